@@ -1,0 +1,1 @@
+#include "agent/core/seams.h"

@@ -1,0 +1,141 @@
+// The agent core's view of the outside: what it is told and what it may order.
+// The production shell (agent/main) and the simulator (tests/sim) implement the orders.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "common/node_messages.h"
+
+namespace launch::agent {
+
+// ---- runner: owns attempt directories, locks, cgroups, shims, ports, logs of this node ----
+
+// What the runner found on disk and in the kernel at start (reliability 3.5), one per directory.
+struct FoundAllocation {
+  AllocationStatus status;
+  std::string boot_id;       // of the accept; another than now: the node rebooted
+  bool alive = false;        // allocation lock held or cgroup populated
+  bool unreadable = false;   // hold its GPUs, name the file, decide nothing
+  std::string path;
+  std::string why;
+  std::optional<AllocationSpec> spec;
+  bool tombstone = false;
+};
+
+struct RunnerState {
+  Fence fence;
+  std::vector<FoundAllocation> allocations;
+  std::vector<Key> floors;
+};
+
+namespace told {  // events of the agent core
+
+struct LinkUp {  // TLS is up, the stream is open: say Hello
+  std::uint64_t stream = 0;
+};
+struct LinkDown {
+  std::uint64_t stream = 0;
+  std::string why;
+};
+struct FromController {
+  std::uint64_t stream = 0;
+  ToNodeEnvelope envelope;
+};
+struct Inventory {  // of the probes; on start and on change
+  NodeInventory inventory;
+  std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> processes;
+};
+struct Sampled {
+  from_node::Samples samples;
+};
+struct AcceptDone {  // answer to order::Accept
+  Key key;
+  Result<std::optional<PortBlock>> ports;
+};
+struct StageDone {
+  Key key;
+  StagingFacts facts;
+};
+struct StageProgress {
+  Key key;
+  std::string step;
+  std::string line;
+};
+struct StartDone {  // every shim reported its rank's start, or the first failure
+  Key key;
+  std::vector<std::pair<Rank, std::int64_t>> pids;
+  std::optional<FailedToStart> failed;
+};
+struct RankEnded {  // the exit record is durable on this node
+  ExitReport report;
+};
+struct StopDone {   // the ladder ended: cgroup empty and locks free, or `held` says what is not
+  Key key;
+  std::vector<std::pair<GpuUuid, std::string>> held;
+  std::vector<std::pair<Rank, std::uint64_t>> log_ends;
+};
+struct NodeNotice {
+  from_node::Notice notice;
+};
+struct Tick {};
+
+}  // namespace told
+
+using Told = std::variant<told::LinkUp, told::LinkDown, told::FromController, told::Inventory,
+                          told::Sampled, told::AcceptDone, told::StageDone, told::StageProgress,
+                          told::StartDone, told::RankEnded, told::StopDone, told::NodeNotice,
+                          told::Tick>;
+
+namespace order {  // effects of the agent core
+
+struct Send {
+  std::uint64_t stream = 0;
+  FromNode message;
+};
+struct CloseLink {
+  std::uint64_t stream = 0;
+  std::string why;
+};
+struct SaveFence {  // durable before anything that follows in the same list
+  Fence fence;
+};
+struct Accept {     // take locks, write `accept` durably, hold ports; answered by AcceptDone
+  AllocationSpec spec;
+  std::string digest;
+};
+struct StageAllocation {  // setup, path checks, reachability, checkpoint search; StageDone
+  to_node::Stage stage;
+};
+struct Start {      // spawn one shim per rank; StartDone, later RankEnded per rank
+  to_node::Go go;
+  std::vector<std::pair<std::string, std::string>> secrets;
+};
+struct StopAllocation {   // tombstone, signal ladder, proof; idempotent; StopDone
+  Key key;
+  StopCause cause = StopCause::kNone;
+  Millis grace{0};
+};
+struct Drop {       // an accepted allocation that never started: free locks and ports
+  Key key;
+  std::string why;
+};
+struct NoteAcked {  // losing the note only resends
+  Key key;
+  Rank rank = 0;
+};
+struct Forget {
+  Key key;
+};
+
+}  // namespace order
+
+using Order = std::variant<order::Send, order::CloseLink, order::SaveFence, order::Accept,
+                           order::StageAllocation, order::Start, order::StopAllocation,
+                           order::Drop, order::NoteAcked, order::Forget>;
+
+}  // namespace launch::agent

@@ -1,0 +1,1 @@
+#include "agent/probes/gpu_probe.h"

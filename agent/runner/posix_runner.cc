@@ -1,0 +1,1 @@
+#include "agent/runner/rank_runner.h"

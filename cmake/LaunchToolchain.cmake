@@ -1,0 +1,45 @@
+# Warnings, sanitizers, linker and the one helper by which every folder declares its library.
+
+add_library(launch_warnings INTERFACE)
+target_compile_options(launch_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-missing-field-initializers>
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-missing-field-initializers>
+  $<$<BOOL:${LAUNCH_WERROR}>:-Werror>)
+
+if(LAUNCH_SANITIZE STREQUAL "address+undefined")
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(LAUNCH_SANITIZE STREQUAL "thread")
+  add_compile_options(-fsanitize=thread)
+  add_link_options(-fsanitize=thread)
+elseif(NOT LAUNCH_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "LAUNCH_SANITIZE: ${LAUNCH_SANITIZE} is not address+undefined or thread")
+endif()
+
+find_program(LAUNCH_MOLD mold)
+if(LAUNCH_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+# launch_library(NAME SOURCES a.cc ... LINKS common ...): static library launch_NAME.
+# LINKS are other folders' names or imported targets; what is not listed cannot be included or linked.
+function(launch_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
+  add_library(launch_${name} STATIC ${ARG_SOURCES})
+  target_include_directories(launch_${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_link_libraries(launch_${name} PUBLIC ${ARG_LINKS} PRIVATE launch_warnings ${ARG_PRIVATE_LINKS})
+endfunction()
+
+# launch_unit_test(NAME SOURCES a_test.cc ... LINKS launch_x ...): one GoogleTest binary, label unit.
+function(launch_unit_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_compile_definitions(${name} PRIVATE LAUNCH_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+    LAUNCH_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} launch_warnings GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 120)
+endfunction()

@@ -1,0 +1,37 @@
+// Durable file operations behind a seam, so that tests can fail the Nth call or drop unsynced data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/error.h"
+#include "common/unique_fd.h"
+
+namespace launch {
+
+// Paths are absolute. Every error names the call and the path.
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+  virtual Result<std::string> Read(const std::string& path, std::size_t max_bytes) = 0;
+  // Content, fdatasync, rename over `path`, directory sync: durable when it returns. Mode 0600.
+  virtual Result<void> WriteDurable(const std::string& path, std::string_view bytes) = 0;
+  virtual Result<void> MakeDirs(const std::string& path) = 0;  // mode 0700; existing is fine
+  virtual Result<std::vector<std::string>> List(const std::string& path) = 0;  // names, sorted
+  virtual Result<void> RemoveTree(const std::string& path) = 0;  // missing is fine; follows no link
+  virtual Result<void> SyncDir(const std::string& path) = 0;
+};
+
+class PosixFileSystem final : public FileSystem {
+ public:
+  Result<std::string> Read(const std::string& path, std::size_t max_bytes) override;
+  Result<void> WriteDurable(const std::string& path, std::string_view bytes) override;
+  Result<void> MakeDirs(const std::string& path) override;
+  Result<std::vector<std::string>> List(const std::string& path) override;
+  Result<void> RemoveTree(const std::string& path) override;
+  Result<void> SyncDir(const std::string& path) override;
+};
+
+}  // namespace launch

@@ -1,0 +1,1 @@
+#include "common/gpu_catalog.h"

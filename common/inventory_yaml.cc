@@ -1,0 +1,1 @@
+#include "common/inventory_yaml.h"

@@ -1,0 +1,184 @@
+// The messages of the agent stream as values: what both cores and the simulator speak.
+// proto/node.proto is their wire form, proto/convert_node.h the only way between the two.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "common/diagnosis.h"
+#include "common/inventory.h"
+#include "common/launch.h"
+
+namespace launch {
+
+// In each ToNode: the agent keeps the highest on disk and refuses lower incarnation or epoch.
+struct Fence {
+  std::uint64_t incarnation = 0;  // grows with a restore from backup
+  std::uint64_t epoch = 0;        // grows durably with each start of a controller
+  std::uint64_t revision = 0;     // commit that justifies the message
+  friend auto operator<=>(const Fence&, const Fence&) = default;
+  friend bool operator==(const Fence&, const Fence&) = default;
+};
+
+namespace from_node {  // agent -> controller
+
+struct Hello {
+  std::string version;
+  MachineIdentity machine;
+  std::string boot_id;
+  BootTime boot{};
+  Fence seen;                      // highest the agent ever obeyed
+  NodeInventory inventory;
+  std::string run_as;              // "single_user ana" | "multi_user"
+  std::vector<AllocationStatus> allocations;
+  std::vector<Key> floors;         // highest attempt seen per job: accept or tombstone, until Forget
+  std::vector<std::pair<GpuUuid, std::string>> held;  // quarantined GPUs with the reason
+  friend bool operator==(const Hello&, const Hello&) = default;
+};
+struct Beat {
+  std::uint64_t n = 0;
+  BootTime boot{};
+  std::int64_t pong_age_ms = 0;  // age of the last Pong: a node that cannot hear us is silent too
+  friend bool operator==(const Beat&, const Beat&) = default;
+};
+struct Samples {
+  BootTime boot{};
+  std::vector<GpuSample> gpus;
+  HostSample host;
+  std::vector<RankSample> ranks;
+  friend bool operator==(const Samples&, const Samples&) = default;
+};
+struct InventoryChanged {
+  NodeInventory inventory;
+  friend bool operator==(const InventoryChanged&, const InventoryChanged&) = default;
+};
+struct Accepted {
+  Key key;
+  std::string digest;
+  std::optional<PortBlock> ports;  // held by rank 0's node
+  friend bool operator==(const Accepted&, const Accepted&) = default;
+};
+struct Refused {
+  Key key;
+  std::string digest;
+  std::string stage;  // accept | stage | go
+  std::string code;   // stale_attempt, gpu_busy, inventory_changed, disk_full, dropped ...
+  std::string why;
+  std::optional<Attempt> floor;  // highest attempt of the job seen here
+  friend bool operator==(const Refused&, const Refused&) = default;
+};
+struct Staging {  // display only; latest wins
+  Key key;
+  std::string step;  // setup | check | reach | checkpoint
+  std::string line;
+  friend bool operator==(const Staging&, const Staging&) = default;
+};
+struct Ready {
+  Key key;
+  std::string digest;
+  StagingFacts facts;
+  friend bool operator==(const Ready&, const Ready&) = default;
+};
+struct Started {
+  Key key;
+  std::vector<std::pair<Rank, std::int64_t>> pids;
+  friend bool operator==(const Started&, const Started&) = default;
+};
+struct RankExited {  // resent until ExitAck
+  ExitReport report;
+  friend bool operator==(const RankExited&, const RankExited&) = default;
+};
+struct Released {  // nothing of the allocation is left, but for the held GPUs
+  Key key;
+  std::vector<std::pair<GpuUuid, std::string>> held;  // GPU and why it is not free
+  std::vector<std::pair<Rank, std::uint64_t>> log_ends;
+  friend bool operator==(const Released&, const Released&) = default;
+};
+struct Notice {  // becomes one event row
+  std::string kind;  // "node.log_disk_full", "gpu.xid" ...
+  std::optional<Key> key;
+  std::optional<Rank> rank;
+  std::string text;
+  friend bool operator==(const Notice&, const Notice&) = default;
+};
+
+}  // namespace from_node
+
+using FromNode =
+    std::variant<from_node::Hello, from_node::Beat, from_node::Samples, from_node::InventoryChanged,
+                 from_node::Accepted, from_node::Refused, from_node::Staging, from_node::Ready,
+                 from_node::Started, from_node::RankExited, from_node::Released, from_node::Notice>;
+
+namespace to_node {  // controller -> agent
+
+struct Welcome {
+  std::string cluster;
+  std::int64_t beat_ms = 1000;
+  std::int64_t silent_ms = 3500;
+  std::int64_t samples_ms = 5000;
+  friend bool operator==(const Welcome&, const Welcome&) = default;
+};
+struct Pong {
+  std::uint64_t n = 0;
+  friend bool operator==(const Pong&, const Pong&) = default;
+};
+struct Prepare {
+  AllocationSpec spec;
+  std::string digest;  // SHA-256 (hex) of the spec's wire bytes as sent
+  std::vector<std::pair<std::string, std::string>> secrets;  // never in spec, digest, files, logs
+  friend bool operator==(const Prepare&, const Prepare&) = default;
+};
+struct Stage {
+  Key key;
+  std::string digest;
+  bool write_marker = false;         // rank 0's node writes it, the others must see it
+  std::string marker;                // name below workdir; empty = one node, no proof needed
+  std::vector<std::string> masters;  // addresses of rank 0's node to probe, best first
+  int master_port = 0;               // held there: refused = reachable, timeout = not
+  bool find_checkpoint = false;
+  friend bool operator==(const Stage&, const Stage&) = default;
+};
+struct Go {
+  Key key;
+  std::string digest;
+  std::string master_address;
+  int master_port = 0;
+  std::vector<EnvVar> late_env;                 // the same for every rank
+  std::vector<GeneratedFile> late_files;        // hostfile ...
+  friend bool operator==(const Go&, const Go&) = default;
+};
+struct Stop {  // repeated until Released; leaves a tombstone even for an unknown key
+  Key key;
+  StopCause cause = StopCause::kNone;
+  Millis grace{0};
+  friend bool operator==(const Stop&, const Stop&) = default;
+};
+struct ExitAck {
+  Key key;
+  Rank rank = 0;
+  friend bool operator==(const ExitAck&, const ExitAck&) = default;
+};
+struct Forget {  // the job is done with this attempt: the directory may go, logs by retention
+  Key key;
+  friend bool operator==(const Forget&, const Forget&) = default;
+};
+
+}  // namespace to_node
+
+using ToNode = std::variant<to_node::Welcome, to_node::Pong, to_node::Prepare, to_node::Stage,
+                            to_node::Go, to_node::Stop, to_node::ExitAck, to_node::Forget>;
+
+// Envelope of the stream: `session` only grows; `seq` 0 = latest wins, may be dropped.
+struct ToNodeEnvelope {
+  Fence fence;
+  std::uint64_t session = 0;
+  ToNode body;
+  friend bool operator==(const ToNodeEnvelope&, const ToNodeEnvelope&) = default;
+};
+
+}  // namespace launch

@@ -1,0 +1,77 @@
+// Keys, certificates, digests and sealing; the one owner of OpenSSL.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/error.h"
+
+namespace launch {
+
+std::string Sha256Hex(std::string_view bytes);
+std::string RandomHex(std::size_t bytes);  // of the system's generator
+std::uint32_t Crc32c(std::string_view bytes);
+
+// PEM texts. Keys are P-256.
+struct KeyPair {
+  std::string private_pem;
+};
+struct Certificate {
+  std::string pem;
+};
+
+// Roles are the first part of the URI SAN: launch://CLUSTER/node/gpu01.
+struct Identity {
+  std::string cluster;
+  std::string role;   // controller | node | user | join
+  std::string name;   // empty for the controller; of join: "node:gpu01" or "user:ana"
+  friend bool operator==(const Identity&, const Identity&) = default;
+};
+std::string ToUri(const Identity& identity);
+Result<Identity> ParseIdentityUri(std::string_view uri);  // whole text, exact
+
+struct CertificateFacts {
+  Identity identity;
+  std::string serial;  // lower-case hex
+  WallTime not_before{};
+  WallTime not_after{};
+};
+
+Result<KeyPair> MakeKey();
+// Self-signed CA for `cluster`, 10 years.
+Result<Certificate> MakeCa(const KeyPair& key, const std::string& cluster, WallTime now);
+Result<std::string> MakeCsr(const KeyPair& key);  // PEM; carries no identity, only the key
+struct SignRequest {
+  Identity identity;
+  Millis life{0};
+  std::vector<std::string> dns_names;  // the controller's certificate: "launch-controller"
+  std::string serial;                  // 16 random bytes, hex
+};
+// not_before is backdated one hour.
+Result<Certificate> SignCsr(std::string_view csr_pem, const KeyPair& ca_key, const Certificate& ca,
+                            const SignRequest& request, WallTime now);
+Result<CertificateFacts> ReadCertificate(std::string_view pem);
+Result<void> CheckPair(const KeyPair& key, const Certificate& certificate);
+std::string NewSerial();
+
+// The one line `launch token create` prints: prefix "launch-join-1.", base64url of addresses, CA,
+// key and certificate. Secret; read from stdin or a file, never argv.
+struct JoinToken {
+  std::string cluster;
+  std::vector<std::string> addresses;  // "host:port"
+  std::string ca_pem;
+  std::string key_pem;
+  std::string certificate_pem;
+};
+std::string FormatJoinToken(const JoinToken& token);
+Result<JoinToken> ParseJoinToken(std::string_view line);
+
+// AES-256-GCM. `key` is 32 bytes. Sealed text is binary: version, nonce, tag, data.
+Result<std::string> Seal(std::string_view key, std::string_view plain);
+Result<std::string> Unseal(std::string_view key, std::string_view sealed);
+
+}  // namespace launch

@@ -1,0 +1,1 @@
+#include "common/yaml_reader.h"

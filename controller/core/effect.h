@@ -1,0 +1,94 @@
+// What the core wants done once its records are durable: answers, messages, plans.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/error.h"
+#include "common/view.h"
+#include "controller/core/event.h"
+
+namespace launch::controller {
+
+namespace reply {
+struct Submitted {
+  JobId job;
+  bool known = false;  // the idempotency key was seen before
+  JobState state = JobState::kPending;
+  PlanAnswer answer;
+};
+struct CancelResult {
+  JobId job;
+  bool already_done = false;
+  std::optional<Error> error;
+  std::vector<std::string> held;
+};
+struct Cancelled {
+  std::vector<CancelResult> results;
+};
+struct Jobs {
+  std::vector<JobView> jobs;
+};
+struct Nodes {
+  std::vector<NodeView> nodes;
+};
+struct Token {
+  std::string serial;
+};
+struct Tokens {
+  std::vector<std::pair<std::string, std::string>> rows;  // serial, sentence
+};
+struct Done {};
+}  // namespace reply
+
+using ReplyBody = std::variant<reply::Submitted, PlanAnswer, reply::Cancelled, reply::Jobs, JobView,
+                               reply::Nodes, reply::Token, reply::Tokens, reply::Done>;
+
+namespace effect {
+
+struct Reply {
+  RequestId request;
+  Result<ReplyBody> body;
+};
+struct Send {  // to the node's current session; dropped if that session is gone
+  SessionId session;
+  ToNode message;
+};
+struct CloseSession {
+  SessionId session;
+  std::string why;
+};
+
+// A node as the planner may use it. `free_gpus` are indices into inventory->gpus.
+struct NodeOffer {
+  std::shared_ptr<const NodeInventory> inventory;
+  std::vector<int> free_gpus;
+  int free_cpus = 0;
+  std::uint64_t free_memory_bytes = 0;
+  bool schedulable = true;   // false: silent, drained, unhealthy; counts for never-fits only
+};
+// Ask a plan worker; its answer is event::Planned with the same ticket.
+struct PlanWanted {
+  std::uint64_t ticket = 0;
+  JobSpec spec;
+  SubmitContext context;
+  std::vector<NodeOffer> offers;
+  // Placed: plan exactly these nodes with these GPUs (indices), for this attempt.
+  struct Placed {
+    Key key;
+    std::string user;
+    std::vector<NodeId> nodes;
+    std::vector<std::vector<int>> gpus;
+  };
+  std::optional<Placed> placed;
+};
+
+}  // namespace effect
+
+using Effect = std::variant<effect::Reply, effect::Send, effect::CloseSession, effect::PlanWanted>;
+
+}  // namespace launch::controller

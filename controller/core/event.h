@@ -1,0 +1,151 @@
+// Everything that can happen to the core: validated values only; nothing of the wire gets here.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/job.h"
+#include "common/node_messages.h"
+#include "common/plan.h"
+#include "common/view.h"
+
+namespace launch::controller {
+
+// Names a waiting caller; drawn by the services, answered exactly once by a Reply effect.
+using RequestId = StrongId<struct RequestIdTag, std::uint64_t>;
+using SessionId = StrongId<struct SessionIdTag, std::uint64_t>;  // one life of an agent's stream
+
+struct Caller {
+  UserName user;
+  bool is_operator = false;
+  friend bool operator==(const Caller&, const Caller&) = default;
+};
+
+// What the planner said; made off the loop by a plan worker from a snapshot (rulings 32).
+struct PlannedAllocation {
+  AllocationSpec spec;
+  std::string bytes;   // wire form, sent as it is
+  std::string digest;
+  friend bool operator==(const PlannedAllocation&, const PlannedAllocation&) = default;
+};
+struct PlanOutcome {
+  std::optional<Plan> plan;
+  std::vector<PlannedAllocation> allocations;  // only when placed; one per node, in node order
+  std::vector<Finding> findings;
+  std::optional<Error> error;                  // bad spec, or can never fit
+  friend bool operator==(const PlanOutcome&, const PlanOutcome&) = default;
+};
+
+namespace event {
+
+// ---- users (already authenticated; access rows are checked by the services) ----
+struct Submit {
+  RequestId request;
+  Caller caller;
+  std::string idempotency_key;  // 16 random bytes, hex
+  std::string digest;           // of the request: same key + other digest = ALREADY_EXISTS
+  JobSpec spec;
+  std::string source;           // text of the job file
+  SubmitContext context;
+  std::vector<std::pair<std::string, std::string>> secrets;
+  bool force = false;           // start in spite of preflight errors; recorded
+  bool hold = false;
+};
+struct PlanQuery {  // `launch plan`: no side effects
+  RequestId request;
+  Caller caller;
+  JobSpec spec;
+  SubmitContext context;
+};
+struct Cancel {
+  RequestId request;
+  Caller caller;
+  std::vector<JobId> jobs;
+};
+struct ListJobs {
+  RequestId request;
+  Caller caller;
+  bool all_users = false;
+  bool include_done = false;
+};
+struct GetJob {
+  RequestId request;
+  Caller caller;
+  JobId job;
+};
+struct ListNodes {
+  RequestId request;
+  Caller caller;
+};
+struct Drain {
+  RequestId request;
+  Caller caller;
+  NodeId node;
+  bool undrain = false;
+  std::string reason;
+};
+struct CreateToken {  // join certificates; the secret part never enters the core
+  RequestId request;
+  Caller caller;
+  std::string role;    // "node" | "user"
+  std::string name;
+  std::string serial;  // of the join certificate
+  WallTime expires{};
+  bool revoke = false; // revoke `serial` instead
+};
+struct ListTokens {
+  RequestId request;
+  Caller caller;
+};
+struct UseToken {  // a join: committed as used before anything is signed
+  RequestId request;
+  std::string serial;
+  std::string role;
+  std::string name;
+  std::string new_serial;  // of the certificate that will be signed
+  bool rejoin = false;
+};
+
+// ---- nodes ----
+struct NodeAttached {  // first message of a stream; identity from the certificate
+  SessionId session;
+  NodeId node;
+  from_node::Hello hello;
+};
+struct NodeSaid {      // Beat never gets here as a message: see NodeBeat
+  SessionId session;
+  NodeId node;
+  FromNode message;    // neither Hello nor Beat
+};
+struct NodeBeat {
+  SessionId session;
+  NodeId node;
+  std::int64_t pong_age_ms = 0;
+};
+struct NodeDetached {  // the stream ended
+  SessionId session;
+  NodeId node;
+  std::string why;
+};
+
+// ---- workers and time ----
+struct Planned {       // answer to a PlanWanted effect
+  std::uint64_t ticket = 0;
+  PlanOutcome outcome;
+};
+struct Tick {};        // deadlines are looked at; posted by the loop when the earliest is due
+
+}  // namespace event
+
+using Event = std::variant<event::Submit, event::PlanQuery, event::Cancel, event::ListJobs,
+                           event::GetJob, event::ListNodes, event::Drain, event::CreateToken,
+                           event::ListTokens, event::UseToken, event::NodeAttached,
+                           event::NodeSaid, event::NodeBeat, event::NodeDetached, event::Planned,
+                           event::Tick>;
+
+}  // namespace launch::controller

@@ -1,0 +1,230 @@
+// What the core decides to remember: after-images of small entities, and event rows for audit.
+// record.proto is their stored form; a Put replaces the value of its key.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/node_messages.h"
+#include "common/plan.h"
+#include "common/view.h"
+
+namespace launch::controller {
+
+enum class JobPhase { kQueued, kActive, kDone };
+enum class AttemptPhase { kPreparing, kLaunching, kRunning, kStopping, kEnded };
+enum class StoredAllocPhase { kAssigned, kAccepted, kReady, kStarted, kExited, kReleased, kRefused,
+                              kQuarantined };
+
+// Key "cluster".
+struct ClusterRecord {
+  std::string id;
+  std::uint64_t incarnation = 1;
+  std::uint64_t epoch = 0;
+  std::uint64_t next_job = 1;
+  friend bool operator==(const ClusterRecord&, const ClusterRecord&) = default;
+};
+
+// Key "job/J".
+struct JobRecord {
+  JobId id;
+  UserName owner;
+  std::string name;
+  JobPhase phase = JobPhase::kQueued;
+  bool held = false;
+  bool forced = false;
+  std::uint32_t attempts = 0;           // highest attempt number used
+  std::string requeue_cause;            // of the last attempt, while queued after one
+  std::string cancelled_by;
+  WallTime cancelled_at{};
+  // Outcome, once done: a terminal JobState and its sentence.
+  std::optional<JobState> outcome;
+  std::string sub_reason;
+  std::string outcome_text;
+  std::optional<int> exit_code;
+  std::map<std::string, int> retries;   // cause -> count
+  WallTime not_before{};                // backoff
+  std::map<std::string, std::string> excluded_nodes;  // node -> why
+  std::vector<Finding> findings;        // of the refusal or of the last staging
+  std::int64_t best_step = -1;          // newest checkpoint an attempt resumed from
+  int no_progress = 0;                  // consecutive retries without a newer checkpoint
+  WallTime submitted{};
+  WallTime started{};
+  WallTime ended{};
+  std::string idempotency_key;
+  std::string request_digest;
+  friend bool operator==(const JobRecord&, const JobRecord&) = default;
+};
+
+// Key "spec/J".
+struct SpecRecord {
+  JobId id;
+  JobSpec spec;
+  std::string source;
+  SubmitContext context;
+  friend bool operator==(const SpecRecord&, const SpecRecord&) = default;
+};
+
+// Keys "plan/J/N/chunk": bytes of the plan and of the allocation specs; immutable, they mean nothing
+// until an attempt record names their digest.
+struct PlanChunkRecord {
+  Key key;
+  std::uint32_t chunk = 0;
+  std::string bytes;  // <= 512 KiB
+  friend bool operator==(const PlanChunkRecord&, const PlanChunkRecord&) = default;
+};
+
+// Key "attempt/J/N".
+struct AttemptRecord {
+  Key key;
+  AttemptPhase phase = AttemptPhase::kPreparing;
+  std::string plan_digest;
+  std::uint32_t plan_chunks = 0;
+  std::vector<NodeId> nodes;           // node order of the plan
+  std::string master_address;
+  int master_port = 0;
+  std::string resumed_from;
+  std::int64_t resumed_step = -1;
+  StopCause stop_cause = StopCause::kNone;
+  std::string cause;                   // one sentence
+  std::string outcome;                 // success | failed | cancelled | timeout | node_fail | ...
+  std::optional<Rank> first_failed_rank;
+  std::optional<NodeId> first_failed_node;
+  std::vector<EnvVar> late_env;
+  WallTime created{};
+  WallTime started{};                  // all ranks started
+  WallTime ended{};
+  friend bool operator==(const AttemptRecord&, const AttemptRecord&) = default;
+};
+
+// Key "alloc/J/N/node". GPU ownership is derived from unreleased allocations, never stored twice.
+struct AllocRecord {
+  Key key;
+  NodeId node;
+  StoredAllocPhase phase = StoredAllocPhase::kAssigned;
+  std::string digest;
+  std::vector<GpuUuid> gpus;
+  int cpus = 0;
+  std::uint64_t memory_bytes = 0;
+  std::vector<Rank> ranks;
+  std::optional<PortBlock> ports;
+  std::string boot_id;                 // of the node when it accepted
+  std::vector<std::pair<GpuUuid, std::string>> held;
+  friend bool operator==(const AllocRecord&, const AllocRecord&) = default;
+};
+
+// Key "rank/J/N/R".
+struct RankRecord {
+  Key key;
+  Rank rank = 0;
+  NodeId node;
+  std::int64_t pid = 0;
+  std::optional<ExitReport> exit;
+  friend bool operator==(const RankRecord&, const RankRecord&) = default;
+};
+
+// Key "node/ID".
+struct NodeRecord {
+  NodeId id;
+  MachineIdentity machine;
+  std::string boot_id;
+  std::string certificate_serial;
+  bool drained = false;
+  std::string drain_reason;
+  std::string drained_by;
+  WallTime first_seen{};
+  friend bool operator==(const NodeRecord&, const NodeRecord&) = default;
+};
+
+// Key "inventory/ID": the last one a node sent, so that never-fits is judged over silent nodes too.
+struct InventoryRecord {
+  NodeInventory inventory;
+  friend bool operator==(const InventoryRecord&, const InventoryRecord&) = default;
+};
+
+// Key "gpu/UUID": quarantine.
+struct GpuRecord {
+  GpuUuid uuid;
+  NodeId node;
+  std::string why;
+  Key key;
+  WallTime since{};
+  friend bool operator==(const GpuRecord&, const GpuRecord&) = default;
+};
+
+// Key "user/NAME".
+struct UserRecord {
+  UserName name;
+  bool is_operator = false;
+  std::string certificate_serial;
+  friend bool operator==(const UserRecord&, const UserRecord&) = default;
+};
+
+// Key "join/SERIAL".
+struct JoinRecord {
+  std::string serial;
+  std::string role;  // node | user
+  std::string name;
+  WallTime expires{};
+  bool used = false;
+  bool revoked = false;
+  UserName created_by;
+  friend bool operator==(const JoinRecord&, const JoinRecord&) = default;
+};
+
+// Key "deny/SERIAL": a revoked certificate.
+struct DenyRecord {
+  std::string serial;
+  std::string why;
+  friend bool operator==(const DenyRecord&, const DenyRecord&) = default;
+};
+
+// Key "idem/USER/KEY".
+struct IdemRecord {
+  UserName user;
+  std::string key;
+  std::string digest;
+  JobId job;
+  friend bool operator==(const IdemRecord&, const IdemRecord&) = default;
+};
+
+// Key "secret/J/NAME": sealed by the controller's key file; deleted when the job is done.
+struct SecretRecord {
+  JobId job;
+  std::string name;
+  std::string sealed;
+  friend bool operator==(const SecretRecord&, const SecretRecord&) = default;
+};
+
+using Entity = std::variant<ClusterRecord, JobRecord, SpecRecord, PlanChunkRecord, AttemptRecord,
+                            AllocRecord, RankRecord, NodeRecord, InventoryRecord, GpuRecord,
+                            UserRecord, JoinRecord, DenyRecord, IdemRecord, SecretRecord>;
+
+struct Put {
+  Entity entity;
+  friend bool operator==(const Put&, const Put&) = default;
+};
+struct Delete {
+  std::string key;  // see KeyOf
+  friend bool operator==(const Delete&, const Delete&) = default;
+};
+// Append-only audit row; kinds are `noun.verb`, listed in docs/events.md.
+struct EventRow {
+  std::string kind;
+  std::string subject;
+  std::string text;
+  friend bool operator==(const EventRow&, const EventRow&) = default;
+};
+
+using Record = std::variant<Put, Delete, EventRow>;
+
+// Stored key of an entity; numbers are zero-padded so that key order is number order.
+std::string KeyOf(const Entity& entity);
+
+}  // namespace launch::controller

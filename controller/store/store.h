@@ -1,0 +1,75 @@
+// Durable ordered map with one writer, behind which SQLite (later etcd) lives.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/error.h"
+
+namespace launch::controller {
+
+using Revision = std::uint64_t;
+
+struct StoredRow {
+  std::string key;
+  std::string value;
+  Revision revision = 0;
+};
+
+struct StoredEvent {
+  std::uint64_t seq = 0;
+  Revision revision = 0;
+  WallTime at{};
+  std::string kind;
+  std::string subject;
+  std::string body;
+};
+
+struct Snapshot {
+  Revision revision = 0;
+  std::uint64_t last_event = 0;
+  std::vector<StoredRow> rows;  // ordered by key
+};
+
+// One decision, or several of one group commit: atomic, durable when Commit returns.
+struct Batch {
+  Revision expected = 0;  // revision this batch follows; another one is kConflict
+  WallTime at{};
+  std::vector<std::pair<std::string, std::string>> puts;
+  std::vector<std::string> deletes;
+  struct NewEvent {
+    std::string kind;
+    std::string subject;
+    std::string body;
+  };
+  std::vector<NewEvent> events;
+  bool empty() const { return puts.empty() && deletes.empty() && events.empty(); }
+};
+
+struct Committed {
+  Revision revision = 0;
+  std::uint64_t first_event = 0;  // seq of the first event of the batch; 0 = none
+};
+
+struct StoreLimits {
+  std::size_t records_per_batch = 120;
+  std::size_t bytes_per_batch = 1 << 20;
+  std::size_t bytes_per_value = 512 << 10;
+};
+
+// Loop thread only, but for Events, which may be called from any thread. Values are opaque bytes.
+// Errors: kConflict = another writer, exit; kResourceExhausted = full, nothing written, go on;
+// kDataLoss / kIo = corruption or a failed sync: the process must end, the message names file and row.
+class Store {
+ public:
+  virtual ~Store() = default;
+  virtual Result<Snapshot> Load() = 0;  // every row verified; fails closed
+  virtual Result<Committed> Commit(const Batch& batch) = 0;
+  virtual Result<std::vector<StoredEvent>> Events(std::uint64_t after_seq, std::size_t max) = 0;
+  virtual StoreLimits Limits() const = 0;
+};
+
+}  // namespace launch::controller

@@ -1,0 +1,67 @@
+// The planner: how a job will run on given nodes. Pure: same inputs, same plan, byte for byte.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/inventory.h"
+#include "common/job.h"
+#include "common/plan.h"
+#include "common/view.h"
+
+namespace launch {
+
+// A node as the planner may use it. `free_gpus` are indices into inventory.gpus.
+struct PlannerOffer {
+  const NodeInventory* inventory = nullptr;  // never null; outlives the call
+  std::vector<int> free_gpus;
+  int free_cpus = 0;
+  std::uint64_t free_memory_bytes = 0;
+  bool schedulable = true;   // false: silent, drained or unhealthy: counts for never-fits only
+};
+
+// Nodes and GPU indices of one attempt, in node order (rank 0's node first).
+struct Placement {
+  std::vector<std::size_t> offers;          // positions in the offers given
+  std::vector<std::vector<int>> gpus;       // per node, indices in PCI order
+  friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+// Why a job cannot be placed, always with evidence.
+struct Unplaced {
+  bool never = false;        // on no known node even when empty: kCannotFit
+  WaitReason reason;         // Resources | ReqNodeNotAvail | ...
+  std::string closest_node;  // of never: the best node and what it lacks
+  std::string missing;
+  friend bool operator==(const Unplaced&, const Unplaced&) = default;
+};
+
+// All-or-nothing gang placement by count, model, capability, arch, memory, constraints, nodelist,
+// exclude, gpu_ids. Deterministic: prefers the user's GPU order, then fewest spare GPUs, then name.
+tl::expected<Placement, Unplaced> Place(const JobSpec& spec, const std::vector<PlannerOffer>& offers);
+
+struct PlanInput {
+  const JobSpec& spec;
+  const SubmitContext& context;
+  const std::vector<PlannerOffer>& offers;
+  const Placement& placement;
+  // Known only for a real attempt; probable values are shown otherwise.
+  std::optional<Key> key;
+  std::string user;
+};
+
+struct PlannedRun {
+  Plan plan;
+  std::vector<AllocationSpec> allocations;  // one per node, in node order
+};
+
+// Errors: kInvalidArgument (bad batch, unknown variable ...), kCannotFit (precision, device limits),
+// kUnimplemented (launch line of a later version).
+Result<PlannedRun> MakePlan(const PlanInput& input);
+
+// Judges a spec alone, before any node is known: mpi launcher, unsupported lines, batch products.
+Result<void> CheckSpec(const JobSpec& spec, const SubmitContext& context);
+
+}  // namespace launch

@@ -1,0 +1,1 @@
+// see convert_value.h
