@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/error.h"
 #include "common/node_messages.h"
 
 namespace launch::agent {
