@@ -26,6 +26,7 @@ struct FoundAllocation {
   std::string why;
   std::optional<AllocationSpec> spec;
   bool tombstone = false;
+  std::vector<Rank> acked;   // ranks whose exit record the controller has; their status.exit is absent
 };
 
 struct RunnerState {
