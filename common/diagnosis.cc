@@ -1,1 +1,20 @@
 #include "common/diagnosis.h"
+
+#include "common/enum_text.h"
+
+namespace launch {
+namespace {
+
+constexpr EnumText<Severity, 3> kSeverity{
+    {{Severity::kNotice, "notice"}, {Severity::kWarning, "warning"}, {Severity::kError, "error"}}};
+constexpr EnumText<Confidence, 4> kConfidence{{{Confidence::kUnknown, "unknown"},
+                                               {Confidence::kSymptom, "symptom"},
+                                               {Confidence::kLikely, "likely"},
+                                               {Confidence::kConfirmed, "confirmed"}}};
+
+}  // namespace
+
+LAUNCH_ENUM_TEXT(Severity, ParseSeverity, kSeverity)
+LAUNCH_ENUM_TEXT(Confidence, ParseConfidence, kConfidence)
+
+}  // namespace launch

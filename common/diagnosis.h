@@ -28,16 +28,17 @@ struct Finding {
 struct Verdict {
   std::string label;
   Confidence confidence = Confidence::kUnknown;
-  std::optional<Rank> rank;       // first failing rank
+  std::optional<Rank> rank;  // first failing rank
   std::optional<NodeId> node;
   std::vector<std::string> evidence;
-  std::string cause;   // one sentence
+  std::string cause;  // one sentence
   std::string remedy;
-  std::string action;  // no_retry | retry_with_change | retry_elsewhere | retry_same | resume | continue
+  std::string
+      action;  // no_retry | retry_with_change | retry_elsewhere | retry_same | resume | continue
   friend bool operator==(const Verdict&, const Verdict&) = default;
 };
 
-std::string_view ToString(Severity v);    // "error", "warning", "notice"
+std::string_view ToString(Severity v);  // "error", "warning", "notice"
 std::string_view ToString(Confidence v);
 std::optional<Severity> ParseSeverity(std::string_view text);
 std::optional<Confidence> ParseConfidence(std::string_view text);

@@ -12,20 +12,20 @@ namespace launch {
 
 // Codes are stable: `proto/convert` maps them to gRPC codes, `cli` maps them to exit codes.
 enum class ErrorCode {
-  kInvalidArgument,    // bad file, flag or message; exit 2
-  kCannotFit,          // no known node could ever run it; exit 3
-  kPreflightFailed,    // known facts forbid the start; exit 4
-  kUnavailable,        // the controller cannot be reached; exit 5
-  kPermissionDenied,   // who you are does not allow it; exit 6
-  kNotFound,           // exit 2
-  kAlreadyExists,      // same key, other content; exit 2
-  kFailedPrecondition, // right request, wrong state; exit 2
-  kConflict,           // a compare failed or a newer owner exists
-  kResourceExhausted,  // full queue, full disk; retry later; exit 5
-  kDeadlineExceeded,   // exit 124
-  kUnimplemented,      // known, not in this version; exit 2
-  kDataLoss,           // corrupt or torn data
-  kIo,                 // a system call failed
+  kInvalidArgument,     // bad file, flag or message; exit 2
+  kCannotFit,           // no known node could ever run it; exit 3
+  kPreflightFailed,     // known facts forbid the start; exit 4
+  kUnavailable,         // the controller cannot be reached; exit 5
+  kPermissionDenied,    // who you are does not allow it; exit 6
+  kNotFound,            // exit 2
+  kAlreadyExists,       // same key, other content; exit 2
+  kFailedPrecondition,  // right request, wrong state; exit 2
+  kConflict,            // a compare failed or a newer owner exists
+  kResourceExhausted,   // full queue, full disk; retry later; exit 5
+  kDeadlineExceeded,    // exit 124
+  kUnimplemented,       // known, not in this version; exit 2
+  kDataLoss,            // corrupt or torn data
+  kIo,                  // a system call failed
   kInternal,
 };
 
@@ -66,9 +66,9 @@ using Unexpected = tl::unexpected<Error>;
   return Unexpected(ErrnoError(what, errno_value));
 }
 
-std::string_view ErrorCodeName(ErrorCode code);      // "INVALID_ARGUMENT"
-int ExitCodeOf(ErrorCode code);                      // interfaces: 2, 3, 4, 5, 6, 124; 1 otherwise
-std::string FormatError(const Error& error);         // "file:3:7: message\n  hint: ..."
+std::string_view ErrorCodeName(ErrorCode code);  // "INVALID_ARGUMENT"
+int ExitCodeOf(ErrorCode code);                  // interfaces: 2, 3, 4, 5, 6, 124; 1 otherwise
+std::string FormatError(const Error& error);     // "file:3:7: message\n  hint: ..."
 
 // Nearest of `names` to `given` by edit distance, or empty when nothing is near enough to offer.
 std::string NearestName(std::string_view given, const std::vector<std::string>& names);
@@ -81,8 +81,8 @@ namespace internal {
 }  // namespace launch
 
 // Invariant of ours, never external input: aborts with the condition and `detail`.
-#define LAUNCH_CHECK(condition, detail)                                                   \
-  do {                                                                                    \
+#define LAUNCH_CHECK(condition, detail)                                                          \
+  do {                                                                                           \
     if (!(condition)) ::launch::internal::CheckFailed(#condition, __FILE__, __LINE__, (detail)); \
   } while (false)
 
@@ -91,12 +91,12 @@ namespace internal {
 #define LAUNCH_CONCAT(a, b) LAUNCH_CONCAT_INNER(a, b)
 #define LAUNCH_ASSIGN_OR_RETURN(lhs, expr) \
   LAUNCH_ASSIGN_OR_RETURN_IMPL(LAUNCH_CONCAT(launch_result_, __LINE__), lhs, expr)
-#define LAUNCH_ASSIGN_OR_RETURN_IMPL(tmp, lhs, expr)                     \
-  auto tmp = (expr);                                                     \
-  if (!tmp) return ::launch::Unexpected(std::move(tmp).error());         \
+#define LAUNCH_ASSIGN_OR_RETURN_IMPL(tmp, lhs, expr)             \
+  auto tmp = (expr);                                             \
+  if (!tmp) return ::launch::Unexpected(std::move(tmp).error()); \
   lhs = std::move(*tmp)
-#define LAUNCH_RETURN_IF_ERROR(expr)                                                     \
-  do {                                                                                   \
-    if (auto launch_status = (expr); !launch_status)                                     \
-      return ::launch::Unexpected(std::move(launch_status).error());                     \
+#define LAUNCH_RETURN_IF_ERROR(expr)                                 \
+  do {                                                               \
+    if (auto launch_status = (expr); !launch_status)                 \
+      return ::launch::Unexpected(std::move(launch_status).error()); \
   } while (false)

@@ -10,7 +10,8 @@
 namespace launch {
 
 // Expands at most `max_hosts` names, counted before expansion. Errors name the column.
-Result<std::vector<std::string>> ExpandHostlist(std::string_view text, std::size_t max_hosts = 10000);
+Result<std::vector<std::string>> ExpandHostlist(std::string_view text,
+                                                std::size_t max_hosts = 10000);
 
 // Shortest folded form in natural order: {"gpu02","gpu01","gpu03"} -> "gpu[01-03]".
 std::string FoldHostlist(std::vector<std::string> names);

@@ -16,12 +16,12 @@ struct StrongId {
   friend bool operator==(const StrongId&, const StrongId&) = default;
 };
 
-using JobId = StrongId<struct JobIdTag, std::uint64_t>;       // counts from 1
-using Attempt = StrongId<struct AttemptTag, std::uint32_t>;   // counts from 1 within a job
-using NodeId = StrongId<struct NodeIdTag, std::string>;       // the name a node joined with
-using GpuUuid = StrongId<struct GpuUuidTag, std::string>;     // as the driver prints it
+using JobId = StrongId<struct JobIdTag, std::uint64_t>;      // counts from 1
+using Attempt = StrongId<struct AttemptTag, std::uint32_t>;  // counts from 1 within a job
+using NodeId = StrongId<struct NodeIdTag, std::string>;      // the name a node joined with
+using GpuUuid = StrongId<struct GpuUuidTag, std::string>;    // as the driver prints it
 using UserName = StrongId<struct UserNameTag, std::string>;
-using Rank = int;                                             // global rank, from 0
+using Rank = int;  // global rank, from 0
 
 // Fences everything about an attempt; on a node it names the node's allocation.
 struct Key {

@@ -12,9 +12,9 @@
 
 namespace launch {
 
-enum class Arch { kX86_64, kAarch64 };             // "x86_64", "aarch64" ("arm64" is read as aarch64)
-enum class DeviceClass { kCuda, kMps, kCpu };      // "cuda", "mps", "cpu"
-enum class Health { kOk, kWarn, kBad };            // bad = never scheduled
+enum class Arch { kX86_64, kAarch64 };         // "x86_64", "aarch64" ("arm64" is read as aarch64)
+enum class DeviceClass { kCuda, kMps, kCpu };  // "cuda", "mps", "cpu"
+enum class Health { kOk, kWarn, kBad };        // bad = never scheduled
 enum class LinkKind { kNvlink, kC2c, kPix, kPxb, kPhb, kNode, kSys };
 enum class Containment { kCgroup, kCgroup1, kTree };  // rulings 17
 enum class CoherentMode { kNone, kNuma, kDriver };    // GH200 memory mode
@@ -95,16 +95,16 @@ struct TorchFacts {
 
 // The truth about one Python interpreter (rulings 20).
 struct RuntimeFacts {
-  std::string path;      // as asked for
+  std::string path;  // as asked for
   std::string realpath;
-  std::string user;      // who ran the probe
-  std::string python;    // "3.11.7"; empty when it did not run
+  std::string user;    // who ran the probe
+  std::string python;  // "3.11.7"; empty when it did not run
   std::optional<TorchFacts> torch;
   std::optional<bool> sees_gpu;  // torch.cuda.is_available(); absent = import not tried
   std::optional<int> devices;
   std::optional<bool> mps;
   std::map<std::string, std::string> packages;  // deepspeed, accelerate, transformers, lightning...
-  std::string says;  // warning or error text of the import, first lines
+  std::string says;                             // warning or error text of the import, first lines
   WallTime probed{};
   friend bool operator==(const RuntimeFacts&, const RuntimeFacts&) = default;
 };
@@ -145,16 +145,16 @@ struct NodeInventory {
   std::string kernel;
   std::string glibc;
   std::uint64_t page_size = 4096;
-  int cores = 0;    // physical cores this agent may give to ranks
+  int cores = 0;  // physical cores this agent may give to ranks
   int threads = 0;
   std::vector<NumaNode> numa;
   std::uint64_t memory_bytes = 0;  // host RAM that ranks may use, without GPU memory nodes
   std::uint64_t shm_bytes = 0;     // size of /dev/shm
   Limits limits;
-  std::vector<GpuDevice> gpus;  // in PCI order: the position is the CUDA index
-  std::optional<std::string> driver;         // "570.124.06"
-  std::optional<CudaVersion> driver_cuda;    // 12.8
-  std::string driver_problem;                // why there are no GPUs although there should be
+  std::vector<GpuDevice> gpus;             // in PCI order: the position is the CUDA index
+  std::optional<std::string> driver;       // "570.124.06"
+  std::optional<CudaVersion> driver_cuda;  // 12.8
+  std::string driver_problem;              // why there are no GPUs although there should be
   std::optional<Toolkit> toolkit;
   std::vector<RuntimeFacts> interpreters;
   std::vector<std::string> container_runtimes;
@@ -162,7 +162,8 @@ struct NodeInventory {
   CoherentMode coherent = CoherentMode::kNone;
   bool simulated = false;  // dry exploration; marked in every view
   std::map<std::string, std::string> labels;
-  // Clean base of a rank's environment (rulings 4): HOME USER SHELL LANG TMPDIR PATH LD_LIBRARY_PATH.
+  // Clean base of a rank's environment (rulings 4): HOME USER SHELL LANG TMPDIR PATH
+  // LD_LIBRARY_PATH.
   std::map<std::string, std::string> base_env;
   std::uint64_t revision = 0;  // grows with each change the agent reports
   friend bool operator==(const NodeInventory&, const NodeInventory&) = default;
@@ -209,14 +210,15 @@ std::string_view ToString(Health v);
 std::string_view ToString(LinkKind v);
 std::string_view ToString(Containment v);
 std::string_view ToString(CoherentMode v);
-std::string ToString(ComputeCapability v);  // "9.0"
-std::string ToString(CudaVersion v);        // "12.8"
+std::string ToString(ComputeCapability v);             // "9.0"
+std::string ToString(CudaVersion v);                   // "12.8"
 std::optional<Arch> ParseArch(std::string_view text);  // also "arm64", "amd64"
 std::optional<DeviceClass> ParseDeviceClass(std::string_view text);
 std::optional<Health> ParseHealth(std::string_view text);
 std::optional<LinkKind> ParseLinkKind(std::string_view text);
 std::optional<Containment> ParseContainment(std::string_view text);
 std::optional<CoherentMode> ParseCoherentMode(std::string_view text);
-std::optional<CudaVersion> ParseVersionPair(std::string_view text);  // "12.8" -> {12, 8}; "12" -> {12, 0}
+std::optional<CudaVersion> ParseVersionPair(
+    std::string_view text);  // "12.8" -> {12, 8}; "12" -> {12, 0}
 
 }  // namespace launch

@@ -1,4 +1,5 @@
-// Inventory files: a YAML list of NodeInventory, hand-editable, same words as `launch nodes -o yaml`.
+// Inventory files: a YAML list of NodeInventory, hand-editable, same words as `launch nodes -o
+// yaml`.
 #pragma once
 
 #include <string>
@@ -14,6 +15,7 @@ namespace launch {
 // Sparse files are legal: what is absent keeps its default, `cores` and `node` are required.
 Result<std::vector<NodeInventory>> ParseInventories(std::string_view text, const std::string& file);
 Result<std::vector<NodeInventory>> ReadInventoryFile(const std::string& path);
-std::string FormatInventories(const std::vector<NodeInventory>& nodes);  // parses back to equal values
+std::string FormatInventories(
+    const std::vector<NodeInventory>& nodes);  // parses back to equal values
 
 }  // namespace launch

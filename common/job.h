@@ -15,7 +15,17 @@
 namespace launch {
 
 enum class LauncherKind { kAuto, kProcess, kTorchrun, kDeepspeed, kAccelerate, kMpi, kNode };
-enum class Strategy { kAuto, kSingle, kDdp, kZero1, kZero2, kZero3, kFsdp, kFsdpGradOp, kFsdpHybrid };
+enum class Strategy {
+  kAuto,
+  kSingle,
+  kDdp,
+  kZero1,
+  kZero2,
+  kZero3,
+  kFsdp,
+  kFsdpGradOp,
+  kFsdpHybrid
+};
 enum class Offload { kAuto, kNone, kOptimizer, kAll };
 enum class Precision { kAuto, kBf16, kFp16, kFp32, kFp8 };
 enum class DeviceChoice { kAuto, kCuda, kMps, kCpu };
@@ -28,7 +38,7 @@ enum class HangAction { kDiagnose, kRestart, kNone };
 
 struct NodeCount {
   int min = 1;
-  int max = 1;          // > min: moldable, chosen at each start
+  int max = 1;             // > min: moldable, chosen at each start
   bool automatic = false;  // "auto": needs a deadline
   friend bool operator==(const NodeCount&, const NodeCount&) = default;
 };
@@ -59,7 +69,8 @@ struct BatchSpec {  // absent = auto
   friend bool operator==(const BatchSpec&, const BatchSpec&) = default;
 };
 
-// `model:` block, as written: scalars by key in the user's words ("params": "8B"). The planner reads it.
+// `model:` block, as written: scalars by key in the user's words ("params": "8B"). The planner
+// reads it.
 struct ModelSpec {
   std::map<std::string, std::string> fields;
   bool probe = false;
@@ -73,12 +84,13 @@ struct DatasetSpec {
 };
 
 struct CheckpointSpec {
-  std::string dir;              // may hold $VAR; empty = no resume promise
-  std::string format = "auto";  // auto | torch | dcp | deepspeed | hf | accelerate | lightning | marker
-  bool resume = true;           // "auto" | "never"
+  std::string dir;  // may hold $VAR; empty = no resume promise
+  std::string format =
+      "auto";          // auto | torch | dcp | deepspeed | hf | accelerate | lightning | marker
+  bool resume = true;  // "auto" | "never"
   std::string complete_marker;
-  std::optional<int> signal;    // number
-  Millis signal_before{0};      // sent this long before TERM
+  std::optional<int> signal;  // number
+  Millis signal_before{0};    // sent this long before TERM
   friend bool operator==(const CheckpointSpec&, const CheckpointSpec&) = default;
 };
 
@@ -98,8 +110,8 @@ struct HangSpec {
 };
 
 struct LogsSpec {
-  bool split = false;               // stderr in a file of its own
-  std::uint64_t cap_bytes = 0;      // 0 = the agent's default
+  bool split = false;           // stderr in a file of its own
+  std::uint64_t cap_bytes = 0;  // 0 = the agent's default
   friend bool operator==(const LogsSpec&, const LogsSpec&) = default;
 };
 
@@ -122,12 +134,12 @@ struct JobSpec {
 
   std::string workdir;  // absolute
   bool snapshot = false;
-  std::string venv;    // absolute directory; at most one of venv, conda, python, image
+  std::string venv;  // absolute directory; at most one of venv, conda, python, image
   std::string conda;
   std::string python;  // absolute path of an interpreter
   std::string image;
-  std::string setup;   // bash, once per node
-  std::string run;     // bash
+  std::string setup;  // bash, once per node
+  std::string run;    // bash
   LauncherKind launcher = LauncherKind::kAuto;
   std::vector<EnvEntry> env;  // in the order written
   std::vector<std::string> secrets;
@@ -165,10 +177,10 @@ struct JobSpec {
 struct SubmitContext {
   std::string submit_dir;  // absolute
   std::string user;
-  std::string host_boot_id;     // with network namespace: is the submitter on the node itself?
+  std::string host_boot_id;  // with network namespace: is the submitter on the node itself?
   std::map<std::string, std::string> caller_env;  // only keys the job requires from the caller
-  std::string active_venv;      // VIRTUAL_ENV of the caller, default of `venv`
-  std::string active_conda;     // CONDA_PREFIX of the caller
+  std::string active_venv;                        // VIRTUAL_ENV of the caller, default of `venv`
+  std::string active_conda;                       // CONDA_PREFIX of the caller
   std::uint64_t workdir_inode = 0;  // fingerprint of the submitter's workdir (rulings 36)
   std::int64_t workdir_mtime_ns = 0;
   std::string git_commit;
@@ -176,7 +188,7 @@ struct SubmitContext {
 };
 
 std::string_view ToString(LauncherKind v);
-std::string_view ToString(Strategy v);   // "fsdp-grad-op"
+std::string_view ToString(Strategy v);  // "fsdp-grad-op"
 std::string_view ToString(Offload v);
 std::string_view ToString(Precision v);
 std::string_view ToString(DeviceChoice v);

@@ -32,11 +32,12 @@ struct GeneratedFile {  // written below the attempt's directory on the node
 struct RankSpec {
   Rank rank = 0;
   int local_rank = 0;
-  // argv[0] absolute. An empty element is replaced by the resolved interpreter (see interpreter_of).
+  // argv[0] absolute. An empty element is replaced by the resolved interpreter (see
+  // interpreter_of).
   std::vector<std::string> argv;
   std::vector<EnvVar> env;  // complete and expanded, sorted by name, but for late values
   std::vector<GpuUuid> gpus;
-  std::vector<int> cpus;    // logical CPUs; empty = not bound
+  std::vector<int> cpus;  // logical CPUs; empty = not bound
   friend bool operator==(const RankSpec&, const RankSpec&) = default;
 };
 
@@ -53,23 +54,25 @@ struct AllocationSpec {
   NodeId node;
   std::string job_name;
   std::string user;
-  std::string workdir;         // absolute, in place
-  std::uint64_t workdir_inode = 0;   // 0 = not known to the submitter
+  std::string workdir;              // absolute, in place
+  std::uint64_t workdir_inode = 0;  // 0 = not known to the submitter
   std::int64_t workdir_mtime_ns = 0;
-  std::string interpreter;     // absolute path when the plan knows it (venv, python); else empty
-  std::string interpreter_of;  // launcher word whose shebang gives the interpreter ("torchrun"); or empty
-  std::string command_word;    // first word of the command, checked before start; empty = not checkable
+  std::string interpreter;  // absolute path when the plan knows it (venv, python); else empty
+  std::string
+      interpreter_of;  // launcher word whose shebang gives the interpreter ("torchrun"); or empty
+  std::string
+      command_word;  // first word of the command, checked before start; empty = not checkable
   bool needs_torch_cuda = false;  // GPU job: the runtime must see CUDA (finding torch_cpu_only)
   PreflightLevel preflight = PreflightLevel::kQuick;
-  std::string setup;           // bash, once; empty = none
+  std::string setup;  // bash, once; empty = none
   Millis setup_timeout{30 * 60 * 1000};
   std::vector<GeneratedFile> files;
   std::vector<RankSpec> ranks;
-  std::vector<GpuUuid> gpus;   // all of the allocation, in index order
+  std::vector<GpuUuid> gpus;     // all of the allocation, in index order
   std::vector<int> gpu_indices;  // expected index of each; another index now = inventory_changed
   int cpus = 0;
   std::optional<std::uint64_t> memory_limit_bytes;
-  bool needs_ports = false;    // rank 0 lives here
+  bool needs_ports = false;  // rank 0 lives here
   StopPolicy stop;
   LogsSpec logs;
   std::string progress_regex;
@@ -81,7 +84,15 @@ struct AllocationSpec {
 
 // Why an attempt is being stopped; the first one names the attempt's outcome.
 enum class StopCause {
-  kNone, kRankFailed, kCancelled, kTimeLimit, kPreempted, kNodeLost, kStartFailed, kStale, kLease,
+  kNone,
+  kRankFailed,
+  kCancelled,
+  kTimeLimit,
+  kPreempted,
+  kNodeLost,
+  kStartFailed,
+  kStale,
+  kLease,
 };
 
 // How one rank ended. Proved by the kernel or `unknown(why)`, never invented.
@@ -136,8 +147,9 @@ struct ExitReport {
 };
 
 bool Succeeded(const ExitReport& report);
-int ShellCode(const ExitCause& cause);        // code, 128+n, 126 failed to start, 137 OOM, 255 unknown
-std::string Describe(const ExitCause& cause);  // "exit 33", "signal 9 (SIGKILL)", "unknown (node rebooted)"
+int ShellCode(const ExitCause& cause);  // code, 128+n, 126 failed to start, 137 OOM, 255 unknown
+std::string Describe(
+    const ExitCause& cause);  // "exit 33", "signal 9 (SIGKILL)", "unknown (node rebooted)"
 
 enum class AllocationPhase { kAccepted, kReady, kStarted, kExited, kReleased, kDropped };
 
@@ -151,7 +163,7 @@ struct PortBlock {
 struct RankStatus {
   Rank rank = 0;
   bool started = false;
-  std::int64_t pid = 0;  // display only; identity is the pidfd on the node
+  std::int64_t pid = 0;            // display only; identity is the pidfd on the node
   std::optional<ExitReport> exit;  // while not acknowledged
   friend bool operator==(const RankStatus&, const RankStatus&) = default;
 };
@@ -171,7 +183,7 @@ struct CheckpointFound {
   std::int64_t step = 0;
   std::string format;  // hf, torch, dcp, ...
   bool complete = false;
-  std::string why;     // of an incomplete one
+  std::string why;  // of an incomplete one
   WallTime modified{};
   friend bool operator==(const CheckpointFound&, const CheckpointFound&) = default;
 };
@@ -188,7 +200,7 @@ struct PathFact {
   std::string what;  // "workdir", "command", "marker"
   std::string path;
   bool ok = false;
-  std::string why;   // "no such directory", "not executable", "not found on PATH /a:/b"
+  std::string why;  // "no such directory", "not executable", "not found on PATH /a:/b"
   std::uint64_t inode = 0;
   friend bool operator==(const PathFact&, const PathFact&) = default;
 };

@@ -23,14 +23,11 @@ class Mailbox {
       : capacity_(capacity), event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
   // False when full: the caller must answer RESOURCE_EXHAUSTED, or retry what may not be lost.
-  [[nodiscard]] bool Push(T item) {
-    return PushBelow(capacity_, std::move(item));
-  }
+  [[nodiscard]] bool Push(T item) { return PushBelow(capacity_, std::move(item)); }
 
-  // For what may not be refused (exits, acks): never full. Bounded by what peers may have in flight.
-  void PushAlways(T item) {
-    (void)PushBelow(static_cast<std::size_t>(-1), std::move(item));
-  }
+  // For what may not be refused (exits, acks): never full. Bounded by what peers may have in
+  // flight.
+  void PushAlways(T item) { (void)PushBelow(static_cast<std::size_t>(-1), std::move(item)); }
 
   // Up to `max` items in arrival order; waits at most `timeout_ms` (-1: for ever) for the first.
   std::vector<T> TakeBatch(std::size_t max, int timeout_ms) {

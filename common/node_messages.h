@@ -32,11 +32,11 @@ struct Hello {
   MachineIdentity machine;
   std::string boot_id;
   BootTime boot{};
-  Fence seen;                      // highest the agent ever obeyed
+  Fence seen;  // highest the agent ever obeyed
   NodeInventory inventory;
-  std::string run_as;              // "single_user ana" | "multi_user"
+  std::string run_as;  // "single_user ana" | "multi_user"
   std::vector<AllocationStatus> allocations;
-  std::vector<Key> floors;         // highest attempt seen per job: accept or tombstone, until Forget
+  std::vector<Key> floors;  // highest attempt seen per job: accept or tombstone, until Forget
   std::vector<std::pair<GpuUuid, std::string>> held;  // quarantined GPUs with the reason
   friend bool operator==(const Hello&, const Hello&) = default;
 };
@@ -99,7 +99,7 @@ struct Released {  // nothing of the allocation is left, but for the held GPUs
   std::vector<std::pair<Rank, std::uint64_t>> log_ends;
   friend bool operator==(const Released&, const Released&) = default;
 };
-struct Notice {  // becomes one event row
+struct Notice {      // becomes one event row
   std::string kind;  // "node.log_disk_full", "gpu.xid" ...
   std::optional<Key> key;
   std::optional<Rank> rank;
@@ -148,8 +148,8 @@ struct Go {
   std::string digest;
   std::string master_address;
   int master_port = 0;
-  std::vector<EnvVar> late_env;                 // the same for every rank
-  std::vector<GeneratedFile> late_files;        // hostfile ...
+  std::vector<EnvVar> late_env;           // the same for every rank
+  std::vector<GeneratedFile> late_files;  // hostfile ...
   friend bool operator==(const Go&, const Go&) = default;
 };
 struct Stop {  // repeated until Released; leaves a tombstone even for an unknown key

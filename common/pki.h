@@ -27,8 +27,8 @@ struct Certificate {
 // Roles are the first part of the URI SAN: launch://CLUSTER/node/gpu01.
 struct Identity {
   std::string cluster;
-  std::string role;   // controller | node | user | join
-  std::string name;   // empty for the controller; of join: "node:gpu01" or "user:ana"
+  std::string role;  // controller | node | user | join
+  std::string name;  // empty for the controller; of join: "node:gpu01" or "user:ana"
   friend bool operator==(const Identity&, const Identity&) = default;
 };
 std::string ToUri(const Identity& identity);

@@ -57,7 +57,7 @@ struct RankAssignment {
   Rank rank = 0;
   int local_rank = 0;
   NodeId node;
-  std::vector<int> gpus;         // indices in PCI order on the node
+  std::vector<int> gpus;  // indices in PCI order on the node
   std::vector<GpuUuid> gpu_uuids;
   std::map<std::string, std::string> env;  // complete: what the rank will see, but for `late`
   friend bool operator==(const RankAssignment&, const RankAssignment&) = default;
@@ -65,7 +65,7 @@ struct RankAssignment {
 
 struct Candidate {
   std::string strategy;
-  std::string code;    // reason code, stable
+  std::string code;  // reason code, stable
   std::string reason;
   friend bool operator==(const Candidate&, const Candidate&) = default;
 };
@@ -92,16 +92,16 @@ struct Plan {
   Processes processes;
   StartKind start = StartKind::kDirect;
   LauncherKind launcher = LauncherKind::kProcess;  // what `run` was read as
-  std::vector<std::string> read;   // what was read from `run`, one sentence each
-  std::string command;             // what each process executes, as shell text
+  std::vector<std::string> read;                   // what was read from `run`, one sentence each
+  std::string command;                             // what each process executes, as shell text
   MemoryForecast memory;
   LoaderPlan loader;
   std::optional<std::int64_t> steps;
   DurationForecast duration;
   std::vector<RankAssignment> assignments;  // ordered by rank
   std::vector<GeneratedFile> files;
-  std::string workdir;             // path and "in place" or the reason against it
-  std::vector<std::string> late;   // variables only the start fixes
+  std::string workdir;            // path and "in place" or the reason against it
+  std::vector<std::string> late;  // variables only the start fixes
   std::vector<Finding> warnings;
   std::vector<Candidate> rejected;
   friend bool operator==(const Plan&, const Plan&) = default;

@@ -15,10 +15,10 @@ inline constexpr std::uint64_t kKiB = 1024;
 inline constexpr std::uint64_t kMiB = 1024 * kKiB;
 inline constexpr std::uint64_t kGiB = 1024 * kMiB;
 
-// "90s", "10m", "12h", "1d12h", "250ms", Slurm's "HH:MM:SS", "D-HH:MM:SS", "D-HH"; a bare number and
-// "MM:SS"-like two-part colons are ambiguous: the error names both readings.
+// "90s", "10m", "12h", "1d12h", "250ms", Slurm's "HH:MM:SS", "D-HH:MM:SS", "D-HH"; a bare number
+// and "MM:SS"-like two-part colons are ambiguous: the error names both readings.
 Result<Millis> ParseDuration(std::string_view text);
-std::string FormatDuration(Millis duration);  // "1:02:11", "2-03:00:00": Slurm's TIME column
+std::string FormatDuration(Millis duration);       // "1:02:11", "2-03:00:00": Slurm's TIME column
 std::string FormatDurationShort(Millis duration);  // "6h10m", "45s": shortest two units
 
 struct ByteSize {

@@ -18,17 +18,29 @@ namespace launch {
 
 // States of interfaces 6 and UNREACHABLE; a view over stored phases, never stored itself.
 enum class JobState {
-  kPending, kStarting, kRunning, kUnreachable, kStopping, kRequeued,
-  kSucceeded, kFailed, kCancelled, kTimeout, kOutOfMemory, kNodeFail, kPreempted, kSuspended,
+  kPending,
+  kStarting,
+  kRunning,
+  kUnreachable,
+  kStopping,
+  kRequeued,
+  kSucceeded,
+  kFailed,
+  kCancelled,
+  kTimeout,
+  kOutOfMemory,
+  kNodeFail,
+  kPreempted,
+  kSuspended,
 };
-std::string_view ToString(JobState v);      // "PENDING"
-std::string_view StateCode(JobState v);     // "PD"
+std::string_view ToString(JobState v);   // "PENDING"
+std::string_view StateCode(JobState v);  // "PD"
 std::optional<JobState> ParseJobState(std::string_view text);
 bool IsTerminal(JobState v);
 
 // Reason a job waits: Slurm's word, then our evidence. "Resources: 8 H100 free on no node".
 struct WaitReason {
-  std::string code;      // Resources, Priority, ReqNodeNotAvail, JobHeldUser, Planning ...
+  std::string code;  // Resources, Priority, ReqNodeNotAvail, JobHeldUser, Planning ...
   std::string evidence;
   friend bool operator==(const WaitReason&, const WaitReason&) = default;
 };
@@ -48,7 +60,7 @@ struct AttemptView {
   std::string outcome;  // success | failed | cancelled | ...; empty while it lives
   std::string cause;    // one sentence
   std::vector<NodeId> nodes;
-  std::string master;   // address:port
+  std::string master;  // address:port
   std::string resumed_from;
   BatchSplit batch;
   std::map<std::string, std::string> env;  // of rank 0: plan plus late values
@@ -66,12 +78,12 @@ struct JobView {
   std::string name;
   std::string user;
   JobState state = JobState::kPending;
-  std::string sub_reason;  // SETUP | PREFLIGHT | USER_CODE | PORT ...
-  WaitReason reason;       // while waiting
-  std::string outcome;     // one sentence once done
+  std::string sub_reason;        // SETUP | PREFLIGHT | USER_CODE | PORT ...
+  WaitReason reason;             // while waiting
+  std::string outcome;           // one sentence once done
   std::optional<int> exit_code;  // first failing code, or 0
   std::string cancelled_by;
-  int gpus = 0;            // in use or asked for, all nodes
+  int gpus = 0;  // in use or asked for, all nodes
   int nodes = 0;
   std::string strategy;
   std::vector<NodeId> nodelist;
@@ -84,16 +96,16 @@ struct JobView {
   WallTime ended{};
   std::vector<AttemptView> attempts;
   std::vector<Finding> findings;
-  std::optional<JobSpec> spec;  // in full status only
-  std::optional<Plan> plan;     // of the newest attempt; in full status only
+  std::optional<JobSpec> spec;    // in full status only
+  std::optional<Plan> plan;       // of the newest attempt; in full status only
   std::vector<std::string> held;  // what a stop could not free yet
   friend bool operator==(const JobView&, const JobView&) = default;
 };
 
 struct NodeView {
   NodeInventory inventory;
-  std::string state;    // idle | mix | alloc | drain | silent | unknown
-  std::string reason;   // of drain or silence
+  std::string state;   // idle | mix | alloc | drain | silent | unknown
+  std::string reason;  // of drain or silence
   NodeHealth health;
   bool schedulable = false;
   std::vector<GpuUuid> free_gpus;
@@ -116,9 +128,9 @@ struct EventView {
 
 // Answer of submit and of plan: one code path (rulings 31).
 struct PlanAnswer {
-  std::optional<Plan> plan;        // absent when errors forbid one
+  std::optional<Plan> plan;  // absent when errors forbid one
   std::vector<Finding> findings;
-  std::optional<WaitReason> waits; // why it would not start now
+  std::optional<WaitReason> waits;  // why it would not start now
   friend bool operator==(const PlanAnswer&, const PlanAnswer&) = default;
 };
 

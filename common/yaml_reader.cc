@@ -1,1 +1,357 @@
 #include "common/yaml_reader.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <sstream>
+
+#include "common/unique_fd.h"
+#include "common/units.h"
+
+namespace launch {
+namespace {
+
+constexpr std::size_t kMaxBytes = 256 * 1024;
+constexpr std::size_t kMaxDepth = 32;
+constexpr std::size_t kMaxKeys = 1000;
+constexpr std::size_t kMaxNodes = 10000;
+
+Unexpected Refuse(const std::string& file, int line, int column, std::string message,
+                  std::string hint = {}) {
+  return Fail(ErrorCode::kInvalidArgument, std::move(message), std::move(hint),
+              Where{file, line, column, {}});
+}
+
+// Length of the valid UTF-8 sequence at `i`, or 0.
+std::size_t Utf8Length(std::string_view s, std::size_t i) {
+  const auto byte = [&](std::size_t k) { return static_cast<unsigned char>(s[k]); };
+  const unsigned char lead = byte(i);
+  if (lead < 0x80) return 1;
+  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || i + length > s.size()) return 0;
+  for (std::size_t k = 1; k < length; ++k) {
+    if ((byte(i + k) & 0xC0) != 0x80) return 0;
+  }
+  if (lead == 0xE0 && byte(i + 1) < 0xA0) return 0;
+  if (lead == 0xED && byte(i + 1) > 0x9F) return 0;
+  if (lead == 0xF0 && byte(i + 1) < 0x90) return 0;
+  if (lead == 0xF4 && byte(i + 1) > 0x8F) return 0;
+  return length;
+}
+
+// A text file: valid UTF-8 without control characters other than tab, newline, carriage return.
+Result<void> CheckText(std::string_view text, const std::string& file) {
+  int line = 1;
+  int column = 1;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = Utf8Length(text, i);
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (length == 0) {
+      return Refuse(file, line, column, "not UTF-8 text", "is this a job file, or a binary?");
+    }
+    if (c < 0x20 && c != '\t' && c != '\n' && c != '\r') {
+      return Refuse(file, line, column, "a control character (byte " + std::to_string(c) + ")",
+                    "is this a job file, or a binary?");
+    }
+    if (c == '\n') {
+      ++line;
+      column = 1;
+    } else {
+      ++column;
+    }
+    i += length;
+  }
+  return {};
+}
+
+// Builds the tree from parser events. The first refusal is kept and the rest ignored: events come
+// before aliases are expanded, so a bomb costs no more than its text.
+class TreeBuilder final : public YAML::EventHandler {
+ public:
+  explicit TreeBuilder(const std::string& file) : file_(file) {}
+
+  void OnDocumentStart(const YAML::Mark& /*mark*/) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (Enter(mark, "", anchor)) Add(Make(YamlNode::Kind::kNull, mark));
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override {
+    Stop(mark, "aliases (*name) are not supported", "write the value out");
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    if (!Enter(mark, tag, anchor)) return;
+    YamlNode node = Make(YamlNode::Kind::kScalar, mark);
+    node.quoted = tag == "!";
+    node.scalar = value;
+    Add(std::move(node));
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value /*style*/) override {
+    if (Enter(mark, tag, anchor)) Push(Make(YamlNode::Kind::kList, mark));
+  }
+  void OnSequenceEnd() override { Pop(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value /*style*/) override {
+    if (Enter(mark, tag, anchor)) Push(Make(YamlNode::Kind::kMap, mark));
+  }
+  void OnMapEnd() override { Pop(); }
+  void OnAnchor(const YAML::Mark& mark, const std::string& /*name*/) override {
+    Stop(mark, "anchors (&name) are not supported", "write the value out");
+  }
+
+  Result<YamlNode> Take() {
+    if (error_) return Unexpected(std::move(*error_));
+    if (!root_) return Refuse(file_, 1, 1, "the file is empty");
+    return std::move(*root_);
+  }
+
+ private:
+  struct Open {
+    YamlNode node;
+    std::optional<YamlNode> key;  // of a map: read, its value not yet
+  };
+
+  static YamlNode Make(YamlNode::Kind kind, const YAML::Mark& mark) {
+    YamlNode node;
+    node.kind = kind;
+    node.line = mark.line + 1;
+    node.column = mark.column + 1;
+    return node;
+  }
+
+  void Stop(const YAML::Mark& mark, std::string message, std::string hint = {}) {
+    if (error_) return;
+    error_ =
+        Refuse(file_, mark.line + 1, mark.column + 1, std::move(message), std::move(hint)).value();
+  }
+
+  // False when the event must be ignored.
+  bool Enter(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+    if (error_) return false;
+    if (anchor != 0) {
+      Stop(mark, "anchors (&name) are not supported", "write the value out");
+    } else if (!tag.empty() && tag != "?" && tag != "!") {
+      Stop(mark, "tags (" + tag + ") are not supported", "write the plain value");
+    } else if (++nodes_ > kMaxNodes) {
+      Stop(mark, "more than " + std::to_string(kMaxNodes) + " values");
+    } else if (stack_.size() >= kMaxDepth) {
+      Stop(mark, "nested deeper than " + std::to_string(kMaxDepth) + " levels");
+    }
+    return !error_;
+  }
+
+  void Add(YamlNode node) {
+    if (stack_.empty()) {
+      root_ = std::move(node);
+      return;
+    }
+    Open& open = stack_.back();
+    if (open.node.kind == YamlNode::Kind::kList) {
+      open.node.items.push_back(std::move(node));
+      return;
+    }
+    if (open.key) {
+      open.node.entries.push_back({std::move(*open.key), std::move(node)});
+      open.key.reset();
+      return;
+    }
+    const YAML::Mark mark = [&] {
+      YAML::Mark m;
+      m.line = node.line - 1;
+      m.column = node.column - 1;
+      return m;
+    }();
+    if (node.kind != YamlNode::Kind::kScalar) return Stop(mark, "a key must be a plain word");
+    if (node.scalar == "<<") {
+      return Stop(mark, "merge keys (<<) are not supported", "write the keys out");
+    }
+    if (const YamlNode* first = open.node.Find(node.scalar)) {
+      return Stop(mark,
+                  "'" + node.scalar + "' is given twice (first on line " +
+                      std::to_string(first->line) + ")",
+                  "keep one of the two");
+    }
+    if (open.node.entries.size() >= kMaxKeys) {
+      return Stop(mark, "more than " + std::to_string(kMaxKeys) + " keys in one map");
+    }
+    open.key = std::move(node);
+  }
+
+  void Push(YamlNode node) { stack_.push_back({std::move(node), std::nullopt}); }
+
+  void Pop() {
+    if (error_ || stack_.empty()) return;
+    YamlNode node = std::move(stack_.back().node);
+    stack_.pop_back();
+    Add(std::move(node));
+  }
+
+  const std::string& file_;
+  std::vector<Open> stack_;
+  std::optional<YamlNode> root_;
+  std::optional<Error> error_;
+  std::size_t nodes_ = 0;
+};
+
+Result<YamlNode> ParseChecked(std::string_view text, const std::string& file) {
+  TreeBuilder builder(file);
+  try {
+    std::istringstream stream{std::string(text)};
+    YAML::Parser parser(stream);
+    if (parser.HandleNextDocument(builder)) {
+      TreeBuilder second(file);
+      if (parser.HandleNextDocument(second)) {
+        return Refuse(file, 0, 0, "several documents (---) in one file", "keep one document");
+      }
+    }
+  } catch (const YAML::Exception& e) {
+    return Refuse(file, e.mark.line + 1, e.mark.column + 1, "not valid YAML: " + e.msg,
+                  e.msg.find("tab") != std::string::npos ? "indent with spaces" : "");
+  }
+  return builder.Take();
+}
+
+std::string_view KindName(const YamlNode& node) {
+  switch (node.kind) {
+    case YamlNode::Kind::kNull:
+      return "nothing";
+    case YamlNode::Kind::kScalar:
+      return "a single value";
+    case YamlNode::Kind::kList:
+      return "a list";
+    case YamlNode::Kind::kMap:
+      return "a map";
+  }
+  return "?";
+}
+
+}  // namespace
+
+const YamlNode* YamlNode::Find(std::string_view key) const {
+  for (const auto& [name, value] : entries) {
+    if (name.scalar == key) return &value;
+  }
+  return nullptr;
+}
+
+Result<YamlNode> ParseYaml(std::string_view text, const std::string& file) {
+  if (text.size() > kMaxBytes) {
+    return Refuse(file, 0, 0, "larger than 256 KiB", "is this a job file?");
+  }
+  LAUNCH_RETURN_IF_ERROR(CheckText(text, file));
+  const bool blank = std::all_of(text.begin(), text.end(), [](char c) {
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+  });
+  if (blank) return Refuse(file, 1, 1, "the file is empty");
+  LAUNCH_ASSIGN_OR_RETURN(YamlNode root, ParseChecked(text, file));
+  if (root.kind == YamlNode::Kind::kNull) return Refuse(file, 1, 1, "the file is empty");
+  return root;
+}
+
+Result<YamlNode> ReadYamlFile(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) return FailErrno("open " + path, errno);
+  struct stat info{};
+  if (::fstat(fd.get(), &info) != 0) return FailErrno("stat " + path, errno);
+  if (S_ISDIR(info.st_mode)) {
+    return Fail(ErrorCode::kInvalidArgument, path + " is a directory", "name a YAML file");
+  }
+  std::string text;
+  char buffer[16384];
+  while (text.size() <= kMaxBytes) {
+    const ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return FailErrno("read " + path, errno);
+    if (n == 0) break;
+    text.append(buffer, static_cast<std::size_t>(n));
+  }
+  return ParseYaml(text, path);
+}
+
+YamlMap::YamlMap(const YamlNode& node, std::string file, std::string path)
+    : node_(node), file_(std::move(file)), path_(std::move(path)) {}
+
+Unexpected YamlMap::Bad(const YamlNode& at, std::string_view key, std::string message,
+                        std::string hint) const {
+  std::string field = path_;
+  if (!key.empty()) field += (field.empty() ? "" : ".") + std::string(key);
+  return Fail(ErrorCode::kInvalidArgument, std::move(message), std::move(hint),
+              Where{file_, at.line, at.column, std::move(field)});
+}
+
+Result<void> YamlMap::AllowOnly(const std::vector<std::string>& known) const {
+  if (node_.kind != YamlNode::Kind::kMap) {
+    return Bad(node_, "", "expected a map of keys, found " + std::string(KindName(node_)));
+  }
+  for (const auto& [key, value] : node_.entries) {
+    if (std::find(known.begin(), known.end(), key.scalar) != known.end()) continue;
+    const std::string nearest = NearestName(key.scalar, known);
+    return Bad(key, "", "unknown key '" + key.scalar + "'",
+               nearest.empty() ? "" : "did you mean '" + nearest + "'?");
+  }
+  return {};
+}
+
+const YamlNode* YamlMap::Get(std::string_view key) const { return node_.Find(key); }
+
+Result<std::optional<std::string>> YamlMap::String(std::string_view key) const {
+  const YamlNode* value = Get(key);
+  if (value == nullptr || value->kind == YamlNode::Kind::kNull) return std::nullopt;
+  if (value->kind != YamlNode::Kind::kScalar) {
+    return Bad(*value, key, "expected a single value, found " + std::string(KindName(*value)));
+  }
+  return value->scalar;
+}
+
+Result<std::optional<std::int64_t>> YamlMap::Int(std::string_view key) const {
+  LAUNCH_ASSIGN_OR_RETURN(const std::optional<std::string> text, String(key));
+  if (!text) return std::nullopt;
+  const auto number = ParseInt(*text);
+  if (!number) return Bad(*Get(key), key, "'" + *text + "' is not a whole number");
+  return number;
+}
+
+Result<std::optional<double>> YamlMap::Double(std::string_view key) const {
+  LAUNCH_ASSIGN_OR_RETURN(const std::optional<std::string> text, String(key));
+  if (!text) return std::nullopt;
+  const auto number = ParseDouble(*text);
+  if (!number) return Bad(*Get(key), key, "'" + *text + "' is not a number");
+  return number;
+}
+
+Result<std::optional<bool>> YamlMap::Bool(std::string_view key) const {
+  LAUNCH_ASSIGN_OR_RETURN(const std::optional<std::string> text, String(key));
+  if (!text) return std::nullopt;
+  if (*text == "true") return true;
+  if (*text == "false") return false;
+  return Bad(*Get(key), key, "'" + *text + "' is not true or false",
+             "yes, no, on and off mean different things to different readers");
+}
+
+Result<std::vector<std::string>> YamlMap::StringList(std::string_view key) const {
+  const YamlNode* value = Get(key);
+  std::vector<std::string> list;
+  if (value == nullptr || value->kind == YamlNode::Kind::kNull) return list;
+  if (value->kind == YamlNode::Kind::kScalar) {
+    list.push_back(value->scalar);
+    return list;
+  }
+  if (value->kind != YamlNode::Kind::kList) {
+    return Bad(*value, key, "expected a list, found " + std::string(KindName(*value)));
+  }
+  for (const YamlNode& item : value->items) {
+    if (item.kind != YamlNode::Kind::kScalar) {
+      return Bad(item, key,
+                 "expected a single value in the list, found " + std::string(KindName(item)));
+    }
+    list.push_back(item.scalar);
+  }
+  return list;
+}
+
+}  // namespace launch

@@ -1,4 +1,5 @@
-// Strict YAML: a tree of maps, lists and raw scalars with line and column; the one owner of yaml-cpp.
+// Strict YAML: a tree of maps, lists and raw scalars with line and column; the one owner of
+// yaml-cpp.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +15,22 @@ namespace launch {
 
 // A node of the document. Scalars keep their raw text: "12:00:00", "on" and "1e5" stay as written,
 // so base-60 and boolean traps cannot happen; the reader of a field decides what it means.
+struct YamlEntry;
 struct YamlNode {
   enum class Kind { kNull, kScalar, kList, kMap };
   Kind kind = Kind::kNull;
-  bool quoted = false;           // scalar in quotes or as a block
+  bool quoted = false;  // scalar in quotes or as a block
   std::string scalar;
-  std::vector<YamlNode> items;   // list
-  std::vector<std::pair<YamlNode, YamlNode>> entries;  // map, in file order; keys are scalars
-  int line = 0;                  // from 1
+  std::vector<YamlNode> items;     // list
+  std::vector<YamlEntry> entries;  // map, in file order; keys are scalars
+  int line = 0;                    // from 1
   int column = 0;
 
   const YamlNode* Find(std::string_view key) const;  // null when absent or not a map
+};
+struct YamlEntry {
+  YamlNode key;
+  YamlNode value;
 };
 
 // Limits (reliability 7.5): 256 KiB, depth 32, 1,000 keys a map, 10,000 nodes; no anchors, aliases,
@@ -43,7 +49,7 @@ class YamlMap {
   Result<std::optional<std::string>> String(std::string_view key) const;
   Result<std::optional<std::int64_t>> Int(std::string_view key) const;
   Result<std::optional<double>> Double(std::string_view key) const;
-  Result<std::optional<bool>> Bool(std::string_view key) const;  // true and false only
+  Result<std::optional<bool>> Bool(std::string_view key) const;             // true and false only
   Result<std::vector<std::string>> StringList(std::string_view key) const;  // list, or one scalar
   Unexpected Bad(const YamlNode& at, std::string_view key, std::string message,
                  std::string hint = {}) const;
