@@ -1,0 +1,50 @@
+// Between node.proto and common/node_messages.h: the envelopes of the agent's stream, validated.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/error.h"
+#include "common/node_messages.h"
+
+namespace launch::v1 {
+class Fence;
+class FromNode;
+class ToNode;
+}  // namespace launch::v1
+
+namespace launch {
+
+namespace pb = ::launch::v1;
+
+// Version of the agent's protocol this build speaks; Hello offers it, Welcome names it.
+inline constexpr std::uint32_t kNodeProtocol = 1;
+
+struct FromNodeEnvelope {
+  std::uint64_t session = 0;  // 0 in Hello: Welcome gives one
+  FromNode body;
+  friend bool operator==(const FromNodeEnvelope&, const FromNodeEnvelope&) = default;
+};
+
+pb::FromNode ToProto(const FromNodeEnvelope& v);
+pb::ToNode ToProto(const ToNodeEnvelope& v);  // of Prepare: `spec_bytes` as they are, if there are any
+pb::Fence ToProto(const Fence& v);
+
+// Errors as in convert_value.h; the path starts with the body: "hello.inventory.gpus[0].uuid".
+// A Hello whose protocol range leaves us out is kUnimplemented and names both ranges.
+// A Prepare whose digest is not that of its bytes is kDataLoss.
+Result<FromNodeEnvelope> FromProto(const pb::FromNode& m);
+Result<ToNodeEnvelope> FromProto(const pb::ToNode& m);
+Result<Fence> FromProto(const pb::Fence& m);
+
+// Serialised once, where the plan is made: digest, store and wire all use these bytes.
+std::string SerializeSpec(const AllocationSpec& spec);
+std::string DigestOfSpec(std::string_view bytes);  // SHA-256, hex
+Result<AllocationSpec> ParseSpec(std::string_view bytes);
+
+// Stored form of a plan.
+std::string SerializePlan(const Plan& plan);
+Result<Plan> ParsePlan(std::string_view bytes);
+
+}  // namespace launch
