@@ -1,1 +1,234 @@
-#include "common/job.h"
+#include "cli/job_reader.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "cli/job_draft.h"
+#include "cli/job_fields.h"
+#include "cli/shell_words.h"
+
+namespace launch {
+namespace {
+
+std::string LineText(int line) { return line > 0 ? "line " + std::to_string(line) + ": " : ""; }
+
+Result<void> SetField(JobDraft& draft, const JobField& field, std::string_view written,
+                      const YamlNode& key, const YamlNode& node) {
+  const FieldValue value(node, field.name, written, draft.file);
+  if (field.set == nullptr)
+    return Fail(ErrorCode::kUnimplemented,
+                "`" + std::string(written) + "` is known, but not in this version",
+                "remove the line; docs/job-file.md lists what this version reads",
+                Where{draft.file, key.line, key.column, std::string(field.name)});
+  if (!draft.on_command_line) {
+    const auto [before, fresh] = draft.written_at.emplace(field.name, key.line);
+    if (!fresh)
+      return Fail(ErrorCode::kInvalidArgument,
+                  "`" + std::string(written) + "` is set twice, first on line " +
+                      std::to_string(before->second),
+                  "keep one of them", Where{draft.file, key.line, key.column, before->first});
+    if (written != field.name)
+      draft.notices.push_back(LineText(key.line) + "`" + std::string(written) + "` is read as `" +
+                              std::string(field.name) + "`");
+  }
+  if (node.kind == YamlNode::Kind::kNull && field.name != "env")
+    return value.Bad("has no value", "write a value or remove the line");
+  return field.set(draft, value);
+}
+
+// Blocks that may also be written as one value: `retry: 3`.
+std::string_view ShortFormOf(std::string_view block) {
+  if (block == "retry") return "retry.max";
+  if (block == "preflight") return "preflight.level";
+  if (block == "checkpoint") return "checkpoint.dir";
+  return {};
+}
+
+Result<void> ReadMap(JobDraft& draft, const YamlNode& map, const std::string& block) {
+  for (const auto& [key, node] : map.entries) {
+    const std::string name = block.empty() ? key.scalar : block + "." + key.scalar;
+    // SkyPilot groups the request; its words are ours at the top level.
+    if (name == "resources" && node.kind == YamlNode::Kind::kMap) {
+      draft.notices.push_back(LineText(key.line) + "`resources` is read as fields of the job");
+      LAUNCH_RETURN_IF_ERROR(ReadMap(draft, node, ""));
+      continue;
+    }
+    const JobField* field = FindJobField(name);
+    if (field == nullptr && IsJobBlock(name)) {
+      if (node.kind == YamlNode::Kind::kMap) {
+        LAUNCH_RETURN_IF_ERROR(ReadMap(draft, node, name));
+        continue;
+      }
+      if (node.kind == YamlNode::Kind::kScalar && !ShortFormOf(name).empty()) {
+        LAUNCH_RETURN_IF_ERROR(
+            SetField(draft, *FindJobField(ShortFormOf(name)), ShortFormOf(name), key, node));
+        continue;
+      }
+      return Fail(ErrorCode::kInvalidArgument, name + ": needs a map of its own fields", "",
+                  Where{draft.file, node.line, node.column, name});
+    }
+    if (field == nullptr) {
+      const std::string nearest = NearestName(key.scalar, JobFieldNames(block));
+      return Fail(
+          ErrorCode::kInvalidArgument, "unknown field `" + name + "`",
+          nearest.empty() ? "docs/job-file.md lists the fields" : "did you mean `" + nearest + "`?",
+          Where{draft.file, key.line, key.column, name});
+    }
+    LAUNCH_RETURN_IF_ERROR(SetField(draft, *field, name, key, node));
+  }
+  return {};
+}
+
+// A scalar as written, unless it starts like a list or a map.
+Result<YamlNode> OverrideNode(const JobOverride& change) {
+  if (!change.value.empty() && (change.value[0] == '[' || change.value[0] == '{')) {
+    Result<YamlNode> node = ParseYaml(change.value, change.flag);
+    if (!node) {
+      Error error = node.error();
+      error.message = change.flag + ": " + error.message;
+      error.where.reset();
+      return Unexpected(error);
+    }
+    return node;
+  }
+  YamlNode node;
+  node.kind = YamlNode::Kind::kScalar;
+  node.scalar = change.value;
+  return node;
+}
+
+Result<void> Apply(JobDraft& draft, const std::vector<JobOverride>& overrides,
+                   const std::string& cwd) {
+  const std::string file = draft.file;
+  const std::string base = draft.base_dir;
+  draft.file.clear();
+  draft.base_dir = cwd;
+  draft.on_command_line = true;
+  for (const JobOverride& change : overrides) {
+    const JobField* field = FindJobField(change.field);
+    LAUNCH_CHECK(field != nullptr, change.field);
+    LAUNCH_ASSIGN_OR_RETURN(YamlNode node, OverrideNode(change));
+    LAUNCH_RETURN_IF_ERROR(SetField(draft, *field, change.flag, node, node));
+  }
+  draft.file = file;
+  draft.base_dir = base;
+  draft.on_command_line = false;
+  return {};
+}
+
+// "Train 8B.yaml" -> "train-8b": what a file may be called is more than what a job may be called.
+std::string NameFrom(std::string_view text) {
+  std::string name;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0 || c == '.' || c == '_')
+      name += static_cast<char>(std::tolower(byte));
+    else if (!name.empty() && name.back() != '-')
+      name += '-';
+    if (name.size() == 63) break;
+  }
+  while (!name.empty() && (name.front() == '.' || name.front() == '-')) name.erase(0, 1);
+  while (!name.empty() && name.back() == '-') name.pop_back();
+  return name.empty() ? "job" : name;
+}
+
+Result<ReadJob> Finish(JobDraft draft, std::string source) {
+  JobSpec& spec = draft.spec;
+  const Where whole{draft.file, 0, 0, {}};
+  if (spec.run.empty())
+    return Fail(ErrorCode::kInvalidArgument, "`run` is missing",
+                "add the training command: `run: python train.py`", whole);
+  if (spec.workdir.empty()) spec.workdir = draft.base_dir;
+  if (!spec.venv.empty()) spec.venv = AbsolutePath(spec.venv, spec.workdir);
+  if (!spec.python.empty()) spec.python = AbsolutePath(spec.python, spec.workdir);
+  if (spec.conda.find('/') != std::string::npos)
+    spec.conda = AbsolutePath(spec.conda, spec.workdir);
+  const int interpreters =
+      static_cast<int>(!spec.venv.empty()) + static_cast<int>(!spec.conda.empty()) +
+      static_cast<int>(!spec.python.empty()) + static_cast<int>(!spec.image.empty());
+  if (interpreters > 1)
+    return Fail(ErrorCode::kInvalidArgument,
+                "more than one of venv, conda, python and image is set",
+                "keep the one that holds the job's packages", whole);
+  if (spec.total_gpus && spec.gpus_written)
+    return Fail(ErrorCode::kInvalidArgument, "gpus and total_gpus are both set",
+                "gpus is per node, total_gpus over all nodes: keep one", whole);
+  if (spec.dataset && spec.dataset->samples == 0)
+    return Fail(ErrorCode::kInvalidArgument, "dataset.epochs needs dataset.samples", "", whole);
+  return ReadJob{std::move(draft.spec), std::move(draft.notices), std::move(source)};
+}
+
+}  // namespace
+
+Result<JobOverride> ParseOverride(std::string_view text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos || equals == 0)
+    return Fail(ErrorCode::kInvalidArgument, "`" + std::string(text) + "` is not key=value",
+                "after the file and `--` stand overrides such as batch.micro=4");
+  JobOverride change{std::string(text.substr(0, equals)), std::string(text.substr(equals + 1)),
+                     std::string(text.substr(0, equals))};
+  if (FindJobField(change.field) == nullptr) {
+    const std::size_t dot = change.field.find('.');
+    const std::string block = dot == std::string::npos ? "" : change.field.substr(0, dot);
+    const std::string key = dot == std::string::npos ? change.field : change.field.substr(dot + 1);
+    const std::string nearest = NearestName(key, JobFieldNames(block));
+    return Fail(ErrorCode::kInvalidArgument, "unknown field `" + change.field + "`",
+                nearest.empty()
+                    ? "docs/job-file.md lists the fields"
+                    : "did you mean `" + (block.empty() ? "" : block + ".") + nearest + "`?");
+  }
+  return change;
+}
+
+Result<ReadJob> ReadJobText(std::string_view text, const std::string& file,
+                            const std::string& base_dir, const std::vector<JobOverride>& overrides,
+                            const std::string& cwd) {
+  LAUNCH_ASSIGN_OR_RETURN(YamlNode root, ParseYaml(text, file));
+  if (root.kind != YamlNode::Kind::kMap)
+    return Fail(ErrorCode::kInvalidArgument,
+                "a job file is a map of fields such as `run: python train.py`", "",
+                Where{file, root.line, root.column, {}});
+  JobDraft draft;
+  draft.file = file;
+  draft.base_dir = base_dir;
+  LAUNCH_RETURN_IF_ERROR(ReadMap(draft, root, ""));
+  LAUNCH_RETURN_IF_ERROR(Apply(draft, overrides, cwd));
+  if (draft.spec.name.empty())
+    draft.spec.name = NameFrom(std::filesystem::path(file).stem().string());
+  return Finish(std::move(draft), std::string(text));
+}
+
+Result<ReadJob> ReadJobFile(const std::string& path, const std::vector<JobOverride>& overrides,
+                            const std::string& cwd) {
+  // The strict reader first: it looks at the size before it reads.
+  if (Result<YamlNode> root = ReadYamlFile(path); !root) return Unexpected(root.error());
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  const std::filesystem::path absolute = std::filesystem::path(cwd) / path;
+  return ReadJobText(text.str(), path, AbsolutePath(absolute.parent_path().string(), "/"),
+                     overrides, cwd);
+}
+
+Result<ReadJob> ReadJobLine(const std::vector<std::string>& words,
+                            const std::vector<JobOverride>& overrides, const std::string& cwd) {
+  JobDraft draft;
+  draft.file = "command line";
+  draft.base_dir = cwd;
+  draft.spec.run = JoinWords(words);
+  for (const std::string& word : words) {
+    if (!word.ends_with(".py")) continue;
+    draft.spec.name = NameFrom(std::filesystem::path(word).stem().string());
+    break;
+  }
+  LAUNCH_RETURN_IF_ERROR(Apply(draft, overrides, cwd));
+  if (draft.spec.name.empty() && !words.empty())
+    draft.spec.name = NameFrom(std::filesystem::path(words.front()).filename().string());
+  std::string source = draft.spec.run;
+  return Finish(std::move(draft), std::move(source));
+}
+
+}  // namespace launch

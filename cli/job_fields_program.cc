@@ -1,0 +1,221 @@
+#include <algorithm>
+#include <cctype>
+
+#include "cli/job_fields.h"
+#include "cli/shell_words.h"
+
+namespace launch {
+namespace {
+
+// Text as a block, or a list of lines (dstack's `commands`).
+Result<std::string> ShellText(const FieldValue& value) {
+  LAUNCH_ASSIGN_OR_RETURN(std::vector<std::string> lines, value.Texts());
+  std::string text;
+  // Determined's `entrypoint: [python, train.py]` is one command in words, not a list of commands.
+  if (value.written() == "entrypoint" && value.node().kind == YamlNode::Kind::kList)
+    text = JoinWords(lines);
+  else
+    for (const std::string& line : lines) text += (text.empty() ? "" : "\n") + line;
+  if (text.find_first_not_of(" \t\n") == std::string::npos) return value.Bad("is empty");
+  return text;
+}
+
+bool IsVariableName(std::string_view name) {
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) != 0) return false;
+  return std::all_of(name.begin(), name.end(),
+                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+}
+
+Result<void> AddEnv(JobDraft& draft, const FieldValue& value, const YamlNode& at, EnvEntry entry) {
+  if (!IsVariableName(entry.name))
+    return value.BadItem(at, "`" + entry.name + "` is not the name of a variable");
+  auto& env = draft.spec.env;
+  const auto same =
+      std::find_if(env.begin(), env.end(), [&](const EnvEntry& e) { return e.name == entry.name; });
+  if (same == env.end()) {
+    env.push_back(std::move(entry));
+    return {};
+  }
+  if (!draft.on_command_line) return value.BadItem(at, "sets " + entry.name + " twice");
+  *same = std::move(entry);
+  return {};
+}
+
+EnvEntry FromText(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos) return {text, std::nullopt};
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+Result<void> SetEnv(JobDraft& draft, const FieldValue& value) {
+  const YamlNode& node = value.node();
+  if (node.kind == YamlNode::Kind::kNull) return {};
+  if (node.kind == YamlNode::Kind::kMap) {
+    for (const auto& [key, text] : node.entries) {
+      EnvEntry entry{key.scalar, std::nullopt};
+      if (text.kind == YamlNode::Kind::kScalar)
+        entry.value = text.scalar;
+      else if (text.kind != YamlNode::Kind::kNull)
+        return value.BadItem(text, key.scalar + " needs one value");
+      LAUNCH_RETURN_IF_ERROR(AddEnv(draft, value, key, std::move(entry)));
+    }
+    return {};
+  }
+  LAUNCH_ASSIGN_OR_RETURN(std::vector<std::string> texts, value.Texts());
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const YamlNode& at = node.kind == YamlNode::Kind::kList ? node.items[i] : node;
+    LAUNCH_RETURN_IF_ERROR(AddEnv(draft, value, at, FromText(texts[i])));
+  }
+  return {};
+}
+
+// Paths in the file count from its directory (venv: from workdir, once that is known); paths of the
+// command line from where the user stands.
+std::string PathNow(const JobDraft& draft, const std::string& text) {
+  return draft.on_command_line ? AbsolutePath(text, draft.base_dir) : text;
+}
+
+// A caller who names another interpreter on the command line means that one instead.
+void DropInterpreter(JobDraft& draft) {
+  if (!draft.on_command_line) return;
+  draft.spec.venv.clear();
+  draft.spec.conda.clear();
+  draft.spec.python.clear();
+  draft.spec.image.clear();
+}
+
+constexpr JobField kFields[] = {
+    {"run", "entrypoint commands command", "bash text", "required",
+     "The training command; a torchrun line is taken apart and its ranks are started directly.",
+     [](JobDraft& draft, const FieldValue& value) -> Result<void> {
+       LAUNCH_ASSIGN_OR_RETURN(draft.spec.run, ShellText(value));
+       return {};
+     }},
+    {"setup", "", "bash text", "none", "Runs once per node before the ranks; its failure is SETUP.",
+     [](JobDraft& draft, const FieldValue& value) -> Result<void> {
+       LAUNCH_ASSIGN_OR_RETURN(draft.spec.setup, ShellText(value));
+       return {};
+     }},
+    {"launcher", "", "auto | process | torchrun | deepspeed | accelerate | mpi | node", "auto",
+     "How `run` is started: once per rank, through a launcher, or once per node.",
+     [](JobDraft& draft, const FieldValue& value) -> Result<void> {
+       LAUNCH_ASSIGN_OR_RETURN(
+           draft.spec.launcher,
+           Choice(value, ParseLauncherKind,
+                  {"auto", "process", "torchrun", "deepspeed", "accelerate", "mpi", "node"}));
+       return {};
+     }},
+    {"workdir", "working_dir", "path", "the directory of the file",
+     "Where `run` starts; the same directory on every node of the job.",
+     [](JobDraft& draft, const FieldValue& value) -> Result<void> {
+       LAUNCH_ASSIGN_OR_RETURN(std::string text, value.Text());
+       draft.spec.workdir = AbsolutePath(text, draft.base_dir);
+       return {};
+     }},
+    {"snapshot", "", "true | false", "false",
+     "Run from a shipped copy of workdir; only false in this version: workdir is used in place.",
+     [](JobDraft&, const FieldValue& value) -> Result<void> {
+       LAUNCH_ASSIGN_OR_RETURN(bool snapshot, value.Bool());
+       if (!snapshot) return {};
+       Unexpected refusal = value.Bad("this version does not ship a copy of workdir",
+                                      "put workdir where every node of the job sees it");
+       refusal.value().code = ErrorCode::kUnimplemented;
+       return refusal;
+     }},
+    {"venv", "", "path", "the caller's active environment",
+     "Virtual environment; relative to workdir.",
+     [](JobDraft& draft, const FieldValue& value) -> Result<void> {
+       LAUNCH_ASSIGN_OR_RETURN(std::string text, value.Text());
+       DropInterpreter(draft);
+       draft.spec.venv = PathNow(draft, text);
+       return {};
+     }},
+    {"conda", "", "name or path", "the caller's active environment", "Conda environment.",
+     [](JobDraft& draft, const FieldValue& value) -> Result<void> {
+       LAUNCH_ASSIGN_OR_RETURN(std::string text, value.Text());
+       DropInterpreter(draft);
+       draft.spec.conda = std::move(text);
+       return {};
+     }},
+    {"python", "", "path", "unset", "An interpreter; relative to workdir.",
+     [](JobDraft& draft, const FieldValue& value) -> Result<void> {
+       LAUNCH_ASSIGN_OR_RETURN(std::string text, value.Text());
+       if (text.find('/') == std::string::npos)
+         return value.Bad("needs the path of an interpreter, found `" + text + "`");
+       DropInterpreter(draft);
+       draft.spec.python = PathNow(draft, text);
+       return {};
+     }},
+    {"image", "environment.image image_id container", "reference", "none", "Container image.",
+     [](JobDraft& draft, const FieldValue& value) -> Result<void> {
+       LAUNCH_ASSIGN_OR_RETURN(std::string text, value.Text());
+       DropInterpreter(draft);
+       draft.spec.image = std::move(text);
+       return {};
+     }},
+    {"env", "envs environment_variables environment.environment_variables",
+     "map or list of KEY=VAL", "empty",
+     "Variables of the ranks, in order; an empty value is required from the caller.", SetEnv},
+    {"secrets", "", "list of names", "none",
+     "Variables whose values come from the caller and are never stored, logged or shown.",
+     [](JobDraft& draft, const FieldValue& value) -> Result<void> {
+       LAUNCH_ASSIGN_OR_RETURN(draft.spec.secrets, value.Texts());
+       for (const std::string& name : draft.spec.secrets)
+         if (!IsVariableName(name))
+           return value.Bad("`" + name + "` is not the name of a variable");
+       return {};
+     }},
+    {"local_rank_arg", "", "true | false", "false",
+     "Adds --local_rank=N to the command, for scripts that read the argument.",
+     [](JobDraft& draft, const FieldValue& value) -> Result<void> {
+       LAUNCH_ASSIGN_OR_RETURN(draft.spec.local_rank_arg, value.Bool());
+       return {};
+     }},
+    {"gpu_binding", "", "all | per_rank", "all",
+     "Which devices a rank sees: all of the job's on its node, or its own as device 0.",
+     [](JobDraft& draft, const FieldValue& value) -> Result<void> {
+       LAUNCH_ASSIGN_OR_RETURN(draft.spec.gpu_binding,
+                               Choice(value, ParseGpuBinding, {"all", "per_rank"}));
+       return {};
+     }},
+    {"logs.split", "", "true | false", "false", "Standard error in a file of its own.",
+     [](JobDraft& draft, const FieldValue& value) -> Result<void> {
+       LAUNCH_ASSIGN_OR_RETURN(draft.spec.logs.split, value.Bool());
+       return {};
+     }},
+    {"logs.cap", "", "size", "the agent's",
+     "Most bytes kept per rank; the middle goes first, head and tail stay.",
+     [](JobDraft& draft, const FieldValue& value) -> Result<void> {
+       LAUNCH_ASSIGN_OR_RETURN(draft.spec.logs.cap_bytes, value.Bytes(draft));
+       return {};
+     }},
+    {"progress.regex", "", "pattern", "built-in parsers",
+     "How step and total are read from the output: 'step (\\d+)/(\\d+)'.",
+     [](JobDraft& draft, const FieldValue& value) -> Result<void> {
+       LAUNCH_ASSIGN_OR_RETURN(std::string text, value.Text());
+       if (text.size() > 1024) return value.Bad("is longer than 1 KiB");
+       draft.spec.progress_regex = std::move(text);
+       return {};
+     }},
+    {"labels", "tags", "map or list", "none", "Words of your own, shown in status.",
+     [](JobDraft& draft, const FieldValue& value) -> Result<void> {
+       const YamlNode& node = value.node();
+       if (node.kind != YamlNode::Kind::kMap) {
+         LAUNCH_ASSIGN_OR_RETURN(std::vector<std::string> words, value.Texts());
+         for (const std::string& word : words) draft.spec.labels[word] = "";
+         return {};
+       }
+       for (const auto& [key, text] : node.entries) {
+         if (text.kind != YamlNode::Kind::kScalar && text.kind != YamlNode::Kind::kNull)
+           return value.BadItem(text, key.scalar + " needs one value");
+         draft.spec.labels[key.scalar] = text.scalar;
+       }
+       return {};
+     }},
+};
+
+}  // namespace
+
+std::span<const JobField> ProgramFields() { return kFields; }
+
+}  // namespace launch
