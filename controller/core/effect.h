@@ -53,6 +53,7 @@ namespace effect {
 struct Reply {
   RequestId request;
   Result<ReplyBody> body;
+  std::vector<Finding> findings = {};  // beside an error: what preflight found
 };
 struct Send {  // to the node's current session; dropped if that session is gone
   SessionId session;

@@ -115,6 +115,7 @@ struct AllocRecord {
   std::vector<Rank> ranks;
   std::optional<PortBlock> ports;
   std::string boot_id;                 // of the node when it accepted
+  std::string interface;               // proven route to the master, set at launching
   std::vector<std::pair<GpuUuid, std::string>> held;
   friend bool operator==(const AllocRecord&, const AllocRecord&) = default;
 };

@@ -1,0 +1,66 @@
+// The controller's brain: one event in, records and effects out. No I/O, no clock, no thread.
+//
+// How to read this folder. Events only write down facts (decide_user.cc, decide_node.cc); what
+// follows from the facts is drawn afterwards, again and again until nothing more follows
+// (decide_attempt.cc for attempts, decide_retry.cc for their end, decide_queue.cc for the queue).
+// What a node must be told is not remembered as a queue of messages: ask.cc derives from the stored
+// phases what each node should be doing, and sends it once per session. Therefore a restart of
+// either side needs no code of its own: the facts are there, the consequences are drawn again.
+//
+// What happens when an agent dies: its stream ends (NodeDetached), so the node is *silent*: nothing
+// new is placed there, its jobs show UNREACHABLE, and nothing else happens: no kill, no release.
+// When it is back it says Hello with what it found on disk and in the kernel (NodeAttached,
+// reconcile.cc): running ranks are simply still running; exits that happened meanwhile are
+// committed and acknowledged; an allocation that should have been stopped gets its Stop again; one
+// that the agent lost ends with the cause `agent state lost`. If the boot id is new, the machine
+// was rebooted: that, and only that, proves its ranks dead without an exit report.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/error.h"
+#include "controller/core/effect.h"
+#include "controller/core/event.h"
+#include "controller/core/record.h"
+#include "controller/core/state.h"
+
+namespace launch::controller {
+
+// Value of a touched key before the decision; absent = the key was not there.
+struct Before {
+  std::optional<Entity> old;
+  Entity touched;
+};
+
+struct Decision {
+  std::vector<Record> records;  // commit these first, in order, as one unit
+  std::vector<Effect> effects;  // run these after the commit, in order; never before
+  std::vector<Before> undo;
+};
+
+// Decides `event` and leaves `state` as the records make it, so that the next event of the same
+// batch is decided on top. Deterministic: same state, event and now, same decision.
+Decision Decide(State& state, const Event& event, const Now& now);
+
+// The store refused the batch (full): takes the decisions back, newest first. The caller answers
+// the requests of their Reply effects with the store's error, runs no other effect, and closes the
+// sessions whose messages were in the batch, so that their agents say everything again.
+void Undo(State& state, const Decision& decision);
+
+// When a Tick is due at the latest. The loop empties its mailbox before it posts one.
+std::optional<BootTime> NextDeadline(const State& state);
+
+// Reads back PlanOutcome::stored.
+using PlanDecoder = std::function<Result<StoredPlan>(std::string_view bytes)>;
+
+// Called once, after Apply of every stored row: decodes the plans of live attempts, re-arms their
+// deadlines, and opens a new epoch (`new_cluster_id` names a cluster that has no record yet).
+// Commit the decision before serving. kDataLoss names the attempt whose chunks are not whole.
+Result<Decision> Start(State& state, const PlanDecoder& decode, const std::string& new_cluster_id,
+                       const Now& now);
+
+}  // namespace launch::controller

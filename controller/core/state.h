@@ -1,0 +1,140 @@
+// What the core knows: the stored entities, the indexes derived from them, and live facts.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/clock.h"
+#include "controller/core/effect.h"
+#include "controller/core/event.h"
+#include "controller/core/record.h"
+
+namespace launch::controller {
+
+// Sampled once per event. Boot time decides; wall time is stored and shown.
+struct Now {
+  BootTime boot{};
+  WallTime wall{};
+};
+
+// A plan as its chunks hold it.
+struct StoredPlan {
+  Plan plan;
+  std::vector<PlannedAllocation> allocations;  // in node order
+};
+
+// ---- live facts: true now, never stored; empty after a restart ----
+
+struct LiveNode {
+  std::optional<SessionId> session;
+  BootTime attached{};
+  BootTime heard{};  // last beat, or the Hello
+  WallTime last_seen{};
+  bool silent = true;
+  BootTime silent_since{};
+  std::string silent_why = "not seen since the controller started";
+  MachineIdentity machine;
+  std::string boot_id;
+  std::optional<Millis> clock_offset;  // our boot time minus the node's; the smallest seen
+  std::vector<GpuSample> samples;
+};
+
+enum class Told { kPrepare, kStage, kGo, kStop };  // what a node is asked to do with an allocation
+
+struct Asked {  // the last such message, and in which session it went out
+  Told what = Told::kPrepare;
+  SessionId session;
+  BootTime at{};
+};
+
+struct LiveAttempt {
+  std::optional<BootTime> deadline;  // of accepting, staging or starting
+  std::map<NodeId, StagingFacts> ready;
+  std::map<NodeId, from_node::Staging> staging;  // display only
+  std::map<NodeId, Asked> asked;
+  std::map<NodeId, std::string> lost;  // allocation the agent no longer knows
+  std::map<Rank, RankSample> samples;
+  std::vector<Rank> exit_order;  // arrival, for nodes whose clock is not known
+};
+
+// GPUs and cores kept for a job while its plan is being made.
+struct Hold {
+  std::uint64_t ticket = 0;
+  Attempt attempt;
+  std::vector<NodeId> nodes;
+  std::vector<std::vector<GpuUuid>> gpus;  // per node
+  std::vector<int> cpus;
+  std::uint64_t memory_bytes = 0;  // per node
+};
+
+struct Live {
+  std::map<NodeId, LiveNode> nodes;
+  std::map<Key, LiveAttempt> attempts;
+  std::map<JobId, Hold> holds;
+  std::uint64_t next_ticket = 1;
+  std::map<std::uint64_t, event::Submit> submits;  // by ticket of the plan they wait for
+  std::map<std::uint64_t, event::PlanQuery> queries;
+  std::map<std::uint64_t, JobId> placings;
+  std::map<JobId, WaitReason> reasons;    // of the last pass over the queue
+  std::optional<JobId> queue_head;        // the first job that blocks those behind it
+  std::map<JobId, BootTime> not_before;   // backoff
+  std::map<JobId, BootTime> time_limits;  // of the running attempt
+  std::map<JobId, Attempt> floors;        // highest attempt an agent reported
+};
+
+struct State {
+  // Stored; changed by Apply only.
+  ClusterRecord cluster;
+  std::map<JobId, JobRecord> jobs;
+  std::map<JobId, SpecRecord> specs;
+  std::map<Key, std::map<std::uint32_t, std::string>> plan_chunks;
+  std::map<Key, AttemptRecord> attempts;
+  std::map<Key, std::map<NodeId, AllocRecord>> allocs;
+  std::map<Key, std::map<Rank, RankRecord>> ranks;
+  std::map<NodeId, NodeRecord> nodes;
+  std::map<NodeId, std::shared_ptr<const NodeInventory>> inventories;
+  std::map<GpuUuid, GpuRecord> quarantine;
+  std::map<UserName, UserRecord> users;
+  std::map<std::string, JoinRecord> joins;   // by serial
+  std::map<std::string, DenyRecord> denied;  // by serial
+  std::map<std::pair<UserName, std::string>, IdemRecord> idem;
+  std::map<std::pair<JobId, std::string>, SecretRecord> secrets;
+
+  // Derived from the above by Apply.
+  std::set<JobId> queue;  // queued, in the order of submission
+  std::set<JobId> active;
+  std::map<NodeId, std::set<Key>> held_by_node;  // allocations not released
+  std::map<GpuUuid, Key> gpu_owner;
+
+  // Decoded chunks of attempts that may still need them.
+  std::map<Key, std::shared_ptr<const StoredPlan>> plans;
+
+  Live live;
+};
+
+// The only way stored entities and their indexes change; the same code loads the store and serves.
+void Apply(State& state, const Record& record);
+
+// True once nothing of the allocation is left on its node (its quarantined GPUs aside).
+bool IsReleased(const AllocRecord& alloc);
+
+// Violated rules, one sentence each: a GPU with two owners, attempts that do not grow, phases that
+// contradict each other, an index that differs from what it is derived from.
+std::vector<std::string> CheckInvariants(const State& state);
+
+// A node that answers, is not drained and shares no GPU with another live node.
+bool IsSchedulable(const State& state, const NodeId& node);
+// Why it is not, in a few words; empty when it is.
+std::string WhyUnschedulable(const State& state, const NodeId& node);
+
+// The cluster as the planner may see it, by node name: without what others own, hold or have
+// broken.
+std::vector<effect::NodeOffer> MakeOffers(const State& state);
+
+}  // namespace launch::controller

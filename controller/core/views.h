@@ -1,0 +1,22 @@
+// What users see, computed from the state on demand; nothing here is stored or decided.
+#pragma once
+
+#include "common/view.h"
+#include "controller/core/state.h"
+
+namespace launch::controller {
+
+// `full` adds spec, plan, environment, ranks: for the owner and for operators only.
+JobView ViewJob(const State& state, const JobRecord& job, bool full);
+NodeView ViewNode(const State& state, const NodeId& node, const Now& now);
+
+// State of interfaces 6 for a stored job.
+JobState ShownState(const State& state, const JobRecord& job);
+
+// Why a queued job waits, always with evidence.
+WaitReason WhyWaiting(const State& state, const JobRecord& job);
+
+// What of a job its nodes still hold, one phrase each: "gpu01: 2 GPUs of attempt 1".
+std::vector<std::string> StillHeld(const State& state, JobId job);
+
+}  // namespace launch::controller

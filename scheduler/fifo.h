@@ -1,0 +1,41 @@
+// The queue in the order of submission with head-of-line blocking: who may be tried, who must wait.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/view.h"
+
+namespace launch {
+
+// One waiting job. `passed_over` = it may not start now and blocks nobody (held, backoff,
+// planning).
+struct QueueEntry {
+  JobId job;
+  std::optional<WaitReason> passed_over;
+};
+
+struct QueueVerdict {
+  JobId job;
+  std::optional<WaitReason> waits;  // absent = it was started
+};
+
+struct QueueOutcome {
+  std::vector<QueueVerdict> verdicts;  // of every entry up to the first that blocks, in order
+  std::optional<JobId> blocked_by;     // those behind it were not tried
+};
+
+// Why `start` could not start a job. A job that waits for nodes that are away (drained, silent)
+// blocks nobody, because what is free now could not serve it anyway.
+struct Waits {
+  WaitReason reason;
+  bool blocks = true;
+};
+
+// Tries `entries` in order; `start` places a job and returns nothing, or says why it must wait.
+QueueOutcome RunFifo(const std::vector<QueueEntry>& entries,
+                     const std::function<std::optional<Waits>(JobId)>& start);
+
+}  // namespace launch
