@@ -1,1 +1,252 @@
-#include "agent/core/seams.h"
+#include "agent/core/agent_core.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "agent/core/step_scope.h"
+
+namespace launch::agent {
+namespace {
+
+constexpr std::size_t kMaxNotices = 64;
+
+bool IsUnstarted(Phase phase) {
+  return phase == Phase::kAccepted || phase == Phase::kStaging || phase == Phase::kReady;
+}
+
+BootTime DropDeadline(const AgentState& state, const Allocation& allocation) {
+  return std::max(state.link.last_pong, allocation.accepted_at) + kUnstartedSilence;
+}
+
+bool RetriesProof(const Allocation& allocation) {
+  return allocation.phase == Phase::kReleased && !allocation.held.empty();
+}
+
+bool HasUnacked(const AgentState& state) {
+  for (const auto& [key, allocation] : state.allocations)
+    for (const auto& [rank, rank_state] : allocation.ranks)
+      if (rank_state.exit && !rank_state.acked) return true;
+  return false;
+}
+
+// Messages whose revision must outlive us: what they made us do is visible to the world.
+bool HasEffect(const ToNode& body) {
+  return !std::holds_alternative<to_node::Welcome>(body) &&
+         !std::holds_alternative<to_node::Pong>(body);
+}
+
+AllocationStatus StatusOf(const Key& key, const Allocation& allocation, AllocationPhase phase) {
+  AllocationStatus status{.key = key,
+                          .digest = allocation.digest,
+                          .phase = phase,
+                          .ports = allocation.ports,
+                          .gpus = allocation.gpus};
+  for (const auto& [rank, rank_state] : allocation.ranks) {
+    RankStatus& entry = status.ranks.emplace_back();
+    entry.rank = rank;
+    entry.started = rank_state.started;
+    entry.pid = rank_state.pid;
+    if (!rank_state.acked) entry.exit = rank_state.exit;
+  }
+  return status;
+}
+
+}  // namespace
+
+std::optional<AllocationPhase> WirePhase(const Allocation& allocation) {
+  switch (allocation.phase) {
+    case Phase::kAccepting:
+      return std::nullopt;
+    case Phase::kAccepted:
+    case Phase::kStaging:
+      return AllocationPhase::kAccepted;
+    case Phase::kReady:
+    case Phase::kStarting:
+      return AllocationPhase::kReady;
+    case Phase::kStarted:
+    case Phase::kUnreadable:
+      return AllocationPhase::kStarted;
+    case Phase::kStopping:
+      if (AllEnded(allocation)) return AllocationPhase::kExited;
+      for (const auto& [rank, rank_state] : allocation.ranks)
+        if (rank_state.started) return AllocationPhase::kStarted;
+      return AllocationPhase::kAccepted;
+    case Phase::kReleased:
+      return AllocationPhase::kReleased;
+    case Phase::kDropped:
+      return AllocationPhase::kDropped;
+  }
+  return std::nullopt;
+}
+
+void StepScope::Send(FromNode message) {
+  if (state_.link.welcomed)
+    Give(order::Send{.stream = state_.link.stream, .message = std::move(message)});
+}
+
+void StepScope::SayHello() {
+  LinkState& link = state_.link;
+  if (!link.up || link.greeted || !state_.inventory) return;
+  from_node::Hello hello{.version = state_.identity.version,
+                         .machine = state_.identity.machine,
+                         .boot_id = state_.identity.boot_id,
+                         .boot = now_,
+                         .seen = state_.fence,
+                         .inventory = *state_.inventory,
+                         .run_as = state_.identity.run_as};
+  for (const auto& [key, allocation] : state_.allocations) {
+    if (const auto phase = WirePhase(allocation))
+      hello.allocations.push_back(StatusOf(key, allocation, *phase));
+    hello.held.insert(hello.held.end(), allocation.held.begin(), allocation.held.end());
+    if (allocation.phase == Phase::kUnreadable && allocation.gpus.empty())
+      for (const GpuDevice& gpu : state_.inventory->gpus)
+        hello.held.emplace_back(gpu.uuid, "the record of attempt " + ToString(key) +
+                                              " is unreadable, it may use this GPU");
+  }
+  for (const auto& [job, attempt] : state_.floors) hello.floors.push_back({job, attempt});
+  link.greeted = true;
+  Give(order::Send{.stream = link.stream, .message = std::move(hello)});
+}
+
+void StepScope::ResendUnacked() {
+  for (const auto& [key, allocation] : state_.allocations)
+    for (const auto& [rank, rank_state] : allocation.ranks)
+      if (rank_state.exit && !rank_state.acked) Send(from_node::RankExited{*rank_state.exit});
+  state_.link.next_resend = now_ + kResend;
+}
+
+void StepScope::On(const told::LinkUp& event) {
+  if (event.stream <= state_.link.stream) return;
+  LinkState& link = state_.link;
+  if (link.up) Give(order::CloseLink{.stream = link.stream, .why = "replaced by a newer stream"});
+  link = LinkState{.stream = event.stream,
+                   .up = true,
+                   .beat = link.beat,
+                   .samples = link.samples,
+                   .last_pong = link.last_pong};
+  SayHello();
+}
+
+void StepScope::On(const told::LinkDown& event) {
+  if (event.stream != state_.link.stream) return;
+  state_.link.up = false;
+  state_.link.greeted = false;
+  state_.link.welcomed = false;
+}
+
+bool StepScope::ObeyFence(const told::FromController& event) {
+  const Fence& theirs = event.envelope.fence;
+  Fence& ours = state_.fence;
+  const auto leader = [](const Fence& fence) { return std::pair(fence.incarnation, fence.epoch); };
+  if (leader(theirs) < leader(ours)) {
+    Give(order::CloseLink{.stream = event.stream,
+                          .why = "message of a superseded controller (incarnation " +
+                                 std::to_string(theirs.incarnation) + ", epoch " +
+                                 std::to_string(theirs.epoch) + ")"});
+    On(told::LinkDown{.stream = event.stream, .why = "fence"});
+    return false;
+  }
+  const bool new_leader = leader(theirs) > leader(ours);
+  if (new_leader || (theirs.revision > ours.revision && HasEffect(event.envelope.body))) {
+    ours = theirs;
+    Give(order::SaveFence{ours});
+  }
+  return true;
+}
+
+void StepScope::On(const told::FromController& event) {
+  if (!state_.link.up || event.stream != state_.link.stream) return;
+  if (!ObeyFence(event)) return;
+  if (const auto* welcome = std::get_if<to_node::Welcome>(&event.envelope.body)) {
+    state_.link.session = event.envelope.session;
+    On(*welcome);
+    return;
+  }
+  if (!state_.link.welcomed || event.envelope.session != state_.link.session) return;
+  std::visit([this](const auto& body) { On(body); }, event.envelope.body);
+}
+
+void StepScope::On(const to_node::Welcome& message) {
+  LinkState& link = state_.link;
+  if (!link.greeted) return;
+  link.welcomed = true;
+  link.beat = Millis(std::max<std::int64_t>(message.beat_ms, 1));
+  link.samples = Millis(std::max<std::int64_t>(message.samples_ms, 1));
+  link.last_pong = now_;
+  link.next_beat = now_;
+  for (const from_node::Notice& notice : state_.notices) Send(notice);
+  state_.notices.clear();
+  // Hello holds the exits too, but not where logs end: say both once more, receivers are
+  // idempotent.
+  ResendUnacked();
+  for (const auto& [key, allocation] : state_.allocations)
+    if (allocation.phase == Phase::kReleased) SendReleased(key, allocation);
+}
+
+void StepScope::On(const to_node::Pong&) { state_.link.last_pong = now_; }
+
+void StepScope::On(const told::Inventory& event) {
+  state_.processes.clear();
+  for (const auto& [gpu, processes] : event.processes) state_.processes[gpu] = processes;
+  state_.processes_at = now_;
+  NodeInventory inventory = event.inventory;
+  inventory.revision = state_.inventory ? state_.inventory->revision : 1;
+  if (state_.inventory && inventory == *state_.inventory) return;
+  if (state_.inventory) ++inventory.revision;
+  state_.inventory = std::move(inventory);
+  if (state_.link.greeted)
+    Send(from_node::InventoryChanged{*state_.inventory});
+  else
+    SayHello();
+}
+
+void StepScope::On(const told::Sampled& event) { Send(event.samples); }
+
+void StepScope::On(const told::NodeNotice& event) {
+  if (state_.link.welcomed) {
+    Send(event.notice);
+    return;
+  }
+  if (state_.notices.size() >= kMaxNotices) state_.notices.erase(state_.notices.begin());
+  state_.notices.push_back(event.notice);
+}
+
+void StepScope::On(const told::Tick&) {
+  LinkState& link = state_.link;
+  if (link.welcomed && now_ >= link.next_beat) {
+    Send(from_node::Beat{
+        .n = ++link.beats, .boot = now_, .pong_age_ms = (now_ - link.last_pong).count()});
+    link.next_beat = now_ + link.beat;
+  }
+  if (link.welcomed && now_ >= link.next_resend) ResendUnacked();
+  for (auto& [key, allocation] : state_.allocations) {
+    if (IsUnstarted(allocation.phase) && now_ >= DropDeadline(state_, allocation))
+      DropUnstarted(key, allocation, "no word from the controller for 60 s before the start");
+    if (RetriesProof(allocation) && now_ >= allocation.retry_at) {
+      allocation.retry_at = now_ + kProofRetry;
+      Give(order::StopAllocation{.key = key, .cause = allocation.stop_cause, .grace = Millis{0}});
+    }
+  }
+}
+
+std::vector<Order> Step(AgentState& state, const Told& event, BootTime now) {
+  StepScope scope(state, now);
+  std::visit([&scope](const auto& body) { scope.On(body); }, event);
+  return scope.TakeOrders();
+}
+
+std::optional<BootTime> NextDeadline(const AgentState& state) {
+  std::optional<BootTime> next;
+  const auto consider = [&next](BootTime at) { next = next ? std::min(*next, at) : at; };
+  if (state.link.welcomed) {
+    consider(state.link.next_beat);
+    if (HasUnacked(state)) consider(state.link.next_resend);
+  }
+  for (const auto& [key, allocation] : state.allocations) {
+    if (IsUnstarted(allocation.phase)) consider(DropDeadline(state, allocation));
+    if (RetriesProof(allocation)) consider(allocation.retry_at);
+  }
+  return next;
+}
+
+}  // namespace launch::agent

@@ -1,0 +1,246 @@
+// What the controller asks for an allocation: Prepare, Stage, Go, Stop, ExitAck, Forget.
+#include <algorithm>
+
+#include "agent/core/step_scope.h"
+
+namespace launch::agent {
+
+void StepScope::Refuse(const Key& key, const std::string& digest, Refusal refusal) {
+  Send(from_node::Refused{.key = key,
+                          .digest = digest,
+                          .stage = std::move(refusal.stage),
+                          .code = std::move(refusal.code),
+                          .why = std::move(refusal.why),
+                          .floor = HighestAttempt(key.job)});
+}
+
+std::optional<Attempt> StepScope::HighestAttempt(JobId job) const {
+  std::optional<Attempt> highest;
+  if (const auto floor = state_.floors.find(job); floor != state_.floors.end())
+    highest = floor->second;
+  for (auto it = state_.allocations.lower_bound(Key{job, Attempt{0}});
+       it != state_.allocations.end() && it->first.job == job; ++it)
+    highest = highest ? std::max(*highest, it->first.attempt) : it->first.attempt;
+  return highest;
+}
+
+void StepScope::RaiseFloor(const Key& key) {
+  Attempt& floor = state_.floors[key.job];
+  floor = std::max(floor, key.attempt);
+}
+
+// Who has the GPU already, or why nobody may have it.
+std::optional<std::string> StepScope::HolderOf(const GpuUuid& gpu, const Key& asking) const {
+  for (const auto& [key, allocation] : state_.allocations) {
+    if (key == asking) continue;
+    const bool unknown_list = allocation.phase == Phase::kUnreadable && allocation.gpus.empty();
+    const bool listed = std::ranges::find(allocation.gpus, gpu) != allocation.gpus.end();
+    if (HoldsGpus(allocation.phase) && (listed || unknown_list))
+      return "held by attempt " + ToString(key);
+    for (const auto& [held, why] : allocation.held)
+      if (held == gpu) return "quarantined after attempt " + ToString(key) + ": " + why;
+  }
+  return std::nullopt;
+}
+
+std::optional<StepScope::Refusal> StepScope::WhyNotGpu(const AllocationSpec& spec,
+                                                       std::size_t position) const {
+  const GpuUuid& uuid = spec.gpus[position];
+  const GpuDevice* device = nullptr;
+  std::size_t index = 0;
+  bool slice = false;
+  for (std::size_t i = 0; i < state_.inventory->gpus.size() && device == nullptr; ++i) {
+    const GpuDevice& candidate = state_.inventory->gpus[i];
+    slice = std::ranges::any_of(candidate.mig, [&](const MigSlice& m) { return m.uuid == uuid; });
+    if (candidate.uuid != uuid && !slice) continue;
+    device = &candidate;
+    index = i;
+  }
+  if (device == nullptr)
+    return Refusal{"accept", "inventory_changed", "no GPU " + uuid.value + " on this node now"};
+  const std::string name = "GPU " + std::to_string(index) + " (" + uuid.value + ")";
+  if (device->health == Health::kBad)
+    return Refusal{"accept", "gpu_unhealthy", name + ": " + device->why};
+  if (!slice && position < spec.gpu_indices.size() &&
+      std::cmp_not_equal(spec.gpu_indices[position], index))
+    return Refusal{"accept", "inventory_changed",
+                   name + " had index " + std::to_string(spec.gpu_indices[position]) +
+                       " when the plan was made"};
+  if (const auto holder = HolderOf(uuid, spec.key))
+    return Refusal{"accept", "gpu_busy", name + " is " + *holder};
+  const auto released = state_.released_at.find(uuid);
+  if (released != state_.released_at.end() &&
+      state_.processes_at <= released->second + kProcessListLag)
+    return std::nullopt;  // the list may show ranks that are gone; the runner proves it again
+  const auto listed = state_.processes.find(uuid);
+  if (listed == state_.processes.end()) return std::nullopt;
+  std::string pids;
+  for (const GpuProcess& process : listed->second) {
+    if (state_.identity.system_processes.contains(process.name)) continue;
+    pids += (pids.empty() ? "" : ", ") + std::to_string(process.pid);
+    if (!process.name.empty() || !process.user.empty())
+      pids += " (" + process.name + (process.user.empty() ? "" : " of " + process.user) + ")";
+  }
+  if (pids.empty()) return std::nullopt;
+  return Refusal{"accept", "gpu_busy", name + " is used by process " + pids};
+}
+
+std::optional<StepScope::Refusal> StepScope::WhyNotPrepare(const to_node::Prepare& message) const {
+  const AllocationSpec& spec = message.spec;
+  if (spec.node != state_.identity.node)
+    return Refusal{
+        "accept", "wrong_node",
+        "the allocation is for " + spec.node.value + ", this is " + state_.identity.node.value};
+  const auto highest = HighestAttempt(spec.key.job);
+  const auto known = state_.allocations.find(spec.key);
+  if (highest && (*highest > spec.key.attempt ||
+                  (*highest == spec.key.attempt && known == state_.allocations.end())))
+    return Refusal{"accept", "stale_attempt",
+                   "attempt " + std::to_string(highest->value) + " of the job was seen here"};
+  if (known != state_.allocations.end()) {
+    const Allocation& allocation = known->second;
+    if (allocation.phase == Phase::kStopping || allocation.phase == Phase::kReleased ||
+        allocation.phase == Phase::kUnreadable)
+      return Refusal{"accept", "stale_attempt", "this attempt was stopped here"};
+    if (allocation.digest != message.digest)
+      return Refusal{"accept", "digest", "the same attempt was accepted with another content"};
+    if (allocation.phase != Phase::kDropped) return std::nullopt;  // a repetition
+  }
+  for (std::size_t i = 0; i < spec.gpus.size(); ++i)
+    if (auto refusal = WhyNotGpu(spec, i)) return refusal;
+  return std::nullopt;
+}
+
+void StepScope::On(const to_node::Prepare& message) {
+  const Key& key = message.spec.key;
+  if (auto refusal = WhyNotPrepare(message)) {
+    Refuse(key, message.digest, std::move(*refusal));
+    return;
+  }
+  Allocation& allocation = state_.allocations[key];
+  const bool fresh = allocation.digest.empty() || allocation.phase == Phase::kDropped;
+  if (!fresh) {
+    // A repetition after a cut or an agent restart; it also brings secrets that were lost.
+    if (allocation.phase < Phase::kStarting) allocation.secrets = message.secrets;
+    allocation.accepted_at = now_;
+    if (allocation.phase != Phase::kAccepting) SendAccepted(key, allocation);
+    return;
+  }
+  allocation = Allocation{.phase = Phase::kAccepting,
+                          .digest = message.digest,
+                          .spec = message.spec,
+                          .secrets = message.secrets,
+                          .gpus = message.spec.gpus,
+                          .accepted_at = now_};
+  for (const RankSpec& rank : message.spec.ranks) allocation.ranks[rank.rank];
+  Give(order::Accept{.spec = message.spec, .digest = message.digest});
+}
+
+void StepScope::On(const to_node::Stage& message) {
+  const auto found = state_.allocations.find(message.key);
+  if (found == state_.allocations.end()) return;
+  Allocation& allocation = found->second;
+  if (allocation.digest != message.digest) {
+    Refuse(message.key, message.digest, {"stage", "digest", "another content was accepted here"});
+    return;
+  }
+  if (allocation.phase == Phase::kDropped) {
+    Refuse(message.key, message.digest, {"stage", "dropped", "the allocation was given up here"});
+    return;
+  }
+  if (allocation.phase == Phase::kReady && allocation.stage == message && allocation.facts) {
+    Send(
+        from_node::Ready{.key = message.key, .digest = message.digest, .facts = *allocation.facts});
+    return;
+  }
+  const bool repeated = allocation.phase == Phase::kStaging && allocation.stage == message;
+  if (repeated || (allocation.phase != Phase::kAccepted && allocation.phase != Phase::kReady &&
+                   allocation.phase != Phase::kStaging))
+    return;
+  allocation.phase = Phase::kStaging;
+  allocation.stage = message;
+  Give(order::StageAllocation{message});
+}
+
+void StepScope::On(const to_node::Go& message) {
+  const auto refuse = [&](std::string code, std::string why) {
+    Refuse(message.key, message.digest, {"go", std::move(code), std::move(why)});
+  };
+  const auto found = state_.allocations.find(message.key);
+  if (found == state_.allocations.end())
+    return refuse("dropped", "no such allocation on this node");
+  Allocation& allocation = found->second;
+  if (allocation.digest != message.digest)
+    return refuse("digest", "another content was accepted here");
+  switch (allocation.phase) {
+    case Phase::kStarting:
+      return;
+    case Phase::kStarted:
+      return SendStarted(message.key, allocation);
+    case Phase::kAccepted:
+    case Phase::kReady:
+      break;
+    case Phase::kAccepting:
+      return refuse("not_accepted", "the allocation is not accepted yet");
+    case Phase::kStaging:
+      return refuse("not_ready", "the allocation is still being staged");
+    case Phase::kDropped:
+      return refuse("dropped", "the allocation was given up here");
+    case Phase::kStopping:
+    case Phase::kReleased:
+    case Phase::kUnreadable:
+      return refuse("stopped", "the allocation was stopped here");
+  }
+  if (!allocation.secrets && allocation.spec && !allocation.spec->secret_names.empty())
+    return refuse("secrets_missing", "the agent restarted and has no secrets of this attempt");
+  allocation.phase = Phase::kStarting;
+  Give(order::Start{.go = message,
+                    .secrets = std::exchange(allocation.secrets, std::nullopt)
+                                   .value_or(std::vector<std::pair<std::string, std::string>>{})});
+}
+
+void StepScope::On(const to_node::Stop& message) {
+  RaiseFloor(message.key);
+  const auto [found, unknown] = state_.allocations.try_emplace(message.key);
+  Allocation& allocation = found->second;
+  if (!unknown && allocation.phase == Phase::kReleased) {
+    SendReleased(message.key, allocation);
+    return;
+  }
+  if (!unknown && allocation.phase == Phase::kStopping && message.grace >= allocation.stop_grace)
+    return;  // the ladder is on its way; its end answers
+  BeginStop(message.key, allocation, message.cause, message.grace);
+}
+
+void StepScope::On(const to_node::ExitAck& message) {
+  const auto found = state_.allocations.find(message.key);
+  if (found == state_.allocations.end()) return;
+  const auto rank = found->second.ranks.find(message.rank);
+  if (rank == found->second.ranks.end() || !rank->second.exit || rank->second.acked) return;
+  rank->second.acked = true;
+  Give(order::NoteAcked{.key = message.key, .rank = message.rank});
+}
+
+void StepScope::On(const to_node::Forget& message) {
+  const auto found = state_.allocations.find(message.key);
+  if (found == state_.allocations.end()) {
+    DoForget(message.key);
+    return;
+  }
+  Allocation& allocation = found->second;
+  if (allocation.phase != Phase::kReleased && allocation.phase != Phase::kDropped) return;
+  if (allocation.held.empty())
+    DoForget(message.key);
+  else
+    allocation.forget = true;  // its directory names the GPUs that are not free
+}
+
+void StepScope::DoForget(const Key& key) {
+  state_.allocations.erase(key);
+  if (const auto floor = state_.floors.find(key.job);
+      floor != state_.floors.end() && floor->second <= key.attempt)
+    state_.floors.erase(floor);
+  Give(order::Forget{key});
+}
+
+}  // namespace launch::agent
