@@ -1,0 +1,50 @@
+# Installs what a bare Debian 12 (or Ubuntu 22.04+) lacks; sourced by the other scripts.
+# Only what is missing is asked for, so a second run costs nothing and needs no rights.
+
+LAUNCH_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+BUILD_PACKAGES="cmake ninja-build g++ ccache mold pkg-config protobuf-compiler protobuf-compiler-grpc
+  libgrpc++-dev libprotobuf-dev libyaml-cpp-dev libsqlite3-dev libssl-dev libspdlog-dev libfmt-dev
+  libcli11-dev nlohmann-json3-dev libexpected-dev libre2-dev libhwloc-dev"
+TEST_PACKAGES="libgtest-dev libbenchmark-dev iproute2 clang-format git"
+TEST_PYTHON_PACKAGES="torch==2.13.0 numpy==2.2.6 pytest==8.4.2"
+
+say() { printf '==> %s\n' "$*" >&2; }
+
+# ensure_packages NAME...: apt packages that are not installed yet.
+ensure_packages() {
+  local missing=() name
+  for name in "$@"; do
+    dpkg-query -W -f='${Status}' "$name" 2>/dev/null | grep -q '^install ok installed$' ||
+      missing+=("$name")
+  done
+  [ ${#missing[@]} -eq 0 ] && return 0
+  say "installing packages: ${missing[*]}"
+  local sudo=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || {
+      say "these packages are missing and there is no sudo: ${missing[*]}"
+      return 1
+    }
+    sudo=(sudo)
+  fi
+  "${sudo[@]}" apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends \
+    "${missing[@]}" >/dev/null
+}
+
+# ensure_python: a virtual environment with the pinned packages in .venv; prints its path.
+ensure_python() {
+  local venv=$LAUNCH_ROOT/.venv stamp
+  stamp="$TEST_PYTHON_PACKAGES"
+  if [ "$(cat "$venv/.launch-packages" 2>/dev/null)" != "$stamp" ]; then
+    python3 -c 'import ensurepip, venv' 2>/dev/null || ensure_packages python3 python3-venv >&2
+    say "making a Python environment with $TEST_PYTHON_PACKAGES"
+    rm -rf "$venv"
+    python3 -m venv "$venv" >&2
+    # shellcheck disable=SC2086
+    "$venv/bin/python" -m pip install -q --disable-pip-version-check $TEST_PYTHON_PACKAGES >&2
+    printf '%s' "$stamp" >"$venv/.launch-packages"
+  fi
+  printf '%s\n' "$venv"
+}
