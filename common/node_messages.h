@@ -129,9 +129,9 @@ struct Pong {
 };
 struct Prepare {
   AllocationSpec spec;
-  std::string spec_bytes;  // wire form as planned and stored; empty: made from `spec` when sent
-  std::string digest;      // SHA-256 (hex) of the spec's wire bytes as sent
+  std::string digest;  // SHA-256 (hex) of the spec's wire bytes as sent
   std::vector<std::pair<std::string, std::string>> secrets;  // never in spec, digest, files, logs
+  std::string spec_bytes;  // wire form as planned and stored; empty: made from `spec` when sent
   friend bool operator==(const Prepare&, const Prepare&) = default;
 };
 struct Stage {
