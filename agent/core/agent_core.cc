@@ -105,6 +105,7 @@ void StepScope::SayHello() {
   }
   for (const auto& [job, attempt] : state_.floors) hello.floors.push_back({job, attempt});
   link.greeted = true;
+  link.told_revision = state_.inventory->revision;
   Give(order::Send{.stream = link.stream, .message = std::move(hello)});
 }
 
@@ -174,6 +175,7 @@ void StepScope::On(const to_node::Welcome& message) {
   link.samples = Millis(std::max<std::int64_t>(message.samples_ms, 1));
   link.last_pong = now_;
   link.next_beat = now_;
+  TellInventory();  // it may have changed since Hello
   for (const from_node::Notice& notice : state_.notices) Send(notice);
   state_.notices.clear();
   // Hello holds the exits too, but not where logs end: say both once more, receivers are
@@ -194,10 +196,15 @@ void StepScope::On(const told::Inventory& event) {
   if (state_.inventory && inventory == *state_.inventory) return;
   if (state_.inventory) ++inventory.revision;
   state_.inventory = std::move(inventory);
-  if (state_.link.greeted)
-    Send(from_node::InventoryChanged{*state_.inventory});
-  else
-    SayHello();
+  SayHello();
+  TellInventory();
+}
+
+void StepScope::TellInventory() {
+  LinkState& link = state_.link;
+  if (!link.welcomed || link.told_revision == state_.inventory->revision) return;
+  link.told_revision = state_.inventory->revision;
+  Send(from_node::InventoryChanged{*state_.inventory});
 }
 
 void StepScope::On(const told::Sampled& event) { Send(event.samples); }

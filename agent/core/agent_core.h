@@ -106,7 +106,8 @@ struct LinkState {
   bool up = false;           // the stream is open
   bool greeted = false;      // Hello was sent on it (it waits for the first inventory)
   bool welcomed = false;
-  std::uint64_t session = 0;  // of Welcome
+  std::uint64_t session = 0;        // of Welcome
+  std::uint64_t told_revision = 0;  // of the inventory, on this stream
   Millis beat{1000};
   Millis samples{5000};
   std::uint64_t beats = 0;

@@ -55,6 +55,7 @@ class StepScope {
   void Give(Order order) { orders_.push_back(std::move(order)); }
   void Send(FromNode message);  // dropped without a welcomed link: Hello tells everything anew
   void SayHello();
+  void TellInventory();
   void ResendUnacked();
   void SendReleased(const Key& key, const Allocation& allocation);
   void SendStarted(const Key& key, const Allocation& allocation);
