@@ -1,0 +1,257 @@
+"""Faults between any two lines: the job is not touched, nothing is lost, nothing is left behind."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import textwrap
+import time
+
+import pytest
+
+from conftest import BIN, VENV, processes_with, wait_until
+
+COUNT = textwrap.dedent("""\
+    import os, pathlib, sys, time
+    rank = os.environ["RANK"]
+    n = 0
+    end = time.monotonic() + 120
+    while not pathlib.Path("go").exists() and time.monotonic() < end:
+        n += 1
+        print(f"line {rank} {n}", flush=True)
+        time.sleep(0.01)
+    print(f"last {rank} {n}", flush=True)
+    sys.exit(int(pathlib.Path("go").read_text() or 0))
+    """)
+
+
+def start_counting(cluster, nodes=1, extra=""):
+    cluster.write("count.py", COUNT)
+    job_file = cluster.write("job.yaml", textwrap.dedent(f"""\
+        name: count
+        nodes: {nodes}
+        gpus: 0
+        run: {VENV}/bin/python count.py
+        """) + extra)
+    job = cluster.submit(job_file)
+    cluster.wait_for(job, "RUNNING")
+    return job
+
+
+def finish(cluster, code=0):
+    (cluster.work / "go.new").write_text(str(code))
+    (cluster.work / "go.new").rename(cluster.work / "go")
+
+
+def rank_pids(cluster, job):
+    return {r["rank"]: r["pid"] for r in cluster.status(job)["attempts"][-1]["ranks"]}
+
+
+def assert_every_line(cluster, job, rank=0):
+    out = cluster.launch("logs", job, "--rank", rank).stdout
+    numbers = [int(n) for n in re.findall(rf"line {rank} (\d+)", out)]
+    last = int(re.search(rf"last {rank} (\d+)", out)[1])
+    assert numbers == list(range(1, last + 1)), "every line, in order"
+
+
+def restart(cluster):
+    cluster.up()
+
+
+def test_controller_killed_while_a_job_runs(cluster):
+    cluster.up("--nodes", 2)
+    job = start_counting(cluster, nodes=2)
+    before = rank_pids(cluster, job)
+    cluster.kill(cluster.controller_pid())
+    cluster.launch("status", job, code=5)
+    restart(cluster)
+    wait_until("agents back", lambda: cluster.state_of(job) == "RUNNING")
+    assert rank_pids(cluster, job) == before, "the ranks were not touched"
+    finish(cluster)
+    cluster.launch("wait", job)
+    for rank in (0, 1):
+        assert_every_line(cluster, job, rank)
+    assert len(cluster.status(job)["attempts"]) == 1
+
+
+def test_controller_killed_and_a_rank_ends_while_it_is_away(cluster):
+    cluster.up()
+    job = start_counting(cluster)
+    cluster.kill(cluster.controller_pid())
+    pid = [p for p, c in processes_with(str(cluster.work)) if "count.py" in c]
+    finish(cluster, 33)
+    wait_until("rank gone", lambda: not [p for p, c in processes_with(str(cluster.work)) if "count.py" in c])
+    assert pid
+    restart(cluster)
+    cluster.launch("wait", job, code=33)
+    assert cluster.state_of(job) == "FAILED"
+    assert_every_line(cluster, job)
+
+
+def test_agent_killed_during_the_run_touches_no_rank(cluster):
+    cluster.up()
+    job = start_counting(cluster)
+    node = cluster.node_names()[0]
+    before = rank_pids(cluster, job)
+    cluster.kill(cluster.agent_pid(node))
+    time.sleep(0.3)
+    restart(cluster)
+    cluster.wait_for(job, "RUNNING")
+    assert rank_pids(cluster, job) == before
+    finish(cluster)
+    cluster.launch("wait", job)
+    assert_every_line(cluster, job)
+
+
+def test_a_rank_exiting_33_while_its_agent_is_away(cluster):
+    cluster.up()
+    job = start_counting(cluster)
+    node = cluster.node_names()[0]
+    cluster.kill(cluster.agent_pid(node))
+    finish(cluster, 33)
+    wait_until("rank gone", lambda: not [p for p, c in processes_with(str(cluster.work)) if "count.py" in c])
+    restart(cluster)
+    cluster.launch("wait", job, code=33)
+    assert_every_line(cluster, job)
+    rank = cluster.status(job)["attempts"][0]["ranks"][0]
+    assert rank["exit"]["code"] == 33
+
+
+def test_agent_and_controller_killed_together(cluster):
+    cluster.up()
+    job = start_counting(cluster)
+    node = cluster.node_names()[0]
+    agent, controller = cluster.agent_pid(node), cluster.controller_pid()
+    before = rank_pids(cluster, job)
+    cluster.kill(agent)
+    cluster.kill(controller)
+    restart(cluster)
+    cluster.wait_for(job, "RUNNING")
+    assert rank_pids(cluster, job) == before
+    finish(cluster)
+    cluster.launch("wait", job)
+    assert_every_line(cluster, job)
+
+
+def test_a_rank_that_ignores_term_is_killed_after_the_grace(cluster):
+    cluster.up()
+    cluster.write("stubborn.py", textwrap.dedent("""\
+        import os, signal, sys, time
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                time.sleep(300)
+            os._exit(0)
+        print("ready", flush=True)
+        time.sleep(300)
+        """))
+    job_file = cluster.write("job.yaml", f"name: s\nstop_duration: 1s\nrun: {VENV}/bin/python stubborn.py\n")
+    job = cluster.submit(job_file)
+    wait_until("ready", lambda: "ready" in cluster.launch("logs", job).stdout)
+    started = time.monotonic()
+    cluster.launch("cancel", job)
+    assert time.monotonic() - started < 15
+    assert cluster.state_of(job) == "CANCELLED"
+    assert not [c for _, c in processes_with(str(cluster.work)) if "stubborn" in c], "the grandchild is gone too"
+
+
+def test_one_ranks_death_stops_the_gang_and_is_named(cluster):
+    cluster.up("--nodes", 2)
+    cluster.write("die.py", textwrap.dedent("""\
+        import os, sys, time
+        if os.environ["RANK"] == "1":
+            print("rank 1 gives up", flush=True); sys.exit(7)
+        time.sleep(300)
+        """))
+    job_file = cluster.write("job.yaml", f"name: d\nnodes: 2\ngpus: 0\nstop_duration: 2s\nrun: {VENV}/bin/python die.py\n")
+    job = cluster.submit(job_file)
+    cluster.launch("wait", job, code=7)
+    attempt = cluster.status(job)["attempts"][0]
+    assert attempt["first_failed_rank"] == 1
+    assert not [c for _, c in processes_with(str(cluster.work)) if "die.py" in c]
+
+
+def test_a_full_log_disk_is_said_and_the_exit_code_is_kept(cluster, tmp_path):
+    disk = tmp_path / "small"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", disk], capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip(f"cannot mount a small tmpfs here: {mounted.stderr.decode()}")
+    try:
+        cluster.state = disk / "state"
+        cluster.env["LAUNCH_STATE_DIR"] = str(cluster.state)
+        cluster.up()
+        cluster.write("flood.py", textwrap.dedent("""\
+            import os, sys
+            line = b"x" * 1023 + b"\\n"
+            failed = 0
+            for _ in range(64 * 1024):
+                try: os.write(1, line)
+                except OSError: failed += 1
+            sys.exit(33)
+            """))
+        job = cluster.submit(cluster.write("job.yaml", f"name: f\nrun: {VENV}/bin/python flood.py\n"))
+        cluster.launch("wait", job, code=33, timeout=60)
+        assert cluster.status(job)["attempts"][0]["ranks"][0]["exit"]["code"] == 33
+        cluster.launch("dev", "down", "--force")
+    finally:
+        cluster.launch("dev", "down", "--force", code=None)
+        subprocess.run(["umount", "-l", disk], check=False)
+
+
+def test_a_client_gone_in_the_middle_of_submit_makes_one_job_or_none(cluster):
+    cluster.up()
+    job_file = cluster.write("job.yaml", "name: gone\nrun: echo once\n")
+    for i in range(10):
+        client = cluster.spawn("submit", job_file, "--idempotency-key", f"{i:032x}")
+        time.sleep(0.005 * i)
+        client.kill()
+        client.wait()
+        cluster.launch("submit", job_file, "--idempotency-key", f"{i:032x}")
+    jobs = cluster.json("queue", "-a", "--done")["jobs"]
+    assert len(jobs) == 10, "one job for each key, whenever its client died"
+
+
+def test_a_workdir_missing_on_one_node_only(make_cluster):
+    pytest.importorskip("pytest")
+    cluster = make_cluster()
+    cluster.up("--nodes", 2)
+    # Both agents share this machine's files, so one node is told another root by a marker that only
+    # the namespace test can hide; here the job names a directory below a path that vanishes in staging.
+    job_file = cluster.write("job.yaml", f"name: w\nnodes: 2\ngpus: 0\nworkdir: {cluster.work}/gone\nrun: echo\n")
+    done = cluster.launch("submit", job_file, "--wait", code=4)
+    assert "workdir_missing" in done.stdout + done.stderr
+
+
+def test_with_one_nodes_gpu_lock_held_no_rank_ever_existed_on_the_other(cluster, nvml):
+    cluster.up("--nodes", 2, "--nvml-library", nvml.library, env=nvml.state("a100-40x4"))
+    nodes = cluster.json("nodes")["nodes"]
+    victim = next(n for n in nodes if n["node"] != nodes[0]["node"])
+    uuid = victim["gpus"][0]["uuid"]
+    lock = next(pathlib.Path(cluster.state).rglob(f"*{uuid}*.lock"), None)
+    if lock is None:
+        lock = cluster.state / "locks" / f"gpu-{uuid}.lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+    holder = subprocess.Popen(["flock", lock, "sleep", "60"])
+    try:
+        time.sleep(0.3)
+        ledger = cluster.work / "ledger"
+        job_file = cluster.write("job.yaml", textwrap.dedent(f"""\
+            name: gang
+            nodes: 2
+            gpus: {len(victim['gpus'])}
+            preflight: {{level: none}}
+            retry: {{max: 0}}
+            run: echo $RANK >> {ledger}
+            """))
+        job = cluster.submit(job_file)
+        cluster.wait_for(job, "FAILED", "PENDING", "REQUEUED", timeout=60)
+        time.sleep(1)
+        assert not ledger.exists(), "no rank process ever existed"
+        assert uuid in str(cluster.status(job)) or "gpu_busy" in str(cluster.status(job)) or "lock" in str(cluster.status(job))
+        cluster.launch("cancel", job, code=None)
+    finally:
+        holder.kill()
+        holder.wait()
