@@ -25,8 +25,8 @@ std::string KindName(const YamlNode& node) {
 }  // namespace
 
 Unexpected FieldValue::BadItem(const YamlNode& at, std::string message, std::string hint) const {
-  return Fail(ErrorCode::kInvalidArgument, std::string(written_) + ": " + std::move(message),
-              std::move(hint), Where{file_, at.line, at.column, std::string(field_)});
+  return Fail(ErrorCode::kInvalidArgument, std::move(message), std::move(hint),
+              Where{file_, at.line, at.column, std::string(written_)});
 }
 
 Unexpected FieldValue::Bad(std::string message, std::string hint) const {
@@ -35,8 +35,7 @@ Unexpected FieldValue::Bad(std::string message, std::string hint) const {
 
 Error FieldValue::Place(Error error) const {
   if (!error.where) {
-    error.message = std::string(written_) + ": " + error.message;
-    error.where = Where{file_, node_.line, node_.column, std::string(field_)};
+    error.where = Where{file_, node_.line, node_.column, std::string(written_)};
   }
   return error;
 }

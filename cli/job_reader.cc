@@ -67,7 +67,7 @@ Result<void> ReadMap(JobDraft& draft, const YamlNode& map, const std::string& bl
             SetField(draft, *FindJobField(ShortFormOf(name)), ShortFormOf(name), key, node));
         continue;
       }
-      return Fail(ErrorCode::kInvalidArgument, name + ": needs a map of its own fields", "",
+      return Fail(ErrorCode::kInvalidArgument, "needs a map of its own fields", "",
                   Where{draft.file, node.line, node.column, name});
     }
     if (field == nullptr) {

@@ -1,0 +1,256 @@
+#include "cli/client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include "proto/convert_error.h"
+#include "proto/convert_value.h"
+#include "proto/launch.grpc.pb.h"
+
+namespace launch {
+namespace {
+
+constexpr Millis kCallDeadline{20'000};
+constexpr int kSubmitTries = 5;
+constexpr char kServerName[] = "launch-controller";  // in every controller's certificate
+
+Result<std::string> ReadSmallFile(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return Fail(ErrorCode::kNotFound, "cannot read " + path.string());
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// gRPC has one code for a silent host and for a failed handshake; its text tells them apart.
+Error Explain(Error error, const std::string& address) {
+  if (error.code != ErrorCode::kUnavailable) return error;
+  const std::string& text = error.message;
+  const auto says = [&](const char* words) { return text.find(words) != std::string::npos; };
+  if (says("CERTIFICATE_VERIFY_FAILED") || says("handshake failed") || says("Handshake") ||
+      says("Ssl handshake") || says("SSL_ERROR") || says("certificate")) {
+    error.message = "the controller at " + address +
+                    " answers, but the certificates do not match (" + text + ")";
+    error.hint =
+        "these credentials belong to another cluster or have expired; run `launch login`, "
+        "or check --controller and --credentials";
+  } else if (says("Socket closed") || says("Connection reset") || says("Broken pipe")) {
+    error.message = "the controller at " + address + " closed the connection (" + text + ")";
+    error.hint =
+        "either it is just restarting, or it does not accept this certificate: "
+        "check --credentials, or run `launch login`";
+  } else {
+    error.message = "controller unreachable at " + address + " (" + text + ")";
+    error.hint = "is it running? for the cluster on this machine: `launch dev up`";
+  }
+  return error;
+}
+
+}  // namespace
+
+struct Client::Wire {
+  std::string address;
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<pb::Launch::Stub> launch;
+  std::unique_ptr<pb::Operator::Stub> op;
+  std::unique_ptr<pb::Identity::Stub> identity;
+
+  Error Explained(const grpc::Status& status) const {
+    return Explain(FromStatus(status, "the controller at " + address), address);
+  }
+
+  template <class Stub, class Request, class Reply>
+  Result<Reply> Call(Stub& stub,
+                     grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                     const Request& request, Millis deadline = kCallDeadline) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + deadline);
+    Reply reply;
+    const grpc::Status status = (stub.*method)(&context, request, &reply);
+    if (!status.ok()) return Unexpected(Explained(status));
+    return reply;
+  }
+
+  template <class Reader, class Reply, class Take>
+  Result<void> Drain(grpc::ClientContext& context, Reader& reader, Reply reply, const Take& take) {
+    while (reader->Read(&reply)) {
+      auto value = FromProto(reply);
+      if (!value) {
+        context.TryCancel();
+        return Unexpected(value.error());
+      }
+      if (!take(*value)) {
+        context.TryCancel();
+        while (reader->Read(&reply)) {
+        }
+        reader->Finish();
+        return {};
+      }
+    }
+    const grpc::Status status = reader->Finish();
+    if (!status.ok()) return Unexpected(Explained(status));
+    return {};
+  }
+};
+
+Client::Client(std::unique_ptr<Wire> wire) : wire_(std::move(wire)) {}
+Client::Client(Client&&) noexcept = default;
+Client& Client::operator=(Client&&) noexcept = default;
+Client::~Client() = default;
+
+void BackOff(int attempt, Millis base) {
+  std::random_device seed;
+  std::uniform_real_distribution<double> jitter(0.5, 1.5);
+  std::mt19937 random(seed());
+  const double scaled = static_cast<double>(base.count() << std::min(attempt, 6)) * jitter(random);
+  std::this_thread::sleep_for(Millis(static_cast<std::int64_t>(scaled)));
+}
+
+Result<Client> Client::Open(const Cluster& cluster) {
+  // gRPC takes missing or broken files without a word and then fails every handshake.
+  const std::filesystem::path dir = cluster.credentials;
+  std::string texts[3];
+  const char* const names[3] = {"ca.pem", "cert.pem", "key.pem"};
+  for (int i = 0; i < 3; ++i) {
+    Result<std::string> text = ReadSmallFile(dir / names[i]);
+    if (!text || text->find("-----BEGIN") == std::string::npos)
+      return Fail(ErrorCode::kUnavailable,
+                  "no usable credentials: cannot read " + (dir / names[i]).string(),
+                  "join the cluster with `launch login`, or name the directory with --credentials");
+    texts[i] = std::move(*text);
+  }
+  grpc::SslCredentialsOptions options;
+  options.pem_root_certs = texts[0];
+  options.pem_cert_chain = texts[1];
+  options.pem_private_key = texts[2];
+  grpc::ChannelArguments arguments;
+  arguments.SetSslTargetNameOverride(kServerName);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
+  arguments.SetMaxReceiveMessageSize(64 << 20);
+  auto wire = std::make_unique<Wire>();
+  wire->address = cluster.address;
+  wire->channel =
+      grpc::CreateCustomChannel(cluster.address, grpc::SslCredentials(options), arguments);
+  wire->launch = pb::Launch::NewStub(wire->channel);
+  wire->op = pb::Operator::NewStub(wire->channel);
+  wire->identity = pb::Identity::NewStub(wire->channel);
+  return Client(std::move(wire));
+}
+
+Result<SubmitAnswer> Client::Submit(const SubmitCall& call) {
+  const pb::SubmitRequest request = ToProto(call);
+  for (int attempt = 0;; ++attempt) {
+    Result<pb::SubmitReply> reply = wire_->Call(*wire_->launch, &pb::Launch::Stub::Submit, request);
+    if (reply) return FromProto(*reply);
+    // Whether the job was stored is unknown; the key makes the repetition harmless.
+    const bool again = reply.error().code == ErrorCode::kUnavailable ||
+                       reply.error().code == ErrorCode::kDeadlineExceeded;
+    if (!again || attempt + 1 == kSubmitTries) return Unexpected(reply.error());
+    BackOff(attempt, Millis(100));
+  }
+}
+
+Result<PlanAnswer> Client::Plan(const PlanCall& call) {
+  auto reply = wire_->Call(*wire_->launch, &pb::Launch::Stub::Plan, ToProto(call));
+  if (!reply) return Unexpected(reply.error());
+  return FromProto(*reply);
+}
+
+Result<std::vector<JobView>> Client::Jobs(const JobsCall& call) {
+  auto reply = wire_->Call(*wire_->launch, &pb::Launch::Stub::Jobs, ToProto(call));
+  if (!reply) return Unexpected(reply.error());
+  return FromProto(*reply);
+}
+
+Result<JobView> Client::Job(JobId job) {
+  pb::JobRequest request;
+  request.set_job(job.value);
+  auto reply = wire_->Call(*wire_->launch, &pb::Launch::Stub::Job, request);
+  if (!reply) return Unexpected(reply.error());
+  return FromProto(*reply);
+}
+
+Result<std::vector<CancelAnswer>> Client::Cancel(const std::vector<JobId>& jobs) {
+  auto reply = wire_->Call(*wire_->launch, &pb::Launch::Stub::Cancel, ToProto(CancelCall{jobs}));
+  if (!reply) return Unexpected(reply.error());
+  return FromProto(*reply);
+}
+
+Result<std::vector<NodeView>> Client::Nodes() {
+  auto reply = wire_->Call(*wire_->launch, &pb::Launch::Stub::Nodes, pb::NodesRequest());
+  if (!reply) return Unexpected(reply.error());
+  return FromProto(*reply);
+}
+
+Result<void> Client::Drain(const DrainCall& call) {
+  auto reply = wire_->Call(*wire_->op, &pb::Operator::Stub::Drain, ToProto(call));
+  if (!reply) return Unexpected(reply.error());
+  return {};
+}
+
+Result<TokenMade> Client::CreateToken(const TokenCall& call) {
+  auto reply = wire_->Call(*wire_->op, &pb::Operator::Stub::CreateToken, ToProto(call));
+  if (!reply) return Unexpected(reply.error());
+  return TokenMade{reply->token(), reply->serial()};
+}
+
+Result<std::vector<TokenRow>> Client::ListTokens() {
+  auto reply = wire_->Call(*wire_->op, &pb::Operator::Stub::ListTokens, pb::ListTokensRequest());
+  if (!reply) return Unexpected(reply.error());
+  std::vector<TokenRow> rows;
+  for (const auto& row : reply->rows()) rows.push_back({row.serial(), row.says()});
+  return rows;
+}
+
+Result<void> Client::RevokeToken(const std::string& serial) {
+  auto reply =
+      wire_->Call(*wire_->op, &pb::Operator::Stub::RevokeToken, ToProto(RevokeCall{serial}));
+  if (!reply) return Unexpected(reply.error());
+  return {};
+}
+
+Result<WhoIs> Client::WhoAmI() {
+  auto reply = wire_->Call(*wire_->identity, &pb::Identity::Stub::WhoAmI, pb::WhoAmIRequest());
+  if (!reply) return Unexpected(reply.error());
+  return WhoIs{reply->identity(), reply->is_operator(), reply->cluster(), reply->version()};
+}
+
+Result<ControllerStatus> Client::Status() {
+  auto reply =
+      wire_->Call(*wire_->op, &pb::Operator::Stub::Status, pb::StatusRequest(), Millis(5000));
+  if (!reply) return Unexpected(reply.error());
+  return ControllerStatus{reply->cluster(), reply->version(), reply->jobs(),
+                          reply->nodes(),   reply->pid(),     reply->state_dir()};
+}
+
+Result<Client::Joined> Client::Join(const JoinCall& call) {
+  auto reply = wire_->Call(*wire_->identity, &pb::Identity::Stub::Join, ToProto(call));
+  if (!reply) return Unexpected(reply.error());
+  return Joined{reply->certificate_pem(), reply->ca_pem(), reply->identity()};
+}
+
+Result<void> Client::Watch(const WatchCall& call, Millis at_most,
+                           const std::function<bool(const EventView&)>& take) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + at_most);
+  auto reader = wire_->launch->Watch(&context, ToProto(call));
+  return wire_->Drain(context, reader, pb::WatchReply(), take);
+}
+
+Result<void> Client::Logs(const LogsCall& call, Millis at_most,
+                          const std::function<bool(const LogPiece&)>& take) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + at_most);
+  auto reader = wire_->launch->Logs(&context, ToProto(call));
+  return wire_->Drain(context, reader, pb::LogsReply(), take);
+}
+
+}  // namespace launch

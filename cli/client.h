@@ -1,0 +1,94 @@
+// Calls of the CLI to the controller: mutual TLS, a deadline on every call, errors people can act
+// on.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/view.h"
+#include "proto/convert_user.h"
+
+namespace launch {
+
+// Where a controller is and who we are to it.
+struct Cluster {
+  std::string address;      // "host:port"
+  std::string credentials;  // directory of ca.pem, cert.pem and key.pem
+  bool embedded = false;    // the one `launch dev` runs on this machine
+};
+
+struct TokenMade {
+  std::string token;  // secret; one line
+  std::string serial;
+};
+struct TokenRow {
+  std::string serial;
+  std::string says;
+};
+struct WhoIs {
+  std::string identity;  // "/user/ana"
+  bool is_operator = false;
+  std::string cluster;
+  std::string version;
+};
+struct ControllerStatus {
+  std::string cluster;
+  std::string version;
+  std::uint64_t jobs = 0;
+  std::uint64_t nodes = 0;
+  std::int64_t pid = 0;
+  std::string state_dir;
+};
+
+// One connection; used by one thread. kUnavailable says whether nobody answered or whether the two
+// sides do not trust each other.
+class Client {
+ public:
+  // Checks the credential files; connects on the first call.
+  static Result<Client> Open(const Cluster& cluster);
+  Client(Client&&) noexcept;
+  Client& operator=(Client&&) noexcept;
+  ~Client();
+
+  // Repeats up to five times under the call's idempotency key when the answer got lost.
+  Result<SubmitAnswer> Submit(const SubmitCall& call);
+  Result<PlanAnswer> Plan(const PlanCall& call);
+  Result<std::vector<JobView>> Jobs(const JobsCall& call);
+  Result<JobView> Job(JobId job);
+  Result<std::vector<CancelAnswer>> Cancel(const std::vector<JobId>& jobs);
+  Result<std::vector<NodeView>> Nodes();
+  Result<void> Drain(const DrainCall& call);
+  Result<TokenMade> CreateToken(const TokenCall& call);
+  Result<std::vector<TokenRow>> ListTokens();
+  Result<void> RevokeToken(const std::string& serial);
+  Result<WhoIs> WhoAmI();
+  Result<ControllerStatus> Status();
+  // Signs the caller's key: the certificate and the CA, PEM.
+  struct Joined {
+    std::string certificate_pem;
+    std::string ca_pem;
+    std::string identity;
+  };
+  Result<Joined> Join(const JoinCall& call);
+
+  // Streams: `take` returns false to stop early. Ends with the stream, or after `at_most` with
+  // kDeadlineExceeded.
+  Result<void> Watch(const WatchCall& call, Millis at_most,
+                     const std::function<bool(const EventView&)>& take);
+  Result<void> Logs(const LogsCall& call, Millis at_most,
+                    const std::function<bool(const LogPiece&)>& take);
+
+ private:
+  struct Wire;
+  explicit Client(std::unique_ptr<Wire> wire);
+  std::unique_ptr<Wire> wire_;
+};
+
+// Waits this long between tries: `base` doubled per try, with jitter, so that many clients of a
+// restarted controller do not come back at once.
+void BackOff(int attempt, Millis base);
+
+}  // namespace launch

@@ -1,0 +1,34 @@
+// Answers as JSON with stable names (docs/cli-json.md); "version": 1 grows when a name changes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/view.h"
+#include "preflight/preflight.h"
+#include "proto/convert_user.h"
+
+namespace launch {
+
+// Each text is one JSON document, indented by two, without a final newline.
+std::string JobJson(const JobView& job);
+std::string JobsJson(const std::vector<JobView>& jobs);
+std::string NodesJson(const std::vector<NodeView>& nodes);
+std::string PlanJson(const PlanAnswer& answer);
+std::string SubmitJson(const SubmitAnswer& answer);
+std::string CheckJson(const PreflightReport& report);
+std::string CancelJson(const std::vector<CancelAnswer>& answers);
+std::string EventLine(const EventView& event);  // one line, for streams
+std::string ErrorJson(const Error& error);
+
+// The same document as YAML, for `-o yaml`.
+std::string YamlOfJson(const std::string& json);
+
+// "2026-11-21T11:36:38.123Z"; empty for the zero time.
+std::string FormatTime(WallTime time);
+
+// Precision that `auto` gives on this node (S001-4): what its weakest device can do.
+std::string NodePrecision(const NodeInventory& inventory);
+
+}  // namespace launch
