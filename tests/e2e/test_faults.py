@@ -214,17 +214,6 @@ def test_a_client_gone_in_the_middle_of_submit_makes_one_job_or_none(cluster):
     assert len(jobs) == 10, "one job for each key, whenever its client died"
 
 
-def test_a_workdir_missing_on_one_node_only(make_cluster):
-    pytest.importorskip("pytest")
-    cluster = make_cluster()
-    cluster.up("--nodes", 2)
-    # Both agents share this machine's files, so one node is told another root by a marker that only
-    # the namespace test can hide; here the job names a directory below a path that vanishes in staging.
-    job_file = cluster.write("job.yaml", f"name: w\nnodes: 2\ngpus: 0\nworkdir: {cluster.work}/gone\nrun: echo\n")
-    done = cluster.launch("submit", job_file, "--wait", code=4)
-    assert "workdir_missing" in done.stdout + done.stderr
-
-
 def test_with_one_nodes_gpu_lock_held_no_rank_ever_existed_on_the_other(cluster, nvml):
     cluster.up("--nodes", 2, "--nvml-library", nvml.library, env=nvml.state("a100-40x4"))
     nodes = cluster.json("nodes")["nodes"]
