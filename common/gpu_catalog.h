@@ -16,6 +16,7 @@ struct GpuType {
   std::string name;                  // "A100-80GB", "GH200"
   std::vector<std::string> aliases;  // "A100", "A100-SXM4-80GB"
   std::vector<std::string> match;    // all words must occur in the driver's name, case-insensitive
+  std::vector<std::string> exclude;  // none of these may occur in it
   std::optional<double> min_gib;     // memory window that tells 40 GB from 80 GB parts
   std::optional<double> max_gib;
   ComputeCapability cc;
