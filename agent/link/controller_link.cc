@@ -1,1 +1,143 @@
-#include "agent/core/seams.h"
+#include "agent/link/controller_link.h"
+
+#include <grpcpp/channel.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <random>
+
+#include "agent/link/attach_stream.h"
+#include "agent/link/bulk_stream.h"
+#include "agent/link/channel.h"
+#include "agent/link/identity_files.h"
+
+namespace launch::agent {
+namespace {
+
+constexpr Millis kDialDeadline{10'000};
+constexpr Millis kPoll{200};
+
+// True once the connection stands; false when it failed or the deadline passed.
+bool WaitReady(grpc::Channel& channel, const std::function<bool()>& stopping) {
+  const auto deadline = std::chrono::steady_clock::now() + kDialDeadline;
+  for (;;) {
+    const grpc_connectivity_state state = channel.GetState(/*try_to_connect=*/true);
+    if (state == GRPC_CHANNEL_READY) return true;
+    if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || state == GRPC_CHANNEL_SHUTDOWN) return false;
+    if (stopping() || std::chrono::steady_clock::now() > deadline) return false;
+    (void)channel.WaitForStateChange(state, std::chrono::system_clock::now() + kPoll);
+  }
+}
+
+}  // namespace
+
+Millis ReconnectDelay(int failures, double draw) {
+  const int doublings = std::clamp(failures - 1, 0, 5);
+  const double base = std::min(500.0 * static_cast<double>(1 << doublings), 15'000.0);
+  return Millis(static_cast<std::int64_t>(base * (0.8 + 0.4 * draw)));
+}
+
+ControllerLink::ControllerLink(LinkSettings settings, FileSystem& files, LogSource& logs,
+                               ToldSink sink)
+    : settings_(std::move(settings)),
+      files_(files),
+      logs_(logs),
+      sink_(std::move(sink)),
+      thread_([this] { Run(); }) {}
+
+ControllerLink::~ControllerLink() {
+  std::shared_ptr<AttachStream> open;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    open = current_;
+  }
+  stop_condition_.notify_all();
+  if (open) open->Cancel("the agent ends");
+  thread_.join();
+}
+
+void ControllerLink::Wait(Millis time) {
+  std::unique_lock lock(mutex_);
+  stop_condition_.wait_for(lock, time, [this] { return stopping_; });
+}
+
+std::shared_ptr<AttachStream> ControllerLink::Current(std::uint64_t stream) {
+  const std::lock_guard lock(mutex_);
+  return stream == streams_ ? current_ : nullptr;
+}
+
+void ControllerLink::Send(std::uint64_t stream, const FromNode& message) {
+  if (const auto open = Current(stream)) open->Send(message);
+}
+
+void ControllerLink::Close(std::uint64_t stream, const std::string& why) {
+  if (const auto open = Current(stream)) open->Cancel(why);
+}
+
+void ControllerLink::Run() {
+  std::minstd_rand random(std::random_device{}());
+  std::uniform_real_distribution<double> uniform(0, 1);
+  int failures = 0;
+  std::size_t next = 0;
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return;
+    }
+    const std::string& address = settings_.controllers[next++ % settings_.controllers.size()];
+    failures = RunOnce(address) ? 1 : failures + 1;
+    Wait(ReconnectDelay(failures, uniform(random)));
+  }
+}
+
+bool ControllerLink::RunOnce(const std::string& address) {
+  const auto identity = ReadIdentity(files_, settings_.state_dir);
+  if (!identity) {
+    if (last_problem_ != identity.error().message)
+      spdlog::error("link.identity_unusable why=\"{}\"", identity.error().message);
+    last_problem_ = identity.error().message;
+    return false;
+  }
+  const auto channel = Dial(address, *identity);
+  const auto stopping = [this] {
+    const std::lock_guard lock(mutex_);
+    return stopping_;
+  };
+  const bool ready = WaitReady(*channel, stopping);
+  std::shared_ptr<AttachStream> stream;
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return false;
+    number = ++streams_;
+    stream = current_ = std::make_shared<AttachStream>(number, sink_);
+  }
+  const auto stub = v1::Node::NewStub(channel);
+  if (ready) spdlog::info("link.up stream={} controller={}", number, address);
+  stream->Start(*stub, ready);
+  std::unique_ptr<BulkLink> bulk;
+  std::optional<std::string> end;
+  bool welcomed = false;
+  while (!(end = stream->WaitEnd(kPoll))) {
+    if (!ready) stream->Cancel("no connection to " + address + " within 10 s");
+    if (stopping()) stream->Cancel("the agent ends");
+    welcomed = stream->session() != 0;
+    if (welcomed && !bulk) {
+      last_problem_.clear();
+      bulk = std::make_unique<BulkLink>(address, *identity, stream->session(), logs_);
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    current_.reset();
+  }
+  if (ready || *end != last_problem_)
+    spdlog::warn("link.down stream={} controller={} why=\"{}\"", number, address, *end);
+  last_problem_ = *end;
+  return welcomed;
+}
+
+}  // namespace launch::agent

@@ -1,0 +1,113 @@
+#include "agent/link/attach_stream.h"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <variant>
+
+#include "proto/convert_error.h"
+#include "proto/convert_node.h"
+
+namespace launch::agent {
+namespace {
+
+// Slot of what may be replaced by a newer one; empty for what may not be lost.
+std::string SlotOf(const FromNode& message) {
+  if (std::holds_alternative<from_node::Beat>(message)) return "beat";
+  if (std::holds_alternative<from_node::Samples>(message)) return "samples";
+  if (const auto* staging = std::get_if<from_node::Staging>(&message))
+    return "staging " + ToString(staging->key);
+  return {};
+}
+
+}  // namespace
+
+void AttachStream::Start(v1::Node::Stub& stub, bool announce) {
+  self_ = shared_from_this();
+  announced_ = announce;
+  stub.async()->Attach(&context_, this);
+  AddHold();  // writes start outside reactions; taken back when reading ends
+  StartRead(&incoming_);
+  StartCall();
+  if (announce) sink_(told::LinkUp{id_});
+}
+
+void AttachStream::Send(const FromNode& message) {
+  const std::string slot = SlotOf(message);
+  v1::FromNode wire = ToProto(FromNodeEnvelope{.session = session_.load(), .body = message});
+  bool full = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return;
+    full = !queue_.Push(std::move(wire), slot);
+    if (!full && !writing_) WriteNext();
+  }
+  if (full) Cancel("the controller does not read: 8 MiB are waiting");
+}
+
+void AttachStream::WriteNext() {
+  auto next = queue_.Pop();
+  if (!next) return;
+  outgoing_ = std::move(*next);
+  writing_ = true;
+  StartWrite(&outgoing_);
+}
+
+void AttachStream::OnWriteDone(bool ok) {
+  const std::lock_guard lock(mutex_);
+  writing_ = false;
+  if (ok && !closed_) WriteNext();
+}
+
+void AttachStream::OnReadDone(bool ok) {
+  if (ok) {
+    auto envelope = FromProto(incoming_);
+    if (envelope) {
+      if (std::holds_alternative<to_node::Welcome>(envelope->body)) session_ = envelope->session;
+      sink_(told::FromController{id_, std::move(*envelope)});
+      incoming_.Clear();
+      StartRead(&incoming_);
+      return;
+    }
+    Cancel("invalid message of the controller: " + envelope.error().message);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  RemoveHold();
+}
+
+void AttachStream::Cancel(const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (end_) return;
+    if (cancel_reason_.empty()) cancel_reason_ = why;
+  }
+  context_.TryCancel();
+}
+
+void AttachStream::OnDone(const grpc::Status& status) {
+  const std::shared_ptr<AttachStream> self = std::move(self_);
+  std::string why;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!cancel_reason_.empty())
+      why = cancel_reason_;
+    else if (status.ok())
+      why = "the controller ended the stream";
+    else
+      why = FormatError(FromStatus(status, "the controller"));
+    end_ = why;
+  }
+  if (announced_) sink_(told::LinkDown{id_, why});
+  ended_condition_.notify_all();
+}
+
+std::optional<std::string> AttachStream::WaitEnd(Millis timeout) {
+  std::unique_lock lock(mutex_);
+  ended_condition_.wait_for(lock, timeout, [this] { return end_.has_value(); });
+  return end_;
+}
+
+}  // namespace launch::agent

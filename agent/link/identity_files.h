@@ -1,0 +1,38 @@
+// The agent's identity on disk: key, certificate and CA below <state_dir>/identity.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/file_system.h"
+#include "common/ids.h"
+
+namespace launch::agent {
+
+struct IdentityFiles {
+  std::string ca_pem;
+  std::string certificate_pem;
+  std::string key_pem;  // secret
+};
+
+// What `join` learned and `run` needs besides the certificate.
+struct JoinedCluster {
+  NodeId node;
+  std::vector<std::string> controllers;  // "host:port", tried in this order
+  std::string install_id;                // random, made at join: who this machine is (rulings 38)
+};
+
+std::string IdentityDir(const std::string& state_dir);
+
+// Errors name the file and say how to join. Checks that key and certificate belong together.
+Result<IdentityFiles> ReadIdentity(FileSystem& files, const std::string& state_dir);
+// Key first, certificate last: a half-written identity is found by the pair check and joined anew.
+Result<void> WriteIdentity(FileSystem& files, const std::string& state_dir,
+                           const IdentityFiles& identity);
+
+Result<JoinedCluster> ReadJoined(FileSystem& files, const std::string& state_dir);
+Result<void> WriteJoined(FileSystem& files, const std::string& state_dir,
+                         const JoinedCluster& joined);
+
+}  // namespace launch::agent
