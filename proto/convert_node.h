@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "common/node_messages.h"
+#include "common/plan.h"
 
 namespace launch::v1 {
 class Fence;
