@@ -16,11 +16,13 @@ struct GpuFacts {
   std::optional<std::string> driver;
   std::optional<CudaVersion> driver_cuda;
   CoherentMode coherent = CoherentMode::kNone;
-  std::string problem;  // driver_missing, driver_not_loaded, driver_mismatch, no_access, driver_unresponsive: text
+  std::string problem;  // driver_missing, driver_not_loaded, driver_mismatch, no_access,
+                        // driver_unresponsive: text
   friend bool operator==(const GpuFacts&, const GpuFacts&) = default;
 };
 
-// Blocking with deadlines of its own; one caller thread. A node without GPU or driver is not an error.
+// Blocking with deadlines of its own; one caller thread. A node without GPU or driver is not an
+// error.
 class GpuProbe {
  public:
   virtual ~GpuProbe() = default;

@@ -475,7 +475,9 @@ EXPORT nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t handle, unsigned int lin
   if (found.entry["peer"].is_string()) {
     WritePci({{"pci", "0000:c0:00.0"}}, pci);
   } else {
-    WritePci(call.state["devices"].at(found.entry["peer"].get<int>()), pci);
+    const std::size_t peer = found.entry["peer"];
+    if (peer >= call.state["devices"].size()) return kGpuLost;
+    WritePci(call.state["devices"][peer], pci);
   }
   return kSuccess;
 }

@@ -1,0 +1,211 @@
+#include "agent/probes/child_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <sstream>
+#include <utility>
+
+extern char** environ;
+
+namespace launch::agent {
+namespace {
+
+constexpr std::size_t kMaxOutput = 1u << 20;
+constexpr Millis kWithoutPidfd{20};  // how often an old kernel is asked whether the child ended
+
+using Steady = std::chrono::steady_clock;
+
+Millis Left(Steady::time_point until) {
+  return std::max(Millis{0}, std::chrono::duration_cast<Millis>(until - Steady::now()));
+}
+
+struct Pipe {
+  UniqueFd read;
+  UniqueFd write;
+};
+
+Result<Pipe> MakePipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return FailErrno("pipe2", errno);
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+// Towards the child: a socket, because send() can be told to raise no SIGPIPE.
+Result<Pipe> MakeInput() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return FailErrno("socketpair", errno);
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+// Attributes and actions of one posix_spawn, freed together.
+struct SpawnPlan {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+
+  SpawnPlan() {
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawnattr_init(&attributes);
+    sigset_t none;
+    sigset_t all;
+    ::sigemptyset(&none);
+    ::sigfillset(&all);
+    ::posix_spawnattr_setsigmask(&attributes, &none);
+    ::posix_spawnattr_setsigdefault(&attributes, &all);
+    ::posix_spawnattr_setpgroup(&attributes, 0);
+    ::posix_spawnattr_setflags(
+        &attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  }
+  SpawnPlan(const SpawnPlan&) = delete;
+  SpawnPlan& operator=(const SpawnPlan&) = delete;
+  ~SpawnPlan() {
+    ::posix_spawnattr_destroy(&attributes);
+    ::posix_spawn_file_actions_destroy(&actions);
+  }
+};
+
+std::vector<char*> Pointers(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+void SetNonBlocking(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK); }
+
+}  // namespace
+
+Result<ChildProcess> ChildProcess::Spawn(const Options& options) {
+  LAUNCH_ASSIGN_OR_RETURN(Pipe in, MakeInput());
+  LAUNCH_ASSIGN_OR_RETURN(Pipe out, MakePipe());
+  SpawnPlan plan;
+  ::posix_spawn_file_actions_adddup2(&plan.actions, in.read.get(), STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&plan.actions, out.write.get(), STDOUT_FILENO);
+  if (options.merge_stderr)
+    ::posix_spawn_file_actions_adddup2(&plan.actions, out.write.get(), STDERR_FILENO);
+  // A descriptor that somebody forgot to mark would otherwise keep a lock or a socket alive.
+  ::posix_spawn_file_actions_addclosefrom_np(&plan.actions, STDERR_FILENO + 1);
+
+  std::vector<std::string> argv_texts = options.argv;
+  std::vector<std::string> env_texts;
+  if (options.env)
+    for (const auto& [name, value] : *options.env) env_texts.push_back(name + "=" + value);
+  const std::vector<char*> argv = Pointers(argv_texts);
+  const std::vector<char*> env = Pointers(env_texts);
+
+  pid_t pid = -1;
+  const int error = ::posix_spawn(&pid, argv[0], &plan.actions, &plan.attributes, argv.data(),
+                                  options.env ? env.data() : environ);
+  if (error != 0) return FailErrno("start " + options.argv.front(), error);
+  SetNonBlocking(in.write.get());
+  SetNonBlocking(out.read.get());
+  return ChildProcess(pid, std::move(in.write), std::move(out.read));
+}
+
+ChildProcess::ChildProcess(pid_t pid, UniqueFd in, UniqueFd out)
+    : pid_(pid),
+      in_(std::move(in)),
+      out_(std::move(out)),
+      pidfd_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}
+
+ChildProcess::ChildProcess(ChildProcess&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)),
+      status_(other.status_),
+      in_(std::move(other.in_)),
+      out_(std::move(other.out_)),
+      pidfd_(std::move(other.pidfd_)) {}
+
+ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
+  std::swap(pid_, other.pid_);
+  std::swap(status_, other.status_);
+  std::swap(in_, other.in_);
+  std::swap(out_, other.out_);
+  std::swap(pidfd_, other.pidfd_);
+  return *this;
+}
+
+ChildProcess::~ChildProcess() {
+  if (pid_ < 0 || status_) return;
+  Kill();
+  (void)Reap(Millis{500});
+}
+
+std::optional<int> ChildProcess::Reap(Millis wait) {
+  const Steady::time_point until = Steady::now() + wait;
+  while (!status_) {
+    int status = 0;
+    if (::waitpid(pid_, &status, WNOHANG) == pid_) {
+      status_ = status;
+      break;
+    }
+    const Millis left = Left(until);
+    if (left == Millis{0}) break;
+    pollfd ended{pidfd_.get(), POLLIN, 0};  // without a pidfd: -1, and poll only waits
+    const Millis step = pidfd_ ? left : std::min(left, kWithoutPidfd);
+    (void)::poll(&ended, 1, static_cast<int>(step.count()));
+  }
+  return status_;
+}
+
+void ChildProcess::Kill() const {
+  if (pid_ > 0 && !status_) ::kill(-pid_, SIGKILL);
+}
+
+Result<Captured> RunProgram(const std::vector<std::string>& argv,
+                            const std::map<std::string, std::string>& env, Millis deadline) {
+  LAUNCH_ASSIGN_OR_RETURN(ChildProcess child,
+                          ChildProcess::Spawn({.argv = argv, .env = env, .merge_stderr = true}));
+  child.CloseIn();
+  const Steady::time_point until = Steady::now() + deadline;
+  Captured captured;
+  while (true) {
+    // Asked before reading: what was written before the end is then surely in the pipe.
+    const std::optional<int> status = child.Reap(Millis{0});
+    char buffer[8192];
+    ssize_t got = 0;
+    while ((got = ::read(child.out(), buffer, sizeof buffer)) > 0) {
+      const std::size_t room = kMaxOutput - captured.output.size();
+      captured.output.append(buffer, std::min(room, static_cast<std::size_t>(got)));
+    }
+    if (status) {
+      captured.status = *status;
+      return captured;
+    }
+    const Millis left = Left(until);
+    if (left == Millis{0}) {
+      child.Kill();
+      (void)child.Reap(Millis{500});
+      return Fail(ErrorCode::kDeadlineExceeded, argv.front() + " did not end within " +
+                                                    std::to_string(deadline.count() / 1000) + " s");
+    }
+    // After its end of file the pipe would be ready for ever; the pidfd still tells the end.
+    pollfd wait[2] = {{child.pidfd(), POLLIN, 0}, {got == 0 ? -1 : child.out(), POLLIN, 0}};
+    const Millis step = child.pidfd() >= 0 ? left : std::min(left, kWithoutPidfd);
+    (void)::poll(wait, 2, static_cast<int>(step.count()));
+  }
+}
+
+std::string FindProgram(const std::string& name, const std::string& path) {
+  std::istringstream directories(path);
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    if (directory.empty() || directory.front() != '/') continue;
+    const std::string candidate = directory + "/" + name;
+    struct stat found{};
+    if (::stat(candidate.c_str(), &found) == 0 && S_ISREG(found.st_mode) &&
+        ::access(candidate.c_str(), X_OK) == 0)
+      return candidate;
+  }
+  return {};
+}
+
+}  // namespace launch::agent

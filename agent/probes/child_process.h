@@ -1,0 +1,63 @@
+// Short-lived programs that probes ask: spawned with a deadline, never waited for without one.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/unique_fd.h"
+
+namespace launch::agent {
+
+// A running program with a socket on its stdin and a pipe on its stdout, in a process group of its
+// own. The destructor kills the group and waits a little; what will not die is left to init.
+class ChildProcess {
+ public:
+  struct Options {
+    std::vector<std::string> argv;                          // argv[0] is a path
+    std::optional<std::map<std::string, std::string>> env;  // unset: this process's
+    bool merge_stderr = false;  // into stdout; else this process's stderr
+  };
+  static Result<ChildProcess> Spawn(const Options& options);
+
+  ChildProcess(ChildProcess&& other) noexcept;
+  ChildProcess& operator=(ChildProcess&& other) noexcept;
+  ~ChildProcess();
+
+  pid_t pid() const { return pid_; }
+  int in() const { return in_.get(); }        // non-blocking
+  int out() const { return out_.get(); }      // non-blocking
+  int pidfd() const { return pidfd_.get(); }  // -1 on kernels without
+  void CloseIn() { in_.Reset(); }
+
+  // The wait status once it ended, else nothing after at most `wait`.
+  std::optional<int> Reap(Millis wait);
+  void Kill() const;  // SIGKILL to the group
+
+ private:
+  ChildProcess(pid_t pid, UniqueFd in, UniqueFd out);
+  pid_t pid_ = -1;
+  std::optional<int> status_;
+  UniqueFd in_;
+  UniqueFd out_;
+  UniqueFd pidfd_;
+};
+
+struct Captured {
+  std::string output;  // stdout and stderr in the order written, at most 1 MiB
+  int status = 0;      // as of waitpid
+};
+
+// Runs to its end or to `deadline` (an error of code kDeadlineExceeded, the group killed).
+Result<Captured> RunProgram(const std::vector<std::string>& argv,
+                            const std::map<std::string, std::string>& env, Millis deadline);
+
+// First executable of this name in a PATH-like list; empty when there is none.
+std::string FindProgram(const std::string& name, const std::string& path);
+
+}  // namespace launch::agent

@@ -1,0 +1,188 @@
+#include "agent/probes/nvml_messages.h"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+namespace launch::agent {
+namespace {
+
+using nlohmann::json;
+
+std::string Dump(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+template <class T>
+void Put(json& to, const char* key, const std::optional<T>& value) {
+  if (value) to[key] = *value;
+}
+
+template <class T>
+std::optional<T> Take(const json& from, const char* key) {
+  const auto found = from.find(key);
+  if (found == from.end() || found->is_null()) return std::nullopt;
+  return found->get<T>();
+}
+
+json JsonOf(const GpuDevice& gpu) {
+  json to{{"uuid", gpu.uuid.value},           {"model", gpu.model},
+          {"memory_bytes", gpu.memory_bytes}, {"pci", gpu.pci},
+          {"health", ToString(gpu.health)},   {"why", gpu.why}};
+  if (gpu.cc) to["cc"] = {gpu.cc->major, gpu.cc->minor};
+  Put(to, "reserved_bytes", gpu.reserved_bytes);
+  Put(to, "numa", gpu.numa);
+  Put(to, "ecc", gpu.ecc);
+  Put(to, "power_limit_w", gpu.power_limit_w);
+  for (const MigSlice& slice : gpu.mig)
+    to["mig"].push_back({{"uuid", slice.uuid.value},
+                         {"profile", slice.profile},
+                         {"memory_bytes", slice.memory_bytes}});
+  for (const GpuLink& link : gpu.links) {
+    json one{{"peer", link.peer_pci}, {"kind", ToString(link.kind)}};
+    Put(one, "version", link.version);
+    Put(one, "count", link.count);
+    to["links"].push_back(std::move(one));
+  }
+  return to;
+}
+
+GpuDevice GpuOf(const json& from) {
+  GpuDevice gpu;
+  gpu.uuid.value = from.at("uuid");
+  gpu.model = from.at("model");
+  gpu.memory_bytes = from.at("memory_bytes");
+  gpu.pci = from.at("pci");
+  gpu.health = ParseHealth(from.at("health").get<std::string>()).value_or(Health::kBad);
+  gpu.why = from.at("why");
+  if (from.contains("cc")) gpu.cc = ComputeCapability{from["cc"].at(0), from["cc"].at(1)};
+  gpu.reserved_bytes = Take<std::uint64_t>(from, "reserved_bytes");
+  gpu.numa = Take<int>(from, "numa");
+  gpu.ecc = Take<bool>(from, "ecc");
+  gpu.power_limit_w = Take<int>(from, "power_limit_w");
+  for (const json& slice : from.value("mig", json::array()))
+    gpu.mig.push_back({.uuid = GpuUuid{slice.at("uuid").get<std::string>()},
+                       .profile = slice.at("profile").get<std::string>(),
+                       .memory_bytes = slice.at("memory_bytes").get<std::uint64_t>()});
+  for (const json& link : from.value("links", json::array()))
+    gpu.links.push_back(
+        {.peer_pci = link.at("peer").get<std::string>(),
+         .kind = ParseLinkKind(link.at("kind").get<std::string>()).value_or(LinkKind::kSys),
+         .version = Take<int>(link, "version"),
+         .count = Take<int>(link, "count")});
+  return gpu;
+}
+
+// Runs `read` over the parsed text; a malformed answer is an error, never a crash.
+template <class T, class Read>
+Result<T> Decode(std::string_view text, Read read) {
+  try {
+    return read(json::parse(text));
+  } catch (const json::exception& error) {
+    return Fail(ErrorCode::kDataLoss,
+                std::string("malformed message of the NVML child: ") + error.what());
+  }
+}
+
+}  // namespace
+
+std::string EncodeRequest(std::string_view verb) { return Dump({{"verb", verb}}); }
+
+Result<std::string> DecodeRequest(std::string_view text) {
+  return Decode<std::string>(text,
+                             [](const json& from) { return from.at("verb").get<std::string>(); });
+}
+
+std::string EncodeFacts(const GpuFacts& facts) {
+  json to{{"coherent", ToString(facts.coherent)}, {"problem", facts.problem}};
+  Put(to, "driver", facts.driver);
+  if (facts.driver_cuda) to["driver_cuda"] = {facts.driver_cuda->major, facts.driver_cuda->minor};
+  to["gpus"] = json::array();
+  for (const GpuDevice& gpu : facts.gpus) to["gpus"].push_back(JsonOf(gpu));
+  return Dump(to);
+}
+
+Result<GpuFacts> DecodeFacts(std::string_view text) {
+  return Decode<GpuFacts>(text, [](const json& from) {
+    GpuFacts facts;
+    facts.problem = from.at("problem");
+    facts.coherent =
+        ParseCoherentMode(from.at("coherent").get<std::string>()).value_or(CoherentMode::kNone);
+    facts.driver = Take<std::string>(from, "driver");
+    if (from.contains("driver_cuda"))
+      facts.driver_cuda = CudaVersion{from["driver_cuda"].at(0), from["driver_cuda"].at(1)};
+    for (const json& gpu : from.at("gpus")) facts.gpus.push_back(GpuOf(gpu));
+    return facts;
+  });
+}
+
+std::string EncodeSamples(const std::vector<GpuSample>& samples) {
+  json to = json::array();
+  for (const GpuSample& sample : samples) {
+    json one{{"uuid", sample.uuid.value}};
+    Put(one, "utilization", sample.utilization);
+    Put(one, "used_bytes", sample.used_bytes);
+    Put(one, "power_w", sample.power_w);
+    Put(one, "temperature_c", sample.temperature_c);
+    to.push_back(std::move(one));
+  }
+  return Dump(to);
+}
+
+Result<std::vector<GpuSample>> DecodeSamples(std::string_view text) {
+  return Decode<std::vector<GpuSample>>(text, [](const json& from) {
+    std::vector<GpuSample> samples;
+    for (const json& one : from)
+      samples.push_back({.uuid = GpuUuid{one.at("uuid").get<std::string>()},
+                         .utilization = Take<double>(one, "utilization"),
+                         .used_bytes = Take<std::uint64_t>(one, "used_bytes"),
+                         .power_w = Take<double>(one, "power_w"),
+                         .temperature_c = Take<double>(one, "temperature_c")});
+    return samples;
+  });
+}
+
+std::string EncodeProcesses(const GpuProcessLists& lists) {
+  json to = json::array();
+  for (const auto& [uuid, processes] : lists) {
+    json listed = json::array();
+    for (const GpuProcess& process : processes) {
+      json one{{"pid", process.pid}};
+      Put(one, "bytes", process.bytes);
+      listed.push_back(std::move(one));
+    }
+    to.push_back({{"uuid", uuid.value}, {"processes", std::move(listed)}});
+  }
+  return Dump(to);
+}
+
+Result<GpuProcessLists> DecodeProcesses(std::string_view text) {
+  return Decode<GpuProcessLists>(text, [](const json& from) {
+    GpuProcessLists lists;
+    for (const json& gpu : from) {
+      std::vector<GpuProcess> processes;
+      for (const json& one : gpu.at("processes"))
+        processes.push_back({.pid = one.at("pid").get<std::int64_t>(),
+                             .user = {},
+                             .name = {},
+                             .bytes = Take<std::uint64_t>(one, "bytes")});
+      lists.emplace_back(GpuUuid{gpu.at("uuid").get<std::string>()}, std::move(processes));
+    }
+    return lists;
+  });
+}
+
+std::string FrameOf(std::string_view body) {
+  std::string frame;
+  for (unsigned shift = 0; shift < 32; shift += 8)
+    frame.push_back(static_cast<char>(body.size() >> shift & 0xff));
+  return frame.append(body);
+}
+
+std::size_t FrameLength(std::string_view header) {
+  std::size_t length = 0;
+  for (unsigned i = 0; i < kFrameHeader; ++i)
+    length |= static_cast<std::size_t>(static_cast<unsigned char>(header[i])) << (8 * i);
+  return length;
+}
+
+}  // namespace launch::agent
