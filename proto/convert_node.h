@@ -29,7 +29,8 @@ struct FromNodeEnvelope {
 };
 
 pb::FromNode ToProto(const FromNodeEnvelope& v);
-pb::ToNode ToProto(const ToNodeEnvelope& v);  // of Prepare: `spec_bytes` as they are, if there are any
+pb::ToNode ToProto(
+    const ToNodeEnvelope& v);  // of Prepare: `spec_bytes` as they are, if there are any
 pb::Fence ToProto(const Fence& v);
 
 // Errors as in convert_value.h; the path starts with the body: "hello.inventory.gpus[0].uuid".

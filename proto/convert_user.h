@@ -130,7 +130,7 @@ struct JoinCall {
 struct TokenCall {
   std::string role;  // node | user
   std::string name;
-  Millis life{0};    // 0 = 15 min; at most 24 h
+  Millis life{0};                      // 0 = 15 min; at most 24 h
   std::vector<std::string> addresses;  // host:port
   friend bool operator==(const TokenCall&, const TokenCall&) = default;
 };

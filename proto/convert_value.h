@@ -19,12 +19,14 @@ namespace launch {
 namespace pb = ::launch::v1;
 
 // ToProto never fails. Text for people that is not UTF-8 is repaired (U+FFFD), because one bad byte
-// in a `string` would lose the whole message; paths, argv and values are `bytes` and stay as they are.
+// in a `string` would lose the whole message; paths, argv and values are `bytes` and stay as they
+// are.
 //
 // FromProto refuses unspecified and unknown enums, names and identifiers out of their alphabet, NUL
-// in what reaches execve, relative paths where the struct says absolute, counts and sizes beyond the
-// documented limits, and fields that contradict each other. Errors are kInvalidArgument; `where.field`
-// and the start of the message are the path of the field: "ranks[3].env[0].name: is empty".
+// in what reaches execve, relative paths where the struct says absolute, counts and sizes beyond
+// the documented limits, and fields that contradict each other. Errors are kInvalidArgument;
+// `where.field` and the start of the message are the path of the field: "ranks[3].env[0].name: is
+// empty".
 
 pb::Key ToProto(const Key& v);
 Result<Key> FromProto(const pb::Key& m);

@@ -1,1 +1,0 @@
-// see convert_value.h
