@@ -1,0 +1,105 @@
+#include "agent/probes/network_probe.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <tuple>
+
+#include "agent/probes/small_files.h"
+#include "common/units.h"
+
+namespace launch::agent {
+namespace {
+
+bool LinkLocal(const sockaddr* address) {
+  if (address->sa_family == AF_INET) {
+    const auto* v4 = reinterpret_cast<const sockaddr_in*>(address);
+    return (ntohl(v4->sin_addr.s_addr) >> 16) == 0xa9fe;  // 169.254.0.0/16
+  }
+  return IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+}
+
+std::optional<std::string> NumericAddress(const sockaddr* address) {
+  char text[INET6_ADDRSTRLEN] = {};
+  const void* bytes = nullptr;
+  if (address->sa_family == AF_INET) {
+    bytes = &reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
+  } else if (address->sa_family == AF_INET6) {
+    bytes = &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+  } else {
+    return std::nullopt;
+  }
+  if (::inet_ntop(address->sa_family, bytes, text, sizeof text) == nullptr) return std::nullopt;
+  return text;
+}
+
+std::optional<int> PositiveNumber(const std::string& path) {
+  const auto number = ParseInt(TrimmedFile(path));
+  if (!number || *number <= 0 || *number > 100'000'000) return std::nullopt;
+  return static_cast<int>(*number);
+}
+
+// InfiniBand and RoCE: the interface's device, or a port that names the interface.
+bool HasRdma(const std::string& sys_root, const std::string& interface) {
+  if (std::filesystem::exists(sys_root + "/class/net/" + interface + "/device/infiniband"))
+    return true;
+  const std::string root = sys_root + "/class/infiniband";
+  for (const std::string& device : ListNames(root))
+    for (const std::string& port : ListNames(root + "/" + device + "/ports"))
+      if (TrimmedFile(root + "/" + device + "/ports/" + port + "/gid_attrs/ndevs/0") == interface)
+        return true;
+  return false;
+}
+
+}  // namespace
+
+bool StandsOnHardware(const std::string& sys_root, const std::string& interface) {
+  const std::string directory = sys_root + "/class/net/" + interface;
+  if (std::filesystem::exists(directory + "/device")) return true;
+  for (const std::string& name : ListNames(directory))
+    if (name.starts_with("lower_") && StandsOnHardware(sys_root, name.substr(6))) return true;
+  return false;
+}
+
+void SortAddresses(std::vector<NetworkAddress>& addresses,
+                   const std::vector<std::string>& hardware) {
+  const auto place = [&](const NetworkAddress& a) {
+    const bool real = std::find(hardware.begin(), hardware.end(), a.interface) != hardware.end();
+    const bool v6 = a.address.find(':') != std::string::npos;
+    return std::tuple(a.interface == "lo", !real, -a.mbit.value_or(0), a.interface, v6, a.address);
+  };
+  std::sort(addresses.begin(), addresses.end(),
+            [&](const auto& a, const auto& b) { return place(a) < place(b); });
+}
+
+std::vector<NetworkAddress> ProbeNetwork(const std::string& sys_root) {
+  std::vector<NetworkAddress> addresses;
+  std::vector<std::string> hardware;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return addresses;
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    constexpr unsigned kReady = IFF_UP | IFF_RUNNING;
+    if (entry->ifa_addr == nullptr || (entry->ifa_flags & kReady) != kReady) continue;
+    const std::optional<std::string> text = NumericAddress(entry->ifa_addr);
+    if (!text || LinkLocal(entry->ifa_addr)) continue;
+    const std::string name = entry->ifa_name;
+    const std::string directory = sys_root + "/class/net/" + name;
+    addresses.push_back({.interface = name,
+                         .address = *text,
+                         .mbit = PositiveNumber(directory + "/speed"),
+                         .mtu = PositiveNumber(directory + "/mtu"),
+                         .rdma = HasRdma(sys_root, name)});
+    if (StandsOnHardware(sys_root, name)) hardware.push_back(name);
+  }
+  SortAddresses(addresses, hardware);
+  return addresses;
+}
+
+}  // namespace launch::agent

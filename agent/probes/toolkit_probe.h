@@ -1,0 +1,29 @@
+// The CUDA toolkit and the container runtimes that a job on this node would find.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/inventory.h"
+
+namespace launch::agent {
+
+struct ToolkitPlaces {
+  std::string path;       // PATH of the ranks
+  std::string cuda_home;  // CUDA_HOME of the agent; may be empty
+  std::string standard = "/usr/local/cuda";
+};
+
+// nvcc on PATH, else of CUDA_HOME, else in the standard place; version as nvcc itself says. One
+// that does not answer in five seconds or says no version is no toolkit.
+std::optional<Toolkit> ProbeToolkit(const ToolkitPlaces& places);
+
+// "…release 12.8, V12.8.61…" -> "12.8"; empty when the text is not nvcc's.
+std::string NvccRelease(std::string_view text);
+
+// Of apptainer, docker, enroot, podman, singularity: those found on `path`, in this order.
+std::vector<std::string> ProbeContainerRuntimes(const std::string& path);
+
+}  // namespace launch::agent
