@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/error.h"
 #include "common/ids.h"
 #include "common/job.h"
 #include "common/node_messages.h"

@@ -55,6 +55,7 @@ struct Asked {  // the last such message, and in which session it went out
 
 struct LiveAttempt {
   std::optional<BootTime> deadline;  // of accepting, staging or starting
+  bool staging_began = false;        // all accepted; the deadline is now that of staging
   std::map<NodeId, StagingFacts> ready;
   std::map<NodeId, from_node::Staging> staging;  // display only
   std::map<NodeId, Asked> asked;

@@ -1,0 +1,130 @@
+// What each node is asked to do, derived from the stored phases; sent once per session.
+//
+// | attempt    | allocation                    | the node is asked to                    |
+// | preparing  | assigned                      | Prepare                                 |
+// | preparing  | all accepted, this not ready  | Stage; rank 0's node first              |
+// | launching  | accepted                      | Go (after a reconnect: Prepare, Go)     |
+// | stopping, ended | not released             | Stop, again each 30 s beyond its grace  |
+#include <optional>
+
+#include "controller/core/draft.h"
+
+namespace launch::controller {
+namespace {
+
+std::optional<Told> Wanted(const State& state, const AttemptRecord& attempt,
+                           const AllocRecord& alloc) {
+  switch (attempt.phase) {
+    case AttemptPhase::kPreparing: {
+      if (alloc.phase == StoredAllocPhase::kAssigned) return Told::kPrepare;
+      const auto live = state.live.attempts.find(attempt.key);
+      if (live == state.live.attempts.end()) return std::nullopt;
+      if (live->second.ready.contains(alloc.node)) return std::nullopt;
+      for (const auto& [node, other] : state.allocs.at(attempt.key)) {
+        if (other.phase != StoredAllocPhase::kAccepted) return std::nullopt;
+      }
+      const NodeId& first = attempt.nodes.front();
+      if (alloc.node != first && !live->second.ready.contains(first)) return std::nullopt;
+      return Told::kStage;
+    }
+    case AttemptPhase::kLaunching:
+      if (alloc.phase == StoredAllocPhase::kStarted || alloc.phase == StoredAllocPhase::kExited) {
+        return std::nullopt;
+      }
+      return Told::kGo;
+    case AttemptPhase::kRunning:
+      return std::nullopt;
+    case AttemptPhase::kStopping:
+    case AttemptPhase::kEnded:
+      return Told::kStop;
+  }
+  return std::nullopt;
+}
+
+to_node::Prepare MakePrepare(const State& state, const AllocRecord& alloc) {
+  to_node::Prepare prepare;
+  for (const PlannedAllocation& planned : state.plans.at(alloc.key)->allocations) {
+    if (planned.spec.node != alloc.node) continue;
+    prepare.spec = planned.spec;
+    prepare.digest = planned.digest;
+  }
+  for (auto secret = state.secrets.lower_bound({alloc.key.job, ""});
+       secret != state.secrets.end() && secret->first.first == alloc.key.job; ++secret) {
+    prepare.secrets.emplace_back(secret->second.name, secret->second.sealed);
+  }
+  return prepare;
+}
+
+to_node::Stage MakeStage(const State& state, const AttemptRecord& attempt,
+                         const AllocRecord& alloc) {
+  to_node::Stage stage;
+  stage.key = attempt.key;
+  stage.digest = alloc.digest;
+  const JobSpec& spec = state.specs.at(attempt.key.job).spec;
+  if (attempt.nodes.size() > 1) {
+    stage.write_marker = alloc.node == attempt.nodes.front();
+    stage.marker = ".launch-marker-" + ToString(attempt.key);
+    stage.masters = MasterCandidates(state, attempt);
+    const AllocRecord& first = state.allocs.at(attempt.key).at(attempt.nodes.front());
+    stage.master_port = first.ports ? first.ports->first : 0;
+  }
+  stage.find_checkpoint = spec.checkpoint.resume && !spec.checkpoint.dir.empty();
+  return stage;
+}
+
+void Ask(Draft& draft, const AttemptRecord& attempt, const AllocRecord& alloc, Told what,
+         bool first_in_session) {
+  const State& state = draft.state();
+  switch (what) {
+    case Told::kPrepare:
+      draft.Send(alloc.node, MakePrepare(state, alloc));
+      break;
+    case Told::kStage:
+      draft.Send(alloc.node, MakeStage(state, attempt, alloc));
+      break;
+    case Told::kGo:
+      // An agent that was restarted in between has lost the secrets of what it accepted.
+      if (first_in_session) draft.Send(alloc.node, MakePrepare(state, alloc));
+      draft.Send(alloc.node, MakeGo(state, attempt, alloc));
+      break;
+    case Told::kStop:
+      draft.Send(alloc.node, to_node::Stop{attempt.key, attempt.stop_cause,
+                                           state.specs.at(attempt.key.job).spec.stop_duration});
+      break;
+  }
+}
+
+}  // namespace
+
+void AskNodes(Draft& draft, JobId job) {
+  const State& state = draft.state();
+  for (auto entry = state.allocs.lower_bound(Key{job, Attempt{0}});
+       entry != state.allocs.end() && entry->first.job == job; ++entry) {
+    const AttemptRecord& attempt = state.attempts.at(entry->first);
+    bool all_released = true;
+    for (const auto& [node, alloc] : entry->second) {
+      if (IsReleased(alloc)) continue;
+      all_released = false;
+      const auto live = state.live.nodes.find(node);
+      if (live == state.live.nodes.end() || !live->second.session) continue;
+      const std::optional<Told> wanted = Wanted(state, attempt, alloc);
+      if (!wanted) continue;
+      auto& asked = draft.live().attempts[entry->first].asked;
+      const auto before = asked.find(node);
+      const bool in_session =
+          before != asked.end() && before->second.session == *live->second.session;
+      if (in_session && before->second.what == *wanted) {
+        const Millis patience = state.specs.at(job).spec.stop_duration + kAskAgain;
+        const bool again = *wanted == Told::kStop && before->second.at + patience <= draft.now();
+        if (!again) continue;
+      }
+      Ask(draft, attempt, alloc, *wanted, !in_session);
+      asked[node] = Asked{*wanted, *live->second.session, draft.now()};
+    }
+    if (all_released && attempt.phase == AttemptPhase::kEnded) {
+      draft.live().attempts.erase(entry->first);
+    }
+  }
+}
+
+}  // namespace launch::controller

@@ -1,0 +1,70 @@
+// Everything that happens because time passed. The loop empties its mailbox before it posts a Tick,
+// so that a stall of ours is not taken for the silence of others.
+#include <algorithm>
+
+#include "controller/core/draft.h"
+
+namespace launch::controller {
+namespace {
+
+// When an unanswered Stop is sent again; absent while its node has no session (then its Hello
+// will).
+std::optional<BootTime> StopDue(const State& state, const Key& key, const NodeId& node,
+                                const Asked& asked) {
+  if (asked.what != Told::kStop) return std::nullopt;
+  const auto live = state.live.nodes.find(node);
+  if (live == state.live.nodes.end() || live->second.session != asked.session) return std::nullopt;
+  const auto allocs = state.allocs.find(key);
+  if (allocs == state.allocs.end()) return std::nullopt;
+  const auto alloc = allocs->second.find(node);
+  if (alloc == allocs->second.end() || IsReleased(alloc->second)) return std::nullopt;
+  return asked.at + state.specs.at(key.job).spec.stop_duration + kAskAgain;
+}
+
+}  // namespace
+
+void OnTick(Draft& draft) {
+  const State& state = draft.state();
+  for (auto& [node, live] : draft.live().nodes) {
+    if (live.session && !live.silent && live.heard + kSilentAfter < draft.now()) {
+      MarkSilent(draft, node, live, true, "no beat");
+    }
+  }
+  for (const auto& [key, live] : state.live.attempts) {
+    if (live.deadline && *live.deadline <= draft.now()) draft.Touch(key.job);
+    for (const auto& [node, asked] : live.asked) {
+      const std::optional<BootTime> due = StopDue(state, key, node, asked);
+      if (due && *due <= draft.now()) draft.Touch(key.job);
+    }
+  }
+  for (const auto& [job, limit] : state.live.time_limits) {
+    if (limit <= draft.now()) draft.Touch(job);
+  }
+  for (auto entry = draft.live().not_before.begin(); entry != draft.live().not_before.end();) {
+    if (entry->second <= draft.now()) {
+      entry = draft.live().not_before.erase(entry);
+      draft.TouchQueue();
+    } else {
+      ++entry;
+    }
+  }
+}
+
+std::optional<BootTime> NextDeadline(const State& state) {
+  std::optional<BootTime> next;
+  const auto consider = [&](BootTime at) { next = std::min(next.value_or(at), at); };
+  for (const auto& [node, live] : state.live.nodes) {
+    if (live.session && !live.silent) consider(live.heard + kSilentAfter + Millis{1});
+  }
+  for (const auto& [key, live] : state.live.attempts) {
+    if (live.deadline) consider(*live.deadline);
+    for (const auto& [node, asked] : live.asked) {
+      if (const std::optional<BootTime> due = StopDue(state, key, node, asked)) consider(*due);
+    }
+  }
+  for (const auto& [job, limit] : state.live.time_limits) consider(limit);
+  for (const auto& [job, at] : state.live.not_before) consider(at);
+  return next;
+}
+
+}  // namespace launch::controller

@@ -1,0 +1,156 @@
+#include "controller/core/decide.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "controller/core/draft.h"
+#include "controller/core/erase_entity.h"
+#include "controller/core/views.h"
+
+namespace launch::controller {
+namespace {
+
+template <class... Ts>
+struct Overloaded : Ts... {
+  using Ts::operator()...;
+};
+template <class... Ts>
+Overloaded(Ts...) -> Overloaded<Ts...>;
+
+// Draws consequences until nothing more follows, then tells the nodes.
+void Settle(Draft& draft) {
+  for (;;) {
+    if (const std::optional<JobId> job = draft.NextTouched()) {
+      SettleJob(draft, *job);
+    } else if (draft.TakeQueueTouched()) {
+      SettleQueue(draft);
+    } else {
+      break;
+    }
+  }
+  for (const JobId job : draft.seen()) AskNodes(draft, job);
+}
+
+// A new job's answer says why it waits, which is known only once the queue was looked at.
+void CompleteAnswers(Draft& draft) {
+  for (Effect& effect : draft.decision().effects) {
+    auto* reply = std::get_if<effect::Reply>(&effect);
+    if (reply == nullptr || !reply->body) continue;
+    auto* submitted = std::get_if<reply::Submitted>(&*reply->body);
+    if (submitted == nullptr || submitted->known) continue;
+    const JobRecord& job = draft.state().jobs.at(submitted->job);
+    submitted->state = ShownState(draft.state(), job);
+    if (job.phase == JobPhase::kQueued) {
+      submitted->answer.waits = WhyWaiting(draft.state(), job);
+    }
+  }
+}
+
+}  // namespace
+
+Decision Decide(State& state, const Event& event, const Now& now) {
+  Draft draft(state, now);
+  std::visit(Overloaded{
+                 [&](const event::NodeAttached& e) { OnNode(draft, e); },
+                 [&](const event::NodeSaid& e) { OnNode(draft, e); },
+                 [&](const event::NodeBeat& e) { OnNode(draft, e); },
+                 [&](const event::NodeDetached& e) { OnNode(draft, e); },
+                 [&](const event::Planned& e) { OnPlanned(draft, e); },
+                 [&](const event::Tick&) { OnTick(draft); },
+                 [&](const auto& e) { OnUser(draft, e); },
+             },
+             event);
+  Settle(draft);
+  CompleteAnswers(draft);
+  return std::move(draft).Take();
+}
+
+void Undo(State& state, const Decision& decision) {
+  for (auto step = decision.undo.rbegin(); step != decision.undo.rend(); ++step) {
+    if (step->old) {
+      Apply(state, Put{*step->old});
+    } else {
+      EraseEntity(state, step->touched);
+    }
+  }
+  // Live marks of what was not done after all: it is derived again from the facts.
+  for (const Before& step : decision.undo) {
+    if (const auto* job = std::get_if<JobRecord>(&step.touched)) state.live.holds.erase(job->id);
+    if (const auto* attempt = std::get_if<AttemptRecord>(&step.touched)) {
+      if (const auto live = state.live.attempts.find(attempt->key);
+          live != state.live.attempts.end()) {
+        live->second.asked.clear();
+      }
+    }
+  }
+}
+
+Result<Decision> Start(State& state, const PlanDecoder& decode, const std::string& new_cluster_id,
+                       const Now& now) {
+  for (const JobId job : state.active) {
+    const Key key{job, Attempt{state.jobs.at(job).attempts}};
+    const auto attempt = state.attempts.find(key);
+    if (attempt == state.attempts.end()) {
+      return Fail(ErrorCode::kDataLoss,
+                  fmt::format("job {} is active but its attempt {} is not in the store", job.value,
+                              ToString(key)),
+                  "run `launch server check`");
+    }
+  }
+  // Plans of every attempt whose nodes may still have to be told something, and of the newest
+  // attempt of each job, which `status` shows.
+  std::set<Key> wanted;
+  for (const auto& [id, job] : state.jobs) {
+    if (job.attempts > 0) wanted.insert(Key{id, Attempt{job.attempts}});
+  }
+  for (const auto& [node, keys] : state.held_by_node) wanted.insert(keys.begin(), keys.end());
+  for (const Key& key : wanted) {
+    const auto attempt = state.attempts.find(key);
+    if (attempt == state.attempts.end()) continue;
+    const auto chunks = state.plan_chunks.find(key);
+    std::string bytes;
+    if (chunks != state.plan_chunks.end() && chunks->second.size() == attempt->second.plan_chunks) {
+      for (const auto& [number, part] : chunks->second) bytes += part;
+    }
+    Result<StoredPlan> plan = decode(bytes);
+    if (bytes.empty() || !plan) {
+      return Fail(ErrorCode::kDataLoss,
+                  fmt::format("the plan of attempt {} cannot be read: {}", ToString(key),
+                              plan ? "chunks are missing" : plan.error().message),
+                  "run `launch server check`");
+    }
+    state.plans[key] = std::make_shared<const StoredPlan>(std::move(*plan));
+  }
+
+  Draft draft(state, now);
+  ClusterRecord cluster = state.cluster;
+  if (cluster.id.empty()) cluster.id = new_cluster_id;
+  ++cluster.epoch;
+  draft.Put(cluster);
+  draft.Event("controller.started", "cluster", fmt::format("epoch {}", cluster.epoch));
+  for (const JobId job : state.active) {
+    const Key key{job, Attempt{state.jobs.at(job).attempts}};
+    const AttemptRecord& attempt = state.attempts.at(key);
+    // What is left of a limit by wall time, never more than the whole of it.
+    if (attempt.phase == AttemptPhase::kRunning) {
+      if (const std::optional<Millis> limit = state.specs.at(job).spec.time_limit) {
+        const Millis used = std::clamp(now.wall - attempt.started, Millis{0}, *limit);
+        state.live.time_limits[job] = now.boot + (*limit - used);
+      }
+    }
+    draft.Touch(job);
+  }
+  for (const JobId job : state.queue) {
+    const JobRecord& record = state.jobs.at(job);
+    if (record.not_before > now.wall) {
+      const Millis left = std::min<Millis>(record.not_before - now.wall, Millis{600'000});
+      state.live.not_before[job] = now.boot + left;
+    }
+  }
+  draft.TouchQueue();
+  Settle(draft);
+  return std::move(draft).Take();
+}
+
+}  // namespace launch::controller

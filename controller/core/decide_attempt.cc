@@ -1,0 +1,330 @@
+// What follows from the facts about one job's newest attempt; one transition per call.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "controller/core/draft.h"
+#include "preflight/preflight.h"
+
+namespace launch::controller {
+namespace {
+
+struct Facts {  // of one attempt, in one look
+  const JobRecord& job;
+  const AttemptRecord& attempt;
+  const std::map<NodeId, AllocRecord>& allocs;
+  LiveAttempt& live;
+};
+
+bool AllOf(const Facts& facts, auto predicate) {
+  return std::all_of(facts.allocs.begin(), facts.allocs.end(),
+                     [&](const auto& entry) { return predicate(entry.second); });
+}
+
+std::string NodesWhere(const Facts& facts, auto predicate) {
+  std::string names;
+  for (const auto& [node, alloc] : facts.allocs) {
+    if (predicate(alloc)) names += (names.empty() ? "" : ", ") + node.value;
+  }
+  return names;
+}
+
+// The first rank, in order of arrival, whose end is not a success.
+const RankRecord* FirstFailure(const State& state, const Facts& facts) {
+  const auto ranks = state.ranks.find(facts.attempt.key);
+  if (ranks == state.ranks.end()) return nullptr;
+  const auto failed = [&](Rank rank) -> const RankRecord* {
+    const auto found = ranks->second.find(rank);
+    if (found == ranks->second.end() || !found->second.exit) return nullptr;
+    return Succeeded(*found->second.exit) ? nullptr : &found->second;
+  };
+  for (const Rank rank : facts.live.exit_order) {
+    if (const RankRecord* record = failed(rank)) return record;
+  }
+  for (const auto& [rank, record] : ranks->second) {
+    if (failed(rank) != nullptr) return &record;
+  }
+  return nullptr;
+}
+
+bool AllRanksSucceeded(const State& state, const Facts& facts) {
+  const auto ranks = state.ranks.find(facts.attempt.key);
+  if (ranks == state.ranks.end()) return false;
+  return AllOf(facts, [&](const AllocRecord& alloc) {
+    return std::all_of(alloc.ranks.begin(), alloc.ranks.end(), [&](Rank rank) {
+      const auto found = ranks->second.find(rank);
+      return found != ranks->second.end() && found->second.exit && Succeeded(*found->second.exit);
+    });
+  });
+}
+
+// A rank that ended had started: its report may overtake the Started of a slower node.
+bool HasStarted(const State& state, const AllocRecord& alloc) {
+  if (alloc.phase == StoredAllocPhase::kStarted || alloc.phase == StoredAllocPhase::kExited) {
+    return true;
+  }
+  const auto ranks = state.ranks.find(alloc.key);
+  if (ranks == state.ranks.end()) return false;
+  return std::all_of(alloc.ranks.begin(), alloc.ranks.end(), [&](Rank rank) {
+    const auto found = ranks->second.find(rank);
+    return found != ranks->second.end() && found->second.exit;
+  });
+}
+
+Ending CancelledEnding(const JobRecord& job) {
+  Ending ending;
+  ending.outcome = "cancelled";
+  ending.state = JobState::kCancelled;
+  ending.text = "cancelled by " + job.cancelled_by;
+  return ending;
+}
+
+Ending StartFailed(std::string text) {
+  Ending ending;
+  ending.outcome = "start_failed";
+  ending.state = JobState::kNodeFail;
+  ending.sub_reason = "START";
+  ending.text = std::move(text);
+  ending.blame = Blame::kInfrastructure;
+  return ending;
+}
+
+// To `stopping`: nodes are told by ask.cc; the first cause names the outcome.
+void BeginStop(Draft& draft, const Facts& facts, StopCause cause, std::string text) {
+  AttemptRecord attempt = facts.attempt;
+  attempt.phase = AttemptPhase::kStopping;
+  attempt.stop_cause = cause;
+  attempt.cause = std::move(text);
+  if (cause == StopCause::kRankFailed || cause == StopCause::kNodeLost) {
+    if (const RankRecord* first = FirstFailure(draft.state(), facts)) {
+      attempt.first_failed_rank = first->rank;
+      attempt.first_failed_node = first->node;
+    }
+  }
+  facts.live.deadline.reset();
+  draft.live().time_limits.erase(facts.job.id);
+  draft.Event("attempt.stopping", Subject(attempt.key), attempt.cause);
+  draft.Put(attempt);
+}
+
+void StopForFailure(Draft& draft, const Facts& facts, const RankRecord& first) {
+  const bool lost = std::holds_alternative<UnknownEnd>(first.exit->cause);
+  BeginStop(
+      draft, facts, lost ? StopCause::kNodeLost : StopCause::kRankFailed,
+      fmt::format("rank {} on {}: {}", first.rank, first.node.value, Describe(first.exit->cause)));
+}
+
+// ---- preparing ----
+
+Ending PreflightEnding(const LaunchDecision& decision) {
+  Ending ending;
+  ending.outcome = "preflight";
+  ending.sub_reason = decision.setup_failed ? "SETUP" : "PREFLIGHT";
+  for (const Finding& finding : decision.findings) {
+    if (finding.severity != Severity::kError) continue;
+    ending.text = fmt::format("{}{}{}: {}", finding.code, finding.node ? " on " : "",
+                              finding.node ? finding.node->value : "", finding.says);
+    break;
+  }
+  ending.blame = Blame::kPlan;
+  ending.findings = decision.findings;
+  return ending;
+}
+
+void Launch(Draft& draft, const Facts& facts) {
+  LaunchDecision decision = DecideLaunch(draft.state(), facts.attempt);
+  const bool fatal = decision.setup_failed || decision.attempt.master_address.empty();
+  if (fatal || (HasErrors(decision.findings) && !facts.job.forced)) {
+    EndAttempt(draft, facts.attempt.key, PreflightEnding(decision));
+    return;
+  }
+  JobRecord job = facts.job;
+  job.findings = decision.findings;
+  if (decision.attempt.resumed_step > job.best_step) {
+    job.best_step = decision.attempt.resumed_step;
+    job.no_progress = 0;
+  } else if (job.attempts > 1) {
+    ++job.no_progress;
+  }
+  AttemptRecord attempt = decision.attempt;
+  attempt.phase = AttemptPhase::kLaunching;
+  for (const std::string& skipped : decision.skipped_checkpoints) {
+    draft.Event("checkpoint.skipped", Subject(attempt.key), skipped);
+  }
+  draft.Event(
+      "attempt.launching", Subject(attempt.key),
+      fmt::format("master {}:{}{}{}", attempt.master_address, attempt.master_port,
+                  attempt.resumed_from.empty() ? "" : ", resumes from ", attempt.resumed_from));
+  facts.live.deadline = draft.now() + kStartLimit;
+  for (const AllocRecord& alloc : decision.allocs) draft.Put(alloc);
+  draft.Put(attempt);
+  draft.Put(job);
+}
+
+void SettlePreparing(Draft& draft, const Facts& facts) {
+  const State& state = draft.state();
+  // No Go was ever sent: whatever goes wrong here ends the attempt at once.
+  if (!facts.job.cancelled_by.empty()) {
+    EndAttempt(draft, facts.attempt.key, CancelledEnding(facts.job));
+    return;
+  }
+  if (facts.attempt.stop_cause == StopCause::kStartFailed) {
+    EndAttempt(draft, facts.attempt.key, StartFailed(facts.attempt.cause));
+    return;
+  }
+  if (!facts.live.lost.empty()) {
+    const auto& [node, why] = *facts.live.lost.begin();
+    EndAttempt(draft, facts.attempt.key, StartFailed(node.value + " " + why));
+    return;
+  }
+  const auto accepted = [](const AllocRecord& alloc) {
+    return alloc.phase == StoredAllocPhase::kAccepted;
+  };
+  const auto ready = [&](const AllocRecord& alloc) {
+    return facts.live.ready.contains(alloc.node);
+  };
+  const bool all_accepted = AllOf(facts, accepted);
+  if (all_accepted && AllOf(facts, ready)) {
+    Launch(draft, facts);
+    return;
+  }
+  if (!facts.live.deadline) facts.live.deadline = draft.now() + kAcceptLimit;
+  if (all_accepted && !facts.live.staging_began) {
+    Millis setup{0};
+    if (const auto plan = state.plans.find(facts.attempt.key);
+        plan != state.plans.end() && !plan->second->allocations.empty()) {
+      const AllocationSpec& spec = plan->second->allocations.front().spec;
+      if (!spec.setup.empty()) setup = spec.setup_timeout;
+    }
+    facts.live.staging_began = true;
+    // The first node stages alone, then the others: twice the time of one.
+    facts.live.deadline = draft.now() + 2 * setup + 2 * kStagingMargin;
+  }
+  if (*facts.live.deadline > draft.now()) return;
+  if (!all_accepted) {
+    EndAttempt(draft, facts.attempt.key,
+               StartFailed(fmt::format(
+                   "{} did not accept the allocation within {} s",
+                   NodesWhere(facts, [&](const AllocRecord& alloc) { return !accepted(alloc); }),
+                   kAcceptLimit.count() / 1000)));
+  } else {
+    EndAttempt(draft, facts.attempt.key,
+               StartFailed(fmt::format(
+                   "staging did not end in time on {}",
+                   NodesWhere(facts, [&](const AllocRecord& alloc) { return !ready(alloc); }))));
+  }
+}
+
+// ---- launching, running, stopping ----
+
+bool StopIfAsked(Draft& draft, const Facts& facts) {
+  if (facts.job.cancelled_by.empty()) return false;
+  BeginStop(draft, facts, StopCause::kCancelled, "cancelled by " + facts.job.cancelled_by);
+  return true;
+}
+
+void SettleLaunching(Draft& draft, const Facts& facts) {
+  const State& state = draft.state();
+  if (StopIfAsked(draft, facts)) return;
+  if (const RankRecord* first = FirstFailure(state, facts)) {
+    StopForFailure(draft, facts, *first);
+    return;
+  }
+  if (facts.attempt.stop_cause == StopCause::kStartFailed) {
+    BeginStop(draft, facts, StopCause::kStartFailed, facts.attempt.cause);
+    return;
+  }
+  if (!facts.live.lost.empty()) {
+    const auto& [node, why] = *facts.live.lost.begin();
+    BeginStop(draft, facts, StopCause::kStartFailed, node.value + " " + why);
+    return;
+  }
+  const auto started = [&](const AllocRecord& alloc) { return HasStarted(state, alloc); };
+  if (AllOf(facts, started)) {
+    AttemptRecord attempt = facts.attempt;
+    attempt.phase = AttemptPhase::kRunning;
+    attempt.started = draft.wall();
+    JobRecord job = facts.job;
+    if (job.started == WallTime{}) job.started = draft.wall();
+    facts.live.deadline.reset();
+    if (const std::optional<Millis> limit = state.specs.at(job.id).spec.time_limit) {
+      draft.live().time_limits[job.id] = draft.now() + *limit;
+    }
+    draft.Event("attempt.running", Subject(attempt.key), "");
+    draft.Put(attempt);
+    draft.Put(job);
+    return;
+  }
+  if (!facts.live.deadline) facts.live.deadline = draft.now() + kStartLimit;
+  if (*facts.live.deadline > draft.now()) return;
+  const std::string late =
+      NodesWhere(facts, [&](const AllocRecord& alloc) { return !started(alloc); });
+  BeginStop(
+      draft, facts, StopCause::kStartFailed,
+      fmt::format("{} did not start its ranks within {} s", late, kStartLimit.count() / 1000));
+}
+
+void SettleRunning(Draft& draft, const Facts& facts) {
+  const State& state = draft.state();
+  if (AllRanksSucceeded(state, facts)) {  // before the cancel: a success that was there first stays
+    Ending ending;
+    ending.outcome = "success";
+    ending.state = JobState::kSucceeded;
+    ending.exit_code = 0;
+    draft.live().time_limits.erase(facts.job.id);
+    EndAttempt(draft, facts.attempt.key, ending);
+    return;
+  }
+  if (StopIfAsked(draft, facts)) return;
+  if (const RankRecord* first = FirstFailure(state, facts)) {
+    StopForFailure(draft, facts, *first);
+    return;
+  }
+  const auto limit = draft.live().time_limits.find(facts.job.id);
+  if (limit != draft.live().time_limits.end() && limit->second <= draft.now()) {
+    BeginStop(draft, facts, StopCause::kTimeLimit, "the time limit of the job was reached");
+  }
+}
+
+void SettleStopping(Draft& draft, const Facts& facts) {
+  if (!AllOf(facts, [](const AllocRecord& alloc) { return IsReleased(alloc); })) return;
+  EndAttempt(draft, facts.attempt.key, JudgeAttempt(draft.state(), facts.attempt));
+}
+
+}  // namespace
+
+void SettleJob(Draft& draft, JobId id) {
+  const State& state = draft.state();
+  const auto found = state.jobs.find(id);
+  if (found == state.jobs.end()) return;
+  const JobRecord job = found->second;  // copies: what follows replaces the records
+  if (job.phase == JobPhase::kQueued && !job.cancelled_by.empty()) {
+    EndJob(draft, job, CancelledEnding(job));
+    return;
+  }
+  if (job.phase != JobPhase::kActive) return;
+  const Key key{id, Attempt{job.attempts}};
+  const AttemptRecord attempt = state.attempts.at(key);
+  const auto allocs = state.allocs.find(key);
+  const std::map<NodeId, AllocRecord> copies =
+      allocs == state.allocs.end() ? std::map<NodeId, AllocRecord>{} : allocs->second;
+  const Facts facts{job, attempt, copies, draft.live().attempts[key]};
+  switch (attempt.phase) {
+    case AttemptPhase::kPreparing:
+      SettlePreparing(draft, facts);
+      break;
+    case AttemptPhase::kLaunching:
+      SettleLaunching(draft, facts);
+      break;
+    case AttemptPhase::kRunning:
+      SettleRunning(draft, facts);
+      break;
+    case AttemptPhase::kStopping:
+      SettleStopping(draft, facts);
+      break;
+    case AttemptPhase::kEnded:
+      break;
+  }
+}
+
+}  // namespace launch::controller

@@ -1,0 +1,262 @@
+// What nodes say: facts are written down here; what follows from them is drawn in
+// decide_attempt.cc.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "controller/core/draft.h"
+
+namespace launch::controller {
+namespace {
+
+// The node's unreleased or known allocation of a key, or null.
+const AllocRecord* FindAlloc(const State& state, const Key& key, const NodeId& node) {
+  const auto allocs = state.allocs.find(key);
+  if (allocs == state.allocs.end()) return nullptr;
+  const auto alloc = allocs->second.find(node);
+  return alloc == allocs->second.end() ? nullptr : &alloc->second;
+}
+
+// What a node says of an attempt counts only if it is about the very allocation we gave it.
+const AllocRecord* Match(const State& state, const Key& key, const NodeId& node,
+                         const std::string& digest) {
+  const AllocRecord* alloc = FindAlloc(state, key, node);
+  return alloc != nullptr && alloc->digest == digest ? alloc : nullptr;
+}
+
+void On(Draft& draft, const NodeId& node, const from_node::Accepted& said) {
+  const AllocRecord* known = Match(draft.state(), said.key, node, said.digest);
+  if (known == nullptr) {
+    // Of an attempt that we never made, or made otherwise: end it, with a tombstone.
+    draft.Send(node, to_node::Stop{said.key, StopCause::kStale, Millis{0}});
+    return;
+  }
+  draft.Touch(said.key.job);  // a late one is answered by Stop
+  if (known->phase != StoredAllocPhase::kAssigned && known->phase != StoredAllocPhase::kAccepted) {
+    return;
+  }
+  AllocRecord alloc = *known;
+  alloc.phase = StoredAllocPhase::kAccepted;
+  alloc.ports = said.ports;
+  alloc.boot_id = draft.live().nodes.at(node).boot_id;
+  draft.Put(alloc);
+}
+
+void On(Draft& draft, const NodeId& node, const from_node::Refused& said) {
+  if (said.floor) {
+    Attempt& floor = draft.live().floors[said.key.job];
+    floor = std::max(floor, *said.floor);
+  }
+  const AllocRecord* known = FindAlloc(draft.state(), said.key, node);
+  if (known == nullptr || IsReleased(*known)) return;
+  draft.Event(
+      "allocation.refused", Subject(said.key),
+      fmt::format("{} refused to {}: {} ({})", node.value, said.stage, said.why, said.code));
+  AttemptRecord attempt = draft.state().attempts.at(said.key);
+  if (attempt.phase == AttemptPhase::kPreparing || attempt.phase == AttemptPhase::kLaunching) {
+    if (attempt.stop_cause == StopCause::kNone) {
+      attempt.stop_cause = StopCause::kStartFailed;
+      attempt.cause = fmt::format("{} refused the start: {} ({})", node.value, said.why, said.code);
+      attempt.first_failed_node = node;
+    }
+    draft.Put(attempt);
+  }
+  // Refused at accept, nothing is held there. Later on a Stop fetches the proof.
+  if (said.stage == "accept") {
+    AllocRecord alloc = *known;
+    alloc.phase = StoredAllocPhase::kRefused;
+    draft.Put(alloc);
+    draft.TouchQueue();
+  }
+  draft.Touch(said.key.job);
+}
+
+void On(Draft& draft, const NodeId& node, const from_node::Staging& said) {
+  const auto live = draft.live().attempts.find(said.key);
+  if (live != draft.live().attempts.end()) live->second.staging[node] = said;
+}
+
+void On(Draft& draft, const NodeId& node, const from_node::Ready& said) {
+  const AllocRecord* known = Match(draft.state(), said.key, node, said.digest);
+  if (known == nullptr) return;
+  draft.Touch(said.key.job);
+  if (known->phase != StoredAllocPhase::kAccepted) return;
+  if (draft.state().attempts.at(said.key).phase != AttemptPhase::kPreparing) return;
+  draft.live().attempts[said.key].ready[node] = said.facts;
+}
+
+void On(Draft& draft, const NodeId& node, const from_node::Started& said) {
+  const AllocRecord* known = FindAlloc(draft.state(), said.key, node);
+  if (known == nullptr) {
+    draft.Send(node, to_node::Stop{said.key, StopCause::kStale, Millis{0}});
+    return;
+  }
+  draft.Touch(said.key.job);
+  for (const auto& [rank, pid] : said.pids) {
+    if (std::find(known->ranks.begin(), known->ranks.end(), rank) == known->ranks.end()) continue;
+    RankRecord record = RankOf(draft.state(), *known, rank);
+    record.pid = pid;
+    draft.Put(record);
+  }
+  if (known->phase != StoredAllocPhase::kAccepted && known->phase != StoredAllocPhase::kReady) {
+    return;
+  }
+  AllocRecord alloc = *known;
+  alloc.phase = StoredAllocPhase::kStarted;
+  draft.Put(alloc);
+}
+
+void On(Draft& draft, const NodeId& node, const from_node::RankExited& said) {
+  NoteExit(draft, node, said.report);
+}
+
+void On(Draft& draft, const NodeId& node, const from_node::Released& said) {
+  NoteReleased(draft, node, said.key, said.held);
+}
+
+void On(Draft& draft, const NodeId& node, const from_node::Samples& said) {
+  LiveNode& live = draft.live().nodes.at(node);
+  live.samples = said.gpus;
+  const Millis offset{ToMs(draft.now()) - ToMs(said.boot)};
+  live.clock_offset = std::min(live.clock_offset.value_or(offset), offset);
+  for (const RankSample& sample : said.ranks) {
+    const auto attempt = draft.live().attempts.find(sample.key);
+    if (attempt == draft.live().attempts.end()) continue;
+    if (FindAlloc(draft.state(), sample.key, node) == nullptr) continue;
+    attempt->second.samples[sample.rank] = sample;
+  }
+}
+
+void On(Draft& draft, const NodeId& node, const from_node::InventoryChanged& said) {
+  NoteInventory(draft, node, said.inventory);
+}
+
+void On(Draft& draft, const NodeId& node, const from_node::Notice& said) {
+  std::string text = node.value + ": " + said.text;
+  if (said.rank) text = fmt::format("rank {} on {}", *said.rank, text);
+  draft.Event(said.kind, said.key ? Subject(*said.key) : Subject(node), std::move(text));
+}
+
+void On(Draft&, const NodeId&, const from_node::Hello&) {}  // comes as NodeAttached
+void On(Draft&, const NodeId&, const from_node::Beat&) {}   // comes as NodeBeat
+
+}  // namespace
+
+void MarkSilent(Draft& draft, const NodeId& node, LiveNode& live, bool silent, std::string why) {
+  if (live.silent == silent) return;
+  live.silent = silent;
+  if (silent) {
+    live.silent_since = draft.now();
+    live.silent_why = std::move(why);
+    draft.Event("node.silent", Subject(node), live.silent_why);
+  } else {
+    draft.Event("node.answers", Subject(node), "");
+    draft.TouchQueue();
+  }
+}
+
+RankRecord RankOf(const State& state, const AllocRecord& alloc, Rank rank) {
+  if (const auto ranks = state.ranks.find(alloc.key); ranks != state.ranks.end()) {
+    if (const auto found = ranks->second.find(rank); found != ranks->second.end()) {
+      return found->second;
+    }
+  }
+  return RankRecord{alloc.key, rank, alloc.node, 0, std::nullopt};
+}
+
+void NoteExit(Draft& draft, const NodeId& node, const ExitReport& report) {
+  const AllocRecord* alloc = FindAlloc(draft.state(), report.key, node);
+  // Acknowledged in every case: a report nobody can use would be sent for ever.
+  draft.Send(node, to_node::ExitAck{report.key, report.rank});
+  if (alloc == nullptr ||
+      std::find(alloc->ranks.begin(), alloc->ranks.end(), report.rank) == alloc->ranks.end()) {
+    draft.Event("rank.unknown", Subject(node),
+                fmt::format("reported the end of rank {} of {}, which it was never given",
+                            report.rank, ToString(report.key)));
+    return;
+  }
+  RankRecord record = RankOf(draft.state(), *alloc, report.rank);
+  if (record.exit) {
+    // The first one stands, unless it was our own guess and this one is the kernel's proof.
+    const bool guess = std::holds_alternative<UnknownEnd>(record.exit->cause);
+    if (!guess || std::holds_alternative<UnknownEnd>(report.cause)) return;
+    if (draft.state().attempts.at(report.key).phase == AttemptPhase::kEnded) return;
+  }
+  record.exit = report;
+  draft.Put(record);
+  auto& order = draft.live().attempts[report.key].exit_order;
+  if (std::find(order.begin(), order.end(), report.rank) == order.end()) {
+    order.push_back(report.rank);
+  }
+  draft.Event("rank.exited", Subject(report.key),
+              fmt::format("rank {} on {}: {}", report.rank, node.value, Describe(report.cause)));
+}
+
+void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
+                  const std::vector<std::pair<GpuUuid, std::string>>& held) {
+  const AllocRecord* known = FindAlloc(draft.state(), key, node);
+  if (known == nullptr) {
+    draft.Send(node, to_node::Forget{key});
+    return;
+  }
+  AllocRecord alloc = *known;
+  alloc.held = held;
+  alloc.phase = held.empty() ? StoredAllocPhase::kReleased : StoredAllocPhase::kQuarantined;
+  for (const auto& [gpu, why] : held) {
+    if (draft.state().quarantine.contains(gpu)) continue;
+    draft.Put(GpuRecord{gpu, node, why, key, draft.wall()});
+    draft.Event("gpu.quarantined", Subject(node), fmt::format("{}: {}", gpu.value, why));
+  }
+  // Said again after a retest: what is no longer held is free.
+  for (const GpuUuid& gpu : alloc.gpus) {
+    const auto quarantined = draft.state().quarantine.find(gpu);
+    if (quarantined == draft.state().quarantine.end() || quarantined->second.key != key) continue;
+    const bool still = std::any_of(held.begin(), held.end(),
+                                   [&](const auto& entry) { return entry.first == gpu; });
+    if (!still) {
+      draft.EraseQuarantine(gpu);
+      draft.Event("gpu.freed", Subject(node), gpu.value);
+    }
+  }
+  draft.Put(alloc);
+  draft.Touch(key.job);
+  draft.TouchQueue();
+}
+
+void NoteInventory(Draft& draft, const NodeId& node, NodeInventory inventory) {
+  inventory.node = node;
+  const auto known = draft.state().inventories.find(node);
+  if (known != draft.state().inventories.end()) {
+    if (*known->second == inventory) return;
+    draft.Event("node.inventory_changed", Subject(node),
+                fmt::format("revision {}", inventory.revision));
+  }
+  draft.Put(InventoryRecord{std::move(inventory)});
+  draft.TouchQueue();
+}
+
+void OnNode(Draft& draft, const event::NodeSaid& event) {
+  const auto live = draft.live().nodes.find(event.node);
+  if (live == draft.live().nodes.end() || live->second.session != event.session) return;
+  std::visit([&](const auto& said) { On(draft, event.node, said); }, event.message);
+}
+
+void OnNode(Draft& draft, const event::NodeBeat& event) {
+  const auto found = draft.live().nodes.find(event.node);
+  if (found == draft.live().nodes.end() || found->second.session != event.session) return;
+  LiveNode& live = found->second;
+  live.heard = draft.now();
+  live.last_seen = draft.wall();
+  const bool one_way = Millis{event.pong_age_ms} > kSilentAfter;
+  MarkSilent(draft, event.node, live, one_way, "one-way: it does not hear us");
+}
+
+void OnNode(Draft& draft, const event::NodeDetached& event) {
+  const auto found = draft.live().nodes.find(event.node);
+  if (found == draft.live().nodes.end() || found->second.session != event.session) return;
+  found->second.session.reset();
+  MarkSilent(draft, event.node, found->second, true,
+             event.why.empty() ? "its stream ended" : event.why);
+}
+
+}  // namespace launch::controller

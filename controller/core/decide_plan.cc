@@ -1,0 +1,199 @@
+// Answers of the plan workers: a submitted job becomes a record, a placed one becomes an attempt.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "controller/core/draft.h"
+#include "controller/core/views.h"
+#include "planner/planner.h"
+#include "preflight/preflight.h"
+
+namespace launch::controller {
+namespace {
+
+Error PreflightError(const std::vector<Finding>& findings) {
+  Error error{ErrorCode::kPreflightFailed, "", "", std::nullopt};
+  int errors = 0;
+  for (const Finding& finding : findings) {
+    if (finding.severity != Severity::kError) continue;
+    if (errors++ == 0) {
+      error.message = fmt::format("{}: {}", finding.code, finding.says);
+      error.hint = finding.remedy;
+    }
+  }
+  if (errors > 1) error.message += fmt::format(" (and {} more)", errors - 1);
+  return error;
+}
+
+std::vector<PlannerOffer> ForPlanner(const std::vector<effect::NodeOffer>& offers) {
+  std::vector<PlannerOffer> result;
+  for (const effect::NodeOffer& offer : offers) {
+    result.push_back({offer.inventory.get(), offer.free_gpus, offer.free_cpus,
+                      offer.free_memory_bytes, offer.schedulable});
+  }
+  return result;
+}
+
+void AnswerQuery(Draft& draft, const event::PlanQuery& query, const PlanOutcome& outcome) {
+  if (outcome.error) {
+    draft.Reply(query.request, Unexpected(*outcome.error), outcome.findings);
+    return;
+  }
+  PlanAnswer answer{outcome.plan, outcome.findings, std::nullopt};
+  const std::vector<effect::NodeOffer> offers = MakeOffers(draft.state());
+  if (draft.live().queue_head) {
+    answer.waits = WaitReason{"Priority", fmt::format("behind {}", draft.live().queue_head->value)};
+  } else if (const auto placed = Place(query.spec, ForPlanner(offers)); !placed) {
+    answer.waits = placed.error().reason;
+  }
+  draft.Reply(query.request, ReplyBody(std::move(answer)));
+}
+
+void AcceptJob(Draft& draft, const event::Submit& submit, const PlanOutcome& outcome) {
+  if (draft.state().idem.contains({submit.caller.user, submit.idempotency_key})) {
+    OnUser(draft, submit);  // a retry of the same request got here first
+    return;
+  }
+  if (outcome.error) {
+    draft.Reply(submit.request, Unexpected(*outcome.error), outcome.findings);
+    return;
+  }
+  if (HasErrors(outcome.findings) && !submit.force) {
+    draft.Reply(submit.request, Unexpected(PreflightError(outcome.findings)), outcome.findings);
+    return;
+  }
+  ClusterRecord cluster = draft.state().cluster;
+  JobRecord job;
+  job.id = JobId{cluster.next_job++};
+  job.owner = submit.caller.user;
+  job.name = submit.spec.name;
+  job.held = submit.hold;
+  job.forced = submit.force;
+  job.findings = outcome.findings;
+  job.submitted = draft.wall();
+  job.idempotency_key = submit.idempotency_key;
+  job.request_digest = submit.digest;
+  draft.Put(cluster);
+  draft.Put(job);
+  draft.Put(SpecRecord{job.id, submit.spec, submit.source, submit.context});
+  draft.Put(IdemRecord{submit.caller.user, submit.idempotency_key, submit.digest, job.id});
+  for (const auto& [name, sealed] : submit.secrets) draft.Put(SecretRecord{job.id, name, sealed});
+  draft.Event("job.submitted", Subject(job.id),
+              fmt::format("{} by {}{}", job.name, job.owner.value,
+                          job.forced ? ", forced in spite of preflight errors" : ""));
+  draft.TouchQueue();
+  reply::Submitted answer;
+  answer.job = job.id;
+  answer.answer.plan = outcome.plan;
+  answer.answer.findings = outcome.findings;
+  draft.Reply(submit.request, ReplyBody(std::move(answer)));
+}
+
+// May the attempt still start where it was placed? Its GPUs are kept by its hold.
+bool StillValid(const State& state, const Hold& hold) {
+  for (std::size_t i = 0; i < hold.nodes.size(); ++i) {
+    if (!IsSchedulable(state, hold.nodes[i])) return false;
+    const NodeInventory& inventory = *state.inventories.at(hold.nodes[i]);
+    for (const GpuUuid& gpu : hold.gpus[i]) {
+      if (state.gpu_owner.contains(gpu) || state.quarantine.contains(gpu)) return false;
+      const bool healthy =
+          std::any_of(inventory.gpus.begin(), inventory.gpus.end(), [&](const GpuDevice& device) {
+            return device.uuid == gpu && device.health != Health::kBad;
+          });
+      if (!healthy) return false;
+    }
+  }
+  return true;
+}
+
+void BeginAttempt(Draft& draft, JobRecord job, const Hold& hold, const PlanOutcome& outcome) {
+  AttemptRecord attempt;
+  attempt.key = Key{job.id, hold.attempt};
+  attempt.plan_digest = outcome.stored_digest;
+  attempt.nodes = hold.nodes;
+  attempt.created = draft.wall();
+  for (std::size_t at = 0; at < outcome.stored.size(); at += kChunkBytes) {
+    draft.Put(PlanChunkRecord{attempt.key, attempt.plan_chunks++,
+                              outcome.stored.substr(at, kChunkBytes)});
+  }
+  // The attempt is put before its allocations so that no prefix of the records owns a GPU for
+  // nobody.
+  draft.Put(attempt);
+  for (const PlannedAllocation& planned : outcome.allocations) {
+    AllocRecord alloc;
+    alloc.key = attempt.key;
+    alloc.node = planned.spec.node;
+    alloc.digest = planned.digest;
+    alloc.gpus = planned.spec.gpus;
+    alloc.cpus = planned.spec.cpus;
+    alloc.memory_bytes = hold.memory_bytes;
+    for (const RankSpec& rank : planned.spec.ranks) alloc.ranks.push_back(rank.rank);
+    draft.Put(alloc);
+  }
+  if (job.attempts > 0) draft.DropPlan(Key{job.id, Attempt{job.attempts}});
+  draft.KeepPlan(attempt.key, StoredPlan{*outcome.plan, outcome.allocations});
+  job.phase = JobPhase::kActive;
+  job.attempts = hold.attempt.value;
+  job.not_before = WallTime{};
+  draft.live().not_before.erase(job.id);
+  draft.live().reasons.erase(job.id);
+  draft.Put(job);
+  std::string nodes;
+  for (const NodeId& node : attempt.nodes) nodes += (nodes.empty() ? "" : ",") + node.value;
+  draft.Event("attempt.preparing", Subject(attempt.key), "on " + nodes);
+}
+
+void PlacePlanned(Draft& draft, JobId id, std::uint64_t ticket, const PlanOutcome& outcome) {
+  const auto held = draft.live().holds.find(id);
+  if (held == draft.live().holds.end() || held->second.ticket != ticket) return;
+  const Hold hold = held->second;
+  draft.live().holds.erase(held);
+  draft.TouchQueue();
+  const auto found = draft.state().jobs.find(id);
+  if (found == draft.state().jobs.end() || found->second.phase != JobPhase::kQueued) return;
+  const JobRecord& job = found->second;
+  if (outcome.error || !outcome.plan || outcome.stored.empty()) {
+    Ending ending;
+    ending.outcome = "failed";
+    ending.sub_reason = "PLAN";
+    ending.text = outcome.error ? outcome.error->message : "the planner made no plan";
+    ending.blame = Blame::kPlan;
+    ending.findings = outcome.findings;
+    EndJob(draft, job, ending);
+    return;
+  }
+  if (HasErrors(outcome.findings) && !job.forced) {
+    Ending ending;
+    ending.outcome = "failed";
+    ending.sub_reason = "PREFLIGHT";
+    ending.text = PreflightError(outcome.findings).message;
+    ending.blame = Blame::kPlan;
+    ending.findings = outcome.findings;
+    EndJob(draft, job, ending);
+    return;
+  }
+  if (!StillValid(draft.state(), hold)) return;  // the queue is looked at again
+  BeginAttempt(draft, job, hold, outcome);
+}
+
+}  // namespace
+
+void OnPlanned(Draft& draft, const event::Planned& event) {
+  Live& live = draft.live();
+  if (const auto query = live.queries.find(event.ticket); query != live.queries.end()) {
+    const event::PlanQuery asked = query->second;
+    live.queries.erase(query);
+    AnswerQuery(draft, asked, event.outcome);
+  } else if (const auto found = live.submits.find(event.ticket); found != live.submits.end()) {
+    const event::Submit submit = found->second;
+    live.submits.erase(found);
+    AcceptJob(draft, submit, event.outcome);
+  } else if (const auto placing = live.placings.find(event.ticket);
+             placing != live.placings.end()) {
+    const JobId job = placing->second;
+    live.placings.erase(placing);
+    PlacePlanned(draft, job, event.ticket, event.outcome);
+  }
+}
+
+}  // namespace launch::controller

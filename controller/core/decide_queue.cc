@@ -1,0 +1,120 @@
+// Places what waits: gangs all at once, in the order of submission; the plan is made elsewhere.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "controller/core/draft.h"
+#include "planner/planner.h"
+#include "scheduler/fifo.h"
+
+namespace launch::controller {
+namespace {
+
+std::string Seconds(Millis time) { return fmt::format("{} s", (time.count() + 999) / 1000); }
+
+std::vector<QueueEntry> Entries(Draft& draft) {
+  std::vector<QueueEntry> entries;
+  for (const JobId id : draft.state().queue) {
+    QueueEntry entry{id, std::nullopt};
+    const JobRecord& job = draft.state().jobs.at(id);
+    const auto backoff = draft.live().not_before.find(id);
+    if (job.held) {
+      entry.passed_over = WaitReason{"JobHeldUser", "held when it was submitted"};
+    } else if (draft.live().holds.contains(id)) {
+      entry.passed_over = WaitReason{"Planning", "placed; its plan is being made"};
+    } else if (backoff != draft.live().not_before.end() && backoff->second > draft.now()) {
+      entry.passed_over = WaitReason{
+          "BeginTime", fmt::format("tried again in {} after: {}",
+                                   Seconds(backoff->second - draft.now()), job.requeue_cause)};
+    }
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+std::vector<PlannerOffer> ForPlanner(const std::vector<effect::NodeOffer>& offers) {
+  std::vector<PlannerOffer> result;
+  for (const effect::NodeOffer& offer : offers) {
+    result.push_back({offer.inventory.get(), offer.free_gpus, offer.free_cpus,
+                      offer.free_memory_bytes, offer.schedulable});
+  }
+  return result;
+}
+
+// Cores to keep until the plan says exactly how many: two jobs of one pass must not share them.
+int CpusToKeep(const JobSpec& spec, const NodeInventory& node, bool has_gpus) {
+  if (spec.cpus) return static_cast<int>(spec.cpus->value);
+  if (has_gpus) return 0;
+  return std::min(spec.procs_per_node.value_or(1), node.cores);
+}
+
+void HoldAndPlan(Draft& draft, const JobRecord& job, const Placement& placement,
+                 std::vector<effect::NodeOffer> offers) {
+  const SpecRecord& spec = draft.state().specs.at(job.id);
+  Hold hold;
+  hold.ticket = draft.live().next_ticket++;
+  const auto floor = draft.live().floors.find(job.id);
+  const std::uint32_t highest =
+      std::max(job.attempts, floor == draft.live().floors.end() ? 0 : floor->second.value);
+  hold.attempt = Attempt{highest + 1};
+  hold.memory_bytes = spec.spec.memory_bytes ? spec.spec.memory_bytes->value : 0;
+  effect::PlanWanted wanted;
+  wanted.ticket = hold.ticket;
+  wanted.spec = spec.spec;
+  wanted.context = spec.context;
+  effect::PlanWanted::Placed placed;
+  placed.key = Key{job.id, hold.attempt};
+  placed.user = job.owner.value;
+  for (std::size_t i = 0; i < placement.offers.size(); ++i) {
+    const NodeInventory& node = *offers[placement.offers[i]].inventory;
+    std::vector<GpuUuid> gpus;
+    for (const int index : placement.gpus[i]) {
+      gpus.push_back(node.gpus[static_cast<std::size_t>(index)].uuid);
+    }
+    hold.nodes.push_back(node.node);
+    hold.cpus.push_back(CpusToKeep(spec.spec, node, !gpus.empty()));
+    hold.gpus.push_back(std::move(gpus));
+    placed.nodes.push_back(node.node);
+    placed.gpus.push_back(placement.gpus[i]);
+  }
+  wanted.offers = std::move(offers);
+  wanted.placed = std::move(placed);
+  draft.live().placings.emplace(hold.ticket, job.id);
+  draft.live().holds[job.id] = std::move(hold);
+  draft.Want(std::move(wanted));
+}
+
+}  // namespace
+
+void SettleQueue(Draft& draft) {
+  Live& live = draft.live();
+  live.reasons.clear();
+  live.queue_head.reset();
+  if (draft.state().queue.empty()) return;
+  std::vector<effect::NodeOffer> offers = MakeOffers(draft.state());
+  const auto start = [&](JobId id) -> std::optional<Waits> {
+    if (offers.empty()) {
+      return Waits{{"ReqNodeNotAvail", "no node has joined this cluster yet"}, false};
+    }
+    const JobRecord& job = draft.state().jobs.at(id);
+    const auto placement = Place(draft.state().specs.at(id).spec, ForPlanner(offers));
+    if (!placement) {
+      WaitReason reason = placement.error().reason;
+      if (reason.code.empty()) reason.code = "ReqNodeNotAvail";
+      const bool blocks = !placement.error().never && reason.code != "ReqNodeNotAvail";
+      return Waits{std::move(reason), blocks};
+    }
+    HoldAndPlan(draft, job, *placement, offers);
+    offers = MakeOffers(draft.state());
+    return std::nullopt;
+  };
+  QueueOutcome outcome = RunFifo(Entries(draft), start);
+  for (QueueVerdict& verdict : outcome.verdicts) {
+    live.reasons[verdict.job] = verdict.waits
+                                    ? std::move(*verdict.waits)
+                                    : WaitReason{"Planning", "placed; its plan is being made"};
+  }
+  live.queue_head = outcome.blocked_by;
+}
+
+}  // namespace launch::controller

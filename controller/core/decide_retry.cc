@@ -1,0 +1,258 @@
+// The end of an attempt: how it ended, whether the job is tried again, and the end of a job.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <numeric>
+
+#include "controller/core/draft.h"
+
+namespace launch::controller {
+namespace {
+
+// When a rank ended, in our boot time; absent while the clock of its node is not known.
+std::optional<BootTime> OurTimeOf(const State& state, const RankRecord& rank) {
+  const ExitReport& report = *rank.exit;
+  const auto node = state.live.nodes.find(rank.node);
+  if (ToMs(report.ended) == 0 || node == state.live.nodes.end() ||
+      node->second.boot_id != report.boot_id || !node->second.clock_offset) {
+    return std::nullopt;
+  }
+  return report.ended + *node->second.clock_offset;
+}
+
+// The first to fail by itself: what we killed is a consequence, not a cause. Times of different
+// nodes are compared on our clock; where one is not known, the first that arrived stands.
+const RankRecord* FirstFailure(const State& state, const AttemptRecord& attempt) {
+  const auto ranks = state.ranks.find(attempt.key);
+  if (ranks == state.ranks.end()) return nullptr;
+  const RankRecord* first = nullptr;
+  if (attempt.first_failed_rank) {
+    if (const auto found = ranks->second.find(*attempt.first_failed_rank);
+        found != ranks->second.end() && found->second.exit) {
+      first = &found->second;
+    }
+  }
+  if (first == nullptr) return nullptr;
+  std::optional<BootTime> earliest = OurTimeOf(state, *first);
+  if (!earliest) return first;
+  for (const auto& [rank, record] : ranks->second) {
+    if (!record.exit || Succeeded(*record.exit) || !record.exit->our_signals.empty()) continue;
+    const std::optional<BootTime> at = OurTimeOf(state, record);
+    if (at && *at < *earliest) {
+      earliest = at;
+      first = &record;
+    }
+  }
+  return first;
+}
+
+bool IsAgentsFault(const FailedToStart& failed) { return failed.stage == "agent_restarted"; }
+
+void JudgeRank(const RankRecord& rank, Ending& ending) {
+  const ExitCause& cause = rank.exit->cause;
+  ending.first_failed_rank = rank.rank;
+  ending.first_failed_node = rank.node;
+  ending.exit_code = ShellCode(cause);
+  ending.text = fmt::format("rank {} on {}: {}", rank.rank, rank.node.value, Describe(cause));
+  ending.outcome = "failed";
+  ending.state = JobState::kFailed;
+  ending.blame = Blame::kUserCode;
+  if (std::holds_alternative<OutOfMemory>(cause)) {
+    ending.outcome = "out_of_memory";
+    ending.state = JobState::kOutOfMemory;
+    ending.blame = Blame::kOutOfMemory;
+  } else if (std::holds_alternative<UnknownEnd>(cause)) {
+    ending.outcome = "node_fail";
+    ending.state = JobState::kNodeFail;
+    ending.blame = Blame::kInfrastructure;
+  } else if (const auto* failed = std::get_if<FailedToStart>(&cause)) {
+    ending.sub_reason = "START";
+    if (IsAgentsFault(*failed)) ending.blame = Blame::kInfrastructure;
+  } else if (const auto* signalled = std::get_if<Signalled>(&cause);
+             signalled == nullptr || signalled->signal != SIGKILL) {
+    ending.sub_reason = "USER_CODE";  // SIGKILL: nobody knows who sent it
+  }
+}
+
+// May the job be tried again after this, counted as what, and how often in all?
+struct RetryRule {
+  std::string cause;
+  int limit = 0;
+};
+
+std::optional<RetryRule> RuleFor(const RetrySpec& retry, const Ending& ending) {
+  constexpr int kInfrastructureDefault = 2;
+  const auto names = [&](const char* word) {
+    return std::find(retry.on_events.begin(), retry.on_events.end(), word) != retry.on_events.end();
+  };
+  // `max: N` alone means every failure, as in torchrun; naming events or codes narrows it.
+  const bool narrowed = !retry.on_events.empty() || !retry.recover_on_exit_codes.empty();
+  const std::optional<RetryRule> if_max_alone =
+      retry.max && !narrowed ? std::optional(RetryRule{"failure", *retry.max}) : std::nullopt;
+  switch (ending.blame) {
+    case Blame::kInfrastructure: {
+      const bool named = retry.on_events.empty() || names("node_failure");
+      if (ending.state == JobState::kNodeFail && ending.outcome == "node_fail" && !named) {
+        return std::nullopt;
+      }
+      return RetryRule{ending.outcome, retry.max.value_or(kInfrastructureDefault)};
+    }
+    case Blame::kOutOfMemory:
+      if (names("oom")) return RetryRule{"oom", retry.max.value_or(kInfrastructureDefault)};
+      return if_max_alone;
+    case Blame::kUserCode: {
+      const auto& codes = retry.recover_on_exit_codes;
+      if (ending.exit_code &&
+          std::find(codes.begin(), codes.end(), *ending.exit_code) != codes.end()) {
+        return RetryRule{"exit_code", retry.max.value_or(kInfrastructureDefault)};
+      }
+      return if_max_alone;
+    }
+    case Blame::kPlan:
+    case Blame::kNobody:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+int TotalRetries(const JobRecord& job) {
+  return std::accumulate(job.retries.begin(), job.retries.end(), 0,
+                         [](int sum, const auto& entry) { return sum + entry.second; });
+}
+
+void Requeue(Draft& draft, JobRecord job, const std::string& cause, const Ending& ending) {
+  ++job.retries[cause];
+  job.phase = JobPhase::kQueued;
+  job.requeue_cause = ending.text;
+  Millis backoff = draft.state().specs.at(job.id).spec.retry.backoff;
+  if (backoff == Millis{0} && ending.blame == Blame::kInfrastructure) {
+    backoff = Millis{2000} * (1 << std::min(TotalRetries(job) - 1, 5));  // 2 s, 4 s ... 64 s
+  }
+  job.not_before = WallTime{};
+  if (backoff > Millis{0}) {
+    job.not_before = draft.wall() + backoff;
+    draft.live().not_before[job.id] = draft.now() + backoff;
+  }
+  draft.Event("job.requeued", Subject(job.id), ending.text);
+  draft.Put(job);
+  draft.TouchQueue();
+}
+
+}  // namespace
+
+Ending JudgeAttempt(const State& state, const AttemptRecord& attempt) {
+  Ending ending;
+  const RankRecord* first = FirstFailure(state, attempt);
+  if (first != nullptr) JudgeRank(*first, ending);
+  switch (attempt.stop_cause) {
+    case StopCause::kRankFailed:
+    case StopCause::kNodeLost:
+      break;
+    case StopCause::kTimeLimit:
+      ending.outcome = "timeout";
+      ending.state = JobState::kTimeout;
+      ending.sub_reason.clear();
+      ending.text = attempt.cause;
+      ending.blame = Blame::kNobody;
+      break;
+    case StopCause::kStartFailed:
+      ending.outcome = "start_failed";
+      ending.state = JobState::kNodeFail;
+      ending.sub_reason = "START";
+      ending.text = attempt.cause;
+      ending.blame = Blame::kInfrastructure;
+      break;
+    case StopCause::kNone:
+    case StopCause::kCancelled:
+    case StopCause::kPreempted:
+    case StopCause::kStale:
+    case StopCause::kLease:
+      ending.outcome = attempt.stop_cause == StopCause::kPreempted ? "preempted" : "cancelled";
+      ending.state =
+          attempt.stop_cause == StopCause::kPreempted ? JobState::kPreempted : JobState::kCancelled;
+      ending.sub_reason.clear();
+      ending.text = attempt.cause;
+      ending.blame = Blame::kNobody;
+      break;
+  }
+  return ending;
+}
+
+void EndAttempt(Draft& draft, const Key& key, const Ending& ending) {
+  AttemptRecord attempt = draft.state().attempts.at(key);
+  attempt.phase = AttemptPhase::kEnded;
+  attempt.outcome = ending.outcome;
+  attempt.cause = ending.text;
+  attempt.ended = draft.wall();
+  if (ending.first_failed_rank) attempt.first_failed_rank = ending.first_failed_rank;
+  if (ending.first_failed_node) attempt.first_failed_node = ending.first_failed_node;
+  draft.live().attempts[key].deadline.reset();
+  draft.live().time_limits.erase(key.job);
+  draft.Event("attempt.ended", Subject(key),
+              ending.outcome + (ending.text.empty() ? "" : ": " + ending.text));
+  draft.Put(attempt);
+
+  const JobRecord job = draft.state().jobs.at(key.job);
+  if (!job.cancelled_by.empty() && ending.state != JobState::kSucceeded) {
+    Ending cancelled = ending;
+    cancelled.state = JobState::kCancelled;
+    cancelled.sub_reason.clear();
+    cancelled.text = "cancelled by " + job.cancelled_by;
+    EndJob(draft, job, cancelled);
+    return;
+  }
+  const JobSpec& spec = draft.state().specs.at(key.job).spec;
+  const std::optional<RetryRule> rule = RuleFor(spec.retry, ending);
+  if (!rule || TotalRetries(job) >= rule->limit) {
+    Ending last = ending;
+    if (rule && rule->limit > 0) {
+      last.text += fmt::format("; {} of {} retries used", TotalRetries(job), rule->limit);
+    }
+    EndJob(draft, job, last);
+    return;
+  }
+  if (!spec.checkpoint.dir.empty() && job.no_progress >= spec.retry.no_progress_max) {
+    Ending stuck = ending;
+    stuck.sub_reason = "CHECKPOINT";
+    stuck.text +=
+        fmt::format("; given up after {} retries without a newer checkpoint", job.no_progress);
+    EndJob(draft, job, stuck);
+    return;
+  }
+  Requeue(draft, job, rule->cause, ending);
+}
+
+void EndJob(Draft& draft, JobRecord job, const Ending& ending) {
+  job.phase = JobPhase::kDone;
+  job.outcome = ending.state;
+  job.sub_reason = ending.sub_reason;
+  job.outcome_text = ending.text;
+  job.exit_code = ending.exit_code;
+  job.ended = draft.wall();
+  if (!ending.findings.empty()) job.findings = ending.findings;
+  draft.Event(
+      "job.done", Subject(job.id),
+      std::string(ToString(ending.state)) + (ending.text.empty() ? "" : ": " + ending.text));
+  draft.Put(job);
+  std::vector<std::string> secrets;
+  for (auto secret = draft.state().secrets.lower_bound({job.id, ""});
+       secret != draft.state().secrets.end() && secret->first.first == job.id; ++secret) {
+    secrets.push_back(secret->first.second);
+  }
+  for (const std::string& name : secrets) draft.EraseSecret(job.id, name);
+  Live& live = draft.live();
+  live.holds.erase(job.id);
+  live.reasons.erase(job.id);
+  live.not_before.erase(job.id);
+  live.floors.erase(job.id);
+  for (auto entry = draft.state().allocs.lower_bound(Key{job.id, Attempt{0}});
+       entry != draft.state().allocs.end() && entry->first.job == job.id; ++entry) {
+    for (const auto& [node, alloc] : entry->second) {
+      if (IsReleased(alloc)) draft.Send(node, to_node::Forget{entry->first});
+    }
+  }
+  draft.TouchQueue();
+}
+
+}  // namespace launch::controller

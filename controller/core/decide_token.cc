@@ -1,0 +1,144 @@
+// Join tokens: known by the serial of their certificate; used up by a commit before anything is
+// signed.
+#include <fmt/format.h>
+
+#include "controller/core/draft.h"
+
+namespace launch::controller {
+namespace {
+
+bool IsRole(const std::string& role) {
+  return role == "node" || role == "user" || role == "operator";
+}
+
+std::string Sentence(const JoinRecord& token, WallTime wall) {
+  const char* state = token.revoked          ? "revoked"
+                      : token.used           ? "used"
+                      : token.expires < wall ? "expired"
+                                             : "unused";
+  return fmt::format("{} {}: {}, created by {}", token.role, token.name, state,
+                     token.created_by.value);
+}
+
+Unexpected Denied(std::string message) {
+  return Fail(ErrorCode::kPermissionDenied, std::move(message),
+              "create a new one with `launch token create`");
+}
+
+// Why a token does not open the door, or nothing.
+std::optional<Error> Refusal(const State& state, const event::UseToken& event, WallTime wall) {
+  const auto found = state.joins.find(event.serial);
+  if (found == state.joins.end()) return Denied("this join token is not known here").value();
+  const JoinRecord& token = found->second;
+  if (token.revoked) return Denied("this join token was revoked").value();
+  if (token.used) return Denied("this join token was used before").value();
+  if (token.expires < wall) return Denied("this join token has expired").value();
+  const bool role_fits =
+      token.role == event.role || (token.role == "operator" && event.role == "user");
+  if (!role_fits || token.name != event.name) {
+    return Denied(fmt::format("this join token is for {} {}, not for {} {}", token.role, token.name,
+                              event.role, event.name))
+        .value();
+  }
+  if (event.role == "node") {
+    const auto node = state.nodes.find(NodeId{event.name});
+    if (node != state.nodes.end() && !node->second.certificate_serial.empty() && !event.rejoin) {
+      return Error{
+          ErrorCode::kAlreadyExists, fmt::format("a node named {} has joined before", event.name),
+          "join with --rejoin to replace its certificate, or choose another name", std::nullopt};
+    }
+  }
+  return std::nullopt;
+}
+
+void Deny(Draft& draft, const std::string& serial, const std::string& why) {
+  if (!serial.empty()) draft.Put(DenyRecord{serial, why});
+}
+
+}  // namespace
+
+void OnUser(Draft& draft, const event::CreateToken& event) {
+  if (!event.caller.is_operator) {
+    draft.Reply(event.request,
+                Fail(ErrorCode::kPermissionDenied,
+                     fmt::format("user {} is not an operator", event.caller.user.value),
+                     "ask an operator of this cluster for a token"));
+    return;
+  }
+  if (event.revoke) {
+    const auto found = draft.state().joins.find(event.serial);
+    if (found == draft.state().joins.end()) {
+      draft.Reply(event.request,
+                  Fail(ErrorCode::kNotFound, "there is no such token", "`launch token list`"));
+      return;
+    }
+    JoinRecord token = found->second;
+    token.revoked = true;
+    draft.Put(token);
+    draft.Event("token.revoked", "token/" + token.serial, token.role + " " + token.name);
+    draft.Reply(event.request, ReplyBody(reply::Token{event.serial}));
+    return;
+  }
+  if (!IsRole(event.role) || !IsValidName(event.name) || event.serial.empty() ||
+      draft.state().joins.contains(event.serial)) {
+    draft.Reply(event.request,
+                Fail(ErrorCode::kInvalidArgument,
+                     fmt::format("cannot make a token for {} '{}'", event.role, event.name),
+                     "roles are node, user and operator; names have 1-63 characters of "
+                     "[a-zA-Z0-9._-]"));
+    return;
+  }
+  draft.Put(JoinRecord{event.serial, event.role, event.name, event.expires, false, false,
+                       event.caller.user});
+  draft.Event("token.created", "token/" + event.serial, event.role + " " + event.name);
+  draft.Reply(event.request, ReplyBody(reply::Token{event.serial}));
+}
+
+void OnUser(Draft& draft, const event::ListTokens& event) {
+  reply::Tokens answer;
+  for (const auto& [serial, token] : draft.state().joins) {
+    answer.rows.emplace_back(serial, Sentence(token, draft.wall()));
+  }
+  draft.Reply(event.request, ReplyBody(std::move(answer)));
+}
+
+void OnUser(Draft& draft, const event::UseToken& event) {
+  if (std::optional<Error> refusal = Refusal(draft.state(), event, draft.wall())) {
+    draft.Event("token.refused", "token/" + event.serial, refusal->message);
+    draft.Reply(event.request, Unexpected(std::move(*refusal)));
+    return;
+  }
+  JoinRecord token = draft.state().joins.at(event.serial);
+  token.used = true;
+  draft.Put(token);
+  if (event.role == "node") {
+    const NodeId id{event.name};
+    const auto known = draft.state().nodes.find(id);
+    NodeRecord node = known == draft.state().nodes.end() ? NodeRecord{} : known->second;
+    if (event.rejoin) {
+      Deny(draft, node.certificate_serial, "replaced by a rejoin");
+      if (const auto live = draft.live().nodes.find(id);
+          live != draft.live().nodes.end() && live->second.session) {
+        draft.Close(*live->second.session, "the node joined again");
+      }
+    }
+    node.id = id;
+    node.machine = MachineIdentity{};  // whoever attaches first with the new certificate
+    node.certificate_serial = event.new_serial;
+    if (node.first_seen == WallTime{}) node.first_seen = draft.wall();
+    draft.Put(node);
+    draft.Event("node.joined", Subject(id), event.rejoin ? "again" : "");
+  } else {
+    const UserName name{event.name};
+    const auto known = draft.state().users.find(name);
+    UserRecord user = known == draft.state().users.end() ? UserRecord{} : known->second;
+    user.name = name;
+    user.is_operator = user.is_operator || token.role == "operator";
+    user.certificate_serial = event.new_serial;
+    draft.Put(user);
+    draft.Event("user.joined", "user/" + event.name, user.is_operator ? "as operator" : "");
+  }
+  draft.Reply(event.request, ReplyBody(reply::Done{}));
+}
+
+}  // namespace launch::controller

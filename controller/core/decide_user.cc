@@ -1,0 +1,199 @@
+// What users ask for: submit, plan, cancel, look, drain. Consequences are drawn elsewhere.
+#include <fmt/format.h>
+
+#include "controller/core/draft.h"
+#include "controller/core/views.h"
+#include "planner/planner.h"
+
+namespace launch::controller {
+namespace {
+
+bool MaySee(const Caller& caller, const JobRecord& job) {
+  return caller.is_operator || caller.user == job.owner;
+}
+
+Unexpected NoSuchJob(JobId job) {
+  return Fail(ErrorCode::kNotFound, fmt::format("there is no job {}", job.value),
+              "`launch queue -a` lists all jobs");
+}
+
+// The cheap half of planning, so that hopeless requests cost no worker: is the spec sound, and is
+// there any node, in whatever state, that could ever run it?
+std::optional<Error> Hopeless(const JobSpec& spec, const SubmitContext& context,
+                              const std::vector<effect::NodeOffer>& offers) {
+  if (const Result<void> sound = CheckSpec(spec, context); !sound) return sound.error();
+  if (offers.empty()) return std::nullopt;
+  std::vector<PlannerOffer> empty;
+  for (const effect::NodeOffer& offer : offers) {
+    PlannerOffer all;
+    all.inventory = offer.inventory.get();
+    for (std::size_t i = 0; i < offer.inventory->gpus.size(); ++i) {
+      all.free_gpus.push_back(static_cast<int>(i));
+    }
+    all.free_cpus = offer.inventory->cores;
+    all.free_memory_bytes = offer.inventory->memory_bytes;
+    all.schedulable = offer.schedulable;
+    empty.push_back(std::move(all));
+  }
+  const auto placement = Place(spec, empty);
+  if (placement || !placement.error().never) return std::nullopt;
+  const Unplaced& why = placement.error();
+  std::string message = "no known node could ever run this job";
+  if (!why.reason.evidence.empty()) message += ": " + why.reason.evidence;
+  std::string hint;
+  if (!why.closest_node.empty()) {
+    hint = fmt::format("closest is {}: {}", why.closest_node, why.missing);
+  }
+  return Error{ErrorCode::kCannotFit, std::move(message), std::move(hint), std::nullopt};
+}
+
+}  // namespace
+
+void OnUser(Draft& draft, const event::Submit& event) {
+  const State& state = draft.state();
+  if (const auto known = state.idem.find({event.caller.user, event.idempotency_key});
+      known != state.idem.end()) {
+    if (known->second.digest != event.digest) {
+      draft.Reply(event.request,
+                  Fail(ErrorCode::kAlreadyExists,
+                       fmt::format("this idempotency key was used for job {} with other content",
+                                   known->second.job.value),
+                       "submit again without the key"));
+      return;
+    }
+    const JobRecord& job = state.jobs.at(known->second.job);
+    reply::Submitted answer;
+    answer.job = job.id;
+    answer.known = true;
+    answer.state = ShownState(state, job);
+    answer.answer.findings = job.findings;
+    if (const auto plan = state.plans.find(Key{job.id, Attempt{job.attempts}});
+        plan != state.plans.end()) {
+      answer.answer.plan = plan->second->plan;
+    }
+    if (job.phase == JobPhase::kQueued) answer.answer.waits = WhyWaiting(state, job);
+    draft.Reply(event.request, ReplyBody(std::move(answer)));
+    return;
+  }
+  effect::PlanWanted wanted;
+  wanted.offers = MakeOffers(state);
+  if (std::optional<Error> error = Hopeless(event.spec, event.context, wanted.offers)) {
+    draft.Reply(event.request, Unexpected(std::move(*error)));
+    return;
+  }
+  wanted.ticket = draft.live().next_ticket++;
+  wanted.spec = event.spec;
+  wanted.context = event.context;
+  draft.live().submits.emplace(wanted.ticket, event);
+  draft.Want(std::move(wanted));
+}
+
+void OnUser(Draft& draft, const event::PlanQuery& event) {
+  effect::PlanWanted wanted;
+  wanted.offers = MakeOffers(draft.state());
+  if (std::optional<Error> error = Hopeless(event.spec, event.context, wanted.offers)) {
+    draft.Reply(event.request, Unexpected(std::move(*error)));
+    return;
+  }
+  wanted.ticket = draft.live().next_ticket++;
+  wanted.spec = event.spec;
+  wanted.context = event.context;
+  draft.live().queries.emplace(wanted.ticket, event);
+  draft.Want(std::move(wanted));
+}
+
+void OnUser(Draft& draft, const event::Cancel& event) {
+  reply::Cancelled answer;
+  for (const JobId id : event.jobs) {
+    reply::CancelResult result;
+    result.job = id;
+    const auto found = draft.state().jobs.find(id);
+    if (found == draft.state().jobs.end()) {
+      result.error = NoSuchJob(id).value();
+    } else if (!MaySee(event.caller, found->second)) {
+      result.error =
+          Error{ErrorCode::kPermissionDenied,
+                fmt::format("user {} may not cancel job {}", event.caller.user.value, id.value),
+                "only its owner or an operator may", std::nullopt};
+    } else if (found->second.phase == JobPhase::kDone) {
+      result.already_done = true;
+      result.held = StillHeld(draft.state(), id);
+    } else {
+      JobRecord job = found->second;
+      if (job.cancelled_by.empty()) {
+        job.cancelled_by = event.caller.user.value;
+        job.cancelled_at = draft.wall();
+        draft.Event("job.cancelled", Subject(id), "by " + job.cancelled_by);
+        draft.Put(job);
+      }
+      SettleJob(draft, id);
+      result.held = StillHeld(draft.state(), id);
+    }
+    answer.results.push_back(std::move(result));
+  }
+  draft.Reply(event.request, ReplyBody(std::move(answer)));
+}
+
+void OnUser(Draft& draft, const event::ListJobs& event) {
+  reply::Jobs answer;
+  for (const auto& [id, job] : draft.state().jobs) {
+    if (!event.all_users && job.owner != event.caller.user) continue;
+    if (!event.include_done && job.phase == JobPhase::kDone) continue;
+    answer.jobs.push_back(ViewJob(draft.state(), job, false));
+  }
+  draft.Reply(event.request, ReplyBody(std::move(answer)));
+}
+
+void OnUser(Draft& draft, const event::GetJob& event) {
+  const auto found = draft.state().jobs.find(event.job);
+  if (found == draft.state().jobs.end()) {
+    draft.Reply(event.request, NoSuchJob(event.job));
+    return;
+  }
+  draft.Reply(event.request, ReplyBody(ViewJob(draft.state(), found->second,
+                                               MaySee(event.caller, found->second))));
+}
+
+void OnUser(Draft& draft, const event::ListNodes& event) {
+  reply::Nodes answer;
+  for (const auto& [id, node] : draft.state().nodes) {
+    if (!draft.state().inventories.contains(id)) continue;  // joined, never attached
+    answer.nodes.push_back(ViewNode(draft.state(), id, draft.clock()));
+  }
+  draft.Reply(event.request, ReplyBody(std::move(answer)));
+}
+
+void OnUser(Draft& draft, const event::Drain& event) {
+  if (!event.caller.is_operator) {
+    draft.Reply(event.request,
+                Fail(ErrorCode::kPermissionDenied,
+                     fmt::format("user {} is not an operator", event.caller.user.value),
+                     "ask an operator of this cluster"));
+    return;
+  }
+  const auto found = draft.state().nodes.find(event.node);
+  if (found == draft.state().nodes.end()) {
+    std::vector<std::string> names;
+    for (const auto& [id, node] : draft.state().nodes) names.push_back(id.value);
+    const std::string near = NearestName(event.node.value, names);
+    draft.Reply(
+        event.request,
+        Fail(ErrorCode::kNotFound, fmt::format("there is no node {}", event.node.value),
+             near.empty() ? "`launch nodes` lists them" : fmt::format("did you mean {}?", near)));
+    return;
+  }
+  NodeRecord node = found->second;
+  node.drained = !event.undrain;
+  node.drain_reason = event.undrain ? "" : event.reason;
+  node.drained_by = event.undrain ? "" : event.caller.user.value;
+  if (node != found->second) {
+    draft.Event(event.undrain ? "node.undrained" : "node.drained", Subject(event.node),
+                fmt::format("by {}{}{}", event.caller.user.value, event.reason.empty() ? "" : ": ",
+                            event.reason));
+    draft.Put(node);
+    draft.TouchQueue();
+  }
+  draft.Reply(event.request, ReplyBody(reply::Done{}));
+}
+
+}  // namespace launch::controller

@@ -1,0 +1,93 @@
+#include "controller/core/draft.h"
+
+#include "controller/core/erase_entity.h"
+
+namespace launch::controller {
+namespace {
+
+// The job whose consequences an entity may change.
+std::optional<JobId> JobOf(const Entity& entity) {
+  return std::visit(
+      [](const auto& value) -> std::optional<JobId> {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, JobRecord>) return value.id;
+        if constexpr (std::is_same_v<T, AttemptRecord> || std::is_same_v<T, AllocRecord> ||
+                      std::is_same_v<T, RankRecord>) {
+          return value.key.job;
+        }
+        return std::nullopt;
+      },
+      entity);
+}
+
+}  // namespace
+
+void Draft::Put(Entity entity) {
+  std::optional<Entity> old = FindEntity(state_, entity);
+  if (old && *old == entity) return;
+  decision_.undo.push_back({std::move(old), entity});
+  if (const std::optional<JobId> job = JobOf(entity)) Touch(*job);
+  decision_.records.push_back(launch::controller::Put{std::move(entity)});
+  Apply(state_, decision_.records.back());
+}
+
+void Draft::EraseQuarantine(const GpuUuid& gpu) {
+  const auto found = state_.quarantine.find(gpu);
+  if (found == state_.quarantine.end()) return;
+  const Entity entity(found->second);
+  decision_.undo.push_back({entity, entity});
+  decision_.records.push_back(Delete{KeyOf(entity)});
+  Apply(state_, decision_.records.back());
+  TouchQueue();
+}
+
+void Draft::EraseSecret(JobId job, const std::string& name) {
+  const auto found = state_.secrets.find({job, name});
+  if (found == state_.secrets.end()) return;
+  const Entity entity(found->second);
+  decision_.undo.push_back({entity, entity});
+  decision_.records.push_back(Delete{KeyOf(entity)});
+  Apply(state_, decision_.records.back());
+}
+
+void Draft::KeepPlan(const Key& key, StoredPlan plan) {
+  state_.plans[key] = std::make_shared<const StoredPlan>(std::move(plan));
+}
+
+void Draft::Event(std::string kind, std::string subject, std::string text) {
+  decision_.records.push_back(EventRow{std::move(kind), std::move(subject), std::move(text)});
+}
+
+void Draft::Reply(RequestId request, Result<ReplyBody> body, std::vector<Finding> findings) {
+  decision_.effects.push_back(effect::Reply{request, std::move(body), std::move(findings)});
+}
+
+void Draft::Send(const NodeId& node, ToNode message) {
+  const auto live = state_.live.nodes.find(node);
+  if (live == state_.live.nodes.end() || !live->second.session) return;
+  decision_.effects.push_back(effect::Send{*live->second.session, std::move(message)});
+}
+
+void Draft::Close(SessionId session, std::string why) {
+  decision_.effects.push_back(effect::CloseSession{session, std::move(why)});
+}
+
+void Draft::Want(effect::PlanWanted wanted) { decision_.effects.push_back(std::move(wanted)); }
+
+void Draft::Touch(JobId job) {
+  touched_.insert(job);
+  seen_.insert(job);
+}
+
+std::optional<JobId> Draft::NextTouched() {
+  if (touched_.empty()) return std::nullopt;
+  const JobId job = *touched_.begin();
+  touched_.erase(touched_.begin());
+  return job;
+}
+
+std::string Subject(JobId job) { return "job/" + std::to_string(job.value); }
+std::string Subject(const NodeId& node) { return "node/" + node.value; }
+std::string Subject(const Key& key) { return "attempt/" + ToString(key); }
+
+}  // namespace launch::controller

@@ -1,0 +1,144 @@
+// One decision while it is made: every change goes through here, so nothing is changed unrecorded.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/core/decide.h"
+#include "controller/core/state.h"
+
+namespace launch::controller {
+
+// Lives for one Decide. Stored entities change by Put and Erase only (which record, keep the value
+// before, and Apply at once); live facts by live().
+class Draft {
+ public:
+  Draft(State& state, const Now& now) : state_(state), now_(now) {}
+  Draft(const Draft&) = delete;
+  Draft& operator=(const Draft&) = delete;
+
+  const State& state() const { return state_; }
+  Live& live() { return state_.live; }
+  BootTime now() const { return now_.boot; }
+  WallTime wall() const { return now_.wall; }
+  const Now& clock() const { return now_; }
+
+  void Put(Entity entity);
+  void EraseQuarantine(const GpuUuid& gpu);
+  void EraseSecret(JobId job, const std::string& name);
+  void KeepPlan(const Key& key, StoredPlan plan);
+  void DropPlan(const Key& key) { state_.plans.erase(key); }
+
+  // One line of the audit trail; kinds are listed in docs/events.md.
+  void Event(std::string kind, std::string subject, std::string text);
+  void Reply(RequestId request, Result<ReplyBody> body, std::vector<Finding> findings = {});
+  // To the node's present session; nothing happens without one: see ask.cc for what is said again.
+  void Send(const NodeId& node, ToNode message);
+  void Close(SessionId session, std::string why);
+  void Want(effect::PlanWanted wanted);
+
+  // Consequences are drawn for these before the decision ends.
+  void Touch(JobId job);
+  void TouchQueue() { queue_touched_ = true; }
+  std::optional<JobId> NextTouched();
+  bool TakeQueueTouched() { return std::exchange(queue_touched_, false); }
+  const std::set<JobId>& seen() const { return seen_; }
+
+  Decision Take() && { return std::move(decision_); }
+  Decision& decision() { return decision_; }
+
+ private:
+  State& state_;
+  const Now now_;
+  Decision decision_;
+  std::set<JobId> touched_;
+  std::set<JobId> seen_;  // all that were ever touched
+  bool queue_touched_ = false;
+};
+
+// ---- the folder's inner seams, in the order in which an event passes them ----
+
+void OnUser(Draft& draft, const event::Submit& event);  // decide_user.cc
+void OnUser(Draft& draft, const event::PlanQuery& event);
+void OnUser(Draft& draft, const event::Cancel& event);
+void OnUser(Draft& draft, const event::ListJobs& event);
+void OnUser(Draft& draft, const event::GetJob& event);
+void OnUser(Draft& draft, const event::ListNodes& event);
+void OnUser(Draft& draft, const event::Drain& event);
+void OnUser(Draft& draft, const event::CreateToken& event);  // decide_token.cc
+void OnUser(Draft& draft, const event::ListTokens& event);
+void OnUser(Draft& draft, const event::UseToken& event);
+void OnNode(Draft& draft, const event::NodeAttached& event);  // reconcile.cc
+void OnNode(Draft& draft, const event::NodeSaid& event);      // decide_node.cc
+void OnNode(Draft& draft, const event::NodeBeat& event);
+void OnNode(Draft& draft, const event::NodeDetached& event);
+void OnPlanned(Draft& draft, const event::Planned& event);  // decide_plan.cc
+void OnTick(Draft& draft);                                  // deadlines.cc
+
+// The rank's record, or a fresh one.
+RankRecord RankOf(const State& state, const AllocRecord& alloc, Rank rank);
+// A rank ended, as its agent says (or found at attach): recorded once, acknowledged always.
+void NoteExit(Draft& draft, const NodeId& node, const ExitReport& report);
+// Nothing of the allocation is left but `held`.
+void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
+                  const std::vector<std::pair<GpuUuid, std::string>>& held);
+// The node answers, or it does not; nothing but placement and views depends on it.
+void MarkSilent(Draft& draft, const NodeId& node, LiveNode& live, bool silent, std::string why);
+// Takes an inventory; records it when it differs.
+void NoteInventory(Draft& draft, const NodeId& node, NodeInventory inventory);
+
+void SettleJob(Draft& draft, JobId job);  // decide_attempt.cc
+void SettleQueue(Draft& draft);           // decide_queue.cc
+void AskNodes(Draft& draft, JobId job);   // ask.cc
+
+// How an attempt ended, before the retry policy speaks.
+enum class Blame { kNobody, kUserCode, kInfrastructure, kOutOfMemory, kPlan };
+struct Ending {
+  std::string outcome;                 // of the attempt: success | failed | cancelled | timeout ...
+  JobState state = JobState::kFailed;  // of the job, unless it is tried again
+  std::string sub_reason;
+  std::string text;  // one sentence
+  std::optional<int> exit_code;
+  Blame blame = Blame::kNobody;
+  std::vector<Finding> findings;
+  std::optional<Rank> first_failed_rank;
+  std::optional<NodeId> first_failed_node;
+};
+// Ends the attempt, then the job, or queues it again.
+void EndAttempt(Draft& draft, const Key& key, const Ending& ending);  // decide_retry.cc
+// Ends a job; forgets what its nodes need not keep.
+void EndJob(Draft& draft, JobRecord job, const Ending& ending);
+// How an attempt that is stopping will have ended, from its exits and its cause.
+Ending JudgeAttempt(const State& state, const AttemptRecord& attempt);
+
+// ---- staging.cc ----
+// Masters to probe, best first; see rulings 37.
+std::vector<std::string> MasterCandidates(const State& state, const AttemptRecord& attempt);
+// All nodes are ready: the launching record, or why it must not start.
+struct LaunchDecision {
+  AttemptRecord attempt;
+  std::vector<AllocRecord> allocs;
+  std::vector<Finding> findings;  // errors among them forbid the start unless the job is forced
+  bool setup_failed = false;
+  std::vector<std::string> skipped_checkpoints;  // one sentence each
+};
+LaunchDecision DecideLaunch(const State& state, const AttemptRecord& attempt);
+// What Go carries for one node.
+to_node::Go MakeGo(const State& state, const AttemptRecord& attempt, const AllocRecord& alloc);
+
+std::string Subject(JobId job);
+std::string Subject(const NodeId& node);
+std::string Subject(const Key& key);
+
+// Limits of the protocol (reliability 3.2).
+inline constexpr Millis kAcceptLimit{30'000};
+inline constexpr Millis kStartLimit{60'000};
+inline constexpr Millis kStagingMargin{60'000};  // on top of the job's own limit for `setup`
+inline constexpr Millis kSilentAfter{3'500};
+inline constexpr Millis kAskAgain{30'000};  // a Stop that was not answered
+inline constexpr std::size_t kChunkBytes = 512 << 10;
+
+}  // namespace launch::controller

@@ -1,0 +1,281 @@
+// A node attaches: who it is, and what it has against what we have (reliability 3.6).
+//
+// | the node has              | we have                       | what follows | | running n | n
+// launching or running        | adopted: the ranks are simply there | | running or accepted n     |
+// job done or stopping, or > n  | Stop again (ask.cc, or stale here)  | | accepted n | n preparing
+// / launching       | staged / told to Go again           | | exit record               | anything
+// | committed, acknowledged             | | nothing                   | n preparing | prepared
+// again                      | | nothing, same boot id     | n launching or running        |
+// unknown(agent state lost), stopped  | | anything but exits, new boot id | allocation of an older
+// boot | unknown(node rebooted)          | | a job we do not know      | - | its GPUs are held, an
+// event, no kill|
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "controller/core/draft.h"
+
+namespace launch::controller {
+namespace {
+
+bool ShareMac(const MachineIdentity& a, const MachineIdentity& b) {
+  return std::any_of(a.macs.begin(), a.macs.end(), [&](const std::string& mac) {
+    return std::find(b.macs.begin(), b.macs.end(), mac) != b.macs.end();
+  });
+}
+
+// A cloned disk carries the install id along, so the hardware is compared too, as far as it is
+// known.
+bool SameMachine(const MachineIdentity& a, const MachineIdentity& b) {
+  if (a.install_id != b.install_id) return false;
+  if (!a.product_uuid.empty() && !b.product_uuid.empty()) return a.product_uuid == b.product_uuid;
+  if (!a.macs.empty() && !b.macs.empty()) return ShareMac(a, b);
+  return true;
+}
+
+// Why this stream may not speak for the node, or empty.
+std::string Conflict(const State& state, const event::NodeAttached& event) {
+  const from_node::Hello& hello = event.hello;
+  if (hello.seen.incarnation > state.cluster.incarnation ||
+      (hello.seen.incarnation == state.cluster.incarnation &&
+       hello.seen.epoch > state.cluster.epoch)) {
+    return fmt::format(
+        "the node obeyed a newer controller (incarnation {}, epoch {}); this store is older",
+        hello.seen.incarnation, hello.seen.epoch);
+  }
+  const auto live = state.live.nodes.find(event.node);
+  if (live != state.live.nodes.end() && live->second.session && !live->second.silent) {
+    const LiveNode& other = live->second;
+    if (!SameMachine(other.machine, hello.machine) || other.boot_id != hello.boot_id) {
+      return "identity conflict: another machine answers under this name";
+    }
+  }
+  const auto record = state.nodes.find(event.node);
+  if (record != state.nodes.end() && !record->second.machine.install_id.empty() &&
+      !SameMachine(record->second.machine, hello.machine)) {
+    return "identity conflict: this name belongs to another machine; join again with --rejoin";
+  }
+  return {};
+}
+
+ExitReport Guess(const Key& key, Rank rank, const std::string& boot_id, const std::string& why) {
+  ExitReport report;
+  report.key = key;
+  report.rank = rank;
+  report.boot_id = boot_id;
+  report.cause = UnknownEnd{why};
+  return report;
+}
+
+// The ranks of an allocation that cannot report any more.
+void LoseRanks(Draft& draft, const AllocRecord& alloc, const std::string& why) {
+  for (const Rank rank : alloc.ranks) {
+    RankRecord record = RankOf(draft.state(), alloc, rank);
+    if (record.exit) continue;
+    record.exit = Guess(alloc.key, rank, alloc.boot_id, why);
+    draft.Put(record);
+    draft.live().attempts[alloc.key].exit_order.push_back(rank);
+    draft.Event(
+        "rank.exited", Subject(alloc.key),
+        fmt::format("rank {} on {}: {}", rank, alloc.node.value, Describe(record.exit->cause)));
+  }
+}
+
+bool MayHaveStarted(AttemptPhase phase) {
+  return phase == AttemptPhase::kLaunching || phase == AttemptPhase::kRunning ||
+         phase == AttemptPhase::kStopping;
+}
+
+// Our allocation on a node that attached, beside what the node says of it (null = nothing).
+void Reconcile(Draft& draft, AllocRecord alloc, const AllocationStatus* status,
+               const from_node::Hello& hello) {
+  const AttemptRecord attempt = draft.state().attempts.at(alloc.key);
+  const bool rebooted = !alloc.boot_id.empty() && alloc.boot_id != hello.boot_id;
+  if (rebooted) {
+    if (MayHaveStarted(attempt.phase)) LoseRanks(draft, alloc, "node rebooted");
+    if (attempt.phase == AttemptPhase::kPreparing) {
+      alloc.phase = StoredAllocPhase::kAssigned;  // prepared again, under the new boot
+      alloc.boot_id.clear();
+      alloc.ports.reset();
+      draft.Put(alloc);
+      return;
+    }
+    if (status == nullptr || status->phase == AllocationPhase::kReleased) {
+      NoteReleased(draft, alloc.node, alloc.key, {});
+    }
+    return;
+  }
+  if (attempt.phase == AttemptPhase::kPreparing) {
+    // Prepared again whatever the node has: it is idempotent there, brings back secrets that an
+    // agent restart lost, and revives an allocation that was dropped while we were away.
+    alloc.phase = StoredAllocPhase::kAssigned;
+    alloc.ports.reset();
+    draft.Put(alloc);
+    return;
+  }
+  if (status != nullptr && status->digest == alloc.digest) {
+    if (status->ports) alloc.ports = status->ports;
+    if (alloc.boot_id.empty()) alloc.boot_id = hello.boot_id;
+    for (const RankStatus& rank : status->ranks) {
+      if (!rank.started || rank.pid == 0) continue;
+      RankRecord record = RankOf(draft.state(), alloc, rank.rank);
+      record.pid = rank.pid;
+      draft.Put(record);
+    }
+    switch (status->phase) {
+      case AllocationPhase::kAccepted:
+      case AllocationPhase::kReady:
+        if (alloc.phase == StoredAllocPhase::kAssigned) alloc.phase = StoredAllocPhase::kAccepted;
+        break;
+      case AllocationPhase::kStarted:
+      case AllocationPhase::kExited:
+        if (alloc.phase == StoredAllocPhase::kAssigned ||
+            alloc.phase == StoredAllocPhase::kAccepted || alloc.phase == StoredAllocPhase::kReady) {
+          alloc.phase = StoredAllocPhase::kStarted;
+        }
+        break;
+      case AllocationPhase::kReleased:
+      case AllocationPhase::kDropped:
+        break;
+    }
+    draft.Put(alloc);
+    if (status->phase == AllocationPhase::kReleased) {
+      if (MayHaveStarted(attempt.phase)) LoseRanks(draft, alloc, "agent state lost");
+      std::vector<std::pair<GpuUuid, std::string>> held;
+      for (const auto& entry : hello.held) {
+        if (std::find(alloc.gpus.begin(), alloc.gpus.end(), entry.first) != alloc.gpus.end()) {
+          held.push_back(entry);
+        }
+      }
+      NoteReleased(draft, alloc.node, alloc.key, held);
+    } else if (status->phase == AllocationPhase::kDropped) {
+      draft.live().attempts[alloc.key].lost[alloc.node] =
+          "dropped the allocation after a minute without the controller";
+    }
+    return;
+  }
+  // The node knows nothing of it, or only another version.
+  if (alloc.phase != StoredAllocPhase::kAssigned && MayHaveStarted(attempt.phase)) {
+    LoseRanks(draft, alloc, "agent state lost");
+  }
+}
+
+// An allocation of the node that we did not expect there.
+void JudgeStranger(Draft& draft, const NodeId& node, const AllocationStatus& status) {
+  const State& state = draft.state();
+  const bool gone =
+      status.phase == AllocationPhase::kReleased || status.phase == AllocationPhase::kDropped;
+  const auto job = state.jobs.find(status.key.job);
+  if (job == state.jobs.end()) {
+    if (gone) return;
+    draft.Event("allocation.unknown", Subject(node),
+                fmt::format("{} runs there, but there is no such job here; left alone, its GPUs "
+                            "are held",
+                            ToString(status.key)));
+    for (const GpuUuid& gpu : status.gpus) {
+      draft.Put(GpuRecord{gpu, node, "allocation of an unknown job", status.key, draft.wall()});
+    }
+    return;
+  }
+  if (gone) {
+    if (job->second.phase == JobPhase::kDone) draft.Send(node, to_node::Forget{status.key});
+    return;
+  }
+  draft.Event("allocation.stale", Subject(status.key),
+              fmt::format("{} still has it; stopped", node.value));
+  draft.Send(node, to_node::Stop{status.key, StopCause::kStale, Millis{0}});
+}
+
+}  // namespace
+
+void OnNode(Draft& draft, const event::NodeAttached& event) {
+  const State& state = draft.state();
+  const from_node::Hello& hello = event.hello;
+  if (const std::string why = Conflict(state, event); !why.empty()) {
+    draft.Event("node.refused", Subject(event.node), why);
+    draft.Close(event.session, why);
+    return;
+  }
+  LiveNode& live = draft.live().nodes[event.node];
+  if (live.session) draft.Close(*live.session, "a newer stream of the same agent");
+  live = LiveNode{};
+  live.session = event.session;
+  live.attached = live.heard = draft.now();
+  live.last_seen = draft.wall();
+  live.silent = false;
+  live.machine = hello.machine;
+  live.boot_id = hello.boot_id;
+  live.clock_offset = Millis{ToMs(draft.now()) - ToMs(hello.boot)};
+
+  const auto known = state.nodes.find(event.node);
+  NodeRecord node = known == state.nodes.end() ? NodeRecord{} : known->second;
+  if (!node.boot_id.empty() && node.boot_id != hello.boot_id) {
+    draft.Event("node.rebooted", Subject(event.node), "");
+  }
+  node.id = event.node;
+  node.machine = hello.machine;
+  node.boot_id = hello.boot_id;
+  if (node.first_seen == WallTime{}) node.first_seen = draft.wall();
+  draft.Put(node);
+  draft.Event("node.attached", Subject(event.node),
+              fmt::format("version {}, {} allocations", hello.version, hello.allocations.size()));
+  draft.Send(event.node, to_node::Welcome{state.cluster.id});
+  NoteInventory(draft, event.node, hello.inventory);
+
+  for (const Key& floor : hello.floors) {
+    Attempt& highest = draft.live().floors[floor.job];
+    highest = std::max(highest, floor.attempt);
+  }
+  // Exits first: they are proof, whatever else is missing.
+  std::map<Key, const AllocationStatus*> said;
+  for (const AllocationStatus& status : hello.allocations) {
+    said[status.key] = &status;
+    for (const RankStatus& rank : status.ranks) {
+      if (rank.exit) NoteExit(draft, event.node, *rank.exit);
+    }
+  }
+  std::set<Key> ours;
+  if (const auto held = state.held_by_node.find(event.node); held != state.held_by_node.end()) {
+    ours = held->second;
+  }
+  for (const Key& key : ours) {
+    const auto status = said.find(key);
+    Reconcile(draft, state.allocs.at(key).at(event.node),
+              status == said.end() ? nullptr : status->second, hello);
+    draft.live().attempts[key].asked.erase(event.node);
+    draft.Touch(key.job);
+  }
+  for (const auto& [key, status] : said) {
+    if (!ours.contains(key)) JudgeStranger(draft, event.node, *status);
+  }
+  for (const Key& floor : hello.floors) {
+    const auto job = state.jobs.find(floor.job);
+    if (job == state.jobs.end() || job->second.phase != JobPhase::kDone) continue;
+    if (!said.contains(floor) && !ours.contains(floor)) {
+      draft.Send(event.node, to_node::Forget{floor});
+    }
+  }
+  // The node's own list of held GPUs is the truth of this moment.
+  for (const auto& [gpu, why] : hello.held) {
+    if (state.quarantine.contains(gpu)) continue;
+    draft.Put(GpuRecord{gpu, event.node, why, Key{}, draft.wall()});
+    draft.Event("gpu.quarantined", Subject(event.node), fmt::format("{}: {}", gpu.value, why));
+  }
+  std::vector<GpuUuid> free;
+  for (const auto& [gpu, record] : state.quarantine) {
+    if (record.node != event.node) continue;
+    const bool held = std::any_of(hello.held.begin(), hello.held.end(),
+                                  [&](const auto& entry) { return entry.first == gpu; });
+    const auto status = said.find(record.key);
+    const bool unknown_runs = status != said.end() && !state.jobs.contains(record.key.job) &&
+                              status->second->phase != AllocationPhase::kReleased;
+    if (!held && !unknown_runs) free.push_back(gpu);
+  }
+  for (const GpuUuid& gpu : free) {
+    draft.EraseQuarantine(gpu);
+    draft.Event("gpu.freed", Subject(event.node), gpu.value);
+  }
+  draft.TouchQueue();
+}
+
+}  // namespace launch::controller

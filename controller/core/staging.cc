@@ -1,0 +1,269 @@
+// From what the nodes found while staging to the launch: findings, master, checkpoint, late values.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "controller/core/draft.h"
+#include "preflight/preflight.h"
+
+namespace launch::controller {
+namespace {
+
+constexpr const char* kLoopback = "127.0.0.1";
+
+bool IsLoopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+// Scoped addresses are useless on another node.
+bool IsLinkLocal(const std::string& address) {
+  return address.starts_with("169.254.") || address.starts_with("fe80:");
+}
+
+// One kernel and one network namespace: only then is loopback the same place for all (rulings 37).
+bool ShareLoopback(const State& state, const std::vector<NodeId>& nodes) {
+  const auto first = state.live.nodes.find(nodes.front());
+  if (first == state.live.nodes.end() || first->second.boot_id.empty() ||
+      first->second.machine.network_namespace.empty()) {
+    return false;
+  }
+  return std::all_of(nodes.begin(), nodes.end(), [&](const NodeId& node) {
+    const auto live = state.live.nodes.find(node);
+    return live != state.live.nodes.end() && live->second.boot_id == first->second.boot_id &&
+           live->second.machine.network_namespace == first->second.machine.network_namespace;
+  });
+}
+
+const PlannedAllocation* FindPlanned(const StoredPlan& plan, const NodeId& node) {
+  for (const PlannedAllocation& allocation : plan.allocations) {
+    if (allocation.spec.node == node) return &allocation;
+  }
+  return nullptr;
+}
+
+const Reachability* FindReach(const StagingFacts& facts, const std::string& address) {
+  for (const Reachability& reach : facts.reach) {
+    if (reach.address == address) return &reach;
+  }
+  return nullptr;
+}
+
+std::string InterfaceOf(const NodeInventory& inventory, const std::string& address) {
+  for (const NetworkAddress& own : inventory.addresses) {
+    if (own.address == address) return own.interface;
+  }
+  return IsLoopback(address) ? "lo" : "";
+}
+
+// The address others would use for a node that is not the master's.
+std::string AddressOf(const NodeInventory& inventory) {
+  for (const NetworkAddress& own : inventory.addresses) {
+    if (!IsLoopback(own.address) && !IsLinkLocal(own.address)) return own.address;
+  }
+  return kLoopback;
+}
+
+// First candidate that every other node reached; empty when there is none.
+std::string ChooseMaster(const std::vector<std::string>& candidates,
+                         const std::vector<NodeId>& nodes,
+                         const std::map<NodeId, StagingFacts>& facts) {
+  for (const std::string& address : candidates) {
+    const bool all = std::all_of(nodes.begin() + 1, nodes.end(), [&](const NodeId& node) {
+      const Reachability* reach = FindReach(facts.at(node), address);
+      return reach != nullptr && reach->ok;
+    });
+    if (all) return address;
+  }
+  return {};
+}
+
+std::vector<Finding> Unreachable(const std::vector<std::string>& candidates,
+                                 const std::vector<NodeId>& nodes,
+                                 const std::map<NodeId, StagingFacts>& facts) {
+  std::vector<Finding> findings;
+  for (auto node = nodes.begin() + 1; node != nodes.end(); ++node) {
+    std::string evidence;
+    for (const std::string& address : candidates) {
+      const Reachability* reach = FindReach(facts.at(*node), address);
+      evidence += fmt::format("{}{}: {}", evidence.empty() ? "" : "; ", address,
+                              reach == nullptr ? "not probed"
+                              : reach->ok      ? "ok"
+                                               : reach->why);
+    }
+    findings.push_back(Finding{
+        "network_unreachable", Severity::kError, *node,
+        fmt::format("no address of {} is reachable from all nodes of the job", nodes.front().value),
+        evidence, "open the agents' port range between these nodes, or exclude one of them"});
+  }
+  return findings;
+}
+
+// Complete ones that every node of the attempt sees, newest by step, then by time.
+struct Resume {
+  const CheckpointFound* newest = nullptr;
+  std::vector<std::string> skipped;
+};
+
+Resume ChooseCheckpoint(const std::vector<NodeId>& nodes,
+                        const std::map<NodeId, StagingFacts>& facts) {
+  Resume resume;
+  for (const CheckpointFound& found : facts.at(nodes.front()).checkpoints) {
+    if (!found.complete) continue;
+    const bool everywhere = std::all_of(nodes.begin() + 1, nodes.end(), [&](const NodeId& node) {
+      const auto& theirs = facts.at(node).checkpoints;
+      return std::any_of(theirs.begin(), theirs.end(), [&](const CheckpointFound& other) {
+        return other.path == found.path && other.complete;
+      });
+    });
+    if (!everywhere) continue;
+    if (resume.newest == nullptr || std::tie(resume.newest->step, resume.newest->modified) <
+                                        std::tie(found.step, found.modified)) {
+      resume.newest = &found;
+    }
+  }
+  for (const CheckpointFound& found : facts.at(nodes.front()).checkpoints) {
+    if (found.complete || (resume.newest != nullptr && found.step <= resume.newest->step)) continue;
+    resume.skipped.push_back(fmt::format("{} is not complete: {}", found.path, found.why));
+  }
+  return resume;
+}
+
+bool SetByPlan(const AllocationSpec& spec, const std::string& name) {
+  return !spec.ranks.empty() &&
+         std::any_of(spec.ranks.front().env.begin(), spec.ranks.front().env.end(),
+                     [&](const EnvVar& variable) { return variable.name == name; });
+}
+
+// Late variables are exactly those that the plan announced, so that `plan` never lies.
+bool Announced(const Plan& plan, const std::string& name) {
+  return std::find(plan.late.begin(), plan.late.end(), name) != plan.late.end();
+}
+
+}  // namespace
+
+std::vector<std::string> MasterCandidates(const State& state, const AttemptRecord& attempt) {
+  if (attempt.nodes.size() == 1) return {kLoopback};
+  std::vector<std::string> candidates;
+  if (ShareLoopback(state, attempt.nodes)) candidates.push_back(kLoopback);
+  const auto inventory = state.inventories.find(attempt.nodes.front());
+  if (inventory == state.inventories.end()) return candidates;
+  std::multimap<int, std::string, std::greater<>> by_speed;  // equal ones stay in their order
+  for (const NetworkAddress& own : inventory->second->addresses) {
+    if (IsLoopback(own.address) || IsLinkLocal(own.address)) continue;
+    by_speed.emplace(own.mbit.value_or(0), own.address);
+  }
+  for (const auto& [mbit, address] : by_speed) candidates.push_back(address);
+  return candidates;
+}
+
+LaunchDecision DecideLaunch(const State& state, const AttemptRecord& attempt) {
+  LaunchDecision decision;
+  decision.attempt = attempt;
+  const std::map<NodeId, StagingFacts>& facts = state.live.attempts.at(attempt.key).ready;
+  const StoredPlan& plan = *state.plans.at(attempt.key);
+  const std::map<NodeId, AllocRecord>& allocs = state.allocs.at(attempt.key);
+  for (const NodeId& node : attempt.nodes) {
+    const StagingFacts& found = facts.at(node);
+    const PlannedAllocation* planned = FindPlanned(plan, node);
+    if (found.setup_exit.value_or(0) != 0) {
+      decision.setup_failed = true;
+      decision.findings.push_back(
+          Finding{"setup_failed", Severity::kError, node,
+                  fmt::format("`setup` ended with exit {}", *found.setup_exit), found.setup_tail,
+                  "run the setup commands on that node by hand"});
+    }
+    const auto inventory = state.inventories.find(node);
+    if (planned == nullptr || inventory == state.inventories.end()) continue;
+    for (Finding& finding : JudgeStaging(planned->spec, *inventory->second, found).findings) {
+      // Which of several addresses serves everybody is seen only here.
+      if (finding.code == "network_unreachable" || finding.code == "setup_failed") continue;
+      decision.findings.push_back(std::move(finding));
+    }
+  }
+  const std::vector<std::string> candidates = MasterCandidates(state, attempt);
+  const std::string master =
+      attempt.nodes.size() == 1 ? kLoopback : ChooseMaster(candidates, attempt.nodes, facts);
+  if (master.empty()) {
+    for (Finding& finding : Unreachable(candidates, attempt.nodes, facts)) {
+      decision.findings.push_back(std::move(finding));
+    }
+  }
+  decision.attempt.master_address = master;
+  const AllocRecord& first = allocs.at(attempt.nodes.front());
+  decision.attempt.master_port = first.ports ? first.ports->first : 0;
+
+  const JobSpec& spec = state.specs.at(attempt.key.job).spec;
+  if (spec.checkpoint.resume && !spec.checkpoint.dir.empty()) {
+    Resume resume = ChooseCheckpoint(attempt.nodes, facts);
+    if (resume.newest != nullptr) {
+      decision.attempt.resumed_from = resume.newest->path;
+      decision.attempt.resumed_step = resume.newest->step;
+    }
+    decision.skipped_checkpoints = std::move(resume.skipped);
+  }
+  std::string ips;
+  for (const NodeId& node : attempt.nodes) {
+    const auto inventory = state.inventories.find(node);
+    std::string address = kLoopback;
+    if (node == attempt.nodes.front()) {
+      address = master;
+    } else if (!IsLoopback(master) && inventory != state.inventories.end()) {
+      address = AddressOf(*inventory->second);
+    }
+    ips += (ips.empty() ? "" : "\n") + address;
+  }
+  decision.attempt.late_env = {{"LAUNCH_NODE_IPS", ips},
+                               {"LAUNCH_RESUME_FROM", decision.attempt.resumed_from},
+                               {"MASTER_ADDR", master},
+                               {"MASTER_PORT", std::to_string(decision.attempt.master_port)}};
+  for (const auto& [node, alloc] : allocs) {
+    AllocRecord routed = alloc;
+    const auto inventory = state.inventories.find(node);
+    if (node == attempt.nodes.front()) {
+      if (inventory != state.inventories.end()) {
+        routed.interface = InterfaceOf(*inventory->second, master);
+      }
+    } else if (const Reachability* reach = FindReach(facts.at(node), master)) {
+      routed.interface = reach->interface;
+    }
+    decision.allocs.push_back(std::move(routed));
+  }
+  return decision;
+}
+
+to_node::Go MakeGo(const State& state, const AttemptRecord& attempt, const AllocRecord& alloc) {
+  to_node::Go go;
+  go.key = attempt.key;
+  go.digest = alloc.digest;
+  go.master_address = attempt.master_address;
+  go.master_port = attempt.master_port;
+  go.late_env = attempt.late_env;
+  const StoredPlan& plan = *state.plans.at(attempt.key);
+  const PlannedAllocation* planned = FindPlanned(plan, alloc.node);
+  if (!alloc.interface.empty() && planned != nullptr) {
+    for (const char* name : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
+      if (Announced(plan.plan, name) && !SetByPlan(planned->spec, name)) {
+        go.late_env.push_back({name, alloc.interface});
+      }
+    }
+  }
+  std::sort(go.late_env.begin(), go.late_env.end());
+  // One line a node, in node order, as deepspeed and mpirun read it.
+  std::string lines;
+  std::string ips;
+  for (const EnvVar& variable : attempt.late_env) {
+    if (variable.name == "LAUNCH_NODE_IPS") ips = variable.value;
+  }
+  std::size_t from = 0;
+  for (const NodeId& node : attempt.nodes) {
+    const std::size_t to = std::min(ips.find('\n', from), ips.size());
+    lines += fmt::format("{} slots={}\n", ips.substr(from, to - from),
+                         state.allocs.at(attempt.key).at(node).ranks.size());
+    from = std::min(to + 1, ips.size());
+  }
+  go.late_files.push_back({"hostfile", std::move(lines)});
+  return go;
+}
+
+}  // namespace launch::controller

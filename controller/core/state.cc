@@ -1,0 +1,313 @@
+#include "controller/core/state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <type_traits>
+
+#include "common/error.h"
+#include "controller/core/erase_entity.h"
+
+namespace launch::controller {
+namespace {
+
+template <class T>
+constexpr bool kAlwaysFalse = false;
+
+// ---- derived indexes ----
+
+void Index(State& state, const JobRecord& job) {
+  state.queue.erase(job.id);
+  state.active.erase(job.id);
+  if (job.phase == JobPhase::kQueued) state.queue.insert(job.id);
+  if (job.phase == JobPhase::kActive) state.active.insert(job.id);
+}
+
+void Unindex(State& state, const AllocRecord& alloc) {
+  if (const auto held = state.held_by_node.find(alloc.node); held != state.held_by_node.end()) {
+    held->second.erase(alloc.key);
+    if (held->second.empty()) state.held_by_node.erase(held);
+  }
+  for (const GpuUuid& gpu : alloc.gpus) {
+    const auto owner = state.gpu_owner.find(gpu);
+    if (owner != state.gpu_owner.end() && owner->second == alloc.key) state.gpu_owner.erase(owner);
+  }
+}
+
+void Index(State& state, const AllocRecord& alloc) {
+  if (IsReleased(alloc)) {
+    Unindex(state, alloc);
+    return;
+  }
+  state.held_by_node[alloc.node].insert(alloc.key);
+  for (const GpuUuid& gpu : alloc.gpus) {
+    const auto [owner, fresh] = state.gpu_owner.emplace(gpu, alloc.key);
+    LAUNCH_CHECK(fresh || owner->second == alloc.key,
+                 fmt::format("GPU {} of {} is given to {}", gpu.value, ToString(owner->second),
+                             ToString(alloc.key)));
+  }
+}
+
+// ---- one entity stored or erased ----
+
+void Store(State& state, const Entity& entity) {
+  std::visit(
+      [&](const auto& value) {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, ClusterRecord>) {
+          state.cluster = value;
+        } else if constexpr (std::is_same_v<T, JobRecord>) {
+          state.jobs[value.id] = value;
+          Index(state, value);
+        } else if constexpr (std::is_same_v<T, SpecRecord>) {
+          state.specs[value.id] = value;
+        } else if constexpr (std::is_same_v<T, PlanChunkRecord>) {
+          state.plan_chunks[value.key][value.chunk] = value.bytes;
+        } else if constexpr (std::is_same_v<T, AttemptRecord>) {
+          state.attempts[value.key] = value;
+        } else if constexpr (std::is_same_v<T, AllocRecord>) {
+          state.allocs[value.key][value.node] = value;
+          Index(state, value);
+        } else if constexpr (std::is_same_v<T, RankRecord>) {
+          state.ranks[value.key][value.rank] = value;
+        } else if constexpr (std::is_same_v<T, NodeRecord>) {
+          state.nodes[value.id] = value;
+        } else if constexpr (std::is_same_v<T, InventoryRecord>) {
+          state.inventories[value.inventory.node] =
+              std::make_shared<const NodeInventory>(value.inventory);
+        } else if constexpr (std::is_same_v<T, GpuRecord>) {
+          state.quarantine[value.uuid] = value;
+        } else if constexpr (std::is_same_v<T, UserRecord>) {
+          state.users[value.name] = value;
+        } else if constexpr (std::is_same_v<T, JoinRecord>) {
+          state.joins[value.serial] = value;
+        } else if constexpr (std::is_same_v<T, DenyRecord>) {
+          state.denied[value.serial] = value;
+        } else if constexpr (std::is_same_v<T, IdemRecord>) {
+          state.idem[{value.user, value.key}] = value;
+        } else if constexpr (std::is_same_v<T, SecretRecord>) {
+          state.secrets[{value.job, value.name}] = value;
+        } else {
+          static_assert(kAlwaysFalse<T>);
+        }
+      },
+      entity);
+}
+
+// Only quarantines and secrets are ever deleted; see KeyOf for the form of their keys.
+void EraseKey(State& state, std::string_view key) {
+  constexpr std::string_view kGpu = "gpu/";
+  constexpr std::string_view kSecret = "secret/";
+  if (key.starts_with(kGpu)) {
+    state.quarantine.erase(GpuUuid{std::string(key.substr(kGpu.size()))});
+  } else if (key.starts_with(kSecret)) {
+    const std::string_view rest = key.substr(kSecret.size());
+    const std::size_t slash = rest.find('/');
+    JobId job;
+    std::from_chars(rest.data(), rest.data() + std::min(slash, rest.size()), job.value);
+    if (slash != std::string_view::npos) {
+      state.secrets.erase({job, std::string(rest.substr(slash + 1))});
+    }
+  } else {
+    LAUNCH_CHECK(false, fmt::format("no entity of this kind is ever deleted: {}", key));
+  }
+}
+
+}  // namespace
+
+void EraseEntity(State& state, const Entity& entity) {
+  std::visit(
+      [&](const auto& value) {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, ClusterRecord>) {
+          state.cluster = ClusterRecord{};
+        } else if constexpr (std::is_same_v<T, JobRecord>) {
+          state.queue.erase(value.id);
+          state.active.erase(value.id);
+          state.jobs.erase(value.id);
+        } else if constexpr (std::is_same_v<T, SpecRecord>) {
+          state.specs.erase(value.id);
+        } else if constexpr (std::is_same_v<T, PlanChunkRecord>) {
+          state.plan_chunks[value.key].erase(value.chunk);
+          if (state.plan_chunks[value.key].empty()) state.plan_chunks.erase(value.key);
+        } else if constexpr (std::is_same_v<T, AttemptRecord>) {
+          state.attempts.erase(value.key);
+          state.plans.erase(value.key);
+          state.live.attempts.erase(value.key);
+        } else if constexpr (std::is_same_v<T, AllocRecord>) {
+          Unindex(state, value);
+          state.allocs[value.key].erase(value.node);
+          if (state.allocs[value.key].empty()) state.allocs.erase(value.key);
+        } else if constexpr (std::is_same_v<T, RankRecord>) {
+          state.ranks[value.key].erase(value.rank);
+          if (state.ranks[value.key].empty()) state.ranks.erase(value.key);
+        } else if constexpr (std::is_same_v<T, NodeRecord>) {
+          state.nodes.erase(value.id);
+        } else if constexpr (std::is_same_v<T, InventoryRecord>) {
+          state.inventories.erase(value.inventory.node);
+        } else if constexpr (std::is_same_v<T, GpuRecord>) {
+          state.quarantine.erase(value.uuid);
+        } else if constexpr (std::is_same_v<T, UserRecord>) {
+          state.users.erase(value.name);
+        } else if constexpr (std::is_same_v<T, JoinRecord>) {
+          state.joins.erase(value.serial);
+        } else if constexpr (std::is_same_v<T, DenyRecord>) {
+          state.denied.erase(value.serial);
+        } else if constexpr (std::is_same_v<T, IdemRecord>) {
+          state.idem.erase({value.user, value.key});
+        } else if constexpr (std::is_same_v<T, SecretRecord>) {
+          state.secrets.erase({value.job, value.name});
+        } else {
+          static_assert(kAlwaysFalse<T>);
+        }
+      },
+      entity);
+}
+
+std::optional<Entity> FindEntity(const State& state, const Entity& like) {
+  const auto look = [](const auto& map, const auto& key) -> std::optional<Entity> {
+    const auto found = map.find(key);
+    if (found == map.end()) return std::nullopt;
+    return Entity(found->second);
+  };
+  const auto look_inside = [&](const auto& map, const Key& outer,
+                               const auto& inner) -> std::optional<Entity> {
+    const auto found = map.find(outer);
+    if (found == map.end()) return std::nullopt;
+    return look(found->second, inner);
+  };
+  return std::visit(
+      [&](const auto& value) -> std::optional<Entity> {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, ClusterRecord>) {
+          return Entity(state.cluster);
+        } else if constexpr (std::is_same_v<T, JobRecord>) {
+          return look(state.jobs, value.id);
+        } else if constexpr (std::is_same_v<T, SpecRecord>) {
+          return look(state.specs, value.id);
+        } else if constexpr (std::is_same_v<T, PlanChunkRecord>) {
+          const auto chunks = state.plan_chunks.find(value.key);
+          if (chunks == state.plan_chunks.end()) return std::nullopt;
+          const auto chunk = chunks->second.find(value.chunk);
+          if (chunk == chunks->second.end()) return std::nullopt;
+          return Entity(PlanChunkRecord{value.key, value.chunk, chunk->second});
+        } else if constexpr (std::is_same_v<T, AttemptRecord>) {
+          return look(state.attempts, value.key);
+        } else if constexpr (std::is_same_v<T, AllocRecord>) {
+          return look_inside(state.allocs, value.key, value.node);
+        } else if constexpr (std::is_same_v<T, RankRecord>) {
+          return look_inside(state.ranks, value.key, value.rank);
+        } else if constexpr (std::is_same_v<T, NodeRecord>) {
+          return look(state.nodes, value.id);
+        } else if constexpr (std::is_same_v<T, InventoryRecord>) {
+          const auto found = state.inventories.find(value.inventory.node);
+          if (found == state.inventories.end()) return std::nullopt;
+          return Entity(InventoryRecord{*found->second});
+        } else if constexpr (std::is_same_v<T, GpuRecord>) {
+          return look(state.quarantine, value.uuid);
+        } else if constexpr (std::is_same_v<T, UserRecord>) {
+          return look(state.users, value.name);
+        } else if constexpr (std::is_same_v<T, JoinRecord>) {
+          return look(state.joins, value.serial);
+        } else if constexpr (std::is_same_v<T, DenyRecord>) {
+          return look(state.denied, value.serial);
+        } else if constexpr (std::is_same_v<T, IdemRecord>) {
+          return look(state.idem, std::pair(value.user, value.key));
+        } else if constexpr (std::is_same_v<T, SecretRecord>) {
+          return look(state.secrets, std::pair(value.job, value.name));
+        } else {
+          static_assert(kAlwaysFalse<T>);
+        }
+      },
+      like);
+}
+
+void Apply(State& state, const Record& record) {
+  if (const auto* put = std::get_if<Put>(&record)) {
+    Store(state, put->entity);
+  } else if (const auto* erased = std::get_if<Delete>(&record)) {
+    EraseKey(state, erased->key);
+  }  // event rows live in the store only
+}
+
+bool IsReleased(const AllocRecord& alloc) {
+  return alloc.phase == StoredAllocPhase::kReleased ||
+         alloc.phase == StoredAllocPhase::kQuarantined || alloc.phase == StoredAllocPhase::kRefused;
+}
+
+// ---- what may be used ----
+
+std::string WhyUnschedulable(const State& state, const NodeId& node) {
+  const auto live = state.live.nodes.find(node);
+  if (live == state.live.nodes.end() || !live->second.session) return "silent";
+  if (live->second.silent) return "silent: " + live->second.silent_why;
+  const auto record = state.nodes.find(node);
+  if (record != state.nodes.end() && record->second.drained) {
+    return record->second.drain_reason.empty() ? "drained"
+                                               : "drained: " + record->second.drain_reason;
+  }
+  const auto inventory = state.inventories.find(node);
+  if (inventory == state.inventories.end()) return "no inventory";
+  // The same device on two live nodes: the one that attached first keeps it.
+  for (const auto& [other, other_live] : state.live.nodes) {
+    if (other == node || !other_live.session || other_live.silent) continue;
+    if (std::tie(other_live.attached, other) > std::tie(live->second.attached, node)) continue;
+    const auto others = state.inventories.find(other);
+    if (others == state.inventories.end()) continue;
+    for (const GpuDevice& gpu : inventory->second->gpus) {
+      for (const GpuDevice& twin : others->second->gpus) {
+        if (gpu.uuid == twin.uuid) {
+          return fmt::format("GPU {} is also reported by node {}", gpu.uuid.value, other.value);
+        }
+      }
+    }
+  }
+  return {};
+}
+
+bool IsSchedulable(const State& state, const NodeId& node) {
+  return WhyUnschedulable(state, node).empty();
+}
+
+std::vector<effect::NodeOffer> MakeOffers(const State& state) {
+  std::set<GpuUuid> kept;
+  std::map<NodeId, std::pair<int, std::uint64_t>> used;
+  for (const auto& [job, hold] : state.live.holds) {
+    for (std::size_t i = 0; i < hold.nodes.size(); ++i) {
+      kept.insert(hold.gpus[i].begin(), hold.gpus[i].end());
+      used[hold.nodes[i]].first += hold.cpus[i];
+      used[hold.nodes[i]].second += hold.memory_bytes;
+    }
+  }
+  for (const auto& [node, keys] : state.held_by_node) {
+    for (const Key& key : keys) {
+      const AllocRecord& alloc = state.allocs.at(key).at(node);
+      used[node].first += alloc.cpus;
+      used[node].second += alloc.memory_bytes;
+    }
+  }
+  std::vector<effect::NodeOffer> offers;
+  for (const auto& [node, inventory] : state.inventories) {
+    effect::NodeOffer offer;
+    offer.inventory = inventory;
+    for (std::size_t i = 0; i < inventory->gpus.size(); ++i) {
+      const GpuDevice& gpu = inventory->gpus[i];
+      if (gpu.health == Health::kBad || state.gpu_owner.contains(gpu.uuid) ||
+          state.quarantine.contains(gpu.uuid) || kept.contains(gpu.uuid)) {
+        continue;
+      }
+      offer.free_gpus.push_back(static_cast<int>(i));
+    }
+    const auto [cpus, memory] = used[node];
+    offer.free_cpus = std::max(0, inventory->cores - cpus);
+    offer.free_memory_bytes =
+        memory < inventory->memory_bytes ? inventory->memory_bytes - memory : 0;
+    offer.schedulable = IsSchedulable(state, node);
+    offers.push_back(std::move(offer));
+  }
+  return offers;
+}
+
+}  // namespace launch::controller

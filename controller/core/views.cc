@@ -1,0 +1,283 @@
+#include "controller/core/views.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace launch::controller {
+namespace {
+
+const AttemptRecord* NewestAttempt(const State& state, const JobRecord& job) {
+  const auto found = state.attempts.find(Key{job.id, Attempt{job.attempts}});
+  return found == state.attempts.end() ? nullptr : &found->second;
+}
+
+// A node of the attempt that is silent and still has something to say about it.
+bool WaitsForSilentNode(const State& state, const AttemptRecord& attempt) {
+  const auto allocs = state.allocs.find(attempt.key);
+  if (allocs == state.allocs.end()) return false;
+  return std::any_of(allocs->second.begin(), allocs->second.end(), [&](const auto& entry) {
+    if (IsReleased(entry.second)) return false;
+    const auto live = state.live.nodes.find(entry.first);
+    return live == state.live.nodes.end() || live->second.silent;
+  });
+}
+
+std::string ShownPhase(const State& state, const AttemptRecord& attempt) {
+  switch (attempt.phase) {
+    case AttemptPhase::kPreparing: {
+      const auto live = state.live.attempts.find(attempt.key);
+      return live != state.live.attempts.end() && live->second.staging_began ? "staging"
+                                                                             : "preparing";
+    }
+    case AttemptPhase::kLaunching:
+      return "launching";
+    case AttemptPhase::kRunning:
+      return "running";
+    case AttemptPhase::kStopping:
+      return "stopping";
+    case AttemptPhase::kEnded:
+      return "ended";
+  }
+  return "";
+}
+
+// What a starting job is doing: "staging: setup on gpu01".
+std::string StartingStep(const State& state, const AttemptRecord& attempt) {
+  const auto live = state.live.attempts.find(attempt.key);
+  if (live != state.live.attempts.end()) {
+    for (const auto& [node, staging] : live->second.staging) {
+      if (live->second.ready.contains(node)) continue;
+      return fmt::format("{} on {}{}{}", staging.step, node.value, staging.line.empty() ? "" : ": ",
+                         staging.line);
+    }
+  }
+  return ShownPhase(state, attempt);
+}
+
+AttemptView ViewAttempt(const State& state, const AttemptRecord& attempt, bool full) {
+  AttemptView view;
+  view.attempt = attempt.key.attempt;
+  view.phase = ShownPhase(state, attempt);
+  view.outcome = attempt.outcome;
+  view.cause = attempt.cause;
+  view.nodes = attempt.nodes;
+  if (!attempt.master_address.empty()) {
+    view.master = fmt::format("{}:{}", attempt.master_address, attempt.master_port);
+  }
+  view.resumed_from = attempt.resumed_from;
+  view.first_failed_rank = attempt.first_failed_rank;
+  view.first_failed_node = attempt.first_failed_node;
+  view.started = attempt.started;
+  view.ended = attempt.ended;
+  const auto plan = state.plans.find(attempt.key);
+  if (plan != state.plans.end()) {
+    view.batch = plan->second->plan.batch;
+    if (full && !plan->second->plan.assignments.empty()) {
+      view.env = plan->second->plan.assignments.front().env;
+      for (const EnvVar& late : attempt.late_env) view.env[late.name] = late.value;
+    }
+  }
+  if (!full) return view;
+  const auto ranks = state.ranks.find(attempt.key);
+  const auto allocs = state.allocs.find(attempt.key);
+  if (allocs == state.allocs.end()) return view;
+  for (const auto& [node, alloc] : allocs->second) {
+    for (const Rank rank : alloc.ranks) {
+      RankView row;
+      row.rank = rank;
+      row.node = node;
+      row.state = "waiting";
+      if (ranks != state.ranks.end()) {
+        if (const auto found = ranks->second.find(rank); found != ranks->second.end()) {
+          row.pid = found->second.pid;
+          row.exit = found->second.exit;
+          row.state = row.exit ? "exited" : "running";
+        }
+      }
+      view.ranks.push_back(std::move(row));
+    }
+  }
+  std::sort(view.ranks.begin(), view.ranks.end(),
+            [](const RankView& a, const RankView& b) { return a.rank < b.rank; });
+  return view;
+}
+
+// Progress as rank 0 prints it; some trainers print it on the last rank only.
+void ShowProgress(const State& state, const AttemptRecord& attempt, JobView& view) {
+  const auto live = state.live.attempts.find(attempt.key);
+  if (live == state.live.attempts.end() || live->second.samples.empty()) return;
+  const RankSample* sample = &live->second.samples.begin()->second;
+  if (!sample->step) sample = &live->second.samples.rbegin()->second;
+  view.step = sample->step;
+  view.steps = sample->steps;
+  view.seconds_per_step = sample->seconds_per_step;
+  view.eta_s = sample->eta_s;
+}
+
+int GpusAskedFor(const JobSpec& spec) {
+  if (spec.total_gpus) return *spec.total_gpus;
+  if (!spec.gpu_ids.empty()) return static_cast<int>(spec.gpu_ids.size()) * spec.nodes.min;
+  return spec.gpus.empty() ? 0 : spec.gpus.front().count * spec.nodes.min;
+}
+
+}  // namespace
+
+JobState ShownState(const State& state, const JobRecord& job) {
+  if (job.phase == JobPhase::kDone) return job.outcome.value_or(JobState::kFailed);
+  if (job.phase == JobPhase::kQueued) {
+    return job.attempts == 0 ? JobState::kPending : JobState::kRequeued;
+  }
+  const AttemptRecord* attempt = NewestAttempt(state, job);
+  if (attempt == nullptr) return JobState::kStarting;
+  switch (attempt->phase) {
+    case AttemptPhase::kPreparing:
+    case AttemptPhase::kLaunching:
+      return JobState::kStarting;
+    case AttemptPhase::kRunning:
+      return WaitsForSilentNode(state, *attempt) ? JobState::kUnreachable : JobState::kRunning;
+    case AttemptPhase::kStopping:
+    case AttemptPhase::kEnded:
+      return JobState::kStopping;
+  }
+  return JobState::kStarting;
+}
+
+WaitReason WhyWaiting(const State& state, const JobRecord& job) {
+  const auto found = state.live.reasons.find(job.id);
+  if (found != state.live.reasons.end()) return found->second;
+  if (state.live.queue_head) {
+    return {"Priority", fmt::format("behind {}", state.live.queue_head->value)};
+  }
+  return {"Priority", "not looked at yet"};
+}
+
+std::vector<std::string> StillHeld(const State& state, JobId job) {
+  std::vector<std::string> held;
+  for (auto entry = state.allocs.lower_bound(Key{job, Attempt{0}});
+       entry != state.allocs.end() && entry->first.job == job; ++entry) {
+    for (const auto& [node, alloc] : entry->second) {
+      if (IsReleased(alloc)) {
+        for (const auto& [gpu, why] : alloc.held) {
+          if (!state.quarantine.contains(gpu)) continue;
+          held.push_back(fmt::format("{}: {} ({})", node.value, gpu.value, why));
+        }
+        continue;
+      }
+      const auto live = state.live.nodes.find(node);
+      const bool silent = live == state.live.nodes.end() || live->second.silent;
+      held.push_back(fmt::format("{}: {} GPUs, {} ranks of attempt {}{}", node.value,
+                                 alloc.gpus.size(), alloc.ranks.size(), entry->first.attempt.value,
+                                 silent ? "; the node is silent" : ""));
+    }
+  }
+  return held;
+}
+
+JobView ViewJob(const State& state, const JobRecord& job, bool full) {
+  JobView view;
+  view.id = job.id;
+  view.name = job.name;
+  view.user = job.owner.value;
+  view.state = ShownState(state, job);
+  view.sub_reason = job.sub_reason;
+  view.outcome = job.outcome_text;
+  view.exit_code = job.exit_code;
+  view.cancelled_by = job.cancelled_by;
+  view.submitted = job.submitted;
+  view.started = job.started;
+  view.ended = job.ended;
+  view.findings = job.findings;
+  view.held = StillHeld(state, job.id);
+  const JobSpec& spec = state.specs.at(job.id).spec;
+  view.nodes = spec.nodes.min;
+  view.gpus = GpusAskedFor(spec);
+  view.strategy = std::string(ToString(spec.strategy));
+  const AttemptRecord* newest = NewestAttempt(state, job);
+  if (job.phase == JobPhase::kQueued) {
+    view.reason = WhyWaiting(state, job);
+    if (job.attempts > 0) view.outcome = job.requeue_cause;
+  } else if (newest != nullptr) {
+    view.nodelist = newest->nodes;
+    view.nodes = static_cast<int>(newest->nodes.size());
+    view.gpus = 0;
+    if (const auto allocs = state.allocs.find(newest->key); allocs != state.allocs.end()) {
+      for (const auto& [node, alloc] : allocs->second) {
+        view.gpus += static_cast<int>(alloc.gpus.size());
+      }
+    }
+    if (view.state == JobState::kStarting) {
+      view.reason = {"Starting", StartingStep(state, *newest)};
+    } else if (view.state == JobState::kUnreachable || view.state == JobState::kStopping) {
+      for (const auto& [node, alloc] : state.allocs.at(newest->key)) {
+        const auto live = state.live.nodes.find(node);
+        const bool silent = live == state.live.nodes.end() || live->second.silent;
+        if (IsReleased(alloc) || !silent) continue;
+        view.reason = {"NodeSilent",
+                       fmt::format("{} is silent; what it holds stays held", node.value)};
+        break;
+      }
+    }
+    ShowProgress(state, *newest, view);
+  }
+  if (newest != nullptr) {
+    if (const auto plan = state.plans.find(newest->key); plan != state.plans.end()) {
+      view.strategy = std::string(ToString(plan->second->plan.strategy));
+      if (!view.steps) view.steps = plan->second->plan.steps;
+      if (full) view.plan = plan->second->plan;
+    }
+  }
+  for (auto entry = state.attempts.lower_bound(Key{job.id, Attempt{0}});
+       entry != state.attempts.end() && entry->first.job == job.id; ++entry) {
+    view.attempts.push_back(ViewAttempt(state, entry->second, full));
+  }
+  if (full) view.spec = spec;
+  return view;
+}
+
+NodeView ViewNode(const State& state, const NodeId& node, const Now& now) {
+  NodeView view;
+  view.inventory = *state.inventories.at(node);
+  view.health = HealthOf(view.inventory);
+  const NodeRecord& record = state.nodes.at(node);
+  view.reason = WhyUnschedulable(state, node);
+  view.schedulable = view.reason.empty();
+  bool full = false;
+  for (const effect::NodeOffer& offer : MakeOffers(state)) {
+    if (offer.inventory->node != node) continue;
+    full = view.inventory.gpus.empty() ? offer.free_cpus == 0 : offer.free_gpus.empty();
+    for (const int index : offer.free_gpus) {
+      view.free_gpus.push_back(view.inventory.gpus[static_cast<std::size_t>(index)].uuid);
+    }
+  }
+  std::set<JobId> jobs;
+  if (const auto held = state.held_by_node.find(node); held != state.held_by_node.end()) {
+    for (const Key& key : held->second) jobs.insert(key.job);
+  }
+  view.jobs.assign(jobs.begin(), jobs.end());
+  for (const auto& [gpu, quarantine] : state.quarantine) {
+    if (quarantine.node == node) view.quarantined.emplace_back(gpu, quarantine.why);
+  }
+  const auto live = state.live.nodes.find(node);
+  if (live != state.live.nodes.end()) {
+    view.last_seen = live->second.last_seen;
+    view.samples = live->second.samples;
+    if (live->second.silent) {
+      view.silent_ms = std::max<std::int64_t>(1, (now.boot - live->second.silent_since).count());
+    }
+  }
+  if (live == state.live.nodes.end()) {
+    view.state = "unknown";
+  } else if (live->second.silent) {
+    view.state = "silent";
+  } else if (record.drained) {
+    view.state = "drain";
+  } else if (jobs.empty()) {
+    view.state = "idle";
+  } else {
+    view.state = full ? "alloc" : "mix";
+  }
+  return view;
+}
+
+}  // namespace launch::controller
