@@ -56,7 +56,10 @@ Result<Certificate> SignCsr(std::string_view csr_pem, const KeyPair& ca_key, con
                             const SignRequest& request, WallTime now);
 Result<CertificateFacts> ReadCertificate(std::string_view pem);
 Result<void> CheckPair(const KeyPair& key, const Certificate& certificate);
-std::string NewSerial();
+// Signed by `ca` and within its time. An error of time says so and names clocks: TLS only says
+// "failed".
+Result<void> CheckIssued(const Certificate& certificate, const Certificate& ca, WallTime now);
+std::string NewSerial();  // 32 hex digits
 
 // The one line `launch token create` prints: prefix "launch-join-1.", base64url of addresses, CA,
 // key and certificate. Secret; read from stdin or a file, never argv.
@@ -68,9 +71,12 @@ struct JoinToken {
   std::string certificate_pem;
 };
 std::string FormatJoinToken(const JoinToken& token);
+// Checks that the parts belong together: the pair, the cluster, the role, the CA's signature. The
+// certificate's end is for the caller, who has a clock.
 Result<JoinToken> ParseJoinToken(std::string_view line);
 
-// AES-256-GCM. `key` is 32 bytes. Sealed text is binary: version, nonce, tag, data.
+// AES-256-GCM. `key` is 32 bytes. Sealed text is binary: version, nonce, tag, data. Another key or
+// any damage is kDataLoss.
 Result<std::string> Seal(std::string_view key, std::string_view plain);
 Result<std::string> Unseal(std::string_view key, std::string_view sealed);
 
