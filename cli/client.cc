@@ -112,6 +112,12 @@ void BackOff(int attempt, Millis base) {
   std::this_thread::sleep_for(Millis(static_cast<std::int64_t>(scaled)));
 }
 
+Result<std::string> AddressOfCredentials(const std::string& dir) {
+  LAUNCH_ASSIGN_OR_RETURN(std::string text, ReadSmallFile(std::filesystem::path(dir) / "address"));
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
 Result<Client> Client::Open(const Cluster& cluster) {
   // gRPC takes missing or broken files without a word and then fails every handshake.
   const std::filesystem::path dir = cluster.credentials;

@@ -87,6 +87,9 @@ class Client {
   std::unique_ptr<Wire> wire_;
 };
 
+// The address that stands beside a certificate (file `address`, written by `launch login`).
+Result<std::string> AddressOfCredentials(const std::string& dir);
+
 // Waits this long between tries: `base` doubled per try, with jitter, so that many clients of a
 // restarted controller do not come back at once.
 void BackOff(int attempt, Millis base);

@@ -1,0 +1,94 @@
+#include "cli/app.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "cli/dev_cluster.h"
+#include "cli/render_json.h"
+#include "common/clock.h"
+#include "common/units.h"
+
+namespace launch {
+namespace {
+
+std::string Variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+bool App::StdoutIsTerminal() const { return isatty(STDOUT_FILENO) != 0; }
+
+Screen App::ScreenNow() const {
+  Screen screen;
+  screen.wide = output == "wide";
+  screen.now = SystemClock().WallNow();
+  if (StdoutIsTerminal()) {
+    winsize size{};
+    screen.width =
+        ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+    screen.colour = !no_color && Variable("NO_COLOR").empty() && Variable("TERM") != "dumb";
+  } else if (const auto columns = ParseInt(Variable("COLUMNS")); columns && *columns > 20) {
+    screen.width = static_cast<int>(std::min<std::int64_t>(*columns, 1000));
+  }
+  return screen;
+}
+
+void App::Out(const std::string& text) const {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+void App::Note(const std::string& text) const {
+  if (quiet) return;
+  std::fprintf(stderr, "%s\n", text.c_str());
+}
+
+void App::OutDocument(const std::string& json_text) const {
+  Out(WantsYaml() ? YamlOfJson(json_text) : json_text + "\n");
+}
+
+Result<Client> App::Connect(Embedded embedded) const {
+  Cluster cluster;
+  cluster.address = controller.empty() ? Variable("LAUNCH_CONTROLLER") : controller;
+  cluster.credentials = credentials.empty() ? Variable("LAUNCH_CREDENTIALS") : credentials;
+  if (!cluster.address.empty()) {
+    if (cluster.credentials.empty())
+      return Fail(ErrorCode::kInvalidArgument, "--controller needs --credentials",
+                  "name the directory that `launch login` wrote, or set LAUNCH_CREDENTIALS");
+    return Client::Open(cluster);
+  }
+  if (!cluster.credentials.empty()) {  // `launch login` wrote the address beside the certificate
+    LAUNCH_ASSIGN_OR_RETURN(cluster.address, AddressOfCredentials(cluster.credentials));
+    return Client::Open(cluster);
+  }
+  DevCluster dev(DevCluster::DefaultDir());
+  const DevStatus status = dev.Status();
+  bool whole = status.controller.pid != 0 && !status.agents.empty();
+  for (const DevProcess& agent : status.agents) whole = whole && agent.pid != 0;
+  if (embedded == Embedded::kMayStart && !whole) {
+    Note("no cluster is configured: starting one on this machine in " + status.state_dir +
+         " (`launch dev down` ends it)");
+    LAUNCH_RETURN_IF_ERROR(dev.Up(DevOptions(), [&](const std::string& line) {
+      if (verbose) Note(line);
+    }));
+  } else if (status.address.empty()) {
+    return Fail(ErrorCode::kUnavailable, "no cluster is configured and none runs on this machine",
+                "`launch dev up` starts one; --controller and --credentials name another");
+  }
+  return Client::Open(dev.AsCluster());
+}
+
+Result<JobId> ParseJobId(const std::string& text) {
+  const auto number = ParseInt(text);
+  if (!number || *number < 1)
+    return Fail(ErrorCode::kInvalidArgument, "`" + text + "` is not a job id",
+                "`launch queue -a` lists them");
+  return JobId{static_cast<std::uint64_t>(*number)};
+}
+
+}  // namespace launch

@@ -1,0 +1,68 @@
+// What every verb shares: the global flags, where output goes, which cluster is meant.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/client.h"
+#include "cli/render_text.h"
+#include "common/error.h"
+
+namespace CLI {
+class App;
+}
+
+namespace launch {
+
+struct App {
+  // Global flags.
+  std::string output = "table";  // table | wide | json | yaml | name
+  bool json = false;             // --json, the same as -o json
+  bool no_color = false;
+  bool quiet = false;
+  bool verbose = false;
+  std::string controller;
+  std::string credentials;
+
+  // Words behind the first `--`; absent without one.
+  std::optional<std::vector<std::string>> rest;
+  // Set by the verb that was given; returns the exit code.
+  std::function<Result<int>()> run;
+
+  bool WantsJson() const { return output == "json"; }
+  bool WantsYaml() const { return output == "yaml"; }
+  bool WantsName() const { return output == "name"; }
+  Screen ScreenNow() const;
+  bool StdoutIsTerminal() const;
+
+  void Out(const std::string& text) const;   // stdout
+  void Note(const std::string& text) const;  // stderr, not with -q; adds the newline
+  // A JSON document as JSON or YAML, by the flags.
+  void OutDocument(const std::string& json) const;
+
+  enum class Embedded { kMayStart, kMustRun };
+  // --controller and --credentials, else the variables, else the embedded cluster, which is started
+  // when `embedded` allows it.
+  Result<Client> Connect(Embedded embedded) const;
+};
+
+// One function per family; each adds its verbs to the parser and keeps its options alive with it.
+void AddSubmitVerbs(CLI::App& parser, App& app);   // submit, plan, check
+void AddJobVerbs(CLI::App& parser, App& app);      // queue, status, cancel, wait, events
+void AddLogVerbs(CLI::App& parser, App& app);      // logs
+void AddClusterVerbs(CLI::App& parser, App& app);  // nodes, drain, token, login, version
+void AddDevVerbs(CLI::App& parser, App& app);      // dev up, status, down
+
+Result<JobId> ParseJobId(const std::string& text);
+
+// Waits until the job is done; reports each change of state. kDeadlineExceeded after `at_most`.
+// Survives a restart of the controller.
+Result<JobView> AwaitJob(Client& client, JobId job, std::optional<Millis> at_most,
+                         const std::function<void(const JobView&)>& changed);
+// Exit code of `submit --wait` and `wait`: the job's first failing code.
+int ExitCodeOfJob(const JobView& job);
+
+}  // namespace launch

@@ -1,0 +1,68 @@
+#include <algorithm>
+#include <chrono>
+
+#include "cli/app.h"
+
+namespace launch {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+// A stream is opened anew this often, so that a lost event delays and never hangs a waiter.
+constexpr Millis kRefresh{5'000};
+// A controller may be away this long before a waiter gives up.
+constexpr Millis kPatience{120'000};
+
+}  // namespace
+
+Result<JobView> AwaitJob(Client& client, JobId job, std::optional<Millis> at_most,
+                         const std::function<void(const JobView&)>& changed) {
+  const auto start = Steady::now();
+  auto last_answer = start;
+  std::optional<JobState> state;
+  std::size_t attempts = 0;
+  std::uint64_t seen = 0;
+  for (int failures = 0;;) {
+    Result<JobView> view = client.Job(job);
+    if (view) {
+      last_answer = Steady::now();
+      failures = 0;
+      if (state != view->state || attempts != view->attempts.size()) changed(*view);
+      state = view->state;
+      attempts = view->attempts.size();
+      if (IsTerminal(view->state)) return view;
+    } else if (view.error().code != ErrorCode::kUnavailable &&
+               view.error().code != ErrorCode::kDeadlineExceeded) {
+      return view;
+    } else if (Steady::now() - last_answer > kPatience) {
+      return view;
+    } else {
+      BackOff(std::min(failures++, 4), Millis(100));
+    }
+    Millis next = kRefresh;
+    if (at_most) {
+      const auto left = *at_most - std::chrono::duration_cast<Millis>(Steady::now() - start);
+      if (left <= Millis(0))
+        return Fail(ErrorCode::kDeadlineExceeded,
+                    "job " + std::to_string(job.value) + " is not done yet", "it goes on");
+      next = std::min(next, left);
+    }
+    if (!view) continue;
+    // Whatever happened to the job, one look tells the state.
+    (void)client.Watch({seen, {job}, true}, next, [&](const EventView& event) {
+      const bool fresh = event.seq > seen;
+      seen = std::max(seen, event.seq);
+      return !fresh;
+    });
+  }
+}
+
+int ExitCodeOfJob(const JobView& job) {
+  if (job.state == JobState::kSucceeded) return 0;
+  if (job.sub_reason == "PREFLIGHT") return ExitCodeOf(ErrorCode::kPreflightFailed);
+  if (job.exit_code && *job.exit_code != 0) return *job.exit_code;
+  if (job.state == JobState::kTimeout) return ExitCodeOf(ErrorCode::kDeadlineExceeded);
+  return 1;
+}
+
+}  // namespace launch

@@ -1,0 +1,46 @@
+// Starting and stopping our own programs on this machine; a process is known by pid and start time.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/unique_fd.h"
+
+namespace launch {
+
+// What a pid file holds: enough that another process with the same number is never mistaken for it.
+struct DaemonRecord {
+  std::int64_t pid = 0;
+  std::uint64_t start_ticks = 0;  // field 22 of /proc/PID/stat
+  std::string boot_id;
+};
+
+// Starts `argv` in its own session, stdin /dev/null, both outputs appended to `log`, and writes
+// `pid_file`. argv[0] is a path.
+Result<DaemonRecord> StartDaemon(const std::vector<std::string>& argv, const std::string& log,
+                                 const std::string& pid_file);
+
+// The record of a pid file whose process still lives; absent when it does not.
+std::optional<DaemonRecord> LiveDaemon(const std::string& pid_file);
+
+// SIGTERM through a pidfd, SIGKILL after `grace`; removes the pid file. Missing is fine.
+Result<void> StopDaemon(const std::string& pid_file, Millis grace);
+
+struct Finished {
+  int code = 0;        // exit code, 128+n for a signal
+  std::string output;  // both streams, at most 64 KiB
+};
+// Runs a short program to its end with `input` on stdin; killed after `deadline`.
+Result<Finished> RunToEnd(const std::vector<std::string>& argv, const std::string& input,
+                          Millis deadline);
+
+// Last lines of a log file, for error messages.
+std::string TailOf(const std::string& path, std::size_t max_bytes);
+
+// Path of a program beside this executable.
+Result<std::string> ProgramBeside(const std::string& name);
+
+}  // namespace launch

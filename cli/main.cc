@@ -1,0 +1,68 @@
+// launch: the command line.
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+#include "cli/app.h"
+#include "cli/render_json.h"
+
+namespace {
+
+constexpr int kBadUsage = 2;
+
+void AddGlobalFlags(CLI::App& parser, launch::App& app) {
+  parser.add_option("-o,--output", app.output, "table, wide, json, yaml or name")
+      ->check(CLI::IsMember({"table", "wide", "json", "yaml", "name"}));
+  parser.add_flag("--json", app.json, "The same as -o json");
+  parser.add_flag("--no-color", app.no_color, "No colours; so does the variable NO_COLOR");
+  parser.add_flag("-q,--quiet", app.quiet, "Results only, no advice");
+  parser.add_flag("-v,--verbose", app.verbose, "Every step");
+  parser.add_option("--controller", app.controller, "host:port; also LAUNCH_CONTROLLER");
+  parser.add_option("--credentials", app.credentials,
+                    "Directory of your certificate; also LAUNCH_CREDENTIALS");
+}
+
+int Report(const launch::App& app, const launch::Error& error) {
+  std::fprintf(stderr, "launch: %s\n", launch::FormatError(error).c_str());
+  if (app.WantsJson()) app.OutDocument(launch::ErrorJson(error));
+  return launch::ExitCodeOf(error.code);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // gRPC prints handshakes that fail; our own error says what they mean.
+  setenv("GRPC_VERBOSITY", "NONE", 0);
+  std::signal(SIGPIPE, SIG_IGN);
+
+  launch::App app;
+  CLI::App parser{"launch: training jobs on many machines, watched and told the truth about"};
+  parser.require_subcommand(1);
+  parser.fallthrough();  // global flags also stand behind the verb
+  AddGlobalFlags(parser, app);
+  launch::AddSubmitVerbs(parser, app);
+  launch::AddJobVerbs(parser, app);
+  launch::AddLogVerbs(parser, app);
+  launch::AddClusterVerbs(parser, app);
+  launch::AddDevVerbs(parser, app);
+
+  // Behind the first `--` stands somebody else's command line, or overrides: not ours to parse.
+  int own = argc;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string_view(argv[i]) != "--") continue;
+    own = i;
+    app.rest.emplace(argv + i + 1, argv + argc);
+    break;
+  }
+  try {
+    parser.parse(own, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = parser.exit(error);
+    return code == 0 ? 0 : kBadUsage;
+  }
+  if (app.json) app.output = "json";
+  const launch::Result<int> code = app.run();
+  if (!code) return Report(app, code.error());
+  return *code;
+}

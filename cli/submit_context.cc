@@ -1,0 +1,106 @@
+#include "cli/submit_context.h"
+
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace launch {
+namespace {
+
+std::string Variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string FirstLine(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+std::string UserOfProcess() {
+  if (const passwd* entry = getpwuid(geteuid()); entry != nullptr) return entry->pw_name;
+  return "uid-" + std::to_string(geteuid());
+}
+
+// The commit checked out in the repository around `dir`, read from its files: no process is
+// started.
+std::string GitCommit(std::filesystem::path dir) {
+  std::error_code ignored;
+  for (; !dir.empty(); dir = dir.parent_path()) {
+    const std::filesystem::path git = dir / ".git";
+    if (std::filesystem::is_directory(git, ignored)) {
+      const std::string head = FirstLine(git / "HEAD");
+      if (!head.starts_with("ref: ")) return head;
+      return FirstLine(git / head.substr(5));
+    }
+    if (dir == dir.parent_path()) break;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string CurrentDirectory() {
+  // The logical name of the shell, when it still means this directory: it is what the user typed.
+  const std::string logical = Variable("PWD");
+  struct stat a{};
+  struct stat b{};
+  if (logical.starts_with("/") && stat(logical.c_str(), &a) == 0 && stat(".", &b) == 0 &&
+      a.st_ino == b.st_ino && a.st_dev == b.st_dev)
+    return logical;
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::current_path(error);
+  return error ? "/" : path.string();
+}
+
+Result<SubmitterFacts> ReadSubmitterFacts(const JobSpec& spec, const std::string& cwd) {
+  SubmitterFacts facts;
+  SubmitContext& context = facts.context;
+  context.submit_dir = cwd;
+  context.user = UserOfProcess();
+  context.host_boot_id = FirstLine("/proc/sys/kernel/random/boot_id");
+  context.active_venv = Variable("VIRTUAL_ENV");
+  if (context.active_venv.empty()) context.active_conda = Variable("CONDA_PREFIX");
+  struct stat workdir{};
+  if (stat(spec.workdir.c_str(), &workdir) == 0) {
+    context.workdir_inode = workdir.st_ino;
+    context.workdir_mtime_ns = std::int64_t{workdir.st_mtim.tv_sec} * 1'000'000'000 +
+                               std::int64_t{workdir.st_mtim.tv_nsec};
+    context.git_commit = GitCommit(spec.workdir);
+  }
+  const auto from_caller = [](const std::string& name) -> Result<std::string> {
+    const char* value = std::getenv(name.c_str());
+    if (value == nullptr)
+      return Fail(ErrorCode::kInvalidArgument,
+                  "the job requires " + name + " from you, and it is not set here",
+                  "export " + name + "=..., or `-e " + name + "=...`");
+    return std::string(value);
+  };
+  const auto is_secret = [&](const std::string& name) {
+    return std::find(spec.secrets.begin(), spec.secrets.end(), name) != spec.secrets.end();
+  };
+  for (const EnvEntry& entry : spec.env) {
+    if (entry.value || is_secret(entry.name)) continue;
+    LAUNCH_ASSIGN_OR_RETURN(context.caller_env[entry.name], from_caller(entry.name));
+  }
+  for (const std::string& name : spec.secrets) {
+    // A value written into the file is not a secret any more, but it still is the value.
+    const auto written = std::find_if(spec.env.begin(), spec.env.end(),
+                                      [&](const EnvEntry& e) { return e.name == name && e.value; });
+    if (written != spec.env.end()) continue;
+    LAUNCH_ASSIGN_OR_RETURN(std::string value, from_caller(name));
+    facts.secrets.emplace_back(name, std::move(value));
+  }
+  std::sort(facts.secrets.begin(), facts.secrets.end());
+  facts.secrets.erase(std::unique(facts.secrets.begin(), facts.secrets.end()), facts.secrets.end());
+  return facts;
+}
+
+}  // namespace launch

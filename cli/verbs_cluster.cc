@@ -1,0 +1,243 @@
+// nodes, drain, undrain, token, login, version: the cluster and who belongs to it.
+#include <sys/stat.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "cli/app.h"
+#include "cli/render_json.h"
+#include "common/hostlist.h"
+#include "common/inventory_yaml.h"
+#include "common/pki.h"
+#include "common/units.h"
+
+namespace launch {
+namespace {
+
+#ifndef LAUNCH_VERSION
+#define LAUNCH_VERSION "0.0.0"
+#endif
+
+struct NodesOptions {
+  std::string names;  // hostlist; empty = all
+  std::string save;
+};
+
+Result<int> RunNodes(const App& app, const NodesOptions& options) {
+  std::vector<std::string> wanted;
+  if (!options.names.empty()) {
+    LAUNCH_ASSIGN_OR_RETURN(wanted, ExpandHostlist(options.names));
+  }
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  LAUNCH_ASSIGN_OR_RETURN(std::vector<NodeView> nodes, client.Nodes());
+  for (const std::string& name : wanted)
+    if (std::none_of(nodes.begin(), nodes.end(),
+                     [&](const NodeView& node) { return node.inventory.node.value == name; }))
+      return Fail(ErrorCode::kNotFound, "no node is called " + name, "`launch nodes` lists them");
+  if (!wanted.empty())
+    std::erase_if(nodes, [&](const NodeView& node) {
+      return std::find(wanted.begin(), wanted.end(), node.inventory.node.value) == wanted.end();
+    });
+  std::vector<NodeInventory> inventories;
+  for (const NodeView& node : nodes) inventories.push_back(node.inventory);
+  if (!options.save.empty()) {
+    std::ofstream out(options.save, std::ios::binary);
+    out << FormatInventories(inventories);
+    out.close();
+    if (!out) return FailErrno("write " + options.save, errno);
+    app.Note("saved " + std::to_string(inventories.size()) +
+             " nodes; plan on them with --inventory " + options.save);
+    return 0;
+  }
+  if (app.WantsJson()) {
+    app.OutDocument(NodesJson(nodes));
+  } else if (app.WantsYaml()) {
+    app.Out(FormatInventories(inventories));
+  } else if (app.WantsName()) {
+    for (const NodeInventory& node : inventories) app.Out(node.node.value + "\n");
+  } else {
+    app.Out(NodesTable(nodes, app.ScreenNow()));
+  }
+  return 0;
+}
+
+struct DrainOptions {
+  std::string nodes;
+  std::string reason;
+};
+
+Result<int> RunDrain(const App& app, const DrainOptions& options, bool undrain) {
+  LAUNCH_ASSIGN_OR_RETURN(std::vector<std::string> names, ExpandHostlist(options.nodes));
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  for (const std::string& name : names) {
+    LAUNCH_RETURN_IF_ERROR(client.Drain({NodeId{name}, undrain, options.reason}));
+    app.Note(undrain ? name + " takes jobs again"
+                     : name + " takes no new jobs; what runs there goes on");
+  }
+  return 0;
+}
+
+struct TokenOptions {
+  std::string node;
+  std::string user;
+  std::string life;
+  std::vector<std::string> addresses;
+};
+
+Result<int> RunTokenCreate(const App& app, const TokenOptions& options) {
+  if (options.node.empty() == options.user.empty())
+    return Fail(ErrorCode::kInvalidArgument, "a token is for one node or for one user",
+                "launch token create --node gpu07, or --user ana");
+  TokenCall call;
+  call.role = options.node.empty() ? "user" : "node";
+  call.name = options.node.empty() ? options.user : options.node;
+  call.addresses = options.addresses;
+  if (!options.life.empty()) {
+    LAUNCH_ASSIGN_OR_RETURN(call.life, ParseDuration(options.life));
+  }
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  LAUNCH_ASSIGN_OR_RETURN(TokenMade token, client.CreateToken(call));
+  app.Note("secret, works once; serial " + token.serial);
+  app.Note(call.role == "node" ? "on the node: launch-agent join < FILE"
+                               : "as the user: launch login < FILE");
+  app.Out(token.token + "\n");
+  return 0;
+}
+
+Result<int> RunTokenList(const App& app) {
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  LAUNCH_ASSIGN_OR_RETURN(std::vector<TokenRow> rows, client.ListTokens());
+  for (const TokenRow& row : rows)
+    app.Out(app.WantsName() ? row.serial + "\n" : row.serial + "  " + row.says + "\n");
+  return 0;
+}
+
+Result<int> RunTokenRevoke(const App& app, const std::string& serial) {
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  LAUNCH_RETURN_IF_ERROR(client.RevokeToken(serial));
+  return 0;
+}
+
+Result<void> WriteSecret(const std::filesystem::path& path, const std::string& text) {
+  const mode_t before = umask(077);
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << text;
+  out.close();
+  umask(before);
+  if (!out) return FailErrno("write " + path.string(), errno);
+  return {};
+}
+
+// The token is itself a certificate: it opens the connection on which our own key is signed.
+Result<int> RunLogin(const App& app, const std::string& dir) {
+  namespace fs = std::filesystem;
+  std::string line;
+  std::getline(std::cin, line);
+  LAUNCH_ASSIGN_OR_RETURN(JoinToken token, ParseJoinToken(line));
+  std::error_code error;
+  fs::create_directories(dir, error);
+  if (error) return FailErrno("make directory " + dir, error.value());
+  fs::permissions(dir, fs::perms::owner_all, error);
+  const fs::path joiner = fs::path(dir) / "joiner";
+  fs::create_directories(joiner, error);
+  LAUNCH_RETURN_IF_ERROR(WriteSecret(joiner / "ca.pem", token.ca_pem));
+  LAUNCH_RETURN_IF_ERROR(WriteSecret(joiner / "cert.pem", token.certificate_pem));
+  LAUNCH_RETURN_IF_ERROR(WriteSecret(joiner / "key.pem", token.key_pem));
+  LAUNCH_ASSIGN_OR_RETURN(KeyPair key, MakeKey());
+  LAUNCH_ASSIGN_OR_RETURN(std::string csr, MakeCsr(key));
+  Result<Client::Joined> joined =
+      Fail(ErrorCode::kInvalidArgument, "the token names no controller");
+  std::string address;
+  for (const std::string& one : token.addresses) {
+    address = one;
+    LAUNCH_ASSIGN_OR_RETURN(Client client, Client::Open({one, joiner.string(), false}));
+    joined = client.Join({csr, false});
+    if (joined || joined.error().code != ErrorCode::kUnavailable) break;
+  }
+  fs::remove_all(joiner, error);
+  if (!joined) return Unexpected(joined.error());
+  LAUNCH_RETURN_IF_ERROR(WriteSecret(fs::path(dir) / "ca.pem", joined->ca_pem));
+  LAUNCH_RETURN_IF_ERROR(WriteSecret(fs::path(dir) / "cert.pem", joined->certificate_pem));
+  LAUNCH_RETURN_IF_ERROR(WriteSecret(fs::path(dir) / "key.pem", key.private_pem));
+  LAUNCH_RETURN_IF_ERROR(WriteSecret(fs::path(dir) / "address", address + "\n"));
+  app.Note("you are " + joined->identity + "; from now on: export LAUNCH_CREDENTIALS=" + dir);
+  return 0;
+}
+
+Result<int> RunVersion(const App& app) {
+  app.Out(std::string("launch ") + LAUNCH_VERSION + "\n");
+  return 0;
+}
+
+void AddNodes(CLI::App& parser, const char* name, const char* help, App& app) {
+  auto options = std::make_shared<NodesOptions>();
+  CLI::App* nodes = parser.add_subcommand(name, help);
+  nodes->add_option("nodes", options->names, "Only these: gpu[01-04]");
+  nodes->add_option("--save", options->save,
+                    "Write an inventory file for plan and check --inventory");
+  nodes->callback(
+      [&app, options] { app.run = [&app, options] { return RunNodes(app, *options); }; });
+}
+
+void AddDrain(CLI::App& parser, App& app) {
+  auto options = std::make_shared<DrainOptions>();
+  CLI::App* drain = parser.add_subcommand("drain", "Give nodes no new jobs");
+  drain->add_option("nodes", options->nodes, "gpu[01-04]")->required();
+  drain->add_option("--reason", options->reason, "Shown in `launch nodes`")->required();
+  drain->callback(
+      [&app, options] { app.run = [&app, options] { return RunDrain(app, *options, false); }; });
+  CLI::App* undrain = parser.add_subcommand("undrain", "Give nodes jobs again");
+  undrain->add_option("nodes", options->nodes, "gpu[01-04]")->required();
+  undrain->callback(
+      [&app, options] { app.run = [&app, options] { return RunDrain(app, *options, true); }; });
+}
+
+void AddToken(CLI::App& parser, App& app) {
+  CLI::App* token =
+      parser.add_subcommand("token", "Join tokens: short-lived, single-use")->require_subcommand(1);
+  auto options = std::make_shared<TokenOptions>();
+  CLI::App* create = token->add_subcommand("create", "Print a token; it is a secret");
+  create->add_option("--node", options->node, "For a node of this name");
+  create->add_option("--user", options->user, "For a user of this name");
+  create->add_option("--life", options->life, "15m");
+  create->add_option("--address", options->addresses, "The controller as the joiner sees it");
+  create->callback(
+      [&app, options] { app.run = [&app, options] { return RunTokenCreate(app, *options); }; });
+  token->add_subcommand("list", "Tokens that were not used yet")->callback([&app] {
+    app.run = [&app] { return RunTokenList(app); };
+  });
+  auto serial = std::make_shared<std::string>();
+  CLI::App* revoke = token->add_subcommand("revoke", "Make a token useless");
+  revoke->add_option("serial", *serial, "Of `token list`")->required();
+  revoke->callback(
+      [&app, serial] { app.run = [&app, serial] { return RunTokenRevoke(app, *serial); }; });
+}
+
+}  // namespace
+
+void AddClusterVerbs(CLI::App& parser, App& app) {
+  AddNodes(parser, "nodes", "What the nodes are and have, and who uses them", app);
+  CLI::App* node = parser.add_subcommand("node", "Verbs on nodes")->require_subcommand(1);
+  AddNodes(*node, "status", "The same as `launch nodes`", app);
+  AddDrain(*node, app);
+  AddDrain(parser, app);
+  AddToken(parser, app);
+
+  auto dir = std::make_shared<std::string>();
+  const char* config = std::getenv("XDG_CONFIG_HOME");
+  const char* home = std::getenv("HOME");
+  *dir = config != nullptr && *config == '/'
+             ? std::string(config) + "/launch"
+             : std::string(home != nullptr ? home : ".") + "/.config/launch";
+  CLI::App* login = parser.add_subcommand("login", "Become a user of a cluster; token on stdin");
+  login->add_option("--into", *dir, "Directory of the credentials")->capture_default_str();
+  login->callback([&app, dir] { app.run = [&app, dir] { return RunLogin(app, *dir); }; });
+
+  parser.add_subcommand("version", "Version of this program")->callback([&app] {
+    app.run = [&app] { return RunVersion(app); };
+  });
+}
+
+}  // namespace launch

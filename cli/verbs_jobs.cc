@@ -1,0 +1,204 @@
+// queue, status, cancel, wait, events: what jobs do, and ending them.
+#include <CLI/CLI.hpp>
+#include <thread>
+
+#include "cli/app.h"
+#include "cli/render_json.h"
+#include "common/units.h"
+
+namespace launch {
+namespace {
+
+struct QueueOptions {
+  bool all = false;
+  bool watch = false;
+  std::string interval = "2s";
+};
+
+Result<int> ShowQueue(const App& app, Client& client, const QueueOptions& options) {
+  LAUNCH_ASSIGN_OR_RETURN(std::vector<JobView> jobs, client.Jobs({options.all, options.all}));
+  if (app.WantsJson() || app.WantsYaml()) {
+    app.OutDocument(JobsJson(jobs));
+  } else if (app.WantsName()) {
+    for (const JobView& job : jobs) app.Out(std::to_string(job.id.value) + "\n");
+  } else {
+    app.Out(JobsTable(jobs, app.ScreenNow()));
+  }
+  return 0;
+}
+
+Result<int> RunQueue(const App& app, const QueueOptions& options) {
+  LAUNCH_ASSIGN_OR_RETURN(Millis interval, ParseDuration(options.interval));
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  while (options.watch) {
+    if (app.StdoutIsTerminal()) app.Out("\033[H\033[2J");
+    const Result<int> shown = ShowQueue(app, client, options);
+    if (!shown && shown.error().code != ErrorCode::kUnavailable) return shown;
+    if (!shown) app.Note(FormatError(shown.error()));
+    std::this_thread::sleep_for(std::max(interval, Millis(100)));
+  }
+  return ShowQueue(app, client, options);
+}
+
+Result<int> RunStatus(const App& app, const std::string& id) {
+  LAUNCH_ASSIGN_OR_RETURN(JobId job, ParseJobId(id));
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  LAUNCH_ASSIGN_OR_RETURN(JobView view, client.Job(job));
+  if (app.WantsJson() || app.WantsYaml())
+    app.OutDocument(JobJson(view));
+  else
+    app.Out(JobText(view, app.ScreenNow()));
+  return 0;
+}
+
+Result<int> RunWait(const App& app, const std::vector<std::string>& ids, const std::string& limit) {
+  std::optional<Millis> at_most;
+  if (!limit.empty()) {
+    LAUNCH_ASSIGN_OR_RETURN(at_most, ParseDuration(limit));
+  }
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  int code = 0;
+  for (const std::string& id : ids) {
+    LAUNCH_ASSIGN_OR_RETURN(JobId job, ParseJobId(id));
+    LAUNCH_ASSIGN_OR_RETURN(JobView view, AwaitJob(client, job, at_most, [](const JobView&) {}));
+    app.Note("job " + id + ": " + std::string(ToString(view.state)) +
+             (view.outcome.empty() ? "" : ": " + view.outcome));
+    if (code == 0) code = ExitCodeOfJob(view);
+  }
+  return code;
+}
+
+// Cancel is decided at once; it is over when nothing of the job is left on any node.
+Result<int> AwaitNothingLeft(const App& app, Client& client, const std::vector<JobId>& jobs) {
+  int code = 0;
+  for (const JobId job : jobs) {
+    Millis patience{130'000};
+    if (const Result<JobView> view = client.Job(job); view && view->spec)
+      patience = view->spec->stop_duration + Millis(10'000);
+    const Result<JobView> end = AwaitJob(client, job, patience, [](const JobView&) {});
+    const std::string id = std::to_string(job.value);
+    if (end) {
+      app.Note("job " + id + ": " + std::string(ToString(end->state)));
+      for (const std::string& held : end->held) app.Note("  still held: " + held);
+      continue;
+    }
+    if (end.error().code != ErrorCode::kDeadlineExceeded) return Unexpected(end.error());
+    app.Note("job " + id + " is cancelled, but not everything has ended yet");
+    if (const Result<JobView> view = client.Job(job))
+      for (const std::string& held : view->held) app.Note("  still held: " + held);
+    code = ExitCodeOf(ErrorCode::kDeadlineExceeded);
+  }
+  return code;
+}
+
+Result<int> RunCancel(const App& app, const std::vector<std::string>& ids, bool no_wait) {
+  std::vector<JobId> jobs;
+  for (const std::string& id : ids) {
+    LAUNCH_ASSIGN_OR_RETURN(JobId job, ParseJobId(id));
+    jobs.push_back(job);
+  }
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  LAUNCH_ASSIGN_OR_RETURN(std::vector<CancelAnswer> answers, client.Cancel(jobs));
+  std::vector<JobId> cancelled;
+  int code = 0;
+  for (const CancelAnswer& answer : answers) {
+    const std::string id = std::to_string(answer.job.value);
+    if (!answer.error.empty()) {
+      app.Note("job " + id + ": " + answer.error);
+      code = ExitCodeOf(ErrorCode::kInvalidArgument);
+    } else if (answer.already_done) {
+      app.Note("job " + id + " was already done");
+    } else {
+      cancelled.push_back(answer.job);
+    }
+  }
+  if (!no_wait) {
+    LAUNCH_ASSIGN_OR_RETURN(int waited, AwaitNothingLeft(app, client, cancelled));
+    if (code == 0) code = waited;
+  }
+  if (app.WantsJson() || app.WantsYaml()) app.OutDocument(CancelJson(answers));
+  return code;
+}
+
+struct EventsOptions {
+  std::vector<std::string> jobs;
+  bool follow = false;
+  std::uint64_t after = 0;
+};
+
+Result<int> RunEvents(const App& app, const EventsOptions& options) {
+  WatchCall call{options.after, {}, options.follow};
+  for (const std::string& id : options.jobs) {
+    LAUNCH_ASSIGN_OR_RETURN(JobId job, ParseJobId(id));
+    call.jobs.push_back(job);
+  }
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  const Screen screen = app.ScreenNow();
+  for (int failures = 0;;) {
+    const Result<void> end = client.Watch(call, Millis(3'600'000), [&](const EventView& event) {
+      app.Out(app.WantsJson() ? EventLine(event) + "\n" : EventText(event, screen));
+      call.after_seq = std::max(call.after_seq, event.seq);
+      failures = 0;
+      return true;
+    });
+    if (!options.follow) {
+      if (!end) return Unexpected(end.error());
+      return 0;
+    }
+    if (end || end.error().code == ErrorCode::kDeadlineExceeded) continue;
+    if (end.error().code != ErrorCode::kUnavailable || failures >= 10)
+      return Unexpected(end.error());
+    BackOff(failures++, Millis(200));
+  }
+}
+
+}  // namespace
+
+void AddJobVerbs(CLI::App& parser, App& app) {
+  auto queue_options = std::make_shared<QueueOptions>();
+  CLI::App* queue = parser.add_subcommand("queue", "Jobs that wait or run")->alias("ps");
+  queue->add_flag("-a,--all", queue_options->all, "All users, and jobs that are done");
+  queue->add_flag("--watch", queue_options->watch, "Again and again");
+  queue->add_option("--interval", queue_options->interval, "Of --watch; 2s");
+  queue->callback([&app, queue_options] {
+    app.run = [&app, queue_options] { return RunQueue(app, *queue_options); };
+  });
+
+  auto status_id = std::make_shared<std::string>();
+  CLI::App* status = parser.add_subcommand("status", "One job in full");
+  status->add_option("job", *status_id, "Job id")->required();
+  status->callback(
+      [&app, status_id] { app.run = [&app, status_id] { return RunStatus(app, *status_id); }; });
+
+  auto wait_ids = std::make_shared<std::vector<std::string>>();
+  auto wait_limit = std::make_shared<std::string>();
+  CLI::App* wait = parser.add_subcommand("wait", "Wait for jobs; exit with the first failing code");
+  wait->add_option("jobs", *wait_ids, "Job ids")->required();
+  wait->add_option("--timeout", *wait_limit, "Give up after this time with exit code 124");
+  wait->callback([&app, wait_ids, wait_limit] {
+    app.run = [&app, wait_ids, wait_limit] { return RunWait(app, *wait_ids, *wait_limit); };
+  });
+
+  auto cancel_ids = std::make_shared<std::vector<std::string>>();
+  auto no_wait = std::make_shared<bool>(false);
+  CLI::App* cancel =
+      parser.add_subcommand("cancel", "End jobs; returns when nothing of them is left")
+          ->alias("stop")
+          ->alias("kill");
+  cancel->add_option("jobs", *cancel_ids, "Job ids")->required();
+  cancel->add_flag("--no-wait", *no_wait, "Return when the cancellation is recorded");
+  cancel->callback([&app, cancel_ids, no_wait] {
+    app.run = [&app, cancel_ids, no_wait] { return RunCancel(app, *cancel_ids, *no_wait); };
+  });
+
+  auto events_options = std::make_shared<EventsOptions>();
+  CLI::App* events = parser.add_subcommand("events", "What happened, in order");
+  events->add_option("jobs", events_options->jobs, "Only of these jobs");
+  events->add_flag("-f,--follow", events_options->follow, "Go on as things happen");
+  events->add_option("--after", events_options->after, "Only after this sequence number");
+  events->callback([&app, events_options] {
+    app.run = [&app, events_options] { return RunEvents(app, *events_options); };
+  });
+}
+
+}  // namespace launch

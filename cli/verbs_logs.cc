@@ -1,0 +1,114 @@
+// logs: the output of a job's ranks, merged, by rank or by node, live or afterwards.
+#include <CLI/CLI.hpp>
+
+#include "cli/app.h"
+#include "cli/log_printer.h"
+#include "common/hostlist.h"
+#include "common/units.h"
+
+namespace launch {
+namespace {
+
+constexpr Millis kReadLimit{120'000};
+constexpr Millis kFollowLimit{3'600'000};
+constexpr int kReconnects = 10;
+
+struct LogOptions {
+  std::string job;
+  bool follow = false;
+  std::string ranks;
+  std::string nodes;
+  std::optional<std::uint32_t> attempt;
+  std::optional<std::uint32_t> last;
+  bool raw = false;
+  bool no_prefix = false;
+};
+
+// "0,8-15" to ranks.
+Result<std::vector<Rank>> ParseRanks(const std::string& text) {
+  const auto bad = [&] {
+    return Fail(ErrorCode::kInvalidArgument, "`" + text + "` is not a list of ranks",
+                "--rank 0,8-15");
+  };
+  std::vector<Rank> ranks;
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t comma = std::min(text.find(',', start), text.size());
+    const std::string word = text.substr(start, comma - start);
+    const std::size_t dash = word.find('-');
+    const auto low = ParseInt(word.substr(0, dash));
+    const auto high = dash == std::string::npos ? low : ParseInt(word.substr(dash + 1));
+    if (!low || !high || *low < 0 || *high < *low || *high > 1'000'000 || *high - *low > 100'000)
+      return bad();
+    for (auto rank = *low; rank <= *high; ++rank) ranks.push_back(static_cast<Rank>(rank));
+    start = comma + 1;
+  }
+  if (ranks.empty()) return bad();
+  return ranks;
+}
+
+Result<int> RunLogs(const App& app, const LogOptions& options) {
+  LogsCall call;
+  LAUNCH_ASSIGN_OR_RETURN(call.job, ParseJobId(options.job));
+  if (options.attempt) call.attempt = Attempt{*options.attempt};
+  if (!options.ranks.empty()) {
+    LAUNCH_ASSIGN_OR_RETURN(call.ranks, ParseRanks(options.ranks));
+  }
+  if (!options.nodes.empty()) {
+    LAUNCH_ASSIGN_OR_RETURN(std::vector<std::string> names, ExpandHostlist(options.nodes));
+    for (std::string& name : names) call.nodes.push_back(NodeId{std::move(name)});
+  }
+  call.last_lines = options.last;
+  call.follow = options.follow;
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+
+  const Screen screen = app.ScreenNow();
+  LogPrinter::Options how;
+  how.terminal = app.StdoutIsTerminal() && options.follow;
+  how.colour = screen.colour;
+  how.raw = options.raw;
+  how.prefix = !options.no_prefix;
+  how.merge = !options.follow && !options.raw;
+  LogPrinter printer(
+      how, [&](std::string_view text) { app.Out(std::string(text)); },
+      [&](std::string_view text) {
+        if (!app.quiet) std::fwrite(text.data(), 1, text.size(), stderr);
+      });
+  // A controller that restarts ends the stream, not the reader: bytes already shown are skipped.
+  for (int failures = 0;;) {
+    const Result<void> end =
+        client.Logs(call, options.follow ? kFollowLimit : kReadLimit, [&](const LogPiece& piece) {
+          failures = 0;
+          printer.Take(piece);
+          return true;
+        });
+    if (end) break;
+    const bool again = options.follow && (end.error().code == ErrorCode::kUnavailable ||
+                                          end.error().code == ErrorCode::kDeadlineExceeded);
+    if (!again || failures >= kReconnects) {
+      printer.Finish();
+      return Unexpected(end.error());
+    }
+    // The end of the last lines asked for has passed; from here everything counts.
+    BackOff(failures++, Millis(200));
+  }
+  printer.Finish();
+  return 0;
+}
+
+}  // namespace
+
+void AddLogVerbs(CLI::App& parser, App& app) {
+  auto options = std::make_shared<LogOptions>();
+  CLI::App* logs = parser.add_subcommand("logs", "Output of a job's ranks");
+  logs->add_option("job", options->job, "Job id")->required();
+  logs->add_flag("-f,--follow", options->follow, "Go on until the job is done, over retries");
+  logs->add_option("--rank,-r", options->ranks, "Only these ranks: 0,8-15");
+  logs->add_option("--node", options->nodes, "Only ranks on these nodes: gpu[01-02]");
+  logs->add_option("--attempt", options->attempt, "Of this attempt; the newest otherwise");
+  logs->add_option("--last,--tail,-n", options->last, "Only the last lines of each rank");
+  logs->add_flag("--raw", options->raw, "Bytes as the ranks wrote them, without prefix");
+  logs->add_flag("--no-prefix", options->no_prefix, "Without [rank]");
+  logs->callback([&app, options] { app.run = [&app, options] { return RunLogs(app, *options); }; });
+}
+
+}  // namespace launch

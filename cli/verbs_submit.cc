@@ -1,0 +1,273 @@
+// submit, plan, check: from a job file or a training line to a plan, findings or a job.
+#include <CLI/CLI.hpp>
+
+#include "cli/app.h"
+#include "cli/job_reader.h"
+#include "cli/offline_plan.h"
+#include "cli/render_json.h"
+#include "cli/submit_context.h"
+#include "common/inventory_yaml.h"
+#include "common/pki.h"
+
+namespace launch {
+namespace {
+
+struct FieldFlag {
+  const char* flag;
+  const char* field;
+  const char* help;
+};
+// Flags for the fields that people change from run to run; any field can be given as `--
+// key=value`.
+constexpr FieldFlag kFieldFlags[] = {
+    {"--name", "name", "Name of the job"},
+    {"--nodes,-N", "nodes", "Number of nodes"},
+    {"--gpus", "gpus", "GPUs per node: N, NAME:N"},
+    {"--gpu-ids", "gpu_ids", "Devices on each node by PCI order: 1,3"},
+    {"--procs-per-node", "procs_per_node", "Processes per node"},
+    {"--device", "device", "auto, cuda, mps or cpu"},
+    {"--workdir,-C", "workdir", "Directory to run in"},
+    {"--venv", "venv", "Virtual environment"},
+    {"--conda", "conda", "Conda environment"},
+    {"--python", "python", "Interpreter"},
+    {"--strategy", "strategy", "How the model is split"},
+    {"--precision", "precision", "auto, bf16, fp16, fp32"},
+    {"--launcher", "launcher", "How `run` is started"},
+    {"--time,-t", "time", "Longest run: 12h"},
+    {"--nodelist,-w", "nodelist", "Only these nodes"},
+    {"--exclude,-x", "exclude_nodes", "None of these nodes"},
+    {"--constraints", "constraints", "What a node must satisfy"},
+    {"--preflight", "preflight.level", "none, quick or full"},
+};
+
+// The job a verb works on, and how the user changed it.
+struct JobArguments {
+  std::string file;
+  std::vector<std::string> env;
+  std::vector<std::pair<const FieldFlag*, std::string>> flags;
+  std::vector<std::string> values = std::vector<std::string>(std::size(kFieldFlags));
+
+  void AddTo(CLI::App& verb) {
+    verb.add_option("file", file, "Job file; or give a training line after --");
+    verb.add_option("-e,--env", env, "Variable of the ranks: KEY=VALUE, or KEY from here")
+        ->take_all();
+    for (std::size_t i = 0; i < std::size(kFieldFlags); ++i)
+      verb.add_option(kFieldFlags[i].flag, values[i], kFieldFlags[i].help)->group("Job fields");
+  }
+
+  Result<ReadJob> Read(const App& app, const std::string& cwd) const {
+    std::vector<JobOverride> overrides;
+    for (std::size_t i = 0; i < std::size(kFieldFlags); ++i) {
+      if (values[i].empty()) continue;
+      std::string flag = kFieldFlags[i].flag;
+      overrides.push_back({kFieldFlags[i].field, values[i], flag.substr(0, flag.find(','))});
+    }
+    for (const std::string& one : env) overrides.push_back({"env", one, "-e"});
+    if (!file.empty()) {
+      for (const std::string& word : app.rest.value_or(std::vector<std::string>())) {
+        LAUNCH_ASSIGN_OR_RETURN(JobOverride change, ParseOverride(word));
+        overrides.push_back(std::move(change));
+      }
+      return ReadJobFile(file, overrides, cwd);
+    }
+    if (!app.rest || app.rest->empty())
+      return Fail(ErrorCode::kInvalidArgument, "neither a job file nor a training line was given",
+                  "launch submit job.yaml, or launch submit -- torchrun train.py");
+    return ReadJobLine(*app.rest, overrides, cwd);
+  }
+};
+
+struct Prepared {
+  ReadJob job;
+  SubmitterFacts facts;
+};
+
+Result<Prepared> Prepare(const App& app, const JobArguments& arguments) {
+  const std::string cwd = CurrentDirectory();
+  LAUNCH_ASSIGN_OR_RETURN(ReadJob job, arguments.Read(app, cwd));
+  for (const std::string& notice : job.notices) app.Note("notice: " + notice);
+  LAUNCH_ASSIGN_OR_RETURN(SubmitterFacts facts, ReadSubmitterFacts(job.spec, cwd));
+  return Prepared{std::move(job), std::move(facts)};
+}
+
+int CodeOfFindings(const std::vector<Finding>& findings) {
+  return HasErrors(findings) ? ExitCodeOf(ErrorCode::kPreflightFailed) : 0;
+}
+
+int ShowPlan(const App& app, const PlanAnswer& answer) {
+  if (app.WantsJson() || app.WantsYaml())
+    app.OutDocument(PlanJson(answer));
+  else
+    app.Out(PlanText(answer, app.ScreenNow()));
+  return CodeOfFindings(answer.findings);
+}
+
+// A nonce of the user's own becomes a key of the protocol's form.
+std::string KeyFrom(const std::string& given) {
+  if (given.empty()) return RandomHex(16);
+  const bool is_key =
+      given.size() == 32 && given.find_first_not_of("0123456789abcdef") == std::string::npos;
+  return is_key ? given : Sha256Hex(given).substr(0, 32);
+}
+
+void NoteDecision(const App& app, const SubmitAnswer& answer) {
+  const std::string id = std::to_string(answer.job.value);
+  if (answer.known) app.Note("job " + id + " was submitted before under this key");
+  if (answer.answer.plan) {
+    app.Note("plan: " + PlanSummary(*answer.answer.plan));
+    for (const std::string& sentence : answer.answer.plan->read) app.Note("read: " + sentence);
+    if (!answer.answer.plan->warnings.empty())
+      app.Note(FindingsText(answer.answer.plan->warnings, Screen()));
+  }
+  if (!answer.answer.findings.empty()) app.Note(FindingsText(answer.answer.findings, Screen()));
+  if (answer.answer.waits)
+    app.Note("start: waits for " + answer.answer.waits->code +
+             (answer.answer.waits->evidence.empty() ? "" : ": " + answer.answer.waits->evidence));
+  else
+    app.Note("start: now");
+  app.Note("next: launch logs -f " + id + "   launch status " + id + "   launch cancel " + id);
+}
+
+struct SubmitOptions {
+  JobArguments job;
+  bool wait = false;
+  bool dry_run = false;
+  bool hold = false;
+  bool parsable = false;
+  bool force = false;
+  std::string key;
+};
+
+Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
+  LAUNCH_ASSIGN_OR_RETURN(Prepared prepared, Prepare(app, options.job));
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
+  const PlanCall plan_call{prepared.job.spec, prepared.facts.context};
+  if (options.dry_run) {
+    LAUNCH_ASSIGN_OR_RETURN(PlanAnswer answer, client.Plan(plan_call));
+    return ShowPlan(app, answer);
+  }
+  SubmitCall call;
+  call.idempotency_key = KeyFrom(options.key);
+  call.spec = prepared.job.spec;
+  call.source = prepared.job.source;
+  call.context = prepared.facts.context;
+  call.secrets = prepared.facts.secrets;
+  call.force = options.force;
+  call.hold = options.hold;
+  const Result<SubmitAnswer> answer = client.Submit(call);
+  if (!answer) {
+    // The refusal is one sentence; the findings behind it say what to do on which node.
+    if (answer.error().code == ErrorCode::kPreflightFailed) {
+      const Result<PlanAnswer> why = client.Plan(plan_call);
+      if (why && app.WantsJson()) {
+        app.OutDocument(PlanJson(*why));
+        app.Note(FormatError(answer.error()));
+        return ExitCodeOf(answer.error().code);
+      }
+      if (why) app.Note(FindingsText(why->findings, Screen()));
+    }
+    return Unexpected(answer.error());
+  }
+  const std::string id = std::to_string(answer->job.value);
+  if (!options.parsable) NoteDecision(app, *answer);
+  if (!options.wait) {
+    if (app.WantsJson() || app.WantsYaml())
+      app.OutDocument(SubmitJson(*answer));
+    else
+      app.Out(id + "\n");
+    return 0;
+  }
+  if (!app.WantsJson() && !app.WantsYaml()) app.Out(id + "\n");
+  LAUNCH_ASSIGN_OR_RETURN(
+      JobView view, AwaitJob(client, answer->job, std::nullopt, [&](const JobView& now) {
+        std::string line = "job " + id + ": " + std::string(ToString(now.state));
+        if (!now.reason.code.empty())
+          line += " (" + now.reason.code + ": " + now.reason.evidence + ")";
+        if (!now.outcome.empty()) line += ": " + now.outcome;
+        app.Note(line);
+      }));
+  if (!view.findings.empty()) app.Note(FindingsText(view.findings, Screen()));
+  if (app.WantsJson() || app.WantsYaml()) app.OutDocument(JobJson(view));
+  return ExitCodeOfJob(view);
+}
+
+Result<std::vector<NodeInventory>> InventoriesOf(const App& app, const std::string& file) {
+  if (!file.empty()) return ReadInventoryFile(file);
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
+  LAUNCH_ASSIGN_OR_RETURN(std::vector<NodeView> views, client.Nodes());
+  std::vector<NodeInventory> nodes;
+  for (NodeView& view : views)
+    if (view.schedulable) nodes.push_back(std::move(view.inventory));
+  return nodes;
+}
+
+Result<int> RunPlan(const App& app, const JobArguments& job, const std::string& inventory) {
+  LAUNCH_ASSIGN_OR_RETURN(Prepared prepared, Prepare(app, job));
+  if (inventory.empty()) {
+    LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
+    LAUNCH_ASSIGN_OR_RETURN(PlanAnswer answer,
+                            client.Plan({prepared.job.spec, prepared.facts.context}));
+    return ShowPlan(app, answer);
+  }
+  LAUNCH_ASSIGN_OR_RETURN(std::vector<NodeInventory> nodes, ReadInventoryFile(inventory));
+  LAUNCH_ASSIGN_OR_RETURN(OfflineAnswer offline,
+                          PlanOffline(prepared.job.spec, prepared.facts.context, nodes));
+  return ShowPlan(app, offline.answer);
+}
+
+Result<int> RunCheck(const App& app, const JobArguments& job, const std::string& inventory) {
+  LAUNCH_ASSIGN_OR_RETURN(Prepared prepared, Prepare(app, job));
+  LAUNCH_ASSIGN_OR_RETURN(std::vector<NodeInventory> nodes, InventoriesOf(app, inventory));
+  LAUNCH_ASSIGN_OR_RETURN(OfflineAnswer offline,
+                          PlanOffline(prepared.job.spec, prepared.facts.context, nodes));
+  if (app.WantsJson() || app.WantsYaml()) {
+    app.OutDocument(CheckJson(offline.report));
+  } else {
+    app.Out(CheckText(offline.report, app.ScreenNow()));
+    if (offline.answer.waits) app.Note("it would wait: " + offline.answer.waits->evidence);
+  }
+  return CodeOfFindings(offline.report.findings);
+}
+
+}  // namespace
+
+void AddSubmitVerbs(CLI::App& parser, App& app) {
+  auto submit_options = std::make_shared<SubmitOptions>();
+  CLI::App* submit = parser.add_subcommand("submit", "Plan, check and queue a job");
+  submit_options->job.AddTo(*submit);
+  submit->add_flag("--wait", submit_options->wait, "Wait for the end; exit with the job's code");
+  submit->add_flag("--dry-run", submit_options->dry_run, "Show the plan, queue nothing");
+  submit->add_flag("--hold", submit_options->hold, "Queue, but do not start");
+  submit->add_flag("--parsable", submit_options->parsable, "Only the id");
+  submit->add_flag("--force", submit_options->force, "Start in spite of errors; recorded");
+  submit->add_option("--idempotency-key", submit_options->key,
+                     "The same key never makes a second job");
+  submit->callback([&app, submit_options] {
+    app.run = [&app, submit_options] { return RunSubmit(app, *submit_options); };
+  });
+
+  auto plan_job = std::make_shared<JobArguments>();
+  auto plan_inventory = std::make_shared<std::string>();
+  CLI::App* plan = parser.add_subcommand("plan", "Show how a job would run; nothing is started");
+  plan_job->AddTo(*plan);
+  plan->add_option("--inventory", *plan_inventory,
+                   "Plan on the nodes of this file, without a cluster");
+  plan->callback([&app, plan_job, plan_inventory] {
+    app.run = [&app, plan_job, plan_inventory] { return RunPlan(app, *plan_job, *plan_inventory); };
+  });
+
+  auto check_job = std::make_shared<JobArguments>();
+  auto check_inventory = std::make_shared<std::string>();
+  CLI::App* check = parser.add_subcommand("check", "Judge what is known of the nodes of a job")
+                        ->alias("preflight")
+                        ->alias("doctor");
+  check_job->AddTo(*check);
+  check->add_option("--inventory", *check_inventory, "Judge the nodes of this file");
+  check->callback([&app, check_job, check_inventory] {
+    app.run = [&app, check_job, check_inventory] {
+      return RunCheck(app, *check_job, *check_inventory);
+    };
+  });
+}
+
+}  // namespace launch
