@@ -45,7 +45,7 @@ namespace launch::agent {
 //   StartDone bad| -         -        -        -        stop     -        note     note     -
 //   RankEnded    | -         -        -        -        report   report   report   report   -
 //   all ended    | -         -        -        -        stop     stop     -        -        -
-//   StopDone     | -         -        -        -        -        -        released again    -
+//   StopDone     | -         -        -        -        -        -        released changes  -
 //   60 s silence | -         drop     drop     drop     -        -        -        -        -
 //   Forget       | ignore    ignore   ignore   ignore   ignore   ignore   ignore   forget   forget
 //
@@ -82,8 +82,9 @@ struct Allocation {
   std::vector<GpuUuid> gpus;
   std::optional<to_node::Stage> stage;  // newest request
   std::optional<StagingFacts> facts;    // its answer
-  BootTime accepted_at{};               // start of the 60 s without a pong
-  Millis stop_grace{0};                 // of the ladder in progress
+  std::optional<FailedToStart> start_failed;
+  BootTime accepted_at{};  // start of the 60 s without a pong
+  Millis stop_grace{0};    // of the ladder in progress
   StopCause stop_cause = StopCause::kNone;
   std::vector<std::pair<GpuUuid, std::string>> held;  // of the last StopDone
   std::vector<std::pair<Rank, std::uint64_t>> log_ends;

@@ -129,6 +129,7 @@ void StepScope::On(const told::StartDone& event) {
     allocation.ranks[rank].started = true;
     allocation.ranks[rank].pid = pid;
   }
+  if (event.failed) allocation.start_failed = event.failed;
   if (allocation.phase != Phase::kStarting) return;
   if (!event.failed) {
     allocation.phase = Phase::kStarted;
@@ -136,9 +137,6 @@ void StepScope::On(const told::StartDone& event) {
     StopWhenAllEnded(event.key, allocation);
     return;
   }
-  for (const auto& [rank, rank_state] : allocation.ranks)
-    if (!rank_state.started)
-      EndRank(event.key, allocation, MakeReport(state_, event.key, rank, *event.failed, now_));
   BeginStop(event.key, allocation, StopCause::kStartFailed, Millis{0});
 }
 
@@ -149,18 +147,27 @@ void StepScope::On(const told::RankEnded& event) {
   StopWhenAllEnded(event.report.key, found->second);
 }
 
+// Nothing is left, so a started rank without a record has lost it for good, and what was not
+// started beside a failed start never will be.
+void StepScope::EndWithoutRecord(const Key& key, Allocation& allocation) {
+  for (const auto& [rank, rank_state] : allocation.ranks) {
+    if (rank_state.exit || rank_state.acked) continue;
+    if (rank_state.started)
+      EndRank(key, allocation,
+              MakeReport(state_, key, rank, UnknownEnd{"no exit record was left"}, now_));
+    else if (allocation.start_failed)
+      EndRank(key, allocation, MakeReport(state_, key, rank, *allocation.start_failed, now_));
+  }
+}
+
 void StepScope::On(const told::StopDone& event) {
   const auto found = state_.allocations.find(event.key);
   if (found == state_.allocations.end()) return;
   Allocation& allocation = found->second;
   if (allocation.phase != Phase::kStopping && allocation.phase != Phase::kReleased) return;
-  const bool again = allocation.phase == Phase::kReleased && allocation.held == event.held;
-  // Nothing is left, so a started rank without a record has lost it for good.
-  if (event.held.empty())
-    for (const auto& [rank, rank_state] : allocation.ranks)
-      if (rank_state.started && !rank_state.exit && !rank_state.acked)
-        EndRank(event.key, allocation,
-                MakeReport(state_, event.key, rank, UnknownEnd{"no exit record was left"}, now_));
+  const bool again = allocation.phase == Phase::kReleased && allocation.held == event.held &&
+                     allocation.log_ends == event.log_ends;
+  if (event.held.empty()) EndWithoutRecord(event.key, allocation);
   for (const GpuUuid& gpu : allocation.gpus)
     if (allocation.phase == Phase::kStopping) state_.released_at[gpu] = now_;
   allocation.phase = Phase::kReleased;

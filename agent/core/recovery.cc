@@ -49,15 +49,16 @@ void Adopt(StepScope& scope, AgentState& state, const FoundAllocation& found, Bo
   };
   if (!found.alive) {
     end_ranks(true, UnknownEnd{same_boot ? "supervisor and rank gone" : "node rebooted"});
-    if (found.tombstone || found.status.phase == AllocationPhase::kReleased) {
+    if (found.status.phase == AllocationPhase::kReleased) {
       allocation.phase = Phase::kReleased;
+      scope.AskLogEnds(key);
       return;
     }
     if (found.status.phase == AllocationPhase::kDropped) {
       allocation.phase = Phase::kDropped;
       return;
     }
-    if (!AnyStarted(found)) {
+    if (!AnyStarted(found) && !found.tombstone) {
       allocation.phase = Phase::kAccepted;
       if (!same_boot) scope.DropUnstarted(key, allocation, "the node rebooted");
       return;

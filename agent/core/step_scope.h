@@ -47,6 +47,8 @@ class StepScope {
   void BeginStop(const Key& key, Allocation& allocation, StopCause cause, Millis grace);
   void EndRank(const Key& key, Allocation& allocation, const ExitReport& report);
   void StopWhenAllEnded(const Key& key, Allocation& allocation);
+  // Of what an earlier agent released: the runner's answer to a repeated stop brings them.
+  void AskLogEnds(const Key& key) { Give(order::StopAllocation{.key = key}); }
   void DropUnstarted(const Key& key, Allocation& allocation, std::string why);
 
   std::vector<Order> TakeOrders() { return std::move(orders_); }
@@ -72,6 +74,7 @@ class StepScope {
   std::optional<Attempt> HighestAttempt(JobId job) const;
   void RaiseFloor(const Key& key);
   void DoForget(const Key& key);
+  void EndWithoutRecord(const Key& key, Allocation& allocation);
   bool ObeyFence(const told::FromController& event);
 
   AgentState& state_;

@@ -276,19 +276,31 @@ TEST(AgentGo, HandsOverTheSecretsAndForgetsThem) {
   EXPECT_FALSE(rig.state.allocations.at(kKey).secrets.has_value());
 }
 
-TEST(AgentGo, AFailedStartEndsTheUnstartedRanksAndStopsTheOthers) {
+TEST(AgentGo, AFailedStartStopsTheOthersAndKeepsEachRanksOwnEnd) {
   Rig rig = ConnectedRig();
   rig.Accept(TwoRankSpec(kKey));
   rig.Go(kKey);
   rig.Tell(told::StartDone{kKey, {{0, 100}}, FailedToStart{"exec", 2, "no such file"}});
-  ASSERT_EQ(rig.Sent<from_node::RankExited>().size(), 1u);
-  EXPECT_EQ(rig.Sent<from_node::RankExited>()[0].report.rank, 1);
   ASSERT_EQ(rig.Ordered<order::StopAllocation>().size(), 1u);
   EXPECT_EQ(rig.Ordered<order::StopAllocation>()[0].cause, StopCause::kStartFailed);
+  rig.Tell(told::RankEnded{
+      ExitReport{.key = kKey, .rank = 1, .cause = FailedToStart{"exec", 2, "no such file"}}});
   rig.End(kKey, 0, 143);
   rig.StopDone(kKey);
   EXPECT_EQ(rig.Sent<from_node::RankExited>().size(), 2u);
   EXPECT_EQ(rig.Sent<from_node::Released>().size(), 1u);
+}
+
+TEST(AgentGo, RanksThatWereNeverSpawnedEndWithTheFailureOfTheStart) {
+  Rig rig = ConnectedRig();
+  rig.Accept(TwoRankSpec(kKey));
+  rig.Go(kKey);
+  rig.Tell(told::StartDone{kKey, {}, FailedToStart{"files", 0, "no space"}});
+  EXPECT_TRUE(rig.Sent<from_node::RankExited>().empty());
+  rig.StopDone(kKey);
+  const auto exits = rig.Sent<from_node::RankExited>();
+  ASSERT_EQ(exits.size(), 2u);
+  EXPECT_EQ(std::get<FailedToStart>(exits[1].report.cause).stage, "files");
 }
 
 // ---- exits ----

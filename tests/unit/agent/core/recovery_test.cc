@@ -122,12 +122,31 @@ TEST(AgentRecovery, AnInterruptedStopIsRepeated) {
 
 TEST(AgentRecovery, ATombstoneRefusesItsAttemptAndAnswersStopAgain) {
   FoundAllocation found{.tombstone = true};
-  found.status.key = KeyOf(4, 2);
+  found.status = {.key = KeyOf(4, 2), .phase = AllocationPhase::kReleased};
   Rig rig = ConnectedRig(With(found));
   rig.Prepare(TwoRankSpec(KeyOf(4, 2)));
   EXPECT_EQ(rig.RefusalCode(), "accept stale_attempt");
   rig.Receive(to_node::Stop{.key = KeyOf(4, 2)});
   EXPECT_EQ(rig.Sent<from_node::Released>().size(), 1u);
+}
+
+TEST(AgentRecovery, WhatWasReleasedBeforeIsToldWithItsLogEnds) {
+  FoundAllocation found = Found({Running(0), Running(1)});
+  found.tombstone = true;
+  found.acked = {0, 1};
+  found.status.phase = AllocationPhase::kReleased;
+  Rig rig = ConnectedRig(With(found));
+  rig.StopDone(kKey);
+  ASSERT_EQ(rig.Sent<from_node::Released>().size(), 1u);
+  EXPECT_EQ(rig.Sent<from_node::Released>()[0].log_ends.size(), 2u);
+}
+
+TEST(AgentRecovery, AStopWhoseProofWasInterruptedIsProvedAgain) {
+  FoundAllocation found = Found({Ended(0, 1), Ended(1, 1)});
+  found.tombstone = true;
+  Rig rig(With(found));
+  EXPECT_EQ(rig.Ordered<order::StopAllocation>().size(), 1u);
+  EXPECT_EQ(rig.PhaseOf(kKey), Phase::kStopping);
 }
 
 TEST(AgentRecovery, AnUnreadableAttemptHoldsItsGpusAndNamesTheFile) {
