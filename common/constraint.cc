@@ -271,12 +271,9 @@ class ConstraintParser {
 
  private:
   Unexpected Bad(std::string what, std::string hint = {}) const {
-    Where where;
-    where.column = static_cast<int>(at_) + 1;
-    where.field = "constraints";
     return Fail(ErrorCode::kInvalidArgument,
                 "constraints, column " + std::to_string(at_ + 1) + ": " + std::move(what),
-                std::move(hint), std::move(where));
+                std::move(hint));
   }
 
   void Skip() {

@@ -1,1 +1,312 @@
 #include "planner/planner.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "common/units.h"
+#include "planner/allocation.h"
+#include "planner/batch.h"
+#include "planner/demand.h"
+#include "planner/duration.h"
+#include "planner/environment.h"
+#include "planner/expansion.h"
+#include "planner/loader.h"
+#include "planner/precision.h"
+#include "planner/reach.h"
+#include "planner/strategy.h"
+
+namespace launch {
+namespace {
+
+Finding Make(std::string code, Severity severity, std::string says, std::string remedy) {
+  Finding finding;
+  finding.code = std::move(code);
+  finding.severity = severity;
+  finding.says = std::move(says);
+  finding.remedy = std::move(remedy);
+  return finding;
+}
+
+void Append(std::vector<Finding>& to, const std::vector<Finding>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+std::string DeviceName(const RankLayout& layout) {
+  std::vector<std::string> names;
+  for (const NodeShare& share : layout.nodes) {
+    for (int index : share.gpus) {
+      const std::string& model = share.inventory->gpus[static_cast<std::size_t>(index)].model;
+      if (std::find(names.begin(), names.end(), model) == names.end()) names.push_back(model);
+    }
+  }
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : " + ") + name;
+  return text.empty() ? "CPU" : text;
+}
+
+std::string DeviceReason(const Demand& demand, const std::string& name) {
+  if (demand.device == DeviceClass::kCpu) {
+    return demand.cpu_fallback ? "CPU (slower): " + demand.device_reason
+                               : "CPU: " + demand.device_reason;
+  }
+  const std::string why = demand.device_reason == "auto" ? "first of cuda, mps, cpu that a node has"
+                                                         : demand.device_reason;
+  return name + ": " + why;
+}
+
+// Usable memory of the smallest device; of a rank's share of the host where there is none.
+MemoryForecast Memory(const RankLayout& layout) {
+  MemoryForecast memory;
+  std::optional<std::uint64_t> smallest;
+  for (const NodeShare& share : layout.nodes) {
+    for (int index : share.gpus) {
+      const GpuDevice& gpu = share.inventory->gpus[static_cast<std::size_t>(index)];
+      const std::uint64_t reserved = std::min(gpu.reserved_bytes.value_or(0), gpu.memory_bytes);
+      smallest = std::min(smallest.value_or(UINT64_MAX), gpu.memory_bytes - reserved);
+    }
+    if (!share.gpus.empty()) continue;
+    const std::uint64_t part =
+        share.inventory->memory_bytes / static_cast<std::uint64_t>(std::max(1, share.processes));
+    smallest = std::min(smallest.value_or(UINT64_MAX), part);
+  }
+  memory.limit_gib = static_cast<double>(smallest.value_or(0)) / static_cast<double>(kGiB);
+  return memory;
+}
+
+std::string Shape(const RankLayout& layout) {
+  const std::size_t nodes = layout.nodes.size();
+  std::string text =
+      std::to_string(layout.world_size) + (layout.world_size == 1 ? " process" : " processes");
+  const bool even = std::all_of(
+      layout.nodes.begin(), layout.nodes.end(),
+      [&](const NodeShare& share) { return share.processes == layout.nodes[0].processes; });
+  if (!even) return text + " on " + std::to_string(nodes) + " nodes";
+  return text + " = " + std::to_string(nodes) + (nodes == 1 ? " node x " : " nodes x ") +
+         std::to_string(layout.nodes[0].processes);
+}
+
+// The command as people read it: with a name for the interpreter that the node fills in.
+std::string ShownCommand(const LaunchLine& line, const std::string& interpreter) {
+  std::string text = line.shell;
+  const std::size_t at = line.interpreter_first ? text.find("\"$0\"") : std::string::npos;
+  if (at != std::string::npos) {
+    text.replace(at, 4, interpreter.empty() ? "python" : ShellQuote(interpreter));
+  }
+  return text;
+}
+
+std::vector<Finding> Advice(const PlanInput& input, const Demand& demand, const RankLayout& layout,
+                            const Plan& plan) {
+  const JobSpec& spec = input.spec;
+  std::vector<Finding> advice;
+  advice.push_back(Make("memory_unknown", Severity::kWarning,
+                        "memory prediction unavailable: whether the job fits is not known before "
+                        "it runs",
+                        "start with a small batch.micro and watch launch status"));
+  if (demand.cpu_fallback) {
+    advice.push_back(Make("device_slower", Severity::kWarning,
+                          "no node has a GPU: the job runs on the CPU, which is slower",
+                          "write device: cpu if that is meant, or gpus: 1 to wait for a GPU"));
+  }
+  if (spec.checkpoint.dir.empty()) {
+    advice.push_back(Make("no_resume", Severity::kNotice,
+                          "no checkpoint.dir: a retry starts from the first step",
+                          "write checkpoint: {dir: DIR}"));
+  }
+  const bool retries = !spec.retry.max || *spec.retry.max > 0;
+  if (retries && !spec.requeue_after) {
+    advice.push_back(Make("requeue_after", Severity::kNotice,
+                          "a silent node's job waits until the node answers or is proved dead",
+                          "write requeue_after: 10m to let the job start elsewhere by itself"));
+  }
+  const bool coherent = std::any_of(
+      layout.nodes.begin(), layout.nodes.end(),
+      [](const NodeShare& share) { return share.inventory->coherent == CoherentMode::kNuma; });
+  if (spec.memory_bytes && !spec.memory_bytes->at_least && coherent) {
+    advice.push_back(Make("memory_limit_ignored", Severity::kWarning,
+                          "memory: is not a limit here: on coherent-memory nodes GPU pages would "
+                          "count as host memory",
+                          "write memory: SIZE+ to say that it is a request only"));
+  }
+  if (!input.context.active_conda.empty() && InterpreterOf(spec, input.context).empty()) {
+    advice.push_back(Make("conda_not_used", Severity::kWarning,
+                          "the active conda environment " + input.context.active_conda +
+                              " is not taken over in this version",
+                          "write python: " + input.context.active_conda + "/bin/python"));
+  }
+  const bool uneven =
+      plan.device != DeviceClass::kCpu &&
+      std::any_of(layout.nodes.begin(), layout.nodes.end(), [](const NodeShare& share) {
+        return static_cast<int>(share.gpus.size()) != share.processes;
+      });
+  if (uneven) {
+    const NodeShare& share = layout.nodes[0];
+    advice.push_back(Make("processes_per_node", Severity::kNotice,
+                          std::to_string(share.processes) + " processes per node on " +
+                              std::to_string(share.gpus.size()) + " GPUs",
+                          "leave procs_per_node out for one process per GPU"));
+  }
+  return advice;
+}
+
+Result<std::string> CheckpointDir(const JobSpec& spec,
+                                  const std::map<std::string, std::string>& values) {
+  if (spec.checkpoint.dir.empty()) return std::string();
+  std::string text = spec.checkpoint.dir;
+  if (text == "~" || text.rfind("~/", 0) == 0) text = "$HOME" + text.substr(1);
+  LAUNCH_ASSIGN_OR_RETURN(std::string dir, ExpandVariables(text, "checkpoint.dir", values));
+  while (dir.rfind("./", 0) == 0) dir.erase(0, 2);
+  if (dir.empty() || dir == ".") return spec.workdir;
+  if (dir[0] == '/') return dir;
+  return spec.workdir + (spec.workdir.empty() || spec.workdir.back() == '/' ? "" : "/") + dir;
+}
+
+// Environment and devices of every rank; returns the checkpoint directory as each node sees it.
+Result<std::vector<std::string>> AssignRanks(const PlanInput& input, const LaunchLine& line,
+                                             const RankLayout& layout, Plan& plan) {
+  std::vector<std::string> checkpoint_dirs;
+  std::set<std::string> late;
+  for (std::size_t node = 0; node < layout.nodes.size(); ++node) {
+    const NodeShare& share = layout.nodes[node];
+    LAUNCH_ASSIGN_OR_RETURN(const auto job,
+                            JobEnvironment(input.spec, input.context, *share.inventory));
+    LAUNCH_ASSIGN_OR_RETURN(std::string dir, CheckpointDir(input.spec, job));
+    for (int local = 0; local < share.processes; ++local) {
+      const EnvFacts facts{input.spec, input.context, plan, layout,   node,
+                           local,      input.key,     dir,  line.role};
+      RankEnvironment environment = EnvironmentOfRank(job, facts);
+      RankAssignment rank;
+      rank.rank = share.first_rank + local;
+      rank.local_rank = local;
+      rank.node = share.inventory->node;
+      rank.gpus = GpusOfRank(share, local);
+      for (int index : rank.gpus) {
+        rank.gpu_uuids.push_back(share.inventory->gpus[static_cast<std::size_t>(index)].uuid);
+      }
+      rank.env = std::move(environment.values);
+      late.insert(environment.late.begin(), environment.late.end());
+      plan.assignments.push_back(std::move(rank));
+    }
+    checkpoint_dirs.push_back(std::move(dir));
+  }
+  plan.late.assign(late.begin(), late.end());
+  return checkpoint_dirs;
+}
+
+void DescribeStart(const LaunchLine& line, const RankLayout& layout, const std::string& interpreter,
+                   Plan& plan) {
+  plan.start = StartKind::kDirect;
+  plan.launcher = line.launcher;
+  plan.command = ShownCommand(line, interpreter);
+  plan.read = line.read;
+  plan.read[0] =
+      (line.launcher == LauncherKind::kTorchrun ? "torchrun line read: " : line.read[0] + ": ") +
+      Shape(layout) + ", started directly";
+}
+
+Result<void> CheckFields(const JobSpec& spec) {
+  if (spec.workdir.empty() || spec.workdir[0] != '/') {
+    return Fail(ErrorCode::kInvalidArgument, "workdir \"" + spec.workdir + "\" is not absolute",
+                "write a path from /");
+  }
+  if (spec.nodes.automatic) {
+    return Fail(ErrorCode::kUnimplemented, "nodes: auto is not in this version",
+                "write a number, or a range like 2..4");
+  }
+  if (spec.snapshot) {
+    return Fail(ErrorCode::kUnimplemented,
+                "snapshot: true (a shipped copy of the workdir) is not in this version",
+                "leave it out: the job runs in place, in a directory that every node sees");
+  }
+  if (!spec.image.empty()) {
+    return Fail(ErrorCode::kUnimplemented, "image: (containers) is not in this version",
+                "write venv: or python: with the environment on the nodes");
+  }
+  if (!spec.conda.empty()) {
+    return Fail(ErrorCode::kUnimplemented, "conda: is not in this version",
+                "write python: PREFIX/bin/python of that environment");
+  }
+  if (spec.procs_per_node && *spec.procs_per_node < 1) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "procs_per_node is " + std::to_string(*spec.procs_per_node),
+                "write a number from 1");
+  }
+  if (spec.nodes.min < 1 || spec.nodes.max < spec.nodes.min) {
+    return Fail(ErrorCode::kInvalidArgument, "nodes: is not a number from 1",
+                "write nodes: 2, or a range like 2..4");
+  }
+  const std::set<int> ids(spec.gpu_ids.begin(), spec.gpu_ids.end());
+  if (ids.size() != spec.gpu_ids.size() || (!ids.empty() && *ids.begin() < 0)) {
+    return Fail(ErrorCode::kInvalidArgument, "gpu_ids names a device twice or below 0",
+                "write each index of `launch nodes` once");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> CheckSpec(const JobSpec& spec, const SubmitContext& context) {
+  LAUNCH_RETURN_IF_ERROR(CheckFields(spec));
+  LAUNCH_RETURN_IF_ERROR(NodeFilter::Make(spec));
+  LAUNCH_RETURN_IF_ERROR(CheckBatch(spec.batch));
+  LAUNCH_RETURN_IF_ERROR(CheckStrategy(spec));
+  LAUNCH_RETURN_IF_ERROR(CheckEnv(spec, context));
+  LAUNCH_ASSIGN_OR_RETURN(const LaunchLine line, ReadLaunchLine(spec.run, LineOptions(spec)));
+  LAUNCH_ASSIGN_OR_RETURN(const NodeFilter filter, NodeFilter::Make(spec));
+  LAUNCH_RETURN_IF_ERROR(DemandOf(spec, line, filter, {}));
+  return {};
+}
+
+Result<PlannedRun> MakePlan(const PlanInput& input) {
+  const JobSpec& spec = input.spec;
+  LAUNCH_RETURN_IF_ERROR(CheckFields(spec));
+  LAUNCH_ASSIGN_OR_RETURN(const LaunchLine line, ReadLaunchLine(spec.run, LineOptions(spec)));
+  LAUNCH_ASSIGN_OR_RETURN(const NodeFilter filter, NodeFilter::Make(spec));
+  LAUNCH_ASSIGN_OR_RETURN(const Demand demand, DemandOf(spec, line, filter, input.offers));
+  LAUNCH_CHECK(!input.placement.offers.empty(), "a placement without nodes");
+  const RankLayout layout = LayOutRanks(spec, demand, input.offers, input.placement);
+
+  PlannedRun run;
+  Plan& plan = run.plan;
+  plan.device = demand.device;
+  plan.device_name = DeviceName(layout);
+  plan.device_reason = DeviceReason(demand, plan.device_name);
+  plan.world_size = layout.world_size;
+  plan.processes = {layout.world_size, layout.nodes[0].processes, layout.cpus_per_process};
+  LAUNCH_ASSIGN_OR_RETURN(const StrategyChoice strategy,
+                          ChooseStrategy(spec, demand.device, layout.world_size));
+  plan.strategy = strategy.strategy;
+  plan.offload = strategy.offload;
+  plan.why = strategy.why;
+  LAUNCH_ASSIGN_OR_RETURN(const PrecisionChoice precision,
+                          ChoosePrecision(spec, demand.device, layout));
+  plan.precision = precision.precision;
+  plan.precision_reason = precision.reason;
+  LAUNCH_ASSIGN_OR_RETURN(const BatchChoice batch, SplitBatch(spec.batch, layout.world_size));
+  plan.batch = batch.split;
+  plan.loader = PlanLoader(demand.device, layout);
+  plan.steps = StepsOf(spec, plan.batch);
+  plan.memory = Memory(layout);
+  plan.workdir = spec.workdir + " (in place)";
+  DescribeStart(line, layout, InterpreterOf(spec, input.context), plan);
+  LAUNCH_ASSIGN_OR_RETURN(std::vector<std::string> checkpoint_dirs,
+                          AssignRanks(input, line, layout, plan));
+  LAUNCH_RETURN_IF_ERROR(CheckVariablesUsed(line, plan));
+  plan.files.push_back(PlanFile(plan, spec));
+
+  Append(plan.warnings, line.warnings);
+  Append(plan.warnings, demand.warnings);
+  Append(plan.warnings, precision.warnings);
+  Append(plan.warnings, batch.warnings);
+  Append(plan.warnings, HardCoded(spec, line, plan));
+  Append(plan.warnings, Advice(input, demand, layout, plan));
+  std::sort(plan.warnings.begin(), plan.warnings.end(), [](const Finding& a, const Finding& b) {
+    return std::tie(b.severity, a.code, a.says) < std::tie(a.severity, b.code, b.says);
+  });
+  run.allocations = MakeAllocations({input, line, layout, plan, std::move(checkpoint_dirs)});
+  return run;
+}
+
+}  // namespace launch

@@ -19,13 +19,13 @@ struct PlannerOffer {
   std::vector<int> free_gpus;
   int free_cpus = 0;
   std::uint64_t free_memory_bytes = 0;
-  bool schedulable = true;   // false: silent, drained or unhealthy: counts for never-fits only
+  bool schedulable = true;  // false: silent, drained or unhealthy: counts for never-fits only
 };
 
 // Nodes and GPU indices of one attempt, in node order (rank 0's node first).
 struct Placement {
-  std::vector<std::size_t> offers;          // positions in the offers given
-  std::vector<std::vector<int>> gpus;       // per node, indices in PCI order
+  std::vector<std::size_t> offers;     // positions in the offers given
+  std::vector<std::vector<int>> gpus;  // per node, indices in PCI order
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
@@ -40,7 +40,8 @@ struct Unplaced {
 
 // All-or-nothing gang placement by count, model, capability, arch, memory, constraints, nodelist,
 // exclude, gpu_ids. Deterministic: prefers the user's GPU order, then fewest spare GPUs, then name.
-tl::expected<Placement, Unplaced> Place(const JobSpec& spec, const std::vector<PlannerOffer>& offers);
+tl::expected<Placement, Unplaced> Place(const JobSpec& spec,
+                                        const std::vector<PlannerOffer>& offers);
 
 struct PlanInput {
   const JobSpec& spec;
@@ -57,8 +58,8 @@ struct PlannedRun {
   std::vector<AllocationSpec> allocations;  // one per node, in node order
 };
 
-// Errors: kInvalidArgument (bad batch, unknown variable ...), kCannotFit (precision, device limits),
-// kUnimplemented (launch line of a later version).
+// Errors: kInvalidArgument (bad batch, unknown variable ...), kCannotFit (precision, device
+// limits), kUnimplemented (launch line of a later version).
 Result<PlannedRun> MakePlan(const PlanInput& input);
 
 // Judges a spec alone, before any node is known: mpi launcher, unsupported lines, batch products.

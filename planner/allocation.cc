@@ -1,0 +1,140 @@
+#include "planner/allocation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/clock.h"
+#include "planner/environment.h"
+
+namespace launch {
+namespace {
+
+std::vector<std::string> CommandOf(const LaunchLine& line) {
+  std::vector<std::string> argv = {"/bin/bash", "--norc", "-c", line.shell};
+  if (line.interpreter_first) argv.emplace_back();  // $0: the interpreter, found on the node
+  return argv;
+}
+
+// Variables a start will fill are left to it, so that a probable value never reaches a rank. Empty
+// ones stay: they are how the node is asked for the paths of the attempt's directory.
+std::vector<EnvVar> FixedEnv(const RankAssignment& rank, const std::vector<std::string>& late) {
+  std::vector<EnvVar> env;
+  for (const auto& [name, value] : rank.env) {
+    if (value.empty() || !std::binary_search(late.begin(), late.end(), name)) {
+      env.push_back({name, value});
+    }
+  }
+  return env;
+}
+
+bool NeedsTorchCuda(const JobSpec& spec, const SubmitContext& context, const LaunchLine& line,
+                    DeviceClass device) {
+  if (device != DeviceClass::kCuda) return false;
+  return line.python || !InterpreterOf(spec, context).empty();
+}
+
+void AddRanks(const AllocationInput& input, std::size_t node, AllocationSpec& spec) {
+  const NodeShare& share = input.layout.nodes[node];
+  for (int local = 0; local < share.processes; ++local) {
+    const RankAssignment& assignment =
+        input.plan.assignments[static_cast<std::size_t>(share.first_rank + local)];
+    RankSpec rank;
+    rank.rank = assignment.rank;
+    rank.local_rank = local;
+    rank.argv = CommandOf(input.line);
+    rank.env = FixedEnv(assignment, input.plan.late);
+    rank.gpus = assignment.gpu_uuids;
+    spec.ranks.push_back(std::move(rank));
+  }
+}
+
+std::string Quoted(std::string_view text) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string out = "\"";
+  for (char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20) {
+      out += "\\u00";
+      out += kHex[byte >> 4];
+      out += kHex[byte & 15];
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+std::string Number(const std::optional<std::int64_t>& number) {
+  return number ? std::to_string(*number) : "null";
+}
+
+}  // namespace
+
+std::vector<AllocationSpec> MakeAllocations(const AllocationInput& input) {
+  const JobSpec& job = input.input.spec;
+  const SubmitContext& context = input.input.context;
+  std::vector<AllocationSpec> allocations;
+  for (std::size_t node = 0; node < input.layout.nodes.size(); ++node) {
+    const NodeShare& share = input.layout.nodes[node];
+    AllocationSpec spec;
+    spec.key = input.input.key.value_or(Key{});
+    spec.node = share.inventory->node;
+    spec.job_name = job.name;
+    spec.user = input.input.user;
+    spec.workdir = job.workdir;
+    spec.workdir_inode = context.workdir_inode;
+    spec.workdir_mtime_ns = context.workdir_mtime_ns;
+    spec.interpreter = InterpreterOf(job, context);
+    spec.interpreter_of = input.line.interpreter_of;
+    spec.command_word = input.line.command_word;
+    spec.needs_torch_cuda = NeedsTorchCuda(job, context, input.line, input.plan.device);
+    spec.preflight = job.preflight;
+    spec.setup = job.setup;
+    spec.files = input.plan.files;
+    for (int index : share.gpus) {
+      spec.gpus.push_back(share.inventory->gpus[static_cast<std::size_t>(index)].uuid);
+      spec.gpu_indices.push_back(index);
+    }
+    spec.cpus = share.cpus;
+    const bool limit = job.memory_bytes && !job.memory_bytes->at_least &&
+                       share.inventory->coherent != CoherentMode::kNuma;
+    if (limit) spec.memory_limit_bytes = job.memory_bytes->value;
+    spec.needs_ports = node == 0;
+    spec.stop = {job.checkpoint.signal, job.checkpoint.signal_before, job.stop_duration};
+    spec.logs = job.logs;
+    spec.progress_regex = job.progress_regex;
+    spec.checkpoint_dir = input.checkpoint_dirs[node];
+    spec.world_size = input.layout.world_size;
+    spec.secret_names = job.secrets;
+    AddRanks(input, node, spec);
+    allocations.push_back(std::move(spec));
+  }
+  return allocations;
+}
+
+GeneratedFile PlanFile(const Plan& plan, const JobSpec& spec) {
+  std::string json = "{\n";
+  const auto add = [&json](std::string_view name, std::string value, bool last = false) {
+    json += "  \"" + std::string(name) + "\": " + std::move(value) + (last ? "\n" : ",\n");
+  };
+  add("name", Quoted(spec.name));
+  add("strategy", Quoted(ToString(plan.strategy)));
+  add("offload", Quoted(ToString(plan.offload)));
+  add("device", Quoted(ToString(plan.device)));
+  add("precision", Quoted(ToString(plan.precision)));
+  add("world_size", std::to_string(plan.world_size));
+  add("processes_per_node", std::to_string(plan.processes.per_node));
+  add("cpus_per_process", std::to_string(plan.processes.cpus_per_process));
+  add("global_batch", Number(plan.batch.global));
+  add("micro_batch", Number(plan.batch.micro));
+  add("grad_accum", Number(plan.batch.accumulate));
+  add("steps", Number(plan.steps));
+  add("num_workers", std::to_string(plan.loader.num_workers));
+  add("pin_memory", plan.loader.pin_memory ? "true" : "false", true);
+  return {"plan.json", json + "}\n"};
+}
+
+}  // namespace launch

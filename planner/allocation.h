@@ -1,0 +1,28 @@
+// What each node is told to run: the allocations of an attempt, made from its plan.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/launch.h"
+#include "planner/launch_line.h"
+#include "planner/planner.h"
+#include "planner/ranks.h"
+
+namespace launch {
+
+struct AllocationInput {
+  const PlanInput& input;
+  const LaunchLine& line;
+  const RankLayout& layout;
+  const Plan& plan;
+  std::vector<std::string> checkpoint_dirs;  // expanded, one per node
+};
+
+std::vector<AllocationSpec> MakeAllocations(const AllocationInput& input);
+
+// The numbers of the plan as JSON, for LAUNCH_PLAN_FILE: plan.json.
+GeneratedFile PlanFile(const Plan& plan, const JobSpec& spec);
+
+}  // namespace launch

@@ -1,0 +1,200 @@
+// The rows of the environment table: names, rules and values.
+#include <algorithm>
+#include <string>
+
+#include "planner/environment.h"
+#include "planner/master_address.h"
+#include "planner/strategy.h"
+
+namespace launch {
+namespace {
+
+using Text = std::optional<std::string>;
+
+const NodeShare& Node(const EnvFacts& f) { return f.layout.nodes[f.node]; }
+std::string N(std::int64_t number) { return std::to_string(number); }
+int RankOf(const EnvFacts& f) { return Node(f).first_rank + f.local_rank; }
+bool Cuda(const EnvFacts& f) { return f.plan.device == DeviceClass::kCuda; }
+bool Mps(const EnvFacts& f) { return f.plan.device == DeviceClass::kMps; }
+bool Cpu(const EnvFacts& f) { return f.plan.device == DeviceClass::kCpu; }
+bool Together(const EnvFacts& f) { return f.layout.world_size > 1; }
+Text If(bool condition, std::string value) {
+  return condition ? Text(std::move(value)) : std::nullopt;
+}
+Text Number(const std::optional<std::int64_t>& number) {
+  return number ? Text(N(*number)) : std::nullopt;
+}
+
+Text VisibleDevices(const EnvFacts& f) {
+  if (Cpu(f)) return "";
+  if (!Cuda(f)) return std::nullopt;
+  const bool own = f.spec.gpu_binding == GpuBinding::kPerRank;
+  const std::vector<int> gpus = own ? GpusOfRank(Node(f), f.local_rank) : Node(f).gpus;
+  std::string list;
+  for (int index : gpus) {
+    const GpuDevice& gpu = Node(f).inventory->gpus[static_cast<std::size_t>(index)];
+    const bool slice = gpu.uuid.value.rfind("MIG-", 0) == 0;  // slices have no index
+    list += (list.empty() ? "" : ",") + (slice ? gpu.uuid.value : N(index));
+  }
+  return list;
+}
+
+Text MixedPrecision(const EnvFacts& f) {
+  return f.plan.precision == Precision::kFp32 ? "no" : std::string(ToString(f.plan.precision));
+}
+
+Text ActivationCheckpointing(const EnvFacts& f) {
+  const auto field = f.spec.model.fields.find("activation_checkpointing");
+  if (field == f.spec.model.fields.end()) return std::nullopt;
+  if (field->second == "true") return "full";
+  if (field->second == "false") return "none";
+  return field->second;
+}
+
+bool VariableLength(const EnvFacts& f) {
+  const auto field = f.spec.model.fields.find("variable_length");
+  return field != f.spec.model.fields.end() && field->second == "true";
+}
+
+Text MasterAddress(const EnvFacts& f) { return MasterOf(f.layout).address; }
+Text Interface(const EnvFacts& f) {
+  const std::string name = InterfaceOf(f.layout, f.node);
+  return If(Together(f), name);
+}
+
+Text NodeIps(const EnvFacts& f) {
+  std::string list;
+  for (const NodeShare& share : f.layout.nodes) {
+    if (!list.empty()) list += '\n';
+    list += AddressOf(*share.inventory);
+  }
+  return list;
+}
+
+constexpr bool kOurs = false;  // not overridable
+constexpr bool kYours = true;  // a value of the user wins
+
+}  // namespace
+
+const std::vector<EnvRule>& EnvironmentTable() {
+  static const std::vector<EnvRule> table = {
+      // clang-format off
+      {"RANK", "torch", "always", "global rank, from 0", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return N(RankOf(f)); }},
+      {"WORLD_SIZE", "torch", "always", "ranks of the job", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return N(f.layout.world_size); }},
+      {"LOCAL_RANK", "torch", "always", "rank on this node, from 0", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return N(f.local_rank); }},
+      {"LOCAL_WORLD_SIZE", "torch", "always", "ranks on this node", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return N(Node(f).processes); }},
+      {"NODE_RANK", "torch", "always", "position of the node in the job, from 0", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return N(static_cast<std::int64_t>(f.node)); }},
+      {"GROUP_RANK", "torch", "always", "the same, under torchrun's name", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return N(static_cast<std::int64_t>(f.node)); }},
+      {"GROUP_WORLD_SIZE", "torch", "always", "nodes of the job", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return N(static_cast<std::int64_t>(f.layout.nodes.size())); }},
+      {"ROLE_NAME", "torch", "always", "`--role` of a torchrun line, or default", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return f.role; }},
+      {"ROLE_RANK", "torch", "always", "equal to RANK", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return N(RankOf(f)); }},
+      {"ROLE_WORLD_SIZE", "torch", "always", "equal to WORLD_SIZE", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return N(f.layout.world_size); }},
+      {"MASTER_ADDR", "torch", "always", "address of rank 0's node, proved reachable from every node of the job", kOurs, Known::kStart, MasterAddress},
+      {"MASTER_PORT", "torch", "always", "port held for rank 0; a new one for each attempt", kOurs, Known::kStart,
+       [](const EnvFacts&) -> Text { return N(kProbablePort); }},
+
+      {"TORCHELASTIC_RUN_ID", "elastic", "always", "JOB-ATTEMPT", kOurs, Known::kAttempt,
+       [](const EnvFacts& f) -> Text {
+         return f.key ? N(static_cast<std::int64_t>(f.key->job.value)) + "-" + N(f.key->attempt.value) : std::string("0-1");
+       }},
+      {"TORCHELASTIC_RESTART_COUNT", "elastic", "always", "attempts before this one", kOurs, Known::kAttempt,
+       [](const EnvFacts& f) -> Text { return N(f.key ? std::int64_t{f.key->attempt.value} - 1 : 0); }},
+      {"TORCHELASTIC_MAX_RESTARTS", "elastic", "always", "`retry.max`", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return N(f.spec.retry.max.value_or(0)); }},
+      {"TORCHELASTIC_USE_AGENT_STORE", "elastic", "always", "False: rank 0 itself hosts the store", kOurs, Known::kPlan,
+       [](const EnvFacts&) -> Text { return "False"; }},
+      {"TORCHELASTIC_ERROR_FILE", "elastic", "always", "where a script decorated with @record writes its error", kOurs, Known::kNode,
+       [](const EnvFacts&) -> Text { return ""; }},
+
+      {"CROSS_RANK", "deepspeed", "always", "equal to NODE_RANK, as DeepSpeed's launcher sets it", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return N(static_cast<std::int64_t>(f.node)); }},
+      {"CROSS_SIZE", "deepspeed", "always", "nodes of the job", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return N(static_cast<std::int64_t>(f.layout.nodes.size())); }},
+      {"LOCAL_SIZE", "deepspeed", "always", "ranks on this node", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return N(Node(f).processes); }},
+
+      {"CUDA_VISIBLE_DEVICES", "devices", "cuda, cpu", "all of the job's GPUs on this node, by PCI index, the same for every local rank (`gpu_binding: per_rank`: its own); empty for `device: cpu`", kOurs, Known::kPlan, VisibleDevices},
+      {"CUDA_DEVICE_ORDER", "devices", "cuda", "PCI_BUS_ID, so that indices mean what `launch nodes` shows", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Cuda(f), "PCI_BUS_ID"); }},
+      {"PYTORCH_ENABLE_MPS_FALLBACK", "devices", "mps, cpu", "1 on mps: operators it lacks run on the CPU; 0 for `device: cpu`", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(!Cuda(f), Mps(f) ? "1" : "0"); }},
+      {"ACCELERATE_USE_CPU", "devices", "cpu", "true: accelerate forms a world of CPU ranks", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Cpu(f), "true"); }},
+
+      {"GLOO_SOCKET_IFNAME", "network", "several ranks, not mps", "interface of the proven route to rank 0", kYours, Known::kStart, Interface},
+      {"NCCL_SOCKET_IFNAME", "network", "several ranks on cuda", "interface of the proven route to rank 0", kYours, Known::kStart,
+       [](const EnvFacts& f) -> Text { return Cuda(f) ? Interface(f) : std::nullopt; }},
+      {"TORCH_NCCL_DUMP_ON_TIMEOUT", "network", "several ranks on cuda, unless `hang.action: none`", "1: collectives that hang leave a trace", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Cuda(f) && Together(f) && f.spec.hang.action != HangAction::kNone, "1"); }},
+      {"TORCH_NCCL_TRACE_BUFFER_SIZE", "network", "several ranks on cuda, unless `hang.action: none`", "collectives that the trace remembers", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Cuda(f) && Together(f) && f.spec.hang.action != HangAction::kNone, "2000"); }},
+
+      {"OMP_NUM_THREADS", "host", "always", "cores of the rank's share", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return N(f.plan.processes.cpus_per_process); }},
+      {"PYTHONUNBUFFERED", "host", "always", "1: output is not lost when a rank is killed", kYours, Known::kPlan,
+       [](const EnvFacts&) -> Text { return "1"; }},
+      {"PYTHONFAULTHANDLER", "host", "always", "1: a crash in native code leaves a Python traceback", kYours, Known::kPlan,
+       [](const EnvFacts&) -> Text { return "1"; }},
+      {"PYTORCH_ALLOC_CONF", "host", "cuda with `model.variable_length: true`", "expandable_segments:True, against fragmentation", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Cuda(f) && VariableLength(f), "expandable_segments:True"); }},
+      {"PYTORCH_CUDA_ALLOC_CONF", "host", "as PYTORCH_ALLOC_CONF", "its older name: some releases read only this one", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Cuda(f) && VariableLength(f), "expandable_segments:True"); }},
+
+      {"LAUNCH_DEVICE", "plan", "always", "cuda, mps or cpu", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return std::string(ToString(f.plan.device)); }},
+      {"LAUNCH_BACKEND", "plan", "always", "nccl on cuda, otherwise gloo", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return Cuda(f) ? "nccl" : "gloo"; }},
+      {"LAUNCH_STRATEGY", "plan", "always", "single, ddp, zero1 ... fsdp", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return std::string(ToString(f.plan.strategy)); }},
+      {"LAUNCH_ZERO_STAGE", "plan", "strategy zero1-3", "1, 2 or 3", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(ZeroStage(f.plan.strategy) > 0, N(ZeroStage(f.plan.strategy))); }},
+      {"LAUNCH_PRECISION", "plan", "always", "bf16, fp16, fp32 or fp8", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return std::string(ToString(f.plan.precision)); }},
+      {"ACCELERATE_MIXED_PRECISION", "plan", "always", "the same in accelerate's words (no for fp32)", kYours, Known::kPlan, MixedPrecision},
+      {"LAUNCH_GLOBAL_BATCH", "plan", "a batch is given", "samples of one optimizer step over all ranks", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return Number(f.plan.batch.global); }},
+      {"LAUNCH_MICRO_BATCH", "plan", "a batch is given", "samples of one rank's forward pass", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return Number(f.plan.batch.micro); }},
+      {"LAUNCH_GRAD_ACCUM", "plan", "a batch is given", "forward passes of one optimizer step", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return Number(f.plan.batch.accumulate); }},
+      {"LAUNCH_NUM_WORKERS", "plan", "always", "data loader workers of a rank", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return N(f.plan.loader.num_workers); }},
+      {"LAUNCH_PIN_MEMORY", "plan", "always", "true or false", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return f.plan.loader.pin_memory ? "true" : "false"; }},
+      {"LAUNCH_ACT_CKPT", "plan", "`model.activation_checkpointing` is given", "none, selective or full", kOurs, Known::kPlan, ActivationCheckpointing},
+      {"LAUNCH_PLAN_FILE", "plan", "always", "the plan's numbers as JSON", kOurs, Known::kNode,
+       [](const EnvFacts&) -> Text { return ""; }},
+
+      {"LAUNCH_JOB_ID", "job", "always", "number of the job", kOurs, Known::kAttempt,
+       [](const EnvFacts& f) -> Text { return N(f.key ? static_cast<std::int64_t>(f.key->job.value) : 0); }},
+      {"LAUNCH_JOB_NAME", "job", "always", "name of the job", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return f.spec.name; }},
+      {"LAUNCH_ATTEMPT", "job", "always", "attempt, from 1", kOurs, Known::kAttempt,
+       [](const EnvFacts& f) -> Text { return N(f.key ? f.key->attempt.value : 1); }},
+      {"LAUNCH_NODE_IPS", "job", "always", "addresses of the nodes in node order, one a line", kOurs, Known::kStart, NodeIps},
+      {"LAUNCH_HOSTFILE", "job", "always", "file of `NODE slots=N` lines", kOurs, Known::kNode,
+       [](const EnvFacts&) -> Text { return ""; }},
+      {"LAUNCH_CHECKPOINT_DIR", "job", "`checkpoint.dir` is given", "the directory, expanded and absolute", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(!f.checkpoint_dir.empty(), f.checkpoint_dir); }},
+      {"LAUNCH_RESUME_FROM", "job", "always", "newest complete checkpoint, or empty", kOurs, Known::kStart,
+       [](const EnvFacts&) -> Text { return ""; }},
+      {"LAUNCH_PROGRESS_FILE", "job", "always", "file for JSON lines {step, steps}", kOurs, Known::kNode,
+       [](const EnvFacts&) -> Text { return ""; }},
+      {"LAUNCH_SUBMIT_DIR", "job", "always", "where the job was submitted", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return f.context.submit_dir; }},
+      // clang-format on
+  };
+  return table;
+}
+
+}  // namespace launch

@@ -1,0 +1,155 @@
+#include "planner/launcher_words.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace launch {
+namespace {
+
+std::string_view BaseName(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+// "$(which X)" and "`which X`" mean X.
+std::string_view WhichOf(std::string_view raw) {
+  if (raw.size() > 1 && raw.front() == '"' && raw.back() == '"') {
+    raw = raw.substr(1, raw.size() - 2);
+  }
+  for (std::string_view open : {"$(which ", "$(command -v ", "`which ", "`command -v "}) {
+    if (raw.substr(0, open.size()) != open || raw.size() <= open.size() + 1) continue;
+    return raw.substr(open.size(), raw.size() - open.size() - 1);
+  }
+  return {};
+}
+
+std::string_view ProgramOf(const ShellWord& word) {
+  const std::string_view which = WhichOf(word.raw);
+  return which.empty() ? BaseName(word.value) : which;
+}
+
+constexpr std::array<std::string_view, 8> kLaunchers = {"torchrun",       "deepspeed", "mpirun",
+                                                        "mpiexec",        "srun",      "horovodrun",
+                                                        "torchpippy-run", "ompirun"};
+
+// Programs that start what follows them; their own flags come first.
+constexpr std::array<std::string_view, 24> kWrappers = {
+    "exec",   "time",  "nohup",      "command", "env",     "numactl", "nsys",   "ncu",
+    "strace", "nice",  "ionice",     "taskset", "timeout", "stdbuf",  "setsid", "uv",
+    "conda",  "mamba", "micromamba", "poetry",  "sudo",    "then",    "do",     "else"};
+
+bool Contains(const auto& list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+std::optional<std::string> LauncherAt(const std::vector<ShellWord>& words, std::size_t i);
+
+std::optional<std::string> LauncherInText(const std::string& text) {
+  const auto inner = ReadShell(text);
+  return inner ? FindLauncher(*inner) : std::nullopt;
+}
+
+std::optional<std::string> LauncherAt(const std::vector<ShellWord>& words, std::size_t i) {
+  const std::string_view program = ProgramOf(words[i]);
+  if (Contains(kLaunchers, program)) return std::string(program);
+  if ((program == "accelerate" && i + 1 < words.size() && words[i + 1].value == "launch") ||
+      program == "accelerate-launch") {
+    return "accelerate launch";
+  }
+  if (FindTorchrun(words, i)) return "torchrun";
+  if (IsPython(words[i].value)) {
+    for (std::size_t k = i + 1; k < words.size(); ++k) {
+      if (words[k].value == "-m" && k + 1 < words.size()) {
+        if (words[k + 1].value == "accelerate.commands.launch") return "accelerate launch";
+        if (words[k + 1].value.rfind("deepspeed", 0) == 0) return "deepspeed";
+        return std::nullopt;
+      }
+      if (words[k].value.rfind('-', 0) == 0) continue;
+      const std::string_view script = ProgramOf(words[k]);
+      if (Contains(kLaunchers, script)) return std::string(script);
+      return std::nullopt;
+    }
+  }
+  if (program == "bash" || program == "sh") {
+    for (std::size_t k = i + 1; k + 1 < words.size(); ++k) {
+      if (words[k].value.rfind('-', 0) == 0 && words[k].value.find('c') != std::string::npos) {
+        return LauncherInText(words[k + 1].value);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool IsPython(std::string_view word) {
+  std::string_view name = BaseName(word);
+  if (name.substr(0, 6) != "python") return false;
+  name.remove_prefix(6);
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '.';
+  });
+}
+
+bool IsShellBuiltin(std::string_view word) {
+  constexpr std::array<std::string_view, 34> kBuiltins = {
+      ":",       ".",      "[",    "alias",  "bg",     "break", "builtin", "cd",     "continue",
+      "declare", "echo",   "eval", "exit",   "export", "false", "fg",      "hash",   "let",
+      "local",   "printf", "pwd",  "read",   "return", "set",   "shift",   "source", "test",
+      "trap",    "true",   "type", "ulimit", "umask",  "unset", "wait"};
+  return Contains(kBuiltins, word) || word == "!" || word == "{" || word == "[[";
+}
+
+std::optional<TorchrunPlace> FindTorchrun(const std::vector<ShellWord>& words, std::size_t first) {
+  if (first >= words.size()) return std::nullopt;
+  if (ProgramOf(words[first]) == "torchrun") {
+    const std::string_view which = WhichOf(words[first].raw);
+    return TorchrunPlace{first + 1, which.empty() ? words[first].value : "torchrun", "", false};
+  }
+  if (!IsPython(words[first].value)) return std::nullopt;
+  std::size_t i = first + 1;
+  while (i < words.size() && words[i].value.rfind('-', 0) == 0 && words[i].value != "-m") {
+    const bool with_value = words[i].value == "-X" || words[i].value == "-W";
+    i += with_value ? 2 : 1;
+  }
+  if (i >= words.size()) return std::nullopt;
+  if (words[i].value == "-m" && i + 1 < words.size()) {
+    const std::string& module = words[i + 1].value;
+    if (module == "torch.distributed.run" || module == "torch.distributed.launch") {
+      return TorchrunPlace{i + 2, "python -m " + module, words[first].value,
+                           module == "torch.distributed.launch"};
+    }
+    return std::nullopt;
+  }
+  if (ProgramOf(words[i]) == "torchrun") {
+    return TorchrunPlace{i + 1, "torchrun", words[first].value, false};
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> FindLauncher(const ShellScript& script) {
+  for (const ShellCommand& command : script.commands) {
+    bool wrapped = true;
+    for (std::size_t i = 0; i < command.words.size(); ++i) {
+      const ShellWord& word = command.words[i];
+      if (const auto assignment = AssignmentOf(word)) {
+        // LAUNCHER="accelerate launch --num_processes 4"
+        if (assignment->value.value.find(' ') != std::string::npos) {
+          if (auto seen = LauncherInText(assignment->value.value)) return seen;
+        }
+        continue;
+      }
+      // torchrun as a whole word is never data in a training script.
+      if (ProgramOf(word) == "torchrun") return "torchrun";
+      if (!wrapped) continue;
+      if (auto seen = LauncherAt(command.words, i)) return seen;
+      if (i == 0 || !Contains(kWrappers, ProgramOf(command.words[0]))) {
+        wrapped = Contains(kWrappers, ProgramOf(word));
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace launch

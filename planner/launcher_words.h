@@ -1,0 +1,29 @@
+// Which words in a shell text start ranks by themselves: torchrun, deepspeed, mpirun, srun ...
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/shell_text.h"
+
+namespace launch {
+
+struct TorchrunPlace {
+  std::size_t first_flag = 0;  // index of the first word behind the launcher
+  std::string launcher;        // the word as written: "torchrun", "/opt/x/bin/torchrun"
+  std::string interpreter;     // of "python3 -m torch.distributed.run"; else empty
+  bool launch_module = false;  // torch.distributed.launch
+};
+
+// torchrun, python -m torch.distributed.run|launch, python $(which torchrun) at `first`.
+std::optional<TorchrunPlace> FindTorchrun(const std::vector<ShellWord>& words, std::size_t first);
+
+// A launcher anywhere a command may stand, also behind wrappers and inside bash -c: its name.
+std::optional<std::string> FindLauncher(const ShellScript& script);
+
+bool IsPython(std::string_view word);  // "python", "python3.11", "/x/bin/python3"
+bool IsShellBuiltin(std::string_view word);
+
+}  // namespace launch

@@ -1,0 +1,24 @@
+// Which number format a job trains in, by the weakest device it gets.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/diagnosis.h"
+#include "common/error.h"
+#include "common/job.h"
+#include "planner/ranks.h"
+
+namespace launch {
+
+struct PrecisionChoice {
+  Precision precision = Precision::kFp32;
+  std::string reason;
+  std::vector<Finding> warnings;
+};
+
+// kCannotFit: the format asked for does not exist on a device of the placement.
+Result<PrecisionChoice> ChoosePrecision(const JobSpec& spec, DeviceClass device,
+                                        const RankLayout& layout);
+
+}  // namespace launch

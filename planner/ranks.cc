@@ -1,0 +1,57 @@
+#include "planner/ranks.h"
+
+#include <algorithm>
+
+namespace launch {
+namespace {
+
+int CpusOf(const JobSpec& spec, const Demand& demand, const PlannerOffer& offer,
+           const NodeShare& share) {
+  const int cores = std::max(1, offer.inventory->cores);
+  if (spec.cpus) return static_cast<int>(spec.cpus->value);
+  if (demand.device == DeviceClass::kCpu) return std::min(share.processes, cores);
+  const int devices = static_cast<int>(offer.inventory->gpus.size());
+  const int fair = cores * static_cast<int>(share.gpus.size()) / std::max(1, devices);
+  return std::clamp(fair, 1, std::max(1, offer.free_cpus));
+}
+
+}  // namespace
+
+RankLayout LayOutRanks(const JobSpec& spec, const Demand& demand,
+                       const std::vector<PlannerOffer>& offers, const Placement& placement) {
+  RankLayout layout;
+  Rank next = 0;
+  for (std::size_t i = 0; i < placement.offers.size(); ++i) {
+    const PlannerOffer& offer = offers[placement.offers[i]];
+    NodeShare share;
+    share.inventory = offer.inventory;
+    share.gpus = placement.gpus[i];
+    share.processes = demand.procs_per_node.value_or(
+        demand.device == DeviceClass::kCpu ? 1 : static_cast<int>(share.gpus.size()));
+    if (demand.procs_per_core) share.processes = std::max(1, offer.inventory->cores);
+    share.first_rank = next;
+    share.cpus = CpusOf(spec, demand, offer, share);
+    share.free_memory_bytes = offer.free_memory_bytes;
+    next += share.processes;
+    layout.nodes.push_back(std::move(share));
+  }
+  layout.world_size = std::max(1, next);
+  layout.cpus_per_process = 0;
+  for (const NodeShare& share : layout.nodes) {
+    const int each = std::max(1, share.cpus / std::max(1, share.processes));
+    layout.cpus_per_process =
+        layout.cpus_per_process == 0 ? each : std::min(layout.cpus_per_process, each);
+  }
+  layout.cpus_per_process = std::max(1, layout.cpus_per_process);
+  return layout;
+}
+
+std::vector<int> GpusOfRank(const NodeShare& share, int local_rank) {
+  const std::size_t processes = static_cast<std::size_t>(std::max(1, share.processes));
+  const std::size_t each = share.gpus.size() / processes;
+  if (each == 0 || share.gpus.size() % processes != 0) return share.gpus;
+  const auto begin = share.gpus.begin() + static_cast<std::ptrdiff_t>(each) * local_rank;
+  return {begin, begin + static_cast<std::ptrdiff_t>(each)};
+}
+
+}  // namespace launch

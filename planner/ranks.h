@@ -1,0 +1,34 @@
+// Processes over nodes: how many, where, with which devices and cores.
+#pragma once
+
+#include <vector>
+
+#include "common/inventory.h"
+#include "common/plan.h"
+#include "planner/demand.h"
+#include "planner/planner.h"
+
+namespace launch {
+
+struct NodeShare {
+  const NodeInventory* inventory = nullptr;
+  std::vector<int> gpus;  // of the job on this node, ascending
+  int processes = 1;
+  Rank first_rank = 0;
+  int cpus = 1;  // cores the job reserves on this node
+  std::uint64_t free_memory_bytes = 0;
+};
+
+struct RankLayout {
+  std::vector<NodeShare> nodes;  // in node order: rank 0's node first
+  int world_size = 1;
+  int cpus_per_process = 1;  // the smallest over the nodes
+};
+
+RankLayout LayOutRanks(const JobSpec& spec, const Demand& demand,
+                       const std::vector<PlannerOffer>& offers, const Placement& placement);
+
+// Devices of one local rank: its own, or all of the node's where they cannot be told apart.
+std::vector<int> GpusOfRank(const NodeShare& share, int local_rank);
+
+}  // namespace launch

@@ -1,0 +1,184 @@
+#include "planner/reach.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "common/units.h"
+#include "planner/environment.h"
+#include "planner/strategy.h"
+
+namespace launch {
+namespace {
+
+enum class Topic { kDevices, kMicro, kAccumulate, kPrecision, kStrategy };
+
+struct FlagTopic {
+  std::string_view flag;  // without dashes, '_' for '-'
+  Topic topic;
+};
+
+constexpr std::array<FlagTopic, 24> kFlags = {{
+    {"gpus", Topic::kDevices},
+    {"gpu", Topic::kDevices},
+    {"gpu_id", Topic::kDevices},
+    {"gpu_ids", Topic::kDevices},
+    {"device_ids", Topic::kDevices},
+    {"devices", Topic::kDevices},
+    {"cuda_device", Topic::kDevices},
+    {"per_device_train_batch_size", Topic::kMicro},
+    {"train_micro_batch_size_per_gpu", Topic::kMicro},
+    {"micro_batch_size", Topic::kMicro},
+    {"micro_batch", Topic::kMicro},
+    {"batch_size", Topic::kMicro},
+    {"train_batch_size", Topic::kMicro},
+    {"bs", Topic::kMicro},
+    {"gradient_accumulation_steps", Topic::kAccumulate},
+    {"grad_accum", Topic::kAccumulate},
+    {"accumulate_grad_batches", Topic::kAccumulate},
+    {"accumulation_steps", Topic::kAccumulate},
+    {"fp16", Topic::kPrecision},
+    {"bf16", Topic::kPrecision},
+    {"precision", Topic::kPrecision},
+    {"mixed_precision", Topic::kPrecision},
+    {"deepspeed", Topic::kStrategy},
+    {"fsdp", Topic::kStrategy},
+}};
+
+struct FlagUse {
+  Topic topic;
+  std::string flag;   // as written
+  std::string value;  // empty when the next word is another flag
+  bool fixed = true;
+};
+
+std::vector<FlagUse> FlagsOf(const std::vector<ShellWord>& words) {
+  std::vector<FlagUse> uses;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& text = words[i].value;
+    if (text.rfind("--", 0) != 0) continue;
+    const std::size_t equals = text.find('=');
+    std::string name = text.substr(2, equals == std::string::npos ? equals : equals - 2);
+    std::replace(name.begin(), name.end(), '-', '_');
+    const auto rule = std::find_if(kFlags.begin(), kFlags.end(),
+                                   [&](const FlagTopic& t) { return t.flag == name; });
+    if (rule == kFlags.end()) continue;
+    FlagUse use{rule->topic, text.substr(0, equals), "", words[i].fixed};
+    if (equals != std::string::npos) {
+      use.value = text.substr(equals + 1);
+    } else if (i + 1 < words.size() && words[i + 1].value.rfind('-', 0) != 0) {
+      use.value = words[i + 1].value;
+      use.fixed = words[i + 1].fixed;
+    }
+    uses.push_back(std::move(use));
+  }
+  return uses;
+}
+
+Finding Unreachable(std::string says, std::string remedy) {
+  Finding finding;
+  finding.code = "plan_cannot_reach_script";
+  finding.severity = Severity::kWarning;
+  finding.says = "this plan cannot reach your script: " + std::move(says);
+  finding.remedy = std::move(remedy);
+  return finding;
+}
+
+std::string Shown(const FlagUse& use) {
+  return use.value.empty() ? use.flag : use.flag + " " + use.value;
+}
+
+std::optional<Finding> Judge(const FlagUse& use, const JobSpec& spec, const Plan& plan) {
+  if (!use.fixed) return std::nullopt;  // "$LAUNCH_MICRO_BATCH" follows the plan
+  const auto number = ParseInt(use.value);
+  switch (use.topic) {
+    case Topic::kDevices:
+      if (use.value.empty() || (use.flag == "--devices" && number)) return std::nullopt;
+      return Unreachable("run passes " + Shown(use) +
+                             " itself, and a script that sets devices escapes the ones it gets",
+                         "leave the flag out; each rank uses device LOCAL_RANK, and particular "
+                         "devices are asked for with gpu_ids");
+    case Topic::kMicro:
+      if (!plan.batch.micro || number == plan.batch.micro) return std::nullopt;
+      return Unreachable("run passes " + Shown(use) + ", the plan has micro batch " +
+                             std::to_string(*plan.batch.micro),
+                         "write " + use.flag + " $LAUNCH_MICRO_BATCH");
+    case Topic::kAccumulate:
+      if (!plan.batch.accumulate || number == plan.batch.accumulate) return std::nullopt;
+      return Unreachable("run passes " + Shown(use) + ", the plan accumulates " +
+                             std::to_string(*plan.batch.accumulate) + " times",
+                         "write " + use.flag + " $LAUNCH_GRAD_ACCUM");
+    case Topic::kPrecision: {
+      const std::string planned(ToString(plan.precision));
+      const std::string written = use.value.empty() || use.value == "true" || use.value == "True"
+                                      ? use.flag.substr(2)
+                                      : use.value;
+      if (written.find(planned) != std::string::npos || written == "False" || written == "false") {
+        return std::nullopt;
+      }
+      const bool known = written == "fp16" || written == "bf16" || written == "fp32" ||
+                         written == "no" || written == "16" || written == "32" ||
+                         written.find("mixed") != std::string::npos;
+      if (!known) return std::nullopt;
+      return Unreachable("run passes " + Shown(use) + ", the plan has precision " + planned,
+                         "write precision: in the job to match, or pass $LAUNCH_PRECISION");
+    }
+    case Topic::kStrategy:
+      if (spec.strategy != Strategy::kAuto || plan.strategy != Strategy::kDdp) return std::nullopt;
+      return Unreachable("run passes " + Shown(use) +
+                             ", so the script shards by itself; the plan "
+                             "assumes plain DDP",
+                         "name it: strategy: zero2, fsdp ...");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line, const Plan& plan) {
+  std::vector<Finding> findings;
+  for (const FlagUse& use : FlagsOf(line.arguments)) {
+    if (auto finding = Judge(use, spec, plan)) findings.push_back(std::move(*finding));
+  }
+  const bool told = std::any_of(line.uses.begin(), line.uses.end(), [](const ShellUse& use) {
+    return use.name == "LAUNCH_STRATEGY" || use.name == "LAUNCH_ZERO_STAGE";
+  });
+  if (IsSharded(plan.strategy) && !told) {
+    findings.push_back(
+        Unreachable("strategy " + std::string(ToString(plan.strategy)) +
+                        " is only passed on as LAUNCH_STRATEGY; the script itself must shard",
+                    "give the script its own configuration, or pass it $LAUNCH_STRATEGY"));
+  }
+  return findings;
+}
+
+Result<void> CheckVariablesUsed(const LaunchLine& line, const Plan& plan) {
+  if (plan.assignments.empty()) return {};
+  const auto& env = plan.assignments[0].env;
+  for (const ShellUse& use : line.uses) {
+    if (use.guarded || use.name.rfind("LAUNCH_", 0) != 0 || env.count(use.name) > 0) continue;
+    if (line.shell.find(use.name + "=") != std::string::npos) continue;  // set by the text itself
+    std::vector<std::string> names;
+    std::string when;
+    for (const EnvRule& rule : EnvironmentTable()) {
+      names.emplace_back(rule.name);
+      if (rule.name == use.name) when = rule.when;
+    }
+    std::string hint;
+    if (!when.empty()) {
+      hint = "it is set when " + when + "; or write ${" + use.name + ":-VALUE}";
+      if (use.name.find("BATCH") != std::string::npos || use.name == "LAUNCH_GRAD_ACCUM") {
+        hint = "write batch: {global: N, micro: M} in the job, or ${" + use.name + ":-VALUE}";
+      }
+    } else {
+      const std::string nearest = NearestName(use.name, names);
+      hint = nearest.empty() ? "`launch plan` lists the variables a rank gets"
+                             : "did you mean $" + nearest + "?";
+    }
+    return Fail(ErrorCode::kInvalidArgument,
+                "run uses $" + use.name + ", which this plan does not set", std::move(hint));
+  }
+  return {};
+}
+
+}  // namespace launch

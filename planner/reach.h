@@ -1,0 +1,20 @@
+// What a plan cannot change in the user's script: said instead of hidden.
+#pragma once
+
+#include <vector>
+
+#include "common/diagnosis.h"
+#include "common/error.h"
+#include "common/job.h"
+#include "common/plan.h"
+#include "planner/launch_line.h"
+
+namespace launch {
+
+// Devices, batch or precision written into the command (plan_cannot_reach_script).
+std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line, const Plan& plan);
+
+// A LAUNCH_ variable in run that no rank gets: kInvalidArgument (rulings 42).
+Result<void> CheckVariablesUsed(const LaunchLine& line, const Plan& plan);
+
+}  // namespace launch

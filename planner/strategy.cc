@@ -1,0 +1,73 @@
+#include "planner/strategy.h"
+
+namespace launch {
+
+bool IsSharded(Strategy strategy) {
+  return strategy != Strategy::kAuto && strategy != Strategy::kSingle && strategy != Strategy::kDdp;
+}
+
+int ZeroStage(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::kZero1:
+      return 1;
+    case Strategy::kZero2:
+      return 2;
+    case Strategy::kZero3:
+      return 3;
+    default:
+      return 0;
+  }
+}
+
+Result<void> CheckStrategy(const JobSpec& spec) {
+  const std::string name(ToString(spec.strategy));
+  if (spec.trainer == Trainer::kPlain && IsSharded(spec.strategy)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "strategy: " + name + " with trainer: plain, which means single or DDP",
+                "leave trainer out, or name the library that shards: hf, deepspeed, accelerate");
+  }
+  if (spec.offload != Offload::kOptimizer && spec.offload != Offload::kAll) return {};
+  const std::string offload(ToString(spec.offload));
+  if (spec.strategy == Strategy::kSingle || spec.strategy == Strategy::kDdp) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "offload: " + offload + " has no meaning with strategy: " + name,
+                "write strategy: zero2 or fsdp, or leave offload out");
+  }
+  const bool parameters = spec.strategy == Strategy::kZero1 || spec.strategy == Strategy::kZero2;
+  if (spec.offload == Offload::kAll && parameters) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "offload: all moves parameters too, which " + name + " does not shard",
+                "write offload: optimizer, or strategy: zero3");
+  }
+  return {};
+}
+
+Result<StrategyChoice> ChooseStrategy(const JobSpec& spec, DeviceClass device, int world_size) {
+  LAUNCH_RETURN_IF_ERROR(CheckStrategy(spec));
+  StrategyChoice choice;
+  choice.offload = spec.offload == Offload::kAuto ? Offload::kNone : spec.offload;
+  if (spec.strategy == Strategy::kAuto) {
+    choice.strategy = world_size > 1 ? Strategy::kDdp : Strategy::kSingle;
+    choice.why = world_size > 1
+                     ? std::to_string(world_size) + " processes: each holds the whole model"
+                     : "one process";
+    return choice;
+  }
+  const std::string name(ToString(spec.strategy));
+  if (device == DeviceClass::kMps && IsSharded(spec.strategy)) {
+    return Fail(ErrorCode::kCannotFit,
+                "strategy: " + name + " needs several devices, and an mps GPU is one device",
+                "write strategy: single");
+  }
+  if (spec.strategy == Strategy::kSingle && world_size > 1) {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        "strategy: single means one process, but the job starts " + std::to_string(world_size),
+        "write procs_per_node: 1 and nodes: 1, or strategy: ddp");
+  }
+  choice.strategy = spec.strategy;
+  choice.why = "asked for";
+  return choice;
+}
+
+}  // namespace launch

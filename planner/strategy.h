@@ -1,0 +1,25 @@
+// Which parallel strategy a job runs with: what the user names, checked; otherwise single or DDP.
+#pragma once
+
+#include <string>
+
+#include "common/error.h"
+#include "common/job.h"
+
+namespace launch {
+
+struct StrategyChoice {
+  Strategy strategy = Strategy::kSingle;
+  Offload offload = Offload::kNone;
+  std::string why;
+};
+
+// What can be said before nodes are known: offload that has no meaning, a plain trainer with ZeRO.
+Result<void> CheckStrategy(const JobSpec& spec);
+
+Result<StrategyChoice> ChooseStrategy(const JobSpec& spec, DeviceClass device, int world_size);
+
+bool IsSharded(Strategy strategy);  // ZeRO and FSDP
+int ZeroStage(Strategy strategy);   // 1-3; 0 for what is not ZeRO
+
+}  // namespace launch
