@@ -1,0 +1,31 @@
+// configs/controller.yaml: settings of launch-controller. Flags win over the file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/error.h"
+
+namespace launch::controller {
+
+struct ControllerConfig {
+  std::string listen = "0.0.0.0:7470";  // host:port; port 0 = any free one
+  std::vector<std::string> advertise;   // host:port that agents and users dial; empty = derived
+  std::string log_level = "info";       // debug | info | warn | error
+  Millis request_deadline{10'000};      // of every request
+  Millis stop_within{2'000};            // of an orderly stop
+  friend bool operator==(const ControllerConfig&, const ControllerConfig&) = default;
+};
+
+// Strict: unknown keys are refused with the nearest name.
+Result<ControllerConfig> ParseControllerConfig(std::string_view text, const std::string& file);
+
+struct HostPort {
+  std::string host;
+  int port = 0;
+};
+// "host:port", "[v6]:port".
+Result<HostPort> ParseHostPort(std::string_view text);
+
+}  // namespace launch::controller

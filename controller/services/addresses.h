@@ -1,0 +1,16 @@
+// Addresses under which this host's listening port can be reached.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace launch::controller {
+
+// "host:port" for callers on this host: loopback when listening on all addresses.
+std::string LocalAddress(const std::string& host, int port);
+
+// For callers elsewhere, best first: the address listened on; of a wildcard each address of this
+// host that is not loopback, then its name.
+std::vector<std::string> DialableAddresses(const std::string& host, int port);
+
+}  // namespace launch::controller

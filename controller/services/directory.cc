@@ -1,0 +1,75 @@
+#include "controller/services/directory.h"
+
+namespace launch::controller {
+
+void Directory::Note(const Record& record) {
+  const MutexLock lock(mutex_);
+  if (const auto* gone = std::get_if<Delete>(&record)) {
+    if (const auto job = job_keys_.find(gone->key); job != job_keys_.end()) {
+      owners_.erase(job->second);
+      job_keys_.erase(job);
+    }
+    node_keys_.erase(gone->key);
+    constexpr std::string_view kDeny = "deny/";
+    if (gone->key.starts_with(kDeny)) denied_.erase(gone->key.substr(kDeny.size()));
+    constexpr std::string_view kUser = "user/";
+    if (gone->key.starts_with(kUser)) operators_.erase(UserName{gone->key.substr(kUser.size())});
+    return;
+  }
+  const auto* put = std::get_if<Put>(&record);
+  if (put == nullptr) return;
+  if (const auto* user = std::get_if<UserRecord>(&put->entity)) {
+    if (user->is_operator) {
+      operators_.insert(user->name);
+    } else {
+      operators_.erase(user->name);
+    }
+  } else if (const auto* deny = std::get_if<DenyRecord>(&put->entity)) {
+    denied_[deny->serial] = deny->why;
+  } else if (const auto* job = std::get_if<JobRecord>(&put->entity)) {
+    if (owners_.emplace(job->id, job->owner).second) job_keys_[KeyOf(put->entity)] = job->id;
+  } else if (std::holds_alternative<NodeRecord>(put->entity)) {
+    node_keys_.insert(KeyOf(put->entity));
+  }
+}
+
+void Directory::SetPosition(const StorePosition& position) {
+  const MutexLock lock(mutex_);
+  position_ = position;
+}
+
+bool Directory::IsOperator(const UserName& user) const {
+  const MutexLock lock(mutex_);
+  return operators_.contains(user);
+}
+
+std::optional<std::string> Directory::WhyDenied(const std::string& serial) const {
+  const MutexLock lock(mutex_);
+  const auto found = denied_.find(serial);
+  if (found == denied_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<UserName> Directory::OwnerOf(JobId job) const {
+  const MutexLock lock(mutex_);
+  const auto found = owners_.find(job);
+  if (found == owners_.end()) return std::nullopt;
+  return found->second;
+}
+
+StorePosition Directory::Position() const {
+  const MutexLock lock(mutex_);
+  return position_;
+}
+
+std::uint64_t Directory::Jobs() const {
+  const MutexLock lock(mutex_);
+  return owners_.size();
+}
+
+std::uint64_t Directory::Nodes() const {
+  const MutexLock lock(mutex_);
+  return node_keys_.size();
+}
+
+}  // namespace launch::controller

@@ -1,0 +1,47 @@
+// What the services must know at once about users, jobs and revoked certificates: a copy of a few
+// fields of the committed state, written by the loop, read by every thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "common/annotated_mutex.h"
+#include "controller/core/record.h"
+
+namespace launch::controller {
+
+// Where the store is: stamped on messages and shown by `launch server status`.
+struct StorePosition {
+  std::uint64_t incarnation = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t revision = 0;
+  std::uint64_t last_event = 0;
+};
+
+// Thread-safe.
+class Directory {
+ public:
+  void Note(const Record& record) LAUNCH_EXCLUDES(mutex_);  // committed
+  void SetPosition(const StorePosition& position) LAUNCH_EXCLUDES(mutex_);
+
+  bool IsOperator(const UserName& user) const LAUNCH_EXCLUDES(mutex_);
+  std::optional<std::string> WhyDenied(const std::string& serial) const LAUNCH_EXCLUDES(mutex_);
+  std::optional<UserName> OwnerOf(JobId job) const LAUNCH_EXCLUDES(mutex_);
+  StorePosition Position() const LAUNCH_EXCLUDES(mutex_);
+  std::uint64_t Jobs() const LAUNCH_EXCLUDES(mutex_);
+  std::uint64_t Nodes() const LAUNCH_EXCLUDES(mutex_);
+
+ private:
+  mutable Mutex mutex_;
+  StorePosition position_ LAUNCH_GUARDED_BY(mutex_);
+  std::set<UserName> operators_ LAUNCH_GUARDED_BY(mutex_);
+  std::map<std::string, std::string> denied_ LAUNCH_GUARDED_BY(mutex_);  // serial -> why
+  std::map<JobId, UserName> owners_ LAUNCH_GUARDED_BY(mutex_);
+  std::map<std::string, JobId> job_keys_ LAUNCH_GUARDED_BY(mutex_);  // stored key -> id
+  std::set<std::string> node_keys_ LAUNCH_GUARDED_BY(mutex_);
+};
+
+}  // namespace launch::controller

@@ -1,0 +1,64 @@
+#include "controller/services/gate.h"
+
+#include <grpcpp/security/auth_context.h>
+#include <grpcpp/server_context.h>
+#include <spdlog/spdlog.h>
+
+namespace launch::controller {
+namespace {
+
+// TLS has verified the chain and the dates; here the certificate is only read.
+Result<CertificateFacts> PeerCertificate(const grpc::ServerContextBase& context) {
+  const auto auth = context.auth_context();
+  if (auth == nullptr || !auth->IsPeerAuthenticated()) {
+    return Fail(ErrorCode::kPermissionDenied, "no client certificate");
+  }
+  const auto pem = auth->FindPropertyValues("x509_pem_cert");
+  if (pem.size() != 1) return Fail(ErrorCode::kPermissionDenied, "no client certificate");
+  auto facts = ReadCertificate(std::string_view(pem[0].data(), pem[0].size()));
+  if (!facts) {
+    return Fail(ErrorCode::kPermissionDenied,
+                "the client certificate names nobody: " + facts.error().message);
+  }
+  return facts;
+}
+
+}  // namespace
+
+Result<Admitted> Gate::Admit(const grpc::ServerContextBase& context,
+                             std::string_view method) const {
+  LAUNCH_ASSIGN_OR_RETURN(CertificateFacts facts, PeerCertificate(context));
+  Admitted admitted;
+  admitted.identity = std::move(facts.identity);
+  admitted.serial = std::move(facts.serial);
+  const Identity& who = admitted.identity;
+  if (who.cluster != cluster_) {
+    return Fail(ErrorCode::kPermissionDenied,
+                "you are " + ToUri(who) + "; this is cluster " + cluster_,
+                "join this cluster, or use the address of yours");
+  }
+  if (const auto why = directory_.WhyDenied(admitted.serial)) {
+    return Fail(ErrorCode::kPermissionDenied,
+                "the certificate of " + ToUri(who) + " was revoked: " + *why,
+                "join again with a new token");
+  }
+  if (who.role == "node") {
+    admitted.role = Role::kNode;
+  } else if (who.role == "join") {
+    admitted.role = Role::kJoin;
+  } else if (who.role == "user") {
+    const bool is_operator = directory_.IsOperator(UserName{who.name});
+    admitted.role = is_operator ? Role::kOperator : Role::kUser;
+    admitted.caller = Caller{UserName{who.name}, is_operator};
+  } else {
+    return Fail(ErrorCode::kPermissionDenied, "you are " + ToUri(who) + ", which calls nobody");
+  }
+  if (auto allowed = CheckAccess(method, admitted.role, who); !allowed) {
+    spdlog::warn("access.denied method={} who={} role={}", method, ToUri(who),
+                 ToString(admitted.role));
+    return Unexpected(std::move(allowed).error());
+  }
+  return admitted;
+}
+
+}  // namespace launch::controller

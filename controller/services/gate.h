@@ -1,0 +1,45 @@
+// The door of every RPC: who is it, by certificate; is it revoked; does the table allow the method.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/error.h"
+#include "common/pki.h"
+#include "controller/access.h"
+#include "controller/core/event.h"
+#include "controller/services/directory.h"
+
+namespace grpc {
+class AuthContext;
+class ServerContextBase;
+}  // namespace grpc
+
+namespace launch::controller {
+
+// A caller that was let in.
+struct Admitted {
+  Identity identity;
+  std::string serial;  // of the certificate
+  Role role = Role::kUser;
+  Caller caller;  // of users and operators
+};
+
+// Thread-safe.
+class Gate {
+ public:
+  Gate(std::string cluster, const Directory& directory)
+      : cluster_(std::move(cluster)), directory_(directory) {}
+
+  // `method` as gRPC names it. Errors are kPermissionDenied.
+  Result<Admitted> Admit(const grpc::ServerContextBase& context, std::string_view method) const;
+
+  const std::string& cluster() const { return cluster_; }
+
+ private:
+  const std::string cluster_;
+  const Directory& directory_;
+};
+
+}  // namespace launch::controller

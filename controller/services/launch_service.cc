@@ -1,0 +1,175 @@
+#include "controller/services/launch_service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/pki.h"
+#include "controller/services/log_stream.h"
+#include "controller/services/unary.h"
+#include "controller/services/watch_stream.h"
+#include "proto/convert_user.h"
+#include "proto/convert_value.h"
+#include "proto/launch.grpc.pb.h"
+
+namespace launch::controller {
+namespace {
+
+class LaunchService final : public pb::Launch::CallbackService {
+ public:
+  explicit LaunchService(const LaunchServiceParts& parts) : parts_(parts) {}
+
+  grpc::ServerUnaryReactor* Submit(grpc::CallbackServerContext* context,
+                                   const pb::SubmitRequest* request,
+                                   pb::SubmitReply* reply) override {
+    auto accepted = Accept<SubmitCall>(parts_.gate, context, "/launch.v1.Launch/Submit", *request);
+    if (!accepted) return Refuse(context, accepted.error());
+    auto& [who, call] = *accepted;
+    event::Submit event;
+    event.caller = who.caller;
+    event.idempotency_key = call.idempotency_key;
+    event.digest = DigestOf(call);
+    event.spec = std::move(call.spec);
+    event.source = std::move(call.source);
+    event.context = std::move(call.context);
+    event.context.user = who.caller.user.value;  // the certificate says who, not the message
+    event.force = call.force;
+    event.hold = call.hold;
+    for (auto& [name, value] : call.secrets) {
+      auto sealed = Seal(parts_.secret_key, value);
+      if (!sealed) return Refuse(context, sealed.error());
+      event.secrets.emplace_back(std::move(name), std::move(*sealed));
+    }
+    auto* reactor = context->DefaultReactor();
+    parts_.requests.Ask(
+        who.caller.user.value, std::move(event),
+        AnswerWith<reply::Submitted>(reactor, [reply](reply::Submitted body) {
+          *reply = ToProto(SubmitAnswer{body.job, body.known, body.state, std::move(body.answer)});
+        }));
+    return reactor;
+  }
+
+  grpc::ServerUnaryReactor* Plan(grpc::CallbackServerContext* context,
+                                 const pb::PlanRequest* request, pb::PlanReply* reply) override {
+    auto accepted = Accept<PlanCall>(parts_.gate, context, "/launch.v1.Launch/Plan", *request);
+    if (!accepted) return Refuse(context, accepted.error());
+    auto& [who, call] = *accepted;
+    call.context.user = who.caller.user.value;
+    event::PlanQuery event{{}, who.caller, std::move(call.spec), std::move(call.context)};
+    auto* reactor = context->DefaultReactor();
+    parts_.requests.Ask(
+        who.caller.user.value, std::move(event),
+        AnswerWith<PlanAnswer>(reactor, [reply](PlanAnswer body) { *reply = ToPlanReply(body); }));
+    return reactor;
+  }
+
+  grpc::ServerUnaryReactor* Jobs(grpc::CallbackServerContext* context,
+                                 const pb::JobsRequest* request, pb::JobsReply* reply) override {
+    auto accepted = Accept<JobsCall>(parts_.gate, context, "/launch.v1.Launch/Jobs", *request);
+    if (!accepted) return Refuse(context, accepted.error());
+    const auto& [who, call] = *accepted;
+    event::ListJobs event{{}, who.caller, call.all_users, call.include_done};
+    auto* reactor = context->DefaultReactor();
+    parts_.requests.Ask(
+        who.caller.user.value, std::move(event),
+        AnswerWith<reply::Jobs>(reactor, [reply, caller = who.caller](reply::Jobs body) {
+          for (JobView& job : body.jobs) job = ForCaller(std::move(job), caller);
+          *reply = ToJobsReply(body.jobs);
+        }));
+    return reactor;
+  }
+
+  grpc::ServerUnaryReactor* Job(grpc::CallbackServerContext* context, const pb::JobRequest* request,
+                                pb::JobReply* reply) override {
+    auto who = parts_.gate.Admit(*context, "/launch.v1.Launch/Job");
+    if (!who) return Refuse(context, who.error());
+    const JobId job{request->job()};
+    if (!Mine(who->caller, job)) return Refuse(context, NotYourJob(who->caller, job));
+    event::GetJob event{{}, who->caller, job};
+    auto* reactor = context->DefaultReactor();
+    parts_.requests.Ask(who->caller.user.value, std::move(event),
+                        AnswerWith<JobView>(reactor, [reply, caller = who->caller](JobView body) {
+                          *reply = ToJobReply(ForCaller(std::move(body), caller));
+                        }));
+    return reactor;
+  }
+
+  grpc::ServerUnaryReactor* Cancel(grpc::CallbackServerContext* context,
+                                   const pb::CancelRequest* request,
+                                   pb::CancelReply* reply) override {
+    auto accepted = Accept<CancelCall>(parts_.gate, context, "/launch.v1.Launch/Cancel", *request);
+    if (!accepted) return Refuse(context, accepted.error());
+    const auto& [who, call] = *accepted;
+    event::Cancel event{{}, who.caller, {}};
+    std::vector<CancelAnswer> refused;
+    for (const JobId job : call.jobs) {
+      if (Mine(who.caller, job)) {
+        event.jobs.push_back(job);
+      } else {
+        refused.push_back({job, false, FormatError(NotYourJob(who.caller, job)), {}});
+      }
+    }
+    auto* reactor = context->DefaultReactor();
+    auto use = [reply, refused, order = call.jobs](reply::Cancelled body) {
+      std::vector<CancelAnswer> answers = refused;
+      for (reply::CancelResult& one : body.results) {
+        answers.push_back({one.job, one.already_done,
+                           one.error ? FormatError(*one.error) : std::string(),
+                           std::move(one.held)});
+      }
+      const auto asked = [&order](JobId job) { return std::ranges::find(order, job); };
+      std::ranges::sort(answers, {}, [&](const CancelAnswer& one) { return asked(one.job); });
+      *reply = ToCancelReply(answers);
+    };
+    parts_.requests.Ask(who.caller.user.value, std::move(event),
+                        AnswerWith<reply::Cancelled>(reactor, std::move(use)));
+    return reactor;
+  }
+
+  grpc::ServerUnaryReactor* Nodes(grpc::CallbackServerContext* context, const pb::NodesRequest*,
+                                  pb::NodesReply* reply) override {
+    auto who = parts_.gate.Admit(*context, "/launch.v1.Launch/Nodes");
+    if (!who) return Refuse(context, who.error());
+    auto* reactor = context->DefaultReactor();
+    parts_.requests.Ask(who->caller.user.value, event::ListNodes{{}, who->caller},
+                        AnswerWith<reply::Nodes>(reactor, [reply](reply::Nodes body) {
+                          *reply = ToNodesReply(body.nodes);
+                        }));
+    return reactor;
+  }
+
+  grpc::ServerWriteReactor<pb::WatchReply>* Watch(grpc::CallbackServerContext* context,
+                                                  const pb::WatchRequest* request) override {
+    auto accepted = Accept<WatchCall>(parts_.gate, context, "/launch.v1.Launch/Watch", *request);
+    if (!accepted) return new RefusedStream<pb::WatchReply>(ToStatus(accepted.error()));
+    return MakeWatchStream(parts_, std::move(accepted->first.caller), std::move(accepted->second));
+  }
+
+  grpc::ServerWriteReactor<pb::LogsReply>* Logs(grpc::CallbackServerContext* context,
+                                                const pb::LogsRequest* request) override {
+    auto accepted = Accept<LogsCall>(parts_.gate, context, "/launch.v1.Launch/Logs", *request);
+    if (!accepted) return new RefusedStream<pb::LogsReply>(ToStatus(accepted.error()));
+    auto& [who, call] = *accepted;
+    if (!Mine(who.caller, call.job)) {
+      return new RefusedStream<pb::LogsReply>(ToStatus(NotYourJob(who.caller, call.job)));
+    }
+    return MakeLogStream(parts_.relay, {std::move(who.caller), std::move(call)});
+  }
+
+ private:
+  // A user learns the same of another's job as of one that does not exist.
+  bool Mine(const Caller& caller, JobId job) const {
+    if (caller.is_operator) return true;
+    const auto owner = parts_.directory.OwnerOf(job);
+    return owner && MaySeeInFull(caller, *owner);
+  }
+
+  const LaunchServiceParts parts_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> MakeLaunchService(const LaunchServiceParts& parts) {
+  return std::make_unique<LaunchService>(parts);
+}
+
+}  // namespace launch::controller

@@ -1,0 +1,30 @@
+// Service Launch: what users ask for. Mutations are answered after their commit.
+#pragma once
+
+#include <grpcpp/impl/codegen/service_type.h>
+
+#include <memory>
+#include <string>
+
+#include "controller/log_relay.h"
+#include "controller/services/directory.h"
+#include "controller/services/gate.h"
+#include "controller/services/requests.h"
+#include "controller/services/watch_hub.h"
+#include "controller/store/store.h"
+
+namespace launch::controller {
+
+struct LaunchServiceParts {  // all outlive the server
+  const Gate& gate;
+  const Directory& directory;
+  Requests& requests;
+  LogRelay& relay;
+  WatchHub& watchers;
+  Store& store;                   // only Events
+  const std::string& secret_key;  // secrets are sealed with it before they go any further
+};
+
+std::unique_ptr<grpc::Service> MakeLaunchService(const LaunchServiceParts& parts);
+
+}  // namespace launch::controller

@@ -1,1 +1,0 @@
-#include "controller/core/effect.h"

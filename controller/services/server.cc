@@ -1,0 +1,72 @@
+#include "controller/services/server.h"
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/security/server_credentials.h>
+
+#include <chrono>
+#include <utility>
+
+namespace launch::controller {
+namespace {
+
+constexpr int kAgentMessageBytes = 4 << 20;  // users have 1 MiB, checked by the services
+constexpr int kReplyBytes = 64 << 20;
+constexpr int kMetadataBytes = 8 << 10;
+
+// Debian's gRPC 1.51 with its defaults lets two servers share a port in silence, and hangs up on
+// agents that ping every 10 s.
+void SetArguments(grpc::ServerBuilder& builder) {
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytes);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 5'000);
+  builder.SetMaxReceiveMessageSize(kAgentMessageBytes);
+  builder.SetMaxSendMessageSize(kReplyBytes);
+}
+
+std::string Joined(const std::string& host, int port) {
+  const bool v6 = host.find(':') != std::string::npos;
+  return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ControllerServer>> ControllerServer::Start(
+    const HostPort& listen, const Credentials& credentials,
+    std::vector<std::unique_ptr<grpc::Service>> services) {
+  grpc::SslServerCredentialsOptions tls(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  tls.pem_root_certs = credentials.ca.pem;
+  tls.pem_key_cert_pairs.push_back({credentials.key.private_pem, credentials.certificate.pem});
+
+  std::unique_ptr<ControllerServer> self(new ControllerServer());
+  self->services_ = std::move(services);
+  grpc::ServerBuilder builder;
+  SetArguments(builder);
+  builder.AddListeningPort(Joined(listen.host, listen.port), grpc::SslServerCredentials(tls),
+                           &self->port_);
+  for (const auto& service : self->services_) builder.RegisterService(service.get());
+  self->server_ = builder.BuildAndStart();
+  if (self->server_ == nullptr || self->port_ == 0) {
+    return Fail(ErrorCode::kUnavailable, "cannot listen on " + Joined(listen.host, listen.port),
+                "port " + std::to_string(listen.port) +
+                    " is in use by another program, or the address is not one of this host; "
+                    "choose another with --listen");
+  }
+  self->address_ = Joined(listen.host, self->port_);
+  return self;
+}
+
+ControllerServer::~ControllerServer() { Stop(Millis{0}); }
+
+void ControllerServer::Stop(Millis within) {
+  if (server_ == nullptr) return;
+  server_->Shutdown(std::chrono::system_clock::now() + within);
+  server_->Wait();
+  server_.reset();
+}
+
+}  // namespace launch::controller

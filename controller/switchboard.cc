@@ -1,0 +1,63 @@
+#include "controller/switchboard.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "common/pki.h"
+
+namespace launch::controller {
+
+void Switchboard::Committed(const Change& change) {
+  for (const Record& record : change.records) parts_.directory.Note(record);
+  StorePosition position = parts_.directory.Position();
+  position.incarnation = change.fence.incarnation;
+  position.epoch = change.fence.epoch;
+  position.revision = change.fence.revision;
+  if (change.last_event != 0) position.last_event = change.last_event;
+  parts_.directory.SetPosition(position);
+  for (const Record& record : change.records) {
+    const auto* put = std::get_if<Put>(&record);
+    const auto* deny = put == nullptr ? nullptr : std::get_if<DenyRecord>(&put->entity);
+    if (deny != nullptr) {
+      parts_.sessions.CloseSerial(deny->serial, "the certificate was revoked: " + deny->why);
+    }
+    if (const auto* event = std::get_if<EventRow>(&record)) {
+      spdlog::info("{} subject={} text=\"{}\"", event->kind, event->subject, event->text);
+    }
+  }
+  if (change.last_event != 0) {
+    parts_.executor.Post([this] { parts_.watchers.Ring(); });
+  }
+  for (const JobId job : change.jobs) {
+    parts_.executor.Post([this, job] { parts_.relay.JobChanged(job); });
+  }
+}
+
+void Switchboard::Reply(RequestId request, Result<ReplyBody> body) {
+  parts_.requests.Complete(request, std::move(body));
+}
+
+void Switchboard::Send(SessionId session, const Fence& fence, ToNode message) {
+  if (auto* prepare = std::get_if<to_node::Prepare>(&message)) {
+    for (auto& [name, value] : prepare->secrets) {
+      auto plain = Unseal(parts_.secret_key, value);
+      if (!plain) {
+        spdlog::error("secret.unreadable job={} name={} why=\"{}\"", prepare->spec.key.job.value,
+                      name, plain.error().message);
+        return;  // never start a job without what it asked for; its start times out
+      }
+      value = std::move(*plain);
+    }
+  }
+  parts_.sessions.Send(session, fence, std::move(message));
+}
+
+void Switchboard::CloseSession(SessionId session, const std::string& why) {
+  spdlog::warn("session.closed session={} why=\"{}\"", session.value, why);
+  parts_.sessions.Close(session, why);
+}
+
+void Switchboard::WantPlan(effect::PlanWanted wanted) { parts_.planner.Want(std::move(wanted)); }
+
+}  // namespace launch::controller

@@ -1,0 +1,42 @@
+// Where the loop's committed decisions go: callers, agents, planner, and those who watch.
+#pragma once
+
+#include <string>
+
+#include "controller/log_relay.h"
+#include "controller/loop.h"
+#include "controller/plan_worker.h"
+#include "controller/services/directory.h"
+#include "controller/services/executor.h"
+#include "controller/services/requests.h"
+#include "controller/services/sessions.h"
+#include "controller/services/watch_hub.h"
+
+namespace launch::controller {
+
+class Switchboard final : public Outside {
+ public:
+  struct Parts {  // all outlive it
+    Directory& directory;
+    Requests& requests;
+    Sessions& sessions;
+    LogRelay& relay;
+    WatchHub& watchers;
+    PlanWorker& planner;
+    Executor& executor;
+    const std::string& secret_key;
+  };
+  explicit Switchboard(const Parts& parts) : parts_(parts) {}
+
+  void Committed(const Change& change) override;
+  void Reply(RequestId request, Result<ReplyBody> body) override;
+  // Secrets are opened here, at the last moment, and nowhere else.
+  void Send(SessionId session, const Fence& fence, ToNode message) override;
+  void CloseSession(SessionId session, const std::string& why) override;
+  void WantPlan(effect::PlanWanted wanted) override;
+
+ private:
+  const Parts parts_;
+};
+
+}  // namespace launch::controller
