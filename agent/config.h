@@ -38,9 +38,9 @@ struct AgentConfig {
   std::string lock_dir = "/run/launch/locks";  // GPU locks: one per machine, shared by its agents
   std::string cgroup_root;                     // directory that ranks go below; empty: found
   RunAs run_as = RunAs::kSingleUser;
-  std::string path;             // PATH of ranks; empty: the agent's
-  std::string ld_library_path;  // LD_LIBRARY_PATH of ranks; empty: unset
-  std::string nvml_library;     // empty: found by name
+  std::string path;                     // PATH of ranks; empty: the agent's
+  std::string ld_library_path;          // LD_LIBRARY_PATH of ranks; empty: unset
+  std::string nvml_library;             // empty: found by name
   std::optional<Millis> sample_period;  // unset: as the controller says
   std::string proc_root = "/proc";
   std::vector<std::string> interpreters;  // absolute paths, besides python3 on PATH

@@ -49,11 +49,11 @@ class ChildProcess {
 };
 
 struct Captured {
-  std::string output;  // stdout and stderr in the order written, at most 1 MiB
-  int status = 0;      // as of waitpid
+  std::string output;         // stdout and stderr in the order written, at most 1 MiB
+  std::optional<int> status;  // as of waitpid; absent: killed at the deadline
 };
 
-// Runs to its end or to `deadline` (an error of code kDeadlineExceeded, the group killed).
+// Runs to its end or to `deadline`, when its process group is killed. Waits for no grandchild.
 Result<Captured> RunProgram(const std::vector<std::string>& argv,
                             const std::map<std::string, std::string>& env, Millis deadline);
 

@@ -1,0 +1,221 @@
+#include "agent/probes/inventory_probe.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "agent/probes/child_process.h"
+#include "agent/probes/network_probe.h"
+#include "agent/probes/toolkit_probe.h"
+#include "common/inventory_yaml.h"
+
+extern char** environ;
+
+namespace launch::agent {
+namespace {
+
+constexpr const char* kDefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+std::string ValueOr(const std::map<std::string, std::string>& env, const std::string& name,
+                    const std::string& otherwise) {
+  const auto found = env.find(name);
+  return found == env.end() || found->second.empty() ? otherwise : found->second;
+}
+
+InventoryProbe::Options WithProcOfConfig(InventoryProbe::Options options) {
+  options.roots.proc = options.config.proc_root;
+  return options;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> OwnEnvironment() {
+  std::map<std::string, std::string> env;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    if (const auto equals = text.find('='); equals != std::string::npos)
+      env.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return env;
+}
+
+std::map<std::string, std::string> BaseEnvironment(const AgentConfig& config,
+                                                   const std::map<std::string, std::string>& own) {
+  std::map<std::string, std::string> env;
+  env["LANG"] = ValueOr(own, "LANG", "C.UTF-8");
+  env["TMPDIR"] = ValueOr(own, "TMPDIR", "/tmp");
+  env["PATH"] = config.path.empty() ? ValueOr(own, "PATH", kDefaultPath) : config.path;
+  if (!config.ld_library_path.empty()) env["LD_LIBRARY_PATH"] = config.ld_library_path;
+  if (config.run_as == RunAs::kMultiUser) return env;
+  passwd entry{};
+  passwd* found = nullptr;
+  std::array<char, 16384> buffer{};
+  if (::getpwuid_r(::geteuid(), &entry, buffer.data(), buffer.size(), &found) == 0 && found) {
+    env["HOME"] = found->pw_dir;
+    env["USER"] = found->pw_name;
+    env["SHELL"] = *found->pw_shell == '\0' ? "/bin/sh" : found->pw_shell;
+  } else {  // a container's user without an account
+    env["HOME"] = ValueOr(own, "HOME", "/");
+    env["USER"] = std::to_string(::geteuid());
+    env["SHELL"] = "/bin/sh";
+  }
+  return env;
+}
+
+InventoryProbe::InventoryProbe(Options options, GpuProbe& gpus, Clock& clock)
+    : options_(WithProcOfConfig(std::move(options))),
+      gpus_(gpus),
+      base_env_(BaseEnvironment(options_.config, OwnEnvironment())),
+      python_({.env = base_env_}, clock) {
+  ConfigureHwloc();
+}
+
+Result<NodeInventory> InventoryProbe::Quick() { return Probe(Depth::kQuick); }
+Result<NodeInventory> InventoryProbe::Full() { return Probe(Depth::kFull); }
+
+void InventoryProbe::AddInterpreter(const std::string& path, const std::string& user) {
+  const std::pair<std::string, std::string> used{path, user};
+  if (std::find(used_.begin(), used_.end(), used) == used_.end()) used_.push_back(used);
+}
+
+from_node::Samples InventoryProbe::Sample() {
+  from_node::Samples samples;
+  if (!options_.config.inventory_file.empty()) return samples;
+  for (GpuSample& sample : gpus_.Sample())
+    if (own_gpus_.contains(sample.uuid)) samples.gpus.push_back(std::move(sample));
+  samples.host = SampleHost(options_.roots, coherent_);
+  return samples;
+}
+
+std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> InventoryProbe::Processes() {
+  std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> lists;
+  if (!options_.config.inventory_file.empty()) return lists;
+  for (auto& list : gpus_.Processes())
+    if (own_gpus_.contains(list.first)) lists.push_back(std::move(list));
+  return lists;
+}
+
+std::vector<PythonQuestion> InventoryProbe::Questions(const NodeInventory& inventory) const {
+  std::vector<std::pair<std::string, std::string>> named;
+  for (const std::string& path : options_.config.interpreters) named.emplace_back(path, "");
+  if (const std::string found = FindProgram("python3", base_env_.at("PATH")); !found.empty())
+    named.emplace_back(found, "");
+  named.insert(named.end(), used_.begin(), used_.end());
+  std::vector<PythonQuestion> questions;
+  for (const auto& [path, user] : named) {
+    PythonQuestion question{path, user, inventory.driver.value_or("")};
+    if (std::find(questions.begin(), questions.end(), question) == questions.end())
+      questions.push_back(std::move(question));
+  }
+  return questions;
+}
+
+Result<NodeInventory> InventoryProbe::Probe(Depth depth) {
+  const AgentConfig& config = options_.config;
+  if (!config.inventory_file.empty()) return SimulatedInventory(config);
+
+  NodeInventory node;
+  node.node = config.node;
+  GpuFacts gpus = gpus_.List();
+  node.gpus = std::move(gpus.gpus);
+  node.driver = gpus.driver;
+  node.driver_cuda = gpus.driver_cuda;
+  node.driver_problem = gpus.problem;
+  node.coherent = coherent_ = gpus.coherent;
+
+  HostFacts host = ProbeHost(options_.roots, gpus.coherent);
+  node.arch = host.arch;
+  node.kernel = host.kernel;
+  node.glibc = host.glibc;
+  node.page_size = host.page_size;
+  node.cores = host.cores;
+  node.threads = host.threads;
+  node.numa = std::move(host.numa);
+  node.memory_bytes = host.memory_bytes;
+  node.shm_bytes = host.shm_bytes;
+  node.limits = host.limits;
+  // Some integrated GPUs tell no memory of their own: they use the host's.
+  for (GpuDevice& gpu : node.gpus)
+    if (gpu.memory_bytes == 0 && gpu.health != Health::kBad) gpu.memory_bytes = host.memory_bytes;
+
+  node.addresses = ProbeNetwork(options_.roots.sys);
+  const std::string& path = base_env_.at("PATH");
+  const char* cuda_home = std::getenv("CUDA_HOME");
+  node.toolkit = ProbeToolkit({.path = path, .cuda_home = cuda_home ? cuda_home : ""});
+  node.container_runtimes = ProbeContainerRuntimes(path);
+  node.containment = options_.containment;
+  node.labels = config.labels;
+  node.base_env = base_env_;
+  for (const PythonQuestion& question : Questions(node))
+    node.interpreters.push_back(depth == Depth::kFull ? python_.Ask(question)
+                                                      : python_.Read(question));
+  Result<NodeInventory> own = TakeSubset(std::move(node), config);
+  own_gpus_.clear();
+  if (own)
+    for (const GpuDevice& gpu : own->gpus) own_gpus_.insert(gpu.uuid);
+  return own;
+}
+
+bool SameInventory(NodeInventory a, NodeInventory b) {
+  a.revision = b.revision;
+  for (NodeInventory* node : {&a, &b})
+    for (RuntimeFacts& facts : node->interpreters) facts.probed = WallTime{};
+  return a == b;
+}
+
+Result<NodeInventory> TakeSubset(NodeInventory whole, const AgentConfig& config) {
+  if (config.gpu_ids) {
+    std::vector<GpuDevice> taken;
+    for (const int id : *config.gpu_ids) {
+      if (id < 0 || id >= static_cast<int>(whole.gpus.size())) {
+        if (!whole.driver_problem.empty()) continue;  // they may come back
+        return Fail(ErrorCode::kFailedPrecondition,
+                    "gpu_ids names GPU " + std::to_string(id) + ", but this machine has " +
+                        std::to_string(whole.gpus.size()),
+                    "count from 0 in PCI order");
+      }
+      taken.push_back(whole.gpus[static_cast<std::size_t>(id)]);
+    }
+    whole.gpus = std::move(taken);
+  }
+  if (config.cores) {
+    const int end = config.cores->first + config.cores->count;
+    if (config.cores->count < 1 || end > whole.cores)
+      return Fail(ErrorCode::kFailedPrecondition,
+                  "cores " + std::to_string(config.cores->first) + "-" + std::to_string(end - 1) +
+                      " are not all on this machine, which has " + std::to_string(whole.cores));
+    // Threads and memory go in proportion: what one agent gives away the other must not.
+    const auto share = [&](std::uint64_t all) {
+      return all / static_cast<std::uint64_t>(whole.cores) *
+             static_cast<std::uint64_t>(config.cores->count);
+    };
+    whole.threads =
+        std::max(config.cores->count, whole.threads / whole.cores * config.cores->count);
+    whole.memory_bytes = share(whole.memory_bytes);
+    whole.cores = config.cores->count;
+  }
+  return whole;
+}
+
+Result<NodeInventory> SimulatedInventory(const AgentConfig& config) {
+  LAUNCH_ASSIGN_OR_RETURN(std::vector<NodeInventory> nodes,
+                          ReadInventoryFile(config.inventory_file));
+  const auto own = std::find_if(nodes.begin(), nodes.end(), [&](const NodeInventory& node) {
+    return node.node == config.node;
+  });
+  if (own == nodes.end() && nodes.size() != 1)
+    return Fail(ErrorCode::kNotFound,
+                config.inventory_file + " has no node named " + config.node.value);
+  NodeInventory node = own == nodes.end() ? nodes.front() : *own;
+  node.node = config.node;
+  node.simulated = true;
+  for (const auto& [name, value] : config.labels) node.labels[name] = value;
+  if (node.addresses.empty()) node.addresses = ProbeNetwork("/sys");
+  if (node.base_env.empty()) node.base_env = BaseEnvironment(config, OwnEnvironment());
+  return node;
+}
+
+}  // namespace launch::agent

@@ -1,0 +1,76 @@
+// Puts the probes together to what a node reports about itself.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/config.h"
+#include "agent/probes/gpu_probe.h"
+#include "agent/probes/host_probe.h"
+#include "agent/probes/python_probe.h"
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/inventory.h"
+#include "common/node_messages.h"
+
+namespace launch::agent {
+
+// Environment that every rank starts from (rulings 4): HOME USER SHELL LANG TMPDIR PATH and, when
+// set in agent.yaml, LD_LIBRARY_PATH. Where ranks run as their submitters, HOME, USER and SHELL are
+// not the agent's and stay out. `own` is the agent's environment.
+std::map<std::string, std::string> BaseEnvironment(const AgentConfig& config,
+                                                   const std::map<std::string, std::string>& own);
+std::map<std::string, std::string> OwnEnvironment();
+
+// Blocking; one caller thread. Revision, install id and health of the whole are the core's.
+class InventoryProbe {
+ public:
+  struct Options {
+    AgentConfig config;
+    Containment containment = Containment::kTree;  // the runner knows what it can
+    HostRoots roots;                               // proc of `config` is taken instead
+  };
+  // Construct before threads start (ConfigureHwloc). `gpus` outlives this.
+  InventoryProbe(Options options, GpuProbe& gpus, Clock& clock);
+
+  // Everything but imports of torch: within seconds also on a cold file system.
+  Result<NodeInventory> Quick();
+  // Everything. Up to two minutes per interpreter that is not known yet.
+  Result<NodeInventory> Full();
+
+  // An interpreter that a job used here is probed from now on (rulings 20).
+  void AddInterpreter(const std::string& path, const std::string& user);
+
+  // Of the GPUs and the machine of the last inventory; a simulated machine has neither.
+  from_node::Samples Sample();
+  std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> Processes();
+
+ private:
+  enum class Depth { kQuick, kFull };
+  Result<NodeInventory> Probe(Depth depth);
+  std::vector<PythonQuestion> Questions(const NodeInventory& inventory) const;
+
+  const Options options_;
+  GpuProbe& gpus_;
+  const std::map<std::string, std::string> base_env_;
+  PythonProbe python_;
+  std::vector<std::pair<std::string, std::string>> used_;  // path, user
+  CoherentMode coherent_ = CoherentMode::kNone;            // of the last probe
+  std::set<GpuUuid> own_gpus_;
+};
+
+// Are these the same to a scheduler? Revision and the times of Python probes are left out.
+bool SameInventory(NodeInventory a, NodeInventory b);
+
+// The part of a machine that `dev up --nodes N` gives one agent; errors name what is not there,
+// but for GPUs while the driver has a problem.
+Result<NodeInventory> TakeSubset(NodeInventory whole, const AgentConfig& config);
+
+// The node's entry of an inventory file, marked simulated (`inventory_file`).
+Result<NodeInventory> SimulatedInventory(const AgentConfig& config);
+
+}  // namespace launch::agent

@@ -1,0 +1,113 @@
+#include "agent/probes/probe_thread.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace launch::agent {
+namespace {
+
+bool Silent(const GpuSample& sample) {
+  return !sample.utilization && !sample.used_bytes && !sample.power_w && !sample.temperature_c;
+}
+
+}  // namespace
+
+ProbeThread::ProbeThread(Options options, InventoryProbe& inventory, Clock& clock, ToldSink sink)
+    : options_(std::move(options)),
+      inventory_(inventory),
+      clock_(clock),
+      sink_(std::move(sink)),
+      thread_([this] { Run(); }) {}
+
+ProbeThread::~ProbeThread() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void ProbeThread::SetSamplePeriod(Millis period) {
+  const std::lock_guard lock(mutex_);
+  options_.sample_period = std::max(period, Millis{100});
+  wake_.notify_all();
+}
+
+void ProbeThread::RequestInventory() {
+  const std::lock_guard lock(mutex_);
+  wanted_ = true;
+  wake_.notify_all();
+}
+
+void ProbeThread::AddInterpreter(std::string path, std::string user) {
+  const std::lock_guard lock(mutex_);
+  to_probe_.emplace_back(std::move(path), std::move(user));
+  wanted_ = true;
+  wake_.notify_all();
+}
+
+void ProbeThread::Run() {
+  using Steady = std::chrono::steady_clock;
+  TellInventory(inventory_.Quick());
+  bool inventory_due = true;  // the imports
+  Steady::time_point next_inventory = Steady::now() + options_.inventory_period;
+  Steady::time_point last_sample{};
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    const Steady::time_point next_sample = last_sample + options_.sample_period;
+    if (!wanted_ && !inventory_due) wake_.wait_until(lock, std::min(next_sample, next_inventory));
+    if (stop_) break;
+    const std::vector<std::pair<std::string, std::string>> used = std::exchange(to_probe_, {});
+    inventory_due =
+        std::exchange(wanted_, false) || inventory_due || Steady::now() >= next_inventory;
+    const bool sample_due = Steady::now() >= last_sample + options_.sample_period;
+    lock.unlock();
+    for (const auto& [path, user] : used) inventory_.AddInterpreter(path, user);
+    if (sample_due) {  // first: imports may take minutes
+      last_sample = Steady::now();
+      TellSample();
+    }
+    if (inventory_due) {
+      TellInventory(inventory_.Full());
+      next_inventory = Steady::now() + options_.inventory_period;
+      inventory_due = false;
+    }
+    lock.lock();
+  }
+}
+
+void ProbeThread::TellInventory(Result<NodeInventory> inventory) {
+  if (!inventory) {
+    if (options_.on_error) options_.on_error(inventory.error());
+    return;
+  }
+  auto processes = inventory_.Processes();
+  if (told_ && SameInventory(*told_, *inventory) && processes == told_processes_) return;
+  told_ = *inventory;
+  told_processes_ = processes;
+  sink_(told::Inventory{*std::move(inventory), std::move(processes)});
+}
+
+bool ProbeThread::WentSilent(const std::vector<GpuSample>& samples) const {
+  for (const GpuSample& before : last_samples_) {
+    if (Silent(before)) continue;
+    const auto now = std::find_if(samples.begin(), samples.end(), [&](const GpuSample& sample) {
+      return sample.uuid == before.uuid;
+    });
+    if (now == samples.end() || Silent(*now)) return true;
+  }
+  return false;
+}
+
+void ProbeThread::TellSample() {
+  from_node::Samples samples = inventory_.Sample();
+  if (options_.rank_samples) samples.ranks = options_.rank_samples();
+  samples.boot = clock_.Now();
+  const bool silent = WentSilent(samples.gpus);
+  last_samples_ = samples.gpus;
+  sink_(told::Sampled{std::move(samples)});
+  if (silent) RequestInventory();
+}
+
+}  // namespace launch::agent

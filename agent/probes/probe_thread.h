@@ -1,0 +1,63 @@
+// The one thread that asks the machine, so that a slow answer never holds the agent's loop.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "agent/probes/inventory_probe.h"
+#include "agent/runner/rank_runner.h"
+#include "common/clock.h"
+
+namespace launch::agent {
+
+// Tells told::Inventory at the start (first without imports of torch, then with them) and whenever
+// it changed, and told::Sampled each period. All methods are safe from every thread.
+class ProbeThread {
+ public:
+  struct Options {
+    Millis inventory_period{60'000};
+    Millis sample_period{5'000};
+    // Adds what only the agent knows of its ranks (memory, step); called on the probe thread.
+    std::function<std::vector<RankSample>()> rank_samples;
+    std::function<void(const Error&)> on_error;  // an inventory that could not be made
+  };
+  // `inventory` and its GPU probe are used by this thread alone from now on and outlive it.
+  ProbeThread(Options options, InventoryProbe& inventory, Clock& clock, ToldSink sink);
+  // Waits for the question in flight, which has a deadline.
+  ~ProbeThread();
+
+  void SetSamplePeriod(Millis period);  // of Welcome
+  void RequestInventory();              // soon: an event hints at a change
+  void AddInterpreter(std::string path, std::string user);
+
+ private:
+  void Run();
+  void TellInventory(Result<NodeInventory> inventory);
+  void TellSample();
+  // A GPU that told numbers before and now tells none is lost: the inventory must say so.
+  bool WentSilent(const std::vector<GpuSample>& samples) const;
+
+  Options options_;  // sample_period: guarded by mutex_
+  InventoryProbe& inventory_;
+  Clock& clock_;
+  const ToldSink sink_;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false;                                          // guarded by mutex_
+  bool wanted_ = false;                                        // guarded by mutex_
+  std::vector<std::pair<std::string, std::string>> to_probe_;  // guarded by mutex_
+
+  std::optional<NodeInventory> told_;  // probe thread only, as the rest
+  std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> told_processes_;
+  std::vector<GpuSample> last_samples_;
+  std::thread thread_;
+};
+
+}  // namespace launch::agent

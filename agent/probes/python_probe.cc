@@ -1,0 +1,221 @@
+#include "agent/probes/python_probe.h"
+
+#include <pwd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "agent/probes/child_process.h"
+
+namespace launch {
+extern const std::string_view kPythonProbe;  // python_probe.py
+}  // namespace launch
+
+namespace launch::agent {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kMark = "@launch-python-probe ";
+constexpr Millis kGoodFor{24 * 60 * 60 * 1000};
+constexpr Millis kBadFor{10 * 60 * 1000};
+
+std::string TextOf(const json& from, const char* key) {
+  const auto found = from.find(key);
+  return found != from.end() && found->is_string() ? found->get<std::string>() : std::string{};
+}
+
+std::optional<std::string> MaybeTextOf(const json& from, const char* key) {
+  const auto found = from.find(key);
+  if (found == from.end() || !found->is_string()) return std::nullopt;
+  return found->get<std::string>();
+}
+
+TorchFacts TorchOf(const json& from) {
+  TorchFacts torch{.version = TextOf(from, "version"),
+                   .cuda = MaybeTextOf(from, "cuda"),
+                   .hip = MaybeTextOf(from, "hip"),
+                   .arch_list = {},
+                   .nccl = MaybeTextOf(from, "nccl"),
+                   .path = TextOf(from, "path")};
+  for (const json& arch : from.value("arch_list", json::array()))
+    if (arch.is_string()) torch.arch_list.push_back(arch);
+  return torch;
+}
+
+void TakeStage(const json& stage, PythonAnswer& answer) {
+  RuntimeFacts& facts = answer.facts;
+  if (const std::string says = TextOf(stage, "says"); !says.empty()) facts.says = says;
+  if (stage.contains("torch") && stage["torch"].is_object()) facts.torch = TorchOf(stage["torch"]);
+  if (TextOf(stage, "stage") == "a") {
+    facts.python = TextOf(stage, "python");
+    for (const auto& [name, version] : stage.value("packages", json::object()).items())
+      if (version.is_string()) facts.packages[name] = version;
+    for (const json& place : stage.value("stamps", json::array()))
+      if (place.is_string()) answer.places.push_back(place);
+    answer.complete = !facts.torch;  // without torch there is no second stage
+    return;
+  }
+  const auto number = [&](const char* key) {
+    const auto found = stage.find(key);
+    return found != stage.end() && found->is_number_integer()
+               ? std::optional<int>(found->get<int>())
+               : std::nullopt;
+  };
+  const auto flag = [&](const char* key) {
+    const auto found = stage.find(key);
+    return found != stage.end() && found->is_boolean() ? std::optional<bool>(found->get<bool>())
+                                                       : std::nullopt;
+  };
+  facts.sees_gpu = flag("sees_gpu");
+  facts.devices = number("devices");
+  facts.mps = flag("mps");
+  answer.complete = true;
+}
+
+// Last lines, where interpreters put the reason.
+std::string LastLines(std::string_view text, std::size_t lines) {
+  std::string kept;
+  while (!text.empty() && lines > 0) {
+    const auto end = text.find_last_not_of(" \t\r\n");
+    if (end == std::string_view::npos) break;
+    const auto start = text.rfind('\n', end);
+    const std::string_view line =
+        text.substr(start == std::string_view::npos ? 0 : start + 1,
+                    end - (start == std::string_view::npos ? 0 : start + 1) + 1);
+    if (!line.starts_with(kMark)) {
+      kept = std::string(line.substr(0, 300)) + (kept.empty() ? "" : "\n") + kept;
+      --lines;
+    }
+    text = start == std::string_view::npos ? std::string_view{} : text.substr(0, start);
+  }
+  return kept;
+}
+
+std::string OwnUser() {
+  passwd entry{};
+  passwd* found = nullptr;
+  std::array<char, 16384> buffer{};
+  const bool named =
+      ::getpwuid_r(::geteuid(), &entry, buffer.data(), buffer.size(), &found) == 0 && found;
+  return named ? found->pw_name : std::to_string(::geteuid());
+}
+
+struct Account {
+  std::string uid;
+  std::string gid;
+  std::string home;
+};
+
+std::optional<Account> AccountOf(const std::string& user) {
+  passwd entry{};
+  passwd* found = nullptr;
+  std::array<char, 16384> buffer{};
+  if (::getpwnam_r(user.c_str(), &entry, buffer.data(), buffer.size(), &found) != 0 || !found)
+    return std::nullopt;
+  return Account{std::to_string(found->pw_uid), std::to_string(found->pw_gid), found->pw_dir};
+}
+
+}  // namespace
+
+PythonAnswer ReadPythonAnswer(std::string_view output) {
+  PythonAnswer answer;
+  for (std::size_t at = output.find(kMark); at != std::string_view::npos;
+       at = output.find(kMark, at + 1)) {
+    if (at > 0 && output[at - 1] != '\n') continue;  // quoted by somebody else
+    const auto end = output.find('\n', at);
+    const json stage =
+        json::parse(output.substr(at + kMark.size(), end - at - kMark.size()), nullptr, false);
+    if (stage.is_object()) TakeStage(stage, answer);
+  }
+  return answer;
+}
+
+PythonProbe::PythonProbe(Options options, Clock& clock)
+    : options_(std::move(options)), clock_(clock) {}
+
+PythonProbe::Stamp PythonProbe::StampOf(const std::string& path) {
+  struct stat found{};
+  if (::stat(path.c_str(), &found) != 0) return {path, 0, 0};
+  return {path, found.st_ino, found.st_mtim.tv_sec * 1'000'000'000LL + found.st_mtim.tv_nsec};
+}
+
+const RuntimeFacts* PythonProbe::Fresh(const PythonQuestion& question) {
+  const auto known = known_.find(question);
+  if (known == known_.end() || clock_.Now() >= known->second.until) return nullptr;
+  for (const Stamp& stamp : known->second.stamps)
+    if (StampOf(stamp.path) != stamp) return nullptr;
+  return &known->second.facts;
+}
+
+RuntimeFacts PythonProbe::Read(const PythonQuestion& question) {
+  if (const RuntimeFacts* fresh = Fresh(question)) return *fresh;
+  return Run(question, Depth::kRead);
+}
+
+RuntimeFacts PythonProbe::Ask(const PythonQuestion& question) {
+  if (const RuntimeFacts* fresh = Fresh(question)) return *fresh;
+  return Run(question, Depth::kImport);
+}
+
+RuntimeFacts PythonProbe::Run(const PythonQuestion& question, Depth depth) {
+  const bool import_torch = depth == Depth::kImport;
+  const Millis deadline = import_torch ? options_.deadline : options_.read_deadline;
+  PythonAnswer answer;
+  std::vector<Stamp> stamps = {StampOf(question.path)};
+  std::error_code error;
+  const std::string realpath = std::filesystem::canonical(question.path, error).string();
+  std::string trouble;
+  if (error) {
+    trouble = question.path + ": " + error.message();
+  } else {
+    stamps.push_back(StampOf(realpath));
+    std::vector<std::string> argv = {question.path, "-c", std::string(kPythonProbe),
+                                     import_torch ? "import" : "read"};
+    std::map<std::string, std::string> env = options_.env;
+    if (!question.user.empty() && question.user != OwnUser()) {
+      const std::optional<Account> account = AccountOf(question.user);
+      if (!account) trouble = "no such user here: " + question.user;
+      const Account as = account.value_or(Account{});
+      const std::vector<std::string> become = {"/usr/bin/setpriv", "--reuid=" + as.uid,
+                                               "--regid=" + as.gid, "--init-groups", "--"};
+      argv.insert(argv.begin(), become.begin(), become.end());
+      env["HOME"] = as.home;
+      env["USER"] = question.user;
+    }
+    const Result<Captured> ran =
+        trouble.empty() ? RunProgram(argv, env, deadline) : Fail(ErrorCode::kNotFound, trouble);
+    if (!ran) {
+      trouble = ran.error().message;
+    } else {
+      answer = ReadPythonAnswer(ran->output);
+      if (!ran->status) {
+        trouble = "no answer within " + std::to_string(deadline.count() / 1000) + " s";
+      } else if (WIFSIGNALED(*ran->status)) {
+        trouble = "ended by signal " + std::to_string(WTERMSIG(*ran->status));
+      } else if (*ran->status != 0 || answer.facts.python.empty()) {
+        trouble = LastLines(ran->output, 3);
+        if (trouble.empty()) trouble = "it is not a Python interpreter";
+      }
+    }
+  }
+  RuntimeFacts& facts = answer.facts;
+  facts.path = question.path;
+  facts.realpath = error ? question.path : realpath;
+  facts.user = question.user.empty() ? OwnUser() : question.user;
+  facts.probed = clock_.WallNow();
+  const bool good = trouble.empty() && answer.complete;
+  if (!trouble.empty()) facts.says = trouble + (facts.says.empty() ? "" : "\n" + facts.says);
+  if (import_torch || !facts.torch) {  // a reading without the import is no full answer
+    for (const std::string& place : answer.places) stamps.push_back(StampOf(place));
+    known_[question] = {facts, std::move(stamps), clock_.Now() + (good ? kGoodFor : kBadFor)};
+  }
+  return facts;
+}
+
+}  // namespace launch::agent

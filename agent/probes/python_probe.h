@@ -1,0 +1,72 @@
+// The truth about one Python interpreter, asked of the interpreter itself.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/inventory.h"
+
+namespace launch::agent {
+
+struct PythonQuestion {
+  std::string path;    // as the user wrote it: a virtual environment is found by this path
+  std::string user;    // empty: the agent's own
+  std::string driver;  // version of the GPU driver; another one makes known answers void
+  friend auto operator<=>(const PythonQuestion&, const PythonQuestion&) = default;
+};
+
+// Answers are kept while the interpreter, its site-packages, torch/version.py and the driver stay
+// the same: good ones for a day, bad ones for ten minutes. One caller thread.
+class PythonProbe {
+ public:
+  struct Options {
+    std::map<std::string, std::string> env;  // clean base environment of a rank
+    Millis deadline{120'000};                // of the import of torch
+    Millis read_deadline{10'000};            // of Read
+  };
+  PythonProbe(Options options, Clock& clock);
+
+  // What can be read without importing torch; a known full answer is better and is given instead.
+  RuntimeFacts Read(const PythonQuestion& question);
+  // With the import, up to the deadline. A missing, broken or slow interpreter is a fact with
+  // `says`, never an error.
+  RuntimeFacts Ask(const PythonQuestion& question);
+
+ private:
+  struct Stamp {  // of a file or directory whose change voids the answer
+    std::string path;
+    ino_t inode = 0;
+    std::int64_t mtime_ns = 0;
+    friend bool operator==(const Stamp&, const Stamp&) = default;
+  };
+  struct Known {
+    RuntimeFacts facts;
+    std::vector<Stamp> stamps;
+    BootTime until{};
+  };
+  static Stamp StampOf(const std::string& path);
+  const RuntimeFacts* Fresh(const PythonQuestion& question);
+  enum class Depth { kRead, kImport };
+  RuntimeFacts Run(const PythonQuestion& question, Depth depth);
+
+  const Options options_;
+  Clock& clock_;
+  std::map<PythonQuestion, Known> known_;
+};
+
+// Facts of the program's output; other text on its stdout is ignored. `places` are files and
+// directories whose change voids the answer; `complete` says that the last stage answered.
+struct PythonAnswer {
+  RuntimeFacts facts;
+  std::vector<std::string> places;
+  bool complete = false;
+};
+PythonAnswer ReadPythonAnswer(std::string_view output);
+
+}  // namespace launch::agent
