@@ -1,0 +1,86 @@
+// What the runner holds in memory about one allocation; rebuilt from disk and kernel at a restart.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/core/seams.h"
+#include "agent/runner/attempt_dir.h"
+#include "agent/runner/cgroup.h"
+#include "agent/runner/file_lock.h"
+#include "agent/runner/log_keeper.h"
+#include "agent/runner/port_holder.h"
+#include "common/clock.h"
+#include "common/launch.h"
+#include "common/unique_fd.h"
+
+namespace launch::agent {
+
+// One shim and its rank, or the shim of `setup` (rank kSetupRank).
+struct RankRun {
+  Rank rank = 0;
+  bool spawned = false;
+  UniqueFd shim;                 // pidfd while it lives
+  int shim_pid = 0;              // spared by kills at level tree
+  std::optional<int> shim_code;  // its exit code, when it was our child
+  UniqueFd orphan;               // pidfd of a rank whose shim is gone
+  bool orphan_told = false;
+  bool started = false;
+  std::int64_t pid = 0;
+  std::optional<ExitReport> end;
+  bool told = false;
+  int signal_sent = 0;  // of the ladder's present step
+};
+
+enum class StopStep { kBegin, kCheckpoint, kTerminate, kKill, kProve };
+
+struct StopRun {
+  StopCause cause = StopCause::kNone;
+  Millis grace{0};
+  StopStep step = StopStep::kBegin;
+  BootTime deadline{};  // of the present step
+  BootTime give_up{};   // of the free proof
+  bool told_held = false;
+};
+
+enum class RunPhase { kAccepted, kStarting, kStarted, kReleased, kDropped };
+
+struct AllocationRun {
+  AllocationRun(const Key& of, AttemptDir at, const CgroupHost& host)
+      : key(of), dir(std::move(at)), cgroup(host, of) {}
+
+  Key key;
+  AttemptDir dir;
+  AllocationCgroup cgroup;
+  std::optional<AllocationSpec> spec;  // absent: only known by its name
+  RunPhase phase = RunPhase::kAccepted;
+  // Ours between accept and start; afterwards only the shims and ranks hold them.
+  std::optional<FileLock> lock;
+  std::vector<FileLock> gpu_locks;
+  std::optional<HeldPorts> held_ports;
+  std::optional<PortBlock> ports;
+  GpuProcessList gpu_processes;  // before anything of ours
+  std::map<Rank, RankRun> ranks;
+  std::map<Rank, LogKeeper> logs;
+  bool start_told = false;
+  std::optional<BootTime> killed_at;  // first SIGKILL of ours to the whole allocation
+  std::optional<StopRun> stop;
+  std::vector<std::pair<Rank, std::uint64_t>> log_ends;  // once released
+  // Staging.
+  std::optional<order::StageAllocation> staging;
+  std::optional<RankRun> setup;
+  BootTime setup_deadline{};
+  bool setup_timed_out = false;
+};
+
+// The environment that every rank of the allocation shares, for setup and checks.
+inline const std::vector<EnvVar>& SharedEnv(const AllocationSpec& spec) {
+  const static std::vector<EnvVar> kNone;
+  return spec.ranks.empty() ? kNone : spec.ranks.front().env;
+}
+
+}  // namespace launch::agent

@@ -1,0 +1,94 @@
+// Names, formats and durable reading and writing of what one attempt keeps on this node's disk.
+//
+//   <state_dir>/allocations/J.N/     mode 0700
+//     accept       AcceptRecord, durable before the answer: this is the fence
+//     lock         flock on one open description, inherited by all shims and ranks
+//     tombstone    the attempt may never start again
+//     released     the free proof held, with the ends of the logs
+//     acked        one line a rank
+//     files/       what the plan generated
+//     rank.R/      start, exit, control (shim); out, err, out.index, progress.jsonl, error.json
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/shim/shim_record.h"
+#include "common/error.h"
+#include "common/file_system.h"
+#include "common/ids.h"
+#include "common/inventory.h"
+#include "common/launch.h"
+
+namespace launch::agent {
+
+using GpuProcessList = std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>>;
+
+struct AcceptRecord {
+  std::string spec_bytes;  // as RunnerOptions::codec writes it
+  std::string digest;
+  std::string boot_id;
+  std::optional<PortBlock> ports;
+  GpuProcessList gpu_processes;  // on the allocation's GPUs before anything of ours
+  std::vector<GpuUuid> gpus;     // again in plain, so that they can be held without the codec
+  friend bool operator==(const AcceptRecord&, const AcceptRecord&) = default;
+};
+
+struct TombstoneRecord {
+  StopCause cause = StopCause::kNone;
+  std::string why;
+  friend bool operator==(const TombstoneRecord&, const TombstoneRecord&) = default;
+};
+
+struct RankFiles {
+  std::optional<shim::StartRecord> start;
+  std::optional<shim::RankRecord> rank;
+  shim::RecordState exit_state = shim::RecordState::kAbsent;
+  shim::ExitRecord exit;  // when kValid
+};
+
+class AttemptDir {
+ public:
+  AttemptDir(std::string path, FileSystem& files) : path_(std::move(path)), files_(&files) {}
+
+  const std::string& path() const { return path_; }
+  std::string LockPath() const { return path_ + "/lock"; }
+  std::string FilesPath() const { return path_ + "/files"; }
+  // Of a rank; any negative number stands for `setup`.
+  std::string RankPath(Rank rank) const {
+    return rank < 0 ? path_ + "/setup" : path_ + "/rank." + std::to_string(rank);
+  }
+
+  // mkdir of the directory (durable in its parent) and of files/ and rank.R/.
+  Result<void> Create(const std::vector<RankSpec>& ranks);
+  Result<void> WriteAccept(const AcceptRecord& record);
+  // Absent = there is no such file; DATA_LOSS = torn, with the path in the message.
+  Result<std::optional<AcceptRecord>> ReadAccept() const;
+  Result<void> WriteTombstone(const TombstoneRecord& record);
+  Result<std::optional<TombstoneRecord>> ReadTombstone() const;
+  Result<void> WriteReleased(const std::vector<std::pair<Rank, std::uint64_t>>& log_ends);
+  Result<std::optional<std::vector<std::pair<Rank, std::uint64_t>>>> ReadReleased() const;
+  Result<void> WriteFiles(const std::vector<GeneratedFile>& generated);
+  void NoteAcked(Rank rank);
+  std::vector<Rank> ReadAcked() const;
+  RankFiles ReadRank(Rank rank) const;
+  // Ranks that have a directory, from the names.
+  std::vector<Rank> ListRanks() const;
+
+ private:
+  std::string path_;
+  FileSystem* files_;
+};
+
+// "12.3" -> key; nullopt for any other name.
+std::optional<Key> ParseKey(std::string_view name);
+
+std::string AllocationsPath(const std::string& state_dir);
+std::string AllocationPath(const std::string& state_dir, const Key& key);
+std::string KeptLogsPath(const std::string& state_dir, const Key& key);
+
+std::string ReadBootId();
+
+}  // namespace launch::agent

@@ -1,0 +1,394 @@
+#include "agent/runner/cgroup.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "agent/runner/attempt_dir.h"
+#include "agent/runner/process.h"
+#include "common/unique_fd.h"
+
+namespace launch::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string ReadText(const std::string& path) {
+  std::ifstream in(path);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+int WriteText(const std::string& path, const std::string& text) {
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!fd) return errno;
+  return ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0
+                                                                                          : errno;
+}
+
+bool MakeDir(const std::string& path) {
+  return ::mkdir(path.c_str(), 0755) == 0 || errno == EEXIST;
+}
+
+bool IsFile(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+std::uint64_t ReadNumber(const std::string& path) {
+  std::ifstream in(path);
+  std::uint64_t value = 0;
+  return in >> value ? value : 0;
+}
+
+// Value of "name N" in a flat keyed file.
+std::uint64_t ReadKeyed(const std::string& path, const std::string& name) {
+  std::ifstream in(path);
+  std::string key;
+  std::uint64_t value = 0;
+  while (in >> key >> value) {
+    if (key == name) return value;
+  }
+  return 0;
+}
+
+struct Mounts {
+  std::string v2;
+  std::map<std::string, std::string> v1;  // controller -> mount point
+};
+
+Mounts FindMounts() {
+  Mounts mounts;
+  std::ifstream in("/proc/self/mounts");
+  std::string device;
+  std::string where;
+  std::string type;
+  std::string options;
+  std::string rest;
+  while (in >> device >> where >> type >> options && std::getline(in, rest)) {
+    if (type == "cgroup2" && mounts.v2.empty()) mounts.v2 = where;
+    if (type != "cgroup") continue;
+    std::stringstream list(options);
+    for (std::string option; std::getline(list, option, ',');) mounts.v1.emplace(option, where);
+  }
+  return mounts;
+}
+
+// This process's path in a hierarchy: "" = v2, else a v1 controller. Starts with '/'.
+std::string OwnPath(const std::string& controller) {
+  std::ifstream in("/proc/self/cgroup");
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string names = line.substr(first + 1, second - first - 1);
+    std::stringstream list(names);
+    bool match = controller.empty() && names.empty();
+    for (std::string name; std::getline(list, name, ',');) match = match || name == controller;
+    if (match) return line.substr(second + 1);
+  }
+  return "/";
+}
+
+std::string Join(const std::string& mount, const std::string& path) {
+  return path == "/" ? mount : mount + path;
+}
+
+bool HasController(const std::string& dir, const std::string& name) {
+  std::stringstream list(ReadText(dir + "/cgroup.controllers"));
+  for (std::string word; list >> word;) {
+    if (word == name) return true;
+  }
+  return false;
+}
+
+// A new child must be able to hold processes and to be killed: tried, not guessed.
+std::string TryV2(const std::string& parent, const std::string& name, std::string& why) {
+  const std::string launch = parent + "/launch";
+  (void)WriteText(parent + "/cgroup.subtree_control", "+memory");
+  if (!MakeDir(launch)) {
+    why = "cannot make " + launch + ": " + ErrnoError("mkdir", errno).message;
+    return {};
+  }
+  (void)WriteText(launch + "/cgroup.subtree_control", "+memory");
+  const std::string root = launch + "/" + name;
+  if (!MakeDir(root) || !IsFile(root + "/cgroup.procs")) {
+    why = "cannot make " + root;
+    return {};
+  }
+  (void)WriteText(root + "/cgroup.subtree_control", "+memory");
+  if (::access((root + "/cgroup.procs").c_str(), W_OK) != 0 ||
+      ::access((parent + "/cgroup.procs").c_str(), W_OK) != 0) {
+    why = "no right to move processes below " + parent;
+    return {};
+  }
+  return root;
+}
+
+std::string TryV1(const Mounts& mounts, const std::string& controller, const std::string& name,
+                  std::string& why) {
+  const auto mount = mounts.v1.find(controller);
+  if (mount == mounts.v1.end()) {
+    why = "no " + controller + " controller";
+    return {};
+  }
+  const std::string launch = Join(mount->second, OwnPath(controller)) + "/launch";
+  const std::string root = launch + "/" + name;
+  if (!MakeDir(launch) || !MakeDir(root)) {
+    why = "cannot make " + root + ": " + ErrnoError("mkdir", errno).message;
+    return {};
+  }
+  return root;
+}
+
+// v1 has no inherited kill: freeze, kill each, thaw, until nobody is left or the tries are used up.
+void FreezeAndKill(const std::string& dir);
+
+std::vector<int> Members(const std::string& dir) {
+  std::vector<int> pids;
+  std::error_code error;
+  if (!fs::is_directory(dir, error)) return pids;
+  const auto add = [&pids](const std::string& file) {
+    std::ifstream in(file);
+    for (int pid = 0; in >> pid;) pids.push_back(pid);
+  };
+  add(dir + "/cgroup.procs");
+  for (fs::recursive_directory_iterator at(dir, error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->is_directory(error)) add(at->path().string() + "/cgroup.procs");
+  }
+  return pids;
+}
+
+bool Populated(const std::string& dir, bool v2) {
+  if (v2) return ReadKeyed(dir + "/cgroup.events", "populated") != 0;
+  return !Members(dir).empty();
+}
+
+void FreezeAndKill(const std::string& dir) {
+  (void)WriteText(dir + "/freezer.state", "FROZEN");
+  for (const int pid : Members(dir)) {
+    // Open first, then ask again whether it is a member: the number alone proves nothing.
+    const UniqueFd process = OpenPidFd(pid);
+    if (!process) continue;
+    const std::vector<int> members = Members(dir);
+    if (std::find(members.begin(), members.end(), pid) == members.end()) continue;
+    SignalPidFd(process, SIGKILL);
+  }
+  (void)WriteText(dir + "/freezer.state", "THAWED");
+}
+
+void KillDir(const std::string& dir, bool v2) {
+  if (v2 && WriteText(dir + "/cgroup.kill", "1") == 0) return;
+  if (v2) (void)WriteText(dir + "/cgroup.freeze", "1");
+  FreezeAndKill(dir);
+  if (v2) (void)WriteText(dir + "/cgroup.freeze", "0");
+}
+
+void RemoveBelow(const std::string& dir) {
+  std::error_code error;
+  std::vector<std::string> below;
+  for (fs::recursive_directory_iterator at(dir, error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->is_directory(error)) below.push_back(at->path().string());
+  }
+  std::sort(below.begin(), below.end(),
+            [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
+  for (const std::string& path : below) (void)::rmdir(path.c_str());
+  (void)::rmdir(dir.c_str());
+}
+
+}  // namespace
+
+CgroupHost SetUpCgroups(const CgroupWanted& wanted) {
+  CgroupHost host;
+  if (wanted.most == Containment::kTree) {
+    host.why = "set in the configuration";
+    return host;
+  }
+  const Mounts mounts = FindMounts();
+  std::string memory_why;
+  if (wanted.most != Containment::kCgroup1) {
+    std::vector<std::string> parents;
+    if (!wanted.v2_parent.empty()) {
+      parents.push_back(wanted.v2_parent);
+    } else if (!mounts.v2.empty()) {
+      // The top is kept when the agent's own unit is restarted; below ourselves needs no privilege.
+      if (::geteuid() == 0) parents.push_back(mounts.v2);
+      const std::string own = Join(mounts.v2, OwnPath(""));
+      if (own != mounts.v2 || parents.empty()) parents.push_back(own);
+    } else {
+      host.why = "no cgroup v2 mount";
+    }
+    for (const std::string& parent : parents) {
+      if (!host.kill_root.empty()) break;
+      host.kill_root = TryV2(parent, wanted.name, host.why);
+    }
+  }
+  if (!host.kill_root.empty()) {
+    host.level = Containment::kCgroup;
+    host.kill_v2 = true;
+    host.why.clear();
+    if (HasController(host.kill_root, "memory")) {
+      host.memory_root = host.kill_root;
+      host.memory_v2 = true;
+      return host;
+    }
+    host.memory_root = TryV1(mounts, "memory", wanted.name, memory_why);
+    return host;
+  }
+  host.kill_root = TryV1(mounts, "freezer", wanted.name, host.why);
+  if (host.kill_root.empty()) return host;
+  host.level = Containment::kCgroup1;
+  host.memory_root = TryV1(mounts, "memory", wanted.name, memory_why);
+  return host;
+}
+
+AllocationCgroup::AllocationCgroup(const CgroupHost& host, const Key& key)
+    : host_(host), name_("/" + ToString(key)) {}
+
+std::string AllocationCgroup::Kill(const std::string& below) const {
+  return host_.kill_root + name_ + below;
+}
+
+std::string AllocationCgroup::Mem(const std::string& below) const {
+  return host_.memory_root + name_ + below;
+}
+
+Result<void> AllocationCgroup::Create(const std::vector<Rank>& ranks,
+                                      std::optional<std::uint64_t> memory_limit) {
+  if (host_.level == Containment::kTree) return {};
+  std::vector<std::string> dirs = {"", "/shims", "/ranks"};
+  for (const Rank rank : ranks) dirs.push_back("/ranks/" + std::to_string(rank));
+  const bool apart = !host_.memory_root.empty() && host_.memory_root != host_.kill_root;
+  for (const std::string& dir : dirs) {
+    if (!MakeDir(Kill(dir))) return FailErrno("mkdir " + Kill(dir), errno);
+    const bool parent = dir.empty() || dir == "/ranks";
+    if (host_.memory_v2 && parent) {
+      (void)WriteText(Kill(dir) + "/cgroup.subtree_control", "+memory");
+    }
+    if (apart && dir != "/shims" && !MakeDir(Mem(dir))) {
+      return FailErrno("mkdir " + Mem(dir), errno);
+    }
+  }
+  if (host_.memory_root.empty()) return {};
+  if (host_.memory_v2) {
+    for (const Rank rank : ranks) {
+      // One process of a rank killed leaves a hung collective: the whole rank goes.
+      (void)WriteText(Mem("/ranks/" + std::to_string(rank)) + "/memory.oom.group", "1");
+    }
+  }
+  if (memory_limit) {
+    const std::string file =
+        Mem("/ranks") + (host_.memory_v2 ? "/memory.max" : "/memory.limit_in_bytes");
+    if (const int error_number = WriteText(file, std::to_string(*memory_limit));
+        error_number != 0) {
+      return FailErrno("write " + file, error_number);
+    }
+  }
+  return {};
+}
+
+std::vector<std::string> AllocationCgroup::ShimProcs() const {
+  if (host_.level == Containment::kTree) return {};
+  return {Kill("/shims/cgroup.procs")};
+}
+
+std::vector<std::string> AllocationCgroup::RankProcs(Rank rank) const {
+  if (host_.level == Containment::kTree) return {};
+  const std::string below = "/ranks/" + std::to_string(rank) + "/cgroup.procs";
+  std::vector<std::string> files = {Kill(below)};
+  if (!host_.memory_root.empty() && host_.memory_root != host_.kill_root) {
+    files.push_back(Mem(below));
+  }
+  return files;
+}
+
+bool AllocationCgroup::Exists() const {
+  return host_.level != Containment::kTree && IsFile(Kill(""));
+}
+
+bool AllocationCgroup::RanksPopulated() const {
+  return Exists() && Populated(Kill("/ranks"), host_.kill_v2);
+}
+
+bool AllocationCgroup::RankPopulated(Rank rank) const {
+  return Exists() && Populated(Kill("/ranks/" + std::to_string(rank)), host_.kill_v2);
+}
+
+bool AllocationCgroup::ShimsPopulated() const {
+  return Exists() && Populated(Kill("/shims"), host_.kill_v2);
+}
+
+std::vector<int> AllocationCgroup::RankMembers(Rank rank) const {
+  return Exists() ? Members(Kill("/ranks/" + std::to_string(rank))) : std::vector<int>();
+}
+
+bool AllocationCgroup::Contains(int pid) const {
+  if (!Exists()) return false;
+  const std::vector<int> members = Members(Kill(""));
+  return std::find(members.begin(), members.end(), pid) != members.end();
+}
+
+void AllocationCgroup::KillRanks() const {
+  if (!Exists()) return;
+  if (host_.kill_v2) return KillDir(Kill("/ranks"), true);
+  // Freezer states do not cover members of child groups of every kernel: one by one.
+  std::error_code error;
+  for (fs::directory_iterator at(Kill("/ranks"), error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->is_directory(error)) KillDir(at->path().string(), false);
+  }
+}
+
+void AllocationCgroup::KillAll() const {
+  if (!Exists()) return;
+  KillRanks();
+  KillDir(Kill("/shims"), host_.kill_v2);
+}
+
+MemoryFacts AllocationCgroup::Memory(Rank rank) const {
+  MemoryFacts facts;
+  if (host_.memory_root.empty()) return facts;
+  const std::string own = Mem("/ranks/" + std::to_string(rank));
+  const std::string all = Mem("/ranks");
+  if (host_.memory_v2) {
+    facts.oom_kills = ReadKeyed(own + "/memory.events", "oom_kill");
+    facts.limit_bytes = ReadNumber(all + "/memory.max");  // "max" reads as 0
+    facts.peak_bytes = ReadNumber(all + "/memory.peak");
+  } else {
+    facts.oom_kills = ReadKeyed(own + "/memory.oom_control", "oom_kill");
+    facts.limit_bytes = ReadNumber(all + "/memory.limit_in_bytes");
+    facts.peak_bytes = ReadNumber(all + "/memory.max_usage_in_bytes");
+    constexpr std::uint64_t kUnset = std::uint64_t{1} << 60;  // v1 writes a huge number for none
+    if (facts.limit_bytes >= kUnset) facts.limit_bytes = 0;
+  }
+  return facts;
+}
+
+void AllocationCgroup::Remove() const {
+  if (host_.level == Containment::kTree) return;
+  RemoveBelow(Kill(""));
+  if (!host_.memory_root.empty() && host_.memory_root != host_.kill_root) RemoveBelow(Mem(""));
+}
+
+std::vector<Key> ListCgroups(const CgroupHost& host) {
+  std::vector<Key> keys;
+  if (host.level == Containment::kTree) return keys;
+  std::error_code error;
+  for (fs::directory_iterator at(host.kill_root, error), end; !error && at != end;
+       at.increment(error)) {
+    if (!at->is_directory(error)) continue;
+    if (const auto key = ParseKey(at->path().filename().string())) keys.push_back(*key);
+  }
+  std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
+}  // namespace launch::agent

@@ -1,0 +1,80 @@
+// Control groups of this node's allocations: what the host offers, and one allocation's subtree.
+//
+//   <kill root>/J.N/shims          the shims, spared by the last kill
+//   <kill root>/J.N/ranks          memory limit of the allocation
+//   <kill root>/J.N/ranks/R        one rank and whatever it starts
+//
+// On hybrid hosts the same tree stands twice: in v2 for killing, in the v1 memory hierarchy for
+// limits and evidence.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/ids.h"
+#include "common/inventory.h"
+
+namespace launch::agent {
+
+struct CgroupHost {
+  Containment level = Containment::kTree;
+  std::string kill_root;  // our directory of the v2 mount, or of the v1 freezer; empty at kTree
+  bool kill_v2 = false;
+  std::string memory_root;  // our directory where memory limits work; empty = no limits
+  bool memory_v2 = false;
+  std::string why;  // why not the level above
+};
+
+struct CgroupWanted {
+  std::string name;                 // "launch-<node>": must be unique on the host
+  std::optional<Containment> most;  // not above this level
+  std::string v2_parent;            // below which ours is made; empty = found
+};
+
+// Makes our roots. Never fails: what cannot be used lowers the level, with the reason.
+CgroupHost SetUpCgroups(const CgroupWanted& wanted);
+
+struct MemoryFacts {
+  std::uint64_t oom_kills = 0;
+  std::uint64_t limit_bytes = 0;  // of the allocation; 0 = none
+  std::uint64_t peak_bytes = 0;   // of the allocation
+};
+
+// One allocation's subtree; a value that owns nothing. At kTree every operation does nothing.
+class AllocationCgroup {
+ public:
+  AllocationCgroup(const CgroupHost& host, const Key& key);
+
+  Result<void> Create(const std::vector<Rank>& ranks, std::optional<std::uint64_t> memory_limit);
+  std::vector<std::string> ShimProcs() const;  // cgroup.procs files to join
+  std::vector<std::string> RankProcs(Rank rank) const;
+
+  bool Exists() const;
+  bool RanksPopulated() const;
+  bool RankPopulated(Rank rank) const;
+  bool ShimsPopulated() const;
+  std::vector<int> RankMembers(Rank rank) const;
+  bool Contains(int pid) const;  // in this allocation's subtree now
+
+  // SIGKILL to every member of all ranks; call again until RanksPopulated() is false.
+  void KillRanks() const;
+  // Also the shims. The last resort.
+  void KillAll() const;
+  MemoryFacts Memory(Rank rank) const;
+  void Remove() const;  // what is empty
+
+ private:
+  std::string Kill(const std::string& below) const;
+  std::string Mem(const std::string& below) const;
+
+  CgroupHost host_;
+  std::string name_;
+};
+
+// Keys of the subtrees that exist, for those without a record.
+std::vector<Key> ListCgroups(const CgroupHost& host);
+
+}  // namespace launch::agent

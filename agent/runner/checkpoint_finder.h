@@ -1,0 +1,22 @@
+// Finds checkpoints below a directory and says which are complete, without loading any of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/launch.h"
+
+namespace launch::agent {
+
+struct CheckpointQuery {
+  std::string directory;
+  std::string marker;  // checkpoint.complete_marker; empty = judged by the format
+};
+
+// Newest first: by step, then by time. Rules of the table in docs/checkpoints.md.
+std::vector<CheckpointFound> FindCheckpoints(const CheckpointQuery& query);
+
+// The newest complete one, or null. Points into `found`.
+const CheckpointFound* NewestComplete(const std::vector<CheckpointFound>& found);
+
+}  // namespace launch::agent

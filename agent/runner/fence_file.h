@@ -1,0 +1,17 @@
+// The highest fence this node ever obeyed, durable in `<state_dir>/fence`.
+#pragma once
+
+#include <string>
+
+#include "common/error.h"
+#include "common/file_system.h"
+#include "common/node_messages.h"
+
+namespace launch::agent {
+
+Result<void> WriteFence(FileSystem& files, const std::string& state_dir, const Fence& fence);
+
+// All zero when there is no file. DATA_LOSS when it is torn: then nothing may be obeyed.
+Result<Fence> ReadFence(FileSystem& files, const std::string& state_dir);
+
+}  // namespace launch::agent

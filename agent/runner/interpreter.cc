@@ -1,0 +1,103 @@
+#include "agent/runner/interpreter.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+namespace launch::agent {
+namespace {
+
+enum class Found { kNo, kDirectory, kNotExecutable, kYes };
+
+Found Look(const std::string& path) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0) return Found::kNo;
+  if (S_ISDIR(info.st_mode)) return Found::kDirectory;
+  return ::access(path.c_str(), X_OK) == 0 ? Found::kYes : Found::kNotExecutable;
+}
+
+// Interpreter of "#!/usr/bin/env -S python3" or "#!/venv/bin/python -E"; empty when none.
+std::string ShebangOf(const std::string& file, const std::string& path) {
+  std::ifstream in(file, std::ios::binary);
+  std::string line;
+  char start[2] = {};
+  if (!in.read(start, 2) || start[0] != '#' || start[1] != '!' || !std::getline(in, line))
+    return {};
+  std::stringstream words(line.substr(0, 4096));
+  std::string word;
+  words >> word;
+  if (!word.ends_with("/env")) return word;
+  while (words >> word) {
+    if (word.starts_with("-") || word.find('=') != std::string::npos) continue;
+    return FindProgram(word, path, "/").value_or(std::string());
+  }
+  return {};
+}
+
+// pip writes this for paths too long for a shebang: "#!/bin/sh" and then "'''exec' /path/python".
+std::string ExecTrickOf(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string line;
+  std::getline(in, line);
+  if (!std::getline(in, line)) return {};
+  const std::string mark = "'''exec' ";
+  if (!line.starts_with(mark)) return {};
+  std::string rest = line.substr(mark.size());
+  const bool quoted = rest.starts_with('"');
+  if (quoted) rest.erase(0, 1);
+  return rest.substr(0, rest.find(quoted ? '"' : ' '));
+}
+
+}  // namespace
+
+Result<std::string> FindProgram(const std::string& word, const std::string& path,
+                                const std::string& workdir) {
+  if (word.find('/') != std::string::npos) {
+    const std::string file = word.starts_with('/') ? word : workdir + "/" + word;
+    switch (Look(file)) {
+      case Found::kYes:
+        return file;
+      case Found::kNo:
+        return Fail(ErrorCode::kNotFound, "no such file");
+      case Found::kDirectory:
+        return Fail(ErrorCode::kNotFound, "is a directory");
+      case Found::kNotExecutable:
+        return Fail(ErrorCode::kNotFound, "not executable");
+    }
+  }
+  std::string not_executable;
+  std::stringstream directories(path);
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    const std::string file = (directory.empty() ? workdir : directory) + "/" + word;
+    const Found found = Look(file);
+    if (found == Found::kYes) return file;
+    if (found == Found::kNotExecutable && not_executable.empty()) not_executable = file;
+  }
+  if (!not_executable.empty()) {
+    return Fail(ErrorCode::kNotFound, not_executable + " is not executable");
+  }
+  return Fail(ErrorCode::kNotFound, "not found on PATH " + path);
+}
+
+Result<std::string> ResolveInterpreter(const AllocationSpec& spec, const std::string& path) {
+  if (!spec.interpreter.empty()) return spec.interpreter;
+  if (!spec.interpreter_of.empty()) {
+    if (const auto launcher = FindProgram(spec.interpreter_of, path, spec.workdir)) {
+      std::string python = ShebangOf(*launcher, path);
+      if (python.ends_with("/sh")) python = ExecTrickOf(*launcher);
+      const std::string name = python.substr(python.rfind('/') + 1);
+      if (name.starts_with("python") || name.starts_with("pypy")) return python;
+    }
+  }
+  for (const char* const name : {"python3", "python"}) {
+    if (auto python = FindProgram(name, path, spec.workdir)) return python;
+  }
+  return Fail(ErrorCode::kNotFound, "no python3 or python on PATH " + path,
+              "name the environment with `venv:`, `conda:` or `python:`");
+}
+
+}  // namespace launch::agent

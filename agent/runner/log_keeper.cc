@@ -1,0 +1,57 @@
+#include "agent/runner/log_keeper.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "common/unique_fd.h"
+
+namespace launch::agent {
+namespace {
+
+constexpr std::uint64_t kBlock = 4096;
+
+}  // namespace
+
+std::uint64_t LogKeeper::Look(WallTime now) {
+  std::uint64_t punched = 0;
+  for (const char* const stream : {"/out", "/err"}) {
+    const std::string path = directory_ + stream;
+    struct stat info{};
+    if (::stat(path.c_str(), &info) != 0) continue;
+    const auto size = static_cast<std::uint64_t>(info.st_size);
+    const auto used = static_cast<std::uint64_t>(info.st_blocks) * 512;
+    if (cap_bytes_ > 0 && used > cap_bytes_) punched += Punch(path, size);
+    if (stream[1] != 'o' || size <= indexed_) continue;
+    const UniqueFd index(::open((directory_ + "/out.index").c_str(),
+                                O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    const IndexEntry entry{size, ToMs(now)};
+    if (index && ::write(index.get(), &entry, sizeof entry) == sizeof entry) indexed_ = size;
+  }
+  return punched;
+}
+
+// Leaves the head and the newest part: half of what the cap allows beyond the head, so that the
+// next punch is not due at the next line.
+std::uint64_t LogKeeper::Punch(const std::string& path, std::uint64_t size) {
+  const std::uint64_t head = std::min(kKeptHeadBytes, cap_bytes_ / 2);
+  const std::uint64_t tail = (cap_bytes_ - head) / 2;
+  if (size <= head + tail) return 0;
+  const std::uint64_t from = head / kBlock * kBlock;
+  const std::uint64_t to = (size - tail) / kBlock * kBlock;
+  if (to <= from) return 0;
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  struct stat before{};
+  struct stat after{};
+  if (!fd || ::fstat(fd.get(), &before) != 0) return 0;
+  if (::fallocate(fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(from),
+                  static_cast<off_t>(to - from)) != 0) {
+    return 0;
+  }
+  if (::fstat(fd.get(), &after) != 0 || after.st_blocks >= before.st_blocks) return 0;
+  return static_cast<std::uint64_t>(before.st_blocks - after.st_blocks) * 512;
+}
+
+}  // namespace launch::agent

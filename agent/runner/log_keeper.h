@@ -1,0 +1,39 @@
+// Keeps one rank's log within its cap and its time index up to date.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/clock.h"
+#include "common/error.h"
+
+namespace launch::agent {
+
+// `out.index`: pairs of (offset, wall milliseconds), both 8 bytes, in growing order: at that moment
+// the file had that size. Losing entries only makes the merge of ranks coarser.
+struct IndexEntry {
+  std::uint64_t offset = 0;
+  std::int64_t wall_ms = 0;
+};
+
+inline constexpr std::uint64_t kKeptHeadBytes = std::uint64_t{8} << 20;
+inline constexpr std::uint64_t kIndexEveryBytes = 64 * 1024;
+
+class LogKeeper {
+ public:
+  LogKeeper(std::string directory, std::uint64_t cap_bytes)
+      : directory_(std::move(directory)), cap_bytes_(cap_bytes) {}
+
+  // Looks at the files; appends to the index when they grew; punches the middle of what is over the
+  // cap. Call about once a second. The bytes punched by this call.
+  std::uint64_t Look(WallTime now);
+
+ private:
+  std::uint64_t Punch(const std::string& path, std::uint64_t size);
+
+  std::string directory_;
+  std::uint64_t cap_bytes_;
+  std::uint64_t indexed_ = 0;
+};
+
+}  // namespace launch::agent

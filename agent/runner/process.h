@@ -1,0 +1,30 @@
+// Processes by pidfd and /proc: identity that survives reuse of numbers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/unique_fd.h"
+
+namespace launch::agent {
+
+UniqueFd OpenPidFd(int pid);  // close-on-exec; empty when there is no such process
+void SignalPidFd(const UniqueFd& process, int signal);
+bool HasEnded(const UniqueFd& process);  // without reaping it
+
+// Field 22 of /proc/PID/stat; 0 = no such process.
+std::uint64_t StartTicksOf(int pid);
+
+// Containment level `tree`: processes that hold `lock_path` open, or whose environment names a file
+// below `attempt_path`. Zombies and this process are left out.
+std::vector<int> FindMarked(const std::string& attempt_path, const std::string& lock_path);
+
+// SIGKILL to each of FindMarked but `spare`, each checked again behind its pidfd.
+void KillMarked(const std::string& attempt_path, const std::string& lock_path,
+                const std::vector<int>& spare);
+
+// Does this process hold `path` open?
+bool HoldsOpen(int pid, const std::string& path);
+
+}  // namespace launch::agent

@@ -1,0 +1,46 @@
+#include "agent/runner/rank_env.h"
+
+#include <map>
+
+namespace launch::agent {
+
+std::vector<std::string> BuildRankEnv(
+    const std::vector<EnvVar>& plan, const std::vector<EnvVar>& late,
+    const std::vector<std::pair<std::string, std::string>>& secrets, const NodePaths& paths) {
+  std::map<std::string, std::string> merged;
+  for (const EnvVar& var : plan) merged[var.name] = var.value;
+  for (const EnvVar& var : late) merged[var.name] = var.value;
+  const std::string rank = paths.attempt + "/rank." + std::to_string(paths.rank);
+  const std::map<std::string, std::string> ours = {
+      {"LAUNCH_PROGRESS_FILE", rank + "/progress.jsonl"},
+      {"TORCHELASTIC_ERROR_FILE", rank + "/error.json"},
+      {"LAUNCH_HOSTFILE", paths.attempt + "/files/hostfile"},
+      {"LAUNCH_PLAN_FILE", paths.attempt + "/files/plan.json"},
+  };
+  for (const auto& [name, path] : ours) {
+    const auto found = merged.find(name);
+    if (found != merged.end() && found->second.empty()) found->second = path;
+  }
+  for (const auto& [name, value] : secrets) merged[name] = value;
+  std::vector<std::string> env;
+  env.reserve(merged.size());
+  for (const auto& [name, value] : merged) env.push_back(name + "=" + value);
+  return env;
+}
+
+std::string ValueOf(const std::vector<std::string>& env, const std::string& name) {
+  const std::string prefix = name + "=";
+  for (const std::string& entry : env) {
+    if (entry.starts_with(prefix)) return entry.substr(prefix.size());
+  }
+  return {};
+}
+
+std::string ValueOf(const std::vector<EnvVar>& env, const std::string& name) {
+  for (const EnvVar& var : env) {
+    if (var.name == name) return var.value;
+  }
+  return {};
+}
+
+}  // namespace launch::agent

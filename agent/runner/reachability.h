@@ -1,0 +1,22 @@
+// Can this node open a connection to rank 0's address, and over which interface?
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/launch.h"
+
+namespace launch::agent {
+
+// One numeric address. Connected or refused = reachable (the port is held, nobody listens yet);
+// silence until the deadline, no route, or a firewall's answer = not.
+Reachability ProbeAddress(const std::string& address, int port, Millis deadline,
+                          const std::atomic<bool>& cancel);
+
+// All at once, so that dead addresses cost one deadline and not one each; in the order given.
+std::vector<Reachability> ProbeAddresses(const std::vector<std::string>& addresses, int port,
+                                         Millis deadline, const std::atomic<bool>& cancel);
+
+}  // namespace launch::agent

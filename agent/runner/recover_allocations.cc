@@ -1,0 +1,208 @@
+// RunnerLoop: what is found on disk and in the kernel at start, and how it is taken over.
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "agent/runner/exit_report.h"
+#include "agent/runner/fence_file.h"
+#include "agent/runner/process.h"
+#include "agent/runner/runner_loop.h"
+
+namespace launch::agent {
+namespace {
+
+bool Exists(const std::string& path) {
+  struct stat info{};
+  return ::lstat(path.c_str(), &info) == 0;
+}
+
+}  // namespace
+
+Result<RunnerState> RunnerLoop::Recover() {
+  FileSystem& files = *options_.files;
+  LAUNCH_RETURN_IF_ERROR(files.MakeDirs(options_.state_dir));
+  LAUNCH_RETURN_IF_ERROR(files.MakeDirs(AllocationsPath(options_.state_dir)));
+  LAUNCH_RETURN_IF_ERROR(files.MakeDirs(options_.lock_dir));
+  auto owner = FileLock::Take(options_.state_dir + "/owner.lock");
+  if (!owner) {
+    return Fail(owner.error().code, "another agent uses " + options_.state_dir,
+                "give each agent of a host its own state_dir");
+  }
+  owner_lock_.emplace(std::move(*owner));
+
+  RunnerState state;
+  LAUNCH_ASSIGN_OR_RETURN(state.fence, ReadFence(files, options_.state_dir));
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                          files.List(AllocationsPath(options_.state_dir)));
+  std::map<JobId, Attempt> floors;
+  for (const std::string& name : names) {
+    const auto key = ParseKey(name);
+    if (!key) continue;
+    if (auto found = Read(*key)) {
+      Attempt& floor = floors[key->job];
+      floor = std::max(floor, key->attempt);
+      state.allocations.push_back(std::move(*found));
+    }
+  }
+  for (const auto& [job, attempt] : floors) state.floors.push_back({job, attempt});
+  for (const Key& key : ListCgroups(cgroups_)) {
+    if (Exists(AllocationPath(options_.state_dir, key))) continue;
+    const AllocationCgroup cgroup(cgroups_, key);
+    if (!cgroup.RanksPopulated() && !cgroup.ShimsPopulated()) {
+      cgroup.Remove();
+      continue;
+    }
+    FoundAllocation found;
+    found.status.key = key;
+    found.alive = true;
+    found.unreadable = true;
+    found.path = AllocationPath(options_.state_dir, key);
+    found.why = "processes run in its cgroup, but there is no record of it";
+    state.allocations.push_back(std::move(found));
+  }
+  return state;
+}
+
+// Absent = the directory meant nothing and is gone.
+std::optional<FoundAllocation> RunnerLoop::Read(const Key& key) {
+  AllocationRun& run = Make(key);
+  FoundAllocation found;
+  found.status.key = key;
+  found.path = run.dir.path();
+  found.alive = ProbeLock(run.dir.LockPath()) == LockState::kHeld || run.cgroup.RanksPopulated() ||
+                run.cgroup.ShimsPopulated();
+  const auto unreadable = [&](const Error& error) {
+    found.unreadable = true;
+    found.why = error.message;
+    for (const Rank rank : run.dir.ListRanks()) run.ranks[rank].rank = rank;
+    return found;
+  };
+  const auto tombstone = run.dir.ReadTombstone();
+  if (!tombstone) return unreadable(tombstone.error());
+  found.tombstone = tombstone->has_value();
+  const auto accept = run.dir.ReadAccept();
+  if (!accept) return unreadable(accept.error());
+  if (!*accept) {
+    if (found.tombstone && !found.alive) {
+      run.phase = RunPhase::kReleased;
+      found.status.phase = AllocationPhase::kReleased;
+      return found;
+    }
+    if (found.alive) {
+      return unreadable(Error{ErrorCode::kDataLoss, "it runs, but has no accept record", {}, {}});
+    }
+    runs_.erase(key);  // ended before the fence was durable: it never was
+    (void)options_.files->RemoveTree(found.path);
+    return std::nullopt;
+  }
+  const AcceptRecord& record = **accept;
+  found.boot_id = record.boot_id;
+  found.status.digest = record.digest;
+  found.status.ports = record.ports;
+  found.status.gpus = record.gpus;
+  run.ports = record.ports;
+  run.gpu_processes = record.gpu_processes;
+  if (record.boot_id != boot_id_) found.alive = false;
+  auto spec = options_.codec.parse(record.spec_bytes);
+  if (!spec) return unreadable(spec.error());
+  run.spec = *spec;
+  found.spec = std::move(*spec);
+  return Adopt(run, found);
+}
+
+FoundAllocation RunnerLoop::Adopt(AllocationRun& run, FoundAllocation found) {
+  found.acked = run.dir.ReadAcked();
+  for (const RankSpec& rank : run.spec->ranks) AdoptRank(run, found, rank.rank);
+  const bool any = std::ranges::any_of(found.status.ranks, &RankStatus::started);
+  run.phase = any ? RunPhase::kStarted : RunPhase::kAccepted;
+  run.start_told = any;
+  found.status.phase = any ? AllocationPhase::kStarted : AllocationPhase::kAccepted;
+  const auto released = run.dir.ReadReleased();
+  if (!found.alive && released && *released) {
+    run.phase = RunPhase::kReleased;
+    run.log_ends = **released;
+    found.status.phase = AllocationPhase::kReleased;
+  } else if (!found.alive && Exists(run.dir.path() + "/dropped")) {
+    run.phase = RunPhase::kDropped;
+    found.status.phase = AllocationPhase::kDropped;
+  } else if (!found.alive && !any && !found.tombstone && found.boot_id == boot_id_) {
+    HoldAgain(run, found);
+  }
+  return found;
+}
+
+void RunnerLoop::AdoptRank(AllocationRun& run, FoundAllocation& found, Rank number) {
+  RankRun& rank = run.ranks[number];
+  rank.rank = number;
+  const RankFiles files = run.dir.ReadRank(number);
+  const bool same_boot = found.boot_id == boot_id_;
+  rank.spawned = files.start.has_value();
+  rank.started = files.start.has_value();
+  if (files.rank) rank.pid = files.rank->pid;
+  if (same_boot && files.start) {
+    const int pid = static_cast<int>(files.start->shim_pid);
+    UniqueFd shim = OpenPidFd(pid);
+    // The number alone proves nothing: start time and membership must agree behind the pidfd.
+    const bool ours = shim && StartTicksOf(pid) == files.start->shim_start_ticks &&
+                      (cgroups_.level == Containment::kTree ? HoldsOpen(pid, run.dir.LockPath())
+                                                            : run.cgroup.Contains(pid));
+    if (ours) {
+      rank.shim = std::move(shim);
+      rank.shim_pid = pid;
+      WatchShim(rank);
+      if (inotify_) {
+        (void)::inotify_add_watch(inotify_.get(), run.dir.RankPath(number).c_str(),
+                                  IN_CLOSE_WRITE | IN_ONLYDIR);
+      }
+    }
+    const std::uint64_t cap =
+        run.spec->logs.cap_bytes > 0 ? run.spec->logs.cap_bytes : options_.log_cap_bytes;
+    run.logs.insert_or_assign(number, LogKeeper(run.dir.RankPath(number), cap));
+  }
+  ExitEvidence evidence{.key = run.key, .rank = number, .memory = run.cgroup.Memory(number)};
+  const BootTime now = options_.clock->Now();
+  if (files.exit_state == shim::RecordState::kValid) {
+    EndRank(run, rank, ReportOf(files.exit, evidence));
+  } else if (files.exit_state == shim::RecordState::kTorn && !rank.shim) {
+    EndRank(run, rank, ReportUnknown(evidence, found.boot_id, "record torn", now, now));
+  } else if (files.start && !same_boot) {
+    EndRank(run, rank, ReportUnknown(evidence, found.boot_id, "node rebooted", now, now));
+  } else if (files.start && !found.alive) {
+    EndRank(run, rank,
+            ReportUnknown(evidence, found.boot_id, "supervisor and rank gone", now, now));
+  }
+  rank.told = rank.end.has_value();  // the state that Recover returns tells it
+  const bool acked = std::ranges::find(found.acked, number) != found.acked.end();
+  found.status.ranks.push_back({.rank = number,
+                                .started = rank.started,
+                                .pid = rank.pid,
+                                .exit = acked ? std::nullopt : rank.end});
+}
+
+// Accepted and not started: this process takes the locks and ports that the last one held.
+void RunnerLoop::HoldAgain(AllocationRun& run, FoundAllocation& found) {
+  const auto hold = [&]() -> Result<void> {
+    LAUNCH_ASSIGN_OR_RETURN(FileLock lock, FileLock::Take(run.dir.LockPath()));
+    run.lock = std::move(lock);
+    LAUNCH_ASSIGN_OR_RETURN(run.gpu_locks, TakeGpuLocks(options_.lock_dir, run.spec->gpus));
+    std::vector<Rank> grouped;
+    for (const RankSpec& rank : run.spec->ranks) grouped.push_back(rank.rank);
+    if (!run.spec->setup.empty()) grouped.push_back(kSetupRank);
+    LAUNCH_RETURN_IF_ERROR(run.cgroup.Create(grouped, run.spec->memory_limit_bytes));
+    if (run.ports) {
+      LAUNCH_ASSIGN_OR_RETURN(HeldPorts ports, HoldBlock(*run.ports));
+      run.held_ports = std::move(ports);
+    }
+    return {};
+  };
+  if (const auto held = hold(); !held) {
+    order::Drop drop{run.key, held.error().message};
+    Do(drop);
+    found.status.phase = AllocationPhase::kDropped;
+    found.why = held.error().message;
+  }
+}
+
+}  // namespace launch::agent

@@ -1,0 +1,108 @@
+#include "agent/runner/runner_loop.h"
+
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace launch::agent {
+namespace {
+
+constexpr std::size_t kTaskQueue = 4096;
+constexpr std::size_t kBatch = 64;
+constexpr int kLookMs = 1000;      // logs, and what inotify may have missed
+constexpr int kLadderPollMs = 20;  // a cgroup that empties is not announced at every level
+constexpr int kTreePollMs = 100;   // there it costs a walk over all processes
+
+}  // namespace
+
+RunnerLoop::RunnerLoop(RunnerOptions options)
+    : options_(std::move(options)),
+      boot_id_(ReadBootId()),
+      tasks_(kTaskQueue),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      inotify_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
+      next_port_(options_.port_first) {
+  cgroups_ = SetUpCgroups({options_.cgroup_name, options_.containment, {}});
+  epoll_event event{.events = EPOLLIN, .data = {.fd = tasks_.fd()}};
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, tasks_.fd(), &event);
+  if (inotify_) Watch(inotify_);
+}
+
+RunnerLoop::~RunnerLoop() {
+  for (auto& [key, worker] : workers_) *worker.cancel = true;
+  for (auto& [key, worker] : workers_) worker.thread.join();
+}
+
+void RunnerLoop::Watch(const UniqueFd& fd) {
+  epoll_event event{.events = EPOLLIN, .data = {.fd = fd.get()}};
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd.get(), &event);
+}
+
+AllocationRun* RunnerLoop::Find(const Key& key) {
+  const auto found = runs_.find(key);
+  return found == runs_.end() ? nullptr : found->second.get();
+}
+
+AllocationRun& RunnerLoop::Make(const Key& key) {
+  auto& run = runs_[key];
+  run = std::make_unique<AllocationRun>(
+      key, AttemptDir(AllocationPath(options_.state_dir, key), *options_.files), cgroups_);
+  return *run;
+}
+
+void RunnerLoop::Notice(std::string kind, const AllocationRun* run, std::optional<Rank> rank,
+                        std::string text) {
+  from_node::Notice notice{.kind = std::move(kind), .rank = rank, .text = std::move(text)};
+  if (run != nullptr) notice.key = run->key;
+  Tell(told::NodeNotice{std::move(notice)});
+}
+
+void RunnerLoop::Drain() {
+  alignas(inotify_event) char bytes[16384];
+  while (::read(inotify_.get(), bytes, sizeof bytes) > 0) {
+  }
+}
+
+int RunnerLoop::NextTimeoutMs() {
+  int timeout = -1;
+  for (const auto& [key, run] : runs_) {
+    const bool alive = std::ranges::any_of(
+        run->ranks, [](const auto& entry) { return entry.second.spawned && !entry.second.end; });
+    if (alive || run->setup) timeout = kLookMs;
+    if (run->stop && run->phase != RunPhase::kReleased) {
+      return cgroups_.level == Containment::kTree ? kTreePollMs : kLadderPollMs;
+    }
+  }
+  return timeout;
+}
+
+void RunnerLoop::JoinFinished() {
+  for (auto at = workers_.begin(); at != workers_.end();) {
+    const AllocationRun* run = Find(at->first);
+    if (run != nullptr && run->staging) {
+      ++at;
+      continue;
+    }
+    *at->second.cancel = true;
+    at->second.thread.join();
+    at = workers_.erase(at);
+  }
+}
+
+void RunnerLoop::Run() {
+  while (!quit_) {
+    epoll_event events[32];
+    (void)::epoll_wait(epoll_.get(), events, 32, NextTimeoutMs());
+    Drain();
+    for (RunnerTask& task : tasks_.TakeBatch(kBatch, 0)) {
+      std::visit([this](auto& what) { Do(what); }, task);
+    }
+    Sweep();
+    LookAtLogs();
+  }
+}
+
+}  // namespace launch::agent

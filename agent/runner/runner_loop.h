@@ -1,0 +1,130 @@
+// The runner's own thread: carries out orders one after another and watches what runs.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "agent/runner/allocation_run.h"
+#include "agent/runner/cgroup.h"
+#include "agent/runner/rank_runner.h"
+#include "agent/runner/runner_options.h"
+#include "common/mailbox.h"
+#include "common/unique_fd.h"
+
+namespace launch::agent {
+
+// `setup` runs behind a shim like a rank, so that it is contained, limited and recorded alike.
+inline constexpr Rank kSetupRank = -1;
+
+struct StageOutcome {  // from a staging thread
+  Key key;
+  StagingFacts facts;
+};
+struct Quit {};
+
+struct ShimWish {  // what differs between a rank and `setup`
+  std::vector<std::string> argv;
+  std::vector<std::string> env;
+  std::vector<int> cpus;
+  bool with_ports = false;
+};
+
+using RunnerTask =
+    std::variant<order::Accept, order::StageAllocation, order::Start, order::StopAllocation,
+                 order::Drop, order::NoteAcked, order::Forget, StageOutcome, Quit>;
+
+// Everything but Post belongs to one thread: the caller of Recover until Run starts, then Run's.
+class RunnerLoop {
+ public:
+  explicit RunnerLoop(RunnerOptions options);
+  ~RunnerLoop();
+
+  Result<RunnerState> Recover();
+  void Run();  // until Quit; leaves ranks and shims running
+  void Post(RunnerTask task) { tasks_.PushAlways(std::move(task)); }
+  const CgroupHost& cgroups() const { return cgroups_; }
+
+ private:
+  using Runs = std::map<Key, std::unique_ptr<AllocationRun>>;
+
+  // Orders; runner_orders.cc.
+  void Do(order::Accept& order);
+  void Do(order::StageAllocation& order);
+  void Do(order::Start& order);
+  void Do(order::StopAllocation& order);
+  void Do(order::Drop& order);
+  void Do(order::NoteAcked& order);
+  void Do(order::Forget& order);
+  void Do(StageOutcome& outcome);
+  void Do(Quit&) { quit_ = true; }
+  Result<std::optional<PortBlock>> AcceptNew(const AllocationSpec& spec, const std::string& digest);
+  Result<void> CheckFreeSpace() const;
+
+  // Starting; start_ranks.cc.
+  Result<void> SpawnShim(AllocationRun& run, RankRun& rank, const ShimWish& wish);
+  void StartRank(AllocationRun& run, const RankSpec& spec, const order::Start& order);
+  void StartSetup(AllocationRun& run);
+  void StartStaging(AllocationRun& run, std::optional<int> setup_exit, std::string setup_tail);
+
+  // Watching; watch_ranks.cc.
+  void Sweep();
+  void SweepRank(AllocationRun& run, RankRun& rank);
+  void SweepOrphan(AllocationRun& run, RankRun& rank);
+  void SweepSetup(AllocationRun& run);
+  void TellStart(AllocationRun& run);
+  void LookAtLogs();
+  void WatchShim(RankRun& rank);
+  void EndRank(AllocationRun& run, RankRun& rank, ExitReport report);
+
+  // Stopping; stop_ladder.cc.
+  void Climb(AllocationRun& run);
+  bool Populated(const AllocationRun& run) const;
+  void KillRanks(AllocationRun& run);
+  bool SendToShim(AllocationRun& run, RankRun& rank, std::uint32_t op, int signal);
+  void SendToAll(AllocationRun& run, std::uint32_t op, int signal);
+  std::string WhyNotFree(AllocationRun& run);
+  void Release(AllocationRun& run);
+
+  // Restart; recover_allocations.cc.
+  std::optional<FoundAllocation> Read(const Key& key);
+  FoundAllocation Adopt(AllocationRun& run, FoundAllocation found);
+  void AdoptRank(AllocationRun& run, FoundAllocation& found, Rank rank);
+  void HoldAgain(AllocationRun& run, FoundAllocation& found);
+
+  AllocationRun* Find(const Key& key);
+  AllocationRun& Make(const Key& key);
+  void Tell(Told told) { options_.told(std::move(told)); }
+  void Notice(std::string kind, const AllocationRun* run, std::optional<Rank> rank,
+              std::string text);
+  void Watch(const UniqueFd& fd);
+  int NextTimeoutMs();
+  void Drain();
+  void JoinFinished();
+
+  struct Worker {
+    std::thread thread;
+    std::shared_ptr<std::atomic<bool>> cancel;
+  };
+
+  RunnerOptions options_;
+  CgroupHost cgroups_;
+  const std::string boot_id_;
+  Mailbox<RunnerTask> tasks_;
+  UniqueFd epoll_;
+  UniqueFd inotify_;
+  std::optional<FileLock> owner_lock_;
+  Runs runs_;
+  std::map<Key, Worker> workers_;
+  int next_port_ = 0;
+  bool disk_low_ = false;
+  BootTime next_look_{};
+  bool quit_ = false;
+};
+
+}  // namespace launch::agent

@@ -1,0 +1,59 @@
+// What a PosixRunner is told once, when it is made.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/runner/attempt_dir.h"
+#include "agent/runner/rank_runner.h"
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/file_system.h"
+#include "common/inventory.h"
+#include "common/launch.h"
+
+namespace launch::agent {
+
+// The wire form of a spec, injected so that the runner links no proto.
+struct SpecCodec {
+  std::function<std::string(const AllocationSpec&)> serialize;
+  std::function<Result<AllocationSpec>(std::string_view)> parse;
+};
+
+// Identity that ranks run with; absent = the agent's own.
+struct RunAs {
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::vector<std::uint32_t> groups;
+};
+
+struct RunnerOptions {
+  std::string state_dir;    // absolute, mode 0700, this agent's alone
+  std::string lock_dir;     // absolute; the same for all agents of a host, so that GPU locks meet
+  std::string shim_path;    // absolute path of launch-shim
+  std::string cgroup_name;  // unique on the host: "launch-<node>-<install id>"
+  std::optional<Containment> containment;  // not above this level; absent = the best there is
+  int port_first = 20000;
+  int port_last = 29999;
+  std::uint64_t log_cap_bytes = std::uint64_t{4} << 30;    // of a rank, where the job says nothing
+  std::uint64_t min_free_bytes = std::uint64_t{64} << 20;  // below: no new allocations
+  std::optional<RunAs> run_as;
+  std::uint64_t nofile_limit = 1048576;
+  bool no_new_privileges = true;
+  SpecCodec codec;
+  ToldSink told;  // from the runner's own threads
+  // Newest known processes per GPU; absent = unknown (then they prove nothing). Thread-safe.
+  std::function<std::optional<GpuProcessList>()> gpu_processes;
+  // The truth about one interpreter, run with this environment. Blocking, deadline of its own.
+  std::function<RuntimeFacts(const std::string& interpreter, const std::vector<EnvVar>& env)>
+      probe_runtime;
+  FileSystem* files = nullptr;  // borrowed
+  Clock* clock = nullptr;       // borrowed, thread-safe
+  // From the end of the grace to giving up the free proof.
+  Millis proof_time{60'000};
+};
+
+}  // namespace launch::agent

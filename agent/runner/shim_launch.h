@@ -1,0 +1,34 @@
+// Starts one launch-shim with everything it inherits.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "agent/shim/shim_spec.h"
+#include "common/error.h"
+#include "common/unique_fd.h"
+
+namespace launch::agent {
+
+struct ShimStart {
+  std::string shim_path;
+  std::string directory;  // rank.R: the shim makes start, exit and control there
+  bool split_streams = false;
+  shim::ShimSpec spec;
+  std::vector<int> locks;  // borrowed; inherited by the shim and by the rank
+  std::vector<int> ports;  // borrowed; held by the shim only
+};
+
+struct StartedShim {
+  int pid = 0;  // our child: reap it behind the pidfd
+  UniqueFd pidfd;
+};
+
+// posix_spawn, never fork: the agent has threads. The shim leads its own session and has an empty
+// environment of its own.
+Result<StartedShim> StartShim(const ShimStart& start);
+
+// Opens (or makes) a rank's log for appending.
+Result<UniqueFd> OpenLog(const std::string& path);
+
+}  // namespace launch::agent

@@ -1,0 +1,169 @@
+#include "agent/runner/staging.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "agent/runner/checkpoint_finder.h"
+#include "agent/runner/interpreter.h"
+#include "agent/runner/rank_env.h"
+#include "agent/runner/reachability.h"
+#include "common/unique_fd.h"
+
+namespace launch::agent {
+namespace {
+
+constexpr Millis kReachDeadline{3000};
+// A marker written over NFS may take this long to be seen past the attribute cache.
+constexpr int kMarkerTries = 20;
+constexpr useconds_t kMarkerWait = 100'000;
+
+PathFact WorkdirFact(const AllocationSpec& spec) {
+  PathFact fact{.what = "workdir", .path = spec.workdir};
+  struct stat info{};
+  if (::stat(spec.workdir.c_str(), &info) != 0) {
+    fact.why = errno == ENOENT ? "no such directory" : std::strerror(errno);
+  } else if (!S_ISDIR(info.st_mode)) {
+    fact.why = "not a directory";
+  } else if (::access(spec.workdir.c_str(), X_OK) != 0) {
+    fact.why = std::strerror(errno);
+  } else {
+    fact.ok = true;
+    fact.inode = info.st_ino;
+  }
+  return fact;
+}
+
+PathFact CommandFact(const AllocationSpec& spec, const std::string& path) {
+  PathFact fact{.what = "command", .path = spec.command_word};
+  auto program = FindProgram(spec.command_word, path, spec.workdir);
+  fact.ok = program.has_value();
+  if (program) {
+    fact.path = *program;
+  } else {
+    fact.why = program.error().message;
+  }
+  return fact;
+}
+
+bool UsesInterpreter(const AllocationSpec& spec) {
+  if (!spec.interpreter.empty() || !spec.interpreter_of.empty() || spec.needs_torch_cuda) {
+    return true;
+  }
+  for (const RankSpec& rank : spec.ranks) {
+    for (const std::string& argument : rank.argv) {
+      if (argument.empty()) return true;
+    }
+  }
+  return false;
+}
+
+PathFact InterpreterFact(const AllocationSpec& spec, const std::string& path) {
+  PathFact fact{.what = "interpreter", .path = spec.interpreter};
+  const auto interpreter = ResolveInterpreter(spec, path);
+  if (!interpreter) {
+    fact.why = interpreter.error().message;
+    return fact;
+  }
+  fact.path = *interpreter;
+  const auto program = FindProgram(*interpreter, path, spec.workdir);
+  fact.ok = program.has_value();
+  if (!program) fact.why = program.error().message;
+  return fact;
+}
+
+std::string MarkerPath(const AllocationSpec& spec, const std::string& marker) {
+  return spec.workdir + "/" + marker;
+}
+
+// The content names the attempt, so that a marker left by another one proves nothing.
+PathFact WriteMarker(const AllocationSpec& spec, const std::string& marker) {
+  PathFact fact{.what = "marker", .path = MarkerPath(spec, marker)};
+  const UniqueFd fd(
+      ::open(fact.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
+  const std::string text = ToString(spec.key) + "\n";
+  struct stat info{};
+  if (!fd || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+      ::fsync(fd.get()) != 0 || ::fstat(fd.get(), &info) != 0) {
+    fact.why = std::string("cannot write: ") + std::strerror(errno);
+    return fact;
+  }
+  fact.ok = true;
+  fact.inode = info.st_ino;
+  return fact;
+}
+
+PathFact ReadMarker(const AllocationSpec& spec, const std::string& marker,
+                    const std::atomic<bool>& cancel) {
+  PathFact fact{.what = "marker", .path = MarkerPath(spec, marker)};
+  const std::string wanted = ToString(spec.key) + "\n";
+  for (int i = 0; i < kMarkerTries && !cancel; ++i) {
+    if (i > 0) ::usleep(kMarkerWait);
+    const UniqueFd fd(::open(fact.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (!fd) {
+      fact.why = errno == ENOENT ? "not there: this is not the directory of rank 0's node"
+                                 : std::strerror(errno);
+      continue;
+    }
+    char bytes[64] = {};
+    const ssize_t got = ::read(fd.get(), bytes, sizeof bytes);
+    if (got < 0 || std::string_view(bytes, static_cast<std::size_t>(got)) != wanted) {
+      fact.why = "holds another attempt's mark";
+      continue;
+    }
+    struct stat info{};
+    (void)::fstat(fd.get(), &info);
+    fact.ok = true;
+    fact.inode = info.st_ino;
+    fact.why.clear();
+    return fact;
+  }
+  return fact;
+}
+
+}  // namespace
+
+StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& cancel) {
+  const AllocationSpec& spec = input.spec;
+  const to_node::Stage& stage = input.stage;
+  StagingFacts facts;
+  facts.setup_exit = input.setup_exit;
+  facts.setup_tail = input.setup_tail;
+  if (input.setup_exit.value_or(0) != 0) return facts;
+
+  const std::vector<EnvVar> none;
+  const std::vector<EnvVar>& env = spec.ranks.empty() ? none : spec.ranks.front().env;
+  const std::string path = ValueOf(env, "PATH");
+  facts.paths.push_back(WorkdirFact(spec));
+  const bool workdir_ok = facts.paths.back().ok;
+  if (!spec.command_word.empty()) facts.paths.push_back(CommandFact(spec, path));
+  std::string interpreter;
+  if (UsesInterpreter(spec)) {
+    facts.paths.push_back(InterpreterFact(spec, path));
+    if (facts.paths.back().ok) interpreter = facts.paths.back().path;
+  }
+  if (!stage.marker.empty() && workdir_ok) {
+    facts.paths.push_back(stage.write_marker ? WriteMarker(spec, stage.marker)
+                                             : ReadMarker(spec, stage.marker, cancel));
+  }
+  if (!cancel && !stage.masters.empty()) {
+    facts.reach = ProbeAddresses(stage.masters, stage.master_port, kReachDeadline, cancel);
+  }
+  if (!cancel && stage.find_checkpoint && !spec.checkpoint_dir.empty()) {
+    facts.checkpoints = FindCheckpoints({.directory = spec.checkpoint_dir, .marker = {}});
+  }
+  const bool probe = spec.needs_torch_cuda && spec.preflight != PreflightLevel::kNone;
+  if (!cancel && probe && !interpreter.empty() && input.probe_runtime) {
+    facts.runtime = input.probe_runtime(interpreter, env);
+  }
+  return facts;
+}
+
+void RemoveMarker(const AllocationSpec& spec, const std::string& marker) {
+  if (!marker.empty()) (void)::unlink(MarkerPath(spec, marker).c_str());
+}
+
+}  // namespace launch::agent

@@ -1,0 +1,31 @@
+// Looks, on the node, at what a start needs: paths, interpreter, network, checkpoints, runtime.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/launch.h"
+#include "common/node_messages.h"
+
+namespace launch::agent {
+
+struct StagingInput {
+  AllocationSpec spec;
+  to_node::Stage stage;
+  std::optional<int> setup_exit;
+  std::string setup_tail;
+  std::function<RuntimeFacts(const std::string& interpreter, const std::vector<EnvVar>& env)>
+      probe_runtime;
+};
+
+// Blocking, with a deadline on each wait; returns early when `cancel` turns true. Facts only: the
+// controller judges them. After a failed `setup` nothing else is looked at.
+StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& cancel);
+
+// The marker that proves a shared workdir; gone is fine.
+void RemoveMarker(const AllocationSpec& spec, const std::string& marker);
+
+}  // namespace launch::agent

@@ -1,0 +1,208 @@
+// RunnerLoop: one shim per rank, and one for `setup`.
+#include <sys/inotify.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "agent/runner/interpreter.h"
+#include "agent/runner/process.h"
+#include "agent/runner/rank_env.h"
+#include "agent/runner/runner_loop.h"
+#include "agent/runner/shim_launch.h"
+#include "agent/runner/staging.h"
+
+namespace launch::agent {
+namespace {
+
+constexpr std::size_t kSetupTailBytes = 4096;
+
+FailedToStart AsFailure(const Error& error, std::string stage) {
+  return FailedToStart{std::move(stage), 0, error.message};
+}
+
+std::string TailOf(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  in.seekg(0, std::ios::end);
+  const auto size = static_cast<std::streamoff>(in.tellg());
+  in.seekg(std::max<std::streamoff>(0, size - static_cast<std::streamoff>(kSetupTailBytes)));
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+Result<void> RunnerLoop::SpawnShim(AllocationRun& run, RankRun& rank, const ShimWish& wish) {
+  const std::string directory = run.dir.RankPath(rank.rank);
+  if (inotify_) {
+    (void)::inotify_add_watch(inotify_.get(), directory.c_str(), IN_CLOSE_WRITE | IN_ONLYDIR);
+  }
+  ShimStart start;
+  start.shim_path = options_.shim_path;
+  start.directory = directory;
+  start.split_streams = run.spec->logs.split;
+  shim::SpecBlock& block = start.spec.block;
+  block.job = run.key.job.value;
+  block.attempt = run.key.attempt.value;
+  block.rank = rank.rank;
+  if (options_.no_new_privileges) block.flags |= shim::kNoNewPrivs;
+  if (options_.run_as) {
+    block.flags |= shim::kSwitchIds;
+    block.uid = options_.run_as->uid;
+    block.gid = options_.run_as->gid;
+    for (const std::uint32_t group : options_.run_as->groups) {
+      if (block.group_count < shim::kMaxGroups) block.groups[block.group_count++] = group;
+    }
+  }
+  for (const int cpu : wish.cpus) {
+    if (cpu < 0 || cpu >= shim::kMaxCpus) continue;
+    block.flags |= shim::kBindCpus;
+    block.cpus[cpu / 8] = static_cast<std::uint8_t>(block.cpus[cpu / 8] | (1u << (cpu % 8)));
+  }
+  block.nofile = options_.nofile_limit;
+  block.memlock = shim::kUnlimited;  // RDMA registers memory by locking it
+  block.core = 0;
+  start.spec.cwd = run.spec->workdir;
+  start.spec.shim_cgroups = run.cgroup.ShimProcs();
+  start.spec.rank_cgroups = run.cgroup.RankProcs(rank.rank);
+  start.spec.argv = wish.argv;
+  start.spec.env = wish.env;
+  if (run.lock) start.locks.push_back(run.lock->fd());
+  for (const FileLock& lock : run.gpu_locks) start.locks.push_back(lock.fd());
+  if (wish.with_ports && run.held_ports) {
+    for (const UniqueFd& port : run.held_ports->sockets) start.ports.push_back(port.get());
+  }
+  LAUNCH_ASSIGN_OR_RETURN(StartedShim started, StartShim(start));
+  rank.spawned = true;
+  rank.shim_pid = started.pid;
+  rank.shim = std::move(started.pidfd);
+  WatchShim(rank);
+  return {};
+}
+
+void RunnerLoop::StartRank(AllocationRun& run, const RankSpec& spec, const order::Start& order) {
+  RankRun& rank = run.ranks[spec.rank];
+  rank.rank = spec.rank;
+  ShimWish wish;
+  wish.env = BuildRankEnv(spec.env, order.go.late_env, order.secrets,
+                          {.attempt = run.dir.path(), .rank = spec.rank});
+  wish.argv = spec.argv;
+  wish.cpus = spec.cpus;
+  wish.with_ports = spec.rank == 0;
+  const auto failed = [&](FailedToStart why) {
+    ExitReport report{.key = run.key, .rank = spec.rank, .boot_id = boot_id_};
+    report.cause = std::move(why);
+    report.started = report.ended = options_.clock->Now();
+    rank.spawned = true;
+    EndRank(run, rank, std::move(report));
+  };
+  if (std::ranges::find(wish.argv, "") != wish.argv.end()) {
+    const auto interpreter = ResolveInterpreter(*run.spec, ValueOf(wish.env, "PATH"));
+    if (!interpreter) return failed(AsFailure(interpreter.error(), "interpreter"));
+    std::ranges::replace(wish.argv, std::string(), *interpreter);
+  }
+  const std::uint64_t cap =
+      run.spec->logs.cap_bytes > 0 ? run.spec->logs.cap_bytes : options_.log_cap_bytes;
+  run.logs.insert_or_assign(spec.rank, LogKeeper(run.dir.RankPath(spec.rank), cap));
+  if (const auto spawned = SpawnShim(run, rank, wish); !spawned) {
+    failed(AsFailure(spawned.error(), "spawn"));
+  }
+}
+
+// Once per node and attempt: what an earlier agent began is not begun again.
+void RunnerLoop::StartSetup(AllocationRun& run) {
+  run.setup.emplace();
+  run.setup->rank = kSetupRank;
+  run.setup_deadline = options_.clock->Now() + run.spec->setup_timeout;
+  const std::string directory = run.dir.RankPath(kSetupRank);
+  if (run.dir.ReadRank(kSetupRank).exit_state == shim::RecordState::kValid) {
+    run.setup->spawned = true;
+    return;
+  }
+  (void)options_.files->RemoveTree(directory);
+  Result<void> ready = options_.files->MakeDirs(directory);
+  if (ready) {
+    ShimWish wish;
+    wish.argv = {"/bin/bash", "--noprofile", "--norc", "-e", "-c", run.spec->setup};
+    wish.env = BuildRankEnv(SharedEnv(*run.spec), {}, {}, {.attempt = run.dir.path(), .rank = 0});
+    ready = SpawnShim(run, *run.setup, wish);
+  }
+  if (!ready) {
+    run.setup.reset();
+    StartStaging(run, 126, ready.error().message);
+  }
+}
+
+void RunnerLoop::SweepSetup(AllocationRun& run) {
+  RankRun& setup = *run.setup;
+  SweepRank(run, setup);
+  const std::string log = run.dir.RankPath(kSetupRank) + "/out";
+  const bool late = options_.clock->Now() >= run.setup_deadline;
+  if (!setup.end && late && !run.stop) {
+    run.setup_timed_out = true;
+    run.cgroup.KillRanks();
+    (void)SendToShim(run, setup, static_cast<std::uint32_t>(shim::Op::kKillAll), 9);
+    return;
+  }
+  if (!setup.end || setup.told) return;
+  setup.told = true;
+  if (run.stop || !run.staging) return;
+  // What `setup` left behind would run beside the ranks.
+  run.cgroup.KillRanks();
+  const int code = run.setup_timed_out ? 124 : ShellCode(setup.end->cause);
+  std::string tail = code == 0 ? std::string() : TailOf(log);
+  if (run.setup_timed_out) {
+    tail += "\nsetup did not end within " + std::to_string(run.spec->setup_timeout.count() / 1000) +
+            " s";
+  }
+  StartStaging(run, code, std::move(tail));
+}
+
+void RunnerLoop::Do(order::StageAllocation& order) {
+  AllocationRun* run = Find(order.stage.key);
+  if (run == nullptr || !run->spec || run->stop || run->phase != RunPhase::kAccepted) return;
+  if (run->staging) {  // newer wishes; the one in progress is not answered
+    if (run->setup && !run->setup->end) {
+      run->staging = order;
+      return;
+    }
+    if (const auto worker = workers_.find(run->key); worker != workers_.end()) {
+      *worker->second.cancel = true;
+      worker->second.thread.join();
+      workers_.erase(worker);
+    }
+  }
+  run->staging = order;
+  if (run->spec->setup.empty()) return StartStaging(*run, std::nullopt, {});
+  Tell(told::StageProgress{.key = run->key, .step = "setup", .line = "running setup"});
+  StartSetup(*run);
+}
+
+// On a thread of its own: network file systems and firewalls may take their time.
+void RunnerLoop::StartStaging(AllocationRun& run, std::optional<int> setup_exit,
+                              std::string setup_tail) {
+  if (!run.staging) return;
+  StagingInput input{.spec = *run.spec,
+                     .stage = run.staging->stage,
+                     .setup_exit = setup_exit,
+                     .setup_tail = std::move(setup_tail),
+                     .probe_runtime = options_.probe_runtime};
+  auto cancel = std::make_shared<std::atomic<bool>>(false);
+  Tell(told::StageProgress{.key = run.key, .step = "check", .line = "checking paths and network"});
+  auto work = [this, wish = std::move(input), cancel] {
+    StagingFacts facts = RunStaging(wish, *cancel);
+    Post(StageOutcome{wish.spec.key, std::move(facts)});
+  };
+  workers_.insert_or_assign(run.key, Worker{std::thread(std::move(work)), cancel});
+}
+
+void RunnerLoop::Do(StageOutcome& outcome) {
+  AllocationRun* run = Find(outcome.key);
+  const auto worker = workers_.find(outcome.key);
+  if (run == nullptr || !run->staging || worker == workers_.end() || *worker->second.cancel) return;
+  run->staging.reset();
+  Tell(told::StageDone{.key = outcome.key, .facts = std::move(outcome.facts)});
+}
+
+}  // namespace launch::agent

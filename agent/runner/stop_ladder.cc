@@ -1,0 +1,198 @@
+// RunnerLoop: tombstone, checkpoint signal, TERM, grace, kill, proof that nothing is left.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <set>
+
+#include "agent/runner/process.h"
+#include "agent/runner/runner_loop.h"
+#include "agent/shim/shim_record.h"
+
+namespace launch::agent {
+namespace {
+
+// Only a stop that somebody chose leaves time for a checkpoint.
+bool WantsCheckpoint(StopCause cause) {
+  return cause == StopCause::kCancelled || cause == StopCause::kTimeLimit ||
+         cause == StopCause::kPreempted;
+}
+
+bool Alive(const RankRun& rank) { return rank.spawned && !rank.end; }
+
+std::uint64_t SizeOf(const std::string& path) {
+  struct stat info{};
+  return ::stat(path.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : 0;
+}
+
+std::vector<int> ShimPids(const AllocationRun& run) {
+  std::vector<int> pids;
+  for (const auto& [rank, state] : run.ranks) {
+    if (state.shim) pids.push_back(state.shim_pid);
+  }
+  if (run.setup && run.setup->shim) pids.push_back(run.setup->shim_pid);
+  return pids;
+}
+
+}  // namespace
+
+// Through the shim, or straight to the members when there is none. False = not yet possible.
+bool RunnerLoop::SendToShim(AllocationRun& run, RankRun& rank, std::uint32_t op, int signal) {
+  if (rank.shim) {
+    const std::string path = run.dir.RankPath(rank.rank) + "/control";
+    const UniqueFd fifo(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+    shim::Command command;
+    command.op = static_cast<shim::Op>(op);
+    command.signal = signal;
+    command.why = static_cast<std::uint32_t>(run.stop ? run.stop->cause : StopCause::kNone);
+    return fifo && ::write(fifo.get(), &command, sizeof command) == sizeof command;
+  }
+  if (op == static_cast<std::uint32_t>(shim::Op::kSignalRank) ||
+      cgroups_.level == Containment::kTree) {
+    if (rank.orphan) SignalPidFd(rank.orphan, signal);
+    return true;
+  }
+  for (const int pid : run.cgroup.RankMembers(rank.rank)) {
+    const UniqueFd process = OpenPidFd(pid);
+    const std::vector<int> members = run.cgroup.RankMembers(rank.rank);
+    if (process && std::find(members.begin(), members.end(), pid) != members.end()) {
+      SignalPidFd(process, signal);
+    }
+  }
+  return true;
+}
+
+// Once per rank and step; a shim that is not ready to listen is tried again at the next sweep.
+void RunnerLoop::SendToAll(AllocationRun& run, std::uint32_t op, int signal) {
+  const auto send = [&](RankRun& rank) {
+    if (!Alive(rank) || rank.signal_sent == signal) return;
+    if (SendToShim(run, rank, op, signal)) rank.signal_sent = signal;
+  };
+  for (auto& [rank, state] : run.ranks) send(state);
+  if (run.setup) send(*run.setup);
+}
+
+bool RunnerLoop::Populated(const AllocationRun& run) const {
+  if (cgroups_.level != Containment::kTree) return run.cgroup.RanksPopulated();
+  const std::vector<int> spared = ShimPids(run);
+  for (const int pid : FindMarked(run.dir.path(), run.dir.LockPath())) {
+    if (std::find(spared.begin(), spared.end(), pid) == spared.end()) return true;
+  }
+  return false;
+}
+
+void RunnerLoop::KillRanks(AllocationRun& run) {
+  if (!run.killed_at) run.killed_at = options_.clock->Now();
+  if (cgroups_.level != Containment::kTree) return run.cgroup.KillRanks();
+  const auto kill = static_cast<std::uint32_t>(shim::Op::kKillAll);
+  for (auto& [rank, state] : run.ranks) {
+    if (state.shim) (void)SendToShim(run, state, kill, SIGKILL);
+  }
+  if (run.setup && run.setup->shim) (void)SendToShim(run, *run.setup, kill, SIGKILL);
+  KillMarked(run.dir.path(), run.dir.LockPath(), ShimPids(run));
+}
+
+// Empty = free.
+std::string RunnerLoop::WhyNotFree(AllocationRun& run) {
+  if (Populated(run)) return "a process of the job is still there after SIGKILL";
+  for (const auto& [rank, state] : run.ranks) {
+    if (state.shim) return "the supervisor of rank " + std::to_string(rank) + " has not ended";
+  }
+  if (run.setup && run.setup->shim) return "the supervisor of setup has not ended";
+  if (run.cgroup.ShimsPopulated()) return "a supervisor of the job is still there";
+  run.lock.reset();
+  run.gpu_locks.clear();
+  run.held_ports.reset();
+  if (ProbeLock(run.dir.LockPath()) == LockState::kHeld) return "its allocation lock is held";
+  if (!run.spec || run.spec->gpus.empty()) return {};
+  for (const GpuUuid& gpu : run.spec->gpus) {
+    if (ProbeLock(GpuLockPath(options_.lock_dir, gpu)) == LockState::kHeld) {
+      return "the lock of GPU " + gpu.value + " is held";
+    }
+  }
+  const auto now = options_.gpu_processes ? options_.gpu_processes() : std::nullopt;
+  if (!now) return {};
+  for (const GpuUuid& gpu : run.spec->gpus) {
+    std::set<std::int64_t> before;
+    for (const auto& [uuid, processes] : run.gpu_processes) {
+      for (const GpuProcess& process : processes) {
+        if (uuid == gpu) before.insert(process.pid);
+      }
+    }
+    for (const auto& [uuid, processes] : *now) {
+      for (const GpuProcess& process : processes) {
+        if (uuid != gpu || before.contains(process.pid)) continue;
+        return "the driver still lists process " + std::to_string(process.pid) + " on GPU " +
+               gpu.value;
+      }
+    }
+  }
+  return {};
+}
+
+void RunnerLoop::Release(AllocationRun& run) {
+  TellStart(run);
+  run.log_ends.clear();
+  for (const auto& [rank, state] : run.ranks) {
+    run.log_ends.emplace_back(rank, SizeOf(run.dir.RankPath(rank) + "/out"));
+  }
+  for (auto& [rank, log] : run.logs) (void)log.Look(options_.clock->WallNow());
+  if (const auto written = run.dir.WriteReleased(run.log_ends); !written) {
+    // The proof is repeated after a restart; nothing is lost but time.
+    Notice("node.state_write_failed", &run, std::nullopt, written.error().message);
+  }
+  run.cgroup.Remove();
+  run.phase = RunPhase::kReleased;
+  run.staging.reset();
+  Tell(told::StopDone{.key = run.key, .held = {}, .log_ends = run.log_ends});
+}
+
+void RunnerLoop::Climb(AllocationRun& run) {
+  StopRun& stop = *run.stop;
+  const BootTime now = options_.clock->Now();
+  bool alive = run.setup && Alive(*run.setup);
+  for (const auto& [rank, state] : run.ranks) alive = alive || Alive(state);
+  const auto enter = [&](StopStep step, Millis time) {
+    stop.step = step;
+    stop.deadline = now + time;
+    for (auto& [rank, state] : run.ranks) state.signal_sent = 0;
+    if (run.setup) run.setup->signal_sent = 0;
+  };
+
+  if (stop.step == StopStep::kBegin) {
+    const bool ask = alive && run.spec && run.spec->stop.signal && WantsCheckpoint(stop.cause);
+    if (ask) {
+      enter(StopStep::kCheckpoint, run.spec->stop.signal_before);
+    } else {
+      enter(StopStep::kTerminate, stop.grace);
+    }
+  }
+  if (stop.step == StopStep::kCheckpoint) {
+    SendToAll(run, static_cast<std::uint32_t>(shim::Op::kSignalRank), *run.spec->stop.signal);
+    if (!alive || now >= stop.deadline) enter(StopStep::kTerminate, stop.grace);
+  }
+  if (stop.step == StopStep::kTerminate) {
+    SendToAll(run, static_cast<std::uint32_t>(shim::Op::kSignalGroup), SIGTERM);
+    if (!alive || now >= stop.deadline) {
+      enter(StopStep::kKill, Millis{0});
+      stop.give_up = now + options_.proof_time;
+    }
+  }
+  if (stop.step == StopStep::kKill || stop.step == StopStep::kProve) {
+    // Again while anything is there: a shim that was just starting may still fork its rank.
+    if (Populated(run)) KillRanks(run);
+    stop.step = StopStep::kProve;
+    const std::string why = WhyNotFree(run);
+    if (why.empty()) return Release(run);
+    if (now < stop.give_up || stop.told_held || !run.spec || run.spec->gpus.empty()) return;
+    stop.told_held = true;
+    told::StopDone done{.key = run.key, .held = {}, .log_ends = {}};
+    for (const GpuUuid& gpu : run.spec->gpus) done.held.emplace_back(gpu, why);
+    TellStart(run);
+    Tell(std::move(done));
+  }
+}
+
+}  // namespace launch::agent

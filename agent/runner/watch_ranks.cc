@@ -1,0 +1,183 @@
+// RunnerLoop: what became of each rank, from its files, its shim and the kernel.
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+
+#include "agent/runner/exit_report.h"
+#include "agent/runner/process.h"
+#include "agent/runner/runner_loop.h"
+
+namespace launch::agent {
+namespace {
+
+constexpr Millis kLook{1000};
+
+bool NeverRan(const ExitReport& report) {
+  return std::holds_alternative<FailedToStart>(report.cause);
+}
+
+}  // namespace
+
+void RunnerLoop::WatchShim(RankRun& rank) {
+  if (rank.shim) Watch(rank.shim);
+}
+
+void RunnerLoop::EndRank(AllocationRun& run, RankRun& rank, ExitReport report) {
+  if (!rank.end) rank.end = std::move(report);
+  rank.orphan.Reset();
+  (void)run;
+}
+
+void RunnerLoop::SweepRank(AllocationRun& run, RankRun& rank) {
+  if (!rank.spawned) return;
+  // The order matters: what the files say after the shim has gone is final.
+  bool shim_gone = !rank.shim;
+  if (!shim_gone && HasEnded(rank.shim)) {
+    siginfo_t info{};
+    const auto pidfd = static_cast<id_t>(rank.shim.get());
+    if (::waitid(static_cast<idtype_t>(P_PIDFD), pidfd, &info, WEXITED | WNOHANG) == 0 &&
+        info.si_pid != 0 && info.si_code == CLD_EXITED) {
+      rank.shim_code = info.si_status;
+    }
+    rank.shim.Reset();
+    shim_gone = true;
+  }
+  if (rank.end) return;
+  const RankFiles files = run.dir.ReadRank(rank.rank);
+  if (files.rank && !rank.started) {
+    rank.started = true;
+    rank.pid = files.rank->pid;
+  }
+  ExitEvidence evidence{.key = run.key, .rank = rank.rank, .killed_at = run.killed_at};
+  if (run.stop) evidence.killed_why = run.stop->cause;
+  const BootTime now = options_.clock->Now();
+  const BootTime began = files.rank ? BootMs(files.rank->started_boot_ms) : now;
+  if (files.exit_state == shim::RecordState::kValid) {
+    evidence.memory = run.cgroup.Memory(rank.rank);
+    return EndRank(run, rank, ReportOf(files.exit, evidence));
+  }
+  if (!shim_gone) return;
+  evidence.memory = run.cgroup.Memory(rank.rank);
+  if (files.exit_state == shim::RecordState::kTorn) {
+    return EndRank(run, rank, ReportUnknown(evidence, boot_id_, "record torn", began, now));
+  }
+  if (!files.start) {
+    ExitReport report = ReportUnknown(evidence, boot_id_, {}, now, now);
+    const int error_number = rank.shim_code.value_or(0);
+    report.cause = FailedToStart{
+        shim::StageName(shim::Stage::kRecord), error_number,
+        error_number != 0
+            ? ErrnoError("prepare " + run.dir.RankPath(rank.rank), error_number).message
+            : "the shim ended before it had written anything"};
+    return EndRank(run, rank, std::move(report));
+  }
+  SweepOrphan(run, rank);
+}
+
+// The shim is gone and left no record: the rank may run on, but its end will not be proved.
+void RunnerLoop::SweepOrphan(AllocationRun& run, RankRun& rank) {
+  const RankFiles files = run.dir.ReadRank(rank.rank);
+  if (!rank.orphan && files.rank) {
+    const int pid = static_cast<int>(files.rank->pid);
+    UniqueFd process = OpenPidFd(pid);
+    const bool same = process && StartTicksOf(pid) == files.rank->start_ticks &&
+                      (cgroups_.level == Containment::kTree ? HoldsOpen(pid, run.dir.LockPath())
+                                                            : run.cgroup.Contains(pid));
+    if (same) {
+      rank.orphan = std::move(process);
+      Watch(rank.orphan);
+    }
+  }
+  const bool alive =
+      rank.orphan ? !HasEnded(rank.orphan) : !files.rank && run.cgroup.RankPopulated(rank.rank);
+  if (alive) {
+    if (!rank.orphan_told) {
+      Notice("rank.supervisor_lost", &run, rank.rank,
+             "the supervisor of rank " + std::to_string(rank.rank) +
+                 " was killed; the rank runs on, its end will be unknown");
+    }
+    rank.orphan_told = true;
+    return;
+  }
+  ExitEvidence evidence{.key = run.key,
+                        .rank = rank.rank,
+                        .memory = run.cgroup.Memory(rank.rank),
+                        .killed_at = run.killed_at};
+  const BootTime now = options_.clock->Now();
+  ExitReport report = ReportUnknown(
+      evidence, boot_id_, rank.orphan_told ? "supervisor killed" : "supervisor and rank gone",
+      files.rank ? BootMs(files.rank->started_boot_ms) : now, now);
+  struct stat info{};
+  if (::stat((run.dir.RankPath(rank.rank) + "/out").c_str(), &info) == 0) {
+    report.log_end = static_cast<std::uint64_t>(info.st_size);
+  }
+  EndRank(run, rank, std::move(report));
+}
+
+// StartDone comes first, then the ends, so that the core never hears of an end before a start.
+void RunnerLoop::TellStart(AllocationRun& run) {
+  if (run.phase == RunPhase::kStarting && !run.start_told) {
+    told::StartDone done{.key = run.key, .pids = {}, .failed = {}};
+    bool all = true;
+    for (const auto& [rank, state] : run.ranks) {
+      if (state.started) {
+        done.pids.emplace_back(rank, state.pid);
+      } else if (state.end && NeverRan(*state.end)) {
+        if (!done.failed) done.failed = std::get<FailedToStart>(state.end->cause);
+      } else if (state.end) {
+        if (!done.failed) done.failed = FailedToStart{"start", 0, Describe(state.end->cause)};
+      } else {
+        all = false;
+      }
+    }
+    if (!all && !done.failed) return;
+    run.start_told = true;
+    run.phase = RunPhase::kStarted;
+    Tell(std::move(done));
+  }
+  for (auto& [rank, state] : run.ranks) {
+    if (!state.end || state.told) continue;
+    state.told = true;
+    Tell(told::RankEnded{*state.end});
+  }
+}
+
+void RunnerLoop::Sweep() {
+  for (auto& [key, run] : runs_) {
+    if (run->phase == RunPhase::kReleased || run->phase == RunPhase::kDropped) continue;
+    for (auto& [rank, state] : run->ranks) SweepRank(*run, state);
+    if (run->setup) SweepSetup(*run);
+    TellStart(*run);
+    if (run->stop) Climb(*run);
+  }
+  JoinFinished();
+}
+
+void RunnerLoop::LookAtLogs() {
+  const BootTime now = options_.clock->Now();
+  if (now < next_look_) return;
+  next_look_ = now + kLook;
+  bool running = false;
+  for (auto& [key, run] : runs_) {
+    if (run->phase == RunPhase::kReleased || run->phase == RunPhase::kDropped) continue;
+    for (auto& [rank, log] : run->logs) {
+      running = true;
+      const std::uint64_t punched = log.Look(options_.clock->WallNow());
+      if (punched == 0) continue;
+      Notice("rank.log_capped", run.get(), rank,
+             std::to_string(punched >> 20) + " MiB in the middle of the log were dropped (cap)");
+    }
+  }
+  if (!running) return;
+  const bool low = !CheckFreeSpace().has_value();
+  if (low && !disk_low_) {
+    Notice("node.log_disk_full", nullptr, std::nullopt,
+           "little space is left below " + options_.state_dir + "; no new allocations");
+  }
+  disk_low_ = low;
+}
+
+}  // namespace launch::agent

@@ -1,0 +1,116 @@
+#include "agent/shim/shim_child.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+namespace launch::shim {
+namespace {
+
+ChildFailure Failed(Stage stage) { return {stage, errno}; }
+
+int SetLimit(__rlimit_resource_t which, std::uint64_t value) {
+  if (value == kLeaveLimit) return 0;
+  rlimit limit{};
+  if (::getrlimit(which, &limit) != 0) return -1;
+  const rlim_t wanted = value == kUnlimited ? RLIM_INFINITY : static_cast<rlim_t>(value);
+  const rlimit both{wanted, wanted > limit.rlim_max ? wanted : limit.rlim_max};
+  if (::setrlimit(which, &both) == 0) return 0;
+  // Without the right to raise the hard limit, the best is what is allowed.
+  const rlimit best{limit.rlim_max, limit.rlim_max};
+  return ::setrlimit(which, &best);
+}
+
+// Switches and reads back: a rank with the wrong ids must never run.
+int SwitchIds(const SpecBlock& block) {
+  gid_t groups[kMaxGroups];
+  for (std::uint32_t i = 0; i < block.group_count; ++i) groups[i] = block.groups[i];
+  if (::setgroups(block.group_count, groups) != 0) return -1;
+  if (::setresgid(block.gid, block.gid, block.gid) != 0) return -1;
+  if (::setresuid(block.uid, block.uid, block.uid) != 0) return -1;
+  uid_t real = 0;
+  uid_t effective = 0;
+  uid_t saved = 0;
+  if (::getresuid(&real, &effective, &saved) != 0) return -1;
+  if (real != block.uid || effective != block.uid || saved != block.uid) {
+    errno = EPERM;
+    return -1;
+  }
+  return 0;
+}
+
+int BindCpus(const SpecBlock& block) {
+  // The kernel takes any multiple of a word; a fixed size avoids an allocation.
+  return ::sched_setaffinity(0, sizeof block.cpus, reinterpret_cast<const cpu_set_t*>(block.cpus));
+}
+
+int ResetSignals() {
+  for (int signal = 1; signal <= SIGRTMAX; ++signal) {
+    if (signal == SIGKILL || signal == SIGSTOP) continue;
+    struct sigaction action{};
+    action.sa_handler = SIG_DFL;
+    // The C library keeps a few for itself and answers EINVAL.
+    if (::sigaction(signal, &action, nullptr) != 0 && errno != EINVAL) return -1;
+  }
+  sigset_t none;
+  ::sigemptyset(&none);
+  return ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+int WireStdio() {
+  const int null = ::open("/dev/null", O_RDONLY);
+  if (null < 0) return -1;
+  if (::dup2(null, 0) < 0 || ::dup2(kFdOut, 1) < 0 || ::dup2(kFdErr, 2) < 0) return -1;
+  if (null > 2) ::close(null);
+  return 0;
+}
+
+}  // namespace
+
+int JoinCgroups(char* const* procs_files) {
+  for (; *procs_files != nullptr; ++procs_files) {
+    const int fd = ::open(*procs_files, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return errno;
+    const ssize_t wrote = ::write(fd, "0", 1);
+    const int error_number = errno;
+    ::close(fd);
+    if (wrote != 1) return error_number;
+  }
+  return 0;
+}
+
+ChildFailure BecomeRank(const SpecView& spec) {
+  const SpecBlock& block = *spec.block;
+  if (const int error_number = JoinCgroups(spec.rank_cgroups); error_number != 0) {
+    return {Stage::kCgroup, error_number};
+  }
+  if (::setsid() < 0) return Failed(Stage::kSession);
+  if (const int fd = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC); fd >= 0) {
+    // The shim's protection is not the rank's; without the right to change it there was none.
+    (void)!::write(fd, "0", 1);
+    ::close(fd);
+  }
+  if (SetLimit(RLIMIT_NOFILE, block.nofile) != 0 || SetLimit(RLIMIT_MEMLOCK, block.memlock) != 0 ||
+      SetLimit(RLIMIT_CORE, block.core) != 0) {
+    return Failed(Stage::kLimits);
+  }
+  if ((block.flags & kBindCpus) != 0 && BindCpus(block) != 0) return Failed(Stage::kAffinity);
+  if ((block.flags & kSwitchIds) != 0 && SwitchIds(block) != 0) return Failed(Stage::kIds);
+  if ((block.flags & kNoNewPrivs) != 0 && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+    return Failed(Stage::kNoNewPrivs);
+  }
+  // As the rank's user: what it may not enter, it must not be started in.
+  if (::chdir(spec.cwd) != 0) return Failed(Stage::kChdir);
+  if (WireStdio() != 0) return Failed(Stage::kStdio);
+  if (ResetSignals() != 0) return Failed(Stage::kSignals);
+  ::execve(spec.argv[0], spec.argv, spec.env);
+  return Failed(Stage::kExec);
+}
+
+}  // namespace launch::shim

@@ -1,0 +1,20 @@
+// Between fork and execve: turns the forked child into the rank.
+#pragma once
+
+#include "agent/shim/shim_record.h"
+#include "agent/shim/shim_spec.h"
+
+namespace launch::shim {
+
+struct ChildFailure {
+  Stage stage = Stage::kNone;
+  std::int32_t error_number = 0;
+};
+
+// Returns only when a step failed; the caller reports it and exits. Async-signal-safe.
+ChildFailure BecomeRank(const SpecView& spec);
+
+// Writes "0" (the caller) into each cgroup.procs file; 0 or the errno of the first failure.
+int JoinCgroups(char* const* procs_files);
+
+}  // namespace launch::shim

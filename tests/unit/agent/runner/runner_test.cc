@@ -1,0 +1,259 @@
+// PosixRunner with real processes: starting, ending, stopping.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "agent/runner/file_lock.h"
+#include "tests/unit/agent/runner/runner_bench.h"
+
+namespace launch::agent {
+namespace {
+
+constexpr Key kKey{{7}, {1}};
+
+template <class T>
+const T* CauseAs(const std::optional<ExitReport>& report) {
+  return report ? std::get_if<T>(&report->cause) : nullptr;
+}
+
+TEST(Runner, ReportsTheExitCodeAndTheEndOfTheLog) {
+  RunnerBench bench;
+  bench.Open();
+  const auto started = bench.Run(bench.Spec(kKey, 2, {"--exit", "33", "--lines", "10"}));
+  ASSERT_TRUE(started);
+  EXPECT_FALSE(started->failed);
+  EXPECT_EQ(started->pids.size(), 2u);
+  for (const Rank rank : {0, 1}) {
+    const auto report = bench.AwaitEnd(kKey, rank);
+    ASSERT_NE(CauseAs<Exited>(report), nullptr);
+    EXPECT_EQ(CauseAs<Exited>(report)->code, 33);
+    const std::string log = bench.ReadFile(bench.RankPath(kKey, rank) + "/out");
+    EXPECT_EQ(report->log_end, log.size());
+    EXPECT_NE(log.find("line 9 "), std::string::npos);
+    EXPECT_LE(report->started, report->ended);
+  }
+}
+
+TEST(Runner, ReportsTheSignalThatKilledARank) {
+  RunnerBench bench;
+  bench.Open();
+  ASSERT_TRUE(bench.Run(bench.Spec(kKey, 1, {"--signal", "11"})));
+  const auto report = bench.AwaitEnd(kKey, 0);
+  ASSERT_NE(CauseAs<Signalled>(report), nullptr);
+  EXPECT_EQ(CauseAs<Signalled>(report)->signal, SIGSEGV);
+  EXPECT_TRUE(report->our_signals.empty());
+}
+
+TEST(Runner, SaysThatTheProgramCouldNotBeExecuted) {
+  RunnerBench bench;
+  bench.Open();
+  AllocationSpec spec = bench.Spec(kKey, 1, {});
+  spec.ranks[0].argv = {"/no/such/program"};
+  const auto started = bench.Run(spec);
+  ASSERT_TRUE(started && started->failed);
+  EXPECT_EQ(started->failed->stage, "exec");
+  EXPECT_EQ(started->failed->error_number, ENOENT);
+  EXPECT_NE(CauseAs<FailedToStart>(bench.AwaitEnd(kKey, 0)), nullptr);
+}
+
+TEST(Runner, SaysThatTheWorkdirIsMissing) {
+  RunnerBench bench;
+  bench.Open();
+  AllocationSpec spec = bench.Spec(kKey, 1, {});
+  spec.workdir = bench.Path("gone");
+  const auto started = bench.Run(spec);
+  ASSERT_TRUE(started && started->failed);
+  EXPECT_EQ(started->failed->stage, "chdir");
+  EXPECT_EQ(started->failed->error_number, ENOENT);
+}
+
+TEST(Runner, GivesTheRankItsEnvironmentAndNothingElse) {
+  RunnerBench bench;
+  bench.Open();
+  ASSERT_EQ(::setenv("LEAKED_FROM_AGENT", "1", 1), 0);
+  ASSERT_TRUE(bench.Run(bench.Spec(kKey, 1, {"--print-env"})));
+  ASSERT_TRUE(bench.AwaitEnd(kKey, 0));
+  const std::string log = bench.ReadFile(bench.RankPath(kKey, 0) + "/out");
+  EXPECT_NE(log.find("API_TOKEN=s3cret-canary\n"), std::string::npos);
+  EXPECT_NE(log.find("MASTER_ADDR=127.0.0.1\n"), std::string::npos);
+  EXPECT_NE(log.find("LAUNCH_PROGRESS_FILE=" + bench.RankPath(kKey, 0) + "/progress.jsonl\n"),
+            std::string::npos);
+  EXPECT_EQ(log.find("LEAKED_FROM_AGENT"), std::string::npos);
+  EXPECT_EQ(log.find("TORCHELASTIC_ERROR_FILE"), std::string::npos);
+}
+
+TEST(Runner, KeepsSecretsOutOfEveryFile) {
+  RunnerBench bench;
+  bench.Open();
+  ASSERT_TRUE(bench.Run(bench.Spec(kKey, 1, {})));
+  ASSERT_TRUE(bench.AwaitEnd(kKey, 0));
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(bench.dir())) {
+    if (!entry.is_regular_file()) continue;
+    EXPECT_EQ(bench.ReadFile(entry.path()).find("s3cret-canary"), std::string::npos)
+        << entry.path();
+  }
+}
+
+TEST(Runner, KillsARankThatIgnoresTermAfterTheGrace) {
+  RunnerBench bench;
+  bench.Open();
+  const auto started =
+      bench.Run(bench.Spec(kKey, 2, {"--ignore-term", "--sleep-until", bench.Path("never")}));
+  ASSERT_TRUE(started && !started->failed);
+  const auto stopped = bench.Stop(kKey, Millis{300});
+  ASSERT_TRUE(stopped);
+  EXPECT_TRUE(stopped->held.empty());
+  for (const auto& [rank, pid] : started->pids) {
+    EXPECT_FALSE(bench.ProcessLives(static_cast<int>(pid)));
+    const auto report = bench.AwaitEnd(kKey, rank);
+    ASSERT_NE(CauseAs<Signalled>(report), nullptr);
+    EXPECT_EQ(CauseAs<Signalled>(report)->signal, SIGKILL);
+    ASSERT_EQ(report->our_signals.size(), 2u);
+    EXPECT_EQ(report->our_signals[0].signal, SIGTERM);
+    EXPECT_EQ(report->our_signals[1].signal, SIGKILL);
+    EXPECT_EQ(report->our_signals[1].why, "cancelled");
+  }
+}
+
+TEST(Runner, EndsTheGraceAsSoonAsEveryRankHasEnded) {
+  RunnerBench bench;
+  bench.Open();
+  ASSERT_TRUE(bench.Run(bench.Spec(kKey, 2, {"--sleep-until", bench.Path("never")})));
+  const auto stopped = bench.Stop(kKey, Millis{3'600'000});
+  ASSERT_TRUE(stopped);
+  ASSERT_EQ(stopped->log_ends.size(), 2u);
+  EXPECT_EQ(stopped->log_ends[0].second,
+            std::filesystem::file_size(bench.RankPath(kKey, 0) + "/out"));
+}
+
+TEST(Runner, SendsTheCheckpointSignalToTheRankBeforeTerm) {
+  RunnerBench bench;
+  bench.Open();
+  AllocationSpec spec =
+      bench.Spec(kKey, 1, {"--on-usr1", bench.Path("saved"), "--sleep-until", bench.Path("saved")});
+  spec.stop.signal = SIGUSR1;
+  spec.stop.signal_before = Millis{3'600'000};
+  ASSERT_TRUE(bench.Run(spec));
+  ASSERT_TRUE(bench.Eventually([&] { return bench.CountLedger("start") == 1; }));
+  ASSERT_TRUE(bench.Stop(kKey, Millis{10'000}));
+  EXPECT_EQ(bench.ReadFile(bench.Path("saved")), "usr1 0\n");
+  const auto report = bench.AwaitEnd(kKey, 0);
+  ASSERT_NE(CauseAs<Exited>(report), nullptr);
+  ASSERT_EQ(report->our_signals.size(), 1u);
+  EXPECT_EQ(report->our_signals[0].signal, SIGUSR1);
+}
+
+TEST(Runner, FindsAndKillsADaemonThatLeftTheSession) {
+  RunnerBench bench;
+  bench.Open();
+  if (bench.runner().containment() == Containment::kTree) GTEST_SKIP() << "needs a cgroup";
+  ASSERT_TRUE(bench.Run(bench.Spec(kKey, 1, {"--fork-daemon"})));
+  ASSERT_TRUE(bench.AwaitEnd(kKey, 0));
+  ASSERT_TRUE(bench.Eventually([&] { return bench.CountLedger("daemon") == 1; }));
+  int pid = 0;
+  for (const std::string& line : bench.Ledger()) {
+    if (line.starts_with("daemon ")) pid = std::atoi(line.c_str() + 7);
+  }
+  ASSERT_TRUE(bench.ProcessLives(pid));
+  const auto stopped = bench.Stop(kKey, Millis{0});
+  ASSERT_TRUE(stopped);
+  EXPECT_TRUE(stopped->held.empty());
+  EXPECT_FALSE(bench.ProcessLives(pid));
+}
+
+TEST(Runner, RefusesAGpuWhoseLockIsHeldAndLeavesNothing) {
+  RunnerBench bench;
+  bench.Open();
+  const auto other = FileLock::Take(GpuLockPath(bench.options().lock_dir, {"GPU-b"}));
+  ASSERT_TRUE(other);
+  AllocationSpec spec = bench.Spec(kKey, 1, {});
+  spec.gpus = {{"GPU-a"}, {"GPU-b"}};
+  const auto accepted = bench.Accept(spec);
+  ASSERT_TRUE(accepted);
+  ASSERT_FALSE(accepted->ports);
+  EXPECT_EQ(accepted->ports.error().code, ErrorCode::kConflict);
+  EXPECT_NE(accepted->ports.error().message.find("GPU-b"), std::string::npos);
+  EXPECT_EQ(ProbeLock(GpuLockPath(bench.options().lock_dir, {"GPU-a"})), LockState::kFree);
+  EXPECT_TRUE(bench.Ledger().empty());
+}
+
+TEST(Runner, HoldsGpuLocksInTheRanksUntilTheyEnd) {
+  RunnerBench bench;
+  bench.Open();
+  AllocationSpec spec = bench.Spec(kKey, 1, {"--sleep-until", bench.Path("never")});
+  spec.gpus = {{"GPU-a"}};
+  ASSERT_TRUE(bench.Run(spec));
+  const std::string lock = GpuLockPath(bench.options().lock_dir, {"GPU-a"});
+  EXPECT_EQ(ProbeLock(lock), LockState::kHeld);
+  bench.Kill();
+  EXPECT_EQ(ProbeLock(lock), LockState::kHeld);
+  bench.Open();
+  ASSERT_TRUE(bench.Stop(kKey, Millis{0}));
+  EXPECT_EQ(ProbeLock(lock), LockState::kFree);
+}
+
+TEST(Runner, NamesTheSupervisorThatWasKilledAndLetsItsRankRunOn) {
+  RunnerBench bench;
+  bench.Open();
+  const auto started = bench.Run(bench.Spec(kKey, 1, {"--sleep-until", bench.Path("go")}));
+  ASSERT_TRUE(started && !started->failed);
+  const AttemptDir dir(bench.options().state_dir + "/allocations/7.1", *bench.options().files);
+  const auto start = dir.ReadRank(0).start;
+  ASSERT_TRUE(start);
+  ASSERT_EQ(::kill(static_cast<pid_t>(start->shim_pid), SIGKILL), 0);
+  const auto notice = bench.told().Await<told::NodeNotice>(
+      [](const told::NodeNotice& found) { return found.notice.kind == "rank.supervisor_lost"; });
+  ASSERT_TRUE(notice);
+  EXPECT_TRUE(bench.ProcessLives(static_cast<int>(started->pids[0].second)));
+  bench.Touch("go");
+  const auto report = bench.AwaitEnd(kKey, 0);
+  ASSERT_NE(CauseAs<UnknownEnd>(report), nullptr);
+  EXPECT_EQ(CauseAs<UnknownEnd>(report)->why, "supervisor killed");
+}
+
+TEST(Runner, CallsAKillByTheMemoryLimitOutOfMemory) {
+  RunnerBench bench;
+  bench.Open();
+  const CgroupHost host = SetUpCgroups({bench.options().cgroup_name, std::nullopt, {}});
+  if (host.memory_root.empty()) GTEST_SKIP() << "no memory controller";
+  AllocationSpec spec = bench.Spec(kKey, 1, {"--alloc", "512"});
+  spec.memory_limit_bytes = std::uint64_t{64} << 20;
+  ASSERT_TRUE(bench.Run(spec));
+  const auto report = bench.AwaitEnd(kKey, 0);
+  ASSERT_NE(CauseAs<OutOfMemory>(report), nullptr) << Describe(report->cause);
+  EXPECT_EQ(CauseAs<OutOfMemory>(report)->scope, "job");
+  EXPECT_EQ(CauseAs<OutOfMemory>(report)->limit_bytes, std::uint64_t{64} << 20);
+  EXPECT_GE(report->oom_kills, 1u);
+}
+
+TEST(Runner, LeavesATombstoneForAnAttemptItNeverSaw) {
+  RunnerBench bench;
+  bench.Open();
+  const auto stopped = bench.Stop({{99}, {4}}, Millis{0});
+  ASSERT_TRUE(stopped);
+  bench.Kill();
+  const RunnerState state = bench.Open();
+  ASSERT_EQ(state.allocations.size(), 1u);
+  EXPECT_TRUE(state.allocations[0].tombstone);
+  EXPECT_EQ(state.floors, (std::vector<Key>{{{99}, {4}}}));
+}
+
+TEST(Runner, KeepsTheLogsAndForgetsTheRest) {
+  RunnerBench bench;
+  bench.Open();
+  ASSERT_TRUE(bench.Run(bench.Spec(kKey, 1, {})));
+  ASSERT_TRUE(bench.AwaitEnd(kKey, 0));
+  ASSERT_TRUE(bench.Stop(kKey, Millis{0}));
+  bench.runner().Forget({kKey});
+  const std::string kept = bench.options().state_dir + "/logs/7.1/rank.0/out";
+  ASSERT_TRUE(bench.Eventually(
+      [&] { return !std::filesystem::exists(bench.options().state_dir + "/allocations/7.1"); }));
+  EXPECT_NE(bench.ReadFile(kept).find("line 2 "), std::string::npos);
+  bench.Kill();
+  EXPECT_TRUE(bench.Open().allocations.empty());
+}
+
+}  // namespace
+}  // namespace launch::agent
