@@ -25,7 +25,7 @@ pb::Finding ToProto(const Finding& v) {
 Result<Finding> FromProto(const pb::Finding& m) {
   Edge e;
   Finding v;
-  v.code = e.Word("code", m.code());
+  v.code = e.MaybeWord("code", m.code());
   v.severity = e.Value("severity", m.severity());
   if (m.has_node()) v.node = e.Node("node", m.node());
   v.says = e.Text("says", m.says());
@@ -49,7 +49,7 @@ pb::Verdict ToProto(const Verdict& v) {
 Result<Verdict> FromProto(const pb::Verdict& m) {
   Edge e;
   Verdict v;
-  v.label = e.Word("label", m.label());
+  v.label = e.MaybeWord("label", m.label());
   v.confidence = e.Value("confidence", m.confidence());
   if (m.has_rank()) v.rank = e.RankOf("rank", m.rank());
   if (m.has_node()) v.node = e.Node("node", m.node());

@@ -62,7 +62,8 @@ struct StoreLimits {
 
 // Loop thread only, but for Events, which may be called from any thread. Values are opaque bytes.
 // Errors: kConflict = another writer, exit; kResourceExhausted = full, nothing written, go on;
-// kDataLoss / kIo = corruption or a failed sync: the process must end, the message names file and row.
+// kDataLoss / kIo = corruption or a failed sync: the process must end, the message names file and
+// row.
 class Store {
  public:
   virtual ~Store() = default;

@@ -1,0 +1,435 @@
+#include "controller/store/record_codec.h"
+
+#include <array>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "proto/edge.h"
+#include "proto/record.pb.h"
+
+namespace launch::controller {
+
+using edge::Edge;
+using edge::Utf8;
+
+namespace {
+
+LAUNCH_CONVERT_ENUM(JobPhase, kDone)
+LAUNCH_CONVERT_ENUM(AttemptPhase, kEnded)
+LAUNCH_CONVERT_ENUM(StoredAllocPhase, kQuarantined)
+
+// Enums of this file: Edge::Value knows only those of the values.
+template <class M>
+auto Phase(Edge& e, M m) {
+  const auto value = FromProto(m);
+  e.Require(value.has_value(), "phase", "is unknown");
+  return value ? *value : std::decay_t<decltype(*value)>{};
+}
+UserName User(Edge& e, std::string_view field, const std::string& value) {
+  return UserName{e.Name(field, value)};
+}
+
+pb::ClusterRecord ToRecord(const ClusterRecord& v) {
+  pb::ClusterRecord m;
+  m.set_id(Utf8(v.id));
+  m.set_incarnation(v.incarnation);
+  m.set_epoch(v.epoch);
+  m.set_next_job(v.next_job);
+  return m;
+}
+ClusterRecord FromRecord(Edge& e, const pb::ClusterRecord& m) {
+  ClusterRecord v;
+  v.id = e.Name("id", m.id());
+  e.Require(m.incarnation() >= 1, "incarnation", "must be at least 1");
+  v.incarnation = m.incarnation();
+  v.epoch = m.epoch();
+  e.Require(m.next_job() >= 1, "next_job", "must be at least 1");
+  v.next_job = m.next_job();
+  return v;
+}
+
+pb::JobRecord ToRecord(const JobRecord& v) {
+  pb::JobRecord m;
+  m.set_id(v.id.value);
+  m.set_owner(Utf8(v.owner.value));
+  m.set_name(Utf8(v.name));
+  m.set_phase(ToProto(v.phase));
+  m.set_held(v.held);
+  m.set_forced(v.forced);
+  m.set_attempts(v.attempts);
+  m.set_requeue_cause(Utf8(v.requeue_cause));
+  m.set_cancelled_by(Utf8(v.cancelled_by));
+  m.set_cancelled_at_ms(ToMs(v.cancelled_at));
+  if (v.outcome) m.set_outcome(launch::ToProto(*v.outcome));
+  m.set_sub_reason(Utf8(v.sub_reason));
+  m.set_outcome_text(Utf8(v.outcome_text));
+  if (v.exit_code) m.set_exit_code(*v.exit_code);
+  for (const auto& [cause, count] : v.retries) (*m.mutable_retries())[Utf8(cause)] = count;
+  m.set_not_before_ms(ToMs(v.not_before));
+  for (const auto& [node, why] : v.excluded_nodes) {
+    (*m.mutable_excluded_nodes())[Utf8(node)] = Utf8(why);
+  }
+  for (const Finding& finding : v.findings) *m.add_findings() = launch::ToProto(finding);
+  m.set_best_step(v.best_step);
+  m.set_no_progress(v.no_progress);
+  m.set_submitted_ms(ToMs(v.submitted));
+  m.set_started_ms(ToMs(v.started));
+  m.set_ended_ms(ToMs(v.ended));
+  m.set_idempotency_key(Utf8(v.idempotency_key));
+  m.set_request_digest(Utf8(v.request_digest));
+  return m;
+}
+JobRecord FromRecord(Edge& e, const pb::JobRecord& m) {
+  JobRecord v;
+  v.id = e.Job("id", m.id());
+  v.owner = User(e, "owner", m.owner());
+  v.name = e.Text("name", m.name());
+  v.phase = Phase(e, m.phase());
+  v.held = m.held();
+  v.forced = m.forced();
+  v.attempts = m.attempts();
+  v.requeue_cause = e.Text("requeue_cause", m.requeue_cause());
+  v.cancelled_by = e.Text("cancelled_by", m.cancelled_by());
+  v.cancelled_at = e.Wall("cancelled_at_ms", m.cancelled_at_ms());
+  if (m.has_outcome()) v.outcome = e.Value("outcome", m.outcome());
+  v.sub_reason = e.Text("sub_reason", m.sub_reason());
+  v.outcome_text = e.Text("outcome_text", m.outcome_text());
+  if (m.has_exit_code()) v.exit_code = m.exit_code();
+  for (const auto& [cause, count] : m.retries()) v.retries.emplace(cause, count);
+  v.not_before = e.Wall("not_before_ms", m.not_before_ms());
+  for (const auto& [node, why] : m.excluded_nodes()) v.excluded_nodes.emplace(node, why);
+  v.findings = e.Values("findings", m.findings(), edge::kMaxItems);
+  v.best_step = m.best_step();
+  v.no_progress = m.no_progress();
+  v.submitted = e.Wall("submitted_ms", m.submitted_ms());
+  v.started = e.Wall("started_ms", m.started_ms());
+  v.ended = e.Wall("ended_ms", m.ended_ms());
+  v.idempotency_key = e.Text("idempotency_key", m.idempotency_key());
+  v.request_digest = e.Text("request_digest", m.request_digest());
+  return v;
+}
+
+pb::SpecRecord ToRecord(const SpecRecord& v) {
+  pb::SpecRecord m;
+  m.set_id(v.id.value);
+  *m.mutable_spec() = launch::ToProto(v.spec);
+  m.set_source(v.source);
+  *m.mutable_context() = launch::ToProto(v.context);
+  return m;
+}
+SpecRecord FromRecord(Edge& e, const pb::SpecRecord& m) {
+  SpecRecord v;
+  v.id = e.Job("id", m.id());
+  v.spec = e.Value("spec", m.spec());
+  v.source = m.source();
+  v.context = e.Value("context", m.context());
+  return v;
+}
+
+pb::PlanChunkRecord ToRecord(const PlanChunkRecord& v) {
+  pb::PlanChunkRecord m;
+  *m.mutable_key() = launch::ToProto(v.key);
+  m.set_chunk(v.chunk);
+  m.set_bytes(v.bytes);
+  return m;
+}
+PlanChunkRecord FromRecord(Edge& e, const pb::PlanChunkRecord& m) {
+  PlanChunkRecord v;
+  v.key = e.Value("key", m.key());
+  v.chunk = m.chunk();
+  v.bytes = m.bytes();
+  return v;
+}
+
+pb::AttemptRecord ToRecord(const AttemptRecord& v) {
+  pb::AttemptRecord m;
+  *m.mutable_key() = launch::ToProto(v.key);
+  m.set_phase(ToProto(v.phase));
+  m.set_plan_digest(Utf8(v.plan_digest));
+  m.set_plan_chunks(v.plan_chunks);
+  for (const NodeId& node : v.nodes) m.add_nodes(Utf8(node.value));
+  m.set_master_address(Utf8(v.master_address));
+  m.set_master_port(v.master_port);
+  m.set_resumed_from(v.resumed_from);
+  m.set_resumed_step(v.resumed_step);
+  m.set_stop_cause(launch::ToProto(v.stop_cause));
+  m.set_cause(Utf8(v.cause));
+  m.set_outcome(Utf8(v.outcome));
+  if (v.first_failed_rank) m.set_first_failed_rank(*v.first_failed_rank);
+  if (v.first_failed_node) m.set_first_failed_node(Utf8(v.first_failed_node->value));
+  for (const EnvVar& variable : v.late_env) *m.add_late_env() = launch::ToProto(variable);
+  m.set_created_ms(ToMs(v.created));
+  m.set_started_ms(ToMs(v.started));
+  m.set_ended_ms(ToMs(v.ended));
+  return m;
+}
+AttemptRecord FromRecord(Edge& e, const pb::AttemptRecord& m) {
+  AttemptRecord v;
+  v.key = e.Value("key", m.key());
+  v.phase = Phase(e, m.phase());
+  v.plan_digest = e.Text("plan_digest", m.plan_digest());
+  v.plan_chunks = m.plan_chunks();
+  v.nodes = e.Nodes("nodes", m.nodes());
+  v.master_address = e.Text("master_address", m.master_address());
+  v.master_port = e.Int("master_port", m.master_port(), 0, 65'535);
+  v.resumed_from = e.Path("resumed_from", m.resumed_from());
+  v.resumed_step = m.resumed_step();
+  v.stop_cause = e.Value("stop_cause", m.stop_cause());
+  v.cause = e.Text("cause", m.cause());
+  v.outcome = e.Text("outcome", m.outcome());
+  if (m.has_first_failed_rank()) {
+    v.first_failed_rank = e.RankOf("first_failed_rank", m.first_failed_rank());
+  }
+  if (m.has_first_failed_node()) {
+    v.first_failed_node = e.Node("first_failed_node", m.first_failed_node());
+  }
+  v.late_env = e.Values("late_env", m.late_env(), edge::kMaxEnv);
+  v.created = e.Wall("created_ms", m.created_ms());
+  v.started = e.Wall("started_ms", m.started_ms());
+  v.ended = e.Wall("ended_ms", m.ended_ms());
+  return v;
+}
+
+pb::AllocRecord ToRecord(const AllocRecord& v) {
+  pb::AllocRecord m;
+  *m.mutable_key() = launch::ToProto(v.key);
+  m.set_node(Utf8(v.node.value));
+  m.set_phase(ToProto(v.phase));
+  m.set_digest(Utf8(v.digest));
+  for (const GpuUuid& gpu : v.gpus) m.add_gpus(Utf8(gpu.value));
+  m.set_cpus(v.cpus);
+  m.set_memory_bytes(v.memory_bytes);
+  for (Rank rank : v.ranks) m.add_ranks(rank);
+  if (v.ports) *m.mutable_ports() = launch::ToProto(*v.ports);
+  m.set_boot_id(Utf8(v.boot_id));
+  m.set_interface(Utf8(v.interface));
+  for (const auto& held : v.held) *m.add_held() = launch::ToProto(held);
+  return m;
+}
+AllocRecord FromRecord(Edge& e, const pb::AllocRecord& m) {
+  AllocRecord v;
+  v.key = e.Value("key", m.key());
+  v.node = e.Node("node", m.node());
+  v.phase = Phase(e, m.phase());
+  v.digest = e.Text("digest", m.digest());
+  v.gpus = e.Gpus("gpus", m.gpus());
+  v.cpus = e.Int("cpus", m.cpus(), 0, edge::kMaxCpus);
+  v.memory_bytes = m.memory_bytes();
+  v.ranks = e.Ints("ranks", m.ranks(), edge::kMaxRanks, 0, edge::kMaxRanks - 1);
+  if (m.has_ports()) v.ports = e.Value("ports", m.ports());
+  v.boot_id = e.Text("boot_id", m.boot_id());
+  v.interface = e.Text("interface", m.interface());
+  v.held = e.Values("held", m.held(), edge::kMaxGpusPerNode);
+  return v;
+}
+
+pb::RankRecord ToRecord(const RankRecord& v) {
+  pb::RankRecord m;
+  *m.mutable_key() = launch::ToProto(v.key);
+  m.set_rank(v.rank);
+  m.set_node(Utf8(v.node.value));
+  m.set_pid(v.pid);
+  if (v.exit) *m.mutable_exit() = launch::ToProto(*v.exit);
+  return m;
+}
+RankRecord FromRecord(Edge& e, const pb::RankRecord& m) {
+  RankRecord v;
+  v.key = e.Value("key", m.key());
+  v.rank = e.RankOf("rank", m.rank());
+  v.node = e.Node("node", m.node());
+  v.pid = m.pid();
+  if (m.has_exit()) v.exit = e.Value("exit", m.exit());
+  return v;
+}
+
+pb::NodeRecord ToRecord(const NodeRecord& v) {
+  pb::NodeRecord m;
+  m.set_id(Utf8(v.id.value));
+  *m.mutable_machine() = launch::ToProto(v.machine);
+  m.set_boot_id(Utf8(v.boot_id));
+  m.set_certificate_serial(Utf8(v.certificate_serial));
+  m.set_drained(v.drained);
+  m.set_drain_reason(Utf8(v.drain_reason));
+  m.set_drained_by(Utf8(v.drained_by));
+  m.set_first_seen_ms(ToMs(v.first_seen));
+  return m;
+}
+NodeRecord FromRecord(Edge& e, const pb::NodeRecord& m) {
+  NodeRecord v;
+  v.id = e.Node("id", m.id());
+  // A node that joined and has not yet said Hello has no machine: not the check of the wire.
+  v.machine.install_id = e.MaybeWord("machine.install_id", m.machine().install_id());
+  v.machine.product_uuid = e.MaybeWord("machine.product_uuid", m.machine().product_uuid());
+  v.machine.macs = e.Words("machine.macs", m.machine().macs(), 256);
+  v.machine.network_namespace =
+      e.MaybeWord("machine.network_namespace", m.machine().network_namespace());
+  v.boot_id = e.Text("boot_id", m.boot_id());
+  v.certificate_serial = e.Text("certificate_serial", m.certificate_serial());
+  v.drained = m.drained();
+  v.drain_reason = e.Text("drain_reason", m.drain_reason());
+  v.drained_by = e.Text("drained_by", m.drained_by());
+  v.first_seen = e.Wall("first_seen_ms", m.first_seen_ms());
+  return v;
+}
+
+pb::InventoryRecord ToRecord(const InventoryRecord& v) {
+  pb::InventoryRecord m;
+  *m.mutable_inventory() = launch::ToProto(v.inventory);
+  return m;
+}
+InventoryRecord FromRecord(Edge& e, const pb::InventoryRecord& m) {
+  return {.inventory = e.Value("inventory", m.inventory())};
+}
+
+pb::GpuRecord ToRecord(const GpuRecord& v) {
+  pb::GpuRecord m;
+  m.set_uuid(Utf8(v.uuid.value));
+  m.set_node(Utf8(v.node.value));
+  m.set_why(Utf8(v.why));
+  if (v.key != Key{}) *m.mutable_key() = launch::ToProto(v.key);
+  m.set_since_ms(ToMs(v.since));
+  return m;
+}
+GpuRecord FromRecord(Edge& e, const pb::GpuRecord& m) {
+  GpuRecord v;
+  v.uuid = e.Gpu("uuid", m.uuid());
+  v.node = e.Node("node", m.node());
+  v.why = e.Text("why", m.why());
+  if (m.has_key()) v.key = e.Value("key", m.key());
+  v.since = e.Wall("since_ms", m.since_ms());
+  return v;
+}
+
+pb::UserRecord ToRecord(const UserRecord& v) {
+  pb::UserRecord m;
+  m.set_name(Utf8(v.name.value));
+  m.set_is_operator(v.is_operator);
+  m.set_certificate_serial(Utf8(v.certificate_serial));
+  return m;
+}
+UserRecord FromRecord(Edge& e, const pb::UserRecord& m) {
+  UserRecord v;
+  v.name = User(e, "name", m.name());
+  v.is_operator = m.is_operator();
+  v.certificate_serial = e.Text("certificate_serial", m.certificate_serial());
+  return v;
+}
+
+pb::JoinRecord ToRecord(const JoinRecord& v) {
+  pb::JoinRecord m;
+  m.set_serial(Utf8(v.serial));
+  m.set_role(Utf8(v.role));
+  m.set_name(Utf8(v.name));
+  m.set_expires_ms(ToMs(v.expires));
+  m.set_used(v.used);
+  m.set_revoked(v.revoked);
+  m.set_created_by(Utf8(v.created_by.value));
+  return m;
+}
+JoinRecord FromRecord(Edge& e, const pb::JoinRecord& m) {
+  JoinRecord v;
+  v.serial = e.Word("serial", m.serial());
+  v.role = e.Choice("role", m.role(), {"node", "user"});
+  v.name = e.Name("name", m.name());
+  v.expires = e.Wall("expires_ms", m.expires_ms());
+  v.used = m.used();
+  v.revoked = m.revoked();
+  v.created_by = UserName{e.MaybeName("created_by", m.created_by())};
+  return v;
+}
+
+pb::DenyRecord ToRecord(const DenyRecord& v) {
+  pb::DenyRecord m;
+  m.set_serial(Utf8(v.serial));
+  m.set_why(Utf8(v.why));
+  return m;
+}
+DenyRecord FromRecord(Edge& e, const pb::DenyRecord& m) {
+  return {.serial = e.Word("serial", m.serial()), .why = e.Text("why", m.why())};
+}
+
+pb::IdemRecord ToRecord(const IdemRecord& v) {
+  pb::IdemRecord m;
+  m.set_user(Utf8(v.user.value));
+  m.set_key(Utf8(v.key));
+  m.set_digest(Utf8(v.digest));
+  m.set_job(v.job.value);
+  return m;
+}
+IdemRecord FromRecord(Edge& e, const pb::IdemRecord& m) {
+  IdemRecord v;
+  v.user = User(e, "user", m.user());
+  v.key = e.Word("key", m.key());
+  v.digest = e.Text("digest", m.digest());
+  v.job = e.Job("job", m.job());
+  return v;
+}
+
+pb::SecretRecord ToRecord(const SecretRecord& v) {
+  pb::SecretRecord m;
+  m.set_job(v.job.value);
+  m.set_name(Utf8(v.name));
+  m.set_sealed(v.sealed);
+  return m;
+}
+SecretRecord FromRecord(Edge& e, const pb::SecretRecord& m) {
+  return {.job = e.Job("job", m.job()), .name = e.EnvName("name", m.name()), .sealed = m.sealed()};
+}
+
+template <class M>
+Result<Entity> Decode(const std::string& bytes) {
+  M m;
+  if (!m.ParseFromString(bytes)) return Fail(ErrorCode::kDataLoss, "the bytes are no record");
+  Edge e;
+  auto value = FromRecord(e, m);
+  auto done = e.Done(std::move(value));
+  if (!done) return Fail(ErrorCode::kDataLoss, std::move(done).error().message);
+  return Entity(std::move(*done));
+}
+
+struct Kind {
+  std::string_view prefix;  // of the key, with its slash
+  Result<Entity> (*decode)(const std::string& bytes);
+};
+constexpr std::array<Kind, std::variant_size_v<Entity>> kKinds{{
+    {"cluster", Decode<pb::ClusterRecord>},
+    {"job/", Decode<pb::JobRecord>},
+    {"spec/", Decode<pb::SpecRecord>},
+    {"plan/", Decode<pb::PlanChunkRecord>},
+    {"attempt/", Decode<pb::AttemptRecord>},
+    {"alloc/", Decode<pb::AllocRecord>},
+    {"rank/", Decode<pb::RankRecord>},
+    {"node/", Decode<pb::NodeRecord>},
+    {"inventory/", Decode<pb::InventoryRecord>},
+    {"gpu/", Decode<pb::GpuRecord>},
+    {"user/", Decode<pb::UserRecord>},
+    {"join/", Decode<pb::JoinRecord>},
+    {"deny/", Decode<pb::DenyRecord>},
+    {"idem/", Decode<pb::IdemRecord>},
+    {"secret/", Decode<pb::SecretRecord>},
+}};
+
+}  // namespace
+
+std::string EncodeRecord(const Entity& entity) {
+  std::string bytes = std::visit(
+      [](const auto& value) { return edge::SerializeDeterministic(ToRecord(value)); }, entity);
+  const Result<Entity> read = DecodeRecord(KeyOf(entity), bytes);
+  LAUNCH_CHECK(read.has_value(), KeyOf(entity) + " cannot be stored: " + read.error().message);
+  return bytes;
+}
+
+Result<Entity> DecodeRecord(const std::string& key, const std::string& bytes) {
+  for (const Kind& kind : kKinds) {
+    if (!key.starts_with(kind.prefix)) continue;
+    Result<Entity> entity = kind.decode(bytes);
+    if (entity && KeyOf(*entity) != key) {
+      return Fail(ErrorCode::kDataLoss, "the row holds the record of " + KeyOf(*entity));
+    }
+    return entity;
+  }
+  return Fail(ErrorCode::kDataLoss, "no record of this version has such a key");
+}
+
+}  // namespace launch::controller
