@@ -1,1 +1,434 @@
 #include "common/inventory_yaml.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "common/gpu_catalog.h"
+#include "common/units.h"
+#include "common/yaml_reader.h"
+
+namespace launch {
+namespace {
+
+constexpr std::size_t kMaxFileBytes = 64 * kMiB;
+constexpr std::int64_t kMaxDevices = 64;
+
+// A map with typed access to the fields of an inventory; every getter leaves an absent field alone.
+class Fields {
+ public:
+  Fields(const YamlNode& node, const std::string& file, std::string path)
+      : map_(node, file, std::move(path)) {}
+
+  Result<void> Only(const std::vector<std::string>& known) const { return map_.AllowOnly(known); }
+  const YamlMap& map() const { return map_; }
+  const YamlNode* Get(std::string_view key) const { return map_.Get(key); }
+
+  Result<void> Text(std::string_view key, std::string& out) const {
+    LAUNCH_ASSIGN_OR_RETURN(const auto text, map_.String(key));
+    if (text) out = *text;
+    return {};
+  }
+  Result<void> Text(std::string_view key, std::optional<std::string>& out) const {
+    LAUNCH_ASSIGN_OR_RETURN(auto text, map_.String(key));
+    if (text) out = std::move(*text);
+    return {};
+  }
+  Result<void> Bool(std::string_view key, bool& out) const {
+    LAUNCH_ASSIGN_OR_RETURN(const auto value, map_.Bool(key));
+    if (value) out = *value;
+    return {};
+  }
+  Result<void> Bool(std::string_view key, std::optional<bool>& out) const {
+    LAUNCH_ASSIGN_OR_RETURN(const auto value, map_.Bool(key));
+    if (value) out = *value;
+    return {};
+  }
+  template <class Number>
+  Result<void> Int(std::string_view key, Number& out) const {
+    LAUNCH_ASSIGN_OR_RETURN(const auto value, map_.Int(key));
+    if (!value) return {};
+    if (*value < 0) return map_.Bad(*Get(key), key, "is below 0");
+    if constexpr (sizeof(Number) <= sizeof(std::int32_t)) {
+      if (*value > INT32_MAX) return map_.Bad(*Get(key), key, "is too large");
+    }
+    out = static_cast<Number>(*value);
+    return {};
+  }
+  template <class Number>
+  Result<void> Int(std::string_view key, std::optional<Number>& out) const {
+    if (Get(key) == nullptr) return {};
+    Number value{};
+    LAUNCH_RETURN_IF_ERROR(Int(key, value));
+    out = value;
+    return {};
+  }
+  Result<void> Bytes(std::string_view key, std::uint64_t& out) const {
+    LAUNCH_ASSIGN_OR_RETURN(const auto text, map_.String(key));
+    if (!text) return {};
+    const auto size = ParseBytes(*text);
+    if (!size) return map_.Bad(*Get(key), key, size.error().message, size.error().hint);
+    out = size->bytes;
+    return {};
+  }
+  Result<void> Bytes(std::string_view key, std::optional<std::uint64_t>& out) const {
+    if (Get(key) == nullptr) return {};
+    std::uint64_t value = 0;
+    LAUNCH_RETURN_IF_ERROR(Bytes(key, value));
+    out = value;
+    return {};
+  }
+  Result<void> Version(std::string_view key, std::optional<CudaVersion>& out) const {
+    LAUNCH_ASSIGN_OR_RETURN(const auto text, map_.String(key));
+    if (!text) return {};
+    out = ParseVersionPair(*text);
+    if (!out) return map_.Bad(*Get(key), key, "'" + *text + "' is not a version", "e.g. \"12.8\"");
+    return {};
+  }
+  template <class Value, class Parse>
+  Result<void> Word(std::string_view key, Value& out, Parse parse) const {
+    LAUNCH_ASSIGN_OR_RETURN(const auto text, map_.String(key));
+    if (!text) return {};
+    const auto value = parse(*text);
+    if (!value)
+      return map_.Bad(*Get(key), key, "'" + *text + "' is not a value of " + std::string(key));
+    out = *value;
+    return {};
+  }
+  Result<void> Map(std::string_view key, std::map<std::string, std::string>& out) const {
+    const YamlNode* node = Get(key);
+    if (node == nullptr || node->kind == YamlNode::Kind::kNull) return {};
+    if (node->kind != YamlNode::Kind::kMap) return map_.Bad(*node, key, "expected a map");
+    for (const auto& [name, value] : node->entries) {
+      if (value.kind == YamlNode::Kind::kList || value.kind == YamlNode::Kind::kMap) {
+        return map_.Bad(value, key, "expected a single value for " + name.scalar);
+      }
+      out[name.scalar] = value.scalar;
+    }
+    return {};
+  }
+  // Calls read(Fields of the item, item) for each entry of a list.
+  template <class Read>
+  Result<void> Each(std::string_view key, Read read) const {
+    const YamlNode* node = Get(key);
+    if (node == nullptr || node->kind == YamlNode::Kind::kNull) return {};
+    if (node->kind != YamlNode::Kind::kList) return map_.Bad(*node, key, "expected a list");
+    for (const YamlNode& item : node->items) {
+      LAUNCH_RETURN_IF_ERROR(read(Fields(item, map_.file(), Path(key))));
+    }
+    return {};
+  }
+  template <class Read>
+  Result<void> Inside(std::string_view key, Read read) const {
+    const YamlNode* node = Get(key);
+    if (node == nullptr || node->kind == YamlNode::Kind::kNull) return {};
+    return read(Fields(*node, map_.file(), Path(key)));
+  }
+
+ private:
+  std::string Path(std::string_view key) const {
+    return map_.path() + (map_.path().empty() ? "" : ".") + std::string(key);
+  }
+  YamlMap map_;
+};
+
+Result<void> ReadAddress(const Fields& f, NodeInventory& node) {
+  LAUNCH_RETURN_IF_ERROR(f.Only({"interface", "address", "mbit", "mtu", "rdma"}));
+  NetworkAddress address;
+  LAUNCH_RETURN_IF_ERROR(f.Text("interface", address.interface));
+  LAUNCH_RETURN_IF_ERROR(f.Text("address", address.address));
+  LAUNCH_RETURN_IF_ERROR(f.Int("mbit", address.mbit));
+  LAUNCH_RETURN_IF_ERROR(f.Int("mtu", address.mtu));
+  LAUNCH_RETURN_IF_ERROR(f.Bool("rdma", address.rdma));
+  node.addresses.push_back(std::move(address));
+  return {};
+}
+
+Result<void> ReadGpuParts(const Fields& f, GpuDevice& gpu) {
+  LAUNCH_RETURN_IF_ERROR(f.Each("mig", [&](const Fields& s) -> Result<void> {
+    LAUNCH_RETURN_IF_ERROR(s.Only({"uuid", "profile", "memory"}));
+    MigSlice slice;
+    LAUNCH_RETURN_IF_ERROR(s.Text("uuid", slice.uuid.value));
+    LAUNCH_RETURN_IF_ERROR(s.Text("profile", slice.profile));
+    LAUNCH_RETURN_IF_ERROR(s.Bytes("memory", slice.memory_bytes));
+    gpu.mig.push_back(std::move(slice));
+    return {};
+  }));
+  return f.Each("links", [&](const Fields& l) -> Result<void> {
+    LAUNCH_RETURN_IF_ERROR(l.Only({"peer", "kind", "version", "count"}));
+    GpuLink link;
+    LAUNCH_RETURN_IF_ERROR(l.Text("peer", link.peer_pci));
+    LAUNCH_RETURN_IF_ERROR(l.Word("kind", link.kind, ParseLinkKind));
+    LAUNCH_RETURN_IF_ERROR(l.Int("version", link.version));
+    LAUNCH_RETURN_IF_ERROR(l.Int("count", link.count));
+    gpu.links.push_back(std::move(link));
+    return {};
+  });
+}
+
+// `count: 8` stands for eight alike, so that a file by hand stays short.
+Result<void> ReadGpu(const Fields& f, NodeInventory& node) {
+  LAUNCH_RETURN_IF_ERROR(
+      f.Only({"uuid", "device", "model", "type", "cc", "memory", "reserved", "pci", "numa", "mig",
+              "links", "ecc", "power_limit_w", "health", "why", "count"}));
+  GpuDevice gpu;
+  LAUNCH_RETURN_IF_ERROR(f.Word("device", gpu.device_class, ParseDeviceClass));
+  LAUNCH_RETURN_IF_ERROR(f.Text("model", gpu.model));
+  LAUNCH_RETURN_IF_ERROR(f.Bytes("memory", gpu.memory_bytes));
+  LAUNCH_RETURN_IF_ERROR(f.Bytes("reserved", gpu.reserved_bytes));
+  std::optional<CudaVersion> cc;
+  LAUNCH_RETURN_IF_ERROR(f.Version("cc", cc));
+  if (cc) gpu.cc = ComputeCapability{cc->major, cc->minor};
+  LAUNCH_RETURN_IF_ERROR(f.Text("pci", gpu.pci));
+  LAUNCH_RETURN_IF_ERROR(f.Int("numa", gpu.numa));
+  LAUNCH_RETURN_IF_ERROR(f.Bool("ecc", gpu.ecc));
+  LAUNCH_RETURN_IF_ERROR(f.Int("power_limit_w", gpu.power_limit_w));
+  LAUNCH_RETURN_IF_ERROR(f.Word("health", gpu.health, ParseHealth));
+  LAUNCH_RETURN_IF_ERROR(f.Text("why", gpu.why));
+  LAUNCH_RETURN_IF_ERROR(ReadGpuParts(f, gpu));
+  if (f.Get("type") == nullptr) {
+    const GpuType* type = GpuCatalog::BuiltIn().TypeOf(gpu.model, gpu.memory_bytes);
+    if (type != nullptr) gpu.type = type->name;
+  }
+  LAUNCH_RETURN_IF_ERROR(f.Text("type", gpu.type));
+  std::int64_t count = 1;
+  LAUNCH_RETURN_IF_ERROR(f.Int("count", count));
+  const bool several = f.Get("count") != nullptr;
+  if (count < 1 || count > kMaxDevices) {
+    return f.map().Bad(*f.Get("count"), "count", "is not a number from 1 to 64");
+  }
+  if (several && (f.Get("uuid") != nullptr || f.Get("pci") != nullptr)) {
+    return f.map().Bad(*f.Get("count"), "count",
+                       "stands for several devices, which cannot share a "
+                       "uuid or pci address",
+                       "leave uuid and pci out");
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    gpu.uuid.value = "GPU-" + node.node.value + "-" + std::to_string(node.gpus.size());
+    LAUNCH_RETURN_IF_ERROR(f.Text("uuid", gpu.uuid.value));
+    node.gpus.push_back(gpu);
+  }
+  return {};
+}
+
+Result<void> ReadInterpreter(const Fields& f, NodeInventory& node) {
+  LAUNCH_RETURN_IF_ERROR(f.Only({"path", "realpath", "user", "python", "torch", "sees_gpu",
+                                 "devices", "mps", "packages", "says", "probed_ms"}));
+  RuntimeFacts facts;
+  LAUNCH_RETURN_IF_ERROR(f.Text("path", facts.path));
+  LAUNCH_RETURN_IF_ERROR(f.Text("realpath", facts.realpath));
+  LAUNCH_RETURN_IF_ERROR(f.Text("user", facts.user));
+  LAUNCH_RETURN_IF_ERROR(f.Text("python", facts.python));
+  LAUNCH_RETURN_IF_ERROR(f.Bool("sees_gpu", facts.sees_gpu));
+  LAUNCH_RETURN_IF_ERROR(f.Int("devices", facts.devices));
+  LAUNCH_RETURN_IF_ERROR(f.Bool("mps", facts.mps));
+  LAUNCH_RETURN_IF_ERROR(f.Map("packages", facts.packages));
+  LAUNCH_RETURN_IF_ERROR(f.Text("says", facts.says));
+  std::int64_t probed = 0;
+  LAUNCH_RETURN_IF_ERROR(f.Int("probed_ms", probed));
+  facts.probed = WallMs(probed);
+  LAUNCH_RETURN_IF_ERROR(f.Inside("torch", [&](const Fields& t) -> Result<void> {
+    LAUNCH_RETURN_IF_ERROR(t.Only({"version", "cuda", "hip", "arch_list", "nccl", "path"}));
+    TorchFacts torch;
+    LAUNCH_RETURN_IF_ERROR(t.Text("version", torch.version));
+    LAUNCH_RETURN_IF_ERROR(t.Text("cuda", torch.cuda));
+    LAUNCH_RETURN_IF_ERROR(t.Text("hip", torch.hip));
+    LAUNCH_ASSIGN_OR_RETURN(torch.arch_list, t.map().StringList("arch_list"));
+    LAUNCH_RETURN_IF_ERROR(t.Text("nccl", torch.nccl));
+    LAUNCH_RETURN_IF_ERROR(t.Text("path", torch.path));
+    facts.torch = std::move(torch);
+    return {};
+  }));
+  node.interpreters.push_back(std::move(facts));
+  return {};
+}
+
+Result<void> ReadHost(const Fields& f, NodeInventory& node) {
+  LAUNCH_RETURN_IF_ERROR(f.Word("arch", node.arch, ParseArch));
+  LAUNCH_RETURN_IF_ERROR(f.Text("kernel", node.kernel));
+  LAUNCH_RETURN_IF_ERROR(f.Text("glibc", node.glibc));
+  LAUNCH_RETURN_IF_ERROR(f.Int("page_size", node.page_size));
+  LAUNCH_RETURN_IF_ERROR(f.Int("cores", node.cores));
+  LAUNCH_RETURN_IF_ERROR(f.Int("threads", node.threads));
+  LAUNCH_RETURN_IF_ERROR(f.Bytes("memory", node.memory_bytes));
+  LAUNCH_RETURN_IF_ERROR(f.Bytes("shm", node.shm_bytes));
+  LAUNCH_RETURN_IF_ERROR(f.Inside("limits", [&](const Fields& l) -> Result<void> {
+    LAUNCH_RETURN_IF_ERROR(l.Only({"memlock", "nofile", "nproc"}));
+    LAUNCH_RETURN_IF_ERROR(l.Bytes("memlock", node.limits.memlock_bytes));
+    LAUNCH_RETURN_IF_ERROR(l.Int("nofile", node.limits.nofile));
+    return l.Int("nproc", node.limits.nproc);
+  }));
+  LAUNCH_RETURN_IF_ERROR(f.Each("numa", [&](const Fields& n) -> Result<void> {
+    LAUNCH_RETURN_IF_ERROR(n.Only({"id", "cores", "memory"}));
+    NumaNode numa;
+    LAUNCH_RETURN_IF_ERROR(n.Int("id", numa.id));
+    LAUNCH_RETURN_IF_ERROR(n.Int("cores", numa.cores));
+    LAUNCH_RETURN_IF_ERROR(n.Bytes("memory", numa.memory_bytes));
+    node.numa.push_back(numa);
+    return {};
+  }));
+  LAUNCH_RETURN_IF_ERROR(f.Word("containment", node.containment, ParseContainment));
+  LAUNCH_RETURN_IF_ERROR(f.Word("coherent", node.coherent, ParseCoherentMode));
+  LAUNCH_RETURN_IF_ERROR(f.Bool("simulated", node.simulated));
+  LAUNCH_RETURN_IF_ERROR(f.Map("labels", node.labels));
+  LAUNCH_RETURN_IF_ERROR(f.Map("base_env", node.base_env));
+  return f.Int("revision", node.revision);
+}
+
+Result<NodeInventory> ReadNode(const YamlNode& yaml, const std::string& file) {
+  const Fields f(yaml, file, "");
+  LAUNCH_RETURN_IF_ERROR(f.Only({"node",
+                                 "addresses",
+                                 "arch",
+                                 "kernel",
+                                 "glibc",
+                                 "page_size",
+                                 "cores",
+                                 "threads",
+                                 "numa",
+                                 "memory",
+                                 "shm",
+                                 "limits",
+                                 "gpus",
+                                 "driver",
+                                 "driver_cuda",
+                                 "driver_problem",
+                                 "toolkit",
+                                 "interpreters",
+                                 "container_runtimes",
+                                 "containment",
+                                 "coherent",
+                                 "simulated",
+                                 "labels",
+                                 "base_env",
+                                 "revision"}));
+  NodeInventory node;
+  LAUNCH_RETURN_IF_ERROR(f.Text("node", node.node.value));
+  if (f.Get("node") == nullptr || !IsValidName(node.node.value)) {
+    return f.map().Bad(yaml, "node", "a node needs a name of letters, digits, '.', '_' and '-'",
+                       "e.g. node: gpu01");
+  }
+  if (f.Get("cores") == nullptr) {
+    return f.map().Bad(yaml, "cores", "node " + node.node.value + " has no cores",
+                       "write the number of physical cores");
+  }
+  LAUNCH_RETURN_IF_ERROR(ReadHost(f, node));
+  LAUNCH_RETURN_IF_ERROR(
+      f.Each("addresses", [&](const Fields& a) { return ReadAddress(a, node); }));
+  LAUNCH_RETURN_IF_ERROR(f.Each("gpus", [&](const Fields& g) { return ReadGpu(g, node); }));
+  LAUNCH_RETURN_IF_ERROR(f.Text("driver", node.driver));
+  LAUNCH_RETURN_IF_ERROR(f.Version("driver_cuda", node.driver_cuda));
+  LAUNCH_RETURN_IF_ERROR(f.Text("driver_problem", node.driver_problem));
+  LAUNCH_RETURN_IF_ERROR(f.Inside("toolkit", [&](const Fields& t) -> Result<void> {
+    LAUNCH_RETURN_IF_ERROR(t.Only({"nvcc", "home"}));
+    node.toolkit.emplace();
+    LAUNCH_RETURN_IF_ERROR(t.Text("nvcc", node.toolkit->nvcc));
+    return t.Text("home", node.toolkit->home);
+  }));
+  LAUNCH_RETURN_IF_ERROR(
+      f.Each("interpreters", [&](const Fields& i) { return ReadInterpreter(i, node); }));
+  LAUNCH_ASSIGN_OR_RETURN(node.container_runtimes, f.map().StringList("container_runtimes"));
+  return node;
+}
+
+struct Part {
+  std::string_view text;
+  int lines_before = 0;
+};
+
+// Items of a block list at the left margin. Each is read as a document of its own, so that a large
+// cluster does not run into the limits that protect against hostile files.
+std::vector<Part> Parts(std::string_view text) {
+  std::vector<Part> parts;
+  int line = 0;
+  std::size_t begin = std::string_view::npos;
+  int begin_line = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size() - 1) + 1;
+    const std::string_view row = text.substr(at, end - at);
+    const bool item = row.substr(0, 2) == "- ";
+    const bool margin = row[0] != ' ' && row[0] != '#' && row[0] != '\n' && row[0] != '\r';
+    if (margin && !item) return {};  // another shape of document: read it whole
+    if (item) {
+      if (begin != std::string_view::npos)
+        parts.push_back({text.substr(begin, at - begin), begin_line});
+      begin = at;
+      begin_line = line;
+    }
+    at = end;
+    ++line;
+  }
+  if (begin != std::string_view::npos) parts.push_back({text.substr(begin), begin_line});
+  return parts;
+}
+
+Result<void> ReadDocument(const Part& part, const std::string& file,
+                          std::vector<NodeInventory>& nodes) {
+  const auto moved = [&](Error error) -> Unexpected {
+    if (error.where && error.where->line > 0) error.where->line += part.lines_before;
+    return Unexpected(std::move(error));
+  };
+  auto root = ParseYaml(part.text, file);
+  if (!root) return moved(root.error());
+  if (root->kind != YamlNode::Kind::kList) {
+    auto node = ReadNode(*root, file);  // one node without the dash
+    if (!node) return moved(node.error());
+    nodes.push_back(std::move(*node));
+    return {};
+  }
+  for (const YamlNode& item : root->items) {
+    auto node = ReadNode(item, file);
+    if (!node) return moved(node.error());
+    nodes.push_back(std::move(*node));
+  }
+  return {};
+}
+
+Result<void> CheckDistinct(const std::vector<NodeInventory>& nodes, const std::string& file) {
+  std::map<std::string, std::string> owners;
+  for (const NodeInventory& node : nodes) {
+    if (!owners.emplace("node " + node.node.value, "").second) {
+      return Fail(ErrorCode::kInvalidArgument, file + ": node " + node.node.value + " stands twice",
+                  "give each node a name of its own");
+    }
+    for (const GpuDevice& gpu : node.gpus) {
+      const auto [owner, first] = owners.emplace(gpu.uuid.value, node.node.value);
+      if (first) continue;
+      return Fail(ErrorCode::kInvalidArgument,
+                  file + ": GPU " + gpu.uuid.value + " is on " + owner->second + " and on " +
+                      node.node.value,
+                  "give each GPU a uuid of its own, or leave uuid out");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<NodeInventory>> ParseInventories(std::string_view text,
+                                                    const std::string& file) {
+  std::vector<NodeInventory> nodes;
+  std::vector<Part> parts = Parts(text);
+  if (parts.empty()) parts.push_back({text, 0});
+  for (const Part& part : parts) LAUNCH_RETURN_IF_ERROR(ReadDocument(part, file, nodes));
+  LAUNCH_RETURN_IF_ERROR(CheckDistinct(nodes, file));
+  return nodes;
+}
+
+Result<std::vector<NodeInventory>> ReadInventoryFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  if (!in) {
+    return Fail(ErrorCode::kNotFound, "cannot read the inventory file " + path,
+                "write one with launch nodes --save FILE, or see configs/clusters");
+  }
+  const auto size = in.tellg();
+  if (size < 0 || static_cast<std::uint64_t>(size) > kMaxFileBytes) {
+    return Fail(ErrorCode::kInvalidArgument, path + " is not an inventory file of at most 64 MiB");
+  }
+  in.seekg(0);
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  return ParseInventories(text, path);
+}
+
+}  // namespace launch

@@ -94,6 +94,8 @@ Result<Variables> JobEnvironment(const JobSpec& spec, const SubmitContext& conte
   } else if (!spec.python.empty()) {
     values["PATH"] = DirectoryOf(spec.python) + ":" + values["PATH"];
   }
+  // Of the clean base, this one may be unset on a node and is still a name people build upon.
+  const bool no_library_path = values.try_emplace("LD_LIBRARY_PATH").second;
   for (const EnvEntry& entry : spec.env) {
     if (std::find(spec.secrets.begin(), spec.secrets.end(), entry.name) != spec.secrets.end()) {
       continue;  // travels beside the plan, never in it
@@ -106,6 +108,7 @@ Result<Variables> JobEnvironment(const JobSpec& spec, const SubmitContext& conte
     LAUNCH_ASSIGN_OR_RETURN(values[entry.name],
                             ExpandVariables(*entry.value, "env." + entry.name, values));
   }
+  if (no_library_path && values["LD_LIBRARY_PATH"].empty()) values.erase("LD_LIBRARY_PATH");
   return values;
 }
 
