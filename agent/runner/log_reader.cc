@@ -1,0 +1,156 @@
+#include "agent/runner/log_reader.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "agent/runner/attempt_dir.h"
+#include "agent/runner/log_keeper.h"
+#include "common/unique_fd.h"
+
+namespace launch::agent {
+namespace {
+
+constexpr std::uint64_t kLookBack = std::uint64_t{64} << 20;
+constexpr std::uint64_t kBlock = 64 * 1024;
+
+bool Exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+// When the file had at least `offset` bytes, from the index; the file's time beyond its end.
+std::int64_t WallAt(const std::string& directory, std::uint64_t offset, const struct stat& file) {
+  const UniqueFd index(::open((directory + "/out.index").c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info{};
+  if (index && ::fstat(index.get(), &info) == 0) {
+    std::uint64_t low = 0;
+    std::uint64_t high = static_cast<std::uint64_t>(info.st_size) / sizeof(IndexEntry);
+    const std::uint64_t count = high;
+    IndexEntry entry;
+    const auto load = [&](std::uint64_t i) {
+      return ::pread(index.get(), &entry, sizeof entry, static_cast<off_t>(i * sizeof entry)) ==
+             sizeof entry;
+    };
+    while (low < high) {
+      const std::uint64_t middle = (low + high) / 2;
+      if (!load(middle)) break;
+      if (entry.offset < offset) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    if (low < count && load(low)) return entry.wall_ms;
+  }
+  return static_cast<std::int64_t>(file.st_mtim.tv_sec) * 1000 + file.st_mtim.tv_nsec / 1000000;
+}
+
+Result<std::string> ReadAt(int fd, std::uint64_t at, std::uint64_t size, const std::string& path) {
+  std::string bytes(size, '\0');
+  std::size_t done = 0;
+  while (done < size) {
+    const ssize_t got =
+        ::pread(fd, bytes.data() + done, size - done, static_cast<off_t>(at + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return FailErrno("read " + path, errno);
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+}  // namespace
+
+Result<LogReader::Place> LogReader::Find(const Key& key, Rank rank,
+                                         const std::string& stream) const {
+  if (stream != "out" && stream != "err") {
+    return Fail(ErrorCode::kInvalidArgument, "no stream " + stream, "streams are out and err");
+  }
+  const std::string name = "/rank." + std::to_string(rank);
+  for (const bool kept : {false, true}) {
+    const std::string directory =
+        (kept ? KeptLogsPath(state_dir_, key) : AllocationPath(state_dir_, key)) + name;
+    if (Exists(directory + "/" + stream)) return Place{directory, kept};
+  }
+  return Fail(ErrorCode::kNotFound, "no log of attempt " + ToString(key) + " rank " +
+                                        std::to_string(rank) + " (" + stream + ") on this node");
+}
+
+bool LogReader::IsComplete(const Key& key, const Place& place) const {
+  if (place.kept || Exists(AllocationPath(state_dir_, key) + "/released")) return true;
+  // A shim leaves only when no descendant of its rank is left; nobody reads its FIFO then.
+  shim::ExitRecord record;
+  const UniqueFd exit(::open((place.directory + "/exit").c_str(), O_RDONLY | O_CLOEXEC));
+  char bytes[sizeof record] = {};
+  const ssize_t got = exit ? ::pread(exit.get(), bytes, sizeof bytes, 0) : 0;
+  if (got <= 0 ||
+      shim::Unseal(bytes, static_cast<std::size_t>(got), record) != shim::RecordState::kValid) {
+    return false;
+  }
+  const UniqueFd fifo(
+      ::open((place.directory + "/control").c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+  return !fifo && errno == ENXIO;
+}
+
+Result<LogPiece> LogReader::Read(const Key& key, Rank rank, const std::string& stream,
+                                 std::uint64_t from, std::size_t max_bytes) {
+  LAUNCH_ASSIGN_OR_RETURN(const Place place, Find(key, rank, stream));
+  // Asked before the size: what is complete then cannot grow any more.
+  const bool ended = IsComplete(key, place);
+  const std::string path = place.directory + "/" + stream;
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  struct stat info{};
+  if (!fd || ::fstat(fd.get(), &info) != 0) return FailErrno("open " + path, errno);
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  LogPiece piece{.gap = {}, .data = {}, .next = from, .complete = false, .wall_ms = 0};
+  if (from >= size) {
+    piece.complete = ended;
+    return piece;
+  }
+  const off_t data = ::lseek(fd.get(), static_cast<off_t>(from), SEEK_DATA);
+  const bool hole = data < 0 ? errno == ENXIO : static_cast<std::uint64_t>(data) > from;
+  if (hole) {
+    const std::uint64_t to = data < 0 ? size : static_cast<std::uint64_t>(data);
+    piece.gap = {from, to};
+    piece.next = to;
+    piece.complete = ended && to >= size;
+    return piece;
+  }
+  std::uint64_t most = std::min<std::uint64_t>(max_bytes, size - from);
+  const off_t end = ::lseek(fd.get(), static_cast<off_t>(from), SEEK_HOLE);
+  if (end > static_cast<off_t>(from)) {
+    most = std::min(most, static_cast<std::uint64_t>(end) - from);
+  }
+  LAUNCH_ASSIGN_OR_RETURN(piece.data, ReadAt(fd.get(), from, most, path));
+  piece.next = from + piece.data.size();
+  piece.complete = ended && piece.next >= size;
+  piece.wall_ms = WallAt(place.directory, piece.next, info);
+  return piece;
+}
+
+Result<std::uint64_t> LogReader::OffsetOfLastLines(const Key& key, Rank rank,
+                                                   const std::string& stream, std::uint32_t lines) {
+  LAUNCH_ASSIGN_OR_RETURN(const Place place, Find(key, rank, stream));
+  const std::string path = place.directory + "/" + stream;
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  struct stat info{};
+  if (!fd || ::fstat(fd.get(), &info) != 0) return FailErrno("open " + path, errno);
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  if (lines == 0) return size;
+  const std::uint64_t floor = size > kLookBack ? size - kLookBack : 0;
+  std::uint32_t found = 0;
+  for (std::uint64_t end = size; end > floor;) {
+    const std::uint64_t begin = std::max(floor, end > kBlock ? end - kBlock : 0);
+    LAUNCH_ASSIGN_OR_RETURN(const std::string bytes, ReadAt(fd.get(), begin, end - begin, path));
+    for (std::size_t i = bytes.size(); i-- > 0;) {
+      if (bytes[i] != '\n' || begin + i + 1 == size) continue;  // the end of the last line
+      if (++found == lines) return begin + i + 1;
+    }
+    end = begin;
+  }
+  return floor;
+}
+
+}  // namespace launch::agent

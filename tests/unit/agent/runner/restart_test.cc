@@ -1,0 +1,291 @@
+// An agent that dies and comes back: what it finds, adopts, reports and never touches.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "agent/runner/file_lock.h"
+#include "agent/runner/log_reader.h"
+#include "agent/runner/port_holder.h"
+#include "agent/runner/process.h"
+#include "tests/unit/agent/runner/runner_bench.h"
+
+namespace launch::agent {
+namespace {
+
+constexpr Key kKey{{3}, {2}};
+
+std::string DirOf(const RunnerBench& bench) {
+  return bench.Path("state/allocations/") + ToString(kKey);
+}
+
+const FoundAllocation* Only(const RunnerState& state) {
+  return state.allocations.size() == 1 ? &state.allocations[0] : nullptr;
+}
+
+TEST(Restart, AdoptsRunningRanksAndReportsTheirEnd) {
+  RunnerBench bench;
+  bench.Open();
+  const auto started =
+      bench.Run(bench.Spec(kKey, 2, {"--exit", "33", "--sleep-until", bench.Path("go")}));
+  ASSERT_TRUE(started && !started->failed);
+  bench.Kill();
+  const RunnerState state = bench.Open();
+  const FoundAllocation* found = Only(state);
+  ASSERT_NE(found, nullptr);
+  EXPECT_TRUE(found->alive);
+  EXPECT_FALSE(found->unreadable);
+  ASSERT_EQ(found->status.ranks.size(), 2u);
+  for (const RankStatus& rank : found->status.ranks) {
+    EXPECT_TRUE(rank.started);
+    EXPECT_FALSE(rank.exit);
+    EXPECT_TRUE(bench.ProcessLives(static_cast<int>(rank.pid)));
+  }
+  bench.Touch("go");
+  for (const Rank rank : {0, 1}) {
+    const auto report = bench.AwaitEnd(kKey, rank);
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->cause, ExitCause(Exited{33}));
+  }
+  EXPECT_EQ(bench.CountLedger("start"), 2);
+}
+
+TEST(Restart, FindsTheCodeAndEveryLogByteOfARankThatEndedMeanwhile) {
+  RunnerBench bench;
+  bench.Open();
+  ASSERT_TRUE(bench.Run(
+      bench.Spec(kKey, 1, {"--exit", "33", "--flood", "4", "--sleep-until", bench.Path("go")})));
+  bench.Kill();
+  bench.Touch("go");
+  ASSERT_TRUE(bench.Eventually([&] { return bench.CountLedger("end") == 1; }));
+  const AttemptDir dir(DirOf(bench), *bench.options().files);
+  ASSERT_TRUE(
+      bench.Eventually([&] { return dir.ReadRank(0).exit_state == shim::RecordState::kValid; }));
+  const RunnerState state = bench.Open();
+  const FoundAllocation* found = Only(state);
+  ASSERT_NE(found, nullptr);
+  ASSERT_TRUE(found->status.ranks.at(0).exit);
+  const ExitReport& report = *found->status.ranks[0].exit;
+  EXPECT_EQ(report.cause, ExitCause(Exited{33}));
+
+  LogReader reader(bench.options().state_dir);
+  std::string log;
+  for (bool complete = false; !complete;) {
+    const auto piece = reader.Read(kKey, 0, "out", log.size(), 64 * 1024);
+    ASSERT_TRUE(piece);
+    ASSERT_FALSE(piece->gap);
+    log += piece->data;
+    complete = piece->complete;
+    ASSERT_TRUE(complete || !piece->data.empty());
+  }
+  EXPECT_EQ(log.size(), report.log_end);
+  EXPECT_GE(log.size(), std::size_t{4} << 20);
+  std::istringstream lines(log);
+  std::uint64_t hash = 14695981039346656037ull;
+  int number = 0;
+  for (std::string line; std::getline(lines, line); ++number) {
+    char expected[80];
+    std::snprintf(expected, sizeof expected, "line %d crc %016llx", number,
+                  static_cast<unsigned long long>(hash));
+    ASSERT_EQ(line, expected);
+    for (const char c : line + "\n") {
+      hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+    }
+  }
+}
+
+TEST(Restart, DoesNotRepeatAnAcknowledgedExit) {
+  RunnerBench bench;
+  bench.Open();
+  ASSERT_TRUE(bench.Run(bench.Spec(kKey, 1, {})));
+  ASSERT_TRUE(bench.AwaitEnd(kKey, 0));
+  bench.runner().NoteAcked({kKey, 0});
+  bench.Kill();
+  const RunnerState state = bench.Open();
+  ASSERT_NE(Only(state), nullptr);
+  EXPECT_EQ(Only(state)->acked, std::vector<Rank>{0});
+  EXPECT_FALSE(Only(state)->status.ranks.at(0).exit);
+}
+
+TEST(Restart, TakesLocksAndPortsAgainForWhatWasNotStarted) {
+  RunnerBench bench;
+  bench.Open();
+  AllocationSpec spec = bench.Spec(kKey, 1, {});
+  spec.gpus = {{"GPU-a"}};
+  spec.needs_ports = true;
+  const auto accepted = bench.Accept(spec);
+  ASSERT_TRUE(accepted && accepted->ports && *accepted->ports);
+  const PortBlock block = **accepted->ports;
+  EXPECT_FALSE(HoldBlock(block));
+  bench.Kill();
+  EXPECT_TRUE(HoldBlock(block));
+  const RunnerState state = bench.Open();
+  ASSERT_NE(Only(state), nullptr);
+  EXPECT_EQ(Only(state)->status.phase, AllocationPhase::kAccepted);
+  EXPECT_EQ(Only(state)->status.ports, block);
+  EXPECT_EQ(Only(state)->status.digest, "digest");
+  EXPECT_FALSE(HoldBlock(block));
+  EXPECT_EQ(ProbeLock(GpuLockPath(bench.options().lock_dir, {"GPU-a"})), LockState::kHeld);
+  const auto started = bench.Start(kKey);
+  ASSERT_TRUE(started);
+  EXPECT_FALSE(started->failed);
+}
+
+TEST(Restart, HoldsThePortsInTheShimOfRankZero) {
+  RunnerBench bench;
+  bench.Open();
+  AllocationSpec spec = bench.Spec(kKey, 1, {"--sleep-until", bench.Path("never")});
+  spec.needs_ports = true;
+  const auto accepted = bench.Accept(spec);
+  ASSERT_TRUE(accepted && accepted->ports && *accepted->ports);
+  ASSERT_TRUE(bench.Start(kKey));
+  bench.Kill();
+  EXPECT_FALSE(HoldBlock(**accepted->ports));
+  bench.Open();
+  ASSERT_TRUE(bench.Stop(kKey, Millis{0}));
+  EXPECT_TRUE(HoldBlock(**accepted->ports));
+}
+
+TEST(Restart, ReportsATornExitRecordAsUnknown) {
+  RunnerBench bench;
+  bench.Open();
+  ASSERT_TRUE(bench.Run(bench.Spec(kKey, 1, {})));
+  ASSERT_TRUE(bench.AwaitEnd(kKey, 0));
+  bench.Kill();
+  {
+    std::fstream file(bench.RankPath(kKey, 0) + "/exit",
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(40);
+    file.put('\x5a');
+  }
+  const RunnerState state = bench.Open();
+  ASSERT_NE(Only(state), nullptr);
+  ASSERT_TRUE(Only(state)->status.ranks.at(0).exit);
+  EXPECT_EQ(Only(state)->status.ranks[0].exit->cause, ExitCause(UnknownEnd{"record torn"}));
+}
+
+TEST(Restart, HoldsAnAttemptWhoseAcceptRecordCannotBeRead) {
+  RunnerBench bench;
+  bench.Open();
+  ASSERT_TRUE(bench.Run(bench.Spec(kKey, 1, {"--sleep-until", bench.Path("never")})));
+  bench.Kill();
+  const std::string path = DirOf(bench) + "/accept";
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  const RunnerState state = bench.Open();
+  ASSERT_NE(Only(state), nullptr);
+  EXPECT_TRUE(Only(state)->unreadable);
+  EXPECT_TRUE(Only(state)->alive);
+  EXPECT_NE(Only(state)->why.find(path), std::string::npos);
+  EXPECT_NE(Only(state)->why.find("cut short"), std::string::npos);
+  EXPECT_EQ(bench.CountLedger("end"), 0);
+  ASSERT_TRUE(bench.Stop(kKey, Millis{0}));  // an operator's decision frees it
+}
+
+TEST(Restart, ReportsAnAttemptFromBeforeAReboot) {
+  RunnerBench bench;
+  bench.Open();
+  ASSERT_TRUE(bench.Run(bench.Spec(kKey, 1, {})));
+  ASSERT_TRUE(bench.AwaitEnd(kKey, 0));
+  bench.Kill();
+  AttemptDir dir(DirOf(bench), *bench.options().files);
+  auto accept = dir.ReadAccept();
+  ASSERT_TRUE(accept && *accept);
+  (*accept)->boot_id = "another-boot";
+  ASSERT_TRUE(dir.WriteAccept(**accept));
+  std::filesystem::resize_file(bench.RankPath(kKey, 0) + "/exit", 0);
+  const RunnerState state = bench.Open();
+  ASSERT_NE(Only(state), nullptr);
+  EXPECT_FALSE(Only(state)->alive);
+  EXPECT_EQ(Only(state)->boot_id, "another-boot");
+  ASSERT_TRUE(Only(state)->status.ranks.at(0).exit);
+  EXPECT_EQ(Only(state)->status.ranks[0].exit->cause, ExitCause(UnknownEnd{"node rebooted"}));
+}
+
+TEST(Restart, ReportsProcessesInACgroupOfOursWithoutARecord) {
+  RunnerBench bench;
+  bench.Open();
+  if (bench.runner().containment() == Containment::kTree) GTEST_SKIP() << "needs a cgroup";
+  ASSERT_TRUE(bench.Run(bench.Spec(kKey, 1, {"--sleep-until", bench.Path("never")})));
+  bench.Kill();
+  std::filesystem::remove_all(DirOf(bench));
+  const RunnerState state = bench.Open();
+  ASSERT_NE(Only(state), nullptr);
+  EXPECT_EQ(Only(state)->status.key, kKey);
+  EXPECT_TRUE(Only(state)->unreadable);
+  EXPECT_EQ(bench.CountLedger("end"), 0);
+  ASSERT_TRUE(bench.Stop(kKey, Millis{0}));
+}
+
+TEST(Restart, NeverSignalsAProcessThatGotTheNumberOfADeadShim) {
+  RunnerBench bench;
+  bench.Open();
+  ASSERT_TRUE(bench.Run(bench.Spec(kKey, 1, {"--sleep-until", bench.Path("never")})));
+  bench.Kill();
+  AttemptDir dir(DirOf(bench), *bench.options().files);
+  const RankFiles files = dir.ReadRank(0);
+  ASSERT_TRUE(files.start && files.rank);
+  const auto shim = static_cast<pid_t>(files.start->shim_pid);
+  const auto rank = static_cast<pid_t>(files.rank->pid);
+  ASSERT_EQ(::kill(shim, SIGKILL), 0);
+  ASSERT_EQ(::waitpid(shim, nullptr, 0), shim);
+  ASSERT_EQ(::kill(rank, SIGKILL), 0);
+  ASSERT_TRUE(bench.Eventually([&] { return StartTicksOf(rank) == 0; }));
+  // Another process takes the very number, within the same tick where the kernel lets us.
+  pid_t foreign = -1;
+  for (int i = 0; i < 200 && foreign != rank; ++i) {
+    if (foreign > 0) {
+      ::kill(foreign, SIGKILL);
+      ::waitpid(foreign, nullptr, 0);
+    }
+    std::ofstream("/proc/sys/kernel/ns_last_pid") << rank - 1 << std::flush;
+    foreign = ::fork();
+    if (foreign == 0) {
+      for (;;) ::pause();
+    }
+  }
+  const bool reused = foreign == rank;
+  bench.Open();
+  EXPECT_TRUE(bench.Stop(kKey, Millis{0}));
+  EXPECT_EQ(::kill(foreign, 0), 0);
+  int status = 0;
+  EXPECT_EQ(::waitpid(foreign, &status, WNOHANG), 0) << "a foreign process was killed";
+  ::kill(foreign, SIGKILL);
+  ::waitpid(foreign, nullptr, 0);
+  if (!reused) GTEST_SKIP() << "the kernel did not give the number again";
+}
+
+TEST(Restart, AnotherAgentCannotUseTheSameStateDirectory) {
+  RunnerBench bench;
+  bench.Open();
+  PosixRunner second(bench.options());
+  const auto state = second.Recover();
+  ASSERT_FALSE(state);
+  EXPECT_EQ(state.error().code, ErrorCode::kConflict);
+}
+
+TEST(Restart, RemembersTheFenceAndRefusesATornOne) {
+  RunnerBench bench;
+  bench.Open();
+  ASSERT_TRUE(bench.runner().SaveFence({1, 7, 42}));
+  bench.Kill();
+  EXPECT_EQ(bench.Open().fence, (Fence{1, 7, 42}));
+  bench.Kill();
+  const std::string path = bench.options().state_dir + "/fence";
+  const std::string good = bench.ReadFile(path);
+  std::filesystem::resize_file(path, 20);
+  {
+    PosixRunner runner(bench.options());
+    const auto state = runner.Recover();
+    ASSERT_FALSE(state);
+    EXPECT_EQ(state.error().code, ErrorCode::kDataLoss);
+    EXPECT_NE(state.error().message.find(path), std::string::npos);
+  }
+  std::ofstream(path, std::ios::binary) << good;
+}
+
+}  // namespace
+}  // namespace launch::agent
