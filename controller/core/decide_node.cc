@@ -221,6 +221,10 @@ void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
   draft.Put(alloc);
   draft.Touch(key.job);
   draft.TouchQueue();
+  const auto job = draft.state().jobs.find(key.job);
+  if (job != draft.state().jobs.end() && job->second.phase == JobPhase::kDone) {
+    draft.Send(node, to_node::Forget{key});
+  }
 }
 
 void NoteInventory(Draft& draft, const NodeId& node, NodeInventory inventory) {

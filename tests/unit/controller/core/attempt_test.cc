@@ -1,0 +1,302 @@
+#include <algorithm>
+
+#include "tests/unit/controller/core/test_core.h"
+
+namespace launch::controller {
+namespace {
+
+std::string Value(const std::vector<EnvVar>& env, const std::string& name) {
+  for (const EnvVar& variable : env) {
+    if (variable.name == name) return variable.value;
+  }
+  return "(not set)";
+}
+
+struct TwoNodes : testing::Test {
+  TwoNodes() {
+    core.Attach("gpu1", 1);
+    core.Attach("gpu2", 1);
+    core.Ignore();
+  }
+  // Both accepted; the first is asked to stage.
+  Key Accepted(JobSpec spec) {
+    const JobId job = core.Submitted(std::move(spec));
+    const Key key{job, Attempt{1}};
+    core.Ignore();
+    core.Accept("gpu1", key);
+    core.Accept("gpu2", key);
+    return key;
+  }
+  TestCore core;
+};
+
+TEST(Attempt, RunsAJobOnOneNodeToSuccess) {
+  TestCore core;
+  core.Attach("gpu1", 2);
+  core.Ignore();
+  const JobId job = core.Submitted(GpuJob(1, 2));
+  EXPECT_EQ(core.View(job).state, JobState::kStarting);
+  const Key key = core.Run(job);
+  EXPECT_EQ(core.View(job).state, JobState::kRunning);
+  core.Exit("gpu1", key, 0, Exited{0});
+  EXPECT_EQ(core.Told<to_node::ExitAck>("gpu1").rank, 0);
+  EXPECT_EQ(core.View(job).state, JobState::kRunning);
+  core.Exit("gpu1", key, 1, Exited{0});
+  EXPECT_EQ(core.Told<to_node::ExitAck>("gpu1").rank, 1);
+  EXPECT_EQ(core.View(job).state, JobState::kSucceeded);
+  EXPECT_EQ(core.View(job).exit_code, 0);
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key);
+  EXPECT_TRUE(core.Node("gpu1").free_gpus.empty());  // until the node says that nothing is left
+  core.Release("gpu1", key);
+  EXPECT_EQ(core.Node("gpu1").free_gpus.size(), 2u);
+  EXPECT_EQ(core.Told<to_node::Forget>("gpu1").key, key);
+  core.NothingElse();
+}
+
+TEST_F(TwoNodes, StagesTheNodeOfRankZeroFirst) {
+  const Key key = Accepted(GpuJob(2, 1));
+  const auto first = core.Told<to_node::Stage>("gpu1");
+  EXPECT_TRUE(first.write_marker);
+  EXPECT_FALSE(first.marker.empty());
+  EXPECT_FALSE(core.WasTold<to_node::Stage>("gpu2"));
+  core.Ready("gpu1", key);
+  const auto second = core.Told<to_node::Stage>("gpu2");
+  EXPECT_FALSE(second.write_marker);
+  EXPECT_EQ(second.marker, first.marker);
+  EXPECT_EQ(second.masters, std::vector<std::string>{"10.0.0.1"});
+  EXPECT_EQ(second.master_port, 29500);
+  EXPECT_FALSE(core.WasTold<to_node::Go>("gpu1"));
+  core.Ready("gpu2", key);
+  EXPECT_TRUE(core.WasTold<to_node::Go>("gpu1"));
+  EXPECT_TRUE(core.WasTold<to_node::Go>("gpu2"));
+}
+
+TEST_F(TwoNodes, TellsEveryRankAMasterThatEveryNodeReached) {
+  const Key key = Accepted(GpuJob(2, 1));
+  core.Ready("gpu1", key);
+  core.Ready("gpu2", key);
+  const auto first = core.Told<to_node::Go>("gpu1");
+  const auto second = core.Told<to_node::Go>("gpu2");
+  EXPECT_EQ(first.master_address, "10.0.0.1");
+  EXPECT_EQ(Value(first.late_env, "MASTER_ADDR"), "10.0.0.1");
+  EXPECT_EQ(Value(first.late_env, "MASTER_PORT"), "29500");
+  EXPECT_EQ(Value(first.late_env, "LAUNCH_NODE_IPS"), "10.0.0.1\n10.0.0.2");
+  EXPECT_EQ(Value(first.late_env, "LAUNCH_RESUME_FROM"), "");
+  // Each node's own route to the master, and only what the plan announced as late.
+  EXPECT_EQ(Value(first.late_env, "GLOO_SOCKET_IFNAME"), "eth0");
+  EXPECT_EQ(Value(second.late_env, "GLOO_SOCKET_IFNAME"), "eth1");
+  EXPECT_EQ(Value(second.late_env, "NCCL_SOCKET_IFNAME"), "(not set)");
+  ASSERT_EQ(second.late_files.size(), 1u);
+  EXPECT_EQ(second.late_files[0].bytes, "10.0.0.1 slots=1\n10.0.0.2 slots=1\n");
+}
+
+TEST_F(TwoNodes, UsesLoopbackOnlyWhenTheNodesAreOneMachine) {
+  for (const char* name : {"gpu1", "gpu2"}) {
+    core.Detach(name);
+    from_node::Hello hello;
+    hello.boot_id = "same";
+    hello.machine = {std::string("install-") + name, "", {}, "net:[1]"};
+    core.Detach(name);
+    core.Attach(MakeInventory(name, 1), hello);
+    core.boot[name] = "same";
+  }
+  const Key key = Accepted(GpuJob(2, 1));
+  const auto stage = core.Told<to_node::Stage>("gpu1");
+  EXPECT_EQ(stage.masters, (std::vector<std::string>{"127.0.0.1", "10.0.0.1"}));
+  core.Ready("gpu1", key);
+  StagingFacts facts;
+  facts.reach = {{"127.0.0.1", true, "lo", ""}, {"10.0.0.1", true, "eth0", ""}};
+  core.Ready("gpu2", key, facts);
+  EXPECT_EQ(core.Told<to_node::Go>("gpu1").master_address, "127.0.0.1");
+}
+
+TEST_F(TwoNodes, FailsWithoutStartingWhenNoAddressIsReachable) {
+  const Key key = Accepted(GpuJob(2, 1));
+  core.Ready("gpu1", key);
+  StagingFacts facts;
+  facts.reach = {{"10.0.0.1", false, "", "timeout: a firewall drops it"}};
+  core.Ready("gpu2", key, facts);
+  const JobView view = core.View(key.job);
+  EXPECT_EQ(view.state, JobState::kFailed);
+  EXPECT_EQ(view.sub_reason, "PREFLIGHT");
+  ASSERT_FALSE(view.findings.empty());
+  const auto finding =
+      std::find_if(view.findings.begin(), view.findings.end(),
+                   [](const Finding& f) { return f.code == "network_unreachable"; });
+  ASSERT_NE(finding, view.findings.end());
+  EXPECT_EQ(finding->node, NodeId{"gpu2"});
+  EXPECT_FALSE(core.WasTold<to_node::Go>("gpu1"));
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key);
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu2").key, key);
+}
+
+TEST_F(TwoNodes, ResumesFromTheNewestCheckpointThatIsCompleteEverywhere) {
+  JobSpec spec = GpuJob(2, 1);
+  spec.checkpoint.dir = "out";
+  const Key key = Accepted(spec);
+  EXPECT_TRUE(core.Told<to_node::Stage>("gpu1").find_checkpoint);
+  StagingFacts first;
+  first.checkpoints = {{"/w/out/checkpoint-40", 40, "hf", true, "", WallMs(1)},
+                       {"/w/out/checkpoint-80", 80, "hf", true, "", WallMs(2)},
+                       {"/w/out/checkpoint-120", 120, "hf", false, "truncated", WallMs(3)},
+                       {"/local/checkpoint-200", 200, "hf", true, "", WallMs(4)}};
+  core.Ready("gpu1", key, first);
+  StagingFacts second;
+  second.reach = {{"10.0.0.1", true, "eth1", ""}};
+  second.checkpoints = {first.checkpoints[0], first.checkpoints[1]};
+  core.Ready("gpu2", key, second);
+  const auto go = core.Told<to_node::Go>("gpu2");
+  EXPECT_EQ(Value(go.late_env, "LAUNCH_RESUME_FROM"), "/w/out/checkpoint-80");
+  EXPECT_EQ(core.View(key.job).attempts[0].resumed_from, "/w/out/checkpoint-80");
+  EXPECT_TRUE(core.HasEvent("checkpoint.skipped"));
+}
+
+TEST_F(TwoNodes, ASetupThatFailsIsNotTheUsersCrash) {
+  const Key key = Accepted(GpuJob(2, 1));
+  StagingFacts facts;
+  facts.setup_exit = 3;
+  facts.setup_tail = "No matching distribution found";
+  core.Ready("gpu1", key, facts);
+  core.Ready("gpu2", key);
+  const JobView view = core.View(key.job);
+  EXPECT_EQ(view.state, JobState::kFailed);
+  EXPECT_EQ(view.sub_reason, "SETUP");
+  EXPECT_EQ(view.findings.at(0).evidence, "No matching distribution found");
+}
+
+TEST_F(TwoNodes, OneRanksDeathStopsTheGang) {
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  const Key key = core.Run(job);
+  core.Exit("gpu2", key, 1, Exited{7});
+  EXPECT_EQ(core.View(job).state, JobState::kStopping);
+  const auto stop = core.Told<to_node::Stop>("gpu1");
+  EXPECT_EQ(stop.cause, StopCause::kRankFailed);
+  EXPECT_EQ(stop.grace, Millis{10'000});
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu2").key, key);
+  core.Exit("gpu1", key, 0, Signalled{15, false});
+  core.Release("gpu1", key);
+  EXPECT_EQ(core.View(job).state, JobState::kStopping);
+  core.Release("gpu2", key);
+  const JobView view = core.View(job);
+  EXPECT_EQ(view.state, JobState::kFailed);
+  EXPECT_EQ(view.sub_reason, "USER_CODE");
+  EXPECT_EQ(view.exit_code, 7);
+  EXPECT_EQ(view.attempts[0].first_failed_rank, 1);
+  EXPECT_EQ(view.attempts[0].first_failed_node, NodeId{"gpu2"});
+}
+
+TEST_F(TwoNodes, NamesTheRankThatFailedFirstByItsNodesClock) {
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  const Key key = core.Run(job);
+  // Both nodes said Hello at 5,000 of their boot time. Rank 0's report arrives first, but rank 1
+  // ended 200 ms earlier.
+  core.Exit("gpu1", key, 0, Exited{1}, 9'300);
+  core.Exit("gpu2", key, 1, Exited{33}, 9'100);
+  core.Release("gpu1", key);
+  core.Release("gpu2", key);
+  EXPECT_EQ(core.View(job).attempts[0].first_failed_rank, 1);
+  EXPECT_EQ(core.View(job).exit_code, 33);
+}
+
+TEST_F(TwoNodes, ARankThatSucceedsBeforeTheOthersStartedIsNoFailure) {
+  const Key key = Accepted(GpuJob(2, 1));
+  core.Ready("gpu1", key);
+  core.Ready("gpu2", key);
+  core.Start("gpu1", key);
+  core.Exit("gpu1", key, 0, Exited{0});
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kLaunching);
+  core.Exit("gpu2", key, 1, Exited{0});  // its Started was lost with a stream
+  EXPECT_EQ(core.View(key.job).state, JobState::kSucceeded);
+}
+
+TEST_F(TwoNodes, EndsAtOnceWhenANodeRefuses) {
+  JobSpec spec = GpuJob(2, 1);
+  spec.retry.max = 0;
+  const JobId job = core.Submitted(spec);
+  const Key key{job, Attempt{1}};
+  core.Ignore();
+  core.Accept("gpu1", key);
+  core.Say("gpu2", from_node::Refused{key, core.Digest("gpu2", key), "accept", "gpu_busy",
+                                      "process 77 of bob is on it", std::nullopt});
+  EXPECT_EQ(core.View(job).state, JobState::kNodeFail);
+  EXPECT_NE(core.View(job).outcome.find("gpu_busy"), std::string::npos);
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key);
+  EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu2"));  // nothing is held there
+}
+
+TEST_F(TwoNodes, GivesUpWhenANodeDoesNotAcceptInThirtySeconds) {
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  const Key key{job, Attempt{1}};
+  core.Accept("gpu1", key);
+  core.Pass(Millis{29'000});
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kPreparing);
+  core.Pass(Millis{1'100});
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kEnded);
+  EXPECT_EQ(core.View(job).state, JobState::kRequeued);
+  EXPECT_NE(core.View(job).attempts[0].cause.find("gpu2"), std::string::npos);
+}
+
+TEST_F(TwoNodes, StopsAGangOfWhichAPartDoesNotStart) {
+  const Key key = Accepted(GpuJob(2, 1));
+  core.Ready("gpu1", key);
+  core.Ready("gpu2", key);
+  core.Ignore();
+  core.Start("gpu1", key);
+  core.Pass(Millis{60'100});
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kStopping);
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").cause, StopCause::kStartFailed);
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu2").cause, StopCause::kStartFailed);
+}
+
+TEST_F(TwoNodes, EndsAtItsTimeLimit) {
+  JobSpec spec = GpuJob(2, 1);
+  spec.time_limit = Millis{3'600'000};
+  const JobId job = core.Submitted(spec);
+  const Key key = core.Run(job);
+  core.Pass(Millis{3'599'000});
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
+  core.Pass(Millis{1'100});
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").cause, StopCause::kTimeLimit);
+  core.Exit("gpu1", key, 0, Signalled{15, false});
+  core.Release("gpu1", key);
+  core.Release("gpu2", key);
+  EXPECT_EQ(core.View(job).state, JobState::kTimeout);
+}
+
+TEST_F(TwoNodes, AsksAgainWhenAStopIsNotAnswered) {
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  const Key key = core.Run(job);
+  core.Cancel(job);
+  core.Ignore();
+  core.Pass(Millis{39'000});  // grace 10 s and half a minute of patience
+  EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
+  core.Pass(Millis{1'100});
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key);
+}
+
+TEST_F(TwoNodes, QuarantinesWhatTheNodeCannotFree) {
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  const Key key = core.Run(job);
+  core.Cancel(job);
+  const GpuUuid stuck{"GPU-gpu1-0"};
+  core.Release("gpu1", key, {{stuck, "process in D state"}});
+  core.Release("gpu2", key);
+  EXPECT_EQ(core.View(job).state, JobState::kCancelled);
+  EXPECT_FALSE(core.View(job).held.empty());
+  EXPECT_TRUE(core.Node("gpu1").free_gpus.empty());
+  ASSERT_EQ(core.Node("gpu1").quarantined.size(), 1u);
+  core.Release("gpu1", key);  // a later test of the node found it free
+  EXPECT_EQ(core.Node("gpu1").free_gpus.size(), 1u);
+  EXPECT_TRUE(core.View(job).held.empty());
+}
+
+TEST_F(TwoNodes, FailsTheJobWhenItsPlanCannotBeMade) {
+  core.placed_error = Error{ErrorCode::kInvalidArgument, "batch 64 does not divide by 3", "", {}};
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  EXPECT_EQ(core.View(job).state, JobState::kFailed);
+  EXPECT_EQ(core.View(job).outcome, "batch 64 does not divide by 3");
+  EXPECT_EQ(core.Node("gpu1").free_gpus.size(), 1u);
+}
+
+}  // namespace
+}  // namespace launch::controller

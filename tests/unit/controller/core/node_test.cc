@@ -1,0 +1,248 @@
+#include "tests/unit/controller/core/test_core.h"
+
+namespace launch::controller {
+namespace {
+
+struct Node : testing::Test {
+  Node() {
+    core.Attach("gpu1", 1);
+    core.Attach("gpu2", 1);
+    core.Ignore();
+  }
+  // What an agent says that still runs all its ranks.
+  from_node::Hello Running(const std::string& node, Key key) {
+    from_node::Hello hello;
+    AllocationStatus status{key, core.Digest(node, key), AllocationPhase::kStarted, {}, {}, {}};
+    for (const Rank rank : core.state.allocs.at(key).at(NodeId{node}).ranks) {
+      status.ranks.push_back({rank, true, 200 + rank, std::nullopt});
+    }
+    hello.allocations = {status};
+    return hello;
+  }
+  TestCore core;
+};
+
+TEST_F(Node, SilenceStopsPlacementAndNothingElse) {
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  const Key key = core.Run(job);
+  core.now.boot += Millis{3'000};
+  core.Beat("gpu1");
+  core.Pass(Millis{600});
+  EXPECT_EQ(core.Node("gpu2").state, "silent");
+  EXPECT_EQ(core.Node("gpu1").state, "alloc");
+  EXPECT_EQ(core.View(job).state, JobState::kUnreachable);
+  EXPECT_NE(core.View(job).reason.evidence.find("gpu2"), std::string::npos);
+  core.NothingElse();  // no Stop, no release, no replacement
+  core.Pass(Millis{24LL * 3'600'000});
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
+  core.Beat("gpu2");
+  core.Beat("gpu1");
+  EXPECT_EQ(core.View(job).state, JobState::kRunning);
+}
+
+TEST_F(Node, IsSilentTooWhenItDoesNotHearUs) {
+  core.Beat("gpu1", 5'000);
+  EXPECT_EQ(core.Node("gpu1").state, "silent");
+  EXPECT_NE(core.Node("gpu1").reason.find("one-way"), std::string::npos);
+  core.Beat("gpu1", 900);
+  EXPECT_EQ(core.Node("gpu1").state, "idle");
+}
+
+TEST_F(Node, TheNewerStreamOfAnAgentWins) {
+  const SessionId old = core.session["gpu1"];
+  core.Attach("gpu1", 1);
+  EXPECT_TRUE(core.Closed(old));
+  core.Post(event::NodeDetached{old, NodeId{"gpu1"}, "closed"});
+  EXPECT_EQ(core.Node("gpu1").state, "idle");
+}
+
+TEST_F(Node, MessagesOfAClosedSessionAreDropped) {
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(job);
+  const SessionId old = core.session["gpu1"];
+  core.Attach(MakeInventory("gpu1", 1), Running("gpu1", key));
+  ExitReport report;
+  report.key = key;
+  report.cause = Exited{1};
+  core.Post(event::NodeSaid{old, NodeId{"gpu1"}, from_node::RankExited{report}});
+  EXPECT_EQ(core.View(job).state, JobState::kRunning);
+}
+
+TEST_F(Node, AnotherMachineUnderALiveNameIsRefused) {
+  const SessionId first = core.session["gpu1"];
+  from_node::Hello clone;
+  clone.machine.install_id = "another";
+  core.Attach(MakeInventory("gpu1", 1), clone);
+  EXPECT_TRUE(core.Closed(core.session["gpu1"]));
+  EXPECT_FALSE(core.Closed(first));
+  core.Post(event::NodeBeat{first, NodeId{"gpu1"}, 0});
+  EXPECT_EQ(core.Node("gpu1").state, "idle");
+}
+
+TEST_F(Node, ACloneWithTheSameInstallIdIsRefusedByItsHardware) {
+  from_node::Hello hello;
+  hello.machine = {"install-gpu3", "uuid-A", {}, ""};
+  core.Attach(MakeInventory("gpu3", 1), hello);
+  core.Detach("gpu3");
+  hello.machine.product_uuid = "uuid-B";
+  core.Attach(MakeInventory("gpu3", 1), hello);
+  EXPECT_TRUE(core.Closed(core.session["gpu3"]));
+  EXPECT_TRUE(core.HasEvent("node.refused"));
+}
+
+TEST_F(Node, AnotherBootIdWhileTheOldSessionAnswersIsRefused) {
+  core.boot["gpu1"] = "b2";
+  core.Attach("gpu1", 1);
+  EXPECT_TRUE(core.Closed(core.session["gpu1"]));
+}
+
+TEST_F(Node, ANodeThatObeyedANewerControllerIsRefused) {
+  from_node::Hello hello;
+  hello.seen = {1, 99, 0};
+  core.Detach("gpu1");
+  core.Attach(MakeInventory("gpu1", 1), hello);
+  EXPECT_TRUE(core.Closed(core.session["gpu1"]));
+}
+
+TEST_F(Node, TheSecondNodeThatReportsAGpuIsNotUsed) {
+  NodeInventory twin = MakeInventory("gpu3", 1);
+  twin.gpus = MakeInventory("gpu1", 1).gpus;
+  core.now.boot += Millis{1};
+  core.Attach(twin);
+  EXPECT_FALSE(core.Node("gpu3").schedulable);
+  EXPECT_NE(core.Node("gpu3").reason.find("gpu1"), std::string::npos);
+  EXPECT_TRUE(core.Node("gpu1").schedulable);
+}
+
+TEST_F(Node, RunningRanksAreAdoptedWhenTheAgentIsBack) {
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  const Key key = core.Run(job);
+  core.Detach("gpu2");
+  EXPECT_EQ(core.View(job).state, JobState::kUnreachable);
+  core.Attach(MakeInventory("gpu2", 1), Running("gpu2", key));
+  EXPECT_EQ(core.View(job).state, JobState::kRunning);
+  core.NothingElse();
+}
+
+TEST_F(Node, AnExitThatHappenedMeanwhileIsCommittedAndAcknowledged) {
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  const Key key = core.Run(job);
+  core.Detach("gpu2");
+  from_node::Hello hello = Running("gpu2", key);
+  ExitReport report;
+  report.key = key;
+  report.rank = 1;
+  report.boot_id = core.boot["gpu2"];
+  report.cause = Exited{33};
+  hello.allocations[0].phase = AllocationPhase::kExited;
+  hello.allocations[0].ranks[0].exit = report;
+  core.Attach(MakeInventory("gpu2", 1), hello);
+  EXPECT_EQ(core.Told<to_node::ExitAck>("gpu2").rank, 1);
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kStopping);
+  EXPECT_TRUE(core.WasTold<to_node::Stop>("gpu1"));
+  core.Exit("gpu2", key, 1, Exited{33});  // sent again: acknowledged again, recorded once
+  EXPECT_EQ(core.Told<to_node::ExitAck>("gpu2").rank, 1);
+}
+
+TEST_F(Node, ANewBootIdProvesItsRanksDead) {
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  const Key key = core.Run(job);
+  core.Detach("gpu2");
+  core.boot["gpu2"] = "b2";
+  core.Attach("gpu2", 1);
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kStopping);
+  core.Release("gpu1", key);
+  const JobView view = core.View(job);
+  EXPECT_EQ(view.state, JobState::kRequeued);
+  EXPECT_NE(view.outcome.find("node rebooted"), std::string::npos) << view.outcome;
+  EXPECT_EQ(core.Node("gpu2").free_gpus.size(), 1u);
+}
+
+TEST_F(Node, AnAgentThatLostItsStateEndsTheAttemptAndMustProveThatNothingIsLeft) {
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  const Key key = core.Run(job);
+  core.Detach("gpu2");
+  core.Attach("gpu2", 1);  // same boot id, no allocations
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kStopping);
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu2").key, key);
+  EXPECT_TRUE(core.Node("gpu2").free_gpus.empty());
+  core.Release("gpu2", key);
+  core.Release("gpu1", key);
+  EXPECT_NE(core.View(job).outcome.find("agent state lost"), std::string::npos);
+}
+
+TEST_F(Node, AStaleAttemptIsStopped) {
+  JobSpec spec = GpuJob(1, 1);
+  spec.retry.max = 1;
+  const JobId job = core.Submitted(spec);
+  const Key first = core.Run(job);
+  core.Exit("gpu1", first, 0, Exited{1});
+  core.Release("gpu1", first);
+  core.Ignore();
+  core.Detach("gpu1");
+  core.Attach(MakeInventory("gpu1", 1), Running("gpu1", first));
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, first);
+}
+
+TEST_F(Node, AJobThatWeDoNotKnowIsLeftAloneAndItsGpusAreHeld) {
+  from_node::Hello hello;
+  hello.allocations = {{Key{JobId{50}, Attempt{1}},
+                        "?",
+                        AllocationPhase::kStarted,
+                        {},
+                        {},
+                        {GpuUuid{"GPU-gpu1-0"}}}};
+  core.Detach("gpu1");
+  core.Attach(MakeInventory("gpu1", 1), hello);
+  EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
+  EXPECT_TRUE(core.Node("gpu1").free_gpus.empty());
+  EXPECT_TRUE(core.HasEvent("allocation.unknown"));
+  core.Detach("gpu1");
+  core.Attach("gpu1", 1);
+  EXPECT_EQ(core.Node("gpu1").free_gpus.size(), 1u);
+}
+
+TEST_F(Node, SaysWhatToForgetOnceTheJobIsDone) {
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(job);
+  core.Exit("gpu1", key, 0, Exited{0});
+  core.Release("gpu1", key);
+  core.Ignore();
+  from_node::Hello hello;
+  hello.allocations = {{key, core.Digest("gpu1", key), AllocationPhase::kReleased, {}, {}, {}}};
+  hello.floors = {key};
+  core.Detach("gpu1");
+  core.Attach(MakeInventory("gpu1", 1), hello);
+  EXPECT_EQ(core.Told<to_node::Forget>("gpu1").key, key);
+  core.NothingElse();
+}
+
+TEST_F(Node, ABadGpuIsNotOffered) {
+  NodeInventory sick = MakeInventory("gpu1", 1);
+  sick.gpus[0].health = Health::kBad;
+  sick.gpus[0].why = "Xid 79";
+  core.Say("gpu1", from_node::InventoryChanged{sick});
+  EXPECT_TRUE(core.Node("gpu1").free_gpus.empty());
+  EXPECT_EQ(core.View(core.Submitted(GpuJob(2, 1))).state, JobState::kPending);
+}
+
+TEST_F(Node, ProgressComesFromTheNewestSamples) {
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  const Key key = core.Run(job);
+  from_node::Samples samples;
+  samples.boot = BootMs(6'000);
+  RankSample rank;
+  rank.key = key;
+  rank.rank = 0;
+  rank.step = 20;
+  rank.steps = 120;
+  rank.eta_s = 27'000;
+  samples.ranks = {rank};
+  core.Say("gpu1", samples);
+  EXPECT_EQ(core.View(job).step, 20);
+  EXPECT_EQ(core.View(job).steps, 120);
+  EXPECT_EQ(core.View(job).eta_s, 27'000);
+}
+
+}  // namespace
+}  // namespace launch::controller
