@@ -58,21 +58,24 @@ Result<void> Loop::Commit(const Decision& decision) {
 }
 
 Result<void> Loop::Run() {
-  while (!stopping_) {
-    const int wait = WaitMs();
-    const std::vector<Event> events = mailbox_.TakeBatch(limits_.events_per_batch, wait);
-    const BootTime now = clock_.Now();
-    if (now - turned_ > Millis{std::max(wait, 0)} + limits_.stall && wait >= 0) {
-      spdlog::warn("controller.stalled ms={}", (now - turned_).count());
-      hold_ticks_ = now + limits_.after_stall;
-    }
-    if (!events.empty()) LAUNCH_RETURN_IF_ERROR(Take(events));
-    // The mailbox was emptied first: what peers said before a deadline counts before it.
-    if (events.size() < limits_.events_per_batch && TickIsDue()) {
-      LAUNCH_RETURN_IF_ERROR(Take({Event{event::Tick{}}}));
-    }
-    turned_ = clock_.Now();
+  while (!stopping_) LAUNCH_RETURN_IF_ERROR(Turn());
+  return {};
+}
+
+Result<void> Loop::Turn() {
+  const int wait = WaitMs();
+  const std::vector<Event> events = mailbox_.TakeBatch(limits_.events_per_batch, wait);
+  const BootTime now = clock_.Now();
+  if (wait >= 0 && now - turned_ > Millis{wait} + limits_.stall) {
+    spdlog::warn("controller.stalled ms={}", (now - turned_).count());
+    hold_ticks_ = now + limits_.after_stall;
   }
+  if (!events.empty()) LAUNCH_RETURN_IF_ERROR(Take(events));
+  // The mailbox was emptied first: what peers said before a deadline counts before it.
+  if (events.size() < limits_.events_per_batch && TickIsDue()) {
+    LAUNCH_RETURN_IF_ERROR(Take({Event{event::Tick{}}}));
+  }
+  turned_ = clock_.Now();
   return {};
 }
 

@@ -70,7 +70,9 @@ class Loop {
   // Commits what was decided outside the loop (the new epoch, `init`) as an event would be.
   Result<void> Commit(const Decision& decision);
 
-  // Until Stop, or the first error of the store that the process must not survive.
+  // One turn: waits for events or the next deadline, takes a batch, lets a due timer fire.
+  Result<void> Turn();
+  // Turns until Stop, or the first error of the store that the process must not survive.
   Result<void> Run();
   void Stop();  // any thread
 

@@ -1,0 +1,226 @@
+#include "controller/loop.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+
+#include "tests/fakes/memory_store.h"
+
+namespace launch::controller {
+namespace {
+
+struct FakeClock final : Clock {
+  BootTime now = BootMs(1'000'000);
+  BootTime Now() override { return now; }
+  WallTime WallNow() override { return WallMs(5); }
+};
+
+// Decides what the test says; remembers what was undone.
+struct CannedBrain final : Brain {
+  std::function<Decision(const Event&)> decide;
+  std::vector<Decision> undone;
+  std::vector<std::string> seen;
+  std::optional<BootTime> deadline;
+
+  Decision Decide(const Event& event, const Now&) override {
+    seen.push_back(std::holds_alternative<event::Tick>(event) ? "tick" : "event");
+    return decide(event);
+  }
+  void Undo(const Decision& decision) override { undone.push_back(decision); }
+  std::optional<BootTime> NextDeadline() override { return deadline; }
+};
+
+struct RecordingOutside final : Outside {
+  MemoryStore* store = nullptr;
+  std::vector<std::string> log;
+  std::vector<Fence> fences;
+  void Committed(const Change& change) override {
+    log.push_back("committed " + std::to_string(change.records.size()));
+    for (const JobId job : change.jobs) log.push_back("job " + std::to_string(job.value));
+  }
+  void Reply(RequestId request, Result<ReplyBody> body) override {
+    log.push_back("reply " + std::to_string(request.value) +
+                  (body ? " ok rows=" + std::to_string(store->rows.size())
+                        : " " + std::string(ErrorCodeName(body.error().code))));
+  }
+  void Send(SessionId, const Fence& fence, ToNode) override {
+    log.push_back("send");
+    fences.push_back(fence);
+  }
+  void CloseSession(SessionId session, const std::string&) override {
+    log.push_back("close " + std::to_string(session.value));
+  }
+  void WantPlan(effect::PlanWanted wanted) override {
+    log.push_back("plan " + std::to_string(wanted.ticket));
+  }
+};
+
+std::string EncodeByKey(const Entity& entity) { return "value of " + KeyOf(entity); }
+
+Record PutJob(std::uint64_t id) {
+  JobRecord job;
+  job.id = JobId{id};
+  return Put{job};
+}
+
+class LoopTest : public ::testing::Test {
+ protected:
+  LoopTest()
+      : mailbox(64), loop({brain, store, mailbox, outside, clock, EncodeByKey}, 0, Fence{1, 4, 0}) {
+    outside.store = &store;
+    brain.decide = [this](const Event& event) { return Decided(event); };
+  }
+  void Post(std::uint64_t request) {
+    event::ListJobs event;
+    event.request = RequestId{request};
+    ASSERT_TRUE(mailbox.Push(event));
+  }
+  static std::uint64_t RequestOf(const Event& event) {
+    const auto* list = std::get_if<event::ListJobs>(&event);
+    return list == nullptr ? 0 : list->request.value;
+  }
+  // A request N puts job N, answers N and tells a node.
+  Decision Decided(const Event& event) const {
+    Decision d;
+    const auto request = RequestOf(event);
+    if (request == 0) return d;
+    d.records = {PutJob(request), EventRow{"job.submitted", "job/1", ""}};
+    d.effects = {effect::Reply{RequestId{request}, ReplyBody(reply::Done{})},
+                 effect::Send{SessionId{9}, to_node::Forget{}}};
+    return d;
+  }
+
+  using Log = std::vector<std::string>;
+  MemoryStore store;
+  FakeClock clock;
+  CannedBrain brain;
+  RecordingOutside outside;
+  Mailbox<Event> mailbox;
+  Loop loop;
+};
+
+TEST_F(LoopTest, CommitsABatchInOneTransactionAndOnlyThenLetsEffectsOut) {
+  Post(1);
+  Post(2);
+  ASSERT_TRUE(loop.Turn());
+  ASSERT_EQ(store.batches.size(), 1u);
+  EXPECT_EQ(store.batches[0].puts.size(), 2u);
+  EXPECT_EQ(store.batches[0].events.size(), 2u);
+  EXPECT_EQ(outside.log, (Log{"committed 4", "job 1", "job 2", "reply 1 ok rows=2", "send",
+                              "reply 2 ok rows=2", "send"}));
+  EXPECT_EQ(outside.fences.at(0), (Fence{1, 4, 1})) << "the revision that justifies the message";
+}
+
+TEST_F(LoopTest, ADecisionWithoutRecordsCostsNoCommit) {
+  brain.decide = [](const Event& event) {
+    Decision d;
+    d.effects = {effect::Reply{RequestId{RequestOf(event)}, ReplyBody(reply::Done{})}};
+    return d;
+  };
+  Post(1);
+  ASSERT_TRUE(loop.Turn());
+  EXPECT_TRUE(store.batches.empty());
+  EXPECT_EQ(outside.log, Log{"reply 1 ok rows=0"});
+}
+
+TEST_F(LoopTest, SplitsWhatTheStoreCannotTakeAtOnceAndAnswersEachPartAfterItsCommit) {
+  store.limits.records_per_batch = 2;
+  for (std::uint64_t n = 1; n <= 5; ++n) Post(n);
+  ASSERT_TRUE(loop.Turn());
+  EXPECT_EQ(store.batches.size(), 3u);
+  EXPECT_EQ(store.rows.size(), 5u);
+  EXPECT_EQ(outside.log.at(3), "reply 1 ok rows=2") << "the first part only";
+}
+
+TEST_F(LoopTest, TheLastValueOfAKeyWinsWithinABatch) {
+  brain.decide = [](const Event& event) {
+    Decision d;
+    d.records = {PutJob(1)};
+    if (RequestOf(event) == 2) d.records.push_back(Delete{KeyOf(std::get<Put>(PutJob(1)).entity)});
+    return d;
+  };
+  Post(1);
+  Post(2);
+  ASSERT_TRUE(loop.Turn());
+  EXPECT_TRUE(store.rows.empty());
+}
+
+TEST_F(LoopTest, APlanLargerThanABatchGoesInPartsAndItsAttemptLast) {
+  store.limits.bytes_per_batch = 200;
+  brain.decide = [](const Event&) {
+    Decision d;
+    for (std::uint32_t chunk = 0; chunk < 20; ++chunk) {
+      d.records.push_back(Put{PlanChunkRecord{Key{JobId{1}, Attempt{1}}, chunk, "x"}});
+    }
+    AttemptRecord attempt;
+    attempt.key = Key{JobId{1}, Attempt{1}};
+    d.records.push_back(Put{attempt});
+    return d;
+  };
+  Post(1);
+  ASSERT_TRUE(loop.Turn());
+  ASSERT_GT(store.batches.size(), 2u);
+  EXPECT_EQ(store.rows.size(), 21u);
+  ASSERT_EQ(store.batches.back().puts.size(), 1u);
+  EXPECT_TRUE(store.batches.back().puts[0].first.starts_with("attempt/"));
+}
+
+TEST_F(LoopTest, AFullStoreTakesTheBatchBackNewestFirstAndTellsTheCallers) {
+  store.refuse = Error{ErrorCode::kResourceExhausted, "store full", "", std::nullopt};
+  Post(1);
+  Post(2);
+  ASSERT_TRUE(mailbox.Push(event::NodeSaid{SessionId{3}, NodeId{"n"}, from_node::Ready{}}));
+  ASSERT_TRUE(loop.Turn()) << "the controller goes on";
+  ASSERT_EQ(brain.undone.size(), 3u);
+  EXPECT_EQ(brain.undone[1].records.at(0), PutJob(2));
+  EXPECT_EQ(brain.undone[2].records.at(0), PutJob(1));
+  EXPECT_EQ(outside.log,
+            (Log{"reply 1 RESOURCE_EXHAUSTED", "reply 2 RESOURCE_EXHAUSTED", "close 3"}))
+      << "nothing is sent, and the node says everything again";
+  store.refuse.reset();
+  Post(3);
+  ASSERT_TRUE(loop.Turn());
+  EXPECT_EQ(store.rows.size(), 1u);
+}
+
+TEST_F(LoopTest, AFailedSyncEndsTheLoopAndNothingLeaves) {
+  for (const ErrorCode code : {ErrorCode::kIo, ErrorCode::kDataLoss, ErrorCode::kConflict}) {
+    outside.log.clear();
+    store.refuse = Error{code, "fdatasync store.db-wal: Input/output error", "", std::nullopt};
+    Post(1);
+    const auto turned = loop.Turn();
+    ASSERT_FALSE(turned);
+    EXPECT_EQ(turned.error().code, code);
+    EXPECT_EQ(outside.log, Log{});
+  }
+}
+
+TEST_F(LoopTest, EmptiesTheMailboxBeforeATimerFires) {
+  brain.deadline = clock.now - Millis{1};
+  Post(1);
+  Post(2);
+  ASSERT_TRUE(loop.Turn());
+  EXPECT_EQ(brain.seen, (Log{"event", "event", "tick"}));
+}
+
+TEST_F(LoopTest, AfterAStallNoTimerFiresUntilPeersCouldBeHeard) {
+  brain.deadline = clock.now + Millis{100};
+  clock.now += Millis{30'000};  // SIGSTOP, or a paused machine
+  Post(1);
+  ASSERT_TRUE(loop.Turn());
+  EXPECT_EQ(brain.seen, Log{"event"});
+  clock.now += Millis{3'000};
+  Post(2);
+  ASSERT_TRUE(loop.Turn());
+  EXPECT_EQ(brain.seen, (Log{"event", "event", "tick"}));
+}
+
+TEST_F(LoopTest, StopEndsARunThatWaits) {
+  std::thread runner([&] { EXPECT_TRUE(loop.Run()); });
+  loop.Stop();
+  runner.join();
+}
+
+}  // namespace
+}  // namespace launch::controller
