@@ -132,7 +132,9 @@ Resume ChooseCheckpoint(const std::vector<NodeId>& nodes,
 bool SetByPlan(const AllocationSpec& spec, const std::string& name) {
   return !spec.ranks.empty() &&
          std::any_of(spec.ranks.front().env.begin(), spec.ranks.front().env.end(),
-                     [&](const EnvVar& variable) { return variable.name == name; });
+                     [&](const EnvVar& variable) {
+                       return variable.name == name && !variable.value.empty();
+                     });
 }
 
 // Late variables are exactly those that the plan announced, so that `plan` never lies.
