@@ -129,7 +129,11 @@ bool GpuCatalog::Matches(std::string_view wanted, const GpuDevice& device) const
   const std::string word = Folded(wanted);
   if (word.empty()) return true;
   if (word == ToString(device.device_class)) return true;
-  const GpuType* type = TypeOf(device.model, device.memory_bytes);
+  const GpuType* type = nullptr;
+  for (const GpuType& known : types_) {
+    if (!device.type.empty() && known.name == device.type) type = &known;
+  }
+  if (type == nullptr) type = TypeOf(device.model, device.memory_bytes);
   if (type != nullptr) {
     if (Folded(type->name) == word) return true;
     for (const std::string& alias : type->aliases) {

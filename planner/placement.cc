@@ -288,7 +288,6 @@ class Placer {
     if (closest != nullptr) {
       unplaced.closest_node = closest->node.value;
       unplaced.missing = lacks;
-      needs += "; closest " + closest->node.value + " " + lacks;
     } else {
       unplaced.missing = Number(static_cast<std::size_t>(nodes) - fitting, "node");
     }

@@ -206,6 +206,17 @@ void DescribeStart(const LaunchLine& line, const RankLayout& layout, const std::
       Shape(layout) + ", started directly";
 }
 
+// Just the nodes placed on, so that the device is that of the placement whatever else has changed.
+std::vector<PlannerOffer> Chosen(const PlanInput& input) {
+  std::vector<PlannerOffer> chosen;
+  for (std::size_t i = 0; i < input.placement.offers.size(); ++i) {
+    PlannerOffer offer = input.offers[input.placement.offers[i]];
+    offer.schedulable = true;
+    chosen.push_back(std::move(offer));
+  }
+  return chosen;
+}
+
 Result<void> CheckFields(const JobSpec& spec) {
   if (spec.workdir.empty() || spec.workdir[0] != '/') {
     return Fail(ErrorCode::kInvalidArgument, "workdir \"" + spec.workdir + "\" is not absolute",
@@ -264,7 +275,7 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   LAUNCH_RETURN_IF_ERROR(CheckFields(spec));
   LAUNCH_ASSIGN_OR_RETURN(const LaunchLine line, ReadLaunchLine(spec.run, LineOptions(spec)));
   LAUNCH_ASSIGN_OR_RETURN(const NodeFilter filter, NodeFilter::Make(spec));
-  LAUNCH_ASSIGN_OR_RETURN(const Demand demand, DemandOf(spec, line, filter, input.offers));
+  LAUNCH_ASSIGN_OR_RETURN(const Demand demand, DemandOf(spec, line, filter, Chosen(input)));
   LAUNCH_CHECK(!input.placement.offers.empty(), "a placement without nodes");
   const RankLayout layout = LayOutRanks(spec, demand, input.offers, input.placement);
 
