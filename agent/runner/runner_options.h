@@ -24,7 +24,7 @@ struct SpecCodec {
 };
 
 // Identity that ranks run with; absent = the agent's own.
-struct RunAs {
+struct RankIdentity {
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;
   std::vector<std::uint32_t> groups;
@@ -40,7 +40,7 @@ struct RunnerOptions {
   int port_last = 29999;
   std::uint64_t log_cap_bytes = std::uint64_t{4} << 30;    // of a rank, where the job says nothing
   std::uint64_t min_free_bytes = std::uint64_t{64} << 20;  // below: no new allocations
-  std::optional<RunAs> run_as;
+  std::optional<RankIdentity> run_as;
   std::uint64_t nofile_limit = 1048576;
   bool no_new_privileges = true;
   SpecCodec codec;

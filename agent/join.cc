@@ -1,0 +1,90 @@
+#include "agent/join.h"
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <chrono>
+#include <cstddef>
+
+#include "agent/link/channel.h"
+#include "agent/link/identity_files.h"
+#include "common/pki.h"
+#include "proto/convert_error.h"
+#include "proto/launch.grpc.pb.h"
+
+namespace launch::agent {
+namespace {
+
+constexpr std::chrono::seconds kDeadline{15};
+
+std::string_view Trim(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+// "node:gpu01" -> gpu01
+Result<NodeId> NodeOf(const JoinToken& token) {
+  LAUNCH_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(token.certificate_pem));
+  constexpr std::string_view kPrefix = "node:";
+  const std::string& name = facts.identity.name;
+  if (facts.identity.role != "join" || !name.starts_with(kPrefix))
+    return Fail(ErrorCode::kInvalidArgument, "this token is not for a node but for " + name,
+                "a node's token: launch token create --node NAME");
+  return NodeId{name.substr(kPrefix.size())};
+}
+
+Result<v1::JoinReply> Ask(const std::string& address, const JoinToken& token,
+                          const v1::JoinRequest& request) {
+  const auto channel = Dial(address, IdentityFiles{.ca_pem = token.ca_pem,
+                                                   .certificate_pem = token.certificate_pem,
+                                                   .key_pem = token.key_pem});
+  const auto stub = v1::Identity::NewStub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kDeadline);
+  v1::JoinReply reply;
+  const grpc::Status status = stub->Join(&context, request, &reply);
+  if (!status.ok()) return Unexpected(FromStatus(status, "the controller at " + address));
+  return reply;
+}
+
+}  // namespace
+
+Result<Joined> JoinCluster(FileSystem& files, const JoinRequest& request) {
+  LAUNCH_ASSIGN_OR_RETURN(const JoinToken token, ParseJoinToken(Trim(request.token)));
+  LAUNCH_ASSIGN_OR_RETURN(const NodeId node, NodeOf(token));
+  if (!request.node.value.empty() && request.node != node)
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        "the token is for node " + node.value + ", the configuration says " + request.node.value,
+        "make a token with: launch token create --node " + request.node.value);
+  // What cannot be written must be known before the token is used up.
+  LAUNCH_RETURN_IF_ERROR(files.MakeDirs(IdentityDir(request.state_dir)));
+  JoinedCluster joined{.node = node, .controllers = token.addresses, .install_id = RandomHex(16)};
+  if (auto before = ReadJoined(files, request.state_dir)) joined.install_id = before->install_id;
+  LAUNCH_RETURN_IF_ERROR(WriteJoined(files, request.state_dir, joined));
+
+  LAUNCH_ASSIGN_OR_RETURN(const KeyPair key, MakeKey());
+  v1::JoinRequest wire;
+  LAUNCH_ASSIGN_OR_RETURN(const std::string csr, MakeCsr(key));
+  wire.set_csr_pem(csr);
+  wire.set_rejoin(request.rejoin);
+  Result<v1::JoinReply> reply =
+      Fail(ErrorCode::kInvalidArgument, "the token names no address of the controller");
+  for (const std::string& address : token.addresses) {
+    reply = Ask(address, token, wire);
+    if (reply || reply.error().code != ErrorCode::kUnavailable) break;
+  }
+  if (!reply) return Unexpected(reply.error());
+  const IdentityFiles identity{.ca_pem = reply->ca_pem(),
+                               .certificate_pem = reply->certificate_pem(),
+                               .key_pem = key.private_pem};
+  LAUNCH_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(identity.certificate_pem));
+  if (facts.identity.role != "node" || facts.identity.name != node.value)
+    return Fail(ErrorCode::kInternal, "the controller signed a certificate for " +
+                                          ToUri(facts.identity) + " instead of this node");
+  LAUNCH_RETURN_IF_ERROR(WriteIdentity(files, request.state_dir, identity));
+  return Joined{.node = node, .cluster = facts.identity.cluster};
+}
+
+}  // namespace launch::agent

@@ -1,0 +1,123 @@
+// launch-agent: reports this machine and runs ranks on it.
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/config.h"
+#include "agent/join.h"
+#include "agent/probes/nvml_child.h"
+#include "agent/run_agent.h"
+#include "common/version.h"
+
+namespace launch::agent {
+namespace {
+
+int Complain(const Error& error) {
+  std::fprintf(stderr, "launch-agent: %s\n", FormatError(error).c_str());
+  return ExitCodeOf(error.code);
+}
+
+// agent.yaml and the flags of the same names, which win.
+struct ConfigFlags {
+  std::string file;
+  std::vector<std::pair<std::string, std::string>> settings;  // in the order of AgentSettings
+
+  void AddTo(CLI::App& verb) {
+    verb.add_option("--config", file, "agent.yaml")->type_name("FILE");
+    for (const AgentSetting& setting : AgentSettings()) {
+      std::string flag = "--" + setting.name;
+      for (char& c : flag) c = c == '_' ? '-' : c;
+      if (setting.name == "state_dir") flag += ",--state";
+      verb.add_option_function<std::string>(
+              flag,
+              [this, name = setting.name](const std::string& text) {
+                settings.emplace_back(name, text);
+              },
+              setting.help)
+          ->type_name(setting.value);
+    }
+  }
+  Result<AgentConfig> Read() const {
+    AgentConfig config;
+    if (!file.empty()) {
+      LAUNCH_ASSIGN_OR_RETURN(config, ReadAgentConfig(file));
+    }
+    LAUNCH_ASSIGN_OR_RETURN(config, WithFlags(std::move(config), settings));
+    // Ranks and shims have other working directories.
+    for (std::string* path : {&config.state_dir, &config.lock_dir})
+      *path = std::filesystem::absolute(*path).lexically_normal().string();
+    return config;
+  }
+};
+
+int Run(const ConfigFlags& flags) {
+  const auto config = flags.Read();
+  if (!config) return Complain(config.error());
+  return Complain(RunAgent(*config));
+}
+
+int Join(const ConfigFlags& flags, bool rejoin) {
+  const auto config = flags.Read();
+  if (!config) return Complain(config.error());
+  const std::string token{std::istreambuf_iterator<char>(std::cin), {}};
+  PosixFileSystem files;
+  const auto joined = JoinCluster(
+      files,
+      {.state_dir = config->state_dir, .token = token, .node = config->node, .rejoin = rejoin});
+  if (!joined) return Complain(joined.error());
+  std::printf("joined cluster %s as node %s; start the agent: launch-agent run --state %s\n",
+              joined->cluster.c_str(), joined->node.value.c_str(), config->state_dir.c_str());
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  // Secrets pass through this process: no core dumps, no ptrace by others of the same user.
+  ::prctl(PR_SET_DUMPABLE, 0);
+  CLI::App app{"Reports this machine to its cluster and runs ranks on it."};
+  app.set_version_flag("--version", "launch-agent " + std::string(Version()));
+  app.require_subcommand(1);
+  std::string level = "info";
+  app.add_option("--log-level", level, "trace, debug, info, warn or error");
+
+  ConfigFlags run_flags;
+  CLI::App* run = app.add_subcommand("run", "run the agent of this node");
+  run_flags.AddTo(*run);
+
+  ConfigFlags join_flags;
+  bool rejoin = false;
+  CLI::App* join = app.add_subcommand(
+      "join", "join a cluster; the line of `launch token create` comes on standard input");
+  join_flags.AddTo(*join);
+  join->add_flag("--rejoin", rejoin, "the node's name is known: replace its certificate");
+
+  std::string library;
+  CLI::App* child = app.add_subcommand(kNvmlChildVerb, "internal");
+  child->group("");
+  child->add_option("--library", library);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : ExitCodeOf(ErrorCode::kInvalidArgument);
+  }
+  if (*child) return RunNvmlChild(library);
+  spdlog::set_default_logger(spdlog::stderr_color_mt("agent"));
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+  spdlog::set_level(spdlog::level::from_str(level));
+  spdlog::flush_on(spdlog::level::info);
+  return *run ? Run(run_flags) : Join(join_flags, rejoin);
+}
+
+}  // namespace
+}  // namespace launch::agent
+
+int main(int argc, char** argv) { return launch::agent::Main(argc, argv); }

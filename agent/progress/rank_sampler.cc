@@ -1,0 +1,125 @@
+#include "agent/progress/rank_sampler.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "common/unique_fd.h"
+
+namespace launch::agent {
+namespace {
+
+constexpr std::uint64_t kNewest = 64 * 1024;
+constexpr std::size_t kMaxProcesses = 4096;
+
+struct NewBytes {
+  std::string data;
+  bool grew = false;
+  bool skipped = false;  // older bytes were left out
+};
+
+// What was appended since the last call, but never more than the newest 64 KiB.
+NewBytes ReadNew(const std::string& path, std::uint64_t& offset) {
+  NewBytes result;
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  struct stat info{};
+  if (!file || ::fstat(file.get(), &info) != 0) return result;
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  if (size <= offset) return result;
+  result.grew = true;
+  if (size - offset > kNewest) {
+    result.skipped = true;
+    offset = size - kNewest;
+  }
+  result.data.resize(size - offset);
+  const ssize_t got =
+      ::pread(file.get(), result.data.data(), result.data.size(), static_cast<off_t>(offset));
+  result.data.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  offset += result.data.size();
+  return result;
+}
+
+// Age of the newest output in a directory that this agent has not watched before.
+Millis AgeOf(const std::string& path) {
+  struct stat info{};
+  struct timespec now{};
+  if (::stat(path.c_str(), &info) != 0 || ::clock_gettime(CLOCK_REALTIME, &now) != 0)
+    return Millis{0};
+  const std::int64_t age =
+      (now.tv_sec - info.st_mtim.tv_sec) * 1000 + (now.tv_nsec - info.st_mtim.tv_nsec) / 1'000'000;
+  return Millis{std::max<std::int64_t>(age, 0)};
+}
+
+std::vector<std::int64_t> ChildrenOf(const std::string& proc_root, std::int64_t pid) {
+  std::vector<std::int64_t> children;
+  const std::string id = std::to_string(pid);
+  std::ifstream file(proc_root + "/" + id + "/task/" + id + "/children");
+  for (std::int64_t child = 0; file >> child;) children.push_back(child);
+  return children;
+}
+
+}  // namespace
+
+std::uint64_t TreeRssBytes(const std::string& proc_root, std::int64_t pid) {
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  std::vector<std::int64_t> tree{pid};
+  std::uint64_t own = 0;
+  std::uint64_t shared_most = 0;
+  for (std::size_t i = 0; i < tree.size() && i < kMaxProcesses; ++i) {
+    std::ifstream file(proc_root + "/" + std::to_string(tree[i]) + "/statm");
+    std::uint64_t size = 0;
+    std::uint64_t resident = 0;
+    std::uint64_t shared = 0;
+    if (!(file >> size >> resident >> shared)) continue;
+    own += resident - std::min(shared, resident);
+    shared_most = std::max(shared_most, shared);
+    const std::vector<std::int64_t> children = ChildrenOf(proc_root, tree[i]);
+    tree.insert(tree.end(), children.begin(), children.end());
+  }
+  return (own + shared_most) * page;
+}
+
+RankSampler::Watched RankSampler::Begin(const RunningRank& rank, BootTime now) const {
+  auto parser = ProgressParser::Create(rank.progress_regex);
+  if (!parser) parser = ProgressParser::Create("");
+  return Watched{.parser = std::move(*parser), .last_output = now - AgeOf(rank.directory + "/out")};
+}
+
+std::vector<RankSample> RankSampler::Sample(const std::vector<RunningRank>& running, BootTime now) {
+  std::map<std::pair<Key, Rank>, Watched> still;
+  std::vector<RankSample> samples;
+  for (const RunningRank& rank : running) {
+    const auto id = std::pair(rank.key, rank.rank);
+    auto node = watched_.extract(id);
+    const bool fresh = node.empty();
+    Watched& watched =
+        still.emplace(id, fresh ? Begin(rank, now) : std::move(node.mapped())).first->second;
+    for (auto* stream : {&watched.out, &watched.err}) {
+      const bool out = stream == &watched.out;
+      const NewBytes bytes = ReadNew(rank.directory + (out ? "/out" : "/err"), stream->offset);
+      if (bytes.skipped) watched.parser.SkipLog();
+      if (bytes.grew) watched.parser.FeedLog(bytes.data, now);
+      if (bytes.grew && !fresh) watched.last_output = now;
+    }
+    const NewBytes said = ReadNew(rank.directory + "/progress.jsonl", watched.progress.offset);
+    if (said.grew) watched.parser.FeedFile(said.data, now);
+    const Progress progress = watched.parser.Now();
+    samples.push_back({.key = rank.key,
+                       .rank = rank.rank,
+                       .step = progress.step,
+                       .steps = progress.steps,
+                       .seconds_per_step = progress.seconds_per_step,
+                       .eta_s = progress.eta_s,
+                       .rss_bytes = rank.pid > 0 ? TreeRssBytes(proc_root_, rank.pid) : 0,
+                       .output_age_ms = (now - watched.last_output).count()});
+  }
+  watched_ = std::move(still);
+  return samples;
+}
+
+}  // namespace launch::agent

@@ -1,0 +1,53 @@
+// What a running rank does right now: memory, age of its output, step.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/progress/progress_parser.h"
+#include "common/clock.h"
+#include "common/ids.h"
+#include "common/inventory.h"
+
+namespace launch::agent {
+
+struct RunningRank {
+  Key key;
+  Rank rank = 0;
+  std::int64_t pid = 0;
+  std::string directory;       // of the rank: out, err, progress.jsonl
+  std::string progress_regex;  // empty = none; a bad one counts as none
+};
+
+// Used by one thread. Reads at most the newest 64 KiB of a log per call.
+class RankSampler {
+ public:
+  explicit RankSampler(std::string proc_root) : proc_root_(std::move(proc_root)) {}
+
+  // Forgets the ranks that are not in `running` any more.
+  std::vector<RankSample> Sample(const std::vector<RunningRank>& running, BootTime now);
+
+ private:
+  struct Followed {
+    std::uint64_t offset = 0;  // read up to here
+  };
+  struct Watched {
+    ProgressParser parser;
+    Followed out;
+    Followed err;
+    Followed progress;
+    BootTime last_output{};
+  };
+  Watched Begin(const RunningRank& rank, BootTime now) const;
+
+  std::string proc_root_;
+  std::map<std::pair<Key, Rank>, Watched> watched_;
+};
+
+// Resident bytes of a process and all its descendants; what they share is counted once.
+std::uint64_t TreeRssBytes(const std::string& proc_root, std::int64_t pid);
+
+}  // namespace launch::agent

@@ -1,0 +1,393 @@
+#include "agent/run_agent.h"
+
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <variant>
+
+#include "agent/core/agent_core.h"
+#include "agent/link/controller_link.h"
+#include "agent/link/identity_files.h"
+#include "agent/probes/host_probe.h"
+#include "agent/probes/inventory_probe.h"
+#include "agent/probes/nvml_probe.h"
+#include "agent/probes/probe_thread.h"
+#include "agent/progress/rank_sampler.h"
+#include "agent/runner/posix_runner.h"
+#include "agent/runtime_prober.h"
+#include "common/clock.h"
+#include "common/file_system.h"
+#include "common/gpu_catalog.h"
+#include "common/mailbox.h"
+#include "common/unique_fd.h"
+#include "common/version.h"
+#include "proto/convert_node.h"
+
+namespace launch::agent {
+namespace {
+
+constexpr std::size_t kBatch = 256;
+constexpr int kBatchesBeforeTimers = 4;
+
+// Written by the signal handler, which may do little else.
+std::atomic<int> stop_event{-1};
+
+void OnStopSignal(int) {
+  const int saved = errno;
+  const std::uint64_t one = 1;
+  (void)!::write(stop_event.load(), &one, sizeof one);
+  errno = saved;
+}
+
+// A handler, not a mask or SIG_IGN: those would be inherited by ranks.
+void InstallSignals(int event) {
+  stop_event = event;
+  struct sigaction stop{};
+  stop.sa_handler = OnStopSignal;
+  stop.sa_flags = SA_RESTART;
+  ::sigaction(SIGTERM, &stop, nullptr);
+  ::sigaction(SIGINT, &stop, nullptr);
+  struct sigaction nothing{};
+  nothing.sa_handler = [](int) {};
+  nothing.sa_flags = SA_RESTART;
+  ::sigaction(SIGPIPE, &nothing, nullptr);
+  ::sigaction(SIGHUP, &nothing, nullptr);
+}
+
+std::string ProgramBeside(const std::string& name) {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? name : (self.parent_path() / name).string();
+}
+
+std::string OwnUserName(const std::map<std::string, std::string>& environment) {
+  const auto user = environment.find("USER");
+  if (user != environment.end() && !user->second.empty()) return user->second;
+  return ::getuid() == 0 ? "root" : "uid" + std::to_string(::getuid());
+}
+
+// What other threads may ask about what the loop knows.
+class Shared {
+ public:
+  void SetRunning(std::vector<RunningRank> running) {
+    const std::lock_guard lock(mutex_);
+    running_ = std::move(running);
+  }
+  std::vector<RunningRank> Running() const {
+    const std::lock_guard lock(mutex_);
+    return running_;
+  }
+  void SetProcesses(GpuProcessList processes) {
+    const std::lock_guard lock(mutex_);
+    processes_ = std::move(processes);
+  }
+  // Without those that have ended since the driver was asked.
+  std::optional<GpuProcessList> Processes(const std::string& proc_root) const {
+    const std::lock_guard lock(mutex_);
+    auto processes = processes_;
+    if (!processes) return processes;
+    for (auto& [gpu, list] : *processes)
+      std::erase_if(list, [&](const GpuProcess& process) {
+        return ::access((proc_root + "/" + std::to_string(process.pid)).c_str(), F_OK) != 0;
+      });
+    return processes;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<RunningRank> running_;         // guarded by mutex_
+  std::optional<GpuProcessList> processes_;  // guarded by mutex_
+};
+
+std::vector<RunningRank> RunningOf(const AgentState& state, const std::string& state_dir) {
+  std::vector<RunningRank> running;
+  for (const auto& [key, allocation] : state.allocations) {
+    const bool may_run = allocation.phase == Phase::kStarting ||
+                         allocation.phase == Phase::kStarted ||
+                         allocation.phase == Phase::kStopping;
+    if (!may_run || !allocation.spec) continue;
+    for (const auto& [rank, rank_state] : allocation.ranks) {
+      if (!rank_state.started || rank_state.exit || rank_state.acked) continue;
+      running.push_back(
+          {.key = key,
+           .rank = rank,
+           .pid = rank_state.pid,
+           .directory = AllocationPath(state_dir, key) + "/rank." + std::to_string(rank),
+           .progress_regex = allocation.spec->progress_regex});
+    }
+  }
+  return running;
+}
+
+class NoLogs final : public LogSource {
+ public:
+  Result<LogPiece> Read(const Key&, Rank, const std::string&, std::uint64_t, std::size_t) override {
+    return Fail(ErrorCode::kUnimplemented, "logs are not served yet");
+  }
+  Result<std::uint64_t> OffsetOfLastLines(const Key&, Rank, const std::string&,
+                                          std::uint32_t) override {
+    return Fail(ErrorCode::kUnimplemented, "logs are not served yet");
+  }
+};
+
+// The loop's own thread owns everything here.
+class AgentLoop {
+ public:
+  struct Parts {
+    const AgentConfig& config;
+    Mailbox<Told>& mailbox;
+    RankRunner& runner;
+    ControllerLink& link;
+    ProbeThread& probes;
+    RuntimeProber& runtimes;
+    Shared& shared;
+    Clock& clock;
+    int stop_fd = -1;
+  };
+  AgentLoop(Parts parts, AgentState state) : parts_(parts), state_(std::move(state)) {}
+
+  Result<void> Run(const std::vector<Order>& first) {
+    LAUNCH_RETURN_IF_ERROR(CarryOut(first));
+    parts_.shared.SetRunning(RunningOf(state_, parts_.config.state_dir));
+    int batches = 0;
+    while (!WaitForWork()) {
+      const std::vector<Told> batch = parts_.mailbox.TakeBatch(kBatch, 0);
+      for (const Told& event : batch) {
+        LAUNCH_RETURN_IF_ERROR(CarryOut(Step(state_, event, parts_.clock.Now())));
+        Observe(event);
+      }
+      // What waits is heard before any deadline is judged, but not for ever.
+      batches = batch.empty() ? 0 : batches + 1;
+      const auto due = NextDeadline(state_);
+      const bool judge = batch.size() < kBatch || batches >= kBatchesBeforeTimers;
+      if (judge && due && *due <= parts_.clock.Now()) {
+        batches = 0;
+        LAUNCH_RETURN_IF_ERROR(CarryOut(Step(state_, told::Tick{}, parts_.clock.Now())));
+      }
+    }
+    return {};
+  }
+
+ private:
+  // True when the agent shall end.
+  bool WaitForWork() {
+    int timeout = -1;
+    if (const auto due = NextDeadline(state_)) {
+      const std::int64_t wait = (*due - parts_.clock.Now()).count();
+      timeout = static_cast<int>(std::clamp<std::int64_t>(wait, 0, INT_MAX));
+    }
+    pollfd waits[] = {{parts_.mailbox.fd(), POLLIN, 0}, {parts_.stop_fd, POLLIN, 0}};
+    (void)::poll(waits, 2, timeout);
+    return (waits[1].revents & POLLIN) != 0;
+  }
+
+  Result<void> CarryOut(const std::vector<Order>& orders) {
+    for (const Order& order : orders)
+      LAUNCH_RETURN_IF_ERROR(std::visit([this](const auto& body) { return Do(body); }, order));
+    return {};
+  }
+  Result<void> Do(const order::Send& order) {
+    parts_.link.Send(order.stream, order.message);
+    return {};
+  }
+  Result<void> Do(const order::CloseLink& order) {
+    spdlog::warn("link.close stream={} why=\"{}\"", order.stream, order.why);
+    parts_.link.Close(order.stream, order.why);
+    return {};
+  }
+  // Nothing may be obeyed that is not fenced first: without a disk the agent must not go on.
+  Result<void> Do(const order::SaveFence& order) { return parts_.runner.SaveFence(order.fence); }
+  Result<void> Do(const order::Accept& order) {
+    spdlog::info("allocation.accept key={} ranks={} gpus={}", ToString(order.spec.key),
+                 order.spec.ranks.size(), order.spec.gpus.size());
+    parts_.runner.Accept(order);
+    return {};
+  }
+  Result<void> Do(const order::StageAllocation& order) {
+    parts_.runner.Stage(order);
+    return {};
+  }
+  Result<void> Do(const order::Start& order) {
+    spdlog::info("allocation.start key={}", ToString(order.go.key));
+    parts_.runner.Start(order);
+    return {};
+  }
+  Result<void> Do(const order::StopAllocation& order) {
+    spdlog::info("allocation.stop key={} cause={} grace_ms={}", ToString(order.key),
+                 ToString(order.cause), order.grace.count());
+    parts_.runner.Stop(order);
+    return {};
+  }
+  Result<void> Do(const order::Drop& order) {
+    spdlog::warn("allocation.drop key={} why=\"{}\"", ToString(order.key), order.why);
+    parts_.runner.Drop(order);
+    return {};
+  }
+  Result<void> Do(const order::NoteAcked& order) {
+    parts_.runner.NoteAcked(order);
+    return {};
+  }
+  Result<void> Do(const order::Forget& order) {
+    spdlog::info("allocation.forget key={}", ToString(order.key));
+    parts_.runner.Forget(order);
+    return {};
+  }
+
+  // What concerns the other threads of an event the core has heard.
+  void Observe(const Told& event) {
+    bool ranks_changed = false;
+    if (const auto* inventory = std::get_if<told::Inventory>(&event)) {
+      parts_.shared.SetProcesses(inventory->processes);
+      parts_.runtimes.SetDriver(inventory->inventory.driver.value_or(""));
+    } else if (const auto* up = std::get_if<told::FromController>(&event)) {
+      const bool welcome = std::holds_alternative<to_node::Welcome>(up->envelope.body);
+      if (welcome && !parts_.config.sample_period)
+        parts_.probes.SetSamplePeriod(state_.link.samples);
+    } else if (const auto* staged = std::get_if<told::StageDone>(&event)) {
+      if (staged->facts.runtime) parts_.probes.AddInterpreter(staged->facts.runtime->path, "");
+    } else if (const auto* started = std::get_if<told::StartDone>(&event)) {
+      ranks_changed = true;
+      if (started->failed)
+        spdlog::warn("allocation.start_failed key={} stage={} why=\"{}\"", ToString(started->key),
+                     started->failed->stage, started->failed->text);
+    } else if (const auto* ended = std::get_if<told::RankEnded>(&event)) {
+      ranks_changed = true;
+      spdlog::info("rank.ended key={} rank={} how=\"{}\"", ToString(ended->report.key),
+                   ended->report.rank, Describe(ended->report.cause));
+    } else if (const auto* done = std::get_if<told::StopDone>(&event)) {
+      ranks_changed = true;
+      parts_.probes.RequestInventory();  // the driver's process list is older than the release
+      spdlog::info("allocation.released key={} held={}", ToString(done->key), done->held.size());
+    } else if (const auto* notice = std::get_if<told::NodeNotice>(&event)) {
+      spdlog::warn("node.notice kind={} text=\"{}\"", notice->notice.kind, notice->notice.text);
+    }
+    if (ranks_changed) parts_.shared.SetRunning(RunningOf(state_, parts_.config.state_dir));
+  }
+
+  Parts parts_;
+  AgentState state_;
+};
+
+// The certificate names the node; a configuration may only repeat it.
+Result<void> TakeJoined(AgentConfig& config, const JoinedCluster& joined) {
+  if (!config.node.value.empty() && config.node != joined.node)
+    return Fail(ErrorCode::kFailedPrecondition,
+                config.state_dir + " was joined as node " + joined.node.value +
+                    ", the configuration says " + config.node.value,
+                "leave `node` out, or use a state_dir of its own");
+  config.node = joined.node;
+  if (config.controllers.empty()) config.controllers = joined.controllers;
+  if (config.controllers.empty())
+    return Fail(ErrorCode::kInvalidArgument, "no address of a controller is known",
+                "set controllers: [HOST:PORT] in agent.yaml");
+  return {};
+}
+
+// Ends the process itself when the loop has run.
+Result<void> StartAndRun(AgentConfig config) {
+  ConfigureHwloc();
+  const UniqueFd stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  InstallSignals(stop.get());
+  SystemClock clock;
+  PosixFileSystem files;
+  LAUNCH_ASSIGN_OR_RETURN(const JoinedCluster joined, ReadJoined(files, config.state_dir));
+  LAUNCH_RETURN_IF_ERROR(ReadIdentity(files, config.state_dir));
+  LAUNCH_RETURN_IF_ERROR(TakeJoined(config, joined));
+  if (config.run_as == RunAs::kMultiUser)
+    return Fail(ErrorCode::kUnimplemented, "run_as: multi_user is not in this version",
+                "run one agent per user with run_as: single_user");
+
+  const HostRoots roots{.proc = config.proc_root};
+  const auto environment = OwnEnvironment();
+  Mailbox<Told> mailbox(4096);
+  Shared shared;
+  RuntimeProber runtimes(BaseEnvironment(config, environment), clock);
+  const ToldSink tell = [&mailbox](Told event) { mailbox.PushAlways(std::move(event)); };
+
+  PosixRunner runner(
+      {.state_dir = config.state_dir,
+       .lock_dir = config.lock_dir,
+       .shim_path = ProgramBeside("launch-shim"),
+       .cgroup_name = "launch-" + config.node.value + "-" + joined.install_id.substr(0, 8),
+       .port_first = config.ports.first,
+       .port_last = config.ports.last,
+       .log_cap_bytes = config.log_cap,
+       .codec = {.serialize = SerializeSpec, .parse = ParseSpec},
+       .told = tell,
+       .gpu_processes = [&] { return shared.Processes(config.proc_root); },
+       .probe_runtime =
+           [&runtimes](const std::string& interpreter, const std::vector<EnvVar>& env) {
+             return runtimes.Ask(interpreter, env);
+           },
+       .files = &files,
+       .clock = &clock});
+  LAUNCH_ASSIGN_OR_RETURN(const RunnerState found, runner.Recover());
+
+  AgentIdentity identity{.node = config.node,
+                         .version = std::string(Version()),
+                         .machine = ProbeMachine(roots),
+                         .boot_id = BootId(roots),
+                         .run_as = "single_user " + OwnUserName(environment),
+                         .system_processes = {"Xorg", "Xwayland", "gnome-shell",
+                                              "nvidia-persistenced", "nv-hostengine"}};
+  identity.machine.install_id = joined.install_id;
+  Recovery recovery = Recover(std::move(identity), found, clock.Now());
+  spdlog::info("agent.start node={} version={} state_dir={} allocations={} containment={}",
+               config.node.value, Version(), config.state_dir, found.allocations.size(),
+               ToString(runner.containment()));
+  if (const std::string why = runner.containment_why(); !why.empty())
+    spdlog::warn("agent.containment_lowered level={} why=\"{}\"", ToString(runner.containment()),
+                 why);
+
+  NvmlProbe gpus({.library = config.nvml_library, .proc_root = config.proc_root}, clock,
+                 GpuCatalog::BuiltIn());
+  InventoryProbe inventory({.config = config, .containment = runner.containment(), .roots = roots},
+                           gpus, clock);
+  RankSampler sampler(config.proc_root);
+  NoLogs logs;
+  std::optional<ControllerLink> link(
+      std::in_place, LinkSettings{.controllers = config.controllers, .state_dir = config.state_dir},
+      files, logs, tell);
+  ProbeThread probes({.sample_period = config.sample_period.value_or(Millis{5000}),
+                      .rank_samples = [&] { return sampler.Sample(shared.Running(), clock.Now()); },
+                      .on_error =
+                          [](const Error& error) {
+                            spdlog::error("inventory.failed why=\"{}\" hint=\"{}\"", error.message,
+                                          error.hint);
+                          }},
+                     inventory, clock, tell);
+  AgentLoop loop({.config = config,
+                  .mailbox = mailbox,
+                  .runner = runner,
+                  .link = *link,
+                  .probes = probes,
+                  .runtimes = runtimes,
+                  .shared = shared,
+                  .clock = clock,
+                  .stop_fd = stop.get()},
+                 std::move(recovery.state));
+  const auto ended = loop.Run(recovery.orders);
+  if (!ended) spdlog::error("agent.failed why=\"{}\"", ended.error().message);
+  link.reset();  // the controller hears of it at once
+  spdlog::info("agent.stop node={}", config.node.value);
+  spdlog::shutdown();
+  // A probe may wait minutes for an interpreter; nothing here is worth that wait, and ranks must
+  // live through any end of the agent anyway.
+  std::_Exit(ended ? 0 : ExitCodeOf(ended.error().code));
+}
+
+}  // namespace
+
+Error RunAgent(AgentConfig config) { return StartAndRun(std::move(config)).error(); }
+
+}  // namespace launch::agent
