@@ -44,7 +44,7 @@ Topology LoadTopology() {
   return {nullptr, &hwloc_topology_destroy};
 }
 
-Machine ReadMachine(CoherentMode coherent) {
+Machine ReadMachine(const HostRoots& roots, CoherentMode coherent) {
   Machine machine;
   const Topology topology = LoadTopology();
   if (!topology) {
@@ -64,6 +64,10 @@ Machine ReadMachine(CoherentMode coherent) {
     if (found.cores == 0)
       found.cores =
           hwloc_get_nbobjs_inside_cpuset_by_type(topology.get(), node->cpuset, HWLOC_OBJ_PU);
+    // hwloc places a node without cores beside the cores that are near; the kernel knows better.
+    const std::string cpus =
+        roots.sys + "/devices/system/node/node" + std::to_string(found.id) + "/cpulist";
+    if (std::filesystem::exists(cpus) && TrimmedFile(cpus).empty()) found.cores = 0;
     const bool marked = node->subtype != nullptr && std::string(node->subtype).starts_with("GPU");
     if (found.cores == 0 && (marked || coherent == CoherentMode::kNuma))
       machine.gpu_memory_nodes.push_back(found.id);
@@ -104,7 +108,7 @@ HostFacts ProbeHost(const HostRoots& roots, CoherentMode coherent) {
   host.glibc = ::gnu_get_libc_version();
   host.page_size = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 
-  const Machine machine = ReadMachine(coherent);
+  const Machine machine = ReadMachine(roots, coherent);
   const CgroupLimits container = ReadCgroupLimits(roots);
   host.cores = machine.cores;
   host.threads = machine.threads;

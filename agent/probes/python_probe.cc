@@ -54,7 +54,8 @@ void TakeStage(const json& stage, PythonAnswer& answer) {
   if (stage.contains("torch") && stage["torch"].is_object()) facts.torch = TorchOf(stage["torch"]);
   if (TextOf(stage, "stage") == "a") {
     facts.python = TextOf(stage, "python");
-    for (const auto& [name, version] : stage.value("packages", json::object()).items())
+    const json packages = stage.value("packages", json::object());
+    for (const auto& [name, version] : packages.items())
       if (version.is_string()) facts.packages[name] = version;
     for (const json& place : stage.value("stamps", json::array()))
       if (place.is_string()) answer.places.push_back(place);

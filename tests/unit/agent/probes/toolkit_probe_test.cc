@@ -1,0 +1,65 @@
+#include "agent/probes/toolkit_probe.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/agent/probes/temporary_tree.h"
+
+namespace launch::agent {
+namespace {
+
+constexpr const char* kNvcc =
+    "echo 'nvcc: NVIDIA (R) Cuda compiler driver'\n"
+    "echo 'Cuda compilation tools, release 12.8, V12.8.61'\n";
+
+TEST(ToolkitProbe, ReadsTheReleaseThatNvccSays) {
+  EXPECT_EQ(NvccRelease("Cuda compilation tools, release 11.5, V11.5.119\nBuild cuda_11.5"),
+            "11.5");
+  EXPECT_EQ(NvccRelease("release V12"), "");
+  EXPECT_EQ(NvccRelease("nothing of the kind"), "");
+}
+
+TEST(ToolkitProbe, FindsTheToolkitThatAJobWouldFindFirst) {
+  const TemporaryTree tree;
+  tree.Script("on-path/bin/nvcc", "echo 'release 11.5, V11.5.119'\n");
+  tree.Script("cuda/bin/nvcc", kNvcc);
+  tree.Write("cuda/include/cuda_runtime.h", "");
+  const std::string standard = tree.Path("cuda");
+  const std::string path = "/nowhere:" + tree.Path("on-path/bin");
+  EXPECT_EQ(ProbeToolkit({.path = path, .cuda_home = {}, .standard = standard}),
+            (Toolkit{"11.5", tree.Path("on-path")}));
+  EXPECT_EQ(ProbeToolkit({.path = "/nowhere", .cuda_home = standard, .standard = "/nowhere"}),
+            (Toolkit{"12.8", standard}));
+  EXPECT_EQ(ProbeToolkit({.path = "/nowhere", .cuda_home = {}, .standard = standard}),
+            (Toolkit{"12.8", standard}));
+  EXPECT_EQ(ProbeToolkit({.path = "/nowhere", .cuda_home = {}, .standard = "/nowhere"}),
+            std::nullopt);
+}
+
+TEST(ToolkitProbe, LooksThroughAWrapperScriptToTheToolkitOfTheSameRelease) {
+  const TemporaryTree tree;
+  tree.Script("cuda/bin/nvcc", kNvcc);
+  tree.Write("cuda/include/cuda_runtime.h", "");
+  tree.Script("wrapper/bin/nvcc", "exec " + tree.Path("cuda/bin/nvcc") + " \"$@\"\n");
+  EXPECT_EQ(ProbeToolkit(
+                {.path = tree.Path("wrapper/bin"), .cuda_home = {}, .standard = tree.Path("cuda")}),
+            (Toolkit{"12.8", tree.Path("cuda")}));
+}
+
+TEST(ToolkitProbe, ACompilerThatFailsIsNoToolkit) {
+  const TemporaryTree tree;
+  tree.Script("bin/nvcc", "echo 'release 12.8, V12.8.61'\nexit 1\n");
+  EXPECT_EQ(ProbeToolkit({.path = tree.Path("bin"), .cuda_home = {}, .standard = "/nowhere"}),
+            std::nullopt);
+}
+
+TEST(ToolkitProbe, ListsContainerRuntimesThatCanBeExecuted) {
+  const TemporaryTree tree;
+  tree.Script("bin/podman", "");
+  tree.Script("bin/apptainer", "");
+  tree.Write("bin/docker", "not executable");
+  EXPECT_EQ(ProbeContainerRuntimes(tree.Path("bin")),
+            (std::vector<std::string>{"apptainer", "podman"}));
+}
+
+}  // namespace
+}  // namespace launch::agent
