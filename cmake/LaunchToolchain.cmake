@@ -18,6 +18,11 @@ elseif(NOT LAUNCH_SANITIZE STREQUAL "")
   message(FATAL_ERROR "LAUNCH_SANITIZE: ${LAUNCH_SANITIZE} is not address+undefined or thread")
 endif()
 
+# Crash points exist only where this is on: see common/failpoint.h.
+if(LAUNCH_FAILPOINTS)
+  add_compile_definitions(LAUNCH_FAILPOINTS=1)
+endif()
+
 find_program(LAUNCH_MOLD mold)
 if(LAUNCH_MOLD)
   add_link_options(-fuse-ld=mold)

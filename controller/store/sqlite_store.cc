@@ -1,1 +1,497 @@
-#include "controller/store/store.h"
+#include "controller/store/sqlite_store.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+#include "common/failpoint.h"
+#include "common/file_system.h"
+#include "common/pki.h"
+#include "controller/store/revision_witness.h"
+#include "controller/store/row_check.h"
+#include "controller/store/sqlite_handle.h"
+#include "controller/store/state_lock.h"
+#include "controller/store/wal_checkpointer.h"
+
+namespace launch::controller {
+namespace {
+
+using sqlite::Access;
+using sqlite::Database;
+using sqlite::Execute;
+using sqlite::LastError;
+using sqlite::QueryInt;
+using sqlite::QueryText;
+using sqlite::Statement;
+
+constexpr std::int64_t kApplicationId = 0x4C4E4348;  // "LNCH"
+constexpr std::int64_t kSchema = 1;
+constexpr int kCheckpointPages = 4'096;  // 16 MiB of log
+constexpr std::size_t kMaxKey = 1'024;
+constexpr std::string_view kRestore =
+    "put back a backup of the state directory; nothing in it was changed";
+
+// Deleted secrets must not stay in free pages: secure_delete.
+constexpr const char* kPragmas =
+    "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA mmap_size=0;"
+    "PRAGMA temp_store=MEMORY; PRAGMA cell_size_check=ON; PRAGMA trusted_schema=OFF;"
+    "PRAGMA secure_delete=ON; PRAGMA wal_autocheckpoint=0;";
+
+// Keys and texts are BLOBs: bytes in, bytes out, ordered by memcmp.
+constexpr const char* kTables =
+    "CREATE TABLE kv(key BLOB NOT NULL PRIMARY KEY, revision INTEGER NOT NULL, value BLOB NOT NULL,"
+    " crc INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE event(seq INTEGER PRIMARY KEY, revision INTEGER NOT NULL, wall_ms INTEGER NOT "
+    "NULL,"
+    " kind BLOB NOT NULL, subject BLOB NOT NULL, body BLOB NOT NULL, crc INTEGER NOT NULL) STRICT;"
+    "CREATE TABLE meta(id INTEGER PRIMARY KEY CHECK(id = 1), body BLOB NOT NULL,"
+    " crc INTEGER NOT NULL) STRICT;";
+
+std::string FileOf(const std::string& dir) { return dir + "/store.db"; }
+
+Unexpected Damaged(const std::string& file, const std::string& what) {
+  return Fail(ErrorCode::kDataLoss, file + ": " + what, std::string(kRestore));
+}
+
+// A log that several machines write needs locks and shared memory that network file systems lack.
+Result<void> RefuseNetwork(const std::string& dir) {
+  struct statfs facts{};
+  if (::statfs(dir.c_str(), &facts) != 0) return FailErrno("statfs " + dir, errno);
+  constexpr std::array<std::pair<std::uint32_t, std::string_view>, 7> kNetwork{{
+      {0x6969, "NFS"},
+      {0x517B, "SMB"},
+      {0xFF534D42, "CIFS"},
+      {0xFE534D42, "SMB2"},
+      {0x0BD00BD0, "Lustre"},
+      {0x47504653, "GPFS"},
+      {0x00C36400, "Ceph"},
+  }};
+  for (const auto& [magic, name] : kNetwork) {
+    if (static_cast<std::uint32_t>(facts.f_type) == magic) {
+      return Fail(ErrorCode::kFailedPrecondition,
+                  "the state directory " + dir + " is on " + std::string(name),
+                  "use a directory on a disk of this host");
+    }
+  }
+  return {};
+}
+
+Result<void> Sync(const std::string& path, int flags) {
+  const UniqueFd file(::open(path.c_str(), flags | O_CLOEXEC));
+  if (!file) return FailErrno("open " + path, errno);
+  if (::fsync(file.get()) != 0) return FailErrno("fsync " + path, errno);
+  return {};
+}
+
+// Everything in the log goes into the database and is synced there, or this fails.
+Result<void> CheckpointAll(sqlite3* db) {
+  int left = 0;
+  if (sqlite3_wal_checkpoint_v2(db, nullptr, SQLITE_CHECKPOINT_TRUNCATE, &left, nullptr) !=
+      SQLITE_OK) {
+    return Unexpected(LastError(db, "checkpoint"));
+  }
+  return {};
+}
+
+Result<StoreMeta> ReadMeta(sqlite3* db, const std::string& file) {
+  LAUNCH_ASSIGN_OR_RETURN(Statement select,
+                          Statement::Prepare(db, "SELECT body, crc FROM meta WHERE id = 1"));
+  LAUNCH_ASSIGN_OR_RETURN(const bool row, select.Step());
+  if (!row) return Damaged(file, "row meta is missing");
+  const std::string body = select.BlobAt(0);
+  const std::optional<StoreMeta> meta = DecodeMeta(body);
+  if (!meta || select.IntAt(1) != Crc32c(body)) return Damaged(file, "row meta is damaged");
+  return *meta;
+}
+
+// Is the file ours, and of a version that we know?
+Result<void> CheckSchema(sqlite3* db, const std::string& file) {
+  LAUNCH_ASSIGN_OR_RETURN(const std::int64_t application, QueryInt(db, "PRAGMA application_id"));
+  if (application != kApplicationId) {
+    return Fail(ErrorCode::kDataLoss, file + " is the database of another program",
+                "is this the right state directory?");
+  }
+  LAUNCH_ASSIGN_OR_RETURN(const std::int64_t schema, QueryInt(db, "PRAGMA user_version"));
+  if (schema > kSchema) {
+    return Fail(ErrorCode::kFailedPrecondition,
+                file + " has schema " + std::to_string(schema) + ", this version reads up to " +
+                    std::to_string(kSchema),
+                "start the release that wrote it, or a newer one");
+  }
+  if (schema != kSchema) {
+    return Damaged(file, "schema " + std::to_string(schema) + " never existed");
+  }
+  LAUNCH_ASSIGN_OR_RETURN(const std::string check, QueryText(db, "PRAGMA quick_check(1)"));
+  if (check != "ok") return Damaged(file, check);
+  return {};
+}
+
+class SqliteStore final : public Store {
+ public:
+  static Result<std::unique_ptr<Store>> Open(const std::string& dir);
+  ~SqliteStore() override;
+
+  Result<Snapshot> Load() override;
+  Result<Committed> Commit(const Batch& batch) override;
+  Result<std::vector<StoredEvent>> Events(std::uint64_t after_seq, std::size_t max) override;
+  StoreLimits Limits() const override { return {}; }
+
+ private:
+  struct Statements {
+    Statement meta;
+    Statement set_meta;
+    Statement find;
+    Statement put;
+    Statement erase;
+    Statement add_event;
+  };
+
+  SqliteStore(std::string dir, StateLock lock, RevisionWitness witness, Database db,
+              std::unique_ptr<WalCheckpointer> checkpointer, Statements statements)
+      : dir_(std::move(dir)),
+        file_(FileOf(dir_)),
+        lock_(std::move(lock)),
+        witness_(std::move(witness)),
+        db_(std::move(db)),
+        checkpointer_(std::move(checkpointer)),
+        statements_(std::move(statements)) {}
+
+  Result<void> CheckWitness(const StoreMeta& meta) const;
+  Result<void> CheckEvents(const StoreMeta& meta);
+  Result<void> CheckBatch(const Batch& batch) const;
+  Result<void> Write(const Batch& batch, StoreMeta& next);
+  Result<void> WriteRow(const std::string& key, const std::string* value, StoreMeta& next);
+  Unexpected Abandon(Error error);
+
+  const std::string dir_;
+  const std::string file_;
+  StateLock lock_;
+  RevisionWitness witness_;
+  Database db_;
+  std::unique_ptr<WalCheckpointer> checkpointer_;
+  Statements statements_;
+  std::optional<StoreMeta> meta_;  // set by Load
+  std::optional<Error> failed_;    // after it nothing is known, so nothing is done
+  int log_pages_ = 0;
+};
+
+Result<std::unique_ptr<Store>> SqliteStore::Open(const std::string& dir) {
+  LAUNCH_ASSIGN_OR_RETURN(StateLock lock, StateLock::Take(dir));
+  LAUNCH_RETURN_IF_ERROR(RefuseNetwork(dir));
+  const std::string file = FileOf(dir);
+  struct stat facts{};
+  if (::lstat(file.c_str(), &facts) != 0) {
+    if (errno != ENOENT) return FailErrno("stat " + file, errno);
+    return Fail(ErrorCode::kNotFound, "no store in " + dir,
+                "make one with `launch controller init`, or put back a backup");
+  }
+  LAUNCH_ASSIGN_OR_RETURN(Database db, sqlite::OpenDatabase(file, Access::kWrite));
+  LAUNCH_RETURN_IF_ERROR(Execute(db.get(), kPragmas));
+  LAUNCH_RETURN_IF_ERROR(CheckSchema(db.get(), file));
+  LAUNCH_ASSIGN_OR_RETURN(RevisionWitness witness, RevisionWitness::Open(dir + "/store.witness"));
+  LAUNCH_ASSIGN_OR_RETURN(std::unique_ptr<WalCheckpointer> checkpointer,
+                          WalCheckpointer::Start(file));
+  Statements statements;
+  const std::array<std::pair<Statement*, const char*>, 6> texts{{
+      {&statements.meta, "SELECT body FROM meta WHERE id = 1"},
+      {&statements.set_meta, "UPDATE meta SET body = ?1, crc = ?2 WHERE id = 1"},
+      {&statements.find, "SELECT revision, value, crc FROM kv WHERE key = ?1"},
+      {&statements.put,
+       "INSERT INTO kv(key, revision, value, crc) VALUES(?1, ?2, ?3, ?4) ON CONFLICT(key)"
+       " DO UPDATE SET revision = ?2, value = ?3, crc = ?4"},
+      {&statements.erase, "DELETE FROM kv WHERE key = ?1"},
+      {&statements.add_event,
+       "INSERT INTO event(seq, revision, wall_ms, kind, subject, body, crc)"
+       " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)"},
+  }};
+  for (const auto& [statement, text] : texts) {
+    LAUNCH_ASSIGN_OR_RETURN(*statement, Statement::Prepare(db.get(), text));
+  }
+  auto* store = new SqliteStore(dir, std::move(lock), std::move(witness), std::move(db),
+                                std::move(checkpointer), std::move(statements));
+  std::unique_ptr<Store> owned(store);
+  sqlite3_wal_hook(
+      store->db_.get(),
+      [](void* self, sqlite3*, const char*, int pages) {
+        static_cast<SqliteStore*>(self)->log_pages_ = pages;
+        return SQLITE_OK;
+      },
+      store);
+  return owned;
+}
+
+SqliteStore::~SqliteStore() {
+  checkpointer_.reset();
+  // Only to leave one file behind: what was committed is durable in the log as well.
+  if (!failed_) (void)CheckpointAll(db_.get());
+}
+
+Result<void> SqliteStore::CheckWitness(const StoreMeta& meta) const {
+  const std::string path = dir_ + "/store.witness";
+  const auto seen = witness_.Read();
+  if (!seen) return {};
+  if (seen->store_id != meta.store_id) {
+    return Fail(ErrorCode::kDataLoss, file_ + " is another store than the one " + path + " saw",
+                "put back the right store.db; if this one is meant, remove " + path);
+  }
+  if (seen->revision > meta.revision) {
+    return Fail(ErrorCode::kDataLoss,
+                file_ + " has gone back in time: it is at revision " +
+                    std::to_string(meta.revision) + ", but was at " +
+                    std::to_string(seen->revision),
+                "put back the newest backup with its store.db-wal; to go on without the commits"
+                " between, remove " +
+                    path);
+  }
+  return {};
+}
+
+// Ends of the event log; each event is verified when it is read.
+Result<void> SqliteStore::CheckEvents(const StoreMeta& meta) {
+  LAUNCH_ASSIGN_OR_RETURN(const std::int64_t first,
+                          QueryInt(db_.get(), "SELECT ifnull(min(seq), 0) FROM event"));
+  LAUNCH_ASSIGN_OR_RETURN(const std::int64_t last,
+                          QueryInt(db_.get(), "SELECT ifnull(max(seq), 0) FROM event"));
+  const bool empty = meta.last_event < meta.first_event;
+  const std::uint64_t want_first = empty ? 0 : meta.first_event;
+  const std::uint64_t want_last = empty ? 0 : meta.last_event;
+  if (static_cast<std::uint64_t>(first) != want_first ||
+      static_cast<std::uint64_t>(last) != want_last) {
+    return Damaged(file_, "the events are " + std::to_string(first) + " to " +
+                              std::to_string(last) + ", but should be " +
+                              std::to_string(want_first) + " to " + std::to_string(want_last));
+  }
+  return {};
+}
+
+Result<Snapshot> SqliteStore::Load() {
+  if (failed_) return Unexpected(*failed_);
+  LAUNCH_ASSIGN_OR_RETURN(const StoreMeta meta, ReadMeta(db_.get(), file_));
+  LAUNCH_RETURN_IF_ERROR(CheckWitness(meta));
+  Snapshot snapshot{.revision = meta.revision, .last_event = meta.last_event, .rows = {}};
+  SetDigest digest;
+  LAUNCH_ASSIGN_OR_RETURN(
+      Statement select,
+      Statement::Prepare(db_.get(), "SELECT key, revision, value, crc FROM kv ORDER BY key"));
+  while (true) {
+    LAUNCH_ASSIGN_OR_RETURN(const bool more, select.Step());
+    if (!more) break;
+    StoredRow row{.key = select.BlobAt(0), .value = select.BlobAt(2), .revision = select.IntAt(1)};
+    if (select.IntAt(3) != RowSum(row.key, row.revision, row.value)) {
+      return Damaged(file_, "row " + row.key + " is damaged");
+    }
+    if (row.revision > meta.revision ||
+        (!snapshot.rows.empty() && snapshot.rows.back().key >= row.key)) {
+      return Damaged(file_, "row " + row.key + " is out of order");
+    }
+    digest.Add(row.key, row.revision, row.value);
+    snapshot.rows.push_back(std::move(row));
+  }
+  if (snapshot.rows.size() != meta.rows || digest != meta.digest) {
+    return Damaged(file_, "its " + std::to_string(snapshot.rows.size()) + " rows are not the " +
+                              std::to_string(meta.rows) + " of revision " +
+                              std::to_string(meta.revision));
+  }
+  LAUNCH_RETURN_IF_ERROR(CheckEvents(meta));
+  // A commit whose sync failed may have been read back from the page cache: make it durable, or
+  // fail.
+  select.Reset();
+  LAUNCH_RETURN_IF_ERROR(CheckpointAll(db_.get()));
+  witness_.Note({meta.store_id, meta.revision});
+  meta_ = meta;
+  return snapshot;
+}
+
+Result<void> SqliteStore::CheckBatch(const Batch& batch) const {
+  if (!meta_) return Fail(ErrorCode::kFailedPrecondition, "commit before the store was loaded");
+  if (batch.expected != meta_->revision) {
+    return Fail(ErrorCode::kConflict, "the batch follows revision " +
+                                          std::to_string(batch.expected) + ", the store is at " +
+                                          std::to_string(meta_->revision));
+  }
+  const auto bad_key = [](const std::string& key) { return key.empty() || key.size() > kMaxKey; };
+  for (const auto& [key, value] : batch.puts) {
+    if (bad_key(key) || value.size() > Limits().bytes_per_value) {
+      return Fail(ErrorCode::kInvalidArgument, "row " + key.substr(0, 100) + " is too large");
+    }
+  }
+  if (std::any_of(batch.deletes.begin(), batch.deletes.end(), bad_key)) {
+    return Fail(ErrorCode::kInvalidArgument, "a key is empty or too long");
+  }
+  return {};
+}
+
+// Puts `value`, or deletes the row when there is none, and keeps `next` true.
+Result<void> SqliteStore::WriteRow(const std::string& key, const std::string* value,
+                                   StoreMeta& next) {
+  LAUNCH_ASSIGN_OR_RETURN(const bool known, statements_.find.Blob(1, key).Step());
+  if (known) {
+    const Revision revision = statements_.find.IntAt(0);
+    const std::string old = statements_.find.BlobAt(1);
+    const bool sound = statements_.find.IntAt(2) == RowSum(key, revision, old);
+    if (!sound) return Damaged(file_, "row " + key + " is damaged");
+    next.digest.Remove(key, revision, old);
+    --next.rows;
+  }
+  statements_.find.Reset();
+  if (value == nullptr) return known ? statements_.erase.Blob(1, key).Run() : Result<void>();
+  next.digest.Add(key, next.revision, *value);
+  ++next.rows;
+  return statements_.put.Blob(1, key)
+      .Int(2, next.revision)
+      .Blob(3, *value)
+      .Int(4, RowSum(key, next.revision, *value))
+      .Run();
+}
+
+Result<void> SqliteStore::Write(const Batch& batch, StoreMeta& next) {
+  LAUNCH_RETURN_IF_ERROR(Execute(db_.get(), "BEGIN IMMEDIATE"));
+  LAUNCH_ASSIGN_OR_RETURN(const bool there, statements_.meta.Step());
+  const bool ours = there && statements_.meta.BlobAt(0) == EncodeMeta(*meta_);
+  statements_.meta.Reset();
+  if (!ours) return Fail(ErrorCode::kConflict, file_ + " was written by another process");
+
+  for (const auto& [key, value] : batch.puts) LAUNCH_RETURN_IF_ERROR(WriteRow(key, &value, next));
+  for (const std::string& key : batch.deletes) {
+    LAUNCH_RETURN_IF_ERROR(WriteRow(key, nullptr, next));
+  }
+  for (const Batch::NewEvent& event : batch.events) {
+    const StoredEvent stored{.seq = ++next.last_event,
+                             .revision = next.revision,
+                             .at = batch.at,
+                             .kind = event.kind,
+                             .subject = event.subject,
+                             .body = event.body};
+    LAUNCH_RETURN_IF_ERROR(statements_.add_event.Int(1, stored.seq)
+                               .Int(2, stored.revision)
+                               .Int(3, static_cast<std::uint64_t>(ToMs(stored.at)))
+                               .Blob(4, stored.kind)
+                               .Blob(5, stored.subject)
+                               .Blob(6, stored.body)
+                               .Int(7, EventSum(stored))
+                               .Run());
+  }
+  const std::string body = EncodeMeta(next);
+  LAUNCH_RETURN_IF_ERROR(statements_.set_meta.Blob(1, body).Int(2, Crc32c(body)).Run());
+  LAUNCH_FAILPOINT("store.commit.before");
+  LAUNCH_RETURN_IF_ERROR(Execute(db_.get(), "COMMIT"));
+  LAUNCH_FAILPOINT("store.commit.after");
+  return {};
+}
+
+// A full disk is rolled back and can be tried again. After anything else the process must end:
+// after a failed sync nobody knows what is on the disk.
+Unexpected SqliteStore::Abandon(Error error) {
+  bool clean = true;
+  if (sqlite3_get_autocommit(db_.get()) == 0) {
+    clean = Execute(db_.get(), "ROLLBACK").has_value();
+  }
+  if (error.code != ErrorCode::kResourceExhausted || !clean) failed_ = error;
+  return Unexpected(std::move(error));
+}
+
+Result<Committed> SqliteStore::Commit(const Batch& batch) {
+  if (failed_) return Unexpected(*failed_);
+  LAUNCH_RETURN_IF_ERROR(CheckBatch(batch));
+  if (batch.empty()) return Committed{.revision = meta_->revision, .first_event = 0};
+  if (checkpointer_->failed()) {
+    return Abandon({ErrorCode::kIo, "checkpoint of " + file_ + " failed",
+                    "see the kernel's log for"
+                    " errors of the disk",
+                    std::nullopt});
+  }
+  StoreMeta next = *meta_;
+  ++next.revision;
+  if (auto written = Write(batch, next); !written) return Abandon(std::move(written).error());
+  Committed committed{.revision = next.revision, .first_event = 0};
+  if (!batch.events.empty()) committed.first_event = meta_->last_event + 1;
+  meta_ = std::move(next);
+  witness_.Note({meta_->store_id, meta_->revision});
+  if (log_pages_ > kCheckpointPages) checkpointer_->Wake();
+  return committed;
+}
+
+Result<std::vector<StoredEvent>> SqliteStore::Events(std::uint64_t after_seq, std::size_t max) {
+  LAUNCH_ASSIGN_OR_RETURN(const Database db, sqlite::OpenDatabase(file_, Access::kRead));
+  LAUNCH_RETURN_IF_ERROR(Execute(db.get(), "BEGIN"));  // meta and events of one revision
+  LAUNCH_ASSIGN_OR_RETURN(const StoreMeta meta, ReadMeta(db.get(), file_));
+  std::vector<StoredEvent> events;
+  std::uint64_t next = std::max(after_seq + 1, meta.first_event);
+  LAUNCH_ASSIGN_OR_RETURN(
+      Statement select,
+      Statement::Prepare(db.get(),
+                         "SELECT seq, revision, wall_ms, kind, subject, body, crc FROM event"
+                         " WHERE seq >= ?1 ORDER BY seq LIMIT ?2"));
+  const std::uint64_t left = next > meta.last_event ? 0 : meta.last_event - next + 1;
+  const std::uint64_t count = std::min<std::uint64_t>(max, left);
+  select.Int(1, next).Int(2, count);
+  for (; events.size() < count; ++next) {
+    LAUNCH_ASSIGN_OR_RETURN(const bool more, select.Step());
+    if (!more) return Damaged(file_, "event " + std::to_string(next) + " is missing");
+    StoredEvent event{.seq = select.IntAt(0),
+                      .revision = select.IntAt(1),
+                      .at = WallMs(static_cast<std::int64_t>(select.IntAt(2))),
+                      .kind = select.BlobAt(3),
+                      .subject = select.BlobAt(4),
+                      .body = select.BlobAt(5)};
+    if (event.seq != next || select.IntAt(6) != EventSum(event)) {
+      return Damaged(file_, "event " + std::to_string(next) + " is damaged");
+    }
+    events.push_back(std::move(event));
+  }
+  return events;
+}
+
+}  // namespace
+
+Result<void> MakeSqliteStore(const std::string& dir) {
+  LAUNCH_RETURN_IF_ERROR(PosixFileSystem().MakeDirs(dir));
+  LAUNCH_ASSIGN_OR_RETURN(const StateLock lock, StateLock::Take(dir));
+  LAUNCH_RETURN_IF_ERROR(RefuseNetwork(dir));
+  const std::string file = FileOf(dir);
+  struct stat facts{};
+  if (::lstat(file.c_str(), &facts) == 0) {
+    return Fail(ErrorCode::kAlreadyExists, "there is a store already: " + file,
+                "start the controller, or use another directory");
+  }
+  // Built under another name, so that a crash leaves a store or none.
+  const std::string draft = file + ".new";
+  for (const char* suffix : {"", "-wal", "-shm"}) ::unlink((draft + suffix).c_str());
+  {
+    const UniqueFd made(::open(draft.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!made) return FailErrno("create " + draft, errno);
+  }
+  const std::string body = EncodeMeta(StoreMeta{.store_id = RandomHex(16)});
+  {
+    LAUNCH_ASSIGN_OR_RETURN(const Database db, sqlite::OpenDatabase(draft, Access::kWrite));
+    LAUNCH_RETURN_IF_ERROR(Execute(db.get(), kPragmas));
+    LAUNCH_RETURN_IF_ERROR(Execute(
+        db.get(), "BEGIN IMMEDIATE; PRAGMA application_id=" + std::to_string(kApplicationId) +
+                      "; PRAGMA user_version=" + std::to_string(kSchema) + ";" + kTables));
+    LAUNCH_ASSIGN_OR_RETURN(
+        Statement insert,
+        Statement::Prepare(db.get(), "INSERT INTO meta(id, body, crc) VALUES(1, ?1, ?2)"));
+    LAUNCH_RETURN_IF_ERROR(insert.Blob(1, body).Int(2, Crc32c(body)).Run());
+    LAUNCH_RETURN_IF_ERROR(Execute(db.get(), "COMMIT"));
+    LAUNCH_RETURN_IF_ERROR(CheckpointAll(db.get()));
+  }
+  LAUNCH_RETURN_IF_ERROR(Sync(draft, O_RDWR));
+  ::unlink((dir + "/store.witness").c_str());  // it saw another store
+  LAUNCH_FAILPOINT("store.init.before");
+  if (::rename(draft.c_str(), file.c_str()) != 0) return FailErrno("rename " + draft, errno);
+  // SQLite does not report a failed sync of the directory it creates files in, so it is done here.
+  return Sync(dir, O_RDONLY | O_DIRECTORY);
+}
+
+Result<std::unique_ptr<Store>> OpenSqliteStore(const std::string& dir) {
+  return SqliteStore::Open(dir);
+}
+
+}  // namespace launch::controller

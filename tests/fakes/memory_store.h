@@ -1,68 +1,109 @@
-// A Store in memory that keeps every rule of the interface and can be told to refuse a commit.
+// A Store in memory for the simulator and tests: the same contract, with failures on demand.
 #pragma once
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "controller/store/store.h"
 
-namespace launch::controller {
+namespace launch::testing {
 
-class MemoryStore final : public Store {
+class MemoryStore final : public controller::Store {
  public:
-  StoreLimits limits;
-  std::optional<Error> refuse;  // answer of the commits to come
-  std::vector<Batch> batches;   // as committed
-  std::map<std::string, std::string> rows;
+  // The next commit fails with `error` and writes nothing. As with the real store, every error but
+  // kResourceExhausted is the last word of this object.
+  void FailNext(Error error) { fail_ = Failure{std::move(error), false}; }
+  // The next commit fails, but a restart will find it: a sync that failed after the write.
+  void FailNextYetWrite(Error error) { fail_ = Failure{std::move(error), true}; }
 
-  Result<Snapshot> Load() override {
-    Snapshot snapshot;
-    snapshot.revision = revision_;
-    snapshot.last_event = events_.size();
-    for (const auto& [key, value] : rows) snapshot.rows.push_back({key, value, revision_});
+  // What a process that starts after a kill of this one finds: everything that was acknowledged.
+  std::unique_ptr<MemoryStore> Crash() const {
+    const std::lock_guard lock(mutex_);
+    auto next = std::make_unique<MemoryStore>();
+    next->rows_ = rows_;
+    next->events_ = events_;
+    next->revision_ = revision_;
+    return next;
+  }
+
+  Result<controller::Snapshot> Load() override {
+    const std::lock_guard lock(mutex_);
+    if (failed_) return Unexpected(*failed_);
+    controller::Snapshot snapshot{.revision = revision_, .last_event = events_.size(), .rows = {}};
+    for (const auto& [key, row] : rows_) snapshot.rows.push_back(row);
+    loaded_ = true;
     return snapshot;
   }
 
-  Result<Committed> Commit(const Batch& batch) override {
-    if (refuse) return Unexpected(*refuse);
-    if (batch.expected != revision_) return Fail(ErrorCode::kConflict, "another writer");
-    std::size_t bytes = 0;
-    for (const auto& [key, value] : batch.puts) bytes += key.size() + value.size();
-    if (batch.puts.size() + batch.deletes.size() > limits.records_per_batch ||
-        bytes > limits.bytes_per_batch) {
-      return Fail(ErrorCode::kInternal, "a batch beyond the limits of the store");
-    }
-    Committed committed{++revision_, 0};
-    for (const auto& [key, value] : batch.puts) rows[key] = value;
-    for (const std::string& key : batch.deletes) rows.erase(key);
+  Result<controller::Committed> Commit(const controller::Batch& batch) override {
     const std::lock_guard lock(mutex_);
-    for (const auto& event : batch.events) {
-      events_.push_back(
-          {events_.size() + 1, revision_, batch.at, event.kind, event.subject, event.body});
-      if (committed.first_event == 0) committed.first_event = events_.size();
+    if (failed_) return Unexpected(*failed_);
+    if (!loaded_) {
+      return Fail(ErrorCode::kFailedPrecondition, "commit before the store was loaded");
     }
-    batches.push_back(batch);
+    if (batch.expected != revision_) {
+      return Fail(ErrorCode::kConflict, "the batch follows another revision");
+    }
+    for (const auto& [key, value] : batch.puts) {
+      if (key.empty() || value.size() > Limits().bytes_per_value) {
+        return Fail(ErrorCode::kInvalidArgument, "row " + key + " is too large");
+      }
+    }
+    if (batch.empty()) return controller::Committed{revision_, 0};
+    if (auto failure = std::exchange(fail_, std::nullopt)) {
+      if (failure->written) Write(batch);
+      if (failure->error.code != ErrorCode::kResourceExhausted) failed_ = failure->error;
+      return Unexpected(std::move(failure->error));
+    }
+    return Write(batch);
+  }
+
+  Result<std::vector<controller::StoredEvent>> Events(std::uint64_t after_seq,
+                                                      std::size_t max) override {
+    const std::lock_guard lock(mutex_);
+    std::vector<controller::StoredEvent> events;
+    for (std::uint64_t seq = after_seq; seq < events_.size() && events.size() < max; ++seq) {
+      events.push_back(events_[seq]);
+    }
+    return events;
+  }
+
+  controller::StoreLimits Limits() const override { return {}; }
+
+ private:
+  struct Failure {
+    Error error;
+    bool written = false;
+  };
+
+  controller::Committed Write(const controller::Batch& batch) {
+    ++revision_;
+    for (const auto& [key, value] : batch.puts) rows_[key] = {key, value, revision_};
+    for (const std::string& key : batch.deletes) rows_.erase(key);
+    controller::Committed committed{revision_, batch.events.empty() ? 0 : events_.size() + 1};
+    for (const auto& event : batch.events) {
+      events_.push_back({.seq = events_.size() + 1,
+                         .revision = revision_,
+                         .at = batch.at,
+                         .kind = event.kind,
+                         .subject = event.subject,
+                         .body = event.body});
+    }
     return committed;
   }
 
-  Result<std::vector<StoredEvent>> Events(std::uint64_t after_seq, std::size_t max) override {
-    const std::lock_guard lock(mutex_);
-    std::vector<StoredEvent> found;
-    for (std::size_t i = after_seq; i < events_.size() && found.size() < max; ++i) {
-      found.push_back(events_[i]);
-    }
-    return found;
-  }
-
-  StoreLimits Limits() const override { return limits; }
-
- private:
-  Revision revision_ = 0;
-  std::mutex mutex_;
-  std::vector<StoredEvent> events_;  // guarded by mutex_
+  mutable std::mutex mutex_;  // Events may be asked from any thread
+  std::map<std::string, controller::StoredRow> rows_;
+  std::vector<controller::StoredEvent> events_;
+  controller::Revision revision_ = 0;
+  bool loaded_ = false;
+  std::optional<Failure> fail_;
+  std::optional<Error> failed_;
 };
 
-}  // namespace launch::controller
+}  // namespace launch::testing

@@ -1,0 +1,132 @@
+#include "controller/store/sqlite_handle.h"
+
+#include <utility>
+
+namespace launch::controller::sqlite {
+
+Result<Database> OpenDatabase(const std::string& path, Access access) {
+  const int mode = access == Access::kWrite ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
+  sqlite3* raw = nullptr;
+  const int code = sqlite3_open_v2(
+      path.c_str(), &raw, mode | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE,
+      nullptr);
+  Database db(raw);
+  if (code != SQLITE_OK) {
+    if (raw == nullptr) return Fail(ErrorCode::kIo, "open " + path + ": no memory");
+    return Unexpected(LastError(raw, "open " + path));
+  }
+  // Only an operator's own tools compete for the file, and not for long.
+  sqlite3_busy_timeout(db.get(), 5'000);
+  return db;
+}
+
+Error LastError(sqlite3* db, std::string_view what) {
+  const int code = sqlite3_extended_errcode(db);
+  const char* file = sqlite3_db_filename(db, nullptr);
+  Error error;
+  error.message = std::string(what) + ": " + sqlite3_errmsg(db);
+  if (file != nullptr && *file != '\0') error.message += " (" + std::string(file) + ")";
+  switch (code & 0xFF) {
+    case SQLITE_FULL:
+      error.code = ErrorCode::kResourceExhausted;
+      error.hint = "the file system of the state directory is full; free some space";
+      break;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      error.code = ErrorCode::kConflict;
+      error.hint = "another program has the store open; end it";
+      break;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_ERROR:  // our statements are right, so the schema is not ours
+    case SQLITE_FORMAT:
+    case SQLITE_MISMATCH:
+    case SQLITE_CONSTRAINT:
+      error.code = ErrorCode::kDataLoss;
+      error.hint = "the store is damaged; put back a backup of the state directory";
+      break;
+    default:
+      error.code = ErrorCode::kIo;
+      break;
+  }
+  return error;
+}
+
+Result<void> Execute(sqlite3* db, const std::string& sql) {
+  if (sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
+    return Unexpected(LastError(db, sql.substr(0, sql.find('('))));
+  }
+  return {};
+}
+
+Result<std::int64_t> QueryInt(sqlite3* db, const std::string& sql) {
+  LAUNCH_ASSIGN_OR_RETURN(Statement statement, Statement::Prepare(db, sql));
+  LAUNCH_ASSIGN_OR_RETURN(const bool row, statement.Step());
+  if (!row) return Fail(ErrorCode::kDataLoss, sql + ": no answer");
+  return static_cast<std::int64_t>(statement.IntAt(0));
+}
+
+Result<std::string> QueryText(sqlite3* db, const std::string& sql) {
+  LAUNCH_ASSIGN_OR_RETURN(Statement statement, Statement::Prepare(db, sql));
+  LAUNCH_ASSIGN_OR_RETURN(const bool row, statement.Step());
+  if (!row) return Fail(ErrorCode::kDataLoss, sql + ": no answer");
+  return statement.BlobAt(0);
+}
+
+Result<Statement> Statement::Prepare(sqlite3* db, const std::string& sql) {
+  sqlite3_stmt* raw = nullptr;
+  const int code = sqlite3_prepare_v3(db, sql.c_str(), static_cast<int>(sql.size()),
+                                      SQLITE_PREPARE_PERSISTENT, &raw, nullptr);
+  Statement statement;
+  statement.statement_.reset(raw);
+  if (code != SQLITE_OK) return Unexpected(LastError(db, sql));
+  return statement;
+}
+
+Statement& Statement::Int(int parameter, std::uint64_t value) {
+  sqlite3_bind_int64(statement_.get(), parameter, static_cast<sqlite3_int64>(value));
+  return *this;
+}
+
+Statement& Statement::Blob(int parameter, std::string_view bytes) {
+  // A null pointer would bind NULL, which is not the empty text.
+  sqlite3_bind_blob64(statement_.get(), parameter, bytes.empty() ? "" : bytes.data(), bytes.size(),
+                      SQLITE_STATIC);
+  return *this;
+}
+
+Result<bool> Statement::Step() {
+  const int code = sqlite3_step(statement_.get());
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  Error error = LastError(sqlite3_db_handle(statement_.get()), sqlite3_sql(statement_.get()));
+  Reset();
+  return Unexpected(std::move(error));
+}
+
+Result<void> Statement::Run() {
+  while (true) {
+    LAUNCH_ASSIGN_OR_RETURN(const bool row, Step());
+    if (!row) break;
+  }
+  Reset();
+  return {};
+}
+
+std::uint64_t Statement::IntAt(int column) const {
+  return static_cast<std::uint64_t>(sqlite3_column_int64(statement_.get(), column));
+}
+
+std::string Statement::BlobAt(int column) const {
+  const void* bytes = sqlite3_column_blob(statement_.get(), column);
+  const int size = sqlite3_column_bytes(statement_.get(), column);
+  if (bytes == nullptr || size <= 0) return {};
+  return std::string(static_cast<const char*>(bytes), static_cast<std::size_t>(size));
+}
+
+void Statement::Reset() {
+  sqlite3_reset(statement_.get());
+  sqlite3_clear_bindings(statement_.get());
+}
+
+}  // namespace launch::controller::sqlite

@@ -1,0 +1,56 @@
+// SQLite's connection and statement with owners, Results and one mapping of its errors.
+#pragma once
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/error.h"
+
+namespace launch::controller::sqlite {
+
+struct CloseDatabase {
+  void operator()(sqlite3* db) const { sqlite3_close_v2(db); }
+};
+using Database = std::unique_ptr<sqlite3, CloseDatabase>;
+
+enum class Access { kRead, kWrite };
+
+// Opens an existing file; never creates one, follows no link.
+Result<Database> OpenDatabase(const std::string& path, Access access);
+
+// The connection's last error: full disk is kResourceExhausted, damage kDataLoss, another process'
+// lock kConflict, all else kIo. The message names `what` and the file.
+Error LastError(sqlite3* db, std::string_view what);
+
+// One or more statements without results.
+Result<void> Execute(sqlite3* db, const std::string& sql);
+// First column of the first row.
+Result<std::int64_t> QueryInt(sqlite3* db, const std::string& sql);
+Result<std::string> QueryText(sqlite3* db, const std::string& sql);
+
+// Prepared once, run often. Bound bytes must live until the step.
+class Statement {
+ public:
+  static Result<Statement> Prepare(sqlite3* db, const std::string& sql);
+
+  Statement& Int(int parameter, std::uint64_t value);
+  Statement& Blob(int parameter, std::string_view bytes);
+  Result<bool> Step();  // true = a row is there
+  Result<void> Run();   // to the end, then reset
+
+  std::uint64_t IntAt(int column) const;
+  std::string BlobAt(int column) const;
+  void Reset();
+
+ private:
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+  };
+  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+};
+
+}  // namespace launch::controller::sqlite

@@ -1,0 +1,372 @@
+// What only the store on disk has to do: notice damage, other owners, other versions, lost tails.
+#include "controller/store/sqlite_store.h"
+
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tests/unit/controller/store/temporary_dir.h"
+
+namespace launch::controller {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+void WriteFile(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+void RunSql(const std::string& file, const std::string& sql) {
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(file.c_str(), &db), SQLITE_OK);
+  char* error = nullptr;
+  EXPECT_EQ(sqlite3_exec(db, sql.c_str(), nullptr, nullptr, &error), SQLITE_OK)
+      << (error != nullptr ? error : "");
+  sqlite3_free(error);
+  sqlite3_close(db);
+}
+
+class SqliteStoreTest : public ::testing::Test {
+ protected:
+  SqliteStoreTest() { EXPECT_TRUE(MakeSqliteStore(dir()).has_value()); }
+
+  const std::string& dir() const { return dir_.path(); }
+  std::string file() const { return dir() + "/store.db"; }
+
+  std::unique_ptr<Store> Open() {
+    auto store = OpenSqliteStore(dir());
+    EXPECT_TRUE(store.has_value()) << store.error().message;
+    return store ? std::move(*store) : nullptr;
+  }
+  // Opens and loads, and closes again.
+  Result<Snapshot> Load() {
+    LAUNCH_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, OpenSqliteStore(dir()));
+    return store->Load();
+  }
+  // One commit per revision, of one row and one event each.
+  void Fill(int revisions) {
+    const std::unique_ptr<Store> store = Open();
+    Revision revision = store->Load()->revision;
+    for (int i = 0; i < revisions; ++i) {
+      const std::string n = std::to_string(i);
+      const auto done = store->Commit({.expected = revision,
+                                       .at = WallMs(5),
+                                       .puts = {{"job/" + n, "value " + n}},
+                                       .deletes = {},
+                                       .events = {{"job.submitted", "job/" + n, "text"}}});
+      ASSERT_TRUE(done.has_value()) << done.error().message;
+      revision = done->revision;
+    }
+  }
+
+  TemporaryDir dir_;
+};
+
+// The whole content as text: rows and events, or the first error.
+std::string Content(const std::string& dir) {
+  auto store = OpenSqliteStore(dir);
+  if (!store) return "error: " + store.error().message;
+  const auto snapshot = (*store)->Load();
+  if (!snapshot) return "error: " + snapshot.error().message;
+  std::string text = std::to_string(snapshot->revision) + "\n";
+  for (const StoredRow& row : snapshot->rows) {
+    text += row.key + "@" + std::to_string(row.revision) + "=" + row.value + "\n";
+  }
+  const auto events = (*store)->Events(0, 1'000);
+  if (!events) return "error: " + events.error().message;
+  for (const StoredEvent& event : *events) {
+    text += std::to_string(event.seq) + " " + std::to_string(event.revision) + " " +
+            std::to_string(ToMs(event.at)) + " " + event.kind + " " + event.subject + " " +
+            event.body + "\n";
+  }
+  return text;
+}
+
+TEST_F(SqliteStoreTest, IsForItsOwnerOnly) {
+  Fill(1);
+  struct stat facts{};
+  for (const char* name : {"store.db", "lock", "store.witness"}) {
+    ASSERT_EQ(::stat((dir() + "/" + name).c_str(), &facts), 0) << name;
+    EXPECT_EQ(facts.st_mode & 0777U, 0600U) << name;
+  }
+}
+
+TEST_F(SqliteStoreTest, IsMadeOnce) {
+  const auto again = MakeSqliteStore(dir());
+  ASSERT_FALSE(again.has_value());
+  EXPECT_EQ(again.error().code, ErrorCode::kAlreadyExists);
+  EXPECT_NE(again.error().message.find(file()), std::string::npos);
+}
+
+TEST_F(SqliteStoreTest, RefusesASecondWriterAndNamesTheFirst) {
+  const std::unique_ptr<Store> store = Open();
+  const auto second = OpenSqliteStore(dir());
+  ASSERT_FALSE(second.has_value());
+  EXPECT_EQ(second.error().code, ErrorCode::kConflict);
+  EXPECT_NE(second.error().message.find("process " + std::to_string(::getpid())),
+            std::string::npos);
+}
+
+TEST_F(SqliteStoreTest, SaysWhatIsMissing) {
+  TemporaryDir empty;
+  const auto no_store = OpenSqliteStore(empty.path());
+  ASSERT_FALSE(no_store.has_value());
+  EXPECT_EQ(no_store.error().code, ErrorCode::kNotFound);
+  EXPECT_NE(no_store.error().hint.find("controller init"), std::string::npos);
+  const auto no_directory = OpenSqliteStore(empty.path() + "/nowhere");
+  ASSERT_FALSE(no_directory.has_value());
+  EXPECT_EQ(no_directory.error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(SqliteStoreTest, RefusesANewerSchemaByItsNumber) {
+  Fill(1);
+  RunSql(file(), "PRAGMA user_version=7");
+  const auto opened = OpenSqliteStore(dir());
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_EQ(opened.error().code, ErrorCode::kFailedPrecondition);
+  EXPECT_NE(opened.error().message.find("schema 7"), std::string::npos);
+}
+
+TEST_F(SqliteStoreTest, RefusesTheDatabaseOfAnotherProgram) {
+  fs::remove(file());
+  RunSql(file(), "CREATE TABLE t(x); PRAGMA application_id=5");
+  const auto opened = OpenSqliteStore(dir());
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_EQ(opened.error().code, ErrorCode::kDataLoss);
+  EXPECT_NE(opened.error().message.find(file()), std::string::npos);
+}
+
+TEST_F(SqliteStoreTest, RefusesAFileThatIsNoDatabase) {
+  WriteFile(file(), std::string(8'192, 'x'));
+  const auto opened = OpenSqliteStore(dir());
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_EQ(opened.error().code, ErrorCode::kDataLoss);
+  EXPECT_NE(opened.error().message.find(file()), std::string::npos);
+}
+
+TEST_F(SqliteStoreTest, NamesTheDamagedRow) {
+  Fill(3);
+  RunSql(file(), "UPDATE kv SET value = CAST('forged' AS BLOB) WHERE key = CAST('job/1' AS BLOB)");
+  const auto loaded = Load();
+  ASSERT_FALSE(loaded.has_value());
+  EXPECT_EQ(loaded.error().code, ErrorCode::kDataLoss);
+  EXPECT_NE(loaded.error().message.find("job/1"), std::string::npos);
+  EXPECT_NE(loaded.error().message.find(file()), std::string::npos);
+  EXPECT_NE(loaded.error().hint.find("backup"), std::string::npos);
+}
+
+TEST_F(SqliteStoreTest, MissesALostRowAndALostEvent) {
+  Fill(3);
+  const std::string whole = ReadFile(file());
+  RunSql(file(), "DELETE FROM kv WHERE key = CAST('job/1' AS BLOB)");
+  ASSERT_FALSE(Load().has_value());
+  WriteFile(file(), whole);
+  RunSql(file(), "DELETE FROM event WHERE seq = 3");
+  ASSERT_FALSE(Load().has_value());
+  WriteFile(file(), whole);
+  RunSql(file(), "DELETE FROM event WHERE seq = 2");
+  const std::unique_ptr<Store> store = Open();
+  ASSERT_TRUE(store->Load().has_value());
+  const auto events = store->Events(0, 10);
+  ASSERT_FALSE(events.has_value());
+  EXPECT_NE(events.error().message.find("event 2"), std::string::npos);
+}
+
+TEST_F(SqliteStoreTest, NoticesARowThatCameBackFromThePast) {
+  Fill(1);
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(file().c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db, "CREATE TABLE old AS SELECT * FROM kv", nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(db);
+  {
+    const std::unique_ptr<Store> store = Open();
+    const Revision revision = store->Load()->revision;
+    ASSERT_TRUE(
+        store->Commit({.expected = revision, .at = {}, .puts = {{"job/0", "new"}}}).has_value());
+  }
+  ASSERT_TRUE(Load().has_value());
+  RunSql(file(), "REPLACE INTO kv SELECT * FROM old; DROP TABLE old");  // every sum is right
+  EXPECT_FALSE(Load().has_value());
+}
+
+TEST_F(SqliteStoreTest, NoticesThatItWentBackInTime) {
+  Fill(2);
+  const std::string before = ReadFile(file());
+  Fill(2);
+  WriteFile(file(), before);
+  const auto loaded = Load();
+  ASSERT_FALSE(loaded.has_value());
+  EXPECT_EQ(loaded.error().code, ErrorCode::kDataLoss);
+  EXPECT_NE(loaded.error().message.find("revision 2, but was at 4"), std::string::npos)
+      << loaded.error().message;
+  fs::remove(dir() + "/store.witness");  // what the hint says, to go on without the lost commits
+  EXPECT_TRUE(Load().has_value());
+}
+
+TEST_F(SqliteStoreTest, NoticesAnotherStoreInItsPlace) {
+  Fill(2);
+  TemporaryDir other;
+  ASSERT_TRUE(MakeSqliteStore(other.path()).has_value());
+  WriteFile(file(), ReadFile(other.path() + "/store.db"));
+  EXPECT_FALSE(Load().has_value());
+}
+
+TEST_F(SqliteStoreTest, SurvivesATornWitness) {
+  Fill(2);
+  WriteFile(dir() + "/store.witness", "torn");
+  EXPECT_TRUE(Load().has_value());
+}
+
+// One flip in each byte of the closed database: the same content, or an error; never other data.
+TEST_F(SqliteStoreTest, NeverReadsOtherDataAfterAFlippedByte) {
+  Fill(6);
+  const std::string whole = ReadFile(file());
+  const std::string truth = Content(dir());
+  ASSERT_TRUE(truth.starts_with("6\n")) << truth;
+  ASSERT_FALSE(fs::exists(file() + "-wal"));
+  int refused = 0;
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(static_cast<unsigned char>(damaged[at]) ^ (1U << (at % 8)));
+    WriteFile(file(), damaged);
+    for (const char* suffix : {"-wal", "-shm"}) fs::remove(file() + suffix);
+    const std::string content = Content(dir());
+    if (content.starts_with("error: ")) {
+      ++refused;
+    } else {
+      ASSERT_EQ(content, truth) << "byte " << at;
+    }
+  }
+  EXPECT_GT(refused, 500);
+}
+
+// A child that is killed inside or after a commit loses nothing that it acknowledged.
+TEST_F(SqliteStoreTest, KeepsWhatAKilledProcessAcknowledged) {
+  int acknowledged[2];
+  ASSERT_EQ(::pipe(acknowledged), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto store = OpenSqliteStore(dir());
+    Revision revision = (*store)->Load()->revision;
+    for (int i = 0;; ++i) {
+      const auto done = (*store)->Commit(
+          {.expected = revision, .at = {}, .puts = {{"job/" + std::to_string(i), "v"}}});
+      if (!done) ::_exit(1);
+      revision = done->revision;
+      if (::write(acknowledged[1], &revision, sizeof revision) != sizeof revision) ::_exit(2);
+    }
+  }
+  ::close(acknowledged[1]);
+  Revision last = 0;
+  while (last < 50) ASSERT_EQ(::read(acknowledged[0], &last, sizeof last), sizeof last);
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  for (Revision more = 0; ::read(acknowledged[0], &more, sizeof more) == sizeof more;) last = more;
+  ::close(acknowledged[0]);
+  const auto loaded = Load();
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+  EXPECT_GE(loaded->revision, last);
+  EXPECT_EQ(loaded->rows.size(), loaded->revision);
+}
+
+// Cutting the log of a killed process loses commits; the witness knows how many there were.
+TEST_F(SqliteStoreTest, NoticesALostTailOfTheLog) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto store = OpenSqliteStore(dir());
+    Revision revision = (*store)->Load()->revision;
+    for (int i = 0; i < 5; ++i) {
+      const auto done = (*store)->Commit({.expected = revision, .at = {}, .puts = {{"a", "v"}}});
+      if (!done) ::_exit(1);
+      revision = done->revision;
+    }
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  const std::string log = ReadFile(file() + "-wal");
+  ASSERT_FALSE(log.empty());
+  WriteFile(file() + "-wal", log.substr(0, log.size() / 2));
+  const auto loaded = Load();
+  ASSERT_FALSE(loaded.has_value());
+  EXPECT_NE(loaded.error().message.find("gone back in time"), std::string::npos);
+  WriteFile(file() + "-wal", log);
+  EXPECT_TRUE(Load().has_value());
+}
+
+// A full file system, on a small one of its own: nothing is half written, and it goes on
+// afterwards.
+TEST_F(SqliteStoreTest, RollsBackWhenTheDiskIsFullAndGoesOn) {
+  const std::string small = dir() + "/small";
+  fs::create_directory(small);
+  const std::string mount = "mount -t tmpfs -o size=1m none " + small + " 2>/dev/null";
+  if (std::system(mount.c_str()) != 0) GTEST_SKIP() << "mounting needs root";
+  struct Unmount {
+    std::string path;
+    ~Unmount() { (void)!std::system(("umount " + path).c_str()); }
+  } const unmount{small};
+  ASSERT_TRUE(MakeSqliteStore(small).has_value());
+  auto store = OpenSqliteStore(small);
+  ASSERT_TRUE(store.has_value()) << store.error().message;
+  ASSERT_TRUE((*store)->Load().has_value());
+  const auto one = (*store)->Commit({.expected = 0, .at = {}, .puts = {{"a", "1"}}});
+  ASSERT_TRUE(one.has_value()) << one.error().message;
+  WriteFile(small + "/filler", std::string(700 << 10, 'x'));
+
+  std::vector<std::pair<std::string, std::string>> puts;
+  for (int i = 0; i < 4; ++i)
+    puts.emplace_back("b" + std::to_string(i), std::string(200 << 10, 'v'));
+  const auto full = (*store)->Commit({.expected = 1, .at = {}, .puts = puts});
+  ASSERT_FALSE(full.has_value());
+  EXPECT_EQ(full.error().code, ErrorCode::kResourceExhausted) << full.error().message;
+  EXPECT_NE(full.error().message.find(small), std::string::npos);
+
+  fs::remove(small + "/filler");
+  const auto next = (*store)->Commit({.expected = 1, .at = {}, .puts = {{"c", "3"}}});
+  ASSERT_TRUE(next.has_value()) << next.error().message;
+  const auto loaded = (*store)->Load();
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+  ASSERT_EQ(loaded->rows.size(), 2U);
+  EXPECT_EQ(loaded->rows[1].key, "c");
+}
+
+TEST_F(SqliteStoreTest, RefusesToGoOnAfterAnotherProcessWrote) {
+  const std::unique_ptr<Store> store = Open();
+  ASSERT_TRUE(store->Load().has_value());
+  RunSql(file(), "UPDATE meta SET crc = crc + 1, body = zeroblob(80)");
+  const auto done = store->Commit({.expected = 0, .at = {}, .puts = {{"a", "1"}}});
+  ASSERT_FALSE(done.has_value());
+  EXPECT_EQ(done.error().code, ErrorCode::kConflict);
+  EXPECT_FALSE(store->Commit({.expected = 0, .at = {}, .puts = {{"a", "1"}}}).has_value());
+}
+
+TEST_F(SqliteStoreTest, KeepsItsLogShort) {
+  const std::unique_ptr<Store> store = Open();
+  Revision revision = store->Load()->revision;
+  const std::string value(500 << 10, 'v');
+  std::uintmax_t largest = 0;
+  for (int i = 0; i < 200; ++i) {  // 100 MB through a log of 16 MiB
+    const auto done = store->Commit(
+        {.expected = revision, .at = {}, .puts = {{"k" + std::to_string(i % 4), value}}});
+    ASSERT_TRUE(done.has_value()) << done.error().message;
+    revision = done->revision;
+    largest = std::max(largest, fs::file_size(file() + "-wal"));
+  }
+  EXPECT_LT(largest, 64U << 20);
+}
+
+}  // namespace
+}  // namespace launch::controller
