@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "planner/planner.h"
+#include "tests/fakes/canned_plan.h"
 
 namespace launch::controller {
 
@@ -91,41 +91,14 @@ void TestCore::Post(Event event) {
 Event TestCore::Answered(const effect::PlanWanted& wanted) {
   event::Planned planned;
   planned.ticket = wanted.ticket;
+  planned.outcome = CannedPlan(wanted);
   planned.outcome.findings = plan_findings;
-  planned.outcome.plan = Plan{};
-  planned.outcome.plan->strategy = Strategy::kDdp;
-  planned.outcome.plan->late = {"MASTER_ADDR", "GLOO_SOCKET_IFNAME"};
   if (!wanted.placed) return planned;
   if (placed_error) {
+    planned.outcome = PlanOutcome{};
     planned.outcome.error = placed_error;
     return planned;
   }
-  Rank next = 0;
-  for (std::size_t i = 0; i < wanted.placed->nodes.size(); ++i) {
-    PlannedAllocation planned_one;
-    AllocationSpec& spec = planned_one.spec;
-    spec.key = wanted.placed->key;
-    spec.node = wanted.placed->nodes[i];
-    spec.needs_ports = i == 0;
-    for (const effect::NodeOffer& offer : wanted.offers) {
-      if (offer.inventory->node != spec.node) continue;
-      for (const int index : wanted.placed->gpus[i]) {
-        spec.gpus.push_back(offer.inventory->gpus[static_cast<std::size_t>(index)].uuid);
-      }
-    }
-    const int ranks = std::max<int>(1, static_cast<int>(spec.gpus.size()));
-    spec.cpus = ranks;
-    for (int local = 0; local < ranks; ++local) {
-      RankSpec rank;
-      rank.rank = next++;
-      rank.local_rank = local;
-      spec.ranks.push_back(rank);
-    }
-    planned_one.digest = "digest of " + ToString(spec.key) + " on " + spec.node.value;
-    planned.outcome.allocations.push_back(std::move(planned_one));
-  }
-  planned.outcome.stored = "plan " + ToString(wanted.placed->key);
-  planned.outcome.stored_digest = "digest of " + planned.outcome.stored;
   plans_[planned.outcome.stored] = StoredPlan{*planned.outcome.plan, planned.outcome.allocations};
   return planned;
 }

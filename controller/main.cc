@@ -1,0 +1,169 @@
+// launch-controller: makes a cluster (`init`) and runs it (`run`).
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+
+#include "common/unique_fd.h"
+#include "common/version.h"
+#include "controller/controller.h"
+#include "controller/store/record_codec.h"
+#include "controller/store/sqlite_store.h"
+
+namespace launch::controller {
+namespace {
+
+constexpr std::size_t kConfigMax = 256 << 10;
+
+struct Options {
+  std::string state;
+  std::string cluster;
+  std::string user;
+  std::string listen;
+  std::string config;
+};
+
+int Failed(const Error& error) {
+  std::cerr << "launch-controller: " << FormatError(error) << "\n";
+  return ExitCodeOf(error.code);
+}
+
+std::string AccountName() {
+  const passwd* account = ::getpwuid(::geteuid());
+  return account == nullptr ? "operator" : account->pw_name;
+}
+
+Result<void> Init(const Options& options) {
+  PosixFileSystem files;
+  SystemClock clock;
+  const StatePaths paths(std::filesystem::absolute(options.state).lexically_normal());
+  LAUNCH_ASSIGN_OR_RETURN(
+      const InitDone done,
+      InitCredentials(
+          files, paths,
+          {options.cluster, options.user.empty() ? AccountName() : options.user, clock.WallNow()}));
+  LAUNCH_RETURN_IF_ERROR(MakeSqliteStore(paths.dir));
+  LAUNCH_ASSIGN_OR_RETURN(const auto store, OpenSqliteStore(paths.dir));
+  const std::string user = options.user.empty() ? AccountName() : options.user;
+  LAUNCH_RETURN_IF_ERROR(InitStore(*store, EncodeRecord,
+                                   FirstRecords(options.cluster, user, done.operator_serial),
+                                   clock.WallNow()));
+  std::cout << "cluster " << options.cluster << " made in " << paths.dir << "\n"
+            << "  " << user << " is its first operator; credentials: " << paths.operator_dir << "\n"
+            << "  keep a copy of " << paths.secrets_key << " apart from backups of the store\n"
+            << "start it:  launch-controller run --state " << paths.dir << "\n";
+  return {};
+}
+
+void LogToStderr(const std::string& level) {
+  auto logger = spdlog::stderr_logger_mt("launch-controller");
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+  logger->set_level(spdlog::level::from_str(level));
+  logger->flush_on(spdlog::level::trace);
+  spdlog::set_default_logger(std::move(logger));
+}
+
+Result<ControllerConfig> ReadConfig(FileSystem& files, const Options& options) {
+  ControllerConfig config;
+  if (!options.config.empty()) {
+    const std::string path = std::filesystem::absolute(options.config);
+    LAUNCH_ASSIGN_OR_RETURN(const std::string text, files.Read(path, kConfigMax));
+    LAUNCH_ASSIGN_OR_RETURN(config, ParseControllerConfig(text, options.config));
+  }
+  if (!options.listen.empty()) config.listen = options.listen;
+  return config;
+}
+
+// SIGTERM and SIGINT arrive by descriptor: blocked here, before any thread exists.
+UniqueFd SignalDescriptor() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC));
+}
+
+Result<void> Run(const Options& options) {
+  const UniqueFd signals = SignalDescriptor();
+  PosixFileSystem files;
+  const StatePaths paths(std::filesystem::absolute(options.state).lexically_normal());
+  LAUNCH_ASSIGN_OR_RETURN(const ControllerConfig config, ReadConfig(files, options));
+  LogToStderr(config.log_level);
+  auto clock = std::make_shared<SystemClock>();
+  LAUNCH_ASSIGN_OR_RETURN(const Credentials credentials,
+                          LoadCredentials(files, paths, clock->WallNow()));
+  LAUNCH_ASSIGN_OR_RETURN(auto store, OpenSqliteStore(paths.dir));
+
+  const UniqueFd failed(::eventfd(0, EFD_CLOEXEC));
+  std::optional<Error> failure;
+  LAUNCH_ASSIGN_OR_RETURN(const auto controller,
+                          Controller::Start({credentials,
+                                             std::move(store),
+                                             {EncodeRecord, DecodeRecord},
+                                             clock,
+                                             config,
+                                             paths.dir,
+                                             [&](const Error& error) {
+                                               failure = error;
+                                               const std::uint64_t one = 1;
+                                               (void)!::write(failed.get(), &one, sizeof one);
+                                             }}));
+  LAUNCH_RETURN_IF_ERROR(files.WriteDurable(paths.pid, std::to_string(::getpid()) + "\n"));
+  LAUNCH_RETURN_IF_ERROR(files.WriteDurable(paths.address, controller->address() + "\n"));
+
+  std::array<pollfd, 2> wait = {pollfd{signals.get(), POLLIN, 0}, pollfd{failed.get(), POLLIN, 0}};
+  while (::poll(wait.data(), wait.size(), -1) < 0 && errno == EINTR) {
+  }
+  (void)::unlink(paths.address.c_str());
+  spdlog::info("controller.stopping");
+  controller->Stop();
+  (void)::unlink(paths.pid.c_str());
+  spdlog::info("controller.stopped");
+  if (failure) return Unexpected(*failure);
+  return {};
+}
+
+}  // namespace
+}  // namespace launch::controller
+
+int main(int argc, char** argv) {
+  using namespace launch::controller;
+  ::umask(077);
+  CLI::App app("The controller of a launch cluster", "launch-controller");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string(launch::Version()));
+  Options options;
+  auto* init = app.add_subcommand("init", "Make the authority, store and first operator");
+  init->add_option("--state", options.state, "State directory, made if need be")->required();
+  init->add_option("--name", options.cluster, "Name of the cluster")->default_val("launch");
+  init->add_option("--user", options.user, "First operator; this account's name if left out");
+  auto* run = app.add_subcommand("run", "Serve until SIGTERM");
+  run->add_option("--state", options.state, "State directory that `init` made")->required();
+  run->add_option("--listen", options.listen, "HOST:PORT; port 0 takes a free one");
+  run->add_option("--config", options.config, "Settings, see configs/controller.yaml");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (init->parsed()) {
+    const auto done = Init(options);
+    return done ? 0 : Failed(done.error());
+  }
+  const auto done = Run(options);
+  return done ? 0 : Failed(done.error());
+}

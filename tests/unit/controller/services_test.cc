@@ -1,0 +1,368 @@
+// The services over real TLS on loopback: who gets in, and what each may do.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "common/mailbox.h"
+#include "controller/controller.h"
+#include "controller/store/record_codec.h"
+#include "proto/convert_error.h"
+#include "proto/convert_node.h"
+#include "proto/convert_user.h"
+#include "proto/launch.grpc.pb.h"
+#include "proto/node.grpc.pb.h"
+#include "tests/fakes/memory_store.h"
+
+namespace launch::controller {
+namespace {
+
+constexpr Millis kHour{3600 * 1000};
+
+// The host's boot time; a wall clock that tests may set, for certificates and tokens.
+struct TestClock final : Clock {
+  SystemClock host;
+  std::atomic<std::int64_t> ahead_ms = 0;
+  BootTime Now() override { return host.Now(); }
+  WallTime WallNow() override { return host.WallNow() + Millis{ahead_ms}; }
+};
+
+// What a peer shows; empty = none.
+struct Papers {
+  std::string ca;
+  std::string key;
+  std::string certificate;
+};
+
+class ServicesTest : public ::testing::Test {
+ protected:
+  ServicesTest() : clock(std::make_shared<TestClock>()) {
+    std::string pattern = (std::filesystem::temp_directory_path() / "launch-XXXXXX").string();
+    dir = ::mkdtemp(pattern.data());
+    PosixFileSystem files;
+    const StatePaths paths(dir + "/state");
+    auto init = InitCredentials(files, paths, {"lab", "root", clock->WallNow()});
+    EXPECT_TRUE(init);
+    credentials = init->credentials;
+    op = {credentials.ca.pem, *files.Read(paths.operator_dir + "/key.pem", 65536),
+          *files.Read(paths.operator_dir + "/cert.pem", 65536)};
+    auto store = std::make_unique<MemoryStore>();
+    EXPECT_TRUE(InitStore(*store, EncodeRecord, FirstRecords("lab", "root", init->operator_serial),
+                          clock->WallNow()));
+    ControllerConfig config;
+    config.listen = "127.0.0.1:0";
+    auto started =
+        Controller::Start({credentials, std::move(store), RecordCodec{EncodeRecord, DecodeRecord},
+                           clock, config, dir, nullptr});
+    EXPECT_TRUE(started) << FormatError(started.error());
+    controller = std::move(*started);
+  }
+  ~ServicesTest() override {
+    controller.reset();
+    std::filesystem::remove_all(dir);
+  }
+
+  // Papers for any identity, signed by the cluster's CA or by another.
+  Papers Sign(const Identity& identity, Millis life = kHour, WallTime from = {},
+              const Credentials* by = nullptr) {
+    const Credentials& ca = by == nullptr ? credentials : *by;
+    const auto key = MakeKey();
+    const auto csr = MakeCsr(*key);
+    const auto certificate = SignCsr(*csr, ca.ca_key, ca.ca, {identity, life, {}, NewSerial()},
+                                     from == WallTime{} ? clock->host.WallNow() : from);
+    EXPECT_TRUE(certificate);
+    return {credentials.ca.pem, key->private_pem, certificate->pem};
+  }
+
+  std::shared_ptr<grpc::Channel> Dial(const Papers& papers) {
+    grpc::ChannelArguments arguments;
+    arguments.SetSslTargetNameOverride("launch-controller");
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return grpc::CreateCustomChannel(
+        controller->address(), grpc::SslCredentials({papers.ca, papers.key, papers.certificate}),
+        arguments);
+  }
+
+  template <class Stub, class Request, class Reply>
+  Result<Reply> Call(std::unique_ptr<Stub> stub,
+                     grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                     const Request& request) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    Reply reply;
+    const grpc::Status status = (*stub.*method)(&context, request, &reply);
+    if (!status.ok()) return Unexpected(FromStatus(status, "the controller"));
+    return reply;
+  }
+  Result<pb::WhoAmIReply> WhoAmI(const Papers& papers) {
+    return Call(pb::Identity::NewStub(Dial(papers)), &pb::Identity::Stub::WhoAmI,
+                pb::WhoAmIRequest());
+  }
+  Result<pb::JobsReply> Jobs(const Papers& papers) {
+    return Call(pb::Launch::NewStub(Dial(papers)), &pb::Launch::Stub::Jobs, pb::JobsRequest());
+  }
+  Result<pb::StatusReply> Status(const Papers& papers) {
+    return Call(pb::Operator::NewStub(Dial(papers)), &pb::Operator::Stub::Status,
+                pb::StatusRequest());
+  }
+  Result<JoinToken> Token(const std::string& role, const std::string& name) {
+    pb::CreateTokenRequest request;
+    request.set_role(role);
+    request.set_name(name);
+    auto reply = Call(pb::Operator::NewStub(Dial(op)), &pb::Operator::Stub::CreateToken, request);
+    if (!reply) return Unexpected(reply.error());
+    return ParseJoinToken(reply->token());
+  }
+  // Joins with `token`: the papers of the new member.
+  Result<Papers> Join(const JoinToken& token, bool rejoin = false) {
+    const auto key = MakeKey();
+    pb::JoinRequest request;
+    request.set_csr_pem(*MakeCsr(*key));
+    request.set_rejoin(rejoin);
+    const Papers joiner{token.ca_pem, token.key_pem, token.certificate_pem};
+    auto reply = Call(pb::Identity::NewStub(Dial(joiner)), &pb::Identity::Stub::Join, request);
+    if (!reply) return Unexpected(reply.error());
+    return Papers{reply->ca_pem(), key->private_pem, reply->certificate_pem()};
+  }
+
+  // One control stream as an agent would open it.
+  struct Agent {
+    std::unique_ptr<pb::Node::Stub> stub;
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReaderWriter<pb::FromNode, pb::ToNode>> stream;
+    std::uint64_t session = 0;
+  };
+  std::unique_ptr<Agent> Attach(const Papers& papers, const std::string& claims) {
+    auto agent = std::make_unique<Agent>();
+    agent->stub = pb::Node::NewStub(Dial(papers));
+    agent->context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    agent->stream = agent->stub->Attach(&agent->context);
+    agent->stream->Write(ToProto(FromNodeEnvelope{0, HelloOf(claims)}));
+    return agent;
+  }
+  static from_node::Hello HelloOf(const std::string& node) {
+    from_node::Hello hello;
+    hello.version = "0.1.0";
+    hello.machine.install_id = "11112222333344445555666677778888";
+    hello.boot_id = "b0000000-0000-4000-8000-000000000001";
+    hello.boot = BootMs(1000);
+    hello.run_as = "single_user ana";
+    hello.inventory.node = NodeId{node};
+    hello.inventory.kernel = "6.1";
+    hello.inventory.cores = 4;
+    hello.inventory.threads = 4;
+    hello.inventory.memory_bytes = 1ULL << 30;
+    return hello;
+  }
+
+  std::string dir;
+  std::shared_ptr<TestClock> clock;
+  Credentials credentials;
+  Papers op;
+  std::unique_ptr<Controller> controller;
+};
+
+TEST_F(ServicesTest, TheFirstOperatorIsKnown) {
+  const auto who = WhoAmI(op);
+  ASSERT_TRUE(who) << FormatError(who.error());
+  EXPECT_EQ(who->identity(), "/user/root");
+  EXPECT_TRUE(who->is_operator());
+  EXPECT_EQ(who->cluster(), "lab");
+  const auto status = Status(op);
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->epoch(), 1u);
+}
+
+TEST_F(ServicesTest, WithoutACertificateNothingIsAnswered) {
+  const auto who = WhoAmI({credentials.ca.pem, "", ""});
+  ASSERT_FALSE(who);
+  EXPECT_EQ(who.error().code, ErrorCode::kUnavailable);
+}
+
+TEST_F(ServicesTest, ACertificateOfAnotherAuthorityIsWorthNothing) {
+  PosixFileSystem files;
+  const auto other =
+      InitCredentials(files, StatePaths(dir + "/other"), {"lab", "root", clock->WallNow()});
+  ASSERT_TRUE(other);
+  const auto forged = Sign({"lab", "user", "root"}, kHour, {}, &other->credentials);
+  ASSERT_FALSE(WhoAmI(forged));
+  EXPECT_EQ(WhoAmI(forged).error().code, ErrorCode::kUnavailable);
+}
+
+TEST_F(ServicesTest, AnExpiredOrAForeignClustersCertificateIsWorthNothing) {
+  EXPECT_FALSE(WhoAmI(Sign({"lab", "user", "root"}, kHour, clock->host.WallNow() - 48 * kHour)));
+  const auto foreign = WhoAmI(Sign({"lab2", "user", "root"}));
+  ASSERT_FALSE(foreign);
+  EXPECT_EQ(foreign.error().code, ErrorCode::kPermissionDenied);
+  EXPECT_FALSE(WhoAmI(Sign({"lab", "controller", ""}))) << "the controller calls nobody";
+}
+
+TEST_F(ServicesTest, EachRoleGetsItsRowsAndNoOthers) {
+  const Papers user = Sign({"lab", "user", "ana"});
+  const Papers node = Sign({"lab", "node", "gpu01"});
+  const Papers join = Sign({"lab", "join", "node:gpu01"});
+  EXPECT_TRUE(Jobs(user));
+  EXPECT_FALSE(WhoAmI(user)->is_operator());
+  EXPECT_EQ(Status(user).error().code, ErrorCode::kPermissionDenied);
+  EXPECT_TRUE(WhoAmI(node));
+  EXPECT_EQ(Jobs(node).error().code, ErrorCode::kPermissionDenied);
+  EXPECT_EQ(Status(node).error().code, ErrorCode::kPermissionDenied);
+  for (const auto& error : {WhoAmI(join).error(), Jobs(join).error(), Status(join).error()}) {
+    EXPECT_EQ(error.code, ErrorCode::kPermissionDenied);
+  }
+  auto agent = Attach(user, "ana");
+  pb::ToNode ignored;
+  EXPECT_FALSE(agent->stream->Read(&ignored));
+  EXPECT_EQ(agent->stream->Finish().error_code(), grpc::StatusCode::PERMISSION_DENIED);
+}
+
+TEST_F(ServicesTest, AJoinTokenWorksOnceAndMakesAMember) {
+  const auto token = Token("node", "gpu01");
+  ASSERT_TRUE(token) << FormatError(token.error());
+  EXPECT_EQ(token->addresses, std::vector<std::string>{controller->address()});
+  const auto papers = Join(*token);
+  ASSERT_TRUE(papers) << FormatError(papers.error());
+  EXPECT_EQ(WhoAmI(*papers)->identity(), "/node/gpu01");
+  const auto again = Join(*token);
+  ASSERT_FALSE(again);
+  EXPECT_NE(again.error().message.find("used"), std::string::npos) << again.error().message;
+}
+
+TEST_F(ServicesTest, ATokenThatExpiredOrWasRevokedOrWasNeverRecordedOpensNothing) {
+  const auto token = Token("node", "gpu01");
+  ASSERT_TRUE(token);
+  clock->ahead_ms = kHour.count();
+  const auto late = Join(*token);
+  ASSERT_FALSE(late);
+  EXPECT_NE(late.error().message.find("expired"), std::string::npos) << late.error().message;
+  clock->ahead_ms = 0;
+  pb::RevokeTokenRequest revoke;
+  revoke.set_serial(ReadCertificate(token->certificate_pem)->serial);
+  ASSERT_TRUE(Call(pb::Operator::NewStub(Dial(op)), &pb::Operator::Stub::RevokeToken, revoke));
+  EXPECT_EQ(Join(*token).error().code, ErrorCode::kPermissionDenied);
+  // Signed by our own CA, but no operator asked for it.
+  const Papers stray = Sign({"lab", "join", "node:gpu02"});
+  EXPECT_FALSE(Join({"lab", {}, stray.ca, stray.key, stray.certificate}));
+}
+
+TEST_F(ServicesTest, ARejoinRevokesTheOldCertificateAtOnce) {
+  const auto first = Join(*Token("node", "gpu01"));
+  ASSERT_TRUE(first);
+  EXPECT_EQ(Join(*Token("node", "gpu01")).error().code, ErrorCode::kAlreadyExists);
+  auto agent = Attach(*first, "gpu01");
+  pb::ToNode message;
+  ASSERT_TRUE(agent->stream->Read(&message));
+  const auto second = Join(*Token("node", "gpu01"), true);
+  ASSERT_TRUE(second) << FormatError(second.error());
+  while (agent->stream->Read(&message)) {
+  }
+  EXPECT_FALSE(agent->stream->Finish().ok()) << "the open stream is cut";
+  EXPECT_EQ(WhoAmI(*first).error().code, ErrorCode::kPermissionDenied);
+  EXPECT_TRUE(WhoAmI(*second));
+}
+
+TEST_F(ServicesTest, ANodeIsWelcomedAndItsBeatsAreAnswered) {
+  const auto papers = Join(*Token("node", "gpu01"));
+  ASSERT_TRUE(papers);
+  auto agent = Attach(*papers, "gpu01");
+  pb::ToNode message;
+  ASSERT_TRUE(agent->stream->Read(&message));
+  ASSERT_TRUE(message.has_welcome());
+  EXPECT_EQ(message.session() >> 32, 1u) << "session numbers grow with the epoch";
+  EXPECT_EQ(message.fence().epoch(), 1u);
+  EXPECT_GT(message.fence().revision(), 0u);
+  agent->stream->Write(ToProto(FromNodeEnvelope{message.session(), from_node::Beat{5, {}, 0}}));
+  while (agent->stream->Read(&message) && !message.has_pong()) {
+  }
+  EXPECT_EQ(message.pong().n(), 5u);
+  const auto nodes =
+      Call(pb::Launch::NewStub(Dial(op)), &pb::Launch::Stub::Nodes, pb::NodesRequest());
+  ASSERT_TRUE(nodes);
+  ASSERT_EQ(nodes->nodes_size(), 1);
+  agent->stream->WritesDone();
+  while (agent->stream->Read(&message)) {
+  }
+}
+
+TEST_F(ServicesTest, ANodeThatSpeaksForAnotherIsCutOff) {
+  const auto papers = Join(*Token("node", "gpu01"));
+  ASSERT_TRUE(papers);
+  for (const std::string claims : {"gpu02", "gpu0", "gpu011"}) {
+    auto agent = Attach(*papers, claims);
+    pb::ToNode message;
+    EXPECT_FALSE(agent->stream->Read(&message)) << claims;
+    EXPECT_EQ(agent->stream->Finish().error_code(), grpc::StatusCode::PERMISSION_DENIED) << claims;
+  }
+}
+
+TEST_F(ServicesTest, ABulkStreamNeedsALiveSessionOfItsOwnNode) {
+  const auto first = Join(*Token("node", "gpu01"));
+  const auto second = Join(*Token("node", "gpu02"));
+  ASSERT_TRUE(first && second);
+  auto agent = Attach(*first, "gpu01");
+  pb::ToNode welcome;
+  ASSERT_TRUE(agent->stream->Read(&welcome));
+  auto stub = pb::Node::NewStub(Dial(*second));
+  grpc::ClientContext context;
+  auto bulk = stub->Bulk(&context);
+  pb::BulkUp open;
+  open.mutable_open()->set_session(welcome.session());
+  bulk->Write(open);
+  pb::BulkDown message;
+  EXPECT_FALSE(bulk->Read(&message));
+  EXPECT_EQ(bulk->Finish().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  agent->context.TryCancel();
+}
+
+TEST_F(ServicesTest, AUserLearnsTheSameOfOthersJobsAsOfNone) {
+  const Papers ana = Sign({"lab", "user", "ana"});
+  pb::JobRequest request;
+  request.set_job(1);
+  const auto none = Call(pb::Launch::NewStub(Dial(ana)), &pb::Launch::Stub::Job, request);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::kPermissionDenied);
+  EXPECT_EQ(Call(pb::Launch::NewStub(Dial(op)), &pb::Launch::Stub::Job, request).error().code,
+            ErrorCode::kNotFound);
+}
+
+TEST_F(ServicesTest, WatchShowsStoredEventsAndGoesOnWithNewOnes) {
+  auto stub = pb::Launch::NewStub(Dial(op));
+  grpc::ClientContext context;
+  pb::WatchRequest request;
+  request.set_follow(true);
+  auto stream = stub->Watch(&context, request);
+  pb::WatchReply reply;
+  ASSERT_TRUE(stream->Read(&reply));
+  EXPECT_EQ(reply.event().kind(), "cluster.created");
+  ASSERT_TRUE(stream->Read(&reply));
+  EXPECT_EQ(reply.event().kind(), "controller.started");
+  ASSERT_TRUE(Token("node", "gpu01"));
+  ASSERT_TRUE(stream->Read(&reply));
+  EXPECT_EQ(reply.event().kind(), "token.created");
+  EXPECT_EQ(reply.event().seq(), 3u);
+  context.TryCancel();
+}
+
+TEST_F(ServicesTest, AnOversizedUserMessageIsRefused) {
+  pb::RevokeTokenRequest request;
+  request.set_serial(std::string(2 << 20, 'a'));
+  EXPECT_EQ(
+      Call(pb::Operator::NewStub(Dial(op)), &pb::Operator::Stub::RevokeToken, request).error().code,
+      ErrorCode::kResourceExhausted);
+}
+
+TEST_F(ServicesTest, AStopIsQuickAlthoughStreamsAreOpen) {
+  const auto papers = Join(*Token("node", "gpu01"));
+  ASSERT_TRUE(papers);
+  auto agent = Attach(*papers, "gpu01");
+  pb::ToNode message;
+  ASSERT_TRUE(agent->stream->Read(&message));
+  const BootTime before = clock->Now();
+  controller->Stop();
+  EXPECT_LT(clock->Now() - before, Millis{2000});
+  agent->context.TryCancel();
+}
+
+}  // namespace
+}  // namespace launch::controller
