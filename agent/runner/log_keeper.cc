@@ -15,6 +15,19 @@ constexpr std::uint64_t kBlock = 4096;
 
 }  // namespace
 
+LogKeeper::LogKeeper(std::string directory, std::uint64_t cap_bytes)
+    : directory_(std::move(directory)), cap_bytes_(cap_bytes) {
+  const UniqueFd index(::open((directory_ + "/out.index").c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info{};
+  if (!index || ::fstat(index.get(), &info) != 0) return;
+  const off_t whole = info.st_size / static_cast<off_t>(sizeof(IndexEntry));
+  IndexEntry last;
+  if (whole > 0 && ::pread(index.get(), &last, sizeof last,
+                           (whole - 1) * static_cast<off_t>(sizeof last)) == sizeof last) {
+    indexed_ = last.offset;
+  }
+}
+
 std::uint64_t LogKeeper::Look(WallTime now) {
   std::uint64_t punched = 0;
   for (const char* const stream : {"/out", "/err"}) {

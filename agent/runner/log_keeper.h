@@ -21,8 +21,8 @@ inline constexpr std::uint64_t kIndexEveryBytes = 64 * 1024;
 
 class LogKeeper {
  public:
-  LogKeeper(std::string directory, std::uint64_t cap_bytes)
-      : directory_(std::move(directory)), cap_bytes_(cap_bytes) {}
+  // Goes on behind the last entry that an earlier agent wrote. Cap 0 = none.
+  LogKeeper(std::string directory, std::uint64_t cap_bytes);
 
   // Looks at the files; appends to the index when they grew; punches the middle of what is over the
   // cap. Call about once a second. The bytes punched by this call.

@@ -99,6 +99,7 @@ std::string RunnerLoop::WhyNotFree(AllocationRun& run) {
   if (Populated(run)) return "a process of the job is still there after SIGKILL";
   for (const auto& [rank, state] : run.ranks) {
     if (state.shim) return "the supervisor of rank " + std::to_string(rank) + " has not ended";
+    if (Alive(state)) return "the end of rank " + std::to_string(rank) + " is not known yet";
   }
   if (run.setup && run.setup->shim) return "the supervisor of setup has not ended";
   if (run.cgroup.ShimsPopulated()) return "a supervisor of the job is still there";

@@ -1,0 +1,105 @@
+// The promises of the runner at each containment level that this machine offers.
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "agent/runner/file_lock.h"
+#include "tests/unit/agent/runner/runner_bench.h"
+
+namespace launch::agent {
+namespace {
+
+constexpr Key kKey{{5}, {1}};
+
+class ContainmentTest : public testing::TestWithParam<Containment> {
+ protected:
+  void SetUp() override {
+    bench_.options().containment = GetParam();
+    bench_.Open();
+    if (bench_.runner().containment() != GetParam()) {
+      GTEST_SKIP() << bench_.runner().containment_why();
+    }
+  }
+  int DaemonPid() const {
+    for (const std::string& line : bench_.Ledger()) {
+      if (line.starts_with("daemon ")) return std::atoi(line.c_str() + 7);
+    }
+    return 0;
+  }
+
+  RunnerBench bench_;
+};
+
+TEST_P(ContainmentTest, ReportsTheExitCode) {
+  ASSERT_TRUE(bench_.Run(bench_.Spec(kKey, 2, {"--exit", "4"})));
+  for (const Rank rank : {0, 1}) {
+    const auto report = bench_.AwaitEnd(kKey, rank);
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->cause, ExitCause(Exited{4}));
+  }
+  const auto stopped = bench_.Stop(kKey, Millis{0});
+  ASSERT_TRUE(stopped);
+  EXPECT_TRUE(stopped->held.empty());
+}
+
+TEST_P(ContainmentTest, KillsWhatIgnoresTermAndItsDaemonToo) {
+  AllocationSpec spec = bench_.Spec(
+      kKey, 1, {"--ignore-term", "--fork-daemon", "--sleep-until", bench_.Path("never")});
+  spec.gpus = {{"GPU-a"}};
+  const auto started = bench_.Run(spec);
+  ASSERT_TRUE(started && !started->failed);
+  ASSERT_TRUE(bench_.Eventually([&] { return DaemonPid() != 0; }));
+  const auto stopped = bench_.Stop(kKey, Millis{100});
+  ASSERT_TRUE(stopped);
+  EXPECT_TRUE(stopped->held.empty());
+  EXPECT_FALSE(bench_.ProcessLives(static_cast<int>(started->pids.at(0).second)));
+  EXPECT_FALSE(bench_.ProcessLives(DaemonPid()));
+  const auto report = bench_.AwaitEnd(kKey, 0);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->cause, ExitCause(Signalled{SIGKILL, false}));
+  EXPECT_EQ(ProbeLock(GpuLockPath(bench_.options().lock_dir, {"GPU-a"})), LockState::kFree);
+}
+
+TEST_P(ContainmentTest, AdoptsAndStopsAfterARestart) {
+  const auto started =
+      bench_.Run(bench_.Spec(kKey, 2, {"--ignore-term", "--sleep-until", bench_.Path("never")}));
+  ASSERT_TRUE(started && !started->failed);
+  bench_.Kill();
+  const RunnerState state = bench_.Open();
+  ASSERT_EQ(state.allocations.size(), 1u);
+  EXPECT_TRUE(state.allocations[0].alive);
+  ASSERT_TRUE(bench_.Stop(kKey, Millis{100}));
+  for (const auto& [rank, pid] : started->pids) {
+    EXPECT_FALSE(bench_.ProcessLives(static_cast<int>(pid)));
+    const auto report = bench_.AwaitEnd(kKey, rank);
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->cause, ExitCause(Signalled{SIGKILL, false}));
+  }
+}
+
+TEST_P(ContainmentTest, StopsARankWhoseSupervisorWasKilled) {
+  const auto started =
+      bench_.Run(bench_.Spec(kKey, 1, {"--ignore-term", "--sleep-until", bench_.Path("never")}));
+  ASSERT_TRUE(started && !started->failed);
+  const AttemptDir dir(bench_.Path("state/allocations/5.1"), *bench_.options().files);
+  const auto start = dir.ReadRank(0).start;
+  ASSERT_TRUE(start);
+  ASSERT_EQ(::kill(static_cast<pid_t>(start->shim_pid), SIGKILL), 0);
+  ASSERT_TRUE(bench_.told().Await<told::NodeNotice>(
+      [](const told::NodeNotice& found) { return found.notice.kind == "rank.supervisor_lost"; }));
+  const auto stopped = bench_.Stop(kKey, Millis{100});
+  ASSERT_TRUE(stopped);
+  EXPECT_TRUE(stopped->held.empty());
+  EXPECT_FALSE(bench_.ProcessLives(static_cast<int>(started->pids.at(0).second)));
+  const auto report = bench_.AwaitEnd(kKey, 0);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->cause, ExitCause(UnknownEnd{"supervisor killed"}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, ContainmentTest,
+                         testing::Values(Containment::kCgroup, Containment::kCgroup1,
+                                         Containment::kTree),
+                         [](const auto& level) { return std::string(ToString(level.param)); });
+
+}  // namespace
+}  // namespace launch::agent

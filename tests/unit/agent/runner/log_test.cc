@@ -1,0 +1,136 @@
+// Rank logs by offset: gaps, last lines, time index, cap.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "agent/runner/log_keeper.h"
+#include "agent/runner/log_reader.h"
+#include "tests/unit/agent/runner/runner_bench.h"
+
+namespace launch::agent {
+namespace {
+
+constexpr Key kKey{{8}, {1}};
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
+class LogTest : public testing::Test {
+ protected:
+  LogTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "launch-log-XXXXXX").string();
+    dir_ = ::mkdtemp(pattern.data());
+    rank_ = dir_ + "/allocations/8.1/rank.0";
+    std::filesystem::create_directories(rank_);
+  }
+  ~LogTest() override { std::filesystem::remove_all(dir_); }
+  void Append(const std::string& text) const {
+    std::ofstream(rank_ + "/out", std::ios::binary | std::ios::app) << text;
+  }
+  std::uint64_t LastLines(std::uint32_t lines) {
+    return LogReader(dir_).OffsetOfLastLines(kKey, 0, "out", lines).value();
+  }
+
+  std::string dir_;
+  std::string rank_;
+};
+
+TEST_F(LogTest, ReadsFromAnOffsetAndIsNotCompleteWhileTheAttemptLives) {
+  Append("hello world\n");
+  LogReader reader(dir_);
+  const auto piece = reader.Read(kKey, 0, "out", 6, 100);
+  ASSERT_TRUE(piece);
+  EXPECT_EQ(piece->data, "world\n");
+  EXPECT_EQ(piece->next, 12u);
+  EXPECT_FALSE(piece->complete);
+  EXPECT_EQ(reader.Read(kKey, 0, "out", 0, 5)->data, "hello");
+  EXPECT_TRUE(reader.Read(kKey, 0, "out", 12, 5)->data.empty());
+}
+
+TEST_F(LogTest, IsCompleteOnceReleasedOrForgotten) {
+  Append("x\n");
+  std::ofstream(dir_ + "/allocations/8.1/released") << "";
+  EXPECT_TRUE(LogReader(dir_).Read(kKey, 0, "out", 0, 5)->complete);
+  std::filesystem::create_directories(dir_ + "/logs/8.1");
+  std::filesystem::rename(rank_, dir_ + "/logs/8.1/rank.0");
+  std::filesystem::remove_all(dir_ + "/allocations");
+  EXPECT_TRUE(LogReader(dir_).Read(kKey, 0, "out", 0, 5)->complete);
+}
+
+TEST_F(LogTest, NamesALogThatIsNotThere) {
+  const auto piece = LogReader(dir_).Read(kKey, 3, "out", 0, 5);
+  ASSERT_FALSE(piece);
+  EXPECT_EQ(piece.error().code, ErrorCode::kNotFound);
+  EXPECT_NE(piece.error().message.find("8.1 rank 3"), std::string::npos);
+  EXPECT_FALSE(LogReader(dir_).Read(kKey, 0, "../x", 0, 5));
+}
+
+TEST_F(LogTest, FindsTheLastLines) {
+  Append("one\ntwo\nthree\n");
+  EXPECT_EQ(LastLines(0), 14u);
+  EXPECT_EQ(LastLines(1), 8u);
+  EXPECT_EQ(LastLines(2), 4u);
+  EXPECT_EQ(LastLines(3), 0u);
+  EXPECT_EQ(LastLines(9), 0u);
+}
+
+TEST_F(LogTest, CountsABarAndItsRedrawsAsOneLine) {
+  Append("start\n 1/9\r 2/9\r 3/9");
+  EXPECT_EQ(LastLines(1), 6u);
+}
+
+TEST_F(LogTest, FindsLinesThatCrossBlocks) {
+  Append(std::string(200'000, 'a') + "\n" + std::string(200'000, 'b') + "\n");
+  EXPECT_EQ(LastLines(1), 200'001u);
+}
+
+TEST_F(LogTest, PunchesTheMiddleAndSaysWhatIsMissing) {
+  LogKeeper keeper(rank_, 12 * kMiB);
+  for (char c = 'a'; c < 'a' + 20; ++c) Append(std::string(kMiB, c));
+  ASSERT_GT(keeper.Look(WallMs(1000)), 0u);
+  struct stat info{};
+  ASSERT_EQ(::stat((rank_ + "/out").c_str(), &info), 0);
+  EXPECT_EQ(info.st_size, 20 * static_cast<off_t>(kMiB));
+  EXPECT_LE(static_cast<std::uint64_t>(info.st_blocks) * 512, 12 * kMiB);
+
+  LogReader reader(dir_);
+  std::string all;
+  std::uint64_t missing = 0;
+  for (std::uint64_t at = 0; at < 20 * kMiB;) {
+    const auto piece = reader.Read(kKey, 0, "out", at, kMiB);
+    ASSERT_TRUE(piece);
+    if (piece->gap) {
+      EXPECT_EQ(piece->gap->first, 6 * kMiB);
+      missing += piece->gap->second - piece->gap->first;
+    }
+    all += piece->data;
+    ASSERT_GT(piece->next, at);
+    at = piece->next;
+  }
+  EXPECT_EQ(all.size() + missing, 20 * kMiB);
+  EXPECT_EQ(all.front(), 'a');
+  EXPECT_EQ(all.back(), 'a' + 19);
+  EXPECT_EQ(all.find('\0'), std::string::npos);
+  EXPECT_EQ(keeper.Look(WallMs(2000)), 0u) << "nothing more to punch";
+}
+
+TEST_F(LogTest, TellsWhenABytesWasWritten) {
+  LogKeeper keeper(rank_, 0);
+  Append("aaaa");
+  (void)keeper.Look(WallMs(1000));
+  Append("bbbb");
+  (void)keeper.Look(WallMs(2000));
+  LogReader reader(dir_);
+  EXPECT_EQ(reader.Read(kKey, 0, "out", 0, 4)->wall_ms, 1000);
+  EXPECT_EQ(reader.Read(kKey, 0, "out", 4, 4)->wall_ms, 2000);
+}
+
+TEST_F(LogTest, GoesOnWithTheIndexOfAnEarlierAgent) {
+  Append("aaaa");
+  (void)LogKeeper(rank_, 0).Look(WallMs(1000));
+  (void)LogKeeper(rank_, 0).Look(WallMs(2000));
+  EXPECT_EQ(std::filesystem::file_size(rank_ + "/out.index"), sizeof(IndexEntry));
+}
+
+}  // namespace
+}  // namespace launch::agent
