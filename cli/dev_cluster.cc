@@ -241,7 +241,7 @@ Result<void> DevCluster::StartController(const Say& say) {
   if (!fs::exists(state + "/ca.pem")) {
     LAUNCH_RETURN_IF_ERROR(MakeDir(state));
     LAUNCH_ASSIGN_OR_RETURN(Finished init,
-                            RunToEnd({program, "init", "--state-dir", state}, "", kStartLimit));
+                            RunToEnd({program, "init", "--state", state}, "", kStartLimit));
     if (init.code != 0)
       return Fail(ErrorCode::kInternal, "launch-controller init failed: " + init.output);
   }
@@ -249,7 +249,7 @@ Result<void> DevCluster::StartController(const Say& say) {
   const std::string log = dir_ + "/controller.log";
   LAUNCH_ASSIGN_OR_RETURN(
       DaemonRecord record,
-      StartDaemon({program, "run", "--state-dir", state, "--listen", listen}, log, pid_file));
+      StartDaemon({program, "run", "--state", state, "--listen", listen}, log, pid_file));
   bool died = false;
   const bool up = Await(kStartLimit, [&] {
     died = !LiveDaemon(pid_file);
