@@ -107,6 +107,10 @@ std::string GpuShare(int index, int count) {
   return "[" + ids + "]";
 }
 
+std::string IntRange(int first, int last) {
+  return std::to_string(first) + "-" + std::to_string(last);
+}
+
 std::string Quoted(const std::string& text) { return nlohmann::json(text).dump(); }
 
 }  // namespace
@@ -219,13 +223,13 @@ Result<std::vector<DevCluster::Node>> DevCluster::PlanNodes(const DevOptions& op
       settings.emplace_back("inventory_file", Quoted(AgentDir(node.name) + "/inventory.yaml"));
     if (simulated.empty() && count > 1) {
       settings.emplace_back("gpu_ids", GpuShare(i, count));
-      settings.emplace_back("cores", "{first: " + std::to_string(i * share % cores) +
-                                         ", count: " + std::to_string(share) + "}");
+      const int first = i * share % cores;
+      settings.emplace_back("cores", IntRange(first, first + share - 1));
     }
     // One port range each: agents of one machine must not hand out the same port twice.
     const int ports = 9000 / count;
-    settings.emplace_back("ports", "{first: " + std::to_string(20000 + i * ports) + ", last: " +
-                                       std::to_string(20000 + (i + 1) * ports - 1) + "}");
+    settings.emplace_back("port_range",
+                          IntRange(20000 + i * ports, 20000 + (i + 1) * ports - 1));
     nodes.push_back(std::move(node));
   }
   return nodes;
