@@ -65,6 +65,7 @@ class RunnerLoop {
   void Do(Quit&) { quit_ = true; }
   Result<std::optional<PortBlock>> AcceptNew(const AllocationSpec& spec, const std::string& digest);
   Result<void> CheckFreeSpace() const;
+  void RemoveMarker(AllocationRun& run);
 
   // Starting; start_ranks.cc.
   Result<void> SpawnShim(AllocationRun& run, RankRun& rank, const ShimWish& wish);

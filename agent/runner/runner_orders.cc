@@ -7,6 +7,9 @@
 #include <filesystem>
 
 #include "agent/runner/runner_loop.h"
+#include "agent/runner/staging.h"
+#include "agent/shim/shim_record.h"
+#include "common/failpoint.h"
 
 namespace launch::agent {
 
@@ -36,6 +39,7 @@ void RunnerLoop::Do(order::Accept& order) {
 Result<std::optional<PortBlock>> RunnerLoop::AcceptNew(const AllocationSpec& spec,
                                                        const std::string& digest) {
   LAUNCH_RETURN_IF_ERROR(CheckFreeSpace());
+  LAUNCH_FAILPOINT("launch.3.before");
   AllocationRun& run = Make(spec.key);
   run.spec = spec;
   LAUNCH_RETURN_IF_ERROR(run.dir.Create(spec.ranks));
@@ -75,6 +79,7 @@ Result<std::optional<PortBlock>> RunnerLoop::AcceptNew(const AllocationSpec& spe
     (void)options_.files->RemoveTree(run.dir.path());  // the fence was never durable
     return Unexpected(written.error());
   }
+  LAUNCH_FAILPOINT("launch.3.after");
   return run.ports;
 }
 
@@ -93,7 +98,13 @@ void RunnerLoop::Do(order::Start& order) {
     return Tell(told::StartDone{
         .key = key, .pids = {}, .failed = FailedToStart{"files", 0, written.error().message}});
   }
-  for (const RankSpec& rank : run->spec->ranks) StartRank(*run, rank, order);
+  RemoveMarker(*run);  // every node of the job has seen it
+  LAUNCH_FAILPOINT("launch.7.before");
+  for (const RankSpec& rank : run->spec->ranks) {
+    StartRank(*run, rank, order);
+    LAUNCH_FAILPOINT("launch.7.spawned");
+  }
+  LAUNCH_FAILPOINT("launch.7.after");
   // From here on only shims and ranks hold them: an agent restart changes nothing.
   run->lock.reset();
   run->gpu_locks.clear();
@@ -109,9 +120,11 @@ void RunnerLoop::Do(order::StopAllocation& order) {
     run = &Make(order.key);
     for (const Rank rank : run->dir.ListRanks()) run->ranks[rank].rank = rank;
   }
+  LAUNCH_FAILPOINT("stop.4.before");
   if (const auto written = run->dir.WriteTombstone({order.cause, ""}); !written) {
     Notice("node.state_write_failed", run, std::nullopt, written.error().message);
   }
+  LAUNCH_FAILPOINT("stop.4.tombstone");
   if (run->phase == RunPhase::kDropped) run->phase = RunPhase::kAccepted;
   const BootTime now = options_.clock->Now();
   if (!run->stop) {
@@ -136,7 +149,11 @@ void RunnerLoop::Do(order::Drop& order) {
   }
   run->staging.reset();
   (void)options_.files->WriteDurable(run->dir.path() + "/dropped", order.why);
-  run->cgroup.KillAll();  // a `setup` in progress
+  if (run->setup && run->setup->shim) {
+    (void)SendToShim(*run, *run->setup, static_cast<std::uint32_t>(shim::Op::kKillAll), 9);
+  }
+  run->cgroup.KillAll();
+  RemoveMarker(*run);
   run->setup.reset();
   run->cgroup.Remove();
   run->lock.reset();
@@ -145,8 +162,20 @@ void RunnerLoop::Do(order::Drop& order) {
   run->phase = RunPhase::kDropped;
 }
 
+// The marker's name is kept beside the record, so that a restart in between leaves no file behind.
+void RunnerLoop::RemoveMarker(AllocationRun& run) {
+  const std::string note = run.dir.path() + "/marker";
+  const auto name = options_.files->Read(note, 4096);
+  if (!name || !run.spec) return;
+  launch::agent::RemoveMarker(*run.spec, *name);
+  std::error_code ignored;
+  std::filesystem::remove(note, ignored);
+}
+
 void RunnerLoop::Do(order::NoteAcked& order) {
+  LAUNCH_FAILPOINT("exit.3.before");
   if (AllocationRun* run = Find(order.key)) run->dir.NoteAcked(order.rank);
+  LAUNCH_FAILPOINT("exit.3.after");
 }
 
 // The directory goes, the logs stay: `launch logs` reads them until retention takes them.
@@ -155,6 +184,7 @@ void RunnerLoop::Do(order::Forget& order) {
   if (run != nullptr && run->phase != RunPhase::kReleased && run->phase != RunPhase::kDropped) {
     return;
   }
+  LAUNCH_FAILPOINT("exit.4.before");
   const AttemptDir dir(AllocationPath(options_.state_dir, order.key), *options_.files);
   const std::string kept = KeptLogsPath(options_.state_dir, order.key);
   std::error_code ignored;
@@ -165,8 +195,10 @@ void RunnerLoop::Do(order::Forget& order) {
       std::filesystem::rename(dir.RankPath(rank) + name, to + name, ignored);
     }
   }
+  LAUNCH_FAILPOINT("exit.4.logs_kept");
   (void)options_.files->RemoveTree(dir.path());
   runs_.erase(order.key);
+  LAUNCH_FAILPOINT("exit.4.after");
 }
 
 }  // namespace launch::agent

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <memory>
 
 #include "agent/runner/process.h"
@@ -108,7 +109,13 @@ Result<StartedShim> StartShim(const ShimStart& start) {
 
   std::string name = "launch-shim";
   char* const argv[] = {name.data(), nullptr};
+#ifdef LAUNCH_FAILPOINTS
+  const char* const point = std::getenv("LAUNCH_FAILPOINT");
+  std::string armed = std::string("LAUNCH_FAILPOINT=") + (point == nullptr ? "" : point);
+  char* const env[] = {armed.data(), nullptr};
+#else
   char* const env[] = {nullptr};
+#endif
   pid_t pid = 0;
   const int error_number =
       ::posix_spawn(&pid, start.shim_path.c_str(), actions.get(), &attributes, argv, env);

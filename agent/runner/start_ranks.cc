@@ -183,6 +183,10 @@ void RunnerLoop::Do(order::StageAllocation& order) {
 void RunnerLoop::StartStaging(AllocationRun& run, std::optional<int> setup_exit,
                               std::string setup_tail) {
   if (!run.staging) return;
+  const to_node::Stage& stage = run.staging->stage;
+  if (stage.write_marker && !stage.marker.empty()) {
+    (void)options_.files->WriteDurable(run.dir.path() + "/marker", stage.marker);
+  }
   StagingInput input{.spec = *run.spec,
                      .stage = run.staging->stage,
                      .setup_exit = setup_exit,

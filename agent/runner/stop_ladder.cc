@@ -10,6 +10,7 @@
 #include "agent/runner/process.h"
 #include "agent/runner/runner_loop.h"
 #include "agent/shim/shim_record.h"
+#include "common/failpoint.h"
 
 namespace launch::agent {
 namespace {
@@ -84,6 +85,7 @@ bool RunnerLoop::Populated(const AllocationRun& run) const {
 }
 
 void RunnerLoop::KillRanks(AllocationRun& run) {
+  LAUNCH_FAILPOINT("stop.4.kill");
   if (!run.killed_at) run.killed_at = options_.clock->Now();
   if (cgroups_.level != Containment::kTree) return run.cgroup.KillRanks();
   const auto kill = static_cast<std::uint32_t>(shim::Op::kKillAll);
@@ -134,6 +136,8 @@ std::string RunnerLoop::WhyNotFree(AllocationRun& run) {
 }
 
 void RunnerLoop::Release(AllocationRun& run) {
+  LAUNCH_FAILPOINT("stop.5.before");
+  RemoveMarker(run);
   TellStart(run);
   run.log_ends.clear();
   for (const auto& [rank, state] : run.ranks) {
@@ -144,6 +148,7 @@ void RunnerLoop::Release(AllocationRun& run) {
     // The proof is repeated after a restart; nothing is lost but time.
     Notice("node.state_write_failed", &run, std::nullopt, written.error().message);
   }
+  LAUNCH_FAILPOINT("stop.5.after");
   run.cgroup.Remove();
   run.phase = RunPhase::kReleased;
   run.staging.reset();

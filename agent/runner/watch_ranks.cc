@@ -9,6 +9,7 @@
 #include "agent/runner/exit_report.h"
 #include "agent/runner/process.h"
 #include "agent/runner/runner_loop.h"
+#include "common/failpoint.h"
 
 namespace launch::agent {
 namespace {
@@ -141,6 +142,7 @@ void RunnerLoop::TellStart(AllocationRun& run) {
   for (auto& [rank, state] : run.ranks) {
     if (!state.end || state.told) continue;
     state.told = true;
+    LAUNCH_FAILPOINT("exit.2.before");
     Tell(told::RankEnded{*state.end});
   }
 }

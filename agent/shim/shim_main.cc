@@ -23,6 +23,7 @@
 #include "agent/shim/shim_record.h"
 #include "agent/shim/shim_spec.h"
 #include "agent/shim/shim_step.h"
+#include "common/failpoint.h"
 
 namespace launch::shim {
 namespace {
@@ -208,6 +209,7 @@ void Shim::Fork() {
   }
   ::close(ends[1]);
   exec_fd_ = ends[0];
+  LAUNCH_FAILPOINT("launch.9.after");
 }
 
 // The pipe closes by itself when execve succeeds, and holds a failure otherwise.
@@ -261,12 +263,14 @@ void Shim::FillEnd(int wait_status, const rusage& usage) {
 }
 
 void Shim::WriteRecord() {
+  LAUNCH_FAILPOINT("exit.1.before");
   exit_.out_end = SizeOf(kFdOut);
   exit_.err_end = SizeOf(kFdErr);
   Seal(exit_);
   const bool durable =
       WriteAt(exit_fd_, &exit_, sizeof exit_, 0) == 0 && ::fdatasync(exit_fd_) == 0;
   if (!durable) return Handle(Event::kRecordFailed);
+  LAUNCH_FAILPOINT("exit.1.after");
   ::close(exit_fd_);  // the agent watches for this close
   exit_fd_ = -1;
   Handle(Event::kRecordWritten);
@@ -368,11 +372,13 @@ void Shim::WaitOnce() {
 
 // The exit code is the errno of a failed preparation: without records, the agent has only that.
 int Shim::Run() {
+  LAUNCH_FAILPOINT("launch.8.before");
   const int error_number = Prepare();
   if (error_number != 0) {
     Handle(Event::kPrepareFailed);
     return error_number;
   }
+  LAUNCH_FAILPOINT("launch.8.after");
   Handle(Event::kPrepared);
   while (state_ != State::kDone) WaitOnce();
   return 0;

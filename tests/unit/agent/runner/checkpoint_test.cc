@@ -1,0 +1,205 @@
+// Which checkpoints are complete: made small by hand, and one by torch itself where it is there.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+
+#include "agent/runner/checkpoint_finder.h"
+#include "agent/runner/checkpoint_formats.h"
+
+namespace launch::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+template <class T>
+void Put(std::string& bytes, T value) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+// A stored zip with one member, as torch.save writes it.
+std::string Zip(const std::string& content) {
+  const std::string name = "archive/data.pkl";
+  const auto size = static_cast<std::uint32_t>(content.size());
+  const auto name_size = static_cast<std::uint16_t>(name.size());
+  std::string bytes;
+  Put<std::uint32_t>(bytes, 0x04034b50);
+  bytes.append(14, '\0');
+  Put(bytes, size);
+  Put(bytes, size);
+  Put(bytes, name_size);
+  Put<std::uint16_t>(bytes, 0);
+  bytes += name + content;
+  const auto directory = static_cast<std::uint32_t>(bytes.size());
+  Put<std::uint32_t>(bytes, 0x02014b50);
+  bytes.append(16, '\0');
+  Put(bytes, size);
+  Put(bytes, size);
+  Put(bytes, name_size);
+  bytes.append(12, '\0');
+  Put<std::uint32_t>(bytes, 0);
+  bytes += name;
+  const auto length = static_cast<std::uint32_t>(bytes.size() - directory);
+  Put<std::uint32_t>(bytes, 0x06054b50);
+  Put<std::uint32_t>(bytes, 0);
+  Put<std::uint16_t>(bytes, 1);
+  Put<std::uint16_t>(bytes, 1);
+  Put(bytes, length);
+  Put(bytes, directory);
+  Put<std::uint16_t>(bytes, 0);
+  return bytes;
+}
+
+std::string Safetensors(std::size_t data_bytes) {
+  const std::string header =
+      R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,)" + std::to_string(data_bytes) + "]}}";
+  std::string bytes;
+  Put<std::uint64_t>(bytes, header.size());
+  return bytes + header + std::string(data_bytes, 'd');
+}
+
+class CheckpointTest : public testing::Test {
+ protected:
+  CheckpointTest() {
+    std::string pattern = (fs::temp_directory_path() / "launch-ckpt-XXXXXX").string();
+    dir_ = ::mkdtemp(pattern.data());
+  }
+  ~CheckpointTest() override { fs::remove_all(dir_); }
+  void Write(const std::string& name, const std::string& bytes) const {
+    fs::create_directories(fs::path(dir_ + "/" + name).parent_path());
+    std::ofstream(dir_ + "/" + name, std::ios::binary) << bytes;
+  }
+  void WriteHf(int step) const {
+    const std::string name = "checkpoint-" + std::to_string(step) + "/";
+    Write(name + "trainer_state.json", "{\"global_step\": " + std::to_string(step) + "}");
+    Write(name + "model.safetensors", Safetensors(64));
+    Write(name + "optimizer.pt", Zip("state"));
+  }
+  std::vector<CheckpointFound> Find(const std::string& marker = {}) const {
+    return FindCheckpoints({.directory = dir_, .marker = marker});
+  }
+
+  std::string dir_;
+};
+
+TEST_F(CheckpointTest, TakesTheNewestCompleteOneByStepNotByName) {
+  WriteHf(9);
+  WriteHf(100);
+  WriteHf(20);
+  const auto found = Find();
+  ASSERT_EQ(found.size(), 3u);
+  ASSERT_NE(NewestComplete(found), nullptr);
+  EXPECT_EQ(NewestComplete(found)->step, 100);
+  EXPECT_EQ(NewestComplete(found)->format, "hf");
+  EXPECT_EQ(NewestComplete(found)->path, dir_ + "/checkpoint-100");
+}
+
+TEST_F(CheckpointTest, SkipsAHalfWrittenOneAndSaysWhy) {
+  WriteHf(10);
+  WriteHf(20);
+  fs::remove(dir_ + "/checkpoint-20/trainer_state.json");
+  const auto found = Find();
+  EXPECT_EQ(found[0].step, 20);
+  EXPECT_FALSE(found[0].complete);
+  EXPECT_EQ(found[0].why, "trainer_state.json is missing");
+  EXPECT_EQ(NewestComplete(found)->step, 10);
+}
+
+TEST_F(CheckpointTest, SeesWeightsThatWereCutShort) {
+  WriteHf(10);
+  fs::resize_file(dir_ + "/checkpoint-10/model.safetensors", 100);
+  EXPECT_EQ(Find()[0].why, "model.safetensors is cut short");
+}
+
+TEST_F(CheckpointTest, SeesAnOptimizerThatWasCutShort) {
+  WriteHf(10);
+  const std::string path = dir_ + "/checkpoint-10/optimizer.pt";
+  fs::resize_file(path, fs::file_size(path) - 1);
+  EXPECT_NE(Find()[0].why.find("optimizer.pt"), std::string::npos);
+}
+
+TEST_F(CheckpointTest, NeedsEveryShardOfTheIndex) {
+  WriteHf(10);
+  fs::remove(dir_ + "/checkpoint-10/model.safetensors");
+  Write("checkpoint-10/model.safetensors.index.json",
+        R"({"weight_map":{"a":"model-1.safetensors","b":"model-2.safetensors"}})");
+  Write("checkpoint-10/model-1.safetensors", Safetensors(8));
+  EXPECT_EQ(Find()[0].why, "weights model-2.safetensors are missing");
+  Write("checkpoint-10/model-2.safetensors", Safetensors(8));
+  EXPECT_TRUE(Find()[0].complete);
+}
+
+TEST_F(CheckpointTest, NeedsWeightsAtAll) {
+  WriteHf(10);
+  fs::remove(dir_ + "/checkpoint-10/model.safetensors");
+  EXPECT_EQ(Find()[0].why, "no weights");
+}
+
+TEST_F(CheckpointTest, ChecksTheZipOfTorchSaveAtEveryCut) {
+  const std::string good = Zip("0123456789");
+  Write("step_7.pt", good);
+  EXPECT_EQ(WhyTorchIncomplete(dir_ + "/step_7.pt"), "");
+  EXPECT_EQ(Find()[0].step, 7);
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    Write("cut.pt", good.substr(0, size));
+    EXPECT_NE(WhyTorchIncomplete(dir_ + "/cut.pt"), "") << size;
+  }
+  std::string shifted = good;
+  shifted.erase(40, 5);  // bytes lost in the middle
+  Write("cut.pt", shifted);
+  EXPECT_NE(WhyTorchIncomplete(dir_ + "/cut.pt"), "");
+}
+
+TEST_F(CheckpointTest, TakesDcpOnlyWithItsMetadata) {
+  Write("step-5/__0_0.distcp", "x");
+  EXPECT_EQ(Find()[0].why, ".metadata is missing: the save did not finish");
+  Write("step-5/.metadata", "m");
+  EXPECT_TRUE(Find()[0].complete);
+  Write("step-5/__1_0.distcp", "");
+  EXPECT_EQ(Find()[0].why, "__1_0.distcp is empty");
+}
+
+TEST_F(CheckpointTest, TakesDeepSpeedByItsLatestTag) {
+  Write("latest", "global_step12\n");
+  Write("global_step12/mp_rank_00_model_states.pt", Zip("m"));
+  Write("global_step12/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt", Zip("o"));
+  ASSERT_EQ(Find().size(), 1u);
+  EXPECT_EQ(Find()[0].step, 12);
+  EXPECT_TRUE(Find()[0].complete);
+  Write("global_step12/bf16_zero_pp_rank_2_mp_rank_00_optim_states.pt", Zip("o"));
+  EXPECT_EQ(Find()[0].why, "global_step12 lacks the optimizer states of a rank");
+}
+
+TEST_F(CheckpointTest, TakesAccelerateWithWeightsAndRandomStates) {
+  Write("checkpoint_3/model.safetensors", Safetensors(8));
+  EXPECT_EQ(Find()[0].why, "no random_states_R.pkl");
+  Write("checkpoint_3/random_states_0.pkl", "p");
+  EXPECT_TRUE(Find()[0].complete);
+}
+
+TEST_F(CheckpointTest, ReadsTheStepOfALightningName) {
+  Write("epoch=3-step=40.ckpt", Zip("x"));
+  EXPECT_EQ(Find()[0].step, 40);
+  EXPECT_EQ(Find()[0].format, "lightning");
+}
+
+TEST_F(CheckpointTest, BelievesTheUsersMarker) {
+  Write("run-1/weights", "x");
+  Write("run-2/weights", "x");
+  Write("run-1/DONE", "");
+  const auto found = Find("DONE");
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].why, "DONE is missing");
+  EXPECT_EQ(NewestComplete(found)->path, dir_ + "/run-1");
+}
+
+TEST_F(CheckpointTest, FindsNothingWhereThereIsNothing) {
+  EXPECT_TRUE(Find().empty());
+  EXPECT_TRUE(FindCheckpoints({.directory = dir_ + "/gone", .marker = {}}).empty());
+  EXPECT_EQ(NewestComplete({}), nullptr);
+}
+
+}  // namespace
+}  // namespace launch::agent

@@ -1,0 +1,278 @@
+// What staging says about a node: setup, paths, interpreter, marker, network.
+#include "agent/runner/staging.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+
+#include "agent/runner/interpreter.h"
+#include "agent/runner/port_holder.h"
+#include "agent/runner/reachability.h"
+#include "tests/unit/agent/runner/runner_bench.h"
+
+namespace launch::agent {
+namespace {
+
+constexpr Key kKey{{11}, {1}};
+
+void WriteExecutable(const std::string& path, const std::string& text) {
+  std::ofstream(path) << text;
+  ::chmod(path.c_str(), 0755);
+}
+
+const PathFact* Find(const StagingFacts& facts, const std::string& what) {
+  for (const PathFact& fact : facts.paths) {
+    if (fact.what == what) return &fact;
+  }
+  return nullptr;
+}
+
+class StagingTest : public testing::Test {
+ protected:
+  StagingTest() { bench_.Open(); }
+  StagingFacts Look(const AllocationSpec& spec, to_node::Stage stage = {}) {
+    const std::atomic<bool> cancel{false};
+    stage.key = spec.key;
+    return RunStaging(
+        {.spec = spec, .stage = stage, .setup_exit = {}, .setup_tail = {}, .probe_runtime = {}},
+        cancel);
+  }
+  std::optional<told::StageDone> Stage(const AllocationSpec& spec, to_node::Stage stage = {}) {
+    stage.key = spec.key;
+    EXPECT_TRUE(bench_.Accept(spec));
+    bench_.runner().Stage({stage});
+    return bench_.told().Await<told::StageDone>(
+        [&](const told::StageDone& done) { return done.key == spec.key; });
+  }
+
+  RunnerBench bench_;
+};
+
+TEST_F(StagingTest, FindsTheWorkdirWithItsInode) {
+  const StagingFacts facts = Look(bench_.Spec(kKey, 1, {}));
+  struct stat info{};
+  ASSERT_EQ(::stat(bench_.Path("work").c_str(), &info), 0);
+  ASSERT_NE(Find(facts, "workdir"), nullptr);
+  EXPECT_TRUE(Find(facts, "workdir")->ok);
+  EXPECT_EQ(Find(facts, "workdir")->inode, info.st_ino);
+}
+
+TEST_F(StagingTest, SaysWhyAWorkdirIsUnusable) {
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.workdir = bench_.Path("nowhere");
+  EXPECT_EQ(Find(Look(spec), "workdir")->why, "no such directory");
+  std::ofstream(bench_.Path("file")) << "x";
+  spec.workdir = bench_.Path("file");
+  EXPECT_EQ(Find(Look(spec), "workdir")->why, "not a directory");
+}
+
+TEST_F(StagingTest, LooksForTheCommandOnTheRanksPath) {
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.command_word = "trainer";
+  EXPECT_EQ(Find(Look(spec), "command")->why, "not found on PATH /usr/bin:/bin");
+  std::filesystem::create_directories(bench_.Path("bin"));
+  for (EnvVar& var : spec.ranks[0].env) {
+    if (var.name == "PATH") var.value = bench_.Path("bin") + ":/usr/bin";
+  }
+  std::ofstream(bench_.Path("bin/trainer")) << "#!/bin/sh\n";
+  EXPECT_EQ(Find(Look(spec), "command")->why, bench_.Path("bin/trainer") + " is not executable");
+  WriteExecutable(bench_.Path("bin/trainer"), "#!/bin/sh\n");
+  EXPECT_TRUE(Find(Look(spec), "command")->ok);
+  EXPECT_EQ(Find(Look(spec), "command")->path, bench_.Path("bin/trainer"));
+  spec.command_word = "./run.sh";
+  EXPECT_EQ(Find(Look(spec), "command")->why, "no such file");
+}
+
+TEST_F(StagingTest, TakesTheInterpreterOfTheLauncherOnThePath) {
+  std::filesystem::create_directories(bench_.Path("venv/bin"));
+  const std::string python = bench_.Path("venv/bin/python3.11");
+  WriteExecutable(python, "#!/bin/sh\n");
+  WriteExecutable(bench_.Path("venv/bin/torchrun"), "#!" + python + "\nimport torch\n");
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.interpreter_of = "torchrun";
+  const std::string path = bench_.Path("venv/bin") + ":/usr/bin:/bin";
+  EXPECT_EQ(ResolveInterpreter(spec, path).value(), python);
+  WriteExecutable(bench_.Path("venv/bin/torchrun"),
+                  "#!/bin/sh\n'''exec' " + python + " \"$0\" \"$@\"\n' '''\n");
+  EXPECT_EQ(ResolveInterpreter(spec, path).value(), python);
+  WriteExecutable(bench_.Path("venv/bin/torchrun"), "#!/usr/bin/env -S python3.11\n");
+  EXPECT_EQ(ResolveInterpreter(spec, path).value(), python);
+  spec.interpreter = "/given/python";
+  EXPECT_EQ(ResolveInterpreter(spec, path).value(), "/given/python");
+}
+
+TEST_F(StagingTest, SaysThatThereIsNoPythonAtAll) {
+  const auto found = ResolveInterpreter(bench_.Spec(kKey, 1, {}), bench_.Path("empty"));
+  ASSERT_FALSE(found);
+  EXPECT_NE(found.error().message.find("no python3 or python on PATH"), std::string::npos);
+}
+
+TEST_F(StagingTest, PutsTheInterpreterInTheEmptyPlaceOfTheCommand) {
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  WriteExecutable(bench_.Path("python3"), "#!/bin/sh\necho I am $0 with $1\n");
+  spec.ranks[0].argv = {"/bin/sh", "-c", "exec \"$@\"", "sh", "", "train.py"};
+  for (EnvVar& var : spec.ranks[0].env) {
+    if (var.name == "PATH") var.value = bench_.dir() + ":/usr/bin:/bin";
+  }
+  ASSERT_TRUE(bench_.Run(spec));
+  ASSERT_TRUE(bench_.AwaitEnd(kKey, 0));
+  EXPECT_EQ(bench_.ReadFile(bench_.RankPath(kKey, 0) + "/out"),
+            "I am " + bench_.Path("python3") + " with train.py\n");
+}
+
+TEST_F(StagingTest, ProvesASharedWorkdirByAMarker) {
+  const AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  const to_node::Stage reader{.marker = ".launch-marker-11.1"};
+  EXPECT_FALSE(Find(Look(spec, reader), "marker")->ok);
+  to_node::Stage writer = reader;
+  writer.write_marker = true;
+  EXPECT_TRUE(Find(Look(spec, writer), "marker")->ok);
+  EXPECT_TRUE(Find(Look(spec, reader), "marker")->ok);
+  AllocationSpec other = spec;
+  other.key.attempt.value = 2;
+  EXPECT_EQ(Find(Look(other, reader), "marker")->why, "holds another attempt's mark");
+}
+
+TEST_F(StagingTest, RemovesItsMarkerWhenTheRanksStart) {
+  const AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  const to_node::Stage stage{.write_marker = true, .marker = ".launch-marker-11.1"};
+  ASSERT_TRUE(Stage(spec, stage));
+  EXPECT_TRUE(std::filesystem::exists(bench_.Path("work/.launch-marker-11.1")));
+  ASSERT_TRUE(bench_.Start(kKey));
+  EXPECT_FALSE(std::filesystem::exists(bench_.Path("work/.launch-marker-11.1")));
+}
+
+TEST_F(StagingTest, RemovesItsMarkerWhenItIsStoppedAfterARestart) {
+  const AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  const to_node::Stage stage{.write_marker = true, .marker = ".launch-marker-11.1"};
+  ASSERT_TRUE(Stage(spec, stage));
+  bench_.Kill();
+  bench_.Open();
+  ASSERT_TRUE(bench_.Stop(kKey, Millis{0}));
+  EXPECT_FALSE(std::filesystem::exists(bench_.Path("work/.launch-marker-11.1")));
+}
+
+TEST_F(StagingTest, RunsSetupOnceInTheWorkdirWithTheRanksEnvironment) {
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.setup = "echo \"$LAUNCH_JOB_ID in $PWD\" >> setup.log";
+  const auto done = Stage(spec);
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->facts.setup_exit, 0);
+  EXPECT_TRUE(Find(done->facts, "workdir")->ok);
+  EXPECT_EQ(bench_.ReadFile(bench_.Path("work/setup.log")), "11 in " + bench_.Path("work") + "\n");
+  ASSERT_TRUE(bench_.Start(kKey));
+  EXPECT_TRUE(bench_.AwaitEnd(kKey, 0));
+}
+
+TEST_F(StagingTest, ReportsTheExitAndTheLastLinesOfAFailedSetup) {
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.setup = "echo installing; echo 'no such package' >&2; false; echo never";
+  const auto done = Stage(spec);
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->facts.setup_exit, 1);
+  EXPECT_EQ(done->facts.setup_tail, "installing\nno such package\n");
+}
+
+TEST_F(StagingTest, EndsASetupThatTakesTooLong) {
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.setup = "while true; do read -t 5 x < /dev/zero || true; done";
+  spec.setup_timeout = Millis{200};
+  const auto done = Stage(spec);
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->facts.setup_exit, 124);
+  EXPECT_NE(done->facts.setup_tail.find("did not end within"), std::string::npos);
+}
+
+TEST_F(StagingTest, StopsASetupInProgress) {
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.setup = "echo $$ > pid; exec sleep 3600";
+  ASSERT_TRUE(bench_.Accept(spec));
+  bench_.runner().Stage({to_node::Stage{.key = kKey}});
+  ASSERT_TRUE(bench_.Eventually([&] { return !bench_.ReadFile(bench_.Path("work/pid")).empty(); }));
+  ASSERT_TRUE(bench_.Stop(kKey, Millis{0}));
+  EXPECT_FALSE(bench_.ProcessLives(std::atoi(bench_.ReadFile(bench_.Path("work/pid")).c_str())));
+}
+
+TEST_F(StagingTest, AsksForTheTruthOfTheInterpreterOnlyWhenTorchMustSeeAGpu) {
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.interpreter = "/bin/sh";
+  int asked = 0;
+  const auto probe = [&asked](const std::string& path, const std::vector<EnvVar>&) {
+    ++asked;
+    return RuntimeFacts{.path = path};
+  };
+  const std::atomic<bool> cancel{false};
+  StagingInput input{
+      .spec = spec, .stage = {}, .setup_exit = {}, .setup_tail = {}, .probe_runtime = probe};
+  EXPECT_FALSE(RunStaging(input, cancel).runtime);
+  input.spec.needs_torch_cuda = true;
+  const auto facts = RunStaging(input, cancel);
+  ASSERT_TRUE(facts.runtime);
+  EXPECT_EQ(facts.runtime->path, "/bin/sh");
+  input.spec.preflight = PreflightLevel::kNone;
+  EXPECT_FALSE(RunStaging(input, cancel).runtime);
+  EXPECT_EQ(asked, 1);
+}
+
+TEST(Reachability, TakesAHeldPortForReachableAndNamesTheInterface) {
+  const auto held =
+      HoldPorts(20000 + (::getpid() % 900) * 4, 20000 + (::getpid() % 900) * 4 + 63, 0);
+  ASSERT_TRUE(held);
+  const std::atomic<bool> cancel{false};
+  const Reachability found = ProbeAddress("127.0.0.1", held->block.first, Millis{2000}, cancel);
+  EXPECT_TRUE(found.ok) << found.why;
+  EXPECT_EQ(found.interface, "lo");
+}
+
+TEST(Reachability, SaysThatNobodyAnswers) {
+  const std::atomic<bool> cancel{false};
+  // A listener whose queue is full neither accepts nor refuses: like a firewall that drops.
+  const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof any;
+  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<sockaddr*>(&any), size), 0);
+  ASSERT_EQ(::listen(listener.get(), 0), 0);
+  ASSERT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&any), &size), 0);
+  std::vector<UniqueFd> fillers;
+  for (int i = 0; i < 8; ++i) {
+    fillers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    (void)::connect(fillers.back().get(), reinterpret_cast<sockaddr*>(&any), sizeof any);
+  }
+  const Reachability found = ProbeAddress("127.0.0.1", ntohs(any.sin_port), Millis{200}, cancel);
+  EXPECT_FALSE(found.ok);
+  EXPECT_NE(found.why.find("no answer within 200 ms"), std::string::npos) << found.why;
+  EXPECT_EQ(found.interface, "lo");
+}
+
+TEST(Reachability, SaysThatANameIsNoAddress) {
+  const std::atomic<bool> cancel{false};
+  EXPECT_FALSE(ProbeAddress("gpu-07", 20000, Millis{100}, cancel).ok);
+}
+
+TEST(PortHolder, LetsAServerThatReusesAddressesTakeTheHeldPort) {
+  const auto held =
+      HoldPorts(23600 + (::getpid() % 900) * 4, 23600 + (::getpid() % 900) * 4 + 63, 0);
+  ASSERT_TRUE(held);
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_port = htons(static_cast<std::uint16_t>(held->block.first));
+  const UniqueFd plain(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_NE(::bind(plain.get(), reinterpret_cast<sockaddr*>(&any), sizeof any), 0);
+  const UniqueFd server(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  ASSERT_EQ(::setsockopt(server.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+  EXPECT_EQ(::bind(server.get(), reinterpret_cast<sockaddr*>(&any), sizeof any), 0);
+  EXPECT_EQ(::listen(server.get(), 5), 0);
+}
+
+}  // namespace
+}  // namespace launch::agent
