@@ -23,6 +23,7 @@
 #include "agent/probes/nvml_probe.h"
 #include "agent/probes/probe_thread.h"
 #include "agent/progress/rank_sampler.h"
+#include "agent/runner/log_reader.h"
 #include "agent/runner/posix_runner.h"
 #include "agent/runtime_prober.h"
 #include "common/clock.h"
@@ -128,17 +129,6 @@ std::vector<RunningRank> RunningOf(const AgentState& state, const std::string& s
   }
   return running;
 }
-
-class NoLogs final : public LogSource {
- public:
-  Result<LogPiece> Read(const Key&, Rank, const std::string&, std::uint64_t, std::size_t) override {
-    return Fail(ErrorCode::kUnimplemented, "logs are not served yet");
-  }
-  Result<std::uint64_t> OffsetOfLastLines(const Key&, Rank, const std::string&,
-                                          std::uint32_t) override {
-    return Fail(ErrorCode::kUnimplemented, "logs are not served yet");
-  }
-};
 
 // The loop's own thread owns everything here.
 class AgentLoop {
@@ -354,7 +344,7 @@ Result<void> StartAndRun(AgentConfig config) {
   InventoryProbe inventory({.config = config, .containment = runner.containment(), .roots = roots},
                            gpus, clock);
   RankSampler sampler(config.proc_root);
-  NoLogs logs;
+  LogReader logs(config.state_dir);
   std::optional<ControllerLink> link(
       std::in_place, LinkSettings{.controllers = config.controllers, .state_dir = config.state_dir},
       files, logs, tell);
