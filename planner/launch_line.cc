@@ -207,7 +207,7 @@ class LineReader {
     }
     for (const ShellWord& word : line_.arguments) command += " " + word.raw;
     line_.shell = preparation_ + prefix + "exec " + command + KeptRedirects();
-    line_.read.push_back("torchrun line read; its ranks are started directly");
+    line_.read.push_back("torchrun line read");
     NoteTorchrun(arguments, place);
     return std::move(line_);
   }
@@ -337,7 +337,7 @@ class LineReader {
     while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
     line_.shell = std::string(text);
     NoteHiddenStatus();
-    line_.read.push_back("script started once per rank");
+    line_.read.push_back("script");
     return std::move(line_);
   }
 
@@ -391,7 +391,7 @@ class LineReader {
           redirect.raw + ": the output goes to that file, and every rank writes the same one",
           "leave it out and read launch logs JOB", Severity::kWarning));
     }
-    line_.read.push_back("plain command started once per rank");
+    line_.read.push_back("plain command");
     return true;
   }
 

@@ -201,9 +201,7 @@ void DescribeStart(const LaunchLine& line, const RankLayout& layout, const std::
   plan.launcher = line.launcher;
   plan.command = ShownCommand(line, interpreter);
   plan.read = line.read;
-  plan.read[0] =
-      (line.launcher == LauncherKind::kTorchrun ? "torchrun line read: " : line.read[0] + ": ") +
-      Shape(layout) + ", started directly";
+  plan.read[0] = line.read[0] + ": " + Shape(layout) + ", started directly";
 }
 
 // Just the nodes placed on, so that the device is that of the placement whatever else has changed.

@@ -1,0 +1,383 @@
+#include <gtest/gtest.h>
+
+#include "tests/unit/planner/plan_fixtures.h"
+#include "tests/unit/planner/plan_text.h"
+
+namespace launch {
+namespace {
+
+using namespace launch::testing;
+
+struct Golden {
+  const char* name;
+  const char* cluster;
+  JobSpec job;
+};
+
+std::vector<Golden> Goldens() {
+  std::vector<Golden> goldens;
+  JobSpec single = GpuJob(1, "GH200", 1);
+  single.venv = "/home/ana/venv";
+  goldens.push_back({"gh200-single", "gh200x2", single});
+
+  JobSpec two = GpuJob(1, "GH200", 2, "python train.py --b $LAUNCH_MICRO_BATCH");
+  two.batch = {64, 8, {}};
+  two.checkpoint.dir = "out";
+  two.checkpoint.signal = 10;
+  two.checkpoint.signal_before = Millis{120000};
+  two.memory_bytes = Amount{200'000'000'000, false};
+  goldens.push_back({"gh200x2-ddp", "gh200x2", two});
+
+  JobSpec line =
+      GpuJob(4, "A100", 1, "torchrun --nproc_per_node=4 --master_port=29500 train.py --lr 1e-4");
+  line.batch = {256, 4, {}};
+  line.dataset = DatasetSpec{2500, 3};
+  goldens.push_back({"a100x4-torchrun", "a100-40x4", line});
+
+  JobSpec ids = Job("python train.py");
+  ids.gpu_ids = {1, 3};
+  goldens.push_back({"a100x4-gpu-ids", "a100-40x4", ids});
+
+  JobSpec zero = GpuJob(8, "A100-80GB");
+  zero.strategy = Strategy::kZero2;
+  zero.offload = Offload::kOptimizer;
+  zero.batch = {{}, 2, {}};
+  goldens.push_back({"a100x8-zero2", "a100-80x8", zero});
+
+  goldens.push_back({"v100x4-ddp", "v100-32x4", GpuJob(4)});
+  goldens.push_back({"rtx3090-auto", "rtx3090", Job()});
+  goldens.push_back({"m2max-auto", "m2max", Job()});
+  goldens.push_back({"cpu-auto", "cpu", Job()});
+
+  JobSpec gloo = GpuJob(0, "", 1, "torchrun --nproc_per_node=2 train.py");
+  gloo.device = DeviceChoice::kCpu;
+  gloo.env = {{"DATA", "/data"}, {"HF_HOME", "$DATA/hf"}};
+  goldens.push_back({"cpu-gloo", "cpu", gloo});
+  return goldens;
+}
+
+TEST(Plan, EqualsItsGoldenFile) {
+  for (const Golden& golden : Goldens()) {
+    SCOPED_TRACE(golden.name);
+    const auto run = PlanOn(golden.job, Cluster(golden.cluster));
+    ASSERT_TRUE(run) << ErrorOf(run);
+    ExpectGolden(std::string("plans/") + golden.name + ".txt", PlanText(*run));
+    ExpectGolden(std::string("env/") + golden.name + ".txt", RankEnvText(*run));
+  }
+}
+
+TEST(Plan, IsTheSameEveryTime) {
+  for (const Golden& golden : Goldens()) {
+    const auto first = PlanOn(golden.job, Cluster(golden.cluster));
+    const auto second = PlanOn(golden.job, Cluster(golden.cluster));
+    ASSERT_TRUE(first && second);
+    EXPECT_EQ(first->plan, second->plan);
+    EXPECT_EQ(first->allocations, second->allocations);
+  }
+}
+
+// What plan shows is what ranks get, but for the late ones: the two come from one value.
+TEST(Plan, ShowsTheEnvironmentThatAllocationsCarry) {
+  for (const Golden& golden : Goldens()) {
+    const auto run = PlanOn(golden.job, Cluster(golden.cluster));
+    ASSERT_TRUE(run);
+    for (const AllocationSpec& spec : run->allocations) {
+      for (const RankSpec& rank : spec.ranks) {
+        std::map<std::string, std::string> shown =
+            run->plan.assignments[static_cast<std::size_t>(rank.rank)].env;
+        std::map<std::string, std::string> carried;
+        for (const EnvVar& variable : rank.env) carried[variable.name] = variable.value;
+        for (const std::string& late : run->plan.late) {
+          shown.erase(late);
+          carried.erase(late);
+        }
+        EXPECT_EQ(shown, carried) << golden.name;
+      }
+    }
+  }
+}
+
+TEST(Plan, AnAttemptsNumbersAreNotLate) {
+  const auto run = PlanOn(GpuJob(1), {H100("a", 1)}, Context(), Key{JobId{12}, Attempt{3}});
+  ASSERT_TRUE(run);
+  const auto& env = run->plan.assignments[0].env;
+  EXPECT_EQ(env.at("LAUNCH_JOB_ID"), "12");
+  EXPECT_EQ(env.at("LAUNCH_ATTEMPT"), "3");
+  EXPECT_EQ(env.at("TORCHELASTIC_RUN_ID"), "12-3");
+  EXPECT_EQ(env.at("TORCHELASTIC_RESTART_COUNT"), "2");
+  for (const char* name : {"LAUNCH_JOB_ID", "LAUNCH_ATTEMPT", "TORCHELASTIC_RUN_ID"}) {
+    EXPECT_FALSE(std::binary_search(run->plan.late.begin(), run->plan.late.end(), name)) << name;
+  }
+  EXPECT_EQ(run->allocations[0].key, (Key{JobId{12}, Attempt{3}}));
+}
+
+// S000-4 of the user stories.
+TEST(Plan, OneRepairedGraceHopperNode) {
+  const auto run = PlanOn(GpuJob(1, "GH200"), {Cluster("gh200x2")[0]});
+  ASSERT_TRUE(run) << ErrorOf(run);
+  const Plan& plan = run->plan;
+  EXPECT_EQ(plan.strategy, Strategy::kSingle);
+  EXPECT_EQ(plan.precision, Precision::kBf16);
+  EXPECT_FALSE(plan.memory.peak_gib);
+  EXPECT_NE(FindingOf(plan, "memory_unknown"), nullptr);
+  EXPECT_GT(plan.memory.limit_gib, 88);
+  EXPECT_LT(plan.memory.limit_gib, 96);
+  const auto& env = plan.assignments[0].env;
+  EXPECT_EQ(env.at("CUDA_VISIBLE_DEVICES"), "0");
+  EXPECT_EQ(env.at("CUDA_DEVICE_ORDER"), "PCI_BUS_ID");
+  EXPECT_EQ(env.at("RANK"), "0");
+  EXPECT_EQ(env.at("WORLD_SIZE"), "1");
+}
+
+TEST(Plan, TwoNodesShareOneMasterThatIsAnAddress) {
+  const auto run = PlanOn(GpuJob(1, "GH200", 2), Cluster("gh200x2"));
+  ASSERT_TRUE(run);
+  for (const RankAssignment& rank : run->plan.assignments) {
+    EXPECT_EQ(rank.env.at("LOCAL_RANK"), "0");
+    EXPECT_EQ(rank.env.at("MASTER_ADDR"), "10.0.0.1");
+    EXPECT_EQ(rank.env.at("MASTER_PORT"), run->plan.assignments[0].env.at("MASTER_PORT"));
+  }
+  EXPECT_TRUE(run->allocations[0].needs_ports);
+  EXPECT_FALSE(run->allocations[1].needs_ports);
+}
+
+// S002-5: the user's rank-0 line on two nodes.
+TEST(Plan, ReadsATorchrunLineForTwoNodes) {
+  JobSpec job = GpuJob(0, "", 2,
+                       "torchrun --nproc_per_node=2 --nnodes=2 --node_rank=0 "
+                       "--master_addr=192.168.1.1 --master_port=29500 train.py");
+  const auto run = PlanOn(job, {Node("a"), Node("b")});
+  ASSERT_TRUE(run) << ErrorOf(run);
+  EXPECT_EQ(run->plan.read[0], "torchrun line read: 4 processes = 2 nodes x 2, started directly");
+  const Finding* replaced = FindingOf(run->plan, "launcher_flags_replaced");
+  ASSERT_NE(replaced, nullptr);
+  for (const char* flag : {"node_rank", "master_addr", "master_port"}) {
+    EXPECT_TRUE(Contains(replaced->says, flag));
+  }
+  ASSERT_EQ(run->plan.assignments.size(), 4U);
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto& env = run->plan.assignments[static_cast<std::size_t>(rank)].env;
+    EXPECT_EQ(env.at("RANK"), std::to_string(rank));
+    EXPECT_EQ(env.at("WORLD_SIZE"), "4");
+    EXPECT_EQ(env.at("LOCAL_RANK"), std::to_string(rank % 2));
+    EXPECT_EQ(env.at("GROUP_RANK"), std::to_string(rank / 2));
+  }
+}
+
+TEST(Plan, TheLineAndTheJobMustAgreeOnTheNumberOfNodes) {
+  JobSpec job = GpuJob(1, "", 1, "torchrun --nnodes=2 --nproc_per_node=1 train.py");
+  EXPECT_TRUE(Contains(CheckSpec(job, Context()).error().hint, "nodes: 2"));
+  job.nodes = {2, 2, false};
+  EXPECT_TRUE(CheckSpec(job, Context()));
+  job.run = "torchrun --nnodes=1 --nproc_per_node=1 train.py";  // a line for one node, used on two
+  EXPECT_TRUE(CheckSpec(job, Context()));
+}
+
+TEST(Plan, ParticularDevicesAreNamedByIndex) {
+  JobSpec job = Job();
+  job.gpu_ids = {1, 3};
+  const auto run = PlanOn(job, Cluster("a100-40x4"));
+  ASSERT_TRUE(run) << ErrorOf(run);
+  EXPECT_EQ(run->plan.world_size, 2);
+  EXPECT_EQ(run->plan.assignments[1].env.at("CUDA_VISIBLE_DEVICES"), "1,3");
+  EXPECT_EQ(run->plan.assignments[1].gpus, std::vector<int>{3});
+  job.gpu_binding = GpuBinding::kPerRank;
+  EXPECT_EQ(PlanOn(job, Cluster("a100-40x4"))->plan.assignments[1].env.at("CUDA_VISIBLE_DEVICES"),
+            "3");
+}
+
+// S002-1 of the user stories.
+TEST(Plan, PrecisionFollowsTheWeakestDevice) {
+  struct Card {
+    const char* model;
+    const char* cc;
+    int mib;
+    Precision precision;
+  };
+  const Card cards[] = {{"NVIDIA GeForce RTX 3090", "8.6", 24576, Precision::kBf16},
+                        {"NVIDIA GeForce RTX 4090", "8.9", 24564, Precision::kBf16},
+                        {"NVIDIA RTX A6000", "8.6", 49140, Precision::kBf16},
+                        {"NVIDIA A100-SXM4-40GB", "8.0", 40960, Precision::kBf16},
+                        {"NVIDIA A100-SXM4-80GB", "8.0", 81920, Precision::kBf16},
+                        {"NVIDIA H100 80GB HBM3", "9.0", 81559, Precision::kBf16},
+                        {"Tesla V100-SXM2-32GB", "7.0", 32768, Precision::kFp16},
+                        {"Tesla P100-PCIE-16GB", "6.0", 16280, Precision::kFp16}};
+  for (const Card& card : cards) {
+    const auto run = PlanOn(GpuJob(1), {Node("n", card.model, card.cc, card.mib)});
+    ASSERT_TRUE(run);
+    EXPECT_EQ(run->plan.precision, card.precision) << card.model;
+    EXPECT_EQ(Contains(run->plan.precision_reason, "no tensor cores"),
+              std::string_view(card.cc) == "6.0")
+        << run->plan.precision_reason;
+  }
+  JobSpec bf16 = GpuJob(1);
+  bf16.precision = Precision::kBf16;
+  const std::string error = ErrorOf(PlanOn(bf16, {V100("v", 1)}));
+  EXPECT_TRUE(Contains(error, "CANNOT_FIT") && Contains(error, "7.0") && Contains(error, "8.0"))
+      << error;
+  JobSpec fp16 = GpuJob(1);
+  fp16.precision = Precision::kFp16;
+  EXPECT_EQ(PlanOn(fp16, {A100("a", 1)})->plan.precision, Precision::kFp16);
+  const auto mixed = PlanOn(GpuJob(1, "", 2), {A100("a", 1), V100("v", 1)});
+  EXPECT_EQ(mixed->plan.precision, Precision::kFp16);
+  EXPECT_TRUE(Contains(mixed->plan.precision_reason, "V100"));
+  JobSpec fp8 = GpuJob(1);
+  fp8.precision = Precision::kFp8;
+  EXPECT_TRUE(Contains(ErrorOf(PlanOn(fp8, {A100("a", 1)})), "8.9"));
+  EXPECT_TRUE(PlanOn(fp8, {H100("h", 1)}));
+}
+
+// S001-1 and S001-2.
+TEST(Plan, DevicePrecisionAndLoaderOfThreeMachines) {
+  const NodeInventory card = Node("ws", "NVIDIA GeForce RTX 4090", "8.9", 24564);
+  const NodeInventory mac = Cluster("m2max")[0];
+  const NodeInventory cpu = Node("i9");
+  const auto cuda = PlanOn(Job(), {card});
+  EXPECT_EQ(cuda->plan.device, DeviceClass::kCuda);
+  EXPECT_EQ(cuda->plan.loader, (LoaderPlan{4, true, true}));
+  EXPECT_TRUE(Contains(cuda->plan.device_reason, "NVIDIA GeForce RTX 4090"));
+  const auto mps = PlanOn(Job(), {mac});
+  EXPECT_EQ(mps->plan.device, DeviceClass::kMps);
+  EXPECT_EQ(mps->plan.precision, Precision::kFp32);
+  EXPECT_EQ(mps->plan.loader, (LoaderPlan{0, false, false}));
+  const auto& env = mps->plan.assignments[0].env;
+  EXPECT_EQ(env.at("PYTORCH_ENABLE_MPS_FALLBACK"), "1");
+  EXPECT_EQ(env.at("LAUNCH_DEVICE"), "mps");
+  EXPECT_EQ(env.count("CUDA_VISIBLE_DEVICES"), 0U);
+  for (const auto& [name, value] : env) EXPECT_NE(name.rfind("NCCL_", 0), 0U) << name;
+  const auto slow = PlanOn(Job(), {cpu});
+  EXPECT_EQ(slow->plan.device, DeviceClass::kCpu);
+  EXPECT_EQ(slow->plan.precision, Precision::kFp32);
+  EXPECT_GE(slow->plan.loader.num_workers, 1);
+  ASSERT_NE(FindingOf(slow->plan, "device_slower"), nullptr);
+  EXPECT_EQ(PlanOn(Job(), {cpu, mac, card})->plan.device, DeviceClass::kCuda);
+  EXPECT_EQ(PlanOn(Job(), {cpu, mac})->plan.device, DeviceClass::kMps);
+}
+
+TEST(Plan, Bf16OnAppleIsAcceptedWithAWarning) {
+  JobSpec job = Job();
+  job.precision = Precision::kBf16;
+  const auto run = PlanOn(job, Cluster("m2max"));
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->plan.precision, Precision::kBf16);
+  EXPECT_NE(FindingOf(run->plan, "precision_unsupported"), nullptr);
+}
+
+TEST(Plan, DeviceCpuHidesTheGpus) {
+  JobSpec job = GpuJob(2, "H100");
+  job.device = DeviceChoice::kCpu;
+  const auto run = PlanOn(job, {H100("h", 8)});
+  ASSERT_TRUE(run) << ErrorOf(run);
+  EXPECT_EQ(run->plan.world_size, 2);  // the count becomes the number of processes
+  EXPECT_NE(FindingOf(run->plan, "gpus_ignored"), nullptr);
+  const auto& env = run->plan.assignments[0].env;
+  EXPECT_EQ(env.at("CUDA_VISIBLE_DEVICES"), "");
+  EXPECT_EQ(env.at("PYTORCH_ENABLE_MPS_FALLBACK"), "0");
+  EXPECT_EQ(env.at("LAUNCH_BACKEND"), "gloo");
+  EXPECT_EQ(env.at("ACCELERATE_USE_CPU"), "true");
+  EXPECT_TRUE(run->allocations[0].gpus.empty());
+  EXPECT_FALSE(run->allocations[0].needs_torch_cuda);
+}
+
+TEST(Plan, StrategyIsWhatTheUserNamesOrFollowsTheProcesses) {
+  EXPECT_EQ(PlanOn(GpuJob(1), {H100("h", 8)})->plan.strategy, Strategy::kSingle);
+  EXPECT_EQ(PlanOn(GpuJob(8), {H100("h", 8)})->plan.strategy, Strategy::kDdp);
+  JobSpec zero = GpuJob(8);
+  zero.strategy = Strategy::kZero2;
+  const auto run = PlanOn(zero, {H100("h", 8)});
+  EXPECT_EQ(run->plan.assignments[0].env.at("LAUNCH_ZERO_STAGE"), "2");
+  EXPECT_NE(FindingOf(run->plan, "plan_cannot_reach_script"), nullptr);
+  JobSpec single = GpuJob(8);
+  single.strategy = Strategy::kSingle;
+  EXPECT_TRUE(Contains(ErrorOf(PlanOn(single, {H100("h", 8)})), "one process"));
+  JobSpec offload = GpuJob(8);
+  offload.strategy = Strategy::kDdp;
+  offload.offload = Offload::kOptimizer;
+  EXPECT_FALSE(CheckSpec(offload, Context()));
+  offload.strategy = Strategy::kZero2;
+  EXPECT_TRUE(CheckSpec(offload, Context()));
+  offload.offload = Offload::kAll;
+  EXPECT_FALSE(CheckSpec(offload, Context()));
+}
+
+TEST(Plan, SaysWhenItCannotReachTheScript) {
+  const auto finding = [](const std::string& run) {
+    JobSpec job = GpuJob(4, "", 1, run);
+    job.batch = {64, 8, {}};
+    const auto planned = PlanOn(job, {A100("a", 4)});
+    EXPECT_TRUE(planned) << ErrorOf(planned);
+    const Finding* found = FindingOf(planned->plan, "plan_cannot_reach_script");
+    return found == nullptr ? std::string() : found->says;
+  };
+  EXPECT_TRUE(Contains(finding("python train.py --gpus 0,1,2,3"), "--gpus 0,1,2,3"));
+  EXPECT_TRUE(Contains(finding("python train.py --batch_size 2"), "--batch_size 2"));
+  EXPECT_TRUE(Contains(finding("python train.py --fp16"), "--fp16"));
+  EXPECT_EQ(finding("python train.py --batch_size 8 --bf16"), "");
+  EXPECT_EQ(finding("python train.py --batch_size $LAUNCH_MICRO_BATCH"), "");
+  EXPECT_EQ(finding("python train.py --lr 1e-4"), "");
+}
+
+TEST(Plan, MemoryIsALimitButOnCoherentNodes) {
+  JobSpec job = GpuJob(1);
+  job.memory_bytes = Amount{200'000'000'000, false};
+  EXPECT_EQ(PlanOn(job, {H100("h", 1)})->allocations[0].memory_limit_bytes, 200'000'000'000U);
+  const auto coherent = PlanOn(job, Cluster("gh200x2"));
+  EXPECT_FALSE(coherent->allocations[0].memory_limit_bytes);
+  EXPECT_NE(FindingOf(coherent->plan, "memory_limit_ignored"), nullptr);
+  job.memory_bytes->at_least = true;
+  EXPECT_FALSE(PlanOn(job, {H100("h", 1)})->allocations[0].memory_limit_bytes);
+}
+
+TEST(Plan, LoaderWorkersFitTheHost) {
+  NodeInventory small = H100("h", 1);
+  small.memory_bytes = 4'000'000'000;
+  EXPECT_LE(PlanOn(GpuJob(1), {small})->plan.loader.num_workers, 2);
+}
+
+TEST(Plan, StepsComeFromTheDataSet) {
+  JobSpec job = GpuJob(1);
+  job.batch = {64, 8, {}};
+  job.dataset = DatasetSpec{2500, 3};
+  EXPECT_EQ(PlanOn(job, {A100("a", 1)})->plan.steps, 120);
+  job.dataset->epochs = 0.5;
+  EXPECT_EQ(PlanOn(job, {A100("a", 1)})->plan.steps, 20);
+  job.steps = 7;
+  EXPECT_EQ(PlanOn(job, {A100("a", 1)})->plan.steps, 7);
+}
+
+TEST(Plan, LaterVersionsAreNamed) {
+  for (const auto change :
+       {+[](JobSpec& j) { j.image = "x"; }, +[](JobSpec& j) { j.conda = "x"; },
+        +[](JobSpec& j) { j.snapshot = true; }, +[](JobSpec& j) { j.nodes.automatic = true; },
+        +[](JobSpec& j) { j.run = "deepspeed x.py"; }}) {
+    JobSpec job = Job();
+    change(job);
+    const auto checked = CheckSpec(job, Context());
+    ASSERT_FALSE(checked);
+    EXPECT_EQ(checked.error().code, ErrorCode::kUnimplemented);
+    EXPECT_FALSE(checked.error().hint.empty());
+  }
+}
+
+TEST(Plan, ChecksASpecBeforeAnyNodeIsKnown) {
+  EXPECT_TRUE(CheckSpec(Job(), Context()));
+  for (const auto change :
+       {+[](JobSpec& j) { j.workdir = "here"; }, +[](JobSpec& j) { j.constraints = "cc>"; },
+        +[](JobSpec& j) { j.batch = {64, 8, 3}; }, +[](JobSpec& j) { j.gpu_ids = {1, 1}; },
+        +[](JobSpec& j) { j.procs_per_node = 0; }, +[](JobSpec& j) { j.run = "python 'x"; },
+        +[](JobSpec& j) { j.nodes = {0, 0, false}; },
+        +[](JobSpec& j) {
+          j.gpu_ids = {1};
+          j.gpus = {{"", 2}};
+          j.gpus_written = true;
+        }}) {
+    JobSpec job = Job();
+    change(job);
+    const auto checked = CheckSpec(job, Context());
+    ASSERT_FALSE(checked);
+    EXPECT_EQ(checked.error().code, ErrorCode::kInvalidArgument) << checked.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace launch

@@ -1,0 +1,265 @@
+#include "preflight/preflight.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace launch {
+namespace {
+
+bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+GpuDevice Gpu(const std::string& uuid) {
+  GpuDevice gpu;
+  gpu.uuid.value = uuid;
+  gpu.model = "NVIDIA GH200 480GB";
+  gpu.cc = ComputeCapability{9, 0};
+  return gpu;
+}
+
+RuntimeFacts Torch(const std::string& path, const std::string& version,
+                   std::optional<std::string> cuda, bool sees_gpu) {
+  RuntimeFacts facts;
+  facts.path = path;
+  facts.python = "3.11.7";
+  facts.torch.emplace();
+  facts.torch->version = version;
+  facts.torch->cuda = std::move(cuda);
+  facts.sees_gpu = sees_gpu;
+  return facts;
+}
+
+// A GPU job on one GH200 node whose venv the node has probed.
+struct Scene {
+  JobSpec job;
+  Plan plan;
+  NodeInventory node;
+
+  Scene() {
+    node.node.value = "gh01";
+    node.arch = Arch::kAarch64;
+    node.driver = "570.124.06";
+    node.driver_cuda = CudaVersion{12, 8};
+    node.gpus = {Gpu("GPU-1")};
+    job.venv = "/home/ana/venv";
+    plan.device = DeviceClass::kCuda;
+    plan.precision = Precision::kBf16;
+    plan.command = "exec python train.py";
+    RankAssignment rank;
+    rank.node = node.node;
+    rank.gpus = {0};
+    rank.gpu_uuids = {GpuUuid{"GPU-1"}};
+    rank.env["VIRTUAL_ENV"] = job.venv;
+    plan.assignments = {rank};
+  }
+  PreflightReport Judge() const { return JudgeInventories(job, plan, {&node}); }
+  AllocationSpec Allocation() const {
+    AllocationSpec spec;
+    spec.node = node.node;
+    spec.workdir = "/work";
+    spec.interpreter = "/home/ana/venv/bin/python";
+    spec.needs_torch_cuda = true;
+    return spec;
+  }
+};
+
+PathFact Path(const std::string& what, const std::string& path, bool ok,
+              const std::string& why = "") {
+  PathFact fact;
+  fact.what = what;
+  fact.path = path;
+  fact.ok = ok;
+  fact.why = why;
+  return fact;
+}
+
+std::vector<std::string> Codes(const PreflightReport& report) {
+  std::vector<std::string> codes;
+  for (const Finding& finding : report.findings) codes.push_back(finding.code);
+  return codes;
+}
+
+bool HasPassed(const PreflightReport& report, const std::string& code) {
+  return std::any_of(report.passed.begin(), report.passed.end(),
+                     [&](const Passed& passed) { return passed.code == code; });
+}
+
+// S000-1 of the user stories.
+TEST(JudgeInventories, StopsACpuOnlyTorchOnAGpuJob) {
+  Scene scene;
+  scene.node.interpreters = {Torch("/home/ana/venv/bin/python", "2.13.0+cpu", std::nullopt, false)};
+  const PreflightReport report = scene.Judge();
+  ASSERT_EQ(report.findings.size(), 1U);
+  const Finding& finding = report.findings[0];
+  EXPECT_EQ(finding.code, "torch_cpu_only");
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_TRUE(HasErrors(report.findings));
+  for (const char* part : {"2.13.0+cpu", "gh01", "/home/ana/venv/bin/python"}) {
+    EXPECT_TRUE(Contains(finding.says, part)) << finding.says;
+  }
+  EXPECT_TRUE(Contains(finding.remedy, "cu126"));
+  EXPECT_TRUE(Contains(finding.remedy, "CUDA 13"));
+  EXPECT_TRUE(Contains(finding.remedy, "driver 580"));
+  EXPECT_TRUE(HasPassed(report, "driver"));
+}
+
+TEST(JudgeInventories, PassesATorchThatSeesTheGpu) {
+  Scene scene;
+  scene.node.interpreters = {Torch("/home/ana/venv/bin/python", "2.13.0+cu126", "12.6", true)};
+  const PreflightReport report = scene.Judge();
+  EXPECT_TRUE(report.findings.empty());
+  EXPECT_TRUE(HasPassed(report, "torch_cpu_only"));
+}
+
+TEST(JudgeInventories, NamesADriverThatIsTooOld) {
+  Scene scene;
+  scene.node.interpreters = {Torch("/home/ana/venv/bin/python", "2.13.0+cu130", "13.0", false)};
+  const PreflightReport report = scene.Judge();
+  EXPECT_EQ(Codes(report), std::vector<std::string>{"cuda_driver_too_old"});
+  EXPECT_TRUE(Contains(report.findings[0].remedy, "580"));
+}
+
+TEST(JudgeInventories, SaysNothingAboutInterpretersThatAreNotTheJobs) {
+  Scene scene;
+  scene.node.interpreters = {Torch("/usr/bin/python3", "2.13.0+cpu", std::nullopt, false)};
+  EXPECT_TRUE(scene.Judge().findings.empty());
+}
+
+TEST(JudgeInventories, TakesTheOnlyInterpreterForAJobThatNamesNone) {
+  Scene scene;
+  scene.job.venv.clear();
+  scene.plan.assignments[0].env.clear();
+  scene.node.interpreters = {Torch("/usr/bin/python3", "2.0.1+cpu", std::nullopt, false)};
+  EXPECT_EQ(Codes(scene.Judge()), std::vector<std::string>{"torch_cpu_only"});
+  scene.node.interpreters.push_back(Torch("/opt/py", "2.13.0+cu126", "12.6", true));
+  EXPECT_TRUE(scene.Judge().findings.empty());  // which of the two is not known
+  scene.node.interpreters.pop_back();
+  scene.plan.command = "exec ./train";
+  EXPECT_TRUE(scene.Judge().findings.empty());
+}
+
+TEST(JudgeInventories, LeavesCpuJobsAndUncheckedJobsAlone) {
+  Scene scene;
+  scene.node.interpreters = {Torch("/home/ana/venv/bin/python", "2.13.0+cpu", std::nullopt, false)};
+  scene.plan.device = DeviceClass::kCpu;
+  EXPECT_TRUE(scene.Judge().findings.empty());
+  scene.plan.device = DeviceClass::kCuda;
+  scene.job.preflight = PreflightLevel::kNone;
+  EXPECT_TRUE(scene.Judge().findings.empty());
+}
+
+TEST(JudgeInventories, JudgesTheHealthOfTheJobsGpusOnly) {
+  Scene scene;
+  scene.node.gpus.push_back(Gpu("GPU-2"));
+  scene.node.gpus[1].health = Health::kBad;
+  EXPECT_TRUE(scene.Judge().findings.empty());
+  scene.node.gpus[0].health = Health::kBad;
+  scene.node.gpus[0].why = "Xid 79";
+  const PreflightReport report = scene.Judge();
+  EXPECT_EQ(Codes(report), std::vector<std::string>{"gpu_unhealthy"});
+  EXPECT_TRUE(Contains(report.findings[0].says, "Xid 79"));
+  scene.node.gpus[0].health = Health::kWarn;
+  EXPECT_FALSE(HasErrors(scene.Judge().findings));
+}
+
+TEST(JudgeInventories, RefusesAPrecisionTheDeviceLacks) {
+  Scene scene;
+  scene.node.gpus[0].cc = ComputeCapability{7, 0};
+  EXPECT_EQ(Codes(scene.Judge()), std::vector<std::string>{"precision_unsupported"});
+}
+
+TEST(JudgeStaging, NamesWhatIsMissingAndWhere) {
+  const Scene scene;
+  StagingFacts facts;
+  facts.paths = {Path("workdir", "/work", false, "no such directory"),
+                 Path("command", "train.sh", false, "not found on PATH /bin"),
+                 Path("interpreter", "/v/bin/python", false, "not executable")};
+  const PreflightReport report = JudgeStaging(scene.Allocation(), scene.node, facts);
+  EXPECT_EQ(Codes(report),
+            (std::vector<std::string>{"command_missing", "command_missing", "workdir_missing"}));
+  for (const Finding& finding : report.findings) {
+    EXPECT_EQ(finding.severity, Severity::kError);
+    EXPECT_EQ(finding.node, scene.node.node);
+    EXPECT_TRUE(Contains(finding.says, "gh01"));
+    EXPECT_FALSE(finding.remedy.empty());
+  }
+}
+
+TEST(JudgeStaging, ListsWhatPassed) {
+  const Scene scene;
+  StagingFacts facts;
+  facts.paths = {Path("workdir", "/work", true), Path("command", "/bin/true", true),
+                 Path("marker", "/work/.m", true)};
+  facts.reach = {{"10.0.0.1", true, "eth0", ""}};
+  facts.runtime = Torch("/home/ana/venv/bin/python", "2.13.0+cu126", "12.6", true);
+  const PreflightReport report = JudgeStaging(scene.Allocation(), scene.node, facts);
+  EXPECT_TRUE(report.findings.empty());
+  for (const char* code : {"workdir_missing", "command_missing", "path_not_shared",
+                           "network_unreachable", "torch_cpu_only"}) {
+    EXPECT_TRUE(HasPassed(report, code)) << code;
+  }
+}
+
+TEST(JudgeStaging, AnotherDirectoryUnderTheSamePathIsRefusedWithBothValues) {
+  const Scene scene;
+  AllocationSpec spec = scene.Allocation();
+  spec.workdir_inode = 5;
+  StagingFacts facts;
+  facts.paths = {Path("workdir", "/work", true)};
+  facts.paths[0].inode = 6;
+  const PreflightReport report = JudgeStaging(spec, scene.node, facts);
+  ASSERT_EQ(Codes(report), std::vector<std::string>{"path_not_shared"});
+  EXPECT_TRUE(Contains(report.findings[0].says, "inode 6"));
+  EXPECT_TRUE(Contains(report.findings[0].says, "has 5"));
+  facts.paths = {Path("marker", "/work/.m", false, "not there")};
+  EXPECT_EQ(Codes(JudgeStaging(spec, scene.node, facts)),
+            std::vector<std::string>{"path_not_shared"});
+}
+
+TEST(JudgeStaging, OneReachableAddressIsEnough) {
+  const Scene scene;
+  StagingFacts facts;
+  facts.reach = {{"10.0.0.1", false, "", "timeout"}, {"192.168.0.1", true, "eth1", ""}};
+  EXPECT_TRUE(JudgeStaging(scene.Allocation(), scene.node, facts).findings.empty());
+  facts.reach.pop_back();
+  const PreflightReport report = JudgeStaging(scene.Allocation(), scene.node, facts);
+  ASSERT_EQ(Codes(report), std::vector<std::string>{"network_unreachable"});
+  EXPECT_TRUE(Contains(report.findings[0].evidence, "10.0.0.1: timeout"));
+}
+
+TEST(JudgeStaging, JudgesTheRuntimeThatTheNodeProbed) {
+  const Scene scene;
+  AllocationSpec spec = scene.Allocation();
+  StagingFacts facts;
+  facts.runtime = Torch("/home/ana/venv/bin/python", "2.13.0+cpu", std::nullopt, false);
+  EXPECT_EQ(Codes(JudgeStaging(spec, scene.node, facts)),
+            std::vector<std::string>{"torch_cpu_only"});
+  spec.preflight = PreflightLevel::kNone;
+  EXPECT_TRUE(JudgeStaging(spec, scene.node, facts).findings.empty());
+  spec = scene.Allocation();
+  spec.needs_torch_cuda = false;
+  EXPECT_TRUE(JudgeStaging(spec, scene.node, facts).findings.empty());
+  spec.needs_torch_cuda = true;
+  facts.runtime->torch.reset();
+  EXPECT_FALSE(HasErrors(JudgeStaging(spec, scene.node, facts).findings));
+}
+
+TEST(JudgeInventories, OrdersErrorsFirstThenNodes) {
+  Scene scene;
+  NodeInventory second = scene.node;
+  second.node.value = "gh00";
+  second.gpus[0].health = Health::kWarn;
+  RankAssignment rank = scene.plan.assignments[0];
+  rank.node = second.node;
+  scene.plan.assignments.push_back(rank);
+  scene.node.gpus[0].health = Health::kBad;
+  const PreflightReport report = JudgeInventories(scene.job, scene.plan, {&second, &scene.node});
+  ASSERT_EQ(report.findings.size(), 2U);
+  EXPECT_EQ(report.findings[0].node->value, "gh01");
+  EXPECT_EQ(report.findings[1].node->value, "gh00");
+}
+
+}  // namespace
+}  // namespace launch
