@@ -34,6 +34,9 @@ using sqlite::Statement;
 constexpr std::int64_t kApplicationId = 0x4C4E4348;  // "LNCH"
 constexpr std::int64_t kSchema = 1;
 constexpr int kCheckpointPages = 4'096;  // 16 MiB of log
+// Commits without a pause outrun the checkpointer: the log can only start over when all of it is
+// copied. Then a commit waits for one checkpoint of its own.
+constexpr int kLongLogPages = 3 * kCheckpointPages;
 constexpr std::size_t kMaxKey = 1'024;
 constexpr std::string_view kRestore =
     "put back a backup of the state directory; nothing in it was changed";
@@ -414,7 +417,17 @@ Result<Committed> SqliteStore::Commit(const Batch& batch) {
   if (!batch.events.empty()) committed.first_event = meta_->last_event + 1;
   meta_ = std::move(next);
   witness_.Note({meta_->store_id, meta_->revision});
-  if (log_pages_ > kCheckpointPages) checkpointer_->Wake();
+  if (log_pages_ > kLongLogPages) {
+    const int primary =
+        sqlite3_wal_checkpoint_v2(db_.get(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr) &
+        0xFF;
+    // This commit is durable in the log; an error of the disk forbids the next one.
+    if (primary == SQLITE_IOERR || primary == SQLITE_CORRUPT) {
+      failed_ = LastError(db_.get(), "checkpoint");
+    }
+  } else if (log_pages_ > kCheckpointPages) {
+    checkpointer_->Wake();
+  }
   return committed;
 }
 

@@ -11,8 +11,9 @@ namespace launch {
 
 class TemporaryDir {
  public:
-  TemporaryDir() {
-    std::string name = std::filesystem::temp_directory_path() / "launch-test-XXXXXX";
+  explicit TemporaryDir(
+      const std::filesystem::path& base = std::filesystem::temp_directory_path()) {
+    std::string name = base / "launch-test-XXXXXX";
     LAUNCH_CHECK(::mkdtemp(name.data()) != nullptr, "make " + name);
     path_ = name;
   }
