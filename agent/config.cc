@@ -1,9 +1,6 @@
 #include "agent/config.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -130,6 +127,10 @@ Status SetLabels(AgentConfig& c, const Texts& v) {
 
 Status SetGpuIds(AgentConfig& c, const Texts& v) {
   std::vector<int> ids;
+  if (v == Texts{"none"}) {
+    c.gpu_ids = std::move(ids);
+    return {};
+  }
   for (const std::string& text : v) {
     LAUNCH_ASSIGN_OR_RETURN(const int id, NumberIn(text, 0, 1023));
     if (std::find(ids.begin(), ids.end(), id) != ids.end())
@@ -176,7 +177,7 @@ Status SearchPathOf(AgentConfig& c, const Texts& v) {
 const std::vector<Setting>& Settings() {
   using C = AgentConfig;
   static const auto* const kSettings = new std::vector<Setting>{
-      {{"node", "NAME", "Name of this node in the cluster; default: the host name"},
+      {{"node", "NAME", "Name of this node in the cluster; default: the one it joined with"},
        Shape::kOne,
        SetNode},
       {{"controllers", "HOST:PORT,...", "Addresses of the controller, tried in this order"},
@@ -213,7 +214,7 @@ const std::vector<Setting>& Settings() {
       {{"labels", "NAME=VALUE,...", "Labels of this node, for constraints"},
        Shape::kMap,
        SetLabels},
-      {{"gpu_ids", "N,...", "GPUs this agent may give away, in PCI order; default: all"},
+      {{"gpu_ids", "N,...", "GPUs this agent may give away, in PCI order, or none; default: all"},
        Shape::kList,
        SetGpuIds},
       {{"cores", "FIRST-LAST", "Physical cores this agent may give away; default: all"},
@@ -273,18 +274,6 @@ Texts SplitCommas(const std::string& text) {
   return parts;
 }
 
-std::string HostName() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return {};
-  const std::string full = name.data();
-  return full.substr(0, std::min<std::size_t>(full.find('.'), 63));
-}
-
-Result<AgentConfig> WithHostName(AgentConfig config) {
-  if (config.node.value.empty()) config.node.value = HostName();
-  return config;
-}
-
 Result<AgentConfig> FromYaml(const YamlNode& root, const std::string& file) {
   const YamlMap map(root, file, "");
   LAUNCH_RETURN_IF_ERROR(map.AllowOnly(SettingNames()));
@@ -296,7 +285,7 @@ Result<AgentConfig> FromYaml(const YamlNode& root, const std::string& file) {
     if (const Status set = setting.set(config, texts); !set)
       return map.Bad(*value, setting.shown.name, set.error().message, set.error().hint);
   }
-  return WithHostName(std::move(config));
+  return config;
 }
 
 }  // namespace
@@ -341,7 +330,7 @@ Result<AgentConfig> WithFlags(AgentConfig config,
       return Unexpected(std::move(set).error());
     }
   }
-  return WithHostName(std::move(config));
+  return config;
 }
 
 }  // namespace launch::agent

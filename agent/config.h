@@ -32,7 +32,7 @@ struct PortRange {
 };
 
 struct AgentConfig {
-  NodeId node;                           // empty: the host name
+  NodeId node;                           // empty: the name it joined with
   std::vector<std::string> controllers;  // "host:port", tried in this order
   std::string state_dir = "/var/lib/launch/agent";
   std::string lock_dir = "/run/launch/locks";  // GPU locks: one per machine, shared by its agents
@@ -45,7 +45,7 @@ struct AgentConfig {
   std::string proc_root = "/proc";
   std::vector<std::string> interpreters;  // absolute paths, besides python3 on PATH
   std::map<std::string, std::string> labels;
-  std::optional<std::vector<int>> gpu_ids;  // positions in PCI order; unset: all
+  std::optional<std::vector<int>> gpu_ids;  // positions in PCI order, ascending; unset: all
   std::optional<CoreSubset> cores;          // unset: all
   PortRange ports;
   std::uint64_t log_cap = 1ull << 30;  // bytes a rank's output may hold on disk

@@ -169,16 +169,9 @@ bool SameInventory(NodeInventory a, NodeInventory b) {
 Result<NodeInventory> TakeSubset(NodeInventory whole, const AgentConfig& config) {
   if (config.gpu_ids) {
     std::vector<GpuDevice> taken;
-    for (const int id : *config.gpu_ids) {
-      if (id < 0 || id >= static_cast<int>(whole.gpus.size())) {
-        if (!whole.driver_problem.empty()) continue;  // they may come back
-        return Fail(ErrorCode::kFailedPrecondition,
-                    "gpu_ids names GPU " + std::to_string(id) + ", but this machine has " +
-                        std::to_string(whole.gpus.size()),
-                    "count from 0 in PCI order");
-      }
-      taken.push_back(whole.gpus[static_cast<std::size_t>(id)]);
-    }
+    for (const int id : *config.gpu_ids)
+      if (id >= 0 && id < static_cast<int>(whole.gpus.size()))
+        taken.push_back(whole.gpus[static_cast<std::size_t>(id)]);
     whole.gpus = std::move(taken);
   }
   if (config.cores) {

@@ -66,8 +66,9 @@ class InventoryProbe {
 // Are these the same to a scheduler? Revision and the times of Python probes are left out.
 bool SameInventory(NodeInventory a, NodeInventory b);
 
-// The part of a machine that `dev up --nodes N` gives one agent; errors name what is not there,
-// but for GPUs while the driver has a problem.
+// The part of a machine that `dev up --nodes N` gives one agent. Positions of GPUs that do not
+// exist are no GPUs, for who writes them may not know the machine; cores that do not exist are an
+// error.
 Result<NodeInventory> TakeSubset(NodeInventory whole, const AgentConfig& config);
 
 // The node's entry of an inventory file, marked simulated (`inventory_file`).

@@ -1,0 +1,197 @@
+#include "agent/probes/probe_thread.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+
+#include "tests/unit/agent/probes/scripted_gpus.h"
+#include "tests/unit/agent/probes/settable_clock.h"
+#include "tests/unit/agent/probes/temporary_tree.h"
+
+namespace launch::agent {
+namespace {
+
+// What the agent core was told, with a way to wait for more.
+class Recorder {
+ public:
+  ToldSink Sink() {
+    return [this](Told told) {
+      const std::lock_guard lock(mutex_);
+      if (auto* inventory = std::get_if<told::Inventory>(&told))
+        inventories_.push_back(std::move(*inventory));
+      if (auto* sampled = std::get_if<told::Sampled>(&told))
+        samples_.push_back(std::move(sampled->samples));
+      changed_.notify_all();
+    };
+  }
+  std::vector<told::Inventory> Inventories(std::size_t at_least) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kPatience, [&] { return inventories_.size() >= at_least; });
+    return inventories_;
+  }
+  std::vector<from_node::Samples> Samples(std::size_t at_least) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kPatience, [&] { return samples_.size() >= at_least; });
+    return samples_;
+  }
+
+ private:
+  static constexpr Millis kPatience{60'000};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<told::Inventory> inventories_;
+  std::vector<from_node::Samples> samples_;
+};
+
+// Serialises a test's changes with the probe thread.
+class GuardedGpus final : public GpuProbe {
+ public:
+  GpuFacts List() override {
+    const std::lock_guard lock(mutex_);
+    return gpus_.facts;
+  }
+  std::vector<GpuSample> Sample() override {
+    const std::lock_guard lock(mutex_);
+    return gpus_.samples;
+  }
+  std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> Processes() override {
+    const std::lock_guard lock(mutex_);
+    return gpus_.processes;
+  }
+  void Edit(const std::function<void(ScriptedGpus&)>& edit) {
+    const std::lock_guard lock(mutex_);
+    edit(gpus_);
+  }
+
+ private:
+  std::mutex mutex_;
+  ScriptedGpus gpus_;
+};
+
+class ProbeThreadTest : public ::testing::Test {
+ protected:
+  ProbeThreadTest() {
+    config.node.value = "gpu01";
+    config.path = tree.Path("bin");
+    options.sample_period = Millis{3'600'000};
+    options.inventory_period = Millis{3'600'000};
+    gpus.Edit([](ScriptedGpus& all) {
+      all.facts = FourGpus();
+      for (const GpuDevice& gpu : all.facts.gpus)
+        all.samples.push_back({.uuid = gpu.uuid, .utilization = 0.25});
+    });
+  }
+  void Start() {
+    inventory.emplace(InventoryProbe::Options{.config = config}, gpus, clock);
+    thread.emplace(options, *inventory, clock, told.Sink());
+  }
+
+  TemporaryTree tree;
+  AgentConfig config;
+  GuardedGpus gpus;
+  SettableClock clock;
+  Recorder told;
+  ProbeThread::Options options;
+  std::optional<InventoryProbe> inventory;
+  std::optional<ProbeThread> thread;
+};
+
+TEST_F(ProbeThreadTest, TellsTheInventoryAndASampleAtTheStart) {
+  Start();
+  const auto inventories = told.Inventories(1);
+  ASSERT_GE(inventories.size(), 1u);
+  EXPECT_EQ(inventories[0].inventory.gpus.size(), 4u);
+  const auto samples = told.Samples(1);
+  ASSERT_EQ(samples.size(), 1u);
+  EXPECT_EQ(samples[0].gpus.size(), 4u);
+  EXPECT_EQ(samples[0].boot, clock.Now());
+}
+
+TEST_F(ProbeThreadTest, TellsWhatTorchSaysAfterTheRest) {
+  tree.Script("bin/python3", R"(echo '@launch-python-probe {"stage":"a","python":"3.11.9","torch":)"
+                             R"({"version":"2.7.1","path":"/t"}}'; [ "$3" = import ] || exit 0
+                 echo '@launch-python-probe {"stage":"b","sees_gpu":true}')");
+  Start();
+  const auto inventories = told.Inventories(2);
+  ASSERT_EQ(inventories.size(), 2u);
+  EXPECT_EQ(inventories[0].inventory.interpreters.at(0).sees_gpu, std::nullopt);
+  EXPECT_EQ(inventories[1].inventory.interpreters.at(0).sees_gpu, true);
+}
+
+TEST_F(ProbeThreadTest, TellsAnInventoryOnRequestOnlyWhenItChanged) {
+  Start();
+  (void)told.Samples(1);
+  thread->RequestInventory();
+  gpus.Edit([](ScriptedGpus& all) { all.facts.gpus[2].health = Health::kBad; });
+  thread->RequestInventory();
+  const auto inventories = told.Inventories(2);
+  ASSERT_EQ(inventories.size(), 2u) << "the same inventory was not told again";
+  EXPECT_EQ(inventories[1].inventory.gpus[2].health, Health::kBad);
+}
+
+TEST_F(ProbeThreadTest, TellsNewProcessesAlsoWhenTheRestIsTheSame) {
+  Start();
+  (void)told.Samples(1);
+  gpus.Edit([](ScriptedGpus& all) {
+    all.processes.emplace_back(all.facts.gpus[0].uuid, std::vector<GpuProcess>{{.pid = 4711}});
+  });
+  thread->RequestInventory();
+  const auto inventories = told.Inventories(2);
+  ASSERT_EQ(inventories.size(), 2u);
+  EXPECT_EQ(inventories[1].processes.at(0).second.at(0).pid, 4711);
+}
+
+TEST_F(ProbeThreadTest, AGpuThatFallsSilentIsLookedAtAtOnce) {
+  options.sample_period = Millis{20};
+  Start();
+  (void)told.Samples(1);
+  gpus.Edit([](ScriptedGpus& all) {
+    all.facts.gpus[1].health = Health::kBad;
+    all.samples[1] = {.uuid = all.samples[1].uuid};
+  });
+  const auto inventories = told.Inventories(2);
+  ASSERT_EQ(inventories.size(), 2u) << "not only when the next inventory is due";
+  EXPECT_EQ(inventories[1].inventory.gpus[1].health, Health::kBad);
+}
+
+TEST_F(ProbeThreadTest, FollowsTheSamplePeriodAndAddsTheRanks) {
+  options.rank_samples = [] {
+    return std::vector<RankSample>{{.key = {JobId{7}, Attempt{1}}, .rank = 2, .rss_bytes = 99}};
+  };
+  Start();
+  ASSERT_EQ(told.Samples(1).at(0).ranks.at(0).rss_bytes, 99u);
+  thread->SetSamplePeriod(Millis{100});
+  EXPECT_GE(told.Samples(3).size(), 3u);
+}
+
+TEST_F(ProbeThreadTest, ProbesTheInterpreterOfAJob) {
+  Start();
+  (void)told.Samples(1);
+  thread->AddInterpreter(
+      tree.Script("job/python",
+                  R"(echo '@launch-python-probe {"stage":"a","python":"3.12.1","torch":null}')"),
+      "");
+  const auto inventories = told.Inventories(2);
+  ASSERT_EQ(inventories.size(), 2u);
+  EXPECT_EQ(inventories[1].inventory.interpreters.at(0).python, "3.12.1");
+}
+
+TEST_F(ProbeThreadTest, SaysAnInventoryThatCannotBeMade) {
+  config.cores = CoreSubset{1'000'000, 1};
+  std::mutex mutex;
+  std::string said;
+  options.on_error = [&](const Error& error) {
+    const std::lock_guard lock(mutex);
+    said = error.message;
+  };
+  Start();
+  (void)told.Samples(1);
+  thread.reset();
+  EXPECT_NE(said.find("1000000"), std::string::npos) << said;
+  EXPECT_TRUE(told.Inventories(0).empty());
+}
+
+}  // namespace
+}  // namespace launch::agent
