@@ -183,8 +183,9 @@ Result<void> Loop::Write(const std::vector<Pending>& pending, std::uint64_t& las
         last[key] = value;
         continue;
       }
-      if (!batch.puts.empty() && (early_bytes + value->size() > store.bytes_per_batch ||
-                                  batch.puts.size() >= store.records_per_batch)) {
+      if (!batch.puts.empty() &&
+          (early_bytes + key.size() + value->size() > store.bytes_per_batch ||
+           batch.puts.size() >= store.records_per_batch)) {
         LAUNCH_RETURN_IF_ERROR(WriteBatch(std::exchange(batch, {}), last_event));
         early_bytes = 0;
       }

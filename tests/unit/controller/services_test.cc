@@ -46,7 +46,7 @@ class ServicesTest : public ::testing::Test {
     credentials = init->credentials;
     op = {credentials.ca.pem, *files.Read(paths.operator_dir + "/key.pem", 65536),
           *files.Read(paths.operator_dir + "/cert.pem", 65536)};
-    auto store = std::make_unique<MemoryStore>();
+    auto store = std::make_unique<::launch::testing::MemoryStore>();
     EXPECT_TRUE(InitStore(*store, EncodeRecord, FirstRecords("lab", "root", init->operator_serial),
                           clock->WallNow()));
     ControllerConfig config;
