@@ -1,8 +1,10 @@
 // What the runner holds in memory about one allocation; rebuilt from disk and kernel at a restart.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -72,6 +74,8 @@ struct AllocationRun {
   std::vector<std::pair<Rank, std::uint64_t>> log_ends;  // once released
   // Staging.
   std::optional<order::StageAllocation> staging;
+  std::uint64_t staging_number = 0;
+  std::shared_ptr<std::atomic<bool>> staging_cancel;
   std::optional<RankRun> setup;
   BootTime setup_deadline{};
   bool setup_timed_out = false;

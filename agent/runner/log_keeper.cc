@@ -36,7 +36,7 @@ std::uint64_t LogKeeper::Look(WallTime now) {
     if (::stat(path.c_str(), &info) != 0) continue;
     const auto size = static_cast<std::uint64_t>(info.st_size);
     const auto used = static_cast<std::uint64_t>(info.st_blocks) * 512;
-    if (cap_bytes_ > 0 && used > cap_bytes_) punched += Punch(path, size);
+    if (cap_bytes_ > 0 && used > cap_bytes_) punched += Punch(path, size, cap_bytes_);
     if (stream[1] != 'o' || size <= indexed_) continue;
     const UniqueFd index(::open((directory_ + "/out.index").c_str(),
                                 O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
@@ -46,11 +46,23 @@ std::uint64_t LogKeeper::Look(WallTime now) {
   return punched;
 }
 
+std::uint64_t LogKeeper::Shrink() {
+  std::uint64_t punched = 0;
+  for (const char* const stream : {"/out", "/err"}) {
+    const std::string path = directory_ + stream;
+    struct stat info{};
+    if (::stat(path.c_str(), &info) != 0) continue;
+    punched += Punch(path, static_cast<std::uint64_t>(info.st_size), 3 * kKeptHeadBytes);
+  }
+  return punched;
+}
+
 // Leaves the head and the newest part: half of what the cap allows beyond the head, so that the
 // next punch is not due at the next line.
-std::uint64_t LogKeeper::Punch(const std::string& path, std::uint64_t size) {
-  const std::uint64_t head = std::min(kKeptHeadBytes, cap_bytes_ / 2);
-  const std::uint64_t tail = (cap_bytes_ - head) / 2;
+std::uint64_t LogKeeper::Punch(const std::string& path, std::uint64_t size,
+                               std::uint64_t cap) const {
+  const std::uint64_t head = std::min(kKeptHeadBytes, cap / 2);
+  const std::uint64_t tail = (cap - head) / 2;
   if (size <= head + tail) return 0;
   const std::uint64_t from = head / kBlock * kBlock;
   const std::uint64_t to = (size - tail) / kBlock * kBlock;

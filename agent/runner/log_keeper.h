@@ -28,8 +28,11 @@ class LogKeeper {
   // cap. Call about once a second. The bytes punched by this call.
   std::uint64_t Look(WallTime now);
 
+  // The disk is nearly full: also below the cap, leaving the head and 8 MiB of the newest part.
+  std::uint64_t Shrink();
+
  private:
-  std::uint64_t Punch(const std::string& path, std::uint64_t size);
+  std::uint64_t Punch(const std::string& path, std::uint64_t size, std::uint64_t cap) const;
 
   std::string directory_;
   std::uint64_t cap_bytes_;

@@ -13,6 +13,19 @@
 namespace launch::agent {
 namespace {
 
+// A shim that an agent was just spawning when it was killed shares its descriptors until execve:
+// the lock may outlive that agent by a moment.
+Result<FileLock> TakeOwnerLock(const std::string& state_dir) {
+  constexpr int kTries = 40;
+  constexpr useconds_t kPause = 50'000;
+  auto lock = FileLock::Take(state_dir + "/owner.lock");
+  for (int i = 0; i < kTries && !lock && lock.error().code == ErrorCode::kConflict; ++i) {
+    ::usleep(kPause);
+    lock = FileLock::Take(state_dir + "/owner.lock");
+  }
+  return lock;
+}
+
 bool Exists(const std::string& path) {
   struct stat info{};
   return ::lstat(path.c_str(), &info) == 0;
@@ -25,7 +38,7 @@ Result<RunnerState> RunnerLoop::Recover() {
   LAUNCH_RETURN_IF_ERROR(files.MakeDirs(options_.state_dir));
   LAUNCH_RETURN_IF_ERROR(files.MakeDirs(AllocationsPath(options_.state_dir)));
   LAUNCH_RETURN_IF_ERROR(files.MakeDirs(options_.lock_dir));
-  auto owner = FileLock::Take(options_.state_dir + "/owner.lock");
+  auto owner = TakeOwnerLock(options_.state_dir);
   if (!owner) {
     return Fail(owner.error().code, "another agent uses " + options_.state_dir,
                 "give each agent of a host its own state_dir");

@@ -21,19 +21,25 @@ constexpr int kTreePollMs = 100;   // there it costs a walk over all processes
 RunnerLoop::RunnerLoop(RunnerOptions options)
     : options_(std::move(options)),
       boot_id_(ReadBootId()),
-      tasks_(kTaskQueue),
+      tasks_(std::make_shared<Mailbox<RunnerTask>>(kTaskQueue)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       inotify_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
       next_port_(options_.port_first) {
   cgroups_ = SetUpCgroups({options_.cgroup_name, options_.containment, {}});
-  epoll_event event{.events = EPOLLIN, .data = {.fd = tasks_.fd()}};
-  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, tasks_.fd(), &event);
+  epoll_event event{.events = EPOLLIN, .data = {.fd = tasks_->fd()}};
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, tasks_->fd(), &event);
   if (inotify_) Watch(inotify_);
 }
 
 RunnerLoop::~RunnerLoop() {
-  for (auto& [key, worker] : workers_) *worker.cancel = true;
-  for (auto& [key, worker] : workers_) worker.thread.join();
+  for (Worker& worker : workers_) {
+    worker.state->cancel = true;
+    if (worker.state->done) {
+      worker.thread.join();
+    } else {
+      worker.thread.detach();  // it owns what it uses, and its answer goes nowhere
+    }
+  }
 }
 
 void RunnerLoop::Watch(const UniqueFd& fd) {
@@ -79,17 +85,18 @@ int RunnerLoop::NextTimeoutMs() {
   return timeout;
 }
 
+void RunnerLoop::CancelStaging(AllocationRun& run) {
+  if (run.staging_cancel) *run.staging_cancel = true;
+  run.staging_cancel.reset();
+  run.staging.reset();
+}
+
 void RunnerLoop::JoinFinished() {
-  for (auto at = workers_.begin(); at != workers_.end();) {
-    const AllocationRun* run = Find(at->first);
-    if (run != nullptr && run->staging) {
-      ++at;
-      continue;
-    }
-    *at->second.cancel = true;
-    at->second.thread.join();
-    at = workers_.erase(at);
-  }
+  std::erase_if(workers_, [](Worker& worker) {
+    if (!worker.state->done) return false;
+    worker.thread.join();
+    return true;
+  });
 }
 
 void RunnerLoop::Run() {
@@ -97,7 +104,7 @@ void RunnerLoop::Run() {
     epoll_event events[32];
     (void)::epoll_wait(epoll_.get(), events, 32, NextTimeoutMs());
     Drain();
-    for (RunnerTask& task : tasks_.TakeBatch(kBatch, 0)) {
+    for (RunnerTask& task : tasks_->TakeBatch(kBatch, 0)) {
       std::visit([this](auto& what) { Do(what); }, task);
     }
     Sweep();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,6 +25,7 @@ inline constexpr Rank kSetupRank = -1;
 
 struct StageOutcome {  // from a staging thread
   Key key;
+  std::uint64_t number = 0;  // of the staging; an older one is not answered
   StagingFacts facts;
 };
 struct Quit {};
@@ -47,7 +49,7 @@ class RunnerLoop {
 
   Result<RunnerState> Recover();
   void Run();  // until Quit; leaves ranks and shims running
-  void Post(RunnerTask task) { tasks_.PushAlways(std::move(task)); }
+  void Post(RunnerTask task) { tasks_->PushAlways(std::move(task)); }
   const CgroupHost& cgroups() const { return cgroups_; }
 
  private:
@@ -106,22 +108,29 @@ class RunnerLoop {
   void Watch(const UniqueFd& fd);
   int NextTimeoutMs();
   void Drain();
+  void CancelStaging(AllocationRun& run);
   void JoinFinished();
 
+  // A staging thread may hang in a dead network file system: nobody waits for it.
+  struct WorkerState {
+    std::atomic<bool> cancel{false};
+    std::atomic<bool> done{false};
+  };
   struct Worker {
     std::thread thread;
-    std::shared_ptr<std::atomic<bool>> cancel;
+    std::shared_ptr<WorkerState> state;
   };
 
   RunnerOptions options_;
   CgroupHost cgroups_;
   const std::string boot_id_;
-  Mailbox<RunnerTask> tasks_;
+  std::shared_ptr<Mailbox<RunnerTask>> tasks_;  // shared with staging threads
   UniqueFd epoll_;
   UniqueFd inotify_;
   std::optional<FileLock> owner_lock_;
   Runs runs_;
-  std::map<Key, Worker> workers_;
+  std::vector<Worker> workers_;
+  std::uint64_t stagings_ = 0;
   int next_port_ = 0;
   bool disk_low_ = false;
   BootTime next_look_{};

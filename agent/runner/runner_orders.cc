@@ -135,19 +135,13 @@ void RunnerLoop::Do(order::StopAllocation& order) {
   } else if (run->stop->step == StopStep::kProve) {
     run->stop->told_held = false;
   }
-  if (const auto worker = workers_.find(order.key); worker != workers_.end()) {
-    *worker->second.cancel = true;
-  }
-  run->staging.reset();
+  CancelStaging(*run);
 }
 
 void RunnerLoop::Do(order::Drop& order) {
   AllocationRun* run = Find(order.key);
   if (run == nullptr || run->phase != RunPhase::kAccepted) return;
-  if (const auto worker = workers_.find(order.key); worker != workers_.end()) {
-    *worker->second.cancel = true;
-  }
-  run->staging.reset();
+  CancelStaging(*run);
   (void)options_.files->WriteDurable(run->dir.path() + "/dropped", order.why);
   if (run->setup && run->setup->shim) {
     (void)SendToShim(*run, *run->setup, static_cast<std::uint32_t>(shim::Op::kKillAll), 9);

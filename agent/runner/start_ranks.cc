@@ -167,11 +167,7 @@ void RunnerLoop::Do(order::StageAllocation& order) {
       run->staging = order;
       return;
     }
-    if (const auto worker = workers_.find(run->key); worker != workers_.end()) {
-      *worker->second.cancel = true;
-      worker->second.thread.join();
-      workers_.erase(worker);
-    }
+    CancelStaging(*run);
   }
   run->staging = order;
   if (run->spec->setup.empty()) return StartStaging(*run, std::nullopt, {});
@@ -192,20 +188,23 @@ void RunnerLoop::StartStaging(AllocationRun& run, std::optional<int> setup_exit,
                      .setup_exit = setup_exit,
                      .setup_tail = std::move(setup_tail),
                      .probe_runtime = options_.probe_runtime};
-  auto cancel = std::make_shared<std::atomic<bool>>(false);
+  auto state = std::make_shared<WorkerState>();
+  run.staging_number = ++stagings_;
+  run.staging_cancel = std::shared_ptr<std::atomic<bool>>(state, &state->cancel);
   Tell(told::StageProgress{.key = run.key, .step = "check", .line = "checking paths and network"});
-  auto work = [this, wish = std::move(input), cancel] {
-    StagingFacts facts = RunStaging(wish, *cancel);
-    Post(StageOutcome{wish.spec.key, std::move(facts)});
+  auto work = [tasks = tasks_, wish = std::move(input), state, number = run.staging_number] {
+    StagingFacts facts = RunStaging(wish, state->cancel);
+    tasks->PushAlways(StageOutcome{wish.spec.key, number, std::move(facts)});
+    state->done = true;
   };
-  workers_.insert_or_assign(run.key, Worker{std::thread(std::move(work)), cancel});
+  workers_.push_back({std::thread(std::move(work)), state});
 }
 
 void RunnerLoop::Do(StageOutcome& outcome) {
   AllocationRun* run = Find(outcome.key);
-  const auto worker = workers_.find(outcome.key);
-  if (run == nullptr || !run->staging || worker == workers_.end() || *worker->second.cancel) return;
+  if (run == nullptr || !run->staging || run->staging_number != outcome.number) return;
   run->staging.reset();
+  run->staging_cancel.reset();
   Tell(told::StageDone{.key = outcome.key, .facts = std::move(outcome.facts)});
 }
 

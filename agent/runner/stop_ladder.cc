@@ -151,7 +151,7 @@ void RunnerLoop::Release(AllocationRun& run) {
   LAUNCH_FAILPOINT("stop.5.after");
   run.cgroup.Remove();
   run.phase = RunPhase::kReleased;
-  run.staging.reset();
+  CancelStaging(run);
   Tell(told::StopDone{.key = run.key, .held = {}, .log_ends = run.log_ends});
 }
 

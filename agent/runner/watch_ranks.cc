@@ -163,18 +163,20 @@ void RunnerLoop::LookAtLogs() {
   if (now < next_look_) return;
   next_look_ = now + kLook;
   bool running = false;
+  const bool low = !CheckFreeSpace().has_value();
   for (auto& [key, run] : runs_) {
     if (run->phase == RunPhase::kReleased || run->phase == RunPhase::kDropped) continue;
     for (auto& [rank, log] : run->logs) {
       running = true;
-      const std::uint64_t punched = log.Look(options_.clock->WallNow());
+      std::uint64_t punched = log.Look(options_.clock->WallNow());
+      if (low) punched += log.Shrink();
       if (punched == 0) continue;
       Notice("rank.log_capped", run.get(), rank,
-             std::to_string(punched >> 20) + " MiB in the middle of the log were dropped (cap)");
+             std::to_string(punched >> 20) + " MiB in the middle of the log were dropped (" +
+                 (low ? "disk nearly full)" : "cap)"));
     }
   }
   if (!running) return;
-  const bool low = !CheckFreeSpace().has_value();
   if (low && !disk_low_) {
     Notice("node.log_disk_full", nullptr, std::nullopt,
            "little space is left below " + options_.state_dir + "; no new allocations");

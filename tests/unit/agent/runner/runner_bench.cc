@@ -28,10 +28,20 @@ RunnerBench::RunnerBench() {
   std::string pattern = (std::filesystem::temp_directory_path() / "launch-runner-XXXXXX").string();
   dir_ = ::mkdtemp(pattern.data());
   std::filesystem::create_directories(Path("work"));
+  options_.cgroup_name = "test-" + std::to_string(::getpid()) + "-" + std::to_string(++bench_count);
+  SetOptions();
+}
+
+RunnerBench::RunnerBench(std::string dir, std::string cgroup_name)
+    : dir_(std::move(dir)), owner_(false) {
+  options_.cgroup_name = std::move(cgroup_name);
+  SetOptions();
+}
+
+void RunnerBench::SetOptions() {
   options_.state_dir = Path("state");
   options_.lock_dir = Path("locks");
   options_.shim_path = std::string(LAUNCH_BINARY_DIR) + "/bin/launch-shim";
-  options_.cgroup_name = "test-" + std::to_string(::getpid()) + "-" + std::to_string(++bench_count);
   // A range of its own per test process, so that parallel tests do not meet.
   options_.port_first = 21000 + (::getpid() % 400) * 16;
   options_.port_last = options_.port_first + 15;
@@ -52,6 +62,7 @@ RunnerBench::RunnerBench() {
 }
 
 RunnerBench::~RunnerBench() {
+  if (!owner_) return;
   if (!runner_) Open();
   for (const Key& key : accepted_) (void)Stop(key, Millis{0});
   runner_.reset();
@@ -92,6 +103,11 @@ AllocationSpec RunnerBench::Spec(const Key& key, int ranks,
     spec.ranks.push_back(std::move(one));
   }
   return spec;
+}
+
+void RunnerBench::Remember(const AllocationSpec& spec) {
+  (void)options_.codec.serialize(spec);
+  accepted_.push_back(spec.key);
 }
 
 std::optional<told::AcceptDone> RunnerBench::Accept(const AllocationSpec& spec) {

@@ -35,6 +35,8 @@ class ToldLog {
 class RunnerBench {
  public:
   RunnerBench();
+  // On the directory and cgroups of another bench, which owns them.
+  RunnerBench(std::string dir, std::string cgroup_name);
   ~RunnerBench();
   RunnerBench(const RunnerBench&) = delete;
   RunnerBench& operator=(const RunnerBench&) = delete;
@@ -51,6 +53,7 @@ class RunnerBench {
 
   // `ranks` ranks of `witness <arguments>`.
   AllocationSpec Spec(const Key& key, int ranks, std::vector<std::string> arguments) const;
+  void Remember(const AllocationSpec& spec);  // to the codec, as if written before
   std::optional<told::AcceptDone> Accept(const AllocationSpec& spec);
   std::optional<told::StartDone> Start(const Key& key);
   std::optional<told::StartDone> Run(const AllocationSpec& spec);
@@ -65,7 +68,10 @@ class RunnerBench {
   static bool Eventually(const std::function<bool()>& condition);
 
  private:
+  void SetOptions();
+
   std::string dir_;
+  bool owner_ = true;
   RunnerOptions options_;
   PosixFileSystem files_;
   SystemClock clock_;
