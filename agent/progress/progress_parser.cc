@@ -1,12 +1,11 @@
 #include "agent/progress/progress_parser.h"
 
-#include <re2/re2.h>
-
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "agent/progress/progress_patterns.h"
 #include "common/units.h"
 
 namespace launch::agent {
@@ -15,94 +14,6 @@ namespace {
 constexpr std::size_t kMaxLine = 64 * 1024;
 constexpr std::size_t kMaxBars = 64;
 constexpr std::size_t kMaxSeen = 64;
-
-re2::RE2::Options Quiet() {
-  re2::RE2::Options options;
-  options.set_log_errors(false);
-  options.set_max_mem(8 << 20);
-  options.set_encoding(re2::RE2::Options::EncodingLatin1);  // logs are bytes
-  return options;
-}
-
-// "20/120 [1:30:00<7:30:00, 270.00s/it"
-const re2::RE2& BarPattern() {
-  static const re2::RE2& pattern = *new re2::RE2(
-      R"((\d{1,15})/(\d{1,15}) \[([\d:]+)<([\d:]+|\?),\s*(\?|[\d.]+)\s*([A-Za-z]*)/([A-Za-z]+))",
-      Quiet());
-  return pattern;
-}
-
-// "Epoch [1/3], Step [100/600]": the tutorials' line.
-const re2::RE2& EpochPattern() {
-  static const re2::RE2& pattern = *new re2::RE2(
-      R"((?i)\bepochs?[\s:=\[(#]*(\d{1,9})\s*(?:/|of)\s*(\d{1,9}).*?\b(?:steps?|iters?|iterations?|batch|batches)[\s:=\[(#]*(\d{1,15})\s*(?:/|of)\s*(\d{1,15}))",
-      Quiet());
-  return pattern;
-}
-
-// "step 90/120", "iteration   4/   10", "Step: 90 of 120"
-const re2::RE2& StepOfPattern() {
-  static const re2::RE2& pattern = *new re2::RE2(
-      R"((?i)\b(?:global_?)?(?:steps?|iters?|iterations?)['"]?[\s:=\[(#]*(\d{1,15})\s*(?:/|of)\s*(\d{1,15}))",
-      Quiet());
-  return pattern;
-}
-
-// "90/120 loss 1.23"
-const re2::RE2& LossPattern() {
-  static const re2::RE2& pattern =
-      *new re2::RE2(R"((?i)^[\s\[(]*(\d{1,15})\s*/\s*(\d{1,15})\b.*\bloss\b)", Quiet());
-  return pattern;
-}
-
-// "step: 10  loss: 4.3", "iter 100: loss 3.2", "step=10, skipped=0": no total
-const re2::RE2& StepPattern() {
-  static const re2::RE2& pattern = *new re2::RE2(
-      R"((?i)\b(?:steps?|iter|iteration)\s*[:=#]?\s*(\d{1,15})\b(?:[\s:,|]+.*\b(?:loss|skipped|lr)\b))",
-      Quiet());
-  return pattern;
-}
-
-// Trainers' dictionaries: {'loss': 0.5, 'step': '20', 'max_steps': 120}
-const re2::RE2& DictStepPattern() {
-  static const re2::RE2& pattern = *new re2::RE2(
-      R"(['"](?:global_step|current_step|current_steps|step)['"]\s*:\s*['"]?(\d{1,15}))", Quiet());
-  return pattern;
-}
-const re2::RE2& DictTotalPattern() {
-  static const re2::RE2& pattern = *new re2::RE2(
-      R"(['"](?:max_steps|total_steps|num_steps|steps)['"]\s*:\s*['"]?(\d{1,15}))", Quiet());
-  return pattern;
-}
-
-// "270 ms/step", "elapsed time per iteration (ms): 270.0", "time 270.00ms"
-const re2::RE2& StepTimePattern() {
-  static const re2::RE2& pattern = *new re2::RE2(
-      R"((?i)(?:([\d.]+)\s*(ms|s)\s*/\s*(?:it|iter|iteration|step)\b)|(?:per iteration \((ms|s)\):\s*([\d.]+))|(?:\btime[\s:=]+([\d.]+)\s*(ms|s)\b))",
-      Quiet());
-  return pattern;
-}
-
-// Words of bars and lines that are not training.
-const re2::RE2& AsidePattern() {
-  static const re2::RE2& pattern = *new re2::RE2(
-      R"((?i)\b(?:eval|evaluat\w*|valid\w*|val|test\w*|sanity\w*|predict\w*|inference|generat\w*|download\w*|upload\w*|tokeni[sz]\w*|map|mapping|filter\w*|group\w*|pack\w*|preprocess\w*|process\w*|loading|saving|writing|reading|fetch\w*|extract\w*|convert\w*|shards?|cach\w*|creating|build\w*|warm\w*)\b)",
-      Quiet());
-  return pattern;
-}
-const re2::RE2& BarEpochPattern() {
-  static const re2::RE2& pattern =
-      *new re2::RE2(R"((?i)\bepochs?[\s:=\[(#]*(\d{1,9})\s*(?:/|of)\s*(\d{1,9}))", Quiet());
-  return pattern;
-}
-const re2::RE2& EpochWordPattern() {
-  static const re2::RE2& pattern = *new re2::RE2(R"((?i)\bepochs?\b)", Quiet());
-  return pattern;
-}
-const re2::RE2& NumberedEpochPattern() {
-  static const re2::RE2& pattern = *new re2::RE2(R"((?i)\bepochs?\W*\d)", Quiet());
-  return pattern;
-}
 
 std::int64_t ToInt(re2::StringPiece text) {
   return ParseInt(std::string_view(text.data(), text.size())).value_or(0);
@@ -243,7 +154,7 @@ Progress ProgressParser::Track::Now() const {
   return now;
 }
 
-ProgressParser::ProgressParser() = default;
+ProgressParser::ProgressParser() : patterns_(std::make_unique<ProgressPatterns>()) {}
 ProgressParser::ProgressParser(ProgressParser&&) noexcept = default;
 ProgressParser& ProgressParser::operator=(ProgressParser&&) noexcept = default;
 ProgressParser::~ProgressParser() = default;
@@ -253,7 +164,7 @@ Result<ProgressParser> ProgressParser::Create(const std::string& pattern) {
   if (pattern.empty()) return parser;
   if (pattern.size() > 1024)
     return Fail(ErrorCode::kInvalidArgument, "progress.regex is longer than 1024 bytes");
-  auto compiled = std::make_unique<re2::RE2>(pattern, Quiet());
+  auto compiled = std::make_unique<re2::RE2>(pattern, LogPatternOptions());
   if (!compiled->ok())
     return Fail(ErrorCode::kInvalidArgument, "progress.regex: " + compiled->error(),
                 "RE2 syntax; the first group is the step, the second the number of steps");
@@ -320,7 +231,7 @@ std::size_t ProgressParser::ReadBars(std::string_view segment, BootTime now) {
   re2::StringPiece rest(segment.data(), segment.size());
   re2::StringPiece n, total, elapsed, remaining, rate, unit, per;
   const char* description_begin = segment.data();
-  while (re2::RE2::FindAndConsume(&rest, BarPattern(), &n, &total, &elapsed, &remaining, &rate,
+  while (re2::RE2::FindAndConsume(&rest, patterns_->bar, &n, &total, &elapsed, &remaining, &rate,
                                   &unit, &per)) {
     ++count;
     const std::string_view description =
@@ -332,20 +243,20 @@ std::size_t ProgressParser::ReadBars(std::string_view segment, BootTime now) {
     const std::string_view what = slow ? per_text : unit_text;
     if (!IsStepUnit(what)) continue;
     const re2::StringPiece text(description.data(), description.size());
-    if (re2::RE2::PartialMatch(text, AsidePattern())) continue;
+    if (re2::RE2::PartialMatch(text, patterns_->aside)) continue;
     Reading reading{.name = "bar " + WithoutNumbers(description),
                     .step = ToInt(n),
                     .total = ToInt(total),
                     .elapsed_s = ClockSeconds(elapsed),
                     .remaining_s = ClockSeconds(remaining)};
     re2::StringPiece epoch, epochs;
-    if (re2::RE2::PartialMatch(text, BarEpochPattern(), &epoch, &epochs)) {
+    if (re2::RE2::PartialMatch(text, patterns_->bar_epoch, &epoch, &epochs)) {
       reading.epoch = ToInt(epoch);
       reading.epochs = ToInt(epochs);
     }
     reading.counts_epochs =
-        what == "epoch" || (re2::RE2::PartialMatch(text, EpochWordPattern()) &&
-                            !re2::RE2::PartialMatch(text, NumberedEpochPattern()));
+        what == "epoch" || (re2::RE2::PartialMatch(text, patterns_->epoch_word) &&
+                            !re2::RE2::PartialMatch(text, patterns_->numbered_epoch));
     const auto number = ParseDouble(std::string_view(rate.data(), rate.size()));
     if (number && *number > 0) reading.seconds_per_step = slow ? *number : 1.0 / *number;
     See(reading, now);
@@ -359,30 +270,30 @@ bool ProgressParser::ReadLine(std::string_view segment, BootTime now) {
   Reading reading;
   const bool dictionary = segment.find('{') != std::string_view::npos &&
                           segment.find("eval_") == std::string_view::npos &&
-                          re2::RE2::PartialMatch(text, DictStepPattern(), &step);
+                          re2::RE2::PartialMatch(text, patterns_->dict_step, &step);
   if (dictionary) {
     reading.name = "dict";
-    if (re2::RE2::PartialMatch(text, DictTotalPattern(), &total)) reading.total = ToInt(total);
-  } else if (re2::RE2::PartialMatch(text, EpochPattern(), &epoch, &epochs, &step, &total)) {
+    if (re2::RE2::PartialMatch(text, patterns_->dict_total, &total)) reading.total = ToInt(total);
+  } else if (re2::RE2::PartialMatch(text, patterns_->epoch_line, &epoch, &epochs, &step, &total)) {
     reading.name = "epoch line";
     reading.epoch = ToInt(epoch);
     reading.epochs = ToInt(epochs);
     reading.total = ToInt(total);
-  } else if (re2::RE2::PartialMatch(text, StepOfPattern(), &step, &total) ||
-             re2::RE2::PartialMatch(text, LossPattern(), &step, &total)) {
+  } else if (re2::RE2::PartialMatch(text, patterns_->step_of, &step, &total) ||
+             re2::RE2::PartialMatch(text, patterns_->loss_line, &step, &total)) {
     reading.name = "step line";
     reading.total = ToInt(total);
-  } else if (re2::RE2::PartialMatch(text, StepPattern(), &step)) {
+  } else if (re2::RE2::PartialMatch(text, patterns_->step_only, &step)) {
     reading.name = "step";
   } else {
     return false;
   }
-  const re2::StringPiece before(segment.data(),
-                                static_cast<std::size_t>(step.data() - segment.data()));
-  if (re2::RE2::PartialMatch(before, AsidePattern())) return false;
+  re2::StringPiece before(segment.data(), static_cast<std::size_t>(step.data() - segment.data()));
+  (void)re2::RE2::Consume(&before, patterns_->brackets);
+  if (re2::RE2::PartialMatch(before, patterns_->aside)) return false;
   reading.step = ToInt(step);
   re2::StringPiece a, a_unit, b_unit, b, c, c_unit;
-  if (re2::RE2::PartialMatch(text, StepTimePattern(), &a, &a_unit, &b_unit, &b, &c, &c_unit)) {
+  if (re2::RE2::PartialMatch(text, patterns_->step_time, &a, &a_unit, &b_unit, &b, &c, &c_unit)) {
     const re2::StringPiece value = !a.empty() ? a : !b.empty() ? b : c;
     const re2::StringPiece unit = !a.empty() ? a_unit : !b.empty() ? b_unit : c_unit;
     const auto number = ParseDouble(std::string_view(value.data(), value.size()));

@@ -19,6 +19,8 @@ class RE2;
 
 namespace launch::agent {
 
+struct ProgressPatterns;
+
 // Absent = not known. Of one rank.
 struct Progress {
   std::optional<std::int64_t> step;
@@ -75,7 +77,8 @@ class ProgressParser {
   void See(const Reading& reading, BootTime now);
   const Bar* Chosen() const;
 
-  std::unique_ptr<re2::RE2> pattern_;  // null = none
+  std::unique_ptr<const ProgressPatterns> patterns_;
+  std::unique_ptr<const re2::RE2> pattern_;  // null = none
   int pattern_step_ = 1;
   int pattern_steps_ = 2;
   std::string log_rest_;  // unfinished line

@@ -151,7 +151,9 @@ TEST(Progress, ReadsPlainLines) {
   EXPECT_EQ(StepOf("[rank0] step: 90/120\n"), "90/120");
   EXPECT_EQ(StepOf("Step 90 of 120\n"), "90/120");
   EXPECT_EQ(StepOf("step: 10  loss:  4.3  memory: 1GiB\n"), "10/-");
+  EXPECT_EQ(StepOf("[test-job] [process 0] step 90/120\n"), "90/120");
   EXPECT_EQ(StepOf("eval step 3/10\n"), "-/-");
+  EXPECT_EQ(StepOf("[rank 0] Validation step 3/10\n"), "-/-");
 }
 
 TEST(Progress, ReadsMegatronWithItsStepTime) {
