@@ -301,6 +301,52 @@ TEST_F(SqliteStoreTest, KeepsWhatAKilledProcessAcknowledged) {
   EXPECT_EQ(loaded->rows.size(), loaded->revision);
 }
 
+#ifdef LAUNCH_FAILPOINTS
+
+// Runs `work` in a child that dies at `failpoint`.
+template <class Work>
+void DieAt(const char* failpoint, Work work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setenv("LAUNCH_FAILPOINT", failpoint, 1);
+    work();
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << failpoint;
+}
+
+TEST_F(SqliteStoreTest, HoldsACommitOrNothingOfItWhereverItDies) {
+  const auto commit_five = [this] {
+    auto store = OpenSqliteStore(dir());
+    const Revision first = (*store)->Load()->revision;
+    for (Revision revision = first; revision < first + 5; ++revision) {
+      (void)(*store)->Commit({.expected = revision,
+                              .at = {},
+                              .puts = {{"a", std::to_string(revision)}, {"b", "x"}},
+                              .deletes = {},
+                              .events = {{"k", "s", "b"}}});
+    }
+  };
+  DieAt("store.commit.before:3", commit_five);
+  EXPECT_EQ(Load()->revision, 2U);
+  EXPECT_EQ(Load()->last_event, 2U);
+  DieAt("store.commit.after:2", commit_five);
+  EXPECT_EQ(Load()->revision, 4U);
+  EXPECT_EQ(Load()->rows.at(0).value, "3");
+}
+
+TEST_F(SqliteStoreTest, IsThereOrNotWhenItsMakerDies) {
+  TemporaryDir fresh;
+  DieAt("store.init.before", [&] { (void)MakeSqliteStore(fresh.path()); });
+  EXPECT_EQ(OpenSqliteStore(fresh.path()).error().code, ErrorCode::kNotFound);
+  EXPECT_TRUE(MakeSqliteStore(fresh.path()).has_value());
+  EXPECT_TRUE(OpenSqliteStore(fresh.path()).has_value());
+}
+
+#endif
+
 // Cutting the log of a killed process loses commits; the witness knows how many there were.
 TEST_F(SqliteStoreTest, NoticesALostTailOfTheLog) {
   const pid_t child = ::fork();
