@@ -145,26 +145,25 @@ Result<void> ReadAddress(const Fields& f, NodeInventory& node) {
   return {};
 }
 
-Result<void> ReadGpuParts(const Fields& f, GpuDevice& gpu) {
-  LAUNCH_RETURN_IF_ERROR(f.Each("mig", [&](const Fields& s) -> Result<void> {
-    LAUNCH_RETURN_IF_ERROR(s.Only({"uuid", "profile", "memory"}));
-    MigSlice slice;
-    LAUNCH_RETURN_IF_ERROR(s.Text("uuid", slice.uuid.value));
-    LAUNCH_RETURN_IF_ERROR(s.Text("profile", slice.profile));
-    LAUNCH_RETURN_IF_ERROR(s.Bytes("memory", slice.memory_bytes));
-    gpu.mig.push_back(std::move(slice));
-    return {};
-  }));
-  return f.Each("links", [&](const Fields& l) -> Result<void> {
-    LAUNCH_RETURN_IF_ERROR(l.Only({"peer", "kind", "version", "count"}));
-    GpuLink link;
-    LAUNCH_RETURN_IF_ERROR(l.Text("peer", link.peer_pci));
-    LAUNCH_RETURN_IF_ERROR(l.Word("kind", link.kind, ParseLinkKind));
-    LAUNCH_RETURN_IF_ERROR(l.Int("version", link.version));
-    LAUNCH_RETURN_IF_ERROR(l.Int("count", link.count));
-    gpu.links.push_back(std::move(link));
-    return {};
-  });
+Result<void> ReadMigSlice(const Fields& f, GpuDevice& gpu) {
+  LAUNCH_RETURN_IF_ERROR(f.Only({"uuid", "profile", "memory"}));
+  MigSlice slice;
+  LAUNCH_RETURN_IF_ERROR(f.Text("uuid", slice.uuid.value));
+  LAUNCH_RETURN_IF_ERROR(f.Text("profile", slice.profile));
+  LAUNCH_RETURN_IF_ERROR(f.Bytes("memory", slice.memory_bytes));
+  gpu.mig.push_back(std::move(slice));
+  return {};
+}
+
+Result<void> ReadLink(const Fields& f, GpuDevice& gpu) {
+  LAUNCH_RETURN_IF_ERROR(f.Only({"peer", "kind", "version", "count"}));
+  GpuLink link;
+  LAUNCH_RETURN_IF_ERROR(f.Text("peer", link.peer_pci));
+  LAUNCH_RETURN_IF_ERROR(f.Word("kind", link.kind, ParseLinkKind));
+  LAUNCH_RETURN_IF_ERROR(f.Int("version", link.version));
+  LAUNCH_RETURN_IF_ERROR(f.Int("count", link.count));
+  gpu.links.push_back(std::move(link));
+  return {};
 }
 
 // `count: 8` stands for eight alike, so that a file by hand stays short.
@@ -186,7 +185,8 @@ Result<void> ReadGpu(const Fields& f, NodeInventory& node) {
   LAUNCH_RETURN_IF_ERROR(f.Int("power_limit_w", gpu.power_limit_w));
   LAUNCH_RETURN_IF_ERROR(f.Word("health", gpu.health, ParseHealth));
   LAUNCH_RETURN_IF_ERROR(f.Text("why", gpu.why));
-  LAUNCH_RETURN_IF_ERROR(ReadGpuParts(f, gpu));
+  LAUNCH_RETURN_IF_ERROR(f.Each("mig", [&](const Fields& m) { return ReadMigSlice(m, gpu); }));
+  LAUNCH_RETURN_IF_ERROR(f.Each("links", [&](const Fields& l) { return ReadLink(l, gpu); }));
   if (f.Get("type") == nullptr) {
     const GpuType* type = GpuCatalog::BuiltIn().TypeOf(gpu.model, gpu.memory_bytes);
     if (type != nullptr) gpu.type = type->name;
@@ -212,6 +212,19 @@ Result<void> ReadGpu(const Fields& f, NodeInventory& node) {
   return {};
 }
 
+Result<void> ReadTorch(const Fields& f, RuntimeFacts& facts) {
+  LAUNCH_RETURN_IF_ERROR(f.Only({"version", "cuda", "hip", "arch_list", "nccl", "path"}));
+  TorchFacts torch;
+  LAUNCH_RETURN_IF_ERROR(f.Text("version", torch.version));
+  LAUNCH_RETURN_IF_ERROR(f.Text("cuda", torch.cuda));
+  LAUNCH_RETURN_IF_ERROR(f.Text("hip", torch.hip));
+  LAUNCH_ASSIGN_OR_RETURN(torch.arch_list, f.map().StringList("arch_list"));
+  LAUNCH_RETURN_IF_ERROR(f.Text("nccl", torch.nccl));
+  LAUNCH_RETURN_IF_ERROR(f.Text("path", torch.path));
+  facts.torch = std::move(torch);
+  return {};
+}
+
 Result<void> ReadInterpreter(const Fields& f, NodeInventory& node) {
   LAUNCH_RETURN_IF_ERROR(f.Only({"path", "realpath", "user", "python", "torch", "sees_gpu",
                                  "devices", "mps", "packages", "says", "probed_ms"}));
@@ -228,20 +241,33 @@ Result<void> ReadInterpreter(const Fields& f, NodeInventory& node) {
   std::int64_t probed = 0;
   LAUNCH_RETURN_IF_ERROR(f.Int("probed_ms", probed));
   facts.probed = WallMs(probed);
-  LAUNCH_RETURN_IF_ERROR(f.Inside("torch", [&](const Fields& t) -> Result<void> {
-    LAUNCH_RETURN_IF_ERROR(t.Only({"version", "cuda", "hip", "arch_list", "nccl", "path"}));
-    TorchFacts torch;
-    LAUNCH_RETURN_IF_ERROR(t.Text("version", torch.version));
-    LAUNCH_RETURN_IF_ERROR(t.Text("cuda", torch.cuda));
-    LAUNCH_RETURN_IF_ERROR(t.Text("hip", torch.hip));
-    LAUNCH_ASSIGN_OR_RETURN(torch.arch_list, t.map().StringList("arch_list"));
-    LAUNCH_RETURN_IF_ERROR(t.Text("nccl", torch.nccl));
-    LAUNCH_RETURN_IF_ERROR(t.Text("path", torch.path));
-    facts.torch = std::move(torch);
-    return {};
-  }));
+  LAUNCH_RETURN_IF_ERROR(f.Inside("torch", [&](const Fields& t) { return ReadTorch(t, facts); }));
   node.interpreters.push_back(std::move(facts));
   return {};
+}
+
+Result<void> ReadLimits(const Fields& f, NodeInventory& node) {
+  LAUNCH_RETURN_IF_ERROR(f.Only({"memlock", "nofile", "nproc"}));
+  LAUNCH_RETURN_IF_ERROR(f.Bytes("memlock", node.limits.memlock_bytes));
+  LAUNCH_RETURN_IF_ERROR(f.Int("nofile", node.limits.nofile));
+  return f.Int("nproc", node.limits.nproc);
+}
+
+Result<void> ReadNuma(const Fields& f, NodeInventory& node) {
+  LAUNCH_RETURN_IF_ERROR(f.Only({"id", "cores", "memory"}));
+  NumaNode numa;
+  LAUNCH_RETURN_IF_ERROR(f.Int("id", numa.id));
+  LAUNCH_RETURN_IF_ERROR(f.Int("cores", numa.cores));
+  LAUNCH_RETURN_IF_ERROR(f.Bytes("memory", numa.memory_bytes));
+  node.numa.push_back(numa);
+  return {};
+}
+
+Result<void> ReadToolkit(const Fields& f, NodeInventory& node) {
+  LAUNCH_RETURN_IF_ERROR(f.Only({"nvcc", "home"}));
+  node.toolkit.emplace();
+  LAUNCH_RETURN_IF_ERROR(f.Text("nvcc", node.toolkit->nvcc));
+  return f.Text("home", node.toolkit->home);
 }
 
 Result<void> ReadHost(const Fields& f, NodeInventory& node) {
@@ -253,21 +279,8 @@ Result<void> ReadHost(const Fields& f, NodeInventory& node) {
   LAUNCH_RETURN_IF_ERROR(f.Int("threads", node.threads));
   LAUNCH_RETURN_IF_ERROR(f.Bytes("memory", node.memory_bytes));
   LAUNCH_RETURN_IF_ERROR(f.Bytes("shm", node.shm_bytes));
-  LAUNCH_RETURN_IF_ERROR(f.Inside("limits", [&](const Fields& l) -> Result<void> {
-    LAUNCH_RETURN_IF_ERROR(l.Only({"memlock", "nofile", "nproc"}));
-    LAUNCH_RETURN_IF_ERROR(l.Bytes("memlock", node.limits.memlock_bytes));
-    LAUNCH_RETURN_IF_ERROR(l.Int("nofile", node.limits.nofile));
-    return l.Int("nproc", node.limits.nproc);
-  }));
-  LAUNCH_RETURN_IF_ERROR(f.Each("numa", [&](const Fields& n) -> Result<void> {
-    LAUNCH_RETURN_IF_ERROR(n.Only({"id", "cores", "memory"}));
-    NumaNode numa;
-    LAUNCH_RETURN_IF_ERROR(n.Int("id", numa.id));
-    LAUNCH_RETURN_IF_ERROR(n.Int("cores", numa.cores));
-    LAUNCH_RETURN_IF_ERROR(n.Bytes("memory", numa.memory_bytes));
-    node.numa.push_back(numa);
-    return {};
-  }));
+  LAUNCH_RETURN_IF_ERROR(f.Inside("limits", [&](const Fields& l) { return ReadLimits(l, node); }));
+  LAUNCH_RETURN_IF_ERROR(f.Each("numa", [&](const Fields& n) { return ReadNuma(n, node); }));
   LAUNCH_RETURN_IF_ERROR(f.Word("containment", node.containment, ParseContainment));
   LAUNCH_RETURN_IF_ERROR(f.Word("coherent", node.coherent, ParseCoherentMode));
   LAUNCH_RETURN_IF_ERROR(f.Bool("simulated", node.simulated));
@@ -320,12 +333,8 @@ Result<NodeInventory> ReadNode(const YamlNode& yaml, const std::string& file) {
   LAUNCH_RETURN_IF_ERROR(f.Text("driver", node.driver));
   LAUNCH_RETURN_IF_ERROR(f.Version("driver_cuda", node.driver_cuda));
   LAUNCH_RETURN_IF_ERROR(f.Text("driver_problem", node.driver_problem));
-  LAUNCH_RETURN_IF_ERROR(f.Inside("toolkit", [&](const Fields& t) -> Result<void> {
-    LAUNCH_RETURN_IF_ERROR(t.Only({"nvcc", "home"}));
-    node.toolkit.emplace();
-    LAUNCH_RETURN_IF_ERROR(t.Text("nvcc", node.toolkit->nvcc));
-    return t.Text("home", node.toolkit->home);
-  }));
+  LAUNCH_RETURN_IF_ERROR(
+      f.Inside("toolkit", [&](const Fields& t) { return ReadToolkit(t, node); }));
   LAUNCH_RETURN_IF_ERROR(
       f.Each("interpreters", [&](const Fields& i) { return ReadInterpreter(i, node); }));
   LAUNCH_ASSIGN_OR_RETURN(node.container_runtimes, f.map().StringList("container_runtimes"));
