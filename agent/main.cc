@@ -6,8 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
-#include <iostream>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +18,8 @@
 
 namespace launch::agent {
 namespace {
+
+constexpr std::size_t kMaxTokenBytes = 64 * 1024;
 
 int Complain(const Error& error) {
   std::fprintf(stderr, "launch-agent: %s\n", FormatError(error).c_str());
@@ -68,7 +68,8 @@ int Run(const ConfigFlags& flags) {
 int Join(const ConfigFlags& flags, bool rejoin) {
   const auto config = flags.Read();
   if (!config) return Complain(config.error());
-  const std::string token{std::istreambuf_iterator<char>(std::cin), {}};
+  std::string token(kMaxTokenBytes, '\0');
+  token.resize(std::fread(token.data(), 1, token.size(), stdin));
   PosixFileSystem files;
   const auto joined = JoinCluster(
       files,

@@ -20,6 +20,10 @@ std::string SlotOf(const FromNode& message) {
   return {};
 }
 
+std::string OneLine(const Error& error) {
+  return error.hint.empty() ? error.message : error.message + " (" + error.hint + ")";
+}
+
 }  // namespace
 
 void AttachStream::Start(v1::Node::Stub& stub, bool announce) {
@@ -97,7 +101,7 @@ void AttachStream::OnDone(const grpc::Status& status) {
     else if (status.ok())
       why = "the controller ended the stream";
     else
-      why = FormatError(FromStatus(status, "the controller"));
+      why = OneLine(FromStatus(status, "the controller"));
     end_ = why;
   }
   if (announced_) sink_(told::LinkDown{id_, why});
