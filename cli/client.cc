@@ -17,6 +17,7 @@ namespace launch {
 namespace {
 
 constexpr Millis kCallDeadline{20'000};
+constexpr Millis kReconnectWait{2'000};
 constexpr int kSubmitTries = 5;
 constexpr char kServerName[] = "launch-controller";  // in every controller's certificate
 
@@ -61,6 +62,12 @@ struct Client::Wire {
   std::unique_ptr<pb::Operator::Stub> op;
   std::unique_ptr<pb::Identity::Stub> identity;
 
+  // A channel that has failed connects again only while somebody waits for it.
+  void Reconnect() {
+    if (channel->GetState(true) != GRPC_CHANNEL_TRANSIENT_FAILURE) return;
+    channel->WaitForConnected(std::chrono::system_clock::now() + kReconnectWait);
+  }
+
   Error Explained(const grpc::Status& status) const {
     return Explain(FromStatus(status, "the controller at " + address), address);
   }
@@ -69,6 +76,7 @@ struct Client::Wire {
   Result<Reply> Call(Stub& stub,
                      grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
                      const Request& request, Millis deadline = kCallDeadline) {
+    Reconnect();
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + deadline);
     Reply reply;
@@ -138,6 +146,8 @@ Result<Client> Client::Open(const Cluster& cluster) {
   grpc::ChannelArguments arguments;
   arguments.SetSslTargetNameOverride(kServerName);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
   arguments.SetMaxReceiveMessageSize(64 << 20);
@@ -245,6 +255,7 @@ Result<Client::Joined> Client::Join(const JoinCall& call) {
 
 Result<void> Client::Watch(const WatchCall& call, Millis at_most,
                            const std::function<bool(const EventView&)>& take) {
+  wire_->Reconnect();
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + at_most);
   auto reader = wire_->launch->Watch(&context, ToProto(call));
@@ -253,6 +264,7 @@ Result<void> Client::Watch(const WatchCall& call, Millis at_most,
 
 Result<void> Client::Logs(const LogsCall& call, Millis at_most,
                           const std::function<bool(const LogPiece&)>& take) {
+  wire_->Reconnect();
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + at_most);
   auto reader = wire_->launch->Logs(&context, ToProto(call));

@@ -228,8 +228,7 @@ Result<std::vector<DevCluster::Node>> DevCluster::PlanNodes(const DevOptions& op
     }
     // One port range each: agents of one machine must not hand out the same port twice.
     const int ports = 9000 / count;
-    settings.emplace_back("port_range",
-                          IntRange(20000 + i * ports, 20000 + (i + 1) * ports - 1));
+    settings.emplace_back("port_range", IntRange(20000 + i * ports, 20000 + (i + 1) * ports - 1));
     nodes.push_back(std::move(node));
   }
   return nodes;

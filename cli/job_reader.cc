@@ -9,6 +9,7 @@
 #include "cli/job_draft.h"
 #include "cli/job_fields.h"
 #include "cli/shell_words.h"
+#include "planner/launch_line.h"
 
 namespace launch {
 namespace {
@@ -224,6 +225,10 @@ Result<ReadJob> ReadJobLine(const std::vector<std::string>& words,
     draft.spec.name = NameFrom(std::filesystem::path(word).stem().string());
     break;
   }
+  // A line says itself how many nodes it is for; what is wrong with it is said by the planner.
+  if (const auto line = ReadLaunchLine(draft.spec.run, LineOptions(draft.spec));
+      line && line->nodes_min)
+    draft.spec.nodes = {*line->nodes_min, line->nodes_max.value_or(*line->nodes_min), false};
   LAUNCH_RETURN_IF_ERROR(Apply(draft, overrides, cwd));
   if (draft.spec.name.empty() && !words.empty())
     draft.spec.name = NameFrom(std::filesystem::path(words.front()).filename().string());

@@ -91,10 +91,11 @@ Result<SubmitterFacts> ReadSubmitterFacts(const JobSpec& spec, const std::string
     LAUNCH_ASSIGN_OR_RETURN(context.caller_env[entry.name], from_caller(entry.name));
   }
   for (const std::string& name : spec.secrets) {
-    // A value written into the file is not a secret any more, but it still is the value.
-    const auto written = std::find_if(spec.env.begin(), spec.env.end(),
-                                      [&](const EnvEntry& e) { return e.name == name && e.value; });
-    if (written != spec.env.end()) continue;
+    const bool written = std::any_of(spec.env.begin(), spec.env.end(),
+                                     [&](const EnvEntry& e) { return e.name == name && e.value; });
+    if (written)
+      return Fail(ErrorCode::kInvalidArgument, "the secret " + name + " has its value in the job",
+                  "leave the value empty; it is taken from your environment and never stored");
     LAUNCH_ASSIGN_OR_RETURN(std::string value, from_caller(name));
     facts.secrets.emplace_back(name, std::move(value));
   }
