@@ -82,7 +82,7 @@ void MakeCpu(const JobSpec& spec, const LaunchLine& line, Demand& demand, std::s
   // "gpus: X:N" beside device: cpu is the number of processes (rulings 28).
   if (!demand.procs_per_node && !demand.procs_per_core) {
     demand.procs_per_node =
-        spec.gpus_written && !spec.gpus.empty() ? std::max(1, spec.gpus[0].count) : 1;
+        spec.gpus_written && !spec.gpus.empty() ? std::clamp(spec.gpus[0].count, 1, 4096) : 1;
   }
   if (spec.gpus_written && !spec.gpus.empty() && spec.gpus[0].count > 0) {
     Finding notice;

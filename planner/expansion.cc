@@ -7,6 +7,7 @@ namespace launch {
 namespace {
 
 constexpr int kMaxDepth = 8;
+constexpr std::size_t kMaxBytes = 128 * 1024;  // what Linux takes as one string of an environment
 
 bool IsNameChar(char c, bool first) {
   const auto u = static_cast<unsigned char>(c);
@@ -28,6 +29,7 @@ class Expander {
     if (depth > kMaxDepth) return Bad("is nested too deeply", "use plain $NAME");
     std::string out;
     for (std::size_t i = 0; i < text.size();) {
+      if (out.size() > kMaxBytes) return Bad("grows over 128 KiB", "write a shorter value");
       const bool escaped = text[i] == '\\' && i + 1 < text.size() && text[i + 1] == '$';
       if (escaped) {
         out += '$';
@@ -50,6 +52,7 @@ class Expander {
         out += text[i++];
       }
     }
+    if (out.size() > kMaxBytes) return Bad("grows over 128 KiB", "write a shorter value");
     return out;
   }
 

@@ -52,22 +52,28 @@ class Placer {
       // nodes: 1 is also what an unset field reads as, so a total may spread over more.
       const bool free_choice = demand_.nodes_max == 1;
       const int low = free_choice ? 1 : demand_.nodes_min;
-      const int high = free_choice ? total : demand_.nodes_max;
+      const int high = free_choice ? Known() : std::min(demand_.nodes_max, Known());
       for (int n = low; n <= std::min(high, total); ++n) {
         if (total % n == 0) shapes.emplace_back(n, total / n);
       }
       return shapes;  // fewest nodes first: GPUs of one job belong together
     }
-    for (int n = demand_.nodes_max; n >= demand_.nodes_min; --n) {
+    const int most = std::min(demand_.nodes_max, std::max(demand_.nodes_min, Known()));
+    for (int n = most; n >= demand_.nodes_min; --n) {
       shapes.emplace_back(n, alternative.count);
     }
     return shapes;
   }
 
+  int Known() const { return static_cast<int>(offers_.size()); }
+
   std::optional<Placement> Fit(View view, bool only_schedulable) const {
     for (const GpuAlternative& alternative : alternatives_) {
+      std::vector<Slot> slots;
+      std::optional<int> slots_of;  // GPUs per node: the same for most shapes
       for (const auto& [nodes, gpus] : Shapes(alternative)) {
-        auto slots = Slots(alternative, gpus, view, only_schedulable);
+        if (slots_of != gpus) slots = Slots(alternative, gpus, view, only_schedulable);
+        slots_of = gpus;
         if (static_cast<int>(slots.size()) < nodes) continue;
         return Choose(std::move(slots), static_cast<std::size_t>(nodes));
       }
@@ -213,6 +219,7 @@ class Placer {
       }
     }
     if (unplaced.missing.empty()) unplaced.missing = "an mps GPU is one device";
+    unplaced.closest_node.clear();  // no node comes closer than another
     unplaced.reason = {"NeverFits", sharded
                                         ? "strategy " + std::string(ToString(spec_.strategy)) +
                                               " needs several devices, and " + unplaced.missing
@@ -265,7 +272,9 @@ class Placer {
 
   std::string Shortage() const {
     const GpuAlternative& alternative = alternatives_.front();
-    const auto [nodes, gpus] = Shapes(alternative).back();
+    const auto shapes = Shapes(alternative);  // not empty: the job fits when nodes are
+    LAUNCH_CHECK(!shapes.empty(), "a job that fits has a shape");
+    const auto [nodes, gpus] = shapes.back();
     const std::size_t now = Slots(alternative, gpus, View::kNow, true).size();
     const std::string share = Share(alternative, gpus) + " free on ";
     if (now == 0) return share + "no node";
@@ -281,6 +290,10 @@ class Placer {
     unplaced.never = true;
     const std::size_t fitting = Slots(alternative, gpus, View::kEmpty, false).size();
     std::string needs = "needs " + Share(alternative, gpus) + " per node";
+    if (demand_.total_gpus) {
+      needs = "needs " + Share(alternative, *demand_.total_gpus) +
+              " in total, the same number on each node";
+    }
     if (nodes > 1) needs += " on " + std::to_string(nodes) + " nodes";
     if (fitting > 0)
       needs += "; " + Number(fitting, "node") + (fitting == 1 ? " has" : " have") + " them";
@@ -289,7 +302,8 @@ class Placer {
       unplaced.closest_node = closest->node.value;
       unplaced.missing = lacks;
     } else {
-      unplaced.missing = Number(static_cast<std::size_t>(nodes) - fitting, "node");
+      const std::size_t wanted = static_cast<std::size_t>(nodes);
+      unplaced.missing = Number(wanted > fitting ? wanted - fitting : 1, "node");
     }
     unplaced.reason = {"NeverFits", needs};
     return unplaced;

@@ -237,10 +237,10 @@ Result<void> CheckFields(const JobSpec& spec) {
     return Fail(ErrorCode::kUnimplemented, "conda: is not in this version",
                 "write python: PREFIX/bin/python of that environment");
   }
-  if (spec.procs_per_node && *spec.procs_per_node < 1) {
+  if (spec.procs_per_node && (*spec.procs_per_node < 1 || *spec.procs_per_node > 4096)) {
     return Fail(ErrorCode::kInvalidArgument,
                 "procs_per_node is " + std::to_string(*spec.procs_per_node),
-                "write a number from 1");
+                "write a number from 1 to 4096");
   }
   if (spec.nodes.min < 1 || spec.nodes.max < spec.nodes.min) {
     return Fail(ErrorCode::kInvalidArgument, "nodes: is not a number from 1",

@@ -11,6 +11,8 @@ bool IsNameStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) !=
 bool IsNameChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
+constexpr int kMaxDepth = 64;
+
 // Words that open or close compound commands when they stand first.
 constexpr std::array<std::string_view, 19> kKeywords = {
     "if", "then", "else", "elif",     "fi", "for", "while", "until",  "do",    "done",
@@ -165,10 +167,12 @@ class Reader {
 
   Result<ShellWord> ReadWord() {
     ShellWord word;
-    for (std::size_t i = 0; i < at_; ++i) {
-      word.column = text_[i] == '\n' ? 1 : word.column + 1;
-      word.line += text_[i] == '\n' ? 1 : 0;
+    for (; counted_ < at_ && counted_ < text_.size(); ++counted_) {
+      column_ = text_[counted_] == '\n' ? 1 : column_ + 1;
+      line_ += text_[counted_] == '\n' ? 1 : 0;
     }
+    word.line = line_;
+    word.column = column_;
     const std::size_t begin = at_;
     while (!AtEnd()) {
       const char c = Peek();
@@ -298,6 +302,11 @@ class Reader {
   // At the opening bracket; ends behind the matching one.
   Result<void> SkipBracket(char opening, char closing) {
     const std::size_t open = at_;
+    if (depth_ >= kMaxDepth) {
+      return Fail(ErrorCode::kInvalidArgument, "run: brackets are nested deeper than 64",
+                  "put the script into a file");
+    }
+    ++depth_;
     ShellWord ignored;
     int depth = 0;
     do {
@@ -316,6 +325,7 @@ class Reader {
         ++at_;
       }
     } while (depth > 0);
+    --depth_;
     return {};
   }
 
@@ -324,6 +334,10 @@ class Reader {
   ShellScript script_;
   ShellCommand command_;
   std::vector<std::string> here_documents_;
+  std::size_t counted_ = 0;  // line_ and column_ are those of this position
+  int line_ = 1;
+  int column_ = 1;
+  int depth_ = 0;
 };
 
 void CollectUses(std::string_view raw, std::vector<ShellUse>& uses) {

@@ -47,10 +47,27 @@ void CompleteAnswers(Draft& draft) {
   }
 }
 
+// What is left of a limit by wall time, never more than the whole of it.
+void RearmTimeLimits(State& state, const Now& now) {
+  for (const JobId job : state.active) {
+    const std::optional<Millis> limit = state.specs.at(job).spec.time_limit;
+    const auto attempt = state.attempts.find(Key{job, Attempt{state.jobs.at(job).attempts}});
+    if (!limit || attempt == state.attempts.end() || state.live.time_limits.contains(job)) continue;
+    if (attempt->second.phase != AttemptPhase::kRunning) continue;
+    const Millis used = std::clamp(now.wall - attempt->second.started, Millis{0}, *limit);
+    state.live.time_limits[job] = now.boot + (*limit - used);
+  }
+}
+
 }  // namespace
 
 Decision Decide(State& state, const Event& event, const Now& now) {
   Draft draft(state, now);
+  if (std::exchange(state.live.look_again, false)) {
+    RearmTimeLimits(state, now);
+    for (const JobId job : state.active) draft.Touch(job);
+    draft.TouchQueue();
+  }
   std::visit(Overloaded{
                  [&](const event::NodeAttached& e) { OnNode(draft, e); },
                  [&](const event::NodeSaid& e) { OnNode(draft, e); },
@@ -74,16 +91,20 @@ void Undo(State& state, const Decision& decision) {
       EraseEntity(state, step->touched);
     }
   }
-  // Live marks of what was not done after all: it is derived again from the facts.
-  for (const Before& step : decision.undo) {
-    if (const auto* job = std::get_if<JobRecord>(&step.touched)) state.live.holds.erase(job->id);
-    if (const auto* attempt = std::get_if<AttemptRecord>(&step.touched)) {
-      if (const auto live = state.live.attempts.find(attempt->key);
-          live != state.live.attempts.end()) {
-        live->second.asked.clear();
+  // Live facts that stand for what was not done after all. What was to be said is said again, what
+  // was to follow is drawn again; both are idempotent, so more than necessary is harmless.
+  Live& live = state.live;
+  for (const Effect& effect : decision.effects) {
+    if (const auto* wanted = std::get_if<effect::PlanWanted>(&effect); wanted && wanted->placed) {
+      live.holds.erase(wanted->placed->key.job);
+    } else if (const auto* send = std::get_if<effect::Send>(&effect)) {
+      for (const auto& [node, live_node] : live.nodes) {
+        if (live_node.session != send->session) continue;
+        for (auto& [key, attempt] : live.attempts) attempt.asked.erase(node);
       }
     }
   }
+  live.look_again = true;
 }
 
 Result<Decision> Start(State& state, const PlanDecoder& decode, const std::string& new_cluster_id,
@@ -129,18 +150,8 @@ Result<Decision> Start(State& state, const PlanDecoder& decode, const std::strin
   ++cluster.epoch;
   draft.Put(cluster);
   draft.Event("controller.started", "cluster", fmt::format("epoch {}", cluster.epoch));
-  for (const JobId job : state.active) {
-    const Key key{job, Attempt{state.jobs.at(job).attempts}};
-    const AttemptRecord& attempt = state.attempts.at(key);
-    // What is left of a limit by wall time, never more than the whole of it.
-    if (attempt.phase == AttemptPhase::kRunning) {
-      if (const std::optional<Millis> limit = state.specs.at(job).spec.time_limit) {
-        const Millis used = std::clamp(now.wall - attempt.started, Millis{0}, *limit);
-        state.live.time_limits[job] = now.boot + (*limit - used);
-      }
-    }
-    draft.Touch(job);
-  }
+  RearmTimeLimits(state, now);
+  for (const JobId job : state.active) draft.Touch(job);
   for (const JobId job : state.queue) {
     const JobRecord& record = state.jobs.at(job);
     if (record.not_before > now.wall) {

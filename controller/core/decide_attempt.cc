@@ -217,6 +217,17 @@ void SettlePreparing(Draft& draft, const Facts& facts) {
 
 // ---- launching, running, stopping ----
 
+// A node gave an allocation back that nobody stopped, without the ends of its ranks.
+bool StopIfGivenBack(Draft& draft, const Facts& facts) {
+  for (const auto& [node, alloc] : facts.allocs) {
+    if (!IsReleased(alloc) || HasStarted(draft.state(), alloc)) continue;
+    BeginStop(draft, facts, StopCause::kNodeLost,
+              node.value + " gave the allocation back without the end of its ranks");
+    return true;
+  }
+  return false;
+}
+
 bool StopIfAsked(Draft& draft, const Facts& facts) {
   if (facts.job.cancelled_by.empty()) return false;
   BeginStop(draft, facts, StopCause::kCancelled, "cancelled by " + facts.job.cancelled_by);
@@ -239,6 +250,7 @@ void SettleLaunching(Draft& draft, const Facts& facts) {
     BeginStop(draft, facts, StopCause::kStartFailed, node.value + " " + why);
     return;
   }
+  if (StopIfGivenBack(draft, facts)) return;
   const auto started = [&](const AllocRecord& alloc) { return HasStarted(state, alloc); };
   if (AllOf(facts, started)) {
     AttemptRecord attempt = facts.attempt;
@@ -280,6 +292,7 @@ void SettleRunning(Draft& draft, const Facts& facts) {
     StopForFailure(draft, facts, *first);
     return;
   }
+  if (StopIfGivenBack(draft, facts)) return;
   const auto limit = draft.live().time_limits.find(facts.job.id);
   if (limit != draft.live().time_limits.end() && limit->second <= draft.now()) {
     BeginStop(draft, facts, StopCause::kTimeLimit, "the time limit of the job was reached");

@@ -145,10 +145,10 @@ void BeginAttempt(Draft& draft, JobRecord job, const Hold& hold, const PlanOutco
 
 void PlacePlanned(Draft& draft, JobId id, std::uint64_t ticket, const PlanOutcome& outcome) {
   const auto held = draft.live().holds.find(id);
+  draft.TouchQueue();
   if (held == draft.live().holds.end() || held->second.ticket != ticket) return;
   const Hold hold = held->second;
   draft.live().holds.erase(held);
-  draft.TouchQueue();
   const auto found = draft.state().jobs.find(id);
   if (found == draft.state().jobs.end() || found->second.phase != JobPhase::kQueued) return;
   const JobRecord& job = found->second;

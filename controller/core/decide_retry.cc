@@ -147,7 +147,13 @@ Ending JudgeAttempt(const State& state, const AttemptRecord& attempt) {
   if (first != nullptr) JudgeRank(*first, ending);
   switch (attempt.stop_cause) {
     case StopCause::kRankFailed:
+      break;
     case StopCause::kNodeLost:
+      if (first != nullptr) break;
+      ending.outcome = "node_fail";
+      ending.state = JobState::kNodeFail;
+      ending.text = attempt.cause;
+      ending.blame = Blame::kInfrastructure;
       break;
     case StopCause::kTimeLimit:
       ending.outcome = "timeout";

@@ -140,12 +140,15 @@ void Reconcile(Draft& draft, AllocRecord alloc, const AllocationStatus* status,
     }
     draft.Put(alloc);
     if (status->phase == AllocationPhase::kReleased) {
-      if (MayHaveStarted(attempt.phase)) LoseRanks(draft, alloc, "agent state lost");
       std::vector<std::pair<GpuUuid, std::string>> held;
       for (const auto& entry : hello.held) {
         if (std::find(alloc.gpus.begin(), alloc.gpus.end(), entry.first) != alloc.gpus.end()) {
           held.push_back(entry);
         }
+      }
+      // With something held its ranks may live on: their ends are still to come.
+      if (held.empty() && MayHaveStarted(attempt.phase)) {
+        LoseRanks(draft, alloc, "agent state lost");
       }
       NoteReleased(draft, alloc.node, alloc.key, held);
     } else if (status->phase == AllocationPhase::kDropped) {

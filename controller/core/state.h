@@ -87,6 +87,7 @@ struct Live {
   std::map<JobId, BootTime> not_before;   // backoff
   std::map<JobId, BootTime> time_limits;  // of the running attempt
   std::map<JobId, Attempt> floors;        // highest attempt an agent reported
+  bool look_again = false;  // a decision was undone: the next one draws all consequences anew
 };
 
 struct State {

@@ -24,7 +24,14 @@ std::string Describe(const std::string& node, const std::optional<FromNode>& up,
                                         "Started",  "RankExited", "Released", "Notice"};
   static constexpr const char* kDown[] = {"Welcome", "Pong", "Prepare", "Stage",
                                           "Go",      "Stop", "ExitAck", "Forget"};
-  return up ? node + " says " + kUp[up->index()] : node + " is told " + kDown[down->body.index()];
+  const auto key = [](const auto& message) -> std::string {
+    if constexpr (requires { message.key.job; }) return " " + ToString(message.key);
+    if constexpr (requires { message.spec.key; }) return " " + ToString(message.spec.key);
+    if constexpr (requires { message.report.key; }) return " " + ToString(message.report.key);
+    return "";
+  };
+  return up ? node + " says " + kUp[up->index()] + std::visit(key, *up)
+            : node + " is told " + kDown[down->body.index()] + std::visit(key, down->body);
 }
 
 }  // namespace
@@ -225,6 +232,9 @@ void SimCluster::Post(const controller::Event& event) {
   if (faulty && crashes_.OneIn(300)) {
     world_.Trace("store full");
     controller::Undo(*state_, decision);
+    for (const controller::Effect& effect : decision.effects) {
+      if (const auto* wanted = std::get_if<controller::effect::PlanWanted>(&effect)) Plan(*wanted);
+    }
     for (const std::string& violation : controller::CheckInvariants(*state_)) {
       world_.Violation("C6 after an undo: " + violation);
     }
@@ -273,15 +283,19 @@ void SimCluster::Execute(const Decision& decision) {
     } else if (const auto* reply = std::get_if<controller::effect::Reply>(&effect)) {
       Answered(*reply);
     } else if (const auto* wanted = std::get_if<controller::effect::PlanWanted>(&effect)) {
-      controller::event::Planned planned{wanted->ticket, controller::CannedPlan(*wanted)};
-      if (wanted->placed) {
-        plans_[planned.outcome.stored] = {*planned.outcome.plan, planned.outcome.allocations};
-      }
-      world_.At(network_.Between(1, 80), [this, process = process_, planned] {
-        if (state_ && process == process_) Post(planned);
-      });
+      Plan(*wanted);
     }
   }
+}
+
+void SimCluster::Plan(const controller::effect::PlanWanted& wanted) {
+  controller::event::Planned planned{wanted.ticket, controller::CannedPlan(wanted)};
+  if (wanted.placed) {
+    plans_[planned.outcome.stored] = {*planned.outcome.plan, planned.outcome.allocations};
+  }
+  world_.At(network_.Between(1, 80), [this, process = process_, planned] {
+    if (state_ && process == process_) Post(planned);
+  });
 }
 
 void SimCluster::ScheduleTick() {
@@ -374,6 +388,7 @@ void SimCluster::Answered(const controller::effect::Reply& reply) {
   const Request request = found->second;
   requests_.erase(found);
   if (network_.OneIn(10) && !healed_) return;  // the answer is lost on its way
+  if (!reply.body && reply.body.error().code == ErrorCode::kCannotFit) return;  // nodes still join
   if (!reply.body) {
     world_.Violation("C1 a request was refused: " + reply.body.error().message);
     return;

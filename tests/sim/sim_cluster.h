@@ -54,6 +54,7 @@ class SimCluster {
   void Post(const controller::Event& event);
   void Commit(const controller::Decision& decision);
   void Execute(const controller::Decision& decision);
+  void Plan(const controller::effect::PlanWanted& wanted);
   void ScheduleTick();
   void CompareWithStore();
 
