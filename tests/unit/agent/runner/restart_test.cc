@@ -156,6 +156,12 @@ TEST(Restart, ReportsATornExitRecordAsUnknown) {
   ASSERT_TRUE(bench.Run(bench.Spec(kKey, 1, {})));
   ASSERT_TRUE(bench.AwaitEnd(kKey, 0));
   bench.Kill();
+  // While its shim lives, a record may still be on its way.
+  const AttemptDir dir(DirOf(bench), *bench.options().files);
+  const auto start = dir.ReadRank(0).start;
+  ASSERT_TRUE(start);
+  ASSERT_TRUE(
+      bench.Eventually([&] { return !bench.ProcessLives(static_cast<int>(start->shim_pid)); }));
   {
     std::fstream file(bench.RankPath(kKey, 0) + "/exit",
                       std::ios::in | std::ios::out | std::ios::binary);
