@@ -73,8 +73,20 @@ InventoryProbe::InventoryProbe(Options options, GpuProbe& gpus, Clock& clock)
   ConfigureHwloc();
 }
 
-Result<NodeInventory> InventoryProbe::Quick() { return Probe(Depth::kQuick); }
-Result<NodeInventory> InventoryProbe::Full() { return Probe(Depth::kFull); }
+bool InventoryProbe::ImportTorch() {
+  std::vector<PythonQuestion> questions;
+  {
+    const std::lock_guard lock(mutex_);
+    questions = questions_;
+  }
+  bool learnt = false;
+  for (const PythonQuestion& question : questions) {
+    if (python_.Knows(question)) continue;
+    (void)python_.Ask(question);
+    learnt = true;
+  }
+  return learnt;
+}
 
 void InventoryProbe::AddInterpreter(const std::string& path, const std::string& user) {
   const std::pair<std::string, std::string> used{path, user};
@@ -113,7 +125,7 @@ std::vector<PythonQuestion> InventoryProbe::Questions(const NodeInventory& inven
   return questions;
 }
 
-Result<NodeInventory> InventoryProbe::Probe(Depth depth) {
+Result<NodeInventory> InventoryProbe::Probe() {
   const AgentConfig& config = options_.config;
   if (!config.inventory_file.empty()) return SimulatedInventory(config);
 
@@ -149,9 +161,13 @@ Result<NodeInventory> InventoryProbe::Probe(Depth depth) {
   node.containment = options_.containment;
   node.labels = config.labels;
   node.base_env = base_env_;
-  for (const PythonQuestion& question : Questions(node))
-    node.interpreters.push_back(depth == Depth::kFull ? python_.Ask(question)
-                                                      : python_.Read(question));
+  const std::vector<PythonQuestion> questions = Questions(node);
+  for (const PythonQuestion& question : questions)
+    node.interpreters.push_back(python_.Read(question));
+  {
+    const std::lock_guard lock(mutex_);
+    questions_ = questions;
+  }
   Result<NodeInventory> own = TakeSubset(std::move(node), config);
   own_gpus_.clear();
   if (own)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -26,7 +27,7 @@ std::map<std::string, std::string> BaseEnvironment(const AgentConfig& config,
                                                    const std::map<std::string, std::string>& own);
 std::map<std::string, std::string> OwnEnvironment();
 
-// Blocking; one caller thread. Revision, install id and health of the whole are the core's.
+// Blocking; one caller thread but where said. Revision and install id are the core's.
 class InventoryProbe {
  public:
   struct Options {
@@ -37,10 +38,12 @@ class InventoryProbe {
   // Construct before threads start (ConfigureHwloc). `gpus` outlives this.
   InventoryProbe(Options options, GpuProbe& gpus, Clock& clock);
 
-  // Everything but imports of torch: within seconds also on a cold file system.
-  Result<NodeInventory> Quick();
-  // Everything. Up to two minutes per interpreter that is not known yet.
-  Result<NodeInventory> Full();
+  // Within seconds also on a cold file system: of an interpreter that was not imported yet only
+  // what can be read.
+  Result<NodeInventory> Probe();
+  // Imports torch in the interpreters of the last Probe that are not known yet, up to two minutes
+  // each; true when there were any. For a thread of its own, beside all the rest.
+  bool ImportTorch();
 
   // An interpreter that a job used here is probed from now on (rulings 20).
   void AddInterpreter(const std::string& path, const std::string& user);
@@ -50,8 +53,6 @@ class InventoryProbe {
   std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> Processes();
 
  private:
-  enum class Depth { kQuick, kFull };
-  Result<NodeInventory> Probe(Depth depth);
   std::vector<PythonQuestion> Questions(const NodeInventory& inventory) const;
 
   const Options options_;
@@ -61,6 +62,8 @@ class InventoryProbe {
   std::vector<std::pair<std::string, std::string>> used_;  // path, user
   CoherentMode coherent_ = CoherentMode::kNone;            // of the last probe
   std::set<GpuUuid> own_gpus_;
+  std::mutex mutex_;
+  std::vector<PythonQuestion> questions_;  // guarded by mutex_
 };
 
 // Are these the same to a scheduler? Revision and the times of Python probes are left out.

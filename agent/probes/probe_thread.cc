@@ -17,7 +17,8 @@ ProbeThread::ProbeThread(Options options, InventoryProbe& inventory, Clock& cloc
       inventory_(inventory),
       clock_(clock),
       sink_(std::move(sink)),
-      thread_([this] { Run(); }) {}
+      thread_([this] { Run(); }),
+      import_thread_([this] { RunImports(); }) {}
 
 ProbeThread::~ProbeThread() {
   {
@@ -26,6 +27,7 @@ ProbeThread::~ProbeThread() {
   }
   wake_.notify_all();
   thread_.join();
+  import_thread_.join();
 }
 
 void ProbeThread::SetSamplePeriod(Millis period) {
@@ -49,31 +51,49 @@ void ProbeThread::AddInterpreter(std::string path, std::string user) {
 
 void ProbeThread::Run() {
   using Steady = std::chrono::steady_clock;
-  TellInventory(inventory_.Quick());
-  bool inventory_due = true;  // the imports
-  Steady::time_point next_inventory = Steady::now() + options_.inventory_period;
+  bool inventory_due = true;
+  Steady::time_point next_inventory{};
   Steady::time_point last_sample{};
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    const Steady::time_point next_sample = last_sample + options_.sample_period;
-    if (!wanted_ && !inventory_due) wake_.wait_until(lock, std::min(next_sample, next_inventory));
+    if (!wanted_ && !inventory_due)
+      wake_.wait_until(lock, std::min(last_sample + options_.sample_period, next_inventory));
     if (stop_) break;
     const std::vector<std::pair<std::string, std::string>> used = std::exchange(to_probe_, {});
-    inventory_due =
-        std::exchange(wanted_, false) || inventory_due || Steady::now() >= next_inventory;
+    inventory_due = std::exchange(wanted_, false) || Steady::now() >= next_inventory;
     const bool sample_due = Steady::now() >= last_sample + options_.sample_period;
     lock.unlock();
     for (const auto& [path, user] : used) inventory_.AddInterpreter(path, user);
-    if (sample_due) {  // first: imports may take minutes
+    if (inventory_due) {  // before the first sample: it says whose samples these are
+      TellInventory(inventory_.Probe());
+      next_inventory = Steady::now() + options_.inventory_period;
+    }
+    if (sample_due) {
       last_sample = Steady::now();
       TellSample();
     }
-    if (inventory_due) {
-      TellInventory(inventory_.Full());
-      next_inventory = Steady::now() + options_.inventory_period;
-      inventory_due = false;
-    }
     lock.lock();
+    if (inventory_due) {
+      import_ = true;
+      wake_.notify_all();
+    }
+    inventory_due = false;
+  }
+}
+
+void ProbeThread::RunImports() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    wake_.wait(lock, [this] { return stop_ || import_; });
+    if (stop_) break;
+    import_ = false;
+    lock.unlock();
+    const bool learnt = inventory_.ImportTorch();
+    lock.lock();
+    if (learnt) {
+      wanted_ = true;
+      wake_.notify_all();
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-// The one thread that asks the machine, so that a slow answer never holds the agent's loop.
+// The threads that ask the machine, so that a slow answer never holds the agent's loop.
 #pragma once
 
 #include <condition_variable>
@@ -16,8 +16,9 @@
 
 namespace launch::agent {
 
-// Tells told::Inventory at the start (first without imports of torch, then with them) and whenever
-// it changed, and told::Sampled each period. All methods are safe from every thread.
+// Tells told::Inventory at the start (without imports of torch) and whenever it changed, and
+// told::Sampled each period. Imports have a thread of their own, for they may take minutes and
+// samples must go on. All methods are safe from every thread.
 class ProbeThread {
  public:
   struct Options {
@@ -29,7 +30,7 @@ class ProbeThread {
   };
   // `inventory` and its GPU probe are used by this thread alone from now on and outlive it.
   ProbeThread(Options options, InventoryProbe& inventory, Clock& clock, ToldSink sink);
-  // Waits for the question in flight, which has a deadline.
+  // Waits for the questions in flight, which have deadlines.
   ~ProbeThread();
 
   void SetSamplePeriod(Millis period);  // of Welcome
@@ -38,6 +39,7 @@ class ProbeThread {
 
  private:
   void Run();
+  void RunImports();
   void TellInventory(Result<NodeInventory> inventory);
   void TellSample();
   // A GPU that told numbers before and now tells none is lost: the inventory must say so.
@@ -51,6 +53,7 @@ class ProbeThread {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false;                                          // guarded by mutex_
+  bool import_ = false;                                        // guarded by mutex_
   bool wanted_ = false;                                        // guarded by mutex_
   std::vector<std::pair<std::string, std::string>> to_probe_;  // guarded by mutex_
 
@@ -58,6 +61,7 @@ class ProbeThread {
   std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> told_processes_;
   std::vector<GpuSample> last_samples_;
   std::thread thread_;
+  std::thread import_thread_;
 };
 
 }  // namespace launch::agent

@@ -146,21 +146,31 @@ PythonProbe::Stamp PythonProbe::StampOf(const std::string& path) {
   return {path, found.st_ino, found.st_mtim.tv_sec * 1'000'000'000LL + found.st_mtim.tv_nsec};
 }
 
-const RuntimeFacts* PythonProbe::Fresh(const PythonQuestion& question) {
-  const auto known = known_.find(question);
-  if (known == known_.end() || clock_.Now() >= known->second.until) return nullptr;
-  for (const Stamp& stamp : known->second.stamps)
-    if (StampOf(stamp.path) != stamp) return nullptr;
-  return &known->second.facts;
+std::optional<PythonProbe::Known> PythonProbe::Find(const PythonQuestion& question) const {
+  std::optional<Known> found;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto at = known_.find(question); at != known_.end()) found = at->second;
+  }
+  if (!found) return std::nullopt;
+  for (const Stamp& stamp : found->stamps)
+    if (StampOf(stamp.path) != stamp) return std::nullopt;
+  return found;
+}
+
+bool PythonProbe::Knows(const PythonQuestion& question) const {
+  const std::optional<Known> known = Find(question);
+  return known && clock_.Now() < known->until;
 }
 
 RuntimeFacts PythonProbe::Read(const PythonQuestion& question) {
-  if (const RuntimeFacts* fresh = Fresh(question)) return *fresh;
+  if (std::optional<Known> known = Find(question)) return known->facts;
   return Run(question, Depth::kRead);
 }
 
 RuntimeFacts PythonProbe::Ask(const PythonQuestion& question) {
-  if (const RuntimeFacts* fresh = Fresh(question)) return *fresh;
+  if (std::optional<Known> known = Find(question); known && clock_.Now() < known->until)
+    return known->facts;
   return Run(question, Depth::kImport);
 }
 
@@ -214,6 +224,7 @@ RuntimeFacts PythonProbe::Run(const PythonQuestion& question, Depth depth) {
   if (!trouble.empty()) facts.says = trouble + (facts.says.empty() ? "" : "\n" + facts.says);
   if (import_torch || !facts.torch) {  // a reading without the import is no full answer
     for (const std::string& place : answer.places) stamps.push_back(StampOf(place));
+    const std::lock_guard lock(mutex_);
     known_[question] = {facts, std::move(stamps), clock_.Now() + (good ? kGoodFor : kBadFor)};
   }
   return facts;

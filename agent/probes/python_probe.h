@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,7 +23,8 @@ struct PythonQuestion {
 };
 
 // Answers are kept while the interpreter, its site-packages, torch/version.py and the driver stay
-// the same: good ones for a day, bad ones for ten minutes. One caller thread.
+// the same: good ones for a day, bad ones for ten minutes. Thread-safe; answers of two threads that
+// ask at once are both true.
 class PythonProbe {
  public:
   struct Options {
@@ -32,11 +34,14 @@ class PythonProbe {
   };
   PythonProbe(Options options, Clock& clock);
 
-  // What can be read without importing torch; a known full answer is better and is given instead.
+  // What can be read without importing torch. A full answer is better and is given instead, also
+  // when it is old, as long as nothing on disk changed.
   RuntimeFacts Read(const PythonQuestion& question);
   // With the import, up to the deadline. A missing, broken or slow interpreter is a fact with
   // `says`, never an error.
   RuntimeFacts Ask(const PythonQuestion& question);
+  // Would Ask answer without starting the interpreter?
+  bool Knows(const PythonQuestion& question) const;
 
  private:
   struct Stamp {  // of a file or directory whose change voids the answer
@@ -51,13 +56,15 @@ class PythonProbe {
     BootTime until{};
   };
   static Stamp StampOf(const std::string& path);
-  const RuntimeFacts* Fresh(const PythonQuestion& question);
+  // The known answer, if nothing changed on disk.
+  std::optional<Known> Find(const PythonQuestion& question) const;
   enum class Depth { kRead, kImport };
   RuntimeFacts Run(const PythonQuestion& question, Depth depth);
 
   const Options options_;
   Clock& clock_;
-  std::map<PythonQuestion, Known> known_;
+  mutable std::mutex mutex_;
+  std::map<PythonQuestion, Known> known_;  // guarded by mutex_
 };
 
 // Facts of the program's output; other text on its stdout is ignored. `places` are files and

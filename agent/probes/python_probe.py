@@ -10,6 +10,9 @@ import json
 import os
 import platform
 import re
+import signal
+
+signal.alarm(180)  # nobody waits longer; an agent that was killed cannot end us
 
 MARK = "@launch-python-probe "
 

@@ -17,7 +17,7 @@ class InventoryProbeTest : public ::testing::Test {
     config.path = tree.Path("bin");
     tree.Directory("bin");
   }
-  InventoryProbe Probe() { return {{.config = config}, gpus, clock}; }
+  InventoryProbe Fresh() { return {{.config = config}, gpus, clock}; }
 
   TemporaryTree tree;
   AgentConfig config;
@@ -30,7 +30,7 @@ TEST_F(InventoryProbeTest, PutsTogetherWhatTheNodeIsAndHas) {
   config.labels = {{"rack", "b2"}};
   tree.Script("bin/nvcc", "echo 'release 12.8, V12.8.61'\n");
   tree.Script("bin/podman", "");
-  const Result<NodeInventory> node = Probe().Full();
+  const Result<NodeInventory> node = Fresh().Probe();
   ASSERT_TRUE(node);
   EXPECT_EQ(node->node.value, "gpu01");
   EXPECT_EQ(node->gpus, gpus.facts.gpus);
@@ -47,7 +47,7 @@ TEST_F(InventoryProbeTest, PutsTogetherWhatTheNodeIsAndHas) {
 }
 
 TEST_F(InventoryProbeTest, ANodeWithoutGpuIsComplete) {
-  const Result<NodeInventory> node = Probe().Quick();
+  const Result<NodeInventory> node = Fresh().Probe();
   ASSERT_TRUE(node);
   EXPECT_TRUE(node->gpus.empty());
   EXPECT_EQ(node->driver, std::nullopt);
@@ -60,10 +60,10 @@ TEST_F(InventoryProbeTest, ProbesNamedInterpretersThenTheOneOnPathThenThoseOfJob
       R"(echo '@launch-python-probe {"stage":"a","python":"3.11.9","torch":null}')";
   config.interpreters = {tree.Script("named/python", answer), tree.Path("bin/python3")};
   tree.Script("bin/python3", answer);
-  InventoryProbe probe = Probe();
+  InventoryProbe probe = Fresh();
   probe.AddInterpreter(tree.Script("job/python", answer), "");
   probe.AddInterpreter(tree.Path("job/python"), "");
-  const Result<NodeInventory> node = probe.Full();
+  const Result<NodeInventory> node = probe.Probe();
   ASSERT_TRUE(node);
   std::vector<std::string> paths;
   for (const RuntimeFacts& facts : node->interpreters) {
@@ -74,6 +74,18 @@ TEST_F(InventoryProbeTest, ProbesNamedInterpretersThenTheOneOnPathThenThoseOfJob
                                              tree.Path("job/python")}));
 }
 
+TEST_F(InventoryProbeTest, KnowsWhatTorchSaysOnlyAfterTheImport) {
+  config.interpreters = {tree.Script(
+      "job/python", R"(echo '@launch-python-probe {"stage":"a","python":"3.11.9","torch":)"
+                    R"({"version":"2.7.1","path":"/t"}}'; [ "$3" = import ] || exit 0
+                       echo '@launch-python-probe {"stage":"b","sees_gpu":true}')")};
+  InventoryProbe probe = Fresh();
+  EXPECT_EQ(probe.Probe()->interpreters.at(0).sees_gpu, std::nullopt);
+  EXPECT_TRUE(probe.ImportTorch());
+  EXPECT_EQ(probe.Probe()->interpreters.at(0).sees_gpu, true);
+  EXPECT_FALSE(probe.ImportTorch()) << "nothing new to learn";
+}
+
 TEST_F(InventoryProbeTest, SamplesAndProcessesAreThoseOfItsOwnGpus) {
   gpus.facts = FourGpus();
   config.gpu_ids = {1, 3};
@@ -81,8 +93,8 @@ TEST_F(InventoryProbeTest, SamplesAndProcessesAreThoseOfItsOwnGpus) {
     gpus.samples.push_back({.uuid = gpu.uuid, .utilization = 0.5});
     gpus.processes.emplace_back(gpu.uuid, std::vector<GpuProcess>{{.pid = 4711}});
   }
-  InventoryProbe probe = Probe();
-  const Result<NodeInventory> node = probe.Quick();
+  InventoryProbe probe = Fresh();
+  const Result<NodeInventory> node = probe.Probe();
   ASSERT_TRUE(node);
   ASSERT_EQ(node->gpus.size(), 2u);
   EXPECT_EQ(node->gpus[0], gpus.facts.gpus[1]);
@@ -97,8 +109,8 @@ TEST_F(InventoryProbeTest, SamplesAndProcessesAreThoseOfItsOwnGpus) {
 TEST_F(InventoryProbeTest, ReadsMemoryBelowTheConfiguredProc) {
   config.proc_root = tree.Path("proc");
   tree.Write("proc/meminfo", "MemTotal: 2048 kB\nMemAvailable: 1024 kB\n");
-  InventoryProbe probe = Probe();
-  EXPECT_EQ(probe.Quick()->memory_bytes, 2 * kMiB);
+  InventoryProbe probe = Fresh();
+  EXPECT_EQ(probe.Probe()->memory_bytes, 2 * kMiB);
   EXPECT_EQ(probe.Sample().host.memory_available_bytes, kMiB);
 }
 
@@ -106,7 +118,7 @@ TEST_F(InventoryProbeTest, AnIntegratedGpuUsesTheMemoryOfTheHost) {
   gpus.facts = FourGpus();
   gpus.facts.gpus.resize(1);
   gpus.facts.gpus[0].memory_bytes = 0;
-  const Result<NodeInventory> node = Probe().Quick();
+  const Result<NodeInventory> node = Fresh().Probe();
   ASSERT_TRUE(node);
   EXPECT_EQ(node->gpus[0].memory_bytes, node->memory_bytes);
 }
@@ -115,8 +127,8 @@ TEST_F(InventoryProbeTest, ReportsAnInventoryFileAsSimulated) {
   config.inventory_file = tree.Write("nodes.yaml",
                                      "- node: other\n  cores: 8\n"
                                      "- node: gpu01\n  cores: 72\n  arch: aarch64\n");
-  InventoryProbe probe = Probe();
-  const Result<NodeInventory> node = probe.Full();
+  InventoryProbe probe = Fresh();
+  const Result<NodeInventory> node = probe.Probe();
   ASSERT_TRUE(node) << FormatError(node.error());
   EXPECT_TRUE(node->simulated);
   EXPECT_EQ(node->cores, 72);
@@ -124,7 +136,7 @@ TEST_F(InventoryProbeTest, ReportsAnInventoryFileAsSimulated) {
   EXPECT_FALSE(node->addresses.empty()) << "it must be reachable all the same";
   EXPECT_TRUE(probe.Sample().gpus.empty());
   config.node.value = "third";
-  EXPECT_FALSE(Probe().Full());
+  EXPECT_FALSE(Fresh().Probe());
 }
 
 TEST(TakeSubset, SplitsAMachineSoThatTheSharesAddUp) {

@@ -1,6 +1,7 @@
 #include "agent/probes/probe_thread.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <condition_variable>
 #include <functional>
@@ -118,6 +119,22 @@ TEST_F(ProbeThreadTest, TellsWhatTorchSaysAfterTheRest) {
   ASSERT_EQ(inventories.size(), 2u);
   EXPECT_EQ(inventories[0].inventory.interpreters.at(0).sees_gpu, std::nullopt);
   EXPECT_EQ(inventories[1].inventory.interpreters.at(0).sees_gpu, true);
+}
+
+TEST_F(ProbeThreadTest, SamplesGoOnWhileAnImportTakesItsTime) {
+  options.sample_period = Millis{20};
+  const std::string gate = tree.Path("gate");
+  ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
+  tree.Script("bin/python3", R"(echo '@launch-python-probe {"stage":"a","python":"3.11.9","torch":)"
+                             R"({"version":"2.7.1","path":"/t"}}'; [ "$3" = import ] || exit 0
+                 read go <)" + gate +
+                                 R"(
+                 echo '@launch-python-probe {"stage":"b","sees_gpu":true}')");
+  Start();
+  EXPECT_GE(told.Samples(5).size(), 5u);
+  EXPECT_EQ(told.Inventories(1).size(), 1u);
+  std::ofstream(gate) << "go\n";  // waits until the import is there
+  EXPECT_EQ(told.Inventories(2).at(1).inventory.interpreters.at(0).sees_gpu, true);
 }
 
 TEST_F(ProbeThreadTest, TellsAnInventoryOnRequestOnlyWhenItChanged) {

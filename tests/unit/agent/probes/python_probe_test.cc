@@ -120,6 +120,21 @@ TEST_F(PythonProbeTest, AReadingIsNotKeptAsAFullAnswer) {
   EXPECT_EQ(probe.Ask(question).sees_gpu, true);
 }
 
+TEST_F(PythonProbeTest, ABadAnswerIsShownUntilABetterOneIsThere) {
+  const std::string python = FakeInterpreter("exit 1");
+  const PythonQuestion question{.path = python, .user = {}, .driver = {}};
+  PythonProbe probe = Probe();
+  const RuntimeFacts bad = probe.Ask(question);
+  EXPECT_FALSE(bad.says.empty());
+  EXPECT_TRUE(probe.Knows(question));
+  clock.Advance(Millis{11 * 60 * 1000});
+  EXPECT_FALSE(probe.Knows(question)) << "worth another try";
+  EXPECT_EQ(probe.Read(question), bad);
+  EXPECT_EQ(Runs(), 1u);
+  (void)probe.Ask(question);
+  EXPECT_EQ(Runs(), 2u);
+}
+
 TEST_F(PythonProbeTest, AMissingInterpreterIsAFact) {
   const RuntimeFacts facts =
       Probe().Ask({.path = tree.Path("no/python"), .user = {}, .driver = {}});
