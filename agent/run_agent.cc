@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
+#include <set>
 #include <variant>
 
 #include "agent/core/agent_core.h"
@@ -38,6 +39,7 @@ namespace launch::agent {
 namespace {
 
 constexpr std::size_t kBatch = 256;
+constexpr std::size_t kMaxNoted = 64;
 constexpr int kBatchesBeforeTimers = 4;
 
 // Written by the signal handler, which may do little else.
@@ -243,8 +245,6 @@ class AgentLoop {
       const bool welcome = std::holds_alternative<to_node::Welcome>(up->envelope.body);
       if (welcome && !parts_.config.sample_period)
         parts_.probes.SetSamplePeriod(state_.link.samples);
-    } else if (const auto* staged = std::get_if<told::StageDone>(&event)) {
-      if (staged->facts.runtime) parts_.probes.AddInterpreter(staged->facts.runtime->path, "");
     } else if (const auto* started = std::get_if<told::StartDone>(&event)) {
       ranks_changed = true;
       if (started->failed)
@@ -257,6 +257,7 @@ class AgentLoop {
     } else if (const auto* done = std::get_if<told::StopDone>(&event)) {
       ranks_changed = true;
       parts_.probes.RequestInventory();  // the driver's process list is older than the release
+      NoteInterpreter(done->key);
       spdlog::info("allocation.released key={} held={}", ToString(done->key), done->held.size());
     } else if (const auto* notice = std::get_if<told::NodeNotice>(&event)) {
       spdlog::warn("node.notice kind={} text=\"{}\"", notice->notice.kind, notice->notice.text);
@@ -264,8 +265,19 @@ class AgentLoop {
     if (ranks_changed) parts_.shared.SetRunning(RunningOf(state_, parts_.config.state_dir));
   }
 
+  // Interpreters that jobs used here are probed from now on (rulings 20); after the job, because an
+  // import of torch would take its cores.
+  void NoteInterpreter(const Key& key) {
+    const auto found = state_.allocations.find(key);
+    if (found == state_.allocations.end() || !found->second.spec) return;
+    const std::string& path = found->second.spec->interpreter;
+    if (path.empty() || noted_.size() >= kMaxNoted || !noted_.insert(path).second) return;
+    parts_.probes.AddInterpreter(path, "");
+  }
+
   Parts parts_;
   AgentState state_;
+  std::set<std::string> noted_;
 };
 
 // The certificate names the node; a configuration may only repeat it.
