@@ -48,8 +48,8 @@ Decision Decide(State& state, const Event& event, const Now& now);
 
 // The store refused the batch (full): takes the decisions back, newest first. The caller answers
 // the requests of their Reply effects with the store's error, still runs their PlanWanted effects
-// (they change nothing), drops the others, and closes the sessions whose messages were in the batch,
-// so that their agents say everything again. The next Decide looks at everything once more.
+// (they change nothing), drops the others, and closes the sessions whose messages were in the
+// batch, so that their agents say everything again. The next Decide looks at everything once more.
 void Undo(State& state, const Decision& decision);
 
 // When a Tick is due at the latest. The loop empties its mailbox before it posts one.

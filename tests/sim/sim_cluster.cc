@@ -34,6 +34,15 @@ std::string Describe(const std::string& node, const std::optional<FromNode>& up,
             : node + " is told " + kDown[down->body.index()] + std::visit(key, down->body);
 }
 
+std::optional<SessionId> SessionOf(const controller::Event& event) {
+  return std::visit(
+      [](const auto& what) -> std::optional<SessionId> {
+        if constexpr (requires { what.session; }) return what.session;
+        return std::nullopt;
+      },
+      event);
+}
+
 }  // namespace
 
 SimCluster::SimCluster(const Options& options)
@@ -239,8 +248,9 @@ void SimCluster::Post(const controller::Event& event) {
       world_.Violation("C6 after an undo: " + violation);
     }
     CompareWithStore();
-    for (auto& [node, link] : links_) CloseEndpoint(node, link.stream, "store full");
     for (auto& [node, link] : links_) {
+      if (!link.session || link.session != SessionOf(event)) continue;
+      CloseEndpoint(node, link.stream, "store full");
       world_.At(network_.Between(1, 300),
                 [this, name = node, stream = link.stream] { CloseAgentSide(name, stream); });
     }
