@@ -27,7 +27,6 @@ std::string OneLine(const Error& error) {
 }  // namespace
 
 void AttachStream::Start(v1::Node::Stub& stub, bool announce) {
-  self_ = shared_from_this();
   announced_ = announce;
   stub.async()->Attach(&context_, this);
   AddHold();  // writes start outside reactions; taken back when reading ends
@@ -92,7 +91,6 @@ void AttachStream::Cancel(const std::string& why) {
 }
 
 void AttachStream::OnDone(const grpc::Status& status) {
-  const std::shared_ptr<AttachStream> self = std::move(self_);
   std::string why;
   {
     const std::lock_guard lock(mutex_);
@@ -102,9 +100,11 @@ void AttachStream::OnDone(const grpc::Status& status) {
       why = "the controller ended the stream";
     else
       why = OneLine(FromStatus(status, "the controller"));
-    end_ = why;
   }
   if (announced_) sink_(told::LinkDown{id_, why});
+  // Whoever waits may destroy this object from here on.
+  const std::lock_guard lock(mutex_);
+  end_ = why;
   ended_condition_.notify_all();
 }
 

@@ -17,9 +17,10 @@
 
 namespace launch::agent {
 
-// One use. Callbacks come from gRPC's threads; every method may be called from any thread.
-class AttachStream final : public grpc::ClientBidiReactor<v1::FromNode, v1::ToNode>,
-                           public std::enable_shared_from_this<AttachStream> {
+// One use. Callbacks come from gRPC's threads; every method may be called from any thread. After
+// Start it must live until WaitEnd gave the end, and must not die on a thread of gRPC: with it goes
+// the last channel, and gRPC 1.51 then waits for the very thread it is on.
+class AttachStream final : public grpc::ClientBidiReactor<v1::FromNode, v1::ToNode> {
  public:
   AttachStream(std::uint64_t id, ToldSink sink) : id_(id), sink_(std::move(sink)) {}
 
@@ -42,8 +43,7 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromNode, v1::ToNo
   const std::uint64_t id_;
   const ToldSink sink_;
   grpc::ClientContext context_;
-  std::shared_ptr<AttachStream> self_;  // until OnDone: gRPC holds a bare pointer
-  v1::ToNode incoming_;                 // of the read in progress
+  v1::ToNode incoming_;  // of the read in progress
   std::atomic<std::uint64_t> session_{0};
   std::atomic<bool> announced_{false};
 

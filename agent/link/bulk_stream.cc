@@ -20,12 +20,11 @@ constexpr std::chrono::milliseconds kPoll{100};  // of logs that somebody follow
 constexpr std::chrono::milliseconds kIdle{500};  // to see the end of the agent
 constexpr std::chrono::milliseconds kRedial{2000};
 
-// One use. Callbacks come from gRPC's threads, the other methods from the serving thread.
-class BulkStream final : public grpc::ClientBidiReactor<v1::BulkUp, v1::BulkDown>,
-                         public std::enable_shared_from_this<BulkStream> {
+// One use. Callbacks come from gRPC's threads, the other methods from the serving thread, which
+// keeps it until Wait said `ended` (see attach_stream.h).
+class BulkStream final : public grpc::ClientBidiReactor<v1::BulkUp, v1::BulkDown> {
  public:
   void Start(v1::Node::Stub& stub) {
-    self_ = shared_from_this();
     stub.async()->Bulk(&context_, this);
     AddHold();
     StartRead(&incoming_);
@@ -90,17 +89,13 @@ class BulkStream final : public grpc::ClientBidiReactor<v1::BulkUp, v1::BulkDown
     condition_.notify_all();
   }
   void OnDone(const grpc::Status& status) override {
-    const std::shared_ptr<BulkStream> self = std::move(self_);
-    {
-      const std::lock_guard lock(mutex_);
-      done_ = true;
-      status_ = status;
-    }
+    const std::lock_guard lock(mutex_);  // the serving thread destroys it once it saw done_
+    done_ = true;
+    status_ = status;
     condition_.notify_all();
   }
 
   grpc::ClientContext context_;
-  std::shared_ptr<BulkStream> self_;  // until OnDone
   v1::BulkDown incoming_;
   std::mutex mutex_;
   std::condition_variable condition_;
@@ -142,7 +137,7 @@ void BulkLink::Run() {
 void BulkLink::ServeOnce() {
   const auto channel = Dial(address_, identity_);
   const auto stub = v1::Node::NewStub(channel);
-  const auto stream = std::make_shared<BulkStream>();
+  const auto stream = std::make_unique<BulkStream>();
   stream->Start(*stub);
   v1::BulkUp first;
   first.mutable_open()->set_session(session_);
