@@ -31,7 +31,7 @@ nvmlReturn_t CopyText(const std::string& text, char* to, unsigned int length) {
 struct OnDevice {
   nvmlReturn_t code = kSuccess;
   Target target;
-  json state;
+  fake_nvml::State state;
   json device;
 
   OnDevice(const char* symbol, nvmlDevice_t handle) {
@@ -44,7 +44,7 @@ struct OnDevice {
     Entered entered = Enter(symbol, target.device);
     code = entered.code;
     state = std::move(entered.state);
-    if (code == kSuccess) device = state["devices"][target.device];
+    if (code == kSuccess) device = state->at("devices")[target.device];
   }
   bool Has(const char* key) const { return device.contains(key) && !device[key].is_null(); }
 };
@@ -127,7 +127,7 @@ nvmlReturn_t Processes(const char* symbol, const char* kind, nvmlDevice_t handle
   const unsigned int room = *count;
   *count = static_cast<unsigned int>(listed.size());
   if (room < *count || (infos == nullptr && *count > 0)) return kInsufficientSize;
-  const std::size_t stride = call.state.value("process_stride", sizeof(nvmlProcessInfo_t));
+  const std::size_t stride = call.state->value("process_stride", sizeof(nvmlProcessInfo_t));
   char* at = static_cast<char*>(infos);
   for (const json& one : listed) {
     nvmlProcessInfo_early535_t info{};
@@ -191,32 +191,32 @@ extern "C" __attribute__((visibility("default"))) const char* nvmlErrorString(nv
 
 EXPORT nvmlSystemGetDriverVersion(char* to, unsigned int length) {
   const Entered call = Enter("nvmlSystemGetDriverVersion");
-  return call.code ? call.code : CopyText(call.state.value("driver", ""), to, length);
+  return call.code ? call.code : CopyText(call.state->value("driver", ""), to, length);
 }
 EXPORT nvmlSystemGetNVMLVersion(char* to, unsigned int length) {
   const Entered call = Enter("nvmlSystemGetNVMLVersion");
-  return call.code ? call.code : CopyText(call.state.value("nvml", ""), to, length);
+  return call.code ? call.code : CopyText(call.state->value("nvml", ""), to, length);
 }
 EXPORT nvmlSystemGetCudaDriverVersion_v2(int* version) {
   const Entered call = Enter("nvmlSystemGetCudaDriverVersion_v2");
-  if (call.code == kSuccess) *version = call.state.value("cuda", 0);
+  if (call.code == kSuccess) *version = call.state->value("cuda", 0);
   return call.code;
 }
 EXPORT nvmlSystemGetCudaDriverVersion(int* version) {
   const Entered call = Enter("nvmlSystemGetCudaDriverVersion");
-  if (call.code == kSuccess) *version = call.state.value("cuda", 0);
+  if (call.code == kSuccess) *version = call.state->value("cuda", 0);
   return call.code;
 }
 
 EXPORT nvmlDeviceGetCount_v2(unsigned int* count) {
   const Entered call = Enter("nvmlDeviceGetCount_v2");
-  if (call.code == kSuccess) *count = static_cast<unsigned int>(call.state["devices"].size());
+  if (call.code == kSuccess) *count = static_cast<unsigned int>(call.state->at("devices").size());
   return call.code;
 }
 EXPORT nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t* handle) {
   const Entered all = Enter("nvmlDeviceGetHandleByIndex_v2");
-  if (all.code != kSuccess && all.state.empty()) return all.code;
-  if (index >= all.state["devices"].size()) return kInvalidArgument;
+  if (all.code != kSuccess && all.code == kUninitialized) return all.code;
+  if (index >= all.state->at("devices").size()) return kInvalidArgument;
   const Entered call = Enter("nvmlDeviceGetHandleByIndex_v2", static_cast<int>(index));
   if (call.code == kSuccess) *handle = HandleOf({static_cast<int>(index), -1});
   return call.code;
@@ -224,7 +224,7 @@ EXPORT nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t* handle) {
 EXPORT nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* handle) {
   const Entered call = Enter("nvmlDeviceGetHandleByUUID");
   if (call.code != kSuccess) return call.code;
-  const json& devices = call.state["devices"];
+  const json& devices = call.state->at("devices");
   for (int i = 0; i < static_cast<int>(devices.size()); ++i) {
     if (devices[i].value("uuid", "") != uuid) continue;
     *handle = HandleOf({i, -1});
@@ -236,7 +236,7 @@ EXPORT nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, nvmlDevice_t* handle
   const Entered call = Enter("nvmlDeviceGetHandleByPciBusId_v2");
   if (call.code != kSuccess) return call.code;
   const PciParts wanted = PciOf({{"pci", bus_id}});
-  const json& devices = call.state["devices"];
+  const json& devices = call.state->at("devices");
   for (int i = 0; i < static_cast<int>(devices.size()); ++i) {
     const PciParts parts = PciOf(devices[i]);
     if (parts.domain != wanted.domain || parts.bus != wanted.bus || parts.device != wanted.device)
@@ -439,7 +439,7 @@ EXPORT nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t a, nvmlDevice_t b, unsig
   if (call.code != kSuccess) return call.code;
   const std::optional<Target> other = TargetOf(b);
   if (!other) return kInvalidArgument;
-  const json topology = call.state.value("topology", json::object());
+  const json topology = call.state->value("topology", json::object());
   const int low = std::min(call.target.device, other->device);
   const int high = std::max(call.target.device, other->device);
   *level = topology.value(std::to_string(low) + "-" + std::to_string(high),
@@ -476,8 +476,8 @@ EXPORT nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t handle, unsigned int lin
     WritePci({{"pci", "0000:c0:00.0"}}, pci);
   } else {
     const std::size_t peer = found.entry["peer"];
-    if (peer >= call.state["devices"].size()) return kGpuLost;
-    WritePci(call.state["devices"][peer], pci);
+    if (peer >= call.state->at("devices").size()) return kGpuLost;
+    WritePci(call.state->at("devices")[peer], pci);
   }
   return kSuccess;
 }

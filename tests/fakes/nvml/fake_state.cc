@@ -31,7 +31,7 @@ struct Library {
   std::mutex mutex;
   int references = 0;
   std::optional<FileStamp> stamp;
-  nlohmann::json state = nlohmann::json::object();
+  State state = std::make_shared<const nlohmann::json>(nlohmann::json::object());
   bool readable = false;
 
   // Keeps the last good text while a writer is in the middle of the file.
@@ -43,7 +43,7 @@ struct Library {
     std::ifstream file(path);
     nlohmann::json read = nlohmann::json::parse(file, nullptr, false);
     if (read.is_discarded() || !read.is_object()) return;
-    state = std::move(read);
+    state = std::make_shared<const nlohmann::json>(std::move(read));
     stamp = now;
     readable = true;
   }
@@ -78,7 +78,7 @@ nvmlReturn_t Suffer(const nlohmann::json& state, const char* symbol, int device)
   return fault->value("result", kSuccess);
 }
 
-nlohmann::json Snapshot(int* references) {
+State Snapshot(int* references) {
   Library& library = TheLibrary();
   const std::lock_guard lock(library.mutex);
   library.Refresh();
@@ -103,10 +103,10 @@ std::optional<Target> TargetOf(nvmlDevice_t handle) {
 Entered Enter(const char* symbol, int device) {
   int references = 0;
   Entered entered{kSuccess, Snapshot(&references)};
-  if (references == 0) return {kUninitialized, {}};
-  entered.code = Suffer(entered.state, symbol, device);
+  if (references == 0) return {kUninitialized, entered.state};
+  entered.code = Suffer(*entered.state, symbol, device);
   if (entered.code != kSuccess || device < 0) return entered;
-  const nlohmann::json& devices = entered.state["devices"];
+  const nlohmann::json& devices = entered.state->at("devices");
   if (device >= static_cast<int>(devices.size()) || devices[device].value("lost", false))
     entered.code = kGpuLost;
   return entered;
@@ -114,10 +114,10 @@ Entered Enter(const char* symbol, int device) {
 
 nvmlReturn_t Init(const char* symbol) {
   int references = 0;
-  const nlohmann::json state = Snapshot(&references);
+  const State state = Snapshot(&references);
   Library& library = TheLibrary();
   if (!library.readable) return kDriverNotLoaded;
-  if (const nvmlReturn_t code = Suffer(state, symbol, -1); code != kSuccess) return code;
+  if (const nvmlReturn_t code = Suffer(*state, symbol, -1); code != kSuccess) return code;
   const std::lock_guard lock(library.mutex);
   ++library.references;
   return kSuccess;

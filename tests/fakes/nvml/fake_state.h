@@ -24,6 +24,7 @@
 // What a device does not name answers "not supported".
 #pragma once
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -42,11 +43,13 @@ inline constexpr int kMaxSlices = 8;
 nvmlDevice_t HandleOf(Target target);
 std::optional<Target> TargetOf(nvmlDevice_t handle);
 
+using State = std::shared_ptr<const nlohmann::json>;  // never null
+
 // Applies the faults of `symbol` (delays happen here), then answers the present state or the
 // code to return. `device` -1 = a call about no device. Thread-safe.
 struct Entered {
   nvmlReturn_t code = kSuccess;
-  nlohmann::json state;
+  State state;
 };
 Entered Enter(const char* symbol, int device = -1);
 
