@@ -31,8 +31,8 @@ bool HasUnacked(const AgentState& state) {
 
 // Messages whose revision must outlive us: what they made us do is visible to the world.
 bool HasEffect(const ToNode& body) {
-  return !std::holds_alternative<to_node::Welcome>(body) &&
-         !std::holds_alternative<to_node::Pong>(body);
+  return std::holds_alternative<to_node::Prepare>(body) ||
+         std::holds_alternative<to_node::Go>(body) || std::holds_alternative<to_node::Stop>(body);
 }
 
 AllocationStatus StatusOf(const Key& key, const Allocation& allocation, AllocationPhase phase) {
@@ -147,12 +147,18 @@ bool StepScope::ObeyFence(const told::FromController& event) {
     On(told::LinkDown{.stream = event.stream, .why = "fence"});
     return false;
   }
-  const bool new_leader = leader(theirs) > leader(ours);
-  if (new_leader || (theirs.revision > ours.revision && HasEffect(event.envelope.body))) {
+  if (leader(theirs) > leader(ours)) {
     ours = theirs;
-    Give(order::SaveFence{ours});
+    Give(order::SaveFence{ours});  // first: nothing of a new leader is obeyed unfenced
   }
   return true;
+}
+
+// Of the same leader: the runner works meanwhile, and its answer is told only after this order.
+void StepScope::NoteRevision(const ToNodeEnvelope& envelope) {
+  if (envelope.fence.revision <= state_.fence.revision || !HasEffect(envelope.body)) return;
+  state_.fence = envelope.fence;
+  Give(order::SaveFence{state_.fence});
 }
 
 void StepScope::On(const told::FromController& event) {
@@ -165,6 +171,7 @@ void StepScope::On(const told::FromController& event) {
   }
   if (!state_.link.welcomed || event.envelope.session != state_.link.session) return;
   std::visit([this](const auto& body) { On(body); }, event.envelope.body);
+  NoteRevision(event.envelope);
 }
 
 void StepScope::On(const to_node::Welcome& message) {

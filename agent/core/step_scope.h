@@ -76,6 +76,7 @@ class StepScope {
   void DoForget(const Key& key);
   void EndWithoutRecord(const Key& key, Allocation& allocation);
   bool ObeyFence(const told::FromController& event);
+  void NoteRevision(const ToNodeEnvelope& envelope);
 
   AgentState& state_;
   const BootTime now_;

@@ -146,6 +146,16 @@ TEST(AgentFence, RemembersTheFenceOfItsLastLife) {
   EXPECT_EQ(rig.Ordered<order::CloseLink>().size(), 1u);
 }
 
+TEST(AgentFence, ARevisionIsSavedWhileTheRunnerWorksAndBeforeItsAnswerIsTold) {
+  Rig rig = ConnectedRig();
+  rig.fence.revision = 50;
+  rig.Prepare(TwoRankSpec(KeyOf(1, 1)));
+  ASSERT_EQ(rig.orders.size(), 2u);
+  EXPECT_TRUE(std::holds_alternative<order::Accept>(rig.orders[0]));
+  EXPECT_EQ(std::get<order::SaveFence>(rig.orders[1]).fence.revision, 50u);
+  EXPECT_EQ(rig.state.fence.revision, 50u);
+}
+
 TEST(AgentFence, APongAloneWritesNothing) {
   Rig rig = ConnectedRig();
   rig.fence.revision = 50;
