@@ -30,9 +30,10 @@ void AttachStream::Start(v1::Node::Stub& stub, bool announce) {
   announced_ = announce;
   stub.async()->Attach(&context_, this);
   AddHold();  // writes start outside reactions; taken back when reading ends
+  // Before the call, so that its end is always told after its beginning; writes until then wait.
+  if (announce) sink_(told::LinkUp{id_});
   StartRead(&incoming_);
   StartCall();
-  if (announce) sink_(told::LinkUp{id_});
 }
 
 void AttachStream::Send(const FromNode& message) {
