@@ -27,10 +27,10 @@ std::vector<EnvVar> FixedEnv(const RankAssignment& rank, const std::vector<std::
   return env;
 }
 
-bool NeedsTorchCuda(const JobSpec& spec, const SubmitContext& context, const LaunchLine& line,
-                    DeviceClass device) {
+// A named environment is meant for the job; the submitter's active one only where Python runs.
+bool NeedsTorchCuda(const JobSpec& spec, const LaunchLine& line, DeviceClass device) {
   if (device != DeviceClass::kCuda) return false;
-  return line.python || !InterpreterOf(spec, context).empty();
+  return line.python || !spec.venv.empty() || !spec.python.empty();
 }
 
 void AddRanks(const AllocationInput& input, std::size_t node, AllocationSpec& spec) {
@@ -90,7 +90,7 @@ std::vector<AllocationSpec> MakeAllocations(const AllocationInput& input) {
     spec.interpreter = InterpreterOf(job, context);
     spec.interpreter_of = input.line.interpreter_of;
     spec.command_word = input.line.command_word;
-    spec.needs_torch_cuda = NeedsTorchCuda(job, context, input.line, input.plan.device);
+    spec.needs_torch_cuda = NeedsTorchCuda(job, input.line, input.plan.device);
     spec.preflight = job.preflight;
     spec.setup = job.setup;
     spec.files = input.plan.files;

@@ -58,6 +58,8 @@ std::string TrimmedDirectory(std::string path) {
 // The probed facts of the job's own interpreter, when it is certain that they are its: the venv or
 // path the job names, or the only interpreter the node knows.
 const RuntimeFacts* RuntimeOf(const JobSpec& spec, const Plan& plan, const NodeInventory& node) {
+  const bool chosen = !spec.python.empty() || !spec.venv.empty();
+  if (!chosen && !RunsPython(plan)) return nullptr;  // an active venv says nothing about nvidia-smi
   std::string venv = spec.venv;
   if (const RankAssignment* rank = FirstRankOn(plan, node.node)) {
     const auto found = rank->env.find("VIRTUAL_ENV");
@@ -70,7 +72,7 @@ const RuntimeFacts* RuntimeOf(const JobSpec& spec, const Plan& plan, const NodeI
   }
   const bool named =
       !spec.python.empty() || !venv.empty() || !spec.conda.empty() || !spec.image.empty();
-  if (named || node.interpreters.size() != 1 || !RunsPython(plan)) return nullptr;
+  if (named || node.interpreters.size() != 1) return nullptr;
   return &node.interpreters.front();
 }
 
@@ -104,9 +106,10 @@ void JudgeGpus(const Plan& plan, const NodeInventory& node, PreflightReport& rep
     }
   }
   if (healthy && !used.empty()) {
-    report.passed.push_back(
-        {"gpu_unhealthy", node.node,
-         std::to_string(used.size()) + " GPUs of " + node.node.value + " are healthy"});
+    report.passed.push_back({"gpu_unhealthy", node.node,
+                             std::to_string(used.size()) +
+                                 (used.size() == 1 ? " GPU of " : " GPUs of ") + node.node.value +
+                                 (used.size() == 1 ? " is healthy" : " are healthy")});
   }
   if (plan.device == DeviceClass::kCuda && node.driver) {
     report.passed.push_back(

@@ -279,6 +279,19 @@ TEST(Plan, DeviceCpuHidesTheGpus) {
   EXPECT_FALSE(run->allocations[0].needs_torch_cuda);
 }
 
+TEST(Plan, AsksForTorchWithCudaWherePythonRunsOrAnEnvironmentIsNamed) {
+  const auto needs = [](const JobSpec& job, const SubmitContext& context) {
+    return PlanOn(job, {H100("h", 1)}, context)->allocations[0].needs_torch_cuda;
+  };
+  SubmitContext active = Context();
+  active.active_venv = "/v";
+  JobSpec named = GpuJob(1, "", 1, "./train.sh");
+  named.venv = "/v";
+  EXPECT_TRUE(needs(GpuJob(1), Context()));
+  EXPECT_TRUE(needs(named, Context()));
+  EXPECT_FALSE(needs(GpuJob(1, "", 1, "nvidia-smi"), active));
+}
+
 TEST(Plan, StrategyIsWhatTheUserNamesOrFollowsTheProcesses) {
   EXPECT_EQ(PlanOn(GpuJob(1), {H100("h", 8)})->plan.strategy, Strategy::kSingle);
   EXPECT_EQ(PlanOn(GpuJob(8), {H100("h", 8)})->plan.strategy, Strategy::kDdp);

@@ -140,6 +140,15 @@ TEST(JudgeInventories, TakesTheOnlyInterpreterForAJobThatNamesNone) {
   EXPECT_TRUE(scene.Judge().findings.empty());
 }
 
+TEST(JudgeInventories, AnActiveVenvSaysNothingAboutACommandThatIsNotPython) {
+  Scene scene;
+  scene.job.venv.clear();  // the venv of the plan is the one that was active at submit
+  scene.node.interpreters = {Torch("/home/ana/venv/bin/python", "2.13.0+cpu", std::nullopt, false)};
+  EXPECT_EQ(Codes(scene.Judge()), std::vector<std::string>{"torch_cpu_only"});
+  scene.plan.command = "exec nvidia-smi";
+  EXPECT_TRUE(scene.Judge().findings.empty());
+}
+
 TEST(JudgeInventories, LeavesCpuJobsAndUncheckedJobsAlone) {
   Scene scene;
   scene.node.interpreters = {Torch("/home/ana/venv/bin/python", "2.13.0+cpu", std::nullopt, false)};
