@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 
 #include "common/error.h"
@@ -50,6 +51,17 @@ void Index(State& state, const AllocRecord& alloc) {
   }
 }
 
+void UnindexInventory(State& state, const NodeId& node) {
+  const auto inventory = state.inventories.find(node);
+  if (inventory == state.inventories.end()) return;
+  for (const GpuDevice& gpu : inventory->second->gpus) {
+    const auto nodes = state.reported_by.find(gpu.uuid);
+    if (nodes == state.reported_by.end()) continue;
+    nodes->second.erase(node);
+    if (nodes->second.empty()) state.reported_by.erase(nodes);
+  }
+}
+
 // ---- one entity stored or erased ----
 
 void Store(State& state, const Entity& entity) {
@@ -75,8 +87,12 @@ void Store(State& state, const Entity& entity) {
         } else if constexpr (std::is_same_v<T, NodeRecord>) {
           state.nodes[value.id] = value;
         } else if constexpr (std::is_same_v<T, InventoryRecord>) {
+          UnindexInventory(state, value.inventory.node);
           state.inventories[value.inventory.node] =
               std::make_shared<const NodeInventory>(value.inventory);
+          for (const GpuDevice& gpu : value.inventory.gpus) {
+            state.reported_by[gpu.uuid].insert(value.inventory.node);
+          }
         } else if constexpr (std::is_same_v<T, GpuRecord>) {
           state.quarantine[value.uuid] = value;
         } else if constexpr (std::is_same_v<T, UserRecord>) {
@@ -146,6 +162,7 @@ void EraseEntity(State& state, const Entity& entity) {
         } else if constexpr (std::is_same_v<T, NodeRecord>) {
           state.nodes.erase(value.id);
         } else if constexpr (std::is_same_v<T, InventoryRecord>) {
+          UnindexInventory(state, value.inventory.node);
           state.inventories.erase(value.inventory.node);
         } else if constexpr (std::is_same_v<T, GpuRecord>) {
           state.quarantine.erase(value.uuid);
@@ -251,16 +268,15 @@ std::string WhyUnschedulable(const State& state, const NodeId& node) {
   const auto inventory = state.inventories.find(node);
   if (inventory == state.inventories.end()) return "no inventory";
   // The same device on two live nodes: the one that attached first keeps it.
-  for (const auto& [other, other_live] : state.live.nodes) {
-    if (other == node || !other_live.session || other_live.silent) continue;
-    if (std::tie(other_live.attached, other) > std::tie(live->second.attached, node)) continue;
-    const auto others = state.inventories.find(other);
-    if (others == state.inventories.end()) continue;
-    for (const GpuDevice& gpu : inventory->second->gpus) {
-      for (const GpuDevice& twin : others->second->gpus) {
-        if (gpu.uuid == twin.uuid) {
-          return fmt::format("GPU {} is also reported by node {}", gpu.uuid.value, other.value);
-        }
+  for (const GpuDevice& gpu : inventory->second->gpus) {
+    const auto reporters = state.reported_by.find(gpu.uuid);
+    if (reporters == state.reported_by.end()) continue;
+    for (const NodeId& other : reporters->second) {
+      const auto twin = state.live.nodes.find(other);
+      if (other == node || twin == state.live.nodes.end()) continue;
+      if (!twin->second.session || twin->second.silent) continue;
+      if (std::tie(twin->second.attached, other) < std::tie(live->second.attached, node)) {
+        return fmt::format("GPU {} is also reported by node {}", gpu.uuid.value, other.value);
       }
     }
   }
@@ -271,42 +287,46 @@ bool IsSchedulable(const State& state, const NodeId& node) {
   return WhyUnschedulable(state, node).empty();
 }
 
-std::vector<effect::NodeOffer> MakeOffers(const State& state) {
+effect::NodeOffer MakeOffer(const State& state, const NodeId& node) {
+  const std::shared_ptr<const NodeInventory>& inventory = state.inventories.at(node);
   std::set<GpuUuid> kept;
-  std::map<NodeId, std::pair<int, std::uint64_t>> used;
+  int cpus = 0;
+  std::uint64_t memory_bytes = 0;
   for (const auto& [job, hold] : state.live.holds) {
     for (std::size_t i = 0; i < hold.nodes.size(); ++i) {
+      if (hold.nodes[i] != node) continue;
       kept.insert(hold.gpus[i].begin(), hold.gpus[i].end());
-      used[hold.nodes[i]].first += hold.cpus[i];
-      used[hold.nodes[i]].second += hold.memory_bytes;
+      cpus += hold.cpus[i];
+      memory_bytes += hold.memory_bytes;
     }
   }
-  for (const auto& [node, keys] : state.held_by_node) {
-    for (const Key& key : keys) {
+  if (const auto held = state.held_by_node.find(node); held != state.held_by_node.end()) {
+    for (const Key& key : held->second) {
       const AllocRecord& alloc = state.allocs.at(key).at(node);
-      used[node].first += alloc.cpus;
-      used[node].second += alloc.memory_bytes;
+      cpus += alloc.cpus;
+      memory_bytes += alloc.memory_bytes;
     }
   }
+  effect::NodeOffer offer;
+  offer.inventory = inventory;
+  for (std::size_t i = 0; i < inventory->gpus.size(); ++i) {
+    const GpuDevice& gpu = inventory->gpus[i];
+    if (gpu.health == Health::kBad || state.gpu_owner.contains(gpu.uuid) ||
+        state.quarantine.contains(gpu.uuid) || kept.contains(gpu.uuid)) {
+      continue;
+    }
+    offer.free_gpus.push_back(static_cast<int>(i));
+  }
+  offer.free_cpus = std::max(0, inventory->cores - cpus);
+  offer.free_memory_bytes =
+      memory_bytes < inventory->memory_bytes ? inventory->memory_bytes - memory_bytes : 0;
+  offer.schedulable = IsSchedulable(state, node);
+  return offer;
+}
+
+std::vector<effect::NodeOffer> MakeOffers(const State& state) {
   std::vector<effect::NodeOffer> offers;
-  for (const auto& [node, inventory] : state.inventories) {
-    effect::NodeOffer offer;
-    offer.inventory = inventory;
-    for (std::size_t i = 0; i < inventory->gpus.size(); ++i) {
-      const GpuDevice& gpu = inventory->gpus[i];
-      if (gpu.health == Health::kBad || state.gpu_owner.contains(gpu.uuid) ||
-          state.quarantine.contains(gpu.uuid) || kept.contains(gpu.uuid)) {
-        continue;
-      }
-      offer.free_gpus.push_back(static_cast<int>(i));
-    }
-    const auto [cpus, memory] = used[node];
-    offer.free_cpus = std::max(0, inventory->cores - cpus);
-    offer.free_memory_bytes =
-        memory < inventory->memory_bytes ? inventory->memory_bytes - memory : 0;
-    offer.schedulable = IsSchedulable(state, node);
-    offers.push_back(std::move(offer));
-  }
+  for (const auto& [node, inventory] : state.inventories) offers.push_back(MakeOffer(state, node));
   return offers;
 }
 

@@ -113,6 +113,7 @@ struct State {
   std::set<JobId> active;
   std::map<NodeId, std::set<Key>> held_by_node;  // allocations not released
   std::map<GpuUuid, Key> gpu_owner;
+  std::map<GpuUuid, std::set<NodeId>> reported_by;  // nodes whose inventory has the GPU
 
   // Decoded chunks of attempts that may still need them.
   std::map<Key, std::shared_ptr<const StoredPlan>> plans;
@@ -135,8 +136,10 @@ bool IsSchedulable(const State& state, const NodeId& node);
 // Why it is not, in a few words; empty when it is.
 std::string WhyUnschedulable(const State& state, const NodeId& node);
 
-// The cluster as the planner may see it, by node name: without what others own, hold or have
-// broken.
+// A node as the planner may see it: without what others own or keep, and what is broken. Needs an
+// inventory.
+effect::NodeOffer MakeOffer(const State& state, const NodeId& node);
+// All nodes that have one, by name.
 std::vector<effect::NodeOffer> MakeOffers(const State& state);
 
 }  // namespace launch::controller

@@ -242,14 +242,11 @@ NodeView ViewNode(const State& state, const NodeId& node, const Now& now) {
   const NodeRecord& record = state.nodes.at(node);
   view.reason = WhyUnschedulable(state, node);
   view.schedulable = view.reason.empty();
-  bool full = false;
-  for (const effect::NodeOffer& offer : MakeOffers(state)) {
-    if (offer.inventory->node != node) continue;
-    full = view.inventory.gpus.empty() ? offer.free_cpus == 0 : offer.free_gpus.empty();
-    for (const int index : offer.free_gpus) {
-      view.free_gpus.push_back(view.inventory.gpus[static_cast<std::size_t>(index)].uuid);
-    }
+  const effect::NodeOffer offer = MakeOffer(state, node);
+  for (const int index : offer.free_gpus) {
+    view.free_gpus.push_back(view.inventory.gpus[static_cast<std::size_t>(index)].uuid);
   }
+  const bool full = view.inventory.gpus.empty() ? offer.free_cpus == 0 : offer.free_gpus.empty();
   std::set<JobId> jobs;
   if (const auto held = state.held_by_node.find(node); held != state.held_by_node.end()) {
     for (const Key& key : held->second) jobs.insert(key.job);

@@ -90,5 +90,44 @@ TEST(Queue, PlacesAgainWhenTheNodeWentAwayWhileThePlanWasMade) {
   EXPECT_TRUE(core.state.attempts.empty());
 }
 
+TEST(Undo, GivesBackWhatWasPlacedInARefusedDecision) {
+  TestCore core;
+  core.Attach("gpu1", 1);
+  const JobId first = core.Submitted(GpuJob(1, 1));
+  const JobId second = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(first);
+  core.Exit("gpu1", key, 0, Exited{0});
+  core.Ignore();
+  // The release frees the GPU and places the second job; then the store refuses it all.
+  const Decision decision = Decide(
+      core.state,
+      event::NodeSaid{core.session["gpu1"], NodeId{"gpu1"}, from_node::Released{key, {}, {}}},
+      core.now);
+  ASSERT_TRUE(core.state.live.holds.contains(second));
+  Undo(core.state, decision);
+  EXPECT_TRUE(CheckInvariants(core.state).empty());
+  EXPECT_TRUE(core.Node("gpu1").free_gpus.empty());
+  core.Release("gpu1", key);
+  EXPECT_EQ(core.View(second).state, JobState::kStarting);
+}
+
+TEST(Undo, SaysAgainWhatNeverLeft) {
+  TestCore core;
+  core.Attach("gpu1", 1);
+  core.Attach("gpu2", 1);
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  const Key key{job, Attempt{1}};
+  core.Accept("gpu1", key);
+  core.Ignore();
+  const Decision decision =
+      Decide(core.state,
+             event::NodeSaid{core.session["gpu2"], NodeId{"gpu2"},
+                             from_node::Accepted{key, core.Digest("gpu2", key), std::nullopt}},
+             core.now);
+  Undo(core.state, decision);  // the Stage for gpu1 was in it
+  core.Accept("gpu2", key);
+  EXPECT_TRUE(core.WasTold<to_node::Stage>("gpu1"));
+}
+
 }  // namespace
 }  // namespace launch::controller
