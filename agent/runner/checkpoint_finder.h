@@ -13,7 +13,7 @@ struct CheckpointQuery {
   std::string marker;  // checkpoint.complete_marker; empty = judged by the format
 };
 
-// Newest first: by step, then by time. Rules of the table in docs/checkpoints.md.
+// Newest first: by step, then by time. What makes each format complete: checkpoint_formats.h.
 std::vector<CheckpointFound> FindCheckpoints(const CheckpointQuery& query);
 
 // The newest complete one, or null. Points into `found`.

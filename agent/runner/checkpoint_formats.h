@@ -1,4 +1,12 @@
-// What makes each format of checkpoint complete (table of rulings); reads headers, never weights.
+// What makes each format of checkpoint complete; reads headers, never weights, never unpickles.
+//
+//   torch      *.pt *.pth *.bin     zip with end record and central directory whose sizes agree
+//   lightning  *.ckpt               as torch
+//   hf         checkpoint-N/        trainer_state.json of step N; weights (and shards) complete
+//   dcp        *.distcp             .metadata is there (written last), no file is empty
+//   deepspeed  `latest`             the tag's model states and the optimizer states of every rank
+//   accelerate checkpoint_N/        weights complete and random_states_R.pkl
+//   marker     any directory        the file that the user named
 #pragma once
 
 #include <string>

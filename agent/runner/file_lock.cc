@@ -9,7 +9,11 @@
 namespace launch::agent {
 
 Result<FileLock> FileLock::Take(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  // Two steps: in a shared sticky directory, O_CREAT on another user's file is refused.
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd && errno == ENOENT) {
+    fd.Reset(::open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  }
   if (!fd) return FailErrno("open " + path, errno);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return FailErrno("flock " + path, errno);

@@ -60,7 +60,7 @@ Result<HeldPorts> HoldPorts(int first, int last, int start_at) {
     auto held = HoldBlock({first + block * kPortsPerBlock, kPortsPerBlock});
     if (held) return held;
   }
-  return Fail(ErrorCode::kResourceExhausted,
+  return Fail(ErrorCode::kUnavailable,
               "no free block of " + std::to_string(kPortsPerBlock) + " ports in " +
                   std::to_string(first) + "-" + std::to_string(last),
               "widen `ports` in agent.yaml, outside net.ipv4.ip_local_port_range");

@@ -18,7 +18,7 @@ struct HeldPorts {
 inline constexpr int kPortsPerBlock = 4;
 
 // First block of consecutive ports in [first, last] that can be bound, tried from `start_at` on, so
-// that new attempts get new blocks. RESOURCE_EXHAUSTED when every block is taken.
+// that new attempts get new blocks. UNAVAILABLE when every block is taken.
 Result<HeldPorts> HoldPorts(int first, int last, int start_at);
 
 // The same ports again, after an agent restart. CONFLICT when somebody took one meanwhile.

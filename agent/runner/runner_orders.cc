@@ -32,7 +32,15 @@ void RunnerLoop::Do(order::Accept& order) {
     return Tell(told::AcceptDone{.key = key, .ports = known->ports});
   }
   auto ports = AcceptNew(order.spec, order.digest);
-  if (!ports) runs_.erase(key);
+  if (AllocationRun* run = ports ? nullptr : Find(key)) {
+    const auto record = run->dir.ReadAccept();
+    // Nothing is left of what never became durable; a lock we did not get is another's directory.
+    if (run->lock && record && !*record) {
+      run->cgroup.Remove();
+      (void)options_.files->RemoveTree(run->dir.path());
+    }
+    runs_.erase(key);
+  }
   Tell(told::AcceptDone{.key = key, .ports = std::move(ports)});
 }
 
@@ -74,11 +82,7 @@ Result<std::optional<PortBlock>> RunnerLoop::AcceptNew(const AllocationSpec& spe
   LAUNCH_RETURN_IF_ERROR(run.dir.WriteFiles(spec.files));
   std::error_code ignored;
   std::filesystem::remove(run.dir.path() + "/dropped", ignored);
-  if (const auto written = run.dir.WriteAccept(record); !written) {
-    run.cgroup.Remove();
-    (void)options_.files->RemoveTree(run.dir.path());  // the fence was never durable
-    return Unexpected(written.error());
-  }
+  LAUNCH_RETURN_IF_ERROR(run.dir.WriteAccept(record));
   LAUNCH_FAILPOINT("launch.3.after");
   return run.ports;
 }

@@ -125,7 +125,8 @@ void RunnerLoop::StartSetup(AllocationRun& run) {
   if (ready) {
     ShimWish wish;
     wish.argv = {"/bin/bash", "--noprofile", "--norc", "-e", "-c", run.spec->setup};
-    wish.env = BuildRankEnv(SharedEnv(*run.spec), {}, {}, {.attempt = run.dir.path(), .rank = 0});
+    wish.env = BuildRankEnv(SharedEnv(*run.spec), {}, {},
+                            {.attempt = run.dir.path(), .rank = run.spec->ranks.front().rank});
     ready = SpawnShim(run, *run.setup, wish);
   }
   if (!ready) {

@@ -1,11 +1,13 @@
 // PosixRunner with real processes: starting, ending, stopping.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 
 #include "agent/runner/file_lock.h"
+#include "agent/runner/port_holder.h"
 #include "tests/unit/agent/runner/runner_bench.h"
 
 namespace launch::agent {
@@ -177,6 +179,7 @@ TEST(Runner, RefusesAGpuWhoseLockIsHeldAndLeavesNothing) {
   EXPECT_NE(accepted->ports.error().message.find("GPU-b"), std::string::npos);
   EXPECT_EQ(ProbeLock(GpuLockPath(bench.options().lock_dir, {"GPU-a"})), LockState::kFree);
   EXPECT_TRUE(bench.Ledger().empty());
+  EXPECT_FALSE(std::filesystem::exists(bench.options().state_dir + "/allocations/7.1"));
 }
 
 TEST(Runner, HoldsGpuLocksInTheRanksUntilTheyEnd) {
@@ -192,6 +195,77 @@ TEST(Runner, HoldsGpuLocksInTheRanksUntilTheyEnd) {
   bench.Open();
   ASSERT_TRUE(bench.Stop(kKey, Millis{0}));
   EXPECT_EQ(ProbeLock(lock), LockState::kFree);
+}
+
+TEST(Runner, HoldsAGpuThatTheDriverStillShowsInUseUntilItIsFree) {
+  RunnerBench bench;
+  std::atomic<bool> foreign = false;
+  bench.options().proof_time = Millis{50};
+  bench.options().gpu_processes = [&foreign]() -> std::optional<GpuProcessList> {
+    GpuProcessList list{{{"GPU-a"}, {{.pid = 11, .user = {}, .name = "before", .bytes = {}}}}};
+    if (foreign) list[0].second.push_back({.pid = 4242, .user = {}, .name = "stray", .bytes = {}});
+    return list;
+  };
+  bench.Open();
+  AllocationSpec spec = bench.Spec(kKey, 1, {});
+  spec.gpus = {{"GPU-a"}};
+  ASSERT_TRUE(bench.Run(spec));
+  foreign = true;
+  const auto held = bench.Stop(kKey, Millis{0});
+  ASSERT_TRUE(held);
+  ASSERT_EQ(held->held.size(), 1u);
+  EXPECT_EQ(held->held[0].first, GpuUuid{"GPU-a"});
+  EXPECT_NE(held->held[0].second.find("4242"), std::string::npos);
+  foreign = false;
+  bench.runner().Stop({kKey, StopCause::kCancelled, Millis{0}});
+  EXPECT_TRUE(bench.told().Await<told::StopDone>(
+      [](const told::StopDone& done) { return done.held.empty(); }));
+}
+
+TEST(Runner, AcceptsAgainWhatItHadDropped) {
+  RunnerBench bench;
+  bench.Open();
+  AllocationSpec spec = bench.Spec(kKey, 1, {"--exit", "5"});
+  spec.gpus = {{"GPU-a"}};
+  ASSERT_TRUE(bench.Accept(spec));
+  bench.runner().Drop({kKey, "no pong for 60 s"});
+  const std::string lock = GpuLockPath(bench.options().lock_dir, {"GPU-a"});
+  ASSERT_TRUE(bench.Eventually([&] { return ProbeLock(lock) == LockState::kFree; }));
+  bench.Kill();
+  const RunnerState state = bench.Open();
+  ASSERT_EQ(state.allocations.size(), 1u);
+  EXPECT_EQ(state.allocations[0].status.phase, AllocationPhase::kDropped);
+  bench.runner().Accept({spec, "digest"});
+  ASSERT_TRUE(bench.Eventually([&] { return ProbeLock(lock) == LockState::kHeld; }));
+  ASSERT_TRUE(bench.Start(kKey));
+  const auto report = bench.AwaitEnd(kKey, 0);
+  ASSERT_NE(CauseAs<Exited>(report), nullptr);
+  EXPECT_EQ(CauseAs<Exited>(report)->code, 5);
+}
+
+TEST(Runner, DoesNotStartWhatWasStopped) {
+  RunnerBench bench;
+  bench.Open();
+  ASSERT_TRUE(bench.Accept(bench.Spec(kKey, 1, {})));
+  ASSERT_TRUE(bench.Stop(kKey, Millis{0}));
+  const auto started = bench.Start(kKey);
+  ASSERT_TRUE(started);
+  EXPECT_TRUE(started->failed);
+  EXPECT_TRUE(bench.Ledger().empty());
+}
+
+TEST(Runner, SaysThatEveryPortIsTaken) {
+  RunnerBench bench;
+  const auto taken = HoldPorts(bench.options().port_first, bench.options().port_first + 3, 0);
+  ASSERT_TRUE(taken);
+  bench.options().port_last = bench.options().port_first + 3;
+  bench.Open();
+  AllocationSpec spec = bench.Spec(kKey, 1, {});
+  spec.needs_ports = true;
+  const auto accepted = bench.Accept(spec);
+  ASSERT_TRUE(accepted);
+  ASSERT_FALSE(accepted->ports);
+  EXPECT_NE(accepted->ports.error().message.find("no free block of 4 ports"), std::string::npos);
 }
 
 TEST(Runner, NamesTheSupervisorThatWasKilledAndLetsItsRankRunOn) {
