@@ -299,6 +299,7 @@ void SimNode::Stop(const agent::order::StopAllocation& order) {
     }
     // KILL after the grace is the agent's doing; that of the stuck one takes effect much later.
     Later(order.grace.count(), [this, process, behaviour] {
+      world_.processes[process].killed = true;
       world_.At(behaviour.stuck ? delays_.Between(70'000, 150'000) : delays_.Between(1, 20),
                 [this, process] { EndProcess(process, Signalled{9, false}, true); });
     });

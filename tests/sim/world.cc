@@ -28,7 +28,7 @@ void World::Began(Process process) {
   const std::string who = "rank " + std::to_string(process.rank) + " of " + ToString(process.key);
   for (const Process& other : processes) {
     if (other.ended) continue;
-    if (other.key.job == process.key.job && other.rank == process.rank) {
+    if (other.key.job == process.key.job && other.rank == process.rank && !other.killed) {
       Violation("C2 " + who + " starts while it runs on " + other.node.value);
     }
     if (other.key.job == process.key.job) continue;

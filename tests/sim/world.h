@@ -34,6 +34,7 @@ struct Process {
   std::vector<GpuUuid> gpus;
   std::optional<std::int64_t> ended;
   ExitCause cause;
+  bool killed = false;          // SIGKILL is pending: it executes no more of its code, but holds on
   bool lost_with_node = false;  // the node went down: nobody can know how it ended
 };
 
