@@ -78,9 +78,11 @@ struct Controller::Running {
         mailbox(kMailbox),
         requests(mailbox, executor, {parts.config.request_deadline, 256}),
         sessions(epoch),
-        relay([this](const Caller& caller, JobId job, auto done) {
-          FetchJob(caller, job, std::move(done));
-        }),
+        relay([this](const Caller& caller, JobId job,
+                     auto done) { FetchJob(caller, job, std::move(done)); },
+              [this](Millis delay, std::function<void()> later) {
+                executor.After(delay, std::move(later));
+              }),
         planner([this](event::Planned planned) { mailbox.PushAlways(std::move(planned)); }),
         enrolment(parts.credentials),
         gate(parts.credentials.cluster, directory),

@@ -53,6 +53,8 @@ struct LogRelay::Source {
   std::uint64_t offset = 0;  // of the next byte
   std::uint64_t credit = 0;  // bytes the agent may still send
   bool ended = false;
+  std::uint64_t wait = 0;  // number of the wait for its node; 0 = none
+  bool silent = false;     // that wait was in vain
   bool said_silent = false;
   WallTime wall{};  // of the newest item
   struct Waiting {
@@ -89,7 +91,8 @@ struct LogRelay::Follower {
     Source* best = nullptr;
     for (auto& [name, source] : sources) {
       if (source.items.empty()) {
-        if (!query.call.follow && source.read != 0) return nullptr;
+        const bool more = !source.ended && (source.read != 0 || source.wait != 0);
+        if (!query.call.follow && more) return nullptr;
         continue;
       }
       const auto& head = source.items.front();
@@ -107,8 +110,10 @@ struct LogRelay::Follower {
   }
 };
 
-LogRelay::LogRelay(FetchJob fetch) : LogRelay(std::move(fetch), Limits{}) {}
-LogRelay::LogRelay(FetchJob fetch, Limits limits) : fetch_(std::move(fetch)), limits_(limits) {}
+LogRelay::LogRelay(FetchJob fetch, Later later)
+    : LogRelay(std::move(fetch), std::move(later), Limits{}) {}
+LogRelay::LogRelay(FetchJob fetch, Later later, Limits limits)
+    : fetch_(std::move(fetch)), later_(std::move(later)), limits_(limits) {}
 LogRelay::~LogRelay() = default;
 
 LogRelay::FollowerId LogRelay::Open(LogQuery query, std::function<void()> wake) {
@@ -360,8 +365,8 @@ void LogRelay::Advance(FollowerId id, Follower& follower) {
 bool LogRelay::ReadsOver(FollowerId id, Follower& follower, const AttemptView& attempt) {
   const LogQuery& query = follower.query;
   const JobView& view = *follower.view;
-  const bool over =
-      attempt.phase == "ended" || IsTerminal(view.state) || NextAttempt(view, attempt.attempt) != nullptr;
+  const bool over = attempt.phase == "ended" || IsTerminal(view.state) ||
+                    NextAttempt(view, attempt.attempt) != nullptr;
   std::vector<const RankView*> ranks;
   for (const RankView& rank : attempt.ranks) {
     if (Wanted(query.call.ranks, rank.rank) && Wanted(query.call.nodes, rank.node))
@@ -400,7 +405,8 @@ bool LogRelay::ReadsOver(FollowerId id, Follower& follower, const AttemptView& a
             source.credit -= std::min<std::uint64_t>(source.credit, chunk->data.size());
           }
         }
-        source.said_silent = false;
+        source.wait = 0;
+        source.silent = source.said_silent = false;
         reads_[source.read] = {id, &source};
         LogRead read{source.read, Key{query.call.job, attempt.attempt}, rank->rank,   stream, {},
                      {},          query.call.follow && !over,           source.credit};
@@ -412,6 +418,11 @@ bool LogRelay::ReadsOver(FollowerId id, Follower& follower, const AttemptView& a
           read.from = 0;
         }
         node->second.link->Read(read);
+        all_over = false;
+        continue;
+      }
+      if (!source.silent) {
+        if (source.wait == 0) Await(id, source);
         all_over = false;
         continue;
       }
@@ -427,6 +438,26 @@ bool LogRelay::ReadsOver(FollowerId id, Follower& follower, const AttemptView& a
     }
   }
   return all_over;
+}
+
+void LogRelay::Await(FollowerId id, Source& source) {
+  source.wait = ++last_id_;
+  later_(limits_.silence, [this, id, wait = source.wait] { OnAwaited(id, wait); });
+}
+
+void LogRelay::OnAwaited(FollowerId id, std::uint64_t wait) {
+  After after;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = followers_.find(id);
+    if (found == followers_.end()) return;
+    for (auto& [name, source] : found->second->sources) {
+      if (source.wait == wait) source.silent = true;
+    }
+    Advance(id, *found->second);
+    Wake(*found->second, after);
+  }
+  for (const auto& run : after) run();
 }
 
 // One End a rank, when all its streams have ended; its offset is that of "out".

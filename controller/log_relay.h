@@ -72,10 +72,13 @@ class LogRelay {
     std::uint64_t follower_bytes = 256 << 10;  // in flight and waiting, over all ranks
     std::uint64_t read_bytes_min = 4 << 10;    // of one rank, however many there are
     std::size_t followers_per_user = 64;       // beyond it the oldest is closed
+    Millis silence{3'000};  // a node may be away this long, as after a restart, before it is said
   };
+  // Runs something later on a thread that holds none of our locks.
+  using Later = std::function<void(Millis delay, std::function<void()> run)>;
 
-  LogRelay(FetchJob fetch, Limits limits);
-  explicit LogRelay(FetchJob fetch);
+  LogRelay(FetchJob fetch, Later later, Limits limits);
+  LogRelay(FetchJob fetch, Later later);
   ~LogRelay();
   LogRelay(const LogRelay&) = delete;
   LogRelay& operator=(const LogRelay&) = delete;
@@ -110,6 +113,8 @@ class LogRelay {
 
   void Refresh(FollowerId id, Follower& follower, After& after) LAUNCH_REQUIRES(mutex_);
   void OnView(FollowerId id, Result<JobView> view) LAUNCH_EXCLUDES(mutex_);
+  void Await(FollowerId id, Source& source) LAUNCH_REQUIRES(mutex_);
+  void OnAwaited(FollowerId id, std::uint64_t wait) LAUNCH_EXCLUDES(mutex_);
   void Advance(FollowerId id, Follower& follower) LAUNCH_REQUIRES(mutex_);
   bool ReadsOver(FollowerId id, Follower& follower, const AttemptView& attempt)
       LAUNCH_REQUIRES(mutex_);
@@ -124,6 +129,7 @@ class LogRelay {
   BulkLink* LinkOf(const Source& source) LAUNCH_REQUIRES(mutex_);
 
   const FetchJob fetch_;
+  const Later later_;
   const Limits limits_;
   Mutex mutex_;
   std::uint64_t last_id_ LAUNCH_GUARDED_BY(mutex_) = 0;

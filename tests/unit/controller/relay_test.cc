@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <thread>
 
 #include "controller/log_relay.h"
@@ -29,7 +30,11 @@ class RelayTest : public ::testing::Test {
   RelayTest()
       : relay(
             [this](const Caller&, JobId, std::function<void(Result<JobView>)> done) { done(view); },
-            {1024, 16, 2}) {
+            [this](Millis, std::function<void()> run) {
+              const std::lock_guard lock(timers_mutex);
+              timers.push_back(std::move(run));
+            },
+            {1024, 16, 2, Millis{3000}}) {
     JobView job;
     job.id = JobId{7};
     job.user = "ana";
@@ -88,7 +93,19 @@ class RelayTest : public ::testing::Test {
     relay.OnEnd(ids[node], links[node]->reads[read].read, offset, true, "");
   }
 
+  // The time that a silent node is given has passed.
+  void SilenceIsOver() {
+    std::vector<std::function<void()>> due;
+    {
+      const std::lock_guard lock(timers_mutex);
+      due.swap(timers);
+    }
+    for (const auto& run : due) run();
+  }
+
   using Got = std::vector<std::string>;
+  std::mutex timers_mutex;
+  std::vector<std::function<void()>> timers;
   Result<JobView> view;
   std::map<std::string, std::shared_ptr<FakeLink>> links;
   std::map<std::string, LogRelay::LinkId> ids;
@@ -190,6 +207,8 @@ TEST_F(RelayTest, EndsARankOfASilentNodeWithAGapWhenNotFollowing) {
   const auto follower = Open(false);
   Chunk("n0", 0, 0, "a", 10);
   End("n0", 0, 1);
+  EXPECT_EQ(Drain(follower), Got{}) << "it may be back at once";
+  SilenceIsOver();
   EXPECT_EQ(Drain(follower), (Got{"gap 1 0-0 node silent", "end 1.1@0 incomplete node silent",
                                   "0@0:a", "end 1.0@1", "finished"}));
 }
@@ -199,6 +218,8 @@ TEST_F(RelayTest, AFollowerIsToldOfSilenceAndGoesOnWhereItStopped) {
   Chunk("n0", 0, 0, "abc");
   EXPECT_EQ(Drain(follower), Got{"0@0:abc"});
   relay.NodeDown(ids["n0"]);
+  EXPECT_EQ(Drain(follower), Got{});
+  SilenceIsOver();
   EXPECT_EQ(Drain(follower), Got{"gap 0 3-3 node silent"});
   EXPECT_EQ(Drain(follower), Got{}) << "said once";
 
@@ -208,6 +229,18 @@ TEST_F(RelayTest, AFollowerIsToldOfSilenceAndGoesOnWhereItStopped) {
   EXPECT_EQ(links["n0"]->reads[0].from, 3u);
   Chunk("n0", 0, 1, "bcd");
   EXPECT_EQ(Drain(follower), Got{"0@3:d"}) << "bytes sent again are delivered once";
+}
+
+TEST_F(RelayTest, AControllerThatRestartsTellsReadersOfNoSilence) {
+  for (const char* node : {"n0", "n1"}) relay.NodeDown(ids[node]);
+  const auto follower = Open(false, {0});
+  EXPECT_EQ(Drain(follower), Got{});
+  links["n0"] = std::make_shared<FakeLink>();
+  ids["n0"] = relay.NodeUp(NodeId{"n0"}, links["n0"]);
+  SilenceIsOver();
+  Chunk("n0", 0, 0, "a");
+  End("n0", 0, 1);
+  EXPECT_EQ(Drain(follower), (Got{"0@0:a", "end 1.0@1", "finished"}));
 }
 
 TEST_F(RelayTest, ALostRangeIsSaid) {
