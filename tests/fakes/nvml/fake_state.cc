@@ -50,8 +50,8 @@ struct Library {
 };
 
 Library& TheLibrary() {
-  static Library* library = new Library;  // never destroyed: calls may come at exit
-  return *library;
+  static Library library;
+  return library;
 }
 
 char slots[kMaxDevices * (kMaxSlices + 1)];
