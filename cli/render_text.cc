@@ -136,6 +136,13 @@ std::string ProcessesText(const Plan& plan) {
          (nodes == 1 ? " node" : " nodes") + " x " + std::to_string(plan.processes.per_node);
 }
 
+// A list of addresses stands on several lines; shown, each variable has one.
+std::string OneLine(const std::string& value) {
+  std::string text;
+  for (const char c : value) text += c == '\n' ? std::string("\\n") : std::string(1, c);
+  return text;
+}
+
 std::string Gib(double gib) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f GiB", gib);
@@ -290,7 +297,8 @@ std::string PlanText(const PlanAnswer& answer, const Screen& screen) {
          plan.memory.peak_gib
              ? Gib(*plan.memory.peak_gib) + " of " + Gib(plan.memory.limit_gib) + " per GPU"
              : (plan.memory.limit_gib > 0
-                    ? "not predicted; " + Gib(plan.memory.limit_gib) + " usable per GPU"
+                    ? "not predicted; " + Gib(plan.memory.limit_gib) +
+                          (plan.device == DeviceClass::kCpu ? " usable" : " usable per GPU")
                     : ""));
     Line(text, "loader",
          std::to_string(plan.loader.num_workers) + " workers" +
@@ -315,7 +323,7 @@ std::string PlanText(const PlanAnswer& answer, const Screen& screen) {
     if (!plan.assignments.empty()) {
       text += "\nenvironment of rank 0\n";
       for (const auto& [name, value] : plan.assignments[0].env)
-        text += "  " + name + "=" + value + "\n";
+        text += "  " + name + "=" + OneLine(value) + "\n";
       std::string late;
       for (const std::string& name : plan.late) late += (late.empty() ? "" : " ") + name;
       if (!late.empty()) text += "  known at the start: " + late + "\n";
@@ -358,7 +366,9 @@ std::string JobText(const JobView& job, const Screen& screen) {
   if (ToMs(job.started) != 0) Line(text, "started", LocalTime(job.started));
   if (ToMs(job.ended) != 0) Line(text, "ended", LocalTime(job.ended));
   Line(text, "time", Elapsed(job, screen.now));
-  for (const std::string& held : job.held) Line(text, "still held", held);
+  // While it runs it holds what it uses; afterwards that is worth a line.
+  if (job.state == JobState::kStopping || IsTerminal(job.state))
+    for (const std::string& held : job.held) Line(text, "still held", held);
   for (const AttemptView& attempt : job.attempts) {
     text += "\nattempt " + std::to_string(attempt.attempt.value) + ": " +
             (attempt.outcome.empty() ? attempt.phase : attempt.outcome) +

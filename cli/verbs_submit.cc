@@ -120,7 +120,8 @@ void NoteDecision(const App& app, const SubmitAnswer& answer) {
       app.Note(FindingsText(answer.answer.plan->warnings, Screen()));
   }
   if (!answer.answer.findings.empty()) app.Note(FindingsText(answer.answer.findings, Screen()));
-  if (answer.answer.waits)
+  // A job that was placed at once only waits for its plan.
+  if (answer.answer.waits && answer.answer.waits->code != "Planning")
     app.Note("start: waits for " + answer.answer.waits->code +
              (answer.answer.waits->evidence.empty() ? "" : ": " + answer.answer.waits->evidence));
   else
