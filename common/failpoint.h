@@ -16,7 +16,8 @@
 
 namespace launch::internal {
 
-inline void ReachFailpoint(std::string_view name, unsigned pass) {
+// Passes count from when the environment names the point, so that a forked child starts anew.
+inline void ReachFailpoint(std::string_view name, std::atomic<unsigned>& passes) {
   const char* text = std::getenv("LAUNCH_FAILPOINT");
   if (text == nullptr) return;
   const std::string_view wanted(text);
@@ -27,15 +28,15 @@ inline void ReachFailpoint(std::string_view name, unsigned pass) {
     const std::string_view number = wanted.substr(colon + 1);
     std::from_chars(number.data(), number.data() + number.size(), nth);
   }
-  if (pass == nth) ::kill(::getpid(), SIGKILL);
+  if (++passes == nth) ::kill(::getpid(), SIGKILL);
 }
 
 }  // namespace launch::internal
 
-#define LAUNCH_FAILPOINT(name)                                   \
-  do {                                                           \
-    static std::atomic<unsigned> launch_passes{0};               \
-    ::launch::internal::ReachFailpoint((name), ++launch_passes); \
+#define LAUNCH_FAILPOINT(name)                                 \
+  do {                                                         \
+    static std::atomic<unsigned> launch_passes{0};             \
+    ::launch::internal::ReachFailpoint((name), launch_passes); \
   } while (false)
 
 #else
