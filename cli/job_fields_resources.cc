@@ -45,7 +45,7 @@ Result<GpuRequest> ReadGpus(const FieldValue& value, const YamlNode& at, std::st
     if (request.model.empty() || request.model.find(':') != std::string::npos)
       return value.BadItem(at, "needs NAME:N or N, found `" + text + "`",
                            "for memory use `constraints: \"gpu_mem>=40GB\"`");
-  } else if (!text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) == 0) {
+  } else if (!text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) != 0) {
     request.model = text;
     count = "1";
   }

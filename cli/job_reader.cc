@@ -36,7 +36,8 @@ Result<void> SetField(JobDraft& draft, const JobField& field, std::string_view w
                               std::string(field.name) + "`");
   }
   if (node.kind == YamlNode::Kind::kNull && field.name != "env")
-    return value.Bad("has no value", "write a value or remove the line");
+    return Fail(ErrorCode::kInvalidArgument, "has no value", "write a value or remove the line",
+                Where{draft.file, key.line, key.column, std::string(written)});
   return field.set(draft, value);
 }
 
@@ -76,7 +77,7 @@ Result<void> ReadMap(JobDraft& draft, const YamlNode& map, const std::string& bl
       return Fail(
           ErrorCode::kInvalidArgument, "unknown field `" + name + "`",
           nearest.empty() ? "docs/job-file.md lists the fields" : "did you mean `" + nearest + "`?",
-          Where{draft.file, key.line, key.column, name});
+          Where{draft.file, key.line, key.column, {}});
     }
     LAUNCH_RETURN_IF_ERROR(SetField(draft, *field, name, key, node));
   }

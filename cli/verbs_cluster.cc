@@ -12,13 +12,10 @@
 #include "common/inventory_yaml.h"
 #include "common/pki.h"
 #include "common/units.h"
+#include "common/version.h"
 
 namespace launch {
 namespace {
-
-#ifndef LAUNCH_VERSION
-#define LAUNCH_VERSION "0.0.0"
-#endif
 
 struct NodesOptions {
   std::string names;  // hostlist; empty = all
@@ -167,7 +164,7 @@ Result<int> RunLogin(const App& app, const std::string& dir) {
 }
 
 Result<int> RunVersion(const App& app) {
-  app.Out(std::string("launch ") + LAUNCH_VERSION + "\n");
+  app.Out("launch " + std::string(Version()) + "\n");
   return 0;
 }
 

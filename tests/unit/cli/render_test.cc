@@ -226,7 +226,7 @@ TEST(RenderJson, TurnsIntoYamlOfTheSameContent) {
 }
 
 TEST(RenderJson, SaysTimeInUtc) {
-  EXPECT_EQ(FormatTime(WallMs(kNow + 7)), "2026-11-18T10:26:40.007Z");
+  EXPECT_EQ(FormatTime(WallMs(kNow + 7)), "2026-11-18T11:06:40.007Z");
   EXPECT_EQ(FormatTime(WallMs(0)), "");
 }
 
