@@ -13,7 +13,8 @@ namespace {
 TEST(Error, NearestNameIsOfferedOnlyWhenItIsNear) {
   const std::vector<std::string> names = {"nodes", "gpus", "batch"};
   EXPECT_EQ(NearestName("node", names), "nodes");
-  EXPECT_EQ(NearestName("gpsu", {"gpus"}), "");  // two edits of four letters
+  EXPECT_EQ(NearestName("gpsu", {"gpus"}), "gpus");  // neighbours swapped: one slip
+  EXPECT_EQ(NearestName("gqsu", {"gpus"}), "");      // two edits of four letters
   EXPECT_EQ(NearestName("completely", names), "");
 }
 
