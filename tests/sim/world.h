@@ -40,7 +40,7 @@ struct Process {
 
 class World {
  public:
-  explicit World(const Options& options) : options(options) {}
+  explicit World(const Options& chosen) : options(chosen) {}
 
   // ---- time: one queue of events, in order of time, then of arrival ----
   void At(std::int64_t delay_ms, std::function<void()> run);
