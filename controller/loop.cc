@@ -64,11 +64,17 @@ Result<void> Loop::Run() {
 
 Result<void> Loop::Turn() {
   const int wait = WaitMs();
-  const std::vector<Event> events = mailbox_.TakeBatch(limits_.events_per_batch, wait);
+  std::vector<Event> events = mailbox_.TakeBatch(limits_.events_per_batch, wait);
   const BootTime now = clock_.Now();
   if (wait >= 0 && now - turned_ > Millis{wait} + limits_.stall) {
     spdlog::warn("controller.stalled ms={}", (now - turned_).count());
     hold_ticks_ = now + limits_.after_stall;
+  }
+  if (now < hold_ticks_) {
+    // That nodes did not hear us is our own doing; it says nothing about the network.
+    for (Event& event : events) {
+      if (auto* beat = std::get_if<event::NodeBeat>(&event)) beat->pong_age_ms = 0;
+    }
   }
   if (!events.empty()) LAUNCH_RETURN_IF_ERROR(Take(events));
   // The mailbox was emptied first: what peers said before a deadline counts before it.

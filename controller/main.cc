@@ -5,6 +5,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -86,6 +87,18 @@ Result<ControllerConfig> ReadConfig(FileSystem& files, const Options& options) {
   return config;
 }
 
+// Keys and secrets are in this memory: no core files, no debugger of the same account.
+void HideMemory() {
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+  return;  // its leak check reads this process as a debugger would
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+  return;
+#endif
+  (void)::prctl(PR_SET_DUMPABLE, 0);
+}
+
 // SIGTERM and SIGINT arrive by descriptor: blocked here, before any thread exists.
 UniqueFd SignalDescriptor() {
   sigset_t signals;
@@ -143,6 +156,7 @@ Result<void> Run(const Options& options) {
 int main(int argc, char** argv) {
   using namespace launch::controller;
   ::umask(077);
+  HideMemory();
   CLI::App app("The controller of a launch cluster", "launch-controller");
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string(launch::Version()));

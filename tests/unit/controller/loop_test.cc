@@ -243,6 +243,27 @@ TEST_F(LoopTest, AfterAStallNoTimerFiresUntilPeersCouldBeHeard) {
   EXPECT_EQ(brain.seen, (Log{"event", "event", "event", "event", "tick"}));
 }
 
+TEST_F(LoopTest, AfterAStallNodesAreNotBlamedForNotHearingUs) {
+  std::vector<std::int64_t> ages;
+  brain.decide = [&](const Event& event) {
+    if (const auto* beat = std::get_if<event::NodeBeat>(&event)) ages.push_back(beat->pong_age_ms);
+    return Decision{};
+  };
+  const auto beat = [&] {
+    ASSERT_TRUE(mailbox.Push(event::NodeBeat{SessionId{1}, NodeId{"n"}, 8'000}));
+    ASSERT_TRUE(loop.Turn());
+  };
+  brain.deadline = clock.now + Millis{100};
+  beat();
+  clock.now += Millis{8'000};
+  beat();
+  for (int turn = 0; turn < 3; ++turn) {
+    clock.now += Millis{900};
+    beat();
+  }
+  EXPECT_EQ(ages, (std::vector<std::int64_t>{8'000, 0, 0, 0, 8'000}));
+}
+
 TEST_F(LoopTest, StopEndsARunThatWaits) {
   std::thread runner([&] { EXPECT_TRUE(loop.Run()); });
   loop.Stop();
