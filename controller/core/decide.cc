@@ -119,19 +119,11 @@ Result<Decision> Start(State& state, const PlanDecoder& decode, const std::strin
                   "run `launch server check`");
     }
   }
-  // Plans of every attempt whose nodes may still have to be told something, and of the newest
-  // attempt of each job, which `status` shows.
-  std::set<Key> wanted;
-  for (const auto& [id, job] : state.jobs) {
-    if (job.attempts > 0) wanted.insert(Key{id, Attempt{job.attempts}});
-  }
-  for (const auto& [node, keys] : state.held_by_node) wanted.insert(keys.begin(), keys.end());
-  for (const Key& key : wanted) {
-    const auto attempt = state.attempts.find(key);
-    if (attempt == state.attempts.end()) continue;
+  // What nodes are told and what `status` shows comes from the plans of the attempts.
+  for (const auto& [key, attempt] : state.attempts) {
     const auto chunks = state.plan_chunks.find(key);
     std::string bytes;
-    if (chunks != state.plan_chunks.end() && chunks->second.size() == attempt->second.plan_chunks) {
+    if (chunks != state.plan_chunks.end() && chunks->second.size() == attempt.plan_chunks) {
       for (const auto& [number, part] : chunks->second) bytes += part;
     }
     Result<StoredPlan> plan = decode(bytes);

@@ -130,7 +130,6 @@ void BeginAttempt(Draft& draft, JobRecord job, const Hold& hold, const PlanOutco
     for (const RankSpec& rank : planned.spec.ranks) alloc.ranks.push_back(rank.rank);
     draft.Put(alloc);
   }
-  if (job.attempts > 0) draft.DropPlan(Key{job.id, Attempt{job.attempts}});
   draft.KeepPlan(attempt.key, StoredPlan{*outcome.plan, outcome.allocations});
   job.phase = JobPhase::kActive;
   job.attempts = hold.attempt.value;

@@ -30,7 +30,6 @@ class Draft {
   void EraseQuarantine(const GpuUuid& gpu);
   void EraseSecret(JobId job, const std::string& name);
   void KeepPlan(const Key& key, StoredPlan plan);
-  void DropPlan(const Key& key) { state_.plans.erase(key); }
 
   // One line of the audit trail; kinds are listed in docs/events.md.
   void Event(std::string kind, std::string subject, std::string text);
