@@ -110,14 +110,18 @@ void ProbeThread::TellInventory(Result<NodeInventory> inventory) {
 }
 
 bool ProbeThread::WentSilent(const std::vector<GpuSample>& samples) const {
+  const auto sample_of = [&](const GpuUuid& uuid) {
+    return std::find_if(samples.begin(), samples.end(),
+                        [&](const GpuSample& sample) { return sample.uuid == uuid; });
+  };
   for (const GpuSample& before : last_samples_) {
-    if (Silent(before)) continue;
-    const auto now = std::find_if(samples.begin(), samples.end(), [&](const GpuSample& sample) {
-      return sample.uuid == before.uuid;
-    });
-    if (now == samples.end() || Silent(*now)) return true;
+    const auto now = sample_of(before.uuid);
+    if (!Silent(before) && (now == samples.end() || Silent(*now))) return true;
   }
-  return false;
+  if (!told_ || told_->simulated || !told_->driver_problem.empty()) return false;
+  return std::any_of(told_->gpus.begin(), told_->gpus.end(), [&](const GpuDevice& gpu) {
+    return gpu.health != Health::kBad && sample_of(gpu.uuid) == samples.end();
+  });
 }
 
 void ProbeThread::TellSample() {

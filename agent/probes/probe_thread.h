@@ -42,7 +42,8 @@ class ProbeThread {
   void RunImports();
   void TellInventory(Result<NodeInventory> inventory);
   void TellSample();
-  // A GPU that told numbers before and now tells none is lost: the inventory must say so.
+  // A GPU that told numbers before and now tells none, or one that is told to be well but has no
+  // sample at all: the inventory must say why.
   bool WentSilent(const std::vector<GpuSample>& samples) const;
 
   Options options_;  // sample_period: guarded by mutex_

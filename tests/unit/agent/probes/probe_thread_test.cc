@@ -173,6 +173,19 @@ TEST_F(ProbeThreadTest, AGpuThatFallsSilentIsLookedAtAtOnce) {
   EXPECT_EQ(inventories[1].inventory.gpus[1].health, Health::kBad);
 }
 
+TEST_F(ProbeThreadTest, ADriverThatHangsInItsFirstSampleIsLookedAtAtOnce) {
+  options.sample_period = Millis{20};
+  gpus.Edit([](ScriptedGpus& all) {
+    all.samples.clear();  // no answer at all
+  });
+  Start();
+  (void)told.Samples(1);
+  gpus.Edit([](ScriptedGpus& all) { all.facts.problem = "driver_unresponsive: no answer"; });
+  const auto inventories = told.Inventories(2);
+  ASSERT_EQ(inventories.size(), 2u);
+  EXPECT_EQ(inventories[1].inventory.driver_problem, "driver_unresponsive: no answer");
+}
+
 TEST_F(ProbeThreadTest, FollowsTheSamplePeriodAndAddsTheRanks) {
   options.rank_samples = [] {
     return std::vector<RankSample>{{.key = {JobId{7}, Attempt{1}}, .rank = 2, .rss_bytes = 99}};
