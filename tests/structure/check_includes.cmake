@@ -17,18 +17,18 @@ set(ALLOWED_agent common proto agent)
 set(ALLOWED_cli common proto planner preflight diagnosis scheduler cli)
 
 # Pure: no threads, sockets, files, environment or system clock.
-set(PURE planner preflight diagnosis scheduler controller/core agent/core agent/progress)
+set(PURE planner preflight diagnosis scheduler controller/core agent/core agent/progress/progress_)
 set(IMPURE_HEADERS
-  "<(thread|mutex|condition_variable|future|atomic|fstream|iostream|filesystem|cstdlib|ctime|csignal|unistd\\.h|fcntl\\.h|netdb\\.h|spawn\\.h|poll\\.h|pthread\\.h|signal\\.h|time\\.h|stdlib\\.h|sys/[a-z_]+\\.h|arpa/[a-z]+\\.h|netinet/[a-z]+\\.h|spdlog/.*|grpcpp/.*|sqlite3\\.h|openssl/.*)>|\"common/(file_system|mailbox|unique_fd|pki)\\.h\"|\"proto/")
+  "<(thread|mutex|condition_variable|future|atomic|fstream|iostream|filesystem|cstdlib|ctime|unistd\\.h|fcntl\\.h|netdb\\.h|spawn\\.h|poll\\.h|pthread\\.h|signal\\.h|time\\.h|stdlib\\.h|sys/[a-z_]+\\.h|arpa/[a-z]+\\.h|netinet/[a-z]+\\.h|spdlog/.*|grpcpp/.*|sqlite3\\.h|openssl/.*)>|\"common/(file_system|mailbox|unique_fd|pki)\\.h\"|\"proto/")
 
 # Header pattern | the only files that may include it.
 set(OWNED
   "<yaml-cpp/|common/yaml_reader\\.cc"
-  "<openssl/|common/pki[a-z_]*\\.cc"
-  "<sqlite3\\.h>|controller/store/sqlite_[a-z_]*\\.cc"
+  "<openssl/|common/(pki[a-z_]*\\.cc|openssl_handles\\.h)"
+  "<sqlite3\\.h>|controller/store/sqlite_[a-z_]*\\.(cc|h)"
   "<hwloc|agent/probes/[a-z_]*\\.cc"
   "<dlfcn\\.h>|agent/probes/nvml_[a-z_]*\\.cc"
-  "<spawn\\.h>|agent/(runner|shim|probes)/[a-z_]*\\.cc|cli/dev_[a-z_]*\\.cc")
+  "<spawn\\.h>|agent/(runner|shim|probes)/[a-z_]*\\.cc|cli/daemon\\.cc")
 
 file(GLOB_RECURSE SOURCES RELATIVE ${ROOT}
   ${ROOT}/common/*.h ${ROOT}/common/*.cc ${ROOT}/proto/*.h ${ROOT}/proto/*.cc
@@ -45,7 +45,7 @@ foreach(file IN LISTS SOURCES)
   string(REGEX MATCH "^[a-z]+" folder ${file})
   set(pure OFF)
   foreach(prefix IN LISTS PURE)
-    if(file MATCHES "^${prefix}/")
+    if(file MATCHES "^${prefix}[/_a-z]" AND NOT file MATCHES "_doc\\.cc$")
       set(pure ON)
     endif()
   endforeach()
