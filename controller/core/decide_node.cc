@@ -231,7 +231,10 @@ void NoteInventory(Draft& draft, const NodeId& node, NodeInventory inventory) {
   inventory.node = node;
   const auto known = draft.state().inventories.find(node);
   if (known != draft.state().inventories.end()) {
+    const std::uint64_t revision = inventory.revision;
+    inventory.revision = known->second->revision;  // counts anew with each start of the agent
     if (*known->second == inventory) return;
+    inventory.revision = revision;
     draft.Event("node.inventory_changed", Subject(node),
                 fmt::format("revision {}", inventory.revision));
   }

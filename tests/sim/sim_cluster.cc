@@ -238,7 +238,7 @@ void SimCluster::Post(const controller::Event& event) {
   }
   const bool faulty = !healed_ && !decision.records.empty();
   // The store is full: nothing of this happened, and whoever was part of it starts anew.
-  if (faulty && crashes_.OneIn(300)) {
+  if (faulty && crashes_.OneIn(full_odds_)) {
     world_.Trace("store full");
     controller::Undo(*state_, decision);
     for (const controller::Effect& effect : decision.effects) {
@@ -256,7 +256,8 @@ void SimCluster::Post(const controller::Event& event) {
     }
     return;
   }
-  const int crash = faulty && crashes_.OneIn(250) ? static_cast<int>(crashes_.Between(1, 3)) : 0;
+  const int crash =
+      faulty && crashes_.OneIn(crash_odds_) ? static_cast<int>(crashes_.Between(1, 3)) : 0;
   if (world_.options.plant == Plant::kEffectsBeforeCommit && crash == 1) Execute(decision);
   if (crash == 1) {  // killed before the commit
     KillController();
@@ -422,7 +423,10 @@ void SimCluster::Answered(const controller::effect::Reply& reply) {
 // ---- faults ----
 
 void SimCluster::PlanFaults() {
-  const std::int64_t faults = faults_.Between(1, 8);
+  // Some seeds are storms: paths that are rare otherwise become common there.
+  const bool storm = faults_.OneIn(4);
+  if (storm) crash_odds_ = full_odds_ = 40;
+  const std::int64_t faults = faults_.Between(1, storm ? 25 : 8);
   for (std::int64_t i = 0; i < faults; ++i) {
     const std::string node = kNodes[faults_.Between(0, 2)];
     const std::int64_t at = faults_.Between(1'000, kFaultsEnd - 1'000);

@@ -81,6 +81,8 @@ class SimCluster {
   std::uint64_t next_session_ = 1;
   std::optional<std::int64_t> tick_at_;
   bool healed_ = false;
+  int crash_odds_ = 250;  // one in so many commits of the faulty time kills the controller
+  int full_odds_ = 300;   // ... finds the store full
 
   struct Request {
     std::string key;           // of a submit
