@@ -171,6 +171,36 @@ TEST_F(Node, AnAgentThatLostItsStateEndsTheAttemptAndMustProveThatNothingIsLeft)
   EXPECT_NE(core.View(job).outcome.find("agent state lost"), std::string::npos);
 }
 
+TEST_F(Node, AnAllocationThatWasGivenBackUnaskedEndsTheAttempt) {
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  const Key key{job, Attempt{1}};
+  core.Ignore();
+  core.Accept("gpu1", key);
+  core.Accept("gpu2", key);
+  core.Ready("gpu1", key);
+  core.Ready("gpu2", key);
+  core.Start("gpu1", key);
+  core.Release("gpu2", key);
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kStopping);
+  core.Release("gpu1", key);
+  EXPECT_EQ(core.View(job).attempts.at(0).outcome, "node_fail");
+}
+
+TEST_F(Node, ARankThatCannotBeKilledHasNotEndedYet) {
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  const Key key = core.Run(job);
+  core.Cancel(job);
+  core.Detach("gpu2");
+  from_node::Hello hello = Running("gpu2", key);
+  hello.allocations[0].phase = AllocationPhase::kReleased;
+  hello.held = {{GpuUuid{"GPU-gpu2-0"}, "process in D state"}};
+  core.Attach(MakeInventory("gpu2", 1), hello);
+  EXPECT_FALSE(core.state.ranks.at(key).at(1).exit.has_value());
+  EXPECT_EQ(core.Node("gpu2").quarantined.size(), 1u);
+  core.Exit("gpu2", key, 1, Signalled{9, false});  // at last
+  EXPECT_TRUE(core.state.ranks.at(key).at(1).exit.has_value());
+}
+
 TEST_F(Node, AStaleAttemptIsStopped) {
   JobSpec spec = GpuJob(1, 1);
   spec.retry.max = 1;
