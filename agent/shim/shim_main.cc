@@ -2,7 +2,6 @@
 // the spec is mapped. Behaviour is the table of shim_step.h; this file only carries it out.
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -241,9 +240,7 @@ void Shim::NoteStarted() {
   ::close(start_fd_);  // the agent watches for this close
   start_fd_ = -1;
   // The rank has its environment; nobody needs the secrets any longer.
-  std::memset(static_cast<void*>(spec_.block), 0, spec_.mapped_bytes);
-  (void)::munmap(spec_.block, spec_.mapped_bytes);
-  spec_.block = nullptr;
+  CloseSpec(spec_);
 }
 
 void Shim::FillEnd(int wait_status, const rusage& usage) {

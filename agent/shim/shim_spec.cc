@@ -41,6 +41,8 @@ int OpenSpec(int fd, SpecView& view) {
   if (mapped == MAP_FAILED) return errno;
   auto* bytes = static_cast<char*>(mapped);
   auto* block = static_cast<SpecBlock*>(mapped);
+  view.block = block;
+  view.mapped_bytes = size;
   const Header& header = block->header;
   if (header.magic != kMagic || header.version != kVersion ||
       header.length != size - sizeof(Header) || bytes[size - 1] != '\0' ||
@@ -51,6 +53,7 @@ int OpenSpec(int fd, SpecView& view) {
       std::size_t{block->shim_cgroups} + block->rank_cgroups + block->argc + block->envc;
   auto** table = static_cast<char**>(std::calloc(pointers + 4, sizeof(char*)));
   if (table == nullptr) return ENOMEM;
+  view.table = table;
 
   char* at = bytes + sizeof(SpecBlock);
   char* const end = bytes + size;
@@ -60,8 +63,6 @@ int OpenSpec(int fd, SpecView& view) {
     at += std::strlen(text) + 1;
     return text;
   };
-  view.block = block;
-  view.mapped_bytes = size;
   view.cwd = take();
   if (view.cwd == nullptr) return EBADMSG;
   const auto list = [&](std::uint32_t count) -> char** {
@@ -82,6 +83,15 @@ int OpenSpec(int fd, SpecView& view) {
   if (view.argv == nullptr || block->argc == 0) return EBADMSG;
   view.env = list(block->envc);
   return view.env == nullptr ? EBADMSG : 0;
+}
+
+void CloseSpec(SpecView& view) {
+  if (view.block != nullptr) {
+    std::memset(static_cast<void*>(view.block), 0, view.mapped_bytes);
+    (void)::munmap(view.block, view.mapped_bytes);
+  }
+  std::free(view.table);
+  view = SpecView{};
 }
 
 }  // namespace launch::shim

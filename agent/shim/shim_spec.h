@@ -60,6 +60,7 @@ std::string EncodeSpec(const ShimSpec& spec);
 struct SpecView {
   SpecBlock* block = nullptr;
   std::uint64_t mapped_bytes = 0;
+  char** table = nullptr;  // owner of all the lists below
   const char* cwd = nullptr;
   char** shim_cgroups = nullptr;
   char** rank_cgroups = nullptr;
@@ -70,5 +71,8 @@ struct SpecView {
 // 0, or an errno: EBADMSG when the file does not hold a spec. Maps the file and allocates the
 // pointer table, the last allocation of a shim's life.
 int OpenSpec(int fd, SpecView& view);
+
+// Overwrites and gives back everything; also what a failed OpenSpec left. The view is empty then.
+void CloseSpec(SpecView& view);
 
 }  // namespace launch::shim

@@ -64,6 +64,7 @@ TEST_P(ContainmentTest, AdoptsAndStopsAfterARestart) {
   const auto started =
       bench_.Run(bench_.Spec(kKey, 2, {"--ignore-term", "--sleep-until", bench_.Path("never")}));
   ASSERT_TRUE(started && !started->failed);
+  ASSERT_TRUE(bench_.AwaitWitnesses(2));
   bench_.Kill();
   const RunnerState state = bench_.Open();
   ASSERT_EQ(state.allocations.size(), 1u);

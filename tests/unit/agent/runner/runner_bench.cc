@@ -162,6 +162,10 @@ std::vector<std::string> RunnerBench::Ledger() const {
   return lines;
 }
 
+bool RunnerBench::AwaitWitnesses(int count) const {
+  return Eventually([&] { return CountLedger("start") == count; });
+}
+
 int RunnerBench::CountLedger(const std::string& word) const {
   int count = 0;
   for (const std::string& line : Ledger()) count += line.starts_with(word + " ") ? 1 : 0;

@@ -62,6 +62,8 @@ class RunnerBench {
   std::string ReadFile(const std::string& path) const;
   void Touch(const std::string& name) const;
   std::vector<std::string> Ledger() const;
+  // The witnesses have set their signal handlers; a stop before would find them as plain programs.
+  bool AwaitWitnesses(int count) const;
   int CountLedger(const std::string& word) const;
   bool ProcessLives(int pid) const;
   // Polls a condition that nothing announces, up to ten seconds.

@@ -104,6 +104,7 @@ TEST(Runner, KillsARankThatIgnoresTermAfterTheGrace) {
   const auto started =
       bench.Run(bench.Spec(kKey, 2, {"--ignore-term", "--sleep-until", bench.Path("never")}));
   ASSERT_TRUE(started && !started->failed);
+  ASSERT_TRUE(bench.AwaitWitnesses(2));
   const auto stopped = bench.Stop(kKey, Millis{300});
   ASSERT_TRUE(stopped);
   EXPECT_TRUE(stopped->held.empty());
@@ -138,7 +139,7 @@ TEST(Runner, SendsTheCheckpointSignalToTheRankBeforeTerm) {
   spec.stop.signal = SIGUSR1;
   spec.stop.signal_before = Millis{3'600'000};
   ASSERT_TRUE(bench.Run(spec));
-  ASSERT_TRUE(bench.Eventually([&] { return bench.CountLedger("start") == 1; }));
+  ASSERT_TRUE(bench.AwaitWitnesses(1));
   ASSERT_TRUE(bench.Stop(kKey, Millis{10'000}));
   EXPECT_EQ(bench.ReadFile(bench.Path("saved")), "usr1 0\n");
   const auto report = bench.AwaitEnd(kKey, 0);

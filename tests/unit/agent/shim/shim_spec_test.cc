@@ -41,6 +41,8 @@ TEST(ShimSpec, ArrivesAsItWasSent) {
   EXPECT_EQ(view.argv[sent.argv.size()], nullptr);
   for (std::size_t i = 0; i < sent.env.size(); ++i) EXPECT_EQ(view.env[i], sent.env[i]);
   EXPECT_EQ(view.env[sent.env.size()], nullptr);
+  CloseSpec(view);
+  EXPECT_EQ(view.argv, nullptr);
 }
 
 TEST(ShimSpec, RefusesWhatIsCutOrChanged) {
@@ -48,10 +50,12 @@ TEST(ShimSpec, RefusesWhatIsCutOrChanged) {
   SpecView view;
   for (const std::size_t size : {std::size_t{0}, sizeof(Header), good.size() - 1}) {
     EXPECT_EQ(OpenSpec(Memory(good.substr(0, size)).get(), view), EBADMSG) << size;
+    CloseSpec(view);
   }
   std::string bad = good;
   bad[good.size() - 3] = 'z';
   EXPECT_EQ(OpenSpec(Memory(bad).get(), view), EBADMSG);
+  CloseSpec(view);
 }
 
 TEST(ShimSpec, RefusesAnEmptyCommand) {
@@ -59,6 +63,7 @@ TEST(ShimSpec, RefusesAnEmptyCommand) {
   spec.argv.clear();
   SpecView view;
   EXPECT_EQ(OpenSpec(Memory(EncodeSpec(spec)).get(), view), EBADMSG);
+  CloseSpec(view);
 }
 
 }  // namespace
