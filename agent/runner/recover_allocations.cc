@@ -99,6 +99,7 @@ std::optional<FoundAllocation> RunnerLoop::Read(const Key& key) {
   if (!accept) return unreadable(accept.error());
   if (!*accept) {
     if (found.tombstone && !found.alive) {
+      run.cgroup.Remove();
       run.phase = RunPhase::kReleased;
       found.status.phase = AllocationPhase::kReleased;
       return found;
@@ -106,6 +107,7 @@ std::optional<FoundAllocation> RunnerLoop::Read(const Key& key) {
     if (found.alive) {
       return unreadable(Error{ErrorCode::kDataLoss, "it runs, but has no accept record", {}, {}});
     }
+    run.cgroup.Remove();
     runs_.erase(key);  // ended before the fence was durable: it never was
     (void)options_.files->RemoveTree(found.path);
     return std::nullopt;
@@ -134,10 +136,12 @@ FoundAllocation RunnerLoop::Adopt(AllocationRun& run, FoundAllocation found) {
   found.status.phase = any ? AllocationPhase::kStarted : AllocationPhase::kAccepted;
   const auto released = run.dir.ReadReleased();
   if (!found.alive && released && *released) {
+    run.cgroup.Remove();
     run.phase = RunPhase::kReleased;
     run.log_ends = **released;
     found.status.phase = AllocationPhase::kReleased;
   } else if (!found.alive && Exists(run.dir.path() + "/dropped")) {
+    run.cgroup.Remove();
     run.phase = RunPhase::kDropped;
     found.status.phase = AllocationPhase::kDropped;
   } else if (!found.alive && !any && !found.tombstone && found.boot_id == boot_id_) {

@@ -68,6 +68,8 @@ TEST_P(CrashTest, LeavesWhatTheNextAgentCanFinish) {
   EXPECT_EQ(bench_.CountLedger("overlap"), 0);
   EXPECT_LE(bench_.CountLedger("start"), 2) << "no rank starts twice";
   EXPECT_NE(ProbeLock(GpuLockPath(bench_.options().lock_dir, {"GPU-a"})), LockState::kHeld);
+  const CgroupHost host = SetUpCgroups({bench_.options().cgroup_name, std::nullopt, {}});
+  EXPECT_FALSE(AllocationCgroup(host, kCrashKey).Exists()) << "an empty cgroup was left";
   // Every rank that ran is really gone.
   for (const std::string& line : bench_.Ledger()) {
     if (!line.starts_with("start ")) continue;
