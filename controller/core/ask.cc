@@ -5,6 +5,7 @@
 // | preparing  | all accepted, this not ready  | Stage; rank 0's node first              |
 // | launching  | accepted                      | Go (after a reconnect: Prepare, Go)     |
 // | stopping, ended | not released             | Stop, again each 30 s beyond its grace  |
+#include <algorithm>
 #include <optional>
 
 #include "controller/core/draft.h"
@@ -12,17 +13,21 @@
 namespace launch::controller {
 namespace {
 
+bool AllAccepted(const std::map<NodeId, AllocRecord>& allocs) {
+  return std::all_of(allocs.begin(), allocs.end(), [](const auto& entry) {
+    return entry.second.phase == StoredAllocPhase::kAccepted;
+  });
+}
+
 std::optional<Told> Wanted(const State& state, const AttemptRecord& attempt,
-                           const AllocRecord& alloc) {
+                           const AllocRecord& alloc, bool all_accepted) {
   switch (attempt.phase) {
     case AttemptPhase::kPreparing: {
       if (alloc.phase == StoredAllocPhase::kAssigned) return Told::kPrepare;
       const auto live = state.live.attempts.find(attempt.key);
       if (live == state.live.attempts.end()) return std::nullopt;
       if (live->second.ready.contains(alloc.node)) return std::nullopt;
-      for (const auto& [node, other] : state.allocs.at(attempt.key)) {
-        if (other.phase != StoredAllocPhase::kAccepted) return std::nullopt;
-      }
+      if (!all_accepted) return std::nullopt;
       const NodeId& first = attempt.nodes.front();
       if (alloc.node != first && !live->second.ready.contains(first)) return std::nullopt;
       return Told::kStage;
@@ -102,12 +107,13 @@ void AskNodes(Draft& draft, JobId job) {
        entry != state.allocs.end() && entry->first.job == job; ++entry) {
     const AttemptRecord& attempt = state.attempts.at(entry->first);
     bool all_released = true;
+    const bool all_accepted = AllAccepted(entry->second);
     for (const auto& [node, alloc] : entry->second) {
       if (IsReleased(alloc)) continue;
       all_released = false;
       const auto live = state.live.nodes.find(node);
       if (live == state.live.nodes.end() || !live->second.session) continue;
-      const std::optional<Told> wanted = Wanted(state, attempt, alloc);
+      const std::optional<Told> wanted = Wanted(state, attempt, alloc, all_accepted);
       if (!wanted) continue;
       auto& asked = draft.live().attempts[entry->first].asked;
       const auto before = asked.find(node);

@@ -310,7 +310,7 @@ void SettleJob(Draft& draft, JobId id) {
   const State& state = draft.state();
   const auto found = state.jobs.find(id);
   if (found == state.jobs.end()) return;
-  const JobRecord job = found->second;  // copies: what follows replaces the records
+  const JobRecord job = found->second;  // copies of what the transition replaces
   if (job.phase == JobPhase::kQueued && !job.cancelled_by.empty()) {
     EndJob(draft, job, CancelledEnding(job));
     return;
@@ -318,10 +318,7 @@ void SettleJob(Draft& draft, JobId id) {
   if (job.phase != JobPhase::kActive) return;
   const Key key{id, Attempt{job.attempts}};
   const AttemptRecord attempt = state.attempts.at(key);
-  const auto allocs = state.allocs.find(key);
-  const std::map<NodeId, AllocRecord> copies =
-      allocs == state.allocs.end() ? std::map<NodeId, AllocRecord>{} : allocs->second;
-  const Facts facts{job, attempt, copies, draft.live().attempts[key]};
+  const Facts facts{job, attempt, state.allocs.at(key), draft.live().attempts[key]};
   switch (attempt.phase) {
     case AttemptPhase::kPreparing:
       SettlePreparing(draft, facts);
