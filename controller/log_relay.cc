@@ -189,7 +189,8 @@ void LogRelay::JobChanged(JobId job) {
   for (const auto& run : after) run();
 }
 
-LogRelay::LinkId LogRelay::NodeUp(const NodeId& node, std::shared_ptr<BulkLink> link) {
+LogRelay::LinkId LogRelay::NodeUp(const NodeId& node, SessionId session,
+                                  std::shared_ptr<BulkLink> link) {
   After after;
   LinkId id;
   {
@@ -199,7 +200,7 @@ LogRelay::LinkId LogRelay::NodeUp(const NodeId& node, std::shared_ptr<BulkLink> 
       Unlink(old->second.id);
     }
     id = LinkId{++last_id_};
-    nodes_[node] = Node{id, std::move(link)};
+    nodes_[node] = Node{id, session, std::move(link)};
     AdvanceAll(after);
   }
   for (const auto& run : after) run();
@@ -211,6 +212,21 @@ void LogRelay::NodeDown(LinkId link) {
   {
     const MutexLock lock(mutex_);
     Unlink(link);
+    AdvanceAll(after);
+  }
+  for (const auto& run : after) run();
+}
+
+void LogRelay::SessionOver(SessionId session) {
+  After after;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& entry) {
+      return entry.second.session == session;
+    });
+    if (found == nodes_.end()) return;
+    found->second.link->Drop("its control stream ended");
+    Unlink(found->second.id);
     AdvanceAll(after);
   }
   for (const auto& run : after) run();

@@ -92,9 +92,13 @@ class LogRelay {
 
   void JobChanged(JobId job) LAUNCH_EXCLUDES(mutex_);
 
-  // A node's bulk stream. A second one of the same node replaces the first.
-  LinkId NodeUp(const NodeId& node, std::shared_ptr<BulkLink> link) LAUNCH_EXCLUDES(mutex_);
+  // A node's bulk stream, of its control stream's session. A second one of the same node replaces
+  // the first.
+  LinkId NodeUp(const NodeId& node, SessionId session, std::shared_ptr<BulkLink> link)
+      LAUNCH_EXCLUDES(mutex_);
   void NodeDown(LinkId link) LAUNCH_EXCLUDES(mutex_);
+  // The control stream ended: its bulk stream has no business any more.
+  void SessionOver(SessionId session) LAUNCH_EXCLUDES(mutex_);
   void OnChunk(LinkId link, std::uint64_t read, std::uint64_t offset, std::string data,
                WallTime wall) LAUNCH_EXCLUDES(mutex_);
   void OnGap(LinkId link, std::uint64_t read, std::uint64_t from, std::uint64_t to, std::string why)
@@ -107,6 +111,7 @@ class LogRelay {
   struct Follower;
   struct Node {
     LinkId id;
+    SessionId session;
     std::shared_ptr<BulkLink> link;
   };
   using After = std::vector<std::function<void()>>;  // run when the lock is released

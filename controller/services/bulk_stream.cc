@@ -113,7 +113,7 @@ class BulkStream final : public grpc::ServerBidiReactor<pb::BulkUp, pb::BulkDown
           "session " + std::to_string(session.value) + " is not a live one of node " + node_.value,
           "open the bulk stream with the session of the newest Welcome");
     }
-    link_ = parts_.relay.NodeUp(node_, std::make_shared<WireBulkLink>(outbox_));
+    link_ = parts_.relay.NodeUp(node_, session, std::make_shared<WireBulkLink>(outbox_));
     return {};
   }
 

@@ -80,6 +80,7 @@ class ControlStream final : public grpc::ServerBidiReactor<pb::FromNode, pb::ToN
     outbox_->Detach();
     if (session_) {
       parts_.sessions.Forget(*session_);
+      parts_.relay.SessionOver(*session_);
       spdlog::info("node.detached node={} session={}", node_.value, session_->value);
       parts_.mailbox.PushAlways(
           event::NodeDetached{*session_, node_, "its connection to the controller ended"});

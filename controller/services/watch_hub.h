@@ -7,15 +7,22 @@
 #include <vector>
 
 #include "common/annotated_mutex.h"
+#include "common/ids.h"
 
 namespace launch::controller {
 
 // Thread-safe. A callback may still be under way when Remove returns.
 class WatchHub {
  public:
-  std::uint64_t Add(std::function<void()> wake) {
+  static constexpr std::size_t kPerUser = 64;
+
+  // 0 when this user has too many already.
+  std::uint64_t Add(const UserName& user, std::function<void()> wake) {
     const MutexLock lock(mutex_);
-    watchers_.emplace(++last_, std::move(wake));
+    std::size_t of_user = 0;
+    for (const auto& [id, watcher] : watchers_) of_user += watcher.user == user ? 1 : 0;
+    if (of_user >= kPerUser) return 0;
+    watchers_.emplace(++last_, Watcher{user, std::move(wake)});
     return last_;
   }
   void Remove(std::uint64_t id) {
@@ -26,15 +33,19 @@ class WatchHub {
     std::vector<std::function<void()>> wakes;
     {
       const MutexLock lock(mutex_);
-      for (const auto& [id, wake] : watchers_) wakes.push_back(wake);
+      for (const auto& [id, watcher] : watchers_) wakes.push_back(watcher.wake);
     }
     for (const auto& wake : wakes) wake();
   }
 
  private:
+  struct Watcher {
+    UserName user;
+    std::function<void()> wake;
+  };
   Mutex mutex_;
   std::uint64_t last_ LAUNCH_GUARDED_BY(mutex_) = 0;
-  std::map<std::uint64_t, std::function<void()>> watchers_ LAUNCH_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, Watcher> watchers_ LAUNCH_GUARDED_BY(mutex_);
 };
 
 }  // namespace launch::controller

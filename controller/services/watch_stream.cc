@@ -17,11 +17,17 @@ class WatchStream final : public PullStream<pb::WatchReply> {
  public:
   WatchStream(const LaunchServiceParts& parts, Caller caller, WatchCall call)
       : parts_(parts), caller_(std::move(caller)), call_(std::move(call)) {
-    ring_ = parts_.watchers.Add([handle = handle()] { handle->Wake(); });
+    ring_ = parts_.watchers.Add(caller_.user, [handle = handle()] { handle->Wake(); });
   }
 
  private:
   Next Pull() override {
+    if (ring_ == 0) {
+      return ToStatus(Error{
+          ErrorCode::kResourceExhausted,
+          caller_.user.value + " watches " + std::to_string(WatchHub::kPerUser) + " times already",
+          "end some `launch wait` or `launch events --follow` of yours", std::nullopt});
+    }
     while (ready_.empty()) {
       auto events = parts_.store.Events(call_.after_seq, kEventsAtOnce);
       if (!events) return ToStatus(events.error());

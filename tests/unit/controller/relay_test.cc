@@ -47,7 +47,7 @@ class RelayTest : public ::testing::Test {
     view = job;
     for (const char* node : {"n0", "n1"}) {
       links[node] = std::make_shared<FakeLink>();
-      ids[node] = relay.NodeUp(NodeId{node}, links[node]);
+      ids[node] = relay.NodeUp(NodeId{node}, SessionId{++sessions}, links[node]);
     }
   }
 
@@ -110,6 +110,7 @@ class RelayTest : public ::testing::Test {
   std::map<std::string, std::shared_ptr<FakeLink>> links;
   std::map<std::string, LogRelay::LinkId> ids;
   std::atomic<int> wakes = 0;
+  std::uint64_t sessions = 0;
   LogRelay relay;
 };
 
@@ -224,7 +225,7 @@ TEST_F(RelayTest, AFollowerIsToldOfSilenceAndGoesOnWhereItStopped) {
   EXPECT_EQ(Drain(follower), Got{}) << "said once";
 
   links["n0"] = std::make_shared<FakeLink>();
-  ids["n0"] = relay.NodeUp(NodeId{"n0"}, links["n0"]);
+  ids["n0"] = relay.NodeUp(NodeId{"n0"}, SessionId{++sessions}, links["n0"]);
   ASSERT_EQ(links["n0"]->reads.size(), 1u);
   EXPECT_EQ(links["n0"]->reads[0].from, 3u);
   Chunk("n0", 0, 1, "bcd");
@@ -236,11 +237,20 @@ TEST_F(RelayTest, AControllerThatRestartsTellsReadersOfNoSilence) {
   const auto follower = Open(false, {0});
   EXPECT_EQ(Drain(follower), Got{});
   links["n0"] = std::make_shared<FakeLink>();
-  ids["n0"] = relay.NodeUp(NodeId{"n0"}, links["n0"]);
+  ids["n0"] = relay.NodeUp(NodeId{"n0"}, SessionId{++sessions}, links["n0"]);
   SilenceIsOver();
   Chunk("n0", 0, 0, "a");
   End("n0", 0, 1);
   EXPECT_EQ(Drain(follower), (Got{"0@0:a", "end 1.0@1", "finished"}));
+}
+
+TEST_F(RelayTest, ABulkStreamEndsWithItsControlStream) {
+  const auto follower = Open(true, {0});
+  relay.SessionOver(SessionId{1});
+  EXPECT_NE(links["n0"]->dropped, "");
+  EXPECT_EQ(links["n1"]->dropped, "");
+  Chunk("n0", 0, 0, "late");
+  EXPECT_EQ(Drain(follower), Got{});
 }
 
 TEST_F(RelayTest, ALostRangeIsSaid) {
@@ -313,7 +323,8 @@ TEST_F(RelayTest, EveryThreadMayDoEverything) {
     while (!stop) relay.JobChanged(JobId{7});
   });
   for (int n = 0; n < 200; ++n) {
-    const auto link = relay.NodeUp(NodeId{"n0"}, std::make_shared<FakeLink>());
+    const auto link =
+        relay.NodeUp(NodeId{"n0"}, SessionId{++sessions}, std::make_shared<FakeLink>());
     relay.NodeDown(link);
   }
   stop = true;

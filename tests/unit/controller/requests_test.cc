@@ -1,0 +1,155 @@
+#include "controller/services/requests.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <thread>
+
+#include "controller/services/directory.h"
+#include "controller/services/sessions.h"
+
+namespace launch::controller {
+namespace {
+
+event::ListNodes Anything() { return {}; }
+
+TEST(RequestsTest, AnAnswerGoesToItsCallerAndOnlyOnce) {
+  Mailbox<Event> mailbox(8);
+  Executor executor;
+  Requests requests(mailbox, executor);
+  int answers = 0;
+  requests.Ask("ana", Anything(), [&](Result<ReplyBody> body) {
+    EXPECT_TRUE(body);
+    ++answers;
+  });
+  const auto events = mailbox.TakeBatch(8, 0);
+  ASSERT_EQ(events.size(), 1u);
+  const RequestId id = std::get<event::ListNodes>(events[0]).request;
+  requests.Complete(id, ReplyBody(reply::Nodes{}));
+  requests.Complete(id, ReplyBody(reply::Nodes{}));
+  EXPECT_EQ(answers, 1);
+}
+
+TEST(RequestsTest, AFullMailboxRefusesAtOnce) {
+  Mailbox<Event> mailbox(1);
+  Executor executor;
+  Requests requests(mailbox, executor);
+  requests.Ask("ana", Anything(), [](Result<ReplyBody>) { FAIL() << "still waiting"; });
+  std::optional<ErrorCode> code;
+  requests.Ask("ana", Anything(), [&](Result<ReplyBody> body) { code = body.error().code; });
+  EXPECT_EQ(code, ErrorCode::kResourceExhausted);
+}
+
+TEST(RequestsTest, OneCallerCannotTakeEveryPlace) {
+  Mailbox<Event> mailbox(8);
+  Executor executor;
+  Requests requests(mailbox, executor, {Millis{10'000}, 2});
+  for (int i = 0; i < 2; ++i) requests.Ask("ana", Anything(), [](Result<ReplyBody>) {});
+  std::optional<ErrorCode> code;
+  requests.Ask("ana", Anything(), [&](Result<ReplyBody> body) { code = body.error().code; });
+  EXPECT_EQ(code, ErrorCode::kResourceExhausted);
+  requests.Ask("bob", Anything(), [](Result<ReplyBody>) { FAIL() << "bob has room"; });
+}
+
+TEST(RequestsTest, ARequestThatNobodyAnswersEndsAtItsDeadline) {
+  Mailbox<Event> mailbox(8);
+  Executor executor;
+  Requests requests(mailbox, executor, {Millis{1}, 8});
+  std::promise<ErrorCode> answered;
+  requests.Ask("ana", Anything(),
+               [&](Result<ReplyBody> body) { answered.set_value(body.error().code); });
+  EXPECT_EQ(answered.get_future().get(), ErrorCode::kDeadlineExceeded);
+}
+
+TEST(RequestsTest, AStopTellsThoseWhoWaitAndThoseWhoCome) {
+  Mailbox<Event> mailbox(8);
+  Executor executor;
+  Requests requests(mailbox, executor);
+  int told = 0;
+  const auto count = [&](Result<ReplyBody> body) {
+    EXPECT_EQ(body.error().code, ErrorCode::kUnavailable);
+    ++told;
+  };
+  requests.Ask("ana", Anything(), count);
+  requests.Refuse(Error{ErrorCode::kUnavailable, "stopping", "", std::nullopt});
+  requests.Ask("ana", Anything(), count);
+  EXPECT_EQ(told, 2);
+}
+
+TEST(RequestsTest, EveryThreadMayAskAndAnswer) {
+  Mailbox<Event> mailbox(10'000);
+  Executor executor;
+  Requests requests(mailbox, executor, {Millis{1}, 10'000});  // deadlines race with answers
+  std::atomic<int> answered = 0;
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 3; ++caller) {
+    callers.emplace_back([&, name = std::to_string(caller)] {
+      for (int i = 0; i < 300; ++i) {
+        requests.Ask(name, Anything(), [&](Result<ReplyBody>) { ++answered; });
+      }
+    });
+  }
+  int taken = 0;
+  while (taken < 900) {
+    for (const Event& event : mailbox.TakeBatch(64, -1)) {
+      ++taken;
+      requests.Complete(std::get<event::ListNodes>(event).request, ReplyBody(reply::Nodes{}));
+    }
+  }
+  for (auto& caller : callers) caller.join();
+  requests.Refuse(Error{ErrorCode::kUnavailable, "stopping", "", std::nullopt});
+  executor.Stop();
+  EXPECT_EQ(answered, 900);
+}
+
+struct RecordingLink final : SessionLink {
+  std::vector<ToNodeEnvelope> sent;
+  std::string closed;
+  void Send(const ToNodeEnvelope& envelope) override { sent.push_back(envelope); }
+  void Close(const std::string& why) override { closed = why; }
+};
+
+TEST(SessionsTest, NumbersGrowWithTheEpochAndMessagesOfGoneSessionsAreDropped) {
+  Sessions sessions(7);
+  const auto link = std::make_shared<RecordingLink>();
+  const SessionId first = sessions.Open(NodeId{"n0"}, "aa", link);
+  const SessionId second = sessions.Open(NodeId{"n0"}, "bb", link);
+  EXPECT_EQ(first.value >> 32, 7u);
+  EXPECT_LT(first, second);
+  EXPECT_LT(second, Sessions(8).Open(NodeId{"n0"}, "cc", link));
+  sessions.Forget(first);
+  sessions.Send(first, Fence{}, to_node::Pong{1});
+  EXPECT_TRUE(link->sent.empty());
+  sessions.Send(second, Fence{1, 7, 9}, to_node::Pong{2});
+  ASSERT_EQ(link->sent.size(), 1u);
+  EXPECT_EQ(link->sent[0].session, second.value);
+  EXPECT_EQ(link->sent[0].fence.revision, 9u);
+  EXPECT_EQ(sessions.NodeOf(first), std::nullopt);
+  sessions.CloseSerial("aa", "x");
+  EXPECT_EQ(link->closed, "");
+  sessions.CloseSerial("bb", "revoked");
+  EXPECT_EQ(link->closed, "revoked");
+}
+
+TEST(DirectoryTest, KnowsOperatorsOwnersAndRevokedCertificatesAsOfTheLastRecord) {
+  Directory directory;
+  directory.Note(Put{UserRecord{UserName{"ana"}, true, "aa"}});
+  EXPECT_TRUE(directory.IsOperator(UserName{"ana"}));
+  directory.Note(Put{UserRecord{UserName{"ana"}, false, "aa"}});
+  EXPECT_FALSE(directory.IsOperator(UserName{"ana"})) << "a change acts at once";
+  directory.Note(Put{DenyRecord{"bb", "rejoined"}});
+  EXPECT_EQ(directory.WhyDenied("bb"), "rejoined");
+  EXPECT_EQ(directory.WhyDenied("b"), std::nullopt);
+  JobRecord job;
+  job.id = JobId{3};
+  job.owner = UserName{"bob"};
+  directory.Note(Put{job});
+  EXPECT_EQ(directory.OwnerOf(JobId{3}), UserName{"bob"});
+  EXPECT_EQ(directory.Jobs(), 1u);
+  directory.Note(Delete{KeyOf(job)});
+  EXPECT_EQ(directory.OwnerOf(JobId{3}), std::nullopt);
+}
+
+}  // namespace
+}  // namespace launch::controller
