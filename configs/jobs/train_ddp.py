@@ -101,6 +101,8 @@ def main():
 
     per_epoch = -(-len(words) // batch)
     total = arguments.epochs * per_epoch
+    if step >= total and rank == 0:
+        print(f"nothing left to train: {arguments.resume} is the end of this run", flush=True)
     since, seen = time.monotonic(), 0
     while step < total:
         epoch, place = divmod(step, per_epoch)
