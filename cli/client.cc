@@ -30,24 +30,23 @@ Result<std::string> ReadSmallFile(const std::filesystem::path& path) {
 }
 
 // gRPC has one code for a silent host and for a failed handshake; its text tells them apart.
-Error Explain(Error error, const std::string& address) {
+Error Explain(Error error) {
   if (error.code != ErrorCode::kUnavailable) return error;
   const std::string& text = error.message;
   const auto says = [&](const char* words) { return text.find(words) != std::string::npos; };
   if (says("CERTIFICATE_VERIFY_FAILED") || says("handshake failed") || says("Handshake") ||
       says("Ssl handshake") || says("SSL_ERROR") || says("certificate")) {
-    error.message = "the controller at " + address +
-                    " answers, but the certificates do not match (" + text + ")";
+    error.message = "certificates do not match: " + text;
     error.hint =
         "these credentials belong to another cluster or have expired; run `launch login`, "
         "or check --controller and --credentials";
   } else if (says("Socket closed") || says("Connection reset") || says("Broken pipe")) {
-    error.message = "the controller at " + address + " closed the connection (" + text + ")";
+    error.message = "connection closed by the other side: " + text;
     error.hint =
         "either it is just restarting, or it does not accept this certificate: "
         "check --credentials, or run `launch login`";
   } else {
-    error.message = "controller unreachable at " + address + " (" + text + ")";
+    error.message = "controller unreachable: " + text;
     error.hint = "is it running? for the cluster on this machine: `launch dev up`";
   }
   return error;
@@ -69,7 +68,7 @@ struct Client::Wire {
   }
 
   Error Explained(const grpc::Status& status) const {
-    return Explain(FromStatus(status, "the controller at " + address), address);
+    return Explain(FromStatus(status, "the controller at " + address));
   }
 
   template <class Stub, class Request, class Reply>
@@ -121,7 +120,11 @@ void BackOff(int attempt, Millis base) {
 }
 
 Result<std::string> AddressOfCredentials(const std::string& dir) {
-  LAUNCH_ASSIGN_OR_RETURN(std::string text, ReadSmallFile(std::filesystem::path(dir) / "address"));
+  Result<std::string> read = ReadSmallFile(std::filesystem::path(dir) / "address");
+  if (!read)
+    return Fail(ErrorCode::kUnavailable, read.error().message,
+                "`launch login` writes it; or name the controller with --controller");
+  std::string text = std::move(*read);
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
   return text;
 }

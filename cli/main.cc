@@ -23,6 +23,15 @@ void AddGlobalFlags(CLI::App& parser, launch::App& app) {
                     "Directory of your certificate; also LAUNCH_CREDENTIALS");
 }
 
+std::vector<std::string> VerbNames(CLI::App& parser) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : parser.get_subcommands([](CLI::App*) { return true; })) {
+    names.push_back(verb->get_name());
+    for (const std::string& alias : verb->get_aliases()) names.push_back(alias);
+  }
+  return names;
+}
+
 int Report(const launch::App& app, const launch::Error& error) {
   std::fprintf(stderr, "launch: %s\n", launch::FormatError(error).c_str());
   if (app.WantsJson()) app.OutDocument(launch::ErrorJson(error));
@@ -57,6 +66,17 @@ int main(int argc, char** argv) {
   }
   try {
     parser.parse(own, argv);
+  } catch (const CLI::RequiredError&) {
+    const std::vector<std::string> left = parser.remaining(true);
+    if (left.empty()) {
+      std::fputs(parser.help().c_str(), stderr);
+    } else {
+      const std::string nearest = launch::NearestName(left[0], VerbNames(parser));
+      std::fprintf(stderr, "launch: there is no verb `%s`\n  hint: %s\n", left[0].c_str(),
+                   nearest.empty() ? "launch --help lists them"
+                                   : ("did you mean `" + nearest + "`?").c_str());
+    }
+    return kBadUsage;
   } catch (const CLI::ParseError& error) {
     const int code = parser.exit(error);
     return code == 0 ? 0 : kBadUsage;

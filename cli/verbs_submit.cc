@@ -110,16 +110,25 @@ std::string KeyFrom(const std::string& given) {
   return is_key ? given : Sha256Hex(given).substr(0, 32);
 }
 
+// Notices are in `launch plan`; after submit only what may go wrong is worth the reader's time.
+void NoteFindings(const App& app, std::vector<Finding> findings) {
+  if (!app.verbose)
+    std::erase_if(findings, [](const Finding& f) { return f.severity == Severity::kNotice; });
+  std::string text = FindingsText(findings, Screen());
+  if (text.empty()) return;
+  text.pop_back();  // Note ends the line
+  app.Note(text);
+}
+
 void NoteDecision(const App& app, const SubmitAnswer& answer) {
   const std::string id = std::to_string(answer.job.value);
   if (answer.known) app.Note("job " + id + " was submitted before under this key");
   if (answer.answer.plan) {
     app.Note("plan: " + PlanSummary(*answer.answer.plan));
     for (const std::string& sentence : answer.answer.plan->read) app.Note("read: " + sentence);
-    if (!answer.answer.plan->warnings.empty())
-      app.Note(FindingsText(answer.answer.plan->warnings, Screen()));
+    NoteFindings(app, answer.answer.plan->warnings);
   }
-  if (!answer.answer.findings.empty()) app.Note(FindingsText(answer.answer.findings, Screen()));
+  NoteFindings(app, answer.answer.findings);
   // A job that was placed at once only waits for its plan.
   if (answer.answer.waits && answer.answer.waits->code != "Planning")
     app.Note("start: waits for " + answer.answer.waits->code +
@@ -187,7 +196,7 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
         if (!now.outcome.empty()) line += ": " + now.outcome;
         app.Note(line);
       }));
-  if (!view.findings.empty()) app.Note(FindingsText(view.findings, Screen()));
+  NoteFindings(app, view.findings);
   if (app.WantsJson() || app.WantsYaml()) app.OutDocument(JobJson(view));
   return ExitCodeOfJob(view);
 }
