@@ -247,7 +247,7 @@ void Loop::LetOut(std::vector<Pending>& pending, std::uint64_t last_event) {
   for (Pending& one : pending) {
     for (Effect& effect : one.decision.effects) {
       if (auto* reply = std::get_if<effect::Reply>(&effect)) {
-        outside_.Reply(reply->request, std::move(reply->body));
+        outside_.Reply(std::move(*reply));
       } else if (auto* send = std::get_if<effect::Send>(&effect)) {
         outside_.Send(send->session, fence_, std::move(send->message));
       } else if (auto* close = std::get_if<effect::CloseSession>(&effect)) {
@@ -269,7 +269,7 @@ void Loop::TakeBack(std::vector<Pending>& pending, const Error& error) {
     if (one.session) sessions.insert(*one.session);
     for (Effect& effect : one.decision.effects) {
       if (auto* reply = std::get_if<effect::Reply>(&effect)) {
-        outside_.Reply(reply->request, Unexpected(error));
+        outside_.Reply(effect::Reply{reply->request, Unexpected(error)});
       } else if (auto* wanted = std::get_if<effect::PlanWanted>(&effect)) {
         outside_.WantPlan(std::move(*wanted));
       }

@@ -37,7 +37,7 @@ class Outside {
  public:
   virtual ~Outside() = default;
   virtual void Committed(const Change& change) = 0;
-  virtual void Reply(RequestId request, Result<ReplyBody> body) = 0;
+  virtual void Reply(effect::Reply reply) = 0;
   virtual void Send(SessionId session, const Fence& fence, ToNode message) = 0;
   virtual void CloseSession(SessionId session, const std::string& why) = 0;
   virtual void WantPlan(effect::PlanWanted wanted) = 0;

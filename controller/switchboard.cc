@@ -7,6 +7,21 @@
 #include "common/pki.h"
 
 namespace launch::controller {
+namespace {
+
+// The error's own text is the first finding of that severity; a user wants to mend all at once.
+void AddFindings(const std::vector<Finding>& findings, Error& error) {
+  bool first = true;
+  for (const Finding& finding : findings) {
+    if (finding.severity != Severity::kError || std::exchange(first, false)) continue;
+    error.hint += (error.hint.empty() ? "also " : "\n  also ") + finding.code;
+    if (finding.node) error.hint += " on " + finding.node->value;
+    error.hint += ": " + finding.says;
+    if (!finding.remedy.empty()) error.hint += " (" + finding.remedy + ")";
+  }
+}
+
+}  // namespace
 
 void Switchboard::Committed(const Change& change) {
   for (const Record& record : change.records) parts_.directory.Note(record);
@@ -34,8 +49,9 @@ void Switchboard::Committed(const Change& change) {
   }
 }
 
-void Switchboard::Reply(RequestId request, Result<ReplyBody> body) {
-  parts_.requests.Complete(request, std::move(body));
+void Switchboard::Reply(effect::Reply reply) {
+  if (!reply.body) AddFindings(reply.findings, reply.body.error());
+  parts_.requests.Complete(reply.request, std::move(reply.body));
 }
 
 void Switchboard::Send(SessionId session, const Fence& fence, ToNode message) {

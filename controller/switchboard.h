@@ -29,7 +29,7 @@ class Switchboard final : public Outside {
   explicit Switchboard(const Parts& parts) : parts_(parts) {}
 
   void Committed(const Change& change) override;
-  void Reply(RequestId request, Result<ReplyBody> body) override;
+  void Reply(effect::Reply reply) override;
   // Secrets are opened here, at the last moment, and nowhere else.
   void Send(SessionId session, const Fence& fence, ToNode message) override;
   void CloseSession(SessionId session, const std::string& why) override;

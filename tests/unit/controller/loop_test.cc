@@ -64,10 +64,10 @@ struct RecordingOutside final : Outside {
     log.push_back("committed " + std::to_string(change.records.size()));
     for (const JobId job : change.jobs) log.push_back("job " + std::to_string(job.value));
   }
-  void Reply(RequestId request, Result<ReplyBody> body) override {
-    log.push_back("reply " + std::to_string(request.value) +
-                  (body ? " ok rows=" + std::to_string(store->rows.size())
-                        : " " + std::string(ErrorCodeName(body.error().code))));
+  void Reply(effect::Reply reply) override {
+    log.push_back("reply " + std::to_string(reply.request.value) +
+                  (reply.body ? " ok rows=" + std::to_string(store->rows.size())
+                              : " " + std::string(ErrorCodeName(reply.body.error().code))));
   }
   void Send(SessionId, const Fence& fence, ToNode) override {
     log.push_back("send");
