@@ -69,7 +69,9 @@ Result<void> CheckAccess(std::string_view method, Role role, const Identity& who
   return Fail(ErrorCode::kPermissionDenied,
               "you are " + ToUri(who) + " (role " + std::string(ToString(role)) + "); " + verb +
                   " needs " + (needed.empty() ? "a role that does not exist" : needed),
-              "an operator can make you a join token: launch token create --user NAME");
+              role == Role::kUser ? "ask an operator of this cluster"
+                                  : "an operator can make you a user: launch token create --user "
+                                    "NAME, then launch login");
 }
 
 bool MaySeeInFull(const Caller& caller, const UserName& owner) {
