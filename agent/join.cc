@@ -5,9 +5,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <utility>
 
 #include "agent/link/channel.h"
 #include "agent/link/identity_files.h"
+#include "common/clock.h"
 #include "common/pki.h"
 #include "proto/convert_error.h"
 #include "proto/launch.grpc.pb.h"
@@ -75,7 +77,10 @@ Result<Joined> JoinCluster(FileSystem& files, const JoinRequest& request) {
     reply = Ask(address, token, wire);
     if (reply || reply.error().code != ErrorCode::kUnavailable) break;
   }
-  if (!reply) return Unexpected(reply.error());
+  if (!reply) {
+    SystemClock clock;
+    return Unexpected(ExplainFailedJoin(std::move(reply).error(), token, clock.WallNow()));
+  }
   const IdentityFiles identity{.ca_pem = reply->ca_pem(),
                                .certificate_pem = reply->certificate_pem(),
                                .key_pem = key.private_pem};

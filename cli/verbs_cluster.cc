@@ -164,7 +164,10 @@ Result<int> RunLogin(const App& app, const std::string& dir) {
     if (joined || joined.error().code != ErrorCode::kUnavailable) break;
   }
   fs::remove_all(joiner, error);
-  if (!joined) return Unexpected(joined.error());
+  if (!joined) {
+    SystemClock clock;
+    return Unexpected(ExplainFailedJoin(std::move(joined).error(), token, clock.WallNow()));
+  }
   LAUNCH_RETURN_IF_ERROR(WriteSecret(fs::path(dir) / "ca.pem", joined->ca_pem));
   LAUNCH_RETURN_IF_ERROR(WriteSecret(fs::path(dir) / "cert.pem", joined->certificate_pem));
   LAUNCH_RETURN_IF_ERROR(WriteSecret(fs::path(dir) / "key.pem", key.private_pem));

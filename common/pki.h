@@ -74,6 +74,9 @@ std::string FormatJoinToken(const JoinToken& token);
 // Checks that the parts belong together: the pair, the cluster, the role, the CA's signature. The
 // certificate's end is for the caller, who has a clock.
 Result<JoinToken> ParseJoinToken(std::string_view line);
+// A join that found no controller: TLS hides that the token expired, which is then the likelier
+// reason and is said instead. `now` is only this host's idea, so it never refuses by itself.
+Error ExplainFailedJoin(Error error, const JoinToken& token, WallTime now);
 
 // AES-256-GCM. `key` is 32 bytes. Sealed text is binary: version, nonce, tag, data. Another key or
 // any damage is kDataLoss.

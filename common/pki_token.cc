@@ -2,6 +2,7 @@
 #include <openssl/pem.h>
 
 #include <array>
+#include <chrono>
 #include <utility>
 
 #include "common/ids.h"
@@ -198,6 +199,17 @@ Result<JoinToken> ParseJoinToken(std::string_view line) {
   }
   LAUNCH_RETURN_IF_ERROR(CheckIssued(certificate, Certificate{token->ca_pem}, facts.not_before));
   return std::move(*token);
+}
+
+Error ExplainFailedJoin(Error error, const JoinToken& token, WallTime now) {
+  if (error.code != ErrorCode::kUnavailable) return error;
+  const auto facts = ReadCertificate(token.certificate_pem);
+  if (!facts || now <= facts->not_after) return error;
+  const auto ago = std::chrono::duration_cast<std::chrono::seconds>(now - facts->not_after);
+  return Error{ErrorCode::kPermissionDenied,
+               "the join token expired " + std::to_string(ago.count()) + " s ago",
+               "create a new one with `launch token create`; is this host's clock right?",
+               std::nullopt};
 }
 
 }  // namespace launch

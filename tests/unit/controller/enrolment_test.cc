@@ -113,6 +113,20 @@ TEST_F(EnrolmentTest, ATokenCarriesACertificateThatOnlyJoins) {
   EXPECT_FALSE(ParseJoiner({"lab", "join", "gpu01"}));
 }
 
+TEST_F(EnrolmentTest, AJoinThatFailsWithAnExpiredTokenSaysSoAndHidesNoOtherReason) {
+  const Enrolment enrolment(Init()->credentials);
+  const auto made = enrolment.MakeToken({"node", "gpu01"}, {"head:1"}, Millis{1000}, now);
+  const auto token = ParseJoinToken(made->line);
+  ASSERT_TRUE(token);
+  const Error closed{ErrorCode::kUnavailable, "Socket closed", "", std::nullopt};
+  const Error used{ErrorCode::kPermissionDenied, "used before", "", std::nullopt};
+  EXPECT_EQ(ExplainFailedJoin(closed, *token, now), closed);
+  EXPECT_EQ(ExplainFailedJoin(used, *token, now + kDay), used);
+  const Error late = ExplainFailedJoin(closed, *token, now + Millis{61'000});
+  EXPECT_EQ(late.code, ErrorCode::kPermissionDenied);
+  EXPECT_EQ(late.message, "the join token expired 60 s ago");
+}
+
 TEST(ConfigTest, ReadsTheShippedFileAsTheDefaults) {
   PosixFileSystem files;
   const auto text = files.Read(LAUNCH_SOURCE_DIR "/configs/controller.yaml", 65536);
