@@ -77,7 +77,8 @@ int RunnerLoop::NextTimeoutMs() {
   for (const auto& [key, run] : runs_) {
     const bool alive = std::ranges::any_of(
         run->ranks, [](const auto& entry) { return entry.second.spawned && !entry.second.end; });
-    if (alive || run->setup) timeout = kLookMs;
+    const bool logs = !run->logs.empty() && run->phase == RunPhase::kReleased;  // until forgotten
+    if (alive || run->setup || logs) timeout = kLookMs;
     if (run->stop && run->phase != RunPhase::kReleased) {
       return cgroups_.level == Containment::kTree ? kTreePollMs : kLadderPollMs;
     }

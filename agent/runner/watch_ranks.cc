@@ -162,13 +162,14 @@ void RunnerLoop::LookAtLogs() {
   const BootTime now = options_.clock->Now();
   if (now < next_look_) return;
   next_look_ = now + kLook;
-  bool running = false;
   const bool low = !CheckFreeSpace().has_value();
   for (auto& [key, run] : runs_) {
-    if (run->phase == RunPhase::kReleased || run->phase == RunPhase::kDropped) continue;
+    if (run->phase == RunPhase::kDropped) continue;
+    const bool ended = run->phase == RunPhase::kReleased;
     for (auto& [rank, log] : run->logs) {
-      running = true;
-      std::uint64_t punched = log.Look(options_.clock->WallNow());
+      // The log of a rank that filled the disk and ended must still make room: the controller may
+      // share that disk, and can note the end only then.
+      std::uint64_t punched = ended ? 0 : log.Look(options_.clock->WallNow());
       if (low) punched += log.Shrink();
       if (punched == 0) continue;
       Notice("rank.log_capped", run.get(), rank,
@@ -176,7 +177,6 @@ void RunnerLoop::LookAtLogs() {
                  (low ? "disk nearly full)" : "cap)"));
     }
   }
-  if (!running) return;
   if (low && !disk_low_) {
     Notice("node.log_disk_full", nullptr, std::nullopt,
            "little space is left below " + options_.state_dir + "; no new allocations");
