@@ -165,11 +165,11 @@ Status SetLogCap(AgentConfig& c, const Texts& v) {
   return {};
 }
 
-template <std::string AgentConfig::* kField>
+template <std::string AgentConfig::*kField>
 Status PathOf(AgentConfig& c, const Texts& v) {
   return SetPath(c.*kField, v[0]);
 }
-template <std::string AgentConfig::* kField>
+template <std::string AgentConfig::*kField>
 Status SearchPathOf(AgentConfig& c, const Texts& v) {
   return SetSearchPath(c.*kField, v[0]);
 }

@@ -55,12 +55,12 @@ void OnStopSignal(int) {
 // A handler, not a mask or SIG_IGN: those would be inherited by ranks.
 void InstallSignals(int event) {
   stop_event = event;
-  struct sigaction stop{};
+  struct sigaction stop {};
   stop.sa_handler = OnStopSignal;
   stop.sa_flags = SA_RESTART;
   ::sigaction(SIGTERM, &stop, nullptr);
   ::sigaction(SIGINT, &stop, nullptr);
-  struct sigaction nothing{};
+  struct sigaction nothing {};
   nothing.sa_handler = [](int) {};
   nothing.sa_flags = SA_RESTART;
   ::sigaction(SIGPIPE, &nothing, nullptr);

@@ -28,10 +28,9 @@ std::string CleanLine(std::string_view line, bool colour) {
         while (end < line.size() && (line[end] < 0x40 || line[end] > 0x7e)) ++end;
         const bool is_colour =
             end < line.size() && line[end] == 'm' &&
-            std::all_of(
-                line.begin() + static_cast<std::ptrdiff_t>(i) + 2,
-                line.begin() + static_cast<std::ptrdiff_t>(end),
-                [](unsigned char d) { return std::isdigit(d) != 0 || d == ';'; });
+            std::all_of(line.begin() + static_cast<std::ptrdiff_t>(i) + 2,
+                        line.begin() + static_cast<std::ptrdiff_t>(end),
+                        [](unsigned char d) { return std::isdigit(d) != 0 || d == ';'; });
         if (colour && is_colour) clean += line.substr(i, end - i + 1);
         i = end;
       } else if (i + 1 < line.size() && line[i + 1] == ']') {  // OSC: up to BEL or ESC backslash

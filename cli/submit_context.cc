@@ -50,8 +50,8 @@ std::string GitCommit(std::filesystem::path dir) {
 std::string CurrentDirectory() {
   // The logical name of the shell, when it still means this directory: it is what the user typed.
   const std::string logical = Variable("PWD");
-  struct stat a{};
-  struct stat b{};
+  struct stat a {};
+  struct stat b {};
   if (logical.starts_with("/") && stat(logical.c_str(), &a) == 0 && stat(".", &b) == 0 &&
       a.st_ino == b.st_ino && a.st_dev == b.st_dev)
     return logical;
@@ -68,7 +68,7 @@ Result<SubmitterFacts> ReadSubmitterFacts(const JobSpec& spec, const std::string
   context.host_boot_id = FirstLine("/proc/sys/kernel/random/boot_id");
   context.active_venv = Variable("VIRTUAL_ENV");
   if (context.active_venv.empty()) context.active_conda = Variable("CONDA_PREFIX");
-  struct stat workdir{};
+  struct stat workdir {};
   if (stat(spec.workdir.c_str(), &workdir) == 0) {
     context.workdir_inode = workdir.st_ino;
     context.workdir_mtime_ns = std::int64_t{workdir.st_mtim.tv_sec} * 1'000'000'000 +

@@ -112,7 +112,7 @@ Result<void> PosixFileSystem::MakeDirs(const std::string& path) {
       return FailErrno("mkdir " + part, errno);
     if (slash == std::string::npos) break;
   }
-  struct stat info{};
+  struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return FailErrno("stat " + path, errno);
   if (!S_ISDIR(info.st_mode)) return FailErrno("mkdir " + path, ENOTDIR);
   return {};

@@ -256,7 +256,7 @@ Result<YamlNode> ParseYaml(std::string_view text, const std::string& file) {
 Result<YamlNode> ReadYamlFile(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return FailErrno("open " + path, errno);
-  struct stat info{};
+  struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return FailErrno("stat " + path, errno);
   if (S_ISDIR(info.st_mode)) {
     return Fail(ErrorCode::kInvalidArgument, path + " is a directory", "name a YAML file");

@@ -19,14 +19,14 @@ namespace launch::agent {
 // What the runner found on disk and in the kernel at start (reliability 3.5), one per directory.
 struct FoundAllocation {
   AllocationStatus status;
-  std::string boot_id;       // of the accept; another than now: the node rebooted
-  bool alive = false;        // allocation lock held or cgroup populated
-  bool unreadable = false;   // hold its GPUs, name the file, decide nothing
+  std::string boot_id;      // of the accept; another than now: the node rebooted
+  bool alive = false;       // allocation lock held or cgroup populated
+  bool unreadable = false;  // hold its GPUs, name the file, decide nothing
   std::string path;
   std::string why;
   std::optional<AllocationSpec> spec;
   bool tombstone = false;
-  std::vector<Rank> acked;   // ranks whose exit record the controller has; their status.exit is absent
+  std::vector<Rank> acked;  // the controller has their exit record; their status.exit is absent
 };
 
 struct RunnerState {
@@ -76,7 +76,7 @@ struct StartDone {  // every shim reported its rank's start, or the first failur
 struct RankEnded {  // the exit record is durable on this node
   ExitReport report;
 };
-struct StopDone {   // the ladder ended: cgroup empty and locks free, or `held` says what is not
+struct StopDone {  // the ladder ended: cgroup empty and locks free, or `held` says what is not
   Key key;
   std::vector<std::pair<GpuUuid, std::string>> held;
   std::vector<std::pair<Rank, std::uint64_t>> log_ends;
@@ -88,10 +88,10 @@ struct Tick {};
 
 }  // namespace told
 
-using Told = std::variant<told::LinkUp, told::LinkDown, told::FromController, told::Inventory,
-                          told::Sampled, told::AcceptDone, told::StageDone, told::StageProgress,
-                          told::StartDone, told::RankEnded, told::StopDone, told::NodeNotice,
-                          told::Tick>;
+using Told =
+    std::variant<told::LinkUp, told::LinkDown, told::FromController, told::Inventory, told::Sampled,
+                 told::AcceptDone, told::StageDone, told::StageProgress, told::StartDone,
+                 told::RankEnded, told::StopDone, told::NodeNotice, told::Tick>;
 
 namespace order {  // effects of the agent core
 
@@ -106,23 +106,23 @@ struct CloseLink {
 struct SaveFence {  // durable before anything that follows in the same list
   Fence fence;
 };
-struct Accept {     // take locks, write `accept` durably, hold ports; answered by AcceptDone
+struct Accept {  // take locks, write `accept` durably, hold ports; answered by AcceptDone
   AllocationSpec spec;
   std::string digest;
 };
 struct StageAllocation {  // setup, path checks, reachability, checkpoint search; StageDone
   to_node::Stage stage;
 };
-struct Start {      // spawn one shim per rank; StartDone, later RankEnded per rank
+struct Start {  // spawn one shim per rank; StartDone, later RankEnded per rank
   to_node::Go go;
   std::vector<std::pair<std::string, std::string>> secrets;
 };
-struct StopAllocation {   // tombstone, signal ladder, proof; idempotent; StopDone
+struct StopAllocation {  // tombstone, signal ladder, proof; idempotent; StopDone
   Key key;
   StopCause cause = StopCause::kNone;
   Millis grace{0};
 };
-struct Drop {       // an accepted allocation that never started: free locks and ports
+struct Drop {  // an accepted allocation that never started: free locks and ports
   Key key;
   std::string why;
 };
@@ -137,7 +137,7 @@ struct Forget {
 }  // namespace order
 
 using Order = std::variant<order::Send, order::CloseLink, order::SaveFence, order::Accept,
-                           order::StageAllocation, order::Start, order::StopAllocation,
-                           order::Drop, order::NoteAcked, order::Forget>;
+                           order::StageAllocation, order::Start, order::StopAllocation, order::Drop,
+                           order::NoteAcked, order::Forget>;
 
 }  // namespace launch::agent

@@ -196,7 +196,7 @@ std::string FindProgram(const std::string& name, const std::string& path) {
   for (std::string directory; std::getline(directories, directory, ':');) {
     if (directory.empty() || directory.front() != '/') continue;
     const std::string candidate = directory + "/" + name;
-    struct stat found{};
+    struct stat found {};
     if (::stat(candidate.c_str(), &found) == 0 && S_ISREG(found.st_mode) &&
         ::access(candidate.c_str(), X_OK) == 0)
       return candidate;

@@ -125,7 +125,7 @@ HostFacts ProbeHost(const HostRoots& roots, CoherentMode coherent) {
   if (container.memory_bytes)
     host.memory_bytes = std::min(host.memory_bytes, *container.memory_bytes);
 
-  struct statvfs shm{};
+  struct statvfs shm {};
   if (::statvfs("/dev/shm", &shm) == 0) host.shm_bytes = shm.f_blocks * shm.f_frsize;
   host.limits = {.memlock_bytes = LimitOf(RLIMIT_MEMLOCK),
                  .nofile = LimitOf(RLIMIT_NOFILE),

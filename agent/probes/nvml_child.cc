@@ -48,7 +48,7 @@ void EndWithAgent() {
 }
 
 bool PidExists(std::int64_t pid) {
-  struct stat found{};
+  struct stat found {};
   return ::stat(("/proc/" + std::to_string(pid)).c_str(), &found) == 0;
 }
 

@@ -218,7 +218,7 @@ std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> NvmlProbe::Processes() 
     for (GpuProcess& process : processes) {
       const std::string directory = options_.proc_root + "/" + std::to_string(process.pid);
       process.name = FirstLine(directory + "/comm");
-      struct stat owner{};
+      struct stat owner {};
       if (::stat(directory.c_str(), &owner) == 0) process.user = NameOfUser(owner.st_uid);
     }
   }

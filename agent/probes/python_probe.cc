@@ -141,7 +141,7 @@ PythonProbe::PythonProbe(Options options, Clock& clock)
     : options_(std::move(options)), clock_(clock) {}
 
 PythonProbe::Stamp PythonProbe::StampOf(const std::string& path) {
-  struct stat found{};
+  struct stat found {};
   if (::stat(path.c_str(), &found) != 0) return {path, 0, 0};
   return {path, found.st_ino, found.st_mtim.tv_sec * 1'000'000'000LL + found.st_mtim.tv_nsec};
 }

@@ -27,7 +27,7 @@ struct NewBytes {
 NewBytes ReadNew(const std::string& path, std::uint64_t& offset) {
   NewBytes result;
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  struct stat info{};
+  struct stat info {};
   if (!file || ::fstat(file.get(), &info) != 0) return result;
   const auto size = static_cast<std::uint64_t>(info.st_size);
   if (size <= offset) return result;
@@ -46,8 +46,8 @@ NewBytes ReadNew(const std::string& path, std::uint64_t& offset) {
 
 // Age of the newest output in a directory that this agent has not watched before.
 Millis AgeOf(const std::string& path) {
-  struct stat info{};
-  struct timespec now{};
+  struct stat info {};
+  struct timespec now {};
   if (::stat(path.c_str(), &info) != 0 || ::clock_gettime(CLOCK_REALTIME, &now) != 0)
     return Millis{0};
   const std::int64_t age =

@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kMaxRecordBytes = std::size_t{64} << 20;
 
 bool Exists(const std::string& path) {
-  struct stat info{};
+  struct stat info {};
   return ::lstat(path.c_str(), &info) == 0;
 }
 

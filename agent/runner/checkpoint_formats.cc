@@ -46,7 +46,7 @@ std::uint64_t SizeOf(const fs::path& path) {
 }
 
 std::int64_t ModifiedMs(const fs::path& path) {
-  struct stat info{};
+  struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return 0;
   return static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1000 + info.st_mtim.tv_nsec / 1000000;
 }

@@ -14,7 +14,7 @@ namespace {
 enum class Found { kNo, kDirectory, kNotExecutable, kYes };
 
 Found Look(const std::string& path) {
-  struct stat info{};
+  struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return Found::kNo;
   if (S_ISDIR(info.st_mode)) return Found::kDirectory;
   return ::access(path.c_str(), X_OK) == 0 ? Found::kYes : Found::kNotExecutable;

@@ -18,7 +18,7 @@ constexpr std::uint64_t kBlock = 4096;
 LogKeeper::LogKeeper(std::string directory, std::uint64_t cap_bytes)
     : directory_(std::move(directory)), cap_bytes_(cap_bytes) {
   const UniqueFd index(::open((directory_ + "/out.index").c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat info{};
+  struct stat info {};
   if (!index || ::fstat(index.get(), &info) != 0) return;
   const off_t whole = info.st_size / static_cast<off_t>(sizeof(IndexEntry));
   IndexEntry last;
@@ -32,7 +32,7 @@ std::uint64_t LogKeeper::Look(WallTime now) {
   std::uint64_t punched = 0;
   for (const char* const stream : {"/out", "/err"}) {
     const std::string path = directory_ + stream;
-    struct stat info{};
+    struct stat info {};
     if (::stat(path.c_str(), &info) != 0) continue;
     const auto size = static_cast<std::uint64_t>(info.st_size);
     const auto used = static_cast<std::uint64_t>(info.st_blocks) * 512;
@@ -50,7 +50,7 @@ std::uint64_t LogKeeper::Shrink() {
   std::uint64_t punched = 0;
   for (const char* const stream : {"/out", "/err"}) {
     const std::string path = directory_ + stream;
-    struct stat info{};
+    struct stat info {};
     if (::stat(path.c_str(), &info) != 0) continue;
     punched += Punch(path, static_cast<std::uint64_t>(info.st_size), 3 * kKeptHeadBytes);
   }
@@ -68,8 +68,8 @@ std::uint64_t LogKeeper::Punch(const std::string& path, std::uint64_t size,
   const std::uint64_t to = (size - tail) / kBlock * kBlock;
   if (to <= from) return 0;
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  struct stat before{};
-  struct stat after{};
+  struct stat before {};
+  struct stat after {};
   if (!fd || ::fstat(fd.get(), &before) != 0) return 0;
   if (::fallocate(fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(from),
                   static_cast<off_t>(to - from)) != 0) {

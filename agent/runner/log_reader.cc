@@ -22,7 +22,7 @@ bool Exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0;
 // When the file had at least `offset` bytes, from the index; the file's time beyond its end.
 std::int64_t WallAt(const std::string& directory, std::uint64_t offset, const struct stat& file) {
   const UniqueFd index(::open((directory + "/out.index").c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat info{};
+  struct stat info {};
   if (index && ::fstat(index.get(), &info) == 0) {
     std::uint64_t low = 0;
     std::uint64_t high = static_cast<std::uint64_t>(info.st_size) / sizeof(IndexEntry);
@@ -101,7 +101,7 @@ Result<LogPiece> LogReader::Read(const Key& key, Rank rank, const std::string& s
   const bool ended = IsComplete(key, place);
   const std::string path = place.directory + "/" + stream;
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  struct stat info{};
+  struct stat info {};
   if (!fd || ::fstat(fd.get(), &info) != 0) return FailErrno("open " + path, errno);
   const auto size = static_cast<std::uint64_t>(info.st_size);
   LogPiece piece{.gap = {}, .data = {}, .next = from, .complete = false, .wall_ms = 0};
@@ -135,7 +135,7 @@ Result<std::uint64_t> LogReader::OffsetOfLastLines(const Key& key, Rank rank,
   LAUNCH_ASSIGN_OR_RETURN(const Place place, Find(key, rank, stream));
   const std::string path = place.directory + "/" + stream;
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  struct stat info{};
+  struct stat info {};
   if (!fd || ::fstat(fd.get(), &info) != 0) return FailErrno("open " + path, errno);
   const auto size = static_cast<std::uint64_t>(info.st_size);
   if (lines == 0) return size;

@@ -30,7 +30,7 @@ bool HoldsFile(const std::string& proc, const struct stat& file) {
   bool found = false;
   while (const dirent* entry = ::readdir(directory)) {
     if (entry->d_name[0] == '.') continue;
-    struct stat info{};
+    struct stat info {};
     if (::stat((proc + "/fd/" + entry->d_name).c_str(), &info) == 0 && info.st_dev == file.st_dev &&
         info.st_ino == file.st_ino) {
       found = true;
@@ -55,7 +55,7 @@ bool IsMarked(int pid, const std::string& attempt_path, const struct stat* lock)
 struct LockIdentity {
   explicit LockIdentity(const std::string& path) : found(::stat(path.c_str(), &info) == 0) {}
   const struct stat* get() const { return found ? &info : nullptr; }
-  struct stat info{};
+  struct stat info {};
   bool found;
 };
 

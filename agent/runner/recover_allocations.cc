@@ -27,7 +27,7 @@ Result<FileLock> TakeOwnerLock(const std::string& state_dir) {
 }
 
 bool Exists(const std::string& path) {
-  struct stat info{};
+  struct stat info {};
   return ::lstat(path.c_str(), &info) == 0;
 }
 

@@ -14,7 +14,7 @@
 namespace launch::agent {
 
 Result<void> RunnerLoop::CheckFreeSpace() const {
-  struct statvfs info{};
+  struct statvfs info {};
   if (::statvfs(options_.state_dir.c_str(), &info) != 0) {
     return FailErrno("statvfs " + options_.state_dir, errno);
   }

@@ -23,7 +23,7 @@ constexpr useconds_t kMarkerWait = 100'000;
 
 PathFact WorkdirFact(const AllocationSpec& spec) {
   PathFact fact{.what = "workdir", .path = spec.workdir};
-  struct stat info{};
+  struct stat info {};
   if (::stat(spec.workdir.c_str(), &info) != 0) {
     fact.why = errno == ENOENT ? "no such directory" : std::strerror(errno);
   } else if (!S_ISDIR(info.st_mode)) {
@@ -85,7 +85,7 @@ PathFact WriteMarker(const AllocationSpec& spec, const std::string& marker) {
   const UniqueFd fd(
       ::open(fact.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
   const std::string text = ToString(spec.key) + "\n";
-  struct stat info{};
+  struct stat info {};
   if (!fd || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
       ::fsync(fd.get()) != 0 || ::fstat(fd.get(), &info) != 0) {
     fact.why = std::string("cannot write: ") + std::strerror(errno);
@@ -114,7 +114,7 @@ PathFact ReadMarker(const AllocationSpec& spec, const std::string& marker,
       fact.why = "holds another attempt's mark";
       continue;
     }
-    struct stat info{};
+    struct stat info {};
     (void)::fstat(fd.get(), &info);
     fact.ok = true;
     fact.inode = info.st_ino;

@@ -24,7 +24,7 @@ bool WantsCheckpoint(StopCause cause) {
 bool Alive(const RankRun& rank) { return rank.spawned && !rank.end; }
 
 std::uint64_t SizeOf(const std::string& path) {
-  struct stat info{};
+  struct stat info {};
   return ::stat(path.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : 0;
 }
 

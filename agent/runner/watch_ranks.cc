@@ -111,7 +111,7 @@ void RunnerLoop::SweepOrphan(AllocationRun& run, RankRun& rank) {
   ExitReport report = ReportUnknown(
       evidence, boot_id_, rank.orphan_told ? "supervisor killed" : "supervisor and rank gone",
       files.rank ? BootMs(files.rank->started_boot_ms) : now, now);
-  struct stat info{};
+  struct stat info {};
   if (::stat((run.dir.RankPath(rank.rank) + "/out").c_str(), &info) == 0) {
     report.log_end = static_cast<std::uint64_t>(info.st_size);
   }

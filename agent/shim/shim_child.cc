@@ -53,7 +53,7 @@ int BindCpus(const SpecBlock& block) {
 int ResetSignals() {
   for (int signal = 1; signal <= SIGRTMAX; ++signal) {
     if (signal == SIGKILL || signal == SIGSTOP) continue;
-    struct sigaction action{};
+    struct sigaction action {};
     action.sa_handler = SIG_DFL;
     // The C library keeps a few for itself and answers EINVAL.
     if (::sigaction(signal, &action, nullptr) != 0 && errno != EINVAL) return -1;

@@ -82,7 +82,7 @@ int WriteAt(int fd, const void* data, std::size_t size, std::int64_t offset) {
 }
 
 std::uint64_t SizeOf(int fd) {
-  struct stat info{};
+  struct stat info {};
   return ::fstat(fd, &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : 0;
 }
 

@@ -33,7 +33,7 @@ std::string EncodeSpec(const ShimSpec& spec) {
 }
 
 int OpenSpec(int fd, SpecView& view) {
-  struct stat info{};
+  struct stat info {};
   if (::fstat(fd, &info) != 0) return errno;
   const auto size = static_cast<std::size_t>(info.st_size);
   if (size <= sizeof(SpecBlock)) return EBADMSG;

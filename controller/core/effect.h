@@ -70,7 +70,7 @@ struct NodeOffer {
   std::vector<int> free_gpus;
   int free_cpus = 0;
   std::uint64_t free_memory_bytes = 0;
-  bool schedulable = true;   // false: silent, drained, unhealthy; counts for never-fits only
+  bool schedulable = true;  // false: silent, drained, unhealthy; counts for never-fits only
 };
 // Ask a plan worker; its answer is event::Planned with the same ticket.
 struct PlanWanted {

@@ -30,7 +30,7 @@ struct Caller {
 // What the planner said; made off the loop by a plan worker from a snapshot (rulings 32).
 struct PlannedAllocation {
   AllocationSpec spec;
-  std::string bytes;   // wire form, sent as it is
+  std::string bytes;  // wire form, sent as it is
   std::string digest;
   friend bool operator==(const PlannedAllocation&, const PlannedAllocation&) = default;
 };
@@ -38,7 +38,7 @@ struct PlanOutcome {
   std::optional<Plan> plan;
   std::vector<PlannedAllocation> allocations;  // only when placed; one per node, in node order
   std::vector<Finding> findings;
-  std::optional<Error> error;                  // bad spec, or can never fit
+  std::optional<Error> error;  // bad spec, or can never fit
   // Only when placed: plan and allocations as the worker encoded them for the store, and the
   // SHA-256 (hex) of those bytes. The core cuts them into chunks and never looks inside; after a
   // restart the PlanDecoder given to Start (controller/core/decide.h) reads them back.
@@ -56,10 +56,10 @@ struct Submit {
   std::string idempotency_key;  // 16 random bytes, hex
   std::string digest;           // of the request: same key + other digest = ALREADY_EXISTS
   JobSpec spec;
-  std::string source;           // text of the job file
+  std::string source;  // text of the job file
   SubmitContext context;
   std::vector<std::pair<std::string, std::string>> secrets;
-  bool force = false;           // start in spite of preflight errors; recorded
+  bool force = false;  // start in spite of preflight errors; recorded
   bool hold = false;
 };
 struct PlanQuery {  // `launch plan`: no side effects
@@ -98,11 +98,11 @@ struct Drain {
 struct CreateToken {  // join certificates; the secret part never enters the core
   RequestId request;
   Caller caller;
-  std::string role;    // "node" | "user"
+  std::string role;  // "node" | "user"
   std::string name;
   std::string serial;  // of the join certificate
   WallTime expires{};
-  bool revoke = false; // revoke `serial` instead
+  bool revoke = false;  // revoke `serial` instead
 };
 struct ListTokens {
   RequestId request;
@@ -123,10 +123,10 @@ struct NodeAttached {  // first message of a stream; identity from the certifica
   NodeId node;
   from_node::Hello hello;
 };
-struct NodeSaid {      // Beat never gets here as a message: see NodeBeat
+struct NodeSaid {  // Beat never gets here as a message: see NodeBeat
   SessionId session;
   NodeId node;
-  FromNode message;    // neither Hello nor Beat
+  FromNode message;  // neither Hello nor Beat
 };
 struct NodeBeat {
   SessionId session;
@@ -140,18 +140,17 @@ struct NodeDetached {  // the stream ended
 };
 
 // ---- workers and time ----
-struct Planned {       // answer to a PlanWanted effect
+struct Planned {  // answer to a PlanWanted effect
   std::uint64_t ticket = 0;
   PlanOutcome outcome;
 };
-struct Tick {};        // deadlines are looked at; posted by the loop when the earliest is due
+struct Tick {};  // deadlines are looked at; posted by the loop when the earliest is due
 
 }  // namespace event
 
 using Event = std::variant<event::Submit, event::PlanQuery, event::Cancel, event::ListJobs,
                            event::GetJob, event::ListNodes, event::Drain, event::CreateToken,
-                           event::ListTokens, event::UseToken, event::NodeAttached,
-                           event::NodeSaid, event::NodeBeat, event::NodeDetached, event::Planned,
-                           event::Tick>;
+                           event::ListTokens, event::UseToken, event::NodeAttached, event::NodeSaid,
+                           event::NodeBeat, event::NodeDetached, event::Planned, event::Tick>;
 
 }  // namespace launch::controller

@@ -19,8 +19,16 @@ namespace launch::controller {
 
 enum class JobPhase { kQueued, kActive, kDone };
 enum class AttemptPhase { kPreparing, kLaunching, kRunning, kStopping, kEnded };
-enum class StoredAllocPhase { kAssigned, kAccepted, kReady, kStarted, kExited, kReleased, kRefused,
-                              kQuarantined };
+enum class StoredAllocPhase {
+  kAssigned,
+  kAccepted,
+  kReady,
+  kStarted,
+  kExited,
+  kReleased,
+  kRefused,
+  kQuarantined
+};
 
 // Key "cluster".
 struct ClusterRecord {
@@ -39,8 +47,8 @@ struct JobRecord {
   JobPhase phase = JobPhase::kQueued;
   bool held = false;
   bool forced = false;
-  std::uint32_t attempts = 0;           // highest attempt number used
-  std::string requeue_cause;            // of the last attempt, while queued after one
+  std::uint32_t attempts = 0;  // highest attempt number used
+  std::string requeue_cause;   // of the last attempt, while queued after one
   std::string cancelled_by;
   WallTime cancelled_at{};
   // Outcome, once done: a terminal JobState and its sentence.
@@ -48,12 +56,12 @@ struct JobRecord {
   std::string sub_reason;
   std::string outcome_text;
   std::optional<int> exit_code;
-  std::map<std::string, int> retries;   // cause -> count
-  WallTime not_before{};                // backoff
+  std::map<std::string, int> retries;                 // cause -> count
+  WallTime not_before{};                              // backoff
   std::map<std::string, std::string> excluded_nodes;  // node -> why
-  std::vector<Finding> findings;        // of the refusal or of the last staging
-  std::int64_t best_step = -1;          // newest checkpoint an attempt resumed from
-  int no_progress = 0;                  // consecutive retries without a newer checkpoint
+  std::vector<Finding> findings;                      // of the refusal or of the last staging
+  std::int64_t best_step = -1;                        // newest checkpoint an attempt resumed from
+  int no_progress = 0;  // consecutive retries without a newer checkpoint
   WallTime submitted{};
   WallTime started{};
   WallTime ended{};
@@ -71,8 +79,8 @@ struct SpecRecord {
   friend bool operator==(const SpecRecord&, const SpecRecord&) = default;
 };
 
-// Keys "plan/J/N/chunk": bytes of the plan and of the allocation specs; immutable, they mean nothing
-// until an attempt record names their digest.
+// Keys "plan/J/N/chunk": bytes of the plan and of the allocation specs; immutable, they mean
+// nothing until an attempt record names their digest.
 struct PlanChunkRecord {
   Key key;
   std::uint32_t chunk = 0;
@@ -86,19 +94,19 @@ struct AttemptRecord {
   AttemptPhase phase = AttemptPhase::kPreparing;
   std::string plan_digest;
   std::uint32_t plan_chunks = 0;
-  std::vector<NodeId> nodes;           // node order of the plan
+  std::vector<NodeId> nodes;  // node order of the plan
   std::string master_address;
   int master_port = 0;
   std::string resumed_from;
   std::int64_t resumed_step = -1;
   StopCause stop_cause = StopCause::kNone;
-  std::string cause;                   // one sentence
-  std::string outcome;                 // success | failed | cancelled | timeout | node_fail | ...
+  std::string cause;    // one sentence
+  std::string outcome;  // success | failed | cancelled | timeout | node_fail | ...
   std::optional<Rank> first_failed_rank;
   std::optional<NodeId> first_failed_node;
   std::vector<EnvVar> late_env;
   WallTime created{};
-  WallTime started{};                  // all ranks started
+  WallTime started{};  // all ranks started
   WallTime ended{};
   friend bool operator==(const AttemptRecord&, const AttemptRecord&) = default;
 };
@@ -114,8 +122,8 @@ struct AllocRecord {
   std::uint64_t memory_bytes = 0;
   std::vector<Rank> ranks;
   std::optional<PortBlock> ports;
-  std::string boot_id;                 // of the node when it accepted
-  std::string interface;               // proven route to the master, set at launching
+  std::string boot_id;    // of the node when it accepted
+  std::string interface;  // proven route to the master, set at launching
   std::vector<std::pair<GpuUuid, std::string>> held;
   friend bool operator==(const AllocRecord&, const AllocRecord&) = default;
 };

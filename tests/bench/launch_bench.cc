@@ -59,8 +59,9 @@ Result<Stamp> WaitForStamp(const std::string& directory, const std::string& file
 }
 
 Result<SubmitCall> MakeCall(const Bench& bench, const std::string& stamp, bool stay) {
-  const std::string text = "name: bench\ndevice: cpu\ngpus: 0\npreflight: {level: none}\nstop_duration: 1s\nrun: " +
-                           bench.program + " " + bench.work + "/" + stamp + (stay ? " stay\n" : "\n");
+  const std::string text =
+      "name: bench\ndevice: cpu\ngpus: 0\npreflight: {level: none}\nstop_duration: 1s\nrun: " +
+      bench.program + " " + bench.work + "/" + stamp + (stay ? " stay\n" : "\n");
   LAUNCH_ASSIGN_OR_RETURN(ReadJob job, ReadJobText(text, "bench.yaml", bench.work));
   SubmitCall call;
   call.idempotency_key = RandomHex(16);
@@ -104,22 +105,22 @@ Result<void> MeasureExit(Bench& bench, int round) {
   LAUNCH_ASSIGN_OR_RETURN(const Stamp seen, WaitForStamp(bench.work, stamp));
   std::int64_t killed = 0;
   std::thread killer;
-  const auto watched = bench.client.Watch(
-      WatchCall{0, {answer.job}, true}, Millis{30'000}, [&](const EventView& event) {
-        if (event.kind == "attempt.running") {
-          killer = std::thread([&] {
-            const timespec settle{0, 20'000'000};
-            ::nanosleep(&settle, nullptr);
-            killed = MonotonicNs();
-            ::kill(seen.pid, SIGKILL);
-          });
-        }
-        if (event.kind != "rank.exited") return true;
-        const std::int64_t now = MonotonicNs();
-        if (killer.joinable()) killer.join();
-        bench.Note("exit", now - killed);
-        return false;
-      });
+  const auto watched = bench.client.Watch(WatchCall{0, {answer.job}, true}, Millis{30'000},
+                                          [&](const EventView& event) {
+                                            if (event.kind == "attempt.running") {
+                                              killer = std::thread([&] {
+                                                const timespec settle{0, 20'000'000};
+                                                ::nanosleep(&settle, nullptr);
+                                                killed = MonotonicNs();
+                                                ::kill(seen.pid, SIGKILL);
+                                              });
+                                            }
+                                            if (event.kind != "rank.exited") return true;
+                                            const std::int64_t now = MonotonicNs();
+                                            if (killer.joinable()) killer.join();
+                                            bench.Note("exit", now - killed);
+                                            return false;
+                                          });
   if (killer.joinable()) killer.join();
   LAUNCH_RETURN_IF_ERROR(watched);
   return WaitForEnd(bench, answer.job);

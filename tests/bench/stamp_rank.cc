@@ -1,5 +1,5 @@
-// The rank of the start and exit measurements: writes "<CLOCK_MONOTONIC ns> <pid>" to the file named
-// by its first argument, then exits 0, or waits to be killed when there is a second argument.
+// The rank of the start and exit measurements: writes "<CLOCK_MONOTONIC ns> <pid>" to the file
+// named by its first argument, then exits 0, or waits to be killed when there is a second argument.
 #include <fcntl.h>
 #include <time.h>
 #include <unistd.h>

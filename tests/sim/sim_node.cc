@@ -294,14 +294,17 @@ void SimNode::Stop(const agent::order::StopAllocation& order) {
     const std::string name = directory.spec ? directory.spec->job_name : "";
     const Behaviour behaviour = BehaviourOf(world_, name, key, world_.processes[process].rank);
     if (!behaviour.ignores_term && !behaviour.stuck) {
-      world_.At(delays_.Between(10, 300),
-                [this, process] { EndProcess(process, Signalled{15, false}, true); });
+      world_.At(delays_.Between(10, 300), [this, process] {
+        EndProcess(process, Signalled{15, false}, true);
+      });
     }
     // KILL after the grace is the agent's doing; that of the stuck one takes effect much later.
     Later(order.grace.count(), [this, process, behaviour] {
       world_.processes[process].killed = true;
       world_.At(behaviour.stuck ? delays_.Between(70'000, 150'000) : delays_.Between(1, 20),
-                [this, process] { EndProcess(process, Signalled{9, false}, true); });
+                [this, process] {
+                  EndProcess(process, Signalled{9, false}, true);
+                });
     });
   }
   if (world_.options.plant == Plant::kEarlyRelease) {

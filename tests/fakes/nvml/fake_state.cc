@@ -21,7 +21,7 @@ struct FileStamp {
 };
 
 std::optional<FileStamp> StampOf(const char* path) {
-  struct stat found{};
+  struct stat found {};
   if (::stat(path, &found) != 0) return std::nullopt;
   return FileStamp{found.st_dev, found.st_ino, found.st_size,
                    found.st_mtim.tv_sec * 1'000'000'000LL + found.st_mtim.tv_nsec};

@@ -18,8 +18,8 @@ TEST(JobFileDocument, HoldsTheTableOfTheFieldsThatAreRead) {
 }
 
 TEST(JobFileDocument, ReplacesOnlyWhatStandsBetweenItsMarks) {
-  const std::string document =
-      "# Title\n" + std::string(kTableBegin) + "\nstale text\n" + std::string(kTableEnd) + "\nend\n";
+  const std::string document = "# Title\n" + std::string(kTableBegin) + "\nstale text\n" +
+                               std::string(kTableEnd) + "\nend\n";
   const auto fresh = WithJobFileTable(document);
   ASSERT_TRUE(fresh);
   EXPECT_TRUE(fresh->starts_with("# Title\n"));

@@ -25,7 +25,8 @@ TEST(Error, PrintsPlaceMessageAndHint) {
 
 TEST(Names, RefuseWhatAPathOrAFlagCouldTake) {
   EXPECT_TRUE(IsValidName("gpu-01.rack_2"));
-  for (const char* bad : {"", "-x", ".", "..", "a/b", "a b", "a\n"}) EXPECT_FALSE(IsValidName(bad)) << bad;
+  for (const char* bad : {"", "-x", ".", "..", "a/b", "a b", "a\n"})
+    EXPECT_FALSE(IsValidName(bad)) << bad;
   EXPECT_FALSE(IsValidName(std::string(64, 'a')));
 }
 

@@ -8,7 +8,8 @@ namespace {
 using Names = std::vector<std::string>;
 
 TEST(Hostlist, ExpandsRangesAndKeepsPadding) {
-  EXPECT_EQ(*ExpandHostlist("gpu[08-10,20],login1"), (Names{"gpu08", "gpu09", "gpu10", "gpu20", "login1"}));
+  EXPECT_EQ(*ExpandHostlist("gpu[08-10,20],login1"),
+            (Names{"gpu08", "gpu09", "gpu10", "gpu20", "login1"}));
   EXPECT_EQ(*ExpandHostlist("r[1-2]n[1-2]"), (Names{"r1n1", "r1n2", "r2n1", "r2n2"}));
 }
 
@@ -23,7 +24,8 @@ TEST(Hostlist, CountsBeforeItExpands) {
 TEST(Hostlist, NamesTheColumnOfAnError) {
   const auto error = ExpandHostlist("gpu[1-3").error();
   EXPECT_NE(error.message.find("column 4"), std::string::npos);
-  for (const char* text : {"", ",", "a,,b", "a[", "a]", "a[]", "a[3-1]", "a[01-3]", "a[x]", "a b", "a;b"}) {
+  for (const char* text :
+       {"", ",", "a,,b", "a[", "a]", "a[]", "a[3-1]", "a[01-3]", "a[x]", "a b", "a;b"}) {
     EXPECT_FALSE(ExpandHostlist(text)) << text;
   }
 }

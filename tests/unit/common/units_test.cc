@@ -31,8 +31,8 @@ TEST(Duration, NamesBothReadingsOfAnAmbiguousOne) {
 }
 
 TEST(Duration, RefusesWhatIsNone) {
-  for (const char* text : {"", "-5m", "5", "5 m", "m5", "5y", "1:2:3:4", "1:60:00", "1:00:60", "a:b:c",
-                           "99999999d", "1e9h", "--1", "1-", "-"}) {
+  for (const char* text : {"", "-5m", "5", "5 m", "m5", "5y", "1:2:3:4", "1:60:00", "1:00:60",
+                           "a:b:c", "99999999d", "1e9h", "--1", "1-", "-"}) {
     EXPECT_FALSE(ParseDuration(text)) << text;
   }
 }

@@ -41,7 +41,8 @@ TEST(Yaml, RefusesDuplicateKeysWithBothLines) {
 }
 
 TEST(Yaml, RefusesAnchorsAliasesMergeKeysAndTags) {
-  for (const char* text : {"a: &x 1\n", "a: *x\n", "<<: {a: 1}\n", "a: !!python/object x\n", "a: !t x\n"}) {
+  for (const char* text :
+       {"a: &x 1\n", "a: *x\n", "<<: {a: 1}\n", "a: !!python/object x\n", "a: !t x\n"}) {
     EXPECT_EQ(ErrorOf(text).code, ErrorCode::kInvalidArgument) << text;
   }
 }
@@ -68,7 +69,8 @@ TEST(Yaml, RefusesWhatIsNoJobFile) {
 }
 
 TEST(Yaml, BoundsDepthKeysAndNodes) {
-  EXPECT_NE(ErrorOf(std::string(200, '[') + std::string(200, ']')).message.find("nested"), std::string::npos);
+  EXPECT_NE(ErrorOf(std::string(200, '[') + std::string(200, ']')).message.find("nested"),
+            std::string::npos);
   EXPECT_FALSE(ParseYaml(std::string(100000, '['), "job.yaml"));
   std::string keys;
   for (int i = 0; i < 1001; ++i) keys += "k" + std::to_string(i) + ": 1\n";

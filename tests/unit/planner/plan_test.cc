@@ -376,9 +376,16 @@ TEST(Plan, ChecksASpecBeforeAnyNodeIsKnown) {
   EXPECT_TRUE(CheckSpec(Job(), Context()));
   for (const auto change :
        {+[](JobSpec& j) { j.workdir = "here"; }, +[](JobSpec& j) { j.constraints = "cc>"; },
-        +[](JobSpec& j) { j.batch = {64, 8, 3}; }, +[](JobSpec& j) { j.gpu_ids = {1, 1}; },
+        +[](JobSpec& j) {
+          j.batch = {64, 8, 3};
+        },
+        +[](JobSpec& j) {
+          j.gpu_ids = {1, 1};
+        },
         +[](JobSpec& j) { j.procs_per_node = 0; }, +[](JobSpec& j) { j.run = "python 'x"; },
-        +[](JobSpec& j) { j.nodes = {0, 0, false}; },
+        +[](JobSpec& j) {
+          j.nodes = {0, 0, false};
+        },
         +[](JobSpec& j) {
           j.gpu_ids = {1};
           j.gpus = {{"", 2}};

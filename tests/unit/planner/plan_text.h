@@ -7,8 +7,8 @@
 
 namespace launch::testing {
 
-std::string PlanText(const PlannedRun& run);       // without environments
-std::string RankEnvText(const PlannedRun& run);    // the environment of every rank
+std::string PlanText(const PlannedRun& run);     // without environments
+std::string RankEnvText(const PlannedRun& run);  // the environment of every rank
 
 // Compares with tests/golden/NAME; UPDATE_GOLDEN=1 in the environment writes it instead.
 void ExpectGolden(const std::string& name, const std::string& text);

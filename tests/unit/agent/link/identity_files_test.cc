@@ -43,7 +43,7 @@ TEST_F(IdentityOnDisk, IsReadAsItWasWrittenAndForItsOwnerOnly) {
   ASSERT_TRUE(read.has_value()) << read.error().message;
   EXPECT_EQ(read->key_pem, identity.key_pem);
   EXPECT_EQ(read->certificate_pem, identity.certificate_pem);
-  struct stat info{};
+  struct stat info {};
   ASSERT_EQ(::stat((dir_ + "/identity/key.pem").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600u);
 }

@@ -88,7 +88,7 @@ TEST_F(LogTest, PunchesTheMiddleAndSaysWhatIsMissing) {
   LogKeeper keeper(rank_, 12 * kMiB);
   for (char c = 'a'; c < 'a' + 20; ++c) Append(std::string(kMiB, c));
   ASSERT_GT(keeper.Look(WallMs(1000)), 0u);
-  struct stat info{};
+  struct stat info {};
   ASSERT_EQ(::stat((rank_ + "/out").c_str(), &info), 0);
   EXPECT_EQ(info.st_size, 20 * static_cast<off_t>(kMiB));
   EXPECT_LE(static_cast<std::uint64_t>(info.st_blocks) * 512, 12 * kMiB);

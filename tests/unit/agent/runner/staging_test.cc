@@ -57,7 +57,7 @@ class StagingTest : public testing::Test {
 
 TEST_F(StagingTest, FindsTheWorkdirWithItsInode) {
   const StagingFacts facts = Look(bench_.Spec(kKey, 1, {}));
-  struct stat info{};
+  struct stat info {};
   ASSERT_EQ(::stat(bench_.Path("work").c_str(), &info), 0);
   ASSERT_NE(Find(facts, "workdir"), nullptr);
   EXPECT_TRUE(Find(facts, "workdir")->ok);
