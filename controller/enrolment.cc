@@ -17,7 +17,7 @@ constexpr std::size_t kPemMax = 64 << 10;
 constexpr std::size_t kSealKeyBytes = 32;
 
 bool Exists(const std::string& path) {
-  struct stat found{};
+  struct stat found {};
   return ::lstat(path.c_str(), &found) == 0;
 }
 
@@ -69,8 +69,11 @@ Result<InitDone> InitCredentials(FileSystem& files, const StatePaths& paths,
        {paths.ca_key, paths.store, paths.secrets_key, paths.controller_key, paths.operator_dir}) {
     if (!Exists(path)) continue;
     return Fail(ErrorCode::kAlreadyExists, "there is a cluster in " + paths.dir + " (" + path + ")",
-                "start it with `launch-controller run --state " + paths.dir +
-                    "`, or choose another directory");
+                Exists(paths.store)
+                    ? "start it with `launch-controller run --state " + paths.dir +
+                          "`, or choose another directory"
+                    : "it has no store: an `init` that did not finish, or a store that was lost; "
+                      "put the store back, or remove the directory and make a new cluster");
   }
   LAUNCH_RETURN_IF_ERROR(files.MakeDirs(paths.dir));
   LAUNCH_RETURN_IF_ERROR(files.MakeDirs(paths.operator_dir));

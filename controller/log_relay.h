@@ -129,6 +129,8 @@ class LogRelay {
   void CloseReads(Follower& follower) LAUNCH_REQUIRES(mutex_);
   void AdvanceAll(After& after) LAUNCH_REQUIRES(mutex_);
   void Put(Source& source, LogPiece piece) LAUNCH_REQUIRES(mutex_);
+  bool Joined(const Follower& follower, Source& source, const LogChunk& chunk)
+      LAUNCH_REQUIRES(mutex_);
   void Wake(Follower& follower, After& after) LAUNCH_REQUIRES(mutex_);
   std::pair<Follower*, Source*> Find(LinkId link, std::uint64_t read) LAUNCH_REQUIRES(mutex_);
   BulkLink* LinkOf(const Source& source) LAUNCH_REQUIRES(mutex_);

@@ -65,7 +65,7 @@ Unexpected Damaged(const std::string& file, const std::string& what) {
 
 // A log that several machines write needs locks and shared memory that network file systems lack.
 Result<void> RefuseNetwork(const std::string& dir) {
-  struct statfs facts{};
+  struct statfs facts {};
   if (::statfs(dir.c_str(), &facts) != 0) return FailErrno("statfs " + dir, errno);
   constexpr std::array<std::pair<std::uint32_t, std::string_view>, 7> kNetwork{{
       {0x6969, "NFS"},
@@ -189,11 +189,11 @@ Result<std::unique_ptr<Store>> SqliteStore::Open(const std::string& dir) {
   LAUNCH_ASSIGN_OR_RETURN(StateLock lock, StateLock::Take(dir));
   LAUNCH_RETURN_IF_ERROR(RefuseNetwork(dir));
   const std::string file = FileOf(dir);
-  struct stat facts{};
+  struct stat facts {};
   if (::lstat(file.c_str(), &facts) != 0) {
     if (errno != ENOENT) return FailErrno("stat " + file, errno);
     return Fail(ErrorCode::kNotFound, "no store in " + dir,
-                "make one with `launch controller init`, or put back a backup");
+                "make one with `launch-controller init --state DIR`, or put back a backup");
   }
   LAUNCH_ASSIGN_OR_RETURN(Database db, sqlite::OpenDatabase(file, Access::kWrite));
   LAUNCH_RETURN_IF_ERROR(Execute(db.get(), kPragmas));
@@ -469,7 +469,7 @@ Result<void> MakeSqliteStore(const std::string& dir) {
   LAUNCH_ASSIGN_OR_RETURN(const StateLock lock, StateLock::Take(dir));
   LAUNCH_RETURN_IF_ERROR(RefuseNetwork(dir));
   const std::string file = FileOf(dir);
-  struct stat facts{};
+  struct stat facts {};
   if (::lstat(file.c_str(), &facts) == 0) {
     return Fail(ErrorCode::kAlreadyExists, "there is a store already: " + file,
                 "start the controller, or use another directory");

@@ -15,7 +15,7 @@ Result<StateLock> StateLock::Take(const std::string& dir) {
   if (!file) {
     if (errno == ENOENT) {
       return Fail(ErrorCode::kNotFound, "no state directory " + dir,
-                  "make one with `launch controller init`");
+                  "make one with `launch-controller init --state DIR`");
     }
     return FailErrno("open " + path, errno);
   }

@@ -189,6 +189,23 @@ TEST_F(RelayTest, CreditsOnlyWhatTheFollowerTook) {
   EXPECT_EQ(links["n0"]->credits[links["n0"]->reads[0].read], 600u);
 }
 
+TEST_F(RelayTest, JoinsWhatAFollowerHasNotReadYet) {
+  const auto follower = Open(true, {0});
+  Chunk("n0", 0, 0, "one ");
+  Chunk("n0", 0, 4, "two ");
+  Chunk("n0", 0, 20, "far");
+  EXPECT_EQ(Drain(follower), (Got{"0@0:one two ", "gap 0 8-20 lost", "0@20:far"}));
+}
+
+TEST_F(RelayTest, DropsAnAgentThatFloodsWithGaps) {
+  (void)Open(true, {0});
+  const std::uint64_t read = links["n0"]->reads.at(0).read;
+  for (std::uint64_t at = 0; at < 10'001; ++at) {
+    relay.OnGap(ids["n0"], read, at, at + 1, "punched");
+  }
+  EXPECT_NE(links["n0"]->dropped, "");
+}
+
 TEST_F(RelayTest, DropsAnAgentThatSendsMoreThanItsCredit) {
   (void)Open(true, {0});
   Chunk("n0", 0, 0, std::string(1000, 'a'));
