@@ -17,7 +17,7 @@ constexpr std::size_t kPemMax = 64 << 10;
 constexpr std::size_t kSealKeyBytes = 32;
 
 bool Exists(const std::string& path) {
-  struct stat found{};
+  struct stat found = {};
   return ::lstat(path.c_str(), &found) == 0;
 }
 

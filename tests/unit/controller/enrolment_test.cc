@@ -33,7 +33,7 @@ TEST_F(EnrolmentTest, InitMakesPrivateKeysAndAnIdentityForTheFirstOperator) {
   ASSERT_TRUE(done) << FormatError(done.error());
   for (const std::string& path : {Paths().ca_key, Paths().controller_key, Paths().secrets_key,
                                   Paths().operator_dir + "/key.pem"}) {
-    struct stat found {};
+    struct stat found = {};
     ASSERT_EQ(::stat(path.c_str(), &found), 0) << path;
     EXPECT_EQ(found.st_mode & 0777, 0600u) << path;
   }

@@ -94,7 +94,7 @@ std::string Content(const std::string& dir) {
 
 TEST_F(SqliteStoreTest, IsForItsOwnerOnly) {
   Fill(1);
-  struct stat facts{};
+  struct stat facts {};
   for (const char* name : {"store.db", "lock", "store.witness"}) {
     ASSERT_EQ(::stat((dir() + "/" + name).c_str(), &facts), 0) << name;
     EXPECT_EQ(facts.st_mode & 0777U, 0600U) << name;
