@@ -49,4 +49,5 @@ while step < total:
         with open(d + ".tmp/trainer_state.json", "w") as f:
             f.write('{"global_step": %d}' % step)
         os.rename(d + ".tmp", d)
+dist.barrier()  # a rank that leaves early can make gloo abort the other at its end
 dist.destroy_process_group()
