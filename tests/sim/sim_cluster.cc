@@ -351,7 +351,7 @@ void SimCluster::PlanClients() {
     spec.gpus_written = true;
     spec.gpus = {{"", gpus}};
     spec.run = "python train.py";
-    spec.workdir = "/work";
+    spec.workdir = "/proj";
     if (gpus == 0) {
       spec.device = DeviceChoice::kCpu;
       spec.procs_per_node = 1;

@@ -164,8 +164,8 @@ TEST(Environment, TheAllocatorSettingIsOneSettingUnderTwoNames) {
 }
 
 TEST(Environment, TheCheckpointDirectoryIsAbsoluteAndExpanded) {
-  const std::pair<const char*, const char*> rows[] = {{"out", "/work/out"},
-                                                      {"./out", "/work/out"},
+  const std::pair<const char*, const char*> rows[] = {{"out", "/proj/out"},
+                                                      {"./out", "/proj/out"},
                                                       {"/abs", "/abs"},
                                                       {"${SCRATCH}/ck", "/scratch/ck"},
                                                       {"~/ck", "/h/ck"}};

@@ -61,7 +61,7 @@ inline std::vector<PlannerOffer> Offers(const std::vector<NodeInventory>& nodes)
 inline JobSpec Job(const std::string& run = "python train.py") {
   JobSpec job;
   job.name = "job";
-  job.workdir = "/work";
+  job.workdir = "/proj";
   job.run = run;
   return job;
 }

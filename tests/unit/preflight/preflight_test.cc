@@ -58,7 +58,7 @@ struct Scene {
   AllocationSpec Allocation() const {
     AllocationSpec spec;
     spec.node = node.node;
-    spec.workdir = "/work";
+    spec.workdir = "/proj";
     spec.interpreter = "/home/ana/venv/bin/python";
     spec.needs_torch_cuda = true;
     return spec;
@@ -182,7 +182,7 @@ TEST(JudgeInventories, RefusesAPrecisionTheDeviceLacks) {
 TEST(JudgeStaging, NamesWhatIsMissingAndWhere) {
   const Scene scene;
   StagingFacts facts;
-  facts.paths = {Path("workdir", "/work", false, "no such directory"),
+  facts.paths = {Path("workdir", "/proj", false, "no such directory"),
                  Path("command", "train.sh", false, "not found on PATH /bin"),
                  Path("interpreter", "/v/bin/python", false, "not executable")};
   const PreflightReport report = JudgeStaging(scene.Allocation(), scene.node, facts);
@@ -199,8 +199,8 @@ TEST(JudgeStaging, NamesWhatIsMissingAndWhere) {
 TEST(JudgeStaging, ListsWhatPassed) {
   const Scene scene;
   StagingFacts facts;
-  facts.paths = {Path("workdir", "/work", true), Path("command", "/bin/true", true),
-                 Path("marker", "/work/.m", true)};
+  facts.paths = {Path("workdir", "/proj", true), Path("command", "/bin/true", true),
+                 Path("marker", "/proj/.m", true)};
   facts.reach = {{"10.0.0.1", true, "eth0", ""}};
   facts.runtime = Torch("/home/ana/venv/bin/python", "2.13.0+cu126", "12.6", true);
   const PreflightReport report = JudgeStaging(scene.Allocation(), scene.node, facts);
@@ -216,13 +216,13 @@ TEST(JudgeStaging, AnotherDirectoryUnderTheSamePathIsRefusedWithBothValues) {
   AllocationSpec spec = scene.Allocation();
   spec.workdir_inode = 5;
   StagingFacts facts;
-  facts.paths = {Path("workdir", "/work", true)};
+  facts.paths = {Path("workdir", "/proj", true)};
   facts.paths[0].inode = 6;
   const PreflightReport report = JudgeStaging(spec, scene.node, facts);
   ASSERT_EQ(Codes(report), std::vector<std::string>{"path_not_shared"});
   EXPECT_TRUE(Contains(report.findings[0].says, "inode 6"));
   EXPECT_TRUE(Contains(report.findings[0].says, "has 5"));
-  facts.paths = {Path("marker", "/work/.m", false, "not there")};
+  facts.paths = {Path("marker", "/proj/.m", false, "not there")};
   EXPECT_EQ(Codes(JudgeStaging(spec, scene.node, facts)),
             std::vector<std::string>{"path_not_shared"});
 }

@@ -14,7 +14,7 @@ namespace {
 ShimSpec Sample() {
   ShimSpec spec;
   spec.block.rank = 3;
-  spec.cwd = "/work dir";
+  spec.cwd = "/proj dir";
   spec.shim_cgroups = {"/cg/shims/cgroup.procs"};
   spec.argv = {"/bin/bash", "-c", "", "exec python 'x y'"};
   spec.env = {"A=1", "EMPTY=", "LINES=a\nb"};

@@ -39,7 +39,7 @@ JobSpec GpuJob(int nodes, int gpus) {
   spec.gpus = {{"", gpus}};
   spec.gpus_written = true;
   spec.run = "python train.py";
-  spec.workdir = "/home/ana/work";
+  spec.workdir = "/home/ana/proj";
   spec.stop_duration = Millis{10'000};
   return spec;
 }
