@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <optional>
 #include <set>
+#include <string>
 
 #include "common/units.h"
 
@@ -85,6 +88,76 @@ TEST(GpuCatalog, AJobsWordMeansAClassAnAliasOrPartOfTheName) {
   EXPECT_TRUE(catalog.Matches("A100", Device("NVIDIA A100", 45600)));
 }
 
+TEST(GpuCatalog, TensorRatesFollowFromTheChip) {
+  // Operations of one multiprocessor in one clock, accumulated in fp32: white papers of the chips.
+  const std::map<std::string, double> per_clock = {
+      {"V100-16GB", 1024}, {"V100-32GB", 1024},  {"T4", 1024},    {"A100-40GB", 2048},
+      {"A100-80GB", 2048}, {"A10", 1024},        {"A6000", 1024}, {"RTX3090", 512},
+      {"RTX4090", 512},    {"L4", 1024},         {"L40S", 1024},  {"H100-PCIe", 4096},
+      {"H100-NVL", 4096},  {"H100-SXM", 4096},   {"H200", 4096},  {"GH200", 4096},
+      {"B200", 8192},      {"GH200-144GB", 4096}};
+  for (const auto& [name, operations] : per_clock) {
+    const GpuType* type = GpuCatalog::BuiltIn().Find(name, std::nullopt);
+    ASSERT_NE(type, nullptr) << name;
+    ASSERT_EQ(type->name, name);
+    const double rate = *type->sms * *type->tensor_mhz * 1e6 * operations / 1e12;
+    EXPECT_NEAR(type->tflops.at("fp16"), rate, 0.02 * rate) << name;
+  }
+}
+
+TEST(GpuCatalog, EveryClassSaysWhatTimeIsPredictedFrom) {
+  for (const std::string& name : GpuCatalog::BuiltIn().Names()) {
+    const GpuType* type = GpuCatalog::BuiltIn().Find(name, std::nullopt);
+    ASSERT_NE(type, nullptr) << name;
+    EXPECT_TRUE(type->sms && type->tensor_mhz && type->memory_gib && type->memory_gbps &&
+                type->pcie_gbps && type->tflops.contains("fp32"))
+        << name;
+    EXPECT_EQ(type->tflops.contains("bf16"), type->cc >= (ComputeCapability{8, 0})) << name;
+    EXPECT_EQ(type->tflops.contains("fp8"), type->cc >= (ComputeCapability{8, 9})) << name;
+  }
+}
+
+TEST(GpuCatalog, AWordOfATableFindsItsClass) {
+  const struct {
+    const char* word;
+    std::optional<double> memory;
+    const char* type;
+  } rows[] = {{"A100", 40, "A100-40GB"},
+              {"A100", 80, "A100-80GB"},
+              {"A100-SXM4-80GB", 80, "A100-80GB"},
+              {"A100SXM", 39.39, "A100-40GB"},
+              {"A100-40GB", {}, "A100-40GB"},
+              {"V100", 32, "V100-32GB"},
+              {"V100", 15.78, "V100-16GB"},
+              {"rtx 3090", 24, "RTX3090"},
+              {"RTX-4090", {}, "RTX4090"},
+              {"H100-80GB", 80, "H100-SXM"},
+              {"H100 PCIe", 80, "H100-PCIe"},
+              {"GH200", 96, "GH200"},
+              {"GH200", 144, "GH200-144GB"},
+              {"H100_HBM3", 80, "H100-SXM"},
+              {"A10", 24, "A10"},
+              {"A10G", 24, "A10G"}};
+  for (const auto& row : rows) {
+    const GpuType* type = GpuCatalog::BuiltIn().Find(row.word, row.memory);
+    ASSERT_NE(type, nullptr) << row.word;
+    EXPECT_EQ(type->name, row.type) << row.word;
+  }
+  for (const char* word : {"", "gaudi2", "A1000", "GTX 1650", "?"}) {
+    EXPECT_EQ(GpuCatalog::BuiltIn().Find(word, 24), nullptr) << word;
+  }
+}
+
+TEST(GpuCatalog, APciePartHasFiguresOfItsOwn) {
+  const GpuType* type = GpuCatalog::BuiltIn().Find("A100", 80);
+  ASSERT_NE(type, nullptr);
+  const GpuType pcie = GpuCatalog::VariantOf(*type, "NVIDIA A100 80GB PCIe");
+  EXPECT_EQ(pcie.memory_gbps, 1935);
+  EXPECT_EQ(pcie.link_gbps, 0);
+  EXPECT_EQ(pcie.tflops, type->tflops);
+  EXPECT_EQ(GpuCatalog::VariantOf(*type, "NVIDIA A100-SXM4-80GB").memory_gbps, 2039);
+}
+
 TEST(GpuCatalog, NamesAreDistinct) {
   std::set<std::string> seen;
   for (const std::string& name : GpuCatalog::BuiltIn().Names()) {
@@ -99,6 +172,9 @@ TEST(GpuCatalog, AFileIsReadStrictly) {
                            "gpus: [{name: X, cc: \"9.0\"}]", "gpus: [{name: X, match: [x]}]",
                            "gpus: [{name: X, match: [x], cc: nine}]",
                            "gpus: [{name: X, match: [x], cc: \"9.0\", colour: red}]",
+                           "gpus: [{name: X, match: [x], cc: \"9.0\", sms: 0}]",
+                           "gpus: [{name: X, match: [x], cc: \"9.0\", memory_gbps: -1}]",
+                           "gpus: [{name: X, match: [x], cc: \"9.0\", variants: [{sms: 1}]}]",
                            "gpus: [{name: X, match: [x], cc: \"9.0\", tflops: {bf16: fast}}]"}) {
     const auto catalog = GpuCatalog::Parse(text, "g.yaml");
     ASSERT_FALSE(catalog) << text;
