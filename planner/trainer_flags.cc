@@ -1,0 +1,151 @@
+#include "planner/trainer_flags.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+#include <string_view>
+
+namespace launch {
+namespace {
+
+constexpr std::int64_t kMaxCount = 1'000'000'000'000;
+
+// One flag of the line. `value` is absent for a switch and for a value that only the start knows.
+struct Written {
+  std::string name;  // "per_device_train_batch_size"
+  std::string text;  // "--per_device_train_batch_size 4"
+  std::optional<std::string> value;
+  bool late = false;  // has a value, but a variable's
+};
+
+std::vector<Written> FlagsOf(const std::vector<ShellWord>& words) {
+  std::vector<Written> flags;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i].value;
+    if (word.size() < 3 || word.rfind("--", 0) != 0) continue;
+    const std::size_t equals = word.find('=');
+    Written flag;
+    flag.name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
+    std::replace(flag.name.begin(), flag.name.end(), '-', '_');
+    flag.text = words[i].raw;
+    if (equals != std::string::npos) {
+      flag.late = !words[i].fixed;
+      if (!flag.late) flag.value = word.substr(equals + 1);
+    } else if (i + 1 < words.size() && words[i + 1].value.rfind("--", 0) != 0) {
+      const ShellWord& next = words[++i];
+      flag.text += " " + next.raw;
+      flag.late = !next.fixed;
+      if (!flag.late) flag.value = next.value;
+    }
+    flags.push_back(std::move(flag));
+  }
+  return flags;
+}
+
+// A value that is no number is the script's own affair: its parser will say so.
+std::optional<Flag<std::int64_t>> Count(const Written& flag, std::int64_t lowest) {
+  if (flag.late || !flag.value) return std::nullopt;
+  std::int64_t number = 0;
+  const char* last = flag.value->data() + flag.value->size();
+  const auto [end, error] = std::from_chars(flag.value->data(), last, number);
+  if (error != std::errc() || end != last || number < lowest || number > kMaxCount) {
+    return std::nullopt;
+  }
+  return Flag<std::int64_t>{number, flag.text};
+}
+
+std::optional<Flag<double>> Number(const Written& flag) {
+  if (flag.late || !flag.value) return std::nullopt;
+  double number = 0;
+  const char* last = flag.value->data() + flag.value->size();
+  const auto [end, error] = std::from_chars(flag.value->data(), last, number);
+  if (error != std::errc() || end != last || !std::isfinite(number) || number <= 0 ||
+      number > 1e9) {
+    return std::nullopt;
+  }
+  return Flag<double>{number, flag.text};
+}
+
+// HfArgumentParser: a bare switch is true; otherwise the words that its string_to_bool takes.
+std::optional<Flag<bool>> Switch(const Written& flag) {
+  if (flag.late) return std::nullopt;
+  std::string text = flag.value.value_or("true");
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  static const std::set<std::string> yes = {"true", "yes", "y", "t", "1"};
+  static const std::set<std::string> no = {"false", "no", "n", "f", "0"};
+  if (yes.count(text) > 0) return Flag<bool>{true, flag.text};
+  if (no.count(text) > 0) return Flag<bool>{false, flag.text};
+  return Flag<bool>{true, "--" + flag.name};  // what follows is a word of its own
+}
+
+std::optional<Flag<std::string>> Text(const Written& flag) {
+  if (flag.late || !flag.value) return std::nullopt;
+  return Flag<std::string>{*flag.value, flag.text};
+}
+
+Result<void> SetPrecision(const Written& flag, Precision precision, TrainerFlags& flags) {
+  const auto on = Switch(flag);
+  if (!on || !on->value) return {};
+  if (flags.precision && flags.precision->value != precision) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "the line has " + flags.precision->written + " and " + on->written,
+                "keep one of them");
+  }
+  flags.precision = Flag<Precision>{precision, on->written};
+  return {};
+}
+
+bool AnyOf(const std::string& name, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+Result<void> ReadOne(const Written& flag, TrainerFlags& flags) {
+  const std::string& name = flag.name;
+  if (AnyOf(name, {"per_device_train_batch_size", "gradient_accumulation_steps", "bf16", "fp16",
+                   "gradient_checkpointing", "optim", "num_train_epochs", "deepspeed", "fsdp"})) {
+    flags.hugging_face = flags.hugging_face || name == "per_device_train_batch_size" ||
+                         name == "num_train_epochs" || name == "optim";
+  }
+  if (name == "per_device_train_batch_size") {
+    flags.micro = Count(flag, 1);
+  } else if (name == "gradient_accumulation_steps") {
+    flags.accumulate = Count(flag, 1);
+  } else if (name == "bf16") {
+    LAUNCH_RETURN_IF_ERROR(SetPrecision(flag, Precision::kBf16, flags));
+  } else if (name == "fp16") {
+    LAUNCH_RETURN_IF_ERROR(SetPrecision(flag, Precision::kFp16, flags));
+  } else if (name == "gradient_checkpointing") {
+    flags.checkpointing = Switch(flag);
+  } else if (name == "optim") {
+    flags.optimizer = Text(flag);
+  } else if (name == "max_steps") {
+    flags.steps = Count(flag, -1);
+    if (flags.steps && flags.steps->value < 1) flags.steps.reset();  // -1: by epochs
+  } else if (name == "num_train_epochs") {
+    flags.epochs = Number(flag);
+  } else if (AnyOf(name, {"model_max_length", "max_seq_length", "max_seq_len", "block_size",
+                          "cutoff_len", "max_length", "seq_length", "seq_len"})) {
+    flags.seq = Count(flag, 1);
+  } else if (AnyOf(name, {"lora_r", "lora_rank"})) {
+    flags.lora_rank = Count(flag, 1);
+  } else if (name == "dataloader_num_workers") {
+    flags.workers = Count(flag, 0);
+  } else if (AnyOf(name, {"deepspeed", "deepspeed_config", "ds_config"})) {
+    // Scripts of DeepSpeed's own take a bare --deepspeed beside --deepspeed_config FILE.
+    if (auto path = Text(flag)) flags.deepspeed = std::move(path);
+  } else if (name == "fsdp") {
+    flags.fsdp = Text(flag);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<TrainerFlags> ReadTrainerFlags(const std::vector<ShellWord>& arguments) {
+  TrainerFlags flags;
+  for (const Written& flag : FlagsOf(arguments)) LAUNCH_RETURN_IF_ERROR(ReadOne(flag, flags));
+  return flags;
+}
+
+}  // namespace launch
