@@ -1,0 +1,202 @@
+#include "cli/predict/memory_case.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <string>
+
+namespace launch {
+
+namespace {
+
+constexpr double kGiBytes = 1024.0 * 1024.0 * 1024.0;
+constexpr std::int64_t kUsualSeq = 512;
+constexpr std::int64_t kUsualRanks = 8;
+constexpr std::int64_t kUsualLoraRank = 8;
+
+std::string Word(const CaseTable& table, std::size_t row, std::string_view column) {
+  std::string word(table.Text(row, column));
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return word;
+}
+
+bool Has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+// 0 when the cell is empty; an error when it holds something else than a whole number from 0 on.
+Result<std::int64_t> WholeNumber(const CaseTable& table, std::size_t row, std::string_view column) {
+  if (table.Text(row, column).empty()) return 0;
+  const auto value = table.Count(row, column);
+  if (!value || *value < 0)
+    return Fail(ErrorCode::kInvalidArgument, std::string(column) + " is \"" +
+                                                 std::string(table.Text(row, column)) +
+                                                 "\", not a whole number from 0 on");
+  return *value;
+}
+
+Framework FrameworkOf(const std::string& word) {
+  if (Has(word, "megatron")) return Framework::kMegatron;
+  if (Has(word, "titan")) return Framework::kTorchtitan;
+  if (Has(word, "torchtune")) return Framework::kTorchtune;
+  if (Has(word, "litgpt") || Has(word, "lit-gpt")) return Framework::kLitgpt;
+  if (Has(word, "foundry") || Has(word, "composer")) return Framework::kLlmFoundry;
+  if (Has(word, "hf") || Has(word, "transformers") || Has(word, "hugging")) return Framework::kHf;
+  return Framework::kUnknown;
+}
+
+void ReadPrecision(const std::string& word, TrainingSetup& setup) {
+  const bool fsdp = Has(word, "fsdp") || Has(word, "fp32params");
+  if (Has(word, "gptq") || Has(word, "awq"))
+    setup.base = BaseFormat::kGptq4;
+  else if (Has(word, "nf4") || Has(word, "int4") || Has(word, "fp4") || Has(word, "4bit"))
+    setup.base = BaseFormat::kNf4;
+  else if (Has(word, "int8"))
+    setup.base = BaseFormat::kInt8;
+  // GPTQ's kernels take fp16: such a model runs in half precision throughout.
+  setup.half_compute = setup.base != BaseFormat::kSame && Has(word, "fp16");
+  setup.fp8_compute = Has(word, "fp8") && setup.base == BaseFormat::kSame;
+  if (fsdp || setup.fp8_compute)
+    setup.format = StateFormat::kFsdpMixed;
+  else if (Has(word, "amp") || Has(word, "autocast"))
+    setup.format = StateFormat::kAmp;
+  else if (Has(word, "master"))
+    setup.format = StateFormat::kMaster16;
+  else if (Has(word, "16") || setup.base != BaseFormat::kSame)
+    setup.format = StateFormat::kPure16;
+  else if (Has(word, "32"))
+    setup.format = StateFormat::kFp32;
+  else
+    setup.format = setup.lora_rank > 0 ? StateFormat::kPure16 : StateFormat::kAmp;
+}
+
+Strategy StrategyOf(const std::string& word, const std::string& stage) {
+  if (Has(word, "hybrid")) return Strategy::kFsdpHybrid;
+  if (Has(word, "grad")) return Strategy::kFsdpGradOp;
+  if (Has(word, "fsdp")) return Strategy::kFsdp;
+  if (Has(word, "zero") || Has(word, "deepspeed")) {
+    if (Has(stage, "1") || Has(word, "zero1")) return Strategy::kZero1;
+    if (Has(stage, "3") || Has(word, "zero3")) return Strategy::kZero3;
+    return Strategy::kZero2;
+  }
+  if (Has(word, "ddp") || Has(word, "dp")) return Strategy::kDdp;
+  return Strategy::kSingle;
+}
+
+Checkpointing CheckpointingOf(const std::string& word) {
+  if (Has(word, "layer")) return Checkpointing::kSelectiveLayer;
+  if (Has(word, "selective")) return Checkpointing::kSelectiveOp;
+  if (Has(word, "offload")) return Checkpointing::kFullOffload;
+  if (word.empty() || word == "none" || word == "no" || word == "false")
+    return Checkpointing::kNone;
+  return Checkpointing::kFull;
+}
+
+LossPath LossOf(const std::string& word) {
+  if (Has(word, "class")) return LossPath::kClassification;
+  if (Has(word, "chunk")) return LossPath::kChunked;
+  if (Has(word, "fused") || Has(word, "liger")) return LossPath::kFused;
+  return LossPath::kFull;
+}
+
+// Before Ampere the driver loads every kernel of the libraries at once.
+bool IsBeforeAmpere(const std::string& gpu) {
+  for (const char* name : {"v100", "p100", "t4", "titan", "2080", "1080", "p40", "quadro"})
+    if (Has(gpu, name)) return true;
+  return false;
+}
+
+void ReadMetric(const std::string& word, MemoryCase& out) {
+  if (Has(word, "alloc") || Has(word, "active")) {
+    out.metric = MemoryMetric::kAllocated;
+  } else if (Has(word, "reserv")) {
+    out.metric = MemoryMetric::kReserved;
+  } else if (!word.empty() && !Has(word, "unspec")) {
+    out.metric = MemoryMetric::kProcess;
+  } else {
+    // What the trainer itself logs; the others leave the user to read nvidia-smi, whose MiB are
+    // usually passed on as decimal GB.
+    switch (out.setup.framework) {
+      case Framework::kTorchtune:
+      case Framework::kLitgpt:
+        out.metric = MemoryMetric::kAllocated;
+        break;
+      case Framework::kTorchtitan:
+      case Framework::kLlmFoundry:
+        out.metric = MemoryMetric::kReserved;
+        break;
+      case Framework::kUnknown:
+      case Framework::kHf:
+      case Framework::kMegatron:
+        out.metric = MemoryMetric::kProcess;
+        out.decimal_figure = true;
+        break;
+    }
+  }
+}
+
+}  // namespace
+
+const std::set<std::string>& MemoryAnswerColumns() {
+  static const std::set<std::string> columns = {"measured_peak_gb", "fits", "source"};
+  return columns;
+}
+
+Result<MemoryCase> ReadMemoryCase(const CaseTable& table, std::size_t row) {
+  MemoryCase out;
+  ModelCard& card = out.card;
+  TrainingSetup& setup = out.setup;
+  LAUNCH_ASSIGN_OR_RETURN(card.params, WholeNumber(table, row, "params"));
+  LAUNCH_ASSIGN_OR_RETURN(card.layers, WholeNumber(table, row, "layers"));
+  LAUNCH_ASSIGN_OR_RETURN(card.hidden, WholeNumber(table, row, "hidden"));
+  LAUNCH_ASSIGN_OR_RETURN(card.heads, WholeNumber(table, row, "heads"));
+  LAUNCH_ASSIGN_OR_RETURN(card.kv_heads, WholeNumber(table, row, "kv_heads"));
+  LAUNCH_ASSIGN_OR_RETURN(card.vocab, WholeNumber(table, row, "vocab"));
+  card.tied = Word(table, row, "tied") == "yes";
+
+  const std::string strategy = Word(table, row, "strategy");
+  setup.framework = FrameworkOf(Word(table, row, "framework"));
+  LAUNCH_ASSIGN_OR_RETURN(setup.lora_rank, WholeNumber(table, row, "lora_rank"));
+  const std::string precision = Word(table, row, "precision");
+  if (setup.lora_rank == 0 && (Has(strategy, "lora") || Has(precision, "lora")))
+    setup.lora_rank = kUsualLoraRank;
+  ReadPrecision(precision, setup);
+  setup.strategy = StrategyOf(strategy, Word(table, row, "zero_stage"));
+  const std::string offload = Word(table, row, "offload");
+  setup.offload = Has(offload, "param") || Has(offload, "all") ? Offload::kAll
+                  : Has(offload, "optim")                      ? Offload::kOptimizer
+                                                               : Offload::kNone;
+  setup.optimizer = OptimizerOf(Word(table, row, "optimizer"));
+  setup.checkpointing = CheckpointingOf(Word(table, row, "act_ckpt"));
+  setup.loss = LossOf(Word(table, row, "loss"));
+  setup.variable_length = Word(table, row, "variable_length") == "yes";
+  setup.volta_context = IsBeforeAmpere(Word(table, row, "gpu"));
+  const std::string flash = Word(table, row, "flash_attn");
+  const bool eager = flash == "no" || (flash.empty() && setup.volta_context);
+  setup.attention = eager ? Attention::kEager : Attention::kFlash;
+  if (setup.loss == LossPath::kClassification) card.architecture = Architecture::kEncoder;
+
+  LAUNCH_ASSIGN_OR_RETURN(std::int64_t gpus, WholeNumber(table, row, "n_gpus"));
+  if (gpus == 0) gpus = setup.strategy == Strategy::kSingle ? 1 : kUsualRanks;
+  if (gpus > 10'000'000) return Fail(ErrorCode::kInvalidArgument, "n_gpus is absurd");
+  if (Has(strategy, "split") || Has(strategy, "pipeline"))
+    setup.pipeline_parts = static_cast<int>(gpus);
+  if (setup.strategy != Strategy::kSingle) setup.ranks = static_cast<int>(gpus);
+
+  LAUNCH_ASSIGN_OR_RETURN(setup.seq, WholeNumber(table, row, "seq"));
+  LAUNCH_ASSIGN_OR_RETURN(setup.micro_batch, WholeNumber(table, row, "micro_batch"));
+  out.assumed_batch = setup.seq == 0 || setup.micro_batch == 0;
+  if (setup.seq == 0) setup.seq = kUsualSeq;
+  if (setup.micro_batch == 0) setup.micro_batch = 1;
+  ReadMetric(Word(table, row, "metric"), out);
+
+  if (const auto memory = table.Number(row, "gpu_mem_gb"); memory && *memory > 0) {
+    // A whole figure is the product class, of which about 1.2 % is not usable.
+    const bool product = std::floor(*memory) == *memory;
+    out.limit_bytes = *memory * kGiBytes * (product ? 0.988 : 1);
+  }
+  return out;
+}
+
+}  // namespace launch

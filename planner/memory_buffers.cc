@@ -1,0 +1,61 @@
+#include <algorithm>
+
+#include "planner/memory_parts.h"
+#include "planner/strategy.h"
+
+namespace launch {
+
+namespace {
+
+// What DeepSpeed and FSDP hold unsharded while they compute, with the gradients of it.
+double Gathered(const ModelCard& card, const TrainingSetup& setup, const MemoryConstants& c) {
+  const double params = static_cast<double>(card.params);
+  const double layer = static_cast<double>(card.layer_params);
+  const double outside = static_cast<double>(card.embedding_params + card.head_params);
+  const double n = ShardsOf(setup).weights;
+  const bool lora = setup.lora_rank > 0;
+  switch (setup.strategy) {
+    case Strategy::kFsdpGradOp:
+      return 2 * params + 2 * layer;  // all weights through forward and backward, one gradient
+    case Strategy::kFsdp:
+    case Strategy::kFsdpHybrid:
+      if (n <= 1) return 0;
+      // A frozen unit has no gradient whose arrival would reshard it (torch up to 2.0).
+      if (lora && setup.framework == Framework::kLitgpt) return 2 * params;
+      return std::min(2 * params, 4 * layer + 2 * outside) + (lora ? 0 : 2 * (layer + outside));
+    case Strategy::kZero3:
+      if (n <= 1) return 0;
+      return 2 * std::min(params, std::max(c.max_live_parameters, 2 * layer)) +
+             (lora ? 0 : 2 * std::max(layer, static_cast<double>(card.embedding_params)));
+    default:
+      return 0;
+  }
+}
+
+double Buckets(const ModelCard& card, const TrainingSetup& setup, const MemoryConstants& c) {
+  const double trained =
+      setup.lora_rank > 0 ? AdapterParams(card, setup) : static_cast<double>(card.trainable_params);
+  if (setup.strategy == Strategy::kDdp)  // gradient_as_bucket_view is off unless asked for
+    return StateBytesOf(setup.format, setup.optimizer).gradient * trained;
+  const int stage = ZeroStage(setup.strategy);
+  if (stage == 0 || setup.ranks == 1) return 0;
+  const double usual = setup.framework == Framework::kHf ? c.bucket_hf : c.bucket_deepspeed;
+  const double factor = setup.overlap_comm ? c.bucket_factor : 1;
+  const auto bucket = [&](double elements) {
+    return std::min(factor * elements * 2, 2 * trained) / (stage == 3 ? 2 : 1);
+  };
+  return bucket(setup.reduce_bucket.value_or(usual)) + bucket(setup.gather_bucket.value_or(usual));
+}
+
+}  // namespace
+
+BufferParts BuffersOf(const ModelCard& card, const TrainingSetup& setup, const MemoryConstants& c) {
+  BufferParts buffers;
+  buffers.gathered = Gathered(card, setup, c) / setup.pipeline_parts;
+  buffers.buckets = Buckets(card, setup, c) / setup.pipeline_parts;
+  if (setup.base != BaseFormat::kSame)
+    buffers.dequantized = 2 * static_cast<double>(card.hidden) * static_cast<double>(card.ffn);
+  return buffers;
+}
+
+}  // namespace launch

@@ -1,0 +1,51 @@
+// The parts the phases of the memory model are put together from; bytes on one GPU.
+#pragma once
+
+#include "planner/memory_constants.h"
+#include "planner/model_card.h"
+#include "planner/training_setup.h"
+
+namespace launch {
+
+// How far weights, gradients and optimizer states are divided, in ranks (1 = whole).
+struct Shards {
+  double weights = 1;
+  double gradients = 1;
+  double optimizer = 1;
+};
+Shards ShardsOf(const TrainingSetup& setup);
+
+double AdapterParams(const ModelCard& card, const TrainingSetup& setup);  // 0 in full training
+
+struct StateParts {
+  double weights = 0;   // sharded or whole, as they rest
+  double adapters = 0;  // weights of LoRA
+  double gradients = 0;
+  double optimizer = 0;  // states and fp32 master
+  double step = 0;       // temporaries of the optimizer step
+  double load = 0;       // weights while they are loaded
+  double autocast = 0;   // 16-bit copies of fp32 weights
+};
+StateParts StatesOf(const ModelCard& card, const TrainingSetup& setup, const MemoryConstants& c);
+
+struct BufferParts {
+  double gathered = 0;     // unsharded weights and gradients of the units in flight
+  double buckets = 0;      // communication buckets
+  double dequantized = 0;  // a 4-bit matrix in 16 bits
+};
+BufferParts BuffersOf(const ModelCard& card, const TrainingSetup& setup, const MemoryConstants& c);
+
+struct ActivationParts {
+  double saved = 0;       // kept by all blocks until their backward
+  double stored = 0;      // of these, block inputs that stay when a block is computed again
+  double block = 0;       // one block at work
+  double logits = 0;      // logits and loss
+  double evaluation = 0;  // logits of an evaluation batch
+};
+ActivationParts ActivationsOf(const ModelCard& card, const TrainingSetup& setup,
+                              const MemoryConstants& c);
+
+// Do gradients live on while activations are full: accumulation, buckets and flat buffers.
+bool KeepsGradients(const TrainingSetup& setup);
+
+}  // namespace launch

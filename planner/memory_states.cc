@@ -1,0 +1,134 @@
+#include <algorithm>
+
+#include "planner/memory_parts.h"
+#include "planner/strategy.h"
+
+namespace launch {
+
+namespace {
+
+double RanksOfOneReplica(const TrainingSetup& setup) {
+  if (setup.strategy != Strategy::kFsdpHybrid || setup.ranks_per_node < 1) return setup.ranks;
+  return std::min(setup.ranks, setup.ranks_per_node);
+}
+
+// Bytes of one rank's frozen or trained weights before sharding.
+double WholeWeights(const ModelCard& card, const TrainingSetup& setup, const MemoryConstants& c) {
+  const double params = static_cast<double>(card.params);
+  const double outside = static_cast<double>(card.embedding_params + card.head_params);
+  const double inside = std::max(0.0, params - outside);
+  switch (setup.base) {
+    case BaseFormat::kSame:
+      break;
+    case BaseFormat::kInt8:
+      return inside + 2 * outside;
+    case BaseFormat::kNf4:
+      // Hugging Face's preparation for k-bit training casts what is not quantized to fp32.
+      return c.four_bit * inside + (setup.framework == Framework::kHf ? 4 : 2) * outside;
+    case BaseFormat::kGptq4:
+      return c.four_bit * inside + 2 * outside;
+  }
+  return StateBytesOf(setup.format, setup.optimizer).weight * params;
+}
+
+bool LoadsWholeModel(const TrainingSetup& setup) {
+  return setup.framework == Framework::kLitgpt &&
+         (setup.base != BaseFormat::kSame || setup.strategy == Strategy::kFsdp);
+}
+
+}  // namespace
+
+Shards ShardsOf(const TrainingSetup& setup) {
+  const double n = RanksOfOneReplica(setup);
+  switch (setup.strategy) {
+    case Strategy::kAuto:
+    case Strategy::kSingle:
+    case Strategy::kDdp:
+      break;
+    case Strategy::kZero1:
+      return {1, 1, n};
+    case Strategy::kZero2:
+    case Strategy::kFsdpGradOp:
+      return {1, n, n};
+    case Strategy::kZero3:
+    case Strategy::kFsdp:
+    case Strategy::kFsdpHybrid:
+      return {n, n, n};
+  }
+  return {};
+}
+
+double AdapterParams(const ModelCard& card, const TrainingSetup& setup) {
+  if (setup.lora_rank == 0) return 0;
+  const double h = static_cast<double>(card.hidden);
+  const double query = static_cast<double>(card.heads) * static_cast<double>(card.head_dim);
+  const double key = static_cast<double>(card.kv_heads) * static_cast<double>(card.head_dim);
+  double ends = 2 * (h + query) + 2 * (h + key);  // q, o; k, v
+  if (!setup.lora_attention_only)
+    ends += (card.gated_ffn ? 3 : 2) * (h + static_cast<double>(card.ffn));
+  return static_cast<double>(setup.lora_rank) * ends * static_cast<double>(card.layers);
+}
+
+StateParts StatesOf(const ModelCard& card, const TrainingSetup& setup, const MemoryConstants& c) {
+  const Shards shards = ShardsOf(setup);
+  const double parts = setup.pipeline_parts;
+  const StateBytes bytes = StateBytesOf(setup.format, setup.optimizer);
+  const bool lora = setup.lora_rank > 0;
+  const bool offload_states =
+      setup.offload == Offload::kOptimizer || setup.offload == Offload::kAll;
+  double trained = static_cast<double>(card.trainable_params);
+  StateParts states;
+  StateBytes per = bytes;
+  states.weights = WholeWeights(card, setup, c) / shards.weights / parts;
+  if (lora) {
+    trained = AdapterParams(card, setup);
+    // PEFT keeps adapters in fp32 beside a 16-bit base; the others train them in the base's format.
+    if (setup.framework == Framework::kHf || setup.framework == Framework::kUnknown)
+      per = StateBytesOf(StateFormat::kFp32, setup.optimizer);
+    states.adapters = per.weight * trained / shards.weights / parts;
+  } else if (setup.strategy == Strategy::kFsdpGradOp) {
+    // Gathered 16-bit weights stay; the shards they came from are in the optimizer's format.
+    states.weights = bytes.weight * static_cast<double>(card.params) / shards.optimizer;
+  }
+  states.gradients = per.gradient * trained / shards.gradients / parts;
+  states.optimizer = per.optimizer * trained / shards.optimizer / parts;
+  const double stepped = trained / shards.optimizer / parts;
+  states.step = per.step * stepped;
+  if (setup.strategy == Strategy::kZero3 && per.step > 0)
+    states.step = c.sub_group_bytes * std::min(c.sub_group, stepped);
+  if (setup.optimizer.in_backward)  // the largest gradient lives until its step
+    states.gradients =
+        bytes.weight * static_cast<double>(std::max(card.embedding_params, card.layer_params / 7));
+  if (offload_states) {
+    states.optimizer = states.step = 0;
+    if (ZeroStage(setup.strategy) >= 2 || setup.strategy == Strategy::kFsdp) states.gradients = 0;
+  }
+  if (setup.optimizer.paged) states.optimizer = 0;
+  if (setup.offload == Offload::kAll && shards.weights >= 1 && IsSharded(setup.strategy))
+    states.weights = states.adapters = 0;
+  if (setup.format == StateFormat::kAmp)
+    states.autocast = 2 * static_cast<double>(card.params) / parts;
+  states.load = states.weights;
+  if (LoadsWholeModel(setup))
+    states.load = 2 * static_cast<double>(card.params) + (shards.weights > 1 ? states.weights : 0);
+  return states;
+}
+
+bool KeepsGradients(const TrainingSetup& setup) {
+  if (setup.optimizer.in_backward) return false;
+  if (setup.keeps_gradients) return *setup.keeps_gradients;
+  switch (setup.framework) {
+    case Framework::kTorchtitan:
+    case Framework::kTorchtune:
+    case Framework::kLlmFoundry:
+      return false;  // their recipes step after every micro-batch and set gradients to None
+    case Framework::kUnknown:
+    case Framework::kHf:
+    case Framework::kMegatron:
+    case Framework::kLitgpt:
+      return true;
+  }
+  return true;
+}
+
+}  // namespace launch
