@@ -16,6 +16,7 @@
 #include "planner/precision.h"
 #include "planner/reach.h"
 #include "planner/strategy.h"
+#include "planner/user_choices.h"
 
 namespace launch {
 namespace {
@@ -204,6 +205,17 @@ void DescribeStart(const LaunchLine& line, const RankLayout& layout, const std::
   plan.read[0] = line.read[0] + ": " + Shape(layout) + ", started directly";
 }
 
+// A format that a flag or a file fixed is refused by the name of that place.
+Result<PrecisionChoice> ChoosePrecision(const UserChoices& choices, DeviceClass device,
+                                        const RankLayout& layout) {
+  auto chosen = ChoosePrecision(choices.job, device, layout);
+  if (chosen || choices.precision_source.empty()) return chosen;
+  Error error = chosen.error();
+  error.message += " (" + choices.precision_source + " asks for it)";
+  error.hint = "change it in " + choices.precision_source + "; or " + error.hint;
+  return Unexpected(std::move(error));
+}
+
 // Just the nodes placed on, so that the device is that of the placement whatever else has changed.
 std::vector<PlannerOffer> Chosen(const PlanInput& input) {
   std::vector<PlannerOffer> chosen;
@@ -265,6 +277,7 @@ Result<void> CheckSpec(const JobSpec& spec, const SubmitContext& context) {
   LAUNCH_ASSIGN_OR_RETURN(const LaunchLine line, ReadLaunchLine(spec.run, LineOptions(spec)));
   LAUNCH_ASSIGN_OR_RETURN(const NodeFilter filter, NodeFilter::Make(spec));
   LAUNCH_RETURN_IF_ERROR(DemandOf(spec, line, filter, {}));
+  LAUNCH_RETURN_IF_ERROR(ReadUserChoices(spec, context, line));
   return {};
 }
 
@@ -284,22 +297,25 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   plan.device_reason = DeviceReason(demand, plan.device_name);
   plan.world_size = layout.world_size;
   plan.processes = {layout.world_size, layout.nodes[0].processes, layout.cpus_per_process};
+  LAUNCH_ASSIGN_OR_RETURN(const UserChoices choices, ReadUserChoices(spec, input.context, line));
   LAUNCH_ASSIGN_OR_RETURN(const StrategyChoice strategy,
-                          ChooseStrategy(spec, demand.device, layout.world_size));
+                          ChooseStrategy(choices.job, demand.device, layout.world_size));
   plan.strategy = strategy.strategy;
   plan.offload = strategy.offload;
   plan.why = strategy.why;
   LAUNCH_ASSIGN_OR_RETURN(const PrecisionChoice precision,
-                          ChoosePrecision(spec, demand.device, layout));
+                          ChoosePrecision(choices, demand.device, layout));
   plan.precision = precision.precision;
   plan.precision_reason = precision.reason;
-  LAUNCH_ASSIGN_OR_RETURN(const BatchChoice batch, SplitBatch(spec.batch, layout.world_size));
+  LAUNCH_ASSIGN_OR_RETURN(const BatchChoice batch,
+                          SplitBatch(choices.job.batch, layout.world_size));
   plan.batch = batch.split;
   plan.loader = PlanLoader(demand.device, layout);
-  plan.steps = StepsOf(spec, plan.batch);
+  plan.steps = StepsOf(choices.job, plan.batch);
   plan.memory = Memory(layout);
   plan.workdir = spec.workdir + " (in place)";
   DescribeStart(line, layout, InterpreterOf(spec, input.context), plan);
+  plan.read.insert(plan.read.end(), choices.read.begin(), choices.read.end());
   LAUNCH_ASSIGN_OR_RETURN(std::vector<std::string> checkpoint_dirs,
                           AssignRanks(input, line, layout, plan));
   LAUNCH_RETURN_IF_ERROR(CheckVariablesUsed(line, plan));
@@ -307,9 +323,10 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
 
   Append(plan.warnings, line.warnings);
   Append(plan.warnings, demand.warnings);
+  Append(plan.warnings, choices.findings);
   Append(plan.warnings, precision.warnings);
   Append(plan.warnings, batch.warnings);
-  Append(plan.warnings, HardCoded(spec, line, plan));
+  Append(plan.warnings, HardCoded(choices.job, line, plan));
   Append(plan.warnings, Advice(input, demand, layout, plan));
   std::sort(plan.warnings.begin(), plan.warnings.end(), [](const Finding& a, const Finding& b) {
     return std::tie(b.severity, a.code, a.says) < std::tie(a.severity, b.code, b.says);

@@ -102,10 +102,8 @@ bool AnyOf(const std::string& name, std::initializer_list<std::string_view> name
 
 Result<void> ReadOne(const Written& flag, TrainerFlags& flags) {
   const std::string& name = flag.name;
-  if (AnyOf(name, {"per_device_train_batch_size", "gradient_accumulation_steps", "bf16", "fp16",
-                   "gradient_checkpointing", "optim", "num_train_epochs", "deepspeed", "fsdp"})) {
-    flags.hugging_face = flags.hugging_face || name == "per_device_train_batch_size" ||
-                         name == "num_train_epochs" || name == "optim";
+  if (AnyOf(name, {"per_device_train_batch_size", "num_train_epochs", "optim"})) {
+    flags.hugging_face = true;
   }
   if (name == "per_device_train_batch_size") {
     flags.micro = Count(flag, 1);
@@ -133,7 +131,11 @@ Result<void> ReadOne(const Written& flag, TrainerFlags& flags) {
     flags.workers = Count(flag, 0);
   } else if (AnyOf(name, {"deepspeed", "deepspeed_config", "ds_config"})) {
     // Scripts of DeepSpeed's own take a bare --deepspeed beside --deepspeed_config FILE.
-    if (auto path = Text(flag)) flags.deepspeed = std::move(path);
+    // A path behind --deepspeed itself is the Hugging Face trainer's way.
+    if (auto path = Text(flag)) {
+      flags.deepspeed = std::move(path);
+      flags.hugging_face = flags.hugging_face || name == "deepspeed";
+    }
   } else if (name == "fsdp") {
     flags.fsdp = Text(flag);
   }

@@ -1,0 +1,207 @@
+#include "planner/user_choices.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "planner/batch.h"
+#include "planner/strategy.h"
+
+namespace launch {
+namespace {
+
+std::string Shown(std::int64_t value) { return std::to_string(value); }
+std::string Shown(Precision value) { return std::string(ToString(value)); }
+std::string Shown(Strategy value) { return std::string(ToString(value)); }
+std::string Shown(Offload value) { return std::string(ToString(value)); }
+
+// One thing that several places may fix: the first that does, and where it stands.
+template <class T>
+class Fixed {
+ public:
+  explicit Fixed(std::string what) : what_(std::move(what)) {}
+
+  Result<void> Say(const std::optional<T>& value, const std::string& place) {
+    if (!value) return {};
+    if (!value_) {
+      value_ = value;
+      place_ = place;
+      return {};
+    }
+    if (*value_ == *value) return {};
+    return Fail(ErrorCode::kInvalidArgument,
+                what_ + " is " + Shown(*value_) + " in " + place_ + " and " + Shown(*value) +
+                    " in " + place,
+                "write it in one of the two, or make them equal");
+  }
+
+  const std::optional<T>& value() const { return value_; }
+  const std::string& place() const { return place_; }
+
+ private:
+  std::string what_;
+  std::optional<T> value_;
+  std::string place_;
+};
+
+constexpr const char* kJob = "the job file";
+
+template <class T>
+std::optional<T> Unless(T value, T open) {
+  return value == open ? std::nullopt : std::optional<T>(value);
+}
+
+template <class T>
+Result<void> SayFlag(Fixed<T>& fixed, const std::optional<Flag<T>>& flag) {
+  if (!flag) return {};
+  return fixed.Say(flag->value, flag->written);
+}
+
+std::optional<Strategy> StrategyOf(const DeepspeedConfig& config) {
+  if (!config.stage) return std::nullopt;
+  switch (*config.stage) {
+    case 1:
+      return Strategy::kZero1;
+    case 2:
+      return Strategy::kZero2;
+    case 3:
+      return Strategy::kZero3;
+    default:
+      return std::nullopt;  // stage 0: one copy a rank, as single and DDP have it
+  }
+}
+
+Result<std::optional<DeepspeedConfig>> ReadFile(const SubmitContext& context,
+                                                const TrainerFlags& flags) {
+  std::optional<DeepspeedConfig> none;
+  if (!flags.deepspeed) return none;
+  const auto file = context.files.find(flags.deepspeed->value);
+  if (file == context.files.end()) return none;  // on the nodes only
+  LAUNCH_ASSIGN_OR_RETURN(DeepspeedConfig config, ReadDeepspeedConfig(file->second, file->first));
+  return std::optional(std::move(config));
+}
+
+Result<void> CheckAutomatic(const DeepspeedConfig& config, Trainer trainer) {
+  if (config.automatic.empty() || trainer == Trainer::kHf || trainer == Trainer::kAccelerate) {
+    return {};
+  }
+  std::string keys;
+  for (const std::string& key : config.automatic) keys += (keys.empty() ? "" : ", ") + key;
+  return Fail(ErrorCode::kInvalidArgument,
+              config.path + " says \"auto\" for " + keys +
+                  ", which only the Hugging Face trainer and accelerate fill in",
+              "write numbers there, or trainer: hf if the script uses that trainer");
+}
+
+Trainer TrainerOf(const JobSpec& spec, const TrainerFlags& flags) {
+  if (spec.trainer != Trainer::kAuto || !flags.hugging_face) return spec.trainer;
+  return Trainer::kHf;
+}
+
+Result<void> FixBatch(const JobSpec& spec, UserChoices& choices) {
+  Fixed<std::int64_t> micro("the micro-batch");
+  Fixed<std::int64_t> accumulate("gradient accumulation");
+  Fixed<std::int64_t> global("the global batch");
+  LAUNCH_RETURN_IF_ERROR(micro.Say(spec.batch.micro, kJob));
+  LAUNCH_RETURN_IF_ERROR(accumulate.Say(spec.batch.accumulate, kJob));
+  LAUNCH_RETURN_IF_ERROR(global.Say(spec.batch.global, kJob));
+  LAUNCH_RETURN_IF_ERROR(SayFlag(micro, choices.flags.micro));
+  LAUNCH_RETURN_IF_ERROR(SayFlag(accumulate, choices.flags.accumulate));
+  if (choices.deepspeed) {
+    const DeepspeedConfig& file = *choices.deepspeed;
+    LAUNCH_RETURN_IF_ERROR(micro.Say(file.micro, file.path));
+    LAUNCH_RETURN_IF_ERROR(accumulate.Say(file.accumulate, file.path));
+    LAUNCH_RETURN_IF_ERROR(global.Say(file.train_batch, file.path));
+  }
+  choices.job.batch = {global.value(), micro.value(), accumulate.value()};
+  return {};
+}
+
+Result<void> FixStrategy(const JobSpec& spec, UserChoices& choices) {
+  Fixed<Strategy> strategy("the strategy");
+  Fixed<Offload> offload("offload");
+  LAUNCH_RETURN_IF_ERROR(strategy.Say(Unless(spec.strategy, Strategy::kAuto), kJob));
+  LAUNCH_RETURN_IF_ERROR(offload.Say(Unless(spec.offload, Offload::kAuto), kJob));
+  if (choices.deepspeed) {
+    const DeepspeedConfig& file = *choices.deepspeed;
+    const auto stage = StrategyOf(file);
+    LAUNCH_RETURN_IF_ERROR(strategy.Say(stage, file.path));
+    if (stage) LAUNCH_RETURN_IF_ERROR(offload.Say(file.offload, file.path));
+  }
+  choices.job.strategy = strategy.value().value_or(Strategy::kAuto);
+  choices.job.offload = offload.value().value_or(Offload::kAuto);
+  return {};
+}
+
+Result<void> FixPrecision(const JobSpec& spec, UserChoices& choices) {
+  Fixed<Precision> precision("the precision");
+  LAUNCH_RETURN_IF_ERROR(precision.Say(Unless(spec.precision, Precision::kAuto), kJob));
+  LAUNCH_RETURN_IF_ERROR(SayFlag(precision, choices.flags.precision));
+  if (choices.deepspeed) {
+    LAUNCH_RETURN_IF_ERROR(precision.Say(choices.deepspeed->precision, choices.deepspeed->path));
+  }
+  choices.job.precision = precision.value().value_or(Precision::kAuto);
+  if (precision.place() != kJob) choices.precision_source = precision.place();
+  return {};
+}
+
+Result<void> FixSteps(const JobSpec& spec, UserChoices& choices) {
+  Fixed<std::int64_t> steps("the number of steps");
+  LAUNCH_RETURN_IF_ERROR(steps.Say(spec.steps, kJob));
+  LAUNCH_RETURN_IF_ERROR(SayFlag(steps, choices.flags.steps));
+  choices.job.steps = steps.value();
+  return {};
+}
+
+void Describe(UserChoices& choices) {
+  const TrainerFlags& flags = choices.flags;
+  std::string text;
+  const auto add = [&](const auto& flag) {
+    if (flag) text += (text.empty() ? "" : ", ") + flag->written;
+  };
+  add(flags.micro);
+  add(flags.accumulate);
+  add(flags.precision);
+  add(flags.checkpointing);
+  add(flags.optimizer);
+  add(flags.steps);
+  add(flags.epochs);
+  add(flags.seq);
+  add(flags.lora_rank);
+  if (flags.hugging_face && !text.empty()) {
+    choices.read.push_back("flags of the trainer, kept as they are: " + text);
+  }
+  if (choices.deepspeed) {
+    const DeepspeedConfig& file = *choices.deepspeed;
+    choices.read.insert(choices.read.end(), file.read.begin(), file.read.end());
+    choices.findings.insert(choices.findings.end(), file.findings.begin(), file.findings.end());
+  }
+}
+
+}  // namespace
+
+Result<UserChoices> ReadUserChoices(const JobSpec& spec, const SubmitContext& context,
+                                    const LaunchLine& line) {
+  UserChoices choices;
+  choices.job = spec;
+  LAUNCH_ASSIGN_OR_RETURN(choices.flags, ReadTrainerFlags(line.arguments));
+  // Flags of a script that is not the Hugging Face trainer's are its own affair: planner/reach
+  // compares them with the plan. A DeepSpeed file means the same to everybody.
+  if (!choices.flags.hugging_face && spec.trainer != Trainer::kHf) {
+    TrainerFlags own;
+    own.deepspeed = choices.flags.deepspeed;
+    choices.flags = std::move(own);
+  }
+  choices.trainer = TrainerOf(spec, choices.flags);
+  LAUNCH_ASSIGN_OR_RETURN(choices.deepspeed, ReadFile(context, choices.flags));
+  if (choices.deepspeed) {
+    LAUNCH_RETURN_IF_ERROR(CheckAutomatic(*choices.deepspeed, choices.trainer));
+  }
+  LAUNCH_RETURN_IF_ERROR(FixBatch(spec, choices));
+  LAUNCH_RETURN_IF_ERROR(FixStrategy(spec, choices));
+  LAUNCH_RETURN_IF_ERROR(FixPrecision(spec, choices));
+  LAUNCH_RETURN_IF_ERROR(FixSteps(spec, choices));
+  Describe(choices);
+  return choices;
+}
+
+}  // namespace launch

@@ -1,0 +1,33 @@
+// What the user has already decided, wherever it is written: the job file, the flags behind the
+// script, the trainer's configuration file. A plan starts from these and never overrides them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/diagnosis.h"
+#include "common/error.h"
+#include "common/job.h"
+#include "planner/deepspeed_config.h"
+#include "planner/launch_line.h"
+#include "planner/trainer_flags.h"
+
+namespace launch {
+
+struct UserChoices {
+  JobSpec job;  // the job with strategy, offload, precision, batch and steps as fixed elsewhere
+  TrainerFlags flags;
+  std::optional<DeepspeedConfig> deepspeed;
+  Trainer trainer = Trainer::kAuto;  // hf when the line shows it
+  std::string precision_source;   // "ds.json", "--bf16"; empty when the job file or nobody says it
+  std::vector<std::string> read;  // one sentence each, for `launch plan`
+  std::vector<Finding> findings;
+};
+
+// kInvalidArgument: two places disagree (both are named, with their values), "auto" without a
+// trainer that fills it in, or a configuration file that cannot be used.
+Result<UserChoices> ReadUserChoices(const JobSpec& spec, const SubmitContext& context,
+                                    const LaunchLine& line);
+
+}  // namespace launch
