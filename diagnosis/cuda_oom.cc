@@ -1,0 +1,253 @@
+#include "diagnosis/cuda_oom.h"
+
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "common/units.h"
+
+namespace launch {
+namespace {
+
+constexpr double kGiBf = 1024.0 * 1024.0 * 1024.0;
+
+// A size as torch prints it: "2.00 GiB", "512.00 MiB", "8 bytes", "0 bytes".
+#define LAUNCH_SIZE R"(([\d.]+) ?([KMGT]i?B|[Bb]ytes|B)\b)"
+
+double UnitBytes(std::string_view unit) {
+  switch (unit.empty() ? 'b' : unit[0]) {
+    case 'K':
+      return 1024.0;
+    case 'M':
+      return 1024.0 * 1024.0;
+    case 'G':
+      return kGiBf;
+    case 'T':
+      return 1024.0 * kGiBf;
+    default:
+      return 1.0;
+  }
+}
+
+std::optional<double> Bytes(std::string_view number, std::string_view unit) {
+  while (!number.empty() && number.back() == '.') number.remove_suffix(1);
+  const auto value = ParseDouble(number);
+  if (!value || *value < 0) return std::nullopt;
+  return *value * UnitBytes(unit);
+}
+
+// The first size that `pattern` captures; it holds LAUNCH_SIZE once.
+std::optional<double> First(std::string_view text, const RE2& pattern) {
+  std::string number;
+  std::string unit;
+  if (!RE2::PartialMatch(re2::StringPiece(text.data(), text.size()), pattern, &number, &unit))
+    return std::nullopt;
+  return Bytes(number, unit);
+}
+
+std::string Gib(double bytes) {
+  char text[32];
+  if (bytes < 0.1 * kGiBf) {
+    std::snprintf(text, sizeof(text), "%.0f MiB", bytes / (1024.0 * 1024.0));
+  } else {
+    std::snprintf(text, sizeof(text), "%.2f GiB", bytes / kGiBf);
+  }
+  return text;
+}
+
+std::string Percent(double share) {
+  char text[16];
+  std::snprintf(text, sizeof(text), "%.1f %%", 100.0 * share);
+  return text;
+}
+
+}  // namespace
+
+OomNumbers ReadOomNumbers(std::string_view text) {
+  // Compiled per call: a message is read a handful of times per log, and nothing is left behind.
+  const RE2 tried(
+      "(?i)(?:tried to allocate|requested *:?|asked(?: for)?:?|to allocate) " LAUNCH_SIZE);
+  const RE2 tried_before("(?i)" LAUNCH_SIZE " (?:asked|requested|tried)");
+  const RE2 total(
+      "(?i)(?:capac?i?ty of|total capacity:?|device limit *:|max allowed:|total(?: "
+      "memory)?:) " LAUNCH_SIZE);
+  const RE2 total_before("(?i)" LAUNCH_SIZE " total(?: capacity)?");
+  const RE2 free_after("(?i)(?:of which|free[^:;,.]{0,24}:) " LAUNCH_SIZE);
+  const RE2 free_before("(?i)" LAUNCH_SIZE "(?: is)? free");
+  const RE2 process("(?i)this process has " LAUNCH_SIZE " memory in use");
+  const RE2 process_before("(?i)" LAUNCH_SIZE " (?:in use by this process|process)");
+  const RE2 allocated("(?i)of the allocated memory " LAUNCH_SIZE " is allocated");
+  const RE2 allocated_before("(?i)" LAUNCH_SIZE
+                             " (?:already )?allocated|(?i)currently allocated *: " LAUNCH_SIZE);
+  const RE2 allocated_mps("(?i)allocated: " LAUNCH_SIZE);
+  const RE2 unallocated("(?i)" LAUNCH_SIZE " is reserved by pytorch but unallocated");
+  const RE2 reserved_total("(?i)" LAUNCH_SIZE " (?:reserved in total|cached)");
+  const RE2 reserved_plain("(?i)" LAUNCH_SIZE " reserved");
+  const RE2 gpu(R"((?i)\bGPU (\d+))");
+  const RE2 other("(?i)process \\d+ has " LAUNCH_SIZE " memory in use");
+
+  OomNumbers n;
+  n.tried = First(text, tried);
+  if (!n.tried) n.tried = First(text, tried_before);
+  n.total = First(text, total);
+  if (!n.total) n.total = First(text, total_before);
+  n.free = First(text, free_before);
+  if (!n.free) n.free = First(text, free_after);
+  n.process = First(text, process);
+  if (!n.process) n.process = First(text, process_before);
+  n.allocated = First(text, allocated);
+  if (!n.allocated) n.allocated = First(text, allocated_before);
+  if (!n.allocated) n.allocated = First(text, allocated_mps);
+  n.unallocated = First(text, unallocated);
+
+  re2::StringPiece rest(text.data(), text.size());
+  std::string number;
+  std::string unit;
+  while (RE2::FindAndConsume(&rest, other, &number, &unit))
+    if (const auto bytes = Bytes(number, unit)) n.others = n.others.value_or(0) + *bytes;
+
+  const auto old_reserved = First(text, reserved_total);
+  if (!n.unallocated && old_reserved) {
+    n.old_form = true;
+    if (n.allocated) n.unallocated = std::max(0.0, *old_reserved - *n.allocated);
+    if (!n.process) n.process = old_reserved;
+  }
+  if (!n.unallocated) n.unallocated = First(text, reserved_plain);
+  // torch's user text of 1.0: allocated and free only.
+  if (!n.process && n.allocated) n.process = *n.allocated + n.unallocated.value_or(0);
+  int index = 0;
+  if (RE2::PartialMatch(re2::StringPiece(text.data(), text.size()), gpu, &index)) n.gpu = index;
+  return n;
+}
+
+OomKind ClassifyOom(const OomNumbers& n) {
+  if (!n.tried || !n.total || *n.total <= 0) {
+    return n.others && n.process && *n.others > *n.process ? OomKind::kForeignProcess
+                                                           : OomKind::kSize;
+  }
+  const double q = *n.tried;
+  const double c = *n.total;
+  if (q > c) return OomKind::kSize;
+  if (n.free && n.process) {
+    // Old forms do not count the CUDA context, about half a GiB; a foreign process is far larger.
+    const double foreign = c - *n.free - *n.process;
+    const double least = std::max(0.25 * c, 1.0 * kGiBf);
+    if (foreign >= least && *n.process <= 0.5 * c && q + *n.process <= c) {
+      return OomKind::kForeignProcess;
+    }
+  }
+  if (n.unallocated) {
+    const double r = *n.unallocated;
+    const double f = n.free.value_or(0);
+    if (r >= 0.03 * c && r >= 0.25 * q && f + r >= q) return OomKind::kFragmentation;
+  }
+  return OomKind::kSize;
+}
+
+OomPhase PhaseOfOom(std::string_view frames) {
+  struct Sign {
+    std::string_view text;
+    OomPhase phase;
+  };
+  // The innermost call decides; of several in one stack the later in this list is the inner one.
+  constexpr Sign kSigns[] = {
+      {"from_pretrained", OomPhase::kLoad},        {"load_state_dict", OomPhase::kLoad},
+      {"torch/serialization.py", OomPhase::kLoad}, {"in initialize", OomPhase::kStart},
+      {"_engine.py\", line", OomPhase::kUnknown},  {"in forward", OomPhase::kForward},
+      {"in _call_impl", OomPhase::kForward},       {"evaluation_loop", OomPhase::kEvaluation},
+      {"in evaluate", OomPhase::kEvaluation},      {"in validate", OomPhase::kEvaluation},
+      {"in backward", OomPhase::kBackward},        {"autograd/__init__.py", OomPhase::kBackward},
+      {"_tensor.py", OomPhase::kUnknown},          {"optim/", OomPhase::kOptimizer},
+      {"in _init_group", OomPhase::kOptimizer},    {"_take_model_step", OomPhase::kOptimizer},
+  };
+  OomPhase phase = OomPhase::kUnknown;
+  for (const Sign& sign : kSigns) {
+    if (sign.phase == OomPhase::kUnknown) continue;
+    if (frames.find(sign.text) == std::string_view::npos) continue;
+    // An evaluation's forward is an evaluation; everything else: the inner sign wins.
+    phase = sign.phase;
+  }
+  return phase;
+}
+
+std::string_view ToString(OomPhase phase) {
+  switch (phase) {
+    case OomPhase::kStart:
+      return "while the engine was set up";
+    case OomPhase::kForward:
+      return "in the forward pass";
+    case OomPhase::kBackward:
+      return "in the backward pass";
+    case OomPhase::kOptimizer:
+      return "in the optimizer step";
+    case OomPhase::kEvaluation:
+      return "during evaluation";
+    case OomPhase::kLoad:
+      return "while weights were loaded";
+    case OomPhase::kUnknown:
+      break;
+  }
+  return "";
+}
+
+OomVerdict JudgeOom(const OomNumbers& n, OomPhase phase, bool allocator_already_set) {
+  OomVerdict verdict;
+  const OomKind kind = ClassifyOom(n);
+  const std::string where = n.gpu ? "GPU " + std::to_string(*n.gpu) : "the GPU";
+  const std::string when = phase == OomPhase::kUnknown ? "" : " " + std::string(ToString(phase));
+  std::string facts;
+  if (n.tried) facts += " asked " + Gib(*n.tried);
+  if (n.total) facts += (facts.empty() ? " of " : ", of ") + Gib(*n.total);
+  if (n.free) facts += ", free " + Gib(*n.free);
+  if (n.allocated) facts += ", allocated " + Gib(*n.allocated);
+  if (n.unallocated) facts += ", reserved but unused " + Gib(*n.unallocated);
+  if (!facts.empty()) facts = ":" + facts;
+
+  const std::string smaller =
+      "halve the micro-batch and double gradient accumulation (the effective batch stays); at "
+      "micro-batch 1: 16-bit precision if the job runs fp32, activation checkpointing, a higher "
+      "ZeRO or FSDP stage, offload";
+  if (kind == OomKind::kForeignProcess) {
+    verdict.label = "cuda_oom_foreign_process";
+    const double foreign = n.total && n.free && n.process
+                               ? std::max(0.0, *n.total - *n.free - *n.process)
+                               : n.others.value_or(0);
+    verdict.cause = "Other processes hold " + Gib(foreign) + " of " + where +
+                    (n.process ? ", this one only " + Gib(*n.process) : std::string()) + facts;
+    verdict.remedy =
+        "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv   # whose it is; "
+        "wait for them or use another GPU: a smaller batch does not help";
+    return verdict;
+  }
+  if (kind == OomKind::kFragmentation) {
+    verdict.label = "cuda_oom_fragmentation";
+    const double share = *n.unallocated / *n.total;
+    verdict.cause = "Memory of " + where + " is fragmented" + when +
+                    ": enough is free and reserved (" + Percent(share) +
+                    " of the card is reserved but unused), but not in one piece" + facts;
+    verdict.remedy = allocator_already_set
+                         ? "expandable segments are already on: " + smaller
+                         : "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
+    if (!allocator_already_set && share < 0.10) verdict.remedy += "; and " + smaller;
+    if (!allocator_already_set && share >= 0.10)
+      verdict.remedy += "; if it fails again: " + smaller;
+    return verdict;
+  }
+  verdict.label = "cuda_oom";
+  if (n.tried && n.total && *n.tried > *n.total) {
+    verdict.cause = "One request of " + Gib(*n.tried) + " is larger than " + where + " (" +
+                    Gib(*n.total) + "): no setting helps" + when;
+    verdict.remedy =
+        "shrink the single largest tensor (micro-batch, sequence length, logits) or "
+        "split it over GPUs; allocator settings and accumulation alone do not help";
+    return verdict;
+  }
+  verdict.cause = "The job needs more memory than " + where + " has" + when + facts;
+  verdict.remedy = smaller;
+  return verdict;
+}
+
+#undef LAUNCH_SIZE
+
+}  // namespace launch

@@ -1,0 +1,45 @@
+// What a GPU out-of-memory message says in numbers, and which of three causes they tell
+// (failures.md 4): too large, fragmented, or taken by somebody else.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace launch {
+
+// Bytes; absent: the message does not say. All forms of torch since 1.0, MPS, and the bullet form
+// "4.15 GiB asked, 44.53 total, ..." that people paste.
+struct OomNumbers {
+  std::optional<double> tried;
+  std::optional<double> total;        // of the device
+  std::optional<double> free;         // of the device
+  std::optional<double> process;      // this process, with what torch does not manage
+  std::optional<double> others;       // "Process N has M memory in use", summed
+  std::optional<double> allocated;    // by torch
+  std::optional<double> unallocated;  // reserved by torch and not allocated
+  std::optional<int> gpu;
+  bool old_form = false;  // reserved was given as a total; process is estimated from it
+};
+
+enum class OomKind { kSize, kFragmentation, kForeignProcess };
+
+// `text` is the message with its lines joined.
+OomNumbers ReadOomNumbers(std::string_view text);
+
+OomKind ClassifyOom(const OomNumbers& numbers);
+
+enum class OomPhase { kUnknown, kStart, kForward, kBackward, kOptimizer, kEvaluation, kLoad };
+// From the frames of a traceback in front of the message.
+OomPhase PhaseOfOom(std::string_view frames);
+std::string_view ToString(OomPhase phase);
+
+struct OomVerdict {
+  std::string label;   // cuda_oom | cuda_oom_fragmentation | cuda_oom_foreign_process
+  std::string cause;   // one sentence with the numbers
+  std::string remedy;  // in the order of rulings 12
+};
+OomVerdict JudgeOom(const OomNumbers& numbers, OomPhase phase, bool allocator_already_set);
+
+}  // namespace launch

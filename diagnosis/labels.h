@@ -1,0 +1,20 @@
+// The closed list of labels (failures.md 3, rulings 23): for each the safe action, a sentence for
+// the cause and a remedy to paste, used where a signature says nothing more precise.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace launch {
+
+struct LabelInfo {
+  std::string_view label;
+  std::string_view action;
+  std::string_view cause;   // one sentence, no final period
+  std::string_view remedy;  // what to paste or do, no final period
+};
+
+std::span<const LabelInfo> Labels();                   // ordered by label
+const LabelInfo& LabelInfoOf(std::string_view label);  // of an unknown word: that of "unknown"
+
+}  // namespace launch

@@ -1,0 +1,207 @@
+#include "diagnosis/log_line.h"
+
+#include <algorithm>
+
+#include "common/units.h"
+
+namespace launch {
+namespace {
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+// Length of the escape sequence at the start of `s`, which begins with ESC (ECMA-48: CSI ends with
+// a byte in 0x40-0x7e, OSC with BEL or ESC \).
+std::size_t EscapeLength(std::string_view s) {
+  if (s.size() < 2) return s.size();
+  if (s[1] == '[') {
+    std::size_t i = 2;
+    while (i < s.size() && (s[i] < 0x40 || s[i] > 0x7e)) ++i;
+    return std::min(i + 1, s.size());
+  }
+  if (s[1] == ']') {
+    for (std::size_t i = 2; i < s.size(); ++i) {
+      if (s[i] == '\a') return i + 1;
+      if (s[i] == '\x1b') return std::min(i + 2, s.size());
+    }
+    return s.size();
+  }
+  return 2;
+}
+
+// Length of the well-formed UTF-8 character at the start of `s`, 0 where there is none.
+std::size_t CharacterLength(std::string_view s) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(s[i]); };
+  const unsigned char first = byte(0);
+  const std::size_t length = first < 0x80                    ? 1
+                             : first >= 0xc2 && first < 0xe0 ? 2
+                             : (first & 0xf0) == 0xe0        ? 3
+                             : first >= 0xf0 && first < 0xf5 ? 4
+                                                             : 0;
+  if (length == 0 || length > s.size()) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  if (first == 0xe0 && byte(1) < 0xa0) return 0;
+  if (first == 0xed && byte(1) > 0x9f) return 0;
+  if (first == 0xf0 && byte(1) < 0x90) return 0;
+  if (first == 0xf4 && byte(1) > 0x8f) return 0;
+  return length;
+}
+
+std::size_t Digits(std::string_view s, std::size_t from) {
+  std::size_t i = from;
+  while (i < s.size() && IsDigit(s[i])) ++i;
+  return i - from;
+}
+
+std::optional<Rank> RankOf(std::string_view digits) {
+  if (digits.empty() || digits.size() > 6) return std::nullopt;
+  const auto value = ParseInt(std::string(digits));
+  if (!value) return std::nullopt;
+  return static_cast<Rank>(*value);
+}
+
+std::string_view SkipSpaces(std::string_view s) {
+  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
+  return s;
+}
+
+// "[rank3]:", "[default0]:", "[1,3]<stderr>:", "[3]:" at the start of `s`; the rest, or nothing.
+std::optional<std::string_view> StripBracket(std::string_view s, LogLine& line) {
+  if (s.empty() || s[0] != '[') return std::nullopt;
+  std::size_t i = 1;
+  const std::size_t word = i;
+  while (i < s.size() && IsLetter(s[i])) ++i;
+  const std::string_view name = s.substr(word, i - word);
+  if (name == "default" && i < s.size() && s[i] == '_') ++i;
+  const bool named = name == "rank" || name == "Rank" || name == "default" || name == "trainer" ||
+                     name == "worker" || name == "RANK";
+  if (!name.empty() && !named) return std::nullopt;
+  if (name == "Rank" && i < s.size() && s[i] == ' ') ++i;
+  std::size_t digits = Digits(s, i);
+  if (digits == 0) return std::nullopt;
+  bool pair = false;
+  if (name.empty() && i + digits < s.size() && s[i + digits] == ',') {
+    i += digits + 1;
+    digits = Digits(s, i);
+    if (digits == 0) return std::nullopt;
+    pair = true;
+  }
+  const std::string_view number = s.substr(i, digits);
+  i += digits;
+  if (i >= s.size() || s[i] != ']') return std::nullopt;
+  ++i;
+  if (pair) {
+    if (i >= s.size() || s[i] != '<') return std::nullopt;
+    i = s.find('>', i);
+    if (i == std::string_view::npos) return std::nullopt;
+    ++i;
+  }
+  if (i < s.size() && s[i] == ':') {
+    ++i;
+  } else if (!named && !pair) {
+    return std::nullopt;
+  }
+  if (!line.rank) line.rank = RankOf(number);
+  return s.substr(i);
+}
+
+// srun --label: "3: text" and " 3: text".
+std::optional<std::string_view> StripLabel(std::string_view s, LogLine& line) {
+  const std::string_view from = SkipSpaces(s);
+  const std::size_t digits = Digits(from, 0);
+  if (digits == 0 || digits > 5 || digits + 1 >= from.size()) return std::nullopt;
+  if (from[digits] != ':' || from[digits + 1] != ' ') return std::nullopt;
+  if (!line.rank) line.rank = RankOf(from.substr(0, digits));
+  return from.substr(digits + 1);
+}
+
+// Ray: "(RayTrainWorker pid=1234, ip=10.0.0.1) text".
+std::optional<std::string_view> StripRay(std::string_view s) {
+  if (s.empty() || s[0] != '(') return std::nullopt;
+  const std::size_t end = s.substr(0, 120).find(')');
+  if (end == std::string_view::npos) return std::nullopt;
+  if (s.substr(0, end).find("pid=") == std::string_view::npos) return std::nullopt;
+  return s.substr(end + 1);
+}
+
+// pdsh: "gpu01: text". A host name has a digit or a dot, so that "RuntimeError: x", "ssh: x" and
+// "slurmstepd: x" stay whole.
+std::optional<std::string_view> StripHost(std::string_view s, LogLine& line) {
+  std::size_t i = 0;
+  bool digit = false;
+  while (i < s.size() && i < 64 && (IsLetter(s[i]) || IsDigit(s[i]) || s[i] == '-' || s[i] == '.'))
+    digit = IsDigit(s[i++]) || digit;
+  if (!digit || i < 2 || i + 1 >= s.size() || s[i] != ':' || s[i + 1] != ' ') return std::nullopt;
+  const std::string_view name = s.substr(0, i);
+  if (IsDigit(name[0]) && name.find('.') == std::string_view::npos) return std::nullopt;
+  for (const std::string_view not_host : {"Error", "Exception", "Warning", "Xid"})
+    if (name.find(not_host) != std::string_view::npos) return std::nullopt;
+  if (line.host.empty()) line.host = name;
+  return s.substr(i + 1);
+}
+
+// "[Rank 3]", "[rank3]" or "[PG ... Rank 3]" somewhere in the text.
+std::optional<Rank> RankInside(std::string_view text) {
+  for (const std::string_view mark : {"[Rank ", "[rank", " Rank ", "[RANK "}) {
+    const std::size_t at = text.find(mark);
+    if (at == std::string_view::npos) continue;
+    const std::size_t from = at + mark.size();
+    const std::size_t digits = Digits(text, from);
+    if (digits > 0 && from + digits < text.size() && text[from + digits] == ']')
+      return RankOf(text.substr(from, digits));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string CleanText(std::string_view raw) {
+  std::string text;
+  text.reserve(std::min(raw.size(), kLongestLine));
+  while (!raw.empty() && text.size() < kLongestLine) {
+    const char c = raw[0];
+    if (c == '\x1b') {
+      raw.remove_prefix(EscapeLength(raw));
+    } else if (c == '\t' || c == '\n' || c == '\r') {
+      text += ' ';
+      raw.remove_prefix(1);
+    } else if ((c >= 0 && c < 0x20) || c == 0x7f) {
+      raw.remove_prefix(1);
+    } else if (c >= 0x20) {
+      text += c;
+      raw.remove_prefix(1);
+    } else {
+      const std::size_t length = CharacterLength(raw);
+      if (length == 0) {
+        text += '?';
+      } else {
+        text.append(raw.substr(0, length));
+      }
+      raw.remove_prefix(std::max<std::size_t>(length, 1));
+    }
+  }
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  return text;
+}
+
+LogLine ReadLine(std::string_view raw) {
+  LogLine line;
+  const std::string clean = CleanText(raw);
+  std::string_view rest = clean;
+  for (int prefixes = 0; prefixes < 4; ++prefixes) {
+    auto next = StripBracket(SkipSpaces(rest), line);
+    if (!next) next = StripRay(SkipSpaces(rest));
+    if (!next && prefixes == 0) next = StripLabel(rest, line);
+    if (!next) next = StripHost(rest, line);
+    if (!next) break;
+    rest = *next;
+    // One space belongs to the prefix; more are the indentation of a traceback.
+    if (!rest.empty() && rest.front() == ' ') rest.remove_prefix(1);
+  }
+  if (!line.rank) line.rank = RankInside(rest);
+  line.text = rest;
+  return line;
+}
+
+}  // namespace launch

@@ -1,0 +1,29 @@
+// One line of a log, made readable: who wrote it, and its text without decoration.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/ids.h"
+
+namespace launch {
+
+struct LogLine {
+  std::string text;          // valid UTF-8 without control characters; at most kLongestLine bytes
+  std::optional<Rank> rank;  // from a prefix or from "[Rank 3]" in the text
+  std::string host;          // from a prefix such as "gpu01: "
+};
+
+inline constexpr std::size_t kLongestLine = 4096;
+
+// Takes away escape sequences, NULs and other control characters; bytes that are no UTF-8 become
+// '?'. A tab becomes a space.
+std::string CleanText(std::string_view raw);
+
+// CleanText, then the prefixes that launchers put in front of a rank's output: torchrun's
+// "[rank3]:" and "[default0]:", Open MPI's "[1,3]<stderr>:", srun's "3: ", Ray's "(name pid=1)",
+// pdsh's and DeepSpeed's "gpu01: ".
+LogLine ReadLine(std::string_view raw);
+
+}  // namespace launch

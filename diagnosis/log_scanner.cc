@@ -1,0 +1,355 @@
+#include "diagnosis/log_scanner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+
+#include "diagnosis/log_line.h"
+
+namespace launch {
+namespace {
+
+constexpr std::size_t kBack = 2048;        // of an endless line, in front of the phrase
+constexpr std::size_t kFramesBack = 4000;  // before an out-of-memory message
+constexpr int kOomLines = 14;
+constexpr int kWrappedLines = 3;
+constexpr std::size_t kLongestPhrase = 64;
+
+bool EndsLine(char c) { return c == '\n' || c == '\r'; }
+
+std::string_view TrimFront(std::string_view s) {
+  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
+  return s;
+}
+
+std::size_t Indent(std::string_view s) { return s.size() - TrimFront(s).size(); }
+
+std::string Shortened(std::string text) {
+  if (text.size() <= kLongestEvidence) return text;
+  std::size_t cut = kLongestEvidence;
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;
+  text.resize(cut);
+  return text + "...";
+}
+
+}  // namespace
+
+LogScanner::LogScanner(const CompiledSignatures& signatures)
+    : signatures_(signatures), kept_(signatures.rows().size()) {}
+
+void LogScanner::Feed(std::string_view chunk) {
+  if (head_.size() < kKept) head_.append(chunk.substr(0, kKept - head_.size()));
+  while (!chunk.empty()) {
+    const std::size_t room = kWindow + kKept + kAhead - buffer_.size();
+    const std::size_t part = std::min(room, chunk.size());
+    buffer_.append(chunk.substr(0, part));
+    chunk.remove_prefix(part);
+    if (part < room) return;
+    ReadUpTo(buffer_.size() - kAhead);
+    const std::size_t drop = done_ - std::min(done_, kKept);
+    buffer_.erase(0, drop);
+    done_ -= drop;
+    base_ += drop;
+  }
+}
+
+LogEvidence LogScanner::Finish() {
+  ReadUpTo(buffer_.size());
+  // What rested wakes up for the end of the log, where the cause usually stands.
+  if (std::any_of(kept_.begin(), kept_.end(),
+                  [](const Kept& kept) { return kept.attempts >= kMostAttempts; })) {
+    for (Kept& kept : kept_) kept.attempts = 0;
+    done_ = buffer_.size() - std::min(buffer_.size(), kKept);
+    ReadUpTo(buffer_.size());
+  }
+  JoinBroken(head_, 0);
+  const std::size_t tail = buffer_.size() - std::min(buffer_.size(), kKept);
+  if (base_ + tail > 0) JoinBroken(std::string_view(buffer_).substr(tail), base_ + tail);
+
+  LogEvidence evidence;
+  evidence.bytes = base_ + buffer_.size();
+  for (Kept& kept : kept_) {
+    for (LogHit& hit : kept.first) evidence.hits.push_back(std::move(hit));
+    for (LogHit& hit : kept.last) evidence.hits.push_back(std::move(hit));
+  }
+  const auto order = [](const LogHit& a, const LogHit& b) {
+    return std::tie(a.offset, a.row) < std::tie(b.offset, b.row);
+  };
+  std::sort(evidence.hits.begin(), evidence.hits.end(), order);
+  const auto again = [](const LogHit& a, const LogHit& b) {
+    return a.offset == b.offset && a.signature == b.signature;
+  };
+  evidence.hits.erase(std::unique(evidence.hits.begin(), evidence.hits.end(), again),
+                      evidence.hits.end());
+  return evidence;
+}
+
+bool LogScanner::Rests(std::size_t phrase) const {
+  const std::vector<std::size_t>& rows = signatures_.RowsOf(phrase);
+  return std::all_of(rows.begin(), rows.end(),
+                     [&](std::size_t row) { return kept_[row].attempts >= kMostAttempts; });
+}
+
+LogScanner::Span LogScanner::LineAt(std::size_t at) const {
+  Span line{at, at};
+  const std::size_t first = at - std::min(at, kBack);
+  while (line.begin > first && !EndsLine(buffer_[line.begin - 1])) --line.begin;
+  const std::size_t last = std::min(buffer_.size(), line.begin + kLongestLine);
+  while (line.end < last && !EndsLine(buffer_[line.end])) ++line.end;
+  return line;
+}
+
+void LogScanner::ReadUpTo(std::size_t end) {
+  if (end <= done_) return;
+  candidates_.clear();
+  FindPhrases(end);
+  FindInEscapedLines(end);
+  std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
+    return a.line != b.line ? a.line < b.line : a.phrase < b.phrase;
+  });
+  std::vector<std::size_t> phrases;
+  for (std::size_t i = 0; i < candidates_.size();) {
+    const std::size_t line = candidates_[i].line;
+    phrases.clear();
+    for (; i < candidates_.size() && candidates_[i].line == line; ++i)
+      if (phrases.empty() || phrases.back() != candidates_[i].phrase)
+        phrases.push_back(candidates_[i].phrase);
+    Span span = LineAt(line);
+    span.begin = line;
+    Evaluate(span, phrases);
+  }
+  done_ = end;
+}
+
+void LogScanner::FindPhrases(std::size_t end) {
+  const std::size_t from = done_;
+  const std::size_t to = std::min(buffer_.size(), end + kLongestPhrase);
+  Span line{0, 0};
+  signatures_.filter().Find(std::string_view(buffer_).substr(from, to - from),
+                            [&](std::size_t phrase, std::size_t at) {
+                              if (from + at >= end || Rests(phrase)) return;
+                              if (from + at < line.begin || from + at >= line.end)
+                                line = LineAt(from + at);
+                              candidates_.push_back({line.begin, phrase});
+                            });
+}
+
+// A phrase with an escape sequence or a NUL in it is found in the cleaned line.
+void LogScanner::FindInEscapedLines(std::size_t end) {
+  const char* const data = buffer_.data();
+  for (const char mark : {'\x1b', '\0'}) {
+    for (std::size_t at = done_; at < end;) {
+      const void* found = std::memchr(data + at, mark, end - at);
+      if (found == nullptr) break;
+      const auto position = static_cast<std::size_t>(static_cast<const char*>(found) - data);
+      const Span line = LineAt(position);
+      const std::string clean =
+          CleanText(std::string_view(buffer_).substr(line.begin, line.end - line.begin));
+      signatures_.filter().Find(clean, [&](std::size_t phrase, std::size_t) {
+        if (!Rests(phrase)) candidates_.push_back({line.begin, phrase});
+      });
+      at = std::max(line.end, position + 1);
+    }
+  }
+}
+
+void LogScanner::Evaluate(Span line, const std::vector<std::size_t>& phrases) {
+  const LogLine read =
+      ReadLine(std::string_view(buffer_).substr(line.begin, line.end - line.begin));
+  std::vector<std::size_t> rows;
+  for (const std::size_t phrase : phrases)
+    for (const std::size_t row : signatures_.RowsOf(phrase)) rows.push_back(row);
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  for (const std::size_t row : rows) TryRow(row, line, read);
+}
+
+bool LogScanner::TryRow(std::size_t row, Span line, const LogLine& read) {
+  Kept& kept = kept_[row];
+  if (kept.attempts >= kMostAttempts) return false;
+  ++kept.attempts;
+  const Signature& signature = *signatures_.rows()[row].signature;
+  LogHit hit;
+  hit.signature = &signature;
+  hit.row = row;
+  hit.offset = base_ + line.begin;
+  hit.rank = read.rank;
+  hit.text = Shortened(read.text);
+  CompiledSignatures::Match match;
+  if (!signatures_.Matches(row, read.text, &match)) {
+    bool joined = false;
+    for (const char* glue : {" ", ""}) {
+      const std::string text = read.text + glue + Following(line, read.rank, kWrappedLines, glue);
+      joined = signatures_.Matches(row, text, &match);
+      if (joined) hit.text = Shortened(text);
+      if (joined) break;
+    }
+    if (!joined || signature.reading == Reading::kException) return false;
+  }
+  hit.first = match.first;
+  hit.second = match.second;
+  switch (signature.reading) {
+    case Reading::kTraceback:
+      ReadException(std::move(hit), line.end, read.text);
+      return true;
+    case Reading::kOom: {
+      const std::string spaced = Following(line, read.rank, kOomLines, " ");
+      hit.context = read.text + " " + spaced;
+      // A terminal that breaks words: glued without a space the numbers are whole again.
+      hit.second = read.text + Following(line, read.rank, kOomLines, "");
+      hit.frames = Before(line);
+      break;
+    }
+    case Reading::kRankEnd: {
+      hit.end = ends_.Read(read.text, read.rank);
+      if (!hit.end) return false;
+      if (hit.end->rank) hit.rank = hit.end->rank;
+      break;
+    }
+    default:
+      break;
+  }
+  Keep(std::move(hit));
+  return true;
+}
+
+void LogScanner::ReadException(LogHit hit, std::size_t after_header, std::string_view header) {
+  const std::size_t indent = Indent(header);
+  const std::size_t limit = std::min(buffer_.size(), after_header + kAhead);
+  std::string frame;
+  for (std::size_t at = after_header; at < limit;) {
+    while (at < limit && EndsLine(buffer_[at])) ++at;
+    if (at >= limit) return;
+    const Span span = LineAt(at);
+    const LogLine line =
+        ReadLine(std::string_view(buffer_).substr(span.begin, span.end - span.begin));
+    const std::size_t next = std::max(span.end, at + 1);
+    at = next;
+    if (hit.rank && line.rank && line.rank != hit.rank) continue;  // another rank in between
+    const std::string_view text = TrimFront(line.text);
+    if (text.empty()) continue;
+    if (text.substr(0, 6) == "File \"") frame = std::string(text);
+    if (Indent(line.text) > indent) continue;
+    if (text.substr(0, 9) == "Traceback" || text[0] == '^' || text.substr(0, 6) == "File \"") {
+      if (text[0] == 'T') return;
+      continue;
+    }
+    const std::size_t colon = text.find(": ");
+    hit.offset = base_ + span.begin;
+    if (line.rank) hit.rank = line.rank;
+    hit.text = Shortened(std::string(text));
+    hit.first = text.substr(0, std::min(colon, text.find_last_not_of(':') + 1));
+    hit.second = colon == std::string_view::npos ? "" : std::string(text.substr(colon + 2));
+    hit.context = frame;
+    const bool is_class =
+        !hit.first.empty() && hit.first.find_first_of(" '\"()[]{}<>=") == std::string::npos;
+    if (!is_class) return;
+    return Keep(std::move(hit));
+  }
+}
+
+void LogScanner::Keep(LogHit hit) {
+  Kept& kept = kept_[hit.row];
+  if (kept.first.size() < kFirstHits) {
+    kept.first.push_back(std::move(hit));
+    return;
+  }
+  kept.last.push_back(std::move(hit));
+  if (kept.last.size() > kLastHits) kept.last.pop_front();
+}
+
+std::string LogScanner::Following(Span line, std::optional<Rank> rank, int count,
+                                  const char* glue) const {
+  std::string joined;
+  std::size_t at = line.end;
+  const std::size_t limit = std::min(buffer_.size(), line.end + kAhead);
+  for (int lines = 0; lines < count && at < limit;) {
+    while (at < limit && EndsLine(buffer_[at])) ++at;
+    if (at >= limit) break;
+    Span span{at, at};
+    while (span.end < limit && span.end - span.begin < kLongestLine && !EndsLine(buffer_[span.end]))
+      ++span.end;
+    const LogLine next =
+        ReadLine(std::string_view(buffer_).substr(span.begin, span.end - span.begin));
+    at = std::max(span.end, at + 1);
+    if (rank && next.rank && next.rank != rank) continue;
+    ++lines;
+    if (!joined.empty()) joined += glue;
+    joined += TrimFront(next.text);
+    if (joined.size() > kLongestLine) break;
+  }
+  return joined;
+}
+
+std::string LogScanner::Before(Span line) const {
+  const std::size_t from = line.begin - std::min(line.begin, kFramesBack);
+  std::string text(buffer_, from, line.begin - from);
+  const std::size_t header = text.rfind("Traceback (most recent");
+  return header == std::string::npos ? std::string() : CleanText(text.substr(header));
+}
+
+void LogScanner::JoinBroken(std::string_view part, std::uint64_t base) {
+  struct Piece {
+    std::string text;
+    std::size_t offset;
+    std::optional<Rank> rank;
+  };
+  std::vector<Piece> pieces;
+  for (std::size_t at = 0; at < part.size();) {
+    std::size_t end = at;
+    while (end < part.size() && end - at < kLongestLine && !EndsLine(part[end])) ++end;
+    if (end > at) {
+      LogLine line = ReadLine(part.substr(at, end - at));
+      pieces.push_back({std::string(TrimFront(line.text)), at, line.rank});
+    }
+    at = std::max(end, at + 1);
+  }
+  for (const std::string_view glue : {" ", ""}) {
+    std::string text;
+    std::vector<std::size_t> starts;
+    for (const Piece& piece : pieces) {
+      starts.push_back(text.size());
+      text += piece.text;
+      text += glue;
+    }
+    starts.push_back(text.size());
+    const auto piece_of = [&](std::size_t at) {
+      return static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), at) -
+                                      starts.begin() - 1);
+    };
+    signatures_.filter().Find(text, [&](std::size_t phrase, std::size_t at) {
+      for (const std::size_t row : signatures_.RowsOf(phrase)) {
+        const Signature& signature = *signatures_.rows()[row].signature;
+        // What reads the lines behind it is left to whole phrases.
+        if (signature.reading == Reading::kTraceback || signature.reading == Reading::kRankEnd ||
+            signature.reading == Reading::kException || signature.reading == Reading::kNan)
+          continue;
+        std::size_t length = 0;
+        for (const std::string_view known : signature.phrases)
+          if (text.compare(at, known.size(), known) == 0) length = std::max(length, known.size());
+        const std::size_t first = piece_of(at);
+        if (length == 0 || first == piece_of(at + length - 1)) continue;  // whole: found before
+        if (kept_[row].attempts++ >= 2 * kMostAttempts) continue;
+        const std::size_t last = std::min(first + 1 + kWrappedLines, pieces.size());
+        const std::string joined = text.substr(starts[first], starts[last] - starts[first]);
+        CompiledSignatures::Match match;
+        if (!signatures_.Matches(row, joined, &match)) continue;
+        LogHit hit;
+        hit.signature = &signature;
+        hit.row = row;
+        hit.offset = base + pieces[first].offset;
+        hit.rank = pieces[first].rank;
+        hit.text = Shortened(joined);
+        hit.first = match.first;
+        hit.second = match.second;
+        if (signature.reading == Reading::kOom) {
+          const std::size_t all = std::min(first + 1 + kOomLines, pieces.size());
+          hit.context = hit.second = text.substr(starts[first], starts[all] - starts[first]);
+        }
+        Keep(std::move(hit));
+      }
+    });
+  }
+}
+
+}  // namespace launch

@@ -1,0 +1,96 @@
+// Reads a log of any size once, in pieces, and keeps the lines that say something about a failure.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/ids.h"
+#include "diagnosis/compiled_signatures.h"
+#include "diagnosis/rank_end.h"
+
+namespace launch {
+
+struct LogHit {
+  const Signature* signature = nullptr;
+  std::size_t row = 0;       // of the table: the order among messages of one line
+  std::uint64_t offset = 0;  // of the line's first byte in the log
+  std::optional<Rank> rank;
+  std::string text;   // the line, cleaned, at most kLongestEvidence bytes
+  std::string first;  // captures of the pattern
+  std::string second;
+  std::string context;  // kOom: the message with its lines joined; kException: the last frame
+  std::string frames;   // kOom: what stood before it
+  std::optional<RankEnd> end;
+};
+
+struct LogEvidence {
+  std::vector<LogHit> hits;  // by offset
+  std::uint64_t bytes = 0;
+};
+
+inline constexpr std::size_t kLongestEvidence = 400;
+
+// Bounded memory (about 2 MiB and the hits) and bounded time: a signature that was tried
+// kMostAttempts times rests until the last part of the log. Lines end with \n or \r; a line of any
+// length is read in pieces. Wrapped lines are joined again: after a phrase was found anywhere, over
+// a broken phrase in the first and last kKept bytes.
+class LogScanner {
+ public:
+  // `signatures` outlives the scanner.
+  explicit LogScanner(const CompiledSignatures& signatures);
+
+  void Feed(std::string_view chunk);
+  LogEvidence Finish();
+
+ private:
+  static constexpr std::size_t kWindow = 1024 * 1024;
+  static constexpr std::size_t kKept = 256 * 1024;  // behind what was read: context, and the tail
+  static constexpr std::size_t kAhead = 32 * 1024;  // in front: a traceback, a wrapped message
+  static constexpr int kMostAttempts = 2000;
+  static constexpr std::size_t kFirstHits = 24;
+  static constexpr std::size_t kLastHits = 8;
+
+  struct Candidate {
+    std::size_t line;  // offset in buffer_
+    std::size_t phrase;
+  };
+  struct Kept {
+    std::vector<LogHit> first;
+    std::deque<LogHit> last;
+    int attempts = 0;
+  };
+  struct Span {
+    std::size_t begin;
+    std::size_t end;
+  };
+
+  void ReadUpTo(std::size_t end);
+  void FindPhrases(std::size_t end);
+  void FindInEscapedLines(std::size_t end);
+  void Evaluate(Span line, const std::vector<std::size_t>& phrases);
+  bool TryRow(std::size_t row, Span line, const struct LogLine& read);
+  void ReadException(LogHit hit, std::size_t after_header, std::string_view header);
+  void Keep(LogHit hit);
+  void JoinBroken(std::string_view part, std::uint64_t base);
+  bool Rests(std::size_t phrase) const;
+
+  Span LineAt(std::size_t at) const;
+  // The lines behind `line`, cleaned, joined with `glue`: at most `count`, same rank or none.
+  std::string Following(Span line, std::optional<Rank> rank, int count, const char* glue) const;
+  std::string Before(Span line) const;
+
+  const CompiledSignatures& signatures_;
+  RankEndReader ends_;
+  std::vector<Kept> kept_;  // by row
+  std::vector<Candidate> candidates_;
+  std::string head_;
+  std::string buffer_;
+  std::size_t done_ = 0;    // buffer_ up to here was read
+  std::uint64_t base_ = 0;  // offset of buffer_[0] in the log
+};
+
+}  // namespace launch

@@ -1,0 +1,34 @@
+// What the node knows about the end of a rank beside its log (failures.md 2).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/ids.h"
+
+namespace launch {
+
+// A signal that we sent ourselves, and why.
+enum class OurKill { kNone, kCancel, kTimeLimit, kPreempt, kPeerFailed };
+
+struct NodeEvidence {
+  // At most one of the two; neither: how it ended is not known.
+  std::optional<int> exit_code;  // as reported; 137, -9 and 247 are decoded
+  std::optional<int> signal;
+  OurKill our_kill = OurKill::kNone;
+  std::uint64_t oom_kills = 0;            // of the rank's cgroup, during the attempt
+  std::vector<std::string> kernel_lines;  // since the start, as the kernel wrote them
+  std::vector<int> xids;                  // of the rank's GPUs, in order
+  // Bytes; absent: not sampled.
+  std::optional<std::uint64_t> gpu_total;
+  std::optional<std::uint64_t> gpu_foreign;  // held by processes that are not the job's
+  std::optional<std::uint64_t> host_peak;
+  std::optional<std::uint64_t> host_limit;
+  bool expandable_segments = false;  // already in the job's environment
+  std::optional<Rank> rank;
+  std::optional<NodeId> node;
+};
+
+}  // namespace launch

@@ -1,0 +1,39 @@
+// How a rank ended, read from the words of torchrun, DeepSpeed, srun, bash and Python.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "common/ids.h"
+
+namespace launch {
+
+struct RankEnd {
+  std::optional<Rank> rank;
+  std::optional<int> exit_code;  // at most one of the two
+  std::optional<int> signal;
+  bool root = false;  // torchrun's "Root Cause (first observed failure)"
+};
+
+// 137 and 139 as shells say it, -9 as Python says it, 245-250 as DeepSpeed's launcher hands a
+// negative code to exit(2) (failures.md 2.1).
+RankEnd DecodeExitCode(int code);
+
+// Reads the lines of one report in order: torchrun spreads it over several.
+class RankEndReader {
+ public:
+  RankEndReader();
+  ~RankEndReader();
+
+  // What `text`, a cleaned line, adds; nothing when it is no statement about an end.
+  std::optional<RankEnd> Read(std::string_view text, std::optional<Rank> rank);
+
+ private:
+  struct Patterns;
+  std::unique_ptr<const Patterns> patterns_;
+  bool in_root_ = false;
+  std::optional<Rank> reported_rank_;
+};
+
+}  // namespace launch

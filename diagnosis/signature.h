@@ -1,0 +1,66 @@
+// The table of what a log can say: one row per message, its label and how sure it makes us.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "common/diagnosis.h"
+
+namespace launch {
+
+// What kind of evidence a row is. Lower outranks higher: a root cause beats its symptoms whatever
+// their order in the log (failures.md 7.1).
+enum class Tier : std::uint8_t {
+  kAuthority,  // a scheduler's or the kernel's own statement about our processes
+  kHardware,   // a GPU's or link's fault
+  kRoot,       // a specific cause
+  kProgram,    // an exception of the user's program
+  kSymptom,    // a rank that notices that another one is gone or late
+  kWrapper,    // says that something failed, not what
+  kNote,       // worth telling where nothing else is there; never makes a run bad
+};
+
+// How the line is read once the pattern matched.
+enum class Reading : std::uint8_t {
+  kLabel,      // `label` it is
+  kOom,        // a memory request that a GPU refused: cuda_oom reads the numbers
+  kXid,        // capture 1 is an Xid: xid gives the label
+  kException,  // capture 1 is the class of a Python exception, capture 2 its message
+  kTraceback,  // the exception stands some lines below
+  kRankEnd,    // how a rank ended: rank_end reads it
+  kBusy,       // a rank was doing long work of its own: tells slow from dead
+  kNan,        // the loss is not a number: counts only when it stays so
+};
+
+inline constexpr int kMaxPhrases = 6;
+
+struct Signature {
+  std::string_view label;
+  Tier tier = Tier::kRoot;
+  Confidence confidence = Confidence::kLikely;
+  // Among rows of one tier the larger weight wins, then the earlier line.
+  int weight = 50;
+  // At least one of these stands in the line, byte for byte; 7 bytes or more each.
+  std::string_view phrases[kMaxPhrases] = {};
+  // RE2; empty: the phrase is enough. Matched against the cleaned line, and where that fails also
+  // against the line with the following ones joined, because terminals and schedulers wrap lines.
+  std::string_view pattern = {};
+  // RE2; a line that matches it is not this.
+  std::string_view veto = {};
+  // Instead of the label's cause; \1 and \2 are the captures of the pattern.
+  std::string_view cause = {};
+  Reading reading = Reading::kLabel;
+  // Instead of the label's action (failures.md 3); empty: the label's.
+  std::string_view action = {};
+};
+
+std::span<const Signature> MemorySignatures();
+std::span<const Signature> EnvironmentSignatures();
+std::span<const Signature> CommunicationSignatures();
+std::span<const Signature> ProgramSignatures();
+std::span<const Signature> StorageSignatures();
+std::span<const Signature> HardwareSignatures();
+std::span<const Signature> LauncherSignatures();
+
+}  // namespace launch

@@ -1,0 +1,271 @@
+// Ranks that cannot find, reach or hear each other. Sources: torch's c10d (socket.cpp,
+// TCPStore.cpp, ProcessGroupNCCL.cpp, ProcessGroupGloo.cpp), torch/distributed/elastic/rendezvous,
+// gloo's transport/tcp, NVIDIA/nccl src/{bootstrap,init,misc/socket,transport/net_ib}.cc, OpenSSH,
+// DeepSpeed's launcher, Open MPI's help texts.
+#include "diagnosis/signature.h"
+
+namespace launch {
+namespace {
+
+constexpr Signature kRows[] = {
+    {.label = "port_in_use",
+     .weight = 65,
+     .phrases = {"ddress already in use", "EADDRINUSE", "errno: 98", "Errno 98",
+                 "port is already in use", "is already in use by"},
+     .pattern = R"([Aa]ddress already in use|EADDRINUSE|[Ee]rrno:? 98\b|)"
+                R"([Pp]ort \S* ?is already in use|port is already in use)",
+     .veto = R"((?i)(?:tensorboard|jupyter|wandb|trying (?:another|next) port|using port))"},
+    {.label = "port_in_use",
+     .weight = 64,
+     .phrases = {"failed to listen on any local", "already bound", "Address already",
+                 "ddress  already in use", "already in use"},
+     .pattern = R"(server socket has failed to listen on any local network address|)"
+                R"([Pp]ort `?\d+`? (?:is )?already (?:in use|bound)|bind[^\n]{0,60}already in use)",
+     .veto = R"((?i)tensorboard|jupyter)"},
+
+    {.label = "rendezvous_timeout",
+     .tier = Tier::kSymptom,
+     .weight = 70,
+     .phrases = {"client socket has timed out", "RendezvousTimeoutError",
+                 "RendezvousConnectionError", "store based barrier", "clients joined",
+                 "RendezvousClosedError"},
+     .pattern =
+         R"(client socket has timed out after (\d+)|RendezvousTimeoutError|RendezvousConnectionError|)"
+         R"([Tt]imed out initializing process group in store based barrier|\d+/\d+ clients joined|RendezvousClosedError)"},
+    {.label = "rendezvous_timeout",
+     .tier = Tier::kSymptom,
+     .weight = 65,
+     .phrases = {"waiting for clients", "rendezvous backend has failed",
+                 "failed to connect to any network", "/rendezvous", "RendezvousGracefulExit",
+                 "torch.rendezvous"},
+     .pattern =
+         R"(Timed out after \d+ seconds waiting for clients|connection to the C10d store has failed|)"
+         R"(rendezvous backend has failed|client socket has failed to connect to any network address|)"
+         R"((?:imeout|imed out)[^\n]*(?:torch\.rendezvous|/rendezvous|rdzv)|)"
+         R"(RendezvousStateError|Timeout waiting for all nodes|did not join the rendezvous)",
+     .veto = R"((?i)retry|^\s*\[?W)"},
+
+    // src/misc/socket.cc before and after 2.26; gloo; c10d's key exchange before a communicator.
+    {.label = "nccl_network",
+     .tier = Tier::kSymptom,
+     .weight = 68,
+     .phrases = {"o route to host", "Call to connect ", "etwork is unreachable", "onnect to ",
+                 "exceeded error retry count", "exceeded retries"},
+     .pattern =
+         R"(Call to connect (?:to \S+ )?(?:returned|timeout|failed|refused)|)"
+         R"([Cc]onnect to \S+ (?:failed|returned|timeout|timed out)|exceeded (?:error )?retry|)"
+         R"((?:NCCL|gloo|Gloo|socket|c10d|pair\.cc|connect|Errno 113|Errno 101)[^\n]*(?:[Nn]o route to host|[Nn]etwork is unreachable)|)"
+         R"(^[^\n]*(?:errno:? ?1?113?|\(113\))?[^\n]*[Nn]o route to host)",
+     .veto =
+         R"((?i)ssh: |https?://|urlopen|huggingface|urllib|HTTPSConnection|getaddrinfo.*AF_INET6)"},
+    {.label = "nccl_network",
+     .tier = Tier::kSymptom,
+     .weight = 66,
+     .phrases = {"Socket Timeout", "onnectFullMesh failed", "wait timeout after",
+                 "Connection timed out", "onnection refused", "Software caused connection"},
+     .pattern =
+         R"(Socket Timeout|connectFullMesh failed|wait timeout after \d+ ?ms|)"
+         R"((?:NCCL|gloo|pair\.cc|socket|connect|TCPStore|DistNetworkError)[^\n]*(?:Connection (?:timed out|refused)|connection refused)|)"
+         R"(Software caused connection abort)",
+     .veto =
+         R"((?i)ssh: |https?://|urlopen|urllib|HTTPSConnection|mysql|postgres|redis|wandb|plm|ORTE)"},
+    {.label = "nccl_network",
+     .tier = Tier::kSymptom,
+     .weight = 55,
+     .phrases = {"get ncclUniqueId from", "retreiving ncclUniqueId", "retrieving ncclUniqueId",
+                 "Timed out waiting for", "socketStartConnect", "getaddrinfo"},
+     .pattern = R"(ncclUniqueId from \[\d+\] via c10d|socketStartConnect: Connect to|)"
+                R"(IPv[46] network addresses of \([^)]*\) cannot be retrieved|)"
+                R"((?:NCCL|Gloo|gloo|c10d)[^\n]*getaddrinfo)",
+     .cause = "A rank could not get through to rank 0 while the communicator was set up"},
+
+    {.label = "nccl_no_interface",
+     .weight = 70,
+     .phrases = {"no socket interface found", "neither AF_INET", "o interface found",
+                 "usable interface", "NCCL_SOCKET_IFNAME", "Unable to find address for"},
+     .pattern =
+         R"(no socket interface found|neither AF_INET|Bootstrap : no |NET/Socket ?: no interface found|)"
+         R"(No (?:usable listening )?interface found|no usable interface|)"
+         R"(no device found (?:matching|after excluding)|Unable to find (?:address|interface) for)"},
+    {.label = "nccl_no_interface",
+     .weight = 60,
+     .phrases = {"Unable to resolve interface", "makeDeviceForInterface", "GLOO_SOCKET_IFNAME",
+                 "unable to find interface"},
+     .pattern = R"(makeDeviceForInterface\(\)|[Uu]nable to (?:resolve|find) interface|)"
+                R"(GLOO_SOCKET_IFNAME[^\n]*(?:not found|invalid|does not exist))"},
+
+    {.label = "nccl_version_mismatch",
+     .weight = 72,
+     .phrases = {"Mismatched NCCL version", "NCCL version mismatch", "rong type 3 != 4",
+                 "wrong type 4 != 3", "mismatch in info from procs"},
+     .pattern =
+         R"(Mismatched NCCL version detected ?: rank (\d+) version (\d+)|NCCL version mismatch|)"
+         R"([Ww]rong type [34] != [34]|Mismatched NCCL version)"},
+
+    // src/transport/net_ib.cc: "Got completion ... with error" up to 2.17, "with status=" later.
+    {.label = "nccl_ib_error",
+     .weight = 68,
+     .phrases = {"NET/IB : Got completion", "NET/IB: Got completion", "vendor err ",
+                 "vendor_err=", "Got async event", "NET/IB/GIN: Got"},
+     .pattern =
+         R"(NET/IB\S* ?: ?Got completion|completion with (?:error|status)[^\n]*vendor.err|Got completion from peer[^\n]*vendor.err|)"
+         R"(Got async event ?: ?(?:port error|.*fatal|.*port_err))"},
+    {.label = "nccl_ib_error",
+     .weight = 62,
+     .phrases = {"NET/IB : Unable to", "NET/IB: Unable to", "Call to ibv_", "ibv_post_",
+                 "ibv_poll_cq", "NET/IB: Fatal"},
+     .pattern =
+         R"(NET/IB ?: Unable to (?:open|query) (?:device|port)|Call to ibv_\w+ failed|ibv_post_\w+\(\) failed|)"
+         R"(ibv_poll_cq[^\n]*fail|NET/IB: Fatal)"},
+    {.label = "nccl_ib_error",
+     .weight = 60,
+     .phrases = {"transport retry counter exceeded", "port module event", "Port module event",
+                 "RETRY_EXC_ERR", "mlx5_core", "Transport retry count exceeded"},
+     .pattern =
+         R"(transport retry counter exceeded|RETRY_EXC_ERR|[Tt]ransport retry count exceeded|)"
+         R"(mlx5_core[^\n]*(?:[Pp]ort module event[^\n]*(?:unplugged|error|[Hh]igh [Tt]emp)|Link down|health compromised|FATAL))"},
+
+    // ProcessGroupNCCL.cpp: "caught collective operation timeout" since 1.8, "[Rank 3]" later;
+    // gloo's waits; Horovod and DeepSpeed pass the same on.
+    {.label = "nccl_timeout",
+     .tier = Tier::kSymptom,
+     .weight = 60,
+     .phrases = {"collective operation timeout", "WorkNCCL(", "Watchdog caught", "watchdog timeout",
+                 "before timing out", "Watchdog got stuck"},
+     .pattern =
+         R"(caught collective operation timeout|WorkNCCL\([^)]*Timeout\(ms\)=\d+[^\n]*timing out|)"
+         R"(ran for \d+ milliseconds before timing out|[Ww]atchdog (?:timeout|got stuck))"},
+    {.label = "nccl_timeout",
+     .tier = Tier::kSymptom,
+     .weight = 55,
+     .phrases = {"monitoredBarrier", "ms for recv operation", "ms for send operation",
+                 "heartbeat monitor", "collective timeout", "timed out waiting for"},
+     .pattern =
+         R"(failed to pass monitoredBarrier|Timed out waiting \d+ms for (?:recv|send) operation|)"
+         R"([Hh]eartbeat monitor timed out|to timeout or exceptions? in watchdog|)"
+         R"(Some NCCL operations have failed or timed out|collective timeout)"},
+    {.label = "nccl_timeout",
+     .tier = Tier::kWrapper,
+     .confidence = Confidence::kSymptom,
+     .weight = 50,
+     .phrases = {"communicator was aborted", "NCCL operations have failed",
+                 "watchdog thread terminated", "Application timeout caused", "collective mismatch",
+                 "Detected mismatch between"},
+     .pattern =
+         R"(NCCL communicator was aborted|NCCL operations have failed or timed out|)"
+         R"(watchdog thread terminated with exception|Application timeout caused pair closure)"},
+    // torch's desync debug and the wrapper group of TORCH_DISTRIBUTED_DEBUG=DETAIL.
+    {.label = "nccl_timeout",
+     .tier = Tier::kRoot,
+     .weight = 40,
+     .phrases = {"Detected mismatch between collectives", "collectives mismatch",
+                 "collective is mismatched", "running mismatched", "does not match the collective"},
+     .pattern = R"(Detected mismatch between collectives on ranks|mismatched collective)",
+     .cause = "The ranks called different collectives: the program's branches differ between ranks",
+     .action = "no_retry"},
+
+    {.label = "nccl_timeout_peer_died",
+     .tier = Tier::kSymptom,
+     .weight = 64,
+     .phrases = {"osed by remote peer", "ncclRemoteError", "onnection reset by peer",
+                 "Connection closed by peer", "remote process exiting",
+                 "onnection reset by remote"},
+     .pattern =
+         R"([Cc]onnection closed by (?:remote )?peer|ncclRemoteError|)"
+         R"((?:NCCL|gloo|pair\.cc|TCPStore|c10d|DistBackend|ncclSocket|Call to recv|read|recv|store|rank|Socket)[^\n]*[Cc]onnection reset by peer|)"
+         R"(remote process exiting prematurely|[Cc]onnection reset by remote peer)",
+     .veto = R"((?i)ssh|https?://|urllib|HTTPSConnection|requests\.exceptions)"},
+    {.label = "nccl_timeout_peer_died",
+     .tier = Tier::kSymptom,
+     .weight = 58,
+     .phrases = {"keep-alive heartbeat", "emote process has ", "process has terminated",
+                 "eer has terminated", "Call to recv ", "Broken pipe"},
+     .pattern =
+         R"(failed to send a keep-alive heartbeat|remote (?:process|peer) has (?:exited|terminated|died)|)"
+         R"((?:NCCL|ncclSocket|TCPStore|sendBytes|gloo|pair\.cc)[^\n]*Broken pipe|Call to recv from \S+ failed)"},
+    {.label = "nccl_timeout_peer_died",
+     .tier = Tier::kSymptom,
+     .weight = 52,
+     .phrases = {"rendezvous shutdown", "failed to shutdown", "Failed to recv, got 0 bytes",
+                 "TCPStore server has shut", "recvValue failed", "failed to recv"},
+     .pattern =
+         R"(Failed to recv, got 0 bytes|TCPStore server has shut|recvValue failed|failed to recv)"},
+
+    {.label = "ssh_failure",
+     .weight = 66,
+     .phrases = {"ssh: connect to host", "Host key verification", "Permission denied (publickey",
+                 "ssh: Could not resolve", "_exchange_identification", "not reachable via ssh"},
+     .pattern =
+         R"(ssh: connect to host (\S+)|Host key verification failed|Permission denied \(publickey|)"
+         R"(ssh: Could not resolve hostname (\S+)|\w+_exchange_identification|host=(\S+) was not reachable via ssh)"},
+    {.label = "ssh_failure",
+     .weight = 60,
+     .phrases = {"ssh exited with", "REMOTE HOST IDENTIFICATION", "ssh: command not found",
+                 "pdsh: command", "lost connection", "' returned non-zero exit status 255"},
+     .pattern =
+         R"(ssh exited with exit code 255|REMOTE HOST IDENTIFICATION HAS CHANGED|ssh: command not found|)"
+         R"('?ssh\b[^\n]*returned non-zero exit status 255)"},
+
+    // Open MPI's help-*.txt, PRRTE, MPICH's Hydra.
+    {.label = "mpi_launch",
+     .weight = 66,
+     .phrases = {"not enough slots available", "ORTE was unable", "ORTE has lost",
+                 "complete a TCP connection", "PRTE has lost", "ORTE daemon has unexpectedly"},
+     .pattern =
+         R"(not enough slots available|ORTE was unable to|ORTE has lost communication|)"
+         R"(unable to complete a TCP connection|PRTE has lost|ORTE daemon has unexpectedly)"},
+    {.label = "mpi_launch",
+     .weight = 58,
+     .phrases = {"mpirun was unable", "mpiexec was unable", "looks like MPI_INIT failed",
+                 "ORTE_ERROR_LOG", "prterun was unable", "PMIX ERROR"},
+     .pattern =
+         R"(mpi(?:run|exec) was unable to|prterun was unable|looks like MPI_INIT failed|ORTE_ERROR_LOG|)"
+         R"(PMIX ERROR: (?:UNREACHABLE|NO-PERMISSIONS|ERROR))"},
+    {.label = "mpi_launch",
+     .weight = 56,
+     .phrases = {"HYDU_sock_connect", "HYDT_bscd", "daemon (pid ", "mpirun has detected an attempt",
+                 "All nodes which are allocated"},
+     .pattern =
+         R"(HYDU_sock_connect|HYDT_bscd\w*|[Aa] daemon \(pid \d+\) died unexpectedly|)"
+         R"(mpirun has detected an attempt to run as root|All nodes which are allocated for this job are already filled)"},
+
+    // What the late rank was doing.
+    {.tier = Tier::kNote,
+     .phrases = {"Running tokenizer", "Tokenizing", "Generating train split",
+                 "Saving model checkpoint", "building index", "num_proc="},
+     .pattern = R"(Running tokenizer|[Tt]okenizing|Generating \w+ split|Saving model checkpoint|)"
+                R"(building index|Map \(num_proc=)",
+     .reading = Reading::kBusy},
+    {.tier = Tier::kNote,
+     .phrases = {"Loading checkpoint shards", "Evaluating", "Evaluation", "aving checkpoint",
+                 "Preprocessing", "Validation"},
+     .pattern =
+         R"(Loading checkpoint shards: +\d|[Ee]valuating|Running [Ee]valuation|[Ss]aving checkpoint|)"
+         R"((?i)preprocessing|Validation|Validating)",
+     .reading = Reading::kBusy},
+    {.tier = Tier::kNote,
+     .phrases = {"sanity checking", "Sanity Checking", "Grouping texts", "indexing ", "Indexing ",
+                 "examples/s]"},
+     .pattern =
+         R"((?i)sanity checking|grouping texts|\bindexing (?:\w+ )?(?:data|file|sample|doc|corpus|shard)|)"
+         R"(\d+%\|[^\n]*examples/s\])",
+     .reading = Reading::kBusy},
+    {.tier = Tier::kNote,
+     .phrases = {"validating", "Validating", "downloading ", "Downloading ", "compiling ",
+                 "generating "},
+     .pattern = R"((?i)\bvalidating\b|\bdownloading (?:\w+ )?(?:model|data|dataset|shard)|)"
+                R"(generating (?:samples|images|embeddings|features))",
+     .reading = Reading::kBusy},
+    // A progress bar that counts data, not steps (tqdm's unit).
+    {.tier = Tier::kNote,
+     .phrases = {"\u2588\u2588\u2588", "#######", "%|      "},
+     .pattern =
+         R"(\d+%\|[^\n]*\[[^\n]*[\d.]+ ?[kMGT]?(?:i?B|examples|files|lines|docs|rows|samples|tokens|shards|ex|records|batches)/s)",
+     .reading = Reading::kBusy},
+};
+
+}  // namespace
+
+std::span<const Signature> CommunicationSignatures() { return kRows; }
+
+}  // namespace launch

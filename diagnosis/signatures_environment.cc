@@ -1,0 +1,210 @@
+// What is installed and visible on the node. Sources: cudaGetErrorString of CUDA 9 to 13, torch's
+// torch/cuda/__init__.py, csrc/cuda/Module.cpp, utils/cpp_extension.py, DeepSpeed's op_builder/,
+// NVIDIA/nccl src/init.cc, glibc's ld.so, CPython's import machinery, argparse.
+#include "diagnosis/signature.h"
+
+namespace launch {
+namespace {
+
+constexpr Signature kRows[] = {
+    {.label = "cuda_driver_too_old",
+     .weight = 65,
+     .phrases = {"driver on your system is too old", "driver version is insufficient",
+                 "cudaErrorInsufficientDriver", "compiled with an unsupported toolchain",
+                 "unsatisfied condition: cuda", "driver too old"},
+     .pattern =
+         R"(driver on your system is too old(?: \(found version (\d+)\))?|driver version is insufficient|)"
+         R"(cudaErrorInsufficientDriver|PTX was compiled with an unsupported toolchain|)"
+         R"(unsatisfied condition: cuda ?[>=]|(?:CUDA|NVIDIA|nvidia) driver too old)"},
+    {.label = "cuda_driver_too_old",
+     .weight = 60,
+     .phrases = {"UNSUPPORTED_PTX_VERSION", "UnsupportedPtxVersion", "update your GPU driver"},
+     .pattern =
+         R"(UNSUPPORTED_PTX_VERSION|UnsupportedPtxVersion|[Pp]lease update your GPU driver)"},
+    // cudaErrorSystemNotReady = 802; text of CUDA 10 and later.
+    {.label = "cuda_fabric_not_ready",
+     .weight = 70,
+     .phrases = {"system not yet initialized", "ErrorSystemNotReady", "SYSTEM_NOT_READY",
+                 "fabric manager NVIDIA", "Error 802", "error 802"},
+     .pattern =
+         R"(system not yet initialized|cudaErrorSystemNotReady|CUDA_ERROR_SYSTEM_NOT_READY|)"
+         R"(fabric manager NVIDIA GPU driver interface version|(?i:cuda|runtime|init)[^\n]*[Ee]rror 802)"},
+    {.label = "cuda_fabric_not_ready",
+     .weight = 60,
+     .phrases = {"nvidia-fabricmanager", "fabric manager", "Fabric Manager", "FabricManager"},
+     .pattern =
+         R"((?i)(?:fabric ?manager[^\n]*(?:failed|not running|not initialized|mismatch|don't match|inactive)|)"
+         R"((?:failed|unable|could not)[^\n]*fabric ?manager))",
+     .veto = R"((?i)started successfully)"},
+    {.label = "driver_library_mismatch",
+     .weight = 65,
+     .phrases = {"Driver/library version mismatch", "LIB_RM_VERSION_MISMATCH",
+                 "API mismatch: the client", "unsupported display driver",
+                 "ErrorSystemDriverMismatch", "forward compatibility was attempted"},
+     .pattern =
+         R"(Driver/library version mismatch|LIB_RM_VERSION_MISMATCH|API mismatch: the client|)"
+         R"(system has unsupported display driver|SystemDriverMismatch|forward compatibility was attempted)"},
+    {.label = "driver_library_mismatch",
+     .weight = 55,
+     .phrases = {"SYSTEM_DRIVER_MISMATCH", "COMPAT_NOT_SUPPORTED_ON_DEVICE",
+                 "CompatNotSupportedOnDevice", "kernel module version"},
+     .pattern =
+         R"(SYSTEM_DRIVER_MISMATCH|COMPAT_NOT_SUPPORTED_ON_DEVICE|CompatNotSupportedOnDevice|)"
+         R"(kernel (?:module )?version .* does not match (?:DSO|library) version)"},
+
+    {.label = "torch_cpu_only",
+     .weight = 65,
+     .phrases = {"not compiled with CUDA", "not linked with CUDA", "doesn't have NCCL built in",
+                 "no GPUs found!", "without CUDA support"},
+     .pattern =
+         R"((?i:torch|pytorch|torchvision) (?:is |was )?not (?:compiled with|linked with) CUDA|)"
+         R"(package doesn't have NCCL built in|only supported with GPUs, no GPUs found|)"
+         R"((?i:torch)[^\n]* (?:built|compiled|installed) without CUDA support)"},
+    {.label = "torch_cpu_only",
+     .weight = 45,
+     .phrases = {"torch.cuda.is_available() is False"},
+     .pattern = R"(CUDA device but torch\.cuda\.is_available\(\) is False)",
+     .cause = "torch sees no GPU in the job's environment"},
+
+    // Runtime texts, torch's warning of torch/cuda/__init__.py (_check_capability), ptxas, Triton.
+    {.label = "no_kernel_image",
+     .weight = 65,
+     .phrases = {"no kernel image is available", "ErrorNoKernelImage", "NO_BINARY_FOR_GPU",
+                 "with the current PyTorch installation", "kernel image is invalid",
+                 "no longer supports this GPU"},
+     .pattern = R"(no kernel image is available|cudaErrorNoKernelImage|NO_BINARY_FOR_GPU|)"
+                R"((sm_\d+\w?)? ?is not compatible with the current PyTorch installation|)"
+                R"(device kernel image is invalid|no longer supports this GPU)"},
+    {.label = "no_kernel_image",
+     .weight = 55,
+     .phrases = {"only supports Ampere", "is not defined for option 'gpu-name'",
+                 "current PyTorch install supports CUDA", "minimum cuda capability",
+                 "only supports GPUs with", "not compatible with current PyTorch"},
+     .pattern =
+         R"(only supports Ampere GPUs|is not defined for option 'gpu-name'|)"
+         R"(current PyTorch install supports CUDA capabilities|)"
+         R"(minimum cuda capability supported by this library|only supports GPUs with (?:compute )?capability)"},
+
+    // op_builder/builder.py assert_no_cuda_mismatch; torch/utils/cpp_extension.py; apex's setup.py.
+    {.label = "toolkit_mismatch",
+     .weight = 48,
+     .phrases = {"does not match the version torch was", "CUDAMismatchException",
+                 "mismatches the version that was used", "version of Cuda that does not match",
+                 "version of CUDA that does not match"},
+     .pattern =
+         R"(Installed CUDA version ([\d.]+) does not match the version torch was compiled with ([\d.]*\d)|)"
+         R"(CUDAMismatchException|detected CUDA version \([\d.]+\) mismatches the version|)"
+         R"(compiled with a version of C[Uu][Dd][Aa] that does not match|does not match the version torch was)",
+     .veto = R"(accepting this combination|minor version mismatch)"},
+
+    {.label = "deepspeed_op_build",
+     .weight = 58,
+     .phrases = {"fatal error: ", "ninja: build stopped", "Error building extension",
+                 "Unable to JIT load", "Error compiling objects", "subcommand failed."},
+     .pattern =
+         R"(fatal error: \S+\.(?:h|hh|hpp|cuh|inc|hxx): No such file|fatal error: \S+: No such file or directory|)"
+         R"(ninja: build stopped|Error building extension '?(\w+)?|Unable to JIT load the (\w+)|)"
+         R"(Error compiling objects for extension)"},
+    {.label = "deepspeed_op_build",
+     .weight = 58,
+     .phrases = {"torch_extensions/", "'ds_opt_a", "inja is required to load C++",
+                 "CUDA_HOME environment variable is not", "CUDA_HOME does not exist",
+                 "MissingCUDAException"},
+     .pattern = R"(torch_extensions/\S+\.so: cannot open shared object|has no attribute 'ds_opt_|)"
+                R"([Nn]inja is required to load C\+\+|CUDA_HOME environment variable is not set|)"
+                R"(CUDA_HOME does not exist|MissingCUDAException)",
+     .veto = R"((?i)^\s*(?:\[?warning|warn))"},
+    {.label = "deepspeed_op_build",
+     .weight = 52,
+     .phrases = {"cannot find -l", "nvcc fatal", "Building extension module ", "'ninja', '-v'",
+                 "unsupported GNU version", "' failed with exit "},
+     .pattern = R"(cannot find -l(\w+)|nvcc fatal\s*:|Building extension module (\w+)\W*FAILED|)"
+                R"('ninja', '-v'\]' returned non-zero|unsupported GNU version|)"
+                R"(command '\S*(?:nvcc|gcc|g\+\+|cc|c\+\+|clang)' failed with exit)"},
+    {.label = "deepspeed_op_build",
+     .weight = 52,
+     .phrases = {"'which', 'c++'", "'which', 'g++'", "C++17 or later compatible compiler",
+                 "extension builds", "x86_64-linux-gnu-gcc' failed", "failed to build op"},
+     .pattern =
+         R"('which', '[cg]\+\+'\]' returned non-zero|#error (?:"?You need )?C\+\+17|)"
+         R"(C\+\+17 or later compatible compiler is required|gnu-gcc' failed with exit|failed to build op)"},
+
+    {.label = "lib_abi_mismatch",
+     .weight = 56,
+     .phrases = {"undefined symbol", "version `GLIBC", "GLIBCXX_", "symbol lookup error",
+                 "binary incompatibility", "version `CXXABI"},
+     .pattern =
+         R"(undefined symbol: ?(\S*)|version [`'"]?(?:GLIBC|GLIBCXX|CXXABI)_[\d.]+'? not found|)"
+         R"((?:GLIBC|GLIBCXX)_[\d.]+['"]? not found|symbol lookup error|may indicate binary incompatibility)"},
+    {.label = "lib_abi_mismatch",
+     .weight = 54,
+     .phrases = {"cannot open shared object file", "compiled using NumPy 1", "DLL load failed",
+                 "_ARRAY_API not found", "compiled against API version",
+                 "compiled against ABI version"},
+     .pattern =
+         R"(lib(?:cu|nccl|nv|torch|c10|mpi|stdc|cudart|cublas|cudnn|gomp|mkl|openblas|rocm|hip|amd)[\w.+-]*\.so[\w.]*: cannot open shared object|)"
+         R"(compiled using NumPy 1\.x cannot be run|_ARRAY_API not found|)"
+         R"(module compiled against A[PB]I version)",
+     .veto = R"(torch_extensions/)"},
+
+    // accelerate/utils/other.py and transformers/training_args.py word it in several ways.
+    {.label = "precision_unsupported",
+     .weight = 60,
+     .phrases = {"doesn't support bf16", "doesn't support fp8", "not support bf16",
+                 "not support bfloat16", "requires Ampere", "oat16 is only supported"},
+     .pattern = R"(does(?:n't| not) support (?:bf16|bfloat16|fp8)|not support b(?:f|float)16|)"
+                R"((?:tf32|TF32|bf16)[^\n]{0,40}requires Ampere|[Bb][Ff]loat16 is only supported)"},
+    {.label = "precision_unsupported",
+     .weight = 60,
+     .phrases = {"is not supported", "are not supported", "not supported on", "only supported on",
+                 "mixed precision requires", "using Ampere GPU"},
+     .pattern =
+         R"((?i)\b(?:bf16|bfloat16|fp8|tf32|float8\w*|fp8\w*|fp16)['"`]?(?: \w+){0,3} (?:is|are) (?:not|only) supported|)"
+         R"((?:fp16|bf16|fp8) mixed precision requires|with cuda>=11\.0|(?:bf16|bfloat16|fp8) (?:\w+ ){0,2}not supported on)",
+     .veto = R"((?i)falling back|instead\b.*using|will use)"},
+
+    {.label = "duplicate_gpu",
+     .weight = 70,
+     .phrases = {"Duplicate GPU detected", "using the same GPU", "same CUDA device"},
+     .pattern = R"(Duplicate GPU detected ?: ?rank (\d+) and rank (\d+)|Duplicate GPU detected|)"
+                R"([Mm]ultiple ranks[^\n]*same (?:GPU|CUDA device))"},
+
+    {.label = "invalid_device_ordinal",
+     .weight = 60,
+     .phrases = {"invalid device ordinal", "ErrorInvalidDevice", "ERROR_INVALID_DEVICE",
+                 "Invalid device id", "No CUDA GPUs are available", "torch.cuda.device_count() is"},
+     .pattern =
+         R"(invalid device ordinal|cudaErrorInvalidDevice\b|CUDA_ERROR_INVALID_DEVICE\b|Invalid device id|)"
+         R"(No CUDA GPUs are available|but torch\.cuda\.device_count\(\) is \d+)"},
+
+    // argparse of the script; torchrun passes LOCAL_RANK in the environment since 2.0.
+    {.label = "launcher_args",
+     .weight = 55,
+     .phrases = {"unrecognized arguments", "the following arguments are required",
+                 "invalid choice: ", "no such option", "No such option",
+                 "arguments are not used by"},
+     .pattern =
+         R"(error: unrecognized arguments: ?(\S*)|error: the following arguments are required: ?(\S*)|)"
+         R"(error: argument \S+:? .*invalid choice|[Nn]o such option:? ?(\S*)|)"
+         R"(Some specified arguments are not used by the HfArgumentParser)"},
+    {.label = "launcher_args",
+     .weight = 50,
+     .phrases = {"error: argument ", "expected one argument", "ambiguous option"},
+     .pattern = R"(error: argument \S+: (?:invalid|expected)|error: ambiguous option)"},
+
+    {.label = "python_import",
+     .tier = Tier::kProgram,
+     .weight = 60,
+     .phrases = {"ModuleNotFoundError", "ImportError", "No module named", "Failed to import "},
+     .pattern =
+         R"((?:^|[\s(:])ModuleNotFoundError: ?(.*)|(?:^|[\s(:])ImportError: ?(.*)|)"
+         R"(: No module named ['"]?([\w.]+)|^No module named|RuntimeError: Failed to import (\S+))",
+     .veto =
+         R"((?i)^\s*(?:except|#)\b|\b(?:warning|warn|info|debug)\b.{0,40}(?:No module|Import)|falling back|ignor)"},
+};
+
+}  // namespace
+
+std::span<const Signature> EnvironmentSignatures() { return kRows; }
+
+}  // namespace launch

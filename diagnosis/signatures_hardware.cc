@@ -1,0 +1,102 @@
+// GPUs, NVLink and the GSP processor: kernel lines of the driver and what CUDA and NVML say.
+// Sources: NVIDIA's Xid catalogue, NVIDIA/open-gpu-kernel-modules (NVRM texts), cudaGetErrorString,
+// nvmlErrorString, nvidia-smi, Linux drivers/pci/pcie/aer.c.
+#include "diagnosis/signature.h"
+
+namespace launch {
+namespace {
+
+constexpr Signature kRows[] = {
+    {.tier = Tier::kHardware,
+     .confidence = Confidence::kConfirmed,
+     .weight = 60,
+     .phrases = {"NVRM: Xid", "Xid (PCI", "NVRM: XID", "XID (PCI", "Xid (0000", "nvidia: Xid"},
+     .pattern = R"(X[Ii][Dd] ?\(([^)]*)\): ?(\d+))",
+     .reading = Reading::kXid},
+    {.tier = Tier::kHardware,
+     .weight = 55,
+     .phrases = {"Xid error", "XID error", "Xid Error", "XID Error", "Detected XID", "Xid code"},
+     .pattern = R"(X[Ii][Dd](?: \w+)?\W{0,3}(?:code )?(\d{1,3})\b)",
+     .reading = Reading::kXid},
+    {.tier = Tier::kHardware,
+     .weight = 55,
+     .phrases = {"XID_ERR", "Xid event", "XID event", "critical Xid", "XidCriticalError",
+                 "xid event"},
+     .pattern = R"([Xx][Ii][Dd]\D{0,24}(\d{1,3})\b)",
+     .reading = Reading::kXid},
+
+    {.label = "ecc",
+     .tier = Tier::kHardware,
+     .weight = 58,
+     .phrases = {"ncorrectable ECC error", "ECC_UNCORRECTABLE", "ECCUncorrectable",
+                 "double bit error", "ncorrectable DRAM", "ncorrectable SRAM"},
+     .pattern = R"([Uu]ncorrectable ECC error|ECC_UNCORRECTABLE|ECCUncorrectable|double bit error|)"
+                R"([Uu]ncorrectable (?:D|S)RAM)"},
+    {.label = "ecc",
+     .tier = Tier::kHardware,
+     .weight = 56,
+     .phrases = {"Row Remapper: Error", "remapping failure", "row remap failure",
+                 "ncorrectable memory error", "Double Bit ECC", "double-bit ECC"},
+     .pattern =
+         R"(Row Remapper: Error|[Rr](?:ow |e)?remap\w* failure(?:\s*[:=]\s*(?:[Yy]es|1|[Tt]rue))?|)"
+         R"([Uu]ncorrectable memory error|[Dd]ouble[ -][Bb]it ECC error)",
+     .veto = R"((?i)failure\S*\s*[:=|]\s*(?:no|0|false))"},
+    {.label = "gpu_remap_pending",
+     .tier = Tier::kNote,
+     .weight = 60,
+     .phrases = {"Row Remapper: New row", "emapped rows pending", "remapping pending",
+                 "emapping Pending", "row remap pending", "Row remapping"},
+     .pattern =
+         R"(Row Remapper: New row|(?i:remap(?:ped|ping)? ?(?:rows? )?pending)[^\n]*|Row remapping pending)",
+     .veto = R"((?i)pending\S*\s*[:=|]\s*(?:no|0|false))"},
+
+    {.label = "xid_gpu_hardware",
+     .tier = Tier::kHardware,
+     .weight = 57,
+     .phrases = {"fallen off the bus", "GPU is lost", "Unable to determine the device handle",
+                 "RESET_REQUIRED", "GPU requires reset", "recover this GPU"},
+     .pattern =
+         R"(fallen off the bus|GPU is lost|Unable to determine the device handle|)"
+         R"((?:NV_ERR_|NVML_ERROR_|CUDA_ERROR_)RESET_REQUIRED|GPU requires reset|recover this GPU)"},
+    {.label = "xid_gpu_hardware",
+     .tier = Tier::kHardware,
+     .weight = 50,
+     .phrases = {"RmInitAdapter failed", "NV_ERR_GPU_IS_LOST", "rm_init_adapter failed",
+                 "AER: ", "hardware stack error", "GPU_IS_LOST"},
+     .pattern = R"(RmInitAdapter failed|rm_init_adapter failed|GPU_IS_LOST|hardware stack error|)"
+                R"(AER: (?:Multiple )?Uncorrect\w+ \(Fatal\))"},
+    {.label = "xid_gpu_hardware",
+     .tier = Tier::kHardware,
+     .confidence = Confidence::kSymptom,
+     .weight = 30,
+     .phrases = {"busy or unavailable", "ErrorDevicesUnavailable", "No devices were found",
+                 "Unknown Error", "communicate with the NVIDIA driver"},
+     .pattern =
+         R"(devices? (?:is|are|\(s\) is/are) busy or unavailable|cudaErrorDevicesUnavailable|)"
+         R"(^No devices were found|NVML: Unknown Error|communicate with the NVIDIA driver)"},
+
+    {.label = "xid_nvlink",
+     .tier = Tier::kHardware,
+     .weight = 57,
+     .phrases = {"NVLink error", "NvlinkUncorrectable", "NVLINK_UNCORRECTABLE", "NVLink: fatal",
+                 "nvidia-nvswitch", "NVLink fatal"},
+     .pattern =
+         R"((?:[Uu]ncorrectable|[Ff]atal) (?:NVLink|nvlink|NVLINK) error|NvlinkUncorrectable|NVLINK_UNCORRECTABLE|)"
+         R"(NVLink:? [Ff]atal|nvidia-nvswitch\d*: SXid \([^)]*\): \d+, (?:Fatal|fatal))"},
+
+    {.label = "xid_gsp",
+     .tier = Tier::kHardware,
+     .weight = 57,
+     .phrases = {"GSP RM heartbeat", "RPC response from GSP", "GSP-RM", "GSP firmware",
+                 "RPC from GSP", "kgspBootstrap"},
+     .pattern =
+         R"(GSP RM heartbeat timed out|[Tt]imeout (?:after \S+ )?(?:of )?(?:waiting for|of) (?:a )?(?:RPC|\w+ )?(?:response )?from GSP|)"
+         R"(waiting for RPC (?:response )?from GSP|GSP-RM[^\n]*(?:fail|error|halt|timed? ?out)|)"
+         R"(GSP firmware[^\n]*(?:fail|error|timed? ?out)|kgspBootstrap\w*[^\n]*(?:fail|timed? ?out))"},
+};
+
+}  // namespace
+
+std::span<const Signature> HardwareSignatures() { return kRows; }
+
+}  // namespace launch

@@ -1,0 +1,132 @@
+// Memory of the GPU, of the host and of /dev/shm. Sources: c10/cuda/CUDACachingAllocator.cpp,
+// c10/core/impl/alloc_cpu.cpp, torch/utils/data/{dataloader,_utils/signal_handling}.py,
+// torch/lib/libshm, aten MapAllocator.cpp, NVIDIA/nccl src/misc/shmutils.cc,
+// mm/oom_kill.c of Linux, Slurm's slurmstepd and task/cgroup.
+#include "diagnosis/signature.h"
+
+namespace launch {
+namespace {
+
+constexpr Signature kRows[] = {
+    // PyTorch, all devices; NCCL ("Cuda failure 'out of memory'"), the runtime's own texts.
+    {.label = "cuda_oom",
+     .weight = 60,
+     .phrases = {"out of memory", "OutOfMemoryError", "STATUS_ALLOC_FAILED", "ERROR_OUT_OF_MEMORY",
+                 "cudaErrorMemoryAllocation", "would exceed allowed memory"},
+     .pattern =
+         R"((?:CUDA|HIP|XPU|NPU|MPS backend|GPU|[Dd]evice) out of memory|)"
+         R"(CUDA(?: driver| runtime)? [Ee]rror ?:? ?(?:\(?2\)? ?: ?)?out of memory|)"
+         R"(cuda runtime error \(2\) ?: ?out of memory|OutOfMemoryError:|)"
+         R"(OutOfMemoryError\b.*Tried to allocate|(?:CUBLAS|CUDNN|CUSOLVER|CUSPARSE)_STATUS_ALLOC_FAILED|)"
+         R"(CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|)"
+         R"(Cuda failure (?:2 )?'out of memory'|would exceed allowed memory|)"
+         R"(RESOURCE_EXHAUSTED: Out of memory|(?:^|: )out of memory at |)"
+         R"(hipErrorOutOfMemory|failed to allocate .* from device: CUDA_ERROR)",
+     .veto =
+         R"(^\s*(?:except|raise|if|#|import|from)\b|ray\.exceptions\.OutOfMemoryError)"
+         R"(|(?i)(?:to avoid|in case of|if you (?:get|hit|see|run into)|may (?:run|lead|cause|go)|)"
+         R"(might (?:run|cause)|prevent(?:s|ing)?|skip(?:ped|ping)|auto.?find|find_executable).{0,60}out of memory)",
+     .reading = Reading::kOom},
+    {.label = "cuda_oom",
+     .weight = 60,
+     .phrases = {"RESOURCE_EXHAUSTED", "OOM when allocating", "Failed to CUDA ",
+                 "No available memory for the cache"},
+     .pattern =
+         R"(RESOURCE_EXHAUSTED: (?:Out of memory|Failed to allocate)|OOM when allocating tensor|)"
+         R"(Failed to CUDA (?:c|m|host c|host )?alloc|No available memory for the cache blocks)",
+     .reading = Reading::kOom},
+    {.label = "cuda_oom",  // only the sentence about the request is left of the message
+     .weight = 40,
+     .phrases = {"Tried to allocate ", "reserved in total by PyTorch", "reserved by PyTorch but"},
+     .pattern =
+         R"(Tried to allocate [\d.]+ ?(?:[KMGT]i?B|bytes)|reserved in total by PyTorch|reserved by PyTorch but unallocated)",
+     .reading = Reading::kOom},
+
+    // The kernel: dump_header() and __oom_kill_process() of mm/oom_kill.c, 3.10 to 6.x.
+    {.label = "host_oom_kill",
+     .tier = Tier::kAuthority,
+     .confidence = Confidence::kConfirmed,
+     .phrases = {"oom-kill:constraint", "Out of memory: Kill", "emory cgroup out of memory",
+                 "invoked oom-killer", "oom_reaper: reaped", "Killed process "},
+     .pattern = R"(oom-kill:constraint|Out of memory: Kill(?:ed)? process \d+ \(([^)]*)\)|)"
+                R"([Mm]emory cgroup out of memory|invoked oom-killer|oom_reaper: reaped process|)"
+                R"(Killed process \d+ .*(?:total-vm|anon-rss))"},
+    // Slurm: slurmstepd, srun and the states of sacct; "Exceeded" is Slurm before 20.
+    {.label = "host_oom_kill",
+     .tier = Tier::kAuthority,
+     .confidence = Confidence::kConfirmed,
+     .phrases = {"oom-kill event", "oom_kill event", "Out Of Memory", "OUT_OF_MEMORY",
+                 "Exceeded job memory limit", "Exceeded step memory limit"},
+     .pattern = R"([1-9]\d* oom[-_]kill event|(?:task[s ][^:]*: |task \d+ .*)Out Of Memory|)"
+                R"((?:^|[\s|=:"'])OUT_OF_MEMORY\b|Exceeded (?:job|step) memory limit)",
+     .veto = R"((?:CUDA|HIP|CL|NVML|hip|cuda)_?(?:ERROR)?_OUT_OF_MEMORY)"},
+    // Kubernetes, PBS, LSF, Grid Engine, OpenPAI, Ray's memory monitor, earlyoom and systemd-oomd.
+    {.label = "host_oom_kill",
+     .tier = Tier::kAuthority,
+     .confidence = Confidence::kConfirmed,
+     .phrases = {"OOMKilled", "PBS: job killed: mem", "TERM_MEMLIMIT", "running low on memory",
+                 "systemd-oomd", "OOM Killed"},
+     .pattern = R"(OOMKilled|job killed: mem \d+|TERM_MEMLIMIT|node running low on memory|)"
+                R"(systemd-oomd\S* killed|systemd-oomd.*[Kk]illed|have been OOM Killed)",
+     .veto = R"((?i)OOMKilled["']?\s*[:=]\s*["']?(?:false|null|0))"},
+    // Refused instead of killed: the same shortage, told politely.
+    {.label = "host_oom_kill",
+     .weight = 45,
+     .phrases = {"DefaultCPUAllocator", "Cannot allocate memory", "MemoryError", "std::bad_alloc",
+                 "cudaHostAlloc", "Unable to allocate "},
+     .pattern = R"(DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|)"
+                R"((?:Errno 12\]?|error code 12|errno[:=] ?12)|[Cc]annot allocate memory|)"
+                R"((?:^|[.\s])(?:_Array)?MemoryError(?::|$)|std::bad_alloc|)"
+                R"(Unable to allocate [\d.]+ [KMGT]iB for an array|cudaHostAlloc.*out of memory)",
+     .veto = R"(^\s*(?:except|raise)\b|/dev/shm/|ibv_|memlock|mlock|<torch_)",
+     .cause = "The node could not give the process host memory that it asked for"},
+
+    // torch/utils/data/_utils/signal_handling.py and DataLoader.cpp; "pid(s)" since 1.0.
+    {.label = "dataloader_worker_killed",
+     .weight = 70,
+     .phrases = {"killed by signal: Killed", "killed by signal: 9"},
+     .pattern = R"([Ww]orker \(pid(?:\(s\))? [\d, ]+\) is killed by signal: (?:Killed|9))"},
+    {.label = "dataloader_worker_killed",
+     .confidence = Confidence::kSymptom,
+     .weight = 20,
+     .phrases = {"exited unexpectedly", "has abruptly died", "BrokenProcessPool",
+                 "TerminatedWorkerError", "worker process managed by the executor"},
+     .pattern =
+         R"(DataLoader worker \(pid(?:\(s\))? [\d, ]+\) exited unexpectedly|)"
+         R"(subprocesses has abruptly died during map|BrokenProcessPool|TerminatedWorkerError|)"
+         R"(worker process managed by the executor was unexpectedly terminated)",
+     .cause = "A worker process that prepares data died without an exception of its own"},
+
+    {.label = "shm_bus_error",
+     .weight = 75,
+     .phrases = {"Unexpected bus error", "killed by signal: Bus error",
+                 "insufficient shared memory", "out of shared memory", "killed by signal: 7"},
+     .pattern = R"(Unexpected bus error encountered in worker|killed by signal: (?:Bus error|7)|)"
+                R"(insufficient shared memory|workers? .*out of shared memory)"},
+    {.label = "shm_bus_error",
+     .weight = 75,
+     .phrases = {"shared memory", "</torch_", "Bus error"},
+     .pattern =
+         R"((?:unable to|[Cc]ould not|[Ff]ailed to) (?:open|write|mmap|resize|allocate|create)[^\n]{0,40})"
+         R"((?:shared memory|</?torch_)[^\n]*(?:No space left|Cannot allocate memory|\(28\)|\(12\))|)"
+         R"(^Bus error\b|: Bus error\b|Fatal Python error: Bus error|</torch_[^>]*>[^\n]*No space left)",
+     .veto = R"(/nccl-|Too many open files)"},
+
+    // src/misc/shmutils.cc: 2.4 prints posix_fallocate, 2.12+ the segment, 2.19+ "failed to
+    // extend".
+    {.label = "nccl_shm_full",
+     .weight = 80,
+     .phrases = {"posix_fallocate failed", "shared memory segment", "/dev/shm/nccl-",
+                 "creating shared memory", "ncclShmOpen"},
+     .pattern =
+         R"(posix_fallocate failed ?: ?No space|)"
+         R"([Ee]rror while (?:creating|attaching to) shared memory segment|)"
+         R"((?:failed|[Ee]rror|No space|unable|Cannot)[^\n]*/dev/shm/nccl-|/dev/shm/nccl-[^\n]*(?:No space|failed|error)|)"
+         R"(ncclShmOpen[^\n]*(?:failed|No space))"},
+};
+
+}  // namespace
+
+std::span<const Signature> MemorySignatures() { return kRows; }
+
+}  // namespace launch

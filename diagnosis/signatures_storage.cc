@@ -1,0 +1,158 @@
+// Files, disks, checkpoints and what is downloaded. Sources: errno texts of glibc, CPython's
+// OSError, caffe2/serialize/inline_container.cc and torch/serialization.py, safetensors' error
+// enum, huggingface_hub, requests and urllib3, Linux fs/ and nfs messages.
+#include "diagnosis/signature.h"
+
+namespace launch {
+namespace {
+
+constexpr Signature kRows[] = {
+    {.label = "disk_full",
+     .weight = 62,
+     .phrases = {"No space left on device", "Errno 28", "Disk quota exceeded", "Errno 122",
+                 "StorageFull", "not enough free disk space"},
+     .pattern =
+         R"(No space left on device|\[?Errno 28\]?|Disk quota exceeded|Errno 122|kind: StorageFull|)"
+         R"(not enough free disk space|[Nn]ot enough (?:disk )?space (?:left )?on)",
+     .veto = R"(/dev/shm|</?torch_|posix_fallocate|shared memory|shm_open)"},
+    {.label = "disk_full",
+     .weight = 50,
+     .phrases = {"PytorchStreamWriter failed", "write(): fd ", "unexpected pos ",
+                 "file write failed", "enough free disk", "No usable temporary directory"},
+     .pattern =
+         R"(PytorchStreamWriter failed writing|write\(\): fd \d+ failed|unexpected pos \d+ vs \d+|)"
+         R"(file write failed: |no usable temporary directory found|No usable temporary directory)"},
+
+    {.label = "checkpoint_corrupt",
+     .weight = 66,
+     .phrases = {"PytorchStreamReader failed", "failed finding central", "archive is corrupted",
+                 "deserializing header", "invalid load key", "file might be corrupted"},
+     .pattern =
+         R"(PytorchStreamReader failed|failed finding central directory|archive is corrupted|)"
+         R"([Ee]rror while deserializing header|invalid load key|file might be corrupted)"},
+    {.label = "checkpoint_corrupt",
+     .weight = 64,
+     .phrases = {"Ran out of input", "UnpicklingError", "BadZipFile", "MetadataIncompleteBuffer",
+                 "storage has wrong byte size", "unexpected EOF"},
+     .pattern =
+         R"(EOFError: Ran out of input|UnpicklingError: (?:pickle data was truncated|unpickling stack|invalid|A load)|BadZipFile|)"
+         R"(MetadataIncompleteBuffer|storage has wrong byte size|unexpected EOF, expected \d+)"},
+    {.label = "checkpoint_corrupt",
+     .weight = 64,
+     .phrases = {"HeaderTooLarge", "InvalidHeader", "pickle data was truncated",
+                 "checkpoint is corrupt", "heckpoint file is corrupt",
+                 "Unable to open file (truncated"},
+     .pattern =
+         R"(HeaderTooLarge|HeaderTooSmall|InvalidHeader|pickle data was truncated|)"
+         R"([Cc]heckpoint (?:file )?(?:is|may be|seems) corrupt|Unable to open file \(truncated)"},
+    {.label = "checkpoint_corrupt",
+     .weight = 64,
+     .phrases = {"corrupted checkpoint", "Corrupted checkpoint", "corrupt checkpoint",
+                 "header too small", "Unable to load weights from", "incomplete checkpoint"},
+     .pattern =
+         R"((?i)corrupt(?:ed)? checkpoint|header too small|Unable to load weights from pytorch checkpoint|)"
+         R"(incomplete checkpoint)"},
+
+    {.label = "storage_io",
+     .weight = 62,
+     .phrases = {"tale file handle", "nput/output error", "Errno 116", "Errno 5]",
+                 "tale NFS file handle", "Remote I/O error"},
+     .pattern =
+         R"([Ss]tale (?:NFS )?file handle|[Ii]nput/output error|Errno (?:116|5|121)\]|Remote I/O error)",
+     .veto = R"((?i)termios|ioctl|stdin|tcgetattr)"},
+    {.label = "storage_io",
+     .tier = Tier::kAuthority,
+     .confidence = Confidence::kConfirmed,
+     .weight = 40,
+     .phrases = {"Buffer I/O error", "I/O error, dev", "emounting filesystem read-only",
+                 "nfs: server ", "LustreError", "EXT4-fs error"},
+     .pattern =
+         R"(Buffer I/O error on dev|I/O error, dev \w+|[Rr]emounting filesystem read-only|)"
+         R"(nfs: server \S+ not responding(?:, timed out)?|LustreError: .*(?:evict|timed out|failed)|EXT4-fs error)"},
+    {.label = "storage_io",
+     .weight = 58,
+     .phrases = {"Read-only file system", "Errno 30]", "Transport endpoint is not",
+                 "transport endpoint shutdown", "blocked for more than", "ead-only file system"},
+     .pattern = R"([Rr]ead-only file system|Errno 30\]|OSError: \[Errno 107\]|)"
+                R"(Transport endpoint is not connected: ?['"/]|transport endpoint shutdown|)"
+                R"(task \S+ blocked for more than \d+ seconds)"},
+    {.label = "storage_io",
+     .tier = Tier::kAuthority,
+     .confidence = Confidence::kConfirmed,
+     .weight = 40,
+     .phrases = {"nvme nvme", "XFS (", "metadata I/O error", "blk_update_request",
+                 "critical medium error"},
+     .pattern = R"(nvme nvme\d+: (?:I/O \d+ .*timeout|controller is down)|metadata I/O error|)"
+                R"(blk_update_request: (?:I/O|critical \w+) error|critical medium error)"},
+
+    {.label = "too_many_open_files",
+     .weight = 66,
+     .phrases = {"oo many open files", "Errno 24]", "received 0 items of ancdata",
+                 "EMFILE: ", "Errno 23]", "VFS: file-max limit"},
+     .pattern =
+         R"([Tt]oo many open files|Errno 2[34]\]|received 0 items of ancdata|EMFILE|VFS: file-max limit)"},
+
+    {.label = "hub_offline",
+     .weight = 66,
+     .phrases = {"We couldn't connect to", "ouldn't connect to the Hub", "LocalEntryNotFoundError",
+                 "OfflineModeIsEnabled", "host='huggingface.co'",
+                 "find the requested files in the"},
+     .pattern =
+         R"(couldn't connect to|LocalEntryNotFoundError|OfflineModeIsEnabled|host='huggingface\.co'|)"
+         R"([Cc]annot find the requested files in the (?:disk|local) cache|couldn't connect to the Hub)"},
+    {.label = "hub_offline",
+     .weight = 62,
+     .phrases = {"Max retries exceeded with url", "Couldn't reach ", "offline mode is enabled",
+                 "Offline mode is enabled", "resolve 'huggingface.co", "Name or service not known"},
+     .pattern =
+         R"(Max retries exceeded with url|Couldn't reach (?:http|'|the Hub)|[Oo]ffline mode is enabled|)"
+         R"(resolve 'huggingface\.co|(?:urlopen|urllib|requests|NewConnectionError|http|NameResolution)[^\n]*Name or service not known)",
+     .veto = R"((?i)wandb|mlflow|comet|telemetry|neptune)"},
+    {.label = "hub_offline",
+     .weight = 60,
+     .phrases = {"Temporary failure in name", "urlopen error", "HTTPSConnectionPool",
+                 "Cannot reach http", "ConnectTimeoutError", "etwork is unreachable"},
+     .pattern =
+         R"((?:huggingface|hf\.co|modelscope|urlopen|http|hub|urllib|download|NewConnection|NameResolution)[^\n]*(?:Temporary failure in name|[Nn]etwork is unreachable)|)"
+         R"(<urlopen error (?:\[Errno|timed out|_ssl)|(?:requests\.exceptions|urllib3)\S*: HTTPSConnectionPool|)"
+         R"(NewConnectionError\(|ConnectTimeoutError)",
+     .veto = R"((?i)wandb|mlflow|comet_ml|telemetry|neptune)"},
+
+    {.label = "file_not_found",
+     .tier = Tier::kProgram,
+     .weight = 58,
+     .phrases = {"No such file or directory", "FileNotFoundError", "Errno 2]", "an't open file",
+                 "os error 2)", "NotADirectoryError"},
+     .pattern =
+         R"((?:^|[\s.])FileNotFoundError(?::|$)|\[Errno 2\]|No such file or directory:? ?(.*)|[Cc]an't open file)",
+     .veto =
+         R"((?i)^\s*(?:except|#|raise)\b|torch_extensions/|\.(?:h|cuh|hpp)\b: No such|fatal error:|)"
+         R"(^\S*\s*\bwarn(?:ing)?\b|ignor|libcupti|cannot open shared object)"},
+    {.label = "file_not_found",
+     .tier = Tier::kProgram,
+     .weight = 52,
+     .phrases = {"does not exist", "command not found", "Unable to find any data file",
+                 "Couldn't find a dataset", "not the path to a directory",
+                 "Couldn't find any data file"},
+     .pattern =
+         R"((?:Error|ERROR|error)\b[^\n]*(?:file|path|directory|folder|dataset|checkpoint)[^\n]* does not exist|)"
+         R"(command not found|Unable to find any data file|Couldn't find (?:a dataset|any data file))",
+     .veto = R"((?i)^\s*#|warning)"},
+
+    {.label = "permission",
+     .tier = Tier::kProgram,
+     .weight = 59,
+     .phrases = {"ermission denied", "PermissionError", "Errno 13]", "Operation not permitted",
+                 "EACCES: ", "Errno 1]"},
+     .pattern =
+         R"([Pp]ermission denied|PermissionError: |Errno 1?3?\] (?:Permission|Operation not)|)"
+         R"([Oo]peration not permitted: ['"/])",
+     .veto =
+         R"(\(publickey|^\s*(?:except|#|raise)\b|(?i:warning|ignor|matplotlib|dmesg|nice|sched_setaffinity))"},
+};
+
+}  // namespace
+
+std::span<const Signature> StorageSignatures() { return kRows; }
+
+}  // namespace launch
