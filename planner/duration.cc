@@ -12,4 +12,15 @@ std::optional<std::int64_t> StepsOf(const JobSpec& spec, const BatchSplit& batch
       std::ceil(static_cast<double>(per_epoch) * spec.dataset->epochs - 1e-9));
 }
 
+DurationForecast DurationOf(std::optional<std::int64_t> steps, const StepSeconds& step) {
+  DurationForecast forecast;
+  if (!steps || *steps <= 0 || !(step.value > 0)) return forecast;
+  const double count = static_cast<double>(*steps);
+  forecast.seconds = count * step.value;
+  forecast.low = count * step.low;
+  forecast.high = count * step.high;
+  forecast.basis = step.basis;
+  return forecast;
+}
+
 }  // namespace launch

@@ -1,4 +1,4 @@
-// How many optimizer steps a job makes; how long they take is not predicted yet.
+// How many optimizer steps a job makes, and how long the run takes.
 #pragma once
 
 #include <cstdint>
@@ -11,5 +11,16 @@ namespace launch {
 
 // `steps:`, or the data set in whole batches per epoch: 2,500 samples, 3 epochs, global 64 -> 120.
 std::optional<std::int64_t> StepsOf(const JobSpec& spec, const BatchSplit& batch);
+
+// Seconds of one optimizer step, and how they are known.
+struct StepSeconds {
+  double value = 0;
+  double low = 0;
+  double high = 0;
+  Basis basis = Basis::kCold;
+};
+
+// Of the steps, without start-up, evaluation and checkpoints; empty when the steps are not known.
+DurationForecast DurationOf(std::optional<std::int64_t> steps, const StepSeconds& step);
 
 }  // namespace launch

@@ -1,0 +1,156 @@
+#include "cli/predict/throughput_case.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <optional>
+
+namespace launch {
+
+namespace {
+
+// Shards of one node in the systems that such tables are made on (DGX, HGX).
+constexpr int kUsualGpusPerNode = 8;
+// Where a table has no column for it: vocabularies of GPT-2 and NeoX kind, and Llama's.
+constexpr std::int64_t kUsualVocab = 50304;
+constexpr std::int64_t kSmallVocab = 32000;
+
+std::string Lower(std::string_view text) {
+  std::string lower;
+  for (const char c : text) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower;
+}
+
+bool Has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+// What blocks of 12 hidden^2 leave of the parameters is the embedding, shared with the head.
+std::int64_t VocabOf(const ModelCard& card) {
+  if (card.layers == 0 || card.hidden == 0) return 0;
+  const double hidden = static_cast<double>(card.hidden);
+  const double left =
+      static_cast<double>(card.params) - 12 * static_cast<double>(card.layers) * hidden * hidden;
+  const double rows = left / hidden;
+  if (rows >= 0.9 * kSmallVocab) return std::min<std::int64_t>(kUsualVocab, std::llround(rows));
+  // Gated blocks with grouped queries are smaller than 12 hidden^2 or larger: assume a small one.
+  return hidden * kSmallVocab < 0.5 * static_cast<double>(card.params) ? kSmallVocab : 0;
+}
+
+Result<ModelCard> CardOf(const CaseTable& table, std::size_t row) {
+  ModelCard card;
+  card.architecture = Architecture::kDecoder;
+  card.params = table.Count(row, "params").value_or(0);
+  card.layers = table.Count(row, "layers").value_or(0);
+  card.hidden = table.Count(row, "hidden").value_or(0);
+  card.heads = table.Count(row, "heads").value_or(0);
+  card.kv_heads = table.Count(row, "kv_heads").value_or(0);
+  card.vocab = table.Count(row, "vocab").value_or(0);
+  card.active_params = table.Count(row, "active_params").value_or(0);
+  const std::string tied = Lower(table.Text(row, "tied"));
+  card.tied = tied.empty() ? table.Text(row, "vocab").empty() : tied != "no" && tied != "false";
+  if (card.vocab == 0) card.vocab = VocabOf(card);
+  return CompleteCard(card);
+}
+
+Strategy StrategyOf(const std::string& word, int ranks) {
+  if (ranks <= 1) return Strategy::kSingle;
+  if (Has(word, "hybrid")) return Strategy::kFsdpHybrid;
+  if (Has(word, "grad")) return Strategy::kFsdpGradOp;
+  if (Has(word, "full") || Has(word, "fsdp")) return Strategy::kFsdp;
+  if (Has(word, "zero") || Has(word, "stage")) {
+    if (Has(word, "3")) return Strategy::kZero3;
+    if (Has(word, "2")) return Strategy::kZero2;
+    return Strategy::kZero1;
+  }
+  if (Has(word, "ddp") || Has(word, "no_shard") || Has(word, "none")) return Strategy::kDdp;
+  return Strategy::kFsdp;
+}
+
+StateFormat FormatOf(const std::string& precision, Strategy strategy) {
+  if (precision == "fp32" || precision == "tf32") return StateFormat::kFp32;
+  const bool fsdp = strategy == Strategy::kFsdp || strategy == Strategy::kFsdpGradOp ||
+                    strategy == Strategy::kFsdpHybrid;
+  if (fsdp) return StateFormat::kFsdpMixed;
+  if (Has(precision, "pure") || Has(precision, "lora")) return StateFormat::kPure16;
+  if (Has(precision, "amp")) return StateFormat::kAmp;
+  return StateFormat::kMaster16;
+}
+
+Precision PrecisionOf(const std::string& word) {
+  if (Has(word, "fp8")) return Precision::kFp8;
+  if (Has(word, "fp16")) return Precision::kFp16;
+  if (word == "fp32" || word == "tf32") return Precision::kFp32;
+  return Precision::kBf16;
+}
+
+Checkpointing CheckpointingOf(const std::string& word) {
+  if (Has(word, "selective")) return Checkpointing::kSelectiveOp;
+  if (word.empty() || word == "none" || word == "no" || word == "false") {
+    return Checkpointing::kNone;
+  }
+  return Checkpointing::kFull;
+}
+
+Machine MachineOf(const CaseTable& table, std::size_t row, int ranks) {
+  const GpuCatalog& catalog = GpuCatalog::BuiltIn();
+  const std::string name(table.Text(row, "gpu"));
+  const std::optional<double> memory = table.Number(row, "gpu_mem_gb");
+  const GpuType* type = catalog.Find(name, memory);
+  if (type == nullptr) type = catalog.Find(name, std::nullopt);
+  Machine machine;
+  if (type == nullptr) {
+    // Nothing is known but, perhaps, the memory: the class of that size, else a usual accelerator.
+    GpuDevice device;
+    device.memory_bytes =
+        static_cast<std::uint64_t>(std::clamp(memory.value_or(80), 1.0, 1e4) * 1e9);
+    machine = launch::MachineOf(catalog, device);
+  } else {
+    machine.gpu = GpuCatalog::VariantOf(*type, name);
+  }
+  machine.gpus_per_node = std::min(ranks, kUsualGpusPerNode);
+  return machine;
+}
+
+int Bounded(std::optional<std::int64_t> count, int otherwise) {
+  if (!count || *count < 1) return otherwise;
+  return static_cast<int>(std::min<std::int64_t>(*count, 1'000'000));
+}
+
+}  // namespace
+
+const std::set<std::string>& ThroughputColumnsNeverRead() {
+  static const std::set<std::string> columns = {"mfu_pct", "hfu_pct", "tokens_per_s_per_gpu",
+                                                "source", "model"};
+  return columns;
+}
+
+Result<ThroughputCase> ReadThroughputCase(const CaseTable& table, std::size_t row) {
+  ThroughputCase read;
+  LAUNCH_ASSIGN_OR_RETURN(read.card, CardOf(table, row));
+  const int ranks = Bounded(table.Count(row, "n_gpus"), 1);
+  const std::string precision = Lower(table.Text(row, "precision"));
+  TrainingSetup& setup = read.setup;
+  setup.ranks = ranks;
+  setup.ranks_per_node = std::min(ranks, kUsualGpusPerNode);
+  setup.strategy = StrategyOf(Lower(table.Text(row, "sharding")), ranks);
+  setup.format = FormatOf(precision, setup.strategy);
+  setup.fp8_compute = Has(precision, "fp8");
+  setup.checkpointing = CheckpointingOf(Lower(table.Text(row, "act_ckpt")));
+  setup.seq = table.Count(row, "seq").value_or(0);
+  setup.lora_rank = table.Count(row, "lora_rank").value_or(0);
+  setup.attention =
+      Lower(table.Text(row, "flash_attn")) == "no" ? Attention::kEager : Attention::kFlash;
+  read.time.precision = PrecisionOf(precision);
+  read.time.accumulate = table.Count(row, "grad_accum").value_or(1);
+  // Rows without a framework are those of tuned trainers: others do not publish throughput tables.
+  const std::string framework = Lower(table.Text(row, "framework"));
+  read.time.tuned_code = framework != "hf";
+  const auto micro = table.Count(row, "micro_batch");
+  const auto global = table.Count(row, "global_batch");
+  if (read.time.accumulate < 1) read.time.accumulate = 1;
+  setup.micro_batch = micro.value_or(
+      global ? std::max<std::int64_t>(1, *global / ranks / read.time.accumulate) : 1);
+  read.machine = MachineOf(table, row, ranks);
+  return read;
+}
+
+}  // namespace launch
