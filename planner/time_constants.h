@@ -39,12 +39,12 @@ struct TimeConstants {
   // Eager Python code against the tuned trainer: several kernels for each norm, rotary embedding
   // and activation, dropout, fp32 copies. Factor on elementwise_bytes; derived from the public
   // profile of a 7B model under transformers (one A100, LoRA, 2,048-8,192 tokens), as is the next.
-  double eager_elementwise = 3;
-  double adapter_bytes = 140;  // per adapted matrix: dropout, cast, two thin products, addition
+  double eager_elementwise = 2.2;
+  double adapter_bytes = 90;  // per adapted matrix: dropout, cast, two thin products, addition
   // CPU time of starting one kernel from eager Python, and kernels of one pass through a block; the
   // same profile at 256 tokens, where nothing else counts (1.2 ms per pass and block with
   // adapters).
-  double launch_seconds = 14e-6;
+  double launch_seconds = 20e-6;
   double eager_kernels = 45;
   double adapter_kernels = 6;  // per adapted matrix
   double tuned_kernels = 25;   // fused norms, attention and activation; started without Python

@@ -143,7 +143,7 @@ Result<ThroughputCase> ReadThroughputCase(const CaseTable& table, std::size_t ro
   read.time.accumulate = table.Count(row, "grad_accum").value_or(1);
   // Rows without a framework are those of tuned trainers: others do not publish throughput tables.
   const std::string framework = Lower(table.Text(row, "framework"));
-  read.time.tuned_code = framework != "hf";
+  read.time.tuned_code = framework != "hf" && framework != "eager";
   const auto micro = table.Count(row, "micro_batch");
   const auto global = table.Count(row, "global_batch");
   if (read.time.accumulate < 1) read.time.accumulate = 1;
