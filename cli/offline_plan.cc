@@ -1,11 +1,20 @@
 #include "cli/offline_plan.h"
 
+#include <utility>
+
 #include "planner/planner.h"
+#include "preflight/codes.h"
 
 namespace launch {
 
-Result<OfflineAnswer> PlanOffline(const JobSpec& spec, const SubmitContext& context,
-                                  const std::vector<NodeInventory>& nodes) {
+Result<PlanAnswer> PlanOffline(const JobSpec& spec, const SubmitContext& context,
+                               const std::vector<NodeInventory>& nodes) {
+  std::vector<const NodeInventory*> known;
+  for (const NodeInventory& node : nodes) known.push_back(&node);
+  if (PreflightReport refused = JudgeSpec(spec, known); HasErrors(refused.findings)) {
+    return PlanAnswer{std::nullopt, std::move(refused.findings), std::nullopt,
+                      std::move(refused.checks)};
+  }
   LAUNCH_RETURN_IF_ERROR(CheckSpec(spec, context));
   std::vector<PlannerOffer> offers;
   for (const NodeInventory& node : nodes) {
@@ -18,13 +27,13 @@ Result<OfflineAnswer> PlanOffline(const JobSpec& spec, const SubmitContext& cont
     offer.schedulable = HealthOf(node).health != Health::kBad;
     offers.push_back(std::move(offer));
   }
-  OfflineAnswer result;
+  PlanAnswer answer;
   const auto placement = Place(spec, offers);
   if (!placement) {
     const Unplaced& why = placement.error();
     if (!why.never) {
-      result.answer.waits = why.reason;
-      return result;
+      answer.waits = why.reason;
+      return answer;
     }
     std::string message = why.reason.evidence;
     if (!why.closest_node.empty())
@@ -37,10 +46,21 @@ Result<OfflineAnswer> PlanOffline(const JobSpec& spec, const SubmitContext& cont
   if (!planned) return Unexpected(planned.error());
   std::vector<const NodeInventory*> chosen;
   for (const std::size_t offer : placement->offers) chosen.push_back(offers[offer].inventory);
-  result.report = JudgeInventories(spec, planned->plan, chosen);
-  result.answer.findings = result.report.findings;
-  result.answer.plan = std::move(planned->plan);
-  return result;
+  PreflightReport report = JudgeInventories(spec, planned->plan, chosen);
+  answer.findings = std::move(report.findings);
+  answer.checks = std::move(report.checks);
+  answer.plan = std::move(planned->plan);
+  return answer;
+}
+
+PreflightReport ReportOf(const PlanAnswer& answer) {
+  PreflightReport report{answer.findings, answer.checks};
+  if (!answer.plan) return report;
+  for (const Finding& warning : answer.plan->warnings) {
+    if (IsPreflightCode(warning.code)) Add(report, warning);
+  }
+  Sort(report);
+  return report;
 }
 
 }  // namespace launch

@@ -11,13 +11,13 @@
 
 namespace launch {
 
-struct OfflineAnswer {
-  PlanAnswer answer;
-  PreflightReport report;  // with what passed
-};
+// What the controller would answer if every node were empty and answering. kCannotFit names the
+// closest node.
+Result<PlanAnswer> PlanOffline(const JobSpec& spec, const SubmitContext& context,
+                               const std::vector<NodeInventory>& nodes);
 
-// Every node counts as empty and answering. kCannotFit names the closest node.
-Result<OfflineAnswer> PlanOffline(const JobSpec& spec, const SubmitContext& context,
-                                  const std::vector<NodeInventory>& nodes);
+// What `launch check` shows of an answer: preflight's findings and checks, and those warnings of
+// the plan that have a preflight code.
+PreflightReport ReportOf(const PlanAnswer& answer);
 
 }  // namespace launch

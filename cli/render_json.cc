@@ -46,7 +46,8 @@ Json OfFinding(const Finding& finding) {
           {"node", finding.node ? Json(finding.node->value) : Json(nullptr)},
           {"says", finding.says},
           {"evidence", finding.evidence},
-          {"remedy", finding.remedy}};
+          {"remedy", finding.remedy},
+          {"fix", finding.fix}};
 }
 
 Json OfFindings(const std::vector<Finding>& findings) {
@@ -416,12 +417,20 @@ std::string SubmitJson(const SubmitAnswer& answer) {
 
 std::string CheckJson(const PreflightReport& report) {
   Json passed = Json::array();
-  for (const Passed& one : report.passed)
-    passed.push_back({{"code", one.code},
-                      {"node", one.node ? Json(one.node->value) : Json(nullptr)},
-                      {"says", one.says}});
-  return Dump(
-      {{"version", kVersion}, {"findings", OfFindings(report.findings)}, {"passed", passed}});
+  for (const Check& one : report.checks) {
+    const Json node = one.node ? Json(one.node->value) : Json(nullptr);
+    checks.push_back({{"check", one.check},
+                      {"node", node},
+                      {"result", Text(ToString(one.result))},
+                      {"says", one.says},
+                      {"code", one.code.empty() ? Json(nullptr) : Json(one.code)}});
+    if (one.result == CheckResult::kPass && one.code.empty())
+      passed.push_back({{"check", one.check}, {"node", node}, {"says", one.says}});
+  }
+  return Dump({{"version", kVersion},
+               {"findings", OfFindings(report.findings)},
+               {"checks", checks},
+               {"passed", passed}});
 }
 
 std::string CancelJson(const std::vector<CancelAnswer>& answers) {
@@ -450,6 +459,7 @@ std::string ErrorJson(const Error& error) {
   return Dump({{"version", kVersion},
                {"error",
                 {{"code", Text(ErrorCodeName(error.code))},
+  Json checks = Json::array();
                  {"exit", ExitCodeOf(error.code)},
                  {"message", error.message},
                  {"hint", error.hint},

@@ -22,6 +22,16 @@ std::string Paint(const std::string& text, const char* code, const Screen& scree
 }
 
 std::string OrDash(std::string text) { return text.empty() ? "-" : text; }
+// Further lines of a text stand below its first one.
+std::string Indented(const std::string& text, std::size_t columns) {
+  std::string out;
+  for (const char c : text) {
+    out += c;
+    if (c == '\n') out.append(columns, ' ');
+  }
+  return out;
+}
+
 
 std::string Fold(const std::vector<NodeId>& nodes) {
   std::vector<std::string> names;
@@ -254,18 +264,10 @@ std::string FindingsText(const std::vector<Finding>& findings, const Screen& scr
     text += Paint(std::string(ToString(finding.severity)), colour, screen) + " " + finding.code;
     if (finding.node) text += " on " + finding.node->value;
     text += ": " + finding.says + "\n";
-    if (!finding.evidence.empty()) text += "  seen: " + finding.evidence + "\n";
-    if (!finding.remedy.empty()) text += "  remedy: " + finding.remedy + "\n";
+    if (!finding.evidence.empty()) text += "  seen: " + Indented(finding.evidence, 8) + "\n";
+    if (!finding.remedy.empty()) text += "  remedy: " + Indented(finding.remedy, 10) + "\n";
   }
   return text;
-}
-
-std::string CheckText(const PreflightReport& report, const Screen& screen) {
-  std::string text;
-  for (const Passed& passed : report.passed)
-    text += Paint("pass", kGreen, screen) + " " + passed.code +
-            (passed.node ? " on " + passed.node->value : "") + ": " + passed.says + "\n";
-  return text + FindingsText(report.findings, screen);
 }
 
 std::string EventText(const EventView& event, const Screen&) {

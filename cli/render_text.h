@@ -22,6 +22,8 @@ std::string NodesTable(const std::vector<NodeView>& nodes, const Screen& screen)
 std::string JobText(const JobView& job, const Screen& screen);
 std::string PlanText(const PlanAnswer& answer, const Screen& screen);
 std::string FindingsText(const std::vector<Finding>& findings, const Screen& screen);
+// A shell script of what to do against warnings and errors.
+std::string FixScript(const PreflightReport& report);
 std::string CheckText(const PreflightReport& report, const Screen& screen);
 std::string EventText(const EventView& event, const Screen& screen);
 

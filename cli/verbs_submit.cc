@@ -1,8 +1,8 @@
-// submit, plan, check: from a job file or a training line to a plan, findings or a job.
+// submit and plan: from a job file or a training line to a plan, findings or a job.
 #include <CLI/CLI.hpp>
 
 #include "cli/app.h"
-#include "cli/job_reader.h"
+#include "cli/job_arguments.h"
 #include "cli/offline_plan.h"
 #include "cli/render_json.h"
 #include "cli/submit_context.h"
@@ -11,88 +11,6 @@
 
 namespace launch {
 namespace {
-
-struct FieldFlag {
-  const char* flag;
-  const char* field;
-  const char* help;
-};
-// Flags for the fields that people change from run to run; any field can be given as `--
-// key=value`.
-constexpr FieldFlag kFieldFlags[] = {
-    {"--name", "name", "Name of the job"},
-    {"--nodes,-N", "nodes", "Number of nodes"},
-    {"--gpus", "gpus", "GPUs per node: N, NAME:N"},
-    {"--gpu-ids", "gpu_ids", "Devices on each node by PCI order: 1,3"},
-    {"--procs-per-node", "procs_per_node", "Processes per node"},
-    {"--device", "device", "auto, cuda, mps or cpu"},
-    {"--workdir,-C", "workdir", "Directory to run in"},
-    {"--venv", "venv", "Virtual environment"},
-    {"--conda", "conda", "Conda environment"},
-    {"--python", "python", "Interpreter"},
-    {"--strategy", "strategy", "How the model is split"},
-    {"--precision", "precision", "auto, bf16, fp16, fp32"},
-    {"--launcher", "launcher", "How `run` is started"},
-    {"--time,-t", "time", "Longest run: 12h"},
-    {"--nodelist,-w", "nodelist", "Only these nodes"},
-    {"--exclude,-x", "exclude_nodes", "None of these nodes"},
-    {"--constraints", "constraints", "What a node must satisfy"},
-    {"--preflight", "preflight.level", "none, quick or full"},
-};
-
-// The job a verb works on, and how the user changed it.
-struct JobArguments {
-  std::string file;
-  std::vector<std::string> env;
-  std::vector<std::pair<const FieldFlag*, std::string>> flags;
-  std::vector<std::string> values = std::vector<std::string>(std::size(kFieldFlags));
-
-  void AddTo(CLI::App& verb) {
-    verb.add_option("file", file, "Job file; or give a training line after --");
-    verb.add_option("-e,--env", env, "Variable of the ranks: KEY=VALUE, or KEY from here")
-        ->take_all();
-    for (std::size_t i = 0; i < std::size(kFieldFlags); ++i)
-      verb.add_option(kFieldFlags[i].flag, values[i], kFieldFlags[i].help)->group("Job fields");
-  }
-
-  Result<ReadJob> Read(const App& app, const std::string& cwd) const {
-    std::vector<JobOverride> overrides;
-    for (std::size_t i = 0; i < std::size(kFieldFlags); ++i) {
-      if (values[i].empty()) continue;
-      std::string flag = kFieldFlags[i].flag;
-      overrides.push_back({kFieldFlags[i].field, values[i], flag.substr(0, flag.find(','))});
-    }
-    for (const std::string& one : env) overrides.push_back({"env", one, "-e"});
-    if (!file.empty()) {
-      for (const std::string& word : app.rest.value_or(std::vector<std::string>())) {
-        LAUNCH_ASSIGN_OR_RETURN(JobOverride change, ParseOverride(word));
-        overrides.push_back(std::move(change));
-      }
-      return ReadJobFile(file, overrides, cwd);
-    }
-    if (!app.rest || app.rest->empty())
-      return Fail(ErrorCode::kInvalidArgument, "neither a job file nor a training line was given",
-                  "launch submit job.yaml, or launch submit -- torchrun train.py");
-    return ReadJobLine(*app.rest, overrides, cwd);
-  }
-};
-
-struct Prepared {
-  ReadJob job;
-  SubmitterFacts facts;
-};
-
-Result<Prepared> Prepare(const App& app, const JobArguments& arguments) {
-  const std::string cwd = CurrentDirectory();
-  LAUNCH_ASSIGN_OR_RETURN(ReadJob job, arguments.Read(app, cwd));
-  for (const std::string& notice : job.notices) app.Note("notice: " + notice);
-  LAUNCH_ASSIGN_OR_RETURN(SubmitterFacts facts, ReadSubmitterFacts(job.spec, cwd));
-  return Prepared{std::move(job), std::move(facts)};
-}
-
-int CodeOfFindings(const std::vector<Finding>& findings) {
-  return HasErrors(findings) ? ExitCodeOf(ErrorCode::kPreflightFailed) : 0;
-}
 
 int ShowPlan(const App& app, const PlanAnswer& answer) {
   if (app.WantsJson() || app.WantsYaml())
@@ -149,7 +67,7 @@ struct SubmitOptions {
 };
 
 Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
-  LAUNCH_ASSIGN_OR_RETURN(Prepared prepared, Prepare(app, options.job));
+  LAUNCH_ASSIGN_OR_RETURN(PreparedJob prepared, PrepareJob(app, options.job));
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
   const PlanCall plan_call{prepared.job.spec, prepared.facts.context};
   if (options.dry_run) {
@@ -201,18 +119,8 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
   return ExitCodeOfJob(view);
 }
 
-Result<std::vector<NodeInventory>> InventoriesOf(const App& app, const std::string& file) {
-  if (!file.empty()) return ReadInventoryFile(file);
-  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
-  LAUNCH_ASSIGN_OR_RETURN(std::vector<NodeView> views, client.Nodes());
-  std::vector<NodeInventory> nodes;
-  for (NodeView& view : views)
-    if (view.schedulable) nodes.push_back(std::move(view.inventory));
-  return nodes;
-}
-
 Result<int> RunPlan(const App& app, const JobArguments& job, const std::string& inventory) {
-  LAUNCH_ASSIGN_OR_RETURN(Prepared prepared, Prepare(app, job));
+  LAUNCH_ASSIGN_OR_RETURN(PreparedJob prepared, PrepareJob(app, job));
   if (inventory.empty()) {
     LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
     LAUNCH_ASSIGN_OR_RETURN(PlanAnswer answer,
@@ -220,23 +128,9 @@ Result<int> RunPlan(const App& app, const JobArguments& job, const std::string& 
     return ShowPlan(app, answer);
   }
   LAUNCH_ASSIGN_OR_RETURN(std::vector<NodeInventory> nodes, ReadInventoryFile(inventory));
-  LAUNCH_ASSIGN_OR_RETURN(OfflineAnswer offline,
+  LAUNCH_ASSIGN_OR_RETURN(PlanAnswer answer,
                           PlanOffline(prepared.job.spec, prepared.facts.context, nodes));
-  return ShowPlan(app, offline.answer);
-}
-
-Result<int> RunCheck(const App& app, const JobArguments& job, const std::string& inventory) {
-  LAUNCH_ASSIGN_OR_RETURN(Prepared prepared, Prepare(app, job));
-  LAUNCH_ASSIGN_OR_RETURN(std::vector<NodeInventory> nodes, InventoriesOf(app, inventory));
-  LAUNCH_ASSIGN_OR_RETURN(OfflineAnswer offline,
-                          PlanOffline(prepared.job.spec, prepared.facts.context, nodes));
-  if (app.WantsJson() || app.WantsYaml()) {
-    app.OutDocument(CheckJson(offline.report));
-  } else {
-    app.Out(CheckText(offline.report, app.ScreenNow()));
-    if (offline.answer.waits) app.Note("it would wait: " + offline.answer.waits->evidence);
-  }
-  return CodeOfFindings(offline.report.findings);
+  return ShowPlan(app, answer);
 }
 
 }  // namespace
@@ -264,19 +158,6 @@ void AddSubmitVerbs(CLI::App& parser, App& app) {
                    "Plan on the nodes of this file, without a cluster");
   plan->callback([&app, plan_job, plan_inventory] {
     app.run = [&app, plan_job, plan_inventory] { return RunPlan(app, *plan_job, *plan_inventory); };
-  });
-
-  auto check_job = std::make_shared<JobArguments>();
-  auto check_inventory = std::make_shared<std::string>();
-  CLI::App* check = parser.add_subcommand("check", "Judge what is known of the nodes of a job")
-                        ->alias("preflight")
-                        ->alias("doctor");
-  check_job->AddTo(*check);
-  check->add_option("--inventory", *check_inventory, "Judge the nodes of this file");
-  check->callback([&app, check_job, check_inventory] {
-    app.run = [&app, check_job, check_inventory] {
-      return RunCheck(app, *check_job, *check_inventory);
-    };
   });
 }
 

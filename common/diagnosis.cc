@@ -7,6 +7,8 @@ namespace {
 
 constexpr EnumText<Severity, 3> kSeverity{
     {{Severity::kNotice, "notice"}, {Severity::kWarning, "warning"}, {Severity::kError, "error"}}};
+constexpr EnumText<CheckResult, 3> kCheckResult{
+    {{CheckResult::kPass, "pass"}, {CheckResult::kWarn, "warn"}, {CheckResult::kFail, "fail"}}};
 constexpr EnumText<Confidence, 4> kConfidence{{{Confidence::kUnknown, "unknown"},
                                                {Confidence::kSymptom, "symptom"},
                                                {Confidence::kLikely, "likely"},
@@ -15,6 +17,7 @@ constexpr EnumText<Confidence, 4> kConfidence{{{Confidence::kUnknown, "unknown"}
 }  // namespace
 
 LAUNCH_ENUM_TEXT(Severity, ParseSeverity, kSeverity)
+LAUNCH_ENUM_TEXT(CheckResult, ParseCheckResult, kCheckResult)
 LAUNCH_ENUM_TEXT(Confidence, ParseConfidence, kConfidence)
 
 }  // namespace launch

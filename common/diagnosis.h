@@ -11,6 +11,7 @@
 namespace launch {
 
 enum class Severity { kNotice, kWarning, kError };
+enum class CheckResult { kPass, kWarn, kFail };
 enum class Confidence { kUnknown, kSymptom, kLikely, kConfirmed };
 
 // `code` is one of rulings 25 ("torch_cpu_only"); the list is closed and documented.
@@ -20,8 +21,20 @@ struct Finding {
   std::optional<NodeId> node;
   std::string says;      // one sentence
   std::string evidence;  // what was read where
-  std::string remedy;    // something the user can paste
+  std::string remedy;    // what to do, best way first, one way a line
+  // The first way as shell lines to run on `node`; empty where no command can do it.
+  std::vector<std::string> fix = {};
   friend bool operator==(const Finding&, const Finding&) = default;
+};
+
+// One line of `launch check`: what was looked at on a node, and how it went.
+struct Check {
+  std::string check;  // "driver", "torch CUDA" ...
+  std::optional<NodeId> node;
+  CheckResult result = CheckResult::kPass;
+  std::string says;
+  std::string code;  // of the finding behind it; empty when nothing was found
+  friend bool operator==(const Check&, const Check&) = default;
 };
 
 // Rulings 23; labels are those of failures.md.
@@ -38,9 +51,11 @@ struct Verdict {
   friend bool operator==(const Verdict&, const Verdict&) = default;
 };
 
-std::string_view ToString(Severity v);  // "error", "warning", "notice"
+std::string_view ToString(Severity v);     // "error", "warning", "notice"
+std::string_view ToString(CheckResult v);  // "pass", "warn", "fail"
 std::string_view ToString(Confidence v);
 std::optional<Severity> ParseSeverity(std::string_view text);
+std::optional<CheckResult> ParseCheckResult(std::string_view text);
 std::optional<Confidence> ParseConfidence(std::string_view text);
 
 }  // namespace launch

@@ -71,6 +71,7 @@ struct GpuDevice {
   std::optional<int> power_limit_w;
   Health health = Health::kOk;
   std::string why;  // reason of a health that is not ok
+  std::optional<bool> persistence;
   friend bool operator==(const GpuDevice&, const GpuDevice&) = default;
 };
 
@@ -106,6 +107,7 @@ struct RuntimeFacts {
   std::map<std::string, std::string> packages;  // deepspeed, accelerate, transformers, lightning...
   std::string says;                             // warning or error text of the import, first lines
   WallTime probed{};
+  std::vector<std::string> built_ops;  // of DeepSpeed, built when it was installed: "cpu_adam"
   friend bool operator==(const RuntimeFacts&, const RuntimeFacts&) = default;
 };
 
@@ -165,7 +167,9 @@ struct NodeInventory {
   // Clean base of a rank's environment (rulings 4): HOME USER SHELL LANG TMPDIR PATH
   // LD_LIBRARY_PATH.
   std::map<std::string, std::string> base_env;
-  std::uint64_t revision = 0;  // grows with each change the agent reports
+  std::uint64_t revision = 0;                // grows with each change the agent reports
+  std::optional<std::string> cuda_runtime;   // newest libcudart of the system: "12.8.57"
+  std::map<std::string, std::string> tools;  // on the ranks' PATH, with versions: "c++", "ninja"
   friend bool operator==(const NodeInventory&, const NodeInventory&) = default;
 };
 

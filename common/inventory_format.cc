@@ -140,6 +140,7 @@ void WriteGpu(std::string& out, int indent, const GpuDevice& gpu) {
   b.IntIf("power_limit_w", gpu.power_limit_w);
   b.Raw("health", ToString(gpu.health));
   b.TextIf("why", gpu.why);
+  b.BoolIf("persistence", gpu.persistence);
   if (!gpu.mig.empty()) b.Open("mig");
   for (const MigSlice& slice : gpu.mig) {
     Block m(out, indent + 4, true);
@@ -177,6 +178,7 @@ void WriteInterpreter(std::string& out, int indent, const RuntimeFacts& facts) {
   b.IntIf("devices", facts.devices);
   b.BoolIf("mps", facts.mps);
   b.Map("packages", facts.packages);
+  b.Words("built_ops", facts.built_ops);
   b.TextIf("says", facts.says);
   if (ToMs(facts.probed) != 0) b.Int("probed_ms", ToMs(facts.probed));
 }
@@ -233,6 +235,8 @@ void WriteNode(std::string& out, const NodeInventory& node) {
     t.Text("nvcc", node.toolkit->nvcc);
     t.Text("home", node.toolkit->home);
   }
+  b.TextIf("cuda_runtime", node.cuda_runtime);
+  b.Map("tools", node.tools);
   if (!node.interpreters.empty()) b.Open("interpreters");
   for (const RuntimeFacts& facts : node.interpreters) WriteInterpreter(out, 6, facts);
   b.Words("container_runtimes", node.container_runtimes);

@@ -170,7 +170,7 @@ Result<void> ReadLink(const Fields& f, GpuDevice& gpu) {
 Result<void> ReadGpu(const Fields& f, NodeInventory& node) {
   LAUNCH_RETURN_IF_ERROR(
       f.Only({"uuid", "device", "model", "type", "cc", "memory", "reserved", "pci", "numa", "mig",
-              "links", "ecc", "power_limit_w", "health", "why", "count"}));
+              "links", "ecc", "power_limit_w", "health", "why", "persistence", "count"}));
   GpuDevice gpu;
   LAUNCH_RETURN_IF_ERROR(f.Word("device", gpu.device_class, ParseDeviceClass));
   LAUNCH_RETURN_IF_ERROR(f.Text("model", gpu.model));
@@ -185,6 +185,7 @@ Result<void> ReadGpu(const Fields& f, NodeInventory& node) {
   LAUNCH_RETURN_IF_ERROR(f.Int("power_limit_w", gpu.power_limit_w));
   LAUNCH_RETURN_IF_ERROR(f.Word("health", gpu.health, ParseHealth));
   LAUNCH_RETURN_IF_ERROR(f.Text("why", gpu.why));
+  LAUNCH_RETURN_IF_ERROR(f.Bool("persistence", gpu.persistence));
   LAUNCH_RETURN_IF_ERROR(f.Each("mig", [&](const Fields& m) { return ReadMigSlice(m, gpu); }));
   LAUNCH_RETURN_IF_ERROR(f.Each("links", [&](const Fields& l) { return ReadLink(l, gpu); }));
   if (f.Get("type") == nullptr) {
@@ -227,7 +228,7 @@ Result<void> ReadTorch(const Fields& f, RuntimeFacts& facts) {
 
 Result<void> ReadInterpreter(const Fields& f, NodeInventory& node) {
   LAUNCH_RETURN_IF_ERROR(f.Only({"path", "realpath", "user", "python", "torch", "sees_gpu",
-                                 "devices", "mps", "packages", "says", "probed_ms"}));
+                                 "devices", "mps", "packages", "built_ops", "says", "probed_ms"}));
   RuntimeFacts facts;
   LAUNCH_RETURN_IF_ERROR(f.Text("path", facts.path));
   LAUNCH_RETURN_IF_ERROR(f.Text("realpath", facts.realpath));
@@ -237,6 +238,7 @@ Result<void> ReadInterpreter(const Fields& f, NodeInventory& node) {
   LAUNCH_RETURN_IF_ERROR(f.Int("devices", facts.devices));
   LAUNCH_RETURN_IF_ERROR(f.Bool("mps", facts.mps));
   LAUNCH_RETURN_IF_ERROR(f.Map("packages", facts.packages));
+  LAUNCH_ASSIGN_OR_RETURN(facts.built_ops, f.map().StringList("built_ops"));
   LAUNCH_RETURN_IF_ERROR(f.Text("says", facts.says));
   std::int64_t probed = 0;
   LAUNCH_RETURN_IF_ERROR(f.Int("probed_ms", probed));
@@ -291,31 +293,15 @@ Result<void> ReadHost(const Fields& f, NodeInventory& node) {
 
 Result<NodeInventory> ReadNode(const YamlNode& yaml, const std::string& file) {
   const Fields f(yaml, file, "");
-  LAUNCH_RETURN_IF_ERROR(f.Only({"node",
-                                 "addresses",
-                                 "arch",
-                                 "kernel",
-                                 "glibc",
-                                 "page_size",
-                                 "cores",
-                                 "threads",
-                                 "numa",
-                                 "memory",
-                                 "shm",
-                                 "limits",
-                                 "gpus",
-                                 "driver",
-                                 "driver_cuda",
-                                 "driver_problem",
-                                 "toolkit",
-                                 "interpreters",
-                                 "container_runtimes",
-                                 "containment",
-                                 "coherent",
-                                 "simulated",
-                                 "labels",
-                                 "base_env",
-                                 "revision"}));
+  LAUNCH_RETURN_IF_ERROR(f.Only({"node",           "addresses",    "arch",
+                                 "kernel",         "glibc",        "page_size",
+                                 "cores",          "threads",      "numa",
+                                 "memory",         "shm",          "limits",
+                                 "gpus",           "driver",       "driver_cuda",
+                                 "driver_problem", "toolkit",      "cuda_runtime",
+                                 "tools",          "interpreters", "container_runtimes",
+                                 "containment",    "coherent",     "simulated",
+                                 "labels",         "base_env",     "revision"}));
   NodeInventory node;
   LAUNCH_RETURN_IF_ERROR(f.Text("node", node.node.value));
   if (f.Get("node") == nullptr || !IsValidName(node.node.value)) {
@@ -335,6 +321,8 @@ Result<NodeInventory> ReadNode(const YamlNode& yaml, const std::string& file) {
   LAUNCH_RETURN_IF_ERROR(f.Text("driver_problem", node.driver_problem));
   LAUNCH_RETURN_IF_ERROR(
       f.Inside("toolkit", [&](const Fields& t) { return ReadToolkit(t, node); }));
+  LAUNCH_RETURN_IF_ERROR(f.Text("cuda_runtime", node.cuda_runtime));
+  LAUNCH_RETURN_IF_ERROR(f.Map("tools", node.tools));
   LAUNCH_RETURN_IF_ERROR(
       f.Each("interpreters", [&](const Fields& i) { return ReadInterpreter(i, node); }));
   LAUNCH_ASSIGN_OR_RETURN(node.container_runtimes, f.map().StringList("container_runtimes"));

@@ -207,6 +207,15 @@ struct PathFact {
 
 // What a node found while staging; judged in preflight/, never by the agent.
 struct StagingFacts {
+struct DiskFact {    // a file system that the job writes to
+  std::string what;  // "workdir", "checkpoint", "shm"
+  std::string path;
+  std::uint64_t total_bytes = 0;
+  std::uint64_t free_bytes = 0;              // for the job's user
+  std::optional<std::uint64_t> free_inodes;  // absent where the file system has no such limit
+  friend bool operator==(const DiskFact&, const DiskFact&) = default;
+};
+
   std::vector<PathFact> paths;
   std::optional<RuntimeFacts> runtime;
   std::vector<Reachability> reach;
@@ -215,6 +224,8 @@ struct StagingFacts {
   std::string setup_tail;         // its last lines when it failed
   friend bool operator==(const StagingFacts&, const StagingFacts&) = default;
 };
+  std::vector<DiskFact> disks;
+  std::optional<WallTime> wall;  // the node's clock when it answered
 
 std::string_view ToString(StartKind v);
 std::string_view ToString(StopCause v);

@@ -132,6 +132,7 @@ struct PlanAnswer {
   std::vector<Finding> findings;
   std::optional<WaitReason> waits;  // why it would not start now
   friend bool operator==(const PlanAnswer&, const PlanAnswer&) = default;
+  std::vector<Check> checks = {};   // every check of preflight, also what passed
 };
 
 }  // namespace launch

@@ -46,6 +46,13 @@ PlanOutcome MakeOutcome(const effect::PlanWanted& wanted) {
     return outcome;
   };
   if (auto checked = CheckSpec(wanted.spec, wanted.context); !checked) {
+  std::vector<const NodeInventory*> known;
+  for (const effect::NodeOffer& offer : wanted.offers) known.push_back(offer.inventory.get());
+  if (PreflightReport refused = JudgeSpec(wanted.spec, known); HasErrors(refused.findings)) {
+    outcome.findings = std::move(refused.findings);
+    outcome.checks = std::move(refused.checks);
+    return outcome;
+  }
     return fail(std::move(checked).error());
   }
 
@@ -90,7 +97,9 @@ PlanOutcome MakeOutcome(const effect::PlanWanted& wanted) {
   if (!planned) return fail(std::move(planned).error());
   std::vector<const NodeInventory*> nodes;
   for (const std::size_t offer : placement.offers) nodes.push_back(offers[offer].inventory);
-  outcome.findings = JudgeInventories(wanted.spec, planned->plan, nodes).findings;
+  PreflightReport report = JudgeInventories(wanted.spec, planned->plan, nodes);
+  outcome.findings = std::move(report.findings);
+  outcome.checks = std::move(report.checks);
   if (wanted.placed) {
     for (AllocationSpec& spec : planned->allocations) {
       PlannedAllocation allocation;

@@ -1,16 +1,31 @@
-// What to type against a finding. The one file that names a framework's wheel index.
+// What to do against a finding: ways in the order to try them, one a line, and the commands of the
+// first one. Versions and places come from preflight/remedy_data.h.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "common/inventory.h"
 
 namespace launch {
 
-// For a torch without CUDA on a GPU node: the channel that the node's driver can run.
-std::string InstallCudaTorch(const NodeInventory& node, const std::string& interpreter);
+struct Remedy {
+  std::string text;
+  std::vector<std::string> fix;  // shell lines; empty when no command can do it
+};
 
-// For a torch whose CUDA is newer than the driver's.
-std::string InstallOlderCudaTorch(const NodeInventory& node, const std::string& interpreter);
+// Ways to a torch that can use the GPUs of this node: wheel, container, build from source, CPU.
+Remedy CudaTorch(const NodeInventory& node, const RuntimeFacts& runtime);
+// For a torch whose CUDA is newer than the driver's: an older build first, then the driver.
+Remedy OlderCudaTorch(const NodeInventory& node, const RuntimeFacts& runtime, CudaVersion wanted);
+// A toolkit of the version that torch was built with.
+Remedy MatchingToolkit(CudaVersion torch_cuda);
+
+// The command for one release of a package; torch's "2.13.0+cu126" comes from its own channel.
+std::string InstallRelease(const RuntimeFacts& runtime, const std::string& package,
+                           const std::string& version);
+
+// The text of one word for a POSIX shell.
+std::string ShellWordOf(const std::string& text);
 
 }  // namespace launch

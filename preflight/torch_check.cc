@@ -1,85 +1,225 @@
 #include "preflight/torch_check.h"
 
+#include <optional>
 #include <utility>
 
+#include "preflight/kernels.h"
+#include "preflight/node_case.h"
 #include "preflight/remedies.h"
 
 namespace launch {
 namespace {
 
-std::string DeviceOf(const NodeInventory& node) {
+constexpr std::string_view kInstalled = "torch installed";
+constexpr std::string_view kCuda = "torch CUDA";
+constexpr std::string_view kUsable = "GPU usable";
+
+const GpuDevice* FirstGpu(const NodeInventory& node) {
   for (const GpuDevice& gpu : node.gpus) {
-    if (gpu.device_class == DeviceClass::kCuda) return gpu.model;
+    if (gpu.device_class == DeviceClass::kCuda) return &gpu;
   }
-  return "GPU";
+  return nullptr;
 }
 
-Finding Make(std::string code, Severity severity, const NodeInventory& node, std::string says) {
-  Finding finding;
-  finding.code = std::move(code);
-  finding.severity = severity;
-  finding.node = node.node;
-  finding.says = std::move(says);
+std::string DeviceOf(const NodeInventory& node) {
+  const GpuDevice* gpu = FirstGpu(node);
+  return gpu == nullptr ? "GPU" : gpu->model;
+}
+
+std::string Words(const std::vector<std::string>& list) {
+  std::string text;
+  for (const std::string& word : list) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+Finding WithRemedy(Finding finding, Remedy remedy) {
+  finding.remedy = std::move(remedy.text);
+  finding.fix = std::move(remedy.fix);
   return finding;
+}
+
+struct Build {
+  const NodeInventory& node;
+  const RuntimeFacts& runtime;
+  const TorchFacts& torch;
+  std::string name;  // "torch 2.13.0+cu126 of /v/bin/python on gpu01"
+};
+
+// Whether the node's driver runs the CUDA that torch was built for.
+bool JudgeDriverOf(const Build& b, PreflightReport& report) {
+  const auto wanted = b.torch.cuda ? ParseVersionPair(*b.torch.cuda) : std::nullopt;
+  const auto& driver = b.node.driver_cuda;
+  const bool newer = wanted && driver && wanted->major > driver->major;
+  if (!newer || b.runtime.sees_gpu == true) {  // a compatibility library may bridge the two
+    Pass(report, kCuda, b.node.node,
+         b.name + " is built for " + (b.torch.cuda ? "CUDA " + *b.torch.cuda : "ROCm"));
+    return true;
+  }
+  Finding finding =
+      WithRemedy(MakeFinding("cuda_driver_too_old", Severity::kError, b.node.node,
+                             b.name + " needs CUDA " + *b.torch.cuda + ", driver " +
+                                 b.node.driver.value_or("?") + " has " + ToString(*driver)),
+                 OlderCudaTorch(b.node, b.runtime, *wanted));
+  finding.evidence = "torch.version.cuda is " + *b.torch.cuda + ", the driver's CUDA version is " +
+                     ToString(*driver);
+  const Finding cause = finding;
+  Add(report, std::move(finding));
+  Follow(report, kUsable, cause, "the driver refuses this torch");
+  return false;
+}
+
+// Whether torch has device code for each kind of GPU of the node.
+bool JudgeKernels(const Build& b, PreflightReport& report) {
+  const auto built = b.torch.cuda ? ParseVersionPair(*b.torch.cuda) : std::nullopt;
+  for (const GpuDevice& gpu : b.node.gpus) {
+    if (gpu.device_class != DeviceClass::kCuda || !gpu.cc) continue;
+    const Kernels kernels = KernelsFor(b.torch.arch_list, *gpu.cc);
+    if (kernels == Kernels::kUnknown || kernels == Kernels::kNative) continue;
+    // A driver compiles no PTX of a toolkit that is newer than itself.
+    const bool too_new = built && b.node.driver_cuda && *built > *b.node.driver_cuda;
+    const bool fatal = kernels == Kernels::kNone || too_new;
+    std::string says =
+        b.name + " has no machine code for " + ArchName(*gpu.cc) + " (" + gpu.model + ")";
+    if (kernels == Kernels::kCompiled) {
+      says += fatal ? ", and the driver (CUDA " + ToString(*b.node.driver_cuda) +
+                          ") cannot compile its PTX of CUDA " + *b.torch.cuda
+                    : ": the driver compiles its PTX, so the first start is slow";
+    }
+    Finding finding =
+        WithRemedy(MakeFinding("no_kernel_image", fatal ? Severity::kError : Severity::kWarning,
+                               b.node.node, std::move(says)),
+                   CudaTorch(b.node, b.runtime));
+    finding.evidence = "torch.cuda.get_arch_list() is " + Words(b.torch.arch_list);
+    if (!fatal) {
+      finding.fix.clear();
+      finding.remedy =
+          "nothing must be done: the result is kept in ~/.nv/ComputeCache (set "
+          "CUDA_CACHE_PATH to a directory that stays); or\n" +
+          finding.remedy;
+    }
+    Add(report, std::move(finding), kUsable);
+    return false;
+  }
+  return true;
+}
+
+void JudgeUse(const Build& b, FactsFrom from, PreflightReport& report) {
+  if (b.runtime.sees_gpu == true) {
+    Pass(report, kUsable, b.node.node, b.name + " sees the " + DeviceOf(b.node));
+    return;
+  }
+  if (b.runtime.sees_gpu != false) {
+    Pass(report, kUsable, b.node.node,
+         b.name + " fits the " + DeviceOf(b.node) + "; not tried yet");
+    return;
+  }
+  // The job's own environment said so at the start; read ahead it may have been another one.
+  Finding finding = MakeFinding("gpu_unhealthy",
+                                from == FactsFrom::kStaging ? Severity::kError : Severity::kWarning,
+                                b.node.node, b.name + " sees no GPU although it is built for CUDA");
+  finding.evidence = b.runtime.says;
+  finding.remedy = "run nvidia-smi" + On(b.node) +
+                   ", and look at CUDA_VISIBLE_DEVICES and LD_LIBRARY_PATH of the job";
+  finding.fix = {"nvidia-smi"};
+  Add(report, std::move(finding), kUsable);
+}
+
+void JudgeInstalled(const Build& b, FactsFrom from, PreflightReport& report) {
+  Pass(report, kInstalled, b.node.node, b.name + " is installed");
+  if (!b.torch.cuda && !b.torch.hip) {
+    Finding finding = WithRemedy(
+        MakeFinding("torch_cpu_only", Severity::kError, b.node.node,
+                    b.name + " is built without CUDA: it cannot use the " + DeviceOf(b.node)),
+        CudaTorch(b.node, b.runtime));
+    finding.evidence =
+        "torch.version.cuda is None" +
+        std::string(b.runtime.sees_gpu == false ? ", cuda.is_available() is False" : "") +
+        (b.node.toolkit ? "; the CUDA toolkit at " + b.node.toolkit->home +
+                              " does not help a torch that was built without it"
+                        : std::string());
+    const Finding cause = finding;
+    Add(report, std::move(finding));
+    Follow(report, kUsable, cause, "not by this torch");
+    return;
+  }
+  if (!JudgeDriverOf(b, report)) return;
+  if (!JudgeKernels(b, report)) return;
+  JudgeUse(b, from, report);
 }
 
 }  // namespace
 
-void JudgeTorch(const NodeInventory& node, const RuntimeFacts& runtime, PreflightReport& report) {
+void JudgeTorch(const TorchQuestion& question, PreflightReport& report) {
+  const NodeInventory& node = question.node;
+  const RuntimeFacts& runtime = question.runtime;
   if (runtime.python.empty()) {
-    Finding finding = Make("command_missing", Severity::kError, node,
-                           runtime.path + " does not run on " + node.node.value);
+    Finding finding = MakeFinding("command_missing", Severity::kError, node.node,
+                                  runtime.path + " does not run" + On(node));
     finding.evidence = runtime.says;
     finding.remedy = "name an environment that exists on the node with venv: or python:";
-    report.findings.push_back(std::move(finding));
+    Add(report, std::move(finding));
     return;
   }
   if (!runtime.torch) {
     // Not every GPU program uses torch: said, but no reason to stop it.
-    Finding finding = Make("torch_missing", Severity::kWarning, node,
-                           runtime.path + " on " + node.node.value + " has no torch");
-    finding.evidence = runtime.says;
-    finding.remedy = "if the job needs it, " + InstallCudaTorch(node, runtime.path);
-    report.findings.push_back(std::move(finding));
+    const bool sure = question.need == TorchNeed::kCertain;
+    Finding finding =
+        WithRemedy(MakeFinding("torch_missing", sure ? Severity::kError : Severity::kWarning,
+                               node.node, runtime.path + On(node) + " has no torch"),
+                   CudaTorch(node, runtime));
+    finding.evidence = runtime.says.empty() ? "find_spec(\"torch\") is None" : runtime.says;
+    if (!sure) finding.remedy = "if the job needs it:\n" + finding.remedy;
+    Add(report, std::move(finding));
     return;
   }
-  const TorchFacts& torch = *runtime.torch;
-  const std::string build =
-      "torch " + torch.version + " of " + runtime.path + " on " + node.node.value;
-  report.passed.push_back({"torch_missing", node.node, build + " is installed"});
-  if (!torch.cuda && !torch.hip) {
-    Finding finding = Make("torch_cpu_only", Severity::kError, node,
-                           build + " is built without CUDA: it cannot use the " + DeviceOf(node));
-    finding.evidence =
-        "torch.version.cuda is None" +
-        std::string(runtime.sees_gpu == false ? ", cuda.is_available() is False" : "");
-    finding.remedy = InstallCudaTorch(node, runtime.path);
-    report.findings.push_back(std::move(finding));
+  const Build build{node, runtime, *runtime.torch,
+                    "torch " + runtime.torch->version + " of " + runtime.path + On(node)};
+  JudgeInstalled(build, question.from, report);
+}
+
+void JudgeDriver(const NodeInventory& node, PreflightReport& report) {
+  if (FirstGpu(node) == nullptr && node.driver_problem.empty()) return;
+  if (!node.driver_problem.empty()) {
+    Finding finding =
+        MakeFinding("gpu_unhealthy", Severity::kWarning, node.node,
+                    "the GPU driver of " + node.node.value + " reports: " + node.driver_problem);
+    finding.evidence = "NVML of " + node.node.value;
+    finding.remedy = "run nvidia-smi" + On(node);
+    finding.fix = {"nvidia-smi"};
+    Add(report, std::move(finding), "driver");
+  } else if (node.driver) {
+    Pass(report, "driver", node.node,
+         "driver " + *node.driver +
+             (node.driver_cuda ? " (CUDA " + ToString(*node.driver_cuda) + ")" : std::string()));
+  }
+  const std::optional<std::string> runtime = node.cuda_runtime ? node.cuda_runtime
+                                             : node.toolkit
+                                                 ? std::optional<std::string>(node.toolkit->nvcc)
+                                                 : std::nullopt;
+  const auto version = runtime ? ParseVersionPair(*runtime) : std::nullopt;
+  if (!version || !node.driver_cuda) {
+    if (node.driver_cuda) {
+      Pass(report, "CUDA runtime", node.node,
+           "no toolkit on the node: the one inside torch is used, up to CUDA " +
+               std::to_string(node.driver_cuda->major) + ".x");
+    }
     return;
   }
-  report.passed.push_back(
-      {"torch_cpu_only", node.node, build + " is built for CUDA " + torch.cuda.value_or("(ROCm)")});
-  const auto wanted = torch.cuda ? ParseVersionPair(*torch.cuda) : std::nullopt;
-  const bool newer = wanted && node.driver_cuda && wanted->major > node.driver_cuda->major;
-  if (newer && runtime.sees_gpu != true) {  // a compatibility library may bridge the two
-    Finding finding = Make("cuda_driver_too_old", Severity::kError, node,
-                           build + " needs CUDA " + *torch.cuda + ", driver " +
-                               node.driver.value_or("?") + " has " + ToString(*node.driver_cuda));
-    finding.remedy = InstallOlderCudaTorch(node, runtime.path);
-    report.findings.push_back(std::move(finding));
+  const std::string where = node.toolkit ? " (" + node.toolkit->home + ")" : std::string();
+  if (version->major <= node.driver_cuda->major) {
+    Pass(report, "CUDA runtime", node.node, "CUDA " + *runtime + where + " runs on this driver");
     return;
   }
-  if (runtime.sees_gpu == false) {
-    Finding finding = Make("gpu_unhealthy", Severity::kWarning, node,
-                           build + " sees no GPU although it is built for CUDA");
-    finding.evidence = runtime.says;
-    finding.remedy = "run nvidia-smi on " + node.node.value + ", and look at CUDA_VISIBLE_DEVICES";
-    report.findings.push_back(std::move(finding));
-    return;
-  }
-  if (runtime.sees_gpu == true) {
-    report.passed.push_back({"cuda_driver_too_old", node.node, build + " sees the GPU"});
-  }
+  Finding finding =
+      MakeFinding("cuda_driver_too_old", Severity::kNotice, node.node,
+                  "the CUDA " + *runtime + where + " of " + node.node.value +
+                      " is newer than its driver, which has CUDA " + ToString(*node.driver_cuda));
+  finding.evidence = "NVML: driver " + node.driver.value_or("?");
+  finding.remedy =
+      "programs built with that toolkit do not run here: update the driver, or build "
+      "with CUDA " +
+      std::to_string(node.driver_cuda->major) + ".x";
+  Add(report, std::move(finding), "CUDA runtime");
 }
 
 }  // namespace launch

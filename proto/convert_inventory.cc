@@ -141,6 +141,7 @@ pb::GpuDevice ToProto(const GpuDevice& v) {
   if (v.power_limit_w) m.set_power_limit_w(*v.power_limit_w);
   m.set_health(ToProto(v.health));
   m.set_why(Utf8(v.why));
+  if (v.persistence) m.set_persistence(*v.persistence);
   return m;
 }
 Result<GpuDevice> FromProto(const pb::GpuDevice& m) {
@@ -162,6 +163,7 @@ Result<GpuDevice> FromProto(const pb::GpuDevice& m) {
     v.power_limit_w = e.Int("power_limit_w", m.power_limit_w(), 0, 100'000);
   v.health = e.Value("health", m.health());
   v.why = e.Text("why", m.why());
+  if (m.has_persistence()) v.persistence = m.persistence();
   return e.Done(std::move(v));
 }
 
@@ -222,6 +224,7 @@ pb::RuntimeFacts ToProto(const RuntimeFacts& v) {
     (*m.mutable_packages())[Utf8(name)] = Utf8(version);
   m.set_says(Utf8(v.says));
   m.set_probed_ms(ToMs(v.probed));
+  for (const std::string& op : v.built_ops) m.add_built_ops(Utf8(op));
   return m;
 }
 Result<RuntimeFacts> FromProto(const pb::RuntimeFacts& m) {
@@ -238,6 +241,7 @@ Result<RuntimeFacts> FromProto(const pb::RuntimeFacts& m) {
   v.packages = e.TextMap("packages", m.packages(), 1'000);
   v.says = e.Text("says", m.says());
   v.probed = e.Wall("probed_ms", m.probed_ms());
+  v.built_ops = e.Words("built_ops", m.built_ops(), 256);
   return e.Done(std::move(v));
 }
 
@@ -331,6 +335,8 @@ pb::NodeInventory ToProto(const NodeInventory& v) {
   for (const auto& [key, value] : v.labels) (*m.mutable_labels())[Utf8(key)] = Utf8(value);
   for (const auto& [key, value] : v.base_env) (*m.mutable_base_env())[Utf8(key)] = value;
   m.set_revision(v.revision);
+  if (v.cuda_runtime) m.set_cuda_runtime(Utf8(*v.cuda_runtime));
+  for (const auto& [name, version] : v.tools) (*m.mutable_tools())[Utf8(name)] = Utf8(version);
   return m;
 }
 Result<NodeInventory> FromProto(const pb::NodeInventory& m) {
@@ -364,6 +370,8 @@ Result<NodeInventory> FromProto(const pb::NodeInventory& m) {
   v.labels = e.TextMap("labels", m.labels(), 1'000);
   v.base_env = e.EnvMap("base_env", m.base_env());
   v.revision = m.revision();
+  if (m.has_cuda_runtime()) v.cuda_runtime = e.MaybeWord("cuda_runtime", m.cuda_runtime());
+  v.tools = e.TextMap("tools", m.tools(), 1'000);
   return e.Done(std::move(v));
 }
 

@@ -419,6 +419,26 @@ pb::StagingFacts ToProto(const StagingFacts& v) {
   if (v.runtime) *m.mutable_runtime() = ToProto(*v.runtime);
   for (const Reachability& reach : v.reach) *m.add_reach() = ToProto(reach);
   for (const CheckpointFound& found : v.checkpoints) *m.add_checkpoints() = ToProto(found);
+pb::DiskFact ToProto(const DiskFact& v) {
+  pb::DiskFact m;
+  m.set_what(Utf8(v.what));
+  m.set_path(v.path);
+  m.set_total_bytes(v.total_bytes);
+  m.set_free_bytes(v.free_bytes);
+  if (v.free_inodes) m.set_free_inodes(*v.free_inodes);
+  return m;
+}
+Result<DiskFact> FromProto(const pb::DiskFact& m) {
+  Edge e;
+  DiskFact v;
+  v.what = e.Word("what", m.what());
+  v.path = e.Path("path", m.path());
+  v.total_bytes = m.total_bytes();
+  v.free_bytes = m.free_bytes();
+  if (m.has_free_inodes()) v.free_inodes = m.free_inodes();
+  return e.Done(std::move(v));
+}
+
   if (v.setup_exit) m.set_setup_exit(*v.setup_exit);
   const std::size_t cut = v.setup_tail.size() - std::min(v.setup_tail.size(), edge::kMaxText);
   m.set_setup_tail(v.setup_tail.substr(cut));  // a tail: the newest part counts
@@ -428,6 +448,8 @@ Result<StagingFacts> FromProto(const pb::StagingFacts& m) {
   Edge e;
   StagingFacts v;
   v.paths = e.Values("paths", m.paths(), 256);
+  for (const DiskFact& disk : v.disks) *m.add_disks() = ToProto(disk);
+  if (v.wall) m.set_wall_ms(ToMs(*v.wall));
   if (m.has_runtime()) v.runtime = e.Value("runtime", m.runtime());
   v.reach = e.Values("reach", m.reach(), 256);
   v.checkpoints = e.Values("checkpoints", m.checkpoints(), edge::kMaxItems);
@@ -437,3 +459,5 @@ Result<StagingFacts> FromProto(const pb::StagingFacts& m) {
 }
 
 }  // namespace launch
+  v.disks = e.Values("disks", m.disks(), 64);
+  if (m.has_wall_ms()) v.wall = e.Wall("wall_ms", m.wall_ms());

@@ -9,6 +9,7 @@ using edge::Edge;
 using edge::Utf8;
 
 LAUNCH_CONVERT_ENUM(Severity, kError)
+LAUNCH_CONVERT_ENUM(CheckResult, kFail)
 LAUNCH_CONVERT_ENUM(Confidence, kConfirmed)
 LAUNCH_CONVERT_ENUM(Basis, kMeasured)
 
@@ -20,6 +21,7 @@ pb::Finding ToProto(const Finding& v) {
   m.set_says(Utf8(v.says));
   m.set_evidence(Utf8(v.evidence));
   m.set_remedy(Utf8(v.remedy));
+  for (const std::string& line : v.fix) m.add_fix(Utf8(line));
   return m;
 }
 Result<Finding> FromProto(const pb::Finding& m) {
@@ -31,6 +33,27 @@ Result<Finding> FromProto(const pb::Finding& m) {
   v.says = e.Text("says", m.says());
   v.evidence = e.Text("evidence", m.evidence());
   v.remedy = e.Text("remedy", m.remedy());
+  v.fix = e.Texts("fix", m.fix(), edge::kMaxItems);
+  return e.Done(std::move(v));
+}
+
+pb::Check ToProto(const Check& v) {
+  pb::Check m;
+  m.set_check(Utf8(v.check));
+  if (v.node) m.set_node(Utf8(v.node->value));
+  m.set_result(ToProto(v.result));
+  m.set_says(Utf8(v.says));
+  m.set_code(Utf8(v.code));
+  return m;
+}
+Result<Check> FromProto(const pb::Check& m) {
+  Edge e;
+  Check v;
+  v.check = e.Word("check", m.check());
+  if (m.has_node()) v.node = e.Node("node", m.node());
+  v.result = e.Value("result", m.result());
+  v.says = e.Text("says", m.says());
+  v.code = e.MaybeWord("code", m.code());
   return e.Done(std::move(v));
 }
 

@@ -158,6 +158,7 @@ pb::AllocationStatus ToProto(const AllocationStatus& v);
 pb::CheckpointFound ToProto(const CheckpointFound& v);
 pb::Reachability ToProto(const Reachability& v);
 pb::PathFact ToProto(const PathFact& v);
+pb::DiskFact ToProto(const DiskFact& v);
 pb::StagingFacts ToProto(const StagingFacts& v);
 Result<EnvVar> FromProto(const pb::EnvVar& m);
 Result<GeneratedFile> FromProto(const pb::GeneratedFile& m);
@@ -172,17 +173,22 @@ Result<AllocationStatus> FromProto(const pb::AllocationStatus& m);
 Result<CheckpointFound> FromProto(const pb::CheckpointFound& m);
 Result<Reachability> FromProto(const pb::Reachability& m);
 Result<PathFact> FromProto(const pb::PathFact& m);
+Result<DiskFact> FromProto(const pb::DiskFact& m);
 Result<StagingFacts> FromProto(const pb::StagingFacts& m);
 
 // ---- diagnosis.h ----
 pb::Severity ToProto(Severity v);
+pb::CheckResult ToProto(CheckResult v);
 pb::Confidence ToProto(Confidence v);
 Result<Severity> FromProto(pb::Severity m);
+Result<CheckResult> FromProto(pb::CheckResult m);
 Result<Confidence> FromProto(pb::Confidence m);
 
 pb::Finding ToProto(const Finding& v);
+pb::Check ToProto(const Check& v);
 pb::Verdict ToProto(const Verdict& v);
 Result<Finding> FromProto(const pb::Finding& m);
+Result<Check> FromProto(const pb::Check& m);
 Result<Verdict> FromProto(const pb::Verdict& m);
 
 // ---- plan.h ----

@@ -212,6 +212,7 @@ pb::PlanAnswer ToProto(const PlanAnswer& v) {
   if (v.waits) *m.mutable_waits() = ToProto(*v.waits);
   return m;
 }
+  for (const Check& check : v.checks) *m.add_checks() = ToProto(check);
 Result<PlanAnswer> FromProto(const pb::PlanAnswer& m) {
   Edge e;
   PlanAnswer v;
@@ -220,5 +221,6 @@ Result<PlanAnswer> FromProto(const pb::PlanAnswer& m) {
   if (m.has_waits()) v.waits = e.Value("waits", m.waits());
   return e.Done(std::move(v));
 }
+  v.checks = e.Values("checks", m.checks(), edge::kMaxItems);
 
 }  // namespace launch

@@ -2,10 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <utility>
 
 #include "agent/runner/checkpoint_finder.h"
 #include "agent/runner/interpreter.h"
@@ -124,6 +127,32 @@ PathFact ReadMarker(const AllocationSpec& spec, const std::string& marker,
   return fact;
 }
 
+// Room on the file system of `path`, or of the nearest directory above it that is there.
+std::optional<DiskFact> DiskFactOf(const std::string& what, std::string path) {
+  struct statvfs info {};
+  while (::statvfs(path.c_str(), &info) != 0) {
+    if (errno != ENOENT || path.size() < 2) return std::nullopt;
+    path = std::filesystem::path(path).parent_path().string();
+  }
+  DiskFact fact{.what = what, .path = path};
+  fact.total_bytes = static_cast<std::uint64_t>(info.f_blocks) * info.f_frsize;
+  fact.free_bytes = static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
+  if (info.f_files > 0) fact.free_inodes = info.f_favail;  // some file systems have no such limit
+  if (fact.total_bytes == 0) return std::nullopt;          // and some tell no size
+  return fact;
+}
+
+std::vector<DiskFact> Disks(const AllocationSpec& spec) {
+  std::vector<DiskFact> disks;
+  const auto add = [&](const std::string& what, const std::string& path) {
+    if (auto fact = DiskFactOf(what, path)) disks.push_back(std::move(*fact));
+  };
+  add("workdir", spec.workdir);
+  if (!spec.checkpoint_dir.empty()) add("checkpoint", spec.checkpoint_dir);
+  add("shm", "/dev/shm");
+  return disks;
+}
+
 }  // namespace
 
 StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& cancel) {
@@ -157,6 +186,7 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
   }
   const bool probe = spec.needs_torch_cuda && spec.preflight != PreflightLevel::kNone;
   if (!cancel && probe && !interpreter.empty() && input.probe_runtime) {
+  if (!cancel && spec.preflight != PreflightLevel::kNone) facts.disks = Disks(spec);
     facts.runtime = input.probe_runtime(interpreter, env);
   }
   return facts;

@@ -206,6 +206,7 @@ void RunnerLoop::Do(StageOutcome& outcome) {
   if (run == nullptr || !run->staging || run->staging_number != outcome.number) return;
   run->staging.reset();
   run->staging_cancel.reset();
+  outcome.facts.wall = options_.clock->WallNow();
   Tell(told::StageDone{.key = outcome.key, .facts = std::move(outcome.facts)});
 }
 

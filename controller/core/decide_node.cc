@@ -82,7 +82,9 @@ void On(Draft& draft, const NodeId& node, const from_node::Ready& said) {
   draft.Touch(said.key.job);
   if (known->phase != StoredAllocPhase::kAccepted) return;
   if (draft.state().attempts.at(said.key).phase != AttemptPhase::kPreparing) return;
-  draft.live().attempts[said.key].ready[node] = said.facts;
+  LiveAttempt& live = draft.live().attempts[said.key];
+  live.ready[node] = said.facts;
+  if (said.facts.wall) live.clock_offsets_ms[node] = ToMs(*said.facts.wall) - ToMs(draft.wall());
 }
 
 void On(Draft& draft, const NodeId& node, const from_node::Started& said) {

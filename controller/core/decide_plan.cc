@@ -39,7 +39,7 @@ void AnswerQuery(Draft& draft, const event::PlanQuery& query, const PlanOutcome&
     draft.Reply(query.request, Unexpected(*outcome.error), outcome.findings);
     return;
   }
-  PlanAnswer answer{outcome.plan, outcome.findings, std::nullopt};
+  PlanAnswer answer{outcome.plan, outcome.findings, std::nullopt, outcome.checks};
   const std::vector<effect::NodeOffer> offers = MakeOffers(draft.state());
   if (draft.live().queue_head) {
     answer.waits = WaitReason{"Priority", fmt::format("behind {}", draft.live().queue_head->value)};

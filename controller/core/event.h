@@ -38,7 +38,8 @@ struct PlanOutcome {
   std::optional<Plan> plan;
   std::vector<PlannedAllocation> allocations;  // only when placed; one per node, in node order
   std::vector<Finding> findings;
-  std::optional<Error> error;  // bad spec, or can never fit
+  std::vector<Check> checks = {};  // all that preflight looked at
+  std::optional<Error> error;      // bad spec, or can never fit
   // Only when placed: plan and allocations as the worker encoded them for the store, and the
   // SHA-256 (hex) of those bytes. The core cuts them into chunks and never looks inside; after a
   // restart the PlanDecoder given to Start (controller/core/decide.h) reads them back.

@@ -142,6 +142,21 @@ bool Announced(const Plan& plan, const std::string& name) {
   return std::find(plan.late.begin(), plan.late.end(), name) != plan.late.end();
 }
 
+// What the nodes of the attempt found, against each other.
+PreflightReport Compared(const State& state, const AttemptRecord& attempt) {
+  const LiveAttempt& live = state.live.attempts.at(attempt.key);
+  const StoredPlan& plan = *state.plans.at(attempt.key);
+  std::vector<StagedNode> nodes;
+  for (const NodeId& node : attempt.nodes) {
+    const PlannedAllocation* planned = FindPlanned(plan, node);
+    const auto inventory = state.inventories.find(node);
+    if (planned == nullptr || inventory == state.inventories.end()) continue;
+    nodes.push_back({planned->spec, *inventory->second, live.ready.at(node)});
+  }
+  return JudgeTogether(state.specs.at(attempt.key.job).spec, plan.plan, nodes,
+                       live.clock_offsets_ms);
+}
+
 }  // namespace
 
 std::vector<std::string> MasterCandidates(const State& state, const AttemptRecord& attempt) {
@@ -182,6 +197,9 @@ LaunchDecision DecideLaunch(const State& state, const AttemptRecord& attempt) {
       if (finding.code == "network_unreachable" || finding.code == "setup_failed") continue;
       decision.findings.push_back(std::move(finding));
     }
+  }
+  for (Finding& finding : Compared(state, attempt).findings) {
+    decision.findings.push_back(std::move(finding));
   }
   const std::vector<std::string> candidates = MasterCandidates(state, attempt);
   const std::string master =

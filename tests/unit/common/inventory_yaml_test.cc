@@ -42,6 +42,7 @@ NodeInventory Full() {
   gpu.power_limit_w = 900;
   gpu.health = Health::kWarn;
   gpu.why = "Xid 63: \"row\" remapped\nsecond line";
+  gpu.persistence = false;
   GpuDevice apple;
   apple.uuid.value = "MPS-0";
   apple.device_class = DeviceClass::kMps;
@@ -51,6 +52,8 @@ NodeInventory Full() {
   node.driver_cuda = CudaVersion{12, 8};
   node.driver_problem = "NVML: driver/library version mismatch";
   node.toolkit = Toolkit{"12.8", "/usr/local/cuda"};
+  node.cuda_runtime = "12.8.57";
+  node.tools = {{"c++", "12.2.0"}, {"ninja", "1.11.1"}};
   RuntimeFacts runtime;
   runtime.path = "/v/bin/python";
   runtime.realpath = "/usr/bin/python3.11";
@@ -63,6 +66,7 @@ NodeInventory Full() {
   runtime.mps = false;
   runtime.packages = {{"accelerate", "1.15.0"}, {"deepspeed", "0.19"}};
   runtime.says = "UserWarning: true\n  no: tabs\there";
+  runtime.built_ops = {"cpu_adam", "fused_adam"};
   runtime.probed = WallMs(1700000000123);
   node.interpreters = {runtime, RuntimeFacts{}};
   node.container_runtimes = {"docker", "podman 5"};

@@ -56,6 +56,7 @@ TEST(Enums, HaveTheSameNamesOnBothSides) {
   ExpectSameNames<pb::StopCause>();
   ExpectSameNames<pb::AllocationPhase>();
   ExpectSameNames<pb::Severity>();
+  ExpectSameNames<pb::CheckResult>();
   ExpectSameNames<pb::Confidence>();
   ExpectSameNames<pb::Basis>();
   ExpectSameNames<pb::JobState>();

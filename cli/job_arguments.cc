@@ -1,0 +1,86 @@
+#include "cli/job_arguments.h"
+
+#include <CLI/CLI.hpp>
+
+#include "preflight/preflight.h"
+
+namespace launch {
+namespace {
+
+struct FieldFlag {
+  const char* flag;
+  const char* field;
+  const char* help;
+};
+// Flags for the fields that people change from run to run; any field can be given as `--
+// key=value`.
+constexpr FieldFlag kFieldFlags[] = {
+    {"--name", "name", "Name of the job"},
+    {"--nodes,-N", "nodes", "Number of nodes"},
+    {"--gpus", "gpus", "GPUs per node: N, NAME:N"},
+    {"--gpu-ids", "gpu_ids", "Devices on each node by PCI order: 1,3"},
+    {"--procs-per-node", "procs_per_node", "Processes per node"},
+    {"--device", "device", "auto, cuda, mps or cpu"},
+    {"--workdir,-C", "workdir", "Directory to run in"},
+    {"--venv", "venv", "Virtual environment"},
+    {"--conda", "conda", "Conda environment"},
+    {"--python", "python", "Interpreter"},
+    {"--strategy", "strategy", "How the model is split"},
+    {"--precision", "precision", "auto, bf16, fp16, fp32"},
+    {"--launcher", "launcher", "How `run` is started"},
+    {"--time,-t", "time", "Longest run: 12h"},
+    {"--nodelist,-w", "nodelist", "Only these nodes"},
+    {"--exclude,-x", "exclude_nodes", "None of these nodes"},
+    {"--constraints", "constraints", "What a node must satisfy"},
+    {"--preflight", "preflight.level", "none, quick or full"},
+};
+
+}  // namespace
+
+void JobArguments::AddFlags(CLI::App& verb) {
+  values.resize(std::size(kFieldFlags));
+  verb.add_option("-e,--env", env, "Variable of the ranks: KEY=VALUE, or KEY from here")
+      ->take_all();
+  for (std::size_t i = 0; i < std::size(kFieldFlags); ++i)
+    verb.add_option(kFieldFlags[i].flag, values[i], kFieldFlags[i].help)->group("Job fields");
+}
+
+void JobArguments::AddTo(CLI::App& verb) {
+  verb.add_option("file", file, "Job file; or give a training line after --");
+  AddFlags(verb);
+}
+
+Result<ReadJob> JobArguments::Read(const App& app, const std::string& cwd) const {
+  std::vector<JobOverride> overrides;
+  for (std::size_t i = 0; i < std::size(kFieldFlags); ++i) {
+    if (values[i].empty()) continue;
+    std::string flag = kFieldFlags[i].flag;
+    overrides.push_back({kFieldFlags[i].field, values[i], flag.substr(0, flag.find(','))});
+  }
+  for (const std::string& one : env) overrides.push_back({"env", one, "-e"});
+  if (!file.empty()) {
+    for (const std::string& word : app.rest.value_or(std::vector<std::string>())) {
+      LAUNCH_ASSIGN_OR_RETURN(JobOverride change, ParseOverride(word));
+      overrides.push_back(std::move(change));
+    }
+    return ReadJobFile(file, overrides, cwd);
+  }
+  if (!app.rest || app.rest->empty())
+    return Fail(ErrorCode::kInvalidArgument, "neither a job file nor a training line was given",
+                "launch submit job.yaml, or launch submit -- torchrun train.py");
+  return ReadJobLine(*app.rest, overrides, cwd);
+}
+
+Result<PreparedJob> PrepareJob(const App& app, const JobArguments& arguments) {
+  const std::string cwd = CurrentDirectory();
+  LAUNCH_ASSIGN_OR_RETURN(ReadJob job, arguments.Read(app, cwd));
+  for (const std::string& notice : job.notices) app.Note("notice: " + notice);
+  LAUNCH_ASSIGN_OR_RETURN(SubmitterFacts facts, ReadSubmitterFacts(job.spec, cwd));
+  return PreparedJob{std::move(job), std::move(facts)};
+}
+
+int CodeOfFindings(const std::vector<Finding>& findings) {
+  return HasErrors(findings) ? ExitCodeOf(ErrorCode::kPreflightFailed) : 0;
+}
+
+}  // namespace launch

@@ -1,0 +1,119 @@
+// check: what is known against a job or of nodes, line by line, with what to do.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/app.h"
+#include "cli/job_arguments.h"
+#include "cli/offline_plan.h"
+#include "cli/render_json.h"
+#include "common/inventory_yaml.h"
+#include "preflight/gpu_check.h"
+
+namespace launch {
+namespace {
+
+struct CheckOptions {
+  JobArguments job;
+  std::vector<std::string> targets;  // one job file, or names of nodes
+  std::string inventory;
+  bool fix = false;
+};
+
+bool NamesFile(const std::string& target) {
+  const bool path = target.find('/') != std::string::npos || target.ends_with(".yaml") ||
+                    target.ends_with(".yml") || target.ends_with(".json");
+  std::error_code ignored;
+  return path || std::filesystem::is_regular_file(target, ignored);
+}
+
+int Show(const App& app, const CheckOptions& options, const PreflightReport& report) {
+  if (options.fix) {
+    app.Out(FixScript(report));
+  } else if (app.WantsJson() || app.WantsYaml()) {
+    app.OutDocument(CheckJson(report));
+  } else {
+    app.Out(CheckText(report, app.ScreenNow()));
+  }
+  return CodeOfFindings(report.findings);
+}
+
+Result<int> CheckJob(const App& app, const CheckOptions& options) {
+  LAUNCH_ASSIGN_OR_RETURN(const PreparedJob prepared, PrepareJob(app, options.job));
+  PlanAnswer answer;
+  if (options.inventory.empty()) {
+    LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
+    LAUNCH_ASSIGN_OR_RETURN(answer, client.Plan({prepared.job.spec, prepared.facts.context}));
+  } else {
+    LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeInventory> nodes,
+                            ReadInventoryFile(options.inventory));
+    LAUNCH_ASSIGN_OR_RETURN(answer, PlanOffline(prepared.job.spec, prepared.facts.context, nodes));
+  }
+  if (answer.waits) {
+    app.Note("it would wait: " + answer.waits->code +
+             (answer.waits->evidence.empty() ? "" : ": " + answer.waits->evidence));
+  }
+  return Show(app, options, ReportOf(answer));
+}
+
+Result<std::vector<NodeView>> NodesMeant(const App& app, const CheckOptions& options) {
+  std::vector<NodeView> views;
+  if (options.inventory.empty()) {
+    LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
+    LAUNCH_ASSIGN_OR_RETURN(views, client.Nodes());
+  } else {
+    LAUNCH_ASSIGN_OR_RETURN(std::vector<NodeInventory> nodes, ReadInventoryFile(options.inventory));
+    for (NodeInventory& node : nodes) views.emplace_back().inventory = std::move(node);
+  }
+  if (options.targets.empty()) return views;
+  std::vector<NodeView> meant;
+  for (const std::string& name : options.targets) {
+    const auto found = std::find_if(views.begin(), views.end(), [&](const NodeView& view) {
+      return view.inventory.node.value == name;
+    });
+    if (found == views.end()) {
+      return Fail(ErrorCode::kNotFound, "there is no node " + name + ", and no such job file",
+                  "launch nodes shows the names");
+    }
+    meant.push_back(*found);
+  }
+  return meant;
+}
+
+Result<int> CheckNodes(const App& app, const CheckOptions& options) {
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeView> views, NodesMeant(app, options));
+  PreflightReport report;
+  for (const NodeView& view : views) {
+    PreflightReport one = JudgeNode(view.inventory);
+    JudgeForeignUse(view.inventory, view.free_gpus, view.samples, one);
+    Append(report, std::move(one));
+  }
+  Sort(report);
+  return Show(app, options, report);
+}
+
+Result<int> RunCheck(const App& app, CheckOptions& options) {
+  const bool file = options.targets.size() == 1 && NamesFile(options.targets[0]);
+  if (!file && !app.rest) return CheckNodes(app, options);
+  if (file) options.job.file = options.targets[0];
+  return CheckJob(app, options);
+}
+
+}  // namespace
+
+void AddCheckVerb(CLI::App& parser, App& app) {
+  auto options = std::make_shared<CheckOptions>();
+  CLI::App* check =
+      parser.add_subcommand("check", "What stands against a job, or what ails nodes: all of them")
+          ->alias("preflight")
+          ->alias("doctor");
+  check->add_option("target", options->targets,
+                    "A job file, or nodes; or give a training line after --");
+  options->job.AddFlags(*check);
+  check->add_option("--inventory", options->inventory, "Judge the nodes of this file");
+  check->add_flag("--fix", options->fix, "Print a script of what to do instead");
+  check->callback(
+      [&app, options] { app.run = [&app, options] { return RunCheck(app, *options); }; });
+}
+
+}  // namespace launch

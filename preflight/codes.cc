@@ -1,0 +1,131 @@
+#include "preflight/codes.h"
+
+#include <algorithm>
+
+namespace launch {
+
+const std::vector<PreflightCode>& PreflightCodes() {
+  static const std::vector<PreflightCode> codes = {
+      {"torch_missing", "torch installed", "error, warning",
+       "The job's interpreter on each node has a `torch` package. An error for a line that starts "
+       "torch itself (torchrun), a warning for other GPU programs.",
+       "Install torch into that environment, or name the right one with `venv:` or `python:`."},
+      {"torch_cpu_only", "torch CUDA", "error",
+       "`torch.version.cuda` of the job's interpreter is not None when the job uses a GPU.",
+       "Install a CUDA build: the remedy names the channel that fits the node's driver, processor "
+       "and GPU, then a container, a build from source, `device: cpu`."},
+      {"cuda_driver_too_old", "torch CUDA", "error, notice",
+       "The CUDA major version that torch was built for is not above the driver's, unless torch "
+       "sees the GPU all the same. A notice when only the node's toolkit is newer than its driver.",
+       "Install a build for an older CUDA, or update the driver."},
+      {"no_kernel_image", "GPU usable", "error, warning",
+       "torch's list of architectures holds machine code for the GPU: `sm_XY` with the same major "
+       "and no higher minor version, `sm_XYa` only on exactly that one, `compute_XY` (PTX) for "
+       "everything from there on. A warning when there is only PTX, which makes the first start "
+       "slow; an error when there is neither, or the driver is too old for the PTX.",
+       "Install a build that lists the GPU."},
+      {"gpu_unhealthy", "GPU health", "error, warning, notice",
+       "The driver answers and reports no lost GPU, pending reset, failed row remapping or fabric; "
+       "MIG, power limits and persistence mode are as a training run wants them; torch sees the "
+       "GPU that it was built for.",
+       "Look with `nvidia-smi -q`, repair or reset the GPU, or leave the node out with "
+       "`exclude_nodes:`."},
+      {"gpu_busy", "GPU free", "warning",
+       "GPUs that no job of ours has hold no more memory than an idle driver takes.",
+       "Find the foreign processes with `nvidia-smi`; a start on such a GPU is refused."},
+      {"gpu_name_unknown", "GPU model", "notice",
+       "The driver's name of the GPU matches a rule of `configs/gpus.yaml`.",
+       "Write a rule for it; without one times are not predicted."},
+      {"precision_unsupported", "precision", "error, warning",
+       "bf16 has compute capability 8.0 or more, fp8 8.9 or more.", "Write `precision: auto`."},
+      {"toolkit_mismatch", "op builds", "error, warning, notice",
+       "For jobs whose optimizer is offloaded by ZeRO, which makes DeepSpeed build `cpu_adam`: "
+       "nvcc has the version of torch's CUDA. A notice when both are in DeepSpeed's list of "
+       "versions that fit, a warning when `DS_SKIP_CUDA_CHECK=1` is set.",
+       "Install the toolkit of torch's version and point CUDA_HOME to it, or set "
+       "`DS_SKIP_CUDA_CHECK: \"1\"` where the versions are compatible. `DS_BUILD_OPS` does not "
+       "help: it is read when DeepSpeed is installed."},
+      {"op_build_prerequisites", "op builds", "error",
+       "For the same jobs: nvcc, a C++ compiler and ninja are there, unless the operator was built "
+       "when DeepSpeed was installed.",
+       "Install what is missing, or build the operator at installation: DS_BUILD_CPU_ADAM=1."},
+      {"version_skew", "versions agree", "error, warning, notice",
+       "torch, NCCL, Python (minor version), deepspeed, accelerate, transformers and lightning are "
+       "the same on all nodes of the job. Torch, NCCL and deepspeed are errors on GPUs.",
+       "Give every node the same environment."},
+      {"shm_small", "shared memory", "warning, notice",
+       "/dev/shm has room for the loader workers of the plan; at the start, for its free space.",
+       "Enlarge it (`--ipc=host` or `--shm-size` in a container), or use fewer workers."},
+      {"memlock_low", "locked memory", "warning",
+       "The limit of locked memory lets NCCL register buffers, for jobs on several nodes with an "
+       "InfiniBand or RoCE adapter.",
+       "LimitMEMLOCK=infinity in the agent's unit."},
+      {"nofile_low", "open files", "warning", "A process may open at least 1,024 files.",
+       "LimitNOFILE in the agent's unit."},
+      {"disk_low", "disk space", "error, warning",
+       "The file systems of workdir and checkpoint directory have 1 GiB free and file entries "
+       "left, at the start. An error when they take nothing more.",
+       "Make room, or name another directory."},
+      {"workdir_missing", "workdir", "error",
+       "The workdir is a directory that the job's user may enter, on every node.",
+       "Submit from a directory that the nodes see, or name one with `workdir:`."},
+      {"command_missing", "command", "error",
+       "The first word of `run` and the job's interpreter can be run on every node.",
+       "Check `run`, `venv:` and PATH."},
+      {"path_not_shared", "same directory", "error",
+       "A file that rank 0's node writes into the workdir is seen by the other nodes, and the "
+       "workdir is the directory from which the job was submitted.",
+       "Use a directory on a file system that all nodes share."},
+      {"clock_skew", "clock", "warning", "The clocks of the job's nodes are within two seconds.",
+       "Run a time service on every node."},
+      {"network_unreachable", "network", "error",
+       "Every node reaches an address of rank 0's node at the port that was reserved there.",
+       "Open the agents' port range between the nodes, or leave the node out."},
+      {"network_slow", "link speed", "error, warning, notice",
+       "The fastest interface of each node has 10 Gbit/s or more for GPU jobs on several nodes, "
+       "and "
+       "the nodes agree in their MTU. `preflight: {network: require}` makes the speed an error, "
+       "`skip` leaves both out.",
+       "Use faster links, accumulate more per step, or set one MTU."},
+      {"port_busy", "port", "error", "The ports that rank 0's node reserves are free.",
+       "Widen the agents' port range, or end the program that listens there."},
+      {"container_runtime_missing", "container", "error",
+       "The node has a container runtime when the job asks for `image:`.",
+       "Install one with the NVIDIA Container Toolkit, or use `venv:` or `python:`."},
+      {"visible_devices_set", "visible devices", "warning, notice",
+       "`run` does not set CUDA_VISIBLE_DEVICES against the devices the job gets.",
+       "Leave it out; particular devices are asked for with `gpu_ids:`."},
+      {"plan_cannot_reach_script", "plan reaches script", "warning",
+       "Batch, precision, devices and sharding that the plan decides are not written into `run`.",
+       "Pass `$LAUNCH_MICRO_BATCH` and the like, or write the same values into the job."},
+      {"ds_config_no_effect", "DeepSpeed file", "warning",
+       "No setting of the DeepSpeed file is without effect: offload_param and sub_group_size need "
+       "stage 3.",
+       "Remove it, or choose the stage that it belongs to."},
+      {"ds_config_unknown_key", "DeepSpeed file", "warning",
+       "Every key of the DeepSpeed file is one that DeepSpeed reads.",
+       "Write the key that the remedy names."},
+      {"batch_conflict", "batch", "error, warning",
+       "global batch = micro batch x accumulation x processes, in the job and in the DeepSpeed "
+       "file.",
+       "Leave one of the three out."},
+      {"setup_failed", "setup", "error", "`setup` ended with exit 0 on every node.",
+       "Run its commands on that node by hand; the finding shows the last lines."},
+  };
+  return codes;
+}
+
+bool IsPreflightCode(std::string_view code) {
+  const auto& codes = PreflightCodes();
+  return std::any_of(codes.begin(), codes.end(),
+                     [&](const PreflightCode& row) { return row.code == code; });
+}
+
+std::string_view CheckOfCode(std::string_view code) {
+  for (const PreflightCode& row : PreflightCodes()) {
+    if (row.code == code) return row.check;
+  }
+  return code;
+}
+
+}  // namespace launch

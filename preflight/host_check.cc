@@ -1,0 +1,167 @@
+#include "preflight/host_check.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/units.h"
+#include "preflight/remedies.h"
+#include "preflight/remedy_data.h"
+
+namespace launch {
+namespace {
+
+// A worker keeps two batches in shared memory; containers come with 64 MiB for all of them.
+constexpr std::uint64_t kShmPerWorker = kGiB;
+constexpr std::uint64_t kShmFloorPerWorker = 256 * kMiB;
+constexpr std::uint64_t kShmWithoutWorkers = 64 * kMiB;  // NCCL's own rings between two ranks
+constexpr std::uint64_t kMemlockForRdma = kGiB;          // NCCL registers its buffers
+constexpr std::uint64_t kFilesPerRank = 1024;
+constexpr std::uint64_t kDiskFloor = kGiB;
+constexpr std::uint64_t kDiskFull = 16 * kMiB;
+constexpr std::uint64_t kInodeFloor = 1000;
+
+constexpr const char* kShmRemedy =
+    "in a container: docker run --ipc=host, or --shm-size=16g; on a host: mount -o "
+    "remount,size=50% /dev/shm; or fewer loader workers";
+
+void AddShm(const NodeInventory& node, std::uint64_t needed, Severity severity,
+            const std::string& why, PreflightReport& report) {
+  Finding finding = MakeFinding("shm_small", severity, node.node,
+                                "/dev/shm" + On(node) + " has " + FormatBytes(node.shm_bytes) +
+                                    ", " + why + " want " + FormatBytes(needed));
+  finding.evidence = "statvfs of /dev/shm";
+  finding.remedy = kShmRemedy;
+  finding.fix = {"mount -o remount,size=50% /dev/shm"};
+  Add(report, std::move(finding));
+}
+
+bool HasRdma(const NodeInventory& node) {
+  return std::any_of(node.addresses.begin(), node.addresses.end(),
+                     [](const NetworkAddress& a) { return a.rdma; });
+}
+
+void AddMemlock(const NodeInventory& node, PreflightReport& report) {
+  const std::uint64_t limit = *node.limits.memlock_bytes;
+  Finding finding =
+      MakeFinding("memlock_low", Severity::kWarning, node.node,
+                  "the limit of locked memory" + On(node) + " is " + FormatBytes(limit) +
+                      ": NCCL cannot register its buffers with the InfiniBand or RoCE adapter");
+  finding.evidence = "ulimit -l of the agent";
+  finding.remedy =
+      "LimitMEMLOCK=infinity in the agent's unit, or `* - memlock unlimited` in "
+      "/etc/security/limits.conf, then start the agent again";
+  Add(report, std::move(finding));
+}
+
+void AddFiles(const NodeInventory& node, std::uint64_t needed, PreflightReport& report) {
+  Finding finding = MakeFinding("nofile_low", Severity::kWarning, node.node,
+                                "the limit of open files" + On(node) + " is " +
+                                    std::to_string(*node.limits.nofile) +
+                                    ", ranks with loader "
+                                    "workers and sockets may want " +
+                                    std::to_string(needed));
+  finding.evidence = "ulimit -n of the agent";
+  finding.remedy =
+      "LimitNOFILE=1048576 in the agent's unit, or `* - nofile 1048576` in "
+      "/etc/security/limits.conf, then start the agent again";
+  Add(report, std::move(finding));
+}
+
+std::string Purpose(const std::string& what) {
+  if (what == "checkpoint") return "checkpoints are written to ";
+  if (what == "workdir") return "the job runs in ";
+  return what + " is ";
+}
+
+void JudgeDisk(const DiskFact& disk, const NodeId& node, PreflightReport& report) {
+  const bool inodes = disk.free_inodes && *disk.free_inodes < kInodeFloor;
+  const bool shm = disk.what == "shm";
+  const std::uint64_t floor =
+      std::min(shm ? kShmWithoutWorkers : kDiskFloor, std::max(disk.total_bytes / 2, kDiskFull));
+  if (disk.free_bytes >= floor && !inodes) {
+    Pass(report, shm ? "shared memory" : "disk space", node,
+         Purpose(disk.what) + disk.path + ": " + FormatBytes(disk.free_bytes) + " free");
+    return;
+  }
+  // Not every job uses shared memory, but none gets past a disk that takes nothing.
+  const bool full = !shm && (disk.free_bytes < kDiskFull || (inodes && *disk.free_inodes == 0));
+  Finding finding = MakeFinding(shm ? "shm_small" : "disk_low",
+                                full ? Severity::kError : Severity::kWarning, node,
+                                Purpose(disk.what) + disk.path + " on " + node.value + ", where " +
+                                    (inodes ? std::to_string(*disk.free_inodes) + " files more"
+                                            : FormatBytes(disk.free_bytes)) +
+                                    " fit");
+  finding.evidence =
+      "statvfs: " + FormatBytes(disk.free_bytes) + " free of " + FormatBytes(disk.total_bytes);
+  finding.remedy =
+      shm ? "remove files that dead programs left: ls -la /dev/shm; " + std::string(kShmRemedy)
+          : "make room on that file system, or name another directory";
+  finding.fix = {"df -h " + ShellWordOf(disk.path)};
+  Add(report, std::move(finding));
+}
+
+}  // namespace
+
+void JudgeLimits(const NodeCase& c, PreflightReport& report) {
+  const NodeInventory& node = c.node;
+  const int ranks = RanksOn(c.plan, node.node);
+  const auto workers = static_cast<std::uint64_t>(ranks * c.plan.loader.num_workers);
+  if (node.shm_bytes > 0) {
+    const std::uint64_t floor =
+        std::max(workers * kShmFloorPerWorker, ranks > 1 ? kShmWithoutWorkers : 0);
+    const std::uint64_t wanted = std::max(workers * kShmPerWorker, floor);
+    const std::string why = std::to_string(workers) + " loader workers of the plan";
+    // The plan's workers are a proposal: only what would surely fail is more than a notice.
+    if (node.shm_bytes < std::min<std::uint64_t>(floor, 128 * kMiB)) {
+      AddShm(node, wanted, Severity::kWarning, why, report);
+    } else if (node.shm_bytes < floor) {
+      AddShm(node, wanted, Severity::kNotice, why, report);
+    } else {
+      Pass(report, "shared memory", node.node, "/dev/shm has " + FormatBytes(node.shm_bytes));
+    }
+  }
+  const bool rdma = NodesOf(c.plan) > 1 && c.plan.device == DeviceClass::kCuda && HasRdma(node);
+  if (rdma && node.limits.memlock_bytes && *node.limits.memlock_bytes < kMemlockForRdma) {
+    AddMemlock(node, report);
+  } else if (rdma) {
+    Pass(report, "locked memory", node.node, "enough for the adapter");
+  }
+  if (node.limits.nofile && *node.limits.nofile < kFilesPerRank) {
+    AddFiles(node, kFilesPerRank, report);
+  } else if (node.limits.nofile) {
+    Pass(report, "open files", node.node, std::to_string(*node.limits.nofile) + " for a process");
+  }
+}
+
+void JudgeNodeLimits(const NodeInventory& node, PreflightReport& report) {
+  if (node.shm_bytes > 0 && node.shm_bytes < 128 * kMiB) {
+    AddShm(node, kShmPerWorker, Severity::kWarning, "loader workers", report);
+  } else if (node.shm_bytes > 0) {
+    Pass(report, "shared memory", node.node, "/dev/shm has " + FormatBytes(node.shm_bytes));
+  }
+  if (HasRdma(node) && node.limits.memlock_bytes && *node.limits.memlock_bytes < kMemlockForRdma)
+    AddMemlock(node, report);
+  if (node.limits.nofile && *node.limits.nofile < kFilesPerRank)
+    AddFiles(node, kFilesPerRank, report);
+}
+
+void JudgeDisks(const std::vector<DiskFact>& disks, const NodeId& node, PreflightReport& report) {
+  for (const DiskFact& disk : disks) JudgeDisk(disk, node, report);
+}
+
+void JudgeContainer(const JobSpec& spec, const NodeInventory& node, PreflightReport& report) {
+  if (spec.image.empty()) return;
+  if (!node.container_runtimes.empty()) {
+    Pass(report, "container", node.node, node.container_runtimes.front() + " is there");
+    return;
+  }
+  Finding finding =
+      MakeFinding("container_runtime_missing", Severity::kError, node.node,
+                  node.node.value + " has no container runtime for image: " + spec.image);
+  finding.evidence = "none of apptainer, docker, enroot, podman, singularity is on PATH";
+  finding.remedy = "install docker or podman with the " + RemedyData::BuiltIn().container_needs() +
+                   " on the node, or write venv: or python: instead of image:";
+  Add(report, std::move(finding));
+}
+
+}  // namespace launch

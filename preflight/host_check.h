@@ -1,0 +1,23 @@
+// What of the host stops or slows a run: shared memory, limits, disks, container runtime.
+#pragma once
+
+#include <vector>
+
+#include "common/launch.h"
+#include "preflight/node_case.h"
+#include "preflight/report.h"
+
+namespace launch {
+
+// shm_small, memlock_low and nofile_low, for what the plan starts on the node.
+void JudgeLimits(const NodeCase& c, PreflightReport& report);
+// The same without a job: what a GPU job would meet.
+void JudgeNodeLimits(const NodeInventory& node, PreflightReport& report);
+
+// disk_low and shm_small from the free space that staging found.
+void JudgeDisks(const std::vector<DiskFact>& disks, const NodeId& node, PreflightReport& report);
+
+// container_runtime_missing for a job with `image:`; judged before any plan is made.
+void JudgeContainer(const JobSpec& spec, const NodeInventory& node, PreflightReport& report);
+
+}  // namespace launch

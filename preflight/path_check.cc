@@ -1,0 +1,68 @@
+#include "preflight/path_check.h"
+
+#include <utility>
+
+#include "preflight/node_case.h"
+
+namespace launch {
+namespace {
+
+Finding MissingWorkdir(const PathFact& fact, const NodeInventory& node) {
+  Finding finding = MakeFinding(
+      "workdir_missing", Severity::kError, node.node,
+      "workdir " + fact.path + On(node) + ": " + (fact.why.empty() ? "missing" : fact.why));
+  finding.remedy =
+      "submit from a directory that every node sees under the same path, or name one with workdir:";
+  return finding;
+}
+
+Finding MissingCommand(const PathFact& fact, const NodeInventory& node) {
+  const bool interpreter = fact.what == "interpreter";
+  Finding finding = MakeFinding("command_missing", Severity::kError, node.node,
+                                (interpreter ? "interpreter " : "command ") + fact.path + On(node) +
+                                    ": " + (fact.why.empty() ? "not found" : fact.why));
+  finding.remedy = interpreter
+                       ? "name an environment that exists on every node with venv: or python:"
+                       : "check the first word of run, and the PATH of venv: or env:";
+  return finding;
+}
+
+Finding NotShared(const NodeInventory& node, std::string says, std::string remedy) {
+  Finding finding = MakeFinding("path_not_shared", Severity::kError, node.node, std::move(says));
+  finding.remedy = std::move(remedy);
+  return finding;
+}
+
+}  // namespace
+
+void JudgePath(const AllocationSpec& spec, const PathFact& fact, const NodeInventory& node,
+               PreflightReport& report) {
+  if (!fact.ok) {
+    if (fact.what == "marker") {
+      Add(report, NotShared(node,
+                            "workdir " + spec.workdir + On(node) +
+                                " is not the directory that rank 0's node sees: " + fact.why,
+                            "use a directory on a file system that all nodes of the job share"));
+    } else {
+      Add(report, fact.what == "workdir" ? MissingWorkdir(fact, node) : MissingCommand(fact, node));
+    }
+    return;
+  }
+  const bool other = fact.what == "workdir" && spec.workdir_inode != 0 && fact.inode != 0 &&
+                     fact.inode != spec.workdir_inode;
+  if (other) {
+    Add(report,
+        NotShared(node,
+                  "workdir " + spec.workdir + On(node) + " has inode " +
+                      std::to_string(fact.inode) + ", where you submitted it has " +
+                      std::to_string(spec.workdir_inode) + ": it is another directory",
+                  "submit from a directory that the nodes see too, or name one with workdir:"));
+    return;
+  }
+  const std::string_view check = fact.what == "marker"    ? "same directory"
+                                 : fact.what == "workdir" ? "workdir"
+                                                          : "command";
+  Pass(report, check, node.node, fact.what + " " + fact.path + On(node) + " is there");
+}
+
+}  // namespace launch

@@ -1,0 +1,68 @@
+// docs/preflight.md as text: the table of preflight/codes.cc for readers.
+#include "preflight/codes.h"
+
+namespace launch {
+namespace {
+
+constexpr std::string_view kOpening = R"(# Preflight
+
+<!-- Made by the program preflight-doc from preflight/codes.cc; edit there. -->
+
+What is known to stop a run is looked for before it starts: by `launch check`, by `launch submit`, and
+on the nodes themselves in the job's own environment just before its ranks start. The rules are the
+same in all three places (folder `preflight/`), so `check` says what a refusal would say.
+
+```sh
+launch check job.yaml                        # the job against the nodes it would run on
+launch check job.yaml --inventory nodes.yaml # the same without a cluster
+launch check gpu01 gpu02                     # nodes without a job; none named: all of them
+launch check job.yaml --fix                  # a script of remedies, one block for each node
+launch check job.yaml -o json                # findings, checks, passed: docs/cli-json.md
+```
+
+`preflight` and `doctor` are other names of `check`. It prints a line for every check that was made,
+what passed as well as what failed:
+
+```
+CHECK            RESULT  NODE  SAYS
+driver           pass    gh01  driver 570.124.06 (CUDA 12.8)
+CUDA runtime     pass    gh01  CUDA 12.8 (/usr/local/cuda) runs on this driver
+torch installed  pass    gh01  torch 2.0.1+cpu of /usr/bin/python3 on gh01 is installed
+torch CUDA       fail    gh01  torch 2.0.1+cpu of /usr/bin/python3 on gh01 is built without CUDA: ...
+GPU usable       fail    gh01  not by this torch
+```
+
+Below the table stands each warning and error with what was seen and with remedies, the best one
+first. Versions and places in remedies come from one file, `configs/remedies.yaml`.
+
+| Severity | Line | Effect |
+|---|---|---|
+| error | fail | `check` and `submit` exit with 4 and no job is made; found at the start, the job ends FAILED(PREFLIGHT). `submit --force` starts in spite of it, which is recorded |
+| warning | warn | the job starts; the warning is shown after `submit` and kept with the job |
+| notice | pass | nothing is wrong; shown by `-o wide` and in JSON |
+
+`preflight: {level: none}` in the job leaves the checks out that judge the node; the paths and the
+network are looked at always, because a start needs them. What a node is (its interpreters, driver
+and limits) is known ahead; that the facts are still true is looked at again at the start.
+
+## Codes
+
+The list is closed; scripts may rely on the codes.
+
+| Code | Check | Severity | What is looked at | What to do |
+|---|---|---|---|---|
+)";
+
+}  // namespace
+
+std::string PreflightDocument() {
+  std::string text(kOpening);
+  for (const PreflightCode& row : PreflightCodes()) {
+    text += "| `" + std::string(row.code) + "` | " + std::string(row.check) + " | " +
+            std::string(row.severity) + " | " + std::string(row.looks_at) + " | " +
+            std::string(row.remedy) + " |\n";
+  }
+  return text;
+}
+
+}  // namespace launch

@@ -1,0 +1,155 @@
+#include "preflight/toolkit_check.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "preflight/remedies.h"
+#include "preflight/remedy_data.h"
+
+namespace launch {
+namespace {
+
+constexpr std::string_view kCheck = "op builds";
+constexpr const char* kBuildOpsNote =
+    "DS_BUILD_OPS is read when DeepSpeed is installed: at run time it stops no build";
+
+bool IsZero(Strategy strategy) {
+  return strategy == Strategy::kZero1 || strategy == Strategy::kZero2 ||
+         strategy == Strategy::kZero3;
+}
+
+struct OpBuild {
+  const NodeCase& c;
+  std::string op;
+  std::string torch;  // "torch 2.5.1+cu124"
+  CudaVersion torch_cuda;
+  bool skips_check = false;  // DS_SKIP_CUDA_CHECK=1
+};
+
+// CUDA_HOME of the job may name another toolkit than the one that was probed.
+bool OtherToolkit(const OpBuild& b) {
+  const std::string home = RankVariable(b.c, "CUDA_HOME");
+  return !home.empty() && (!b.c.node.toolkit || home != b.c.node.toolkit->home);
+}
+
+void AddMissing(const OpBuild& b, const std::string& what, std::string remedy,
+                std::vector<std::string> fix, PreflightReport& report) {
+  Finding finding =
+      MakeFinding("op_build_prerequisites", Severity::kError, b.c.node.node,
+                  "DeepSpeed builds " + b.op + " when the job starts, and " + what + On(b.c.node));
+  finding.evidence = "optimizer offload needs " + b.op + "; operators built at install: none";
+  finding.remedy = std::move(remedy);
+  finding.fix = std::move(fix);
+  Add(report, std::move(finding));
+}
+
+// A compiler and ninja are judged only when the node says which tools it has.
+bool JudgeTools(const OpBuild& b, PreflightReport& report) {
+  const auto& tools = b.c.node.tools;
+  if (tools.empty()) return true;
+  if (tools.count("c++") == 0 && RankVariable(b.c, "CXX").empty()) {
+    AddMissing(b, "there is no C++ compiler",
+               "install g++ and the headers of Python, or build the operator when DeepSpeed is "
+               "installed elsewhere: DS_BUILD_CPU_ADAM=1 pip install deepspeed",
+               {}, report);
+    return false;
+  }
+  const bool ninja = tools.count("ninja") > 0 ||
+                     (b.c.runtime != nullptr && b.c.runtime->packages.count("ninja") > 0);
+  if (!ninja) {
+    const std::string command = ShellWordOf(b.c.runtime->path) + " -m pip install ninja";
+    AddMissing(b, "there is no ninja", command, {command}, report);
+    return false;
+  }
+  return true;
+}
+
+void JudgeVersions(const OpBuild& b, CudaVersion nvcc, PreflightReport& report) {
+  const RemedyData& data = RemedyData::BuiltIn();
+  const NodeInventory& node = b.c.node;
+  const std::string where = "nvcc " + ToString(nvcc) + " (" + node.toolkit->home + ")" + On(node);
+  if (nvcc == b.torch_cuda) {
+    Pass(report, kCheck, node.node, where + " is the CUDA of " + b.torch);
+    return;
+  }
+  const bool listed = nvcc.major == b.torch_cuda.major && data.DeepspeedAccepts(nvcc) &&
+                      data.DeepspeedAccepts(b.torch_cuda);
+  const Severity severity = listed          ? Severity::kNotice
+                            : b.skips_check ? Severity::kWarning
+                                            : Severity::kError;
+  Finding finding = MakeFinding("toolkit_mismatch", severity, node.node,
+                                where + " is not the CUDA " + ToString(b.torch_cuda) + " of " +
+                                    b.torch + ", and DeepSpeed builds " + b.op + " with it");
+  finding.evidence =
+      "nvcc --version says " + ToString(nvcc) + ", torch.version.cuda is " + ToString(b.torch_cuda);
+  if (listed) {
+    finding.says += ": accepted by DeepSpeed, whose list allows both";
+    finding.remedy = "nothing must be done";
+    Add(report, std::move(finding));
+    return;
+  }
+  const bool same_major = nvcc.major == b.torch_cuda.major;
+  if (same_major && !data.DeepspeedKnowsMajor(nvcc.major)) {
+    finding.says += "; DeepSpeed's list of versions that fit has no " + std::to_string(nvcc.major) +
+                    ", although minor versions of one major are "
+                    "compatible";
+  }
+  Remedy toolkit = MatchingToolkit(b.torch_cuda);
+  const std::string skip =
+      "check: write env: {DS_SKIP_CUDA_CHECK: \"1\"}, which makes DeepSpeed's stop a warning" +
+      std::string(same_major ? "" : "; a build across major versions may still fail");
+  if (b.skips_check) {
+    finding.says += "; DS_SKIP_CUDA_CHECK=1 makes DeepSpeed go on";
+    finding.remedy = "if the build fails: " + toolkit.text;
+  } else if (same_major) {
+    finding.remedy = skip + "\n" + toolkit.text;
+  } else {
+    finding.remedy = toolkit.text + "\n" + skip + "\n" + kBuildOpsNote;
+    finding.fix = std::move(toolkit.fix);
+  }
+  Add(report, std::move(finding));
+}
+
+}  // namespace
+
+std::string OpToBuild(const Plan& plan) {
+  const bool offloads = plan.offload == Offload::kOptimizer || plan.offload == Offload::kAll;
+  return plan.device == DeviceClass::kCuda && IsZero(plan.strategy) && offloads ? "cpu_adam" : "";
+}
+
+void JudgeOpBuild(const NodeCase& c, PreflightReport& report) {
+  const std::string op = OpToBuild(c.plan);
+  if (op.empty() || c.runtime == nullptr || !c.runtime->torch || !c.runtime->torch->cuda) return;
+  const auto torch_cuda = ParseVersionPair(*c.runtime->torch->cuda);
+  if (!torch_cuda) return;
+  const auto& built = c.runtime->built_ops;
+  if (std::find(built.begin(), built.end(), op) != built.end()) {
+    Pass(report, kCheck, c.node.node, op + " was built when DeepSpeed was installed");
+    return;
+  }
+  const OpBuild b{c, op, "torch " + c.runtime->torch->version, *torch_cuda,
+                  RankVariable(c, "DS_SKIP_CUDA_CHECK") == "1"};
+  if (OtherToolkit(b)) {
+    Pass(report, kCheck, c.node.node,
+         "CUDA_HOME of the job, " + RankVariable(c, "CUDA_HOME") +
+             ", is not the toolkit that was looked at: its version is not known");
+    return;
+  }
+  const auto nvcc = c.node.toolkit ? ParseVersionPair(c.node.toolkit->nvcc) : std::nullopt;
+  if (!nvcc) {
+    Remedy toolkit = MatchingToolkit(*torch_cuda);
+    AddMissing(b, "there is no nvcc",
+               toolkit.text +
+                   "\nprebuilt: build the operator when DeepSpeed is installed: "
+                   "DS_BUILD_CPU_ADAM=1 " +
+                   ShellWordOf(c.runtime->path) + " -m pip install --force-reinstall deepspeed\n" +
+                   kBuildOpsNote,
+               std::move(toolkit.fix), report);
+    return;
+  }
+  if (!JudgeTools(b, report)) return;
+  JudgeVersions(b, *nvcc, report);
+}
+
+}  // namespace launch

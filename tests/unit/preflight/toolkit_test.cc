@@ -1,0 +1,148 @@
+// toolkit_mismatch and op_build_prerequisites: what DeepSpeed needs to build cpu_adam.
+#include <gtest/gtest.h>
+
+#include "preflight/toolkit_check.h"
+#include "tests/unit/preflight/scene.h"
+
+namespace launch {
+namespace {
+
+// torch 2.5.1+cu124 on a driver 550 with an optimizer that is offloaded.
+Scene Offloading() {
+  Scene scene;
+  scene.OffloadOptimizer();
+  scene.node.driver = "550.90.07";
+  scene.node.driver_cuda = CudaVersion{12, 4};
+  scene.node.toolkit = Toolkit{"12.4", "/usr/local/cuda"};
+  scene.node.interpreters = {Torch(Scene::Interpreter(), "2.5.1+cu124", "12.4", true)};
+  return scene;
+}
+
+TEST(OpBuild, OnlyZeroWithOffloadOnGpusBuildsOperators) {
+  Plan plan;
+  plan.device = DeviceClass::kCuda;
+  plan.strategy = Strategy::kZero2;
+  EXPECT_EQ(OpToBuild(plan), "");
+  plan.offload = Offload::kOptimizer;
+  EXPECT_EQ(OpToBuild(plan), "cpu_adam");
+  plan.strategy = Strategy::kFsdp;
+  EXPECT_EQ(OpToBuild(plan), "");
+  plan.strategy = Strategy::kZero3;
+  plan.device = DeviceClass::kCpu;
+  EXPECT_EQ(OpToBuild(plan), "");
+}
+
+TEST(OpBuild, TheSameVersionPasses) {
+  const PreflightReport report = Offloading().Judge();
+  EXPECT_TRUE(report.findings.empty());
+  EXPECT_EQ(ResultOf(report, "op builds"), "pass");
+}
+
+TEST(OpBuild, AnotherMajorVersionIsRefused) {
+  Scene scene = Offloading();
+  scene.node.toolkit->nvcc = "11.5";
+  const PreflightReport report = scene.Judge();
+  ASSERT_EQ(Codes(report), std::vector<std::string>{"toolkit_mismatch"});
+  const Finding& finding = report.findings[0];
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_TRUE(Contains(finding.says, "11.5"));
+  EXPECT_TRUE(Contains(finding.remedy, "12.4"));
+  EXPECT_TRUE(Contains(finding.remedy, "DS_BUILD_OPS is read when DeepSpeed is installed"));
+  EXPECT_FALSE(finding.fix.empty());
+}
+
+TEST(OpBuild, TheVariableOfTheUserMakesItAWarning) {
+  Scene scene = Offloading();
+  scene.node.toolkit->nvcc = "11.5";
+  scene.SetVariable("DS_SKIP_CUDA_CHECK", "1");
+  const PreflightReport report = scene.Judge();
+  ASSERT_EQ(Codes(report), std::vector<std::string>{"toolkit_mismatch"});
+  EXPECT_EQ(report.findings[0].severity, Severity::kWarning);
+  scene.SetVariable("DS_SKIP_CUDA_CHECK", "0");
+  EXPECT_TRUE(HasErrors(scene.Judge().findings));
+  scene.SetVariable("DS_SKIP_CUDA_CHECK", "");
+  scene.SetVariable("DS_BUILD_OPS", "0");  // read at installation only
+  EXPECT_TRUE(HasErrors(scene.Judge().findings));
+}
+
+TEST(OpBuild, AMinorVersionOfTheListIsANotice) {
+  Scene scene = Offloading();
+  scene.node.toolkit->nvcc = "12.6";
+  const PreflightReport report = scene.Judge();
+  ASSERT_EQ(Codes(report), std::vector<std::string>{"toolkit_mismatch"});
+  EXPECT_EQ(report.findings[0].severity, Severity::kNotice);
+  EXPECT_TRUE(Contains(report.findings[0].says, "accepted by DeepSpeed"));
+}
+
+TEST(OpBuild, TheOneGapInTheListIsRefused) {
+  Scene scene = Offloading();
+  scene.node.toolkit->nvcc = "12.7";
+  EXPECT_TRUE(HasErrors(scene.Judge().findings));
+}
+
+TEST(OpBuild, Cuda13IsInNoListAndTheVariableIsOffered) {
+  Scene scene = Offloading();
+  scene.node.driver = "580.65.06";
+  scene.node.driver_cuda = CudaVersion{13, 0};
+  scene.node.toolkit->nvcc = "13.2";
+  scene.node.interpreters = {Torch(Scene::Interpreter(), "2.13.0+cu130", "13.0", true)};
+  const PreflightReport report = scene.Judge();
+  ASSERT_EQ(Codes(report), std::vector<std::string>{"toolkit_mismatch"});
+  EXPECT_EQ(report.findings[0].severity, Severity::kError);
+  EXPECT_TRUE(Contains(report.findings[0].says, "has no 13")) << report.findings[0].says;
+  EXPECT_EQ(report.findings[0].remedy.rfind("check: ", 0), 0U) << report.findings[0].remedy;
+  EXPECT_TRUE(Contains(report.findings[0].remedy, "DS_SKIP_CUDA_CHECK"));
+  scene.node.toolkit->nvcc = "13.0";  // equal needs no list
+  EXPECT_TRUE(scene.Judge().findings.empty());
+}
+
+TEST(OpBuild, WithoutNvccOnlyAPrebuiltOperatorHelps) {
+  Scene scene = Offloading();
+  scene.node.toolkit.reset();
+  const PreflightReport report = scene.Judge();
+  ASSERT_EQ(Codes(report), std::vector<std::string>{"op_build_prerequisites"});
+  EXPECT_TRUE(Contains(report.findings[0].says, "no nvcc"));
+  EXPECT_TRUE(HasErrors(report.findings));
+  scene.node.interpreters[0].built_ops = {"cpu_adam"};
+  EXPECT_TRUE(scene.Judge().findings.empty());
+  scene.node.interpreters[0].built_ops = {"fused_adam"};
+  EXPECT_TRUE(HasErrors(scene.Judge().findings));
+}
+
+TEST(OpBuild, ACompilerAndNinjaAreNeededToo) {
+  Scene scene = Offloading();
+  scene.node.tools = {{"c++", "12.2.0"}, {"ninja", "1.11.1"}};
+  EXPECT_TRUE(scene.Judge().findings.empty());
+  scene.node.tools.erase("ninja");
+  PreflightReport report = scene.Judge();
+  ASSERT_EQ(Codes(report), std::vector<std::string>{"op_build_prerequisites"});
+  EXPECT_TRUE(Contains(report.findings[0].remedy, "-m pip install ninja"));
+  scene.node.interpreters[0].packages["ninja"] = "1.11.1";  // in the venv
+  EXPECT_TRUE(scene.Judge().findings.empty());
+  scene.node.tools = {{"ninja", "1.11.1"}};
+  report = scene.Judge();
+  ASSERT_EQ(Codes(report), std::vector<std::string>{"op_build_prerequisites"});
+  EXPECT_TRUE(Contains(report.findings[0].says, "C++ compiler"));
+  scene.SetVariable("CXX", "/opt/gcc/bin/g++");
+  EXPECT_TRUE(scene.Judge().findings.empty());
+}
+
+TEST(OpBuild, AToolkitThatTheJobNamesIsNotJudgedByAnother) {
+  Scene scene = Offloading();
+  scene.node.toolkit->nvcc = "11.5";
+  scene.SetVariable("CUDA_HOME", "/opt/cuda-12.4");
+  EXPECT_TRUE(scene.Judge().findings.empty());
+  scene.SetVariable("CUDA_HOME", "/usr/local/cuda");
+  EXPECT_TRUE(HasErrors(scene.Judge().findings));
+}
+
+TEST(OpBuild, AJobWithoutDeepSpeedDoesNotCare) {
+  Scene scene = Offloading();
+  scene.node.toolkit->nvcc = "11.5";
+  scene.plan.strategy = Strategy::kDdp;
+  scene.plan.offload = Offload::kNone;
+  EXPECT_TRUE(scene.Judge().findings.empty());
+}
+
+}  // namespace
+}  // namespace launch
