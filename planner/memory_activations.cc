@@ -72,14 +72,15 @@ double LogitsPerEntry(const TrainingSetup& setup, const MemoryConstants& c) {
       break;
   }
   if (setup.half_compute) return c.logits_half;
+  if (setup.compiled) return c.logits_compiled;
   switch (setup.framework) {
     case Framework::kUnknown:
     case Framework::kHf:
       return c.logits_eager;
     case Framework::kTorchtune:
-      return c.logits_tune;
-    case Framework::kMegatron:
     case Framework::kTorchtitan:
+      return c.logits_copied;
+    case Framework::kMegatron:
     case Framework::kLitgpt:
     case Framework::kLlmFoundry:
       return c.logits_fused;

@@ -25,7 +25,9 @@ double Gathered(const ModelCard& card, const TrainingSetup& setup, const MemoryC
       return std::min(2 * params, 4 * layer + 2 * outside) + (lora ? 0 : 2 * (layer + outside));
     case Strategy::kZero3:
       if (n <= 1) return 0;
-      return 2 * std::min(params, std::max(c.max_live_parameters, 2 * layer)) +
+      // Blocks up to the limit of live parameters, and the head on top of them.
+      return 2 * std::min(params, std::max(c.max_live_parameters, 2 * layer) +
+                                      static_cast<double>(card.embedding_params)) +
              (lora ? 0 : 2 * std::max(layer, static_cast<double>(card.embedding_params)));
     default:
       return 0;

@@ -8,11 +8,12 @@ namespace launch {
 // that runs, with the reason beside them.
 struct MemoryConstants {
   // Bytes per (token, vocabulary entry) while the loss is computed.
-  double logits_eager = 16;   // fp32 logits, shifted copy, log-softmax and gradient: 4 x 4
-  double logits_half = 8;     // the same four in 16 bits: a model run without autocast
-  double logits_fused = 10;   // 16-bit logits 2, log-softmax 4, gradient 4
-  double logits_tune = 14;    // as fused, and an fp32 copy of the logits
-  double logits_chunked = 3;  // 16-bit logits, and fp32 pieces of a few chunks; fitted
+  double logits_eager = 16;    // fp32 logits, shifted copy, log-softmax and gradient: 4 x 4
+  double logits_half = 8;      // the same four in 16 bits: a model run without autocast
+  double logits_fused = 10;    // 16-bit logits 2, log-softmax 4, gradient 4
+  double logits_copied = 14;   // as fused, and an fp32 copy of the logits
+  double logits_compiled = 6;  // 16-bit logits and gradient, the rest in one pass; fitted
+  double logits_chunked = 3;   // 16-bit logits, and fp32 pieces of a few chunks; fitted
 
   // Elements of width `hidden` that a block keeps besides attention and MLP.
   double norm_eager = 8;  // per norm: fp32 input 2, normalised 1, output 1; two norms
@@ -29,7 +30,7 @@ struct MemoryConstants {
   double scores_half = 5;  // arXiv 2205.05198: softmax 2, after dropout 2, mask 1
 
   // Overheads.
-  double context_gib = 0.6;         // CUDA context and kernels loaded lazily (ml-engineering)
+  double context_gib = 0.9;         // A100: 0.47 loaded lazily, 0.92 at once (ml-engineering)
   double context_volta_gib = 1.31;  // 1343 MiB, transformers' memory anatomy page
   double distributed_gib = 1.0;     // torch.distributed and NCCL (ml-engineering: 1-2)
   double cublas_gib = 0.03;         // cuBLAS workspace: 4096 x 2 x 8 + 16 x 8 KiB (torch docs)

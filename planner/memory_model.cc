@@ -15,6 +15,8 @@ constexpr double kGiBytes = 1024.0 * 1024.0 * 1024.0;
 constexpr double kMostBytes = 1e18;
 // Below 80 % of a GPU's memory no predicted run of 454 went out of memory (arXiv 2411.06465).
 constexpr double kSafeShare = 0.80;
+constexpr double kNineInTen = 1.64;  // standard deviations
+constexpr double kAssumedShape = 0.15;
 constexpr double kPressedReserve = 0.08;  // of the dynamic part, when the allocator must give back
 
 struct Parts {
@@ -112,6 +114,11 @@ std::vector<MemoryPhase> PhasesOf(const Parts& p, const TrainingSetup& setup,
   return phases;
 }
 
+bool Counts(const MemoryTerm& term, MemoryMetric metric) {
+  if (term.kind == TermKind::kReserve) return metric != MemoryMetric::kAllocated;
+  return term.kind != TermKind::kOverhead || metric == MemoryMetric::kProcess;
+}
+
 double Pressed(const MemoryPhase& phase) {
   double bytes = 0;
   for (const MemoryTerm& term : phase.terms) {
@@ -121,33 +128,24 @@ double Pressed(const MemoryPhase& phase) {
   return bytes;
 }
 
-// Relative half width: the errors of the parts, added as if independent.
-double SpreadOf(const std::vector<MemoryPhase>& phases, const ModelCard& card,
-                const MemoryConstants& c) {
-  const MemoryPhase* largest = nullptr;
-  for (const MemoryPhase& phase : phases)
-    if (!largest ||
-        BytesOf(phase, MemoryMetric::kProcess) > BytesOf(*largest, MemoryMetric::kProcess))
-      largest = &phase;
-  double fixed = 0;
-  double moving = 0;
+// Relative half width of the interval of about nine in ten: the parts err independently.
+double SpreadOf(const MemoryPhase& phase, const MemoryErrors& errors, MemoryMetric metric) {
+  double state = 0;
+  double dynamic = 0;
   double reserve = 0;
-  for (const MemoryTerm& term : largest->terms) {
-    if (term.kind == TermKind::kDynamic || term.kind == TermKind::kBuffer)
-      moving += term.bytes;
-    else if (term.kind == TermKind::kReserve)
-      reserve += term.bytes;
-    else
-      fixed += term.bytes;
+  for (const MemoryTerm& term : phase.terms) {
+    if (!Counts(term, metric)) continue;
+    if (term.kind == TermKind::kState || term.kind == TermKind::kOverhead) state += term.bytes;
+    if (term.kind == TermKind::kDynamic || term.kind == TermKind::kBuffer) dynamic += term.bytes;
+    if (term.kind == TermKind::kReserve) reserve += term.bytes;
   }
-  const double total = fixed + moving + reserve;
-  double spread =
-      std::sqrt(std::pow(c.state_error * fixed, 2) + std::pow(c.dynamic_error * moving, 2) +
-                std::pow(c.reserve_error * reserve, 2)) /
+  const double total = state + dynamic + reserve;
+  if (total <= 0) return errors.shape;
+  const double deviation =
+      std::sqrt(std::pow(errors.state * state, 2) + std::pow(errors.dynamic * dynamic, 2) +
+                std::pow(errors.reserve * reserve, 2)) /
       total;
-  const Origin origin = ShapeOrigin(card);
-  if (origin == Origin::kAssumed || origin == Origin::kUnknown) spread += 0.15;
-  return std::clamp(1.6 * spread, 0.04, 0.6);
+  return std::clamp(kNineInTen * std::hypot(deviation, errors.shape), 0.0, 0.7);
 }
 
 }  // namespace
@@ -155,9 +153,7 @@ double SpreadOf(const std::vector<MemoryPhase>& phases, const ModelCard& card,
 double BytesOf(const MemoryPhase& phase, MemoryMetric metric) {
   double bytes = 0;
   for (const MemoryTerm& term : phase.terms) {
-    if (term.kind == TermKind::kReserve && metric == MemoryMetric::kAllocated) continue;
-    if (term.kind == TermKind::kOverhead && metric != MemoryMetric::kProcess) continue;
-    bytes += term.bytes;
+    if (Counts(term, metric)) bytes += term.bytes;
   }
   return bytes;
 }
@@ -166,10 +162,10 @@ MemoryPeak PeakOf(const MemoryEstimate& estimate, MemoryMetric metric) {
   MemoryPeak peak;
   for (const MemoryPhase& phase : estimate.phases) {
     const double bytes = BytesOf(phase, metric);
-    if (bytes > peak.bytes) peak = {phase.kind, bytes, 0, 0};
+    if (bytes <= peak.bytes) continue;
+    const double spread = SpreadOf(phase, estimate.errors, metric);
+    peak = {phase.kind, bytes, bytes * (1 - spread), bytes * (1 + spread)};
   }
-  peak.low = peak.bytes * (1 - 0.8 * estimate.spread);
-  peak.high = peak.bytes * (1 + 1.2 * estimate.spread);
   return peak;
 }
 
@@ -192,7 +188,10 @@ Result<MemoryEstimate> PredictMemory(const ModelCard& given, const TrainingSetup
                   "the sizes of model and batch need more than 1e18 bytes on one GPU",
                   "check params, layers, hidden, vocab, seq_len and the micro batch");
   }
-  estimate.spread = SpreadOf(estimate.phases, card, constants);
+  estimate.errors = {constants.state_error, constants.dynamic_error, constants.reserve_error, 0};
+  const Origin origin = ShapeOrigin(card);
+  if (origin == Origin::kAssumed || origin == Origin::kUnknown)
+    estimate.errors.shape = kAssumedShape;
   return estimate;
 }
 
@@ -203,9 +202,16 @@ double DecisionBytes(const MemoryEstimate& estimate) {
 }
 
 FitVerdict JudgeFit(const MemoryEstimate& estimate, double limit_bytes) {
-  const double needed = DecisionBytes(estimate);
-  if (needed <= kSafeShare * limit_bytes) return FitVerdict::kYes;
-  return needed * (1 - 0.8 * estimate.spread) <= limit_bytes ? FitVerdict::kTight : FitVerdict::kNo;
+  FitVerdict verdict = FitVerdict::kYes;
+  for (const MemoryPhase& phase : estimate.phases) {
+    const double needed = Pressed(phase);
+    if (needed <= kSafeShare * limit_bytes) continue;
+    // The cache is left out: its error does not decide.
+    const double spread = SpreadOf(phase, estimate.errors, MemoryMetric::kAllocated);
+    if (needed * (1 - spread) > limit_bytes) return FitVerdict::kNo;
+    verdict = FitVerdict::kTight;
+  }
+  return verdict;
 }
 
 std::string_view ToString(PhaseKind v) {

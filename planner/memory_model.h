@@ -38,6 +38,15 @@ struct MemoryPhase {
   friend bool operator==(const MemoryPhase&, const MemoryPhase&) = default;
 };
 
+// Relative standard errors of the kinds of terms, cold; a probe replaces them.
+struct MemoryErrors {
+  double state = 0;
+  double dynamic = 0;  // and buffers
+  double reserve = 0;
+  double shape = 0;  // of the whole, when the model's shape is assumed
+  friend bool operator==(const MemoryErrors&, const MemoryErrors&) = default;
+};
+
 // Host memory of one node's ranks, not counting what the script itself holds.
 struct HostMemory {
   std::vector<MemoryTerm> terms;
@@ -50,7 +59,7 @@ struct MemoryEstimate {
       phases;  // in the order of PhaseKind; the evaluation only if there is one
   HostMemory host;
   std::vector<std::string> assumptions;  // sentences for `launch plan`
-  double spread = 0.25;                  // half width of the interval relative to the value, cold
+  MemoryErrors errors;
   friend bool operator==(const MemoryEstimate&, const MemoryEstimate&) = default;
 };
 

@@ -94,6 +94,7 @@ StateParts StatesOf(const ModelCard& card, const TrainingSetup& setup, const Mem
   states.optimizer = per.optimizer * trained / shards.optimizer / parts;
   const double stepped = trained / shards.optimizer / parts;
   states.step = per.step * stepped;
+  if (setup.framework == Framework::kTorchtune) states.step = 0;  // its recipes ask for fused
   if (setup.strategy == Strategy::kZero3 && per.step > 0)
     states.step = c.sub_group_bytes * std::min(c.sub_group, stepped);
   if (setup.optimizer.in_backward)  // the largest gradient lives until its step

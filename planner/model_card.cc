@@ -90,6 +90,17 @@ double AttentionParams(const ModelCard& card) {
   return 2 * hidden * query + 2 * hidden * key;
 }
 
+bool IsEightSquared(double mlp, double hidden) {
+  return std::fabs(mlp / (8 * hidden * hidden) - 1) < 0.005;
+}
+
+// A head that the table calls shared but the count holds twice shows in the same way.
+bool LooksPlain(const ModelCard& card, double mlp) {
+  const double hidden = static_cast<double>(card.hidden);
+  const double head = static_cast<double>(card.vocab) * hidden / static_cast<double>(card.layers);
+  return IsEightSquared(mlp, hidden) || (card.tied && IsEightSquared(mlp - head, hidden));
+}
+
 // The MLP's width from the block's parameters. Two matrices of 4 hidden have exactly 8 hidden^2;
 // gated ones are rounded to multiples of 64 or more and so nearly never do.
 void DeriveFfn(ModelCard& card) {
@@ -104,7 +115,7 @@ void DeriveFfn(ModelCard& card) {
     from = "8 hidden^2 parameters in an MLP";
     origin = Origin::kAssumed;
   }
-  card.gated_ffn = std::fabs(mlp / (8 * hidden * hidden) - 1) > 0.005;
+  card.gated_ffn = card.architecture != Architecture::kEncoder && !LooksPlain(card, mlp);
   card.ffn = Rounded(mlp / ((card.gated_ffn ? 3 : 2) * hidden));
   Mark(card, "ffn", origin, from);
 }

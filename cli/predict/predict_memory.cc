@@ -25,7 +25,8 @@ constexpr NamedConstant kConstants[] = {
     {"logits_eager", &MemoryConstants::logits_eager},
     {"logits_half", &MemoryConstants::logits_half},
     {"logits_fused", &MemoryConstants::logits_fused},
-    {"logits_tune", &MemoryConstants::logits_tune},
+    {"logits_copied", &MemoryConstants::logits_copied},
+    {"logits_compiled", &MemoryConstants::logits_compiled},
     {"logits_chunked", &MemoryConstants::logits_chunked},
     {"norm_eager", &MemoryConstants::norm_eager},
     {"norm_fused", &MemoryConstants::norm_fused},
@@ -80,16 +81,14 @@ void PrintTerms(const std::string& id, const MemoryEstimate& estimate, const Mem
 }
 
 // The predicted peak in the metric of the row. The cache is elastic: what a run reserves ends at
-// what the GPU has, while its tensors fit.
+// what the GPU has, and it may end anywhere above what its tensors take.
 MemoryPeak PredictedFigure(const MemoryCase& row, const MemoryEstimate& estimate) {
   MemoryPeak peak = PeakOf(estimate, row.metric);
-  if (row.limit_bytes && row.metric != MemoryMetric::kAllocated) {
-    const double room = *row.limit_bytes;
-    if (DecisionBytes(estimate) <= room) {
-      peak.bytes = std::min(peak.bytes, room);
-      peak.high = std::min(peak.high, room);
-      peak.low = std::min(peak.low, peak.bytes);
-    }
+  if (row.limit_bytes && row.metric != MemoryMetric::kAllocated &&
+      DecisionBytes(estimate) <= *row.limit_bytes) {
+    peak.low = std::min(peak.low, PeakOf(estimate, MemoryMetric::kAllocated).bytes);
+    peak.high = std::min(peak.high, *row.limit_bytes);
+    peak.bytes = std::min(peak.bytes, *row.limit_bytes);
   }
   if (row.decimal_figure) {
     const double unit = kGiBytes / 1e9;
