@@ -79,7 +79,7 @@ Json OfReason(const WaitReason& reason) {
 
 Json OfMemory(const MemoryForecast& memory) {
   Json terms = Json::array();
-  for (const MemoryTerm& term : memory.terms)
+  for (const PlannedTerm& term : memory.terms)
     terms.push_back({{"name", term.name}, {"phase", term.phase}, {"gib", term.gib}});
   Json interval = nullptr;
   if (memory.low_gib && memory.high_gib) interval = {*memory.low_gib, *memory.high_gib};
@@ -87,7 +87,48 @@ Json OfMemory(const MemoryForecast& memory) {
           {"peak_gib", Maybe(memory.peak_gib)},
           {"limit_gib", memory.limit_gib},
           {"interval", interval},
-          {"basis", Text(ToString(memory.basis))}};
+          {"basis", Text(ToString(memory.basis))},
+          {"phase", memory.phase.empty() ? Json(nullptr) : Json(memory.phase)},
+          {"fits", memory.fits.empty() ? Json(nullptr) : Json(memory.fits)},
+          {"assumptions", memory.assumptions}};
+}
+
+Json OfDuration(const DurationForecast& duration) {
+  return {{"seconds", Maybe(duration.seconds)},
+          {"low", Maybe(duration.low)},
+          {"high", Maybe(duration.high)},
+          {"basis", Text(ToString(duration.basis))},
+          {"step_seconds", Maybe(duration.step_seconds)},
+          {"tokens_per_second_per_gpu", Maybe(duration.tokens_per_second_per_gpu)},
+          {"samples_per_second", Maybe(duration.samples_per_second)},
+          {"bound", duration.bound.empty() ? Json(nullptr) : Json(duration.bound)}};
+}
+
+Json OfFallbacks(const std::vector<Fallback>& fallbacks) {
+  Json list = Json::array();
+  for (const Fallback& one : fallbacks)
+    list.push_back({{"strategy", Text(ToString(one.strategy))},
+                    {"offload", Text(ToString(one.offload))},
+                    {"checkpointing", one.checkpointing},
+                    {"batch", OfBatch(one.batch)},
+                    {"peak_gib", one.peak_gib},
+                    {"step_seconds", Maybe(one.step_seconds)}});
+  return list;
+}
+
+Json OfChanges(const std::vector<Change>& changes) {
+  Json list = Json::array();
+  for (const Change& one : changes)
+    list.push_back({{"change", one.change},
+                    {"strategy", one.strategy.empty() ? Json(nullptr) : Json(one.strategy)},
+                    {"offload", Text(ToString(one.offload))},
+                    {"batch", OfBatch(one.batch)},
+                    {"peak_gib", Maybe(one.peak_gib)},
+                    {"fits", one.fits.empty() ? Json(nullptr) : Json(one.fits)},
+                    {"step_seconds", Maybe(one.step_seconds)},
+                    {"duration_seconds", Maybe(one.duration_seconds)},
+                    {"says", one.says}});
+  return list;
 }
 
 // Keys of the plan alone; the caller adds what stands beside it.
@@ -135,16 +176,17 @@ Json OfPlan(const Plan& plan) {
             {"pin_memory", plan.loader.pin_memory},
             {"persistent_workers", plan.loader.persistent_workers}}},
           {"steps", Maybe(plan.steps)},
-          {"duration",
-           {{"seconds", Maybe(plan.duration.seconds)},
-            {"low", Maybe(plan.duration.low)},
-            {"high", Maybe(plan.duration.high)},
-            {"basis", Text(ToString(plan.duration.basis))}}},
+          {"duration", OfDuration(plan.duration)},
+          {"host_memory",
+           {{"gib", Maybe(plan.memory.host_gib)}, {"limit_gib", plan.memory.host_limit_gib}}},
+          {"checkpointing", plan.checkpointing.empty() ? Json(nullptr) : Json(plan.checkpointing)},
           {"assignments", assignments},
           {"late", plan.late},
           {"files", files},
           {"warnings", OfFindings(plan.warnings)},
-          {"rejected", rejected}};
+          {"rejected", rejected},
+          {"fallbacks", OfFallbacks(plan.fallbacks)},
+          {"changes", OfChanges(plan.changes)}};
 }
 
 Json OfRank(const RankView& rank) {
@@ -291,6 +333,7 @@ Json OfNode(const NodeView& node) {
       {"state", node.state},
       {"reason", node.reason},
       {"schedulable", node.schedulable},
+      {"account", node.account ? Json(node.account->value) : Json(nullptr)},
       {"simulated", inventory.simulated},
       {"device_type", Text(ToString(has_gpu ? inventory.gpus[0].device_class : DeviceClass::kCpu))},
       {"device_name", has_gpu ? inventory.gpus[0].model : "CPU"},
@@ -416,6 +459,7 @@ std::string SubmitJson(const SubmitAnswer& answer) {
 }
 
 std::string CheckJson(const PreflightReport& report) {
+  Json checks = Json::array();
   Json passed = Json::array();
   for (const Check& one : report.checks) {
     const Json node = one.node ? Json(one.node->value) : Json(nullptr);
@@ -459,7 +503,6 @@ std::string ErrorJson(const Error& error) {
   return Dump({{"version", kVersion},
                {"error",
                 {{"code", Text(ErrorCodeName(error.code))},
-  Json checks = Json::array();
                  {"exit", ExitCodeOf(error.code)},
                  {"message", error.message},
                  {"hint", error.hint},

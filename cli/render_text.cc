@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <ctime>
 
+#include "cli/render_forecast.h"
 #include "cli/render_json.h"
 #include "cli/table.h"
 #include "common/hostlist.h"
@@ -21,7 +22,6 @@ std::string Paint(const std::string& text, const char* code, const Screen& scree
   return screen.colour ? std::string("\033[") + code + "m" + text + "\033[0m" : text;
 }
 
-std::string OrDash(std::string text) { return text.empty() ? "-" : text; }
 // Further lines of a text stand below its first one.
 std::string Indented(const std::string& text, std::size_t columns) {
   std::string out;
@@ -32,6 +32,7 @@ std::string Indented(const std::string& text, std::size_t columns) {
   return out;
 }
 
+std::string OrDash(std::string text) { return text.empty() ? "-" : text; }
 
 std::string Fold(const std::vector<NodeId>& nodes) {
   std::vector<std::string> names;
@@ -208,6 +209,7 @@ std::string NodesTable(const std::vector<NodeView>& nodes, const Screen& screen)
     table.columns.push_back({"CORES", true, false});
     table.columns.push_back({"RAM", false, false});
     table.columns.push_back({"CONTAINMENT", false, false});
+    table.columns.push_back({"ACCOUNT", false, false});
     table.columns.push_back({"ADDRESS", false, true});
     table.columns.push_back({"LABELS", false, true});
   }
@@ -231,6 +233,7 @@ std::string NodesTable(const std::vector<NodeView>& nodes, const Screen& screen)
       row.push_back(std::to_string(inventory.cores));
       row.push_back(FormatBytes(inventory.memory_bytes));
       row.emplace_back(ToString(inventory.containment));
+      row.push_back(node.account ? node.account->value : "-");
       row.push_back(inventory.addresses.empty() ? "-" : inventory.addresses[0].address);
       std::string labels;
       for (const auto& [name, value] : inventory.labels)
@@ -283,6 +286,7 @@ std::string PlanText(const PlanAnswer& answer, const Screen& screen) {
     Line(text, "strategy",
          std::string(ToString(plan.strategy)) + (plan.why.empty() ? "" : " (" + plan.why + ")"));
     if (plan.offload != Offload::kNone) Line(text, "offload", std::string(ToString(plan.offload)));
+    if (!plan.checkpointing.empty()) Line(text, "recompute", plan.checkpointing);
     Line(text, "device",
          std::string(ToString(plan.device)) +
              (plan.device_name.empty() ? "" : ", " + plan.device_name) +
@@ -295,21 +299,13 @@ std::string PlanText(const PlanAnswer& answer, const Screen& screen) {
     for (const std::string& sentence : plan.read) Line(text, "read", sentence);
     Line(text, "command", plan.command);
     Line(text, "workdir", plan.workdir);
-    Line(text, "memory",
-         plan.memory.peak_gib
-             ? Gib(*plan.memory.peak_gib) + " of " + Gib(plan.memory.limit_gib) + " per GPU"
-             : (plan.memory.limit_gib > 0
-                    ? "not predicted; " + Gib(plan.memory.limit_gib) +
-                          (plan.device == DeviceClass::kCpu ? " usable" : " usable per GPU")
-                    : ""));
+    Line(text, "memory", MemoryLine(plan));
     Line(text, "loader",
          std::to_string(plan.loader.num_workers) + " workers" +
              (plan.loader.pin_memory ? ", pinned memory" : ""));
     if (plan.steps) Line(text, "steps", std::to_string(*plan.steps));
-    if (plan.duration.seconds)
-      Line(text, "duration",
-           FormatDurationShort(Millis(static_cast<std::int64_t>(*plan.duration.seconds * 1000))) +
-               " (" + std::string(ToString(plan.duration.basis)) + ")");
+    Line(text, "duration", DurationLine(plan));
+    text += ForecastText(plan, screen.width);
     Table ranks;
     ranks.columns = {{"RANK", true, false},
                      {"NODE", false, false},

@@ -1,6 +1,5 @@
 #include "cli/submit_context.h"
 
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,6 +7,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include "cli/named_files.h"
+#include "common/account.h"
 
 namespace launch {
 namespace {
@@ -22,11 +24,6 @@ std::string FirstLine(const std::filesystem::path& path) {
   std::string line;
   std::getline(in, line);
   return line;
-}
-
-std::string UserOfProcess() {
-  if (const passwd* entry = getpwuid(geteuid()); entry != nullptr) return entry->pw_name;
-  return "uid-" + std::to_string(geteuid());
 }
 
 // The commit checked out in the repository around `dir`, read from its files: no process is
@@ -64,7 +61,7 @@ Result<SubmitterFacts> ReadSubmitterFacts(const JobSpec& spec, const std::string
   SubmitterFacts facts;
   SubmitContext& context = facts.context;
   context.submit_dir = cwd;
-  context.user = UserOfProcess();
+  context.user = OwnAccount();
   context.host_boot_id = FirstLine("/proc/sys/kernel/random/boot_id");
   context.active_venv = Variable("VIRTUAL_ENV");
   if (context.active_venv.empty()) context.active_conda = Variable("CONDA_PREFIX");
@@ -75,6 +72,7 @@ Result<SubmitterFacts> ReadSubmitterFacts(const JobSpec& spec, const std::string
                                std::int64_t{workdir.st_mtim.tv_nsec};
     context.git_commit = GitCommit(spec.workdir);
   }
+  LAUNCH_ASSIGN_OR_RETURN(context.files, ReadNamedFiles(spec));
   const auto from_caller = [](const std::string& name) -> Result<std::string> {
     const char* value = std::getenv(name.c_str());
     if (value == nullptr)

@@ -173,6 +173,9 @@ struct JobSpec {
   friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };
 
+inline constexpr std::size_t kMaxContextFiles = 8;
+inline constexpr std::size_t kMaxContextFileBytes = 256 * 1024;
+
 // What the submitter's machine adds to the spec; never part of the file.
 struct SubmitContext {
   std::string submit_dir;  // absolute
@@ -184,6 +187,9 @@ struct SubmitContext {
   std::uint64_t workdir_inode = 0;  // fingerprint of the submitter's workdir (rulings 36)
   std::int64_t workdir_mtime_ns = 0;
   std::string git_commit;
+  // Text of the configuration files that the job names (model.config, --deepspeed FILE), by the
+  // path as written; at most kMaxContextFiles of kMaxContextFileBytes each.
+  std::map<std::string, std::string> files;
   friend bool operator==(const SubmitContext&, const SubmitContext&) = default;
 };
 

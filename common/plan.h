@@ -15,20 +15,26 @@ namespace launch {
 
 enum class Basis { kNone, kCold, kProbed, kMeasured };
 
-struct MemoryTerm {
-  std::string name;
-  std::string phase;
+struct PlannedTerm {
+  std::string name;   // "weights", "logits and loss" ...
+  std::string phase;  // "load", "forward", "backward", "step", "evaluation"
   double gib = 0;
-  friend bool operator==(const MemoryTerm&, const MemoryTerm&) = default;
+  friend bool operator==(const PlannedTerm&, const PlannedTerm&) = default;
 };
 
-struct MemoryForecast {  // per GPU
-  std::vector<MemoryTerm> terms;
+struct MemoryForecast {            // per GPU
+  std::vector<PlannedTerm> terms;  // those of one phase add up to its total
   std::optional<double> peak_gib;  // absent = prediction unavailable
   std::optional<double> low_gib;
   std::optional<double> high_gib;
   double limit_gib = 0;  // usable memory of the smallest device
   Basis basis = Basis::kNone;
+  std::string phase;  // the limiting one
+  std::string fits;   // yes | tight | no; empty = not judged
+  std::optional<double>
+      host_gib;               // host memory the plan takes on one node, without the script's own
+  double host_limit_gib = 0;  // free host memory of the smallest node
+  std::vector<std::string> assumptions;
   friend bool operator==(const MemoryForecast&, const MemoryForecast&) = default;
 };
 
@@ -75,7 +81,36 @@ struct DurationForecast {
   std::optional<double> low;
   std::optional<double> high;
   Basis basis = Basis::kNone;
+  std::optional<double> step_seconds;  // of one optimizer step
+  std::optional<double> tokens_per_second_per_gpu;
+  std::optional<double> samples_per_second;  // of the whole run
+  std::string bound;  // "compute", "network" ...: what most of a step goes to
   friend bool operator==(const DurationForecast&, const DurationForecast&) = default;
+};
+
+// A plan of strictly less memory that keeps the global batch: what a retry may change to.
+struct Fallback {
+  Strategy strategy = Strategy::kSingle;
+  Offload offload = Offload::kNone;
+  std::string checkpointing;  // none | selective | full
+  BatchSplit batch;
+  double peak_gib = 0;
+  std::optional<double> step_seconds;
+  friend bool operator==(const Fallback&, const Fallback&) = default;
+};
+
+// What another choice of the user's would change: one row of "what if".
+struct Change {
+  std::string change;    // "twice the GPUs", "seq_len=8192"
+  std::string strategy;  // empty when nothing fits
+  Offload offload = Offload::kNone;
+  BatchSplit batch;
+  std::optional<double> peak_gib;
+  std::string fits;  // yes | tight | no
+  std::optional<double> step_seconds;
+  std::optional<double> duration_seconds;
+  std::string says;  // one sentence
+  friend bool operator==(const Change&, const Change&) = default;
 };
 
 struct Plan {
@@ -104,6 +139,10 @@ struct Plan {
   std::vector<std::string> late;  // variables only the start fixes
   std::vector<Finding> warnings;
   std::vector<Candidate> rejected;
+  std::string checkpointing;  // activation checkpointing planned for; empty = not planned
+  Trainer trainer = Trainer::kAuto;  // as written, or as the line shows
+  std::vector<Fallback> fallbacks;
+  std::vector<Change> changes;  // made for `launch plan` only
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 

@@ -5,6 +5,7 @@
 #include "planner/environment.h"
 #include "planner/master_address.h"
 #include "planner/strategy.h"
+#include "planner/trainer_configs.h"
 
 namespace launch {
 namespace {
@@ -44,6 +45,7 @@ Text MixedPrecision(const EnvFacts& f) {
 }
 
 Text ActivationCheckpointing(const EnvFacts& f) {
+  if (!f.plan.checkpointing.empty()) return f.plan.checkpointing;
   const auto field = f.spec.model.fields.find("activation_checkpointing");
   if (field == f.spec.model.fields.end()) return std::nullopt;
   if (field->second == "true") return "full";
@@ -69,6 +71,19 @@ Text NodeIps(const EnvFacts& f) {
     list += AddressOf(*share.inventory);
   }
   return list;
+}
+
+// accelerate, and the Hugging Face trainer above it, take their plugin from the environment.
+bool ByAccelerate(const EnvFacts& f) {
+  return f.plan.trainer == Trainer::kHf || f.plan.trainer == Trainer::kAccelerate;
+}
+bool Deepspeed(const EnvFacts& f) { return HasFile(f.plan, kDeepspeedFile); }
+bool Fsdp(const EnvFacts& f) {
+  return ByAccelerate(f) && IsSharded(f.plan.strategy) && ZeroStage(f.plan.strategy) == 0;
+}
+std::string Sharding(Strategy strategy) {
+  if (strategy == Strategy::kFsdpGradOp) return "SHARD_GRAD_OP";
+  return strategy == Strategy::kFsdpHybrid ? "HYBRID_SHARD" : "FULL_SHARD";
 }
 
 constexpr bool kOurs = false;  // not overridable
@@ -172,6 +187,30 @@ const std::vector<EnvRule>& EnvironmentTable() {
       {"LAUNCH_PIN_MEMORY", "plan", "always", "true or false", kOurs, Known::kPlan,
        [](const EnvFacts& f) -> Text { return f.plan.loader.pin_memory ? "true" : "false"; }},
       {"LAUNCH_ACT_CKPT", "plan", "`model.activation_checkpointing` is given", "none, selective or full", kOurs, Known::kPlan, ActivationCheckpointing},
+      {"LAUNCH_DS_CONFIG", "plan", "strategy zero1-3, unless the line brings its own file", "the generated ds_config.json", kOurs, Known::kNode,
+       [](const EnvFacts& f) -> Text { return If(Deepspeed(f), ""); }},
+      {"LAUNCH_ACCELERATE_CONFIG", "plan", "`trainer: accelerate`", "the generated accelerate.yaml", kOurs, Known::kNode,
+       [](const EnvFacts& f) -> Text { return If(HasFile(f.plan, kAccelerateFile), ""); }},
+      {"ACCELERATE_USE_DEEPSPEED", "plan", "trainer hf or accelerate, with LAUNCH_DS_CONFIG", "true: the trainer takes the plan's strategy without a flag", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(ByAccelerate(f) && Deepspeed(f), "true"); }},
+      {"ACCELERATE_DEEPSPEED_CONFIG_FILE", "plan", "as ACCELERATE_USE_DEEPSPEED", "the same file", kYours, Known::kNode,
+       [](const EnvFacts& f) -> Text { return If(ByAccelerate(f) && Deepspeed(f), ""); }},
+      {"ACCELERATE_USE_FSDP", "plan", "trainer hf or accelerate, strategy fsdp", "true: the trainer takes the plan's strategy without a flag", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Fsdp(f), "true"); }},
+      {"FSDP_SHARDING_STRATEGY", "plan", "as ACCELERATE_USE_FSDP", "FULL_SHARD, SHARD_GRAD_OP or HYBRID_SHARD", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Fsdp(f), Sharding(f.plan.strategy)); }},
+      {"FSDP_AUTO_WRAP_POLICY", "plan", "as ACCELERATE_USE_FSDP", "TRANSFORMER_BASED_WRAP", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Fsdp(f), "TRANSFORMER_BASED_WRAP"); }},
+      {"FSDP_OFFLOAD_PARAMS", "plan", "as ACCELERATE_USE_FSDP", "true with offload", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Fsdp(f), f.plan.offload == Offload::kNone ? "false" : "true"); }},
+      {"FSDP_USE_ORIG_PARAMS", "plan", "as ACCELERATE_USE_FSDP", "true: parts of a block may be frozen", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Fsdp(f), "true"); }},
+      {"FSDP_STATE_DICT_TYPE", "plan", "as ACCELERATE_USE_FSDP", "SHARDED_STATE_DICT: every rank saves its part", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Fsdp(f), "SHARDED_STATE_DICT"); }},
+      {"FSDP_ACTIVATION_CHECKPOINTING", "plan", "as ACCELERATE_USE_FSDP", "true when the plan recomputes activations", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Fsdp(f), f.plan.checkpointing == "full" ? "true" : "false"); }},
+      {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "plan", "trainer accelerate and a batch is given", "as LAUNCH_GRAD_ACCUM", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return f.plan.trainer == Trainer::kAccelerate ? Number(f.plan.batch.accumulate) : std::nullopt; }},
       {"LAUNCH_PLAN_FILE", "plan", "always", "the plan's numbers as JSON", kOurs, Known::kNode,
        [](const EnvFacts&) -> Text { return ""; }},
 

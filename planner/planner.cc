@@ -16,6 +16,7 @@
 #include "planner/precision.h"
 #include "planner/reach.h"
 #include "planner/strategy.h"
+#include "planner/trainer_configs.h"
 #include "planner/user_choices.h"
 
 namespace launch {
@@ -316,6 +317,9 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   plan.workdir = spec.workdir + " (in place)";
   DescribeStart(line, layout, InterpreterOf(spec, input.context), plan);
   plan.read.insert(plan.read.end(), choices.read.begin(), choices.read.end());
+  plan.trainer = choices.trainer;
+  TrainerConfigs configs = MakeTrainerConfigs(choices, plan, /*hidden=*/0);
+  plan.files = std::move(configs.files);
   LAUNCH_ASSIGN_OR_RETURN(std::vector<std::string> checkpoint_dirs,
                           AssignRanks(input, line, layout, plan));
   LAUNCH_RETURN_IF_ERROR(CheckVariablesUsed(line, plan));
@@ -324,6 +328,7 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   Append(plan.warnings, line.warnings);
   Append(plan.warnings, demand.warnings);
   Append(plan.warnings, choices.findings);
+  Append(plan.warnings, configs.findings);
   Append(plan.warnings, precision.warnings);
   Append(plan.warnings, batch.warnings);
   Append(plan.warnings, HardCoded(choices.job, line, plan));

@@ -137,17 +137,25 @@ std::optional<Finding> Judge(const FlagUse& use, const JobSpec& spec, const Plan
 
 std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line, const Plan& plan) {
   std::vector<Finding> findings;
-  for (const FlagUse& use : FlagsOf(line.arguments)) {
+  const std::vector<FlagUse> flags = FlagsOf(line.arguments);
+  for (const FlagUse& use : flags) {
     if (auto finding = Judge(use, spec, plan)) findings.push_back(std::move(*finding));
   }
-  const bool told = std::any_of(line.uses.begin(), line.uses.end(), [](const ShellUse& use) {
-    return use.name == "LAUNCH_STRATEGY" || use.name == "LAUNCH_ZERO_STAGE";
+  const bool by_variable = std::any_of(line.uses.begin(), line.uses.end(), [](const ShellUse& use) {
+    return use.name == "LAUNCH_STRATEGY" || use.name == "LAUNCH_ZERO_STAGE" ||
+           use.name == "LAUNCH_DS_CONFIG" || use.name == "LAUNCH_ACCELERATE_CONFIG";
   });
+  const bool by_flag = std::any_of(
+      flags.begin(), flags.end(), [](const FlagUse& use) { return use.topic == Topic::kStrategy; });
+  // Both take their plugin from the environment.
+  const bool by_trainer = plan.trainer == Trainer::kHf || plan.trainer == Trainer::kAccelerate;
+  const bool told = by_variable || by_flag || by_trainer;
   if (IsSharded(plan.strategy) && !told) {
-    findings.push_back(
-        Unreachable("strategy " + std::string(ToString(plan.strategy)) +
-                        " is only passed on as LAUNCH_STRATEGY; the script itself must shard",
-                    "give the script its own configuration, or pass it $LAUNCH_STRATEGY"));
+    findings.push_back(Unreachable(
+        "strategy " + std::string(ToString(plan.strategy)) +
+            " is only passed on as LAUNCH_STRATEGY; the script itself must shard",
+        "pass it $LAUNCH_STRATEGY or $LAUNCH_DS_CONFIG, or write trainer: hf or accelerate if it "
+        "uses one of them"));
   }
   return findings;
 }

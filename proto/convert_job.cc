@@ -364,6 +364,7 @@ pb::SubmitContext ToProto(const SubmitContext& v) {
   m.set_workdir_inode(v.workdir_inode);
   m.set_workdir_mtime_ns(v.workdir_mtime_ns);
   m.set_git_commit(Utf8(v.git_commit));
+  for (const auto& [path, text] : v.files) (*m.mutable_files())[Utf8(path)] = text;
   return m;
 }
 Result<SubmitContext> FromProto(const pb::SubmitContext& m) {
@@ -378,6 +379,11 @@ Result<SubmitContext> FromProto(const pb::SubmitContext& m) {
   v.workdir_inode = m.workdir_inode();
   v.workdir_mtime_ns = m.workdir_mtime_ns();
   v.git_commit = e.MaybeWord("git_commit", m.git_commit());
+  e.Require(static_cast<std::size_t>(m.files_size()) <= kMaxContextFiles, "files", "are too many");
+  for (const auto& [path, text] : m.files()) {
+    e.Require(text.size() <= kMaxContextFileBytes, "files", "holds a file that is too large");
+    v.files[e.Path("files", path)] = text;
+  }
   return e.Done(std::move(v));
 }
 

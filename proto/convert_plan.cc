@@ -83,16 +83,16 @@ Result<Verdict> FromProto(const pb::Verdict& m) {
   return e.Done(std::move(v));
 }
 
-pb::MemoryTerm ToProto(const MemoryTerm& v) {
-  pb::MemoryTerm m;
+pb::PlannedTerm ToProto(const PlannedTerm& v) {
+  pb::PlannedTerm m;
   m.set_name(Utf8(v.name));
   m.set_phase(Utf8(v.phase));
   m.set_gib(v.gib);
   return m;
 }
-Result<MemoryTerm> FromProto(const pb::MemoryTerm& m) {
+Result<PlannedTerm> FromProto(const pb::PlannedTerm& m) {
   Edge e;
-  MemoryTerm v;
+  PlannedTerm v;
   v.name = e.Text("name", m.name());
   v.phase = e.Text("phase", m.phase());
   v.gib = e.Number("gib", m.gib());
@@ -101,12 +101,17 @@ Result<MemoryTerm> FromProto(const pb::MemoryTerm& m) {
 
 pb::MemoryForecast ToProto(const MemoryForecast& v) {
   pb::MemoryForecast m;
-  for (const MemoryTerm& term : v.terms) *m.add_terms() = ToProto(term);
+  for (const PlannedTerm& term : v.terms) *m.add_terms() = ToProto(term);
   if (v.peak_gib) m.set_peak_gib(*v.peak_gib);
   if (v.low_gib) m.set_low_gib(*v.low_gib);
   if (v.high_gib) m.set_high_gib(*v.high_gib);
   m.set_limit_gib(v.limit_gib);
   m.set_basis(ToProto(v.basis));
+  m.set_phase(Utf8(v.phase));
+  m.set_fits(Utf8(v.fits));
+  if (v.host_gib) m.set_host_gib(*v.host_gib);
+  m.set_host_limit_gib(v.host_limit_gib);
+  for (const std::string& sentence : v.assumptions) m.add_assumptions(Utf8(sentence));
   return m;
 }
 Result<MemoryForecast> FromProto(const pb::MemoryForecast& m) {
@@ -118,6 +123,11 @@ Result<MemoryForecast> FromProto(const pb::MemoryForecast& m) {
   if (m.has_high_gib()) v.high_gib = e.Number("high_gib", m.high_gib());
   v.limit_gib = e.Number("limit_gib", m.limit_gib());
   v.basis = e.Value("basis", m.basis());
+  v.phase = e.MaybeWord("phase", m.phase());
+  v.fits = e.MaybeWord("fits", m.fits());
+  if (m.has_host_gib()) v.host_gib = e.Number("host_gib", m.host_gib());
+  v.host_limit_gib = e.Number("host_limit_gib", m.host_limit_gib());
+  v.assumptions = e.Texts("assumptions", m.assumptions(), 1'000);
   return e.Done(std::move(v));
 }
 
@@ -213,6 +223,12 @@ pb::DurationForecast ToProto(const DurationForecast& v) {
   if (v.low) m.set_low(*v.low);
   if (v.high) m.set_high(*v.high);
   m.set_basis(ToProto(v.basis));
+  if (v.step_seconds) m.set_step_seconds(*v.step_seconds);
+  if (v.tokens_per_second_per_gpu) {
+    m.set_tokens_per_second_per_gpu(*v.tokens_per_second_per_gpu);
+  }
+  if (v.samples_per_second) m.set_samples_per_second(*v.samples_per_second);
+  m.set_bound(Utf8(v.bound));
   return m;
 }
 Result<DurationForecast> FromProto(const pb::DurationForecast& m) {
@@ -222,7 +238,68 @@ Result<DurationForecast> FromProto(const pb::DurationForecast& m) {
   if (m.has_low()) v.low = e.Number("low", m.low());
   if (m.has_high()) v.high = e.Number("high", m.high());
   v.basis = e.Value("basis", m.basis());
-  return e.Done(v);
+  if (m.has_step_seconds()) v.step_seconds = e.Number("step_seconds", m.step_seconds());
+  if (m.has_tokens_per_second_per_gpu()) {
+    v.tokens_per_second_per_gpu =
+        e.Number("tokens_per_second_per_gpu", m.tokens_per_second_per_gpu());
+  }
+  if (m.has_samples_per_second()) {
+    v.samples_per_second = e.Number("samples_per_second", m.samples_per_second());
+  }
+  v.bound = e.MaybeWord("bound", m.bound());
+  return e.Done(std::move(v));
+}
+
+pb::Fallback ToProto(const Fallback& v) {
+  pb::Fallback m;
+  m.set_strategy(ToProto(v.strategy));
+  m.set_offload(ToProto(v.offload));
+  m.set_checkpointing(Utf8(v.checkpointing));
+  *m.mutable_batch() = ToProto(v.batch);
+  m.set_peak_gib(v.peak_gib);
+  if (v.step_seconds) m.set_step_seconds(*v.step_seconds);
+  return m;
+}
+Result<Fallback> FromProto(const pb::Fallback& m) {
+  Edge e;
+  Fallback v;
+  v.strategy = e.Value("strategy", m.strategy());
+  v.offload = e.Value("offload", m.offload());
+  v.checkpointing = e.MaybeWord("checkpointing", m.checkpointing());
+  v.batch = e.Value("batch", m.batch());
+  v.peak_gib = e.Number("peak_gib", m.peak_gib());
+  if (m.has_step_seconds()) v.step_seconds = e.Number("step_seconds", m.step_seconds());
+  return e.Done(std::move(v));
+}
+
+pb::Change ToProto(const Change& v) {
+  pb::Change m;
+  m.set_change(Utf8(v.change));
+  m.set_strategy(Utf8(v.strategy));
+  m.set_offload(ToProto(v.offload));
+  *m.mutable_batch() = ToProto(v.batch);
+  if (v.peak_gib) m.set_peak_gib(*v.peak_gib);
+  m.set_fits(Utf8(v.fits));
+  if (v.step_seconds) m.set_step_seconds(*v.step_seconds);
+  if (v.duration_seconds) m.set_duration_seconds(*v.duration_seconds);
+  m.set_says(Utf8(v.says));
+  return m;
+}
+Result<Change> FromProto(const pb::Change& m) {
+  Edge e;
+  Change v;
+  v.change = e.MaybeWord("change", m.change());
+  v.strategy = e.MaybeWord("strategy", m.strategy());
+  v.offload = e.Value("offload", m.offload());
+  v.batch = e.Value("batch", m.batch());
+  if (m.has_peak_gib()) v.peak_gib = e.Number("peak_gib", m.peak_gib());
+  v.fits = e.MaybeWord("fits", m.fits());
+  if (m.has_step_seconds()) v.step_seconds = e.Number("step_seconds", m.step_seconds());
+  if (m.has_duration_seconds()) {
+    v.duration_seconds = e.Number("duration_seconds", m.duration_seconds());
+  }
+  v.says = e.Text("says", m.says());
+  return e.Done(std::move(v));
 }
 
 pb::Plan ToProto(const Plan& v) {
@@ -254,6 +331,10 @@ pb::Plan ToProto(const Plan& v) {
   for (const std::string& name : v.late) m.add_late(Utf8(name));
   for (const Finding& finding : v.warnings) *m.add_warnings() = ToProto(finding);
   for (const Candidate& candidate : v.rejected) *m.add_rejected() = ToProto(candidate);
+  m.set_checkpointing(Utf8(v.checkpointing));
+  m.set_trainer(ToProto(v.trainer));
+  for (const Fallback& fallback : v.fallbacks) *m.add_fallbacks() = ToProto(fallback);
+  for (const Change& change : v.changes) *m.add_changes() = ToProto(change);
   return m;
 }
 Result<Plan> FromProto(const pb::Plan& m) {
@@ -285,6 +366,10 @@ Result<Plan> FromProto(const pb::Plan& m) {
   v.late = e.Words("late", m.late(), 256);
   v.warnings = e.Values("warnings", m.warnings(), edge::kMaxItems);
   v.rejected = e.Values("rejected", m.rejected(), edge::kMaxItems);
+  v.checkpointing = e.MaybeWord("checkpointing", m.checkpointing());
+  v.trainer = e.Value("trainer", m.trainer());
+  v.fallbacks = e.Values("fallbacks", m.fallbacks(), 1'000);
+  v.changes = e.Values("changes", m.changes(), 1'000);
   return e.Done(std::move(v));
 }
 

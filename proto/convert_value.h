@@ -195,7 +195,7 @@ Result<Verdict> FromProto(const pb::Verdict& m);
 pb::Basis ToProto(Basis v);
 Result<Basis> FromProto(pb::Basis m);
 
-pb::MemoryTerm ToProto(const MemoryTerm& v);
+pb::PlannedTerm ToProto(const PlannedTerm& v);
 pb::MemoryForecast ToProto(const MemoryForecast& v);
 pb::BatchSplit ToProto(const BatchSplit& v);
 pb::LoaderPlan ToProto(const LoaderPlan& v);
@@ -203,8 +203,10 @@ pb::Processes ToProto(const Processes& v);
 pb::RankAssignment ToProto(const RankAssignment& v);
 pb::Candidate ToProto(const Candidate& v);
 pb::DurationForecast ToProto(const DurationForecast& v);
+pb::Fallback ToProto(const Fallback& v);
+pb::Change ToProto(const Change& v);
 pb::Plan ToProto(const Plan& v);
-Result<MemoryTerm> FromProto(const pb::MemoryTerm& m);
+Result<PlannedTerm> FromProto(const pb::PlannedTerm& m);
 Result<MemoryForecast> FromProto(const pb::MemoryForecast& m);
 Result<BatchSplit> FromProto(const pb::BatchSplit& m);
 Result<LoaderPlan> FromProto(const pb::LoaderPlan& m);
@@ -212,6 +214,8 @@ Result<Processes> FromProto(const pb::Processes& m);
 Result<RankAssignment> FromProto(const pb::RankAssignment& m);
 Result<Candidate> FromProto(const pb::Candidate& m);
 Result<DurationForecast> FromProto(const pb::DurationForecast& m);
+Result<Fallback> FromProto(const pb::Fallback& m);
+Result<Change> FromProto(const pb::Change& m);
 Result<Plan> FromProto(const pb::Plan& m);
 
 // ---- view.h ----

@@ -1,0 +1,68 @@
+#include "cli/named_files.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace launch {
+namespace {
+
+class NamedFiles : public testing::Test {
+ protected:
+  NamedFiles() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "named-XXXXXX").string();
+    dir_ = mkdtemp(pattern.data());
+    spec_.workdir = dir_.string();
+  }
+  ~NamedFiles() override { std::filesystem::remove_all(dir_); }
+  void Write(const std::string& name, const std::string& text) {
+    std::filesystem::create_directories((dir_ / name).parent_path());
+    std::ofstream(dir_ / name) << text;
+  }
+
+  std::filesystem::path dir_;
+  JobSpec spec_;
+};
+
+TEST_F(NamedFiles, AreThoseBehindTheFlagsOfTheTrainers) {
+  Write("ds.json", "{}");
+  Write("acc.yaml", "a: 1");
+  spec_.run =
+      "FOO=1 torchrun train.py --deepspeed ds.json && accelerate launch --config-file=acc.yaml "
+      "x.py "
+      "--ds_config $OTHER --fsdp_config only-on-the-nodes.json";
+  const auto files = ReadNamedFiles(spec_);
+  ASSERT_TRUE(files);
+  EXPECT_EQ(*files, (std::map<std::string, std::string>{{"acc.yaml", "a: 1"}, {"ds.json", "{}"}}));
+}
+
+TEST_F(NamedFiles, TakeAModelDirectoryForItsConfig) {
+  Write("llama/config.json", "{\"hidden_size\": 8}");
+  spec_.model.fields["config"] = "llama";
+  const auto files = ReadNamedFiles(spec_);
+  ASSERT_TRUE(files);
+  EXPECT_EQ(files->at("llama"), "{\"hidden_size\": 8}");
+}
+
+TEST_F(NamedFiles, RefuseAConfigThatIsNotThereOrIsADirectoryWithoutOne) {
+  for (const std::string name : {"missing.json", "."}) {
+    spec_.model.fields["config"] = name;
+    const auto files = ReadNamedFiles(spec_);
+    ASSERT_FALSE(files) << name;
+    EXPECT_EQ(files.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(files.error().message.find("model.config"), std::string::npos);
+  }
+}
+
+TEST_F(NamedFiles, RefuseAFileTooLargeToBeAConfiguration) {
+  Write("config.json", std::string(kMaxContextFileBytes + 1, ' '));
+  spec_.model.fields["config"] = "config.json";
+  const auto files = ReadNamedFiles(spec_);
+  ASSERT_FALSE(files);
+  EXPECT_NE(files.error().message.find("KiB"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace launch
