@@ -9,22 +9,22 @@ struct TimeConstants {
   // A multiprocessor spends 1/tensor rate + 1/this clocks on an operation of a large matrix
   // product: what surrounds the tensor cores (loads, epilogue, clocks lost to power) costs the same
   // per operation on every generation, so faster tensor cores are used worse. Fit.
-  double matmul_overhead = 7280;
+  double matmul_overhead = 7380;
   // The same for attention kernels, where exponentials and shared memory dominate. Fit.
-  double attention_overhead = 889;
+  double attention_overhead = 915;
   // Bytes that element-wise kernels move per token, layer and element of the hidden state, forward
   // and backward, in 16 bits and with 12 hidden^2 parameters in a block. Fit.
-  double elementwise_bytes = 237;
+  double elementwise_bytes = 236;
   // Bytes per token and vocabulary entry around logits and loss. Fit; counting copies gives 16
   // (planner paper, 2) at the full bandwidth that such kernels do not reach.
-  double logit_bytes = 38;
+  double logit_bytes = 36;
   // Recomputed forward passes run faster than the average pass that FLOPs are counted for. Fit.
-  double recompute_cost = 0.75;
+  double recompute_cost = 0.77;
   // Share of gathering traffic (ZeRO-3, FSDP) that costs time although computation overlaps it.
   // Fit.
   double gather_exposed = 0.78;
   // Seconds one rank adds to each collective of a ring. Fit.
-  double hop_seconds = 3.4e-6;
+  double hop_seconds = 3.55e-6;
 
   // Share of the data sheet's memory bandwidth that kernels reach (STREAM-like copies: 80-90 %).
   double memory_share = 0.85;
