@@ -34,7 +34,8 @@ struct Hello {
   BootTime boot{};
   Fence seen;  // highest the agent ever obeyed
   NodeInventory inventory;
-  std::string run_as;  // "single_user ana" | "multi_user"
+  // Ranks run as this account, so only jobs of its user may; absent: each as the job's owner.
+  std::optional<UserName> account;
   std::vector<AllocationStatus> allocations;
   std::vector<Key> floors;  // highest attempt seen per job: accept or tombstone, until Forget
   std::vector<std::pair<GpuUuid, std::string>> held;  // quarantined GPUs with the reason

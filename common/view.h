@@ -114,6 +114,7 @@ struct NodeView {
   WallTime last_seen{};
   std::vector<GpuSample> samples;
   std::vector<std::pair<GpuUuid, std::string>> quarantined;
+  std::optional<UserName> account;  // ranks run as it, for its user only; absent: as their owner
   friend bool operator==(const NodeView&, const NodeView&) = default;
 };
 

@@ -87,7 +87,7 @@ struct Controller::Running {
         enrolment(parts.credentials),
         gate(parts.credentials.cluster, directory),
         switchboard({directory, requests, sessions, relay, watchers, planner, executor,
-                     parts.credentials.secrets_key}),
+                     *parts.store, parts.credentials.secrets_key}),
         brain(state) {}
 
   void FetchJob(const Caller& caller, JobId job, std::function<void(Result<JobView>)> done) {

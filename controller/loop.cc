@@ -252,6 +252,8 @@ void Loop::LetOut(std::vector<Pending>& pending, std::uint64_t last_event) {
         outside_.Send(send->session, fence_, std::move(send->message));
       } else if (auto* close = std::get_if<effect::CloseSession>(&effect)) {
         outside_.CloseSession(close->session, close->why);
+      } else if (auto* plans = std::get_if<effect::ReadPlans>(&effect)) {
+        outside_.ReadPlans(std::move(*plans));
       } else {
         outside_.WantPlan(std::move(std::get<effect::PlanWanted>(effect)));
       }
@@ -272,6 +274,8 @@ void Loop::TakeBack(std::vector<Pending>& pending, const Error& error) {
         outside_.Reply(effect::Reply{reply->request, Unexpected(error)});
       } else if (auto* wanted = std::get_if<effect::PlanWanted>(&effect)) {
         outside_.WantPlan(std::move(*wanted));
+      } else if (auto* plans = std::get_if<effect::ReadPlans>(&effect)) {
+        outside_.ReadPlans(std::move(*plans));
       }
     }
   }

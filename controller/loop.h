@@ -41,6 +41,7 @@ class Outside {
   virtual void Send(SessionId session, const Fence& fence, ToNode message) = 0;
   virtual void CloseSession(SessionId session, const std::string& why) = 0;
   virtual void WantPlan(effect::PlanWanted wanted) = 0;
+  virtual void ReadPlans(effect::ReadPlans wanted) = 0;
 };
 
 // Bytes a record is stored as; proto/record.proto.

@@ -1,6 +1,5 @@
 // launch-controller: makes a cluster (`init`) and runs it (`run`).
 #include <poll.h>
-#include <pwd.h>
 #include <signal.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -17,11 +16,13 @@
 #include <iostream>
 #include <optional>
 
+#include "common/account.h"
 #include "common/unique_fd.h"
 #include "common/version.h"
 #include "controller/controller.h"
 #include "controller/store/record_codec.h"
 #include "controller/store/sqlite_store.h"
+#include "proto/protobuf_log.h"
 
 namespace launch::controller {
 namespace {
@@ -41,11 +42,6 @@ int Failed(const Error& error) {
   return ExitCodeOf(error.code);
 }
 
-std::string AccountName() {
-  const passwd* account = ::getpwuid(::geteuid());
-  return account == nullptr ? "operator" : account->pw_name;
-}
-
 Result<void> Init(const Options& options) {
   PosixFileSystem files;
   SystemClock clock;
@@ -54,10 +50,10 @@ Result<void> Init(const Options& options) {
       const InitDone done,
       InitCredentials(
           files, paths,
-          {options.cluster, options.user.empty() ? AccountName() : options.user, clock.WallNow()}));
+          {options.cluster, options.user.empty() ? OwnAccount() : options.user, clock.WallNow()}));
   LAUNCH_RETURN_IF_ERROR(MakeSqliteStore(paths.dir));
   LAUNCH_ASSIGN_OR_RETURN(const auto store, OpenSqliteStore(paths.dir));
-  const std::string user = options.user.empty() ? AccountName() : options.user;
+  const std::string user = options.user.empty() ? OwnAccount() : options.user;
   LAUNCH_RETURN_IF_ERROR(InitStore(*store, EncodeRecord,
                                    FirstRecords(options.cluster, user, done.operator_serial),
                                    clock.WallNow()));
@@ -157,6 +153,8 @@ int main(int argc, char** argv) {
   using namespace launch::controller;
   ::umask(077);
   HideMemory();
+  launch::SetProtobufLog(
+      [](const std::string& line) { spdlog::warn("protobuf says=\"{}\"", line); });
   CLI::App app("The controller of a launch cluster", "launch-controller");
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string(launch::Version()));

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "controller/store/record_codec.h"
 #include "proto/convert_node.h"
 
 // Layout: "LPLN", version 1, then parts, each a little-endian u32 length and its bytes: the plan,
@@ -62,6 +63,16 @@ Result<StoredPlan> DecodeStoredPlan(std::string_view bytes) {
     stored.allocations.push_back(std::move(allocation));
   }
   return stored;
+}
+
+Result<StoredPlan> ReadStoredPlan(Store& store, const Key& key) {
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<StoredRow> rows, store.Read(PlanPrefix(key)));
+  std::string bytes;
+  for (const StoredRow& row : rows) {
+    LAUNCH_ASSIGN_OR_RETURN(const Entity chunk, DecodeRecord(row.key, row.value));
+    bytes += std::get<PlanChunkRecord>(chunk).bytes;
+  }
+  return DecodeStoredPlan(bytes);
 }
 
 }  // namespace launch::controller

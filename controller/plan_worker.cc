@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/pki.h"
+#include "controller/core/offers.h"
 #include "controller/plan_codec.h"
 #include "planner/planner.h"
 #include "preflight/preflight.h"
@@ -56,11 +57,7 @@ PlanOutcome MakeOutcome(const effect::PlanWanted& wanted) {
     return fail(std::move(checked).error());
   }
 
-  std::vector<PlannerOffer> offers;
-  for (const effect::NodeOffer& offer : wanted.offers) {
-    offers.push_back({offer.inventory.get(), offer.free_gpus, offer.free_cpus,
-                      offer.free_memory_bytes, offer.schedulable});
-  }
+  const std::vector<PlannerOffer> offers = ForPlanner(wanted.offers, wanted.owner);
   Placement placement;
   if (wanted.placed) {
     auto placed = AsPlacement(wanted);
@@ -70,16 +67,8 @@ PlanOutcome MakeOutcome(const effect::PlanWanted& wanted) {
     auto placed = Place(wanted.spec, offers);
     if (!placed && !placed.error().never) {
       // It has to wait: the plan shown is that for the nodes when they are empty and answer.
-      std::vector<PlannerOffer> empty = offers;
-      for (PlannerOffer& offer : empty) {
-        offer.schedulable = true;
-        offer.free_gpus.clear();
-        for (std::size_t i = 0; i < offer.inventory->gpus.size(); ++i) {
-          offer.free_gpus.push_back(static_cast<int>(i));
-        }
-        offer.free_cpus = offer.inventory->cores;
-        offer.free_memory_bytes = offer.inventory->memory_bytes;
-      }
+      std::vector<PlannerOffer> empty = WhenEmpty(offers);
+      for (PlannerOffer& offer : empty) offer.schedulable = true;
       placed = Place(wanted.spec, empty);
       if (!placed) return outcome;  // no node is known
     }
@@ -92,7 +81,7 @@ PlanOutcome MakeOutcome(const effect::PlanWanted& wanted) {
                         offers,
                         placement,
                         wanted.placed ? std::optional<Key>(wanted.placed->key) : std::nullopt,
-                        wanted.placed ? wanted.placed->user : wanted.context.user};
+                        wanted.owner.value};
   auto planned = MakePlan(input);
   if (!planned) return fail(std::move(planned).error());
   std::vector<const NodeInventory*> nodes;

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "common/pki.h"
+#include "controller/core/views.h"
+#include "controller/plan_codec.h"
 
 namespace launch::controller {
 namespace {
@@ -75,5 +77,17 @@ void Switchboard::CloseSession(SessionId session, const std::string& why) {
 }
 
 void Switchboard::WantPlan(effect::PlanWanted wanted) { parts_.planner.Want(std::move(wanted)); }
+
+void Switchboard::ReadPlans(effect::ReadPlans wanted) {
+  for (const Key& key : wanted.attempts) {
+    const auto plan = ReadStoredPlan(parts_.store, key);
+    if (!plan) {
+      parts_.requests.Complete(wanted.request, Unexpected(plan.error()));
+      return;
+    }
+    AddPlan(wanted.view, key.attempt, *plan);
+  }
+  parts_.requests.Complete(wanted.request, ReplyBody(std::move(wanted.view)));
+}
 
 }  // namespace launch::controller

@@ -24,6 +24,7 @@ class Switchboard final : public Outside {
     WatchHub& watchers;
     PlanWorker& planner;
     Executor& executor;
+    Store& store;
     const std::string& secret_key;
   };
   explicit Switchboard(const Parts& parts) : parts_(parts) {}
@@ -34,6 +35,7 @@ class Switchboard final : public Outside {
   void Send(SessionId session, const Fence& fence, ToNode message) override;
   void CloseSession(SessionId session, const std::string& why) override;
   void WantPlan(effect::PlanWanted wanted) override;
+  void ReadPlans(effect::ReadPlans wanted) override;
 
  private:
   const Parts parts_;

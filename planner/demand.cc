@@ -18,7 +18,7 @@ Unexpected Contradiction(std::string message, std::string hint) {
 bool SomeNodeHas(const NodeFilter& filter, const std::vector<PlannerOffer>& offers,
                  DeviceClass device) {
   return std::any_of(offers.begin(), offers.end(), [&](const PlannerOffer& offer) {
-    if (!offer.schedulable || !filter.Lacks(*offer.inventory).empty()) return false;
+    if (!offer.schedulable || !filter.Lacks(offer).empty()) return false;
     return std::any_of(offer.inventory->gpus.begin(), offer.inventory->gpus.end(),
                        [&](const GpuDevice& gpu) {
                          return gpu.device_class == device && gpu.health != Health::kBad;
@@ -195,7 +195,9 @@ Result<NodeFilter> NodeFilter::Make(const JobSpec& spec) {
   return NodeFilter(spec, std::move(constraint));
 }
 
-std::string NodeFilter::Lacks(const NodeInventory& node) const {
+std::string NodeFilter::Lacks(const PlannerOffer& offer) const {
+  if (!offer.refuses.empty()) return offer.refuses;
+  const NodeInventory& node = *offer.inventory;
   const JobSpec& spec = *spec_;
   const auto names = [&](const std::vector<std::string>& list) {
     return std::find(list.begin(), list.end(), node.node.value) != list.end();

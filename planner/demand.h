@@ -39,7 +39,7 @@ class NodeFilter {
   static Result<NodeFilter> Make(const JobSpec& spec);
 
   // Does the node itself suit the job, free or not? Empty text: yes; else what it lacks.
-  std::string Lacks(const NodeInventory& node) const;
+  std::string Lacks(const PlannerOffer& offer) const;
 
   // Indices of the node's GPUs that suit the alternative, of those in `among`, ascending.
   std::vector<int> Gpus(DeviceClass device, const GpuAlternative& alternative,

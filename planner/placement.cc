@@ -87,7 +87,7 @@ class Placer {
     for (std::size_t i = 0; i < offers_.size(); ++i) {
       const PlannerOffer& offer = offers_[i];
       if (only_schedulable && !offer.schedulable) continue;
-      if (!filter_.Lacks(*offer.inventory).empty()) continue;
+      if (!filter_.Lacks(offer).empty()) continue;
       if (view == View::kNow && !HostFits(offer)) continue;
       if (auto slot = SlotOn(i, alternative, gpus, view)) slots.push_back(std::move(*slot));
     }
@@ -240,7 +240,7 @@ class Placer {
     }
     std::vector<std::string> names;
     for (const PlannerOffer& offer : offers_) {
-      if (!offer.schedulable) names.push_back(offer.inventory->node.value);
+      if (!offer.schedulable && offer.refuses.empty()) names.push_back(offer.inventory->node.value);
     }
     std::sort(names.begin(), names.end(), NaturalLess);
     std::string evidence = "only with nodes that are silent, drained or unhealthy: ";
@@ -317,7 +317,7 @@ class Placer {
     std::pair<int, int> best_score{-1, -1};
     for (std::size_t i = 0; i < offers_.size(); ++i) {
       const NodeInventory& node = *offers_[i].inventory;
-      std::string lacks = filter_.Lacks(node);
+      std::string lacks = filter_.Lacks(offers_[i]);
       const int has = static_cast<int>(
           filter_.Gpus(demand_.device, alternative, node, Candidates(offers_[i], View::kEmpty))
               .size());

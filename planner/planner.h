@@ -20,6 +20,7 @@ struct PlannerOffer {
   int free_cpus = 0;
   std::uint64_t free_memory_bytes = 0;
   bool schedulable = true;  // false: silent, drained or unhealthy: counts for never-fits only
+  std::string refuses;      // why it never takes this job, whatever it has free; empty: it may
 };
 
 // Nodes and GPU indices of one attempt, in node order (rank 0's node first).

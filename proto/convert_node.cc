@@ -14,6 +14,18 @@ using edge::Utf8;
 
 namespace {
 
+constexpr std::string_view kSingleUser = "single_user ";
+constexpr const char* kMultiUser = "multi_user";
+
+// Anything else is refused: a guess here would be somebody's account.
+std::optional<UserName> ReadRunAs(Edge& e, const std::string& text) {
+  const std::string said = e.Word("run_as", text);
+  if (said == kMultiUser) return std::nullopt;
+  const bool single = said.size() > kSingleUser.size() && said.starts_with(kSingleUser);
+  e.Require(single, "run_as", "is neither multi_user nor single_user ACCOUNT");
+  return UserName{single ? said.substr(kSingleUser.size()) : ""};
+}
+
 // ---- agent -> controller, out ----
 
 void Set(const from_node::Hello& v, pb::FromNode& envelope) {
@@ -26,7 +38,7 @@ void Set(const from_node::Hello& v, pb::FromNode& envelope) {
   m.set_boot_ms(ToMs(v.boot));
   *m.mutable_seen() = ToProto(v.seen);
   *m.mutable_inventory() = ToProto(v.inventory);
-  m.set_run_as(Utf8(v.run_as));
+  m.set_run_as(v.account ? std::string(kSingleUser) + Utf8(v.account->value) : kMultiUser);
   for (const AllocationStatus& status : v.allocations) *m.add_allocations() = ToProto(status);
   for (const Key& key : v.floors) *m.add_floors() = ToProto(key);
   for (const auto& held : v.held) *m.add_held() = ToProto(held);
@@ -115,7 +127,7 @@ from_node::Hello Read(Edge& e, const pb::Hello& m) {
   v.boot = e.Boot("boot_ms", m.boot_ms());
   v.seen = Fence{m.seen().incarnation(), m.seen().epoch(), m.seen().revision()};
   v.inventory = e.Value("inventory", m.inventory());
-  v.run_as = e.Word("run_as", m.run_as());
+  v.account = ReadRunAs(e, m.run_as());
   v.allocations = e.Values("allocations", m.allocations(), edge::kMaxItems);
   e.RequireDistinct("allocations", v.allocations, [](const AllocationStatus& s) { return s.key; });
   v.floors = e.Values("floors", m.floors(), 100'000);

@@ -402,4 +402,16 @@ Result<DrainCall> FromProto(const pb::DrainRequest& m) {
   return e.Done(std::move(v));
 }
 
+pb::ForgetNodeRequest ToProto(const ForgetNodeCall& v) {
+  pb::ForgetNodeRequest m;
+  m.set_node(Utf8(v.node.value));
+  return m;
+}
+Result<ForgetNodeCall> FromProto(const pb::ForgetNodeRequest& m) {
+  Edge e;
+  ForgetNodeCall v;
+  v.node = e.Node("node", m.node());
+  return e.Done(std::move(v));
+}
+
 }  // namespace launch

@@ -18,6 +18,7 @@ class CancelReply;
 class CancelRequest;
 class CreateTokenRequest;
 class DrainRequest;
+class ForgetNodeRequest;
 class JobReply;
 class JobsReply;
 class JobsRequest;
@@ -145,6 +146,11 @@ struct DrainCall {
   friend bool operator==(const DrainCall&, const DrainCall&) = default;
 };
 
+struct ForgetNodeCall {
+  NodeId node;
+  friend bool operator==(const ForgetNodeCall&, const ForgetNodeCall&) = default;
+};
+
 pb::SubmitRequest ToProto(const SubmitCall& v);
 pb::SubmitReply ToProto(const SubmitAnswer& v);
 pb::PlanRequest ToProto(const PlanCall& v);
@@ -157,6 +163,7 @@ pb::JoinRequest ToProto(const JoinCall& v);
 pb::CreateTokenRequest ToProto(const TokenCall& v);
 pb::RevokeTokenRequest ToProto(const RevokeCall& v);
 pb::DrainRequest ToProto(const DrainCall& v);
+pb::ForgetNodeRequest ToProto(const ForgetNodeCall& v);
 
 Result<SubmitCall> FromProto(const pb::SubmitRequest& m);
 Result<SubmitAnswer> FromProto(const pb::SubmitReply& m);
@@ -170,6 +177,7 @@ Result<JoinCall> FromProto(const pb::JoinRequest& m);
 Result<TokenCall> FromProto(const pb::CreateTokenRequest& m);
 Result<RevokeCall> FromProto(const pb::RevokeTokenRequest& m);
 Result<DrainCall> FromProto(const pb::DrainRequest& m);
+Result<ForgetNodeCall> FromProto(const pb::ForgetNodeRequest& m);
 
 // Replies whose value is one field.
 pb::PlanReply ToPlanReply(const PlanAnswer& v);

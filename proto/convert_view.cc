@@ -165,6 +165,7 @@ pb::NodeView ToProto(const NodeView& v) {
   m.set_last_seen_ms(ToMs(v.last_seen));
   for (const GpuSample& sample : v.samples) *m.add_samples() = ToProto(sample);
   for (const auto& held : v.quarantined) *m.add_quarantined() = ToProto(held);
+  if (v.account) m.set_account(Utf8(v.account->value));
   return m;
 }
 Result<NodeView> FromProto(const pb::NodeView& m) {
@@ -182,6 +183,7 @@ Result<NodeView> FromProto(const pb::NodeView& m) {
   v.last_seen = e.Wall("last_seen_ms", m.last_seen_ms());
   v.samples = e.Values("samples", m.samples(), edge::kMaxGpusPerNode);
   v.quarantined = e.Values("quarantined", m.quarantined(), edge::kMaxGpusPerNode);
+  if (m.has_account()) v.account = UserName{e.Word("account", m.account())};
   return e.Done(std::move(v));
 }
 

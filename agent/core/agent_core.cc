@@ -93,7 +93,7 @@ void StepScope::SayHello() {
                          .boot = now_,
                          .seen = state_.fence,
                          .inventory = *state_.inventory,
-                         .run_as = state_.identity.run_as};
+                         .account = state_.identity.account};
   for (const auto& [key, allocation] : state_.allocations) {
     if (const auto phase = WirePhase(allocation))
       hello.allocations.push_back(StatusOf(key, allocation, *phase));

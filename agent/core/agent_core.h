@@ -98,7 +98,8 @@ struct AgentIdentity {
   std::string version;
   MachineIdentity machine;
   std::string boot_id;
-  std::string run_as;                      // "single_user ana" | "multi_user"
+  // Ranks run as this account, so only jobs of its user may; absent: each as the job's owner.
+  std::optional<UserName> account;
   std::set<std::string> system_processes;  // names whose presence on a GPU is no claim to it
 };
 

@@ -91,6 +91,11 @@ std::optional<StepScope::Refusal> StepScope::WhyNotPrepare(const to_node::Prepar
     return Refusal{
         "accept", "wrong_node",
         "the allocation is for " + spec.node.value + ", this is " + state_.identity.node.value};
+  const auto& account = state_.identity.account;
+  if (account && spec.user != account->value)
+    return Refusal{"accept", "wrong_account",
+                   "ranks here run as " + account->value + ", who does not own the job of " +
+                       (spec.user.empty() ? "nobody" : spec.user)};
   const auto highest = HighestAttempt(spec.key.job);
   const auto known = state_.allocations.find(spec.key);
   if (highest && (*highest > spec.key.attempt ||

@@ -59,9 +59,27 @@ void RearmTimeLimits(State& state, const Now& now) {
   }
 }
 
+// Nothing asks for the plan of an attempt that ended but `status`, and that can read the store. It
+// stays until no refused batch can bring the attempt back to life.
+void LetPlansGo(State& state, BootTime now) {
+  for (auto ended = state.live.ended.begin(); ended != state.live.ended.end();) {
+    if (now - ended->second < kPlansKept) {
+      ++ended;
+      continue;
+    }
+    const auto attempt = state.attempts.find(ended->first);
+    if (attempt != state.attempts.end() && attempt->second.phase == AttemptPhase::kEnded) {
+      state.plans.erase(ended->first);
+      state.plan_chunks.erase(ended->first);
+    }
+    ended = state.live.ended.erase(ended);
+  }
+}
+
 }  // namespace
 
 Decision Decide(State& state, const Event& event, const Now& now) {
+  LetPlansGo(state, now.boot);
   Draft draft(state, now);
   if (std::exchange(state.live.look_again, false)) {
     RearmTimeLimits(state, now);
@@ -119,8 +137,12 @@ Result<Decision> Start(State& state, const PlanDecoder& decode, const std::strin
                   "run `launch server check`");
     }
   }
-  // What nodes are told and what `status` shows comes from the plans of the attempts.
+  // What nodes are told comes from the plans of the attempts.
   for (const auto& [key, attempt] : state.attempts) {
+    if (attempt.phase == AttemptPhase::kEnded) {
+      state.plan_chunks.erase(key);
+      continue;
+    }
     const auto chunks = state.plan_chunks.find(key);
     std::string bytes;
     if (chunks != state.plan_chunks.end() && chunks->second.size() == attempt.plan_chunks) {

@@ -21,12 +21,23 @@ bool AllOf(const Facts& facts, auto predicate) {
                      [&](const auto& entry) { return predicate(entry.second); });
 }
 
-std::string NodesWhere(const Facts& facts, auto predicate) {
-  std::string names;
+std::vector<NodeId> NodesWhere(const Facts& facts, auto predicate) {
+  std::vector<NodeId> nodes;
   for (const auto& [node, alloc] : facts.allocs) {
-    if (predicate(alloc)) names += (names.empty() ? "" : ", ") + node.value;
+    if (predicate(alloc)) nodes.push_back(node);
   }
+  return nodes;
+}
+
+std::string Names(const std::vector<NodeId>& nodes) {
+  std::string names;
+  for (const NodeId& node : nodes) names += (names.empty() ? "" : ", ") + node.value;
   return names;
+}
+
+// When several fail in the same way, the reason is not one of them.
+std::optional<NodeId> OnlyOne(const std::vector<NodeId>& nodes) {
+  return nodes.size() == 1 ? std::optional(nodes.front()) : std::nullopt;
 }
 
 // The first rank, in order of arrival, whose end is not a success.
@@ -79,22 +90,26 @@ Ending CancelledEnding(const JobRecord& job) {
   return ending;
 }
 
-Ending StartFailed(std::string text) {
+Ending StartFailed(std::optional<NodeId> node, std::string text) {
   Ending ending;
   ending.outcome = "start_failed";
   ending.state = JobState::kNodeFail;
   ending.sub_reason = "START";
   ending.text = std::move(text);
   ending.blame = Blame::kInfrastructure;
+  ending.first_failed_node = std::move(node);
   return ending;
 }
 
-// To `stopping`: nodes are told by ask.cc; the first cause names the outcome.
-void BeginStop(Draft& draft, const Facts& facts, StopCause cause, std::string text) {
+// To `stopping`: nodes are told by ask.cc; the first cause names the outcome, `node` whose fault it
+// is where no rank tells.
+void BeginStop(Draft& draft, const Facts& facts, StopCause cause, std::string text,
+               std::optional<NodeId> node = std::nullopt) {
   AttemptRecord attempt = facts.attempt;
   attempt.phase = AttemptPhase::kStopping;
   attempt.stop_cause = cause;
   attempt.cause = std::move(text);
+  if (node) attempt.first_failed_node = std::move(node);
   if (cause == StopCause::kRankFailed || cause == StopCause::kNodeLost) {
     if (const RankRecord* first = FirstFailure(draft.state(), facts)) {
       attempt.first_failed_rank = first->rank;
@@ -169,12 +184,13 @@ void SettlePreparing(Draft& draft, const Facts& facts) {
     return;
   }
   if (facts.attempt.stop_cause == StopCause::kStartFailed) {
-    EndAttempt(draft, facts.attempt.key, StartFailed(facts.attempt.cause));
+    EndAttempt(draft, facts.attempt.key,
+               StartFailed(facts.attempt.first_failed_node, facts.attempt.cause));
     return;
   }
   if (!facts.live.lost.empty()) {
     const auto& [node, why] = *facts.live.lost.begin();
-    EndAttempt(draft, facts.attempt.key, StartFailed(node.value + " " + why));
+    EndAttempt(draft, facts.attempt.key, StartFailed(node, node.value + " " + why));
     return;
   }
   const auto accepted = [](const AllocRecord& alloc) {
@@ -201,18 +217,14 @@ void SettlePreparing(Draft& draft, const Facts& facts) {
     facts.live.deadline = draft.now() + 2 * setup + 2 * kStagingMargin;
   }
   if (*facts.live.deadline > draft.now()) return;
-  if (!all_accepted) {
-    EndAttempt(draft, facts.attempt.key,
-               StartFailed(fmt::format(
-                   "{} did not accept the allocation within {} s",
-                   NodesWhere(facts, [&](const AllocRecord& alloc) { return !accepted(alloc); }),
-                   kAcceptLimit.count() / 1000)));
-  } else {
-    EndAttempt(draft, facts.attempt.key,
-               StartFailed(fmt::format(
-                   "staging did not end in time on {}",
-                   NodesWhere(facts, [&](const AllocRecord& alloc) { return !ready(alloc); }))));
-  }
+  const std::vector<NodeId> late = NodesWhere(facts, [&](const AllocRecord& alloc) {
+    return all_accepted ? !ready(alloc) : !accepted(alloc);
+  });
+  const std::string text = all_accepted
+                               ? "staging did not end in time on " + Names(late)
+                               : fmt::format("{} did not accept the allocation within {} s",
+                                             Names(late), kAcceptLimit.count() / 1000);
+  EndAttempt(draft, facts.attempt.key, StartFailed(OnlyOne(late), text));
 }
 
 // ---- launching, running, stopping ----
@@ -222,7 +234,7 @@ bool StopIfGivenBack(Draft& draft, const Facts& facts) {
   for (const auto& [node, alloc] : facts.allocs) {
     if (!IsReleased(alloc) || HasStarted(draft.state(), alloc)) continue;
     BeginStop(draft, facts, StopCause::kNodeLost,
-              node.value + " gave the allocation back without the end of its ranks");
+              node.value + " gave the allocation back without the end of its ranks", node);
     return true;
   }
   return false;
@@ -247,7 +259,7 @@ void SettleLaunching(Draft& draft, const Facts& facts) {
   }
   if (!facts.live.lost.empty()) {
     const auto& [node, why] = *facts.live.lost.begin();
-    BeginStop(draft, facts, StopCause::kStartFailed, node.value + " " + why);
+    BeginStop(draft, facts, StopCause::kStartFailed, node.value + " " + why, node);
     return;
   }
   if (StopIfGivenBack(draft, facts)) return;
@@ -269,11 +281,12 @@ void SettleLaunching(Draft& draft, const Facts& facts) {
   }
   if (!facts.live.deadline) facts.live.deadline = draft.now() + kStartLimit;
   if (*facts.live.deadline > draft.now()) return;
-  const std::string late =
+  const std::vector<NodeId> late =
       NodesWhere(facts, [&](const AllocRecord& alloc) { return !started(alloc); });
-  BeginStop(
-      draft, facts, StopCause::kStartFailed,
-      fmt::format("{} did not start its ranks within {} s", late, kStartLimit.count() / 1000));
+  BeginStop(draft, facts, StopCause::kStartFailed,
+            fmt::format("{} did not start its ranks within {} s", Names(late),
+                        kStartLimit.count() / 1000),
+            OnlyOne(late));
 }
 
 void SettleRunning(Draft& draft, const Facts& facts) {

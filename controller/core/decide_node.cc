@@ -116,16 +116,27 @@ void On(Draft& draft, const NodeId& node, const from_node::Released& said) {
   NoteReleased(draft, node, said.key, said.held);
 }
 
+// A rank's last sample may come after its attempt ended; it may only tell of more.
+void NoteLastSample(Draft& draft, const RankSample& sample) {
+  const auto found = draft.state().attempts.find(sample.key);
+  if (found == draft.state().attempts.end() || !sample.step) return;
+  if (found->second.phase != AttemptPhase::kEnded) return;
+  if (found->second.progress.step.value_or(-1) >= *sample.step) return;
+  AttemptRecord attempt = found->second;
+  attempt.progress = {sample.step, sample.steps, sample.seconds_per_step};
+  draft.Put(attempt);
+}
+
 void On(Draft& draft, const NodeId& node, const from_node::Samples& said) {
   LiveNode& live = draft.live().nodes.at(node);
   live.samples = said.gpus;
   const Millis offset{ToMs(draft.now()) - ToMs(said.boot)};
   live.clock_offset = std::min(live.clock_offset.value_or(offset), offset);
   for (const RankSample& sample : said.ranks) {
-    const auto attempt = draft.live().attempts.find(sample.key);
-    if (attempt == draft.live().attempts.end()) continue;
     if (FindAlloc(draft.state(), sample.key, node) == nullptr) continue;
-    attempt->second.samples[sample.rank] = sample;
+    NoteLastSample(draft, sample);
+    const auto attempt = draft.live().attempts.find(sample.key);
+    if (attempt != draft.live().attempts.end()) attempt->second.samples[sample.rank] = sample;
   }
 }
 

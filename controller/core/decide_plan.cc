@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "controller/core/draft.h"
+#include "controller/core/offers.h"
 #include "controller/core/views.h"
 #include "planner/planner.h"
 #include "preflight/preflight.h"
@@ -25,15 +26,6 @@ Error PreflightError(const std::vector<Finding>& findings) {
   return error;
 }
 
-std::vector<PlannerOffer> ForPlanner(const std::vector<effect::NodeOffer>& offers) {
-  std::vector<PlannerOffer> result;
-  for (const effect::NodeOffer& offer : offers) {
-    result.push_back({offer.inventory.get(), offer.free_gpus, offer.free_cpus,
-                      offer.free_memory_bytes, offer.schedulable});
-  }
-  return result;
-}
-
 void AnswerQuery(Draft& draft, const event::PlanQuery& query, const PlanOutcome& outcome) {
   if (outcome.error) {
     draft.Reply(query.request, Unexpected(*outcome.error), outcome.findings);
@@ -43,7 +35,8 @@ void AnswerQuery(Draft& draft, const event::PlanQuery& query, const PlanOutcome&
   const std::vector<effect::NodeOffer> offers = MakeOffers(draft.state());
   if (draft.live().queue_head) {
     answer.waits = WaitReason{"Priority", fmt::format("behind {}", draft.live().queue_head->value)};
-  } else if (const auto placed = Place(query.spec, ForPlanner(offers)); !placed) {
+  } else if (const auto placed = Place(query.spec, ForPlanner(offers, query.caller.user));
+             !placed) {
     answer.waits = placed.error().reason;
   }
   draft.Reply(query.request, ReplyBody(std::move(answer)));
@@ -112,6 +105,7 @@ void BeginAttempt(Draft& draft, JobRecord job, const Hold& hold, const PlanOutco
   attempt.plan_digest = outcome.stored_digest;
   attempt.nodes = hold.nodes;
   attempt.created = draft.wall();
+  attempt.plan = {outcome.plan->strategy, outcome.plan->steps, outcome.plan->batch};
   for (std::size_t at = 0; at < outcome.stored.size(); at += kChunkBytes) {
     draft.Put(PlanChunkRecord{attempt.key, attempt.plan_chunks++,
                               outcome.stored.substr(at, kChunkBytes)});

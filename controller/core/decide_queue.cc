@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "controller/core/draft.h"
+#include "controller/core/offers.h"
 #include "planner/planner.h"
 #include "scheduler/fifo.h"
 
@@ -11,6 +12,8 @@ namespace launch::controller {
 namespace {
 
 std::string Seconds(Millis time) { return fmt::format("{} s", (time.count() + 999) / 1000); }
+
+WaitReason Planning() { return {"Planning", "placed; its plan is being made"}; }
 
 std::vector<QueueEntry> Entries(Draft& draft) {
   std::vector<QueueEntry> entries;
@@ -21,24 +24,14 @@ std::vector<QueueEntry> Entries(Draft& draft) {
     if (job.held) {
       entry.passed_over = WaitReason{"JobHeldUser", "held when it was submitted"};
     } else if (draft.live().holds.contains(id)) {
-      entry.passed_over = WaitReason{"Planning", "placed; its plan is being made"};
+      entry.passed_over = Planning();
     } else if (backoff != draft.live().not_before.end() && backoff->second > draft.now()) {
-      entry.passed_over = WaitReason{
-          "BeginTime", fmt::format("tried again in {} after: {}",
-                                   Seconds(backoff->second - draft.now()), job.requeue_cause)};
+      entry.passed_over =
+          WaitReason{"BeginTime", "starts in " + Seconds(backoff->second - draft.now())};
     }
     entries.push_back(std::move(entry));
   }
   return entries;
-}
-
-std::vector<PlannerOffer> ForPlanner(const std::vector<effect::NodeOffer>& offers) {
-  std::vector<PlannerOffer> result;
-  for (const effect::NodeOffer& offer : offers) {
-    result.push_back({offer.inventory.get(), offer.free_gpus, offer.free_cpus,
-                      offer.free_memory_bytes, offer.schedulable});
-  }
-  return result;
 }
 
 // Cores to keep until the plan says exactly how many: two jobs of one pass must not share them.
@@ -46,6 +39,21 @@ int CpusToKeep(const JobSpec& spec, const NodeInventory& node, bool has_gpus) {
   if (spec.cpus) return static_cast<int>(spec.cpus->value);
   if (has_gpus) return 0;
   return std::min(spec.procs_per_node.value_or(1), node.cores);
+}
+
+// Nodes that an attempt of the job failed on are taken only when there is no other way.
+tl::expected<Placement, Unplaced> PlaceJob(const JobSpec& spec, const JobRecord& job,
+                                           const std::vector<effect::NodeOffer>& offers) {
+  std::vector<PlannerOffer> all = ForPlanner(offers, job.owner);
+  if (!job.excluded_nodes.empty()) {
+    std::vector<PlannerOffer> others = all;
+    for (PlannerOffer& offer : others) {
+      const auto why = job.excluded_nodes.find(offer.inventory->node.value);
+      if (why != job.excluded_nodes.end()) offer.refuses = "failed before: " + why->second;
+    }
+    if (auto placement = Place(spec, others)) return placement;
+  }
+  return Place(spec, all);
 }
 
 void HoldAndPlan(Draft& draft, const JobRecord& job, const Placement& placement,
@@ -60,16 +68,20 @@ void HoldAndPlan(Draft& draft, const JobRecord& job, const Placement& placement,
   hold.memory_bytes = spec.spec.memory_bytes ? spec.spec.memory_bytes->value : 0;
   effect::PlanWanted wanted;
   wanted.ticket = hold.ticket;
+  wanted.owner = job.owner;
   wanted.spec = spec.spec;
   wanted.context = spec.context;
   effect::PlanWanted::Placed placed;
   placed.key = Key{job.id, hold.attempt};
-  placed.user = job.owner.value;
   for (std::size_t i = 0; i < placement.offers.size(); ++i) {
     const NodeInventory& node = *offers[placement.offers[i]].inventory;
     std::vector<GpuUuid> gpus;
     for (const int index : placement.gpus[i]) {
       gpus.push_back(node.gpus[static_cast<std::size_t>(index)].uuid);
+    }
+    if (job.excluded_nodes.contains(node.node.value)) {
+      draft.Event("job.keeps_node", Subject(job.id),
+                  node.node.value + ": no other node fits now, although an attempt failed there");
     }
     hold.nodes.push_back(node.node);
     hold.cpus.push_back(CpusToKeep(spec.spec, node, !gpus.empty()));
@@ -97,10 +109,14 @@ void SettleQueue(Draft& draft) {
       return Waits{{"ReqNodeNotAvail", "no node has joined this cluster yet"}, false};
     }
     const JobRecord& job = draft.state().jobs.at(id);
-    const auto placement = Place(draft.state().specs.at(id).spec, ForPlanner(offers));
+    const auto placement = PlaceJob(draft.state().specs.at(id).spec, job, offers);
     if (!placement) {
       WaitReason reason = placement.error().reason;
       if (reason.code.empty()) reason.code = "ReqNodeNotAvail";
+      if (!placement.error().closest_node.empty()) {
+        reason.evidence += fmt::format("; closest is {}: {}", placement.error().closest_node,
+                                       placement.error().missing);
+      }
       const bool blocks = !placement.error().never && reason.code != "ReqNodeNotAvail";
       return Waits{std::move(reason), blocks};
     }
@@ -110,9 +126,7 @@ void SettleQueue(Draft& draft) {
   };
   QueueOutcome outcome = RunFifo(Entries(draft), start);
   for (QueueVerdict& verdict : outcome.verdicts) {
-    live.reasons[verdict.job] = verdict.waits
-                                    ? std::move(*verdict.waits)
-                                    : WaitReason{"Planning", "placed; its plan is being made"};
+    live.reasons[verdict.job] = verdict.waits ? std::move(*verdict.waits) : Planning();
   }
   live.queue_head = outcome.blocked_by;
 }

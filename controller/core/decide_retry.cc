@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "controller/core/draft.h"
+#include "controller/core/views.h"
 
 namespace launch::controller {
 namespace {
@@ -121,10 +122,43 @@ int TotalRetries(const JobRecord& job) {
                          [](int sum, const auto& entry) { return sum + entry.second; });
 }
 
-void Requeue(Draft& draft, JobRecord job, const std::string& cause, const Ending& ending) {
+// A GPU of the attempt on this node that is broken or gone by now, with the reason; or empty.
+std::string GpuFault(const State& state, const Key& key, const NodeId& node) {
+  const auto allocs = state.allocs.find(key);
+  const auto inventory = state.inventories.find(node);
+  if (allocs == state.allocs.end() || inventory == state.inventories.end()) return {};
+  const auto alloc = allocs->second.find(node);
+  if (alloc == allocs->second.end()) return {};
+  const std::vector<GpuDevice>& devices = inventory->second->gpus;
+  for (const GpuUuid& gpu : alloc->second.gpus) {
+    const auto device = std::find_if(devices.begin(), devices.end(), [&](const GpuDevice& one) {
+      return one.uuid == gpu || std::any_of(one.mig.begin(), one.mig.end(),
+                                            [&](const MigSlice& m) { return m.uuid == gpu; });
+    });
+    if (device == devices.end()) return gpu.value + " is gone";
+    if (device->health == Health::kBad) return gpu.value + ": " + device->why;
+  }
+  return {};
+}
+
+// Why the next attempt should be elsewhere than on the node that failed first; empty: no reason.
+std::string WhyAvoid(const State& state, const Key& key, const Ending& ending) {
+  if (!ending.first_failed_node) return {};
+  if (ending.blame == Blame::kInfrastructure) return ending.text;
+  return GpuFault(state, key, *ending.first_failed_node);
+}
+
+void Requeue(Draft& draft, const Key& key, JobRecord job, const std::string& cause,
+             const Ending& ending) {
   ++job.retries[cause];
   job.phase = JobPhase::kQueued;
   job.requeue_cause = ending.text;
+  if (const std::string why = WhyAvoid(draft.state(), key, ending); !why.empty()) {
+    const NodeId& node = *ending.first_failed_node;
+    job.excluded_nodes[node.value] = why;
+    if (why != ending.text) job.requeue_cause += fmt::format(" ({})", why);
+    draft.Event("job.avoids_node", Subject(job.id), fmt::format("{}: {}", node.value, why));
+  }
   Millis backoff = draft.state().specs.at(job.id).spec.retry.backoff;
   if (backoff == Millis{0} && ending.blame == Blame::kInfrastructure) {
     backoff = Millis{2000} * (1 << std::min(TotalRetries(job) - 1, 5));  // 2 s, 4 s ... 64 s
@@ -134,7 +168,7 @@ void Requeue(Draft& draft, JobRecord job, const std::string& cause, const Ending
     job.not_before = draft.wall() + backoff;
     draft.live().not_before[job.id] = draft.now() + backoff;
   }
-  draft.Event("job.requeued", Subject(job.id), ending.text);
+  draft.Event("job.requeued", Subject(job.id), job.requeue_cause);
   draft.Put(job);
   draft.TouchQueue();
 }
@@ -154,6 +188,7 @@ Ending JudgeAttempt(const State& state, const AttemptRecord& attempt) {
       ending.state = JobState::kNodeFail;
       ending.text = attempt.cause;
       ending.blame = Blame::kInfrastructure;
+      ending.first_failed_node = attempt.first_failed_node;
       break;
     case StopCause::kTimeLimit:
       ending.outcome = "timeout";
@@ -168,6 +203,7 @@ Ending JudgeAttempt(const State& state, const AttemptRecord& attempt) {
       ending.sub_reason = "START";
       ending.text = attempt.cause;
       ending.blame = Blame::kInfrastructure;
+      ending.first_failed_node = attempt.first_failed_node;
       break;
     case StopCause::kNone:
     case StopCause::kCancelled:
@@ -187,6 +223,7 @@ Ending JudgeAttempt(const State& state, const AttemptRecord& attempt) {
 
 void EndAttempt(Draft& draft, const Key& key, const Ending& ending) {
   AttemptRecord attempt = draft.state().attempts.at(key);
+  attempt.progress = ProgressOf(draft.state(), attempt);
   attempt.phase = AttemptPhase::kEnded;
   attempt.outcome = ending.outcome;
   attempt.cause = ending.text;
@@ -194,6 +231,7 @@ void EndAttempt(Draft& draft, const Key& key, const Ending& ending) {
   if (ending.first_failed_rank) attempt.first_failed_rank = ending.first_failed_rank;
   if (ending.first_failed_node) attempt.first_failed_node = ending.first_failed_node;
   draft.live().attempts[key].deadline.reset();
+  draft.live().ended[key] = draft.now();
   draft.live().time_limits.erase(key.job);
   draft.Event("attempt.ended", Subject(key),
               ending.outcome + (ending.text.empty() ? "" : ": " + ending.text));
@@ -226,7 +264,7 @@ void EndAttempt(Draft& draft, const Key& key, const Ending& ending) {
     EndJob(draft, job, stuck);
     return;
   }
-  Requeue(draft, job, rule->cause, ending);
+  Requeue(draft, key, job, rule->cause, ending);
 }
 
 void EndJob(Draft& draft, JobRecord job, const Ending& ending) {

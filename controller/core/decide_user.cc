@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "controller/core/draft.h"
+#include "controller/core/offers.h"
 #include "controller/core/views.h"
 #include "planner/planner.h"
 
@@ -19,23 +20,12 @@ Unexpected NoSuchJob(JobId job) {
 
 // The cheap half of planning, so that hopeless requests cost no worker: is the spec sound, and is
 // there any node, in whatever state, that could ever run it?
-std::optional<Error> Hopeless(const JobSpec& spec, const SubmitContext& context,
-                              const std::vector<effect::NodeOffer>& offers) {
-  if (const Result<void> sound = CheckSpec(spec, context); !sound) return sound.error();
-  if (offers.empty()) return std::nullopt;
-  std::vector<PlannerOffer> empty;
-  for (const effect::NodeOffer& offer : offers) {
-    PlannerOffer all;
-    all.inventory = offer.inventory.get();
-    for (std::size_t i = 0; i < offer.inventory->gpus.size(); ++i) {
-      all.free_gpus.push_back(static_cast<int>(i));
-    }
-    all.free_cpus = offer.inventory->cores;
-    all.free_memory_bytes = offer.inventory->memory_bytes;
-    all.schedulable = offer.schedulable;
-    empty.push_back(std::move(all));
+std::optional<Error> Hopeless(const effect::PlanWanted& wanted) {
+  if (const Result<void> sound = CheckSpec(wanted.spec, wanted.context); !sound) {
+    return sound.error();
   }
-  const auto placement = Place(spec, empty);
+  if (wanted.offers.empty()) return std::nullopt;
+  const auto placement = Place(wanted.spec, WhenEmpty(ForPlanner(wanted.offers, wanted.owner)));
   if (placement || !placement.error().never) return std::nullopt;
   const Unplaced& why = placement.error();
   std::string message = "no known node could ever run this job";
@@ -45,6 +35,45 @@ std::optional<Error> Hopeless(const JobSpec& spec, const SubmitContext& context,
     hint = fmt::format("closest is {}: {}", why.closest_node, why.missing);
   }
   return Error{ErrorCode::kCannotFit, std::move(message), std::move(hint), std::nullopt};
+}
+
+// What a plan worker is asked for a spec that is not a job yet; the reply is given here when that
+// is hopeless.
+template <class Asked>
+std::optional<effect::PlanWanted> WantPlan(Draft& draft, const Asked& event) {
+  effect::PlanWanted wanted;
+  wanted.owner = event.caller.user;
+  wanted.spec = event.spec;
+  wanted.context = event.context;
+  wanted.offers = MakeOffers(draft.state());
+  if (std::optional<Error> error = Hopeless(wanted)) {
+    draft.Reply(event.request, Unexpected(std::move(*error)));
+    return std::nullopt;
+  }
+  wanted.ticket = draft.live().next_ticket++;
+  return wanted;
+}
+
+// The node an operator names; null = the caller is told why not.
+template <class Asked>
+const NodeRecord* FindNode(Draft& draft, const Asked& event) {
+  if (!event.caller.is_operator) {
+    draft.Reply(event.request,
+                Fail(ErrorCode::kPermissionDenied,
+                     fmt::format("user {} is not an operator", event.caller.user.value),
+                     "ask an operator of this cluster"));
+    return nullptr;
+  }
+  const auto found = draft.state().nodes.find(event.node);
+  if (found != draft.state().nodes.end()) return &found->second;
+  std::vector<std::string> names;
+  for (const auto& [id, node] : draft.state().nodes) names.push_back(id.value);
+  const std::string near = NearestName(event.node.value, names);
+  draft.Reply(
+      event.request,
+      Fail(ErrorCode::kNotFound, fmt::format("there is no node {}", event.node.value),
+           near.empty() ? "`launch nodes` lists them" : fmt::format("did you mean {}?", near)));
+  return nullptr;
 }
 
 }  // namespace
@@ -75,31 +104,17 @@ void OnUser(Draft& draft, const event::Submit& event) {
     draft.Reply(event.request, ReplyBody(std::move(answer)));
     return;
   }
-  effect::PlanWanted wanted;
-  wanted.offers = MakeOffers(state);
-  if (std::optional<Error> error = Hopeless(event.spec, event.context, wanted.offers)) {
-    draft.Reply(event.request, Unexpected(std::move(*error)));
-    return;
-  }
-  wanted.ticket = draft.live().next_ticket++;
-  wanted.spec = event.spec;
-  wanted.context = event.context;
-  draft.live().submits.emplace(wanted.ticket, event);
-  draft.Want(std::move(wanted));
+  std::optional<effect::PlanWanted> wanted = WantPlan(draft, event);
+  if (!wanted) return;
+  draft.live().submits.emplace(wanted->ticket, event);
+  draft.Want(std::move(*wanted));
 }
 
 void OnUser(Draft& draft, const event::PlanQuery& event) {
-  effect::PlanWanted wanted;
-  wanted.offers = MakeOffers(draft.state());
-  if (std::optional<Error> error = Hopeless(event.spec, event.context, wanted.offers)) {
-    draft.Reply(event.request, Unexpected(std::move(*error)));
-    return;
-  }
-  wanted.ticket = draft.live().next_ticket++;
-  wanted.spec = event.spec;
-  wanted.context = event.context;
-  draft.live().queries.emplace(wanted.ticket, event);
-  draft.Want(std::move(wanted));
+  std::optional<effect::PlanWanted> wanted = WantPlan(draft, event);
+  if (!wanted) return;
+  draft.live().queries.emplace(wanted->ticket, event);
+  draft.Want(std::move(*wanted));
 }
 
 void OnUser(Draft& draft, const event::Cancel& event) {
@@ -150,8 +165,14 @@ void OnUser(Draft& draft, const event::GetJob& event) {
     draft.Reply(event.request, NoSuchJob(event.job));
     return;
   }
-  draft.Reply(event.request, ReplyBody(ViewJob(draft.state(), found->second,
-                                               MaySee(event.caller, found->second))));
+  const bool full = MaySee(event.caller, found->second);
+  JobView view = ViewJob(draft.state(), found->second, full);
+  std::vector<Key> missing = full ? PlansNotHere(draft.state(), event.job) : std::vector<Key>{};
+  if (missing.empty()) {
+    draft.Reply(event.request, ReplyBody(std::move(view)));
+  } else {
+    draft.ReadPlans({event.request, std::move(view), std::move(missing)});
+  }
 }
 
 void OnUser(Draft& draft, const event::ListNodes& event) {
@@ -164,35 +185,48 @@ void OnUser(Draft& draft, const event::ListNodes& event) {
 }
 
 void OnUser(Draft& draft, const event::Drain& event) {
-  if (!event.caller.is_operator) {
-    draft.Reply(event.request,
-                Fail(ErrorCode::kPermissionDenied,
-                     fmt::format("user {} is not an operator", event.caller.user.value),
-                     "ask an operator of this cluster"));
-    return;
-  }
-  const auto found = draft.state().nodes.find(event.node);
-  if (found == draft.state().nodes.end()) {
-    std::vector<std::string> names;
-    for (const auto& [id, node] : draft.state().nodes) names.push_back(id.value);
-    const std::string near = NearestName(event.node.value, names);
-    draft.Reply(
-        event.request,
-        Fail(ErrorCode::kNotFound, fmt::format("there is no node {}", event.node.value),
-             near.empty() ? "`launch nodes` lists them" : fmt::format("did you mean {}?", near)));
-    return;
-  }
-  NodeRecord node = found->second;
+  const NodeRecord* found = FindNode(draft, event);
+  if (found == nullptr) return;
+  NodeRecord node = *found;
   node.drained = !event.undrain;
   node.drain_reason = event.undrain ? "" : event.reason;
   node.drained_by = event.undrain ? "" : event.caller.user.value;
-  if (node != found->second) {
+  if (node != *found) {
     draft.Event(event.undrain ? "node.undrained" : "node.drained", Subject(event.node),
                 fmt::format("by {}{}{}", event.caller.user.value, event.reason.empty() ? "" : ": ",
                             event.reason));
     draft.Put(node);
     draft.TouchQueue();
   }
+  draft.Reply(event.request, ReplyBody(reply::Done{}));
+}
+
+void OnUser(Draft& draft, const event::ForgetNode& event) {
+  if (FindNode(draft, event) == nullptr) return;
+  const State& state = draft.state();
+  const auto refuse = [&](std::string message, std::string hint) {
+    draft.Reply(event.request,
+                Fail(ErrorCode::kFailedPrecondition, std::move(message), std::move(hint)));
+  };
+  const auto live = state.live.nodes.find(event.node);
+  if (live != state.live.nodes.end() && live->second.session) {
+    return refuse(fmt::format("the agent of {} is connected", event.node.value),
+                  "stop it first, or `launch drain` the node");
+  }
+  if (const auto held = state.held_by_node.find(event.node);
+      held != state.held_by_node.end() && !held->second.empty()) {
+    return refuse(
+        fmt::format("{} may still run job {}", event.node.value, held->second.begin()->job.value),
+        "a silent node is not a dead one: bring its agent back, or cancel the job there");
+  }
+  std::vector<GpuUuid> quarantined;
+  for (const auto& [gpu, record] : state.quarantine) {
+    if (record.node == event.node) quarantined.push_back(gpu);
+  }
+  for (const GpuUuid& gpu : quarantined) draft.EraseQuarantine(gpu);
+  draft.EraseNode(event.node);
+  draft.live().nodes.erase(event.node);
+  draft.Event("node.forgotten", Subject(event.node), "by " + event.caller.user.value);
   draft.Reply(event.request, ReplyBody(reply::Done{}));
 }
 

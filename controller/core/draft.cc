@@ -41,6 +41,22 @@ void Draft::EraseQuarantine(const GpuUuid& gpu) {
   TouchQueue();
 }
 
+void Draft::EraseNode(const NodeId& node) {
+  std::vector<Entity> entities;
+  if (const auto found = state_.inventories.find(node); found != state_.inventories.end()) {
+    entities.emplace_back(InventoryRecord{*found->second});
+  }
+  if (const auto found = state_.nodes.find(node); found != state_.nodes.end()) {
+    entities.emplace_back(found->second);
+  }
+  for (const Entity& entity : entities) {
+    decision_.undo.push_back({entity, entity});
+    decision_.records.push_back(Delete{KeyOf(entity)});
+    Apply(state_, decision_.records.back());
+  }
+  TouchQueue();
+}
+
 void Draft::EraseSecret(JobId job, const std::string& name) {
   const auto found = state_.secrets.find({job, name});
   if (found == state_.secrets.end()) return;
@@ -73,6 +89,8 @@ void Draft::Close(SessionId session, std::string why) {
 }
 
 void Draft::Want(effect::PlanWanted wanted) { decision_.effects.push_back(std::move(wanted)); }
+
+void Draft::ReadPlans(effect::ReadPlans wanted) { decision_.effects.push_back(std::move(wanted)); }
 
 void Draft::Touch(JobId job) {
   touched_.insert(job);

@@ -28,6 +28,7 @@ class Draft {
 
   void Put(Entity entity);
   void EraseQuarantine(const GpuUuid& gpu);
+  void EraseNode(const NodeId& node);  // and its inventory; nothing of it may be live or held
   void EraseSecret(JobId job, const std::string& name);
   void KeepPlan(const Key& key, StoredPlan plan);
 
@@ -38,6 +39,7 @@ class Draft {
   void Send(const NodeId& node, ToNode message);
   void Close(SessionId session, std::string why);
   void Want(effect::PlanWanted wanted);
+  void ReadPlans(effect::ReadPlans wanted);
 
   // Consequences are drawn for these before the decision ends.
   void Touch(JobId job);
@@ -67,6 +69,7 @@ void OnUser(Draft& draft, const event::ListJobs& event);
 void OnUser(Draft& draft, const event::GetJob& event);
 void OnUser(Draft& draft, const event::ListNodes& event);
 void OnUser(Draft& draft, const event::Drain& event);
+void OnUser(Draft& draft, const event::ForgetNode& event);
 void OnUser(Draft& draft, const event::CreateToken& event);  // decide_token.cc
 void OnUser(Draft& draft, const event::ListTokens& event);
 void OnUser(Draft& draft, const event::UseToken& event);
@@ -139,5 +142,6 @@ inline constexpr Millis kStagingMargin{60'000};  // on top of the job's own limi
 inline constexpr Millis kSilentAfter{3'500};
 inline constexpr Millis kAskAgain{30'000};  // a Stop that was not answered
 inline constexpr std::size_t kChunkBytes = 512 << 10;
+inline constexpr Millis kPlansKept{60'000};  // after the end of their attempt, in memory
 
 }  // namespace launch::controller

@@ -70,26 +70,36 @@ struct NodeOffer {
   std::vector<int> free_gpus;
   int free_cpus = 0;
   std::uint64_t free_memory_bytes = 0;
-  bool schedulable = true;  // false: silent, drained, unhealthy; counts for never-fits only
+  bool schedulable = true;          // false: silent, drained, unhealthy; counts for never-fits only
+  std::optional<UserName> account;  // takes this user's jobs only; absent: anybody's
 };
 // Ask a plan worker; its answer is event::Planned with the same ticket.
 struct PlanWanted {
   std::uint64_t ticket = 0;
+  UserName owner;  // as authenticated
   JobSpec spec;
   SubmitContext context;
   std::vector<NodeOffer> offers;
   // Placed: plan exactly these nodes with these GPUs (indices), for this attempt.
   struct Placed {
     Key key;
-    std::string user;
     std::vector<NodeId> nodes;
     std::vector<std::vector<int>> gpus;
   };
   std::optional<Placed> placed;
 };
 
+// A job's view that is whole but for the plans of these attempts, which only the store has: read
+// them, AddPlan each (controller/core/views.h), then reply. Changes nothing.
+struct ReadPlans {
+  RequestId request;
+  JobView view;
+  std::vector<Key> attempts;
+};
+
 }  // namespace effect
 
-using Effect = std::variant<effect::Reply, effect::Send, effect::CloseSession, effect::PlanWanted>;
+using Effect = std::variant<effect::Reply, effect::Send, effect::CloseSession, effect::PlanWanted,
+                            effect::ReadPlans>;
 
 }  // namespace launch::controller

@@ -96,6 +96,11 @@ struct Drain {
   bool undrain = false;
   std::string reason;
 };
+struct ForgetNode {  // a node that is gone for good
+  RequestId request;
+  Caller caller;
+  NodeId node;
+};
 struct CreateToken {  // join certificates; the secret part never enters the core
   RequestId request;
   Caller caller;
@@ -149,9 +154,10 @@ struct Tick {};  // deadlines are looked at; posted by the loop when the earlies
 
 }  // namespace event
 
-using Event = std::variant<event::Submit, event::PlanQuery, event::Cancel, event::ListJobs,
-                           event::GetJob, event::ListNodes, event::Drain, event::CreateToken,
-                           event::ListTokens, event::UseToken, event::NodeAttached, event::NodeSaid,
-                           event::NodeBeat, event::NodeDetached, event::Planned, event::Tick>;
+using Event =
+    std::variant<event::Submit, event::PlanQuery, event::Cancel, event::ListJobs, event::GetJob,
+                 event::ListNodes, event::Drain, event::ForgetNode, event::CreateToken,
+                 event::ListTokens, event::UseToken, event::NodeAttached, event::NodeSaid,
+                 event::NodeBeat, event::NodeDetached, event::Planned, event::Tick>;
 
 }  // namespace launch::controller

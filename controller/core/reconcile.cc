@@ -218,6 +218,7 @@ void OnNode(Draft& draft, const event::NodeAttached& event) {
   node.id = event.node;
   node.machine = hello.machine;
   node.boot_id = hello.boot_id;
+  node.account = hello.account;
   if (node.first_seen == WallTime{}) node.first_seen = draft.wall();
   draft.Put(node);
   draft.Event("node.attached", Subject(event.node),

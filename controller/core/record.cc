@@ -18,9 +18,7 @@ struct KeyMaker {
   std::string operator()(const ClusterRecord&) const { return "cluster"; }
   std::string operator()(const JobRecord& v) const { return "job/" + Of(v.id); }
   std::string operator()(const SpecRecord& v) const { return "spec/" + Of(v.id); }
-  std::string operator()(const PlanChunkRecord& v) const {
-    return "plan/" + Of(v.key) + "/" + Of(v.chunk);
-  }
+  std::string operator()(const PlanChunkRecord& v) const { return PlanPrefix(v.key) + Of(v.chunk); }
   std::string operator()(const AttemptRecord& v) const { return "attempt/" + Of(v.key); }
   std::string operator()(const AllocRecord& v) const {
     return "alloc/" + Of(v.key) + "/" + v.node.value;
@@ -43,6 +41,8 @@ struct KeyMaker {
 };
 
 }  // namespace
+
+std::string PlanPrefix(const Key& attempt) { return "plan/" + Of(attempt) + "/"; }
 
 std::string KeyOf(const Entity& entity) { return std::visit(KeyMaker{}, entity); }
 

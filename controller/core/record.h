@@ -88,6 +88,22 @@ struct PlanChunkRecord {
   friend bool operator==(const PlanChunkRecord&, const PlanChunkRecord&) = default;
 };
 
+// How far the attempt got: the last that its ranks said.
+struct LastProgress {
+  std::optional<std::int64_t> step;
+  std::optional<std::int64_t> steps;
+  std::optional<double> seconds_per_step;
+  friend bool operator==(const LastProgress&, const LastProgress&) = default;
+};
+
+// What lists show of the plan, so that the plan of an ended attempt need not stay in memory.
+struct PlanSummary {
+  Strategy strategy = Strategy::kAuto;
+  std::optional<std::int64_t> steps;
+  BatchSplit batch;
+  friend bool operator==(const PlanSummary&, const PlanSummary&) = default;
+};
+
 // Key "attempt/J/N".
 struct AttemptRecord {
   Key key;
@@ -105,6 +121,8 @@ struct AttemptRecord {
   std::optional<Rank> first_failed_rank;
   std::optional<NodeId> first_failed_node;
   std::vector<EnvVar> late_env;
+  PlanSummary plan;
+  LastProgress progress;  // set at the end; while it lives, the samples of its ranks
   WallTime created{};
   WallTime started{};  // all ranks started
   WallTime ended{};
@@ -143,6 +161,7 @@ struct NodeRecord {
   NodeId id;
   MachineIdentity machine;
   std::string boot_id;
+  std::optional<UserName> account;  // ranks run as it, for its user only; absent: as their owner
   std::string certificate_serial;
   bool drained = false;
   std::string drain_reason;
@@ -235,5 +254,7 @@ using Record = std::variant<Put, Delete, EventRow>;
 
 // Stored key of an entity; numbers are zero-padded so that key order is number order.
 std::string KeyOf(const Entity& entity);
+// What the keys of all chunks of an attempt's plan begin with.
+std::string PlanPrefix(const Key& attempt);
 
 }  // namespace launch::controller

@@ -112,12 +112,21 @@ void Store(State& state, const Entity& entity) {
       entity);
 }
 
-// Only quarantines and secrets are ever deleted; see KeyOf for the form of their keys.
+// Only these are ever deleted: quarantines, secrets, and nodes with their inventories. See KeyOf
+// for the form of their keys.
 void EraseKey(State& state, std::string_view key) {
   constexpr std::string_view kGpu = "gpu/";
   constexpr std::string_view kSecret = "secret/";
+  constexpr std::string_view kNode = "node/";
+  constexpr std::string_view kInventory = "inventory/";
   if (key.starts_with(kGpu)) {
     state.quarantine.erase(GpuUuid{std::string(key.substr(kGpu.size()))});
+  } else if (key.starts_with(kNode)) {
+    state.nodes.erase(NodeId{std::string(key.substr(kNode.size()))});
+  } else if (key.starts_with(kInventory)) {
+    const NodeId node{std::string(key.substr(kInventory.size()))};
+    UnindexInventory(state, node);
+    state.inventories.erase(node);
   } else if (key.starts_with(kSecret)) {
     const std::string_view rest = key.substr(kSecret.size());
     const std::size_t slash = rest.find('/');
@@ -321,6 +330,9 @@ effect::NodeOffer MakeOffer(const State& state, const NodeId& node) {
   offer.free_memory_bytes =
       memory_bytes < inventory->memory_bytes ? inventory->memory_bytes - memory_bytes : 0;
   offer.schedulable = IsSchedulable(state, node);
+  if (const auto record = state.nodes.find(node); record != state.nodes.end()) {
+    offer.account = record->second.account;
+  }
   return offer;
 }
 

@@ -88,6 +88,7 @@ struct Live {
   std::map<JobId, BootTime> not_before;   // backoff
   std::map<JobId, BootTime> time_limits;  // of the running attempt
   std::map<JobId, Attempt> floors;        // highest attempt an agent reported
+  std::map<Key, BootTime> ended;          // attempts whose plans are soon let go
   bool look_again = false;  // a decision was undone: the next one draws all consequences anew
 };
 
@@ -116,7 +117,8 @@ struct State {
   std::map<GpuUuid, Key> gpu_owner;
   std::map<GpuUuid, std::set<NodeId>> reported_by;  // nodes whose inventory has the GPU
 
-  // Decoded chunks of attempts that may still need them.
+  // Decoded chunks of attempts that may still need them. Those of an attempt that ended a while ago
+  // are in the store only, and its chunks are not in `plan_chunks` either.
   std::map<Key, std::shared_ptr<const StoredPlan>> plans;
 
   Live live;

@@ -55,6 +55,15 @@ std::string StartingStep(const State& state, const AttemptRecord& attempt) {
   return ShownPhase(state, attempt);
 }
 
+// Progress as rank 0 prints it; some trainers print it on the last rank only. Null: nobody does.
+const RankSample* TellingSample(const State& state, const AttemptRecord& attempt) {
+  const auto live = state.live.attempts.find(attempt.key);
+  if (live == state.live.attempts.end() || live->second.samples.empty()) return nullptr;
+  const RankSample* first = &live->second.samples.begin()->second;
+  const RankSample* last = &live->second.samples.rbegin()->second;
+  return first->step ? first : last->step ? last : nullptr;
+}
+
 AttemptView ViewAttempt(const State& state, const AttemptRecord& attempt, bool full) {
   AttemptView view;
   view.attempt = attempt.key.attempt;
@@ -70,15 +79,9 @@ AttemptView ViewAttempt(const State& state, const AttemptRecord& attempt, bool f
   view.first_failed_node = attempt.first_failed_node;
   view.started = attempt.started;
   view.ended = attempt.ended;
-  const auto plan = state.plans.find(attempt.key);
-  if (plan != state.plans.end()) {
-    view.batch = plan->second->plan.batch;
-    if (full && !plan->second->plan.assignments.empty()) {
-      view.env = plan->second->plan.assignments.front().env;
-      for (const EnvVar& late : attempt.late_env) view.env[late.name] = late.value;
-    }
-  }
+  view.batch = attempt.plan.batch;
   if (!full) return view;
+  for (const EnvVar& late : attempt.late_env) view.env[late.name] = late.value;
   const auto ranks = state.ranks.find(attempt.key);
   const auto allocs = state.allocs.find(attempt.key);
   if (allocs == state.allocs.end()) return view;
@@ -103,16 +106,18 @@ AttemptView ViewAttempt(const State& state, const AttemptRecord& attempt, bool f
   return view;
 }
 
-// Progress as rank 0 prints it; some trainers print it on the last rank only.
 void ShowProgress(const State& state, const AttemptRecord& attempt, JobView& view) {
-  const auto live = state.live.attempts.find(attempt.key);
-  if (live == state.live.attempts.end() || live->second.samples.empty()) return;
-  const RankSample* sample = &live->second.samples.begin()->second;
-  if (!sample->step) sample = &live->second.samples.rbegin()->second;
-  view.step = sample->step;
-  view.steps = sample->steps;
-  view.seconds_per_step = sample->seconds_per_step;
-  view.eta_s = sample->eta_s;
+  const LastProgress last = ProgressOf(state, attempt);
+  view.step = last.step;
+  view.steps = last.steps ? last.steps : attempt.plan.steps;
+  view.seconds_per_step = last.seconds_per_step;
+  if (attempt.phase == AttemptPhase::kEnded) return;  // nothing is left to wait for
+  if (const RankSample* sample = TellingSample(state, attempt)) view.eta_s = sample->eta_s;
+  // The rank may not know the total that the job file gives.
+  if (!view.eta_s && view.step && view.steps && view.seconds_per_step) {
+    view.eta_s = *view.seconds_per_step *
+                 static_cast<double>(std::max<std::int64_t>(*view.steps - *view.step, 0));
+  }
 }
 
 int GpusAskedFor(const JobSpec& spec) {
@@ -122,6 +127,13 @@ int GpusAskedFor(const JobSpec& spec) {
 }
 
 }  // namespace
+
+LastProgress ProgressOf(const State& state, const AttemptRecord& attempt) {
+  if (attempt.phase == AttemptPhase::kEnded) return attempt.progress;
+  const RankSample* sample = TellingSample(state, attempt);
+  if (sample == nullptr) return {};
+  return {sample->step, sample->steps, sample->seconds_per_step};
+}
 
 JobState ShownState(const State& state, const JobRecord& job) {
   if (job.phase == JobPhase::kDone) return job.outcome.value_or(JobState::kFailed);
@@ -144,12 +156,17 @@ JobState ShownState(const State& state, const JobRecord& job) {
 }
 
 WaitReason WhyWaiting(const State& state, const JobRecord& job) {
-  const auto found = state.live.reasons.find(job.id);
-  if (found != state.live.reasons.end()) return found->second;
-  if (state.live.queue_head) {
-    return {"Priority", fmt::format("behind {}", state.live.queue_head->value)};
+  WaitReason reason{"Priority", "not looked at yet"};
+  if (const auto found = state.live.reasons.find(job.id); found != state.live.reasons.end()) {
+    reason = found->second;
+  } else if (state.live.queue_head) {
+    reason.evidence = fmt::format("behind {}", state.live.queue_head->value);
   }
-  return {"Priority", "not looked at yet"};
+  if (job.attempts == 0) return reason;
+  // What a user wants to know of a retry comes first: which it is, and what for.
+  reason.evidence =
+      fmt::format("attempt {} after {}; {}", job.attempts + 1, job.requeue_cause, reason.evidence);
+  return reason;
 }
 
 std::vector<std::string> StillHeld(const State& state, JobId job) {
@@ -172,6 +189,25 @@ std::vector<std::string> StillHeld(const State& state, JobId job) {
     }
   }
   return held;
+}
+
+std::vector<Key> PlansNotHere(const State& state, JobId job) {
+  std::vector<Key> keys;
+  for (auto entry = state.attempts.lower_bound(Key{job, Attempt{0}});
+       entry != state.attempts.end() && entry->first.job == job; ++entry) {
+    if (!state.plans.contains(entry->first)) keys.push_back(entry->first);
+  }
+  return keys;
+}
+
+void AddPlan(JobView& view, Attempt attempt, const StoredPlan& plan) {
+  for (AttemptView& one : view.attempts) {
+    if (one.attempt != attempt || plan.plan.assignments.empty()) continue;
+    // The late values, which stand there already, win.
+    const auto& env = plan.plan.assignments.front().env;
+    one.env.insert(env.begin(), env.end());
+  }
+  if (!view.attempts.empty() && view.attempts.back().attempt == attempt) view.plan = plan.plan;
 }
 
 JobView ViewJob(const State& state, const JobRecord& job, bool full) {
@@ -220,16 +256,12 @@ JobView ViewJob(const State& state, const JobRecord& job, bool full) {
     }
     ShowProgress(state, *newest, view);
   }
-  if (newest != nullptr) {
-    if (const auto plan = state.plans.find(newest->key); plan != state.plans.end()) {
-      view.strategy = std::string(ToString(plan->second->plan.strategy));
-      if (!view.steps) view.steps = plan->second->plan.steps;
-      if (full) view.plan = plan->second->plan;
-    }
-  }
+  if (newest != nullptr) view.strategy = std::string(ToString(newest->plan.strategy));
   for (auto entry = state.attempts.lower_bound(Key{job.id, Attempt{0}});
        entry != state.attempts.end() && entry->first.job == job.id; ++entry) {
     view.attempts.push_back(ViewAttempt(state, entry->second, full));
+    const auto plan = state.plans.find(entry->first);
+    if (full && plan != state.plans.end()) AddPlan(view, entry->first.attempt, *plan->second);
   }
   if (full) view.spec = spec;
   return view;
@@ -240,6 +272,7 @@ NodeView ViewNode(const State& state, const NodeId& node, const Now& now) {
   view.inventory = *state.inventories.at(node);
   view.health = HealthOf(view.inventory);
   const NodeRecord& record = state.nodes.at(node);
+  view.account = record.account;
   view.reason = WhyUnschedulable(state, node);
   view.schedulable = view.reason.empty();
   const effect::NodeOffer offer = MakeOffer(state, node);

@@ -10,6 +10,13 @@ namespace launch::controller {
 JobView ViewJob(const State& state, const JobRecord& job, bool full);
 NodeView ViewNode(const State& state, const NodeId& node, const Now& now);
 
+// Attempts of the job whose plans are in the store only; what they add to a full view.
+std::vector<Key> PlansNotHere(const State& state, JobId job);
+void AddPlan(JobView& view, Attempt attempt, const StoredPlan& plan);
+
+// How far an attempt is, or how far it got; empty while its ranks say nothing.
+LastProgress ProgressOf(const State& state, const AttemptRecord& attempt);
+
 // State of interfaces 6 for a stored job.
 JobState ShownState(const State& state, const JobRecord& job);
 

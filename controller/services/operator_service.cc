@@ -88,6 +88,20 @@ class OperatorService final : public pb::Operator::CallbackService {
     return reactor;
   }
 
+  grpc::ServerUnaryReactor* ForgetNode(grpc::CallbackServerContext* context,
+                                       const pb::ForgetNodeRequest* request,
+                                       pb::ForgetNodeReply*) override {
+    auto accepted =
+        Accept<ForgetNodeCall>(parts_.gate, context, "/launch.v1.Operator/ForgetNode", *request);
+    if (!accepted) return Refuse(context, accepted.error());
+    auto& [who, call] = *accepted;
+    auto* reactor = context->DefaultReactor();
+    parts_.requests.Ask(who.caller.user.value,
+                        event::ForgetNode{{}, who.caller, std::move(call.node)},
+                        AnswerWith<reply::Done>(reactor, [](const reply::Done&) {}));
+    return reactor;
+  }
+
   grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext* context, const pb::StatusRequest*,
                                    pb::StatusReply* reply) override {
     auto who = parts_.gate.Admit(*context, "/launch.v1.Operator/Status");

@@ -160,6 +160,12 @@ pb::AttemptRecord ToRecord(const AttemptRecord& v) {
   if (v.first_failed_node) m.set_first_failed_node(Utf8(v.first_failed_node->value));
   for (const EnvVar& variable : v.late_env) *m.add_late_env() = launch::ToProto(variable);
   m.set_created_ms(ToMs(v.created));
+  m.set_strategy(launch::ToProto(v.plan.strategy));
+  if (v.plan.steps) m.set_plan_steps(*v.plan.steps);
+  *m.mutable_batch() = launch::ToProto(v.plan.batch);
+  if (v.progress.step) m.set_step(*v.progress.step);
+  if (v.progress.steps) m.set_steps(*v.progress.steps);
+  if (v.progress.seconds_per_step) m.set_seconds_per_step(*v.progress.seconds_per_step);
   m.set_started_ms(ToMs(v.started));
   m.set_ended_ms(ToMs(v.ended));
   return m;
@@ -185,6 +191,14 @@ AttemptRecord FromRecord(Edge& e, const pb::AttemptRecord& m) {
     v.first_failed_node = e.Node("first_failed_node", m.first_failed_node());
   }
   v.late_env = e.Values("late_env", m.late_env(), edge::kMaxEnv);
+  v.plan.strategy = e.Value("strategy", m.strategy());
+  if (m.has_plan_steps()) v.plan.steps = m.plan_steps();
+  if (m.has_batch()) v.plan.batch = e.Value("batch", m.batch());
+  if (m.has_step()) v.progress.step = m.step();
+  if (m.has_steps()) v.progress.steps = m.steps();
+  if (m.has_seconds_per_step()) {
+    v.progress.seconds_per_step = e.Number("seconds_per_step", m.seconds_per_step());
+  }
   v.created = e.Wall("created_ms", m.created_ms());
   v.started = e.Wall("started_ms", m.started_ms());
   v.ended = e.Wall("ended_ms", m.ended_ms());
@@ -253,6 +267,7 @@ pb::NodeRecord ToRecord(const NodeRecord& v) {
   m.set_drain_reason(Utf8(v.drain_reason));
   m.set_drained_by(Utf8(v.drained_by));
   m.set_first_seen_ms(ToMs(v.first_seen));
+  if (v.account) m.set_account(Utf8(v.account->value));
   return m;
 }
 NodeRecord FromRecord(Edge& e, const pb::NodeRecord& m) {
@@ -270,6 +285,7 @@ NodeRecord FromRecord(Edge& e, const pb::NodeRecord& m) {
   v.drain_reason = e.Text("drain_reason", m.drain_reason());
   v.drained_by = e.Text("drained_by", m.drained_by());
   v.first_seen = e.Wall("first_seen_ms", m.first_seen_ms());
+  if (m.has_account()) v.account = UserName{e.Word("account", m.account())};
   return v;
 }
 

@@ -142,6 +142,7 @@ class SqliteStore final : public Store {
   ~SqliteStore() override;
 
   Result<Snapshot> Load() override;
+  Result<std::vector<StoredRow>> Read(const std::string& prefix) override;
   Result<Committed> Commit(const Batch& batch) override;
   Result<std::vector<StoredEvent>> Events(std::uint64_t after_seq, std::size_t max) override;
   StoreLimits Limits() const override { return {}; }
@@ -310,6 +311,27 @@ Result<Snapshot> SqliteStore::Load() {
   witness_.Note({meta.store_id, meta.revision});
   meta_ = meta;
   return snapshot;
+}
+
+Result<std::vector<StoredRow>> SqliteStore::Read(const std::string& prefix) {
+  if (failed_) return Unexpected(*failed_);
+  LAUNCH_ASSIGN_OR_RETURN(
+      Statement select,
+      Statement::Prepare(db_.get(),
+                         "SELECT key, revision, value, crc FROM kv "
+                         "WHERE key >= ?1 AND key < ?2 ORDER BY key"));
+  const std::string end = prefix + '\xff';  // no key holds this byte
+  select.Blob(1, prefix).Blob(2, end);
+  std::vector<StoredRow> rows;
+  while (true) {
+    LAUNCH_ASSIGN_OR_RETURN(const bool more, select.Step());
+    if (!more) return rows;
+    StoredRow row{.key = select.BlobAt(0), .value = select.BlobAt(2), .revision = select.IntAt(1)};
+    if (select.IntAt(3) != RowSum(row.key, row.revision, row.value)) {
+      return Damaged(file_, "row " + row.key + " is damaged");
+    }
+    rows.push_back(std::move(row));
+  }
 }
 
 Result<void> SqliteStore::CheckBatch(const Batch& batch) const {

@@ -68,6 +68,8 @@ class Store {
  public:
   virtual ~Store() = default;
   virtual Result<Snapshot> Load() = 0;  // every row verified; fails closed
+  // Rows whose keys begin with `prefix`, by key, each verified.
+  virtual Result<std::vector<StoredRow>> Read(const std::string& prefix) = 0;
   virtual Result<Committed> Commit(const Batch& batch) = 0;
   virtual Result<std::vector<StoredEvent>> Events(std::uint64_t after_seq, std::size_t max) = 0;
   virtual StoreLimits Limits() const = 0;

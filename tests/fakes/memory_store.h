@@ -40,6 +40,17 @@ class MemoryStore final : public controller::Store {
     return snapshot;
   }
 
+  Result<std::vector<controller::StoredRow>> Read(const std::string& prefix) override {
+    const std::lock_guard lock(mutex_);
+    if (failed_) return Unexpected(*failed_);
+    std::vector<controller::StoredRow> found;
+    for (auto row = rows_.lower_bound(prefix);
+         row != rows_.end() && row->first.starts_with(prefix); ++row) {
+      found.push_back(row->second);
+    }
+    return found;
+  }
+
   Result<controller::Committed> Commit(const controller::Batch& batch) override {
     const std::lock_guard lock(mutex_);
     if (failed_) return Unexpected(*failed_);

@@ -37,6 +37,7 @@ struct ScriptedStore final : Store {
     batches.push_back(batch);
     return Committed{batches.size(), batch.events.empty() ? 0u : 1u};
   }
+  Result<std::vector<StoredRow>> Read(const std::string&) override { return {}; }
   Result<std::vector<StoredEvent>> Events(std::uint64_t, std::size_t) override { return {}; }
   StoreLimits Limits() const override { return limits; }
 };
@@ -68,6 +69,7 @@ struct RecordingOutside final : Outside {
     log.push_back("reply " + std::to_string(reply.request.value) +
                   (reply.body ? " ok rows=" + std::to_string(store->rows.size())
                               : " " + std::string(ErrorCodeName(reply.body.error().code))));
+    for (const Finding& finding : reply.findings) log.push_back("finding " + finding.code);
   }
   void Send(SessionId, const Fence& fence, ToNode) override {
     log.push_back("send");
@@ -78,6 +80,9 @@ struct RecordingOutside final : Outside {
   }
   void WantPlan(effect::PlanWanted wanted) override {
     log.push_back("plan " + std::to_string(wanted.ticket));
+  }
+  void ReadPlans(effect::ReadPlans wanted) override {
+    log.push_back("read plans for " + std::to_string(wanted.request.value));
   }
 };
 
@@ -147,6 +152,35 @@ TEST_F(LoopTest, ADecisionWithoutRecordsCostsNoCommit) {
   ASSERT_TRUE(loop.Turn());
   EXPECT_TRUE(store.batches.empty());
   EXPECT_EQ(outside.log, Log{"reply 1 ok rows=0"});
+}
+
+TEST_F(LoopTest, LetsOutARefusalWithAllItsFindings) {
+  brain.decide = [](const Event& event) {
+    Decision d;
+    d.effects = {effect::Reply{RequestId{RequestOf(event)},
+                               Fail(ErrorCode::kPreflightFailed, "torch_cpu_only"),
+                               {Finding{.code = "torch_cpu_only"}, Finding{.code = "shm_small"}}}};
+    return d;
+  };
+  Post(1);
+  ASSERT_TRUE(loop.Turn());
+  EXPECT_EQ(outside.log,
+            (Log{"reply 1 PREFLIGHT_FAILED", "finding torch_cpu_only", "finding shm_small"}));
+}
+
+TEST_F(LoopTest, ReadsOldPlansWhetherTheStoreTakesTheBatchOrNot) {
+  brain.decide = [](const Event& event) {
+    Decision d;
+    d.records = {PutJob(1)};
+    d.effects = {effect::ReadPlans{RequestId{RequestOf(event)}, {}, {}}};
+    return d;
+  };
+  Post(1);
+  ASSERT_TRUE(loop.Turn());
+  store.refuse = Error{ErrorCode::kResourceExhausted, "store full", "", std::nullopt};
+  Post(2);
+  ASSERT_TRUE(loop.Turn());
+  EXPECT_EQ(outside.log, (Log{"committed 1", "job 1", "read plans for 1", "read plans for 2"}));
 }
 
 TEST_F(LoopTest, SplitsWhatTheStoreCannotTakeAtOnceAndAnswersEachPartAfterItsCommit) {

@@ -147,7 +147,7 @@ class ServicesTest : public ::testing::Test {
     hello.machine.install_id = "11112222333344445555666677778888";
     hello.boot_id = "b0000000-0000-4000-8000-000000000001";
     hello.boot = BootMs(1000);
-    hello.run_as = "single_user ana";
+    hello.account = UserName{"ana"};
     hello.inventory.node = NodeId{node};
     hello.inventory.kernel = "6.1";
     hello.inventory.cores = 4;

@@ -105,6 +105,19 @@ TEST(Place, WaitsForNodesThatAreSilent) {
   EXPECT_EQ(Place(GpuJob(8), {}).error().reason.code, "ReqNodeNotAvail");
 }
 
+TEST(Place, NeverUsesANodeThatRefusesTheJob) {
+  const std::vector<NodeInventory> nodes = {H100("a", 8), H100("b", 8)};
+  auto offers = Offers(nodes);
+  offers[0].refuses = "runs jobs of account ana only";
+  EXPECT_EQ(Place(GpuJob(8), offers)->offers, std::vector<std::size_t>{1});
+  offers[1].refuses = "runs jobs of account eve only";
+  const auto unplaced = Place(GpuJob(8), offers);
+  ASSERT_FALSE(unplaced);
+  EXPECT_TRUE(unplaced.error().never);
+  EXPECT_EQ(unplaced.error().closest_node, "a");
+  EXPECT_EQ(unplaced.error().missing, "runs jobs of account ana only");
+}
+
 TEST(Place, NeverGivesAGpuThatIsUnhealthy) {
   std::vector<NodeInventory> nodes = {H100("a", 2)};
   nodes[0].gpus[0].health = Health::kBad;

@@ -48,6 +48,7 @@ void Agree(pb::Welcome& m) {
 void Agree(pb::Hello& m) {
   m.set_protocol_min(1);
   m.set_protocol_max(1);
+  m.set_run_as("single_user " + m.version());
 }
 
 template <class... Ms>

@@ -230,6 +230,21 @@ TEST(Hello, OfAnotherProtocolNamesBoth) {
   EXPECT_NE(refused.error().message.find("2 to 3"), std::string::npos);
 }
 
+TEST(Hello, SaysWhoseAccountRanksRunAsOrIsRefused) {
+  pb::FromNode envelope;
+  MessageFiller(2).Fill(*envelope.mutable_hello());
+  const auto account = [&](const std::string& run_as) {
+    envelope.mutable_hello()->set_run_as(run_as);
+    const auto read = FromProto(envelope);
+    return read ? std::get<from_node::Hello>(read->body).account : UserName{read.error().message};
+  };
+  EXPECT_EQ(account("single_user ana"), UserName{"ana"});
+  EXPECT_EQ(account("multi_user"), std::nullopt);
+  for (const char* bad : {"", "single_user", "single_user ", "ana", "multi_user ana"}) {
+    EXPECT_NE(account(bad).value_or(UserName{}).value.find("run_as"), std::string::npos) << bad;
+  }
+}
+
 TEST(Envelope, WithoutABodyIsRefused) {
   EXPECT_FALSE(FromProto(pb::FromNode()).has_value());
   pb::ToNode envelope;

@@ -25,7 +25,7 @@ inline NodeInventory TwoGpuInventory() {
 }
 
 inline AllocationSpec TwoRankSpec(const Key& key) {
-  AllocationSpec spec{.key = key, .node = NodeId{"n1"}, .gpus = {kGpu0, kGpu1}};
+  AllocationSpec spec{.key = key, .node = NodeId{"n1"}, .user = "ana", .gpus = {kGpu0, kGpu1}};
   spec.gpu_indices = {0, 1};
   spec.ranks = {RankSpec{.rank = 0}, RankSpec{.rank = 1, .local_rank = 1}};
   spec.stop.grace = Millis{5000};
@@ -33,7 +33,7 @@ inline AllocationSpec TwoRankSpec(const Key& key) {
 }
 
 inline AgentIdentity TestIdentity() {
-  return {.node = NodeId{"n1"}, .version = "1", .boot_id = "boot-a", .run_as = "single_user ana"};
+  return {.node = NodeId{"n1"}, .version = "1", .boot_id = "boot-a", .account = UserName{"ana"}};
 }
 
 class Rig {

@@ -19,6 +19,20 @@ TEST(AgentPrepare, AcceptsAndAnswersOnceTheRunnerDid) {
   EXPECT_EQ(rig.Sent<from_node::Accepted>()[0].ports, (PortBlock{20000, 4}));
 }
 
+TEST(AgentPrepare, RefusesAJobOfAnotherAccountThanItsOwn) {
+  Rig rig = ConnectedRig();
+  AllocationSpec spec = TwoRankSpec(kKey);
+  for (const char* other : {"eve", "", "ana "}) {
+    spec.user = other;
+    rig.Prepare(spec);
+    EXPECT_EQ(rig.RefusalCode(), "accept wrong_account") << other;
+  }
+  EXPECT_TRUE(rig.Ordered<order::Accept>().empty());
+  rig.state.identity.account.reset();  // multi_user: each job as its owner
+  rig.Prepare(spec);
+  EXPECT_EQ(rig.Ordered<order::Accept>().size(), 1u);
+}
+
 TEST(AgentPrepare, ARepetitionIsAnsweredWithoutASecondAccept) {
   Rig rig = ConnectedRig();
   rig.Accept(TwoRankSpec(kKey));

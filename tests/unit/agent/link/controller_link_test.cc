@@ -146,7 +146,7 @@ from_node::Hello SomeHello() {
   from_node::Hello hello{.version = "1", .boot_id = "b"};
   hello.inventory.node = NodeId{"n1"};
   hello.machine.install_id = "i";
-  hello.run_as = "single_user ana";
+  hello.account = UserName{"ana"};
   return hello;
 }
 

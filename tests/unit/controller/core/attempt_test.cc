@@ -53,6 +53,101 @@ TEST(Attempt, RunsAJobOnOneNodeToSuccess) {
   core.NothingElse();
 }
 
+RankSample At(Key key, Rank rank, std::int64_t step, double seconds_per_step) {
+  RankSample sample;
+  sample.key = key;
+  sample.rank = rank;
+  sample.step = step;
+  sample.seconds_per_step = seconds_per_step;
+  return sample;
+}
+
+TEST(Progress, CountsTheTotalOfTheJobFileWhereTheRankDoesNotKnowIt) {
+  TestCore core;
+  core.Attach("gpu1", 1);
+  core.plan_steps = 100;
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(job);
+  EXPECT_EQ(core.View(job).steps, 100);
+  EXPECT_EQ(core.View(job).eta_s, std::nullopt);
+  core.Say("gpu1", from_node::Samples{{}, {}, {}, {At(key, 0, 20, 0.5)}});
+  EXPECT_EQ(core.View(job).step, 20);
+  EXPECT_EQ(core.View(job).eta_s, 40.0);
+}
+
+TEST(Progress, StaysInViewWhenTheJobHasEnded) {
+  TestCore core;
+  core.Attach("gpu1", 1);
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(job);
+  core.Say("gpu1", from_node::Samples{{}, {}, {}, {At(key, 0, 20, 0.5)}});
+  core.Exit("gpu1", key, 0, Exited{0});
+  core.Release("gpu1", key);
+  EXPECT_EQ(core.View(job).state, JobState::kSucceeded);
+  EXPECT_EQ(core.View(job).step, 20);
+  EXPECT_EQ(core.View(job).seconds_per_step, 0.5);
+  EXPECT_EQ(core.View(job).eta_s, std::nullopt);
+  // What the rank printed in its last seconds arrives after its end; nothing older counts then.
+  core.Say("gpu1", from_node::Samples{{}, {}, {}, {At(key, 0, 24, 0.4)}});
+  core.Say("gpu1", from_node::Samples{{}, {}, {}, {At(key, 0, 23, 9.0)}});
+  EXPECT_EQ(core.View(job).step, 24);
+  core.Restart();
+  EXPECT_EQ(core.View(job).step, 24);
+  EXPECT_EQ(core.View(job).seconds_per_step, 0.4);
+}
+
+TEST(Plan, OfAnEndedAttemptIsReadFromTheStoreAfterAWhile) {
+  TestCore core;
+  core.Attach("gpu1", 1);
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(job);
+  core.Exit("gpu1", key, 0, Exited{0});
+  core.Release("gpu1", key);
+  core.Ignore();
+  const auto ask = [&](std::uint64_t request) {
+    core.Post(event::GetJob{RequestId{request}, {UserName{"ana"}, false}, job});
+  };
+  ask(800);
+  EXPECT_TRUE(core.Answer<JobView>(RequestId{800})->plan.has_value());
+  core.Pass(Millis{61'000});
+  EXPECT_TRUE(core.state.plans.empty());
+  EXPECT_TRUE(core.state.plan_chunks.empty());
+  EXPECT_EQ(core.View(job).strategy, "ddp");
+  core.Ignore();
+  ask(801);
+  ASSERT_EQ(core.effects.size(), 1u);
+  auto wanted = std::get<effect::ReadPlans>(core.effects[0]);
+  EXPECT_EQ(wanted.attempts, std::vector<Key>{key});
+  StoredPlan plan;
+  plan.plan.assignments.resize(1);
+  plan.plan.assignments[0].env = {{"LAUNCH_STRATEGY", "ddp"}, {"MASTER_ADDR", "probable"}};
+  AddPlan(wanted.view, Attempt{1}, plan);
+  EXPECT_TRUE(wanted.view.plan.has_value());
+  EXPECT_EQ(wanted.view.attempts[0].env.at("LAUNCH_STRATEGY"), "ddp");
+  EXPECT_NE(wanted.view.attempts[0].env.at("MASTER_ADDR"), "probable");
+  // A restarted controller does not load it either.
+  core.Restart();
+  EXPECT_TRUE(core.state.plans.empty());
+}
+
+TEST(Plan, IsKeptWhenTheEndOfItsAttemptWasTakenBack) {
+  TestCore core;
+  core.Attach("gpu1", 1);
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(job);
+  ExitReport report;
+  report.key = key;
+  report.cause = Exited{0};
+  const Decision decision =
+      Decide(core.state,
+             event::NodeSaid{core.session["gpu1"], NodeId{"gpu1"}, from_node::RankExited{report}},
+             core.now);
+  ASSERT_EQ(core.Phase(key), AttemptPhase::kEnded);
+  Undo(core.state, decision);
+  core.Pass(Millis{61'000});
+  EXPECT_TRUE(core.state.plans.contains(key));
+}
+
 TEST_F(TwoNodes, StagesTheNodeOfRankZeroFirst) {
   const Key key = Accepted(GpuJob(2, 1));
   const auto first = core.Told<to_node::Stage>("gpu1");

@@ -114,6 +114,36 @@ TEST_F(Node, TheSecondNodeThatReportsAGpuIsNotUsed) {
   EXPECT_TRUE(core.Node("gpu1").schedulable);
 }
 
+TEST_F(Node, IsForgottenOnlyWhenItIsGoneAndHoldsNothing) {
+  std::uint64_t request = 900;
+  const auto forget = [&](const std::string& name, bool is_operator = true) {
+    core.Post(event::ForgetNode{RequestId{++request}, {UserName{"op"}, is_operator}, NodeId{name}});
+    const auto answer = core.Answer<reply::Done>(RequestId{request});
+    return answer ? std::string("done") : std::string(ErrorCodeName(answer.error().code));
+  };
+  EXPECT_EQ(forget("gpu2", false), "PERMISSION_DENIED");
+  EXPECT_EQ(forget("gpu9"), "NOT_FOUND");
+  EXPECT_EQ(forget("gpu2"), "FAILED_PRECONDITION") << "its agent is connected";
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  const Key key = core.Run(job);
+  core.Detach("gpu2");
+  EXPECT_EQ(forget("gpu2"), "FAILED_PRECONDITION") << "it may still run the job";
+  core.Attach(MakeInventory("gpu2", 1), Running("gpu2", key));
+  for (const int rank : {0, 1}) core.Exit(rank == 0 ? "gpu1" : "gpu2", key, rank, Exited{0});
+  core.Release("gpu1", key);
+  core.Release("gpu2", key, {{GpuUuid{"GPU-gpu2-0"}, "a process is left"}});
+  core.Detach("gpu2");
+  EXPECT_EQ(forget("gpu2"), "done");
+  EXPECT_FALSE(core.state.nodes.contains(NodeId{"gpu2"}));
+  EXPECT_FALSE(core.state.inventories.contains(NodeId{"gpu2"}));
+  EXPECT_TRUE(core.state.quarantine.empty());
+  EXPECT_EQ(core.View(job).state, JobState::kSucceeded);
+  core.Restart();
+  EXPECT_FALSE(core.state.nodes.contains(NodeId{"gpu2"}));
+  core.Attach("gpu2", 1);  // its certificate is good: it comes back
+  EXPECT_TRUE(core.Node("gpu2").schedulable);
+}
+
 TEST_F(Node, RunningRanksAreAdoptedWhenTheAgentIsBack) {
   const JobId job = core.Submitted(GpuJob(2, 1));
   const Key key = core.Run(job);

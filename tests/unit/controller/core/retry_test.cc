@@ -93,6 +93,121 @@ TEST_F(Retry, TriesTwiceAgainAfterAFaultOfTheInfrastructure) {
   EXPECT_EQ(core.View(job).attempts.size(), 3u);
 }
 
+struct Elsewhere : testing::Test {
+  Elsewhere() {
+    core.Attach("gpu1", 1);
+    core.Attach("gpu2", 1);
+  }
+  std::string NodeOf(JobId job) { return core.View(job).attempts.back().nodes.at(0).value; }
+  // Waits out the backoff.
+  void Again() {
+    core.now.boot += Millis{5'000};
+    core.now.wall += Millis{5'000};
+    for (const char* node : {"gpu1", "gpu2"}) core.Beat(node);
+    core.Pass(Millis{0});
+  }
+  std::string EventText(const std::string& kind) {
+    for (const EventRow& row : core.rows) {
+      if (row.kind == kind) return row.text;
+    }
+    return "";
+  }
+  TestCore core;
+};
+
+TEST_F(Elsewhere, TriesAgainOnAnotherNodeThanTheOneThatRefusedTheStart) {
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  ASSERT_EQ(NodeOf(job), "gpu1");
+  const Key key{job, Attempt{1}};
+  core.Say("gpu1",
+           from_node::Refused{key, core.Digest("gpu1", key), "accept", "gpu_busy", "busy", {}});
+  EXPECT_EQ(core.View(job).state, JobState::kRequeued);
+  EXPECT_EQ(core.View(job).attempts[0].first_failed_node, NodeId{"gpu1"});
+  EXPECT_EQ(EventText("job.avoids_node"), "gpu1: gpu1 refused the start: busy (gpu_busy)");
+  Again();
+  EXPECT_EQ(NodeOf(job), "gpu2");
+  EXPECT_FALSE(core.HasEvent("job.keeps_node"));
+}
+
+TEST_F(Elsewhere, AvoidsANodeThatWasLostAlsoAfterARestartOfTheController) {
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(job);
+  core.Detach("gpu1");
+  core.boot["gpu1"] = "b2";
+  core.Attach("gpu1", 1);  // rebooted
+  core.Release("gpu1", key);
+  ASSERT_EQ(core.View(job).state, JobState::kRequeued);
+  core.Restart();
+  core.Attach("gpu1", 1);
+  core.Attach("gpu2", 1);
+  Again();
+  EXPECT_EQ(NodeOf(job), "gpu2");
+}
+
+TEST_F(Elsewhere, AvoidsANodeWhoseGpuBrokeUnderTheJob) {
+  JobSpec spec = GpuJob(1, 1);
+  spec.retry.max = 1;
+  NodeInventory broken = MakeInventory("gpu1", 2);
+  core.Attach(broken);
+  spec.nodelist = {"gpu1", "gpu2"};
+  spec.gpus[0].count = 1;
+  const JobId other = core.Submitted(GpuJob(1, 1));  // takes gpu2, which has no GPU to spare
+  ASSERT_EQ(NodeOf(other), "gpu2");
+  const JobId job = core.Submitted(spec);
+  ASSERT_EQ(NodeOf(job), "gpu1");
+  const Key key = core.Run(job);
+  core.Cancel(other);
+  core.Release("gpu2", Key{other, Attempt{1}});
+  broken.gpus[0].health = Health::kBad;
+  broken.gpus[0].why = "XID 79: fell off the bus";
+  core.Say("gpu1", from_node::InventoryChanged{broken});
+  core.Exit("gpu1", key, 0, Exited{1});
+  core.Release("gpu1", key);
+  EXPECT_EQ(EventText("job.avoids_node"), "gpu1: GPU-gpu1-0: XID 79: fell off the bus");
+  EXPECT_EQ(core.state.jobs.at(job).attempts, 2u);
+  EXPECT_EQ(NodeOf(job), "gpu2");
+}
+
+TEST_F(Elsewhere, StaysOnTheNodeWhenNoOtherFitsAndSaysSo) {
+  JobSpec spec = GpuJob(1, 1);
+  spec.nodelist = {"gpu1"};
+  const JobId job = core.Submitted(spec);
+  const Key key{job, Attempt{1}};
+  core.Say("gpu1",
+           from_node::Refused{key, core.Digest("gpu1", key), "accept", "gpu_busy", "busy", {}});
+  Again();
+  EXPECT_EQ(NodeOf(job), "gpu1");
+  EXPECT_TRUE(core.HasEvent("job.keeps_node"));
+}
+
+TEST_F(Elsewhere, BlamesNoNodeForTheUsersOwnError) {
+  JobSpec spec = GpuJob(1, 1);
+  spec.retry.max = 1;
+  const JobId job = core.Submitted(spec);
+  const Key key = core.Run(job);
+  core.Exit("gpu1", key, 0, Exited{1});
+  core.Release("gpu1", key);
+  EXPECT_EQ(NodeOf(job), "gpu1");
+  EXPECT_FALSE(core.HasEvent("job.avoids_node"));
+}
+
+TEST_F(Retry, ShowsItsCauseAndWhichAttemptWaits) {
+  RetrySpec retry;
+  retry.max = 1;
+  retry.backoff = Millis{2'000};
+  const JobId job = Submit(retry);
+  RunAndEnd(job, Exited{33});
+  EXPECT_EQ(core.View(job).state, JobState::kRequeued);
+  EXPECT_EQ(core.View(job).reason,
+            (WaitReason{"BeginTime", "attempt 2 after rank 0 on gpu1: exit 33; starts in 2 s"}));
+  core.answer_plans = false;
+  core.now.boot += Millis{2'000};
+  core.Beat("gpu1");
+  core.Pass(Millis{0});
+  EXPECT_EQ(core.View(job).reason.evidence,
+            "attempt 2 after rank 0 on gpu1: exit 33; placed; its plan is being made");
+}
+
 TEST_F(Retry, WaitsForItsBackoffAndLetsOthersPass) {
   RetrySpec retry;
   retry.max = 1;

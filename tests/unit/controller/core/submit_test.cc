@@ -77,6 +77,62 @@ TEST(Submit, QueuesWhenOnlyADrainedNodeWouldFit) {
   EXPECT_EQ(core.View(job).state, JobState::kStarting);
 }
 
+from_node::Hello RunsAs(const std::string& account) {
+  from_node::Hello hello;
+  hello.account = UserName{account};
+  return hello;
+}
+
+TEST(Submit, RefusesAJobThatOnlyAgentsOfOtherAccountsCouldRun) {
+  TestCore core;
+  core.Attach(MakeInventory("gpu1", 1), RunsAs("eve"));
+  const auto refused = core.Answer<reply::Submitted>(core.Submit(GpuJob(1, 1)));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kCannotFit);
+  EXPECT_EQ(refused.error().hint,
+            "closest is gpu1: runs jobs of account eve only, and the owner is ana");
+  // An operator's job would run as eve too: no exception.
+  event::Submit submit;
+  submit.request = RequestId{700};
+  submit.caller = {UserName{"root"}, true};
+  submit.idempotency_key = "op";
+  submit.spec = GpuJob(1, 1);
+  core.Post(submit);
+  EXPECT_FALSE(core.Answer<reply::Submitted>(RequestId{700}).has_value());
+  EXPECT_EQ(core.Node("gpu1").account, UserName{"eve"});
+}
+
+TEST(Submit, PlacesAJobOnTheAgentsOfItsOwnersAccountOnly) {
+  TestCore core;
+  core.Attach(MakeInventory("gpu1", 1), RunsAs("eve"));
+  core.Attach(MakeInventory("gpu2", 1), RunsAs("ana"));
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  EXPECT_EQ(core.View(job).nodelist, std::vector<NodeId>{NodeId{"gpu2"}});
+  // The next one waits for gpu2, although gpu1 is free.
+  EXPECT_EQ(core.View(core.Submitted(GpuJob(1, 1))).reason.code, "Resources");
+  const auto gang = core.Answer<reply::Submitted>(core.Submit(GpuJob(2, 1)));
+  ASSERT_FALSE(gang.has_value());
+  EXPECT_EQ(gang.error().code, ErrorCode::kCannotFit);
+}
+
+TEST(Submit, HoldsAQueuedJobBackFromAnAgentThatCameBackUnderAnotherAccount) {
+  TestCore core;
+  core.Attach(MakeInventory("gpu1", 1), RunsAs("ana"));
+  const JobId first = core.Submitted(GpuJob(1, 1));
+  const JobId waiting = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(first);
+  core.Attach(MakeInventory("gpu1", 1), RunsAs("eve"));
+  core.Exit("gpu1", key, 0, Exited{0});
+  core.Release("gpu1", key);
+  EXPECT_EQ(core.View(waiting).state, JobState::kPending);
+  EXPECT_EQ(
+      core.View(waiting).reason.evidence,
+      "needs 1 GPU per node; closest is gpu1: runs jobs of account eve only, and the owner is "
+      "ana");
+  core.Restart();
+  EXPECT_EQ(core.Node("gpu1").account, UserName{"eve"});
+}
+
 TEST(Submit, RefusesWhatPreflightForbidsUnlessForced) {
   TestCore core;
   core.Attach("gpu1", 1);

@@ -93,6 +93,7 @@ Event TestCore::Answered(const effect::PlanWanted& wanted) {
   planned.ticket = wanted.ticket;
   planned.outcome = CannedPlan(wanted);
   planned.outcome.findings = plan_findings;
+  planned.outcome.plan->steps = plan_steps;
   if (!wanted.placed) return planned;
   if (placed_error) {
     planned.outcome = PlanOutcome{};

@@ -113,6 +113,7 @@ class TestCore {
   std::vector<EventRow> rows;
   bool answer_plans = true;            // false: PlanWanted effects stay in `effects`
   std::vector<Finding> plan_findings;  // what the canned worker finds
+  std::optional<std::int64_t> plan_steps;
   std::optional<Error> placed_error;   // what it says of a placed job
   Event Answered(const effect::PlanWanted& wanted);
 

@@ -115,6 +115,16 @@ TYPED_TEST(StoreContract, ReplacesAndDeletes) {
   EXPECT_EQ(this->Rows(), (std::map<std::string, std::string>{{"a", "2"}}));
 }
 
+TYPED_TEST(StoreContract, ReadsTheRowsOfAPrefixInKeyOrder) {
+  this->Put({{"plan/1/2/0", "c"}, {"plan/1/1/1", "b"}, {"plan/1/1/0", "a"}, {"plan/1/10/0", "d"}});
+  const auto rows = this->store_->Read("plan/1/1/");
+  ASSERT_TRUE(rows.has_value()) << rows.error().message;
+  ASSERT_EQ(rows->size(), 2U);
+  EXPECT_EQ(rows->at(0).value, "a");
+  EXPECT_EQ(rows->at(1).key, "plan/1/1/1");
+  EXPECT_TRUE(this->store_->Read("plan/2/")->empty());
+}
+
 TYPED_TEST(StoreContract, LetsTheLastPutWinAndADeleteBeatAPut) {
   this->Put({{"a", "1"}, {"a", "2"}, {"b", "1"}}, {"b"});
   this->Restart();
