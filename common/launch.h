@@ -76,7 +76,9 @@ struct AllocationSpec {
   StopPolicy stop;
   LogsSpec logs;
   std::string progress_regex;
-  std::string checkpoint_dir;  // expanded; empty = none
+  std::string checkpoint_dir;     // expanded; empty = none
+  std::string checkpoint_format;  // only checkpoints of this format count; empty or auto = of any
+  std::string checkpoint_marker;  // file that makes a directory a complete one; empty = by format
   int world_size = 1;
   std::vector<std::string> secret_names;
   friend bool operator==(const AllocationSpec&, const AllocationSpec&) = default;

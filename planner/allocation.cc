@@ -107,6 +107,8 @@ std::vector<AllocationSpec> MakeAllocations(const AllocationInput& input) {
     spec.logs = job.logs;
     spec.progress_regex = job.progress_regex;
     spec.checkpoint_dir = input.checkpoint_dirs[node];
+    spec.checkpoint_format = job.checkpoint.format;
+    spec.checkpoint_marker = job.checkpoint.complete_marker;
     spec.world_size = input.layout.world_size;
     spec.secret_names = job.secrets;
     AddRanks(input, node, spec);

@@ -117,6 +117,8 @@ pb::AllocationSpec ToProto(const AllocationSpec& v) {
   *m.mutable_logs() = ToProto(v.logs);
   m.set_progress_regex(Utf8(v.progress_regex));
   m.set_checkpoint_dir(v.checkpoint_dir);
+  m.set_checkpoint_format(Utf8(v.checkpoint_format));
+  m.set_checkpoint_marker(Utf8(v.checkpoint_marker));
   m.set_world_size(v.world_size);
   for (const std::string& name : v.secret_names) m.add_secret_names(Utf8(name));
   return m;
@@ -178,6 +180,10 @@ Result<AllocationSpec> FromProto(const pb::AllocationSpec& m) {
   v.logs = e.Value("logs", m.logs());
   v.progress_regex = e.Text("progress_regex", m.progress_regex(), edge::kMaxPattern);
   v.checkpoint_dir = e.Path("checkpoint_dir", m.checkpoint_dir());
+  v.checkpoint_format = e.MaybeWord("checkpoint_format", m.checkpoint_format());
+  if (!m.checkpoint_marker().empty()) {
+    v.checkpoint_marker = e.FileName("checkpoint_marker", m.checkpoint_marker());
+  }
   v.world_size = e.Int("world_size", m.world_size(), 1, edge::kMaxRanks);
   v.secret_names = e.Each("secret_names", m.secret_names(), 256,
                           [&](const std::string& at, const auto& s) { return e.EnvName(at, s); });

@@ -10,7 +10,8 @@ namespace launch::agent {
 
 struct CheckpointQuery {
   std::string directory;
-  std::string marker;  // checkpoint.complete_marker; empty = judged by the format
+  std::string marker;       // checkpoint.complete_marker; empty = judged by the format
+  std::string format = {};  // the only one that counts, unless a marker does; empty or auto = any
 };
 
 // Newest first: by step, then by time. What makes each format complete: checkpoint_formats.h.

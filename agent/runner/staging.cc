@@ -182,7 +182,9 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
     facts.reach = ProbeAddresses(stage.masters, stage.master_port, kReachDeadline, cancel);
   }
   if (!cancel && stage.find_checkpoint && !spec.checkpoint_dir.empty()) {
-    facts.checkpoints = FindCheckpoints({.directory = spec.checkpoint_dir, .marker = {}});
+    facts.checkpoints = FindCheckpoints({.directory = spec.checkpoint_dir,
+                                         .marker = spec.checkpoint_marker,
+                                         .format = spec.checkpoint_format});
   }
   const bool probe = spec.needs_torch_cuda && spec.preflight != PreflightLevel::kNone;
   if (!cancel && probe && !interpreter.empty() && input.probe_runtime) {

@@ -195,6 +195,20 @@ TEST_F(CheckpointTest, BelievesTheUsersMarker) {
   EXPECT_EQ(NewestComplete(found)->path, dir_ + "/run-1");
 }
 
+TEST_F(CheckpointTest, CountsOnlyTheFormatThatTheJobNames) {
+  Write("step-10.pt", Zip("x"));
+  Write("step-20.ckpt", Zip("x"));
+  const auto steps = [&](const std::string& format) {
+    std::vector<std::int64_t> found;
+    for (const CheckpointFound& one : FindCheckpoints({dir_, "", format})) found.push_back(one.step);
+    return found;
+  };
+  EXPECT_EQ(steps("auto"), (std::vector<std::int64_t>{20, 10}));
+  EXPECT_EQ(steps("torch"), (std::vector<std::int64_t>{20, 10}));
+  EXPECT_EQ(steps("lightning"), (std::vector<std::int64_t>{20}));
+  EXPECT_TRUE(steps("hf").empty());
+}
+
 TEST_F(CheckpointTest, FindsNothingWhereThereIsNothing) {
   EXPECT_TRUE(Find().empty());
   EXPECT_TRUE(FindCheckpoints({.directory = dir_ + "/gone", .marker = {}}).empty());

@@ -127,6 +127,25 @@ TEST_F(StagingTest, PutsTheInterpreterInTheEmptyPlaceOfTheCommand) {
             "I am " + bench_.Path("python3") + " with train.py\n");
 }
 
+TEST_F(StagingTest, TakesOnlyCheckpointsWithTheFileThatTheJobNames) {
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.checkpoint_dir = bench_.Path("saved");
+  for (const char* name : {"step-10", "step-20"}) {
+    std::filesystem::create_directories(spec.checkpoint_dir + "/" + name);
+  }
+  std::ofstream(spec.checkpoint_dir + "/step-10/DONE") << "";
+  to_node::Stage stage;
+  stage.find_checkpoint = true;
+  EXPECT_TRUE(Look(spec, stage).checkpoints.empty());  // of no format that is known
+  spec.checkpoint_marker = "DONE";
+  const std::vector<CheckpointFound> found = Look(spec, stage).checkpoints;
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].step, 20);
+  EXPECT_FALSE(found[0].complete);
+  EXPECT_EQ(found[0].why, "DONE is missing");
+  EXPECT_TRUE(found[1].complete);
+}
+
 TEST_F(StagingTest, ProvesASharedWorkdirByAMarker) {
   const AllocationSpec spec = bench_.Spec(kKey, 1, {});
   const to_node::Stage reader{.marker = ".launch-marker-11.1"};
