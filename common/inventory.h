@@ -153,7 +153,8 @@ struct NodeInventory {
   std::uint64_t memory_bytes = 0;  // host RAM that ranks may use, without GPU memory nodes
   std::uint64_t shm_bytes = 0;     // size of /dev/shm
   Limits limits;
-  std::vector<GpuDevice> gpus;             // in PCI order: the position is the CUDA index
+  std::vector<GpuDevice> gpus;             // in PCI order: the position is the CUDA index, unless
+  bool gpu_subset = false;                 // the machine has others, which are not this node's
   std::optional<std::string> driver;       // "570.124.06"
   std::optional<CudaVersion> driver_cuda;  // 12.8
   std::string driver_problem;              // why there are no GPUs although there should be

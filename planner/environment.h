@@ -45,6 +45,10 @@ struct EnvRule {
 // All variables launch sets, in the order of the documentation.
 const std::vector<EnvRule>& EnvironmentTable();
 
+// Why CUDA_VISIBLE_DEVICES lists UUIDs on this node: positions in the inventory are not the indices
+// CUDA counts by. Empty: it lists indices (rulings 5).
+std::string WhyDevicesByUuid(const NodeInventory& node);
+
 // The job's own part on one node: clean base, interpreter, env: in order. Sorted by name.
 // kInvalidArgument: an undefined $NAME, a required value the caller lacks, a name that is ours.
 Result<std::map<std::string, std::string>> JobEnvironment(const JobSpec& spec,

@@ -26,16 +26,18 @@ Text Number(const std::optional<std::int64_t>& number) {
   return number ? Text(N(*number)) : std::nullopt;
 }
 
+bool IsSlice(const GpuDevice& gpu) { return gpu.uuid.value.rfind("MIG-", 0) == 0; }
+
 Text VisibleDevices(const EnvFacts& f) {
   if (Cpu(f)) return "";
   if (!Cuda(f)) return std::nullopt;
   const bool own = f.spec.gpu_binding == GpuBinding::kPerRank;
   const std::vector<int> gpus = own ? GpusOfRank(Node(f), f.local_rank) : Node(f).gpus;
+  const bool by_uuid = !WhyDevicesByUuid(*Node(f).inventory).empty();
   std::string list;
   for (int index : gpus) {
     const GpuDevice& gpu = Node(f).inventory->gpus[static_cast<std::size_t>(index)];
-    const bool slice = gpu.uuid.value.rfind("MIG-", 0) == 0;  // slices have no index
-    list += (list.empty() ? "" : ",") + (slice ? gpu.uuid.value : N(index));
+    list += (list.empty() ? "" : ",") + (by_uuid || IsSlice(gpu) ? gpu.uuid.value : N(index));
   }
   return list;
 }
@@ -91,6 +93,16 @@ constexpr bool kYours = true;  // a value of the user wins
 
 }  // namespace
 
+std::string WhyDevicesByUuid(const NodeInventory& node) {
+  if (node.gpu_subset) return "has some of its machine's GPUs only";
+  for (std::size_t i = 0; i < node.gpus.size(); ++i) {
+    const GpuDevice& gpu = node.gpus[i];
+    if (gpu.health != Health::kBad) continue;
+    return "has an unhealthy GPU " + std::to_string(i) + (gpu.why.empty() ? "" : ": " + gpu.why);
+  }
+  return {};
+}
+
 const std::vector<EnvRule>& EnvironmentTable() {
   static const std::vector<EnvRule> table = {
       // clang-format off
@@ -138,7 +150,7 @@ const std::vector<EnvRule>& EnvironmentTable() {
       {"LOCAL_SIZE", "deepspeed", "always", "ranks on this node", kOurs, Known::kPlan,
        [](const EnvFacts& f) -> Text { return N(Node(f).processes); }},
 
-      {"CUDA_VISIBLE_DEVICES", "devices", "cuda, cpu", "all of the job's GPUs on this node, by PCI index, the same for every local rank (`gpu_binding: per_rank`: its own); empty for `device: cpu`", kOurs, Known::kPlan, VisibleDevices},
+      {"CUDA_VISIBLE_DEVICES", "devices", "cuda, cpu", "all of the job's GPUs on this node, by PCI index, the same for every local rank (`gpu_binding: per_rank`: its own); by UUID for MIG slices, on a node with a lost or unhealthy GPU and for an agent that has some of its machine's GPUs only, where indices would be off; empty for `device: cpu`", kOurs, Known::kPlan, VisibleDevices},
       {"CUDA_DEVICE_ORDER", "devices", "cuda", "PCI_BUS_ID, so that indices mean what `launch nodes` shows", kYours, Known::kPlan,
        [](const EnvFacts& f) -> Text { return If(Cuda(f), "PCI_BUS_ID"); }},
       {"PYTORCH_ENABLE_MPS_FALLBACK", "devices", "mps, cpu", "1 on mps: operators it lacks run on the CPU; 0 for `device: cpu`", kYours, Known::kPlan,

@@ -138,6 +138,14 @@ std::vector<Finding> Advice(const PlanInput& input, const Demand& demand, const 
                               " is not taken over in this version",
                           "write python: " + input.context.active_conda + "/bin/python"));
   }
+  for (const NodeShare& share : layout.nodes) {
+    const std::string why = WhyDevicesByUuid(*share.inventory);
+    if (plan.device != DeviceClass::kCuda || why.empty()) continue;
+    advice.push_back(Make(
+        "devices_by_uuid", Severity::kNotice,
+        "CUDA_VISIBLE_DEVICES lists UUIDs on " + share.inventory->node.value + ", which " + why,
+        "a script that reads it as numbers must take names too"));
+  }
   const bool uneven =
       plan.device != DeviceClass::kCpu &&
       std::any_of(layout.nodes.begin(), layout.nodes.end(), [](const NodeShare& share) {

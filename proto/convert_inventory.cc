@@ -332,6 +332,7 @@ pb::NodeInventory ToProto(const NodeInventory& v) {
   m.set_containment(ToProto(v.containment));
   m.set_coherent(ToProto(v.coherent));
   m.set_simulated(v.simulated);
+  m.set_gpu_subset(v.gpu_subset);
   for (const auto& [key, value] : v.labels) (*m.mutable_labels())[Utf8(key)] = Utf8(value);
   for (const auto& [key, value] : v.base_env) (*m.mutable_base_env())[Utf8(key)] = value;
   m.set_revision(v.revision);
@@ -367,6 +368,7 @@ Result<NodeInventory> FromProto(const pb::NodeInventory& m) {
   v.containment = e.Value("containment", m.containment());
   v.coherent = e.Value("coherent", m.coherent());
   v.simulated = m.simulated();
+  v.gpu_subset = m.gpu_subset();
   v.labels = e.TextMap("labels", m.labels(), 1'000);
   v.base_env = e.EnvMap("base_env", m.base_env());
   v.revision = m.revision();

@@ -188,6 +188,7 @@ Result<NodeInventory> TakeSubset(NodeInventory whole, const AgentConfig& config)
     for (const int id : *config.gpu_ids)
       if (id >= 0 && id < static_cast<int>(whole.gpus.size()))
         taken.push_back(whole.gpus[static_cast<std::size_t>(id)]);
+    whole.gpu_subset = taken.size() < whole.gpus.size();
     whole.gpus = std::move(taken);
   }
   if (config.cores) {

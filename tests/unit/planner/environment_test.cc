@@ -179,8 +179,51 @@ TEST(Environment, TheCheckpointDirectoryIsAbsoluteAndExpanded) {
     EXPECT_EQ(run->plan.assignments[0].env.at("LAUNCH_CHECKPOINT_DIR"), expected);
   }
   JobSpec job = GpuJob(0);
+  job.checkpoint.format = "marker";
+  job.checkpoint.complete_marker = "DONE";
+  const auto marked = PlanOn(job, {Node("n")});
+  ASSERT_TRUE(marked);
+  EXPECT_EQ(marked->allocations[0].checkpoint_format, "marker");
+  EXPECT_EQ(marked->allocations[0].checkpoint_marker, "DONE");
   job.checkpoint.dir = "$NOWHERE/x";
   EXPECT_TRUE(Contains(ErrorOf(PlanOn(job, {Node("n")})), "checkpoint.dir uses $NOWHERE"));
+}
+
+std::string VisibleDevicesOn(const NodeInventory& node, const PlannedRun& run) {
+  for (const RankAssignment& rank : run.plan.assignments) {
+    if (rank.node == node.node) return rank.env.at("CUDA_VISIBLE_DEVICES");
+  }
+  return "(no rank)";
+}
+
+TEST(Environment, DevicesAreUuidsWhereOneOfThemIsBad) {
+  std::vector<NodeInventory> nodes = {H100("a", 4), H100("b", 4)};
+  nodes[0].gpus[1].health = Health::kBad;
+  nodes[0].gpus[1].why = "lost";
+  const auto run = PlanOn(GpuJob(3, "", 2), nodes);
+  ASSERT_TRUE(run) << ErrorOf(run);
+  const auto& gpus = nodes[0].gpus;
+  EXPECT_EQ(VisibleDevicesOn(nodes[0], *run),
+            gpus[0].uuid.value + "," + gpus[2].uuid.value + "," + gpus[3].uuid.value);
+  EXPECT_EQ(VisibleDevicesOn(nodes[1], *run), "0,1,2");
+  const Finding* notice = FindingOf(run->plan, "devices_by_uuid");
+  ASSERT_NE(notice, nullptr);
+  EXPECT_EQ(notice->severity, Severity::kNotice);
+  EXPECT_EQ(notice->says,
+            "CUDA_VISIBLE_DEVICES lists UUIDs on a, which has an unhealthy GPU 1: lost");
+}
+
+TEST(Environment, DevicesAreUuidsForAnAgentThatHasSomeOfTheMachinesGpus) {
+  std::vector<NodeInventory> nodes = {H100("a", 2)};
+  const auto indices = PlanOn(GpuJob(2), nodes);
+  ASSERT_TRUE(indices);
+  EXPECT_EQ(VisibleDevicesOn(nodes[0], *indices), "0,1");
+  EXPECT_EQ(FindingOf(indices->plan, "devices_by_uuid"), nullptr);
+  nodes[0].gpu_subset = true;
+  const auto run = PlanOn(GpuJob(2), nodes);
+  ASSERT_TRUE(run);
+  EXPECT_EQ(VisibleDevicesOn(nodes[0], *run),
+            nodes[0].gpus[0].uuid.value + "," + nodes[0].gpus[1].uuid.value);
 }
 
 TEST(Environment, ALaunchVariableThatThePlanDoesNotSetIsAnError) {

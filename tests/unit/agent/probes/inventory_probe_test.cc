@@ -155,6 +155,10 @@ TEST(TakeSubset, SplitsAMachineSoThatTheSharesAddUp) {
   EXPECT_EQ(a.memory_bytes + b.memory_bytes, 256 * kGiB);
   EXPECT_EQ(a.gpus.size() + b.gpus.size(), 4u);
   EXPECT_NE(a.gpus[0].uuid, b.gpus[0].uuid);
+  EXPECT_TRUE(b.gpu_subset) << "its first GPU is CUDA's third";
+  AgentConfig all;
+  all.gpu_ids = {0, 1, 2, 3};
+  EXPECT_FALSE(TakeSubset(whole, all).value().gpu_subset);
   AgentConfig none;
   none.gpu_ids = std::vector<int>{};
   EXPECT_TRUE(TakeSubset(whole, none).value().gpus.empty());
