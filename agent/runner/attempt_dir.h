@@ -7,7 +7,8 @@
 //     released     the free proof held, with the ends of the logs
 //     acked        one line a rank
 //     files/       what the plan generated
-//     rank.R/      start, exit, control (shim); out, err, out.index, progress.jsonl, error.json
+//     rank.R/      start, exit, control (shim); out, err and their .index, progress.jsonl,
+//     error.json
 #pragma once
 
 #include <optional>

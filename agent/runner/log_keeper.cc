@@ -12,43 +12,53 @@ namespace launch::agent {
 namespace {
 
 constexpr std::uint64_t kBlock = 4096;
+constexpr std::array<const char*, 2> kStreams = {"/out", "/err"};
+
+// Offset of the last entry; 0 = none.
+std::uint64_t LastEntry(const std::string& path) {
+  const UniqueFd index(::open(IndexPath(path).c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info {};
+  if (!index || ::fstat(index.get(), &info) != 0) return 0;
+  const off_t whole = info.st_size / static_cast<off_t>(sizeof(IndexEntry));
+  IndexEntry last;
+  const bool read = whole > 0 && ::pread(index.get(), &last, sizeof last,
+                                         (whole - 1) * static_cast<off_t>(sizeof last)) ==
+                                     static_cast<ssize_t>(sizeof last);
+  return read ? last.offset : 0;
+}
 
 }  // namespace
 
+std::string IndexPath(const std::string& stream_path) { return stream_path + ".index"; }
+
 LogKeeper::LogKeeper(std::string directory, std::uint64_t cap_bytes)
     : directory_(std::move(directory)), cap_bytes_(cap_bytes) {
-  const UniqueFd index(::open((directory_ + "/out.index").c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat info {};
-  if (!index || ::fstat(index.get(), &info) != 0) return;
-  const off_t whole = info.st_size / static_cast<off_t>(sizeof(IndexEntry));
-  IndexEntry last;
-  if (whole > 0 && ::pread(index.get(), &last, sizeof last,
-                           (whole - 1) * static_cast<off_t>(sizeof last)) == sizeof last) {
-    indexed_ = last.offset;
+  for (std::size_t i = 0; i < kStreams.size(); ++i) {
+    indexed_[i] = LastEntry(directory_ + kStreams[i]);
   }
 }
 
 std::uint64_t LogKeeper::Look(WallTime now) {
   std::uint64_t punched = 0;
-  for (const char* const stream : {"/out", "/err"}) {
-    const std::string path = directory_ + stream;
+  for (std::size_t i = 0; i < kStreams.size(); ++i) {
+    const std::string path = directory_ + kStreams[i];
     struct stat info {};
     if (::stat(path.c_str(), &info) != 0) continue;
     const auto size = static_cast<std::uint64_t>(info.st_size);
     const auto used = static_cast<std::uint64_t>(info.st_blocks) * 512;
     if (cap_bytes_ > 0 && used > cap_bytes_) punched += Punch(path, size, cap_bytes_);
-    if (stream[1] != 'o' || size <= indexed_) continue;
-    const UniqueFd index(::open((directory_ + "/out.index").c_str(),
-                                O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    if (size <= indexed_[i]) continue;
+    const UniqueFd index(
+        ::open(IndexPath(path).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
     const IndexEntry entry{size, ToMs(now)};
-    if (index && ::write(index.get(), &entry, sizeof entry) == sizeof entry) indexed_ = size;
+    if (index && ::write(index.get(), &entry, sizeof entry) == sizeof entry) indexed_[i] = size;
   }
   return punched;
 }
 
 std::uint64_t LogKeeper::Shrink() {
   std::uint64_t punched = 0;
-  for (const char* const stream : {"/out", "/err"}) {
+  for (const char* const stream : kStreams) {
     const std::string path = directory_ + stream;
     struct stat info {};
     if (::stat(path.c_str(), &info) != 0) continue;

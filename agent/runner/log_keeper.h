@@ -1,6 +1,7 @@
 // Keeps one rank's log within its cap and its time index up to date.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -9,12 +10,14 @@
 
 namespace launch::agent {
 
-// `out.index`: pairs of (offset, wall milliseconds), both 8 bytes, in growing order: at that moment
-// the file had that size. Losing entries only makes the merge of ranks coarser.
+// `out.index`, `err.index`: pairs of (offset, wall milliseconds), both 8 bytes, in growing order:
+// at that moment the stream's file had that size. Losing entries only makes the merge of ranks
+// coarser.
 struct IndexEntry {
   std::uint64_t offset = 0;
   std::int64_t wall_ms = 0;
 };
+std::string IndexPath(const std::string& stream_path);
 
 inline constexpr std::uint64_t kKeptHeadBytes = std::uint64_t{8} << 20;
 inline constexpr std::uint64_t kIndexEveryBytes = 64 * 1024;
@@ -36,7 +39,7 @@ class LogKeeper {
 
   std::string directory_;
   std::uint64_t cap_bytes_;
-  std::uint64_t indexed_ = 0;
+  std::array<std::uint64_t, 2> indexed_{};  // size at the last entry: of out, of err
 };
 
 }  // namespace launch::agent

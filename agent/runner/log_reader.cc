@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 
 #include "agent/runner/attempt_dir.h"
 #include "agent/runner/log_keeper.h"
@@ -19,31 +20,30 @@ constexpr std::uint64_t kBlock = 64 * 1024;
 
 bool Exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
-// When the file had at least `offset` bytes, from the index; the file's time beyond its end.
-std::int64_t WallAt(const std::string& directory, std::uint64_t offset, const struct stat& file) {
-  const UniqueFd index(::open((directory + "/out.index").c_str(), O_RDONLY | O_CLOEXEC));
+// The first moment at which the stream is known to have had more than `offset` bytes.
+std::optional<IndexEntry> NextEntry(const std::string& path, std::uint64_t offset) {
+  const UniqueFd index(::open(IndexPath(path).c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info {};
-  if (index && ::fstat(index.get(), &info) == 0) {
-    std::uint64_t low = 0;
-    std::uint64_t high = static_cast<std::uint64_t>(info.st_size) / sizeof(IndexEntry);
-    const std::uint64_t count = high;
-    IndexEntry entry;
-    const auto load = [&](std::uint64_t i) {
-      return ::pread(index.get(), &entry, sizeof entry, static_cast<off_t>(i * sizeof entry)) ==
-             sizeof entry;
-    };
-    while (low < high) {
-      const std::uint64_t middle = (low + high) / 2;
-      if (!load(middle)) break;
-      if (entry.offset < offset) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
+  if (!index || ::fstat(index.get(), &info) != 0) return std::nullopt;
+  std::uint64_t low = 0;
+  std::uint64_t high = static_cast<std::uint64_t>(info.st_size) / sizeof(IndexEntry);
+  const std::uint64_t count = high;
+  IndexEntry entry;
+  const auto load = [&](std::uint64_t i) {
+    return ::pread(index.get(), &entry, sizeof entry, static_cast<off_t>(i * sizeof entry)) ==
+           sizeof entry;
+  };
+  while (low < high) {
+    const std::uint64_t middle = (low + high) / 2;
+    if (!load(middle)) return std::nullopt;
+    if (entry.offset <= offset) {
+      low = middle + 1;
+    } else {
+      high = middle;
     }
-    if (low < count && load(low)) return entry.wall_ms;
   }
-  return static_cast<std::int64_t>(file.st_mtim.tv_sec) * 1000 + file.st_mtim.tv_nsec / 1000000;
+  if (low == count || !load(low)) return std::nullopt;
+  return entry;
 }
 
 Result<std::string> ReadAt(int fd, std::uint64_t at, std::uint64_t size, const std::string& path) {
@@ -123,10 +123,15 @@ Result<LogPiece> LogReader::Read(const Key& key, Rank rank, const std::string& s
   if (end > static_cast<off_t>(from)) {
     most = std::min(most, static_cast<std::uint64_t>(end) - from);
   }
+  // One piece is of one moment: what ranks printed at different times can be put in order then.
+  const std::optional<IndexEntry> entry = NextEntry(path, from);
+  if (entry) most = std::min(most, entry->offset - from);
   LAUNCH_ASSIGN_OR_RETURN(piece.data, ReadAt(fd.get(), from, most, path));
   piece.next = from + piece.data.size();
   piece.complete = ended && piece.next >= size;
-  piece.wall_ms = WallAt(place.directory, piece.next, info);
+  piece.wall_ms = entry ? entry->wall_ms
+                        : static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1000 +
+                              info.st_mtim.tv_nsec / 1'000'000;
   return piece;
 }
 

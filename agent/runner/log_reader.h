@@ -13,7 +13,8 @@ class LogReader final : public LogSource {
   explicit LogReader(std::string state_dir) : state_dir_(std::move(state_dir)) {}
 
   // NOT_FOUND: no such log on this node. `complete`: nothing is left that could write to it.
-  // A piece with a gap has no data: the next read goes on behind the gap.
+  // A piece with a gap has no data: the next read goes on behind the gap. Data never crosses an
+  // entry of the time index (log_keeper.h).
   Result<LogPiece> Read(const Key& key, Rank rank, const std::string& stream, std::uint64_t from,
                         std::size_t max_bytes) override;
   // A line ends with '\n'; the redraws of a progress bar ('\r') belong to its line. A last line

@@ -189,7 +189,7 @@ void RunnerLoop::Do(order::Forget& order) {
   for (const Rank rank : dir.ListRanks()) {
     const std::string to = kept + "/rank." + std::to_string(rank);
     std::filesystem::create_directories(to, ignored);
-    for (const char* const name : {"/out", "/err", "/out.index"}) {
+    for (const char* const name : {"/out", "/err", "/out.index", "/err.index"}) {
       std::filesystem::rename(dir.RankPath(rank) + name, to + name, ignored);
     }
   }

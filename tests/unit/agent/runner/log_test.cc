@@ -125,6 +125,41 @@ TEST_F(LogTest, TellsWhenABytesWasWritten) {
   EXPECT_EQ(reader.Read(kKey, 0, "out", 4, 4)->wall_ms, 2000);
 }
 
+// A short log would be one piece with the time of its end, and every rank's whole output would
+// stand in one block.
+TEST_F(LogTest, GivesWhatWasPrintedAtDifferentTimesInDifferentPieces) {
+  LogKeeper keeper(rank_, 0);
+  Append("a1\n");
+  (void)keeper.Look(WallMs(1000));
+  Append("a2\na3\n");
+  (void)keeper.Look(WallMs(2000));
+  Append("a4\n");
+  LogReader reader(dir_);
+  std::vector<std::pair<std::string, std::int64_t>> pieces;
+  for (std::uint64_t at = 0; at < 12;) {
+    const auto piece = reader.Read(kKey, 0, "out", at, 1000);
+    ASSERT_TRUE(piece && !piece->data.empty());
+    pieces.emplace_back(piece->data, piece->wall_ms);
+    at = piece->next;
+  }
+  ASSERT_EQ(pieces.size(), 3u);
+  EXPECT_EQ(pieces[0], (std::pair<std::string, std::int64_t>("a1\n", 1000)));
+  EXPECT_EQ(pieces[1], (std::pair<std::string, std::int64_t>("a2\na3\n", 2000)));
+  EXPECT_EQ(pieces[2].first, "a4\n");
+}
+
+TEST_F(LogTest, TimesEachStreamByItsOwnIndex) {
+  LogKeeper keeper(rank_, 0);
+  Append(std::string(100, 'o'));
+  std::ofstream(rank_ + "/err") << "e1\n";
+  (void)keeper.Look(WallMs(1000));
+  std::ofstream(rank_ + "/err", std::ios::app) << "e2\n";
+  (void)keeper.Look(WallMs(2000));
+  LogReader reader(dir_);
+  EXPECT_EQ(reader.Read(kKey, 0, "err", 0, 100)->data, "e1\n");
+  EXPECT_EQ(reader.Read(kKey, 0, "err", 3, 100)->wall_ms, 2000);
+}
+
 TEST_F(LogTest, GoesOnWithTheIndexOfAnEarlierAgent) {
   Append("aaaa");
   (void)LogKeeper(rank_, 0).Look(WallMs(1000));
