@@ -15,6 +15,7 @@
 #include "agent/probes/nvml_child.h"
 #include "agent/run_agent.h"
 #include "common/version.h"
+#include "proto/protobuf_log.h"
 
 namespace launch::agent {
 namespace {
@@ -115,6 +116,7 @@ int Main(int argc, char** argv) {
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
   spdlog::set_level(spdlog::level::from_str(level));
   spdlog::flush_on(spdlog::level::info);
+  SetProtobufLog([](const std::string& line) { spdlog::warn("protobuf says=\"{}\"", line); });
   return *run ? Run(run_flags) : Join(join_flags, rejoin);
 }
 

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <mutex>
 #include <set>
+#include <utility>
 #include <variant>
 
 #include "agent/core/agent_core.h"
@@ -27,6 +28,7 @@
 #include "agent/runner/log_reader.h"
 #include "agent/runner/posix_runner.h"
 #include "agent/runtime_prober.h"
+#include "common/account.h"
 #include "common/clock.h"
 #include "common/file_system.h"
 #include "common/gpu_catalog.h"
@@ -73,22 +75,23 @@ std::string ProgramBeside(const std::string& name) {
   return error ? name : (self.parent_path() / name).string();
 }
 
-std::string OwnUserName(const std::map<std::string, std::string>& environment) {
-  const auto user = environment.find("USER");
-  if (user != environment.end() && !user->second.empty()) return user->second;
-  return ::getuid() == 0 ? "root" : "uid" + std::to_string(::getuid());
-}
-
 // What other threads may ask about what the loop knows.
 class Shared {
  public:
   void SetRunning(std::vector<RunningRank> running) {
     const std::lock_guard lock(mutex_);
+    for (RunningRank& rank : running_) {
+      const bool runs = std::any_of(running.begin(), running.end(), [&](const RunningRank& other) {
+        return other.key == rank.key && other.rank == rank.rank;
+      });
+      if (!runs) ended_.push_back(std::move(rank));
+    }
     running_ = std::move(running);
   }
-  std::vector<RunningRank> Running() const {
+  // Those that run, and those that ended since the last call.
+  std::pair<std::vector<RunningRank>, std::vector<RunningRank>> TakeRanks() {
     const std::lock_guard lock(mutex_);
-    return running_;
+    return {running_, std::exchange(ended_, {})};
   }
   void SetProcesses(GpuProcessList processes) {
     const std::lock_guard lock(mutex_);
@@ -109,6 +112,7 @@ class Shared {
  private:
   mutable std::mutex mutex_;
   std::vector<RunningRank> running_;         // guarded by mutex_
+  std::vector<RunningRank> ended_;           // guarded by mutex_
   std::optional<GpuProcessList> processes_;  // guarded by mutex_
 };
 
@@ -238,6 +242,7 @@ class AgentLoop {
   // What concerns the other threads of an event the core has heard.
   void Observe(const Told& event) {
     bool ranks_changed = false;
+    bool rank_ended = false;
     if (const auto* inventory = std::get_if<told::Inventory>(&event)) {
       parts_.shared.SetProcesses(inventory->processes);
       parts_.runtimes.SetDriver(inventory->inventory.driver.value_or(""));
@@ -252,6 +257,7 @@ class AgentLoop {
                      started->failed->stage, started->failed->text);
     } else if (const auto* ended = std::get_if<told::RankEnded>(&event)) {
       ranks_changed = true;
+      rank_ended = true;
       spdlog::info("rank.ended key={} rank={} how=\"{}\"", ToString(ended->report.key),
                    ended->report.rank, Describe(ended->report.cause));
     } else if (const auto* done = std::get_if<told::StopDone>(&event)) {
@@ -263,6 +269,7 @@ class AgentLoop {
       spdlog::warn("node.notice kind={} text=\"{}\"", notice->notice.kind, notice->notice.text);
     }
     if (ranks_changed) parts_.shared.SetRunning(RunningOf(state_, parts_.config.state_dir));
+    if (rank_ended) parts_.probes.RequestSample();  // its last step, while its log is there
   }
 
   // Interpreters that jobs used here are probed from now on (rulings 20); after the job, because an
@@ -321,6 +328,7 @@ Result<void> StartAndRun(AgentConfig config) {
        .lock_dir = config.lock_dir,
        .shim_path = ProgramBeside("launch-shim"),
        .cgroup_name = "launch-" + config.node.value + "-" + joined.install_id.substr(0, 8),
+       .cgroup_root = config.cgroup_root,
        .port_first = config.ports.first,
        .port_last = config.ports.last,
        .log_cap_bytes = config.log_cap,
@@ -339,7 +347,7 @@ Result<void> StartAndRun(AgentConfig config) {
                          .version = std::string(Version()),
                          .machine = ProbeMachine(roots),
                          .boot_id = BootId(roots),
-                         .run_as = "single_user " + OwnUserName(environment),
+                         .account = UserName{OwnAccount()},
                          .system_processes = {"Xorg", "Xwayland", "gnome-shell",
                                               "nvidia-persistenced", "nv-hostengine"}};
   identity.machine.install_id = joined.install_id;
@@ -361,7 +369,11 @@ Result<void> StartAndRun(AgentConfig config) {
       std::in_place, LinkSettings{.controllers = config.controllers, .state_dir = config.state_dir},
       files, logs, tell);
   ProbeThread probes({.sample_period = config.sample_period.value_or(Millis{5000}),
-                      .rank_samples = [&] { return sampler.Sample(shared.Running(), clock.Now()); },
+                      .rank_samples =
+                          [&] {
+                            const auto [running, ended] = shared.TakeRanks();
+                            return sampler.Sample(running, ended, clock.Now());
+                          },
                       .on_error =
                           [](const Error& error) {
                             spdlog::error("inventory.failed why=\"{}\" hint=\"{}\"", error.message,

@@ -6,6 +6,7 @@
 
 #include "cli/app.h"
 #include "cli/render_json.h"
+#include "proto/protobuf_log.h"
 
 namespace {
 
@@ -43,6 +44,7 @@ int Report(const launch::App& app, const launch::Error& error) {
 int main(int argc, char** argv) {
   // gRPC prints handshakes that fail; our own error says what they mean.
   setenv("GRPC_VERBOSITY", "NONE", 0);
+  launch::SetProtobufLog(nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 
   launch::App app;

@@ -42,6 +42,12 @@ void ProbeThread::RequestInventory() {
   wake_.notify_all();
 }
 
+void ProbeThread::RequestSample() {
+  const std::lock_guard lock(mutex_);
+  sample_wanted_ = true;
+  wake_.notify_all();
+}
+
 void ProbeThread::AddInterpreter(std::string path, std::string user) {
   const std::lock_guard lock(mutex_);
   to_probe_.emplace_back(std::move(path), std::move(user));
@@ -56,12 +62,13 @@ void ProbeThread::Run() {
   Steady::time_point last_sample{};
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    if (!wanted_ && !inventory_due)
+    if (!wanted_ && !sample_wanted_ && !inventory_due)
       wake_.wait_until(lock, std::min(last_sample + options_.sample_period, next_inventory));
     if (stop_) break;
     const std::vector<std::pair<std::string, std::string>> used = std::exchange(to_probe_, {});
     inventory_due = std::exchange(wanted_, false) || Steady::now() >= next_inventory;
-    const bool sample_due = Steady::now() >= last_sample + options_.sample_period;
+    const bool sample_due = std::exchange(sample_wanted_, false) ||
+                            Steady::now() >= last_sample + options_.sample_period;
     lock.unlock();
     for (const auto& [path, user] : used) inventory_.AddInterpreter(path, user);
     if (inventory_due) {  // before the first sample: it says whose samples these are

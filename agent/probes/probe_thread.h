@@ -35,6 +35,7 @@ class ProbeThread {
 
   void SetSamplePeriod(Millis period);  // of Welcome
   void RequestInventory();              // soon: an event hints at a change
+  void RequestSample();                 // soon: something will not be there at the next period
   void AddInterpreter(std::string path, std::string user);
 
  private:
@@ -56,6 +57,7 @@ class ProbeThread {
   bool stop_ = false;                                          // guarded by mutex_
   bool import_ = false;                                        // guarded by mutex_
   bool wanted_ = false;                                        // guarded by mutex_
+  bool sample_wanted_ = false;                                 // guarded by mutex_
   std::vector<std::pair<std::string, std::string>> to_probe_;  // guarded by mutex_
 
   std::optional<NodeInventory> told_;  // probe thread only, as the rest

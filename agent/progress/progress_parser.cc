@@ -197,8 +197,9 @@ void ProgressParser::FeedFile(std::string_view bytes, BootTime now) {
     if (!json.is_object()) return;
     const auto step = JsonInt(json, {"step", "global_step"});
     if (!step) return;
+    const auto steps = JsonInt(json, {"steps", "total_steps", "max_steps", "total"});
     from_file_.See({.step = step,
-                    .steps = JsonInt(json, {"steps", "total_steps", "max_steps", "total"}),
+                    .steps = steps ? steps : from_file_.said.steps,  // many say it once
                     .seconds_per_step = Positive(JsonDouble(json, "seconds_per_step")),
                     .eta_s = JsonDouble(json, "eta_s")},
                    now);
@@ -219,6 +220,7 @@ void ProgressParser::ReadSegment(std::string_view raw, BootTime now) {
       };
       progress.step = number(pattern_step_);
       progress.steps = number(pattern_steps_);
+      if (!progress.steps) progress.steps = from_pattern_.said.steps;
       if (progress.step) from_pattern_.See(progress, now);
     }
   }

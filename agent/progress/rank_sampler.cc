@@ -90,34 +90,44 @@ RankSampler::Watched RankSampler::Begin(const RunningRank& rank, BootTime now) c
   return Watched{.parser = std::move(*parser), .last_output = now - AgeOf(rank.directory + "/out")};
 }
 
-std::vector<RankSample> RankSampler::Sample(const std::vector<RunningRank>& running, BootTime now) {
+RankSample RankSampler::Look(const RunningRank& rank, Watched& watched, BootTime now) const {
+  for (auto* stream : {&watched.out, &watched.err}) {
+    const bool out = stream == &watched.out;
+    const NewBytes bytes = ReadNew(rank.directory + (out ? "/out" : "/err"), stream->offset);
+    if (bytes.skipped) watched.parser.SkipLog();
+    if (bytes.grew) watched.parser.FeedLog(bytes.data, now);
+    if (bytes.grew && !watched.fresh) watched.last_output = now;
+  }
+  const NewBytes said = ReadNew(rank.directory + "/progress.jsonl", watched.progress.offset);
+  if (said.grew) watched.parser.FeedFile(said.data, now);
+  watched.fresh = false;
+  const Progress progress = watched.parser.Now();
+  return {.key = rank.key,
+          .rank = rank.rank,
+          .step = progress.step,
+          .steps = progress.steps,
+          .seconds_per_step = progress.seconds_per_step,
+          .eta_s = progress.eta_s,
+          .rss_bytes = rank.pid > 0 ? TreeRssBytes(proc_root_, rank.pid) : 0,
+          .output_age_ms = (now - watched.last_output).count()};
+}
+
+std::vector<RankSample> RankSampler::Sample(const std::vector<RunningRank>& running,
+                                            const std::vector<RunningRank>& ended, BootTime now) {
   std::map<std::pair<Key, Rank>, Watched> still;
   std::vector<RankSample> samples;
-  for (const RunningRank& rank : running) {
+  const auto look = [&](const RunningRank& rank) {
     const auto id = std::pair(rank.key, rank.rank);
     auto node = watched_.extract(id);
-    const bool fresh = node.empty();
-    Watched& watched =
-        still.emplace(id, fresh ? Begin(rank, now) : std::move(node.mapped())).first->second;
-    for (auto* stream : {&watched.out, &watched.err}) {
-      const bool out = stream == &watched.out;
-      const NewBytes bytes = ReadNew(rank.directory + (out ? "/out" : "/err"), stream->offset);
-      if (bytes.skipped) watched.parser.SkipLog();
-      if (bytes.grew) watched.parser.FeedLog(bytes.data, now);
-      if (bytes.grew && !fresh) watched.last_output = now;
-    }
-    const NewBytes said = ReadNew(rank.directory + "/progress.jsonl", watched.progress.offset);
-    if (said.grew) watched.parser.FeedFile(said.data, now);
-    const Progress progress = watched.parser.Now();
-    samples.push_back({.key = rank.key,
-                       .rank = rank.rank,
-                       .step = progress.step,
-                       .steps = progress.steps,
-                       .seconds_per_step = progress.seconds_per_step,
-                       .eta_s = progress.eta_s,
-                       .rss_bytes = rank.pid > 0 ? TreeRssBytes(proc_root_, rank.pid) : 0,
-                       .output_age_ms = (now - watched.last_output).count()});
+    Watched watched = node.empty() ? Begin(rank, now) : std::move(node.mapped());
+    samples.push_back(Look(rank, watched, now));
+    return std::pair(id, std::move(watched));
+  };
+  for (RunningRank rank : ended) {
+    rank.pid = 0;  // another process may have the number by now
+    (void)look(rank);
   }
+  for (const RunningRank& rank : running) still.insert(look(rank));
   watched_ = std::move(still);
   return samples;
 }

@@ -27,8 +27,10 @@ class RankSampler {
  public:
   explicit RankSampler(std::string proc_root) : proc_root_(std::move(proc_root)) {}
 
-  // Forgets the ranks that are not in `running` any more.
-  std::vector<RankSample> Sample(const std::vector<RunningRank>& running, BootTime now);
+  // Ranks of `ended` are looked at for the last time: what they printed before they ended counts.
+  // Forgets those that are not in `running`.
+  std::vector<RankSample> Sample(const std::vector<RunningRank>& running,
+                                 const std::vector<RunningRank>& ended, BootTime now);
 
  private:
   struct Followed {
@@ -40,8 +42,10 @@ class RankSampler {
     Followed err;
     Followed progress;
     BootTime last_output{};
+    bool fresh = true;  // not looked at yet
   };
   Watched Begin(const RunningRank& rank, BootTime now) const;
+  RankSample Look(const RunningRank& rank, Watched& watched, BootTime now) const;
 
   std::string proc_root_;
   std::map<std::pair<Key, Rank>, Watched> watched_;

@@ -25,7 +25,7 @@ RunnerLoop::RunnerLoop(RunnerOptions options)
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       inotify_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
       next_port_(options_.port_first) {
-  cgroups_ = SetUpCgroups({options_.cgroup_name, options_.containment, {}});
+  cgroups_ = SetUpCgroups({options_.cgroup_name, options_.containment, options_.cgroup_root});
   epoll_event event{.events = EPOLLIN, .data = {.fd = tasks_->fd()}};
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, tasks_->fd(), &event);
   if (inotify_) Watch(inotify_);

@@ -35,6 +35,7 @@ struct RunnerOptions {
   std::string lock_dir;     // absolute; the same for all agents of a host, so that GPU locks meet
   std::string shim_path;    // absolute path of launch-shim
   std::string cgroup_name;  // unique on the host: "launch-<node>-<install id>"
+  std::string cgroup_root;  // directory that the allocations' cgroups go below; empty: found
   std::optional<Containment> containment;  // not above this level; absent = the best there is
   int port_first = 20000;
   int port_last = 29999;

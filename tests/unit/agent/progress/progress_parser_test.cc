@@ -201,6 +201,20 @@ TEST(Progress, NamedGroupsMayStandInAnyOrder) {
   EXPECT_EQ(parser.Now().steps, 120);
 }
 
+TEST(Progress, ATotalThatWasSaidOnceStaysKnown) {
+  ProgressParser parser = Parser(R"(step (\d+)(?: of (\d+))?)");
+  parser.FeedLog("step 0 of 100\nstep 10\n", BootMs(0));
+  parser.FeedLog("step 20\n", BootMs(10'000));
+  EXPECT_EQ(parser.Now().step, 20);
+  EXPECT_EQ(parser.Now().steps, 100);
+  EXPECT_EQ(parser.Now().eta_s, 80.0);
+  ProgressParser file = Parser();
+  file.FeedFile("{\"step\": 0, \"steps\": 8}\n", BootMs(0));
+  file.FeedFile("{\"step\": 2}\n", BootMs(4'000));
+  EXPECT_EQ(file.Now().steps, 8);
+  EXPECT_EQ(file.Now().eta_s, 12.0);
+}
+
 TEST(Progress, ABadPatternIsAnErrorWithAHint) {
   EXPECT_FALSE(ProgressParser::Create("(").has_value());
   EXPECT_FALSE(ProgressParser::Create("step").has_value());

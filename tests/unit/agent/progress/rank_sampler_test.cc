@@ -28,7 +28,7 @@ class RankOnDisk : public testing::Test {
                            .pid = getpid(),
                            .directory = dir_,
                            .progress_regex = regex};
-    return sampler_.Sample({rank}, BootMs(boot_ms)).at(0);
+    return sampler_.Sample({rank}, {}, BootMs(boot_ms)).at(0);
   }
   std::string dir_;
   RankSampler sampler_{"/proc"};
@@ -43,6 +43,23 @@ TEST_F(RankOnDisk, FollowsTheStepAsTheLogGrows) {
   EXPECT_EQ(sample.step, 2);
   EXPECT_EQ(sample.steps, 10);
   EXPECT_EQ(sample.rank, 3);
+}
+
+TEST_F(RankOnDisk, LooksOnceMoreAtARankThatEnded) {
+  RankSampler sampler("/proc");
+  const RunningRank watched{.key = {JobId{1}, Attempt{1}}, .rank = 0, .pid = 0, .directory = dir_};
+  Append("out", "step 8/10\n");
+  EXPECT_EQ(sampler.Sample({watched}, {}, BootMs(1000)).at(0).step, 8);
+  Append("out", "step 10/10\n");
+  const std::vector<RankSample> last = sampler.Sample({}, {watched}, BootMs(2000));
+  ASSERT_EQ(last.size(), 1u);
+  EXPECT_EQ(last[0].step, 10);
+  EXPECT_EQ(last[0].seconds_per_step, 0.5);
+  EXPECT_TRUE(sampler.Sample({}, {}, BootMs(3000)).empty());
+  // One that ran for less than a sampling period was never watched, and is read all the same.
+  RunningRank brief = watched;
+  brief.rank = 1;
+  EXPECT_EQ(sampler.Sample({}, {brief}, BootMs(4000)).at(0).step, 10);
 }
 
 TEST_F(RankOnDisk, BarsOnAStderrOfItsOwnCountToo) {
