@@ -215,6 +215,13 @@ Result<void> Client::Drain(const DrainCall& call) {
   return {};
 }
 
+Result<void> Client::ForgetNode(const NodeId& node) {
+  auto reply =
+      wire_->Call(*wire_->op, &pb::Operator::Stub::ForgetNode, ToProto(ForgetNodeCall{node}));
+  if (!reply) return Unexpected(reply.error());
+  return {};
+}
+
 Result<TokenMade> Client::CreateToken(const TokenCall& call) {
   auto reply = wire_->Call(*wire_->op, &pb::Operator::Stub::CreateToken, ToProto(call));
   if (!reply) return Unexpected(reply.error());

@@ -298,6 +298,27 @@ Result<void> DevCluster::StartAgent(const Node& node, Client& client, const Say&
   return {};
 }
 
+Result<void> DevCluster::ForgetOthers(const std::vector<Node>& nodes, Client& client,
+                                      const Say& say) {
+  const auto wanted = [&](const std::string& name) {
+    return std::any_of(nodes.begin(), nodes.end(), [&](const Node& n) { return n.name == name; });
+  };
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeView> views, client.Nodes());
+  for (const NodeView& view : views) {
+    const std::string& name = view.inventory.node.value;
+    if (wanted(name)) continue;
+    if (const Result<void> gone = client.ForgetNode(view.inventory.node); !gone)
+      say("node " + name + " stays in the list: " + gone.error().message);
+  }
+  // Its state stays: the node is the same one if it is wanted again.
+  for (const DevProcess& agent : Status().agents) {
+    std::error_code ignored;
+    if (!wanted(agent.name) && agent.pid == 0)
+      fs::remove(AgentDir(agent.name) + "/agent.yaml", ignored);
+  }
+  return {};
+}
+
 Result<void> DevCluster::AwaitNodes(const std::vector<Node>& nodes, Client& client) {
   std::string missing;
   std::string dead;
@@ -346,6 +367,7 @@ Result<void> DevCluster::Up(const DevOptions& wanted, const Say& say) {
       {"interpreters", options.interpreters}};
   LAUNCH_RETURN_IF_ERROR(WriteText(dir_ + "/dev.json", saved.dump(2) + "\n"));
   LAUNCH_ASSIGN_OR_RETURN(Client client, Client::Open(AsCluster()));
+  LAUNCH_RETURN_IF_ERROR(ForgetOthers(nodes, client, say));
   for (const Node& node : nodes) LAUNCH_RETURN_IF_ERROR(StartAgent(node, client, say));
   return AwaitNodes(nodes, client);
 }

@@ -63,6 +63,9 @@ class DevCluster {
   Result<void> StartController(const std::function<void(const std::string&)>& say);
   Result<void> StartAgent(const Node& node, Client& client,
                           const std::function<void(const std::string&)>& say);
+  // Nodes of an earlier start that are not among `nodes` any more.
+  Result<void> ForgetOthers(const std::vector<Node>& nodes, Client& client,
+                            const std::function<void(const std::string&)>& say);
   Result<void> AwaitNodes(const std::vector<Node>& nodes, Client& client);
   Result<void> EndJobs(OnJobs on_jobs, const std::function<void(const std::string&)>& say);
 

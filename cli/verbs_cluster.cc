@@ -77,6 +77,16 @@ Result<int> RunDrain(const App& app, const DrainOptions& options, bool undrain) 
   return 0;
 }
 
+Result<int> RunForget(const App& app, const std::string& nodes) {
+  LAUNCH_ASSIGN_OR_RETURN(std::vector<std::string> names, ExpandHostlist(nodes));
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  for (const std::string& name : names) {
+    LAUNCH_RETURN_IF_ERROR(client.ForgetNode(NodeId{name}));
+    app.Note(name + " is forgotten; it comes back when its agent does");
+  }
+  return 0;
+}
+
 struct TokenOptions {
   std::string node;
   std::string user;
@@ -228,6 +238,10 @@ void AddClusterVerbs(CLI::App& parser, App& app) {
   AddNodes(*node, "status", "The same as `launch nodes`", app);
   AddDrain(*node, app);
   AddDrain(parser, app);
+  auto gone = std::make_shared<std::string>();
+  CLI::App* forget = node->add_subcommand("forget", "Take nodes that are gone out of the lists");
+  forget->add_option("nodes", *gone, "gpu[01-04]")->required();
+  forget->callback([&app, gone] { app.run = [&app, gone] { return RunForget(app, *gone); }; });
   AddToken(parser, app);
 
   auto dir = std::make_shared<std::string>();
