@@ -10,7 +10,9 @@ constexpr std::int64_t kMaxNodes = 10000;
 constexpr std::int64_t kMaxPerNode = 1024;
 
 Result<void> SetNodes(JobDraft& draft, const FieldValue& value) {
-  LAUNCH_ASSIGN_OR_RETURN(std::string text, value.Text());
+  const Result<std::string> written = value.Text();
+  if (!written) return Unexpected(written.error());
+  const std::string& text = *written;
   if (text == "auto")
     return value.BadItem(value.node(), "auto needs a deadline, which this version does not have",
                          "write a number, or a range such as 2..4");

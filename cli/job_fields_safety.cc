@@ -90,9 +90,9 @@ constexpr JobField kFields[] = {
     {"checkpoint.dir", "checkpoint_dir checkpoint_storage", "path", "no resume",
      "Where the script saves; $VAR is expanded on the node, relative paths count from workdir.",
      [](JobDraft& draft, const FieldValue& value) -> Result<void> {
-       LAUNCH_ASSIGN_OR_RETURN(std::string text, value.Text());
-       draft.spec.checkpoint.dir =
-           text.starts_with("~") ? AbsolutePath(text, draft.base_dir) : text;
+       std::string& dir = draft.spec.checkpoint.dir;
+       LAUNCH_ASSIGN_OR_RETURN(dir, value.Text());
+       if (dir.starts_with("~")) dir = AbsolutePath(dir, draft.base_dir);
        return {};
      }},
     {"checkpoint.format", "",

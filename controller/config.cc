@@ -16,13 +16,13 @@ Result<HostPort> ParseHostPort(std::string_view text) {
   } else if (host.find(':') != std::string_view::npos) {
     host = {};
   }
-  const auto port =
-      colon == std::string_view::npos ? std::nullopt : ParseInt(text.substr(colon + 1));
-  if (host.empty() || !port || *port < 0 || *port > 65535) {
+  std::int64_t port = -1;
+  if (colon != std::string_view::npos) port = ParseInt(text.substr(colon + 1)).value_or(-1);
+  if (host.empty() || port < 0 || port > 65535) {
     return Fail(ErrorCode::kInvalidArgument, "'" + std::string(text) + "' is not HOST:PORT",
                 "for example 0.0.0.0:7470, [::]:7470, or 127.0.0.1:0 for any free port");
   }
-  return HostPort{std::string(host), static_cast<int>(*port)};
+  return HostPort{std::string(host), static_cast<int>(port)};
 }
 
 Result<ControllerConfig> ParseControllerConfig(std::string_view text, const std::string& file) {
