@@ -20,7 +20,7 @@ std::string Whole(const std::string& path) {
 TEST(AgentConfig, ReadsEverySetting) {
   const Result<AgentConfig> config = Parse(R"(
 node: gpu01
-controllers: [head:7600, "[2001:db8::1]:7600"]
+controllers: [head:7470, "[2001:db8::1]:7470"]
 state_dir: /state
 lock_dir: /locks
 cgroup_root: /sys/fs/cgroup/launch
@@ -41,7 +41,7 @@ inventory_file: /etc/launch/nodes.yaml
   ASSERT_TRUE(config) << FormatError(config.error());
   AgentConfig expected;
   expected.node.value = "gpu01";
-  expected.controllers = {"head:7600", "[2001:db8::1]:7600"};
+  expected.controllers = {"head:7470", "[2001:db8::1]:7470"};
   expected.state_dir = "/state";
   expected.lock_dir = "/locks";
   expected.cgroup_root = "/sys/fs/cgroup/launch";
