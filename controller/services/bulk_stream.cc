@@ -6,8 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "controller/services/outbox.h"
-#include "proto/convert_error.h"
+#include "controller/services/node_stream.h"
 #include "proto/convert_value.h"
 
 namespace launch::controller {
@@ -51,53 +50,30 @@ class WireBulkLink final : public BulkLink {
   const std::shared_ptr<BulkOutbox> outbox_;
 };
 
-class BulkStream final : public grpc::ServerBidiReactor<pb::BulkUp, pb::BulkDown> {
+class BulkStream final : public NodeStream<pb::BulkUp, pb::BulkDown> {
  public:
   BulkStream(const NodeServiceParts& parts, grpc::CallbackServerContext* context)
-      : parts_(parts), outbox_(std::make_shared<BulkOutbox>(this)) {
-    auto admitted = parts_.gate.Admit(*context, "/launch.v1.Node/Bulk");
-    if (!admitted) {
-      outbox_->Close(ToStatus(admitted.error()));
-      return;
-    }
-    node_ = NodeId{admitted->identity.name};
-    StartRead(&incoming_);
-  }
-
-  void OnReadDone(bool ok) override {
-    if (!ok) {
-      outbox_->Close(grpc::Status::OK);
-      return;
-    }
-    if (outbox_->closing()) return;
-    if (auto taken = Take(); !taken) {
-      spdlog::warn("node.bulk_refused node={} why=\"{}\"", node_.value, taken.error().message);
-      outbox_->Close(ToStatus(taken.error()));
-      return;
-    }
-    StartRead(&incoming_);
-  }
-  void OnWriteDone(bool ok) override { outbox_->OnWriteDone(ok); }
-  void OnCancel() override { outbox_->Close(grpc::Status::CANCELLED); }
-  void OnDone() override {
-    outbox_->Detach();
-    if (link_) parts_.relay.NodeDown(*link_);
-    delete this;
+      : NodeStream(parts.gate, context, "/launch.v1.Node/Bulk"), parts_(parts) {
+    Begin();
   }
 
  private:
-  Result<void> Take() {
-    if (incoming_.has_open()) return Open(SessionId{incoming_.open().session()});
+  void Ended() override {
+    if (link_) parts_.relay.NodeDown(*link_);
+  }
+
+  Result<void> Take(pb::BulkUp& message) override {
+    if (message.has_open()) return Open(SessionId{message.open().session()});
     if (!link_) return Fail(ErrorCode::kInvalidArgument, "the first message must be Open");
-    if (incoming_.has_chunk()) {
-      auto& chunk = *incoming_.mutable_chunk();
+    if (message.has_chunk()) {
+      auto& chunk = *message.mutable_chunk();
       parts_.relay.OnChunk(*link_, chunk.read(), chunk.offset(), std::move(*chunk.mutable_data()),
                            WallMs(chunk.wall_ms()));
-    } else if (incoming_.has_gap()) {
-      const auto& gap = incoming_.gap();
+    } else if (message.has_gap()) {
+      const auto& gap = message.gap();
       parts_.relay.OnGap(*link_, gap.read(), gap.from(), gap.to(), gap.why());
-    } else if (incoming_.has_end()) {
-      const auto& end = incoming_.end();
+    } else if (message.has_end()) {
+      const auto& end = message.end();
       parts_.relay.OnEnd(*link_, end.read(), end.offset(), end.complete(), end.error());
     } else {
       return Fail(ErrorCode::kInvalidArgument, "a bulk message without a body");
@@ -107,21 +83,18 @@ class BulkStream final : public grpc::ServerBidiReactor<pb::BulkUp, pb::BulkDown
 
   Result<void> Open(SessionId session) {
     if (link_) return Fail(ErrorCode::kInvalidArgument, "a second Open on one stream");
-    if (parts_.sessions.NodeOf(session) != node_) {
+    if (parts_.sessions.NodeOf(session) != node()) {
       return Fail(
           ErrorCode::kFailedPrecondition,
-          "session " + std::to_string(session.value) + " is not a live one of node " + node_.value,
+          "session " + std::to_string(session.value) + " is not a live one of node " + node().value,
           "open the bulk stream with the session of the newest Welcome");
     }
-    link_ = parts_.relay.NodeUp(node_, session, std::make_shared<WireBulkLink>(outbox_));
+    link_ = parts_.relay.NodeUp(node(), session, std::make_shared<WireBulkLink>(outbox()));
     return {};
   }
 
   const NodeServiceParts parts_;
-  const std::shared_ptr<BulkOutbox> outbox_;
-  NodeId node_;
   std::optional<LogRelay::LinkId> link_;
-  pb::BulkUp incoming_;
 };
 
 }  // namespace

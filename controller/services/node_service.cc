@@ -8,8 +8,7 @@
 #include <utility>
 
 #include "controller/services/bulk_stream.h"
-#include "controller/services/outbox.h"
-#include "proto/convert_error.h"
+#include "controller/services/node_stream.h"
 #include "proto/convert_node.h"
 #include "proto/node.grpc.pb.h"
 
@@ -37,60 +36,32 @@ class ControlLink final : public SessionLink {
   const std::shared_ptr<ControlOutbox> outbox_;
 };
 
-// One control stream. Reads happen one after the other; writes go through the outbox.
-class ControlStream final : public grpc::ServerBidiReactor<pb::FromNode, pb::ToNode> {
+class ControlStream final : public NodeStream<pb::FromNode, pb::ToNode> {
  public:
   ControlStream(const NodeServiceParts& parts, grpc::CallbackServerContext* context)
-      : parts_(parts), outbox_(std::make_shared<ControlOutbox>(this)) {
-    auto admitted = parts_.gate.Admit(*context, "/launch.v1.Node/Attach");
-    if (!admitted) {
-      outbox_->Close(ToStatus(admitted.error()));
-      return;
-    }
-    peer_ = context->peer();
-    node_ = NodeId{admitted->identity.name};
-    serial_ = admitted->serial;
-    greeted_ = std::make_shared<std::atomic<bool>>(false);
-    parts_.executor.After(kHelloWithin, [greeted = greeted_, outbox = std::weak_ptr(outbox_)] {
+      : NodeStream(parts.gate, context, "/launch.v1.Node/Attach"), parts_(parts) {
+    if (!admitted()) return;
+    parts_.executor.After(kHelloWithin, [greeted = greeted_, outbox = std::weak_ptr(outbox())] {
       const auto held = outbox.lock();
       if (held && !*greeted) {
         held->Close(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "no Hello in time"));
       }
     });
-    StartRead(&incoming_);
-  }
-
-  void OnReadDone(bool ok) override {
-    if (!ok) {
-      outbox_->Close(grpc::Status::OK);
-      return;
-    }
-    if (outbox_->closing()) return;  // what a closed session still sends is dropped
-    if (auto taken = Take(); !taken) {
-      spdlog::warn("node.refused node={} peer={} why=\"{}\"", node_.value, peer_,
-                   taken.error().message);
-      outbox_->Close(ToStatus(taken.error()));
-      return;
-    }
-    StartRead(&incoming_);
-  }
-  void OnWriteDone(bool ok) override { outbox_->OnWriteDone(ok); }
-  void OnCancel() override { outbox_->Close(grpc::Status::CANCELLED); }
-  void OnDone() override {
-    outbox_->Detach();
-    if (session_) {
-      parts_.sessions.Forget(*session_);
-      parts_.relay.SessionOver(*session_);
-      spdlog::info("node.detached node={} session={}", node_.value, session_->value);
-      parts_.mailbox.PushAlways(
-          event::NodeDetached{*session_, node_, "its connection to the controller ended"});
-    }
-    delete this;
+    Begin();
   }
 
  private:
-  Result<void> Take() {
-    LAUNCH_ASSIGN_OR_RETURN(FromNodeEnvelope envelope, FromProto(incoming_));
+  void Ended() override {
+    if (!session_) return;
+    parts_.sessions.Forget(*session_);
+    parts_.relay.SessionOver(*session_);
+    spdlog::info("node.detached node={} session={}", node().value, session_->value);
+    parts_.mailbox.PushAlways(
+        event::NodeDetached{*session_, node(), "its connection to the controller ended"});
+  }
+
+  Result<void> Take(pb::FromNode& message) override {
+    LAUNCH_ASSIGN_OR_RETURN(FromNodeEnvelope envelope, FromProto(message));
     if (auto* hello = std::get_if<from_node::Hello>(&envelope.body)) {
       return Greet(std::move(*hello));
     }
@@ -106,7 +77,7 @@ class ControlStream final : public grpc::ServerBidiReactor<pb::FromNode, pb::ToN
     const bool telemetry = std::holds_alternative<from_node::Samples>(envelope.body) ||
                            std::holds_alternative<from_node::Staging>(envelope.body);
     const bool taken =
-        parts_.mailbox.Push(event::NodeSaid{*session_, node_, std::move(envelope.body)});
+        parts_.mailbox.Push(event::NodeSaid{*session_, node(), std::move(envelope.body)});
     if (!taken && !telemetry) {
       // Nothing is lost: after the next Hello the agent sends again what is not acknowledged.
       return Fail(ErrorCode::kResourceExhausted, "the controller's queue is full", "connect again");
@@ -118,10 +89,10 @@ class ControlStream final : public grpc::ServerBidiReactor<pb::FromNode, pb::ToN
     if (session_) return Fail(ErrorCode::kInvalidArgument, "a second Hello on one stream");
     LAUNCH_RETURN_IF_ERROR(SpeaksForItself(hello.inventory.node));
     *greeted_ = true;
-    session_ = parts_.sessions.Open(node_, serial_, std::make_shared<ControlLink>(outbox_));
-    spdlog::info("node.attached node={} session={} version={} peer={} boot={}", node_.value,
-                 session_->value, hello.version, peer_, hello.boot_id);
-    if (!parts_.mailbox.Push(event::NodeAttached{*session_, node_, std::move(hello)})) {
+    session_ = parts_.sessions.Open(node(), serial(), std::make_shared<ControlLink>(outbox()));
+    spdlog::info("node.attached node={} session={} version={} peer={} boot={}", node().value,
+                 session_->value, hello.version, peer(), hello.boot_id);
+    if (!parts_.mailbox.Push(event::NodeAttached{*session_, node(), std::move(hello)})) {
       return Fail(ErrorCode::kResourceExhausted, "the controller's queue is full", "connect again");
     }
     return {};
@@ -129,28 +100,23 @@ class ControlStream final : public grpc::ServerBidiReactor<pb::FromNode, pb::ToN
 
   void Answer(const from_node::Beat& beat) {
     const StorePosition at = parts_.directory.Position();
-    outbox_->Push(ToProto(ToNodeEnvelope{Fence{at.incarnation, at.epoch, at.revision},
-                                         session_->value, to_node::Pong{beat.n}}),
-                  true);
-    (void)parts_.mailbox.Push(event::NodeBeat{*session_, node_, beat.pong_age_ms});
+    outbox()->Push(ToProto(ToNodeEnvelope{Fence{at.incarnation, at.epoch, at.revision},
+                                          session_->value, to_node::Pong{beat.n}}),
+                   true);
+    (void)parts_.mailbox.Push(event::NodeBeat{*session_, node(), beat.pong_age_ms});
   }
 
   Result<void> SpeaksForItself(const NodeId& claimed) const {
-    if (claimed == node_) return {};
+    if (claimed == node()) return {};
     return Fail(ErrorCode::kPermissionDenied,
-                "the certificate is that of node " + node_.value + "; the message speaks for " +
+                "the certificate is that of node " + node().value + "; the message speaks for " +
                     claimed.value,
                 "a node's name is fixed when it joins");
   }
 
   const NodeServiceParts parts_;
-  const std::shared_ptr<ControlOutbox> outbox_;
-  std::string peer_;
-  NodeId node_;
-  std::string serial_;
-  std::shared_ptr<std::atomic<bool>> greeted_;
+  const std::shared_ptr<std::atomic<bool>> greeted_ = std::make_shared<std::atomic<bool>>(false);
   std::optional<SessionId> session_;
-  pb::FromNode incoming_;
 };
 
 class NodeService final : public pb::Node::CallbackService {
