@@ -87,7 +87,7 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
     // The refusal is one sentence; the findings behind it say what to do on which node.
     if (answer.error().code == ErrorCode::kPreflightFailed) {
       const Result<PlanAnswer> why = client.Plan(plan_call);
-      if (why && app.WantsJson()) {
+      if (why && (app.WantsJson() || app.WantsYaml())) {
         app.OutDocument(PlanJson(*why));
         app.Note(FormatError(answer.error()));
         return ExitCodeOf(answer.error().code);

@@ -118,6 +118,43 @@ def test_a_rank_exiting_33_while_its_agent_is_away(cluster):
     assert rank["exit"]["code"] == 33
 
 
+def take_pid(pid):
+    """A process of nobody's with just this number; skips where the kernel does not give it."""
+    last = pathlib.Path("/proc/sys/kernel/ns_last_pid")
+    for _ in range(500):
+        try:
+            last.write_text(str(pid - 1))
+        except OSError as error:
+            pytest.skip(f"pid reuse cannot be forced here: {error}")
+        stranger = subprocess.Popen(["sleep", "300"], start_new_session=True)
+        if stranger.pid == pid:
+            return stranger
+        stranger.kill()
+        stranger.wait()
+    pytest.skip(f"pid reuse cannot be forced here: the kernel never gave {pid} again")
+
+
+def test_a_stranger_that_got_the_pid_of_a_rank_is_not_touched(cluster):
+    cluster.up()
+    job = start_counting(cluster)
+    pid = rank_pids(cluster, job)[0]
+    cluster.kill(cluster.agent_pid(cluster.node_names()[0]))
+    finish(cluster, 33)
+    wait_until("rank gone", lambda: not pathlib.Path(f"/proc/{pid}").exists())
+    stranger = take_pid(pid)
+    try:
+        restart(cluster)
+        cluster.launch("wait", job, code=33)
+        assert_every_line(cluster, job)
+        rank = cluster.status(job)["attempts"][0]["ranks"][0]
+        assert (rank["pid"], rank["exit"]["code"]) == (pid, 33)
+        cluster.launch("cancel", job, code=None)
+        assert stranger.poll() is None, "the stranger was killed"
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
 def test_agent_and_controller_killed_together(cluster):
     cluster.up()
     job = start_counting(cluster)

@@ -108,6 +108,11 @@ def test_S000_5_cpu_fallback_trains_while_the_gpu_stays_free(cluster, nvml):
     refused = cluster.write("gpu.yaml", f"name: gpu\ngpus: GH200:1\nvenv: {VENV}\nrun: python touch.py\n")
     done = cluster.launch("submit", refused, "--wait", code=4)
     assert "torch_cpu_only" in done.stdout + done.stderr
+    findings = cluster.json("submit", refused, code=4)["findings"]
+    assert "torch_cpu_only" in [f["code"] for f in findings if f["severity"] == "error"]
+    for finding in findings:
+        if finding["severity"] != "notice":
+            assert finding["says"] in done.stderr, "the text names every finding of the document"
     assert not marker.exists()
 
 
