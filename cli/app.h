@@ -50,12 +50,13 @@ struct App {
 };
 
 // One function per family; each adds its verbs to the parser and keeps its options alive with it.
-void AddSubmitVerbs(CLI::App& parser, App& app);   // submit, plan
-void AddCheckVerb(CLI::App& parser, App& app);     // check
-void AddJobVerbs(CLI::App& parser, App& app);      // queue, status, cancel, wait, events
-void AddLogVerbs(CLI::App& parser, App& app);      // logs
-void AddClusterVerbs(CLI::App& parser, App& app);  // nodes, drain, token, login, version
-void AddDevVerbs(CLI::App& parser, App& app);      // dev up, status, down
+void AddSubmitVerbs(CLI::App& parser, App& app);    // submit, plan
+void AddCheckVerb(CLI::App& parser, App& app);      // check
+void AddJobVerbs(CLI::App& parser, App& app);       // queue, status, cancel, wait, events
+void AddLogVerbs(CLI::App& parser, App& app);       // logs
+void AddDiagnoseVerbs(CLI::App& parser, App& app);  // diagnose
+void AddClusterVerbs(CLI::App& parser, App& app);   // nodes, drain, token, login, version
+void AddDevVerbs(CLI::App& parser, App& app);       // dev up, status, down
 
 Result<JobId> ParseJobId(const std::string& text);
 

@@ -56,6 +56,7 @@ int main(int argc, char** argv) {
   launch::AddCheckVerb(parser, app);
   launch::AddJobVerbs(parser, app);
   launch::AddLogVerbs(parser, app);
+  launch::AddDiagnoseVerbs(parser, app);
   launch::AddClusterVerbs(parser, app);
   launch::AddDevVerbs(parser, app);
 
