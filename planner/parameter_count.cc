@@ -1,0 +1,137 @@
+#include "planner/parameter_count.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace launch {
+
+namespace {
+
+// Sums stay below 2^53 or are refused, so double is exact.
+double D(std::int64_t value) { return static_cast<double>(value); }
+
+double Norm(const Blueprint& print, double width) {
+  return D(static_cast<int>(print.norm)) * width;
+}
+
+double Attention(const CountInput& in) {
+  const ModelCard& card = in.card;
+  const Blueprint& print = in.blueprint;
+  const double hidden = D(card.hidden);
+  const double heads = D(card.heads);
+  if (in.latent) {
+    const LatentAttention& latent = *in.latent;
+    const double query = heads * D(latent.nope_dim + latent.rope_dim);
+    const double q_rank = D(latent.q_rank);
+    const double kv_rank = D(latent.kv_rank);
+    return (q_rank > 0 ? hidden * q_rank + q_rank + q_rank * query : hidden * query) +
+           hidden * (kv_rank + D(latent.rope_dim)) + kv_rank +
+           kv_rank * heads * D(latent.nope_dim + latent.value_dim) +
+           heads * D(latent.value_dim) * hidden;
+  }
+  const double query = heads * D(card.head_dim);
+  const double key = D(card.kv_heads) * D(card.head_dim);
+  double params = 2 * hidden * query + 2 * hidden * key;
+  if (print.qkv_bias) params += query + 2 * key;
+  if (print.out_bias) params += hidden;
+  if (print.qk_norm == QkNorm::kPerHead) params += 2 * D(card.head_dim);
+  if (print.qk_norm == QkNorm::kWhole) params += query + key;
+  return params;
+}
+
+double Mlp(const CountInput& in, std::int64_t width) {
+  const double hidden = D(in.card.hidden);
+  const double ffn = D(width);
+  double params = (in.blueprint.gated ? 3 : 2) * hidden * ffn;
+  if (in.blueprint.mlp_bias) params += (in.blueprint.gated ? 2 : 1) * ffn + hidden;
+  return params;
+}
+
+struct Blocks {
+  double all = 0;
+  double largest = 0;
+  double idle = 0;  // experts one token does not pass
+};
+
+Blocks DecoderBlocks(const CountInput& in) {
+  const ModelCard& card = in.card;
+  const double frame = Attention(in) + in.blueprint.norms * Norm(in.blueprint, D(card.hidden));
+  const double layers = D(card.layers);
+  if (card.experts == 0) {
+    const double block = frame + Mlp(in, card.ffn);
+    return {layers * block, block, 0};
+  }
+  const double expert = Mlp(in, card.ffn);
+  double sparse = frame + D(card.experts) * expert + D(card.hidden) * D(card.experts);
+  if (in.moe.shared_ffn > 0) sparse += Mlp(in, in.moe.shared_ffn);
+  if (in.moe.shared_gate) sparse += D(card.hidden);
+  const double dense_layers = std::min(layers, D(in.moe.dense_layers));
+  const double dense = frame + Mlp(in, in.moe.dense_ffn);
+  const double sparse_layers = layers - dense_layers;
+  return {sparse_layers * sparse + dense_layers * dense, sparse,
+          sparse_layers * D(card.experts - card.experts_active) * expert};
+}
+
+// T5 and BART: the decoder has a second attention and a third norm.
+Blocks EncoderDecoderBlocks(const CountInput& in) {
+  const double attention = Attention(in);
+  const double norm = Norm(in.blueprint, D(in.card.hidden));
+  const double mlp = Mlp(in, in.card.ffn);
+  const double encoder = attention + mlp + 2 * norm;
+  const double decoder = 2 * attention + mlp + 3 * norm;
+  const double encoders = D(in.encoder_layers);
+  const double decoders = D(in.card.layers - in.encoder_layers);
+  return {encoders * encoder + decoders * decoder, std::max(encoder, decoder), 0};
+}
+
+}  // namespace
+
+Result<ModelCard> CountParameters(const CountInput& in) {
+  ModelCard card = in.card;
+  const Blueprint& print = in.blueprint;
+  const bool two_halves = print.architecture == Architecture::kEncoderDecoder;
+  const double halves = two_halves ? 2 : 1;
+  const double hidden = D(card.hidden);
+  const Blocks blocks = two_halves ? EncoderDecoderBlocks(in) : DecoderBlocks(in);
+  const double words = D(card.vocab) * hidden;
+  const bool has_head = print.architecture == Architecture::kDecoder || two_halves;
+  const double head = has_head && !card.tied ? words : 0;
+  double params = blocks.all + words + head;
+  if (has_head && print.head_bias) params += D(card.vocab);
+  if (print.learned_positions) params += halves * D(in.positions + print.extra_positions) * hidden;
+  params += D(print.token_types) * hidden;
+  if (print.embedding_norm) params += halves * Norm(print, hidden);
+  if (print.final_norm) params += halves * Norm(print, hidden);
+  if (print.pooler) params += hidden * hidden + hidden;
+  params += halves * D(in.relative_buckets) * D(card.heads);
+  params += D(in.extra_params);
+  if (!(params > 0 && params <= D(kMaxParams)))
+    return Fail(ErrorCode::kInvalidArgument,
+                "the configuration describes more than 1e14 parameters");
+  card.params = std::llround(params);
+  card.active_params = std::llround(params - blocks.idle);
+  card.embedding_params = std::llround(words);
+  card.head_params = std::llround(head);
+  card.layer_params = std::llround(blocks.largest);
+  for (const char* field :
+       {"params", "active_params", "embedding_params", "head_params", "layer_params"})
+    card.origins[field] = FieldOrigin{Origin::kDerived, "configuration of " + card.family};
+  return card;
+}
+
+std::int64_t CountVision(const VisionShape& s) {
+  if (s.layers < 1 || s.hidden < 1 || s.ffn < 1 || s.image < 1 || s.patch < 1 || s.patch > s.image)
+    return 0;
+  const double hidden = D(s.hidden);
+  const double patches = std::pow(std::floor(D(s.image) / D(s.patch)), 2);
+  const double block = 4 * (hidden * hidden + hidden) + 2 * hidden * D(s.ffn) + D(s.ffn) + hidden +
+                       4 * hidden + (s.layer_scale ? 2 * hidden : 0);
+  const double params = D(s.layers) * block + D(s.channels) * D(s.patch) * D(s.patch) * hidden +
+                        (s.patch_bias ? hidden : 0) + patches * hidden +
+                        (s.class_token ? 2 * hidden : 0) + (s.layer_scale ? hidden : 0) +
+                        s.norms_outside * 2 * hidden;
+  return params <= D(kMaxParams) ? std::llround(params) : 0;
+}
+
+}  // namespace launch
