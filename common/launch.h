@@ -207,8 +207,6 @@ struct PathFact {
   friend bool operator==(const PathFact&, const PathFact&) = default;
 };
 
-// What a node found while staging; judged in preflight/, never by the agent.
-struct StagingFacts {
 struct DiskFact {    // a file system that the job writes to
   std::string what;  // "workdir", "checkpoint", "shm"
   std::string path;
@@ -218,16 +216,18 @@ struct DiskFact {    // a file system that the job writes to
   friend bool operator==(const DiskFact&, const DiskFact&) = default;
 };
 
+// What a node found while staging; judged in preflight/, never by the agent.
+struct StagingFacts {
   std::vector<PathFact> paths;
   std::optional<RuntimeFacts> runtime;
   std::vector<Reachability> reach;
   std::vector<CheckpointFound> checkpoints;
   std::optional<int> setup_exit;  // exit code of `setup`, if one ran
   std::string setup_tail;         // its last lines when it failed
-  friend bool operator==(const StagingFacts&, const StagingFacts&) = default;
-};
   std::vector<DiskFact> disks;
   std::optional<WallTime> wall;  // the node's clock when it answered
+  friend bool operator==(const StagingFacts&, const StagingFacts&) = default;
+};
 
 std::string_view ToString(StartKind v);
 std::string_view ToString(StopCause v);

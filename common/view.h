@@ -132,8 +132,8 @@ struct PlanAnswer {
   std::optional<Plan> plan;  // absent when errors forbid one
   std::vector<Finding> findings;
   std::optional<WaitReason> waits;  // why it would not start now
-  friend bool operator==(const PlanAnswer&, const PlanAnswer&) = default;
   std::vector<Check> checks = {};   // every check of preflight, also what passed
+  friend bool operator==(const PlanAnswer&, const PlanAnswer&) = default;
 };
 
 }  // namespace launch

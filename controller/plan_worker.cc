@@ -46,7 +46,6 @@ PlanOutcome MakeOutcome(const effect::PlanWanted& wanted) {
     outcome.error = std::move(error);
     return outcome;
   };
-  if (auto checked = CheckSpec(wanted.spec, wanted.context); !checked) {
   std::vector<const NodeInventory*> known;
   for (const effect::NodeOffer& offer : wanted.offers) known.push_back(offer.inventory.get());
   if (PreflightReport refused = JudgeSpec(wanted.spec, known); HasErrors(refused.findings)) {
@@ -54,6 +53,7 @@ PlanOutcome MakeOutcome(const effect::PlanWanted& wanted) {
     outcome.checks = std::move(refused.checks);
     return outcome;
   }
+  if (auto checked = CheckSpec(wanted.spec, wanted.context); !checked) {
     return fail(std::move(checked).error());
   }
 

@@ -419,12 +419,6 @@ Result<PathFact> FromProto(const pb::PathFact& m) {
   return e.Done(std::move(v));
 }
 
-pb::StagingFacts ToProto(const StagingFacts& v) {
-  pb::StagingFacts m;
-  for (const PathFact& fact : v.paths) *m.add_paths() = ToProto(fact);
-  if (v.runtime) *m.mutable_runtime() = ToProto(*v.runtime);
-  for (const Reachability& reach : v.reach) *m.add_reach() = ToProto(reach);
-  for (const CheckpointFound& found : v.checkpoints) *m.add_checkpoints() = ToProto(found);
 pb::DiskFact ToProto(const DiskFact& v) {
   pb::DiskFact m;
   m.set_what(Utf8(v.what));
@@ -445,25 +439,31 @@ Result<DiskFact> FromProto(const pb::DiskFact& m) {
   return e.Done(std::move(v));
 }
 
+pb::StagingFacts ToProto(const StagingFacts& v) {
+  pb::StagingFacts m;
+  for (const PathFact& fact : v.paths) *m.add_paths() = ToProto(fact);
+  if (v.runtime) *m.mutable_runtime() = ToProto(*v.runtime);
+  for (const Reachability& reach : v.reach) *m.add_reach() = ToProto(reach);
+  for (const CheckpointFound& found : v.checkpoints) *m.add_checkpoints() = ToProto(found);
   if (v.setup_exit) m.set_setup_exit(*v.setup_exit);
   const std::size_t cut = v.setup_tail.size() - std::min(v.setup_tail.size(), edge::kMaxText);
   m.set_setup_tail(v.setup_tail.substr(cut));  // a tail: the newest part counts
+  for (const DiskFact& disk : v.disks) *m.add_disks() = ToProto(disk);
+  if (v.wall) m.set_wall_ms(ToMs(*v.wall));
   return m;
 }
 Result<StagingFacts> FromProto(const pb::StagingFacts& m) {
   Edge e;
   StagingFacts v;
   v.paths = e.Values("paths", m.paths(), 256);
-  for (const DiskFact& disk : v.disks) *m.add_disks() = ToProto(disk);
-  if (v.wall) m.set_wall_ms(ToMs(*v.wall));
   if (m.has_runtime()) v.runtime = e.Value("runtime", m.runtime());
   v.reach = e.Values("reach", m.reach(), 256);
   v.checkpoints = e.Values("checkpoints", m.checkpoints(), edge::kMaxItems);
   if (m.has_setup_exit()) v.setup_exit = e.Int("setup_exit", m.setup_exit(), 0, 255);
   v.setup_tail = e.Text("setup_tail", m.setup_tail());
+  v.disks = e.Values("disks", m.disks(), 64);
+  if (m.has_wall_ms()) v.wall = e.Wall("wall_ms", m.wall_ms());
   return e.Done(std::move(v));
 }
 
 }  // namespace launch
-  v.disks = e.Values("disks", m.disks(), 64);
-  if (m.has_wall_ms()) v.wall = e.Wall("wall_ms", m.wall_ms());

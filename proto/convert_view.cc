@@ -212,17 +212,17 @@ pb::PlanAnswer ToProto(const PlanAnswer& v) {
   if (v.plan) *m.mutable_plan() = ToProto(*v.plan);
   for (const Finding& finding : v.findings) *m.add_findings() = ToProto(finding);
   if (v.waits) *m.mutable_waits() = ToProto(*v.waits);
+  for (const Check& check : v.checks) *m.add_checks() = ToProto(check);
   return m;
 }
-  for (const Check& check : v.checks) *m.add_checks() = ToProto(check);
 Result<PlanAnswer> FromProto(const pb::PlanAnswer& m) {
   Edge e;
   PlanAnswer v;
   if (m.has_plan()) v.plan = e.Value("plan", m.plan());
   v.findings = e.Values("findings", m.findings(), edge::kMaxItems);
   if (m.has_waits()) v.waits = e.Value("waits", m.waits());
+  v.checks = e.Values("checks", m.checks(), edge::kMaxItems);
   return e.Done(std::move(v));
 }
-  v.checks = e.Values("checks", m.checks(), edge::kMaxItems);
 
 }  // namespace launch

@@ -186,9 +186,9 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
                                          .marker = spec.checkpoint_marker,
                                          .format = spec.checkpoint_format});
   }
+  if (!cancel && spec.preflight != PreflightLevel::kNone) facts.disks = Disks(spec);
   const bool probe = spec.needs_torch_cuda && spec.preflight != PreflightLevel::kNone;
   if (!cancel && probe && !interpreter.empty() && input.probe_runtime) {
-  if (!cancel && spec.preflight != PreflightLevel::kNone) facts.disks = Disks(spec);
     facts.runtime = input.probe_runtime(interpreter, env);
   }
   return facts;
