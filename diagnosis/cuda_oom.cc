@@ -82,7 +82,8 @@ OomNumbers ReadOomNumbers(std::string_view text) {
                              " (?:already )?allocated|(?i)currently allocated *: " LAUNCH_SIZE);
   const RE2 allocated_mps("(?i)allocated: " LAUNCH_SIZE);
   const RE2 unallocated("(?i)" LAUNCH_SIZE " is reserved by pytorch but unallocated");
-  const RE2 reserved_total("(?i)" LAUNCH_SIZE " (?:reserved in total|cached)");
+  const RE2 reserved_total("(?i)" LAUNCH_SIZE " reserved in total");
+  const RE2 cached("(?i)" LAUNCH_SIZE " cached");
   const RE2 reserved_plain("(?i)" LAUNCH_SIZE " reserved");
   const RE2 gpu(R"((?i)\bGPU (\d+))");
   const RE2 other("(?i)process \\d+ has " LAUNCH_SIZE " memory in use");
@@ -112,6 +113,13 @@ OomNumbers ReadOomNumbers(std::string_view text) {
     n.old_form = true;
     if (n.allocated) n.unallocated = std::max(0.0, *old_reserved - *n.allocated);
     if (!n.process) n.process = old_reserved;
+  }
+  // torch up to 1.3 counts only what is cached beyond what is allocated.
+  if (const auto spare = First(text, cached); spare && !n.unallocated) {
+    n.old_form = true;
+    const double sum = *spare + n.allocated.value_or(0) + n.free.value_or(0);
+    const bool is_total = n.allocated && n.total && sum > 1.02 * *n.total;
+    n.unallocated = is_total ? std::max(0.0, *spare - *n.allocated) : *spare;
   }
   if (!n.unallocated) n.unallocated = First(text, reserved_plain);
   // torch's user text of 1.0: allocated and free only.

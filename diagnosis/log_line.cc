@@ -141,6 +141,27 @@ std::optional<std::string_view> StripHost(std::string_view s, LogLine& line) {
   return s.substr(i + 1);
 }
 
+// "2024-08-23T22:22:51.871Z ", "[2024-08-23 22:22:51,871] ", "| " of log collectors.
+std::optional<std::string_view> StripTime(std::string_view s) {
+  if (s.substr(0, 2) == "| ") return s.substr(1);
+  std::size_t i = !s.empty() && s[0] == '[' ? 1 : 0;
+  const std::size_t start = i;
+  while (i < s.size() && (IsDigit(s[i]) || s[i] == '-' || s[i] == ':' || s[i] == '.' ||
+                          s[i] == ',' || s[i] == 'T' || s[i] == 'Z' || s[i] == '/' || s[i] == '+' ||
+                          (s[i] == ' ' && i == start + 10)))
+    ++i;
+  // A date, and a time behind it.
+  if (i < start + 16 || s[start + 4] != s[start + 7] ||
+      (s[start + 4] != '-' && s[start + 4] != '/'))
+    return std::nullopt;
+  if (start == 1) {
+    if (i >= s.size() || s[i] != ']') return std::nullopt;
+    ++i;
+  }
+  if (i < s.size() && s[i] != ' ') return std::nullopt;
+  return s.substr(i);
+}
+
 // "[Rank 3]", "[rank3]" or "[PG ... Rank 3]" somewhere in the text.
 std::optional<Rank> RankInside(std::string_view text) {
   for (const std::string_view mark : {"[Rank ", "[rank", " Rank ", "[RANK "}) {
@@ -191,6 +212,7 @@ LogLine ReadLine(std::string_view raw) {
   std::string_view rest = clean;
   for (int prefixes = 0; prefixes < 4; ++prefixes) {
     auto next = StripBracket(SkipSpaces(rest), line);
+    if (!next) next = StripTime(SkipSpaces(rest));
     if (!next) next = StripRay(SkipSpaces(rest));
     if (!next && prefixes == 0) next = StripLabel(rest, line);
     if (!next) next = StripHost(rest, line);

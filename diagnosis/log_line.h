@@ -23,7 +23,7 @@ std::string CleanText(std::string_view raw);
 
 // CleanText, then the prefixes that launchers put in front of a rank's output: torchrun's
 // "[rank3]:" and "[default0]:", Open MPI's "[1,3]<stderr>:", srun's "3: ", Ray's "(name pid=1)",
-// pdsh's and DeepSpeed's "gpu01: ".
+// pdsh's and DeepSpeed's "gpu01: ", and the date and time of log collectors.
 LogLine ReadLine(std::string_view raw);
 
 }  // namespace launch

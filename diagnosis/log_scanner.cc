@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::size_t kBack = 2048;        // of an endless line, in front of the phrase
 constexpr std::size_t kFramesBack = 4000;  // before an out-of-memory message
+constexpr std::size_t kSmiTable = 8000;    // of eight GPUs with their processes
+constexpr int kMostStrangers = 5;
 constexpr int kOomLines = 14;
 constexpr int kWrappedLines = 3;
 constexpr std::size_t kLongestPhrase = 64;
@@ -23,6 +25,20 @@ std::string_view TrimFront(std::string_view s) {
 }
 
 std::size_t Indent(std::string_view s) { return s.size() - TrimFront(s).size(); }
+
+// "KeyError", "my.pkg.Failed": a dotted name whose last part has a capital and a small letter.
+bool IsClassName(std::string_view name) {
+  bool capital = false;
+  bool small = false;
+  for (const char c : name) {
+    const bool upper = c >= 'A' && c <= 'Z';
+    const bool lower = c >= 'a' && c <= 'z';
+    if (!upper && !lower && !(c >= '0' && c <= '9') && c != '_' && c != '.') return false;
+    capital = capital || upper;
+    small = small || lower;
+  }
+  return capital && small;
+}
 
 std::string Shortened(std::string text) {
   if (text.size() <= kLongestEvidence) return text;
@@ -97,6 +113,15 @@ LogScanner::Span LogScanner::LineAt(std::size_t at) const {
   const std::size_t last = std::min(buffer_.size(), line.begin + kLongestLine);
   while (line.end < last && !EndsLine(buffer_[line.end])) ++line.end;
   return line;
+}
+
+LogScanner::Span LogScanner::LineBefore(Span line) const {
+  std::size_t end = line.begin;
+  while (end > 0 && line.begin - end < 4 && EndsLine(buffer_[end - 1])) --end;
+  if (end == line.begin || end == 0) return {line.begin, line.begin};
+  Span before = LineAt(end - 1);
+  before.end = std::min(before.end, end);
+  return before;
 }
 
 void LogScanner::ReadUpTo(std::size_t end) {
@@ -179,10 +204,20 @@ bool LogScanner::TryRow(std::size_t row, Span line, const LogLine& read) {
   if (!signatures_.Matches(row, read.text, &match)) {
     bool joined = false;
     for (const char* glue : {" ", ""}) {
-      const std::string text = read.text + glue + Following(line, read.rank, kWrappedLines, glue);
+      const std::string behind = Following(line, read.rank, kWrappedLines, glue);
+      const Span before = LineBefore(line);
+      const std::string front =
+          ReadLine(std::string_view(buffer_).substr(before.begin, before.end - before.begin)).text;
+      const std::string text = read.text + glue + behind;
       joined = signatures_.Matches(row, text, &match);
       if (joined) hit.text = Shortened(text);
       if (joined) break;
+      if (front.empty()) continue;
+      joined = signatures_.Matches(row, front + glue + text, &match);
+      if (!joined) continue;
+      hit.text = Shortened(front + glue + text);
+      hit.offset = base_ + before.begin;
+      break;
     }
     if (!joined || signature.reading == Reading::kException) return false;
   }
@@ -198,6 +233,11 @@ bool LogScanner::TryRow(std::size_t row, Span line, const LogLine& read) {
       // A terminal that breaks words: glued without a space the numbers are whole again.
       hit.second = read.text + Following(line, read.rank, kOomLines, "");
       hit.frames = Before(line);
+      break;
+    }
+    case Reading::kSmi: {
+      const std::size_t end = std::min(buffer_.size(), line.end + kSmiTable);
+      hit.context = buffer_.substr(line.end, end - line.end);
       break;
     }
     case Reading::kRankEnd: {
@@ -217,6 +257,7 @@ void LogScanner::ReadException(LogHit hit, std::size_t after_header, std::string
   const std::size_t indent = Indent(header);
   const std::size_t limit = std::min(buffer_.size(), after_header + kAhead);
   std::string frame;
+  int strangers = 0;  // lines of others without a prefix
   for (std::size_t at = after_header; at < limit;) {
     while (at < limit && EndsLine(buffer_[at])) ++at;
     if (at >= limit) return;
@@ -225,7 +266,7 @@ void LogScanner::ReadException(LogHit hit, std::size_t after_header, std::string
         ReadLine(std::string_view(buffer_).substr(span.begin, span.end - span.begin));
     const std::size_t next = std::max(span.end, at + 1);
     at = next;
-    if (hit.rank && line.rank && line.rank != hit.rank) continue;  // another rank in between
+    if (hit.rank && line.rank != hit.rank) continue;  // somebody else in between
     const std::string_view text = TrimFront(line.text);
     if (text.empty()) continue;
     if (text.substr(0, 6) == "File \"") frame = std::string(text);
@@ -241,9 +282,10 @@ void LogScanner::ReadException(LogHit hit, std::size_t after_header, std::string
     hit.first = text.substr(0, std::min(colon, text.find_last_not_of(':') + 1));
     hit.second = colon == std::string_view::npos ? "" : std::string(text.substr(colon + 2));
     hit.context = frame;
-    const bool is_class =
-        !hit.first.empty() && hit.first.find_first_of(" '\"()[]{}<>=") == std::string::npos;
-    if (!is_class) return;
+    if (!IsClassName(hit.first)) {
+      if (++strangers > kMostStrangers) return;
+      continue;
+    }
     return Keep(std::move(hit));
   }
 }
@@ -328,7 +370,8 @@ void LogScanner::JoinBroken(std::string_view part, std::uint64_t base) {
         for (const std::string_view known : signature.phrases)
           if (text.compare(at, known.size(), known) == 0) length = std::max(length, known.size());
         const std::size_t first = piece_of(at);
-        if (length == 0 || first == piece_of(at + length - 1)) continue;  // whole: found before
+        const bool whole = at + length <= starts[first] + pieces[first].text.size();
+        if (length == 0 || whole) continue;  // whole: found before
         if (kept_[row].attempts++ >= 2 * kMostAttempts) continue;
         const std::size_t last = std::min(first + 1 + kWrappedLines, pieces.size());
         const std::string joined = text.substr(starts[first], starts[last] - starts[first]);

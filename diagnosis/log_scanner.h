@@ -22,7 +22,8 @@ struct LogHit {
   std::string text;   // the line, cleaned, at most kLongestEvidence bytes
   std::string first;  // captures of the pattern
   std::string second;
-  std::string context;  // kOom: the message with its lines joined; kException: the last frame
+  std::string context;  // kOom: the message with its lines joined; kException: the last
+                        // frame; kSmi: what follows
   std::string frames;   // kOom: what stood before it
   std::optional<RankEnd> end;
 };
@@ -79,6 +80,7 @@ class LogScanner {
   bool Rests(std::size_t phrase) const;
 
   Span LineAt(std::size_t at) const;
+  Span LineBefore(Span line) const;  // empty at the start
   // The lines behind `line`, cleaned, joined with `glue`: at most `count`, same rank or none.
   std::string Following(Span line, std::optional<Rank> rank, int count, const char* glue) const;
   std::string Before(Span line) const;

@@ -30,6 +30,7 @@ enum class Reading : std::uint8_t {
   kTraceback,  // the exception stands some lines below
   kRankEnd,    // how a rank ended: rank_end reads it
   kBusy,       // a rank was doing long work of its own: tells slow from dead
+  kSmi,        // a table of nvidia-smi begins: smi_table reads it
   kNan,        // the loss is not a number: counts only when it stays so
 };
 

@@ -57,7 +57,13 @@ constexpr Signature kRows[] = {
          R"((?:NCCL|gloo|Gloo|socket|c10d|pair\.cc|connect|Errno 113|Errno 101)[^\n]*(?:[Nn]o route to host|[Nn]etwork is unreachable)|)"
          R"(^[^\n]*(?:errno:? ?1?113?|\(113\))?[^\n]*[Nn]o route to host)",
      .veto =
-         R"((?i)ssh: |https?://|urlopen|huggingface|urllib|HTTPSConnection|getaddrinfo.*AF_INET6)"},
+         R"((?i)ssh: |https?://|urlopen|huggingface|urllib|HTTPSConnection|getaddrinfo.*AF_INET6|, retrying)"},
+    // NCCL tries again by itself: a cause only where the run failed and nothing else is told.
+    {.label = "nccl_network",
+     .tier = Tier::kNote,
+     .confidence = Confidence::kSymptom,
+     .phrases = {", retrying"},
+     .pattern = R"((?:Call to connect|connect to)[^\n]*, retrying)"},
     {.label = "nccl_network",
      .tier = Tier::kSymptom,
      .weight = 66,
@@ -68,15 +74,16 @@ constexpr Signature kRows[] = {
          R"((?:NCCL|gloo|pair\.cc|socket|connect|TCPStore|DistNetworkError)[^\n]*(?:Connection (?:timed out|refused)|connection refused)|)"
          R"(Software caused connection abort)",
      .veto =
-         R"((?i)ssh: |https?://|urlopen|urllib|HTTPSConnection|mysql|postgres|redis|wandb|plm|ORTE)"},
+         R"((?i)ssh: |https?://|urlopen|urllib|HTTPSConnection|mysql|postgres|redis|wandb|plm|ORTE|, retrying)"},
     {.label = "nccl_network",
      .tier = Tier::kSymptom,
      .weight = 55,
      .phrases = {"get ncclUniqueId from", "retreiving ncclUniqueId", "retrieving ncclUniqueId",
-                 "Timed out waiting for", "socketStartConnect", "getaddrinfo"},
-     .pattern = R"(ncclUniqueId from \[\d+\] via c10d|socketStartConnect: Connect to|)"
-                R"(IPv[46] network addresses of \([^)]*\) cannot be retrieved|)"
-                R"((?:NCCL|Gloo|gloo|c10d)[^\n]*getaddrinfo)",
+                 "Proxy Call to rank", "socketStartConnect", "getaddrinfo"},
+     .pattern =
+         R"(Proxy Call to rank \d+ failed \(Connect\)|ncclUniqueId from \[\d+\] via c10d|socketStartConnect: Connect to|)"
+         R"(IPv[46] network addresses of \([^)]*\) cannot be retrieved|)"
+         R"((?:NCCL|Gloo|gloo|c10d)[^\n]*getaddrinfo)",
      .cause = "A rank could not get through to rank 0 while the communicator was set up"},
 
     {.label = "nccl_no_interface",

@@ -61,8 +61,8 @@ constexpr Signature kRows[] = {
     {.label = "xid_gpu_hardware",
      .tier = Tier::kHardware,
      .weight = 50,
-     .phrases = {"RmInitAdapter failed", "NV_ERR_GPU_IS_LOST", "rm_init_adapter failed",
-                 "AER: ", "hardware stack error", "GPU_IS_LOST"},
+     .phrases = {"RmInitAdapter failed", "NV_ERR_GPU_IS_LOST", "rm_init_adapter failed", "AER: Unc",
+                 "hardware stack error", "GPU_IS_LOST"},
      .pattern = R"(RmInitAdapter failed|rm_init_adapter failed|GPU_IS_LOST|hardware stack error|)"
                 R"(AER: (?:Multiple )?Uncorrect\w+ \(Fatal\))"},
     {.label = "xid_gpu_hardware",
@@ -87,7 +87,7 @@ constexpr Signature kRows[] = {
     {.label = "xid_gsp",
      .tier = Tier::kHardware,
      .weight = 57,
-     .phrases = {"GSP RM heartbeat", "RPC response from GSP", "GSP-RM", "GSP firmware",
+     .phrases = {"GSP RM heartbeat", "RPC response from GSP", "GSP-RM ", "GSP firmware",
                  "RPC from GSP", "kgspBootstrap"},
      .pattern =
          R"(GSP RM heartbeat timed out|[Tt]imeout (?:after \S+ )?(?:of )?(?:waiting for|of) (?:a )?(?:RPC|\w+ )?(?:response )?from GSP|)"

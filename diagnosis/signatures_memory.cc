@@ -42,6 +42,14 @@ constexpr Signature kRows[] = {
          R"(Tried to allocate [\d.]+ ?(?:[KMGT]i?B|bytes)|reserved in total by PyTorch|reserved by PyTorch but unallocated)",
      .reading = Reading::kOom},
 
+    {.label = "cuda_oom_foreign_process",
+     .tier = Tier::kNote,
+     .confidence = Confidence::kLikely,
+     .weight = 40,
+     .phrases = {"NVIDIA-SMI "},
+     .pattern = R"(NVIDIA-SMI \d)",
+     .reading = Reading::kSmi},
+
     // The kernel: dump_header() and __oom_kill_process() of mm/oom_kill.c, 3.10 to 6.x.
     {.label = "host_oom_kill",
      .tier = Tier::kAuthority,

@@ -80,13 +80,13 @@ constexpr Signature kRows[] = {
      .weight = 40,
      .phrases = {"Error: ", "Exception: ", "Interrupt", "AssertionError", "RuntimeError"},
      .pattern =
-         R"(^(?:\[?\w*\]?:? ?)?((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Fault)): ?(.*)$|)"
+         R"(^(?:\[\w+\]:? ?)?((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Fault)): ?(.*)$|)"
          R"(^((?:[A-Za-z_]\w*\.)*(?:AssertionError|KeyboardInterrupt|NotImplementedError|StopIteration))$)",
      .reading = Reading::kException},
     {.label = "python_exception",
      .tier = Tier::kProgram,
      .weight = 30,
-     .phrases = {"SyntaxError", "IndentationError", "Hydra", "OmegaConf", "yaml.scanner"},
+     .phrases = {"SyntaxError", "IndentationError"},
      .pattern = R"(^((?:\w+\.)*(?:SyntaxError|IndentationError|TabError)): ?(.*)$)",
      .reading = Reading::kException},
 };

@@ -80,8 +80,7 @@ constexpr Signature kRows[] = {
      .tier = Tier::kAuthority,
      .confidence = Confidence::kConfirmed,
      .weight = 40,
-     .phrases = {"nvme nvme", "XFS (", "metadata I/O error", "blk_update_request",
-                 "critical medium error"},
+     .phrases = {"nvme nvme", "metadata I/O error", "blk_update_request", "critical medium error"},
      .pattern = R"(nvme nvme\d+: (?:I/O \d+ .*timeout|controller is down)|metadata I/O error|)"
                 R"(blk_update_request: (?:I/O|critical \w+) error|critical medium error)"},
 

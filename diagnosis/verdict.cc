@@ -8,6 +8,7 @@
 #include "diagnosis/cuda_oom.h"
 #include "diagnosis/labels.h"
 #include "diagnosis/rank_end.h"
+#include "diagnosis/smi_table.h"
 #include "diagnosis/xid.h"
 
 namespace launch {
@@ -15,6 +16,8 @@ namespace {
 
 constexpr std::size_t kMostEvidence = 5;
 constexpr int kNansThatStay = 2;
+constexpr std::size_t kWrappedAt = 40;   // a shorter line was not wrapped
+constexpr std::size_t kPrefixRoom = 24;  // a rank's prefix in front of the line
 constexpr std::uint64_t kOutside = std::numeric_limits<std::uint64_t>::max();
 
 struct Candidate {
@@ -28,6 +31,7 @@ struct Candidate {
   std::string cause;
   std::string remedy;
   std::string action;
+  bool tells_without_failure = false;
 };
 
 // Exceptions that only pass on that something else failed.
@@ -91,6 +95,7 @@ Candidate Of(const LogHit& hit) {
   c.text = hit.text;
   c.cause = Filled(hit.signature->cause, hit);
   c.action = hit.signature->action;
+  c.tells_without_failure = c.label == "gpu_remap_pending";
   return c;
 }
 
@@ -113,6 +118,7 @@ class Case {
   void AddEnd(const RankEnd& end, std::uint64_t offset, const std::string& text);
   const Candidate* Best() const;
   bool Failed() const;
+  void TakeSmi(const LogHit& hit);
 
   const NodeEvidence& node_;
   const CompiledSignatures& signatures_;
@@ -147,6 +153,9 @@ void Case::TakeHit(const LogHit& hit, const LogEvidence& log) {
       break;
     case Reading::kRankEnd:
       TakeEnd(hit);
+      break;
+    case Reading::kSmi:
+      TakeSmi(hit);
       break;
     case Reading::kBusy:
       busy_.push_back(hit.offset);
@@ -186,9 +195,19 @@ void Case::TakeXid(const LogHit& hit) {
   c.label = meaning.label;
   c.cause = "Xid " + std::to_string(*code) + ": " + std::string(meaning.says) +
             (kernel ? " (GPU " + hit.first + ")" : std::string());
-  if (c.label == "gpu_remap_pending") c.tier = Tier::kNote;
+  if (c.label == "gpu_remap_pending") c.tier = Tier::kNote, c.tells_without_failure = true;
   if (c.label == "xid_app_fault") c.tier = Tier::kRoot, c.weight = 50;
   if (*code == 154) c.weight = 40;  // repeats what an earlier Xid said
+  candidates_.push_back(std::move(c));
+}
+
+// nvidia-smi in the log: much memory used, nothing computes, and no process of ours is listed.
+void Case::TakeSmi(const LogHit& hit) {
+  const SmiReading smi = ReadSmi(hit.context);
+  if (!smi.held_by_nobody) return;
+  Candidate c = Of(hit);
+  c.text = smi.line;
+  c.tells_without_failure = true;
   candidates_.push_back(std::move(c));
 }
 
@@ -201,11 +220,16 @@ void Case::TakeException(const LogHit& hit, const LogEvidence& log) {
   if (ends_with("Warning")) return;
   wrapped_ = true;
   if (IsEcho(name)) return;
-  // A message that another row of the table reads is theirs.
+  // A message that another row of the table reads is theirs, also where it was wrapped: the line
+  // stops in the middle of its sentence and the next one goes on.
+  const bool stops = hit.second.empty() ||
+                     (hit.text.size() >= kWrappedAt &&
+                      std::string_view(".!?)'\"").find(hit.text.back()) == std::string_view::npos);
+  const std::uint64_t reach = stops ? hit.text.size() + kPrefixRoom : 0;
   const bool read = std::any_of(log.hits.begin(), log.hits.end(), [&](const LogHit& other) {
-    return other.offset == hit.offset && !other.signature->label.empty() &&
-           other.signature->label != "python_exception" && other.signature->label != "unknown" &&
-           other.signature->reading != Reading::kBusy && other.signature->tier != Tier::kNote;
+    return other.offset >= hit.offset && other.offset <= hit.offset + reach &&
+           !other.signature->label.empty() && other.signature->label != "python_exception" &&
+           other.signature->tier != Tier::kNote;
   });
   if (read) return;
   Candidate c = Of(hit);
@@ -306,6 +330,7 @@ void Case::TakeNode() {
              : c.label == "gpu_remap_pending" ? Tier::kNote
                                               : Tier::kHardware;
     c.weight = 50;
+    c.tells_without_failure = c.tier == Tier::kNote;
     c.confidence = Confidence::kConfirmed;
     c.rank = node_.rank;
     c.cause = "Xid " + std::to_string(code) + ": " + std::string(meaning.says);
@@ -350,6 +375,8 @@ void Case::TakeNode() {
 const Candidate* Case::Best() const {
   const Candidate* best = nullptr;
   for (const Candidate& c : candidates_) {
+    // A note is a verdict only where something failed, or where it is about the GPU's health.
+    if (c.tier == Tier::kNote && !Failed() && !c.tells_without_failure) continue;
     if (best == nullptr) {
       best = &c;
       continue;

@@ -1,0 +1,139 @@
+#include "diagnosis/cuda_oom.h"
+
+#include <gtest/gtest.h>
+
+#include "diagnosis/verdict.h"
+
+namespace launch {
+namespace {
+
+constexpr double kGiBf = 1024.0 * 1024.0 * 1024.0;
+
+// torch 2.2's sentence.
+std::string Message(double tried, double total, double free, double process, double allocated,
+                    double reserved) {
+  const auto gib = [](double value) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%.2f GiB", value);
+    return std::string(text);
+  };
+  return "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate " + gib(tried) +
+         ". GPU 0 has a total capacity of " + gib(total) + " of which " + gib(free) +
+         " is free. Process 9 has " + gib(process) + " memory in use. Of the allocated memory " +
+         gib(allocated) + " is allocated by PyTorch, and " + gib(reserved) +
+         " is reserved by PyTorch but unallocated.";
+}
+
+Verdict Of(const std::string& log, bool expandable = false) {
+  const CompiledSignatures table;
+  NodeEvidence node;
+  node.exit_code = 1;
+  node.expandable_segments = expandable;
+  return Diagnose(log, node, table);
+}
+
+TEST(OomNumbers, AreReadFromTheOldestForm) {
+  const OomNumbers n = ReadOomNumbers(
+      "CUDA out of memory. Tried to allocate 20.00 MiB (GPU 2; 10.00 GiB total capacity; 8.00 GiB "
+      "already allocated; 512.00 MiB free; 1.00 GiB cached)");
+  EXPECT_DOUBLE_EQ(*n.tried, 20.0 * 1024 * 1024);
+  EXPECT_DOUBLE_EQ(*n.total, 10 * kGiBf);
+  EXPECT_DOUBLE_EQ(*n.allocated, 8 * kGiBf);
+  EXPECT_DOUBLE_EQ(*n.free, 0.5 * kGiBf);
+  EXPECT_EQ(n.gpu, 2);
+}
+
+TEST(OomNumbers, ReservedInTotalBecomesReservedButUnused) {
+  const OomNumbers n = ReadOomNumbers(
+      "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 16.00 GiB total capacity; 9.00 GiB "
+      "already allocated; 1.00 GiB free; 14.00 GiB reserved in total by PyTorch)");
+  EXPECT_TRUE(n.old_form);
+  EXPECT_DOUBLE_EQ(*n.unallocated, 5 * kGiBf);
+  EXPECT_DOUBLE_EQ(*n.process, 14 * kGiBf);
+}
+
+TEST(OomNumbers, AreReadFromTheNewFormWithItsMisspelling) {
+  const OomNumbers n = ReadOomNumbers(
+      "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 7 has a total capacty of 79.15 GiB of "
+      "which 0 bytes is free. Process 12 has 30.00 GiB memory in use. Process 13 has 10.00 GiB "
+      "memory in use. Including non-PyTorch memory, this process has 39.00 GiB memory in use. Of "
+      "the allocated memory 38.00 GiB is allocated by PyTorch, and 512.00 KiB is reserved by "
+      "PyTorch but unallocated.");
+  EXPECT_DOUBLE_EQ(*n.free, 0);
+  EXPECT_DOUBLE_EQ(*n.others, 40 * kGiBf);
+  EXPECT_DOUBLE_EQ(*n.process, 39 * kGiBf);
+  EXPECT_DOUBLE_EQ(*n.allocated, 38 * kGiBf);
+  EXPECT_DOUBLE_EQ(*n.unallocated, 512.0 * 1024);
+  EXPECT_EQ(n.gpu, 7);
+}
+
+TEST(OomKinds, TheUsersNumbersAreFragmentationWithASmallerBatchToo) {
+  const Verdict verdict = Of(Message(4.15, 44.53, 3.84, 40.68, 36.78, 3.56));
+  EXPECT_EQ(verdict.label, "cuda_oom_fragmentation");
+  EXPECT_EQ(verdict.action, "retry_with_change");
+  EXPECT_NE(verdict.cause.find("8.0 %"), std::string::npos) << verdict.cause;
+  EXPECT_NE(verdict.remedy.find("expandable_segments:True"), std::string::npos);
+  EXPECT_NE(verdict.remedy.find("micro-batch"), std::string::npos);
+}
+
+TEST(OomKinds, TheSameFactsInBulletFormAreFragmentation) {
+  EXPECT_EQ(Of("CUDA out of memory:\n- Tried to allocate 4.15 GiB\n- GPU 0 total capacity: 44.53 "
+               "GiB\n- 3.84 GiB free\n- this process has 40.68 GiB memory in use\n- 36.78 GiB "
+               "allocated by PyTorch\n- 3.56 GiB reserved but unallocated\n")
+                .label,
+            "cuda_oom_fragmentation");
+}
+
+TEST(OomKinds, LittleReserveIsPlain) {
+  EXPECT_EQ(Of(Message(4.15, 44.53, 3.84, 40.68, 40.1, 0.2)).label, "cuda_oom");
+}
+
+TEST(OomKinds, MuchHeldByOthersIsForeign) {
+  const Verdict verdict = Of(Message(4.15, 44.53, 3.84, 4.0, 3.5, 0.3));
+  EXPECT_EQ(verdict.label, "cuda_oom_foreign_process");
+  EXPECT_EQ(verdict.action, "retry_elsewhere");
+}
+
+TEST(OomKinds, ARequestLargerThanTheCardIsHelpedByNoSetting) {
+  const Verdict verdict = Of(Message(45.0, 44.53, 3.84, 40.68, 36.78, 3.56));
+  EXPECT_EQ(verdict.label, "cuda_oom");
+  EXPECT_NE(verdict.cause.find("no setting helps"), std::string::npos);
+}
+
+TEST(OomKinds, TheAllocatorOptionIsNotAdvisedTwice) {
+  const Verdict verdict = Of(Message(4.15, 44.53, 3.84, 40.68, 36.78, 3.56), true);
+  EXPECT_EQ(verdict.label, "cuda_oom_fragmentation");
+  EXPECT_EQ(verdict.remedy.find("export PYTORCH_CUDA_ALLOC_CONF"), std::string::npos);
+}
+
+// failures.md 4: published cases.
+TEST(OomKinds, FollowThePublishedCases) {
+  OomNumbers n;
+  n.total = 23.69 * kGiBf;
+  n.free = 514.0 * 1024 * 1024;
+  n.unallocated = 737.0 * 1024 * 1024;
+  n.tried = 546.0 * 1024 * 1024;
+  n.process = 23.4 * kGiBf;
+  EXPECT_EQ(ClassifyOom(n), OomKind::kFragmentation);
+  n.free = 0;
+  n.unallocated = 127.0 * 1024 * 1024;
+  n.tried = 90.0 * 1024 * 1024;
+  EXPECT_EQ(ClassifyOom(n), OomKind::kSize);
+  n.free = 12.7 * kGiBf;
+  n.unallocated = 9.35 * kGiBf;
+  n.tried = 22.8 * kGiBf;
+  n.total = 80 * kGiBf;
+  n.process = 67 * kGiBf;
+  EXPECT_EQ(ClassifyOom(n), OomKind::kSize);
+}
+
+TEST(OomPhases, ComeFromTheFrames) {
+  EXPECT_EQ(PhaseOfOom("File \"t.py\", line 3, in forward"), OomPhase::kForward);
+  EXPECT_EQ(PhaseOfOom("File \"t.py\", line 3, in forward\nFile \"torch/_tensor.py\", in backward"),
+            OomPhase::kBackward);
+  EXPECT_EQ(PhaseOfOom("torch/optim/adamw.py\", line 8, in _init_group"), OomPhase::kOptimizer);
+  EXPECT_EQ(PhaseOfOom(""), OomPhase::kUnknown);
+}
+
+}  // namespace
+}  // namespace launch

@@ -1,0 +1,153 @@
+#include "diagnosis/log_scanner.h"
+
+#include <gtest/gtest.h>
+
+#include "diagnosis/log_line.h"
+#include "diagnosis/rank_end.h"
+#include "diagnosis/verdict.h"
+
+namespace launch {
+namespace {
+
+const CompiledSignatures& Table() {
+  static const CompiledSignatures table;
+  return table;
+}
+
+std::string LabelOf(const LogEvidence& log) {
+  NodeEvidence node;
+  node.exit_code = 1;
+  return Judge(log, node, Table()).label;
+}
+
+TEST(Filter, FindsEachOccurrenceOnceAtEveryAlignment) {
+  const LiteralFilter filter({"needle-one", "needles"});
+  for (std::size_t pad = 0; pad < 9; ++pad) {
+    std::vector<std::pair<std::size_t, std::size_t>> found;
+    filter.Find(std::string(pad, '.') + "needle-one..needles",
+                [&](std::size_t phrase, std::size_t at) {
+                  found.push_back({phrase, at});
+                });
+    ASSERT_EQ(found.size(), 2u);
+    EXPECT_EQ(found[0], std::pair(std::size_t{0}, pad));
+    EXPECT_EQ(found[1], std::pair(std::size_t{1}, pad + 12));
+  }
+}
+
+TEST(Lines, LoseEscapesControlsAndBrokenUtf8) {
+  EXPECT_EQ(CleanText("\x1b[1;31mred\x1b[0m \x1b]0;title\a"
+                      "end\x07"),
+            "red end");
+  EXPECT_EQ(CleanText(std::string_view("a\0b\xff\xc3\xa9", 6)), "ab?\xc3\xa9");
+  EXPECT_EQ(CleanText("\x1b["), "");
+}
+
+TEST(Lines, TellTheRankOfTheirPrefix) {
+  const auto rank = [](std::string_view text) { return ReadLine(text).rank; };
+  EXPECT_EQ(rank("[rank3]: KeyError"), 3);
+  EXPECT_EQ(rank("[default2]:KeyError"), 2);
+  EXPECT_EQ(rank("[1,7]<stderr>:KeyError"), 7);
+  EXPECT_EQ(rank("12: KeyError"), 12);
+  EXPECT_EQ(rank("[E ProcessGroupNCCL.cpp:1] [Rank 5] Watchdog"), 5);
+  EXPECT_EQ(rank("KeyError: 3"), std::nullopt);
+  EXPECT_EQ(ReadLine("gpu01: KeyError: 3").text, "KeyError: 3");
+  EXPECT_EQ(ReadLine("gpu01: KeyError: 3").host, "gpu01");
+  EXPECT_EQ(ReadLine("RuntimeError: x").text, "RuntimeError: x");
+  EXPECT_EQ(ReadLine("2024-01-02 03:04:05,678 KeyError: 3").text, "KeyError: 3");
+}
+
+TEST(Ends, AreReadInEveryLaunchersWords) {
+  EXPECT_EQ(DecodeExitCode(137).signal, 9);
+  EXPECT_EQ(DecodeExitCode(-11).signal, 11);
+  EXPECT_EQ(DecodeExitCode(247).signal, 9);
+  EXPECT_EQ(DecodeExitCode(33).exit_code, 33);
+  RankEndReader reader;
+  EXPECT_EQ(reader.Read("failed (exitcode: -7) local_rank: 2 (pid: 3) of binary: p", {})->rank, 2);
+  EXPECT_EQ(reader.Read("srun: error: n1: task 4: Killed", {})->rank, 4);
+  EXPECT_EQ(reader.Read("process 1 terminated with signal SIGSEGV", {})->signal, 11);
+  EXPECT_EQ(reader.Read("' died with <Signals.SIGABRT: 6>.", {})->signal, 6);
+  EXPECT_FALSE(reader.Read("return code = 0", {}));
+}
+
+TEST(Scanner, SeesTheSameInPiecesOfAnySize) {
+  std::string log;
+  for (int i = 0; i < 4000; ++i) log += "step " + std::to_string(i) + " loss 2.0\n";
+  log +=
+      "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\nZeroDivisionError: x\n";
+  for (const std::size_t size : {1ul, 7ul, 4096ul, 1000000ul}) {
+    LogScanner scanner(Table());
+    for (std::size_t at = 0; at < log.size(); at += size)
+      scanner.Feed(std::string_view(log).substr(at, size));
+    const LogEvidence evidence = scanner.Finish();
+    EXPECT_EQ(evidence.bytes, log.size());
+    EXPECT_EQ(LabelOf(evidence), "python_exception") << size;
+  }
+}
+
+TEST(Scanner, FindsWhatStandsInTheMiddleOfManyMegabytes) {
+  LogScanner scanner(Table());
+  std::string part;
+  while (part.size() < 3u << 20) part += "epoch 1 step 100 loss 2.345 lr 0.001\n";
+  scanner.Feed(part);
+  scanner.Feed("RuntimeError: CUDA error: device-side assert triggered\n");
+  scanner.Feed(part);
+  EXPECT_EQ(LabelOf(scanner.Finish()), "device_side_assert");
+}
+
+TEST(Scanner, ReadsALineWithoutEnd) {
+  LogScanner scanner(Table());
+  const std::string part(1u << 20, 'x');
+  for (int i = 0; i < 8; ++i) scanner.Feed(part);
+  scanner.Feed(" CUDA error: device-side assert triggered ");
+  for (int i = 0; i < 8; ++i) scanner.Feed(part);
+  const LogEvidence evidence = scanner.Finish();
+  EXPECT_EQ(LabelOf(evidence), "device_side_assert");
+  for (const LogHit& hit : evidence.hits) EXPECT_LE(hit.text.size(), kLongestEvidence + 3);
+}
+
+TEST(Scanner, KeepsFewHitsOfALogFullOfErrors) {
+  LogScanner scanner(Table());
+  std::string part;
+  for (int i = 0; i < 20000; ++i) part += "ValueError: bad row " + std::to_string(i) + "\n";
+  for (int i = 0; i < 10; ++i) scanner.Feed(part);
+  scanner.Feed("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n");
+  const LogEvidence evidence = scanner.Finish();
+  EXPECT_LT(evidence.hits.size(), 400u);
+  EXPECT_EQ(LabelOf(evidence), "cuda_oom");
+}
+
+TEST(Scanner, TakesNulsEscapesAndBinaryForWhatTheyAre) {
+  std::string junk;
+  for (int i = 0; i < 1 << 16; ++i) junk += static_cast<char>((i * 2654435761u) >> 13);
+  LogScanner scanner(Table());
+  for (int i = 0; i < 40; ++i) scanner.Feed(junk);
+  EXPECT_EQ(LabelOf(scanner.Finish()), "unknown");
+  LogScanner coloured(Table());
+  coloured.Feed(std::string_view(
+      "Val\x1b[1mueError\0: bad\nTorch not comp\x1b[0miled with CUDA enabled\n", 65));
+  EXPECT_EQ(LabelOf(coloured.Finish()), "torch_cpu_only");
+}
+
+TEST(Scanner, JoinsAPhraseThatATerminalBroke) {
+  LogScanner scanner(Table());
+  scanner.Feed(
+      "[c10d] The server socket has failed to bind to [::]:29500 (errno: 98 - Addre\nss alr"
+      "eady in use).\n");
+  EXPECT_EQ(LabelOf(scanner.Finish()), "port_in_use");
+}
+
+TEST(Scanner, PutsATracebackOfOneRankTogether) {
+  LogScanner scanner(Table());
+  scanner.Feed(
+      "[rank2]: Traceback (most recent call last):\n[rank5]: step 3\n"
+      "[rank2]:   File \"a.py\", line 9, in g\n[rank2]:     h()\nstep 4\n"
+      "[rank2]: my.pkg.ShapeMismatch: 3 against 4\n");
+  const LogEvidence evidence = scanner.Finish();
+  NodeEvidence node;
+  node.exit_code = 1;
+  const Verdict verdict = Judge(evidence, node, Table());
+  EXPECT_EQ(verdict.rank, 2);
+}
+
+}  // namespace
+}  // namespace launch

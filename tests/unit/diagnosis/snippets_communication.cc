@@ -1,0 +1,118 @@
+#include "tests/unit/diagnosis/snippets.h"
+
+namespace launch {
+namespace {
+
+constexpr Snippet kSnippets[] = {
+    {"port_in_use",
+     "[W socket.cpp:426] [c10d] The server socket has failed to bind to [::]:29500 (errno: 98 - "
+     "Address already in use).\n[E socket.cpp:462] [c10d] The server socket has failed to listen "
+     "on any local network address."},
+    {"port_in_use",
+     "torch.distributed.DistNetworkError: The server socket has failed to listen on any local "
+     "network address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address "
+     "already in use"},
+    {"port_in_use", "OSError: [Errno 98] Address already in use"},
+    {"port_in_use", "RuntimeError: Address already in use"},
+    {"rendezvous_timeout",
+     "[E socket.cpp:922] [c10d] The client socket has timed out after 900s while trying to connect "
+     "to (10.1.2.3, 29400)."},
+    {"rendezvous_timeout", "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError"},
+    {"rendezvous_timeout",
+     "RuntimeError: Timed out initializing process group in store based barrier on rank: 3, for "
+     "key: store_based_barrier_key:1 (world_size=16, worker_count=12, timeout=0:30:00)"},
+    {"rendezvous_timeout",
+     "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the "
+     "C10d store has failed. See inner exception for details."},
+    {"rendezvous_timeout",
+     "torch.distributed.DistStoreError: Timed out after 1801 seconds waiting for clients. 7/8 "
+     "clients joined."},
+    {"nccl_network",
+     "n2:11:12 [0] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 192.168.5.11<40221> "
+     "failed : No route to host\nRuntimeError: NCCL error: unhandled system error"},
+    {"nccl_network",
+     "n2:11:12 [0] include/socket.h:403 NCCL WARN Connect to 10.0.0.3<51333> failed : Connection "
+     "timed out"},
+    {"nccl_network",
+     "torch.distributed.DistBackendError: [1] is setting up NCCL communicator and retrieving "
+     "ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: "
+     "Socket Timeout"},
+    {"nccl_network",
+     "n1:5:6 [3] NCCL WARN socketPollConnect: connect to 10.9.8.7<44123> returned Connection "
+     "refused, exceeded error retry count (35)"},
+    {"nccl_network",
+     "RuntimeError: Gloo connectFullMesh failed with "
+     "[../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error"},
+    {"nccl_no_interface",
+     "n1:5:6 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface "
+     "found\nncclInternalError: Internal check failed."},
+    {"nccl_no_interface",
+     "n1:5:6 [0] misc/socket.cc:60 NCCL WARN ncclSocketInit: connecting to address  with family 0 "
+     "is neither AF_INET(2) nor AF_INET6(10)"},
+    {"nccl_no_interface",
+     "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/device.cc:83] ifa != "
+     "nullptr. Unable to find address for: bond7"},
+    {"nccl_version_mismatch",
+     "n1:5:6 [0] init.cc:1310 NCCL WARN Mismatched NCCL version detected : rank 0 version 22005 "
+     "rank 4 version 21805"},
+    {"nccl_ib_error",
+     "n4:81:99 [5] transport/net_ib.cc:1312 NCCL WARN NET/IB : Got completion from peer "
+     "10.0.0.4<41234> with status=12 opcode=0 len=0 vendor err 129 (Send) localGid fe80::1"},
+    {"nccl_ib_error",
+     "n4:81:99 [5] transport/net_ib.cc:74 NCCL WARN NET/IB : Got completion with error 12, opcode "
+     "1, len 0, vendor err 129"},
+    {"nccl_ib_error",
+     "n4:81:99 [5] misc/ibvwrap.cc:262 NCCL WARN Call to ibv_modify_qp failed with error "
+     "Connection timed out"},
+    {"nccl_timeout",
+     "[E ProcessGroupNCCL.cpp:828] [Rank 1] Watchdog caught collective operation timeout: "
+     "WorkNCCL(SeqNum=812, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1800221 milliseconds "
+     "before timing out.",
+     -6},
+    {"nccl_timeout",
+     "[rank1]:[E318 11:22:33.123456789 ProcessGroupNCCL.cpp:632] [Rank 1] Watchdog caught "
+     "collective operation timeout: WorkNCCL(SeqNum=4, OpType=_ALLGATHER_BASE, NumelIn=11, "
+     "NumelOut=88, Timeout(ms)=600000) ran for 600012 milliseconds before timing out.",
+     -6},
+    {"nccl_timeout",
+     "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:84] Timed out "
+     "waiting 1800000ms for recv operation to complete"},
+    {"nccl_timeout_slow_rank",
+     "Running tokenizer on dataset:   9%|7         | 280000/2969526 [29:55<4:48:08, 155.57 "
+     "examples/s]\n[E ProcessGroupNCCL.cpp:475] [Rank 2] Watchdog caught collective operation "
+     "timeout: WorkNCCL(SeqNum=2, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1800328 "
+     "milliseconds before timing out.",
+     -6},
+    {"nccl_timeout_slow_rank",
+     "Saving model checkpoint to out/checkpoint-500\n[rank3]:[E ProcessGroupNCCL.cpp:607] [Rank 3] "
+     "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=91, OpType=ALLREDUCE, "
+     "Timeout(ms)=600000) ran for 600020 milliseconds before timing out.",
+     -6},
+    {"nccl_timeout_peer_died",
+     "n2:1:2 [1] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer "
+     "n1.cluster<33512>\nncclRemoteError: A call failed possibly due to a network error or a "
+     "remote process exiting prematurely."},
+    {"nccl_timeout_peer_died",
+     "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:589] Connection closed by peer "
+     "[10.0.0.2]:41999"},
+    {"nccl_timeout_peer_died",
+     "[E socket.cpp] RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] Read "
+     "error [127.0.0.1]:50122: Connection reset by peer"},
+    {"ssh_failure", "ssh: connect to host gpu-b port 22: Connection refused"},
+    {"ssh_failure", "Host key verification failed.\npdsh@n1: n2: ssh exited with exit code 255"},
+    {"ssh_failure", "user@n7: Permission denied (publickey,password).", 255},
+    {"mpi_launch",
+     "There are not enough slots available in the system to satisfy the 16\nslots that were "
+     "requested by the application:"},
+    {"mpi_launch",
+     "ORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[11211,0],0] on node "
+     "n1"},
+    {"mpi_launch",
+     "ORTE was unable to reliably start one or more daemons.\nThis usually is caused by:"},
+};
+
+}  // namespace
+
+std::span<const Snippet> CommunicationSnippets() { return kSnippets; }
+
+}  // namespace launch

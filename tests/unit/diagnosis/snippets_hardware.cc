@@ -1,0 +1,94 @@
+#include "tests/unit/diagnosis/snippets.h"
+
+namespace launch {
+namespace {
+
+constexpr Snippet kSnippets[] = {
+    {"ecc", "NVRM: Xid (PCI:0000:3b:00): 48, pid=1234, DBE (Double Bit Error) ECC Error detected",
+     std::nullopt},
+    {"ecc",
+     "kernel: NVRM: Xid (PCI:0000:C1:00): 94, pid='<unknown>', name=<unknown>, Contained: LRC "
+     "(0xa, 0x0). RST: No, D-RST: No",
+     -6},
+    {"ecc", "RuntimeError: CUDA error: uncorrectable ECC error encountered", -6},
+    {"ecc", "NVRM: Xid (PCI:0004:04:00): 95, pid=77, Uncontained: FBHUB", std::nullopt},
+    {"gpu_remap_pending",
+     "NVRM: Xid (PCI:0000:07:00): 63, pid=900, Row Remapper: New row marked for remapping, reset "
+     "gpu to activate.",
+     std::nullopt},
+    {"xid_gpu_hardware", "NVRM: Xid (PCI:0000:89:00): 79, pid=2911, GPU has fallen off the bus.",
+     std::nullopt},
+    {"xid_gpu_hardware", "Unable to determine the device handle for GPU0000:CB:00.0: Unknown Error",
+     std::nullopt},
+    {"xid_gpu_hardware",
+     "Unable to determine the device handle for GPU 0000:18:00.0: GPU is lost.  Reboot the system "
+     "to recover this GPU",
+     15},
+    {"xid_nvlink",
+     "NVRM: Xid (PCI:0000:4e:00): 74, pid=1, NVLink: fatal error detected on link 6(0x10000, 0x0)",
+     std::nullopt},
+    {"xid_nvlink",
+     "[ 911.1] NVRM: Xid (PCI:0018:01:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08",
+     std::nullopt},
+    {"xid_gsp",
+     "NVRM: Xid (PCI:0000:18:00): 119, pid=881, name=python, Timeout after 6s of waiting for RPC "
+     "response from GPU0 GSP! Expected function 76 (GSP_RM_CONTROL)",
+     std::nullopt},
+    {"xid_gsp", "NVRM: Xid (PCI:0000:18:00): 120, GSP task exception: load page fault (cause:0xd)",
+     std::nullopt},
+    {"xid_gsp",
+     "NVRM: _kgspIsHeartbeatTimedOut: GSP RM heartbeat timed out\nNVRM: Xid (PCI:0000:18:00): 154, "
+     "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
+     std::nullopt},
+    {"xid_app_fault",
+     "NVRM: Xid (PCI:0000:17:00): 31, pid=441, Ch 00000008, intr 10000000. MMU Fault: ENGINE "
+     "GRAPHICS GPCCLIENT_T1_0 faulted @ 0x7f_10000000. Fault is of type FAULT_PDE ACCESS_TYPE_READ",
+     std::nullopt},
+    {"xid_app_fault",
+     "NVRM: Xid (PCI:0000:17:00): 13, pid=441, Graphics SM Warp Exception on (GPC 0, TPC 1, SM 0): "
+     "Out Of Range Address\nNVRM: Xid (PCI:0000:17:00): 45, pid=441",
+     std::nullopt},
+};
+
+constexpr std::string_view kBenign[] = {
+    "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 4294967296, reducing to "
+    "2147483648\nstep 1 loss 3.1",
+    "[W reducer.cpp:1251] Warning: find_unused_parameters=True was specified in DDP constructor, "
+    "but did not find any unused parameters in the forward pass.",
+    "resource_tracker: There appear to be 6 leaked semaphore objects to clean up at shutdown",
+    "*****************************************\nSetting OMP_NUM_THREADS environment variable for "
+    "each process to be 1 in default, to avoid your system being "
+    "overloaded\n*****************************************",
+    "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 8812 closing signal "
+    "SIGTERM",
+    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1.\nCompile with `TORCH_USE_CUDA_DSA` to "
+    "enable device-side assertions.",
+    "step 100 loss 2.1\nstep 101 loss 7.9 grad_norm 55.1\nstep 102 loss 2.2",
+    "n1:1:2 [0] NCCL INFO Call to connect returned Connection refused, retrying\nn1:1:2 [0] NCCL "
+    "INFO Connected all rings\nstep 1 loss 2.0",
+    "n1:1:2 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.2<0>\nn1:1:2 [0] NCCL INFO NET/Plugin : No "
+    "plugin found (libnccl-net.so), using internal implementation\nn1:1:2 [0] NCCL INFO NET/IB : "
+    "No device found.",
+    "UserWarning: Failed to load image Python extension: libtorch_image.so",
+    "Some weights of the model checkpoint at bert-base were not used when initializing: "
+    "['cls.bias']",
+    "Using the `WANDB_DISABLED` environment variable is deprecated. wandb: WARNING Network error "
+    "(ConnectionError), entering retry loop.",
+    "flash_attn is not installed, falling back to eager attention",
+    "Map (num_proc=8): 100%|##########| 1000/1000 [00:01<00:00, 801.11 examples/s]\n{'loss': 2.1, "
+    "'epoch': 0.1}",
+    "Evaluating: 100%|##########| 50/50 [00:05<00:00, 9.8it/s]\nSaving model checkpoint to "
+    "out/checkpoint-100",
+    "tensorboard: Address already in use, trying port 6007",
+    "max_split_size_mb can be set to avoid out of memory errors",
+    "{'loss': nan}\n{'loss': 2.0}",
+    "INFO: Attempting restart; max_restarts=3, Error handling enabled",
+    "GPU 0: ECC errors volatile 0, uncorrectable 0; remapped rows pending: No",
+};
+
+}  // namespace
+
+std::span<const Snippet> HardwareSnippets() { return kSnippets; }
+std::span<const std::string_view> BenignLogs() { return kBenign; }
+
+}  // namespace launch

@@ -1,0 +1,135 @@
+#include "tests/unit/diagnosis/snippets.h"
+
+namespace launch {
+namespace {
+
+constexpr Snippet kSnippets[] = {
+    {"python_exception",
+     "Traceback (most recent call last):\n  File \"train.py\", line 41, in <module>\n    main()\n  "
+     "File \"train.py\", line 30, in main\n    loss = f(x)\nValueError: expected sequence of "
+     "length 5 at dim 1 (got 7)"},
+    {"python_exception",
+     "Traceback (most recent call last):\n  File \"train.py\", line 41, in <module>\n    assert n "
+     "== 4\nAssertionError"},
+    {"python_exception",
+     "RuntimeError: mat1 and mat2 shapes cannot be multiplied (64x512 and 768x10)"},
+    {"python_exception",
+     "[rank1]: KeyError: "
+     "'labels'\ntorch.distributed.elastic.multiprocessing.errors.ChildFailedError: \nRoot Cause "
+     "(first observed failure):\n  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 8)"},
+    {"python_exception",
+     "hydra.errors.ConfigCompositionException: Could not override 'model.size'"},
+    {"file_not_found", "FileNotFoundError: [Errno 2] No such file or directory: '/data/train.bin'"},
+    {"file_not_found",
+     "python: can't open file '/home/u/trian.py': [Errno 2] No such file or directory", 2},
+    {"file_not_found", "/bin/bash: line 1: deepspeed: command not found", 127},
+    {"permission", "PermissionError: [Errno 13] Permission denied: '/shared/cache/hub'"},
+    {"permission", "bash: ./train.sh: Permission denied", 126},
+    {"disk_full", "OSError: [Errno 28] No space left on device"},
+    {"disk_full",
+     "RuntimeError: [enforce fail at inline_container.cc:595] . unexpected pos 2147483712 vs "
+     "2147483606"},
+    {"disk_full",
+     "RuntimeError: [enforce fail at inline_container.cc:471] . PytorchStreamWriter failed writing "
+     "file data/12: file write failed"},
+    {"disk_full", "OSError: [Errno 122] Disk quota exceeded: 'out/step_100.pt'"},
+    {"disk_full",
+     "safetensors_rust.SafetensorError: Error while serializing: IoError(Os { code: 28, kind: "
+     "StorageFull, message: \"No space left on device\" })"},
+    {"checkpoint_corrupt",
+     "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central "
+     "directory"},
+    {"checkpoint_corrupt",
+     "RuntimeError: PytorchStreamReader failed reading zip archive: invalid header or archive is "
+     "corrupted"},
+    {"checkpoint_corrupt",
+     "safetensors_rust.SafetensorError: Error while deserializing header: "
+     "MetadataIncompleteBuffer"},
+    {"checkpoint_corrupt", "EOFError: Ran out of input"},
+    {"checkpoint_corrupt", "_pickle.UnpicklingError: pickle data was truncated"},
+    {"storage_io", "OSError: [Errno 116] Stale file handle: '/nfs/data/shard-00012.tar'"},
+    {"storage_io", "OSError: [Errno 5] Input/output error"},
+    {"storage_io", "OSError: [Errno 30] Read-only file system: '/scratch/out'"},
+    {"storage_io",
+     "kernel: blk_update_request: I/O error, dev nvme1n1, sector 188291\nkernel: Buffer I/O error "
+     "on dev nvme1n1p1",
+     std::nullopt},
+    {"too_many_open_files", "OSError: [Errno 24] Too many open files: '/data/x.npy'"},
+    {"too_many_open_files",
+     "RuntimeError: Too many open files. Communication with the workers is no longer possible. "
+     "Please increase the limit using `ulimit -n` in the shell or change the sharing strategy by "
+     "calling `torch.multiprocessing.set_sharing_strategy('file_system')` at the beginning of your "
+     "code"},
+    {"too_many_open_files", "RuntimeError: received 0 items of ancdata"},
+    {"hub_offline",
+     "OSError: We couldn't connect to 'https://huggingface.co' to load this file, couldn't find it "
+     "in the cached files and it looks like gpt2 is not the path to a directory containing a file "
+     "named config.json."},
+    {"hub_offline",
+     "huggingface_hub.utils._errors.LocalEntryNotFoundError: An error happened while trying to "
+     "locate the file on the Hub and we cannot find the requested files in the local cache."},
+    {"hub_offline",
+     "requests.exceptions.ConnectionError: "
+     "(MaxRetryError(\"HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded "
+     "with url: /bert (Caused by NewConnectionError('<urllib3.connection.HTTPSConnection object>: "
+     "Failed to establish a new connection: [Errno 101] Network is unreachable'))\"))"},
+    {"hub_offline", "ConnectionError: Couldn't reach 'wikitext' on the Hub (OfflineModeIsEnabled)"},
+    {"device_side_assert",
+     "../aten/src/ATen/native/cuda/Indexing.cu:1289: indexSelectLargeIndex: block: [91,0,0], "
+     "thread: [64,0,0] Assertion `srcIndex < srcSelectDimSize` failed.\nRuntimeError: CUDA error: "
+     "device-side assert triggered"},
+    {"device_side_assert",
+     "/pytorch/aten/src/ATen/native/cuda/Loss.cu:250: nll_loss_forward_reduce_cuda_kernel_2d: "
+     "block: [0,0,0], thread: [3,0,0] Assertion `t >= 0 && t < n_classes` failed."},
+    {"cuda_illegal_access", "RuntimeError: CUDA error: an illegal memory access was encountered"},
+    {"cuda_illegal_access", "RuntimeError: CUDA error: unspecified launch failure", -6},
+    {"cuda_illegal_access", "RuntimeError: CUDA error: misaligned address"},
+    {"segfault",
+     "Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f (most recent call first):",
+     -11},
+    {"segfault",
+     "[12.3] python[811]: segfault at 18 ip 00007f11 sp 00007ffe error 4 in "
+     "libtorch_cpu.so[7f00+1000]",
+     139},
+    {"segfault",
+     "  rank      : 0 (local_rank: 0)\n  exitcode  : -11 (pid: 71)\n  traceback : Signal 11 "
+     "(SIGSEGV) received by PID 71",
+     1},
+    {"segfault", "", 245},
+    {"nan_loss",
+     "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting "
+     "run."},
+    {"nan_loss",
+     "FloatingPointError: Minimum loss scale reached (0.0001). Your loss is probably exploding."},
+    {"nan_loss", "Loss is nan, stopping training"},
+    {"nan_loss",
+     "{'loss': nan, 'learning_rate': 1e-5}\n{'loss': nan, 'learning_rate': 1e-5}\n{'loss': nan, "
+     "'learning_rate': 1e-5}"},
+    {"preempted_signal",
+     "slurmstepd: error: *** JOB 991 ON gpu01 CANCELLED AT 2024-05-01T03:00:00 DUE TO TIME LIMIT "
+     "***",
+     143},
+    {"preempted_signal",
+     "slurmstepd: error: *** STEP 991.0 ON gpu01 CANCELLED AT 2024-05-01T03:00:00 DUE TO "
+     "PREEMPTION ***",
+     143},
+    {"preempted_signal",
+     "WARNING:torch.distributed.elastic.agent.server.api:Received 1 death signal, shutting down "
+     "workers\nWARNING:torch.distributed.elastic.multiprocessing.api:Sending process 7 closing "
+     "signal SIGHUP"},
+    {"preempted_signal",
+     "torch.distributed.elastic.multiprocessing.api.SignalException: Process 4411 got signal: 1"},
+    {"preempted_signal", "step 3 loss 1.0", 143},
+    {"unknown", "step 3 loss 1.0", 3},
+    {"unknown", "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ", 1},
+    {"unknown",
+     "RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:410, unhandled system error, NCCL version "
+     "2.4.8",
+     1},
+};
+
+}  // namespace
+
+std::span<const Snippet> ProgramSnippets() { return kSnippets; }
+
+}  // namespace launch

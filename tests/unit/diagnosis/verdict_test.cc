@@ -1,0 +1,293 @@
+#include "diagnosis/verdict.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "diagnosis/labels.h"
+#include "tests/unit/diagnosis/snippets.h"
+
+namespace launch {
+namespace {
+
+const CompiledSignatures& Table() {
+  static const CompiledSignatures table;
+  return table;
+}
+
+Verdict Of(std::string_view log, std::optional<int> exit_code = 1) {
+  NodeEvidence node;
+  node.exit_code = exit_code;
+  return Diagnose(log, node, Table());
+}
+
+std::vector<Snippet> AllSnippets() {
+  std::vector<Snippet> all;
+  for (const auto& part : {MemorySnippets(), EnvironmentSnippets(), CommunicationSnippets(),
+                           ProgramSnippets(), HardwareSnippets()})
+    all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+std::string Replaced(std::string text, std::string_view what, std::string_view by) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size())
+    text.replace(at, what.size(), by);
+  return text;
+}
+
+std::string EachLine(std::string_view log, std::string_view before, std::string_view after) {
+  std::string out;
+  while (!log.empty()) {
+    const std::size_t end = std::min(log.find('\n'), log.size());
+    out += std::string(before) + std::string(log.substr(0, end)) + std::string(after);
+    log.remove_prefix(std::min(end + 1, log.size()));
+  }
+  return out;
+}
+
+// Breaks lines at the last space before `width`, as schedulers and mail do.
+std::string Wrapped(std::string_view log, std::size_t width) {
+  std::string out;
+  while (!log.empty()) {
+    const std::size_t end = std::min(log.find('\n'), log.size());
+    std::string_view line = log.substr(0, end);
+    while (line.size() > width) {
+      std::size_t cut = line.rfind(' ', width);
+      if (cut == std::string_view::npos || cut == 0) break;
+      out += std::string(line.substr(0, cut)) + "\n";
+      line.remove_prefix(cut + 1);
+    }
+    out += std::string(line) + "\n";
+    log.remove_prefix(std::min(end + 1, log.size()));
+  }
+  return out;
+}
+
+TEST(Table, HasNoFaults) {
+  for (const std::string& fault : Table().Faults()) ADD_FAILURE() << fault;
+  for (const CompiledSignatures::Row& row : Table().rows()) {
+    const std::string_view label = row.signature->label;
+    if (label.empty()) continue;
+    EXPECT_EQ(LabelInfoOf(label).label, label);
+  }
+}
+
+TEST(Table, LabelsAreOrderedAndHaveKnownActions) {
+  std::string_view last;
+  for (const LabelInfo& info : Labels()) {
+    EXPECT_LT(last, info.label);
+    last = info.label;
+    EXPECT_TRUE(info.action == "no_retry" || info.action == "retry_with_change" ||
+                info.action == "retry_elsewhere" || info.action == "retry_same" ||
+                info.action == "resume" || info.action == "continue")
+        << info.label;
+  }
+}
+
+TEST(Verdicts, EverySnippetHasItsLabel) {
+  for (const Snippet& snippet : AllSnippets()) {
+    const Verdict verdict = Of(snippet.log, snippet.exit_code);
+    EXPECT_EQ(verdict.label, snippet.label) << snippet.log;
+    EXPECT_FALSE(verdict.cause.empty());
+    EXPECT_FALSE(verdict.remedy.empty()) << snippet.log;
+  }
+}
+
+TEST(Verdicts, EveryLabelHasASnippet) {
+  for (const LabelInfo& info : Labels()) {
+    bool found = info.label == "none";
+    for (const Snippet& snippet : AllSnippets()) found = found || snippet.label == info.label;
+    EXPECT_TRUE(found) << info.label;
+  }
+}
+
+TEST(Verdicts, TheSameTextWithExitCodeZeroGivesNone) {
+  for (const Snippet& snippet : AllSnippets())
+    EXPECT_EQ(Of(snippet.log, 0).label, "none") << snippet.log;
+}
+
+TEST(Verdicts, BenignLogsGiveNone) {
+  for (const std::string_view log : BenignLogs()) {
+    EXPECT_EQ(Of(log, 0).label, "none") << log;
+    EXPECT_EQ(Of(log, std::nullopt).label, "none") << log;
+  }
+}
+
+TEST(Verdicts, BenignLinesBeforeAFailureDoNotNameIt) {
+  for (const std::string_view log : BenignLogs())
+    EXPECT_EQ(Of(log, 3).label,
+              log.find("refused, retrying") != std::string_view::npos ? "nccl_network" : "unknown")
+        << log;
+}
+
+TEST(Mutants, OtherPathsRanksAndTimesKeepTheLabel) {
+  for (const Snippet& snippet : AllSnippets()) {
+    std::string log(snippet.log);
+    log = Replaced(log, "/home/", "/lustre/projects/");
+    log = Replaced(log, "[rank1]", "[rank17]");
+    log = Replaced(log, "2024", "2026");
+    log = Replaced(log, "0000:", "00ab:");
+    EXPECT_EQ(Of(log, snippet.exit_code).label, snippet.label) << log;
+  }
+}
+
+TEST(Mutants, PrefixesOfLaunchersKeepTheLabel) {
+  for (const std::string_view prefix :
+       {"[rank3]: ", "[default0]:", "gpu01: ", "3: ", "[1,3]<stderr>:", "(TrainWorker pid=41) ",
+        "2025-03-01T10:11:12.123Z ", "[rank0]:[rank0]: "}) {
+    for (const Snippet& snippet : AllSnippets())
+      EXPECT_EQ(Of(EachLine(snippet.log, prefix, "\n"), snippet.exit_code).label, snippet.label)
+          << prefix << snippet.log;
+  }
+}
+
+TEST(Mutants, CarriageReturnsColoursAndNoiseKeepTheLabel) {
+  for (const Snippet& snippet : AllSnippets()) {
+    EXPECT_EQ(Of(EachLine(snippet.log, "", "\r\n"), snippet.exit_code).label, snippet.label);
+    EXPECT_EQ(Of(EachLine(snippet.log, "\x1b[31m", "\x1b[0m\n"), snippet.exit_code).label,
+              snippet.label)
+        << snippet.log;
+    std::string noise;
+    for (int i = 0; i < 300; ++i) noise += "step " + std::to_string(i) + " loss 2.0 lr 1e-4\n";
+    EXPECT_EQ(Of(noise + EachLine(snippet.log, "", "\n") + noise, snippet.exit_code).label,
+              snippet.label)
+        << snippet.log;
+    EXPECT_EQ(
+        Of(std::string("\xff\xfe\0 x\n", 7) + std::string(snippet.log), snippet.exit_code).label,
+        snippet.label);
+  }
+}
+
+TEST(Mutants, WrappedLinesKeepTheLabel) {
+  for (const Snippet& snippet : AllSnippets())
+    EXPECT_EQ(Of(Wrapped(snippet.log, 72), snippet.exit_code).label, snippet.label)
+        << Wrapped(snippet.log, 72);
+}
+
+TEST(Mutants, CleaningUpBehindItKeepsTheLabel) {
+  constexpr std::string_view kEcho =
+      "\nWARNING:torch.distributed.elastic.multiprocessing.api:Sending process 71 closing signal "
+      "SIGTERM\nBrokenPipeError: [Errno 32] Broken pipe\n"
+      "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n";
+  for (const Snippet& snippet : AllSnippets())
+    EXPECT_EQ(Of(std::string(snippet.log) + std::string(kEcho), snippet.exit_code).label,
+              snippet.label)
+        << snippet.log;
+}
+
+TEST(Causes, MemoryOfRankThreeBeatsTheTimeoutOfRankZero) {
+  const Verdict verdict = Of(
+      "[rank0]:[E ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation timeout: "
+      "WorkNCCL(SeqNum=9, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600001 milliseconds before "
+      "timing out.\n"
+      "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 8.00 GiB. GPU 3 has "
+      "a total capacity of 39.38 GiB of which 512.00 MiB is free.\n");
+  EXPECT_EQ(verdict.label, "cuda_oom");
+  EXPECT_EQ(verdict.rank, 3);
+  EXPECT_EQ(verdict.action, "retry_with_change");
+}
+
+TEST(Causes, TheRootRankOfTorchrunsReportIsTheFirstFailingOne) {
+  const Verdict verdict =
+      Of("[rank1]: ValueError: late\n[rank5]: KeyError: 'first'\n"
+         "Failures:\n[0]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 2)\n"
+         "Root Cause (first observed failure):\n[0]:\n  rank      : 5 (local_rank: 1)\n"
+         "  exitcode  : 1 (pid: 3)\n");
+  EXPECT_EQ(verdict.label, "python_exception");
+  EXPECT_EQ(verdict.rank, 5);
+  EXPECT_NE(verdict.cause.find("KeyError"), std::string::npos);
+}
+
+TEST(Causes, AToolkitWarningBeforeOutOfMemoryIsNotTheCause) {
+  EXPECT_EQ(Of("[WARNING] DeepSpeed Op Builder: Installed CUDA version 11.5 does not match the "
+               "version torch was compiled with 12.4\nexits with return code = -9\n"
+               "Building extension module cpu_adam...\n"
+               "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+                .label,
+            "cuda_oom");
+}
+
+TEST(Causes, TheSchedulersWordBeatsTheTracebackAfterIt) {
+  const Verdict verdict =
+      Of("slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2024-05-01T03:00:00 DUE TO TIME LIMIT "
+         "***\nTraceback (most recent call last):\n  File \"a.py\", line 1, in <module>\nKeyError: "
+         "1\n",
+         1);
+  EXPECT_EQ(verdict.label, "preempted_signal");
+  EXPECT_EQ(verdict.action, "resume");
+}
+
+TEST(Causes, ALostGpuBeatsWhatThePythonSideSaid) {
+  EXPECT_EQ(Of("RuntimeError: CUDA error: unspecified launch failure\n"
+               "kernel: NVRM: Xid (PCI:0000:89:00): 79, pid=1, GPU has fallen off the bus.\n")
+                .label,
+            "xid_gpu_hardware");
+}
+
+TEST(Node, TheCgroupsCounterConfirmsAHostKill) {
+  NodeEvidence node;
+  node.signal = 9;
+  node.oom_kills = 1;
+  node.rank = 2;
+  const Verdict verdict = Diagnose("step 1\n", node, Table());
+  EXPECT_EQ(verdict.label, "host_oom_kill");
+  EXPECT_EQ(verdict.confidence, Confidence::kConfirmed);
+  EXPECT_EQ(verdict.rank, 2);
+  EXPECT_NE(verdict.evidence[0].find("oom_kill 1"), std::string::npos);
+}
+
+TEST(Node, TheCounterConfirmsAKilledLoaderWorker) {
+  NodeEvidence node;
+  node.exit_code = 1;
+  node.oom_kills = 1;
+  const Verdict verdict = Diagnose(
+      "RuntimeError: DataLoader worker (pid 71) is killed by signal: Killed.\n", node, Table());
+  EXPECT_EQ(verdict.label, "dataloader_worker_killed");
+  EXPECT_EQ(verdict.confidence, Confidence::kConfirmed);
+}
+
+TEST(Node, ABareSigkillIsNotCalledOutOfMemory) {
+  NodeEvidence node;
+  node.signal = 9;
+  const Verdict verdict = Diagnose("", node, Table());
+  EXPECT_EQ(verdict.label, "sigkill_unknown");
+  EXPECT_EQ(verdict.confidence, Confidence::kUnknown);
+  EXPECT_NE(verdict.cause.find("not a CUDA error"), std::string::npos);
+  for (const char* word : {"memory", "num_workers", "batch"})
+    EXPECT_NE(verdict.remedy.find(word), std::string::npos) << word;
+}
+
+TEST(Node, OurOwnKillsAreToldApart) {
+  NodeEvidence node;
+  node.signal = 9;
+  node.our_kill = OurKill::kCancel;
+  EXPECT_EQ(Diagnose("", node, Table()).label, "none");
+  node.our_kill = OurKill::kTimeLimit;
+  EXPECT_EQ(Diagnose("", node, Table()).label, "preempted_signal");
+  EXPECT_EQ(Diagnose("", node, Table()).action, "resume");
+}
+
+TEST(Node, KernelLinesAndXidsConfirm) {
+  NodeEvidence node;
+  node.exit_code = 134;
+  node.kernel_lines = {"NVRM: Xid (PCI:0000:3b:00): 48, pid=1, DBE"};
+  EXPECT_EQ(Diagnose("watchdog timeout\n", node, Table()).label, "ecc");
+  node.kernel_lines.clear();
+  node.xids = {45, 119};
+  const Verdict verdict = Diagnose("", node, Table());
+  EXPECT_EQ(verdict.label, "xid_gsp");
+  EXPECT_EQ(verdict.confidence, Confidence::kConfirmed);
+}
+
+TEST(Node, ForeignMemoryFromNvmlTurnsAnOutOfMemory) {
+  NodeEvidence node;
+  node.exit_code = 1;
+  node.gpu_total = 24ull << 30;
+  node.gpu_foreign = 20ull << 30;
+  const Verdict verdict = Diagnose("RuntimeError: CUDA error: out of memory\n", node, Table());
+  EXPECT_EQ(verdict.label, "cuda_oom_foreign_process");
+  EXPECT_EQ(verdict.confidence, Confidence::kConfirmed);
+}
+
+}  // namespace
+}  // namespace launch
