@@ -1,0 +1,237 @@
+#include "planner/choice.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "planner/strategy.h"
+
+namespace launch {
+
+namespace {
+
+// Planner paper 8.1: what a cold prediction may miss, as a share of the time.
+constexpr double kTightRisk = 0.05;
+constexpr double kOffloadRisk = 0.10;
+constexpr double kGatherAcrossNodesRisk = 0.05;
+constexpr double kTie = 1.05;  // rulings 43: within 5 % the simplest
+// Beyond it a larger micro-batch gains little (planner paper 8.2), and leaves less room.
+constexpr std::int64_t kEnoughTokens = 16384;
+// A micro-batch grows to the line below which predicted runs were never out of memory (80 %), less
+// what half of the cold predictions err (6 %).
+constexpr double kRoomyShare = 0.75;
+// Linux may lend GPU memory to a coherent host that runs out: stay below (planner paper 3).
+constexpr double kCoherentHostShare = 0.8;
+constexpr std::size_t kFallbacks = 3;
+
+double RiskOf(const PlanOption& option, FitVerdict fit, const RankShape& shape) {
+  double risk = 0;
+  if (fit == FitVerdict::kTight) risk += kTightRisk;
+  if (option.offload != Offload::kNone) risk += kOffloadRisk;
+  const bool gathers = option.strategy == Strategy::kZero3 || option.strategy == Strategy::kFsdp;
+  if (gathers && shape.ranks > shape.per_node) risk += kGatherAcrossNodesRisk;
+  return risk;
+}
+
+bool SameWay(const PlanOption& a, const PlanOption& b) {
+  return a.strategy == b.strategy && a.offload == b.offload && a.checkpointing == b.checkpointing;
+}
+
+bool Fits(const JudgedOption& judged) { return judged.step_seconds.has_value(); }
+
+// Of one way [first, last): the largest micro-batch that surely fits, up to 16k tokens, unless a
+// smaller one is faster by more than 5 %; what only fits tightly comes after all that surely fit.
+std::optional<std::size_t> BestOfWay(const std::vector<JudgedOption>& judged, std::size_t first,
+                                     std::size_t last, const ChoiceInput& input) {
+  for (const FitVerdict wanted : {FitVerdict::kYes, FitVerdict::kTight}) {
+    double best = std::numeric_limits<double>::infinity();
+    for (std::size_t i = first; i < last; ++i)
+      if (Fits(judged[i]) && judged[i].fit == wanted) best = std::min(best, judged[i].score);
+    std::optional<std::size_t> taken;
+    for (std::size_t i = first; i < last; ++i) {
+      const JudgedOption& one = judged[i];
+      if (!Fits(one) || one.fit != wanted || one.score > kTie * best) continue;
+      const bool enough =
+          one.option.micro > kEnoughTokens / std::max<std::int64_t>(1, input.setup.seq) ||
+          one.decision_bytes > kRoomyShare * input.gpu_bytes;
+      if (taken && enough) break;
+      taken = i;
+    }
+    if (taken) return taken;
+  }
+  return std::nullopt;
+}
+
+class Judge {
+ public:
+  explicit Judge(const ChoiceInput& input, ModelCard card) : input_(input), card_(std::move(card)) {
+    if (input.host_bytes) {
+      host_limit_ = *input.host_bytes * (input.setup.coherent_host ? kCoherentHostShare : 1);
+    }
+  }
+
+  JudgedOption Of(const PlanOption& option) {
+    JudgedOption judged;
+    judged.option = option;
+    const TrainingSetup setup = SetupOf(input_, option);
+    const auto memory = PredictMemory(card_, setup);
+    if (!memory) return NoFormula(judged, memory.error());
+    judged.decision_bytes = DecisionBytes(*memory);
+    judged.host_bytes = memory->host.bytes;
+    judged.fit = JudgeFit(*memory, input_.gpu_bytes);
+    if (judged.fit == FitVerdict::kNo) {
+      judged.verdict = OptionVerdict::kGpuMemory;
+      return judged;
+    }
+    if (host_limit_ && judged.host_bytes > *host_limit_) {
+      judged.verdict = OptionVerdict::kHostMemory;
+      return judged;
+    }
+    TimeSetup time = input_.time;
+    time.accumulate = option.accumulate;
+    const auto step = PredictTime(card_, setup, time, input_.machine);
+    if (!step) return NoFormula(judged, step.error());
+    judged.step_seconds = step->step_seconds;
+    judged.score = step->step_seconds * (1 + RiskOf(option, judged.fit, input_.shape));
+    judged.verdict = OptionVerdict::kSlower;
+    return judged;
+  }
+
+  const std::optional<Error>& error() const { return error_; }
+  const ModelCard& card() const { return card_; }
+
+ private:
+  JudgedOption NoFormula(JudgedOption judged, const Error& error) {
+    if (!error_) error_ = error;
+    judged.verdict = OptionVerdict::kNoFormula;
+    return judged;
+  }
+
+  const ChoiceInput& input_;
+  ModelCard card_;
+  std::optional<double> host_limit_;
+  std::optional<Error> error_;
+};
+
+// The best of each way, in the order of the candidates.
+std::vector<std::size_t> BestOfWays(std::vector<JudgedOption>& judged, const ChoiceInput& input) {
+  std::vector<std::size_t> best;
+  for (std::size_t first = 0; first < judged.size();) {
+    std::size_t last = first + 1;
+    while (last < judged.size() && SameWay(judged[first].option, judged[last].option)) ++last;
+    if (const auto taken = BestOfWay(judged, first, last, input)) {
+      best.push_back(*taken);
+      for (std::size_t i = first; i < last; ++i)
+        if (i != *taken && Fits(judged[i])) judged[i].verdict = OptionVerdict::kOtherBatch;
+    }
+    first = last;
+  }
+  return best;
+}
+
+void Pick(Choice& choice, const std::vector<std::size_t>& ways) {
+  double best = std::numeric_limits<double>::infinity();
+  for (const std::size_t i : ways) best = std::min(best, choice.judged[i].score);
+  for (const std::size_t i : ways) {
+    JudgedOption& one = choice.judged[i];
+    if (one.score > kTie * best) continue;
+    one.verdict = OptionVerdict::kNotSimpler;
+    if (!choice.chosen ||
+        ComplexityOf(one.option) < ComplexityOf(choice.judged[*choice.chosen].option)) {
+      choice.chosen = i;
+    }
+  }
+  if (choice.chosen) choice.judged[*choice.chosen].verdict = OptionVerdict::kChosen;
+}
+
+std::vector<std::size_t> FallbacksOf(const Choice& choice) {
+  std::vector<std::size_t> chain;
+  if (!choice.chosen) return chain;
+  const std::int64_t samples =
+      choice.judged[*choice.chosen].option.micro * choice.judged[*choice.chosen].option.accumulate;
+  double bytes = choice.judged[*choice.chosen].decision_bytes;
+  while (chain.size() < kFallbacks) {
+    std::optional<std::size_t> next;
+    for (std::size_t i = 0; i < choice.judged.size(); ++i) {
+      const JudgedOption& one = choice.judged[i];
+      const bool same_batch = one.option.micro * one.option.accumulate == samples;
+      // A hundredth less would not survive what the prediction missed.
+      if (!Fits(one) || !same_batch || one.decision_bytes >= 0.97 * bytes) continue;
+      if (!next || one.score < choice.judged[*next].score) next = i;
+    }
+    if (!next) break;
+    chain.push_back(*next);
+    bytes = choice.judged[*next].decision_bytes;
+  }
+  return chain;
+}
+
+}  // namespace
+
+TrainingSetup SetupOf(const ChoiceInput& input, const PlanOption& option) {
+  TrainingSetup setup = input.setup;
+  setup.strategy = option.strategy;
+  setup.offload = option.offload;
+  setup.ranks = input.shape.ranks;
+  setup.ranks_per_node = std::min(input.shape.per_node, input.shape.ranks);
+  setup.micro_batch = option.micro;
+  setup.checkpointing = option.checkpointing;
+  if (option.accumulate > 1) setup.keeps_gradients = true;
+  // Who shards keeps 16-bit weights with an fp32 master (ZeRO) or fp32 shards (FSDP).
+  const bool mixed = setup.format == StateFormat::kAmp || setup.format == StateFormat::kMaster16 ||
+                     setup.format == StateFormat::kFsdpMixed;
+  if (mixed && setup.lora_rank == 0 && IsSharded(option.strategy)) {
+    setup.format =
+        ZeroStage(option.strategy) > 0 ? StateFormat::kMaster16 : StateFormat::kFsdpMixed;
+  }
+  return setup;
+}
+
+Result<Choice> ChoosePlan(const ChoiceInput& input) {
+  if (!(input.gpu_bytes > 0)) {
+    return Fail(ErrorCode::kInvalidArgument, "the memory of the GPUs is not known");
+  }
+  LAUNCH_ASSIGN_OR_RETURN(const auto options, OptionsOf(input.limits, input.shape));
+  LAUNCH_ASSIGN_OR_RETURN(ModelCard card, CompleteCard(input.card));
+  Judge judge(input, std::move(card));
+  Choice choice;
+  choice.judged.reserve(options.size());
+  bool predicted = false;
+  for (const PlanOption& option : options) {
+    choice.judged.push_back(judge.Of(option));
+    predicted = predicted || choice.judged.back().verdict != OptionVerdict::kNoFormula;
+  }
+  if (!predicted && judge.error()) return Unexpected(*judge.error());
+  Pick(choice, BestOfWays(choice.judged, input));
+  if (!choice.chosen) return choice;
+  choice.fallbacks = FallbacksOf(choice);
+  const PlanOption& option = choice.judged[*choice.chosen].option;
+  const TrainingSetup setup = SetupOf(input, option);
+  LAUNCH_ASSIGN_OR_RETURN(choice.memory, PredictMemory(judge.card(), setup));
+  TimeSetup time = input.time;
+  time.accumulate = option.accumulate;
+  LAUNCH_ASSIGN_OR_RETURN(choice.time, PredictTime(judge.card(), setup, time, input.machine));
+  return choice;
+}
+
+std::string_view CodeOf(OptionVerdict v) {
+  switch (v) {
+    case OptionVerdict::kChosen:
+      return "CHOSEN";
+    case OptionVerdict::kGpuMemory:
+      return "GPU_MEM";
+    case OptionVerdict::kHostMemory:
+      return "HOST_MEM";
+    case OptionVerdict::kSlower:
+      return "SLOWER";
+    case OptionVerdict::kNotSimpler:
+      return "NOT_SIMPLER";
+    case OptionVerdict::kOtherBatch:
+      return "OTHER_BATCH";
+    case OptionVerdict::kNoFormula:
+      return "NO_FORMULA";
+  }
+  return "NO_FORMULA";
+}
+
+}  // namespace launch
