@@ -157,6 +157,9 @@ Result<NodeInventory> InventoryProbe::Probe() {
   const std::string& path = base_env_.at("PATH");
   const char* cuda_home = std::getenv("CUDA_HOME");
   node.toolkit = ProbeToolkit({.path = path, .cuda_home = cuda_home ? cuda_home : ""});
+  node.cuda_runtime = ProbeCudaRuntime({.cuda_home = cuda_home ? cuda_home : "",
+                                        .library_path = ValueOr(base_env_, "LD_LIBRARY_PATH", "")});
+  node.tools = ProbeTools(path);
   node.container_runtimes = ProbeContainerRuntimes(path);
   node.containment = options_.containment;
   node.labels = config.labels;

@@ -46,6 +46,7 @@ NvmlApi ResolveNvml(SymbolResolver& r) {
   Bind(r, "nvmlDeviceGetTemperature", api.temperature);
   Bind(r, "nvmlDeviceGetUtilizationRates", api.utilization);
   Bind(r, "nvmlDeviceGetEccMode", api.ecc_mode);
+  Bind(r, "nvmlDeviceGetPersistenceMode", api.persistence_mode);
   Bind(r, "nvmlDeviceGetRemappedRows", api.remapped_rows);
   Bind(r, "nvmlDeviceGetFieldValues", api.field_values);
   Bind(r, "nvmlDeviceGetGpuFabricInfoV", api.fabric_info);

@@ -125,6 +125,7 @@ struct NvmlApi {
   Call<NvmlDevice, unsigned, unsigned*> temperature = nullptr;
   Call<NvmlDevice, NvmlUtilization*> utilization = nullptr;
   Call<NvmlDevice, unsigned*, unsigned*> ecc_mode = nullptr;
+  Call<NvmlDevice, unsigned*> persistence_mode = nullptr;
   Call<NvmlDevice, unsigned*, unsigned*, unsigned*, unsigned*> remapped_rows = nullptr;
   Call<NvmlDevice, int, NvmlFieldValue*> field_values = nullptr;
   Call<NvmlDevice, NvmlFabricInfoV2*> fabric_info = nullptr;

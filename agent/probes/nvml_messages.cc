@@ -32,6 +32,7 @@ json JsonOf(const GpuDevice& gpu) {
   Put(to, "reserved_bytes", gpu.reserved_bytes);
   Put(to, "numa", gpu.numa);
   Put(to, "ecc", gpu.ecc);
+  Put(to, "persistence", gpu.persistence);
   Put(to, "power_limit_w", gpu.power_limit_w);
   for (const MigSlice& slice : gpu.mig)
     to["mig"].push_back({{"uuid", slice.uuid.value},
@@ -58,6 +59,7 @@ GpuDevice GpuOf(const json& from) {
   gpu.reserved_bytes = Take<std::uint64_t>(from, "reserved_bytes");
   gpu.numa = Take<int>(from, "numa");
   gpu.ecc = Take<bool>(from, "ecc");
+  gpu.persistence = Take<bool>(from, "persistence");
   gpu.power_limit_w = Take<int>(from, "power_limit_w");
   for (const json& slice : from.value("mig", json::array()))
     gpu.mig.push_back({.uuid = GpuUuid{slice.at("uuid").get<std::string>()},

@@ -256,6 +256,7 @@ std::optional<GpuDevice> NvmlSession::Read(Slot& slot) {
   if (Ask(api_.numa_node, handle, &a) == kNvmlSuccess && a <= 0xffff)
     gpu.numa = static_cast<int>(a);
   if (Ask(api_.ecc_mode, handle, &a, &b) == kNvmlSuccess) gpu.ecc = a != 0;
+  if (Ask(api_.persistence_mode, handle, &a) == kNvmlSuccess) gpu.persistence = a != 0;
   if (Ask(api_.power_limit, handle, &a) == kNvmlSuccess)
     gpu.power_limit_w = static_cast<int>(a / 1000);
   ReadMig(handle, gpu);
@@ -274,7 +275,12 @@ void NvmlSession::ReadMig(NvmlDevice handle, GpuDevice& gpu) {
   unsigned current = 0;
   unsigned pending = 0;
   unsigned max = 0;
-  if (Ask(api_.mig_mode, handle, &current, &pending) != kNvmlSuccess || current == 0) return;
+  if (Ask(api_.mig_mode, handle, &current, &pending) != kNvmlSuccess) return;
+  if (current != pending)
+    Worsen(gpu, Health::kWarn,
+           std::string("mig_pending: MIG mode is ") + (pending ? "on" : "off") +
+               " only after a reset of this GPU");
+  if (current == 0) return;
   if (Ask(api_.max_mig_count, handle, &max) != kNvmlSuccess) return;
   for (unsigned index = 0; index < max; ++index) {
     NvmlDevice slice = nullptr;
@@ -299,6 +305,10 @@ void NvmlSession::ReadMig(NvmlDevice handle, GpuDevice& gpu) {
                       std::to_string((attributes.memory_mib + 1023) / 1024) + "gb";
     gpu.mig.push_back(std::move(found));
   }
+  if (gpu.mig.empty())
+    Worsen(gpu, Health::kBad,
+           "mig_without_slices: MIG mode is on and no slice was made, so no program can use it; "
+           "nvidia-smi mig -cgi makes slices, -mig 0 ends the mode");
 }
 
 void NvmlSession::ReadHealth(NvmlDevice handle, GpuDevice& gpu) {

@@ -57,6 +57,8 @@ void TakeStage(const json& stage, PythonAnswer& answer) {
     const json packages = stage.value("packages", json::object());
     for (const auto& [name, version] : packages.items())
       if (version.is_string()) facts.packages[name] = version;
+    for (const json& op : stage.value("built_ops", json::array()))
+      if (op.is_string()) facts.built_ops.push_back(op);
     for (const json& place : stage.value("stamps", json::array()))
       if (place.is_string()) answer.places.push_back(place);
     answer.complete = !facts.torch;  // without torch there is no second stage

@@ -35,7 +35,7 @@ def versions():
         return {}
     found = {}
     for name in ("deepspeed", "accelerate", "transformers", "lightning", "pytorch-lightning", "torchvision",
-                 "torchtitan", "megatron-core", "flash-attn", "bitsandbytes", "peft", "numpy", "jax", "tensorflow"):
+                 "ninja", "torchtitan", "megatron-core", "flash-attn", "bitsandbytes", "peft", "numpy", "jax", "tensorflow"):
         try:
             found[name] = metadata.version(name)
         except Exception:
@@ -56,8 +56,20 @@ def torch_text(directory):
     return facts
 
 
+def built_ops():
+    """Operators that were built when DeepSpeed was installed; its record, read as text."""
+    try:
+        spec = importlib.util.find_spec("deepspeed")
+        directory = list(spec.submodule_search_locations)[0]
+        with open(os.path.join(directory, "git_version_info_installed.py"), encoding="utf-8") as file:
+            record = re.search(r"^installed_ops\s*=\s*(\{.*?\})", file.read(), re.M | re.S)
+        return sorted(name for name, built in ast.literal_eval(record.group(1)).items() if built)
+    except Exception:
+        return []
+
+
 def stage_a():
-    facts = {"python": platform.python_version(), "packages": versions(), "torch": None}
+    facts = {"python": platform.python_version(), "packages": versions(), "built_ops": built_ops(), "torch": None}
     directory = None
     spec = importlib.util.find_spec("torch")
     if spec is not None and spec.submodule_search_locations:

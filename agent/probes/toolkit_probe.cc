@@ -1,8 +1,10 @@
 #include "agent/probes/toolkit_probe.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "agent/probes/child_process.h"
+#include "agent/probes/small_files.h"
 
 namespace launch::agent {
 namespace {
@@ -51,6 +53,55 @@ std::optional<Toolkit> ProbeToolkit(const ToolkitPlaces& places) {
     if (!release.empty()) return Toolkit{.nvcc = release, .home = HomeOf(nvcc, release, places)};
   }
   return std::nullopt;
+}
+
+std::optional<std::string> ProbeCudaRuntime(const RuntimePlaces& places) {
+  std::vector<std::string> directories;
+  for (const std::string& home : {places.cuda_home, places.standard})
+    if (!home.empty()) directories.insert(directories.end(), {home + "/lib64", home + "/lib"});
+  for (std::size_t at = 0; at < places.library_path.size();) {
+    const std::size_t end = std::min(places.library_path.find(':', at), places.library_path.size());
+    directories.push_back(places.library_path.substr(at, end - at));
+    at = end + 1;
+  }
+  for (const std::string& name : ListNames(places.system_root))
+    if (name.ends_with("-linux-gnu")) directories.push_back(places.system_root + "/" + name);
+  constexpr std::string_view kName = "libcudart.so.";
+  std::optional<std::string> newest;
+  for (const std::string& directory : directories) {
+    if (directory.empty()) continue;
+    for (const std::string& name : ListNames(directory)) {
+      if (!name.starts_with(kName)) continue;
+      const std::string version = name.substr(kName.size());
+      const auto parts = ParseVersionPair(version);
+      const auto best = newest ? ParseVersionPair(*newest) : std::nullopt;
+      const bool longer = best && parts == best && version.size() > newest->size();
+      if (parts && (!best || *parts > *best || longer)) newest = version;
+    }
+  }
+  return newest;
+}
+
+std::map<std::string, std::string> ProbeTools(const std::string& path) {
+  std::map<std::string, std::string> tools;
+  for (const char* name : {"c++", "ninja"}) {
+    const std::string program = FindProgram(name, path);
+    if (program.empty()) continue;
+    const Result<Captured> said =
+        RunProgram({program, "--version"}, {{"PATH", path}}, kNvccDeadline);
+    if (!said || said->status != 0) continue;
+    // "c++ (Debian 12.2.0-14) 12.2.0": the last number of the first line.
+    std::string version;
+    const std::string line = said->output.substr(0, said->output.find('\n'));
+    for (std::size_t at = 0; at < line.size();) {
+      const std::size_t end = std::min(line.find(' ', at), line.size());
+      const std::string word = line.substr(at, end - at);
+      if (ParseVersionPair(word)) version = word;
+      at = end + 1;
+    }
+    tools[name] = version.empty() ? "unknown" : version;
+  }
+  return tools;
 }
 
 std::vector<std::string> ProbeContainerRuntimes(const std::string& path) {

@@ -1,6 +1,7 @@
 // The CUDA toolkit and the container runtimes that a job on this node would find.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,21 @@ std::optional<Toolkit> ProbeToolkit(const ToolkitPlaces& places);
 
 // "…release 12.8, V12.8.61…" -> "12.8"; empty when the text is not nvcc's.
 std::string NvccRelease(std::string_view text);
+
+// Newest libcudart.so.X.Y.Z of the toolkit at `cuda_home` or `standard`, of the directories in
+// `library_path` and of the system's library directory for this processor: "12.8.57". Names are
+// read, nothing is run. Absent is normal: wheels of frameworks bring their own.
+struct RuntimePlaces {
+  std::string cuda_home;
+  std::string standard = "/usr/local/cuda";
+  std::string library_path;              // LD_LIBRARY_PATH of the ranks
+  std::string system_root = "/usr/lib";  // its direct subdirectories are looked at too
+};
+std::optional<std::string> ProbeCudaRuntime(const RuntimePlaces& places);
+
+// Versions of the programs on `path` that builds of operators need: "c++", "ninja". One that does
+// not answer in five seconds counts as absent.
+std::map<std::string, std::string> ProbeTools(const std::string& path);
 
 // Of apptainer, docker, enroot, podman, singularity: those found on `path`, in this order.
 std::vector<std::string> ProbeContainerRuntimes(const std::string& path);

@@ -380,7 +380,9 @@ EXPORT nvmlDeviceGetMigMode(nvmlDevice_t handle, unsigned int* current, unsigned
   const OnDevice call("nvmlDeviceGetMigMode", handle);
   if (call.code != kSuccess) return call.code;
   if (!call.Has("mig")) return kNotSupported;
-  *current = *pending = call.device["mig"].value("enabled", false) ? 1 : 0;
+  const json& mig = call.device["mig"];
+  *current = mig.value("enabled", false) ? 1 : 0;
+  *pending = mig.value("pending", *current != 0) ? 1 : 0;
   return kSuccess;
 }
 EXPORT nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t handle, unsigned int* count) {

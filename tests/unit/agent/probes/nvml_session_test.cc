@@ -292,6 +292,30 @@ TEST_F(NvmlSessionTest, ListsMigSlicesAcrossHoles) {
   EXPECT_EQ(List({"nvmlDeviceGetName"}).gpus.at(0).mig, by_name) << "profile from the sizes";
 }
 
+TEST_F(NvmlSessionTest, CondemnsMigModeWithoutSlicesAndWarnsOfAPendingChange) {
+  Load("a100-40x4");
+  state["devices"][0]["mig"] = {{"enabled", true}, {"max", 7}, {"slices", nlohmann::json::array()}};
+  state["devices"][1]["mig"] = {{"enabled", false}, {"pending", true}};
+  Write();
+  const GpuFacts facts = List();
+  EXPECT_EQ(facts.gpus.at(0).health, Health::kBad);
+  EXPECT_TRUE(facts.gpus.at(0).why.starts_with("mig_without_slices: "));
+  EXPECT_EQ(facts.gpus.at(1).health, Health::kWarn);
+  EXPECT_TRUE(facts.gpus.at(1).why.starts_with("mig_pending: "));
+  EXPECT_EQ(facts.gpus.at(2).health, Health::kOk);
+}
+
+TEST_F(NvmlSessionTest, TellsPersistenceModeOnlyWhereTheDriverDoes) {
+  Load("gh200");
+  EXPECT_EQ(List().gpus.at(0).persistence, std::nullopt);
+  state["devices"][0]["persistence"] = 0;
+  Write();
+  EXPECT_EQ(List().gpus.at(0).persistence, false);
+  state["devices"][0]["persistence"] = 1;
+  Write();
+  EXPECT_EQ(List().gpus.at(0).persistence, true);
+}
+
 TEST_F(NvmlSessionTest, TellsCoherentMemoryThatTheDriverManages) {
   Load("gh200");
   state["devices"][0].erase("numa");

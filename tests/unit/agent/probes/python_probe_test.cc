@@ -215,6 +215,19 @@ TEST_F(PythonProbeTest, APythonWithoutTorchIsACompleteAnswer) {
   EXPECT_EQ(facts.says, "");
 }
 
+TEST_F(PythonProbeTest, ReadsWhichOperatorsWereBuiltWithDeepSpeed) {
+  const std::string python = FindProgram("python3", "/usr/bin:/usr/local/bin");
+  if (python.empty()) GTEST_SKIP() << "no python3 in /usr/bin";
+  tree.Write("lib/deepspeed/__init__.py", "raise RuntimeError('must not be imported')\n");
+  tree.Write("lib/deepspeed/git_version_info_installed.py",
+             "version='0.18.0'\ninstalled_ops={'cpu_adam': True, 'async_io': False,\n"
+             "               'fused_adam': True}\ncompatible_ops={'cpu_adam': True}\n");
+  const std::string isolated = tree.Script(
+      "isolated", "PYTHONPATH=" + tree.Path("lib") + " exec " + python + " -S \"$@\"\n");
+  EXPECT_EQ(Probe().Ask({.path = isolated, .user = {}, .driver = {}}).built_ops,
+            (std::vector<std::string>{"cpu_adam", "fused_adam"}));
+}
+
 TEST(PythonAnswer, MalformedLinesAreIgnored) {
   const PythonAnswer answer = ReadPythonAnswer(
       "@launch-python-probe {broken\n"

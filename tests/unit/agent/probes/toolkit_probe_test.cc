@@ -52,6 +52,35 @@ TEST(ToolkitProbe, ACompilerThatFailsIsNoToolkit) {
             std::nullopt);
 }
 
+TEST(ToolkitProbe, FindsTheNewestRuntimeLibraryByItsName) {
+  const TemporaryTree tree;
+  const RuntimePlaces places{.cuda_home = {},
+                             .standard = tree.Path("cuda"),
+                             .library_path = ":" + tree.Path("extra"),
+                             .system_root = tree.Path("lib")};
+  EXPECT_EQ(ProbeCudaRuntime(places), std::nullopt);
+  tree.Write("lib/aarch64-linux-gnu/libcudart.so.11.5.117", "");
+  tree.Write("lib/other/libcudart.so.99.0.0", "");
+  EXPECT_EQ(ProbeCudaRuntime(places), "11.5.117");
+  tree.Write("cuda/lib64/libcudart.so", "");
+  tree.Write("cuda/lib64/libcudart.so.12", "");
+  tree.Write("cuda/lib64/libcudart.so.12.8.57", "");
+  EXPECT_EQ(ProbeCudaRuntime(places), "12.8.57");
+  tree.Write("extra/libcudart.so.13.0.48", "");
+  EXPECT_EQ(ProbeCudaRuntime(places), "13.0.48");
+}
+
+TEST(ToolkitProbe, ListsTheToolsThatBuildOperators) {
+  const TemporaryTree tree;
+  EXPECT_TRUE(ProbeTools(tree.Path("bin")).empty());
+  tree.Script("bin/c++", "echo 'c++ (Debian 12.2.0-14+deb12u1) 12.2.0'\necho Copyright\n");
+  tree.Script("bin/ninja", "echo 1.11.1\n");
+  EXPECT_EQ(ProbeTools(tree.Path("bin")),
+            (std::map<std::string, std::string>{{"c++", "12.2.0"}, {"ninja", "1.11.1"}}));
+  tree.Script("bin/ninja", "exit 1\n");
+  EXPECT_EQ(ProbeTools(tree.Path("bin")).count("ninja"), 0U);
+}
+
 TEST(ToolkitProbe, ListsContainerRuntimesThatCanBeExecuted) {
   const TemporaryTree tree;
   tree.Script("bin/podman", "");
