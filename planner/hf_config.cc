@@ -226,6 +226,13 @@ std::int64_t VisionParams(Section& config, ModelCard& card) {
   card.layers = shape.layers;
   card.hidden = shape.hidden;
   card.ffn = shape.ffn;
+  card.heads = config.SizeOrZero({"num_attention_heads", "num_heads"});
+  card.kv_heads = card.heads;
+  if (card.heads > 0) card.head_dim = shape.hidden / card.heads;
+  if (shape.patch > 0 && shape.image >= shape.patch && shape.image / shape.patch < 10'000) {
+    const std::int64_t side = shape.image / shape.patch;
+    card.seq = side * side + (shape.class_token ? 1 : 0);
+  }
   return CountVision(shape);
 }
 

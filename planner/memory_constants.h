@@ -46,6 +46,9 @@ struct MemoryConstants {
   double sub_group_bytes = 12;       // fp32 gradient 4 and two temporaries of Adam; fitted
   double max_live_parameters = 1e9;  // default of stage3_max_live_parameters
 
+  double host_buffers = 1.5;  // factor of DeepSpeed's own estimator functions
+  double process_gib = 2.0;   // a Python process with torch and CUDA libraries, our guess
+
   double four_bit = 0.53;  // bytes per weight with the scales of blocks of 64 (bitsandbytes, GPTQ)
 
   // Relative standard errors of the parts, for the interval.

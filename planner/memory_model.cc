@@ -17,6 +17,7 @@ constexpr double kMostBytes = 1e18;
 constexpr double kSafeShare = 0.80;
 constexpr double kNineInTen = 1.64;  // standard deviations
 constexpr double kAssumedShape = 0.15;
+constexpr double kUnknownShape = 0.35;    // no activations are counted
 constexpr double kPressedReserve = 0.08;  // of the dynamic part, when the allocator must give back
 
 struct Parts {
@@ -148,6 +149,21 @@ double SpreadOf(const MemoryPhase& phase, const MemoryErrors& errors, MemoryMetr
   return std::clamp(kNineInTen * std::hypot(deviation, errors.shape), 0.0, 0.7);
 }
 
+std::vector<std::string> AssumptionsOf(const ModelCard& card, const TrainingSetup& setup) {
+  std::vector<std::string> says;
+  if (!HasShape(card))
+    says.push_back("activations are not counted: layers and hidden size are unknown");
+  if (setup.lora_rank > 0 && !setup.lora_attention_only)
+    says.push_back("adapters on every linear layer");
+  if (!setup.keeps_gradients && !setup.optimizer.in_backward)
+    says.push_back(KeepsGradients(setup) ? "gradients stay between micro-batches"
+                                         : "gradients are freed after every micro-batch");
+  const int stage = ZeroStage(setup.strategy);
+  if (stage > 0 && setup.ranks > 1 && (!setup.reduce_bucket || !setup.gather_bucket))
+    says.push_back("communication buckets of the framework's usual size");
+  return says;
+}
+
 }  // namespace
 
 double BytesOf(const MemoryPhase& phase, MemoryMetric metric) {
@@ -188,10 +204,12 @@ Result<MemoryEstimate> PredictMemory(const ModelCard& given, const TrainingSetup
                   "the sizes of model and batch need more than 1e18 bytes on one GPU",
                   "check params, layers, hidden, vocab, seq_len and the micro batch");
   }
+  estimate.host = HostMemoryOf(card, setup, constants);
+  estimate.assumptions = AssumptionsOf(card, setup);
   estimate.errors = {constants.state_error, constants.dynamic_error, constants.reserve_error, 0};
   const Origin origin = ShapeOrigin(card);
   if (origin == Origin::kAssumed || origin == Origin::kUnknown)
-    estimate.errors.shape = kAssumedShape;
+    estimate.errors.shape = HasShape(card) ? kAssumedShape : kUnknownShape;
   return estimate;
 }
 
@@ -202,16 +220,9 @@ double DecisionBytes(const MemoryEstimate& estimate) {
 }
 
 FitVerdict JudgeFit(const MemoryEstimate& estimate, double limit_bytes) {
-  FitVerdict verdict = FitVerdict::kYes;
-  for (const MemoryPhase& phase : estimate.phases) {
-    const double needed = Pressed(phase);
-    if (needed <= kSafeShare * limit_bytes) continue;
-    // The cache is left out: its error does not decide.
-    const double spread = SpreadOf(phase, estimate.errors, MemoryMetric::kAllocated);
-    if (needed * (1 - spread) > limit_bytes) return FitVerdict::kNo;
-    verdict = FitVerdict::kTight;
-  }
-  return verdict;
+  const double needed = DecisionBytes(estimate);
+  if (needed <= kSafeShare * limit_bytes) return FitVerdict::kYes;
+  return needed <= limit_bytes ? FitVerdict::kTight : FitVerdict::kNo;
 }
 
 std::string_view ToString(PhaseKind v) {

@@ -47,10 +47,12 @@ struct MemoryErrors {
   friend bool operator==(const MemoryErrors&, const MemoryErrors&) = default;
 };
 
-// Host memory of one node's ranks, not counting what the script itself holds.
+// Host memory of the ranks of one node, in the phase that needs most; loader workers and what the
+// script itself holds are not counted.
 struct HostMemory {
+  PhaseKind phase = PhaseKind::kLoad;
   std::vector<MemoryTerm> terms;
-  double bytes = 0;
+  double bytes = 0;  // their sum
   friend bool operator==(const HostMemory&, const HostMemory&) = default;
 };
 
@@ -82,7 +84,7 @@ MemoryPeak PeakOf(const MemoryEstimate& estimate, MemoryMetric metric);
 enum class FitVerdict { kYes, kTight, kNo };
 // Process memory with the elastic part at 8 % of the dynamic one (the allocator gives its cache
 // back under pressure) against what the GPU offers: up to 80 % fits (arXiv 2411.06465: never an OOM
-// below), and so on to tight, until even the low end of the interval is too large.
+// below), up to all of it is tight: a first step must prove it.
 FitVerdict JudgeFit(const MemoryEstimate& estimate, double limit_bytes);
 double DecisionBytes(const MemoryEstimate& estimate);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "planner/memory_constants.h"
+#include "planner/memory_model.h"
 #include "planner/model_card.h"
 #include "planner/training_setup.h"
 
@@ -44,6 +45,9 @@ struct ActivationParts {
 };
 ActivationParts ActivationsOf(const ModelCard& card, const TrainingSetup& setup,
                               const MemoryConstants& c);
+
+HostMemory HostMemoryOf(const ModelCard& card, const TrainingSetup& setup,
+                        const MemoryConstants& c);
 
 // Do gradients live on while activations are full: accumulation, buckets and flat buffers.
 bool KeepsGradients(const TrainingSetup& setup);

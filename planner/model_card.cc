@@ -142,7 +142,8 @@ void DeriveBlocks(ModelCard& card) {
     const double experts = static_cast<double>(std::max<std::int64_t>(1, card.experts));
     card.layer_params = Rounded(AttentionParams(card) + experts * (card.gated_ffn ? 3 : 2) *
                                                             hidden * static_cast<double>(card.ffn));
-    Mark(card, "layer_params", Origin::kDerived, "attention and MLP matrices");
+    Mark(card, "layer_params", std::max(Origin::kDerived, card.origins["ffn"].origin),
+         "attention and MLP matrices");
   }
   if (card.layer_params == 0 && card.params > 0) {
     const std::int64_t outside = card.embedding_params + card.head_params;
@@ -241,7 +242,6 @@ Result<ModelCard> CompleteCard(ModelCard card) {
         card.layers > 0) {
       card.ffn = 4 * card.hidden;
       Mark(card, "ffn", Origin::kAssumed, "4 hidden");
-      Mark(card, "layer_params", Origin::kAssumed, "4 hidden^2 of attention, 8 of an MLP");
     }
     DeriveBlocks(card);
     DeriveFfn(card);
