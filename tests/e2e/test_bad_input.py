@@ -113,6 +113,33 @@ def test_a_file_that_is_not_executable_is_named(cluster):
     assert "tool.sh" in said and "executable" in said
 
 
+def test_nobodys_job_runs_as_somebody_else(cluster):
+    cluster.up()
+    token = cluster.launch("token", "create", "--user", "mallory").stdout
+    cluster.launch("login", "--into", "mallory", stdin=token)
+    address = cluster.processes()["controller"]["address"]
+    as_mallory = ["--controller", address, "--credentials", cluster.work / "mallory"]
+    ran = cluster.work / "ran"
+    job = cluster.write("job.yaml", f"name: a\ngpus: 0\nrun: touch {ran}\n")
+    refused = cluster.launch("submit", job, *as_mallory, code=3).stderr
+    account = cluster.json("nodes")["nodes"][0]["account"]
+    assert f"account {account} only" in refused and "owner is mallory" in refused
+    cluster.launch("submit", job, "--wait")  # the agent's own user
+    assert ran.exists()
+
+
+def test_another_number_of_nodes_leaves_no_silent_ones(cluster):
+    cluster.up("--nodes", 3)
+    cluster.launch("dev", "down")
+    cluster.up("--nodes", 1)
+    nodes = cluster.json("nodes")["nodes"]
+    assert [(n["node"], n["state"]) for n in nodes] == [("node1", "idle")]
+    assert cluster.node_names() == ["node1"]
+    cluster.launch("dev", "down")
+    cluster.up("--nodes", 2)
+    assert [n["state"] for n in cluster.json("nodes")["nodes"]] == ["idle", "idle"]
+
+
 def test_tokens_are_single_use_and_expire(cluster):
     cluster.up()
     token = cluster.launch("token", "create", "--node", "extra").stdout
