@@ -8,7 +8,8 @@
 namespace launch {
 
 Result<PlanAnswer> PlanOffline(const JobSpec& spec, const SubmitContext& context,
-                               const std::vector<NodeInventory>& nodes) {
+                               const std::vector<NodeInventory>& nodes,
+                               const PlanQuestions& questions) {
   std::vector<const NodeInventory*> known;
   for (const NodeInventory& node : nodes) known.push_back(&node);
   if (PreflightReport refused = JudgeSpec(spec, known); HasErrors(refused.findings)) {
@@ -41,7 +42,7 @@ Result<PlanAnswer> PlanOffline(const JobSpec& spec, const SubmitContext& context
     return Fail(ErrorCode::kCannotFit, message,
                 "ask for less, or for what a node has: launch nodes -o wide");
   }
-  const PlanInput input{spec, context, offers, *placement, std::nullopt, context.user};
+  const PlanInput input{spec, context, offers, *placement, std::nullopt, context.user, questions};
   auto planned = MakePlan(input);
   if (!planned) return Unexpected(planned.error());
   std::vector<const NodeInventory*> chosen;

@@ -14,7 +14,8 @@ namespace launch {
 // What the controller would answer if every node were empty and answering. kCannotFit names the
 // closest node.
 Result<PlanAnswer> PlanOffline(const JobSpec& spec, const SubmitContext& context,
-                               const std::vector<NodeInventory>& nodes);
+                               const std::vector<NodeInventory>& nodes,
+                               const PlanQuestions& questions = {});
 
 // What `launch check` shows of an answer: preflight's findings and checks, and those warnings of
 // the plan that have a preflight code.

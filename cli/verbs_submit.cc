@@ -119,17 +119,19 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
   return ExitCodeOfJob(view);
 }
 
-Result<int> RunPlan(const App& app, const JobArguments& job, const std::string& inventory) {
+Result<int> RunPlan(const App& app, const JobArguments& job, const std::string& inventory,
+                    const std::vector<std::string>& what_if) {
   LAUNCH_ASSIGN_OR_RETURN(PreparedJob prepared, PrepareJob(app, job));
+  const PlanQuestions questions{true, what_if};
   if (inventory.empty()) {
     LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
     LAUNCH_ASSIGN_OR_RETURN(PlanAnswer answer,
-                            client.Plan({prepared.job.spec, prepared.facts.context}));
+                            client.Plan({prepared.job.spec, prepared.facts.context, questions}));
     return ShowPlan(app, answer);
   }
   LAUNCH_ASSIGN_OR_RETURN(std::vector<NodeInventory> nodes, ReadInventoryFile(inventory));
   LAUNCH_ASSIGN_OR_RETURN(PlanAnswer answer,
-                          PlanOffline(prepared.job.spec, prepared.facts.context, nodes));
+                          PlanOffline(prepared.job.spec, prepared.facts.context, nodes, questions));
   return ShowPlan(app, answer);
 }
 
@@ -152,12 +154,19 @@ void AddSubmitVerbs(CLI::App& parser, App& app) {
 
   auto plan_job = std::make_shared<JobArguments>();
   auto plan_inventory = std::make_shared<std::string>();
+  auto plan_what_if = std::make_shared<std::vector<std::string>>();
   CLI::App* plan = parser.add_subcommand("plan", "Show how a job would run; nothing is started");
   plan_job->AddTo(*plan);
   plan->add_option("--inventory", *plan_inventory,
                    "Plan on the nodes of this file, without a cluster");
-  plan->callback([&app, plan_job, plan_inventory] {
-    app.run = [&app, plan_job, plan_inventory] { return RunPlan(app, *plan_job, *plan_inventory); };
+  plan->add_option("--what-if", *plan_what_if,
+                   "Show what a change would do: nodes=4,seq_len=8192; may be given several times")
+      ->take_all()
+      ->expected(1);
+  plan->callback([&app, plan_job, plan_inventory, plan_what_if] {
+    app.run = [&app, plan_job, plan_inventory, plan_what_if] {
+      return RunPlan(app, *plan_job, *plan_inventory, *plan_what_if);
+    };
   });
 }
 

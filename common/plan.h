@@ -146,6 +146,14 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
+// What the reader of a plan wants to know beyond it: rows of what another choice would change, the
+// usual ones or those asked for ("nodes=4,seq_len=8192").
+struct PlanQuestions {
+  bool explain = false;
+  std::vector<std::string> what_if;
+  friend bool operator==(const PlanQuestions&, const PlanQuestions&) = default;
+};
+
 std::string_view ToString(Basis v);
 std::optional<Basis> ParseBasis(std::string_view text);
 

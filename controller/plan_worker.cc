@@ -81,7 +81,8 @@ PlanOutcome MakeOutcome(const effect::PlanWanted& wanted) {
                         offers,
                         placement,
                         wanted.placed ? std::optional<Key>(wanted.placed->key) : std::nullopt,
-                        wanted.owner.value};
+                        wanted.owner.value,
+                        wanted.questions};
   auto planned = MakePlan(input);
   if (!planned) return fail(std::move(planned).error());
   std::vector<const NodeInventory*> nodes;

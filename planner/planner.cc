@@ -12,12 +12,15 @@
 #include "planner/duration.h"
 #include "planner/environment.h"
 #include "planner/expansion.h"
+#include "planner/forecast.h"
 #include "planner/loader.h"
+#include "planner/model_block.h"
 #include "planner/precision.h"
 #include "planner/reach.h"
 #include "planner/strategy.h"
 #include "planner/trainer_configs.h"
 #include "planner/user_choices.h"
+#include "planner/what_if.h"
 
 namespace launch {
 namespace {
@@ -103,10 +106,13 @@ std::vector<Finding> Advice(const PlanInput& input, const Demand& demand, const 
                             const Plan& plan) {
   const JobSpec& spec = input.spec;
   std::vector<Finding> advice;
-  advice.push_back(Make("memory_unknown", Severity::kWarning,
-                        "memory prediction unavailable: whether the job fits is not known before "
-                        "it runs",
-                        "start with a small batch.micro and watch launch status"));
+  if (!plan.memory.peak_gib) {
+    advice.push_back(Make("memory_unknown", Severity::kWarning,
+                          "memory prediction unavailable: whether the job fits is not known before "
+                          "it runs",
+                          "describe the model (model: {config: PATH} or {params: 7B}), or start "
+                          "with a small batch.micro and watch launch status"));
+  }
   if (demand.cpu_fallback) {
     advice.push_back(Make("device_slower", Severity::kWarning,
                           "no node has a GPU: the job runs on the CPU, which is slower",
@@ -225,6 +231,31 @@ Result<PrecisionChoice> ChoosePrecision(const UserChoices& choices, DeviceClass 
   return Unexpected(std::move(error));
 }
 
+// Strategy, batch, memory and time by prediction; what-if rows when they are asked for.
+Result<void> Predict(const PlanInput& input, const UserChoices& choices, const ModelInput& model,
+                     const RankLayout& layout, Plan& plan) {
+  BatchSplit global;
+  global.global = choices.job.batch.global;
+  ForecastInput ask{choices, model, layout, plan.precision, StepsOf(choices.job, global)};
+  LAUNCH_ASSIGN_OR_RETURN(const Forecast forecast, MakeForecast(ask));
+  ApplyForecast(forecast, ask, plan);
+  plan.steps = StepsOf(choices.job, plan.batch);
+  if (plan.steps != ask.steps && forecast.batch_given) {
+    ask.steps = plan.steps;
+    ApplyDuration(forecast, ask, plan);
+  }
+  if (!input.questions.explain) return {};
+  if (input.questions.what_if.empty()) {
+    plan.changes = UsualChanges(forecast, ask, input.offers);
+    return {};
+  }
+  for (const std::string& text : input.questions.what_if) {
+    LAUNCH_ASSIGN_OR_RETURN(Change row, AskedChange(text, forecast, ask));
+    plan.changes.push_back(std::move(row));
+  }
+  return {};
+}
+
 // Just the nodes placed on, so that the device is that of the placement whatever else has changed.
 std::vector<PlannerOffer> Chosen(const PlanInput& input) {
   std::vector<PlannerOffer> chosen;
@@ -316,17 +347,24 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
                           ChoosePrecision(choices, demand.device, layout));
   plan.precision = precision.precision;
   plan.precision_reason = precision.reason;
-  LAUNCH_ASSIGN_OR_RETURN(const BatchChoice batch,
-                          SplitBatch(choices.job.batch, layout.world_size));
-  plan.batch = batch.split;
-  plan.loader = PlanLoader(demand.device, layout);
-  plan.steps = StepsOf(choices.job, plan.batch);
   plan.memory = Memory(layout);
+  LAUNCH_ASSIGN_OR_RETURN(const std::optional<ModelInput> model, ReadModel(choices, input.context));
+  const bool predictable = model && demand.device == DeviceClass::kCuda;
+  BatchChoice batch;
+  if (predictable) {
+    LAUNCH_RETURN_IF_ERROR(CheckBatch(choices.job.batch));
+    LAUNCH_RETURN_IF_ERROR(Predict(input, choices, *model, layout, plan));
+  } else {
+    LAUNCH_ASSIGN_OR_RETURN(batch, SplitBatch(choices.job.batch, layout.world_size));
+    plan.batch = batch.split;
+    plan.steps = StepsOf(choices.job, plan.batch);
+  }
+  plan.loader = PlanLoader(demand.device, layout);
   plan.workdir = spec.workdir + " (in place)";
   DescribeStart(line, layout, InterpreterOf(spec, input.context), plan);
   plan.read.insert(plan.read.end(), choices.read.begin(), choices.read.end());
   plan.trainer = choices.trainer;
-  TrainerConfigs configs = MakeTrainerConfigs(choices, plan, /*hidden=*/0);
+  TrainerConfigs configs = MakeTrainerConfigs(choices, plan, model ? model->card.hidden : 0);
   plan.files = std::move(configs.files);
   LAUNCH_ASSIGN_OR_RETURN(std::vector<std::string> checkpoint_dirs,
                           AssignRanks(input, line, layout, plan));

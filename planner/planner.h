@@ -52,6 +52,7 @@ struct PlanInput {
   // Known only for a real attempt; probable values are shown otherwise.
   std::optional<Key> key;
   std::string user;
+  PlanQuestions questions = {};
 };
 
 struct PlannedRun {

@@ -124,6 +124,8 @@ pb::PlanRequest ToProto(const PlanCall& v) {
   pb::PlanRequest m;
   *m.mutable_spec() = ToProto(v.spec);
   *m.mutable_context() = ToProto(v.context);
+  m.set_explain(v.questions.explain);
+  for (const std::string& text : v.questions.what_if) m.add_what_if(Utf8(text));
   return m;
 }
 Result<PlanCall> FromProto(const pb::PlanRequest& m) {
@@ -131,6 +133,8 @@ Result<PlanCall> FromProto(const pb::PlanRequest& m) {
   PlanCall v;
   v.spec = e.Value("spec", m.spec());
   v.context = e.Value("context", m.context());
+  v.questions.explain = m.explain();
+  v.questions.what_if = e.Texts("what_if", m.what_if(), 64);
   return e.Done(std::move(v));
 }
 

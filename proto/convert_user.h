@@ -62,6 +62,7 @@ struct SubmitAnswer {
 struct PlanCall {
   JobSpec spec;
   SubmitContext context;
+  PlanQuestions questions = {};
   friend bool operator==(const PlanCall&, const PlanCall&) = default;
 };
 struct JobsCall {

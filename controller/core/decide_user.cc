@@ -113,6 +113,7 @@ void OnUser(Draft& draft, const event::Submit& event) {
 void OnUser(Draft& draft, const event::PlanQuery& event) {
   std::optional<effect::PlanWanted> wanted = WantPlan(draft, event);
   if (!wanted) return;
+  wanted->questions = event.questions;
   draft.live().queries.emplace(wanted->ticket, event);
   draft.Want(std::move(*wanted));
 }

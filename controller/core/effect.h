@@ -80,6 +80,7 @@ struct PlanWanted {
   JobSpec spec;
   SubmitContext context;
   std::vector<NodeOffer> offers;
+  PlanQuestions questions = {};
   // Placed: plan exactly these nodes with these GPUs (indices), for this attempt.
   struct Placed {
     Key key;

@@ -68,6 +68,7 @@ struct PlanQuery {  // `launch plan`: no side effects
   Caller caller;
   JobSpec spec;
   SubmitContext context;
+  PlanQuestions questions = {};
 };
 struct Cancel {
   RequestId request;

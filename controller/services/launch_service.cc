@@ -54,7 +54,8 @@ class LaunchService final : public pb::Launch::CallbackService {
     if (!accepted) return Refuse(context, accepted.error());
     auto& [who, call] = *accepted;
     call.context.user = who.caller.user.value;
-    event::PlanQuery event{{}, who.caller, std::move(call.spec), std::move(call.context)};
+    event::PlanQuery event{
+        {}, who.caller, std::move(call.spec), std::move(call.context), std::move(call.questions)};
     auto* reactor = context->DefaultReactor();
     parts_.requests.Ask(
         who.caller.user.value, std::move(event),

@@ -1,0 +1,315 @@
+#include "planner/forecast.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "common/gpu_catalog.h"
+#include "common/units.h"
+#include "planner/choice_text.h"
+#include "planner/duration.h"
+#include "planner/strategy.h"
+
+namespace launch {
+namespace {
+
+constexpr double kGiBytes = static_cast<double>(kGiB);
+constexpr double kGbitToGbyte = 1.0 / 8000;  // Mbit/s -> GB/s
+
+std::string Digits(double value, const char* format) {
+  char text[48];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string GibText(double bytes) { return Digits(bytes / kGiBytes, "%.1f GiB"); }
+
+// Hundredths of a GiB, so that the terms add up as they are printed.
+double Hundredths(double bytes) { return std::round(bytes / kGiBytes * 100) / 100; }
+
+double UsableBytes(const GpuDevice& gpu) {
+  const std::uint64_t reserved = std::min(gpu.reserved_bytes.value_or(0), gpu.memory_bytes);
+  return static_cast<double>(gpu.memory_bytes - reserved);
+}
+
+// The slowest device decides a gang's pace, the smallest what fits.
+void ReadDevices(const RankLayout& layout, Precision precision, ChoiceInput& input) {
+  double slowest = 0;
+  bool first = true;
+  for (const NodeShare& share : layout.nodes) {
+    for (int index : share.gpus) {
+      const GpuDevice& gpu = share.inventory->gpus[static_cast<std::size_t>(index)];
+      const Machine machine = MachineOf(GpuCatalog::BuiltIn(), gpu);
+      const double rate = MatmulRate(machine.gpu, precision, TimeConstants{});
+      if (first || rate < slowest) {
+        input.machine = machine;
+        slowest = rate;
+      }
+      input.gpu_bytes = first ? UsableBytes(gpu) : std::min(input.gpu_bytes, UsableBytes(gpu));
+      if (gpu.cc && *gpu.cc < ComputeCapability{8, 0}) input.setup.volta_context = true;
+      first = false;
+    }
+  }
+}
+
+// GPUs of one node reach each other over NVLink when the inventory says so; a node that tells no
+// links at all is taken by its class.
+bool HasNvlink(const RankLayout& layout, const Machine& machine) {
+  bool told = false;
+  bool linked = true;
+  for (const NodeShare& share : layout.nodes) {
+    if (share.gpus.size() < 2) continue;
+    for (int index : share.gpus) {
+      const GpuDevice& gpu = share.inventory->gpus[static_cast<std::size_t>(index)];
+      told = told || !gpu.links.empty();
+      linked = linked && std::any_of(gpu.links.begin(), gpu.links.end(), [](const GpuLink& link) {
+                 return link.kind == LinkKind::kNvlink;
+               });
+    }
+  }
+  return told ? linked : machine.gpu.link_gbps.value_or(0) > 0;
+}
+
+void ReadNodes(const RankLayout& layout, ChoiceInput& input) {
+  int most = 1;
+  for (const NodeShare& share : layout.nodes) {
+    const NodeInventory& node = *share.inventory;
+    most = std::max(most, share.processes);
+    const double host = static_cast<double>(share.free_memory_bytes > 0 ? share.free_memory_bytes
+                                                                        : node.memory_bytes);
+    if (host > 0) input.host_bytes = std::min(input.host_bytes.value_or(host), host);
+    if (node.coherent != CoherentMode::kNone) input.setup.coherent_host = true;
+    int mbit = 0;
+    for (const NetworkAddress& address : node.addresses)
+      mbit = std::max(mbit, address.mbit.value_or(0));
+    if (mbit > 0) {
+      const double gbps = mbit * kGbitToGbyte;
+      input.machine.node_network_gbps =
+          std::min(input.machine.node_network_gbps.value_or(gbps), gbps);
+    }
+  }
+  input.machine.gpus_per_node = most;
+  input.machine.nvlink = HasNvlink(layout, input.machine);
+  input.shape = {layout.world_size, most};
+}
+
+OptionLimits LimitsOf(const UserChoices& choices, const ModelInput& model) {
+  const JobSpec& job = choices.job;
+  OptionLimits limits;
+  if (job.strategy != Strategy::kAuto) limits.strategy = job.strategy;
+  if (job.offload != Offload::kAuto) limits.offload = job.offload;
+  if (model.checkpointing_fixed) limits.checkpointing = model.setup.checkpointing;
+  limits.batch = job.batch;
+  limits.can_shard = choices.trainer != Trainer::kPlain;
+  limits.can_checkpoint = choices.trainer != Trainer::kPlain;
+  limits.can_accumulate = !model.setup.optimizer.in_backward;
+  return limits;
+}
+
+// Of the ways that do not fit, the one that would take least.
+const JudgedOption* Smallest(const Choice& choice) {
+  const JudgedOption* smallest = nullptr;
+  for (const JudgedOption& one : choice.judged) {
+    if (one.decision_bytes <= 0) continue;
+    if (smallest == nullptr || one.decision_bytes < smallest->decision_bytes) smallest = &one;
+  }
+  return smallest;
+}
+
+Unexpected NothingFits(const Forecast& forecast) {
+  const ChoiceInput& input = forecast.input;
+  const JudgedOption* host = nullptr;
+  for (const JudgedOption& one : forecast.choice.judged) {
+    if (one.verdict != OptionVerdict::kHostMemory) continue;
+    if (host == nullptr || one.host_bytes < host->host_bytes) host = &one;
+  }
+  if (host != nullptr) {
+    return Fail(ErrorCode::kCannotFit,
+                "HOST_MEM: " + NameOf(host->option) + " needs " + GibText(host->host_bytes) +
+                    " of host memory on a node, and " + GibText(input.host_bytes.value_or(0)) +
+                    " are there",
+                "ask for nodes with more memory (memory: " +
+                    Digits(std::ceil(host->host_bytes / kGiBytes), "%.0fGiB+") +
+                    "), or for more GPUs");
+  }
+  const JudgedOption* smallest = Smallest(forecast.choice);
+  const std::string least = smallest == nullptr ? ""
+                                                : "; the least is " + NameOf(smallest->option) +
+                                                      " with " + GibText(smallest->decision_bytes);
+  return Fail(
+      ErrorCode::kCannotFit,
+      "GPU_MEM: no plan is predicted to fit in " + GibText(input.gpu_bytes) + " per GPU" + least,
+      "more GPUs, a shorter model.seq_len, model.lora, an 8-bit optimizer "
+      "(model.optimizer: adamw8bit) or a larger GPU would help; launch plan --what-if "
+      "seq_len=N shows it");
+}
+
+// The one candidate that the user fixed in every respect; absent when anything was free.
+std::optional<std::size_t> FixedByUser(const Forecast& forecast) {
+  const OptionLimits& limits = forecast.input.limits;
+  const bool fixed = limits.strategy && (limits.batch.micro || !forecast.batch_given);
+  if (!fixed) return std::nullopt;
+  std::optional<std::size_t> least;
+  for (std::size_t i = 0; i < forecast.choice.judged.size(); ++i) {
+    const JudgedOption& one = forecast.choice.judged[i];
+    if (one.verdict == OptionVerdict::kHostMemory) return std::nullopt;
+    if (one.verdict != OptionVerdict::kGpuMemory) continue;
+    if (!least || one.decision_bytes < forecast.choice.judged[*least].decision_bytes) least = i;
+  }
+  return least;
+}
+
+Result<void> TakeAnyway(std::size_t position, Forecast& forecast) {
+  Choice& choice = forecast.choice;
+  const PlanOption& option = choice.judged[position].option;
+  const TrainingSetup setup = SetupOf(forecast.input, option);
+  LAUNCH_ASSIGN_OR_RETURN(const ModelCard card, CompleteCard(forecast.input.card));
+  LAUNCH_ASSIGN_OR_RETURN(choice.memory, PredictMemory(card, setup));
+  TimeSetup time = forecast.input.time;
+  time.accumulate = option.accumulate;
+  auto step = PredictTime(card, setup, time, forecast.input.machine);
+  if (step) choice.time = std::move(*step);
+  choice.chosen = position;
+  return {};
+}
+
+void FillMemory(const Forecast& forecast, Plan& plan) {
+  const MemoryEstimate& estimate = *forecast.choice.memory;
+  MemoryForecast& memory = plan.memory;
+  const MemoryPeak peak = PeakOf(estimate, MemoryMetric::kProcess);
+  memory.phase = std::string(ToString(peak.phase));
+  double total = 0;
+  for (const MemoryPhase& phase : estimate.phases) {
+    for (const MemoryTerm& term : phase.terms) {
+      const double gib = Hundredths(term.bytes);
+      if (gib <= 0) continue;
+      memory.terms.push_back({term.name, std::string(ToString(phase.kind)), gib});
+      if (phase.kind == peak.phase) total += gib;
+    }
+  }
+  memory.peak_gib = total;
+  memory.low_gib = std::min(total, Hundredths(peak.low));
+  memory.high_gib = std::max(total, Hundredths(peak.high));
+  memory.limit_gib = forecast.input.gpu_bytes / kGiBytes;
+  memory.basis = Basis::kCold;
+  memory.fits = std::string(ToString(JudgeFit(estimate, forecast.input.gpu_bytes)));
+  memory.host_gib = Hundredths(estimate.host.bytes);
+  memory.host_limit_gib = forecast.input.host_bytes.value_or(0) / kGiBytes;
+  memory.assumptions = forecast.assumptions;
+  memory.assumptions.insert(memory.assumptions.end(), estimate.assumptions.begin(),
+                            estimate.assumptions.end());
+}
+
+void FillRejected(const Forecast& forecast, Plan& plan) {
+  for (RejectedWay& way : RejectedWays(forecast.choice, forecast.input)) {
+    plan.rejected.push_back({std::move(way.name), std::move(way.code), std::move(way.reason)});
+  }
+}
+
+void FillFallbacks(const Forecast& forecast, Plan& plan) {
+  for (const std::size_t position : forecast.choice.fallbacks) {
+    const JudgedOption& one = forecast.choice.judged[position];
+    Fallback fallback;
+    fallback.strategy = one.option.strategy;
+    fallback.offload = one.option.offload;
+    fallback.checkpointing = std::string(NameOf(one.option.checkpointing));
+    fallback.batch = {plan.batch.global, one.option.micro, one.option.accumulate};
+    fallback.peak_gib = Hundredths(one.decision_bytes);
+    fallback.step_seconds = one.step_seconds;
+    plan.fallbacks.push_back(std::move(fallback));
+  }
+}
+
+}  // namespace
+
+std::string_view NameOf(Checkpointing checkpointing) {
+  switch (checkpointing) {
+    case Checkpointing::kNone:
+      return "none";
+    case Checkpointing::kSelectiveOp:
+    case Checkpointing::kSelectiveLayer:
+      return "selective";
+    case Checkpointing::kFull:
+    case Checkpointing::kFullOffload:
+      return "full";
+  }
+  return "none";
+}
+
+Forecast PrepareForecast(const ForecastInput& input) {
+  Forecast forecast;
+  ChoiceInput& ask = forecast.input;
+  ask.card = input.model.card;
+  ask.setup = input.model.setup;
+  ask.setup.format = FormatOf(Strategy::kDdp, input.precision, ask.setup.lora_rank > 0);
+  ask.setup.fp8_compute = input.precision == Precision::kFp8;
+  ask.time.precision = input.precision;
+  ask.time.tuned_code = IsTuned(ask.setup.framework, ask.setup.compiled);
+  ReadDevices(input.layout, input.precision, ask);
+  ReadNodes(input.layout, ask);
+  ask.limits = LimitsOf(input.choices, input.model);
+  const BatchSpec& batch = ask.limits.batch;
+  forecast.batch_given = batch.global || batch.micro || batch.accumulate;
+  forecast.assumptions = input.model.assumptions;
+  if (!forecast.batch_given) {
+    ask.limits.batch = {std::nullopt, 1, 1};
+    forecast.assumptions.push_back("one sample at a time: batch is not given");
+  } else if (batch.micro && !batch.global && !batch.accumulate) {
+    ask.limits.batch.accumulate = 1;  // rulings 42
+  }
+  if (!ask.machine.gpu_known) {
+    forecast.assumptions.push_back("speed of a similar GPU: this one is not in the data sheet");
+  }
+  return forecast;
+}
+
+Result<Forecast> MakeForecast(const ForecastInput& input) {
+  Forecast forecast = PrepareForecast(input);
+  LAUNCH_ASSIGN_OR_RETURN(forecast.choice, ChoosePlan(forecast.input));
+  if (forecast.choice.chosen) return forecast;
+  const auto fixed = FixedByUser(forecast);
+  if (!fixed) return NothingFits(forecast);
+  LAUNCH_RETURN_IF_ERROR(TakeAnyway(*fixed, forecast));
+  return forecast;
+}
+
+void ApplyDuration(const Forecast& forecast, const ForecastInput& input, Plan& plan) {
+  if (!forecast.choice.time) return;
+  const TimeEstimate& time = *forecast.choice.time;
+  if (!forecast.batch_given) return;  // a step of a batch that nobody asked for
+  plan.duration = DurationOf(input.steps, {time.step_seconds, time.low, time.high, Basis::kCold});
+  plan.duration.basis = Basis::kCold;
+  plan.duration.step_seconds = time.step_seconds;
+  plan.duration.tokens_per_second_per_gpu = time.tokens_per_second_per_gpu;
+  plan.duration.samples_per_second = time.samples_per_second;
+  plan.duration.bound = std::string(ToString(time.bound));
+}
+
+void ApplyForecast(const Forecast& forecast, const ForecastInput& input, Plan& plan) {
+  const PlanOption& option = forecast.choice.judged[*forecast.choice.chosen].option;
+  plan.strategy = option.strategy;
+  plan.offload = option.offload;
+  plan.checkpointing = std::string(NameOf(option.checkpointing));
+  if (forecast.batch_given) {
+    plan.batch = {option.micro * option.accumulate * forecast.input.shape.ranks, option.micro,
+                  option.accumulate};
+  }
+  FillMemory(forecast, plan);
+  ApplyDuration(forecast, input, plan);
+  FillRejected(forecast, plan);
+  FillFallbacks(forecast, plan);
+  plan.why =
+      forecast.input.limits.strategy ? "asked for" : WhyChosen(forecast.choice, forecast.input);
+  if (plan.memory.fits != "no") return;
+  Finding finding;
+  finding.code = "predicted_out_of_memory";
+  finding.severity = Severity::kWarning;
+  finding.says = "predicted " + Digits(*plan.memory.peak_gib, "%.1f GiB") + " of " +
+                 Digits(plan.memory.limit_gib, "%.1f GiB") +
+                 " per GPU: it may run out of memory (strategy and micro-batch are yours)";
+  finding.remedy = "leave batch.micro or strategy open, and launch chooses what fits";
+  plan.warnings.push_back(std::move(finding));
+}
+
+}  // namespace launch

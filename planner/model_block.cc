@@ -1,0 +1,276 @@
+#include "planner/model_block.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "common/units.h"
+#include "planner/hf_config.h"
+
+namespace launch {
+namespace {
+
+constexpr std::int64_t kMaxRank = 65'536;  // of an adapter
+constexpr std::int64_t kUsualSeq = 2048;   // when nothing says how long a sample is
+
+using Fields = std::map<std::string, std::string>;
+
+Unexpected Bad(const std::string& key, const std::string& value, const std::string& wanted) {
+  return Fail(ErrorCode::kInvalidArgument, "model." + key + ": \"" + value + "\" is not " + wanted,
+              "write " + wanted);
+}
+
+std::string Lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// Reads the words of the block; the first bad one ends it.
+class Block {
+ public:
+  explicit Block(const Fields& fields) : fields_(fields) {}
+
+  bool Has(const std::string& key) const {
+    const auto found = fields_.find(key);
+    return found != fields_.end() && !found->second.empty();
+  }
+  std::string Text(const std::string& key) const {
+    const auto found = fields_.find(key);
+    return found == fields_.end() ? std::string() : found->second;
+  }
+
+  void Count(const std::string& key, std::int64_t& into, std::int64_t most) {
+    if (!Has(key)) return;
+    const auto value = ParseInt(Text(key));
+    if (!value || *value < 1 || *value > most) {
+      Keep(Bad(key, Text(key), "a whole number from 1 to " + std::to_string(most)));
+      return;
+    }
+    into = *value;
+  }
+
+  void Params(const std::string& key, std::int64_t& into) {
+    if (!Has(key)) return;
+    auto value = ParseParamCount(Text(key));
+    if (!value || *value < 1 || *value > kMaxParams) {
+      Keep(Bad(key, Text(key), "a number of parameters like 8B, 350M or 6738415616"));
+      return;
+    }
+    into = *value;
+  }
+
+  std::optional<bool> Truth(const std::string& key) {
+    if (!Has(key)) return std::nullopt;
+    const std::string text = Lower(Text(key));
+    if (text == "true" || text == "yes") return true;
+    if (text == "false" || text == "no") return false;
+    Keep(Bad(key, Text(key), "true or false"));
+    return std::nullopt;
+  }
+
+  template <class T>
+  std::optional<T> Word(const std::string& key,
+                        const std::vector<std::pair<std::string, T>>& words) {
+    if (!Has(key)) return std::nullopt;
+    const std::string text = Lower(Text(key));
+    std::string all;
+    for (const auto& [word, value] : words) {
+      if (word == text) return value;
+      all += (all.empty() ? "" : ", ") + word;
+    }
+    Keep(Bad(key, Text(key), "one of " + all));
+    return std::nullopt;
+  }
+
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  void Keep(const Unexpected& bad) {
+    if (!error_) error_ = bad.value();
+  }
+
+  const Fields& fields_;
+  std::optional<Error> error_;
+};
+
+// Words of the block that describe a model, not just how one is trained.
+bool DescribesModel(const Fields& fields) {
+  for (const char* key : {"params", "layers", "hidden", "config"}) {
+    const auto found = fields.find(key);
+    if (found != fields.end() && !found->second.empty()) return true;
+  }
+  return false;
+}
+
+// What the job file says stands before what the configuration file says; both are named when they
+// contradict each other.
+Result<ModelCard> CardOf(Block& block, const SubmitContext& context) {
+  ModelCard card;
+  if (block.Has("config")) {
+    const std::string path = block.Text("config");
+    const auto file = context.files.find(path);
+    if (file == context.files.end()) {
+      return Fail(ErrorCode::kInvalidArgument, "model.config: " + path + " was not read",
+                  "submit from a machine that sees the file");
+    }
+    LAUNCH_ASSIGN_OR_RETURN(card, ReadHfConfig(file->second, path));
+  }
+  const auto one = [&](const std::string& key, std::int64_t& into, bool params) -> Result<void> {
+    const std::int64_t before = into;
+    if (params) {
+      block.Params(key, into);
+    } else {
+      block.Count(key, into, kMaxLength);
+    }
+    if (before == 0 || into == before || params) return {};
+    return Fail(ErrorCode::kInvalidArgument,
+                "model." + key + " is " + std::to_string(into) + " in the job file and " +
+                    std::to_string(before) + " in " + block.Text("config"),
+                "leave it out of the job file, or correct it");
+  };
+  LAUNCH_RETURN_IF_ERROR(one("layers", card.layers, false));
+  LAUNCH_RETURN_IF_ERROR(one("hidden", card.hidden, false));
+  LAUNCH_RETURN_IF_ERROR(one("heads", card.heads, false));
+  LAUNCH_RETURN_IF_ERROR(one("kv_heads", card.kv_heads, false));
+  LAUNCH_RETURN_IF_ERROR(one("ffn", card.ffn, false));
+  LAUNCH_RETURN_IF_ERROR(one("vocab", card.vocab, false));
+  LAUNCH_RETURN_IF_ERROR(one("params", card.params, true));
+  if (const auto tied = block.Truth("tied")) card.tied = *tied;
+  if (block.error()) return Unexpected(*block.error());
+  return CompleteCard(std::move(card));
+}
+
+// "q_proj, v_proj" and "q,v" mean attention only; anything of the MLP, or "all-linear", does not.
+bool AttentionOnly(const std::string& targets) {
+  const std::string text = Lower(targets);
+  for (const char* word : {"all", "gate", "up_proj", "down", "fc", "mlp", "dense", "ffn", "w1"}) {
+    if (text.find(word) != std::string::npos) return false;
+  }
+  return !text.empty();
+}
+
+Framework FrameworkOf(const UserChoices& choices) {
+  switch (choices.trainer) {
+    case Trainer::kHf:
+    case Trainer::kDeepspeed:
+    case Trainer::kAccelerate:
+      return Framework::kHf;
+    case Trainer::kAuto:
+    case Trainer::kLightning:
+    case Trainer::kPlain:
+      break;
+  }
+  return Framework::kUnknown;
+}
+
+void ReadSequence(Block& block, const UserChoices& choices, const ModelCard& card,
+                  ModelInput& input) {
+  TrainingSetup& setup = input.setup;
+  if (choices.flags.seq) setup.seq = choices.flags.seq->value;
+  block.Count("seq_len", setup.seq, kMaxLength);
+  if (setup.seq > 0) return;
+  setup.seq = card.seq > 0 ? std::min(card.seq, kUsualSeq) : kUsualSeq;
+  input.assumptions.push_back("samples of " + std::to_string(setup.seq) +
+                              " tokens: model.seq_len is not given");
+}
+
+void ReadRecipe(Block& block, const UserChoices& choices, ModelInput& input) {
+  TrainingSetup& setup = input.setup;
+  std::string optimizer = "adamw";
+  if (choices.deepspeed && !choices.deepspeed->optimizer.empty()) {
+    optimizer = Lower(choices.deepspeed->optimizer);
+  }
+  if (choices.flags.optimizer) optimizer = choices.flags.optimizer->value;
+  if (block.Has("optimizer")) optimizer = block.Text("optimizer");
+  setup.optimizer = OptimizerOf(Lower(optimizer));
+
+  if (choices.flags.lora_rank) setup.lora_rank = choices.flags.lora_rank->value;
+  block.Count("lora.rank", setup.lora_rank, kMaxRank);
+  setup.lora_attention_only = setup.lora_rank > 0 && AttentionOnly(block.Text("lora.targets"));
+  if (const auto base = block.Word<BaseFormat>("quantization", {{"none", BaseFormat::kSame},
+                                                                {"int8", BaseFormat::kInt8},
+                                                                {"8bit", BaseFormat::kInt8},
+                                                                {"nf4", BaseFormat::kNf4},
+                                                                {"4bit", BaseFormat::kNf4},
+                                                                {"fp4", BaseFormat::kNf4},
+                                                                {"gptq", BaseFormat::kGptq4},
+                                                                {"awq", BaseFormat::kGptq4}}))
+    setup.base = *base;
+  if (const auto attention = block.Word<Attention>("attention", {{"flash", Attention::kFlash},
+                                                                 {"sdpa", Attention::kFlash},
+                                                                 {"eager", Attention::kEager}}))
+    setup.attention = *attention;
+  if (const auto loss = block.Word<LossPath>("loss", {{"full", LossPath::kFull},
+                                                      {"chunked", LossPath::kChunked},
+                                                      {"fused", LossPath::kFused}}))
+    setup.loss = *loss;
+  if (choices.flags.checkpointing) {
+    setup.checkpointing =
+        choices.flags.checkpointing->value ? Checkpointing::kFull : Checkpointing::kNone;
+    input.checkpointing_fixed = true;
+  }
+  if (const auto word = block.Word<Checkpointing>("activation_checkpointing",
+                                                  {{"none", Checkpointing::kNone},
+                                                   {"selective", Checkpointing::kSelectiveOp},
+                                                   {"full", Checkpointing::kFull}})) {
+    setup.checkpointing = *word;
+    input.checkpointing_fixed = true;
+  }
+  setup.variable_length = block.Truth("variable_length").value_or(false);
+  if (choices.deepspeed) {
+    setup.reduce_bucket = choices.deepspeed->reduce_bucket;
+    setup.gather_bucket = choices.deepspeed->gather_bucket;
+    setup.overlap_comm = choices.deepspeed->overlap_comm.value_or(true);
+  }
+}
+
+}  // namespace
+
+StateFormat FormatOf(Strategy strategy, Precision precision, bool adapters) {
+  if (precision == Precision::kFp32) return StateFormat::kFp32;
+  if (adapters) return StateFormat::kPure16;
+  switch (strategy) {
+    case Strategy::kZero1:
+    case Strategy::kZero2:
+    case Strategy::kZero3:
+      return StateFormat::kMaster16;
+    case Strategy::kFsdp:
+    case Strategy::kFsdpGradOp:
+    case Strategy::kFsdpHybrid:
+      return StateFormat::kFsdpMixed;
+    case Strategy::kAuto:
+    case Strategy::kSingle:
+    case Strategy::kDdp:
+      break;
+  }
+  return StateFormat::kAmp;
+}
+
+Result<std::optional<ModelInput>> ReadModel(const UserChoices& choices,
+                                            const SubmitContext& context) {
+  const Fields& fields = choices.job.model.fields;
+  if (!DescribesModel(fields)) return std::optional<ModelInput>();
+  Block block(fields);
+  ModelInput input;
+  LAUNCH_ASSIGN_OR_RETURN(input.card, CardOf(block, context));
+  input.setup.framework = FrameworkOf(choices);
+  ReadSequence(block, choices, input.card, input);
+  ReadRecipe(block, choices, input);
+  if (block.error()) return Unexpected(*block.error());
+  if (input.setup.base != BaseFormat::kSame && input.setup.lora_rank == 0) {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        "model.quantization without model.lora: frozen 4- or 8-bit weights cannot be trained",
+        "write lora: {rank: 16}, or leave quantization out");
+  }
+  for (const auto& [field, origin] : input.card.origins) {
+    if (origin.origin == Origin::kAssumed) {
+      input.assumptions.push_back(field + ": " + origin.from);
+    }
+  }
+  return std::optional(std::move(input));
+}
+
+}  // namespace launch

@@ -1,0 +1,33 @@
+// The model of a job and how it is trained, from its `model:` block, a configuration file and the
+// trainer's own flags: what the memory and time formulas start from.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/job.h"
+#include "planner/model_card.h"
+#include "planner/training_setup.h"
+#include "planner/user_choices.h"
+
+namespace launch {
+
+struct ModelInput {
+  ModelCard card;                        // completed
+  TrainingSetup setup;                   // strategy, ranks and micro-batch are left to the plan
+  bool checkpointing_fixed = false;      // the user said so: no candidate may change it
+  std::vector<std::string> assumptions;  // sentences
+};
+
+// Absent: the job says nothing about its model. kInvalidArgument names the field or the file.
+Result<std::optional<ModelInput>> ReadModel(const UserChoices& choices,
+                                            const SubmitContext& context);
+
+// How weights and states are kept when this strategy trains in this precision: DeepSpeed keeps a
+// fp32 master beside 16-bit weights, FSDP shards fp32 weights, DDP scripts use autocast, adapters
+// train on a 16-bit base.
+StateFormat FormatOf(Strategy strategy, Precision precision, bool adapters);
+
+}  // namespace launch

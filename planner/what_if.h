@@ -1,0 +1,28 @@
+// "What would change if": the plan chosen again with one thing of the job or the cluster different.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/error.h"
+#include "common/plan.h"
+#include "planner/forecast.h"
+#include "planner/planner.h"
+
+namespace launch {
+
+// The changes people try first: a GPU more or fewer, half and double, twice the sequence,
+// recomputation, offload, an 8-bit optimizer, the other GPU classes of `offers`. Only those that
+// change the strategy, or time or memory by more than 5 %.
+std::vector<Change> UsualChanges(const Forecast& forecast, const ForecastInput& input,
+                                 const std::vector<PlannerOffer>& offers);
+
+// "nodes=4,seq_len=8192": all at once, as one row. Keys: nodes, gpus (per node), gpu (a class of
+// configs/gpus.yaml), seq_len, batch.global, batch.micro, batch.accumulate, strategy, offload,
+// activation_checkpointing, optimizer, lora.rank. kInvalidArgument names an unknown key (with the
+// nearest) or a bad value.
+Result<Change> AskedChange(std::string_view text, const Forecast& forecast,
+                           const ForecastInput& input);
+
+}  // namespace launch

@@ -1,0 +1,110 @@
+#include "planner/model_block.h"
+
+#include <gtest/gtest.h>
+
+namespace launch {
+namespace {
+
+class ModelBlock : public testing::Test {
+ protected:
+  Result<std::optional<ModelInput>> Read() {
+    choices_.job.model.fields = fields_;
+    return ReadModel(choices_, context_);
+  }
+  std::string Refusal() {
+    const auto input = Read();
+    return input ? "" : input.error().message;
+  }
+
+  std::map<std::string, std::string> fields_;
+  UserChoices choices_;
+  SubmitContext context_;
+};
+
+TEST_F(ModelBlock, IsAbsentWhenTheJobSaysNothingOfItsModel) {
+  auto input = Read();
+  ASSERT_TRUE(input);
+  EXPECT_FALSE(*input);
+  fields_ = {{"optimizer", "sgd"}, {"seq_len", "512"}};  // how, not what
+  input = Read();
+  ASSERT_TRUE(input);
+  EXPECT_FALSE(*input);
+}
+
+TEST_F(ModelBlock, ReadsAShapeAndARecipe) {
+  fields_ = {{"params", "6738415616"},
+             {"layers", "32"},
+             {"hidden", "4096"},
+             {"heads", "32"},
+             {"vocab", "32000"},
+             {"seq_len", "768"},
+             {"lora.rank", "64"},
+             {"lora.targets", "q_proj,v_proj"},
+             {"activation_checkpointing", "full"},
+             {"attention", "eager"}};
+  const auto input = Read();
+  ASSERT_TRUE(input) << input.error().message;
+  ASSERT_TRUE(*input);
+  EXPECT_EQ((*input)->card.params, 6'738'415'616);
+  EXPECT_EQ((*input)->setup.seq, 768);
+  EXPECT_EQ((*input)->setup.lora_rank, 64);
+  EXPECT_TRUE((*input)->setup.lora_attention_only);
+  EXPECT_EQ((*input)->setup.checkpointing, Checkpointing::kFull);
+  EXPECT_EQ((*input)->setup.attention, Attention::kEager);
+  EXPECT_TRUE((*input)->checkpointing_fixed);
+}
+
+TEST_F(ModelBlock, TakesTheTrainersFlagsAndSaysWhatItAssumes) {
+  fields_ = {{"params", "7B"}};
+  choices_.flags.seq = Flag<std::int64_t>{1024, "--model_max_length 1024"};
+  choices_.flags.checkpointing = Flag<bool>{true, "--gradient_checkpointing"};
+  choices_.flags.optimizer = Flag<std::string>{"paged_adamw_8bit", "--optim paged_adamw_8bit"};
+  const auto input = Read();
+  ASSERT_TRUE(input) << input.error().message;
+  EXPECT_EQ((*input)->setup.seq, 1024);
+  EXPECT_EQ((*input)->setup.checkpointing, Checkpointing::kFull);
+  EXPECT_EQ((*input)->setup.optimizer.moment_bytes, 1);
+  EXPECT_FALSE((*input)->assumptions.empty());
+}
+
+TEST_F(ModelBlock, ReadsAConfigurationFile) {
+  context_.files["config.json"] =
+      R"({"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32,
+          "num_attention_heads": 32, "intermediate_size": 11008, "vocab_size": 32000,
+          "max_position_embeddings": 4096, "tie_word_embeddings": false})";
+  fields_ = {{"config", "config.json"}};
+  auto input = Read();
+  ASSERT_TRUE(input) << input.error().message;
+  EXPECT_EQ((*input)->card.params, 6'738'415'616);
+  EXPECT_EQ((*input)->setup.seq, 2048);
+  fields_["hidden"] = "2048";
+  EXPECT_NE(Refusal().find("config.json"), std::string::npos) << Refusal();
+}
+
+TEST_F(ModelBlock, RefusesWhatCannotBe) {
+  const std::pair<std::map<std::string, std::string>, const char*> cases[] = {
+      {{{"params", "0"}}, "model.params"},
+      {{{"params", "-7B"}}, "model.params"},
+      {{{"params", "1000000000000000000"}}, "params"},
+      {{{"params", "7B"}, {"seq_len", "0"}}, "model.seq_len"},
+      {{{"params", "7B"}, {"layers", "x"}}, "model.layers"},
+      {{{"params", "7B"}, {"attention", "slow"}}, "flash"},
+      {{{"params", "7B"}, {"quantization", "nf4"}}, "model.lora"},
+      {{{"config", "gone.json"}}, "gone.json"},
+  };
+  for (const auto& [fields, word] : cases) {
+    fields_ = fields;
+    EXPECT_NE(Refusal().find(word), std::string::npos) << word << " in: " << Refusal();
+  }
+}
+
+TEST(FormatOf, FollowsTheLibraryThatShards) {
+  EXPECT_EQ(FormatOf(Strategy::kZero2, Precision::kBf16, false), StateFormat::kMaster16);
+  EXPECT_EQ(FormatOf(Strategy::kFsdp, Precision::kBf16, false), StateFormat::kFsdpMixed);
+  EXPECT_EQ(FormatOf(Strategy::kDdp, Precision::kFp16, false), StateFormat::kAmp);
+  EXPECT_EQ(FormatOf(Strategy::kDdp, Precision::kFp32, true), StateFormat::kFp32);
+  EXPECT_EQ(FormatOf(Strategy::kZero3, Precision::kBf16, true), StateFormat::kPure16);
+}
+
+}  // namespace
+}  // namespace launch
