@@ -72,8 +72,10 @@ void LogScanner::Feed(std::string_view chunk) {
 LogEvidence LogScanner::Finish() {
   ReadUpTo(buffer_.size());
   // What rested wakes up for the end of the log, where the cause usually stands.
-  if (std::any_of(kept_.begin(), kept_.end(),
-                  [](const Kept& kept) { return kept.attempts >= kMostAttempts; })) {
+  if (cleaned_ >= kMostCleaned || std::any_of(kept_.begin(), kept_.end(), [](const Kept& kept) {
+        return kept.attempts >= kMostAttempts;
+      })) {
+    cleaned_ = 0;
     for (Kept& kept : kept_) kept.attempts = 0;
     done_ = buffer_.size() - std::min(buffer_.size(), kKept);
     ReadUpTo(buffer_.size());
@@ -163,7 +165,7 @@ void LogScanner::FindPhrases(std::size_t end) {
 void LogScanner::FindInEscapedLines(std::size_t end) {
   const char* const data = buffer_.data();
   for (const char mark : {'\x1b', '\0'}) {
-    for (std::size_t at = done_; at < end;) {
+    for (std::size_t at = done_; at < end && cleaned_ < kMostCleaned;) {
       const void* found = std::memchr(data + at, mark, end - at);
       if (found == nullptr) break;
       const auto position = static_cast<std::size_t>(static_cast<const char*>(found) - data);
@@ -173,6 +175,7 @@ void LogScanner::FindInEscapedLines(std::size_t end) {
       signatures_.filter().Find(clean, [&](std::size_t phrase, std::size_t) {
         if (!Rests(phrase)) candidates_.push_back({line.begin, phrase});
       });
+      cleaned_ += line.end - line.begin;
       at = std::max(line.end, position + 1);
     }
   }

@@ -52,6 +52,7 @@ class LogScanner {
   static constexpr std::size_t kKept = 256 * 1024;  // behind what was read: context, and the tail
   static constexpr std::size_t kAhead = 32 * 1024;  // in front: a traceback, a wrapped message
   static constexpr int kMostAttempts = 2000;
+  static constexpr std::size_t kMostCleaned = 64 * 1024 * 1024;  // of lines with escapes, NULs
   static constexpr std::size_t kFirstHits = 24;
   static constexpr std::size_t kLastHits = 8;
 
@@ -91,8 +92,9 @@ class LogScanner {
   std::vector<Candidate> candidates_;
   std::string head_;
   std::string buffer_;
-  std::size_t done_ = 0;    // buffer_ up to here was read
-  std::uint64_t base_ = 0;  // offset of buffer_[0] in the log
+  std::size_t cleaned_ = 0;  // bytes of lines with escapes that were cleaned to be searched
+  std::size_t done_ = 0;     // buffer_ up to here was read
+  std::uint64_t base_ = 0;   // offset of buffer_[0] in the log
 };
 
 }  // namespace launch

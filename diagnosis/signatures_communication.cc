@@ -45,6 +45,12 @@ constexpr Signature kRows[] = {
          R"(RendezvousStateError|Timeout waiting for all nodes|did not join the rendezvous)",
      .veto = R"((?i)retry|^\s*\[?W)"},
 
+    {.label = "rendezvous_timeout",
+     .tier = Tier::kSymptom,
+     .weight = 63,
+     .phrases = {"connect() timed out"},  // TCPStore of torch up to 1.9
+     .pattern = R"(connect\(\) timed out)"},
+
     // src/misc/socket.cc before and after 2.26; gloo; c10d's key exchange before a communicator.
     {.label = "nccl_network",
      .tier = Tier::kSymptom,
@@ -236,12 +242,13 @@ constexpr Signature kRows[] = {
          R"(HYDU_sock_connect|HYDT_bscd\w*|[Aa] daemon \(pid \d+\) died unexpectedly|)"
          R"(mpirun has detected an attempt to run as root|All nodes which are allocated for this job are already filled)"},
 
-    // What the late rank was doing.
+    // What the late rank was doing; a bar at its end is no longer doing it.
     {.tier = Tier::kNote,
      .phrases = {"Running tokenizer", "Tokenizing", "Generating train split",
                  "Saving model checkpoint", "building index", "num_proc="},
      .pattern = R"(Running tokenizer|[Tt]okenizing|Generating \w+ split|Saving model checkpoint|)"
                 R"(building index|Map \(num_proc=)",
+     .veto = R"(100%)",
      .reading = Reading::kBusy},
     {.tier = Tier::kNote,
      .phrases = {"Loading checkpoint shards", "Evaluating", "Evaluation", "aving checkpoint",
@@ -249,6 +256,7 @@ constexpr Signature kRows[] = {
      .pattern =
          R"(Loading checkpoint shards: +\d|[Ee]valuating|Running [Ee]valuation|[Ss]aving checkpoint|)"
          R"((?i)preprocessing|Validation|Validating)",
+     .veto = R"(100%)",
      .reading = Reading::kBusy},
     {.tier = Tier::kNote,
      .phrases = {"sanity checking", "Sanity Checking", "Grouping texts", "indexing ", "Indexing ",
@@ -256,18 +264,21 @@ constexpr Signature kRows[] = {
      .pattern =
          R"((?i)sanity checking|grouping texts|\bindexing (?:\w+ )?(?:data|file|sample|doc|corpus|shard)|)"
          R"(\d+%\|[^\n]*examples/s\])",
+     .veto = R"(100%)",
      .reading = Reading::kBusy},
     {.tier = Tier::kNote,
      .phrases = {"validating", "Validating", "downloading ", "Downloading ", "compiling ",
                  "generating "},
      .pattern = R"((?i)\bvalidating\b|\bdownloading (?:\w+ )?(?:model|data|dataset|shard)|)"
                 R"(generating (?:samples|images|embeddings|features))",
+     .veto = R"(100%)",
      .reading = Reading::kBusy},
     // A progress bar that counts data, not steps (tqdm's unit).
     {.tier = Tier::kNote,
      .phrases = {"\u2588\u2588\u2588", "#######", "%|      "},
      .pattern =
          R"(\d+%\|[^\n]*\[[^\n]*[\d.]+ ?[kMGT]?(?:i?B|examples|files|lines|docs|rows|samples|tokens|shards|ex|records|batches)/s)",
+     .veto = R"(100%)",
      .reading = Reading::kBusy},
 };
 

@@ -93,6 +93,12 @@ constexpr Signature kRows[] = {
          R"(GSP RM heartbeat timed out|[Tt]imeout (?:after \S+ )?(?:of )?(?:waiting for|of) (?:a )?(?:RPC|\w+ )?(?:response )?from GSP|)"
          R"(waiting for RPC (?:response )?from GSP|GSP-RM[^\n]*(?:fail|error|halt|timed? ?out)|)"
          R"(GSP firmware[^\n]*(?:fail|error|timed? ?out)|kgspBootstrap\w*[^\n]*(?:fail|timed? ?out))"},
+    // src/nvidia/src/kernel/gpu/gsp/kernel_gsp.c prints the function's name in front.
+    {.label = "xid_gsp",
+     .tier = Tier::kHardware,
+     .weight = 56,
+     .phrases = {"_kgspIsHeartbeat", "_kgspLogRpcTimeout", "_kgspRpcRecvPoll", "*** GSP Timeout"},
+     .pattern = R"(_kgsp\w+: [^\n]*(?i:timed out|timeout)|\*\*\* GSP Timeout)"},
 };
 
 }  // namespace

@@ -31,23 +31,32 @@ constexpr Signature kRows[] = {
                  "terminated: preempted"},
      .pattern =
          R"(TERM_(?:OWNER|PREEMPT)|(?i:preemption (?:notice|signal))|ACPI G2 Soft Off|terminated: preempted)"},
+    {.label = "preempted_signal",
+     .tier = Tier::kAuthority,
+     .weight = 56,
+     .phrases = {"reason: Preempted", "Preempted in order to admit", "DisruptionTarget"}},
     // The terminal was closed: torchrun passes SIGHUP on.
     {.label = "preempted_signal",
      .tier = Tier::kRoot,
      .weight = 42,
-     .phrases = {"signal SIGHUP", "got signal: 1", "Received 1 death signal", "got signal: 15",
-                 "signal 15 ", "got signal: 2"},
-     .pattern =
-         R"(closing signal (SIGHUP)|got signal: (1|2|15)\b|Received (1|2|15) death signal|[Rr]eceived signal (15|1)\b)",
-     .veto = R"(closing signal SIGTERM)"},
+     .phrases = {"signal SIGHUP", "got signal: 1", "Received 1 death signal"},
+     .pattern = R"(closing signal SIGHUP|got signal: 1\b|Received 1 death signal)",
+     .cause = "The process got SIGHUP: its terminal was closed"},
+    // SIGTERM is often the launcher's own cleaning up, so whatever else is told is the cause.
     {.label = "preempted_signal",
-     .tier = Tier::kRoot,
+     .tier = Tier::kSymptom,
      .weight = 42,
+     .phrases = {"got signal: 15", "Received 15 death signal", "got signal: 2",
+                 "Received 2 death signal"},
+     .pattern = R"(got signal: (?:15|2)\b|Received (?:15|2) death signal)"},
+    {.label = "preempted_signal",
+     .tier = Tier::kSymptom,
+     .weight = 41,
      .phrases = {"SIGUSR1", "SIGUSR2", "received SIGTERM", "Received SIGTERM", "SIGTERM received",
                  "got SIGTERM"},
      .pattern =
-         R"((?i)(?:received|caught|got|bypassing)[^\n]{0,24}(SIGTERM|SIGUSR[12])|(SIGTERM|SIGUSR[12]) received)",
-     .veto = R"(closing signal)"},
+         R"((?i)(?:received|caught|got)[^\n]{0,24}(?:SIGTERM|SIGUSR[12])|(?:SIGTERM|SIGUSR[12]) received)",
+     .veto = R"(closing signal|Bypassing)"},
 
     // How a rank ended, in every launcher's words.
     {.tier = Tier::kWrapper,

@@ -42,6 +42,12 @@ constexpr Signature kRows[] = {
          R"(Tried to allocate [\d.]+ ?(?:[KMGT]i?B|bytes)|reserved in total by PyTorch|reserved by PyTorch but unallocated)",
      .reading = Reading::kOom},
 
+    {.label = "cuda_oom",  // cuDNN finds no algorithm whose workspace fits
+     .confidence = Confidence::kSymptom,
+     .weight = 30,
+     .phrases = {"valid cuDNN algorithm", "FIND was unable to find an engine"},
+     .pattern = R"(Unable to find a valid cuDNN algorithm|FIND was unable to find an engine)",
+     .reading = Reading::kOom},
     {.label = "cuda_oom_foreign_process",
      .tier = Tier::kNote,
      .confidence = Confidence::kLikely,
@@ -77,6 +83,10 @@ constexpr Signature kRows[] = {
      .pattern = R"(OOMKilled|job killed: mem \d+|TERM_MEMLIMIT|node running low on memory|)"
                 R"(systemd-oomd\S* killed|systemd-oomd.*[Kk]illed|have been OOM Killed)",
      .veto = R"((?i)OOMKilled["']?\s*[:=]\s*["']?(?:false|null|0))"},
+    {.label = "host_oom_kill",  // the kubelet's eviction
+     .tier = Tier::kAuthority,
+     .confidence = Confidence::kConfirmed,
+     .phrases = {"low on resource: memory"}},
     // Refused instead of killed: the same shortage, told politely.
     {.label = "host_oom_kill",
      .weight = 45,

@@ -70,6 +70,13 @@ constexpr Signature kRows[] = {
      .pattern = R"((?i)\bloss['"]?\s*[:=]?\s*nan\b)",
      .reading = Reading::kNan},
 
+    {.label = "nan_loss",  // apex/amp/scaler.py; Megatron's training log
+     .weight = 44,
+     .phrases = {"reducing loss scale to", "number of nan iterations"},
+     .pattern =
+         R"(reducing loss scale to (?:0\.0\b|\d\.?\d*e-\d\d)|number of nan iterations: +[1-9])",
+     .reading = Reading::kNan},
+
     {.label = "python_exception",
      .tier = Tier::kProgram,
      .weight = 40,

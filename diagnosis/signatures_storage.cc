@@ -23,6 +23,12 @@ constexpr Signature kRows[] = {
          R"(PytorchStreamWriter failed writing|write\(\): fd \d+ failed|unexpected pos \d+ vs \d+|)"
          R"(file write failed: |no usable temporary directory found|No usable temporary directory)"},
 
+    {.label = "disk_full",
+     .tier = Tier::kAuthority,
+     .confidence = Confidence::kConfirmed,
+     .phrases = {"low on resource: ephemeral-storage",
+                 "Pod ephemeral local storage usage exceeds"}},
+
     {.label = "checkpoint_corrupt",
      .weight = 66,
      .phrases = {"PytorchStreamReader failed", "failed finding central", "archive is corrupted",
@@ -115,6 +121,15 @@ constexpr Signature kRows[] = {
          R"((?:huggingface|hf\.co|modelscope|urlopen|http|hub|urllib|download|NewConnection|NameResolution)[^\n]*(?:Temporary failure in name|[Nn]etwork is unreachable)|)"
          R"(<urlopen error (?:\[Errno|timed out|_ssl)|(?:requests\.exceptions|urllib3)\S*: HTTPSConnectionPool|)"
          R"(NewConnectionError\(|ConnectTimeoutError)",
+     .veto = R"((?i)wandb|mlflow|comet_ml|telemetry|neptune)"},
+
+    {.label = "hub_offline",
+     .weight = 58,
+     .phrases = {"Server Error: ", "Gateway Time-out", "ReadTimeoutError", "Read timed out",
+                 "httpx.Connect"},
+     .pattern =
+         R"(5\d\d Server Error: [^\n]*(?:huggingface|hf\.co|modelscope)|httpx\.Connect(?:Error|Timeout)|)"
+         R"(HTTPS?ConnectionPool\([^\n]*Read timed out)",
      .veto = R"((?i)wandb|mlflow|comet_ml|telemetry|neptune)"},
 
     {.label = "file_not_found",

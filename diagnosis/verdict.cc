@@ -15,6 +15,7 @@ namespace launch {
 namespace {
 
 constexpr std::size_t kMostEvidence = 5;
+constexpr std::uint64_t kBusyBefore = 2000;  // bytes: the last thing said before the timeout
 constexpr int kNansThatStay = 2;
 constexpr std::size_t kWrappedAt = 40;   // a shorter line was not wrapped
 constexpr std::size_t kPrefixRoom = 24;  // a rank's prefix in front of the line
@@ -251,13 +252,23 @@ void Case::TakeEnd(const LogHit& hit) {
 
 // What an end alone tells; weaker than anything a log says about the cause.
 void Case::AddEnd(const RankEnd& end, std::uint64_t offset, const std::string& text) {
-  if (!end.signal) return;
+  if (!end.signal && end.exit_code != 1) return;
   Candidate c;
   c.tier = Tier::kWrapper;
   c.offset = offset;
   c.rank = end.rank;
   c.text = text;
   c.weight = end.root ? 65 : 60;
+  if (!end.signal) {
+    // From a launcher's report only: a bare exit code 1 of the job says less.
+    if (offset == kOutside) return;
+    c.label = "python_exception";
+    c.confidence = Confidence::kSymptom;
+    c.cause = "A rank ended with exit code 1; its own traceback is not in this log";
+    c.weight = 30;
+    candidates_.push_back(std::move(c));
+    return;
+  }
   switch (*end.signal) {
     case 9:
       c.label = "sigkill_unknown";
@@ -297,7 +308,9 @@ void Case::AddEnd(const RankEnd& end, std::uint64_t offset, const std::string& t
 void Case::TellSlowFromDead() {
   for (Candidate& c : candidates_) {
     if (c.label != "nccl_timeout" || c.tier != Tier::kSymptom) continue;
-    if (std::none_of(busy_.begin(), busy_.end(), [&](std::uint64_t at) { return at <= c.offset; }))
+    if (std::none_of(busy_.begin(), busy_.end(), [&](std::uint64_t at) {
+          return at <= c.offset && c.offset - at <= kBusyBefore;
+        }))
       continue;
     c.label = "nccl_timeout_slow_rank";
     c.weight += 1;

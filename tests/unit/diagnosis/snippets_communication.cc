@@ -77,6 +77,7 @@ constexpr Snippet kSnippets[] = {
     {"nccl_timeout",
      "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:84] Timed out "
      "waiting 1800000ms for recv operation to complete"},
+    {"rendezvous_timeout", "RuntimeError: connect() timed out. Original timeout was 60000 ms."},
     {"nccl_timeout_slow_rank",
      "Running tokenizer on dataset:   9%|7         | 280000/2969526 [29:55<4:48:08, 155.57 "
      "examples/s]\n[E ProcessGroupNCCL.cpp:475] [Rank 2] Watchdog caught collective operation "

@@ -40,6 +40,9 @@ constexpr Snippet kSnippets[] = {
      "NVRM: _kgspIsHeartbeatTimedOut: GSP RM heartbeat timed out\nNVRM: Xid (PCI:0000:18:00): 154, "
      "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
      std::nullopt},
+    {"xid_gsp",
+     "NVRM: GPU6 _kgspIsHeartbeatTimedOut: Heartbeat timed out, currentTimeMs 81 heartbeat 18",
+     std::nullopt},
     {"xid_app_fault",
      "NVRM: Xid (PCI:0000:17:00): 31, pid=441, Ch 00000008, intr 10000000. MMU Fault: ENGINE "
      "GRAPHICS GPCCLIENT_T1_0 faulted @ 0x7f_10000000. Fault is of type FAULT_PDE ACCESS_TYPE_READ",
@@ -83,6 +86,10 @@ constexpr std::string_view kBenign[] = {
     "max_split_size_mb can be set to avoid out of memory errors",
     "{'loss': nan}\n{'loss': 2.0}",
     "INFO: Attempting restart; max_restarts=3, Error handling enabled",
+    "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0",
+    "Bypassing SIGTERM: 15",
+    " iteration 10/ 100 | lm loss: 2.1E+00 | number of skipped iterations: 0 | number of nan "
+    "iterations: 0 |",
     "GPU 0: ECC errors volatile 0, uncorrectable 0; remapped rows pending: No",
 };
 

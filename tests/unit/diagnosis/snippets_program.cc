@@ -120,6 +120,16 @@ constexpr Snippet kSnippets[] = {
     {"preempted_signal",
      "torch.distributed.elastic.multiprocessing.api.SignalException: Process 4411 got signal: 1"},
     {"preempted_signal", "step 3 loss 1.0", 143},
+    {"python_exception",
+     "train.py FAILED\nRoot Cause (first observed failure):\n[0]:\n  rank      : 0 (local_rank: "
+     "0)\n"
+     "  exitcode  : 1 (pid: 77)\n  error_file: <N/A>"},
+    {"nan_loss",
+     "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 1.1e-35\n"
+     "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 0.0\n"},
+    {"preempted_signal",
+     "torch.distributed.elastic.multiprocessing.api.SignalException: Process 4411 got signal: 15"},
+    {"hub_offline", "httpx.ConnectError: [Errno -3] Temporary failure in name resolution"},
     {"unknown", "step 3 loss 1.0", 3},
     {"unknown", "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ", 1},
     {"unknown",
