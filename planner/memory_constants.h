@@ -49,6 +49,10 @@ struct MemoryConstants {
   double host_buffers = 1.5;  // factor of DeepSpeed's own estimator functions
   double process_gib = 2.0;   // a Python process with torch and CUDA libraries, our guess
 
+  // Figures of tools that say neither what they measured nor in which unit: nvidia-smi's process
+  // memory passed on as GB of 1e9 bytes; fitted (1.0 and this are the choices).
+  double unstated_unit = 1.0737;
+
   double four_bit = 0.53;  // bytes per weight with the scales of blocks of 64 (bitsandbytes, GPTQ)
 
   // Relative standard errors of the parts, for the interval.

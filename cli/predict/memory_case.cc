@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "common/gpu_catalog.h"
 
@@ -148,10 +149,29 @@ void ReadMetric(const std::string& word, MemoryCase& out) {
       case Framework::kHf:
       case Framework::kMegatron:
         out.metric = MemoryMetric::kProcess;
-        out.decimal_figure = true;
+        out.unstated_figure = true;
         break;
     }
   }
+}
+
+// The predicted peak in the metric of the row. The cache is elastic: what a run reserves ends at
+// what the GPU has, and it may end anywhere above what its tensors take.
+MemoryPeak PredictedFigure(const MemoryCase& row, const MemoryEstimate& estimate,
+                           const MemoryConstants& constants) {
+  MemoryPeak peak = PeakOf(estimate, row.metric);
+  if (row.limit_bytes && row.metric != MemoryMetric::kAllocated &&
+      DecisionBytes(estimate) <= *row.limit_bytes) {
+    peak.low = std::min(peak.low, PeakOf(estimate, MemoryMetric::kAllocated).bytes);
+    peak.high = std::min(peak.high, *row.limit_bytes);
+    peak.bytes = std::min(peak.bytes, *row.limit_bytes);
+  }
+  if (row.unstated_figure) {
+    peak.bytes *= constants.unstated_unit;
+    peak.low *= constants.unstated_unit;
+    peak.high *= constants.unstated_unit;
+  }
+  return peak;
 }
 
 }  // namespace
@@ -211,6 +231,15 @@ Result<MemoryCase> ReadMemoryCase(const CaseTable& table, std::size_t row) {
   if (setup.micro_batch == 0) setup.micro_batch = 1;
   ReadMetric(Word(table, row, "metric"), out);
   return out;
+}
+
+Result<MemoryAnswer> AnswerMemoryCase(const MemoryCase& row, const MemoryConstants& constants) {
+  LAUNCH_ASSIGN_OR_RETURN(MemoryEstimate estimate, PredictMemory(row.card, row.setup, constants));
+  MemoryAnswer answer;
+  answer.peak = PredictedFigure(row, estimate, constants);
+  if (row.limit_bytes) answer.fits = JudgeFit(estimate, *row.limit_bytes);
+  answer.estimate = std::move(estimate);
+  return answer;
 }
 
 }  // namespace launch

@@ -16,7 +16,7 @@ struct MemoryCase {
   ModelCard card;
   TrainingSetup setup;
   MemoryMetric metric = MemoryMetric::kProcess;
-  bool decimal_figure = false;        // the figure was printed in units of 1e9 bytes
+  bool unstated_figure = false;       // neither metric nor unit of the figure is known for sure
   bool assumed_batch = false;         // no sequence or no batch in the row
   std::optional<double> limit_bytes;  // usable memory of the GPU
 };
@@ -24,5 +24,12 @@ struct MemoryCase {
 // Words that are not known take the usual meaning, empty cells the usual value. Never looks at id
 // and model. kInvalidArgument: numbers that cannot be (negative, absurd).
 Result<MemoryCase> ReadMemoryCase(const CaseTable& table, std::size_t row);
+
+struct MemoryAnswer {
+  MemoryEstimate estimate;
+  MemoryPeak peak;                 // in the metric and the unit of the row's figure
+  std::optional<FitVerdict> fits;  // absent: the GPU's size is not known
+};
+Result<MemoryAnswer> AnswerMemoryCase(const MemoryCase& row, const MemoryConstants& constants);
 
 }  // namespace launch

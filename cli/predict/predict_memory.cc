@@ -35,6 +35,9 @@ constexpr NamedConstant kConstants[] = {
     {"typical_sample", &MemoryConstants::typical_sample},
     {"sub_group_bytes", &MemoryConstants::sub_group_bytes},
     {"four_bit", &MemoryConstants::four_bit},
+    {"unstated_unit", &MemoryConstants::unstated_unit},
+    {"context_gib", &MemoryConstants::context_gib},
+    {"scores_amp", &MemoryConstants::scores_amp},
 };
 
 struct Options {
@@ -80,44 +83,22 @@ void PrintTerms(const std::string& id, const MemoryEstimate& estimate, const Mem
   std::printf("\n");
 }
 
-// The predicted peak in the metric of the row. The cache is elastic: what a run reserves ends at
-// what the GPU has, and it may end anywhere above what its tensors take.
-MemoryPeak PredictedFigure(const MemoryCase& row, const MemoryEstimate& estimate) {
-  MemoryPeak peak = PeakOf(estimate, row.metric);
-  if (row.limit_bytes && row.metric != MemoryMetric::kAllocated &&
-      DecisionBytes(estimate) <= *row.limit_bytes) {
-    peak.low = std::min(peak.low, PeakOf(estimate, MemoryMetric::kAllocated).bytes);
-    peak.high = std::min(peak.high, *row.limit_bytes);
-    peak.bytes = std::min(peak.bytes, *row.limit_bytes);
-  }
-  if (row.decimal_figure) {
-    const double unit = kGiBytes / 1e9;
-    peak.bytes *= unit;
-    peak.low *= unit;
-    peak.high *= unit;
-  }
-  return peak;
-}
-
 // One bad row does not hide the others: it is answered with empty cells and a line on stderr.
-void Predict(const CaseTable& table, std::size_t row, const Options& options, int& bad) {
+void Predict(const CaseTable& table, std::size_t row, const Options& options) {
   const std::string id(table.Text(row, "id"));
   const auto read = ReadMemoryCase(table, row);
-  const auto estimate = read ? PredictMemory(read->card, read->setup, options.constants)
-                             : Result<MemoryEstimate>(Unexpected(read.error()));
-  if (!estimate) {
-    std::fprintf(stderr, "%s: %s\n", id.c_str(), estimate.error().message.c_str());
+  const auto answer = read ? AnswerMemoryCase(*read, options.constants)
+                           : Result<MemoryAnswer>(Unexpected(read.error()));
+  if (!answer) {
+    std::fprintf(stderr, "%s: %s\n", id.c_str(), answer.error().message.c_str());
     if (!options.terms) std::printf("%s,,,,,\n", CsvCell(id).c_str());
-    ++bad;
     return;
   }
-  const MemoryPeak peak = PredictedFigure(*read, *estimate);
-  if (options.terms) return PrintTerms(id, *estimate, peak);
-  const std::string fits =
-      read->limit_bytes ? std::string(ToString(JudgeFit(*estimate, *read->limit_bytes))) : "";
-  std::printf("%s,%.3f,%.3f,%.3f,%s,%s\n", CsvCell(id).c_str(), peak.bytes / kGiBytes,
-              peak.low / kGiBytes, peak.high / kGiBytes, std::string(ToString(peak.phase)).c_str(),
-              fits.c_str());
+  if (options.terms) return PrintTerms(id, answer->estimate, answer->peak);
+  const std::string fits = answer->fits ? std::string(ToString(*answer->fits)) : "";
+  std::printf("%s,%.3f,%.3f,%.3f,%s,%s\n", CsvCell(id).c_str(), answer->peak.bytes / kGiBytes,
+              answer->peak.low / kGiBytes, answer->peak.high / kGiBytes,
+              std::string(ToString(answer->peak.phase)).c_str(), fits.c_str());
 }
 
 int Run(const std::vector<std::string>& words) {
@@ -128,10 +109,9 @@ int Run(const std::vector<std::string>& words) {
     std::fprintf(stderr, "%s\n", FormatError(table.error()).c_str());
     return ExitCodeOf(table.error().code);
   }
-  int bad = 0;
   if (!options->terms) std::printf("id,peak_gib,low_gib,high_gib,phase,fits\n");
-  for (std::size_t row = 0; row < table->size(); ++row) Predict(*table, row, *options, bad);
-  return bad == 0 ? 0 : 1;
+  for (std::size_t row = 0; row < table->size(); ++row) Predict(*table, row, *options);
+  return 0;
 }
 
 }  // namespace
