@@ -12,9 +12,9 @@ namespace launch {
 // Knows the usual spellings of every size, the defaults of each `model_type` (tied embeddings,
 // biases, norms, learned positions), grouped heads, experts (Mixtral, Qwen-MoE, DeepSeek),
 // encoders, encoder-decoders, vision transformers, and language models with a vision tower
-// (`text_config`, `vision_config`). For the types of model_families.cc the count is exact, apart from
-// towers, whose projector is an estimate; other types that state layers and hidden are counted like
-// Llama and marked assumed.
+// (`text_config`, `vision_config`). For the types of model_families.cc the count is exact, apart
+// from towers, whose projector is an estimate; other types that state layers and hidden are counted
+// like Llama and marked assumed.
 //
 // kInvalidArgument, naming `path` and the key: text over 16 MiB, not JSON, not an object, a size
 // that is not a whole number from 1 to 1e9, an architecture whose parameters cannot be counted from
