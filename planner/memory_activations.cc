@@ -36,8 +36,10 @@ double BlockBytes(const ModelCard& card, const TrainingSetup& setup, const Memor
   const bool fused = IsFusedTrainer(setup) || setup.compiled;
   // Grouped keys and values are expanded to all heads by eager code.
   const double keys = fused ? 2 * w.key : 2 * w.query;
-  // Norms that are not RMS do not keep an fp32 copy; plain MLPs tell them.
-  const double norms = fused || !card.gated_ffn ? c.norm_fused : c.norm_eager;
+  // Norms that are not RMS (plain MLPs tell them) keep no fp32 copy, nor do torchtitan's kernels.
+  const bool lean = fused || !card.gated_ffn || setup.framework == Framework::kTorchtitan;
+  double norms = lean ? c.norm_fused : c.norm_eager;
+  if (setup.format == StateFormat::kAmp && setup.lora_rank == 0) norms += c.norm_amp;
   const double mlp = !card.gated_ffn ? c.mlp_plain : fused ? c.mlp_gated_compiled : c.mlp_gated;
   return w.element * (norms * w.hidden + 2 * w.query + keys + mlp * w.ffn);
 }
@@ -52,10 +54,12 @@ double SelectiveBytes(const ModelCard& card, const TrainingSetup& setup) {
 
 double ScoreBytes(const ModelCard& card, const TrainingSetup& setup, const MemoryConstants& c) {
   if (setup.attention == Attention::kFlash) return 0;
+  // Models since Llama compute the softmax in fp32; encoders keep the scores with their mask.
+  const bool in_fp32 = card.gated_ffn || card.architecture == Architecture::kEncoder;
   double bytes = c.scores_half;
   if (setup.format == StateFormat::kFp32 && setup.lora_rank == 0)
     bytes = c.scores_fp32;
-  else if (setup.format == StateFormat::kAmp || setup.framework == Framework::kHf)
+  else if (setup.format == StateFormat::kAmp || (setup.framework == Framework::kHf && in_fp32))
     bytes = c.scores_amp;
   return bytes * static_cast<double>(setup.micro_batch) * static_cast<double>(card.heads) *
          static_cast<double>(setup.seq) * static_cast<double>(setup.seq);

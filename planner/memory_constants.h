@@ -13,11 +13,12 @@ struct MemoryConstants {
   double logits_fused = 10;    // 16-bit logits 2, log-softmax 4, gradient 4
   double logits_copied = 14;   // as fused, and an fp32 copy of the logits
   double logits_compiled = 6;  // 16-bit logits and gradient, the rest in one pass; fitted
-  double logits_chunked = 3;   // 16-bit logits, and fp32 pieces of a few chunks; fitted
+  double logits_chunked = 2;   // 16-bit logits; a chunk in fp32 is small beside them; fitted
 
   // Elements of width `hidden` that a block keeps besides attention and MLP.
   double norm_eager = 8;  // per norm: fp32 input 2, normalised 1, output 1; two norms
   double norm_fused = 5;  // inputs and outputs of two norms, dropout masks (arXiv 2205.05198)
+  double norm_amp = 4;    // autocast adds: fp32 inputs of norms 2, a cast for each of q, k, v 2
   // Elements of the MLP's width kept: gated: gate, activation, up, product; plain: in and out of
   // the activation. A compiled block recomputes the pointwise ones.
   double mlp_gated = 4;

@@ -65,6 +65,9 @@ std::vector<MemoryPhase> PhasesOf(const Parts& p, const TrainingSetup& setup,
   const BufferParts& b = p.buffers;
   const ActivationParts& a = p.activations;
   const double workspace = c.cublas_gib * kGiBytes;
+  // Where gradients appear as activations vanish, the end of the backward pass decides.
+  const bool growing = !p.keeps_gradients && !setup.optimizer.in_backward;
+  const double stored = growing ? 0 : a.stored;
   const double kept = p.keeps_gradients ? s.gradients : 0;
   const auto state = [](const char* name, double bytes) {
     return MemoryTerm{name, TermKind::kState, bytes};
@@ -99,8 +102,7 @@ std::vector<MemoryPhase> PhasesOf(const Parts& p, const TrainingSetup& setup,
                     a.logits + a.block));
   phases.push_back(
       builder.Build(PhaseKind::kBackward,
-                    computing({state("gradients", s.gradients),
-                               dynamic("activations", p.keeps_gradients ? a.stored : 0),
+                    computing({state("gradients", s.gradients), dynamic("activations", stored),
                                dynamic("block at work", a.block)}),
                     a.block));
   phases.push_back(builder.Build(
