@@ -49,7 +49,7 @@ struct DeepspeedPlan {
   std::int64_t global = 1;
   std::int64_t hidden = 0;  // sizes the buffers of stage 3; 0 = DeepSpeed's defaults
   bool pin_memory = true;
-  double bucket = 2e8;  // elements, of both buckets
+  double bucket = 5e8;  // elements, of both buckets; DeepSpeed's default
 };
 
 // JSON text with every value explicit, no "auto": DeepSpeed itself does not understand that word.

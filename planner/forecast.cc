@@ -188,6 +188,7 @@ void FillMemory(const Forecast& forecast, Plan& plan) {
       if (phase.kind == peak.phase) total += gib;
     }
   }
+  total = std::round(total * 100) / 100;
   memory.peak_gib = total;
   memory.low_gib = std::min(total, Hundredths(peak.low));
   memory.high_gib = std::max(total, Hundredths(peak.high));

@@ -7,6 +7,14 @@ namespace launch {
 
 namespace {
 
+// FSDP1 reduces the gradient of a whole flat unit from a padded copy; embedding and head are the
+// root's one unit. FSDP2 (torchtitan) wraps them apart.
+double ReduceStaging(const ModelCard& card, const TrainingSetup& setup) {
+  if (setup.framework == Framework::kTorchtitan) return 0;
+  return 2 *
+         static_cast<double>(std::max(card.layer_params, card.embedding_params + card.head_params));
+}
+
 // What DeepSpeed and FSDP hold unsharded while they compute, with the gradients of it.
 double Gathered(const ModelCard& card, const TrainingSetup& setup, const MemoryConstants& c) {
   const double params = static_cast<double>(card.params);
@@ -22,7 +30,8 @@ double Gathered(const ModelCard& card, const TrainingSetup& setup, const MemoryC
       if (n <= 1) return 0;
       // A frozen unit has no gradient whose arrival would reshard it (torch up to 2.0).
       if (lora && setup.framework == Framework::kLitgpt) return 2 * params;
-      return std::min(2 * params, 4 * layer + 2 * outside) + (lora ? 0 : 2 * (layer + outside));
+      return std::min(2 * params, 4 * layer + 2 * outside) +
+             (lora ? 0 : 2 * (layer + outside) + ReduceStaging(card, setup));
     case Strategy::kZero3:
       if (n <= 1) return 0;
       // Blocks up to the limit of live parameters, and the head on top of them.
@@ -40,12 +49,20 @@ double Buckets(const ModelCard& card, const TrainingSetup& setup, const MemoryCo
   if (setup.strategy == Strategy::kDdp)  // gradient_as_bucket_view is off unless asked for
     return StateBytesOf(setup.format, setup.optimizer).gradient * trained;
   const int stage = ZeroStage(setup.strategy);
-  if (stage == 0 || setup.ranks == 1) return 0;
+  if (stage == 0) return 0;
   const double usual = setup.framework == Framework::kHf ? c.bucket_hf : c.bucket_deepspeed;
   const double factor = setup.overlap_comm ? c.bucket_factor : 1;
   const auto bucket = [&](double elements) {
     return std::min(factor * elements * 2, 2 * trained) / (stage == 3 ? 2 : 1);
   };
+  if (setup.ranks == 1) {
+    if (stage != 2) return 0;
+    // Alone, stage 2 still copies gradients through its contiguous buffers, two with overlap_comm
+    // (stage_1_and_2.py, setup_buckets), and with offload through one of the largest parameter.
+    const double largest = static_cast<double>(std::max(card.embedding_params, card.head_params));
+    const double staging = setup.offload == Offload::kNone ? 0 : 2 * largest;
+    return (setup.overlap_comm ? 2 : 1) * 2 * setup.reduce_bucket.value_or(usual) + staging;
+  }
   return bucket(setup.reduce_bucket.value_or(usual)) + bucket(setup.gather_bucket.value_or(usual));
 }
 

@@ -154,10 +154,10 @@ bool AttentionOnly(const std::string& targets) {
 Framework FrameworkOf(const UserChoices& choices) {
   switch (choices.trainer) {
     case Trainer::kHf:
-    case Trainer::kDeepspeed:
     case Trainer::kAccelerate:
       return Framework::kHf;
     case Trainer::kAuto:
+    case Trainer::kDeepspeed:
     case Trainer::kLightning:
     case Trainer::kPlain:
       break;

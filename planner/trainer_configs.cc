@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "planner/deepspeed_config.h"
+#include "planner/memory_constants.h"
 #include "planner/strategy.h"
 
 namespace launch {
@@ -21,6 +22,12 @@ GeneratedFile DeepspeedFile(const Plan& plan, std::int64_t hidden) {
   file.accumulate = *plan.batch.accumulate;
   file.global = *plan.batch.global;
   file.hidden = hidden;
+  // The sizes that the memory model reckons with: DeepSpeed's default, or that of the Hugging Face
+  // examples (planner/memory_constants.h).
+  const MemoryConstants constants;
+  file.bucket = plan.trainer == Trainer::kHf || plan.trainer == Trainer::kAccelerate
+                    ? constants.bucket_hf
+                    : constants.bucket_deepspeed;
   return {std::string(kDeepspeedFile), WriteDeepspeedConfig(file)};
 }
 

@@ -260,6 +260,17 @@ Result<Change> AskedChange(std::string_view text, const Forecast& forecast,
                            const ForecastInput& input) {
   ChoiceInput changed = forecast.input;
   Forecast asked = forecast;
+  // Another batch is asked of the plan as it is; everything else chooses anew.
+  const bool same_way = text.find("strategy") == std::string_view::npos &&
+                        text.find("nodes") == std::string_view::npos &&
+                        text.find("gpu") == std::string_view::npos &&
+                        text.find("batch.") != std::string_view::npos;
+  if (same_way && forecast.choice.chosen) {
+    const PlanOption& now = forecast.choice.judged[*forecast.choice.chosen].option;
+    changed.limits.strategy = now.strategy;
+    changed.limits.offload = now.offload;
+    changed.limits.checkpointing = now.checkpointing;
+  }
   std::string_view rest = text;
   while (!rest.empty()) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
