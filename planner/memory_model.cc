@@ -190,7 +190,13 @@ MemoryPeak PeakOf(const MemoryEstimate& estimate, MemoryMetric metric) {
 Result<MemoryEstimate> PredictMemory(const ModelCard& given, const TrainingSetup& setup,
                                      const MemoryConstants& constants) {
   LAUNCH_RETURN_IF_ERROR(CheckSetup(setup));
-  LAUNCH_ASSIGN_OR_RETURN(const ModelCard card, CompleteCard(given));
+  LAUNCH_ASSIGN_OR_RETURN(ModelCard card, CompleteCard(given));
+  if (setup.framework == Framework::kLitgpt && card.tied) {  // it holds the head as a copy
+    card.tied = false;
+    card.head_params = card.embedding_params;
+    card.params += card.head_params;
+    card.trainable_params += card.head_params;
+  }
   if (card.params == 0)
     return Fail(ErrorCode::kInvalidArgument,
                 "model: neither parameters nor layers and hidden known",

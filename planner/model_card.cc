@@ -94,11 +94,18 @@ bool IsEightSquared(double mlp, double hidden) {
   return std::fabs(mlp / (8 * hidden * hidden) - 1) < 0.005;
 }
 
-// A head that the table calls shared but the count holds twice shows in the same way.
-bool LooksPlain(const ModelCard& card, double mlp) {
+// A plain MLP shows in the count; so does a head of its own that somebody called shared.
+void CorrectTied(ModelCard& card) {
+  if (!card.tied || card.params == 0 || card.vocab == 0 || !HasShape(card)) return;
   const double hidden = static_cast<double>(card.hidden);
-  const double head = static_cast<double>(card.vocab) * hidden / static_cast<double>(card.layers);
-  return IsEightSquared(mlp, hidden) || (card.tied && IsEightSquared(mlp - head, hidden));
+  const double words = static_cast<double>(card.vocab) * hidden;
+  const double block =
+      (static_cast<double>(card.params) - 2 * words) / static_cast<double>(card.layers);
+  if (card.ffn > 0 ||
+      std::fabs(block / (kBlockParamsPerHiddenSquared * hidden * hidden) - 1) > 0.002)
+    return;
+  card.tied = false;
+  Mark(card, "tied", Origin::kDerived, "the parameters hold the word embedding twice");
 }
 
 // The MLP's width from the block's parameters. Two matrices of 4 hidden have exactly 8 hidden^2;
@@ -115,7 +122,7 @@ void DeriveFfn(ModelCard& card) {
     from = "8 hidden^2 parameters in an MLP";
     origin = Origin::kAssumed;
   }
-  card.gated_ffn = card.architecture != Architecture::kEncoder && !LooksPlain(card, mlp);
+  card.gated_ffn = card.architecture != Architecture::kEncoder && !IsEightSquared(mlp, hidden);
   card.ffn = Rounded(mlp / ((card.gated_ffn ? 3 : 2) * hidden));
   Mark(card, "ffn", origin, from);
 }
@@ -236,6 +243,7 @@ Result<ModelCard> CompleteCard(ModelCard card) {
   MarkStated(card);
   if (IsTransformer(card)) {
     if (card.params > 0 && !HasShape(card)) AssumeShape(card);
+    CorrectTied(card);
     DeriveAttention(card);
     DeriveEmbedding(card);
     if (card.params == 0 && card.ffn == 0 && card.layer_params == 0 && card.hidden > 0 &&
