@@ -61,7 +61,8 @@ struct AllocationSpec {
   std::string
       interpreter_of;  // launcher word whose shebang gives the interpreter ("torchrun"); or empty
   std::string
-      command_word;  // first word of the command, checked before start; empty = not checkable
+      command_word;    // first word of the command, checked before start; empty = not checkable
+  std::string script;  // absolute path of the program that an interpreter is given; or empty
   bool needs_torch_cuda = false;  // GPU job: the runtime must see CUDA (finding torch_cpu_only)
   PreflightLevel preflight = PreflightLevel::kQuick;
   std::string setup;  // bash, once; empty = none
@@ -199,7 +200,7 @@ struct Reachability {  // of rank 0's address, probed from this node
 };
 
 struct PathFact {
-  std::string what;  // "workdir", "command", "marker"
+  std::string what;  // "workdir", "command", "script", "interpreter", "marker"
   std::string path;
   bool ok = false;
   std::string why;  // "no such directory", "not executable", "not found on PATH /a:/b"

@@ -71,6 +71,17 @@ std::string Number(const std::optional<std::int64_t>& number) {
   return number ? std::to_string(*number) : "null";
 }
 
+// Where the script must lie; empty when the text does not say so surely: a module, standard input,
+// a path with variables in it, or a line that goes to another directory first.
+std::string ScriptPath(const LaunchLine& line, const std::string& workdir) {
+  const std::string& script = line.script;
+  const bool certain = !script.empty() && script[0] != '-' && script[0] != '~' &&
+                       script.find_first_of("$`*?[{") == std::string::npos &&
+                       line.shell.find("cd ") == std::string::npos;
+  if (!certain || !line.python) return {};
+  return script[0] == '/' ? script : workdir + (workdir == "/" ? "" : "/") + script;
+}
+
 }  // namespace
 
 std::vector<AllocationSpec> MakeAllocations(const AllocationInput& input) {
@@ -90,6 +101,7 @@ std::vector<AllocationSpec> MakeAllocations(const AllocationInput& input) {
     spec.interpreter = InterpreterOf(job, context);
     spec.interpreter_of = input.line.interpreter_of;
     spec.command_word = input.line.command_word;
+    spec.script = ScriptPath(input.line, job.workdir);
     spec.needs_torch_cuda = NeedsTorchCuda(job, input.line, input.plan.device);
     spec.preflight = job.preflight;
     spec.setup = job.setup;

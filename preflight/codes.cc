@@ -70,7 +70,8 @@ const std::vector<PreflightCode>& PreflightCodes() {
        "The workdir is a directory that the job's user may enter, on every node.",
        "Submit from a directory that the nodes see, or name one with `workdir:`."},
       {"command_missing", "command", "error",
-       "The first word of `run` and the job's interpreter can be run on every node.",
+       "The first word of `run` and the job's interpreter can be run on every node, and the script "
+       "that the interpreter is given can be read there.",
        "Check `run`, `venv:` and PATH."},
       {"path_not_shared", "same directory", "error",
        "A file that rank 0's node writes into the workdir is seen by the other nodes, and the "

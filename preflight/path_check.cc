@@ -18,12 +18,17 @@ Finding MissingWorkdir(const PathFact& fact, const NodeInventory& node) {
 
 Finding MissingCommand(const PathFact& fact, const NodeInventory& node) {
   const bool interpreter = fact.what == "interpreter";
-  Finding finding = MakeFinding("command_missing", Severity::kError, node.node,
-                                (interpreter ? "interpreter " : "command ") + fact.path + On(node) +
-                                    ": " + (fact.why.empty() ? "not found" : fact.why));
-  finding.remedy = interpreter
-                       ? "name an environment that exists on every node with venv: or python:"
-                       : "check the first word of run, and the PATH of venv: or env:";
+  const bool script = fact.what == "script";
+  Finding finding =
+      MakeFinding("command_missing", Severity::kError, node.node,
+                  (interpreter ? "interpreter "
+                   : script    ? "script "
+                               : "command ") +
+                      fact.path + On(node) + ": " + (fact.why.empty() ? "not found" : fact.why));
+  finding.remedy =
+      interpreter ? "name an environment that exists on every node with venv: or python:"
+      : script    ? "write the script's path from the workdir in run, or copy it to the node"
+                  : "check the first word of run, and the PATH of venv: or env:";
   return finding;
 }
 

@@ -119,6 +119,7 @@ pb::AllocationSpec ToProto(const AllocationSpec& v) {
   m.set_checkpoint_dir(v.checkpoint_dir);
   m.set_checkpoint_format(Utf8(v.checkpoint_format));
   m.set_checkpoint_marker(Utf8(v.checkpoint_marker));
+  m.set_script(v.script);
   m.set_world_size(v.world_size);
   for (const std::string& name : v.secret_names) m.add_secret_names(Utf8(name));
   return m;
@@ -180,6 +181,7 @@ Result<AllocationSpec> FromProto(const pb::AllocationSpec& m) {
   v.logs = e.Value("logs", m.logs());
   v.progress_regex = e.Text("progress_regex", m.progress_regex(), edge::kMaxPattern);
   v.checkpoint_dir = e.Path("checkpoint_dir", m.checkpoint_dir());
+  v.script = e.Path("script", m.script());
   v.checkpoint_format = e.MaybeWord("checkpoint_format", m.checkpoint_format());
   if (!m.checkpoint_marker().empty()) {
     v.checkpoint_marker = e.FileName("checkpoint_marker", m.checkpoint_marker());

@@ -52,6 +52,14 @@ PathFact CommandFact(const AllocationSpec& spec, const std::string& path) {
   return fact;
 }
 
+// A directory or an archive is a program too, as Python sees it.
+PathFact ScriptFact(const AllocationSpec& spec) {
+  PathFact fact{.what = "script", .path = spec.script};
+  fact.ok = ::access(spec.script.c_str(), R_OK) == 0;
+  if (!fact.ok) fact.why = errno == ENOENT ? "no such file" : std::strerror(errno);
+  return fact;
+}
+
 bool UsesInterpreter(const AllocationSpec& spec) {
   if (!spec.interpreter.empty() || !spec.interpreter_of.empty() || spec.needs_torch_cuda) {
     return true;
@@ -169,6 +177,7 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
   facts.paths.push_back(WorkdirFact(spec));
   const bool workdir_ok = facts.paths.back().ok;
   if (!spec.command_word.empty()) facts.paths.push_back(CommandFact(spec, path));
+  if (!spec.script.empty()) facts.paths.push_back(ScriptFact(spec));
   std::string interpreter;
   if (UsesInterpreter(spec)) {
     facts.paths.push_back(InterpreterFact(spec, path));

@@ -292,6 +292,24 @@ TEST(Plan, AsksForTorchWithCudaWherePythonRunsOrAnEnvironmentIsNamed) {
   EXPECT_FALSE(needs(GpuJob(1, "", 1, "nvidia-smi"), active));
 }
 
+TEST(Plan, NamesTheScriptThatMustBeThereWhereTheLineSaysSo) {
+  const auto script = [](const std::string& line) {
+    JobSpec job = GpuJob(1, "", 1, line);
+    job.workdir = "/proj";
+    const auto run = PlanOn(job, {H100("h", 1)});
+    EXPECT_TRUE(run) << line << ": " << ErrorOf(run);
+    return run ? run->allocations[0].script : "";
+  };
+  EXPECT_EQ(script("python train.py --lr 1"), "/proj/train.py");
+  EXPECT_EQ(script("python /opt/train.py"), "/opt/train.py");
+  EXPECT_EQ(script("torchrun --nproc-per-node=1 src/train.py"), "/proj/src/train.py");
+  for (const char* line :
+       {"python -m pkg.train", "python -c 'print(1)'", "cd src && python train.py",
+        "python $HOME/train.py", "./train.sh", "nvidia-smi"}) {
+    EXPECT_EQ(script(line), "") << line;
+  }
+}
+
 TEST(Plan, StrategyIsWhatTheUserNamesOrFollowsTheProcesses) {
   EXPECT_EQ(PlanOn(GpuJob(1), {H100("h", 8)})->plan.strategy, Strategy::kSingle);
   EXPECT_EQ(PlanOn(GpuJob(8), {H100("h", 8)})->plan.strategy, Strategy::kDdp);

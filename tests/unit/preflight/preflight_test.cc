@@ -119,10 +119,11 @@ TEST(JudgeStaging, NamesWhatIsMissingAndWhere) {
   StagingFacts facts;
   facts.paths = {Path("workdir", "/proj", false, "no such directory"),
                  Path("command", "train.sh", false, "not found on PATH /bin"),
+                 Path("script", "/proj/train.py", false, "no such file"),
                  Path("interpreter", "/v/bin/python", false, "not executable")};
   const PreflightReport report = JudgeStaging(scene.Allocation(), scene.node, facts);
-  EXPECT_EQ(Codes(report),
-            (std::vector<std::string>{"command_missing", "command_missing", "workdir_missing"}));
+  EXPECT_EQ(Codes(report), (std::vector<std::string>{"command_missing", "command_missing",
+                                                     "command_missing", "workdir_missing"}));
   for (const Finding& finding : report.findings) {
     EXPECT_EQ(finding.severity, Severity::kError);
     EXPECT_EQ(finding.node, scene.node.node);

@@ -240,6 +240,33 @@ TEST_F(StagingTest, AsksForTheTruthOfTheInterpreterOnlyWhenTorchMustSeeAGpu) {
   EXPECT_EQ(asked, 1);
 }
 
+TEST_F(StagingTest, LooksForTheScriptAndForRoomOnTheDisks) {
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.script = spec.workdir + "/train.py";
+  spec.checkpoint_dir = spec.workdir + "/out/not/there/yet";
+  const std::atomic<bool> cancel{false};
+  StagingInput input{
+      .spec = spec, .stage = {}, .setup_exit = {}, .setup_tail = {}, .probe_runtime = {}};
+  const auto script_of = [&] {
+    for (const PathFact& fact : RunStaging(input, cancel).paths)
+      if (fact.what == "script") return fact;
+    return PathFact{};
+  };
+  EXPECT_FALSE(script_of().ok);
+  EXPECT_EQ(script_of().why, "no such file");
+  std::ofstream(spec.script) << "print()\n";
+  EXPECT_TRUE(script_of().ok);
+
+  const std::vector<DiskFact> disks = RunStaging(input, cancel).disks;
+  ASSERT_GE(disks.size(), 2U);
+  EXPECT_EQ(disks[0].what, "workdir");
+  EXPECT_GT(disks[0].total_bytes, 0U);
+  EXPECT_EQ(disks[1].what, "checkpoint");
+  EXPECT_EQ(disks[1].path, spec.workdir) << "the nearest directory that is there";
+  input.spec.preflight = PreflightLevel::kNone;
+  EXPECT_TRUE(RunStaging(input, cancel).disks.empty());
+}
+
 TEST(Reachability, TakesAHeldPortForReachableAndNamesTheInterface) {
   const auto held =
       HoldPorts(20000 + (::getpid() % 900) * 4, 20000 + (::getpid() % 900) * 4 + 63, 0);
