@@ -94,13 +94,15 @@ ComputeTime ComputeTimeOf(const ModelCard& card, const TrainingSetup& setup, Pre
       constants.elementwise_bytes * size * (tuned ? 1 : constants.eager_elementwise) +
       adapted * constants.adapter_bytes;
   const double memory = MemoryRate(gpu, constants);
-  time.elementwise = tokens * layers * hidden * bytes * element * (1 + again / 3) / memory;
+  const double kernels_move = tuned ? memory : EagerRate(gpu, constants);
+  time.elementwise = tokens * layers * hidden * bytes * element * (1 + again / 3) / kernels_move;
   // Weights that are cast for each pass: read in fp32, written and read in 16 bits.
   if (setup.format == StateFormat::kAmp && precision != Precision::kFp32) {
     time.elementwise += 8 * active * (1 + again) / memory;
   }
   const bool fused = setup.loss == LossPath::kFused || setup.loss == LossPath::kClassification;
-  time.logits = fused ? 0 : tokens * D(card.vocab) * constants.logit_bytes / memory;
+  const double logit = tuned ? constants.logit_bytes : constants.eager_logit_bytes;
+  time.logits = fused ? 0 : tokens * D(card.vocab) * logit / kernels_move;
 
   const double kernels = (tuned ? constants.tuned_kernels : constants.eager_kernels) +
                          adapted * constants.adapter_kernels;

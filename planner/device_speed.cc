@@ -83,6 +83,11 @@ double MemoryRate(const GpuFigures& gpu, const TimeConstants& constants) {
   return gpu.memory_gbps.value_or(300) * kGiga * constants.memory_share;
 }
 
+double EagerRate(const GpuFigures& gpu, const TimeConstants& constants) {
+  return std::min(MemoryRate(gpu, constants),
+                  constants.eager_bytes_per_clock * Clocks(gpu) * ClockGain(gpu));
+}
+
 double LinkRate(const Machine& machine, const TimeConstants& constants) {
   const double nvlink = machine.nvlink ? machine.gpu.link_gbps.value_or(0) / 2 : 0;
   if (nvlink > 0) return nvlink * kGiga * constants.link_share;

@@ -36,22 +36,28 @@ struct TimeConstants {
   // Gradient reduction under the last backward pass: 70 % of it is hidden (planner paper, 7.3).
   double reduce_exposed = 0.3;
 
-  // Eager Python code against the tuned trainer: several kernels for each norm, rotary embedding
-  // and activation, dropout, fp32 copies. Factor on elementwise_bytes; derived from the public
-  // profile of a 7B model under transformers (one A100, LoRA, 2,048-8,192 tokens), as is the next.
-  double eager_elementwise = 2.2;
-  double adapter_bytes = 90;  // per adapted matrix: dropout, cast, two thin products, addition
+  // Kernels of eager code are short and do several instructions for each element: beyond this many
+  // bytes per clock a multiprocessor does not keep up, whatever the memory could. Eager layers of
+  // BERT, GPT-2 and T5 on V100, A100, A6000, 3090 Ti and 4090 (mli/transformers-benchmarks) need
+  // the same bytes only so: an A100 with twice the bandwidth is no faster than a 3090 Ti in them.
+  double eager_bytes_per_clock = 4.8;
+  // Factor on elementwise_bytes, bytes per adapted matrix (dropout, cast, two thin products,
+  // addition), and bytes around the logits (counted: planner paper, 2), at that rate. From the same
+  // table, and from the public profile of LoRA under transformers on an A100 (1.8B to 14B).
+  double eager_elementwise = 0.8;
+  double adapter_bytes = 42;
+  double eager_logit_bytes = 16;
   // CPU time of starting one kernel from eager Python, and kernels of one pass through a block; the
-  // same profile at 256 tokens, where nothing else counts (1.2 ms per pass and block with
+  // same profile at 256 tokens, where nothing else counts (1.7 ms per pass and block with
   // adapters).
   double launch_seconds = 20e-6;
   double eager_kernels = 45;
   double adapter_kernels = 6;  // per adapted matrix
   double tuned_kernels = 25;   // fused norms, attention and activation; started without Python
   double tuned_launch_seconds = 8e-6;
-  // Scores that eager attention writes and reads back per token, head and other token: product,
-  // scale and mask, softmax in fp32, dropout, and the same again backward. Counted.
-  double eager_score_bytes = 40;
+  // Bytes per score (token, head, other token) that eager attention writes and reads back, forward
+  // and backward: product, scale and mask, softmax, dropout. GPT-2 and T5 layers of that table.
+  double eager_score_bytes = 60;
 
   // Host: bytes per parameter of a CPU Adam step and the share of memory bandwidth it reaches
   // (planner paper, 7.3), and of what the link to the GPU carries.

@@ -1,0 +1,50 @@
+// Cost of judging candidates: 1,000 of them are to take less than 50 ms.
+#include <benchmark/benchmark.h>
+
+#include "common/error.h"
+#include "common/units.h"
+#include "planner/choice.h"
+
+namespace launch {
+namespace {
+
+// 7B on eight A100-40; the global batch decides how many micro-batches there are to judge.
+ChoiceInput SevenBillion(std::int64_t global, int ranks) {
+  ChoiceInput input;
+  input.card.architecture = Architecture::kDecoder;
+  input.card.params = 6'738'415'616;
+  input.card.layers = 32;
+  input.card.hidden = 4096;
+  input.card.heads = 32;
+  input.card.vocab = 32000;
+  input.setup.framework = Framework::kHf;
+  input.setup.seq = 2048;
+  input.machine.gpu = *GpuCatalog::BuiltIn().Find("A100", 40);
+  input.machine.gpus_per_node = 8;
+  input.shape = {ranks, 8};
+  input.limits.batch.global = global;
+  input.gpu_bytes = 40.0 * static_cast<double>(kGiB);
+  return input;
+}
+
+void JudgeCandidates(benchmark::State& state) {
+  const ChoiceInput input = SevenBillion(state.range(0), static_cast<int>(state.range(1)));
+  std::size_t candidates = 0;
+  for (auto _ : state) {
+    auto choice = ChoosePlan(input);
+    LAUNCH_CHECK(choice.has_value() && choice->chosen, "nothing was chosen");
+    candidates = choice->judged.size();
+    benchmark::DoNotOptimize(choice);
+  }
+  state.counters["candidates"] = static_cast<double>(candidates);
+  state.counters["ms_per_1000"] = benchmark::Counter(
+      static_cast<double>(candidates) / 1e6,
+      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+// 8 x 5040 has 60 divisors above the eight ranks; 1,024 GPUs are 128 nodes.
+BENCHMARK(JudgeCandidates)->Args({256, 8})->Args({8 * 5040, 8})->Args({1024 * 720, 1024});
+
+}  // namespace
+}  // namespace launch
+
+BENCHMARK_MAIN();
