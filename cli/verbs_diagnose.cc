@@ -1,8 +1,10 @@
 // diagnose: the verdict on a log of a run that happened elsewhere; needs no cluster.
+// why: the verdict on a job.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "cli/app.h"
+#include "cli/job_verdict.h"
 #include "cli/render_verdict.h"
 #include "common/units.h"
 #include "diagnosis/verdict.h"
@@ -53,6 +55,16 @@ Result<LogEvidence> ScanFile(const std::string& path, const CompiledSignatures& 
   return scanner.Finish();
 }
 
+void Print(const App& app, const Verdict& verdict) {
+  if (app.WantsJson() || app.WantsYaml()) {
+    app.OutDocument(VerdictJson(verdict));
+  } else if (app.WantsName()) {
+    app.Out(verdict.label + "\n");
+  } else {
+    app.Out(VerdictText(verdict));
+  }
+}
+
 Result<int> RunDiagnose(const App& app, const DiagnoseOptions& options) {
   NodeEvidence node;
   node.exit_code = options.exit_code;
@@ -61,14 +73,23 @@ Result<int> RunDiagnose(const App& app, const DiagnoseOptions& options) {
   }
   const CompiledSignatures signatures;
   LAUNCH_ASSIGN_OR_RETURN(const LogEvidence log, ScanFile(options.log, signatures));
-  const Verdict verdict = Judge(log, node, signatures);
-  if (app.WantsJson() || app.WantsYaml()) {
-    app.OutDocument(VerdictJson(verdict));
-  } else if (app.WantsName()) {
-    app.Out(verdict.label + "\n");
-  } else {
-    app.Out(VerdictText(verdict));
-  }
+  Print(app, Judge(log, node, signatures));
+  return 0;
+}
+
+struct WhyOptions {
+  std::string job;
+  std::optional<std::uint32_t> attempt;
+};
+
+Result<int> RunWhy(const App& app, const WhyOptions& options) {
+  LAUNCH_ASSIGN_OR_RETURN(const JobId id, ParseJobId(options.job));
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  LAUNCH_ASSIGN_OR_RETURN(const JobView job, client.Job(id));
+  std::optional<Attempt> attempt;
+  if (options.attempt) attempt = Attempt{*options.attempt};
+  LAUNCH_ASSIGN_OR_RETURN(const Verdict verdict, VerdictOfJob(client, job, attempt));
+  Print(app, verdict);
   return 0;
 }
 
@@ -83,6 +104,12 @@ void AddDiagnoseVerbs(CLI::App& parser, App& app) {
                                     "Exit code of the run, as the shell or the launcher said");
   diagnose->add_option("--signal", options->signal, "Signal that ended it: 9 or KILL")
       ->excludes(code);
+  auto why_options = std::make_shared<WhyOptions>();
+  CLI::App* why = parser.add_subcommand("why", "Why a job failed: cause, evidence, remedy");
+  why->add_option("job", why_options->job, "Job id")->required();
+  why->add_option("--attempt", why_options->attempt, "Of this attempt; the newest otherwise");
+  why->callback(
+      [&app, why_options] { app.run = [&app, why_options] { return RunWhy(app, *why_options); }; });
   diagnose->callback(
       [&app, options] { app.run = [&app, options] { return RunDiagnose(app, *options); }; });
 }

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "cli/app.h"
+#include "cli/job_verdict.h"
 #include "cli/render_json.h"
 #include "common/units.h"
 
@@ -44,6 +45,7 @@ Result<int> RunStatus(const App& app, const std::string& id) {
   LAUNCH_ASSIGN_OR_RETURN(JobId job, ParseJobId(id));
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
   LAUNCH_ASSIGN_OR_RETURN(JobView view, client.Job(job));
+  AddVerdict(client, view);
   if (app.WantsJson() || app.WantsYaml())
     app.OutDocument(JobJson(view));
   else

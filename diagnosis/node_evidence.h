@@ -17,6 +17,7 @@ struct NodeEvidence {
   // At most one of the two; neither: how it ended is not known.
   std::optional<int> exit_code;  // as reported; 137, -9 and 247 are decoded
   std::optional<int> signal;
+  std::string ended;  // the same in words, for the evidence; may be empty
   OurKill our_kill = OurKill::kNone;
   std::uint64_t oom_kills = 0;            // of the rank's cgroup, during the attempt
   std::vector<std::string> kernel_lines;  // since the start, as the kernel wrote them

@@ -214,9 +214,9 @@ constexpr Signature kRows[] = {
     {.label = "ssh_failure",
      .weight = 60,
      .phrases = {"ssh exited with", "REMOTE HOST IDENTIFICATION", "ssh: command not found",
-                 "pdsh: command", "lost connection", "' returned non-zero exit status 255"},
+                 "pdsh: command", "' returned non-zero exit status 255", "rcmd: socket: "},
      .pattern =
-         R"(ssh exited with exit code 255|REMOTE HOST IDENTIFICATION HAS CHANGED|ssh: command not found|)"
+         R"(ssh exited with exit code 255|rcmd: socket: Permission denied|REMOTE HOST IDENTIFICATION HAS CHANGED|ssh: command not found|)"
          R"('?ssh\b[^\n]*returned non-zero exit status 255)"},
 
     // Open MPI's help-*.txt, PRRTE, MPICH's Hydra.

@@ -104,7 +104,7 @@ constexpr Signature kRows[] = {
                  "find the requested files in the"},
      .pattern =
          R"(couldn't connect to|LocalEntryNotFoundError|OfflineModeIsEnabled|host='huggingface\.co'|)"
-         R"([Cc]annot find the requested files in the (?:disk|local) cache|couldn't connect to the Hub)"},
+         R"([Cc]annot find the requested files in the (?:disk cache|local cache|cached path)|couldn't connect to the Hub)"},
     {.label = "hub_offline",
      .weight = 62,
      .phrases = {"Max retries exceeded with url", "Couldn't reach ", "offline mode is enabled",

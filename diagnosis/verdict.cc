@@ -428,7 +428,8 @@ Verdict Case::Decide() {
     verdict.action = info.action;
     verdict.cause = info.cause;
     verdict.remedy = info.remedy;
-    if (Failed() && node_.exit_code)
+    if (!node_.ended.empty()) verdict.evidence.push_back(node_.ended);
+    if (Failed() && node_.ended.empty() && node_.exit_code)
       verdict.evidence.push_back("exit code " + std::to_string(*node_.exit_code));
     return verdict;
   }
@@ -452,6 +453,7 @@ Verdict Case::Decide() {
     if (c.label == best->label) add(c.text);
   for (const Candidate& c : candidates_)
     if (c.offset == kOutside) add(c.text);
+  add(node_.ended);
   return verdict;
 }
 

@@ -1,0 +1,20 @@
+// The verdict of a job's attempt, judged here from its exit reports and the logs of its ranks.
+#pragma once
+
+#include <optional>
+
+#include "cli/client.h"
+#include "common/error.h"
+
+namespace launch {
+
+// `attempt` absent: the newest. kFailedPrecondition while nothing of it has failed, kNotFound for
+// an attempt that the job does not have. Reads the logs of at most eight failing ranks, the first
+// failing one first, each bounded by what the nodes keep of it.
+Result<Verdict> VerdictOfJob(Client& client, const JobView& job, std::optional<Attempt> attempt);
+
+// Fills the verdict of the newest attempt where one failed and none is recorded; logs that cannot
+// be read leave it as it is.
+void AddVerdict(Client& client, JobView& job);
+
+}  // namespace launch

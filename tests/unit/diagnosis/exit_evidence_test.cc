@@ -1,0 +1,134 @@
+#include "diagnosis/exit_evidence.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "diagnosis/labels.h"
+#include "diagnosis/verdict.h"
+
+namespace launch {
+namespace {
+
+const CompiledSignatures& Table() {
+  static const CompiledSignatures table;
+  return table;
+}
+
+ExitReport Ended(ExitCause cause) {
+  ExitReport report;
+  report.rank = 4;
+  report.cause = std::move(cause);
+  return report;
+}
+
+Verdict Named(std::string label, Confidence confidence, Rank rank) {
+  Verdict verdict;
+  verdict.label = std::move(label);
+  verdict.confidence = confidence;
+  verdict.rank = rank;
+  return verdict;
+}
+
+TEST(Evidence, ComesFromEachKindOfEnd) {
+  EXPECT_EQ(EvidenceOf(Ended(Exited{33})).exit_code, 33);
+  EXPECT_EQ(EvidenceOf(Ended(Signalled{11, true})).signal, 11);
+  EXPECT_EQ(EvidenceOf(Ended(FailedToStart{"exec", 2, "No such file"})).exit_code, 126);
+  const NodeEvidence memory = EvidenceOf(Ended(OutOfMemory{"job", 300u << 20, 299u << 20}));
+  EXPECT_EQ(memory.signal, 9);
+  EXPECT_EQ(memory.oom_kills, 1u);
+  EXPECT_EQ(memory.host_limit, 300u << 20);
+  EXPECT_EQ(memory.rank, 4);
+}
+
+TEST(Evidence, TellsOurOwnSignalsApart) {
+  ExitReport report = Ended(Signalled{9, false});
+  report.our_signals.push_back({9, BootTime{}, std::string(ToString(StopCause::kCancelled))});
+  EXPECT_EQ(EvidenceOf(report).our_kill, OurKill::kCancel);
+  report.our_signals[0].why = ToString(StopCause::kTimeLimit);
+  EXPECT_EQ(EvidenceOf(report).our_kill, OurKill::kTimeLimit);
+  report.our_signals[0].why = ToString(StopCause::kRankFailed);
+  EXPECT_EQ(EvidenceOf(report).our_kill, OurKill::kPeerFailed);
+}
+
+TEST(Evidence, AMemoryLimitIsNamedInTheCause) {
+  const Verdict verdict =
+      Diagnose("step 1\n", EvidenceOf(Ended(OutOfMemory{"job", 300u << 20, 299u << 20})), Table());
+  EXPECT_EQ(verdict.label, "host_oom_kill");
+  EXPECT_EQ(verdict.confidence, Confidence::kConfirmed);
+  EXPECT_NE(verdict.cause.find("300MiB"), std::string::npos) << verdict.cause;
+}
+
+TEST(Choice, ACauseBeatsTheRankThatOnlyMissedIt) {
+  const Verdict chosen = ChooseVerdict(
+      {Named("nccl_timeout", Confidence::kSymptom, 0), Named("none", Confidence::kConfirmed, 1),
+       Named("cuda_oom", Confidence::kLikely, 3), Named("cuda_oom", Confidence::kLikely, 2)});
+  EXPECT_EQ(chosen.label, "cuda_oom");
+  EXPECT_EQ(chosen.rank, 3);
+}
+
+TEST(Choice, TheFirstFailingRankWinsAmongEquals) {
+  EXPECT_EQ(ChooseVerdict({Named("unknown", Confidence::kUnknown, 7),
+                           Named("unknown", Confidence::kUnknown, 1)})
+                .rank,
+            7);
+}
+
+TEST(Documents, ListEveryLabelWithItsActionAndCause) {
+  std::ifstream file(std::string(LAUNCH_SOURCE_DIR) + "/docs/diagnosis.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  for (const LabelInfo& info : Labels()) {
+    const std::string row = "| " + std::string(info.label) + " | " + std::string(info.action) +
+                            " | " + std::string(info.cause) + " |";
+    EXPECT_NE(text.str().find(row), std::string::npos) << row;
+  }
+}
+
+// user_stories.md, S003-2: the four texts of the user.
+class StoryS0032 : public ::testing::Test {
+ protected:
+  static Verdict Of(std::string_view log, int exit_code) {
+    NodeEvidence node;
+    node.exit_code = exit_code;
+    return Diagnose(log, node, Table());
+  }
+  static constexpr std::string_view kMismatch =
+      "[WARNING] async_io requires libaio\n"
+      "deepspeed.ops.op_builder.builder.CUDAMismatchException: >- DeepSpeed Op Builder: Installed "
+      "CUDA version 11.5 does not match the version torch was compiled with 12.4, unable to "
+      "compile "
+      "cuda/cpp extensions without a matching cuda version.\n";
+};
+
+TEST_F(StoryS0032, TheMismatchIsOneOnlyWhenTheRunFailed) {
+  EXPECT_EQ(Of(kMismatch, 1).label, "toolkit_mismatch");
+  EXPECT_EQ(Of(kMismatch, 1).action, "no_retry");
+  EXPECT_EQ(Of(kMismatch, 0).label, "none");
+}
+
+TEST_F(StoryS0032, MinusNineIsASigkillOfUnknownSender) {
+  const Verdict verdict = Of("[ERROR] [launch.py:321] exits with return code = -9\n", 247);
+  EXPECT_EQ(verdict.label, "sigkill_unknown");
+  EXPECT_NE(verdict.confidence, Confidence::kConfirmed);
+  EXPECT_NE(verdict.cause.find("SIGKILL"), std::string::npos);
+  EXPECT_NE(verdict.cause.find("not a CUDA error"), std::string::npos);
+}
+
+TEST_F(StoryS0032, AFailedOpBuildPromisesNothingOfDsBuildOps) {
+  const Verdict verdict = Of("Building extension module cpu_adam... FAILED\n", 1);
+  EXPECT_EQ(verdict.label, "deepspeed_op_build");
+  EXPECT_EQ(verdict.action, "no_retry");
+  EXPECT_EQ(verdict.remedy.find("DS_BUILD_OPS"), std::string::npos);
+  EXPECT_EQ(Of("Building extension module cpu_adam...\n", 0).label, "none");
+}
+
+TEST_F(StoryS0032, OutOfMemoryBehindAMismatchIsOutOfMemory) {
+  EXPECT_EQ(Of("CUDA out of memory\n", 1).label, "cuda_oom");
+  EXPECT_EQ(Of("CUDA out of memory\n", 1).action, "retry_with_change");
+  EXPECT_EQ(Of(std::string(kMismatch) + "CUDA out of memory\n", 1).label, "cuda_oom");
+}
+
+}  // namespace
+}  // namespace launch
