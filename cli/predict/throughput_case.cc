@@ -14,6 +14,7 @@ constexpr int kUsualGpusPerNode = 8;
 // Where a table has no column for it: vocabularies of GPT-2 and NeoX kind, and Llama's.
 constexpr std::int64_t kUsualVocab = 50304;
 constexpr std::int64_t kSmallVocab = 32000;
+constexpr std::int64_t kUsualSeq = 2048;
 
 std::string Lower(std::string_view text) {
   std::string lower;
@@ -35,16 +36,22 @@ std::int64_t VocabOf(const ModelCard& card) {
   return hidden * kSmallVocab < 0.5 * static_cast<double>(card.params) ? kSmallVocab : 0;
 }
 
+// Absent as well for what is no count of anything: zero and negative numbers.
+std::optional<std::int64_t> Positive(const CaseTable& table, std::size_t row, const char* column) {
+  const auto count = table.Count(row, column);
+  return count && *count > 0 ? count : std::nullopt;
+}
+
 Result<ModelCard> CardOf(const CaseTable& table, std::size_t row) {
   ModelCard card;
   card.architecture = Architecture::kDecoder;
-  card.params = table.Count(row, "params").value_or(0);
-  card.layers = table.Count(row, "layers").value_or(0);
-  card.hidden = table.Count(row, "hidden").value_or(0);
-  card.heads = table.Count(row, "heads").value_or(0);
-  card.kv_heads = table.Count(row, "kv_heads").value_or(0);
-  card.vocab = table.Count(row, "vocab").value_or(0);
-  card.active_params = table.Count(row, "active_params").value_or(0);
+  card.params = Positive(table, row, "params").value_or(0);
+  card.layers = Positive(table, row, "layers").value_or(0);
+  card.hidden = Positive(table, row, "hidden").value_or(0);
+  card.heads = Positive(table, row, "heads").value_or(0);
+  card.kv_heads = Positive(table, row, "kv_heads").value_or(0);
+  card.vocab = Positive(table, row, "vocab").value_or(0);
+  card.active_params = Positive(table, row, "active_params").value_or(0);
   const std::string tied = Lower(table.Text(row, "tied"));
   card.tied = tied.empty() ? table.Text(row, "vocab").empty() : tied != "no" && tied != "false";
   if (card.vocab == 0) card.vocab = VocabOf(card);
@@ -135,18 +142,17 @@ Result<ThroughputCase> ReadThroughputCase(const CaseTable& table, std::size_t ro
   setup.format = FormatOf(precision, setup.strategy);
   setup.fp8_compute = Has(precision, "fp8");
   setup.checkpointing = CheckpointingOf(Lower(table.Text(row, "act_ckpt")));
-  setup.seq = table.Count(row, "seq").value_or(0);
-  setup.lora_rank = table.Count(row, "lora_rank").value_or(0);
+  setup.seq = Positive(table, row, "seq").value_or(kUsualSeq);
+  setup.lora_rank = Positive(table, row, "lora_rank").value_or(0);
   setup.attention =
       Lower(table.Text(row, "flash_attn")) == "no" ? Attention::kEager : Attention::kFlash;
   read.time.precision = PrecisionOf(precision);
-  read.time.accumulate = table.Count(row, "grad_accum").value_or(1);
+  read.time.accumulate = Positive(table, row, "grad_accum").value_or(1);
   // Rows without a framework are those of tuned trainers: others do not publish throughput tables.
   const std::string framework = Lower(table.Text(row, "framework"));
   read.time.tuned_code = framework != "hf" && framework != "eager";
-  const auto micro = table.Count(row, "micro_batch");
-  const auto global = table.Count(row, "global_batch");
-  if (read.time.accumulate < 1) read.time.accumulate = 1;
+  const auto micro = Positive(table, row, "micro_batch");
+  const auto global = Positive(table, row, "global_batch");
   setup.micro_batch = micro.value_or(
       global ? std::max<std::int64_t>(1, *global / ranks / read.time.accumulate) : 1);
   read.machine = MachineOf(table, row, ranks);

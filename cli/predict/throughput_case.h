@@ -25,7 +25,8 @@ struct ThroughputCase {
 };
 
 // Empty cells and words that are not known become usual values: a row of a table of trained models
-// is always predicted as well as it can be. Errors only where parameters or sequence are missing.
+// is always predicted as well as it can be. Errors only where neither parameters nor a shape
+// are stated, and for absurd sizes.
 Result<ThroughputCase> ReadThroughputCase(const CaseTable& table, std::size_t row);
 
 }  // namespace launch

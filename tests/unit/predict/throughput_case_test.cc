@@ -50,6 +50,8 @@ TEST(ThroughputCase, EmptyCellsAndUnknownWordsAreStillPredicted) {
       "a,,,6658859008,32,4096,2048,8,,,,,,,96,,,,\n",
       "a,,,6658859008,32,4096,2048,,gaudi-3,128,,,1,,,,int7,SHARD_SIDEWAYS,perhaps\n",
       "a,,,6658859008,32,4096,2048,8,A100-80GB,eighty,,,six,1,,,bf16,FULL_SHARD,none\n",
+      "a,,,6658859008,32,4096,,8,A100,80,,,6,1,,,bf16,,none\n",
+      "a,,,,32,4096,1024,8,A100,80,,,-6,0,,,bf16,,none\n",
       "a,,,6658859008,32,4096,2048,-8,H100,80,,,6,-1,,,fp16,HYBRID_SHARD,full\n",
   };
   for (const char* row : rows) {
@@ -59,9 +61,8 @@ TEST(ThroughputCase, EmptyCellsAndUnknownWordsAreStillPredicted) {
   }
 }
 
-TEST(ThroughputCase, WithoutParametersOrSequenceThereIsNoPrediction) {
+TEST(ThroughputCase, WithoutParametersAndShapeThereIsNoPrediction) {
   EXPECT_FALSE(Predict(kHeader + "a,,,,,,2048,8,A100,80,,,6,1,,,bf16,FULL_SHARD,none\n"));
-  EXPECT_FALSE(Predict(kHeader + "a,,,6658859008,32,4096,,8,A100,80,,,6,1,,,bf16,,none\n"));
   EXPECT_FALSE(Predict(kHeader + "a,,,9e14,32,4096,512,8,A100,80,,,6,1,,,bf16,,none\n"));
 }
 
