@@ -162,8 +162,10 @@ TEST(MemoryModel, HostMemoryIsDeepspeedsEstimate) {  // its functions, 6.8B on 4
 
 // --- properties -------------------------------------------------------------------------------
 
+// Every eleventh combination: prime to the number of values of each, so that all pairs occur.
 std::vector<TrainingSetup> Setups() {
   std::vector<TrainingSetup> setups;
+  int combination = 0;
   for (const Strategy strategy :
        {Strategy::kSingle, Strategy::kDdp, Strategy::kZero1, Strategy::kZero2, Strategy::kZero3,
         Strategy::kFsdp, Strategy::kFsdpGradOp, Strategy::kFsdpHybrid})
@@ -178,6 +180,7 @@ std::vector<TrainingSetup> Setups() {
                {Framework::kUnknown, Framework::kHf, Framework::kMegatron, Framework::kTorchtitan,
                 Framework::kTorchtune, Framework::kLitgpt, Framework::kLlmFoundry})
             for (const std::int64_t lora : {0, 16}) {
+              if (combination++ % 11 != 0) continue;
               TrainingSetup setup;
               setup.strategy = strategy;
               setup.ranks = strategy == Strategy::kSingle ? 1 : 8;
