@@ -49,9 +49,8 @@ Result<std::int64_t> OtherFactor(std::int64_t global, std::int64_t part, std::in
                   std::move(hint));
 }
 
-}  // namespace
-
-Result<void> CheckBatch(const BatchSpec& batch) {
+// What no number of processes can mend.
+Result<void> CheckNumbers(const BatchSpec& batch) {
   const std::pair<const char*, std::optional<std::int64_t>> fields[] = {
       {"global", batch.global}, {"micro", batch.micro}, {"accumulate", batch.accumulate}};
   for (const auto& [name, value] : fields) {
@@ -65,6 +64,13 @@ Result<void> CheckBatch(const BatchSpec& batch) {
         "batch.micro " + N(*batch.micro) + " is more than batch.global " + N(*batch.global),
         "global counts the samples of one optimizer step over all processes");
   }
+  return {};
+}
+
+}  // namespace
+
+Result<void> CheckBatch(const BatchSpec& batch) {
+  LAUNCH_RETURN_IF_ERROR(CheckNumbers(batch));
   if (batch.global && batch.micro && batch.accumulate) {
     const bool fits = *batch.micro <= *batch.global / *batch.accumulate &&
                       *batch.global % (*batch.micro * *batch.accumulate) == 0;
@@ -79,7 +85,7 @@ Result<void> CheckBatch(const BatchSpec& batch) {
 }
 
 Result<BatchChoice> SplitBatch(const BatchSpec& batch, int world_size) {
-  LAUNCH_RETURN_IF_ERROR(CheckBatch(batch));
+  LAUNCH_RETURN_IF_ERROR(CheckNumbers(batch));
   const std::int64_t world = std::max(1, world_size);
   BatchChoice choice;
   BatchSplit& split = choice.split;

@@ -352,7 +352,8 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   const bool predictable = model && demand.device == DeviceClass::kCuda;
   BatchChoice batch;
   if (predictable) {
-    LAUNCH_RETURN_IF_ERROR(CheckBatch(choices.job.batch));
+    const BatchSpec& fixed = choices.job.batch;
+    if (fixed.global && fixed.micro) LAUNCH_RETURN_IF_ERROR(SplitBatch(fixed, layout.world_size));
     LAUNCH_RETURN_IF_ERROR(Predict(input, choices, *model, layout, plan));
   } else {
     LAUNCH_ASSIGN_OR_RETURN(batch, SplitBatch(choices.job.batch, layout.world_size));
