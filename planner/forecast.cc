@@ -222,6 +222,33 @@ void FillFallbacks(const Forecast& forecast, Plan& plan) {
   }
 }
 
+// Slowest link between the nodes of the job, as its owner would call it; empty on one node.
+std::string LinkBetweenNodes(const RankLayout& layout) {
+  if (layout.nodes.size() < 2) return "";
+  int slowest = 0;
+  bool rdma = true;
+  for (const NodeShare& share : layout.nodes) {
+    int fastest = 0;
+    for (const NetworkAddress& address : share.inventory->addresses) {
+      if (address.mbit.value_or(0) <= fastest) continue;
+      fastest = *address.mbit;
+      rdma = rdma && address.rdma;
+    }
+    if (fastest == 0) return "";
+    slowest = slowest == 0 ? fastest : std::min(slowest, fastest);
+  }
+  const std::string gbit = Digits(slowest / 1000.0, "%.4g");
+  return rdma ? gbit + " Gbit/s" : gbit + " GbE link (" + gbit + " Gbit/s)";
+}
+
+std::string WhyOf(const Forecast& forecast, const RankLayout& layout) {
+  if (forecast.input.limits.strategy) return "asked for";
+  std::string why = WhyChosen(forecast.choice, forecast.input);
+  const std::string link = LinkBetweenNodes(layout);
+  if (!link.empty()) why += "; between the nodes a " + link;
+  return why;
+}
+
 }  // namespace
 
 std::string_view NameOf(Checkpointing checkpointing) {
@@ -300,8 +327,7 @@ void ApplyForecast(const Forecast& forecast, const ForecastInput& input, Plan& p
   ApplyDuration(forecast, input, plan);
   FillRejected(forecast, plan);
   FillFallbacks(forecast, plan);
-  plan.why =
-      forecast.input.limits.strategy ? "asked for" : WhyChosen(forecast.choice, forecast.input);
+  plan.why = WhyOf(forecast, input.layout);
   if (plan.memory.fits != "no") return;
   Finding finding;
   finding.code = "predicted_out_of_memory";
