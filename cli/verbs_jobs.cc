@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "cli/app.h"
+#include "cli/calibration_file.h"
 #include "cli/job_verdict.h"
 #include "cli/render_json.h"
 #include "common/units.h"
@@ -191,6 +192,19 @@ void AddJobVerbs(CLI::App& parser, App& app) {
   cancel->add_flag("--no-wait", *no_wait, "Return when the cancellation is recorded");
   cancel->callback([&app, cancel_ids, no_wait] {
     app.run = [&app, cancel_ids, no_wait] { return RunCancel(app, *cancel_ids, *no_wait); };
+  });
+
+  auto history_name = std::make_shared<std::string>();
+  CLI::App* calibration = parser.add_subcommand(
+      "calibration", "What your finished runs measured, for plan --calibration");
+  calibration->add_option("name", *history_name, "Only jobs of this name");
+  calibration->callback([&app, history_name] {
+    app.run = [&app, history_name]() -> Result<int> {
+      LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+      LAUNCH_ASSIGN_OR_RETURN(const auto runs, HistoryOf(client, *history_name));
+      app.Out(FormatCalibration(runs));
+      return 0;
+    };
   });
 
   auto events_options = std::make_shared<EventsOptions>();

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/app.h"
+#include "cli/calibration_file.h"
 #include "cli/job_arguments.h"
 #include "cli/offline_plan.h"
 #include "cli/render_json.h"
@@ -119,12 +120,24 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
   return ExitCodeOfJob(view);
 }
 
+struct PlanArguments {
+  std::vector<std::string> what_if;
+  std::string calibration;
+};
+
 Result<int> RunPlan(const App& app, const JobArguments& job, const std::string& inventory,
-                    const std::vector<std::string>& what_if) {
+                    const PlanArguments& arguments) {
   LAUNCH_ASSIGN_OR_RETURN(PreparedJob prepared, PrepareJob(app, job));
-  const PlanQuestions questions{true, what_if};
+  PlanQuestions questions{true, arguments.what_if, {}};
+  if (!arguments.calibration.empty()) {
+    LAUNCH_ASSIGN_OR_RETURN(questions.history, ReadCalibrationFile(arguments.calibration));
+  }
   if (inventory.empty()) {
     LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
+    // The job's own history comes after what the user brings: the newest of equals counts.
+    LAUNCH_ASSIGN_OR_RETURN(const std::vector<MeasuredRun> own,
+                            HistoryOf(client, prepared.job.spec.name));
+    questions.history.insert(questions.history.end(), own.begin(), own.end());
     LAUNCH_ASSIGN_OR_RETURN(PlanAnswer answer,
                             client.Plan({prepared.job.spec, prepared.facts.context, questions}));
     return ShowPlan(app, answer);
@@ -154,18 +167,20 @@ void AddSubmitVerbs(CLI::App& parser, App& app) {
 
   auto plan_job = std::make_shared<JobArguments>();
   auto plan_inventory = std::make_shared<std::string>();
-  auto plan_what_if = std::make_shared<std::vector<std::string>>();
+  auto plan_arguments = std::make_shared<PlanArguments>();
   CLI::App* plan = parser.add_subcommand("plan", "Show how a job would run; nothing is started");
   plan_job->AddTo(*plan);
   plan->add_option("--inventory", *plan_inventory,
                    "Plan on the nodes of this file, without a cluster");
-  plan->add_option("--what-if", *plan_what_if,
+  plan->add_option("--what-if", plan_arguments->what_if,
                    "Show what a change would do: nodes=4,seq_len=8192; may be given several times")
       ->take_all()
       ->expected(1);
-  plan->callback([&app, plan_job, plan_inventory, plan_what_if] {
-    app.run = [&app, plan_job, plan_inventory, plan_what_if] {
-      return RunPlan(app, *plan_job, *plan_inventory, *plan_what_if);
+  plan->add_option("--calibration", plan_arguments->calibration,
+                   "Measured runs (launch calibration): what a run took before beats a formula");
+  plan->callback([&app, plan_job, plan_inventory, plan_arguments] {
+    app.run = [&app, plan_job, plan_inventory, plan_arguments] {
+      return RunPlan(app, *plan_job, *plan_inventory, *plan_arguments);
     };
   });
 }

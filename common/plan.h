@@ -146,11 +146,23 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
+// One run of a job as it was: what `plan --calibration` reads and `launch calibration` writes.
+struct MeasuredRun {
+  std::string job;     // name
+  std::string device;  // class of GPU ("A100-40GB"), "mps" or "cpu"
+  int ranks = 1;
+  std::optional<std::int64_t> global_batch;
+  std::optional<double> step_seconds;  // of one optimizer step, after warm-up
+  std::optional<double> seconds;       // of the whole run
+  friend bool operator==(const MeasuredRun&, const MeasuredRun&) = default;
+};
+
 // What the reader of a plan wants to know beyond it: rows of what another choice would change, the
 // usual ones or those asked for ("nodes=4,seq_len=8192").
 struct PlanQuestions {
   bool explain = false;
   std::vector<std::string> what_if;
+  std::vector<MeasuredRun> history;  // oldest first
   friend bool operator==(const PlanQuestions&, const PlanQuestions&) = default;
 };
 

@@ -8,6 +8,7 @@
 #include "common/units.h"
 #include "planner/allocation.h"
 #include "planner/batch.h"
+#include "planner/calibration.h"
 #include "planner/demand.h"
 #include "planner/duration.h"
 #include "planner/environment.h"
@@ -380,6 +381,7 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   Append(plan.warnings, batch.warnings);
   Append(plan.warnings, HardCoded(choices.job, line, plan));
   Append(plan.warnings, Advice(input, demand, layout, plan));
+  ApplyHistory(input.questions.history, spec, layout, plan);
   std::sort(plan.warnings.begin(), plan.warnings.end(), [](const Finding& a, const Finding& b) {
     return std::tie(b.severity, a.code, a.says) < std::tie(a.severity, b.code, b.says);
   });

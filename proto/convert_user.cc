@@ -126,6 +126,7 @@ pb::PlanRequest ToProto(const PlanCall& v) {
   *m.mutable_context() = ToProto(v.context);
   m.set_explain(v.questions.explain);
   for (const std::string& text : v.questions.what_if) m.add_what_if(Utf8(text));
+  for (const MeasuredRun& run : v.questions.history) *m.add_history() = ToProto(run);
   return m;
 }
 Result<PlanCall> FromProto(const pb::PlanRequest& m) {
@@ -135,6 +136,7 @@ Result<PlanCall> FromProto(const pb::PlanRequest& m) {
   v.context = e.Value("context", m.context());
   v.questions.explain = m.explain();
   v.questions.what_if = e.Texts("what_if", m.what_if(), 64);
+  v.questions.history = e.Values("history", m.history(), 1'000);
   return e.Done(std::move(v));
 }
 

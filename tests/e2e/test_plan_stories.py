@@ -266,3 +266,38 @@ def test_the_same_question_has_the_same_answer(plan):
     peaks = [one["peak_gib"] for one in first["fallbacks"]]
     assert peaks and peaks == sorted(peaks, reverse=True) and peaks[0] < first["memory"]["peak_gib"]
     assert all(one["batch"]["global"] == 64 for one in first["fallbacks"])
+
+
+def test_S001_5_minima_and_measured_times(plan):
+    wanted = "gpus: 1\nconstraints: \"gpu_mem>=6GB && cuda>=11.0\"\nrun: python t.py\n"
+    assert plan(wanted, card("rtx4090"))[0] == 0
+    rc, _, err = plan(wanted, card("rtx4090").replace("24564MiB", "4096MiB"))
+    assert rc == 3 and "gpu_mem" in err
+    rc, _, err = plan(wanted, card("rtx4090").replace('driver_cuda: "12.4"', 'driver_cuda: "10.2"'))
+    assert rc == 3 and "cuda" in err
+    runs = "".join(f"- {{job: story, device: {device}, seconds: {seconds}}}\n"
+                   for device, seconds in [("RTX4090", 150), ("mps", 300), ("cpu", 1800)])
+    for inventory, seconds in [(card("rtx4090"), 150), (CLUSTERS / "m2max.yaml", 300), (CLUSTERS / "cpu.yaml", 1800)]:
+        rc, got, err = plan("run: python t.py\n", inventory, "--calibration", "runs.yaml", files=[("runs.yaml", runs)])
+        assert rc == 0, err
+        assert got["duration"]["basis"] == "measured"
+        assert abs(got["duration"]["seconds"] / seconds - 1) <= 0.1
+        slower = [one["says"] for one in got["warnings"] if one["code"] == "device_slower" and "12x" in one["says"]]
+        assert bool(slower) is (seconds == 1800)
+        assert not slower or "RTX4090" in slower[0]
+
+
+def test_S002_6_measured_times(plan):
+    job = "gpus: N\nbatch: {global: 64}\ndataset: {samples: 2500, epochs: 3}\nrun: python t.py\n"
+    runs = [("RTX3090", 1, 270), ("A100-40GB", 1, 150), ("A100-80GB", 1, 75), ("A100-40GB", 4, 45)]
+    text = "".join(f"- {{job: story, device: {d}, ranks: {n}, global_batch: 64, step_seconds: {s}}}\n" for d, n, s in runs)
+    alone = "- {job: story, device: A100-40GB, ranks: 1, global_batch: 64, step_seconds: 150}\n"
+    four = CLUSTERS / "a100-40x4.yaml"
+    for gpus, inventory, record, low, high in [
+            (1, card("rtx3090"), text, 8.99, 9.01), (1, card("a100-40"), text, 4.99, 5.01),
+            (1, card("a100-80"), text, 2.49, 2.51), (4, four, text, 1.49, 1.51), (4, four, alone, 1, 2)]:
+        rc, got, err = plan(job.replace("N", str(gpus), 1), inventory, "--calibration", "runs.yaml",
+                            files=[("runs.yaml", record)])
+        assert rc == 0, err
+        assert got["duration"]["basis"] == "measured" and got["steps"] == 120
+        assert low <= got["duration"]["seconds"] / 3600 <= high

@@ -62,7 +62,7 @@ using Values = ::testing::Types<
     pb::RankStatus, pb::AllocationStatus, pb::CheckpointFound, pb::Reachability>;
 using MoreValues = ::testing::Types<
     pb::PathFact, pb::DiskFact, pb::StagingFacts, pb::Finding, pb::Check, pb::Verdict,
-    pb::PlannedTerm, pb::Fallback, pb::Change, pb::MemoryForecast, pb::BatchSplit, pb::LoaderPlan,
+    pb::PlannedTerm, pb::MeasuredRun, pb::Fallback, pb::Change, pb::MemoryForecast, pb::BatchSplit, pb::LoaderPlan,
     pb::Processes, pb::RankAssignment, pb::Candidate, pb::DurationForecast, pb::Plan,
     pb::WaitReason, pb::RankView, pb::AttemptView, pb::JobView, pb::NodeView, pb::EventView,
     pb::PlanAnswer, pb::Fence, pb::SubmitRequest, pb::SubmitReply, pb::PlanRequest, pb::PlanReply,

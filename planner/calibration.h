@@ -1,0 +1,43 @@
+// What runs of the same job took before: it beats every formula.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/job.h"
+#include "common/plan.h"
+#include "planner/ranks.h"
+
+namespace launch {
+
+// The run asked about, as measured runs are compared with it.
+struct RunShape {
+  std::string job;     // name of the job
+  std::string device;  // class of GPU ("A100-40GB", or the driver's name), "mps" or "cpu"
+  int ranks = 1;
+  std::optional<std::int64_t> global_batch;
+  std::optional<std::int64_t> steps;
+};
+
+struct MeasuredTime {
+  DurationForecast duration;
+  std::string from;      // "measured on 1 x A100-40GB, scaled to 4 ranks"
+  std::string compared;  // "12x the time of RTX 4090 (150 s)"; empty = nothing to compare with
+};
+
+// By the nearest measured run of that job: the same device first, then the same number of ranks,
+// then the same batch, the newest of equals. A step is scaled by the samples of a rank: gangs of
+// data-parallel ranks share the batch. The interval is +-5 % for the same shape, +-25 % for a
+// scaled one. Absent: nothing measured on this device.
+std::optional<MeasuredTime> TimeByHistory(const std::vector<MeasuredRun>& history,
+                                          const RunShape& shape);
+
+RunShape ShapeOfRun(const JobSpec& spec, const Plan& plan, const RankLayout& layout);
+
+// Replaces the plan's duration where the history knows better; what it was compared with becomes a
+// notice (device_slower).
+void ApplyHistory(const std::vector<MeasuredRun>& history, const JobSpec& spec,
+                  const RankLayout& layout, Plan& plan);
+
+}  // namespace launch

@@ -1,0 +1,56 @@
+#include "cli/calibration_file.h"
+
+#include <gtest/gtest.h>
+
+namespace launch {
+namespace {
+
+TEST(CalibrationFile, IsReadBackAsItWasWritten) {
+  const std::vector<MeasuredRun> runs = {{"a \"b\"", "A100-40GB", 4, 64, 45.5, std::nullopt},
+                                         {"c", "cpu", 1, std::nullopt, std::nullopt, 1800}};
+  const auto read = ParseCalibration(FormatCalibration(runs), "runs.yaml");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, runs);
+  EXPECT_TRUE(ParseCalibration(FormatCalibration({}), "runs.yaml")->empty());
+}
+
+TEST(CalibrationFile, RefusesWhatIsNoMeasurement) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"job: x", "not a list"},
+      {"- device: cpu\n  seconds: 1", "job"},
+      {"- job: x\n  seconds: 1", "device"},
+      {"- job: x\n  device: cpu", "step_seconds"},
+      {"- job: x\n  device: cpu\n  seconds: 0", "seconds"},
+      {"- job: x\n  device: cpu\n  seconds: .inf", "number"},
+      {"- job: x\n  device: cpu\n  ranks: 0\n  seconds: 1", "ranks"},
+      {"- job: x\n  device: cpu\n  second: 1", "seconds"},
+  };
+  for (const auto& [text, word] : cases) {
+    const auto read = ParseCalibration(text, "runs.yaml");
+    ASSERT_FALSE(read) << text;
+    EXPECT_NE((read.error().message + read.error().hint).find(word), std::string::npos)
+        << read.error().message;
+  }
+}
+
+TEST(CalibrationFile, TakesTheTimeOfARunThatSucceeded) {
+  JobView job;
+  job.name = "paper";
+  job.state = JobState::kSucceeded;
+  job.plan.emplace();
+  job.plan->device = DeviceClass::kCpu;
+  job.plan->world_size = 2;
+  job.plan->batch.global = 64;
+  job.attempts.emplace_back();
+  job.seconds_per_step = 0.5;
+  job.started = WallTime(Millis(1'000));
+  job.ended = WallTime(Millis(61'000));
+  const auto run = MeasuredBy(job, {});
+  ASSERT_TRUE(run);
+  EXPECT_EQ(*run, (MeasuredRun{"paper", "cpu", 2, 64, 0.5, 60}));
+  job.state = JobState::kFailed;
+  EXPECT_FALSE(MeasuredBy(job, {}));
+}
+
+}  // namespace
+}  // namespace launch

@@ -1,0 +1,63 @@
+#include "planner/calibration.h"
+
+#include <gtest/gtest.h>
+
+namespace launch {
+namespace {
+
+MeasuredRun Took(std::string device, int ranks, std::optional<double> step,
+                 std::optional<double> seconds = std::nullopt) {
+  return {"paper", std::move(device), ranks, 64, step, seconds};
+}
+
+RunShape Shape(std::string device, int ranks) {
+  return {"paper", std::move(device), ranks, 64, 120};
+}
+
+TEST(Calibration, TakesTheMeasuredRunOfTheSameShape) {
+  const auto time =
+      TimeByHistory({Took("RTX3090", 1, 270), Took("A100-40GB", 1, 150)}, Shape("A100-40GB", 1));
+  ASSERT_TRUE(time);
+  EXPECT_EQ(time->duration.basis, Basis::kMeasured);
+  EXPECT_DOUBLE_EQ(*time->duration.seconds, 150 * 120);
+  EXPECT_LT(*time->duration.low, 150 * 120);
+  EXPECT_EQ(time->from, "measured on 1 x A100-40GB");
+  EXPECT_EQ(time->compared, "");  // nothing else is faster
+}
+
+TEST(Calibration, ScalesAStepToOtherRanksAndSaysSo) {
+  const auto time = TimeByHistory({Took("A100-40GB", 1, 150)}, Shape("A100-40GB", 4));
+  ASSERT_TRUE(time);
+  EXPECT_DOUBLE_EQ(*time->duration.seconds, 150.0 / 4 * 120);
+  EXPECT_NE(time->from.find("scaled to 4 ranks"), std::string::npos);
+}
+
+TEST(Calibration, ComparesWithTheFastestOtherDevice) {
+  const std::vector<MeasuredRun> history = {Took("RTX4090", 1, std::nullopt, 150),
+                                            Took("mps", 1, std::nullopt, 300),
+                                            Took("cpu", 1, std::nullopt, 1800)};
+  RunShape shape{"paper", "cpu", 1, std::nullopt, std::nullopt};
+  const auto time = TimeByHistory(history, shape);
+  ASSERT_TRUE(time);
+  EXPECT_DOUBLE_EQ(*time->duration.seconds, 1800);
+  EXPECT_EQ(time->compared, "12x the time of RTX4090 (150 s)");
+}
+
+TEST(Calibration, KnowsNothingOfOtherJobsAndDevices) {
+  EXPECT_FALSE(TimeByHistory({}, Shape("A100-40GB", 1)));
+  EXPECT_FALSE(TimeByHistory({Took("RTX3090", 1, 270)}, Shape("A100-40GB", 1)));
+  RunShape other = Shape("RTX3090", 1);
+  other.job = "another";
+  EXPECT_FALSE(TimeByHistory({Took("RTX3090", 1, 270)}, other));
+}
+
+TEST(Calibration, PrefersTheNewestOfEquals) {
+  const auto time =
+      TimeByHistory({Took("RTX3090", 1, 300), Took("RTX3090", 2, 90), Took("RTX3090", 1, 270)},
+                    Shape("RTX3090", 1));
+  ASSERT_TRUE(time);
+  EXPECT_DOUBLE_EQ(*time->duration.step_seconds, 270);
+}
+
+}  // namespace
+}  // namespace launch
