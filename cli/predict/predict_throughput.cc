@@ -1,6 +1,7 @@
 // predict-throughput CASES.csv: tokens per second and GPU of each row, as CSV on standard output.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -35,15 +36,15 @@ double* ConstantNamed(TimeConstants& constants, std::string_view name) {
 }
 
 Result<void> SetConstant(TimeConstants& constants, std::string_view text) {
-  const std::size_t equals = text.find('=');
+  const std::size_t equals = std::min(text.find('='), text.size());
   double* constant = ConstantNamed(constants, text.substr(0, equals));
-  const auto value =
-      equals == std::string_view::npos ? std::nullopt : ParseDouble(text.substr(equals + 1));
-  if (constant == nullptr || !value || *value < 0) {
+  const std::string_view number = text.substr(std::min(equals + 1, text.size()));
+  const double value = ParseDouble(number).value_or(-1);
+  if (constant == nullptr || !(value >= 0)) {
     return Fail(ErrorCode::kInvalidArgument,
                 "--set " + std::string(text) + ": no such constant, or not a number of 0 or more");
   }
-  *constant = *value;
+  *constant = value;
   return {};
 }
 

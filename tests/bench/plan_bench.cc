@@ -37,7 +37,7 @@ void JudgeCandidates(benchmark::State& state) {
     benchmark::DoNotOptimize(choice);
   }
   state.counters["candidates"] = static_cast<double>(candidates);
-  state.counters["ms_per_1000"] = benchmark::Counter(
+  state.counters["seconds_per_million"] = benchmark::Counter(
       static_cast<double>(candidates) / 1e6,
       benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
