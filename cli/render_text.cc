@@ -301,7 +301,8 @@ std::string PlanText(const PlanAnswer& answer, const Screen& screen) {
     Line(text, "workdir", plan.workdir);
     Line(text, "memory", MemoryLine(plan));
     Line(text, "loader",
-         std::to_string(plan.loader.num_workers) + " workers" +
+         std::to_string(plan.loader.num_workers) +
+             (plan.loader.num_workers == 1 ? " worker" : " workers") +
              (plan.loader.pin_memory ? ", pinned memory" : ""));
     if (plan.steps) Line(text, "steps", std::to_string(*plan.steps));
     Line(text, "duration", DurationLine(plan));

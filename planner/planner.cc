@@ -108,7 +108,9 @@ std::vector<Finding> Advice(const PlanInput& input, const Demand& demand, const 
   const JobSpec& spec = input.spec;
   std::vector<Finding> advice;
   if (!plan.memory.peak_gib) {
-    advice.push_back(Make("memory_unknown", Severity::kWarning,
+    // A host that runs short of memory swaps or says so; a GPU just fails.
+    advice.push_back(Make("memory_unknown",
+                          plan.device == DeviceClass::kCpu ? Severity::kNotice : Severity::kWarning,
                           "memory prediction unavailable: whether the job fits is not known before "
                           "it runs",
                           "describe the model (model: {config: PATH} or {params: 7B}), or start "
