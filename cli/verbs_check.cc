@@ -7,6 +7,7 @@
 #include "cli/job_arguments.h"
 #include "cli/offline_plan.h"
 #include "cli/render_json.h"
+#include "common/hostlist.h"
 #include "common/inventory_yaml.h"
 #include "preflight/gpu_check.h"
 
@@ -66,8 +67,13 @@ Result<std::vector<NodeView>> NodesMeant(const App& app, const CheckOptions& opt
     for (NodeInventory& node : nodes) views.emplace_back().inventory = std::move(node);
   }
   if (options.targets.empty()) return views;
+  std::vector<std::string> names;
+  for (const std::string& target : options.targets) {
+    LAUNCH_ASSIGN_OR_RETURN(const std::vector<std::string> expanded, ExpandHostlist(target));
+    names.insert(names.end(), expanded.begin(), expanded.end());
+  }
   std::vector<NodeView> meant;
-  for (const std::string& name : options.targets) {
+  for (const std::string& name : names) {
     const auto found = std::find_if(views.begin(), views.end(), [&](const NodeView& view) {
       return view.inventory.node.value == name;
     });
@@ -108,7 +114,7 @@ void AddCheckVerb(CLI::App& parser, App& app) {
           ->alias("preflight")
           ->alias("doctor");
   check->add_option("target", options->targets,
-                    "A job file, or nodes; or give a training line after --");
+                    "A job file, or nodes: gpu[01-04]; or give a training line after --");
   options->job.AddFlags(*check);
   check->add_option("--inventory", options->inventory, "Judge the nodes of this file");
   check->add_flag("--fix", options->fix, "Print a script of what to do instead");

@@ -77,7 +77,7 @@ const std::vector<PreflightCode>& PreflightCodes() {
        "A file that rank 0's node writes into the workdir is seen by the other nodes, and the "
        "workdir is the directory from which the job was submitted.",
        "Use a directory on a file system that all nodes share."},
-      {"clock_skew", "clock", "warning", "The clocks of the job's nodes are within two seconds.",
+      {"clock_skew", "clock", "warning", "The clocks of the job's nodes are within five seconds.",
        "Run a time service on every node."},
       {"network_unreachable", "network", "error",
        "Every node reaches an address of rank 0's node at the port that was reserved there.",
@@ -88,7 +88,9 @@ const std::vector<PreflightCode>& PreflightCodes() {
        "the nodes agree in their MTU. `preflight: {network: require}` makes the speed an error, "
        "`skip` leaves both out.",
        "Use faster links, accumulate more per step, or set one MTU."},
-      {"port_busy", "port", "error", "The ports that rank 0's node reserves are free.",
+      {"port_busy", "port", "error",
+       "Rank 0's node finds a free block of ports to reserve, in the range of its agent.yaml; it "
+       "refuses the start otherwise.",
        "Widen the agents' port range, or end the program that listens there."},
       {"container_runtime_missing", "container", "error",
        "The node has a container runtime when the job asks for `image:`.",

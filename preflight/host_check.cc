@@ -13,6 +13,7 @@ namespace {
 // A worker keeps two batches in shared memory; containers come with 64 MiB for all of them.
 constexpr std::uint64_t kShmPerWorker = kGiB;
 constexpr std::uint64_t kShmFloorPerWorker = 256 * kMiB;
+constexpr std::uint64_t kShmOfContainers = 128 * kMiB;   // 64 MiB and what is like it
 constexpr std::uint64_t kShmWithoutWorkers = 64 * kMiB;  // NCCL's own rings between two ranks
 constexpr std::uint64_t kMemlockForRdma = kGiB;          // NCCL registers its buffers
 constexpr std::uint64_t kFilesPerRank = 1024;
@@ -111,8 +112,11 @@ void JudgeLimits(const NodeCase& c, PreflightReport& report) {
         std::max(workers * kShmFloorPerWorker, ranks > 1 ? kShmWithoutWorkers : 0);
     const std::uint64_t wanted = std::max(workers * kShmPerWorker, floor);
     const std::string why = std::to_string(workers) + " loader workers of the plan";
-    // The plan's workers are a proposal: only what would surely fail is more than a notice.
-    if (node.shm_bytes < std::min<std::uint64_t>(floor, 128 * kMiB)) {
+    // The plan's workers are a proposal: only what would surely fail is more than a notice, and
+    // programs on the CPU often load their data themselves.
+    const bool sure = c.plan.device == DeviceClass::kCuda &&
+                      node.shm_bytes < std::min<std::uint64_t>(floor, kShmOfContainers);
+    if (sure) {
       AddShm(node, wanted, Severity::kWarning, why, report);
     } else if (node.shm_bytes < floor) {
       AddShm(node, wanted, Severity::kNotice, why, report);
@@ -134,7 +138,7 @@ void JudgeLimits(const NodeCase& c, PreflightReport& report) {
 }
 
 void JudgeNodeLimits(const NodeInventory& node, PreflightReport& report) {
-  if (node.shm_bytes > 0 && node.shm_bytes < 128 * kMiB) {
+  if (node.shm_bytes > 0 && node.shm_bytes < kShmOfContainers) {
     AddShm(node, kShmPerWorker, Severity::kWarning, "loader workers", report);
   } else if (node.shm_bytes > 0) {
     Pass(report, "shared memory", node.node, "/dev/shm has " + FormatBytes(node.shm_bytes));

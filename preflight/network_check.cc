@@ -11,7 +11,7 @@ namespace launch {
 namespace {
 
 constexpr int kSlowMbit = 10'000;  // below it gradients of a large model take longer than steps
-constexpr std::int64_t kSkewMs = 2'000;  // checkpoints are ordered by time, tokens expire by it
+constexpr std::int64_t kSkewMs = 5'000;  // checkpoints are ordered by time, tokens expire by it
 
 bool IsLoopback(const NetworkAddress& address) {
   return address.interface == "lo" || address.address.rfind("127.", 0) == 0 ||

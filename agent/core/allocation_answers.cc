@@ -13,6 +13,8 @@ std::string RefusalCode(const Error& error) {
       return "gpu_busy";
     case ErrorCode::kResourceExhausted:
       return "disk_full";
+    case ErrorCode::kUnavailable:
+      return "port_busy";
     default:
       return "accept_failed";
   }

@@ -58,7 +58,7 @@ struct LiveAttempt {
   bool staging_began = false;        // all accepted; the deadline is now that of staging
   std::map<NodeId, StagingFacts> ready;
   std::map<NodeId, std::int64_t> clock_offsets_ms;  // of the nodes' clocks against ours
-  std::map<NodeId, from_node::Staging> staging;  // display only
+  std::map<NodeId, from_node::Staging> staging;     // display only
   std::map<NodeId, Asked> asked;
   std::map<NodeId, std::string> lost;  // allocation the agent no longer knows
   std::map<Rank, RankSample> samples;

@@ -16,8 +16,8 @@
 //     "remapped": {"correctable": 0, "uncorrectable": 0, "pending": false, "failure": false},
 //     "nvlink": [{"peer": 1, "count": 4, "version": 3}, {"peer": "switch", "count": 18}],
 //     "persistence": 1,
-//     "mig": {"enabled": true, "pending": true, "max": 7, "slices": [{"uuid": "MIG-...", "profile": "1g.5gb",
-//             "memory_mib": 4864, "gi": 7, "ci": 0}, null]},
+//     "mig": {"enabled": true, "pending": true, "max": 7, "slices": [{"uuid": "MIG-...",
+//             "profile": "1g.5gb", "memory_mib": 4864, "gi": 7, "ci": 0}, null]},
 //     "processes": [{"pid": 4711, "used_mib": 300, "kind": "compute"}],
 //     "lost": false                  true: every call on it answers 15
 //   }]

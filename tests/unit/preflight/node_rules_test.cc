@@ -116,6 +116,9 @@ TEST(HostCheck, SharedMemoryOfAContainerIsTooSmallForLoaderWorkers) {
   ASSERT_EQ(Codes(report), std::vector<std::string>{"shm_small"});
   EXPECT_EQ(report.findings[0].severity, Severity::kWarning);
   EXPECT_TRUE(Contains(report.findings[0].remedy, "--ipc=host"));
+  scene.plan.device = DeviceClass::kCpu;
+  EXPECT_EQ(scene.Judge().findings.at(0).severity, Severity::kNotice);
+  scene.plan.device = DeviceClass::kCuda;
   scene.node.shm_bytes = 512 * kMi;  // less than the floor of four workers, more than a container's
   EXPECT_EQ(scene.Judge().findings.at(0).severity, Severity::kNotice);
   scene.node.shm_bytes = 8 * kGi;

@@ -164,6 +164,13 @@ TEST(AgentPrepare, ARefusalOfTheRunnerLeavesNoFloor) {
   EXPECT_EQ(rig.Ordered<order::Accept>().size(), 2u);
 }
 
+TEST(AgentPrepare, PortsThatOthersHoldAreNamed) {
+  Rig rig = ConnectedRig();
+  rig.Prepare(TwoRankSpec(kKey));
+  rig.Tell(told::AcceptDone{kKey, Fail(ErrorCode::kUnavailable, "no free block of 4 ports")});
+  EXPECT_EQ(rig.RefusalCode(), "accept port_busy");
+}
+
 TEST(AgentPrepare, AFullDiskIsNamed) {
   Rig rig = ConnectedRig();
   rig.Prepare(TwoRankSpec(kKey));
