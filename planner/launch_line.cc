@@ -4,7 +4,9 @@
 #include <array>
 #include <utility>
 
+#include "planner/deepspeed_flags.h"
 #include "planner/launcher_words.h"
+#include "planner/torchrun_flags.h"
 
 namespace launch {
 namespace {
@@ -77,8 +79,12 @@ class LineReader {
     if (IsOneCommandAfterPreparation()) {
       const CommandParts parts = PartsOf(Main());
       if (parts.first < Main().words.size()) {
-        const auto torchrun = FindTorchrun(Main().words, parts.first);
-        if (torchrun && MayTakeApart()) return ReadTorchrunLine(parts, *torchrun);
+        if (MayTakeApart()) {
+          if (const auto place = FindTorchrun(Main().words, parts.first))
+            return ReadLauncherLine(parts, *place, LauncherKind::kTorchrun);
+          if (const auto place = FindDeepspeed(Main().words, parts.first))
+            return ReadLauncherLine(parts, *place, LauncherKind::kDeepspeed);
+        }
       }
     }
     LAUNCH_RETURN_IF_ERROR(RefuseOtherLaunchers());
@@ -171,13 +177,19 @@ class LineReader {
     return prefix;
   }
 
-  Result<LaunchLine> ReadTorchrunLine(const CommandParts& parts, const TorchrunPlace& place) {
+  Result<LauncherArguments> ReadFlags(const LauncherPlace& place, LauncherKind kind) const {
+    const std::vector<ShellWord>& words = Main().words;
+    if (kind == LauncherKind::kDeepspeed) return ReadDeepspeed(words, place.first_flag, known_);
+    return ReadTorchrun(words, place.first_flag, place.launch_module, known_);
+  }
+
+  Result<LaunchLine> ReadLauncherLine(const CommandParts& parts, const LauncherPlace& place,
+                                      LauncherKind kind) {
     ReadPreparation();
     const std::string prefix = Prefix(parts);
     const std::vector<ShellWord>& words = Main().words;
-    LAUNCH_ASSIGN_OR_RETURN(const TorchrunArguments arguments,
-                            ReadTorchrun(words, place.first_flag, place.launch_module, known_));
-    line_.launcher = LauncherKind::kTorchrun;
+    LAUNCH_ASSIGN_OR_RETURN(const LauncherArguments arguments, ReadFlags(place, kind));
+    line_.launcher = kind;
     line_.procs = arguments.procs;
     line_.procs_number = arguments.procs_number;
     line_.nodes_min = arguments.nodes_min;
@@ -202,13 +214,13 @@ class LineReader {
     command += words[arguments.script].raw;
     if (options_.local_rank_arg) {
       command += " --local_rank=$LOCAL_RANK";
-    } else if (!arguments.use_env) {
-      command += " --local-rank=$LOCAL_RANK";
+    } else if (!arguments.local_rank_flag.empty()) {
+      command += " " + arguments.local_rank_flag + "=$LOCAL_RANK";
     }
     for (const ShellWord& word : line_.arguments) command += " " + word.raw;
     line_.shell = preparation_ + prefix + "exec " + command + KeptRedirects();
-    line_.read.push_back("torchrun line read");
-    NoteTorchrun(arguments, place);
+    line_.read.push_back(std::string(ToString(kind)) + " line read");
+    NoteLauncher(arguments, place);
     return std::move(line_);
   }
 
@@ -236,7 +248,7 @@ class LineReader {
     return kept;
   }
 
-  void NoteTorchrun(const TorchrunArguments& arguments, const TorchrunPlace& place) {
+  void NoteLauncher(const LauncherArguments& arguments, const LauncherPlace& place) {
     std::vector<std::string> replaced = arguments.replaced;
     for (std::string name : overridden_) {
       std::transform(name.begin(), name.end(), name.begin(),
@@ -253,10 +265,10 @@ class LineReader {
           "leave them out: launch sets rank, address and port for every node", Severity::kWarning));
     }
     if (!arguments.dropped.empty()) {
-      line_.warnings.push_back(
-          Notice("launcher_flags_dropped",
-                 Join(arguments.dropped, ", ") + " steer torchrun itself and have no effect here",
-                 "read logs with launch logs JOB --rank R"));
+      line_.warnings.push_back(Notice(
+          "launcher_flags_dropped",
+          Join(arguments.dropped, ", ") + " steer the launcher itself and have no effect here",
+          "read logs with launch logs JOB --rank R"));
     }
     if (arguments.max_restarts && *arguments.max_restarts != "0") {
       line_.warnings.push_back(
@@ -264,7 +276,8 @@ class LineReader {
                  "max_restarts=" + *arguments.max_restarts + " has no effect: launch restarts jobs",
                  "write retry: {max: " + *arguments.max_restarts + "}"));
     }
-    if (arguments.procs == ProcsWord::kNone) {
+    const bool one_by_default = line_.launcher == LauncherKind::kTorchrun;  // deepspeed: all GPUs
+    if (arguments.procs == ProcsWord::kNone && one_by_default) {
       line_.warnings.push_back(
           Notice("processes_per_node",
                  "the line has no --nproc-per-node (torchrun would start 1): one process per GPU",
@@ -272,14 +285,14 @@ class LineReader {
     } else if (arguments.procs == ProcsWord::kUnknown) {
       line_.warnings.push_back(
           Notice("processes_per_node",
-                 "the value of --nproc-per-node is known on the node only: one process per GPU",
+                 "the number of processes per node is known on the node only: one per GPU",
                  "write a number, or procs_per_node in the job", Severity::kWarning));
     }
     if (!arguments.nodes_text.empty() && !arguments.nodes_min) {
-      line_.warnings.push_back(
-          Notice("launcher_flags_replaced",
-                 "--nnodes=" + arguments.nodes_text + " is read as the number of nodes of the job",
-                 "", Severity::kWarning));
+      line_.warnings.push_back(Notice("launcher_flags_replaced",
+                                      "the number of nodes, " + arguments.nodes_text +
+                                          ", is read as the number of nodes of the job",
+                                      "", Severity::kWarning));
     }
     if (!place.interpreter.empty()) {
       line_.read.push_back("interpreter " + place.interpreter + " of the line");

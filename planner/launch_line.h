@@ -10,13 +10,14 @@
 #include "common/diagnosis.h"
 #include "common/error.h"
 #include "common/job.h"
-#include "planner/torchrun_flags.h"
+#include "planner/launcher_arguments.h"
 
 namespace launch {
 
 struct LaunchLine {
-  LauncherKind launcher = LauncherKind::kProcess;  // kTorchrun: taken apart, started directly
-  std::string shell;                               // what bash -c of one rank executes
+  // kTorchrun, kDeepspeed: taken apart, its ranks started directly.
+  LauncherKind launcher = LauncherKind::kProcess;
+  std::string shell;               // what bash -c of one rank executes
   bool interpreter_first = false;  // `shell` runs "$0": the interpreter, given as last argument
   std::string interpreter_of;      // launcher word whose shebang names the interpreter
   std::string command_word;        // first word of the command; empty = not checkable

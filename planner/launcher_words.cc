@@ -101,12 +101,10 @@ bool IsShellBuiltin(std::string_view word) {
   return Contains(kBuiltins, word) || word == "!" || word == "{" || word == "[[";
 }
 
-std::optional<TorchrunPlace> FindTorchrun(const std::vector<ShellWord>& words, std::size_t first) {
-  if (first >= words.size()) return std::nullopt;
-  if (ProgramOf(words[first]) == "torchrun") {
-    const std::string_view which = WhichOf(words[first].raw);
-    return TorchrunPlace{first + 1, which.empty() ? words[first].value : "torchrun", "", false};
-  }
+namespace {
+
+// Index of the word behind "python" and its own flags, "-m" included; absent for another program.
+std::optional<std::size_t> BehindPython(const std::vector<ShellWord>& words, std::size_t first) {
   if (!IsPython(words[first].value)) return std::nullopt;
   std::size_t i = first + 1;
   while (i < words.size() && words[i].value.rfind('-', 0) == 0 && words[i].value != "-m") {
@@ -114,18 +112,41 @@ std::optional<TorchrunPlace> FindTorchrun(const std::vector<ShellWord>& words, s
     i += with_value ? 2 : 1;
   }
   if (i >= words.size()) return std::nullopt;
+  return i;
+}
+
+// `program` itself, one of its modules behind -m, or its file behind an interpreter.
+std::optional<LauncherPlace> FindProgram(const std::vector<ShellWord>& words, std::size_t first,
+                                         std::string_view program,
+                                         std::initializer_list<std::string_view> modules) {
+  if (first >= words.size()) return std::nullopt;
+  const std::string name(program);
+  if (ProgramOf(words[first]) == program) {
+    const std::string_view which = WhichOf(words[first].raw);
+    return LauncherPlace{first + 1, which.empty() ? words[first].value : name, "", false};
+  }
+  const auto behind = BehindPython(words, first);
+  if (!behind) return std::nullopt;
+  const std::size_t i = *behind;
   if (words[i].value == "-m" && i + 1 < words.size()) {
     const std::string& module = words[i + 1].value;
-    if (module == "torch.distributed.run" || module == "torch.distributed.launch") {
-      return TorchrunPlace{i + 2, "python -m " + module, words[first].value,
-                           module == "torch.distributed.launch"};
-    }
-    return std::nullopt;
+    if (!Contains(modules, module)) return std::nullopt;
+    return LauncherPlace{i + 2, "python -m " + module, words[first].value,
+                         module == "torch.distributed.launch"};
   }
-  if (ProgramOf(words[i]) == "torchrun") {
-    return TorchrunPlace{i + 1, "torchrun", words[first].value, false};
-  }
-  return std::nullopt;
+  if (ProgramOf(words[i]) != program) return std::nullopt;
+  return LauncherPlace{i + 1, name, words[first].value, false};
+}
+
+}  // namespace
+
+std::optional<LauncherPlace> FindTorchrun(const std::vector<ShellWord>& words, std::size_t first) {
+  return FindProgram(words, first, "torchrun",
+                     {"torch.distributed.run", "torch.distributed.launch"});
+}
+
+std::optional<LauncherPlace> FindDeepspeed(const std::vector<ShellWord>& words, std::size_t first) {
+  return FindProgram(words, first, "deepspeed", {"deepspeed", "deepspeed.launcher.runner"});
 }
 
 std::optional<std::string> FindLauncher(const ShellScript& script) {

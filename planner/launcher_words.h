@@ -10,7 +10,7 @@
 
 namespace launch {
 
-struct TorchrunPlace {
+struct LauncherPlace {
   std::size_t first_flag = 0;  // index of the first word behind the launcher
   std::string launcher;        // the word as written: "torchrun", "/opt/x/bin/torchrun"
   std::string interpreter;     // of "python3 -m torch.distributed.run"; else empty
@@ -18,7 +18,10 @@ struct TorchrunPlace {
 };
 
 // torchrun, python -m torch.distributed.run|launch, python $(which torchrun) at `first`.
-std::optional<TorchrunPlace> FindTorchrun(const std::vector<ShellWord>& words, std::size_t first);
+std::optional<LauncherPlace> FindTorchrun(const std::vector<ShellWord>& words, std::size_t first);
+
+// deepspeed, python -m deepspeed.launcher.runner, python $(which deepspeed) at `first`.
+std::optional<LauncherPlace> FindDeepspeed(const std::vector<ShellWord>& words, std::size_t first);
 
 // A launcher anywhere a command may stand, also behind wrappers and inside bash -c: its name.
 std::optional<std::string> FindLauncher(const ShellScript& script);

@@ -93,7 +93,7 @@ Unexpected BadValue(const std::string& flag, const std::string& value, const std
               "torchrun would refuse it too");
 }
 
-Result<void> TakeNodes(TorchrunArguments& out, const ShellWord& value,
+Result<void> TakeNodes(LauncherArguments& out, const ShellWord& value,
                        const KnownVariables& known) {
   out.nodes_text = value.value;
   const std::optional<std::string> text = FixedValue(value, known);
@@ -110,7 +110,7 @@ Result<void> TakeNodes(TorchrunArguments& out, const ShellWord& value,
   return {};
 }
 
-Result<void> TakeProcs(TorchrunArguments& out, const ShellWord& value,
+Result<void> TakeProcs(LauncherArguments& out, const ShellWord& value,
                        const KnownVariables& known) {
   const std::optional<std::string> text = FixedValue(value, known);
   if (!text) {
@@ -132,7 +132,7 @@ Result<void> TakeProcs(TorchrunArguments& out, const ShellWord& value,
   return {};
 }
 
-Result<void> Take(TorchrunArguments& out, const FlagRule& rule, const ShellWord& value,
+Result<void> Take(LauncherArguments& out, const FlagRule& rule, const ShellWord& value,
                   const KnownVariables& known) {
   switch (rule.flag) {
     case Flag::kNodes:
@@ -146,7 +146,7 @@ Result<void> Take(TorchrunArguments& out, const FlagRule& rule, const ShellWord&
       out.no_python = true;
       return {};
     case Flag::kUseEnv:
-      out.use_env = true;
+      out.local_rank_flag.clear();
       return {};
     case Flag::kRole:
       out.role = FixedValue(value, known).value_or("default");
@@ -167,7 +167,7 @@ Result<void> Take(TorchrunArguments& out, const FlagRule& rule, const ShellWord&
 }
 
 // "-m", "-r 3", "-t3": the three short flags.
-Result<bool> TakeShort(TorchrunArguments& out, const std::string& text, bool& wants_value) {
+Result<bool> TakeShort(LauncherArguments& out, const std::string& text, bool& wants_value) {
   if (text == "-m") {
     out.module = true;
     return true;
@@ -195,10 +195,11 @@ std::optional<std::string> FixedValue(const ShellWord& word, const KnownVariable
   return value;
 }
 
-Result<TorchrunArguments> ReadTorchrun(const std::vector<ShellWord>& words, std::size_t first,
+Result<LauncherArguments> ReadTorchrun(const std::vector<ShellWord>& words, std::size_t first,
                                        bool launch_module, const KnownVariables& known) {
-  TorchrunArguments out;
-  out.use_env = !launch_module;
+  LauncherArguments out;
+  // torch.distributed.launch passes it unless --use_env.
+  if (launch_module) out.local_rank_flag = "--local-rank";
   for (std::size_t i = first; i < words.size(); ++i) {
     const std::string& text = words[i].value;
     if (text == "--") {

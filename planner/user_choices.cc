@@ -92,9 +92,10 @@ Result<void> CheckAutomatic(const DeepspeedConfig& config, Trainer trainer) {
               "write numbers there, or trainer: hf if the script uses that trainer");
 }
 
-Trainer TrainerOf(const JobSpec& spec, const TrainerFlags& flags) {
-  if (spec.trainer != Trainer::kAuto || !flags.hugging_face) return spec.trainer;
-  return Trainer::kHf;
+Trainer TrainerOf(const JobSpec& spec, const TrainerFlags& flags, const LaunchLine& line) {
+  if (spec.trainer != Trainer::kAuto) return spec.trainer;
+  if (flags.hugging_face) return Trainer::kHf;
+  return line.launcher == LauncherKind::kDeepspeed ? Trainer::kDeepspeed : Trainer::kAuto;
 }
 
 Result<void> FixBatch(const JobSpec& spec, UserChoices& choices) {
@@ -191,7 +192,7 @@ Result<UserChoices> ReadUserChoices(const JobSpec& spec, const SubmitContext& co
     own.deepspeed = choices.flags.deepspeed;
     choices.flags = std::move(own);
   }
-  choices.trainer = TrainerOf(spec, choices.flags);
+  choices.trainer = TrainerOf(spec, choices.flags, line);
   LAUNCH_ASSIGN_OR_RETURN(choices.deepspeed, ReadFile(context, choices.flags));
   if (choices.deepspeed) {
     LAUNCH_RETURN_IF_ERROR(CheckAutomatic(*choices.deepspeed, choices.trainer));

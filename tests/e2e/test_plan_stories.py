@@ -301,3 +301,25 @@ def test_S002_6_measured_times(plan):
         assert rc == 0, err
         assert got["duration"]["basis"] == "measured" and got["steps"] == 120
         assert low <= got["duration"]["seconds"] / 3600 <= high
+
+
+def test_S003_3_the_standard_line_and_its_file(plan):
+    config = {"bf16": {"enabled": "auto"}, "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto",
+              "gradient_accumulation_steps": "auto",
+              "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"},
+                                    "sub_group_size": 1e9, "reduce_bucket_size": "auto"}}
+    line = ("CUDA_VISIBLE_DEVICES=0 DS_BUILD_OPS=0 PYTHONPATH=$PWD:$PYTHONPATH python $(which deepspeed) train.py "
+            "--deepspeed zero2_offload.json --per_device_train_batch_size 1 --gradient_accumulation_steps 128 --bf16 True")
+    files = [("zero2_offload.json", json.dumps(config))]
+    rc, got, err = plan(f"gpus: 4\nrun: {line}\n", CLUSTERS / "a100-40x4.yaml", files=files)
+    assert rc == 0, err
+    assert got["launcher"] == "deepspeed" and got["processes"]["total"] == 4 and len(got["assignments"]) == 4
+    assert got["batch"] == {"global": 512, "micro": 1, "accumulate": 128}
+    assert got["strategy"] == "zero2" and got["offload"] == "optimizer"
+    assert "PYTHONPATH=$PWD:" in got["command"] and "--local_rank=$LOCAL_RANK" in got["command"]
+    no_effect = [one["says"] for one in got["warnings"] if one["code"] == "ds_config_no_effect"]
+    assert len(no_effect) == 2 and "offload_param" in no_effect[0] and "sub_group_size" in no_effect[1]
+    assert all("visible_devices_set" != one["code"] or "count (1)" in one["says"] for one in got["warnings"])
+    plain = "deepspeed train.py --deepspeed --deepspeed_config zero2_offload.json"
+    rc, _, err = plan(f"gpus: 4\nrun: {plain}\n", CLUSTERS / "a100-40x4.yaml", files=files)
+    assert rc == 2 and "auto" in err and "train_batch_size" in err and "bf16.enabled" in err

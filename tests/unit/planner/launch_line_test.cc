@@ -144,6 +144,35 @@ INSTANTIATE_TEST_SUITE_P(
             "set -ex; cd /data; exec \"$0\" -u train.py", "procs=2 of=torchrun"}));
 
 INSTANTIATE_TEST_SUITE_P(
+    Deepspeed, UnderstoodLine,
+    ::testing::Values(
+        Row{"deepspeed train.py", "exec \"$0\" -u train.py --local_rank=$LOCAL_RANK",
+            "of=deepspeed"},
+        Row{"deepspeed --num_gpus=4 train.py --deepspeed ds.json",
+            "exec \"$0\" -u train.py --local_rank=$LOCAL_RANK --deepspeed ds.json",
+            "procs=4 of=deepspeed"},
+        Row{"DS_BUILD_OPS=0 python $(which deepspeed) --num_gpus 2 train.py",
+            "DS_BUILD_OPS=0 exec python -u train.py --local_rank=$LOCAL_RANK",
+            "procs=2 cmd=python"},
+        Row{"deepspeed --num_nodes 2 --num_gpus 8 --hostfile hf --master_addr a train.py",
+            "exec \"$0\" -u train.py --local_rank=$LOCAL_RANK",
+            "procs=8 nodes=2 of=deepspeed warn=launcher_flags_replaced"},
+        Row{"deepspeed --include localhost:0,2 --master_port 29600 train.py",
+            "exec \"$0\" -u train.py --local_rank=$LOCAL_RANK",
+            "procs=2 of=deepspeed warn=launcher_flags_replaced"},
+        Row{"deepspeed -i \"a:0,1@b:0,1\" train.py",
+            "exec \"$0\" -u train.py --local_rank=$LOCAL_RANK",
+            "procs=2 nodes=2 of=deepspeed warn=launcher_flags_replaced"},
+        Row{"deepspeed --no_local_rank --module pkg.train --x", "exec \"$0\" -u -m pkg.train --x",
+            "of=deepspeed"},
+        Row{"deepspeed --no_python --no_local_rank ./run.sh", "exec ./run.sh", "cmd=./run.sh"},
+        Row{"python -m deepspeed.launcher.runner --num_gpu 2 train.py",
+            "exec python -u train.py --local_rank=$LOCAL_RANK", "procs=2 cmd=python"},
+        Row{"deepspeed --force_multi --log_level error train.py",
+            "exec \"$0\" -u train.py --local_rank=$LOCAL_RANK",
+            "of=deepspeed warn=launcher_flags_dropped"}));
+
+INSTANTIATE_TEST_SUITE_P(
     Plain, UnderstoodLine,
     ::testing::Values(
         Row{"python train.py", "exec python train.py", "cmd=python"},
@@ -185,8 +214,12 @@ TEST_P(RefusedLine, SaysWhatWasSeenAndWhatToWrite) {
 INSTANTIATE_TEST_SUITE_P(
     All, RefusedLine,
     ::testing::Values(
-        Row{"deepspeed train.py", "deepspeed", "UNIMPLEMENTED"},
-        Row{"DS_BUILD_OPS=0 python $(which deepspeed) train.py", "deepspeed", "UNIMPLEMENTED"},
+        Row{"deepspeed --autotuning run train.py", "autotuning", "UNIMPLEMENTED"},
+        Row{"deepspeed --elastic_training train.py", "elastic_training", "UNIMPLEMENTED"},
+        Row{"deepspeed --num_gpus=zero train.py", "--num_gpus", "INVALID_ARGUMENT"},
+        Row{"deepspeed --num_gpus 2", "no script", "INVALID_ARGUMENT"},
+        Row{"if true; then deepspeed train.py; fi", "deepspeed", "UNIMPLEMENTED"},
+        Row{"deepspeed a.py && deepspeed b.py", "deepspeed", "UNIMPLEMENTED"},
         Row{"accelerate launch train.py", "accelerate launch", "UNIMPLEMENTED"},
         Row{"python -m accelerate.commands.launch train.py", "accelerate launch", "UNIMPLEMENTED"},
         Row{"LAUNCHER=\"accelerate launch --num_processes 4\"\n$LAUNCHER train.py",
@@ -226,9 +259,9 @@ TEST(LaunchLine, NamesTheFlagsThatThePlanReplaces) {
 }
 
 TEST(LaunchLine, LauncherProcessStartsAnyTextOncePerRank) {
-  const auto line = ReadLaunchLine("deepspeed train.py", {LauncherKind::kProcess, false, {}});
+  const auto line = ReadLaunchLine("mpirun -n 2 ./train", {LauncherKind::kProcess, false, {}});
   ASSERT_TRUE(line);
-  EXPECT_EQ(line->shell, "exec deepspeed train.py");
+  EXPECT_EQ(line->shell, "exec mpirun -n 2 ./train");
   EXPECT_EQ(line->warnings[0].code, "launcher_per_rank");
 }
 

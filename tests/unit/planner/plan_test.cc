@@ -380,7 +380,7 @@ TEST(Plan, LaterVersionsAreNamed) {
   for (const auto change :
        {+[](JobSpec& j) { j.image = "x"; }, +[](JobSpec& j) { j.conda = "x"; },
         +[](JobSpec& j) { j.snapshot = true; }, +[](JobSpec& j) { j.nodes.automatic = true; },
-        +[](JobSpec& j) { j.run = "deepspeed x.py"; }}) {
+        +[](JobSpec& j) { j.run = "accelerate launch x.py"; }}) {
     JobSpec job = Job();
     change(job);
     const auto checked = CheckSpec(job, Context());
