@@ -80,7 +80,7 @@ constexpr Signature kRows[] = {
          R"((?:NCCL|gloo|pair\.cc|socket|connect|TCPStore|DistNetworkError)[^\n]*(?:Connection (?:timed out|refused)|connection refused)|)"
          R"(Software caused connection abort)",
      .veto =
-         R"((?i)ssh: |https?://|urlopen|urllib|HTTPSConnection|mysql|postgres|redis|wandb|plm|ORTE|, retrying)"},
+         R"((?i)ssh: |https?://|urlopen|urllib|HTTPSConnection|mysql|postgres|redis|wandb|plm|ORTE|, retrying|\[W[ \d])"},
     {.label = "nccl_network",
      .tier = Tier::kSymptom,
      .weight = 55,
@@ -197,7 +197,7 @@ constexpr Signature kRows[] = {
          R"(failed to send a keep-alive heartbeat|remote (?:process|peer) has (?:exited|terminated|died)|)"
          R"((?:NCCL|ncclSocket|TCPStore|sendBytes|gloo|pair\.cc)[^\n]*Broken pipe|Call to recv from \S+ failed)"},
     {.label = "nccl_timeout_peer_died",
-     .tier = Tier::kSymptom,
+     .tier = Tier::kNote,  // torch 2.8 also warns of it at a healthy end
      .weight = 52,
      .phrases = {"rendezvous shutdown", "failed to shutdown", "Failed to recv, got 0 bytes",
                  "TCPStore server has shut", "recvValue failed", "failed to recv"},

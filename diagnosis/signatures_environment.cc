@@ -120,7 +120,8 @@ constexpr Signature kRows[] = {
                  "unsupported GNU version", "' failed with exit "},
      .pattern = R"(cannot find -l(\w+)|nvcc fatal\s*:|Building extension module (\w+)\W*FAILED|)"
                 R"('ninja', '-v'\]' returned non-zero|unsupported GNU version|)"
-                R"(command '\S*(?:nvcc|gcc|g\+\+|cc|c\+\+|clang)' failed with exit)"},
+                R"(command '\S*(?:nvcc|gcc|g\+\+|cc|c\+\+|clang)' failed with exit)",
+     .veto = R"(-laio|-lcufile)"},  // DeepSpeed looks for them at every import
     {.label = "deepspeed_op_build",
      .weight = 52,
      .phrases = {"'which', 'c++'", "'which', 'g++'", "C++17 or later compatible compiler",
@@ -135,17 +136,22 @@ constexpr Signature kRows[] = {
                  "binary incompatibility", "version `CXXABI"},
      .pattern =
          R"(undefined symbol: ?(\S*)|version [`'"]?(?:GLIBC|GLIBCXX|CXXABI)_[\d.]+'? not found|)"
-         R"((?:GLIBC|GLIBCXX)_[\d.]+['"]? not found|symbol lookup error|may indicate binary incompatibility)"},
+         R"((?:GLIBC|GLIBCXX)_[\d.]+['"]? not found|symbol lookup error|may indicate binary incompatibility)",
+     .veto = R"((?i)UserWarning|Failed to load image Python extension|warn\()"},
     {.label = "lib_abi_mismatch",
      .weight = 54,
-     .phrases = {"cannot open shared object file", "compiled using NumPy 1", "DLL load failed",
-                 "_ARRAY_API not found", "compiled against API version",
-                 "compiled against ABI version"},
+     .phrases = {"cannot open shared object file", "DLL load failed"},
      .pattern =
          R"(lib(?:cu|nccl|nv|torch|c10|mpi|stdc|cudart|cublas|cudnn|gomp|mkl|openblas|rocm|hip|amd)[\w.+-]*\.so[\w.]*: cannot open shared object|)"
-         R"(compiled using NumPy 1\.x cannot be run|_ARRAY_API not found|)"
-         R"(module compiled against A[PB]I version)",
-     .veto = R"(torch_extensions/)"},
+         R"(DLL load failed)",
+     .veto = R"(torch_extensions/|dlerror|Could not load dynamic library|libnvinfer|libcupti)"},
+    {.label = "lib_abi_mismatch",  // NumPy warns first; whether it is fatal the exception tells
+     .tier = Tier::kProgram,
+     .weight = 35,
+     .phrases = {"compiled using NumPy 1", "_ARRAY_API not found", "compiled against API version",
+                 "compiled against ABI version"},
+     .pattern =
+         R"(compiled using NumPy 1\.x cannot be run|_ARRAY_API not found|module compiled against A[PB]I version)"},
 
     // accelerate/utils/other.py and transformers/training_args.py word it in several ways.
     {.label = "precision_unsupported",

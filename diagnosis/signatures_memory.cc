@@ -23,7 +23,7 @@ constexpr Signature kRows[] = {
          R"(RESOURCE_EXHAUSTED: Out of memory|(?:^|: )out of memory at |)"
          R"(hipErrorOutOfMemory|failed to allocate .* from device: CUDA_ERROR)",
      .veto =
-         R"(^\s*(?:except|raise|if|#|import|from)\b|ray\.exceptions\.OutOfMemoryError)"
+         R"(^\s*(?:except|raise|if|#|import|from)\b|ray\.exceptions\.OutOfMemoryError|java\.lang)"
          R"(|(?i)(?:to avoid|in case of|if you (?:get|hit|see|run into)|may (?:run|lead|cause|go)|)"
          R"(might (?:run|cause)|prevent(?:s|ing)?|skip(?:ped|ping)|auto.?find|find_executable).{0,60}out of memory)",
      .reading = Reading::kOom},

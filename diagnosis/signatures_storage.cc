@@ -49,7 +49,7 @@ constexpr Signature kRows[] = {
                  "checkpoint is corrupt", "heckpoint file is corrupt",
                  "Unable to open file (truncated"},
      .pattern =
-         R"(HeaderTooLarge|HeaderTooSmall|InvalidHeader|pickle data was truncated|)"
+         R"(HeaderTooLarge|HeaderTooSmall|InvalidHeader(?:Deserialization|Length|Start)|pickle data was truncated|)"
          R"([Cc]heckpoint (?:file )?(?:is|may be|seems) corrupt|Unable to open file \(truncated)"},
     {.label = "checkpoint_corrupt",
      .weight = 64,
@@ -104,7 +104,8 @@ constexpr Signature kRows[] = {
                  "find the requested files in the"},
      .pattern =
          R"(couldn't connect to|LocalEntryNotFoundError|OfflineModeIsEnabled|host='huggingface\.co'|)"
-         R"([Cc]annot find the requested files in the (?:disk cache|local cache|cached path)|couldn't connect to the Hub)"},
+         R"([Cc]annot find the requested files in the (?:disk cache|local cache|cached path)|couldn't connect to the Hub)",
+     .veto = R"(thrown while requesting|Retrying \(Retry)"},
     {.label = "hub_offline",
      .weight = 62,
      .phrases = {"Max retries exceeded with url", "Couldn't reach ", "offline mode is enabled",
@@ -112,7 +113,8 @@ constexpr Signature kRows[] = {
      .pattern =
          R"(Max retries exceeded with url|Couldn't reach (?:http|'|the Hub)|[Oo]ffline mode is enabled|)"
          R"(resolve 'huggingface\.co|(?:urlopen|urllib|requests|NewConnectionError|http|NameResolution)[^\n]*Name or service not known)",
-     .veto = R"((?i)wandb|mlflow|comet|telemetry|neptune)"},
+     .veto =
+         R"((?i)wandb|mlflow|comet|telemetry|neptune|thrown while requesting|Retrying \(Retry)"},
     {.label = "hub_offline",
      .weight = 60,
      .phrases = {"Temporary failure in name", "urlopen error", "HTTPSConnectionPool",
@@ -121,7 +123,8 @@ constexpr Signature kRows[] = {
          R"((?:huggingface|hf\.co|modelscope|urlopen|http|hub|urllib|download|NewConnection|NameResolution)[^\n]*(?:Temporary failure in name|[Nn]etwork is unreachable)|)"
          R"(<urlopen error (?:\[Errno|timed out|_ssl)|(?:requests\.exceptions|urllib3)\S*: HTTPSConnectionPool|)"
          R"(NewConnectionError\(|ConnectTimeoutError)",
-     .veto = R"((?i)wandb|mlflow|comet_ml|telemetry|neptune)"},
+     .veto =
+         R"((?i)wandb|mlflow|comet_ml|telemetry|neptune|thrown while requesting|Retrying \(Retry)"},
 
     {.label = "hub_offline",
      .weight = 58,
@@ -130,39 +133,55 @@ constexpr Signature kRows[] = {
      .pattern =
          R"(5\d\d Server Error: [^\n]*(?:huggingface|hf\.co|modelscope)|httpx\.Connect(?:Error|Timeout)|)"
          R"(HTTPS?ConnectionPool\([^\n]*Read timed out)",
-     .veto = R"((?i)wandb|mlflow|comet_ml|telemetry|neptune)"},
+     .veto =
+         R"((?i)wandb|mlflow|comet_ml|telemetry|neptune|thrown while requesting|Retrying \(Retry)"},
 
     {.label = "file_not_found",
      .tier = Tier::kProgram,
      .weight = 58,
-     .phrases = {"No such file or directory", "FileNotFoundError", "Errno 2]", "an't open file",
-                 "os error 2)", "NotADirectoryError"},
+     .phrases = {"FileNotFoundError", "Errno 2]", "an't open file", "os error 2)",
+                 "NotADirectoryError"},
      .pattern =
-         R"((?:^|[\s.])FileNotFoundError(?::|$)|\[Errno 2\]|No such file or directory:? ?(.*)|[Cc]an't open file)",
+         R"((?:^|[\s.])(?:FileNotFound|NotADirectory)Error(?::|$)|\[Errno 2\]|[Cc]an't open file|os error 2\))",
      .veto =
          R"((?i)^\s*(?:except|#|raise)\b|torch_extensions/|\.(?:h|cuh|hpp)\b: No such|fatal error:|)"
          R"(^\S*\s*\bwarn(?:ing)?\b|ignor|libcupti|cannot open shared object)"},
+    // A command of a script says it too, and the script may go on: any exception is more likely.
+    {.label = "file_not_found",
+     .tier = Tier::kProgram,
+     .weight = 36,
+     .phrases = {"No such file or directory", "command not found"},
+     .pattern = R"(No such file or directory|command not found)",
+     .veto =
+         R"((?i)^\s*(?:except|#|raise)\b|torch_extensions/|\.(?:h|cuh|hpp)\b: No such|fatal error:|)"
+         R"(warn|ignor|libcupti|-laio|-lcufile|cannot open shared object|^(?:rm|ls|cat|du|touch|chmod|mkdir): )"},
     {.label = "file_not_found",
      .tier = Tier::kProgram,
      .weight = 52,
-     .phrases = {"does not exist", "command not found", "Unable to find any data file",
-                 "Couldn't find a dataset", "not the path to a directory",
-                 "Couldn't find any data file"},
+     .phrases = {"does not exist", "Unable to find any data file", "Couldn't find a dataset",
+                 "not the path to a directory", "Couldn't find any data file"},
      .pattern =
          R"((?:Error|ERROR|error)\b[^\n]*(?:file|path|directory|folder|dataset|checkpoint)[^\n]* does not exist|)"
-         R"(command not found|Unable to find any data file|Couldn't find (?:a dataset|any data file))",
+         R"(Unable to find any data file|Couldn't find (?:a dataset|any data file))",
      .veto = R"((?i)^\s*#|warning)"},
 
     {.label = "permission",
      .tier = Tier::kProgram,
      .weight = 59,
-     .phrases = {"ermission denied", "PermissionError", "Errno 13]", "Operation not permitted",
-                 "EACCES: ", "Errno 1]"},
+     .phrases = {"PermissionError", "Errno 13]", "Operation not permitted", "EACCES: ", "Errno 1]",
+                 "os error 13)"},
      .pattern =
-         R"([Pp]ermission denied|PermissionError: |Errno 1?3?\] (?:Permission|Operation not)|)"
+         R"(PermissionError: |EACCES: |os error 13\)|Errno 1?3?\] (?:Permission|Operation not)|)"
          R"([Oo]peration not permitted: ['"/])",
      .veto =
          R"(\(publickey|^\s*(?:except|#|raise)\b|(?i:warning|ignor|matplotlib|dmesg|nice|sched_setaffinity))"},
+    {.label = "permission",
+     .tier = Tier::kProgram,
+     .weight = 37,
+     .phrases = {"ermission denied"},
+     .pattern = R"([Pp]ermission denied)",
+     .veto =
+         R"(\(publickey|rcmd: |^\s*(?:except|#|raise)\b|(?i:warning|ignor|matplotlib|dmesg|nice|^(?:rm|ls|cat|du|find): ))"},
 };
 
 }  // namespace

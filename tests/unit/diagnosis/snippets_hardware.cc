@@ -90,6 +90,18 @@ constexpr std::string_view kBenign[] = {
     "Bypassing SIGTERM: 15",
     " iteration 10/ 100 | lm loss: 2.1E+00 | number of skipped iterations: 0 | number of nan "
     "iterations: 0 |",
+    "/usr/bin/ld: cannot find -laio: No such file or directory\ncollect2: error: ld returned 1 "
+    "exit status\n [WARNING]  async_io requires the dev libaio .so object and headers",
+    "Could not load dynamic library 'libnvinfer.so.7'; dlerror: libnvinfer.so.7: cannot open "
+    "shared object file: No such file or directory",
+    "UserWarning: Failed to load image Python extension: '/opt/v/image.so: undefined symbol: _ZN3'",
+    "'(MaxRetryError(\"HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded "
+    "with url: /x\"))' thrown while requesting HEAD https://huggingface.co/x\nstep 1 loss 2.0",
+    "[W1120 10:11:12.131 socket.cpp:759] [c10d] The client socket has failed to connect to "
+    "[n1]:29500 (errno: 111 - Connection refused).\nstep 1 loss 2.0",
+    "[W1120 10:11:12.131 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=3): Failed to "
+    "recv, got 0 bytes. Connection was likely closed.",
+    "rm: cannot remove 'old.log': No such file or directory\nstep 1 loss 2.0",
     "GPU 0: ECC errors volatile 0, uncorrectable 0; remapped rows pending: No",
 };
 
