@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "common/inventory_yaml.h"
+#include "common/quoted.h"
 #include "common/units.h"
 
 namespace launch {
@@ -23,24 +24,7 @@ std::string Scalar(std::string_view text) {
   });
   const bool word = std::find(std::begin(kWords), std::end(kWords), lower) != std::end(kWords);
   if (plain && !word) return std::string(text);
-  constexpr std::string_view kHex = "0123456789abcdef";
-  std::string out = "\"";
-  for (char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (byte < 0x20 || byte == 0x7f) {
-      out += "\\x";
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
+  return Quoted(text);
 }
 
 // Exact, in the largest unit that divides it; unlike FormatBytes nothing is rounded.

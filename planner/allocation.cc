@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/clock.h"
+#include "common/quoted.h"
 #include "planner/environment.h"
 
 namespace launch {
@@ -46,25 +47,6 @@ void AddRanks(const AllocationInput& input, std::size_t node, AllocationSpec& sp
     rank.gpus = assignment.gpu_uuids;
     spec.ranks.push_back(std::move(rank));
   }
-}
-
-std::string Quoted(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  std::string out = "\"";
-  for (char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20) {
-      out += "\\u00";
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
 }
 
 std::string Number(const std::optional<std::int64_t>& number) {
