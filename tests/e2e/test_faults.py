@@ -89,6 +89,19 @@ def test_controller_killed_and_a_rank_ends_while_it_is_away(cluster):
     assert_every_line(cluster, job)
 
 
+def test_a_job_that_ended_is_shown_in_full_by_a_new_controller(cluster):
+    cluster.up()
+    job = start_counting(cluster)
+    finish(cluster)
+    cluster.launch("wait", job)
+    before = cluster.status(job)
+    cluster.kill(cluster.controller_pid())
+    restart(cluster)
+    after = cluster.status(job)
+    assert after["plan"] == before["plan"] and after["plan"], "the plan is read from the store"
+    assert after["attempts"][0]["env"] == before["attempts"][0]["env"]
+
+
 def test_agent_killed_during_the_run_touches_no_rank(cluster):
     cluster.up()
     job = start_counting(cluster)

@@ -60,6 +60,16 @@ TEST_P(ContainmentTest, KillsWhatIgnoresTermAndItsDaemonToo) {
   EXPECT_EQ(ProbeLock(GpuLockPath(bench_.options().lock_dir, {"GPU-a"})), LockState::kFree);
 }
 
+TEST(CgroupRoot, IsWhereTheConfigurationSays) {
+  RunnerBench bench;
+  bench.options().cgroup_root =
+      bench.Path("work");  // no cgroup: nothing else is tried in its place
+  bench.Open();
+  EXPECT_NE(bench.runner().containment(), Containment::kCgroup);
+  EXPECT_NE(bench.runner().containment_why().find(bench.Path("work")), std::string::npos)
+      << bench.runner().containment_why();
+}
+
 TEST_P(ContainmentTest, AdoptsAndStopsAfterARestart) {
   const auto started =
       bench_.Run(bench_.Spec(kKey, 2, {"--ignore-term", "--sleep-until", bench_.Path("never")}));
