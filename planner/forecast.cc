@@ -71,6 +71,18 @@ bool HasNvlink(const RankLayout& layout, const Machine& machine) {
   return told ? linked : machine.gpu.link_gbps.value_or(0) > 0;
 }
 
+// NCCL spreads its rings over all RDMA adapters of a node; plain sockets take the one of the route.
+double NetworkMbit(const NodeInventory& node) {
+  double fastest = 0;
+  double rdma = 0;
+  for (const NetworkAddress& address : node.addresses) {
+    const double mbit = std::max(0, address.mbit.value_or(0));
+    fastest = std::max(fastest, mbit);
+    if (address.rdma) rdma += mbit;
+  }
+  return std::max(fastest, rdma);
+}
+
 void ReadNodes(const RankLayout& layout, ChoiceInput& input) {
   int most = 1;
   for (const NodeShare& share : layout.nodes) {
@@ -80,11 +92,8 @@ void ReadNodes(const RankLayout& layout, ChoiceInput& input) {
                                                                         : node.memory_bytes);
     if (host > 0) input.host_bytes = std::min(input.host_bytes.value_or(host), host);
     if (node.coherent != CoherentMode::kNone) input.setup.coherent_host = true;
-    int mbit = 0;
-    for (const NetworkAddress& address : node.addresses)
-      mbit = std::max(mbit, address.mbit.value_or(0));
-    if (mbit > 0) {
-      const double gbps = mbit * kGbitToGbyte;
+    const double gbps = NetworkMbit(node) * kGbitToGbyte;
+    if (gbps > 0) {
       input.machine.node_network_gbps =
           std::min(input.machine.node_network_gbps.value_or(gbps), gbps);
     }
