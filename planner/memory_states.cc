@@ -64,8 +64,9 @@ double AdapterParams(const ModelCard& card, const TrainingSetup& setup) {
   const double query = static_cast<double>(card.heads) * static_cast<double>(card.head_dim);
   const double key = static_cast<double>(card.kv_heads) * static_cast<double>(card.head_dim);
   double ends = 2 * (h + query) + 2 * (h + key);  // q, o; k, v
-  if (!setup.lora_attention_only)
-    ends += (card.gated_ffn ? 3 : 2) * (h + static_cast<double>(card.ffn));
+  if (!setup.lora_attention_only)                 // every expert has its own
+    ends += static_cast<double>(std::max<std::int64_t>(1, card.experts)) *
+            (card.gated_ffn ? 3 : 2) * (h + static_cast<double>(card.ffn));
   return static_cast<double>(setup.lora_rank) * ends * static_cast<double>(card.layers);
 }
 

@@ -325,6 +325,22 @@ TEST(MemoryModel, AdaptersTrainWithAFractionOfTheStates) {
   EXPECT_LT(PeakGib(Llama2_7B(), setup), lora - 5);
 }
 
+TEST(MemoryModel, EveryExpertHasAdaptersAndTokensPassFew) {
+  ModelCard dense = Llama2_7B();
+  dense.params = 0;
+  ModelCard sparse = dense;
+  sparse.experts = 8;
+  sparse.experts_active = 2;
+  TrainingSetup setup = Worked(Strategy::kSingle, 1);
+  setup.lora_rank = 16;
+  const double one = AdapterParams(*CompleteCard(dense), setup);
+  const double eight = AdapterParams(*CompleteCard(sparse), setup);
+  EXPECT_DOUBLE_EQ(eight - one, 7 * 16.0 * 3 * (4096 + 11008) * 32);
+  const ActivationParts few = ActivationsOf(*CompleteCard(sparse), setup, {});
+  sparse.experts_active = 8;
+  EXPECT_LT(few.block, ActivationsOf(*CompleteCard(sparse), setup, {}).block);
+}
+
 TEST(MemoryModel, EightyPercentIsSafeAndAllOfItTight) {
   const MemoryEstimate estimate = Predict(Llama2_7B(), Worked(Strategy::kZero2, 8));
   const double needed = DecisionBytes(estimate);
