@@ -13,8 +13,8 @@ namespace launch {
 // failing one first, each bounded by what the nodes keep of it.
 Result<Verdict> VerdictOfJob(Client& client, const JobView& job, std::optional<Attempt> attempt);
 
-// Fills the verdict of the newest attempt where one failed and none is recorded; logs that cannot
-// be read leave it as it is.
+// Fills the verdict of the newest attempt of a failed job where none is recorded, from at most two
+// ranks and four seconds; logs that cannot be read leave it to the exit reports.
 void AddVerdict(Client& client, JobView& job);
 
 }  // namespace launch
