@@ -100,6 +100,7 @@ std::string FormatCalibration(const std::vector<MeasuredRun>& runs) {
 
 std::optional<MeasuredRun> MeasuredBy(const JobView& job, const std::vector<NodeView>& nodes) {
   if (job.state != JobState::kSucceeded || !job.plan || job.attempts.empty()) return std::nullopt;
+  if (job.spec && job.spec->debug) return std::nullopt;
   const Plan& plan = *job.plan;
   MeasuredRun run;
   run.job = job.name;

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/debug_run.h"
 #include "preflight/preflight.h"
 
 namespace launch {
@@ -75,6 +76,7 @@ Result<PreparedJob> PrepareJob(const App& app, const JobArguments& arguments) {
   const std::string cwd = CurrentDirectory();
   LAUNCH_ASSIGN_OR_RETURN(ReadJob job, arguments.Read(app, cwd));
   for (const std::string& notice : job.notices) app.Note("notice: " + notice);
+  if (job.spec.debug) job.spec = AsDebugRun(std::move(job.spec));
   LAUNCH_ASSIGN_OR_RETURN(SubmitterFacts facts, ReadSubmitterFacts(job.spec, cwd));
   return PreparedJob{std::move(job), std::move(facts)};
 }

@@ -197,6 +197,12 @@ constexpr JobField kFields[] = {
        draft.spec.progress_regex = std::move(text);
        return {};
      }},
+    {"debug", "", "true | false", "false",
+     "A few steps only (10 of micro-batch 1), no retry, 10 minutes at most; `submit --debug`.",
+     [](JobDraft& draft, const FieldValue& value) -> Result<void> {
+       LAUNCH_ASSIGN_OR_RETURN(draft.spec.debug, value.Bool());
+       return {};
+     }},
     {"labels", "tags", "map or list", "none", "Words of your own, shown in status.",
      [](JobDraft& draft, const FieldValue& value) -> Result<void> {
        const YamlNode& node = value.node();

@@ -209,7 +209,6 @@ constexpr JobField kLater[] = {
     {"notify", "mail-type", "", "", "Tell somebody.", nullptr},
     {"log_policies", "", "", "", "Determined's rules on log lines.", nullptr},
     {"compat", "", "", "", "Twins of other schedulers' variables.", nullptr},
-    {"debug", "", "", "", "A few steps to try a job.", nullptr},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "cli/app.h"
 #include "cli/calibration_file.h"
+#include "cli/debug_run.h"
 #include "cli/job_arguments.h"
 #include "cli/offline_plan.h"
 #include "cli/render_json.h"
@@ -64,12 +65,15 @@ struct SubmitOptions {
   bool hold = false;
   bool parsable = false;
   bool force = false;
+  bool debug = false;
   std::string key;
 };
 
 Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
   LAUNCH_ASSIGN_OR_RETURN(PreparedJob prepared, PrepareJob(app, options.job));
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
+  const JobSpec whole = prepared.job.spec;
+  if (options.debug) prepared.job.spec = AsDebugRun(std::move(prepared.job.spec));
   const PlanCall plan_call{prepared.job.spec, prepared.facts.context};
   if (options.dry_run) {
     LAUNCH_ASSIGN_OR_RETURN(PlanAnswer answer, client.Plan(plan_call));
@@ -99,7 +103,7 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
   }
   const std::string id = std::to_string(answer->job.value);
   if (!options.parsable) NoteDecision(app, *answer);
-  if (!options.wait) {
+  if (!options.wait && !options.debug) {
     if (app.WantsJson() || app.WantsYaml())
       app.OutDocument(SubmitJson(*answer));
     else
@@ -116,6 +120,10 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
         app.Note(line);
       }));
   NoteFindings(app, view.findings);
+  if (options.debug) {
+    const Result<PlanAnswer> full = client.Plan({whole, prepared.facts.context});
+    app.Note(DebugReport(view, full ? full->plan : std::nullopt));
+  }
   if (app.WantsJson() || app.WantsYaml()) app.OutDocument(JobJson(view));
   return ExitCodeOfJob(view);
 }
@@ -155,6 +163,8 @@ void AddSubmitVerbs(CLI::App& parser, App& app) {
   CLI::App* submit = parser.add_subcommand("submit", "Plan, check and queue a job");
   submit_options->job.AddTo(*submit);
   submit->add_flag("--wait", submit_options->wait, "Wait for the end; exit with the job's code");
+  submit->add_flag("--debug", submit_options->debug,
+                   "A few steps only: 10 of micro-batch 1; waits, and says what they took");
   submit->add_flag("--dry-run", submit_options->dry_run, "Show the plan, queue nothing");
   submit->add_flag("--hold", submit_options->hold, "Queue, but do not start");
   submit->add_flag("--parsable", submit_options->parsable, "Only the id");

@@ -170,6 +170,7 @@ struct JobSpec {
   LogsSpec logs;
   int priority = 50;
   std::map<std::string, std::string> labels;
+  bool debug = false;  // a few steps; not part of the job's history
   friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include "planner/debug_plan.h"
 #include "planner/environment.h"
 #include "planner/master_address.h"
 #include "planner/strategy.h"
@@ -194,6 +195,10 @@ const std::vector<EnvRule>& EnvironmentTable() {
        [](const EnvFacts& f) -> Text { return Number(f.plan.batch.micro); }},
       {"LAUNCH_GRAD_ACCUM", "plan", "a batch is given", "forward passes of one optimizer step", kOurs, Known::kPlan,
        [](const EnvFacts& f) -> Text { return Number(f.plan.batch.accumulate); }},
+      {"LAUNCH_MAX_STEPS", "plan", "`submit --debug`", "optimizer steps after which the script should end", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(f.spec.debug, N(kDebugSteps)); }},
+      {"LAUNCH_SAVE_STEPS", "plan", "`submit --debug`", "steps between two checkpoints", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(f.spec.debug, N(kDebugSaveEvery)); }},
       {"LAUNCH_NUM_WORKERS", "plan", "always", "data loader workers of a rank", kOurs, Known::kPlan,
        [](const EnvFacts& f) -> Text { return N(f.plan.loader.num_workers); }},
       {"LAUNCH_PIN_MEMORY", "plan", "always", "true or false", kOurs, Known::kPlan,

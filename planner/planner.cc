@@ -9,6 +9,7 @@
 #include "planner/allocation.h"
 #include "planner/batch.h"
 #include "planner/calibration.h"
+#include "planner/debug_plan.h"
 #include "planner/demand.h"
 #include "planner/duration.h"
 #include "planner/environment.h"
@@ -327,7 +328,7 @@ Result<void> CheckSpec(const JobSpec& spec, const SubmitContext& context) {
 Result<PlannedRun> MakePlan(const PlanInput& input) {
   const JobSpec& spec = input.spec;
   LAUNCH_RETURN_IF_ERROR(CheckFields(spec));
-  LAUNCH_ASSIGN_OR_RETURN(const LaunchLine line, ReadLaunchLine(spec.run, LineOptions(spec)));
+  LAUNCH_ASSIGN_OR_RETURN(LaunchLine line, ReadLaunchLine(spec.run, LineOptions(spec)));
   LAUNCH_ASSIGN_OR_RETURN(const NodeFilter filter, NodeFilter::Make(spec));
   LAUNCH_ASSIGN_OR_RETURN(const Demand demand, DemandOf(spec, line, filter, Chosen(input)));
   LAUNCH_CHECK(!input.placement.offers.empty(), "a placement without nodes");
@@ -341,6 +342,7 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   plan.world_size = layout.world_size;
   plan.processes = {layout.world_size, layout.nodes[0].processes, layout.cpus_per_process};
   LAUNCH_ASSIGN_OR_RETURN(const UserChoices choices, ReadUserChoices(spec, input.context, line));
+  AppendDebugFlags(choices, line);
   LAUNCH_ASSIGN_OR_RETURN(const StrategyChoice strategy,
                           ChooseStrategy(choices.job, demand.device, layout.world_size));
   plan.strategy = strategy.strategy;
@@ -364,6 +366,7 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
     plan.steps = StepsOf(choices.job, plan.batch);
   }
   plan.loader = PlanLoader(demand.device, layout);
+  if (spec.debug) plan.loader.num_workers = std::min(plan.loader.num_workers, kDebugWorkers);
   plan.workdir = spec.workdir + " (in place)";
   DescribeStart(line, layout, InterpreterOf(spec, input.context), plan);
   plan.read.insert(plan.read.end(), choices.read.begin(), choices.read.end());

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "planner/batch.h"
+#include "planner/debug_plan.h"
 #include "planner/strategy.h"
 
 namespace launch {
@@ -202,6 +203,7 @@ Result<UserChoices> ReadUserChoices(const JobSpec& spec, const SubmitContext& co
   LAUNCH_RETURN_IF_ERROR(FixPrecision(spec, choices));
   LAUNCH_RETURN_IF_ERROR(FixSteps(spec, choices));
   Describe(choices);
+  ApplyDebug(choices);
   return choices;
 }
 

@@ -245,6 +245,7 @@ pb::JobSpec ToProto(const JobSpec& v) {
   *m.mutable_logs() = ToProto(v.logs);
   m.set_priority(v.priority);
   for (const auto& [key, value] : v.labels) (*m.mutable_labels())[Utf8(key)] = Utf8(value);
+  m.set_debug(v.debug);
   return m;
 }
 
@@ -334,6 +335,7 @@ void ReadPolicies(Edge& e, const pb::JobSpec& m, JobSpec& v) {
   v.logs = e.Value("logs", m.logs());
   v.priority = e.Int("priority", m.priority(), 0, 100);
   v.labels = e.TextMap("labels", m.labels(), 256);
+  v.debug = m.debug();
 }
 
 }  // namespace

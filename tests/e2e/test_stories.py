@@ -270,3 +270,45 @@ def test_S002_5_two_node_torchrun_line_and_gpu_ids(cluster):
     flag = cluster.write("flag.yaml", "name: flag\ngpus: 4\nrun: python train.py --gpus 0,1,2,3\n")
     plan = cluster.json("plan", flag, "--inventory", CLUSTERS / "a100-40x4.yaml")
     assert any(w["code"] == "plan_cannot_reach_script" for w in plan["warnings"])
+
+
+DEBUG_SCRIPT = """
+import os, time
+steps, save = int(os.environ["LAUNCH_MAX_STEPS"]), int(os.environ["LAUNCH_SAVE_STEPS"])
+assert (os.environ["LAUNCH_MICRO_BATCH"], os.environ["LAUNCH_GRAD_ACCUM"]) == ("1", "16")
+for step in range(1, steps + 1):
+    time.sleep(0.05)
+    print(f"step {step}/{steps}", flush=True)
+    if step % save == 0:
+        os.makedirs(f"out/checkpoint-{step}")
+print("workers", os.environ["LAUNCH_NUM_WORKERS"])
+"""
+
+
+def test_S003_5_debug_run(cluster):
+    cluster.up()
+    (cluster.work / "t.py").write_text(DEBUG_SCRIPT)
+    (cluster.work / "job.yaml").write_text(textwrap.dedent(f"""\
+        name: gemma
+        device: cpu
+        gpus: 0
+        venv: {VENV}
+        batch: {{global: 128, micro: 1}}
+        steps: 1000
+        retry: {{max: 2, recover_on_exit_codes: [1]}}
+        progress: {{regex: 'step (\\d+)/(\\d+)'}}
+        run: python t.py
+        """))
+    done = cluster.launch("submit", "job.yaml", "--debug", timeout=120)
+    assert sorted(p.name for p in (cluster.work / "out").iterdir()) == ["checkpoint-10", "checkpoint-5"]
+    job = done.stdout.split()[0]
+    env = cluster.status(job)["attempts"][0]["env"]
+    assert env["LAUNCH_MAX_STEPS"] == "10" and env["LAUNCH_NUM_WORKERS"] == "1"
+    assert "for 16 samples (measured" in done.stderr
+    assert "1000 steps of 128 samples" in done.stderr and "host memory" in done.stderr
+    assert cluster.launch("calibration").stdout.strip() == "[]", "not part of the job's history"
+    (cluster.work / "t.py").write_text("import time\nwhile True: time.sleep(1)\n")
+    stuck = cluster.launch("submit", "job.yaml", "--debug", "--time", "2s", code=None, timeout=120)
+    assert stuck.returncode != 0 and "LAUNCH_MAX_STEPS" in stuck.stderr
+    status = cluster.status(cluster.json("queue", "-a")["jobs"][-1]["id"])
+    assert status["state"] == "TIMEOUT" and len(status["attempts"]) == 1

@@ -1,0 +1,88 @@
+#include "cli/debug_run.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "common/units.h"
+
+namespace launch {
+namespace {
+
+std::string Digits(double value, const char* format) {
+  char text[48];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string Seconds(double seconds) {
+  if (seconds < 60) return Digits(seconds, "%.3g s");
+  return FormatDurationShort(Millis(static_cast<std::int64_t>(seconds * 1000)));
+}
+
+std::uint64_t LargestRank(const JobView& job) {
+  std::uint64_t bytes = 0;
+  for (const AttemptView& attempt : job.attempts) {
+    for (const RankView& rank : attempt.ranks) {
+      if (rank.exit) bytes = std::max(bytes, rank.exit->max_rss_bytes);
+    }
+  }
+  return bytes;
+}
+
+struct MeasuredStep {
+  double seconds = 0;
+  const char* how = "measured";
+};
+
+// A run shorter than the sampling period has no rate of its own: its whole time over its steps.
+std::optional<MeasuredStep> StepOf(const JobView& job) {
+  if (job.seconds_per_step) return MeasuredStep{*job.seconds_per_step, "measured"};
+  if (!job.step || *job.step < 1 || ToMs(job.started) == 0 || job.ended <= job.started)
+    return std::nullopt;
+  const double seconds = static_cast<double>(ToMs(job.ended) - ToMs(job.started)) / 1000;
+  return MeasuredStep{seconds / static_cast<double>(*job.step), "measured, start-up included"};
+}
+
+}  // namespace
+
+JobSpec AsDebugRun(JobSpec spec) {
+  spec.debug = true;
+  spec.retry.max = 0;
+  spec.retry.recover_on_exit_codes.clear();
+  spec.time_limit = std::min(spec.time_limit.value_or(kDebugLimit), kDebugLimit);
+  return spec;
+}
+
+std::string DebugReport(const JobView& done, const std::optional<Plan>& full) {
+  std::string text = "debug run: " + std::string(ToString(done.state));
+  if (!done.outcome.empty()) text += ", " + done.outcome;
+  if (done.state == JobState::kTimeout)
+    text += "; a script that reads LAUNCH_MAX_STEPS ends by itself";
+  text += "\n";
+  const BatchSplit batch = done.plan ? done.plan->batch : BatchSplit();
+  const auto measured = StepOf(done);
+  if (measured) {
+    text += "  step    " + Seconds(measured->seconds);
+    if (batch.global) text += " for " + std::to_string(*batch.global) + " samples";
+    text += std::string(" (") + measured->how + ")\n";
+  } else {
+    text += "  step    not seen: the script prints no progress that launch reads\n";
+  }
+  if (const std::uint64_t bytes = LargestRank(done); bytes > 0)
+    text += "  memory  " + FormatBytes(bytes) + " of host memory at most in one rank (measured)\n";
+  if (done.plan && done.plan->memory.peak_gib)
+    text += "  memory  " + Digits(*done.plan->memory.peak_gib, "%.1fGiB") +
+            " of GPU memory predicted for this run\n";
+  const bool scalable =
+      full && full->steps && full->batch.global && batch.global && measured && *batch.global > 0;
+  if (scalable) {
+    const double step = measured->seconds * static_cast<double>(*full->batch.global) /
+                        static_cast<double>(*batch.global);
+    text += "  full    " + std::to_string(*full->steps) + " steps of " +
+            std::to_string(*full->batch.global) + " samples: about " +
+            Seconds(step * static_cast<double>(*full->steps)) + ", scaled from this run\n";
+  }
+  return text;
+}
+
+}  // namespace launch
