@@ -1,0 +1,76 @@
+"""Why a job failed: the verdict from its exit reports and logs, and on a log from elsewhere."""
+
+import json
+import textwrap
+
+from conftest import VENV
+
+OOM = (
+    "CUDA out of memory. Tried to allocate 4.15 GiB. GPU 0 has a total capacity of 44.53 GiB of "
+    "which 3.84 GiB is free. Process 9 has 40.68 GiB memory in use. Of the allocated memory "
+    "36.78 GiB is allocated by PyTorch, and 3.56 GiB is reserved by PyTorch but unallocated."
+)
+
+
+def submit(cluster, program, processes=1):
+    cluster.write("rank.py", textwrap.dedent(program))
+    job_file = cluster.write(
+        "job.yaml",
+        f"name: why\ngpus: 0\nprocs_per_node: {processes}\nrun: {VENV}/bin/python rank.py\n",
+    )
+    return cluster.submit(job_file)
+
+
+def test_the_rank_that_ran_out_of_memory_is_named_not_the_one_that_missed_it(cluster):
+    cluster.up()
+    job = submit(
+        cluster,
+        f"""
+        import os, time
+        print("step 1 loss 2.0", flush=True)
+        if os.environ["RANK"] == "1":
+            raise RuntimeError({OOM!r})
+        time.sleep(60)
+        """,
+        processes=2,
+    )
+    cluster.wait_for(job, "FAILED")
+    verdict = cluster.json("why", job)
+    assert verdict["label"] == "cuda_oom_fragmentation"
+    assert verdict["rank"] == 1
+    assert verdict["action"] == "retry_with_change"
+    assert "expandable_segments" in verdict["remedy"]
+    assert cluster.status(job)["attempts"][-1]["verdict"]["label"] == verdict["label"]
+    assert "cuda_oom_fragmentation" in cluster.launch("status", job).stdout
+
+
+def test_a_sigkill_from_outside_is_not_called_out_of_memory(cluster):
+    cluster.up()
+    job = submit(cluster, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    cluster.wait_for(job, "FAILED")
+    verdict = cluster.json("why", job)
+    assert verdict["label"] == "sigkill_unknown"
+    assert verdict["confidence"] == "unknown"
+
+
+def test_a_cancelled_job_and_a_good_one_have_no_verdict(cluster):
+    cluster.up()
+    good = submit(cluster, "print('CUDA out of memory. Tried to allocate 2.00 GiB')")
+    cluster.wait_for(good, "SUCCEEDED")
+    cluster.launch("why", good, code=2)
+    assert cluster.status(good)["attempts"][-1]["verdict"] is None
+    job = submit(cluster, "import time; time.sleep(60)")
+    cluster.wait_for(job, "RUNNING")
+    cluster.launch("cancel", job)
+    assert cluster.status(job)["attempts"][-1]["verdict"] is None
+
+
+def test_a_log_from_elsewhere_needs_no_cluster(cluster):
+    log = cluster.write("run.log", f"[rank3]: torch.OutOfMemoryError: {OOM}\n")
+    verdict = cluster.json("diagnose", "--log", log, "--exit-code", 1)
+    assert verdict["label"] == "cuda_oom_fragmentation"
+    assert verdict["rank"] == 3
+    assert cluster.json("diagnose", "--log", log, "--exit-code", 0)["label"] == "none"
+    piped = cluster.launch("diagnose", "--log", "-", "-o", "json", stdin=log.read_text())
+    assert json.loads(piped.stdout)["label"] == verdict["label"]
+    cluster.launch("diagnose", "--log", "nowhere.log", code=2)
