@@ -24,10 +24,10 @@ constexpr Signature kRows[] = {
     // cudaErrorSystemNotReady = 802; text of CUDA 10 and later.
     {.label = "cuda_fabric_not_ready",
      .weight = 70,
-     .phrases = {"system not yet initialized", "ErrorSystemNotReady", "SYSTEM_NOT_READY",
+     .phrases = {"ystem not yet initialized", "ErrorSystemNotReady", "SYSTEM_NOT_READY",
                  "fabric manager NVIDIA", "Error 802", "error 802"},
      .pattern =
-         R"(system not yet initialized|cudaErrorSystemNotReady|CUDA_ERROR_SYSTEM_NOT_READY|)"
+         R"([Ss]ystem not yet initialized|cudaErrorSystemNotReady|CUDA_ERROR_SYSTEM_NOT_READY|)"
          R"(fabric manager NVIDIA GPU driver interface version|(?i:cuda|runtime|init)[^\n]*[Ee]rror 802)"},
     {.label = "cuda_fabric_not_ready",
      .weight = 60,
@@ -38,12 +38,12 @@ constexpr Signature kRows[] = {
      .veto = R"((?i)started successfully)"},
     {.label = "driver_library_mismatch",
      .weight = 65,
-     .phrases = {"Driver/library version mismatch", "LIB_RM_VERSION_MISMATCH",
-                 "API mismatch: the client", "unsupported display driver",
-                 "ErrorSystemDriverMismatch", "forward compatibility was attempted"},
+     .phrases = {"ibrary version mismatch", "LIB_RM_VERSION_MISMATCH", "API mismatch: the client",
+                 "unsupported display driver", "ErrorSystemDriverMismatch",
+                 "forward compatibility was attempted"},
      .pattern =
-         R"(Driver/library version mismatch|LIB_RM_VERSION_MISMATCH|API mismatch: the client|)"
-         R"(system has unsupported display driver|SystemDriverMismatch|forward compatibility was attempted)"},
+         R"([Dd]river/[Ll]ibrary version mismatch|LIB_RM_VERSION_MISMATCH|API mismatch: the client|)"
+         R"([Ss]ystem has unsupported display driver|SystemDriverMismatch|forward compatibility was attempted)"},
     {.label = "driver_library_mismatch",
      .weight = 55,
      .phrases = {"SYSTEM_DRIVER_MISMATCH", "COMPAT_NOT_SUPPORTED_ON_DEVICE",

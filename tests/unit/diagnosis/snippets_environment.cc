@@ -36,6 +36,15 @@ constexpr Snippet kSnippets[] = {
      "display driver / cuda driver combination"},
     {"driver_library_mismatch",
      "cuda error: forward compatibility was attempted on non supported HW"},
+    {"cuda_fabric_not_ready",
+     "ERROR: The NVIDIA Driver is present, but CUDA failed to initialize.  GPU functionality will "
+     "not be available.\n   [[ System not yet initialized (error 802) ]]"},
+    {"driver_library_mismatch",
+     "   [[ System has unsupported display driver / cuda driver combination (error 803) ]]"},
+    {"driver_library_mismatch", "Failed to initialise NVML: Driver/Library version mismatch",
+     std::nullopt},
+    {"precision_unsupported",
+     "ValueError: bf16 mixed precision requires PyTorch >= 1.10 and a supported device."},
     {"torch_cpu_only",
      "    raise AssertionError(\"Torch not compiled with CUDA enabled\")\nAssertionError: Torch "
      "not compiled with CUDA enabled"},
