@@ -1,11 +1,15 @@
-// What the flags of a launcher (torchrun, deepspeed) say once its own parser would have read them.
+// The flags of a launcher (torchrun, deepspeed), read as its own parser does, and what they say.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "common/error.h"
 #include "planner/shell_text.h"
 
 namespace launch {
@@ -38,5 +42,38 @@ struct LauncherArguments {
 // A value the text itself fixes: "$NGPU" with NGPU=4 in front. Absent: not known here.
 using KnownVariables = std::vector<std::pair<std::string, std::string>>;
 std::optional<std::string> FixedValue(const ShellWord& word, const KnownVariables& known);
+
+struct FlagRule {
+  std::string_view name;  // "nproc_per_node", with '_'
+  int kind = 0;           // of the launcher's own
+  bool takes_value = false;
+};
+struct ShortFlag {
+  char letter = 0;  // 't' of "-t 3" and "-t3"
+  std::string_view name;
+};
+
+// How one launcher's argument parser works: Python's argparse, which accepts every unambiguous
+// beginning of a long flag.
+struct FlagSyntax {
+  std::string_view launcher;  // for texts
+  std::span<const FlagRule> rules;
+  std::span<const ShortFlag> shorts;
+  bool dashes = false;    // '-' may stand for '_'
+  bool end_mark = false;  // "--" ends the flags
+};
+
+// Hands each flag from words[first] on to `take`, with its value (empty for a switch), and returns
+// the index of the script. kUnimplemented: a flag that is not known, or a variable that may hold
+// flags; kInvalidArgument: a flag without its value, or no script.
+Result<std::size_t> WalkFlags(
+    const std::vector<ShellWord>& words, std::size_t first, const FlagSyntax& syntax,
+    const KnownVariables& known,
+    const std::function<Result<void>(const FlagRule& rule, const ShellWord& value)>& take);
+
+// Refusals in the launcher's name.
+Unexpected FlagNotUnderstood(std::string_view launcher, std::string_view flag);
+Unexpected BadFlagValue(std::string_view launcher, std::string_view flag, std::string_view value,
+                        std::string_view wanted);
 
 }  // namespace launch
