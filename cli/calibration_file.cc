@@ -1,8 +1,7 @@
 #include "cli/calibration_file.h"
 
-#include <cstdio>
-
 #include "common/gpu_catalog.h"
+#include "common/units.h"
 #include "common/yaml_reader.h"
 
 namespace launch {
@@ -46,12 +45,6 @@ Result<MeasuredRun> ReadRun(const YamlNode& node, const std::string& file, std::
   return run;
 }
 
-std::string Number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
-
 std::string Quoted(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) {
@@ -92,8 +85,9 @@ std::string FormatCalibration(const std::vector<MeasuredRun>& runs) {
     text += "- job: " + Quoted(run.job) + "\n  device: " + Quoted(run.device) +
             "\n  ranks: " + std::to_string(run.ranks) + "\n";
     if (run.global_batch) text += "  global_batch: " + std::to_string(*run.global_batch) + "\n";
-    if (run.step_seconds) text += "  step_seconds: " + Number(*run.step_seconds) + "\n";
-    if (run.seconds) text += "  seconds: " + Number(*run.seconds) + "\n";
+    if (run.step_seconds)
+      text += "  step_seconds: " + FormatNumber(*run.step_seconds, "%.6g") + "\n";
+    if (run.seconds) text += "  seconds: " + FormatNumber(*run.seconds, "%.6g") + "\n";
   }
   return text.empty() ? "[]\n" : text;
 }

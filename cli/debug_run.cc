@@ -1,21 +1,14 @@
 #include "cli/debug_run.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "common/units.h"
 
 namespace launch {
 namespace {
 
-std::string Digits(double value, const char* format) {
-  char text[48];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
 std::string Seconds(double seconds) {
-  if (seconds < 60) return Digits(seconds, "%.3g s");
+  if (seconds < 60) return FormatNumber(seconds, "%.3g s");
   return FormatDurationShort(Millis(static_cast<std::int64_t>(seconds * 1000)));
 }
 
@@ -71,7 +64,7 @@ std::string DebugReport(const JobView& done, const std::optional<Plan>& full) {
   if (const std::uint64_t bytes = LargestRank(done); bytes > 0)
     text += "  memory  " + FormatBytes(bytes) + " of host memory at most in one rank (measured)\n";
   if (done.plan && done.plan->memory.peak_gib)
-    text += "  memory  " + Digits(*done.plan->memory.peak_gib, "%.1fGiB") +
+    text += "  memory  " + FormatNumber(*done.plan->memory.peak_gib, "%.1fGiB") +
             " of GPU memory predicted for this run\n";
   const bool scalable =
       full && full->steps && full->batch.global && batch.global && measured && *batch.global > 0;

@@ -1,7 +1,6 @@
 #include "cli/render_forecast.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <vector>
 
 #include "cli/table.h"
@@ -10,16 +9,10 @@
 namespace launch {
 namespace {
 
-std::string Digits(double value, const char* format) {
-  char text[48];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
-std::string Gib(double gib) { return Digits(gib, "%.1fGiB"); }
+std::string Gib(double gib) { return FormatNumber(gib, "%.1fGiB"); }
 
 std::string Seconds(double seconds) {
-  if (seconds < 60) return Digits(seconds, seconds < 10 ? "%.2f s" : "%.1f s");
+  if (seconds < 60) return FormatNumber(seconds, seconds < 10 ? "%.2f s" : "%.1f s");
   return FormatDurationShort(Millis(static_cast<std::int64_t>(seconds * 1000)));
 }
 
@@ -52,7 +45,7 @@ double GibOf(const MemoryForecast& memory, const std::string& phase, const std::
 }
 
 // Two decimals, so that the column adds up as it is printed.
-std::string Cell(double gib) { return gib <= 0 ? "" : Digits(gib, "%.2f"); }
+std::string Cell(double gib) { return gib <= 0 ? "" : FormatNumber(gib, "%.2f"); }
 
 std::string MemoryTable(const MemoryForecast& memory, int width) {
   const std::vector<std::string> phases = PhasesOf(memory);
@@ -123,7 +116,8 @@ std::string MemoryLine(const Plan& plan) {
   if (!memory.peak_gib)
     return memory.limit_gib > 0 ? "not predicted; " + Gib(memory.limit_gib) + unit : "";
   std::string text = "predicted " + Gib(*memory.peak_gib) + " of " + Gib(memory.limit_gib) + unit;
-  if (memory.limit_gib > 0) text += Digits(*memory.peak_gib / memory.limit_gib * 100, ", %.0f %%");
+  if (memory.limit_gib > 0)
+    text += FormatNumber(*memory.peak_gib / memory.limit_gib * 100, ", %.0f %%");
   text += " (";
   if (memory.low_gib && memory.high_gib)
     text += Gib(*memory.low_gib) + " to " + Gib(*memory.high_gib) + ", ";
@@ -145,7 +139,7 @@ std::string DurationLine(const Plan& plan) {
     if (!duration.seconds) text += " (" + std::string(ToString(duration.basis)) + ")";
   }
   if (duration.tokens_per_second_per_gpu)
-    text += Digits(*duration.tokens_per_second_per_gpu, ", %.0f tokens/s per GPU");
+    text += FormatNumber(*duration.tokens_per_second_per_gpu, ", %.0f tokens/s per GPU");
   if (!duration.bound.empty() && !text.empty()) text += ", bound by " + duration.bound;
   return text;
 }

@@ -105,6 +105,12 @@ bool SameText(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+std::string FormatNumber(double value, const char* format) {
+  char text[96];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
 std::optional<std::int64_t> ParseInt(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

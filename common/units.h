@@ -30,6 +30,9 @@ struct ByteSize {
 Result<ByteSize> ParseBytes(std::string_view text);
 std::string FormatBytes(std::uint64_t bytes);  // "95.6GiB", "512MiB"; binary units, one decimal
 
+// `value` by a printf format with one double conversion: "%.1f GiB".
+std::string FormatNumber(double value, const char* format);
+
 // Strict numbers: the whole text, no sign surprises, no base prefixes, no spaces.
 std::optional<std::int64_t> ParseInt(std::string_view text);
 std::optional<double> ParseDouble(std::string_view text);

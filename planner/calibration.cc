@@ -2,23 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <tuple>
 #include <utility>
 
 #include "common/gpu_catalog.h"
+#include "common/units.h"
 
 namespace launch {
 namespace {
 
 constexpr double kSameShape = 0.05;
 constexpr double kScaled = 0.25;
-
-std::string Digits(double value, const char* format) {
-  char text[32];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
 
 // "A100" of a record means the class "A100-40GB" of the catalog when the record says no more.
 bool SameDevice(const std::string& measured, const std::string& asked) {
@@ -77,7 +71,8 @@ std::string Compare(const std::vector<MeasuredRun>& history, const RunShape& sha
     best = *total;
   }
   if (fastest == nullptr || seconds < 1.05 * best) return "";
-  return Digits(seconds / best, "%.3gx the time of ") + fastest->device + Digits(best, " (%.0f s)");
+  return FormatNumber(seconds / best, "%.3gx the time of ") + fastest->device +
+         FormatNumber(best, " (%.0f s)");
 }
 
 }  // namespace

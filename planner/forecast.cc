@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include "common/gpu_catalog.h"
@@ -17,13 +16,7 @@ namespace {
 constexpr double kGiBytes = static_cast<double>(kGiB);
 constexpr double kGbitToGbyte = 1.0 / 8000;  // Mbit/s -> GB/s
 
-std::string Digits(double value, const char* format) {
-  char text[48];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
-std::string GibText(double bytes) { return Digits(bytes / kGiBytes, "%.1f GiB"); }
+std::string GibText(double bytes) { return FormatNumber(bytes / kGiBytes, "%.1f GiB"); }
 
 // Hundredths of a GiB, so that the terms add up as they are printed.
 double Hundredths(double bytes) { return std::round(bytes / kGiBytes * 100) / 100; }
@@ -139,7 +132,7 @@ Unexpected NothingFits(const Forecast& forecast) {
                     " of host memory on a node, and " + GibText(input.host_bytes.value_or(0)) +
                     " are there",
                 "ask for nodes with more memory (memory: " +
-                    Digits(std::ceil(host->host_bytes / kGiBytes), "%.0fGiB+") +
+                    FormatNumber(std::ceil(host->host_bytes / kGiBytes), "%.0fGiB+") +
                     "), or for more GPUs");
   }
   const JudgedOption* smallest = Smallest(forecast.choice);
@@ -246,7 +239,7 @@ std::string LinkBetweenNodes(const RankLayout& layout) {
     if (fastest == 0) return "";
     slowest = slowest == 0 ? fastest : std::min(slowest, fastest);
   }
-  const std::string gbit = Digits(slowest / 1000.0, "%.4g");
+  const std::string gbit = FormatNumber(slowest / 1000.0, "%.4g");
   return rdma ? gbit + " Gbit/s" : gbit + " GbE link (" + gbit + " Gbit/s)";
 }
 
@@ -341,8 +334,8 @@ void ApplyForecast(const Forecast& forecast, const ForecastInput& input, Plan& p
   Finding finding;
   finding.code = "predicted_out_of_memory";
   finding.severity = Severity::kWarning;
-  finding.says = "predicted " + Digits(*plan.memory.peak_gib, "%.1f GiB") + " of " +
-                 Digits(plan.memory.limit_gib, "%.1f GiB") +
+  finding.says = "predicted " + FormatNumber(*plan.memory.peak_gib, "%.1f GiB") + " of " +
+                 FormatNumber(plan.memory.limit_gib, "%.1f GiB") +
                  " per GPU: it may run out of memory (strategy and micro-batch are yours)";
   finding.remedy = "leave batch.micro or strategy open, and launch chooses what fits";
   plan.warnings.push_back(std::move(finding));
