@@ -1,0 +1,180 @@
+"""Scenarios of preflight with real processes: what is wrong with a node is said before a rank starts."""
+
+import ctypes
+import json
+import os
+import stat
+import subprocess
+import textwrap
+
+import pytest
+
+from conftest import VENV, wait_until
+
+CELLFM = """\
+name: cellfm
+gpus: GH200:1
+venv: {venv}
+run: python train.py
+"""
+
+
+def errors(check):
+    return [f for f in check["findings"] if f["severity"] == "error"]
+
+
+def test_S000_1_cpu_only_torch_on_a_gh200_is_stopped_before_any_rank(cluster, nvml):
+    cluster.up("--nvml-library", nvml.library, "--interpreter", VENV / "bin/python", env=nvml.state("gh200"))
+    marker = cluster.work / "ran"
+    cluster.write("train.py", f"open({str(marker)!r}, 'w')\n")
+    job = cluster.write("cellfm.yaml", CELLFM.format(venv=VENV))
+    node = wait_until("torch facts", lambda: next(
+        (n for n in cluster.json("nodes")["nodes"]
+         if any(i["sees_gpu"] is not None for i in n["interpreters"])), None), timeout=90)
+
+    check = json.loads(cluster.launch("check", job, "-o", "json", code=4).stdout)
+    (error,) = errors(check)
+    assert error["code"] == "torch_cpu_only"
+    for part in ("2.13.0+cpu", node["node"], f"{VENV}/bin/python"):
+        assert part in error["says"], error["says"]
+    assert "cu126" in error["remedy"]
+    for line in error["remedy"].splitlines():
+        assert "CUDA 13" not in line or "driver 580" in line
+    assert error["fix"] and "--index-url" in error["fix"][0]
+    assert {"driver", "torch installed"} <= {c["check"] for c in check["passed"]}
+
+    table = cluster.launch("check", job, code=4).stdout
+    for check_name, result in (("driver", "pass"), ("torch installed", "pass"), ("torch CUDA", "fail"),
+                               ("GPU usable", "fail")):
+        assert any(line.startswith(check_name) and line.split(check_name)[1].split()[0] == result
+                   for line in table.splitlines()), table
+
+    refused = cluster.launch("submit", job, "--wait", code=4)
+    assert "torch_cpu_only" in refused.stderr and error["says"] in refused.stderr
+    assert not marker.exists()
+    assert cluster.json("queue", "-a")["jobs"] == []
+
+    gpu = node["gpus"][0]
+    assert gpu["model"] == "NVIDIA GH200 480GB" and gpu["cc"] == "9.0"
+    assert node["driver"] == "570.124.06" and node["driver_cuda"] == "12.8"
+    assert gpu["memory_bytes"] == 97871 * 2**20
+    assert node["health"] == "warn" and "CUDA" in node["health_reason"]
+
+
+def test_S000_1_what_is_only_known_at_the_start_ends_the_job(cluster, nvml):
+    # No interpreter is known ahead here but the system's; the venv is probed in staging.
+    cluster.env["PATH"] = ":".join(p for p in cluster.env["PATH"].split(":") if not p.startswith(str(VENV)))
+    cluster.up("--nvml-library", nvml.library, env=nvml.state("gh200"))
+    marker = cluster.work / "ran"
+    cluster.write("train.py", f"open({str(marker)!r}, 'w')\n")
+    job = cluster.write("cellfm.yaml", CELLFM.format(venv=VENV))
+    done = cluster.launch("submit", job, "--wait", code=4, timeout=120)
+    assert "torch_cpu_only" in done.stderr
+    status = cluster.status(cluster.json("queue", "-a")["jobs"][-1]["id"])
+    assert status["state"] == "FAILED" and status["sub_reason"] == "PREFLIGHT"
+    assert not marker.exists()
+
+
+def script(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def test_S003_1_a_stub_nvcc_on_the_agents_path_is_the_toolkit(make_cluster, nvml):
+    # A torch that says it was built for CUDA 12.4, and the user's nvcc 11.5 beside it.
+    cluster = make_cluster()
+    tools = cluster.work / "tools"
+    script(tools / "nvcc", "echo 'Cuda compilation tools, release 11.5, V11.5.119'\n")
+    answers = [{"stage": "a", "python": "3.11.7", "packages": {"deepspeed": "0.15.4", "ninja": "1.11.1"},
+                "torch": {"version": "2.5.1+cu124", "cuda": "12.4", "hip": None, "path": "/opt/torch"}, "stamps": []},
+               {"stage": "b", "torch": {"version": "2.5.1+cu124", "cuda": "12.4", "hip": None, "arch_list": ["sm_80"],
+                                        "nccl": "2.21.5", "path": "/opt/torch"},
+                "sees_gpu": True, "devices": 4, "mps": False, "says": ""}]
+    lines = "".join(f"echo '@launch-python-probe {json.dumps(a)}'\n" for a in answers)
+    script(cluster.work / "venv/bin/python", lines)
+    cluster.env["PATH"] = f"{tools}:{cluster.env['PATH']}"
+    cluster.up("--nvml-library", nvml.library, "--interpreter", cluster.work / "venv/bin/python",
+               env=nvml.state("a100-40x4"))
+    cluster.write("train.py", "")
+    text = "name: ds\ngpus: 1\nvenv: ./venv\nstrategy: zero2-offload\nbatch: {global: 8, micro: 8}\nrun: python train.py\n"
+    job = cluster.write("ds.yaml", text)
+
+    def check(*args, code):
+        return json.loads(cluster.launch("check", job, *args, "-o", "json", code=code).stdout)
+
+    wait_until("the toolkit in nodes", lambda: any(
+        f["code"] == "toolkit_mismatch" for f in json.loads(
+            cluster.launch("check", job, "-o", "json", code=None).stdout or '{"findings": []}')["findings"]))
+    (error,) = errors(check(code=4))
+    assert error["code"] == "toolkit_mismatch"
+    assert "11.5" in error["says"] and "12.4" in error["remedy"]
+    skipped = check("-e", "DS_SKIP_CUDA_CHECK=1", code=0)
+    (warning,) = [f for f in skipped["findings"] if f["code"] == "toolkit_mismatch"]
+    assert warning["severity"] == "warning"
+    plain = check("--strategy", "single", code=0)
+    assert not [f for f in plain["findings"] if f["code"] == "toolkit_mismatch"]
+
+
+def test_a_missing_script_is_named_before_any_rank_starts(cluster):
+    cluster.up()
+    job = cluster.write("job.yaml", "name: gone\ngpus: 0\ndevice: cpu\nrun: python3 trian.py\n")
+    done = cluster.launch("submit", job, "--wait", code=4)
+    assert "command_missing" in done.stderr and "trian.py" in done.stderr
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 64 MiB, mounted for this test only."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    place = tmp_path / "small"
+    place.mkdir()
+    if libc.mount(b"tmpfs", str(place).encode(), b"tmpfs", 0, b"size=64m") != 0:
+        pytest.skip(f"cannot mount a tmpfs here: {os.strerror(ctypes.get_errno())}")
+    yield place
+    libc.umount2(str(place).encode(), 2)
+
+
+def test_a_really_full_disk_is_said_before_the_job_runs(cluster, small_disk):
+    cluster.up()
+    job = cluster.write("job.yaml", textwrap.dedent(f"""\
+        name: full
+        gpus: 0
+        device: cpu
+        checkpoint: {{dir: {small_disk}/out}}
+        run: echo ran
+        """))
+    done = cluster.launch("submit", job, "--wait")
+    assert "disk_low" not in done.stderr
+    with open(small_disk / "filler", "wb") as filler:
+        with pytest.raises(OSError):
+            while True:
+                filler.write(b"\0" * 2**20)
+                filler.flush()
+    done = cluster.launch("submit", job, "--wait", code=4)
+    assert "disk_low" in done.stderr and str(small_disk) in done.stderr
+
+
+def test_check_of_nodes_names_who_else_uses_a_gpu(cluster, nvml):
+    cluster.up("--nvml-library", nvml.library, "--sample-period", "200ms", env=nvml.state("rtx4090"))
+    (node,) = cluster.node_names()
+    quiet = json.loads(cluster.launch("check", node, "-o", "json").stdout)
+    assert not [f for f in quiet["findings"] if f["code"] == "gpu_busy"]
+    nvml.edit(lambda state: state["devices"][0]["memory"].update(used_mib=9000))
+
+    def busy():
+        found = json.loads(cluster.launch("check", node, "-o", "json", code=None).stdout)["findings"]
+        return [f for f in found if f["code"] == "gpu_busy"]
+
+    (finding,) = wait_until("gpu_busy", busy)
+    assert finding["severity"] == "warning" and finding["node"] == node
+    assert cluster.launch("check", "no-such-node", code=None).returncode != 0
+
+
+def test_the_script_of_remedies_is_bash(cluster, nvml):
+    cluster.up("--nvml-library", nvml.library, "--interpreter", VENV / "bin/python", env=nvml.state("gh200"))
+    cluster.write("train.py", "")
+    job = cluster.write("cellfm.yaml", CELLFM.format(venv=VENV))
+    text = cluster.launch("check", job, "--fix", code=4).stdout
+    assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
+    assert [line for line in text.splitlines() if line and not line.startswith("#")]
