@@ -315,11 +315,10 @@ Result<Snapshot> SqliteStore::Load() {
 
 Result<std::vector<StoredRow>> SqliteStore::Read(const std::string& prefix) {
   if (failed_) return Unexpected(*failed_);
-  LAUNCH_ASSIGN_OR_RETURN(
-      Statement select,
-      Statement::Prepare(db_.get(),
-                         "SELECT key, revision, value, crc FROM kv "
-                         "WHERE key >= ?1 AND key < ?2 ORDER BY key"));
+  LAUNCH_ASSIGN_OR_RETURN(Statement select,
+                          Statement::Prepare(db_.get(),
+                                             "SELECT key, revision, value, crc FROM kv "
+                                             "WHERE key >= ?1 AND key < ?2 ORDER BY key"));
   const std::string end = prefix + '\xff';  // no key holds this byte
   select.Blob(1, prefix).Blob(2, end);
   std::vector<StoredRow> rows;

@@ -200,7 +200,8 @@ TEST_F(CheckpointTest, CountsOnlyTheFormatThatTheJobNames) {
   Write("step-20.ckpt", Zip("x"));
   const auto steps = [&](const std::string& format) {
     std::vector<std::int64_t> found;
-    for (const CheckpointFound& one : FindCheckpoints({dir_, "", format})) found.push_back(one.step);
+    for (const CheckpointFound& one : FindCheckpoints({dir_, "", format}))
+      found.push_back(one.step);
     return found;
   };
   EXPECT_EQ(steps("auto"), (std::vector<std::int64_t>{20, 10}));
