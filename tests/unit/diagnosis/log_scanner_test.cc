@@ -123,8 +123,9 @@ TEST(Scanner, TakesNulsEscapesAndBinaryForWhatTheyAre) {
   for (int i = 0; i < 40; ++i) scanner.Feed(junk);
   EXPECT_EQ(LabelOf(scanner.Finish()), "unknown");
   LogScanner coloured(Table());
-  coloured.Feed(std::string_view(
-      "Val\x1b[1mueError\0: bad\nTorch not comp\x1b[0miled with CUDA enabled\n", 65));
+  constexpr char kColoured[] =
+      "Val\x1b[1mueError\0: bad\nTorch not comp\x1b[0miled with CUDA enabled\n";
+  coloured.Feed(std::string_view(kColoured, sizeof kColoured - 1));
   EXPECT_EQ(LabelOf(coloured.Finish()), "torch_cpu_only");
 }
 
