@@ -39,6 +39,7 @@ double BlockBytes(const ModelCard& card, const TrainingSetup& setup, const Memor
   // Norms that are not RMS (plain MLPs tell them) keep no fp32 copy, nor do torchtitan's kernels.
   const bool lean = fused || !card.gated_ffn || setup.framework == Framework::kTorchtitan;
   double norms = lean ? c.norm_fused : c.norm_eager;
+  if (setup.framework == Framework::kLlmFoundry) norms = c.norm_plain;
   if (setup.format == StateFormat::kAmp && setup.lora_rank == 0) norms += c.norm_amp;
   const double mlp = !card.gated_ffn ? c.mlp_plain : fused ? c.mlp_gated_compiled : c.mlp_gated;
   return w.element * (norms * w.hidden + 2 * w.query + keys + mlp * w.ffn);
@@ -75,8 +76,10 @@ double LogitsPerEntry(const TrainingSetup& setup, const MemoryConstants& c) {
     case LossPath::kFull:
       break;
   }
-  if (setup.half_compute) return c.logits_half;
-  if (setup.compiled) return c.logits_compiled;
+  // llm-foundry's loss is a kernel of its own, compiled or not, and shifts labels, not logits.
+  const bool kernel = setup.framework == Framework::kLlmFoundry;
+  if (setup.half_compute && !kernel) return c.logits_half;
+  if (setup.compiled && !kernel) return c.logits_compiled;
   switch (setup.framework) {
     case Framework::kUnknown:
     case Framework::kHf:
@@ -86,8 +89,9 @@ double LogitsPerEntry(const TrainingSetup& setup, const MemoryConstants& c) {
       return c.logits_copied;
     case Framework::kMegatron:
     case Framework::kLitgpt:
-    case Framework::kLlmFoundry:
       return c.logits_fused;
+    case Framework::kLlmFoundry:
+      return c.logits_kernel;
   }
   return c.logits_eager;
 }
@@ -127,6 +131,10 @@ ActivationParts ActivationsOf(const ModelCard& card, const TrainingSetup& setup,
   parts.block = block + tokens * w.element * (w.hidden + w.ffn);
   const double vocab = static_cast<double>(card.vocab);
   parts.logits = LogitsPerEntry(setup, c) * tokens * vocab;
+  if (setup.framework == Framework::kLlmFoundry && setup.loss == LossPath::kFull) {
+    parts.held = c.logits_held * tokens * vocab;
+    parts.metrics = c.logits_metrics * tokens * vocab;
+  }
   if (setup.eval_batch > 0 && setup.loss != LossPath::kClassification)
     parts.evaluation = std::max(6.0, LogitsPerEntry(setup, c) / 2) *  // no gradients
                        static_cast<double>(setup.eval_batch) * static_cast<double>(setup.seq) *

@@ -12,12 +12,18 @@ struct MemoryConstants {
   double logits_half = 8;      // the same four in 16 bits: a model run without autocast
   double logits_fused = 10;    // 16-bit logits 2, log-softmax 4, gradient 4
   double logits_copied = 14;   // as fused, and an fp32 copy of the logits
+  double logits_kernel = 4;    // flash-attn's cross entropy, one kernel: 16-bit logits, gradient
   double logits_compiled = 6;  // 16-bit logits and gradient, the rest in one pass; fitted
   double logits_chunked = 2;   // 16-bit logits; a chunk in fp32 is small beside them; fitted
+  // Composer keeps a batch's outputs until the next one, and measures them after the backward pass
+  // under autocast: logits in 16 bits, an fp32 copy and log-softmax (Trainer._eval_train_metrics).
+  double logits_held = 2;
+  double logits_metrics = 10;
 
   // Elements of width `hidden` that a block keeps besides attention and MLP.
   double norm_eager = 8;  // per norm: fp32 input 2, normalised 1, output 1; two norms
   double norm_fused = 5;  // inputs and outputs of two norms, dropout masks (arXiv 2205.05198)
+  double norm_plain = 4;  // inputs and outputs alone: 16-bit norms, no dropout (llm-foundry's MPT)
   double norm_amp = 4;    // autocast adds: fp32 inputs of norms 2, a cast for each of q, k, v 2
   // Elements of the MLP's width kept: gated: gate, activation, up, product; plain: in and out of
   // the activation. A compiled block recomputes the pointwise ones.

@@ -100,20 +100,22 @@ std::vector<MemoryPhase> PhasesOf(const Parts& p, const TrainingSetup& setup,
                     computing({state("gradients", kept), dynamic("activations", a.saved),
                                dynamic("logits and loss", a.logits)}),
                     a.logits + a.block));
-  phases.push_back(
-      builder.Build(PhaseKind::kBackward,
-                    computing({state("gradients", s.gradients), dynamic("activations", stored),
-                               dynamic("block at work", a.block)}),
-                    a.block));
+  phases.push_back(builder.Build(
+      PhaseKind::kBackward,
+      computing({state("gradients", s.gradients), dynamic("activations", stored),
+                 dynamic("logits and loss", a.held), dynamic("block at work", a.block)}),
+      a.block));
   phases.push_back(builder.Build(
       PhaseKind::kStep,
       with({state("gradients", s.gradients), buffer("optimizer temporaries", s.step),
             buffer("communication buckets", b.buckets), buffer("cuBLAS workspace", workspace)}),
       0));
-  if (a.evaluation > 0)
+  const double measured = std::max(a.evaluation, a.metrics);
+  if (measured > 0)  // a training batch is measured before its step, beside the gradients
     phases.push_back(builder.Build(PhaseKind::kEvaluation,
-                                   computing({dynamic("logits and loss", a.evaluation)}),
-                                   a.evaluation));
+                                   computing({state("gradients", a.metrics > 0 ? s.gradients : 0),
+                                              dynamic("logits and loss", measured)}),
+                                   measured));
   return phases;
 }
 

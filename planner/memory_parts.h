@@ -41,6 +41,8 @@ struct ActivationParts {
   double stored = 0;      // of these, block inputs that stay when a block is computed again
   double block = 0;       // one block at work
   double logits = 0;      // logits and loss
+  double held = 0;        // of the logits, what outlives the backward pass
+  double metrics = 0;     // logits and their loss again, for metrics of the training batch
   double evaluation = 0;  // logits of an evaluation batch
 };
 ActivationParts ActivationsOf(const ModelCard& card, const TrainingSetup& setup,

@@ -122,12 +122,12 @@ bool KeepsGradients(const TrainingSetup& setup) {
   switch (setup.framework) {
     case Framework::kTorchtitan:
     case Framework::kTorchtune:
-    case Framework::kLlmFoundry:
       return false;  // their recipes step after every micro-batch and set gradients to None
     case Framework::kUnknown:
     case Framework::kHf:
     case Framework::kMegatron:
     case Framework::kLitgpt:
+    case Framework::kLlmFoundry:  // cuts a device's batch into micro-batches and adds them up
       return true;
   }
   return true;

@@ -144,6 +144,38 @@ TEST(MemoryModel, TheFirstZeroDemonstrationComesOut) {  // 1.5B GPT-2, V100 32 G
   EXPECT_NE(JudgeFit(Predict(card, setup), limit), FitVerdict::kNo);
 }
 
+// The counts of llm-foundry's code: a block without dropout keeps 16 hidden in 16 bits (input and
+// output of two norms 4, q, k, v and the attention's output 4, both sides of the activation 8); the
+// loss is one kernel on 16-bit logits, which are measured in fp32 after the backward pass.
+TEST(MemoryModel, AKernelLossAndPlainNormsKeepWhatTheirCodeSays) {
+  ModelCard card;
+  card.params = 1'315'950'592;
+  card.layers = 24;
+  card.hidden = 2048;
+  card.heads = 16;
+  card.vocab = 50368;
+  card.tied = true;
+  TrainingSetup setup = Worked(Strategy::kFsdp, 16);
+  setup.framework = Framework::kLlmFoundry;
+  setup.format = StateFormat::kFsdpMixed;
+  setup.checkpointing = Checkpointing::kNone;
+  setup.micro_batch = 8;
+  const double tokens = 8 * 2048;
+  const ActivationParts parts = ActivationsOf(*CompleteCard(card), setup, {});
+  EXPECT_NEAR(parts.saved / (tokens * 24 * 2 * 16 * 2048), 1, 0.005);
+  EXPECT_DOUBLE_EQ(parts.logits, tokens * 50368 * 4);
+  const MemoryEstimate estimate = Predict(card, setup);
+  EXPECT_NEAR(TermGib(estimate, PhaseKind::kBackward, "logits and loss"),
+              tokens * 50368 * 2 / kGiBytes, 1e-9);
+  EXPECT_NEAR(TermGib(estimate, PhaseKind::kEvaluation, "logits and loss"),
+              tokens * 50368 * 10 / kGiBytes, 1e-9);
+  EXPECT_NE(JudgeFit(estimate, kA100_40), FitVerdict::kNo);  // published: it trained
+  setup.micro_batch = 16;
+  EXPECT_EQ(JudgeFit(Predict(card, setup), kA100_40), FitVerdict::kNo);
+  setup.framework = Framework::kMegatron;
+  EXPECT_GT(ActivationsOf(*CompleteCard(card), setup, {}).logits, 2 * parts.logits);
+}
+
 TEST(MemoryModel, HostMemoryIsDeepspeedsEstimate) {  // its functions, 6.8B on 4 GPUs of one node
   ModelCard card;
   card.params = 6'805'000'000;
