@@ -64,7 +64,9 @@ Json OfVerdict(const Verdict& verdict) {
           {"evidence", verdict.evidence},
           {"cause", verdict.cause},
           {"remedy", verdict.remedy},
-          {"action", verdict.action}};
+          {"action", verdict.action},
+          {"numbers", verdict.numbers},
+          {"changes", verdict.changes}};
 }
 
 Json OfBatch(const BatchSplit& batch) {

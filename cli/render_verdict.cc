@@ -28,6 +28,9 @@ std::string VerdictJson(const Verdict& verdict) {
   json["cause"] = verdict.cause;
   json["remedy"] = verdict.remedy;
   json["action"] = verdict.action;
+  json["numbers"] = Json::object();
+  for (const auto& [name, value] : verdict.numbers) json["numbers"][name] = value;
+  json["changes"] = verdict.changes;
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 

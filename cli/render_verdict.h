@@ -7,7 +7,8 @@
 
 namespace launch {
 
-// {label, confidence, rank, node, evidence[], cause, remedy, action}; absent rank or node: null.
+// {label, confidence, rank, node, evidence[], cause, remedy, action, numbers, changes[]}; absent
+// rank or node: null.
 std::string VerdictJson(const Verdict& verdict);
 
 // Several lines: label and certainty, cause, evidence, remedy, action.

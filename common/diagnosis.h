@@ -1,6 +1,7 @@
 // Findings before a run and verdicts after it: what is true, how sure we are, what to do.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,6 +49,12 @@ struct Verdict {
   std::string remedy;
   std::string
       action;  // no_retry | retry_with_change | retry_elsewhere | retry_same | resume | continue
+  // What an out-of-memory message says, in GiB: asked, total, free, process, allocated,
+  // unallocated, others; reserve_share is unallocated / total.
+  std::map<std::string, double> numbers;
+  // What a retry would alter: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "batch.micro: the
+  // next smaller, batch.global kept".
+  std::vector<std::string> changes;
   friend bool operator==(const Verdict&, const Verdict&) = default;
 };
 

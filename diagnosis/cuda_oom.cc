@@ -3,6 +3,7 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "common/units.h"
@@ -199,8 +200,36 @@ std::string_view ToString(OomPhase phase) {
   return "";
 }
 
+namespace {
+
+constexpr const char* kAllocatorChange = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
+constexpr const char* kBatchChange = "batch.micro: the next smaller, batch.global kept";
+
+std::map<std::string, double> InGib(const OomNumbers& n) {
+  std::map<std::string, double> numbers;
+  const auto add = [&](const char* name, const std::optional<double>& bytes) {
+    if (bytes) numbers[name] = std::round(*bytes / kGiBf * 1000) / 1000;
+  };
+  add("asked", n.tried);
+  add("total", n.total);
+  add("free", n.free);
+  add("process", n.process);
+  add("allocated", n.allocated);
+  add("unallocated", n.unallocated);
+  if (n.total && n.free && n.process)
+    add("others", std::max(0.0, *n.total - *n.free - *n.process));
+  else
+    add("others", n.others);
+  if (n.unallocated && n.total && *n.total > 0)
+    numbers["reserve_share"] = std::round(*n.unallocated / *n.total * 1000) / 1000;
+  return numbers;
+}
+
+}  // namespace
+
 OomVerdict JudgeOom(const OomNumbers& n, OomPhase phase, bool allocator_already_set) {
   OomVerdict verdict;
+  verdict.numbers = InGib(n);
   const OomKind kind = ClassifyOom(n);
   const std::string where = n.gpu ? "GPU " + std::to_string(*n.gpu) : "the GPU";
   const std::string when = phase == OomPhase::kUnknown ? "" : " " + std::string(ToString(phase));
@@ -237,6 +266,8 @@ OomVerdict JudgeOom(const OomNumbers& n, OomPhase phase, bool allocator_already_
     verdict.remedy = allocator_already_set
                          ? "expandable segments are already on: " + smaller
                          : "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
+    if (!allocator_already_set) verdict.changes.emplace_back(kAllocatorChange);
+    if (allocator_already_set || share < 0.10) verdict.changes.emplace_back(kBatchChange);
     if (!allocator_already_set && share < 0.10) verdict.remedy += "; and " + smaller;
     if (!allocator_already_set && share >= 0.10)
       verdict.remedy += "; if it fails again: " + smaller;
@@ -253,6 +284,7 @@ OomVerdict JudgeOom(const OomNumbers& n, OomPhase phase, bool allocator_already_
   }
   verdict.cause = "The job needs more memory than " + where + " has" + when + facts;
   verdict.remedy = smaller;
+  verdict.changes.emplace_back(kBatchChange);
   return verdict;
 }
 

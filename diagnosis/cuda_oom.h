@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace launch {
 
@@ -39,6 +41,8 @@ struct OomVerdict {
   std::string label;   // cuda_oom | cuda_oom_fragmentation | cuda_oom_foreign_process
   std::string cause;   // one sentence with the numbers
   std::string remedy;  // in the order of rulings 12
+  std::map<std::string, double> numbers;  // as in common/diagnosis.h
+  std::vector<std::string> changes;
 };
 OomVerdict JudgeOom(const OomNumbers& numbers, OomPhase phase, bool allocator_already_set);
 

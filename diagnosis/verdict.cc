@@ -33,6 +33,8 @@ struct Candidate {
   std::string remedy;
   std::string action;
   bool tells_without_failure = false;
+  std::map<std::string, double> numbers;
+  std::vector<std::string> changes;
 };
 
 // Exceptions that only pass on that something else failed.
@@ -181,6 +183,8 @@ void Case::TakeOom(const LogHit& hit) {
   c.label = oom.label;
   c.cause = oom.cause;
   c.remedy = oom.remedy;
+  c.numbers = oom.numbers;
+  c.changes = oom.changes;
   // The message with its numbers tells more than an echo of it without.
   c.weight += std::min(known(numbers), 4);
   candidates_.push_back(std::move(c));
@@ -442,6 +446,10 @@ Verdict Case::Decide() {
   verdict.cause = best->cause.empty() ? std::string(info.cause) : best->cause;
   verdict.remedy = best->remedy.empty() ? std::string(info.remedy) : best->remedy;
   verdict.action = best->action.empty() ? std::string(info.action) : best->action;
+  verdict.numbers = best->numbers;
+  verdict.changes = best->changes;
+  if (best->label == "dataloader_worker_killed" || best->label == "host_oom_kill")
+    verdict.changes = {"num_workers: at most 2", "pin_memory: false"};
   // The line itself, then other lines of the same label, then how the rank ended.
   verdict.evidence.push_back(best->text);
   const auto add = [&](const std::string& text) {

@@ -67,6 +67,8 @@ pb::Verdict ToProto(const Verdict& v) {
   m.set_cause(Utf8(v.cause));
   m.set_remedy(Utf8(v.remedy));
   m.set_action(Utf8(v.action));
+  for (const auto& [name, value] : v.numbers) (*m.mutable_numbers())[Utf8(name)] = value;
+  for (const std::string& change : v.changes) m.add_changes(Utf8(change));
   return m;
 }
 Result<Verdict> FromProto(const pb::Verdict& m) {
@@ -80,6 +82,9 @@ Result<Verdict> FromProto(const pb::Verdict& m) {
   v.cause = e.Text("cause", m.cause());
   v.remedy = e.Text("remedy", m.remedy());
   v.action = e.MaybeWord("action", m.action());
+  e.Require(m.numbers_size() <= 64, "numbers", "are too many");
+  for (const auto& [name, value] : m.numbers()) v.numbers[name] = e.Number("numbers", value);
+  v.changes = e.Texts("changes", m.changes(), 64);
   return e.Done(std::move(v));
 }
 

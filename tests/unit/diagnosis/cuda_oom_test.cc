@@ -74,6 +74,17 @@ TEST(OomKinds, TheUsersNumbersAreFragmentationWithASmallerBatchToo) {
   EXPECT_NE(verdict.cause.find("8.0 %"), std::string::npos) << verdict.cause;
   EXPECT_NE(verdict.remedy.find("expandable_segments:True"), std::string::npos);
   EXPECT_NE(verdict.remedy.find("micro-batch"), std::string::npos);
+  EXPECT_EQ(verdict.numbers, (std::map<std::string, double>{{"allocated", 36.78},
+                                                            {"asked", 4.15},
+                                                            {"free", 3.84},
+                                                            {"others", 0.01},
+                                                            {"process", 40.68},
+                                                            {"reserve_share", 0.08},
+                                                            {"total", 44.53},
+                                                            {"unallocated", 3.56}}));
+  EXPECT_EQ(verdict.changes,
+            (std::vector<std::string>{"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+                                      "batch.micro: the next smaller, batch.global kept"}));
 }
 
 TEST(OomKinds, TheSameFactsInBulletFormAreFragmentation) {

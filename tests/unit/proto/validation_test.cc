@@ -104,6 +104,9 @@ TEST(Edge, RefusesRelativePaths) {
                                     [](auto& m) { m.mutable_ranks(0)->set_argv(0, "python"); });
   ExpectTaken<pb::AllocationSpec>([](auto& m) { m.mutable_ranks(0)->set_argv(0, ""); });
   ExpectRefused<pb::SubmitContext>("submit_dir", [](auto& m) { m.set_submit_dir("."); });
+  ExpectRefused<pb::SubmitContext>("files", [](auto& m) {
+    (*m.mutable_files())["config.json"] = std::string(kMaxContextFileBytes + 1, ' ');
+  });
   for (const std::string& bad : {""s, "."s, ".."s, "a/b"s, "../x"s, std::string(256, 'f')}) {
     ExpectRefused<pb::AllocationSpec>("files[0].name",
                                       [&](auto& m) { m.mutable_files(0)->set_name(bad); });
