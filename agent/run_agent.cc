@@ -152,14 +152,14 @@ class AgentLoop {
   };
   AgentLoop(Parts parts, AgentState state) : parts_(parts), state_(std::move(state)) {}
 
-  Result<void> Run(const std::vector<Order>& first) {
-    LAUNCH_RETURN_IF_ERROR(CarryOut(first));
+  void Run(const std::vector<Order>& first) {
+    for (const Order& order : first) (void)CarryOut(order);
     parts_.shared.SetRunning(RunningOf(state_, parts_.config.state_dir));
     int batches = 0;
     while (!WaitForWork()) {
       const std::vector<Told> batch = parts_.mailbox.TakeBatch(kBatch, 0);
       for (const Told& event : batch) {
-        LAUNCH_RETURN_IF_ERROR(CarryOut(Step(state_, event, parts_.clock.Now())));
+        Hear(event);
         Observe(event);
       }
       // What waits is heard before any deadline is judged, but not for ever.
@@ -168,10 +168,9 @@ class AgentLoop {
       const bool judge = batch.size() < kBatch || batches >= kBatchesBeforeTimers;
       if (judge && due && *due <= parts_.clock.Now()) {
         batches = 0;
-        LAUNCH_RETURN_IF_ERROR(CarryOut(Step(state_, told::Tick{}, parts_.clock.Now())));
+        Hear(told::Tick{});
       }
     }
-    return {};
   }
 
  private:
@@ -187,10 +186,11 @@ class AgentLoop {
     return (waits[1].revents & POLLIN) != 0;
   }
 
-  Result<void> CarryOut(const std::vector<Order>& orders) {
-    for (const Order& order : orders)
-      LAUNCH_RETURN_IF_ERROR(std::visit([this](const auto& body) { return Do(body); }, order));
-    return {};
+  void Hear(const Told& event) {
+    Act(state_, event, parts_.clock.Now(), [this](const Order& order) { return CarryOut(order); });
+  }
+  Result<void> CarryOut(const Order& order) {
+    return std::visit([this](const auto& body) { return Do(body); }, order);
   }
   Result<void> Do(const order::Send& order) {
     parts_.link.Send(order.stream, order.message);
@@ -201,8 +201,11 @@ class AgentLoop {
     parts_.link.Close(order.stream, order.why);
     return {};
   }
-  // Nothing may be obeyed that is not fenced first: without a disk the agent must not go on.
-  Result<void> Do(const order::SaveFence& order) { return parts_.runner.SaveFence(order.fence); }
+  Result<void> Do(const order::SaveFence& order) {
+    auto saved = parts_.runner.SaveFence(order.fence);
+    if (!saved) spdlog::error("fence.unsaved why=\"{}\"", saved.error().message);
+    return saved;
+  }
   Result<void> Do(const order::Accept& order) {
     spdlog::info("allocation.accept key={} ranks={} gpus={}", ToString(order.spec.key),
                  order.spec.ranks.size(), order.spec.gpus.size());
@@ -390,14 +393,13 @@ Result<void> StartAndRun(AgentConfig config) {
                   .clock = clock,
                   .stop_fd = stop.get()},
                  std::move(recovery.state));
-  const auto ended = loop.Run(recovery.orders);
-  if (!ended) spdlog::error("agent.failed why=\"{}\"", ended.error().message);
+  loop.Run(recovery.orders);
   link.reset();  // the controller hears of it at once
   spdlog::info("agent.stop node={}", config.node.value);
   spdlog::shutdown();
   // A probe may wait minutes for an interpreter; nothing here is worth that wait, and ranks must
   // live through any end of the agent anyway.
-  std::_Exit(ended ? 0 : ExitCodeOf(ended.error().code));
+  std::_Exit(0);
 }
 
 }  // namespace

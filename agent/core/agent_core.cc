@@ -35,6 +35,10 @@ bool HasEffect(const ToNode& body) {
          std::holds_alternative<to_node::Go>(body) || std::holds_alternative<to_node::Stop>(body);
 }
 
+std::pair<std::uint64_t, std::uint64_t> LeaderOf(const Fence& fence) {
+  return {fence.incarnation, fence.epoch};
+}
+
 AllocationStatus StatusOf(const Key& key, const Allocation& allocation, AllocationPhase phase) {
   AllocationStatus status{.key = key,
                           .digest = allocation.digest,
@@ -138,8 +142,7 @@ void StepScope::On(const told::LinkDown& event) {
 bool StepScope::ObeyFence(const told::FromController& event) {
   const Fence& theirs = event.envelope.fence;
   Fence& ours = state_.fence;
-  const auto leader = [](const Fence& fence) { return std::pair(fence.incarnation, fence.epoch); };
-  if (leader(theirs) < leader(ours)) {
+  if (LeaderOf(theirs) < LeaderOf(ours)) {
     Give(order::CloseLink{.stream = event.stream,
                           .why = "message of a superseded controller (incarnation " +
                                  std::to_string(theirs.incarnation) + ", epoch " +
@@ -147,7 +150,7 @@ bool StepScope::ObeyFence(const told::FromController& event) {
     On(told::LinkDown{.stream = event.stream, .why = "fence"});
     return false;
   }
-  if (leader(theirs) > leader(ours)) {
+  if (LeaderOf(theirs) > LeaderOf(ours)) {
     ours = theirs;
     Give(order::SaveFence{ours});  // first: nothing of a new leader is obeyed unfenced
   }
@@ -159,6 +162,18 @@ void StepScope::NoteRevision(const ToNodeEnvelope& envelope) {
   if (envelope.fence.revision <= state_.fence.revision || !HasEffect(envelope.body)) return;
   state_.fence = envelope.fence;
   Give(order::SaveFence{state_.fence});
+}
+
+void StepScope::OnLeaderUnsaved(const std::string& why) {
+  const std::uint64_t stream = state_.link.stream;
+  Give(order::CloseLink{.stream = stream, .why = "the fence of a new controller: " + why});
+  On(told::LinkDown{.stream = stream, .why = "fence"});
+}
+
+void StepScope::OnRevisionUnsaved(const std::string& why) {
+  const bool told = state_.fence_retry_at.has_value();
+  state_.fence_retry_at = now_ + kFenceRetry;
+  if (!told) On(told::NodeNotice{{.kind = "node.state_write_failed", .text = why}});
 }
 
 void StepScope::On(const told::FromController& event) {
@@ -233,6 +248,10 @@ void StepScope::On(const told::Tick&) {
     link.next_beat = now_ + link.beat;
   }
   if (link.welcomed && now_ >= link.next_resend) ResendUnacked();
+  if (state_.fence_retry_at && now_ >= *state_.fence_retry_at) {
+    state_.fence_retry_at = now_ + kFenceRetry;  // until the disk takes it
+    Give(order::SaveFence{state_.fence});
+  }
   for (auto& [key, allocation] : state_.allocations) {
     if (IsUnstarted(allocation.phase) && now_ >= DropDeadline(state_, allocation))
       DropUnstarted(key, allocation, "no word from the controller for 60 s before the start");
@@ -249,6 +268,31 @@ std::vector<Order> Step(AgentState& state, const Told& event, BootTime now) {
   return scope.TakeOrders();
 }
 
+void Act(AgentState& state, const Told& event, BootTime now, const CarryOut& carry_out) {
+  const auto* message = std::get_if<told::FromController>(&event);
+  const bool may_lead =
+      message != nullptr && LeaderOf(message->envelope.fence) > LeaderOf(state.fence);
+  const std::optional<AgentState> before = may_lead ? std::optional(state) : std::nullopt;
+  std::vector<Order> orders = Step(state, event, now);
+  for (std::size_t i = 0; i < orders.size(); ++i) {
+    const auto done = carry_out(orders[i]);
+    if (!std::holds_alternative<order::SaveFence>(orders[i])) continue;
+    if (done) {
+      state.fence_retry_at.reset();
+      continue;
+    }
+    StepScope scope(state, now);
+    if (before) {
+      state = *before;
+      scope.OnLeaderUnsaved(done.error().message);
+      orders.resize(i + 1);
+    } else {
+      scope.OnRevisionUnsaved(done.error().message);
+    }
+    for (Order& order : scope.TakeOrders()) orders.push_back(std::move(order));
+  }
+}
+
 std::optional<BootTime> NextDeadline(const AgentState& state) {
   std::optional<BootTime> next;
   const auto consider = [&next](BootTime at) { next = next ? std::min(*next, at) : at; };
@@ -256,6 +300,7 @@ std::optional<BootTime> NextDeadline(const AgentState& state) {
     consider(state.link.next_beat);
     if (HasUnacked(state)) consider(state.link.next_resend);
   }
+  if (state.fence_retry_at) consider(*state.fence_retry_at);
   for (const auto& [key, allocation] : state.allocations) {
     if (IsUnstarted(allocation.phase)) consider(DropDeadline(state, allocation));
     if (RetriesProof(allocation)) consider(allocation.retry_at);

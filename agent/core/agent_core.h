@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -120,7 +121,8 @@ struct LinkState {
 
 struct AgentState {
   AgentIdentity identity;
-  Fence fence;  // highest obeyed; durable
+  Fence fence;  // highest obeyed; durable, but for the revision while `fence_retry_at` is set
+  std::optional<BootTime> fence_retry_at;  // the disk refused the newest revision
   LinkState link;
   std::map<Key, Allocation> allocations;
   std::map<JobId, Attempt> floors;  // highest attempt seen per job, until Forget
@@ -137,6 +139,8 @@ inline constexpr Millis kUnstartedSilence{60'000};
 inline constexpr Millis kProofRetry{60'000};
 // Exits not yet acknowledged are sent again after this long on a live link.
 inline constexpr Millis kResend{15'000};
+// A revision that could not be made durable is tried again after this long.
+inline constexpr Millis kFenceRetry{15'000};
 // A process list this young may still show ranks that were just released.
 inline constexpr Millis kProcessListLag{2'000};
 
@@ -151,6 +155,13 @@ Recovery Recover(AgentIdentity identity, const RunnerState& found, BootTime now)
 // The only mutator. Orders are to be carried out in the order given. Timers run on told::Tick only,
 // so a backlog of messages is always handled before any deadline is judged.
 std::vector<Order> Step(AgentState& state, const Told& event, BootTime now);
+
+// A Step whose orders are carried out one by one. A fence that cannot be made durable (disk full)
+// does not end the agent: of a new leader, nothing is obeyed, so the step is taken back and the
+// link closed, and the next dial tries again; of a new revision, which guards nothing but the
+// detection of a store that went back in time, a notice is told and the write is tried again.
+using CarryOut = std::function<Result<void>(const Order&)>;  // may fail for order::SaveFence only
+void Act(AgentState& state, const Told& event, BootTime now, const CarryOut& carry_out);
 
 // When the next told::Tick is due; absent = only when something happens.
 std::optional<BootTime> NextDeadline(const AgentState& state);

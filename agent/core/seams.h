@@ -103,7 +103,7 @@ struct CloseLink {
   std::uint64_t stream = 0;
   std::string why;
 };
-struct SaveFence {  // durable before anything that follows in the same list
+struct SaveFence {  // durable before anything that follows in the same list; see Act
   Fence fence;
 };
 struct Accept {  // take locks, write `accept` durably, hold ports; answered by AcceptDone

@@ -43,6 +43,10 @@ class StepScope {
   void On(const to_node::Welcome& message);
   void On(const to_node::Pong& message);
 
+  // agent_core.cc: what Act tells when the disk refused a fence.
+  void OnLeaderUnsaved(const std::string& why);
+  void OnRevisionUnsaved(const std::string& why);
+
   // Shared steps. Each is a no-op where the table of agent_core.h says so.
   void BeginStop(const Key& key, Allocation& allocation, StopCause cause, Millis grace);
   void EndRank(const Key& key, Allocation& allocation, const ExitReport& report);

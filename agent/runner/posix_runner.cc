@@ -2,13 +2,12 @@
 
 #include <utility>
 
-#include "agent/runner/fence_file.h"
 #include "agent/runner/runner_loop.h"
 
 namespace launch::agent {
 
 PosixRunner::PosixRunner(RunnerOptions options)
-    : options_(options), loop_(std::make_unique<RunnerLoop>(std::move(options))) {}
+    : loop_(std::make_unique<RunnerLoop>(std::move(options))) {}
 
 PosixRunner::~PosixRunner() {
   if (!thread_.joinable()) return;
@@ -30,9 +29,7 @@ void PosixRunner::Drop(const order::Drop& order) { loop_->Post(order); }
 void PosixRunner::NoteAcked(const order::NoteAcked& order) { loop_->Post(order); }
 void PosixRunner::Forget(const order::Forget& order) { loop_->Post(order); }
 
-Result<void> PosixRunner::SaveFence(const Fence& fence) {
-  return WriteFence(*options_.files, options_.state_dir, fence);
-}
+Result<void> PosixRunner::SaveFence(const Fence& fence) { return loop_->SaveFence(fence); }
 
 Containment PosixRunner::containment() const { return loop_->cgroups().level; }
 std::string PosixRunner::containment_why() const { return loop_->cgroups().why; }

@@ -31,7 +31,6 @@ class PosixRunner final : public RankRunner {
   std::string containment_why() const;  // why not the level above; may be empty
 
  private:
-  RunnerOptions options_;
   std::unique_ptr<class RunnerLoop> loop_;
   std::thread thread_;
 };

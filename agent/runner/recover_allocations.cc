@@ -45,6 +45,7 @@ Result<RunnerState> RunnerLoop::Recover() {
   }
   owner_lock_.emplace(std::move(*owner));
 
+  if (const auto free = FreeBytes()) files_.Restore(*free, options_.min_free_bytes);
   RunnerState state;
   LAUNCH_ASSIGN_OR_RETURN(state.fence, ReadFence(files, options_.state_dir));
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<std::string> names,

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "agent/runner/fence_file.h"
+
 namespace launch::agent {
 namespace {
 
@@ -20,11 +22,13 @@ constexpr int kTreePollMs = 100;   // there it costs a walk over all processes
 
 RunnerLoop::RunnerLoop(RunnerOptions options)
     : options_(std::move(options)),
+      files_(*options_.files, options_.state_dir + "/reserve", options_.reserve_bytes),
       boot_id_(ReadBootId()),
       tasks_(std::make_shared<Mailbox<RunnerTask>>(kTaskQueue)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       inotify_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
       next_port_(options_.port_first) {
+  options_.files = &files_;
   cgroups_ = SetUpCgroups({options_.cgroup_name, options_.containment, options_.cgroup_root});
   epoll_event event{.events = EPOLLIN, .data = {.fd = tasks_->fd()}};
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, tasks_->fd(), &event);
@@ -45,6 +49,10 @@ RunnerLoop::~RunnerLoop() {
 void RunnerLoop::Watch(const UniqueFd& fd) {
   epoll_event event{.events = EPOLLIN, .data = {.fd = fd.get()}};
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd.get(), &event);
+}
+
+Result<void> RunnerLoop::SaveFence(const Fence& fence) {
+  return WriteFence(files_, options_.state_dir, fence);
 }
 
 AllocationRun* RunnerLoop::Find(const Key& key) {

@@ -14,6 +14,7 @@
 #include "agent/runner/allocation_run.h"
 #include "agent/runner/cgroup.h"
 #include "agent/runner/rank_runner.h"
+#include "agent/runner/reserved_files.h"
 #include "agent/runner/runner_options.h"
 #include "common/mailbox.h"
 #include "common/unique_fd.h"
@@ -41,7 +42,8 @@ using RunnerTask =
     std::variant<order::Accept, order::StageAllocation, order::Start, order::StopAllocation,
                  order::Drop, order::NoteAcked, order::Forget, StageOutcome, Quit>;
 
-// Everything but Post belongs to one thread: the caller of Recover until Run starts, then Run's.
+// Everything but Post and SaveFence belongs to one thread: the caller of Recover until Run starts,
+// then Run's.
 class RunnerLoop {
  public:
   explicit RunnerLoop(RunnerOptions options);
@@ -50,6 +52,7 @@ class RunnerLoop {
   Result<RunnerState> Recover();
   void Run();  // until Quit; leaves ranks and shims running
   void Post(RunnerTask task) { tasks_->PushAlways(std::move(task)); }
+  Result<void> SaveFence(const Fence& fence);  // from any thread
   const CgroupHost& cgroups() const { return cgroups_; }
 
  private:
@@ -66,6 +69,7 @@ class RunnerLoop {
   void Do(StageOutcome& outcome);
   void Do(Quit&) { quit_ = true; }
   Result<std::optional<PortBlock>> AcceptNew(const AllocationSpec& spec, const std::string& digest);
+  Result<std::uint64_t> FreeBytes() const;
   Result<void> CheckFreeSpace() const;
   void RemoveMarker(AllocationRun& run);
 
@@ -121,7 +125,8 @@ class RunnerLoop {
     std::shared_ptr<WorkerState> state;
   };
 
-  RunnerOptions options_;
+  RunnerOptions options_;  // `files` is `files_`
+  ReservedFiles files_;
   CgroupHost cgroups_;
   const std::string boot_id_;
   std::shared_ptr<Mailbox<RunnerTask>> tasks_;  // shared with staging threads

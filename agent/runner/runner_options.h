@@ -41,6 +41,8 @@ struct RunnerOptions {
   int port_last = 29999;
   std::uint64_t log_cap_bytes = std::uint64_t{4} << 30;    // of a rank, where the job says nothing
   std::uint64_t min_free_bytes = std::uint64_t{64} << 20;  // below: no new allocations
+  // Kept back on the state directory's disk for the records of stops and ends.
+  std::uint64_t reserve_bytes = std::uint64_t{16} << 20;
   std::optional<RankIdentity> run_as;
   std::uint64_t nofile_limit = 1048576;
   bool no_new_privileges = true;

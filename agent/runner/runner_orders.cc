@@ -13,12 +13,16 @@
 
 namespace launch::agent {
 
-Result<void> RunnerLoop::CheckFreeSpace() const {
+Result<std::uint64_t> RunnerLoop::FreeBytes() const {
   struct statvfs info {};
   if (::statvfs(options_.state_dir.c_str(), &info) != 0) {
     return FailErrno("statvfs " + options_.state_dir, errno);
   }
-  const std::uint64_t free = std::uint64_t{info.f_bavail} * info.f_frsize;
+  return std::uint64_t{info.f_bavail} * info.f_frsize;
+}
+
+Result<void> RunnerLoop::CheckFreeSpace() const {
+  LAUNCH_ASSIGN_OR_RETURN(const std::uint64_t free, FreeBytes());
   if (free >= options_.min_free_bytes) return {};
   return Fail(ErrorCode::kResourceExhausted,
               "only " + std::to_string(free >> 20) + " MiB are free below " + options_.state_dir,

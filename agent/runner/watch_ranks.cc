@@ -181,6 +181,12 @@ void RunnerLoop::LookAtLogs() {
     Notice("node.log_disk_full", nullptr, std::nullopt,
            "little space is left below " + options_.state_dir + "; no new allocations");
   }
+  if (files_.TakeSpent()) {
+    Notice("node.state_disk_full", nullptr, std::nullopt,
+           "no space was left below " + options_.state_dir +
+               "; what was kept back is in use, so that jobs can still be stopped");
+  }
+  if (const auto free = FreeBytes()) files_.Restore(*free, options_.min_free_bytes);
   disk_low_ = low;
 }
 

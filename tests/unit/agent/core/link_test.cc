@@ -156,6 +156,75 @@ TEST(AgentFence, ARevisionIsSavedWhileTheRunnerWorksAndBeforeItsAnswerIsTold) {
   EXPECT_EQ(rig.state.fence.revision, 50u);
 }
 
+// Carries out what Act asks for, with a disk that takes a fence or not.
+struct Disk {
+  explicit Disk(Rig& of) : rig(of) {}
+  void Act(const Told& event) {
+    agent::Act(rig.state, event, rig.now, [this](const Order& order) -> Result<void> {
+      rig.orders.push_back(order);
+      if (full && std::holds_alternative<order::SaveFence>(order))
+        return Fail(ErrorCode::kResourceExhausted, "write fence.tmp: no space left on device");
+      return {};
+    });
+  }
+  void Receive(ToNode body) {
+    Act(told::FromController{
+        rig.stream, {.fence = rig.fence, .session = rig.session, .body = std::move(body)}});
+  }
+  Rig& rig;
+  bool full = true;
+};
+
+TEST(AgentFence, AJobIsCancelledOnAFullDiskAndTheRevisionIsSavedLater) {
+  Rig rig = ConnectedRig();
+  Disk disk(rig);
+  rig.Run(TwoRankSpec(KeyOf(1, 1)));
+  rig.Clear();
+  rig.fence.revision = 50;
+  disk.Receive(to_node::Stop{.key = KeyOf(1, 1)});
+  EXPECT_EQ(rig.Ordered<order::StopAllocation>().size(), 1u);
+  ASSERT_EQ(rig.Sent<from_node::Notice>().size(), 1u);
+  EXPECT_EQ(rig.Sent<from_node::Notice>()[0].kind, "node.state_write_failed");
+  EXPECT_TRUE(rig.Ordered<order::CloseLink>().empty());
+
+  rig.Clear();
+  rig.now += kFenceRetry;
+  ASSERT_LE(NextDeadline(rig.state), rig.now);
+  disk.Act(told::Tick{});
+  EXPECT_EQ(rig.Ordered<order::SaveFence>().size(), 1u) << "tried again";
+  EXPECT_TRUE(rig.Sent<from_node::Notice>().empty()) << "but said once";
+
+  rig.now += kFenceRetry;
+  disk.full = false;
+  disk.Act(told::Tick{});
+  EXPECT_EQ(rig.Ordered<order::SaveFence>().back().fence.revision, 50u);
+  EXPECT_EQ(rig.state.fence_retry_at, std::nullopt);
+}
+
+TEST(AgentFence, ObeysNothingOfANewLeaderThatItCannotSaveAndDialsAgain) {
+  Rig rig = ConnectedRig();
+  Disk disk(rig);
+  rig.Run(TwoRankSpec(KeyOf(1, 1)));
+  rig.Clear();
+  const Fence before = rig.state.fence;
+  rig.fence.epoch = 2;
+  disk.Receive(to_node::Stop{.key = KeyOf(1, 1)});
+  ASSERT_EQ(rig.orders.size(), 2u);
+  EXPECT_TRUE(std::holds_alternative<order::SaveFence>(rig.orders[0]));
+  EXPECT_TRUE(std::holds_alternative<order::CloseLink>(rig.orders[1]));
+  EXPECT_EQ(rig.PhaseOf(KeyOf(1, 1)), Phase::kStarted);
+  EXPECT_EQ(rig.state.fence, before);
+
+  disk.full = false;
+  disk.Act(told::LinkUp{++rig.stream});
+  ++rig.session;
+  rig.Clear();
+  disk.Receive(to_node::Welcome{.cluster = "c"});
+  ASSERT_FALSE(rig.orders.empty());
+  EXPECT_TRUE(std::holds_alternative<order::SaveFence>(rig.orders[0]));
+  EXPECT_TRUE(rig.state.link.welcomed);
+}
+
 TEST(AgentFence, APongAloneWritesNothing) {
   Rig rig = ConnectedRig();
   rig.fence.revision = 50;

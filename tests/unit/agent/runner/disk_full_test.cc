@@ -25,6 +25,7 @@ class DiskFullTest : public testing::Test {
     }
     mounted_ = true;
     bench_.options().min_free_bytes = std::uint64_t{1} << 20;
+    bench_.options().reserve_bytes = std::uint64_t{1} << 18;
     bench_.Open();
   }
   void TearDown() override {
@@ -56,6 +57,32 @@ TEST_F(DiskFullTest, WritesTheExitRecordIntoTheReservedBytes) {
   ASSERT_TRUE(report);
   EXPECT_EQ(report->cause, ExitCause(Exited{96}));
   EXPECT_GT(report->log_end, std::uint64_t{1} << 20);
+}
+
+TEST_F(DiskFullTest, StopsARankAndSavesAFenceOutOfTheReserve) {
+  ASSERT_TRUE(bench_.Run(bench_.Spec(kKey, 1, {"--sleep-until", "go"})));
+  FillDisk();
+  EXPECT_TRUE(bench_.runner().SaveFence({1, 1, 9}));
+  const auto stopped = bench_.Stop(kKey, Millis{0});
+  ASSERT_TRUE(stopped);
+  EXPECT_TRUE(stopped->held.empty());
+  const std::string allocation = bench_.options().state_dir + "/allocations/" + ToString(kKey);
+  EXPECT_EQ(::access((allocation + "/tombstone").c_str(), F_OK), 0);
+  EXPECT_EQ(::access((allocation + "/released").c_str(), F_OK), 0);
+  EXPECT_TRUE(bench_.told().Await<told::NodeNotice>(
+      [](const auto& told) { return told.notice.kind == "node.state_disk_full"; }));
+  EXPECT_EQ(bench_.told().Count<told::AcceptDone>(), 1);
+}
+
+TEST_F(DiskFullTest, MakesTheReserveAgainWhenThereIsRoom) {
+  const std::string reserve = bench_.options().state_dir + "/reserve";
+  EXPECT_EQ(::access(reserve.c_str(), F_OK), 0);
+  ASSERT_TRUE(bench_.Run(bench_.Spec(kKey, 1, {"--sleep-until", "go"})));
+  FillDisk();
+  ASSERT_TRUE(bench_.runner().SaveFence({1, 1, 9}));
+  EXPECT_NE(::access(reserve.c_str(), F_OK), 0);
+  ::unlink((bench_.options().state_dir + "/ballast").c_str());
+  EXPECT_TRUE(RunnerBench::Eventually([&] { return ::access(reserve.c_str(), F_OK) == 0; }));
 }
 
 TEST_F(DiskFullTest, RefusesANewAllocation) {

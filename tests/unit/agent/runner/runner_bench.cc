@@ -57,6 +57,7 @@ void RunnerBench::SetOptions() {
     return found->second;
   };
   options_.told = [this](Told told) { told_.Push(std::move(told)); };
+  options_.reserve_bytes = std::uint64_t{64} << 10;
   options_.files = &files_;
   options_.clock = &clock_;
 }
