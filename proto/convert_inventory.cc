@@ -5,6 +5,7 @@
 
 #include "proto/convert_value.h"
 #include "proto/edge.h"
+#include "proto/observed.h"
 
 namespace launch {
 
@@ -46,8 +47,8 @@ Result<Key> FromProto(const pb::Key& m) {
 
 pb::ComputeCapability ToProto(const ComputeCapability& v) {
   pb::ComputeCapability m;
-  m.set_major(v.major);
-  m.set_minor(v.minor);
+  m.set_major(observed::Int(v.major, 0, 1000));
+  m.set_minor(observed::Int(v.minor, 0, 1000));
   return m;
 }
 Result<ComputeCapability> FromProto(const pb::ComputeCapability& m) {
@@ -60,8 +61,8 @@ Result<ComputeCapability> FromProto(const pb::ComputeCapability& m) {
 
 pb::CudaVersion ToProto(const CudaVersion& v) {
   pb::CudaVersion m;
-  m.set_major(v.major);
-  m.set_minor(v.minor);
+  m.set_major(observed::Int(v.major, 0, 100'000));
+  m.set_minor(observed::Int(v.minor, 0, 100'000));
   return m;
 }
 Result<CudaVersion> FromProto(const pb::CudaVersion& m) {
@@ -74,10 +75,10 @@ Result<CudaVersion> FromProto(const pb::CudaVersion& m) {
 
 pb::GpuLink ToProto(const GpuLink& v) {
   pb::GpuLink m;
-  m.set_peer_pci(Utf8(v.peer_pci));
+  m.set_peer_pci(observed::Word(v.peer_pci));
   m.set_kind(ToProto(v.kind));
-  if (v.version) m.set_version(*v.version);
-  if (v.count) m.set_count(*v.count);
+  if (v.version) m.set_version(observed::Int(*v.version, 0, 1000));
+  if (v.count) m.set_count(observed::Int(*v.count, 0, 1000));
   return m;
 }
 Result<GpuLink> FromProto(const pb::GpuLink& m) {
@@ -92,8 +93,8 @@ Result<GpuLink> FromProto(const pb::GpuLink& m) {
 
 pb::MigSlice ToProto(const MigSlice& v) {
   pb::MigSlice m;
-  m.set_uuid(Utf8(v.uuid.value));
-  m.set_profile(Utf8(v.profile));
+  m.set_uuid(observed::Gpu(v.uuid.value));
+  m.set_profile(observed::Word(v.profile));
   m.set_memory_bytes(v.memory_bytes);
   return m;
 }
@@ -108,7 +109,7 @@ Result<MigSlice> FromProto(const pb::MigSlice& m) {
 
 pb::GpuProcess ToProto(const GpuProcess& v) {
   pb::GpuProcess m;
-  m.set_pid(v.pid);
+  m.set_pid(observed::Count(v.pid));
   m.set_user(Utf8(v.user));
   m.set_name(Utf8(v.name));
   if (v.bytes) m.set_bytes(*v.bytes);
@@ -126,19 +127,21 @@ Result<GpuProcess> FromProto(const pb::GpuProcess& m) {
 
 pb::GpuDevice ToProto(const GpuDevice& v) {
   pb::GpuDevice m;
-  m.set_uuid(Utf8(v.uuid.value));
+  m.set_uuid(observed::Gpu(v.uuid.value));
   m.set_device_class(ToProto(v.device_class));
-  m.set_model(Utf8(v.model));
-  m.set_type(Utf8(v.type));
+  m.set_model(observed::Word(v.model));
+  m.set_type(observed::Word(v.type));
   if (v.cc) *m.mutable_cc() = ToProto(*v.cc);
   m.set_memory_bytes(v.memory_bytes);
   if (v.reserved_bytes) m.set_reserved_bytes(*v.reserved_bytes);
-  m.set_pci(Utf8(v.pci));
-  if (v.numa) m.set_numa(*v.numa);
-  for (const MigSlice& slice : v.mig) *m.add_mig() = ToProto(slice);
-  for (const GpuLink& link : v.links) *m.add_links() = ToProto(link);
+  m.set_pci(observed::Word(v.pci));
+  if (v.numa) m.set_numa(observed::Int(*v.numa, -1, 65'535));
+  observed::Each(v.mig, 64, [&](const MigSlice& slice) { *m.add_mig() = ToProto(slice); });
+  observed::Each(v.links, edge::kMaxGpusPerNode, [&](const GpuLink& link) {
+    if (!link.peer_pci.empty()) *m.add_links() = ToProto(link);
+  });
   if (v.ecc) m.set_ecc(*v.ecc);
-  if (v.power_limit_w) m.set_power_limit_w(*v.power_limit_w);
+  if (v.power_limit_w) m.set_power_limit_w(observed::Int(*v.power_limit_w, 0, 100'000));
   m.set_health(ToProto(v.health));
   m.set_why(Utf8(v.why));
   if (v.persistence) m.set_persistence(*v.persistence);
@@ -169,10 +172,10 @@ Result<GpuDevice> FromProto(const pb::GpuDevice& m) {
 
 pb::NetworkAddress ToProto(const NetworkAddress& v) {
   pb::NetworkAddress m;
-  m.set_interface(Utf8(v.interface));
-  m.set_address(Utf8(v.address));
-  if (v.mbit) m.set_mbit(*v.mbit);
-  if (v.mtu) m.set_mtu(*v.mtu);
+  m.set_interface(observed::Word(v.interface));
+  m.set_address(observed::Word(v.address));
+  if (v.mbit) m.set_mbit(observed::Int(*v.mbit, 0, 1'000'000'000));
+  if (v.mtu) m.set_mtu(observed::Int(*v.mtu, 0, 1'000'000));
   m.set_rdma(v.rdma);
   return m;
 }
@@ -190,12 +193,12 @@ Result<NetworkAddress> FromProto(const pb::NetworkAddress& m) {
 
 pb::TorchFacts ToProto(const TorchFacts& v) {
   pb::TorchFacts m;
-  m.set_version(Utf8(v.version));
-  if (v.cuda) m.set_cuda(Utf8(*v.cuda));
-  if (v.hip) m.set_hip(Utf8(*v.hip));
-  for (const std::string& arch : v.arch_list) m.add_arch_list(Utf8(arch));
-  if (v.nccl) m.set_nccl(Utf8(*v.nccl));
-  m.set_path(v.path);
+  m.set_version(observed::Word(v.version));
+  if (v.cuda) m.set_cuda(observed::Word(*v.cuda));
+  if (v.hip) m.set_hip(observed::Word(*v.hip));
+  observed::Words(v.arch_list, 256, [&](std::string word) { m.add_arch_list(std::move(word)); });
+  if (v.nccl) m.set_nccl(observed::Word(*v.nccl));
+  m.set_path(observed::Path(v.path));
   return m;
 }
 Result<TorchFacts> FromProto(const pb::TorchFacts& m) {
@@ -212,19 +215,18 @@ Result<TorchFacts> FromProto(const pb::TorchFacts& m) {
 
 pb::RuntimeFacts ToProto(const RuntimeFacts& v) {
   pb::RuntimeFacts m;
-  m.set_path(v.path);
-  m.set_realpath(v.realpath);
-  m.set_user(Utf8(v.user));
-  m.set_python(Utf8(v.python));
+  m.set_path(observed::Path(v.path));
+  m.set_realpath(observed::Path(v.realpath));
+  m.set_user(observed::Word(v.user));
+  m.set_python(observed::Word(v.python));
   if (v.torch) *m.mutable_torch() = ToProto(*v.torch);
   if (v.sees_gpu) m.set_sees_gpu(*v.sees_gpu);
-  if (v.devices) m.set_devices(*v.devices);
+  if (v.devices) m.set_devices(observed::Int(*v.devices, 0, edge::kMaxGpusPerNode));
   if (v.mps) m.set_mps(*v.mps);
-  for (const auto& [name, version] : v.packages)
-    (*m.mutable_packages())[Utf8(name)] = Utf8(version);
+  observed::TextMap(v.packages, 1'000, *m.mutable_packages());
   m.set_says(Utf8(v.says));
-  m.set_probed_ms(ToMs(v.probed));
-  for (const std::string& op : v.built_ops) m.add_built_ops(Utf8(op));
+  m.set_probed_ms(observed::Ms(ToMs(v.probed)));
+  observed::Words(v.built_ops, 256, [&](std::string word) { m.add_built_ops(std::move(word)); });
   return m;
 }
 Result<RuntimeFacts> FromProto(const pb::RuntimeFacts& m) {
@@ -247,8 +249,8 @@ Result<RuntimeFacts> FromProto(const pb::RuntimeFacts& m) {
 
 pb::Toolkit ToProto(const Toolkit& v) {
   pb::Toolkit m;
-  m.set_nvcc(Utf8(v.nvcc));
-  m.set_home(v.home);
+  m.set_nvcc(observed::Word(v.nvcc));
+  m.set_home(observed::Path(v.home));
   return m;
 }
 Result<Toolkit> FromProto(const pb::Toolkit& m) {
@@ -261,8 +263,8 @@ Result<Toolkit> FromProto(const pb::Toolkit& m) {
 
 pb::NumaNode ToProto(const NumaNode& v) {
   pb::NumaNode m;
-  m.set_id(v.id);
-  m.set_cores(v.cores);
+  m.set_id(observed::Int(v.id, 0, 65'535));
+  m.set_cores(observed::Int(v.cores, 0, edge::kMaxCpus));
   m.set_memory_bytes(v.memory_bytes);
   return m;
 }
@@ -292,10 +294,10 @@ Result<Limits> FromProto(const pb::Limits& m) {
 
 pb::MachineIdentity ToProto(const MachineIdentity& v) {
   pb::MachineIdentity m;
-  m.set_install_id(Utf8(v.install_id));
-  m.set_product_uuid(Utf8(v.product_uuid));
-  for (const std::string& mac : v.macs) m.add_macs(Utf8(mac));
-  m.set_network_namespace(Utf8(v.network_namespace));
+  m.set_install_id(observed::Word(v.install_id));
+  m.set_product_uuid(observed::Word(v.product_uuid));
+  observed::Words(v.macs, 256, [&](std::string word) { m.add_macs(std::move(word)); });
+  m.set_network_namespace(observed::Word(v.network_namespace));
   return m;
 }
 Result<MachineIdentity> FromProto(const pb::MachineIdentity& m) {
@@ -311,33 +313,40 @@ Result<MachineIdentity> FromProto(const pb::MachineIdentity& m) {
 pb::NodeInventory ToProto(const NodeInventory& v) {
   pb::NodeInventory m;
   m.set_node(Utf8(v.node.value));
-  for (const NetworkAddress& address : v.addresses) *m.add_addresses() = ToProto(address);
+  observed::Each(v.addresses, 256,
+                 [&](const NetworkAddress& address) { *m.add_addresses() = ToProto(address); });
   m.set_arch(ToProto(v.arch));
-  m.set_kernel(Utf8(v.kernel));
-  m.set_glibc(Utf8(v.glibc));
+  m.set_kernel(observed::Word(v.kernel));
+  m.set_glibc(observed::Word(v.glibc));
   m.set_page_size(v.page_size);
-  m.set_cores(v.cores);
-  m.set_threads(v.threads);
-  for (const NumaNode& numa : v.numa) *m.add_numa() = ToProto(numa);
+  m.set_cores(observed::Int(v.cores, 0, edge::kMaxCpus));
+  m.set_threads(observed::Int(v.threads, 0, edge::kMaxCpus));
+  observed::Each(v.numa, 4'096, [&](const NumaNode& numa) { *m.add_numa() = ToProto(numa); });
   m.set_memory_bytes(v.memory_bytes);
   m.set_shm_bytes(v.shm_bytes);
   *m.mutable_limits() = ToProto(v.limits);
-  for (const GpuDevice& gpu : v.gpus) *m.add_gpus() = ToProto(gpu);
-  if (v.driver) m.set_driver(Utf8(*v.driver));
+  observed::Each(v.gpus, edge::kMaxGpusPerNode,
+                 [&](const GpuDevice& gpu) { *m.add_gpus() = ToProto(gpu); });
+  if (v.driver) m.set_driver(observed::Word(*v.driver));
   if (v.driver_cuda) *m.mutable_driver_cuda() = ToProto(*v.driver_cuda);
   m.set_driver_problem(Utf8(v.driver_problem));
   if (v.toolkit) *m.mutable_toolkit() = ToProto(*v.toolkit);
-  for (const RuntimeFacts& facts : v.interpreters) *m.add_interpreters() = ToProto(facts);
-  for (const std::string& name : v.container_runtimes) m.add_container_runtimes(Utf8(name));
+  observed::Each(v.interpreters, 256,
+                 [&](const RuntimeFacts& facts) { *m.add_interpreters() = ToProto(facts); });
+  observed::Words(v.container_runtimes, 64,
+                  [&](std::string word) { m.add_container_runtimes(std::move(word)); });
   m.set_containment(ToProto(v.containment));
   m.set_coherent(ToProto(v.coherent));
   m.set_simulated(v.simulated);
   m.set_gpu_subset(v.gpu_subset);
-  for (const auto& [key, value] : v.labels) (*m.mutable_labels())[Utf8(key)] = Utf8(value);
-  for (const auto& [key, value] : v.base_env) (*m.mutable_base_env())[Utf8(key)] = value;
+  observed::TextMap(v.labels, 1'000, *m.mutable_labels());
+  observed::Each(v.base_env, edge::kMaxEnv, [&](const auto& entry) {
+    if (observed::IsVariable(entry.first, entry.second))
+      (*m.mutable_base_env())[entry.first] = entry.second;
+  });
   m.set_revision(v.revision);
-  if (v.cuda_runtime) m.set_cuda_runtime(Utf8(*v.cuda_runtime));
-  for (const auto& [name, version] : v.tools) (*m.mutable_tools())[Utf8(name)] = Utf8(version);
+  if (v.cuda_runtime) m.set_cuda_runtime(observed::Word(*v.cuda_runtime));
+  observed::TextMap(v.tools, 1'000, *m.mutable_tools());
   return m;
 }
 Result<NodeInventory> FromProto(const pb::NodeInventory& m) {
@@ -394,7 +403,7 @@ Result<NodeHealth> FromProto(const pb::NodeHealth& m) {
 // A measurement that is not a finite number is no measurement: it is left out, not invented.
 pb::GpuSample ToProto(const GpuSample& v) {
   pb::GpuSample m;
-  m.set_uuid(Utf8(v.uuid.value));
+  m.set_uuid(observed::Gpu(v.uuid.value));
   if (v.utilization && std::isfinite(*v.utilization)) m.set_utilization(*v.utilization);
   if (v.used_bytes) m.set_used_bytes(*v.used_bytes);
   if (v.power_w && std::isfinite(*v.power_w)) m.set_power_w(*v.power_w);
@@ -414,7 +423,7 @@ Result<GpuSample> FromProto(const pb::GpuSample& m) {
 
 pb::HostSample ToProto(const HostSample& v) {
   pb::HostSample m;
-  m.set_load1(v.load1);
+  m.set_load1(std::isfinite(v.load1) ? v.load1 : 0);
   m.set_memory_available_bytes(v.memory_available_bytes);
   return m;
 }
@@ -430,14 +439,14 @@ pb::RankSample ToProto(const RankSample& v) {
   pb::RankSample m;
   *m.mutable_key() = ToProto(v.key);
   m.set_rank(v.rank);
-  if (v.step) m.set_step(*v.step);
-  if (v.steps) m.set_steps(*v.steps);
+  if (v.step) m.set_step(observed::Count(*v.step));
+  if (v.steps) m.set_steps(observed::Count(*v.steps));
   if (v.seconds_per_step && std::isfinite(*v.seconds_per_step)) {
     m.set_seconds_per_step(*v.seconds_per_step);
   }
   if (v.eta_s && std::isfinite(*v.eta_s)) m.set_eta_s(*v.eta_s);
   m.set_rss_bytes(v.rss_bytes);
-  m.set_output_age_ms(v.output_age_ms);
+  m.set_output_age_ms(observed::Count(v.output_age_ms));
   return m;
 }
 Result<RankSample> FromProto(const pb::RankSample& m) {
@@ -458,7 +467,7 @@ Result<RankSample> FromProto(const pb::RankSample& m) {
 
 pb::HeldGpu ToProto(const std::pair<GpuUuid, std::string>& v) {
   pb::HeldGpu m;
-  m.set_uuid(Utf8(v.first.value));
+  m.set_uuid(observed::Gpu(v.first.value));
   m.set_why(Utf8(v.second));
   return m;
 }

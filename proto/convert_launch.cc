@@ -3,6 +3,7 @@
 
 #include "proto/convert_value.h"
 #include "proto/edge.h"
+#include "proto/observed.h"
 
 namespace launch {
 
@@ -217,17 +218,18 @@ void SetCause(const ExitCause& cause, pb::ExitReport& m) {
       [&m](const auto& end) {
         using T = std::decay_t<decltype(end)>;
         if constexpr (std::is_same_v<T, Exited>) {
-          m.mutable_exited()->set_code(end.code);
+          m.mutable_exited()->set_code(observed::Int(end.code, 0, 255));
         } else if constexpr (std::is_same_v<T, Signalled>) {
-          m.mutable_signalled()->set_signal(end.signal);
+          m.mutable_signalled()->set_signal(observed::Int(end.signal, 1, 64));
           m.mutable_signalled()->set_core(end.core);
         } else if constexpr (std::is_same_v<T, OutOfMemory>) {
           m.mutable_out_of_memory()->set_scope(Utf8(end.scope));
           m.mutable_out_of_memory()->set_limit_bytes(end.limit_bytes);
           m.mutable_out_of_memory()->set_peak_bytes(end.peak_bytes);
         } else if constexpr (std::is_same_v<T, FailedToStart>) {
-          m.mutable_failed_to_start()->set_stage(Utf8(end.stage));
-          m.mutable_failed_to_start()->set_error_number(end.error_number);
+          const std::string stage = observed::Word(end.stage);
+          m.mutable_failed_to_start()->set_stage(stage.empty() ? "unknown" : stage);
+          m.mutable_failed_to_start()->set_error_number(observed::Int(end.error_number, 0, 4'095));
           m.mutable_failed_to_start()->set_text(Utf8(end.text));
         } else {
           static_assert(std::is_same_v<T, UnknownEnd>);
@@ -271,11 +273,12 @@ pb::ExitReport ToProto(const ExitReport& v) {
   m.set_rank(v.rank);
   m.set_boot_id(Utf8(v.boot_id));
   SetCause(v.cause, m);
-  for (const OurSignal& signal : v.our_signals) *m.add_our_signals() = ToProto(signal);
-  m.set_started_ms(ToMs(v.started));
-  m.set_ended_ms(ToMs(v.ended));
-  m.set_user_ms(v.user_ms);
-  m.set_system_ms(v.system_ms);
+  observed::Each(v.our_signals, 256,
+                 [&](const OurSignal& signal) { *m.add_our_signals() = ToProto(signal); });
+  m.set_started_ms(observed::Ms(ToMs(v.started)));
+  m.set_ended_ms(observed::Ms(ToMs(v.ended)));
+  m.set_user_ms(observed::Count(v.user_ms));
+  m.set_system_ms(observed::Count(v.system_ms));
   m.set_max_rss_bytes(v.max_rss_bytes);
   m.set_oom_kills(v.oom_kills);
   m.set_log_end(v.log_end);
@@ -319,7 +322,7 @@ pb::RankStatus ToProto(const RankStatus& v) {
   pb::RankStatus m;
   m.set_rank(v.rank);
   m.set_started(v.started);
-  m.set_pid(v.pid);
+  m.set_pid(observed::Count(v.pid));
   if (v.exit) *m.mutable_exit() = ToProto(*v.exit);
   return m;
 }
@@ -340,7 +343,9 @@ pb::AllocationStatus ToProto(const AllocationStatus& v) {
   m.set_digest(Utf8(v.digest));
   m.set_phase(ToProto(v.phase));
   if (v.ports) *m.mutable_ports() = ToProto(*v.ports);
-  for (const RankStatus& rank : v.ranks) *m.add_ranks() = ToProto(rank);
+  observed::Each(v.ranks, 4'096, [&](const RankStatus& rank) {
+    if (rank.rank >= 0) *m.add_ranks() = ToProto(rank);  // `setup` has a directory like a rank
+  });
   for (const GpuUuid& gpu : v.gpus) m.add_gpus(Utf8(gpu.value));
   return m;
 }
@@ -363,12 +368,12 @@ Result<AllocationStatus> FromProto(const pb::AllocationStatus& m) {
 
 pb::CheckpointFound ToProto(const CheckpointFound& v) {
   pb::CheckpointFound m;
-  m.set_path(v.path);
-  m.set_step(v.step);
-  m.set_format(Utf8(v.format));
+  m.set_path(observed::Path(v.path));
+  m.set_step(std::max<std::int64_t>(v.step, -1));
+  m.set_format(observed::Word(v.format));
   m.set_complete(v.complete);
   m.set_why(Utf8(v.why));
-  m.set_modified_ms(ToMs(v.modified));
+  m.set_modified_ms(observed::Ms(ToMs(v.modified)));
   return m;
 }
 Result<CheckpointFound> FromProto(const pb::CheckpointFound& m) {
@@ -385,9 +390,9 @@ Result<CheckpointFound> FromProto(const pb::CheckpointFound& m) {
 
 pb::Reachability ToProto(const Reachability& v) {
   pb::Reachability m;
-  m.set_address(Utf8(v.address));
+  m.set_address(observed::Word(v.address));
   m.set_ok(v.ok);
-  m.set_interface(Utf8(v.interface));
+  m.set_interface(observed::Word(v.interface));
   m.set_why(Utf8(v.why));
   return m;
 }
@@ -403,8 +408,8 @@ Result<Reachability> FromProto(const pb::Reachability& m) {
 
 pb::PathFact ToProto(const PathFact& v) {
   pb::PathFact m;
-  m.set_what(Utf8(v.what));
-  m.set_path(v.path);
+  m.set_what(observed::Word(v.what));
+  m.set_path(observed::Path(v.path));
   m.set_ok(v.ok);
   m.set_why(Utf8(v.why));
   m.set_inode(v.inode);
@@ -423,8 +428,8 @@ Result<PathFact> FromProto(const pb::PathFact& m) {
 
 pb::DiskFact ToProto(const DiskFact& v) {
   pb::DiskFact m;
-  m.set_what(Utf8(v.what));
-  m.set_path(v.path);
+  m.set_what(observed::Word(v.what));
+  m.set_path(observed::Path(v.path));
   m.set_total_bytes(v.total_bytes);
   m.set_free_bytes(v.free_bytes);
   if (v.free_inodes) m.set_free_inodes(*v.free_inodes);
@@ -443,15 +448,17 @@ Result<DiskFact> FromProto(const pb::DiskFact& m) {
 
 pb::StagingFacts ToProto(const StagingFacts& v) {
   pb::StagingFacts m;
-  for (const PathFact& fact : v.paths) *m.add_paths() = ToProto(fact);
+  observed::Each(v.paths, 256, [&](const PathFact& fact) { *m.add_paths() = ToProto(fact); });
   if (v.runtime) *m.mutable_runtime() = ToProto(*v.runtime);
-  for (const Reachability& reach : v.reach) *m.add_reach() = ToProto(reach);
-  for (const CheckpointFound& found : v.checkpoints) *m.add_checkpoints() = ToProto(found);
-  if (v.setup_exit) m.set_setup_exit(*v.setup_exit);
+  observed::Each(v.reach, 256, [&](const Reachability& reach) { *m.add_reach() = ToProto(reach); });
+  observed::Each(v.checkpoints, edge::kMaxItems, [&](const CheckpointFound& found) {
+    if (found.path.starts_with('/')) *m.add_checkpoints() = ToProto(found);
+  });
+  if (v.setup_exit) m.set_setup_exit(observed::Int(*v.setup_exit, 0, 255));
   const std::size_t cut = v.setup_tail.size() - std::min(v.setup_tail.size(), edge::kMaxText);
   m.set_setup_tail(v.setup_tail.substr(cut));  // a tail: the newest part counts
-  for (const DiskFact& disk : v.disks) *m.add_disks() = ToProto(disk);
-  if (v.wall) m.set_wall_ms(ToMs(*v.wall));
+  observed::Each(v.disks, 64, [&](const DiskFact& disk) { *m.add_disks() = ToProto(disk); });
+  if (v.wall) m.set_wall_ms(observed::Ms(ToMs(*v.wall)));
   return m;
 }
 Result<StagingFacts> FromProto(const pb::StagingFacts& m) {

@@ -1,11 +1,13 @@
 #include "proto/convert_node.h"
 
+#include <set>
 #include <utility>
 
 #include "common/pki.h"
 #include "proto/convert_value.h"
 #include "proto/edge.h"
 #include "proto/node.pb.h"
+#include "proto/observed.h"
 
 namespace launch {
 
@@ -32,7 +34,7 @@ void Set(const from_node::Hello& v, pb::FromNode& envelope) {
   pb::Hello& m = *envelope.mutable_hello();
   m.set_protocol_min(kNodeProtocol);
   m.set_protocol_max(kNodeProtocol);
-  m.set_version(Utf8(v.version));
+  m.set_version(observed::Word(v.version));
   *m.mutable_machine() = ToProto(v.machine);
   m.set_boot_id(Utf8(v.boot_id));
   m.set_boot_ms(ToMs(v.boot));
@@ -41,20 +43,26 @@ void Set(const from_node::Hello& v, pb::FromNode& envelope) {
   m.set_run_as(v.account ? std::string(kSingleUser) + Utf8(v.account->value) : kMultiUser);
   for (const AllocationStatus& status : v.allocations) *m.add_allocations() = ToProto(status);
   for (const Key& key : v.floors) *m.add_floors() = ToProto(key);
-  for (const auto& held : v.held) *m.add_held() = ToProto(held);
+  std::set<GpuUuid> told;  // one reason is enough, and several records may claim one GPU
+  observed::Each(v.held, edge::kMaxItems, [&](const auto& held) {
+    if (m.held_size() < edge::kMaxGpusPerNode && told.insert(held.first).second)
+      *m.add_held() = ToProto(held);
+  });
 }
 void Set(const from_node::Beat& v, pb::FromNode& envelope) {
   pb::Beat& m = *envelope.mutable_beat();
   m.set_n(v.n);
   m.set_boot_ms(ToMs(v.boot));
-  m.set_pong_age_ms(v.pong_age_ms);
+  m.set_pong_age_ms(observed::Count(v.pong_age_ms));
 }
 void Set(const from_node::Samples& v, pb::FromNode& envelope) {
   pb::Samples& m = *envelope.mutable_samples();
   m.set_boot_ms(ToMs(v.boot));
-  for (const GpuSample& sample : v.gpus) *m.add_gpus() = ToProto(sample);
+  observed::Each(v.gpus, edge::kMaxGpusPerNode,
+                 [&](const GpuSample& sample) { *m.add_gpus() = ToProto(sample); });
   *m.mutable_host() = ToProto(v.host);
-  for (const RankSample& sample : v.ranks) *m.add_ranks() = ToProto(sample);
+  observed::Each(v.ranks, 4'096,
+                 [&](const RankSample& sample) { *m.add_ranks() = ToProto(sample); });
 }
 void Set(const from_node::InventoryChanged& v, pb::FromNode& envelope) {
   *envelope.mutable_inventory_changed()->mutable_inventory() = ToProto(v.inventory);
@@ -70,14 +78,14 @@ void Set(const from_node::Refused& v, pb::FromNode& envelope) {
   *m.mutable_key() = ToProto(v.key);
   m.set_digest(Utf8(v.digest));
   m.set_stage(Utf8(v.stage));
-  m.set_code(Utf8(v.code));
+  m.set_code(observed::Word(v.code));
   m.set_why(Utf8(v.why));
   if (v.floor) m.set_floor(v.floor->value);
 }
 void Set(const from_node::Staging& v, pb::FromNode& envelope) {
   pb::Staging& m = *envelope.mutable_staging();
   *m.mutable_key() = ToProto(v.key);
-  m.set_step(Utf8(v.step));
+  m.set_step(observed::Word(v.step));
   m.set_line(Utf8(v.line));
 }
 void Set(const from_node::Ready& v, pb::FromNode& envelope) {
@@ -92,7 +100,7 @@ void Set(const from_node::Started& v, pb::FromNode& envelope) {
   for (const auto& [rank, pid] : v.pids) {
     pb::Started::Pid& entry = *m.add_pids();
     entry.set_rank(rank);
-    entry.set_pid(pid);
+    entry.set_pid(observed::Count(pid));
   }
 }
 void Set(const from_node::RankExited& v, pb::FromNode& envelope) {
@@ -101,8 +109,10 @@ void Set(const from_node::RankExited& v, pb::FromNode& envelope) {
 void Set(const from_node::Released& v, pb::FromNode& envelope) {
   pb::Released& m = *envelope.mutable_released();
   *m.mutable_key() = ToProto(v.key);
-  for (const auto& held : v.held) *m.add_held() = ToProto(held);
+  observed::Each(v.held, edge::kMaxGpusPerNode,
+                 [&](const auto& held) { *m.add_held() = ToProto(held); });
   for (const auto& [rank, offset] : v.log_ends) {
+    if (rank < 0) continue;  // `setup` has a directory like a rank
     pb::Released::LogEnd& entry = *m.add_log_ends();
     entry.set_rank(rank);
     entry.set_offset(offset);
@@ -110,9 +120,9 @@ void Set(const from_node::Released& v, pb::FromNode& envelope) {
 }
 void Set(const from_node::Notice& v, pb::FromNode& envelope) {
   pb::Notice& m = *envelope.mutable_notice();
-  m.set_kind(Utf8(v.kind));
+  m.set_kind(observed::Word(v.kind));
   if (v.key) *m.mutable_key() = ToProto(*v.key);
-  if (v.rank) m.set_rank(*v.rank);
+  if (v.rank && *v.rank >= 0) m.set_rank(*v.rank);
   m.set_text(Utf8(v.text));
 }
 

@@ -14,7 +14,11 @@ struct CheckpointQuery {
   std::string format = {};  // the only one that counts, unless a marker does; empty or auto = any
 };
 
-// Newest first: by step, then by time. What makes each format complete: checkpoint_formats.h.
+// A directory may hold any number of files; the message that tells of them may not.
+inline constexpr int kMaxCheckpoints = 1'000;
+
+// Newest first: by step, then by time; of more than kMaxCheckpoints the newest ones, and the newest
+// complete one in any case. What makes each format complete: checkpoint_formats.h.
 std::vector<CheckpointFound> FindCheckpoints(const CheckpointQuery& query);
 
 // The newest complete one, or null. Points into `found`.

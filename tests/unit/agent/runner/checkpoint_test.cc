@@ -96,6 +96,16 @@ TEST_F(CheckpointTest, TakesTheNewestCompleteOneByStepNotByName) {
   EXPECT_EQ(NewestComplete(found)->path, dir_ + "/checkpoint-100");
 }
 
+TEST_F(CheckpointTest, OfVeryManyKeepsTheNewestAndTheNewestCompleteOne) {
+  for (int step = 1; step <= kMaxCheckpoints + 50; ++step)
+    Write("step" + std::to_string(step) + ".pt", step == 7 ? Zip("w") : "half");
+  const auto found = Find();
+  ASSERT_EQ(found.size(), static_cast<std::size_t>(kMaxCheckpoints));
+  EXPECT_EQ(found.front().step, kMaxCheckpoints + 50);
+  ASSERT_NE(NewestComplete(found), nullptr);
+  EXPECT_EQ(NewestComplete(found)->step, 7);
+}
+
 TEST_F(CheckpointTest, SkipsAHalfWrittenOneAndSaysWhy) {
   WriteHf(10);
   WriteHf(20);
