@@ -192,8 +192,14 @@ void RunnerLoop::Climb(AllocationRun& run) {
     stop.step = StopStep::kProve;
     const std::string why = WhyNotFree(run);
     if (why.empty()) return Release(run);
-    if (now < stop.give_up || stop.told_held || !run.spec || run.spec->gpus.empty()) return;
+    if (now < stop.give_up || stop.told_held) return;
     stop.told_held = true;
+    if (!run.spec || run.spec->gpus.empty()) {
+      // Nothing to hold back from others, but the attempt cannot end: somebody must learn why.
+      Notice("node.stop_stuck", &run, std::nullopt,
+             "attempt " + ToString(run.key) + " cannot be ended: " + why);
+      return TellStart(run);
+    }
     told::StopDone done{.key = run.key, .held = {}, .log_ends = {}};
     for (const GpuUuid& gpu : run.spec->gpus) done.held.emplace_back(gpu, why);
     TellStart(run);

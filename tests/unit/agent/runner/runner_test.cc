@@ -223,6 +223,32 @@ TEST(Runner, HoldsAGpuThatTheDriverStillShowsInUseUntilItIsFree) {
       [](const told::StopDone& done) { return done.held.empty(); }));
 }
 
+TEST(Runner, SaysWhyAnAttemptWithoutGpusCannotBeEnded) {
+  RunnerBench bench;
+  bench.options().proof_time = Millis{50};
+  bench.Open();
+  ASSERT_TRUE(bench.Run(bench.Spec(kKey, 1, {})));
+  ASSERT_TRUE(bench.AwaitEnd(kKey, 0));
+  const std::string path = bench.options().state_dir + "/allocations/7.1/lock";
+  {
+    std::optional<FileLock> left;  // as a rank in D state holds it
+    ASSERT_TRUE(bench.Eventually([&] {
+      auto taken = FileLock::Take(path);
+      if (taken) left.emplace(std::move(*taken));
+      return left.has_value();
+    }));
+    bench.runner().Stop({kKey, StopCause::kCancelled, Millis{0}});
+    const auto notice = bench.told().Await<told::NodeNotice>(
+        [](const auto& told) { return told.notice.kind == "node.stop_stuck"; });
+    ASSERT_TRUE(notice);
+    EXPECT_EQ(notice->notice.key, kKey);
+    EXPECT_NE(notice->notice.text.find("lock is held"), std::string::npos);
+    EXPECT_EQ(bench.told().Count<told::StopDone>(), 0);
+  }
+  EXPECT_TRUE(bench.told().Await<told::StopDone>([](const auto& done) { return done.held.empty(); }))
+      << "it ends as soon as nothing is left";
+}
+
 TEST(Runner, AcceptsAgainWhatItHadDropped) {
   RunnerBench bench;
   bench.Open();
