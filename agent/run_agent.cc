@@ -93,16 +93,16 @@ class Shared {
     const std::lock_guard lock(mutex_);
     return {running_, std::exchange(ended_, {})};
   }
-  void SetProcesses(GpuProcessList processes) {
+  void SetProcesses(GpuProcessSnapshot processes) {
     const std::lock_guard lock(mutex_);
     processes_ = std::move(processes);
   }
   // Without those that have ended since the driver was asked.
-  std::optional<GpuProcessList> Processes(const std::string& proc_root) const {
+  std::optional<GpuProcessSnapshot> Processes(const std::string& proc_root) const {
     const std::lock_guard lock(mutex_);
     auto processes = processes_;
     if (!processes) return processes;
-    for (auto& [gpu, list] : *processes)
+    for (auto& [gpu, list] : processes->lists)
       std::erase_if(list, [&](const GpuProcess& process) {
         return ::access((proc_root + "/" + std::to_string(process.pid)).c_str(), F_OK) != 0;
       });
@@ -111,9 +111,9 @@ class Shared {
 
  private:
   mutable std::mutex mutex_;
-  std::vector<RunningRank> running_;         // guarded by mutex_
-  std::vector<RunningRank> ended_;           // guarded by mutex_
-  std::optional<GpuProcessList> processes_;  // guarded by mutex_
+  std::vector<RunningRank> running_;             // guarded by mutex_
+  std::vector<RunningRank> ended_;               // guarded by mutex_
+  std::optional<GpuProcessSnapshot> processes_;  // guarded by mutex_
 };
 
 std::vector<RunningRank> RunningOf(const AgentState& state, const std::string& state_dir) {
@@ -247,7 +247,6 @@ class AgentLoop {
     bool ranks_changed = false;
     bool rank_ended = false;
     if (const auto* inventory = std::get_if<told::Inventory>(&event)) {
-      parts_.shared.SetProcesses(inventory->processes);
       parts_.runtimes.SetDriver(inventory->inventory.driver.value_or(""));
     } else if (const auto* up = std::get_if<told::FromController>(&event)) {
       const bool welcome = std::holds_alternative<to_node::Welcome>(up->envelope.body);
@@ -324,6 +323,7 @@ Result<void> StartAndRun(AgentConfig config) {
   Mailbox<Told> mailbox(4096);
   Shared shared;
   RuntimeProber runtimes(BaseEnvironment(config, environment), clock);
+  std::atomic<ProbeThread*> prober{nullptr};  // made after the runner, which may ask it
   const ToldSink tell = [&mailbox](Told event) { mailbox.PushAlways(std::move(event)); };
 
   PosixRunner runner(
@@ -338,6 +338,10 @@ Result<void> StartAndRun(AgentConfig config) {
        .codec = {.serialize = SerializeSpec, .parse = ParseSpec},
        .told = tell,
        .gpu_processes = [&] { return shared.Processes(config.proc_root); },
+       .ask_gpu_processes =
+           [&prober] {
+             if (ProbeThread* const probes = prober) probes->RequestProcesses();
+           },
        .probe_runtime =
            [&runtimes](const std::string& interpreter, const std::vector<EnvVar>& env) {
              return runtimes.Ask(interpreter, env);
@@ -371,18 +375,21 @@ Result<void> StartAndRun(AgentConfig config) {
   std::optional<ControllerLink> link(
       std::in_place, LinkSettings{.controllers = config.controllers, .state_dir = config.state_dir},
       files, logs, tell);
-  ProbeThread probes({.sample_period = config.sample_period.value_or(Millis{5000}),
-                      .rank_samples =
-                          [&] {
-                            const auto [running, ended] = shared.TakeRanks();
-                            return sampler.Sample(running, ended, clock.Now());
-                          },
-                      .on_error =
-                          [](const Error& error) {
-                            spdlog::error("inventory.failed why=\"{}\" hint=\"{}\"", error.message,
-                                          error.hint);
-                          }},
-                     inventory, clock, tell);
+  ProbeThread probes(
+      {.sample_period = config.sample_period.value_or(Millis{5000}),
+       .rank_samples =
+           [&] {
+             const auto [running, ended] = shared.TakeRanks();
+             return sampler.Sample(running, ended, clock.Now());
+           },
+       .on_error =
+           [](const Error& error) {
+             spdlog::error("inventory.failed why=\"{}\" hint=\"{}\"", error.message, error.hint);
+           },
+       .on_processes =
+           [&shared](GpuProcessSnapshot seen) { shared.SetProcesses(std::move(seen)); }},
+      inventory, clock, tell);
+  prober = &probes;
   AgentLoop loop({.config = config,
                   .mailbox = mailbox,
                   .runner = runner,

@@ -42,6 +42,12 @@ void ProbeThread::RequestInventory() {
   wake_.notify_all();
 }
 
+void ProbeThread::RequestProcesses() {
+  const std::lock_guard lock(mutex_);
+  processes_wanted_ = true;
+  wake_.notify_all();
+}
+
 void ProbeThread::RequestSample() {
   const std::lock_guard lock(mutex_);
   sample_wanted_ = true;
@@ -62,14 +68,16 @@ void ProbeThread::Run() {
   Steady::time_point last_sample{};
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    if (!wanted_ && !sample_wanted_ && !inventory_due)
+    if (!wanted_ && !sample_wanted_ && !processes_wanted_ && !inventory_due)
       wake_.wait_until(lock, std::min(last_sample + options_.sample_period, next_inventory));
     if (stop_) break;
     const std::vector<std::pair<std::string, std::string>> used = std::exchange(to_probe_, {});
     inventory_due = std::exchange(wanted_, false) || Steady::now() >= next_inventory;
     const bool sample_due = std::exchange(sample_wanted_, false) ||
                             Steady::now() >= last_sample + options_.sample_period;
+    const bool processes_due = std::exchange(processes_wanted_, false);
     lock.unlock();
+    if (processes_due) (void)AskProcesses();  // first: somebody waits for it
     for (const auto& [path, user] : used) inventory_.AddInterpreter(path, user);
     if (inventory_due) {  // before the first sample: it says whose samples these are
       TellInventory(inventory_.Probe());
@@ -109,11 +117,18 @@ void ProbeThread::TellInventory(Result<NodeInventory> inventory) {
     if (options_.on_error) options_.on_error(inventory.error());
     return;
   }
-  auto processes = inventory_.Processes();
+  GpuProcessList processes = AskProcesses();
   if (told_ && SameInventory(*told_, *inventory) && processes == told_processes_) return;
   told_ = *inventory;
   told_processes_ = processes;
   sink_(told::Inventory{*std::move(inventory), std::move(processes)});
+}
+
+GpuProcessList ProbeThread::AskProcesses() {
+  GpuProcessSnapshot seen{.asked = clock_.Now(), .lists = {}};
+  seen.lists = inventory_.Processes();
+  if (options_.on_processes) options_.on_processes(seen);
+  return std::move(seen.lists);
 }
 
 bool ProbeThread::WentSilent(const std::vector<GpuSample>& samples) const {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/core/gpu_processes.h"
 #include "agent/probes/inventory_probe.h"
 #include "agent/runner/rank_runner.h"
 #include "common/clock.h"
@@ -27,6 +28,9 @@ class ProbeThread {
     // Adds what only the agent knows of its ranks (memory, step); called on the probe thread.
     std::function<std::vector<RankSample>()> rank_samples;
     std::function<void(const Error&)> on_error;  // an inventory that could not be made
+    // Each process list as it was asked for, changed or not, and when the question was put; called
+    // on the probe thread.
+    std::function<void(GpuProcessSnapshot)> on_processes;
   };
   // `inventory` and its GPU probe are used by this thread alone from now on and outlive it.
   ProbeThread(Options options, InventoryProbe& inventory, Clock& clock, ToldSink sink);
@@ -35,6 +39,7 @@ class ProbeThread {
 
   void SetSamplePeriod(Millis period);  // of Welcome
   void RequestInventory();              // soon: an event hints at a change
+  void RequestProcesses();              // soon: a proof needs a list younger than now
   void RequestSample();                 // soon: something will not be there at the next period
   void AddInterpreter(std::string path, std::string user);
 
@@ -42,6 +47,7 @@ class ProbeThread {
   void Run();
   void RunImports();
   void TellInventory(Result<NodeInventory> inventory);
+  GpuProcessList AskProcesses();
   void TellSample();
   // A GPU that told numbers before and now tells none, or one that is told to be well but has no
   // sample at all: the inventory must say why.
@@ -58,6 +64,7 @@ class ProbeThread {
   bool import_ = false;                                        // guarded by mutex_
   bool wanted_ = false;                                        // guarded by mutex_
   bool sample_wanted_ = false;                                 // guarded by mutex_
+  bool processes_wanted_ = false;                              // guarded by mutex_
   std::vector<std::pair<std::string, std::string>> to_probe_;  // guarded by mutex_
 
   std::optional<NodeInventory> told_;  // probe thread only, as the rest

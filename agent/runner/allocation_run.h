@@ -44,8 +44,9 @@ struct StopRun {
   StopCause cause = StopCause::kNone;
   Millis grace{0};
   StopStep step = StopStep::kBegin;
-  BootTime deadline{};  // of the present step
-  BootTime give_up{};   // of the free proof
+  BootTime deadline{};     // of the present step
+  BootTime give_up{};      // of the free proof
+  BootTime proof_since{};  // an older list of the driver proves nothing
   bool told_held = false;
 };
 

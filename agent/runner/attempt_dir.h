@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/core/gpu_processes.h"
 #include "agent/shim/shim_record.h"
 #include "common/error.h"
 #include "common/file_system.h"
@@ -24,8 +25,6 @@
 #include "common/launch.h"
 
 namespace launch::agent {
-
-using GpuProcessList = std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>>;
 
 struct AcceptRecord {
   std::string spec_bytes;  // as RunnerOptions::codec writes it

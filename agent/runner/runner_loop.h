@@ -95,7 +95,9 @@ class RunnerLoop {
   void KillRanks(AllocationRun& run);
   bool SendToShim(AllocationRun& run, RankRun& rank, std::uint32_t op, int signal);
   void SendToAll(AllocationRun& run, std::uint32_t op, int signal);
+  void BeginProof(AllocationRun& run);
   std::string WhyNotFree(AllocationRun& run);
+  std::string WhyDriverNotFree(const AllocationRun& run) const;
   void Release(AllocationRun& run);
 
   // Restart; recover_allocations.cc.

@@ -49,7 +49,9 @@ struct RunnerOptions {
   SpecCodec codec;
   ToldSink told;  // from the runner's own threads
   // Newest known processes per GPU; absent = unknown (then they prove nothing). Thread-safe.
-  std::function<std::optional<GpuProcessList>()> gpu_processes;
+  std::function<std::optional<GpuProcessSnapshot>()> gpu_processes;
+  // Asks the driver anew, so that gpu_processes soon gives a younger list. Returns at once.
+  std::function<void()> ask_gpu_processes;
   // The truth about one interpreter, run with this environment. Blocking, deadline of its own.
   std::function<RuntimeFacts(const std::string& interpreter, const std::vector<EnvVar>& env)>
       probe_runtime;

@@ -72,7 +72,7 @@ Result<std::optional<PortBlock>> RunnerLoop::AcceptNew(const AllocationSpec& spe
                       .gpu_processes = {},
                       .gpus = spec.gpus};
   if (!spec.gpus.empty() && options_.gpu_processes) {
-    record.gpu_processes = options_.gpu_processes().value_or(GpuProcessList{});
+    record.gpu_processes = options_.gpu_processes().value_or(GpuProcessSnapshot{}).lists;
   }
   run.gpu_processes = record.gpu_processes;
   std::vector<Rank> ranks;
@@ -142,6 +142,7 @@ void RunnerLoop::Do(order::StopAllocation& order) {
     run->stop->deadline = std::min(run->stop->deadline, now + order.grace);
   } else if (run->stop->step == StopStep::kProve) {
     run->stop->told_held = false;
+    BeginProof(*run);
   }
   CancelStaging(*run);
 }

@@ -96,6 +96,12 @@ void RunnerLoop::KillRanks(AllocationRun& run) {
   KillMarked(run.dir.path(), run.dir.LockPath(), ShimPids(run));
 }
 
+void RunnerLoop::BeginProof(AllocationRun& run) {
+  run.stop->proof_since = options_.clock->Now();
+  const bool gpus = run.spec && !run.spec->gpus.empty();
+  if (gpus && options_.ask_gpu_processes) options_.ask_gpu_processes();
+}
+
 // Empty = free.
 std::string RunnerLoop::WhyNotFree(AllocationRun& run) {
   if (Populated(run)) return "a process of the job is still there after SIGKILL";
@@ -115,8 +121,17 @@ std::string RunnerLoop::WhyNotFree(AllocationRun& run) {
       return "the lock of GPU " + gpu.value + " is held";
     }
   }
+  return WhyDriverNotFree(run);
+}
+
+// Not free when the driver lists a process that was not there before the allocation. A list from
+// before the kill may lack what came later; without any driver there is none, and nothing to prove.
+std::string RunnerLoop::WhyDriverNotFree(const AllocationRun& run) const {
   const auto now = options_.gpu_processes ? options_.gpu_processes() : std::nullopt;
   if (!now) return {};
+  if (run.stop && now->asked < run.stop->proof_since) {
+    return "the driver has not listed its processes since the kill";
+  }
   for (const GpuUuid& gpu : run.spec->gpus) {
     std::set<std::int64_t> before;
     for (const auto& [uuid, processes] : run.gpu_processes) {
@@ -124,7 +139,7 @@ std::string RunnerLoop::WhyNotFree(AllocationRun& run) {
         if (uuid == gpu) before.insert(process.pid);
       }
     }
-    for (const auto& [uuid, processes] : *now) {
+    for (const auto& [uuid, processes] : now->lists) {
       for (const GpuProcess& process : processes) {
         if (uuid != gpu || before.contains(process.pid)) continue;
         return "the driver still lists process " + std::to_string(process.pid) + " on GPU " +
@@ -184,6 +199,7 @@ void RunnerLoop::Climb(AllocationRun& run) {
     if (!alive || now >= stop.deadline) {
       enter(StopStep::kKill, Millis{0});
       stop.give_up = now + options_.proof_time;
+      BeginProof(run);
     }
   }
   if (stop.step == StopStep::kKill || stop.step == StopStep::kProve) {

@@ -137,6 +137,30 @@ TEST_F(ProbeThreadTest, SamplesGoOnWhileAnImportTakesItsTime) {
   EXPECT_EQ(told.Inventories(2).at(1).inventory.interpreters.at(0).sees_gpu, true);
 }
 
+TEST_F(ProbeThreadTest, GivesEachProcessListWithTheTimeOfTheQuestion) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<GpuProcessSnapshot> seen;
+  options.on_processes = [&](GpuProcessSnapshot one) {
+    const std::lock_guard lock(mutex);
+    seen.push_back(std::move(one));
+    changed.notify_all();
+  };
+  const auto wait_for = [&](std::size_t count) {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, Millis{60'000}, [&] { return seen.size() >= count; });
+  };
+  Start();
+  ASSERT_TRUE(wait_for(1));
+  (void)told.Samples(1);
+  clock.Advance(Millis{7'000});
+  thread->RequestProcesses();
+  ASSERT_TRUE(wait_for(2)) << "told though nothing changed";
+  EXPECT_EQ(seen[1].asked, clock.Now());
+  EXPECT_EQ(seen[1].asked - seen[0].asked, Millis{7'000});
+  thread.reset();
+}
+
 TEST_F(ProbeThreadTest, TellsAnInventoryOnRequestOnlyWhenItChanged) {
   Start();
   (void)told.Samples(1);

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 
 #include "agent/runner/file_lock.h"
 #include "agent/runner/port_holder.h"
@@ -202,10 +203,11 @@ TEST(Runner, HoldsAGpuThatTheDriverStillShowsInUseUntilItIsFree) {
   RunnerBench bench;
   std::atomic<bool> foreign = false;
   bench.options().proof_time = Millis{50};
-  bench.options().gpu_processes = [&foreign]() -> std::optional<GpuProcessList> {
+  SystemClock clock;
+  bench.options().gpu_processes = [&]() -> std::optional<GpuProcessSnapshot> {
     GpuProcessList list{{{"GPU-a"}, {{.pid = 11, .user = {}, .name = "before", .bytes = {}}}}};
     if (foreign) list[0].second.push_back({.pid = 4242, .user = {}, .name = "stray", .bytes = {}});
-    return list;
+    return GpuProcessSnapshot{.asked = clock.Now(), .lists = list};
   };
   bench.Open();
   AllocationSpec spec = bench.Spec(kKey, 1, {});
@@ -221,6 +223,35 @@ TEST(Runner, HoldsAGpuThatTheDriverStillShowsInUseUntilItIsFree) {
   bench.runner().Stop({kKey, StopCause::kCancelled, Millis{0}});
   EXPECT_TRUE(bench.told().Await<told::StopDone>(
       [](const told::StopDone& done) { return done.held.empty(); }));
+}
+
+TEST(Runner, TakesNoListOfTheDriverFromBeforeTheKillForAProof) {
+  SystemClock clock;
+  std::mutex mutex;
+  GpuProcessSnapshot newest{.asked = clock.Now(), .lists = {{{"GPU-a"}, {}}}};
+  std::atomic<int> questions = 0;
+  RunnerBench bench;
+  bench.options().proof_time = Millis{50};
+  bench.options().gpu_processes = [&]() -> std::optional<GpuProcessSnapshot> {
+    const std::lock_guard lock(mutex);
+    return newest;
+  };
+  bench.options().ask_gpu_processes = [&] { ++questions; };
+  bench.Open();
+  AllocationSpec spec = bench.Spec(kKey, 1, {});
+  spec.gpus = {{"GPU-a"}};
+  ASSERT_TRUE(bench.Run(spec));
+  ASSERT_TRUE(bench.AwaitEnd(kKey, 0));
+  const auto held = bench.Stop(kKey, Millis{0});
+  ASSERT_TRUE(held);
+  ASSERT_EQ(held->held.size(), 1u);
+  EXPECT_NE(held->held[0].second.find("since the kill"), std::string::npos);
+  EXPECT_GE(questions, 1);
+  {
+    const std::lock_guard lock(mutex);
+    newest.asked = clock.Now();
+  }
+  EXPECT_TRUE(bench.told().Await<told::StopDone>([](const auto& d) { return d.held.empty(); }));
 }
 
 TEST(Runner, SaysWhyAnAttemptWithoutGpusCannotBeEnded) {
@@ -245,8 +276,9 @@ TEST(Runner, SaysWhyAnAttemptWithoutGpusCannotBeEnded) {
     EXPECT_NE(notice->notice.text.find("lock is held"), std::string::npos);
     EXPECT_EQ(bench.told().Count<told::StopDone>(), 0);
   }
-  EXPECT_TRUE(bench.told().Await<told::StopDone>([](const auto& done) { return done.held.empty(); }))
-      << "it ends as soon as nothing is left";
+  EXPECT_TRUE(bench.told().Await<told::StopDone>([](const auto& done) {
+    return done.held.empty();
+  })) << "it ends as soon as nothing is left";
 }
 
 TEST(Runner, AcceptsAgainWhatItHadDropped) {
