@@ -72,6 +72,7 @@ struct AllocationRun {
   bool start_told = false;
   std::optional<BootTime> killed_at;  // first SIGKILL of ours to the whole allocation
   std::optional<StopRun> stop;
+  bool dropping = false;  // the ladder ends what `setup` began; then the allocation is dropped
   std::vector<std::pair<Rank, std::uint64_t>> log_ends;  // once released
   // Staging.
   std::optional<order::StageAllocation> staging;

@@ -71,6 +71,7 @@ class RunnerLoop {
   Result<std::optional<PortBlock>> AcceptNew(const AllocationSpec& spec, const std::string& digest);
   Result<std::uint64_t> FreeBytes() const;
   Result<void> CheckFreeSpace() const;
+  void FinishDrop(AllocationRun& run);
   void RemoveMarker(AllocationRun& run);
 
   // Starting; start_ranks.cc.

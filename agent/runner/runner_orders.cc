@@ -8,7 +8,6 @@
 
 #include "agent/runner/runner_loop.h"
 #include "agent/runner/staging.h"
-#include "agent/shim/shim_record.h"
 #include "common/failpoint.h"
 
 namespace launch::agent {
@@ -32,6 +31,10 @@ Result<void> RunnerLoop::CheckFreeSpace() const {
 void RunnerLoop::Do(order::Accept& order) {
   const Key key = order.spec.key;
   const AllocationRun* known = Find(key);
+  if (known != nullptr && known->dropping) {
+    return Tell(told::AcceptDone{
+        .key = key, .ports = Fail(ErrorCode::kConflict, "what its setup began has not ended yet")});
+  }
   if (known != nullptr && known->phase != RunPhase::kDropped) {
     return Tell(told::AcceptDone{.key = key, .ports = known->ports});
   }
@@ -128,6 +131,7 @@ void RunnerLoop::Do(order::StopAllocation& order) {
     run = &Make(order.key);
     for (const Rank rank : run->dir.ListRanks()) run->ranks[rank].rank = rank;
   }
+  run->dropping = false;  // whose end is told
   LAUNCH_FAILPOINT("stop.4.before");
   if (const auto written = run->dir.WriteTombstone({order.cause, ""}); !written) {
     Notice("node.state_write_failed", run, std::nullopt, written.error().message);
@@ -152,17 +156,26 @@ void RunnerLoop::Do(order::Drop& order) {
   if (run == nullptr || run->phase != RunPhase::kAccepted) return;
   CancelStaging(*run);
   (void)options_.files->WriteDurable(run->dir.path() + "/dropped", order.why);
-  if (run->setup && run->setup->shim) {
-    (void)SendToShim(*run, *run->setup, static_cast<std::uint32_t>(shim::Op::kKillAll), 9);
+  if (run->stop) return;
+  if (run->setup) {  // one kill proves nothing
+    run->dropping = true;
+    run->stop = StopRun{.cause = StopCause::kStale};
+    return;
   }
-  run->cgroup.KillAll();
-  RemoveMarker(*run);
-  run->setup.reset();
-  run->cgroup.Remove();
-  run->lock.reset();
-  run->gpu_locks.clear();
-  run->held_ports.reset();
-  run->phase = RunPhase::kDropped;
+  FinishDrop(*run);
+}
+
+void RunnerLoop::FinishDrop(AllocationRun& run) {
+  run.cgroup.KillAll();
+  RemoveMarker(run);
+  run.setup.reset();
+  run.cgroup.Remove();
+  run.lock.reset();
+  run.gpu_locks.clear();
+  run.held_ports.reset();
+  run.stop.reset();
+  run.dropping = false;
+  run.phase = RunPhase::kDropped;
 }
 
 // The marker's name is kept beside the record, so that a restart in between leaves no file behind.

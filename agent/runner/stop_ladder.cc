@@ -207,10 +207,10 @@ void RunnerLoop::Climb(AllocationRun& run) {
     if (Populated(run)) KillRanks(run);
     stop.step = StopStep::kProve;
     const std::string why = WhyNotFree(run);
-    if (why.empty()) return Release(run);
+    if (why.empty()) return run.dropping ? FinishDrop(run) : Release(run);
     if (now < stop.give_up || stop.told_held) return;
     stop.told_held = true;
-    if (!run.spec || run.spec->gpus.empty()) {
+    if (run.dropping || !run.spec || run.spec->gpus.empty()) {
       // Nothing to hold back from others, but the attempt cannot end: somebody must learn why.
       Notice("node.stop_stuck", &run, std::nullopt,
              "attempt " + ToString(run.key) + " cannot be ended: " + why);

@@ -107,6 +107,27 @@ TEST_P(ContainmentTest, StopsARankWhoseSupervisorWasKilled) {
   EXPECT_EQ(report->cause, ExitCause(UnknownEnd{"supervisor killed"}));
 }
 
+TEST_P(ContainmentTest, DropsAnAllocationOnlyWhenWhatItsSetupBeganHasEnded) {
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.gpus = {{"GPU-a"}};
+  spec.setup = "trap '' TERM; echo $$ > pid; while :; do sleep 0.1; done";
+  ASSERT_TRUE(bench_.Accept(spec));
+  bench_.runner().Stage({to_node::Stage{.key = kKey}});
+  const auto pid = [&] { return std::atoi(bench_.ReadFile(bench_.Path("work/pid")).c_str()); };
+  ASSERT_TRUE(bench_.Eventually([&] { return pid() > 0; }));
+  const AttemptDir dir(bench_.Path("state/allocations/5.1"), *bench_.options().files);
+  const auto start = dir.ReadRank(-1).start;
+  ASSERT_TRUE(start);
+  const auto shim = static_cast<pid_t>(start->shim_pid);
+  ASSERT_EQ(::kill(shim, SIGSTOP), 0) << "so that it does not pass the kill on";
+  bench_.runner().Drop({kKey, "no pong for 60 s"});
+  EXPECT_TRUE(bench_.Eventually([&] { return !bench_.ProcessLives(pid()); }));
+  (void)::kill(shim, SIGCONT);
+  const std::string lock = GpuLockPath(bench_.options().lock_dir, {"GPU-a"});
+  EXPECT_TRUE(bench_.Eventually([&] { return ProbeLock(lock) == LockState::kFree; }));
+  EXPECT_EQ(bench_.told().Count<told::StopDone>(), 0) << "nobody asked for a stop";
+}
+
 INSTANTIATE_TEST_SUITE_P(Levels, ContainmentTest,
                          testing::Values(Containment::kCgroup, Containment::kCgroup1,
                                          Containment::kTree),
