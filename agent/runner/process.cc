@@ -41,15 +41,32 @@ bool HoldsFile(const std::string& proc, const struct stat& file) {
   return found;
 }
 
-bool IsMarked(int pid, const std::string& attempt_path, const struct stat* lock) {
-  const std::string proc = "/proc/" + std::to_string(pid);
-  const std::string stat_text = ReadText(proc + "/stat");
-  const std::size_t after = stat_text.rfind(')');
-  if (after == std::string::npos || after + 2 >= stat_text.size()) return false;
-  const char state = stat_text[after + 2];
-  if (state == 'Z' || state == 'X') return false;
-  if (lock != nullptr && HoldsFile(proc, *lock)) return true;
-  return ReadText(proc + "/environ").find(attempt_path + "/") != std::string::npos;
+// From the third field of /proc/PID/stat on, behind the name, which may hold anything.
+std::stringstream StatOf(int pid) {
+  const std::string text = ReadText("/proc/" + std::to_string(pid) + "/stat");
+  const std::size_t after = text.rfind(')');
+  return std::stringstream(after == std::string::npos ? std::string() : text.substr(after + 1));
+}
+
+// The process itself or one it descends from is in `roots`.
+bool DescendsFrom(int pid, const std::vector<int>& roots) {
+  constexpr int kDeepest = 1'000;
+  for (int i = 0; i < kDeepest && pid > 1; ++i) {
+    if (std::find(roots.begin(), roots.end(), pid) != roots.end()) return true;
+    std::string state;
+    int parent = 0;
+    StatOf(pid) >> state >> parent;
+    pid = parent;
+  }
+  return false;
+}
+
+bool IsOwn(int pid, const struct stat* lock, const std::vector<int>& roots) {
+  std::string state;
+  StatOf(pid) >> state;
+  if (state.empty() || state == "Z" || state == "X") return false;
+  if (lock != nullptr && HoldsFile("/proc/" + std::to_string(pid), *lock)) return true;
+  return DescendsFrom(pid, roots);
 }
 
 struct LockIdentity {
@@ -75,38 +92,36 @@ bool HasEnded(const UniqueFd& process) {
 }
 
 std::uint64_t StartTicksOf(int pid) {
-  const std::string text = ReadText("/proc/" + std::to_string(pid) + "/stat");
-  const std::size_t after = text.rfind(')');
-  if (after == std::string::npos) return 0;
-  std::stringstream fields(text.substr(after + 2));
+  std::stringstream fields = StatOf(pid);
   std::string field;
   for (int i = 3; i <= 22; ++i) fields >> field;
   return std::strtoull(field.c_str(), nullptr, 10);
 }
 
-std::vector<int> FindMarked(const std::string& attempt_path, const std::string& lock_path) {
+std::vector<int> FindOwn(const std::string& lock_path, const std::vector<int>& roots) {
   std::vector<int> pids;
   const LockIdentity lock(lock_path);
   DIR* directory = ::opendir("/proc");
   if (directory == nullptr) return pids;
   while (const dirent* entry = ::readdir(directory)) {
     const int pid = std::atoi(entry->d_name);
-    if (pid > 1 && pid != ::getpid() && IsMarked(pid, attempt_path, lock.get())) {
-      pids.push_back(pid);
-    }
+    if (pid > 1 && pid != ::getpid() && IsOwn(pid, lock.get(), roots)) pids.push_back(pid);
   }
   ::closedir(directory);
   return pids;
 }
 
-void KillMarked(const std::string& attempt_path, const std::string& lock_path,
-                const std::vector<int>& spare) {
+void KillOwn(const std::string& lock_path, const std::vector<int>& roots,
+             const std::vector<int>& spare) {
   const LockIdentity lock(lock_path);
-  for (const int pid : FindMarked(attempt_path, lock_path)) {
+  // All are held before the first is killed: what loses its parent descends from nothing any more.
+  std::vector<UniqueFd> found;
+  for (const int pid : FindOwn(lock_path, roots)) {
     if (std::find(spare.begin(), spare.end(), pid) != spare.end()) continue;
-    const UniqueFd process = OpenPidFd(pid);
-    if (process && IsMarked(pid, attempt_path, lock.get())) SignalPidFd(process, SIGKILL);
+    UniqueFd process = OpenPidFd(pid);
+    if (process && IsOwn(pid, lock.get(), roots)) found.push_back(std::move(process));
   }
+  for (const UniqueFd& process : found) SignalPidFd(process, SIGKILL);
 }
 
 bool HoldsOpen(int pid, const std::string& path) {

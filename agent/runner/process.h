@@ -16,13 +16,15 @@ bool HasEnded(const UniqueFd& process);  // without reaping it
 // Field 22 of /proc/PID/stat; 0 = no such process.
 std::uint64_t StartTicksOf(int pid);
 
-// Containment level `tree`: processes that hold `lock_path` open, or whose environment names a file
-// below `attempt_path`. Zombies and this process are left out.
-std::vector<int> FindMarked(const std::string& attempt_path, const std::string& lock_path);
+// Containment level `tree`: processes that hold `lock_path` open, the `roots` (supervisors, and
+// ranks whose supervisor is gone), and what descends from them. Zombies and this process are left
+// out. An environment proves nothing: users paste that of a rank into their shells. So what has
+// closed the lock and lost every parent is not found at this level.
+std::vector<int> FindOwn(const std::string& lock_path, const std::vector<int>& roots);
 
-// SIGKILL to each of FindMarked but `spare`, each checked again behind its pidfd.
-void KillMarked(const std::string& attempt_path, const std::string& lock_path,
-                const std::vector<int>& spare);
+// SIGKILL to each of FindOwn but `spare`, each checked again behind its pidfd.
+void KillOwn(const std::string& lock_path, const std::vector<int>& roots,
+             const std::vector<int>& spare);
 
 // Does this process hold `path` open?
 bool HoldsOpen(int pid, const std::string& path);

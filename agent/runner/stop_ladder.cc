@@ -37,6 +37,16 @@ std::vector<int> ShimPids(const AllocationRun& run) {
   return pids;
 }
 
+// Processes that are known to be ours: each lives behind a pidfd that was checked when it was
+// taken.
+std::vector<int> RootPids(const AllocationRun& run) {
+  std::vector<int> pids = ShimPids(run);
+  for (const auto& [rank, state] : run.ranks) {
+    if (state.orphan) pids.push_back(static_cast<int>(state.pid));
+  }
+  return pids;
+}
+
 }  // namespace
 
 // Through the shim, or straight to the members when there is none. False = not yet possible.
@@ -78,7 +88,7 @@ void RunnerLoop::SendToAll(AllocationRun& run, std::uint32_t op, int signal) {
 bool RunnerLoop::Populated(const AllocationRun& run) const {
   if (cgroups_.level != Containment::kTree) return run.cgroup.RanksPopulated();
   const std::vector<int> spared = ShimPids(run);
-  for (const int pid : FindMarked(run.dir.path(), run.dir.LockPath())) {
+  for (const int pid : FindOwn(run.dir.LockPath(), RootPids(run))) {
     if (std::find(spared.begin(), spared.end(), pid) == spared.end()) return true;
   }
   return false;
@@ -93,7 +103,7 @@ void RunnerLoop::KillRanks(AllocationRun& run) {
     if (state.shim) (void)SendToShim(run, state, kill, SIGKILL);
   }
   if (run.setup && run.setup->shim) (void)SendToShim(run, *run.setup, kill, SIGKILL);
-  KillMarked(run.dir.path(), run.dir.LockPath(), ShimPids(run));
+  KillOwn(run.dir.LockPath(), RootPids(run), ShimPids(run));
 }
 
 void RunnerLoop::BeginProof(AllocationRun& run) {

@@ -1,5 +1,7 @@
 // The promises of the runner at each containment level that this machine offers.
 #include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
 
 #include <csignal>
 
@@ -105,6 +107,23 @@ TEST_P(ContainmentTest, StopsARankWhoseSupervisorWasKilled) {
   const auto report = bench_.AwaitEnd(kKey, 0);
   ASSERT_TRUE(report);
   EXPECT_EQ(report->cause, ExitCause(UnknownEnd{"supervisor killed"}));
+}
+
+// As `launch env` prints it, pasted into a shell.
+TEST_P(ContainmentTest, SparesAForeignProcessWithTheEnvironmentOfARank) {
+  ASSERT_TRUE(bench_.Run(bench_.Spec(kKey, 1, {"--sleep-until", bench_.Path("never")})));
+  std::string shell = "/bin/sleep";
+  std::string time = "3600";
+  std::string marker = "LAUNCH_PROGRESS_FILE=" + bench_.RankPath(kKey, 0) + "/progress.jsonl";
+  char* const argv[] = {shell.data(), time.data(), nullptr};
+  char* const env[] = {marker.data(), nullptr};
+  pid_t foreign = 0;
+  ASSERT_EQ(::posix_spawn(&foreign, shell.c_str(), nullptr, nullptr, argv, env), 0);
+  const auto stopped = bench_.Stop(kKey, Millis{0});
+  EXPECT_TRUE(stopped && stopped->held.empty());
+  EXPECT_TRUE(bench_.ProcessLives(foreign));
+  ::kill(foreign, SIGKILL);
+  ::waitpid(foreign, nullptr, 0);
 }
 
 TEST_P(ContainmentTest, DropsAnAllocationOnlyWhenWhatItsSetupBeganHasEnded) {
