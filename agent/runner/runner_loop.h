@@ -28,6 +28,7 @@ struct StageOutcome {  // from a staging thread
   Key key;
   std::uint64_t number = 0;  // of the staging; an older one is not answered
   StagingFacts facts;
+  std::string marker;  // path of the one it wrote
 };
 struct Quit {};
 

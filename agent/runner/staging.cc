@@ -183,7 +183,7 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
     facts.paths.push_back(InterpreterFact(spec, path));
     if (facts.paths.back().ok) interpreter = facts.paths.back().path;
   }
-  if (!stage.marker.empty() && workdir_ok) {
+  if (!stage.marker.empty() && workdir_ok && !cancel) {
     facts.paths.push_back(stage.write_marker ? WriteMarker(spec, stage.marker)
                                              : ReadMarker(spec, stage.marker, cancel));
   }

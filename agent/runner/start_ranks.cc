@@ -1,5 +1,6 @@
 // RunnerLoop: one shim per rank, and one for `setup`.
 #include <sys/inotify.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -194,8 +195,11 @@ void RunnerLoop::StartStaging(AllocationRun& run, std::optional<int> setup_exit,
   run.staging_cancel = std::shared_ptr<std::atomic<bool>>(state, &state->cancel);
   Tell(told::StageProgress{.key = run.key, .step = "check", .line = "checking paths and network"});
   auto work = [tasks = tasks_, wish = std::move(input), state, number = run.staging_number] {
-    StagingFacts facts = RunStaging(wish, state->cancel);
-    tasks->PushAlways(StageOutcome{wish.spec.key, number, std::move(facts)});
+    StageOutcome outcome{wish.spec.key, number, RunStaging(wish, state->cancel), {}};
+    for (const PathFact& fact : outcome.facts.paths) {
+      if (wish.stage.write_marker && fact.what == "marker" && fact.ok) outcome.marker = fact.path;
+    }
+    tasks->PushAlways(std::move(outcome));
     state->done = true;
   };
   workers_.push_back({std::thread(std::move(work)), state});
@@ -203,7 +207,13 @@ void RunnerLoop::StartStaging(AllocationRun& run, std::optional<int> setup_exit,
 
 void RunnerLoop::Do(StageOutcome& outcome) {
   AllocationRun* run = Find(outcome.key);
-  if (run == nullptr || !run->staging || run->staging_number != outcome.number) return;
+  if (run == nullptr || !run->staging || run->staging_number != outcome.number) {
+    // It may have been written after the end removed it. While the allocation waits for its start,
+    // a newer staging may have written the same one, and the end is still to come.
+    const bool waits = run != nullptr && !run->stop && run->phase == RunPhase::kAccepted;
+    if (!outcome.marker.empty() && !waits) (void)::unlink(outcome.marker.c_str());
+    return;
+  }
   run->staging.reset();
   run->staging_cancel.reset();
   outcome.facts.wall = options_.clock->WallNow();

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <future>
 
 #include "agent/runner/interpreter.h"
 #include "agent/runner/port_holder.h"
@@ -166,6 +167,43 @@ TEST_F(StagingTest, RemovesItsMarkerWhenTheRanksStart) {
   EXPECT_TRUE(std::filesystem::exists(bench_.Path("work/.launch-marker-11.1")));
   ASSERT_TRUE(bench_.Start(kKey));
   EXPECT_FALSE(std::filesystem::exists(bench_.Path("work/.launch-marker-11.1")));
+}
+
+TEST_F(StagingTest, WritesNoMarkerOnceItWasCancelled) {
+  const AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  to_node::Stage stage{.write_marker = true, .marker = ".launch-marker-11.1"};
+  stage.key = spec.key;
+  const std::atomic<bool> cancel{true};
+  (void)RunStaging(
+      {.spec = spec, .stage = stage, .setup_exit = {}, .setup_tail = {}, .probe_runtime = {}},
+      cancel);
+  EXPECT_FALSE(std::filesystem::exists(bench_.Path("work/.launch-marker-11.1")));
+}
+
+TEST_F(StagingTest, RemovesAMarkerThatAppearedAfterTheStop) {
+  std::promise<void> asked;
+  std::promise<void> go;
+  bench_.Kill();
+  bench_.options().probe_runtime = [&](const std::string&, const std::vector<EnvVar>&) {
+    asked.set_value();
+    go.get_future().wait();
+    return RuntimeFacts{};
+  };
+  bench_.Open();
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.needs_torch_cuda = true;
+  spec.interpreter = "/bin/sh";
+  const std::string marker = bench_.Path("work/.launch-marker-11.1");
+  ASSERT_TRUE(bench_.Accept(spec));
+  bench_.runner().Stage(
+      {to_node::Stage{.key = kKey, .write_marker = true, .marker = ".launch-marker-11.1"}});
+  asked.get_future().wait();
+  EXPECT_TRUE(std::filesystem::exists(marker));
+  ASSERT_TRUE(bench_.Stop(kKey, Millis{0}));
+  EXPECT_FALSE(std::filesystem::exists(marker));
+  std::ofstream(marker) << "11.1\n";  // as a write that hung in a network file system
+  go.set_value();
+  EXPECT_TRUE(bench_.Eventually([&] { return !std::filesystem::exists(marker); }));
 }
 
 TEST_F(StagingTest, RemovesItsMarkerWhenItIsStoppedAfterARestart) {
