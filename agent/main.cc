@@ -14,6 +14,7 @@
 #include "agent/join.h"
 #include "agent/probes/nvml_child.h"
 #include "agent/run_agent.h"
+#include "common/quoted.h"
 #include "common/version.h"
 #include "proto/protobuf_log.h"
 
@@ -116,7 +117,7 @@ int Main(int argc, char** argv) {
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
   spdlog::set_level(spdlog::level::from_str(level));
   spdlog::flush_on(spdlog::level::info);
-  SetProtobufLog([](const std::string& line) { spdlog::warn("protobuf says=\"{}\"", line); });
+  SetProtobufLog([](const std::string& line) { spdlog::warn("protobuf says={}", Quoted(line)); });
   return *run ? Run(run_flags) : Join(join_flags, rejoin);
 }
 

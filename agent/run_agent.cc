@@ -33,6 +33,7 @@
 #include "common/file_system.h"
 #include "common/gpu_catalog.h"
 #include "common/mailbox.h"
+#include "common/quoted.h"
 #include "common/unique_fd.h"
 #include "common/version.h"
 #include "proto/convert_node.h"
@@ -197,13 +198,13 @@ class AgentLoop {
     return {};
   }
   Result<void> Do(const order::CloseLink& order) {
-    spdlog::warn("link.close stream={} why=\"{}\"", order.stream, order.why);
+    spdlog::warn("link.close stream={} why={}", order.stream, Quoted(order.why));
     parts_.link.Close(order.stream, order.why);
     return {};
   }
   Result<void> Do(const order::SaveFence& order) {
     auto saved = parts_.runner.SaveFence(order.fence);
-    if (!saved) spdlog::error("fence.unsaved why=\"{}\"", saved.error().message);
+    if (!saved) spdlog::error("fence.unsaved why={}", Quoted(saved.error().message));
     return saved;
   }
   Result<void> Do(const order::Accept& order) {
@@ -228,7 +229,7 @@ class AgentLoop {
     return {};
   }
   Result<void> Do(const order::Drop& order) {
-    spdlog::warn("allocation.drop key={} why=\"{}\"", ToString(order.key), order.why);
+    spdlog::warn("allocation.drop key={} why={}", ToString(order.key), Quoted(order.why));
     parts_.runner.Drop(order);
     return {};
   }
@@ -255,20 +256,20 @@ class AgentLoop {
     } else if (const auto* started = std::get_if<told::StartDone>(&event)) {
       ranks_changed = true;
       if (started->failed)
-        spdlog::warn("allocation.start_failed key={} stage={} why=\"{}\"", ToString(started->key),
-                     started->failed->stage, started->failed->text);
+        spdlog::warn("allocation.start_failed key={} stage={} why={}", ToString(started->key),
+                     started->failed->stage, Quoted(started->failed->text));
     } else if (const auto* ended = std::get_if<told::RankEnded>(&event)) {
       ranks_changed = true;
       rank_ended = true;
-      spdlog::info("rank.ended key={} rank={} how=\"{}\"", ToString(ended->report.key),
-                   ended->report.rank, Describe(ended->report.cause));
+      spdlog::info("rank.ended key={} rank={} how={}", ToString(ended->report.key),
+                   ended->report.rank, Quoted(Describe(ended->report.cause)));
     } else if (const auto* done = std::get_if<told::StopDone>(&event)) {
       ranks_changed = true;
       parts_.probes.RequestInventory();  // the driver's process list is older than the release
       NoteInterpreter(done->key);
       spdlog::info("allocation.released key={} held={}", ToString(done->key), done->held.size());
     } else if (const auto* notice = std::get_if<told::NodeNotice>(&event)) {
-      spdlog::warn("node.notice kind={} text=\"{}\"", notice->notice.kind, notice->notice.text);
+      spdlog::warn("node.notice kind={} text={}", notice->notice.kind, Quoted(notice->notice.text));
     }
     if (ranks_changed) parts_.shared.SetRunning(RunningOf(state_, parts_.config.state_dir));
     if (rank_ended) parts_.probes.RequestSample();  // its last step, while its log is there
@@ -363,8 +364,8 @@ Result<void> StartAndRun(AgentConfig config) {
                config.node.value, Version(), config.state_dir, found.allocations.size(),
                ToString(runner.containment()));
   if (const std::string why = runner.containment_why(); !why.empty())
-    spdlog::warn("agent.containment_lowered level={} why=\"{}\"", ToString(runner.containment()),
-                 why);
+    spdlog::warn("agent.containment_lowered level={} why={}", ToString(runner.containment()),
+                 Quoted(why));
 
   NvmlProbe gpus({.library = config.nvml_library, .proc_root = config.proc_root}, clock,
                  GpuCatalog::BuiltIn());
@@ -384,7 +385,8 @@ Result<void> StartAndRun(AgentConfig config) {
            },
        .on_error =
            [](const Error& error) {
-             spdlog::error("inventory.failed why=\"{}\" hint=\"{}\"", error.message, error.hint);
+             spdlog::error("inventory.failed why={} hint={}", Quoted(error.message),
+                           Quoted(error.hint));
            },
        .on_processes =
            [&shared](GpuProcessSnapshot seen) { shared.SetProcesses(std::move(seen)); }},

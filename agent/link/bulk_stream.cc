@@ -11,6 +11,7 @@
 
 #include "agent/link/channel.h"
 #include "agent/link/log_server.h"
+#include "common/quoted.h"
 #include "proto/node.grpc.pb.h"
 
 namespace launch::agent {
@@ -156,7 +157,7 @@ void BulkLink::ServeOnce() {
     if (next) stream->Write(std::move(*next));
     next = server.Next();
   }
-  spdlog::debug("bulk.down controller={} why=\"{}\"", address_, stream->why());
+  spdlog::debug("bulk.down controller={} why={}", address_, Quoted(stream->why()));
 }
 
 }  // namespace launch::agent

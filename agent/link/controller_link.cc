@@ -12,6 +12,7 @@
 #include "agent/link/bulk_stream.h"
 #include "agent/link/channel.h"
 #include "agent/link/identity_files.h"
+#include "common/quoted.h"
 
 namespace launch::agent {
 namespace {
@@ -97,7 +98,7 @@ bool ControllerLink::RunOnce(const std::string& address) {
   const auto identity = ReadIdentity(files_, settings_.state_dir);
   if (!identity) {
     if (last_problem_ != identity.error().message)
-      spdlog::error("link.identity_unusable why=\"{}\"", identity.error().message);
+      spdlog::error("link.identity_unusable why={}", Quoted(identity.error().message));
     last_problem_ = identity.error().message;
     return false;
   }
@@ -135,7 +136,7 @@ bool ControllerLink::RunOnce(const std::string& address) {
     current_.reset();
   }
   if (ready || *end != last_problem_)
-    spdlog::warn("link.down stream={} controller={} why=\"{}\"", number, address, *end);
+    spdlog::warn("link.down stream={} controller={} why={}", number, address, Quoted(*end));
   last_problem_ = *end;
   return welcomed;
 }
