@@ -298,7 +298,16 @@ to_node::Prepare Read(Edge& e, const pb::Prepare& m) {
   pb::AllocationSpec spec;
   const bool parsed = spec.ParseFromString(m.spec());
   e.Require(parsed, "spec", "is not an AllocationSpec");
-  if (parsed) v.spec = e.Value("spec", spec);
+  if (parsed) {
+    const auto key = FromProto(spec.key());
+    auto read = FromProto(spec);
+    if (!read && key) {
+      v.spec.key = *key;
+      v.refused = edge::Under("spec", read.error()).message;
+    } else {
+      v.spec = e.Value("spec", spec);
+    }
+  }
   v.spec_bytes = m.spec();
   v.digest = e.Digest("digest", m.digest());
   v.secrets =

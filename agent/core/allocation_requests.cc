@@ -87,6 +87,7 @@ std::optional<StepScope::Refusal> StepScope::WhyNotGpu(const AllocationSpec& spe
 
 std::optional<StepScope::Refusal> StepScope::WhyNotPrepare(const to_node::Prepare& message) const {
   const AllocationSpec& spec = message.spec;
+  if (!message.refused.empty()) return Refusal{"accept", "bad_spec", message.refused};
   if (spec.node != state_.identity.node)
     return Refusal{
         "accept", "wrong_node",

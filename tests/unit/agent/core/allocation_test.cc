@@ -5,6 +5,17 @@
 namespace launch::agent {
 namespace {
 
+TEST(Prepare, OfASpecThatCannotBeReadIsAnswered) {
+  Rig rig = ConnectedRig();
+  to_node::Prepare prepare{.spec = {.key = KeyOf(1, 1)}, .digest = "d1"};
+  prepare.refused = "spec.ranks[0].argv[2]: is longer than 131072 bytes";
+  rig.Receive(prepare);
+  EXPECT_EQ(rig.RefusalCode(), "accept bad_spec");
+  EXPECT_EQ(rig.Sent<from_node::Refused>()[0].why, prepare.refused);
+  EXPECT_TRUE(rig.state.allocations.empty());
+  EXPECT_TRUE(rig.Ordered<order::CloseLink>().empty());
+}
+
 const Key kKey = KeyOf(1, 1);
 
 // ---- Prepare ----
