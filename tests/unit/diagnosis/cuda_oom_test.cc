@@ -74,6 +74,14 @@ TEST(OomKinds, TheUsersNumbersAreFragmentationWithASmallerBatchToo) {
   EXPECT_NE(verdict.cause.find("8.0 %"), std::string::npos) << verdict.cause;
   EXPECT_NE(verdict.remedy.find("expandable_segments:True"), std::string::npos);
   EXPECT_NE(verdict.remedy.find("micro-batch"), std::string::npos);
+}
+
+TEST(OomKinds, TheVerdictCarriesTheNumbersAndWhatARetryWouldAlter) {
+  const Verdict verdict = Of(
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.15 GiB. GPU 0 has a total "
+      "capacity of 44.53 GiB of which 3.84 GiB is free. Including non-PyTorch memory, this "
+      "process has 40.68 GiB memory in use. Of the allocated memory 36.78 GiB is allocated by "
+      "PyTorch, and 3.56 GiB is reserved by PyTorch but unallocated.");
   EXPECT_EQ(verdict.numbers, (std::map<std::string, double>{{"allocated", 36.78},
                                                             {"asked", 4.15},
                                                             {"free", 3.84},
