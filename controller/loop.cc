@@ -7,6 +7,8 @@
 #include <map>
 #include <utility>
 
+#include "common/quoted.h"
+
 namespace launch::controller {
 namespace {
 
@@ -113,6 +115,13 @@ Result<void> Loop::Take(const std::vector<Event>& events) {
     const Now now{clock_.Now(), clock_.WallNow()};
     Pending one = Encode(brain_.Decide(event, now));
     one.session = SessionOf(event);
+    if (const auto too_large = WhyTooLarge(one)) {
+      // No store will ever take it: it costs the one who asked, not the process.
+      std::vector<Pending> alone;
+      alone.push_back(std::move(one));
+      TakeBack(alone, *too_large);
+      continue;
+    }
     const bool full = rows + one.rows.size() > store.records_per_batch ||
                       bytes + one.bytes > store.bytes_per_batch;
     if (full && !pending.empty()) {
@@ -166,6 +175,19 @@ Loop::Pending Loop::Encode(Decision decision) const {
   }
   pending.decision = std::move(decision);
   return pending;
+}
+
+std::optional<Error> Loop::WhyTooLarge(const Pending& one) const {
+  const StoreLimits store = store_.Limits();
+  for (const auto& [key, value] : one.rows) {
+    const std::size_t size = value ? value->size() : 0;
+    if (key.size() <= store.bytes_per_key && size <= store.bytes_per_value) continue;
+    return Error{ErrorCode::kInvalidArgument,
+                 "row " + key.substr(0, 100) + " would have " + std::to_string(size) +
+                     " bytes; the store takes " + std::to_string(store.bytes_per_value),
+                 "keep large files beside the job, not in it", std::nullopt};
+  }
+  return std::nullopt;
 }
 
 // One transaction; but what is larger than a transaction may be goes in parts, of which all but the
@@ -261,10 +283,10 @@ void Loop::LetOut(std::vector<Pending>& pending, std::uint64_t last_event) {
   }
 }
 
-// The store is full and nothing was written. Callers are told; nodes whose messages were in the
-// batch lose their session and say everything again; planning changes nothing and goes on.
+// The store cannot take it and nothing was written. Callers are told; nodes whose messages were in
+// the batch lose their session and say everything again; planning changes nothing and goes on.
 void Loop::TakeBack(std::vector<Pending>& pending, const Error& error) {
-  spdlog::error("store.refused events={} why=\"{}\"", pending.size(), error.message);
+  spdlog::error("store.refused events={} why={}", pending.size(), Quoted(error.message));
   for (auto one = pending.rbegin(); one != pending.rend(); ++one) brain_.Undo(one->decision);
   std::set<SessionId> sessions;
   for (Pending& one : pending) {

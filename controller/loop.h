@@ -90,6 +90,7 @@ class Loop {
 
   Result<void> Take(const std::vector<Event>& events);
   Pending Encode(Decision decision) const;
+  std::optional<Error> WhyTooLarge(const Pending& one) const;
   Result<void> Flush(std::vector<Pending>& pending);
   Result<void> Write(const std::vector<Pending>& pending, std::uint64_t& last_event);
   Result<void> WriteBatch(Batch batch, std::uint64_t& last_event);

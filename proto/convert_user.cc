@@ -17,6 +17,8 @@ namespace {
 
 constexpr int kMaxJobsPerCall = 10'000;
 constexpr std::size_t kMaxSecret = 64 << 10;
+// What the store keeps of a job is one value of at most 1 MiB (controller/store/store.h).
+constexpr std::size_t kMaxStored = 960 << 10;
 constexpr std::int64_t kMaxTokenMs = 24 * 3'600'000;
 
 std::vector<JobId> ReadJobs(Edge& e, const google::protobuf::RepeatedField<std::uint64_t>& jobs) {
@@ -73,6 +75,8 @@ pb::SubmitRequest ToProto(const SubmitCall& v) {
 Result<SubmitCall> FromProto(const pb::SubmitRequest& m) {
   Edge e;
   SubmitCall v;
+  e.Require(m.spec().ByteSizeLong() + m.source().size() + m.context().ByteSizeLong() <= kMaxStored,
+            "spec", "has more than 960 KiB together with source and context");
   v.idempotency_key = e.Hex("idempotency_key", m.idempotency_key(), 32);
   v.spec = e.Value("spec", m.spec());
   v.source = e.Text("source", m.source(), edge::kMaxScript);

@@ -37,7 +37,6 @@ constexpr int kCheckpointPages = 4'096;  // 16 MiB of log
 // Commits without a pause outrun the checkpointer: the log can only start over when all of it is
 // copied. Then a commit waits for one checkpoint of its own.
 constexpr int kLongLogPages = 3 * kCheckpointPages;
-constexpr std::size_t kMaxKey = 1'024;
 constexpr std::string_view kRestore =
     "put back a backup of the state directory; nothing in it was changed";
 
@@ -340,7 +339,9 @@ Result<void> SqliteStore::CheckBatch(const Batch& batch) const {
                                           std::to_string(batch.expected) + ", the store is at " +
                                           std::to_string(meta_->revision));
   }
-  const auto bad_key = [](const std::string& key) { return key.empty() || key.size() > kMaxKey; };
+  const auto bad_key = [limits = Limits()](const std::string& key) {
+    return key.empty() || key.size() > limits.bytes_per_key;
+  };
   for (const auto& [key, value] : batch.puts) {
     if (bad_key(key) || value.size() > Limits().bytes_per_value) {
       return Fail(ErrorCode::kInvalidArgument, "row " + key.substr(0, 100) + " is too large");

@@ -56,8 +56,9 @@ struct Committed {
 
 struct StoreLimits {
   std::size_t records_per_batch = 120;
-  std::size_t bytes_per_batch = 1 << 20;
-  std::size_t bytes_per_value = 512 << 10;
+  std::size_t bytes_per_batch = 1280 << 10;
+  std::size_t bytes_per_value = 1 << 20;  // a job's specification, source and files are one value
+  std::size_t bytes_per_key = 1 << 10;
 };
 
 // Loop thread only, but for Events, which may be called from any thread. Values are opaque bytes.

@@ -27,7 +27,12 @@ struct ScriptedStore final : Store {
     if (refuse) return Unexpected(*refuse);
     if (batch.expected != batches.size()) return Fail(ErrorCode::kConflict, "another writer");
     std::size_t bytes = 0;
-    for (const auto& [key, value] : batch.puts) bytes += key.size() + value.size();
+    for (const auto& [key, value] : batch.puts) {
+      bytes += key.size() + value.size();
+      if (value.size() > limits.bytes_per_value) {
+        return Fail(ErrorCode::kInvalidArgument, "row " + key + " is too large");
+      }
+    }
     if (batch.puts.size() + batch.deletes.size() > limits.records_per_batch ||
         bytes > limits.bytes_per_batch) {
       return Fail(ErrorCode::kInternal, "a batch beyond the limits of the store");
@@ -86,7 +91,11 @@ struct RecordingOutside final : Outside {
   }
 };
 
-std::string EncodeByKey(const Entity& entity) { return "value of " + KeyOf(entity); }
+// A specification is as large as its source.
+std::string EncodeByKey(const Entity& entity) {
+  if (const auto* spec = std::get_if<SpecRecord>(&entity)) return spec->source;
+  return "value of " + KeyOf(entity);
+}
 
 Record PutJob(std::uint64_t id) {
   JobRecord job;
@@ -122,6 +131,7 @@ class LoopTest : public ::testing::Test {
   }
 
   using Log = std::vector<std::string>;
+  const SpecRecord large{JobId{7}, {}, std::string(StoreLimits{}.bytes_per_value + 1, 'x'), {}};
   ScriptedStore store;
   FakeClock clock;
   CannedBrain brain;
@@ -241,6 +251,24 @@ TEST_F(LoopTest, AFullStoreTakesTheBatchBackNewestFirstAndTellsTheCallers) {
   Post(3);
   ASSERT_TRUE(loop.Turn());
   EXPECT_EQ(store.rows.size(), 1u);
+}
+
+TEST_F(LoopTest, ARowTooLargeForTheStoreCostsItsCallerAndNobodyElse) {
+  brain.decide = [this](const Event& event) {
+    Decision d = Decided(event);
+    if (RequestOf(event) == 2) std::get<Put>(d.records.at(0)).entity = large;
+    if (std::holds_alternative<event::NodeSaid>(event)) d.records = {Put{large}};
+    return d;
+  };
+  Post(1);
+  Post(2);
+  ASSERT_TRUE(mailbox.Push(event::NodeSaid{SessionId{3}, NodeId{"n"}, from_node::Ready{}}));
+  Post(4);
+  ASSERT_TRUE(loop.Turn()) << "the controller goes on";
+  EXPECT_EQ(brain.undone.size(), 2u);
+  EXPECT_EQ(store.rows.size(), 2u) << "those of requests 1 and 4";
+  EXPECT_EQ(outside.log, (Log{"reply 2 INVALID_ARGUMENT", "close 3", "committed 4", "job 1",
+                              "job 4", "reply 1 ok rows=2", "send", "reply 4 ok rows=2", "send"}));
 }
 
 TEST_F(LoopTest, AFailedSyncEndsTheLoopAndNothingLeaves) {

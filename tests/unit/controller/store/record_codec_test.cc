@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <random>
 
+#include "controller/core/draft.h"
+#include "controller/store/store.h"
 #include "proto/record.pb.h"
 #include "tests/unit/proto/fill_message.h"
 
@@ -48,6 +50,11 @@ std::string RowKey(const pb::DenyRecord& m) { return "deny/" + m.serial(); }
 std::string RowKey(const pb::IdemRecord& m) { return "idem/" + m.user() + "/" + m.key(); }
 std::string RowKey(const pb::SecretRecord& m) {
   return "secret/" + Padded(m.job(), 20) + "/" + m.name();
+}
+
+TEST(RecordCodec, TheLargestChunkOfAPlanFitsAValue) {
+  const PlanChunkRecord chunk{Key{JobId{~0ULL}, Attempt{~0U}}, ~0U, std::string(kChunkBytes, 'x')};
+  EXPECT_LE(EncodeRecord(chunk).size(), StoreLimits{}.bytes_per_value);
 }
 
 template <class M>
