@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "common/account.h"
+#include "common/quoted.h"
 #include "common/unique_fd.h"
 #include "common/version.h"
 #include "controller/controller.h"
@@ -154,7 +155,7 @@ int main(int argc, char** argv) {
   ::umask(077);
   HideMemory();
   launch::SetProtobufLog(
-      [](const std::string& line) { spdlog::warn("protobuf says=\"{}\"", line); });
+      [](const std::string& line) { spdlog::warn("protobuf says={}", launch::Quoted(line)); });
   CLI::App app("The controller of a launch cluster", "launch-controller");
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string(launch::Version()));

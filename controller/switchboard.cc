@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/pki.h"
+#include "common/quoted.h"
 #include "controller/core/views.h"
 #include "controller/plan_codec.h"
 
@@ -40,7 +41,7 @@ void Switchboard::Committed(const Change& change) {
       parts_.sessions.CloseSerial(deny->serial, "the certificate was revoked: " + deny->why);
     }
     if (const auto* event = std::get_if<EventRow>(&record)) {
-      spdlog::info("{} subject={} text=\"{}\"", event->kind, event->subject, event->text);
+      spdlog::info("{} subject={} text={}", event->kind, event->subject, Quoted(event->text));
     }
   }
   if (change.last_event != 0) {
@@ -72,7 +73,7 @@ void Switchboard::Send(SessionId session, const Fence& fence, ToNode message) {
 }
 
 void Switchboard::CloseSession(SessionId session, const std::string& why) {
-  spdlog::warn("session.closed session={} why=\"{}\"", session.value, why);
+  spdlog::warn("session.closed session={} why={}", session.value, Quoted(why));
   parts_.sessions.Close(session, why);
 }
 

@@ -11,6 +11,7 @@
 
 #include "common/error.h"
 #include "common/ids.h"
+#include "common/quoted.h"
 #include "controller/services/gate.h"
 #include "controller/services/outbox.h"
 #include "proto/convert_error.h"
@@ -29,8 +30,8 @@ class NodeStream : public grpc::ServerBidiReactor<In, Out> {
     }
     if (outbox_->closing()) return;  // what a closed stream still sends is dropped
     if (auto taken = Take(incoming_); !taken) {
-      spdlog::warn("node.refused node={} peer={} stream={} why=\"{}\"", node_.value, peer_, method_,
-                   taken.error().message);
+      spdlog::warn("node.refused node={} peer={} stream={} why={}", node_.value, peer_, method_,
+                   Quoted(taken.error().message));
       outbox_->Close(ToStatus(taken.error()));
       return;
     }
