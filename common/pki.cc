@@ -254,6 +254,30 @@ Result<std::string> MakeCsr(const KeyPair& key) {
   return openssl::TextOf(bio);
 }
 
+namespace {
+
+Result<openssl::Request> ReadCsr(std::string_view pem) {
+  const openssl::Bio bio = openssl::ReadBio(pem);
+  openssl::Request csr(PEM_read_bio_X509_REQ(bio.get(), nullptr, nullptr, nullptr));
+  if (!csr) return FailSsl(ErrorCode::kInvalidArgument, "the text is no signing request");
+  EVP_PKEY* subject_key = X509_REQ_get0_pubkey(csr.get());
+  if (subject_key == nullptr || !IsP256(*subject_key)) {
+    ERR_clear_error();
+    return Fail(ErrorCode::kInvalidArgument, "the signing request's key is not P-256");
+  }
+  if (X509_REQ_verify(csr.get(), subject_key) != 1) {
+    return FailSsl(ErrorCode::kInvalidArgument, "the signing request is not signed by its key");
+  }
+  return csr;
+}
+
+}  // namespace
+
+Result<void> CheckCsr(std::string_view csr_pem) {
+  LAUNCH_RETURN_IF_ERROR(ReadCsr(csr_pem));
+  return {};
+}
+
 Result<Certificate> SignCsr(std::string_view csr_pem, const KeyPair& ca_key, const Certificate& ca,
                             const SignRequest& request, WallTime now) {
   if (!IsValidIdentity(request.identity)) {
@@ -269,17 +293,8 @@ Result<Certificate> SignCsr(std::string_view csr_pem, const KeyPair& ca_key, con
   LAUNCH_ASSIGN_OR_RETURN(const openssl::Key issuer_key, openssl::ParseKey(ca_key.private_pem));
   LAUNCH_ASSIGN_OR_RETURN(const openssl::Cert issuer, openssl::ParseCertificate(ca.pem));
 
-  const openssl::Bio bio = openssl::ReadBio(csr_pem);
-  const openssl::Request csr(PEM_read_bio_X509_REQ(bio.get(), nullptr, nullptr, nullptr));
-  if (!csr) return FailSsl(ErrorCode::kInvalidArgument, "the text is no signing request");
+  LAUNCH_ASSIGN_OR_RETURN(const openssl::Request csr, ReadCsr(csr_pem));
   EVP_PKEY* subject_key = X509_REQ_get0_pubkey(csr.get());
-  if (subject_key == nullptr || !IsP256(*subject_key)) {
-    ERR_clear_error();
-    return Fail(ErrorCode::kInvalidArgument, "the signing request's key is not P-256");
-  }
-  if (X509_REQ_verify(csr.get(), subject_key) != 1) {
-    return FailSsl(ErrorCode::kInvalidArgument, "the signing request is not signed by its key");
-  }
 
   LAUNCH_ASSIGN_OR_RETURN(const WallTime ca_end, ReadTime(X509_get0_notAfter(issuer.get())));
   const bool serves = request.identity.role == "controller";

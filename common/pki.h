@@ -54,6 +54,8 @@ struct SignRequest {
 // not_before is backdated one hour.
 Result<Certificate> SignCsr(std::string_view csr_pem, const KeyPair& ca_key, const Certificate& ca,
                             const SignRequest& request, WallTime now);
+// Whether SignCsr would take the request as it is: readable, of a P-256 key, signed by it.
+Result<void> CheckCsr(std::string_view csr_pem);
 Result<CertificateFacts> ReadCertificate(std::string_view pem);
 Result<void> CheckPair(const KeyPair& key, const Certificate& certificate);
 // Signed by `ca` and within its time. An error of time says so and names clocks: TLS only says

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/pki.h"
 #include "common/version.h"
 #include "controller/services/unary.h"
 #include "proto/convert_user.h"
@@ -21,6 +22,9 @@ class IdentityService final : public pb::Identity::CallbackService {
     auto& [who, call] = *accepted;
     auto joiner = ParseJoiner(who.identity);
     if (!joiner) return Refuse(context, joiner.error());
+
+    // A token is spent on what can be signed only.
+    if (auto csr = CheckCsr(call.csr_pem); !csr) return Refuse(context, csr.error());
 
     event::UseToken event;
     event.serial = who.serial;
