@@ -25,8 +25,13 @@ namespace {
 
 constexpr std::size_t kMailbox = 65'536;
 
+struct Loaded {
+  StorePosition position;
+  bool unwitnessed = false;
+};
+
 // Every row becomes state, by the same Apply as in service.
-Result<StorePosition> LoadState(Store& store, const RecordCodec& codec, State& state) {
+Result<Loaded> LoadState(Store& store, const RecordCodec& codec, State& state) {
   LAUNCH_ASSIGN_OR_RETURN(const Snapshot snapshot, store.Load());
   for (const StoredRow& row : snapshot.rows) {
     auto entity = codec.decode(row.key, row.value);
@@ -36,7 +41,7 @@ Result<StorePosition> LoadState(Store& store, const RecordCodec& codec, State& s
     }
     Apply(state, Put{std::move(*entity)});
   }
-  return StorePosition{0, 0, snapshot.revision, snapshot.last_event};
+  return Loaded{StorePosition{0, 0, snapshot.revision, snapshot.last_event}, snapshot.unwitnessed};
 }
 
 }  // namespace
@@ -126,11 +131,12 @@ struct Controller::Running {
 Result<std::unique_ptr<Controller>> Controller::Start(Parts given) {
   LAUNCH_ASSIGN_OR_RETURN(const HostPort listen, ParseHostPort(given.config.listen));
   State state;
-  LAUNCH_ASSIGN_OR_RETURN(StorePosition position, LoadState(*given.store, given.codec, state));
+  LAUNCH_ASSIGN_OR_RETURN(const Loaded loaded, LoadState(*given.store, given.codec, state));
   const Now now{given.clock->Now(), given.clock->WallNow()};
-  LAUNCH_ASSIGN_OR_RETURN(
-      const Decision opening,
-      controller::Start(state, DecodeStoredPlan, given.credentials.cluster, now));
+  LAUNCH_ASSIGN_OR_RETURN(const Decision opening,
+                          controller::Start(state, DecodeStoredPlan, given.credentials.cluster, now,
+                                            loaded.unwitnessed));
+  StorePosition position = loaded.position;
 
   auto running = std::make_unique<Running>(std::move(given), state.cluster.epoch);
   Running& run = *running;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "common/pki.h"
 #include "controller/store/record_codec.h"
 #include "proto/convert_node.h"
 
@@ -41,7 +42,10 @@ std::string EncodeStoredPlan(const Plan& plan, const std::vector<PlannedAllocati
   return out;
 }
 
-Result<StoredPlan> DecodeStoredPlan(std::string_view bytes) {
+Result<StoredPlan> DecodeStoredPlan(std::string_view bytes, const std::string& expected) {
+  if (Sha256Hex(bytes) != expected) {
+    return Fail(ErrorCode::kDataLoss, "a stored plan does not match its digest");
+  }
   if (!bytes.starts_with(kMagic)) {
     return Fail(ErrorCode::kDataLoss, "stored plan has an unknown format",
                 "was it written by a newer version?");
@@ -65,14 +69,15 @@ Result<StoredPlan> DecodeStoredPlan(std::string_view bytes) {
   return stored;
 }
 
-Result<StoredPlan> ReadStoredPlan(Store& store, const Key& key) {
-  LAUNCH_ASSIGN_OR_RETURN(const std::vector<StoredRow> rows, store.Read(PlanPrefix(key)));
+Result<StoredPlan> ReadStoredPlan(Store& store, const effect::ReadPlans::Stored& plan) {
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<StoredRow> rows, store.Read(PlanPrefix(plan.attempt)));
   std::string bytes;
   for (const StoredRow& row : rows) {
-    LAUNCH_ASSIGN_OR_RETURN(const Entity chunk, DecodeRecord(row.key, row.value));
-    bytes += std::get<PlanChunkRecord>(chunk).bytes;
+    LAUNCH_ASSIGN_OR_RETURN(const Entity entity, DecodeRecord(row.key, row.value));
+    const auto& chunk = std::get<PlanChunkRecord>(entity);
+    if (chunk.chunk < plan.chunks) bytes += chunk.bytes;
   }
-  return DecodeStoredPlan(bytes);
+  return DecodeStoredPlan(bytes, plan.digest);
 }
 
 }  // namespace launch::controller

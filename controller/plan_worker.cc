@@ -38,6 +38,26 @@ Error NeverFits(const Unplaced& unplaced) {
                "ask for less, or for what a node has: launch nodes -o wide", std::nullopt};
 }
 
+// `run` and `setup` become one argument of a shell each; the kernel takes no longer ones than 128
+// KiB (MAX_ARG_STRLEN), and the line stands among the words of its wrapper.
+Result<void> CheckLength(std::string_view field, const std::string& text) {
+  constexpr std::size_t kLongest = 120 << 10;
+  if (text.size() <= kLongest) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              std::string(field) + " has " + std::to_string(text.size()) +
+                  " bytes; the longest that the kernel starts is " + std::to_string(kLongest),
+              "put it into a script in the working directory and run that");
+}
+
+// What a node would refuse to read must not be planned: it could not be prepared anywhere.
+Result<void> CheckReadable(const std::string& bytes) {
+  auto read = ParseSpec(bytes);
+  if (read) return {};
+  Error error = std::move(read).error();
+  error.message = "no node can take this plan: " + error.message;
+  return Unexpected(std::move(error));
+}
+
 }  // namespace
 
 PlanOutcome MakeOutcome(const effect::PlanWanted& wanted) {
@@ -52,6 +72,12 @@ PlanOutcome MakeOutcome(const effect::PlanWanted& wanted) {
     outcome.findings = std::move(refused.findings);
     outcome.checks = std::move(refused.checks);
     return outcome;
+  }
+  for (const auto& [field, text] :
+       {std::pair("run", &wanted.spec.run), std::pair("setup", &wanted.spec.setup)}) {
+    if (auto checked = CheckLength(field, *text); !checked) {
+      return fail(std::move(checked).error());
+    }
   }
   if (auto checked = CheckSpec(wanted.spec, wanted.context); !checked) {
     return fail(std::move(checked).error());
@@ -94,6 +120,10 @@ PlanOutcome MakeOutcome(const effect::PlanWanted& wanted) {
     for (AllocationSpec& spec : planned->allocations) {
       PlannedAllocation allocation;
       allocation.bytes = SerializeSpec(spec);
+      if (auto checked = CheckReadable(allocation.bytes); !checked) {
+        outcome.allocations.clear();
+        return fail(std::move(checked).error());
+      }
       allocation.digest = DigestOfSpec(allocation.bytes);
       allocation.spec = std::move(spec);
       outcome.allocations.push_back(std::move(allocation));

@@ -80,13 +80,14 @@ void Switchboard::CloseSession(SessionId session, const std::string& why) {
 void Switchboard::WantPlan(effect::PlanWanted wanted) { parts_.planner.Want(std::move(wanted)); }
 
 void Switchboard::ReadPlans(effect::ReadPlans wanted) {
-  for (const Key& key : wanted.attempts) {
-    const auto plan = ReadStoredPlan(parts_.store, key);
-    if (!plan) {
-      parts_.requests.Complete(wanted.request, Unexpected(plan.error()));
-      return;
+  for (const effect::ReadPlans::Stored& stored : wanted.plans) {
+    const auto plan = ReadStoredPlan(parts_.store, stored);
+    if (!plan) {  // the job is shown without it: it may be running
+      spdlog::error("plan.unreadable attempt={} why={}", ToString(stored.attempt),
+                    Quoted(plan.error().message));
+      continue;
     }
-    AddPlan(wanted.view, key.attempt, *plan);
+    AddPlan(wanted.view, stored.attempt.attempt, *plan);
   }
   parts_.requests.Complete(wanted.request, ReplyBody(std::move(wanted.view)));
 }

@@ -48,6 +48,7 @@ std::optional<Told> Wanted(const State& state, const AttemptRecord& attempt,
 
 to_node::Prepare MakePrepare(const State& state, const AllocRecord& alloc) {
   to_node::Prepare prepare;
+  // Attempts whose plan is lost are stopped before they are asked for anything.
   for (const PlannedAllocation& planned : state.plans.at(alloc.key)->allocations) {
     if (planned.spec.node != alloc.node) continue;
     prepare.spec = planned.spec;

@@ -76,6 +76,36 @@ void LetPlansGo(State& state, BootTime now) {
   }
 }
 
+// The first chunks of the attempt's plan, as many as its record names; what is beyond them belongs
+// to a plan that was never committed.
+Result<StoredPlan> ReadPlan(const State& state, const PlanDecoder& decode,
+                            const AttemptRecord& attempt) {
+  const auto chunks = state.plan_chunks.find(attempt.key);
+  std::string bytes;
+  for (std::uint32_t number = 0; number < attempt.plan_chunks; ++number) {
+    const auto missing = [&] {
+      return chunks == state.plan_chunks.end() || !chunks->second.contains(number);
+    };
+    if (missing()) return Fail(ErrorCode::kDataLoss, "chunks are missing");
+    bytes += chunks->second.at(number);
+  }
+  if (bytes.empty()) return Fail(ErrorCode::kDataLoss, "it has no chunks");
+  return decode(bytes, attempt.plan_digest);
+}
+
+// What has not started yet cannot start without its plan; what runs needs it no more.
+void GiveUpPlan(Draft& draft, const Key& key, const std::string& why) {
+  AttemptRecord attempt = draft.state().attempts.at(key);
+  const std::string text = "its plan cannot be read: " + why;
+  draft.Event("attempt.plan_unreadable", Subject(key), text);
+  const bool starts =
+      attempt.phase == AttemptPhase::kPreparing || attempt.phase == AttemptPhase::kLaunching;
+  if (!starts || attempt.stop_cause != StopCause::kNone) return;
+  attempt.stop_cause = StopCause::kStartFailed;
+  attempt.cause = text;
+  draft.Put(attempt);
+}
+
 }  // namespace
 
 Decision Decide(State& state, const Event& event, const Now& now) {
@@ -126,7 +156,7 @@ void Undo(State& state, const Decision& decision) {
 }
 
 Result<Decision> Start(State& state, const PlanDecoder& decode, const std::string& new_cluster_id,
-                       const Now& now) {
+                       const Now& now, bool went_back) {
   for (const JobId job : state.active) {
     const Key key{job, Attempt{state.jobs.at(job).attempts}};
     const auto attempt = state.attempts.find(key);
@@ -139,23 +169,16 @@ Result<Decision> Start(State& state, const PlanDecoder& decode, const std::strin
   }
   // What nodes are told comes from the plans of the attempts.
   for (const auto& [key, attempt] : state.attempts) {
+  std::map<Key, std::string> unreadable;
     if (attempt.phase == AttemptPhase::kEnded) {
       state.plan_chunks.erase(key);
       continue;
     }
-    const auto chunks = state.plan_chunks.find(key);
-    std::string bytes;
-    if (chunks != state.plan_chunks.end() && chunks->second.size() == attempt.plan_chunks) {
-      for (const auto& [number, part] : chunks->second) bytes += part;
+    if (Result<StoredPlan> plan = ReadPlan(state, decode, attempt); plan) {
+      state.plans[key] = std::make_shared<const StoredPlan>(std::move(*plan));
+    } else {
+      unreadable[key] = plan.error().message;
     }
-    Result<StoredPlan> plan = decode(bytes);
-    if (bytes.empty() || !plan) {
-      return Fail(ErrorCode::kDataLoss,
-                  fmt::format("the plan of attempt {} cannot be read: {}", ToString(key),
-                              plan ? "chunks are missing" : plan.error().message),
-                  "run `launch server check`");
-    }
-    state.plans[key] = std::make_shared<const StoredPlan>(std::move(*plan));
   }
 
   Draft draft(state, now);
@@ -163,8 +186,17 @@ Result<Decision> Start(State& state, const PlanDecoder& decode, const std::strin
   if (cluster.id.empty()) cluster.id = new_cluster_id;
   ++cluster.epoch;
   draft.Put(cluster);
+  if (went_back) {
+    ++cluster.incarnation;
+    cluster.next_job += kJobsSkipped;
+    draft.Event("cluster.restored", "cluster",
+                fmt::format("the store may lack commits that nodes and users saw; incarnation {}, "
+                            "the next job is {}",
+                            cluster.incarnation, cluster.next_job));
+  }
   draft.Event("controller.started", "cluster", fmt::format("epoch {}", cluster.epoch));
   RearmTimeLimits(state, now);
+  for (const auto& [key, why] : unreadable) GiveUpPlan(draft, key, why);
   for (const JobId job : state.active) draft.Touch(job);
   for (const JobId job : state.queue) {
     const JobRecord& record = state.jobs.at(job);

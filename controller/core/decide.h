@@ -56,12 +56,17 @@ void Undo(State& state, const Decision& decision);
 std::optional<BootTime> NextDeadline(const State& state);
 
 // Reads back PlanOutcome::stored.
-using PlanDecoder = std::function<Result<StoredPlan>(std::string_view bytes)>;
+// Fails unless `digest` is theirs.
+using PlanDecoder =
+    std::function<Result<StoredPlan>(std::string_view bytes, const std::string& digest)>;
 
 // Called once, after Apply of every stored row: decodes the plans of live attempts, re-arms their
 // deadlines, and opens a new epoch (`new_cluster_id` names a cluster that has no record yet).
-// Commit the decision before serving. kDataLoss names the attempt whose chunks are not whole.
+// Commit the decision before serving. A live attempt whose plan cannot be read is named by an
+// event: if it has not started it fails, if it has it runs on. `went_back`: the store may lack
+// commits that others saw, so the cluster gets a new incarnation and numbers of jobs that were
+// never used.
 Result<Decision> Start(State& state, const PlanDecoder& decode, const std::string& new_cluster_id,
-                       const Now& now);
+                       const Now& now, bool went_back = false);
 
 }  // namespace launch::controller

@@ -110,6 +110,7 @@ void BeginAttempt(Draft& draft, JobRecord job, const Hold& hold, const PlanOutco
     draft.Put(PlanChunkRecord{attempt.key, attempt.plan_chunks++,
                               outcome.stored.substr(at, kChunkBytes)});
   }
+  draft.EraseChunks(attempt.key, attempt.plan_chunks);
   // The attempt is put before its allocations so that no prefix of the records owns a GPU for
   // nobody.
   draft.Put(attempt);

@@ -168,7 +168,8 @@ void OnUser(Draft& draft, const event::GetJob& event) {
   }
   const bool full = MaySee(event.caller, found->second);
   JobView view = ViewJob(draft.state(), found->second, full);
-  std::vector<Key> missing = full ? PlansNotHere(draft.state(), event.job) : std::vector<Key>{};
+  std::vector<effect::ReadPlans::Stored> missing =
+      full ? PlansNotHere(draft.state(), event.job) : std::vector<effect::ReadPlans::Stored>{};
   if (missing.empty()) {
     draft.Reply(event.request, ReplyBody(std::move(view)));
   } else {

@@ -66,6 +66,20 @@ void Draft::EraseSecret(JobId job, const std::string& name) {
   Apply(state_, decision_.records.back());
 }
 
+void Draft::EraseChunks(const Key& attempt, std::uint32_t first) {
+  const auto chunks = state_.plan_chunks.find(attempt);
+  if (chunks == state_.plan_chunks.end()) return;
+  std::vector<Entity> entities;
+  for (auto chunk = chunks->second.lower_bound(first); chunk != chunks->second.end(); ++chunk) {
+    entities.emplace_back(PlanChunkRecord{attempt, chunk->first, chunk->second});
+  }
+  for (const Entity& entity : entities) {
+    decision_.undo.push_back({entity, entity});
+    decision_.records.push_back(Delete{KeyOf(entity)});
+    Apply(state_, decision_.records.back());
+  }
+}
+
 void Draft::KeepPlan(const Key& key, StoredPlan plan) {
   state_.plans[key] = std::make_shared<const StoredPlan>(std::move(plan));
 }

@@ -30,6 +30,8 @@ class Draft {
   void EraseQuarantine(const GpuUuid& gpu);
   void EraseNode(const NodeId& node);  // and its inventory; nothing of it may be live or held
   void EraseSecret(JobId job, const std::string& name);
+  // Chunks from number `first` on: a crash between the parts of an earlier, longer plan left them.
+  void EraseChunks(const Key& attempt, std::uint32_t first);
   void KeepPlan(const Key& key, StoredPlan plan);
 
   // One line of the audit trail; kinds are listed in docs/events.md.

@@ -93,9 +93,15 @@ struct PlanWanted {
 // A job's view that is whole but for the plans of these attempts, which only the store has: read
 // them, AddPlan each (controller/core/views.h), then reply. Changes nothing.
 struct ReadPlans {
+  struct Stored {
+    Key attempt;
+    std::uint32_t chunks = 0;
+    std::string digest;
+    friend bool operator==(const Stored&, const Stored&) = default;
+  };
   RequestId request;
   JobView view;
-  std::vector<Key> attempts;
+  std::vector<Stored> plans;
 };
 
 }  // namespace effect

@@ -35,7 +35,10 @@ void CheckJobs(const State& state, Violations& out) {
       if (newest != state.attempts.end()) {
         out.Unless(newest->second.phase != AttemptPhase::kEnded,
                    name + " is active but its attempt has ended");
-        out.Unless(state.plans.contains(newest->first), name + " is active without a plan");
+        // A start that lost its plan has its cause already; what runs needs it no more.
+        const bool starts = newest->second.phase == AttemptPhase::kPreparing ||
+                            newest->second.phase == AttemptPhase::kLaunching;
+        out.Unless(!starts || state.plans.contains(newest->first), name + " starts without a plan");
       }
     }
     if (job.phase != JobPhase::kQueued) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <string_view>
 #include <tuple>
@@ -112,14 +113,32 @@ void Store(State& state, const Entity& entity) {
       entity);
 }
 
-// Only these are ever deleted: quarantines, secrets, and nodes with their inventories. See KeyOf
-// for the form of their keys.
+// The chunk that a key "plan/JOB/ATTEMPT/CHUNK" names.
+void EraseChunk(State& state, std::string_view numbers) {
+  std::array<std::uint64_t, 3> parts{};
+  for (std::uint64_t& part : parts) {
+    const std::size_t end = std::min(numbers.find('/'), numbers.size());
+    std::from_chars(numbers.data(), numbers.data() + end, part);
+    numbers.remove_prefix(std::min(end + 1, numbers.size()));
+  }
+  const auto chunks =
+      state.plan_chunks.find(Key{JobId{parts[0]}, Attempt{static_cast<std::uint32_t>(parts[1])}});
+  if (chunks == state.plan_chunks.end()) return;
+  chunks->second.erase(static_cast<std::uint32_t>(parts[2]));
+  if (chunks->second.empty()) state.plan_chunks.erase(chunks);
+}
+
+// Only these are ever deleted: quarantines, secrets, chunks that no plan names, and nodes with
+// their inventories. See KeyOf for the form of their keys.
 void EraseKey(State& state, std::string_view key) {
   constexpr std::string_view kGpu = "gpu/";
   constexpr std::string_view kSecret = "secret/";
   constexpr std::string_view kNode = "node/";
   constexpr std::string_view kInventory = "inventory/";
-  if (key.starts_with(kGpu)) {
+  constexpr std::string_view kPlan = "plan/";
+  if (key.starts_with(kPlan)) {
+    EraseChunk(state, key.substr(kPlan.size()));
+  } else if (key.starts_with(kGpu)) {
     state.quarantine.erase(GpuUuid{std::string(key.substr(kGpu.size()))});
   } else if (key.starts_with(kNode)) {
     state.nodes.erase(NodeId{std::string(key.substr(kNode.size()))});

@@ -191,13 +191,14 @@ std::vector<std::string> StillHeld(const State& state, JobId job) {
   return held;
 }
 
-std::vector<Key> PlansNotHere(const State& state, JobId job) {
-  std::vector<Key> keys;
+std::vector<effect::ReadPlans::Stored> PlansNotHere(const State& state, JobId job) {
+  std::vector<effect::ReadPlans::Stored> plans;
   for (auto entry = state.attempts.lower_bound(Key{job, Attempt{0}});
        entry != state.attempts.end() && entry->first.job == job; ++entry) {
-    if (!state.plans.contains(entry->first)) keys.push_back(entry->first);
+    if (state.plans.contains(entry->first)) continue;
+    plans.push_back({entry->first, entry->second.plan_chunks, entry->second.plan_digest});
   }
-  return keys;
+  return plans;
 }
 
 void AddPlan(JobView& view, Attempt attempt, const StoredPlan& plan) {

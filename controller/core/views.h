@@ -11,7 +11,7 @@ JobView ViewJob(const State& state, const JobRecord& job, bool full);
 NodeView ViewNode(const State& state, const NodeId& node, const Now& now);
 
 // Attempts of the job whose plans are in the store only; what they add to a full view.
-std::vector<Key> PlansNotHere(const State& state, JobId job);
+std::vector<effect::ReadPlans::Stored> PlansNotHere(const State& state, JobId job);
 void AddPlan(JobView& view, Attempt attempt, const StoredPlan& plan);
 
 // How far an attempt is, or how far it got; empty while its ranks say nothing.

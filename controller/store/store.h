@@ -32,6 +32,8 @@ struct Snapshot {
   Revision revision = 0;
   std::uint64_t last_event = 0;
   std::vector<StoredRow> rows;  // ordered by key
+  // Nothing beside the store says that this is its newest state: a copy may have been put back.
+  bool unwitnessed = false;
 };
 
 // One decision, or several of one group commit: atomic, durable when Commit returns.

@@ -177,7 +177,8 @@ void SimCluster::StartController() {
   tick_at_.reset();
   state_.emplace();
   for (const auto& [key, entity] : durable_) controller::Apply(*state_, controller::Put{entity});
-  const auto decode = [this](std::string_view bytes) -> Result<controller::StoredPlan> {
+  const auto decode = [this](std::string_view bytes,
+                             const std::string&) -> Result<controller::StoredPlan> {
     const auto found = plans_.find(std::string(bytes));
     if (found == plans_.end()) return Fail(ErrorCode::kDataLoss, "no such plan");
     return found->second;

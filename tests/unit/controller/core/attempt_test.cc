@@ -117,7 +117,9 @@ TEST(Plan, OfAnEndedAttemptIsReadFromTheStoreAfterAWhile) {
   ask(801);
   ASSERT_EQ(core.effects.size(), 1u);
   auto wanted = std::get<effect::ReadPlans>(core.effects[0]);
-  EXPECT_EQ(wanted.attempts, std::vector<Key>{key});
+  ASSERT_EQ(wanted.plans.size(), 1u);
+  EXPECT_EQ(wanted.plans[0].attempt, key);
+  EXPECT_EQ(wanted.plans[0].chunks, core.state.attempts.at(key).plan_chunks);
   StoredPlan plan;
   plan.plan.assignments.resize(1);
   plan.plan.assignments[0].env = {{"LAUNCH_STRATEGY", "ddp"}, {"MASTER_ADDR", "probable"}};

@@ -1,4 +1,6 @@
 // The controller is killed in every phase; from its records it goes on where it was.
+#include <algorithm>
+
 #include "tests/unit/controller/core/test_core.h"
 
 namespace launch::controller {
@@ -110,17 +112,75 @@ TEST_F(Restart, KeepsWhatIsLeftOfATimeLimit) {
   EXPECT_EQ(core.Phase(key), AttemptPhase::kStopping);
 }
 
-TEST_F(Restart, RefusesToServeWithAPlanThatIsNotWhole) {
-  const JobId job = core.Submitted(GpuJob(2, 1));
+// What is stored, and a start with plans that nobody can read.
+Result<Decision> StartWithoutPlans(TestCore& core) {
   State broken;
-  for (const auto& [id, record] : core.state.jobs) Apply(broken, Put{record});
-  for (const auto& [id, record] : core.state.specs) Apply(broken, Put{record});
-  for (const auto& [key, record] : core.state.attempts) Apply(broken, Put{record});
-  const auto started = controller::Start(
-      broken, [](std::string_view) -> Result<StoredPlan> { return StoredPlan{}; }, "x", core.now);
-  ASSERT_FALSE(started.has_value());
-  EXPECT_EQ(started.error().code, ErrorCode::kDataLoss);
-  EXPECT_NE(started.error().message.find(ToString(Key{job, Attempt{1}})), std::string::npos);
+  const State& whole = core.state;
+  Apply(broken, Put{whole.cluster});
+  for (const auto& [id, record] : whole.jobs) Apply(broken, Put{record});
+  for (const auto& [id, record] : whole.specs) Apply(broken, Put{record});
+  for (const auto& [key, record] : whole.attempts) Apply(broken, Put{record});
+  for (const auto& [key, allocs] : whole.allocs) {
+    for (const auto& [node, record] : allocs) Apply(broken, Put{record});
+  }
+  auto started = controller::Start(
+      broken,
+      [](std::string_view, const std::string&) -> Result<StoredPlan> { return StoredPlan{}; }, "x",
+      core.now);
+  core.state = std::move(broken);
+  return started;
+}
+
+TEST_F(Restart, AnUnreadablePlanFailsTheStartOfItsAttemptOnly) {
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  const Key key{job, Attempt{1}};
+  const auto started = StartWithoutPlans(core);
+  ASSERT_TRUE(started.has_value()) << started.error().message;
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kEnded);
+  EXPECT_NE(core.state.attempts.at(key).cause.find("plan cannot be read"), std::string::npos);
+  EXPECT_EQ(core.state.gpu_owner.size(), 2u) << "held until both nodes say that nothing is left";
+  EXPECT_TRUE(std::ranges::any_of(started->records, [](const Record& record) {
+    const auto* row = std::get_if<EventRow>(&record);
+    return row != nullptr && row->kind == "attempt.plan_unreadable";
+  }));
+}
+
+TEST_F(Restart, AnUnreadablePlanDoesNotStopWhatRuns) {
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  const Key key = core.Run(job);
+  ASSERT_TRUE(StartWithoutPlans(core).has_value());
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
+  EXPECT_EQ(core.state.gpu_owner.size(), 2u);
+  for (const std::string& violation : CheckInvariants(core.state)) ADD_FAILURE() << violation;
+}
+
+TEST_F(Restart, ChunksOfAPlanThatWasNeverCommittedAreNotReadAndGo) {
+  const Key key{JobId{1}, Attempt{1}};
+  Apply(core.state, Put{PlanChunkRecord{key, 1, "left by a crash"}});
+  Apply(core.state, Put{PlanChunkRecord{key, 7, "left by a crash"}});
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  ASSERT_EQ(job, key.job);
+  EXPECT_EQ(core.state.plan_chunks.at(key).size(), core.state.attempts.at(key).plan_chunks);
+  core.Restart();
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kPreparing);
+  // Those that a refused batch left are in the store only.
+  core.Keep(PlanChunkRecord{key, 3, "left by a refused batch"});
+  core.Restart();
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kPreparing);
+  EXPECT_TRUE(core.state.plans.contains(key));
+}
+
+TEST_F(Restart, FromAStoreThatMayHaveGoneBackUsesNoNumberTwice) {
+  core.Submitted(GpuJob(2, 1));
+  State restored;
+  Apply(restored, Put{core.state.cluster});
+  const std::uint64_t next = core.state.cluster.next_job;
+  const auto decode = [](std::string_view, const std::string&) -> Result<StoredPlan> {
+    return StoredPlan{};
+  };
+  ASSERT_TRUE(controller::Start(restored, decode, "x", core.now, true).has_value());
+  EXPECT_EQ(restored.cluster.incarnation, core.state.cluster.incarnation + 1);
+  EXPECT_EQ(restored.cluster.next_job, next + 10'000);
 }
 
 }  // namespace

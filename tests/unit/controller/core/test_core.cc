@@ -54,7 +54,7 @@ JobSpec CpuJob(int nodes) {
 TestCore::TestCore() {
   const auto started = controller::Start(
       state,
-      [](std::string_view) -> Result<StoredPlan> {
+      [](std::string_view, const std::string&) -> Result<StoredPlan> {
         return Fail(ErrorCode::kDataLoss, "no plan was stored yet");
       },
       "test", now);
@@ -260,7 +260,7 @@ void TestCore::Restart() {
   state = State{};
   effects.clear();
   for (const auto& [key, entity] : durable_) Apply(state, Put{entity});
-  const auto decode = [&](std::string_view bytes) -> Result<StoredPlan> {
+  const auto decode = [&](std::string_view bytes, const std::string&) -> Result<StoredPlan> {
     const auto found = plans_.find(std::string(bytes));
     if (found == plans_.end()) return Fail(ErrorCode::kDataLoss, "unknown bytes");
     return found->second;

@@ -101,6 +101,8 @@ class TestCore {
   AttemptPhase Phase(Key key) const { return state.attempts.at(key).phase; }
   bool HasEvent(const std::string& kind) const;
 
+  // A row that is in the store although nothing of it is in memory.
+  void Keep(const Entity& entity) { durable_.insert_or_assign(KeyOf(entity), entity); }
   // Kills the controller and starts it again from what was durable; no node is attached.
   void Restart();
 
@@ -114,7 +116,7 @@ class TestCore {
   bool answer_plans = true;            // false: PlanWanted effects stay in `effects`
   std::vector<Finding> plan_findings;  // what the canned worker finds
   std::optional<std::int64_t> plan_steps;
-  std::optional<Error> placed_error;   // what it says of a placed job
+  std::optional<Error> placed_error;  // what it says of a placed job
   Event Answered(const effect::PlanWanted& wanted);
 
  private:
