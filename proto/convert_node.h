@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -41,6 +42,11 @@ Result<ToNodeEnvelope> FromProto(const pb::ToNode& m);
 Result<Fence> FromProto(const pb::Fence& m);
 
 // Serialised once, where the plan is made: digest, store and wire all use these bytes.
+// What a message that FromProto refused stands for: the failed start of its attempt, an unknown end
+// of its rank, or a notice; nothing where the refusal is about the stream itself (Hello, Beat, no
+// body, or a key that names nothing).
+std::optional<FromNodeEnvelope> InsteadOf(const pb::FromNode& m, const Error& why);
+
 std::string SerializeSpec(const AllocationSpec& spec);
 std::string DigestOfSpec(std::string_view bytes);  // SHA-256, hex
 Result<AllocationSpec> ParseSpec(std::string_view bytes);

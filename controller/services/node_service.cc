@@ -61,7 +61,16 @@ class ControlStream final : public NodeStream<pb::FromNode, pb::ToNode> {
   }
 
   Result<void> Take(pb::FromNode& message) override {
-    LAUNCH_ASSIGN_OR_RETURN(FromNodeEnvelope envelope, FromProto(message));
+    auto read = FromProto(message);
+    if (!read) {
+      // What is wrong about one attempt costs that attempt; cut off, the node would say it again.
+      auto instead = session_ ? InsteadOf(message, read.error()) : std::nullopt;
+      if (!instead) return Unexpected(std::move(read).error());
+      spdlog::warn("node.bad_message node={} session={} why={}", node().value, session_->value,
+                   Quoted(read.error().message));
+      read = std::move(*instead);
+    }
+    FromNodeEnvelope envelope = std::move(*read);
     if (auto* hello = std::get_if<from_node::Hello>(&envelope.body)) {
       return Greet(std::move(*hello));
     }
@@ -90,9 +99,17 @@ class ControlStream final : public NodeStream<pb::FromNode, pb::ToNode> {
     LAUNCH_RETURN_IF_ERROR(SpeaksForItself(hello.inventory.node));
     *greeted_ = true;
     session_ = parts_.sessions.Open(node(), serial(), std::make_shared<ControlLink>(outbox()));
+    // A certificate that was revoked since the stream opened: either it is denied by now, or the
+    // one who denies it finds the session.
+    if (const auto why = parts_.directory.WhyDenied(serial())) {
+      return Fail(ErrorCode::kPermissionDenied, "the certificate was revoked: " + *why,
+                  "join again with a new token");
+    }
     spdlog::info("node.attached node={} session={} version={} peer={} boot={}", node().value,
-                 session_->value, hello.version, peer(), hello.boot_id);
-    if (!parts_.mailbox.Push(event::NodeAttached{*session_, node(), std::move(hello)})) {
+                 session_->value, Quoted(hello.version), peer(), hello.boot_id);
+    const std::uint64_t revision = parts_.directory.Position().revision;
+    if (!parts_.mailbox.Push(
+            event::NodeAttached{*session_, node(), std::move(hello), serial(), revision})) {
       return Fail(ErrorCode::kResourceExhausted, "the controller's queue is full", "connect again");
     }
     return {};

@@ -229,6 +229,19 @@ TEST_F(ServicesTest, AJoinTokenWorksOnceAndMakesAMember) {
   EXPECT_NE(again.error().message.find("used"), std::string::npos) << again.error().message;
 }
 
+TEST_F(ServicesTest, ATokenIsNotSpentOnARequestThatCannotBeSigned) {
+  const auto token = Token("node", "gpu01");
+  ASSERT_TRUE(token) << FormatError(token.error());
+  pb::JoinRequest request;
+  request.set_csr_pem("no request at all");
+  const Papers joiner{token->ca_pem, token->key_pem, token->certificate_pem};
+  const auto refused =
+      Call(pb::Identity::NewStub(Dial(joiner)), &pb::Identity::Stub::Join, request);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(Join(*token));
+}
+
 TEST_F(ServicesTest, ATokenThatExpiredOrWasRevokedOrWasNeverRecordedOpensNothing) {
   const auto token = Token("node", "gpu01");
   ASSERT_TRUE(token);
@@ -260,6 +273,41 @@ TEST_F(ServicesTest, ARejoinRevokesTheOldCertificateAtOnce) {
   EXPECT_FALSE(agent->stream->Finish().ok()) << "the open stream is cut";
   EXPECT_EQ(WhoAmI(*first).error().code, ErrorCode::kPermissionDenied);
   EXPECT_TRUE(WhoAmI(*second));
+}
+
+TEST_F(ServicesTest, AStreamThatWasOpenBeforeItsCertificateWasRevokedGetsNoFurther) {
+  const auto first = Join(*Token("node", "gpu01"));
+  ASSERT_TRUE(first);
+  // Admitted before the rejoin or not: it must not get in either way.
+  auto stub = pb::Node::NewStub(Dial(*first));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  auto stream = stub->Attach(&context);
+  ASSERT_TRUE(Join(*Token("node", "gpu01"), true));
+  stream->Write(ToProto(FromNodeEnvelope{0, HelloOf("gpu01")}));
+  pb::ToNode message;
+  EXPECT_FALSE(stream->Read(&message)) << message.ShortDebugString();
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::PERMISSION_DENIED);
+}
+
+TEST_F(ServicesTest, ABadFactAboutAnAttemptDoesNotCutItsNodeOff) {
+  const auto papers = Join(*Token("node", "gpu01"));
+  ASSERT_TRUE(papers);
+  auto agent = Attach(*papers, "gpu01");
+  pb::ToNode message;
+  ASSERT_TRUE(agent->stream->Read(&message));
+  const std::uint64_t session = message.session();
+  pb::FromNode bad;
+  bad.set_session(session);
+  bad.mutable_ready()->mutable_key()->set_job(5);
+  bad.mutable_ready()->mutable_key()->set_attempt(1);
+  bad.mutable_ready()->set_digest("no digest");
+  agent->stream->Write(bad);
+  agent->stream->Write(ToProto(FromNodeEnvelope{session, from_node::Beat{6, {}, 0}}));
+  while (agent->stream->Read(&message) && !message.has_pong()) {
+  }
+  EXPECT_EQ(message.pong().n(), 6u) << "the stream goes on";
+  agent->context.TryCancel();
 }
 
 TEST_F(ServicesTest, ANodeIsWelcomedAndItsBeatsAreAnswered) {
