@@ -161,7 +161,7 @@ Result<std::unique_ptr<Controller>> Controller::Start(Parts given) {
       MakeIdentityService({run.gate, run.requests, run.enrolment, run.executor, *run.parts.clock}));
   services.push_back(
       MakeLaunchService({run.gate, run.directory, run.requests, run.relay, run.watchers,
-                         *run.parts.store, run.parts.credentials.secrets_key}));
+                         run.executor, *run.parts.store, run.parts.credentials.secrets_key}));
   services.push_back(MakeOperatorService(
       {run.gate, run.directory, run.requests, run.enrolment, *run.parts.clock, run.parts.state_dir,
        [ready = run.join_addresses.get_future().share()] { return ready.get(); }}));

@@ -45,7 +45,8 @@ void Switchboard::Committed(const Change& change) {
     }
   }
   if (change.last_event != 0) {
-    parts_.executor.Post([this] { parts_.watchers.Ring(); });
+    // One that waits to run tells of all that is committed until then.
+    if (parts_.watchers.Announce()) parts_.executor.Post([this] { parts_.watchers.Ring(); });
   }
   for (const JobId job : change.jobs) {
     parts_.executor.Post([this, job] { parts_.relay.JobChanged(job); });

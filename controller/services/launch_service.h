@@ -8,6 +8,7 @@
 
 #include "controller/log_relay.h"
 #include "controller/services/directory.h"
+#include "controller/services/executor.h"
 #include "controller/services/gate.h"
 #include "controller/services/requests.h"
 #include "controller/services/watch_hub.h"
@@ -21,6 +22,7 @@ struct LaunchServiceParts {  // all outlive the server
   Requests& requests;
   LogRelay& relay;
   WatchHub& watchers;
+  Executor& executor;
   Store& store;                   // only Events
   const std::string& secret_key;  // secrets are sealed with it before they go any further
 };

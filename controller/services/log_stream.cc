@@ -34,7 +34,7 @@ class LogStream final : public PullStream<pb::LogsReply> {
 grpc::ServerWriteReactor<pb::LogsReply>* MakeLogStream(LogRelay& relay, LogQuery query) {
   auto* stream = new LogStream(relay, std::move(query));
   const auto handle = stream->handle();
-  handle->Wake();
+  handle->Start();
   return stream;
 }
 

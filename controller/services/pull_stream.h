@@ -12,9 +12,10 @@
 
 namespace launch::controller {
 
-struct NothingYet {};  // Wake will be called
+struct NothingYet {};  // Wake will be called, or was meanwhile
 
-// Subclasses give the messages; the object deletes itself when the call is over.
+// Subclasses give the messages; who makes one calls Start of its handle, after which it may be gone
+// at any time: the object deletes itself when the call is over.
 template <class Reply>
 class PullStream : public grpc::ServerWriteReactor<Reply> {
  public:
@@ -24,38 +25,66 @@ class PullStream : public grpc::ServerWriteReactor<Reply> {
   class Handle {
    public:
     explicit Handle(PullStream* stream) : stream_(stream) {}
+    // Once the stream is whole: a wake before it, from inside its constructor, does nothing.
+    void Start() {
+      {
+        const MutexLock lock(mutex_);
+        started_ = true;
+      }
+      Step(false, false);
+    }
     void Wake() { Step(false, false); }
 
    private:
     friend class PullStream;
+    // One thread at a time pulls, without the lock: who else wakes the stream leaves a note and
+    // goes on, so that a long read of one stream holds up nobody.
     void Step(bool written, bool failed) {
       PullStream* stream = nullptr;
-      Next next;
       {
         const MutexLock lock(mutex_);
         if (written) writing_ = false;
         if (failed) failed_ = true;
-        if (stream_ == nullptr || writing_ || finished_) return;
+        again_ = true;
+        if (!started_ || stream_ == nullptr || writing_ || finished_ || pulling_) return;
+        pulling_ = true;
         stream = stream_;
-        next = failed_ ? Next(grpc::Status::CANCELLED) : stream->Pull();
-        if (std::holds_alternative<NothingYet>(next)) return;
-        if (std::holds_alternative<grpc::Status>(next)) {
-          finished_ = true;
-        } else {
-          writing_ = true;
-        }
       }
-      // It lives until it has finished, and it cannot finish beside this write.
-      if (auto* status = std::get_if<grpc::Status>(&next)) {
-        stream->Finish(*status);
-      } else {
-        stream->current_ = std::move(std::get<Reply>(next));
-        stream->StartWrite(&stream->current_);
+      // It lives until it has finished, and nobody else writes or finishes now.
+      for (;;) {
+        bool cancelled = false;
+        {
+          const MutexLock lock(mutex_);
+          again_ = false;
+          cancelled = failed_;
+        }
+        Next next = cancelled ? Next(grpc::Status::CANCELLED) : stream->Pull();
+        auto* status = std::get_if<grpc::Status>(&next);
+        {
+          const MutexLock lock(mutex_);
+          if (std::holds_alternative<NothingYet>(next)) {
+            if (again_) continue;
+            pulling_ = false;
+            return;
+          }
+          (status != nullptr ? finished_ : writing_) = true;
+          pulling_ = false;
+        }
+        if (status != nullptr) {
+          stream->Finish(*status);
+        } else {
+          stream->current_ = std::move(std::get<Reply>(next));
+          stream->StartWrite(&stream->current_);
+        }
+        return;
       }
     }
 
     Mutex mutex_;
     PullStream* stream_ LAUNCH_GUARDED_BY(mutex_);
+    bool started_ LAUNCH_GUARDED_BY(mutex_) = false;
+    bool pulling_ LAUNCH_GUARDED_BY(mutex_) = false;
+    bool again_ LAUNCH_GUARDED_BY(mutex_) = false;  // woken while somebody pulled
     bool writing_ LAUNCH_GUARDED_BY(mutex_) = false;
     bool failed_ LAUNCH_GUARDED_BY(mutex_) = false;
     bool finished_ LAUNCH_GUARDED_BY(mutex_) = false;

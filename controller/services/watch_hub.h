@@ -1,6 +1,7 @@
 // Tells the streams of Watch that events were committed.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -29,7 +30,10 @@ class WatchHub {
     const MutexLock lock(mutex_);
     watchers_.erase(id);
   }
+  // True for the one who should see to it that Ring is called.
+  bool Announce() { return !announced_.exchange(true); }
   void Ring() {
+    announced_ = false;
     std::vector<std::function<void()>> wakes;
     {
       const MutexLock lock(mutex_);
@@ -43,6 +47,7 @@ class WatchHub {
     UserName user;
     std::function<void()> wake;
   };
+  std::atomic<bool> announced_ = false;
   Mutex mutex_;
   std::uint64_t last_ LAUNCH_GUARDED_BY(mutex_) = 0;
   std::map<std::uint64_t, Watcher> watchers_ LAUNCH_GUARDED_BY(mutex_);

@@ -12,6 +12,8 @@ namespace launch::controller {
 namespace {
 
 constexpr std::size_t kEventsAtOnce = 64;
+// Events that nobody wants are skipped this many at a time; the turns of others come between.
+constexpr std::size_t kScanAtOnce = 1'024;
 
 class WatchStream final : public PullStream<pb::WatchReply> {
  public:
@@ -28,7 +30,11 @@ class WatchStream final : public PullStream<pb::WatchReply> {
           caller_.user.value + " watches " + std::to_string(WatchHub::kPerUser) + " times already",
           "end some `launch wait` or `launch events --follow` of yours", std::nullopt});
     }
-    while (ready_.empty()) {
+    for (std::size_t scanned = 0; ready_.empty(); scanned += kEventsAtOnce) {
+      if (scanned >= kScanAtOnce) {
+        parts_.executor.Post([handle = handle()] { handle->Wake(); });
+        return NothingYet{};
+      }
       auto events = parts_.store.Events(call_.after_seq, kEventsAtOnce);
       if (!events) return ToStatus(events.error());
       if (events->empty()) return call_.follow ? Next(NothingYet{}) : Next(grpc::Status::OK);
@@ -79,7 +85,7 @@ grpc::ServerWriteReactor<pb::WatchReply>* MakeWatchStream(const LaunchServicePar
                                                           Caller caller, WatchCall call) {
   auto* stream = new WatchStream(parts, std::move(caller), std::move(call));
   const auto handle = stream->handle();
-  handle->Wake();
+  handle->Start();
   return stream;
 }
 

@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/annotated_mutex.h"
 #include "common/failpoint.h"
 #include "common/file_system.h"
 #include "common/pki.h"
@@ -166,6 +167,8 @@ class SqliteStore final : public Store {
         checkpointer_(std::move(checkpointer)),
         statements_(std::move(statements)) {}
 
+  Result<std::vector<StoredEvent>> ReadEvents(sqlite3* db, std::uint64_t after_seq,
+                                              std::size_t max) const;
   Result<void> CheckWitness(const StoreMeta& meta) const;
   Result<void> CheckEvents(const StoreMeta& meta);
   Result<void> CheckBatch(const Batch& batch) const;
@@ -183,6 +186,9 @@ class SqliteStore final : public Store {
   std::optional<StoreMeta> meta_;  // set by Load
   std::optional<Error> failed_;    // after it nothing is known, so nothing is done
   int log_pages_ = 0;
+
+  Mutex reader_mutex_;
+  Database reader_ LAUNCH_GUARDED_BY(reader_mutex_);  // of Events; opened when first needed
 };
 
 Result<std::unique_ptr<Store>> SqliteStore::Open(const std::string& dir) {
@@ -455,14 +461,26 @@ Result<Committed> SqliteStore::Commit(const Batch& batch) {
 }
 
 Result<std::vector<StoredEvent>> SqliteStore::Events(std::uint64_t after_seq, std::size_t max) {
-  LAUNCH_ASSIGN_OR_RETURN(const Database db, sqlite::OpenDatabase(file_, Access::kRead));
-  LAUNCH_RETURN_IF_ERROR(Execute(db.get(), "BEGIN"));  // meta and events of one revision
-  LAUNCH_ASSIGN_OR_RETURN(const StoreMeta meta, ReadMeta(db.get(), file_));
+  const MutexLock lock(reader_mutex_);
+  if (!reader_) {
+    LAUNCH_ASSIGN_OR_RETURN(reader_, sqlite::OpenDatabase(file_, Access::kRead));
+  }
+  LAUNCH_RETURN_IF_ERROR(Execute(reader_.get(), "BEGIN"));  // meta and events of one revision
+  auto events = ReadEvents(reader_.get(), after_seq, max);
+  // An open transaction would keep the log from starting over.
+  const bool ended = Execute(reader_.get(), "ROLLBACK").has_value();
+  if (!events || !ended) reader_.reset();
+  return events;
+}
+
+Result<std::vector<StoredEvent>> SqliteStore::ReadEvents(sqlite3* db, std::uint64_t after_seq,
+                                                         std::size_t max) const {
+  LAUNCH_ASSIGN_OR_RETURN(const StoreMeta meta, ReadMeta(db, file_));
   std::vector<StoredEvent> events;
   std::uint64_t next = std::max(after_seq + 1, meta.first_event);
   LAUNCH_ASSIGN_OR_RETURN(
       Statement select,
-      Statement::Prepare(db.get(),
+      Statement::Prepare(db,
                          "SELECT seq, revision, wall_ms, kind, subject, body, crc FROM event"
                          " WHERE seq >= ?1 ORDER BY seq LIMIT ?2"));
   const std::uint64_t left = next > meta.last_event ? 0 : meta.last_event - next + 1;
