@@ -132,8 +132,14 @@ Result<void> Run(const Options& options) {
                                                const std::uint64_t one = 1;
                                                (void)!::write(failed.get(), &one, sizeof one);
                                              }}));
-  LAUNCH_RETURN_IF_ERROR(files.WriteDurable(paths.pid, std::to_string(::getpid()) + "\n"));
-  LAUNCH_RETURN_IF_ERROR(files.WriteDurable(paths.address, controller->address() + "\n"));
+  // For people and scripts only: on a full disk the cluster is served without them.
+  for (const auto& [path, text] : {std::pair(paths.pid, std::to_string(::getpid())),
+                                   std::pair(paths.address, controller->address())}) {
+    if (auto written = files.WriteDurable(path, text + "\n"); !written) {
+      spdlog::warn("controller.file_not_written path={} why={}", path,
+                   Quoted(written.error().message));
+    }
+  }
 
   std::array<pollfd, 2> wait = {pollfd{signals.get(), POLLIN, 0}, pollfd{failed.get(), POLLIN, 0}};
   while (::poll(wait.data(), wait.size(), -1) < 0 && errno == EINTR) {

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "controller/store/state_lock.h"
 #include "tests/unit/controller/store/temporary_dir.h"
 
 namespace launch::controller {
@@ -222,6 +223,15 @@ TEST_F(SqliteStoreTest, NoticesAnotherStoreInItsPlace) {
   EXPECT_FALSE(Load().has_value());
 }
 
+TEST_F(SqliteStoreTest, SaysWhenNothingTellsThatItIsTheNewest) {
+  EXPECT_FALSE(Load()->unwitnessed) << "it is new";
+  Fill(2);
+  EXPECT_FALSE(Load()->unwitnessed);
+  fs::remove(dir() + "/store.witness");
+  EXPECT_TRUE(Load()->unwitnessed);
+  EXPECT_FALSE(Load()->unwitnessed) << "from here on there is one again";
+}
+
 TEST_F(SqliteStoreTest, SurvivesATornWitness) {
   Fill(2);
   WriteFile(dir() + "/store.witness", "torn");
@@ -409,6 +419,34 @@ TEST_F(SqliteStoreTest, RollsBackWhenTheDiskIsFullAndGoesOn) {
   ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
   ASSERT_EQ(loaded->rows.size(), 2U);
   EXPECT_EQ(loaded->rows[1].key, "c");
+}
+
+TEST_F(SqliteStoreTest, OpensOnAFullDisk) {
+  Fill(1);
+  rlimit whole{};
+  ::getrlimit(RLIMIT_FSIZE, &whole);
+  const auto old = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit none{0, whole.rlim_max};
+  WriteFile(dir() + "/lock", "");
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  const auto lock = StateLock::Take(dir());
+  ::setrlimit(RLIMIT_FSIZE, &whole);
+  std::signal(SIGXFSZ, old);
+  EXPECT_TRUE(lock.has_value()) << lock.error().message;
+  EXPECT_EQ(ReadFile(dir() + "/lock"), "") << "the pid could not be written";
+}
+
+TEST_F(SqliteStoreTest, ReadsNewEventsByTheConnectionItKeeps) {
+  const std::unique_ptr<Store> store = Open();
+  Revision revision = store->Load()->revision;
+  for (int i = 0; i < 3; ++i) {
+    Batch batch{.expected = revision, .at = {}, .puts = {{"a", std::to_string(i)}}};
+    batch.events.push_back({"node.seen", "node/n", std::to_string(i)});
+    revision = store->Commit(batch)->revision;
+    const auto events = store->Events(0, 100);
+    ASSERT_TRUE(events.has_value()) << events.error().message;
+    EXPECT_EQ(events->size(), static_cast<std::size_t>(i + 1));
+  }
 }
 
 TEST_F(SqliteStoreTest, RefusesToGoOnAfterAnotherProcessWrote) {
