@@ -13,6 +13,8 @@
 namespace launch {
 
 std::string Sha256Hex(std::string_view bytes);
+// For what could be guessed: without the key nobody can try values against the digest.
+std::string HmacSha256Hex(std::string_view key, std::string_view bytes);
 std::string RandomHex(std::size_t bytes);  // of the system's generator
 std::uint32_t Crc32c(std::string_view bytes);
 
@@ -52,10 +54,10 @@ struct SignRequest {
   std::string serial;                  // 16 random bytes, hex
 };
 // not_before is backdated one hour.
-Result<Certificate> SignCsr(std::string_view csr_pem, const KeyPair& ca_key, const Certificate& ca,
-                            const SignRequest& request, WallTime now);
 // Whether SignCsr would take the request as it is: readable, of a P-256 key, signed by it.
 Result<void> CheckCsr(std::string_view csr_pem);
+Result<Certificate> SignCsr(std::string_view csr_pem, const KeyPair& ca_key, const Certificate& ca,
+                            const SignRequest& request, WallTime now);
 Result<CertificateFacts> ReadCertificate(std::string_view pem);
 Result<void> CheckPair(const KeyPair& key, const Certificate& certificate);
 // Signed by `ca` and within its time. An error of time says so and names clocks: TLS only says

@@ -1,5 +1,6 @@
 // Digests, random text, checksums and sealing.
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/rand.h>
 
 #include <array>
@@ -65,6 +66,16 @@ std::string Sha256Hex(std::string_view bytes) {
   LAUNCH_CHECK(
       EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr) == 1,
       "SHA-256 is not available");
+  digest.resize(size);
+  return HexOf(digest);
+}
+
+std::string HmacSha256Hex(std::string_view key, std::string_view bytes) {
+  std::vector<unsigned char> digest(EVP_MAX_MD_SIZE);
+  unsigned int size = 0;
+  LAUNCH_CHECK(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), Bytes(bytes),
+                    bytes.size(), digest.data(), &size) != nullptr,
+               "HMAC is not available");
   digest.resize(size);
   return HexOf(digest);
 }

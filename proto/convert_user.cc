@@ -100,10 +100,10 @@ Result<SubmitCall> FromProto(const pb::SubmitRequest& m) {
   return e.Done(std::move(v));
 }
 
-std::string DigestOf(const SubmitCall& call) {
+std::string DigestOf(const SubmitCall& call, std::string_view key) {
   pb::SubmitRequest m = ToProto(call);
   m.clear_idempotency_key();
-  return Sha256Hex(edge::SerializeDeterministic(m));
+  return HmacSha256Hex(key, edge::SerializeDeterministic(m));
 }
 
 pb::SubmitReply ToProto(const SubmitAnswer& v) {

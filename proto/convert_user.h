@@ -49,8 +49,9 @@ struct SubmitCall {
   bool hold = false;
   friend bool operator==(const SubmitCall&, const SubmitCall&) = default;
 };
-// SHA-256 (hex) of everything but the key: equal key and other digest is kAlreadyExists.
-std::string DigestOf(const SubmitCall& call);
+// HMAC (hex, with the key of the controller, because secrets are in it) of everything but the
+// idempotency key: equal idempotency key and other digest is kAlreadyExists.
+std::string DigestOf(const SubmitCall& call, std::string_view key);
 
 struct SubmitAnswer {
   JobId job;

@@ -27,7 +27,7 @@ class LaunchService final : public pb::Launch::CallbackService {
     event::Submit event;
     event.caller = who.caller;
     event.idempotency_key = call.idempotency_key;
-    event.digest = DigestOf(call);
+    event.digest = DigestOf(call, parts_.secret_key);
     event.spec = std::move(call.spec);
     event.source = std::move(call.source);
     event.context = std::move(call.context);

@@ -257,19 +257,20 @@ TEST(Envelope, WithoutABodyIsRefused) {
 
 TEST(Submit, DigestIsOfEverythingButTheKey) {
   SubmitCall call = *FromProto(Filled<pb::SubmitRequest>());
-  const std::string digest = DigestOf(call);
+  const std::string digest = DigestOf(call, "key");
   SubmitCall other = call;
   other.idempotency_key = std::string(32, '0');
-  EXPECT_EQ(DigestOf(other), digest);
+  EXPECT_EQ(DigestOf(other, "key"), digest);
   other = call;
   other.spec.labels["x"] = "y";
-  EXPECT_NE(DigestOf(other), digest);
+  EXPECT_NE(DigestOf(other, "key"), digest);
   other = call;
   other.secrets.front().second += "x";
-  EXPECT_NE(DigestOf(other), digest);
+  EXPECT_NE(DigestOf(other, "key"), digest);
   other = call;
+  EXPECT_NE(DigestOf(call, "another key"), digest) << "nobody can try secrets against it";
   other.force = !other.force;
-  EXPECT_NE(DigestOf(other), digest);
+  EXPECT_NE(DigestOf(other, "key"), digest);
 }
 
 TEST(Text, OfAnyBytesStillArrives) {
