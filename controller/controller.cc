@@ -92,7 +92,8 @@ struct Controller::Running {
         enrolment(parts.credentials),
         gate(parts.credentials.cluster, directory),
         switchboard({directory, requests, sessions, relay, watchers, planner, executor,
-                     *parts.store, parts.credentials.secrets_key}),
+                     *parts.store, mailbox, parts.credentials.secrets_key,
+                     StatePaths(parts.state_dir).secrets_key}),
         brain(state) {}
 
   void FetchJob(const Caller& caller, JobId job, std::function<void(Result<JobView>)> done) {

@@ -63,9 +63,12 @@ void Switchboard::Send(SessionId session, const Fence& fence, ToNode message) {
     for (auto& [name, value] : prepare->secrets) {
       auto plain = Unseal(parts_.secret_key, value);
       if (!plain) {
-        spdlog::error("secret.unreadable job={} name={} why=\"{}\"", prepare->spec.key.job.value,
-                      name, plain.error().message);
-        return;  // never start a job without what it asked for; its start times out
+        // Never start a job without what it asked for.
+        parts_.mailbox.PushAlways(event::SecretUnreadable{
+            prepare->spec.key, prepare->spec.node,
+            "secret " + name + " cannot be opened with " + parts_.secret_file + ": " +
+                plain.error().message + "; put back the key file that goes with the store"});
+        return;
       }
       value = std::move(*plain);
     }

@@ -25,7 +25,9 @@ class Switchboard final : public Outside {
     PlanWorker& planner;
     Executor& executor;
     Store& store;
+    Mailbox<Event>& mailbox;  // where the loop hears of what could not be sent
     const std::string& secret_key;
+    std::string secret_file;  // that holds it; named when it does not open a secret
   };
   explicit Switchboard(const Parts& parts) : parts_(parts) {}
 

@@ -19,29 +19,29 @@ bool AllAccepted(const std::map<NodeId, AllocRecord>& allocs) {
   });
 }
 
-std::optional<Told> Wanted(const State& state, const AttemptRecord& attempt,
-                           const AllocRecord& alloc, bool all_accepted) {
+std::optional<Demand> Wanted(const State& state, const AttemptRecord& attempt,
+                             const AllocRecord& alloc, bool all_accepted) {
   switch (attempt.phase) {
     case AttemptPhase::kPreparing: {
-      if (alloc.phase == StoredAllocPhase::kAssigned) return Told::kPrepare;
+      if (alloc.phase == StoredAllocPhase::kAssigned) return Demand::kPrepare;
       const auto live = state.live.attempts.find(attempt.key);
       if (live == state.live.attempts.end()) return std::nullopt;
       if (live->second.ready.contains(alloc.node)) return std::nullopt;
       if (!all_accepted) return std::nullopt;
       const NodeId& first = attempt.nodes.front();
       if (alloc.node != first && !live->second.ready.contains(first)) return std::nullopt;
-      return Told::kStage;
+      return Demand::kStage;
     }
     case AttemptPhase::kLaunching:
       if (alloc.phase == StoredAllocPhase::kStarted || alloc.phase == StoredAllocPhase::kExited) {
         return std::nullopt;
       }
-      return Told::kGo;
+      return Demand::kGo;
     case AttemptPhase::kRunning:
       return std::nullopt;
     case AttemptPhase::kStopping:
     case AttemptPhase::kEnded:
-      return Told::kStop;
+      return Demand::kStop;
   }
   return std::nullopt;
 }
@@ -78,22 +78,22 @@ to_node::Stage MakeStage(const State& state, const AttemptRecord& attempt,
   return stage;
 }
 
-void Ask(Draft& draft, const AttemptRecord& attempt, const AllocRecord& alloc, Told what,
+void Ask(Draft& draft, const AttemptRecord& attempt, const AllocRecord& alloc, Demand what,
          bool first_in_session) {
   const State& state = draft.state();
   switch (what) {
-    case Told::kPrepare:
+    case Demand::kPrepare:
       draft.Send(alloc.node, MakePrepare(state, alloc));
       break;
-    case Told::kStage:
+    case Demand::kStage:
       draft.Send(alloc.node, MakeStage(state, attempt, alloc));
       break;
-    case Told::kGo:
+    case Demand::kGo:
       // An agent that was restarted in between has lost the secrets of what it accepted.
       if (first_in_session) draft.Send(alloc.node, MakePrepare(state, alloc));
       draft.Send(alloc.node, MakeGo(state, attempt, alloc));
       break;
-    case Told::kStop:
+    case Demand::kStop:
       draft.Send(alloc.node, to_node::Stop{attempt.key, attempt.stop_cause,
                                            state.specs.at(attempt.key.job).spec.stop_duration});
       break;
@@ -114,7 +114,7 @@ void AskNodes(Draft& draft, JobId job) {
       all_released = false;
       const auto live = state.live.nodes.find(node);
       if (live == state.live.nodes.end() || !live->second.session) continue;
-      const std::optional<Told> wanted = Wanted(state, attempt, alloc, all_accepted);
+      const std::optional<Demand> wanted = Wanted(state, attempt, alloc, all_accepted);
       if (!wanted) continue;
       auto& asked = draft.live().attempts[entry->first].asked;
       const auto before = asked.find(node);
@@ -122,7 +122,7 @@ void AskNodes(Draft& draft, JobId job) {
           before != asked.end() && before->second.session == *live->second.session;
       if (in_session && before->second.what == *wanted) {
         const Millis patience = state.specs.at(job).spec.stop_duration + kAskAgain;
-        const bool again = *wanted == Told::kStop && before->second.at + patience <= draft.now();
+        const bool again = *wanted == Demand::kStop && before->second.at + patience <= draft.now();
         if (!again) continue;
       }
       Ask(draft, attempt, alloc, *wanted, !in_session);

@@ -11,7 +11,7 @@ namespace {
 // will).
 std::optional<BootTime> StopDue(const State& state, const Key& key, const NodeId& node,
                                 const Asked& asked) {
-  if (asked.what != Told::kStop) return std::nullopt;
+  if (asked.what != Demand::kStop) return std::nullopt;
   const auto live = state.live.nodes.find(node);
   if (live == state.live.nodes.end() || live->second.session != asked.session) return std::nullopt;
   const auto allocs = state.allocs.find(key);

@@ -121,6 +121,7 @@ Decision Decide(State& state, const Event& event, const Now& now) {
                  [&](const event::NodeSaid& e) { OnNode(draft, e); },
                  [&](const event::NodeBeat& e) { OnNode(draft, e); },
                  [&](const event::NodeDetached& e) { OnNode(draft, e); },
+                 [&](const event::SecretUnreadable& e) { OnNode(draft, e); },
                  [&](const event::Planned& e) { OnPlanned(draft, e); },
                  [&](const event::Tick&) { OnTick(draft); },
                  [&](const auto& e) { OnUser(draft, e); },
@@ -168,8 +169,8 @@ Result<Decision> Start(State& state, const PlanDecoder& decode, const std::strin
     }
   }
   // What nodes are told comes from the plans of the attempts.
-  for (const auto& [key, attempt] : state.attempts) {
   std::map<Key, std::string> unreadable;
+  for (const auto& [key, attempt] : state.attempts) {
     if (attempt.phase == AttemptPhase::kEnded) {
       state.plan_chunks.erase(key);
       continue;
@@ -185,7 +186,6 @@ Result<Decision> Start(State& state, const PlanDecoder& decode, const std::strin
   ClusterRecord cluster = state.cluster;
   if (cluster.id.empty()) cluster.id = new_cluster_id;
   ++cluster.epoch;
-  draft.Put(cluster);
   if (went_back) {
     ++cluster.incarnation;
     cluster.next_job += kJobsSkipped;
@@ -194,9 +194,10 @@ Result<Decision> Start(State& state, const PlanDecoder& decode, const std::strin
                             "the next job is {}",
                             cluster.incarnation, cluster.next_job));
   }
+  draft.Put(cluster);
   draft.Event("controller.started", "cluster", fmt::format("epoch {}", cluster.epoch));
-  RearmTimeLimits(state, now);
   for (const auto& [key, why] : unreadable) GiveUpPlan(draft, key, why);
+  RearmTimeLimits(state, now);
   for (const JobId job : state.active) draft.Touch(job);
   for (const JobId job : state.queue) {
     const JobRecord& record = state.jobs.at(job);

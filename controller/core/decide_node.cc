@@ -43,10 +43,7 @@ void On(Draft& draft, const NodeId& node, const from_node::Accepted& said) {
 }
 
 void On(Draft& draft, const NodeId& node, const from_node::Refused& said) {
-  if (said.floor) {
-    Attempt& floor = draft.live().floors[said.key.job];
-    floor = std::max(floor, *said.floor);
-  }
+  if (said.floor) NoteFloor(draft, node, Key{said.key.job, *said.floor});
   const AllocRecord* known = FindAlloc(draft.state(), said.key, node);
   if (known == nullptr || IsReleased(*known)) return;
   draft.Event(
@@ -145,9 +142,7 @@ void On(Draft& draft, const NodeId& node, const from_node::InventoryChanged& sai
 }
 
 void On(Draft& draft, const NodeId& node, const from_node::Notice& said) {
-  std::string text = node.value + ": " + said.text;
-  if (said.rank) text = fmt::format("rank {} on {}", *said.rank, text);
-  draft.Event(said.kind, said.key ? Subject(*said.key) : Subject(node), std::move(text));
+  NoteNotice(draft, node, said);
 }
 
 void On(Draft&, const NodeId&, const from_node::Hello&) {}  // comes as NodeAttached
@@ -184,8 +179,8 @@ void NoteExit(Draft& draft, const NodeId& node, const ExitReport& report) {
   if (alloc == nullptr ||
       std::find(alloc->ranks.begin(), alloc->ranks.end(), report.rank) == alloc->ranks.end()) {
     draft.Event("rank.unknown", Subject(node),
-                fmt::format("reported the end of rank {} of {}, which it was never given",
-                            report.rank, ToString(report.key)));
+                fmt::format("reported the end of rank {} of {}, which it was never given: {}",
+                            report.rank, ToString(report.key), Describe(report.cause)));
     return;
   }
   RankRecord record = RankOf(draft.state(), *alloc, report.rank);
@@ -206,13 +201,24 @@ void NoteExit(Draft& draft, const NodeId& node, const ExitReport& report) {
 }
 
 void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
-                  const std::vector<std::pair<GpuUuid, std::string>>& held) {
+                  const std::vector<std::pair<GpuUuid, std::string>>& said) {
   const AllocRecord* known = FindAlloc(draft.state(), key, node);
   if (known == nullptr) {
     draft.Send(node, to_node::Forget{key});
     return;
   }
   AllocRecord alloc = *known;
+  std::vector<std::pair<GpuUuid, std::string>> held;
+  std::vector<GpuUuid> foreign;
+  for (const auto& entry : said) {
+    const bool given = std::ranges::find(alloc.gpus, entry.first) != alloc.gpus.end();
+    if (given || MaySpeakFor(draft.state(), node, entry.first)) {
+      held.push_back(entry);
+    } else {
+      foreign.push_back(entry.first);
+    }
+  }
+  NoteForeignGpus(draft, node, foreign);
   alloc.held = held;
   alloc.phase = held.empty() ? StoredAllocPhase::kReleased : StoredAllocPhase::kQuarantined;
   for (const auto& [gpu, why] : held) {
@@ -259,6 +265,18 @@ void OnNode(Draft& draft, const event::NodeSaid& event) {
   const auto live = draft.live().nodes.find(event.node);
   if (live == draft.live().nodes.end() || live->second.session != event.session) return;
   std::visit([&](const auto& said) { On(draft, event.node, said); }, event.message);
+}
+
+void OnNode(Draft& draft, const event::SecretUnreadable& event) {
+  if (FindAlloc(draft.state(), event.key, event.node) == nullptr) return;
+  AttemptRecord attempt = draft.state().attempts.at(event.key);
+  const bool starts =
+      attempt.phase == AttemptPhase::kPreparing || attempt.phase == AttemptPhase::kLaunching;
+  if (!starts || attempt.stop_cause != StopCause::kNone) return;
+  draft.Event("attempt.secret_unreadable", Subject(event.key), event.why);
+  attempt.stop_cause = StopCause::kStartFailed;
+  attempt.cause = event.why;
+  draft.Put(attempt);
 }
 
 void OnNode(Draft& draft, const event::NodeBeat& event) {

@@ -56,15 +56,28 @@ tl::expected<Placement, Unplaced> PlaceJob(const JobSpec& spec, const JobRecord&
   return Place(spec, all);
 }
 
+// The highest attempt that we, or a node, know of.
+std::uint32_t HighestAttempt(const Draft& draft, const JobRecord& job) {
+  const auto& floors = draft.state().live.floors;
+  const auto floor = floors.find(job.id);
+  return std::max(job.attempts, floor == floors.end() ? 0 : floor->second.value);
+}
+
+void EndForAttempts(Draft& draft, const JobRecord& job) {
+  Ending ending;
+  ending.outcome = "failed";
+  ending.sub_reason = "ATTEMPTS";
+  ending.text = fmt::format("{} attempts are used up", kMaxAttempts);
+  ending.blame = Blame::kPlan;
+  EndJob(draft, job, ending);
+}
+
 void HoldAndPlan(Draft& draft, const JobRecord& job, const Placement& placement,
                  std::vector<effect::NodeOffer> offers) {
   const SpecRecord& spec = draft.state().specs.at(job.id);
   Hold hold;
   hold.ticket = draft.live().next_ticket++;
-  const auto floor = draft.live().floors.find(job.id);
-  const std::uint32_t highest =
-      std::max(job.attempts, floor == draft.live().floors.end() ? 0 : floor->second.value);
-  hold.attempt = Attempt{highest + 1};
+  hold.attempt = Attempt{HighestAttempt(draft, job) + 1};
   hold.memory_bytes = spec.spec.memory_bytes ? spec.spec.memory_bytes->value : 0;
   effect::PlanWanted wanted;
   wanted.ticket = hold.ticket;
@@ -119,6 +132,10 @@ void SettleQueue(Draft& draft) {
       }
       const bool blocks = !placement.error().never && reason.code != "ReqNodeNotAvail";
       return Waits{std::move(reason), blocks};
+    }
+    if (HighestAttempt(draft, job) >= kMaxAttempts) {
+      EndForAttempts(draft, job);
+      return Waits{{"Ended", "no attempt is left"}, false};
     }
     HoldAndPlan(draft, job, *placement, offers);
     offers = MakeOffers(draft.state());

@@ -79,6 +79,7 @@ void OnNode(Draft& draft, const event::NodeAttached& event);  // reconcile.cc
 void OnNode(Draft& draft, const event::NodeSaid& event);      // decide_node.cc
 void OnNode(Draft& draft, const event::NodeBeat& event);
 void OnNode(Draft& draft, const event::NodeDetached& event);
+void OnNode(Draft& draft, const event::SecretUnreadable& event);
 void OnPlanned(Draft& draft, const event::Planned& event);  // decide_plan.cc
 void OnTick(Draft& draft);                                  // deadlines.cc
 
@@ -86,6 +87,13 @@ void OnTick(Draft& draft);                                  // deadlines.cc
 RankRecord RankOf(const State& state, const AllocRecord& alloc, Rank rank);
 // A rank ended, as its agent says (or found at attach): recorded once, acknowledged always.
 void NoteExit(Draft& draft, const NodeId& node, const ExitReport& report);
+// The highest attempt of a job that a node has seen: kept for a job that waits or that the node has
+// a part of, and only if it is within reason.
+void NoteFloor(Draft& draft, const NodeId& node, const Key& floor);
+// A notice becomes an event: of its own kind if agents may use that, and not too many.
+void NoteNotice(Draft& draft, const NodeId& node, const from_node::Notice& said);
+// A node spoke of GPUs that are not its own.
+void NoteForeignGpus(Draft& draft, const NodeId& node, const std::vector<GpuUuid>& gpus);
 // Nothing of the allocation is left but `held`.
 void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
                   const std::vector<std::pair<GpuUuid, std::string>>& held);
@@ -144,6 +152,10 @@ inline constexpr Millis kStagingMargin{60'000};  // on top of the job's own limi
 inline constexpr Millis kSilentAfter{3'500};
 inline constexpr Millis kAskAgain{30'000};  // a Stop that was not answered
 inline constexpr std::size_t kChunkBytes = 512 << 10;
+inline constexpr std::uint32_t kMaxAttempts = 1'000'000;  // of one job
+inline constexpr std::uint32_t kMaxFloorJump = 1'000;     // beyond the attempts that we know of
+inline constexpr std::uint64_t kJobsSkipped = 10'000;     // when the store may have gone back
+inline constexpr int kMaxNoticesPerMinute = 128;          // of one session
 inline constexpr Millis kPlansKept{60'000};  // after the end of their attempt, in memory
 
 }  // namespace launch::controller

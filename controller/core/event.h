@@ -129,6 +129,8 @@ struct NodeAttached {  // first message of a stream; identity from the certifica
   SessionId session;
   NodeId node;
   from_node::Hello hello;
+  std::string serial = {};                     // of the certificate that opened the stream
+  std::optional<std::uint64_t> revision = {};  // of our store when the Hello came
 };
 struct NodeSaid {  // Beat never gets here as a message: see NodeBeat
   SessionId session;
@@ -146,6 +148,12 @@ struct NodeDetached {  // the stream ended
   std::string why;
 };
 
+struct SecretUnreadable {  // a secret could not be opened, so the node was told nothing
+  Key key;
+  NodeId node;
+  std::string why;
+};
+
 // ---- workers and time ----
 struct Planned {  // answer to a PlanWanted effect
   std::uint64_t ticket = 0;
@@ -159,6 +167,7 @@ using Event =
     std::variant<event::Submit, event::PlanQuery, event::Cancel, event::ListJobs, event::GetJob,
                  event::ListNodes, event::Drain, event::ForgetNode, event::CreateToken,
                  event::ListTokens, event::UseToken, event::NodeAttached, event::NodeSaid,
-                 event::NodeBeat, event::NodeDetached, event::Planned, event::Tick>;
+                 event::NodeBeat, event::NodeDetached, event::SecretUnreadable, event::Planned,
+                 event::Tick>;
 
 }  // namespace launch::controller

@@ -1,14 +1,17 @@
 // A node attaches: who it is, and what it has against what we have (reliability 3.6).
 //
-// | the node has              | we have                       | what follows | | running n | n
-// launching or running        | adopted: the ranks are simply there | | running or accepted n     |
-// job done or stopping, or > n  | Stop again (ask.cc, or stale here)  | | accepted n | n preparing
-// / launching       | staged / told to Go again           | | exit record               | anything
-// | committed, acknowledged             | | nothing                   | n preparing | prepared
-// again                      | | nothing, same boot id     | n launching or running        |
-// unknown(agent state lost), stopped  | | anything but exits, new boot id | allocation of an older
-// boot | unknown(node rebooted)          | | a job we do not know      | - | its GPUs are held, an
-// event, no kill|
+// clang-format off
+//   the node has                 we have                       what follows
+//   ---------------------------  ----------------------------  ------------------------------------
+//   running n                    n launching or running        adopted: the ranks are simply there
+//   running or accepted n        job done or stopping, or > n  Stop again (ask.cc, or stale here)
+//   accepted n                   n preparing or launching      staged, or told to Go, again
+//   exit record                  anything                      committed, acknowledged
+//   nothing                      n preparing                   prepared again
+//   nothing, same boot id        n launching or running        unknown (agent state lost), stopped
+//   anything else, a new boot    allocation of an older boot   unknown (node rebooted)
+//   a job we do not know         nothing                       its GPUs are held, an event, no kill
+// clang-format on
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,6 +46,14 @@ std::string Conflict(const State& state, const event::NodeAttached& event) {
         "the node obeyed a newer controller (incarnation {}, epoch {}); this store is older",
         hello.seen.incarnation, hello.seen.epoch);
   }
+  if (event.revision && hello.seen.incarnation == state.cluster.incarnation &&
+      hello.seen.revision > *event.revision) {
+    return fmt::format(
+        "this store went back in time: the node has seen its revision {}, it is at {}; put back "
+        "the "
+        "newest store, or remove store.witness and start again to go on with this one",
+        hello.seen.revision, *event.revision);
+  }
   const auto live = state.live.nodes.find(event.node);
   if (live != state.live.nodes.end() && live->second.session && !live->second.silent) {
     const LiveNode& other = live->second;
@@ -51,6 +62,11 @@ std::string Conflict(const State& state, const event::NodeAttached& event) {
     }
   }
   const auto record = state.nodes.find(event.node);
+  if (record != state.nodes.end() && !event.serial.empty() &&
+      !record->second.certificate_serial.empty() &&
+      record->second.certificate_serial != event.serial) {
+    return "its certificate was replaced by a newer one";
+  }
   if (record != state.nodes.end() && !record->second.machine.install_id.empty() &&
       !SameMachine(record->second.machine, hello.machine)) {
     return "identity conflict: this name belongs to another machine; join again with --rejoin";
@@ -86,11 +102,25 @@ bool MayHaveStarted(AttemptPhase phase) {
          phase == AttemptPhase::kStopping;
 }
 
+// What the node found while staging holds while it stays prepared: a reboot, a drop or a loss of
+// its state unmakes it.
+void ForgetStaging(Draft& draft, const AllocRecord& alloc, const AllocationStatus* status,
+                   bool rebooted) {
+  const bool ready = !rebooted && status != nullptr && status->digest == alloc.digest &&
+                     status->phase == AllocationPhase::kReady;
+  const auto live = draft.live().attempts.find(alloc.key);
+  if (ready || live == draft.live().attempts.end()) return;
+  live->second.ready.erase(alloc.node);
+  live->second.clock_offsets_ms.erase(alloc.node);
+  live->second.staging.erase(alloc.node);
+}
+
 // Our allocation on a node that attached, beside what the node says of it (null = nothing).
 void Reconcile(Draft& draft, AllocRecord alloc, const AllocationStatus* status,
                const from_node::Hello& hello) {
   const AttemptRecord attempt = draft.state().attempts.at(alloc.key);
   const bool rebooted = !alloc.boot_id.empty() && alloc.boot_id != hello.boot_id;
+  if (attempt.phase == AttemptPhase::kPreparing) ForgetStaging(draft, alloc, status, rebooted);
   if (rebooted) {
     if (MayHaveStarted(attempt.phase)) LoseRanks(draft, alloc, "node rebooted");
     if (attempt.phase == AttemptPhase::kPreparing) {
@@ -175,9 +205,17 @@ void JudgeStranger(Draft& draft, const NodeId& node, const AllocationStatus& sta
                 fmt::format("{} runs there, but there is no such job here; left alone, its GPUs "
                             "are held",
                             ToString(status.key)));
+    std::vector<GpuUuid> foreign;
     for (const GpuUuid& gpu : status.gpus) {
-      draft.Put(GpuRecord{gpu, node, "allocation of an unknown job", status.key, draft.wall()});
+      const auto held = state.quarantine.find(gpu);
+      const bool of_another = held != state.quarantine.end() && held->second.node != node;
+      if (of_another || !MaySpeakFor(state, node, gpu)) {
+        foreign.push_back(gpu);
+      } else {
+        draft.Put(GpuRecord{gpu, node, "allocation of an unknown job", status.key, draft.wall()});
+      }
     }
+    NoteForeignGpus(draft, node, foreign);
     return;
   }
   if (gone) {
@@ -226,10 +264,7 @@ void OnNode(Draft& draft, const event::NodeAttached& event) {
   draft.Send(event.node, to_node::Welcome{state.cluster.id});
   NoteInventory(draft, event.node, hello.inventory);
 
-  for (const Key& floor : hello.floors) {
-    Attempt& highest = draft.live().floors[floor.job];
-    highest = std::max(highest, floor.attempt);
-  }
+  for (const Key& floor : hello.floors) NoteFloor(draft, event.node, floor);
   // Exits first: they are proof, whatever else is missing.
   std::map<Key, const AllocationStatus*> said;
   for (const AllocationStatus& status : hello.allocations) {
@@ -260,11 +295,17 @@ void OnNode(Draft& draft, const event::NodeAttached& event) {
     }
   }
   // The node's own list of held GPUs is the truth of this moment.
+  std::vector<GpuUuid> foreign;
   for (const auto& [gpu, why] : hello.held) {
     if (state.quarantine.contains(gpu)) continue;
+    if (!MaySpeakFor(state, event.node, gpu)) {
+      foreign.push_back(gpu);
+      continue;
+    }
     draft.Put(GpuRecord{gpu, event.node, why, Key{}, draft.wall()});
     draft.Event("gpu.quarantined", Subject(event.node), fmt::format("{}: {}", gpu.value, why));
   }
+  NoteForeignGpus(draft, event.node, foreign);
   std::vector<GpuUuid> free;
   for (const auto& [gpu, record] : state.quarantine) {
     if (record.node != event.node) continue;

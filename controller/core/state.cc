@@ -284,6 +284,44 @@ bool IsReleased(const AllocRecord& alloc) {
 
 // ---- what may be used ----
 
+namespace {
+
+// Another live node that reported the device earlier: it keeps it.
+std::optional<NodeId> EarlierReporter(const State& state, const NodeId& node, const GpuUuid& gpu) {
+  const auto reporters = state.reported_by.find(gpu);
+  if (reporters == state.reported_by.end()) return std::nullopt;
+  const auto live = state.live.nodes.find(node);
+  for (const NodeId& other : reporters->second) {
+    const auto twin = state.live.nodes.find(other);
+    if (other == node || twin == state.live.nodes.end()) continue;
+    if (!twin->second.session || twin->second.silent) continue;
+    if (live == state.live.nodes.end() ||
+        std::tie(twin->second.attached, other) < std::tie(live->second.attached, node)) {
+      return other;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool MaySpeakFor(const State& state, const NodeId& node, const GpuUuid& gpu) {
+  if (const auto owner = state.gpu_owner.find(gpu); owner != state.gpu_owner.end()) {
+    const auto& allocs = state.allocs.at(owner->second);
+    const auto alloc = allocs.find(node);
+    if (alloc == allocs.end()) return false;
+    return std::ranges::find(alloc->second.gpus, gpu) != alloc->second.gpus.end();
+  }
+  const auto inventory = state.inventories.find(node);
+  if (inventory == state.inventories.end()) return false;
+  for (const GpuDevice& device : inventory->second->gpus) {
+    const bool slice =
+        std::ranges::any_of(device.mig, [&](const MigSlice& one) { return one.uuid == gpu; });
+    if (device.uuid == gpu || slice) return !EarlierReporter(state, node, device.uuid);
+  }
+  return false;
+}
+
 std::string WhyUnschedulable(const State& state, const NodeId& node) {
   const auto live = state.live.nodes.find(node);
   if (live == state.live.nodes.end() || !live->second.session) return "silent";
@@ -295,17 +333,9 @@ std::string WhyUnschedulable(const State& state, const NodeId& node) {
   }
   const auto inventory = state.inventories.find(node);
   if (inventory == state.inventories.end()) return "no inventory";
-  // The same device on two live nodes: the one that attached first keeps it.
   for (const GpuDevice& gpu : inventory->second->gpus) {
-    const auto reporters = state.reported_by.find(gpu.uuid);
-    if (reporters == state.reported_by.end()) continue;
-    for (const NodeId& other : reporters->second) {
-      const auto twin = state.live.nodes.find(other);
-      if (other == node || twin == state.live.nodes.end()) continue;
-      if (!twin->second.session || twin->second.silent) continue;
-      if (std::tie(twin->second.attached, other) < std::tie(live->second.attached, node)) {
-        return fmt::format("GPU {} is also reported by node {}", gpu.uuid.value, other.value);
-      }
+    if (const auto other = EarlierReporter(state, node, gpu.uuid)) {
+      return fmt::format("GPU {} is also reported by node {}", gpu.uuid.value, other->value);
     }
   }
   return {};

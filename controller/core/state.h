@@ -43,12 +43,19 @@ struct LiveNode {
   std::string boot_id;
   std::optional<Millis> clock_offset;  // our boot time minus the node's; the smallest seen
   std::vector<GpuSample> samples;
+  BootTime notices_since{};  // start of the minute in which its notices are counted
+  int notices = 0;
 };
 
-enum class Told { kPrepare, kStage, kGo, kStop };  // what a node is asked to do with an allocation
+enum class Demand {
+  kPrepare,
+  kStage,
+  kGo,
+  kStop
+};  // what a node is asked to do with an allocation
 
 struct Asked {  // the last such message, and in which session it went out
-  Told what = Told::kPrepare;
+  Demand what = Demand::kPrepare;
   SessionId session;
   BootTime at{};
 };
@@ -136,6 +143,9 @@ std::vector<std::string> CheckInvariants(const State& state);
 
 // A node that answers, is not drained and shares no GPU with another live node.
 bool IsSchedulable(const State& state, const NodeId& node);
+// Whether what the node says of a GPU counts: an allocation there has it, or the node's inventory
+// does and no other has a better claim (the GPU is another's, or a live node reported it earlier).
+bool MaySpeakFor(const State& state, const NodeId& node, const GpuUuid& gpu);
 // Why it is not, in a few words; empty when it is.
 std::string WhyUnschedulable(const State& state, const NodeId& node);
 

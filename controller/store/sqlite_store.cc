@@ -285,13 +285,13 @@ Result<Snapshot> SqliteStore::Load() {
   LAUNCH_ASSIGN_OR_RETURN(const StoreMeta meta, ReadMeta(db_.get(), file_));
   LAUNCH_RETURN_IF_ERROR(CheckWitness(meta));
   Snapshot snapshot{.revision = meta.revision, .last_event = meta.last_event, .rows = {}};
+  snapshot.unwitnessed = meta.revision > 0 && !witness_.Read();  // a new store has none either
   SetDigest digest;
   LAUNCH_ASSIGN_OR_RETURN(
       Statement select,
       Statement::Prepare(db_.get(), "SELECT key, revision, value, crc FROM kv ORDER BY key"));
   while (true) {
     LAUNCH_ASSIGN_OR_RETURN(const bool more, select.Step());
-  snapshot.unwitnessed = meta.revision > 0 && !witness_.Read();  // a new store has none either
     if (!more) break;
     StoredRow row{.key = select.BlobAt(0), .value = select.BlobAt(2), .revision = select.IntAt(1)};
     if (select.IntAt(3) != RowSum(row.key, row.revision, row.value)) {

@@ -104,6 +104,84 @@ TEST_F(Node, ANodeThatObeyedANewerControllerIsRefused) {
   EXPECT_TRUE(core.Closed(core.session["gpu1"]));
 }
 
+TEST_F(Node, ThatSawALaterRevisionThanTheStoreHasIsRefused) {
+  from_node::Hello hello;
+  hello.seen = {core.state.cluster.incarnation, core.state.cluster.epoch, 71};
+  hello.machine.install_id = "install-gpu1";
+  hello.boot_id = core.boot["gpu1"];
+  hello.inventory = MakeInventory("gpu1", 1);
+  const auto attach = [&](std::uint64_t session, std::uint64_t revision) {
+    core.rows.clear();
+    core.Post(event::NodeAttached{SessionId{session}, NodeId{"gpu1"}, hello, "", revision});
+    return core.Closed(SessionId{session});
+  };
+  EXPECT_TRUE(attach(901, 70));
+  ASSERT_TRUE(core.HasEvent("node.refused"));
+  EXPECT_NE(core.rows[0].text.find("went back in time"), std::string::npos) << core.rows[0].text;
+  EXPECT_FALSE(attach(902, 71));
+  hello.seen.incarnation = 0;  // of before the store was restored
+  EXPECT_FALSE(attach(903, 70));
+}
+
+TEST_F(Node, WithACertificateThatWasReplacedIsRefused) {
+  NodeRecord record = core.state.nodes.at(NodeId{"gpu1"});
+  record.certificate_serial = "new";
+  Apply(core.state, Put{record});
+  from_node::Hello hello;
+  hello.machine = record.machine;
+  hello.boot_id = record.boot_id;
+  hello.inventory = MakeInventory("gpu1", 1);
+  core.Post(event::NodeAttached{SessionId{901}, NodeId{"gpu1"}, hello, "old", {}});
+  EXPECT_TRUE(core.Closed(SessionId{901}));
+  core.Post(event::NodeAttached{SessionId{902}, NodeId{"gpu1"}, hello, "new", {}});
+  EXPECT_FALSE(core.Closed(SessionId{902}));
+}
+
+TEST_F(Node, StagesAgainAfterARebootOrADrop) {
+  for (const bool reboot : {false, true}) {
+    const JobId job = core.Submitted(GpuJob(2, 1));
+    const Key key{job, Attempt{1}};
+    for (const char* node : {"gpu1", "gpu2"}) core.Accept(node, key);
+    core.Ready("gpu1", key);
+    ASSERT_TRUE(core.state.live.attempts.at(key).ready.contains(NodeId{"gpu1"}));
+    core.Detach("gpu1");
+    core.Ignore();
+    from_node::Hello hello;
+    if (reboot) {
+      core.boot["gpu1"] = "b2";
+    } else {
+      hello.allocations = {{key, core.Digest("gpu1", key), AllocationPhase::kDropped, {}, {}, {}}};
+    }
+    core.Attach(MakeInventory("gpu1", 1), hello);
+    if (reboot) {
+      core.Accept("gpu1", key);
+      EXPECT_EQ(core.Told<to_node::Stage>("gpu1").key, key);
+    }
+    EXPECT_FALSE(core.state.live.attempts.at(key).ready.contains(NodeId{"gpu1"}));
+    core.Cancel(job);
+    for (const char* node : {"gpu1", "gpu2"}) core.Release(node, key);
+    core.Ignore();
+  }
+}
+
+TEST_F(Node, TheCauseOfAnExitThatNobodyExpectedIsNotLost) {
+  core.Exit("gpu1", Key{JobId{44}, Attempt{2}}, 3, Signalled{9, false});
+  ASSERT_EQ(core.rows.back().kind, "rank.unknown");
+  EXPECT_NE(core.rows.back().text.find(Describe(ExitCause(Signalled{9, false}))), std::string::npos)
+      << core.rows.back().text;
+  EXPECT_TRUE(core.WasTold<to_node::ExitAck>("gpu1"));
+}
+
+TEST_F(Node, ASecretThatCannotBeOpenedFailsTheStartAndSaysWhy) {
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key{job, Attempt{1}};
+  const NodeId node = core.state.attempts.at(key).nodes.front();
+  core.Post(event::SecretUnreadable{key, node, "secret TOKEN: /state/secrets.key is another key"});
+  EXPECT_TRUE(core.HasEvent("attempt.secret_unreadable"));
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kEnded);
+  EXPECT_NE(core.state.attempts.at(key).cause.find("secrets.key"), std::string::npos);
+}
+
 TEST_F(Node, TheSecondNodeThatReportsAGpuIsNotUsed) {
   NodeInventory twin = MakeInventory("gpu3", 1);
   twin.gpus = MakeInventory("gpu1", 1).gpus;
@@ -275,6 +353,110 @@ TEST_F(Node, SaysWhatToForgetOnceTheJobIsDone) {
   core.Attach(MakeInventory("gpu1", 1), hello);
   EXPECT_EQ(core.Told<to_node::Forget>("gpu1").key, key);
   core.NothingElse();
+}
+
+TEST_F(Node, CannotRaiseTheAttemptOfAJobThatIsNoneOfItsOwn) {
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key{job, Attempt{1}};
+  core.Ignore();
+  const std::string other =
+      core.state.attempts.at(key).nodes.front().value == "gpu1" ? "gpu2" : "gpu1";
+  core.Say(other, from_node::Refused{key, "", "accept", "old", "a floor", Attempt{4'294'967'295}});
+  core.Say(other,
+           from_node::Refused{Key{JobId{77}, Attempt{1}}, "", "accept", "old", "", Attempt{9}});
+  from_node::Hello hello;
+  hello.floors = {Key{job, Attempt{900}}, Key{JobId{78}, Attempt{5}}};
+  core.Detach(other);
+  core.Attach(MakeInventory(other, 1), hello);
+  EXPECT_TRUE(core.state.live.floors.empty());
+}
+
+TEST_F(Node, AFloorBeyondReasonIsIgnoredAndOneThatRestoredStoresExplainIsKept) {
+  JobSpec spec = GpuJob(1, 1);
+  spec.retry.max = 9;
+  const JobId job = core.Submitted(spec);
+  Key key{job, Attempt{1}};
+  const std::string node = core.state.attempts.at(key).nodes.front().value;
+  core.Say(node, from_node::Refused{key, "", "accept", "old", "", Attempt{4'294'967'295}});
+  EXPECT_FALSE(core.state.live.floors.contains(job));
+  EXPECT_TRUE(core.HasEvent("node.floor_ignored"));
+  core.now.boot += Millis{5'000};  // beyond the backoff
+  for (const char* alive : {"gpu1", "gpu2"}) core.Beat(alive);
+  core.Pass(Millis{0});
+  key.attempt = Attempt{core.state.jobs.at(job).attempts};
+  ASSERT_TRUE(core.state.allocs.contains(key));
+  core.Say(core.state.attempts.at(key).nodes.front().value,
+           from_node::Refused{key, "", "accept", "old", "", Attempt{40}});
+  EXPECT_EQ(core.state.live.floors.at(job), Attempt{40});
+}
+
+TEST_F(Node, NeitherHoldsNorFreesTheGpusOfAnother) {
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  const Key key = core.Run(job);
+  core.Cancel(job);
+  core.Release("gpu1", key, {{GpuUuid{"GPU-gpu2-0"}, "mine now"}, {GpuUuid{"GPU-gpu1-0"}, "busy"}});
+  EXPECT_TRUE(core.state.quarantine.contains(GpuUuid{"GPU-gpu1-0"}));
+  EXPECT_FALSE(core.state.quarantine.contains(GpuUuid{"GPU-gpu2-0"}));
+  EXPECT_EQ(core.state.allocs.at(key).at(NodeId{"gpu1"}).held.size(), 1u);
+  EXPECT_TRUE(core.HasEvent("gpu.claim_ignored"));
+  core.Release("gpu2", key, {{GpuUuid{"GPU-gpu2-0"}, "process in D state"}});
+  from_node::Hello hello;
+  hello.held = {{GpuUuid{"GPU-gpu2-0"}, "mine"}, {GpuUuid{"GPU-elsewhere"}, "mine"}};
+  hello.allocations = {{Key{JobId{50}, Attempt{1}},
+                        "?",
+                        AllocationPhase::kStarted,
+                        {},
+                        {},
+                        {GpuUuid{"GPU-gpu2-0"}}}};
+  core.Detach("gpu1");
+  core.Attach(MakeInventory("gpu1", 1), hello);
+  EXPECT_EQ(core.state.quarantine.at(GpuUuid{"GPU-gpu2-0"}).node, NodeId{"gpu2"});
+  EXPECT_FALSE(core.state.quarantine.contains(GpuUuid{"GPU-elsewhere"}));
+  core.Detach("gpu1");
+  core.Attach("gpu1", 1);
+  EXPECT_TRUE(core.state.quarantine.contains(GpuUuid{"GPU-gpu2-0"}));
+}
+
+TEST_F(Node, ClaimingTheGpuOfALiveNodeInItsInventoryDoesNotMakeItItsOwn) {
+  NodeInventory twin = MakeInventory("gpu3", 1);
+  twin.gpus = MakeInventory("gpu1", 1).gpus;
+  from_node::Hello hello;
+  hello.held = {{GpuUuid{"GPU-gpu1-0"}, "mine"}};
+  core.now.boot += Millis{1};
+  core.Attach(twin, hello);
+  EXPECT_TRUE(core.state.quarantine.empty());
+}
+
+TEST_F(Node, NoticesCannotPassForEventsOfTheController) {
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(job);
+  const std::string node = core.state.attempts.at(key).nodes.front().value;
+  const std::string other = node == "gpu1" ? "gpu2" : "gpu1";
+  core.rows.clear();
+  core.Say(node, from_node::Notice{"user.joined", std::nullopt, std::nullopt, "mallory"});
+  core.Say(node, from_node::Notice{"node.drained", std::nullopt, std::nullopt, "by op"});
+  core.Say(node, from_node::Notice{"rank.log_capped", key, Rank{0}, "8 MiB"});
+  core.Say(other, from_node::Notice{"rank.log_capped", key, Rank{0}, "8 MiB"});
+  ASSERT_EQ(core.rows.size(), 4u);
+  EXPECT_EQ(core.rows[0],
+            (EventRow{"node.notice", "node/" + node, node + ": user.joined: mallory"}));
+  EXPECT_EQ(core.rows[1],
+            (EventRow{"node.notice", "node/" + node, node + ": node.drained: by op"}));
+  EXPECT_EQ(core.rows[2].subject, "attempt/" + ToString(key));
+  EXPECT_EQ(core.rows[2].kind, "rank.log_capped");
+  EXPECT_EQ(core.rows[3].subject, "node/" + other) << "it never had that attempt";
+}
+
+TEST_F(Node, AFloodOfNoticesIsCutShortAndSaidOnce) {
+  core.rows.clear();
+  for (int i = 0; i < 5'000; ++i) {
+    core.Say("gpu1", from_node::Notice{"node.log_disk_full", std::nullopt, std::nullopt, "full"});
+  }
+  EXPECT_LT(core.rows.size(), 200u);
+  EXPECT_EQ(core.rows.back().kind, "node.notices_dropped");
+  core.now.boot += Millis{61'000};
+  core.Say("gpu1", from_node::Notice{"node.log_disk_full", std::nullopt, std::nullopt, "full"});
+  EXPECT_EQ(core.rows.back().kind, "node.log_disk_full");
 }
 
 TEST_F(Node, ABadGpuIsNotOffered) {

@@ -241,13 +241,22 @@ TEST_F(Retry, SaysThatMemoryWasShort) {
 }
 
 TEST_F(Retry, GoesBeyondTheHighestAttemptThatANodeReports) {
-  from_node::Hello hello;
-  hello.floors = {Key{JobId{1}, Attempt{6}}};
   core.Detach("gpu1");
-  core.Attach(MakeInventory("gpu1", 1), hello);
-  core.Ignore();
   const JobId job = Submit({});
+  from_node::Hello hello;
+  hello.floors = {Key{job, Attempt{6}}};
+  core.Attach(MakeInventory("gpu1", 1), hello);
   EXPECT_EQ(core.state.jobs.at(job).attempts, 7u);
+}
+
+TEST_F(Retry, EndsTheJobWhenItsAttemptsAreUsedUp) {
+  core.Detach("gpu1");
+  const JobId job = Submit({});
+  core.state.live.floors[job] = Attempt{1'000'000};
+  core.Attach("gpu1", 1);
+  EXPECT_EQ(core.View(job).state, JobState::kFailed);
+  EXPECT_EQ(core.View(job).sub_reason, "ATTEMPTS");
+  EXPECT_TRUE(core.state.attempts.empty());
 }
 
 }  // namespace

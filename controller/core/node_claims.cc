@@ -1,0 +1,84 @@
+// What a node claims beyond its own: attempts, kinds of events, GPUs of others. Nodes are trusted
+// with their own machine only, so each claim is held against what we know.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "controller/core/draft.h"
+
+namespace launch::controller {
+namespace {
+
+constexpr Millis kMinute{60'000};
+
+// The kinds of docs/events.md that agents make. All others are said by the controller alone.
+constexpr std::array<std::string_view, 6> kOfAgents = {
+    "node.attempt_unreadable", "node.bad_message", "node.log_disk_full",
+    "node.state_write_failed", "rank.log_capped",  "rank.supervisor_lost"};
+
+bool HasPartOf(const State& state, const NodeId& node, const Key& key) {
+  const auto allocs = state.allocs.find(key);
+  return allocs != state.allocs.end() && allocs->second.contains(node);
+}
+
+bool HasPartOfAny(const State& state, const NodeId& node, JobId job) {
+  for (auto entry = state.allocs.lower_bound(Key{job, Attempt{0}});
+       entry != state.allocs.end() && entry->first.job == job; ++entry) {
+    if (entry->second.contains(node)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void NoteFloor(Draft& draft, const NodeId& node, const Key& floor) {
+  const State& state = draft.state();
+  const auto job = state.jobs.find(floor.job);
+  if (job == state.jobs.end() || job->second.phase == JobPhase::kDone) return;
+  if (job->second.phase != JobPhase::kQueued && !HasPartOfAny(state, node, floor.job)) return;
+  if (floor.attempt.value <= job->second.attempts) return;
+  if (floor.attempt.value - job->second.attempts > kMaxFloorJump) {
+    draft.Event("node.floor_ignored", Subject(node),
+                fmt::format("says that it has seen attempt {}; we know of {}", ToString(floor),
+                            job->second.attempts));
+    return;
+  }
+  Attempt& highest = draft.live().floors[floor.job];
+  highest = std::max(highest, floor.attempt);
+}
+
+void NoteNotice(Draft& draft, const NodeId& node, const from_node::Notice& said) {
+  LiveNode& live = draft.live().nodes.at(node);
+  if (draft.now() - live.notices_since >= kMinute) {
+    live.notices_since = draft.now();
+    live.notices = 0;
+  }
+  if (++live.notices > kMaxNoticesPerMinute) {
+    if (live.notices == kMaxNoticesPerMinute + 1) {
+      draft.Event("node.notices_dropped", Subject(node),
+                  fmt::format("more than {} notices within a minute", kMaxNoticesPerMinute));
+    }
+    return;
+  }
+  std::string text = said.text;
+  std::string kind = said.kind;
+  if (std::ranges::find(kOfAgents, said.kind) == kOfAgents.end()) {
+    text = said.kind + ": " + text;
+    kind = "node.notice";
+  }
+  text = node.value + ": " + text;
+  if (said.rank) text = fmt::format("rank {} on {}", *said.rank, text);
+  const bool its_own = said.key && HasPartOf(draft.state(), node, *said.key);
+  if (said.key && !its_own) text += fmt::format(" (attempt {})", ToString(*said.key));
+  draft.Event(std::move(kind), its_own ? Subject(*said.key) : Subject(node), std::move(text));
+}
+
+void NoteForeignGpus(Draft& draft, const NodeId& node, const std::vector<GpuUuid>& gpus) {
+  if (gpus.empty()) return;
+  draft.Event("gpu.claim_ignored", Subject(node),
+              fmt::format("spoke of {} GPUs that are not its own, {} first", gpus.size(),
+                          gpus.front().value));
+}
+
+}  // namespace launch::controller
