@@ -18,6 +18,7 @@ namespace launch {
 
 struct JobDraft {
   JobSpec spec;
+  bool offload_by_strategy = false;       // `strategy: zero2-offload` set both
   std::vector<std::string> notices;       // one sentence each, for stderr
   std::map<std::string, int> written_at;  // canonical field -> line in the file
   std::string file;                       // shown in errors; "command line" for overrides

@@ -19,8 +19,12 @@ Result<void> SetStrategy(JobDraft& draft, const FieldValue& value) {
   if (text == "zero2-offload" || text == "zero3-offload") {
     draft.spec.strategy = text == "zero2-offload" ? Strategy::kZero2 : Strategy::kZero3;
     draft.spec.offload = text == "zero2-offload" ? Offload::kOptimizer : Offload::kAll;
+    draft.offload_by_strategy = true;
     return {};
   }
+  // Another strategy, on the command line, takes back what that word had set beside it.
+  if (draft.offload_by_strategy) draft.spec.offload = Offload::kAuto;
+  draft.offload_by_strategy = false;
   LAUNCH_ASSIGN_OR_RETURN(
       draft.spec.strategy,
       Choice(value, ParseStrategy,

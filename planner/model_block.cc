@@ -214,7 +214,9 @@ void ReadRecipe(Block& block, const UserChoices& choices, ModelInput& input) {
   if (const auto word = block.Word<Checkpointing>("activation_checkpointing",
                                                   {{"none", Checkpointing::kNone},
                                                    {"selective", Checkpointing::kSelectiveOp},
-                                                   {"full", Checkpointing::kFull}})) {
+                                                   {"full", Checkpointing::kFull},
+                                                   {"true", Checkpointing::kFull},
+                                                   {"false", Checkpointing::kNone}})) {
     setup.checkpointing = *word;
     input.checkpointing_fixed = true;
   }

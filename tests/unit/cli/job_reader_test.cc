@@ -218,6 +218,15 @@ TEST(JobReader, RefusesWithPlaceAndAdvice) {
   }
 }
 
+TEST(JobReader, TakesBackTheOffloadOfAWordThatSetBoth) {
+  const std::string text = "gpus: 1\nrun: a\nstrategy: zero2-offload\n";
+  const auto changed =
+      ReadJobText(text, "job.yaml", {{"strategy", "single", "--strategy"}}, "/tmp");
+  ASSERT_TRUE(changed) << FormatError(changed.error());
+  EXPECT_EQ(changed->spec.strategy, Strategy::kSingle);
+  EXPECT_EQ(changed->spec.offload, Offload::kAuto);
+}
+
 TEST(JobReader, RefusesWordsOfLaterVersionsByName) {
   for (const JobField& field : LaterFields()) {
     const std::string name(field.name);
