@@ -139,7 +139,7 @@ struct Plan {
   std::vector<std::string> late;  // variables only the start fixes
   std::vector<Finding> warnings;
   std::vector<Candidate> rejected;
-  std::string checkpointing;  // activation checkpointing planned for; empty = not planned
+  std::string checkpointing;         // activation checkpointing planned for; empty = not planned
   Trainer trainer = Trainer::kAuto;  // as written, or as the line shows
   std::vector<Fallback> fallbacks;
   std::vector<Change> changes;  // made for `launch plan` only

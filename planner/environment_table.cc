@@ -105,8 +105,9 @@ std::string WhyDevicesByUuid(const NodeInventory& node) {
 }
 
 const std::vector<EnvRule>& EnvironmentTable() {
-  static const std::vector<EnvRule> table = {
-      // clang-format off
+  static const std::vector<EnvRule> table =
+      {
+          // clang-format off
       {"RANK", "torch", "always", "global rank, from 0", kOurs, Known::kPlan,
        [](const EnvFacts& f) -> Text { return N(RankOf(f)); }},
       {"WORLD_SIZE", "torch", "always", "ranks of the job", kOurs, Known::kPlan,
@@ -248,8 +249,8 @@ const std::vector<EnvRule>& EnvironmentTable() {
        [](const EnvFacts&) -> Text { return ""; }},
       {"LAUNCH_SUBMIT_DIR", "job", "always", "where the job was submitted", kOurs, Known::kPlan,
        [](const EnvFacts& f) -> Text { return f.context.submit_dir; }},
-      // clang-format on
-  };
+          // clang-format on
+      };
   return table;
 }
 

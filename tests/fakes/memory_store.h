@@ -44,8 +44,8 @@ class MemoryStore final : public controller::Store {
     const std::lock_guard lock(mutex_);
     if (failed_) return Unexpected(*failed_);
     std::vector<controller::StoredRow> found;
-    for (auto row = rows_.lower_bound(prefix);
-         row != rows_.end() && row->first.starts_with(prefix); ++row) {
+    for (auto row = rows_.lower_bound(prefix); row != rows_.end() && row->first.starts_with(prefix);
+         ++row) {
       found.push_back(row->second);
     }
     return found;

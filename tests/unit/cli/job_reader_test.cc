@@ -221,7 +221,7 @@ TEST(JobReader, RefusesWithPlaceAndAdvice) {
 TEST(JobReader, TakesBackTheOffloadOfAWordThatSetBoth) {
   const std::string text = "gpus: 1\nrun: a\nstrategy: zero2-offload\n";
   const auto changed =
-      ReadJobText(text, "job.yaml", {{"strategy", "single", "--strategy"}}, "/tmp");
+      ReadJobText(text, "job.yaml", "/tmp", {{"strategy", "single", "--strategy"}});
   ASSERT_TRUE(changed) << FormatError(changed.error());
   EXPECT_EQ(changed->spec.strategy, Strategy::kSingle);
   EXPECT_EQ(changed->spec.offload, Offload::kAuto);
