@@ -1,5 +1,6 @@
 // submit and plan: from a job file or a training line to a plan, findings or a job.
 #include <CLI/CLI.hpp>
+#include <thread>
 
 #include "cli/app.h"
 #include "cli/calibration_file.h"
@@ -121,6 +122,12 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
       }));
   NoteFindings(app, view.findings);
   if (options.debug) {
+    // The last sample of a rank may come a beat after its end.
+    const int most = view.state == JobState::kSucceeded ? 50 : 5;
+    for (int tries = 0; tries < most && !view.step; ++tries) {
+      std::this_thread::sleep_for(Millis(200));
+      if (Result<JobView> again = client.Job(answer->job)) view = std::move(*again);
+    }
     const Result<PlanAnswer> full = client.Plan({whole, prepared.facts.context});
     app.Note(DebugReport(view, full ? full->plan : std::nullopt));
   }
