@@ -2,10 +2,12 @@
 // proto/node.proto is their wire form, proto/convert_node.h the only way between the two.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -100,8 +102,14 @@ struct Released {  // nothing of the allocation is left, but for the held GPUs
   std::vector<std::pair<Rank, std::uint64_t>> log_ends;
   friend bool operator==(const Released&, const Released&) = default;
 };
+// Kinds of notices that agents make, as docs/events.md explains them. What an agent says under
+// another name does not pass for an event of the controller (controller/core/node_claims.cc).
+inline constexpr std::array<std::string_view, 8> kNoticeKinds = {
+    "node.attempt_unreadable", "node.bad_message", "node.log_disk_full", "node.state_disk_full",
+    "node.state_write_failed", "node.stop_stuck",  "rank.log_capped",    "rank.supervisor_lost"};
+
 struct Notice {      // becomes one event row
-  std::string kind;  // "node.log_disk_full", "gpu.xid" ...
+  std::string kind;  // one of kNoticeKinds
   std::optional<Key> key;
   std::optional<Rank> rank;
   std::string text;

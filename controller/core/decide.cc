@@ -83,10 +83,9 @@ Result<StoredPlan> ReadPlan(const State& state, const PlanDecoder& decode,
   const auto chunks = state.plan_chunks.find(attempt.key);
   std::string bytes;
   for (std::uint32_t number = 0; number < attempt.plan_chunks; ++number) {
-    const auto missing = [&] {
-      return chunks == state.plan_chunks.end() || !chunks->second.contains(number);
-    };
-    if (missing()) return Fail(ErrorCode::kDataLoss, "chunks are missing");
+    if (chunks == state.plan_chunks.end() || !chunks->second.contains(number)) {
+      return Fail(ErrorCode::kDataLoss, "chunks are missing");
+    }
     bytes += chunks->second.at(number);
   }
   if (bytes.empty()) return Fail(ErrorCode::kDataLoss, "it has no chunks");

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "controller/core/draft.h"
 
@@ -11,11 +10,6 @@ namespace launch::controller {
 namespace {
 
 constexpr Millis kMinute{60'000};
-
-// The kinds of docs/events.md that agents make. All others are said by the controller alone.
-constexpr std::array<std::string_view, 6> kOfAgents = {
-    "node.attempt_unreadable", "node.bad_message", "node.log_disk_full",
-    "node.state_write_failed", "rank.log_capped",  "rank.supervisor_lost"};
 
 bool HasPartOf(const State& state, const NodeId& node, const Key& key) {
   const auto allocs = state.allocs.find(key);
@@ -63,7 +57,7 @@ void NoteNotice(Draft& draft, const NodeId& node, const from_node::Notice& said)
   }
   std::string text = said.text;
   std::string kind = said.kind;
-  if (std::ranges::find(kOfAgents, said.kind) == kOfAgents.end()) {
+  if (std::ranges::find(from_node::kNoticeKinds, said.kind) == from_node::kNoticeKinds.end()) {
     text = said.kind + ": " + text;
     kind = "node.notice";
   }

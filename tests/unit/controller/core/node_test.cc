@@ -447,6 +447,18 @@ TEST_F(Node, NoticesCannotPassForEventsOfTheController) {
   EXPECT_EQ(core.rows[3].subject, "node/" + other) << "it never had that attempt";
 }
 
+TEST_F(Node, EveryNoticeOfAnAgentKeepsItsName) {
+  for (const std::string_view kind : from_node::kNoticeKinds) {
+    core.Say("gpu1", from_node::Notice{std::string(kind), std::nullopt, std::nullopt, "why"});
+    EXPECT_EQ(core.rows.back().kind, kind);
+  }
+  // Those that came last: what an agent on a full disk and a rank that cannot be ended say.
+  for (const std::string kind : {"node.state_disk_full", "node.stop_stuck"}) {
+    core.Say("gpu1", from_node::Notice{kind, std::nullopt, std::nullopt, "why"});
+    EXPECT_EQ(core.rows.back().kind, kind);
+  }
+}
+
 TEST_F(Node, AFloodOfNoticesIsCutShortAndSaidOnce) {
   core.rows.clear();
   for (int i = 0; i < 5'000; ++i) {
