@@ -1,5 +1,7 @@
 #include "common/inventory.h"
 
+#include <algorithm>
+
 #include "common/enum_text.h"
 #include "common/units.h"
 
@@ -40,6 +42,10 @@ std::string TorchProblem(const NodeInventory& inventory) {
 }
 
 }  // namespace
+
+std::uint64_t UsableBytes(const GpuDevice& gpu) {
+  return gpu.memory_bytes - std::min(gpu.memory_bytes, gpu.reserved_bytes.value_or(0));
+}
 
 LAUNCH_ENUM_TEXT(DeviceClass, ParseDeviceClass, kDevice)
 LAUNCH_ENUM_TEXT(Health, ParseHealth, kHealth)

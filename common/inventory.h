@@ -75,6 +75,9 @@ struct GpuDevice {
   friend bool operator==(const GpuDevice&, const GpuDevice&) = default;
 };
 
+// What the driver leaves to processes.
+std::uint64_t UsableBytes(const GpuDevice& gpu);
+
 struct NetworkAddress {
   std::string interface;  // "eth0"
   std::string address;    // numeric IPv4 or IPv6

@@ -105,6 +105,10 @@ bool SameText(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+double RoundedGib(double bytes) {
+  return std::round(bytes / static_cast<double>(kGiB) * 100) / 100;
+}
+
 std::string FormatNumber(double value, const char* format) {
   char text[96];
   std::snprintf(text, sizeof text, format, value);

@@ -33,6 +33,8 @@ std::string FormatBytes(std::uint64_t bytes);  // "95.6GiB", "512MiB"; binary un
 // `value` by a printf format with one double conversion: "%.1f GiB".
 std::string FormatNumber(double value, const char* format);
 
+double RoundedGib(double bytes);  // in hundredths of a GiB, so that terms add up as printed
+
 // Strict numbers: the whole text, no sign surprises, no base prefixes, no spaces.
 std::optional<std::int64_t> ParseInt(std::string_view text);
 std::optional<double> ParseDouble(std::string_view text);

@@ -130,6 +130,10 @@ Result<std::vector<PlanOption>> OptionsOf(const OptionLimits& limits, const Rank
   return options;
 }
 
+bool SameWay(const PlanOption& a, const PlanOption& b) {
+  return a.strategy == b.strategy && a.offload == b.offload && a.checkpointing == b.checkpointing;
+}
+
 int ComplexityOf(const PlanOption& option) {
   int strategy = 0;
   switch (option.strategy) {

@@ -43,6 +43,9 @@ struct RankShape {
 // fit (the hint offers the nearest that do), or the fixed choices contradict one another.
 Result<std::vector<PlanOption>> OptionsOf(const OptionLimits& limits, const RankShape& shape);
 
+// Do they differ in their micro-batch alone?
+bool SameWay(const PlanOption& a, const PlanOption& b);
+
 // Order of simplicity, for ties: smaller is simpler; micro-batches of one way are equal.
 int ComplexityOf(const PlanOption& option);
 

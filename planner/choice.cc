@@ -33,8 +33,10 @@ double RiskOf(const PlanOption& option, FitVerdict fit, const RankShape& shape) 
   return risk;
 }
 
-bool SameWay(const PlanOption& a, const PlanOption& b) {
-  return a.strategy == b.strategy && a.offload == b.offload && a.checkpointing == b.checkpointing;
+TimeSetup TimeOf(const ChoiceInput& input, const PlanOption& option) {
+  TimeSetup time = input.time;
+  time.accumulate = option.accumulate;
+  return time;
 }
 
 bool Fits(const JudgedOption& judged) { return judged.step_seconds.has_value(); }
@@ -87,9 +89,7 @@ class Judge {
       judged.verdict = OptionVerdict::kHostMemory;
       return judged;
     }
-    TimeSetup time = input_.time;
-    time.accumulate = option.accumulate;
-    const auto step = PredictTime(card_, setup, time, input_.machine);
+    const auto step = PredictTime(card_, setup, TimeOf(input_, option), input_.machine);
     if (!step) return NoFormula(judged, step.error());
     judged.step_seconds = step->step_seconds;
     judged.score = step->step_seconds * (1 + RiskOf(option, judged.fit, input_.shape));
@@ -98,7 +98,6 @@ class Judge {
   }
 
   const std::optional<Error>& error() const { return error_; }
-  const ModelCard& card() const { return card_; }
 
  private:
   JudgedOption NoFormula(JudgedOption judged, const Error& error) {
@@ -205,13 +204,29 @@ Result<Choice> ChoosePlan(const ChoiceInput& input) {
   Pick(choice, BestOfWays(choice.judged, input));
   if (!choice.chosen) return choice;
   choice.fallbacks = FallbacksOf(choice);
-  const PlanOption& option = choice.judged[*choice.chosen].option;
-  const TrainingSetup setup = SetupOf(input, option);
-  LAUNCH_ASSIGN_OR_RETURN(choice.memory, PredictMemory(judge.card(), setup));
-  TimeSetup time = input.time;
-  time.accumulate = option.accumulate;
-  LAUNCH_ASSIGN_OR_RETURN(choice.time, PredictTime(judge.card(), setup, time, input.machine));
+  LAUNCH_RETURN_IF_ERROR(TakeOption(*choice.chosen, input, choice));
   return choice;
+}
+
+Result<void> TakeOption(std::size_t position, const ChoiceInput& input, Choice& choice) {
+  const PlanOption& option = choice.judged[position].option;
+  const TrainingSetup setup = SetupOf(input, option);
+  LAUNCH_ASSIGN_OR_RETURN(const ModelCard card, CompleteCard(input.card));
+  LAUNCH_ASSIGN_OR_RETURN(choice.memory, PredictMemory(card, setup));
+  if (auto time = PredictTime(card, setup, TimeOf(input, option), input.machine)) {
+    choice.time = std::move(*time);
+  }
+  choice.chosen = position;
+  return {};
+}
+
+const JudgedOption* LeastMemory(const Choice& choice) {
+  const JudgedOption* least = nullptr;
+  for (const JudgedOption& one : choice.judged) {
+    if (one.decision_bytes <= 0) continue;
+    if (least == nullptr || one.decision_bytes < least->decision_bytes) least = &one;
+  }
+  return least;
 }
 
 std::string_view CodeOf(OptionVerdict v) {

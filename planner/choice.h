@@ -65,6 +65,13 @@ struct Choice {
 // candidate can be predicted at all (no parameters, no shape, absurd sizes).
 Result<Choice> ChoosePlan(const ChoiceInput& input);
 
+// Makes the judged option at `position` the chosen one, whether it fits or not, with its memory
+// and, where it can be told, its time.
+Result<void> TakeOption(std::size_t position, const ChoiceInput& input, Choice& choice);
+
+// The option that would take the least memory of a GPU; null when none has a prediction.
+const JudgedOption* LeastMemory(const Choice& choice);
+
 // The setup of one candidate, as the models are asked.
 TrainingSetup SetupOf(const ChoiceInput& input, const PlanOption& option);
 

@@ -1,28 +1,15 @@
 #include "planner/choice_text.h"
 
-#include <cmath>
-#include <cstdio>
-
 #include "common/units.h"
 
 namespace launch {
 
 namespace {
 
-std::string Fixed(double value, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
-
-std::string Gib(double bytes) { return Fixed(bytes / static_cast<double>(kGiB), 1); }
+std::string Gib(double bytes) { return FormatNumber(bytes / static_cast<double>(kGiB), "%.1f"); }
 
 std::string Seconds(double seconds) {
-  return Fixed(seconds, seconds < 0.1 ? 4 : (seconds < 10 ? 2 : 1)) + " s";
-}
-
-bool SameWay(const PlanOption& a, const PlanOption& b) {
-  return a.strategy == b.strategy && a.offload == b.offload && a.checkpointing == b.checkpointing;
+  return FormatNumber(seconds, seconds < 0.1 ? "%.4f s" : (seconds < 10 ? "%.2f s" : "%.1f s"));
 }
 
 std::string Gpus(int ranks) { return std::to_string(ranks) + (ranks == 1 ? " GPU" : " GPUs"); }
@@ -42,7 +29,7 @@ std::string ReasonOf(const JudgedOption& one, const JudgedOption* chosen,
   }
   if (chosen == nullptr || !one.step_seconds || !chosen->step_seconds) return "not taken";
   const double slower = 100 * (*one.step_seconds / *chosen->step_seconds - 1);
-  std::string reason = slower >= 0.5 ? "slower by " + Fixed(slower, 0) + " %"
+  std::string reason = slower >= 0.5 ? "slower by " + FormatNumber(slower, "%.0f %%")
                                      : std::string("not faster, and less simple or riskier");
   if (one.verdict == OptionVerdict::kNotSimpler) reason = "as fast within 5 %, and less simple";
   if (one.fit == FitVerdict::kTight) reason += ", and fits tightly";
@@ -89,7 +76,7 @@ std::string WhyChosen(const Choice& choice, const ChoiceInput& input) {
            Gib(input.gpu_bytes) + "; ";
   }
   why += "predicted " + Gib(chosen.decision_bytes) + " GiB (" +
-         Fixed(100 * chosen.decision_bytes / input.gpu_bytes, 0) + " %)";
+         FormatNumber(100 * chosen.decision_bytes / input.gpu_bytes, "%.0f %%)");
   if (chosen.fit == FitVerdict::kTight) why += ", tight";
   if (choice.time) {
     why += ", " + Seconds(choice.time->step_seconds) + " a step, most of it " +

@@ -76,18 +76,9 @@ Text NodeIps(const EnvFacts& f) {
   return list;
 }
 
-// accelerate, and the Hugging Face trainer above it, take their plugin from the environment.
-bool ByAccelerate(const EnvFacts& f) {
-  return f.plan.trainer == Trainer::kHf || f.plan.trainer == Trainer::kAccelerate;
-}
 bool Deepspeed(const EnvFacts& f) { return HasFile(f.plan, kDeepspeedFile); }
-bool Fsdp(const EnvFacts& f) {
-  return ByAccelerate(f) && IsSharded(f.plan.strategy) && ZeroStage(f.plan.strategy) == 0;
-}
-std::string Sharding(Strategy strategy) {
-  if (strategy == Strategy::kFsdpGradOp) return "SHARD_GRAD_OP";
-  return strategy == Strategy::kFsdpHybrid ? "HYBRID_SHARD" : "FULL_SHARD";
-}
+bool Plugins(const EnvFacts& f) { return ByAccelerate(f.plan.trainer); }
+bool Fsdp(const EnvFacts& f) { return Plugins(f) && IsFsdp(f.plan.strategy); }
 
 constexpr bool kOurs = false;  // not overridable
 constexpr bool kYours = true;  // a value of the user wins
@@ -210,13 +201,13 @@ const std::vector<EnvRule>& EnvironmentTable() {
       {"LAUNCH_ACCELERATE_CONFIG", "plan", "`trainer: accelerate`", "the generated accelerate.yaml", kOurs, Known::kNode,
        [](const EnvFacts& f) -> Text { return If(HasFile(f.plan, kAccelerateFile), ""); }},
       {"ACCELERATE_USE_DEEPSPEED", "plan", "trainer hf or accelerate, with LAUNCH_DS_CONFIG", "true: the trainer takes the plan's strategy without a flag", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(ByAccelerate(f) && Deepspeed(f), "true"); }},
+       [](const EnvFacts& f) -> Text { return If(Plugins(f) && Deepspeed(f), "true"); }},
       {"ACCELERATE_DEEPSPEED_CONFIG_FILE", "plan", "as ACCELERATE_USE_DEEPSPEED", "the same file", kYours, Known::kNode,
-       [](const EnvFacts& f) -> Text { return If(ByAccelerate(f) && Deepspeed(f), ""); }},
+       [](const EnvFacts& f) -> Text { return If(Plugins(f) && Deepspeed(f), ""); }},
       {"ACCELERATE_USE_FSDP", "plan", "trainer hf or accelerate, strategy fsdp", "true: the trainer takes the plan's strategy without a flag", kYours, Known::kPlan,
        [](const EnvFacts& f) -> Text { return If(Fsdp(f), "true"); }},
       {"FSDP_SHARDING_STRATEGY", "plan", "as ACCELERATE_USE_FSDP", "FULL_SHARD, SHARD_GRAD_OP or HYBRID_SHARD", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Fsdp(f), Sharding(f.plan.strategy)); }},
+       [](const EnvFacts& f) -> Text { return If(Fsdp(f), std::string(FsdpSharding(f.plan.strategy))); }},
       {"FSDP_AUTO_WRAP_POLICY", "plan", "as ACCELERATE_USE_FSDP", "TRANSFORMER_BASED_WRAP", kYours, Known::kPlan,
        [](const EnvFacts& f) -> Text { return If(Fsdp(f), "TRANSFORMER_BASED_WRAP"); }},
       {"FSDP_OFFLOAD_PARAMS", "plan", "as ACCELERATE_USE_FSDP", "true with offload", kYours, Known::kPlan,

@@ -18,14 +18,6 @@ constexpr double kGbitToGbyte = 1.0 / 8000;  // Mbit/s -> GB/s
 
 std::string GibText(double bytes) { return FormatNumber(bytes / kGiBytes, "%.1f GiB"); }
 
-// Hundredths of a GiB, so that the terms add up as they are printed.
-double Hundredths(double bytes) { return std::round(bytes / kGiBytes * 100) / 100; }
-
-double UsableBytes(const GpuDevice& gpu) {
-  const std::uint64_t reserved = std::min(gpu.reserved_bytes.value_or(0), gpu.memory_bytes);
-  return static_cast<double>(gpu.memory_bytes - reserved);
-}
-
 // The slowest device decides a gang's pace, the smallest what fits.
 void ReadDevices(const RankLayout& layout, Precision precision, ChoiceInput& input) {
   double slowest = 0;
@@ -39,7 +31,8 @@ void ReadDevices(const RankLayout& layout, Precision precision, ChoiceInput& inp
         input.machine = machine;
         slowest = rate;
       }
-      input.gpu_bytes = first ? UsableBytes(gpu) : std::min(input.gpu_bytes, UsableBytes(gpu));
+      const double usable = static_cast<double>(UsableBytes(gpu));
+      input.gpu_bytes = first ? usable : std::min(input.gpu_bytes, usable);
       if (gpu.cc && *gpu.cc < ComputeCapability{8, 0}) input.setup.volta_context = true;
       first = false;
     }
@@ -109,16 +102,6 @@ OptionLimits LimitsOf(const UserChoices& choices, const ModelInput& model) {
   return limits;
 }
 
-// Of the ways that do not fit, the one that would take least.
-const JudgedOption* Smallest(const Choice& choice) {
-  const JudgedOption* smallest = nullptr;
-  for (const JudgedOption& one : choice.judged) {
-    if (one.decision_bytes <= 0) continue;
-    if (smallest == nullptr || one.decision_bytes < smallest->decision_bytes) smallest = &one;
-  }
-  return smallest;
-}
-
 Unexpected NothingFits(const Forecast& forecast) {
   const ChoiceInput& input = forecast.input;
   const JudgedOption* host = nullptr;
@@ -135,7 +118,7 @@ Unexpected NothingFits(const Forecast& forecast) {
                     FormatNumber(std::ceil(host->host_bytes / kGiBytes), "%.0fGiB+") +
                     "), or for more GPUs");
   }
-  const JudgedOption* smallest = Smallest(forecast.choice);
+  const JudgedOption* smallest = LeastMemory(forecast.choice);
   const std::string least = smallest == nullptr ? ""
                                                 : "; the least is " + NameOf(smallest->option) +
                                                       " with " + GibText(smallest->decision_bytes);
@@ -162,20 +145,6 @@ std::optional<std::size_t> FixedByUser(const Forecast& forecast) {
   return least;
 }
 
-Result<void> TakeAnyway(std::size_t position, Forecast& forecast) {
-  Choice& choice = forecast.choice;
-  const PlanOption& option = choice.judged[position].option;
-  const TrainingSetup setup = SetupOf(forecast.input, option);
-  LAUNCH_ASSIGN_OR_RETURN(const ModelCard card, CompleteCard(forecast.input.card));
-  LAUNCH_ASSIGN_OR_RETURN(choice.memory, PredictMemory(card, setup));
-  TimeSetup time = forecast.input.time;
-  time.accumulate = option.accumulate;
-  auto step = PredictTime(card, setup, time, forecast.input.machine);
-  if (step) choice.time = std::move(*step);
-  choice.chosen = position;
-  return {};
-}
-
 void FillMemory(const Forecast& forecast, Plan& plan) {
   const MemoryEstimate& estimate = *forecast.choice.memory;
   MemoryForecast& memory = plan.memory;
@@ -184,7 +153,7 @@ void FillMemory(const Forecast& forecast, Plan& plan) {
   double total = 0;
   for (const MemoryPhase& phase : estimate.phases) {
     for (const MemoryTerm& term : phase.terms) {
-      const double gib = Hundredths(term.bytes);
+      const double gib = RoundedGib(term.bytes);
       if (gib <= 0) continue;
       memory.terms.push_back({term.name, std::string(ToString(phase.kind)), gib});
       if (phase.kind == peak.phase) total += gib;
@@ -192,12 +161,12 @@ void FillMemory(const Forecast& forecast, Plan& plan) {
   }
   total = std::round(total * 100) / 100;
   memory.peak_gib = total;
-  memory.low_gib = std::min(total, Hundredths(peak.low));
-  memory.high_gib = std::max(total, Hundredths(peak.high));
+  memory.low_gib = std::min(total, RoundedGib(peak.low));
+  memory.high_gib = std::max(total, RoundedGib(peak.high));
   memory.limit_gib = forecast.input.gpu_bytes / kGiBytes;
   memory.basis = Basis::kCold;
   memory.fits = std::string(ToString(JudgeFit(estimate, forecast.input.gpu_bytes)));
-  memory.host_gib = Hundredths(estimate.host.bytes);
+  memory.host_gib = RoundedGib(estimate.host.bytes);
   memory.host_limit_gib = forecast.input.host_bytes.value_or(0) / kGiBytes;
   memory.assumptions = forecast.assumptions;
   memory.assumptions.insert(memory.assumptions.end(), estimate.assumptions.begin(),
@@ -218,7 +187,7 @@ void FillFallbacks(const Forecast& forecast, Plan& plan) {
     fallback.offload = one.option.offload;
     fallback.checkpointing = std::string(NameOf(one.option.checkpointing));
     fallback.batch = {plan.batch.global, one.option.micro, one.option.accumulate};
-    fallback.peak_gib = Hundredths(one.decision_bytes);
+    fallback.peak_gib = RoundedGib(one.decision_bytes);
     fallback.step_seconds = one.step_seconds;
     plan.fallbacks.push_back(std::move(fallback));
   }
@@ -300,7 +269,7 @@ Result<Forecast> MakeForecast(const ForecastInput& input) {
   if (forecast.choice.chosen) return forecast;
   const auto fixed = FixedByUser(forecast);
   if (!fixed) return NothingFits(forecast);
-  LAUNCH_RETURN_IF_ERROR(TakeAnyway(*fixed, forecast));
+  LAUNCH_RETURN_IF_ERROR(TakeOption(*fixed, forecast.input, forecast.choice));
   return forecast;
 }
 

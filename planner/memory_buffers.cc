@@ -49,7 +49,7 @@ double Buckets(const ModelCard& card, const TrainingSetup& setup, const MemoryCo
   if (setup.strategy == Strategy::kDdp)  // gradient_as_bucket_view is off unless asked for
     return StateBytesOf(setup.format, setup.optimizer).gradient * trained;
   const int stage = ZeroStage(setup.strategy);
-  const double usual = setup.framework == Framework::kHf ? c.bucket_hf : c.bucket_deepspeed;
+  const double usual = UsualBucket(setup.framework, c);
   // Half precision without autocast is DeepSpeed's engine at work, at stage 2 on one GPU.
   if (stage == 0) return setup.half_compute ? 4 * setup.reduce_bucket.value_or(usual) : 0;
   const double factor = setup.overlap_comm ? c.bucket_factor : 1;
@@ -68,6 +68,10 @@ double Buckets(const ModelCard& card, const TrainingSetup& setup, const MemoryCo
 }
 
 }  // namespace
+
+double UsualBucket(Framework framework, const MemoryConstants& c) {
+  return framework == Framework::kHf ? c.bucket_hf : c.bucket_deepspeed;
+}
 
 BufferParts BuffersOf(const ModelCard& card, const TrainingSetup& setup, const MemoryConstants& c) {
   BufferParts buffers;

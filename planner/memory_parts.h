@@ -51,6 +51,10 @@ ActivationParts ActivationsOf(const ModelCard& card, const TrainingSetup& setup,
 HostMemory HostMemoryOf(const ModelCard& card, const TrainingSetup& setup,
                         const MemoryConstants& c);
 
+// Elements of a communication bucket where none is set: DeepSpeed's default, or that of the Hugging
+// Face examples.
+double UsualBucket(Framework framework, const MemoryConstants& c);
+
 // Do gradients live on while activations are full: accumulation, buckets and flat buffers.
 bool KeepsGradients(const TrainingSetup& setup);
 

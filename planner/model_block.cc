@@ -8,6 +8,7 @@
 
 #include "common/units.h"
 #include "planner/hf_config.h"
+#include "planner/trainer_configs.h"
 
 namespace launch {
 namespace {
@@ -151,20 +152,6 @@ bool AttentionOnly(const std::string& targets) {
   return !text.empty();
 }
 
-Framework FrameworkOf(const UserChoices& choices) {
-  switch (choices.trainer) {
-    case Trainer::kHf:
-    case Trainer::kAccelerate:
-      return Framework::kHf;
-    case Trainer::kAuto:
-    case Trainer::kDeepspeed:
-    case Trainer::kLightning:
-    case Trainer::kPlain:
-      break;
-  }
-  return Framework::kUnknown;
-}
-
 void ReadSequence(Block& block, const UserChoices& choices, const ModelCard& card,
                   ModelInput& input) {
   TrainingSetup& setup = input.setup;
@@ -230,6 +217,10 @@ void ReadRecipe(Block& block, const UserChoices& choices, ModelInput& input) {
 
 }  // namespace
 
+Framework FrameworkOf(Trainer trainer) {
+  return ByAccelerate(trainer) ? Framework::kHf : Framework::kUnknown;
+}
+
 StateFormat FormatOf(Strategy strategy, Precision precision, bool adapters) {
   if (precision == Precision::kFp32) return StateFormat::kFp32;
   if (adapters) return StateFormat::kPure16;
@@ -257,7 +248,7 @@ Result<std::optional<ModelInput>> ReadModel(const UserChoices& choices,
   Block block(fields);
   ModelInput input;
   LAUNCH_ASSIGN_OR_RETURN(input.card, CardOf(block, context));
-  input.setup.framework = FrameworkOf(choices);
+  input.setup.framework = FrameworkOf(choices.trainer);
   ReadSequence(block, choices, input.card, input);
   ReadRecipe(block, choices, input);
   if (block.error()) return Unexpected(*block.error());

@@ -70,8 +70,7 @@ MemoryForecast Memory(const RankLayout& layout) {
   for (const NodeShare& share : layout.nodes) {
     for (int index : share.gpus) {
       const GpuDevice& gpu = share.inventory->gpus[static_cast<std::size_t>(index)];
-      const std::uint64_t reserved = std::min(gpu.reserved_bytes.value_or(0), gpu.memory_bytes);
-      smallest = std::min(smallest.value_or(UINT64_MAX), gpu.memory_bytes - reserved);
+      smallest = std::min(smallest.value_or(UINT64_MAX), UsableBytes(gpu));
     }
     if (!share.gpus.empty()) continue;
     const std::uint64_t part =

@@ -7,6 +7,7 @@
 #include "common/units.h"
 #include "planner/environment.h"
 #include "planner/strategy.h"
+#include "planner/trainer_configs.h"
 
 namespace launch {
 namespace {
@@ -147,9 +148,7 @@ std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line, cons
   });
   const bool by_flag = std::any_of(
       flags.begin(), flags.end(), [](const FlagUse& use) { return use.topic == Topic::kStrategy; });
-  // Both take their plugin from the environment.
-  const bool by_trainer = plan.trainer == Trainer::kHf || plan.trainer == Trainer::kAccelerate;
-  const bool told = by_variable || by_flag || by_trainer;
+  const bool told = by_variable || by_flag || ByAccelerate(plan.trainer);
   if (IsSharded(plan.strategy) && !told) {
     findings.push_back(Unreachable(
         "strategy " + std::string(ToString(plan.strategy)) +

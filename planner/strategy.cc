@@ -6,6 +6,8 @@ bool IsSharded(Strategy strategy) {
   return strategy != Strategy::kAuto && strategy != Strategy::kSingle && strategy != Strategy::kDdp;
 }
 
+bool IsFsdp(Strategy strategy) { return IsSharded(strategy) && ZeroStage(strategy) == 0; }
+
 int ZeroStage(Strategy strategy) {
   switch (strategy) {
     case Strategy::kZero1:

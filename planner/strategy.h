@@ -20,6 +20,7 @@ Result<void> CheckStrategy(const JobSpec& spec);
 Result<StrategyChoice> ChooseStrategy(const JobSpec& spec, DeviceClass device, int world_size);
 
 bool IsSharded(Strategy strategy);  // ZeRO and FSDP
-int ZeroStage(Strategy strategy);   // 1-3; 0 for what is not ZeRO
+bool IsFsdp(Strategy strategy);
+int ZeroStage(Strategy strategy);  // 1-3; 0 for what is not ZeRO
 
 }  // namespace launch

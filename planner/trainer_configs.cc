@@ -5,13 +5,12 @@
 #include <utility>
 
 #include "planner/deepspeed_config.h"
-#include "planner/memory_constants.h"
+#include "planner/memory_parts.h"
+#include "planner/model_block.h"
 #include "planner/strategy.h"
 
 namespace launch {
 namespace {
-
-bool IsFsdp(Strategy strategy) { return IsSharded(strategy) && ZeroStage(strategy) == 0; }
 
 GeneratedFile DeepspeedFile(const Plan& plan, std::int64_t hidden) {
   DeepspeedPlan file;
@@ -22,12 +21,7 @@ GeneratedFile DeepspeedFile(const Plan& plan, std::int64_t hidden) {
   file.accumulate = *plan.batch.accumulate;
   file.global = *plan.batch.global;
   file.hidden = hidden;
-  // The sizes that the memory model reckons with: DeepSpeed's default, or that of the Hugging Face
-  // examples (planner/memory_constants.h).
-  const MemoryConstants constants;
-  file.bucket = plan.trainer == Trainer::kHf || plan.trainer == Trainer::kAccelerate
-                    ? constants.bucket_hf
-                    : constants.bucket_deepspeed;
+  file.bucket = UsualBucket(FrameworkOf(plan.trainer), {});  // as the memory model reckons
   return {std::string(kDeepspeedFile), WriteDeepspeedConfig(file)};
 }
 
@@ -37,17 +31,6 @@ std::string_view DistributedType(const Plan& plan) {
   if (plan.device == DeviceClass::kMps) return "MPS";
   if (plan.world_size == 1) return "NO";
   return plan.device == DeviceClass::kCuda ? "MULTI_GPU" : "MULTI_CPU";
-}
-
-std::string_view Shards(Strategy strategy) {
-  switch (strategy) {
-    case Strategy::kFsdpGradOp:
-      return "SHARD_GRAD_OP";
-    case Strategy::kFsdpHybrid:
-      return "HYBRID_SHARD";
-    default:
-      return "FULL_SHARD";
-  }
 }
 
 // The words of accelerate's own files (accelerate/commands/config/config_args.py).
@@ -75,7 +58,7 @@ GeneratedFile AccelerateFile(const Plan& plan) {
   }
   if (IsFsdp(plan.strategy)) {
     text += "fsdp_config:\n";
-    add("  fsdp_sharding_strategy", Shards(plan.strategy));
+    add("  fsdp_sharding_strategy", FsdpSharding(plan.strategy));
     add("  fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP");
     add("  fsdp_offload_params", plan.offload == Offload::kNone ? "false" : "true");
     add("  fsdp_state_dict_type", "SHARDED_STATE_DICT");
@@ -112,6 +95,21 @@ TrainerConfigs MakeTrainerConfigs(const UserChoices& choices, const Plan& plan,
 bool HasFile(const Plan& plan, std::string_view name) {
   return std::any_of(plan.files.begin(), plan.files.end(),
                      [&](const GeneratedFile& file) { return file.name == name; });
+}
+
+bool ByAccelerate(Trainer trainer) {
+  return trainer == Trainer::kHf || trainer == Trainer::kAccelerate;
+}
+
+std::string_view FsdpSharding(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::kFsdpGradOp:
+      return "SHARD_GRAD_OP";
+    case Strategy::kFsdpHybrid:
+      return "HYBRID_SHARD";
+    default:
+      return "FULL_SHARD";
+  }
 }
 
 }  // namespace launch

@@ -25,4 +25,11 @@ TrainerConfigs MakeTrainerConfigs(const UserChoices& choices, const Plan& plan,
 
 bool HasFile(const Plan& plan, std::string_view name);
 
+// accelerate, and the Hugging Face trainer above it: they take their plugin from the environment
+// and fill in the "auto" of a DeepSpeed file.
+bool ByAccelerate(Trainer trainer);
+
+// FULL_SHARD, SHARD_GRAD_OP or HYBRID_SHARD: FSDP's words, which accelerate uses too.
+std::string_view FsdpSharding(Strategy strategy);
+
 }  // namespace launch

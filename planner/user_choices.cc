@@ -1,11 +1,9 @@
 #include "planner/user_choices.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "planner/batch.h"
 #include "planner/debug_plan.h"
-#include "planner/strategy.h"
+#include "planner/trainer_configs.h"
 
 namespace launch {
 namespace {
@@ -82,9 +80,7 @@ Result<std::optional<DeepspeedConfig>> ReadFile(const SubmitContext& context,
 }
 
 Result<void> CheckAutomatic(const DeepspeedConfig& config, Trainer trainer) {
-  if (config.automatic.empty() || trainer == Trainer::kHf || trainer == Trainer::kAccelerate) {
-    return {};
-  }
+  if (config.automatic.empty() || ByAccelerate(trainer)) return {};
   std::string keys;
   for (const std::string& key : config.automatic) keys += (keys.empty() ? "" : ", ") + key;
   return Fail(ErrorCode::kInvalidArgument,

@@ -19,8 +19,6 @@ constexpr double kGiBytes = static_cast<double>(kGiB);
 constexpr double kWorthShowing = 0.05;
 constexpr int kMaxRanks = 65'536;
 
-double Hundredths(double bytes) { return std::round(bytes / kGiBytes * 100) / 100; }
-
 // Without a given batch nothing is known of a step's length: only memory is compared.
 Change RowOf(std::string text, const ChoiceInput& changed, const Forecast& forecast,
              const ForecastInput& input) {
@@ -31,15 +29,8 @@ Change RowOf(std::string text, const ChoiceInput& changed, const Forecast& forec
     row.says = choice.error().message;
     return row;
   }
-  const JudgedOption* judged = nullptr;
-  if (choice->chosen) {
-    judged = &choice->judged[*choice->chosen];
-  } else {
-    for (const JudgedOption& one : choice->judged) {
-      if (one.decision_bytes <= 0) continue;
-      if (judged == nullptr || one.decision_bytes < judged->decision_bytes) judged = &one;
-    }
-  }
+  const JudgedOption* judged =
+      choice->chosen ? &choice->judged[*choice->chosen] : LeastMemory(*choice);
   if (judged == nullptr) {
     row.says = "no formula for it";
     return row;
@@ -48,9 +39,9 @@ Change RowOf(std::string text, const ChoiceInput& changed, const Forecast& forec
   row.strategy = std::string(ToString(option.strategy));
   row.offload = option.offload;
   row.fits = std::string(ToString(judged->fit));
-  row.peak_gib = Hundredths(judged->decision_bytes);
+  row.peak_gib = RoundedGib(judged->decision_bytes);
   if (choice->memory) {
-    row.peak_gib = Hundredths(PeakOf(*choice->memory, MemoryMetric::kProcess).bytes);
+    row.peak_gib = RoundedGib(PeakOf(*choice->memory, MemoryMetric::kProcess).bytes);
   }
   if (forecast.batch_given) {
     row.batch = {option.micro * option.accumulate * changed.shape.ranks, option.micro,
@@ -247,10 +238,8 @@ std::vector<Change> UsualChanges(const Forecast& forecast, const ForecastInput& 
         [](ChoiceInput& changed) { changed.setup.optimizer = OptimizerOf("adamw8bit"); });
   for (const auto& [name, gpu] : OtherClasses(offers, input.layout)) {
     add("gpu=" + name, [&, &device = gpu](ChoiceInput& changed) {
-      SetDevice(
-          changed, MachineOf(GpuCatalog::BuiltIn(), device),
-          static_cast<double>(device.memory_bytes -
-                              std::min(device.memory_bytes, device.reserved_bytes.value_or(0))));
+      SetDevice(changed, MachineOf(GpuCatalog::BuiltIn(), device),
+                static_cast<double>(UsableBytes(device)));
     });
   }
   return rows;
