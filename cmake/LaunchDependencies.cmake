@@ -1,4 +1,4 @@
-# Third-party libraries, all from the distribution; scripts/install-dependencies installs them.
+# Third-party libraries, all from the distribution; scripts/dependencies.sh installs them.
 
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
@@ -14,7 +14,7 @@ find_package(tl-expected REQUIRED)
 pkg_check_modules(SQLITE3 REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
-if(LAUNCH_BUILD_TESTS)
+if(LAUNCH_BUILD_TESTS AND LAUNCH_UNIT_TESTS)
   find_package(GTest REQUIRED)
 endif()
 if(LAUNCH_BUILD_BENCH)
