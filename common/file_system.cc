@@ -65,6 +65,26 @@ Result<void> RemoveContents(int dir_fd, const std::string& path) {
   return {};
 }
 
+Result<void> Replace(const std::string& path, std::string_view bytes, bool sync) {
+  const std::string temporary = path + ".tmp";
+  {
+    const UniqueFd fd(
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!fd) return FailErrno("create " + temporary, errno);
+    if (auto written = WriteAll(fd.get(), bytes, temporary); !written) {
+      ::unlink(temporary.c_str());
+      return written;
+    }
+    if (sync && ::fdatasync(fd.get()) != 0) {
+      const int error = errno;
+      ::unlink(temporary.c_str());
+      return FailErrno("fdatasync " + temporary, error);
+    }
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) return FailErrno("rename to " + path, errno);
+  return {};
+}
+
 }  // namespace
 
 Result<std::string> PosixFileSystem::Read(const std::string& path, std::size_t max_bytes) {
@@ -85,23 +105,12 @@ Result<std::string> PosixFileSystem::Read(const std::string& path, std::size_t m
   }
 }
 
+Result<void> PosixFileSystem::Write(const std::string& path, std::string_view bytes) {
+  return Replace(path, bytes, false);
+}
+
 Result<void> PosixFileSystem::WriteDurable(const std::string& path, std::string_view bytes) {
-  const std::string temporary = path + ".tmp";
-  {
-    const UniqueFd fd(
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!fd) return FailErrno("create " + temporary, errno);
-    if (auto written = WriteAll(fd.get(), bytes, temporary); !written) {
-      ::unlink(temporary.c_str());
-      return written;
-    }
-    if (::fdatasync(fd.get()) != 0) {
-      const int error = errno;
-      ::unlink(temporary.c_str());
-      return FailErrno("fdatasync " + temporary, error);
-    }
-  }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return FailErrno("rename to " + path, errno);
+  LAUNCH_RETURN_IF_ERROR(Replace(path, bytes, true));
   return SyncDir(Parent(path));
 }
 

@@ -16,7 +16,10 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
   virtual Result<std::string> Read(const std::string& path, std::size_t max_bytes) = 0;
-  // Content, fdatasync, rename over `path`, directory sync: durable when it returns. Mode 0600.
+  // Content, then rename over `path`: whole or as before, but a power failure may undo it. For what
+  // nobody reads after a reboot. Mode 0600.
+  virtual Result<void> Write(const std::string& path, std::string_view bytes) = 0;
+  // The same with fdatasync before and a directory sync after: durable when it returns.
   virtual Result<void> WriteDurable(const std::string& path, std::string_view bytes) = 0;
   virtual Result<void> MakeDirs(const std::string& path) = 0;  // mode 0700; existing is fine
   virtual Result<std::vector<std::string>> List(const std::string& path) = 0;  // names, sorted
@@ -27,6 +30,7 @@ class FileSystem {
 class PosixFileSystem final : public FileSystem {
  public:
   Result<std::string> Read(const std::string& path, std::size_t max_bytes) override;
+  Result<void> Write(const std::string& path, std::string_view bytes) override;
   Result<void> WriteDurable(const std::string& path, std::string_view bytes) override;
   Result<void> MakeDirs(const std::string& path) override;
   Result<std::vector<std::string>> List(const std::string& path) override;

@@ -204,6 +204,8 @@ void RemoveBelow(const std::string& dir) {
   (void)::rmdir(dir.c_str());
 }
 
+const char* JoinFile(bool v2) { return v2 ? "cgroup.procs" : "tasks"; }
+
 }  // namespace
 
 CgroupHost SetUpCgroups(const CgroupWanted& wanted) {
@@ -297,15 +299,15 @@ Result<void> AllocationCgroup::Create(const std::vector<Rank>& ranks,
 
 std::vector<std::string> AllocationCgroup::ShimProcs() const {
   if (host_.level == Containment::kTree) return {};
-  return {Kill("/shims/cgroup.procs")};
+  return {Kill(std::string("/shims/") + JoinFile(host_.kill_v2))};
 }
 
 std::vector<std::string> AllocationCgroup::RankProcs(Rank rank) const {
   if (host_.level == Containment::kTree) return {};
-  const std::string below = "/ranks/" + std::to_string(rank) + "/cgroup.procs";
-  std::vector<std::string> files = {Kill(below)};
+  const std::string below = "/ranks/" + std::to_string(rank) + "/";
+  std::vector<std::string> files = {Kill(below + JoinFile(host_.kill_v2))};
   if (!host_.memory_root.empty() && host_.memory_root != host_.kill_root) {
-    files.push_back(Mem(below));
+    files.push_back(Mem(below + JoinFile(host_.memory_v2)));
   }
   return files;
 }

@@ -49,7 +49,9 @@ class AllocationCgroup {
   AllocationCgroup(const CgroupHost& host, const Key& key);
 
   Result<void> Create(const std::vector<Rank>& ranks, std::optional<std::uint64_t> memory_limit);
-  std::vector<std::string> ShimProcs() const;  // cgroup.procs files to join
+  // Files that a process of one thread joins by writing "0": cgroup.procs of v2, which comes first,
+  // tasks of v1, where moving one thread takes no lock of the whole host.
+  std::vector<std::string> ShimProcs() const;
   std::vector<std::string> RankProcs(Rank rank) const;
 
   bool Exists() const;

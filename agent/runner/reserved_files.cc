@@ -15,6 +15,9 @@ Result<void> ReservedFiles::WithReserve(Try once) {
   return once();  // even so: another thread may just have spent it
 }
 
+Result<void> ReservedFiles::Write(const std::string& path, std::string_view bytes) {
+  return WithReserve([&] { return files_.Write(path, bytes); });
+}
 Result<void> ReservedFiles::WriteDurable(const std::string& path, std::string_view bytes) {
   return WithReserve([&] { return files_.WriteDurable(path, bytes); });
 }

@@ -30,6 +30,7 @@ class ReservedFiles final : public FileSystem {
   Result<std::string> Read(const std::string& path, std::size_t max_bytes) override {
     return files_.Read(path, max_bytes);
   }
+  Result<void> Write(const std::string& path, std::string_view bytes) override;
   Result<void> WriteDurable(const std::string& path, std::string_view bytes) override;
   Result<void> MakeDirs(const std::string& path) override;
   Result<std::vector<std::string>> List(const std::string& path) override {

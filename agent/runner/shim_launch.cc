@@ -1,16 +1,16 @@
 #include "agent/runner/shim_launch.h"
 
 #include <fcntl.h>
-#include <spawn.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <memory>
 
 #include "agent/runner/process.h"
+#include "agent/shim/cgroup_birth.h"
 
 namespace launch::agent {
 namespace {
@@ -35,30 +35,93 @@ Result<UniqueFd> SealedMemory(const std::string& bytes) {
   return fd;
 }
 
-class SpawnActions {
- public:
-  SpawnActions() { ::posix_spawn_file_actions_init(&actions_); }
-  ~SpawnActions() { ::posix_spawn_file_actions_destroy(&actions_); }
-  SpawnActions(const SpawnActions&) = delete;
-  SpawnActions& operator=(const SpawnActions&) = delete;
-
-  Result<void> Give(int source, int target) {
-    UniqueFd high(::fcntl(source, F_DUPFD_CLOEXEC, kSourceFloor));
-    if (!high) return FailErrno("dup", errno);
-    ::posix_spawn_file_actions_adddup2(&actions_, high.get(), target);
-    sources_.push_back(std::move(high));
-    return {};
-  }
-  void Null(int target, int flags) {
-    ::posix_spawn_file_actions_addopen(&actions_, target, "/dev/null", flags, 0);
-  }
-  void CloseFrom(int first) { ::posix_spawn_file_actions_addclosefrom_np(&actions_, first); }
-  const posix_spawn_file_actions_t* get() const { return &actions_; }
-
- private:
-  posix_spawn_file_actions_t actions_{};
-  std::vector<UniqueFd> sources_;
+// What the child needs, ready before the fork: it may not allocate.
+struct Child {
+  std::vector<UniqueFd> sources;  // of the descriptors from shim::kFdSpec on
+  const char* path = nullptr;
+  char* const* argv = nullptr;
+  char* const* env = nullptr;
+  int report = -1;  // takes the errno of what failed; closed by a successful exec
 };
+
+Result<void> Give(int source, Child& child) {
+  UniqueFd high(::fcntl(source, F_DUPFD_CLOEXEC, kSourceFloor));
+  if (!high) return FailErrno("dup", errno);
+  child.sources.push_back(std::move(high));
+  return {};
+}
+
+bool OpenNull(int target, int flags) {
+  const int fd = ::open("/dev/null", flags);
+  if (fd < 0) return false;
+  if (fd == target) return true;
+  const bool done = ::dup2(fd, target) == target;
+  ::close(fd);
+  return done;
+}
+
+// Async-signal-safe; returns only when something failed, with the errno.
+int BecomeShim(const Child& child) {
+  for (int signal = 1; signal <= SIGRTMAX; ++signal) {
+    struct sigaction action {};
+    action.sa_handler = SIG_DFL;
+    (void)::sigaction(signal, &action, nullptr);  // EINVAL for those that are not ours to change
+  }
+  if (::setsid() < 0) return errno;
+  if (!OpenNull(0, O_RDONLY) || !OpenNull(1, O_WRONLY) || !OpenNull(2, O_WRONLY)) return errno;
+  int target = shim::kFdSpec;
+  for (const UniqueFd& source : child.sources) {
+    if (::dup2(source.get(), target++) < 0) return errno;
+  }
+  // Everything above the given ones is closed by exec, the report with it.
+  if (::dup3(child.report, target, O_CLOEXEC) < 0) return errno;
+  ::close_range(static_cast<unsigned>(target) + 1, ~0U, 0);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::execve(child.path, child.argv, child.env);
+  const int error_number = errno;
+  (void)!::write(target, &error_number, sizeof error_number);
+  ::_exit(127);
+}
+
+// fork's answer; no handler of the agent runs in the child, whose signals are blocked till exec.
+pid_t ForkQuietly(int birthplace) {
+  sigset_t all;
+  ::sigfillset(&all);
+  sigset_t before;
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const pid_t pid = birthplace >= 0 ? shim::ForkInto(birthplace) : ::_Fork();
+  const int error_number = errno;
+  if (pid != 0) ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error_number;
+  return pid;
+}
+
+// The pid of the shim once it is executed, so that nothing of the agent is open in it.
+Result<int> Spawn(Child& child, int birthplace) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return FailErrno("pipe", errno);
+  const UniqueFd reader(ends[0]);
+  UniqueFd writer(ends[1]);
+  child.report = writer.get();
+  const pid_t pid = ForkQuietly(birthplace);
+  if (pid < 0) return FailErrno("fork", errno);
+  if (pid == 0) {
+    const int error_number = BecomeShim(child);
+    (void)!::write(child.report, &error_number, sizeof error_number);
+    ::_exit(127);
+  }
+  writer.Reset();
+  int error_number = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(reader.get(), &error_number, sizeof error_number);
+  } while (got < 0 && errno == EINTR);
+  if (got <= 0) return pid;
+  ::waitpid(pid, nullptr, 0);
+  return FailErrno("start " + std::string(child.path), error_number);
+}
 
 }  // namespace
 
@@ -68,7 +131,9 @@ Result<UniqueFd> OpenLog(const std::string& path) {
   return fd;
 }
 
-Result<StartedShim> StartShim(const ShimStart& start) {
+namespace {
+
+Result<StartedShim> StartIn(int birthplace, const ShimStart& start) {
   shim::ShimSpec spec = start.spec;
   spec.block.locks = static_cast<std::uint32_t>(start.locks.size());
   spec.block.ports = static_cast<std::uint32_t>(start.ports.size());
@@ -81,31 +146,13 @@ Result<StartedShim> StartShim(const ShimStart& start) {
     LAUNCH_ASSIGN_OR_RETURN(err, OpenLog(start.directory + "/err"));
   }
 
-  SpawnActions actions;
-  actions.Null(0, O_RDONLY);
-  actions.Null(1, O_WRONLY);
-  actions.Null(2, O_WRONLY);
-  LAUNCH_RETURN_IF_ERROR(actions.Give(memory.get(), shim::kFdSpec));
-  LAUNCH_RETURN_IF_ERROR(actions.Give(directory.get(), shim::kFdDirectory));
-  LAUNCH_RETURN_IF_ERROR(actions.Give(out.get(), shim::kFdOut));
-  LAUNCH_RETURN_IF_ERROR(actions.Give(err ? err.get() : out.get(), shim::kFdErr));
-  int target = shim::kFdFirstLock;
-  for (const int fd : start.locks) LAUNCH_RETURN_IF_ERROR(actions.Give(fd, target++));
-  for (const int fd : start.ports) LAUNCH_RETURN_IF_ERROR(actions.Give(fd, target++));
-  actions.CloseFrom(target);
-
-  posix_spawnattr_t attributes;
-  ::posix_spawnattr_init(&attributes);
-  const std::unique_ptr<posix_spawnattr_t, int (*)(posix_spawnattr_t*)> owner(
-      &attributes, ::posix_spawnattr_destroy);
-  sigset_t none;
-  ::sigemptyset(&none);
-  sigset_t all;
-  ::sigfillset(&all);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setsigdefault(&attributes, &all);
-  ::posix_spawnattr_setflags(&attributes,
-                             POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  Child child;
+  LAUNCH_RETURN_IF_ERROR(Give(memory.get(), child));
+  LAUNCH_RETURN_IF_ERROR(Give(directory.get(), child));
+  LAUNCH_RETURN_IF_ERROR(Give(out.get(), child));
+  LAUNCH_RETURN_IF_ERROR(Give(err ? err.get() : out.get(), child));
+  for (const int fd : start.locks) LAUNCH_RETURN_IF_ERROR(Give(fd, child));
+  for (const int fd : start.ports) LAUNCH_RETURN_IF_ERROR(Give(fd, child));
 
   std::string name = "launch-shim";
   char* const argv[] = {name.data(), nullptr};
@@ -116,11 +163,24 @@ Result<StartedShim> StartShim(const ShimStart& start) {
 #else
   char* const env[] = {nullptr};
 #endif
-  pid_t pid = 0;
-  const int error_number =
-      ::posix_spawn(&pid, start.shim_path.c_str(), actions.get(), &attributes, argv, env);
-  if (error_number != 0) return FailErrno("start " + start.shim_path, error_number);
+  child.path = start.shim_path.c_str();
+  child.argv = argv;
+  child.env = env;
+  LAUNCH_ASSIGN_OR_RETURN(const int pid, Spawn(child, birthplace));
   return StartedShim{pid, OpenPidFd(pid)};
+}
+
+}  // namespace
+
+Result<StartedShim> StartShim(const ShimStart& start) {
+  const std::vector<std::string>& cgroups = start.spec.shim_cgroups;
+  const UniqueFd birthplace(cgroups.empty() ? -1 : shim::OpenBirthplace(cgroups[0].c_str()));
+  if (birthplace) {
+    ShimStart born = start;
+    born.spec.shim_cgroups.erase(born.spec.shim_cgroups.begin());
+    if (auto started = StartIn(birthplace.get(), born)) return started;
+  }
+  return StartIn(-1, start);
 }
 
 }  // namespace launch::agent

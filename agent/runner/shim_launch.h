@@ -24,8 +24,9 @@ struct StartedShim {
   UniqueFd pidfd;
 };
 
-// posix_spawn, never fork: the agent has threads. The shim leads its own session and has an empty
-// environment of its own.
+// The shim leads its own session, has an empty environment of its own, and is born in its cgroup
+// where the kernel can; it is executed when this returns. Between fork and exec the child makes
+// async-signal-safe calls only: the agent has threads.
 Result<StartedShim> StartShim(const ShimStart& start);
 
 // Opens (or makes) a rank's log for appending.

@@ -85,9 +85,9 @@ int JoinCgroups(char* const* procs_files) {
   return 0;
 }
 
-ChildFailure BecomeRank(const SpecView& spec) {
+ChildFailure BecomeRank(const SpecView& spec, bool born) {
   const SpecBlock& block = *spec.block;
-  if (const int error_number = JoinCgroups(spec.rank_cgroups); error_number != 0) {
+  if (const int error_number = JoinCgroups(spec.rank_cgroups + (born ? 1 : 0)); error_number != 0) {
     return {Stage::kCgroup, error_number};
   }
   if (::setsid() < 0) return Failed(Stage::kSession);

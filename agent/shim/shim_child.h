@@ -11,10 +11,12 @@ struct ChildFailure {
   std::int32_t error_number = 0;
 };
 
-// Returns only when a step failed; the caller reports it and exits. Async-signal-safe.
-ChildFailure BecomeRank(const SpecView& spec);
+// Returns only when a step failed; the caller reports it and exits. Async-signal-safe. `born` says
+// that the child is in the first of the rank's cgroups already.
+ChildFailure BecomeRank(const SpecView& spec, bool born);
 
-// Writes "0" (the caller) into each cgroup.procs file; 0 or the errno of the first failure.
+// Writes "0" (the caller, which has one thread) into each cgroup.procs or tasks file; 0 or the
+// errno of the first failure.
 int JoinCgroups(char* const* procs_files);
 
 }  // namespace launch::shim

@@ -17,6 +17,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "agent/shim/cgroup_birth.h"
 #include "agent/shim/shim_child.h"
 #include "agent/shim/shim_children.h"
 #include "agent/shim/shim_record.h"
@@ -94,6 +95,7 @@ class Shim {
   int Prepare();
   int PrepareControl();
   void Handle(Event event);
+  bool ForkIntoCgroup();
   void Fork();
   void NoteStarted();
   void WriteRecord();
@@ -183,6 +185,19 @@ int Shim::Prepare() {
   return 0;
 }
 
+// Sets rank_ as fork returns it; whether the child is in the first of its cgroups from the start.
+bool Shim::ForkIntoCgroup() {
+  const int birthplace =
+      spec_.rank_cgroups[0] == nullptr ? -1 : OpenBirthplace(spec_.rank_cgroups[0]);
+  if (birthplace >= 0) {
+    rank_ = ForkInto(birthplace);
+    if (rank_ != 0) ::close(birthplace);  // close-on-exec in the child
+    if (rank_ >= 0) return true;
+  }
+  rank_ = ::fork();
+  return false;
+}
+
 void Shim::Fork() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
@@ -192,7 +207,7 @@ void Shim::Fork() {
     return Handle(Event::kForkFailed);
   }
   exit_.started_boot_ms = BootMs();
-  rank_ = ::fork();
+  const bool born = ForkIntoCgroup();
   if (rank_ < 0) {
     exit_.kind = EndKind::kFailedToStart;
     exit_.stage = Stage::kFork;
@@ -202,7 +217,7 @@ void Shim::Fork() {
     return Handle(Event::kForkFailed);
   }
   if (rank_ == 0) {
-    const ChildFailure failure = BecomeRank(spec_);
+    const ChildFailure failure = BecomeRank(spec_, born);
     (void)!::write(ends[1], &failure, sizeof failure);
     ::_exit(127);
   }

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <csignal>
+#include <fstream>
 
 #include "agent/runner/file_lock.h"
 #include "tests/unit/agent/runner/runner_bench.h"
@@ -12,6 +13,19 @@ namespace launch::agent {
 namespace {
 
 constexpr Key kKey{{5}, {1}};
+
+std::string CgroupsOf(int pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/cgroup");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+int ParentOf(int pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("PPid:")) return std::atoi(line.c_str() + 5);
+  }
+  return 0;
+}
 
 class ContainmentTest : public testing::TestWithParam<Containment> {
  protected:
@@ -42,6 +56,16 @@ TEST_P(ContainmentTest, ReportsTheExitCode) {
   const auto stopped = bench_.Stop(kKey, Millis{0});
   ASSERT_TRUE(stopped);
   EXPECT_TRUE(stopped->held.empty());
+}
+
+TEST_P(ContainmentTest, StartsShimAndRankInTheirCgroups) {
+  const auto started = bench_.Run(bench_.Spec(kKey, 1, {"--sleep-until", bench_.Path("never")}));
+  ASSERT_TRUE(started && !started->failed);
+  const auto rank = static_cast<int>(started->pids.at(0).second);
+  const bool tree = GetParam() == Containment::kTree;
+  EXPECT_EQ(CgroupsOf(rank).find("/5.1/ranks/0\n") != std::string::npos, !tree);
+  EXPECT_EQ(CgroupsOf(ParentOf(rank)).find("/5.1/shims\n") != std::string::npos, !tree);
+  ASSERT_TRUE(bench_.Stop(kKey, Millis{0}));
 }
 
 TEST_P(ContainmentTest, KillsWhatIgnoresTermAndItsDaemonToo) {

@@ -1,0 +1,19 @@
+// Children that are born in their cgroup. To move a process there afterwards, by a write to
+// cgroup.procs, waits for an RCU grace period: 10 ms on the mean where a fork takes 1
+// (docs/performance.md).
+#pragma once
+
+#include <sys/types.h>
+
+namespace launch::shim {
+
+// The directory of a cgroup v2 "cgroup.procs" file, to be born in; -1 when it is another file (v1
+// takes "tasks", which moves a single thread without that wait) or cannot be opened.
+int OpenBirthplace(const char* procs_file);
+
+// As fork, but the child is born in the cgroup v2 directory `birthplace`, and no atfork handler
+// runs: the child of a process with threads may only make async-signal-safe calls. -1 with errno
+// when the kernel cannot (before Linux 5.7) or may not: fork and join by a write then.
+pid_t ForkInto(int birthplace);
+
+}  // namespace launch::shim
