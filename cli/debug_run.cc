@@ -52,11 +52,11 @@ std::string DebugReport(const JobView& done, const std::optional<Plan>& full) {
   if (done.state == JobState::kTimeout)
     text += "; a script that reads LAUNCH_MAX_STEPS ends by itself";
   text += "\n";
-  const BatchSplit batch = done.plan ? done.plan->batch : BatchSplit();
+  const std::int64_t samples = done.plan ? done.plan->batch.global.value_or(0) : 0;
   const auto measured = StepOf(done);
   if (measured) {
     text += "  step    " + Seconds(measured->seconds);
-    if (batch.global) text += " for " + std::to_string(*batch.global) + " samples";
+    if (samples > 0) text += " for " + std::to_string(samples) + " samples";
     text += std::string(" (") + measured->how + ")\n";
   } else {
     text += "  step    not seen: the script prints no progress that launch reads\n";
@@ -66,11 +66,10 @@ std::string DebugReport(const JobView& done, const std::optional<Plan>& full) {
   if (done.plan && done.plan->memory.peak_gib)
     text += "  memory  " + FormatNumber(*done.plan->memory.peak_gib, "%.1fGiB") +
             " of GPU memory predicted for this run\n";
-  const bool scalable =
-      full && full->steps && full->batch.global && batch.global && measured && *batch.global > 0;
+  const bool scalable = full && full->steps && full->batch.global && measured && samples > 0;
   if (scalable) {
-    const double step = measured->seconds * static_cast<double>(*full->batch.global) /
-                        static_cast<double>(*batch.global);
+    const double step =
+        measured->seconds * static_cast<double>(*full->batch.global) / static_cast<double>(samples);
     text += "  full    " + std::to_string(*full->steps) + " steps of " +
             std::to_string(*full->batch.global) + " samples: about " +
             Seconds(step * static_cast<double>(*full->steps)) + ", scaled from this run\n";

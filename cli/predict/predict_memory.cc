@@ -57,14 +57,14 @@ Result<Options> ReadOptions(const std::vector<std::string>& words) {
     } else if (words[i] == "--set" && i + 1 < words.size()) {
       const std::string& text = words[++i];
       const auto equals = text.find('=');
-      const auto value =
-          equals == std::string::npos ? std::nullopt : ParseDouble(text.substr(equals + 1));
+      const double value =
+          equals == std::string::npos ? -1 : ParseDouble(text.substr(equals + 1)).value_or(-1);
       const auto* found = std::find_if(
           std::begin(kConstants), std::end(kConstants),
           [&](const NamedConstant& constant) { return text.substr(0, equals) == constant.name; });
-      if (!value || *value < 0 || found == std::end(kConstants))
+      if (value < 0 || found == std::end(kConstants))
         return Fail(ErrorCode::kInvalidArgument, "--set " + text + ": no such constant or value");
-      options.constants.*(found->field) = *value;
+      options.constants.*(found->field) = value;
     } else if (!words[i].starts_with("--") && options.path.empty()) {
       options.path = words[i];
     } else {

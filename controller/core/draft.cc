@@ -47,7 +47,7 @@ void Draft::EraseNode(const NodeId& node) {
     entities.emplace_back(InventoryRecord{*found->second});
   }
   if (const auto found = state_.nodes.find(node); found != state_.nodes.end()) {
-    entities.emplace_back(found->second);
+    entities.push_back(Entity(NodeRecord(found->second)));
   }
   for (const Entity& entity : entities) {
     decision_.undo.push_back({entity, entity});
