@@ -1,7 +1,5 @@
 #include "cli/job_verdict.h"
 
-#include <algorithm>
-
 #include "diagnosis/exit_evidence.h"
 #include "diagnosis/verdict.h"
 
@@ -16,36 +14,24 @@ struct Patience {
 constexpr Patience kWhy{8, Millis(30'000)};
 constexpr Patience kStatus{2, Millis(2'000)};
 
-// Failing ranks, the one that is known to have failed first in front, then by time of death.
-std::vector<const RankView*> FailingRanks(const AttemptView& attempt, std::size_t most) {
-  std::vector<const RankView*> ranks;
+std::vector<FailedRank> FailingRanks(const AttemptView& attempt, std::size_t most) {
+  std::vector<FailedRank> ranks;
+  const bool expandable = UsesExpandableSegments(attempt.env);
   for (const RankView& rank : attempt.ranks)
-    if (rank.exit && !Succeeded(*rank.exit)) ranks.push_back(&rank);
-  std::sort(ranks.begin(), ranks.end(), [&](const RankView* a, const RankView* b) {
-    const bool a_first = attempt.first_failed_rank == a->rank;
-    const bool b_first = attempt.first_failed_rank == b->rank;
-    if (a_first != b_first) return a_first;
-    if (a->exit->ended != b->exit->ended) return a->exit->ended < b->exit->ended;
-    return a->rank < b->rank;
-  });
-  if (ranks.size() > most) ranks.resize(most);
-  return ranks;
+    if (rank.exit && !Succeeded(*rank.exit)) ranks.push_back({rank.node, *rank.exit, expandable});
+  return WorthReading(std::move(ranks), attempt.first_failed_rank, most);
 }
 
 // A log that cannot be read is an empty one: the exit report still says something.
-Verdict JudgeRank(Client& client, LogsCall call, const RankView& rank, Millis at_most,
-                  const CompiledSignatures& signatures) {
+Verdict JudgeLog(Client& client, LogsCall call, const FailedRank& rank, Millis at_most,
+                 const CompiledSignatures& signatures) {
   LogScanner scanner(signatures);
-  call.ranks = {rank.rank};
+  call.ranks = {rank.exit.rank};
   (void)client.Logs(call, at_most, [&](const LogPiece& piece) {
     if (const auto* chunk = std::get_if<LogChunk>(&piece)) scanner.Feed(chunk->data);
     return true;
   });
-  NodeEvidence node = EvidenceOf(*rank.exit);
-  node.node = rank.node;
-  Verdict verdict = Judge(scanner.Finish(), node, signatures);
-  if (!verdict.rank) verdict.rank = rank.rank;
-  return verdict;
+  return JudgeRank(scanner.Finish(), rank, signatures);
 }
 
 const AttemptView* FindAttempt(const JobView& job, std::optional<Attempt> attempt) {
@@ -63,7 +49,7 @@ Result<Verdict> Judged(Client& client, const JobView& job, std::optional<Attempt
     return Fail(ErrorCode::kNotFound, id + (attempt ? " has no such attempt" : " never started"),
                 "`launch status " + std::to_string(job.id.value) + "` lists its attempts");
   if (view->verdict) return *view->verdict;
-  const std::vector<const RankView*> ranks = FailingRanks(*view, patience.ranks);
+  const std::vector<FailedRank> ranks = FailingRanks(*view, patience.ranks);
   if (ranks.empty())
     return Fail(ErrorCode::kFailedPrecondition, id + ": no rank of it has failed",
                 job.outcome.empty() ? "it is " + std::string(ToString(job.state)) : job.outcome);
@@ -72,8 +58,8 @@ Result<Verdict> Judged(Client& client, const JobView& job, std::optional<Attempt
   call.job = job.id;
   call.attempt = view->attempt;
   std::vector<Verdict> verdicts;
-  for (const RankView* rank : ranks)
-    verdicts.push_back(JudgeRank(client, call, *rank, patience.of_each, signatures));
+  for (const FailedRank& rank : ranks)
+    verdicts.push_back(JudgeLog(client, call, rank, patience.of_each, signatures));
   return ChooseVerdict(verdicts);
 }
 

@@ -1,4 +1,6 @@
-// The verdict of a job's attempt, judged here from its exit reports and the logs of its ranks.
+// The verdict of a job's attempt: the one stored with it, or, where the controller made none (an
+// attempt of an older controller, a node that was silent), judged here from its exit reports and
+// the logs of its ranks.
 #pragma once
 
 #include <optional>

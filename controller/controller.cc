@@ -9,6 +9,7 @@
 
 #include "common/mailbox.h"
 #include "controller/core/decide.h"
+#include "controller/diagnosis_worker.h"
 #include "controller/log_relay.h"
 #include "controller/plan_codec.h"
 #include "controller/plan_worker.h"
@@ -89,9 +90,12 @@ struct Controller::Running {
                 executor.After(delay, std::move(later));
               }),
         planner([this](event::Planned planned) { mailbox.PushAlways(std::move(planned)); }),
+        diagnosis([this](const LogsCall& call, Millis at_most,
+                         const LogFeed& feed) { return ReadLog(relay, call, at_most, feed); },
+                  [this](event::Diagnosed diagnosed) { mailbox.PushAlways(std::move(diagnosed)); }),
         enrolment(parts.credentials),
         gate(parts.credentials.cluster, directory),
-        switchboard({directory, requests, sessions, relay, watchers, planner, executor,
+        switchboard({directory, requests, sessions, relay, watchers, planner, diagnosis, executor,
                      *parts.store, mailbox, parts.credentials.secrets_key,
                      StatePaths(parts.state_dir).secrets_key}),
         brain(state) {}
@@ -117,6 +121,7 @@ struct Controller::Running {
   LogRelay relay;
   WatchHub watchers;
   PlanWorker planner;
+  DiagnosisWorker diagnosis;
   Enrolment enrolment;
   Gate gate;
   Switchboard switchboard;
@@ -206,6 +211,7 @@ void Controller::Stop() {
   run.sessions.CloseAll(stopping.message);
   if (run.server) run.server->Stop(run.parts.config.stop_within / 4);
   run.planner.Stop();
+  run.diagnosis.Stop();
   run.executor.Stop();
 }
 

@@ -276,6 +276,8 @@ void Loop::LetOut(std::vector<Pending>& pending, std::uint64_t last_event) {
         outside_.CloseSession(close->session, close->why);
       } else if (auto* plans = std::get_if<effect::ReadPlans>(&effect)) {
         outside_.ReadPlans(std::move(*plans));
+      } else if (auto* diagnosis = std::get_if<effect::DiagnosisWanted>(&effect)) {
+        outside_.Diagnose(std::move(*diagnosis));
       } else {
         outside_.WantPlan(std::move(std::get<effect::PlanWanted>(effect)));
       }

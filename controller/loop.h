@@ -42,6 +42,7 @@ class Outside {
   virtual void CloseSession(SessionId session, const std::string& why) = 0;
   virtual void WantPlan(effect::PlanWanted wanted) = 0;
   virtual void ReadPlans(effect::ReadPlans wanted) = 0;
+  virtual void Diagnose(effect::DiagnosisWanted wanted) = 0;
 };
 
 // Bytes a record is stored as; proto/record.proto.

@@ -83,6 +83,10 @@ void Switchboard::CloseSession(SessionId session, const std::string& why) {
 
 void Switchboard::WantPlan(effect::PlanWanted wanted) { parts_.planner.Want(std::move(wanted)); }
 
+void Switchboard::Diagnose(effect::DiagnosisWanted wanted) {
+  parts_.diagnosis.Want(std::move(wanted));
+}
+
 void Switchboard::ReadPlans(effect::ReadPlans wanted) {
   for (const effect::ReadPlans::Stored& stored : wanted.plans) {
     const auto plan = ReadStoredPlan(parts_.store, stored);

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "controller/diagnosis_worker.h"
 #include "controller/log_relay.h"
 #include "controller/loop.h"
 #include "controller/plan_worker.h"
@@ -23,6 +24,7 @@ class Switchboard final : public Outside {
     LogRelay& relay;
     WatchHub& watchers;
     PlanWorker& planner;
+    DiagnosisWorker& diagnosis;
     Executor& executor;
     Store& store;
     Mailbox<Event>& mailbox;  // where the loop hears of what could not be sent
@@ -38,6 +40,7 @@ class Switchboard final : public Outside {
   void CloseSession(SessionId session, const std::string& why) override;
   void WantPlan(effect::PlanWanted wanted) override;
   void ReadPlans(effect::ReadPlans wanted) override;
+  void Diagnose(effect::DiagnosisWanted wanted) override;
 
  private:
   const Parts parts_;

@@ -1,5 +1,9 @@
 #include "diagnosis/exit_evidence.h"
 
+#include <algorithm>
+
+#include "diagnosis/verdict.h"
+
 namespace launch {
 namespace {
 
@@ -44,6 +48,38 @@ NodeEvidence EvidenceOf(const ExitReport& report) {
   }
   node.ended = Describe(report.cause);
   return node;
+}
+
+std::vector<FailedRank> WorthReading(std::vector<FailedRank> ranks, std::optional<Rank> first,
+                                     std::size_t most) {
+  std::sort(ranks.begin(), ranks.end(), [&](const FailedRank& a, const FailedRank& b) {
+    const bool a_first = first == a.exit.rank;
+    const bool b_first = first == b.exit.rank;
+    if (a_first != b_first) return a_first;
+    if (a.exit.ended != b.exit.ended) return a.exit.ended < b.exit.ended;
+    return a.exit.rank < b.exit.rank;
+  });
+  if (ranks.size() > most) ranks.resize(most);
+  return ranks;
+}
+
+Verdict JudgeRank(const LogEvidence& log, const FailedRank& rank,
+                  const CompiledSignatures& signatures) {
+  NodeEvidence node = EvidenceOf(rank.exit);
+  node.node = rank.node;
+  node.expandable_segments = rank.expandable_segments;
+  Verdict verdict = Judge(log, node, signatures);
+  if (!verdict.rank) verdict.rank = rank.exit.rank;
+  return verdict;
+}
+
+bool UsesExpandableSegments(const std::map<std::string, std::string>& env) {
+  for (const char* name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
+    const auto found = env.find(name);
+    if (found == env.end()) continue;
+    if (found->second.find("expandable_segments:True") != std::string::npos) return true;
+  }
+  return false;
 }
 
 Verdict ChooseVerdict(const std::vector<Verdict>& verdicts) {

@@ -122,6 +122,7 @@ Decision Decide(State& state, const Event& event, const Now& now) {
                  [&](const event::NodeDetached& e) { OnNode(draft, e); },
                  [&](const event::SecretUnreadable& e) { OnNode(draft, e); },
                  [&](const event::Planned& e) { OnPlanned(draft, e); },
+                 [&](const event::Diagnosed& e) { OnDiagnosed(draft, e); },
                  [&](const event::Tick&) { OnTick(draft); },
                  [&](const auto& e) { OnUser(draft, e); },
              },
@@ -152,6 +153,8 @@ void Undo(State& state, const Decision& decision) {
       }
     }
   }
+  // A verdict that was lost with the batch is asked for again.
+  for (auto& [key, attempt] : live.attempts) attempt.diagnosis_asked = attempt.diagnosed = false;
   live.look_again = true;
 }
 

@@ -314,7 +314,9 @@ void SettleRunning(Draft& draft, const Facts& facts) {
 
 void SettleStopping(Draft& draft, const Facts& facts) {
   if (!AllOf(facts, [](const AllocRecord& alloc) { return IsReleased(alloc); })) return;
-  EndAttempt(draft, facts.attempt.key, JudgeAttempt(draft.state(), facts.attempt));
+  const Ending ending = JudgeAttempt(draft.state(), facts.attempt);
+  if (!IsDiagnosed(draft, facts.attempt, ending)) return;
+  EndAttempt(draft, facts.attempt.key, ending);
 }
 
 }  // namespace

@@ -106,6 +106,10 @@ void Draft::Want(effect::PlanWanted wanted) { decision_.effects.push_back(std::m
 
 void Draft::ReadPlans(effect::ReadPlans wanted) { decision_.effects.push_back(std::move(wanted)); }
 
+void Draft::Diagnose(effect::DiagnosisWanted wanted) {
+  decision_.effects.push_back(std::move(wanted));
+}
+
 void Draft::Touch(JobId job) {
   touched_.insert(job);
   seen_.insert(job);

@@ -42,6 +42,7 @@ class Draft {
   void Close(SessionId session, std::string why);
   void Want(effect::PlanWanted wanted);
   void ReadPlans(effect::ReadPlans wanted);
+  void Diagnose(effect::DiagnosisWanted wanted);
 
   // Consequences are drawn for these before the decision ends.
   void Touch(JobId job);
@@ -80,8 +81,9 @@ void OnNode(Draft& draft, const event::NodeSaid& event);      // decide_node.cc
 void OnNode(Draft& draft, const event::NodeBeat& event);
 void OnNode(Draft& draft, const event::NodeDetached& event);
 void OnNode(Draft& draft, const event::SecretUnreadable& event);
-void OnPlanned(Draft& draft, const event::Planned& event);  // decide_plan.cc
-void OnTick(Draft& draft);                                  // deadlines.cc
+void OnPlanned(Draft& draft, const event::Planned& event);      // decide_plan.cc
+void OnDiagnosed(Draft& draft, const event::Diagnosed& event);  // diagnosing.cc
+void OnTick(Draft& draft);                                      // deadlines.cc
 
 // The rank's record, or a fresh one.
 RankRecord RankOf(const State& state, const AllocRecord& alloc, Rank rank);
@@ -126,6 +128,11 @@ void EndJob(Draft& draft, JobRecord job, const Ending& ending);
 // How an attempt that is stopping will have ended, from its exits and its cause.
 Ending JudgeAttempt(const State& state, const AttemptRecord& attempt);
 
+// ---- diagnosing.cc ----
+// False while the logs of an attempt whose ranks are gone are being read: it ends when its verdict
+// is there, or when that takes too long.
+bool IsDiagnosed(Draft& draft, const AttemptRecord& attempt, const Ending& ending);
+
 // ---- staging.cc ----
 // Masters to probe, best first; see rulings 37.
 std::vector<std::string> MasterCandidates(const State& state, const AttemptRecord& attempt);
@@ -149,6 +156,9 @@ std::string Subject(const Key& key);
 inline constexpr Millis kAcceptLimit{30'000};
 inline constexpr Millis kStartLimit{60'000};
 inline constexpr Millis kStagingMargin{60'000};  // on top of the job's own limit for `setup`
+inline constexpr Millis kDiagnosisLimit{15'000};
+inline constexpr Millis kLogsAgain{1'000};  // until the node that has them is attached
+inline constexpr std::size_t kRanksDiagnosed = 8;
 inline constexpr Millis kSilentAfter{3'500};
 inline constexpr Millis kAskAgain{30'000};  // a Stop that was not answered
 inline constexpr std::size_t kChunkBytes = 512 << 10;

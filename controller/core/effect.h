@@ -11,6 +11,7 @@
 #include "common/error.h"
 #include "common/view.h"
 #include "controller/core/event.h"
+#include "diagnosis/exit_evidence.h"
 
 namespace launch::controller {
 
@@ -104,9 +105,15 @@ struct ReadPlans {
   std::vector<Stored> plans;
 };
 
+// Read the logs of these ranks and judge why the attempt failed; the answer is event::Diagnosed.
+struct DiagnosisWanted {
+  Key key;
+  std::vector<FailedRank> ranks;  // the one that is known to have failed first in front
+};
+
 }  // namespace effect
 
 using Effect = std::variant<effect::Reply, effect::Send, effect::CloseSession, effect::PlanWanted,
-                            effect::ReadPlans>;
+                            effect::ReadPlans, effect::DiagnosisWanted>;
 
 }  // namespace launch::controller

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/diagnosis.h"
 #include "common/error.h"
 #include "common/ids.h"
 #include "common/job.h"
@@ -159,6 +160,10 @@ struct Planned {  // answer to a PlanWanted effect
   std::uint64_t ticket = 0;
   PlanOutcome outcome;
 };
+struct Diagnosed {  // answer to a DiagnosisWanted effect
+  Key key;
+  std::optional<Verdict> verdict;  // absent: nothing failed, or nothing could be read
+};
 struct Tick {};  // deadlines are looked at; posted by the loop when the earliest is due
 
 }  // namespace event
@@ -168,6 +173,6 @@ using Event =
                  event::ListNodes, event::Drain, event::ForgetNode, event::CreateToken,
                  event::ListTokens, event::UseToken, event::NodeAttached, event::NodeSaid,
                  event::NodeBeat, event::NodeDetached, event::SecretUnreadable, event::Planned,
-                 event::Tick>;
+                 event::Diagnosed, event::Tick>;
 
 }  // namespace launch::controller

@@ -122,7 +122,8 @@ struct AttemptRecord {
   std::optional<NodeId> first_failed_node;
   std::vector<EnvVar> late_env;
   PlanSummary plan;
-  LastProgress progress;  // set at the end; while it lives, the samples of its ranks
+  std::optional<Verdict> verdict;  // why it failed; judged after the end of its ranks
+  LastProgress progress;           // set at the end; while it lives, the samples of its ranks
   WallTime created{};
   WallTime started{};  // all ranks started
   WallTime ended{};

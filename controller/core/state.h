@@ -69,7 +69,10 @@ struct LiveAttempt {
   std::map<NodeId, Asked> asked;
   std::map<NodeId, std::string> lost;  // allocation the agent no longer knows
   std::map<Rank, RankSample> samples;
-  std::vector<Rank> exit_order;  // arrival, for nodes whose clock is not known
+  std::optional<BootTime> diagnosis_since;  // all its ranks are gone, and its verdict is wanted
+  bool diagnosis_asked = false;             // its logs are being read
+  bool diagnosed = false;                   // and were, whether they said something or not
+  std::vector<Rank> exit_order;             // arrival, for nodes whose clock is not known
 };
 
 // GPUs and cores kept for a job while its plan is being made.

@@ -81,6 +81,7 @@ AttemptView ViewAttempt(const State& state, const AttemptRecord& attempt, bool f
   view.ended = attempt.ended;
   view.batch = attempt.plan.batch;
   if (!full) return view;
+  view.verdict = attempt.verdict;
   for (const EnvVar& late : attempt.late_env) view.env[late.name] = late.value;
   const auto ranks = state.ranks.find(attempt.key);
   const auto allocs = state.allocs.find(attempt.key);

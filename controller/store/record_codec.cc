@@ -166,6 +166,7 @@ pb::AttemptRecord ToRecord(const AttemptRecord& v) {
   if (v.progress.step) m.set_step(*v.progress.step);
   if (v.progress.steps) m.set_steps(*v.progress.steps);
   if (v.progress.seconds_per_step) m.set_seconds_per_step(*v.progress.seconds_per_step);
+  if (v.verdict) *m.mutable_verdict() = launch::ToProto(*v.verdict);
   m.set_started_ms(ToMs(v.started));
   m.set_ended_ms(ToMs(v.ended));
   return m;
@@ -199,6 +200,7 @@ AttemptRecord FromRecord(Edge& e, const pb::AttemptRecord& m) {
   if (m.has_seconds_per_step()) {
     v.progress.seconds_per_step = e.Number("seconds_per_step", m.seconds_per_step());
   }
+  if (m.has_verdict()) v.verdict = e.Value("verdict", m.verdict());
   v.created = e.Wall("created_ms", m.created_ms());
   v.started = e.Wall("started_ms", m.started_ms());
   v.ended = e.Wall("ended_ms", m.ended_ms());

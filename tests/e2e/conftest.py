@@ -112,6 +112,9 @@ class Cluster:
     def status(self, job):
         return self.json("status", job)
 
+    def events(self):
+        return [json.loads(line) for line in self.launch("events", "-o", "json").stdout.splitlines()]
+
     def state_of(self, job):
         return self.status(job)["state"]
 

@@ -74,3 +74,33 @@ def test_a_log_from_elsewhere_needs_no_cluster(cluster):
     piped = cluster.launch("diagnose", "--log", "-", "-o", "json", stdin=log.read_text())
     assert json.loads(piped.stdout)["label"] == verdict["label"]
     cluster.launch("diagnose", "--log", "nowhere.log", code=2)
+
+
+def test_the_verdict_stays_with_the_attempt_when_logs_and_controller_are_gone(cluster):
+    cluster.up()
+    job = submit(
+        cluster,
+        """
+        import os, time
+        if os.environ["RANK"] == "1":
+            import no_such_module_of_ours
+        time.sleep(60)
+        """,
+        processes=2,
+    )
+    cluster.wait_for(job, "FAILED")
+    verdict = cluster.status(job)["attempts"][-1]["verdict"]
+    assert (verdict["label"], verdict["rank"]) == ("python_import", 1)
+    kinds = [event["kind"] for event in cluster.events()]
+    assert kinds.index("attempt.diagnosed") < kinds.index("attempt.ended")
+
+    cluster.kill(cluster.controller_pid())
+    logs = [path for path in cluster.state.rglob("*") if path.is_file() and
+            path.stat().st_size and b"no_such_module_of_ours" in path.read_bytes()
+            and "controller" not in path.relative_to(cluster.state).parts[0]]
+    assert logs
+    for log in logs:
+        log.unlink()
+    cluster.up()
+    assert cluster.json("why", job) == verdict
+    assert cluster.status(job)["attempts"][-1]["verdict"] == verdict

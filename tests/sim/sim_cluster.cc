@@ -296,8 +296,26 @@ void SimCluster::Execute(const Decision& decision) {
       Answered(*reply);
     } else if (const auto* wanted = std::get_if<controller::effect::PlanWanted>(&effect)) {
       Plan(*wanted);
+    } else if (const auto* diagnosis = std::get_if<controller::effect::DiagnosisWanted>(&effect)) {
+      Diagnose(*diagnosis);
     }
   }
+}
+
+// Sometimes nothing is read, sometimes much later than anybody waits for.
+void SimCluster::Diagnose(const controller::effect::DiagnosisWanted& wanted) {
+  controller::event::Diagnosed diagnosed{wanted.key, std::nullopt};
+  if (!crashes_.OneIn(4)) {
+    Verdict verdict;
+    verdict.label = "unknown";
+    verdict.action = "retry_same";
+    verdict.rank = wanted.ranks.front().exit.rank;
+    diagnosed.verdict = std::move(verdict);
+  }
+  const std::int64_t took = crashes_.OneIn(8) ? 20'000 : network_.Between(1, 500);
+  world_.At(took, [this, process = process_, diagnosed] {
+    if (state_ && process == process_) Post(diagnosed);
+  });
 }
 
 void SimCluster::Plan(const controller::effect::PlanWanted& wanted) {

@@ -55,6 +55,7 @@ class SimCluster {
   void Commit(const controller::Decision& decision);
   void Execute(const controller::Decision& decision);
   void Plan(const controller::effect::PlanWanted& wanted);
+  void Diagnose(const controller::effect::DiagnosisWanted& wanted);
   void ScheduleTick();
   void CompareWithStore();
 

@@ -86,6 +86,9 @@ struct RecordingOutside final : Outside {
   void WantPlan(effect::PlanWanted wanted) override {
     log.push_back("plan " + std::to_string(wanted.ticket));
   }
+  void Diagnose(effect::DiagnosisWanted wanted) override {
+    log.push_back("diagnose " + ToString(wanted.key));
+  }
   void ReadPlans(effect::ReadPlans wanted) override {
     log.push_back("read plans for " + std::to_string(wanted.request.value));
   }

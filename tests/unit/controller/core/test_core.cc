@@ -78,14 +78,19 @@ void TestCore::Post(Event event) {
   }
   for (const std::string& violation : CheckInvariants(state)) ADD_FAILURE() << violation;
   std::vector<effect::PlanWanted> wanted;
+  std::vector<event::Diagnosed> diagnosed;
   for (Effect& effect : decision.effects) {
     if (auto* plan = std::get_if<effect::PlanWanted>(&effect); plan != nullptr && answer_plans) {
       wanted.push_back(*plan);
+    } else if (const auto* diagnosis = std::get_if<effect::DiagnosisWanted>(&effect);
+               diagnosis != nullptr && answer_diagnoses) {
+      diagnosed.push_back({diagnosis->key, verdict});
     } else {
       effects.push_back(std::move(effect));
     }
   }
   for (const effect::PlanWanted& plan : wanted) Post(Answered(plan));
+  for (const event::Diagnosed& one : diagnosed) Post(one);
 }
 
 Event TestCore::Answered(const effect::PlanWanted& wanted) {

@@ -118,6 +118,8 @@ class TestCore {
   std::optional<std::int64_t> plan_steps;
   std::optional<Error> placed_error;  // what it says of a placed job
   Event Answered(const effect::PlanWanted& wanted);
+  bool answer_diagnoses = true;    // false: DiagnosisWanted effects stay in `effects`
+  std::optional<Verdict> verdict;  // what the canned worker says of every failed attempt
 
  private:
   std::map<std::string, Entity> durable_;

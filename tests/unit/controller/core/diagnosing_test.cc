@@ -1,0 +1,138 @@
+// The verdict of a failed attempt: asked for once its ranks are gone, waited for, kept.
+#include <algorithm>
+
+#include "tests/unit/controller/core/test_core.h"
+
+namespace launch::controller {
+namespace {
+
+Verdict OutOfRange() {
+  Verdict verdict;
+  verdict.label = "device_side_assert";
+  verdict.confidence = Confidence::kLikely;
+  verdict.rank = 0;
+  verdict.node = NodeId{"gpu1"};
+  verdict.cause = "An index is out of range";
+  verdict.action = "no_retry";
+  return verdict;
+}
+
+struct Diagnosing : testing::Test {
+  Diagnosing() {
+    core.Attach("gpu1", 2);
+    core.Ignore();
+    core.answer_diagnoses = false;
+  }
+  // Until all ranks are gone; the questions that were asked then.
+  std::vector<effect::DiagnosisWanted> RunAndFail() {
+    job = core.Submitted(GpuJob(1, 2));
+    key = core.Run(job);
+    core.Exit("gpu1", key, 1, Exited{1}, 6'000);
+    core.Exit("gpu1", key, 0, Signalled{15, false}, 7'000);
+    core.Ignore();
+    core.Release("gpu1", key);
+    return Questions();
+  }
+  std::vector<effect::DiagnosisWanted> Questions() {
+    std::vector<effect::DiagnosisWanted> wanted;
+    for (const Effect& effect : core.effects) {
+      if (const auto* one = std::get_if<effect::DiagnosisWanted>(&effect)) wanted.push_back(*one);
+    }
+    core.Ignore();
+    return wanted;
+  }
+  TestCore core;
+  JobId job;
+  Key key;
+};
+
+TEST_F(Diagnosing, AsksForTheRanksThatFailedTheFirstOneInFront) {
+  const auto asked = RunAndFail();
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].key, key);
+  ASSERT_EQ(asked[0].ranks.size(), 2u);
+  EXPECT_EQ(asked[0].ranks[0].exit.rank, 1);
+  EXPECT_EQ(asked[0].ranks[0].node, NodeId{"gpu1"});
+}
+
+TEST_F(Diagnosing, KeepsTheVerdictWithTheAttemptAndEndsItThen) {
+  RunAndFail();
+  EXPECT_EQ(core.View(job).state, JobState::kStopping);
+  core.Post(event::Diagnosed{key, OutOfRange()});
+  const JobView view = core.View(job);
+  EXPECT_EQ(view.state, JobState::kFailed);
+  ASSERT_TRUE(view.attempts[0].verdict.has_value());
+  EXPECT_EQ(view.attempts[0].verdict->label, "device_side_assert");
+  EXPECT_TRUE(core.HasEvent("attempt.diagnosed"));
+}
+
+TEST_F(Diagnosing, TheVerdictOutlivesTheController) {
+  RunAndFail();
+  core.Post(event::Diagnosed{key, OutOfRange()});
+  core.Restart();
+  EXPECT_EQ(core.View(job).attempts[0].verdict, OutOfRange());
+}
+
+TEST_F(Diagnosing, AsksAgainAfterARestartInBetween) {
+  RunAndFail();
+  core.Restart();
+  EXPECT_EQ(core.View(job).state, JobState::kStopping);
+  EXPECT_TRUE(Questions().empty());  // nobody is attached who could send a log
+  core.Attach("gpu1", 2);
+  core.Ignore();
+  core.Beat("gpu1");
+  core.Pass(Millis{1'500});
+  EXPECT_EQ(Questions().size(), 1u);
+  core.Post(event::Diagnosed{key, OutOfRange()});
+  EXPECT_EQ(core.View(job).state, JobState::kFailed);
+}
+
+TEST_F(Diagnosing, EndsTheAttemptWithoutAVerdictThatDoesNotComeAndKeepsALateOne) {
+  RunAndFail();
+  core.Beat("gpu1");
+  core.Pass(Millis{14'000});
+  EXPECT_EQ(core.View(job).state, JobState::kStopping);
+  core.Beat("gpu1");
+  core.Pass(Millis{1'500});
+  EXPECT_EQ(core.View(job).state, JobState::kFailed);
+  EXPECT_FALSE(core.View(job).attempts[0].verdict.has_value());
+  core.Post(event::Diagnosed{key, OutOfRange()});
+  EXPECT_EQ(core.View(job).attempts[0].verdict, OutOfRange());
+}
+
+TEST_F(Diagnosing, AsksAgainWhatTheStoreRefused) {
+  const auto asked = RunAndFail();
+  ASSERT_EQ(asked.size(), 1u);
+  const Decision decision = Decide(core.state, event::Diagnosed{key, OutOfRange()}, core.now);
+  Undo(core.state, decision);
+  EXPECT_FALSE(core.state.attempts.at(key).verdict.has_value());
+  core.Pass(Millis{1});
+  EXPECT_EQ(Questions().size(), 1u);
+}
+
+TEST_F(Diagnosing, ACancelledJobIsNotDiagnosed) {
+  job = core.Submitted(GpuJob(1, 2));
+  key = core.Run(job);
+  core.Cancel(job);
+  for (const Rank rank : {0, 1}) core.Exit("gpu1", key, rank, Signalled{15, false});
+  core.Ignore();
+  core.Release("gpu1", key);
+  EXPECT_TRUE(Questions().empty());
+  EXPECT_EQ(core.View(job).state, JobState::kCancelled);
+}
+
+TEST_F(Diagnosing, ACancelWhileTheLogsAreReadEndsTheJobAtOnce) {
+  RunAndFail();
+  core.Cancel(job);
+  EXPECT_EQ(core.View(job).state, JobState::kCancelled);
+}
+
+TEST_F(Diagnosing, OthersSeeNothingOfTheVerdict) {
+  RunAndFail();
+  core.Post(event::Diagnosed{key, OutOfRange()});
+  const JobView view = ViewJob(core.state, core.state.jobs.at(job), false);
+  EXPECT_FALSE(view.attempts[0].verdict.has_value());
+}
+
+}  // namespace
+}  // namespace launch::controller

@@ -1,0 +1,117 @@
+// The worker that reads logs and judges: what it asks for, and what it makes of hostile answers.
+#include <gtest/gtest.h>
+
+#include <future>
+#include <map>
+#include <string>
+
+#include "controller/diagnosis_worker.h"
+#include "proto/convert_value.h"
+
+namespace launch::controller {
+namespace {
+
+FailedRank Failed(Rank rank, int code, std::uint64_t log_end = 100) {
+  FailedRank failed;
+  failed.node = NodeId{"gpu1"};
+  failed.exit.key = Key{JobId{7}, Attempt{2}};
+  failed.exit.rank = rank;
+  failed.exit.cause = Exited{code};
+  failed.exit.log_end = log_end;
+  return failed;
+}
+
+effect::DiagnosisWanted Wanted(std::vector<FailedRank> ranks) {
+  return {Key{JobId{7}, Attempt{2}}, std::move(ranks)};
+}
+
+// Logs by rank; remembers what was asked.
+struct Logs {
+  std::map<Rank, std::string> of;
+  std::vector<LogsCall> calls;
+  bool complete = true;
+
+  LogReader Reader() {
+    return [this](const LogsCall& call, Millis, const LogFeed& feed) {
+      calls.push_back(call);
+      feed(of[call.ranks.front()]);
+      return complete || call.last_lines.has_value();
+    };
+  }
+};
+
+const CompiledSignatures& Signatures() {
+  static const CompiledSignatures signatures;
+  return signatures;
+}
+
+TEST(Diagnosis, NamesTheRankThatHasTheCauseNotTheOneThatMissedIt) {
+  Logs logs;
+  logs.of[0] = "[rank0]: Connection closed by remote peer\n";
+  logs.of[1] = "ModuleNotFoundError: No module named 'flash_attn'\n";
+  const event::Diagnosed diagnosed =
+      Diagnose(Wanted({Failed(0, 1), Failed(1, 1)}), logs.Reader(), Signatures());
+  EXPECT_EQ(diagnosed.key, (Key{JobId{7}, Attempt{2}}));
+  ASSERT_TRUE(diagnosed.verdict.has_value());
+  EXPECT_EQ(diagnosed.verdict->label, "python_import");
+  EXPECT_EQ(diagnosed.verdict->rank, 1);
+  EXPECT_EQ(diagnosed.verdict->node, NodeId{"gpu1"});
+}
+
+TEST(Diagnosis, ReadsTheEndOnlyOfALogThatIsLargeOrComesTooSlowly) {
+  Logs logs;
+  Diagnose(Wanted({Failed(0, 1, 1ULL << 40)}), logs.Reader(), Signatures());
+  ASSERT_EQ(logs.calls.size(), 1u);
+  EXPECT_TRUE(logs.calls[0].last_lines.has_value());
+
+  Logs slow;
+  slow.complete = false;
+  Diagnose(Wanted({Failed(0, 1)}), slow.Reader(), Signatures());
+  ASSERT_EQ(slow.calls.size(), 2u);
+  EXPECT_FALSE(slow.calls[0].last_lines.has_value());
+  EXPECT_TRUE(slow.calls[1].last_lines.has_value());
+}
+
+TEST(Diagnosis, NumbersThatNoStoreTakesDoNotCostTheVerdict) {
+  Logs logs;
+  logs.of[0] =
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate " + std::string(400, '9') +
+      " GiB. GPU 0 has a total capacity of 44.53 GiB of which 3.84 GiB is free.\n\xff\xfe\n";
+  const event::Diagnosed diagnosed = Diagnose(Wanted({Failed(0, 1)}), logs.Reader(), Signatures());
+  ASSERT_TRUE(diagnosed.verdict.has_value());
+  EXPECT_EQ(diagnosed.verdict->label.substr(0, 8), "cuda_oom");
+  EXPECT_TRUE(FromProto(ToProto(*diagnosed.verdict)).has_value());
+}
+
+TEST(Diagnosis, AGoodEndHasNone) {
+  Logs logs;
+  EXPECT_FALSE(Diagnose(Wanted({Failed(0, 0)}), logs.Reader(), Signatures()).verdict.has_value());
+  EXPECT_FALSE(Diagnose(Wanted({}), logs.Reader(), Signatures()).verdict.has_value());
+}
+
+TEST(Diagnosis, TheWorkerAnswersEachQuestionOnce) {
+  Logs logs;
+  std::promise<event::Diagnosed> answered;
+  DiagnosisWorker worker(logs.Reader(), [&](event::Diagnosed one) { answered.set_value(one); });
+  worker.Want(Wanted({Failed(0, 3)}));
+  const event::Diagnosed diagnosed = answered.get_future().get();
+  ASSERT_TRUE(diagnosed.verdict.has_value());
+  EXPECT_EQ(diagnosed.verdict->label, "unknown");
+}
+
+TEST(Diagnosis, AStopDoesNotWaitForALogThatDoesNotCome) {
+  std::promise<void> reading;
+  DiagnosisWorker worker(
+      [&](const LogsCall&, Millis, const LogFeed& feed) {
+        reading.set_value();
+        while (feed({})) std::this_thread::yield();
+        return false;
+      },
+      [](event::Diagnosed) { ADD_FAILURE() << "nobody waits for it"; });
+  worker.Want(Wanted({Failed(0, 1)}));
+  reading.get_future().wait();
+  worker.Stop();
+}
+
+}  // namespace
+}  // namespace launch::controller
