@@ -1,6 +1,7 @@
 #include "cli/calibration_file.h"
 
 #include "common/gpu_catalog.h"
+#include "common/quoted.h"
 #include "common/units.h"
 #include "common/yaml_reader.h"
 
@@ -43,15 +44,6 @@ Result<MeasuredRun> ReadRun(const YamlNode& node, const std::string& file, std::
     return map.Bad(node, "step_seconds", "its time is missing",
                    "write step_seconds, seconds or both");
   return run;
-}
-
-std::string Quoted(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;
-  }
-  return quoted + "\"";
 }
 
 Result<std::vector<MeasuredRun>> ReadRuns(const YamlNode& root, const std::string& file) {

@@ -8,42 +8,25 @@
 #include <string_view>
 #include <vector>
 
-#include "planner/shell_text.h"
+#include "planner/script_flags.h"
 
 namespace launch {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 5> kFileFlags = {
-    "--deepspeed", "--deepspeed_config", "--ds_config", "--config_file", "--fsdp_config"};
-
-// Trainers accept a dash for each underscore of a flag.
-std::string WithUnderscores(std::string_view flag) {
-  std::string text(flag.substr(0, 2));
-  for (char c : flag.substr(std::min<std::size_t>(2, flag.size()))) text += c == '-' ? '_' : c;
-  return text;
-}
-
-bool IsFileFlag(std::string_view flag) {
-  const std::string text = WithUnderscores(flag);
-  return std::find(kFileFlags.begin(), kFileFlags.end(), text) != kFileFlags.end();
-}
+constexpr std::array<std::string_view, 5> kFileFlags = {"deepspeed", "deepspeed_config",
+                                                        "ds_config", "config_file", "fsdp_config"};
 
 std::vector<std::string> FilesOfRun(const std::string& run) {
   std::vector<std::string> files;
   const auto script = ReadShell(run);
   if (!script) return files;  // refused elsewhere, with its line and column
   for (const ShellCommand& command : script->commands) {
-    for (std::size_t i = 0; i < command.words.size(); ++i) {
-      const ShellWord& word = command.words[i];
-      const std::size_t equals = word.value.find('=');
-      if (word.value.rfind("--", 0) != 0 || !IsFileFlag(word.value.substr(0, equals))) continue;
-      if (equals != std::string::npos) {
-        if (word.fixed) files.push_back(word.value.substr(equals + 1));
-      } else if (i + 1 < command.words.size() && command.words[i + 1].fixed) {
-        files.push_back(command.words[i + 1].value);
-      }
+    for (const ScriptFlag& flag : ReadScriptFlags(command.words)) {
+      const bool file =
+          std::find(kFileFlags.begin(), kFileFlags.end(), flag.name) != kFileFlags.end();
+      if (file && flag.value) files.push_back(*flag.value);
     }
   }
   return files;

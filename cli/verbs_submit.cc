@@ -7,6 +7,7 @@
 #include "cli/debug_run.h"
 #include "cli/job_arguments.h"
 #include "cli/offline_plan.h"
+#include "cli/probe_run.h"
 #include "cli/render_json.h"
 #include "cli/submit_context.h"
 #include "common/inventory_yaml.h"
@@ -136,6 +137,7 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
 }
 
 struct PlanArguments {
+  bool probe = false;
   std::vector<std::string> what_if;
   std::string calibration;
 };
@@ -144,6 +146,10 @@ Result<int> RunPlan(const App& app, const JobArguments& job, const std::string& 
                     const PlanArguments& arguments) {
   LAUNCH_ASSIGN_OR_RETURN(PreparedJob prepared, PrepareJob(app, job));
   PlanQuestions questions{true, arguments.what_if, {}};
+  if (arguments.probe && !inventory.empty())
+    return Fail(ErrorCode::kInvalidArgument,
+                "--probe runs the job, and an --inventory is no cluster",
+                "leave one of the two out");
   if (!arguments.calibration.empty()) {
     LAUNCH_ASSIGN_OR_RETURN(questions.history, ReadCalibrationFile(arguments.calibration));
   }
@@ -155,6 +161,17 @@ Result<int> RunPlan(const App& app, const JobArguments& job, const std::string& 
     questions.history.insert(questions.history.end(), own.begin(), own.end());
     LAUNCH_ASSIGN_OR_RETURN(PlanAnswer answer,
                             client.Plan({prepared.job.spec, prepared.facts.context, questions}));
+    const bool wanted = arguments.probe || prepared.job.spec.model.probe;
+    if (wanted && answer.plan && CodeOfFindings(answer.findings) == 0) {
+      SubmitCall call;
+      call.spec = prepared.job.spec;
+      call.source = prepared.job.source;
+      call.context = prepared.facts.context;
+      call.secrets = prepared.facts.secrets;
+      LAUNCH_ASSIGN_OR_RETURN(const std::vector<ProbePoint> points,
+                              RunProbes(app, client, call, *answer.plan));
+      ApplyProbe(points, *answer.plan);
+    }
     return ShowPlan(app, answer);
   }
   LAUNCH_ASSIGN_OR_RETURN(std::vector<NodeInventory> nodes, ReadInventoryFile(inventory));
@@ -189,6 +206,8 @@ void AddSubmitVerbs(CLI::App& parser, App& app) {
   plan_job->AddTo(*plan);
   plan->add_option("--inventory", *plan_inventory,
                    "Plan on the nodes of this file, without a cluster");
+  plan->add_flag("--probe", plan_arguments->probe,
+                 "Run a few steps at two micro-batches and measure instead of predicting");
   plan->add_option("--what-if", plan_arguments->what_if,
                    "Show what a change would do: nodes=4,seq_len=8192; may be given several times")
       ->take_all()

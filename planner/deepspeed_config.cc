@@ -282,6 +282,7 @@ std::string WriteDeepspeedConfig(const DeepspeedPlan& plan) {
     json["fp16"]["hysteresis"] = 2;
     json["fp16"]["min_loss_scale"] = 1;
   }
+  if (plan.gradient_clipping) json["gradient_clipping"] = *plan.gradient_clipping;
   const auto bucket = static_cast<std::int64_t>(plan.bucket);
   Json& zero = json["zero_optimization"];
   zero["stage"] = plan.stage;

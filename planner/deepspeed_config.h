@@ -49,7 +49,8 @@ struct DeepspeedPlan {
   std::int64_t global = 1;
   std::int64_t hidden = 0;  // sizes the buffers of stage 3; 0 = DeepSpeed's defaults
   bool pin_memory = true;
-  double bucket = 5e8;  // elements, of both buckets; DeepSpeed's default
+  std::optional<double> gradient_clipping;  // absent = DeepSpeed's own (1.0 in 0.19)
+  double bucket = 5e8;                      // elements, of both buckets; DeepSpeed's default
 };
 
 // JSON text with every value explicit, no "auto": DeepSpeed itself does not understand that word.

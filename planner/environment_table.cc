@@ -5,6 +5,7 @@
 #include "planner/debug_plan.h"
 #include "planner/environment.h"
 #include "planner/master_address.h"
+#include "planner/probe_plan.h"
 #include "planner/strategy.h"
 #include "planner/trainer_configs.h"
 
@@ -187,9 +188,9 @@ const std::vector<EnvRule>& EnvironmentTable() {
        [](const EnvFacts& f) -> Text { return Number(f.plan.batch.micro); }},
       {"LAUNCH_GRAD_ACCUM", "plan", "a batch is given", "forward passes of one optimizer step", kOurs, Known::kPlan,
        [](const EnvFacts& f) -> Text { return Number(f.plan.batch.accumulate); }},
-      {"LAUNCH_MAX_STEPS", "plan", "`submit --debug`", "optimizer steps after which the script should end", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(f.spec.debug, N(kDebugSteps)); }},
-      {"LAUNCH_SAVE_STEPS", "plan", "`submit --debug`", "steps between two checkpoints", kOurs, Known::kPlan,
+      {"LAUNCH_MAX_STEPS", "plan", "`submit --debug`, `plan --probe`", "optimizer steps after which the script should end", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(f.spec.debug, N(IsProbe(f.spec) ? kProbeSteps : kDebugSteps)); }},
+      {"LAUNCH_SAVE_STEPS", "plan", "`submit --debug`, `plan --probe`", "steps between two checkpoints", kOurs, Known::kPlan,
        [](const EnvFacts& f) -> Text { return If(f.spec.debug, N(kDebugSaveEvery)); }},
       {"LAUNCH_NUM_WORKERS", "plan", "always", "data loader workers of a rank", kOurs, Known::kPlan,
        [](const EnvFacts& f) -> Text { return N(f.plan.loader.num_workers); }},

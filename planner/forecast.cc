@@ -295,7 +295,6 @@ void ApplyForecast(const Forecast& forecast, const ForecastInput& input, Plan& p
                   option.accumulate};
   }
   FillMemory(forecast, plan);
-  ApplyDuration(forecast, input, plan);
   FillRejected(forecast, plan);
   FillFallbacks(forecast, plan);
   plan.why = WhyOf(forecast, input.layout);

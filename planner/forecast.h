@@ -38,9 +38,9 @@ Forecast PrepareForecast(const ForecastInput& input);
 // warning, unless it is the host's memory that lacks. kInvalidArgument as OptionsOf.
 Result<Forecast> MakeForecast(const ForecastInput& input);
 
-// Writes strategy, batch, memory, duration, rejected and fallbacks of the plan.
+// Writes strategy, batch, memory, rejected and fallbacks of the plan.
 void ApplyForecast(const Forecast& forecast, const ForecastInput& input, Plan& plan);
-// The duration alone, once the number of steps follows from the chosen batch.
+// The duration, once the number of steps follows from the chosen batch.
 void ApplyDuration(const Forecast& forecast, const ForecastInput& input, Plan& plan);
 
 std::string_view NameOf(Checkpointing checkpointing);  // none | selective | full

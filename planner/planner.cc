@@ -15,9 +15,11 @@
 #include "planner/environment.h"
 #include "planner/expansion.h"
 #include "planner/forecast.h"
+#include "planner/hf_flags.h"
 #include "planner/loader.h"
 #include "planner/model_block.h"
 #include "planner/precision.h"
+#include "planner/probe_plan.h"
 #include "planner/reach.h"
 #include "planner/strategy.h"
 #include "planner/trainer_configs.h"
@@ -109,12 +111,12 @@ std::vector<Finding> Advice(const PlanInput& input, const Demand& demand, const 
   std::vector<Finding> advice;
   if (!plan.memory.peak_gib) {
     // A host that runs short of memory swaps or says so; a GPU just fails.
-    advice.push_back(Make("memory_unknown",
-                          plan.device == DeviceClass::kCpu ? Severity::kNotice : Severity::kWarning,
-                          "memory prediction unavailable: whether the job fits is not known before "
-                          "it runs",
-                          "describe the model (model: {config: PATH} or {params: 7B}), or start "
-                          "with a small batch.micro and watch launch status"));
+    advice.push_back(Make(
+        "memory_unknown", plan.device == DeviceClass::kCpu ? Severity::kNotice : Severity::kWarning,
+        "memory prediction unavailable: whether the job fits is not known before "
+        "it runs",
+        "describe the model (model: {config: PATH} or {params: 7B}), or let a few "
+        "steps measure it: launch plan --probe"));
   }
   if (demand.cpu_fallback) {
     advice.push_back(Make("device_slower", Severity::kWarning,
@@ -219,7 +221,7 @@ void DescribeStart(const LaunchLine& line, const RankLayout& layout, const std::
   plan.start = StartKind::kDirect;
   plan.launcher = line.launcher;
   plan.command = ShownCommand(line, interpreter);
-  plan.read = line.read;
+  plan.read.insert(plan.read.begin(), line.read.begin(), line.read.end());
   plan.read[0] = line.read[0] + ": " + Shape(layout) + ", started directly";
 }
 
@@ -237,16 +239,12 @@ Result<PrecisionChoice> ChoosePrecision(const UserChoices& choices, DeviceClass 
 // Strategy, batch, memory and time by prediction; what-if rows when they are asked for.
 Result<void> Predict(const PlanInput& input, const UserChoices& choices, const ModelInput& model,
                      const RankLayout& layout, Plan& plan) {
-  BatchSplit global;
-  global.global = choices.job.batch.global;
-  ForecastInput ask{choices, model, layout, plan.precision, StepsOf(choices.job, global)};
+  ForecastInput ask{choices, model, layout, plan.precision, std::nullopt};
   LAUNCH_ASSIGN_OR_RETURN(const Forecast forecast, MakeForecast(ask));
   ApplyForecast(forecast, ask, plan);
   plan.steps = StepsOf(choices.job, plan.batch);
-  if (plan.steps != ask.steps && forecast.batch_given) {
-    ask.steps = plan.steps;
-    ApplyDuration(forecast, ask, plan);
-  }
+  ask.steps = plan.steps;
+  ApplyDuration(forecast, ask, plan);
   if (!input.questions.explain) return {};
   if (input.questions.what_if.empty()) {
     plan.changes = UsualChanges(forecast, ask, input.offers);
@@ -367,8 +365,11 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   plan.loader = PlanLoader(demand.device, layout);
   if (spec.debug) plan.loader.num_workers = std::min(plan.loader.num_workers, kDebugWorkers);
   plan.workdir = spec.workdir + " (in place)";
+  AppendHfFlags(choices, line, plan);
+  if (IsProbe(spec)) WrapForProbe(line);
   DescribeStart(line, layout, InterpreterOf(spec, input.context), plan);
-  plan.read.insert(plan.read.end(), choices.read.begin(), choices.read.end());
+  const auto after_line = plan.read.begin() + static_cast<std::ptrdiff_t>(line.read.size());
+  plan.read.insert(after_line, choices.read.begin(), choices.read.end());
   plan.trainer = choices.trainer;
   TrainerConfigs configs = MakeTrainerConfigs(choices, plan, model ? model->card.hidden : 0);
   plan.files = std::move(configs.files);
@@ -376,6 +377,7 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
                           AssignRanks(input, line, layout, plan));
   LAUNCH_RETURN_IF_ERROR(CheckVariablesUsed(line, plan));
   plan.files.push_back(PlanFile(plan, spec));
+  if (IsProbe(spec)) plan.files.push_back(ProbeHook());
 
   Append(plan.warnings, line.warnings);
   Append(plan.warnings, demand.warnings);

@@ -6,6 +6,7 @@
 
 #include "common/units.h"
 #include "planner/environment.h"
+#include "planner/script_flags.h"
 #include "planner/strategy.h"
 #include "planner/trainer_configs.h"
 
@@ -50,28 +51,16 @@ struct FlagUse {
   Topic topic;
   std::string flag;   // as written
   std::string value;  // empty when the next word is another flag
-  bool fixed = true;
+  bool late = false;  // "$LAUNCH_MICRO_BATCH" follows the plan
 };
 
 std::vector<FlagUse> FlagsOf(const std::vector<ShellWord>& words) {
   std::vector<FlagUse> uses;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string& text = words[i].value;
-    if (text.rfind("--", 0) != 0) continue;
-    const std::size_t equals = text.find('=');
-    std::string name = text.substr(2, equals == std::string::npos ? equals : equals - 2);
-    std::replace(name.begin(), name.end(), '-', '_');
+  for (const ScriptFlag& flag : ReadScriptFlags(words)) {
     const auto rule = std::find_if(kFlags.begin(), kFlags.end(),
-                                   [&](const FlagTopic& t) { return t.flag == name; });
+                                   [&](const FlagTopic& t) { return t.flag == flag.name; });
     if (rule == kFlags.end()) continue;
-    FlagUse use{rule->topic, text.substr(0, equals), "", words[i].fixed};
-    if (equals != std::string::npos) {
-      use.value = text.substr(equals + 1);
-    } else if (i + 1 < words.size() && words[i + 1].value.rfind('-', 0) != 0) {
-      use.value = words[i + 1].value;
-      use.fixed = words[i + 1].fixed;
-    }
-    uses.push_back(std::move(use));
+    uses.push_back({rule->topic, flag.flag, flag.value.value_or(""), flag.late});
   }
   return uses;
 }
@@ -90,7 +79,7 @@ std::string Shown(const FlagUse& use) {
 }
 
 std::optional<Finding> Judge(const FlagUse& use, const JobSpec& spec, const Plan& plan) {
-  if (!use.fixed) return std::nullopt;  // "$LAUNCH_MICRO_BATCH" follows the plan
+  if (use.late) return std::nullopt;
   const auto number = ParseInt(use.value);
   switch (use.topic) {
     case Topic::kDevices:

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "planner/deepspeed_config.h"
+#include "planner/hf_flags.h"
 #include "planner/memory_parts.h"
 #include "planner/model_block.h"
 #include "planner/strategy.h"
@@ -12,7 +13,7 @@
 namespace launch {
 namespace {
 
-GeneratedFile DeepspeedFile(const Plan& plan, std::int64_t hidden) {
+GeneratedFile DeepspeedFile(const UserChoices& choices, const Plan& plan, std::int64_t hidden) {
   DeepspeedPlan file;
   file.stage = ZeroStage(plan.strategy);
   file.offload = plan.offload;
@@ -21,6 +22,11 @@ GeneratedFile DeepspeedFile(const Plan& plan, std::int64_t hidden) {
   file.accumulate = *plan.batch.accumulate;
   file.global = *plan.batch.global;
   file.hidden = hidden;
+  // Under DeepSpeed the engine clips, not the trainer, and both must say the same.
+  if (plan.trainer == Trainer::kHf) {
+    const auto& clipping = choices.flags.gradient_clipping;
+    file.gradient_clipping = clipping ? clipping->value : kHfGradientClipping;
+  }
   file.bucket = UsualBucket(FrameworkOf(plan.trainer), {});  // as the memory model reckons
   return {std::string(kDeepspeedFile), WriteDeepspeedConfig(file)};
 }
@@ -76,7 +82,7 @@ TrainerConfigs MakeTrainerConfigs(const UserChoices& choices, const Plan& plan,
   const bool own = choices.flags.deepspeed.has_value();
   if (ZeroStage(plan.strategy) > 0 && !own) {
     if (plan.batch.global && plan.batch.micro && plan.batch.accumulate) {
-      configs.files.push_back(DeepspeedFile(plan, hidden));
+      configs.files.push_back(DeepspeedFile(choices, plan, hidden));
     } else {
       Finding finding;
       finding.code = "plan_cannot_reach_script";

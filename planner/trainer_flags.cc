@@ -6,45 +6,15 @@
 #include <set>
 #include <string_view>
 
+#include "planner/script_flags.h"
+
 namespace launch {
 namespace {
 
 constexpr std::int64_t kMaxCount = 1'000'000'000'000;
 
-// One flag of the line. `value` is absent for a switch and for a value that only the start knows.
-struct Written {
-  std::string name;  // "per_device_train_batch_size"
-  std::string text;  // "--per_device_train_batch_size 4"
-  std::optional<std::string> value;
-  bool late = false;  // has a value, but a variable's
-};
-
-std::vector<Written> FlagsOf(const std::vector<ShellWord>& words) {
-  std::vector<Written> flags;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i].value;
-    if (word.size() < 3 || word.rfind("--", 0) != 0) continue;
-    const std::size_t equals = word.find('=');
-    Written flag;
-    flag.name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
-    std::replace(flag.name.begin(), flag.name.end(), '-', '_');
-    flag.text = words[i].raw;
-    if (equals != std::string::npos) {
-      flag.late = !words[i].fixed;
-      if (!flag.late) flag.value = word.substr(equals + 1);
-    } else if (i + 1 < words.size() && words[i + 1].value.rfind("--", 0) != 0) {
-      const ShellWord& next = words[++i];
-      flag.text += " " + next.raw;
-      flag.late = !next.fixed;
-      if (!flag.late) flag.value = next.value;
-    }
-    flags.push_back(std::move(flag));
-  }
-  return flags;
-}
-
 // A value that is no number is the script's own affair: its parser will say so.
-std::optional<Flag<std::int64_t>> Count(const Written& flag, std::int64_t lowest) {
+std::optional<Flag<std::int64_t>> Count(const ScriptFlag& flag, std::int64_t lowest) {
   if (flag.late || !flag.value) return std::nullopt;
   std::int64_t number = 0;
   const char* last = flag.value->data() + flag.value->size();
@@ -55,7 +25,7 @@ std::optional<Flag<std::int64_t>> Count(const Written& flag, std::int64_t lowest
   return Flag<std::int64_t>{number, flag.text};
 }
 
-std::optional<Flag<double>> Number(const Written& flag) {
+std::optional<Flag<double>> Number(const ScriptFlag& flag) {
   if (flag.late || !flag.value) return std::nullopt;
   double number = 0;
   const char* last = flag.value->data() + flag.value->size();
@@ -68,7 +38,7 @@ std::optional<Flag<double>> Number(const Written& flag) {
 }
 
 // HfArgumentParser: a bare switch is true; otherwise the words that its string_to_bool takes.
-std::optional<Flag<bool>> Switch(const Written& flag) {
+std::optional<Flag<bool>> Switch(const ScriptFlag& flag) {
   if (flag.late) return std::nullopt;
   std::string text = flag.value.value_or("true");
   for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
@@ -79,12 +49,12 @@ std::optional<Flag<bool>> Switch(const Written& flag) {
   return Flag<bool>{true, "--" + flag.name};  // what follows is a word of its own
 }
 
-std::optional<Flag<std::string>> Text(const Written& flag) {
+std::optional<Flag<std::string>> Text(const ScriptFlag& flag) {
   if (flag.late || !flag.value) return std::nullopt;
   return Flag<std::string>{*flag.value, flag.text};
 }
 
-Result<void> SetPrecision(const Written& flag, Precision precision, TrainerFlags& flags) {
+Result<void> SetPrecision(const ScriptFlag& flag, Precision precision, TrainerFlags& flags) {
   const auto on = Switch(flag);
   if (!on || !on->value) return {};
   if (flags.precision && flags.precision->value != precision) {
@@ -100,7 +70,7 @@ bool AnyOf(const std::string& name, std::initializer_list<std::string_view> name
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-Result<void> ReadOne(const Written& flag, TrainerFlags& flags) {
+Result<void> ReadOne(const ScriptFlag& flag, TrainerFlags& flags) {
   const std::string& name = flag.name;
   if (AnyOf(name, {"per_device_train_batch_size", "num_train_epochs", "optim"})) {
     flags.hugging_face = true;
@@ -117,6 +87,8 @@ Result<void> ReadOne(const Written& flag, TrainerFlags& flags) {
     flags.checkpointing = Switch(flag);
   } else if (name == "optim") {
     flags.optimizer = Text(flag);
+  } else if (name == "max_grad_norm") {
+    flags.gradient_clipping = Number(flag);
   } else if (name == "max_steps") {
     flags.steps = Count(flag, -1);
     if (flags.steps && flags.steps->value < 1) flags.steps.reset();  // -1: by epochs
@@ -146,7 +118,10 @@ Result<void> ReadOne(const Written& flag, TrainerFlags& flags) {
 
 Result<TrainerFlags> ReadTrainerFlags(const std::vector<ShellWord>& arguments) {
   TrainerFlags flags;
-  for (const Written& flag : FlagsOf(arguments)) LAUNCH_RETURN_IF_ERROR(ReadOne(flag, flags));
+  for (const ScriptFlag& flag : ReadScriptFlags(arguments)) {
+    flags.names.insert(flag.name);
+    LAUNCH_RETURN_IF_ERROR(ReadOne(flag, flags));
+  }
   return flags;
 }
 

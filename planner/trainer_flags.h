@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,9 @@ struct TrainerFlags {
   std::optional<Flag<std::int64_t>> workers;     // dataloader_num_workers
   std::optional<Flag<std::string>> deepspeed;    // path of a configuration file
   std::optional<Flag<std::string>> fsdp;         // "full_shard auto_wrap"
-  bool hugging_face = false;                     // flags that only its trainer has
+  std::optional<Flag<double>> gradient_clipping;  // max_grad_norm
+  std::set<std::string> names;                    // of every flag, "learning_rate"
+  bool hugging_face = false;                      // flags that only its trainer has
 };
 
 // Reads words like an argument parser: `--flag value`, `--flag=value`, dashes for underscores; the

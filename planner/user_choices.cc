@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "planner/debug_plan.h"
+#include "planner/hf_flags.h"
 #include "planner/trainer_configs.h"
 
 namespace launch {
@@ -199,6 +200,7 @@ Result<UserChoices> ReadUserChoices(const JobSpec& spec, const SubmitContext& co
   LAUNCH_RETURN_IF_ERROR(FixPrecision(spec, choices));
   LAUNCH_RETURN_IF_ERROR(FixSteps(spec, choices));
   Describe(choices);
+  ApplyHfDefaults(line, choices);
   ApplyDebug(choices);
   return choices;
 }

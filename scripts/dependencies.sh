@@ -8,7 +8,9 @@ BUILD_PACKAGES="cmake ninja-build g++ ccache mold pkg-config protobuf-compiler p
   libcli11-dev nlohmann-json3-dev libexpected-dev libre2-dev libhwloc-dev"
 # The sanitizer builds use clang: its instrumented objects compile twice as fast as those of g++ 12.
 TEST_PACKAGES="libgtest-dev libbenchmark-dev iproute2 clang-format git clang-19 libclang-rt-19-dev"
-TEST_PYTHON_PACKAGES="torch==2.13.0 numpy==2.2.6 pytest==8.4.2"
+# The trainers' libraries load what a plan writes for them and train a step with it.
+TEST_PYTHON_PACKAGES="torch==2.13.0 numpy==2.2.6 pytest==8.4.2 deepspeed==0.19.8 accelerate==1.15.0
+  transformers==5.23.0"
 
 say() { printf '==> %s\n' "$*" >&2; }
 
@@ -37,7 +39,7 @@ ensure_packages() {
 # ensure_python: a virtual environment with the pinned packages in .venv; prints its path.
 ensure_python() {
   local venv=$LAUNCH_ROOT/.venv stamp
-  stamp="$TEST_PYTHON_PACKAGES"
+  stamp=$(echo $TEST_PYTHON_PACKAGES)
   if [ "$(cat "$venv/.launch-packages" 2>/dev/null)" != "$stamp" ]; then
     python3 -c 'import ensurepip, venv' 2>/dev/null || ensure_packages python3 python3-venv >&2
     say "making a Python environment with $TEST_PYTHON_PACKAGES"

@@ -1,0 +1,29 @@
+// `plan --probe`: a few steps of the user's own script at two micro-batches, run like any job.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/app.h"
+#include "cli/client.h"
+#include "planner/probe.h"
+
+namespace launch {
+
+// The micro-batches to measure: 1 and the planned one. Where nothing says that this one fits, at
+// most 8: the line between two points reaches further. 2 when the plan has none.
+std::vector<std::int64_t> ProbeMicros(const Plan& plan);
+
+// What the hook of one run printed (planner/probe_plan.h): the largest over its ranks. Absent: no
+// rank got to its second step.
+std::optional<ProbePoint> ReadProbe(std::string_view log);
+
+// Runs the probes one after the other and notes how they went. kFailedPrecondition: the first one
+// measured nothing, with its last lines of output; what failed at the larger micro-batch is left
+// out, and said.
+Result<std::vector<ProbePoint>> RunProbes(const App& app, Client& client, const SubmitCall& job,
+                                          const Plan& plan);
+
+}  // namespace launch

@@ -1,0 +1,102 @@
+#include "planner/hf_flags.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "planner/strategy.h"
+
+namespace launch {
+namespace {
+
+bool EndsWith(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+// The file that stands alone behind the script; null when flags do. A plain line's arguments hold
+// the interpreter and the script too.
+const ShellWord* ArgumentsFile(const LaunchLine& line) {
+  auto word = std::find_if(line.arguments.begin(), line.arguments.end(),
+                           [&](const ShellWord& one) { return one.value == line.script; });
+  word = word == line.arguments.end() ? line.arguments.begin() : word + 1;
+  if (word == line.arguments.end() || word + 1 != line.arguments.end()) return nullptr;
+  for (const char* end : {".json", ".yaml", ".yml"}) {
+    if (EndsWith(word->value, end)) return &*word;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool TakesHfFlags(const UserChoices& choices, const LaunchLine& line) {
+  return choices.trainer == Trainer::kHf && line.python && !line.script.empty() &&
+         ArgumentsFile(line) == nullptr;
+}
+
+void ApplyHfDefaults(const LaunchLine& line, UserChoices& choices) {
+  if (!TakesHfFlags(choices, line) || choices.job.debug) return;
+  BatchSpec& batch = choices.job.batch;
+  const auto late = [&](std::string_view name, bool known) {
+    return choices.flags.names.count(std::string(name)) > 0 && !known;
+  };
+  if (batch.global || late("per_device_train_batch_size", batch.micro.has_value()) ||
+      late("gradient_accumulation_steps", batch.accumulate.has_value())) {
+    return;
+  }
+  std::string text;
+  if (!batch.micro) {
+    batch.micro = kHfMicroBatch;
+    text = "per_device_train_batch_size " + std::to_string(kHfMicroBatch);
+  }
+  if (!batch.accumulate) {
+    batch.accumulate = kHfAccumulation;
+    text += (text.empty() ? "" : ", ") + std::string("gradient_accumulation_steps ") +
+            std::to_string(kHfAccumulation);
+  }
+  if (!text.empty()) {
+    choices.read.push_back(
+        "the Hugging Face trainer's own defaults, as neither the line nor the "
+        "job says otherwise: " +
+        text);
+  }
+}
+
+void AppendHfFlags(const UserChoices& choices, LaunchLine& line, Plan& plan) {
+  const ShellWord* file = ArgumentsFile(line);
+  if (choices.trainer == Trainer::kHf && file != nullptr && plan.batch.micro) {
+    Finding finding;
+    finding.code = "plan_cannot_reach_script";
+    finding.severity = Severity::kWarning;
+    finding.says = "this plan cannot reach your script: its arguments are in " + file->value +
+                   ", which launch does not read";
+    finding.remedy = "write them as flags behind the script, or the plan's batch into that file";
+    plan.warnings.push_back(std::move(finding));
+  }
+  if (!TakesHfFlags(choices, line)) return;
+  const auto written = [&](std::string_view name) {
+    return choices.flags.names.count(std::string(name)) > 0;
+  };
+  std::string added;
+  const auto add = [&](std::string_view name, std::string_view value) {
+    if (written(name)) return;
+    added += " --" + std::string(name) + " " + std::string(value);
+  };
+  if (!choices.job.debug) {  // which gives the batch itself
+    if (plan.batch.micro) add("per_device_train_batch_size", "$LAUNCH_MICRO_BATCH");
+    if (plan.batch.accumulate) add("gradient_accumulation_steps", "$LAUNCH_GRAD_ACCUM");
+  }
+  if (!written("bf16") && !written("fp16")) {
+    const bool half = plan.precision == Precision::kBf16 || plan.precision == Precision::kFp16;
+    if (half) add(ToString(plan.precision), "True");
+    if (half && plan.device == DeviceClass::kCpu)
+      add("use_cpu", "True");  // else it looks for a GPU
+  }
+  // FSDP recomputes by its own setting (FSDP_ACTIVATION_CHECKPOINTING); the trainer refuses both.
+  if (plan.checkpointing == "full" && !IsFsdp(plan.strategy)) add("gradient_checkpointing", "True");
+  if (added.empty()) return;
+  line.shell += added;
+  plan.read.push_back("added for the Hugging Face trainer:" + added);
+}
+
+}  // namespace launch

@@ -1,0 +1,44 @@
+// What a probe measured, and a plan with the measured parts in place of the predicted ones.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/plan.h"
+
+namespace launch {
+
+// The run of one micro-batch: the largest over its ranks.
+struct ProbePoint {
+  std::int64_t micro = 1;
+  std::int64_t accumulate = 1;
+  bool gpu = false;         // torch's counters; else the process's own peak
+  double load_bytes = 0;    // peak before the first step was over
+  double peak_bytes = 0;    // peak of the steps after it
+  double static_bytes = 0;  // what stays after a step
+  double step_seconds = 0;
+  friend bool operator==(const ProbePoint&, const ProbePoint&) = default;
+};
+
+// Two micro-batches give a line each for memory and for the time of one pass.
+struct ProbeFit {
+  double load_bytes = 0;
+  double base_bytes = 0;
+  double sample_bytes = 0;  // per sample of the micro-batch
+  double pass_seconds = 0;
+  double sample_seconds = 0;
+  bool gpu = false;
+  friend bool operator==(const ProbeFit&, const ProbeFit&) = default;
+};
+
+// Of the smallest and the largest micro-batch; of one alone, with what stays after a step as base.
+// Absent: nothing was measured.
+std::optional<ProbeFit> FitProbe(const std::vector<ProbePoint>& points);
+
+// Memory of the plan's micro-batch (of one sample when it has none) and time of its step, as
+// measured; context and communication library stay predicted, torch does not count them. A duration
+// that the job's own history gave stays: the probe is no whole run. Findings follow.
+void ApplyProbe(const std::vector<ProbePoint>& points, Plan& plan);
+
+}  // namespace launch

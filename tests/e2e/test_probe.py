@@ -1,0 +1,86 @@
+"""`launch plan --probe`: the user's own script, unchanged, measured on this machine's CPU."""
+
+import json
+import textwrap
+
+import pytest
+
+from conftest import VENV
+
+# Takes KEPT MiB for each sample, never ends by itself and says nothing. Blocks this large are mapped
+# and unmapped one by one: what the C library keeps of smaller ones would blur the figure.
+SCRIPT = """\
+import os, torch
+micro, passes = int(os.environ["LAUNCH_MICRO_BATCH"]), int(os.environ["LAUNCH_GRAD_ACCUM"])
+if "SAID" in os.environ:
+    import said_before
+    assert said_before.seen, "the user's sitecustomize did not run"
+weight = torch.nn.Parameter(torch.ones(1000))
+optimizer = torch.optim.AdamW([weight])
+while True:
+    for _ in range(passes):
+        kept = torch.ones(micro * int(os.environ["KEPT"]) * 2**20, dtype=torch.uint8)
+        weight.square().mean().backward()
+        del kept
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.fixture
+def probe(cluster):
+    cluster.up()
+    (cluster.work / "t.py").write_text(SCRIPT)
+
+    def run(kept, *lines, flags=("--probe",)):
+        (cluster.work / "job.yaml").write_text(textwrap.dedent(f"""\
+            name: probed
+            device: cpu
+            gpus: 0
+            venv: {VENV}
+            batch: {{global: 16, micro: 4}}
+            steps: 100
+            env: {{KEPT: "{kept}"}}
+            run: python t.py > own.log 2>&1
+            """) + "".join(line + "\n" for line in lines))
+        done = cluster.launch("plan", "job.yaml", *flags, "-o", "json", timeout=180)
+        return json.loads(done.stdout), done.stderr
+
+    run.cluster = cluster
+    return run
+
+
+def per_sample_mib(plan):
+    (name,) = [t["name"] for t in plan["memory"]["terms"] if "a sample" in t["name"]]
+    return float(name.split(" x ")[1].split()[0]) * 1024
+
+
+def test_a_probe_measures_what_a_sample_takes(probe):
+    small, said = probe(64)
+    # The same again by the job file, beside a sitecustomize of the user's own.
+    hooks = probe.cluster.work / "hooks"
+    hooks.mkdir()
+    (hooks / "sitecustomize.py").write_text("import said_before\nsaid_before.seen = True\n")
+    (hooks / "said_before.py").write_text("seen = False\n")
+    large, _ = probe(164, "model: {probe: true}", flags=("-e", f"PYTHONPATH={hooks}", "-e", "SAID=1"))
+    assert small["memory"]["basis"] == small["duration"]["basis"] == "probed"
+    assert "probe of micro-batch 1" in said and "probe of micro-batch 4" in said
+    assert abs(per_sample_mib(large) - per_sample_mib(small) - 100) <= 5, "100 MiB more per sample"
+    for plan in (small, large):
+        memory = plan["memory"]
+        assert abs(sum(t["gib"] for t in memory["terms"]) - memory["peak_gib"]) < 0.005
+        assert memory["interval"][0] < memory["peak_gib"] < memory["interval"][1] and memory["fits"] == "yes"
+        assert plan["batch"] == {"global": 16, "micro": 4, "accumulate": 4}
+        assert "memory_unknown" not in [one["code"] for one in plan["warnings"]]
+        assert plan["duration"]["step_seconds"] > 0
+    assert probe.cluster.launch("calibration").stdout.strip() == "[]", "a probe is none of the job's runs"
+
+
+def test_a_script_without_an_optimizer_measures_nothing_and_says_so(probe):
+    (probe.cluster.work / "t.py").write_text("print('no torch here')\n")
+    (probe.cluster.work / "job.yaml").write_text(
+        f"name: none\ndevice: cpu\ngpus: 0\nvenv: {VENV}\nrun: python t.py\n")
+    done = probe.cluster.launch("plan", "job.yaml", "--probe", code=None, timeout=120)
+    assert done.returncode != 0 and "measured nothing" in done.stderr and "no torch here" in done.stderr
+    offline = probe.cluster.launch("plan", "job.yaml", "--probe", "--inventory", "none.yaml", code=2)
+    assert "--probe runs the job" in offline.stderr

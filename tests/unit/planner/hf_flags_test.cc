@@ -1,0 +1,108 @@
+#include "planner/hf_flags.h"
+
+#include <gtest/gtest.h>
+
+namespace launch {
+namespace {
+
+struct Case {
+  LaunchLine line;
+  UserChoices choices;
+  Plan plan;
+};
+
+Case Read(const std::string& run, JobSpec spec = {}) {
+  Case made;
+  spec.run = run;
+  const auto line = ReadLaunchLine(run, LineOptions(spec));
+  EXPECT_TRUE(line) << run;
+  if (!line) return made;
+  made.line = *line;
+  const auto choices = ReadUserChoices(spec, {}, made.line);
+  EXPECT_TRUE(choices) << (choices ? "" : choices.error().message);
+  if (choices) made.choices = *choices;
+  made.plan.batch = {64, 4, 4};
+  made.plan.precision = Precision::kBf16;
+  made.plan.device = DeviceClass::kCuda;
+  return made;
+}
+
+JobSpec Hf() {
+  JobSpec spec;
+  spec.trainer = Trainer::kHf;
+  return spec;
+}
+
+std::string Appended(Case made) {
+  const std::string before = made.line.shell;
+  AppendHfFlags(made.choices, made.line, made.plan);
+  return made.line.shell.substr(before.size());
+}
+
+TEST(HfFlags, TheTrainersOwnBatchIsAConstraint) {
+  const Case made = Read("python t.py --num_train_epochs 3");
+  EXPECT_EQ(made.choices.job.batch, (BatchSpec{std::nullopt, kHfMicroBatch, kHfAccumulation}));
+  ASSERT_FALSE(made.choices.read.empty());
+  EXPECT_NE(made.choices.read.back().find("own defaults"), std::string::npos);
+  EXPECT_NE(made.choices.read.back().find("per_device_train_batch_size 8"), std::string::npos);
+}
+
+TEST(HfFlags, OnlyWhatTheLineLeavesOpenIsTheDefault) {
+  const Case made = Read("python t.py --optim adamw_torch --gradient_accumulation_steps 128");
+  EXPECT_EQ(made.choices.job.batch, (BatchSpec{std::nullopt, kHfMicroBatch, 128}));
+  EXPECT_EQ(made.choices.read.back().find("gradient_accumulation_steps"), std::string::npos);
+}
+
+TEST(HfFlags, TheJobsGlobalBatchLeavesTheSplitToThePlan) {
+  JobSpec spec = Hf();
+  spec.batch.global = 64;
+  const Case made = Read("python t.py", spec);
+  EXPECT_EQ(made.choices.job.batch, (BatchSpec{64, std::nullopt, std::nullopt}));
+}
+
+TEST(HfFlags, AVariableOfTheLineIsNoDefault) {
+  const Case made = Read("python t.py --per_device_train_batch_size $BS");
+  EXPECT_EQ(made.choices.job.batch, BatchSpec{});
+}
+
+TEST(HfFlags, AnotherScriptHasNoSuchDefaults) {
+  EXPECT_EQ(Read("python t.py --lr 1").choices.job.batch, BatchSpec{});
+  EXPECT_EQ(Read("python t.py args.json", Hf()).choices.job.batch, BatchSpec{});
+}
+
+TEST(HfFlags, ThePlansNumbersAreAppended) {
+  EXPECT_EQ(Appended(Read("python t.py --optim adamw_torch")),
+            " --per_device_train_batch_size $LAUNCH_MICRO_BATCH"
+            " --gradient_accumulation_steps $LAUNCH_GRAD_ACCUM --bf16 True");
+  Case cpu = Read("python t.py", Hf());
+  cpu.plan.device = DeviceClass::kCpu;
+  EXPECT_NE(Appended(cpu).find("--bf16 True --use_cpu True"), std::string::npos);
+  cpu.plan.precision = Precision::kFp32;
+  EXPECT_EQ(Appended(cpu).find("use_cpu"), std::string::npos);
+}
+
+TEST(HfFlags, AFlagOfTheLineIsNeverRepeated) {
+  EXPECT_EQ(Appended(Read("python t.py --per-device-train-batch-size=4 --fp16 "
+                          "--gradient_accumulation_steps $G")),
+            "");
+}
+
+TEST(HfFlags, CheckpointingOfThePlanReachesTheTrainer) {
+  Case made = Read("python t.py --optim adamw_torch");
+  made.plan.checkpointing = "full";
+  made.plan.strategy = Strategy::kZero2;
+  EXPECT_NE(Appended(made).find("--gradient_checkpointing True"), std::string::npos);
+  made.plan.strategy = Strategy::kFsdp;  // by FSDP's own setting
+  EXPECT_EQ(Appended(made).find("gradient_checkpointing"), std::string::npos);
+}
+
+TEST(HfFlags, AFileOfArgumentsIsLeftAloneAndSaid) {
+  Case made = Read("python t.py args.json", Hf());
+  AppendHfFlags(made.choices, made.line, made.plan);
+  EXPECT_EQ(made.line.shell.find("--per_device"), std::string::npos);
+  ASSERT_EQ(made.plan.warnings.size(), 1u);
+  EXPECT_EQ(made.plan.warnings[0].code, "plan_cannot_reach_script");
+}
+
+}  // namespace
+}  // namespace launch
