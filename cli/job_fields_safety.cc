@@ -145,7 +145,8 @@ constexpr JobField kFields[] = {
        LAUNCH_ASSIGN_OR_RETURN(draft.spec.requeue_after, value.Duration());
        return {};
      }},
-    {"on_oom", "", "auto | replan | fail", "auto", "What happens after an out-of-memory error.",
+    {"on_oom", "", "auto | replan | fail", "auto",
+     "What is done after a GPU out-of-memory error: plans of less memory, at most three, or none.",
      [](JobDraft& draft, const FieldValue& value) -> Result<void> {
        LAUNCH_ASSIGN_OR_RETURN(draft.spec.on_oom,
                                Choice(value, ParseOnOom, {"auto", "replan", "fail"}));

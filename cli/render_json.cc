@@ -222,6 +222,7 @@ Json OfAttempt(const AttemptView& attempt) {
           {"first_failed_rank", Maybe(attempt.first_failed_rank)},
           {"first_failed_node",
            attempt.first_failed_node ? Json(attempt.first_failed_node->value) : Json(nullptr)},
+          {"change", Text(attempt.change)},
           {"verdict", attempt.verdict ? OfVerdict(*attempt.verdict) : Json(nullptr)},
           {"started", Time(attempt.started)},
           {"ended", Time(attempt.ended)},

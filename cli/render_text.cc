@@ -375,6 +375,7 @@ std::string JobText(const JobView& job, const Screen& screen) {
     Line(text, "  nodes", Fold(attempt.nodes));
     Line(text, "  master", attempt.master);
     Line(text, "  resumed", attempt.resumed_from);
+    Line(text, "  changed", attempt.change);
     if (attempt.first_failed_rank)
       Line(text, "  failed",
            "rank " + std::to_string(*attempt.first_failed_rank) +

@@ -67,6 +67,7 @@ struct AttemptView {
   std::optional<Rank> first_failed_rank;
   std::optional<NodeId> first_failed_node;
   std::optional<Verdict> verdict;
+  std::string change;  // of the plan against the attempt before, in words; empty = none
   std::vector<RankView> ranks;
   WallTime started{};
   WallTime ended{};  // 0 = not yet

@@ -123,7 +123,35 @@ std::optional<Finding> Judge(const FlagUse& use, const JobSpec& spec, const Plan
   return std::nullopt;
 }
 
+bool Uses(const LaunchLine& line, std::string_view name) {
+  return std::any_of(line.uses.begin(), line.uses.end(),
+                     [&](const ShellUse& use) { return use.name == name; });
+}
+
+bool StrategyByVariable(const LaunchLine& line) {
+  return Uses(line, "LAUNCH_STRATEGY") || Uses(line, "LAUNCH_ZERO_STAGE") ||
+         Uses(line, "LAUNCH_DS_CONFIG") || Uses(line, "LAUNCH_ACCELERATE_CONFIG");
+}
+
+BatchReach ReachOfBatch(const LaunchLine& line) {
+  const std::vector<FlagUse> flags = FlagsOf(line.arguments);
+  const bool fixed = std::any_of(flags.begin(), flags.end(), [](const FlagUse& use) {
+    return use.fixed && ParseInt(use.value) &&
+           (use.topic == Topic::kMicro || use.topic == Topic::kAccumulate);
+  });
+  if (fixed) return BatchReach::kFixed;
+  const bool both = Uses(line, "LAUNCH_MICRO_BATCH") && Uses(line, "LAUNCH_GRAD_ACCUM");
+  return both || Uses(line, "LAUNCH_DS_CONFIG") ? BatchReach::kFollows : BatchReach::kUnknown;
+}
+
 }  // namespace
+
+PlanReach ReachOf(const JobSpec& spec, const Plan& plan) {
+  const auto line = ReadLaunchLine(spec.run, LineOptions(spec));
+  if (!line) return {BatchReach::kFixed, false, false};
+  return {ReachOfBatch(*line), StrategyByVariable(*line) || ByAccelerate(plan.trainer),
+          Uses(*line, "LAUNCH_ACT_CKPT") || Uses(*line, "LAUNCH_PLAN_FILE")};
+}
 
 std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line, const Plan& plan) {
   std::vector<Finding> findings;
@@ -131,13 +159,9 @@ std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line, cons
   for (const FlagUse& use : flags) {
     if (auto finding = Judge(use, spec, plan)) findings.push_back(std::move(*finding));
   }
-  const bool by_variable = std::any_of(line.uses.begin(), line.uses.end(), [](const ShellUse& use) {
-    return use.name == "LAUNCH_STRATEGY" || use.name == "LAUNCH_ZERO_STAGE" ||
-           use.name == "LAUNCH_DS_CONFIG" || use.name == "LAUNCH_ACCELERATE_CONFIG";
-  });
   const bool by_flag = std::any_of(
       flags.begin(), flags.end(), [](const FlagUse& use) { return use.topic == Topic::kStrategy; });
-  const bool told = by_variable || by_flag || ByAccelerate(plan.trainer);
+  const bool told = StrategyByVariable(line) || by_flag || ByAccelerate(plan.trainer);
   if (IsSharded(plan.strategy) && !told) {
     findings.push_back(Unreachable(
         "strategy " + std::string(ToString(plan.strategy)) +

@@ -17,4 +17,19 @@ std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line, cons
 // A LAUNCH_ variable in run that no rank gets: kInvalidArgument (rulings 42).
 Result<void> CheckVariablesUsed(const LaunchLine& line, const Plan& plan);
 
+enum class BatchReach {
+  kFollows,  // the command passes both of our variables on, or the DeepSpeed file that has them
+  kUnknown,  // nothing is written; a program may read the variables by itself
+  kFixed,    // the command has a number of its own
+};
+
+// What of a plan would get to the program if it were changed.
+struct PlanReach {
+  BatchReach batch = BatchReach::kUnknown;
+  bool strategy = false;  // and offload
+  bool checkpointing = false;
+};
+
+PlanReach ReachOf(const JobSpec& spec, const Plan& plan);
+
 }  // namespace launch

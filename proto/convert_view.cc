@@ -55,6 +55,7 @@ pb::AttemptView ToProto(const AttemptView& v) {
   m.set_resumed_from(v.resumed_from);
   *m.mutable_batch() = ToProto(v.batch);
   for (const auto& [name, value] : v.env) (*m.mutable_env())[Utf8(name)] = value;
+  m.set_change(Utf8(v.change));
   if (v.first_failed_rank) m.set_first_failed_rank(*v.first_failed_rank);
   if (v.first_failed_node) m.set_first_failed_node(Utf8(v.first_failed_node->value));
   if (v.verdict) *m.mutable_verdict() = ToProto(*v.verdict);
@@ -75,6 +76,7 @@ Result<AttemptView> FromProto(const pb::AttemptView& m) {
   v.resumed_from = e.Path("resumed_from", m.resumed_from());
   v.batch = e.Value("batch", m.batch());
   v.env = e.EnvMap("env", m.env());
+  v.change = e.Text("change", m.change());
   if (m.has_first_failed_rank()) {
     v.first_failed_rank = e.RankOf("first_failed_rank", m.first_failed_rank());
   }

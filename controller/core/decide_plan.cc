@@ -105,6 +105,7 @@ void BeginAttempt(Draft& draft, JobRecord job, const Hold& hold, const PlanOutco
   attempt.plan_digest = outcome.stored_digest;
   attempt.nodes = hold.nodes;
   attempt.created = draft.wall();
+  attempt.change = std::exchange(job.change_text, {});
   attempt.plan = {outcome.plan->strategy, outcome.plan->steps, outcome.plan->batch};
   for (std::size_t at = 0; at < outcome.stored.size(); at += kChunkBytes) {
     draft.Put(PlanChunkRecord{attempt.key, attempt.plan_chunks++,

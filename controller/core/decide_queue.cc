@@ -5,6 +5,7 @@
 
 #include "controller/core/draft.h"
 #include "controller/core/offers.h"
+#include "controller/core/replan.h"
 #include "planner/planner.h"
 #include "scheduler/fifo.h"
 
@@ -82,7 +83,7 @@ void HoldAndPlan(Draft& draft, const JobRecord& job, const Placement& placement,
   effect::PlanWanted wanted;
   wanted.ticket = hold.ticket;
   wanted.owner = job.owner;
-  wanted.spec = spec.spec;
+  wanted.spec = WithChange(spec.spec, job.change);
   wanted.context = spec.context;
   effect::PlanWanted::Placed placed;
   placed.key = Key{job.id, hold.attempt};

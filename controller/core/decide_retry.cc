@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <csignal>
-#include <numeric>
 
 #include "controller/core/draft.h"
+#include "controller/core/recovery.h"
 #include "controller/core/views.h"
 
 namespace launch::controller {
@@ -76,52 +76,6 @@ void JudgeRank(const RankRecord& rank, Ending& ending) {
   }
 }
 
-// May the job be tried again after this, counted as what, and how often in all?
-struct RetryRule {
-  std::string cause;
-  int limit = 0;
-};
-
-std::optional<RetryRule> RuleFor(const RetrySpec& retry, const Ending& ending) {
-  constexpr int kInfrastructureDefault = 2;
-  const auto names = [&](const char* word) {
-    return std::find(retry.on_events.begin(), retry.on_events.end(), word) != retry.on_events.end();
-  };
-  // `max: N` alone means every failure, as in torchrun; naming events or codes narrows it.
-  const bool narrowed = !retry.on_events.empty() || !retry.recover_on_exit_codes.empty();
-  const std::optional<RetryRule> if_max_alone =
-      retry.max && !narrowed ? std::optional(RetryRule{"failure", *retry.max}) : std::nullopt;
-  switch (ending.blame) {
-    case Blame::kInfrastructure: {
-      const bool named = retry.on_events.empty() || names("node_failure");
-      if (ending.state == JobState::kNodeFail && ending.outcome == "node_fail" && !named) {
-        return std::nullopt;
-      }
-      return RetryRule{ending.outcome, retry.max.value_or(kInfrastructureDefault)};
-    }
-    case Blame::kOutOfMemory:
-      if (names("oom")) return RetryRule{"oom", retry.max.value_or(kInfrastructureDefault)};
-      return if_max_alone;
-    case Blame::kUserCode: {
-      const auto& codes = retry.recover_on_exit_codes;
-      if (ending.exit_code &&
-          std::find(codes.begin(), codes.end(), *ending.exit_code) != codes.end()) {
-        return RetryRule{"exit_code", retry.max.value_or(kInfrastructureDefault)};
-      }
-      return if_max_alone;
-    }
-    case Blame::kPlan:
-    case Blame::kNobody:
-      return std::nullopt;
-  }
-  return std::nullopt;
-}
-
-int TotalRetries(const JobRecord& job) {
-  return std::accumulate(job.retries.begin(), job.retries.end(), 0,
-                         [](int sum, const auto& entry) { return sum + entry.second; });
-}
-
 // A GPU of the attempt on this node that is broken or gone by now, with the reason; or empty.
 std::string GpuFault(const State& state, const Key& key, const NodeId& node) {
   const auto allocs = state.allocs.find(key);
@@ -142,27 +96,49 @@ std::string GpuFault(const State& state, const Key& key, const NodeId& node) {
 }
 
 // Why the next attempt should be elsewhere than on the node that failed first; empty: no reason.
-std::string WhyAvoid(const State& state, const Key& key, const Ending& ending) {
+std::string WhyAvoid(const State& state, const Key& key, const Ending& ending,
+                     const Recovery& recovery) {
   if (!ending.first_failed_node) return {};
-  if (ending.blame == Blame::kInfrastructure) return ending.text;
+  if (recovery.action == Action::kElsewhere) {
+    const std::optional<Verdict>& verdict = state.attempts.at(key).verdict;
+    return verdict ? verdict->label : ending.text;
+  }
   return GpuFault(state, key, *ending.first_failed_node);
 }
 
-void Requeue(Draft& draft, const Key& key, JobRecord job, const std::string& cause,
-             const Ending& ending) {
-  ++job.retries[cause];
+void Avoid(Draft& draft, const Key& key, const Ending& ending, const Recovery& recovery,
+           JobRecord& job) {
+  const std::string why = WhyAvoid(draft.state(), key, ending, recovery);
+  if (why.empty()) return;
+  const std::optional<Verdict>& verdict = draft.state().attempts.at(key).verdict;
+  const bool told = recovery.action == Action::kElsewhere && verdict && verdict->node;
+  const NodeId& node = told ? *verdict->node : *ending.first_failed_node;
+  job.excluded_nodes[node.value] = why;
+  if (why != ending.text) job.requeue_cause += fmt::format(" ({})", why);
+  draft.Event("job.avoids_node", Subject(job.id), fmt::format("{}: {}", node.value, why));
+}
+
+void Change(Draft& draft, const Recovery& recovery, JobRecord& job) {
+  if (!recovery.change) return;
+  job.change = *recovery.change;
+  job.change_text = recovery.says;
+  job.requeue_cause += fmt::format("; changed: {}", recovery.says);
+  draft.Event("job.plan_changed", Subject(job.id), recovery.says);
+}
+
+void Requeue(Draft& draft, const Key& key, JobRecord job, const Ending& ending,
+             const Recovery& recovery) {
+  ++job.retries[recovery.counted_as];
   job.phase = JobPhase::kQueued;
   job.requeue_cause = ending.text;
-  if (const std::string why = WhyAvoid(draft.state(), key, ending); !why.empty()) {
-    const NodeId& node = *ending.first_failed_node;
-    job.excluded_nodes[node.value] = why;
-    if (why != ending.text) job.requeue_cause += fmt::format(" ({})", why);
-    draft.Event("job.avoids_node", Subject(job.id), fmt::format("{}: {}", node.value, why));
-  }
+  job.change_text.clear();
+  Change(draft, recovery, job);
+  Avoid(draft, key, ending, recovery, job);
   Millis backoff = draft.state().specs.at(job.id).spec.retry.backoff;
   if (backoff == Millis{0} && ending.blame == Blame::kInfrastructure) {
-    backoff = Millis{2000} * (1 << std::min(TotalRetries(job) - 1, 5));  // 2 s, 4 s ... 64 s
+    backoff = Millis{2000} * (1 << std::min(RetriesUsed(job) - 1, 5));  // 2 s, 4 s ... 64 s
   }
+  backoff = std::max(backoff, recovery.wait);
   job.not_before = WallTime{};
   if (backoff > Millis{0}) {
     job.not_before = draft.wall() + backoff;
@@ -247,16 +223,16 @@ void EndAttempt(Draft& draft, const Key& key, const Ending& ending) {
     return;
   }
   const JobSpec& spec = draft.state().specs.at(key.job).spec;
-  const std::optional<RetryRule> rule = RuleFor(spec.retry, ending);
-  if (!rule || TotalRetries(job) >= rule->limit) {
+  const Recovery recovery = RecoveryAfter(draft.state(), attempt, ending);
+  if (recovery.action == Action::kStop) {
     Ending last = ending;
-    if (rule && rule->limit > 0) {
-      last.text += fmt::format("; {} of {} retries used", TotalRetries(job), rule->limit);
-    }
+    if (!recovery.says.empty()) last.text += "; " + recovery.says;
     EndJob(draft, job, last);
     return;
   }
-  if (!spec.checkpoint.dir.empty() && job.no_progress >= spec.retry.no_progress_max) {
+  // A changed plan is not the same try: it has a limit of its own.
+  const bool same_plan = recovery.action != Action::kReplan;
+  if (same_plan && !spec.checkpoint.dir.empty() && job.no_progress >= spec.retry.no_progress_max) {
     Ending stuck = ending;
     stuck.sub_reason = "CHECKPOINT";
     stuck.text +=
@@ -264,7 +240,7 @@ void EndAttempt(Draft& draft, const Key& key, const Ending& ending) {
     EndJob(draft, job, stuck);
     return;
   }
-  Requeue(draft, key, job, rule->cause, ending);
+  Requeue(draft, key, job, ending, recovery);
 }
 
 void EndJob(Draft& draft, JobRecord job, const Ending& ending) {

@@ -39,6 +39,19 @@ struct ClusterRecord {
   friend bool operator==(const ClusterRecord&, const ClusterRecord&) = default;
 };
 
+// What out-of-memory errors changed in the plan of a job, on top of what its file says.
+struct PlanChange {
+  bool began = false;                // `left` was filled
+  bool expandable_segments = false;  // PyTorch's allocator, by its two variables
+  std::optional<std::int64_t> global;
+  std::optional<std::int64_t> micro;
+  std::optional<Strategy> strategy;
+  std::optional<Offload> offload;
+  std::string checkpointing;   // none | selective | full; empty = as written
+  std::vector<Fallback> left;  // the planner's plans of less memory that were not tried yet
+  friend bool operator==(const PlanChange&, const PlanChange&) = default;
+};
+
 // Key "job/J".
 struct JobRecord {
   JobId id;
@@ -62,6 +75,8 @@ struct JobRecord {
   std::vector<Finding> findings;                      // of the refusal or of the last staging
   std::int64_t best_step = -1;                        // newest checkpoint an attempt resumed from
   int no_progress = 0;  // consecutive retries without a newer checkpoint
+  PlanChange change;
+  std::string change_text;  // in words, of the newest change
   WallTime submitted{};
   WallTime started{};
   WallTime ended{};
@@ -122,6 +137,7 @@ struct AttemptRecord {
   std::optional<NodeId> first_failed_node;
   std::vector<EnvVar> late_env;
   PlanSummary plan;
+  std::string change;              // of the plan against the attempt before, in words
   std::optional<Verdict> verdict;  // why it failed; judged after the end of its ranks
   LastProgress progress;           // set at the end; while it lives, the samples of its ranks
   WallTime created{};

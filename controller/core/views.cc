@@ -80,6 +80,7 @@ AttemptView ViewAttempt(const State& state, const AttemptRecord& attempt, bool f
   view.started = attempt.started;
   view.ended = attempt.ended;
   view.batch = attempt.plan.batch;
+  view.change = attempt.change;
   if (!full) return view;
   view.verdict = attempt.verdict;
   for (const EnvVar& late : attempt.late_env) view.env[late.name] = late.value;

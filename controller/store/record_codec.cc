@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "controller/store/attempt_codec.h"
 #include "proto/edge.h"
 #include "proto/record.pb.h"
 
@@ -15,17 +16,11 @@ using edge::Utf8;
 
 namespace {
 
-LAUNCH_CONVERT_ENUM(JobPhase, kDone)
-LAUNCH_CONVERT_ENUM(AttemptPhase, kEnded)
-LAUNCH_CONVERT_ENUM(StoredAllocPhase, kQuarantined)
+using controller::FromRecord;  // of an attempt's rows
+using controller::ToRecord;
 
-// Enums of this file: Edge::Value knows only those of the values.
-template <class M>
-auto Phase(Edge& e, M m) {
-  const auto value = FromProto(m);
-  e.Require(value.has_value(), "phase", "is unknown");
-  return value ? *value : std::decay_t<decltype(*value)>{};
-}
+LAUNCH_CONVERT_ENUM(JobPhase, kDone)
+
 UserName User(Edge& e, std::string_view field, const std::string& value) {
   return UserName{e.Name(field, value)};
 }
@@ -78,6 +73,8 @@ pb::JobRecord ToRecord(const JobRecord& v) {
   m.set_ended_ms(ToMs(v.ended));
   m.set_idempotency_key(Utf8(v.idempotency_key));
   m.set_request_digest(Utf8(v.request_digest));
+  if (v.change != PlanChange{}) *m.mutable_change() = ToRecord(v.change);
+  m.set_change_text(Utf8(v.change_text));
   return m;
 }
 JobRecord FromRecord(Edge& e, const pb::JobRecord& m) {
@@ -85,7 +82,7 @@ JobRecord FromRecord(Edge& e, const pb::JobRecord& m) {
   v.id = e.Job("id", m.id());
   v.owner = User(e, "owner", m.owner());
   v.name = e.Text("name", m.name());
-  v.phase = Phase(e, m.phase());
+  v.phase = PhaseOf(e, FromProto(m.phase()));
   v.held = m.held();
   v.forced = m.forced();
   v.attempts = m.attempts();
@@ -107,6 +104,8 @@ JobRecord FromRecord(Edge& e, const pb::JobRecord& m) {
   v.ended = e.Wall("ended_ms", m.ended_ms());
   v.idempotency_key = e.Text("idempotency_key", m.idempotency_key());
   v.request_digest = e.Text("request_digest", m.request_digest());
+  if (m.has_change()) v.change = FromRecord(e, m.change());
+  v.change_text = e.Text("change_text", m.change_text());
   return v;
 }
 
@@ -139,123 +138,6 @@ PlanChunkRecord FromRecord(Edge& e, const pb::PlanChunkRecord& m) {
   v.key = e.Value("key", m.key());
   v.chunk = m.chunk();
   v.bytes = m.bytes();
-  return v;
-}
-
-pb::AttemptRecord ToRecord(const AttemptRecord& v) {
-  pb::AttemptRecord m;
-  *m.mutable_key() = launch::ToProto(v.key);
-  m.set_phase(ToProto(v.phase));
-  m.set_plan_digest(Utf8(v.plan_digest));
-  m.set_plan_chunks(v.plan_chunks);
-  for (const NodeId& node : v.nodes) m.add_nodes(Utf8(node.value));
-  m.set_master_address(Utf8(v.master_address));
-  m.set_master_port(v.master_port);
-  m.set_resumed_from(v.resumed_from);
-  m.set_resumed_step(v.resumed_step);
-  m.set_stop_cause(launch::ToProto(v.stop_cause));
-  m.set_cause(Utf8(v.cause));
-  m.set_outcome(Utf8(v.outcome));
-  if (v.first_failed_rank) m.set_first_failed_rank(*v.first_failed_rank);
-  if (v.first_failed_node) m.set_first_failed_node(Utf8(v.first_failed_node->value));
-  for (const EnvVar& variable : v.late_env) *m.add_late_env() = launch::ToProto(variable);
-  m.set_created_ms(ToMs(v.created));
-  m.set_strategy(launch::ToProto(v.plan.strategy));
-  if (v.plan.steps) m.set_plan_steps(*v.plan.steps);
-  *m.mutable_batch() = launch::ToProto(v.plan.batch);
-  if (v.progress.step) m.set_step(*v.progress.step);
-  if (v.progress.steps) m.set_steps(*v.progress.steps);
-  if (v.progress.seconds_per_step) m.set_seconds_per_step(*v.progress.seconds_per_step);
-  if (v.verdict) *m.mutable_verdict() = launch::ToProto(*v.verdict);
-  m.set_started_ms(ToMs(v.started));
-  m.set_ended_ms(ToMs(v.ended));
-  return m;
-}
-AttemptRecord FromRecord(Edge& e, const pb::AttemptRecord& m) {
-  AttemptRecord v;
-  v.key = e.Value("key", m.key());
-  v.phase = Phase(e, m.phase());
-  v.plan_digest = e.Text("plan_digest", m.plan_digest());
-  v.plan_chunks = m.plan_chunks();
-  v.nodes = e.Nodes("nodes", m.nodes());
-  v.master_address = e.Text("master_address", m.master_address());
-  v.master_port = e.Int("master_port", m.master_port(), 0, 65'535);
-  v.resumed_from = e.Path("resumed_from", m.resumed_from());
-  v.resumed_step = m.resumed_step();
-  v.stop_cause = e.Value("stop_cause", m.stop_cause());
-  v.cause = e.Text("cause", m.cause());
-  v.outcome = e.Text("outcome", m.outcome());
-  if (m.has_first_failed_rank()) {
-    v.first_failed_rank = e.RankOf("first_failed_rank", m.first_failed_rank());
-  }
-  if (m.has_first_failed_node()) {
-    v.first_failed_node = e.Node("first_failed_node", m.first_failed_node());
-  }
-  v.late_env = e.Values("late_env", m.late_env(), edge::kMaxEnv);
-  v.plan.strategy = e.Value("strategy", m.strategy());
-  if (m.has_plan_steps()) v.plan.steps = m.plan_steps();
-  if (m.has_batch()) v.plan.batch = e.Value("batch", m.batch());
-  if (m.has_step()) v.progress.step = m.step();
-  if (m.has_steps()) v.progress.steps = m.steps();
-  if (m.has_seconds_per_step()) {
-    v.progress.seconds_per_step = e.Number("seconds_per_step", m.seconds_per_step());
-  }
-  if (m.has_verdict()) v.verdict = e.Value("verdict", m.verdict());
-  v.created = e.Wall("created_ms", m.created_ms());
-  v.started = e.Wall("started_ms", m.started_ms());
-  v.ended = e.Wall("ended_ms", m.ended_ms());
-  return v;
-}
-
-pb::AllocRecord ToRecord(const AllocRecord& v) {
-  pb::AllocRecord m;
-  *m.mutable_key() = launch::ToProto(v.key);
-  m.set_node(Utf8(v.node.value));
-  m.set_phase(ToProto(v.phase));
-  m.set_digest(Utf8(v.digest));
-  for (const GpuUuid& gpu : v.gpus) m.add_gpus(Utf8(gpu.value));
-  m.set_cpus(v.cpus);
-  m.set_memory_bytes(v.memory_bytes);
-  for (Rank rank : v.ranks) m.add_ranks(rank);
-  if (v.ports) *m.mutable_ports() = launch::ToProto(*v.ports);
-  m.set_boot_id(Utf8(v.boot_id));
-  m.set_interface(Utf8(v.interface));
-  for (const auto& held : v.held) *m.add_held() = launch::ToProto(held);
-  return m;
-}
-AllocRecord FromRecord(Edge& e, const pb::AllocRecord& m) {
-  AllocRecord v;
-  v.key = e.Value("key", m.key());
-  v.node = e.Node("node", m.node());
-  v.phase = Phase(e, m.phase());
-  v.digest = e.Text("digest", m.digest());
-  v.gpus = e.Gpus("gpus", m.gpus());
-  v.cpus = e.Int("cpus", m.cpus(), 0, edge::kMaxCpus);
-  v.memory_bytes = m.memory_bytes();
-  v.ranks = e.Ints("ranks", m.ranks(), edge::kMaxRanks, 0, edge::kMaxRanks - 1);
-  if (m.has_ports()) v.ports = e.Value("ports", m.ports());
-  v.boot_id = e.Text("boot_id", m.boot_id());
-  v.interface = e.Text("interface", m.interface());
-  v.held = e.Values("held", m.held(), edge::kMaxGpusPerNode);
-  return v;
-}
-
-pb::RankRecord ToRecord(const RankRecord& v) {
-  pb::RankRecord m;
-  *m.mutable_key() = launch::ToProto(v.key);
-  m.set_rank(v.rank);
-  m.set_node(Utf8(v.node.value));
-  m.set_pid(v.pid);
-  if (v.exit) *m.mutable_exit() = launch::ToProto(*v.exit);
-  return m;
-}
-RankRecord FromRecord(Edge& e, const pb::RankRecord& m) {
-  RankRecord v;
-  v.key = e.Value("key", m.key());
-  v.rank = e.RankOf("rank", m.rank());
-  v.node = e.Node("node", m.node());
-  v.pid = m.pid();
-  if (m.has_exit()) v.exit = e.Value("exit", m.exit());
   return v;
 }
 

@@ -35,12 +35,15 @@ def test_the_rank_that_ran_out_of_memory_is_named_not_the_one_that_missed_it(clu
         processes=2,
     )
     cluster.wait_for(job, "FAILED")
-    verdict = cluster.json("why", job)
+    verdict = cluster.json("why", job, "--attempt", 1)
     assert verdict["label"] == "cuda_oom_fragmentation"
     assert verdict["rank"] == 1
     assert verdict["action"] == "retry_with_change"
     assert "expandable_segments" in verdict["remedy"]
-    assert cluster.status(job)["attempts"][-1]["verdict"]["label"] == verdict["label"]
+    first, second = cluster.status(job)["attempts"]
+    assert first["verdict"] == verdict
+    assert second["verdict"]["label"] == verdict["label"]
+    assert "expandable segments are already on" in second["verdict"]["remedy"]
     assert "cuda_oom_fragmentation" in cluster.launch("status", job).stdout
 
 

@@ -99,6 +99,10 @@ Event TestCore::Answered(const effect::PlanWanted& wanted) {
   planned.outcome = CannedPlan(wanted);
   planned.outcome.findings = plan_findings;
   planned.outcome.plan->steps = plan_steps;
+  planned.outcome.plan->batch = plan_batch;
+  if (const BatchSpec& batch = wanted.spec.batch; batch.global && batch.micro) {
+    planned.outcome.plan->batch = {batch.global, batch.micro, *batch.global / *batch.micro};
+  }
   if (!wanted.placed) return planned;
   if (placed_error) {
     planned.outcome = PlanOutcome{};

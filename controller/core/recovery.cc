@@ -1,0 +1,200 @@
+#include "controller/core/recovery.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "controller/core/replan.h"
+#include "diagnosis/verdict.h"
+
+namespace launch::controller {
+namespace {
+
+constexpr int kInfrastructureRetries = 2;  // rulings 14
+constexpr int kPlanChanges = 3;            // rulings 12: at most three
+constexpr Millis kForOthersToGo{30'000};   // until another process may have given its memory back
+constexpr std::string_view kChanged = "oom_change";
+constexpr std::string_view kResumed = "resume";
+
+enum class Whose {
+  kUser,            // another try ends the same way
+  kProgram,         // tried again only where `retry` asks for it
+  kInfrastructure,  // tried again unless `retry` forbids it
+};
+
+// What a label, or an action of failures.md, leads to. `event` is the word of `retry.on_events`.
+struct Policy {
+  std::string_view name;
+  Whose whose;
+  Action action;
+  int budget = 0;
+  std::string_view event = {};
+  Millis wait{0};
+};
+
+// The table. A label that is not here takes the row of its action.
+constexpr Policy kOfLabel[] = {
+    {"cuda_oom", Whose::kProgram, Action::kReplan, kPlanChanges, "oom"},
+    {"cuda_oom_fragmentation", Whose::kProgram, Action::kReplan, kPlanChanges, "oom"},
+    {"cuda_oom_foreign_process", Whose::kInfrastructure, Action::kElsewhere, kInfrastructureRetries,
+     "gpu_error", kForOthersToGo},
+    {"ecc", Whose::kInfrastructure, Action::kElsewhere, kInfrastructureRetries, "gpu_error"},
+    {"nccl_timeout", Whose::kInfrastructure, Action::kSame, 1, "hang"},
+    {"nccl_timeout_peer_died", Whose::kInfrastructure, Action::kSame, 1, "hang"},
+    // Each attempt takes a port of its own.
+    {"port_in_use", Whose::kInfrastructure, Action::kSame, 3, "node_failure"},
+    {"rendezvous_timeout", Whose::kInfrastructure, Action::kSame, 1, "node_failure"},
+    {"xid_gpu_hardware", Whose::kInfrastructure, Action::kElsewhere, kInfrastructureRetries,
+     "gpu_error"},
+    {"xid_gsp", Whose::kInfrastructure, Action::kElsewhere, kInfrastructureRetries, "gpu_error"},
+    {"xid_nvlink", Whose::kInfrastructure, Action::kElsewhere, kInfrastructureRetries, "gpu_error"},
+};
+constexpr Policy kOfAction[] = {
+    {"continue", Whose::kProgram, Action::kSame},
+    {"no_retry", Whose::kUser, Action::kStop},
+    {"resume", Whose::kInfrastructure, Action::kResume, kInfrastructureRetries, "preempted"},
+    {"retry_elsewhere", Whose::kInfrastructure, Action::kElsewhere, kInfrastructureRetries,
+     "node_failure"},
+    {"retry_same", Whose::kProgram, Action::kSame},
+    // The change is one that only the user can make: more /dev/shm, another data loader.
+    {"retry_with_change", Whose::kProgram, Action::kSame, 0, "oom"},
+};
+
+const Policy& PolicyOf(const Verdict& verdict) {
+  for (const Policy& row : kOfLabel) {
+    if (row.name == verdict.label) return row;
+  }
+  for (const Policy& row : kOfAction) {
+    if (row.name == verdict.action) return row;
+  }
+  return kOfAction[1];
+}
+
+bool Names(const std::vector<std::string>& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+bool NamesExitCode(const RetrySpec& retry, const Ending& ending) {
+  return ending.exit_code &&
+         std::find(retry.recover_on_exit_codes.begin(), retry.recover_on_exit_codes.end(),
+                   *ending.exit_code) != retry.recover_on_exit_codes.end();
+}
+
+Recovery Stop(std::string says) {
+  Recovery recovery;
+  recovery.says = std::move(says);
+  return recovery;
+}
+
+// Within the budget of `limit` retries in all, or not at all.
+Recovery Within(const JobRecord& job, int limit, Action action, std::string counted_as) {
+  const int used = RetriesUsed(job);
+  if (used >= limit) {
+    return Stop(limit > 0 ? fmt::format("{} of {} retries used", used, limit) : "");
+  }
+  Recovery recovery;
+  recovery.action = action;
+  recovery.counted_as = std::move(counted_as);
+  return recovery;
+}
+
+// By the kind of the end alone, as far as `retry` covers it.
+Recovery ByKind(const JobRecord& job, const RetrySpec& retry, const Ending& ending) {
+  // `max: N` alone means every failure, as in torchrun; naming events or codes narrows it.
+  const bool narrowed = !retry.on_events.empty() || !retry.recover_on_exit_codes.empty();
+  const int if_max_alone = retry.max && !narrowed ? *retry.max : 0;
+  switch (ending.blame) {
+    case Blame::kInfrastructure: {
+      const bool named = retry.on_events.empty() || Names(retry.on_events, "node_failure");
+      if (ending.outcome == "node_fail" && !named) return {};
+      return Within(job, retry.max.value_or(kInfrastructureRetries), Action::kElsewhere,
+                    ending.outcome);
+    }
+    case Blame::kOutOfMemory: {
+      const bool named = Names(retry.on_events, "oom");
+      const int limit = named ? retry.max.value_or(kInfrastructureRetries) : if_max_alone;
+      return Within(job, limit, Action::kSame, named ? "oom" : "failure");
+    }
+    case Blame::kUserCode: {
+      const bool named = NamesExitCode(retry, ending);
+      const int limit = named ? retry.max.value_or(kInfrastructureRetries) : if_max_alone;
+      return Within(job, limit, Action::kSame, named ? "exit_code" : "failure");
+    }
+    case Blame::kPlan:
+    case Blame::kNobody:
+      break;
+  }
+  return {};
+}
+
+Recovery Replan(const State& state, const AttemptRecord& attempt, const JobRecord& job,
+                const JobSpec& spec) {
+  if (spec.on_oom == OnOom::kFail) return Stop("on_oom: fail");
+  const auto used = job.retries.find(std::string(kChanged));
+  if (used != job.retries.end() && used->second >= kPlanChanges) {
+    return Stop(fmt::format("{} plans of less memory were tried", used->second));
+  }
+  const auto plan = state.plans.find(attempt.key);
+  if (plan == state.plans.end()) return Stop("its plan cannot be read, so none of less memory");
+  NextPlan next = ReplanAfter(spec, job.change, plan->second->plan, *attempt.verdict);
+  if (!next.change) return Stop(std::move(next.text));
+  Recovery recovery;
+  recovery.action = Action::kReplan;
+  recovery.counted_as = kChanged;
+  recovery.says = std::move(next.text);
+  recovery.change = std::move(next.change);
+  return recovery;
+}
+
+Recovery Resume(const JobSpec& spec) {
+  if (spec.checkpoint.dir.empty()) {
+    return Stop("ended from outside, and there is no checkpoint.dir to resume from");
+  }
+  Recovery recovery;
+  recovery.action = Action::kResume;
+  recovery.counted_as = kResumed;
+  return recovery;
+}
+
+}  // namespace
+
+int RetriesUsed(const JobRecord& job) {
+  int used = 0;
+  for (const auto& [cause, count] : job.retries) {
+    if (cause != kChanged && cause != kResumed) used += count;
+  }
+  return used;
+}
+
+Recovery RecoveryAfter(const State& state, const AttemptRecord& attempt, const Ending& ending) {
+  const JobRecord& job = state.jobs.at(attempt.key.job);
+  const JobSpec& spec = state.specs.at(attempt.key.job).spec;
+  const RetrySpec& retry = spec.retry;
+  const bool caused_by_program =
+      ending.blame == Blame::kUserCode || ending.blame == Blame::kOutOfMemory;
+  if (!attempt.verdict || !caused_by_program || NamesExitCode(retry, ending)) {
+    return ByKind(job, retry, ending);
+  }
+  const Verdict& verdict = *attempt.verdict;
+  const Policy& policy = PolicyOf(verdict);
+  const bool sure =
+      verdict.confidence == Confidence::kLikely || verdict.confidence == Confidence::kConfirmed;
+  if (policy.whose == Whose::kUser && sure) {
+    const bool asked = retry.max.value_or(0) > 0;
+    return Stop(
+        asked ? fmt::format("not tried again: {} ends the same way each time", verdict.label) : "");
+  }
+  if (retry.max == 0 || spec.debug) return {};
+  if (policy.action == Action::kReplan) return Replan(state, attempt, job, spec);
+  if (policy.whose != Whose::kInfrastructure) return ByKind(job, retry, ending);
+  const bool narrowed = !retry.on_events.empty() && !Names(retry.on_events, policy.event);
+  if (narrowed) return ByKind(job, retry, ending);
+  if (policy.action == Action::kResume) return Resume(spec);
+  Recovery recovery =
+      Within(job, retry.max.value_or(policy.budget), policy.action, std::string(verdict.label));
+  recovery.wait = policy.wait;
+  return recovery;
+}
+
+}  // namespace launch::controller

@@ -1,0 +1,33 @@
+// What is done after an attempt that failed: the one place where a cause becomes an action.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "controller/core/draft.h"
+
+namespace launch::controller {
+
+enum class Action {
+  kStop,       // and tell the user
+  kSame,       // once more, unchanged
+  kElsewhere,  // without the node that failed
+  kReplan,     // with a plan of less GPU memory
+  kResume,     // it was ended from outside: goes on from its checkpoint
+};
+
+struct Recovery {
+  Action action = Action::kStop;
+  std::string counted_as;            // key in JobRecord::retries
+  std::string says;                  // what changes, or why it is not tried again; may be empty
+  Millis wait{0};                    // before the next attempt
+  std::optional<PlanChange> change;  // of kReplan
+};
+
+// The verdict, where there is one that names a cause, decides over the mere kind of the end.
+Recovery RecoveryAfter(const State& state, const AttemptRecord& attempt, const Ending& ending);
+
+// Retries that count against `retry.max`: neither changes of the plan nor ends from outside.
+int RetriesUsed(const JobRecord& job);
+
+}  // namespace launch::controller

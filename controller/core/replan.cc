@@ -1,0 +1,196 @@
+#include "controller/core/replan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "diagnosis/exit_evidence.h"
+#include "planner/reach.h"
+
+namespace launch::controller {
+namespace {
+
+constexpr std::array kAllocatorNames = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"};
+// Of the card: with less than this reserved in vain, the setting alone is not expected to help
+// (failures.md 4).
+constexpr double kReserveThatHelps = 0.10;
+
+bool IsOwnAllocator(const JobSpec& spec) {
+  return std::any_of(spec.env.begin(), spec.env.end(), [](const EnvEntry& entry) {
+    return std::find(kAllocatorNames.begin(), kAllocatorNames.end(), entry.name) !=
+           kAllocatorNames.end();
+  });
+}
+
+bool HasExpandableSegments(const Plan& plan) {
+  return !plan.assignments.empty() && UsesExpandableSegments(plan.assignments.front().env);
+}
+
+// The largest micro-batch of at most half that divides the samples of a step.
+std::optional<std::int64_t> NextMicro(const BatchSplit& batch) {
+  if (!batch.global || !batch.micro || !batch.accumulate) return std::nullopt;
+  const std::int64_t samples = *batch.micro * *batch.accumulate;
+  for (std::int64_t micro = *batch.micro / 2; micro >= 1; --micro) {
+    if (samples % micro == 0) return micro;
+  }
+  return std::nullopt;
+}
+
+bool SameWay(const Fallback& one, const Plan& plan) {
+  return one.strategy == plan.strategy && one.offload == plan.offload &&
+         one.checkpointing == plan.checkpointing;
+}
+
+// Why the batch must stay as it is; empty: it may change.
+std::string BatchIsFixed(const JobSpec& spec, const Plan& failed, const PlanReach& reach) {
+  if (!failed.batch.global)
+    return "batch.global is not given, so a smaller micro-batch would "
+           "change the training";
+  if (reach.batch == BatchReach::kFixed) {
+    return "the batch is written into the command, and the launcher cannot change it there: write "
+           "$LAUNCH_MICRO_BATCH and $LAUNCH_GRAD_ACCUM";
+  }
+  if (reach.batch == BatchReach::kUnknown && spec.on_oom == OnOom::kAuto) {
+    return "nothing shows that the program takes its batch from us: pass it $LAUNCH_MICRO_BATCH "
+           "and "
+           "$LAUNCH_GRAD_ACCUM, or write on_oom: replan if it reads them by itself";
+  }
+  return {};
+}
+
+class Search {
+ public:
+  Search(const JobSpec& spec, const PlanChange& so_far, const Plan& failed, const Verdict& verdict)
+      : spec_(spec), failed_(failed), verdict_(verdict), reach_(ReachOf(spec, failed)) {
+    change_ = so_far;
+    if (!change_.began) change_.left = failed.fallbacks;
+    change_.began = true;
+  }
+
+  NextPlan Run() {
+    const std::string fixed = BatchIsFixed(spec_, failed_, reach_);
+    TakeAllocator();
+    if (!NeedsLess()) return Result();
+    if (fixed.empty() && TakeMicroBatch()) return Result();
+    if (TakeFallback(fixed.empty())) return Result();
+    if (!said_.empty()) {
+      NextPlan only = Result();
+      if (!fixed.empty()) only.text += "; " + fixed;
+      return only;
+    }
+    return {std::nullopt, fixed.empty() ? "no plan of less memory is left" : fixed};
+  }
+
+ private:
+  void TakeAllocator() {
+    if (verdict_.label != "cuda_oom_fragmentation" || change_.expandable_segments) return;
+    if (IsOwnAllocator(spec_) || HasExpandableSegments(failed_)) return;
+    change_.expandable_segments = true;
+    Say("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+  }
+
+  bool NeedsLess() const {
+    if (said_.empty()) return true;
+    const auto share = verdict_.numbers.find("reserve_share");
+    return share == verdict_.numbers.end() || share->second < kReserveThatHelps;
+  }
+
+  bool TakeMicroBatch() {
+    const std::optional<std::int64_t> micro = NextMicro(failed_.batch);
+    // The planner's own next plan may be a smaller micro-batch that it knows to fit.
+    const bool planned = !change_.left.empty() && SameWay(change_.left.front(), failed_) &&
+                         change_.left.front().batch.micro < failed_.batch.micro;
+    if (!micro || planned) return false;
+    TakeBatch(*micro);
+    return true;
+  }
+
+  bool TakeFallback(bool may_change_batch) {
+    while (!change_.left.empty()) {
+      const Fallback next = change_.left.front();
+      change_.left.erase(change_.left.begin());
+      const bool same_batch = next.batch.micro == failed_.batch.micro;
+      if (!next.batch.micro || (!same_batch && !may_change_batch)) continue;
+      if (SameWay(next, failed_) && *next.batch.micro >= failed_.batch.micro.value_or(1)) continue;
+      if ((next.strategy != failed_.strategy || next.offload != failed_.offload) &&
+          !reach_.strategy) {
+        continue;
+      }
+      if (next.checkpointing != failed_.checkpointing && !reach_.checkpointing) continue;
+      Take(next);
+      return true;
+    }
+    return false;
+  }
+
+  void Take(const Fallback& next) {
+    if (next.strategy != failed_.strategy) {
+      Say(fmt::format("strategy {} instead of {}", ToString(next.strategy),
+                      ToString(failed_.strategy)));
+    }
+    if (next.offload != failed_.offload) Say(fmt::format("offload {}", ToString(next.offload)));
+    if (next.checkpointing != failed_.checkpointing) {
+      Say("activation checkpointing " + next.checkpointing);
+    }
+    change_.strategy = next.strategy;
+    change_.offload = next.offload;
+    change_.checkpointing = next.checkpointing;
+    if (next.batch.micro != failed_.batch.micro) {
+      TakeBatch(*next.batch.micro);
+    } else {
+      Fix(*next.batch.micro);
+    }
+    said_ += fmt::format("; predicted {:.1f} GiB", next.peak_gib);
+  }
+
+  void TakeBatch(std::int64_t micro) {
+    const BatchSplit& old = failed_.batch;
+    const std::int64_t accumulate = old.micro.value_or(1) * old.accumulate.value_or(1) / micro;
+    Say(fmt::format("micro-batch {} -> {}, accumulation {} -> {}, global batch {} kept",
+                    old.micro.value_or(1), micro, old.accumulate.value_or(1), accumulate,
+                    old.global.value_or(0)));
+    Fix(micro);
+  }
+
+  void Fix(std::int64_t micro) {
+    if (!failed_.batch.global) return;
+    change_.global = failed_.batch.global;
+    change_.micro = micro;
+  }
+
+  void Say(const std::string& text) { said_ += (said_.empty() ? "" : "; ") + text; }
+
+  NextPlan Result() const { return {change_, said_}; }
+
+  const JobSpec& spec_;
+  const Plan& failed_;
+  const Verdict& verdict_;
+  const PlanReach reach_;
+  PlanChange change_;
+  std::string said_;
+};
+
+}  // namespace
+
+NextPlan ReplanAfter(const JobSpec& spec, const PlanChange& so_far, const Plan& failed,
+                     const Verdict& verdict) {
+  return Search(spec, so_far, failed, verdict).Run();
+}
+
+JobSpec WithChange(JobSpec spec, const PlanChange& change) {
+  if (change.micro) spec.batch = {change.global, change.micro, std::nullopt};
+  if (change.strategy) spec.strategy = *change.strategy;
+  if (change.offload) spec.offload = *change.offload;
+  if (!change.checkpointing.empty()) {
+    spec.model.fields["activation_checkpointing"] = change.checkpointing;
+  }
+  if (change.expandable_segments && !IsOwnAllocator(spec)) {
+    for (const char* name : kAllocatorNames) {
+      spec.env.push_back({name, "expandable_segments:True"});
+    }
+  }
+  return spec;
+}
+
+}  // namespace launch::controller

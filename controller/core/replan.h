@@ -1,0 +1,29 @@
+// The next plan of a job that ran out of GPU memory: strictly less memory, the same global batch.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "common/diagnosis.h"
+#include "common/job.h"
+#include "common/plan.h"
+#include "controller/core/record.h"
+
+namespace launch::controller {
+
+struct NextPlan {
+  std::optional<PlanChange> change;  // absent: nothing is left to change
+  std::string text;                  // what changes, or why nothing does; no final period
+};
+
+// What to try after `verdict`, a GPU out-of-memory one, ended an attempt that ran `failed`;
+// `so_far` is what earlier ones changed. In the order of rulings 12: the allocator when memory was
+// fragmented, micro-batch with accumulation, then the planner's plans of less memory. Never what
+// was tried before; never a change that cannot get to the program.
+NextPlan ReplanAfter(const JobSpec& spec, const PlanChange& so_far, const Plan& failed,
+                     const Verdict& verdict);
+
+// The job as it is planned now.
+JobSpec WithChange(JobSpec spec, const PlanChange& change);
+
+}  // namespace launch::controller

@@ -1,0 +1,121 @@
+"""What the launcher does about a failure: the plan after an out-of-memory error, and the limits."""
+
+import textwrap
+
+from conftest import VENV
+
+OOM = (
+    "CUDA out of memory. Tried to allocate 4.15 GiB. GPU 0 has a total capacity of 44.53 GiB of "
+    "which 3.84 GiB is free. Including non-PyTorch memory, this process has 40.68 GiB memory in "
+    "use. Of the allocated memory 36.78 GiB is allocated by PyTorch, and 3.56 GiB is reserved by "
+    "PyTorch but unallocated."
+)
+
+# Trains five epochs of four steps on fixed samples, saves each epoch, and runs out of GPU memory in
+# the fifth unless the micro-batch is 1.
+TRAIN = textwrap.dedent(f"""\
+    import os, sys, torch
+    micro = int(os.environ["LAUNCH_MICRO_BATCH"])
+    accum = int(os.environ["LAUNCH_GRAD_ACCUM"])
+    out = os.environ["LAUNCH_CHECKPOINT_DIR"]
+    resume = os.environ.get("LAUNCH_RESUME_FROM", "")
+    torch.manual_seed(0)
+    x = torch.randn(32, 16)
+    y = x @ torch.randn(16, 1)
+    model = torch.nn.Linear(16, 1)
+    opt = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    epoch = 0
+    if resume:
+        state = torch.load(os.path.join(resume, "state.pt"))
+        model.load_state_dict(state["model"])
+        opt.load_state_dict(state["opt"])
+        epoch = state["epoch"]
+        print(f"resumed after epoch {{epoch}}", flush=True)
+    while epoch < 5:
+        for step in range(4):
+            part = slice(step * 8, step * 8 + 8)
+            opt.zero_grad()
+            total = 0.0
+            assert micro * accum == 8
+            for xs, ys in zip(x[part].split(micro), y[part].split(micro)):
+                if epoch == 4 and step == 2 and micro > 1:
+                    raise torch.OutOfMemoryError({OOM!r})
+                loss = torch.nn.functional.mse_loss(model(xs), ys, reduction="sum") / 8
+                loss.backward()
+                total += loss.item()
+            opt.step()
+            print(f"loss {{epoch * 4 + step}} {{total:.7f}}", flush=True)
+        epoch += 1
+        d = os.path.join(out, f"checkpoint-{{epoch}}")
+        os.makedirs(d + ".tmp", exist_ok=True)
+        torch.save({{"model": model.state_dict(), "opt": opt.state_dict(), "epoch": epoch}},
+                   d + ".tmp/state.pt")
+        open(d + ".tmp/trainer_state.json", "w").write('{{"global_step": %d}}' % epoch)
+        os.rename(d + ".tmp", d)
+    """)
+
+
+def job_file(cluster, run, extra=""):
+    cluster.write("train.py", TRAIN)
+    return cluster.write("job.yaml", textwrap.dedent(f"""\
+        name: oom
+        device: cpu
+        gpus: 0
+        venv: {VENV}
+        preflight: {{level: none}}
+        batch: {{global: 8, micro: 2}}
+        checkpoint: {{dir: out, resume: auto}}
+        run: {run}
+        """) + extra)
+
+
+def losses(cluster, job, attempt):
+    out = cluster.launch("logs", job, "--attempt", attempt, "--no-prefix").stdout
+    return {int(line.split()[1]): float(line.split()[2])
+            for line in out.splitlines() if line.startswith("loss ")}
+
+
+def test_S004_3_out_of_memory_at_epoch_5_ends_well(cluster):
+    cluster.up()
+    job = cluster.submit(job_file(cluster, "python train.py", "on_oom: replan\n"))
+    undisturbed = cluster.submit(quiet(cluster))
+    cluster.wait_for(job, "SUCCEEDED", "FAILED", timeout=90)
+    status = cluster.status(job)
+    assert status["state"] == "SUCCEEDED", status
+    first, second = status["attempts"]
+    assert first["verdict"]["label"] == "cuda_oom_fragmentation"
+    assert "micro-batch 2 -> 1, accumulation 4 -> 8" in second["change"]
+    env = second["env"]
+    assert (env["LAUNCH_MICRO_BATCH"], env["LAUNCH_GRAD_ACCUM"]) == ("1", "8")
+    assert env["LAUNCH_GLOBAL_BATCH"] == "8"
+    assert env["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True"
+    assert env["PYTORCH_ALLOC_CONF"] == "expandable_segments:True"
+    assert second["resumed_from"].endswith("checkpoint-4")
+    assert second["change"] in cluster.launch("status", job).stdout
+    (event,) = [e for e in cluster.events() if e["kind"] == "job.plan_changed"]
+    assert event["text"] == second["change"]
+    cluster.wait_for(undisturbed, "SUCCEEDED", timeout=90)
+    expected = losses(cluster, undisturbed, 1)
+    seen = {**losses(cluster, job, 1), **losses(cluster, job, 2)}
+    assert sorted(seen) == sorted(expected) == list(range(20))
+    assert all(abs(seen[step] - expected[step]) < 1e-5 for step in expected)
+
+
+def quiet(cluster):
+    """The same training where memory suffices: micro-batch 1 from the start."""
+    text = (cluster.work / "job.yaml").read_text()
+    text = text.replace("micro: 2", "micro: 1").replace("dir: out", "dir: undisturbed")
+    return cluster.write("quiet.yaml", text)
+
+
+def test_S004_3_a_batch_in_the_command_is_not_changed_behind_its_back(cluster):
+    cluster.up()
+    job = cluster.submit(job_file(cluster, "python train.py --batch_size 2", "on_oom: replan\n"))
+    cluster.wait_for(job, "SUCCEEDED", "FAILED", timeout=90)
+    status = cluster.status(job)
+    assert status["state"] == "FAILED"
+    first, second = status["attempts"]
+    assert second["env"]["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True"
+    assert second["batch"]["micro"] == first["batch"]["micro"] == 2
+    assert "written into the command" in second["change"]
+    assert "written into the command" in status["outcome"]

@@ -1,0 +1,199 @@
+// From the cause of an end to what is done about it.
+#include "controller/core/recovery.h"
+
+#include "tests/unit/controller/core/test_core.h"
+
+namespace launch::controller {
+namespace {
+
+struct Recovering : testing::Test {
+  Recovering() {
+    core.Attach("gpu1", 1);
+    core.Attach("gpu2", 1);
+    core.Ignore();
+  }
+  void Say(const std::string& label, const std::string& action,
+           Confidence confidence = Confidence::kLikely) {
+    core.verdict = Verdict{};
+    core.verdict->label = label;
+    core.verdict->action = action;
+    core.verdict->confidence = confidence;
+  }
+  JobId Submit(RetrySpec retry = {}, const std::string& checkpoint = "") {
+    JobSpec spec = GpuJob(1, 1);
+    spec.run = "python train.py --micro $LAUNCH_MICRO_BATCH --accum $LAUNCH_GRAD_ACCUM";
+    spec.retry = std::move(retry);
+    spec.checkpoint.dir = checkpoint;
+    return core.Submitted(spec);
+  }
+  static RetrySpec Max(int max) {
+    RetrySpec retry;
+    retry.max = max;
+    return retry;
+  }
+  std::string NodeOf(JobId job) { return core.View(job).attempts.back().nodes.at(0).value; }
+  std::string Fail(JobId job, int code = 1) {
+    core.Ignore();
+    const std::string node = NodeOf(job);
+    const Key key{job, Attempt{core.state.jobs.at(job).attempts}};
+    core.Accept(node, key);
+    core.Ready(node, key);
+    core.Start(node, key);
+    core.Exit(node, key, 0, Exited{code});
+    core.Release(node, key);
+    core.Ignore();
+    return node;
+  }
+  void Wait(Millis time) {
+    core.now.boot += time;
+    core.now.wall += time;
+    for (const char* node : {"gpu1", "gpu2"}) core.Beat(node);
+    core.Pass(Millis{0});
+  }
+  std::uint32_t Attempts(JobId job) { return core.state.jobs.at(job).attempts; }
+  TestCore core;
+};
+
+TEST_F(Recovering, AUsersErrorIsNeverTriedAgainAndTheOutcomeSaysWhy) {
+  Say("python_import", "no_retry");
+  const JobId job = Submit(Max(3));
+  Fail(job);
+  EXPECT_EQ(core.View(job).state, JobState::kFailed);
+  EXPECT_EQ(Attempts(job), 1u);
+  EXPECT_NE(core.View(job).outcome.find("python_import ends the same way"), std::string::npos);
+}
+
+TEST_F(Recovering, AnExitCodeThatTheJobNamesIsTriedAgainWhateverTheVerdict) {
+  Say("python_exception", "no_retry");
+  RetrySpec retry = Max(1);
+  retry.recover_on_exit_codes = {33};
+  const JobId job = Submit(retry);
+  Fail(job, 33);
+  EXPECT_EQ(Attempts(job), 2u);
+}
+
+TEST_F(Recovering, ABrokenGpuMovesTheJobToAnotherNode) {
+  Say("ecc", "retry_elsewhere", Confidence::kConfirmed);
+  const JobId job = Submit();
+  const std::string first = Fail(job);
+  EXPECT_EQ(Attempts(job), 2u);
+  EXPECT_NE(NodeOf(job), first);
+  EXPECT_TRUE(core.HasEvent("job.avoids_node"));
+  EXPECT_EQ(core.state.jobs.at(job).excluded_nodes.at(first), "ecc");
+}
+
+TEST_F(Recovering, RetryMaxZeroForbidsEverything) {
+  Say("ecc", "retry_elsewhere", Confidence::kConfirmed);
+  const JobId job = Submit(Max(0));
+  Fail(job);
+  EXPECT_EQ(core.View(job).state, JobState::kFailed);
+}
+
+TEST_F(Recovering, NamingOtherEventsForbidsIt) {
+  Say("ecc", "retry_elsewhere", Confidence::kConfirmed);
+  RetrySpec retry;
+  retry.on_events = {"preempted"};
+  const JobId job = Submit(retry);
+  Fail(job);
+  EXPECT_EQ(core.View(job).state, JobState::kFailed);
+}
+
+TEST_F(Recovering, AForeignProcessIsGivenTimeToLeave) {
+  Say("cuda_oom_foreign_process", "retry_elsewhere");
+  const JobId job = Submit();
+  const std::string first = Fail(job);
+  EXPECT_EQ(core.View(job).state, JobState::kRequeued);
+  Wait(Millis{29'000});
+  EXPECT_EQ(core.View(job).state, JobState::kRequeued);
+  Wait(Millis{2'000});
+  EXPECT_EQ(core.View(job).state, JobState::kStarting);
+  EXPECT_NE(NodeOf(job), first);
+}
+
+TEST_F(Recovering, ACollectiveThatTimedOutIsTriedOnceMore) {
+  Say("nccl_timeout", "retry_same", Confidence::kSymptom);
+  const JobId job = Submit();
+  Fail(job);
+  EXPECT_EQ(Attempts(job), 2u);
+  Fail(job);
+  EXPECT_EQ(core.View(job).state, JobState::kFailed);
+  EXPECT_EQ(Attempts(job), 2u);
+}
+
+TEST_F(Recovering, AnUnknownCauseIsTriedAgainOnlyWhereTheJobAsks) {
+  Say("unknown", "retry_same", Confidence::kUnknown);
+  const JobId job = Submit();
+  Fail(job);
+  EXPECT_EQ(core.View(job).state, JobState::kFailed);
+  const JobId asks = Submit(Max(1));
+  Fail(asks);
+  EXPECT_EQ(Attempts(asks), 2u);
+}
+
+TEST_F(Recovering, AnEndFromOutsideCostsNoRetryButNeedsACheckpoint) {
+  Say("preempted_signal", "resume");
+  const JobId without = Submit();
+  Fail(without);
+  EXPECT_EQ(core.View(without).state, JobState::kFailed);
+  const JobId job = Submit(Max(1), "/ckpt");
+  Fail(job);
+  EXPECT_EQ(Attempts(job), 2u);
+  EXPECT_EQ(RetriesUsed(core.state.jobs.at(job)), 0);
+  Fail(job);
+  Fail(job);  // twice without a newer checkpoint
+  EXPECT_EQ(core.View(job).state, JobState::kFailed);
+  EXPECT_EQ(core.View(job).sub_reason, "CHECKPOINT");
+}
+
+struct OutOfMemoryRecovery : Recovering {
+  OutOfMemoryRecovery() {
+    Say("cuda_oom", "retry_with_change");
+    core.plan_batch = BatchSplit{16, 16, 1};
+  }
+  std::optional<std::int64_t> Micro(JobId job) {
+    return core.View(job).attempts.back().batch.micro;
+  }
+};
+
+TEST_F(OutOfMemoryRecovery, ChangesThePlanThreeTimesAtMostAndNeverBack) {
+  const JobId job = Submit();
+  for (const std::int64_t micro : {16, 8, 4, 2}) {
+    EXPECT_EQ(Micro(job), micro);
+    EXPECT_EQ(core.View(job).attempts.back().batch.global, 16);
+    Fail(job);
+  }
+  EXPECT_EQ(Attempts(job), 4u);
+  EXPECT_EQ(core.View(job).state, JobState::kFailed);
+  EXPECT_NE(core.View(job).outcome.find("3 plans of less memory were tried"), std::string::npos);
+  EXPECT_NE(core.View(job).attempts[1].change.find("micro-batch 16 -> 8"), std::string::npos);
+  EXPECT_EQ(core.View(job).attempts[0].change, "");
+  EXPECT_TRUE(core.HasEvent("job.plan_changed"));
+}
+
+TEST_F(OutOfMemoryRecovery, RemembersItsChangesOverARestart) {
+  const JobId job = Submit();
+  Fail(job);
+  core.Restart();
+  for (const char* node : {"gpu1", "gpu2"}) core.Attach(node, 1);
+  Wait(Millis{60'000});  // the attempt that was being prepared is given up
+  EXPECT_EQ(core.state.jobs.at(job).change.micro, 8);
+}
+
+TEST_F(OutOfMemoryRecovery, IsNotBoundByTheRetriesOfTheJobNorByProgress) {
+  const JobId job = Submit(Max(1), "/ckpt");
+  for (int i = 0; i < 3; ++i) Fail(job);
+  EXPECT_EQ(Attempts(job), 4u);
+  EXPECT_EQ(RetriesUsed(core.state.jobs.at(job)), 0);
+}
+
+TEST_F(OutOfMemoryRecovery, StopsWhenTheJobSaysFail) {
+  JobSpec spec = GpuJob(1, 1);
+  spec.on_oom = OnOom::kFail;
+  const JobId job = core.Submitted(spec);
+  Fail(job);
+  EXPECT_EQ(core.View(job).state, JobState::kFailed);
+  EXPECT_NE(core.View(job).outcome.find("on_oom: fail"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace launch::controller

@@ -1,0 +1,156 @@
+// The next plan after a GPU out-of-memory error: less memory, same global batch, never twice.
+#include "controller/core/replan.h"
+
+#include <gtest/gtest.h>
+
+namespace launch::controller {
+namespace {
+
+constexpr char kFollows[] =
+    "python train.py --micro $LAUNCH_MICRO_BATCH --accum $LAUNCH_GRAD_ACCUM";
+
+JobSpec Job(const std::string& run = kFollows) {
+  JobSpec spec;
+  spec.name = "train";
+  spec.run = run;
+  spec.workdir = "/home/ana";
+  return spec;
+}
+
+Plan Failed(std::int64_t micro, std::int64_t accumulate) {
+  Plan plan;
+  plan.strategy = Strategy::kDdp;
+  plan.checkpointing = "none";
+  plan.batch = {micro * accumulate, micro, accumulate};
+  return plan;
+}
+
+Verdict TooLarge() {
+  Verdict verdict;
+  verdict.label = "cuda_oom";
+  verdict.confidence = Confidence::kLikely;
+  verdict.action = "retry_with_change";
+  return verdict;
+}
+
+Verdict Fragmented(double share) {
+  Verdict verdict = TooLarge();
+  verdict.label = "cuda_oom_fragmentation";
+  verdict.numbers["reserve_share"] = share;
+  return verdict;
+}
+
+Fallback Planned(Strategy strategy, const std::string& checkpointing, std::int64_t micro,
+                 std::int64_t accumulate) {
+  Fallback fallback;
+  fallback.strategy = strategy;
+  fallback.checkpointing = checkpointing;
+  fallback.batch = {micro * accumulate, micro, accumulate};
+  fallback.peak_gib = 30;
+  return fallback;
+}
+
+TEST(Replan, HalvesTheMicroBatchAndKeepsTheGlobalOne) {
+  const NextPlan next = ReplanAfter(Job(), {}, Failed(4, 2), TooLarge());
+  ASSERT_TRUE(next.change.has_value());
+  EXPECT_EQ(next.change->micro, 2);
+  EXPECT_EQ(next.change->global, 8);
+  EXPECT_FALSE(next.change->expandable_segments);
+  EXPECT_NE(next.text.find("micro-batch 4 -> 2, accumulation 2 -> 4"), std::string::npos);
+  const JobSpec changed = WithChange(Job(), *next.change);
+  EXPECT_EQ(changed.batch, (BatchSpec{8, 2, std::nullopt}));
+}
+
+TEST(Replan, TakesOnlyDivisorsOfTheSamplesOfAStep) {
+  EXPECT_EQ(ReplanAfter(Job(), {}, Failed(5, 3), TooLarge()).change->micro, 1);
+  EXPECT_EQ(ReplanAfter(Job(), {}, Failed(6, 1), TooLarge()).change->micro, 3);
+  EXPECT_FALSE(ReplanAfter(Job(), {}, Failed(1, 8), TooLarge()).change.has_value());
+}
+
+TEST(Replan, FragmentationGetsTheAllocatorFirstAndWithLittleReserveTheSmallerBatchToo) {
+  const NextPlan alone = ReplanAfter(Job(), {}, Failed(4, 2), Fragmented(0.25));
+  ASSERT_TRUE(alone.change.has_value());
+  EXPECT_TRUE(alone.change->expandable_segments);
+  EXPECT_FALSE(alone.change->micro.has_value());
+  const NextPlan both = ReplanAfter(Job(), {}, Failed(4, 2), Fragmented(0.08));
+  EXPECT_TRUE(both.change->expandable_segments);
+  EXPECT_EQ(both.change->micro, 2);
+  // And only once.
+  const NextPlan again = ReplanAfter(Job(), *alone.change, Failed(4, 2), Fragmented(0.25));
+  EXPECT_EQ(again.change->micro, 2);
+  EXPECT_EQ(again.text.find("expandable"), std::string::npos);
+}
+
+TEST(Replan, SetsBothNamesOfTheAllocatorAndNeverTheUsersOwn) {
+  PlanChange change;
+  change.expandable_segments = true;
+  const JobSpec changed = WithChange(Job(), change);
+  ASSERT_EQ(changed.env.size(), 2u);
+  EXPECT_EQ(changed.env[0].name, "PYTORCH_ALLOC_CONF");
+  EXPECT_EQ(changed.env[1].name, "PYTORCH_CUDA_ALLOC_CONF");
+  JobSpec own = Job();
+  own.env = {{"PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:128"}};
+  EXPECT_EQ(WithChange(own, change).env, own.env);
+  const NextPlan next = ReplanAfter(own, {}, Failed(4, 2), Fragmented(0.25));
+  EXPECT_FALSE(next.change->expandable_segments);
+  EXPECT_EQ(next.change->micro, 2);
+}
+
+TEST(Replan, ABatchWrittenIntoTheCommandIsLeftAloneAndSaidSo) {
+  const JobSpec fixed = Job("python train.py --batch_size 4");
+  const NextPlan size = ReplanAfter(fixed, {}, Failed(4, 2), TooLarge());
+  EXPECT_FALSE(size.change.has_value());
+  EXPECT_NE(size.text.find("written into the command"), std::string::npos);
+  const NextPlan fragmented = ReplanAfter(fixed, {}, Failed(4, 2), Fragmented(0.08));
+  ASSERT_TRUE(fragmented.change.has_value());
+  EXPECT_FALSE(fragmented.change->micro.has_value());
+  EXPECT_NE(fragmented.text.find("written into the command"), std::string::npos);
+  EXPECT_FALSE(
+      ReplanAfter(fixed, *fragmented.change, Failed(4, 2), Fragmented(0.08)).change.has_value());
+}
+
+TEST(Replan, AProgramThatMayReadOurVariablesIsTrustedOnlyWhenTheJobSaysSo) {
+  JobSpec silent = Job("python train.py");
+  EXPECT_FALSE(ReplanAfter(silent, {}, Failed(4, 2), TooLarge()).change.has_value());
+  silent.on_oom = OnOom::kReplan;
+  EXPECT_EQ(ReplanAfter(silent, {}, Failed(4, 2), TooLarge()).change->micro, 2);
+}
+
+TEST(Replan, WithoutAGlobalBatchNothingIsHalved) {
+  Plan plan = Failed(4, 2);
+  plan.batch.global.reset();
+  EXPECT_FALSE(ReplanAfter(Job(), {}, plan, TooLarge()).change.has_value());
+}
+
+TEST(Replan, FollowsThePlannersOwnPlansAndTakesEachOnce) {
+  const JobSpec spec =
+      Job(std::string(kFollows) + " --strategy $LAUNCH_STRATEGY --ckpt ${LAUNCH_ACT_CKPT:-none}");
+  Plan plan = Failed(4, 2);
+  plan.fallbacks = {Planned(Strategy::kDdp, "none", 1, 8), Planned(Strategy::kZero2, "none", 1, 8),
+                    Planned(Strategy::kZero2, "full", 1, 8)};
+  NextPlan next = ReplanAfter(spec, {}, plan, TooLarge());
+  EXPECT_EQ(next.change->micro, 1);  // the planner knows that 2 would not fit
+  EXPECT_EQ(next.change->strategy, Strategy::kDdp);
+
+  Plan second = Failed(1, 8);
+  next = ReplanAfter(spec, *next.change, second, TooLarge());
+  EXPECT_EQ(next.change->strategy, Strategy::kZero2);
+  EXPECT_EQ(WithChange(spec, *next.change).strategy, Strategy::kZero2);
+
+  second.strategy = Strategy::kZero2;
+  next = ReplanAfter(spec, *next.change, second, TooLarge());
+  EXPECT_EQ(next.change->checkpointing, "full");
+  EXPECT_EQ(WithChange(spec, *next.change).model.fields.at("activation_checkpointing"), "full");
+
+  second.checkpointing = "full";
+  EXPECT_FALSE(ReplanAfter(spec, *next.change, second, TooLarge()).change.has_value());
+}
+
+TEST(Replan, AStrategyThatCannotGetToTheProgramIsNotTried) {
+  Plan plan = Failed(1, 8);
+  plan.fallbacks = {Planned(Strategy::kZero2, "none", 1, 8)};
+  EXPECT_FALSE(ReplanAfter(Job(), {}, plan, TooLarge()).change.has_value());
+}
+
+}  // namespace
+}  // namespace launch::controller
