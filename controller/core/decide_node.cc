@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "controller/core/draft.h"
+#include "controller/core/memory_watch.h"
 
 namespace launch::controller {
 namespace {
@@ -135,6 +136,7 @@ void On(Draft& draft, const NodeId& node, const from_node::Samples& said) {
     const auto attempt = draft.live().attempts.find(sample.key);
     if (attempt != draft.live().attempts.end()) attempt->second.samples[sample.rank] = sample;
   }
+  WatchMemory(draft, node, said);
 }
 
 void On(Draft& draft, const NodeId& node, const from_node::InventoryChanged& said) {

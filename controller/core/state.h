@@ -14,6 +14,7 @@
 #include "controller/core/effect.h"
 #include "controller/core/event.h"
 #include "controller/core/record.h"
+#include "diagnosis/memory_trend.h"
 
 namespace launch::controller {
 
@@ -60,6 +61,20 @@ struct Asked {  // the last such message, and in which session it went out
   BootTime at{};
 };
 
+struct MemoryLine {  // the share in use, and whether it is over its limit
+  double share = 0;
+  bool high = false;
+};
+struct GpuWatch {  // memory of one GPU of a running attempt
+  NodeId node;
+  std::uint64_t used = 0;
+  std::uint64_t total = 0;
+  MemoryLine line;
+  MemoryTrend trend;
+  std::optional<MemoryTrend::Forecast> forecast;
+  bool foreseen = false;  // said already
+};
+
 struct LiveAttempt {
   std::optional<BootTime> deadline;  // of accepting, staging or starting
   bool staging_began = false;        // all accepted; the deadline is now that of staging
@@ -72,7 +87,9 @@ struct LiveAttempt {
   std::optional<BootTime> diagnosis_since;  // all its ranks are gone, and its verdict is wanted
   bool diagnosis_asked = false;             // its logs are being read
   bool diagnosed = false;                   // and were, whether they said something or not
-  std::vector<Rank> exit_order;             // arrival, for nodes whose clock is not known
+  std::map<GpuUuid, GpuWatch> gpus;
+  std::map<NodeId, MemoryLine> hosts;
+  std::vector<Rank> exit_order;  // arrival, for nodes whose clock is not known
 };
 
 // GPUs and cores kept for a job while its plan is being made.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "controller/core/memory_watch.h"
+
 namespace launch::controller {
 namespace {
 
@@ -258,6 +260,10 @@ JobView ViewJob(const State& state, const JobRecord& job, bool full) {
       }
     }
     ShowProgress(state, *newest, view);
+    if (view.state == JobState::kRunning) {
+      std::vector<Finding> warnings = MemoryWarnings(state, newest->key);
+      view.findings.insert(view.findings.end(), warnings.begin(), warnings.end());
+    }
   }
   if (newest != nullptr) view.strategy = std::string(ToString(newest->plan.strategy));
   for (auto entry = state.attempts.lower_bound(Key{job.id, Attempt{0}});

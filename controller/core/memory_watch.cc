@@ -1,0 +1,142 @@
+#include "controller/core/memory_watch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/units.h"
+
+namespace launch::controller {
+namespace {
+
+constexpr double kGpuHigh = 0.80;
+constexpr double kHostHigh = 0.70;
+constexpr double kBelow = 0.05;  // so far under a line it may be crossed again
+
+constexpr char kGpuRemedy[] =
+    "keep GPU memory under 80 %: a smaller micro-batch with more accumulation, activation "
+    "checkpointing; launch plan --what-if shows what each saves";
+constexpr char kHostRemedy[] =
+    "keep host memory under 70 %: fewer data loader workers, lower prefetch_factor, "
+    "pin_memory=False, less CPU offload, or ask for more memory";
+constexpr char kTrendRemedy[] =
+    "candidates: tensors kept over steps (a loss without .item(), lists in the data set), samples "
+    "that get longer, caches of evaluation, fragmentation (expandable_segments:True)";
+
+// Whether `line` is over its limit; true only at the moment it gets there.
+bool Crosses(MemoryLine& line, double share, double limit) {
+  line.share = share;
+  if (line.high && share < limit - kBelow) line.high = false;
+  if (line.high || share < limit) return false;
+  line.high = true;
+  return true;
+}
+
+Finding Warn(std::string code, const NodeId& node, std::string says, std::string remedy) {
+  Finding finding;
+  finding.code = std::move(code);
+  finding.severity = Severity::kWarning;
+  finding.node = node;
+  finding.says = std::move(says);
+  finding.remedy = std::move(remedy);
+  return finding;
+}
+
+Finding GpuHigh(const NodeId& node, const GpuUuid& gpu, const GpuWatch& watch) {
+  return Warn("gpu_memory_high", node,
+              fmt::format("GPU {} holds {} of {} ({:.0f} %)", gpu.value, FormatBytes(watch.used),
+                          FormatBytes(watch.total), 100 * watch.line.share),
+              kGpuRemedy);
+}
+
+Finding HostHigh(const NodeId& node, const MemoryLine& line, std::uint64_t total) {
+  return Warn(
+      "host_memory_high", node,
+      fmt::format("host memory is {:.0f} % in use, of {}", 100 * line.share, FormatBytes(total)),
+      kHostRemedy);
+}
+
+Finding Trend(const NodeId& node, const GpuUuid& gpu, const GpuWatch& watch) {
+  return Warn(
+      "memory_trend", node,
+      fmt::format("memory of GPU {} grows by {} a minute: {} of {} are in use, full in "
+                  "about {}",
+                  gpu.value,
+                  FormatBytes(static_cast<std::uint64_t>(60 * watch.forecast->bytes_per_second)),
+                  FormatBytes(watch.used), FormatBytes(watch.total),
+                  FormatDurationShort(watch.forecast->left)),
+      kTrendRemedy);
+}
+
+void Announce(Draft& draft, const Key& key, const Finding& finding) {
+  draft.Event("attempt." + finding.code, Subject(key),
+              fmt::format("{}: {}; {}", finding.node->value, finding.says, finding.remedy));
+}
+
+void WatchGpu(Draft& draft, const Key& key, const NodeId& node, const GpuSample& sample,
+              std::uint64_t total, BootTime at) {
+  GpuWatch& watch = draft.live().attempts[key].gpus[sample.uuid];
+  watch.node = node;
+  watch.used = *sample.used_bytes;
+  watch.total = total;
+  const double share = static_cast<double>(watch.used) / static_cast<double>(total);
+  if (Crosses(watch.line, share, kGpuHigh)) {
+    Announce(draft, key, GpuHigh(node, sample.uuid, watch));
+  }
+  watch.trend.Add(at, watch.used);
+  watch.forecast = watch.trend.Foresee(total);
+  if (!watch.forecast || watch.foreseen) return;
+  watch.foreseen = true;
+  Announce(draft, key, Trend(node, sample.uuid, watch));
+}
+
+void WatchHost(Draft& draft, const Key& key, const NodeId& node, const HostSample& sample,
+               std::uint64_t total) {
+  const std::uint64_t free = std::min(sample.memory_available_bytes, total);
+  if (free == 0) return;  // not measured
+  const double share = static_cast<double>(total - free) / static_cast<double>(total);
+  MemoryLine& line = draft.live().attempts[key].hosts[node];
+  if (Crosses(line, share, kHostHigh)) Announce(draft, key, HostHigh(node, line, total));
+}
+
+}  // namespace
+
+void WatchMemory(Draft& draft, const NodeId& node, const from_node::Samples& said) {
+  const State& state = draft.state();
+  const auto held = state.held_by_node.find(node);
+  const auto inventory = state.inventories.find(node);
+  if (held == state.held_by_node.end() || inventory == state.inventories.end()) return;
+  for (const Key& key : held->second) {
+    if (state.attempts.at(key).phase != AttemptPhase::kRunning) continue;
+    const AllocRecord& alloc = state.allocs.at(key).at(node);
+    for (const GpuSample& sample : said.gpus) {
+      if (!sample.used_bytes || std::ranges::find(alloc.gpus, sample.uuid) == alloc.gpus.end()) {
+        continue;
+      }
+      const auto device = std::ranges::find(inventory->second->gpus, sample.uuid, &GpuDevice::uuid);
+      if (device == inventory->second->gpus.end() || device->memory_bytes == 0) continue;
+      WatchGpu(draft, key, node, sample, device->memory_bytes, said.boot);
+    }
+    if (inventory->second->memory_bytes > 0) {
+      WatchHost(draft, key, node, said.host, inventory->second->memory_bytes);
+    }
+  }
+}
+
+std::vector<Finding> MemoryWarnings(const State& state, const Key& key) {
+  std::vector<Finding> findings;
+  const auto live = state.live.attempts.find(key);
+  if (live == state.live.attempts.end()) return findings;
+  for (const auto& [gpu, watch] : live->second.gpus) {
+    if (watch.line.high) findings.push_back(GpuHigh(watch.node, gpu, watch));
+    if (watch.forecast) findings.push_back(Trend(watch.node, gpu, watch));
+  }
+  for (const auto& [node, line] : live->second.hosts) {
+    const auto inventory = state.inventories.find(node);
+    if (!line.high || inventory == state.inventories.end()) continue;
+    findings.push_back(HostHigh(node, line, inventory->second->memory_bytes));
+  }
+  return findings;
+}
+
+}  // namespace launch::controller

@@ -1,0 +1,17 @@
+// Memory of a running attempt: warnings when it gets scarce, and when its growth will exhaust it.
+#pragma once
+
+#include <vector>
+
+#include "controller/core/draft.h"
+
+namespace launch::controller {
+
+// Looks at what a node measured for the attempts that run there: one event each time a line is
+// crossed (80 % of a GPU, 70 % of the host), one for a trend. Touches no job.
+void WatchMemory(Draft& draft, const NodeId& node, const from_node::Samples& said);
+
+// What of it is true of the attempt now, for its status.
+std::vector<Finding> MemoryWarnings(const State& state, const Key& key);
+
+}  // namespace launch::controller

@@ -1,0 +1,105 @@
+"""Warnings while a job runs: memory that gets scarce, and growth that will exhaust it."""
+
+import pathlib
+import re
+import textwrap
+
+from conftest import wait_until
+
+MIB_OF_CARD = 45600  # of card44
+EPOCH = 1.5  # s
+
+
+def events(cluster, kind):
+    return [e for e in cluster.events() if e["kind"] == kind]
+
+
+def start(cluster):
+    job_file = cluster.write("job.yaml", textwrap.dedent("""\
+        name: watched
+        gpus: 1
+        preflight: {level: none}
+        run: sleep 120
+        """))
+    job = cluster.submit(job_file)
+    cluster.wait_for(job, "RUNNING")
+    return job
+
+
+def use(nvml, share):
+    nvml.edit(lambda state: state["devices"][0]["memory"].update(used_mib=int(share * MIB_OF_CARD)))
+
+
+def shown(cluster, job, code):
+    return [f for f in cluster.status(job)["findings"] if f["code"] == code]
+
+
+def gpu_share(cluster):
+    (node,) = cluster.json("nodes")["nodes"]
+    return (node["gpus"][0]["sample"] or {}).get("used_bytes", 0) / (MIB_OF_CARD * 2**20)
+
+
+class Proc:
+    """A /proc whose host memory the test sets; everything else is the real one."""
+
+    def __init__(self, at):
+        self.at = at
+        at.mkdir()
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit() and entry.name != "meminfo":
+                (at / entry.name).symlink_to(entry)
+        self.text = pathlib.Path("/proc/meminfo").read_text()
+        self.total = int(re.search(r"MemTotal:\s+(\d+)", self.text)[1])
+        self.use(0.1)
+
+    def use(self, share):
+        free = int(self.total * (1 - share))
+        new = self.at / "meminfo.new"
+        new.write_text(re.sub(r"MemAvailable:\s+\d+", f"MemAvailable: {free}", self.text))
+        new.replace(self.at / "meminfo")
+
+
+def test_S003_6_the_eighty_and_seventy_percent_lines(cluster, nvml, tmp_path):
+    proc = Proc(tmp_path / "proc")
+    cluster.up("--nvml-library", nvml.library, "--sample-period", "100ms", "--proc-root", proc.at,
+               env=nvml.state("card44"))
+    job = start(cluster)
+    use(nvml, 0.79)
+    proc.use(0.69)
+    wait_until("79 %", lambda: gpu_share(cluster) > 0.78)
+    assert not events(cluster, "attempt.gpu_memory_high")
+    assert not events(cluster, "attempt.host_memory_high")
+    use(nvml, 0.81)
+    proc.use(0.71)
+    wait_until("the GPU's line", lambda: events(cluster, "attempt.gpu_memory_high"))
+    wait_until("the host's line", lambda: events(cluster, "attempt.host_memory_high"))
+    assert shown(cluster, job, "gpu_memory_high") and shown(cluster, job, "host_memory_high")
+    assert "gpu_memory_high" in cluster.launch("status", job).stdout
+    use(nvml, 0.85)
+    wait_until("85 %", lambda: gpu_share(cluster) > 0.84)
+    assert len(events(cluster, "attempt.gpu_memory_high")) == 1
+    assert len(events(cluster, "attempt.host_memory_high")) == 1
+    assert cluster.state_of(job) == "RUNNING"
+
+
+def test_S004_2_out_of_memory_is_foreseen_an_epoch_before_it_happens(cluster, nvml):
+    cluster.up("--nvml-library", nvml.library, "--sample-period", "100ms", env=nvml.state("card44"))
+    use(nvml, 30.0 / 44.53)
+    job = start(cluster)
+    for gib in (30.0, 33.5, 37.0, 40.5):
+        use(nvml, gib / 44.53)
+        ended = []
+
+        def epoch():
+            ended.append(1)
+            return len(ended) > EPOCH / 0.05
+
+        wait_until("the end of the epoch", epoch)
+    (event,) = events(cluster, "attempt.memory_trend")
+    left = re.search(r"full in about (?:(\d+)m)?(\d+)s", event["text"])
+    assert left, event["text"]
+    # From the third or fourth epoch to the fifth or, with its last 4 GiB, the sixth.
+    assert 60 * int(left[1] or 0) + int(left[2]) <= 4 * EPOCH
+    assert "tensors kept" in event["text"]
+    assert shown(cluster, job, "memory_trend")
+    assert cluster.state_of(job) == "RUNNING"
