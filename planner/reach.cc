@@ -136,7 +136,7 @@ bool StrategyByVariable(const LaunchLine& line) {
 BatchReach ReachOfBatch(const LaunchLine& line) {
   const std::vector<FlagUse> flags = FlagsOf(line.arguments);
   const bool fixed = std::any_of(flags.begin(), flags.end(), [](const FlagUse& use) {
-    return use.fixed && ParseInt(use.value) &&
+    return !use.late && ParseInt(use.value) &&
            (use.topic == Topic::kMicro || use.topic == Topic::kAccumulate);
   });
   if (fixed) return BatchReach::kFixed;
