@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "cli/contexts.h"
 #include "cli/dev_cluster.h"
 #include "cli/render_json.h"
 #include "common/clock.h"
@@ -63,6 +64,12 @@ Result<Client> App::Connect(Embedded embedded) const {
     return Client::Open(cluster);
   }
   if (!cluster.credentials.empty()) {  // `launch login` wrote the address beside the certificate
+    LAUNCH_ASSIGN_OR_RETURN(cluster.address, AddressOfCredentials(cluster.credentials));
+    return Client::Open(cluster);
+  }
+  const Contexts contexts(Contexts::DefaultDir());
+  if (const auto current = contexts.Current(); current && Variable("LAUNCH_STATE_DIR").empty()) {
+    cluster.credentials = contexts.Dir(*current);
     LAUNCH_ASSIGN_OR_RETURN(cluster.address, AddressOfCredentials(cluster.credentials));
     return Client::Open(cluster);
   }

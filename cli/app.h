@@ -44,8 +44,8 @@ struct App {
   void OutDocument(const std::string& json) const;
 
   enum class Embedded { kMayStart, kMustRun };
-  // --controller and --credentials, else the variables, else the embedded cluster, which is started
-  // when `embedded` allows it.
+  // --controller and --credentials, else the variables, else the current context, else the embedded
+  // cluster, which is started when `embedded` allows it. A LAUNCH_STATE_DIR means the embedded one.
   Result<Client> Connect(Embedded embedded) const;
 };
 
@@ -57,6 +57,7 @@ void AddLogVerbs(CLI::App& parser, App& app);       // logs
 void AddDiagnoseVerbs(CLI::App& parser, App& app);  // diagnose, why
 void AddClusterVerbs(CLI::App& parser, App& app);   // nodes, drain, token, login, version
 void AddDevVerbs(CLI::App& parser, App& app);       // dev up, status, down
+void AddUpVerbs(CLI::App& parser, App& app);        // up, down, context
 
 Result<JobId> ParseJobId(const std::string& text);
 

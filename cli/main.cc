@@ -59,6 +59,7 @@ int main(int argc, char** argv) {
   launch::AddDiagnoseVerbs(parser, app);
   launch::AddClusterVerbs(parser, app);
   launch::AddDevVerbs(parser, app);
+  launch::AddUpVerbs(parser, app);
 
   // Behind the first `--` stands somebody else's command line, or overrides: not ours to parse.
   int own = argc;

@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "cli/app.h"
+#include "cli/contexts.h"
 #include "cli/render_json.h"
 #include "common/clock.h"
 #include "common/hostlist.h"
@@ -139,7 +140,7 @@ Result<void> WriteSecret(const std::filesystem::path& path, const std::string& t
 }
 
 // The token is itself a certificate: it opens the connection on which our own key is signed.
-Result<int> RunLogin(const App& app, const std::string& dir) {
+Result<int> RunLogin(const App& app, const std::string& into) {
   namespace fs = std::filesystem;
   std::string line;
   std::getline(std::cin, line);
@@ -148,6 +149,8 @@ Result<int> RunLogin(const App& app, const std::string& dir) {
   if (!facts.identity.name.starts_with("user:"))
     return Fail(ErrorCode::kInvalidArgument, "the token is for " + facts.identity.name,
                 "a user's token is made by: launch token create --user NAME");
+  Contexts contexts(Contexts::DefaultDir());
+  const std::string dir = into.empty() ? contexts.Dir(facts.identity.cluster) : into;
   std::error_code error;
   fs::create_directories(dir, error);
   if (error) return FailErrno("make directory " + dir, error.value());
@@ -177,7 +180,13 @@ Result<int> RunLogin(const App& app, const std::string& dir) {
   LAUNCH_RETURN_IF_ERROR(WriteSecret(fs::path(dir) / "cert.pem", joined->certificate_pem));
   LAUNCH_RETURN_IF_ERROR(WriteSecret(fs::path(dir) / "key.pem", key.private_pem));
   LAUNCH_RETURN_IF_ERROR(WriteSecret(fs::path(dir) / "address", address + "\n"));
-  app.Note("you are " + joined->identity + "; from now on: export LAUNCH_CREDENTIALS=" + dir);
+  if (into.empty()) {
+    LAUNCH_RETURN_IF_ERROR(contexts.Use(facts.identity.cluster));
+    app.Note("you are " + joined->identity + "; " + facts.identity.cluster +
+             " is the current cluster (`launch context`)");
+  } else {
+    app.Note("you are " + joined->identity + "; from now on: export LAUNCH_CREDENTIALS=" + into);
+  }
   return 0;
 }
 
@@ -245,13 +254,9 @@ void AddClusterVerbs(CLI::App& parser, App& app) {
   AddToken(parser, app);
 
   auto dir = std::make_shared<std::string>();
-  const char* config = std::getenv("XDG_CONFIG_HOME");
-  const char* home = std::getenv("HOME");
-  *dir = config != nullptr && *config == '/'
-             ? std::string(config) + "/launch"
-             : std::string(home != nullptr ? home : ".") + "/.config/launch";
   CLI::App* login = parser.add_subcommand("login", "Become a user of a cluster; token on stdin");
-  login->add_option("--into", *dir, "Directory of the credentials")->capture_default_str();
+  login->add_option("--into", *dir,
+                    "Directory of the credentials; default: a context named as the cluster");
   login->callback([&app, dir] { app.run = [&app, dir] { return RunLogin(app, *dir); }; });
 
   parser.add_subcommand("version", "Version of this program")->callback([&app] {

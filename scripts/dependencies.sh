@@ -4,12 +4,14 @@
 LAUNCH_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 BUILD_PACKAGES="cmake ninja-build g++ ccache mold pkg-config protobuf-compiler protobuf-compiler-grpc
-  libgrpc++-dev libprotobuf-dev libyaml-cpp-dev libsqlite3-dev libssl-dev libspdlog-dev libfmt-dev
-  libcli11-dev nlohmann-json3-dev libexpected-dev libre2-dev libhwloc-dev"
+  libgrpc++-dev libprotobuf-dev libssh-dev libyaml-cpp-dev libsqlite3-dev libssl-dev libspdlog-dev
+  libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev libre2-dev libhwloc-dev"
 # The sanitizer builds use clang: its instrumented objects compile twice as fast as those of g++ 12.
-TEST_PACKAGES="libgtest-dev libbenchmark-dev iproute2 clang-format git clang-19 libclang-rt-19-dev"
+TEST_PACKAGES="openssh-server openssh-client libgtest-dev libbenchmark-dev iproute2 clang-format git
+  clang-19 libclang-rt-19-dev"
+RUN_PYTHON_PACKAGES="torch==2.13.0 numpy==2.2.6"
 # The trainers' libraries load what a plan writes for them and train a step with it.
-TEST_PYTHON_PACKAGES="torch==2.13.0 numpy==2.2.6 pytest==8.4.2 deepspeed==0.19.8 accelerate==1.15.0
+TEST_PYTHON_PACKAGES="$RUN_PYTHON_PACKAGES pytest==8.4.2 deepspeed==0.19.8 accelerate==1.15.0
   transformers==5.23.0"
 
 say() { printf '==> %s\n' "$*" >&2; }
@@ -36,18 +38,23 @@ ensure_packages() {
     "${missing[@]}" >/dev/null
 }
 
-# ensure_python: a virtual environment with the pinned packages in .venv; prints its path.
+# ensure_python PACKAGE...: a virtual environment in .venv that has these; prints its path.
 ensure_python() {
-  local venv=$LAUNCH_ROOT/.venv stamp
-  stamp=$(echo $TEST_PYTHON_PACKAGES)
-  if [ "$(cat "$venv/.launch-packages" 2>/dev/null)" != "$stamp" ]; then
+  local venv=$LAUNCH_ROOT/.venv package missing=()
+  if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
     python3 -c 'import ensurepip, venv' 2>/dev/null || ensure_packages python3 python3-venv >&2
-    say "making a Python environment with $TEST_PYTHON_PACKAGES"
     rm -rf "$venv"
     python3 -m venv "$venv" >&2
-    # shellcheck disable=SC2086
-    "$venv/bin/python" -m pip install -q --disable-pip-version-check $TEST_PYTHON_PACKAGES >&2
-    printf '%s' "$stamp" >"$venv/.launch-packages"
+  fi
+  for package in "$@"; do
+    grep -qxF "$package" "$venv/.launch-packages" 2>/dev/null || missing+=("$package")
+  done
+  if [ ${#missing[@]} -gt 0 ]; then
+    say "installing into .venv: ${missing[*]}"
+    # All at once, so that none of them replaces a pinned one.
+    "$venv/bin/python" -m pip install -q --disable-pip-version-check "$@" >&2
+    printf '%s\n' "$@" | sort -u - <(cat "$venv/.launch-packages" 2>/dev/null) >"$venv/.launch-packages.new"
+    mv "$venv/.launch-packages.new" "$venv/.launch-packages"
   fi
   printf '%s\n' "$venv"
 }

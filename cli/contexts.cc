@@ -1,0 +1,91 @@
+#include "cli/contexts.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "common/file_system.h"
+
+namespace launch {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<void> CheckName(const std::string& name) {
+  const bool good =
+      !name.empty() && name.size() <= 64 && name[0] != '.' && name[0] != '-' &&
+      std::all_of(name.begin(), name.end(), [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
+      });
+  if (good) return {};
+  return Fail(ErrorCode::kInvalidArgument, "'" + name + "' is not a name of a cluster",
+              "use letters, digits and -_.");
+}
+
+}  // namespace
+
+std::string Contexts::DefaultDir() {
+  if (const char* dir = std::getenv("XDG_CONFIG_HOME"); dir != nullptr && *dir == '/')
+    return std::string(dir) + "/launch";
+  const char* home = std::getenv("HOME");
+  return std::string(home != nullptr ? home : "/tmp") + "/.config/launch";
+}
+
+std::vector<std::string> Contexts::Names() const {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(dir_ + "/clusters", ignored)) {
+    if (fs::exists(entry.path() / "address")) names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::optional<std::string> Contexts::Current() const {
+  std::ifstream in(dir_ + "/current");
+  std::string name;
+  if (!std::getline(in, name) || !CheckName(name)) return std::nullopt;
+  if (!fs::exists(Dir(name) + "/address")) return std::nullopt;
+  return name;
+}
+
+Result<void> Contexts::Use(const std::string& name) {
+  LAUNCH_RETURN_IF_ERROR(CheckName(name));
+  const std::vector<std::string> names = Names();
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
+    std::string known;
+    for (const std::string& one : names) known += (known.empty() ? "" : ", ") + one;
+    return Fail(ErrorCode::kNotFound, "no cluster is called " + name + " here",
+                known.empty() ? "`launch up` makes one" : "known are: " + known);
+  }
+  PosixFileSystem files;
+  return files.WriteDurable(dir_ + "/current", name + "\n");
+}
+
+Result<void> Contexts::Forget(const std::string& name) {
+  LAUNCH_RETURN_IF_ERROR(CheckName(name));
+  PosixFileSystem files;
+  const bool current = Current() == name;
+  LAUNCH_RETURN_IF_ERROR(files.RemoveTree(Dir(name)));
+  if (current) return files.RemoveTree(dir_ + "/current");
+  return {};
+}
+
+Result<void> Contexts::Save(const std::string& name, const Credentials& credentials) {
+  LAUNCH_RETURN_IF_ERROR(SaveText(name, "key.pem", credentials.key_pem));
+  LAUNCH_RETURN_IF_ERROR(SaveText(name, "ca.pem", credentials.ca_pem));
+  LAUNCH_RETURN_IF_ERROR(SaveText(name, "cert.pem", credentials.certificate_pem));
+  return SaveText(name, "address", credentials.address + "\n");
+}
+
+Result<void> Contexts::SaveText(const std::string& name, const std::string& file,
+                                const std::string& text) {
+  LAUNCH_RETURN_IF_ERROR(CheckName(name));
+  PosixFileSystem files;
+  LAUNCH_RETURN_IF_ERROR(files.MakeDirs(Dir(name)));
+  return files.WriteDurable(Dir(name) + "/" + file, text);
+}
+
+}  // namespace launch

@@ -1,0 +1,39 @@
+// The clusters this user knows: one directory each below the configuration directory, with
+// credentials that only the user can read, and the name of the current one.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+
+namespace launch {
+
+class Contexts {
+ public:
+  explicit Contexts(std::string dir) : dir_(std::move(dir)) {}
+  // $XDG_CONFIG_HOME/launch, else ~/.config/launch.
+  static std::string DefaultDir();
+
+  std::vector<std::string> Names() const;      // sorted
+  std::optional<std::string> Current() const;  // absent: none is chosen
+  std::string Dir(const std::string& name) const { return dir_ + "/clusters/" + name; }
+  Result<void> Use(const std::string& name);     // kNotFound with the names there are
+  Result<void> Forget(const std::string& name);  // the files of this machine only
+
+  struct Credentials {
+    std::string address;  // host:port
+    std::string ca_pem;
+    std::string certificate_pem;
+    std::string key_pem;  // secret
+  };
+  // Writes the directory (mode 0700, files 0600), which `--credentials` takes too.
+  Result<void> Save(const std::string& name, const Credentials& credentials);
+  Result<void> SaveText(const std::string& name, const std::string& file, const std::string& text);
+
+ private:
+  const std::string dir_;
+};
+
+}  // namespace launch

@@ -1,0 +1,245 @@
+#include "cli/up/bring_up.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <memory>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "cli/up/host_setup.h"
+#include "cli/up/release.h"
+#include "common/units.h"
+
+namespace launch::up {
+namespace {
+
+constexpr Millis kAwaitNodes(30'000);
+constexpr Millis kPoll(100);
+
+// One host's connection, facts and story.
+struct Site {
+  HostResult result;
+  std::unique_ptr<Remote> remote;
+  Release release;
+};
+
+void Say(const UpOptions& options, Site& site, std::string step) {
+  if (options.say) options.say(site.result.host.name, step);
+  site.result.steps.push_back(std::move(step));
+}
+
+// Runs `work` for each site, `parallel` at a time; an error stays with its site.
+template <class Work>
+void ForEach(std::vector<Site>& sites, int parallel, Work work) {
+  std::atomic<std::size_t> next{0};
+  const auto run = [&] {
+    for (std::size_t i = next++; i < sites.size(); i = next++) {
+      if (sites[i].result.error) continue;
+      if (Result<void> done = work(sites[i]); !done) sites[i].result.error = done.error();
+    }
+  };
+  std::vector<std::thread> threads;
+  const std::size_t count = std::min(sites.size(), static_cast<std::size_t>(std::max(1, parallel)));
+  for (std::size_t i = 0; i < count; ++i) threads.emplace_back(run);
+  for (std::thread& thread : threads) thread.join();
+}
+
+Result<void> Reach(Site& site, const UpOptions& options, bool head) {
+  LAUNCH_ASSIGN_OR_RETURN(site.remote, Connect(site.result.host, options.ssh));
+  HostNeeds needs;
+  needs.clock = static_cast<std::int64_t>(std::time(nullptr));
+  LAUNCH_ASSIGN_OR_RETURN(site.result.facts, Probe(*site.remote));
+  const HostFacts& facts = site.result.facts;
+  auto release = FindRelease(options.programs, facts.arch, head);
+  needs.has_programs = release.has_value();
+  if (release) {
+    site.release = std::move(*release);
+    // What is installed needs no more room.
+    needs.bytes = facts.installed == site.release.id ? 0 : site.release.bytes;
+  }
+  return CheckHost(facts, needs);
+}
+
+Result<void> InstallOn(Site& site, const UpOptions& options) {
+  const HostFacts& facts = site.result.facts;
+  const std::string what = site.release.id + " (" + FormatBytes(site.release.bytes) + ")";
+  if (options.dry_run) {
+    if (facts.installed != site.release.id)
+      Say(options, site, "would install " + what + " into " + facts.programs);
+    return {};
+  }
+  LAUNCH_ASSIGN_OR_RETURN(const bool uploaded, Install(*site.remote, facts, site.release));
+  if (uploaded) Say(options, site, "installed " + what + " into " + facts.programs);
+  return {};
+}
+
+Result<void> CheckAuthority(const Site& site, const std::string& authority) {
+  const HostFacts& facts = site.result.facts;
+  if (facts.authority.empty() || facts.authority == authority) return {};
+  return Fail(ErrorCode::kFailedPrecondition, "its agent belongs to another cluster",
+              "`launch down` there first, or remove " + facts.state + "/agent on it");
+}
+
+Result<void> StartNode(Site& site, const UpOptions& options, const Cluster& cluster,
+                       const std::string& authority) {
+  const HostFacts& facts = site.result.facts;
+  LAUNCH_RETURN_IF_ERROR(CheckAuthority(site, authority));
+  LAUNCH_RETURN_IF_ERROR(InstallOn(site, options));
+  const bool joins = facts.authority.empty();
+  if (options.dry_run) {
+    if (joins) Say(options, site, "would join the cluster at " + cluster.address);
+    Say(options, site,
+        "would see to it that the agent runs (" + std::string(ToString(facts.keeper)) + ")");
+    return {};
+  }
+  if (joins) {
+    LAUNCH_ASSIGN_OR_RETURN(Client client, Client::Open(cluster));
+    LAUNCH_ASSIGN_OR_RETURN(
+        const TokenMade token,
+        client.CreateToken({"node", site.result.host.name, Millis(0), {cluster.address}}));
+    LAUNCH_RETURN_IF_ERROR(Join(*site.remote, facts, token.token));
+    Say(options, site, "joined the cluster");
+  }
+  LAUNCH_ASSIGN_OR_RETURN(const Started started, StartAgent(*site.remote, facts));
+  if (started == Started::kStarted)
+    Say(options, site, "started the agent (" + std::string(ToString(facts.keeper)) + ")");
+  return {};
+}
+
+Result<Cluster> StartHead(Site& head, const HostSet& set, const UpOptions& options,
+                          Contexts& contexts, std::string& authority) {
+  const int port = set.controller_port != 0 ? set.controller_port : options.controller_port;
+  const std::string address = head.result.host.Address() + ":" + std::to_string(port);
+  LAUNCH_RETURN_IF_ERROR(Reach(head, options, true));
+  LAUNCH_RETURN_IF_ERROR(InstallOn(head, options));
+  const Cluster cluster{address, contexts.Dir(options.cluster), false};
+  if (options.dry_run) {
+    Say(options, head, "would see to it that the controller runs at " + address);
+    authority = head.result.facts.authority;
+    return cluster;
+  }
+  LAUNCH_ASSIGN_OR_RETURN(const ControllerMade made,
+                          StartController(*head.remote, head.result.facts, options.cluster, port));
+  authority = made.authority;
+  LAUNCH_RETURN_IF_ERROR(
+      contexts.Save(options.cluster, {address, made.ca_pem, made.certificate_pem, made.key_pem}));
+  if (made.started == Started::kStarted)
+    Say(options, head,
+        "started the controller at " + address + " (" +
+            std::string(ToString(head.result.facts.keeper)) + ")");
+  LAUNCH_ASSIGN_OR_RETURN(Client client, Client::Open(cluster));
+  const auto end = std::chrono::steady_clock::now() + Millis(10'000);
+  for (;;) {
+    const auto status = client.Status();
+    if (status) return cluster;
+    if (std::chrono::steady_clock::now() > end)
+      return Fail(ErrorCode::kUnavailable,
+                  "the controller runs on " + head.result.host.name + " and does not answer at " +
+                      address + ": " + status.error().message,
+                  "open port " + std::to_string(port) +
+                      " of it to this machine and to the nodes, or "
+                      "write address: with one that all reach");
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+// Marks every started node that has reported, and the others as silent when the time is over.
+void AwaitReports(std::vector<Site>& sites, const Cluster& cluster) {
+  const auto end = std::chrono::steady_clock::now() + kAwaitNodes;
+  Result<Client> client = Client::Open(cluster);
+  for (;;) {
+    std::set<std::string> here;
+    if (client) {
+      const auto nodes = client->Nodes();
+      for (const NodeView& node : nodes ? *nodes : std::vector<NodeView>())
+        if (node.state != "silent" && node.state != "unknown")
+          here.insert(node.inventory.node.value);
+    }
+    bool missing = false;
+    for (Site& site : sites) {
+      site.result.done = !site.result.error && here.contains(site.result.host.name);
+      missing = missing || (!site.result.error && !site.result.done);
+    }
+    if (!missing) return;
+    if (std::chrono::steady_clock::now() > end) break;
+    std::this_thread::sleep_for(kPoll);
+  }
+  for (Site& site : sites) {
+    if (site.result.error || site.result.done) continue;
+    site.result.error =
+        Error{ErrorCode::kUnavailable,
+              "its agent runs and has not reported for " + FormatDurationShort(kAwaitNodes),
+              "is " + cluster.address + " open to it? its own words: " + site.result.facts.state +
+                  "/launch-agent.log, or journalctl -u launch-agent",
+              std::nullopt};
+  }
+}
+
+std::vector<HostResult> ResultsOf(std::vector<Site>& sites) {
+  std::vector<HostResult> results;
+  for (Site& site : sites) results.push_back(std::move(site.result));
+  return results;
+}
+
+std::vector<Site> SitesOf(const HostSet& set) {
+  std::vector<Site> sites(set.hosts.size());
+  for (std::size_t i = 0; i < sites.size(); ++i) sites[i].result.host = set.hosts[i];
+  return sites;
+}
+
+std::size_t HeadOf(const HostSet& set) {
+  const auto found = std::find_if(set.hosts.begin(), set.hosts.end(),
+                                  [&](const Host& host) { return host.name == set.head; });
+  return found == set.hosts.end() ? 0 : static_cast<std::size_t>(found - set.hosts.begin());
+}
+
+}  // namespace
+
+Result<std::vector<HostResult>> BringUp(const HostSet& set, const UpOptions& options,
+                                        Contexts& contexts) {
+  std::vector<Site> sites = SitesOf(set);
+  const std::size_t head = HeadOf(set);
+  std::string authority;
+  auto cluster = StartHead(sites[head], set, options, contexts, authority);
+  if (!cluster) {
+    Error error = cluster.error();
+    error.message = "head " + sites[head].result.host.name + ": " + error.message;
+    return Unexpected(std::move(error));
+  }
+  ForEach(sites, options.parallel, [&](Site& site) -> Result<void> {
+    if (!site.remote) LAUNCH_RETURN_IF_ERROR(Reach(site, options, false));
+    return StartNode(site, options, *cluster, authority);
+  });
+  if (options.dry_run) {
+    for (Site& site : sites) site.result.done = !site.result.error;
+  } else {
+    AwaitReports(sites, *cluster);
+  }
+  return ResultsOf(sites);
+}
+
+std::vector<HostResult> TakeDown(const HostSet& set, const UpOptions& options, bool purge) {
+  std::vector<Site> sites = SitesOf(set);
+  const std::size_t head = HeadOf(set);
+  const auto remove = [&](Site& site) -> Result<void> {
+    LAUNCH_ASSIGN_OR_RETURN(site.remote, Connect(site.result.host, options.ssh));
+    LAUNCH_ASSIGN_OR_RETURN(site.result.facts, Probe(*site.remote));
+    LAUNCH_RETURN_IF_ERROR(Remove(*site.remote, site.result.facts, purge));
+    Say(options, site, purge ? "ended and removed" : "ended");
+    site.result.done = true;
+    return {};
+  };
+  // The controller last: agents say goodbye to it.
+  std::vector<Site> last(1);
+  std::swap(last[0], sites[head]);
+  sites.erase(sites.begin() + static_cast<std::ptrdiff_t>(head));
+  ForEach(sites, options.parallel, remove);
+  ForEach(last, 1, remove);
+  sites.insert(sites.begin() + static_cast<std::ptrdiff_t>(head), std::move(last[0]));
+  return ResultsOf(sites);
+}
+
+}  // namespace launch::up

@@ -1,0 +1,45 @@
+// `launch up` and `launch down` over all hosts: side by side, one bad host stopping no other.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/client.h"
+#include "cli/contexts.h"
+#include "cli/up/host_facts.h"
+#include "cli/up/hosts.h"
+#include "cli/up/ssh_session.h"
+#include "common/error.h"
+
+namespace launch::up {
+
+struct UpOptions {
+  std::string cluster = "launch";
+  std::vector<std::string> programs;  // directories with our programs, one per architecture
+  int controller_port = 7470;
+  int parallel = 16;
+  bool dry_run = false;
+  SshOptions ssh;
+  // One line per step of a host; called from several threads.
+  std::function<void(const std::string& host, const std::string& step)> say;
+};
+
+struct HostResult {
+  Host host;
+  HostFacts facts;
+  bool done = false;
+  std::vector<std::string> steps;  // what was done, or would be with dry_run
+  std::optional<Error> error;
+};
+
+// kUnavailable and the like when the head itself cannot be brought up: then no node is touched.
+// Otherwise a result for each host, in order.
+Result<std::vector<HostResult>> BringUp(const HostSet& set, const UpOptions& options,
+                                        Contexts& contexts);
+
+// Ends agents, then the controller; `purge` removes programs and state.
+std::vector<HostResult> TakeDown(const HostSet& set, const UpOptions& options, bool purge);
+
+}  // namespace launch::up

@@ -1,0 +1,210 @@
+#include "cli/up/host_setup.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "cli/up/embedded_texts.h"
+#include "common/pki.h"
+
+namespace launch::up {
+namespace {
+
+constexpr Millis kShort(30'000);
+constexpr Millis kUpload(600'000);
+
+// 'it'"'"'s': one word for every POSIX shell.
+std::string Word(std::string_view text) {
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\"'\"'") : std::string(1, c);
+  return word + "'";
+}
+
+std::string Current(const HostFacts& facts, std::string_view program) {
+  return facts.programs + "/current/" + std::string(program);
+}
+
+std::string Last(std::string_view text) {
+  constexpr std::size_t kMost = 600;
+  const std::size_t end = text.find_last_not_of(" \t\r\n");
+  if (end == std::string_view::npos) return "it said nothing";
+  text = text.substr(0, end + 1);
+  return std::string(text.substr(text.size() > kMost ? text.size() - kMost : 0));
+}
+
+Result<RemoteAnswer> Must(Remote& remote, const std::string& command, std::string_view input,
+                          Millis deadline, const std::string& what) {
+  LAUNCH_ASSIGN_OR_RETURN(RemoteAnswer answer, remote.Run(command, input, deadline));
+  if (answer.code == 0) return answer;
+  return Fail(ErrorCode::kFailedPrecondition,
+              what + " failed: " + Last(answer.errors.empty() ? answer.output : answer.errors),
+              "run this again when that is mended");
+}
+
+std::string_view KeeperWord(Keeper keeper) {
+  switch (keeper) {
+    case Keeper::kSystem:
+      return "system";
+    case Keeper::kUser:
+      return "user";
+    case Keeper::kNobody:
+      return "plain";
+  }
+  return "plain";
+}
+
+std::string Script(std::string_view script, const std::string& name, const HostFacts& facts,
+                   const std::vector<std::string>& arguments) {
+  std::string command = "umask 077; sh -c " + Word(script) + " sh " + Word(name) + " " +
+                        Word(facts.programs) + " " + Word(facts.state) + " " +
+                        std::string(KeeperWord(facts.keeper));
+  for (const std::string& argument : arguments) command += " " + Word(argument);
+  return command;
+}
+
+Result<Started> Keep(Remote& remote, const HostFacts& facts, const std::string& name,
+                     const std::vector<std::string>& arguments) {
+  std::string joined;
+  for (const std::string& argument : arguments) joined += " " + argument;
+  const std::string unit = facts.keeper == Keeper::kNobody ? "" : UnitText(name, facts, joined);
+  LAUNCH_ASSIGN_OR_RETURN(
+      const RemoteAnswer answer,
+      Must(remote, Script(kKeepScript, name, facts, arguments), unit, kShort, "starting " + name));
+  return answer.output.find("running") != std::string::npos ? Started::kRunning : Started::kStarted;
+}
+
+Result<std::string> ReadProgram(const Program& program) {
+  std::ifstream in(program.path, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  if (Sha256Hex(bytes) != program.digest)
+    return Fail(ErrorCode::kFailedPrecondition, program.path + " changed while it was read",
+                "run this again");
+  return bytes;
+}
+
+}  // namespace
+
+std::string UnitText(std::string_view program, const HostFacts& facts,
+                     const std::string& arguments) {
+  const std::string_view text = program == "launch-agent" ? kAgentUnit : kControllerUnit;
+  // What a user's own manager may set; the sandbox needs the system's.
+  constexpr std::array<std::string_view, 12> kForUsers = {
+      "[",          "Description=", "Restart=", "RestartSec=", "Delegate=", "KillMode=",
+      "OOMPolicy=", "TasksMax=",    "UMask=",   "ExecStart=",  "WantedBy=", "After="};
+  std::string unit;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string line(text.substr(begin, end - begin));
+    begin = end + 1;
+    if (line.starts_with("#") || line.starts_with("ConditionPathExists=") ||
+        line.starts_with("StateDirectory")) {
+      continue;
+    }
+    if (line.starts_with("ExecStart=")) line = "ExecStart=" + Current(facts, program) + arguments;
+    if (facts.keeper == Keeper::kUser) {
+      const bool allowed = std::any_of(kForUsers.begin(), kForUsers.end(),
+                                       [&](std::string_view key) { return line.starts_with(key); });
+      if (!allowed && !line.empty()) continue;
+      if (line.starts_with("WantedBy=")) line = "WantedBy=default.target";
+    } else if (line.starts_with("ProtectSystem=")) {
+      line += "\nReadWritePaths=" + facts.state;
+    }
+    unit += line + "\n";
+  }
+  return unit;
+}
+
+Result<HostFacts> Probe(Remote& remote) {
+  LAUNCH_ASSIGN_OR_RETURN(const RemoteAnswer answer, remote.Run("sh", kProbeScript, kShort));
+  return ReadFacts(answer.output);
+}
+
+Result<bool> Install(Remote& remote, const HostFacts& facts, const Release& release) {
+  const std::string releases = facts.programs + "/releases";
+  const std::string dir = releases + "/" + release.id;
+  LAUNCH_RETURN_IF_ERROR(Must(remote, "umask 022; mkdir -p " + Word(dir), "", kShort, "mkdir"));
+  bool uploaded = false;
+  for (const Program& program : release.programs) {
+    const std::string path = Word(dir + "/" + program.name);
+    const std::string sum = "[ \"$(sha256sum < " + path;
+    const std::string is = " | cut -c1-64)\" = " + program.digest + " ]";
+    LAUNCH_ASSIGN_OR_RETURN(const RemoteAnswer there,
+                            remote.Run("[ -x " + path + " ] && " + sum + is, "", kShort));
+    if (there.code == 0) continue;
+    LAUNCH_ASSIGN_OR_RETURN(const std::string bytes, ReadProgram(program));
+    const std::string part = Word(dir + "/." + program.name + ".part");
+    LAUNCH_RETURN_IF_ERROR(Must(remote,
+                                "umask 022; cat > " + part + " && [ \"$(sha256sum < " + part + is +
+                                    " && chmod 755 " + part + " && mv -f " + part + " " + path,
+                                bytes, kUpload, "uploading " + program.name));
+    uploaded = true;
+  }
+  const std::string link = Word(facts.programs + "/current");
+  const std::string fresh = Word(facts.programs + "/.current.new");
+  LAUNCH_RETURN_IF_ERROR(Must(remote,
+                              "ln -sfn " + Word("releases/" + release.id) + " " + fresh +
+                                  " && mv -fT " + fresh + " " + link,
+                              "", kShort, "switching to the release"));
+  return uploaded;
+}
+
+Result<ControllerMade> StartController(Remote& remote, const HostFacts& facts,
+                                       const std::string& cluster, int port) {
+  const std::string state = facts.state + "/controller";
+  LAUNCH_RETURN_IF_ERROR(Must(remote,
+                              "[ -s " + Word(state + "/ca.pem") + " ] || " +
+                                  Word(Current(facts, "launch-controller")) + " init --state " +
+                                  Word(state) + " --name " + Word(cluster),
+                              "", kShort, "launch-controller init"));
+  ControllerMade made;
+  LAUNCH_ASSIGN_OR_RETURN(
+      made.started, Keep(remote, facts, "launch-controller",
+                         {"run", "--state", state, "--listen", "0.0.0.0:" + std::to_string(port)}));
+  const std::array<std::pair<const char*, std::string*>, 3> files = {
+      {{"/ca.pem", &made.ca_pem},
+       {"/cert.pem", &made.certificate_pem},
+       {"/key.pem", &made.key_pem}}};
+  for (const auto& [name, text] : files) {
+    LAUNCH_ASSIGN_OR_RETURN(RemoteAnswer answer,
+                            Must(remote, "cat " + Word(state + "/operator" + name), "", kShort,
+                                 "reading the operator's credentials"));
+    *text = std::move(answer.output);
+  }
+  made.authority = Sha256Hex(made.ca_pem);
+  return made;
+}
+
+Result<void> Join(Remote& remote, const HostFacts& facts, const std::string& token) {
+  LAUNCH_RETURN_IF_ERROR(Must(
+      remote,
+      Word(Current(facts, "launch-agent")) + " join --state-dir " + Word(facts.state + "/agent"),
+      token + "\n", kShort, "joining the cluster"));
+  return {};
+}
+
+Result<Started> StartAgent(Remote& remote, const HostFacts& facts) {
+  std::vector<std::string> arguments = {"run", "--state-dir", facts.state + "/agent"};
+  // /run is root's; agents of other users of this machine lock their own devices.
+  if (facts.uid != 0) arguments.insert(arguments.end(), {"--lock-dir", facts.state + "/locks"});
+  return Keep(remote, facts, "launch-agent", arguments);
+}
+
+Result<void> Remove(Remote& remote, const HostFacts& facts, bool purge) {
+  for (const char* name : {"launch-agent", "launch-controller"}) {
+    LAUNCH_RETURN_IF_ERROR(Must(remote, Script(kEndScript, name, facts, {}), "", kShort,
+                                std::string("ending ") + name));
+  }
+  if (!purge) return {};
+  std::string command = "rm -rf";
+  for (const char* part : {"/current", "/releases"}) command += " " + Word(facts.programs + part);
+  for (const char* part :
+       {"/agent", "/controller", "/locks", "/launch-agent.log", "/launch-controller.log"})
+    command += " " + Word(facts.state + part);
+  command += "; rmdir " + Word(facts.programs) + " " + Word(facts.state) + " 2>/dev/null; true";
+  LAUNCH_RETURN_IF_ERROR(Must(remote, command, "", kUpload, "removing files"));
+  return {};
+}
+
+}  // namespace launch::up

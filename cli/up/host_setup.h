@@ -1,0 +1,49 @@
+// The steps of `launch up` and `launch down` on one machine. Each is done once however often it
+// runs, and says whether there was anything to do.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "cli/up/host_facts.h"
+#include "cli/up/release.h"
+#include "cli/up/remote.h"
+#include "common/error.h"
+
+namespace launch::up {
+
+// Asks the probe and judges nothing.
+Result<HostFacts> Probe(Remote& remote);
+
+// Uploads what is missing of the release, checked by SHA-256, and switches `current` to it. True
+// when something was uploaded.
+Result<bool> Install(Remote& remote, const HostFacts& facts, const Release& release);
+
+enum class Started { kRunning, kStarted };  // kRunning: it ran already, from this release
+
+// What a client of the new controller needs.
+struct ControllerMade {
+  Started started = Started::kStarted;
+  std::string authority;  // SHA-256 of ca.pem
+  std::string ca_pem;
+  std::string certificate_pem;  // of the first operator
+  std::string key_pem;          // secret
+};
+// Makes the cluster's authority at the first time and starts the controller on `port` of every
+// address. A port in use is an error with the controller's own words.
+Result<ControllerMade> StartController(Remote& remote, const HostFacts& facts,
+                                       const std::string& cluster, int port);
+
+// `token` goes over stdin, so that no process list shows it.
+Result<void> Join(Remote& remote, const HostFacts& facts, const std::string& token);
+Result<Started> StartAgent(Remote& remote, const HostFacts& facts);
+
+// Ends agent and controller; ranks that still run are the agent's to stop before. With `purge` the
+// programs and all state of the cluster go too, never a directory that is not ours.
+Result<void> Remove(Remote& remote, const HostFacts& facts, bool purge);
+
+// The unit of configs/systemd for these directories; a user's own manager gets what it may set.
+std::string UnitText(std::string_view program, const HostFacts& facts,
+                     const std::string& arguments);
+
+}  // namespace launch::up

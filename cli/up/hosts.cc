@@ -1,0 +1,308 @@
+#include "cli/up/hosts.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <utility>
+
+#include "common/hostlist.h"
+#include "common/quoted.h"
+#include "common/units.h"
+#include "common/yaml_reader.h"
+
+namespace launch::up {
+namespace {
+
+std::string_view Trim(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const std::size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+Unexpected Bad(const std::string& file, int line, std::string message, std::string hint) {
+  return Fail(ErrorCode::kInvalidArgument, std::move(message), std::move(hint),
+              Where{file, line, 0, ""});
+}
+
+Result<int> ReadPort(std::string_view text) {
+  const auto port = ParseInt(text);
+  if (!port || *port < 1 || *port > 65535)
+    return Fail(ErrorCode::kInvalidArgument, "'" + std::string(text) + "' is not a port",
+                "write a number from 1 to 65535");
+  return static_cast<int>(*port);
+}
+
+// Letters, digits and ".-_": what a node name, an ssh host and a path can all be.
+Result<void> CheckName(const std::string& name) {
+  const bool good =
+      !name.empty() && name.size() <= 253 && name[0] != '-' &&
+      std::all_of(name.begin(), name.end(), [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
+      });
+  if (good) return {};
+  return Fail(ErrorCode::kInvalidArgument, "'" + name + "' is not a host name",
+              "write names or IPv4 addresses: gpu[01-16], ana@10.0.0.7:2222");
+}
+
+// Splits a hostlist at the commas outside brackets.
+std::vector<std::string> Parts(std::string_view text) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  for (const char c : text) {
+    if (c == '[') ++depth;
+    if (c == ']') --depth;
+    if (c == ',' && depth == 0) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+// "ana@gpu[01-02]:2222" and what it expands to.
+Result<std::vector<Host>> ReadPart(std::string_view part) {
+  Host like;
+  std::string_view rest = Trim(part);
+  if (const std::size_t at = rest.rfind('@'); at != std::string_view::npos) {
+    like.user = std::string(rest.substr(0, at));
+    rest.remove_prefix(at + 1);
+    if (like.user.empty())
+      return Fail(ErrorCode::kInvalidArgument, "no user before '@' in '" + std::string(part) + "'",
+                  "write user@host");
+  }
+  const std::size_t colon = rest.rfind(':');
+  if (colon != std::string_view::npos) {
+    LAUNCH_ASSIGN_OR_RETURN(like.port, ReadPort(rest.substr(colon + 1)));
+    rest = rest.substr(0, colon);
+  }
+  LAUNCH_ASSIGN_OR_RETURN(const auto names, ExpandHostlist(rest));
+  std::vector<Host> hosts;
+  for (const std::string& name : names) {
+    LAUNCH_RETURN_IF_ERROR(CheckName(name));
+    hosts.push_back(like);
+    hosts.back().name = name;
+  }
+  return hosts;
+}
+
+Result<void> Append(std::string_view text, HostSet& set) {
+  for (const std::string& part : Parts(text)) {
+    LAUNCH_ASSIGN_OR_RETURN(auto hosts, ReadPart(part));
+    set.hosts.insert(set.hosts.end(), hosts.begin(), hosts.end());
+  }
+  return {};
+}
+
+Result<HostSet> Checked(HostSet set, const std::string& file) {
+  if (set.hosts.empty())
+    return Bad(file, 0, "no host is named",
+               "write one a line, or `hosts:` with a list; an OpenSSH config needs a Host without "
+               "wildcards");
+  std::set<std::string> names;
+  for (const Host& host : set.hosts) {
+    if (names.insert(host.name).second) continue;
+    return Bad(file, 0, "host " + host.name + " is named twice", "name each host once");
+  }
+  if (!set.head.empty() && !names.contains(set.head))
+    return Bad(file, 0, "head: " + set.head + " is not among the hosts",
+               "name one of them: the controller runs there");
+  return set;
+}
+
+Result<Host> ReadEntry(const YamlNode& node, const std::string& file, const Host& defaults) {
+  const YamlMap map(node, file, "hosts");
+  LAUNCH_RETURN_IF_ERROR(map.AllowOnly({"name", "address", "user", "port", "key", "jump"}));
+  Host host = defaults;
+  LAUNCH_ASSIGN_OR_RETURN(const auto name, map.String("name"));
+  if (!name) return map.Bad(node, "name", "a host needs a name", "write name: gpu01");
+  host.name = *name;
+  LAUNCH_RETURN_IF_ERROR(CheckName(host.name));
+  LAUNCH_ASSIGN_OR_RETURN(const auto address, map.String("address"));
+  if (address) {
+    LAUNCH_RETURN_IF_ERROR(CheckName(*address));
+    host.address = *address;
+  }
+  LAUNCH_ASSIGN_OR_RETURN(const auto user, map.String("user"));
+  LAUNCH_ASSIGN_OR_RETURN(const auto port, map.String("port"));
+  LAUNCH_ASSIGN_OR_RETURN(const auto key, map.String("key"));
+  LAUNCH_ASSIGN_OR_RETURN(const auto jump, map.String("jump"));
+  if (user) host.user = *user;
+  if (key) host.key = *key;
+  if (jump) host.jump = *jump;
+  if (port) {
+    LAUNCH_ASSIGN_OR_RETURN(host.port, ReadPort(*port));
+  }
+  return host;
+}
+
+Result<HostSet> ReadYamlHosts(std::string_view text, const std::string& file) {
+  LAUNCH_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, file));
+  const YamlMap map(root, file, "");
+  LAUNCH_RETURN_IF_ERROR(
+      map.AllowOnly({"hosts", "head", "user", "port", "key", "jump", "controller_port"}));
+  HostSet set;
+  Host defaults;
+  LAUNCH_ASSIGN_OR_RETURN(const auto head, map.String("head"));
+  LAUNCH_ASSIGN_OR_RETURN(const auto user, map.String("user"));
+  LAUNCH_ASSIGN_OR_RETURN(const auto port, map.String("port"));
+  LAUNCH_ASSIGN_OR_RETURN(const auto key, map.String("key"));
+  LAUNCH_ASSIGN_OR_RETURN(const auto jump, map.String("jump"));
+  LAUNCH_ASSIGN_OR_RETURN(const auto listen, map.String("controller_port"));
+  set.head = head.value_or("");
+  defaults.user = user.value_or("");
+  defaults.key = key.value_or("");
+  defaults.jump = jump.value_or("");
+  if (port) {
+    LAUNCH_ASSIGN_OR_RETURN(defaults.port, ReadPort(*port));
+  }
+  if (listen) {
+    LAUNCH_ASSIGN_OR_RETURN(set.controller_port, ReadPort(*listen));
+  }
+  const YamlNode* list = map.Get("hosts");
+  if (list == nullptr || list->kind != YamlNode::Kind::kList)
+    return map.Bad(list == nullptr ? root : *list, "hosts", "hosts is not a list",
+                   "write hosts: [gpu01, gpu02], or entries with name, address, user ...");
+  for (const YamlNode& item : list->items) {
+    if (item.kind == YamlNode::Kind::kMap) {
+      LAUNCH_ASSIGN_OR_RETURN(Host host, ReadEntry(item, file, defaults));
+      set.hosts.push_back(std::move(host));
+      continue;
+    }
+    const std::size_t before = set.hosts.size();
+    if (auto added = Append(item.scalar, set); !added)
+      return map.Bad(item, "hosts", added.error().message, added.error().hint);
+    for (std::size_t i = before; i < set.hosts.size(); ++i) {
+      Host& host = set.hosts[i];
+      if (host.user.empty()) host.user = defaults.user;
+      if (host.port == 0) host.port = defaults.port;
+      host.key = defaults.key;
+      host.jump = defaults.jump;
+    }
+  }
+  return set;
+}
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return lower;
+}
+
+enum class Kind { kYaml, kSshConfig, kLines };
+
+Kind KindOf(std::string_view text) {
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = Lower(Trim(text.substr(begin, end - begin)));
+    begin = end + 1;
+    if (line.starts_with("hosts:")) return Kind::kYaml;
+    if (line.starts_with("host ") || line.starts_with("host\t") || line.starts_with("include "))
+      return Kind::kSshConfig;
+  }
+  return Kind::kLines;
+}
+
+Result<HostSet> ReadLines(std::string_view text, const std::string& file, Kind kind) {
+  HostSet set;
+  int number = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string_view line = text.substr(begin, end - begin);
+    begin = end + 1;
+    ++number;
+    line = Trim(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    const std::size_t space = std::min(line.find_first_of(" \t"), line.size());
+    if (kind == Kind::kSshConfig) {
+      if (Lower(line.substr(0, space)) != "host") continue;
+      std::string_view names = Trim(line.substr(space));
+      while (!names.empty()) {
+        const std::size_t next = std::min(names.find_first_of(" \t"), names.size());
+        const std::string name(names.substr(0, next));
+        names = Trim(names.substr(next));
+        if (name.find_first_of("*?!") != std::string::npos) continue;
+        LAUNCH_RETURN_IF_ERROR(CheckName(name));
+        set.hosts.push_back({name, "", "", 0, "", ""});
+      }
+      continue;
+    }
+    // What follows the name is for another launcher: slots=8, max-slots=8.
+    if (auto added = Append(line.substr(0, space), set); !added)
+      return Bad(file, number, added.error().message, added.error().hint);
+  }
+  if (kind == Kind::kSshConfig) set.ssh_config = file;
+  return set;
+}
+
+}  // namespace
+
+Result<HostSet> ReadHosts(std::string_view text, const std::string& file) {
+  const Kind kind = KindOf(text);
+  LAUNCH_ASSIGN_OR_RETURN(
+      HostSet set, kind == Kind::kYaml ? ReadYamlHosts(text, file) : ReadLines(text, file, kind));
+  return Checked(std::move(set), file);
+}
+
+Result<HostSet> ReadHostlist(std::string_view text) {
+  HostSet set;
+  LAUNCH_RETURN_IF_ERROR(Append(text, set));
+  return Checked(std::move(set), "");
+}
+
+Result<HostSet> WithHead(HostSet set, const HostSet& known) {
+  if (known.head.empty()) {
+    if (set.head.empty()) set.head = set.hosts.front().name;
+    return set;
+  }
+  if (!set.head.empty() && set.head != known.head)
+    return Fail(ErrorCode::kFailedPrecondition,
+                "the controller of this cluster runs on " + known.head + ", not on " + set.head,
+                "leave --head out, or make another cluster with --cluster");
+  set.head = known.head;
+  if (set.controller_port == 0) set.controller_port = known.controller_port;
+  const auto is_head = [&](const Host& host) { return host.name == known.head; };
+  const auto head = std::find_if(known.hosts.begin(), known.hosts.end(), is_head);
+  if (std::none_of(set.hosts.begin(), set.hosts.end(), is_head) && head != known.hosts.end())
+    set.hosts.insert(set.hosts.begin(), *head);
+  return set;
+}
+
+std::string FormatHosts(const HostSet& set) {
+  std::string text;
+  if (!set.head.empty()) text += "head: " + Quoted(set.head) + "\n";
+  if (set.controller_port != 0)
+    text += "controller_port: " + std::to_string(set.controller_port) + "\n";
+  text += "hosts:\n";
+  for (const Host& host : set.hosts) {
+    text += "  - name: " + Quoted(host.name) + "\n";
+    const auto add = [&](const char* key, const std::string& value) {
+      if (!value.empty()) text += std::string("    ") + key + ": " + Quoted(value) + "\n";
+    };
+    add("address", host.address);
+    add("user", host.user);
+    if (host.port != 0) text += "    port: " + std::to_string(host.port) + "\n";
+    add("key", host.key);
+    add("jump", host.jump);
+  }
+  return text;
+}
+
+HostSet Merged(HostSet known, const HostSet& more) {
+  for (const Host& host : more.hosts) {
+    const auto same = std::find_if(known.hosts.begin(), known.hosts.end(),
+                                   [&](const Host& one) { return one.name == host.name; });
+    if (same == known.hosts.end()) {
+      known.hosts.push_back(host);
+    } else {
+      *same = host;
+    }
+  }
+  if (known.head.empty()) known.head = more.head;
+  if (more.controller_port != 0) known.controller_port = more.controller_port;
+  return known;
+}
+
+}  // namespace launch::up

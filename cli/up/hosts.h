@@ -1,0 +1,51 @@
+// Which machines `launch up` works on: a hostlist, a hosts file, an OpenSSH config, a DeepSpeed
+// hostfile.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/error.h"
+
+namespace launch::up {
+
+struct Host {
+  std::string name;     // of the node in the cluster, and what ssh is asked for unless:
+  std::string address;  // another name or address to reach it by, also for the other nodes
+  std::string user;     // empty = as ssh's own configuration says
+  int port = 0;         // 0 = the same
+  std::string key;      // private key file
+  std::string jump;     // "user@bastion:port" or a name of the ssh configuration
+  friend bool operator==(const Host&, const Host&) = default;
+
+  const std::string& Address() const { return address.empty() ? name : address; }
+};
+
+struct HostSet {
+  std::vector<Host> hosts;  // each name once, in the order given
+  std::string head;         // where the controller runs; empty = the first
+  int controller_port = 0;  // 0 = not said
+  std::string ssh_config;   // the file given, where it was an OpenSSH config
+  friend bool operator==(const HostSet&, const HostSet&) = default;
+};
+
+// The text of a file. By content: YAML with `hosts:`; an OpenSSH config (its Host blocks without
+// wildcards); else one host or hostlist a line, as DeepSpeed and MPI write them (`gpu01 slots=8`),
+// '#' begins a comment. kInvalidArgument with file and line.
+Result<HostSet> ReadHosts(std::string_view text, const std::string& file);
+
+// "gpu[01-16],ana@10.0.0.7:2222".
+Result<HostSet> ReadHostlist(std::string_view text);
+
+// `set` with a head: that of the cluster as it is `known`, which joins the hosts if it is not among
+// them, else the named or the first one. kFailedPrecondition: another head is named than the known.
+Result<HostSet> WithHead(HostSet set, const HostSet& known);
+
+// The YAML that ReadHosts reads back to an equal value, and `known` with what `more` adds or
+// changes.
+std::string FormatHosts(const HostSet& set);
+HostSet Merged(HostSet known, const HostSet& more);
+
+}  // namespace launch::up

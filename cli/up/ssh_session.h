@@ -1,0 +1,26 @@
+// One ssh connection by libssh, as the user's own OpenSSH would make it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cli/up/hosts.h"
+#include "cli/up/remote.h"
+
+namespace launch::up {
+
+struct SshOptions {
+  std::string config;  // an OpenSSH config besides the user's own; empty = none
+  // Asked for a key that no known_hosts file has: host and fingerprint. False refuses the host.
+  // May be called from several threads.
+  std::function<bool(const std::string& host, const std::string& fingerprint)> accept_key;
+  int timeout_s = 10;
+};
+
+// Connects, checks the host's key and authenticates with the keys of agent and files; never asks
+// for a password. A changed key is always refused. kUnavailable: nobody answers there;
+// kPermissionDenied: a key is refused. Every error has a remedy. Used by one thread.
+Result<std::unique_ptr<Remote>> Connect(const Host& host, const SshOptions& options);
+
+}  // namespace launch::up

@@ -1,0 +1,98 @@
+#include "cli/up/hosts.h"
+
+#include <gtest/gtest.h>
+
+namespace launch::up {
+namespace {
+
+std::string Names(const HostSet& set) {
+  std::string names;
+  for (const Host& host : set.hosts) names += (names.empty() ? "" : " ") + host.name;
+  return names;
+}
+
+TEST(Hosts, ReadsAHostlistWithUserAndPort) {
+  const auto set = ReadHostlist("gpu[01-03],ana@10.0.0.7:2222");
+  ASSERT_TRUE(set) << FormatError(set.error());
+  EXPECT_EQ(Names(*set), "gpu01 gpu02 gpu03 10.0.0.7");
+  EXPECT_EQ(set->hosts[3].user, "ana");
+  EXPECT_EQ(set->hosts[3].port, 2222);
+  EXPECT_EQ(set->hosts[0].port, 0);
+}
+
+TEST(Hosts, ReadsYamlWithDefaultsAndEntriesOfTheirOwn) {
+  const auto set = ReadHosts(
+      "user: ana\nkey: ~/.ssh/lab\nhead: gpu01\ncontroller_port: 7471\nhosts:\n"
+      "  - gpu[01-02]\n  - {name: gpu09, address: 10.0.0.9, user: root, port: 2222, jump: gate}\n",
+      "hosts.yaml");
+  ASSERT_TRUE(set) << FormatError(set.error());
+  EXPECT_EQ(Names(*set), "gpu01 gpu02 gpu09");
+  EXPECT_EQ(set->hosts[1].user, "ana");
+  EXPECT_EQ(set->hosts[1].key, "~/.ssh/lab");
+  EXPECT_EQ(set->hosts[1].Address(), "gpu02");
+  EXPECT_EQ(set->hosts[2], (Host{"gpu09", "10.0.0.9", "root", 2222, "~/.ssh/lab", "gate"}));
+  EXPECT_EQ(set->head, "gpu01");
+  EXPECT_EQ(set->controller_port, 7471);
+}
+
+TEST(Hosts, ReadsWhatOtherLaunchersRead) {
+  const auto deepspeed =
+      ReadHosts("# my nodes\ngpu01 slots=8\n\ngpu02 slots=8 # spare\n", "hostfile");
+  ASSERT_TRUE(deepspeed);
+  EXPECT_EQ(Names(*deepspeed), "gpu01 gpu02");
+  const auto ssh = ReadHosts(
+      "Host gate\n  HostName 192.0.2.1\n\nHost gpu1 gpu2\n  ProxyJump gate\nHost *\n  User ana\n",
+      "config");
+  ASSERT_TRUE(ssh);
+  EXPECT_EQ(Names(*ssh), "gate gpu1 gpu2");
+  EXPECT_EQ(ssh->ssh_config, "config");
+}
+
+TEST(Hosts, RefusesWithPlaceAndRemedy) {
+  const auto unknown = ReadHosts("hosts:\n  - {name: a, adress: b}\n", "h.yaml");
+  ASSERT_FALSE(unknown);
+  EXPECT_NE(unknown.error().hint.find("address"), std::string::npos)
+      << FormatError(unknown.error());
+  for (const char* text : {"", "# none\n", "hosts: []\n", "Host *\n  User ana\n"}) {
+    const auto none = ReadHosts(text, "f");
+    ASSERT_FALSE(none) << text;
+  }
+  EXPECT_FALSE(ReadHostlist("gpu01,gpu01")) << "twice";
+  EXPECT_FALSE(ReadHostlist("gpu01;rm")) << "no shell text in a name";
+  EXPECT_FALSE(ReadHostlist("-oProxyCommand=x")) << "nor an option";
+  EXPECT_FALSE(ReadHostlist("gpu01:0"));
+  EXPECT_FALSE(ReadHostlist("@gpu01"));
+  EXPECT_FALSE(ReadHosts("head: gpu9\nhosts: [gpu1]\n", "f"));
+  const auto line = ReadHosts("gpu1\nbad name[\n", "list");
+  ASSERT_TRUE(line || line.error().where->line == 2);
+}
+
+TEST(Hosts, WritesWhatItReads) {
+  HostSet set;
+  set.hosts = {{"a", "10.0.0.1", "ana", 22, "k \"x\"", "gate"}, {"b", "", "", 0, "", ""}};
+  set.head = "a";
+  set.controller_port = 7000;
+  const auto back = ReadHosts(FormatHosts(set), "saved");
+  ASSERT_TRUE(back) << FormatError(back.error());
+  EXPECT_EQ(*back, set);
+}
+
+TEST(Hosts, KeepsTheHeadOfAKnownCluster) {
+  HostSet known;
+  known.hosts = {{"head", "", "", 0, "", ""}, {"a", "", "", 0, "", ""}};
+  known.head = "head";
+  known.controller_port = 7000;
+  HostSet more;
+  more.hosts = {{"b", "", "", 0, "", ""}};
+  const auto set = WithHead(more, known);
+  ASSERT_TRUE(set);
+  EXPECT_EQ(Names(*set), "head b");
+  EXPECT_EQ(set->controller_port, 7000);
+  EXPECT_EQ(Names(Merged(known, *set)), "head a b");
+  more.head = "b";
+  EXPECT_FALSE(WithHead(more, known)) << "two heads";
+  EXPECT_EQ(WithHead(more, {})->head, "b");
+}
+
+}  // namespace
+}  // namespace launch::up
