@@ -6,6 +6,7 @@
 
 #include "controller/core/draft.h"
 #include "controller/core/recovery.h"
+#include "controller/core/reputation.h"
 #include "controller/core/views.h"
 
 namespace launch::controller {
@@ -222,6 +223,7 @@ void EndAttempt(Draft& draft, const Key& key, const Ending& ending) {
     EndJob(draft, job, cancelled);
     return;
   }
+  NoteNodeFault(draft, attempt, ending);
   const JobSpec& spec = draft.state().specs.at(key.job).spec;
   const Recovery recovery = RecoveryAfter(draft.state(), attempt, ending);
   if (recovery.action == Action::kStop) {

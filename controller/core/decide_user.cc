@@ -191,6 +191,7 @@ void OnUser(Draft& draft, const event::Drain& event) {
   if (found == nullptr) return;
   NodeRecord node = *found;
   node.drained = !event.undrain;
+  if (event.undrain) node.faults.clear();
   node.drain_reason = event.undrain ? "" : event.reason;
   node.drained_by = event.undrain ? "" : event.caller.user.value;
   if (node != *found) {

@@ -173,6 +173,16 @@ struct RankRecord {
   friend bool operator==(const RankRecord&, const RankRecord&) = default;
 };
 
+// A job that failed by the node's fault.
+struct NodeFault {
+  JobId job;
+  UserName owner;
+  std::string what;     // label of the verdict
+  bool proven = false;  // by more than the log
+  WallTime at{};
+  friend bool operator==(const NodeFault&, const NodeFault&) = default;
+};
+
 // Key "node/ID".
 struct NodeRecord {
   NodeId id;
@@ -184,6 +194,7 @@ struct NodeRecord {
   std::string drain_reason;
   std::string drained_by;
   WallTime first_seen{};
+  std::vector<NodeFault> faults;  // oldest first, one per job, since the last undrain
   friend bool operator==(const NodeRecord&, const NodeRecord&) = default;
 };
 

@@ -159,6 +159,12 @@ Recovery Resume(const JobSpec& spec) {
 
 }  // namespace
 
+bool IsFaultOfNode(const Verdict& verdict) {
+  const Policy& policy = PolicyOf(verdict);
+  return policy.action == Action::kElsewhere && policy.wait == Millis{0} &&
+         verdict.confidence != Confidence::kUnknown && verdict.confidence != Confidence::kSymptom;
+}
+
 int RetriesUsed(const JobRecord& job) {
   int used = 0;
   for (const auto& [cause, count] : job.retries) {

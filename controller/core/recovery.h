@@ -27,6 +27,9 @@ struct Recovery {
 // The verdict, where there is one that names a cause, decides over the mere kind of the end.
 Recovery RecoveryAfter(const State& state, const AttemptRecord& attempt, const Ending& ending);
 
+// A verdict that says that hardware or system of the node is broken; not that others use it.
+bool IsFaultOfNode(const Verdict& verdict);
+
 // Retries that count against `retry.max`: neither changes of the plan nor ends from outside.
 int RetriesUsed(const JobRecord& job);
 

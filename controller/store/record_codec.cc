@@ -141,6 +141,25 @@ PlanChunkRecord FromRecord(Edge& e, const pb::PlanChunkRecord& m) {
   return v;
 }
 
+pb::NodeFault ToRecord(const NodeFault& v) {
+  pb::NodeFault m;
+  m.set_job(v.job.value);
+  m.set_owner(Utf8(v.owner.value));
+  m.set_what(Utf8(v.what));
+  m.set_proven(v.proven);
+  m.set_at_ms(ToMs(v.at));
+  return m;
+}
+NodeFault FromRecord(Edge& e, const pb::NodeFault& m) {
+  NodeFault v;
+  v.job = e.Job("job", m.job());
+  v.owner = User(e, "owner", m.owner());
+  v.what = e.Text("what", m.what());
+  v.proven = m.proven();
+  v.at = e.Wall("at_ms", m.at_ms());
+  return v;
+}
+
 pb::NodeRecord ToRecord(const NodeRecord& v) {
   pb::NodeRecord m;
   m.set_id(Utf8(v.id.value));
@@ -152,6 +171,7 @@ pb::NodeRecord ToRecord(const NodeRecord& v) {
   m.set_drained_by(Utf8(v.drained_by));
   m.set_first_seen_ms(ToMs(v.first_seen));
   if (v.account) m.set_account(Utf8(v.account->value));
+  for (const NodeFault& fault : v.faults) *m.add_faults() = ToRecord(fault);
   return m;
 }
 NodeRecord FromRecord(Edge& e, const pb::NodeRecord& m) {
@@ -170,6 +190,7 @@ NodeRecord FromRecord(Edge& e, const pb::NodeRecord& m) {
   v.drained_by = e.Text("drained_by", m.drained_by());
   v.first_seen = e.Wall("first_seen_ms", m.first_seen_ms());
   if (m.has_account()) v.account = UserName{e.Word("account", m.account())};
+  for (const pb::NodeFault& fault : m.faults()) v.faults.push_back(FromRecord(e, fault));
   return v;
 }
 

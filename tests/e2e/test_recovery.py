@@ -110,8 +110,10 @@ def quiet(cluster):
 
 def test_S004_3_a_batch_in_the_command_is_not_changed_behind_its_back(cluster):
     cluster.up()
-    job = cluster.submit(job_file(cluster, "python train.py --batch_size 2", "on_oom: replan\n"))
-    cluster.wait_for(job, "SUCCEEDED", "FAILED", timeout=90)
+    file = job_file(cluster, "python train.py --batch_size 2", "on_oom: replan\n")
+    cluster.write("train.py", f"raise RuntimeError({OOM!r})\n")
+    job = cluster.submit(file)
+    cluster.wait_for(job, "SUCCEEDED", "FAILED", timeout=60)
     status = cluster.status(job)
     assert status["state"] == "FAILED"
     first, second = status["attempts"]

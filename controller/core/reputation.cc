@@ -1,0 +1,75 @@
+#include "controller/core/reputation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "controller/core/recovery.h"
+
+namespace launch::controller {
+namespace {
+
+constexpr Millis kRemembered{7LL * 24 * 60 * 60 * 1000};
+constexpr std::size_t kJobs = 2;
+constexpr std::size_t kMostFaults = 16;  // kept of one node
+
+void Remember(NodeRecord& node, NodeFault fault) {
+  std::erase_if(node.faults, [&](const NodeFault& old) {
+    return old.job == fault.job || fault.at - old.at > kRemembered;
+  });
+  if (node.faults.size() == kMostFaults) node.faults.erase(node.faults.begin());
+  node.faults.push_back(std::move(fault));
+}
+
+// One entry per job, so their number is that of the jobs.
+bool IsNoCoincidence(const NodeRecord& node) {
+  if (node.faults.size() < kJobs) return false;
+  std::set<UserName> owners;
+  bool proven = false;
+  for (const NodeFault& fault : node.faults) {
+    owners.insert(fault.owner);
+    proven = proven || fault.proven;
+  }
+  return proven || owners.size() > 1 || node.account.has_value();
+}
+
+std::string Reason(const NodeRecord& node) {
+  std::string jobs;
+  for (const NodeFault& fault : node.faults) {
+    jobs += fmt::format("{}job {} ({})", jobs.empty() ? "" : ", ", fault.job.value, fault.what);
+  }
+  return fmt::format(
+      "made {} fail within a week; test it: launch check {} --level full, then "
+      "launch undrain {}",
+      jobs, node.id.value, node.id.value);
+}
+
+}  // namespace
+
+void NoteNodeFault(Draft& draft, const AttemptRecord& attempt, const Ending& ending) {
+  if (!attempt.verdict || !IsFaultOfNode(*attempt.verdict)) return;
+  const std::optional<NodeId> blamed =
+      attempt.verdict->node ? attempt.verdict->node : ending.first_failed_node;
+  if (!blamed) return;
+  const auto found = draft.state().nodes.find(*blamed);
+  if (found == draft.state().nodes.end()) return;
+  NodeRecord node = found->second;
+  NodeFault fault;
+  fault.job = attempt.key.job;
+  fault.owner = draft.state().jobs.at(attempt.key.job).owner;
+  fault.what = attempt.verdict->label;
+  fault.proven = attempt.verdict->confidence == Confidence::kConfirmed;
+  fault.at = draft.wall();
+  Remember(node, std::move(fault));
+  if (!node.drained && IsNoCoincidence(node)) {
+    node.drained = true;
+    node.drain_reason = Reason(node);
+    node.drained_by = "launch";
+    draft.Event("node.drained", Subject(node.id), "by launch: " + node.drain_reason);
+    draft.TouchQueue();
+  }
+  draft.Put(node);
+}
+
+}  // namespace launch::controller

@@ -1,0 +1,84 @@
+// Nodes that several jobs failed on.
+#include "tests/unit/controller/core/test_core.h"
+
+namespace launch::controller {
+namespace {
+
+struct Reputation : testing::Test {
+  Reputation() {
+    core.Attach("gpu1", 1);
+    core.Ignore();
+    core.verdict = Verdict{};
+    core.verdict->label = "ecc";
+    core.verdict->action = "retry_elsewhere";
+    core.verdict->confidence = Confidence::kConfirmed;
+  }
+  // A job that is not tried again.
+  void FailOne() {
+    JobSpec spec = GpuJob(1, 1);
+    spec.retry.max = 0;
+    const JobId job = core.Submitted(spec);
+    const Key key = core.Run(job);
+    core.Exit("gpu1", key, 0, Exited{1});
+    core.Release("gpu1", key);
+    core.Ignore();
+  }
+  bool Drained() { return core.state.nodes.at(NodeId{"gpu1"}).drained; }
+  TestCore core;
+};
+
+TEST_F(Reputation, ANodeThatFailedTwoJobsIsDrainedWithTheReasonAndATest) {
+  FailOne();
+  EXPECT_FALSE(Drained());
+  FailOne();
+  ASSERT_TRUE(Drained());
+  const NodeView node = core.Node("gpu1");
+  EXPECT_EQ(node.state, "drain");
+  EXPECT_NE(node.reason.find("job 1 (ecc), job 2 (ecc)"), std::string::npos) << node.reason;
+  EXPECT_NE(node.reason.find("launch check gpu1 --level full"), std::string::npos);
+  EXPECT_TRUE(core.HasEvent("node.drained"));
+}
+
+TEST_F(Reputation, IsRememberedOverARestart) {
+  FailOne();
+  core.Restart();
+  core.Attach("gpu1", 1);
+  core.Ignore();
+  FailOne();
+  EXPECT_TRUE(Drained());
+}
+
+TEST_F(Reputation, ForgetsAfterAWeek) {
+  FailOne();
+  core.now.wall += Millis{8LL * 24 * 60 * 60 * 1000};
+  FailOne();
+  EXPECT_FALSE(Drained());
+}
+
+TEST_F(Reputation, TheLogsOfOneUserAloneCondemnNoNode) {
+  core.verdict->confidence = Confidence::kLikely;
+  for (int i = 0; i < 4; ++i) FailOne();
+  EXPECT_FALSE(Drained());
+}
+
+TEST_F(Reputation, TheUsersOwnErrorsAreNotTheNodes) {
+  for (const char* label : {"python_exception", "cuda_oom_foreign_process", "nccl_timeout"}) {
+    core.verdict->label = label;
+    FailOne();
+  }
+  EXPECT_FALSE(Drained());
+}
+
+TEST_F(Reputation, AnUndrainStartsAnew) {
+  FailOne();
+  FailOne();
+  const RequestId request{900};
+  core.Post(event::Drain{request, {UserName{"root"}, true}, NodeId{"gpu1"}, true, ""});
+  core.Ignore();
+  EXPECT_FALSE(Drained());
+  FailOne();
+  EXPECT_FALSE(Drained());
+}
+
+}  // namespace
+}  // namespace launch::controller
