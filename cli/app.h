@@ -54,6 +54,7 @@ void AddSubmitVerbs(CLI::App& parser, App& app);    // submit, plan
 void AddCheckVerb(CLI::App& parser, App& app);      // check
 void AddJobVerbs(CLI::App& parser, App& app);       // queue, status, cancel, wait, events
 void AddLogVerbs(CLI::App& parser, App& app);       // logs
+void AddBundleVerb(CLI::App& parser, App& app);     // bundle
 void AddDiagnoseVerbs(CLI::App& parser, App& app);  // diagnose, why
 void AddClusterVerbs(CLI::App& parser, App& app);   // nodes, drain, token, login, version
 void AddDevVerbs(CLI::App& parser, App& app);       // dev up, status, down

@@ -57,6 +57,7 @@ int main(int argc, char** argv) {
   launch::AddJobVerbs(parser, app);
   launch::AddLogVerbs(parser, app);
   launch::AddDiagnoseVerbs(parser, app);
+  launch::AddBundleVerb(parser, app);
   launch::AddClusterVerbs(parser, app);
   launch::AddDevVerbs(parser, app);
   launch::AddUpVerbs(parser, app);

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "cli/app.h"
+#include "cli/bundle.h"
 #include "cli/job_verdict.h"
 #include "cli/render_verdict.h"
 #include "common/units.h"
@@ -55,6 +56,26 @@ Result<LogEvidence> ScanFile(const std::string& path, const CompiledSignatures& 
   return scanner.Finish();
 }
 
+// The archive that `launch bundle` made; absent: the file is something else, a log.
+Result<std::optional<TarEntries>> ReadBundle(const std::string& path) {
+  constexpr std::size_t kLargest = std::size_t{1} << 30;
+  const std::unique_ptr<std::FILE, FileCloser> file(path == "-" ? nullptr
+                                                                : std::fopen(path.c_str(), "rb"));
+  if (file == nullptr) return std::nullopt;
+  std::string bytes(512, '\0');
+  bytes.resize(std::fread(bytes.data(), 1, bytes.size(), file.get()));
+  if (!LooksLikeTar(bytes)) return std::nullopt;
+  std::string piece(kPiece, '\0');
+  for (std::size_t got = 0; (got = std::fread(piece.data(), 1, piece.size(), file.get())) > 0;) {
+    if (bytes.size() + got > kLargest) {
+      return Fail(ErrorCode::kInvalidArgument, "`" + path + "` is larger than any bundle");
+    }
+    bytes.append(piece, 0, got);
+  }
+  LAUNCH_ASSIGN_OR_RETURN(TarEntries entries, ReadTar(bytes));
+  return entries;
+}
+
 void Print(const App& app, const Verdict& verdict) {
   if (app.WantsJson() || app.WantsYaml()) {
     app.OutDocument(VerdictJson(verdict));
@@ -72,6 +93,12 @@ Result<int> RunDiagnose(const App& app, const DiagnoseOptions& options) {
     LAUNCH_ASSIGN_OR_RETURN(node.signal, ParseSignal(options.signal));
   }
   const CompiledSignatures signatures;
+  LAUNCH_ASSIGN_OR_RETURN(const std::optional<TarEntries> bundle, ReadBundle(options.log));
+  if (bundle) {
+    LAUNCH_ASSIGN_OR_RETURN(const Verdict verdict, VerdictOfBundle(*bundle, signatures));
+    Print(app, verdict);
+    return 0;
+  }
   LAUNCH_ASSIGN_OR_RETURN(const LogEvidence log, ScanFile(options.log, signatures));
   Print(app, Judge(log, node, signatures));
   return 0;
@@ -99,7 +126,9 @@ void AddDiagnoseVerbs(CLI::App& parser, App& app) {
   auto options = std::make_shared<DiagnoseOptions>();
   CLI::App* diagnose =
       parser.add_subcommand("diagnose", "Name the cause of a failed run from its log");
-  diagnose->add_option("--log", options->log, "The log; - is the standard input")->required();
+  diagnose
+      ->add_option("--log", options->log, "The log, or a bundle; - is a log on the standard input")
+      ->required();
   auto* code = diagnose->add_option("--exit-code", options->exit_code,
                                     "Exit code of the run, as the shell or the launcher said");
   diagnose->add_option("--signal", options->signal, "Signal that ended it: 9 or KILL")

@@ -1,6 +1,7 @@
 """Why a job failed: the verdict from its exit reports and logs, and on a log from elsewhere."""
 
 import json
+import tarfile
 import textwrap
 
 from conftest import VENV
@@ -107,3 +108,29 @@ def test_the_verdict_stays_with_the_attempt_when_logs_and_controller_are_gone(cl
     cluster.up()
     assert cluster.json("why", job) == verdict
     assert cluster.status(job)["attempts"][-1]["verdict"] == verdict
+
+
+def test_a_bundle_has_what_a_bug_report_needs_and_no_secrets(cluster):
+    cluster.up()
+    cluster.write("rank.py", textwrap.dedent("""\
+        import os
+        print("token is " + os.environ["HF_TOKEN"], flush=True)
+        import no_such_module_of_ours
+        """))
+    job = cluster.submit(cluster.write("job.yaml", textwrap.dedent(f"""\
+        name: why
+        gpus: 0
+        env: {{HF_TOKEN: plain-looking-value}}
+        run: {VENV}/bin/python rank.py
+        """)))
+    cluster.wait_for(job, "FAILED")
+    name = cluster.launch("bundle", job).stdout.strip()
+    with tarfile.open(cluster.work / name) as archive:
+        texts = {m.name: archive.extractfile(m).read().decode() for m in archive.getmembers()}
+    assert set(texts) == {"README", "job.json", "events.jsonl", "nodes.json", "attempt-1/rank-0.log"}
+    assert not [n for n, text in texts.items() if "plain-looking-value" in text]
+    assert "token is [removed]" in texts["attempt-1/rank-0.log"]
+    assert json.loads(texts["job.json"])["attempts"][0]["verdict"]["label"] == "python_import"
+    assert "File exists" in cluster.launch("bundle", job, code=None).stderr
+    cluster.down()
+    assert cluster.json("diagnose", "--log", name)["label"] == "python_import"

@@ -1,0 +1,69 @@
+// bundle: one archive for a bug report.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+
+#include "cli/app.h"
+#include "cli/bundle.h"
+#include "common/unique_fd.h"
+#include "common/units.h"
+
+namespace launch {
+namespace {
+
+struct BundleOptions {
+  std::string job;
+  std::string file;
+};
+
+// Never over another file: a bundle is sent to others.
+Result<void> WriteNew(const std::string& path, std::string_view bytes) {
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!fd) {
+    return Fail(errno == EEXIST ? ErrorCode::kAlreadyExists : ErrorCode::kIo,
+                "cannot write `" + path + "`: " + std::strerror(errno),
+                "name another file: launch bundle JOB --file FILE.tar");
+  }
+  while (!bytes.empty()) {
+    const ssize_t wrote = ::write(fd.get(), bytes.data(), bytes.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) {
+      return Fail(ErrorCode::kIo, "writing `" + path + "`: " + std::strerror(errno),
+                  "is the disk full?");
+    }
+    bytes.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+  return {};
+}
+
+Result<int> RunBundle(const App& app, const BundleOptions& options) {
+  LAUNCH_ASSIGN_OR_RETURN(const JobId id, ParseJobId(options.job));
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  LAUNCH_ASSIGN_OR_RETURN(const JobView job, client.Job(id));
+  LAUNCH_ASSIGN_OR_RETURN(const TarEntries bundle, MakeBundle(client, job));
+  const std::string archive = MakeTar(bundle);
+  const std::string path =
+      options.file.empty() ? "launch-job-" + std::to_string(id.value) + ".tar" : options.file;
+  LAUNCH_RETURN_IF_ERROR(WriteNew(path, archive));
+  app.Out(path + "\n");
+  app.Note(std::to_string(bundle.size()) + " files, " + FormatBytes(archive.size()) +
+           ", secrets removed; look through it before you send it: tar tvf " + path);
+  return 0;
+}
+
+}  // namespace
+
+void AddBundleVerb(CLI::App& parser, App& app) {
+  auto options = std::make_shared<BundleOptions>();
+  CLI::App* bundle =
+      parser.add_subcommand("bundle", "One archive of a job for a bug report, without secrets");
+  bundle->add_option("job", options->job, "Job id")->required();
+  bundle->add_option("--file", options->file, "Where to write it; launch-job-JOB.tar otherwise");
+  bundle->callback(
+      [&app, options] { app.run = [&app, options] { return RunBundle(app, *options); }; });
+}
+
+}  // namespace launch
