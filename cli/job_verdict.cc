@@ -34,8 +34,16 @@ Verdict JudgeLog(Client& client, LogsCall call, const FailedRank& rank, Millis a
   return JudgeRank(scanner.Finish(), rank, signatures);
 }
 
+// The newest, unless nothing of it has failed and an earlier one, which it followed, has a verdict.
 const AttemptView* FindAttempt(const JobView& job, std::optional<Attempt> attempt) {
-  if (!attempt) return job.attempts.empty() ? nullptr : &job.attempts.back();
+  if (!attempt) {
+    if (job.attempts.empty()) return nullptr;
+    const AttemptView& newest = job.attempts.back();
+    if (newest.verdict || !FailingRanks(newest, 1).empty()) return &newest;
+    for (auto view = job.attempts.rbegin(); view != job.attempts.rend(); ++view)
+      if (view->verdict) return &*view;
+    return &newest;
+  }
   for (const AttemptView& view : job.attempts)
     if (view.attempt == *attempt) return &view;
   return nullptr;

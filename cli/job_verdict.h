@@ -10,9 +10,9 @@
 
 namespace launch {
 
-// `attempt` absent: the newest. kFailedPrecondition while nothing of it has failed, kNotFound for
-// an attempt that the job does not have. Reads the logs of at most eight failing ranks, the first
-// failing one first, each bounded by what the nodes keep of it.
+// `attempt` absent: the newest that failed. kFailedPrecondition while nothing of it has failed,
+// kNotFound for an attempt that the job does not have. Reads the logs of at most eight failing
+// ranks, the first failing one first, each bounded by what the nodes keep of it.
 Result<Verdict> VerdictOfJob(Client& client, const JobView& job, std::optional<Attempt> attempt);
 
 // Fills the verdict of the newest attempt of a failed job where none is recorded, from at most two

@@ -136,7 +136,8 @@ void AddDiagnoseVerbs(CLI::App& parser, App& app) {
   auto why_options = std::make_shared<WhyOptions>();
   CLI::App* why = parser.add_subcommand("why", "Why a job failed: cause, evidence, remedy");
   why->add_option("job", why_options->job, "Job id")->required();
-  why->add_option("--attempt", why_options->attempt, "Of this attempt; the newest otherwise");
+  why->add_option("--attempt", why_options->attempt,
+                  "Of this attempt; the newest that failed otherwise");
   why->callback(
       [&app, why_options] { app.run = [&app, why_options] { return RunWhy(app, *why_options); }; });
   diagnose->callback(

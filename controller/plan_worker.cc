@@ -108,7 +108,8 @@ PlanOutcome MakeOutcome(const effect::PlanWanted& wanted) {
                         placement,
                         wanted.placed ? std::optional<Key>(wanted.placed->key) : std::nullopt,
                         wanted.owner.value,
-                        wanted.questions};
+                        wanted.questions,
+                        wanted.host_memory_was_short};
   auto planned = MakePlan(input);
   if (!planned) return fail(std::move(planned).error());
   std::vector<const NodeInventory*> nodes;

@@ -12,6 +12,13 @@ constexpr std::uint64_t kWorkerBytes = kGiB;
 
 }  // namespace
 
+LoaderPlan AfterMemoryTrouble(LoaderPlan loader) {
+  constexpr int kWorkersAfterTrouble = 2;
+  loader.num_workers = std::min(loader.num_workers, kWorkersAfterTrouble);
+  loader.pin_memory = false;
+  return loader;
+}
+
 LoaderPlan PlanLoader(DeviceClass device, const RankLayout& layout) {
   LoaderPlan loader;
   if (device == DeviceClass::kMps) return loader;

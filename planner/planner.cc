@@ -363,6 +363,7 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
     plan.steps = StepsOf(choices.job, plan.batch);
   }
   plan.loader = PlanLoader(demand.device, layout);
+  if (input.host_memory_was_short) plan.loader = AfterMemoryTrouble(plan.loader);
   if (spec.debug) plan.loader.num_workers = std::min(plan.loader.num_workers, kDebugWorkers);
   plan.workdir = spec.workdir + " (in place)";
   AppendHfFlags(choices, line, plan);

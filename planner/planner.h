@@ -53,6 +53,7 @@ struct PlanInput {
   std::optional<Key> key;
   std::string user;
   PlanQuestions questions = {};
+  bool host_memory_was_short = false;  // in an earlier attempt
 };
 
 struct PlannedRun {

@@ -148,9 +148,20 @@ BatchReach ReachOfBatch(const LaunchLine& line) {
 
 PlanReach ReachOf(const JobSpec& spec, const Plan& plan) {
   const auto line = ReadLaunchLine(spec.run, LineOptions(spec));
-  if (!line) return {BatchReach::kFixed, false, false};
-  return {ReachOfBatch(*line), StrategyByVariable(*line) || ByAccelerate(plan.trainer),
-          Uses(*line, "LAUNCH_ACT_CKPT") || Uses(*line, "LAUNCH_PLAN_FILE")};
+  PlanReach reach;
+  if (!line) {
+    reach.batch = BatchReach::kFixed;
+    return reach;
+  }
+  // A lone argument may be that trainer's own file of settings, to which no flag is added.
+  const bool flags = plan.trainer == Trainer::kHf && line->arguments.size() != 1;
+  reach.batch = ReachOfBatch(*line);
+  if (flags && reach.batch == BatchReach::kUnknown) reach.batch = BatchReach::kFollows;
+  reach.strategy = StrategyByVariable(*line) || ByAccelerate(plan.trainer);
+  reach.checkpointing = flags || Uses(*line, "LAUNCH_ACT_CKPT") || Uses(*line, "LAUNCH_PLAN_FILE");
+  reach.workers = Uses(*line, "LAUNCH_NUM_WORKERS") || Uses(*line, "LAUNCH_PIN_MEMORY") ||
+                  Uses(*line, "LAUNCH_PLAN_FILE");
+  return reach;
 }
 
 std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line, const Plan& plan) {

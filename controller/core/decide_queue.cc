@@ -84,6 +84,7 @@ void HoldAndPlan(Draft& draft, const JobRecord& job, const Placement& placement,
   wanted.ticket = hold.ticket;
   wanted.owner = job.owner;
   wanted.spec = WithChange(spec.spec, job.change);
+  wanted.host_memory_was_short = job.change.fewer_workers;
   wanted.context = spec.context;
   effect::PlanWanted::Placed placed;
   placed.key = Key{job.id, hold.attempt};

@@ -82,6 +82,7 @@ struct PlanWanted {
   SubmitContext context;
   std::vector<NodeOffer> offers;
   PlanQuestions questions = {};
+  bool host_memory_was_short = false;
   // Placed: plan exactly these nodes with these GPUs (indices), for this attempt.
   struct Placed {
     Key key;

@@ -43,6 +43,7 @@ struct ClusterRecord {
 struct PlanChange {
   bool began = false;                // `left` was filled
   bool expandable_segments = false;  // PyTorch's allocator, by its two variables
+  bool fewer_workers = false;        // of the data loader, and no pinned memory
   std::optional<std::int64_t> global;
   std::optional<std::int64_t> micro;
   std::optional<Strategy> strategy;

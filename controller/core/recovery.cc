@@ -39,7 +39,9 @@ constexpr Policy kOfLabel[] = {
     {"cuda_oom_fragmentation", Whose::kProgram, Action::kReplan, kPlanChanges, "oom"},
     {"cuda_oom_foreign_process", Whose::kInfrastructure, Action::kElsewhere, kInfrastructureRetries,
      "gpu_error", kForOthersToGo},
+    {"dataloader_worker_killed", Whose::kProgram, Action::kReplan, kPlanChanges, "oom"},
     {"ecc", Whose::kInfrastructure, Action::kElsewhere, kInfrastructureRetries, "gpu_error"},
+    {"host_oom_kill", Whose::kProgram, Action::kReplan, kPlanChanges, "oom"},
     {"nccl_timeout", Whose::kInfrastructure, Action::kSame, 1, "hang"},
     {"nccl_timeout_peer_died", Whose::kInfrastructure, Action::kSame, 1, "hang"},
     // Each attempt takes a port of its own.
@@ -128,6 +130,10 @@ Recovery ByKind(const JobRecord& job, const RetrySpec& retry, const Ending& endi
   return {};
 }
 
+bool IsOfHost(const Verdict& verdict) {
+  return verdict.label == "host_oom_kill" || verdict.label == "dataloader_worker_killed";
+}
+
 Recovery Replan(const State& state, const AttemptRecord& attempt, const JobRecord& job,
                 const JobSpec& spec) {
   if (spec.on_oom == OnOom::kFail) return Stop("on_oom: fail");
@@ -137,7 +143,10 @@ Recovery Replan(const State& state, const AttemptRecord& attempt, const JobRecor
   }
   const auto plan = state.plans.find(attempt.key);
   if (plan == state.plans.end()) return Stop("its plan cannot be read, so none of less memory");
-  NextPlan next = ReplanAfter(spec, job.change, plan->second->plan, *attempt.verdict);
+  const Plan& failed = plan->second->plan;
+  NextPlan next = IsOfHost(*attempt.verdict)
+                      ? SpareHostMemory(spec, job.change, failed)
+                      : ReplanAfter(spec, job.change, failed, *attempt.verdict);
   if (!next.change) return Stop(std::move(next.text));
   Recovery recovery;
   recovery.action = Action::kReplan;
@@ -192,7 +201,14 @@ Recovery RecoveryAfter(const State& state, const AttemptRecord& attempt, const E
         asked ? fmt::format("not tried again: {} ends the same way each time", verdict.label) : "");
   }
   if (retry.max == 0 || spec.debug) return {};
-  if (policy.action == Action::kReplan) return Replan(state, attempt, job, spec);
+  if (policy.action == Action::kReplan) {
+    Recovery changed = Replan(state, attempt, job, spec);
+    if (changed.action != Action::kStop || !IsOfHost(verdict)) return changed;
+    // More may be free next time: where `retry` asks for it, also unchanged.
+    Recovery same = ByKind(job, retry, ending);
+    if (same.says.empty()) same.says = std::move(changed.says);
+    return same;
+  }
   if (policy.whose != Whose::kInfrastructure) return ByKind(job, retry, ending);
   const bool narrowed = !retry.on_events.empty() && !Names(retry.on_events, policy.event);
   if (narrowed) return ByKind(job, retry, ending);

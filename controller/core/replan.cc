@@ -6,6 +6,7 @@
 #include <array>
 
 #include "diagnosis/exit_evidence.h"
+#include "planner/loader.h"
 #include "planner/reach.h"
 
 namespace launch::controller {
@@ -176,6 +177,24 @@ class Search {
 NextPlan ReplanAfter(const JobSpec& spec, const PlanChange& so_far, const Plan& failed,
                      const Verdict& verdict) {
   return Search(spec, so_far, failed, verdict).Run();
+}
+
+NextPlan SpareHostMemory(const JobSpec& spec, const PlanChange& so_far, const Plan& failed) {
+  if (so_far.fewer_workers) return {std::nullopt, "it had fewer data loader workers already"};
+  if (!ReachOf(spec, failed).workers) {
+    return {std::nullopt,
+            "the number of data loader workers is the program's own: pass it $LAUNCH_NUM_WORKERS"};
+  }
+  const LoaderPlan less = AfterMemoryTrouble(failed.loader);
+  if (less == failed.loader) return {std::nullopt, "the data loader has little to give"};
+  PlanChange change = so_far;
+  change.fewer_workers = true;
+  std::string text = "data loader:";
+  if (less.num_workers != failed.loader.num_workers) {
+    text += fmt::format(" workers {} -> {}", failed.loader.num_workers, less.num_workers);
+  }
+  if (failed.loader.pin_memory) text += " without pinned memory";
+  return {change, text};
 }
 
 JobSpec WithChange(JobSpec spec, const PlanChange& change) {

@@ -23,6 +23,10 @@ struct NextPlan {
 NextPlan ReplanAfter(const JobSpec& spec, const PlanChange& so_far, const Plan& failed,
                      const Verdict& verdict);
 
+// What to try after the host's memory ran out: fewer data loader workers without pinned memory,
+// once; plan of the GPUs and batch stay.
+NextPlan SpareHostMemory(const JobSpec& spec, const PlanChange& so_far, const Plan& failed);
+
 // The job as it is planned now.
 JobSpec WithChange(JobSpec spec, const PlanChange& change);
 

@@ -16,6 +16,7 @@ pb::PlanChange ToRecord(const PlanChange& v) {
   pb::PlanChange m;
   m.set_began(v.began);
   m.set_expandable_segments(v.expandable_segments);
+  m.set_fewer_workers(v.fewer_workers);
   if (v.global) m.set_global(*v.global);
   if (v.micro) m.set_micro(*v.micro);
   if (v.strategy) m.set_strategy(launch::ToProto(*v.strategy));
@@ -28,6 +29,7 @@ PlanChange FromRecord(Edge& e, const pb::PlanChange& m) {
   PlanChange v;
   v.began = m.began();
   v.expandable_segments = m.expandable_segments();
+  v.fewer_workers = m.fewer_workers();
   if (m.has_global()) v.global = m.global();
   if (m.has_micro()) v.micro = m.micro();
   if (m.has_strategy()) v.strategy = e.Value("strategy", m.strategy());

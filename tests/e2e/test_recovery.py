@@ -92,6 +92,7 @@ def test_S004_3_out_of_memory_at_epoch_5_ends_well(cluster):
     assert env["PYTORCH_ALLOC_CONF"] == "expandable_segments:True"
     assert second["resumed_from"].endswith("checkpoint-4")
     assert second["change"] in cluster.launch("status", job).stdout
+    assert cluster.json("why", job) == first["verdict"]
     (event,) = [e for e in cluster.events() if e["kind"] == "job.plan_changed"]
     assert event["text"] == second["change"]
     cluster.wait_for(undisturbed, "SUCCEEDED", timeout=90)
@@ -121,3 +122,29 @@ def test_S004_3_a_batch_in_the_command_is_not_changed_behind_its_back(cluster):
     assert second["batch"]["micro"] == first["batch"]["micro"] == 2
     assert "written into the command" in second["change"]
     assert "written into the command" in status["outcome"]
+
+
+def test_S004_4_host_memory_gets_the_loader_to_give_way(cluster, nvml):
+    cluster.up("--nvml-library", nvml.library, env=nvml.state("card44"))
+    cluster.write("train.py", textwrap.dedent("""\
+        import sys
+        if sys.argv[1] == "true":
+            raise RuntimeError("DataLoader worker (pid 4711) is killed by signal: Killed. ")
+        """))
+    job = cluster.submit(cluster.write("job.yaml", textwrap.dedent(f"""\
+        name: loader
+        gpus: 1
+        preflight: {{level: none}}
+        batch: {{global: 8, micro: 2}}
+        run: {VENV}/bin/python train.py $LAUNCH_PIN_MEMORY $LAUNCH_NUM_WORKERS
+        """)))
+    cluster.wait_for(job, "SUCCEEDED", "FAILED", timeout=60)
+    status = cluster.status(job)
+    assert status["state"] == "SUCCEEDED", status
+    first, second = status["attempts"]
+    assert first["verdict"]["label"] == "dataloader_worker_killed"
+    assert first["verdict"]["changes"] == ["num_workers: at most 2", "pin_memory: false"]
+    assert second["env"]["LAUNCH_PIN_MEMORY"] == "false"
+    assert int(second["env"]["LAUNCH_NUM_WORKERS"]) <= 2
+    assert "without pinned memory" in second["change"]
+    assert second["batch"] == first["batch"]

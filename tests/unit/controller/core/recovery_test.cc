@@ -195,5 +195,19 @@ TEST_F(OutOfMemoryRecovery, StopsWhenTheJobSaysFail) {
   EXPECT_NE(core.View(job).outcome.find("on_oom: fail"), std::string::npos);
 }
 
+TEST_F(OutOfMemoryRecovery, AfterHostMemoryRanOutTheLoaderGetsFewerWorkers) {
+  Say("dataloader_worker_killed", "retry_with_change", Confidence::kConfirmed);
+  core.plan_loader = LoaderPlan{4, true, true};
+  JobSpec spec = GpuJob(1, 1);
+  spec.run = "python train.py --workers $LAUNCH_NUM_WORKERS";
+  const JobId job = core.Submitted(spec);
+  Fail(job);
+  EXPECT_EQ(Attempts(job), 2u);
+  EXPECT_TRUE(core.state.jobs.at(job).change.fewer_workers);
+  Fail(job);
+  EXPECT_EQ(core.View(job).state, JobState::kFailed);
+  EXPECT_NE(core.View(job).outcome.find("fewer data loader workers already"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace launch::controller

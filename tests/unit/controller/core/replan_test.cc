@@ -152,5 +152,20 @@ TEST(Replan, AStrategyThatCannotGetToTheProgramIsNotTried) {
   EXPECT_FALSE(ReplanAfter(Job(), {}, plan, TooLarge()).change.has_value());
 }
 
+TEST(Replan, HostMemoryGetsFewerWorkersOnceAndTheRestStays) {
+  const JobSpec spec = Job("python train.py --workers $LAUNCH_NUM_WORKERS");
+  Plan plan = Failed(4, 2);
+  plan.loader = {4, true, true};
+  const NextPlan next = SpareHostMemory(spec, {}, plan);
+  ASSERT_TRUE(next.change.has_value());
+  EXPECT_TRUE(next.change->fewer_workers);
+  EXPECT_NE(next.text.find("workers 4 -> 2 without pinned memory"), std::string::npos);
+  EXPECT_EQ(WithChange(spec, *next.change), spec);
+  EXPECT_FALSE(SpareHostMemory(spec, *next.change, plan).change.has_value());
+  EXPECT_FALSE(SpareHostMemory(Job("python train.py"), {}, plan).change.has_value());
+  plan.loader = {1, false, true};
+  EXPECT_FALSE(SpareHostMemory(spec, {}, plan).change.has_value());
+}
+
 }  // namespace
 }  // namespace launch::controller

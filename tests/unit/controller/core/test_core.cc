@@ -100,6 +100,7 @@ Event TestCore::Answered(const effect::PlanWanted& wanted) {
   planned.outcome.findings = plan_findings;
   planned.outcome.plan->steps = plan_steps;
   planned.outcome.plan->batch = plan_batch;
+  planned.outcome.plan->loader = plan_loader;
   if (const BatchSpec& batch = wanted.spec.batch; batch.global && batch.micro) {
     planned.outcome.plan->batch = {batch.global, batch.micro, *batch.global / *batch.micro};
   }

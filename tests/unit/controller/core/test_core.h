@@ -116,6 +116,7 @@ class TestCore {
   bool answer_plans = true;            // false: PlanWanted effects stay in `effects`
   std::vector<Finding> plan_findings;  // what the canned worker finds
   std::optional<std::int64_t> plan_steps;
+  LoaderPlan plan_loader;
   BatchSplit plan_batch;              // unless the job gives a micro-batch
   std::optional<Error> placed_error;  // what it says of a placed job
   Event Answered(const effect::PlanWanted& wanted);
