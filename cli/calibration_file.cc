@@ -1,6 +1,5 @@
 #include "cli/calibration_file.h"
 
-#include "common/gpu_catalog.h"
 #include "common/quoted.h"
 #include "common/units.h"
 #include "common/yaml_reader.h"
@@ -10,6 +9,7 @@ namespace {
 
 constexpr double kMaxSeconds = 1e10;
 constexpr int kMaxRanks = 65'536;
+constexpr double kMaxGib = 1e6;
 
 Result<std::optional<double>> Seconds(const YamlMap& map, std::string_view key) {
   LAUNCH_ASSIGN_OR_RETURN(const auto value, map.Double(key));
@@ -18,10 +18,27 @@ Result<std::optional<double>> Seconds(const YamlMap& map, std::string_view key) 
   return value;
 }
 
+// What other jobs' runs must share with it, and its memory.
+Result<void> ReadKey(const YamlMap& map, MeasuredRun& run) {
+  LAUNCH_ASSIGN_OR_RETURN(run.micro, map.Int("micro"));
+  if (run.micro && *run.micro < 1) return map.Bad(*map.Get("micro"), "micro", "micro is below 1");
+  LAUNCH_ASSIGN_OR_RETURN(run.peak_gib, map.Double("peak_gib"));
+  if (run.peak_gib && !(*run.peak_gib > 0 && *run.peak_gib < kMaxGib))
+    return map.Bad(*map.Get("peak_gib"), "peak_gib", "peak_gib is not a number of GiB above 0");
+  LAUNCH_ASSIGN_OR_RETURN(const auto architecture, map.String("architecture"));
+  LAUNCH_ASSIGN_OR_RETURN(const auto framework, map.String("framework"));
+  LAUNCH_ASSIGN_OR_RETURN(const auto strategy, map.String("strategy"));
+  run.architecture = architecture.value_or("");
+  run.framework = framework.value_or("");
+  run.strategy = strategy.value_or("");
+  return {};
+}
+
 Result<MeasuredRun> ReadRun(const YamlNode& node, const std::string& file, std::size_t position) {
   const YamlMap map(node, file, "[" + std::to_string(position) + "]");
   LAUNCH_RETURN_IF_ERROR(
-      map.AllowOnly({"job", "device", "ranks", "global_batch", "step_seconds", "seconds"}));
+      map.AllowOnly({"job", "device", "ranks", "global_batch", "step_seconds", "seconds", "micro",
+                     "peak_gib", "architecture", "framework", "strategy", "cold_step_seconds"}));
   MeasuredRun run;
   LAUNCH_ASSIGN_OR_RETURN(const auto job, map.String("job"));
   LAUNCH_ASSIGN_OR_RETURN(const auto device, map.String("device"));
@@ -40,6 +57,8 @@ Result<MeasuredRun> ReadRun(const YamlNode& node, const std::string& file, std::
     return map.Bad(*map.Get("global_batch"), "global_batch", "global_batch is below 1");
   LAUNCH_ASSIGN_OR_RETURN(run.step_seconds, Seconds(map, "step_seconds"));
   LAUNCH_ASSIGN_OR_RETURN(run.seconds, Seconds(map, "seconds"));
+  LAUNCH_ASSIGN_OR_RETURN(run.cold_step_seconds, Seconds(map, "cold_step_seconds"));
+  LAUNCH_RETURN_IF_ERROR(ReadKey(map, run));
   if (!run.step_seconds && !run.seconds)
     return map.Bad(node, "step_seconds", "its time is missing",
                    "write step_seconds, seconds or both");
@@ -80,57 +99,28 @@ std::string FormatCalibration(const std::vector<MeasuredRun>& runs) {
     if (run.step_seconds)
       text += "  step_seconds: " + FormatNumber(*run.step_seconds, "%.6g") + "\n";
     if (run.seconds) text += "  seconds: " + FormatNumber(*run.seconds, "%.6g") + "\n";
+    if (run.micro) text += "  micro: " + std::to_string(*run.micro) + "\n";
+    if (run.peak_gib) text += "  peak_gib: " + FormatNumber(*run.peak_gib, "%.6g") + "\n";
+    if (!run.architecture.empty()) text += "  architecture: " + Quoted(run.architecture) + "\n";
+    if (!run.framework.empty()) text += "  framework: " + Quoted(run.framework) + "\n";
+    if (!run.strategy.empty()) text += "  strategy: " + Quoted(run.strategy) + "\n";
+    if (run.cold_step_seconds)
+      text += "  cold_step_seconds: " + FormatNumber(*run.cold_step_seconds, "%.6g") + "\n";
   }
   return text.empty() ? "[]\n" : text;
-}
-
-std::optional<MeasuredRun> MeasuredBy(const JobView& job, const std::vector<NodeView>& nodes) {
-  if (job.state != JobState::kSucceeded || !job.plan || job.attempts.empty()) return std::nullopt;
-  if (job.spec && job.spec->debug) return std::nullopt;
-  const Plan& plan = *job.plan;
-  MeasuredRun run;
-  run.job = job.name;
-  run.device = std::string(ToString(plan.device));
-  if (plan.device == DeviceClass::kCuda) {
-    const RankAssignment* rank = plan.assignments.empty() ? nullptr : &plan.assignments[0];
-    for (const NodeView& node : nodes) {
-      if (rank == nullptr || rank->gpu_uuids.empty()) break;
-      for (const GpuDevice& gpu : node.inventory.gpus) {
-        if (gpu.uuid != rank->gpu_uuids[0]) continue;
-        const GpuType* type = GpuCatalog::BuiltIn().TypeOf(gpu.model, gpu.memory_bytes);
-        run.device = type == nullptr ? gpu.model : type->name;
-      }
-    }
-    if (run.device == "cuda") return std::nullopt;  // the node is gone: the class is not known
-  }
-  run.ranks = plan.world_size;
-  run.global_batch = plan.batch.global;
-  run.step_seconds = job.seconds_per_step;
-  const bool whole = job.attempts.size() == 1 && ToMs(job.started) > 0 && job.ended > job.started;
-  if (whole) run.seconds = static_cast<double>(ToMs(job.ended) - ToMs(job.started)) / 1000;
-  if (!run.step_seconds && !run.seconds) return std::nullopt;
-  return run;
 }
 
 Result<std::vector<MeasuredRun>> HistoryOf(Client& client, const std::string& name) {
   JobsCall call;
   call.include_done = true;
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<JobView> jobs, client.Jobs(call));
-  std::vector<JobId> ids;
-  for (const JobView& job : jobs) {
-    if (job.state == JobState::kSucceeded && (name.empty() || job.name == name))
-      ids.push_back(job.id);
-  }
-  constexpr std::size_t kNewest = 50;
-  if (ids.size() > kNewest)
-    ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(kNewest));
   std::vector<MeasuredRun> runs;
-  if (ids.empty()) return runs;
-  LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeView> nodes, client.Nodes());
-  for (const JobId id : ids) {
-    LAUNCH_ASSIGN_OR_RETURN(const JobView job, client.Job(id));
-    if (auto run = MeasuredBy(job, nodes)) runs.push_back(std::move(*run));
+  for (const JobView& job : jobs) {
+    if (job.measured && (name.empty() || job.name == name)) runs.push_back(*job.measured);
   }
+  constexpr std::size_t kNewest = 1000;
+  if (runs.size() > kNewest)
+    runs.erase(runs.begin(), runs.end() - static_cast<std::ptrdiff_t>(kNewest));
   return runs;
 }
 

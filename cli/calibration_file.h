@@ -11,18 +11,15 @@
 
 namespace launch {
 
-// A list of {job, device, ranks, global_batch, step_seconds, seconds}; device is a class of
-// configs/gpus.yaml, a driver's name, mps or cpu. Errors name file, line and field.
+// A list of {job, device, ranks, global_batch, step_seconds, seconds, micro, peak_gib,
+// architecture, framework, strategy, cold_step_seconds}; device is a class of configs/gpus.yaml, a
+// driver's name, mps or cpu. Errors name file, line and field.
 Result<std::vector<MeasuredRun>> ParseCalibration(std::string_view text, const std::string& file);
 Result<std::vector<MeasuredRun>> ReadCalibrationFile(const std::string& path);
 std::string FormatCalibration(const std::vector<MeasuredRun>& runs);
 
-// What a job that succeeded measured; absent when nothing of its time is known. `nodes` give the
-// class of its GPUs. The job's view must be a full one (with its plan).
-std::optional<MeasuredRun> MeasuredBy(const JobView& job, const std::vector<NodeView>& nodes);
-
-// Runs of the caller's own jobs that the cluster knows, oldest first: those named `name`, or all
-// when it is empty; at most the newest 50.
+// Runs of the caller's own jobs that the cluster knows, oldest first, by one read: those named
+// `name`, or all when it is empty; at most the newest 1,000.
 Result<std::vector<MeasuredRun>> HistoryOf(Client& client, const std::string& name);
 
 }  // namespace launch

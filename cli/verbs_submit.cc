@@ -155,9 +155,8 @@ Result<int> RunPlan(const App& app, const JobArguments& job, const std::string& 
   }
   if (inventory.empty()) {
     LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
-    // The job's own history comes after what the user brings: the newest of equals counts.
-    LAUNCH_ASSIGN_OR_RETURN(const std::vector<MeasuredRun> own,
-                            HistoryOf(client, prepared.job.spec.name));
+    // The cluster's runs come after what the user brings: the newest of equals counts.
+    LAUNCH_ASSIGN_OR_RETURN(const std::vector<MeasuredRun> own, HistoryOf(client, ""));
     questions.history.insert(questions.history.end(), own.begin(), own.end());
     LAUNCH_ASSIGN_OR_RETURN(PlanAnswer answer,
                             client.Plan({prepared.job.spec, prepared.facts.context, questions}));

@@ -113,6 +113,24 @@ struct Change {
   friend bool operator==(const Change&, const Change&) = default;
 };
 
+// One run of a job as it was: what `plan --calibration` reads and `launch calibration` writes.
+struct MeasuredRun {
+  std::string job;     // name
+  std::string device;  // class of GPU ("A100-40GB"), "mps" or "cpu"
+  int ranks = 1;
+  std::optional<std::int64_t> global_batch;
+  std::optional<double> step_seconds;  // of one optimizer step, after warm-up
+  std::optional<double> seconds;       // of the whole run
+  std::optional<std::int64_t> micro;   // samples of one rank's forward pass
+  std::optional<double> peak_gib;      // memory of the fullest rank; on cpu its process's peak
+  // What other jobs' runs must share with it to learn from it; empty or absent = not known.
+  std::string architecture;  // "llama", or the kind of network
+  std::string framework;     // trainer: "hf", "deepspeed" ...; "auto" = the script's own
+  std::string strategy;
+  std::optional<double> cold_step_seconds;  // as the formula predicted it
+  friend bool operator==(const MeasuredRun&, const MeasuredRun&) = default;
+};
+
 struct Plan {
   Strategy strategy = Strategy::kSingle;
   std::string why;
@@ -143,18 +161,8 @@ struct Plan {
   Trainer trainer = Trainer::kAuto;  // as written, or as the line shows
   std::vector<Fallback> fallbacks;
   std::vector<Change> changes;  // made for `launch plan` only
+  MeasuredRun run;              // this run as its measurement will be named; no measured figure
   friend bool operator==(const Plan&, const Plan&) = default;
-};
-
-// One run of a job as it was: what `plan --calibration` reads and `launch calibration` writes.
-struct MeasuredRun {
-  std::string job;     // name
-  std::string device;  // class of GPU ("A100-40GB"), "mps" or "cpu"
-  int ranks = 1;
-  std::optional<std::int64_t> global_batch;
-  std::optional<double> step_seconds;  // of one optimizer step, after warm-up
-  std::optional<double> seconds;       // of the whole run
-  friend bool operator==(const MeasuredRun&, const MeasuredRun&) = default;
 };
 
 // What the reader of a plan wants to know beyond it: rows of what another choice would change, the

@@ -97,9 +97,10 @@ struct JobView {
   WallTime ended{};
   std::vector<AttemptView> attempts;
   std::vector<Finding> findings;
-  std::optional<JobSpec> spec;    // in full status only
-  std::optional<Plan> plan;       // of the newest attempt; in full status only
-  std::vector<std::string> held;  // what a stop could not free yet
+  std::optional<JobSpec> spec;          // in full status only
+  std::optional<Plan> plan;             // of the newest attempt; in full status only
+  std::vector<std::string> held;        // what a stop could not free yet
+  std::optional<MeasuredRun> measured;  // of a job that succeeded, but a debug run; in lists too
   friend bool operator==(const JobView&, const JobView&) = default;
 };
 

@@ -13,6 +13,8 @@ namespace {
 
 constexpr double kSameShape = 0.05;
 constexpr double kScaled = 0.25;
+constexpr double kLeastSpread = 0.1;
+constexpr double kMostCorrection = 4;
 
 // "A100" of a record means the class "A100-40GB" of the catalog when the record says no more.
 bool SameDevice(const std::string& measured, const std::string& asked) {
@@ -75,7 +77,114 @@ std::string Compare(const std::vector<MeasuredRun>& history, const RunShape& sha
          FormatNumber(best, " (%.0f s)");
 }
 
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+void CorrectTime(const std::vector<MeasuredRun>& history, Plan& plan) {
+  DurationForecast& time = plan.duration;
+  if (time.basis != Basis::kCold || !time.step_seconds) return;
+  const auto correction = CorrectionOf(history, plan.run);
+  if (!correction) return;
+  const double factor = correction->factor;
+  time.step_seconds = *time.step_seconds * factor;
+  for (auto* rate : {&time.tokens_per_second_per_gpu, &time.samples_per_second}) {
+    if (*rate) *rate = **rate / factor;
+  }
+  if (time.seconds) {
+    time.seconds = *time.seconds * factor;
+    time.low = *time.seconds * (1 - correction->spread);
+    time.high = *time.seconds * (1 + correction->spread);
+  }
+  const MeasuredRun& run = plan.run;
+  plan.memory.assumptions.push_back("time: cold, times " + FormatNumber(factor, "%.3g") + " as " +
+                                    std::to_string(correction->runs) +
+                                    (correction->runs == 1 ? " run" : " runs") + " of " +
+                                    run.architecture + " by " + run.framework + ", " +
+                                    run.strategy + " on " + run.device + " took");
+}
+
+// The newest run of the job itself on this device that told its memory, of this micro-batch if any.
+const MeasuredRun* LastMemory(const std::vector<MeasuredRun>& history, const MeasuredRun& run) {
+  const MeasuredRun* last = nullptr;
+  for (const MeasuredRun& one : history) {
+    if (one.job != run.job || one.device != run.device || !one.peak_gib) continue;
+    if (last == nullptr || one.micro == run.micro || last->micro != run.micro) last = &one;
+  }
+  return last;
+}
+
+void RememberMemory(const std::vector<MeasuredRun>& history, Plan& plan) {
+  MemoryForecast& memory = plan.memory;
+  const MeasuredRun* last = memory.peak_gib ? nullptr : LastMemory(history, plan.run);
+  if (last == nullptr) return;
+  const bool same = last->micro == plan.run.micro && last->ranks == plan.run.ranks;
+  const std::string took = FormatNumber(*last->peak_gib, "%.3g GiB");
+  if (!same) {
+    const std::string micro =
+        last->micro ? "micro-batch " + std::to_string(*last->micro) : std::string("it");
+    for (Finding& finding : plan.warnings) {
+      if (finding.code != "memory_unknown") continue;
+      finding.says += "; last time " + micro + " on " + std::to_string(last->ranks) +
+                      (last->ranks == 1 ? " rank" : " ranks") + " took " + took + " a rank";
+    }
+    return;
+  }
+  std::erase_if(plan.warnings, [](const Finding& one) { return one.code == "memory_unknown"; });
+  memory.terms = {{"measured: the last run", "step", *last->peak_gib}};
+  memory.phase = "step";
+  memory.peak_gib = *last->peak_gib;
+  memory.low_gib = *last->peak_gib * (1 - kSameShape);
+  memory.high_gib = *last->peak_gib * (1 + kSameShape);
+  memory.basis = Basis::kMeasured;
+  memory.fits = *memory.peak_gib <= memory.limit_gib ? "yes" : "no";
+  memory.assumptions.push_back("memory: " + took + " in the largest rank of the last run");
+}
+
 }  // namespace
+
+std::optional<TimeCorrection> CorrectionOf(const std::vector<MeasuredRun>& history,
+                                           const MeasuredRun& run) {
+  std::vector<double> factors;
+  for (const MeasuredRun& one : history) {
+    const bool same = !run.architecture.empty() && one.architecture == run.architecture &&
+                      one.framework == run.framework && one.strategy == run.strategy &&
+                      SameDevice(one.device, run.device);
+    if (!same || !one.step_seconds || !one.cold_step_seconds) continue;
+    const double factor = *one.step_seconds / *one.cold_step_seconds;
+    if (factor > 0 && std::isfinite(factor)) factors.push_back(factor);
+  }
+  if (factors.empty()) return std::nullopt;
+  TimeCorrection correction;
+  correction.runs = static_cast<int>(factors.size());
+  const double median = Median(factors);
+  // A run that waited for something else is no evidence against the formula.
+  correction.factor = std::clamp(median, 1.0 / kMostCorrection, kMostCorrection);
+  for (double& factor : factors) factor = std::abs(factor / median - 1);
+  const double deviation = 2 * Median(factors);
+  correction.spread = correction.runs < 3 ? kScaled : std::clamp(deviation, kLeastSpread, kScaled);
+  return correction;
+}
+
+MeasuredRun NameOfRun(const JobSpec& spec, const Plan& plan, const RankLayout& layout,
+                      const std::string& architecture) {
+  MeasuredRun run;
+  if (spec.name.empty()) return run;
+  const RunShape shape = ShapeOfRun(spec, plan, layout);
+  run.job = shape.job;
+  run.device = shape.device;
+  run.ranks = shape.ranks;
+  run.global_batch = shape.global_batch;
+  run.micro = plan.batch.micro;
+  run.architecture = architecture;
+  run.framework = std::string(ToString(plan.trainer));
+  run.strategy = std::string(ToString(plan.strategy));
+  if (plan.duration.step_seconds.value_or(0) > 0)
+    run.cold_step_seconds = plan.duration.step_seconds;
+  return run;
+}
 
 std::optional<MeasuredTime> TimeByHistory(const std::vector<MeasuredRun>& history,
                                           const RunShape& shape) {
@@ -119,8 +228,12 @@ RunShape ShapeOfRun(const JobSpec& spec, const Plan& plan, const RankLayout& lay
 
 void ApplyHistory(const std::vector<MeasuredRun>& history, const JobSpec& spec,
                   const RankLayout& layout, Plan& plan) {
+  RememberMemory(history, plan);
   auto time = TimeByHistory(history, ShapeOfRun(spec, plan, layout));
-  if (!time) return;
+  if (!time) {
+    CorrectTime(history, plan);
+    return;
+  }
   // What was not measured stays as predicted.
   time->duration.tokens_per_second_per_gpu = std::nullopt;
   plan.duration = std::move(time->duration);

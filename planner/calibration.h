@@ -33,10 +33,26 @@ struct MeasuredTime {
 std::optional<MeasuredTime> TimeByHistory(const std::vector<MeasuredRun>& history,
                                           const RunShape& shape);
 
+// What runs of other jobs of the same architecture, framework, device and strategy took, against
+// what the formula had said: the median of measured / cold. Absent: there is none.
+struct TimeCorrection {
+  double factor = 1;
+  double spread = 0;  // relative, of the interval
+  int runs = 0;
+};
+std::optional<TimeCorrection> CorrectionOf(const std::vector<MeasuredRun>& history,
+                                           const MeasuredRun& run);
+
+// This run as its measurement will be named; nothing where the job has no name.
+MeasuredRun NameOfRun(const JobSpec& spec, const Plan& plan, const RankLayout& layout,
+                      const std::string& architecture);
+
 RunShape ShapeOfRun(const JobSpec& spec, const Plan& plan, const RankLayout& layout);
 
-// Replaces the plan's duration where the history knows better; what it was compared with becomes a
-// notice (device_slower).
+// Replaces the plan's duration where the job's own history knows better (what it was compared with
+// becomes a notice, device_slower), and corrects a cold one by other jobs' runs of the same key.
+// Memory that no formula knows is what the same micro-batch took before; the finding memory_unknown
+// tells of another one's. Needs plan.run.
 void ApplyHistory(const std::vector<MeasuredRun>& history, const JobSpec& spec,
                   const RankLayout& layout, Plan& plan);
 

@@ -8,6 +8,7 @@
 #include "common/units.h"
 #include "planner/choice_text.h"
 #include "planner/duration.h"
+#include "planner/nothing_fits.h"
 #include "planner/strategy.h"
 
 namespace launch {
@@ -15,8 +16,6 @@ namespace {
 
 constexpr double kGiBytes = static_cast<double>(kGiB);
 constexpr double kGbitToGbyte = 1.0 / 8000;  // Mbit/s -> GB/s
-
-std::string GibText(double bytes) { return FormatNumber(bytes / kGiBytes, "%.1f GiB"); }
 
 // The slowest device decides a gang's pace, the smallest what fits.
 void ReadDevices(const RankLayout& layout, Precision precision, ChoiceInput& input) {
@@ -100,34 +99,6 @@ OptionLimits LimitsOf(const UserChoices& choices, const ModelInput& model) {
   limits.can_checkpoint = choices.trainer != Trainer::kPlain;
   limits.can_accumulate = !model.setup.optimizer.in_backward;
   return limits;
-}
-
-Unexpected NothingFits(const Forecast& forecast) {
-  const ChoiceInput& input = forecast.input;
-  const JudgedOption* host = nullptr;
-  for (const JudgedOption& one : forecast.choice.judged) {
-    if (one.verdict != OptionVerdict::kHostMemory) continue;
-    if (host == nullptr || one.host_bytes < host->host_bytes) host = &one;
-  }
-  if (host != nullptr) {
-    return Fail(ErrorCode::kCannotFit,
-                "HOST_MEM: " + NameOf(host->option) + " needs " + GibText(host->host_bytes) +
-                    " of host memory on a node, and " + GibText(input.host_bytes.value_or(0)) +
-                    " are there",
-                "ask for nodes with more memory (memory: " +
-                    FormatNumber(std::ceil(host->host_bytes / kGiBytes), "%.0fGiB+") +
-                    "), or for more GPUs");
-  }
-  const JudgedOption* smallest = LeastMemory(forecast.choice);
-  const std::string least = smallest == nullptr ? ""
-                                                : "; the least is " + NameOf(smallest->option) +
-                                                      " with " + GibText(smallest->decision_bytes);
-  return Fail(
-      ErrorCode::kCannotFit,
-      "GPU_MEM: no plan is predicted to fit in " + GibText(input.gpu_bytes) + " per GPU" + least,
-      "more GPUs, a shorter model.seq_len, model.lora, an 8-bit optimizer "
-      "(model.optimizer: adamw8bit) or a larger GPU would help; launch plan --what-if "
-      "seq_len=N shows it");
 }
 
 // The one candidate that the user fixed in every respect; absent when anything was free.
@@ -268,7 +239,7 @@ Result<Forecast> MakeForecast(const ForecastInput& input) {
   LAUNCH_ASSIGN_OR_RETURN(forecast.choice, ChoosePlan(forecast.input));
   if (forecast.choice.chosen) return forecast;
   const auto fixed = FixedByUser(forecast);
-  if (!fixed) return NothingFits(forecast);
+  if (!fixed) return NothingFits(forecast, input);
   LAUNCH_RETURN_IF_ERROR(TakeOption(*fixed, forecast.input, forecast.choice));
   return forecast;
 }

@@ -388,6 +388,11 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   Append(plan.warnings, batch.warnings);
   Append(plan.warnings, HardCoded(choices.job, line, plan));
   Append(plan.warnings, Advice(input, demand, layout, plan));
+  const std::string architecture(!model ? std::string_view()
+                                 : model->card.family.empty()
+                                     ? ToString(model->card.architecture)
+                                     : std::string_view(model->card.family));
+  plan.run = NameOfRun(spec, plan, layout, architecture);
   ApplyHistory(input.questions.history, spec, layout, plan);
   std::sort(plan.warnings.begin(), plan.warnings.end(), [](const Finding& a, const Finding& b) {
     return std::tie(b.severity, a.code, a.says) < std::tie(a.severity, b.code, b.says);

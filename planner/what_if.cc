@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "common/units.h"
 #include "planner/choice_text.h"
 #include "planner/duration.h"
+#include "planner/model_block.h"
 
 namespace launch {
 namespace {
@@ -84,25 +86,60 @@ void SetDevice(ChoiceInput& input, const Machine& machine, double bytes) {
   input.gpu_bytes = bytes;
 }
 
+std::string ClassOf(const GpuDevice& gpu) { return gpu.type.empty() ? gpu.model : gpu.type; }
+
 // Every GPU class of the cluster once, by name: its machine and usable memory.
 std::vector<std::pair<std::string, GpuDevice>> OtherClasses(const std::vector<PlannerOffer>& offers,
                                                             const RankLayout& layout) {
   std::set<std::string> used;
   for (const NodeShare& share : layout.nodes) {
     for (int index : share.gpus) {
-      const GpuDevice& gpu = share.inventory->gpus[static_cast<std::size_t>(index)];
-      used.insert(gpu.type.empty() ? gpu.model : gpu.type);
+      used.insert(ClassOf(share.inventory->gpus[static_cast<std::size_t>(index)]));
     }
   }
   std::vector<std::pair<std::string, GpuDevice>> others;
   for (const PlannerOffer& offer : offers) {
     for (const GpuDevice& gpu : offer.inventory->gpus) {
       if (gpu.device_class != DeviceClass::kCuda) continue;
-      const std::string name = gpu.type.empty() ? gpu.model : gpu.type;
+      const std::string name = ClassOf(gpu);
       if (used.insert(name).second) others.emplace_back(name, gpu);
     }
   }
   return others;
+}
+
+// The GPUs of one class among those of a mixed job.
+struct ClassShare {
+  GpuDevice gpu;
+  int count = 0;
+  int most_per_node = 0;
+};
+std::map<std::string, ClassShare> SharesOf(const RankLayout& layout) {
+  std::map<std::string, ClassShare> shares;
+  for (const NodeShare& node : layout.nodes) {
+    std::map<std::string, int> here;
+    for (int index : node.gpus) {
+      const GpuDevice& gpu = node.inventory->gpus[static_cast<std::size_t>(index)];
+      ClassShare& share = shares[ClassOf(gpu)];
+      share.gpu = gpu;
+      ++share.count;
+      share.most_per_node = std::max(share.most_per_node, ++here[ClassOf(gpu)]);
+    }
+  }
+  return shares;
+}
+
+// A mixed gang goes at the pace, and in the precision, of its weakest GPU; one class alone need
+// not.
+void TakeClass(const ClassShare& share, const ForecastInput& input, ChoiceInput& changed) {
+  SetRanks(changed, share.count, share.most_per_node);
+  SetDevice(changed, MachineOf(GpuCatalog::BuiltIn(), share.gpu),
+            static_cast<double>(UsableBytes(share.gpu)));
+  changed.setup.volta_context = share.gpu.cc && *share.gpu.cc < ComputeCapability{8, 0};
+  const bool open = input.choices.job.precision == Precision::kAuto;
+  if (!open || !share.gpu.cc || changed.setup.volta_context) return;
+  changed.time.precision = Precision::kBf16;
+  changed.setup.format = FormatOf(Strategy::kDdp, Precision::kBf16, changed.setup.lora_rank > 0);
 }
 
 Unexpected BadChange(const std::string& text, const std::string& hint) {
@@ -236,6 +273,12 @@ std::vector<Change> UsualChanges(const Forecast& forecast, const ForecastInput& 
   if (base.setup.optimizer.moments > 0 && base.setup.optimizer.moment_bytes == 0)
     add("optimizer=adamw8bit",
         [](ChoiceInput& changed) { changed.setup.optimizer = OptimizerOf("adamw8bit"); });
+  const auto shares = SharesOf(input.layout);
+  for (const auto& [name, share] : shares) {
+    if (shares.size() < 2) break;
+    add("only the " + std::to_string(share.count) + " x " + name,
+        [&, &one = share](ChoiceInput& changed) { TakeClass(one, input, changed); });
+  }
   for (const auto& [name, gpu] : OtherClasses(offers, input.layout)) {
     add("gpu=" + name, [&, &device = gpu](ChoiceInput& changed) {
       SetDevice(changed, MachineOf(GpuCatalog::BuiltIn(), device),

@@ -13,8 +13,9 @@
 namespace launch {
 
 // The changes people try first: a GPU more or fewer, half and double, twice the sequence,
-// recomputation, offload, an 8-bit optimizer, the other GPU classes of `offers`. Only those that
-// change the strategy, or time or memory by more than 5 %.
+// recomputation, offload, an 8-bit optimizer, of a mixed job each class of its GPUs alone, the
+// other GPU classes of `offers`. Only those that change the strategy, or time or memory by more
+// than 5 %.
 std::vector<Change> UsualChanges(const Forecast& forecast, const ForecastInput& input,
                                  const std::vector<PlannerOffer>& offers);
 

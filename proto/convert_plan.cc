@@ -263,6 +263,12 @@ pb::MeasuredRun ToProto(const MeasuredRun& v) {
   if (v.global_batch) m.set_global_batch(*v.global_batch);
   if (v.step_seconds) m.set_step_seconds(*v.step_seconds);
   if (v.seconds) m.set_seconds(*v.seconds);
+  if (v.micro) m.set_micro(*v.micro);
+  if (v.peak_gib) m.set_peak_gib(*v.peak_gib);
+  m.set_architecture(Utf8(v.architecture));
+  m.set_framework(Utf8(v.framework));
+  m.set_strategy(Utf8(v.strategy));
+  if (v.cold_step_seconds) m.set_cold_step_seconds(*v.cold_step_seconds);
   return m;
 }
 Result<MeasuredRun> FromProto(const pb::MeasuredRun& m) {
@@ -274,6 +280,16 @@ Result<MeasuredRun> FromProto(const pb::MeasuredRun& m) {
   if (m.has_global_batch()) v.global_batch = e.Int64("global_batch", m.global_batch(), 1);
   if (m.has_step_seconds()) v.step_seconds = e.Number("step_seconds", m.step_seconds());
   if (m.has_seconds()) v.seconds = e.Number("seconds", m.seconds());
+  if (m.has_micro()) v.micro = e.Int64("micro", m.micro(), 1);
+  if (m.has_peak_gib()) v.peak_gib = e.Number("peak_gib", m.peak_gib());
+  v.architecture = e.MaybeWord("architecture", m.architecture());
+  v.framework = e.MaybeWord("framework", m.framework());
+  v.strategy = e.MaybeWord("strategy", m.strategy());
+  if (m.has_cold_step_seconds()) {
+    v.cold_step_seconds = e.Number("cold_step_seconds", m.cold_step_seconds());
+  }
+  e.Require(v.cold_step_seconds.value_or(1) > 0 && v.peak_gib.value_or(1) > 0, "peak_gib",
+            "is not above 0");
   e.Require(v.step_seconds.value_or(1) > 0 && v.seconds.value_or(1) > 0, "seconds",
             "are not above 0");
   return e.Done(std::move(v));
@@ -362,6 +378,7 @@ pb::Plan ToProto(const Plan& v) {
   for (const Candidate& candidate : v.rejected) *m.add_rejected() = ToProto(candidate);
   m.set_checkpointing(Utf8(v.checkpointing));
   m.set_trainer(ToProto(v.trainer));
+  if (!v.run.device.empty()) *m.mutable_run() = ToProto(v.run);
   for (const Fallback& fallback : v.fallbacks) *m.add_fallbacks() = ToProto(fallback);
   for (const Change& change : v.changes) *m.add_changes() = ToProto(change);
   return m;
@@ -397,6 +414,7 @@ Result<Plan> FromProto(const pb::Plan& m) {
   v.rejected = e.Values("rejected", m.rejected(), edge::kMaxItems);
   v.checkpointing = e.MaybeWord("checkpointing", m.checkpointing());
   v.trainer = e.Value("trainer", m.trainer());
+  if (m.has_run()) v.run = e.Value("run", m.run());
   v.fallbacks = e.Values("fallbacks", m.fallbacks(), 1'000);
   v.changes = e.Values("changes", m.changes(), 1'000);
   return e.Done(std::move(v));

@@ -119,6 +119,7 @@ pb::JobView ToProto(const JobView& v) {
   if (v.spec) *m.mutable_spec() = ToProto(*v.spec);
   if (v.plan) *m.mutable_plan() = ToProto(*v.plan);
   for (const std::string& held : v.held) m.add_held(Utf8(held));
+  if (v.measured) *m.mutable_measured() = ToProto(*v.measured);
   return m;
 }
 Result<JobView> FromProto(const pb::JobView& m) {
@@ -151,6 +152,7 @@ Result<JobView> FromProto(const pb::JobView& m) {
   if (m.has_spec()) v.spec = e.Value("spec", m.spec());
   if (m.has_plan()) v.plan = e.Value("plan", m.plan());
   v.held = e.Texts("held", m.held(), edge::kMaxItems);
+  if (m.has_measured()) v.measured = e.Value("measured", m.measured());
   return e.Done(std::move(v));
 }
 

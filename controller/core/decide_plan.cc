@@ -106,7 +106,8 @@ void BeginAttempt(Draft& draft, JobRecord job, const Hold& hold, const PlanOutco
   attempt.nodes = hold.nodes;
   attempt.created = draft.wall();
   attempt.change = std::exchange(job.change_text, {});
-  attempt.plan = {outcome.plan->strategy, outcome.plan->steps, outcome.plan->batch};
+  attempt.plan = {outcome.plan->strategy, outcome.plan->steps, outcome.plan->batch,
+                  outcome.plan->run};
   for (std::size_t at = 0; at < outcome.stored.size(); at += kChunkBytes) {
     draft.Put(PlanChunkRecord{attempt.key, attempt.plan_chunks++,
                               outcome.stored.substr(at, kChunkBytes)});

@@ -117,6 +117,7 @@ struct PlanSummary {
   Strategy strategy = Strategy::kAuto;
   std::optional<std::int64_t> steps;
   BatchSplit batch;
+  MeasuredRun run;  // as its measurement will be named
   friend bool operator==(const PlanSummary&, const PlanSummary&) = default;
 };
 

@@ -60,6 +60,7 @@ pb::AttemptRecord ToRecord(const AttemptRecord& v) {
   m.set_strategy(launch::ToProto(v.plan.strategy));
   if (v.plan.steps) m.set_plan_steps(*v.plan.steps);
   *m.mutable_batch() = launch::ToProto(v.plan.batch);
+  if (!v.plan.run.device.empty()) *m.mutable_run() = launch::ToProto(v.plan.run);
   if (v.progress.step) m.set_step(*v.progress.step);
   if (v.progress.steps) m.set_steps(*v.progress.steps);
   if (v.progress.seconds_per_step) m.set_seconds_per_step(*v.progress.seconds_per_step);
@@ -93,6 +94,7 @@ AttemptRecord FromRecord(Edge& e, const pb::AttemptRecord& m) {
   v.plan.strategy = e.Value("strategy", m.strategy());
   if (m.has_plan_steps()) v.plan.steps = m.plan_steps();
   if (m.has_batch()) v.plan.batch = e.Value("batch", m.batch());
+  if (m.has_run()) v.plan.run = e.Value("run", m.run());
   if (m.has_step()) v.progress.step = m.step();
   if (m.has_steps()) v.progress.steps = m.steps();
   if (m.has_seconds_per_step()) {

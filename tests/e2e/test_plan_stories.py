@@ -244,10 +244,12 @@ def test_S003_4_conservative_and_aggressive(plan):
     ("model: {config: broken.json}", "broken.json"),
     ("model: {config: huge.json}", "huge.json"),
     ("model: {params: 7B, heads: many}", "model.heads"),
+    ("model: {config: zebra.json}", 'model_type "zebra"'),
+    ("model: {params: 7B, seq_len: 512}\nprocs_per_node: 4\nbatch: {global: 3}", "batch.global 3"),
 ])
 def test_bad_models_are_refused_with_the_field(plan, block, words):
     rc, _, err = plan("gpus: 1\n" + block + "\nrun: python t.py\n", card("a100-80"),
-                      files=[("broken.json", "{"), ("huge.json", " " * (100 << 20) if words == "huge.json" else "")])
+                      files=[("broken.json", "{"), ("zebra.json", '{"model_type": "zebra", "stripes": 7}'), ("huge.json", " " * (100 << 20) if words == "huge.json" else "")])
     assert rc == 2 and words in err
 
 

@@ -84,3 +84,31 @@ def test_a_script_without_an_optimizer_measures_nothing_and_says_so(probe):
     assert done.returncode != 0 and "measured nothing" in done.stderr and "no torch here" in done.stderr
     offline = probe.cluster.launch("plan", "job.yaml", "--probe", "--inventory", "none.yaml", code=2)
     assert "--probe runs the job" in offline.stderr
+
+
+def test_the_next_plan_knows_what_the_last_run_took(cluster):
+    cluster.up()
+    (cluster.work / "t.py").write_text(
+        "import time\nheld = bytearray(300 * 2**20)\n"
+        "for step in range(1, 5):\n    time.sleep(0.3)\n    print(f'step {step}/4', flush=True)\n")
+    (cluster.work / "job.yaml").write_text(
+        f"name: known\ndevice: cpu\ngpus: 0\nvenv: {VENV}\nbatch: {{micro: 4}}\nsteps: 4\n"
+        "progress: {regex: 'step (\\d+)/(\\d+)'}\nrun: python t.py\n")
+    before = cluster.json("plan", "job.yaml")
+    assert before["memory"]["peak_gib"] is None
+    (remedy,) = [one["remedy"] for one in before["warnings"] if one["code"] == "memory_unknown"]
+    assert "--probe" in remedy
+    assert cluster.wait_for(cluster.submit("job.yaml"), "SUCCEEDED", timeout=60)
+    after = cluster.json("plan", "job.yaml")
+    assert after["memory"]["basis"] == after["duration"]["basis"] == "measured"
+    assert 0.29 < after["memory"]["peak_gib"] < 0.5
+    (cluster.work / "runs.yaml").write_text(cluster.launch("calibration", "known").stdout)
+    saved = cluster.launch("nodes", "--save", "saved.yaml", code=None)
+    assert saved.returncode == 0, saved.stderr
+    offline = cluster.json("plan", "job.yaml", "--inventory", "saved.yaml", "--calibration", "runs.yaml")
+    assert offline["memory"]["basis"] == "measured"
+    assert abs(offline["memory"]["peak_gib"] - after["memory"]["peak_gib"]) < 1e-3
+    (cluster.work / "job.yaml").write_text((cluster.work / "job.yaml").read_text().replace("micro: 4", "micro: 2"))
+    other = cluster.json("plan", "job.yaml")
+    (says,) = [one["says"] for one in other["warnings"] if one["code"] == "memory_unknown"]
+    assert "last time micro-batch 4 on 1 rank took" in says

@@ -6,8 +6,10 @@ namespace launch {
 namespace {
 
 TEST(CalibrationFile, IsReadBackAsItWasWritten) {
-  const std::vector<MeasuredRun> runs = {{"a \"b\"", "A100-40GB", 4, 64, 45.5, std::nullopt},
-                                         {"c", "cpu", 1, std::nullopt, std::nullopt, 1800}};
+  const std::vector<MeasuredRun> runs = {
+      {"a \"b\"", "A100-40GB", 4, 64, 45.5, std::nullopt},
+      {"c", "cpu", 1, std::nullopt, std::nullopt, 1800},
+      {"d", "mps", 1, 8, 0.5, 60, 4, 3.25, "llama", "hf", "zero1", 0.75}};
   const auto read = ParseCalibration(FormatCalibration(runs), "runs.yaml");
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, runs);
@@ -24,6 +26,9 @@ TEST(CalibrationFile, RefusesWhatIsNoMeasurement) {
       {"- job: x\n  device: cpu\n  seconds: .inf", "number"},
       {"- job: x\n  device: cpu\n  ranks: 0\n  seconds: 1", "ranks"},
       {"- job: x\n  device: cpu\n  second: 1", "seconds"},
+      {"- job: x\n  device: cpu\n  seconds: 1\n  micro: 0", "micro"},
+      {"- job: x\n  device: cpu\n  seconds: 1\n  peak_gib: -1", "peak_gib"},
+      {"- job: x\n  device: cpu\n  seconds: 1\n  cold_step_seconds: 0", "cold_step_seconds"},
   };
   for (const auto& [text, word] : cases) {
     const auto read = ParseCalibration(text, "runs.yaml");
@@ -31,25 +36,6 @@ TEST(CalibrationFile, RefusesWhatIsNoMeasurement) {
     EXPECT_NE((read.error().message + read.error().hint).find(word), std::string::npos)
         << read.error().message;
   }
-}
-
-TEST(CalibrationFile, TakesTheTimeOfARunThatSucceeded) {
-  JobView job;
-  job.name = "paper";
-  job.state = JobState::kSucceeded;
-  job.plan.emplace();
-  job.plan->device = DeviceClass::kCpu;
-  job.plan->world_size = 2;
-  job.plan->batch.global = 64;
-  job.attempts.emplace_back();
-  job.seconds_per_step = 0.5;
-  job.started = WallTime(Millis(1'000));
-  job.ended = WallTime(Millis(61'000));
-  const auto run = MeasuredBy(job, {});
-  ASSERT_TRUE(run);
-  EXPECT_EQ(*run, (MeasuredRun{"paper", "cpu", 2, 64, 0.5, 60}));
-  job.state = JobState::kFailed;
-  EXPECT_FALSE(MeasuredBy(job, {}));
 }
 
 }  // namespace

@@ -51,6 +51,40 @@ TEST(Calibration, KnowsNothingOfOtherJobsAndDevices) {
   EXPECT_FALSE(TimeByHistory({Took("RTX3090", 1, 270)}, other));
 }
 
+MeasuredRun Keyed(double measured, double cold) {
+  MeasuredRun run = Took("A100-40GB", 1, measured);
+  run.architecture = "llama";
+  run.framework = "hf";
+  run.strategy = "zero1";
+  run.cold_step_seconds = cold;
+  return run;
+}
+
+TEST(Calibration, CorrectsByTheMedianOfRunsOfTheSameKey) {
+  const MeasuredRun asked = Keyed(1, 1);
+  EXPECT_FALSE(CorrectionOf({}, asked));
+  const auto three = CorrectionOf({Keyed(12, 10), Keyed(13, 10), Keyed(30, 10)}, asked);
+  ASSERT_TRUE(three);
+  EXPECT_DOUBLE_EQ(three->factor, 1.3);
+  EXPECT_EQ(three->runs, 3);
+  EXPECT_GE(three->spread, 0.1);
+  EXPECT_LE(three->spread, 0.25);
+  EXPECT_DOUBLE_EQ(CorrectionOf({Keyed(900, 10)}, asked)->factor, 4) << "bounded";
+}
+
+TEST(Calibration, OfAnotherKeyLearnsNothing) {
+  const MeasuredRun asked = Keyed(1, 1);
+  for (const auto change : {&MeasuredRun::architecture, &MeasuredRun::framework,
+                            &MeasuredRun::strategy, &MeasuredRun::device}) {
+    MeasuredRun other = Keyed(12, 10);
+    other.*change = "H100";
+    EXPECT_FALSE(CorrectionOf({other}, asked));
+  }
+  MeasuredRun unknown = Keyed(12, 10);
+  unknown.architecture = "";
+  EXPECT_FALSE(CorrectionOf({unknown}, unknown));
+}
+
 TEST(Calibration, PrefersTheNewestOfEquals) {
   const auto time =
       TimeByHistory({Took("RTX3090", 1, 300), Took("RTX3090", 2, 90), Took("RTX3090", 1, 270)},

@@ -8,22 +8,12 @@
 
 #include "common/units.h"
 #include "planner/strategy.h"
+#include "tests/unit/planner/model_fixtures.h"
 
 namespace launch {
 namespace {
 
-ModelCard Llama2_7B() {
-  ModelCard card;
-  card.architecture = Architecture::kDecoder;
-  card.params = 6'738'415'616;
-  card.layers = 32;
-  card.hidden = 4096;
-  card.heads = 32;
-  card.ffn = 11008;
-  card.gated_ffn = true;
-  card.vocab = 32000;
-  return card;
-}
+using testing::Llama2_7B;
 
 // `memory_gib` as a driver would report it.
 ChoiceInput On(const std::string& gpu, double memory_gib, int ranks, int per_node) {

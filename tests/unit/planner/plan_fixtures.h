@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,6 +65,17 @@ inline JobSpec Job(const std::string& run = "python train.py") {
   job.workdir = "/proj";
   job.run = run;
   return job;
+}
+
+// The `model:` block of Llama-2-7B as in planner paper 8.7.
+inline std::map<std::string, std::string> Llama7B() {
+  return {{"params", "6738415616"},
+          {"layers", "32"},
+          {"hidden", "4096"},
+          {"heads", "32"},
+          {"vocab", "32000"},
+          {"seq_len", "2048"},
+          {"activation_checkpointing", "full"}};
 }
 
 inline JobSpec GpuJob(int count, const std::string& model = "", int nodes = 1,

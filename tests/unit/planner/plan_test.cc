@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "tests/unit/planner/plan_fixtures.h"
 #include "tests/unit/planner/plan_text.h"
 
@@ -48,6 +50,22 @@ std::vector<Golden> Goldens() {
   goldens.push_back({"rtx3090-auto", "rtx3090", Job()});
   goldens.push_back({"m2max-auto", "m2max", Job()});
   goldens.push_back({"cpu-auto", "cpu", Job()});
+
+  // Planner paper, 8.7, on the cluster that each inventory is.
+  for (const auto& [name, cluster, gpus, nodes] :
+       {std::tuple{"a100-80x8-7b", "a100-80x8", 8, 1},
+        std::tuple{"a100-40x8-7b", "a100-40x8", 8, 1},
+        std::tuple{"a100-40x4-7b", "a100-40x4", 4, 1},
+        std::tuple{"v100-32x4-7b", "v100-32x4", 4, 1}, std::tuple{"gh200x2-7b", "gh200x2", 1, 2},
+        std::tuple{"rtx3090-1b", "rtx3090", 1, 1}}) {
+    JobSpec model = GpuJob(gpus, "", nodes);
+    model.model.fields = Llama7B();
+    if (cluster == std::string("rtx3090")) model.model.fields["params"] = "1100000000";
+    if (cluster == std::string("rtx3090")) model.model.fields["hidden"] = "1664";
+    model.batch = {{}, 1, 16};
+    model.steps = 100;
+    goldens.push_back({name, cluster, model});
+  }
 
   JobSpec gloo = GpuJob(0, "", 1, "torchrun --nproc_per_node=2 train.py");
   gloo.device = DeviceChoice::kCpu;

@@ -8,22 +8,12 @@
 
 #include "common/units.h"
 #include "planner/duration.h"
+#include "tests/unit/planner/model_fixtures.h"
 
 namespace launch {
 namespace {
 
-ModelCard Llama7B() {
-  ModelCard card;
-  card.architecture = Architecture::kDecoder;
-  card.params = 6'738'415'616;
-  card.layers = 32;
-  card.hidden = 4096;
-  card.heads = 32;
-  card.ffn = 11008;
-  card.gated_ffn = true;
-  card.vocab = 32000;
-  return *CompleteCard(card);
-}
+ModelCard Llama7B() { return *CompleteCard(testing::Llama2_7B()); }
 
 Machine MachineNamed(const std::string& name, int gpus_per_node) {
   const GpuType* type = GpuCatalog::BuiltIn().Find(name, std::nullopt);

@@ -96,6 +96,41 @@ TEST(Progress, StaysInViewWhenTheJobHasEnded) {
   EXPECT_EQ(core.View(job).seconds_per_step, 0.4);
 }
 
+TEST(Measured, IsWhatARunThatSucceededTellsOfLaterOnes) {
+  TestCore core;
+  core.Attach("gpu1", 1);
+  core.plan_run = {.job = "paper", .device = "A100-40GB", .architecture = "llama"};
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(job);
+  core.Say("gpu1", from_node::Samples{{}, {}, {}, {At(key, 0, 20, 0.5)}});
+  EXPECT_FALSE(core.View(job).measured) << "not while it runs";
+  core.Exit("gpu1", key, 0, Exited{0});
+  core.Release("gpu1", key);
+  core.Restart();
+  const auto measured = core.View(job).measured;
+  ASSERT_TRUE(measured);
+  EXPECT_EQ(measured->job, "paper");
+  EXPECT_EQ(measured->architecture, "llama");
+  EXPECT_EQ(measured->step_seconds, 0.5);
+  EXPECT_FALSE(measured->peak_gib) << "the process's own memory is not the GPU's";
+}
+
+TEST(Measured, IsNothingOfARunThatFailedOrOfADebugRun) {
+  TestCore core;
+  core.Attach("gpu1", 1);
+  core.plan_run = {.job = "paper", .device = "cpu"};
+  JobSpec debug = GpuJob(1, 1);
+  debug.debug = true;
+  for (const auto& [spec, code] : {std::pair{GpuJob(1, 1), 1}, std::pair{debug, 0}}) {
+    const JobId job = core.Submitted(spec);
+    const Key key = core.Run(job);
+    core.Say("gpu1", from_node::Samples{{}, {}, {}, {At(key, 0, 20, 0.5)}});
+    core.Exit("gpu1", key, 0, Exited{code});
+    core.Release("gpu1", key);
+    EXPECT_FALSE(core.View(job).measured);
+  }
+}
+
 TEST(Plan, OfAnEndedAttemptIsReadFromTheStoreAfterAWhile) {
   TestCore core;
   core.Attach("gpu1", 1);

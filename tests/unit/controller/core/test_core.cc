@@ -104,6 +104,7 @@ Event TestCore::Answered(const effect::PlanWanted& wanted) {
   if (const BatchSpec& batch = wanted.spec.batch; batch.global && batch.micro) {
     planned.outcome.plan->batch = {batch.global, batch.micro, *batch.global / *batch.micro};
   }
+  planned.outcome.plan->run = plan_run;
   if (!wanted.placed) return planned;
   if (placed_error) {
     planned.outcome = PlanOutcome{};

@@ -117,7 +117,8 @@ class TestCore {
   std::vector<Finding> plan_findings;  // what the canned worker finds
   std::optional<std::int64_t> plan_steps;
   LoaderPlan plan_loader;
-  BatchSplit plan_batch;              // unless the job gives a micro-batch
+  BatchSplit plan_batch;  // unless the job gives a micro-batch
+  MeasuredRun plan_run;
   std::optional<Error> placed_error;  // what it says of a placed job
   Event Answered(const effect::PlanWanted& wanted);
   bool answer_diagnoses = true;    // false: DiagnosisWanted effects stay in `effects`

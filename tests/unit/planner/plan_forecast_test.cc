@@ -1,0 +1,129 @@
+// Plans of models with a formula: refusals, mixed gangs, and what earlier runs teach.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/unit/planner/plan_fixtures.h"
+
+namespace launch {
+namespace {
+
+using namespace launch::testing;
+
+TEST(Plan, WhatFitsNowhereIsRefusedWithWhatWould) {
+  JobSpec job = GpuJob(1, "A100");
+  job.trainer = Trainer::kPlain;
+  job.model.fields = Llama7B();
+  job.batch = {16, {}, {}};
+  const auto run = PlanOn(job, {A100("a", 1)});
+  ASSERT_FALSE(run);
+  EXPECT_EQ(run.error().code, ErrorCode::kCannotFit);
+  EXPECT_NE(run.error().message.find("GPU_MEM"), std::string::npos);
+  EXPECT_NE(run.error().message.find("the least is"), std::string::npos);
+  EXPECT_NE(run.error().hint.find("what would fit: "), std::string::npos) << run.error().hint;
+  EXPECT_NE(run.error().hint.find("offload"), std::string::npos) << run.error().hint;
+  EXPECT_NE(run.error().hint.find("lora.rank=16"), std::string::npos) << run.error().hint;
+
+  job.model.fields["params"] = "700B";
+  job.model.fields["layers"] = "120";
+  job.model.fields["hidden"] = "22000";
+  job.model.fields.erase("heads");
+  const auto huge = PlanOn(job, {A100("a", 1)});
+  ASSERT_FALSE(huge);
+  EXPECT_NE(huge.error().hint.find("none of them alone"), std::string::npos) << huge.error().hint;
+}
+
+TEST(Plan, AMixedJobShowsWhatEachClassAloneWouldTake) {
+  JobSpec job = GpuJob(4, "", 2);
+  job.model.fields = Llama7B();
+  job.batch = {64, {}, {}};
+  const std::vector<NodeInventory> mixed = {A100("a", 4), V100("v", 4)};
+  const auto offers = Offers(mixed);
+  const auto placed = Place(job, offers);
+  ASSERT_TRUE(placed);
+  PlanQuestions questions;
+  questions.explain = true;
+  const auto run = MakePlan({job, Context(), offers, *placed, {}, "ana", questions});
+  ASSERT_TRUE(run) << ErrorOf(run);
+  EXPECT_EQ(run->plan.precision, Precision::kFp16) << "of the weakest";
+  std::map<std::string, Change> alone;
+  for (const Change& change : run->plan.changes) {
+    if (change.change.rfind("only the 4 x ", 0) == 0) alone[change.change.substr(13)] = change;
+  }
+  ASSERT_EQ(alone.size(), 2u);
+  for (const auto& [name, change] : alone) EXPECT_TRUE(change.step_seconds) << name;
+  // Four of the faster kind are not held up by the slower, over a network besides.
+  EXPECT_LT(*alone.begin()->second.step_seconds, *run->plan.duration.step_seconds);
+  EXPECT_EQ(alone.begin()->first.rfind("A100", 0), 0u) << alone.begin()->first;
+}
+
+TEST(Plan, OtherRunsOfTheSameKindCorrectAColdTime) {
+  JobSpec job = GpuJob(8, "A100-80GB");
+  job.model.fields = Llama7B();
+  job.batch = {{}, 1, 16};
+  job.steps = 100;
+  const auto cluster = Cluster("a100-80x8");
+  const auto cold = PlanOn(job, cluster);
+  ASSERT_TRUE(cold) << ErrorOf(cold);
+  ASSERT_TRUE(cold->plan.run.cold_step_seconds);
+  MeasuredRun other = cold->plan.run;
+  other.job = "another";
+  other.step_seconds = *other.cold_step_seconds * 1.5;
+  const auto offers = Offers(cluster);
+  const auto placed = Place(job, offers);
+  ASSERT_TRUE(placed);
+  PlanQuestions questions;
+  questions.history = {other, other, other};
+  const auto corrected = MakePlan({job, Context(), offers, *placed, {}, "ana", questions});
+  ASSERT_TRUE(corrected) << ErrorOf(corrected);
+  EXPECT_NEAR(*corrected->plan.duration.step_seconds, *cold->plan.duration.step_seconds * 1.5,
+              1e-9);
+  EXPECT_EQ(corrected->plan.run.cold_step_seconds, cold->plan.run.cold_step_seconds);
+  EXPECT_EQ(corrected->plan.duration.basis, Basis::kCold);
+  EXPECT_NE(corrected->plan.memory.assumptions.back().find("3 runs"), std::string::npos);
+
+  other.job = "job";  // its own run beats what others took
+  questions.history.push_back(other);
+  const auto own = MakePlan({job, Context(), offers, *placed, {}, "ana", questions});
+  ASSERT_TRUE(own) << ErrorOf(own);
+  EXPECT_EQ(own->plan.duration.basis, Basis::kMeasured);
+}
+
+TEST(Plan, MemoryThatNoFormulaKnowsIsWhatTheLastRunTook) {
+  JobSpec job = Job();
+  job.device = DeviceChoice::kCpu;
+  job.batch = {{}, 4, {}};
+  const auto cluster = Cluster("cpu");
+  const auto offers = Offers(cluster);
+  const auto placed = Place(job, offers);
+  ASSERT_TRUE(placed);
+  MeasuredRun before;
+  before.job = "job";
+  before.device = "cpu";
+  before.micro = 4;
+  before.peak_gib = 1.5;
+  before.seconds = 60;
+  PlanQuestions questions;
+  questions.history = {before};
+  const auto same = MakePlan({job, Context(), offers, *placed, {}, "ana", questions});
+  ASSERT_TRUE(same) << ErrorOf(same);
+  EXPECT_EQ(same->plan.memory.peak_gib, 1.5);
+  EXPECT_EQ(same->plan.memory.basis, Basis::kMeasured);
+  const auto unknown = [](const Plan& plan) {
+    for (const Finding& one : plan.warnings)
+      if (one.code == "memory_unknown") return one.says + one.remedy;
+    return std::string();
+  };
+  EXPECT_EQ(unknown(same->plan), "");
+  questions.history[0].micro = 2;
+  const auto other = MakePlan({job, Context(), offers, *placed, {}, "ana", questions});
+  ASSERT_TRUE(other) << ErrorOf(other);
+  EXPECT_FALSE(other->plan.memory.peak_gib);
+  EXPECT_NE(unknown(other->plan).find("last time micro-batch 2 on 1 rank took 1.5 GiB"),
+            std::string::npos)
+      << unknown(other->plan);
+  EXPECT_NE(unknown(other->plan).find("--probe"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace launch
