@@ -84,7 +84,7 @@ void DropInterpreter(JobDraft& draft) {
   draft.spec.image.clear();
 }
 
-constexpr JobField kFields[] = {
+constexpr JobField kProgramFields[] = {
     {"run", "entrypoint commands command", "bash text", "required",
      "The training command; a torchrun line is taken apart and its ranks are started directly.",
      [](JobDraft& draft, const FieldValue& value) -> Result<void> {
@@ -222,6 +222,6 @@ constexpr JobField kFields[] = {
 
 }  // namespace
 
-std::span<const JobField> ProgramFields() { return kFields; }
+std::span<const JobField> ProgramFields() { return kProgramFields; }
 
 }  // namespace launch

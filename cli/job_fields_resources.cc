@@ -134,7 +134,7 @@ Result<void> SetConstraints(JobDraft& draft, const FieldValue& value) {
   return {};
 }
 
-constexpr JobField kFields[] = {
+constexpr JobField kResourceFields[] = {
     {"name", "job-name job_name", "[a-z0-9._-]", "the file's name",
      "Name of the job in every table.",
      [](JobDraft& draft, const FieldValue& value) -> Result<void> {
@@ -217,6 +217,6 @@ constexpr JobField kFields[] = {
 
 }  // namespace
 
-std::span<const JobField> ResourceFields() { return kFields; }
+std::span<const JobField> ResourceFields() { return kResourceFields; }
 
 }  // namespace launch

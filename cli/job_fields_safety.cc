@@ -86,7 +86,7 @@ Result<void> SetExitCodes(JobDraft& draft, const FieldValue& value) {
   return {};
 }
 
-constexpr JobField kFields[] = {
+constexpr JobField kSafetyFields[] = {
     {"checkpoint.dir", "checkpoint_dir checkpoint_storage", "path", "no resume",
      "Where the script saves; $VAR is expanded on the node, relative paths count from workdir.",
      [](JobDraft& draft, const FieldValue& value) -> Result<void> {
@@ -214,7 +214,7 @@ constexpr JobField kLater[] = {
 
 }  // namespace
 
-std::span<const JobField> SafetyFields() { return kFields; }
+std::span<const JobField> SafetyFields() { return kSafetyFields; }
 std::span<const JobField> LaterFields() { return kLater; }
 
 }  // namespace launch

@@ -53,7 +53,7 @@ Result<void> SetModel(JobDraft& draft, const FieldValue& value) {
   return {};
 }
 
-constexpr JobField kFields[] = {
+constexpr JobField kTrainingFields[] = {
     {"strategy", "",
      "auto | single | ddp | zero1 | zero2 | zero3 | fsdp | fsdp-grad-op | fsdp-hybrid", "auto",
      "How the model is split; an explicit value is checked, never overridden.", SetStrategy},
@@ -142,6 +142,6 @@ constexpr JobField kFields[] = {
 
 }  // namespace
 
-std::span<const JobField> TrainingFields() { return kFields; }
+std::span<const JobField> TrainingFields() { return kTrainingFields; }
 
 }  // namespace launch

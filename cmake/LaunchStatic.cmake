@@ -60,5 +60,6 @@ target_compile_definitions(launch_spdlog PUBLIC SPDLOG_COMPILED_LIB SPDLOG_FMT_E
 target_link_libraries(launch_spdlog PUBLIC launch_fmt Threads::Threads)
 add_library(fmt::fmt ALIAS launch_fmt)
 add_library(spdlog::spdlog ALIAS launch_spdlog)
+set_target_properties(launch_fmt launch_spdlog PROPERTIES UNITY_BUILD OFF)
 add_library(launch_static_stubs STATIC cmake/static/stubs.c)
 link_libraries(launch_static_stubs)

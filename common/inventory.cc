@@ -9,7 +9,7 @@ namespace launch {
 namespace {
 
 constexpr EnumText<Arch, 2> kArch{{{Arch::kX86_64, "x86_64"}, {Arch::kAarch64, "aarch64"}}};
-constexpr EnumText<DeviceClass, 3> kDevice{
+constexpr EnumText<DeviceClass, 3> kDeviceClass{
     {{DeviceClass::kCuda, "cuda"}, {DeviceClass::kMps, "mps"}, {DeviceClass::kCpu, "cpu"}}};
 constexpr EnumText<Health, 3> kHealth{
     {{Health::kOk, "ok"}, {Health::kWarn, "warn"}, {Health::kBad, "bad"}}};
@@ -47,7 +47,7 @@ std::uint64_t UsableBytes(const GpuDevice& gpu) {
   return gpu.memory_bytes - std::min(gpu.memory_bytes, gpu.reserved_bytes.value_or(0));
 }
 
-LAUNCH_ENUM_TEXT(DeviceClass, ParseDeviceClass, kDevice)
+LAUNCH_ENUM_TEXT(DeviceClass, ParseDeviceClass, kDeviceClass)
 LAUNCH_ENUM_TEXT(Health, ParseHealth, kHealth)
 LAUNCH_ENUM_TEXT(LinkKind, ParseLinkKind, kLink)
 LAUNCH_ENUM_TEXT(Containment, ParseContainment, kContainment)

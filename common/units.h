@@ -14,6 +14,7 @@ namespace launch {
 inline constexpr std::uint64_t kKiB = 1024;
 inline constexpr std::uint64_t kMiB = 1024 * kKiB;
 inline constexpr std::uint64_t kGiB = 1024 * kMiB;
+inline constexpr double kGiBytes = static_cast<double>(kGiB);  // where sizes are computed with
 
 // "90s", "10m", "12h", "1d12h", "250ms", Slurm's "HH:MM:SS", "D-HH:MM:SS", "D-HH"; a bare number
 // and "MM:SS"-like two-part colons are ambiguous: the error names both readings.

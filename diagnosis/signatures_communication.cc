@@ -7,7 +7,7 @@
 namespace launch {
 namespace {
 
-constexpr Signature kRows[] = {
+constexpr Signature kCommunication[] = {
     {.label = "port_in_use",
      .weight = 65,
      .phrases = {"ddress already in use", "EADDRINUSE", "errno: 98", "Errno 98",
@@ -284,6 +284,6 @@ constexpr Signature kRows[] = {
 
 }  // namespace
 
-std::span<const Signature> CommunicationSignatures() { return kRows; }
+std::span<const Signature> CommunicationSignatures() { return kCommunication; }
 
 }  // namespace launch

@@ -6,7 +6,7 @@
 namespace launch {
 namespace {
 
-constexpr Signature kRows[] = {
+constexpr Signature kEnvironment[] = {
     {.label = "cuda_driver_too_old",
      .weight = 65,
      .phrases = {"driver on your system is too old", "driver version is insufficient",
@@ -211,6 +211,6 @@ constexpr Signature kRows[] = {
 
 }  // namespace
 
-std::span<const Signature> EnvironmentSignatures() { return kRows; }
+std::span<const Signature> EnvironmentSignatures() { return kEnvironment; }
 
 }  // namespace launch

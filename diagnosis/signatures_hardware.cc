@@ -6,7 +6,7 @@
 namespace launch {
 namespace {
 
-constexpr Signature kRows[] = {
+constexpr Signature kHardware[] = {
     {.tier = Tier::kHardware,
      .confidence = Confidence::kConfirmed,
      .weight = 60,
@@ -103,6 +103,6 @@ constexpr Signature kRows[] = {
 
 }  // namespace
 
-std::span<const Signature> HardwareSignatures() { return kRows; }
+std::span<const Signature> HardwareSignatures() { return kHardware; }
 
 }  // namespace launch

@@ -6,7 +6,7 @@
 namespace launch {
 namespace {
 
-constexpr Signature kRows[] = {
+constexpr Signature kLauncher[] = {
     // slurmd/slurmstepd/req.c: "*** JOB 1 ON n CANCELLED AT t DUE TO ... ***".
     {.label = "preempted_signal",
      .tier = Tier::kAuthority,
@@ -89,6 +89,6 @@ constexpr Signature kRows[] = {
 
 }  // namespace
 
-std::span<const Signature> LauncherSignatures() { return kRows; }
+std::span<const Signature> LauncherSignatures() { return kLauncher; }
 
 }  // namespace launch

@@ -7,7 +7,7 @@
 namespace launch {
 namespace {
 
-constexpr Signature kRows[] = {
+constexpr Signature kMemory[] = {
     // PyTorch, all devices; NCCL ("Cuda failure 'out of memory'"), the runtime's own texts.
     {.label = "cuda_oom",
      .weight = 60,
@@ -145,6 +145,6 @@ constexpr Signature kRows[] = {
 
 }  // namespace
 
-std::span<const Signature> MemorySignatures() { return kRows; }
+std::span<const Signature> MemorySignatures() { return kMemory; }
 
 }  // namespace launch

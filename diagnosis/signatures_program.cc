@@ -6,7 +6,7 @@
 namespace launch {
 namespace {
 
-constexpr Signature kRows[] = {
+constexpr Signature kProgram[] = {
     {.label = "device_side_assert",
      .weight = 72,
      .phrases = {"device-side assert", "cudaErrorAssert", "CUDA_ERROR_ASSERT", "],0,0], thread",
@@ -100,6 +100,6 @@ constexpr Signature kRows[] = {
 
 }  // namespace
 
-std::span<const Signature> ProgramSignatures() { return kRows; }
+std::span<const Signature> ProgramSignatures() { return kProgram; }
 
 }  // namespace launch

@@ -6,7 +6,7 @@
 namespace launch {
 namespace {
 
-constexpr Signature kRows[] = {
+constexpr Signature kStorage[] = {
     {.label = "disk_full",
      .weight = 62,
      .phrases = {"No space left on device", "Errno 28", "Disk quota exceeded", "Errno 122",
@@ -186,6 +186,6 @@ constexpr Signature kRows[] = {
 
 }  // namespace
 
-std::span<const Signature> StorageSignatures() { return kRows; }
+std::span<const Signature> StorageSignatures() { return kStorage; }
 
 }  // namespace launch

@@ -17,7 +17,7 @@ constexpr std::string_view kGsp = "xid_gsp";
 constexpr std::string_view kApp = "xid_app_fault";
 
 // Ordered by code.
-constexpr Row kRows[] = {
+constexpr Row kXids[] = {
     {8, {kApp, "the GPU stopped processing"}},
     {13, {kApp, "graphics engine exception"}},
     {31, {kApp, "GPU memory page fault"}},
@@ -77,9 +77,9 @@ constexpr Row kRows[] = {
 }  // namespace
 
 XidMeaning MeaningOfXid(int code) {
-  const auto* row = std::lower_bound(std::begin(kRows), std::end(kRows), code,
+  const auto* row = std::lower_bound(std::begin(kXids), std::end(kXids), code,
                                      [](const Row& r, int c) { return r.code < c; });
-  if (row != std::end(kRows) && row->code == code) return row->meaning;
+  if (row != std::end(kXids) && row->code == code) return row->meaning;
   // Engines and copy engines: restart the application (5.1's last group but one).
   const bool engine =
       (code > 0 && code < 46) || (code >= 60 && code <= 105) || (code >= 126 && code <= 139);

@@ -11,7 +11,7 @@
 namespace launch {
 namespace {
 
-enum Flag : int {
+enum DeepspeedFlag : int {
   kNodes,
   kGpus,
   kInclude,
@@ -99,7 +99,7 @@ void TakeInclude(const std::string& text, LauncherArguments& out) {
 Result<void> Take(const FlagRule& rule, const ShellWord& word, const KnownVariables& known,
                   LauncherArguments& out) {
   const std::optional<std::string> value = FixedValue(word, known);
-  switch (static_cast<Flag>(rule.kind)) {
+  switch (static_cast<DeepspeedFlag>(rule.kind)) {
     case kNodes:
       out.nodes_text = word.value;
       if (!value || *value == "-1") return {};

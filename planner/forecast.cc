@@ -14,7 +14,6 @@
 namespace launch {
 namespace {
 
-constexpr double kGiBytes = static_cast<double>(kGiB);
 constexpr double kGbitToGbyte = 1.0 / 8000;  // Mbit/s -> GB/s
 
 // The slowest device decides a gang's pace, the smallest what fits.

@@ -1,14 +1,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/units.h"
 #include "planner/memory_parts.h"
 #include "planner/strategy.h"
 
 namespace launch {
 
 namespace {
-
-constexpr double kGiBytes = 1024.0 * 1024.0 * 1024.0;
 
 HostMemory Sum(PhaseKind phase, std::vector<MemoryTerm> terms) {
   HostMemory host{phase, {}, 0};

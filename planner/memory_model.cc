@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "common/units.h"
 #include "planner/memory_parts.h"
 #include "planner/strategy.h"
 
@@ -11,7 +12,6 @@ namespace launch {
 
 namespace {
 
-constexpr double kGiBytes = 1024.0 * 1024.0 * 1024.0;
 constexpr double kMostBytes = 1e18;
 // Below 80 % of a GPU's memory no predicted run of 454 went out of memory (arXiv 2411.06465).
 constexpr double kSafeShare = 0.80;

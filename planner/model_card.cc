@@ -31,7 +31,7 @@ Unexpected BadField(const char* field, std::int64_t value, const std::string& ru
 }
 
 // Sizes beyond every limit stay representable; CheckCard refuses them afterwards.
-std::int64_t Rounded(double value) { return std::llround(std::clamp(value, 0.0, 1e18)); }
+std::int64_t WholeNumber(double value) { return std::llround(std::clamp(value, 0.0, 1e18)); }
 
 struct Named {
   const char* name;
@@ -123,7 +123,7 @@ void DeriveFfn(ModelCard& card) {
     origin = Origin::kAssumed;
   }
   card.gated_ffn = card.architecture != Architecture::kEncoder && !IsEightSquared(mlp, hidden);
-  card.ffn = Rounded(mlp / ((card.gated_ffn ? 3 : 2) * hidden));
+  card.ffn = WholeNumber(mlp / ((card.gated_ffn ? 3 : 2) * hidden));
   Mark(card, "ffn", origin, from);
 }
 
@@ -147,8 +147,9 @@ void DeriveBlocks(ModelCard& card) {
   const double hidden = static_cast<double>(card.hidden);
   if (card.layer_params == 0 && card.ffn > 0) {
     const double experts = static_cast<double>(std::max<std::int64_t>(1, card.experts));
-    card.layer_params = Rounded(AttentionParams(card) + experts * (card.gated_ffn ? 3 : 2) *
-                                                            hidden * static_cast<double>(card.ffn));
+    card.layer_params =
+        WholeNumber(AttentionParams(card) +
+                    experts * (card.gated_ffn ? 3 : 2) * hidden * static_cast<double>(card.ffn));
     Mark(card, "layer_params", std::max(Origin::kDerived, card.origins["ffn"].origin),
          "attention and MLP matrices");
   }
@@ -159,14 +160,14 @@ void DeriveBlocks(ModelCard& card) {
     Mark(card, "layer_params", Origin::kDerived, "(params - embeddings) / layers");
   }
   if (card.layer_params == 0) {
-    card.layer_params = Rounded(kBlockParamsPerHiddenSquared * hidden * hidden);
+    card.layer_params = WholeNumber(kBlockParamsPerHiddenSquared * hidden * hidden);
     Mark(card, "layer_params", Origin::kAssumed, "12 hidden^2");
   }
   if (card.params == 0) {
     const double params =
         static_cast<double>(card.layers) * static_cast<double>(card.layer_params) +
         static_cast<double>(card.embedding_params + card.head_params);
-    card.params = Rounded(params);
+    card.params = WholeNumber(params);
     const bool assumed = card.origins["layer_params"].origin == Origin::kAssumed;
     Mark(card, "params", assumed ? Origin::kAssumed : Origin::kDerived,
          "layers x block + embeddings");

@@ -15,7 +15,7 @@ double Norm(const Blueprint& print, double width) {
   return D(static_cast<int>(print.norm)) * width;
 }
 
-double Attention(const CountInput& in) {
+double AttentionOf(const CountInput& in) {
   const ModelCard& card = in.card;
   const Blueprint& print = in.blueprint;
   const double hidden = D(card.hidden);
@@ -56,7 +56,7 @@ struct Blocks {
 
 Blocks DecoderBlocks(const CountInput& in) {
   const ModelCard& card = in.card;
-  const double frame = Attention(in) + in.blueprint.norms * Norm(in.blueprint, D(card.hidden));
+  const double frame = AttentionOf(in) + in.blueprint.norms * Norm(in.blueprint, D(card.hidden));
   const double layers = D(card.layers);
   if (card.experts == 0) {
     const double block = frame + Mlp(in, card.ffn);
@@ -75,7 +75,7 @@ Blocks DecoderBlocks(const CountInput& in) {
 
 // T5 and BART: the decoder has a second attention and a third norm.
 Blocks EncoderDecoderBlocks(const CountInput& in) {
-  const double attention = Attention(in);
+  const double attention = AttentionOf(in);
   const double norm = Norm(in.blueprint, D(in.card.hidden));
   const double mlp = Mlp(in, in.card.ffn);
   const double encoder = attention + mlp + 2 * norm;

@@ -12,12 +12,11 @@
 namespace launch {
 namespace {
 
-constexpr double kGiBytes = static_cast<double>(kGiB);
 constexpr double kMemorySpread = 0.05;  // published measured predictors: 1.6 to 3 % (LLMem)
 constexpr double kTimeSpread = 0.15;    // a few steps, no steady clock of a warm GPU
 constexpr double kFitsBelow = 0.92;     // measured: less margin than a formula needs
 
-double Rounded(double bytes) { return std::round(bytes / kGiBytes * 1000) / 1000; }
+double ThousandthsOfGib(double bytes) { return std::round(bytes / kGiBytes * 1000) / 1000; }
 
 // Terms that no counter of torch holds: as predicted, or as usual where nothing was.
 std::vector<PlannedTerm> Overheads(const Plan& plan, const std::string& phase) {
@@ -41,12 +40,13 @@ void FillMemory(const ProbeFit& fit, std::int64_t micro, Plan& plan) {
   std::vector<PlannedTerm> terms;
   if (fit.gpu) terms = Overheads(plan, phase);
   if (loading) {
-    terms.push_back({"measured: loading and the first step", phase, Rounded(fit.load_bytes)});
+    terms.push_back(
+        {"measured: loading and the first step", phase, ThousandthsOfGib(fit.load_bytes)});
   } else {
-    terms.push_back({"measured: whatever the batch", phase, Rounded(fit.base_bytes)});
+    terms.push_back({"measured: whatever the batch", phase, ThousandthsOfGib(fit.base_bytes)});
     terms.push_back({"measured: " + std::to_string(micro) + " x " +
                          FormatNumber(fit.sample_bytes / kGiBytes, "%.3g GiB a sample"),
-                     phase, Rounded(dynamic)});
+                     phase, ThousandthsOfGib(dynamic)});
   }
   double total = 0;
   for (const PlannedTerm& term : terms) total += term.gib;

@@ -9,7 +9,7 @@
 namespace launch {
 namespace {
 
-enum Flag : int {
+enum TorchrunFlag : int {
   kNodes,
   kProcs,
   kModule,
@@ -102,7 +102,7 @@ Result<void> TakeProcs(LauncherArguments& out, const ShellWord& value,
 
 Result<void> Take(LauncherArguments& out, const FlagRule& rule, const ShellWord& value,
                   const KnownVariables& known) {
-  switch (static_cast<Flag>(rule.kind)) {
+  switch (static_cast<TorchrunFlag>(rule.kind)) {
     case kNodes:
       return TakeNodes(out, value, known);
     case kProcs:

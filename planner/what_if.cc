@@ -17,7 +17,6 @@
 namespace launch {
 namespace {
 
-constexpr double kGiBytes = static_cast<double>(kGiB);
 constexpr double kWorthShowing = 0.05;
 constexpr int kMaxRanks = 65'536;
 

@@ -11,7 +11,7 @@
 namespace launch {
 namespace {
 
-constexpr std::string_view kCheck = "versions agree";
+constexpr std::string_view kSkewCheck = "versions agree";
 
 struct Compared {
   std::string name;
@@ -114,7 +114,7 @@ void JudgeSkew(const std::vector<NodeCase>& nodes, PreflightReport& report) {
   }
   if (report.findings.size() > before) return;
   const RuntimeFacts& first = *known.front()->runtime;
-  Pass(report, kCheck, known.front()->node.node,
+  Pass(report, kSkewCheck, known.front()->node.node,
        std::to_string(known.size()) + " nodes have the same Python " + first.python +
            (first.torch ? " and torch " + first.torch->version : std::string()));
 }

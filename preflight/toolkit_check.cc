@@ -10,7 +10,7 @@
 namespace launch {
 namespace {
 
-constexpr std::string_view kCheck = "op builds";
+constexpr std::string_view kToolkitCheck = "op builds";
 constexpr const char* kBuildOpsNote =
     "DS_BUILD_OPS is read when DeepSpeed is installed: at run time it stops no build";
 
@@ -70,7 +70,7 @@ void JudgeVersions(const OpBuild& b, CudaVersion nvcc, PreflightReport& report) 
   const NodeInventory& node = b.c.node;
   const std::string where = "nvcc " + ToString(nvcc) + " (" + node.toolkit->home + ")" + On(node);
   if (nvcc == b.torch_cuda) {
-    Pass(report, kCheck, node.node, where + " is the CUDA of " + b.torch);
+    Pass(report, kToolkitCheck, node.node, where + " is the CUDA of " + b.torch);
     return;
   }
   const bool listed = nvcc.major == b.torch_cuda.major && data.DeepspeedAccepts(nvcc) &&
@@ -125,13 +125,13 @@ void JudgeOpBuild(const NodeCase& c, PreflightReport& report) {
   if (!torch_cuda) return;
   const auto& built = c.runtime->built_ops;
   if (std::find(built.begin(), built.end(), op) != built.end()) {
-    Pass(report, kCheck, c.node.node, op + " was built when DeepSpeed was installed");
+    Pass(report, kToolkitCheck, c.node.node, op + " was built when DeepSpeed was installed");
     return;
   }
   const OpBuild b{c, op, "torch " + c.runtime->torch->version, *torch_cuda,
                   RankVariable(c, "DS_SKIP_CUDA_CHECK") == "1"};
   if (OtherToolkit(b)) {
-    Pass(report, kCheck, c.node.node,
+    Pass(report, kToolkitCheck, c.node.node,
          "CUDA_HOME of the job, " + RankVariable(c, "CUDA_HOME") +
              ", is not the toolkit that was looked at: its version is not known");
     return;

@@ -17,8 +17,8 @@
 namespace launch::agent {
 namespace {
 
-constexpr std::chrono::milliseconds kPoll{100};  // of logs that somebody follows
-constexpr std::chrono::milliseconds kIdle{500};  // to see the end of the agent
+constexpr std::chrono::milliseconds kFollowPoll{100};  // of logs that somebody follows
+constexpr std::chrono::milliseconds kIdle{500};        // to see the end of the agent
 constexpr std::chrono::milliseconds kRedial{2000};
 
 // One use. Callbacks come from gRPC's threads, the other methods from the serving thread, which
@@ -146,7 +146,7 @@ void BulkLink::ServeOnce() {
   LogServer server(logs_);
   std::optional<v1::BulkUp> next;
   for (;;) {
-    auto now = stream->Wait(server.Following() ? kPoll : kIdle, next.has_value());
+    auto now = stream->Wait(server.Following() ? kFollowPoll : kIdle, next.has_value());
     if (now.ended) break;
     {
       const std::lock_guard lock(mutex_);

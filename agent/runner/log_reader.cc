@@ -16,7 +16,7 @@ namespace launch::agent {
 namespace {
 
 constexpr std::uint64_t kLookBack = std::uint64_t{64} << 20;
-constexpr std::uint64_t kBlock = 64 * 1024;
+constexpr std::uint64_t kReadBlock = 64 * 1024;
 
 bool Exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
@@ -147,7 +147,7 @@ Result<std::uint64_t> LogReader::OffsetOfLastLines(const Key& key, Rank rank,
   const std::uint64_t floor = size > kLookBack ? size - kLookBack : 0;
   std::uint32_t found = 0;
   for (std::uint64_t end = size; end > floor;) {
-    const std::uint64_t begin = std::max(floor, end > kBlock ? end - kBlock : 0);
+    const std::uint64_t begin = std::max(floor, end > kReadBlock ? end - kReadBlock : 0);
     LAUNCH_ASSIGN_OR_RETURN(const std::string bytes, ReadAt(fd.get(), begin, end - begin, path));
     for (std::size_t i = bytes.size(); i-- > 0;) {
       if (bytes[i] != '\n' || begin + i + 1 == size) continue;  // the end of the last line

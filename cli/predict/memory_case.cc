@@ -6,27 +6,17 @@
 #include <string>
 #include <utility>
 
+#include "cli/predict/case_words.h"
 #include "common/gpu_catalog.h"
+#include "common/units.h"
 
 namespace launch {
 
 namespace {
 
-constexpr double kGiBytes = 1024.0 * 1024.0 * 1024.0;
-constexpr std::int64_t kUsualSeq = 512;
+constexpr std::int64_t kSeqOfMemoryRuns = 512;
 constexpr std::int64_t kUsualRanks = 8;
 constexpr std::int64_t kUsualLoraRank = 8;
-
-std::string Word(const CaseTable& table, std::size_t row, std::string_view column) {
-  std::string word(table.Text(row, column));
-  std::transform(word.begin(), word.end(), word.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return word;
-}
-
-bool Has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 // 0 when the cell is empty; an error when it holds something else than a whole number from 0 on.
 Result<std::int64_t> WholeNumber(const CaseTable& table, std::size_t row, std::string_view column) {
@@ -86,15 +76,6 @@ Strategy StrategyOf(const std::string& word, const std::string& stage) {
   }
   if (Has(word, "ddp") || Has(word, "dp")) return Strategy::kDdp;
   return Strategy::kSingle;
-}
-
-Checkpointing CheckpointingOf(const std::string& word) {
-  if (Has(word, "layer")) return Checkpointing::kSelectiveLayer;
-  if (Has(word, "selective")) return Checkpointing::kSelectiveOp;
-  if (Has(word, "offload")) return Checkpointing::kFullOffload;
-  if (word.empty() || word == "none" || word == "no" || word == "false")
-    return Checkpointing::kNone;
-  return Checkpointing::kFull;
 }
 
 LossPath LossOf(const std::string& word) {
@@ -227,7 +208,7 @@ Result<MemoryCase> ReadMemoryCase(const CaseTable& table, std::size_t row) {
   LAUNCH_ASSIGN_OR_RETURN(setup.seq, WholeNumber(table, row, "seq"));
   LAUNCH_ASSIGN_OR_RETURN(setup.micro_batch, WholeNumber(table, row, "micro_batch"));
   out.assumed_batch = setup.seq == 0 || setup.micro_batch == 0;
-  if (setup.seq == 0) setup.seq = kUsualSeq;
+  if (setup.seq == 0) setup.seq = kSeqOfMemoryRuns;
   if (setup.micro_batch == 0) setup.micro_batch = 1;
   ReadMetric(Word(table, row, "metric"), out);
   return out;

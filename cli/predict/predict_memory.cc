@@ -14,8 +14,6 @@ namespace launch {
 
 namespace {
 
-constexpr double kGiBytes = 1024.0 * 1024.0 * 1024.0;
-
 struct NamedConstant {
   const char* name;
   double MemoryConstants::*field;

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <optional>
 
+#include "cli/predict/case_words.h"
+
 namespace launch {
 
 namespace {
@@ -14,15 +16,7 @@ constexpr int kUsualGpusPerNode = 8;
 // Where a table has no column for it: vocabularies of GPT-2 and NeoX kind, and Llama's.
 constexpr std::int64_t kUsualVocab = 50304;
 constexpr std::int64_t kSmallVocab = 32000;
-constexpr std::int64_t kUsualSeq = 2048;
-
-std::string Lower(std::string_view text) {
-  std::string lower;
-  for (const char c : text) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
-}
-
-bool Has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+constexpr std::int64_t kSeqOfThroughputRuns = 2048;
 
 // What blocks of 12 hidden^2 leave of the parameters is the embedding, shared with the head.
 std::int64_t VocabOf(const ModelCard& card) {
@@ -52,7 +46,7 @@ Result<ModelCard> CardOf(const CaseTable& table, std::size_t row) {
   card.kv_heads = Positive(table, row, "kv_heads").value_or(0);
   card.vocab = Positive(table, row, "vocab").value_or(0);
   card.active_params = Positive(table, row, "active_params").value_or(0);
-  const std::string tied = Lower(table.Text(row, "tied"));
+  const std::string tied = Word(table, row, "tied");
   card.tied = tied.empty() ? table.Text(row, "vocab").empty() : tied != "no" && tied != "false";
   if (card.vocab == 0) card.vocab = VocabOf(card);
   return CompleteCard(card);
@@ -87,14 +81,6 @@ Precision PrecisionOf(const std::string& word) {
   if (Has(word, "fp16")) return Precision::kFp16;
   if (word == "fp32" || word == "tf32") return Precision::kFp32;
   return Precision::kBf16;
-}
-
-Checkpointing CheckpointingOf(const std::string& word) {
-  if (Has(word, "selective")) return Checkpointing::kSelectiveOp;
-  if (word.empty() || word == "none" || word == "no" || word == "false") {
-    return Checkpointing::kNone;
-  }
-  return Checkpointing::kFull;
 }
 
 Machine MachineOf(const CaseTable& table, std::size_t row, int ranks) {
@@ -134,22 +120,21 @@ Result<ThroughputCase> ReadThroughputCase(const CaseTable& table, std::size_t ro
   ThroughputCase read;
   LAUNCH_ASSIGN_OR_RETURN(read.card, CardOf(table, row));
   const int ranks = Bounded(table.Count(row, "n_gpus"), 1);
-  const std::string precision = Lower(table.Text(row, "precision"));
+  const std::string precision = Word(table, row, "precision");
   TrainingSetup& setup = read.setup;
   setup.ranks = ranks;
   setup.ranks_per_node = std::min(ranks, kUsualGpusPerNode);
-  setup.strategy = StrategyOf(Lower(table.Text(row, "sharding")), ranks);
+  setup.strategy = StrategyOf(Word(table, row, "sharding"), ranks);
   setup.format = FormatOf(precision, setup.strategy);
   setup.fp8_compute = Has(precision, "fp8");
-  setup.checkpointing = CheckpointingOf(Lower(table.Text(row, "act_ckpt")));
-  setup.seq = Positive(table, row, "seq").value_or(kUsualSeq);
+  setup.checkpointing = CheckpointingOf(Word(table, row, "act_ckpt"));
+  setup.seq = Positive(table, row, "seq").value_or(kSeqOfThroughputRuns);
   setup.lora_rank = Positive(table, row, "lora_rank").value_or(0);
-  setup.attention =
-      Lower(table.Text(row, "flash_attn")) == "no" ? Attention::kEager : Attention::kFlash;
+  setup.attention = Word(table, row, "flash_attn") == "no" ? Attention::kEager : Attention::kFlash;
   read.time.precision = PrecisionOf(precision);
   read.time.accumulate = Positive(table, row, "grad_accum").value_or(1);
   // Rows without a framework are those of tuned trainers: others do not publish throughput tables.
-  const std::string framework = Lower(table.Text(row, "framework"));
+  const std::string framework = Word(table, row, "framework");
   read.time.tuned_code = framework != "hf" && framework != "eager";
   const auto micro = Positive(table, row, "micro_batch");
   const auto global = Positive(table, row, "global_batch");

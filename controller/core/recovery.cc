@@ -156,7 +156,7 @@ Recovery Replan(const State& state, const AttemptRecord& attempt, const JobRecor
   return recovery;
 }
 
-Recovery Resume(const JobSpec& spec) {
+Recovery ResumeOrStop(const JobSpec& spec) {
   if (spec.checkpoint.dir.empty()) {
     return Stop("ended from outside, and there is no checkpoint.dir to resume from");
   }
@@ -212,7 +212,7 @@ Recovery RecoveryAfter(const State& state, const AttemptRecord& attempt, const E
   if (policy.whose != Whose::kInfrastructure) return ByKind(job, retry, ending);
   const bool narrowed = !retry.on_events.empty() && !Names(retry.on_events, policy.event);
   if (narrowed) return ByKind(job, retry, ending);
-  if (policy.action == Action::kResume) return Resume(spec);
+  if (policy.action == Action::kResume) return ResumeOrStop(spec);
   Recovery recovery =
       Within(job, retry.max.value_or(policy.budget), policy.action, std::string(verdict.label));
   recovery.wait = policy.wait;

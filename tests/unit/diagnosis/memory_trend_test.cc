@@ -4,10 +4,11 @@
 
 #include <functional>
 
+#include "common/units.h"
+
 namespace launch {
 namespace {
 
-constexpr double kGiBytes = 1024.0 * 1024 * 1024;
 constexpr auto kTotal = static_cast<std::uint64_t>(44.53 * kGiBytes);
 constexpr int kPeriod = 200;
 constexpr int kEpoch = 3000;

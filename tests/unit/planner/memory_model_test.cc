@@ -5,12 +5,12 @@
 #include <cmath>
 #include <vector>
 
+#include "common/units.h"
 #include "planner/memory_parts.h"
 
 namespace launch {
 namespace {
 
-constexpr double kGiBytes = 1024.0 * 1024.0 * 1024.0;
 constexpr double kA100_80 = 79.1 * kGiBytes;
 constexpr double kA100_40 = 39.5 * kGiBytes;
 

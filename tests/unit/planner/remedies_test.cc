@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "common/units.h"
+
 namespace launch {
 namespace {
-
-constexpr double kGiBytes = 1024.0 * 1024.0 * 1024.0;
 
 RemedyInput Llama7BOn(double gib, Strategy strategy, int ranks) {
   RemedyInput input;

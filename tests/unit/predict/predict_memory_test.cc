@@ -5,11 +5,10 @@
 
 #include "cli/predict/case_table.h"
 #include "cli/predict/memory_case.h"
+#include "common/units.h"
 
 namespace launch {
 namespace {
-
-constexpr double kGiBytes = 1024.0 * 1024.0 * 1024.0;
 
 Result<CaseTable> Parse(const std::string& csv) {
   return CaseTable::Parse(csv, "cases.csv", MemoryAnswerColumns());
