@@ -3,6 +3,7 @@
 #include <grpcpp/impl/codegen/service_type.h>
 #include <spdlog/spdlog.h>
 
+#include <fstream>
 #include <future>
 #include <thread>
 #include <utility>
@@ -30,6 +31,13 @@ struct Loaded {
   StorePosition position;
   bool unwitnessed = false;
 };
+
+// Empty where the kernel does not tell: then limits follow the wall clock over a restart.
+std::string HostBootId() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
+}
 
 // Every row becomes state, by the same Apply as in service.
 Result<Loaded> LoadState(Store& store, const RecordCodec& codec, State& state) {
@@ -139,6 +147,7 @@ Result<std::unique_ptr<Controller>> Controller::Start(Parts given) {
   State state;
   LAUNCH_ASSIGN_OR_RETURN(const Loaded loaded, LoadState(*given.store, given.codec, state));
   const Now now{given.clock->Now(), given.clock->WallNow()};
+  state.live.host_boot = HostBootId();
   LAUNCH_ASSIGN_OR_RETURN(const Decision opening,
                           controller::Start(state, DecodeStoredPlan, given.credentials.cluster, now,
                                             loaded.unwitnessed));

@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "common/planted.h"
 #include "common/quoted.h"
 
 namespace launch::controller {
@@ -66,9 +67,12 @@ Result<void> Loop::Run() {
 
 Result<void> Loop::Turn() {
   const int wait = WaitMs();
-  std::vector<Event> events = mailbox_.TakeBatch(limits_.events_per_batch, wait);
+  return TurnWith(mailbox_.TakeBatch(limits_.events_per_batch, wait), wait);
+}
+
+Result<void> Loop::TurnWith(std::vector<Event> events, int waited_ms) {
   const BootTime now = clock_.Now();
-  if (wait >= 0 && now - turned_ > Millis{wait} + limits_.stall) {
+  if (waited_ms >= 0 && now - turned_ > Millis{waited_ms} + limits_.stall) {
     spdlog::warn("controller.stalled ms={}", (now - turned_).count());
     hold_ticks_ = now + limits_.after_stall;
   }
@@ -147,6 +151,11 @@ Result<void> Loop::Take(const std::vector<Event>& events) {
 
 Result<void> Loop::Flush(std::vector<Pending>& pending) {
   std::uint64_t last_event = 0;
+  if (Planted(Bug::kEffectsBeforeCommit)) {
+    std::vector<Pending> early = pending;
+    LetOut(early, last_event);
+    for (Pending& one : pending) one.decision.effects.clear();
+  }
   if (auto written = Write(pending, last_event); written) {
     LetOut(pending, last_event);
   } else if (written.error().code == ErrorCode::kResourceExhausted) {

@@ -74,6 +74,10 @@ class Loop {
 
   // One turn: waits for events or the next deadline, takes a batch, lets a due timer fire.
   Result<void> Turn();
+  // How long a turn may wait for events (ms; -1 = for ever), and the rest of that turn: for those
+  // who wait in another way, as the simulator does in its own time.
+  int WaitMs();
+  Result<void> TurnWith(std::vector<Event> events, int waited_ms);
   // Turns until Stop, or the first error of the store that the process must not survive.
   Result<void> Run();
   void Stop();  // any thread
@@ -98,7 +102,6 @@ class Loop {
   void LetOut(std::vector<Pending>& pending, std::uint64_t last_event);
   void TakeBack(std::vector<Pending>& pending, const Error& error);
   bool TickIsDue();
-  int WaitMs();
 
   Brain& brain_;
   Store& store_;

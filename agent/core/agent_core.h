@@ -90,7 +90,7 @@ struct Allocation {
   std::vector<std::pair<GpuUuid, std::string>> held;  // of the last StopDone
   std::vector<std::pair<Rank, std::uint64_t>> log_ends;
   BootTime retry_at{};  // of the free proof, while something is held
-  bool forget = false;  // asked for while something was held
+  bool forget = false;  // asked for while something was held or not acknowledged
 };
 
 // Who this agent is; fixed while it runs.

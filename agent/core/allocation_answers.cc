@@ -177,7 +177,7 @@ void StepScope::On(const told::StopDone& event) {
   allocation.log_ends = event.log_ends;
   allocation.retry_at = now_ + kProofRetry;
   if (!again) SendReleased(event.key, allocation);
-  if (allocation.forget && allocation.held.empty()) DoForget(event.key);
+  ForgetWhenDone(event.key);
 }
 
 }  // namespace launch::agent

@@ -225,6 +225,7 @@ void StepScope::On(const to_node::ExitAck& message) {
   if (rank == found->second.ranks.end() || !rank->second.exit || rank->second.acked) return;
   rank->second.acked = true;
   Give(order::NoteAcked{.key = message.key, .rank = message.rank});
+  ForgetWhenDone(message.key);
 }
 
 void StepScope::On(const to_node::Forget& message) {
@@ -235,10 +236,18 @@ void StepScope::On(const to_node::Forget& message) {
   }
   Allocation& allocation = found->second;
   if (allocation.phase != Phase::kReleased && allocation.phase != Phase::kDropped) return;
-  if (allocation.held.empty())
-    DoForget(message.key);
-  else
-    allocation.forget = true;  // its directory names the GPUs that are not free
+  allocation.forget = true;
+  ForgetWhenDone(message.key);
+}
+
+// Its directory names the GPUs that are not free, and keeps the ends that nobody acknowledged.
+void StepScope::ForgetWhenDone(const Key& key) {
+  const auto found = state_.allocations.find(key);
+  if (found == state_.allocations.end() || !found->second.forget) return;
+  const bool unacked = std::ranges::any_of(found->second.ranks, [](const auto& rank) {
+    return rank.second.exit.has_value() && !rank.second.acked;
+  });
+  if (found->second.held.empty() && !unacked) DoForget(Key{key});
 }
 
 void StepScope::DoForget(const Key& key) {

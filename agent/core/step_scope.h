@@ -78,6 +78,7 @@ class StepScope {
   std::optional<Attempt> HighestAttempt(JobId job) const;
   void RaiseFloor(const Key& key);
   void DoForget(const Key& key);
+  void ForgetWhenDone(const Key& key);
   void EndWithoutRecord(const Key& key, Allocation& allocation);
   bool ObeyFence(const told::FromController& event);
   void NoteRevision(const ToNodeEnvelope& envelope);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/planted.h"
 #include "controller/core/draft.h"
 #include "controller/core/erase_entity.h"
 #include "controller/core/views.h"
@@ -47,14 +48,20 @@ void CompleteAnswers(Draft& draft) {
   }
 }
 
-// What is left of a limit by wall time, never more than the whole of it.
+// What is left of a limit, never more than the whole of it. The wall clock, which may have jumped,
+// is asked only when this host was booted since.
 void RearmTimeLimits(State& state, const Now& now) {
   for (const JobId job : state.active) {
     const std::optional<Millis> limit = state.specs.at(job).spec.time_limit;
     const auto attempt = state.attempts.find(Key{job, Attempt{state.jobs.at(job).attempts}});
     if (!limit || attempt == state.attempts.end() || state.live.time_limits.contains(job)) continue;
     if (attempt->second.phase != AttemptPhase::kRunning) continue;
-    const Millis used = std::clamp(now.wall - attempt->second.started, Millis{0}, *limit);
+    const AttemptRecord& record = attempt->second;
+    const bool same_boot = !record.started_host_boot.empty() &&
+                           record.started_host_boot == state.live.host_boot &&
+                           !Planted(Bug::kWallTimeLimit);
+    const Millis since = same_boot ? now.boot - record.started_boot : now.wall - record.started;
+    const Millis used = std::clamp(since, Millis{0}, *limit);
     state.live.time_limits[job] = now.boot + (*limit - used);
   }
 }

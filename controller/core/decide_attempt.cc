@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/planted.h"
 #include "controller/core/draft.h"
 #include "preflight/preflight.h"
 
@@ -241,7 +242,7 @@ bool StopIfGivenBack(Draft& draft, const Facts& facts) {
 }
 
 bool StopIfAsked(Draft& draft, const Facts& facts) {
-  if (facts.job.cancelled_by.empty()) return false;
+  if (facts.job.cancelled_by.empty() || Planted(Bug::kForgottenCancel)) return false;
   BeginStop(draft, facts, StopCause::kCancelled, "cancelled by " + facts.job.cancelled_by);
   return true;
 }
@@ -268,6 +269,8 @@ void SettleLaunching(Draft& draft, const Facts& facts) {
     AttemptRecord attempt = facts.attempt;
     attempt.phase = AttemptPhase::kRunning;
     attempt.started = draft.wall();
+    attempt.started_boot = draft.now();
+    attempt.started_host_boot = draft.live().host_boot;
     JobRecord job = facts.job;
     if (job.started == WallTime{}) job.started = draft.wall();
     facts.live.deadline.reset();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/planted.h"
 #include "controller/core/draft.h"
 #include "controller/core/memory_watch.h"
 
@@ -150,6 +151,38 @@ void On(Draft& draft, const NodeId& node, const from_node::Notice& said) {
 void On(Draft&, const NodeId&, const from_node::Hello&) {}  // comes as NodeAttached
 void On(Draft&, const NodeId&, const from_node::Beat&) {}   // comes as NodeBeat
 
+// Said again after a retest, or the end of what nobody here knew: what is no longer held is free.
+void FreeUnheld(Draft& draft, const NodeId& node, const Key& key,
+                const std::vector<std::pair<GpuUuid, std::string>>& held) {
+  std::vector<GpuUuid> free;
+  for (const auto& [gpu, record] : draft.state().quarantine) {
+    if (record.node != node || record.key != key) continue;
+    const bool still = std::any_of(held.begin(), held.end(),
+                                   [&](const auto& entry) { return entry.first == gpu; });
+    if (!still) free.push_back(gpu);
+  }
+  for (const GpuUuid& gpu : free) {
+    draft.EraseQuarantine(gpu);
+    draft.Event("gpu.freed", Subject(node), gpu.value);
+  }
+}
+
+// The mistake that other systems make by default: silence taken for death.
+void GiveUpNode(Draft& draft, const NodeId& node) {
+  const auto held = draft.state().held_by_node.find(node);
+  if (held == draft.state().held_by_node.end()) return;
+  for (const Key& key : std::set<Key>(held->second)) {
+    for (const Rank rank : draft.state().allocs.at(key).at(node).ranks) {
+      ExitReport report;
+      report.key = key;
+      report.rank = rank;
+      report.cause = UnknownEnd{"silent"};
+      NoteExit(draft, node, report);
+    }
+    NoteReleased(draft, node, key, {});
+  }
+}
+
 }  // namespace
 
 void MarkSilent(Draft& draft, const NodeId& node, LiveNode& live, bool silent, std::string why) {
@@ -159,6 +192,7 @@ void MarkSilent(Draft& draft, const NodeId& node, LiveNode& live, bool silent, s
     live.silent_since = draft.now();
     live.silent_why = std::move(why);
     draft.Event("node.silent", Subject(node), live.silent_why);
+    if (Planted(Bug::kSilentIsDead)) GiveUpNode(draft, node);
   } else {
     draft.Event("node.answers", Subject(node), "");
     draft.TouchQueue();
@@ -186,6 +220,10 @@ void NoteExit(Draft& draft, const NodeId& node, const ExitReport& report) {
     return;
   }
   RankRecord record = RankOf(draft.state(), *alloc, report.rank);
+  if (Planted(Bug::kAckWithoutRecord) &&
+      draft.state().attempts.at(report.key).phase == AttemptPhase::kStopping) {
+    return;
+  }
   if (record.exit) {
     // The first one stands, unless it was our own guess and this one is the kernel's proof.
     const bool guess = std::holds_alternative<UnknownEnd>(record.exit->cause);
@@ -200,12 +238,14 @@ void NoteExit(Draft& draft, const NodeId& node, const ExitReport& report) {
   }
   draft.Event("rank.exited", Subject(report.key),
               fmt::format("rank {} on {}: {}", report.rank, node.value, Describe(report.cause)));
+  if (Planted(Bug::kReleaseAtExit)) NoteReleased(draft, node, report.key, {});
 }
 
 void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
                   const std::vector<std::pair<GpuUuid, std::string>>& said) {
   const AllocRecord* known = FindAlloc(draft.state(), key, node);
   if (known == nullptr) {
+    FreeUnheld(draft, node, key, said);
     draft.Send(node, to_node::Forget{key});
     return;
   }
@@ -228,21 +268,12 @@ void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
     draft.Put(GpuRecord{gpu, node, why, key, draft.wall()});
     draft.Event("gpu.quarantined", Subject(node), fmt::format("{}: {}", gpu.value, why));
   }
-  // Said again after a retest: what is no longer held is free.
-  for (const GpuUuid& gpu : alloc.gpus) {
-    const auto quarantined = draft.state().quarantine.find(gpu);
-    if (quarantined == draft.state().quarantine.end() || quarantined->second.key != key) continue;
-    const bool still = std::any_of(held.begin(), held.end(),
-                                   [&](const auto& entry) { return entry.first == gpu; });
-    if (!still) {
-      draft.EraseQuarantine(gpu);
-      draft.Event("gpu.freed", Subject(node), gpu.value);
-    }
-  }
+  FreeUnheld(draft, node, key, held);
   draft.Put(alloc);
   draft.Touch(key.job);
   draft.TouchQueue();
   const auto job = draft.state().jobs.find(key.job);
+  if (Planted(Bug::kKeptDirectory)) return;
   if (job != draft.state().jobs.end() && job->second.phase == JobPhase::kDone) {
     draft.Send(node, to_node::Forget{key});
   }

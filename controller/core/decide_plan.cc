@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/planted.h"
 #include "controller/core/draft.h"
 #include "controller/core/offers.h"
 #include "controller/core/views.h"
@@ -43,7 +44,8 @@ void AnswerQuery(Draft& draft, const event::PlanQuery& query, const PlanOutcome&
 }
 
 void AcceptJob(Draft& draft, const event::Submit& submit, const PlanOutcome& outcome) {
-  if (draft.state().idem.contains({submit.caller.user, submit.idempotency_key})) {
+  const bool known = draft.state().idem.contains({submit.caller.user, submit.idempotency_key});
+  if (known && !Planted(Bug::kDoubleSubmit)) {
     OnUser(draft, submit);  // a retry of the same request got here first
     return;
   }

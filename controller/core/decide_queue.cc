@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/planted.h"
 #include "controller/core/draft.h"
 #include "controller/core/offers.h"
 #include "controller/core/replan.h"
@@ -79,6 +80,7 @@ void HoldAndPlan(Draft& draft, const JobRecord& job, const Placement& placement,
   Hold hold;
   hold.ticket = draft.live().next_ticket++;
   hold.attempt = Attempt{HighestAttempt(draft, job) + 1};
+  if (Planted(Bug::kReusedAttempt) && job.attempts > 0) hold.attempt = Attempt{job.attempts};
   hold.memory_bytes = spec.spec.memory_bytes ? spec.spec.memory_bytes->value : 0;
   effect::PlanWanted wanted;
   wanted.ticket = hold.ticket;

@@ -1,6 +1,7 @@
 // What users ask for: submit, plan, cancel, look, drain. Consequences are drawn elsewhere.
 #include <fmt/format.h>
 
+#include "common/planted.h"
 #include "controller/core/draft.h"
 #include "controller/core/offers.h"
 #include "controller/core/views.h"
@@ -81,7 +82,7 @@ const NodeRecord* FindNode(Draft& draft, const Asked& event) {
 void OnUser(Draft& draft, const event::Submit& event) {
   const State& state = draft.state();
   if (const auto known = state.idem.find({event.caller.user, event.idempotency_key});
-      known != state.idem.end()) {
+      known != state.idem.end() && !Planted(Bug::kDoubleSubmit)) {
     if (known->second.digest != event.digest) {
       draft.Reply(event.request,
                   Fail(ErrorCode::kAlreadyExists,

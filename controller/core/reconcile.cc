@@ -16,6 +16,7 @@
 
 #include <algorithm>
 
+#include "common/planted.h"
 #include "controller/core/draft.h"
 
 namespace launch::controller {
@@ -312,9 +313,12 @@ void OnNode(Draft& draft, const event::NodeAttached& event) {
     const bool held = std::any_of(hello.held.begin(), hello.held.end(),
                                   [&](const auto& entry) { return entry.first == gpu; });
     const auto status = said.find(record.key);
-    const bool unknown_runs = status != said.end() && !state.jobs.contains(record.key.job) &&
-                              status->second->phase != AllocationPhase::kReleased;
-    if (!held && !unknown_runs) free.push_back(gpu);
+    // An agent that was restarted in between has its proof still to make: it holds nothing yet, and
+    // the process that the GPU is held for is still there.
+    const bool unproved = status != said.end() &&
+                          status->second->phase != AllocationPhase::kReleased &&
+                          status->second->phase != AllocationPhase::kDropped;
+    if (!held && (!unproved || Planted(Bug::kForgottenQuarantine))) free.push_back(gpu);
   }
   for (const GpuUuid& gpu : free) {
     draft.EraseQuarantine(gpu);

@@ -145,6 +145,9 @@ struct AttemptRecord {
   WallTime created{};
   WallTime started{};  // all ranks started
   WallTime ended{};
+  // When it started, on the clock that its time limit follows; holds within that boot of our host.
+  BootTime started_boot{};
+  std::string started_host_boot;
   friend bool operator==(const AttemptRecord&, const AttemptRecord&) = default;
 };
 

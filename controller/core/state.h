@@ -103,6 +103,7 @@ struct Hold {
 };
 
 struct Live {
+  std::string host_boot;  // which boot of our host this is; empty: not known
   std::map<NodeId, LiveNode> nodes;
   std::map<Key, LiveAttempt> attempts;
   std::map<JobId, Hold> holds;

@@ -66,6 +66,8 @@ pb::AttemptRecord ToRecord(const AttemptRecord& v) {
   if (v.progress.seconds_per_step) m.set_seconds_per_step(*v.progress.seconds_per_step);
   m.set_change(Utf8(v.change));
   if (v.verdict) *m.mutable_verdict() = launch::ToProto(*v.verdict);
+  m.set_started_boot_ms(ToMs(v.started_boot));
+  m.set_started_host_boot(Utf8(v.started_host_boot));
   m.set_started_ms(ToMs(v.started));
   m.set_ended_ms(ToMs(v.ended));
   return m;
@@ -103,6 +105,8 @@ AttemptRecord FromRecord(Edge& e, const pb::AttemptRecord& m) {
   v.change = e.Text("change", m.change());
   if (m.has_verdict()) v.verdict = e.Value("verdict", m.verdict());
   v.created = e.Wall("created_ms", m.created_ms());
+  v.started_boot = e.Boot("started_boot_ms", m.started_boot_ms());
+  v.started_host_boot = e.BootId("started_host_boot", m.started_host_boot());
   v.started = e.Wall("started_ms", m.started_ms());
   v.ended = e.Wall("ended_ms", m.ended_ms());
   return v;

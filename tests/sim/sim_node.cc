@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/planted.h"
+
 namespace launch::sim {
-namespace {
-
-constexpr std::int64_t kProofLimit = 60'000;
-
-}  // namespace
 
 NodeInventory SimInventory(const std::string& name) {
   NodeInventory inventory;
@@ -32,6 +29,13 @@ NodeInventory SimInventory(const std::string& name) {
   return inventory;
 }
 
+MachineIdentity SimMachine(const std::string& name) {
+  MachineIdentity machine;
+  machine.install_id = "install " + name;
+  machine.product_uuid = "product " + name;
+  return machine;
+}
+
 Behaviour BehaviourOf(const World& world, const std::string& job_name, const Key& key, Rank rank) {
   Rng rng(world.options.seed, job_name + "/" + ToString(key) + "/" + std::to_string(rank));
   Behaviour behaviour;
@@ -39,36 +43,61 @@ Behaviour BehaviourOf(const World& world, const std::string& job_name, const Key
   behaviour.ignores_term = rng.OneIn(5);
   behaviour.stuck = rng.OneIn(40);
   if (job_name.starts_with("forever")) behaviour.run_ms = 1LL << 40;
+  if (job_name.starts_with("stuck")) {
+    behaviour.run_ms = 1LL << 40;
+    behaviour.stuck = rank == 0;
+  }
   if (job_name.starts_with("crash") && rank == 0) behaviour.code = 1;
   if (job_name.starts_with("recover") && key.attempt.value == 1) behaviour.code = 33;
   return behaviour;
 }
 
-SimNode::SimNode(World& world, std::string name, ToController send, HangUp close)
+SimNode::SimNode(World& world, std::string name, Link link)
     : world_(world),
       id_{std::move(name)},
-      send_(std::move(send)),
-      close_(std::move(close)),
+      link_(std::move(link)),
       delays_(world.options.seed, "delays of " + id_.value) {}
 
 void SimNode::Later(std::int64_t delay_ms, std::function<void()> run) {
   world_.At(delay_ms, [this, incarnation = incarnation_, run = std::move(run)] {
-    if (agent_ && incarnation == incarnation_) run();
+    if (!agent_ || incarnation != incarnation_) return;
+    if (paused_) {
+      waiting_.push_back(run);
+    } else {
+      run();
+    }
   });
+}
+
+bool SimNode::Dies(const std::string& point) {
+  if (!agent_ || !world_.Pass(id_.value, point)) return false;
+  KillAgent();
+  // Its supervisor starts it again, unless somebody else does something to it first.
+  world_.At(delays_.Between(50, delays_.OneIn(5) ? 70'000 : 4'000),
+            [this, incarnation = incarnation_] {
+              if (incarnation == incarnation_) StartAgent();
+            });
+  return true;
 }
 
 void SimNode::StartAgent() {
   if (agent_) return;
   ++incarnation_;
+  paused_ = false;
+  waiting_.clear();
   agent::AgentIdentity identity;
   identity.node = id_;
-  identity.machine.install_id = "install " + id_.value;
-  identity.boot_id = id_.value + " boot " + std::to_string(boots_);
+  identity.machine = SimMachine(id_.value);
+  identity.boot_id = boot_id();
   world_.Trace("agent up " + id_.value);
   agent::Recovery recovery = agent::Recover(identity, Found(), Boot());
   agent_ = std::move(recovery.state);
   tick_at_.reset();
-  for (const agent::Order& order : recovery.orders) Obey(order);
+  if (Dies("recover")) return;
+  for (const agent::Order& order : recovery.orders) {
+    (void)Obey(order);
+    if (!agent_) return;
+  }
   Tell(agent::told::Inventory{SimInventory(id_.value), {}});
 }
 
@@ -76,27 +105,68 @@ void SimNode::KillAgent() {
   if (!agent_) return;
   world_.Trace("agent killed " + id_.value);
   agent_.reset();
+  paused_ = false;
+  waiting_.clear();
   ++incarnation_;
+  link_.died();
 }
 
-void SimNode::Reboot() {
+void SimNode::PauseAgent() {
+  if (agent_) paused_ = true;
+}
+
+void SimNode::ResumeAgent() {
+  paused_ = false;
+  std::deque<std::function<void()>> waiting = std::exchange(waiting_, {});
+  for (const auto& run : waiting) {
+    if (agent_) run();
+  }
+}
+
+void SimNode::PowerCut() {
   KillAgent();
-  world_.Trace("reboot " + id_.value);
+  ++incarnation_;
+  world_.Trace("power cut " + id_.value);
+  world_.power_cuts[id_] = world_.now;
   for (std::size_t i = 0; i < world_.processes.size(); ++i) {
     if (world_.processes[i].ended || world_.processes[i].node != id_) continue;
-    world_.processes[i].lost_with_node = true;
+    world_.processes[i].lost = true;
     world_.Ended(i, UnknownEnd{"node rebooted"});
+  }
+  std::erase_if(disk_, [](const auto& entry) { return entry.second.unsynced; });
+  for (auto& [key, directory] : disk_) {
+    std::erase_if(directory.acked, [&](Rank) { return delays_.OneIn(2); });
   }
   ++boots_;
   booted_at_ = world_.now;
-  world_.rebooted.insert(id_);
 }
 
-agent::RunnerState SimNode::Found() const {
+void SimNode::KillShim() {
+  for (std::size_t i = 0; i < world_.processes.size(); ++i) {
+    Process& process = world_.processes[i];
+    if (process.ended || process.node != id_ || process.lost) continue;
+    process.lost = true;  // its rank runs on, and its end is nobody's record
+    world_.Trace("shim of rank " + std::to_string(process.rank) + " of " + ToString(process.key) +
+                 " killed");
+    return;
+  }
+}
+
+std::map<JobId, Attempt> SimNode::Floors() const {
+  std::map<JobId, Attempt> floors;
+  for (const auto& [key, directory] : disk_) {
+    floors[key.job] = std::max(floors[key.job], key.attempt);
+  }
+  return floors;
+}
+
+agent::RunnerState SimNode::Found() {
   agent::RunnerState found;
   found.fence = fence_;
-  for (const auto& [job, attempt] : floors_) found.floors.push_back({job, attempt});
-  for (const auto& [key, directory] : disk_) {
+  world_.NodeStarts(id_, Floors());
+  for (const auto& [job, attempt] : Floors()) found.floors.push_back({job, attempt});
+  for (auto& [key, directory] : disk_) {
+    if (Planted(Bug::kUncheckedRestart)) continue;
     agent::FoundAllocation allocation;
     allocation.status.key = key;
     allocation.status.digest = directory.digest;
@@ -120,7 +190,7 @@ agent::RunnerState SimNode::Found() const {
         if (status.started) status.pid = started->second;
         const auto exit = directory.exits.find(rank.rank);
         if (exit != directory.exits.end() && !directory.acked.contains(rank.rank) &&
-            world_.options.plant != Plant::kLostExit) {
+            !Planted(Bug::kLostExit)) {
           status.exit = exit->second;
         }
         allocation.status.ranks.push_back(std::move(status));
@@ -144,8 +214,62 @@ std::string SimNode::Kept() const {
 
 void SimNode::Tell(const agent::Told& event) {
   if (!agent_) return;
-  for (const agent::Order& order : agent::Step(*agent_, event, Boot())) Obey(order);
+  if (paused_) {
+    waiting_.push_back([this, event] { Handle(event); });
+  } else {
+    Handle(event);
+  }
+}
+
+void SimNode::Handle(const agent::Told& event) {
+  if (!agent_) return;
+  CountCell(event);
+  // A copy: an order may end the process, and its state with it.
+  agent::AgentState state = std::move(*agent_);
+  agent_.emplace();
+  const std::uint64_t incarnation = incarnation_;
+  agent_->identity = state.identity;
+  agent::Act(state, event, Boot(), [&](const agent::Order& order) -> Result<void> {
+    if (incarnation != incarnation_) return {};  // dead already
+    return Obey(order);
+  });
+  if (incarnation != incarnation_ || !agent_) return;
+  agent_ = std::move(state);
   ScheduleTick();
+}
+
+void SimNode::CountCell(const agent::Told& event) {
+  static constexpr const char* kPhases[] = {"accepting", "accepted",  "staging",  "ready",
+                                            "starting",  "started",   "stopping", "released",
+                                            "dropped",   "unreadable"};
+  static constexpr const char* kTold[] = {"LinkUp",    "LinkDown",   "",          "Inventory",
+                                          "Sampled",   "AcceptDone", "StageDone", "StageProgress",
+                                          "StartDone", "RankEnded",  "StopDone",  "NodeNotice",
+                                          "Tick"};
+  static constexpr const char* kBodies[] = {"Welcome", "Pong", "Prepare", "Stage",
+                                            "Go",      "Stop", "ExitAck", "Forget"};
+  ++world_.coverage.events;
+  std::string name = kTold[event.index()];
+  std::optional<Key> key;
+  const auto key_of = [&](const auto& body) {
+    if constexpr (requires { body.key.job; }) key = body.key;
+    if constexpr (requires { body.spec.key; }) key = body.spec.key;
+    if constexpr (requires { body.report.key; }) key = body.report.key;
+  };
+  if (const auto* message = std::get_if<agent::told::FromController>(&event)) {
+    name = kBodies[message->envelope.body.index()];
+    std::visit(key_of, message->envelope.body);
+  } else {
+    std::visit(key_of, event);
+  }
+  std::string phase = "-";
+  if (key) {
+    const auto found = agent_->allocations.find(*key);
+    phase = found == agent_->allocations.end()
+                ? "unknown"
+                : kPhases[static_cast<std::size_t>(found->second.phase)];
+  }
+  ++world_.coverage.agent_cells[phase + " x " + name];
 }
 
 void SimNode::ScheduleTick() {
@@ -159,187 +283,6 @@ void SimNode::ScheduleTick() {
     if (tick_at_ != at) return;
     tick_at_.reset();
     Tell(agent::told::Tick{});
-  });
-}
-
-void SimNode::Obey(const agent::Order& given) {
-  namespace order = agent::order;
-  if (const auto* send = std::get_if<order::Send>(&given)) {
-    send_(send->stream, send->message);
-  } else if (const auto* close = std::get_if<order::CloseLink>(&given)) {
-    close_(close->stream);
-  } else if (const auto* save = std::get_if<order::SaveFence>(&given)) {
-    fence_ = save->fence;
-  } else if (const auto* accept = std::get_if<order::Accept>(&given)) {
-    Accept(*accept);
-  } else if (const auto* stage = std::get_if<order::StageAllocation>(&given)) {
-    Stage(*stage);
-  } else if (const auto* start = std::get_if<order::Start>(&given)) {
-    Start(*start);
-  } else if (const auto* stop = std::get_if<order::StopAllocation>(&given)) {
-    Stop(*stop);
-  } else if (const auto* drop = std::get_if<order::Drop>(&given)) {
-    disk_[drop->key].dropped = true;
-  } else if (const auto* acked = std::get_if<order::NoteAcked>(&given)) {
-    if (const auto found = disk_.find(acked->key); found != disk_.end()) {
-      found->second.acked.insert(acked->rank);
-    }
-  } else if (const auto* forget = std::get_if<order::Forget>(&given)) {
-    disk_.erase(forget->key);
-    const auto floor = floors_.find(forget->key.job);
-    if (floor != floors_.end() && floor->second <= forget->key.attempt) floors_.erase(floor);
-  }
-}
-
-void SimNode::RaiseFloor(const Key& key) {
-  Attempt& floor = floors_[key.job];
-  floor = std::max(floor, key.attempt);
-}
-
-void SimNode::Accept(const agent::order::Accept& order) {
-  Later(delays_.Between(1, 40), [this, order] {
-    const Key& key = order.spec.key;
-    if (disk_[key].tombstone) {
-      Tell(agent::told::AcceptDone{key, Fail(ErrorCode::kFailedPrecondition, "stopped")});
-      return;
-    }
-    for (const Process& process : world_.processes) {  // the GPU locks, which the kernel holds
-      if (process.ended || process.node != id_ || process.key == key) continue;
-      for (const GpuUuid& gpu : order.spec.gpus) {
-        if (std::find(process.gpus.begin(), process.gpus.end(), gpu) == process.gpus.end())
-          continue;
-        disk_.erase(key);
-        Tell(agent::told::AcceptDone{key, Fail(ErrorCode::kConflict, "the GPU's lock is held")});
-        return;
-      }
-    }
-    Directory& directory = disk_[key];
-    directory = Directory{};
-    directory.spec = order.spec;
-    directory.digest = order.digest;
-    directory.boot_id = agent_->identity.boot_id;
-    if (order.spec.needs_ports) {
-      directory.ports = PortBlock{next_port_, 4};
-      next_port_ += 4;
-    }
-    RaiseFloor(key);
-    Tell(agent::told::AcceptDone{key, directory.ports});
-  });
-}
-
-void SimNode::Stage(const agent::order::StageAllocation& order) {
-  Later(delays_.Between(5, delays_.OneIn(5) ? 20'000 : 400), [this, order] {
-    StagingFacts facts;
-    for (const std::string& master : order.stage.masters) {
-      facts.reach.push_back({master, true, "eth0", ""});
-    }
-    Tell(agent::told::StageDone{order.stage.key, facts});
-  });
-}
-
-// Shims are spawned one after the other; a killed agent leaves a half-spawned allocation behind.
-void SimNode::Start(const agent::order::Start& order) {
-  Later(delays_.Between(1, 60), [this, key = order.go.key] { Spawn(key, 0); });
-}
-
-void SimNode::Spawn(const Key& key, std::size_t position) {
-  const auto found = disk_.find(key);
-  if (found == disk_.end() || found->second.tombstone || !found->second.spec) return;
-  Directory& directory = found->second;
-  if (position == directory.spec->ranks.size()) {
-    agent::told::StartDone done{key, {}, std::nullopt};
-    for (const auto& [rank, pid] : directory.started) done.pids.emplace_back(rank, pid);
-    Tell(done);
-    return;
-  }
-  const RankSpec& rank = directory.spec->ranks[position];
-  const Behaviour behaviour = BehaviourOf(world_, directory.spec->job_name, key, rank.rank);
-  Process process;
-  process.key = key;
-  process.rank = rank.rank;
-  process.node = id_;
-  process.gpus = directory.spec->gpus;
-  directory.started[rank.rank] = next_pid_++;
-  const std::size_t index = world_.processes.size();
-  world_.Began(std::move(process));
-  world_.At(behaviour.run_ms,
-            [this, index, behaviour] { EndProcess(index, Exited{behaviour.code}, false); });
-  Later(delays_.Between(1, 60), [this, key, position] { Spawn(key, position + 1); });
-}
-
-// The shim survives the agent: it writes the exit record in any case.
-void SimNode::EndProcess(std::size_t process, ExitCause cause, bool ours) {
-  if (!world_.IsAlive(process)) return;
-  world_.Ended(process, cause);
-  const Process& ended = world_.processes[process];
-  ExitReport report;
-  report.key = ended.key;
-  report.rank = ended.rank;
-  report.boot_id = id_.value + " boot " + std::to_string(boots_);
-  report.cause = std::move(cause);
-  report.ended = Boot();
-  if (ours) report.our_signals = {{15, Boot(), "stop"}};
-  disk_[ended.key].exits[ended.rank] = report;
-  if (agent_) {
-    Later(delays_.Between(0, 20), [this, report] { Tell(agent::told::RankEnded{report}); });
-  }
-}
-
-void SimNode::Stop(const agent::order::StopAllocation& order) {
-  const Key key = order.key;
-  Directory& directory = disk_[key];
-  directory.tombstone = true;
-  RaiseFloor(key);
-  for (const std::size_t process : world_.AliveOf(id_, key)) {
-    const std::string name = directory.spec ? directory.spec->job_name : "";
-    const Behaviour behaviour = BehaviourOf(world_, name, key, world_.processes[process].rank);
-    if (!behaviour.ignores_term && !behaviour.stuck) {
-      world_.At(delays_.Between(10, 300), [this, process] {
-        EndProcess(process, Signalled{15, false}, true);
-      });
-    }
-    // KILL after the grace is the agent's doing; that of the stuck one takes effect much later.
-    Later(order.grace.count(), [this, process, behaviour] {
-      world_.processes[process].killed = true;
-      world_.At(behaviour.stuck ? delays_.Between(70'000, 150'000) : delays_.Between(1, 20),
-                [this, process] {
-                  EndProcess(process, Signalled{9, false}, true);
-                });
-    });
-  }
-  if (world_.options.plant == Plant::kEarlyRelease) {
-    Later(1, [this, key] {
-      disk_[key].released = true;
-      Tell(agent::told::StopDone{key, {}, {}});
-    });
-    return;
-  }
-  WatchStop(key, world_.now + order.grace.count() + kProofLimit);
-}
-
-void SimNode::WatchStop(const Key& key, std::int64_t give_up_at) {
-  Later(delays_.Between(5, 60), [this, key, give_up_at] {
-    const auto found = disk_.find(key);
-    if (found == disk_.end()) return;
-    const bool alive = !world_.AliveOf(id_, key).empty();
-    if (alive && world_.now < give_up_at) {
-      WatchStop(key, give_up_at);
-      return;
-    }
-    // A record that was written in this very moment is told before the end of the stop.
-    for (const auto& [rank, report] : found->second.exits) {
-      if (!found->second.acked.contains(rank)) Tell(agent::told::RankEnded{report});
-    }
-    agent::told::StopDone done{key, {}, {}};
-    if (alive && found->second.spec) {
-      for (const GpuUuid& gpu : found->second.spec->gpus) done.held.emplace_back(gpu, "D state");
-      if (done.held.empty()) {  // no GPU to hold back: wait for the end
-        WatchStop(key, give_up_at + kProofLimit);
-        return;
-      }
-    }
-    found->second.released = !alive;
-    Tell(done);
   });
 }
 

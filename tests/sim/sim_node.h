@@ -1,6 +1,7 @@
 // One simulated host: disk and processes that survive the agent, a production agent core, a runner.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,6 +15,7 @@
 namespace launch::sim {
 
 NodeInventory SimInventory(const std::string& name);
+MachineIdentity SimMachine(const std::string& name);
 
 // How one rank behaves; a function of the seed, the job and the attempt, not of time.
 struct Behaviour {
@@ -22,23 +24,30 @@ struct Behaviour {
   bool ignores_term = false;
   bool stuck = false;  // survives even SIGKILL for minutes
 };
-// Jobs tell their nature in their name: see sim_client.cc.
 Behaviour BehaviourOf(const World& world, const std::string& job_name, const Key& key, Rank rank);
 
 class SimNode {
  public:
-  // Called with what the agent puts on its stream.
-  using ToController = std::function<void(std::uint64_t stream, FromNode message)>;
-  using HangUp = std::function<void(std::uint64_t stream)>;
+  // What the agent does with its streams.
+  struct Link {
+    std::function<void(std::uint64_t stream, FromNode message)> send;
+    std::function<void(std::uint64_t stream)> close;
+    std::function<void()> died;  // of whatever cause: its sockets are closed by the kernel
+  };
 
-  SimNode(World& world, std::string name, ToController send, HangUp close);
+  SimNode(World& world, std::string name, Link link);
 
   void StartAgent();
   void KillAgent();
-  void Reboot();  // the agent stays down until StartAgent
+  void PauseAgent();  // until ResumeAgent: nothing of it runs, what is told to it waits
+  void ResumeAgent();
+  void PowerCut();  // the agent stays down until StartAgent
+  void SetDiskFull(bool full) { disk_full_ = full; }
+  void KillShim();  // of the first rank that runs
   bool agent_up() const { return agent_.has_value(); }
   void Tell(const agent::Told& event);
   const NodeId& id() const { return id_; }
+  std::string boot_id() const { return id_.value + "-boot-" + std::to_string(boots_); }
   std::size_t allocations() const { return disk_.size(); }
   std::string Kept() const;  // what its disk still holds, for messages
 
@@ -49,44 +58,49 @@ class SimNode {
     std::string digest;
     std::string boot_id;
     std::optional<PortBlock> ports;
+    bool unsynced = false;  // the directory's entry is not on the disk yet
     bool tombstone = false;
     bool released = false;
     bool dropped = false;
     std::map<Rank, std::int64_t> started;  // rank -> pid
     std::map<Rank, ExitReport> exits;
-    std::set<Rank> acked;
-    bool stop_answered = false;
+    std::set<Rank> acked;  // not synced: losing it only resends
   };
 
   BootTime Boot() const { return BootMs(world_.now - booted_at_); }
-  void Obey(const agent::Order& order);
+  void Handle(const agent::Told& event);
+  void CountCell(const agent::Told& event);
+  Result<void> Obey(const agent::Order& order);
+  bool Dies(const std::string& point);  // true: the agent is dead now
   void Accept(const agent::order::Accept& order);
   void Stage(const agent::order::StageAllocation& order);
-  void Start(const agent::order::Start& order);
   void Spawn(const Key& key, std::size_t position);
   void Stop(const agent::order::StopAllocation& order);
+  void Signal(const Key& key, std::size_t process, const agent::order::StopAllocation& order);
   void WatchStop(const Key& key, std::int64_t give_up_at);
+  void TellStopDone(const Key& key, bool alive);
   void EndProcess(std::size_t process, ExitCause cause, bool ours);
-  void RaiseFloor(const Key& key);
-  agent::RunnerState Found() const;
+  std::map<JobId, Attempt> Floors() const;
+  std::int64_t NextPid() const;
+  agent::RunnerState Found();
   void ScheduleTick();
-  // Runs later unless this agent process is gone by then.
+  // Runs later unless this agent process is gone by then; a paused one does it when it resumes.
   void Later(std::int64_t delay_ms, std::function<void()> run);
 
   World& world_;
   const NodeId id_;
-  ToController send_;
-  HangUp close_;
+  const Link link_;
   Rng delays_;
   std::int64_t booted_at_ = 0;
   int boots_ = 1;
   std::map<Key, Directory> disk_;
-  std::map<JobId, Attempt> floors_;
   Fence fence_;
+  bool disk_full_ = false;
   int next_port_ = 20000;
-  std::int64_t next_pid_ = 100;
   std::uint64_t incarnation_ = 0;
   std::optional<agent::AgentState> agent_;
+  bool paused_ = false;
+  std::deque<std::function<void()>> waiting_;  // while paused
   std::optional<std::int64_t> tick_at_;
 };
 

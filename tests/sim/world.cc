@@ -5,11 +5,6 @@
 
 namespace launch::sim {
 
-using controller::AttemptRecord;
-using controller::JobPhase;
-using controller::JobRecord;
-using controller::RankRecord;
-
 void World::At(std::int64_t delay_ms, std::function<void()> run) {
   queue_.emplace(std::pair(now + std::max<std::int64_t>(delay_ms, 0), ++sequence_), std::move(run));
 }
@@ -22,6 +17,21 @@ bool World::Step() {
   queue_.erase(first);
   run();
   return true;
+}
+
+void World::Arm(const Fault& fault) { armed_.push_back({fault, fault.amount}); }
+
+bool World::Pass(const std::string& who, const std::string& point) {
+  const std::string name = (who.empty() ? "controller " : "agent ") + point;
+  ++coverage.crash_points[name];
+  for (auto armed = armed_.begin(); armed != armed_.end(); ++armed) {
+    if (armed->fault.node != who || armed->fault.point != point || --armed->left > 0) continue;
+    Trace("dies at " + name);
+    ++coverage.crashes[name];
+    armed_.erase(armed);
+    return true;
+  }
+  return false;
 }
 
 void World::Began(Process process) {
@@ -48,6 +58,7 @@ void World::Began(Process process) {
     }
   }
   Trace("begin " + who + " on " + process.node.value);
+  process.began = now;
   processes.push_back(std::move(process));
 }
 
@@ -67,92 +78,6 @@ std::vector<std::size_t> World::AliveOf(const NodeId& node, const Key& key) cons
     }
   }
   return alive;
-}
-
-void World::Committed(const controller::Entity& entity, const std::set<GpuUuid>& quarantined) {
-  if (const auto* job = std::get_if<JobRecord>(&entity)) {
-    const auto [key, fresh_key] = keys_.emplace(job->idempotency_key, job->id);
-    if (!fresh_key && key->second != job->id) Violation("C1 two jobs of one key");
-    const auto before = jobs_.find(job->id);
-    if (before != jobs_.end()) {
-      if (job->attempts < before->second.attempts) Violation("C5 an attempt number fell");
-      if (before->second.phase == JobPhase::kDone &&
-          (job->phase != JobPhase::kDone || job->outcome != before->second.outcome)) {
-        Violation("C5 the outcome of job " + std::to_string(job->id.value) + " changed");
-      }
-    }
-    const bool now_done = job->phase == JobPhase::kDone &&
-                          (before == jobs_.end() || before->second.phase != JobPhase::kDone);
-    if (now_done) {
-      Trace("done " + std::to_string(job->id.value) + " " + std::string(ToString(*job->outcome)) +
-            " " + job->outcome_text);
-      for (const Process& process : processes) {
-        if (process.ended || process.key.job != job->id) continue;
-        const bool held =
-            !process.gpus.empty() &&
-            std::all_of(process.gpus.begin(), process.gpus.end(),
-                        [&](const GpuUuid& gpu) { return quarantined.contains(gpu); });
-        if (!held) {
-          Violation("C3 job " + std::to_string(job->id.value) + " is done, rank " +
-                    std::to_string(process.rank) + " lives on " + process.node.value);
-        }
-      }
-    }
-    jobs_[job->id] = *job;
-  }
-  if (const auto* rank = std::get_if<RankRecord>(&entity); rank != nullptr && rank->exit) {
-    const std::string who = "rank " + std::to_string(rank->rank) + " of " + ToString(rank->key);
-    const bool unknown = std::holds_alternative<UnknownEnd>(rank->exit->cause);
-    bool found = false;
-    for (const Process& process : processes) {
-      if (process.key != rank->key || process.rank != rank->rank) continue;
-      found = true;
-      if (process.lost_with_node) continue;
-      if (!process.ended) {
-        if (!unknown) Violation("C4 " + who + " is said to have ended, but it runs");
-        if (unknown) Violation("C4 " + who + " is given up, but it runs");
-      } else if (unknown) {
-        Violation("C4 " + who + " ended with " + Describe(process.cause) + ", recorded as " +
-                  Describe(rank->exit->cause));
-      } else if (process.cause != rank->exit->cause) {
-        Violation("C4 " + who + " ended with " + Describe(process.cause) + ", recorded as " +
-                  Describe(rank->exit->cause));
-      }
-    }
-    if (!found && (std::holds_alternative<Exited>(rank->exit->cause) ||
-                   std::holds_alternative<Signalled>(rank->exit->cause))) {
-      Violation("C4 " + who + " never ran, but its end is recorded");
-    }
-  }
-}
-
-void World::CheckEnd(const std::map<std::string, controller::Entity>& durable) {
-  std::set<std::pair<Key, Rank>> recorded;
-  std::map<JobId, std::string> jobs;
-  for (const auto& [key, entity] : durable) {
-    if (const auto* job = std::get_if<JobRecord>(&entity)) {
-      jobs[job->id] = job->idempotency_key;
-      if (job->phase != JobPhase::kDone) {
-        Violation("C9 job " + std::to_string(job->id.value) + " is not done long after healing");
-      }
-    }
-    if (const auto* rank = std::get_if<RankRecord>(&entity); rank != nullptr && rank->exit) {
-      recorded.insert({rank->key, rank->rank});
-    }
-  }
-  for (const auto& [key, job] : submitted) {
-    const auto found = jobs.find(job);
-    if (found == jobs.end() || found->second != key) {
-      Violation("C1 the acknowledged submit " + key + " is gone");
-    }
-  }
-  for (const Process& process : processes) {
-    const std::string who = "rank " + std::to_string(process.rank) + " of " + ToString(process.key);
-    if (!process.ended) Violation("C3 " + who + " still runs on " + process.node.value);
-    if (!recorded.contains({process.key, process.rank})) {
-      Violation("C4 the end of " + who + " was lost");
-    }
-  }
 }
 
 void World::Violation(std::string what) {

@@ -13,16 +13,15 @@
 #include "common/ids.h"
 #include "common/launch.h"
 #include "controller/core/record.h"
+#include "tests/sim/coverage.h"
 #include "tests/sim/rng.h"
+#include "tests/sim/schedule.h"
 
 namespace launch::sim {
 
-// Bugs that the simulator can plant in its own runner, disk and loop; the checkers must find each.
-enum class Plant { kNone, kEarlyRelease, kLostExit, kEffectsBeforeCommit };
-
 struct Options {
   std::uint64_t seed = 1;
-  Plant plant = Plant::kNone;
+  Schedule schedule;
   bool trace = false;
 };
 
@@ -32,10 +31,12 @@ struct Process {
   Rank rank = 0;
   NodeId node;
   std::vector<GpuUuid> gpus;
+  std::int64_t pid = 0;
+  std::int64_t began = 0;
   std::optional<std::int64_t> ended;
   ExitCause cause;
-  bool killed = false;          // SIGKILL is pending: it executes no more of its code, but holds on
-  bool lost_with_node = false;  // the node went down: nobody can know how it ended
+  bool killed = false;  // SIGKILL is pending: it executes no more of its code, but holds on
+  bool lost = false;    // the node or the shim went down: nobody can know how it ended
 };
 
 class World {
@@ -47,21 +48,35 @@ class World {
   bool Step();  // false when nothing is left
   std::int64_t now = 0;
 
+  // ---- crash points ----
+  // `who` (a node, or empty: the controller) passes the point; true = it dies right here.
+  bool Pass(const std::string& who, const std::string& point);
+  void Arm(const Fault& fault);
+  Coverage coverage;
+
   // ---- the ground truth ----
   std::vector<Process> processes;
   void Began(Process process);  // C2: no rank twice, no GPU for two jobs
   bool IsAlive(std::size_t process) const { return !processes[process].ended; }
   void Ended(std::size_t process, ExitCause cause);
   std::vector<std::size_t> AliveOf(const NodeId& node, const Key& key) const;
+  // A stop of `key` on a node, asked for by `cause`, signals this process.
+  void Signals(std::size_t process, const Key& key, StopCause cause);
 
   // ---- what was promised ----
   std::map<std::string, JobId> submitted;   // by idempotency key, once acknowledged
   std::map<JobId, std::int64_t> cancelled;  // time of the commit of an acknowledged cancel
   std::map<std::pair<Key, NodeId>, std::int64_t> go_sent;
-  std::set<NodeId> rebooted;
+  bool limits_follow_wall = false;  // the controller's host was booted after its clock jumped
+  std::map<NodeId, std::int64_t> power_cuts;             // the last of each node
+  std::map<std::pair<JobId, NodeId>, Attempt> accepted;  // highest that the node told it accepted
 
-  // Checkers of what the controller makes durable: C1, C3, C4, C5.
+  // Checkers of what the controller makes durable: C1, C3, C4, C5, C12.
   void Committed(const controller::Entity& entity, const std::set<GpuUuid>& quarantined);
+  void QuarantineEnded(const GpuUuid& gpu);  // C3
+  // C5: what the node's disk says after a start of its agent.
+  void NodeStarts(const NodeId& node, const std::map<JobId, Attempt>& floors);
+  void NodeForgets(const NodeId& node, const Key& key);
   // At the end, when all is healed and quiet.
   void CheckEnd(const std::map<std::string, controller::Entity>& durable);
 
@@ -72,9 +87,20 @@ class World {
   const Options options;
 
  private:
+  void JobCommitted(const controller::JobRecord& job, const std::set<GpuUuid>& quarantined);
+  void AttemptCommitted(const controller::AttemptRecord& attempt);
+  void RankCommitted(const controller::RankRecord& rank);
+
   std::map<std::pair<std::int64_t, std::uint64_t>, std::function<void()>> queue_;
   std::uint64_t sequence_ = 0;
+  struct Armed {
+    Fault fault;
+    std::int64_t left = 0;
+  };
+  std::vector<Armed> armed_;
   std::map<JobId, controller::JobRecord> jobs_;  // last committed
+  std::map<Key, controller::AttemptRecord> attempts_;
+  std::map<Key, std::int64_t> attempt_made_;
   std::map<std::string, JobId> keys_;
 };
 

@@ -569,14 +569,21 @@ TEST(AgentForget, IsNotObeyedForWhatStillRuns) {
   EXPECT_TRUE(rig.Ordered<order::Forget>().empty());
 }
 
-TEST(AgentForget, WaitsUntilNothingIsHeld) {
+TEST(AgentForget, WaitsUntilNothingIsHeldAndEveryEndIsAcknowledged) {
   Rig rig = ConnectedRig();
   rig.Run(TwoRankSpec(kKey));
+  rig.End(kKey, 0);
+  rig.Receive(to_node::ExitAck{kKey, 0});
   rig.Receive(to_node::Stop{.key = kKey});
   rig.StopDone(kKey, {{kGpu0, "busy"}});
   rig.Receive(to_node::Forget{kKey});
-  EXPECT_TRUE(rig.Ordered<order::Forget>().empty());
+  EXPECT_TRUE(rig.Ordered<order::Forget>().empty()) << "a GPU is held";
+  rig.Cut();
+  rig.End(kKey, 1);
   rig.StopDone(kKey);
+  EXPECT_TRUE(rig.Ordered<order::Forget>().empty()) << "nobody has heard of the end of rank 1";
+  rig.Connect();
+  rig.Receive(to_node::ExitAck{kKey, 1});
   EXPECT_EQ(rig.Ordered<order::Forget>().size(), 1u);
 }
 

@@ -309,6 +309,32 @@ TEST_F(Node, ARankThatCannotBeKilledHasNotEndedYet) {
   EXPECT_TRUE(core.state.ranks.at(key).at(1).exit.has_value());
 }
 
+TEST_F(Node, AQuarantineOutlivesARestartOfTheAgent) {
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  const Key key = core.Run(job);
+  core.Cancel(job);
+  core.Release("gpu1", key);
+  core.Release("gpu2", key, {{GpuUuid{"GPU-gpu2-0"}, "process in D state"}});
+  EXPECT_EQ(core.View(job).state, JobState::kCancelled);
+  core.Detach("gpu2");
+  // The new agent repeats the interrupted stop, and has held nothing back by itself yet.
+  core.Attach(MakeInventory("gpu2", 1), Running("gpu2", key));
+  EXPECT_EQ(core.Node("gpu2").quarantined.size(), 1u) << "its process is still there";
+  core.Release("gpu2", key);
+  EXPECT_TRUE(core.Node("gpu2").quarantined.empty());
+}
+
+TEST_F(Node, TheEndOfAnUnknownJobFreesItsGpus) {
+  from_node::Hello hello;
+  const Key unknown{JobId{50}, Attempt{1}};
+  hello.allocations = {{unknown, "?", AllocationPhase::kStarted, {}, {}, {GpuUuid{"GPU-gpu1-0"}}}};
+  core.Detach("gpu1");
+  core.Attach(MakeInventory("gpu1", 1), hello);
+  EXPECT_EQ(core.Node("gpu1").quarantined.size(), 1u);
+  core.Release("gpu1", unknown);
+  EXPECT_TRUE(core.Node("gpu1").quarantined.empty());
+}
+
 TEST_F(Node, AStaleAttemptIsStopped) {
   JobSpec spec = GpuJob(1, 1);
   spec.retry.max = 1;

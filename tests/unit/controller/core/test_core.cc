@@ -276,6 +276,7 @@ void TestCore::Restart() {
     if (found == plans_.end()) return Fail(ErrorCode::kDataLoss, "unknown bytes");
     return found->second;
   };
+  state.live.host_boot = host_boot;
   const Result<Decision> started = controller::Start(state, decode, "test", now);
   ASSERT_TRUE(started.has_value()) << started.error().message;
   for (const Record& record : started->records) {

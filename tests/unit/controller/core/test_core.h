@@ -108,6 +108,7 @@ class TestCore {
 
   State state;
   Now now{BootMs(1'000'000), WallMs(1'700'000'000'000)};
+  std::string host_boot;  // of the controller's host, taken over by Restart
   std::vector<Effect> effects;
   std::vector<Finding> findings;  // beside the last answer
   std::map<std::string, SessionId> session;

@@ -1,0 +1,202 @@
+// The checkers of reliability: they look at what really ran, never at the controller's opinion.
+//
+//   C1 history    acknowledged submits and cancels are there at the end; one key, one job
+//   C2 overlap    (world.cc) no rank twice, no GPU for two jobs
+//   C3 processes  none alive when its job is done; none signalled without a decision
+//   C4 truth      recorded ends are what the kernel said; none is lost
+//   C5 monotone   attempts, outcomes, what nodes accepted
+//   C6 agreement  (sim_cluster.cc) memory = store; invariants
+//   C7 signals    only processes of the attempt that is stopped
+//   C8 bounds     (sim_cluster.cc, network.cc) queues
+//   C9 progress   everything ends once all is healed
+//   C12 silence   alone stops nothing, gives up nothing
+#include <algorithm>
+
+#include "tests/sim/world.h"
+
+namespace launch::sim {
+
+using controller::AttemptPhase;
+using controller::AttemptRecord;
+using controller::JobPhase;
+using controller::JobRecord;
+using controller::RankRecord;
+
+void World::Signals(std::size_t process, const Key& key, StopCause cause) {
+  const Process& it = processes[process];
+  if (it.key != key) {
+    Violation("C7 the stop of " + ToString(key) + " signals rank " + std::to_string(it.rank) +
+              " of " + ToString(it.key));
+    return;
+  }
+  // By itself an agent ends only what is half started or has ended already.
+  if (cause == StopCause::kStartFailed || cause == StopCause::kNone) return;
+  const auto attempt = attempts_.find(key);
+  const auto job = jobs_.find(key.job);
+  if (attempt == attempts_.end() || job == jobs_.end()) return;
+  const AttemptPhase phase = attempt->second.phase;
+  const bool lives = phase == AttemptPhase::kPreparing || phase == AttemptPhase::kLaunching ||
+                     phase == AttemptPhase::kRunning;
+  if (lives && job->second.attempts == key.attempt.value) {
+    Violation("C3 rank " + std::to_string(it.rank) + " of " + ToString(key) + " is signalled (" +
+              std::string(ToString(cause)) + "), but its attempt lives");
+  }
+}
+
+void World::JobCommitted(const JobRecord& job, const std::set<GpuUuid>& quarantined) {
+  const auto [key, fresh_key] = keys_.emplace(job.idempotency_key, job.id);
+  if (!fresh_key && key->second != job.id) Violation("C1 two jobs of one key");
+  const auto before = jobs_.find(job.id);
+  if (before != jobs_.end()) {
+    if (job.attempts < before->second.attempts) Violation("C5 an attempt number fell");
+    if (before->second.phase == JobPhase::kDone &&
+        (job.phase != JobPhase::kDone || job.outcome != before->second.outcome)) {
+      Violation("C5 the outcome of job " + std::to_string(job.id.value) + " changed");
+    }
+  }
+  const bool now_done = job.phase == JobPhase::kDone &&
+                        (before == jobs_.end() || before->second.phase != JobPhase::kDone);
+  if (now_done) {
+    Trace("done " + std::to_string(job.id.value) + " " + std::string(ToString(*job.outcome)) + " " +
+          job.outcome_text);
+    for (const Process& process : processes) {
+      if (process.ended || process.key.job != job.id) continue;
+      const bool held = !process.gpus.empty() &&
+                        std::all_of(process.gpus.begin(), process.gpus.end(),
+                                    [&](const GpuUuid& gpu) { return quarantined.contains(gpu); });
+      if (!held) {
+        Violation("C3 job " + std::to_string(job.id.value) + " is done, rank " +
+                  std::to_string(process.rank) + " lives on " + process.node.value);
+      }
+    }
+  }
+  jobs_[job.id] = job;
+}
+
+void World::AttemptCommitted(const AttemptRecord& attempt) {
+  const auto before = attempts_.find(attempt.key);
+  const bool was_stopping =
+      before != attempts_.end() && (before->second.phase == AttemptPhase::kStopping ||
+                                    before->second.phase == AttemptPhase::kEnded);
+  const std::string who = "attempt " + ToString(attempt.key);
+  if (before != attempts_.end() && before->second.phase == AttemptPhase::kEnded &&
+      attempt.phase != AttemptPhase::kEnded) {
+    Violation("C5 " + who + " lives again after its end");
+  }
+  const std::int64_t made = attempt_made_.emplace(attempt.key, now).first->second;
+  if (attempt.phase == AttemptPhase::kStopping && !was_stopping) {
+    std::int64_t began = now;
+    bool any_ended = false;
+    for (const Process& process : processes) {
+      if (process.key != attempt.key) continue;
+      began = std::min(began, process.began);
+      any_ended = any_ended || process.ended.has_value();
+    }
+    const bool rebooted =
+        std::any_of(attempt.nodes.begin(), attempt.nodes.end(), [&](const NodeId& node) {
+          const auto cut = power_cuts.find(node);
+          return cut != power_cuts.end() && cut->second >= made;
+        });
+    if (attempt.stop_cause == StopCause::kNodeLost && !any_ended && !rebooted) {
+      Violation("C12 " + who +
+                " is stopped for a lost node, but no rank of it has ended: " + attempt.cause);
+    }
+    if (attempt.stop_cause == StopCause::kTimeLimit && !limits_follow_wall) {
+      const auto job = jobs_.find(attempt.key.job);
+      for (const PlannedJob& planned : options.schedule.jobs) {
+        if (job == jobs_.end() || planned.key != job->second.idempotency_key) continue;
+        if (planned.spec.time_limit && now - began < planned.spec.time_limit->count()) {
+          Violation("C20 " + who + " is stopped for its time limit after " +
+                    std::to_string(now - began) + " of " +
+                    std::to_string(planned.spec.time_limit->count()) + " ms");
+        }
+      }
+    }
+  }
+  attempts_[attempt.key] = attempt;
+}
+
+void World::RankCommitted(const RankRecord& rank) {
+  if (!rank.exit) return;
+  const std::string who = "rank " + std::to_string(rank.rank) + " of " + ToString(rank.key);
+  const bool unknown = std::holds_alternative<UnknownEnd>(rank.exit->cause);
+  bool found = false;
+  for (const Process& process : processes) {
+    if (process.key != rank.key || process.rank != rank.rank) continue;
+    found = true;
+    if (!process.ended) {
+      Violation("C4 " + who + (unknown ? " is given up (" : " is said to have ended (") +
+                Describe(rank.exit->cause) + "), but it runs");
+    } else if (!process.lost && process.cause != rank.exit->cause) {
+      Violation("C4 " + who + " ended with " + Describe(process.cause) + ", recorded as " +
+                Describe(rank.exit->cause));
+    } else if (process.lost && !unknown && process.cause != rank.exit->cause) {
+      Violation("C4 " + who + " was lost, but recorded as " + Describe(rank.exit->cause));
+    }
+  }
+  if (!found && (std::holds_alternative<Exited>(rank.exit->cause) ||
+                 std::holds_alternative<Signalled>(rank.exit->cause))) {
+    Violation("C4 " + who + " never ran, but its end is recorded");
+  }
+}
+
+void World::Committed(const controller::Entity& entity, const std::set<GpuUuid>& quarantined) {
+  if (const auto* job = std::get_if<JobRecord>(&entity)) JobCommitted(*job, quarantined);
+  if (const auto* attempt = std::get_if<AttemptRecord>(&entity)) AttemptCommitted(*attempt);
+  if (const auto* rank = std::get_if<RankRecord>(&entity)) RankCommitted(*rank);
+}
+
+void World::QuarantineEnded(const GpuUuid& gpu) {
+  for (const Process& process : processes) {
+    if (process.ended) continue;
+    if (std::find(process.gpus.begin(), process.gpus.end(), gpu) == process.gpus.end()) continue;
+    Violation("C3 GPU " + gpu.value + " is offered again, rank " + std::to_string(process.rank) +
+              " of " + ToString(process.key) + " lives on it");
+  }
+}
+
+void World::NodeStarts(const NodeId& node, const std::map<JobId, Attempt>& floors) {
+  for (const auto& [what, attempt] : accepted) {
+    if (what.second != node) continue;
+    const auto floor = floors.find(what.first);
+    if (floor != floors.end() && floor->second >= attempt) continue;
+    Violation("C5 " + node.value + " said that it accepted " + ToString(Key{what.first, attempt}) +
+              ", and knows nothing of it after a restart");
+  }
+}
+
+void World::NodeForgets(const NodeId& node, const Key& key) {
+  const auto told = accepted.find({key.job, node});
+  if (told != accepted.end() && told->second <= key.attempt) accepted.erase(told);
+}
+
+void World::CheckEnd(const std::map<std::string, controller::Entity>& durable) {
+  std::set<std::pair<Key, Rank>> recorded;
+  std::map<JobId, std::string> jobs;
+  for (const auto& [key, entity] : durable) {
+    if (const auto* job = std::get_if<JobRecord>(&entity)) {
+      jobs[job->id] = job->idempotency_key;
+      if (job->phase != JobPhase::kDone) {
+        Violation("C9 job " + std::to_string(job->id.value) + " is not done long after healing");
+      }
+    }
+    if (const auto* rank = std::get_if<RankRecord>(&entity); rank != nullptr && rank->exit) {
+      recorded.insert({rank->key, rank->rank});
+    }
+  }
+  for (const auto& [key, job] : submitted) {
+    const auto found = jobs.find(job);
+    if (found == jobs.end() || found->second != key) {
+      Violation("C1 the acknowledged submit " + key + " is gone");
+    }
+  }
+  for (const Process& process : processes) {
+    const std::string who = "rank " + std::to_string(process.rank) + " of " + ToString(process.key);
+    if (!process.ended) Violation("C3 " + who + " still runs on " + process.node.value);
+    if (!recorded.contains({process.key, process.rank})) {
+      Violation("C4 the end of " + who + " was lost");
+    }
+  }
+}
+
+}  // namespace launch::sim

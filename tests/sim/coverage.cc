@@ -1,0 +1,58 @@
+#include "tests/sim/coverage.h"
+
+#include <cstdio>
+
+namespace launch::sim {
+namespace {
+
+using Counts = std::map<std::string, std::uint64_t>;
+
+void AddTo(Counts& sum, const Counts& other) {
+  for (const auto& [name, count] : other) sum[name] += count;
+}
+
+void PrintTable(const char* title, const Counts& counts) {
+  std::printf("%s (%zu):\n", title, counts.size());
+  for (const auto& [name, count] : counts) {
+    std::printf("  %-48s %llu\n", name.c_str(), static_cast<unsigned long long>(count));
+  }
+}
+
+bool Reaches(const char* what, std::size_t reached, std::size_t floor) {
+  if (reached >= floor) return true;
+  std::fprintf(stderr, "only %zu %s were reached, the floor is %zu\n", reached, what, floor);
+  return false;
+}
+
+}  // namespace
+
+void Coverage::Add(const Coverage& other) {
+  AddTo(agent_cells, other.agent_cells);
+  AddTo(controller_cells, other.controller_cells);
+  AddTo(crash_points, other.crash_points);
+  AddTo(crashes, other.crashes);
+  AddTo(faults, other.faults);
+  events += other.events;
+  commits += other.commits;
+}
+
+void Print(const Coverage& coverage, std::uint64_t runs) {
+  PrintTable("cells of the agent, phase x message", coverage.agent_cells);
+  PrintTable("cells of the controller, attempt x event", coverage.controller_cells);
+  PrintTable("passes of crash points", coverage.crash_points);
+  PrintTable("deaths at crash points", coverage.crashes);
+  PrintTable("faults", coverage.faults);
+  std::printf("%llu events and %llu commits a run\n",
+              static_cast<unsigned long long>(coverage.events / (runs > 0 ? runs : 1)),
+              static_cast<unsigned long long>(coverage.commits / (runs > 0 ? runs : 1)));
+}
+
+bool Holds(const Coverage& coverage, const Floor& floor) {
+  const bool agent = Reaches("cells of the agent", coverage.agent_cells.size(), floor.agent_cells);
+  const bool controller =
+      Reaches("cells of the controller", coverage.controller_cells.size(), floor.controller_cells);
+  const bool points = Reaches("crash points", coverage.crashes.size(), floor.crash_points);
+  return agent && controller && points;
+}
+
+}  // namespace launch::sim

@@ -1,0 +1,116 @@
+// How each fault of the schedule is done to the cluster, and how it ends.
+#include "tests/sim/sim_cluster.h"
+
+namespace launch::sim {
+
+void SimCluster::Carry(const Fault& fault) {
+  switch (fault.kind) {
+    case FaultKind::kKillController:
+    case FaultKind::kPowerController:
+      if (fault.kind == FaultKind::kPowerController) {
+        controller_.PowerCut();
+      } else {
+        controller_.Kill();
+      }
+      world_.At(fault.lasts / 4, [this] { controller_.Start(); });
+      return;
+    case FaultKind::kPauseController:
+      controller_.Pause();
+      world_.At(fault.lasts / 4, [this] { controller_.Resume(); });
+      return;
+    case FaultKind::kControllerClock:
+      controller_.JumpClock(fault.amount);
+      return;
+    case FaultKind::kStoreFull:
+      controller_.disk().full = true;
+      world_.At(fault.lasts / 4, [this] { controller_.disk().full = false; });
+      return;
+    case FaultKind::kCrashPoint:
+      world_.Arm(fault);
+      return;
+    default:
+      CarryToNode(fault);
+  }
+}
+
+void SimCluster::CarryToNode(const Fault& fault) {
+  const std::string& name = fault.node;
+  SimNode& node = *nodes_.at(name);
+  const auto until = [this, &fault](std::function<void()> heal) {
+    world_.At(fault.lasts, std::move(heal));
+  };
+  const auto cut = [&](bool up, bool down) {
+    network_.Cut(name, up, down);
+    until([this, name, up, down] { network_.Heal(name, up, down); });
+  };
+  switch (fault.kind) {
+    case FaultKind::kKillAgent:
+      node.KillAgent();
+      until([&node] { node.StartAgent(); });
+      return;
+    case FaultKind::kPauseAgent:
+      node.PauseAgent();
+      until([&node] { node.ResumeAgent(); });
+      return;
+    case FaultKind::kPowerNode:
+      node.PowerCut();
+      world_.At(fault.lasts + 2'000, [&node] { node.StartAgent(); });
+      return;
+    case FaultKind::kNodeDiskFull:
+      node.SetDiskFull(true);
+      until([&node] { node.SetDiskFull(false); });
+      return;
+    case FaultKind::kCut:
+      return cut(true, true);
+    case FaultKind::kCutUp:
+      return cut(true, false);
+    case FaultKind::kCutDown:
+      return cut(false, true);
+    case FaultKind::kSlow:
+      network_.SetSlow(name, fault.amount);
+      until([this, name] { network_.SetSlow(name, 0); });
+      return;
+    case FaultKind::kReset:
+      network_.Reset(name);
+      return;
+    case FaultKind::kCloneNode:
+      return SendClone(name);
+    case FaultKind::kKillShim:
+      node.KillShim();
+      return;
+    default:
+      return;
+  }
+}
+
+// Another machine whose disk was copied: the same install id, other hardware, an empty state.
+void SimCluster::SendClone(const std::string& node) {
+  const std::optional<Network::Stream> stream = network_.Open(node);
+  if (!stream) return;
+  clones_.insert(*stream);
+  from_node::Hello hello;
+  hello.version = "clone";
+  hello.machine = SimMachine(node);
+  hello.machine.product_uuid = "another machine";
+  hello.boot_id = "clone-boot-1";
+  hello.inventory = SimInventory(node);
+  network_.SendUp(*stream, hello);
+}
+
+void SimCluster::Heal() {
+  healed_ = true;
+  world_.Trace("healed");
+  controller_.disk().full = false;
+  network_.HealAll();
+  controller_.Resume();
+  controller_.Start();
+  for (auto& [name, node] : nodes_) {
+    node->SetDiskFull(false);
+    node->ResumeAgent();
+    node->StartAgent();
+  }
+  // What runs for ever is ended by its user now.
+  for (const auto& [key, job] : world_.submitted) TryCancel(job);
+}
+
+}  // namespace launch::sim

@@ -1,0 +1,269 @@
+// The simulated runner of a node: what the production one does to disk, locks and processes.
+#include <algorithm>
+#include <utility>
+
+#include "common/planted.h"
+#include "tests/sim/sim_node.h"
+
+namespace launch::sim {
+namespace {
+
+constexpr std::int64_t kProofLimit = 60'000;
+
+Unexpected DiskFull() {
+  return Fail(ErrorCode::kResourceExhausted, "no space left on the state disk");
+}
+
+}  // namespace
+
+Result<void> SimNode::Obey(const agent::Order& given) {
+  namespace order = agent::order;
+  if (const auto* send = std::get_if<order::Send>(&given)) {
+    if (Dies("send.before")) return {};
+    if (const auto* accepted = std::get_if<from_node::Accepted>(&send->message)) {
+      Attempt& highest = world_.accepted[{accepted->key.job, id_}];
+      highest = std::max(highest, accepted->key.attempt);
+    }
+    link_.send(send->stream, send->message);
+    (void)Dies("send.after");
+  } else if (const auto* close = std::get_if<order::CloseLink>(&given)) {
+    link_.close(close->stream);
+  } else if (const auto* save = std::get_if<order::SaveFence>(&given)) {
+    if (disk_full_) return DiskFull();
+    if (Dies("fence.before")) return {};
+    fence_ = save->fence;
+    (void)Dies("fence.after");
+  } else if (const auto* accept = std::get_if<order::Accept>(&given)) {
+    Accept(*accept);
+  } else if (const auto* stage = std::get_if<order::StageAllocation>(&given)) {
+    if (!Dies("stage.before")) Stage(*stage);
+  } else if (const auto* start = std::get_if<order::Start>(&given)) {
+    if (Dies("start.before")) return {};
+    Later(delays_.Between(1, 60), [this, key = start->go.key] { Spawn(key, 0); });
+  } else if (const auto* stop = std::get_if<order::StopAllocation>(&given)) {
+    if (!Dies("stop.before")) Stop(*stop);
+  } else if (const auto* drop = std::get_if<order::Drop>(&given)) {
+    if (Dies("drop.before")) return {};
+    if (const auto found = disk_.find(drop->key); found != disk_.end())
+      found->second.dropped = true;
+    (void)Dies("drop.after");
+  } else if (const auto* acked = std::get_if<order::NoteAcked>(&given)) {
+    if (Dies("acked.before")) return {};
+    if (const auto found = disk_.find(acked->key); found != disk_.end()) {
+      found->second.acked.insert(acked->rank);
+    }
+    (void)Dies("acked.after");
+  } else if (const auto* forget = std::get_if<order::Forget>(&given)) {
+    if (Dies("forget.before")) return {};
+    world_.NodeForgets(id_, forget->key);
+    disk_.erase(forget->key);
+    (void)Dies("forget.after");
+  }
+  return {};
+}
+
+void SimNode::Accept(const agent::order::Accept& order) {
+  Later(delays_.Between(1, 40), [this, order] {
+    const Key& key = order.spec.key;
+    if (Dies("accept.before")) return;
+    if (disk_full_) {
+      Tell(agent::told::AcceptDone{key, DiskFull()});
+      return;
+    }
+    if (const auto known = disk_.find(key); known != disk_.end() && known->second.tombstone) {
+      Tell(agent::told::AcceptDone{key, Fail(ErrorCode::kFailedPrecondition, "stopped")});
+      return;
+    }
+    for (const Process& process : world_.processes) {  // the GPU locks, which the kernel holds
+      if (process.ended || process.node != id_ || process.key == key) continue;
+      if (Planted(Bug::kUncheckedRestart) || Planted(Bug::kReleaseAtExit)) continue;
+      for (const GpuUuid& gpu : order.spec.gpus) {
+        if (std::find(process.gpus.begin(), process.gpus.end(), gpu) == process.gpus.end()) {
+          continue;
+        }
+        disk_.erase(key);
+        Tell(agent::told::AcceptDone{key, Fail(ErrorCode::kConflict, "the GPU's lock is held")});
+        return;
+      }
+    }
+    Directory& directory = disk_[key];
+    directory = Directory{};
+    directory.unsynced = Planted(Bug::kUnsyncedAccept);
+    directory.spec = order.spec;
+    directory.digest = order.digest;
+    directory.boot_id = agent_->identity.boot_id;
+    if (order.spec.needs_ports) {
+      directory.ports = PortBlock{next_port_, 4};
+      next_port_ = next_port_ < 40'000 ? next_port_ + 4 : 20'000;
+    }
+    if (Dies("accept.after")) return;
+    Tell(agent::told::AcceptDone{key, directory.ports});
+  });
+}
+
+void SimNode::Stage(const agent::order::StageAllocation& order) {
+  Later(delays_.Between(5, delays_.OneIn(5) ? 20'000 : 400), [this, order] {
+    StagingFacts facts;
+    for (const std::string& master : order.stage.masters) {
+      facts.reach.push_back({master, true, "eth0", ""});
+    }
+    if (Dies("stage.after")) return;
+    Tell(agent::told::StageDone{order.stage.key, facts});
+  });
+}
+
+// The lowest that nobody has: what ended gives its number to the next, as it may happen in a small
+// pid namespace.
+std::int64_t SimNode::NextPid() const {
+  std::set<std::int64_t> taken;
+  for (const Process& process : world_.processes) {
+    if (!process.ended && process.node == id_) taken.insert(process.pid);
+  }
+  std::int64_t pid = 101;
+  while (taken.contains(pid)) ++pid;
+  return pid;
+}
+
+// Shims are spawned one after the other; a killed agent leaves a half-spawned allocation behind.
+void SimNode::Spawn(const Key& key, std::size_t position) {
+  const auto found = disk_.find(key);
+  if (found == disk_.end() || found->second.tombstone || !found->second.spec) return;
+  Directory& directory = found->second;
+  if (position == directory.spec->ranks.size()) {
+    if (Dies("start.after")) return;
+    agent::told::StartDone done{key, {}, std::nullopt};
+    for (const auto& [rank, pid] : directory.started) done.pids.emplace_back(rank, pid);
+    Tell(done);
+    return;
+  }
+  const RankSpec& rank = directory.spec->ranks[position];
+  const Behaviour behaviour = BehaviourOf(world_, directory.spec->job_name, key, rank.rank);
+  Process process;
+  process.key = key;
+  process.rank = rank.rank;
+  process.node = id_;
+  process.gpus = directory.spec->gpus;
+  process.pid = NextPid();
+  directory.started[rank.rank] = process.pid;
+  const std::size_t index = world_.processes.size();
+  world_.Began(std::move(process));
+  world_.At(behaviour.run_ms,
+            [this, index, behaviour] { EndProcess(index, Exited{behaviour.code}, false); });
+  if (Dies("start.spawned")) return;
+  Later(delays_.Between(1, 60), [this, key, position] { Spawn(key, position + 1); });
+}
+
+// The shim survives the agent: it writes the exit record in any case, unless it was killed itself.
+void SimNode::EndProcess(std::size_t process, ExitCause cause, bool ours) {
+  if (!world_.IsAlive(process)) return;
+  const bool recorded = !world_.processes[process].lost;
+  world_.Ended(process, recorded ? cause : ExitCause{UnknownEnd{"its shim was killed"}});
+  const Process& ended = world_.processes[process];
+  ExitReport report;
+  report.key = ended.key;
+  report.rank = ended.rank;
+  report.boot_id = boot_id();
+  report.cause = recorded ? std::move(cause) : UnknownEnd{"supervisor killed"};
+  report.ended = Boot();
+  if (ours) report.our_signals = {{15, Boot(), "stop"}};
+  if (const auto found = disk_.find(ended.key); recorded && found != disk_.end()) {
+    found->second.exits[ended.rank] = report;
+  }
+  if (agent_) {
+    Later(delays_.Between(0, 20), [this, report] { Tell(agent::told::RankEnded{report}); });
+  }
+}
+
+void SimNode::Signal(const Key& key, std::size_t process,
+                     const agent::order::StopAllocation& order) {
+  if (Planted(Bug::kRememberedPid)) {  // the number, whoever has it by now
+    for (std::size_t i = 0; i < world_.processes.size(); ++i) {
+      const Process& other = world_.processes[i];
+      const auto& started = disk_[key].started;
+      const bool has_pid = std::any_of(started.begin(), started.end(), [&](const auto& entry) {
+        return entry.second == other.pid;
+      });
+      if (!other.ended && other.node == id_ && has_pid) world_.Signals(i, key, order.cause);
+    }
+  }
+  world_.Signals(process, key, order.cause);
+  const Directory& directory = disk_.at(key);
+  const std::string name = directory.spec ? directory.spec->job_name : "";
+  const Behaviour behaviour = BehaviourOf(world_, name, key, world_.processes[process].rank);
+  if (!behaviour.ignores_term && !behaviour.stuck) {
+    world_.At(delays_.Between(10, 300), [this, process] {
+      EndProcess(process, Signalled{15, false}, true);
+    });
+  }
+  // KILL after the grace is the agent's doing; that of the stuck one takes effect much later.
+  Later(order.grace.count(), [this, process, behaviour] {
+    world_.processes[process].killed = true;
+    world_.At(behaviour.stuck ? delays_.Between(70'000, 150'000) : delays_.Between(1, 20),
+              [this, process] {
+                EndProcess(process, Signalled{9, false}, true);
+              });
+  });
+}
+
+void SimNode::Stop(const agent::order::StopAllocation& order) {
+  const Key key = order.key;
+  Directory& directory = disk_[key];
+  directory.tombstone = true;
+  if (directory.boot_id.empty()) directory.boot_id = boot_id();
+  if (Dies("stop.tombstone")) return;
+  const std::vector<std::size_t> alive = world_.AliveOf(id_, key);
+  if (Planted(Bug::kRememberedPid) && alive.empty()) {
+    for (std::size_t i = 0; i < world_.processes.size(); ++i) {
+      const Process& other = world_.processes[i];
+      if (other.ended || other.node != id_) continue;
+      for (const auto& [rank, pid] : directory.started) {
+        if (pid == other.pid) world_.Signals(i, key, order.cause);
+      }
+    }
+  }
+  for (const std::size_t process : alive) Signal(key, process, order);
+  if (Planted(Bug::kEarlyRelease)) {
+    Later(1, [this, key] {
+      disk_[key].released = true;
+      Tell(agent::told::StopDone{key, {}, {}});
+    });
+    return;
+  }
+  WatchStop(key, world_.now + order.grace.count() + kProofLimit);
+  (void)Dies("stop.after");
+}
+
+void SimNode::WatchStop(const Key& key, std::int64_t give_up_at) {
+  Later(delays_.Between(5, 60), [this, key, give_up_at] {
+    const auto found = disk_.find(key);
+    if (found == disk_.end()) return;
+    const bool alive = !world_.AliveOf(id_, key).empty();
+    if (alive && world_.now < give_up_at) {
+      WatchStop(key, give_up_at);
+      return;
+    }
+    if (alive && (!found->second.spec || found->second.spec->gpus.empty())) {
+      WatchStop(key, give_up_at + kProofLimit);  // no GPU to hold back: wait for the end
+      return;
+    }
+    TellStopDone(key, alive);
+  });
+}
+
+void SimNode::TellStopDone(const Key& key, bool alive) {
+  Directory& directory = disk_.at(key);
+  // A record that was written in this very moment is told before the end of the stop.
+  for (const auto& [rank, report] : directory.exits) {
+    if (!directory.acked.contains(rank)) Tell(agent::told::RankEnded{report});
+    if (!agent_) return;
+  }
+  agent::told::StopDone done{key, {}, {}};
+  if (alive) {
+    for (const GpuUuid& gpu : directory.spec->gpus) done.held.emplace_back(gpu, "D state");
+  }
+  directory.released = !alive;
+  if (Dies("stop.released")) return;
+  Tell(done);
+}
+
+}  // namespace launch::sim
