@@ -12,7 +12,6 @@
 namespace launch {
 namespace {
 
-constexpr double kGiBytes = static_cast<double>(kGiB);
 constexpr std::size_t kMostShown = 5;
 
 std::string GibText(double bytes) { return FormatNumber(bytes / kGiBytes, "%.1f GiB"); }
