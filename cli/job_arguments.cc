@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/conda_names.h"
 #include "cli/debug_run.h"
 #include "preflight/preflight.h"
 
@@ -76,6 +77,9 @@ Result<PreparedJob> PrepareJob(const App& app, const JobArguments& arguments) {
   const std::string cwd = CurrentDirectory();
   LAUNCH_ASSIGN_OR_RETURN(ReadJob job, arguments.Read(app, cwd));
   for (const std::string& notice : job.notices) app.Note("notice: " + notice);
+  if (!job.spec.conda.empty()) {
+    LAUNCH_ASSIGN_OR_RETURN(job.spec.conda, CondaPrefix(job.spec.conda, ReadCondaFacts()));
+  }
   if (job.spec.debug) job.spec = AsDebugRun(std::move(job.spec));
   LAUNCH_ASSIGN_OR_RETURN(SubmitterFacts facts, ReadSubmitterFacts(job.spec, cwd));
   return PreparedJob{std::move(job), std::move(facts)};

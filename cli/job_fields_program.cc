@@ -97,7 +97,8 @@ constexpr JobField kProgramFields[] = {
        return {};
      }},
     {"launcher", "", "auto | process | torchrun | deepspeed | accelerate | mpi | node", "auto",
-     "How `run` is started: once per rank, through a launcher, or once per node.",
+     "How `run` is started: process, once per rank; node, once per node as it is; torchrun, "
+     "deepspeed, accelerate, that program once per node.",
      [](JobDraft& draft, const FieldValue& value) -> Result<void> {
        LAUNCH_ASSIGN_OR_RETURN(
            draft.spec.launcher,

@@ -227,7 +227,7 @@ Result<ReadJob> ReadJobLine(const std::vector<std::string>& words,
     break;
   }
   // A line says itself how many nodes it is for; what is wrong with it is said by the planner.
-  if (const auto line = ReadLaunchLine(draft.spec.run, LineOptions(draft.spec));
+  if (const auto line = ReadLaunchLine(draft.spec.run, LineOptions(draft.spec, {}));
       line && line->nodes_min)
     draft.spec.nodes = {*line->nodes_min, line->nodes_max.value_or(*line->nodes_min), false};
   LAUNCH_RETURN_IF_ERROR(Apply(draft, overrides, cwd));

@@ -2,21 +2,27 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "planner/accelerate_flags.h"
+#include "planner/launcher_words.h"
+#include "planner/node_line.h"
 #include "planner/script_flags.h"
+#include "planner/shell_text.h"
 
 namespace launch {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 5> kFileFlags = {"deepspeed", "deepspeed_config",
-                                                        "ds_config", "config_file", "fsdp_config"};
+constexpr std::array<std::string_view, 6> kFileFlags = {
+    "deepspeed", "deepspeed_config", "deepspeed_config_file",
+    "ds_config", "config_file",      "fsdp_config"};
 
 std::vector<std::string> FilesOfRun(const std::string& run) {
   std::vector<std::string> files;
@@ -55,6 +61,43 @@ Result<std::string> ReadBounded(const fs::path& path) {
   return text;
 }
 
+// A launcher's own default, read like a file that the line names.
+void AddDefaultFile(const std::string& run, std::map<std::string, std::string>& files) {
+  const auto script = ReadShell(run);
+  if (!script || FindLauncher(*script) != "accelerate launch") return;
+  const char* const home = std::getenv("HOME");
+  const char* const hf_home = std::getenv("HF_HOME");
+  if (home == nullptr && hf_home == nullptr) return;
+  const fs::path cache =
+      hf_home != nullptr ? fs::path(hf_home) : fs::path(home) / ".cache/huggingface";
+  for (const char* name : {"default_config.yaml", "default_config.yml", "default_config.json"}) {
+    auto text = ReadBounded(cache / "accelerate" / name);
+    if (!text) continue;
+    files[std::string(kAccelerateDefaultFile)] = std::move(*text);
+    return;
+  }
+}
+
+// accelerate's file may name DeepSpeed's.
+std::string DeepspeedFileIn(const std::string& text) {
+  const auto settings = ReadAccelerateConfig(text, "accelerate.yaml");
+  return settings ? settings->Value("deepspeed_config_file") : std::string();
+}
+
+// Shell scripts that the line runs: they tell whether a launcher is called inside. One that cannot
+// be read here is no error: the nodes may have it.
+std::vector<std::string> ScriptsOfRun(const std::string& run) {
+  std::vector<std::string> scripts;
+  const auto script = ReadShell(run);
+  if (!script) return scripts;
+  for (const ShellCommand& command : script->commands) {
+    if (std::string path = ShellScriptOf(command); !path.empty()) {
+      scripts.push_back(std::move(path));
+    }
+  }
+  return scripts;
+}
+
 fs::path From(const std::string& workdir, const std::string& written) {
   const fs::path path(written);
   return path.is_absolute() ? path : fs::path(workdir) / path;
@@ -77,14 +120,30 @@ Result<std::map<std::string, std::string>> ReadNamedFiles(const JobSpec& spec) {
     if (!text) return Unexpected(text.error());
     files[config->second] = std::move(*text);
   }
-  for (const std::string& written : FilesOfRun(spec.run)) {
+  for (const std::string& path : ScriptsOfRun(spec.run)) {
+    if (files.size() == kMaxContextFiles) break;
+    if (auto text = ReadBounded(From(spec.workdir, path))) files[path] = std::move(*text);
+  }
+  std::vector<std::string> named = FilesOfRun(spec.run);
+  AddDefaultFile(spec.run, files);
+  if (const auto settings = files.find(std::string(kAccelerateDefaultFile));
+      settings != files.end()) {
+    named.push_back(DeepspeedFileIn(settings->second));
+  }
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    const std::string written = named[i];
+    if (written.empty()) continue;
     if (files.size() == kMaxContextFiles) break;
     if (files.count(written) > 0) continue;
     auto text = ReadBounded(From(spec.workdir, written));
-    if (text)
+    if (text) {
+      if (written.ends_with(".yaml") || written.ends_with(".yml")) {
+        named.push_back(DeepspeedFileIn(*text));
+      }
       files[written] = std::move(*text);
-    else if (text.error().code != ErrorCode::kNotFound)
+    } else if (text.error().code != ErrorCode::kNotFound) {
       return Unexpected(text.error());
+    }
   }
   return files;
 }

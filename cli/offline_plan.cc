@@ -29,7 +29,7 @@ Result<PlanAnswer> PlanOffline(const JobSpec& spec, const SubmitContext& context
     offers.push_back(std::move(offer));
   }
   PlanAnswer answer;
-  const auto placement = Place(spec, offers);
+  const auto placement = Place(spec, offers, context.files);
   if (!placement) {
     const Unplaced& why = placement.error();
     if (!why.never) {

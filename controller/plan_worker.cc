@@ -90,12 +90,12 @@ PlanOutcome MakeOutcome(const effect::PlanWanted& wanted) {
     if (!placed) return fail(std::move(placed).error());
     placement = std::move(*placed);
   } else {
-    auto placed = Place(wanted.spec, offers);
+    auto placed = Place(wanted.spec, offers, wanted.context.files);
     if (!placed && !placed.error().never) {
       // It has to wait: the plan shown is that for the nodes when they are empty and answer.
       std::vector<PlannerOffer> empty = WhenEmpty(offers);
       for (PlannerOffer& offer : empty) offer.schedulable = true;
-      placed = Place(wanted.spec, empty);
+      placed = Place(wanted.spec, empty, wanted.context.files);
       if (!placed) return outcome;  // no node is known
     }
     if (!placed) return fail(NeverFits(placed.error()));

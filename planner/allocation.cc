@@ -6,12 +6,51 @@
 #include "common/clock.h"
 #include "common/quoted.h"
 #include "planner/environment.h"
+#include "planner/node_launcher.h"
 
 namespace launch {
 namespace {
 
-std::vector<std::string> CommandOf(const LaunchLine& line) {
-  std::vector<std::string> argv = {"/bin/bash", "--norc", "-c", line.shell};
+// Our launchers first, where run starts once per node on PATH, and also where the text puts another
+// directory before PATH (an activated environment): bash takes a function before any file, and
+// scripts that bash runs inherit it. torchrun reads PET_ variables where it is reached by its own
+// path.
+std::string WithWrappers(const LaunchLine& line) {
+  const bool per_node = line.start == StartKind::kPerNode;
+  std::string text = per_node ? "PATH=\"$LAUNCH_WRAPPERS:$PATH\"\n" : "";
+  for (const char* name : {"torchrun", "deepspeed", "accelerate"}) {
+    text += std::string(name) + "() { \"$LAUNCH_WRAPPERS/" + name + "\" \"$@\"; }\n";
+  }
+  text += "export -f torchrun deepspeed accelerate\n";
+  if (per_node) {
+    text +=
+        "export PET_NNODES=\"$NNODES\" PET_NPROC_PER_NODE=\"$NPROC_PER_NODE\" "
+        "PET_NODE_RANK=\"$NODE_RANK\" PET_MASTER_ADDR=\"$MASTER_ADDR\" "
+        "PET_MASTER_PORT=\"$MASTER_PORT\"\n";
+  }
+  return text + line.shell;
+}
+
+// What `conda activate` runs beside setting variables. What env: names stays as it is there.
+std::string Activation(const JobSpec& job) {
+  std::string keep;
+  std::string restore;
+  for (const EnvEntry& entry : job.env) {
+    const std::string own = "launch_own_" + entry.name;
+    keep += own + "=\"$" + entry.name + "\"\n";
+    restore += "export " + entry.name + "=\"$" + own + "\"\nunset " + own + "\n";
+  }
+  return keep +
+         "for launch_script in \"$CONDA_PREFIX\"/etc/conda/activate.d/*.sh; do\n"
+         "  if [ -r \"$launch_script\" ]; then . \"$launch_script\"; fi\n"
+         "done\nunset launch_script\n" +
+         restore;
+}
+
+std::vector<std::string> CommandOf(const LaunchLine& line, const JobSpec& job, bool conda) {
+  std::string text = line.wrappers ? WithWrappers(line) : line.shell;
+  if (conda) text.insert(0, Activation(job));
+  std::vector<std::string> argv = {"/bin/bash", "--norc", "-c", std::move(text)};
   if (line.interpreter_first) argv.emplace_back();  // $0: the interpreter, found on the node
   return argv;
 }
@@ -31,18 +70,20 @@ std::vector<EnvVar> FixedEnv(const RankAssignment& rank, const std::vector<std::
 // A named environment is meant for the job; the submitter's active one only where Python runs.
 bool NeedsTorchCuda(const JobSpec& spec, const LaunchLine& line, DeviceClass device) {
   if (device != DeviceClass::kCuda) return false;
-  return line.python || !spec.venv.empty() || !spec.python.empty();
+  return line.python || !spec.venv.empty() || !spec.python.empty() || !spec.conda.empty();
 }
 
 void AddRanks(const AllocationInput& input, std::size_t node, AllocationSpec& spec) {
   const NodeShare& share = input.layout.nodes[node];
-  for (int local = 0; local < share.processes; ++local) {
-    const RankAssignment& assignment =
-        input.plan.assignments[static_cast<std::size_t>(share.first_rank + local)];
+  const bool per_node = input.plan.start == StartKind::kPerNode;
+  const bool conda = !CondaOf(input.input.spec, input.input.context).empty();
+  for (int local = 0; local < (per_node ? 1 : share.processes); ++local) {
+    const std::size_t place = per_node ? node : static_cast<std::size_t>(share.first_rank + local);
+    const RankAssignment& assignment = input.plan.assignments[place];
     RankSpec rank;
     rank.rank = assignment.rank;
     rank.local_rank = local;
-    rank.argv = CommandOf(input.line);
+    rank.argv = CommandOf(input.line, input.input.spec, conda);
     rank.env = FixedEnv(assignment, input.plan.late);
     rank.gpus = assignment.gpu_uuids;
     spec.ranks.push_back(std::move(rank));
@@ -88,6 +129,9 @@ std::vector<AllocationSpec> MakeAllocations(const AllocationInput& input) {
     spec.preflight = job.preflight;
     spec.setup = job.setup;
     spec.files = input.plan.files;
+    if (input.line.wrappers) {
+      for (GeneratedFile& file : NodeLauncherFiles()) spec.files.push_back(std::move(file));
+    }
     for (int index : share.gpus) {
       spec.gpus.push_back(share.inventory->gpus[static_cast<std::size_t>(index)].uuid);
       spec.gpu_indices.push_back(index);

@@ -134,12 +134,14 @@ Result<Demand> DemandOf(const JobSpec& spec, const LaunchLine& line, const NodeF
                                      spec.device == DeviceChoice::kMps;
   const bool cuda = SomeNodeHas(filter, offers, DeviceClass::kCuda);
   const bool mps = SomeNodeHas(filter, offers, DeviceClass::kMps);
-  if (!accelerators_required &&
-      ((line.visible_devices && *line.visible_devices == 0) || (!cuda && !mps))) {
-    const bool hidden = line.visible_devices && *line.visible_devices == 0;
+  const bool hidden = line.visible_devices && *line.visible_devices == 0;
+  if (!accelerators_required && (hidden || !line.on_cpu.empty() || (!cuda && !mps))) {
+    const bool chosen = hidden || !line.on_cpu.empty();
     MakeCpu(spec, line, demand,
-            hidden ? "run hides the GPUs with CUDA_VISIBLE_DEVICES" : "no node has a GPU");
-    demand.cpu_fallback = !hidden;
+            hidden   ? "run hides the GPUs with CUDA_VISIBLE_DEVICES"
+            : chosen ? line.on_cpu
+                     : "no node has a GPU");
+    demand.cpu_fallback = !chosen;
     return demand;
   }
   demand.device = spec.device == DeviceChoice::kMps ? DeviceClass::kMps : DeviceClass::kCuda;

@@ -64,10 +64,17 @@ std::string VenvOf(const JobSpec& spec, const SubmitContext& context) {
   return other ? std::string() : context.active_venv;
 }
 
+std::string CondaOf(const JobSpec& spec, const SubmitContext& context) {
+  if (!spec.conda.empty()) return spec.conda;
+  const bool other = !spec.python.empty() || !spec.image.empty() || !VenvOf(spec, context).empty();
+  return other ? std::string() : context.active_conda;
+}
+
 std::string InterpreterOf(const JobSpec& spec, const SubmitContext& context) {
   if (!spec.python.empty()) return spec.python;
-  const std::string venv = VenvOf(spec, context);
-  return venv.empty() ? std::string() : venv + "/bin/python";
+  std::string prefix = VenvOf(spec, context);
+  if (prefix.empty()) prefix = CondaOf(spec, context);
+  return prefix.empty() ? std::string() : prefix + "/bin/python";
 }
 
 Result<void> CheckEnv(const JobSpec& spec, const SubmitContext& context) {
@@ -91,6 +98,10 @@ Result<Variables> JobEnvironment(const JobSpec& spec, const SubmitContext& conte
   if (!venv.empty()) {
     values["VIRTUAL_ENV"] = venv;
     values["PATH"] = venv + "/bin:" + values["PATH"];
+  } else if (const std::string conda = CondaOf(spec, context); !conda.empty()) {
+    values["CONDA_PREFIX"] = conda;
+    values["CONDA_DEFAULT_ENV"] = conda.substr(conda.rfind('/') + 1);
+    values["PATH"] = conda + "/bin:" + values["PATH"];
   } else if (!spec.python.empty()) {
     values["PATH"] = DirectoryOf(spec.python) + ":" + values["PATH"];
   }

@@ -30,6 +30,7 @@ struct EnvFacts {
   std::optional<Key> key;
   std::string checkpoint_dir;  // expanded; empty = none
   std::string role = "default";
+  bool wrappers = false;  // launchers of ours are called first
 };
 
 struct EnvRule {
@@ -68,6 +69,9 @@ Result<void> CheckEnv(const JobSpec& spec, const SubmitContext& context);
 
 // Paths of the job's interpreter as far as the job says: venv, python, or the caller's active venv.
 std::string VenvOf(const JobSpec& spec, const SubmitContext& context);
+// Prefix of the conda environment: the job's, or the caller's active one. Its activate.d scripts
+// run in front of the command.
+std::string CondaOf(const JobSpec& spec, const SubmitContext& context);
 std::string InterpreterOf(const JobSpec& spec, const SubmitContext& context);
 
 // docs/environment.md, made from the table.

@@ -20,6 +20,7 @@ int RankOf(const EnvFacts& f) { return Node(f).first_rank + f.local_rank; }
 bool Cuda(const EnvFacts& f) { return f.plan.device == DeviceClass::kCuda; }
 bool Mps(const EnvFacts& f) { return f.plan.device == DeviceClass::kMps; }
 bool Cpu(const EnvFacts& f) { return f.plan.device == DeviceClass::kCpu; }
+bool Direct(const EnvFacts& f) { return f.plan.start == StartKind::kDirect; }
 bool Together(const EnvFacts& f) { return f.layout.world_size > 1; }
 Text If(bool condition, std::string value) {
   return condition ? Text(std::move(value)) : std::nullopt;
@@ -33,7 +34,7 @@ bool IsSlice(const GpuDevice& gpu) { return gpu.uuid.value.rfind("MIG-", 0) == 0
 Text VisibleDevices(const EnvFacts& f) {
   if (Cpu(f)) return "";
   if (!Cuda(f)) return std::nullopt;
-  const bool own = f.spec.gpu_binding == GpuBinding::kPerRank;
+  const bool own = Direct(f) && f.spec.gpu_binding == GpuBinding::kPerRank;
   const std::vector<int> gpus = own ? GpusOfRank(Node(f), f.local_rank) : Node(f).gpus;
   const bool by_uuid = !WhyDevicesByUuid(*Node(f).inventory).empty();
   std::string list;
@@ -100,49 +101,57 @@ const std::vector<EnvRule>& EnvironmentTable() {
   static const std::vector<EnvRule> table =
       {
           // clang-format off
-      {"RANK", "torch", "always", "global rank, from 0", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return N(RankOf(f)); }},
-      {"WORLD_SIZE", "torch", "always", "ranks of the job", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return N(f.layout.world_size); }},
-      {"LOCAL_RANK", "torch", "always", "rank on this node, from 0", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return N(f.local_rank); }},
-      {"LOCAL_WORLD_SIZE", "torch", "always", "ranks on this node", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return N(Node(f).processes); }},
+      {"RANK", "torch", "ranks started directly", "global rank, from 0", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Direct(f), N(RankOf(f))); }},
+      {"WORLD_SIZE", "torch", "ranks started directly", "ranks of the job", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Direct(f), N(f.layout.world_size)); }},
+      {"LOCAL_RANK", "torch", "ranks started directly", "rank on this node, from 0", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Direct(f), N(f.local_rank)); }},
+      {"LOCAL_WORLD_SIZE", "torch", "ranks started directly", "ranks on this node", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Direct(f), N(Node(f).processes)); }},
       {"NODE_RANK", "torch", "always", "position of the node in the job, from 0", kOurs, Known::kPlan,
        [](const EnvFacts& f) -> Text { return N(static_cast<std::int64_t>(f.node)); }},
-      {"GROUP_RANK", "torch", "always", "the same, under torchrun's name", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return N(static_cast<std::int64_t>(f.node)); }},
-      {"GROUP_WORLD_SIZE", "torch", "always", "nodes of the job", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return N(static_cast<std::int64_t>(f.layout.nodes.size())); }},
-      {"ROLE_NAME", "torch", "always", "`--role` of a torchrun line, or default", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return f.role; }},
-      {"ROLE_RANK", "torch", "always", "equal to RANK", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return N(RankOf(f)); }},
-      {"ROLE_WORLD_SIZE", "torch", "always", "equal to WORLD_SIZE", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return N(f.layout.world_size); }},
+      {"GROUP_RANK", "torch", "ranks started directly", "the same, under torchrun's name", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Direct(f), N(static_cast<std::int64_t>(f.node))); }},
+      {"GROUP_WORLD_SIZE", "torch", "ranks started directly", "nodes of the job", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Direct(f), N(static_cast<std::int64_t>(f.layout.nodes.size()))); }},
+      {"ROLE_NAME", "torch", "ranks started directly", "`--role` of a torchrun line, or default", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Direct(f), f.role); }},
+      {"ROLE_RANK", "torch", "ranks started directly", "equal to RANK", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Direct(f), N(RankOf(f))); }},
+      {"ROLE_WORLD_SIZE", "torch", "ranks started directly", "equal to WORLD_SIZE", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Direct(f), N(f.layout.world_size)); }},
       {"MASTER_ADDR", "torch", "always", "address of rank 0's node, proved reachable from every node of the job", kOurs, Known::kStart, MasterAddress},
       {"MASTER_PORT", "torch", "always", "port held for rank 0; a new one for each attempt", kOurs, Known::kStart,
        [](const EnvFacts&) -> Text { return N(kProbablePort); }},
 
-      {"TORCHELASTIC_RUN_ID", "elastic", "always", "JOB-ATTEMPT", kOurs, Known::kAttempt,
+      {"NNODES", "torch", "run started once per node", "nodes of the job", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(!Direct(f), N(static_cast<std::int64_t>(f.layout.nodes.size()))); }},
+      {"NPROC_PER_NODE", "torch", "run started once per node", "ranks that the launcher in it starts on this node", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(!Direct(f), N(Node(f).processes)); }},
+      {"LAUNCH_START", "torch", "run started once per node", "node: a launcher inside `run` starts the ranks", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(!Direct(f), "node"); }},
+      {"LAUNCH_WRAPPERS", "torch", "run started once per node, or a shell script", "directory of the torchrun, deepspeed and accelerate that hold a launcher inside `run` to the plan; first on PATH where it starts once per node", kOurs, Known::kNode,
+       [](const EnvFacts& f) -> Text { return If(f.wrappers, ""); }},
+
+      {"TORCHELASTIC_RUN_ID", "elastic", "ranks started directly", "JOB-ATTEMPT", kOurs, Known::kAttempt,
        [](const EnvFacts& f) -> Text {
-         return f.key ? N(static_cast<std::int64_t>(f.key->job.value)) + "-" + N(f.key->attempt.value) : std::string("0-1");
-       }},
-      {"TORCHELASTIC_RESTART_COUNT", "elastic", "always", "attempts before this one", kOurs, Known::kAttempt,
-       [](const EnvFacts& f) -> Text { return N(f.key ? std::int64_t{f.key->attempt.value} - 1 : 0); }},
-      {"TORCHELASTIC_MAX_RESTARTS", "elastic", "always", "`retry.max`", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return N(f.spec.retry.max.value_or(0)); }},
-      {"TORCHELASTIC_USE_AGENT_STORE", "elastic", "always", "False: rank 0 itself hosts the store", kOurs, Known::kPlan,
-       [](const EnvFacts&) -> Text { return "False"; }},
+         return If(Direct(f), f.key ? N(static_cast<std::int64_t>(f.key->job.value)) + "-" + N(f.key->attempt.value) : std::string("0-1")); }},
+      {"TORCHELASTIC_RESTART_COUNT", "elastic", "ranks started directly", "attempts before this one", kOurs, Known::kAttempt,
+       [](const EnvFacts& f) -> Text { return If(Direct(f), N(f.key ? std::int64_t{f.key->attempt.value} - 1 : 0)); }},
+      {"TORCHELASTIC_MAX_RESTARTS", "elastic", "ranks started directly", "`retry.max`", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Direct(f), N(f.spec.retry.max.value_or(0))); }},
+      {"TORCHELASTIC_USE_AGENT_STORE", "elastic", "ranks started directly", "False: rank 0 itself hosts the store", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Direct(f), "False"); }},
       {"TORCHELASTIC_ERROR_FILE", "elastic", "always", "where a script decorated with @record writes its error", kOurs, Known::kNode,
        [](const EnvFacts&) -> Text { return ""; }},
 
-      {"CROSS_RANK", "deepspeed", "always", "equal to NODE_RANK, as DeepSpeed's launcher sets it", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return N(static_cast<std::int64_t>(f.node)); }},
-      {"CROSS_SIZE", "deepspeed", "always", "nodes of the job", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return N(static_cast<std::int64_t>(f.layout.nodes.size())); }},
-      {"LOCAL_SIZE", "deepspeed", "always", "ranks on this node", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return N(Node(f).processes); }},
+      {"CROSS_RANK", "deepspeed", "ranks started directly", "equal to NODE_RANK, as DeepSpeed's launcher sets it", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Direct(f), N(static_cast<std::int64_t>(f.node))); }},
+      {"CROSS_SIZE", "deepspeed", "ranks started directly", "nodes of the job", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Direct(f), N(static_cast<std::int64_t>(f.layout.nodes.size()))); }},
+      {"LOCAL_SIZE", "deepspeed", "ranks started directly", "ranks on this node", kOurs, Known::kPlan,
+       [](const EnvFacts& f) -> Text { return If(Direct(f), N(Node(f).processes)); }},
 
       {"CUDA_VISIBLE_DEVICES", "devices", "cuda, cpu", "all of the job's GPUs on this node, by PCI index, the same for every local rank (`gpu_binding: per_rank`: its own); by UUID for MIG slices, on a node with a lost or unhealthy GPU and for an agent that has some of its machine's GPUs only, where indices would be off; empty for `device: cpu`", kOurs, Known::kPlan, VisibleDevices},
       {"CUDA_DEVICE_ORDER", "devices", "cuda", "PCI_BUS_ID, so that indices mean what `launch nodes` shows", kYours, Known::kPlan,

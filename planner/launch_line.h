@@ -1,4 +1,5 @@
-// Reads `run`: a plain command, a torchrun line whose ranks we start ourselves, or something later.
+// Reads `run`: a plain command, a launcher's line whose ranks we start ourselves, or a text that is
+// started once per node with its launchers held to the plan.
 #pragma once
 
 #include <map>
@@ -10,14 +11,19 @@
 #include "common/diagnosis.h"
 #include "common/error.h"
 #include "common/job.h"
+#include "common/launch.h"
+#include "planner/accelerate_settings.h"
 #include "planner/launcher_arguments.h"
 
 namespace launch {
 
 struct LaunchLine {
-  // kTorchrun, kDeepspeed: taken apart, its ranks started directly.
+  // kTorchrun, kDeepspeed, kAccelerate: what was found; kNode: a text with one of them inside.
   LauncherKind launcher = LauncherKind::kProcess;
-  std::string shell;               // what bash -c of one rank executes
+  StartKind start = StartKind::kDirect;
+  // Launchers that the text may call are ours first: they hold the call to the plan, or refuse it.
+  bool wrappers = false;
+  std::string shell;               // what bash -c of one rank, or of one node, executes
   bool interpreter_first = false;  // `shell` runs "$0": the interpreter, given as last argument
   std::string interpreter_of;      // launcher word whose shebang names the interpreter
   std::string command_word;        // first word of the command; empty = not checkable
@@ -30,7 +36,10 @@ struct LaunchLine {
   std::optional<int> nodes_min;
   std::optional<int> nodes_max;
   std::optional<int> visible_devices;  // CUDA_VISIBLE_DEVICES= in front, read as a count
-  std::vector<std::string> read;       // one sentence each
+  std::string on_cpu;                  // "--cpu of the line": the line itself asks for the CPU
+  std::optional<AccelerateSettings> accelerate;
+  std::map<std::string, std::string> env;  // what the launcher would give its ranks, by name
+  std::vector<std::string> read;           // one sentence each
   std::vector<Finding> warnings;
   std::vector<ShellUse> uses;        // variables in the text
   std::vector<ShellWord> arguments;  // words behind the script, or of the plain command
@@ -40,14 +49,16 @@ struct LaunchLineOptions {
   LauncherKind launcher = LauncherKind::kAuto;
   bool local_rank_arg = false;
   std::vector<EnvEntry> env;  // fixed values here may stand for variables in flags
+  // Texts that the line names (a shell script, a configuration of accelerate), by path as written.
+  std::map<std::string, std::string> files = {};
 };
 
-// kInvalidArgument: not bash, or a flag torchrun would refuse. kUnimplemented: a launcher or a form
-// of a later version; the message says what was seen, the hint what to write instead.
+// kInvalidArgument: not bash, or a flag the launcher would refuse. kUnimplemented: a launcher of a
+// later version; the message says what was seen, the hint what to write instead.
 Result<LaunchLine> ReadLaunchLine(std::string_view run, const LaunchLineOptions& options);
 
-// The options a job gives.
-LaunchLineOptions LineOptions(const JobSpec& spec);
+// The options a job gives, with the files its submitter read.
+LaunchLineOptions LineOptions(const JobSpec& spec, const std::map<std::string, std::string>& files);
 
 // True for names a rank's environment gets from the start itself: a line that sets them is wrong.
 bool IsContractVariable(std::string_view name);

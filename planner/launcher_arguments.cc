@@ -88,7 +88,9 @@ Result<std::size_t> WalkFlags(
     if (text.size() < 2 || text[0] != '-') {
       // $ARGS unquoted may hold flags: what it becomes is known on the node only.
       const bool variable = !words[i].fixed && text[0] == '$' && words[i].raw == text;
-      if (variable && !FixedValue(words[i], known)) {
+      const auto value = FixedValue(words[i], known);
+      const bool flags = value && (value->rfind('-', 0) == 0 || value->find(' ') != value->npos);
+      if (variable && (!value || flags)) {
         return Fail(ErrorCode::kUnimplemented,
                     "run: " + text + " stands among the flags of " + launcher +
                         " and may hold flags itself",

@@ -53,15 +53,11 @@ std::optional<std::string> LauncherInText(const std::string& text) {
 std::optional<std::string> LauncherAt(const std::vector<ShellWord>& words, std::size_t i) {
   const std::string_view program = ProgramOf(words[i]);
   if (Contains(kLaunchers, program)) return std::string(program);
-  if ((program == "accelerate" && i + 1 < words.size() && words[i + 1].value == "launch") ||
-      program == "accelerate-launch") {
-    return "accelerate launch";
-  }
+  if (FindAccelerate(words, i)) return "accelerate launch";
   if (FindTorchrun(words, i)) return "torchrun";
   if (IsPython(words[i].value)) {
     for (std::size_t k = i + 1; k < words.size(); ++k) {
       if (words[k].value == "-m" && k + 1 < words.size()) {
-        if (words[k + 1].value == "accelerate.commands.launch") return "accelerate launch";
         if (words[k + 1].value.rfind("deepspeed", 0) == 0) return "deepspeed";
         return std::nullopt;
       }
@@ -147,6 +143,19 @@ std::optional<LauncherPlace> FindTorchrun(const std::vector<ShellWord>& words, s
 
 std::optional<LauncherPlace> FindDeepspeed(const std::vector<ShellWord>& words, std::size_t first) {
   return FindProgram(words, first, "deepspeed", {"deepspeed", "deepspeed.launcher.runner"});
+}
+
+std::optional<LauncherPlace> FindAccelerate(const std::vector<ShellWord>& words,
+                                            std::size_t first) {
+  if (auto place = FindProgram(words, first, "accelerate-launch", {"accelerate.commands.launch"})) {
+    return place;
+  }
+  auto place =
+      FindProgram(words, first, "accelerate", {"accelerate.commands.accelerate_cli", "accelerate"});
+  if (!place || place->first_flag >= words.size()) return std::nullopt;
+  if (words[place->first_flag].value != "launch") return std::nullopt;  // config, test, env ...
+  ++place->first_flag;
+  return place;
 }
 
 std::optional<std::string> FindLauncher(const ShellScript& script) {

@@ -1,4 +1,5 @@
-// Which words in a shell text start ranks by themselves: torchrun, deepspeed, mpirun, srun ...
+// Which words in a shell text start ranks by themselves: torchrun, deepspeed, accelerate, mpirun
+// ...
 #pragma once
 
 #include <optional>
@@ -22,6 +23,9 @@ std::optional<LauncherPlace> FindTorchrun(const std::vector<ShellWord>& words, s
 
 // deepspeed, python -m deepspeed.launcher.runner, python $(which deepspeed) at `first`.
 std::optional<LauncherPlace> FindDeepspeed(const std::vector<ShellWord>& words, std::size_t first);
+
+// accelerate launch, accelerate-launch, python -m accelerate.commands.launch and the like.
+std::optional<LauncherPlace> FindAccelerate(const std::vector<ShellWord>& words, std::size_t first);
 
 // A launcher anywhere a command may stand, also behind wrappers and inside bash -c: its name.
 std::optional<std::string> FindLauncher(const ShellScript& script);

@@ -369,8 +369,9 @@ Unplaced Unreadable(const Error& error) {
 }  // namespace
 
 tl::expected<Placement, Unplaced> Place(const JobSpec& spec,
-                                        const std::vector<PlannerOffer>& offers) {
-  const auto line = ReadLaunchLine(spec.run, LineOptions(spec));
+                                        const std::vector<PlannerOffer>& offers,
+                                        const std::map<std::string, std::string>& files) {
+  const auto line = ReadLaunchLine(spec.run, LineOptions(spec, files));
   if (!line) return tl::unexpected(Unreadable(line.error()));
   const auto filter = NodeFilter::Make(spec);
   if (!filter) return tl::unexpected(Unreadable(filter.error()));

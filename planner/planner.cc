@@ -143,12 +143,6 @@ std::vector<Finding> Advice(const PlanInput& input, const Demand& demand, const 
                           "count as host memory",
                           "write memory: SIZE+ to say that it is a request only"));
   }
-  if (!input.context.active_conda.empty() && InterpreterOf(spec, input.context).empty()) {
-    advice.push_back(Make("conda_not_used", Severity::kWarning,
-                          "the active conda environment " + input.context.active_conda +
-                              " is not taken over in this version",
-                          "write python: " + input.context.active_conda + "/bin/python"));
-  }
   for (const NodeShare& share : layout.nodes) {
     const std::string why = WhyDevicesByUuid(*share.inventory);
     if (plan.device != DeviceClass::kCuda || why.empty()) continue;
@@ -191,18 +185,20 @@ Result<std::vector<std::string>> AssignRanks(const PlanInput& input, const Launc
   std::set<std::string> late;
   for (std::size_t node = 0; node < layout.nodes.size(); ++node) {
     const NodeShare& share = layout.nodes[node];
-    LAUNCH_ASSIGN_OR_RETURN(const auto job,
-                            JobEnvironment(input.spec, input.context, *share.inventory));
+    LAUNCH_ASSIGN_OR_RETURN(auto job, JobEnvironment(input.spec, input.context, *share.inventory));
     LAUNCH_ASSIGN_OR_RETURN(std::string dir, CheckpointDir(input.spec, job));
-    for (int local = 0; local < share.processes; ++local) {
-      const EnvFacts facts{input.spec, input.context, plan, layout,   node,
-                           local,      input.key,     dir,  line.role};
+    // What the launcher would set stands behind what the user set.
+    for (const auto& [name, value] : line.env) job.try_emplace(name, value);
+    const bool per_node = plan.start == StartKind::kPerNode;
+    for (int local = 0; local < (per_node ? 1 : share.processes); ++local) {
+      const EnvFacts facts{input.spec, input.context, plan, layout,    node,
+                           local,      input.key,     dir,  line.role, line.wrappers};
       RankEnvironment environment = EnvironmentOfRank(job, facts);
       RankAssignment rank;
-      rank.rank = share.first_rank + local;
+      rank.rank = per_node ? static_cast<Rank>(node) : share.first_rank + local;
       rank.local_rank = local;
       rank.node = share.inventory->node;
-      rank.gpus = GpusOfRank(share, local);
+      rank.gpus = per_node ? share.gpus : GpusOfRank(share, local);
       for (int index : rank.gpus) {
         rank.gpu_uuids.push_back(share.inventory->gpus[static_cast<std::size_t>(index)].uuid);
       }
@@ -218,11 +214,14 @@ Result<std::vector<std::string>> AssignRanks(const PlanInput& input, const Launc
 
 void DescribeStart(const LaunchLine& line, const RankLayout& layout, const std::string& interpreter,
                    Plan& plan) {
-  plan.start = StartKind::kDirect;
+  plan.start = line.start;
   plan.launcher = line.launcher;
   plan.command = ShownCommand(line, interpreter);
   plan.read.insert(plan.read.begin(), line.read.begin(), line.read.end());
-  plan.read[0] = line.read[0] + ": " + Shape(layout) + ", started directly";
+  const bool direct = line.start == StartKind::kDirect;
+  plan.read[0] = line.read[0] + ": " + Shape(layout) +
+                 (direct ? ", started directly"
+                         : ", run is started once per node and its launcher held to this");
 }
 
 // A format that a flag or a file fixed is refused by the name of that place.
@@ -286,9 +285,10 @@ Result<void> CheckFields(const JobSpec& spec) {
     return Fail(ErrorCode::kUnimplemented, "image: (containers) is not in this version",
                 "write venv: or python: with the environment on the nodes");
   }
-  if (!spec.conda.empty()) {
-    return Fail(ErrorCode::kUnimplemented, "conda: is not in this version",
-                "write python: PREFIX/bin/python of that environment");
+  if (!spec.conda.empty() && spec.conda[0] != '/') {
+    return Fail(ErrorCode::kInvalidArgument,
+                "conda: " + spec.conda + " is a name, and where it lies is not known here",
+                "write the path of the environment");
   }
   if (spec.procs_per_node && (*spec.procs_per_node < 1 || *spec.procs_per_node > 4096)) {
     return Fail(ErrorCode::kInvalidArgument,
@@ -315,7 +315,8 @@ Result<void> CheckSpec(const JobSpec& spec, const SubmitContext& context) {
   LAUNCH_RETURN_IF_ERROR(CheckBatch(spec.batch));
   LAUNCH_RETURN_IF_ERROR(CheckStrategy(spec));
   LAUNCH_RETURN_IF_ERROR(CheckEnv(spec, context));
-  LAUNCH_ASSIGN_OR_RETURN(const LaunchLine line, ReadLaunchLine(spec.run, LineOptions(spec)));
+  LAUNCH_ASSIGN_OR_RETURN(const LaunchLine line,
+                          ReadLaunchLine(spec.run, LineOptions(spec, context.files)));
   LAUNCH_ASSIGN_OR_RETURN(const NodeFilter filter, NodeFilter::Make(spec));
   LAUNCH_RETURN_IF_ERROR(DemandOf(spec, line, filter, {}));
   LAUNCH_RETURN_IF_ERROR(ReadUserChoices(spec, context, line));
@@ -325,7 +326,8 @@ Result<void> CheckSpec(const JobSpec& spec, const SubmitContext& context) {
 Result<PlannedRun> MakePlan(const PlanInput& input) {
   const JobSpec& spec = input.spec;
   LAUNCH_RETURN_IF_ERROR(CheckFields(spec));
-  LAUNCH_ASSIGN_OR_RETURN(LaunchLine line, ReadLaunchLine(spec.run, LineOptions(spec)));
+  LAUNCH_ASSIGN_OR_RETURN(LaunchLine line,
+                          ReadLaunchLine(spec.run, LineOptions(spec, input.context.files)));
   LAUNCH_ASSIGN_OR_RETURN(const NodeFilter filter, NodeFilter::Make(spec));
   LAUNCH_ASSIGN_OR_RETURN(const Demand demand, DemandOf(spec, line, filter, Chosen(input)));
   LAUNCH_CHECK(!input.placement.offers.empty(), "a placement without nodes");

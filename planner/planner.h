@@ -1,6 +1,7 @@
 // The planner: how a job will run on given nodes. Pure: same inputs, same plan, byte for byte.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,8 +42,10 @@ struct Unplaced {
 
 // All-or-nothing gang placement by count, model, capability, arch, memory, constraints, nodelist,
 // exclude, gpu_ids. Deterministic: prefers the user's GPU order, then fewest spare GPUs, then name.
+// `files`: SubmitContext::files, which may say how many processes a line starts.
 tl::expected<Placement, Unplaced> Place(const JobSpec& spec,
-                                        const std::vector<PlannerOffer>& offers);
+                                        const std::vector<PlannerOffer>& offers,
+                                        const std::map<std::string, std::string>& files = {});
 
 struct PlanInput {
   const JobSpec& spec;

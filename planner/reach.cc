@@ -147,7 +147,7 @@ BatchReach ReachOfBatch(const LaunchLine& line) {
 }  // namespace
 
 PlanReach ReachOf(const JobSpec& spec, const Plan& plan) {
-  const auto line = ReadLaunchLine(spec.run, LineOptions(spec));
+  const auto line = ReadLaunchLine(spec.run, LineOptions(spec, {}));
   PlanReach reach;
   if (!line) {
     reach.batch = BatchReach::kFixed;

@@ -53,7 +53,8 @@ constexpr std::array<FlagRule, 31> kRules = {{
     {"signals_to_handle", kDropped, true},
     {"shutdown_timeout", kDropped, true},
     {"virtual_local_rank", kRefused, false},
-    {"use_env", kUseEnv, false},  // of torch.distributed.launch alone, and last
+    // Of torch.distributed.launch; to torchrun it says what holds anyway.
+    {"use_env", kUseEnv, false},
 }};
 constexpr std::array<ShortFlag, 3> kShorts = {{{'m', "module"}, {'r', "redirects"}, {'t', "tee"}}};
 
@@ -141,8 +142,7 @@ Result<LauncherArguments> ReadTorchrun(const std::vector<ShellWord>& words, std:
   LauncherArguments out;
   // torch.distributed.launch passes it unless --use_env.
   if (launch_module) out.local_rank_flag = "--local-rank";
-  FlagSyntax syntax{"torchrun", kRules, kShorts, /*dashes=*/true, /*end_mark=*/true};
-  if (!launch_module) syntax.rules = syntax.rules.first(kRules.size() - 1);
+  const FlagSyntax syntax{"torchrun", kRules, kShorts, /*dashes=*/true, /*end_mark=*/true};
   LAUNCH_ASSIGN_OR_RETURN(out.script, WalkFlags(words, first, syntax, known,
                                                 [&](const FlagRule& rule, const ShellWord& value) {
                                                   return Take(out, rule, value, known);

@@ -93,10 +93,13 @@ Result<void> CheckAutomatic(const DeepspeedConfig& config, Trainer trainer) {
 Trainer TrainerOf(const JobSpec& spec, const TrainerFlags& flags, const LaunchLine& line) {
   if (spec.trainer != Trainer::kAuto) return spec.trainer;
   if (flags.hugging_face) return Trainer::kHf;
+  if (line.launcher == LauncherKind::kAccelerate) return Trainer::kAccelerate;
   return line.launcher == LauncherKind::kDeepspeed ? Trainer::kDeepspeed : Trainer::kAuto;
 }
 
-Result<void> FixBatch(const JobSpec& spec, UserChoices& choices) {
+using FromAccelerate = std::optional<AccelerateChoices>;
+
+Result<void> FixBatch(const JobSpec& spec, const FromAccelerate& accelerate, UserChoices& choices) {
   Fixed<std::int64_t> micro("the micro-batch");
   Fixed<std::int64_t> accumulate("gradient accumulation");
   Fixed<std::int64_t> global("the global batch");
@@ -111,11 +114,15 @@ Result<void> FixBatch(const JobSpec& spec, UserChoices& choices) {
     LAUNCH_RETURN_IF_ERROR(accumulate.Say(file.accumulate, file.path));
     LAUNCH_RETURN_IF_ERROR(global.Say(file.train_batch, file.path));
   }
+  if (accelerate) {
+    LAUNCH_RETURN_IF_ERROR(accumulate.Say(accelerate->accumulate, "the settings of accelerate"));
+  }
   choices.job.batch = {global.value(), micro.value(), accumulate.value()};
   return {};
 }
 
-Result<void> FixStrategy(const JobSpec& spec, UserChoices& choices) {
+Result<void> FixStrategy(const JobSpec& spec, const FromAccelerate& accelerate,
+                         UserChoices& choices) {
   Fixed<Strategy> strategy("the strategy");
   Fixed<Offload> offload("offload");
   LAUNCH_RETURN_IF_ERROR(strategy.Say(Unless(spec.strategy, Strategy::kAuto), kJob));
@@ -126,17 +133,27 @@ Result<void> FixStrategy(const JobSpec& spec, UserChoices& choices) {
     LAUNCH_RETURN_IF_ERROR(strategy.Say(stage, file.path));
     if (stage) LAUNCH_RETURN_IF_ERROR(offload.Say(file.offload, file.path));
   }
+  if (accelerate) {
+    LAUNCH_RETURN_IF_ERROR(strategy.Say(accelerate->strategy, accelerate->strategy_place));
+    LAUNCH_RETURN_IF_ERROR(offload.Say(accelerate->offload, accelerate->strategy_place));
+  }
   choices.job.strategy = strategy.value().value_or(Strategy::kAuto);
   choices.job.offload = offload.value().value_or(Offload::kAuto);
   return {};
 }
 
-Result<void> FixPrecision(const JobSpec& spec, UserChoices& choices) {
+Result<void> FixPrecision(const JobSpec& spec, const FromAccelerate& accelerate,
+                          UserChoices& choices) {
   Fixed<Precision> precision("the precision");
   LAUNCH_RETURN_IF_ERROR(precision.Say(Unless(spec.precision, Precision::kAuto), kJob));
   LAUNCH_RETURN_IF_ERROR(SayFlag(precision, choices.flags.precision));
   if (choices.deepspeed) {
     LAUNCH_RETURN_IF_ERROR(precision.Say(choices.deepspeed->precision, choices.deepspeed->path));
+  }
+  // "no" only means that accelerate adds nothing of its own.
+  const bool adds = accelerate && (accelerate->precision != Precision::kFp32 || !precision.value());
+  if (adds) {
+    LAUNCH_RETURN_IF_ERROR(precision.Say(accelerate->precision, accelerate->precision_place));
   }
   choices.job.precision = precision.value().value_or(Precision::kAuto);
   if (precision.place() != kJob) choices.precision_source = precision.place();
@@ -191,13 +208,22 @@ Result<UserChoices> ReadUserChoices(const JobSpec& spec, const SubmitContext& co
     choices.flags = std::move(own);
   }
   choices.trainer = TrainerOf(spec, choices.flags, line);
+  FromAccelerate accelerate;
+  if (line.accelerate) {
+    LAUNCH_ASSIGN_OR_RETURN(accelerate, ChoicesOf(*line.accelerate));
+    choices.by_accelerate = accelerate->strategy.has_value();
+    const std::string& file = accelerate->deepspeed_file;
+    if (!file.empty() && !choices.flags.deepspeed) {
+      choices.flags.deepspeed = Flag<std::string>{file, "deepspeed_config_file " + file};
+    }
+  }
   LAUNCH_ASSIGN_OR_RETURN(choices.deepspeed, ReadFile(context, choices.flags));
   if (choices.deepspeed) {
     LAUNCH_RETURN_IF_ERROR(CheckAutomatic(*choices.deepspeed, choices.trainer));
   }
-  LAUNCH_RETURN_IF_ERROR(FixBatch(spec, choices));
-  LAUNCH_RETURN_IF_ERROR(FixStrategy(spec, choices));
-  LAUNCH_RETURN_IF_ERROR(FixPrecision(spec, choices));
+  LAUNCH_RETURN_IF_ERROR(FixBatch(spec, accelerate, choices));
+  LAUNCH_RETURN_IF_ERROR(FixStrategy(spec, accelerate, choices));
+  LAUNCH_RETURN_IF_ERROR(FixPrecision(spec, accelerate, choices));
   LAUNCH_RETURN_IF_ERROR(FixSteps(spec, choices));
   Describe(choices);
   ApplyHfDefaults(line, choices);

@@ -20,6 +20,7 @@ struct UserChoices {
   TrainerFlags flags;
   std::optional<DeepspeedConfig> deepspeed;
   Trainer trainer = Trainer::kAuto;  // hf when the line shows it
+  bool by_accelerate = false;        // the accelerate line itself says how the model is split
   std::string precision_source;   // "ds.json", "--bf16"; empty when the job file or nobody says it
   std::vector<std::string> read;  // one sentence each, for `launch plan`
   std::vector<Finding> findings;

@@ -172,8 +172,11 @@ Result<void> AttemptDir::WriteFiles(const std::vector<GeneratedFile>& generated)
       return Fail(ErrorCode::kInvalidArgument,
                   "generated file name '" + file.name + "' is not plain");
     }
+    const std::string path = FilesPath() + "/" + file.name;
     // Its readers, the ranks, do not outlive a power failure.
-    LAUNCH_RETURN_IF_ERROR(files_->Write(FilesPath() + "/" + file.name, file.bytes));
+    LAUNCH_RETURN_IF_ERROR(files_->Write(path, file.bytes));
+    const bool program = file.bytes.starts_with("#!");
+    if (program && ::chmod(path.c_str(), 0700) != 0) return FailErrno("chmod " + path, errno);
   }
   return {};
 }

@@ -16,6 +16,7 @@ std::vector<std::string> BuildRankEnv(
       {"TORCHELASTIC_ERROR_FILE", rank + "/error.json"},
       {"LAUNCH_HOSTFILE", paths.attempt + "/files/hostfile"},
       {"LAUNCH_PLAN_FILE", paths.attempt + "/files/plan.json"},
+      {"LAUNCH_WRAPPERS", paths.attempt + "/files"},
       {"LAUNCH_DS_CONFIG", paths.attempt + "/files/ds_config.json"},
       {"ACCELERATE_DEEPSPEED_CONFIG_FILE", paths.attempt + "/files/ds_config.json"},
       {"LAUNCH_ACCELERATE_CONFIG", paths.attempt + "/files/accelerate.yaml"},

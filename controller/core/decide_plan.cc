@@ -36,7 +36,8 @@ void AnswerQuery(Draft& draft, const event::PlanQuery& query, const PlanOutcome&
   const std::vector<effect::NodeOffer> offers = MakeOffers(draft.state());
   if (draft.live().queue_head) {
     answer.waits = WaitReason{"Priority", fmt::format("behind {}", draft.live().queue_head->value)};
-  } else if (const auto placed = Place(query.spec, ForPlanner(offers, query.caller.user));
+  } else if (const auto placed =
+                 Place(query.spec, ForPlanner(offers, query.caller.user), query.context.files);
              !placed) {
     answer.waits = placed.error().reason;
   }

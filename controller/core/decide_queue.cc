@@ -44,7 +44,7 @@ int CpusToKeep(const JobSpec& spec, const NodeInventory& node, bool has_gpus) {
 }
 
 // Nodes that an attempt of the job failed on are taken only when there is no other way.
-tl::expected<Placement, Unplaced> PlaceJob(const JobSpec& spec, const JobRecord& job,
+tl::expected<Placement, Unplaced> PlaceJob(const SpecRecord& spec, const JobRecord& job,
                                            const std::vector<effect::NodeOffer>& offers) {
   std::vector<PlannerOffer> all = ForPlanner(offers, job.owner);
   if (!job.excluded_nodes.empty()) {
@@ -53,9 +53,9 @@ tl::expected<Placement, Unplaced> PlaceJob(const JobSpec& spec, const JobRecord&
       const auto why = job.excluded_nodes.find(offer.inventory->node.value);
       if (why != job.excluded_nodes.end()) offer.refuses = "failed before: " + why->second;
     }
-    if (auto placement = Place(spec, others)) return placement;
+    if (auto placement = Place(spec.spec, others, spec.context.files)) return placement;
   }
-  return Place(spec, all);
+  return Place(spec.spec, all, spec.context.files);
 }
 
 // The highest attempt that we, or a node, know of.
@@ -126,7 +126,7 @@ void SettleQueue(Draft& draft) {
       return Waits{{"ReqNodeNotAvail", "no node has joined this cluster yet"}, false};
     }
     const JobRecord& job = draft.state().jobs.at(id);
-    const auto placement = PlaceJob(draft.state().specs.at(id).spec, job, offers);
+    const auto placement = PlaceJob(draft.state().specs.at(id), job, offers);
     if (!placement) {
       WaitReason reason = placement.error().reason;
       if (reason.code.empty()) reason.code = "ReqNodeNotAvail";

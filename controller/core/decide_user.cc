@@ -26,7 +26,8 @@ std::optional<Error> Hopeless(const effect::PlanWanted& wanted) {
     return sound.error();
   }
   if (wanted.offers.empty()) return std::nullopt;
-  const auto placement = Place(wanted.spec, WhenEmpty(ForPlanner(wanted.offers, wanted.owner)));
+  const auto placement =
+      Place(wanted.spec, WhenEmpty(ForPlanner(wanted.offers, wanted.owner)), wanted.context.files);
   if (placement || !placement.error().never) return std::nullopt;
   const Unplaced& why = placement.error();
   std::string message = "no known node could ever run this job";

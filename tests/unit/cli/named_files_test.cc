@@ -38,6 +38,26 @@ TEST_F(NamedFiles, AreThoseBehindTheFlagsOfTheTrainers) {
   EXPECT_EQ(*files, (std::map<std::string, std::string>{{"acc.yaml", "a: 1"}, {"ds.json", "{}"}}));
 }
 
+TEST_F(NamedFiles, HoldTheShellScriptThatRunStarts) {
+  Write("train.sh", "torchrun train.py\n");
+  Write("big.sh", std::string(kMaxContextFileBytes + 1, '#'));
+  spec_.run = "cd . && bash -x train.sh --lr 1; ./big.sh; bash -c 'sh inner.sh'; sh missing.sh";
+  const auto files = ReadNamedFiles(spec_);
+  ASSERT_TRUE(files) << FormatError(files.error());
+  EXPECT_EQ(*files, (std::map<std::string, std::string>{{"train.sh", "torchrun train.py\n"}}));
+}
+
+TEST_F(NamedFiles, FollowAccelerateToTheFileOfDeepspeed) {
+  Write("acc.yaml",
+        "distributed_type: DEEPSPEED\ndeepspeed_config:\n"
+        "  deepspeed_config_file: conf/ds.json\n");
+  Write("conf/ds.json", "{}");
+  spec_.run = "accelerate launch --config_file acc.yaml train.py";
+  const auto files = ReadNamedFiles(spec_);
+  ASSERT_TRUE(files);
+  EXPECT_EQ(files->count("conf/ds.json"), 1U);
+}
+
 TEST_F(NamedFiles, TakeAModelDirectoryForItsConfig) {
   Write("llama/config.json", "{\"hidden_size\": 8}");
   spec_.model.fields["config"] = "llama";

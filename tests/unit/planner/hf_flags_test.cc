@@ -14,7 +14,7 @@ struct Case {
 Case Read(const std::string& run, JobSpec spec = {}) {
   Case made;
   spec.run = run;
-  const auto line = ReadLaunchLine(run, LineOptions(spec));
+  const auto line = ReadLaunchLine(run, LineOptions(spec, {}));
   EXPECT_TRUE(line) << run;
   if (!line) return made;
   made.line = *line;

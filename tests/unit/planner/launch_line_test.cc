@@ -140,6 +140,12 @@ INSTANTIATE_TEST_SUITE_P(
             "$LAUNCH_RESUME_FROM}",
             "exec \"$0\" -u train.py ${LAUNCH_RESUME_FROM:+--resume $LAUNCH_RESUME_FROM}",
             "procs=2 of=torchrun"},
+        Row{"nohup torchrun --nproc_per_node 2 train.py > log 2>&1 &", "exec \"$0\" -u train.py",
+            "procs=2 of=torchrun warn=output_redirected"},
+        Row{"env A=1 torchrun --nproc_per_node=2 train.py", "A=1 exec \"$0\" -u train.py",
+            "procs=2 of=torchrun"},
+        Row{"python -m torch.distributed.run --use_env --nproc_per_node=2 train.py",
+            "exec python -u train.py", "procs=2 cmd=python"},
         Row{"set -ex\ncd /data\ntorchrun --nproc_per_node=2 train.py",
             "set -ex; cd /data; exec \"$0\" -u train.py", "procs=2 of=torchrun"}));
 
@@ -173,6 +179,23 @@ INSTANTIATE_TEST_SUITE_P(
             "of=deepspeed warn=launcher_flags_dropped"}));
 
 INSTANTIATE_TEST_SUITE_P(
+    Accelerate, UnderstoodLine,
+    ::testing::Values(
+        Row{"accelerate launch train.py", "exec \"$0\" -u train.py", "of=accelerate"},
+        Row{"accelerate launch --num_processes 16 --num_machines 2 --machine_rank 0 train.py --a",
+            "exec \"$0\" -u train.py --a",
+            "procs=8 nodes=2 of=accelerate warn=launcher_flags_replaced"},
+        Row{"python -m accelerate.commands.launch --num-processes=2 train.py",
+            "exec python -u train.py", "procs=2 cmd=python"},
+        Row{"python $(which accelerate) launch --num_processes 2 -m pkg.train",
+            "exec python -u -m pkg.train", "procs=2 cmd=python"},
+        Row{"accelerate-launch --multi_gpu --gpu_ids 0,2 train.py", "exec \"$0\" -u train.py",
+            "procs=2 of=accelerate-launch warn=launcher_flags_replaced"},
+        Row{"accelerate launch --no_python --num_processes $N ./a.out", "exec ./a.out",
+            "procs=unknown cmd=./a.out warn=processes_per_node"},
+        Row{"accelerate config", "exec accelerate config", "cmd=accelerate"}));
+
+INSTANTIATE_TEST_SUITE_P(
     Plain, UnderstoodLine,
     ::testing::Values(
         Row{"python train.py", "exec python train.py", "cmd=python"},
@@ -181,7 +204,11 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"cd src && python train.py", "cd src && exec python train.py", "cmd=python"},
         Row{"export A=1; python train.py", "export A=1; exec python train.py", "cmd=python"},
         Row{"./train.sh a b", "exec ./train.sh a b", "cmd=./train.sh"}, Row{"exit 33", "exit 33"},
-        Row{"echo a; sleep 1", "echo a; sleep 1"},
+        Row{"echo a; sleep 1", "echo a; exec sleep 1", "cmd=sleep"},
+        Row{"nohup python train.py > log 2>&1 &", "exec python train.py > log 2>&1",
+            "cmd=python warn=output_redirected warn=output_redirected"},
+        Row{"python train.py &\nwait", "exec python train.py", "cmd=python warn=output_redirected"},
+        Row{"env A=1 python train.py", "A=1 exec python train.py", "cmd=python"},
         Row{"python train.py | tee log", "python train.py | tee log", "warn=exit_code_hidden"},
         Row{"python train.py || true", "python train.py || true", "warn=exit_code_hidden"},
         Row{"python train.py > log", "exec python train.py > log",
@@ -213,38 +240,25 @@ TEST_P(RefusedLine, SaysWhatWasSeenAndWhatToWrite) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, RefusedLine,
-    ::testing::Values(
-        Row{"deepspeed --autotuning run train.py", "autotuning", "UNIMPLEMENTED"},
-        Row{"deepspeed --elastic_training train.py", "elastic_training", "UNIMPLEMENTED"},
-        Row{"deepspeed --num_gpus=zero train.py", "--num_gpus", "INVALID_ARGUMENT"},
-        Row{"deepspeed --num_gpus 2", "no script", "INVALID_ARGUMENT"},
-        Row{"if true; then deepspeed train.py; fi", "deepspeed", "UNIMPLEMENTED"},
-        Row{"deepspeed a.py && deepspeed b.py", "deepspeed", "UNIMPLEMENTED"},
-        Row{"accelerate launch train.py", "accelerate launch", "UNIMPLEMENTED"},
-        Row{"python -m accelerate.commands.launch train.py", "accelerate launch", "UNIMPLEMENTED"},
-        Row{"LAUNCHER=\"accelerate launch --num_processes 4\"\n$LAUNCHER train.py",
-            "accelerate launch", "UNIMPLEMENTED"},
-        Row{"mpirun -np 4 python train.py", "mpirun", "UNIMPLEMENTED"},
-        Row{"srun python train.py", "srun", "UNIMPLEMENTED"},
-        Row{"srun torchrun train.py", "srun", "UNIMPLEMENTED"},
-        Row{"numactl -N 0 torchrun train.py", "torchrun", "UNIMPLEMENTED"},
-        Row{"nsys profile -o x torchrun --nproc_per_node 2 train.py", "torchrun", "UNIMPLEMENTED"},
-        Row{"bash -c 'torchrun train.py'", "torchrun", "UNIMPLEMENTED"},
-        Row{"if true; then\n torchrun train.py\nfi", "torchrun", "UNIMPLEMENTED"},
-        Row{"torchrun a.py && torchrun b.py", "torchrun", "UNIMPLEMENTED"},
-        Row{"torchrun train.py &\nwait", "torchrun", "UNIMPLEMENTED"},
-        Row{"torchrun --frobnicate train.py", "--frobnicate", "UNIMPLEMENTED"},
-        Row{"torchrun --virtual-local-rank train.py", "virtual_local_rank", "UNIMPLEMENTED"},
-        Row{"torchrun $DISTRIBUTED_ARGS train.py", "$DISTRIBUTED_ARGS", "UNIMPLEMENTED"},
-        Row{"torchrun --nproc_per_node=many train.py", "many", "INVALID_ARGUMENT"},
-        Row{"torchrun --nnodes=0 train.py", "--nnodes", "INVALID_ARGUMENT"},
-        Row{"torchrun --nproc_per_node=2", "no script", "INVALID_ARGUMENT"},
-        Row{"torchrun --nproc_per_node", "no value", "INVALID_ARGUMENT"},
-        Row{"python train.py \"open", "line 1, column 17", "INVALID_ARGUMENT"},
-        Row{"echo a\npython 'x", "line 2, column 8", "INVALID_ARGUMENT"},
-        Row{"python $(cat x", "bracket (", "INVALID_ARGUMENT"},
-        Row{"python `cat x", "backtick", "INVALID_ARGUMENT"},
-        Row{"  # nothing\n", "no command", "INVALID_ARGUMENT"}));
+    ::testing::Values(Row{"deepspeed --num_gpus=zero train.py", "--num_gpus", "INVALID_ARGUMENT"},
+                      Row{"deepspeed --num_gpus 2", "no script", "INVALID_ARGUMENT"},
+                      Row{"mpirun -np 4 python train.py", "mpirun", "UNIMPLEMENTED"},
+                      Row{"srun python train.py", "srun", "UNIMPLEMENTED"},
+                      Row{"srun torchrun train.py", "srun", "UNIMPLEMENTED"},
+                      Row{"torchrun --nproc_per_node=many train.py", "many", "INVALID_ARGUMENT"},
+                      Row{"torchrun --nnodes=0 train.py", "--nnodes", "INVALID_ARGUMENT"},
+                      Row{"torchrun --nproc_per_node=2", "no script", "INVALID_ARGUMENT"},
+                      Row{"torchrun --nproc_per_node", "no value", "INVALID_ARGUMENT"},
+                      Row{"python train.py \"open", "line 1, column 17", "INVALID_ARGUMENT"},
+                      Row{"echo a\npython 'x", "line 2, column 8", "INVALID_ARGUMENT"},
+                      Row{"python $(cat x", "bracket (", "INVALID_ARGUMENT"},
+                      Row{"python `cat x", "backtick", "INVALID_ARGUMENT"},
+                      Row{"torchrun \\\n --nnodes=2 \\ \n train.py", "line 2", "INVALID_ARGUMENT"},
+                      Row{"accelerate launch --num_processes 7 --num_machines 2 a.py",
+                          "cannot be shared", "INVALID_ARGUMENT"},
+                      Row{"accelerate launch --num_processes many a.py", "num_processes",
+                          "INVALID_ARGUMENT"},
+                      Row{"  # nothing\n", "no command", "INVALID_ARGUMENT"}));
 
 TEST(LaunchLine, NamesTheFlagsThatThePlanReplaces) {
   const auto line = ReadLaunchLine(
@@ -265,15 +279,94 @@ TEST(LaunchLine, LauncherProcessStartsAnyTextOncePerRank) {
   EXPECT_EQ(line->warnings[0].code, "launcher_per_rank");
 }
 
-TEST(LaunchLine, OtherLaunchersAreRefusedByName) {
-  for (const LauncherKind kind :
-       {LauncherKind::kTorchrun, LauncherKind::kDeepspeed, LauncherKind::kAccelerate,
-        LauncherKind::kMpi, LauncherKind::kNode}) {
-    const auto line = ReadLaunchLine("python train.py", {kind, false, {}});
-    ASSERT_FALSE(line);
-    EXPECT_EQ(line.error().code, ErrorCode::kUnimplemented);
-    EXPECT_NE(line.error().message.find(ToString(kind)), std::string::npos);
+class NodeLine : public ::testing::TestWithParam<Row> {};
+
+TEST_P(NodeLine, IsStartedOncePerNodeAsItIs) {
+  const auto line = ReadLaunchLine(GetParam().run, {});
+  ASSERT_TRUE(line) << FormatError(line.error());
+  EXPECT_EQ(line->start, StartKind::kPerNode);
+  EXPECT_EQ(line->launcher, LauncherKind::kNode);
+  EXPECT_TRUE(line->wrappers);
+  EXPECT_EQ(line->shell, GetParam().run);
+  EXPECT_NE(line->read[0].find(GetParam().shell), std::string::npos) << line->read[0];
+  EXPECT_EQ(Facts(*line), GetParam().facts);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, NodeLine,
+    ::testing::Values(
+        Row{"deepspeed --autotuning run --num_gpus 2 train.py", "autotuning",
+            "procs=2 cmd=deepspeed"},
+        Row{"deepspeed --elastic_training train.py", "elastic_training", "cmd=deepspeed"},
+        Row{"if true; then deepspeed train.py; fi", "deepspeed"},
+        Row{"deepspeed a.py && deepspeed b.py", "deepspeed"},
+        Row{"accelerate launch --config_file far.yaml --num_processes 4 train.py", "far.yaml",
+            "procs=4 cmd=accelerate"},
+        Row{"accelerate launch --use_megatron_lm train.py", "Megatron", "cmd=accelerate"},
+        Row{"LAUNCHER=\"accelerate launch --num_processes 4\"\n$LAUNCHER train.py",
+            "accelerate launch"},
+        Row{"numactl -N 0 torchrun --nproc_per_node 2 train.py", "torchrun", "procs=2 cmd=numactl"},
+        Row{"nsys profile -o x torchrun --nproc_per_node 2 train.py", "torchrun",
+            "procs=2 cmd=nsys"},
+        Row{"bash -c 'torchrun train.py'", "torchrun", "cmd=bash"},
+        Row{"if true; then\n torchrun train.py\nfi", "torchrun"},
+        Row{"N=4\ntorchrun --nproc_per_node $N a.py && torchrun b.py", "torchrun", "procs=4"},
+        Row{"source venv/bin/activate && torchrun --nnodes 2 --nproc_per_node 8 a.py", "torchrun",
+            "procs=8 nodes=2"},
+        Row{"torchrun --frobnicate train.py", "--frobnicate", "cmd=torchrun"},
+        Row{"torchrun --virtual-local-rank train.py", "virtual_local_rank", "cmd=torchrun"},
+        Row{"torchrun $DISTRIBUTED_ARGS train.py", "$DISTRIBUTED_ARGS", "cmd=torchrun"},
+        Row{"A='--nproc_per_node 4'\ntorchrun $A train.py", "$A"},
+        Row{"llamafactory-cli train x.yaml", "llamafactory-cli", "cmd=llamafactory-cli"}));
+
+TEST(LaunchLine, LooksIntoAShellScriptThatTheSubmitterCouldRead) {
+  LaunchLineOptions options;
+  options.files["train.sh"] = "#!/bin/bash\nNGPU=4\ntorchrun --nproc_per_node=$NGPU train.py\n";
+  for (const char* run : {"bash train.sh a", "bash -x train.sh", "train.sh"}) {
+    const auto line = ReadLaunchLine(run, options);
+    ASSERT_TRUE(line) << run;
+    EXPECT_EQ(line->start, StartKind::kPerNode) << run;
+    EXPECT_EQ(line->procs_number, 4) << run;
   }
+  options.files["train.sh"] = "python train.py\n";
+  const auto plain = ReadLaunchLine("bash train.sh", options);
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->start, StartKind::kDirect);
+  EXPECT_TRUE(plain->wrappers) << "a launcher deeper inside must not start once per rank";
+}
+
+TEST(LaunchLine, ALauncherThatIsAskedForIsPutInFrontOfAPythonCommand) {
+  const auto line = ReadLaunchLine("cd src && A=1 python -u train.py --x 1",
+                                   {LauncherKind::kTorchrun, false, {}});
+  ASSERT_TRUE(line);
+  EXPECT_EQ(line->shell, "cd src && A=1 torchrun train.py --x 1");
+  EXPECT_EQ(line->start, StartKind::kPerNode);
+  EXPECT_EQ(line->launcher, LauncherKind::kTorchrun);
+  const auto module = ReadLaunchLine("python -m pkg.train", {LauncherKind::kAccelerate, false, {}});
+  ASSERT_TRUE(module);
+  EXPECT_EQ(module->shell, "accelerate launch -m pkg.train");
+  const auto there =
+      ReadLaunchLine("torchrun --nproc_per_node 2 a.py", {LauncherKind::kTorchrun, false, {}});
+  ASSERT_TRUE(there);
+  EXPECT_EQ(there->shell, "torchrun --nproc_per_node 2 a.py");
+  EXPECT_EQ(there->procs_number, 2);
+  const auto other = ReadLaunchLine("./train", {LauncherKind::kDeepspeed, false, {}});
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST(LaunchLine, LauncherNodeStartsAnyTextOncePerNode) {
+  const auto line = ReadLaunchLine("python train.py", {LauncherKind::kNode, false, {}});
+  ASSERT_TRUE(line);
+  EXPECT_EQ(line->shell, "python train.py");
+  EXPECT_EQ(line->start, StartKind::kPerNode);
+}
+
+TEST(LaunchLine, MpiIsRefusedByName) {
+  const auto line = ReadLaunchLine("python train.py", {LauncherKind::kMpi, false, {}});
+  ASSERT_FALSE(line);
+  EXPECT_EQ(line.error().code, ErrorCode::kUnimplemented);
+  EXPECT_NE(line.error().message.find("mpi"), std::string::npos);
 }
 
 TEST(LaunchLine, PassesTheLocalRankBehindTheScriptWhenAsked) {

@@ -396,9 +396,9 @@ TEST(Plan, StepsComeFromTheDataSet) {
 
 TEST(Plan, LaterVersionsAreNamed) {
   for (const auto change :
-       {+[](JobSpec& j) { j.image = "x"; }, +[](JobSpec& j) { j.conda = "x"; },
-        +[](JobSpec& j) { j.snapshot = true; }, +[](JobSpec& j) { j.nodes.automatic = true; },
-        +[](JobSpec& j) { j.run = "accelerate launch x.py"; }}) {
+       {+[](JobSpec& j) { j.image = "x"; }, +[](JobSpec& j) { j.snapshot = true; },
+        +[](JobSpec& j) { j.nodes.automatic = true; },
+        +[](JobSpec& j) { j.run = "mpirun -n 2 python x.py"; }}) {
     JobSpec job = Job();
     change(job);
     const auto checked = CheckSpec(job, Context());

@@ -1,0 +1,15 @@
+// The programs that hold a launcher inside `run` to the plan, as files of an attempt.
+#pragma once
+
+#include <vector>
+
+#include "common/launch.h"
+
+namespace launch {
+
+// torchrun, deepspeed, accelerate and accelerate-launch, each a shell script that is Python too
+// (`python $(which torchrun)`), and what they call. They stand in LAUNCH_WRAPPERS; a file that
+// begins with "#!" is written executable.
+std::vector<GeneratedFile> NodeLauncherFiles();
+
+}  // namespace launch

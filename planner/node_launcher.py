@@ -1,0 +1,238 @@
+"""Starts torchrun, accelerate or deepspeed inside a job that runs once per node.
+
+Called as: node_launcher.py NAME REAL ARGS... with the job's interpreter. Placement and rendezvous
+come from the plan (NNODES, NPROC_PER_NODE, NODE_RANK, MASTER_ADDR, MASTER_PORT), everything else
+from ARGS. The exit code is that of the first failing rank, which torchrun itself turns into 1.
+"""
+
+import json
+import os
+import runpy
+import shlex
+import signal
+import sys
+import time
+import traceback
+
+# By the names that the launchers' own parsers use.
+TORCHRUN_PLACEMENT = {
+    "nnodes", "nproc_per_node", "node_rank", "master_addr", "master_port", "rdzv_backend",
+    "rdzv_endpoint", "rdzv_id", "rdzv_conf", "standalone", "local_addr",
+}
+ACCELERATE_PLACEMENT = {
+    "num_processes", "num_machines", "machine_rank", "main_process_ip", "main_process_port",
+    "rdzv_backend", "rdzv_conf", "same_network", "gpu_ids", "deepspeed_hostfile",
+    "deepspeed_inclusion_filter", "deepspeed_exclusion_filter", "deepspeed_multinode_launcher",
+}
+# DeepSpeed's launcher makes its parser inside a function: (flags with a value, switches).
+DEEPSPEED_VALUES = {
+    "--hostfile", "-H", "--include", "-i", "--exclude", "-e", "--num_nodes", "--num_gpus",
+    "--num_accelerators", "--min_elastic_nodes", "--max_elastic_nodes", "--master_port",
+    "--master_addr", "--node_rank", "--launcher", "--launcher_args", "--enable_each_rank_log",
+    "--autotuning", "--bind_core_list", "--ssh_port", "--venv_script", "--log_level",
+}
+DEEPSPEED_REFUSED = {"--autotuning", "--elastic_training"}
+
+
+def say(text):
+    print(f"launch: {text}", file=sys.stderr, flush=True)
+
+
+def stop(text):
+    say(text)
+    sys.exit(2)
+
+
+class Place:
+    """This node's part of the plan."""
+
+    def __init__(self, environ):
+        self.nodes = int(environ["NNODES"])
+        self.per_node = int(environ["NPROC_PER_NODE"])
+        self.node = int(environ["NODE_RANK"])
+        self.address = environ["MASTER_ADDR"]
+        self.port = environ["MASTER_PORT"]
+        self.run_id = f"{environ.get('LAUNCH_JOB_ID', '0')}-{environ.get('LAUNCH_ATTEMPT', '1')}"
+
+    def torchrun_flags(self):
+        return [f"--nnodes={self.nodes}", f"--nproc-per-node={self.per_node}",
+                f"--node-rank={self.node}", f"--master-addr={self.address}",
+                f"--master-port={self.port}", f"--rdzv-id={self.run_id}"]
+
+    def accelerate_flags(self):
+        flags = [f"--num_machines={self.nodes}", f"--num_processes={self.nodes * self.per_node}",
+                 f"--machine_rank={self.node}", f"--main_process_port={self.port}"]
+        if self.nodes > 1:
+            flags += [f"--main_process_ip={self.address}", "--rdzv_backend=static"]
+        return flags
+
+
+def find_action(parser, name):
+    """The option an argparse parser takes `name` for; unambiguous beginnings count."""
+    options = {text: action for action in parser._actions for text in action.option_strings}
+    for word in (name, name.replace("_", "-"), name.replace("-", "_").replace("__", "--", 1)):
+        if word in options:
+            return options[word]
+    if not name.startswith("--"):
+        return options.get(name[:2])
+    plain = name.replace("-", "_")
+    found = {id(a): a for t, a in options.items() if t.replace("-", "_").startswith(plain)}
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def split(parser, argv, placement):
+    """(flags kept, names replaced, the script and what is behind it)."""
+    kept, replaced = [], []
+    i = 0
+    while i < len(argv):
+        word = argv[i]
+        if word == "--" or not word.startswith("-") or word == "-":
+            break
+        name, glued, _ = word.partition("=")
+        action = find_action(parser, name)
+        width = 1
+        takes_value = action is not None and action.nargs != 0
+        if takes_value and not glued and (name.startswith("--") or len(name) == 2):
+            width = 2
+        if action is not None and action.dest in placement:
+            replaced.append(action.dest)
+        else:
+            kept += argv[i:i + width]
+        i += width
+    return kept, replaced, argv[i:]
+
+
+def note(place, name, replaced):
+    if replaced and place.node == 0:
+        say(f"{', '.join(dict.fromkeys(replaced))} of the {name} call inside run "
+            f"{'is' if len(set(replaced)) == 1 else 'are'} replaced by the plan: "
+            f"{place.nodes} x {place.per_node} processes, {place.address}:{place.port}")
+
+
+def run_file(real, argv):
+    sys.argv = [real, *argv]
+    sys.path[0] = os.path.dirname(os.path.abspath(real))
+    runpy.run_path(real, run_name="__main__")
+
+
+def run_torch(argv):
+    sys.argv = ["torchrun", *argv]
+    sys.path[0] = os.getcwd()
+    runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)
+
+
+def torchrun(place, real, argv):
+    from torch.distributed.run import get_args_parser
+    kept, replaced, script = split(get_args_parser(), argv, TORCHRUN_PLACEMENT)
+    note(place, "torchrun", replaced)
+    run_file(real, place.torchrun_flags() + kept + script)
+
+
+def accelerate(place, real, argv):
+    verb = [] if os.path.basename(real) == "accelerate-launch" else argv[:1]
+    if verb not in ([], ["launch"]):
+        return run_file(real, argv)  # config, env, test ...
+    from accelerate.commands.launch import launch_command_parser
+    parser = launch_command_parser()
+    kept, replaced, script = split(parser, argv[len(verb):], ACCELERATE_PLACEMENT)
+    note(place, "accelerate", replaced)
+    together = place.nodes * place.per_node > 1
+    if together and os.environ.get("LAUNCH_DEVICE") == "cpu":
+        # By itself it starts one process there, whatever num_processes says.
+        if place.node == 0:
+            say("accelerate launch starts one process on a CPU: torchrun starts its ranks")
+        settings = parser.parse_args(kept + script)
+        how = ["-m"] if settings.module else ["--no-python"] if settings.no_python else []
+        if settings.mixed_precision:
+            os.environ["ACCELERATE_MIXED_PRECISION"] = settings.mixed_precision
+        return run_torch(place.torchrun_flags() + how + script)
+    multi = together and not {"--multi_gpu", "--use_deepspeed", "--use_fsdp"} & set(kept)
+    named = any(word.partition("=")[0] in ("--config_file", "--config-file") for word in kept)
+    return run_file(real, verb + place.accelerate_flags() +
+                    (["--multi_gpu"] if multi and not named else []) + kept + script)
+
+
+def deepspeed(place, real, argv):
+    """Its launcher would set its own devices and reach other nodes by ssh: torchrun starts the
+    ranks, with the argument --local_rank that DeepSpeed's launcher gives."""
+    del real
+    replaced, module, python, local_rank = [], False, True, True
+    i = 0
+    while i < len(argv) and argv[i].startswith("-"):
+        name, glued, _ = argv[i].partition("=")
+        if name in DEEPSPEED_REFUSED:
+            stop(f"deepspeed {name} inside run cannot be held to the plan; leave it out")
+        module = module or name == "--module"
+        python = python and name != "--no_python"
+        local_rank = local_rank and name != "--no_local_rank"
+        if name not in ("--module", "--no_python", "--no_local_rank"):
+            replaced.append(name.lstrip("-"))
+        i += 2 if name in DEEPSPEED_VALUES and not glued else 1
+    script = argv[i:]
+    if not script:
+        stop("the deepspeed call inside run names no script")
+    note(place, "deepspeed", replaced)
+    program = [sys.executable, "-u"] if python else []
+    if module:
+        program.append("-m")
+    words = [shlex.quote(word) for word in program + script[:1]]
+    if local_rank:
+        words.append("--local_rank=$LOCAL_RANK")
+    words += [shlex.quote(word) for word in script[1:]]
+    run_torch(place.torchrun_flags() + ["--no-python", "/bin/bash", "-c", "exec " + " ".join(words)])
+
+
+def report(name, rank, local_rank, code):
+    """What failed first, for people and beside the launcher's own error file."""
+    ended = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit {code}"
+    say(f"first failing rank of {name}: {rank} (local rank {local_rank}): {ended}")
+    error_file = os.environ.get("TORCHELASTIC_ERROR_FILE", "")
+    if error_file:
+        record = {"launcher": name, "rank": rank, "local_rank": local_rank,
+                  "exit_code": code if code >= 0 else None,
+                  "signal": -code if code < 0 else None, "time": time.time()}
+        try:
+            with open(os.path.join(os.path.dirname(error_file), "launcher.json"), "w") as out:
+                json.dump(record, out)
+        except OSError:
+            pass  # for people only; the exit code says it too
+    return 128 - code if code < 0 else code
+
+
+def hold(name, start):
+    """Runs `start`; ends as the first failing rank did."""
+    try:
+        start()
+    except SystemExit:
+        raise
+    except BaseException as error:
+        kind = type(error).__name__
+        if kind == "SignalException":
+            sys.exit(128 + int(error.sigval))
+        traceback.print_exc()
+        if kind == "ChildFailedError":
+            rank, failure = error.get_first_failure()
+            sys.exit(report(name, rank, failure.local_rank, failure.exitcode))
+        if kind == "CalledProcessError":
+            sys.exit(report(name, 0, 0, error.returncode))
+        sys.exit(1)
+
+
+def main():
+    name, real, argv = sys.argv[1], sys.argv[2], sys.argv[3:]
+    if os.environ.get("LAUNCH_START") != "node":
+        if "RANK" not in os.environ:
+            return run_file(real, argv)
+        stop(f"{name} was called inside a command that runs once per rank: it would start "
+             "processes for each of them\n  hint: write launcher: node in the job, so that run "
+             "starts once per node")
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        return run_file(real, argv)  # a rank's own affair
+    place = Place(os.environ)
+    starts = {"torchrun": torchrun, "accelerate": accelerate, "accelerate-launch": accelerate,
+              "deepspeed": deepspeed}
+    return hold(name, lambda: starts[name](place, real, argv))
+
+
+if __name__ == "__main__":
+    main()

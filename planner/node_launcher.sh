@@ -1,0 +1,41 @@
+# Finds the real program behind a wrapper, and the interpreter it is for.
+name=$1
+shift
+real=
+old_ifs=$IFS
+IFS=:
+for directory in $PATH; do
+  [ "$directory" = "$LAUNCH_WRAPPERS" ] && continue
+  if [ -x "$directory/$name" ] && [ ! -d "$directory/$name" ]; then
+    real=$directory/$name
+    break
+  fi
+done
+IFS=$old_ifs
+if [ -z "$real" ]; then
+  echo "launch: $name: not found on PATH $PATH" >&2
+  exit 127
+fi
+python=$LAUNCH_PYTHON
+if [ -z "$python" ]; then
+  { read -r first; read -r second; } <"$real"
+  case $first in
+    '#!'*env\ *) python=${first##* } ;;
+    '#!'*python*)
+      python=${first#'#!'}
+      python=${python# }
+      python=${python%% *}
+      ;;
+    *)
+      # pip's form for long paths: "'''exec' /path/python "$0" "$@"" in the second line.
+      case $second in
+        "'''exec' "*)
+          python=${second#"'''exec' "}
+          python=${python#\"}
+          python=${python%%[\" ]*}
+          ;;
+      esac
+      ;;
+  esac
+fi
+exec "${python:-python3}" "$LAUNCH_WRAPPERS/node_launcher.py" "$name" "$real" "$@"

@@ -1,0 +1,232 @@
+#include "planner/node_line.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "common/units.h"
+#include "planner/launcher_words.h"
+#include "planner/line_prefix.h"
+
+namespace launch {
+namespace {
+
+// Programs that start torchrun, or its library, by themselves.
+constexpr std::array<std::string_view, 8> kOwnLaunchers = {
+    "llamafactory-cli", "axolotl", "composer", "colossalai", "fabric", "swift", "tune", "xtuner"};
+
+struct Counts {
+  ProcsWord procs = ProcsWord::kNone;
+  int procs_number = 0;
+  std::optional<int> nodes;
+};
+
+std::string FlagName(std::string_view word) {
+  if (word.rfind("--", 0) != 0) return {};
+  std::string name(word.substr(2, word.find('=') - 2));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+void TakeProcs(const std::string& value, Counts& counts) {
+  if (counts.procs != ProcsWord::kNone) return;
+  if (value == "gpu" || value == "auto" || value == "xpu") {
+    counts.procs = value == "auto" ? ProcsWord::kAuto : ProcsWord::kGpu;
+  } else if (const auto number = ParseInt(value); number && *number >= 1 && *number <= 4096) {
+    counts.procs = ProcsWord::kNumber;
+    counts.procs_number = static_cast<int>(*number);
+  }
+}
+
+// What the first call with fixed numbers says; a number that only the node knows stays open.
+Counts CountsIn(const ShellScript& script) {
+  Counts counts;
+  KnownVariables known;
+  std::optional<int> machines;
+  std::optional<int> total;
+  for (const ShellCommand& command : script.commands) {
+    for (std::size_t i = 0; i < command.words.size(); ++i) {
+      const ShellWord& word = command.words[i];
+      if (const auto assignment = AssignmentOf(word)) {
+        if (const auto value = FixedValue(assignment->value, known)) {
+          known.emplace_back(assignment->name, *value);
+        }
+        continue;
+      }
+      const std::string name = FlagName(word.value);
+      if (name.empty()) continue;
+      const std::size_t equals = word.value.find('=');
+      ShellWord given = word;
+      if (equals != std::string::npos) {
+        given.value = word.value.substr(equals + 1);
+      } else if (i + 1 < command.words.size()) {
+        given = command.words[i + 1];
+      }
+      const auto value = FixedValue(given, known);
+      if (!value) continue;
+      if (name == "nproc_per_node" || name == "num_gpus") TakeProcs(*value, counts);
+      const auto number = ParseInt(*value);
+      const bool sound = number && *number >= 1 && *number <= 100'000;
+      if ((name == "nnodes" || name == "num_nodes") && sound && !counts.nodes) {
+        counts.nodes = static_cast<int>(*number);
+      }
+      if (name == "num_machines" && sound && !machines) machines = static_cast<int>(*number);
+      if (name == "num_processes" && sound && !total) total = static_cast<int>(*number);
+    }
+  }
+  if (machines && !counts.nodes) counts.nodes = machines;
+  if (total && counts.procs == ProcsWord::kNone && *total % machines.value_or(1) == 0) {
+    TakeProcs(std::to_string(*total / machines.value_or(1)), counts);
+  }
+  return counts;
+}
+
+void TakeCounts(const ShellScript& script, LaunchLine& line) {
+  const Counts counts = CountsIn(script);
+  if (line.procs == ProcsWord::kNone) {
+    line.procs = counts.procs;
+    line.procs_number = counts.procs_number;
+  }
+  if (counts.nodes && *counts.nodes > 1 && !line.nodes_min) {
+    line.nodes_min = line.nodes_max = counts.nodes;
+  }
+}
+
+// The text of the script that `command` runs, when the submitter could read it.
+const std::string* TextBehind(const ShellCommand& command,
+                              const std::map<std::string, std::string>& files) {
+  const std::string path = ShellScriptOf(command);
+  const auto found = path.empty() ? files.end() : files.find(path);
+  return found == files.end() ? nullptr : &found->second;
+}
+
+std::string LauncherIn(const std::string& text) {
+  if (const auto script = ReadShell(text)) {
+    return FindLauncher(*script).value_or(std::string());
+  }
+  // Not cut into words: then a word is a word.
+  for (const char* name : {"torchrun", "torch.distributed", "accelerate launch", "deepspeed "}) {
+    if (text.find(name) != std::string::npos) return std::string(name);
+  }
+  return {};
+}
+
+// "python -u train.py a" -> "torchrun train.py a".
+Result<std::string> WithLauncher(const ShellScript& script, LauncherKind launcher) {
+  std::string prefix;
+  for (std::size_t i = 0; i + 1 < script.commands.size(); ++i) {
+    if (!IsPreparation(script.commands[i])) break;
+    for (const ShellWord& word : script.commands[i].words) prefix += word.raw + " ";
+    prefix += script.commands[i].joiner == "&&" ? "&& " : "; ";
+  }
+  const ShellCommand& command = script.commands.back();
+  const CommandParts parts = PartsOf(command);
+  const bool python = !script.compound && parts.first < command.words.size() &&
+                      IsPython(command.words[parts.first].value);
+  if (!python || parts.first + 1 >= command.words.size()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "launcher: " + std::string(ToString(launcher)) +
+                    ", but run neither calls it nor is a Python command it could start",
+                "write the launcher into run, or launcher: node to start the text as it is");
+  }
+  for (std::size_t i = 0; i < parts.first; ++i) prefix += command.words[i].raw + " ";
+  std::string text = prefix + std::string(ToString(launcher));
+  if (launcher == LauncherKind::kAccelerate) text += " launch";
+  for (std::size_t i = parts.first + 1; i < command.words.size(); ++i) {
+    if (command.words[i].value == "-u") continue;
+    text += " " + command.words[i].raw;
+  }
+  for (const ShellRedirect& redirect : command.redirects) text += " " + redirect.raw;
+  return text;
+}
+
+}  // namespace
+
+bool IsWrapped(std::string_view launcher) {
+  return launcher == "torchrun" || launcher == "deepspeed" || launcher == "accelerate launch";
+}
+
+std::string ShellScriptOf(const ShellCommand& command) {
+  const CommandParts parts = PartsOf(command);
+  std::size_t i = parts.first;
+  if (i >= command.words.size()) return {};
+  const std::string& program = command.words[i].value;
+  const std::string name = program.substr(program.rfind('/') + 1);
+  if (name == "bash" || name == "sh" || name == "source" || name == ".") {
+    ++i;
+    while (i < command.words.size() && command.words[i].value.rfind('-', 0) == 0) {
+      if (command.words[i].value.find('c') != std::string::npos) return {};  // bash -c TEXT
+      ++i;
+    }
+  } else if (!program.ends_with(".sh")) {
+    return {};
+  }
+  return i < command.words.size() && command.words[i].fixed ? command.words[i].value
+                                                            : std::string();
+}
+
+std::string LauncherBehind(const ShellScript& script,
+                           const std::map<std::string, std::string>& files) {
+  for (const ShellCommand& command : script.commands) {
+    if (const std::string* text = TextBehind(command, files)) {
+      const std::string seen = LauncherIn(*text);
+      const bool other =
+          !seen.empty() && !IsWrapped(seen) && seen != "torch.distributed" && seen != "deepspeed ";
+      if (!seen.empty() && !other) return ShellScriptOf(command) + " calls " + seen;
+    }
+    const CommandParts parts = PartsOf(command);
+    if (parts.first >= command.words.size()) continue;
+    const std::string& program = command.words[parts.first].value;
+    const std::string name = program.substr(program.rfind('/') + 1);
+    if (std::find(kOwnLaunchers.begin(), kOwnLaunchers.end(), name) != kOwnLaunchers.end()) {
+      return name + " starts its ranks itself";
+    }
+  }
+  return {};
+}
+
+std::vector<Finding> HiddenStatus(const ShellScript& script) {
+  for (const ShellCommand& command : script.commands) {
+    const std::string& joiner = command.joiner;
+    if (joiner != "|" && joiner != "||" && joiner != "&") continue;
+    return {MakeFinding("exit_code_hidden", Severity::kWarning,
+                        "\"" + joiner + "\" in run: the exit code of a rank is not the training's",
+                        "leave it out; launch keeps the output of every rank itself")};
+  }
+  return {};
+}
+
+Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script,
+                                const LaunchLineOptions& options, std::string why) {
+  LaunchLine line;
+  line.launcher = options.launcher == LauncherKind::kAuto ? LauncherKind::kNode : options.launcher;
+  line.start = StartKind::kPerNode;
+  line.wrappers = true;
+  line.uses = VariablesUsed(script);
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
+  line.shell = std::string(text);
+  const bool lacks = options.launcher != LauncherKind::kAuto &&
+                     options.launcher != LauncherKind::kNode && !FindLauncher(script) &&
+                     LauncherBehind(script, options.files).empty();
+  if (lacks) {
+    LAUNCH_ASSIGN_OR_RETURN(line.shell, WithLauncher(script, options.launcher));
+  }
+  TakeCounts(script, line);
+  for (const ShellCommand& command : script.commands) {
+    const std::string* inner = TextBehind(command, options.files);
+    if (inner == nullptr) continue;
+    if (const auto read = ReadShell(*inner)) TakeCounts(*read, line);
+  }
+  line.read.push_back(std::move(why));
+  line.warnings = HiddenStatus(script);
+  const CommandParts parts = PartsOf(script.commands.back());
+  const bool single = script.commands.size() == 1 && !script.compound &&
+                      parts.first < script.commands[0].words.size();
+  if (single && script.commands[0].words[parts.first].fixed && !lacks) {
+    line.command_word = script.commands[0].words[parts.first].value;
+    if (IsShellBuiltin(line.command_word)) line.command_word.clear();
+  }
+  return line;
+}
+
+}  // namespace launch

@@ -1,0 +1,37 @@
+// A text that is started once per node, because a launcher inside it starts the ranks.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/error.h"
+#include "planner/launch_line.h"
+#include "planner/shell_text.h"
+
+namespace launch {
+
+// `why`: what was seen, for `launch plan`. Counts of the first launcher call with fixed numbers are
+// taken (--nproc-per-node, --num_gpus, --num_processes, --nnodes). `launcher:` torchrun, deepspeed
+// or accelerate puts that program in front of a plain Python command that lacks it;
+// kInvalidArgument where the text is not such a command.
+Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script,
+                                const LaunchLineOptions& options, std::string why);
+
+// Why the text starts ranks by itself although no launcher stands in it: a shell script among
+// `files` that calls one, or a program known to do so. Empty: neither.
+std::string LauncherBehind(const ShellScript& script,
+                           const std::map<std::string, std::string>& files);
+
+// The launchers that wrappers stand for; others (mpirun, srun) cannot be held to a plan.
+bool IsWrapped(std::string_view launcher);
+
+// `| tee`, `|| true`, `&`: the exit code of the text is not the training's.
+std::vector<Finding> HiddenStatus(const ShellScript& script);
+
+// The shell script that a command runs ("bash -x train.sh", "./train.sh"): its path as written;
+// empty for another command.
+std::string ShellScriptOf(const ShellCommand& command);
+
+}  // namespace launch

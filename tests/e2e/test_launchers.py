@@ -1,0 +1,148 @@
+"""Launchers inside a job's own scripts: the real programs, held to the plan."""
+
+import textwrap
+
+from conftest import VENV, wait_until
+
+RANKS = textwrap.dedent("""\
+    import os, sys, time, torch, torch.distributed as dist
+    dist.init_process_group("gloo")
+    total = torch.tensor(dist.get_rank() + 1)
+    dist.all_reduce(total)
+    print("rank", dist.get_rank(), "of", dist.get_world_size(), "local", os.environ["LOCAL_RANK"],
+          "group", os.environ["GROUP_RANK"], "sum", total.item(), *sys.argv[1:], flush=True)
+    if "--die" in sys.argv and dist.get_rank() == 3:
+        sys.exit(33)
+    if "--die" in sys.argv:
+        time.sleep(60)
+    dist.destroy_process_group()
+""")
+
+JOB = """\
+name: script
+device: cpu
+gpus: 0
+nodes: 2
+venv: {venv}
+retry: {{max: 0}}
+run: {run}
+"""
+
+
+def test_torchrun_inside_a_shell_script_forms_one_world_over_two_nodes(cluster):
+    cluster.up("--nodes", "2")
+    cluster.write("train.py", RANKS)
+    cluster.write("train.sh", textwrap.dedent("""\
+        set -e
+        echo preparing on node $NODE_RANK
+        NGPU=2
+        torchrun --nnodes=1 --node_rank=0 --master_addr=localhost --master_port=29500 \\
+          --nproc_per_node=$NGPU train.py "$@"
+    """))
+    job = cluster.write("job.yaml", JOB.format(venv=VENV, run="bash train.sh --lr 0.1"))
+    plan = cluster.json("plan", job)
+    assert any("train.sh calls torchrun: 4 processes = 2 nodes x 2" in line for line in plan["read"]), plan["read"]
+    assert [a["rank"] for a in plan["assignments"]] == [0, 1]
+    number = cluster.launch("submit", job, "--wait", timeout=180).stdout.strip()
+    out = cluster.launch("logs", number, "--no-prefix").stdout
+    for rank in range(4):
+        assert f"rank {rank} of 4 local {rank % 2} group {rank // 2} sum 10 --lr 0.1" in out, out
+    assert out.count("replaced by the plan") == 1, out
+
+
+def test_the_exit_code_of_the_first_failing_rank_survives_torchrun(cluster):
+    cluster.up("--nodes", "2")
+    cluster.write("train.py", RANKS)
+    cluster.write("train.sh", "torchrun --nproc_per_node=2 train.py --die\n")
+    job = cluster.write("job.yaml", JOB.format(venv=VENV, run="bash train.sh"))
+    done = cluster.launch("submit", job, "--wait", code=33, timeout=180)
+    out = cluster.launch("logs", done.stdout.strip(), "--no-prefix").stdout
+    assert "first failing rank of torchrun: 3 (local rank 1): exit 33" in out, out
+
+
+def test_a_launcher_that_would_start_once_per_rank_names_the_way_out(cluster):
+    cluster.up()
+    cluster.write("train.py", RANKS)
+    # Found at run time only: the submitter sees no launcher in the text.
+    cluster.write("inner", "torchrun --nproc_per_node=2 train.py\n")
+    text = JOB.format(venv=VENV, run="bash -e inner").replace("nodes: 2", "procs_per_node: 2")
+    cluster.write("outer.sh", "exec bash -e inner\n")
+    job = cluster.write("job.yaml", text.replace("bash -e inner", "bash outer.sh"))
+    done = cluster.launch("submit", job, "--wait", code=2, timeout=120)
+    out = cluster.launch("logs", done.stdout.strip(), "--no-prefix").stdout
+    assert "write launcher: node" in out, out
+    again = cluster.launch("submit", job, "--launcher", "node", "--wait", timeout=180)
+    out = cluster.launch("logs", again.stdout.strip(), "--no-prefix").stdout
+    assert "rank 1 of 2 local 1 group 0 sum 3" in out, out
+
+
+def test_launcher_torchrun_starts_the_real_program_in_front_of_a_python_command(cluster):
+    cluster.up()
+    cluster.write("train.py", RANKS)
+    text = JOB.format(venv=VENV, run="python train.py").replace("nodes: 2", "procs_per_node: 2")
+    job = cluster.write("job.yaml", text + "launcher: torchrun\n")
+    number = cluster.launch("submit", job, "--wait", timeout=180).stdout.strip()
+    out = cluster.launch("logs", number, "--no-prefix").stdout
+    assert "rank 0 of 2 local 0 group 0 sum 3" in out, out
+
+
+def test_cancel_leaves_no_worker_of_torchrun_behind(cluster):
+    cluster.up()
+    cluster.write("train.py", RANKS.replace('"--die" in sys.argv and', "False and"))
+    cluster.write("train.sh", "torchrun --nproc_per_node=2 train.py --die\n")
+    text = JOB.format(venv=VENV, run="bash train.sh").replace("nodes: 2", "stop_duration: 5s")
+    number = cluster.submit(cluster.write("job.yaml", text))
+    wait_until("both ranks up", lambda: "rank 1 of 2" in cluster.launch("logs", number, code=None).stdout, 60)
+    cluster.launch("cancel", number, timeout=60)
+    assert cluster.state_of(number) == "CANCELLED"
+
+
+ENVIRONMENT = """\
+name: env
+device: cpu
+gpus: 0
+env:
+  CUDA_HOME: /usr/local/cuda
+  LD_LIBRARY_PATH: /usr/lib/cuda/lib64:/usr/lib/aarch64-linux-gnu:${{LD_LIBRARY_PATH:-OLD}}
+  PATH: $CUDA_HOME/bin:$PATH
+{more}run: printenv LD_LIBRARY_PATH PATH
+"""
+
+
+def test_S000_6_environment_lines_reach_the_rank_as_the_plan_shows_them(cluster):
+    cluster.up()
+    job = cluster.write("job.yaml", ENVIRONMENT.format(more=""))
+    env = cluster.json("plan", job)["assignments"][0]["env"]
+    number = cluster.launch("submit", job, "--wait").stdout.strip()
+    library_path, path = cluster.launch("logs", number, "--no-prefix").stdout.splitlines()[:2]
+    assert library_path == env["LD_LIBRARY_PATH"]
+    assert library_path.startswith("/usr/lib/cuda/lib64:/usr/lib/aarch64-linux-gnu:")
+    assert path == env["PATH"] and path.startswith("/usr/local/cuda/bin:")
+    bad = cluster.write("bad.yaml", ENVIRONMENT.format(more="  X: $FOO/lib\n"))
+    refused = cluster.launch("submit", bad, code=2).stderr
+    assert "env.X" in refused and "FOO" in refused
+
+
+def test_a_conda_environment_is_activated_by_its_own_scripts(cluster):
+    prefix = cluster.work / "envs/train"
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "bin/python").symlink_to("/usr/bin/python3")
+    scripts = prefix / "etc/conda/activate.d"
+    scripts.mkdir(parents=True)
+    (scripts / "proj.sh").write_text('export PROJ_DATA="$CONDA_PREFIX/share/proj"\nexport LEVEL=from-conda\n')
+    (cluster.work / ".conda").mkdir()
+    (cluster.work / ".conda/environments.txt").write_text(f"{prefix}\n")
+    cluster.up()
+    job = cluster.write("job.yaml", """\
+name: conda
+device: cpu
+gpus: 0
+conda: train
+env: {LEVEL: mine}
+run: python -c 'import os, shutil; print(shutil.which("python"), os.environ["PROJ_DATA"], os.environ["LEVEL"])'
+""")
+    number = cluster.launch("submit", job, "--wait").stdout.strip()
+    out = cluster.launch("logs", number, "--no-prefix").stdout
+    assert f"{prefix}/bin/python {prefix}/share/proj mine" in out, out
+    refused = cluster.launch("submit", job, "--", "conda=tarin", code=2).stderr
+    assert "train" in refused

@@ -1,0 +1,104 @@
+// How `run` is started by a plan: once per node, in an environment, with a launcher's settings.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/unit/planner/plan_fixtures.h"
+
+namespace launch {
+namespace {
+
+using namespace launch::testing;
+
+TEST(Start, ALauncherInsideRunIsStartedOncePerNodeAndHeldToThePlan) {
+  JobSpec job = GpuJob(2, "", 2, "source env.sh && torchrun --nproc_per_node 2 train.py");
+  job.batch = {64, 8, {}};
+  const auto run = PlanOn(job, {H100("a", 2), H100("b", 2)});
+  ASSERT_TRUE(run) << FormatError(run.error());
+  EXPECT_EQ(run->plan.start, StartKind::kPerNode);
+  EXPECT_EQ(run->plan.world_size, 4);
+  EXPECT_EQ(run->plan.batch.accumulate, 2) << "of the ranks, not of the nodes";
+  ASSERT_EQ(run->plan.assignments.size(), 2U);
+  const auto& env = run->plan.assignments[1].env;
+  EXPECT_EQ(env.at("NNODES"), "2");
+  EXPECT_EQ(env.at("NPROC_PER_NODE"), "2");
+  EXPECT_EQ(env.at("NODE_RANK"), "1");
+  EXPECT_EQ(env.at("CUDA_VISIBLE_DEVICES"), "0,1");
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RUN_ID"}) {
+    EXPECT_EQ(env.count(name), 0U) << name;
+  }
+  ASSERT_EQ(run->allocations.size(), 2U);
+  const AllocationSpec& second = run->allocations[1];
+  ASSERT_EQ(second.ranks.size(), 1U);
+  EXPECT_EQ(second.ranks[0].rank, 1);
+  EXPECT_EQ(second.ranks[0].gpus.size(), 2U);
+  EXPECT_TRUE(Contains(second.ranks[0].argv[3], "export -f torchrun deepspeed accelerate"));
+  EXPECT_TRUE(second.ranks[0].argv[3].ends_with(job.run));
+  const auto wrapper = std::find_if(second.files.begin(), second.files.end(),
+                                    [](const GeneratedFile& f) { return f.name == "torchrun"; });
+  ASSERT_NE(wrapper, second.files.end());
+  EXPECT_TRUE(wrapper->bytes.starts_with("#!"));
+}
+
+TEST(Start, ACondaEnvironmentIsActivatedInFrontOfTheCommand) {
+  JobSpec job = GpuJob(1, "", 1, "python train.py");
+  job.conda = "/opt/conda/envs/train";
+  job.env = {{"OMP_PLACES", "cores"}};
+  const auto run = PlanOn(job, {H100("a", 1)});
+  ASSERT_TRUE(run) << FormatError(run.error());
+  const auto& env = run->plan.assignments[0].env;
+  EXPECT_EQ(env.at("CONDA_PREFIX"), "/opt/conda/envs/train");
+  EXPECT_EQ(env.at("CONDA_DEFAULT_ENV"), "train");
+  EXPECT_TRUE(env.at("PATH").starts_with("/opt/conda/envs/train/bin:"));
+  EXPECT_EQ(run->allocations[0].interpreter, "/opt/conda/envs/train/bin/python");
+  const std::string& text = run->allocations[0].ranks[0].argv[3];
+  EXPECT_TRUE(Contains(text, "activate.d"));
+  EXPECT_TRUE(Contains(text, "export OMP_PLACES")) << "env: comes after the environment";
+  EXPECT_TRUE(text.ends_with("exec python train.py"));
+  job.conda = "train";
+  EXPECT_TRUE(Contains(ErrorOf(PlanOn(job, {H100("a", 1)})), "path"));
+}
+
+TEST(Start, TheCallersActiveCondaEnvironmentIsTheDefault) {
+  SubmitContext context = Context();
+  context.active_conda = "/opt/conda/envs/eval";
+  const auto run = PlanOn(GpuJob(1), {H100("a", 1)}, context);
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->allocations[0].interpreter, "/opt/conda/envs/eval/bin/python");
+  JobSpec named = GpuJob(1);
+  named.venv = "/v";
+  EXPECT_EQ(PlanOn(named, {H100("a", 1)}, context)->allocations[0].interpreter, "/v/bin/python");
+}
+
+TEST(Start, APythonCommandKeepsItsPath) {
+  const auto run = PlanOn(GpuJob(1), {H100("a", 1)});
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->plan.assignments[0].env.count("LAUNCH_WRAPPERS"), 0U);
+  EXPECT_EQ(run->allocations[0].files.size(), 1U);
+}
+
+TEST(Start, SettingsOfAccelerateFixThePlanAndReachTheRanks) {
+  JobSpec job = GpuJob(2, "", 1, "accelerate launch --config_file z.yaml train.py");
+  SubmitContext context = Context();
+  context.files["z.yaml"] =
+      "distributed_type: DEEPSPEED\nnum_processes: 2\nmixed_precision: fp16\n"
+      "deepspeed_config:\n  zero_stage: 2\n  offload_optimizer_device: cpu\n";
+  const auto run = PlanOn(job, {H100("a", 2)}, context);
+  ASSERT_TRUE(run) << FormatError(run.error());
+  EXPECT_EQ(run->plan.launcher, LauncherKind::kAccelerate);
+  EXPECT_EQ(run->plan.start, StartKind::kDirect);
+  EXPECT_EQ(run->plan.strategy, Strategy::kZero2);
+  EXPECT_EQ(run->plan.offload, Offload::kOptimizer);
+  EXPECT_EQ(run->plan.precision, Precision::kFp16);
+  EXPECT_EQ(run->plan.trainer, Trainer::kAccelerate);
+  const auto& env = run->plan.assignments[1].env;
+  EXPECT_EQ(env.at("ACCELERATE_USE_DEEPSPEED"), "true");
+  EXPECT_EQ(env.at("ACCELERATE_DEEPSPEED_ZERO_STAGE"), "2");
+  EXPECT_EQ(env.at("ACCELERATE_MIXED_PRECISION"), "fp16");
+  job.precision = Precision::kBf16;
+  const std::string error = ErrorOf(PlanOn(job, {H100("a", 2)}, context));
+  EXPECT_TRUE(Contains(error, "mixed_precision in z.yaml")) << error;
+}
+
+}  // namespace
+}  // namespace launch
