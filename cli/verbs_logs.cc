@@ -2,16 +2,12 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/app.h"
-#include "cli/log_printer.h"
+#include "cli/log_stream.h"
 #include "common/hostlist.h"
 #include "common/units.h"
 
 namespace launch {
 namespace {
-
-constexpr Millis kReadLimit{120'000};
-constexpr Millis kFollowLimit{3'600'000};
-constexpr int kReconnects = 10;
 
 struct LogOptions {
   std::string job;
@@ -61,37 +57,7 @@ Result<int> RunLogs(const App& app, const LogOptions& options) {
   call.follow = options.follow;
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
 
-  const Screen screen = app.ScreenNow();
-  LogPrinter::Options how;
-  how.terminal = app.StdoutIsTerminal() && options.follow;
-  how.colour = screen.colour;
-  how.raw = options.raw;
-  how.prefix = !options.no_prefix;
-  how.merge = !options.follow && !options.raw;
-  LogPrinter printer(
-      how, [&](std::string_view text) { app.Out(std::string(text)); },
-      [&](std::string_view text) {
-        if (!app.quiet) std::fwrite(text.data(), 1, text.size(), stderr);
-      });
-  // A controller that restarts ends the stream, not the reader: bytes already shown are skipped.
-  for (int failures = 0;;) {
-    const Result<void> end =
-        client.Logs(call, options.follow ? kFollowLimit : kReadLimit, [&](const LogPiece& piece) {
-          failures = 0;
-          printer.Take(piece);
-          return true;
-        });
-    if (end) break;
-    const bool again = options.follow && (end.error().code == ErrorCode::kUnavailable ||
-                                          end.error().code == ErrorCode::kDeadlineExceeded);
-    if (!again || failures >= kReconnects) {
-      printer.Finish();
-      return Unexpected(end.error());
-    }
-    // The end of the last lines asked for has passed; from here everything counts.
-    BackOff(failures++, Millis(200));
-  }
-  printer.Finish();
+  LAUNCH_RETURN_IF_ERROR(StreamLogs(app, client, call, {options.raw, !options.no_prefix}));
   return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "cli/probe_run.h"
 #include "cli/render_json.h"
 #include "cli/submit_context.h"
+#include "cli/submit_note.h"
 #include "common/inventory_yaml.h"
 #include "common/pki.h"
 
@@ -30,34 +31,6 @@ std::string KeyFrom(const std::string& given) {
   const bool is_key =
       given.size() == 32 && given.find_first_not_of("0123456789abcdef") == std::string::npos;
   return is_key ? given : Sha256Hex(given).substr(0, 32);
-}
-
-// Notices are in `launch plan`; after submit only what may go wrong is worth the reader's time.
-void NoteFindings(const App& app, std::vector<Finding> findings) {
-  if (!app.verbose)
-    std::erase_if(findings, [](const Finding& f) { return f.severity == Severity::kNotice; });
-  std::string text = FindingsText(findings, Screen());
-  if (text.empty()) return;
-  text.pop_back();  // Note ends the line
-  app.Note(text);
-}
-
-void NoteDecision(const App& app, const SubmitAnswer& answer) {
-  const std::string id = std::to_string(answer.job.value);
-  if (answer.known) app.Note("job " + id + " was submitted before under this key");
-  if (answer.answer.plan) {
-    app.Note("plan: " + PlanSummary(*answer.answer.plan));
-    for (const std::string& sentence : answer.answer.plan->read) app.Note("read: " + sentence);
-    NoteFindings(app, answer.answer.plan->warnings);
-  }
-  NoteFindings(app, answer.answer.findings);
-  // A job that was placed at once only waits for its plan.
-  if (answer.answer.waits && answer.answer.waits->code != "Planning")
-    app.Note("start: waits for " + answer.answer.waits->code +
-             (answer.answer.waits->evidence.empty() ? "" : ": " + answer.answer.waits->evidence));
-  else
-    app.Note("start: now");
-  app.Note("next: launch logs -f " + id + "   launch status " + id + "   launch cancel " + id);
 }
 
 struct SubmitOptions {
@@ -90,19 +63,7 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
   call.force = options.force;
   call.hold = options.hold;
   const Result<SubmitAnswer> answer = client.Submit(call);
-  if (!answer) {
-    // The refusal is one sentence; the findings behind it say what to do on which node.
-    if (answer.error().code == ErrorCode::kPreflightFailed) {
-      const Result<PlanAnswer> why = client.Plan(plan_call);
-      if (why && (app.WantsJson() || app.WantsYaml())) {
-        app.OutDocument(PlanJson(*why));
-        app.Note(FormatError(answer.error()));
-        return ExitCodeOf(answer.error().code);
-      }
-      if (why) app.Note(FindingsText(why->findings, Screen()));
-    }
-    return Unexpected(answer.error());
-  }
+  if (!answer) return RefuseSubmit(app, client, plan_call, answer.error());
   const std::string id = std::to_string(answer->job.value);
   if (!options.parsable) NoteDecision(app, *answer);
   if (!options.wait && !options.debug) {

@@ -1,0 +1,24 @@
+// Jobs that are done: how they ended, and how much of their time they trained.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/render_text.h"
+#include "common/view.h"
+
+namespace launch {
+
+// Share of the time between the first start and the end that its steps took, 0 to 1: steps done x
+// seconds per step / (ended - started). Absent where the job printed no progress or never ran. The
+// rest went into starting, evaluation, checkpoints and steps that a retry did again.
+std::optional<double> TrainedShare(const JobView& job);
+
+// GPUs x hours from the first start to the end.
+double GpuHours(const JobView& job);
+
+std::string HistoryTable(const std::vector<JobView>& jobs, const Screen& screen);
+std::string HistoryJson(const std::vector<JobView>& jobs);
+
+}  // namespace launch

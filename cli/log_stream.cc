@@ -1,0 +1,48 @@
+#include "cli/log_stream.h"
+
+#include <cstdio>
+
+namespace launch {
+namespace {
+
+constexpr Millis kReadLimit{120'000};
+constexpr Millis kFollowLimit{3'600'000};
+constexpr int kReconnects = 10;
+
+}  // namespace
+
+Result<void> StreamLogs(const App& app, Client& client, const LogsCall& call, LogStyle style) {
+  const Screen screen = app.ScreenNow();
+  LogPrinter::Options how;
+  how.terminal = app.StdoutIsTerminal() && call.follow;
+  how.colour = screen.colour;
+  how.raw = style.raw;
+  how.prefix = style.prefix;
+  how.merge = !call.follow && !style.raw;
+  LogPrinter printer(
+      how, [&](std::string_view text) { app.Out(std::string(text)); },
+      [&](std::string_view text) {
+        if (!app.quiet) std::fwrite(text.data(), 1, text.size(), stderr);
+      });
+  // A controller that restarts ends the stream, not the reader: bytes already shown are skipped.
+  for (int failures = 0;;) {
+    const Result<void> end =
+        client.Logs(call, call.follow ? kFollowLimit : kReadLimit, [&](const LogPiece& piece) {
+          failures = 0;
+          printer.Take(piece);
+          return true;
+        });
+    if (end) break;
+    const bool again = call.follow && (end.error().code == ErrorCode::kUnavailable ||
+                                       end.error().code == ErrorCode::kDeadlineExceeded);
+    if (!again || failures >= kReconnects) {
+      printer.Finish();
+      return Unexpected(end.error());
+    }
+    BackOff(failures++, Millis(200));
+  }
+  printer.Finish();
+  return {};
+}
+
+}  // namespace launch

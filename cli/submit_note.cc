@@ -1,0 +1,49 @@
+#include "cli/submit_note.h"
+
+#include "cli/render_json.h"
+
+namespace launch {
+
+// Notices are in `launch plan`; after submit only what may go wrong is worth the reader's time.
+void NoteFindings(const App& app, std::vector<Finding> findings) {
+  if (!app.verbose)
+    std::erase_if(findings, [](const Finding& f) { return f.severity == Severity::kNotice; });
+  std::string text = FindingsText(findings, Screen());
+  if (text.empty()) return;
+  text.pop_back();  // Note ends the line
+  app.Note(text);
+}
+
+void NoteDecision(const App& app, const SubmitAnswer& answer) {
+  const std::string id = std::to_string(answer.job.value);
+  if (answer.known) app.Note("job " + id + " was submitted before under this key");
+  if (answer.answer.plan) {
+    app.Note("plan: " + PlanSummary(*answer.answer.plan));
+    for (const std::string& sentence : answer.answer.plan->read) app.Note("read: " + sentence);
+    NoteFindings(app, answer.answer.plan->warnings);
+  }
+  NoteFindings(app, answer.answer.findings);
+  // A job that was placed at once only waits for its plan.
+  if (answer.answer.waits && answer.answer.waits->code != "Planning")
+    app.Note("start: waits for " + answer.answer.waits->code +
+             (answer.answer.waits->evidence.empty() ? "" : ": " + answer.answer.waits->evidence));
+  else
+    app.Note("start: now");
+  app.Note("next: launch logs -f " + id + "   launch status " + id + "   launch cancel " + id);
+}
+
+// The refusal is one sentence; the findings behind it say what to do on which node.
+Result<int> RefuseSubmit(const App& app, Client& client, const PlanCall& call, const Error& error) {
+  if (error.code == ErrorCode::kPreflightFailed) {
+    const Result<PlanAnswer> why = client.Plan(call);
+    if (why && (app.WantsJson() || app.WantsYaml())) {
+      app.OutDocument(PlanJson(*why));
+      app.Note(FormatError(error));
+      return ExitCodeOf(error.code);
+    }
+    if (why) app.Note(FindingsText(why->findings, Screen()));
+  }
+  return Unexpected(error);
+}
+
+}  // namespace launch

@@ -1,0 +1,68 @@
+"""launch run: a job in the foreground, with its output, its exit code and Ctrl-C."""
+
+import signal
+
+from conftest import wait_until
+
+
+def test_run_shows_the_output_and_ends_with_the_code_of_the_job(cluster):
+    cluster.up()
+    done = cluster.launch("run", "--device", "cpu", "--", "bash", "-c", "echo trained; exit 7", code=7)
+    assert "trained" in done.stdout
+    good = cluster.launch("run", "--device", "cpu", "--procs-per-node", "2", "--", "bash", "-c", "echo rank $RANK")
+    assert "[0] rank 0" in good.stdout and "[1] rank 1" in good.stdout, good.stdout
+
+
+def test_ctrl_c_cancels_the_job_in_the_foreground(cluster):
+    cluster.up()
+    run = cluster.spawn("run", "--device", "cpu", "--", "bash", "-c", "echo up; sleep 300")
+    wait_until("the job runs", lambda: any(j["state"] == "RUNNING" for j in cluster.json("queue")["jobs"]))
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=60)
+    assert run.returncode == 130, (out, err)
+    assert "cancelling job 1" in err and "up" in out
+    assert cluster.state_of("1") == "CANCELLED"
+
+
+def test_env_of_a_rank_is_what_the_rank_saw(cluster):
+    cluster.up()
+    job = cluster.write("job.yaml", """\
+name: env
+device: cpu
+procs_per_node: 2
+env: {GREETING: "it's a $HOME test"}
+run: env
+""")
+    number = cluster.launch("submit", job, "--wait").stdout.strip()
+    seen = dict(line.split("=", 1) for line in
+                cluster.launch("logs", number, "--rank", "1", "--no-prefix").stdout.splitlines() if "=" in line)
+    script = cluster.launch("env", number, "--rank", "1").stdout
+    pasted = cluster.work / "env.sh"
+    pasted.write_text(script + "env -0\n")
+    import subprocess
+    shown = subprocess.run(["env", "-i", "bash", "--norc", pasted], capture_output=True, text=True, check=True).stdout
+    told = dict(entry.split("=", 1) for entry in shown.split("\0") if "=" in entry)
+    own = {"PWD", "SHLVL", "_"}
+    for name in told.keys() - own:
+        assert seen[name] == told[name], name
+    open_names = {line.split()[1] for line in script.splitlines() if line.endswith("is set on the node")}
+    assert seen.keys() - told.keys() - own == open_names
+
+
+def test_init_history_and_completion(cluster):
+    cluster.up()
+    cluster.write("train.sh", "for i in 1 2 3; do echo \"step $i/3\"; done\n")
+    text = cluster.launch("init", "--", "bash", "train.sh").stdout
+    job = cluster.write("made.yaml", text.replace("gpus: 1", "device: cpu #"))
+    cluster.launch("submit", job, "--wait")
+    rows = cluster.json("history")["jobs"]
+    assert [(r["state"], r["exit_code"]) for r in rows] == [("SUCCEEDED", 0)]
+    assert "TRAINED" in cluster.launch("history").stdout
+    script = cluster.launch("completion", "bash").stdout
+    import subprocess
+    words = subprocess.run(
+        ["bash", "--norc", "-c", script + "COMP_WORDS=(launch dev d); COMP_CWORD=2; _launch; echo ${COMPREPLY[@]}"],
+        capture_output=True, text=True, check=True).stdout.split()
+    assert words == ["down"], words
+    assert "complete -c launch" in cluster.launch("completion", "fish").stdout
+    assert cluster.launch("completion", "tcsh", code=2).stderr

@@ -1,0 +1,47 @@
+#include "cli/history_table.h"
+
+#include <gtest/gtest.h>
+
+namespace launch {
+namespace {
+
+JobView Done() {
+  JobView job;
+  job.id = JobId{7};
+  job.name = "sft";
+  job.user = "ana";
+  job.state = JobState::kSucceeded;
+  job.exit_code = 0;
+  job.gpus = 4;
+  job.nodes = 1;
+  job.step = 100;
+  job.steps = 100;
+  job.seconds_per_step = 27;
+  job.started = WallMs(1'000'000);
+  job.ended = WallMs(1'000'000 + 3'600'000);
+  return job;
+}
+
+TEST(History, SharesTheTimeThatStepsTook) {
+  JobView job = Done();
+  EXPECT_DOUBLE_EQ(*TrainedShare(job), 0.75);
+  EXPECT_DOUBLE_EQ(GpuHours(job), 4.0);
+  job.step.reset();
+  EXPECT_FALSE(TrainedShare(job)) << "no progress was printed";
+  job = Done();
+  job.started = WallMs(0);
+  EXPECT_FALSE(TrainedShare(job)) << "it never ran";
+  EXPECT_DOUBLE_EQ(GpuHours(job), 0.0);
+}
+
+TEST(History, ATableRowTellsHowItEnded) {
+  const std::string table = HistoryTable({Done()}, Screen());
+  for (const char* cell : {"TRAINED", "75%", "4.00", "100/100", "sft"}) {
+    EXPECT_NE(table.find(cell), std::string::npos) << cell << "\n" << table;
+  }
+  const std::string json = HistoryJson({Done()});
+  EXPECT_NE(json.find("\"trained_share\": 0.75"), std::string::npos) << json;
+}
+
+}  // namespace
+}  // namespace launch

@@ -1,0 +1,43 @@
+#include "cli/job_template.h"
+
+#include <gtest/gtest.h>
+
+#include "cli/job_reader.h"
+
+namespace launch {
+namespace {
+
+JobSpec ReadBack(const std::string& text) {
+  const auto job = ReadJobText(text, "job.yaml", "/proj", {}, "/proj");
+  EXPECT_TRUE(job) << FormatError(job.error()) << "\n" << text;
+  return job ? job->spec : JobSpec{};
+}
+
+TEST(JobTemplate, GivesBackTheLineAndWhatItShows) {
+  const auto text =
+      JobFileFor({"torchrun", "--nnodes=2", "--nproc-per-node=4", "train.py", "a b"}, "/proj");
+  ASSERT_TRUE(text) << FormatError(text.error());
+  const JobSpec spec = ReadBack(*text);
+  EXPECT_EQ(spec.name, "train");
+  EXPECT_EQ(spec.nodes.min, 2);
+  ASSERT_EQ(spec.gpus.size(), 1U);
+  EXPECT_EQ(spec.gpus[0].count, 4);
+  EXPECT_EQ(spec.run, "torchrun --nnodes=2 --nproc-per-node=4 train.py 'a b'\n");
+}
+
+TEST(JobTemplate, ALineForTheCpuBecomesAJobForTheCpu) {
+  const auto text =
+      JobFileFor({"accelerate", "launch", "--cpu", "--num_processes", "2", "t.py"}, "/proj");
+  ASSERT_TRUE(text);
+  const JobSpec spec = ReadBack(*text);
+  EXPECT_EQ(spec.device, DeviceChoice::kCpu);
+  EXPECT_EQ(spec.procs_per_node, 2);
+}
+
+TEST(JobTemplate, SaysWhatIsWrongWithALine) {
+  EXPECT_FALSE(JobFileFor({"torchrun", "--nproc_per_node=many", "t.py"}, "/proj"));
+  EXPECT_FALSE(JobFileFor({"mpirun", "-n", "2", "./a"}, "/proj"));
+}
+
+}  // namespace
+}  // namespace launch
