@@ -35,7 +35,7 @@ def plan(cluster, text, *args, code=2, inventory="cpu.yaml"):
     ("", ["empty"]),
     ("[1, 2]\n", ["map"]),
     ("name: x\narray: 1-10\nrun: a\n", ["job.yaml:2:1", "array", "not in this version"]),
-    ("name: x\nrun: accelerate launch train.py\n", ["accelerate launch"]),
+    ("name: x\nrun: mpirun -n 2 python train.py\n", ["mpirun"]),
     ("name: x\nrun: echo $LAUNCH_NONSENSE\n", ["LAUNCH_NONSENSE"]),
     ("name: x\nenv: {A: $NOT_THERE}\nrun: a\n", ["A", "NOT_THERE"]),
     ("name: x\nenv: {RANK: '3'}\nrun: a\n", ["RANK"]),
