@@ -9,7 +9,7 @@
 namespace launch {
 namespace {
 
-std::string Variable(const char* name) {
+std::string ValueOf(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
@@ -25,9 +25,9 @@ std::string Parent(const std::string& path) {
 
 CondaFacts ReadCondaFacts() {
   CondaFacts facts;
-  facts.prefix = Variable("CONDA_PREFIX");
-  facts.program = Variable("CONDA_EXE");
-  const std::string home = Variable("HOME");
+  facts.prefix = ValueOf("CONDA_PREFIX");
+  facts.program = ValueOf("CONDA_EXE");
+  const std::string home = ValueOf("HOME");
   if (!home.empty()) {
     std::ifstream in(home + "/.conda/environments.txt");
     std::ostringstream text;

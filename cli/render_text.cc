@@ -154,12 +154,6 @@ std::string OneLine(const std::string& value) {
   return text;
 }
 
-std::string Gib(double gib) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f GiB", gib);
-  return text;
-}
-
 }  // namespace
 
 std::string JobsTable(const std::vector<JobView>& jobs, const Screen& screen) {
@@ -254,7 +248,8 @@ std::string PlanSummary(const Plan& plan) {
   if (const std::string batch = BatchText(plan.batch, plan.world_size); !batch.empty())
     text += ", batch " + batch;
   if (plan.memory.peak_gib)
-    text += ", memory " + Gib(*plan.memory.peak_gib) + " of " + Gib(plan.memory.limit_gib);
+    text += ", memory " + FormatNumber(*plan.memory.peak_gib, "%.1f GiB") + " of " +
+            FormatNumber(plan.memory.limit_gib, "%.1f GiB");
   return text;
 }
 
