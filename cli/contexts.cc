@@ -13,7 +13,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Result<void> CheckName(const std::string& name) {
+}  // namespace
+
+std::string Contexts::DefaultDir() {
+  if (const char* dir = std::getenv("XDG_CONFIG_HOME"); dir != nullptr && *dir == '/')
+    return std::string(dir) + "/launch";
+  const char* home = std::getenv("HOME");
+  return std::string(home != nullptr ? home : "/tmp") + "/.config/launch";
+}
+
+Result<void> Contexts::CheckName(const std::string& name) {
   const bool good =
       !name.empty() && name.size() <= 64 && name[0] != '.' && name[0] != '-' &&
       std::all_of(name.begin(), name.end(), [](char c) {
@@ -22,15 +31,6 @@ Result<void> CheckName(const std::string& name) {
   if (good) return {};
   return Fail(ErrorCode::kInvalidArgument, "'" + name + "' is not a name of a cluster",
               "use letters, digits and -_.");
-}
-
-}  // namespace
-
-std::string Contexts::DefaultDir() {
-  if (const char* dir = std::getenv("XDG_CONFIG_HOME"); dir != nullptr && *dir == '/')
-    return std::string(dir) + "/launch";
-  const char* home = std::getenv("HOME");
-  return std::string(home != nullptr ? home : "/tmp") + "/.config/launch";
 }
 
 std::vector<std::string> Contexts::Names() const {

@@ -16,6 +16,9 @@ class Contexts {
   // $XDG_CONFIG_HOME/launch, else ~/.config/launch.
   static std::string DefaultDir();
 
+  // kInvalidArgument for what would not be one plain directory name.
+  static Result<void> CheckName(const std::string& name);
+
   std::vector<std::string> Names() const;      // sorted
   std::optional<std::string> Current() const;  // absent: none is chosen
   std::string Dir(const std::string& name) const { return dir_ + "/clusters/" + name; }

@@ -150,6 +150,15 @@ Result<int> RunLogin(const App& app, const std::string& into) {
     return Fail(ErrorCode::kInvalidArgument, "the token is for " + facts.identity.name,
                 "a user's token is made by: launch token create --user NAME");
   Contexts contexts(Contexts::DefaultDir());
+  if (into.empty()) LAUNCH_RETURN_IF_ERROR(Contexts::CheckName(facts.identity.cluster));
+  const std::string known = contexts.Dir(facts.identity.cluster) + "/ca.pem";
+  if (std::ifstream in(known, std::ios::binary); into.empty() && in) {
+    const std::string ca_pem{std::istreambuf_iterator<char>(in), {}};
+    if (ca_pem != token.ca_pem)
+      return Fail(ErrorCode::kAlreadyExists,
+                  "another cluster called " + facts.identity.cluster + " is known here",
+                  "give --into DIR, and use it with --credentials DIR");
+  }
   const std::string dir = into.empty() ? contexts.Dir(facts.identity.cluster) : into;
   std::error_code error;
   fs::create_directories(dir, error);

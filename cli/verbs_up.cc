@@ -12,6 +12,7 @@
 #include "cli/daemon.h"
 #include "cli/table.h"
 #include "cli/up/bring_up.h"
+#include "common/pki.h"
 
 namespace launch {
 namespace {
@@ -151,20 +152,34 @@ HostSet Reached(HostSet set, const std::vector<HostResult>& results) {
 Result<int> RunUp(const App& app, const UpFlags& flags) {
   LAUNCH_ASSIGN_OR_RETURN(HostSet set, ReadHostArgument(flags.hosts));
   ApplyFlags(flags, set);
+  const std::string ssh_config = set.ssh_config;
+  // What the flags changed is held against the same rules.
+  LAUNCH_ASSIGN_OR_RETURN(set, up::ReadHosts(up::FormatHosts(set), flags.hosts));
+  set.ssh_config = ssh_config;
   Contexts contexts(Contexts::DefaultDir());
   LAUNCH_ASSIGN_OR_RETURN(const auto known, KnownHosts(contexts, flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(set, up::WithHead(std::move(set), known.value_or(HostSet{})));
   LAUNCH_ASSIGN_OR_RETURN(const UpOptions options, OptionsOf(app, flags, set));
+  const HostSet before = known.value_or(HostSet{});
+  if (!flags.dry_run) {  // whatever happens next, `down` knows where the controller is
+    HostSet head = set;
+    std::erase_if(head.hosts, [&](const up::Host& host) { return host.name != set.head; });
+    LAUNCH_RETURN_IF_ERROR(
+        contexts.SaveText(flags.cluster, "hosts.yaml", up::FormatHosts(up::Merged(before, head))));
+  }
   LAUNCH_ASSIGN_OR_RETURN(const auto results, up::BringUp(set, options, contexts));
   const std::size_t failed = ShowFailures(app, results);
   if (flags.dry_run) {
     ShowPlan(app, results);
     return failed == 0 ? 0 : 1;
   }
-  const HostSet all = up::Merged(known.value_or(HostSet{}), Reached(set, results));
+  const HostSet all = up::Merged(before, Reached(set, results));
   LAUNCH_RETURN_IF_ERROR(contexts.SaveText(flags.cluster, "hosts.yaml", up::FormatHosts(all)));
   LAUNCH_RETURN_IF_ERROR(contexts.Use(flags.cluster));
-  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  LAUNCH_ASSIGN_OR_RETURN(const std::string address,
+                          AddressOfCredentials(contexts.Dir(flags.cluster)));
+  LAUNCH_ASSIGN_OR_RETURN(Client client,
+                          Client::Open({address, contexts.Dir(flags.cluster), false}));
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeView> nodes, client.Nodes());
   app.Out(NodesTable(nodes, app.ScreenNow()));
   return failed == 0 ? 0 : 1;
@@ -195,18 +210,26 @@ Result<int> RunDown(const App& app, const UpFlags& flags) {
       return Fail(ErrorCode::kUnavailable,
                   "the controller cannot be asked what runs: " + open.error().message,
                   "--force ends the cluster in spite of that");
+    if (!open && flags.purge)
+      return Fail(ErrorCode::kUnavailable,
+                  "the controller cannot be asked what runs, and --purge would leave ranks behind "
+                  "that nobody can stop",
+                  "bring the controller back, or end the cluster without --purge");
     if (open && !open->empty()) {
       if (!flags.force)
         return Fail(ErrorCode::kFailedPrecondition,
                     std::to_string(open->size()) + " jobs are not done",
                     "`launch queue` lists them; --force cancels them first");
       LAUNCH_RETURN_IF_ERROR(client->Cancel(*open));
-      for (const JobId job : *open)
-        (void)AwaitJob(*client, job, Millis(120'000), [](const JobView&) {});
+      for (const JobId job : *open) {
+        LAUNCH_RETURN_IF_ERROR(AwaitJob(*client, job, Millis(120'000), [](const JobView&) {}));
+      }
     }
   }
   LAUNCH_ASSIGN_OR_RETURN(const UpOptions options, OptionsOf(app, flags, set));
-  const auto results = up::TakeDown(set, options, flags.purge);
+  std::ifstream ca(contexts.Dir(flags.cluster) + "/ca.pem", std::ios::binary);
+  const std::string ca_pem{std::istreambuf_iterator<char>(ca), {}};
+  const auto results = up::TakeDown(set, options, Sha256Hex(ca_pem), flags.purge);
   if (ShowFailures(app, results) > 0) return 1;
   if (flags.purge) LAUNCH_RETURN_IF_ERROR(contexts.Forget(flags.cluster));
   return 0;

@@ -51,7 +51,8 @@ std::optional<MemoryTrend::Forecast> MemoryTrend::Foresee(std::uint64_t total) c
   };
   std::array<Third, 3> thirds;
   for (const Bucket& bucket : buckets_) {
-    const auto which = std::min<std::int64_t>(3 * (bucket.first - begin).count() / seen.count(), 2);
+    const auto which =
+        std::clamp<std::int64_t>(3 * (bucket.first - begin).count() / seen.count(), 0, 2);
     Third& third = thirds[static_cast<std::size_t>(which)];
     const auto low = static_cast<double>(bucket.low);
     third.low = third.low < 0 ? low : std::min(third.low, low);

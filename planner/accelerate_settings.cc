@@ -115,7 +115,7 @@ void DeepspeedEnvironment(const AccelerateSettings& settings,
     return;
   }
   pass("zero_stage", "ACCELERATE_DEEPSPEED_ZERO_STAGE", "2");
-  pass("gradient_accumulation_steps", "ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "1");
+  pass("gradient_accumulation_steps", "ACCELERATE_GRADIENT_ACCUMULATION_STEPS", nullptr);
   pass("gradient_clipping", "ACCELERATE_GRADIENT_CLIPPING", nullptr);
   pass("offload_optimizer_device", "ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE", nullptr);
   pass("offload_param_device", "ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_DEVICE", nullptr);

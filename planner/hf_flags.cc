@@ -1,6 +1,7 @@
 #include "planner/hf_flags.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,11 +28,32 @@ const ShellWord* ArgumentsFile(const LaunchLine& line) {
   return nullptr;
 }
 
+// Flags of TrainingArguments that scripts with arguments of their own (diffusers, *_no_trainer.py)
+// do not have: those refuse a flag that they do not know.
+bool IsSurelyTrainer(const UserChoices& choices) {
+  if (choices.job.trainer == Trainer::kHf) return true;
+  constexpr std::array kOwn = {"do_train",
+                               "save_strategy",
+                               "eval_strategy",
+                               "evaluation_strategy",
+                               "logging_strategy",
+                               "save_total_limit",
+                               "warmup_ratio",
+                               "ddp_find_unused_parameters",
+                               "remove_unused_columns",
+                               "load_best_model_at_end",
+                               "overwrite_output_dir",
+                               "logging_first_step",
+                               "tf32"};
+  return std::any_of(kOwn.begin(), kOwn.end(),
+                     [&](const char* name) { return choices.flags.names.count(name) > 0; });
+}
+
 }  // namespace
 
 bool TakesHfFlags(const UserChoices& choices, const LaunchLine& line) {
-  return choices.trainer == Trainer::kHf && line.python && !line.script.empty() &&
-         ArgumentsFile(line) == nullptr;
+  return choices.trainer == Trainer::kHf && IsSurelyTrainer(choices) && line.python &&
+         !line.script.empty() && ArgumentsFile(line) == nullptr;
 }
 
 void ApplyHfDefaults(const LaunchLine& line, UserChoices& choices) {
@@ -82,7 +104,10 @@ void AppendHfFlags(const UserChoices& choices, LaunchLine& line, Plan& plan) {
     if (written(name)) return;
     added += " --" + std::string(name) + " " + std::string(value);
   };
-  if (!choices.job.debug) {  // which gives the batch itself
+  // One half of the batch written with a variable of the user's: the other half must stay theirs.
+  const bool late = (written("per_device_train_batch_size") && !choices.flags.micro) ||
+                    (written("gradient_accumulation_steps") && !choices.flags.accumulate);
+  if (!choices.job.debug && !late) {  // a debug run gives the batch itself
     if (plan.batch.micro) add("per_device_train_batch_size", "$LAUNCH_MICRO_BATCH");
     if (plan.batch.accumulate) add("gradient_accumulation_steps", "$LAUNCH_GRAD_ACCUM");
   }

@@ -115,7 +115,12 @@ std::string LauncherIn(const std::string& text) {
 Result<std::string> WithLauncher(const ShellScript& script, LauncherKind launcher) {
   std::string prefix;
   for (std::size_t i = 0; i + 1 < script.commands.size(); ++i) {
-    if (!IsPreparation(script.commands[i])) break;
+    if (!IsPreparation(script.commands[i])) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "launcher: " + std::string(ToString(launcher)) + ", but `" +
+                      script.commands[i].words.front().raw + "` of run goes before the program",
+                  "write the launcher into run, or launcher: node to start the text as it is");
+    }
     for (const ShellWord& word : script.commands[i].words) prefix += word.raw + " ";
     prefix += script.commands[i].joiner == "&&" ? "&& " : "; ";
   }

@@ -457,7 +457,8 @@ Result<RankSample> FromProto(const pb::RankSample& m) {
   if (m.has_step()) v.step = e.Int64("step", m.step(), 0);
   if (m.has_steps()) v.steps = e.Int64("steps", m.steps(), 0);
   if (m.has_seconds_per_step()) {
-    v.seconds_per_step = e.Number("seconds_per_step", m.seconds_per_step());
+    const double seconds = e.Number("seconds_per_step", m.seconds_per_step());
+    if (seconds > 0) v.seconds_per_step = seconds;
   }
   if (m.has_eta_s()) v.eta_s = e.Number("eta_s", m.eta_s());
   v.rss_bytes = m.rss_bytes();

@@ -103,7 +103,11 @@ Result<int> Spawn(Child& child, int birthplace) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return FailErrno("pipe", errno);
   const UniqueFd reader(ends[0]);
-  UniqueFd writer(ends[1]);
+  UniqueFd low(ends[1]);
+  // Above every target, as the sources are.
+  UniqueFd writer(::fcntl(low.get(), F_DUPFD_CLOEXEC, kSourceFloor));
+  if (!writer) return FailErrno("dup", errno);
+  low.Reset();
   child.report = writer.get();
   const pid_t pid = ForkQuietly(birthplace);
   if (pid < 0) return FailErrno("fork", errno);
@@ -119,7 +123,8 @@ Result<int> Spawn(Child& child, int birthplace) {
     got = ::read(reader.get(), &error_number, sizeof error_number);
   } while (got < 0 && errno == EINTR);
   if (got <= 0) return pid;
-  ::waitpid(pid, nullptr, 0);
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
   return FailErrno("start " + std::string(child.path), error_number);
 }
 

@@ -114,6 +114,11 @@ Result<Cluster> StartHead(Site& head, const HostSet& set, const UpOptions& optio
   const int port = set.controller_port != 0 ? set.controller_port : options.controller_port;
   const std::string address = head.result.host.Address() + ":" + std::to_string(port);
   LAUNCH_RETURN_IF_ERROR(Reach(head, options, true));
+  LAUNCH_ASSIGN_OR_RETURN(const std::string there,
+                          ClusterOfController(*head.remote, head.result.facts));
+  if (!there.empty() && there != options.cluster)
+    return Fail(ErrorCode::kFailedPrecondition, "the controller of cluster " + there + " is on it",
+                "--cluster " + there + " adds hosts to that one; or choose another --head");
   LAUNCH_RETURN_IF_ERROR(InstallOn(head, options));
   const Cluster cluster{address, contexts.Dir(options.cluster), false};
   if (options.dry_run) {
@@ -221,13 +226,14 @@ Result<std::vector<HostResult>> BringUp(const HostSet& set, const UpOptions& opt
   return ResultsOf(sites);
 }
 
-std::vector<HostResult> TakeDown(const HostSet& set, const UpOptions& options, bool purge) {
+std::vector<HostResult> TakeDown(const HostSet& set, const UpOptions& options,
+                                 const std::string& authority, bool purge) {
   std::vector<Site> sites = SitesOf(set);
   const std::size_t head = HeadOf(set);
   const auto remove = [&](Site& site) -> Result<void> {
     LAUNCH_ASSIGN_OR_RETURN(site.remote, Connect(site.result.host, options.ssh));
     LAUNCH_ASSIGN_OR_RETURN(site.result.facts, Probe(*site.remote));
-    LAUNCH_RETURN_IF_ERROR(Remove(*site.remote, site.result.facts, purge));
+    LAUNCH_RETURN_IF_ERROR(Remove(*site.remote, site.result.facts, authority, purge));
     Say(options, site, purge ? "ended and removed" : "ended");
     site.result.done = true;
     return {};

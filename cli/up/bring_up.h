@@ -39,7 +39,9 @@ struct HostResult {
 Result<std::vector<HostResult>> BringUp(const HostSet& set, const UpOptions& options,
                                         Contexts& contexts);
 
-// Ends agents, then the controller; `purge` removes programs and state.
-std::vector<HostResult> TakeDown(const HostSet& set, const UpOptions& options, bool purge);
+// Ends agents, then the controller, of the cluster with this `authority` (SHA-256 of its CA);
+// `purge` removes programs and state.
+std::vector<HostResult> TakeDown(const HostSet& set, const UpOptions& options,
+                                 const std::string& authority, bool purge);
 
 }  // namespace launch::up

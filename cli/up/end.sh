@@ -1,9 +1,10 @@
 # end.sh NAME PROGRAMS STATE KEEPER: ends what keep.sh started; nothing to end is fine.
-name=$1 programs=$2 state=$3 keeper=$4
+name=$1 programs=$(readlink -f "$2") state=$3 keeper=$4
+program_of() { [ -n "$1" ] && tr '\0' '\n' 2>/dev/null <"/proc/$1/cmdline" | head -n 1; }
 if [ "$keeper" = plain ]; then
   pid=$(cat "$state/$name.pid" 2>/dev/null)
-  case $(readlink "/proc/$pid/exe" 2>/dev/null) in
-    "$programs"/releases/*/"$name" | "$programs"/releases/*/"$name (deleted)")
+  case $(program_of "$pid") in
+    "$programs"/releases/*/"$name")
       kill "$pid"
       i=0
       while kill -0 "$pid" 2>/dev/null && [ $i -lt 150 ]; do sleep 0.1; i=$((i + 1)); done

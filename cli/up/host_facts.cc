@@ -60,6 +60,7 @@ HostFacts ReadFacts(std::string_view output) {
     if (name == "keeper" && value == "system") facts.keeper = Keeper::kSystem;
     if (name == "keeper" && value == "user") facts.keeper = Keeper::kUser;
     if (name == "installed") facts.installed = value;
+    if (name == "controller") facts.controller = value;
     if (name == "authority") facts.authority = value;
   }
   return facts;

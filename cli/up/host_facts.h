@@ -24,14 +24,15 @@ struct HostFacts {
   std::string glibc;  // "2.36"; empty = another C library
   std::string user;
   int uid = -1;
-  std::string programs;          // directory for ours: /opt/launch, ~/.local/share/launch
-  std::string state;             // /var/lib/launch, ~/.local/state/launch/cluster
+  std::string programs;          // directory for ours: /opt/launch, ~/.local/share/launch/HOST
+  std::string state;             // /var/lib/launch, ~/.local/state/launch/HOST
   std::uint64_t free_bytes = 0;  // where the programs go
   bool writable = false;
   bool executable = false;  // false: the file system is mounted noexec
   Keeper keeper = Keeper::kNobody;
   std::int64_t clock = 0;  // seconds since 1970
   std::string installed;   // release that `current` points to; empty = none
+  std::string controller;  // SHA-256 of the CA of the controller that lives here; empty = none
   std::string authority;   // SHA-256 of the CA that the agent joined; empty = none
 };
 

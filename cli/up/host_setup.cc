@@ -90,9 +90,19 @@ std::string UnitText(std::string_view program, const HostFacts& facts,
                      const std::string& arguments) {
   const std::string_view text = program == "launch-agent" ? kAgentUnit : kControllerUnit;
   // What a user's own manager may set; the sandbox needs the system's.
-  constexpr std::array<std::string_view, 12> kForUsers = {
-      "[",          "Description=", "Restart=", "RestartSec=", "Delegate=", "KillMode=",
-      "OOMPolicy=", "TasksMax=",    "UMask=",   "ExecStart=",  "WantedBy=", "After="};
+  constexpr std::array<std::string_view, 13> kForUsers = {"StartLimitIntervalSec=",
+                                                          "[",
+                                                          "Description=",
+                                                          "Restart=",
+                                                          "RestartSec=",
+                                                          "Delegate=",
+                                                          "KillMode=",
+                                                          "OOMPolicy=",
+                                                          "TasksMax=",
+                                                          "UMask=",
+                                                          "ExecStart=",
+                                                          "WantedBy=",
+                                                          "After="};
   std::string unit;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -134,7 +144,7 @@ Result<bool> Install(Remote& remote, const HostFacts& facts, const Release& rele
                             remote.Run("[ -x " + path + " ] && " + sum + is, "", kShort));
     if (there.code == 0) continue;
     LAUNCH_ASSIGN_OR_RETURN(const std::string bytes, ReadProgram(program));
-    const std::string part = Word(dir + "/." + program.name + ".part");
+    const std::string part = Word(dir + "/." + program.name + ".part") + ".$$";
     LAUNCH_RETURN_IF_ERROR(Must(remote,
                                 "umask 022; cat > " + part + " && [ \"$(sha256sum < " + part + is +
                                     " && chmod 755 " + part + " && mv -f " + part + " " + path,
@@ -142,12 +152,21 @@ Result<bool> Install(Remote& remote, const HostFacts& facts, const Release& rele
     uploaded = true;
   }
   const std::string link = Word(facts.programs + "/current");
-  const std::string fresh = Word(facts.programs + "/.current.new");
+  const std::string fresh = Word(facts.programs + "/.current.new") + ".$$";
   LAUNCH_RETURN_IF_ERROR(Must(remote,
                               "ln -sfn " + Word("releases/" + release.id) + " " + fresh +
                                   " && mv -fT " + fresh + " " + link,
                               "", kShort, "switching to the release"));
   return uploaded;
+}
+
+Result<std::string> ClusterOfController(Remote& remote, const HostFacts& facts) {
+  if (facts.controller.empty()) return std::string();
+  LAUNCH_ASSIGN_OR_RETURN(const RemoteAnswer answer,
+                          Must(remote, "cat " + Word(facts.state + "/controller/operator/cert.pem"),
+                               "", kShort, "reading the operator's certificate"));
+  LAUNCH_ASSIGN_OR_RETURN(const CertificateFacts certificate, ReadCertificate(answer.output));
+  return certificate.identity.cluster;
 }
 
 Result<ControllerMade> StartController(Remote& remote, const HostFacts& facts,
@@ -191,7 +210,12 @@ Result<Started> StartAgent(Remote& remote, const HostFacts& facts) {
   return Keep(remote, facts, "launch-agent", arguments);
 }
 
-Result<void> Remove(Remote& remote, const HostFacts& facts, bool purge) {
+Result<void> Remove(Remote& remote, const HostFacts& facts, const std::string& authority,
+                    bool purge) {
+  const auto ours = [&](const std::string& found) { return found.empty() || found == authority; };
+  if (!ours(facts.authority) || !ours(facts.controller))
+    return Fail(ErrorCode::kFailedPrecondition, "what is on it belongs to another cluster",
+                "end that one by its own name; nothing was changed here");
   for (const char* name : {"launch-agent", "launch-controller"}) {
     LAUNCH_RETURN_IF_ERROR(Must(remote, Script(kEndScript, name, facts, {}), "", kShort,
                                 std::string("ending ") + name));

@@ -40,7 +40,12 @@ Result<Started> StartAgent(Remote& remote, const HostFacts& facts);
 
 // Ends agent and controller; ranks that still run are the agent's to stop before. With `purge` the
 // programs and all state of the cluster go too, never a directory that is not ours.
-Result<void> Remove(Remote& remote, const HostFacts& facts, bool purge);
+// kFailedPrecondition, and nothing changed, where agent or controller have another `authority`.
+Result<void> Remove(Remote& remote, const HostFacts& facts, const std::string& authority,
+                    bool purge);
+
+// The cluster whose controller lives on the host; empty = none.
+Result<std::string> ClusterOfController(Remote& remote, const HostFacts& facts);
 
 // The unit of configs/systemd for these directories; a user's own manager gets what it may set.
 std::string UnitText(std::string_view program, const HostFacts& facts,

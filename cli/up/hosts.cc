@@ -71,6 +71,7 @@ Result<std::vector<Host>> ReadPart(std::string_view part) {
     if (like.user.empty())
       return Fail(ErrorCode::kInvalidArgument, "no user before '@' in '" + std::string(part) + "'",
                   "write user@host");
+    LAUNCH_RETURN_IF_ERROR(CheckName(like.user));
   }
   const std::size_t colon = rest.rfind(':');
   if (colon != std::string_view::npos) {
@@ -95,7 +96,17 @@ Result<void> Append(std::string_view text, HostSet& set) {
   return {};
 }
 
+// It becomes words of a command line of ssh.
+Result<void> CheckJump(const std::string& jump) {
+  if (jump.empty()) return {};
+  const bool one = jump.find(',') == std::string::npos && jump.find('[') == std::string::npos;
+  if (one && ReadPart(jump)) return {};
+  return Fail(ErrorCode::kInvalidArgument, "jump '" + jump + "' is not a host",
+              "write bastion, or ana@bastion:2222; several hops belong into ssh's own ProxyJump");
+}
+
 Result<HostSet> Checked(HostSet set, const std::string& file) {
+  for (const Host& host : set.hosts) LAUNCH_RETURN_IF_ERROR(CheckJump(host.jump));
   if (set.hosts.empty())
     return Bad(file, 0, "no host is named",
                "write one a line, or `hosts:` with a list; an OpenSSH config needs a Host without "

@@ -1,11 +1,11 @@
 # keep.sh NAME PROGRAMS STATE KEEPER ARGUMENT... <UNIT: sees to it that NAME runs from the current
 # release, as a systemd unit or as a plain process; prints running or started. What runs is known by
-# its executable, not by a number that may be another's.
-name=$1 programs=$2 state=$3 keeper=$4
+# its command line, not by a number that may be another's; /proc/PID/exe is closed to all but root.
+name=$1 programs=$(readlink -f "$2") state=$3 keeper=$4
+exe=$2/current/$name
 shift 4
-exe=$programs/current/$name
 want=$(readlink -f "$exe")
-runs() { [ -n "$1" ] && [ "$1" != 0 ] && [ "$(readlink "/proc/$1/exe" 2>/dev/null)" = "$want" ]; }
+program_of() { [ -n "$1" ] && tr '\0' '\n' 2>/dev/null <"/proc/$1/cmdline" | head -n 1; }
 settle() {  # a program that cannot start ends within half a second
   i=0
   while [ $i -lt 5 ]; do sleep 0.1; i=$((i + 1)); done
@@ -14,15 +14,17 @@ settle() {  # a program that cannot start ends within half a second
 if [ "$keeper" = plain ]; then
   file=$state/$name.pid
   pid=$(cat "$file" 2>/dev/null)
-  if runs "$pid"; then echo running; exit 0; fi
-  case $(readlink "/proc/$pid/exe" 2>/dev/null) in
-    "$programs"/releases/*/"$name" | "$programs"/releases/*/"$name (deleted)")
+  if [ "$(program_of "$pid")" = "$want" ]; then echo running; exit 0; fi
+  case $(program_of "$pid") in
+    "$programs"/releases/*/"$name")
       kill "$pid"
       i=0
       while kill -0 "$pid" 2>/dev/null && [ $i -lt 100 ]; do sleep 0.1; i=$((i + 1)); done
       ;;
   esac
-  setsid nohup "$exe" "$@" >>"$state/$name.log" 2>&1 </dev/null &
+  : >>"$state/$name.log"
+  umask 022  # ranks inherit it
+  setsid nohup "$want" "$@" >>"$state/$name.log" 2>&1 </dev/null &
   pid=$!
   echo "$pid" >"$file"
   settle
@@ -44,11 +46,15 @@ else
   export XDG_RUNTIME_DIR
   # So that it starts at boot and outlives the login.
   loginctl enable-linger "$(id -un)" >/dev/null 2>&1
+  if [ "$(loginctl show-user -p Linger --value "$(id -un)" 2>/dev/null)" != yes ]; then
+    echo "without linger it would end with the login; ask root for: loginctl enable-linger $(id -un)" >&2
+    exit 1
+  fi
 fi
 mkdir -p "$dir"
-cat >"$dir/.$name.new"
-if cmp -s "$dir/.$name.new" "$dir/$name.service" &&
-  runs "$($ctl show -p MainPID --value "$name" 2>/dev/null)"; then
+# The release stands in the unit, so that another release is another unit.
+sed "s#^ExecStart=$exe #ExecStart=$want #" >"$dir/.$name.new"
+if cmp -s "$dir/.$name.new" "$dir/$name.service" && $ctl is-active -q "$name"; then
   rm -f "$dir/.$name.new"
   echo running
   exit 0

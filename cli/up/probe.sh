@@ -4,7 +4,8 @@ uid=$(id -u)
 if [ "$uid" = 0 ]; then
   programs=/opt/launch state=/var/lib/launch
 else
-  programs=$HOME/.local/share/launch state=$HOME/.local/state/launch/cluster
+  # A home may be shared by all hosts.
+  programs=$HOME/.local/share/launch/$(uname -n) state=$HOME/.local/state/launch/$(uname -n)
 fi
 echo "arch=$(uname -m)"
 echo "glibc=$(getconf GNU_LIBC_VERSION 2>/dev/null | sed 's/^glibc //')"
@@ -30,5 +31,6 @@ if [ -d /run/systemd/system ]; then
   fi
 fi
 echo "installed=$(readlink "$programs/current" 2>/dev/null | sed 's#.*/##')"
+echo "controller=$(sha256sum "$state/controller/operator/ca.pem" 2>/dev/null | cut -c1-64)"
 echo "authority=$(sha256sum "$state/agent/identity/ca.pem" 2>/dev/null | cut -c1-64)"
 exit 0

@@ -62,7 +62,11 @@ Result<Session> Prepare(const Host& host, const SshOptions& options) {
   if (!host.key.empty())
     good = good && set(SSH_OPTIONS_ADD_IDENTITY, WithoutTilde(host.key).c_str());
   if (!host.jump.empty()) {
-    const std::string command = "ssh -W '[%h]:%p' " + host.jump;
+    std::string command = "ssh";
+    if (!options.config.empty()) command += " -F '" + options.config + "'";
+    const std::size_t colon = host.jump.rfind(':');
+    if (colon != std::string::npos) command += " -p " + host.jump.substr(colon + 1);
+    command += " -W '[%h]:%p' -- " + host.jump.substr(0, colon);
     good = good && set(SSH_OPTIONS_PROXYCOMMAND, command.c_str());
   }
   const long timeout = options.timeout_s;
@@ -141,9 +145,9 @@ Result<void> LogIn(ssh_session session, const Host& host) {
   // With a passphrase of "" an encrypted key fails instead of asking on the terminal.
   if (ssh_userauth_publickey_auto(session, nullptr, "") == SSH_AUTH_SUCCESS) return {};
   return Fail(ErrorCode::kPermissionDenied,
-              "ssh to " + NameOf(host) + ": no key of yours is accepted",
-              "ssh-copy-id " + NameOf(host) +
-                  ", or name the key with --key; a key with a passphrase needs ssh-agent");
+              "ssh to " + NameOf(host) + ": no key of yours is accepted (" + Said(session) + ")",
+              "add your public key there (ssh-copy-id), or name the key with --key; a key with a "
+              "passphrase needs ssh-agent");
 }
 
 // Reads what is there of one stream; false on a broken connection.

@@ -59,7 +59,7 @@ void NoteNodeFault(Draft& draft, const AttemptRecord& attempt, const Ending& end
   fault.job = attempt.key.job;
   fault.owner = draft.state().jobs.at(attempt.key.job).owner;
   fault.what = attempt.verdict->label;
-  fault.proven = attempt.verdict->confidence == Confidence::kConfirmed;
+  fault.proven = false;  // a verdict rests on the job's own logs: a job may print what it likes
   fault.at = draft.wall();
   Remember(node, std::move(fault));
   if (!node.drained && IsNoCoincidence(node)) {

@@ -40,7 +40,7 @@ std::string Appended(Case made) {
 }
 
 TEST(HfFlags, TheTrainersOwnBatchIsAConstraint) {
-  const Case made = Read("python t.py --num_train_epochs 3");
+  const Case made = Read("python t.py --num_train_epochs 3 --save_strategy no");
   EXPECT_EQ(made.choices.job.batch, (BatchSpec{std::nullopt, kHfMicroBatch, kHfAccumulation}));
   ASSERT_FALSE(made.choices.read.empty());
   EXPECT_NE(made.choices.read.back().find("own defaults"), std::string::npos);
@@ -48,7 +48,7 @@ TEST(HfFlags, TheTrainersOwnBatchIsAConstraint) {
 }
 
 TEST(HfFlags, OnlyWhatTheLineLeavesOpenIsTheDefault) {
-  const Case made = Read("python t.py --optim adamw_torch --gradient_accumulation_steps 128");
+  const Case made = Read("python t.py --optim adamw_torch --gradient_accumulation_steps 128", Hf());
   EXPECT_EQ(made.choices.job.batch, (BatchSpec{std::nullopt, kHfMicroBatch, 128}));
   EXPECT_EQ(made.choices.read.back().find("gradient_accumulation_steps"), std::string::npos);
 }
@@ -71,7 +71,7 @@ TEST(HfFlags, AnotherScriptHasNoSuchDefaults) {
 }
 
 TEST(HfFlags, ThePlansNumbersAreAppended) {
-  EXPECT_EQ(Appended(Read("python t.py --optim adamw_torch")),
+  EXPECT_EQ(Appended(Read("python t.py --optim adamw_torch --do_train")),
             " --per_device_train_batch_size $LAUNCH_MICRO_BATCH"
             " --gradient_accumulation_steps $LAUNCH_GRAD_ACCUM --bf16 True");
   Case cpu = Read("python t.py", Hf());
@@ -81,6 +81,23 @@ TEST(HfFlags, ThePlansNumbersAreAppended) {
   EXPECT_EQ(Appended(cpu).find("use_cpu"), std::string::npos);
 }
 
+// diffusers and *_no_trainer.py take some of the trainer's flags and refuse the others.
+TEST(HfFlags, AScriptWithArgumentsOfItsOwnGetsNone) {
+  EXPECT_EQ(Appended(Read("accelerate launch --mixed_precision=fp16 train_text_to_image_lora.py "
+                          "--num_train_epochs=100 --train_batch_size=1")),
+            "");
+  EXPECT_EQ(Appended(Read("python run_clm_no_trainer.py --per_device_train_batch_size 2 "
+                          "--num_train_epochs 3")),
+            "");
+  EXPECT_EQ(Appended(Read("python train.py --optim adam")), "");
+}
+
+// With half of the batch in the user's hands, the other half would change the training.
+TEST(HfFlags, ABatchWrittenWithAVariableIsLeftToTheUser) {
+  const std::string added = Appended(Read("python t.py --per_device_train_batch_size $BS", Hf()));
+  EXPECT_EQ(added.find("gradient_accumulation_steps"), std::string::npos) << added;
+}
+
 TEST(HfFlags, AFlagOfTheLineIsNeverRepeated) {
   EXPECT_EQ(Appended(Read("python t.py --per-device-train-batch-size=4 --fp16 "
                           "--gradient_accumulation_steps $G")),
@@ -88,7 +105,7 @@ TEST(HfFlags, AFlagOfTheLineIsNeverRepeated) {
 }
 
 TEST(HfFlags, CheckpointingOfThePlanReachesTheTrainer) {
-  Case made = Read("python t.py --optim adamw_torch");
+  Case made = Read("python t.py --optim adamw_torch", Hf());
   made.plan.checkpointing = "full";
   made.plan.strategy = Strategy::kZero2;
   EXPECT_NE(Appended(made).find("--gradient_checkpointing True"), std::string::npos);

@@ -124,7 +124,7 @@ void TestCore::Pass(Millis time) {
 RequestId TestCore::Submit(JobSpec spec, bool force, const std::string& key) {
   event::Submit submit;
   submit.request = RequestId{next_request_++};
-  submit.caller = {UserName{"ana"}, false};
+  submit.caller = {user, false};
   submit.idempotency_key = key.empty() ? "key" + std::to_string(submit.request.value) : key;
   submit.digest = spec.name;
   submit.spec = std::move(spec);

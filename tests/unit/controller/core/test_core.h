@@ -26,6 +26,7 @@ class TestCore {
   // ---- events ----
   void Post(Event event);
   void Pass(Millis time);  // and a Tick
+  UserName user{"ana"};    // who submits
   RequestId Submit(JobSpec spec, bool force = false, const std::string& key = "");
   JobId Submitted(JobSpec spec);  // submits and expects a job
   void Attach(const std::string& node, int gpus = 0);
