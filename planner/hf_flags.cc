@@ -32,6 +32,10 @@ const ShellWord* ArgumentsFile(const LaunchLine& line) {
 // do not have: those refuse a flag that they do not know.
 bool IsSurelyTrainer(const UserChoices& choices) {
   if (choices.job.trainer == Trainer::kHf) return true;
+  if (const auto& optim =
+          choices.flags.optimizer) {  // names of its own: adamw_torch, paged_lion_8bit
+    if (optim->value.starts_with("adamw_") || optim->value.starts_with("paged_")) return true;
+  }
   constexpr std::array kOwn = {"do_train",
                                "save_strategy",
                                "eval_strategy",
