@@ -1,5 +1,7 @@
 #include "common/diagnosis.h"
 
+#include <utility>
+
 #include "common/enum_text.h"
 
 namespace launch {
@@ -15,6 +17,15 @@ constexpr EnumText<Confidence, 4> kConfidence{{{Confidence::kUnknown, "unknown"}
                                                {Confidence::kConfirmed, "confirmed"}}};
 
 }  // namespace
+
+Finding MakeFinding(std::string code, Severity severity, std::string says, std::string remedy) {
+  Finding finding;
+  finding.code = std::move(code);
+  finding.severity = severity;
+  finding.says = std::move(says);
+  finding.remedy = std::move(remedy);
+  return finding;
+}
 
 LAUNCH_ENUM_TEXT(Severity, ParseSeverity, kSeverity)
 LAUNCH_ENUM_TEXT(CheckResult, ParseCheckResult, kCheckResult)

@@ -28,6 +28,9 @@ struct Finding {
   friend bool operator==(const Finding&, const Finding&) = default;
 };
 
+// A finding of no node in particular.
+Finding MakeFinding(std::string code, Severity severity, std::string says, std::string remedy = {});
+
 // One line of `launch check`: what was looked at on a node, and how it went.
 struct Check {
   std::string check;  // "driver", "torch CUDA" ...

@@ -126,14 +126,12 @@ Result<BatchChoice> SplitBatch(const BatchSpec& batch, int world_size) {
     }
     split.micro = *split.global / world;
     split.accumulate = 1;
-    Finding finding;
-    finding.code = "batch_conflict";
-    finding.severity = Severity::kWarning;
-    finding.says = "batch.micro is not given: each process takes its " + N(*split.micro) +
-                   " samples at once, whether or not they fit";
-    finding.remedy = "write batch.micro; accumulation then follows and the global batch stays " +
-                     N(*split.global);
-    choice.warnings.push_back(std::move(finding));
+    choice.warnings.push_back(
+        MakeFinding("batch_conflict", Severity::kWarning,
+                    "batch.micro is not given: each process takes its " + N(*split.micro) +
+                        " samples at once, whether or not they fit",
+                    "write batch.micro; accumulation then follows and the global batch stays " +
+                        N(*split.global)));
   }
   return choice;
 }

@@ -239,12 +239,9 @@ void ApplyHistory(const std::vector<MeasuredRun>& history, const JobSpec& spec,
   plan.duration = std::move(time->duration);
   plan.memory.assumptions.push_back("time: " + time->from);
   if (time->compared.empty()) return;
-  Finding finding;
-  finding.code = "device_slower";
-  finding.severity = Severity::kNotice;
-  finding.says = "this job takes " + time->compared;
-  finding.remedy = "ask for that device with gpus: or constraints:";
-  plan.warnings.push_back(std::move(finding));
+  plan.warnings.push_back(MakeFinding("device_slower", Severity::kNotice,
+                                      "this job takes " + time->compared,
+                                      "ask for that device with gpus: or constraints:"));
 }
 
 }  // namespace launch

@@ -17,15 +17,6 @@ using Json = nlohmann::ordered_json;
 constexpr int kMaxDepth = 32;
 constexpr double kMaxCount = 1e12;
 
-Finding Make(std::string code, std::string says, std::string remedy) {
-  Finding finding;
-  finding.code = std::move(code);
-  finding.severity = Severity::kWarning;
-  finding.says = std::move(says);
-  finding.remedy = std::move(remedy);
-  return finding;
-}
-
 // "2e8", "1.0", "0.25": as people write them in these files.
 std::string ShortNumber(double value) {
   int zeros = 0;
@@ -114,10 +105,11 @@ class Reader {
           !known.empty() && std::find(known.begin(), known.end(), key) == known.end();
       if (strange) {
         const std::string near = NearestName(key, known);
-        config_.findings.push_back(Make("ds_config_unknown_key",
-                                        config_.path + ": DeepSpeed does not know \"" + name +
-                                            "\" and ignores it without a word",
-                                        near.empty() ? "leave it out" : "write \"" + near + "\""));
+        config_.findings.push_back(
+            MakeFinding("ds_config_unknown_key", Severity::kWarning,
+                        config_.path + ": DeepSpeed does not know \"" + name +
+                            "\" and ignores it without a word",
+                        near.empty() ? "leave it out" : "write \"" + near + "\""));
       }
       if (value.is_object()) Find(key, value, name + ".");
     }
@@ -224,11 +216,11 @@ class Reader {
     for (const auto& [key, value] : zero->items()) {
       if (!OnlyStage3(key)) continue;
       const std::string at = std::to_string(*config_.stage);
-      config_.findings.push_back(Make("ds_config_no_effect",
-                                      config_.path + ": zero_optimization." + key +
-                                          " has no effect at stage " + at +
-                                          ": DeepSpeed reads it at stage 3 only",
-                                      "write \"stage\": 3, or leave it out"));
+      config_.findings.push_back(MakeFinding("ds_config_no_effect", Severity::kWarning,
+                                             config_.path + ": zero_optimization." + key +
+                                                 " has no effect at stage " + at +
+                                                 ": DeepSpeed reads it at stage 3 only",
+                                             "write \"stage\": 3, or leave it out"));
     }
   }
 

@@ -269,14 +269,12 @@ void ApplyForecast(const Forecast& forecast, const ForecastInput& input, Plan& p
   FillFallbacks(forecast, plan);
   plan.why = WhyOf(forecast, input.layout);
   if (plan.memory.fits != "no") return;
-  Finding finding;
-  finding.code = "predicted_out_of_memory";
-  finding.severity = Severity::kWarning;
-  finding.says = "predicted " + FormatNumber(*plan.memory.peak_gib, "%.1f GiB") + " of " +
-                 FormatNumber(plan.memory.limit_gib, "%.1f GiB") +
-                 " per GPU: it may run out of memory (strategy and micro-batch are yours)";
-  finding.remedy = "leave batch.micro or strategy open, and launch chooses what fits";
-  plan.warnings.push_back(std::move(finding));
+  plan.warnings.push_back(
+      MakeFinding("predicted_out_of_memory", Severity::kWarning,
+                  "predicted " + FormatNumber(*plan.memory.peak_gib, "%.1f GiB") + " of " +
+                      FormatNumber(plan.memory.limit_gib, "%.1f GiB") +
+                      " per GPU: it may run out of memory (strategy and micro-batch are yours)",
+                  "leave batch.micro or strategy open, and launch chooses what fits"));
 }
 
 }  // namespace launch

@@ -91,13 +91,11 @@ void ApplyHfDefaults(const LaunchLine& line, UserChoices& choices) {
 void AppendHfFlags(const UserChoices& choices, LaunchLine& line, Plan& plan) {
   const ShellWord* file = ArgumentsFile(line);
   if (choices.trainer == Trainer::kHf && file != nullptr && plan.batch.micro) {
-    Finding finding;
-    finding.code = "plan_cannot_reach_script";
-    finding.severity = Severity::kWarning;
-    finding.says = "this plan cannot reach your script: its arguments are in " + file->value +
-                   ", which launch does not read";
-    finding.remedy = "write them as flags behind the script, or the plan's batch into that file";
-    plan.warnings.push_back(std::move(finding));
+    plan.warnings.push_back(
+        MakeFinding("plan_cannot_reach_script", Severity::kWarning,
+                    "this plan cannot reach your script: its arguments are in " + file->value +
+                        ", which launch does not read",
+                    "write them as flags behind the script, or the plan's batch into that file"));
   }
   if (!TakesHfFlags(choices, line)) return;
   const auto written = [&](std::string_view name) {

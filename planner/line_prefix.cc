@@ -15,15 +15,6 @@ bool IsDropped(const std::string& word) {
 
 }  // namespace
 
-Finding MakeFinding(std::string code, Severity severity, std::string says, std::string remedy) {
-  Finding finding;
-  finding.code = std::move(code);
-  finding.severity = severity;
-  finding.says = std::move(says);
-  finding.remedy = std::move(remedy);
-  return finding;
-}
-
 std::string JoinParts(const std::vector<std::string>& parts, std::string_view separator) {
   std::string text;
   for (const std::string& part : parts) {

@@ -52,9 +52,6 @@ class LinePrefix {
   std::vector<Finding> warnings_;
 };
 
-// A finding in one line.
-Finding MakeFinding(std::string code, Severity severity, std::string says, std::string remedy = {});
-
 std::string JoinParts(const std::vector<std::string>& parts, std::string_view separator);
 
 }  // namespace launch

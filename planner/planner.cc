@@ -29,15 +29,6 @@
 namespace launch {
 namespace {
 
-Finding Make(std::string code, Severity severity, std::string says, std::string remedy) {
-  Finding finding;
-  finding.code = std::move(code);
-  finding.severity = severity;
-  finding.says = std::move(says);
-  finding.remedy = std::move(remedy);
-  return finding;
-}
-
 void Append(std::vector<Finding>& to, const std::vector<Finding>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
@@ -111,7 +102,7 @@ std::vector<Finding> Advice(const PlanInput& input, const Demand& demand, const 
   std::vector<Finding> advice;
   if (!plan.memory.peak_gib) {
     // A host that runs short of memory swaps or says so; a GPU just fails.
-    advice.push_back(Make(
+    advice.push_back(MakeFinding(
         "memory_unknown", plan.device == DeviceClass::kCpu ? Severity::kNotice : Severity::kWarning,
         "memory prediction unavailable: whether the job fits is not known before "
         "it runs",
@@ -119,34 +110,37 @@ std::vector<Finding> Advice(const PlanInput& input, const Demand& demand, const 
         "steps measure it: launch plan --probe"));
   }
   if (demand.cpu_fallback) {
-    advice.push_back(Make("device_slower", Severity::kWarning,
-                          "no node has a GPU: the job runs on the CPU, which is slower",
-                          "write device: cpu if that is meant, or gpus: 1 to wait for a GPU"));
+    advice.push_back(
+        MakeFinding("device_slower", Severity::kWarning,
+                    "no node has a GPU: the job runs on the CPU, which is slower",
+                    "write device: cpu if that is meant, or gpus: 1 to wait for a GPU"));
   }
   if (spec.checkpoint.dir.empty()) {
-    advice.push_back(Make("no_resume", Severity::kNotice,
-                          "no checkpoint.dir: a retry starts from the first step",
-                          "write checkpoint: {dir: DIR}"));
+    advice.push_back(MakeFinding("no_resume", Severity::kNotice,
+                                 "no checkpoint.dir: a retry starts from the first step",
+                                 "write checkpoint: {dir: DIR}"));
   }
   const bool retries = !spec.retry.max || *spec.retry.max > 0;
   if (retries && !spec.requeue_after) {
-    advice.push_back(Make("requeue_after", Severity::kNotice,
-                          "a silent node's job waits until the node answers or is proved dead",
-                          "write requeue_after: 10m to let the job start elsewhere by itself"));
+    advice.push_back(
+        MakeFinding("requeue_after", Severity::kNotice,
+                    "a silent node's job waits until the node answers or is proved dead",
+                    "write requeue_after: 10m to let the job start elsewhere by itself"));
   }
   const bool coherent = std::any_of(
       layout.nodes.begin(), layout.nodes.end(),
       [](const NodeShare& share) { return share.inventory->coherent == CoherentMode::kNuma; });
   if (spec.memory_bytes && !spec.memory_bytes->at_least && coherent) {
-    advice.push_back(Make("memory_limit_ignored", Severity::kWarning,
-                          "memory: is not a limit here: on coherent-memory nodes GPU pages would "
-                          "count as host memory",
-                          "write memory: SIZE+ to say that it is a request only"));
+    advice.push_back(
+        MakeFinding("memory_limit_ignored", Severity::kWarning,
+                    "memory: is not a limit here: on coherent-memory nodes GPU pages would "
+                    "count as host memory",
+                    "write memory: SIZE+ to say that it is a request only"));
   }
   for (const NodeShare& share : layout.nodes) {
     const std::string why = WhyDevicesByUuid(*share.inventory);
     if (plan.device != DeviceClass::kCuda || why.empty()) continue;
-    advice.push_back(Make(
+    advice.push_back(MakeFinding(
         "devices_by_uuid", Severity::kNotice,
         "CUDA_VISIBLE_DEVICES lists UUIDs on " + share.inventory->node.value + ", which " + why,
         "a script that reads it as numbers must take names too"));
@@ -158,10 +152,10 @@ std::vector<Finding> Advice(const PlanInput& input, const Demand& demand, const 
       });
   if (uneven) {
     const NodeShare& share = layout.nodes[0];
-    advice.push_back(Make("processes_per_node", Severity::kNotice,
-                          std::to_string(share.processes) + " processes per node on " +
-                              std::to_string(share.gpus.size()) + " GPUs",
-                          "leave procs_per_node out for one process per GPU"));
+    advice.push_back(MakeFinding("processes_per_node", Severity::kNotice,
+                                 std::to_string(share.processes) + " processes per node on " +
+                                     std::to_string(share.gpus.size()) + " GPUs",
+                                 "leave procs_per_node out for one process per GPU"));
   }
   return advice;
 }

@@ -50,12 +50,8 @@ bool Mixed(const RankLayout& layout) {
 }
 
 Finding Warn(std::string says, std::string remedy) {
-  Finding finding;
-  finding.code = "precision_unsupported";
-  finding.severity = Severity::kWarning;
-  finding.says = std::move(says);
-  finding.remedy = std::move(remedy);
-  return finding;
+  return MakeFinding("precision_unsupported", Severity::kWarning, std::move(says),
+                     std::move(remedy));
 }
 
 PrecisionChoice WithoutCuda(const JobSpec& spec, DeviceClass device) {

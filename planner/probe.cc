@@ -80,21 +80,18 @@ void FillFindings(const ProbeFit& fit, const std::vector<ProbePoint>& points, Pl
   std::erase_if(plan.warnings, [](const Finding& one) {
     return one.code == "memory_unknown" || one.code == "predicted_out_of_memory";
   });
-  Finding finding;
-  finding.severity = Severity::kWarning;
   if (plan.memory.fits == "no") {
-    finding.code = "predicted_out_of_memory";
-    finding.says = "by the probe it needs " + FormatNumber(*plan.memory.peak_gib, "%.1f GiB") +
-                   " of " + FormatNumber(plan.memory.limit_gib, "%.1f GiB") +
-                   ": it will run out of memory";
-    finding.remedy = "a smaller batch.micro with more accumulation keeps the batch";
-    plan.warnings.push_back(finding);
+    plan.warnings.push_back(MakeFinding(
+        "predicted_out_of_memory", Severity::kWarning,
+        "by the probe it needs " + FormatNumber(*plan.memory.peak_gib, "%.1f GiB") + " of " +
+            FormatNumber(plan.memory.limit_gib, "%.1f GiB") + ": it will run out of memory",
+        "a smaller batch.micro with more accumulation keeps the batch"));
   }
   if (points.size() > 1 && fit.sample_bytes < 1e-5 * fit.base_bytes) {
-    finding.code = "plan_cannot_reach_script";
-    finding.says = "the probe's memory did not grow with the micro-batch: does the script take it?";
-    finding.remedy = "pass $LAUNCH_MICRO_BATCH to the script";
-    plan.warnings.push_back(finding);
+    plan.warnings.push_back(MakeFinding(
+        "plan_cannot_reach_script", Severity::kWarning,
+        "the probe's memory did not grow with the micro-batch: does the script take it?",
+        "pass $LAUNCH_MICRO_BATCH to the script"));
   }
 }
 

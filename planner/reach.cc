@@ -66,12 +66,8 @@ std::vector<FlagUse> FlagsOf(const std::vector<ShellWord>& words) {
 }
 
 Finding Unreachable(std::string says, std::string remedy) {
-  Finding finding;
-  finding.code = "plan_cannot_reach_script";
-  finding.severity = Severity::kWarning;
-  finding.says = "this plan cannot reach your script: " + std::move(says);
-  finding.remedy = std::move(remedy);
-  return finding;
+  return MakeFinding("plan_cannot_reach_script", Severity::kWarning,
+                     "this plan cannot reach your script: " + std::move(says), std::move(remedy));
 }
 
 std::string Shown(const FlagUse& use) {

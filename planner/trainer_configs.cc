@@ -84,14 +84,11 @@ TrainerConfigs MakeTrainerConfigs(const UserChoices& choices, const Plan& plan,
     if (plan.batch.global && plan.batch.micro && plan.batch.accumulate) {
       configs.files.push_back(DeepspeedFile(choices, plan, hidden));
     } else {
-      Finding finding;
-      finding.code = "plan_cannot_reach_script";
-      finding.severity = Severity::kWarning;
-      finding.says =
-          "no ds_config.json is written: DeepSpeed wants the batch in it, and the job "
-          "gives none";
-      finding.remedy = "write batch: {global: N, micro: M}";
-      configs.findings.push_back(std::move(finding));
+      configs.findings.push_back(
+          MakeFinding("plan_cannot_reach_script", Severity::kWarning,
+                      "no ds_config.json is written: DeepSpeed wants the batch in it, and the job "
+                      "gives none",
+                      "write batch: {global: N, micro: M}"));
     }
   }
   if (plan.trainer == Trainer::kAccelerate) configs.files.push_back(AccelerateFile(plan));

@@ -33,12 +33,9 @@ bool Crosses(MemoryLine& line, double share, double limit) {
 }
 
 Finding Warn(std::string code, const NodeId& node, std::string says, std::string remedy) {
-  Finding finding;
-  finding.code = std::move(code);
-  finding.severity = Severity::kWarning;
+  Finding finding =
+      MakeFinding(std::move(code), Severity::kWarning, std::move(says), std::move(remedy));
   finding.node = node;
-  finding.says = std::move(says);
-  finding.remedy = std::move(remedy);
   return finding;
 }
 
