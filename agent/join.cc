@@ -11,6 +11,7 @@
 #include "agent/link/identity_files.h"
 #include "common/clock.h"
 #include "common/pki.h"
+#include "common/text.h"
 #include "proto/convert_error.h"
 #include "proto/launch.grpc.pb.h"
 
@@ -18,12 +19,6 @@ namespace launch::agent {
 namespace {
 
 constexpr std::chrono::seconds kDeadline{15};
-
-std::string_view Trim(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
-}
 
 // "node:gpu01" -> gpu01
 Result<NodeId> NodeOf(const JoinToken& token) {

@@ -41,7 +41,7 @@
 namespace launch::agent {
 namespace {
 
-constexpr std::size_t kBatch = 256;
+constexpr std::size_t kToldAtOnce = 256;
 constexpr std::size_t kMaxNoted = 64;
 constexpr int kBatchesBeforeTimers = 4;
 
@@ -158,7 +158,7 @@ class AgentLoop {
     parts_.shared.SetRunning(RunningOf(state_, parts_.config.state_dir));
     int batches = 0;
     while (!WaitForWork()) {
-      const std::vector<Told> batch = parts_.mailbox.TakeBatch(kBatch, 0);
+      const std::vector<Told> batch = parts_.mailbox.TakeBatch(kToldAtOnce, 0);
       for (const Told& event : batch) {
         Hear(event);
         Observe(event);
@@ -166,7 +166,7 @@ class AgentLoop {
       // What waits is heard before any deadline is judged, but not for ever.
       batches = batch.empty() ? 0 : batches + 1;
       const auto due = NextDeadline(state_);
-      const bool judge = batch.size() < kBatch || batches >= kBatchesBeforeTimers;
+      const bool judge = batch.size() < kToldAtOnce || batches >= kBatchesBeforeTimers;
       if (judge && due && *due <= parts_.clock.Now()) {
         batches = 0;
         Hear(told::Tick{});

@@ -8,19 +8,13 @@
 
 #include "cli/contexts.h"
 #include "cli/dev_cluster.h"
+#include "cli/environment_variable.h"
 #include "cli/render_json.h"
 #include "common/clock.h"
 #include "common/units.h"
 
 namespace launch {
-namespace {
-
-std::string Variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 bool App::StdoutIsTerminal() const { return isatty(STDOUT_FILENO) != 0; }
 
@@ -32,8 +26,10 @@ Screen App::ScreenNow() const {
     winsize size{};
     screen.width =
         ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-    screen.colour = !no_color && Variable("NO_COLOR").empty() && Variable("TERM") != "dumb";
-  } else if (const auto columns = ParseInt(Variable("COLUMNS")); columns && *columns > 20) {
+    screen.colour = !no_color && EnvironmentVariable("NO_COLOR").empty() &&
+                    EnvironmentVariable("TERM") != "dumb";
+  } else if (const auto columns = ParseInt(EnvironmentVariable("COLUMNS"));
+             columns && *columns > 20) {
     screen.width = static_cast<int>(std::min<std::int64_t>(*columns, 1000));
   }
   return screen;
@@ -55,8 +51,9 @@ void App::OutDocument(const std::string& json_text) const {
 
 Result<Client> App::Connect(Embedded embedded) const {
   Cluster cluster;
-  cluster.address = controller.empty() ? Variable("LAUNCH_CONTROLLER") : controller;
-  cluster.credentials = credentials.empty() ? Variable("LAUNCH_CREDENTIALS") : credentials;
+  cluster.address = controller.empty() ? EnvironmentVariable("LAUNCH_CONTROLLER") : controller;
+  cluster.credentials =
+      credentials.empty() ? EnvironmentVariable("LAUNCH_CREDENTIALS") : credentials;
   if (!cluster.address.empty()) {
     if (cluster.credentials.empty())
       return Fail(ErrorCode::kInvalidArgument, "--controller needs --credentials",
@@ -68,7 +65,8 @@ Result<Client> App::Connect(Embedded embedded) const {
     return Client::Open(cluster);
   }
   const Contexts contexts(Contexts::DefaultDir());
-  if (const auto current = contexts.Current(); current && Variable("LAUNCH_STATE_DIR").empty()) {
+  if (const auto current = contexts.Current();
+      current && EnvironmentVariable("LAUNCH_STATE_DIR").empty()) {
     cluster.credentials = contexts.Dir(*current);
     LAUNCH_ASSIGN_OR_RETURN(cluster.address, AddressOfCredentials(cluster.credentials));
     return Client::Open(cluster);

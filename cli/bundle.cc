@@ -14,7 +14,7 @@
 namespace launch {
 namespace {
 
-using Json = nlohmann::json;
+using Document = nlohmann::json;
 
 constexpr std::size_t kHead = 1 << 20;
 constexpr std::size_t kTail = 3 << 20;
@@ -113,13 +113,13 @@ std::vector<Rank> RanksOf(const AttemptView& attempt) {
 // ---- reading ----
 
 template <class T>
-std::optional<T> Maybe(const Json& json, const char* key) {
+std::optional<T> Maybe(const Document& json, const char* key) {
   const auto found = json.find(key);
   if (found == json.end() || found->is_null()) return std::nullopt;
   return found->get<T>();
 }
 
-Verdict ReadVerdict(const Json& json) {
+Verdict ReadVerdict(const Document& json) {
   Verdict verdict;
   verdict.label = json.value("label", "unknown");
   verdict.confidence =
@@ -141,11 +141,11 @@ const std::string* Find(const TarEntries& bundle, const std::string& name) {
   return found == bundle.end() ? nullptr : &found->second;
 }
 
-Verdict JudgeAttempt(const TarEntries& bundle, const Json& attempt,
+Verdict JudgeAttempt(const TarEntries& bundle, const Document& attempt,
                      const CompiledSignatures& signatures) {
   std::vector<Verdict> verdicts;
-  for (const Json& rank : attempt.at("ranks")) {
-    const Json& exit = rank.at("exit");
+  for (const Document& rank : attempt.at("ranks")) {
+    const Document& exit = rank.at("exit");
     if (exit.is_null() || exit.value("code", 0) == 0) continue;
     FailedRank failed;
     failed.node = NodeId{rank.value("node", "")};
@@ -183,21 +183,22 @@ Result<TarEntries> MakeBundle(Client& client, const JobView& job) {
 
 Result<Verdict> VerdictOfBundle(const TarEntries& bundle, const CompiledSignatures& signatures) {
   const std::string* job = Find(bundle, kJobFile);
-  const Json document = job == nullptr ? Json() : Json::parse(*job, nullptr, false);
+  const Document document = job == nullptr ? Document() : Document::parse(*job, nullptr, false);
   const auto bad = [] {
     return Fail(ErrorCode::kInvalidArgument, "the archive is not one of `launch bundle`",
                 "give the log itself: launch diagnose --log FILE");
   };
   if (!document.is_object()) return bad();
   try {
-    const Json& attempts = document.at("attempts");
+    const Document& attempts = document.at("attempts");
     if (attempts.empty()) {
       return Fail(ErrorCode::kFailedPrecondition, "the job of this bundle never started");
     }
-    const Json& newest = attempts.back();
-    if (const Json& verdict = newest.at("verdict"); !verdict.is_null()) return ReadVerdict(verdict);
+    const Document& newest = attempts.back();
+    if (const Document& verdict = newest.at("verdict"); !verdict.is_null())
+      return ReadVerdict(verdict);
     return JudgeAttempt(bundle, newest, signatures);
-  } catch (const Json::exception&) {
+  } catch (const Document::exception&) {
     return bad();
   }
 }

@@ -6,13 +6,10 @@
 #include <sstream>
 #include <vector>
 
+#include "cli/environment_variable.h"
+
 namespace launch {
 namespace {
-
-std::string ValueOf(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -25,9 +22,9 @@ std::string Parent(const std::string& path) {
 
 CondaFacts ReadCondaFacts() {
   CondaFacts facts;
-  facts.prefix = ValueOf("CONDA_PREFIX");
-  facts.program = ValueOf("CONDA_EXE");
-  const std::string home = ValueOf("HOME");
+  facts.prefix = EnvironmentVariable("CONDA_PREFIX");
+  facts.program = EnvironmentVariable("CONDA_EXE");
+  const std::string home = EnvironmentVariable("HOME");
   if (!home.empty()) {
     std::ifstream in(home + "/.conda/environments.txt");
     std::ostringstream text;

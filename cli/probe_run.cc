@@ -13,7 +13,7 @@ namespace launch {
 namespace {
 
 constexpr std::int64_t kBlindMicro = 8;
-constexpr Millis kReadLimit{60'000};
+constexpr Millis kLogLimit{60'000};
 constexpr std::size_t kTailBytes = 1500;
 
 double NumberOf(const nlohmann::json& json, const char* name) {
@@ -26,7 +26,7 @@ Result<std::string> OutputOf(Client& client, JobId job) {
   LogsCall call;
   call.job = job;
   std::map<std::pair<Rank, std::string>, std::string> streams;
-  LAUNCH_RETURN_IF_ERROR(client.Logs(call, kReadLimit, [&](const LogPiece& piece) {
+  LAUNCH_RETURN_IF_ERROR(client.Logs(call, kLogLimit, [&](const LogPiece& piece) {
     if (const auto* chunk = std::get_if<LogChunk>(&piece))
       streams[{chunk->rank, chunk->stream}] += chunk->data;
     return true;

@@ -11,7 +11,7 @@ namespace {
 
 std::string Gib(double gib) { return FormatNumber(gib, "%.1fGiB"); }
 
-std::string Seconds(double seconds) {
+std::string ShortSeconds(double seconds) {
   if (seconds < 60) return FormatNumber(seconds, seconds < 10 ? "%.2f s" : "%.1f s");
   return FormatDurationShort(Millis(static_cast<std::int64_t>(seconds * 1000)));
 }
@@ -87,7 +87,8 @@ std::string FallbackTable(const std::vector<Fallback>& fallbacks, int width) {
   for (const Fallback& one : fallbacks) {
     table.rows.push_back({WithOffload(std::string(ToString(one.strategy)), one.offload),
                           one.checkpointing.empty() ? "-" : one.checkpointing, SplitText(one.batch),
-                          Gib(one.peak_gib), one.step_seconds ? Seconds(*one.step_seconds) : "-"});
+                          Gib(one.peak_gib),
+                          one.step_seconds ? ShortSeconds(*one.step_seconds) : "-"});
   }
   return FormatTable(table, width);
 }
@@ -99,11 +100,12 @@ std::string ChangeTable(const std::vector<Change>& changes, int width) {
                    {"FITS", false, false},          {"STEP", true, false},
                    {"DURATION", true, false}};
   for (const Change& one : changes) {
-    table.rows.push_back(
-        {one.change, one.strategy.empty() ? "-" : WithOffload(one.strategy, one.offload),
-         SplitText(one.batch), one.peak_gib ? Gib(*one.peak_gib) : "-",
-         one.fits.empty() ? "-" : one.fits, one.step_seconds ? Seconds(*one.step_seconds) : "-",
-         one.duration_seconds ? Seconds(*one.duration_seconds) : "-"});
+    table.rows.push_back({one.change,
+                          one.strategy.empty() ? "-" : WithOffload(one.strategy, one.offload),
+                          SplitText(one.batch), one.peak_gib ? Gib(*one.peak_gib) : "-",
+                          one.fits.empty() ? "-" : one.fits,
+                          one.step_seconds ? ShortSeconds(*one.step_seconds) : "-",
+                          one.duration_seconds ? ShortSeconds(*one.duration_seconds) : "-"});
   }
   return FormatTable(table, width);
 }
@@ -128,14 +130,14 @@ std::string DurationLine(const Plan& plan) {
   const DurationForecast& duration = plan.duration;
   std::string text;
   if (duration.seconds) {
-    text = Seconds(*duration.seconds);
+    text = ShortSeconds(*duration.seconds);
     text += " (";
     if (duration.low && duration.high)
-      text += Seconds(*duration.low) + " to " + Seconds(*duration.high) + ", ";
+      text += ShortSeconds(*duration.low) + " to " + ShortSeconds(*duration.high) + ", ";
     text += std::string(ToString(duration.basis)) + ")";
   }
   if (duration.step_seconds) {
-    text += (text.empty() ? "" : "; ") + Seconds(*duration.step_seconds) + " a step";
+    text += (text.empty() ? "" : "; ") + ShortSeconds(*duration.step_seconds) + " a step";
     if (!duration.seconds) text += " (" + std::string(ToString(duration.basis)) + ")";
   }
   if (duration.tokens_per_second_per_gpu)

@@ -8,16 +8,12 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cli/environment_variable.h"
 #include "cli/named_files.h"
 #include "common/account.h"
 
 namespace launch {
 namespace {
-
-std::string Variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 std::string FirstLine(const std::filesystem::path& path) {
   std::ifstream in(path);
@@ -46,7 +42,7 @@ std::string GitCommit(std::filesystem::path dir) {
 
 std::string CurrentDirectory() {
   // The logical name of the shell, when it still means this directory: it is what the user typed.
-  const std::string logical = Variable("PWD");
+  const std::string logical = EnvironmentVariable("PWD");
   struct stat a {};
   struct stat b {};
   if (logical.starts_with("/") && stat(logical.c_str(), &a) == 0 && stat(".", &b) == 0 &&
@@ -63,8 +59,8 @@ Result<SubmitterFacts> ReadSubmitterFacts(const JobSpec& spec, const std::string
   context.submit_dir = cwd;
   context.user = OwnAccount();
   context.host_boot_id = FirstLine("/proc/sys/kernel/random/boot_id");
-  context.active_venv = Variable("VIRTUAL_ENV");
-  if (context.active_venv.empty()) context.active_conda = Variable("CONDA_PREFIX");
+  context.active_venv = EnvironmentVariable("VIRTUAL_ENV");
+  if (context.active_venv.empty()) context.active_conda = EnvironmentVariable("CONDA_PREFIX");
   struct stat workdir {};
   if (stat(spec.workdir.c_str(), &workdir) == 0) {
     context.workdir_inode = workdir.st_ino;

@@ -11,9 +11,9 @@
 namespace launch {
 namespace {
 
-constexpr std::size_t kMaxBytes = 4096;
+constexpr std::size_t kMaxConstraintBytes = 4096;
 constexpr int kMaxTerms = 64;
-constexpr int kMaxDepth = 16;
+constexpr int kMaxConstraintDepth = 16;
 constexpr std::string_view kLabelPrefix = "label.";
 
 enum class Op { kTrue, kEq, kNe, kGe, kLe, kGt, kLt };
@@ -262,7 +262,7 @@ class ConstraintParser {
   using NodePtr = std::unique_ptr<Constraint::Node>;
 
   Result<NodePtr> Parse() {
-    if (text_.size() > kMaxBytes) return Bad("is longer than 4096 bytes");
+    if (text_.size() > kMaxConstraintBytes) return Bad("is longer than 4096 bytes");
     LAUNCH_ASSIGN_OR_RETURN(NodePtr root, Or(0));
     Skip();
     if (at_ < text_.size()) return Bad("expected && or ||", "join terms with && or ||");
@@ -306,7 +306,7 @@ class ConstraintParser {
   Result<NodePtr> Or(int depth) { return Binary(depth, Constraint::Node::Shape::kOr); }
 
   Result<NodePtr> Unary(int depth) {
-    if (depth > kMaxDepth) return Bad("is nested deeper than 16");
+    if (depth > kMaxConstraintDepth) return Bad("is nested deeper than 16");
     Skip();
     if (at_ + 1 < text_.size() && text_[at_] == '!' && text_[at_ + 1] != '=') {
       ++at_;

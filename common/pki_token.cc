@@ -8,6 +8,7 @@
 #include "common/ids.h"
 #include "common/openssl_handles.h"
 #include "common/pki.h"
+#include "common/text.h"
 
 namespace launch {
 namespace {
@@ -63,9 +64,9 @@ void Append(std::string& body, std::string_view field) {
 }
 
 // Reads what Append wrote; a body that ends early or late is no token.
-class Fields {
+class TokenFields {
  public:
-  explicit Fields(std::string_view body) : rest_(body) {}
+  explicit TokenFields(std::string_view body) : rest_(body) {}
   std::optional<std::uint32_t> Number() {
     if (rest_.size() < 4) return std::nullopt;
     std::uint32_t value = 0;
@@ -123,20 +124,13 @@ std::optional<std::string> PemOfKey(const std::string& der) {
   return openssl::PemOf(*key);
 }
 
-std::string_view Trim(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
-
 Unexpected Damaged() {
   return Fail(ErrorCode::kInvalidArgument, "the join token is damaged or cut off",
               "copy the whole line that `launch token create` printed");
 }
 
 std::optional<JoinToken> ReadBody(std::string_view body) {
-  Fields fields(body);
+  TokenFields fields(body);
   JoinToken token;
   auto cluster = fields.Field();
   const auto addresses = fields.Number();

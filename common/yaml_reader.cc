@@ -15,8 +15,8 @@
 namespace launch {
 namespace {
 
-constexpr std::size_t kMaxBytes = 256 * 1024;
-constexpr std::size_t kMaxDepth = 32;
+constexpr std::size_t kMaxYamlBytes = 256 * 1024;
+constexpr std::size_t kMaxYamlDepth = 32;
 constexpr std::size_t kMaxKeys = 1000;
 constexpr std::size_t kMaxNodes = 10000;
 
@@ -139,8 +139,8 @@ class TreeBuilder final : public YAML::EventHandler {
       Stop(mark, "tags (" + tag + ") are not supported", "write the plain value");
     } else if (++nodes_ > kMaxNodes) {
       Stop(mark, "more than " + std::to_string(kMaxNodes) + " values");
-    } else if (stack_.size() >= kMaxDepth) {
-      Stop(mark, "nested deeper than " + std::to_string(kMaxDepth) + " levels");
+    } else if (stack_.size() >= kMaxYamlDepth) {
+      Stop(mark, "nested deeper than " + std::to_string(kMaxYamlDepth) + " levels");
     }
     return !error_;
   }
@@ -240,7 +240,7 @@ const YamlNode* YamlNode::Find(std::string_view key) const {
 }
 
 Result<YamlNode> ParseYaml(std::string_view text, const std::string& file) {
-  if (text.size() > kMaxBytes) {
+  if (text.size() > kMaxYamlBytes) {
     return Refuse(file, 0, 0, "larger than 256 KiB", "is this a job file?");
   }
   LAUNCH_RETURN_IF_ERROR(CheckText(text, file));
@@ -263,7 +263,7 @@ Result<YamlNode> ReadYamlFile(const std::string& path) {
   }
   std::string text;
   char buffer[16384];
-  while (text.size() <= kMaxBytes) {
+  while (text.size() <= kMaxYamlBytes) {
     const ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return FailErrno("read " + path, errno);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kMagic("LPLN\x01", 5);
 
-void Append(std::string& out, std::string_view part) {
+void AppendPart(std::string& out, std::string_view part) {
   const auto size = static_cast<std::uint32_t>(part.size());
   for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<char>(size >> shift));
   out.append(part);
@@ -34,10 +34,10 @@ Result<std::string_view> Next(std::string_view& bytes) {
 
 std::string EncodeStoredPlan(const Plan& plan, const std::vector<PlannedAllocation>& allocations) {
   std::string out(kMagic);
-  Append(out, SerializePlan(plan));
+  AppendPart(out, SerializePlan(plan));
   for (const PlannedAllocation& allocation : allocations) {
-    Append(out, allocation.bytes);
-    Append(out, allocation.digest);
+    AppendPart(out, allocation.bytes);
+    AppendPart(out, allocation.digest);
   }
   return out;
 }

@@ -6,7 +6,7 @@
 namespace launch {
 namespace {
 
-constexpr Signature kHardware[] = {
+constexpr Signature kHardwareSignatures[] = {
     {.tier = Tier::kHardware,
      .confidence = Confidence::kConfirmed,
      .weight = 60,
@@ -103,6 +103,6 @@ constexpr Signature kHardware[] = {
 
 }  // namespace
 
-std::span<const Signature> HardwareSignatures() { return kHardware; }
+std::span<const Signature> HardwareSignatures() { return kHardwareSignatures; }
 
 }  // namespace launch

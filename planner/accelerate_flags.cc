@@ -25,7 +25,7 @@ constexpr FlagRule Switch(std::string_view name, int kind = kSetting) {
   return {name, kind, false};
 }
 
-constexpr std::array kRules = {
+constexpr std::array kAccelerateRules = {
     Value("config_file", kConfig),
     Switch("quiet", kDropped),
     Switch("cpu"),
@@ -98,7 +98,8 @@ constexpr std::array kRules = {
     Value("mpirun_ccl", kDropped),
     Switch("debug"),
 };
-constexpr std::array<ShortFlag, 3> kShorts = {{{'m', "module"}, {'q', "quiet"}, {'t', "tee"}}};
+constexpr std::array<ShortFlag, 3> kAccelerateShorts = {
+    {{'m', "module"}, {'q', "quiet"}, {'t', "tee"}}};
 
 std::optional<int> IdsIn(const std::string& text) {
   if (text.empty() || text == "all" || text.find('$') != std::string::npos) return std::nullopt;
@@ -190,7 +191,7 @@ Result<AccelerateArguments> ReadAccelerate(const std::vector<ShellWord>& words, 
                                            const KnownVariables& known,
                                            const std::map<std::string, std::string>& files) {
   AccelerateArguments out;
-  const FlagSyntax syntax{"accelerate launch", kRules, kShorts, /*dashes=*/true,
+  const FlagSyntax syntax{"accelerate launch", kAccelerateRules, kAccelerateShorts, /*dashes=*/true,
                           /*end_mark=*/true};
   LAUNCH_ASSIGN_OR_RETURN(
       out.arguments.script,

@@ -5,23 +5,12 @@
 #include <cctype>
 #include <utility>
 
+#include "common/text.h"
 #include "common/units.h"
 #include "common/yaml_reader.h"
 
 namespace launch {
 namespace {
-
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
-std::string Upper(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return text;
-}
 
 Unexpected Bad(const AccelerateSetting& setting, std::string_view name, std::string wanted) {
   return Fail(ErrorCode::kInvalidArgument,

@@ -90,7 +90,7 @@ void AddRanks(const AllocationInput& input, std::size_t node, AllocationSpec& sp
   }
 }
 
-std::string Number(const std::optional<std::int64_t>& number) {
+std::string NumberOrNull(const std::optional<std::int64_t>& number) {
   return number ? std::to_string(*number) : "null";
 }
 
@@ -168,10 +168,10 @@ GeneratedFile PlanFile(const Plan& plan, const JobSpec& spec) {
   add("world_size", std::to_string(plan.world_size));
   add("processes_per_node", std::to_string(plan.processes.per_node));
   add("cpus_per_process", std::to_string(plan.processes.cpus_per_process));
-  add("global_batch", Number(plan.batch.global));
-  add("micro_batch", Number(plan.batch.micro));
-  add("grad_accum", Number(plan.batch.accumulate));
-  add("steps", Number(plan.steps));
+  add("global_batch", NumberOrNull(plan.batch.global));
+  add("micro_batch", NumberOrNull(plan.batch.micro));
+  add("grad_accum", NumberOrNull(plan.batch.accumulate));
+  add("steps", NumberOrNull(plan.steps));
   add("num_workers", std::to_string(plan.loader.num_workers));
   add("pin_memory", plan.loader.pin_memory ? "true" : "false", true);
   return {"plan.json", json + "}\n"};

@@ -14,8 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kMaxDepth = 32;
-constexpr double kMaxCount = 1e12;
+constexpr int kMaxJsonDepth = 32;
+constexpr double kMostOfAnything = 1e12;
 
 // "2e8", "1.0", "0.25": as people write them in these files.
 std::string ShortNumber(double value) {
@@ -37,7 +37,7 @@ Result<Json> ParseStrictly(std::string_view text, const std::string& path) {
   std::string twice;
   bool deep = false;
   const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > kMaxDepth) deep = true;
+    if (depth > kMaxJsonDepth) deep = true;
     if (event == Json::parse_event_t::object_start) open.emplace_back();
     if (event == Json::parse_event_t::object_end && !open.empty()) open.pop_back();
     if (event == Json::parse_event_t::key && !open.empty()) {
@@ -67,9 +67,9 @@ Result<Json> ParseStrictly(std::string_view text, const std::string& path) {
 }
 
 // Reads one file; the first problem ends it.
-class Reader {
+class DeepspeedReader {
  public:
-  Reader(const Json& json, const std::string& path) : json_(json) { config_.path = path; }
+  DeepspeedReader(const Json& json, const std::string& path) : json_(json) { config_.path = path; }
 
   Result<DeepspeedConfig> Read() {
     Find("", json_, "");
@@ -138,7 +138,7 @@ class Reader {
                                     const std::string& prefix) {
     const auto number = Number(object, key, prefix);
     if (!number) return std::nullopt;
-    if (*number < 1 || *number > kMaxCount || *number != std::floor(*number)) {
+    if (*number < 1 || *number > kMostOfAnything || *number != std::floor(*number)) {
       Refuse(prefix + key, "is not a whole number from 1", "write a whole number");
       return std::nullopt;
     }
@@ -257,7 +257,7 @@ class Reader {
 
 Result<DeepspeedConfig> ReadDeepspeedConfig(std::string_view text, const std::string& path) {
   LAUNCH_ASSIGN_OR_RETURN(const Json json, ParseStrictly(text, path));
-  return Reader(json, path).Read();
+  return DeepspeedReader(json, path).Read();
 }
 
 std::string WriteDeepspeedConfig(const DeepspeedPlan& plan) {

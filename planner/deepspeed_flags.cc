@@ -23,7 +23,7 @@ enum DeepspeedFlag : int {
   kRefused,   // changes what is run
 };
 
-constexpr std::array<FlagRule, 29> kRules = {{
+constexpr std::array<FlagRule, 29> kDeepspeedRules = {{
     {"hostfile", kReplaced, true},
     {"include", kInclude, true},
     {"exclude", kReplaced, true},
@@ -55,10 +55,11 @@ constexpr std::array<FlagRule, 29> kRules = {{
     {"quiet", kDropped, false},
 }};
 
-constexpr std::array<ShortFlag, 4> kShorts = {
+constexpr std::array<ShortFlag, 4> kDeepspeedShorts = {
     {{'H', "hostfile"}, {'i', "include"}, {'e', "exclude"}, {'q', "quiet"}}};
 
-Unexpected BadValue(const std::string& flag, const std::string& value, const std::string& wanted) {
+Unexpected BadDeepspeedValue(const std::string& flag, const std::string& value,
+                             const std::string& wanted) {
   return BadFlagValue("deepspeed", flag, value, wanted);
 }
 
@@ -104,7 +105,7 @@ Result<void> Take(const FlagRule& rule, const ShellWord& word, const KnownVariab
       out.nodes_text = word.value;
       if (!value || *value == "-1") return {};
       out.nodes_min = out.nodes_max = Count(*value, 100'000);
-      if (!out.nodes_min) return BadValue("--num_nodes", *value, "a number of nodes");
+      if (!out.nodes_min) return BadDeepspeedValue("--num_nodes", *value, "a number of nodes");
       return {};
     case kGpus:
       if (!value) {
@@ -117,7 +118,7 @@ Result<void> Take(const FlagRule& rule, const ShellWord& word, const KnownVariab
         out.procs_number = *number;
         return {};
       }
-      return BadValue("--num_gpus", *value, "a number of GPUs");
+      return BadDeepspeedValue("--num_gpus", *value, "a number of GPUs");
     case kInclude:
       if (value) {
         TakeInclude(*value, out);
@@ -152,7 +153,8 @@ Result<LauncherArguments> ReadDeepspeed(const std::vector<ShellWord>& words, std
                                         const KnownVariables& known) {
   LauncherArguments out;
   out.local_rank_flag = "--local_rank";
-  const FlagSyntax syntax{"deepspeed", kRules, kShorts, /*dashes=*/false, /*end_mark=*/false};
+  const FlagSyntax syntax{"deepspeed", kDeepspeedRules, kDeepspeedShorts, /*dashes=*/false,
+                          /*end_mark=*/false};
   LAUNCH_ASSIGN_OR_RETURN(out.script, WalkFlags(words, first, syntax, known,
                                                 [&](const FlagRule& rule, const ShellWord& value) {
                                                   return Take(rule, value, known, out);

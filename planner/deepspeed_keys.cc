@@ -10,7 +10,7 @@ using Keys = std::vector<std::string>;
 
 // deepspeed/runtime/{constants,config}.py, zero/{config,offload_config}.py, precision_config.py and
 // the monitor, profiler, autotuning and data-pipeline configurations, at commit edaa7221.
-const std::map<std::string, Keys, std::less<>>& Blocks() {
+const std::map<std::string, Keys, std::less<>>& KeysOfBlocks() {
   static const std::map<std::string, Keys, std::less<>> blocks = {
       {"",
        {"train_batch_size",
@@ -146,8 +146,8 @@ const std::map<std::string, Keys, std::less<>>& Blocks() {
 
 const std::vector<std::string>& DeepspeedKeys(std::string_view block) {
   static const Keys none;
-  const auto found = Blocks().find(block == "bfloat16" ? "bf16" : block);
-  return found == Blocks().end() ? none : found->second;
+  const auto found = KeysOfBlocks().find(block == "bfloat16" ? "bf16" : block);
+  return found == KeysOfBlocks().end() ? none : found->second;
 }
 
 bool OnlyStage3(std::string_view key) {

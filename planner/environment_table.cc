@@ -12,26 +12,26 @@
 namespace launch {
 namespace {
 
-using Text = std::optional<std::string>;
+using MaybeText = std::optional<std::string>;
 
 const NodeShare& Node(const EnvFacts& f) { return f.layout.nodes[f.node]; }
-std::string N(std::int64_t number) { return std::to_string(number); }
+std::string Digits(std::int64_t number) { return std::to_string(number); }
 int RankOf(const EnvFacts& f) { return Node(f).first_rank + f.local_rank; }
 bool Cuda(const EnvFacts& f) { return f.plan.device == DeviceClass::kCuda; }
 bool Mps(const EnvFacts& f) { return f.plan.device == DeviceClass::kMps; }
 bool Cpu(const EnvFacts& f) { return f.plan.device == DeviceClass::kCpu; }
 bool Direct(const EnvFacts& f) { return f.plan.start == StartKind::kDirect; }
 bool Together(const EnvFacts& f) { return f.layout.world_size > 1; }
-Text If(bool condition, std::string value) {
-  return condition ? Text(std::move(value)) : std::nullopt;
+MaybeText If(bool condition, std::string value) {
+  return condition ? MaybeText(std::move(value)) : std::nullopt;
 }
-Text Number(const std::optional<std::int64_t>& number) {
-  return number ? Text(N(*number)) : std::nullopt;
+MaybeText Number(const std::optional<std::int64_t>& number) {
+  return number ? MaybeText(Digits(*number)) : std::nullopt;
 }
 
 bool IsSlice(const GpuDevice& gpu) { return gpu.uuid.value.rfind("MIG-", 0) == 0; }
 
-Text VisibleDevices(const EnvFacts& f) {
+MaybeText VisibleDevices(const EnvFacts& f) {
   if (Cpu(f)) return "";
   if (!Cuda(f)) return std::nullopt;
   const bool own = Direct(f) && f.spec.gpu_binding == GpuBinding::kPerRank;
@@ -40,16 +40,16 @@ Text VisibleDevices(const EnvFacts& f) {
   std::string list;
   for (int index : gpus) {
     const GpuDevice& gpu = Node(f).inventory->gpus[static_cast<std::size_t>(index)];
-    list += (list.empty() ? "" : ",") + (by_uuid || IsSlice(gpu) ? gpu.uuid.value : N(index));
+    list += (list.empty() ? "" : ",") + (by_uuid || IsSlice(gpu) ? gpu.uuid.value : Digits(index));
   }
   return list;
 }
 
-Text MixedPrecision(const EnvFacts& f) {
+MaybeText MixedPrecision(const EnvFacts& f) {
   return f.plan.precision == Precision::kFp32 ? "no" : std::string(ToString(f.plan.precision));
 }
 
-Text ActivationCheckpointing(const EnvFacts& f) {
+MaybeText ActivationCheckpointing(const EnvFacts& f) {
   if (!f.plan.checkpointing.empty()) return f.plan.checkpointing;
   const auto field = f.spec.model.fields.find("activation_checkpointing");
   if (field == f.spec.model.fields.end()) return std::nullopt;
@@ -63,13 +63,13 @@ bool VariableLength(const EnvFacts& f) {
   return field != f.spec.model.fields.end() && field->second == "true";
 }
 
-Text MasterAddress(const EnvFacts& f) { return MasterOf(f.layout).address; }
-Text Interface(const EnvFacts& f) {
+MaybeText MasterAddress(const EnvFacts& f) { return MasterOf(f.layout).address; }
+MaybeText Interface(const EnvFacts& f) {
   const std::string name = InterfaceOf(f.layout, f.node);
   return If(Together(f), name);
 }
 
-Text NodeIps(const EnvFacts& f) {
+MaybeText NodeIps(const EnvFacts& f) {
   std::string list;
   for (const NodeShare& share : f.layout.nodes) {
     if (!list.empty()) list += '\n';
@@ -102,154 +102,154 @@ const std::vector<EnvRule>& EnvironmentTable() {
       {
           // clang-format off
       {"RANK", "torch", "ranks started directly", "global rank, from 0", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Direct(f), N(RankOf(f))); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Direct(f), Digits(RankOf(f))); }},
       {"WORLD_SIZE", "torch", "ranks started directly", "ranks of the job", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Direct(f), N(f.layout.world_size)); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Direct(f), Digits(f.layout.world_size)); }},
       {"LOCAL_RANK", "torch", "ranks started directly", "rank on this node, from 0", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Direct(f), N(f.local_rank)); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Direct(f), Digits(f.local_rank)); }},
       {"LOCAL_WORLD_SIZE", "torch", "ranks started directly", "ranks on this node", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Direct(f), N(Node(f).processes)); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Direct(f), Digits(Node(f).processes)); }},
       {"NODE_RANK", "torch", "always", "position of the node in the job, from 0", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return N(static_cast<std::int64_t>(f.node)); }},
+       [](const EnvFacts& f) -> MaybeText { return Digits(static_cast<std::int64_t>(f.node)); }},
       {"GROUP_RANK", "torch", "ranks started directly", "the same, under torchrun's name", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Direct(f), N(static_cast<std::int64_t>(f.node))); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Direct(f), Digits(static_cast<std::int64_t>(f.node))); }},
       {"GROUP_WORLD_SIZE", "torch", "ranks started directly", "nodes of the job", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Direct(f), N(static_cast<std::int64_t>(f.layout.nodes.size()))); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Direct(f), Digits(static_cast<std::int64_t>(f.layout.nodes.size()))); }},
       {"ROLE_NAME", "torch", "ranks started directly", "`--role` of a torchrun line, or default", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Direct(f), f.role); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Direct(f), f.role); }},
       {"ROLE_RANK", "torch", "ranks started directly", "equal to RANK", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Direct(f), N(RankOf(f))); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Direct(f), Digits(RankOf(f))); }},
       {"ROLE_WORLD_SIZE", "torch", "ranks started directly", "equal to WORLD_SIZE", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Direct(f), N(f.layout.world_size)); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Direct(f), Digits(f.layout.world_size)); }},
       {"MASTER_ADDR", "torch", "always", "address of rank 0's node, proved reachable from every node of the job", kOurs, Known::kStart, MasterAddress},
       {"MASTER_PORT", "torch", "always", "port held for rank 0; a new one for each attempt", kOurs, Known::kStart,
-       [](const EnvFacts&) -> Text { return N(kProbablePort); }},
+       [](const EnvFacts&) -> MaybeText { return Digits(kProbablePort); }},
 
       {"NNODES", "torch", "run started once per node", "nodes of the job", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(!Direct(f), N(static_cast<std::int64_t>(f.layout.nodes.size()))); }},
+       [](const EnvFacts& f) -> MaybeText { return If(!Direct(f), Digits(static_cast<std::int64_t>(f.layout.nodes.size()))); }},
       {"NPROC_PER_NODE", "torch", "run started once per node", "ranks that the launcher in it starts on this node", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(!Direct(f), N(Node(f).processes)); }},
+       [](const EnvFacts& f) -> MaybeText { return If(!Direct(f), Digits(Node(f).processes)); }},
       {"LAUNCH_START", "torch", "run started once per node", "node: a launcher inside `run` starts the ranks", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(!Direct(f), "node"); }},
+       [](const EnvFacts& f) -> MaybeText { return If(!Direct(f), "node"); }},
       {"LAUNCH_WRAPPERS", "torch", "run started once per node, or a shell script", "directory of the torchrun, deepspeed and accelerate that hold a launcher inside `run` to the plan; first on PATH where it starts once per node", kOurs, Known::kNode,
-       [](const EnvFacts& f) -> Text { return If(f.wrappers, ""); }},
+       [](const EnvFacts& f) -> MaybeText { return If(f.wrappers, ""); }},
 
       {"TORCHELASTIC_RUN_ID", "elastic", "ranks started directly", "JOB-ATTEMPT", kOurs, Known::kAttempt,
-       [](const EnvFacts& f) -> Text {
-         return If(Direct(f), f.key ? N(static_cast<std::int64_t>(f.key->job.value)) + "-" + N(f.key->attempt.value) : std::string("0-1")); }},
+       [](const EnvFacts& f) -> MaybeText {
+         return If(Direct(f), f.key ? Digits(static_cast<std::int64_t>(f.key->job.value)) + "-" + Digits(f.key->attempt.value) : std::string("0-1")); }},
       {"TORCHELASTIC_RESTART_COUNT", "elastic", "ranks started directly", "attempts before this one", kOurs, Known::kAttempt,
-       [](const EnvFacts& f) -> Text { return If(Direct(f), N(f.key ? std::int64_t{f.key->attempt.value} - 1 : 0)); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Direct(f), Digits(f.key ? std::int64_t{f.key->attempt.value} - 1 : 0)); }},
       {"TORCHELASTIC_MAX_RESTARTS", "elastic", "ranks started directly", "`retry.max`", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Direct(f), N(f.spec.retry.max.value_or(0))); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Direct(f), Digits(f.spec.retry.max.value_or(0))); }},
       {"TORCHELASTIC_USE_AGENT_STORE", "elastic", "ranks started directly", "False: rank 0 itself hosts the store", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Direct(f), "False"); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Direct(f), "False"); }},
       {"TORCHELASTIC_ERROR_FILE", "elastic", "always", "where a script decorated with @record writes its error", kOurs, Known::kNode,
-       [](const EnvFacts&) -> Text { return ""; }},
+       [](const EnvFacts&) -> MaybeText { return ""; }},
 
       {"CROSS_RANK", "deepspeed", "ranks started directly", "equal to NODE_RANK, as DeepSpeed's launcher sets it", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Direct(f), N(static_cast<std::int64_t>(f.node))); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Direct(f), Digits(static_cast<std::int64_t>(f.node))); }},
       {"CROSS_SIZE", "deepspeed", "ranks started directly", "nodes of the job", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Direct(f), N(static_cast<std::int64_t>(f.layout.nodes.size()))); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Direct(f), Digits(static_cast<std::int64_t>(f.layout.nodes.size()))); }},
       {"LOCAL_SIZE", "deepspeed", "ranks started directly", "ranks on this node", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Direct(f), N(Node(f).processes)); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Direct(f), Digits(Node(f).processes)); }},
 
       {"CUDA_VISIBLE_DEVICES", "devices", "cuda, cpu", "all of the job's GPUs on this node, by PCI index, the same for every local rank (`gpu_binding: per_rank`: its own); by UUID for MIG slices, on a node with a lost or unhealthy GPU and for an agent that has some of its machine's GPUs only, where indices would be off; empty for `device: cpu`", kOurs, Known::kPlan, VisibleDevices},
       {"CUDA_DEVICE_ORDER", "devices", "cuda", "PCI_BUS_ID, so that indices mean what `launch nodes` shows", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Cuda(f), "PCI_BUS_ID"); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Cuda(f), "PCI_BUS_ID"); }},
       {"PYTORCH_ENABLE_MPS_FALLBACK", "devices", "mps, cpu", "1 on mps: operators it lacks run on the CPU; 0 for `device: cpu`", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(!Cuda(f), Mps(f) ? "1" : "0"); }},
+       [](const EnvFacts& f) -> MaybeText { return If(!Cuda(f), Mps(f) ? "1" : "0"); }},
       {"ACCELERATE_USE_CPU", "devices", "cpu", "true: accelerate forms a world of CPU ranks", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Cpu(f), "true"); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Cpu(f), "true"); }},
 
       {"GLOO_SOCKET_IFNAME", "network", "several ranks, not mps", "interface of the proven route to rank 0", kYours, Known::kStart, Interface},
       {"NCCL_SOCKET_IFNAME", "network", "several ranks on cuda", "interface of the proven route to rank 0", kYours, Known::kStart,
-       [](const EnvFacts& f) -> Text { return Cuda(f) ? Interface(f) : std::nullopt; }},
+       [](const EnvFacts& f) -> MaybeText { return Cuda(f) ? Interface(f) : std::nullopt; }},
       {"TORCH_NCCL_DUMP_ON_TIMEOUT", "network", "several ranks on cuda, unless `hang.action: none`", "1: collectives that hang leave a trace", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Cuda(f) && Together(f) && f.spec.hang.action != HangAction::kNone, "1"); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Cuda(f) && Together(f) && f.spec.hang.action != HangAction::kNone, "1"); }},
       {"TORCH_NCCL_TRACE_BUFFER_SIZE", "network", "several ranks on cuda, unless `hang.action: none`", "collectives that the trace remembers", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Cuda(f) && Together(f) && f.spec.hang.action != HangAction::kNone, "2000"); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Cuda(f) && Together(f) && f.spec.hang.action != HangAction::kNone, "2000"); }},
 
       {"OMP_NUM_THREADS", "host", "always", "cores of the rank's share", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return N(f.plan.processes.cpus_per_process); }},
+       [](const EnvFacts& f) -> MaybeText { return Digits(f.plan.processes.cpus_per_process); }},
       {"PYTHONUNBUFFERED", "host", "always", "1: output is not lost when a rank is killed", kYours, Known::kPlan,
-       [](const EnvFacts&) -> Text { return "1"; }},
+       [](const EnvFacts&) -> MaybeText { return "1"; }},
       {"PYTHONFAULTHANDLER", "host", "always", "1: a crash in native code leaves a Python traceback", kYours, Known::kPlan,
-       [](const EnvFacts&) -> Text { return "1"; }},
+       [](const EnvFacts&) -> MaybeText { return "1"; }},
       {"PYTORCH_ALLOC_CONF", "host", "cuda with `model.variable_length: true`", "expandable_segments:True, against fragmentation", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Cuda(f) && VariableLength(f), "expandable_segments:True"); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Cuda(f) && VariableLength(f), "expandable_segments:True"); }},
       {"PYTORCH_CUDA_ALLOC_CONF", "host", "as PYTORCH_ALLOC_CONF", "its older name: some releases read only this one", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Cuda(f) && VariableLength(f), "expandable_segments:True"); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Cuda(f) && VariableLength(f), "expandable_segments:True"); }},
 
       {"LAUNCH_DEVICE", "plan", "always", "cuda, mps or cpu", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return std::string(ToString(f.plan.device)); }},
+       [](const EnvFacts& f) -> MaybeText { return std::string(ToString(f.plan.device)); }},
       {"LAUNCH_BACKEND", "plan", "always", "nccl on cuda, otherwise gloo", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return Cuda(f) ? "nccl" : "gloo"; }},
+       [](const EnvFacts& f) -> MaybeText { return Cuda(f) ? "nccl" : "gloo"; }},
       {"LAUNCH_STRATEGY", "plan", "always", "single, ddp, zero1 ... fsdp", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return std::string(ToString(f.plan.strategy)); }},
+       [](const EnvFacts& f) -> MaybeText { return std::string(ToString(f.plan.strategy)); }},
       {"LAUNCH_ZERO_STAGE", "plan", "strategy zero1-3", "1, 2 or 3", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(ZeroStage(f.plan.strategy) > 0, N(ZeroStage(f.plan.strategy))); }},
+       [](const EnvFacts& f) -> MaybeText { return If(ZeroStage(f.plan.strategy) > 0, Digits(ZeroStage(f.plan.strategy))); }},
       {"LAUNCH_PRECISION", "plan", "always", "bf16, fp16, fp32 or fp8", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return std::string(ToString(f.plan.precision)); }},
+       [](const EnvFacts& f) -> MaybeText { return std::string(ToString(f.plan.precision)); }},
       {"ACCELERATE_MIXED_PRECISION", "plan", "always", "the same in accelerate's words (no for fp32)", kYours, Known::kPlan, MixedPrecision},
       {"LAUNCH_GLOBAL_BATCH", "plan", "a batch is given", "samples of one optimizer step over all ranks", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return Number(f.plan.batch.global); }},
+       [](const EnvFacts& f) -> MaybeText { return Number(f.plan.batch.global); }},
       {"LAUNCH_MICRO_BATCH", "plan", "a batch is given", "samples of one rank's forward pass", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return Number(f.plan.batch.micro); }},
+       [](const EnvFacts& f) -> MaybeText { return Number(f.plan.batch.micro); }},
       {"LAUNCH_GRAD_ACCUM", "plan", "a batch is given", "forward passes of one optimizer step", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return Number(f.plan.batch.accumulate); }},
+       [](const EnvFacts& f) -> MaybeText { return Number(f.plan.batch.accumulate); }},
       {"LAUNCH_MAX_STEPS", "plan", "`submit --debug`, `plan --probe`", "optimizer steps after which the script should end", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(f.spec.debug, N(IsProbe(f.spec) ? kProbeSteps : kDebugSteps)); }},
+       [](const EnvFacts& f) -> MaybeText { return If(f.spec.debug, Digits(IsProbe(f.spec) ? kProbeSteps : kDebugSteps)); }},
       {"LAUNCH_SAVE_STEPS", "plan", "`submit --debug`, `plan --probe`", "steps between two checkpoints", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(f.spec.debug, N(kDebugSaveEvery)); }},
+       [](const EnvFacts& f) -> MaybeText { return If(f.spec.debug, Digits(kDebugSaveEvery)); }},
       {"LAUNCH_NUM_WORKERS", "plan", "always", "data loader workers of a rank", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return N(f.plan.loader.num_workers); }},
+       [](const EnvFacts& f) -> MaybeText { return Digits(f.plan.loader.num_workers); }},
       {"LAUNCH_PIN_MEMORY", "plan", "always", "true or false", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return f.plan.loader.pin_memory ? "true" : "false"; }},
+       [](const EnvFacts& f) -> MaybeText { return f.plan.loader.pin_memory ? "true" : "false"; }},
       {"LAUNCH_ACT_CKPT", "plan", "`model.activation_checkpointing` is given", "none, selective or full", kOurs, Known::kPlan, ActivationCheckpointing},
       {"LAUNCH_DS_CONFIG", "plan", "strategy zero1-3, unless the line brings its own file", "the generated ds_config.json", kOurs, Known::kNode,
-       [](const EnvFacts& f) -> Text { return If(Deepspeed(f), ""); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Deepspeed(f), ""); }},
       {"LAUNCH_ACCELERATE_CONFIG", "plan", "`trainer: accelerate`", "the generated accelerate.yaml", kOurs, Known::kNode,
-       [](const EnvFacts& f) -> Text { return If(HasFile(f.plan, kAccelerateFile), ""); }},
+       [](const EnvFacts& f) -> MaybeText { return If(HasFile(f.plan, kAccelerateFile), ""); }},
       {"ACCELERATE_USE_DEEPSPEED", "plan", "trainer hf or accelerate, with LAUNCH_DS_CONFIG", "true: the trainer takes the plan's strategy without a flag", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Plugins(f) && Deepspeed(f), "true"); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Plugins(f) && Deepspeed(f), "true"); }},
       {"ACCELERATE_DEEPSPEED_CONFIG_FILE", "plan", "as ACCELERATE_USE_DEEPSPEED", "the same file", kYours, Known::kNode,
-       [](const EnvFacts& f) -> Text { return If(Plugins(f) && Deepspeed(f), ""); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Plugins(f) && Deepspeed(f), ""); }},
       {"ACCELERATE_USE_FSDP", "plan", "trainer hf or accelerate, strategy fsdp", "true: the trainer takes the plan's strategy without a flag", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Fsdp(f), "true"); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Fsdp(f), "true"); }},
       {"FSDP_SHARDING_STRATEGY", "plan", "as ACCELERATE_USE_FSDP", "FULL_SHARD, SHARD_GRAD_OP or HYBRID_SHARD", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Fsdp(f), std::string(FsdpSharding(f.plan.strategy))); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Fsdp(f), std::string(FsdpSharding(f.plan.strategy))); }},
       {"FSDP_AUTO_WRAP_POLICY", "plan", "as ACCELERATE_USE_FSDP", "TRANSFORMER_BASED_WRAP", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Fsdp(f), "TRANSFORMER_BASED_WRAP"); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Fsdp(f), "TRANSFORMER_BASED_WRAP"); }},
       {"FSDP_OFFLOAD_PARAMS", "plan", "as ACCELERATE_USE_FSDP", "true with offload", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Fsdp(f), f.plan.offload == Offload::kNone ? "false" : "true"); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Fsdp(f), f.plan.offload == Offload::kNone ? "false" : "true"); }},
       {"FSDP_USE_ORIG_PARAMS", "plan", "as ACCELERATE_USE_FSDP", "true: parts of a block may be frozen", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Fsdp(f), "true"); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Fsdp(f), "true"); }},
       {"FSDP_STATE_DICT_TYPE", "plan", "as ACCELERATE_USE_FSDP", "SHARDED_STATE_DICT: every rank saves its part", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Fsdp(f), "SHARDED_STATE_DICT"); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Fsdp(f), "SHARDED_STATE_DICT"); }},
       {"FSDP_ACTIVATION_CHECKPOINTING", "plan", "as ACCELERATE_USE_FSDP", "true when the plan recomputes activations", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(Fsdp(f), f.plan.checkpointing == "full" ? "true" : "false"); }},
+       [](const EnvFacts& f) -> MaybeText { return If(Fsdp(f), f.plan.checkpointing == "full" ? "true" : "false"); }},
       {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "plan", "trainer accelerate and a batch is given", "as LAUNCH_GRAD_ACCUM", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return f.plan.trainer == Trainer::kAccelerate ? Number(f.plan.batch.accumulate) : std::nullopt; }},
+       [](const EnvFacts& f) -> MaybeText { return f.plan.trainer == Trainer::kAccelerate ? Number(f.plan.batch.accumulate) : std::nullopt; }},
       {"LAUNCH_PLAN_FILE", "plan", "always", "the plan's numbers as JSON", kOurs, Known::kNode,
-       [](const EnvFacts&) -> Text { return ""; }},
+       [](const EnvFacts&) -> MaybeText { return ""; }},
 
       {"LAUNCH_JOB_ID", "job", "always", "number of the job", kOurs, Known::kAttempt,
-       [](const EnvFacts& f) -> Text { return N(f.key ? static_cast<std::int64_t>(f.key->job.value) : 0); }},
+       [](const EnvFacts& f) -> MaybeText { return Digits(f.key ? static_cast<std::int64_t>(f.key->job.value) : 0); }},
       {"LAUNCH_JOB_NAME", "job", "always", "name of the job", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return f.spec.name; }},
+       [](const EnvFacts& f) -> MaybeText { return f.spec.name; }},
       {"LAUNCH_ATTEMPT", "job", "always", "attempt, from 1", kOurs, Known::kAttempt,
-       [](const EnvFacts& f) -> Text { return N(f.key ? f.key->attempt.value : 1); }},
+       [](const EnvFacts& f) -> MaybeText { return Digits(f.key ? f.key->attempt.value : 1); }},
       {"LAUNCH_NODE_IPS", "job", "always", "addresses of the nodes in node order, one a line", kOurs, Known::kStart, NodeIps},
-      {"LAUNCH_HOSTFILE", "job", "always", "file of `NODE slots=N` lines", kOurs, Known::kNode,
-       [](const EnvFacts&) -> Text { return ""; }},
+      {"LAUNCH_HOSTFILE", "job", "always", "file of `NODE slots=Digits` lines", kOurs, Known::kNode,
+       [](const EnvFacts&) -> MaybeText { return ""; }},
       {"LAUNCH_CHECKPOINT_DIR", "job", "`checkpoint.dir` is given", "the directory, expanded and absolute", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return If(!f.checkpoint_dir.empty(), f.checkpoint_dir); }},
+       [](const EnvFacts& f) -> MaybeText { return If(!f.checkpoint_dir.empty(), f.checkpoint_dir); }},
       {"LAUNCH_RESUME_FROM", "job", "always", "newest complete checkpoint, or empty", kOurs, Known::kStart,
-       [](const EnvFacts&) -> Text { return ""; }},
+       [](const EnvFacts&) -> MaybeText { return ""; }},
       {"LAUNCH_PROGRESS_FILE", "job", "always", "file for JSON lines {step, steps}", kOurs, Known::kNode,
-       [](const EnvFacts&) -> Text { return ""; }},
+       [](const EnvFacts&) -> MaybeText { return ""; }},
       {"LAUNCH_SUBMIT_DIR", "job", "always", "where the job was submitted", kOurs, Known::kPlan,
-       [](const EnvFacts& f) -> Text { return f.context.submit_dir; }},
+       [](const EnvFacts& f) -> MaybeText { return f.context.submit_dir; }},
           // clang-format on
       };
   return table;

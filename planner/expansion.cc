@@ -6,7 +6,7 @@
 namespace launch {
 namespace {
 
-constexpr int kMaxDepth = 8;
+constexpr int kMaxExpansionDepth = 8;
 constexpr std::size_t kMaxBytes = 128 * 1024;  // what Linux takes as one string of an environment
 
 bool IsNameChar(char c, bool first) {
@@ -26,7 +26,7 @@ class Expander {
       : key_(key), variables_(variables) {}
 
   Result<std::string> Expand(std::string_view text, int depth) const {
-    if (depth > kMaxDepth) return Bad("is nested too deeply", "use plain $NAME");
+    if (depth > kMaxExpansionDepth) return Bad("is nested too deeply", "use plain $NAME");
     std::string out;
     for (std::size_t i = 0; i < text.size();) {
       if (out.size() > kMaxBytes) return Bad("grows over 128 KiB", "write a shorter value");

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/text.h"
 #include "common/units.h"
 #include "planner/hf_config.h"
 #include "planner/trainer_configs.h"
@@ -18,14 +19,9 @@ constexpr std::int64_t kUsualSeq = 2048;   // when nothing says how long a sampl
 
 using Fields = std::map<std::string, std::string>;
 
-Unexpected Bad(const std::string& key, const std::string& value, const std::string& wanted) {
+Unexpected BadKey(const std::string& key, const std::string& value, const std::string& wanted) {
   return Fail(ErrorCode::kInvalidArgument, "model." + key + ": \"" + value + "\" is not " + wanted,
               "write " + wanted);
-}
-
-std::string Lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
 }
 
 // Reads the words of the block; the first bad one ends it.
@@ -46,7 +42,7 @@ class Block {
     if (!Has(key)) return;
     const auto value = ParseInt(Text(key));
     if (!value || *value < 1 || *value > most) {
-      Keep(Bad(key, Text(key), "a whole number from 1 to " + std::to_string(most)));
+      Keep(BadKey(key, Text(key), "a whole number from 1 to " + std::to_string(most)));
       return;
     }
     into = *value;
@@ -56,7 +52,7 @@ class Block {
     if (!Has(key)) return;
     auto value = ParseParamCount(Text(key));
     if (!value || *value < 1 || *value > kMaxParams) {
-      Keep(Bad(key, Text(key), "a number of parameters like 8B, 350M or 6738415616"));
+      Keep(BadKey(key, Text(key), "a number of parameters like 8B, 350M or 6738415616"));
       return;
     }
     into = *value;
@@ -67,7 +63,7 @@ class Block {
     const std::string text = Lower(Text(key));
     if (text == "true" || text == "yes") return true;
     if (text == "false" || text == "no") return false;
-    Keep(Bad(key, Text(key), "true or false"));
+    Keep(BadKey(key, Text(key), "true or false"));
     return std::nullopt;
   }
 
@@ -81,7 +77,7 @@ class Block {
       if (word == text) return value;
       all += (all.empty() ? "" : ", ") + word;
     }
-    Keep(Bad(key, Text(key), "one of " + all));
+    Keep(BadKey(key, Text(key), "one of " + all));
     return std::nullopt;
   }
 

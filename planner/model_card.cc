@@ -12,9 +12,6 @@ namespace launch {
 
 namespace {
 
-// Blocks hold about 12 hidden^2 parameters: 4 for attention and 8 for an MLP, whether it has two
-// matrices of four times the width or three of 8/3 (GPT-2, Llama).
-constexpr double kBlockParamsPerHiddenSquared = 12;
 // hidden / layers of published models of 1B to 70B lies between 60 and 130; GPT-3's table has 128.
 constexpr double kHiddenPerLayer = 128;
 constexpr std::int64_t kUsualHeadDim = 128;
@@ -38,7 +35,7 @@ struct Named {
   std::int64_t value;
 };
 
-std::vector<Named> Counts(const ModelCard& card) {
+std::vector<Named> CountFields(const ModelCard& card) {
   return {{"params", card.params},
           {"active_params", card.active_params},
           {"trainable_params", card.trainable_params},
@@ -62,7 +59,7 @@ std::vector<Named> Lengths(const ModelCard& card) {
 }
 
 void MarkStated(ModelCard& card) {
-  for (const auto& fields : {Counts(card), Lengths(card)})
+  for (const auto& fields : {CountFields(card), Lengths(card)})
     for (const Named& field : fields)
       if (field.value > 0) card.origins.try_emplace(field.name, FieldOrigin{Origin::kStated, {}});
 }
@@ -213,7 +210,7 @@ bool IsTransformer(const ModelCard& card) { return card.architecture != Architec
 }  // namespace
 
 Result<void> CheckCard(const ModelCard& card) {
-  for (const Named& field : Counts(card)) {
+  for (const Named& field : CountFields(card)) {
     if (field.value < 0) return BadField(field.name, field.value, "below zero");
     if (field.value > kMaxParams)
       return BadField(field.name, field.value, "more than 1e14 parameters");

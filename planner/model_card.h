@@ -10,6 +10,10 @@
 
 namespace launch {
 
+// Blocks hold about 12 hidden^2 parameters: 4 for attention and 8 for an MLP, whether it has two
+// matrices of four times the width or three of 8/3 (GPT-2, Llama).
+inline constexpr double kBlockParamsPerHiddenSquared = 12;
+
 enum class Architecture {
   kUnknown,         // a script of the user's own: nothing but, perhaps, a parameter count
   kDecoder,         // GPT, Llama, Mixtral ...

@@ -7,11 +7,11 @@
 namespace launch {
 namespace {
 
-bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+bool Digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
 std::string_view DigitsAt(const std::string& text, std::size_t at) {
   std::size_t end = at;
-  while (end < text.size() && IsDigit(text[end])) ++end;
+  while (end < text.size() && Digit(text[end])) ++end;
   return std::string_view(text).substr(at, end - at);
 }
 
@@ -26,7 +26,7 @@ bool NaturalLess(const std::string& a, const std::string& b) {
   std::size_t i = 0;
   std::size_t k = 0;
   while (i < a.size() && k < b.size()) {
-    if (IsDigit(a[i]) && IsDigit(b[k])) {
+    if (Digit(a[i]) && Digit(b[k])) {
       const std::string_view left = DigitsAt(a, i);
       const std::string_view right = DigitsAt(b, k);
       const std::string_view x = WithoutZeros(left);

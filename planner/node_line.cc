@@ -15,7 +15,7 @@ namespace {
 constexpr std::array<std::string_view, 8> kOwnLaunchers = {
     "llamafactory-cli", "axolotl", "composer", "colossalai", "fabric", "swift", "tune", "xtuner"};
 
-struct Counts {
+struct WrittenCounts {
   ProcsWord procs = ProcsWord::kNone;
   int procs_number = 0;
   std::optional<int> nodes;
@@ -28,7 +28,7 @@ std::string FlagName(std::string_view word) {
   return name;
 }
 
-void TakeProcs(const std::string& value, Counts& counts) {
+void TakeProcs(const std::string& value, WrittenCounts& counts) {
   if (counts.procs != ProcsWord::kNone) return;
   if (value == "gpu" || value == "auto" || value == "xpu") {
     counts.procs = value == "auto" ? ProcsWord::kAuto : ProcsWord::kGpu;
@@ -39,8 +39,8 @@ void TakeProcs(const std::string& value, Counts& counts) {
 }
 
 // What the first call with fixed numbers says; a number that only the node knows stays open.
-Counts CountsIn(const ShellScript& script) {
-  Counts counts;
+WrittenCounts CountsIn(const ShellScript& script) {
+  WrittenCounts counts;
   KnownVariables known;
   std::optional<int> machines;
   std::optional<int> total;
@@ -82,7 +82,7 @@ Counts CountsIn(const ShellScript& script) {
 }
 
 void TakeCounts(const ShellScript& script, LaunchLine& line) {
-  const Counts counts = CountsIn(script);
+  const WrittenCounts counts = CountsIn(script);
   if (line.procs == ProcsWord::kNone) {
     line.procs = counts.procs;
     line.procs_number = counts.procs_number;

@@ -9,40 +9,40 @@ namespace launch {
 namespace {
 
 // Sums stay below 2^53 or are refused, so double is exact.
-double D(std::int64_t value) { return static_cast<double>(value); }
+double Real(std::int64_t value) { return static_cast<double>(value); }
 
 double Norm(const Blueprint& print, double width) {
-  return D(static_cast<int>(print.norm)) * width;
+  return Real(static_cast<int>(print.norm)) * width;
 }
 
 double AttentionOf(const CountInput& in) {
   const ModelCard& card = in.card;
   const Blueprint& print = in.blueprint;
-  const double hidden = D(card.hidden);
-  const double heads = D(card.heads);
+  const double hidden = Real(card.hidden);
+  const double heads = Real(card.heads);
   if (in.latent) {
     const LatentAttention& latent = *in.latent;
-    const double query = heads * D(latent.nope_dim + latent.rope_dim);
-    const double q_rank = D(latent.q_rank);
-    const double kv_rank = D(latent.kv_rank);
+    const double query = heads * Real(latent.nope_dim + latent.rope_dim);
+    const double q_rank = Real(latent.q_rank);
+    const double kv_rank = Real(latent.kv_rank);
     return (q_rank > 0 ? hidden * q_rank + q_rank + q_rank * query : hidden * query) +
-           hidden * (kv_rank + D(latent.rope_dim)) + kv_rank +
-           kv_rank * heads * D(latent.nope_dim + latent.value_dim) +
-           heads * D(latent.value_dim) * hidden;
+           hidden * (kv_rank + Real(latent.rope_dim)) + kv_rank +
+           kv_rank * heads * Real(latent.nope_dim + latent.value_dim) +
+           heads * Real(latent.value_dim) * hidden;
   }
-  const double query = heads * D(card.head_dim);
-  const double key = D(card.kv_heads) * D(card.head_dim);
+  const double query = heads * Real(card.head_dim);
+  const double key = Real(card.kv_heads) * Real(card.head_dim);
   double params = 2 * hidden * query + 2 * hidden * key;
   if (print.qkv_bias) params += query + 2 * key;
   if (print.out_bias) params += hidden;
-  if (print.qk_norm == QkNorm::kPerHead) params += 2 * D(card.head_dim);
+  if (print.qk_norm == QkNorm::kPerHead) params += 2 * Real(card.head_dim);
   if (print.qk_norm == QkNorm::kWhole) params += query + key;
   return params;
 }
 
 double Mlp(const CountInput& in, std::int64_t width) {
-  const double hidden = D(in.card.hidden);
-  const double ffn = D(width);
+  const double hidden = Real(in.card.hidden);
+  const double ffn = Real(width);
   double params = (in.blueprint.gated ? 3 : 2) * hidden * ffn;
   if (in.blueprint.mlp_bias) params += (in.blueprint.gated ? 2 : 1) * ffn + hidden;
   return params;
@@ -56,32 +56,32 @@ struct Blocks {
 
 Blocks DecoderBlocks(const CountInput& in) {
   const ModelCard& card = in.card;
-  const double frame = AttentionOf(in) + in.blueprint.norms * Norm(in.blueprint, D(card.hidden));
-  const double layers = D(card.layers);
+  const double frame = AttentionOf(in) + in.blueprint.norms * Norm(in.blueprint, Real(card.hidden));
+  const double layers = Real(card.layers);
   if (card.experts == 0) {
     const double block = frame + Mlp(in, card.ffn);
     return {layers * block, block, 0};
   }
   const double expert = Mlp(in, card.ffn);
-  double sparse = frame + D(card.experts) * expert + D(card.hidden) * D(card.experts);
+  double sparse = frame + Real(card.experts) * expert + Real(card.hidden) * Real(card.experts);
   if (in.moe.shared_ffn > 0) sparse += Mlp(in, in.moe.shared_ffn);
-  if (in.moe.shared_gate) sparse += D(card.hidden);
-  const double dense_layers = std::min(layers, D(in.moe.dense_layers));
+  if (in.moe.shared_gate) sparse += Real(card.hidden);
+  const double dense_layers = std::min(layers, Real(in.moe.dense_layers));
   const double dense = frame + Mlp(in, in.moe.dense_ffn);
   const double sparse_layers = layers - dense_layers;
   return {sparse_layers * sparse + dense_layers * dense, sparse,
-          sparse_layers * D(card.experts - card.experts_active) * expert};
+          sparse_layers * Real(card.experts - card.experts_active) * expert};
 }
 
 // T5 and BART: the decoder has a second attention and a third norm.
 Blocks EncoderDecoderBlocks(const CountInput& in) {
   const double attention = AttentionOf(in);
-  const double norm = Norm(in.blueprint, D(in.card.hidden));
+  const double norm = Norm(in.blueprint, Real(in.card.hidden));
   const double mlp = Mlp(in, in.card.ffn);
   const double encoder = attention + mlp + 2 * norm;
   const double decoder = 2 * attention + mlp + 3 * norm;
-  const double encoders = D(in.encoder_layers);
-  const double decoders = D(in.card.layers - in.encoder_layers);
+  const double encoders = Real(in.encoder_layers);
+  const double decoders = Real(in.card.layers - in.encoder_layers);
   return {encoders * encoder + decoders * decoder, std::max(encoder, decoder), 0};
 }
 
@@ -92,21 +92,22 @@ Result<ModelCard> CountParameters(const CountInput& in) {
   const Blueprint& print = in.blueprint;
   const bool two_halves = print.architecture == Architecture::kEncoderDecoder;
   const double halves = two_halves ? 2 : 1;
-  const double hidden = D(card.hidden);
+  const double hidden = Real(card.hidden);
   const Blocks blocks = two_halves ? EncoderDecoderBlocks(in) : DecoderBlocks(in);
-  const double words = D(card.vocab) * hidden;
+  const double words = Real(card.vocab) * hidden;
   const bool has_head = print.architecture == Architecture::kDecoder || two_halves;
   const double head = has_head && !card.tied ? words : 0;
   double params = blocks.all + words + head;
-  if (has_head && print.head_bias) params += D(card.vocab);
-  if (print.learned_positions) params += halves * D(in.positions + print.extra_positions) * hidden;
-  params += D(print.token_types) * hidden;
+  if (has_head && print.head_bias) params += Real(card.vocab);
+  if (print.learned_positions)
+    params += halves * Real(in.positions + print.extra_positions) * hidden;
+  params += Real(print.token_types) * hidden;
   if (print.embedding_norm) params += halves * Norm(print, hidden);
   if (print.final_norm) params += halves * Norm(print, hidden);
   if (print.pooler) params += hidden * hidden + hidden;
-  params += halves * D(in.relative_buckets) * D(card.heads);
-  params += D(in.extra_params);
-  if (!(params > 0 && params <= D(kMaxParams)))
+  params += halves * Real(in.relative_buckets) * Real(card.heads);
+  params += Real(in.extra_params);
+  if (!(params > 0 && params <= Real(kMaxParams)))
     return Fail(ErrorCode::kInvalidArgument,
                 "the configuration describes more than 1e14 parameters");
   card.params = std::llround(params);
@@ -123,15 +124,15 @@ Result<ModelCard> CountParameters(const CountInput& in) {
 std::int64_t CountVision(const VisionShape& s) {
   if (s.layers < 1 || s.hidden < 1 || s.ffn < 1 || s.image < 1 || s.patch < 1 || s.patch > s.image)
     return 0;
-  const double hidden = D(s.hidden);
-  const double patches = std::pow(std::floor(D(s.image) / D(s.patch)), 2);
-  const double block = 4 * (hidden * hidden + hidden) + 2 * hidden * D(s.ffn) + D(s.ffn) + hidden +
-                       4 * hidden + (s.layer_scale ? 2 * hidden : 0);
-  const double params = D(s.layers) * block + D(s.channels) * D(s.patch) * D(s.patch) * hidden +
-                        (s.patch_bias ? hidden : 0) + patches * hidden +
-                        (s.class_token ? 2 * hidden : 0) + (s.layer_scale ? hidden : 0) +
-                        s.norms_outside * 2 * hidden;
-  return params <= D(kMaxParams) ? std::llround(params) : 0;
+  const double hidden = Real(s.hidden);
+  const double patches = std::pow(std::floor(Real(s.image) / Real(s.patch)), 2);
+  const double block = 4 * (hidden * hidden + hidden) + 2 * hidden * Real(s.ffn) + Real(s.ffn) +
+                       hidden + 4 * hidden + (s.layer_scale ? 2 * hidden : 0);
+  const double params =
+      Real(s.layers) * block + Real(s.channels) * Real(s.patch) * Real(s.patch) * hidden +
+      (s.patch_bias ? hidden : 0) + patches * hidden + (s.class_token ? 2 * hidden : 0) +
+      (s.layer_scale ? hidden : 0) + s.norms_outside * 2 * hidden;
+  return params <= Real(kMaxParams) ? std::llround(params) : 0;
 }
 
 }  // namespace launch

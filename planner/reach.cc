@@ -74,7 +74,7 @@ std::string Shown(const FlagUse& use) {
   return use.value.empty() ? use.flag : use.flag + " " + use.value;
 }
 
-std::optional<Finding> Judge(const FlagUse& use, const JobSpec& spec, const Plan& plan) {
+std::optional<Finding> JudgeUse(const FlagUse& use, const JobSpec& spec, const Plan& plan) {
   if (use.late) return std::nullopt;
   const auto number = ParseInt(use.value);
   switch (use.topic) {
@@ -164,7 +164,7 @@ std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line, cons
   std::vector<Finding> findings;
   const std::vector<FlagUse> flags = FlagsOf(line.arguments);
   for (const FlagUse& use : flags) {
-    if (auto finding = Judge(use, spec, plan)) findings.push_back(std::move(*finding));
+    if (auto finding = JudgeUse(use, spec, plan)) findings.push_back(std::move(*finding));
   }
   const bool by_flag = std::any_of(
       flags.begin(), flags.end(), [](const FlagUse& use) { return use.topic == Topic::kStrategy; });

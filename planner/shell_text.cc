@@ -11,16 +11,16 @@ bool IsNameStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) !=
 bool IsNameChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-constexpr int kMaxDepth = 64;
+constexpr int kMaxShellDepth = 64;
 
 // Words that open or close compound commands when they stand first.
 constexpr std::array<std::string_view, 19> kKeywords = {
     "if", "then", "else", "elif",     "fi", "for", "while", "until",  "do",    "done",
     "in", "case", "esac", "function", "{",  "}",   "[[",    "select", "coproc"};
 
-class Reader {
+class ShellReader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  explicit ShellReader(std::string_view text) : text_(text) {}
 
   Result<ShellScript> Read() {
     while (!AtEnd()) {
@@ -302,7 +302,7 @@ class Reader {
   // At the opening bracket; ends behind the matching one.
   Result<void> SkipBracket(char opening, char closing) {
     const std::size_t open = at_;
-    if (depth_ >= kMaxDepth) {
+    if (depth_ >= kMaxShellDepth) {
       return Fail(ErrorCode::kInvalidArgument, "run: brackets are nested deeper than 64",
                   "put the script into a file");
     }
@@ -370,7 +370,7 @@ void CollectUses(std::string_view raw, std::vector<ShellUse>& uses) {
 
 }  // namespace
 
-Result<ShellScript> ReadShell(std::string_view text) { return Reader(text).Read(); }
+Result<ShellScript> ReadShell(std::string_view text) { return ShellReader(text).Read(); }
 
 std::optional<ShellAssignment> AssignmentOf(const ShellWord& word) {
   if (word.raw.empty() || !IsNameStart(word.raw[0])) return std::nullopt;

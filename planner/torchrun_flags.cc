@@ -22,7 +22,7 @@ enum TorchrunFlag : int {
   kRefused,   // changes what a rank sees in a way this version does not do
 };
 
-constexpr std::array<FlagRule, 31> kRules = {{
+constexpr std::array<FlagRule, 31> kTorchrunRules = {{
     {"nnodes", kNodes, true},
     {"nproc_per_node", kProcs, true},
     {"rdzv_backend", kReplaced, true},
@@ -56,9 +56,11 @@ constexpr std::array<FlagRule, 31> kRules = {{
     // Of torch.distributed.launch; to torchrun it says what holds anyway.
     {"use_env", kUseEnv, false},
 }};
-constexpr std::array<ShortFlag, 3> kShorts = {{{'m', "module"}, {'r', "redirects"}, {'t', "tee"}}};
+constexpr std::array<ShortFlag, 3> kTorchrunShorts = {
+    {{'m', "module"}, {'r', "redirects"}, {'t', "tee"}}};
 
-Unexpected BadValue(const std::string& flag, const std::string& value, const std::string& wanted) {
+Unexpected BadTorchrunValue(const std::string& flag, const std::string& value,
+                            const std::string& wanted) {
   return BadFlagValue("torchrun", flag, value, wanted);
 }
 
@@ -72,7 +74,7 @@ Result<void> TakeNodes(LauncherArguments& out, const ShellWord& value,
   const auto high =
       colon == std::string::npos ? low : ParseInt(std::string_view(*text).substr(colon + 1));
   if (!low || !high || *low < 1 || *high < *low || *high > 100000) {
-    return BadValue("--nnodes", *text, "a number of nodes or MIN:MAX");
+    return BadTorchrunValue("--nnodes", *text, "a number of nodes or MIN:MAX");
   }
   out.nodes_min = static_cast<int>(*low);
   out.nodes_max = static_cast<int>(*high);
@@ -93,7 +95,7 @@ Result<void> TakeProcs(LauncherArguments& out, const ShellWord& value,
   } else {
     const auto number = ParseInt(*text);
     if (!number || *number < 1 || *number > 4096) {
-      return BadValue("--nproc-per-node", *text, "a number from 1, gpu, cpu or auto");
+      return BadTorchrunValue("--nproc-per-node", *text, "a number from 1, gpu, cpu or auto");
     }
     out.procs = ProcsWord::kNumber;
     out.procs_number = static_cast<int>(*number);
@@ -142,7 +144,8 @@ Result<LauncherArguments> ReadTorchrun(const std::vector<ShellWord>& words, std:
   LauncherArguments out;
   // torch.distributed.launch passes it unless --use_env.
   if (launch_module) out.local_rank_flag = "--local-rank";
-  const FlagSyntax syntax{"torchrun", kRules, kShorts, /*dashes=*/true, /*end_mark=*/true};
+  const FlagSyntax syntax{"torchrun", kTorchrunRules, kTorchrunShorts, /*dashes=*/true,
+                          /*end_mark=*/true};
   LAUNCH_ASSIGN_OR_RETURN(out.script, WalkFlags(words, first, syntax, known,
                                                 [&](const FlagRule& rule, const ShellWord& value) {
                                                   return Take(out, rule, value, known);

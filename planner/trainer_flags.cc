@@ -11,7 +11,7 @@
 namespace launch {
 namespace {
 
-constexpr std::int64_t kMaxCount = 1'000'000'000'000;
+constexpr std::int64_t kMaxFlagValue = 1'000'000'000'000;
 
 // A value that is no number is the script's own affair: its parser will say so.
 std::optional<Flag<std::int64_t>> Count(const ScriptFlag& flag, std::int64_t lowest) {
@@ -19,7 +19,7 @@ std::optional<Flag<std::int64_t>> Count(const ScriptFlag& flag, std::int64_t low
   std::int64_t number = 0;
   const char* last = flag.value->data() + flag.value->size();
   const auto [end, error] = std::from_chars(flag.value->data(), last, number);
-  if (error != std::errc() || end != last || number < lowest || number > kMaxCount) {
+  if (error != std::errc() || end != last || number < lowest || number > kMaxFlagValue) {
     return std::nullopt;
   }
   return Flag<std::int64_t>{number, flag.text};
@@ -38,7 +38,7 @@ std::optional<Flag<double>> Number(const ScriptFlag& flag) {
 }
 
 // HfArgumentParser: a bare switch is true; otherwise the words that its string_to_bool takes.
-std::optional<Flag<bool>> Switch(const ScriptFlag& flag) {
+std::optional<Flag<bool>> SwitchOf(const ScriptFlag& flag) {
   if (flag.late) return std::nullopt;
   std::string text = flag.value.value_or("true");
   for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
@@ -55,7 +55,7 @@ std::optional<Flag<std::string>> Text(const ScriptFlag& flag) {
 }
 
 Result<void> SetPrecision(const ScriptFlag& flag, Precision precision, TrainerFlags& flags) {
-  const auto on = Switch(flag);
+  const auto on = SwitchOf(flag);
   if (!on || !on->value) return {};
   if (flags.precision && flags.precision->value != precision) {
     return Fail(ErrorCode::kInvalidArgument,
@@ -84,7 +84,7 @@ Result<void> ReadOne(const ScriptFlag& flag, TrainerFlags& flags) {
   } else if (name == "fp16") {
     LAUNCH_RETURN_IF_ERROR(SetPrecision(flag, Precision::kFp16, flags));
   } else if (name == "gradient_checkpointing") {
-    flags.checkpointing = Switch(flag);
+    flags.checkpointing = SwitchOf(flag);
   } else if (name == "optim") {
     flags.optimizer = Text(flag);
   } else if (name == "max_grad_norm") {

@@ -10,7 +10,7 @@ namespace launch {
 
 namespace {
 
-Unexpected Bad(const std::string& field, const std::string& value, const std::string& rule) {
+Unexpected BadSetting(const std::string& field, const std::string& value, const std::string& rule) {
   return Fail(ErrorCode::kInvalidArgument, field + " is " + value + ", " + rule);
 }
 
@@ -19,22 +19,23 @@ Unexpected Bad(const std::string& field, const std::string& value, const std::st
 Result<void> CheckSetup(const TrainingSetup& setup) {
   constexpr std::int64_t kMaxTokens = 1'000'000'000;
   if (setup.micro_batch < 1)
-    return Bad("micro batch", std::to_string(setup.micro_batch), "below 1");
-  if (setup.seq < 1) return Bad("sequence length", std::to_string(setup.seq), "below 1");
+    return BadSetting("micro batch", std::to_string(setup.micro_batch), "below 1");
+  if (setup.seq < 1) return BadSetting("sequence length", std::to_string(setup.seq), "below 1");
   if (setup.micro_batch > kMaxTokens || setup.seq > kMaxTokens ||
       setup.micro_batch > kMaxTokens / setup.seq)
-    return Bad("micro batch x sequence",
-               std::to_string(setup.micro_batch) + " x " + std::to_string(setup.seq),
-               "more than 1e9 tokens on one GPU");
+    return BadSetting("micro batch x sequence",
+                      std::to_string(setup.micro_batch) + " x " + std::to_string(setup.seq),
+                      "more than 1e9 tokens on one GPU");
   if (setup.eval_batch < 0 || setup.eval_batch > kMaxTokens / setup.seq)
-    return Bad("evaluation batch", std::to_string(setup.eval_batch),
-               "not between 0 and 1e9 tokens");
+    return BadSetting("evaluation batch", std::to_string(setup.eval_batch),
+                      "not between 0 and 1e9 tokens");
   if (setup.ranks < 1 || setup.ranks > 10'000'000)
-    return Bad("ranks", std::to_string(setup.ranks), "not between 1 and 10,000,000");
+    return BadSetting("ranks", std::to_string(setup.ranks), "not between 1 and 10,000,000");
   if (setup.pipeline_parts < 1 || setup.pipeline_parts > 100'000)
-    return Bad("pipeline parts", std::to_string(setup.pipeline_parts), "not between 1 and 100,000");
+    return BadSetting("pipeline parts", std::to_string(setup.pipeline_parts),
+                      "not between 1 and 100,000");
   if (setup.lora_rank < 0 || setup.lora_rank > 1'000'000)
-    return Bad("LoRA rank", std::to_string(setup.lora_rank), "not between 0 and 1,000,000");
+    return BadSetting("LoRA rank", std::to_string(setup.lora_rank), "not between 0 and 1,000,000");
   if (setup.strategy == Strategy::kAuto || setup.offload == Offload::kAuto)
     return Fail(ErrorCode::kInvalidArgument, "strategy and offload are not chosen yet");
   if (setup.strategy == Strategy::kSingle && setup.ranks > 1)

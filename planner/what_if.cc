@@ -154,7 +154,7 @@ Result<std::int64_t> Count(const std::string& key, const std::string& value, std
   return *number;
 }
 
-const std::vector<std::string>& Keys() {
+const std::vector<std::string>& KnownKeys() {
   static const std::vector<std::string> keys = {"nodes",
                                                 "gpus",
                                                 "gpu",
@@ -222,7 +222,7 @@ Result<void> ApplyOne(const std::string& key, const std::string& value, ChoiceIn
     LAUNCH_ASSIGN_OR_RETURN(input.setup.lora_rank, count(kMaxRanks));
     if (input.setup.format != StateFormat::kFp32) input.setup.format = StateFormat::kPure16;
   } else {
-    const std::string near = NearestName(key, Keys());
+    const std::string near = NearestName(key, KnownKeys());
     return BadChange(key + ": not something that can be changed",
                      near.empty()
                          ? "write nodes=4, gpus=8, gpu=H100, seq_len=8192, batch.micro=2 ..."

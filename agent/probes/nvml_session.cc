@@ -19,7 +19,7 @@ namespace launch::agent {
 namespace {
 
 constexpr unsigned kMaxLinks = 64;  // the library ends the count itself, 18 or 36 so far
-constexpr unsigned kMaxProcesses = 65536;
+constexpr unsigned kMaxProcessesOfDriver = 65536;
 constexpr unsigned kSwitchPeer = 2;  // remote device types of NVLink
 constexpr unsigned kGpuPeer = 0;
 constexpr unsigned kAddressingAts = 2;
@@ -457,7 +457,7 @@ std::vector<GpuProcess> NvmlSession::ReadProcesses(
     bytes.assign(static_cast<std::size_t>(room) * 2 * kStride, 0);
     const NvmlCode code = Ask(call, handle, &count, static_cast<void*>(bytes.data()));
     if (code == kNvmlSuccess) break;
-    if (code != kNvmlInsufficientSize || room >= kMaxProcesses) return {};
+    if (code != kNvmlInsufficientSize || room >= kMaxProcessesOfDriver) return {};
     room = std::max(room * 2, count + 8);
   }
   count = std::min(count, room);

@@ -15,7 +15,7 @@ namespace launch::agent {
 namespace {
 
 constexpr std::uint64_t kNewest = 64 * 1024;
-constexpr std::size_t kMaxProcesses = 4096;
+constexpr std::size_t kMaxProcessesOfRank = 4096;
 
 struct NewBytes {
   std::string data;
@@ -70,7 +70,7 @@ std::uint64_t TreeRssBytes(const std::string& proc_root, std::int64_t pid) {
   std::vector<std::int64_t> tree{pid};
   std::uint64_t own = 0;
   std::uint64_t shared_most = 0;
-  for (std::size_t i = 0; i < tree.size() && i < kMaxProcesses; ++i) {
+  for (std::size_t i = 0; i < tree.size() && i < kMaxProcessesOfRank; ++i) {
     std::ifstream file(proc_root + "/" + std::to_string(tree[i]) + "/statm");
     std::uint64_t size = 0;
     std::uint64_t resident = 0;

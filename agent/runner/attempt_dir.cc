@@ -13,17 +13,13 @@
 #include <system_error>
 
 #include "agent/runner/record_file.h"
+#include "agent/runner/small_files.h"
 #include "common/unique_fd.h"
 
 namespace launch::agent {
 namespace {
 
 constexpr std::size_t kMaxRecordBytes = std::size_t{64} << 20;
-
-bool Exists(const std::string& path) {
-  struct stat info {};
-  return ::lstat(path.c_str(), &info) == 0;
-}
 
 // Absent, the body, or DATA_LOSS naming the file.
 Result<std::optional<std::string>> ReadBody(FileSystem& files, const std::string& path) {

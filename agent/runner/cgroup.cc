@@ -14,19 +14,13 @@
 
 #include "agent/runner/attempt_dir.h"
 #include "agent/runner/process.h"
+#include "agent/runner/small_files.h"
 #include "common/unique_fd.h"
 
 namespace launch::agent {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string ReadText(const std::string& path) {
-  std::ifstream in(path);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 int WriteText(const std::string& path, const std::string& text) {
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));

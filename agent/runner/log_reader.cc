@@ -10,6 +10,7 @@
 
 #include "agent/runner/attempt_dir.h"
 #include "agent/runner/log_keeper.h"
+#include "agent/runner/small_files.h"
 #include "common/unique_fd.h"
 
 namespace launch::agent {
@@ -17,8 +18,6 @@ namespace {
 
 constexpr std::uint64_t kLookBack = std::uint64_t{64} << 20;
 constexpr std::uint64_t kReadBlock = 64 * 1024;
-
-bool Exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 // The first moment at which the stream is known to have had more than `offset` bytes.
 std::optional<IndexEntry> NextEntry(const std::string& path, std::uint64_t offset) {

@@ -14,15 +14,10 @@
 #include <fstream>
 #include <sstream>
 
+#include "agent/runner/small_files.h"
+
 namespace launch::agent {
 namespace {
-
-std::string ReadText(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 bool HoldsFile(const std::string& proc, const struct stat& file) {
   DIR* directory = ::opendir((proc + "/fd").c_str());

@@ -9,6 +9,7 @@
 #include "agent/runner/fence_file.h"
 #include "agent/runner/process.h"
 #include "agent/runner/runner_loop.h"
+#include "agent/runner/small_files.h"
 
 namespace launch::agent {
 namespace {
@@ -24,11 +25,6 @@ Result<FileLock> TakeOwnerLock(const std::string& state_dir) {
     lock = FileLock::Take(state_dir + "/owner.lock");
   }
   return lock;
-}
-
-bool Exists(const std::string& path) {
-  struct stat info {};
-  return ::lstat(path.c_str(), &info) == 0;
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace launch::agent {
 namespace {
 
 constexpr std::size_t kTaskQueue = 4096;
-constexpr std::size_t kBatch = 64;
+constexpr std::size_t kTasksAtOnce = 64;
 constexpr int kLookMs = 1000;      // logs, and what inotify may have missed
 constexpr int kLadderPollMs = 20;  // a cgroup that empties is not announced at every level
 constexpr int kTreePollMs = 100;   // there it costs a walk over all processes
@@ -113,7 +113,7 @@ void RunnerLoop::Run() {
     epoll_event events[32];
     (void)::epoll_wait(epoll_.get(), events, 32, NextTimeoutMs());
     Drain();
-    for (RunnerTask& task : tasks_->TakeBatch(kBatch, 0)) {
+    for (RunnerTask& task : tasks_->TakeBatch(kTasksAtOnce, 0)) {
       std::visit([this](auto& what) { Do(what); }, task);
     }
     Sweep();

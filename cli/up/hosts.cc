@@ -7,18 +7,12 @@
 
 #include "common/hostlist.h"
 #include "common/quoted.h"
+#include "common/text.h"
 #include "common/units.h"
 #include "common/yaml_reader.h"
 
 namespace launch::up {
 namespace {
-
-std::string_view Trim(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const std::size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
-}
 
 Unexpected Bad(const std::string& file, int line, std::string message, std::string hint) {
   return Fail(ErrorCode::kInvalidArgument, std::move(message), std::move(hint),
@@ -193,13 +187,6 @@ Result<HostSet> ReadYamlHosts(std::string_view text, const std::string& file) {
     }
   }
   return set;
-}
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
 }
 
 enum class Kind { kYaml, kSshConfig, kLines };

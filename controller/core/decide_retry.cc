@@ -25,7 +25,7 @@ std::optional<BootTime> OurTimeOf(const State& state, const RankRecord& rank) {
 
 // The first to fail by itself: what we killed is a consequence, not a cause. Times of different
 // nodes are compared on our clock; where one is not known, the first that arrived stands.
-const RankRecord* FirstFailure(const State& state, const AttemptRecord& attempt) {
+const RankRecord* FirstFailureOf(const State& state, const AttemptRecord& attempt) {
   const auto ranks = state.ranks.find(attempt.key);
   if (ranks == state.ranks.end()) return nullptr;
   const RankRecord* first = nullptr;
@@ -154,7 +154,7 @@ void Requeue(Draft& draft, const Key& key, JobRecord job, const Ending& ending,
 
 Ending JudgeAttempt(const State& state, const AttemptRecord& attempt) {
   Ending ending;
-  const RankRecord* first = FirstFailure(state, attempt);
+  const RankRecord* first = FirstFailureOf(state, attempt);
   if (first != nullptr) JudgeRank(*first, ending);
   switch (attempt.stop_cause) {
     case StopCause::kRankFailed:

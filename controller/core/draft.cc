@@ -6,7 +6,7 @@ namespace launch::controller {
 namespace {
 
 // The job whose consequences an entity may change.
-std::optional<JobId> JobOf(const Entity& entity) {
+std::optional<JobId> JobTouched(const Entity& entity) {
   return std::visit(
       [](const auto& value) -> std::optional<JobId> {
         using T = std::decay_t<decltype(value)>;
@@ -26,7 +26,7 @@ void Draft::Put(Entity entity) {
   std::optional<Entity> old = FindEntity(state_, entity);
   if (old && *old == entity) return;
   decision_.undo.push_back({std::move(old), entity});
-  if (const std::optional<JobId> job = JobOf(entity)) Touch(*job);
+  if (const std::optional<JobId> job = JobTouched(entity)) Touch(*job);
   decision_.records.push_back(launch::controller::Put{std::move(entity)});
   Apply(state_, decision_.records.back());
 }
