@@ -61,14 +61,13 @@ Result<Client> App::Connect(Embedded embedded) const {
     return Client::Open(cluster);
   }
   if (!cluster.credentials.empty()) {  // `launch login` wrote the address beside the certificate
-    LAUNCH_ASSIGN_OR_RETURN(cluster.address, AddressOfCredentials(cluster.credentials));
+    LAUNCH_ASSIGN_OR_RETURN(cluster, ClusterOfCredentials(cluster.credentials));
     return Client::Open(cluster);
   }
   const Contexts contexts(Contexts::DefaultDir());
   if (const auto current = contexts.Current();
       current && EnvironmentVariable("LAUNCH_STATE_DIR").empty()) {
-    cluster.credentials = contexts.Dir(*current);
-    LAUNCH_ASSIGN_OR_RETURN(cluster.address, AddressOfCredentials(cluster.credentials));
+    LAUNCH_ASSIGN_OR_RETURN(cluster, ClusterOfCredentials(contexts.Dir(*current)));
     return Client::Open(cluster);
   }
   DevCluster dev(DevCluster::DefaultDir());

@@ -129,6 +129,11 @@ Result<std::string> AddressOfCredentials(const std::string& dir) {
   return text;
 }
 
+Result<Cluster> ClusterOfCredentials(const std::string& dir) {
+  LAUNCH_ASSIGN_OR_RETURN(std::string address, AddressOfCredentials(dir));
+  return Cluster{std::move(address), dir, false};
+}
+
 Result<Client> Client::Open(const Cluster& cluster) {
   // gRPC takes missing or broken files without a word and then fails every handshake.
   const std::filesystem::path dir = cluster.credentials;

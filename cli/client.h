@@ -90,6 +90,8 @@ class Client {
 
 // The address that stands beside a certificate (file `address`, written by `launch login`).
 Result<std::string> AddressOfCredentials(const std::string& dir);
+// The cluster of such a directory.
+Result<Cluster> ClusterOfCredentials(const std::string& dir);
 
 // Waits this long between tries: `base` doubled per try, with jitter, so that many clients of a
 // restarted controller do not come back at once.

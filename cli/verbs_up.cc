@@ -2,9 +2,8 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <fstream>
+#include <filesystem>
 #include <iostream>
-#include <iterator>
 #include <mutex>
 
 #include "cli/app.h"
@@ -12,6 +11,7 @@
 #include "cli/daemon.h"
 #include "cli/table.h"
 #include "cli/up/bring_up.h"
+#include "common/file_system.h"
 #include "common/pki.h"
 
 namespace launch {
@@ -39,16 +39,14 @@ struct UpFlags {
   bool force = false;
 };
 
+constexpr std::size_t kMostHostsBytes = 1 << 20;
+
+// A file that is there is read; anything else without a slash is a hostlist.
 Result<HostSet> ReadHostArgument(const std::string& text) {
-  std::ifstream in(text, std::ios::binary);
-  if (!in) {
-    if (text.find('/') != std::string::npos) return FailErrno("read " + text, errno);
+  std::error_code ignored;
+  if (!std::filesystem::exists(text, ignored) && text.find('/') == std::string::npos)
     return up::ReadHostlist(text);
-  }
-  std::string bytes;
-  bytes.resize(256 << 10);
-  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  bytes.resize(static_cast<std::size_t>(in.gcount()));
+  LAUNCH_ASSIGN_OR_RETURN(const std::string bytes, PosixFileSystem().Read(text, kMostHostsBytes));
   return up::ReadHosts(bytes, text);
 }
 
@@ -132,10 +130,10 @@ void ShowPlan(const App& app, const std::vector<HostResult>& results) {
 // The hosts of an earlier `up`; absent when there was none from here.
 Result<std::optional<HostSet>> KnownHosts(const Contexts& contexts, const std::string& cluster) {
   const std::string path = contexts.Dir(cluster) + "/hosts.yaml";
-  std::ifstream in(path);
-  if (!in) return std::optional<HostSet>();
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  LAUNCH_ASSIGN_OR_RETURN(HostSet known, up::ReadHosts(text, path));
+  const auto text = PosixFileSystem().Read(path, kMostHostsBytes);
+  if (!text && text.error().code == ErrorCode::kNotFound) return std::optional<HostSet>();
+  if (!text) return Unexpected(text.error());
+  LAUNCH_ASSIGN_OR_RETURN(HostSet known, up::ReadHosts(*text, path));
   return std::optional<HostSet>(std::move(known));
 }
 
@@ -152,10 +150,7 @@ HostSet Reached(HostSet set, const std::vector<HostResult>& results) {
 Result<int> RunUp(const App& app, const UpFlags& flags) {
   LAUNCH_ASSIGN_OR_RETURN(HostSet set, ReadHostArgument(flags.hosts));
   ApplyFlags(flags, set);
-  const std::string ssh_config = set.ssh_config;
-  // What the flags changed is held against the same rules.
-  LAUNCH_ASSIGN_OR_RETURN(set, up::ReadHosts(up::FormatHosts(set), flags.hosts));
-  set.ssh_config = ssh_config;
+  LAUNCH_ASSIGN_OR_RETURN(set, up::CheckHosts(std::move(set), flags.hosts));
   Contexts contexts(Contexts::DefaultDir());
   LAUNCH_ASSIGN_OR_RETURN(const auto known, KnownHosts(contexts, flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(set, up::WithHead(std::move(set), known.value_or(HostSet{})));
@@ -176,10 +171,8 @@ Result<int> RunUp(const App& app, const UpFlags& flags) {
   const HostSet all = up::Merged(before, Reached(set, results));
   LAUNCH_RETURN_IF_ERROR(contexts.SaveText(flags.cluster, "hosts.yaml", up::FormatHosts(all)));
   LAUNCH_RETURN_IF_ERROR(contexts.Use(flags.cluster));
-  LAUNCH_ASSIGN_OR_RETURN(const std::string address,
-                          AddressOfCredentials(contexts.Dir(flags.cluster)));
-  LAUNCH_ASSIGN_OR_RETURN(Client client,
-                          Client::Open({address, contexts.Dir(flags.cluster), false}));
+  LAUNCH_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfCredentials(contexts.Dir(flags.cluster)));
+  LAUNCH_ASSIGN_OR_RETURN(Client client, Client::Open(cluster));
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeView> nodes, client.Nodes());
   app.Out(NodesTable(nodes, app.ScreenNow()));
   return failed == 0 ? 0 : 1;
@@ -202,9 +195,8 @@ Result<int> RunDown(const App& app, const UpFlags& flags) {
                 "no cluster called " + flags.cluster + " was brought up from here",
                 "`launch context` lists those that are known");
   const HostSet& set = *known;
-  LAUNCH_ASSIGN_OR_RETURN(const std::string address,
-                          AddressOfCredentials(contexts.Dir(flags.cluster)));
-  if (auto client = Client::Open({address, contexts.Dir(flags.cluster), false}); client) {
+  LAUNCH_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfCredentials(contexts.Dir(flags.cluster)));
+  if (auto client = Client::Open(cluster); client) {
     const auto open = OpenJobs(*client);
     if (!open && !flags.force)
       return Fail(ErrorCode::kUnavailable,
@@ -227,8 +219,8 @@ Result<int> RunDown(const App& app, const UpFlags& flags) {
     }
   }
   LAUNCH_ASSIGN_OR_RETURN(const UpOptions options, OptionsOf(app, flags, set));
-  std::ifstream ca(contexts.Dir(flags.cluster) + "/ca.pem", std::ios::binary);
-  const std::string ca_pem{std::istreambuf_iterator<char>(ca), {}};
+  LAUNCH_ASSIGN_OR_RETURN(const std::string ca_pem,
+                          PosixFileSystem().Read(cluster.credentials + "/ca.pem", 1 << 20));
   const auto results = up::TakeDown(set, options, Sha256Hex(ca_pem), flags.purge);
   if (ShowFailures(app, results) > 0) return 1;
   if (flags.purge) LAUNCH_RETURN_IF_ERROR(contexts.Forget(flags.cluster));

@@ -47,13 +47,13 @@ void ForEach(std::vector<Site>& sites, int parallel, Work work) {
   for (std::thread& thread : threads) thread.join();
 }
 
-Result<void> Reach(Site& site, const UpOptions& options, bool head) {
+Result<void> Reach(Site& site, const UpOptions& options, Releases& releases, bool head) {
   LAUNCH_ASSIGN_OR_RETURN(site.remote, Connect(site.result.host, options.ssh));
   HostNeeds needs;
   needs.clock = static_cast<std::int64_t>(std::time(nullptr));
   LAUNCH_ASSIGN_OR_RETURN(site.result.facts, Probe(*site.remote));
   const HostFacts& facts = site.result.facts;
-  auto release = FindRelease(options.programs, facts.arch, head);
+  auto release = releases.For(facts.arch, head);
   needs.has_programs = release.has_value();
   if (release) {
     site.release = std::move(*release);
@@ -110,10 +110,10 @@ Result<void> StartNode(Site& site, const UpOptions& options, const Cluster& clus
 }
 
 Result<Cluster> StartHead(Site& head, const HostSet& set, const UpOptions& options,
-                          Contexts& contexts, std::string& authority) {
+                          Releases& releases, Contexts& contexts, std::string& authority) {
   const int port = set.controller_port != 0 ? set.controller_port : options.controller_port;
   const std::string address = head.result.host.Address() + ":" + std::to_string(port);
-  LAUNCH_RETURN_IF_ERROR(Reach(head, options, true));
+  LAUNCH_RETURN_IF_ERROR(Reach(head, options, releases, true));
   LAUNCH_ASSIGN_OR_RETURN(const std::string there,
                           ClusterOfController(*head.remote, head.result.facts));
   if (!there.empty() && there != options.cluster)
@@ -208,14 +208,15 @@ Result<std::vector<HostResult>> BringUp(const HostSet& set, const UpOptions& opt
   std::vector<Site> sites = SitesOf(set);
   const std::size_t head = HeadOf(set);
   std::string authority;
-  auto cluster = StartHead(sites[head], set, options, contexts, authority);
+  Releases releases(options.programs);
+  auto cluster = StartHead(sites[head], set, options, releases, contexts, authority);
   if (!cluster) {
     Error error = cluster.error();
     error.message = "head " + sites[head].result.host.name + ": " + error.message;
     return Unexpected(std::move(error));
   }
   ForEach(sites, options.parallel, [&](Site& site) -> Result<void> {
-    if (!site.remote) LAUNCH_RETURN_IF_ERROR(Reach(site, options, false));
+    if (!site.remote) LAUNCH_RETURN_IF_ERROR(Reach(site, options, releases, false));
     return StartNode(site, options, *cluster, authority);
   });
   if (options.dry_run) {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "cli/up/embedded_texts.h"
@@ -55,11 +53,11 @@ std::string_view KeeperWord(Keeper keeper) {
   return "plain";
 }
 
-std::string Script(std::string_view script, const std::string& name, const HostFacts& facts,
-                   const std::vector<std::string>& arguments) {
-  std::string command = "umask 077; sh -c " + Word(script) + " sh " + Word(name) + " " +
-                        Word(facts.programs) + " " + Word(facts.state) + " " +
-                        std::string(KeeperWord(facts.keeper));
+std::string Service(std::string_view verb, const std::string& name, const HostFacts& facts,
+                    const std::vector<std::string>& arguments) {
+  std::string command = "umask 077; sh -c " + Word(kServiceScript) + " sh " + std::string(verb) +
+                        " " + Word(name) + " " + Word(facts.programs) + " " + Word(facts.state) +
+                        " " + std::string(KeeperWord(facts.keeper));
   for (const std::string& argument : arguments) command += " " + Word(argument);
   return command;
 }
@@ -71,17 +69,8 @@ Result<Started> Keep(Remote& remote, const HostFacts& facts, const std::string& 
   const std::string unit = facts.keeper == Keeper::kNobody ? "" : UnitText(name, facts, joined);
   LAUNCH_ASSIGN_OR_RETURN(
       const RemoteAnswer answer,
-      Must(remote, Script(kKeepScript, name, facts, arguments), unit, kShort, "starting " + name));
+      Must(remote, Service("keep", name, facts, arguments), unit, kShort, "starting " + name));
   return answer.output.find("running") != std::string::npos ? Started::kRunning : Started::kStarted;
-}
-
-Result<std::string> ReadProgram(const Program& program) {
-  std::ifstream in(program.path, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  if (Sha256Hex(bytes) != program.digest)
-    return Fail(ErrorCode::kFailedPrecondition, program.path + " changed while it was read",
-                "run this again");
-  return bytes;
 }
 
 }  // namespace
@@ -217,8 +206,8 @@ Result<void> Remove(Remote& remote, const HostFacts& facts, const std::string& a
     return Fail(ErrorCode::kFailedPrecondition, "what is on it belongs to another cluster",
                 "end that one by its own name; nothing was changed here");
   for (const char* name : {"launch-agent", "launch-controller"}) {
-    LAUNCH_RETURN_IF_ERROR(Must(remote, Script(kEndScript, name, facts, {}), "", kShort,
-                                std::string("ending ") + name));
+    LAUNCH_RETURN_IF_ERROR(
+        Must(remote, Service("end", name, facts, {}), "", kShort, std::string("ending ") + name));
   }
   if (!purge) return {};
   std::string command = "rm -rf";

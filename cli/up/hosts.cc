@@ -99,23 +99,6 @@ Result<void> CheckJump(const std::string& jump) {
               "write bastion, or ana@bastion:2222; several hops belong into ssh's own ProxyJump");
 }
 
-Result<HostSet> Checked(HostSet set, const std::string& file) {
-  for (const Host& host : set.hosts) LAUNCH_RETURN_IF_ERROR(CheckJump(host.jump));
-  if (set.hosts.empty())
-    return Bad(file, 0, "no host is named",
-               "write one a line, or `hosts:` with a list; an OpenSSH config needs a Host without "
-               "wildcards");
-  std::set<std::string> names;
-  for (const Host& host : set.hosts) {
-    if (names.insert(host.name).second) continue;
-    return Bad(file, 0, "host " + host.name + " is named twice", "name each host once");
-  }
-  if (!set.head.empty() && !names.contains(set.head))
-    return Bad(file, 0, "head: " + set.head + " is not among the hosts",
-               "name one of them: the controller runs there");
-  return set;
-}
-
 Result<Host> ReadEntry(const YamlNode& node, const std::string& file, const Host& defaults) {
   const YamlMap map(node, file, "hosts");
   LAUNCH_RETURN_IF_ERROR(map.AllowOnly({"name", "address", "user", "port", "key", "jump"}));
@@ -237,17 +220,34 @@ Result<HostSet> ReadLines(std::string_view text, const std::string& file, Kind k
 
 }  // namespace
 
+Result<HostSet> CheckHosts(HostSet set, const std::string& file) {
+  for (const Host& host : set.hosts) LAUNCH_RETURN_IF_ERROR(CheckJump(host.jump));
+  if (set.hosts.empty())
+    return Bad(file, 0, "no host is named",
+               "write one a line, or `hosts:` with a list; an OpenSSH config needs a Host without "
+               "wildcards");
+  std::set<std::string> names;
+  for (const Host& host : set.hosts) {
+    if (names.insert(host.name).second) continue;
+    return Bad(file, 0, "host " + host.name + " is named twice", "name each host once");
+  }
+  if (!set.head.empty() && !names.contains(set.head))
+    return Bad(file, 0, "head: " + set.head + " is not among the hosts",
+               "name one of them: the controller runs there");
+  return set;
+}
+
 Result<HostSet> ReadHosts(std::string_view text, const std::string& file) {
   const Kind kind = KindOf(text);
   LAUNCH_ASSIGN_OR_RETURN(
       HostSet set, kind == Kind::kYaml ? ReadYamlHosts(text, file) : ReadLines(text, file, kind));
-  return Checked(std::move(set), file);
+  return CheckHosts(std::move(set), file);
 }
 
 Result<HostSet> ReadHostlist(std::string_view text) {
   HostSet set;
   LAUNCH_RETURN_IF_ERROR(Append(text, set));
-  return Checked(std::move(set), "");
+  return CheckHosts(std::move(set), "");
 }
 
 Result<HostSet> WithHead(HostSet set, const HostSet& known) {

@@ -39,6 +39,9 @@ Result<HostSet> ReadHosts(std::string_view text, const std::string& file);
 // "gpu[01-16],ana@10.0.0.7:2222".
 Result<HostSet> ReadHostlist(std::string_view text);
 
+// The rules of a set, for one that flags changed: some host, each once, the head among them.
+Result<HostSet> CheckHosts(HostSet set, const std::string& file);
+
 // `set` with a head: that of the cluster as it is `known`, which joins the hosts if it is not among
 // them, else the named or the first one. kFailedPrecondition: another head is named than the known.
 Result<HostSet> WithHead(HostSet set, const HostSet& known);

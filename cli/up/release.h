@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "common/annotated_mutex.h"
 #include "common/error.h"
 
 namespace launch::up {
@@ -22,9 +25,23 @@ struct Release {
   std::uint64_t bytes = 0;
 };
 
-// launch-agent and launch-shim, with launch and launch-controller for the head, from the first of
-// `dirs` whose launch-agent is built for `arch`. kNotFound when there is none.
-Result<Release> FindRelease(const std::vector<std::string>& dirs, const std::string& arch,
-                            bool head);
+// What is in `dirs`, each program read and hashed once however many machines ask. Safe to call from
+// several threads.
+class Releases {
+ public:
+  explicit Releases(std::vector<std::string> dirs) : dirs_(std::move(dirs)) {}
+
+  // launch-agent and launch-shim, with launch and launch-controller for the head, from the first
+  // directory whose launch-agent is built for `arch`. kNotFound when there is none.
+  Result<Release> For(const std::string& arch, bool head);
+
+ private:
+  const std::vector<std::string> dirs_;
+  Mutex mutex_;
+  std::map<std::pair<std::string, bool>, Release> found_ LAUNCH_GUARDED_BY(mutex_);
+};
+
+// Its bytes. kFailedPrecondition when the file is another by now.
+Result<std::string> ReadProgram(const Program& program);
 
 }  // namespace launch::up
