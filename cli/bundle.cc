@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "cli/redaction.h"
 #include "cli/render_json.h"
 #include "common/version.h"
 #include "diagnosis/exit_evidence.h"
@@ -165,8 +164,7 @@ Verdict JudgeAttempt(const TarEntries& bundle, const Document& attempt,
 
 }  // namespace
 
-Result<TarEntries> MakeBundle(Client& client, const JobView& job) {
-  const Redaction redaction(job);
+Result<TarEntries> MakeBundle(Client& client, const JobView& job, const Redaction& redaction) {
   TarEntries bundle;
   bundle.emplace_back("README", Readme(job));
   bundle.emplace_back(kJobFile, redaction.Clean(JobJson(redaction.Clean(job))) + "\n");

@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <vector>
 
+#include "common/text.h"
+
 namespace launch {
 namespace {
 
@@ -31,12 +33,6 @@ void Collect(CLI::App& app, const std::string& path, std::vector<VerbWords>& all
   }
 }
 
-std::string Joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
-  return text;
-}
-
 std::string Bash(const std::vector<VerbWords>& all) {
   std::string script =
       "_launch() {\n"
@@ -54,13 +50,13 @@ std::string Bash(const std::vector<VerbWords>& all) {
       "  case \"$path\" in\n";
   for (const VerbWords& words : all) {
     script += "    \"" + (words.path.empty() ? "" : " " + words.path) + "\") verbs=\"" +
-              Joined(words.verbs) + "\" flags=\"" + Joined(words.flags) + "\" ;;\n";
+              Joined(words.verbs, " ") + "\" flags=\"" + Joined(words.flags, " ") + "\" ;;\n";
   }
   script +=
       "  esac\n"
       "  if [[ $word == -* ]]; then\n"
       "    COMPREPLY=($(compgen -W \"$flags " +
-      Joined(all.front().flags) +
+      Joined(all.front().flags, " ") +
       "\" -- \"$word\"))\n"
       "  elif [[ -n $verbs ]]; then\n"
       "    COMPREPLY=($(compgen -W \"$verbs\" -- \"$word\"))\n"

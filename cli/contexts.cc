@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "common/file_system.h"
+#include "common/text.h"
 
 namespace launch {
 namespace {
@@ -55,8 +56,7 @@ Result<void> Contexts::Use(const std::string& name) {
   LAUNCH_RETURN_IF_ERROR(CheckName(name));
   const std::vector<std::string> names = Names();
   if (std::find(names.begin(), names.end(), name) == names.end()) {
-    std::string known;
-    for (const std::string& one : names) known += (known.empty() ? "" : ", ") + one;
+    const std::string known = Joined(names, ", ");
     return Fail(ErrorCode::kNotFound, "no cluster is called " + name + " here",
                 known.empty() ? "`launch up` makes one" : "known are: " + known);
   }

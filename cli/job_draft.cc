@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "common/hostlist.h"
+#include "common/text.h"
 
 namespace launch {
 namespace {
@@ -141,10 +142,8 @@ Result<std::vector<std::string>> FieldValue::Hosts() const {
 
 Unexpected NotOneOf(const FieldValue& value, std::string_view text,
                     const std::vector<std::string>& words) {
-  std::string list;
-  for (const std::string& word : words) list += (list.empty() ? "" : ", ") + word;
   const std::string nearest = NearestName(text, words);
-  return value.Bad("`" + std::string(text) + "` is not one of " + list,
+  return value.Bad("`" + std::string(text) + "` is not one of " + Joined(words, ", "),
                    nearest.empty() ? "" : "did you mean " + nearest + "?");
 }
 

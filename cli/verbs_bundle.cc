@@ -8,6 +8,8 @@
 
 #include "cli/app.h"
 #include "cli/bundle.h"
+#include "cli/environment_variable.h"
+#include "common/text.h"
 #include "common/unique_fd.h"
 #include "common/units.h"
 
@@ -39,11 +41,20 @@ Result<void> WriteNew(const std::string& path, std::string_view bytes) {
   return {};
 }
 
+// Secrets came from the environment of the caller, where they often still are.
+Redaction::Variables SecretsHere(const JobView& job) {
+  Redaction::Variables here;
+  if (!job.spec) return here;
+  for (const std::string& name : job.spec->secrets) here[name] = EnvironmentVariable(name.c_str());
+  return here;
+}
+
 Result<int> RunBundle(const App& app, const BundleOptions& options) {
   LAUNCH_ASSIGN_OR_RETURN(const JobId id, ParseJobId(options.job));
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
   LAUNCH_ASSIGN_OR_RETURN(const JobView job, client.Job(id));
-  LAUNCH_ASSIGN_OR_RETURN(const TarEntries bundle, MakeBundle(client, job));
+  const Redaction redaction(job, SecretsHere(job));
+  LAUNCH_ASSIGN_OR_RETURN(const TarEntries bundle, MakeBundle(client, job, redaction));
   const std::string archive = MakeTar(bundle);
   const std::string path =
       options.file.empty() ? "launch-job-" + std::to_string(id.value) + ".tar" : options.file;
@@ -51,6 +62,10 @@ Result<int> RunBundle(const App& app, const BundleOptions& options) {
   app.Out(path + "\n");
   app.Note(std::to_string(bundle.size()) + " files, " + FormatBytes(archive.size()) +
            ", secrets removed; look through it before you send it: tar tvf " + path);
+  if (!redaction.unknown().empty())
+    app.Note("the values of " + Joined(redaction.unknown(), ", ") +
+             " are not known here: if a rank printed them, they are in the archive. Set them and "
+             "run this again");
   return 0;
 }
 

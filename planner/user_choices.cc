@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/text.h"
 #include "planner/debug_plan.h"
 #include "planner/hf_flags.h"
 #include "planner/trainer_configs.h"
@@ -82,8 +83,7 @@ Result<std::optional<DeepspeedConfig>> ReadFile(const SubmitContext& context,
 
 Result<void> CheckAutomatic(const DeepspeedConfig& config, Trainer trainer) {
   if (config.automatic.empty() || ByAccelerate(trainer)) return {};
-  std::string keys;
-  for (const std::string& key : config.automatic) keys += (keys.empty() ? "" : ", ") + key;
+  const std::string keys = Joined(config.automatic, ", ");
   return Fail(ErrorCode::kInvalidArgument,
               config.path + " says \"auto\" for " + keys +
                   ", which only the Hugging Face trainer and accelerate fill in",

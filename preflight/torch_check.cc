@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/text.h"
 #include "preflight/kernels.h"
 #include "preflight/node_case.h"
 #include "preflight/remedies.h"
@@ -24,12 +25,6 @@ const GpuDevice* FirstGpu(const NodeInventory& node) {
 std::string DeviceOf(const NodeInventory& node) {
   const GpuDevice* gpu = FirstGpu(node);
   return gpu == nullptr ? "GPU" : gpu->model;
-}
-
-std::string Words(const std::vector<std::string>& list) {
-  std::string text;
-  for (const std::string& word : list) text += (text.empty() ? "" : " ") + word;
-  return text;
 }
 
 Finding WithRemedy(Finding finding, Remedy remedy) {
@@ -89,7 +84,7 @@ bool JudgeKernels(const Build& b, PreflightReport& report) {
         WithRemedy(MakeFinding("no_kernel_image", fatal ? Severity::kError : Severity::kWarning,
                                b.node.node, std::move(says)),
                    CudaTorch(b.node, b.runtime));
-    finding.evidence = "torch.cuda.get_arch_list() is " + Words(b.torch.arch_list);
+    finding.evidence = "torch.cuda.get_arch_list() is " + Joined(b.torch.arch_list, " ");
     if (!fatal) {
       finding.fix.clear();
       finding.remedy =

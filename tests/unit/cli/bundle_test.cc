@@ -39,14 +39,47 @@ TEST(Redaction, KnowsTokensAndPasswordsByTheirForm) {
             "Authorization: Bearer [removed]");
   EXPECT_EQ(redaction.Clean("git clone https://ana:pa55@host/x"),
             "git clone https://ana:[removed]@host/x");
-  EXPECT_EQ(redaction.Clean("export DB_PASSWORD='x y'"), "export DB_PASSWORD='[removed] y'");
+  EXPECT_EQ(redaction.Clean("export DB_PASSWORD='x y'"), "export DB_PASSWORD='[removed]'");
   EXPECT_EQ(redaction.Clean("MY_TOKEN=1 --lr=0.1"), "MY_TOKEN=[removed] --lr=0.1");
+}
+
+TEST(Redaction, RemovesTheValuesThatTheCallerStillHas) {
+  JobView job;
+  job.spec = JobSpec{};
+  job.spec->secrets = {"LICENCE", "PEM", "OTHER"};
+  const Redaction redaction(
+      job, {{"LICENCE", "blue \"green\" red/9"}, {"PEM", "first line of key\nsecond line of key"}});
+  EXPECT_EQ(redaction.Clean("using blue \"green\" red/9."), "using [removed].");
+  EXPECT_EQ(redaction.Clean(R"({"m": "blue \"green\" red/9"})"), R"({"m": "[removed]"})");
+  EXPECT_EQ(redaction.Clean("?q=blue%20%22green%22%20red%2F9"), "?q=[removed]");
+  EXPECT_EQ(redaction.Clean("> second line of key"), "> [removed]");
+  EXPECT_EQ(redaction.Clean("OTHER=x and OTHER: y"), "OTHER=[removed] and OTHER: [removed]");
+  EXPECT_EQ(redaction.unknown(), std::vector<std::string>{"OTHER"});
+}
+
+TEST(Redaction, KnowsWhatANameSays) {
+  const Redaction redaction{JobView{}};
+  const std::pair<const char*, const char*> cases[] = {
+      {"DB_PASSWORD: letmein9", "DB_PASSWORD: [removed]"},
+      {"password=letmein9, user=ana", "password=[removed], user=ana"},
+      {R"({"apiKey": "abcdefgh", "n": 1})", R"({"apiKey": "[removed]", "n": 1})"},
+      {R"({\"api_key\": \"abcdefgh\"})", R"({\"api_key\": \"[removed]\"})"},
+      {"train.py --hf-token abcdefgh --lr 1", "train.py --hf-token [removed] --lr 1"},
+      {"train.py --hf_token=abcdefgh --lr 1", "train.py --hf_token=[removed] --lr 1"},
+      {R"(["--api-key", "abcdefgh", "--lr"])", R"(["--api-key", "[removed]", "--lr"])"},
+      {"wandb: secret = 'a b c d e f'", "wandb: secret = '[removed]'"},
+      {"Authorization: Basic YWxhZGRpbjpvcGVuc2VzYW1l", "Authorization: Basic [removed]"},
+  };
+  for (const auto& [text, clean] : cases) EXPECT_EQ(redaction.Clean(text), clean);
 }
 
 TEST(Redaction, LeavesOrdinaryTextAlone) {
   const Redaction redaction{JobView{}};
-  for (const char* text : {"step 10 loss=0.5", "task-force-alpha-and-some-more", "hf_short",
-                           "see https://host:8080/path", "a == b", "="}) {
+  for (const char* text :
+       {"step 10 loss=0.5", "task-force-alpha-and-some-more", "hf_short",
+        "see https://host:8080/path", "a == b", "=", "tokens: 51200000", "tokenizer=gpt2-medium",
+        "author: ana-maria", "max_tokens=1000000", "pad_token: 50256.5", "use_auth: true",
+        "key: value-of-it", "the secret of good training", "pass --token to login", "secret:"}) {
     EXPECT_EQ(redaction.Clean(text), text);
   }
 }
