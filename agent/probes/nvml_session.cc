@@ -434,9 +434,14 @@ std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> NvmlSession::Processes(
   for (const Slot& slot : slots_) {
     if (slot.code != kNvmlSuccess) continue;
     std::map<std::int64_t, GpuProcess> by_pid;  // one process may compute and draw
-    for (const auto call : {api_.compute_processes, api_.graphics_processes, api_.mps_processes})
-      for (GpuProcess& process : ReadProcesses(slot.handle, call))
-        by_pid.emplace(process.pid, std::move(process));
+    bool says = false;  // of some kind of processes; drivers need not know all three
+    for (const auto call : {api_.compute_processes, api_.graphics_processes, api_.mps_processes}) {
+      auto read = ReadProcesses(slot.handle, call);
+      if (!read) continue;
+      says = says || call == api_.compute_processes;
+      for (GpuProcess& process : *read) by_pid.emplace(process.pid, std::move(process));
+    }
+    if (!says) continue;
     std::vector<GpuProcess> processes;
     for (auto& [pid, process] : by_pid) processes.push_back(std::move(process));
     all.emplace_back(slot.uuid, std::move(processes));
@@ -444,7 +449,7 @@ std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> NvmlSession::Processes(
   return all;
 }
 
-std::vector<GpuProcess> NvmlSession::ReadProcesses(
+std::optional<std::vector<GpuProcess>> NvmlSession::ReadProcesses(
     NvmlDevice handle, NvmlApi::Call<NvmlDevice, unsigned*, void*> call) {
   constexpr std::size_t kStride = sizeof(NvmlProcessInfo);
   constexpr std::size_t kEarly535Stride = 32;
@@ -457,7 +462,7 @@ std::vector<GpuProcess> NvmlSession::ReadProcesses(
     bytes.assign(static_cast<std::size_t>(room) * 2 * kStride, 0);
     const NvmlCode code = Ask(call, handle, &count, static_cast<void*>(bytes.data()));
     if (code == kNvmlSuccess) break;
-    if (code != kNvmlInsufficientSize || room >= kMaxProcessesOfDriver) return {};
+    if (code != kNvmlInsufficientSize || room >= kMaxProcessesOfDriver) return std::nullopt;
     room = std::max(room * 2, count + 8);
   }
   count = std::min(count, room);

@@ -51,8 +51,9 @@ class NvmlSession {
   void ReadMig(NvmlDevice handle, GpuDevice& gpu);
   void ReadHealth(NvmlDevice handle, GpuDevice& gpu);
   void ReadLinks(std::vector<GpuDevice>& gpus);
-  std::vector<GpuProcess> ReadProcesses(NvmlDevice handle,
-                                        NvmlApi::Call<NvmlDevice, unsigned*, void*> call);
+  // Absent when the driver does not say: that is not an empty list.
+  std::optional<std::vector<GpuProcess>> ReadProcesses(
+      NvmlDevice handle, NvmlApi::Call<NvmlDevice, unsigned*, void*> call);
 
   // Calls what may be absent; remembers the codes that condemn a GPU.
   template <class F, class... Args>

@@ -135,9 +135,18 @@ std::string RunnerLoop::WhyNotFree(AllocationRun& run) {
 }
 
 // Not free when the driver lists a process that was not there before the allocation. A list from
-// before the kill may lack what came later; without any driver there is none, and nothing to prove.
+// before the kill may lack what came later, and a driver that spoke of the GPU at the accept and
+// says nothing of it now has failed: that is no empty list. Without any driver there never was
+// one, and nothing to prove.
 std::string RunnerLoop::WhyDriverNotFree(const AllocationRun& run) const {
   const auto now = options_.gpu_processes ? options_.gpu_processes() : std::nullopt;
+  const auto speaks_of = [](const GpuProcessList& lists, const GpuUuid& gpu) {
+    return std::ranges::any_of(lists, [&](const auto& list) { return list.first == gpu; });
+  };
+  for (const GpuUuid& gpu : run.spec->gpus) {
+    if (!speaks_of(run.gpu_processes, gpu) || (now && speaks_of(now->lists, gpu))) continue;
+    return "the driver does not list the processes of GPU " + gpu.value + " any more";
+  }
   if (!now) return {};
   if (run.stop && now->asked < run.stop->proof_since) {
     return "the driver has not listed its processes since the kill";

@@ -419,5 +419,15 @@ TEST_F(NvmlSessionTest, ProcessesOfAnotherPidNamespaceAreReadAsDocumented) {
   EXPECT_EQ(Session().Processes().at(0).second.at(2).pid, 502);
 }
 
+TEST_F(NvmlSessionTest, AFailedListOfProcessesIsNoEmptyOne) {
+  Load("rtx4090");
+  Write();
+  ASSERT_EQ(Session().Processes().size(), 1u);
+  EXPECT_TRUE(Session().Processes().at(0).second.empty());
+  state["faults"]["nvmlDeviceGetComputeRunningProcesses_v3"] = {{"result", 999}};
+  Write();
+  EXPECT_TRUE(Session().Processes().empty()) << "nothing is said of that GPU";
+}
+
 }  // namespace
 }  // namespace launch::agent

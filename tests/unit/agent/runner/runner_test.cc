@@ -225,6 +225,31 @@ TEST(Runner, HoldsAGpuThatTheDriverStillShowsInUseUntilItIsFree) {
       [](const told::StopDone& done) { return done.held.empty(); }));
 }
 
+TEST(Runner, TakesTheSilenceOfTheDriverForNoProof) {
+  RunnerBench bench;
+  std::atomic<bool> silent = false;
+  bench.options().proof_time = Millis{50};
+  SystemClock clock;
+  bench.options().gpu_processes = [&]() -> std::optional<GpuProcessSnapshot> {
+    GpuProcessSnapshot said{.asked = clock.Now(), .lists = {}};
+    if (!silent) said.lists = {{{"GPU-a"}, {}}};
+    return said;
+  };
+  bench.Open();
+  AllocationSpec spec = bench.Spec(kKey, 1, {});
+  spec.gpus = {{"GPU-a"}};
+  ASSERT_TRUE(bench.Run(spec));
+  silent = true;
+  const auto held = bench.Stop(kKey, Millis{0});
+  ASSERT_TRUE(held);
+  ASSERT_EQ(held->held.size(), 1u);
+  EXPECT_NE(held->held[0].second.find("does not list"), std::string::npos) << held->held[0].second;
+  silent = false;
+  bench.runner().Stop({kKey, StopCause::kCancelled, Millis{0}});
+  EXPECT_TRUE(bench.told().Await<told::StopDone>(
+      [](const told::StopDone& done) { return done.held.empty(); }));
+}
+
 TEST(Runner, TakesNoListOfTheDriverFromBeforeTheKillForAProof) {
   SystemClock clock;
   std::mutex mutex;
