@@ -57,6 +57,7 @@ void AddJobVerbs(CLI::App& parser, App& app);       // queue, status, cancel, wa
 void AddLogVerbs(CLI::App& parser, App& app);       // logs
 void AddBundleVerb(CLI::App& parser, App& app);     // bundle
 void AddDiagnoseVerbs(CLI::App& parser, App& app);  // diagnose, why
+void AddServerVerbs(CLI::App& parser, App& app);    // server
 void AddClusterVerbs(CLI::App& parser, App& app);   // nodes, drain, token, login, version
 void AddDevVerbs(CLI::App& parser, App& app);       // dev up, status, down
 void AddUpVerbs(CLI::App& parser, App& app);        // up, down, context

@@ -60,6 +60,7 @@ int main(int argc, char** argv) {
   launch::AddDiagnoseVerbs(parser, app);
   launch::AddBundleVerb(parser, app);
   launch::AddClusterVerbs(parser, app);
+  launch::AddServerVerbs(parser, app);
   launch::AddDevVerbs(parser, app);
   launch::AddUpVerbs(parser, app);
 

@@ -28,8 +28,8 @@ Result<HostPort> ParseHostPort(std::string_view text) {
 Result<ControllerConfig> ParseControllerConfig(std::string_view text, const std::string& file) {
   LAUNCH_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, file));
   const YamlMap map(root, file, "");
-  LAUNCH_RETURN_IF_ERROR(
-      map.AllowOnly({"listen", "advertise", "log_level", "request_deadline", "stop_within"}));
+  LAUNCH_RETURN_IF_ERROR(map.AllowOnly(
+      {"listen", "advertise", "log_level", "request_deadline", "stop_within", "keep_events"}));
   ControllerConfig config;
   LAUNCH_ASSIGN_OR_RETURN(const auto listen, map.String("listen"));
   if (listen) {
@@ -53,6 +53,15 @@ Result<ControllerConfig> ParseControllerConfig(std::string_view text, const std:
                      "debug, info, warn or error");
     }
     config.log_level = *level;
+  }
+  LAUNCH_ASSIGN_OR_RETURN(const auto keep, map.String("keep_events"));
+  if (keep) {
+    const auto count = ParseInt(*keep);
+    if (!count || *count < 1'000 || *count > 1'000'000'000) {
+      return map.Bad(*map.Get("keep_events"), "keep_events",
+                     "'" + *keep + "' is not a number from 1000 to 1000000000");
+    }
+    config.keep_events = static_cast<std::uint64_t>(*count);
   }
   for (const auto& [key, into] : {std::pair("request_deadline", &config.request_deadline),
                                   std::pair("stop_within", &config.stop_within)}) {

@@ -10,11 +10,12 @@
 namespace launch::controller {
 
 struct ControllerConfig {
-  std::string listen = "0.0.0.0:7470";  // host:port; port 0 = any free one
-  std::vector<std::string> advertise;   // host:port that agents and users dial; empty = derived
-  std::string log_level = "info";       // debug | info | warn | error
-  Millis request_deadline{10'000};      // of every request
-  Millis stop_within{2'000};            // of an orderly stop
+  std::string listen = "0.0.0.0:7470";    // host:port; port 0 = any free one
+  std::vector<std::string> advertise;     // host:port that agents and users dial; empty = derived
+  std::string log_level = "info";         // debug | info | warn | error
+  Millis request_deadline{10'000};        // of every request
+  Millis stop_within{2'000};              // of an orderly stop
+  std::uint64_t keep_events = 1'000'000;  // of the audit trail, the newest
   friend bool operator==(const ControllerConfig&, const ControllerConfig&) = default;
 };
 

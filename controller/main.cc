@@ -23,6 +23,7 @@
 #include "controller/controller.h"
 #include "controller/store/record_codec.h"
 #include "controller/store/sqlite_store.h"
+#include "controller/store/store_tools.h"
 #include "proto/protobuf_log.h"
 
 namespace launch::controller {
@@ -36,6 +37,7 @@ struct Options {
   std::string user;
   std::string listen;
   std::string config;
+  std::string file;  // of a backup
 };
 
 int Failed(const Error& error) {
@@ -84,6 +86,38 @@ Result<ControllerConfig> ReadConfig(FileSystem& files, const Options& options) {
   return config;
 }
 
+std::string Says(const StoreFacts& facts) {
+  return "revision " + std::to_string(facts.revision) + ", " + std::to_string(facts.rows) +
+         " rows, " + std::to_string(facts.events) + " events, schema " +
+         std::to_string(facts.schema) + ", store " + facts.store_id;
+}
+
+Result<void> Check(const Options& options) {
+  const std::string file = options.file.empty() ? StatePaths(options.state).store : options.file;
+  LAUNCH_ASSIGN_OR_RETURN(const StoreFacts facts, CheckStore(file));
+  std::cout << file << " is sound: " << Says(facts) << "\n";
+  return {};
+}
+
+Result<void> Backup(const Options& options) {
+  LAUNCH_ASSIGN_OR_RETURN(const StoreFacts facts, BackupStore(options.state, options.file));
+  std::cout << options.file << " holds " << Says(facts) << "\n"
+            << "  the keys are not in it: keep copies of ca.key, ca.pem and secrets.key of "
+            << options.state << " apart from it\n";
+  return {};
+}
+
+Result<void> Restore(const Options& options) {
+  LAUNCH_ASSIGN_OR_RETURN(const Restored restored, RestoreStore(options.file, options.state));
+  std::cout << "the store of " << options.state << " is " << Says(restored.facts) << "\n";
+  if (!restored.old_store.empty()) {
+    std::cout << "  the one that was there: " << restored.old_store << "\n";
+  }
+  std::cout << "  the next start is a new incarnation: jobs submitted after the backup are unknown "
+            << "to it; what runs of them is left alone and its GPUs are held\n";
+  return {};
+}
+
 // Keys and secrets are in this memory: no core files, no debugger of the same account.
 void HideMemory() {
 #if defined(__has_feature)
@@ -116,7 +150,7 @@ Result<void> Run(const Options& options) {
   auto clock = std::make_shared<SystemClock>();
   LAUNCH_ASSIGN_OR_RETURN(const Credentials credentials,
                           LoadCredentials(files, paths, clock->WallNow()));
-  LAUNCH_ASSIGN_OR_RETURN(auto store, OpenSqliteStore(paths.dir));
+  LAUNCH_ASSIGN_OR_RETURN(auto store, OpenSqliteStore(paths.dir, {config.keep_events}));
 
   const UniqueFd failed(::eventfd(0, EFD_CLOEXEC));
   std::optional<Error> failure;
@@ -174,6 +208,16 @@ int main(int argc, char** argv) {
   run->add_option("--state", options.state, "State directory that `init` made")->required();
   run->add_option("--listen", options.listen, "HOST:PORT; port 0 takes a free one");
   run->add_option("--config", options.config, "Settings, see configs/controller.yaml");
+  auto* check = app.add_subcommand("check", "Verify every row and event of a store or a backup");
+  auto* state = check->add_option("--state", options.state, "State directory; its store.db");
+  check->add_option("file", options.file, "A backup instead")->excludes(state);
+  auto* backup = app.add_subcommand("backup", "Copy the store, also while the controller serves");
+  backup->add_option("--state", options.state, "State directory")->required();
+  backup->add_option("file", options.file, "New file")->required();
+  auto* restore = app.add_subcommand("restore", "Put a backup in the place of the store");
+  restore->add_option("--state", options.state, "State directory; no controller may run")
+      ->required();
+  restore->add_option("file", options.file, "File that `backup` made")->required();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -183,6 +227,13 @@ int main(int argc, char** argv) {
     const auto done = Init(options);
     return done ? 0 : Failed(done.error());
   }
-  const auto done = Run(options);
+  if (check->parsed() && options.state.empty() && options.file.empty()) {
+    return Failed({launch::ErrorCode::kInvalidArgument, "check needs a store",
+                   "--state DIR, or the file of a backup", std::nullopt});
+  }
+  const auto done = check->parsed()     ? Check(options)
+                    : backup->parsed()  ? Backup(options)
+                    : restore->parsed() ? Restore(options)
+                                        : Run(options);
   return done ? 0 : Failed(done.error());
 }

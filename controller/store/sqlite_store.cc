@@ -19,6 +19,7 @@
 #include "controller/store/row_check.h"
 #include "controller/store/sqlite_handle.h"
 #include "controller/store/state_lock.h"
+#include "controller/store/store_reader.h"
 #include "controller/store/wal_checkpointer.h"
 
 namespace launch::controller {
@@ -28,18 +29,12 @@ using sqlite::Access;
 using sqlite::Database;
 using sqlite::Execute;
 using sqlite::LastError;
-using sqlite::QueryInt;
-using sqlite::QueryText;
 using sqlite::Statement;
 
-constexpr std::int64_t kApplicationId = 0x4C4E4348;  // "LNCH"
-constexpr std::int64_t kSchema = 1;
 constexpr int kCheckpointPages = 4'096;  // 16 MiB of log
 // Commits without a pause outrun the checkpointer: the log can only start over when all of it is
 // copied. Then a commit waits for one checkpoint of its own.
 constexpr int kLongLogPages = 3 * kCheckpointPages;
-constexpr std::string_view kRestore =
-    "put back a backup of the state directory; nothing in it was changed";
 
 // Deleted secrets must not stay in free pages: secure_delete.
 constexpr const char* kPragmas =
@@ -58,10 +53,6 @@ constexpr const char* kTables =
     " crc INTEGER NOT NULL) STRICT;";
 
 std::string FileOf(const std::string& dir) { return dir + "/store.db"; }
-
-Unexpected Damaged(const std::string& file, const std::string& what) {
-  return Fail(ErrorCode::kDataLoss, file + ": " + what, std::string(kRestore));
-}
 
 // A log that several machines write needs locks and shared memory that network file systems lack.
 Result<void> RefuseNetwork(const std::string& dir) {
@@ -103,42 +94,9 @@ Result<void> CheckpointAll(sqlite3* db) {
   return {};
 }
 
-Result<StoreMeta> ReadMeta(sqlite3* db, const std::string& file) {
-  LAUNCH_ASSIGN_OR_RETURN(Statement select,
-                          Statement::Prepare(db, "SELECT body, crc FROM meta WHERE id = 1"));
-  LAUNCH_ASSIGN_OR_RETURN(const bool row, select.Step());
-  if (!row) return Damaged(file, "row meta is missing");
-  const std::string body = select.BlobAt(0);
-  const std::optional<StoreMeta> meta = DecodeMeta(body);
-  if (!meta || select.IntAt(1) != Crc32c(body)) return Damaged(file, "row meta is damaged");
-  return *meta;
-}
-
-// Is the file ours, and of a version that we know?
-Result<void> CheckSchema(sqlite3* db, const std::string& file) {
-  LAUNCH_ASSIGN_OR_RETURN(const std::int64_t application, QueryInt(db, "PRAGMA application_id"));
-  if (application != kApplicationId) {
-    return Fail(ErrorCode::kDataLoss, file + " is the database of another program",
-                "is this the right state directory?");
-  }
-  LAUNCH_ASSIGN_OR_RETURN(const std::int64_t schema, QueryInt(db, "PRAGMA user_version"));
-  if (schema > kSchema) {
-    return Fail(ErrorCode::kFailedPrecondition,
-                file + " has schema " + std::to_string(schema) + ", this version reads up to " +
-                    std::to_string(kSchema),
-                "start the release that wrote it, or a newer one");
-  }
-  if (schema != kSchema) {
-    return Damaged(file, "schema " + std::to_string(schema) + " never existed");
-  }
-  LAUNCH_ASSIGN_OR_RETURN(const std::string check, QueryText(db, "PRAGMA quick_check(1)"));
-  if (check != "ok") return Damaged(file, check);
-  return {};
-}
-
 class SqliteStore final : public Store {
  public:
-  static Result<std::unique_ptr<Store>> Open(const std::string& dir);
+  static Result<std::unique_ptr<Store>> Open(const std::string& dir, StoreKeeps keeps);
   ~SqliteStore() override;
 
   Result<Snapshot> Load() override;
@@ -155,11 +113,13 @@ class SqliteStore final : public Store {
     Statement put;
     Statement erase;
     Statement add_event;
+    Statement drop_events;
   };
 
-  SqliteStore(std::string dir, StateLock lock, RevisionWitness witness, Database db,
-              std::unique_ptr<WalCheckpointer> checkpointer, Statements statements)
+  SqliteStore(std::string dir, StoreKeeps keeps, StateLock lock, RevisionWitness witness,
+              Database db, std::unique_ptr<WalCheckpointer> checkpointer, Statements statements)
       : dir_(std::move(dir)),
+        keeps_(keeps),
         file_(FileOf(dir_)),
         lock_(std::move(lock)),
         witness_(std::move(witness)),
@@ -167,16 +127,15 @@ class SqliteStore final : public Store {
         checkpointer_(std::move(checkpointer)),
         statements_(std::move(statements)) {}
 
-  Result<std::vector<StoredEvent>> ReadEvents(sqlite3* db, std::uint64_t after_seq,
-                                              std::size_t max) const;
   Result<void> CheckWitness(const StoreMeta& meta) const;
-  Result<void> CheckEvents(const StoreMeta& meta);
   Result<void> CheckBatch(const Batch& batch) const;
   Result<void> Write(const Batch& batch, StoreMeta& next);
+  std::uint64_t FirstEventToKeep(const StoreMeta& meta) const;
   Result<void> WriteRow(const std::string& key, const std::string* value, StoreMeta& next);
   Unexpected Abandon(Error error);
 
   const std::string dir_;
+  const StoreKeeps keeps_;
   const std::string file_;
   StateLock lock_;
   RevisionWitness witness_;
@@ -191,7 +150,7 @@ class SqliteStore final : public Store {
   Database reader_ LAUNCH_GUARDED_BY(reader_mutex_);  // of Events; opened when first needed
 };
 
-Result<std::unique_ptr<Store>> SqliteStore::Open(const std::string& dir) {
+Result<std::unique_ptr<Store>> SqliteStore::Open(const std::string& dir, StoreKeeps keeps) {
   LAUNCH_ASSIGN_OR_RETURN(StateLock lock, StateLock::Take(dir));
   LAUNCH_RETURN_IF_ERROR(RefuseNetwork(dir));
   const std::string file = FileOf(dir);
@@ -208,7 +167,7 @@ Result<std::unique_ptr<Store>> SqliteStore::Open(const std::string& dir) {
   LAUNCH_ASSIGN_OR_RETURN(std::unique_ptr<WalCheckpointer> checkpointer,
                           WalCheckpointer::Start(file));
   Statements statements;
-  const std::array<std::pair<Statement*, const char*>, 6> texts{{
+  const std::array<std::pair<Statement*, const char*>, 7> texts{{
       {&statements.meta, "SELECT body FROM meta WHERE id = 1"},
       {&statements.set_meta, "UPDATE meta SET body = ?1, crc = ?2 WHERE id = 1"},
       {&statements.find, "SELECT revision, value, crc FROM kv WHERE key = ?1"},
@@ -219,11 +178,12 @@ Result<std::unique_ptr<Store>> SqliteStore::Open(const std::string& dir) {
       {&statements.add_event,
        "INSERT INTO event(seq, revision, wall_ms, kind, subject, body, crc)"
        " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)"},
+      {&statements.drop_events, "DELETE FROM event WHERE seq < ?1"},
   }};
   for (const auto& [statement, text] : texts) {
     LAUNCH_ASSIGN_OR_RETURN(*statement, Statement::Prepare(db.get(), text));
   }
-  auto* store = new SqliteStore(dir, std::move(lock), std::move(witness), std::move(db),
+  auto* store = new SqliteStore(dir, keeps, std::move(lock), std::move(witness), std::move(db),
                                 std::move(checkpointer), std::move(statements));
   std::unique_ptr<Store> owned(store);
   sqlite3_wal_hook(
@@ -262,57 +222,16 @@ Result<void> SqliteStore::CheckWitness(const StoreMeta& meta) const {
   return {};
 }
 
-// Ends of the event log; each event is verified when it is read.
-Result<void> SqliteStore::CheckEvents(const StoreMeta& meta) {
-  LAUNCH_ASSIGN_OR_RETURN(const std::int64_t first,
-                          QueryInt(db_.get(), "SELECT ifnull(min(seq), 0) FROM event"));
-  LAUNCH_ASSIGN_OR_RETURN(const std::int64_t last,
-                          QueryInt(db_.get(), "SELECT ifnull(max(seq), 0) FROM event"));
-  const bool empty = meta.last_event < meta.first_event;
-  const std::uint64_t want_first = empty ? 0 : meta.first_event;
-  const std::uint64_t want_last = empty ? 0 : meta.last_event;
-  if (static_cast<std::uint64_t>(first) != want_first ||
-      static_cast<std::uint64_t>(last) != want_last) {
-    return Damaged(file_, "the events are " + std::to_string(first) + " to " +
-                              std::to_string(last) + ", but should be " +
-                              std::to_string(want_first) + " to " + std::to_string(want_last));
-  }
-  return {};
-}
-
 Result<Snapshot> SqliteStore::Load() {
   if (failed_) return Unexpected(*failed_);
   LAUNCH_ASSIGN_OR_RETURN(const StoreMeta meta, ReadMeta(db_.get(), file_));
   LAUNCH_RETURN_IF_ERROR(CheckWitness(meta));
   Snapshot snapshot{.revision = meta.revision, .last_event = meta.last_event, .rows = {}};
   snapshot.unwitnessed = meta.revision > 0 && !witness_.Read();  // a new store has none either
-  SetDigest digest;
-  LAUNCH_ASSIGN_OR_RETURN(
-      Statement select,
-      Statement::Prepare(db_.get(), "SELECT key, revision, value, crc FROM kv ORDER BY key"));
-  while (true) {
-    LAUNCH_ASSIGN_OR_RETURN(const bool more, select.Step());
-    if (!more) break;
-    StoredRow row{.key = select.BlobAt(0), .value = select.BlobAt(2), .revision = select.IntAt(1)};
-    if (select.IntAt(3) != RowSum(row.key, row.revision, row.value)) {
-      return Damaged(file_, "row " + row.key + " is damaged");
-    }
-    if (row.revision > meta.revision ||
-        (!snapshot.rows.empty() && snapshot.rows.back().key >= row.key)) {
-      return Damaged(file_, "row " + row.key + " is out of order");
-    }
-    digest.Add(row.key, row.revision, row.value);
-    snapshot.rows.push_back(std::move(row));
-  }
-  if (snapshot.rows.size() != meta.rows || digest != meta.digest) {
-    return Damaged(file_, "its " + std::to_string(snapshot.rows.size()) + " rows are not the " +
-                              std::to_string(meta.rows) + " of revision " +
-                              std::to_string(meta.revision));
-  }
-  LAUNCH_RETURN_IF_ERROR(CheckEvents(meta));
+  LAUNCH_ASSIGN_OR_RETURN(snapshot.rows, ReadRows(db_.get(), file_, meta));
+  LAUNCH_RETURN_IF_ERROR(CheckEventEnds(db_.get(), file_, meta));
   // A commit whose sync failed may have been read back from the page cache: make it durable, or
   // fail.
-  select.Reset();
   LAUNCH_RETURN_IF_ERROR(CheckpointAll(db_.get()));
   witness_.Note({meta.store_id, meta.revision});
   meta_ = meta;
@@ -383,6 +302,13 @@ Result<void> SqliteStore::WriteRow(const std::string& key, const std::string* va
       .Run();
 }
 
+// A store that kept more until now gets rid of it over many commits, none of which is long.
+std::uint64_t SqliteStore::FirstEventToKeep(const StoreMeta& meta) const {
+  constexpr std::uint64_t kMostAtOnce = 1'000;
+  if (meta.last_event < meta.first_event + keeps_.events) return meta.first_event;
+  return std::min(meta.last_event - keeps_.events + 1, meta.first_event + kMostAtOnce);
+}
+
 Result<void> SqliteStore::Write(const Batch& batch, StoreMeta& next) {
   LAUNCH_RETURN_IF_ERROR(Execute(db_.get(), "BEGIN IMMEDIATE"));
   LAUNCH_ASSIGN_OR_RETURN(const bool there, statements_.meta.Step());
@@ -409,6 +335,10 @@ Result<void> SqliteStore::Write(const Batch& batch, StoreMeta& next) {
                                .Blob(6, stored.body)
                                .Int(7, EventSum(stored))
                                .Run());
+  }
+  if (const std::uint64_t first = FirstEventToKeep(next); first > next.first_event) {
+    LAUNCH_RETURN_IF_ERROR(statements_.drop_events.Int(1, first).Run());
+    next.first_event = first;
   }
   const std::string body = EncodeMeta(next);
   LAUNCH_RETURN_IF_ERROR(statements_.set_meta.Blob(1, body).Int(2, Crc32c(body)).Run());
@@ -466,40 +396,10 @@ Result<std::vector<StoredEvent>> SqliteStore::Events(std::uint64_t after_seq, st
     LAUNCH_ASSIGN_OR_RETURN(reader_, sqlite::OpenDatabase(file_, Access::kRead));
   }
   LAUNCH_RETURN_IF_ERROR(Execute(reader_.get(), "BEGIN"));  // meta and events of one revision
-  auto events = ReadEvents(reader_.get(), after_seq, max);
+  auto events = ReadEvents(reader_.get(), file_, after_seq, max);
   // An open transaction would keep the log from starting over.
   const bool ended = Execute(reader_.get(), "ROLLBACK").has_value();
   if (!events || !ended) reader_.reset();
-  return events;
-}
-
-Result<std::vector<StoredEvent>> SqliteStore::ReadEvents(sqlite3* db, std::uint64_t after_seq,
-                                                         std::size_t max) const {
-  LAUNCH_ASSIGN_OR_RETURN(const StoreMeta meta, ReadMeta(db, file_));
-  std::vector<StoredEvent> events;
-  std::uint64_t next = std::max(after_seq + 1, meta.first_event);
-  LAUNCH_ASSIGN_OR_RETURN(
-      Statement select,
-      Statement::Prepare(db,
-                         "SELECT seq, revision, wall_ms, kind, subject, body, crc FROM event"
-                         " WHERE seq >= ?1 ORDER BY seq LIMIT ?2"));
-  const std::uint64_t left = next > meta.last_event ? 0 : meta.last_event - next + 1;
-  const std::uint64_t count = std::min<std::uint64_t>(max, left);
-  select.Int(1, next).Int(2, count);
-  for (; events.size() < count; ++next) {
-    LAUNCH_ASSIGN_OR_RETURN(const bool more, select.Step());
-    if (!more) return Damaged(file_, "event " + std::to_string(next) + " is missing");
-    StoredEvent event{.seq = select.IntAt(0),
-                      .revision = select.IntAt(1),
-                      .at = WallMs(static_cast<std::int64_t>(select.IntAt(2))),
-                      .kind = select.BlobAt(3),
-                      .subject = select.BlobAt(4),
-                      .body = select.BlobAt(5)};
-    if (event.seq != next || select.IntAt(6) != EventSum(event)) {
-      return Damaged(file_, "event " + std::to_string(next) + " is damaged");
-    }
-    events.push_back(std::move(event));
-  }
   return events;
 }
 
@@ -544,8 +444,8 @@ Result<void> MakeSqliteStore(const std::string& dir) {
   return Sync(dir, O_RDONLY | O_DIRECTORY);
 }
 
-Result<std::unique_ptr<Store>> OpenSqliteStore(const std::string& dir) {
-  return SqliteStore::Open(dir);
+Result<std::unique_ptr<Store>> OpenSqliteStore(const std::string& dir, StoreKeeps keeps) {
+  return SqliteStore::Open(dir, keeps);
 }
 
 }  // namespace launch::controller

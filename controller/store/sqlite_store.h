@@ -16,10 +16,14 @@ namespace launch::controller {
 // one is there.
 Result<void> MakeSqliteStore(const std::string& dir);
 
+struct StoreKeeps {
+  std::uint64_t events = 1'000'000;  // newest; older ones go, a thousand at most with a commit
+};
+
 // Opens the store of `dir` as its only writer; nothing may be committed before Load has verified
 // it. kConflict names the process that has it; kNotFound: no store; kFailedPrecondition: made by a
 // newer version; kDataLoss: damaged or foreign. Load fails with kDataLoss also when the store has
 // gone back in time. All name the file and the way out; nothing is ever repaired in place.
-Result<std::unique_ptr<Store>> OpenSqliteStore(const std::string& dir);
+Result<std::unique_ptr<Store>> OpenSqliteStore(const std::string& dir, StoreKeeps keeps = {});
 
 }  // namespace launch::controller

@@ -474,5 +474,28 @@ TEST_F(SqliteStoreTest, KeepsItsLogShort) {
   EXPECT_LT(largest, 64U << 20);
 }
 
+TEST_F(SqliteStoreTest, KeepsTheNewestEventsAndStaysSound) {
+  {
+    auto opened = OpenSqliteStore(dir(), {.events = 10});
+    ASSERT_TRUE(opened.has_value());
+    Revision revision = (*opened)->Load()->revision;
+    for (int i = 0; i < 25; ++i) {
+      const auto done = (*opened)->Commit({.expected = revision,
+                                           .at = WallMs(5),
+                                           .puts = {},
+                                           .deletes = {},
+                                           .events = {{"kind", "subject", std::to_string(i)}}});
+      ASSERT_TRUE(done.has_value()) << done.error().message;
+      revision = done->revision;
+    }
+    const auto events = (*opened)->Events(0, 100);
+    ASSERT_TRUE(events.has_value()) << events.error().message;
+    ASSERT_EQ(events->size(), 10u);
+    EXPECT_EQ(events->front().seq, 16u);
+    EXPECT_EQ(events->back().body, "24");
+  }
+  EXPECT_TRUE(Load().has_value()) << "with any other number, too";
+}
+
 }  // namespace
 }  // namespace launch::controller

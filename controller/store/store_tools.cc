@@ -1,0 +1,154 @@
+#include "controller/store/store_tools.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "common/failpoint.h"
+#include "common/unique_fd.h"
+#include "controller/store/record_codec.h"
+#include "controller/store/state_lock.h"
+#include "controller/store/store_reader.h"
+
+namespace launch::controller {
+namespace {
+
+namespace fs = std::filesystem;
+using sqlite::Access;
+using sqlite::Database;
+using sqlite::Execute;
+using sqlite::LastError;
+
+constexpr std::size_t kEventsChecked = 10'000;
+
+bool IsThere(const std::string& path) {
+  struct stat facts {};
+  return ::lstat(path.c_str(), &facts) == 0;
+}
+
+Result<void> SyncPath(const std::string& path, int flags) {
+  const UniqueFd file(::open(path.c_str(), flags | O_CLOEXEC));
+  if (!file) return FailErrno("open " + path, errno);
+  if (::fsync(file.get()) != 0) return FailErrno("fsync " + path, errno);
+  return {};
+}
+
+Result<void> Rename(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) return FailErrno("rename " + from, errno);
+  return {};
+}
+
+std::string Parent(const std::string& path) {
+  const std::string parent = fs::path(path).parent_path();
+  return parent.empty() ? "." : parent;
+}
+
+Result<std::uint64_t> CheckEvents(sqlite3* db, const std::string& file, const StoreMeta& meta) {
+  LAUNCH_RETURN_IF_ERROR(CheckEventEnds(db, file, meta));
+  std::uint64_t count = 0;
+  std::uint64_t after = meta.first_event - 1;
+  while (true) {
+    LAUNCH_ASSIGN_OR_RETURN(const auto events, ReadEvents(db, file, after, kEventsChecked));
+    count += events.size();
+    if (events.size() < kEventsChecked) return count;
+    after = events.back().seq;
+  }
+}
+
+// Into a new file that needs no log beside it.
+Result<void> Copy(const std::string& from, const std::string& to) {
+  {
+    const UniqueFd made(::open(to.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!made) return FailErrno("create " + to, errno);
+  }
+  LAUNCH_ASSIGN_OR_RETURN(const Database source, sqlite::OpenDatabase(from, Access::kRead));
+  LAUNCH_ASSIGN_OR_RETURN(const Database target, sqlite::OpenDatabase(to, Access::kWrite));
+  sqlite3_backup* const copy = sqlite3_backup_init(target.get(), "main", source.get(), "main");
+  if (copy == nullptr) return Unexpected(LastError(target.get(), "backup"));
+  const int code = sqlite3_backup_step(copy, -1);  // all pages, under one read transaction
+  (void)sqlite3_backup_finish(copy);
+  if (code != SQLITE_DONE) return Unexpected(LastError(target.get(), "backup"));
+  return Execute(target.get(), "PRAGMA journal_mode=DELETE");
+}
+
+// A store moves with the log that belongs to it, the log first: beside another database it would be
+// taken for the log of that one, and a store without its log is seen by the witness.
+Result<std::string> MoveAside(const std::string& file) {
+  std::string aside;
+  for (int number = 1; aside.empty() || IsThere(aside); ++number) {
+    aside = file + ".old-" + std::to_string(number);
+  }
+  for (const char* suffix : {"-wal", "-shm"}) {
+    if (IsThere(file + suffix)) LAUNCH_RETURN_IF_ERROR(Rename(file + suffix, aside + suffix));
+  }
+  if (!IsThere(file)) return std::string();
+  LAUNCH_RETURN_IF_ERROR(Rename(file, aside));
+  return aside;
+}
+
+}  // namespace
+
+Result<StoreFacts> CheckStore(const std::string& file) {
+  if (!IsThere(file)) {
+    return Fail(ErrorCode::kNotFound, "there is no " + file,
+                "name the database itself, as in STATE/store.db");
+  }
+  LAUNCH_ASSIGN_OR_RETURN(const Database db, sqlite::OpenDatabase(file, Access::kRead));
+  LAUNCH_RETURN_IF_ERROR(CheckSchema(db.get(), file));
+  LAUNCH_RETURN_IF_ERROR(Execute(db.get(), "BEGIN"));  // all of one moment
+  LAUNCH_ASSIGN_OR_RETURN(const StoreMeta meta, ReadMeta(db.get(), file));
+  LAUNCH_ASSIGN_OR_RETURN(const auto rows, ReadRows(db.get(), file, meta));
+  for (const StoredRow& row : rows) {
+    if (auto entity = DecodeRecord(row.key, row.value); !entity) {
+      return Fail(ErrorCode::kDataLoss, file + ": row " + row.key + ": " + entity.error().message,
+                  "it was written by a newer release, or by another program");
+    }
+  }
+  LAUNCH_ASSIGN_OR_RETURN(const std::uint64_t events, CheckEvents(db.get(), file, meta));
+  return StoreFacts{meta.store_id, meta.revision, kSchema, meta.rows, events};
+}
+
+Result<StoreFacts> BackupStore(const std::string& dir, const std::string& target) {
+  if (IsThere(target)) {
+    return Fail(ErrorCode::kAlreadyExists, target + " is there already", "choose a new name");
+  }
+  const std::string draft = target + ".new";
+  (void)::unlink(draft.c_str());
+  const auto made = [&]() -> Result<StoreFacts> {
+    LAUNCH_RETURN_IF_ERROR(Copy(dir + "/store.db", draft));
+    LAUNCH_ASSIGN_OR_RETURN(StoreFacts facts, CheckStore(draft));
+    LAUNCH_RETURN_IF_ERROR(SyncPath(draft, O_RDWR));
+    LAUNCH_FAILPOINT("backup.before");
+    LAUNCH_RETURN_IF_ERROR(Rename(draft, target));
+    LAUNCH_RETURN_IF_ERROR(SyncPath(Parent(target), O_RDONLY | O_DIRECTORY));
+    return facts;
+  }();
+  if (!made) (void)::unlink(draft.c_str());
+  return made;
+}
+
+Result<Restored> RestoreStore(const std::string& backup, const std::string& dir) {
+  LAUNCH_ASSIGN_OR_RETURN(const StateLock lock, StateLock::Take(dir));
+  Restored restored;
+  LAUNCH_ASSIGN_OR_RETURN(restored.facts, CheckStore(backup));
+  const std::string file = dir + "/store.db";
+  const std::string draft = file + ".restored";
+  (void)::unlink(draft.c_str());
+  LAUNCH_RETURN_IF_ERROR(Copy(backup, draft));
+  LAUNCH_RETURN_IF_ERROR(CheckStore(draft));
+  LAUNCH_RETURN_IF_ERROR(SyncPath(draft, O_RDWR));
+  LAUNCH_ASSIGN_OR_RETURN(restored.old_store, MoveAside(file));
+  // Without a witness the next start knows that commits may be missing.
+  (void)::unlink((dir + "/store.witness").c_str());
+  LAUNCH_FAILPOINT("restore.before");
+  LAUNCH_RETURN_IF_ERROR(Rename(draft, file));
+  LAUNCH_RETURN_IF_ERROR(SyncPath(dir, O_RDONLY | O_DIRECTORY));
+  return restored;
+}
+
+}  // namespace launch::controller

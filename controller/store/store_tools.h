@@ -1,0 +1,39 @@
+// What operators do to a store from outside its controller: check, back up, restore.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/error.h"
+#include "controller/store/store.h"
+
+namespace launch::controller {
+
+struct StoreFacts {
+  std::string store_id;
+  Revision revision = 0;
+  std::int64_t schema = 0;
+  std::uint64_t rows = 0;
+  std::uint64_t events = 0;
+};
+
+// Every row and every event of the database `file` is read and verified, and each row must be one
+// that this version can decode. A controller may be at work on it: the state of one moment is read.
+// Changes nothing. kDataLoss names the first thing that is wrong.
+Result<StoreFacts> CheckStore(const std::string& file);
+
+// Copies the database of state directory `dir` as it is at one moment into the new file `target`,
+// which is complete, verified and synced when it gets its name. The controller may go on meanwhile.
+// Keys are not in it: the authority and secrets.key are files of their own. kAlreadyExists.
+Result<StoreFacts> BackupStore(const std::string& dir, const std::string& target);
+
+// Puts a verified backup in the place of the store of `dir`, whose controller must be down. The old
+// one stays beside it under another name. The next start opens a new incarnation, skips numbers of
+// jobs, and takes the numbers of attempts from what the nodes saw.
+struct Restored {
+  StoreFacts facts;
+  std::string old_store;  // where the one that was there is now; empty: there was none
+};
+Result<Restored> RestoreStore(const std::string& backup, const std::string& dir);
+
+}  // namespace launch::controller

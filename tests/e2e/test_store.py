@@ -1,0 +1,54 @@
+"""The controller's store in the hands of an operator: copied while it serves, refused when it is damaged, put back."""
+
+import signal
+import textwrap
+
+from conftest import VENV, wait_until
+
+WAIT = textwrap.dedent("""\
+    import pathlib, time
+    end = time.monotonic() + 120
+    while not pathlib.Path("go").exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    """)
+
+
+def test_a_damaged_store_is_refused_and_a_backup_put_back_under_running_ranks(cluster):
+    cluster.up()
+    cluster.write("wait.py", WAIT)
+    job = cluster.submit(cluster.write("job.yaml", f"name: wait\ngpus: 0\nrun: {VENV}/bin/python wait.py\n"))
+    cluster.wait_for(job, "RUNNING")
+    pids = [r["pid"] for r in cluster.status(job)["attempts"][-1]["ranks"]]
+    state = cluster.state / "controller"
+    copy = cluster.work / "copy.db"
+
+    cluster.launch("server", "backup", "--state", state, copy)
+    assert "is sound" in cluster.launch("server", "check", copy).stdout
+    assert "already" in cluster.launch("server", "backup", "--state", state, copy, code=None).stderr
+    refused = cluster.launch("server", "restore", "--state", state, copy, code=None)
+    assert refused.returncode != 0 and str(cluster.controller_pid()) in refused.stderr, "it is in use"
+
+    cluster.kill(cluster.controller_pid(), signal.SIGKILL)
+    store = state / "store.db"
+    for name in ("store.db-wal", "store.db-shm"):
+        (state / name).unlink(missing_ok=True)
+    damaged = bytearray(copy.read_bytes())
+    at = damaged.find(b"wait.py")
+    damaged[at] ^= 0x01
+    store.write_bytes(damaged)
+    for verb in (("server", "check", store), ("dev", "up")):
+        said = cluster.launch(*verb, code=None, timeout=60)
+        assert said.returncode != 0
+        assert "store.db" in said.stderr and "launch server restore" in said.stderr, said.stderr
+    assert damaged[at - 8 : at + 8] in store.read_bytes(), "nothing is mended in place"
+
+    said = cluster.launch("server", "restore", "--state", state, copy).stdout
+    assert "store.db.old-1" in said
+    cluster.up()
+    wait_until("the node is back", lambda: cluster.state_of(job) == "RUNNING")
+    assert [r["pid"] for r in cluster.status(job)["attempts"][-1]["ranks"]] == pids, "no rank noticed"
+    later = cluster.submit(cluster.work / "job.yaml")
+    assert int(later) > int(job) + 1, "numbers that may have been given out after the backup are skipped"
+    (cluster.work / "go").write_text("")
+    cluster.wait_for(job, "SUCCEEDED")
+    cluster.wait_for(later, "SUCCEEDED")

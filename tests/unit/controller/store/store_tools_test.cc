@@ -1,0 +1,152 @@
+// Backups are whole or not there; a restore is never a surprise to the nodes.
+#include "controller/store/store_tools.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "controller/store/record_codec.h"
+#include "controller/store/sqlite_store.h"
+#include "tests/unit/controller/store/temporary_dir.h"
+
+namespace launch::controller {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+void WriteFile(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+class StoreTools : public ::testing::Test {
+ protected:
+  StoreTools() { EXPECT_TRUE(MakeSqliteStore(dir()).has_value()); }
+  const std::string& dir() const { return dir_.path(); }
+  std::string file() const { return dir() + "/store.db"; }
+  std::string backup() const { return dir() + "/backup.db"; }
+
+  // One user a commit, with an event.
+  static void Add(Store& store, const std::string& name) {
+    const Revision revision = store.Load()->revision;
+    const UserRecord user{UserName{name}, false, ""};
+    const auto done = store.Commit({.expected = revision,
+                                    .at = WallMs(5),
+                                    .puts = {{KeyOf(user), EncodeRecord(user)}},
+                                    .deletes = {},
+                                    .events = {{"user.joined", "user/" + name, ""}}});
+    ASSERT_TRUE(done.has_value()) << done.error().message;
+  }
+  void Add(const std::string& name) {
+    const auto store = OpenSqliteStore(dir());
+    ASSERT_TRUE(store.has_value()) << store.error().message;
+    Add(**store, name);
+  }
+
+  TemporaryDir dir_;
+};
+
+TEST_F(StoreTools, ABackupIsTheStoreOfOneMomentWhileItIsWritten) {
+  const auto store = OpenSqliteStore(dir());
+  ASSERT_TRUE(store.has_value());
+  Add(**store, "ana");
+  Add(**store, "ben");
+  const auto facts = BackupStore(dir(), backup());
+  ASSERT_TRUE(facts.has_value()) << facts.error().message;
+  EXPECT_EQ(facts->rows, 2u);
+  EXPECT_EQ(facts->events, 2u);
+  Add(**store, "eva");
+  EXPECT_EQ(CheckStore(backup())->rows, 2u);
+  EXPECT_EQ(CheckStore(file())->rows, 3u) << "read beside its writer";
+  EXPECT_FALSE(fs::exists(backup() + "-wal")) << "one file is all there is to keep";
+  EXPECT_EQ(BackupStore(dir(), backup()).error().code, ErrorCode::kAlreadyExists);
+}
+
+TEST_F(StoreTools, ARestoredStoreSaysThatItMayLackCommits) {
+  Add("ana");
+  ASSERT_TRUE(BackupStore(dir(), backup()).has_value());
+  Add("ben");
+  const auto restored = RestoreStore(backup(), dir());
+  ASSERT_TRUE(restored.has_value()) << restored.error().message;
+  EXPECT_EQ(CheckStore(restored->old_store)->rows, 2u) << "what was there is kept";
+  const auto store = OpenSqliteStore(dir());
+  ASSERT_TRUE(store.has_value()) << store.error().message;
+  const auto snapshot = (*store)->Load();
+  ASSERT_TRUE(snapshot.has_value()) << snapshot.error().message;
+  EXPECT_EQ(snapshot->rows.size(), 1u);
+  EXPECT_TRUE(snapshot->unwitnessed);
+}
+
+TEST_F(StoreTools, ARestoreLeavesNoLogOfTheOldStoreBesideTheNewOne) {
+  Add("ana");
+  ASSERT_TRUE(BackupStore(dir(), backup()).has_value());
+  fs::remove(file());
+  WriteFile(file() + "-wal", "the log of a store that is gone");
+  ASSERT_TRUE(RestoreStore(backup(), dir()).has_value());
+  EXPECT_EQ(CheckStore(file())->rows, 1u);
+  EXPECT_NE(ReadFile(file() + "-wal"), "the log of a store that is gone");
+}
+
+TEST_F(StoreTools, NothingIsRestoredUnderARunningController) {
+  Add("ana");
+  ASSERT_TRUE(BackupStore(dir(), backup()).has_value());
+  const auto running = OpenSqliteStore(dir());
+  ASSERT_TRUE(running.has_value());
+  EXPECT_EQ(RestoreStore(backup(), dir()).error().code, ErrorCode::kConflict);
+}
+
+TEST_F(StoreTools, NoFlippedByteOfABackupPassesForData) {
+  Add("ana");
+  ASSERT_TRUE(BackupStore(dir(), backup()).has_value());
+  const std::string sound = ReadFile(backup());
+  std::size_t refused = 0;
+  std::size_t tried = 0;
+  for (std::size_t at = 0; at < sound.size(); at += 97) {
+    std::string damaged = sound;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    WriteFile(backup(), damaged);
+    ++tried;
+    const auto facts = CheckStore(backup());
+    if (!facts) {
+      ++refused;
+      EXPECT_NE(facts.error().message.find("backup.db"), std::string::npos)
+          << facts.error().message;
+    } else {  // in a place that holds no data
+      EXPECT_EQ(facts->rows, 1u);
+      EXPECT_EQ(facts->events, 1u);
+    }
+  }
+  EXPECT_GT(refused, 5u) << "of " << tried;
+}
+
+TEST_F(StoreTools, ADamagedBackupIsNotRestored) {
+  Add("ana");
+  ASSERT_TRUE(BackupStore(dir(), backup()).has_value());
+  const std::string before = ReadFile(file());
+  WriteFile(backup(), ReadFile(backup()).substr(0, 5'000));
+  EXPECT_FALSE(RestoreStore(backup(), dir()).has_value());
+  EXPECT_EQ(ReadFile(file()), before);
+}
+
+TEST_F(StoreTools, ARowThatThisVersionCannotReadIsNamed) {
+  {
+    const auto store = OpenSqliteStore(dir());
+    const Revision revision = (*store)->Load()->revision;
+    ASSERT_TRUE((*store)->Commit({.expected = revision,
+                                  .at = WallMs(5),
+                                  .puts = {{"moon/1", "?"}},
+                                  .deletes = {},
+                                  .events = {}}));
+  }
+  const auto facts = CheckStore(file());
+  ASSERT_FALSE(facts.has_value());
+  EXPECT_NE(facts.error().message.find("moon/1"), std::string::npos) << facts.error().message;
+}
+
+}  // namespace
+}  // namespace launch::controller
