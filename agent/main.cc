@@ -77,7 +77,7 @@ int Join(const ConfigFlags& flags, bool rejoin) {
       files,
       {.state_dir = config->state_dir, .token = token, .node = config->node, .rejoin = rejoin});
   if (!joined) return Complain(joined.error());
-  std::printf("joined cluster %s as node %s; start the agent: launch-agent run --state %s\n",
+  std::printf("joined cluster %s as node %s; start the agent: launch-agent run --state-dir %s\n",
               joined->cluster.c_str(), joined->node.value.c_str(), config->state_dir.c_str());
   return 0;
 }

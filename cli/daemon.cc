@@ -3,10 +3,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -14,6 +17,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 
 namespace launch {
 namespace {
@@ -98,6 +102,35 @@ class SpawnPlan {
 
 UniqueFd PidFd(pid_t pid) { return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))); }
 
+struct Pipe {
+  UniqueFd read;
+  UniqueFd write;
+};
+
+// A socket pair: a write to a program that has ended is an error and no signal.
+Result<Pipe> MakePipe() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return FailErrno("socketpair", errno);
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+// What goes without waiting; closes the pipe when all is gone or nobody reads.
+void Write(UniqueFd& pipe, std::string_view& rest) {
+  const ssize_t wrote = send(pipe.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (wrote > 0) rest.remove_prefix(static_cast<std::size_t>(wrote));
+  if (rest.empty() || (wrote < 0 && errno != EAGAIN && errno != EINTR)) pipe.Reset();
+}
+
+// Closes the pipe at its end; what is beyond `most` is read and dropped.
+void Take(UniqueFd& pipe, std::string& text, std::size_t most) {
+  char buffer[4096];
+  const ssize_t got = read(pipe.get(), buffer, sizeof buffer);
+  if (got < 0 && errno == EINTR) return;
+  if (got <= 0) return pipe.Reset();
+  text.append(buffer, std::min(static_cast<std::size_t>(got), most - std::min(most, text.size())));
+}
+
 bool EndsWithin(int pidfd, Millis limit) {
   pollfd wait{pidfd, POLLIN, 0};
   const auto end = Steady::now() + limit;
@@ -159,52 +192,47 @@ Result<void> StopDaemon(const std::string& pid_file, Millis grace) {
 
 Result<Finished> RunToEnd(const std::vector<std::string>& argv, const std::string& input,
                           Millis deadline) {
-  int to_child[2];
-  int from_child[2];
-  if (pipe2(to_child, O_CLOEXEC) != 0) return FailErrno("pipe", errno);
-  UniqueFd in_read(to_child[0]);
-  UniqueFd in_write(to_child[1]);
-  if (pipe2(from_child, O_CLOEXEC) != 0) return FailErrno("pipe", errno);
-  UniqueFd out_read(from_child[0]);
-  UniqueFd out_write(from_child[1]);
+  LAUNCH_ASSIGN_OR_RETURN(Pipe in, MakePipe());
+  LAUNCH_ASSIGN_OR_RETURN(Pipe out, MakePipe());
+  LAUNCH_ASSIGN_OR_RETURN(Pipe err, MakePipe());
   SpawnPlan plan;
-  posix_spawn_file_actions_adddup2(plan.actions(), in_read.get(), 0);
-  posix_spawn_file_actions_adddup2(plan.actions(), out_write.get(), 1);
-  posix_spawn_file_actions_adddup2(plan.actions(), out_write.get(), 2);
-  LAUNCH_ASSIGN_OR_RETURN(pid_t pid, plan.Spawn(argv, 0));
-  const UniqueFd pidfd = PidFd(pid);
-  in_read = UniqueFd();
-  out_write = UniqueFd();
-  // A token is far below the size of a pipe, so this cannot block.
-  if (!input.empty() && write(in_write.get(), input.data(), input.size()) < 0 && errno != EPIPE)
-    return FailErrno("write to " + argv[0], errno);
-  in_write = UniqueFd();
+  posix_spawn_file_actions_adddup2(plan.actions(), in.read.get(), 0);
+  posix_spawn_file_actions_adddup2(plan.actions(), out.write.get(), 1);
+  posix_spawn_file_actions_adddup2(plan.actions(), err.write.get(), 2);
+  LAUNCH_ASSIGN_OR_RETURN(const pid_t pid, plan.Spawn(argv, 0));
+  in.read.Reset();
+  out.write.Reset();
+  err.write.Reset();
 
   Finished finished;
+  std::string_view rest = input;
+  if (rest.empty()) in.write.Reset();
   const auto end = Steady::now() + deadline;
   bool killed = false;
-  for (;;) {
+  while (out.read || err.read) {
     const auto left = std::chrono::duration_cast<Millis>(end - Steady::now()).count();
     if (left <= 0 && !killed) {
       kill(pid, SIGKILL);  // our own child, not yet waited for: the number is still its own
       killed = true;
     }
-    pollfd wait{out_read.get(), POLLIN, 0};
-    const int ready = poll(&wait, 1, killed ? 2000 : static_cast<int>(left));
+    // Descriptors of -1 are passed over.
+    std::array<pollfd, 3> wait = {pollfd{in.write.get(), POLLOUT, 0},
+                                  pollfd{out.read.get(), POLLIN, 0},
+                                  pollfd{err.read.get(), POLLIN, 0}};
+    const int ready = poll(wait.data(), wait.size(), killed ? 2000 : static_cast<int>(left));
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0 && killed) break;
     if (ready == 0) continue;
-    char buffer[4096];
-    const ssize_t got = read(out_read.get(), buffer, sizeof buffer);
-    if (got <= 0) break;
-    if (finished.output.size() < 64 * 1024)
-      finished.output.append(buffer, static_cast<std::size_t>(got));
+    if (wait[0].revents != 0) Write(in.write, rest);
+    if (wait[1].revents != 0) Take(out.read, finished.output, std::size_t{1} << 20);
+    if (wait[2].revents != 0) Take(err.read, finished.errors, std::size_t{64} << 10);
   }
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   if (killed)
-    return Fail(ErrorCode::kDeadlineExceeded, argv[0] + " did not end in time", finished.output);
+    return Fail(ErrorCode::kDeadlineExceeded, argv[0] + " did not end in time",
+                finished.output + finished.errors);
   finished.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return finished;
 }

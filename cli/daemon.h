@@ -31,7 +31,8 @@ Result<void> StopDaemon(const std::string& pid_file, Millis grace);
 
 struct Finished {
   int code = 0;        // exit code, 128+n for a signal
-  std::string output;  // both streams, at most 64 KiB
+  std::string output;  // stdout, at most 1 MiB
+  std::string errors;  // stderr, at most 64 KiB
 };
 // Runs a short program to its end with `input` on stdin; killed after `deadline`.
 Result<Finished> RunToEnd(const std::vector<std::string>& argv, const std::string& input,

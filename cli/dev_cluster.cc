@@ -246,7 +246,7 @@ Result<void> DevCluster::StartController(const Say& say) {
     LAUNCH_ASSIGN_OR_RETURN(Finished init,
                             RunToEnd({program, "init", "--state", state}, "", kStartLimit));
     if (init.code != 0)
-      return Fail(ErrorCode::kInternal, "launch-controller init failed: " + init.output);
+      return Fail(ErrorCode::kInternal, "launch-controller init failed: " + init.errors);
   }
   // A restart keeps the address: the agents know no other.
   const std::string log = dir_ + "/controller.log";
@@ -289,7 +289,7 @@ Result<void> DevCluster::StartAgent(const Node& node, Client& client, const Say&
                                                     token.token + "\n", kStartLimit));
     if (join.code != 0)
       return Fail(ErrorCode::kInternal,
-                  "launch-agent join of " + node.name + " failed: " + join.output);
+                  "launch-agent join of " + node.name + " failed: " + join.errors);
     LAUNCH_RETURN_IF_ERROR(WriteText(dir + "/joined", "1\n"));
   }
   LAUNCH_ASSIGN_OR_RETURN(DaemonRecord record, StartDaemon({program, "run", "--config", config},

@@ -9,8 +9,10 @@
 #include "cli/app.h"
 #include "cli/contexts.h"
 #include "cli/daemon.h"
+#include "cli/slurm_cluster.h"
 #include "cli/table.h"
 #include "cli/up/bring_up.h"
+#include "cli/up/cluster_file.h"
 #include "common/file_system.h"
 #include "common/pki.h"
 
@@ -23,6 +25,8 @@ using up::UpOptions;
 
 struct UpFlags {
   std::string hosts;
+  std::string slurm;
+  std::string address;
   std::string cluster = "launch";
   std::string ssh_config;
   std::string head;
@@ -39,14 +43,13 @@ struct UpFlags {
   bool force = false;
 };
 
-constexpr std::size_t kMostHostsBytes = 1 << 20;
-
 // A file that is there is read; anything else without a slash is a hostlist.
 Result<HostSet> ReadHostArgument(const std::string& text) {
   std::error_code ignored;
   if (!std::filesystem::exists(text, ignored) && text.find('/') == std::string::npos)
     return up::ReadHostlist(text);
-  LAUNCH_ASSIGN_OR_RETURN(const std::string bytes, PosixFileSystem().Read(text, kMostHostsBytes));
+  LAUNCH_ASSIGN_OR_RETURN(const std::string bytes,
+                          PosixFileSystem().Read(text, up::kMostHostsBytes));
   return up::ReadHosts(bytes, text);
 }
 
@@ -127,16 +130,6 @@ void ShowPlan(const App& app, const std::vector<HostResult>& results) {
   app.Out(FormatTable(table, app.ScreenNow().width));
 }
 
-// The hosts of an earlier `up`; absent when there was none from here.
-Result<std::optional<HostSet>> KnownHosts(const Contexts& contexts, const std::string& cluster) {
-  const std::string path = contexts.Dir(cluster) + "/hosts.yaml";
-  const auto text = PosixFileSystem().Read(path, kMostHostsBytes);
-  if (!text && text.error().code == ErrorCode::kNotFound) return std::optional<HostSet>();
-  if (!text) return Unexpected(text.error());
-  LAUNCH_ASSIGN_OR_RETURN(HostSet known, up::ReadHosts(*text, path));
-  return std::optional<HostSet>(std::move(known));
-}
-
 // Without the hosts that were never reached: nothing of ours is on them.
 HostSet Reached(HostSet set, const std::vector<HostResult>& results) {
   std::erase_if(set.hosts, [&](const up::Host& host) {
@@ -147,20 +140,28 @@ HostSet Reached(HostSet set, const std::vector<HostResult>& results) {
   return set;
 }
 
+Result<int> RunUpOnSlurm(const App& app, const UpFlags& flags) {
+  LAUNCH_ASSIGN_OR_RETURN(const UpOptions options, OptionsOf(app, flags, {}));
+  Contexts contexts(Contexts::DefaultDir());
+  return UpOnSlurm(app, {flags.slurm, flags.address, flags.controller_port}, options, contexts);
+}
+
 Result<int> RunUp(const App& app, const UpFlags& flags) {
+  if (flags.hosts.empty())
+    return Fail(ErrorCode::kInvalidArgument, "no hosts are named",
+                "launch up gpu[01-16], launch up hosts.yaml, or launch up --slurm \"-N 4\"");
   LAUNCH_ASSIGN_OR_RETURN(HostSet set, ReadHostArgument(flags.hosts));
   ApplyFlags(flags, set);
   LAUNCH_ASSIGN_OR_RETURN(set, up::CheckHosts(std::move(set), flags.hosts));
   Contexts contexts(Contexts::DefaultDir());
-  LAUNCH_ASSIGN_OR_RETURN(const auto known, KnownHosts(contexts, flags.cluster));
+  LAUNCH_ASSIGN_OR_RETURN(const auto known, up::ReadClusterFile(contexts, flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(set, up::WithHead(std::move(set), known.value_or(HostSet{})));
   LAUNCH_ASSIGN_OR_RETURN(const UpOptions options, OptionsOf(app, flags, set));
   const HostSet before = known.value_or(HostSet{});
   if (!flags.dry_run) {  // whatever happens next, `down` knows where the controller is
     HostSet head = set;
     std::erase_if(head.hosts, [&](const up::Host& host) { return host.name != set.head; });
-    LAUNCH_RETURN_IF_ERROR(
-        contexts.SaveText(flags.cluster, "hosts.yaml", up::FormatHosts(up::Merged(before, head))));
+    LAUNCH_RETURN_IF_ERROR(up::WriteClusterFile(contexts, flags.cluster, up::Merged(before, head)));
   }
   LAUNCH_ASSIGN_OR_RETURN(const auto results, up::BringUp(set, options, contexts));
   const std::size_t failed = ShowFailures(app, results);
@@ -169,7 +170,7 @@ Result<int> RunUp(const App& app, const UpFlags& flags) {
     return failed == 0 ? 0 : 1;
   }
   const HostSet all = up::Merged(before, Reached(set, results));
-  LAUNCH_RETURN_IF_ERROR(contexts.SaveText(flags.cluster, "hosts.yaml", up::FormatHosts(all)));
+  LAUNCH_RETURN_IF_ERROR(up::WriteClusterFile(contexts, flags.cluster, all));
   LAUNCH_RETURN_IF_ERROR(contexts.Use(flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfCredentials(contexts.Dir(flags.cluster)));
   LAUNCH_ASSIGN_OR_RETURN(Client client, Client::Open(cluster));
@@ -189,7 +190,7 @@ Result<std::vector<JobId>> OpenJobs(Client& client) {
 
 Result<int> RunDown(const App& app, const UpFlags& flags) {
   Contexts contexts(Contexts::DefaultDir());
-  LAUNCH_ASSIGN_OR_RETURN(const auto known, KnownHosts(contexts, flags.cluster));
+  LAUNCH_ASSIGN_OR_RETURN(const auto known, up::ReadClusterFile(contexts, flags.cluster));
   if (!known)
     return Fail(ErrorCode::kNotFound,
                 "no cluster called " + flags.cluster + " was brought up from here",
@@ -218,6 +219,7 @@ Result<int> RunDown(const App& app, const UpFlags& flags) {
       }
     }
   }
+  LAUNCH_RETURN_IF_ERROR(EndAllocations(app, set));
   LAUNCH_ASSIGN_OR_RETURN(const UpOptions options, OptionsOf(app, flags, set));
   LAUNCH_ASSIGN_OR_RETURN(const std::string ca_pem,
                           PosixFileSystem().Read(cluster.credentials + "/ca.pem", 1 << 20));
@@ -257,9 +259,13 @@ void AddUpVerbs(CLI::App& parser, App& app) {
   auto flags = std::make_shared<UpFlags>();
   CLI::App* up =
       parser.add_subcommand("up", "Install and start a cluster on machines that ssh reaches");
-  up->add_option("hosts", flags->hosts,
-                 "Hosts file, OpenSSH config, hostfile, or gpu[01-16],ana@10.0.0.7:2222")
-      ->required();
+  CLI::Option* hosts =
+      up->add_option("hosts", flags->hosts,
+                     "Hosts file, OpenSSH config, hostfile, or gpu[01-16],ana@10.0.0.7:2222");
+  up->add_option("--slurm", flags->slurm, "Nodes of a Slurm allocation: \"-p gpu -N 4 -t 8:00:00\"")
+      ->excludes(hosts);
+  up->add_option("--address", flags->address,
+                 "With --slurm: this machine as the nodes reach it; default: its name");
   up->add_option("--cluster", flags->cluster, "Its name")->capture_default_str();
   up->add_option("--head", flags->head, "Host of the controller; default: the first");
   up->add_option("--user", flags->user, "User on the hosts");
@@ -272,7 +278,11 @@ void AddUpVerbs(CLI::App& parser, App& app) {
                  "bin directory of a tarball for another architecture");
   up->add_flag("--dry-run", flags->dry_run, "Look, and say what would be done");
   AddSshFlags(*up, *flags);
-  up->callback([&app, flags] { app.run = [&app, flags] { return RunUp(app, *flags); }; });
+  up->callback([&app, flags] {
+    app.run = [&app, flags] {
+      return flags->slurm.empty() ? RunUp(app, *flags) : RunUpOnSlurm(app, *flags);
+    };
+  });
 
   auto ending = std::make_shared<UpFlags>();
   CLI::App* down = parser.add_subcommand("down", "End a cluster that `launch up` made");

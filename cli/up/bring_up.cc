@@ -11,6 +11,7 @@
 
 #include "cli/up/host_setup.h"
 #include "cli/up/release.h"
+#include "cli/up/this_machine.h"
 #include "common/units.h"
 
 namespace launch::up {
@@ -47,8 +48,13 @@ void ForEach(std::vector<Site>& sites, int parallel, Work work) {
   for (std::thread& thread : threads) thread.join();
 }
 
+Result<std::unique_ptr<Remote>> RemoteOf(const Host& host, const SshOptions& options) {
+  if (host.local) return ThisMachine();
+  return Connect(host, options);
+}
+
 Result<void> Reach(Site& site, const UpOptions& options, Releases& releases, bool head) {
-  LAUNCH_ASSIGN_OR_RETURN(site.remote, Connect(site.result.host, options.ssh));
+  LAUNCH_ASSIGN_OR_RETURN(site.remote, RemoteOf(site.result.host, options.ssh));
   HostNeeds needs;
   needs.clock = static_cast<std::int64_t>(std::time(nullptr));
   LAUNCH_ASSIGN_OR_RETURN(site.result.facts, Probe(*site.remote));
@@ -111,7 +117,7 @@ Result<void> StartNode(Site& site, const UpOptions& options, const Cluster& clus
 
 Result<Cluster> StartHead(Site& head, const HostSet& set, const UpOptions& options,
                           Releases& releases, Contexts& contexts, std::string& authority) {
-  const int port = set.controller_port != 0 ? set.controller_port : options.controller_port;
+  const int port = set.Port();
   const std::string address = head.result.host.Address() + ":" + std::to_string(port);
   LAUNCH_RETURN_IF_ERROR(Reach(head, options, releases, true));
   LAUNCH_ASSIGN_OR_RETURN(const std::string there,
@@ -203,6 +209,16 @@ std::size_t HeadOf(const HostSet& set) {
 
 }  // namespace
 
+Result<HeadUp> BringUpHead(const HostSet& set, const UpOptions& options, Contexts& contexts) {
+  std::vector<Site> sites = SitesOf(set);
+  Site& head = sites[HeadOf(set)];
+  Releases releases(options.programs);
+  std::string authority;
+  LAUNCH_ASSIGN_OR_RETURN(Cluster cluster,
+                          StartHead(head, set, options, releases, contexts, authority));
+  return HeadUp{std::move(cluster), head.result.facts};
+}
+
 Result<std::vector<HostResult>> BringUp(const HostSet& set, const UpOptions& options,
                                         Contexts& contexts) {
   std::vector<Site> sites = SitesOf(set);
@@ -232,7 +248,7 @@ std::vector<HostResult> TakeDown(const HostSet& set, const UpOptions& options,
   std::vector<Site> sites = SitesOf(set);
   const std::size_t head = HeadOf(set);
   const auto remove = [&](Site& site) -> Result<void> {
-    LAUNCH_ASSIGN_OR_RETURN(site.remote, Connect(site.result.host, options.ssh));
+    LAUNCH_ASSIGN_OR_RETURN(site.remote, RemoteOf(site.result.host, options.ssh));
     LAUNCH_ASSIGN_OR_RETURN(site.result.facts, Probe(*site.remote));
     LAUNCH_RETURN_IF_ERROR(Remove(*site.remote, site.result.facts, authority, purge));
     Say(options, site, purge ? "ended and removed" : "ended");

@@ -18,7 +18,6 @@ namespace launch::up {
 struct UpOptions {
   std::string cluster = "launch";
   std::vector<std::string> programs;  // directories with our programs, one per architecture
-  int controller_port = 7470;
   int parallel = 16;
   bool dry_run = false;
   SshOptions ssh;
@@ -38,6 +37,13 @@ struct HostResult {
 // Otherwise a result for each host, in order.
 Result<std::vector<HostResult>> BringUp(const HostSet& set, const UpOptions& options,
                                         Contexts& contexts);
+
+// The controller alone, for nodes that come by another way than ssh.
+struct HeadUp {
+  Cluster cluster;
+  HostFacts facts;
+};
+Result<HeadUp> BringUpHead(const HostSet& set, const UpOptions& options, Contexts& contexts);
 
 // Ends agents, then the controller, of the cluster with this `authority` (SHA-256 of its CA);
 // `purge` removes programs and state.

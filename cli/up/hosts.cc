@@ -101,7 +101,8 @@ Result<void> CheckJump(const std::string& jump) {
 
 Result<Host> ReadEntry(const YamlNode& node, const std::string& file, const Host& defaults) {
   const YamlMap map(node, file, "hosts");
-  LAUNCH_RETURN_IF_ERROR(map.AllowOnly({"name", "address", "user", "port", "key", "jump"}));
+  LAUNCH_RETURN_IF_ERROR(
+      map.AllowOnly({"name", "address", "user", "port", "key", "jump", "local"}));
   Host host = defaults;
   LAUNCH_ASSIGN_OR_RETURN(const auto name, map.String("name"));
   if (!name) return map.Bad(node, "name", "a host needs a name", "write name: gpu01");
@@ -116,6 +117,8 @@ Result<Host> ReadEntry(const YamlNode& node, const std::string& file, const Host
   LAUNCH_ASSIGN_OR_RETURN(const auto port, map.String("port"));
   LAUNCH_ASSIGN_OR_RETURN(const auto key, map.String("key"));
   LAUNCH_ASSIGN_OR_RETURN(const auto jump, map.String("jump"));
+  LAUNCH_ASSIGN_OR_RETURN(const auto local, map.Bool("local"));
+  host.local = local.value_or(false);
   if (user) host.user = *user;
   if (key) host.key = *key;
   if (jump) host.jump = *jump;
@@ -128,8 +131,8 @@ Result<Host> ReadEntry(const YamlNode& node, const std::string& file, const Host
 Result<HostSet> ReadYamlHosts(std::string_view text, const std::string& file) {
   LAUNCH_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, file));
   const YamlMap map(root, file, "");
-  LAUNCH_RETURN_IF_ERROR(
-      map.AllowOnly({"hosts", "head", "user", "port", "key", "jump", "controller_port"}));
+  LAUNCH_RETURN_IF_ERROR(map.AllowOnly(
+      {"hosts", "head", "user", "port", "key", "jump", "controller_port", "slurm_jobs"}));
   HostSet set;
   Host defaults;
   LAUNCH_ASSIGN_OR_RETURN(const auto head, map.String("head"));
@@ -169,6 +172,7 @@ Result<HostSet> ReadYamlHosts(std::string_view text, const std::string& file) {
       host.jump = defaults.jump;
     }
   }
+  LAUNCH_ASSIGN_OR_RETURN(set.slurm_jobs, map.StringList("slurm_jobs"));
   return set;
 }
 
@@ -259,8 +263,13 @@ Result<HostSet> WithHead(HostSet set, const HostSet& known) {
     return Fail(ErrorCode::kFailedPrecondition,
                 "the controller of this cluster runs on " + known.head + ", not on " + set.head,
                 "leave --head out, or make another cluster with --cluster");
+  if (set.controller_port != 0 && set.controller_port != known.Port())
+    return Fail(ErrorCode::kFailedPrecondition,
+                "the controller of this cluster listens on port " + std::to_string(known.Port()) +
+                    ", not on " + std::to_string(set.controller_port),
+                "its agents know no other: leave the port out, or `launch down` first");
   set.head = known.head;
-  if (set.controller_port == 0) set.controller_port = known.controller_port;
+  set.controller_port = known.controller_port;
   const auto is_head = [&](const Host& host) { return host.name == known.head; };
   const auto head = std::find_if(known.hosts.begin(), known.hosts.end(), is_head);
   if (std::none_of(set.hosts.begin(), set.hosts.end(), is_head) && head != known.hosts.end())
@@ -273,6 +282,10 @@ std::string FormatHosts(const HostSet& set) {
   if (!set.head.empty()) text += "head: " + Quoted(set.head) + "\n";
   if (set.controller_port != 0)
     text += "controller_port: " + std::to_string(set.controller_port) + "\n";
+  if (!set.slurm_jobs.empty()) {
+    text += "slurm_jobs:\n";
+    for (const std::string& job : set.slurm_jobs) text += "  - " + Quoted(job) + "\n";
+  }
   text += "hosts:\n";
   for (const Host& host : set.hosts) {
     text += "  - name: " + Quoted(host.name) + "\n";
@@ -284,6 +297,7 @@ std::string FormatHosts(const HostSet& set) {
     if (host.port != 0) text += "    port: " + std::to_string(host.port) + "\n";
     add("key", host.key);
     add("jump", host.jump);
+    if (host.local) text += "    local: true\n";
   }
   return text;
 }
@@ -298,6 +312,7 @@ HostSet Merged(HostSet known, const HostSet& more) {
       *same = host;
     }
   }
+  known.slurm_jobs.insert(known.slurm_jobs.end(), more.slurm_jobs.begin(), more.slurm_jobs.end());
   if (known.head.empty()) known.head = more.head;
   if (more.controller_port != 0) known.controller_port = more.controller_port;
   return known;

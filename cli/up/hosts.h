@@ -11,6 +11,9 @@
 
 namespace launch::up {
 
+inline constexpr std::size_t kMostHostsBytes = 1 << 20;
+inline constexpr int kUsualControllerPort = 7470;
+
 struct Host {
   std::string name;     // of the node in the cluster, and what ssh is asked for unless:
   std::string address;  // another name or address to reach it by, also for the other nodes
@@ -18,17 +21,21 @@ struct Host {
   int port = 0;         // 0 = the same
   std::string key;      // private key file
   std::string jump;     // "user@bastion:port" or a name of the ssh configuration
+  bool local = false;   // the machine that `launch` runs on: no ssh
   friend bool operator==(const Host&, const Host&) = default;
 
   const std::string& Address() const { return address.empty() ? name : address; }
 };
 
 struct HostSet {
-  std::vector<Host> hosts;  // each name once, in the order given
-  std::string head;         // where the controller runs; empty = the first
-  int controller_port = 0;  // 0 = not said
-  std::string ssh_config;   // the file given, where it was an OpenSSH config
+  std::vector<Host> hosts;              // each name once, in the order given
+  std::string head;                     // where the controller runs; empty = the first
+  int controller_port = 0;              // 0 = not said
+  std::string ssh_config;               // the file given, where it was an OpenSSH config
+  std::vector<std::string> slurm_jobs;  // allocations whose nodes are in the cluster too
   friend bool operator==(const HostSet&, const HostSet&) = default;
+
+  int Port() const { return controller_port == 0 ? kUsualControllerPort : controller_port; }
 };
 
 // The text of a file. By content: YAML with `hosts:`; an OpenSSH config (its Host blocks without
@@ -43,7 +50,8 @@ Result<HostSet> ReadHostlist(std::string_view text);
 Result<HostSet> CheckHosts(HostSet set, const std::string& file);
 
 // `set` with a head: that of the cluster as it is `known`, which joins the hosts if it is not among
-// them, else the named or the first one. kFailedPrecondition: another head is named than the known.
+// them, else the named or the first one. kFailedPrecondition: another head or port is named than
+// the known one.
 Result<HostSet> WithHead(HostSet set, const HostSet& known);
 
 // The YAML that ReadHosts reads back to an equal value, and `known` with what `more` adds or

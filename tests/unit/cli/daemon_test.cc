@@ -59,6 +59,23 @@ TEST_F(Daemon, RunToEndGivesInputAndTakesOutputAndCode) {
   EXPECT_EQ(finished->output, "got secret\n");
 }
 
+TEST_F(Daemon, RunToEndFeedsWhatIsLargerThanAPipeAndKeepsTheStreamsApart) {
+  const std::string input(3 << 20, 'x');
+  const auto finished =
+      RunToEnd({"/bin/sh", "-c", "echo no >&2; wc -c; kill -9 $$"}, input, Millis(20'000));
+  ASSERT_TRUE(finished) << FormatError(finished.error());
+  EXPECT_EQ(finished->output, "3145728\n");
+  EXPECT_EQ(finished->errors, "no\n");
+  EXPECT_EQ(finished->code, 128 + 9);
+}
+
+TEST_F(Daemon, RunToEndOutlivesAProgramThatReadsNothing) {
+  const auto finished =
+      RunToEnd({"/bin/sh", "-c", "exit 4"}, std::string(3 << 20, 'x'), Millis(20'000));
+  ASSERT_TRUE(finished) << FormatError(finished.error());
+  EXPECT_EQ(finished->code, 4);
+}
+
 TEST_F(Daemon, RunToEndEndsWhatHangs) {
   const auto finished = RunToEnd({"/bin/sleep", "600"}, "", Millis(50));
   ASSERT_FALSE(finished);

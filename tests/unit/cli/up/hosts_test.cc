@@ -70,8 +70,10 @@ TEST(Hosts, RefusesWithPlaceAndRemedy) {
 TEST(Hosts, WritesWhatItReads) {
   HostSet set;
   set.hosts = {{"a", "10.0.0.1", "ana", 22, "k \"x\"", "gate"}, {"b", "", "", 0, "", ""}};
+  set.hosts[1].local = true;
   set.head = "a";
   set.controller_port = 7000;
+  set.slurm_jobs = {"12", "13"};
   const auto back = ReadHosts(FormatHosts(set), "saved");
   ASSERT_TRUE(back) << FormatError(back.error());
   EXPECT_EQ(*back, set);
@@ -89,6 +91,10 @@ TEST(Hosts, KeepsTheHeadOfAKnownCluster) {
   EXPECT_EQ(Names(*set), "head b");
   EXPECT_EQ(set->controller_port, 7000);
   EXPECT_EQ(Names(Merged(known, *set)), "head a b");
+  more.controller_port = 7001;
+  EXPECT_FALSE(WithHead(more, known)) << "two ports";
+  more.controller_port = 7000;
+  EXPECT_TRUE(WithHead(more, known));
   more.head = "b";
   EXPECT_FALSE(WithHead(more, known)) << "two heads";
   EXPECT_EQ(WithHead(more, {})->head, "b");

@@ -1,0 +1,74 @@
+#!/bin/sh
+# Batch script of `launch up --slurm`, and what it runs on each node of the allocation.
+#   allocation.sh PROGRAMS ADDRESS CREDENTIALS        by Slurm, on the first node
+#   allocation.sh node PROGRAMS ADDRESS CREDENTIALS   by srun, once per node
+# Some time before the end Slurm warns with USR1 (--signal), as `launch down` does: then no job starts on
+# these nodes any more, those that run are asked to write a checkpoint and are queued again. Not by a
+# signal to the nodes: srun would give it to every rank.
+if [ "$1" != node ]; then
+  leaving=$3/leaving-$SLURM_JOB_ID
+  trap ': >"$leaving"' USR1 TERM
+  srun --ntasks-per-node=1 --cpu-bind=none --kill-on-bad-exit=0 sh "$3/allocation.sh" node "$@" &
+  step=$!
+  # A trapped signal ends `wait` early.
+  while kill -0 $step 2>/dev/null; do wait $step; done
+  rm -f "$leaving"
+  exit 0
+fi
+
+programs=$2 address=$3 credentials=$4
+umask 077
+node=${SLURMD_NODENAME:-$(uname -n)}
+state=${TMPDIR:-/tmp}/launch-$SLURM_JOB_ID-$node
+mkdir -p "$state" || exit
+launch() { "$programs/launch" --controller "$address" --credentials "$credentials" "$@"; }
+
+# The GPUs that Slurm gave us; all of them where it does not know of GPUs.
+gpus=${SLURM_STEP_GPUS:-${SLURM_JOB_GPUS:-}}
+if [ -n "$gpus" ]; then
+  # In a cgroup that hides the others they count from 0 again.
+  if [ "$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')" = "$(echo "$gpus" | tr , '\n' | grep -c .)" ]; then
+    gpus=all
+  fi
+elif scontrol show node "$node" 2>/dev/null | grep -q 'Gres=.*gpu'; then
+  gpus=none
+else
+  gpus=all
+fi
+case $gpus in
+  all) : ;;
+  none) echo 'gpu_ids: []' ;;
+  *) echo "gpu_ids: [$gpus]" ;;
+esac >"$state/agent.yaml"
+echo "labels: {slurm_job: \"$SLURM_JOB_ID\"}" >>"$state/agent.yaml"
+
+join() {
+  launch token create --node "$node" --address "$address" >"$state/token" &&
+    "$programs/launch-agent" join --config "$state/agent.yaml" --state-dir "$state/agent" "$@" <"$state/token"
+}
+# A node of an earlier allocation is known by its name.
+join || join --rejoin || exit
+rm -f "$state/token"
+launch undrain "$node" || exit
+
+run_agent() {
+  "$programs/launch-agent" run --config "$state/agent.yaml" --state-dir "$state/agent" --lock-dir "$state/locks" &
+  agent=$!
+}
+leave() {
+  trap '' TERM
+  # Who takes the nodes away by TERM gives it to the agent too; it is needed to stop the ranks.
+  kill -0 $agent 2>/dev/null || run_agent
+  launch drain "$node" --reason "its Slurm allocation $SLURM_JOB_ID ends"
+  kill $agent
+  wait $agent
+  rm -rf "$state"
+  exit 0
+}
+trap leave TERM
+run_agent
+while [ ! -e "$credentials/leaving-$SLURM_JOB_ID" ]; do
+  sleep 1
+  kill -0 $agent 2>/dev/null || run_agent
+done
+leave

@@ -1,0 +1,43 @@
+// Nodes for a cluster out of Slurm: an allocation whose script starts an agent on each of its
+// nodes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/up/remote.h"
+#include "common/error.h"
+
+namespace launch::up {
+
+// What `allocation.sh` needs; every directory is one that the nodes see under the same path.
+struct AllocationWish {
+  std::string cluster;
+  std::string arguments;    // of sbatch: "-p gpu -N 4 -t 8:00:00"
+  std::string address;      // of the controller, as the nodes reach it
+  std::string credentials;  // directory of an operator's; allocation.sh lies in it
+  std::string programs;     // directory of launch, launch-agent, launch-shim
+};
+
+// The user's words as one line for the shell again: quotes are understood, nothing is expanded.
+// kInvalidArgument when they are no words of one command.
+Result<std::string> SbatchWords(const std::string& arguments);
+
+// sbatch's answer: the number of the allocation. kFailedPrecondition: sbatch's own refusal;
+// kNotFound: there is no Slurm here.
+Result<std::string> SubmitAllocation(Remote& here, const AllocationWish& wish);
+
+// How it stands, as squeue says it.
+struct AllocationState {
+  std::string state;               // "PENDING", "RUNNING" ...; empty = it is gone
+  std::string reason;              // why it waits
+  std::vector<std::string> nodes;  // once it runs
+};
+Result<AllocationState> StateOfAllocation(Remote& here, const std::string& id);
+
+// Asks its script to leave in good order; one that waits is cancelled, one that is gone is fine.
+Result<void> EndAllocation(Remote& here, const std::string& id);
+// Without asking.
+Result<void> CancelAllocation(Remote& here, const std::string& id);
+
+}  // namespace launch::up

@@ -1,0 +1,166 @@
+"""`launch up --slurm` inside a real Slurm: its controller and two of its node daemons on this machine."""
+
+import os
+import pathlib
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+
+import pytest
+
+from conftest import BIN, processes_with, wait_until
+
+NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "srun")
+
+CONFIG = """
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={dir}/munge.socket
+StateSaveLocation={dir}/ctl
+SlurmdSpoolDir={dir}/d/%n
+SlurmctldPidFile={dir}/ctl.pid
+SlurmdPidFile={dir}/d-%n.pid
+SlurmctldPort={ports[0]}
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+ReturnToService=2
+KillWait=30
+MailProg=/bin/true
+SlurmctldLogFile={dir}/ctl.log
+SlurmdLogFile={dir}/d-%n.log
+JobAcctGatherType=jobacct_gather/none
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2 RealMemory=1000
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 RealMemory=1000
+PartitionName=gpu Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE
+"""
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+class Slurm:
+    """A cluster of nodes n1 and n2, and a user of it with a home of his own."""
+
+    def __init__(self, directory):
+        self.dir = directory
+        self.user = pwd.getpwnam("nobody")
+        self.home = directory / "home"
+        for part in ("ctl", "d"):
+            (directory / part).mkdir()
+        self.home.mkdir()
+        directory.chmod(0o755)
+        os.chown(self.home, self.user.pw_uid, self.user.pw_gid)
+        key = directory / "munge.key"
+        key.write_bytes(os.urandom(1024))
+        key.chmod(0o400)
+        config = directory / "slurm.conf"
+        config.write_text(CONFIG.format(dir=directory, host=socket.gethostname(), ports=free_ports(3)))
+        self.env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8", "SLURM_CONF": str(config)}
+        self.daemons = []
+        self.start("munged", "-F", "--force", f"--key-file={key}", f"--socket={directory}/munge.socket",
+                   f"--pid-file={directory}/munged.pid", f"--log-file={directory}/munged.log",
+                   f"--seed-file={directory}/munged.seed")
+        wait_until("munged listens", (directory / "munge.socket").exists)
+        self.start("slurmctld", "-D")
+        for node in ("n1", "n2"):
+            self.start("slurmd", "-D", "-N", node)
+        wait_until("both nodes are idle", lambda: self.run("sinfo", "-h", "-t", "idle", "-o", "%D").stdout.strip() == "2")
+
+    def start(self, *argv):
+        log = open(self.dir / f"{argv[0]}.out", "a")
+        self.daemons.append(subprocess.Popen(argv, env=self.env, stdout=log, stderr=log, start_new_session=True))
+
+    def run(self, *argv, timeout=100):
+        """As the user."""
+        return subprocess.run(
+            ["setpriv", "--reuid", str(self.user.pw_uid), "--regid", str(self.user.pw_gid), "--clear-groups",
+             *map(str, argv)], env=self.env, cwd=self.home, capture_output=True, text=True, timeout=timeout,
+            stdin=subprocess.DEVNULL)
+
+    def launch(self, *args, code=0):
+        done = self.run(BIN / "launch", *args)
+        assert code is None or done.returncode == code, done.stdout + done.stderr
+        return done
+
+    def queue(self):
+        return self.run("squeue", "-h", "-o", "%i %T").stdout.split("\n")[:-1]
+
+    def close(self):
+        for number, _ in processes_with(str(self.dir)):
+            try:
+                os.kill(number, 9)
+            except ProcessLookupError:
+                pass
+        for daemon in self.daemons:
+            daemon.kill()
+            daemon.wait()
+
+
+@pytest.fixture
+def slurm():
+    missing = [name for name in NEEDED if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"Slurm is not installed here: {', '.join(missing)} missing")
+    if os.geteuid() != 0:
+        pytest.skip("slurmd runs as root only")
+    # Directories of pytest are open to root alone.
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="launch-slurm-"))
+    try:
+        made = Slurm(directory)
+        try:
+            yield made
+        finally:
+            made.close()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def test_nodes_out_of_an_allocation_run_jobs_and_leave_with_it(slurm):
+    bad = slurm.launch("up", "--slurm", "-N 1; rm x", code=2)
+    assert "is not a list of sbatch's options" in bad.stderr
+    assert not (slurm.home / ".config/launch").exists()
+    port = free_ports(1)[0]
+    refused = slurm.launch("up", "--slurm", "-p nothing", "--address", "127.0.0.1", "--controller-port", port, code=None)
+    assert refused.returncode != 0 and "sbatch refuses" in refused.stderr and "nvalid partition" in refused.stderr
+
+    up = slurm.launch("up", "--slurm", "-N 2 -t 30", "--address", "127.0.0.1", "--controller-port", port)
+    assert [line.split()[:2] for line in up.stdout.splitlines()[1:]] == [["n1", "idle"], ["n2", "idle"]]
+    state = slurm.home / ".config/launch/clusters/launch"
+    assert oct((state / "key.pem").stat().st_mode)[-3:] == "600"
+
+    job = slurm.home / "job.yaml"
+    job.write_text("name: hello\ndevice: cpu\ngpus: 0\nnodes: 2\nworkdir: /tmp\nrun: echo hello from rank $RANK\n")
+    slurm.launch("submit", job, "--wait")
+    assert sorted(slurm.launch("logs", "1").stdout.splitlines()) == ["[0] hello from rank 0", "[1] hello from rank 1"]
+
+    # What the cluster has no room for waits for Slurm, and says so.
+    waiting = slurm.launch("up", "--slurm", "-N 2 -t 30 -J more --exclusive")
+    assert "is PENDING (" in waiting.stderr
+    assert len(slurm.queue()) == 2
+
+    # The user takes the allocation away, as Slurm does at the end of its time.
+    first = slurm.queue()
+    running = next(line.split()[0] for line in first if "RUNNING" in line)
+    slurm.run("scancel", "--batch", "--signal=USR1", running)
+    wait_until("the allocation is over", lambda: not any(line.startswith(running) for line in slurm.queue()), timeout=60)
+    log = (state / f"slurm-{running}.log").read_text()
+    assert "takes no new jobs" in log, log
+
+    down = slurm.launch("down", "launch")
+    assert "ended" in down.stderr
+    wait_until("no allocation is left", lambda: slurm.queue() == [], timeout=60)
+    wait_until("nothing of it runs", lambda: not [
+        command for _, command in processes_with(str(slurm.home))
+        if command.split()[0].rsplit("/", 1)[-1].startswith("launch")], timeout=60)
