@@ -46,6 +46,13 @@ NvmlApi ResolveNvml(SymbolResolver& r) {
   Bind(r, "nvmlDeviceGetTemperature", api.temperature);
   Bind(r, "nvmlDeviceGetUtilizationRates", api.utilization);
   Bind(r, "nvmlDeviceGetEccMode", api.ecc_mode);
+  Bind(r, "nvmlDeviceGetTotalEccErrors", api.total_ecc_errors);
+  Bind(r, "nvmlDeviceGetCurrentClocksEventReasons", api.clock_reasons);
+  if (api.clock_reasons == nullptr)  // its name before R535
+    Bind(r, "nvmlDeviceGetCurrentClocksThrottleReasons", api.clock_reasons);
+  Bind(r, "nvmlDeviceGetApplicationsClock", api.applications_clock);
+  Bind(r, "nvmlDeviceGetDefaultApplicationsClock", api.default_applications_clock);
+  Bind(r, "nvmlDeviceGetComputeMode", api.compute_mode);
   Bind(r, "nvmlDeviceGetPersistenceMode", api.persistence_mode);
   Bind(r, "nvmlDeviceGetRemappedRows", api.remapped_rows);
   Bind(r, "nvmlDeviceGetFieldValues", api.field_values);

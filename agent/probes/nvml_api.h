@@ -34,6 +34,10 @@ enum NvmlCode : int {
   kNvmlUnknown = 999,
 };
 
+inline constexpr int kNvmlUncorrected = 1;  // nvmlMemoryErrorType_t
+inline constexpr int kNvmlSinceLoad = 0;    // nvmlEccCounterType_t: volatile
+inline constexpr int kNvmlGraphicsClock = 0;
+
 using NvmlDevice = struct NvmlDeviceOpaque*;
 
 // Layouts hold on x86-64 and aarch64 for all drivers from R525 on.
@@ -125,6 +129,11 @@ struct NvmlApi {
   Call<NvmlDevice, unsigned, unsigned*> temperature = nullptr;
   Call<NvmlDevice, NvmlUtilization*> utilization = nullptr;
   Call<NvmlDevice, unsigned*, unsigned*> ecc_mode = nullptr;
+  Call<NvmlDevice, int, int, unsigned long long*> total_ecc_errors = nullptr;
+  Call<NvmlDevice, unsigned long long*> clock_reasons = nullptr;
+  Call<NvmlDevice, int, unsigned*> applications_clock = nullptr;
+  Call<NvmlDevice, int, unsigned*> default_applications_clock = nullptr;
+  Call<NvmlDevice, unsigned*> compute_mode = nullptr;
   Call<NvmlDevice, unsigned*> persistence_mode = nullptr;
   Call<NvmlDevice, unsigned*, unsigned*, unsigned*, unsigned*> remapped_rows = nullptr;
   Call<NvmlDevice, int, NvmlFieldValue*> field_values = nullptr;

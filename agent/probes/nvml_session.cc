@@ -9,6 +9,8 @@
 #include <string_view>
 #include <tuple>
 
+#include "agent/probes/nvml_health.h"
+
 #if defined(__clang__)  // entry points are looked up by name: their types are ours by contract only
 #define LAUNCH_FOREIGN_CALL __attribute__((no_sanitize("function")))
 #else
@@ -48,20 +50,6 @@ std::string WhyLost(NvmlCode code) {
       return "no_access: its device node may not be opened";
     default:
       return "no answer: NVML error " + std::to_string(code);
-  }
-}
-
-std::string RecoveryText(unsigned action) {
-  static constexpr const char* kTexts[] = {
-      "none",      "reset the GPU",      "reboot the node",
-      "drain P2P", "drain and reset it", "recover the IMEX domain"};
-  return action < std::size(kTexts) ? kTexts[action] : "action " + std::to_string(action);
-}
-
-void Worsen(GpuDevice& gpu, Health health, const std::string& why) {
-  if (health > gpu.health) {
-    gpu.health = health;
-    gpu.why = why;
   }
 }
 
@@ -342,6 +330,16 @@ void NvmlSession::ReadHealth(NvmlDevice handle, GpuDevice& gpu) {
              "fabric_failed: NVLink fabric registration ended with NVML error " +
                  std::to_string(fabric.status));
   }
+  unsigned long long count = 0;
+  if (Ask(api_.total_ecc_errors, handle, kNvmlUncorrected, kNvmlSinceLoad, &count) == kNvmlSuccess)
+    WorsenByEccErrors(count, gpu);
+  if (Ask(api_.clock_reasons, handle, &count) == kNvmlSuccess) WorsenByClockReasons(count, gpu);
+  unsigned set = 0;
+  unsigned usual = 0;
+  if (Ask(api_.applications_clock, handle, kNvmlGraphicsClock, &set) == kNvmlSuccess &&
+      Ask(api_.default_applications_clock, handle, kNvmlGraphicsClock, &usual) == kNvmlSuccess)
+    WorsenByClockLimit(set, usual, gpu);
+  if (Ask(api_.compute_mode, handle, &set) == kNvmlSuccess) WorsenByComputeMode(set, gpu);
 }
 
 void NvmlSession::ReadLinks(std::vector<GpuDevice>& gpus) {

@@ -178,3 +178,45 @@ def test_the_script_of_remedies_is_bash(cluster, nvml):
     text = cluster.launch("check", job, "--fix", code=4).stdout
     assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
     assert [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+GPU_TROUBLE = {
+    "a row that cannot be replaced": ({"remapped": {"correctable": 0, "uncorrectable": 9, "pending": False, "failure": True}},
+                                      "error", "row_remap_failed"),
+    "errors that ECC could not correct": ({"ecc_errors": 3}, "warning", "3 memory errors"),
+    "a reset that the driver asks for after an Xid": ({"recovery_action": 1}, "error", "reset the GPU"),
+    "Fabric Manager not running": ({"fabric_state": 1}, "error", "nvidia-fabricmanager"),
+    "MIG mode without slices": ({"mig": {"enabled": True, "pending": True, "max": 7, "slices": []}}, "error", "mig_without_slices"),
+    "MIG mode that waits for a reset": ({"mig": {"enabled": False, "pending": True, "max": 7, "slices": []}}, "warning", "mig_pending"),
+    "clocks set by hand": ({"clock_mhz": 1200, "default_clock_mhz": 1980}, "warning", "1200 MHz"),
+    "clocks held down by heat": ({"clock_reasons": 0x40}, "warning", "heat"),
+    "a power limit below that of its peers": ({"power_limit_w": 350}, "warning", "350 W"),
+    "no persistence mode": ({"persistence": 0}, "notice", "persistence mode is off"),
+    "no compute mode": ({"compute_mode": 2}, "error", "compute_prohibited"),
+    "a GPU that fell off the bus": ({"lost": True}, "error", "fallen off the bus"),
+}
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_each_trouble_of_a_gpu_is_a_finding_with_its_remedy(cluster, nvml, half):
+    """Six of eight GPUs have one trouble each: each is named with its own, and the other two are not."""
+    environment = nvml.state("h100x8")
+    troubles = list(GPU_TROUBLE.items())[half::2]
+
+    def spoil(state):
+        for gpu, (_, (change, _, _)) in enumerate(troubles, start=1):
+            state["devices"][gpu].update(change)
+
+    nvml.edit(spoil)
+    cluster.up("--nvml-library", nvml.library, env=environment)
+    (node,) = cluster.node_names()
+    wait_until("eight GPUs", lambda: len(cluster.json("nodes")["nodes"][0]["gpus"]) == 8)
+    check = json.loads(cluster.launch("check", node, "-o", "json", code=None).stdout)
+    found = [f for f in check["findings"] if f["code"] == "gpu_unhealthy"]
+    for gpu, (name, (_, severity, says)) in enumerate(troubles, start=1):
+        # Of the node as a whole is persistence mode; one that is lost at the start has no place among the others.
+        placed = severity != "notice" and "lost" not in GPU_TROUBLE[name][0]
+        of_it = [f for f in found if says in f["says"] and (f"GPU {gpu} " in f["says"] or not placed)]
+        assert len(of_it) == 1, (name, found)
+        assert of_it[0]["severity"] == severity and of_it[0]["remedy"] and of_it[0]["evidence"], (name, of_it)
+    assert len(found) == len(troubles), found
