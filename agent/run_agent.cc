@@ -22,6 +22,7 @@
 #include "agent/link/identity_files.h"
 #include "agent/probes/host_probe.h"
 #include "agent/probes/inventory_probe.h"
+#include "agent/probes/network_tester.h"
 #include "agent/probes/nvml_probe.h"
 #include "agent/probes/probe_thread.h"
 #include "agent/progress/rank_sampler.h"
@@ -347,6 +348,7 @@ Result<void> StartAndRun(AgentConfig config) {
            [&runtimes](const std::string& interpreter, const std::vector<EnvVar>& env) {
              return runtimes.Ask(interpreter, env);
            },
+       .test_network = TestNetwork,
        .files = &files,
        .clock = &clock});
   LAUNCH_ASSIGN_OR_RETURN(const RunnerState found, runner.Recover());

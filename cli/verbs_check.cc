@@ -2,9 +2,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "cli/app.h"
 #include "cli/job_arguments.h"
+#include "cli/network_check.h"
 #include "cli/offline_plan.h"
 #include "cli/render_json.h"
 #include "common/hostlist.h"
@@ -19,6 +21,7 @@ struct CheckOptions {
   std::vector<std::string> targets;  // one job file, or names of nodes
   std::string inventory;
   bool fix = false;
+  bool network = false;
 };
 
 bool NamesFile(const std::string& target) {
@@ -98,8 +101,41 @@ Result<int> CheckNodes(const App& app, const CheckOptions& options) {
   return Show(app, options, report);
 }
 
+// Of the nodes named, of those that the job asks for, or of all that may take work.
+Result<int> CheckNetwork(const App& app, const CheckOptions& options) {
+  if (!options.inventory.empty())
+    return Fail(ErrorCode::kInvalidArgument,
+                "--network asks nodes, and an --inventory is no cluster",
+                "leave one of the two out");
+  App with = app;
+  if (options.job.file.empty() && !app.rest) with.rest = std::vector<std::string>{"true"};
+  LAUNCH_ASSIGN_OR_RETURN(PreparedJob prepared, PrepareJob(with, options.job));
+  std::vector<NodeId> nodes;
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeView> views, NodesMeant(app, options));
+  if (options.job.file.empty()) {
+    for (const NodeView& view : views) {
+      if (view.schedulable || !options.targets.empty()) nodes.push_back(view.inventory.node);
+    }
+  }
+  if (options.job.file.empty() ? nodes.size() < 2 : prepared.job.spec.nodes.max < 2)
+    return Fail(ErrorCode::kInvalidArgument, "the network between nodes needs two of them",
+                "launch nodes shows which take work; launch check --network NODE NODE");
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
+  SubmitCall call;
+  call.spec = AsNetworkTest(std::move(prepared.job.spec), nodes);
+  call.context = prepared.facts.context;
+  if (!nodes.empty()) call.context.workdir_inode = 0;
+  call.secrets = prepared.facts.secrets;
+  LAUNCH_ASSIGN_OR_RETURN(const PreflightReport report, RunNetworkCheck(app, client, call, views));
+  return Show(app, options, report);
+}
+
 Result<int> RunCheck(const App& app, CheckOptions& options) {
   const bool file = options.targets.size() == 1 && NamesFile(options.targets[0]);
+  if (options.network) {
+    if (file) options.job.file = std::exchange(options.targets, {})[0];
+    return CheckNetwork(app, options);
+  }
   if (!file && !app.rest) return CheckNodes(app, options);
   if (file) options.job.file = options.targets[0];
   return CheckJob(app, options);
@@ -118,6 +154,8 @@ void AddCheckVerb(CLI::App& parser, App& app) {
   options->job.AddFlags(*check);
   check->add_option("--inventory", options->inventory, "Judge the nodes of this file");
   check->add_flag("--fix", options->fix, "Print a script of what to do instead");
+  check->add_flag("--network", options->network,
+                  "Run a test between the nodes: who reaches whom, how fast, an all-reduce");
   check->callback(
       [&app, options] { app.run = [&app, options] { return RunCheck(app, *options); }; });
 }

@@ -63,6 +63,8 @@ struct AllocationSpec {
   std::string
       command_word;    // first word of the command, checked before start; empty = not checkable
   std::string script;  // absolute path of the program that an interpreter is given; or empty
+  std::vector<std::string> inputs;     // absolute paths that the line names as data to be read
+  std::vector<std::string> arguments;  // other absolute paths in it; what for is not known
   bool needs_torch_cuda = false;  // GPU job: the runtime must see CUDA (finding torch_cpu_only)
   PreflightLevel preflight = PreflightLevel::kQuick;
   std::string setup;  // bash, once; empty = none
@@ -200,7 +202,8 @@ struct Reachability {  // of rank 0's address, probed from this node
 };
 
 struct PathFact {
-  std::string what;  // "workdir", "command", "script", "interpreter", "marker"
+  // "workdir", "command", "script", "interpreter", "marker", "input", "argument"
+  std::string what;
   std::string path;
   bool ok = false;
   std::string why;  // "no such directory", "not executable", "not found on PATH /a:/b"
@@ -217,6 +220,28 @@ struct DiskFact {    // a file system that the job writes to
   friend bool operator==(const DiskFact&, const DiskFact&) = default;
 };
 
+// Another node of the attempt, as this one met it. Each pair is tried once, by its lower place.
+struct PeerFact {
+  int place = 0;  // position of the other node in the attempt
+  std::string address;
+  bool ok = false;
+  std::string why;
+  std::optional<double> mbit;        // the slower direction; absent: not measured
+  std::optional<double> latency_us;  // of one small message, there only
+  friend bool operator==(const PeerFact&, const PeerFact&) = default;
+};
+
+// What the nodes of an attempt found when they spoke with each other, all at once.
+struct NetworkFacts {
+  std::string backend;  // of the all-reduce: "gloo"; empty: there was none, `why` says why not
+  bool ok = false;      // the all-reduce gave the right sum, or there was none and the peers met
+  std::string why;
+  std::optional<double> allreduce_us;    // of 8 KiB
+  std::optional<double> allreduce_mbit;  // of 4 MiB: what each node sends and gets
+  std::vector<PeerFact> peers;
+  friend bool operator==(const NetworkFacts&, const NetworkFacts&) = default;
+};
+
 // What a node found while staging; judged in preflight/, never by the agent.
 struct StagingFacts {
   std::vector<PathFact> paths;
@@ -226,7 +251,8 @@ struct StagingFacts {
   std::optional<int> setup_exit;  // exit code of `setup`, if one ran
   std::string setup_tail;         // its last lines when it failed
   std::vector<DiskFact> disks;
-  std::optional<WallTime> wall;  // the node's clock when it answered
+  std::optional<WallTime> wall;         // the node's clock when it answered
+  std::optional<NetworkFacts> network;  // the answer to a Stage that asked for nothing else
   friend bool operator==(const StagingFacts&, const StagingFacts&) = default;
 };
 

@@ -146,6 +146,17 @@ struct Prepare {
   std::string refused = {};
   friend bool operator==(const Prepare&, const Prepare&) = default;
 };
+// The second half of a full preflight, when all nodes are staged: they speak with each other, each
+// by a program run by the job's interpreter in the environment of its ranks.
+struct NetworkTest {
+  std::uint64_t round = 0;  // another one is another test, with all nodes anew
+  std::string address;      // of rank 0's node, as every other one reached it
+  int port = 0;             // rank 0's; the test uses the two behind it
+  int place = 0;            // of this node in the attempt
+  int nodes = 0;
+  std::vector<EnvVar> env;  // late values, as Go will give them
+  friend bool operator==(const NetworkTest&, const NetworkTest&) = default;
+};
 struct Stage {
   Key key;
   std::string digest;
@@ -154,6 +165,7 @@ struct Stage {
   std::vector<std::string> masters;  // addresses of rank 0's node to probe, best first
   int master_port = 0;               // held there: refused = reachable, timeout = not
   bool find_checkpoint = false;
+  std::optional<NetworkTest> network_test;  // then nothing else is looked at
   friend bool operator==(const Stage&, const Stage&) = default;
 };
 struct Go {

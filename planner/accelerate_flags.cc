@@ -7,7 +7,7 @@
 namespace launch {
 namespace {
 
-enum Flag : int {
+enum AccelerateFlag : int {
   kSetting,   // kept under its name
   kReplaced,  // placement and rendezvous: ours
   kDropped,   // how the launcher logs, asks and restarts
@@ -110,7 +110,7 @@ Result<void> Take(AccelerateArguments& out, const FlagRule& rule, const ShellWor
                   const KnownVariables& known) {
   const std::string name(rule.name);
   const std::string value = FixedValue(word, known).value_or(word.value);
-  switch (static_cast<Flag>(rule.kind)) {
+  switch (static_cast<AccelerateFlag>(rule.kind)) {
     case kSetting:
       out.settings.values[name] = rule.takes_value
                                       ? AccelerateSetting{value, "--" + name + " " + value}

@@ -5,6 +5,7 @@
 
 #include "common/clock.h"
 #include "common/quoted.h"
+#include "planner/argument_paths.h"
 #include "planner/environment.h"
 #include "planner/node_launcher.h"
 
@@ -125,6 +126,9 @@ std::vector<AllocationSpec> MakeAllocations(const AllocationInput& input) {
     spec.interpreter_of = input.line.interpreter_of;
     spec.command_word = input.line.command_word;
     spec.script = ScriptPath(input.line, job.workdir);
+    ArgumentPaths paths = PathsOf(input.line);
+    spec.inputs = std::move(paths.inputs);
+    spec.arguments = std::move(paths.others);
     spec.needs_torch_cuda = NeedsTorchCuda(job, input.line, input.plan.device);
     spec.preflight = job.preflight;
     spec.setup = job.setup;

@@ -25,9 +25,11 @@ const std::vector<PreflightCode>& PreflightCodes() {
        "slow; an error when there is neither, or the driver is too old for the PTX.",
        "Install a build that lists the GPU."},
       {"gpu_unhealthy", "GPU health", "error, warning, notice",
-       "The driver answers and reports no lost GPU, pending reset, failed row remapping or fabric; "
-       "MIG, power limits and persistence mode are as a training run wants them; torch sees the "
-       "GPU that it was built for.",
+       "The driver answers and reports no lost GPU, pending reset, uncorrected memory error, "
+       "failed "
+       "row remapping or fabric, and no clock held down by heat or power; MIG, compute mode, "
+       "limits of power and clock and persistence mode are as a training run wants them; torch "
+       "sees the GPU that it was built for.",
        "Look with `nvidia-smi -q`, repair or reset the GPU, or leave the node out with "
        "`exclude_nodes:`."},
       {"gpu_busy", "GPU free", "warning",
@@ -73,20 +75,27 @@ const std::vector<PreflightCode>& PreflightCodes() {
        "The first word of `run` and the job's interpreter can be run on every node, and the script "
        "that the interpreter is given can be read there.",
        "Check `run`, `venv:` and PATH."},
-      {"path_not_shared", "same directory", "error",
-       "A file that rank 0's node writes into the workdir is seen by the other nodes, and the "
-       "workdir is the directory from which the job was submitted.",
+      {"path_not_shared", "same directory", "error, warning, notice",
+       "A file that rank 0's node writes into the workdir is seen by the other nodes, the workdir "
+       "is the directory from which the job was submitted, and absolute paths in `run` are on all "
+       "nodes or on none: an error for flags that name data or a model, a warning for others; "
+       "flags that name outputs are left out.",
        "Use a directory on a file system that all nodes share."},
       {"clock_skew", "clock", "warning", "The clocks of the job's nodes are within five seconds.",
        "Run a time service on every node."},
       {"network_unreachable", "network", "error",
-       "Every node reaches an address of rank 0's node at the port that was reserved there.",
-       "Open the agents' port range between the nodes, or leave the node out."},
+       "Every node reaches an address of rank 0's node at the port that was reserved there. At "
+       "level "
+       "`full` also: each pair of nodes meets on free ports, and an all-reduce between all of them "
+       "through the job's own torch gives the right sum.",
+       "Open the agents' port range between the nodes, at best all TCP ports, or leave the node "
+       "out."},
       {"network_slow", "link speed", "error, warning, notice",
        "The fastest interface of each node has 10 Gbit/s or more for GPU jobs on several nodes, "
-       "and "
-       "the nodes agree in their MTU. `preflight: {network: require}` makes the speed an error, "
-       "`skip` leaves both out.",
+       "and the nodes agree in their MTU. At level `full` also: each pair of nodes carries at "
+       "least "
+       "a quarter of what its interfaces (at most 10 Gbit/s) or the other pairs carry. "
+       "`preflight: {network: require}` makes the speed an error, `skip` leaves all of it out.",
        "Use faster links, accumulate more per step, or set one MTU."},
       {"port_busy", "port", "error",
        "Rank 0's node finds a free block of ports to reserve, in the range of its agent.yaml; it "

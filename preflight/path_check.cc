@@ -1,5 +1,7 @@
 #include "preflight/path_check.h"
 
+#include <map>
+#include <string>
 #include <utility>
 
 #include "preflight/node_case.h"
@@ -38,10 +40,51 @@ Finding NotShared(const NodeInventory& node, std::string says, std::string remed
   return finding;
 }
 
+bool IsNamed(const PathFact& fact) { return fact.what == "input" || fact.what == "argument"; }
+
 }  // namespace
+
+void JudgeNamedPaths(const std::vector<NodePaths>& nodes, PreflightReport& report) {
+  std::map<std::string, std::vector<std::pair<const NodeInventory*, const PathFact*>>> by_path;
+  for (const NodePaths& node : nodes) {
+    for (const PathFact& fact : node.paths) {
+      if (IsNamed(fact)) by_path[fact.path].emplace_back(&node.node, &fact);
+    }
+  }
+  for (const auto& [path, facts] : by_path) {
+    std::string there;
+    for (const auto& [node, fact] : facts) {
+      if (fact->ok) there += (there.empty() ? "" : ", ") + node->node.value;
+    }
+    const bool input = facts.front().second->what == "input";
+    if (there.empty()) {
+      if (!input) continue;
+      Finding finding = MakeFinding("path_not_shared", Severity::kNotice, facts.front().first->node,
+                                    path + ", which run names as input, is on no node of the job");
+      finding.remedy = "check the path in run, unless the script makes or fetches it";
+      Add(report, std::move(finding));
+      continue;
+    }
+    for (const auto& [node, fact] : facts) {
+      if (fact->ok) {
+        Pass(report, "same directory", node->node, path + On(*node) + " is there");
+        continue;
+      }
+      Finding finding =
+          MakeFinding("path_not_shared", input ? Severity::kError : Severity::kWarning, node->node,
+                      path + ", which run names" + (input ? " as input" : "") + ", is on " + there +
+                          " and not on " + node->node.value + ": " + fact->why);
+      finding.evidence = "stat on each node of the job";
+      finding.remedy = "put it on a file system that all nodes share, or copy it to " +
+                       node->node.value + " under the same path";
+      Add(report, std::move(finding));
+    }
+  }
+}
 
 void JudgePath(const AllocationSpec& spec, const PathFact& fact, const NodeInventory& node,
                PreflightReport& report) {
+  if (IsNamed(fact)) return;  // compared between the nodes
   if (!fact.ok) {
     if (fact.what == "marker") {
       Add(report, NotShared(node,

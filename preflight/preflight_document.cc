@@ -18,6 +18,8 @@ launch check job.yaml --inventory nodes.yaml # the same without a cluster
 launch check gpu01 gpu02                     # nodes without a job; none named: all of them
 launch check job.yaml --fix                  # a script of remedies, one block for each node
 launch check job.yaml -o json                # findings, checks, passed: docs/cli-json.md
+launch check --network                       # every pair of nodes measured; or --network gpu01 gpu02
+launch check --network job.yaml              # the same in that job's own environment
 ```
 
 `preflight` and `doctor` are other names of `check`. It prints a line for every check that was made,
@@ -41,9 +43,28 @@ first. Versions and places in remedies come from one file, `configs/remedies.yam
 | warning | warn | the job starts; the warning is shown after `submit` and kept with the job |
 | notice | pass | nothing is wrong; shown by `-o wide` and in JSON |
 
-`preflight: {level: none}` in the job leaves the checks out that judge the node; the paths and the
-network are looked at always, because a start needs them. What a node is (its interpreters, driver
-and limits) is known ahead; that the facts are still true is looked at again at the start.
+## Levels
+
+`preflight: {level: none | quick | full}` in the job, or `--preflight LEVEL`:
+
+| Level | Before each start |
+|---|---|
+| `none` | paths, the workdir's marker and the way to rank 0, because a start needs them; nothing that judges the node |
+| `quick` (default) | the same, disks, /dev/shm, clocks, and for GPU jobs the job's own interpreter on every node, compared between the nodes |
+| `full` | the same, the interpreter also for CPU jobs; then, on several nodes, all of them speak with each other |
+
+That last part is one program, run on all nodes at the same moment by the job's interpreter in the
+environment that its ranks will have (`GLOO_SOCKET_IFNAME`, `NCCL_*`, `LD_LIBRARY_PATH`): every pair of
+nodes opens a connection on a free port, measures latency and the slower direction of its speed over
+plain TCP, and, where all of them have torch, an all-reduce through gloo must give the right sum. How
+it went is the event `attempt.network_tested`; what is wrong is a finding. `launch check --network` runs
+the same between nodes of your choice, prints a line for each pair, and says which interface they met
+over. It is a short job like any other: it waits for free cores, takes no GPU, and stays in `queue -a`.
+NCCL is not tested by it.
+
+What a node is (its interpreters, driver and limits) is known ahead, kept by the content of the
+interpreter's packages and the driver's version for a day (ten minutes when the answer was bad), and
+looked at again at the start.
 
 ## Codes
 

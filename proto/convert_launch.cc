@@ -121,6 +121,8 @@ pb::AllocationSpec ToProto(const AllocationSpec& v) {
   m.set_checkpoint_format(Utf8(v.checkpoint_format));
   m.set_checkpoint_marker(Utf8(v.checkpoint_marker));
   m.set_script(v.script);
+  for (const std::string& path : v.inputs) m.add_inputs(path);
+  for (const std::string& path : v.arguments) m.add_arguments(path);
   m.set_world_size(v.world_size);
   for (const std::string& name : v.secret_names) m.add_secret_names(Utf8(name));
   return m;
@@ -183,6 +185,9 @@ Result<AllocationSpec> FromProto(const pb::AllocationSpec& m) {
   v.progress_regex = e.Text("progress_regex", m.progress_regex(), edge::kMaxPattern);
   v.checkpoint_dir = e.Path("checkpoint_dir", m.checkpoint_dir());
   v.script = e.Path("script", m.script());
+  const auto path = [&](const std::string& at, const auto& p) { return e.AbsolutePath(at, p); };
+  v.inputs = e.Each("inputs", m.inputs(), 256, path);
+  v.arguments = e.Each("arguments", m.arguments(), 256, path);
   v.checkpoint_format = e.MaybeWord("checkpoint_format", m.checkpoint_format());
   if (!m.checkpoint_marker().empty()) {
     v.checkpoint_marker = e.FileName("checkpoint_marker", m.checkpoint_marker());
@@ -363,115 +368,6 @@ Result<AllocationStatus> FromProto(const pb::AllocationStatus& m) {
   }
   v.gpus = e.Gpus("gpus", m.gpus());
   e.RequireDistinct("gpus", v.gpus);
-  return e.Done(std::move(v));
-}
-
-pb::CheckpointFound ToProto(const CheckpointFound& v) {
-  pb::CheckpointFound m;
-  m.set_path(observed::Path(v.path));
-  m.set_step(std::max<std::int64_t>(v.step, -1));
-  m.set_format(observed::Word(v.format));
-  m.set_complete(v.complete);
-  m.set_why(Utf8(v.why));
-  m.set_modified_ms(observed::Ms(ToMs(v.modified)));
-  return m;
-}
-Result<CheckpointFound> FromProto(const pb::CheckpointFound& m) {
-  Edge e;
-  CheckpointFound v;
-  v.path = e.AbsolutePath("path", m.path());
-  v.step = e.Int64("step", m.step(), -1);
-  v.format = e.MaybeWord("format", m.format());
-  v.complete = m.complete();
-  v.why = e.Text("why", m.why());
-  v.modified = e.Wall("modified_ms", m.modified_ms());
-  return e.Done(std::move(v));
-}
-
-pb::Reachability ToProto(const Reachability& v) {
-  pb::Reachability m;
-  m.set_address(observed::Word(v.address));
-  m.set_ok(v.ok);
-  m.set_interface(observed::Word(v.interface));
-  m.set_why(Utf8(v.why));
-  return m;
-}
-Result<Reachability> FromProto(const pb::Reachability& m) {
-  Edge e;
-  Reachability v;
-  v.address = e.Word("address", m.address());
-  v.ok = m.ok();
-  v.interface = e.MaybeWord("interface", m.interface());
-  v.why = e.Text("why", m.why());
-  return e.Done(std::move(v));
-}
-
-pb::PathFact ToProto(const PathFact& v) {
-  pb::PathFact m;
-  m.set_what(observed::Word(v.what));
-  m.set_path(observed::Path(v.path));
-  m.set_ok(v.ok);
-  m.set_why(Utf8(v.why));
-  m.set_inode(v.inode);
-  return m;
-}
-Result<PathFact> FromProto(const pb::PathFact& m) {
-  Edge e;
-  PathFact v;
-  v.what = e.Word("what", m.what());
-  v.path = e.Path("path", m.path());
-  v.ok = m.ok();
-  v.why = e.Text("why", m.why());
-  v.inode = m.inode();
-  return e.Done(std::move(v));
-}
-
-pb::DiskFact ToProto(const DiskFact& v) {
-  pb::DiskFact m;
-  m.set_what(observed::Word(v.what));
-  m.set_path(observed::Path(v.path));
-  m.set_total_bytes(v.total_bytes);
-  m.set_free_bytes(v.free_bytes);
-  if (v.free_inodes) m.set_free_inodes(*v.free_inodes);
-  return m;
-}
-Result<DiskFact> FromProto(const pb::DiskFact& m) {
-  Edge e;
-  DiskFact v;
-  v.what = e.Word("what", m.what());
-  v.path = e.Path("path", m.path());
-  v.total_bytes = m.total_bytes();
-  v.free_bytes = m.free_bytes();
-  if (m.has_free_inodes()) v.free_inodes = m.free_inodes();
-  return e.Done(std::move(v));
-}
-
-pb::StagingFacts ToProto(const StagingFacts& v) {
-  pb::StagingFacts m;
-  observed::Each(v.paths, 256, [&](const PathFact& fact) { *m.add_paths() = ToProto(fact); });
-  if (v.runtime) *m.mutable_runtime() = ToProto(*v.runtime);
-  observed::Each(v.reach, 256, [&](const Reachability& reach) { *m.add_reach() = ToProto(reach); });
-  observed::Each(v.checkpoints, edge::kMaxItems, [&](const CheckpointFound& found) {
-    if (found.path.starts_with('/')) *m.add_checkpoints() = ToProto(found);
-  });
-  if (v.setup_exit) m.set_setup_exit(observed::Int(*v.setup_exit, 0, 255));
-  const std::size_t cut = v.setup_tail.size() - std::min(v.setup_tail.size(), edge::kMaxText);
-  m.set_setup_tail(v.setup_tail.substr(cut));  // a tail: the newest part counts
-  observed::Each(v.disks, 64, [&](const DiskFact& disk) { *m.add_disks() = ToProto(disk); });
-  if (v.wall) m.set_wall_ms(observed::Ms(ToMs(*v.wall)));
-  return m;
-}
-Result<StagingFacts> FromProto(const pb::StagingFacts& m) {
-  Edge e;
-  StagingFacts v;
-  v.paths = e.Values("paths", m.paths(), 256);
-  if (m.has_runtime()) v.runtime = e.Value("runtime", m.runtime());
-  v.reach = e.Values("reach", m.reach(), 256);
-  v.checkpoints = e.Values("checkpoints", m.checkpoints(), edge::kMaxItems);
-  if (m.has_setup_exit()) v.setup_exit = e.Int("setup_exit", m.setup_exit(), 0, 255);
-  v.setup_tail = e.Text("setup_tail", m.setup_tail());
-  v.disks = e.Values("disks", m.disks(), 64);
-  if (m.has_wall_ms()) v.wall = e.Wall("wall_ms", m.wall_ms());
   return e.Done(std::move(v));
 }
 

@@ -254,6 +254,14 @@ void Set(const to_node::Stage& v, pb::ToNode& envelope) {
   for (const std::string& address : v.masters) m.add_masters(Utf8(address));
   m.set_master_port(v.master_port);
   m.set_find_checkpoint(v.find_checkpoint);
+  if (!v.network_test) return;
+  pb::NetworkTest& test = *m.mutable_network_test();
+  test.set_round(v.network_test->round);
+  test.set_address(Utf8(v.network_test->address));
+  test.set_port(v.network_test->port);
+  test.set_place(v.network_test->place);
+  test.set_nodes(v.network_test->nodes);
+  for (const EnvVar& variable : v.network_test->env) *test.add_env() = ToProto(variable);
 }
 void Set(const to_node::Go& v, pb::ToNode& envelope) {
   pb::Go& m = *envelope.mutable_go();
@@ -318,6 +326,16 @@ to_node::Prepare Read(Edge& e, const pb::Prepare& m) {
   e.RequireDistinct("secrets", v.secrets, [](const auto& secret) { return secret.first; });
   return v;
 }
+to_node::NetworkTest Read(Edge& e, const pb::NetworkTest& m) {
+  to_node::NetworkTest v;
+  v.round = m.round();
+  v.address = e.Word("network_test.address", m.address());
+  v.port = e.Port("network_test.port", m.port());
+  v.nodes = e.Int("network_test.nodes", m.nodes(), 2, edge::kMaxRanks);
+  v.place = e.Int("network_test.place", m.place(), 0, v.nodes - 1);
+  v.env = e.Values("network_test.env", m.env(), edge::kMaxEnv);
+  return v;
+}
 to_node::Stage Read(Edge& e, const pb::Stage& m) {
   to_node::Stage v;
   v.key = e.Value("key", m.key());
@@ -330,6 +348,7 @@ to_node::Stage Read(Edge& e, const pb::Stage& m) {
   e.Require(m.masters_size() == 0 || m.master_port() > 0, "master_port",
             "is needed to probe an address");
   v.find_checkpoint = m.find_checkpoint();
+  if (m.has_network_test()) v.network_test = Read(e, m.network_test());
   return v;
 }
 to_node::Go Read(Edge& e, const pb::Go& m) {

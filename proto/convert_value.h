@@ -159,6 +159,8 @@ pb::CheckpointFound ToProto(const CheckpointFound& v);
 pb::Reachability ToProto(const Reachability& v);
 pb::PathFact ToProto(const PathFact& v);
 pb::DiskFact ToProto(const DiskFact& v);
+pb::PeerFact ToProto(const PeerFact& v);
+pb::NetworkFacts ToProto(const NetworkFacts& v);
 pb::StagingFacts ToProto(const StagingFacts& v);
 Result<EnvVar> FromProto(const pb::EnvVar& m);
 Result<GeneratedFile> FromProto(const pb::GeneratedFile& m);
@@ -174,6 +176,8 @@ Result<CheckpointFound> FromProto(const pb::CheckpointFound& m);
 Result<Reachability> FromProto(const pb::Reachability& m);
 Result<PathFact> FromProto(const pb::PathFact& m);
 Result<DiskFact> FromProto(const pb::DiskFact& m);
+Result<PeerFact> FromProto(const pb::PeerFact& m);
+Result<NetworkFacts> FromProto(const pb::NetworkFacts& m);
 Result<StagingFacts> FromProto(const pb::StagingFacts& m);
 
 // ---- diagnosis.h ----

@@ -162,7 +162,8 @@ void ChildProcess::Kill() const {
 }
 
 Result<Captured> RunProgram(const std::vector<std::string>& argv,
-                            const std::map<std::string, std::string>& env, Millis deadline) {
+                            const std::map<std::string, std::string>& env, Millis deadline,
+                            const std::atomic<bool>* cancel) {
   LAUNCH_ASSIGN_OR_RETURN(ChildProcess child,
                           ChildProcess::Spawn({.argv = argv, .env = env, .merge_stderr = true}));
   child.CloseIn();
@@ -179,14 +180,15 @@ Result<Captured> RunProgram(const std::vector<std::string>& argv,
     }
     captured.status = status;
     const Millis left = Left(until);
-    if (status || left == Millis{0}) {
+    if (status || left == Millis{0} || (cancel != nullptr && *cancel)) {
       child.Kill();
       (void)child.Reap(Millis{500});
       return captured;
     }
     // After its end of file the pipe would be ready for ever; the pidfd still tells the end.
     pollfd wait[2] = {{child.pidfd(), POLLIN, 0}, {got == 0 ? -1 : child.out(), POLLIN, 0}};
-    const Millis step = child.pidfd() >= 0 ? left : std::min(left, kWithoutPidfd);
+    const bool listens = child.pidfd() >= 0 && cancel == nullptr;
+    const Millis step = listens ? left : std::min(left, kWithoutPidfd);
     (void)::poll(wait, 2, static_cast<int>(step.count()));
   }
 }

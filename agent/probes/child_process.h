@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <map>
 #include <optional>
 #include <string>
@@ -54,8 +55,10 @@ struct Captured {
 };
 
 // Runs to its end or to `deadline`, when its process group is killed. Waits for no grandchild.
+// `cancel` ends it early, like the deadline.
 Result<Captured> RunProgram(const std::vector<std::string>& argv,
-                            const std::map<std::string, std::string>& env, Millis deadline);
+                            const std::map<std::string, std::string>& env, Millis deadline,
+                            const std::atomic<bool>* cancel = nullptr);
 
 // First executable of this name in a PATH-like list; empty when there is none.
 std::string FindProgram(const std::string& name, const std::string& path);

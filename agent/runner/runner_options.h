@@ -55,6 +55,11 @@ struct RunnerOptions {
   // The truth about one interpreter, run with this environment. Blocking, deadline of its own.
   std::function<RuntimeFacts(const std::string& interpreter, const std::vector<EnvVar>& env)>
       probe_runtime;
+  // The nodes of an attempt against each other. Blocking, deadline of its own; returns early when
+  // `cancel` turns true.
+  std::function<NetworkFacts(const std::string& interpreter, const AllocationSpec& spec,
+                             const to_node::NetworkTest& test, const std::atomic<bool>& cancel)>
+      test_network;
   FileSystem* files = nullptr;  // borrowed
   Clock* clock = nullptr;       // borrowed, thread-safe
   // From the end of the grace to giving up the free proof.

@@ -60,6 +60,18 @@ PathFact ScriptFact(const AllocationSpec& spec) {
   return fact;
 }
 
+PathFact NamedFact(std::string what, const std::string& path) {
+  PathFact fact{.what = std::move(what), .path = path};
+  struct stat info {};
+  fact.ok = ::stat(path.c_str(), &info) == 0;
+  if (fact.ok) {
+    fact.inode = info.st_ino;
+  } else {
+    fact.why = errno == ENOENT ? "no such file or directory" : std::strerror(errno);
+  }
+  return fact;
+}
+
 bool UsesInterpreter(const AllocationSpec& spec) {
   if (!spec.interpreter.empty() || !spec.interpreter_of.empty() || spec.needs_torch_cuda) {
     return true;
@@ -161,11 +173,27 @@ std::vector<DiskFact> Disks(const AllocationSpec& spec) {
   return disks;
 }
 
+StagingFacts NetworkTested(const StagingInput& input, const std::atomic<bool>& cancel) {
+  StagingFacts facts;
+  facts.network.emplace();
+  const std::vector<EnvVar> none;
+  const AllocationSpec& spec = input.spec;
+  const auto interpreter =
+      ResolveInterpreter(spec, ValueOf(spec.ranks.empty() ? none : spec.ranks.front().env, "PATH"));
+  if (!interpreter || !input.test_network) {
+    facts.network->why = interpreter ? "this agent cannot test it" : interpreter.error().message;
+    return facts;
+  }
+  facts.network = input.test_network(*interpreter, spec, *input.stage.network_test, cancel);
+  return facts;
+}
+
 }  // namespace
 
 StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& cancel) {
   const AllocationSpec& spec = input.spec;
   const to_node::Stage& stage = input.stage;
+  if (stage.network_test) return NetworkTested(input, cancel);
   StagingFacts facts;
   facts.setup_exit = input.setup_exit;
   facts.setup_tail = input.setup_tail;
@@ -178,6 +206,10 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
   const bool workdir_ok = facts.paths.back().ok;
   if (!spec.command_word.empty()) facts.paths.push_back(CommandFact(spec, path));
   if (!spec.script.empty()) facts.paths.push_back(ScriptFact(spec));
+  for (const std::string& named : spec.inputs) facts.paths.push_back(NamedFact("input", named));
+  for (const std::string& named : spec.arguments) {
+    facts.paths.push_back(NamedFact("argument", named));
+  }
   std::string interpreter;
   if (UsesInterpreter(spec)) {
     facts.paths.push_back(InterpreterFact(spec, path));
@@ -196,7 +228,9 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
                                          .format = spec.checkpoint_format});
   }
   if (!cancel && spec.preflight != PreflightLevel::kNone) facts.disks = Disks(spec);
-  const bool probe = spec.needs_torch_cuda && spec.preflight != PreflightLevel::kNone;
+  // On CPUs the versions matter only between nodes, which is for the full level.
+  const bool probe = spec.preflight == PreflightLevel::kFull ||
+                     (spec.needs_torch_cuda && spec.preflight != PreflightLevel::kNone);
   if (!cancel && probe && !interpreter.empty() && input.probe_runtime) {
     facts.runtime = input.probe_runtime(interpreter, env);
   }

@@ -19,6 +19,9 @@ struct StagingInput {
   std::string setup_tail;
   std::function<RuntimeFacts(const std::string& interpreter, const std::vector<EnvVar>& env)>
       probe_runtime;
+  std::function<NetworkFacts(const std::string& interpreter, const AllocationSpec& spec,
+                             const to_node::NetworkTest& test, const std::atomic<bool>& cancel)>
+      test_network = {};
 };
 
 // Blocking, with a deadline on each wait; returns early when `cancel` turns true. Facts only: the

@@ -3,6 +3,7 @@
 // | attempt    | allocation                    | the node is asked to                    |
 // | preparing  | assigned                      | Prepare                                 |
 // | preparing  | all accepted, this not ready  | Stage; rank 0's node first              |
+// | preparing  | all ready, full preflight     | Stage with a test of the network        |
 // | launching  | accepted                      | Go (after a reconnect: Prepare, Go)     |
 // | stopping, ended | not released             | Stop, again each 30 s beyond its grace  |
 #include <algorithm>
@@ -26,6 +27,10 @@ std::optional<Demand> Wanted(const State& state, const AttemptRecord& attempt,
       if (alloc.phase == StoredAllocPhase::kAssigned) return Demand::kPrepare;
       const auto live = state.live.attempts.find(attempt.key);
       if (live == state.live.attempts.end()) return std::nullopt;
+      if (live->second.testing_network) {
+        if (live->second.network.contains(alloc.node)) return std::nullopt;
+        return Demand::kTestNetwork;
+      }
       if (live->second.ready.contains(alloc.node)) return std::nullopt;
       if (!all_accepted) return std::nullopt;
       const NodeId& first = attempt.nodes.front();
@@ -87,6 +92,9 @@ void Ask(Draft& draft, const AttemptRecord& attempt, const AllocRecord& alloc, D
       break;
     case Demand::kStage:
       draft.Send(alloc.node, MakeStage(state, attempt, alloc));
+      break;
+    case Demand::kTestNetwork:
+      draft.Send(alloc.node, MakeNetworkStage(state, attempt, alloc));
       break;
     case Demand::kGo:
       // An agent that was restarted in between has lost the secrets of what it accepted.

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "common/planted.h"
 #include "controller/core/draft.h"
@@ -147,10 +149,36 @@ Ending PreflightEnding(const LaunchDecision& decision) {
   return ending;
 }
 
+bool Refuses(const Facts& facts, const LaunchDecision& decision) {
+  const bool fatal = decision.setup_failed || decision.attempt.master_address.empty();
+  return fatal || (HasErrors(decision.findings) && !facts.job.forced);
+}
+
+// What the plan knew of these nodes stays with the job; what this start found of the same thing on
+// the same node is newer.
+std::vector<Finding> WithStaging(std::vector<Finding> known, const std::vector<Finding>& found) {
+  std::erase_if(known, [&](const Finding& old) {
+    return std::any_of(found.begin(), found.end(), [&](const Finding& now) {
+      return now.code == old.code && now.node == old.node;
+    });
+  });
+  known.insert(known.end(), found.begin(), found.end());
+  return known;
+}
+
 void Launch(Draft& draft, const Facts& facts) {
   LaunchDecision decision = DecideLaunch(draft.state(), facts.attempt);
-  const bool fatal = decision.setup_failed || decision.attempt.master_address.empty();
-  if (fatal || (HasErrors(decision.findings) && !facts.job.forced)) {
+  if (facts.live.testing_network) {
+    PreflightReport network = JudgeNetworkRound(draft.state(), facts.attempt);
+    for (const Check& check : network.checks) {
+      if (check.node || check.check == "interface") continue;  // those of the attempt as a whole
+      draft.Event("attempt.network_tested", Subject(facts.attempt.key), check.says);
+    }
+    std::move(network.findings.begin(), network.findings.end(),
+              std::back_inserter(decision.findings));
+  }
+  decision.findings = WithStaging(facts.job.findings, decision.findings);
+  if (Refuses(facts, decision)) {
     EndAttempt(draft, facts.attempt.key, PreflightEnding(decision));
     return;
   }
@@ -201,9 +229,20 @@ void SettlePreparing(Draft& draft, const Facts& facts) {
     return facts.live.ready.contains(alloc.node);
   };
   const bool all_accepted = AllOf(facts, accepted);
+  const auto tested = [&](const AllocRecord& alloc) {
+    return facts.live.network.contains(alloc.node);
+  };
   if (all_accepted && AllOf(facts, ready)) {
-    Launch(draft, facts);
-    return;
+    const bool ask = TestsNetwork(state, facts.attempt) && !AllOf(facts, tested) &&
+                     !Refuses(facts, DecideLaunch(state, facts.attempt));
+    if (!ask) {
+      Launch(draft, facts);
+      return;
+    }
+    if (!facts.live.testing_network) {
+      facts.live.testing_network = true;
+      facts.live.deadline = draft.now() + kNetworkTestLimit;
+    }
   }
   if (!facts.live.deadline) facts.live.deadline = draft.now() + kAcceptLimit;
   if (all_accepted && !facts.live.staging_began) {
@@ -219,6 +258,7 @@ void SettlePreparing(Draft& draft, const Facts& facts) {
   }
   if (*facts.live.deadline > draft.now()) return;
   const std::vector<NodeId> late = NodesWhere(facts, [&](const AllocRecord& alloc) {
+    if (facts.live.testing_network) return !tested(alloc);
     return all_accepted ? !ready(alloc) : !accepted(alloc);
   });
   const std::string text = all_accepted

@@ -82,6 +82,10 @@ void On(Draft& draft, const NodeId& node, const from_node::Ready& said) {
   if (known->phase != StoredAllocPhase::kAccepted) return;
   if (draft.state().attempts.at(said.key).phase != AttemptPhase::kPreparing) return;
   LiveAttempt& live = draft.live().attempts[said.key];
+  if (said.facts.network) {
+    if (live.testing_network) live.network[node] = *said.facts.network;
+    return;
+  }
   live.ready[node] = said.facts;
   if (said.facts.wall) live.clock_offsets_ms[node] = ToMs(*said.facts.wall) - ToMs(draft.wall());
 }

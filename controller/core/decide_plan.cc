@@ -133,6 +133,7 @@ void BeginAttempt(Draft& draft, JobRecord job, const Hold& hold, const PlanOutco
   draft.KeepPlan(attempt.key, StoredPlan{*outcome.plan, outcome.allocations});
   job.phase = JobPhase::kActive;
   job.attempts = hold.attempt.value;
+  job.findings = outcome.findings;  // of these nodes; what they find while staging is added
   job.not_before = WallTime{};
   draft.live().not_before.erase(job.id);
   draft.live().reasons.erase(job.id);

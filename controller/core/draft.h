@@ -9,6 +9,7 @@
 
 #include "controller/core/decide.h"
 #include "controller/core/state.h"
+#include "preflight/report.h"
 
 namespace launch::controller {
 
@@ -145,6 +146,17 @@ struct LaunchDecision {
   std::vector<std::string> skipped_checkpoints;  // one sentence each
 };
 LaunchDecision DecideLaunch(const State& state, const AttemptRecord& attempt);
+
+// ---- network_round.cc ----
+// A full preflight of several nodes ends with a test that all of them take part in at once.
+bool TestsNetwork(const State& state, const AttemptRecord& attempt);
+// What one node is asked for it; its environment is the one that Go would give now.
+to_node::Stage MakeNetworkStage(const State& state, const AttemptRecord& attempt,
+                                const AllocRecord& alloc);
+// Of a test in progress or done nothing is left: the next one is with all nodes anew.
+void ForgetNetworkTest(LiveAttempt& live);
+PreflightReport JudgeNetworkRound(const State& state, const AttemptRecord& attempt);
+
 // What Go carries for one node.
 to_node::Go MakeGo(const State& state, const AttemptRecord& attempt, const AllocRecord& alloc);
 
@@ -156,6 +168,7 @@ std::string Subject(const Key& key);
 inline constexpr Millis kAcceptLimit{30'000};
 inline constexpr Millis kStartLimit{60'000};
 inline constexpr Millis kStagingMargin{60'000};  // on top of the job's own limit for `setup`
+inline constexpr Millis kNetworkTestLimit{150'000};
 inline constexpr Millis kDiagnosisLimit{15'000};
 inline constexpr Millis kLogsAgain{1'000};  // until the node that has them is attached
 inline constexpr std::size_t kRanksDiagnosed = 8;

@@ -112,6 +112,7 @@ void ForgetStaging(Draft& draft, const AllocRecord& alloc, const AllocationStatu
   const auto live = draft.live().attempts.find(alloc.key);
   if (ready || live == draft.live().attempts.end()) return;
   live->second.ready.erase(alloc.node);
+  ForgetNetworkTest(live->second);
   live->second.clock_offsets_ms.erase(alloc.node);
   live->second.staging.erase(alloc.node);
 }

@@ -73,9 +73,9 @@ struct JobRecord {
   std::map<std::string, int> retries;                 // cause -> count
   WallTime not_before{};                              // backoff
   std::map<std::string, std::string> excluded_nodes;  // node -> why
-  std::vector<Finding> findings;                      // of the refusal or of the last staging
-  std::int64_t best_step = -1;                        // newest checkpoint an attempt resumed from
-  int no_progress = 0;  // consecutive retries without a newer checkpoint
+  std::vector<Finding> findings;  // of the refusal, or of the last plan and staging
+  std::int64_t best_step = -1;    // newest checkpoint an attempt resumed from
+  int no_progress = 0;            // consecutive retries without a newer checkpoint
   PlanChange change;
   std::string change_text;  // in words, of the newest change
   WallTime submitted{};

@@ -51,6 +51,7 @@ struct LiveNode {
 enum class Demand {
   kPrepare,
   kStage,
+  kTestNetwork,
   kGo,
   kStop
 };  // what a node is asked to do with an allocation
@@ -79,6 +80,9 @@ struct LiveAttempt {
   std::optional<BootTime> deadline;  // of accepting, staging or starting
   bool staging_began = false;        // all accepted; the deadline is now that of staging
   std::map<NodeId, StagingFacts> ready;
+  bool testing_network = false;  // all are ready, and now speak with each other
+  std::uint64_t network_round = 0;
+  std::map<NodeId, NetworkFacts> network;
   std::map<NodeId, std::int64_t> clock_offsets_ms;  // of the nodes' clocks against ours
   std::map<NodeId, from_node::Staging> staging;     // display only
   std::map<NodeId, Asked> asked;

@@ -283,6 +283,120 @@ TEST_F(TwoNodes, ResumesFromTheNewestCheckpointThatIsCompleteEverywhere) {
   EXPECT_TRUE(core.HasEvent("checkpoint.skipped"));
 }
 
+TEST_F(TwoNodes, KeepsWhatThePlanSaidBesideWhatTheStartFound) {
+  const auto has = [&](const Key& key, const std::string& code) {
+    const std::vector<Finding> findings = core.View(key.job).findings;
+    return std::any_of(findings.begin(), findings.end(),
+                       [&](const Finding& finding) { return finding.code == code; });
+  };
+  core.plan_findings = {Finding{"shm_small", Severity::kWarning, NodeId{"gpu1"}, "small", "", ""}};
+  const Key key = Accepted(GpuJob(2, 1));
+  StagingFacts facts;
+  facts.reach = {{"10.0.0.1", true, "eth1", ""}};
+  facts.disks = {{"workdir", "/w", 100ULL << 30, 500ULL << 20, {}}};
+  core.Ready("gpu1", key);
+  core.Ready("gpu2", key, facts);
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kLaunching);
+  EXPECT_TRUE(has(key, "shm_small"));
+  EXPECT_TRUE(has(key, "disk_low"));
+}
+
+struct FullPreflight : TwoNodes {
+  // Both staged, and asked to speak with each other.
+  Key Staged() {
+    JobSpec spec = GpuJob(2, 1);
+    spec.preflight = PreflightLevel::kFull;
+    const Key key = Accepted(std::move(spec));
+    core.Ignore();
+    core.Ready("gpu1", key);
+    StagingFacts facts;
+    facts.reach = {{"10.0.0.1", true, "eth1", ""}};
+    core.Ready("gpu2", key, facts);
+    return key;
+  }
+  // The second half of the answer of one node.
+  void Tested(const std::string& node, const Key& key, NetworkFacts facts) {
+    StagingFacts staged;
+    staged.network = std::move(facts);
+    core.Ready(node, key, staged);
+  }
+  static NetworkFacts Good() {
+    NetworkFacts facts;
+    facts.backend = "gloo";
+    facts.ok = true;
+    return facts;
+  }
+};
+
+TEST_F(FullPreflight, NodesSpeakWithEachOtherBeforeTheStartInTheEnvironmentOfTheRanks) {
+  const Key key = Staged();
+  EXPECT_FALSE(core.WasTold<to_node::Go>("gpu1"));
+  (void)core.Told<to_node::Stage>("gpu2");  // the first half
+  const auto first = core.Told<to_node::Stage>("gpu1").network_test;
+  const auto second = core.Told<to_node::Stage>("gpu2").network_test;
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->place, 0);
+  EXPECT_EQ(second->place, 1);
+  EXPECT_EQ(second->nodes, 2);
+  EXPECT_EQ(second->address, "10.0.0.1");
+  EXPECT_EQ(second->port, 29500);
+  EXPECT_EQ(Value(second->env, "MASTER_ADDR"), "10.0.0.1");
+  Tested("gpu1", key, Good());
+  EXPECT_FALSE(core.WasTold<to_node::Go>("gpu1"));
+  Tested("gpu2", key, Good());
+  EXPECT_EQ(core.Told<to_node::Go>("gpu1").master_address, "10.0.0.1");
+  EXPECT_TRUE(core.HasEvent("attempt.network_tested"));
+}
+
+TEST_F(FullPreflight, AnAllReduceThatFailsEndsTheJobBeforeAnyRank) {
+  const Key key = Staged();
+  Tested("gpu1", key, Good());
+  NetworkFacts bad;
+  bad.backend = "gloo";
+  bad.why = "RuntimeError: connectFullMesh failed";
+  Tested("gpu2", key, bad);
+  const JobView view = core.View(key.job);
+  EXPECT_EQ(view.state, JobState::kFailed);
+  EXPECT_EQ(view.sub_reason, "PREFLIGHT");
+  EXPECT_EQ(view.findings.at(0).code, "network_unreachable");
+  EXPECT_FALSE(core.WasTold<to_node::Go>("gpu1"));
+}
+
+TEST_F(FullPreflight, ATestWithoutAnEndNamesTheNode) {
+  const Key key = Staged();
+  Tested("gpu1", key, Good());
+  for (int second = 0; second < 200; second += 2) {
+    core.Beat("gpu1");
+    core.Beat("gpu2");
+    core.Pass(Millis{2'000});
+  }
+  EXPECT_NE(core.Phase(key), AttemptPhase::kPreparing);
+  EXPECT_TRUE(core.View(key.job).attempts.at(0).cause.find("gpu2") != std::string::npos);
+}
+
+TEST_F(FullPreflight, AnAgentThatRestartsBetweenIsTestedAgainWithAll) {
+  const Key key = Staged();
+  Tested("gpu1", key, Good());
+  core.Detach("gpu2");
+  core.Ignore();
+  AllocationStatus status;
+  status.key = key;
+  status.digest = core.Digest("gpu2", key);
+  from_node::Hello hello;
+  hello.allocations = {status};
+  core.Attach(MakeInventory("gpu2", 1), hello);
+  core.Accept("gpu2", key);
+  StagingFacts facts;
+  facts.reach = {{"10.0.0.1", true, "eth1", ""}};
+  core.Ready("gpu2", key, facts);
+  const auto again = core.Told<to_node::Stage>("gpu1").network_test;
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->round, 1u);
+  Tested("gpu1", key, Good());
+  Tested("gpu2", key, Good());
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kLaunching);
+}
+
 TEST_F(TwoNodes, ASetupThatFailsIsNotTheUsersCrash) {
   const Key key = Accepted(GpuJob(2, 1));
   StagingFacts facts;

@@ -1,0 +1,47 @@
+#include "agent/probes/network_tester.h"
+
+#include <map>
+#include <vector>
+
+#include "agent/probes/child_process.h"
+#include "preflight/network_answer.h"
+
+namespace launch::agent {
+namespace {
+
+constexpr Millis kTestDeadline{130'000};  // the program gives up by itself before
+
+NetworkFacts NoAnswer(std::string why) {
+  NetworkFacts facts;
+  facts.why = std::move(why);
+  return facts;
+}
+
+}  // namespace
+
+NetworkFacts TestNetwork(const std::string& interpreter, const AllocationSpec& spec,
+                         const to_node::NetworkTest& test, const std::atomic<bool>& cancel) {
+  std::map<std::string, std::string> env;
+  if (!spec.ranks.empty()) {
+    for (const EnvVar& variable : spec.ranks.front().env) env[variable.name] = variable.value;
+  }
+  for (const EnvVar& variable : test.env) env[variable.name] = variable.value;
+  const std::vector<std::string> argv = {interpreter,
+                                         "-c",
+                                         std::string(kNetworkTest),
+                                         test.address,
+                                         std::to_string(test.port),
+                                         std::to_string(test.place),
+                                         std::to_string(test.nodes),
+                                         ToString(spec.key) + "." + std::to_string(test.round)};
+  const Result<Captured> ran = RunProgram(argv, env, kTestDeadline, &cancel);
+  if (!ran) return NoAnswer(ran.error().message);
+  if (!ran->status) {
+    return NoAnswer(cancel
+                        ? "cancelled"
+                        : "no end within " + std::to_string(kTestDeadline.count() / 1000) + " s");
+  }
+  return ReadNetworkAnswer(ran->output);
+}
+
+}  // namespace launch::agent

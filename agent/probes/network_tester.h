@@ -1,0 +1,18 @@
+// Whether the nodes of an attempt reach each other, asked by a program that runs on all of them.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "common/launch.h"
+#include "common/node_messages.h"
+
+namespace launch::agent {
+
+// The program run by `interpreter` in the environment of the ranks of `spec`, as Go will make it.
+// Blocks until all nodes have spoken with each other, or for about two minutes. An interpreter that
+// does not run, or a test without an end, is a fact with `why`, never an error.
+NetworkFacts TestNetwork(const std::string& interpreter, const AllocationSpec& spec,
+                         const to_node::NetworkTest& test, const std::atomic<bool>& cancel);
+
+}  // namespace launch::agent

@@ -1,0 +1,23 @@
+// `check --network`: nodes speak with each other, run like any job, and every pair is shown.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/app.h"
+#include "cli/client.h"
+#include "preflight/report.h"
+
+namespace launch {
+
+// The job as a test of the network between `nodes`, or between those that it asks for when there
+// are none: the same interpreter and environment, one process a node, no GPU, and the program of
+// preflight/network_answer.h in place of `run`.
+JobSpec AsNetworkTest(JobSpec spec, const std::vector<NodeId>& nodes);
+
+// Runs it and judges what every node said. kFailedPrecondition: no node had an answer, with the
+// last lines of output.
+Result<PreflightReport> RunNetworkCheck(const App& app, Client& client, const SubmitCall& job,
+                                        const std::vector<NodeView>& nodes);
+
+}  // namespace launch

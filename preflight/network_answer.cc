@@ -1,0 +1,75 @@
+#include "preflight/network_answer.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace launch {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kAnswerMark = "\n@launch-network-test ";
+constexpr std::size_t kMostTail = 300;
+
+std::string StringIn(const json& from, const char* key) {
+  const auto found = from.find(key);
+  return found != from.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::optional<double> NumberIn(const json& from, const char* key) {
+  const auto found = from.find(key);
+  if (found == from.end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+bool TrueIn(const json& from, const char* key) {
+  const auto found = from.find(key);
+  return found != from.end() && found->is_boolean() && found->get<bool>();
+}
+
+PeerFact PeerOf(const json& from) {
+  PeerFact peer;
+  peer.place = static_cast<int>(NumberIn(from, "place").value_or(0));
+  peer.address = StringIn(from, "address");
+  peer.ok = TrueIn(from, "ok");
+  peer.why = StringIn(from, "why");
+  peer.mbit = NumberIn(from, "mbit");
+  peer.latency_us = NumberIn(from, "latency_us");
+  return peer;
+}
+
+NetworkFacts NoAnswer(std::string why) {
+  NetworkFacts facts;
+  facts.why = std::move(why);
+  return facts;
+}
+
+}  // namespace
+
+NetworkFacts ReadNetworkAnswer(std::string_view output) {
+  const auto at = output.rfind(kAnswerMark);
+  if (at == std::string_view::npos) {
+    const auto end = output.find_last_not_of(" \t\r\n");
+    if (end == std::string_view::npos) return NoAnswer("the test of the network said nothing");
+    const std::string_view text = output.substr(0, end + 1);
+    return NoAnswer(std::string(text.substr(text.size() - std::min(text.size(), kMostTail))));
+  }
+  const std::string_view line = output.substr(at + kAnswerMark.size());
+  const json answer = json::parse(line.substr(0, line.find('\n')), nullptr, false);
+  if (!answer.is_object()) return NoAnswer("the test of the network wrote half an answer");
+  NetworkFacts facts;
+  facts.backend = StringIn(answer, "backend");
+  facts.ok = TrueIn(answer, "ok");
+  facts.why = StringIn(answer, "why");
+  facts.allreduce_us = NumberIn(answer, "allreduce_us");
+  facts.allreduce_mbit = NumberIn(answer, "allreduce_mbit");
+  for (const json& peer : answer.value("peers", json::array())) {
+    if (peer.is_object()) facts.peers.push_back(PeerOf(peer));
+  }
+  return facts;
+}
+
+}  // namespace launch

@@ -1,0 +1,24 @@
+// What the nodes of a job found when they spoke with each other: the half of a full preflight that
+// no node can judge alone.
+#pragma once
+
+#include <vector>
+
+#include "common/inventory.h"
+#include "common/job.h"
+#include "common/launch.h"
+#include "preflight/report.h"
+
+namespace launch {
+
+struct TestedNode {
+  const NodeInventory& inventory;
+  const NetworkFacts& facts;
+};
+
+// `nodes` by place. network_unreachable: two nodes that do not meet, an all-reduce that fails;
+// network_slow: a link far below its interfaces or below the others. Lines without a node say how
+// it went as a whole.
+PreflightReport JudgeNetwork(NetworkCheck wanted, const std::vector<TestedNode>& nodes);
+
+}  // namespace launch

@@ -1,0 +1,153 @@
+"""Preflight of jobs on several nodes, where one node really differs: its limits, mounts, packages, routes."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from conftest import VENV
+from test_namespaces import NET, Hosts, NetCluster, can_make_namespaces, sh
+
+
+@pytest.fixture
+def hosts(tmp_path):
+    able, why = can_make_namespaces()
+    if not able:
+        pytest.skip(f"network namespaces cannot be made here: {why}")
+    made = Hosts(tmp_path, ["na", "nb", "nc"])
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def net_cluster(tmp_path, hosts):
+    made = []
+
+    def make(**kwargs):
+        made.append(NetCluster(tmp_path, hosts, **kwargs))
+        return made[0]
+
+    yield make
+    for cluster in made:
+        cluster.down()
+
+
+def say_package(site, name, version):
+    info = site / f"{name}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+
+
+def findings_of(cluster, job):
+    return {(f["code"], f["node"]): f for f in cluster.status(job)["findings"]}
+
+
+def make_venv(place, torch_site):
+    """An environment of its own that has the torch of this one."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True, timeout=60)
+    (site,) = pathlib.Path(place).glob("lib/python3*/site-packages")
+    (site / "torch.pth").write_text(f"{torch_site}\n")
+    return site
+
+
+def lose_packets(hosts, at, to):
+    """What a firewall that drops does: frames of `at` for `to` go to nobody."""
+    sh(f"ip -n {hosts.ns(at)} neigh replace {hosts.address(to)} lladdr 02:00:00:00:00:99 dev eth0 nud permanent")
+
+
+def find_packets(hosts, at, to):
+    sh(f"ip -n {hosts.ns(at)} neigh del {hosts.address(to)} dev eth0")
+
+
+def test_a_full_preflight_names_what_differs_on_one_of_three_nodes(hosts, net_cluster, tmp_path):
+    (torch_site,) = VENV.glob("lib/python3*/site-packages")
+    site = make_venv(tmp_path / "env", torch_site)
+    say_package(site, "accelerate", "1.2.0")
+    other = tmp_path / "other-site"
+    other.mkdir()
+    (other / "torch.pth").write_text(f"{torch_site}\n")
+    say_package(other, "accelerate", "1.3.0")
+    odd = (f"mount --bind {other} {site}; mount -t tmpfs -o size=16m none /dev/shm; "
+           "head -c 15m /dev/zero > /dev/shm/left-behind; ulimit -n 900; ")
+    sh(f"ip -n {hosts.ns('nb')} link set eth0 mtu 1400")
+    cluster = net_cluster(prepare={"nb": odd})
+    cluster.write("train.py", "print('ran')\n")
+    job_file = cluster.write("job.yaml", textwrap.dedent(f"""\
+        name: odd
+        nodes: 3
+        gpus: 0
+        device: cpu
+        venv: {tmp_path}/env
+        preflight: {{level: full}}
+        run: python train.py
+        """))
+    job = cluster.submit(job_file)
+    cluster.launch("wait", job, timeout=150)
+    found = findings_of(cluster, job)
+    for code in ("version_skew", "shm_small", "nofile_low", "network_slow"):
+        assert (code, "nb") in found, (code, found)
+    assert "1.3.0" in found["version_skew", "nb"]["evidence"] and "1.2.0" in found["version_skew", "nb"]["evidence"]
+    assert "1400" in found["network_slow", "nb"]["says"]
+    assert not [f for f in found.values() if f["severity"] == "error" or f["node"] != "nb"], found
+    tested = [e["text"] for e in cluster.events() if e["kind"] == "attempt.network_tested"]
+    assert any("3 pairs of nodes meet" in text for text in tested), tested
+    assert any("gloo over 3 nodes gives the right sum" in text for text in tested), tested
+
+    # What `check` says of the same job is known before a start: nothing less, and no start.
+    check = cluster.launch("check", job_file, "-o", "json", code=None)
+    assert {("nofile_low", "nb"), ("network_slow", "nb")} <= {(f["code"], f["node"]) for f in json.loads(check.stdout)["findings"]}
+
+
+def test_two_nodes_that_only_the_full_level_asks_to_meet(hosts, net_cluster):
+    cluster = net_cluster()
+    text = "name: apart\nnodes: 3\ngpus: 0\ndevice: cpu\npreflight: {{level: {level}}}\nrun: {python} -c pass\n"
+    quick = cluster.write("quick.yaml", text.format(level="quick", python=f"{VENV}/bin/python"))
+    full = cluster.write("full.yaml", text.format(level="full", python=f"{VENV}/bin/python"))
+    lose_packets(hosts, "nb", "nc")
+    cluster.launch("submit", quick, "--wait", timeout=60)  # all reach rank 0's node, and nobody asks for more
+    done = cluster.launch("submit", full, "--wait", code=4, timeout=150)
+    assert "network_unreachable" in done.stderr
+    assert f"nb cannot reach nc at {hosts.address('nc')}" in done.stderr, done.stderr
+    find_packets(hosts, "nb", "nc")
+
+    lose_packets(hosts, "nb", "na")
+    done = cluster.launch("submit", quick, "--wait", code=4, timeout=60)
+    assert "network_unreachable" in done.stderr and f"{NET}.10" in done.stderr and "nb" in done.stderr
+    find_packets(hosts, "nb", "na")
+
+
+def test_data_that_one_of_three_nodes_lacks_is_named_before_the_start(hosts, net_cluster, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "train.bin").write_text("x")
+    cluster = net_cluster(prepare={"nc": f"mount -t tmpfs none {data};"})
+    job_file = cluster.write("job.yaml", f"name: d\nnodes: 3\ngpus: 0\nrun: python3 t.py --data {data}/train.bin\n")
+    cluster.write("t.py", "open('ran', 'w')\n")
+    done = cluster.launch("submit", job_file, "--wait", code=4, timeout=60)
+    assert "path_not_shared" in done.stderr and f"{data}/train.bin" in done.stderr and "nc" in done.stderr
+    assert not (cluster.work / "ran").exists()
+
+
+def test_the_network_between_nodes_is_measured_pair_by_pair_and_the_slow_link_named(hosts, net_cluster):
+    cluster = net_cluster()
+
+    def check(*arguments, code=0):
+        done = cluster.launch("check", "--network", "--venv", VENV, *arguments, "-o", "json", code=code, timeout=150)
+        return json.loads(done.stdout)
+
+    well = check()
+    assert well["findings"] == []
+    pairs = [(c["node"], c["says"].split()[1]) for c in well["passed"] if c["check"] == "network" and c["node"]]
+    assert sorted(tuple(sorted(pair)) for pair in pairs) == [("na", "nb"), ("na", "nc"), ("nb", "nc")]
+    assert any("gloo over 3 nodes gives the right sum" in c["says"] for c in well["passed"])
+    assert any("NCCL_SOCKET_IFNAME: \"eth0\"" in c["says"] for c in well["passed"])
+    assert len(check("nb", "nc")["passed"]) == 4  # one pair, and three lines of the whole
+
+    # 50 Mbit/s on one of three: both of its links are slow, the third is not.
+    sh(f"ip netns exec {hosts.ns('nc')} tc qdisc add dev eth0 root tbf rate 50mbit burst 64kb latency 50ms")
+    slow = [f for f in check()["findings"] if f["code"] == "network_slow"]
+    assert len(slow) == 2 and all("nc" in f["says"] and f["severity"] == "warning" for f in slow), slow
+    assert all("Mbit/s" in f["says"] and "GLOO_SOCKET_IFNAME" in f["remedy"] for f in slow), slow
