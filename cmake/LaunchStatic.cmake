@@ -4,7 +4,7 @@
 # Imported targets name shared objects: each is pointed at the archive beside it. spdlog and fmt have
 # none and are compiled from their headers; hwloc's archive wants libudev, which has none either.
 
-set(LAUNCH_LIBRARY_DIR /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE})
+set(LAUNCH_LIBRARY_DIR ${CMAKE_SYSROOT}/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE})
 
 # "/usr/lib/T/libX.so.1.2" or "-lX" -> the archive, or the text as it was.
 function(launch_archive_of text out)

@@ -27,8 +27,13 @@ if(LAUNCH_FAILPOINTS)
   add_compile_definitions(LAUNCH_FAILPOINTS=1)
 endif()
 
+# Where the tree lies is in no release program: a commit gives the same bytes in every directory.
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  add_compile_options(-ffile-prefix-map=${CMAKE_BINARY_DIR}=build -ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
+endif()
+
 find_program(LAUNCH_MOLD mold)
-if(LAUNCH_MOLD)
+if(LAUNCH_MOLD AND NOT CMAKE_CROSSCOMPILING)
   add_link_options(-fuse-ld=mold)
 endif()
 

@@ -6,6 +6,8 @@ LAUNCH_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 BUILD_PACKAGES="cmake ninja-build g++ ccache mold pkg-config protobuf-compiler protobuf-compiler-grpc
   libgrpc++-dev libprotobuf-dev libssh-dev libyaml-cpp-dev libsqlite3-dev libssl-dev libspdlog-dev
   libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev libre2-dev libhwloc-dev"
+# For aarch64, built and tried on another processor.
+CROSS_PACKAGES="g++-aarch64-linux-gnu binutils-aarch64-linux-gnu qemu-user"
 # The address sanitizer's build uses clang: its objects compile twice as fast as those of g++ 12. The
 # thread sanitizer's stays with g++, whose runtime finds the names of tests/tsan.supp by itself.
 TEST_PACKAGES="openssh-server openssh-client libgtest-dev libbenchmark-dev iproute2 clang-format git
