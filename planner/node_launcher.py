@@ -128,6 +128,20 @@ def torchrun(place, real, argv):
     run_file(real, place.torchrun_flags() + kept + script)
 
 
+def several_processes(settings):
+    """What accelerate must be told to start more than one process, unless its flags, its file or
+    the file of `accelerate config` say how."""
+    kinds = ("multi_gpu", "use_deepspeed", "use_fsdp", "use_megatron_lm", "tpu")
+    if any(getattr(settings, kind, False) for kind in kinds):
+        return []
+    from accelerate.commands.config import config_args
+    if settings.config_file is not None or os.path.isfile(config_args.default_config_file):
+        kind = config_args.load_config_from_file(settings.config_file).distributed_type
+        if str(getattr(kind, "value", kind)) != "NO":
+            return []
+    return ["--multi_gpu"]
+
+
 def accelerate(place, real, argv):
     verb = [] if os.path.basename(real) == "accelerate-launch" else argv[:1]
     if verb not in ([], ["launch"]):
@@ -146,10 +160,8 @@ def accelerate(place, real, argv):
         if settings.mixed_precision:
             os.environ["ACCELERATE_MIXED_PRECISION"] = settings.mixed_precision
         return run_torch(place.torchrun_flags() + how + script)
-    multi = together and not {"--multi_gpu", "--use_deepspeed", "--use_fsdp"} & set(kept)
-    named = any(word.partition("=")[0] in ("--config_file", "--config-file") for word in kept)
-    return run_file(real, verb + place.accelerate_flags() +
-                    (["--multi_gpu"] if multi and not named else []) + kept + script)
+    many = several_processes(parser.parse_args(kept + script)) if together else []
+    return run_file(real, verb + place.accelerate_flags() + many + kept + script)
 
 
 def deepspeed(place, real, argv):

@@ -148,3 +148,34 @@ run: python -c 'import os, shutil; print(shutil.which("python"), os.environ["PRO
     assert f"{prefix}/bin/python {prefix}/share/proj mine" in out, out
     refused = cluster.launch("submit", job, "--", "conda=tarin", code=2).stderr
     assert "train" in refused
+
+
+def test_accelerate_is_told_of_several_processes_only_where_nothing_else_says_how(tmp_path, monkeypatch):
+    import importlib.util
+
+    import pytest
+    from conftest import ROOT
+    if importlib.util.find_spec("accelerate") is None:
+        pytest.skip("accelerate is not installed: scripts/dependencies.sh names it")
+    from accelerate.commands.config import config_args
+    from accelerate.commands.launch import launch_command_parser
+    spec = importlib.util.spec_from_file_location("node_launcher", ROOT / "planner/node_launcher.py")
+    launcher = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(launcher)
+    monkeypatch.setattr(config_args, "default_config_file", str(tmp_path / "none.yaml"))
+
+    def told(*words):
+        return launcher.several_processes(launch_command_parser().parse_args([*words, "t.py"]))
+
+    assert told() == ["--multi_gpu"]
+    # The parser's own spellings: dashes, beginnings; "--multi_gpu" of the script is not the launcher's.
+    assert told("--multi-gpu") == told("--use_deepspeed") == told("--use-fsdp") == []
+    assert launcher.several_processes(launch_command_parser().parse_args(["t.py", "--multi_gpu"])) == ["--multi_gpu"]
+    file = tmp_path / "default_config.yaml"
+    text = "compute_environment: LOCAL_MACHINE\nmixed_precision: 'no'\nnum_machines: 1\nnum_processes: 2\nuse_cpu: false\n"
+    file.write_text(text + "distributed_type: FSDP\nfsdp_config: {fsdp_version: 2}\n")
+    assert told("--config-file", str(file)) == [], "the file says how"
+    monkeypatch.setattr(config_args, "default_config_file", str(file))
+    assert told() == [], "the file of `accelerate config` counts too"
+    file.write_text(text + "distributed_type: 'NO'\n")
+    assert told() == ["--multi_gpu"], "one process is no answer for several"
