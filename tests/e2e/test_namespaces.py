@@ -13,7 +13,7 @@ from conftest import BIN, ROOT, VENV, Cluster, wait_until
 from test_stories import S002_4, losses
 
 HERE = ROOT / "tests/e2e"
-NET = "10.213.77"
+NET = f"10.213.{os.getpid() % 250 + 1}"  # of this process: two runs may share a machine
 
 
 def sh(command):
@@ -57,7 +57,9 @@ class Hosts:
         return ["ip", "netns", "exec", self.ns(name), "unshare", "-u", "-m", "sh", "-c", script, *map(str, argv)]
 
     def close(self):
-        for name in self.names:
+        for i, name in enumerate(self.names):
+            # The kernel takes a namespace down later on; its cable must be gone for the next test.
+            subprocess.run(["ip", "link", "del", f"{self.tag}v{i}"], capture_output=True)
             subprocess.run(["ip", "netns", "del", self.ns(name)], capture_output=True)
         subprocess.run(["ip", "link", "del", self.bridge], capture_output=True)
         for etc in self.files:

@@ -1,0 +1,82 @@
+"""The trainers people use, on two hosts of their own networks: launch gives the losses that the trainer's
+own launcher gives, started by hand on both hosts as its manual says."""
+
+import importlib.util
+import os
+import re
+import subprocess
+
+import pytest
+
+from conftest import ROOT, VENV
+from test_namespaces import hosts, net_cluster  # noqa: F401: fixtures
+
+SCRIPT = ROOT / "tests/e2e/train_same.py"
+PORT = 29541
+
+# How each is started by hand on host `i`, and as a line of a job.
+BY_HAND = {
+    "torchrun": lambda i, head, words: ["-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1",
+                                        f"--node-rank={i}", f"--master-addr={head}", f"--master-port={PORT}", *words],
+    "accelerate": lambda i, head, words: ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines=2",
+                                          "--num_processes=2", f"--machine_rank={i}", f"--main_process_ip={head}",
+                                          f"--main_process_port={PORT}", *words],
+}
+
+
+CASES = {
+    "accelerate": ("accelerate", "accelerate launch --cpu --num_machines 2 --num_processes 2 train_same.py accelerate", 5),
+    "hf": ("torchrun", "torchrun --nnodes 2 --nproc-per-node 1 train_same.py hf", 5),
+    "fsdp2": ("torchrun", "torchrun --nnodes 2 --nproc-per-node 1 train_same.py fsdp2", 5),
+    "fabric": ("torchrun", "torchrun --nnodes 2 --nproc-per-node 1 train_same.py fabric", 5),
+}
+NEEDS = {"accelerate": "accelerate", "hf": "transformers", "fabric": "lightning_fabric"}
+
+
+def losses(text):
+    return {(m[1], int(m[2])): m[3] for m in re.finditer(r"(\w+) step (\d+) loss (\S+)", text)}
+
+
+def by_hand(hosts, cluster, launcher, library):
+    cluster.write("hostfile", "".join(f"{hosts.address(name)} slots=1\n" for name in hosts.names))
+    runs = []
+    for i, name in enumerate(hosts.names):
+        words = BY_HAND[launcher](i, hosts.address(hosts.names[0]), ["train_same.py", library])
+        env = {**os.environ, "PATH": f"{VENV}/bin:{os.environ['PATH']}", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "",
+               "GLOO_SOCKET_IFNAME": "eth0", "ACCELERATE_USE_CPU": "true", "DS_ACCELERATOR": "cpu",
+               "HF_HUB_OFFLINE": "1", "HOME": str(cluster.work)}
+        runs.append(subprocess.Popen(hosts.command(name, [VENV / "bin/python", *words]), env=env, cwd=cluster.work,
+                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+    try:
+        texts = [run.communicate(timeout=240)[0] for run in runs]
+    finally:
+        for run in runs:
+            run.kill()
+    assert [run.returncode for run in runs] == [0, 0], texts
+    return losses(texts[0])
+
+
+@pytest.mark.parametrize("library", CASES)
+def test_a_real_trainer_on_two_hosts_gives_the_losses_of_its_own_launcher(library, hosts, net_cluster):  # noqa: F811
+    needs = NEEDS.get(library)
+    if needs and importlib.util.find_spec(needs) is None:
+        pytest.skip(f"{needs} is not installed in {VENV}: scripts/dependencies.sh names it")
+    launcher, line, count = CASES[library]
+    cluster = net_cluster()
+    cluster.write("train_same.py", SCRIPT.read_text())
+    truth = by_hand(hosts, cluster, launcher, library)
+    assert len(truth) == count, truth
+    job = cluster.submit(cluster.write("job.yaml", f"""\
+name: {library}
+nodes: 2
+device: cpu
+gpus: 0
+procs_per_node: 1
+venv: {VENV}
+env: {{DS_ACCELERATOR: cpu, HF_HUB_OFFLINE: "1", OMP_NUM_THREADS: "1"}}
+run: {line}
+"""))
+    cluster.launch("wait", job, timeout=240)
+    status = cluster.status(job)
+    assert status["attempts"][0]["nodes"] == ["na", "nb"] and len(status["attempts"]) == 1
+    assert losses(cluster.launch("logs", job, "--rank", "0").stdout) == truth
