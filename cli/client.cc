@@ -208,6 +208,13 @@ Result<std::vector<CancelAnswer>> Client::Cancel(const std::vector<JobId>& jobs)
   return FromProto(*reply);
 }
 
+Result<void> Client::NoteProbe(JobId job, const ProbePoint& point) {
+  auto reply =
+      wire_->Call(*wire_->launch, &pb::Launch::Stub::NoteProbe, ToProto(NoteProbeCall{job, point}));
+  if (!reply) return Unexpected(reply.error());
+  return {};
+}
+
 Result<std::vector<NodeView>> Client::Nodes() {
   auto reply = wire_->Call(*wire_->launch, &pb::Launch::Stub::Nodes, pb::NodesRequest());
   if (!reply) return Unexpected(reply.error());

@@ -61,6 +61,7 @@ class Client {
   Result<std::vector<CancelAnswer>> Cancel(const std::vector<JobId>& jobs);
   Result<std::vector<NodeView>> Nodes();
   Result<void> Drain(const DrainCall& call);
+  Result<void> NoteProbe(JobId job, const ProbePoint& point);
   Result<void> ForgetNode(const NodeId& node);
   Result<TokenMade> CreateToken(const TokenCall& call);
   Result<std::vector<TokenRow>> ListTokens();

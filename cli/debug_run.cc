@@ -28,7 +28,8 @@ struct MeasuredStep {
 };
 
 // A run shorter than the sampling period has no rate of its own: its whole time over its steps.
-std::optional<MeasuredStep> StepOf(const JobView& job) {
+std::optional<MeasuredStep> StepOf(const JobView& job, const std::optional<ProbePoint>& point) {
+  if (point && point->step_seconds > 0) return MeasuredStep{point->step_seconds, "measured"};
   if (job.seconds_per_step) return MeasuredStep{*job.seconds_per_step, "measured"};
   if (!job.step || *job.step < 1 || ToMs(job.started) == 0 || job.ended <= job.started)
     return std::nullopt;
@@ -46,14 +47,15 @@ JobSpec AsDebugRun(JobSpec spec) {
   return spec;
 }
 
-std::string DebugReport(const JobView& done, const std::optional<Plan>& full) {
+std::string DebugReport(const JobView& done, const std::optional<Plan>& full,
+                        const std::optional<ProbePoint>& point) {
   std::string text = "debug run: " + std::string(ToString(done.state));
   if (!done.outcome.empty()) text += ", " + done.outcome;
   if (done.state == JobState::kTimeout)
     text += "; a script that reads LAUNCH_MAX_STEPS ends by itself";
   text += "\n";
   const std::int64_t samples = done.plan ? done.plan->batch.global.value_or(0) : 0;
-  const auto measured = StepOf(done);
+  const auto measured = StepOf(done, point);
   if (measured) {
     text += "  step    " + Seconds(measured->seconds);
     if (samples > 0) text += " for " + std::to_string(samples) + " samples";
@@ -63,7 +65,10 @@ std::string DebugReport(const JobView& done, const std::optional<Plan>& full) {
   }
   if (const std::uint64_t bytes = LargestRank(done); bytes > 0)
     text += "  memory  " + FormatBytes(bytes) + " of host memory at most in one rank (measured)\n";
-  if (done.plan && done.plan->memory.peak_gib)
+  if (point && point->gpu) {
+    text += "  memory  " + FormatBytes(static_cast<std::uint64_t>(point->peak_bytes)) +
+            " of GPU memory at most in one rank (measured; context and NCCL come on top)\n";
+  } else if (done.plan && done.plan->memory.peak_gib)
     text += "  memory  " + FormatNumber(*done.plan->memory.peak_gib, "%.1fGiB") +
             " of GPU memory predicted for this run\n";
   const bool scalable = full && full->steps && full->batch.global && measured && samples > 0;

@@ -17,6 +17,8 @@ inline constexpr Millis kDebugLimit{10 * 60 * 1000};
 JobSpec AsDebugRun(JobSpec spec);
 
 // What was measured, against the plan and for the full run; `full` is the plan of the job itself.
-std::string DebugReport(const JobView& done, const std::optional<Plan>& full);
+// `point` what the hook in its Python saw.
+std::string DebugReport(const JobView& done, const std::optional<Plan>& full,
+                        const std::optional<ProbePoint>& point = std::nullopt);
 
 }  // namespace launch

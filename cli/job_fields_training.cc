@@ -38,8 +38,9 @@ Result<void> SetPrecision(JobDraft& draft, const FieldValue& value) {
     draft.spec.precision = Precision::kFp32;
     return {};
   }
-  LAUNCH_ASSIGN_OR_RETURN(draft.spec.precision,
-                          Choice(value, ParsePrecision, {"auto", "bf16", "fp16", "fp32", "fp8"}));
+  LAUNCH_ASSIGN_OR_RETURN(
+      draft.spec.precision,
+      Choice(value, ParsePrecision, {"auto", "bf16", "fp16", "fp32", "tf32", "fp8"}));
   return {};
 }
 
@@ -63,7 +64,7 @@ constexpr JobField kTrainingFields[] = {
                                Choice(value, ParseOffload, {"auto", "none", "optimizer", "all"}));
        return {};
      }},
-    {"precision", "mixed_precision", "auto | bf16 | fp16 | fp32 | fp8", "auto",
+    {"precision", "mixed_precision", "auto | bf16 | fp16 | fp32 | tf32 | fp8", "auto",
      "Number format; auto goes by the weakest device of the job.", SetPrecision},
     {"allow_precision_change", "", "true | false", "false",
      "Whether a retry may change the precision.",

@@ -71,17 +71,27 @@ std::optional<ProbePoint> ReadProbe(std::string_view log) {
     most->peak_bytes = std::max(most->peak_bytes, NumberOf(json, "peak_bytes"));
     most->static_bytes = std::max(most->static_bytes, NumberOf(json, "static_bytes"));
     most->step_seconds = std::max(most->step_seconds, NumberOf(json, "step_seconds"));
+    most->loader_seconds = std::max(most->loader_seconds, NumberOf(json, "loader_seconds"));
   }
   return most;
 }
 
-Result<std::vector<ProbePoint>> RunProbes(const App& app, Client& client, const SubmitCall& job,
-                                          const Plan& plan) {
-  std::vector<ProbePoint> points;
+std::optional<ProbePoint> KeepDebugRun(Client& client, const JobView& done) {
+  const Result<std::string> output = OutputOf(client, done.id);
+  auto point = output ? ReadProbe(*output) : std::nullopt;
+  if (!point || !done.plan) return std::nullopt;
+  point->micro = std::max<std::int64_t>(1, done.plan->batch.micro.value_or(1));
+  point->accumulate = std::max<std::int64_t>(1, done.plan->batch.accumulate.value_or(1));
+  if (!client.NoteProbe(done.id, *point)) return std::nullopt;
+  return point;
+}
+
+Result<void> RunProbes(const App& app, Client& client, const SubmitCall& job, const Plan& plan) {
+  bool measured = false;
   for (const std::int64_t micro : ProbeMicros(plan)) {
     SubmitCall call = job;
     call.idempotency_key = RandomHex(16);
-    call.spec = AsDebugRun(AsProbe(job.spec, micro, plan.strategy, plan.offload));
+    call.spec = AsDebugRun(AsProbe(job.spec, micro, plan));
     LAUNCH_ASSIGN_OR_RETURN(const SubmitAnswer answer, client.Submit(call));
     const std::string id = std::to_string(answer.job.value);
     const std::string name = "probe of micro-batch " + std::to_string(micro) + " (job " + id + ")";
@@ -90,7 +100,7 @@ Result<std::vector<ProbePoint>> RunProbes(const App& app, Client& client, const 
                             AwaitJob(client, answer.job, std::nullopt, [](const JobView&) {}));
     LAUNCH_ASSIGN_OR_RETURN(const std::string output, OutputOf(client, answer.job));
     std::optional<ProbePoint> point = ReadProbe(output);
-    if (!point && points.empty()) {
+    if (!point && !measured) {
       return Fail(ErrorCode::kFailedPrecondition,
                   name + " measured nothing: " + std::string(ToString(view.state)) +
                       (view.outcome.empty() ? "" : ", " + view.outcome) + "\n" + Tail(output),
@@ -105,10 +115,11 @@ Result<std::vector<ProbePoint>> RunProbes(const App& app, Client& client, const 
     }
     point->micro = micro;
     point->accumulate = kProbeAccumulate;
+    LAUNCH_RETURN_IF_ERROR(client.NoteProbe(answer.job, *point));
     app.Note(name + ": " + Describe(*point));
-    points.push_back(*point);
+    measured = true;
   }
-  return points;
+  return {};
 }
 
 }  // namespace launch

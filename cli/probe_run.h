@@ -20,10 +20,12 @@ std::vector<std::int64_t> ProbeMicros(const Plan& plan);
 // rank got to its second step.
 std::optional<ProbePoint> ReadProbe(std::string_view log);
 
-// Runs the probes one after the other and notes how they went. kFailedPrecondition: the first one
-// measured nothing, with its last lines of output; what failed at the larger micro-batch is left
-// out, and said.
-Result<std::vector<ProbePoint>> RunProbes(const App& app, Client& client, const SubmitCall& job,
-                                          const Plan& plan);
+// What a debug run measured, kept with the controller; absent as above.
+std::optional<ProbePoint> KeepDebugRun(Client& client, const JobView& done);
+
+// Runs the probes one after the other, says how they went and has the controller keep what they
+// measured. kFailedPrecondition: the first one measured nothing, with its last lines of output;
+// what failed at the larger micro-batch is left out, and said.
+Result<void> RunProbes(const App& app, Client& client, const SubmitCall& job, const Plan& plan);
 
 }  // namespace launch

@@ -91,7 +91,7 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
       if (Result<JobView> again = client.Job(answer->job)) view = std::move(*again);
     }
     const Result<PlanAnswer> full = client.Plan({whole, prepared.facts.context});
-    app.Note(DebugReport(view, full ? full->plan : std::nullopt));
+    app.Note(DebugReport(view, full ? full->plan : std::nullopt, KeepDebugRun(client, view)));
   }
   if (app.WantsJson() || app.WantsYaml()) app.OutDocument(JobJson(view));
   return ExitCodeOfJob(view);
@@ -116,21 +116,20 @@ Result<int> RunPlan(const App& app, const JobArguments& job, const std::string& 
   }
   if (inventory.empty()) {
     LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
-    // The cluster's runs come after what the user brings: the newest of equals counts.
-    LAUNCH_ASSIGN_OR_RETURN(const std::vector<MeasuredRun> own, HistoryOf(client, ""));
-    questions.history.insert(questions.history.end(), own.begin(), own.end());
-    LAUNCH_ASSIGN_OR_RETURN(PlanAnswer answer,
-                            client.Plan({prepared.job.spec, prepared.facts.context, questions}));
-    const bool wanted = arguments.probe || prepared.job.spec.model.probe;
+    const PlanCall plan_call{prepared.job.spec, prepared.facts.context, questions};
+    LAUNCH_ASSIGN_OR_RETURN(PlanAnswer answer, client.Plan(plan_call));
+    const bool known = answer.plan && (answer.plan->memory.basis == Basis::kProbed ||
+                                       answer.plan->memory.basis == Basis::kMeasured);
+    const bool wanted = arguments.probe || (prepared.job.spec.model.probe && !known);
     if (wanted && answer.plan && CodeOfFindings(answer.findings) == 0) {
       SubmitCall call;
       call.spec = prepared.job.spec;
       call.source = prepared.job.source;
       call.context = prepared.facts.context;
       call.secrets = prepared.facts.secrets;
-      LAUNCH_ASSIGN_OR_RETURN(const std::vector<ProbePoint> points,
-                              RunProbes(app, client, call, *answer.plan));
-      ApplyProbe(points, *answer.plan);
+      LAUNCH_RETURN_IF_ERROR(RunProbes(app, client, call, *answer.plan));
+      // The controller keeps what they measured: this plan, the next one and a submit all use it.
+      LAUNCH_ASSIGN_OR_RETURN(answer, client.Plan(plan_call));
     }
     return ShowPlan(app, answer);
   }

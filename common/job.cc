@@ -25,11 +25,12 @@ constexpr EnumText<Offload, 4> kOffload{{{Offload::kAuto, "auto"},
                                          {Offload::kNone, "none"},
                                          {Offload::kOptimizer, "optimizer"},
                                          {Offload::kAll, "all"}}};
-constexpr EnumText<Precision, 5> kPrecision{{{Precision::kAuto, "auto"},
+constexpr EnumText<Precision, 6> kPrecision{{{Precision::kAuto, "auto"},
                                              {Precision::kBf16, "bf16"},
                                              {Precision::kFp16, "fp16"},
                                              {Precision::kFp32, "fp32"},
-                                             {Precision::kFp8, "fp8"}}};
+                                             {Precision::kFp8, "fp8"},
+                                             {Precision::kTf32, "tf32"}}};
 constexpr EnumText<DeviceChoice, 4> kDevice{{{DeviceChoice::kAuto, "auto"},
                                              {DeviceChoice::kCuda, "cuda"},
                                              {DeviceChoice::kMps, "mps"},

@@ -27,7 +27,9 @@ enum class Strategy {
   kFsdpHybrid
 };
 enum class Offload { kAuto, kNone, kOptimizer, kAll };
-enum class Precision { kAuto, kBf16, kFp16, kFp32, kFp8 };
+enum class Precision { kAuto, kBf16, kFp16, kFp32, kFp8, kTf32 };
+// Numbers of four bytes; tf32 is fp32 whose matrix products run on tensor cores.
+constexpr bool IsFullWidth(Precision v) { return v == Precision::kFp32 || v == Precision::kTf32; }
 enum class DeviceChoice { kAuto, kCuda, kMps, kCpu };
 enum class Trainer { kAuto, kHf, kDeepspeed, kAccelerate, kLightning, kPlain };
 enum class GpuBinding { kAll, kPerRank };

@@ -113,6 +113,19 @@ struct Change {
   friend bool operator==(const Change&, const Change&) = default;
 };
 
+// What a few steps at one micro-batch took: the largest over the ranks.
+struct ProbePoint {
+  std::int64_t micro = 1;
+  std::int64_t accumulate = 1;
+  bool gpu = false;         // torch's counters; else the process's own peak
+  double load_bytes = 0;    // peak before the first step was over
+  double peak_bytes = 0;    // peak of the steps after it
+  double static_bytes = 0;  // what stays after a step
+  double step_seconds = 0;
+  double loader_seconds = 0;  // of them waiting for torch's data loader
+  friend bool operator==(const ProbePoint&, const ProbePoint&) = default;
+};
+
 // One run of a job as it was: what `plan --calibration` reads and `launch calibration` writes.
 struct MeasuredRun {
   std::string job;     // name
@@ -122,12 +135,20 @@ struct MeasuredRun {
   std::optional<double> step_seconds;  // of one optimizer step, after warm-up
   std::optional<double> seconds;       // of the whole run
   std::optional<std::int64_t> micro;   // samples of one rank's forward pass
-  std::optional<double> peak_gib;      // memory of the fullest rank; on cpu its process's peak
+  std::optional<double> peak_gib;      // memory of the fullest GPU; on cpu of the largest process
   // What other jobs' runs must share with it to learn from it; empty or absent = not known.
   std::string architecture;  // "llama", or the kind of network
   std::string framework;     // trainer: "hf", "deepspeed" ...; "auto" = the script's own
   std::string strategy;
   std::optional<double> cold_step_seconds;  // as the formula predicted it
+  std::optional<double> cold_peak_gib;      // likewise: memory of a GPU
+  std::optional<double> cold_fixed_gib;     // of it what no sample adds: states, buffers, context
+  // What else must be the same for this to be a run of the same program in the same way.
+  std::string script;  // digest of command, environment, model and files; empty = not known
+  std::string precision;
+  std::string offload;
+  std::string checkpointing;
+  std::optional<ProbePoint> probe;  // a few steps only (plan --probe, submit --debug): no whole run
   friend bool operator==(const MeasuredRun&, const MeasuredRun&) = default;
 };
 

@@ -34,6 +34,7 @@ const std::vector<AccessRow>& AccessTable() {
       {"/launch.v1.Launch/Jobs", kNo, kNo, kYes, kYes},
       {"/launch.v1.Launch/Logs", kNo, kNo, kYes, kYes},
       {"/launch.v1.Launch/Nodes", kNo, kNo, kYes, kYes},
+      {"/launch.v1.Launch/NoteProbe", kNo, kNo, kYes, kYes},
       {"/launch.v1.Launch/Plan", kNo, kNo, kYes, kYes},
       {"/launch.v1.Launch/Submit", kNo, kNo, kYes, kYes},
       {"/launch.v1.Launch/Watch", kNo, kNo, kYes, kYes},

@@ -7,6 +7,7 @@
 
 #include "common/gpu_catalog.h"
 #include "common/units.h"
+#include "planner/program_digest.h"
 
 namespace launch {
 namespace {
@@ -15,14 +16,6 @@ constexpr double kSameShape = 0.05;
 constexpr double kScaled = 0.25;
 constexpr double kLeastSpread = 0.1;
 constexpr double kMostCorrection = 4;
-
-// "A100" of a record means the class "A100-40GB" of the catalog when the record says no more.
-bool SameDevice(const std::string& measured, const std::string& asked) {
-  if (measured == asked) return true;
-  const GpuType* a = GpuCatalog::BuiltIn().Find(measured, std::nullopt);
-  const GpuType* b = GpuCatalog::BuiltIn().Find(asked, std::nullopt);
-  return a != nullptr && b != nullptr && a->name == b->name;
-}
 
 bool SameRun(const MeasuredRun& run, const RunShape& shape) {
   return run.ranks == shape.ranks &&
@@ -53,7 +46,9 @@ const MeasuredRun* Nearest(const std::vector<MeasuredRun>& history, const RunSha
                       run.global_batch == shape.global_batch ? 0 : 1);
   };
   for (const MeasuredRun& run : history) {  // oldest first: the newest of equals stays
-    if (run.job != shape.job || !SameDevice(run.device, shape.device)) continue;
+    // Runs of others come without a name; a probe is no whole run.
+    if (run.job.empty() || run.job != shape.job || run.probe) continue;
+    if (!SameDevice(run.device, shape.device)) continue;
     if (!run.step_seconds && !run.seconds) continue;
     if (nearest == nullptr || distance(run) <= distance(*nearest)) nearest = &run;
   }
@@ -75,12 +70,6 @@ std::string Compare(const std::vector<MeasuredRun>& history, const RunShape& sha
   if (fastest == nullptr || seconds < 1.05 * best) return "";
   return FormatNumber(seconds / best, "%.3gx the time of ") + fastest->device +
          FormatNumber(best, " (%.0f s)");
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
 void CorrectTime(const std::vector<MeasuredRun>& history, Plan& plan) {
@@ -106,44 +95,20 @@ void CorrectTime(const std::vector<MeasuredRun>& history, Plan& plan) {
                                     run.strategy + " on " + run.device + " took");
 }
 
-// The newest run of the job itself on this device that told its memory, of this micro-batch if any.
-const MeasuredRun* LastMemory(const std::vector<MeasuredRun>& history, const MeasuredRun& run) {
-  const MeasuredRun* last = nullptr;
-  for (const MeasuredRun& one : history) {
-    if (one.job != run.job || one.device != run.device || !one.peak_gib) continue;
-    if (last == nullptr || one.micro == run.micro || last->micro != run.micro) last = &one;
-  }
-  return last;
-}
-
-void RememberMemory(const std::vector<MeasuredRun>& history, Plan& plan) {
-  MemoryForecast& memory = plan.memory;
-  const MeasuredRun* last = memory.peak_gib ? nullptr : LastMemory(history, plan.run);
-  if (last == nullptr) return;
-  const bool same = last->micro == plan.run.micro && last->ranks == plan.run.ranks;
-  const std::string took = FormatNumber(*last->peak_gib, "%.3g GiB");
-  if (!same) {
-    const std::string micro =
-        last->micro ? "micro-batch " + std::to_string(*last->micro) : std::string("it");
-    for (Finding& finding : plan.warnings) {
-      if (finding.code != "memory_unknown") continue;
-      finding.says += "; last time " + micro + " on " + std::to_string(last->ranks) +
-                      (last->ranks == 1 ? " rank" : " ranks") + " took " + took + " a rank";
-    }
-    return;
-  }
-  std::erase_if(plan.warnings, [](const Finding& one) { return one.code == "memory_unknown"; });
-  memory.terms = {{"measured: the last run", "step", *last->peak_gib}};
-  memory.phase = "step";
-  memory.peak_gib = *last->peak_gib;
-  memory.low_gib = *last->peak_gib * (1 - kSameShape);
-  memory.high_gib = *last->peak_gib * (1 + kSameShape);
-  memory.basis = Basis::kMeasured;
-  memory.fits = *memory.peak_gib <= memory.limit_gib ? "yes" : "no";
-  memory.assumptions.push_back("memory: " + took + " in the largest rank of the last run");
-}
-
 }  // namespace
+
+bool SameDevice(const std::string& measured, const std::string& asked) {
+  if (measured == asked) return true;
+  const GpuType* a = GpuCatalog::BuiltIn().Find(measured, std::nullopt);
+  const GpuType* b = GpuCatalog::BuiltIn().Find(asked, std::nullopt);
+  return a != nullptr && b != nullptr && a->name == b->name;
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
 
 std::optional<TimeCorrection> CorrectionOf(const std::vector<MeasuredRun>& history,
                                            const MeasuredRun& run) {
@@ -168,22 +133,34 @@ std::optional<TimeCorrection> CorrectionOf(const std::vector<MeasuredRun>& histo
   return correction;
 }
 
-MeasuredRun NameOfRun(const JobSpec& spec, const Plan& plan, const RankLayout& layout,
-                      const std::string& architecture) {
+MeasuredRun NameOfRun(const JobSpec& spec, const SubmitContext& context, const Plan& plan,
+                      const RankLayout& layout, const std::string& architecture) {
   MeasuredRun run;
   if (spec.name.empty()) return run;
   const RunShape shape = ShapeOfRun(spec, plan, layout);
   run.job = shape.job;
   run.device = shape.device;
   run.ranks = shape.ranks;
-  run.global_batch = shape.global_batch;
-  run.micro = plan.batch.micro;
   run.architecture = architecture;
   run.framework = std::string(ToString(plan.trainer));
+  run.precision = std::string(ToString(plan.precision));
+  run.script = DigestOfProgram(spec, context);
+  return run;
+}
+
+void NameTheWay(Plan& plan) {
+  MeasuredRun& run = plan.run;
+  if (run.device.empty()) {
+    run = {};
+    return;
+  }
+  run.global_batch = plan.batch.global;
+  run.micro = plan.batch.micro;
   run.strategy = std::string(ToString(plan.strategy));
+  run.offload = std::string(ToString(plan.offload));
+  run.checkpointing = plan.checkpointing;
   if (plan.duration.step_seconds.value_or(0) > 0)
     run.cold_step_seconds = plan.duration.step_seconds;
-  return run;
 }
 
 std::optional<MeasuredTime> TimeByHistory(const std::vector<MeasuredRun>& history,
@@ -228,7 +205,6 @@ RunShape ShapeOfRun(const JobSpec& spec, const Plan& plan, const RankLayout& lay
 
 void ApplyHistory(const std::vector<MeasuredRun>& history, const JobSpec& spec,
                   const RankLayout& layout, Plan& plan) {
-  RememberMemory(history, plan);
   auto time = TimeByHistory(history, ShapeOfRun(spec, plan, layout));
   if (!time) {
     CorrectTime(history, plan);

@@ -43,16 +43,22 @@ struct TimeCorrection {
 std::optional<TimeCorrection> CorrectionOf(const std::vector<MeasuredRun>& history,
                                            const MeasuredRun& run);
 
-// This run as its measurement will be named; nothing where the job has no name.
-MeasuredRun NameOfRun(const JobSpec& spec, const Plan& plan, const RankLayout& layout,
-                      const std::string& architecture);
+// This run as its measurement will be named, before a way of running it is chosen; nothing where
+// the job has no name. Needs the plan's device, ranks, trainer and precision.
+MeasuredRun NameOfRun(const JobSpec& spec, const SubmitContext& context, const Plan& plan,
+                      const RankLayout& layout, const std::string& architecture);
+// And once it is: batch, strategy and the cold time in plan.run.
+void NameTheWay(Plan& plan);
+
+// "A100" of a record means the class "A100-40GB" of the catalog when the record says no more.
+bool SameDevice(const std::string& measured, const std::string& asked);
+double Median(std::vector<double> values);  // of at least one
 
 RunShape ShapeOfRun(const JobSpec& spec, const Plan& plan, const RankLayout& layout);
 
 // Replaces the plan's duration where the job's own history knows better (what it was compared with
 // becomes a notice, device_slower), and corrects a cold one by other jobs' runs of the same key.
-// Memory that no formula knows is what the same micro-batch took before; the finding memory_unknown
-// tells of another one's. Needs plan.run.
+// Needs plan.run.
 void ApplyHistory(const std::vector<MeasuredRun>& history, const JobSpec& spec,
                   const RankLayout& layout, Plan& plan);
 

@@ -76,11 +76,15 @@ class Judge {
     JudgedOption judged;
     judged.option = option;
     const TrainingSetup setup = SetupOf(input_, option);
-    const auto memory = PredictMemory(card_, setup);
+    auto memory = PredictMemory(card_, setup);
     if (!memory) return NoFormula(judged, memory.error());
-    judged.decision_bytes = DecisionBytes(*memory);
+    Correct(input_.lessons, option.strategy, *memory);
+    const auto measured = MeasuredBytes(input_.lessons, option, *memory);
+    judged.measured = measured.has_value();
+    judged.decision_bytes = measured.value_or(DecisionBytes(*memory));
     judged.host_bytes = memory->host.bytes;
-    judged.fit = JudgeFit(*memory, input_.gpu_bytes);
+    judged.fit =
+        measured ? JudgeMeasured(*measured, input_.gpu_bytes) : JudgeFit(*memory, input_.gpu_bytes);
     if (judged.fit == FitVerdict::kNo) {
       judged.verdict = OptionVerdict::kGpuMemory;
       return judged;
@@ -212,7 +216,9 @@ Result<void> TakeOption(std::size_t position, const ChoiceInput& input, Choice& 
   const PlanOption& option = choice.judged[position].option;
   const TrainingSetup setup = SetupOf(input, option);
   LAUNCH_ASSIGN_OR_RETURN(const ModelCard card, CompleteCard(input.card));
-  LAUNCH_ASSIGN_OR_RETURN(choice.memory, PredictMemory(card, setup));
+  LAUNCH_ASSIGN_OR_RETURN(MemoryEstimate memory, PredictMemory(card, setup));
+  Correct(input.lessons, option.strategy, memory);
+  choice.memory = std::move(memory);
   if (auto time = PredictTime(card, setup, TimeOf(input, option), input.machine)) {
     choice.time = std::move(*time);
   }

@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "planner/candidates.h"
 #include "planner/device_speed.h"
+#include "planner/memory_lessons.h"
 #include "planner/memory_model.h"
 #include "planner/model_card.h"
 #include "planner/time_model.h"
@@ -27,6 +28,7 @@ struct ChoiceInput {
   OptionLimits limits;
   double gpu_bytes = 0;              // usable memory of the smallest GPU
   std::optional<double> host_bytes;  // of the smallest node, for its ranks; absent = not known
+  MemoryLessons lessons;             // of these ranks on these devices
 };
 
 enum class OptionVerdict {
@@ -44,6 +46,7 @@ struct JudgedOption {
   OptionVerdict verdict = OptionVerdict::kNoFormula;
   FitVerdict fit = FitVerdict::kNo;
   double decision_bytes = 0;  // what the fit was judged on
+  bool measured = false;      // they were, by a probe or a run of this program
   double host_bytes = 0;
   std::optional<double> step_seconds;  // absent where memory already said no
   double score = 0;                    // time x (1 + risk)

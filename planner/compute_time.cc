@@ -49,7 +49,7 @@ ComputeTime ComputeTimeOf(const ModelCard& card, const TrainingSetup& setup, Pre
   const double tokens = AsReal(setup.micro_batch) * seq;
   const double width =
       card.heads > 0 && card.head_dim > 0 ? AsReal(card.heads) * AsReal(card.head_dim) : hidden;
-  const double element = precision == Precision::kFp32 ? 2 : 1;  // relative to 16 bits
+  const double element = IsFullWidth(precision) ? 2 : 1;  // relative to 16 bits
   const bool full = setup.checkpointing == Checkpointing::kFull ||
                     setup.checkpointing == Checkpointing::kFullOffload;
   // Selective recomputation repeats about half of the forward pass.
@@ -97,7 +97,7 @@ ComputeTime ComputeTimeOf(const ModelCard& card, const TrainingSetup& setup, Pre
   const double kernels_move = tuned ? memory : EagerRate(gpu, constants);
   time.elementwise = tokens * layers * hidden * bytes * element * (1 + again / 3) / kernels_move;
   // Weights that are cast for each pass: read in fp32, written and read in 16 bits.
-  if (setup.format == StateFormat::kAmp && precision != Precision::kFp32) {
+  if (setup.format == StateFormat::kAmp && !IsFullWidth(precision)) {
     time.elementwise += 8 * active * (1 + again) / memory;
   }
   const bool fused = setup.loss == LossPath::kFused || setup.loss == LossPath::kClassification;

@@ -27,6 +27,8 @@ const char* KeyOf(Precision precision) {
       return "fp16";
     case Precision::kFp8:
       return "fp8";
+    case Precision::kTf32:
+      return "tf32";
     default:
       return "fp32";
   }

@@ -46,7 +46,7 @@ MaybeText VisibleDevices(const EnvFacts& f) {
 }
 
 MaybeText MixedPrecision(const EnvFacts& f) {
-  return f.plan.precision == Precision::kFp32 ? "no" : std::string(ToString(f.plan.precision));
+  return IsFullWidth(f.plan.precision) ? "no" : std::string(ToString(f.plan.precision));
 }
 
 MaybeText ActivationCheckpointing(const EnvFacts& f) {
@@ -188,8 +188,10 @@ const std::vector<EnvRule>& EnvironmentTable() {
        [](const EnvFacts& f) -> MaybeText { return std::string(ToString(f.plan.strategy)); }},
       {"LAUNCH_ZERO_STAGE", "plan", "strategy zero1-3", "1, 2 or 3", kOurs, Known::kPlan,
        [](const EnvFacts& f) -> MaybeText { return If(ZeroStage(f.plan.strategy) > 0, Digits(ZeroStage(f.plan.strategy))); }},
-      {"LAUNCH_PRECISION", "plan", "always", "bf16, fp16, fp32 or fp8", kOurs, Known::kPlan,
+      {"LAUNCH_PRECISION", "plan", "always", "bf16, fp16, fp32, tf32 or fp8", kOurs, Known::kPlan,
        [](const EnvFacts& f) -> MaybeText { return std::string(ToString(f.plan.precision)); }},
+      {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "plan", "precision tf32", "1: torch's products of fp32 matrices use the tensor cores", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> MaybeText { return If(f.plan.precision == Precision::kTf32, "1"); }},
       {"ACCELERATE_MIXED_PRECISION", "plan", "always", "the same in accelerate's words (no for fp32)", kYours, Known::kPlan, MixedPrecision},
       {"LAUNCH_GLOBAL_BATCH", "plan", "a batch is given", "samples of one optimizer step over all ranks", kOurs, Known::kPlan,
        [](const EnvFacts& f) -> MaybeText { return Number(f.plan.batch.global); }},
@@ -205,7 +207,7 @@ const std::vector<EnvRule>& EnvironmentTable() {
        [](const EnvFacts& f) -> MaybeText { return Digits(f.plan.loader.num_workers); }},
       {"LAUNCH_PIN_MEMORY", "plan", "always", "true or false", kOurs, Known::kPlan,
        [](const EnvFacts& f) -> MaybeText { return f.plan.loader.pin_memory ? "true" : "false"; }},
-      {"LAUNCH_ACT_CKPT", "plan", "`model.activation_checkpointing` is given", "none, selective or full", kOurs, Known::kPlan, ActivationCheckpointing},
+      {"LAUNCH_ACT_CKPT", "plan", "the plan decides it, or `model.activation_checkpointing` is given", "none, selective or full", kOurs, Known::kPlan, ActivationCheckpointing},
       {"LAUNCH_DS_CONFIG", "plan", "strategy zero1-3, unless the line brings its own file", "the generated ds_config.json", kOurs, Known::kNode,
        [](const EnvFacts& f) -> MaybeText { return If(Deepspeed(f), ""); }},
       {"LAUNCH_ACCELERATE_CONFIG", "plan", "`trainer: accelerate`", "the generated accelerate.yaml", kOurs, Known::kNode,
@@ -240,7 +242,7 @@ const std::vector<EnvRule>& EnvironmentTable() {
       {"LAUNCH_ATTEMPT", "job", "always", "attempt, from 1", kOurs, Known::kAttempt,
        [](const EnvFacts& f) -> MaybeText { return Digits(f.key ? f.key->attempt.value : 1); }},
       {"LAUNCH_NODE_IPS", "job", "always", "addresses of the nodes in node order, one a line", kOurs, Known::kStart, NodeIps},
-      {"LAUNCH_HOSTFILE", "job", "always", "file of `NODE slots=Digits` lines", kOurs, Known::kNode,
+      {"LAUNCH_HOSTFILE", "job", "always", "file of `NODE slots=N` lines", kOurs, Known::kNode,
        [](const EnvFacts&) -> MaybeText { return ""; }},
       {"LAUNCH_CHECKPOINT_DIR", "job", "`checkpoint.dir` is given", "the directory, expanded and absolute", kOurs, Known::kPlan,
        [](const EnvFacts& f) -> MaybeText { return If(!f.checkpoint_dir.empty(), f.checkpoint_dir); }},

@@ -121,12 +121,16 @@ void FillMemory(const Forecast& forecast, Plan& plan) {
   const MemoryPeak peak = PeakOf(estimate, MemoryMetric::kProcess);
   memory.phase = std::string(ToString(peak.phase));
   double total = 0;
+  double grows = 0;  // with batch and sequence, as the formula said it
   for (const MemoryPhase& phase : estimate.phases) {
     for (const MemoryTerm& term : phase.terms) {
       const double gib = RoundedGib(term.bytes);
       if (gib <= 0) continue;
       memory.terms.push_back({term.name, std::string(ToString(phase.kind)), gib});
-      if (phase.kind == peak.phase) total += gib;
+      if (phase.kind != peak.phase) continue;
+      total += gib;
+      if (term.kind == TermKind::kDynamic || term.kind == TermKind::kReserve)
+        grows += gib / estimate.factor;
     }
   }
   total = std::round(total * 100) / 100;
@@ -136,6 +140,9 @@ void FillMemory(const Forecast& forecast, Plan& plan) {
   memory.limit_gib = forecast.input.gpu_bytes / kGiBytes;
   memory.basis = Basis::kCold;
   memory.fits = std::string(ToString(JudgeFit(estimate, forecast.input.gpu_bytes)));
+  const double fixed = total - grows * estimate.factor;
+  plan.run.cold_fixed_gib = std::max(0.0, fixed);
+  plan.run.cold_peak_gib = std::max(0.0, fixed) + grows;
   memory.host_gib = RoundedGib(estimate.host.bytes);
   memory.host_limit_gib = forecast.input.host_bytes.value_or(0) / kGiBytes;
   memory.assumptions = forecast.assumptions;
@@ -192,25 +199,12 @@ std::string WhyOf(const Forecast& forecast, const RankLayout& layout) {
 
 }  // namespace
 
-std::string_view NameOf(Checkpointing checkpointing) {
-  switch (checkpointing) {
-    case Checkpointing::kNone:
-      return "none";
-    case Checkpointing::kSelectiveOp:
-    case Checkpointing::kSelectiveLayer:
-      return "selective";
-    case Checkpointing::kFull:
-    case Checkpointing::kFullOffload:
-      return "full";
-  }
-  return "none";
-}
-
 Forecast PrepareForecast(const ForecastInput& input) {
   Forecast forecast;
   ChoiceInput& ask = forecast.input;
   ask.card = input.model.card;
   ask.setup = input.model.setup;
+  ask.lessons = input.lessons;
   ask.setup.format = FormatOf(Strategy::kDdp, input.precision, ask.setup.lora_rank > 0);
   ask.setup.fp8_compute = input.precision == Precision::kFp8;
   ask.time.precision = input.precision;

@@ -21,6 +21,7 @@ struct ForecastInput {
   const RankLayout& layout;
   Precision precision = Precision::kBf16;
   std::optional<std::int64_t> steps;
+  MemoryLessons lessons = {};
 };
 
 struct Forecast {
@@ -42,7 +43,5 @@ Result<Forecast> MakeForecast(const ForecastInput& input);
 void ApplyForecast(const Forecast& forecast, const ForecastInput& input, Plan& plan);
 // The duration, once the number of steps follows from the chosen batch.
 void ApplyDuration(const Forecast& forecast, const ForecastInput& input, Plan& plan);
-
-std::string_view NameOf(Checkpointing checkpointing);  // none | selective | full
 
 }  // namespace launch

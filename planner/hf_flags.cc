@@ -53,6 +53,43 @@ bool IsSurelyTrainer(const UserChoices& choices) {
                      [&](const char* name) { return choices.flags.names.count(name) > 0; });
 }
 
+// transformers (integrations/deepspeed.py, HfTrainerDeepSpeedConfig) stops where its own arguments
+// and the file of DeepSpeed differ. Where launch may not add flags, the two can.
+void NoteMismatch(const UserChoices& choices, Plan& plan) {
+  const bool ours = !choices.flags.deepspeed && !choices.by_accelerate && plan.batch.global &&
+                    plan.batch.micro && plan.batch.accumulate;
+  if (choices.trainer != Trainer::kHf || ZeroStage(plan.strategy) == 0 || !ours) return;
+  std::string file;
+  std::string script;
+  std::string flags;
+  const auto differ = [&](std::string_view name, std::string_view key, const std::string& planned,
+                          const std::string& usual) {
+    if (choices.flags.names.count(std::string(name)) > 0 || planned == usual) return;
+    const char* comma = file.empty() ? "" : ", ";
+    file += comma + std::string(key) + " " + planned;
+    script += comma + std::string(name) + " " + usual;
+    flags += " --" + std::string(name) + " " + planned;
+  };
+  if (!choices.job.debug) {  // a debug run gives the batch itself
+    differ("per_device_train_batch_size", "train_micro_batch_size_per_gpu",
+           std::to_string(*plan.batch.micro), std::to_string(kHfMicroBatch));
+    differ("gradient_accumulation_steps", "gradient_accumulation_steps",
+           std::to_string(*plan.batch.accumulate), std::to_string(kHfAccumulation));
+  }
+  const bool half = plan.precision == Precision::kBf16 || plan.precision == Precision::kFp16;
+  if (half && choices.flags.names.count("bf16") == 0 && choices.flags.names.count("fp16") == 0) {
+    const std::string name(ToString(plan.precision));
+    differ(name, name + ".enabled", "True", "False");
+  }
+  if (file.empty()) return;
+  plan.warnings.push_back(MakeFinding(
+      "plan_cannot_reach_script", Severity::kWarning,
+      "this plan may not reach your script: ds_config.json says " + file +
+          ", and unless told otherwise the Hugging Face trainer takes " + script +
+          "; it stops where they differ, and launch is not sure that the script takes its flags",
+      "write trainer: hf, and launch adds them; or write them behind the script:" + flags));
+}
+
 }  // namespace
 
 bool TakesHfFlags(const UserChoices& choices, const LaunchLine& line) {
@@ -97,7 +134,10 @@ void AppendHfFlags(const UserChoices& choices, LaunchLine& line, Plan& plan) {
                         ", which launch does not read",
                     "write them as flags behind the script, or the plan's batch into that file"));
   }
-  if (!TakesHfFlags(choices, line)) return;
+  if (!TakesHfFlags(choices, line)) {
+    NoteMismatch(choices, plan);
+    return;
+  }
   const auto written = [&](std::string_view name) {
     return choices.flags.names.count(std::string(name)) > 0;
   };
@@ -119,6 +159,7 @@ void AppendHfFlags(const UserChoices& choices, LaunchLine& line, Plan& plan) {
     if (half && plan.device == DeviceClass::kCpu)
       add("use_cpu", "True");  // else it looks for a GPU
   }
+  if (plan.precision == Precision::kTf32) add("tf32", "True");
   // FSDP recomputes by its own setting (FSDP_ACTIVATION_CHECKPOINTING); the trainer refuses both.
   if (plan.checkpointing == "full" && !IsFsdp(plan.strategy)) add("gradient_checkpointing", "True");
   if (added.empty()) return;

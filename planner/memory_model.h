@@ -62,6 +62,7 @@ struct MemoryEstimate {
   HostMemory host;
   std::vector<std::string> assumptions;  // sentences for `launch plan`
   MemoryErrors errors;
+  double factor = 1;  // by which measured runs corrected the dynamic terms and the cache
   friend bool operator==(const MemoryEstimate&, const MemoryEstimate&) = default;
 };
 

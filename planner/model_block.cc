@@ -218,7 +218,7 @@ Framework FrameworkOf(Trainer trainer) {
 }
 
 StateFormat FormatOf(Strategy strategy, Precision precision, bool adapters) {
-  if (precision == Precision::kFp32) return StateFormat::kFp32;
+  if (IsFullWidth(precision)) return StateFormat::kFp32;
   if (adapters) return StateFormat::kPure16;
   switch (strategy) {
     case Strategy::kZero1:

@@ -77,6 +77,39 @@ std::vector<std::string> ByAnotherJob(const Forecast& forecast, const ForecastIn
   return words;
 }
 
+// What would leave the host enough: what the user fixed set free, then another job. Each with both
+// figures, because what the host is spared the GPUs may have to hold.
+std::vector<std::string> ForTheHost(const Forecast& forecast) {
+  const ChoiceInput& ask = forecast.input;
+  std::vector<std::string> changes;
+  if (ask.limits.offload || ask.limits.strategy) changes.emplace_back("strategy=auto,offload=auto");
+  if (ask.setup.lora_rank == 0) changes.emplace_back("lora.rank=16");
+  if (ask.setup.optimizer.moments > 0 && ask.setup.optimizer.moment_bytes == 0)
+    changes.emplace_back("strategy=auto,offload=auto,optimizer=adamw8bit");
+  const int nodes = std::max(1, ask.shape.ranks / std::max(1, ask.shape.per_node));
+  for (const int more : {2, 4}) changes.push_back("nodes=" + std::to_string(nodes * more));
+  if (ask.setup.seq > 1) changes.push_back("seq_len=" + std::to_string(ask.setup.seq / 2));
+  if (ask.limits.checkpointing == Checkpointing::kNone)
+    changes.emplace_back("activation_checkpointing=full");
+  std::vector<std::string> words;
+  for (const std::string& change : changes) {
+    const auto changed = ChangedInput(change, forecast);
+    const auto choice = changed ? ChoosePlan(*changed) : Result<Choice>(Choice{});
+    if (!choice || !choice->chosen) continue;
+    const JudgedOption& one = choice->judged[*choice->chosen];
+    words.push_back(change + " (" + NameOf(one.option) + ", " + GibText(one.host_bytes) +
+                    " of host memory, " + GibText(one.decision_bytes) + " of a GPU)");
+  }
+  return words;
+}
+
+std::string Listed(const std::vector<std::string>& words) {
+  std::string text = "what would fit: ";
+  for (std::size_t i = 0; i < words.size() && i < kMostShown; ++i)
+    text += (i == 0 ? "" : "; ") + words[i];
+  return text;
+}
+
 }  // namespace
 
 Unexpected NothingFits(const Forecast& forecast, const ForecastInput& input) {
@@ -87,13 +120,14 @@ Unexpected NothingFits(const Forecast& forecast, const ForecastInput& input) {
     if (host == nullptr || one.host_bytes < host->host_bytes) host = &one;
   }
   if (host != nullptr) {
+    const std::vector<std::string> words = ForTheHost(forecast);
     return Fail(ErrorCode::kCannotFit,
                 "HOST_MEM: " + NameOf(host->option) + " needs " + GibText(host->host_bytes) +
                     " of host memory on a node, and " + GibText(ask.host_bytes.value_or(0)) +
                     " are there",
-                "ask for nodes with more memory (memory: " +
-                    FormatNumber(std::ceil(host->host_bytes / kGiBytes), "%.0fGiB+") +
-                    "), or for more GPUs");
+                (words.empty() ? std::string() : Listed(words) + "; or ") +
+                    "ask for nodes with more memory (memory: " +
+                    FormatNumber(std::ceil(host->host_bytes / kGiBytes), "%.0fGiB+") + ")");
   }
   const JudgedOption* least = LeastMemory(forecast.choice);
   std::string message =
@@ -110,11 +144,8 @@ Unexpected NothingFits(const Forecast& forecast, const ForecastInput& input) {
                 "more GPUs, a shorter model.seq_len, model.lora, an 8-bit optimizer "
                 "(model.optimizer: adamw8bit) or a larger GPU would help, none of them alone");
   }
-  std::string hint = "what would fit: ";
-  for (std::size_t i = 0; i < words.size() && i < kMostShown; ++i)
-    hint += (i == 0 ? "" : "; ") + words[i];
   return Fail(ErrorCode::kCannotFit, std::move(message),
-              hint + "; launch plan --what-if KEY=VALUE shows others");
+              Listed(words) + "; launch plan --what-if KEY=VALUE shows others");
 }
 
 }  // namespace launch

@@ -17,6 +17,8 @@
 #include "planner/forecast.h"
 #include "planner/hf_flags.h"
 #include "planner/loader.h"
+#include "planner/memory_lessons.h"
+#include "planner/mixed_gpus.h"
 #include "planner/model_block.h"
 #include "planner/precision.h"
 #include "planner/probe_plan.h"
@@ -229,10 +231,17 @@ Result<PrecisionChoice> ChoosePrecision(const UserChoices& choices, DeviceClass 
   return Unexpected(std::move(error));
 }
 
+// "llama", or the kind of network; empty where nothing is known of the model.
+std::string ArchitectureOf(const std::optional<ModelInput>& model) {
+  if (!model) return "";
+  const ModelCard& card = model->card;
+  return card.family.empty() ? std::string(ToString(card.architecture)) : card.family;
+}
+
 // Strategy, batch, memory and time by prediction; what-if rows when they are asked for.
 Result<void> Predict(const PlanInput& input, const UserChoices& choices, const ModelInput& model,
-                     const RankLayout& layout, Plan& plan) {
-  ForecastInput ask{choices, model, layout, plan.precision, std::nullopt};
+                     const RankLayout& layout, const MemoryLessons& lessons, Plan& plan) {
+  ForecastInput ask{choices, model, layout, plan.precision, std::nullopt, lessons};
   LAUNCH_ASSIGN_OR_RETURN(const Forecast forecast, MakeForecast(ask));
   ApplyForecast(forecast, ask, plan);
   plan.steps = StepsOf(choices.job, plan.batch);
@@ -347,34 +356,39 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   plan.precision_reason = precision.reason;
   plan.memory = Memory(layout);
   LAUNCH_ASSIGN_OR_RETURN(const std::optional<ModelInput> model, ReadModel(choices, input.context));
+  plan.trainer = choices.trainer;
+  const std::vector<MeasuredRun>& history = input.questions.history;
+  plan.run = NameOfRun(spec, input.context, plan, layout, ArchitectureOf(model));
+  const MemoryLessons lessons = LessonsOf(history, plan.run);
   const bool predictable = model && demand.device == DeviceClass::kCuda;
   BatchChoice batch;
   if (predictable) {
     const BatchSpec& fixed = choices.job.batch;
     if (fixed.global && fixed.micro) LAUNCH_RETURN_IF_ERROR(SplitBatch(fixed, layout.world_size));
-    LAUNCH_RETURN_IF_ERROR(Predict(input, choices, *model, layout, plan));
+    LAUNCH_RETURN_IF_ERROR(Predict(input, choices, *model, layout, lessons, plan));
   } else {
     LAUNCH_ASSIGN_OR_RETURN(batch, SplitBatch(choices.job.batch, layout.world_size));
     plan.batch = batch.split;
     plan.steps = StepsOf(choices.job, plan.batch);
+    if (input.questions.explain)
+      plan.changes = EachClassAlone(layout, plan, choices.job.precision == Precision::kAuto);
   }
   plan.loader = PlanLoader(demand.device, layout);
   if (input.host_memory_was_short) plan.loader = AfterMemoryTrouble(plan.loader);
   if (spec.debug) plan.loader.num_workers = std::min(plan.loader.num_workers, kDebugWorkers);
   plan.workdir = spec.workdir + " (in place)";
   AppendHfFlags(choices, line, plan);
-  if (IsProbe(spec)) WrapForProbe(line);
+  if (spec.debug) WrapForProbe(line);
   DescribeStart(line, layout, InterpreterOf(spec, input.context), plan);
   const auto after_line = plan.read.begin() + static_cast<std::ptrdiff_t>(line.read.size());
   plan.read.insert(after_line, choices.read.begin(), choices.read.end());
-  plan.trainer = choices.trainer;
   TrainerConfigs configs = MakeTrainerConfigs(choices, plan, model ? model->card.hidden : 0);
   plan.files = std::move(configs.files);
   LAUNCH_ASSIGN_OR_RETURN(std::vector<std::string> checkpoint_dirs,
                           AssignRanks(input, line, layout, plan));
   LAUNCH_RETURN_IF_ERROR(CheckVariablesUsed(line, plan));
   plan.files.push_back(PlanFile(plan, spec));
-  if (IsProbe(spec)) plan.files.push_back(ProbeHook());
+  if (spec.debug) plan.files.push_back(ProbeHook(/*ends=*/IsProbe(spec)));
 
   Append(plan.warnings, line.warnings);
   Append(plan.warnings, demand.warnings);
@@ -384,12 +398,10 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   Append(plan.warnings, batch.warnings);
   Append(plan.warnings, HardCoded(choices.job, line, plan));
   Append(plan.warnings, Advice(input, demand, layout, plan));
-  const std::string architecture(!model ? std::string_view()
-                                 : model->card.family.empty()
-                                     ? ToString(model->card.architecture)
-                                     : std::string_view(model->card.family));
-  plan.run = NameOfRun(spec, plan, layout, architecture);
-  ApplyHistory(input.questions.history, spec, layout, plan);
+  Append(plan.warnings, MixedGpus(layout, plan));
+  NameTheWay(plan);
+  ApplyLessons(lessons, history, plan);
+  ApplyHistory(history, spec, layout, plan);
   std::sort(plan.warnings.begin(), plan.warnings.end(), [](const Finding& a, const Finding& b) {
     return std::tie(b.severity, a.code, a.says) < std::tie(a.severity, b.code, b.says);
   });

@@ -8,7 +8,8 @@ namespace launch {
 namespace {
 
 constexpr ComputeCapability kBf16From{8, 0};  // Ampere: CUDA C++ guide, arithmetic per capability
-constexpr ComputeCapability kFp8From{8, 9};   // Ada, Hopper
+constexpr ComputeCapability kTf32From{8, 0};
+constexpr ComputeCapability kFp8From{8, 9};  // Ada, Hopper
 constexpr ComputeCapability kTensorCoresFrom{7, 0};
 
 struct Weakest {
@@ -96,10 +97,12 @@ PrecisionChoice Automatic(const Weakest& weakest, bool mixed) {
 Result<PrecisionChoice> ChoosePrecision(const JobSpec& spec, DeviceClass device,
                                         const RankLayout& layout) {
   if (device != DeviceClass::kCuda) {
-    if (spec.precision == Precision::kFp8) {
+    const bool fp8 = spec.precision == Precision::kFp8;
+    if (fp8 || spec.precision == Precision::kTf32) {
       return Fail(ErrorCode::kCannotFit,
-                  "precision: fp8 needs an NVIDIA GPU of compute capability 8.9 or newer; the job "
-                  "gets " +
+                  "precision: " + std::string(ToString(spec.precision)) +
+                      " needs an NVIDIA GPU of compute capability " +
+                      ToString(fp8 ? kFp8From : kTf32From) + " or newer; the job gets " +
                       std::string(ToString(device)),
                   "write precision: auto");
     }
@@ -123,6 +126,12 @@ Result<PrecisionChoice> ChoosePrecision(const JobSpec& spec, DeviceClass device,
       if (weakest.cc < kFp8From) {
         return Unsupported(weakest, "fp8", kFp8From,
                            "write precision: auto, or constraints: \"cc>=8.9\"");
+      }
+      break;
+    case Precision::kTf32:
+      if (weakest.cc < kTf32From) {
+        return Unsupported(weakest, "tf32", kTf32From,
+                           "write precision: fp32, or constraints: \"cc>=8.0\"");
       }
       break;
     case Precision::kFp16:

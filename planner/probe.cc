@@ -8,13 +8,15 @@
 #include "common/units.h"
 #include "planner/duration.h"
 #include "planner/memory_constants.h"
+#include "planner/time_model.h"
 
 namespace launch {
 namespace {
 
 constexpr double kMemorySpread = 0.05;  // published measured predictors: 1.6 to 3 % (LLMem)
 constexpr double kTimeSpread = 0.15;    // a few steps, no steady clock of a warm GPU
-constexpr double kFitsBelow = 0.92;     // measured: less margin than a formula needs
+constexpr double kLoaderBound = 0.5;
+constexpr double kFitsBelow = 0.92;  // measured: less margin than a formula needs
 
 double ThousandthsOfGib(double bytes) { return std::round(bytes / kGiBytes * 1000) / 1000; }
 
@@ -74,6 +76,13 @@ void FillTime(const ProbeFit& fit, Plan& plan) {
   plan.duration.step_seconds = step;
   if (plan.batch.global)
     plan.duration.samples_per_second = static_cast<double>(*plan.batch.global) / step;
+  if (fit.loader_share < kLoaderBound) return;
+  plan.duration.bound = std::string(ToString(TimeKind::kLoader));
+  plan.warnings.push_back(MakeFinding(
+      "loader_bound", Severity::kNotice,
+      FormatNumber(100 * fit.loader_share, "%.0f %%") + " of a step waits for the data loader",
+      "more loader workers or cores (cpus:), data on a local disk, or samples prepared "
+      "beforehand"));
 }
 
 void FillFindings(const ProbeFit& fit, const std::vector<ProbePoint>& points, Plan& plan) {
@@ -106,6 +115,8 @@ std::optional<ProbeFit> FitProbe(const std::vector<ProbePoint>& points) {
   };
   ProbeFit fit;
   fit.gpu = low->gpu;
+  if (high->step_seconds > 0)
+    fit.loader_share = std::min(1.0, high->loader_seconds / high->step_seconds);
   fit.load_bytes = std::max(low->load_bytes, high->load_bytes);
   const double micro = static_cast<double>(std::max<std::int64_t>(1, low->micro));
   const double more = static_cast<double>(high->micro - low->micro);

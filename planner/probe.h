@@ -9,18 +9,6 @@
 
 namespace launch {
 
-// The run of one micro-batch: the largest over its ranks.
-struct ProbePoint {
-  std::int64_t micro = 1;
-  std::int64_t accumulate = 1;
-  bool gpu = false;         // torch's counters; else the process's own peak
-  double load_bytes = 0;    // peak before the first step was over
-  double peak_bytes = 0;    // peak of the steps after it
-  double static_bytes = 0;  // what stays after a step
-  double step_seconds = 0;
-  friend bool operator==(const ProbePoint&, const ProbePoint&) = default;
-};
-
 // Two micro-batches give a line each for memory and for the time of one pass.
 struct ProbeFit {
   double load_bytes = 0;
@@ -28,6 +16,7 @@ struct ProbeFit {
   double sample_bytes = 0;  // per sample of the micro-batch
   double pass_seconds = 0;
   double sample_seconds = 0;
+  double loader_share = 0;  // of a step that waits for the data loader
   bool gpu = false;
   friend bool operator==(const ProbeFit&, const ProbeFit&) = default;
 };

@@ -12,7 +12,8 @@ namespace {
 constexpr const char* kMicroField = "probe_micro";
 
 constexpr const char* kHook =
-    R"PY("""Measures a few optimizer steps for `launch plan --probe` and ends the process.
+    R"PY("""Measures a few optimizer steps for `launch plan --probe`, which ends the process then, and for
+`launch submit --debug`, which does not.
 
 Python imports it at its start, because its directory stands first in PYTHONPATH.
 """
@@ -25,6 +26,7 @@ import os
 import sys
 import time
 
+_ENDS = True
 _STEPS = int(os.environ.get("LAUNCH_MAX_STEPS") or 4)
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -59,6 +61,8 @@ class _Probe:
         self.reserved = 0
         self.gpu = False
         self.said = False
+        self.waited = 0.0
+        self.waits = []
 
     def read(self):
         torch = sys.modules["torch"]
@@ -93,9 +97,13 @@ class _Probe:
         else:
             self.peak = max(self.peak, peak)
             self.seconds.append(now - self.last)
+            self.waits.append(self.waited)
         self.last = now
+        self.waited = 0.0
         if len(self.seconds) + 1 >= _STEPS:
             self.say()
+            if not _ENDS:
+                return
             for stream in (sys.stdout, sys.stderr):
                 try:
                     stream.flush()
@@ -116,6 +124,7 @@ class _Probe:
             "static_bytes": self.static,
             "reserved_bytes": self.reserved,
             "step_seconds": steps[len(steps) // 2],
+            "loader_seconds": sum(self.waits) / len(self.waits),
         }) + "\n"
         for descriptor in (19, 2):
             try:
@@ -149,13 +158,35 @@ def _watch(module):
     module.Optimizer.__init__ = init
 
 
+def _watch_loader(module):
+    iterator = getattr(module, "_BaseDataLoaderIter", None)
+    if iterator is None:
+        return
+    take = iterator.__next__
+
+    def take_and_time(self):
+        start = time.monotonic()
+        try:
+            return take(self)
+        finally:
+            _PROBE.waited += time.monotonic() - start
+
+    iterator.__next__ = take_and_time
+
+
 class _Finder:
-    """Waits for torch.optim.optimizer without importing torch itself."""
+    """Waits for parts of torch without importing torch itself."""
+
+    def __init__(self):
+        self.watched = {
+            "torch.optim.optimizer": _watch,
+            "torch.utils.data.dataloader": _watch_loader,
+        }
 
     def find_spec(self, name, path=None, target=None):
-        if name != "torch.optim.optimizer":
+        watch = self.watched.pop(name, None)
+        if watch is None:
             return None
-        sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is None or spec.loader is None:
             return None
@@ -163,7 +194,7 @@ class _Finder:
 
         def exec_module(module):
             load(module)
-            _watch(module)
+            watch(module)
 
         spec.loader.exec_module = exec_module
         return spec
@@ -176,14 +207,18 @@ atexit.register(_PROBE.say)
 
 }  // namespace
 
-JobSpec AsProbe(JobSpec job, std::int64_t micro, Strategy strategy, Offload offload) {
+JobSpec AsProbe(JobSpec job, std::int64_t micro, const Plan& plan) {
   job.debug = true;
   job.model.probe = true;
   job.model.fields[kMicroField] = std::to_string(micro);
-  job.strategy = strategy;
-  job.offload = offload;
+  if (!plan.checkpointing.empty())
+    job.model.fields.emplace("activation_checkpointing", plan.checkpointing);
+  job.strategy = plan.strategy;
+  job.offload = plan.offload;
   return job;
 }
+
+bool IsProbeField(std::string_view name) { return name == kMicroField; }
 
 bool IsProbe(const JobSpec& job) {
   return job.debug && job.model.probe && job.model.fields.count(kMicroField) > 0;
@@ -195,7 +230,12 @@ std::int64_t ProbeMicro(const JobSpec& job) {
   return std::max<std::int64_t>(1, ParseInt(field->second).value_or(1));
 }
 
-GeneratedFile ProbeHook() { return {"sitecustomize.py", kHook}; }
+GeneratedFile ProbeHook(bool ends) {
+  constexpr std::string_view kEnds = "_ENDS = True";
+  std::string text = kHook;
+  if (!ends) text.replace(text.find(kEnds), kEnds.size(), "_ENDS = False");
+  return {"sitecustomize.py", std::move(text)};
+}
 
 void WrapForProbe(LaunchLine& line) {
   line.shell =

@@ -35,7 +35,7 @@ TrafficTime TrafficTimeOf(const ModelCard& card, const TrainingSetup& setup, Pre
   const double params = static_cast<double>(card.params);
   const double trained = TrainedParams(card, setup);
   const double layers = static_cast<double>(std::max<std::int64_t>(1, card.layers));
-  const double weight = precision == Precision::kFp32 ? 4 : 2;
+  const double weight = IsFullWidth(precision) ? 4 : 2;
   const bool wide = setup.format == StateFormat::kFp32 || setup.format == StateFormat::kAmp;
   const double gradient = wide ? 4 : 2;
   const double reduced = gradient * trained;  // bytes of all gradients

@@ -41,7 +41,7 @@ std::string_view DistributedType(const Plan& plan) {
 
 // The words of accelerate's own files (accelerate/commands/config/config_args.py).
 GeneratedFile AccelerateFile(const Plan& plan) {
-  const bool fp32 = plan.precision == Precision::kFp32;
+  const bool fp32 = IsFullWidth(plan.precision);
   std::string text = "compute_environment: LOCAL_MACHINE\n";
   const auto add = [&text](std::string_view key, std::string_view value) {
     text += std::string(key) + ": " + std::string(value) + "\n";

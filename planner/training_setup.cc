@@ -128,4 +128,18 @@ std::string_view ToString(Checkpointing v) {
   return "none";
 }
 
+std::string_view NameOf(Checkpointing v) {
+  switch (v) {
+    case Checkpointing::kNone:
+      return "none";
+    case Checkpointing::kSelectiveOp:
+    case Checkpointing::kSelectiveLayer:
+      return "selective";
+    case Checkpointing::kFull:
+    case Checkpointing::kFullOffload:
+      return "full";
+  }
+  return "none";
+}
+
 }  // namespace launch

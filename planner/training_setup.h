@@ -101,5 +101,6 @@ StateBytes StateBytesOf(StateFormat format, const OptimizerTraits& optimizer);
 
 std::string_view ToString(Framework v);
 std::string_view ToString(Checkpointing v);
+std::string_view NameOf(Checkpointing v);  // as the job file says it: none | selective | full
 
 }  // namespace launch

@@ -12,6 +12,7 @@
 #include "common/units.h"
 #include "planner/choice_text.h"
 #include "planner/duration.h"
+#include "planner/mixed_gpus.h"
 #include "planner/model_block.h"
 
 namespace launch {
@@ -20,9 +21,21 @@ namespace {
 constexpr double kWorthShowing = 0.05;
 constexpr int kMaxRanks = 65'536;
 
+// What was measured of this job holds for its own model, length, ranks and devices only.
+void KeepLessons(const ChoiceInput& base, ChoiceInput& changed) {
+  const GpuFigures& now = base.machine.gpu;
+  const GpuFigures& then = changed.machine.gpu;
+  const bool same = now.tflops == then.tflops && now.memory_gbps == then.memory_gbps &&
+                    base.gpu_bytes == changed.gpu_bytes;
+  if (!same) changed.lessons = {};
+  if (changed.setup != base.setup || changed.shape.ranks != base.shape.ranks)
+    changed.lessons.ways.clear();
+}
+
 // Without a given batch nothing is known of a step's length: only memory is compared.
-Change RowOf(std::string text, const ChoiceInput& changed, const Forecast& forecast,
+Change RowOf(std::string text, ChoiceInput changed, const Forecast& forecast,
              const ForecastInput& input) {
+  KeepLessons(forecast.input, changed);
   Change row;
   row.change = std::move(text);
   const auto choice = ChoosePlan(changed);
@@ -39,9 +52,10 @@ Change RowOf(std::string text, const ChoiceInput& changed, const Forecast& forec
   const PlanOption& option = judged->option;
   row.strategy = std::string(ToString(option.strategy));
   row.offload = option.offload;
-  row.fits = std::string(ToString(judged->fit));
+  // What the host cannot hold does not fit, whatever its GPUs could.
+  row.fits = choice->chosen ? std::string(ToString(judged->fit)) : "no";
   row.peak_gib = RoundedGib(judged->decision_bytes);
-  if (choice->memory) {
+  if (choice->memory && !judged->measured) {
     row.peak_gib = RoundedGib(PeakOf(*choice->memory, MemoryMetric::kProcess).bytes);
   }
   if (forecast.batch_given) {
@@ -85,8 +99,6 @@ void SetDevice(ChoiceInput& input, const Machine& machine, double bytes) {
   input.gpu_bytes = bytes;
 }
 
-std::string ClassOf(const GpuDevice& gpu) { return gpu.type.empty() ? gpu.model : gpu.type; }
-
 // Every GPU class of the cluster once, by name: its machine and usable memory.
 std::vector<std::pair<std::string, GpuDevice>> OtherClasses(const std::vector<PlannerOffer>& offers,
                                                             const RankLayout& layout) {
@@ -105,27 +117,6 @@ std::vector<std::pair<std::string, GpuDevice>> OtherClasses(const std::vector<Pl
     }
   }
   return others;
-}
-
-// The GPUs of one class among those of a mixed job.
-struct ClassShare {
-  GpuDevice gpu;
-  int count = 0;
-  int most_per_node = 0;
-};
-std::map<std::string, ClassShare> SharesOf(const RankLayout& layout) {
-  std::map<std::string, ClassShare> shares;
-  for (const NodeShare& node : layout.nodes) {
-    std::map<std::string, int> here;
-    for (int index : node.gpus) {
-      const GpuDevice& gpu = node.inventory->gpus[static_cast<std::size_t>(index)];
-      ClassShare& share = shares[ClassOf(gpu)];
-      share.gpu = gpu;
-      ++share.count;
-      share.most_per_node = std::max(share.most_per_node, ++here[ClassOf(gpu)]);
-    }
-  }
-  return shares;
 }
 
 // A mixed gang goes at the pace, and in the precision, of its weakest GPU; one class alone need
@@ -287,10 +278,8 @@ std::vector<Change> UsualChanges(const Forecast& forecast, const ForecastInput& 
   return rows;
 }
 
-Result<Change> AskedChange(std::string_view text, const Forecast& forecast,
-                           const ForecastInput& input) {
+Result<ChoiceInput> ChangedInput(std::string_view text, const Forecast& forecast) {
   ChoiceInput changed = forecast.input;
-  Forecast asked = forecast;
   // Another batch is asked of the plan as it is; everything else chooses anew.
   const bool same_way = text.find("strategy") == std::string_view::npos &&
                         text.find("nodes") == std::string_view::npos &&
@@ -312,9 +301,17 @@ Result<Change> AskedChange(std::string_view text, const Forecast& forecast,
       return BadChange(one + " is not KEY=VALUE", "write e.g. nodes=4,seq_len=8192");
     }
     LAUNCH_RETURN_IF_ERROR(ApplyOne(one.substr(0, equals), one.substr(equals + 1), changed));
-    if (one.rfind("batch.", 0) == 0) asked.batch_given = true;
   }
-  return RowOf(std::string(text), changed, asked, input);
+  KeepLessons(forecast.input, changed);
+  return changed;
+}
+
+Result<Change> AskedChange(std::string_view text, const Forecast& forecast,
+                           const ForecastInput& input) {
+  LAUNCH_ASSIGN_OR_RETURN(ChoiceInput changed, ChangedInput(text, forecast));
+  Forecast asked = forecast;
+  if (text.find("batch.") != std::string_view::npos) asked.batch_given = true;
+  return RowOf(std::string(text), std::move(changed), asked, input);
 }
 
 }  // namespace launch

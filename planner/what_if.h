@@ -26,4 +26,7 @@ std::vector<Change> UsualChanges(const Forecast& forecast, const ForecastInput& 
 Result<Change> AskedChange(std::string_view text, const Forecast& forecast,
                            const ForecastInput& input);
 
+// What ChoosePlan is asked then; errors as AskedChange.
+Result<ChoiceInput> ChangedInput(std::string_view text, const Forecast& forecast);
+
 }  // namespace launch

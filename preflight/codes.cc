@@ -39,7 +39,8 @@ const std::vector<PreflightCode>& PreflightCodes() {
        "The driver's name of the GPU matches a rule of `configs/gpus.yaml`.",
        "Write a rule for it; without one times are not predicted."},
       {"precision_unsupported", "precision", "error, warning",
-       "bf16 has compute capability 8.0 or more, fp8 8.9 or more.", "Write `precision: auto`."},
+       "bf16 and tf32 need compute capability 8.0 or more, fp8 8.9 or more.",
+       "Write `precision: auto`."},
       {"toolkit_mismatch", "op builds", "error, warning, notice",
        "For jobs whose optimizer is offloaded by ZeRO, which makes DeepSpeed build `cpu_adam`: "
        "nvcc has the version of torch's CUDA. A notice when both are in DeepSpeed's list of "

@@ -101,7 +101,8 @@ void JudgePrecision(const NodeCase& c, std::size_t position, PreflightReport& re
   const GpuDevice& gpu = c.node.gpus[position];
   if (gpu.device_class != DeviceClass::kCuda || !gpu.cc) return;
   const Precision asked = c.plan.precision;
-  const bool bf16 = asked == Precision::kBf16 && *gpu.cc < kBf16From;
+  const bool ampere = asked == Precision::kBf16 || asked == Precision::kTf32;
+  const bool bf16 = ampere && *gpu.cc < kBf16From;
   const bool fp8 = asked == Precision::kFp8 && *gpu.cc < kFp8From;
   if (!bf16 && !fp8) return;
   Finding finding = MakeFinding("precision_unsupported", Severity::kError, c.node.node,

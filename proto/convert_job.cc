@@ -9,7 +9,7 @@ using edge::Utf8;
 LAUNCH_CONVERT_ENUM(LauncherKind, kNode)
 LAUNCH_CONVERT_ENUM(Strategy, kFsdpHybrid)
 LAUNCH_CONVERT_ENUM(Offload, kAll)
-LAUNCH_CONVERT_ENUM(Precision, kFp8)
+LAUNCH_CONVERT_ENUM(Precision, kTf32)
 LAUNCH_CONVERT_ENUM(DeviceChoice, kCpu)
 LAUNCH_CONVERT_ENUM(Trainer, kPlain)
 LAUNCH_CONVERT_ENUM(GpuBinding, kPerRank)

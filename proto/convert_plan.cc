@@ -255,46 +255,6 @@ Result<DurationForecast> FromProto(const pb::DurationForecast& m) {
   return e.Done(std::move(v));
 }
 
-pb::MeasuredRun ToProto(const MeasuredRun& v) {
-  pb::MeasuredRun m;
-  m.set_job(Utf8(v.job));
-  m.set_device(Utf8(v.device));
-  m.set_ranks(v.ranks);
-  if (v.global_batch) m.set_global_batch(*v.global_batch);
-  if (v.step_seconds) m.set_step_seconds(*v.step_seconds);
-  if (v.seconds) m.set_seconds(*v.seconds);
-  if (v.micro) m.set_micro(*v.micro);
-  if (v.peak_gib) m.set_peak_gib(*v.peak_gib);
-  m.set_architecture(Utf8(v.architecture));
-  m.set_framework(Utf8(v.framework));
-  m.set_strategy(Utf8(v.strategy));
-  if (v.cold_step_seconds) m.set_cold_step_seconds(*v.cold_step_seconds);
-  return m;
-}
-Result<MeasuredRun> FromProto(const pb::MeasuredRun& m) {
-  Edge e;
-  MeasuredRun v;
-  v.job = e.Word("job", m.job());
-  v.device = e.Word("device", m.device());
-  v.ranks = e.Int("ranks", m.ranks(), 1, edge::kMaxRanks);
-  if (m.has_global_batch()) v.global_batch = e.Int64("global_batch", m.global_batch(), 1);
-  if (m.has_step_seconds()) v.step_seconds = e.Number("step_seconds", m.step_seconds());
-  if (m.has_seconds()) v.seconds = e.Number("seconds", m.seconds());
-  if (m.has_micro()) v.micro = e.Int64("micro", m.micro(), 1);
-  if (m.has_peak_gib()) v.peak_gib = e.Number("peak_gib", m.peak_gib());
-  v.architecture = e.MaybeWord("architecture", m.architecture());
-  v.framework = e.MaybeWord("framework", m.framework());
-  v.strategy = e.MaybeWord("strategy", m.strategy());
-  if (m.has_cold_step_seconds()) {
-    v.cold_step_seconds = e.Number("cold_step_seconds", m.cold_step_seconds());
-  }
-  e.Require(v.cold_step_seconds.value_or(1) > 0 && v.peak_gib.value_or(1) > 0, "peak_gib",
-            "is not above 0");
-  e.Require(v.step_seconds.value_or(1) > 0 && v.seconds.value_or(1) > 0, "seconds",
-            "are not above 0");
-  return e.Done(std::move(v));
-}
-
 pb::Fallback ToProto(const Fallback& v) {
   pb::Fallback m;
   m.set_strategy(ToProto(v.strategy));

@@ -19,6 +19,7 @@ class CancelRequest;
 class CreateTokenRequest;
 class DrainRequest;
 class ForgetNodeRequest;
+class NoteProbeRequest;
 class JobReply;
 class JobsReply;
 class JobsRequest;
@@ -70,6 +71,12 @@ struct JobsCall {
   bool all_users = false;
   bool include_done = false;
   friend bool operator==(const JobsCall&, const JobsCall&) = default;
+};
+// What a probe or debug run measured, to be kept with it.
+struct NoteProbeCall {
+  JobId job;
+  ProbePoint point;
+  friend bool operator==(const NoteProbeCall&, const NoteProbeCall&) = default;
 };
 struct CancelCall {
   std::vector<JobId> jobs;
@@ -158,6 +165,7 @@ pb::SubmitReply ToProto(const SubmitAnswer& v);
 pb::PlanRequest ToProto(const PlanCall& v);
 pb::JobsRequest ToProto(const JobsCall& v);
 pb::CancelRequest ToProto(const CancelCall& v);
+pb::NoteProbeRequest ToProto(const NoteProbeCall& v);
 pb::WatchRequest ToProto(const WatchCall& v);
 pb::LogsRequest ToProto(const LogsCall& v);
 pb::LogsReply ToProto(const LogPiece& v);
@@ -172,6 +180,7 @@ Result<SubmitAnswer> FromProto(const pb::SubmitReply& m);
 Result<PlanCall> FromProto(const pb::PlanRequest& m);
 Result<JobsCall> FromProto(const pb::JobsRequest& m);
 Result<CancelCall> FromProto(const pb::CancelRequest& m);
+Result<NoteProbeCall> FromProto(const pb::NoteProbeRequest& m);
 Result<WatchCall> FromProto(const pb::WatchRequest& m);
 Result<LogsCall> FromProto(const pb::LogsRequest& m);
 Result<LogPiece> FromProto(const pb::LogsReply& m);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -35,7 +36,10 @@ Framework FrameworkOf(const std::string& word) {
   if (Has(word, "torchtune")) return Framework::kTorchtune;
   if (Has(word, "litgpt") || Has(word, "lit-gpt")) return Framework::kLitgpt;
   if (Has(word, "foundry") || Has(word, "composer")) return Framework::kLlmFoundry;
-  if (Has(word, "hf") || Has(word, "transformers") || Has(word, "hugging")) return Framework::kHf;
+  // Those that train by transformers' model code.
+  for (const char* hf : {"hf", "transformers", "hugging", "trl", "peft", "accelerate", "axolotl",
+                         "factory", "swift", "unsloth", "xtuner"})
+    if (Has(word, hf)) return Framework::kHf;
   return Framework::kUnknown;
 }
 
@@ -53,7 +57,7 @@ void ReadPrecision(const std::string& word, TrainingSetup& setup) {
   setup.compiled = setup.fp8_compute;  // eager fp8 is slower than 16 bits: nobody runs it
   if (fsdp || setup.fp8_compute)
     setup.format = StateFormat::kFsdpMixed;
-  else if (Has(word, "amp") || Has(word, "autocast"))
+  else if (Has(word, "amp") || Has(word, "autocast") || Has(word, "mixed"))
     setup.format = StateFormat::kAmp;
   else if (Has(word, "master"))
     setup.format = StateFormat::kMaster16;
@@ -65,14 +69,21 @@ void ReadPrecision(const std::string& word, TrainingSetup& setup) {
     setup.format = setup.lora_rank > 0 ? StateFormat::kPure16 : StateFormat::kAmp;
 }
 
-Strategy StrategyOf(const std::string& word, const std::string& stage) {
-  if (Has(word, "hybrid")) return Strategy::kFsdpHybrid;
+Strategy StrategyOf(std::string word, const std::string& stage) {
+  std::erase_if(word, [](char c) { return c == '_' || c == '-' || c == ' '; });
+  if (Has(word, "hybrid") || Has(word, "hsdp")) return Strategy::kFsdpHybrid;
   if (Has(word, "grad")) return Strategy::kFsdpGradOp;
-  if (Has(word, "fsdp")) return Strategy::kFsdp;
+  if (Has(word, "fsdp")) return stage == "2" ? Strategy::kFsdpGradOp : Strategy::kFsdp;
   if (Has(word, "zero") || Has(word, "deepspeed")) {
-    if (Has(stage, "1") || Has(word, "zero1")) return Strategy::kZero1;
-    if (Has(stage, "3") || Has(word, "zero3")) return Strategy::kZero3;
-    return Strategy::kZero2;
+    for (const auto& [number, strategy] :
+         {std::pair('1', Strategy::kZero1), std::pair('2', Strategy::kZero2),
+          std::pair('3', Strategy::kZero3)}) {
+      if (Has(word, std::string("zero") + number) || Has(word, std::string("stage") + number))
+        return strategy;
+    }
+    if (Has(stage, "0")) return Strategy::kDdp;
+    if (Has(stage, "1")) return Strategy::kZero1;
+    return Has(stage, "3") ? Strategy::kZero3 : Strategy::kZero2;
   }
   if (Has(word, "ddp") || Has(word, "dp")) return Strategy::kDdp;
   return Strategy::kSingle;
@@ -81,7 +92,7 @@ Strategy StrategyOf(const std::string& word, const std::string& stage) {
 LossPath LossOf(const std::string& word) {
   if (Has(word, "class")) return LossPath::kClassification;
   if (Has(word, "chunk")) return LossPath::kChunked;
-  if (Has(word, "fused") || Has(word, "liger")) return LossPath::kFused;
+  if (Has(word, "fused") || Has(word, "liger") || Has(word, "cut")) return LossPath::kFused;
   return LossPath::kFull;
 }
 
@@ -155,6 +166,23 @@ MemoryPeak PredictedFigure(const MemoryCase& row, const MemoryEstimate& estimate
   return peak;
 }
 
+// A table is what it is: where a card contradicts itself, the least telling of its figures is left
+// out. The first error stands where that does not help.
+Result<MemoryEstimate> PredictCase(const MemoryCase& row, const MemoryConstants& constants) {
+  auto estimate = PredictMemory(row.card, row.setup, constants);
+  if (estimate) return estimate;
+  ModelCard card = row.card;
+  const auto without = [&](std::initializer_list<std::int64_t ModelCard::*> fields) {
+    for (const auto field : fields) card.*field = 0;
+    return PredictMemory(card, row.setup, constants);
+  };
+  if (auto next = without({&ModelCard::heads, &ModelCard::kv_heads})) return next;
+  const bool shape = card.layers > 0 && card.hidden > 0;
+  if (!shape) return estimate;
+  if (auto next = without({&ModelCard::params})) return next;
+  return estimate;
+}
+
 }  // namespace
 
 const std::set<std::string>& MemoryAnswerColumns() {
@@ -172,7 +200,8 @@ Result<MemoryCase> ReadMemoryCase(const CaseTable& table, std::size_t row) {
   LAUNCH_ASSIGN_OR_RETURN(card.heads, WholeNumber(table, row, "heads"));
   LAUNCH_ASSIGN_OR_RETURN(card.kv_heads, WholeNumber(table, row, "kv_heads"));
   LAUNCH_ASSIGN_OR_RETURN(card.vocab, WholeNumber(table, row, "vocab"));
-  card.tied = Word(table, row, "tied") == "yes";
+  const std::string tied = Word(table, row, "tied");
+  card.tied = tied == "yes" || tied == "true";
 
   const std::string strategy = Word(table, row, "strategy");
   setup.framework = FrameworkOf(Word(table, row, "framework"));
@@ -184,8 +213,9 @@ Result<MemoryCase> ReadMemoryCase(const CaseTable& table, std::size_t row) {
   setup.strategy = StrategyOf(strategy, Word(table, row, "zero_stage"));
   const std::string offload = Word(table, row, "offload");
   setup.offload = Has(offload, "param") || Has(offload, "all") ? Offload::kAll
-                  : Has(offload, "optim")                      ? Offload::kOptimizer
-                                                               : Offload::kNone;
+                  : offload.empty() || offload == "none" || offload == "no" || offload == "false"
+                      ? Offload::kNone
+                      : Offload::kOptimizer;
   setup.optimizer = OptimizerOf(Word(table, row, "optimizer"));
   setup.checkpointing = CheckpointingOf(Word(table, row, "act_ckpt"));
   setup.loss = LossOf(Word(table, row, "loss"));
@@ -194,7 +224,8 @@ Result<MemoryCase> ReadMemoryCase(const CaseTable& table, std::size_t row) {
   setup.volta_context = gpu.before_ampere;
   out.limit_bytes = gpu.usable_bytes;
   const std::string flash = Word(table, row, "flash_attn");
-  const bool eager = flash == "no" || (flash.empty() && setup.volta_context);
+  const bool eager = flash == "no" || flash == "false" || flash == "none" || Has(flash, "eager") ||
+                     (flash.empty() && setup.volta_context);
   setup.attention = eager ? Attention::kEager : Attention::kFlash;
   if (setup.loss == LossPath::kClassification) card.architecture = Architecture::kEncoder;
 
@@ -215,7 +246,7 @@ Result<MemoryCase> ReadMemoryCase(const CaseTable& table, std::size_t row) {
 }
 
 Result<MemoryAnswer> AnswerMemoryCase(const MemoryCase& row, const MemoryConstants& constants) {
-  LAUNCH_ASSIGN_OR_RETURN(MemoryEstimate estimate, PredictMemory(row.card, row.setup, constants));
+  LAUNCH_ASSIGN_OR_RETURN(MemoryEstimate estimate, PredictCase(row, constants));
   MemoryAnswer answer;
   answer.peak = PredictedFigure(row, estimate, constants);
   if (row.limit_bytes) answer.fits = JudgeFit(estimate, *row.limit_bytes);

@@ -79,7 +79,8 @@ StateFormat FormatOf(const std::string& precision, Strategy strategy) {
 Precision PrecisionOf(const std::string& word) {
   if (Has(word, "fp8")) return Precision::kFp8;
   if (Has(word, "fp16")) return Precision::kFp16;
-  if (word == "fp32" || word == "tf32") return Precision::kFp32;
+  if (word == "tf32") return Precision::kTf32;
+  if (word == "fp32") return Precision::kFp32;
   return Precision::kBf16;
 }
 

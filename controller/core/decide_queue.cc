@@ -5,6 +5,7 @@
 
 #include "common/planted.h"
 #include "controller/core/draft.h"
+#include "controller/core/measured_runs.h"
 #include "controller/core/offers.h"
 #include "controller/core/replan.h"
 #include "planner/planner.h"
@@ -88,6 +89,7 @@ void HoldAndPlan(Draft& draft, const JobRecord& job, const Placement& placement,
   wanted.spec = WithChange(spec.spec, job.change);
   wanted.host_memory_was_short = job.change.fewer_workers;
   wanted.context = spec.context;
+  wanted.questions.history = HistoryFor(draft.state(), job);
   effect::PlanWanted::Placed placed;
   placed.key = Key{job.id, hold.attempt};
   for (std::size_t i = 0; i < placement.offers.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "controller/core/draft.h"
+#include "controller/core/memory_watch.h"
 #include "controller/core/recovery.h"
 #include "controller/core/reputation.h"
 #include "controller/core/views.h"
@@ -201,6 +202,7 @@ Ending JudgeAttempt(const State& state, const AttemptRecord& attempt) {
 void EndAttempt(Draft& draft, const Key& key, const Ending& ending) {
   AttemptRecord attempt = draft.state().attempts.at(key);
   attempt.progress = ProgressOf(draft.state(), attempt);
+  attempt.peak_gpu_bytes = PeakOfGpus(draft.state(), key);
   attempt.phase = AttemptPhase::kEnded;
   attempt.outcome = ending.outcome;
   attempt.cause = ending.text;

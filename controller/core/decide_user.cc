@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include "common/planted.h"
+#include "common/units.h"
 #include "controller/core/draft.h"
+#include "controller/core/measured_runs.h"
 #include "controller/core/offers.h"
 #include "controller/core/views.h"
 #include "planner/planner.h"
@@ -48,6 +50,7 @@ std::optional<effect::PlanWanted> WantPlan(Draft& draft, const Asked& event) {
   wanted.spec = event.spec;
   wanted.context = event.context;
   wanted.offers = MakeOffers(draft.state());
+  wanted.questions.history = HistoryFor(draft.state(), event.caller.user);
   if (std::optional<Error> error = Hopeless(wanted)) {
     draft.Reply(event.request, Unexpected(std::move(*error)));
     return std::nullopt;
@@ -115,7 +118,11 @@ void OnUser(Draft& draft, const event::Submit& event) {
 void OnUser(Draft& draft, const event::PlanQuery& event) {
   std::optional<effect::PlanWanted> wanted = WantPlan(draft, event);
   if (!wanted) return;
+  // The cluster's runs come after what the user brings: the newest of equals counts.
+  std::vector<MeasuredRun> known = std::move(wanted->questions.history);
   wanted->questions = event.questions;
+  std::vector<MeasuredRun>& history = wanted->questions.history;
+  history.insert(history.end(), known.begin(), known.end());
   draft.live().queries.emplace(wanted->ticket, event);
   draft.Want(std::move(*wanted));
 }
@@ -150,6 +157,32 @@ void OnUser(Draft& draft, const event::Cancel& event) {
     answer.results.push_back(std::move(result));
   }
   draft.Reply(event.request, ReplyBody(std::move(answer)));
+}
+
+void OnUser(Draft& draft, const event::NoteProbe& event) {
+  const auto found = draft.state().jobs.find(event.job);
+  if (found == draft.state().jobs.end() || found->second.owner != event.caller.user) {
+    draft.Reply(event.request, NoSuchJob(event.job));
+    return;
+  }
+  if (!draft.state().specs.at(event.job).spec.debug) {
+    draft.Reply(event.request,
+                Fail(ErrorCode::kFailedPrecondition,
+                     fmt::format("job {} is no probe: what it measures is noted as it runs",
+                                 event.job.value),
+                     "launch plan JOBFILE --probe"));
+    return;
+  }
+  if (found->second.probe != event.point) {
+    JobRecord job = found->second;
+    job.probe = event.point;
+    draft.Put(job);
+    draft.Event("job.probed", Subject(event.job),
+                fmt::format("micro-batch {}: {} at most, {:.3g} s a step", event.point.micro,
+                            FormatBytes(static_cast<std::uint64_t>(event.point.peak_bytes)),
+                            event.point.step_seconds));
+  }
+  draft.Reply(event.request, ReplyBody(reply::Done{}));
 }
 
 void OnUser(Draft& draft, const event::ListJobs& event) {

@@ -69,6 +69,7 @@ class Draft {
 void OnUser(Draft& draft, const event::Submit& event);  // decide_user.cc
 void OnUser(Draft& draft, const event::PlanQuery& event);
 void OnUser(Draft& draft, const event::Cancel& event);
+void OnUser(Draft& draft, const event::NoteProbe& event);
 void OnUser(Draft& draft, const event::ListJobs& event);
 void OnUser(Draft& draft, const event::GetJob& event);
 void OnUser(Draft& draft, const event::ListNodes& event);

@@ -98,6 +98,12 @@ struct Drain {
   bool undrain = false;
   std::string reason;
 };
+struct NoteProbe {  // what a probe or debug run of the caller's measured
+  RequestId request;
+  Caller caller;
+  JobId job;
+  ProbePoint point;
+};
 struct ForgetNode {  // a node that is gone for good
   RequestId request;
   Caller caller;
@@ -170,9 +176,9 @@ struct Tick {};  // deadlines are looked at; posted by the loop when the earlies
 
 using Event =
     std::variant<event::Submit, event::PlanQuery, event::Cancel, event::ListJobs, event::GetJob,
-                 event::ListNodes, event::Drain, event::ForgetNode, event::CreateToken,
-                 event::ListTokens, event::UseToken, event::NodeAttached, event::NodeSaid,
-                 event::NodeBeat, event::NodeDetached, event::SecretUnreadable, event::Planned,
-                 event::Diagnosed, event::Tick>;
+                 event::ListNodes, event::Drain, event::ForgetNode, event::NoteProbe,
+                 event::CreateToken, event::ListTokens, event::UseToken, event::NodeAttached,
+                 event::NodeSaid, event::NodeBeat, event::NodeDetached, event::SecretUnreadable,
+                 event::Planned, event::Diagnosed, event::Tick>;
 
 }  // namespace launch::controller

@@ -75,6 +75,7 @@ void WatchGpu(Draft& draft, const Key& key, const NodeId& node, const GpuSample&
   GpuWatch& watch = draft.live().attempts[key].gpus[sample.uuid];
   watch.node = node;
   watch.used = *sample.used_bytes;
+  watch.peak = std::max(watch.peak, watch.used);
   watch.total = total;
   const double share = static_cast<double>(watch.used) / static_cast<double>(total);
   if (Crosses(watch.line, share, kGpuHigh)) {
@@ -118,6 +119,20 @@ void WatchMemory(Draft& draft, const NodeId& node, const from_node::Samples& sai
       WatchHost(draft, key, node, said.host, inventory->second->memory_bytes);
     }
   }
+}
+
+std::uint64_t PeakOfGpus(const State& state, const Key& key) {
+  std::uint64_t peak = 0;
+  const auto live = state.live.attempts.find(key);
+  if (live == state.live.attempts.end()) return 0;
+  for (const auto& [gpu, watch] : live->second.gpus) {
+    const auto inventory = state.inventories.find(watch.node);
+    // Where GPU pages and host pages are one, the driver counts both.
+    const bool coherent =
+        inventory != state.inventories.end() && inventory->second->coherent == CoherentMode::kNuma;
+    if (!coherent) peak = std::max(peak, watch.peak);
+  }
+  return peak;
 }
 
 std::vector<Finding> MemoryWarnings(const State& state, const Key& key) {

@@ -11,6 +11,9 @@ namespace launch::controller {
 // crossed (80 % of a GPU, 70 % of the host), one for a trend. Touches no job.
 void WatchMemory(Draft& draft, const NodeId& node, const from_node::Samples& said);
 
+// Most that a GPU of the attempt was seen to hold; 0 = none was sampled.
+std::uint64_t PeakOfGpus(const State& state, const Key& key);
+
 // What of it is true of the attempt now, for its status.
 std::vector<Finding> MemoryWarnings(const State& state, const Key& key);
 

@@ -77,7 +77,8 @@ struct JobRecord {
   std::int64_t best_step = -1;    // newest checkpoint an attempt resumed from
   int no_progress = 0;            // consecutive retries without a newer checkpoint
   PlanChange change;
-  std::string change_text;  // in words, of the newest change
+  std::string change_text;          // in words, of the newest change
+  std::optional<ProbePoint> probe;  // what this probe or debug run measured
   WallTime submitted{};
   WallTime started{};
   WallTime ended{};
@@ -139,9 +140,10 @@ struct AttemptRecord {
   std::optional<NodeId> first_failed_node;
   std::vector<EnvVar> late_env;
   PlanSummary plan;
-  std::string change;              // of the plan against the attempt before, in words
-  std::optional<Verdict> verdict;  // why it failed; judged after the end of its ranks
-  LastProgress progress;           // set at the end; while it lives, the samples of its ranks
+  std::string change;                // of the plan against the attempt before, in words
+  std::optional<Verdict> verdict;    // why it failed; judged after the end of its ranks
+  LastProgress progress;             // set at the end; while it lives, the samples of its ranks
+  std::uint64_t peak_gpu_bytes = 0;  // of its fullest GPU, as sampled; set at the end, 0 = not seen
   WallTime created{};
   WallTime started{};  // all ranks started
   WallTime ended{};

@@ -69,6 +69,7 @@ struct MemoryLine {  // the share in use, and whether it is over its limit
 struct GpuWatch {  // memory of one GPU of a running attempt
   NodeId node;
   std::uint64_t used = 0;
+  std::uint64_t peak = 0;
   std::uint64_t total = 0;
   MemoryLine line;
   MemoryTrend trend;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/units.h"
+#include "controller/core/measured_runs.h"
 #include "controller/core/memory_watch.h"
 
 namespace launch::controller {
@@ -123,30 +124,6 @@ void ShowProgress(const State& state, const AttemptRecord& attempt, JobView& vie
     view.eta_s = *view.seconds_per_step *
                  static_cast<double>(std::max<std::int64_t>(*view.steps - *view.step, 0));
   }
-}
-
-// What a run that succeeded tells of later ones: the time of a step and of the whole, and on the
-// CPU the peak of its largest process, which the kernel counted.
-std::optional<MeasuredRun> Measured(const State& state, const JobRecord& job,
-                                    const AttemptRecord& attempt) {
-  const bool counts = job.outcome == JobState::kSucceeded && !attempt.plan.run.device.empty() &&
-                      !state.specs.at(job.id).spec.debug;
-  if (!counts) return std::nullopt;
-  MeasuredRun run = attempt.plan.run;
-  run.step_seconds = attempt.progress.seconds_per_step;
-  const bool whole = job.attempts == 1 && ToMs(job.started) > 0 && job.ended > job.started;
-  if (whole) run.seconds = static_cast<double>(ToMs(job.ended) - ToMs(job.started)) / 1000;
-  std::uint64_t peak = 0;
-  if (const auto ranks = state.ranks.find(attempt.key); ranks != state.ranks.end()) {
-    for (const auto& [number, rank] : ranks->second) {
-      if (rank.exit) peak = std::max(peak, rank.exit->max_rss_bytes);
-    }
-  }
-  if (run.device == "cpu" && peak > 0) {
-    run.peak_gib = static_cast<double>(peak) / static_cast<double>(kGiB);
-  }
-  if (!run.step_seconds && !run.seconds) return std::nullopt;
-  return run;
 }
 
 int GpusAskedFor(const JobSpec& spec) {
@@ -289,7 +266,7 @@ JobView ViewJob(const State& state, const JobRecord& job, bool full) {
       std::vector<Finding> warnings = MemoryWarnings(state, newest->key);
       view.findings.insert(view.findings.end(), warnings.begin(), warnings.end());
     }
-    view.measured = Measured(state, job, *newest);
+    view.measured = MeasuredOf(state, job);
   }
   if (newest != nullptr) view.strategy = std::string(ToString(newest->plan.strategy));
   for (auto entry = state.attempts.lower_bound(Key{job.id, Attempt{0}});

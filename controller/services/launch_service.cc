@@ -126,6 +126,21 @@ class LaunchService final : public pb::Launch::CallbackService {
     return reactor;
   }
 
+  grpc::ServerUnaryReactor* NoteProbe(grpc::CallbackServerContext* context,
+                                      const pb::NoteProbeRequest* request,
+                                      pb::NoteProbeReply*) override {
+    auto accepted =
+        Accept<NoteProbeCall>(parts_.gate, context, "/launch.v1.Launch/NoteProbe", *request);
+    if (!accepted) return Refuse(context, accepted.error());
+    const auto& [who, call] = *accepted;
+    if (!Mine(who.caller, call.job)) return Refuse(context, NotYourJob(who.caller, call.job));
+    auto* reactor = context->DefaultReactor();
+    parts_.requests.Ask(who.caller.user.value,
+                        event::NoteProbe{{}, who.caller, call.job, call.point},
+                        AnswerWith<reply::Done>(reactor, [](const reply::Done&) {}));
+    return reactor;
+  }
+
   grpc::ServerUnaryReactor* Nodes(grpc::CallbackServerContext* context, const pb::NodesRequest*,
                                   pb::NodesReply* reply) override {
     auto who = parts_.gate.Admit(*context, "/launch.v1.Launch/Nodes");

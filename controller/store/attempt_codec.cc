@@ -64,6 +64,7 @@ pb::AttemptRecord ToRecord(const AttemptRecord& v) {
   if (v.progress.step) m.set_step(*v.progress.step);
   if (v.progress.steps) m.set_steps(*v.progress.steps);
   if (v.progress.seconds_per_step) m.set_seconds_per_step(*v.progress.seconds_per_step);
+  m.set_peak_gpu_bytes(v.peak_gpu_bytes);
   m.set_change(Utf8(v.change));
   if (v.verdict) *m.mutable_verdict() = launch::ToProto(*v.verdict);
   m.set_started_boot_ms(ToMs(v.started_boot));
@@ -102,6 +103,7 @@ AttemptRecord FromRecord(Edge& e, const pb::AttemptRecord& m) {
   if (m.has_seconds_per_step()) {
     v.progress.seconds_per_step = e.Number("seconds_per_step", m.seconds_per_step());
   }
+  v.peak_gpu_bytes = m.peak_gpu_bytes();
   v.change = e.Text("change", m.change());
   if (m.has_verdict()) v.verdict = e.Value("verdict", m.verdict());
   v.created = e.Wall("created_ms", m.created_ms());

@@ -75,6 +75,7 @@ pb::JobRecord ToRecord(const JobRecord& v) {
   m.set_request_digest(Utf8(v.request_digest));
   if (v.change != PlanChange{}) *m.mutable_change() = ToRecord(v.change);
   m.set_change_text(Utf8(v.change_text));
+  if (v.probe) *m.mutable_probe() = launch::ToProto(*v.probe);
   return m;
 }
 JobRecord FromRecord(Edge& e, const pb::JobRecord& m) {
@@ -106,6 +107,7 @@ JobRecord FromRecord(Edge& e, const pb::JobRecord& m) {
   v.request_digest = e.Text("request_digest", m.request_digest());
   if (m.has_change()) v.change = FromRecord(e, m.change());
   v.change_text = e.Text("change_text", m.change_text());
+  if (m.has_probe()) v.probe = e.Value("probe", m.probe());
   return v;
 }
 

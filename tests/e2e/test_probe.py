@@ -73,7 +73,23 @@ def test_a_probe_measures_what_a_sample_takes(probe):
         assert plan["batch"] == {"global": 16, "micro": 4, "accumulate": 4}
         assert "memory_unknown" not in [one["code"] for one in plan["warnings"]]
         assert plan["duration"]["step_seconds"] > 0
-    assert probe.cluster.launch("calibration").stdout.strip() == "[]", "a probe is none of the job's runs"
+    # What was measured is kept: the next plan of the same program, a submit and a plan without a
+    # cluster know it; another program does not.
+    cluster = probe.cluster
+    again, said = probe(64, flags=())
+    assert "probe of" not in said and again["memory"]["basis"] == again["duration"]["basis"] == "probed"
+    assert again["memory"]["peak_gib"] == small["memory"]["peak_gib"]
+    submitted = cluster.submit("job.yaml", "--hold")
+    dry = cluster.json("submit", "job.yaml", "--dry-run")
+    assert dry["memory"]["basis"] == "probed" and cluster.state_of(submitted) == "PENDING"
+    (cluster.work / "runs.yaml").write_text(cluster.launch("calibration", "probed").stdout)
+    cluster.launch("nodes", "--save", "saved.yaml")
+    offline = cluster.json("plan", "job.yaml", "--inventory", "saved.yaml", "--calibration", "runs.yaml")
+    assert offline["memory"]["basis"] == "probed"
+    assert abs(offline["memory"]["peak_gib"] - small["memory"]["peak_gib"]) < 0.005
+    other, _ = probe(65, flags=())
+    (says,) = [one["says"] for one in other["warnings"] if one["code"] == "memory_unknown"]
+    assert other["memory"]["peak_gib"] is None and "(a probe), before its command" in says
 
 
 def test_a_script_without_an_optimizer_measures_nothing_and_says_so(probe):
@@ -112,3 +128,33 @@ def test_the_next_plan_knows_what_the_last_run_took(cluster):
     other = cluster.json("plan", "job.yaml")
     (says,) = [one["says"] for one in other["warnings"] if one["code"] == "memory_unknown"]
     assert "last time micro-batch 4 on 1 rank took" in says
+
+
+def test_a_debug_run_is_kept_like_a_probe_and_a_waiting_step_is_named(probe):
+    cluster = probe.cluster
+    (cluster.work / "t.py").write_text(textwrap.dedent("""\
+        import os, time, torch
+        class Slow(torch.utils.data.Dataset):
+            def __len__(self): return 1000
+            def __getitem__(self, i):
+                time.sleep(0.01)
+                return torch.ones(4)
+        micro, passes = int(os.environ["LAUNCH_MICRO_BATCH"]), int(os.environ["LAUNCH_GRAD_ACCUM"])
+        weight = torch.nn.Parameter(torch.ones(4))
+        optimizer = torch.optim.AdamW([weight])
+        data = iter(torch.utils.data.DataLoader(Slow(), batch_size=micro))
+        for step in range(int(os.environ.get("LAUNCH_MAX_STEPS", 3))):
+            for _ in range(passes): (next(data) @ weight).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        open("done", "w").write(str(step + 1))
+        """))
+    (cluster.work / "job.yaml").write_text(
+        f"name: slow\ndevice: cpu\ngpus: 0\nvenv: {VENV}\nbatch: {{global: 8, micro: 2}}\nsteps: 50\nrun: python t.py\n")
+    done = cluster.launch("submit", "job.yaml", "--debug", timeout=120)
+    assert (cluster.work / "done").read_text() == "10", "a debug run ends by itself"
+    assert "for 16 samples (measured)" in done.stderr
+    after = cluster.json("plan", "job.yaml")
+    assert after["memory"]["basis"] == after["duration"]["basis"] == "probed"
+    assert after["duration"]["bound"] == "data loader"
+    assert "loader_bound" in [one["code"] for one in after["warnings"]]

@@ -53,6 +53,37 @@ TEST(HfFlags, OnlyWhatTheLineLeavesOpenIsTheDefault) {
   EXPECT_EQ(made.choices.read.back().find("gradient_accumulation_steps"), std::string::npos);
 }
 
+TEST(HfFlags, WhereFlagsMayNotBeAddedADifferenceToTheDeepspeedFileIsNamed) {
+  // Flags that other scripts have too: accelerate's examples take them by themselves.
+  Case made = Read("python t.py --per_device_train_batch_size 4 --num_train_epochs 3");
+  ASSERT_EQ(made.choices.trainer, Trainer::kHf);
+  ASSERT_FALSE(TakesHfFlags(made.choices, made.line));
+  made.plan.strategy = Strategy::kZero2;
+  made.plan.trainer = Trainer::kHf;
+  AppendHfFlags(made.choices, made.line, made.plan);
+  ASSERT_EQ(made.plan.warnings.size(), 1u);
+  const Finding& one = made.plan.warnings[0];
+  EXPECT_EQ(one.code, "plan_cannot_reach_script");
+  EXPECT_NE(one.says.find("ds_config.json says gradient_accumulation_steps 4, bf16.enabled True"),
+            std::string::npos)
+      << one.says;
+  EXPECT_NE(one.says.find("takes gradient_accumulation_steps 1, bf16 False"), std::string::npos)
+      << one.says;
+  EXPECT_NE(one.remedy.find("--gradient_accumulation_steps 4 --bf16 True"), std::string::npos)
+      << one.remedy;
+
+  Case told = Read(
+      "python t.py --per_device_train_batch_size 4 --gradient_accumulation_steps 4 --bf16 "
+      "--num_train_epochs 3");
+  told.plan.strategy = Strategy::kZero2;
+  AppendHfFlags(told.choices, told.line, told.plan);
+  EXPECT_TRUE(told.plan.warnings.empty()) << "nothing is left to differ";
+  Case ddp = Read("python t.py --per_device_train_batch_size 4 --num_train_epochs 3");
+  ddp.plan.strategy = Strategy::kDdp;
+  AppendHfFlags(ddp.choices, ddp.line, ddp.plan);
+  EXPECT_TRUE(ddp.plan.warnings.empty()) << "no file, no difference";
+}
+
 TEST(HfFlags, TheJobsGlobalBatchLeavesTheSplitToThePlan) {
   JobSpec spec = Hf();
   spec.batch.global = 64;

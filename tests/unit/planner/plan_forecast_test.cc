@@ -57,6 +57,54 @@ TEST(Plan, AMixedJobShowsWhatEachClassAloneWouldTake) {
   EXPECT_EQ(alone.begin()->first.rfind("A100", 0), 0u) << alone.begin()->first;
 }
 
+TEST(Plan, WithoutAModelAMixedJobIsToldTheWeakestAndWhatEachClassAloneDoes) {
+  JobSpec job = GpuJob(4, "", 2);
+  job.batch = {64, {}, {}};
+  const std::vector<NodeInventory> mixed = {A100("a", 4), V100("v", 4)};
+  const auto offers = Offers(mixed);
+  const auto placed = Place(job, offers);
+  ASSERT_TRUE(placed);
+  PlanQuestions questions;
+  questions.explain = true;
+  const auto run = MakePlan({job, Context(), offers, *placed, {}, "ana", questions});
+  ASSERT_TRUE(run) << ErrorOf(run);
+  const Plan& plan = run->plan;
+  EXPECT_EQ(plan.precision, Precision::kFp16);
+  const Finding* finding = FindingOf(plan, "mixed_gpus");
+  ASSERT_NE(finding, nullptr);
+  EXPECT_TRUE(Contains(finding->says, "4 x A100-40GB and 4 x V100-32GB in one job"))
+      << finding->says;
+  EXPECT_TRUE(Contains(finding->says, "the pace of the V100-32GB")) << finding->says;
+  ASSERT_EQ(plan.changes.size(), 2u);
+  EXPECT_EQ(plan.changes[0].change, "only the 4 x A100-40GB");
+  EXPECT_TRUE(Contains(plan.changes[0].says, "bf16")) << plan.changes[0].says;
+  EXPECT_EQ(plan.changes[1].change, "only the 4 x V100-32GB");
+  EXPECT_TRUE(Contains(plan.changes[1].says, "0.5x the work of all 8")) << plan.changes[1].says;
+
+  const auto alike = PlanOn(GpuJob(4, ""), {A100("a", 4)});
+  ASSERT_TRUE(alike) << ErrorOf(alike);
+  EXPECT_EQ(FindingOf(alike->plan, "mixed_gpus"), nullptr);
+}
+
+TEST(Plan, WhatTheHostCannotHoldIsRefusedWithWhatWouldFit) {
+  JobSpec job = GpuJob(8, "A100-80GB");
+  job.model.fields = Llama7B();
+  job.batch = {64, {}, {}};
+  job.strategy = Strategy::kZero2;
+  job.offload = Offload::kOptimizer;
+  auto nodes = Cluster("a100-80x8");
+  nodes[0].memory_bytes = std::uint64_t{64} << 30;
+  const auto run = PlanOn(job, nodes);
+  ASSERT_FALSE(run);
+  EXPECT_EQ(run.error().code, ErrorCode::kCannotFit);
+  EXPECT_TRUE(Contains(run.error().message, "HOST_MEM")) << run.error().message;
+  const std::string& hint = run.error().hint;
+  EXPECT_TRUE(Contains(hint, "what would fit: ")) << hint;
+  EXPECT_TRUE(Contains(hint, "strategy=auto,offload=auto (zero3")) << hint;
+  EXPECT_TRUE(Contains(hint, "GiB of host memory, ")) << hint;
+  EXPECT_TRUE(Contains(hint, "memory: ")) << hint;
+}
+
 TEST(Plan, OtherRunsOfTheSameKindCorrectAColdTime) {
   JobSpec job = GpuJob(8, "A100-80GB");
   job.model.fields = Llama7B();
@@ -123,6 +171,46 @@ TEST(Plan, MemoryThatNoFormulaKnowsIsWhatTheLastRunTook) {
             std::string::npos)
       << unknown(other->plan);
   EXPECT_NE(unknown(other->plan).find("--probe"), std::string::npos);
+}
+
+TEST(Plan, Tf32IsFp32OnTensorCoresWhereThereAreSome) {
+  JobSpec job = GpuJob(1, "");
+  job.precision = Precision::kTf32;
+  job.model.fields = {{"params", "1.1B"},
+                      {"layers", "22"},
+                      {"hidden", "2048"},
+                      {"vocab", "32000"},
+                      {"seq_len", "2048"}};
+  job.batch = {8, {}, {}};
+  const auto a100 = PlanOn(job, {A100("a", 1)});
+  ASSERT_TRUE(a100) << ErrorOf(a100);
+  EXPECT_EQ(a100->plan.precision, Precision::kTf32);
+  const auto& env = a100->plan.assignments[0].env;
+  EXPECT_EQ(env.at("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"), "1");
+  EXPECT_EQ(env.at("ACCELERATE_MIXED_PRECISION"), "no");
+  JobSpec other = job;
+  other.precision = Precision::kFp32;
+  const auto fp32 = PlanOn(other, {A100("a", 1)});
+  ASSERT_TRUE(fp32) << ErrorOf(fp32);
+  EXPECT_EQ(fp32->plan.assignments[0].env.count("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"), 0u);
+  other.precision = Precision::kBf16;
+  const auto bf16 = PlanOn(other, {A100("a", 1)});
+  ASSERT_TRUE(bf16) << ErrorOf(bf16);
+  const double seconds = *a100->plan.duration.step_seconds;
+  EXPECT_LT(seconds, 0.5 * *fp32->plan.duration.step_seconds);
+  EXPECT_GT(seconds, *bf16->plan.duration.step_seconds);
+  EXPECT_EQ(a100->plan.memory.peak_gib, fp32->plan.memory.peak_gib) << "numbers of four bytes";
+
+  const auto v100 = PlanOn(job, {V100("v", 1)});
+  ASSERT_FALSE(v100);
+  EXPECT_EQ(v100.error().code, ErrorCode::kCannotFit);
+  EXPECT_TRUE(Contains(v100.error().message, "8.0") && Contains(v100.error().message, "7.0"));
+  job.gpus.clear();
+  job.gpus_written = false;
+  job.device = DeviceChoice::kCpu;
+  const auto cpu = PlanOn(job, {Node("c")});
+  ASSERT_FALSE(cpu);
+  EXPECT_TRUE(Contains(cpu.error().message, "tf32 needs an NVIDIA GPU")) << cpu.error().message;
 }
 
 }  // namespace

@@ -112,6 +112,23 @@ TEST(Probe, TellsWhatWillNotFitAndWhatDidNotGrow) {
   EXPECT_EQ(plan.warnings[0].code, "plan_cannot_reach_script");
 }
 
+TEST(Probe, AStepThatWaitsForItsDataIsCalledSo) {
+  ProbePoint low = Point(1, 3, 0.2);
+  ProbePoint high = Point(5, 5, 0.6);
+  high.loader_seconds = 0.36;
+  Plan plan = SomePlan();
+  plan.steps = 100;
+  ApplyProbe({low, high}, plan);
+  EXPECT_EQ(plan.duration.bound, "data loader");
+  ASSERT_EQ(plan.warnings.size(), 1u);
+  EXPECT_EQ(plan.warnings[0].code, "loader_bound");
+  EXPECT_EQ(plan.warnings[0].says, "60 % of a step waits for the data loader");
+  high.loader_seconds = 0.06;
+  Plan busy = SomePlan();
+  ApplyProbe({low, high}, busy);
+  EXPECT_EQ(busy.duration.bound, "");
+}
+
 TEST(Probe, LoadingCanBeThePeak) {
   ProbePoint low = Point(1, 3, 0.2);
   ProbePoint high = Point(2, 3.5, 0.2);
@@ -123,14 +140,18 @@ TEST(Probe, LoadingCanBeThePeak) {
 }
 
 TEST(ProbePlan, IsADebugRunOfOneMicroBatch) {
+  Plan planned;
+  planned.strategy = Strategy::kZero2;
+  planned.checkpointing = "full";
   UserChoices choices;
-  choices.job = AsProbe({}, 4, Strategy::kZero2, Offload::kNone);
+  choices.job = AsProbe({}, 4, planned);
   choices.job.batch = {512, 16, 32};
   ASSERT_TRUE(IsProbe(choices.job));
   ApplyDebug(choices);
   EXPECT_EQ(choices.job.batch, (BatchSpec{std::nullopt, 4, kProbeAccumulate}));
   EXPECT_EQ(choices.job.steps, kProbeSteps);
   EXPECT_EQ(choices.job.strategy, Strategy::kZero2);
+  EXPECT_EQ(choices.job.model.fields.at("activation_checkpointing"), "full");
   JobSpec debug;
   debug.debug = true;
   debug.model.probe = true;
@@ -143,8 +164,12 @@ TEST(ProbePlan, TheHookStandsInFrontOfTheLine) {
   WrapForProbe(line);
   EXPECT_NE(line.shell.find("export PYTHONPATH=\"${LAUNCH_PLAN_FILE%/*}"), std::string::npos);
   EXPECT_NE(line.shell.find("exec 19>&2; exec python t.py > log 2>&1"), std::string::npos);
-  EXPECT_EQ(ProbeHook().name, "sitecustomize.py");
-  EXPECT_NE(ProbeHook().bytes.find(kProbeMark), std::string::npos);
+  const GeneratedFile hook = ProbeHook(true);
+  EXPECT_EQ(hook.name, "sitecustomize.py");
+  EXPECT_NE(hook.bytes.find(kProbeMark), std::string::npos);
+  EXPECT_NE(hook.bytes.find("_ENDS = True"), std::string::npos);
+  EXPECT_NE(ProbeHook(false).bytes.find("_ENDS = False"), std::string::npos)
+      << "a debug run goes on";
 }
 
 }  // namespace

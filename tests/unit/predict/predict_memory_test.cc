@@ -126,6 +126,34 @@ TEST(PredictMemory, UnknownWordsAndMissingColumnsAreNoErrors) {
   EXPECT_FALSE(answer.fits);
 }
 
+TEST(PredictMemory, OtherSpellingsMeanTheSame) {
+  const std::string model = "7e9,32,4096,32000,2048,2,8,";
+  const auto peak = [&](const std::string& words) {
+    return Answer(
+               "params,layers,hidden,vocab,seq,micro_batch,n_gpus,strategy,zero_stage,offload,"
+               "flash_attn,framework,precision,id,act_ckpt\n" +
+               model + words + ",r1,full\n")
+        .peak.bytes;
+  };
+  const double zero3 = peak("zero,3,none,yes,hf,bf16_master");
+  for (const char* same : {"zero3,,none,yes,hf,bf16_master", "ZeRO-3,,no,yes,trl,bf16_master",
+                           "deepspeed_stage_3,,false,yes,Transformers,bf16_master"})
+    EXPECT_EQ(peak(same), zero3) << same;
+  const double offload = peak("zero,2,optimizer,yes,hf,bf16_master");
+  EXPECT_LT(offload, peak("zero,2,none,yes,hf,bf16_master"));
+  EXPECT_EQ(peak("zero2,,cpu,yes,hf,bf16_master"), offload);
+  EXPECT_EQ(peak("hsdp,,none,yes,hf,bf16_master"), peak("fsdp_hybrid,,none,yes,hf,bf16_master"));
+  EXPECT_EQ(peak("ddp,,none,eager,hf,bf16-mixed"), peak("ddp,,none,no,hf,bf16_amp"));
+}
+
+TEST(PredictMemory, ACellThatContradictsOthersIsLeftOut) {
+  const std::string columns = "id,params,layers,hidden,heads,kv_heads,vocab,seq\n";
+  const double plain = Answer(columns + "r1,7e9,32,4096,,,32000,2048\n").peak.bytes;
+  EXPECT_EQ(Answer(columns + "r1,7e9,32,4096,8,32,32000,2048\n").peak.bytes, plain);
+  const double counted = Answer(columns + "r1,,32,4096,,,32000,2048\n").peak.bytes;
+  EXPECT_EQ(Answer(columns + "r1,7e6,32,4096,,,32000,2048\n").peak.bytes, counted);
+}
+
 TEST(PredictMemory, RefusesNumbersThatCannotBe) {
   const auto error = [](const std::string& csv) {
     const auto table = Parse(csv);

@@ -62,12 +62,13 @@ using Values = ::testing::Types<
     pb::RankStatus, pb::AllocationStatus, pb::CheckpointFound, pb::Reachability>;
 using MoreValues = ::testing::Types<
     pb::PathFact, pb::DiskFact, pb::StagingFacts, pb::Finding, pb::Check, pb::Verdict,
-    pb::PlannedTerm, pb::MeasuredRun, pb::Fallback, pb::Change, pb::MemoryForecast, pb::BatchSplit,
-    pb::LoaderPlan, pb::Processes, pb::RankAssignment, pb::Candidate, pb::DurationForecast,
-    pb::Plan, pb::WaitReason, pb::RankView, pb::AttemptView, pb::JobView, pb::NodeView,
-    pb::EventView, pb::PlanAnswer, pb::Fence, pb::SubmitRequest, pb::SubmitReply, pb::PlanRequest,
-    pb::PlanReply, pb::JobsRequest, pb::JobsReply, pb::JobReply, pb::CancelRequest, pb::CancelReply,
-    pb::NodesReply, pb::WatchRequest, pb::WatchReply, pb::LogsRequest, pb::LogsReply,
-    pb::JoinRequest, pb::CreateTokenRequest, pb::RevokeTokenRequest, pb::DrainRequest>;
+    pb::PlannedTerm, pb::ProbePoint, pb::MeasuredRun, pb::Fallback, pb::Change, pb::MemoryForecast,
+    pb::BatchSplit, pb::LoaderPlan, pb::Processes, pb::RankAssignment, pb::Candidate,
+    pb::DurationForecast, pb::Plan, pb::WaitReason, pb::RankView, pb::AttemptView, pb::JobView,
+    pb::NodeView, pb::EventView, pb::PlanAnswer, pb::Fence, pb::SubmitRequest, pb::SubmitReply,
+    pb::PlanRequest, pb::PlanReply, pb::JobsRequest, pb::JobsReply, pb::JobReply, pb::CancelRequest,
+    pb::CancelReply, pb::NoteProbeRequest, pb::NodesReply, pb::WatchRequest, pb::WatchReply,
+    pb::LogsRequest, pb::LogsReply, pb::JoinRequest, pb::CreateTokenRequest, pb::RevokeTokenRequest,
+    pb::DrainRequest>;
 
 }  // namespace launch::testing

@@ -58,6 +58,16 @@ TEST(Edge, RefusesKeysThatNameNothing) {
   ExpectRefused<pb::AllocationSpec>("key.attempt",
                                     [](auto& m) { m.mutable_key()->set_attempt(0); });
   ExpectRefused<pb::CancelRequest>("jobs[0]", [](auto& m) { m.set_jobs(0, 0); });
+  ExpectRefused<pb::NoteProbeRequest>("job", [](auto& m) { m.set_job(0); });
+}
+
+TEST(Edge, RefusesAProbeThatMeasuredNothingOrTooMuch) {
+  ExpectRefused<pb::ProbePoint>("micro", [](auto& m) { m.set_micro(0); });
+  ExpectRefused<pb::ProbePoint>("peak_bytes", [](auto& m) { m.set_peak_bytes(0); });
+  ExpectRefused<pb::ProbePoint>("peak_bytes", [](auto& m) { m.set_peak_bytes(1e30); });
+  ExpectRefused<pb::ProbePoint>("load_bytes", [](auto& m) { m.set_load_bytes(-1); });
+  ExpectRefused<pb::ProbePoint>("step_seconds", [](auto& m) { m.set_step_seconds(-1); });
+  ExpectRefused<pb::MeasuredRun>("cold_peak_gib", [](auto& m) { m.set_cold_peak_gib(-1); });
 }
 
 TEST(Edge, RefusesNamesOutsideTheirAlphabet) {
