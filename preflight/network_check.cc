@@ -1,8 +1,10 @@
 #include "preflight/network_check.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "preflight/remedies.h"
@@ -18,11 +20,32 @@ bool IsLoopback(const NetworkAddress& address) {
          address.address == "::1";
 }
 
+using InterfaceNames = std::set<std::string>;
+
+// Interfaces that every node of the job has; a bridge for containers on one of them leads nowhere.
+InterfaceNames SharedNames(const std::vector<NodeCase>& nodes) {
+  std::map<std::string, std::size_t> on;
+  for (const NodeCase& c : nodes) {
+    InterfaceNames own;
+    for (const NetworkAddress& address : c.node.addresses) {
+      if (!IsLoopback(address)) own.insert(address.interface);
+    }
+    for (const std::string& name : own) ++on[name];
+  }
+  InterfaceNames shared;
+  for (const auto& [name, count] : on) {
+    if (count == nodes.size()) shared.insert(name);
+  }
+  return shared;
+}
+
 // The address that stands first is the one the node prefers; a faster one wins (MasterCandidates).
-const NetworkAddress* FastestOf(const NodeInventory& node) {
+// Of any name when the nodes have none in common.
+const NetworkAddress* FastestOf(const NodeInventory& node, const InterfaceNames& shared) {
   const NetworkAddress* best = nullptr;
   for (const NetworkAddress& address : node.addresses) {
     if (IsLoopback(address)) continue;
+    if (!shared.empty() && !shared.contains(address.interface)) continue;
     if (best == nullptr || address.mbit.value_or(0) > best->mbit.value_or(0)) best = &address;
   }
   return best;
@@ -33,8 +56,8 @@ std::string Gbit(int mbit) {
                           : std::to_string(mbit) + " Mbit/s";
 }
 
-void JudgeSpeed(const NodeCase& c, PreflightReport& report) {
-  const NetworkAddress* link = FastestOf(c.node);
+void JudgeSpeed(const NodeCase& c, const InterfaceNames& shared, PreflightReport& report) {
+  const NetworkAddress* link = FastestOf(c.node, shared);
   if (link == nullptr || !link->mbit) return;
   const std::string what = link->interface + On(c.node) + " has " + Gbit(*link->mbit);
   const bool gpus = c.plan.device == DeviceClass::kCuda;
@@ -52,11 +75,12 @@ void JudgeSpeed(const NodeCase& c, PreflightReport& report) {
   Add(report, std::move(finding));
 }
 
-void JudgeMtu(const std::vector<NodeCase>& nodes, PreflightReport& report) {
+void JudgeMtu(const std::vector<NodeCase>& nodes, const InterfaceNames& shared,
+              PreflightReport& report) {
   std::set<int> sizes;
   std::string evidence;
   for (const NodeCase& c : nodes) {
-    const NetworkAddress* link = FastestOf(c.node);
+    const NetworkAddress* link = FastestOf(c.node, shared);
     if (link == nullptr || !link->mtu) return;
     sizes.insert(*link->mtu);
     evidence += (evidence.empty() ? "" : "; ") + c.node.node.value + " " + link->interface + " " +
@@ -64,7 +88,7 @@ void JudgeMtu(const std::vector<NodeCase>& nodes, PreflightReport& report) {
   }
   if (sizes.size() < 2) return;
   for (const NodeCase& c : nodes) {
-    const NetworkAddress* link = FastestOf(c.node);
+    const NetworkAddress* link = FastestOf(c.node, shared);
     if (*link->mtu != *sizes.begin()) continue;
     Finding finding =
         MakeFinding("network_slow", Severity::kWarning, c.node.node,
@@ -84,8 +108,9 @@ void JudgeMtu(const std::vector<NodeCase>& nodes, PreflightReport& report) {
 
 void JudgeLinks(const std::vector<NodeCase>& nodes, PreflightReport& report) {
   if (nodes.size() < 2 || nodes.front().spec.preflight_network == NetworkCheck::kSkip) return;
-  for (const NodeCase& c : nodes) JudgeSpeed(c, report);
-  JudgeMtu(nodes, report);
+  const InterfaceNames shared = SharedNames(nodes);
+  for (const NodeCase& c : nodes) JudgeSpeed(c, shared, report);
+  JudgeMtu(nodes, shared, report);
 }
 
 void JudgeReach(const StagingFacts& facts, const NodeInventory& node, PreflightReport& report) {

@@ -123,6 +123,14 @@ TEST(Links, MtusThatDifferAreNamedAtTheSmallerOne) {
   EXPECT_EQ(report.findings[0].fix, std::vector<std::string>{"ip link set dev eth0 mtu 9000"});
 }
 
+TEST(Links, AFasterBridgeOnOneNodeAloneIsNotWhereTheyMeet) {
+  Scene scene = TwoNodes();
+  scene.node.addresses.push_back({"docker0", "172.17.0.1", 100'000, 1500, false});
+  EXPECT_TRUE(scene.Judge().findings.empty());
+  scene.second.addresses[1].interface = "ens1";  // nothing in common: the fastest of each
+  EXPECT_EQ(Codes(scene.Judge()), std::vector<std::string>{"network_slow"});
+}
+
 TEST(Clocks, SecondsApartAreTooFarAndLateMessagesAreNot) {
   Scene scene = TwoNodes();
   const auto judge = [&](std::int64_t first, std::int64_t second) {

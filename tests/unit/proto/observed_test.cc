@@ -114,7 +114,14 @@ TEST(WhatANodeObserves, OddStagingFactsArrive) {
   facts.setup_tail = std::string(200'000, '\xfe');
   facts.disks = std::vector<DiskFact>(100, DiskFact{.what = "shm", .path = kOdd});
   facts.wall = WallMs(-1);
+  facts.network = NetworkFacts{.backend = kOdd, .why = kOdd, .allreduce_us = NAN};
+  facts.network->peers = std::vector<PeerFact>(
+      3, PeerFact{.place = -7, .address = kOdd, .why = kOdd, .mbit = INFINITY});
   const StagingFacts there = Arrived(ready).facts;
+  ASSERT_TRUE(there.network);
+  EXPECT_EQ(there.network->peers.size(), 3u);
+  EXPECT_EQ(there.network->peers[0].place, 0);
+  EXPECT_FALSE(there.network->peers[0].mbit);
   EXPECT_EQ(there.checkpoints.size(), 10'000u);
   EXPECT_EQ(there.checkpoints[0].step, -1);
 }

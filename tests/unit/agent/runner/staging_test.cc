@@ -276,6 +276,41 @@ TEST_F(StagingTest, AsksForTheTruthOfTheInterpreterOnlyWhenTorchMustSeeAGpu) {
   input.spec.preflight = PreflightLevel::kNone;
   EXPECT_FALSE(RunStaging(input, cancel).runtime);
   EXPECT_EQ(asked, 1);
+  input.spec.needs_torch_cuda = false;  // on CPUs too, where versions are to be compared
+  input.spec.preflight = PreflightLevel::kFull;
+  EXPECT_TRUE(RunStaging(input, cancel).runtime);
+}
+
+TEST_F(StagingTest, TestsTheNetworkAndNothingElseWhenItIsAskedFor) {
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.interpreter = "/bin/sh";
+  spec.inputs = {"/", "/nowhere/data"};
+  std::string asked;
+  const auto test = [&asked](const std::string& interpreter, const AllocationSpec&,
+                             const to_node::NetworkTest& wanted, const std::atomic<bool>&) {
+    asked = interpreter + " " + wanted.address;
+    return NetworkFacts{.ok = true};
+  };
+  const std::atomic<bool> cancel{false};
+  StagingInput input{.spec = spec,
+                     .stage = {},
+                     .setup_exit = {},
+                     .setup_tail = {},
+                     .probe_runtime = {},
+                     .test_network = test};
+  const StagingFacts first = RunStaging(input, cancel);
+  EXPECT_FALSE(first.network);
+  std::vector<bool> inputs;
+  for (const PathFact& fact : first.paths) {
+    if (fact.what == "input") inputs.push_back(fact.ok);
+  }
+  EXPECT_EQ(inputs, (std::vector<bool>{true, false}));
+  input.stage.network_test.emplace();
+  input.stage.network_test->address = "10.0.0.1";
+  const StagingFacts second = RunStaging(input, cancel);
+  ASSERT_TRUE(second.network);
+  EXPECT_TRUE(second.network->ok && second.paths.empty());
+  EXPECT_EQ(asked, "/bin/sh 10.0.0.1");
 }
 
 TEST_F(StagingTest, LooksForTheScriptAndForRoomOnTheDisks) {
