@@ -50,8 +50,9 @@ struct SubmitCall {
   bool hold = false;
   friend bool operator==(const SubmitCall&, const SubmitCall&) = default;
 };
-// HMAC (hex, with the key of the controller, because secrets are in it) of everything but the
-// idempotency key: equal idempotency key and other digest is kAlreadyExists.
+// HMAC (hex, with the key of the controller, because secrets are in it) of everything that was
+// asked for: not of the idempotency key, nor of the state that workdir and its host were in. Equal
+// idempotency key and other digest is kAlreadyExists.
 std::string DigestOf(const SubmitCall& call, std::string_view key);
 
 struct SubmitAnswer {

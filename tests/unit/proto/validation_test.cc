@@ -265,6 +265,18 @@ TEST(Envelope, WithoutABodyIsRefused) {
   EXPECT_FALSE(FromProto(envelope).has_value());
 }
 
+TEST(Submit, DigestIsTheSameAfterSomebodyWroteIntoWorkdir) {
+  const SubmitCall call = *FromProto(Filled<pb::SubmitRequest>());
+  SubmitCall later = call;
+  later.context.host_boot_id = "another";
+  ++later.context.workdir_inode;
+  ++later.context.workdir_mtime_ns;
+  later.context.git_commit = std::string(40, 'b');
+  EXPECT_EQ(DigestOf(later, "key"), DigestOf(call, "key")) << "a retry by hand is the same request";
+  later.context.caller_env["SEED"] = "2";
+  EXPECT_NE(DigestOf(later, "key"), DigestOf(call, "key")) << "what the job runs with is asked for";
+}
+
 TEST(Submit, DigestIsOfEverythingButTheKey) {
   SubmitCall call = *FromProto(Filled<pb::SubmitRequest>());
   const std::string digest = DigestOf(call, "key");

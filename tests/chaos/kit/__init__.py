@@ -1,0 +1,1 @@
+"""Chaos on real processes: the parts of tests/chaos/campaign."""

@@ -1,0 +1,113 @@
+"""People: they submit with a key until they get an answer, change their minds, and lose their terminals."""
+
+import dataclasses
+import pathlib
+import signal
+import subprocess
+import threading
+import time
+
+
+def boot_ms():
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * 1000)
+
+
+@dataclasses.dataclass
+class Asked:
+    """One job as its user knows it."""
+    plan: object
+    ids: list = dataclasses.field(default_factory=list)  # one for each acknowledgement of the same key
+    refused: str = ""
+    cancel_asked: bool = False
+    cancel_acked_ms: int = 0  # boot time; 0 = never
+
+    @property
+    def id(self):
+        return self.ids[0] if self.ids else ""
+
+
+JOB = """\
+name: {name}
+nodes: {nodes}
+gpus: {gpus}
+procs_per_node: 1
+preflight: {{level: none}}
+stop_duration: 2s
+retry: {{max: {retries}, no_progress_max: 100}}
+env: {{LEDGER_DIR: {ledger}}}
+run: {program} --for {milliseconds} --exit {code}{flags}
+"""
+
+
+class Clients:
+    def __init__(self, cluster, seconds):
+        self.cluster = cluster
+        self.give_up = time.monotonic() + seconds
+        self.asked = []
+        self.threads = []
+        self.lock = threading.Lock()
+        self.running = []  # CLI processes that a fault may kill
+
+    def begin(self, plan):
+        asked = Asked(plan)
+        self.asked.append(asked)
+        thread = threading.Thread(target=self.live, args=(asked,), daemon=True)
+        thread.start()
+        self.threads.append(thread)
+
+    def live(self, asked):
+        plan = asked.plan
+        flags = (" --ignore-term" if plan.ignore_term else "") + (" --escape" if plan.escape else "")
+        file = pathlib.Path(self.cluster.work) / f"{plan.name}.yaml"
+        file.write_text(JOB.format(name=plan.name, nodes=plan.nodes, gpus=plan.gpus, retries=plan.retries, code=plan.code,
+                                   ledger=self.cluster.ledger, program=self.cluster.bin / "ledger_rank",
+                                   milliseconds=plan.milliseconds, flags=flags))
+        begun = time.monotonic()
+        # The second time proves that the key is known: it must answer with the same job.
+        while len(asked.ids) < 2 and time.monotonic() < self.give_up:
+            code, out, said = self.call("submit", file, "--idempotency-key", plan.key, "--parsable")
+            if code == 0:
+                asked.ids.append(out.strip())
+            elif code in (2, 3):
+                asked.refused = said
+                break
+            else:
+                time.sleep(0.3)
+        if not plan.cancel_after or not asked.ids:
+            return
+        time.sleep(max(0.0, begun + plan.cancel_after - time.monotonic()))
+        while not asked.cancel_acked_ms and time.monotonic() < self.give_up:
+            asked.cancel_asked = True
+            code, _, _ = self.call("cancel", asked.id)
+            if code == 0:
+                asked.cancel_acked_ms = boot_ms()
+            else:
+                time.sleep(0.3)
+
+    def call(self, *words):
+        cluster = self.cluster
+        process = subprocess.Popen(cluster.network.inside("controller", [cluster.bin / "launch", *words]), cwd=cluster.work,
+                                   env=cluster.client_env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        with self.lock:
+            self.running.append(process)
+        try:
+            out, said = process.communicate(timeout=90)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, said = process.communicate()
+        with self.lock:
+            self.running.remove(process)
+        return process.returncode, out, said
+
+    def kill_one(self, rng):
+        with self.lock:
+            if not self.running:
+                return False
+            rng.choice(self.running).send_signal(signal.SIGKILL)
+            return True
+
+    def join(self):
+        for thread in self.threads:
+            thread.join(max(1.0, self.give_up + 120 - time.monotonic()))
+        return [thread for thread in self.threads if thread.is_alive()]
