@@ -343,6 +343,10 @@ void AllocationCgroup::KillRanks() const {
   }
 }
 
+void AllocationCgroup::KillRank(Rank rank) const {
+  if (Exists()) KillDir(Kill("/ranks/" + std::to_string(rank)), host_.kill_v2);
+}
+
 void AllocationCgroup::KillAll() const {
   if (!Exists()) return;
   KillRanks();

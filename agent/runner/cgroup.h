@@ -63,6 +63,7 @@ class AllocationCgroup {
 
   // SIGKILL to every member of all ranks; call again until RanksPopulated() is false.
   void KillRanks() const;
+  void KillRank(Rank rank) const;  // the others may still be born
   // Also the shims. The last resort.
   void KillAll() const;
   MemoryFacts Memory(Rank rank) const;

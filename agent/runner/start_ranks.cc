@@ -143,15 +143,16 @@ void RunnerLoop::SweepSetup(AllocationRun& run) {
   const bool late = options_.clock->Now() >= run.setup_deadline;
   if (!setup.end && late && !run.stop) {
     run.setup_timed_out = true;
-    run.cgroup.KillRanks();
+    run.cgroup.KillRank(kSetupRank);
     (void)SendToShim(run, setup, static_cast<std::uint32_t>(shim::Op::kKillAll), 9);
     return;
   }
   if (!setup.end || setup.told) return;
   setup.told = true;
   if (run.stop || !run.staging) return;
-  // What `setup` left behind would run beside the ranks.
-  run.cgroup.KillRanks();
+  // What `setup` left behind would run beside the ranks. Only its own cgroup is killed: from
+  // Linux 6.14 on, a process that is born into one that was ever killed gets SIGKILL at once.
+  run.cgroup.KillRank(kSetupRank);
   const int code = run.setup_timed_out ? 124 : ShellCode(setup.end->cause);
   std::string tail = code == 0 ? std::string() : TailOf(log);
   if (run.setup_timed_out) {

@@ -219,13 +219,16 @@ TEST_F(StagingTest, RemovesItsMarkerWhenItIsStoppedAfterARestart) {
 TEST_F(StagingTest, RunsSetupOnceInTheWorkdirWithTheRanksEnvironment) {
   AllocationSpec spec = bench_.Spec(kKey, 1, {});
   spec.setup = "echo \"$LAUNCH_JOB_ID in $PWD\" >> setup.log";
+  spec.ranks[0].argv = {"/bin/true"};
   const auto done = Stage(spec);
   ASSERT_TRUE(done);
   EXPECT_EQ(done->facts.setup_exit, 0);
   EXPECT_TRUE(Find(done->facts, "workdir")->ok);
   EXPECT_EQ(bench_.ReadFile(bench_.Path("work/setup.log")), "11 in " + bench_.Path("work") + "\n");
   ASSERT_TRUE(bench_.Start(kKey));
-  EXPECT_TRUE(bench_.AwaitEnd(kKey, 0));
+  const auto end = bench_.AwaitEnd(kKey, 0);
+  ASSERT_TRUE(end);
+  EXPECT_TRUE(Succeeded(*end)) << Describe(end->cause);
 }
 
 TEST_F(StagingTest, ReportsTheExitAndTheLastLinesOfAFailedSetup) {
