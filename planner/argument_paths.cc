@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <string_view>
 #include <utility>
+
+#include "common/text.h"
 
 namespace launch {
 namespace {
@@ -32,12 +33,6 @@ void AddPath(const std::string& flag, std::string path, ArgumentPaths& paths) {
   if (to.size() < kMostPaths && std::find(to.begin(), to.end(), path) == to.end()) {
     to.push_back(std::move(path));
   }
-}
-
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
 }
 
 }  // namespace

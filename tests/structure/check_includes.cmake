@@ -40,6 +40,7 @@ file(GLOB_RECURSE SOURCES RELATIVE ${ROOT}
 
 function(complain file text why)
   message(SEND_ERROR "${file}: ${text}\n  ${why}")
+  set(broken ON PARENT_SCOPE)
 endfunction()
 
 foreach(file IN LISTS SOURCES)
@@ -80,4 +81,6 @@ foreach(file IN LISTS SOURCES)
     endif()
   endif()
 endforeach()
-message(STATUS "include rules hold")
+if(NOT broken)
+  message(STATUS "include rules hold")
+endif()

@@ -1,4 +1,4 @@
-#include "preflight/network_answer.h"
+#include "agent/probes/network_answer.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
