@@ -4,8 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "common/network_answer.h"
 #include "common/pki.h"
-#include "preflight/network_answer.h"
 #include "preflight/network_test_check.h"
 #include "preflight/remedies.h"
 

@@ -12,7 +12,7 @@ namespace launch {
 
 // The job as a test of the network between `nodes`, or between those that it asks for when there
 // are none: the same interpreter and environment, one process a node, no GPU, and the program of
-// preflight/network_answer.h in place of `run`.
+// common/network_answer.h in place of `run`.
 JobSpec AsNetworkTest(JobSpec spec, const std::vector<NodeId>& nodes);
 
 // Runs it and judges what every node said. kFailedPrecondition: no node had an answer, with the

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "agent/probes/child_process.h"
-#include "agent/probes/network_answer.h"
+#include "common/network_answer.h"
 
 namespace launch::agent {
 namespace {

@@ -1,4 +1,4 @@
-#include "agent/probes/network_answer.h"
+#include "common/network_answer.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
