@@ -59,6 +59,7 @@ void AddBundleVerb(CLI::App& parser, App& app);     // bundle
 void AddDiagnoseVerbs(CLI::App& parser, App& app);  // diagnose, why
 void AddServerVerbs(CLI::App& parser, App& app);    // server
 void AddClusterVerbs(CLI::App& parser, App& app);   // nodes, drain, token, login, version
+void AddRepairVerbs(CLI::App& parser, App& app);    // node fence, quarantine; after the cluster's
 void AddDevVerbs(CLI::App& parser, App& app);       // dev up, status, down
 void AddUpVerbs(CLI::App& parser, App& app);        // up, down, context
 

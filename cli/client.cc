@@ -234,6 +234,19 @@ Result<void> Client::ForgetNode(const NodeId& node) {
   return {};
 }
 
+Result<void> Client::FenceNode(const NodeId& node) {
+  auto reply =
+      wire_->Call(*wire_->op, &pb::Operator::Stub::FenceNode, ToProto(FenceNodeCall{node}));
+  if (!reply) return Unexpected(reply.error());
+  return {};
+}
+
+Result<std::vector<QuarantinedGpu>> Client::Quarantine(const QuarantineCall& call) {
+  auto reply = wire_->Call(*wire_->op, &pb::Operator::Stub::Quarantine, ToProto(call));
+  if (!reply) return Unexpected(reply.error());
+  return FromProto(*reply);
+}
+
 Result<TokenMade> Client::CreateToken(const TokenCall& call) {
   auto reply = wire_->Call(*wire_->op, &pb::Operator::Stub::CreateToken, ToProto(call));
   if (!reply) return Unexpected(reply.error());

@@ -63,6 +63,8 @@ class Client {
   Result<void> Drain(const DrainCall& call);
   Result<void> NoteProbe(JobId job, const ProbePoint& point);
   Result<void> ForgetNode(const NodeId& node);
+  Result<void> FenceNode(const NodeId& node);
+  Result<std::vector<QuarantinedGpu>> Quarantine(const QuarantineCall& call);
   Result<TokenMade> CreateToken(const TokenCall& call);
   Result<std::vector<TokenRow>> ListTokens();
   Result<void> RevokeToken(const std::string& serial);

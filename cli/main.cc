@@ -61,6 +61,7 @@ int main(int argc, char** argv) {
   launch::AddBundleVerb(parser, app);
   launch::AddClusterVerbs(parser, app);
   launch::AddServerVerbs(parser, app);
+  launch::AddRepairVerbs(parser, app);
   launch::AddDevVerbs(parser, app);
   launch::AddUpVerbs(parser, app);
 

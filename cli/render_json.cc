@@ -490,6 +490,17 @@ std::string CancelJson(const std::vector<CancelAnswer>& answers) {
   return Dump({{"version", kVersion}, {"jobs", list}});
 }
 
+std::string QuarantineJson(const std::vector<QuarantinedGpu>& gpus) {
+  Json list = Json::array();
+  for (const QuarantinedGpu& gpu : gpus)
+    list.push_back({{"gpu", gpu.gpu.value},
+                    {"node", gpu.node.value},
+                    {"why", gpu.why},
+                    {"attempt", gpu.key ? Json(ToString(*gpu.key)) : Json(nullptr)},
+                    {"since", Time(gpu.since)}});
+  return Dump({{"version", kVersion}, {"gpus", list}});
+}
+
 std::string EventLine(const EventView& event) {
   const Json line = {{"version", kVersion}, {"seq", event.seq},         {"at", Time(event.at)},
                      {"kind", event.kind},  {"subject", event.subject}, {"text", event.text}};

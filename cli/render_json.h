@@ -19,6 +19,7 @@ std::string PlanJson(const PlanAnswer& answer);
 std::string SubmitJson(const SubmitAnswer& answer);
 std::string CheckJson(const PreflightReport& report);
 std::string CancelJson(const std::vector<CancelAnswer>& answers);
+std::string QuarantineJson(const std::vector<QuarantinedGpu>& gpus);
 std::string EventLine(const EventView& event);  // one line, for streams
 std::string ErrorJson(const Error& error);
 

@@ -166,6 +166,7 @@ struct Stage {
   int master_port = 0;               // held there: refused = reachable, timeout = not
   bool find_checkpoint = false;
   std::optional<NetworkTest> network_test;  // then nothing else is looked at
+  std::string refused = {};  // as read: see Prepare
   friend bool operator==(const Stage&, const Stage&) = default;
 };
 struct Go {
@@ -175,6 +176,7 @@ struct Go {
   int master_port = 0;
   std::vector<EnvVar> late_env;           // the same for every rank
   std::vector<GeneratedFile> late_files;  // hostfile ...
+  std::string refused = {};               // as read: see Prepare
   friend bool operator==(const Go&, const Go&) = default;
 };
 struct Stop {  // repeated until Released; leaves a tombstone even for an unknown key
@@ -188,6 +190,14 @@ struct ExitAck {
   Rank rank = 0;
   friend bool operator==(const ExitAck&, const ExitAck&) = default;
 };
+// A quarantined GPU: its proof is made again now, or, by `release`, an operator takes the reason
+// back. What the kernel still shows (the GPU's lock, a process) refuses the next accept all the
+// same.
+struct Retest {
+  GpuUuid gpu;
+  bool release = false;
+  friend bool operator==(const Retest&, const Retest&) = default;
+};
 struct Forget {  // the job is done with this attempt: the directory may go, logs by retention
   Key key;
   friend bool operator==(const Forget&, const Forget&) = default;
@@ -196,7 +206,8 @@ struct Forget {  // the job is done with this attempt: the directory may go, log
 }  // namespace to_node
 
 using ToNode = std::variant<to_node::Welcome, to_node::Pong, to_node::Prepare, to_node::Stage,
-                            to_node::Go, to_node::Stop, to_node::ExitAck, to_node::Forget>;
+                            to_node::Go, to_node::Stop, to_node::ExitAck, to_node::Forget,
+                            to_node::Retest>;
 
 // Envelope of the stream: `session` only grows; `seq` 0 = latest wins, may be dropped.
 struct ToNodeEnvelope {

@@ -106,7 +106,7 @@ struct JobView {
 
 struct NodeView {
   NodeInventory inventory;
-  std::string state;   // idle | mix | alloc | drain | silent | unknown
+  std::string state;   // idle | mix | alloc | drain | silent | fenced | unknown
   std::string reason;  // of drain or silence
   NodeHealth health;
   bool schedulable = false;

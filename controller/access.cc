@@ -42,8 +42,10 @@ const std::vector<AccessRow>& AccessTable() {
       {"/launch.v1.Node/Bulk", kNo, kYes, kNo, kNo},
       {"/launch.v1.Operator/CreateToken", kNo, kNo, kNo, kYes},
       {"/launch.v1.Operator/Drain", kNo, kNo, kNo, kYes},
+      {"/launch.v1.Operator/FenceNode", kNo, kNo, kNo, kYes},
       {"/launch.v1.Operator/ForgetNode", kNo, kNo, kNo, kYes},
       {"/launch.v1.Operator/ListTokens", kNo, kNo, kNo, kYes},
+      {"/launch.v1.Operator/Quarantine", kNo, kNo, kNo, kYes},
       {"/launch.v1.Operator/RevokeToken", kNo, kNo, kNo, kYes},
       {"/launch.v1.Operator/Status", kNo, kNo, kNo, kYes},
   };

@@ -87,4 +87,64 @@ std::optional<FromNodeEnvelope> InsteadOf(const pb::FromNode& m, const Error& wh
   return v;
 }
 
+namespace {
+
+constexpr Millis kGraceUnread{30'000};  // of a Stop whose own could not be read
+
+std::optional<Key> Read(const pb::Key& m) {
+  auto key = FromProto(m);
+  return key ? std::optional(*key) : std::nullopt;
+}
+
+// Damaged bytes may still be a message that names an attempt, which then fails in place of all.
+std::optional<Key> KeyOfSpec(const std::string& bytes) {
+  pb::AllocationSpec spec;
+  return spec.ParseFromString(bytes) ? Read(spec.key()) : std::nullopt;
+}
+
+std::optional<ToNode> ObeyedLess(const pb::ToNode& m, const std::string& why) {
+  switch (m.body_case()) {
+    case pb::ToNode::kPrepare:
+      if (const auto key = KeyOfSpec(m.prepare().spec())) {
+        to_node::Prepare v;
+        v.spec.key = *key;
+        v.digest = DigestOfSpec(m.prepare().spec());
+        v.refused = why;
+        return v;
+      }
+      break;
+    case pb::ToNode::kStage:
+      if (const auto key = Read(m.stage().key()))
+        return to_node::Stage{.key = *key, .refused = why};
+      break;
+    case pb::ToNode::kGo:
+      if (const auto key = Read(m.go().key())) return to_node::Go{.key = *key, .refused = why};
+      break;
+    case pb::ToNode::kStop:
+      if (const auto key = Read(m.stop().key())) {
+        return to_node::Stop{.key = *key, .cause = StopCause::kNone, .grace = kGraceUnread};
+      }
+      break;
+    case pb::ToNode::kExitAck:
+    case pb::ToNode::kForget:
+    case pb::ToNode::kRetest:
+      break;
+    case pb::ToNode::kWelcome:
+    case pb::ToNode::kPong:
+    case pb::ToNode::BODY_NOT_SET:
+      return std::nullopt;
+  }
+  return to_node::Pong{};
+}
+
+}  // namespace
+
+std::optional<ToNodeEnvelope> InsteadOf(const pb::ToNode& m, const Error& why) {
+  const auto fence = FromProto(m.fence());
+  if (!fence) return std::nullopt;
+  auto body = ObeyedLess(m, why.message);
+  if (!body) return std::nullopt;
+  return ToNodeEnvelope{.fence = *fence, .session = m.session(), .body = std::move(*body)};
+}
+
 }  // namespace launch

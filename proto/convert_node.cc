@@ -287,6 +287,11 @@ void Set(const to_node::Forget& v, pb::ToNode& envelope) {
   *envelope.mutable_forget()->mutable_key() = ToProto(v.key);
 }
 
+void Set(const to_node::Retest& v, pb::ToNode& envelope) {
+  envelope.mutable_retest()->set_gpu(Utf8(v.gpu.value));
+  envelope.mutable_retest()->set_release(v.release);
+}
+
 // ---- controller -> agent, in ----
 
 to_node::Welcome Read(Edge& e, const pb::Welcome& m) {
@@ -378,6 +383,9 @@ to_node::ExitAck Read(Edge& e, const pb::ExitAck& m) {
   return v;
 }
 to_node::Forget Read(Edge& e, const pb::Forget& m) { return {.key = e.Value("key", m.key())}; }
+to_node::Retest Read(Edge& e, const pb::Retest& m) {
+  return {.gpu = e.Gpu("gpu", m.gpu()), .release = m.release()};
+}
 
 // One body of an envelope, with its name in front of the path.
 template <class Variant, class M>
@@ -450,6 +458,8 @@ Result<ToNode> ReadToNode(const pb::ToNode& m) {
       return ReadBody<ToNode>("exit_ack", m.exit_ack());
     case pb::ToNode::kForget:
       return ReadBody<ToNode>("forget", m.forget());
+    case pb::ToNode::kRetest:
+      return ReadBody<ToNode>("retest", m.retest());
     case pb::ToNode::BODY_NOT_SET:
       break;
   }

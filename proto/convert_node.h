@@ -41,11 +41,18 @@ Result<FromNodeEnvelope> FromProto(const pb::FromNode& m);
 Result<ToNodeEnvelope> FromProto(const pb::ToNode& m);
 Result<Fence> FromProto(const pb::Fence& m);
 
-// Serialised once, where the plan is made: digest, store and wire all use these bytes.
 // What a message that FromProto refused stands for: the failed start of its attempt, an unknown end
 // of its rank, or a notice; nothing where the refusal is about the stream itself (Hello, Beat, no
 // body, or a key that names nothing).
 std::optional<FromNodeEnvelope> InsteadOf(const pb::FromNode& m, const Error& why);
+
+// The same of a message of the controller: Prepare, Stage and Go that the agent refuses to obey, a
+// Stop with a grace of our own. Where not even the attempt can be read, and for what only tells the
+// agent something, it stands for a sign of life. Nothing where the refusal is about the stream
+// itself (the fence, Welcome, Pong, no body): such a stream must close.
+std::optional<ToNodeEnvelope> InsteadOf(const pb::ToNode& m, const Error& why);
+
+// Serialised once, where the plan is made: digest, store and wire all use these bytes.
 
 std::string SerializeSpec(const AllocationSpec& spec);
 std::string DigestOfSpec(std::string_view bytes);  // SHA-256, hex

@@ -430,4 +430,60 @@ Result<ForgetNodeCall> FromProto(const pb::ForgetNodeRequest& m) {
   return e.Done(std::move(v));
 }
 
+pb::FenceNodeRequest ToProto(const FenceNodeCall& v) {
+  pb::FenceNodeRequest m;
+  m.set_node(Utf8(v.node.value));
+  return m;
+}
+Result<FenceNodeCall> FromProto(const pb::FenceNodeRequest& m) {
+  Edge e;
+  FenceNodeCall v;
+  v.node = e.Node("node", m.node());
+  return e.Done(std::move(v));
+}
+
+pb::QuarantineRequest ToProto(const QuarantineCall& v) {
+  pb::QuarantineRequest m;
+  m.set_action(Utf8(v.action));
+  m.set_what(Utf8(v.what));
+  return m;
+}
+Result<QuarantineCall> FromProto(const pb::QuarantineRequest& m) {
+  Edge e;
+  QuarantineCall v;
+  v.action = m.action();
+  e.Require(v.action == "list" || v.action == "release" || v.action == "retest", "action",
+            "is not list, release or retest");
+  v.what = e.Text("what", m.what(), 96);
+  return e.Done(std::move(v));
+}
+
+pb::QuarantineReply ToQuarantineReply(const std::vector<QuarantinedGpu>& v) {
+  pb::QuarantineReply m;
+  for (const QuarantinedGpu& gpu : v) {
+    pb::QuarantineReply::Row& row = *m.add_rows();
+    row.set_gpu(Utf8(gpu.gpu.value));
+    row.set_node(Utf8(gpu.node.value));
+    row.set_why(Utf8(gpu.why));
+    if (gpu.key) row.set_job(gpu.key->job.value);
+    if (gpu.key) row.set_attempt(gpu.key->attempt.value);
+    row.set_since_ms(ToMs(gpu.since));
+  }
+  return m;
+}
+Result<std::vector<QuarantinedGpu>> FromProto(const pb::QuarantineReply& m) {
+  Edge e;
+  auto v = e.Each("rows", m.rows(), 100'000,
+                  [&](const std::string& at, const pb::QuarantineReply::Row& row) {
+                    QuarantinedGpu gpu;
+                    gpu.gpu = e.Gpu(at + ".gpu", row.gpu());
+                    gpu.node = e.Node(at + ".node", row.node());
+                    gpu.why = e.Text(at + ".why", row.why());
+                    if (row.job() > 0) gpu.key = Key{JobId{row.job()}, Attempt{row.attempt()}};
+                    gpu.since = e.Wall(at + ".since_ms", row.since_ms());
+                    return gpu;
+                  });
+  return e.Done(std::move(v));
+}
+
 }  // namespace launch

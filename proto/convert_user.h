@@ -18,6 +18,7 @@ class CancelReply;
 class CancelRequest;
 class CreateTokenRequest;
 class DrainRequest;
+class FenceNodeRequest;
 class ForgetNodeRequest;
 class NoteProbeRequest;
 class JobReply;
@@ -29,6 +30,8 @@ class LogsRequest;
 class NodesReply;
 class PlanReply;
 class PlanRequest;
+class QuarantineReply;
+class QuarantineRequest;
 class RevokeTokenRequest;
 class SubmitReply;
 class SubmitRequest;
@@ -161,6 +164,24 @@ struct ForgetNodeCall {
   friend bool operator==(const ForgetNodeCall&, const ForgetNodeCall&) = default;
 };
 
+struct FenceNodeCall {
+  NodeId node;
+  friend bool operator==(const FenceNodeCall&, const FenceNodeCall&) = default;
+};
+struct QuarantineCall {
+  std::string action;  // list | release | retest
+  std::string what;    // a GPU's UUID or a node; empty = all, to list
+  friend bool operator==(const QuarantineCall&, const QuarantineCall&) = default;
+};
+struct QuarantinedGpu {
+  GpuUuid gpu;
+  NodeId node;
+  std::string why;
+  std::optional<Key> key;  // whose attempt left it so
+  WallTime since{};
+  friend bool operator==(const QuarantinedGpu&, const QuarantinedGpu&) = default;
+};
+
 pb::SubmitRequest ToProto(const SubmitCall& v);
 pb::SubmitReply ToProto(const SubmitAnswer& v);
 pb::PlanRequest ToProto(const PlanCall& v);
@@ -175,6 +196,8 @@ pb::CreateTokenRequest ToProto(const TokenCall& v);
 pb::RevokeTokenRequest ToProto(const RevokeCall& v);
 pb::DrainRequest ToProto(const DrainCall& v);
 pb::ForgetNodeRequest ToProto(const ForgetNodeCall& v);
+pb::FenceNodeRequest ToProto(const FenceNodeCall& v);
+pb::QuarantineRequest ToProto(const QuarantineCall& v);
 
 Result<SubmitCall> FromProto(const pb::SubmitRequest& m);
 Result<SubmitAnswer> FromProto(const pb::SubmitReply& m);
@@ -190,6 +213,9 @@ Result<TokenCall> FromProto(const pb::CreateTokenRequest& m);
 Result<RevokeCall> FromProto(const pb::RevokeTokenRequest& m);
 Result<DrainCall> FromProto(const pb::DrainRequest& m);
 Result<ForgetNodeCall> FromProto(const pb::ForgetNodeRequest& m);
+Result<FenceNodeCall> FromProto(const pb::FenceNodeRequest& m);
+Result<QuarantineCall> FromProto(const pb::QuarantineRequest& m);
+Result<std::vector<QuarantinedGpu>> FromProto(const pb::QuarantineReply& m);
 
 // Replies whose value is one field.
 pb::PlanReply ToPlanReply(const PlanAnswer& v);
@@ -198,6 +224,7 @@ pb::JobReply ToJobReply(const JobView& v);
 pb::NodesReply ToNodesReply(const std::vector<NodeView>& v);
 pb::CancelReply ToCancelReply(const std::vector<CancelAnswer>& v);
 pb::WatchReply ToWatchReply(const EventView& v);
+pb::QuarantineReply ToQuarantineReply(const std::vector<QuarantinedGpu>& v);
 Result<PlanAnswer> FromProto(const pb::PlanReply& m);
 Result<std::vector<JobView>> FromProto(const pb::JobsReply& m);
 Result<JobView> FromProto(const pb::JobReply& m);

@@ -49,6 +49,9 @@ namespace launch::agent {
 //   StopDone     | -         -        -        -        -        -        released changes  -
 //   60 s silence | -         drop     drop     drop     -        -        -        -        -
 //   Forget       | ignore    ignore   ignore   ignore   ignore   ignore   ignore   forget   forget
+//   Retest (held)| -         -        -        -        -        -        -        stop or  -
+//                |                                                              give back
+//   unreadable Stage, Go: refused where they would be obeyed, ignored once started
 //
 // A key that is not known: Prepare accepts, Stage is ignored, Go is refused, Stop leaves a
 // tombstone.

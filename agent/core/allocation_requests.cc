@@ -145,6 +145,10 @@ void StepScope::On(const to_node::Prepare& message) {
 void StepScope::On(const to_node::Stage& message) {
   const auto found = state_.allocations.find(message.key);
   if (found == state_.allocations.end()) return;
+  if (!message.refused.empty()) {
+    Refuse(message.key, found->second.digest, {"stage", "bad_message", message.refused});
+    return;
+  }
   Allocation& allocation = found->second;
   if (allocation.digest != message.digest) {
     Refuse(message.key, message.digest, {"stage", "digest", "another content was accepted here"});
@@ -176,6 +180,12 @@ void StepScope::On(const to_node::Go& message) {
   if (found == state_.allocations.end())
     return refuse("dropped", "no such allocation on this node");
   Allocation& allocation = found->second;
+  if (!message.refused.empty()) {
+    // What has started is proof that an earlier one was understood.
+    if (allocation.phase == Phase::kStarting || allocation.phase == Phase::kStarted) return;
+    Refuse(message.key, allocation.digest, {"go", "bad_message", message.refused});
+    return;
+  }
   if (allocation.digest != message.digest)
     return refuse("digest", "another content was accepted here");
   switch (allocation.phase) {
@@ -248,6 +258,25 @@ void StepScope::ForgetWhenDone(const Key& key) {
     return rank.second.exit.has_value() && !rank.second.acked;
   });
   if (found->second.held.empty() && !unacked) DoForget(Key{key});
+}
+
+void StepScope::On(const to_node::Retest& message) {
+  std::vector<Key> given_back;
+  for (auto& [key, allocation] : state_.allocations) {
+    const auto held = std::ranges::find(allocation.held, message.gpu,
+                                        [](const auto& entry) { return entry.first; });
+    if (held == allocation.held.end()) continue;
+    if (!message.release || allocation.phase != Phase::kReleased) {
+      // The ladder again, without grace: it kills what is left, and proves or says what is held.
+      allocation.retry_at = now_ + kProofRetry;
+      Give(order::StopAllocation{.key = key, .cause = allocation.stop_cause, .grace = Millis{0}});
+      continue;
+    }
+    allocation.held.erase(held);
+    SendReleased(key, allocation);
+    given_back.push_back(key);
+  }
+  for (const Key& key : given_back) ForgetWhenDone(key);
 }
 
 void StepScope::DoForget(const Key& key) {

@@ -38,6 +38,7 @@ class StepScope {
   void On(const to_node::Stop& message);
   void On(const to_node::ExitAck& message);
   void On(const to_node::Forget& message);
+  void On(const to_node::Retest& message);
 
   // agent_core.cc
   void On(const to_node::Welcome& message);

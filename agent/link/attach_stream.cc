@@ -63,17 +63,30 @@ void AttachStream::OnWriteDone(bool ok) {
   if (ok && !closed_) WriteNext();
 }
 
+// A bad body costs the attempt that it is about; the same bytes would come on every new stream.
+Result<ToNodeEnvelope> AttachStream::ReadIncoming() const {
+  auto envelope = FromProto(incoming_);
+  if (envelope) return envelope;
+  auto instead = InsteadOf(incoming_, envelope.error());
+  if (!instead) return envelope;
+  sink_(told::NodeNotice{{.kind = "node.bad_message",
+                          .key = std::nullopt,
+                          .rank = std::nullopt,
+                          .text = "of the controller: " + envelope.error().message}});
+  return std::move(*instead);
+}
+
 void AttachStream::OnReadDone(bool ok) {
   if (ok) {
-    auto envelope = FromProto(incoming_);
-    if (envelope) {
+    if (auto envelope = ReadIncoming()) {
       if (std::holds_alternative<to_node::Welcome>(envelope->body)) session_ = envelope->session;
       sink_(told::FromController{id_, std::move(*envelope)});
       incoming_.Clear();
       StartRead(&incoming_);
       return;
+    } else {
+      Cancel("invalid message of the controller: " + envelope.error().message);
     }
-    Cancel("invalid message of the controller: " + envelope.error().message);
   }
   {
     const std::lock_guard lock(mutex_);

@@ -38,6 +38,7 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromNode, v1::ToNo
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnDone(const grpc::Status& status) override;
+  Result<ToNodeEnvelope> ReadIncoming() const;
   void WriteNext();  // with mutex_ held
 
   const std::uint64_t id_;

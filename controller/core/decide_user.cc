@@ -1,4 +1,4 @@
-// What users ask for: submit, plan, cancel, look, drain. Consequences are drawn elsewhere.
+// What users ask for: submit, plan, cancel, look. Consequences are drawn elsewhere.
 #include <fmt/format.h>
 
 #include "common/planted.h"
@@ -57,28 +57,6 @@ std::optional<effect::PlanWanted> WantPlan(Draft& draft, const Asked& event) {
   }
   wanted.ticket = draft.live().next_ticket++;
   return wanted;
-}
-
-// The node an operator names; null = the caller is told why not.
-template <class Asked>
-const NodeRecord* FindNode(Draft& draft, const Asked& event) {
-  if (!event.caller.is_operator) {
-    draft.Reply(event.request,
-                Fail(ErrorCode::kPermissionDenied,
-                     fmt::format("user {} is not an operator", event.caller.user.value),
-                     "ask an operator of this cluster"));
-    return nullptr;
-  }
-  const auto found = draft.state().nodes.find(event.node);
-  if (found != draft.state().nodes.end()) return &found->second;
-  std::vector<std::string> names;
-  for (const auto& [id, node] : draft.state().nodes) names.push_back(id.value);
-  const std::string near = NearestName(event.node.value, names);
-  draft.Reply(
-      event.request,
-      Fail(ErrorCode::kNotFound, fmt::format("there is no node {}", event.node.value),
-           near.empty() ? "`launch nodes` lists them" : fmt::format("did you mean {}?", near)));
-  return nullptr;
 }
 
 }  // namespace
@@ -219,53 +197,6 @@ void OnUser(Draft& draft, const event::ListNodes& event) {
     answer.nodes.push_back(ViewNode(draft.state(), id, draft.clock()));
   }
   draft.Reply(event.request, ReplyBody(std::move(answer)));
-}
-
-void OnUser(Draft& draft, const event::Drain& event) {
-  const NodeRecord* found = FindNode(draft, event);
-  if (found == nullptr) return;
-  NodeRecord node = *found;
-  node.drained = !event.undrain;
-  if (event.undrain) node.faults.clear();
-  node.drain_reason = event.undrain ? "" : event.reason;
-  node.drained_by = event.undrain ? "" : event.caller.user.value;
-  if (node != *found) {
-    draft.Event(event.undrain ? "node.undrained" : "node.drained", Subject(event.node),
-                fmt::format("by {}{}{}", event.caller.user.value, event.reason.empty() ? "" : ": ",
-                            event.reason));
-    draft.Put(node);
-    draft.TouchQueue();
-  }
-  draft.Reply(event.request, ReplyBody(reply::Done{}));
-}
-
-void OnUser(Draft& draft, const event::ForgetNode& event) {
-  if (FindNode(draft, event) == nullptr) return;
-  const State& state = draft.state();
-  const auto refuse = [&](std::string message, std::string hint) {
-    draft.Reply(event.request,
-                Fail(ErrorCode::kFailedPrecondition, std::move(message), std::move(hint)));
-  };
-  const auto live = state.live.nodes.find(event.node);
-  if (live != state.live.nodes.end() && live->second.session) {
-    return refuse(fmt::format("the agent of {} is connected", event.node.value),
-                  "stop it first, or `launch drain` the node");
-  }
-  if (const auto held = state.held_by_node.find(event.node);
-      held != state.held_by_node.end() && !held->second.empty()) {
-    return refuse(
-        fmt::format("{} may still run job {}", event.node.value, held->second.begin()->job.value),
-        "a silent node is not a dead one: bring its agent back, or cancel the job there");
-  }
-  std::vector<GpuUuid> quarantined;
-  for (const auto& [gpu, record] : state.quarantine) {
-    if (record.node == event.node) quarantined.push_back(gpu);
-  }
-  for (const GpuUuid& gpu : quarantined) draft.EraseQuarantine(gpu);
-  draft.EraseNode(event.node);
-  draft.live().nodes.erase(event.node);
-  draft.Event("node.forgotten", Subject(event.node), "by " + event.caller.user.value);
-  draft.Reply(event.request, ReplyBody(reply::Done{}));
 }
 
 }  // namespace launch::controller

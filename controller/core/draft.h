@@ -73,8 +73,10 @@ void OnUser(Draft& draft, const event::NoteProbe& event);
 void OnUser(Draft& draft, const event::ListJobs& event);
 void OnUser(Draft& draft, const event::GetJob& event);
 void OnUser(Draft& draft, const event::ListNodes& event);
-void OnUser(Draft& draft, const event::Drain& event);
+void OnUser(Draft& draft, const event::Drain& event);  // decide_operator.cc
 void OnUser(Draft& draft, const event::ForgetNode& event);
+void OnUser(Draft& draft, const event::FenceNode& event);
+void OnUser(Draft& draft, const event::Quarantine& event);
 void OnUser(Draft& draft, const event::CreateToken& event);  // decide_token.cc
 void OnUser(Draft& draft, const event::ListTokens& event);
 void OnUser(Draft& draft, const event::UseToken& event);
@@ -98,6 +100,8 @@ void NoteFloor(Draft& draft, const NodeId& node, const Key& floor);
 void NoteNotice(Draft& draft, const NodeId& node, const from_node::Notice& said);
 // A node spoke of GPUs that are not its own.
 void NoteForeignGpus(Draft& draft, const NodeId& node, const std::vector<GpuUuid>& gpus);
+// Ranks of the allocation whose end nobody can report any more are unknown(why).
+void LoseRanks(Draft& draft, const AllocRecord& alloc, const std::string& why);
 // Nothing of the allocation is left but `held`.
 void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
                   const std::vector<std::pair<GpuUuid, std::string>>& held);

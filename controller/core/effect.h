@@ -11,6 +11,7 @@
 #include "common/error.h"
 #include "common/view.h"
 #include "controller/core/event.h"
+#include "controller/core/record.h"
 #include "diagnosis/exit_evidence.h"
 
 namespace launch::controller {
@@ -43,11 +44,15 @@ struct Token {
 struct Tokens {
   std::vector<std::pair<std::string, std::string>> rows;  // serial, sentence
 };
+struct Quarantined {
+  std::vector<GpuRecord> gpus;  // as they were when it was asked
+};
 struct Done {};
 }  // namespace reply
 
-using ReplyBody = std::variant<reply::Submitted, PlanAnswer, reply::Cancelled, reply::Jobs, JobView,
-                               reply::Nodes, reply::Token, reply::Tokens, reply::Done>;
+using ReplyBody =
+    std::variant<reply::Submitted, PlanAnswer, reply::Cancelled, reply::Jobs, JobView, reply::Nodes,
+                 reply::Token, reply::Tokens, reply::Quarantined, reply::Done>;
 
 namespace effect {
 

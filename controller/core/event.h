@@ -28,6 +28,8 @@ struct Caller {
   friend bool operator==(const Caller&, const Caller&) = default;
 };
 
+enum class QuarantineAction { kList, kRelease, kRetest };
+
 // What the planner said; made off the loop by a plan worker from a snapshot (rulings 32).
 struct PlannedAllocation {
   AllocationSpec spec;
@@ -109,6 +111,17 @@ struct ForgetNode {  // a node that is gone for good
   Caller caller;
   NodeId node;
 };
+struct FenceNode {  // the caller says: it has no power; its part of every attempt is released
+  RequestId request;
+  Caller caller;
+  NodeId node;
+};
+struct Quarantine {
+  RequestId request;
+  Caller caller;
+  QuarantineAction action = QuarantineAction::kList;
+  std::string what;  // UUID of a GPU, or a node; empty = all, to list
+};
 struct CreateToken {  // join certificates; the secret part never enters the core
   RequestId request;
   Caller caller;
@@ -177,6 +190,7 @@ struct Tick {};  // deadlines are looked at; posted by the loop when the earlies
 using Event =
     std::variant<event::Submit, event::PlanQuery, event::Cancel, event::ListJobs, event::GetJob,
                  event::ListNodes, event::Drain, event::ForgetNode, event::NoteProbe,
+                 event::FenceNode, event::Quarantine,
                  event::CreateToken, event::ListTokens, event::UseToken, event::NodeAttached,
                  event::NodeSaid, event::NodeBeat, event::NodeDetached, event::SecretUnreadable,
                  event::Planned, event::Diagnosed, event::Tick>;

@@ -84,20 +84,6 @@ ExitReport Guess(const Key& key, Rank rank, const std::string& boot_id, const st
   return report;
 }
 
-// The ranks of an allocation that cannot report any more.
-void LoseRanks(Draft& draft, const AllocRecord& alloc, const std::string& why) {
-  for (const Rank rank : alloc.ranks) {
-    RankRecord record = RankOf(draft.state(), alloc, rank);
-    if (record.exit) continue;
-    record.exit = Guess(alloc.key, rank, alloc.boot_id, why);
-    draft.Put(record);
-    draft.live().attempts[alloc.key].exit_order.push_back(rank);
-    draft.Event(
-        "rank.exited", Subject(alloc.key),
-        fmt::format("rank {} on {}: {}", rank, alloc.node.value, Describe(record.exit->cause)));
-  }
-}
-
 bool MayHaveStarted(AttemptPhase phase) {
   return phase == AttemptPhase::kLaunching || phase == AttemptPhase::kRunning ||
          phase == AttemptPhase::kStopping;
@@ -231,6 +217,19 @@ void JudgeStranger(Draft& draft, const NodeId& node, const AllocationStatus& sta
 
 }  // namespace
 
+void LoseRanks(Draft& draft, const AllocRecord& alloc, const std::string& why) {
+  for (const Rank rank : alloc.ranks) {
+    RankRecord record = RankOf(draft.state(), alloc, rank);
+    if (record.exit) continue;
+    record.exit = Guess(alloc.key, rank, alloc.boot_id, why);
+    draft.Put(record);
+    draft.live().attempts[alloc.key].exit_order.push_back(rank);
+    draft.Event(
+        "rank.exited", Subject(alloc.key),
+        fmt::format("rank {} on {}: {}", rank, alloc.node.value, Describe(record.exit->cause)));
+  }
+}
+
 void OnNode(Draft& draft, const event::NodeAttached& event) {
   const State& state = draft.state();
   const from_node::Hello& hello = event.hello;
@@ -254,6 +253,16 @@ void OnNode(Draft& draft, const event::NodeAttached& event) {
   NodeRecord node = known == state.nodes.end() ? NodeRecord{} : known->second;
   if (!node.boot_id.empty() && node.boot_id != hello.boot_id) {
     draft.Event("node.rebooted", Subject(event.node), "");
+  }
+  if (!node.fenced_by.empty()) {
+    const bool was_off = node.boot_id != hello.boot_id;
+    draft.Event(was_off ? "node.returned" : "node.overlap", Subject(event.node),
+                was_off ? fmt::format("it was fenced by {}", node.fenced_by)
+                        : fmt::format("it was fenced by {}, but never went down: what it still "
+                                      "runs is stopped",
+                                      node.fenced_by));
+    node.fenced_by.clear();
+    node.fenced_at = WallTime{};
   }
   node.id = event.node;
   node.machine = hello.machine;

@@ -200,6 +200,8 @@ struct NodeRecord {
   bool drained = false;
   std::string drain_reason;
   std::string drained_by;
+  std::string fenced_by;  // until its next Hello: an operator said that it has no power
+  WallTime fenced_at{};
   WallTime first_seen{};
   std::vector<NodeFault> faults;  // oldest first, one per job, since the last undrain
   friend bool operator==(const NodeRecord&, const NodeRecord&) = default;

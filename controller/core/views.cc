@@ -308,7 +308,10 @@ NodeView ViewNode(const State& state, const NodeId& node, const Now& now) {
       view.silent_ms = std::max<std::int64_t>(1, (now.boot - live->second.silent_since).count());
     }
   }
-  if (live == state.live.nodes.end()) {
+  if (!record.fenced_by.empty()) {
+    view.state = "fenced";
+    view.reason = "fenced by " + record.fenced_by + ": it counts as without power until it is back";
+  } else if (live == state.live.nodes.end()) {
     view.state = "unknown";
   } else if (live->second.silent) {
     view.state = "silent";

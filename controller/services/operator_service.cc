@@ -102,6 +102,45 @@ class OperatorService final : public pb::Operator::CallbackService {
     return reactor;
   }
 
+  grpc::ServerUnaryReactor* FenceNode(grpc::CallbackServerContext* context,
+                                      const pb::FenceNodeRequest* request,
+                                      pb::FenceNodeReply*) override {
+    auto accepted =
+        Accept<FenceNodeCall>(parts_.gate, context, "/launch.v1.Operator/FenceNode", *request);
+    if (!accepted) return Refuse(context, accepted.error());
+    auto& [who, call] = *accepted;
+    auto* reactor = context->DefaultReactor();
+    parts_.requests.Ask(who.caller.user.value,
+                        event::FenceNode{{}, who.caller, std::move(call.node)},
+                        AnswerWith<reply::Done>(reactor, [](const reply::Done&) {}));
+    return reactor;
+  }
+
+  grpc::ServerUnaryReactor* Quarantine(grpc::CallbackServerContext* context,
+                                       const pb::QuarantineRequest* request,
+                                       pb::QuarantineReply* reply) override {
+    auto accepted =
+        Accept<QuarantineCall>(parts_.gate, context, "/launch.v1.Operator/Quarantine", *request);
+    if (!accepted) return Refuse(context, accepted.error());
+    auto& [who, call] = *accepted;
+    const auto action = call.action == "release"  ? QuarantineAction::kRelease
+                        : call.action == "retest" ? QuarantineAction::kRetest
+                                                  : QuarantineAction::kList;
+    auto* reactor = context->DefaultReactor();
+    parts_.requests.Ask(
+        who.caller.user.value, event::Quarantine{{}, who.caller, action, std::move(call.what)},
+        AnswerWith<reply::Quarantined>(reactor, [reply](reply::Quarantined body) {
+          std::vector<QuarantinedGpu> rows;
+          for (GpuRecord& gpu : body.gpus) {
+            const bool known = gpu.key.job.value > 0;
+            rows.push_back({gpu.uuid, gpu.node, std::move(gpu.why),
+                            known ? std::optional(gpu.key) : std::nullopt, gpu.since});
+          }
+          *reply = ToQuarantineReply(rows);
+        }));
+    return reactor;
+  }
+
   grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext* context, const pb::StatusRequest*,
                                    pb::StatusReply* reply) override {
     auto who = parts_.gate.Admit(*context, "/launch.v1.Operator/Status");

@@ -174,6 +174,8 @@ pb::NodeRecord ToRecord(const NodeRecord& v) {
   m.set_first_seen_ms(ToMs(v.first_seen));
   if (v.account) m.set_account(Utf8(v.account->value));
   for (const NodeFault& fault : v.faults) *m.add_faults() = ToRecord(fault);
+  m.set_fenced_by(Utf8(v.fenced_by));
+  m.set_fenced_ms(ToMs(v.fenced_at));
   return m;
 }
 NodeRecord FromRecord(Edge& e, const pb::NodeRecord& m) {
@@ -193,6 +195,8 @@ NodeRecord FromRecord(Edge& e, const pb::NodeRecord& m) {
   v.first_seen = e.Wall("first_seen_ms", m.first_seen_ms());
   if (m.has_account()) v.account = UserName{e.Word("account", m.account())};
   for (const pb::NodeFault& fault : m.faults()) v.faults.push_back(FromRecord(e, fault));
+  v.fenced_by = e.Text("fenced_by", m.fenced_by());
+  v.fenced_at = e.Wall("fenced_ms", m.fenced_ms());
   return v;
 }
 

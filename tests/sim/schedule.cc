@@ -76,6 +76,9 @@ Fault DrawFault(Rng& rng, const std::vector<std::string>& nodes) {
       fault.amount = kJumps[static_cast<std::size_t>(rng.Between(0, 3))];
       break;
     }
+    case FaultKind::kPowerNode:
+      fault.amount = rng.OneIn(2) ? 1 : 0;  // fenced meanwhile
+      break;
     case FaultKind::kSlow:
       fault.amount = rng.Between(200, 6'000);
       break;

@@ -45,6 +45,7 @@ class SimCluster {
   void Carry(const Fault& fault);
   void CarryToNode(const Fault& fault);
   void SendClone(const std::string& node);
+  void Fence(const std::string& node, const std::string& boot);
   void Heal();
   bool Quiet() const;
   void SayWhatIsNotQuiet();

@@ -54,6 +54,9 @@ void SimCluster::CarryToNode(const Fault& fault) {
       return;
     case FaultKind::kPowerNode:
       node.PowerCut();
+      if (fault.amount != 0) {
+        world_.At(fault.lasts / 2, [this, name, boot = node.boot_id()] { Fence(name, boot); });
+      }
       world_.At(fault.lasts + 2'000, [&node] { node.StartAgent(); });
       return;
     case FaultKind::kNodeDiskFull:
@@ -81,6 +84,15 @@ void SimCluster::CarryToNode(const Fault& fault) {
     default:
       return;
   }
+}
+
+// An operator who stands before the machine: only while it is off, or what he says is not true.
+void SimCluster::Fence(const std::string& node, const std::string& boot) {
+  const SimNode& host = *nodes_.at(node);
+  if (host.agent_up() || host.boot_id() != boot || !controller_.up()) return;
+  ++world_.coverage.faults["fence"];
+  controller_.Post(controller::event::FenceNode{
+      controller::RequestId{next_request_++}, {UserName{"op"}, true}, NodeId{node}});
 }
 
 // Another machine whose disk was copied: the same install id, other hardware, an empty state.

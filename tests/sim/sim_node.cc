@@ -247,7 +247,8 @@ void SimNode::CountCell(const agent::Told& event) {
                                           "StartDone", "RankEnded",  "StopDone",  "NodeNotice",
                                           "Tick"};
   static constexpr const char* kBodies[] = {"Welcome", "Pong", "Prepare", "Stage",
-                                            "Go",      "Stop", "ExitAck", "Forget"};
+                                            "Go",      "Stop", "ExitAck", "Forget",
+                                            "Retest"};
   ++world_.coverage.events;
   std::string name = kTold[event.index()];
   std::optional<Key> key;

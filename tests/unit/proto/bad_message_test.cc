@@ -89,5 +89,64 @@ TEST(Envelope, WhatIsWrongAboutTheStreamEndsIt) {
       << "a key that names nothing";
 }
 
+// The same for a message of the controller.
+template <class Change>
+std::optional<ToNodeEnvelope> InsteadOfOrder(Change change) {
+  pb::ToNode m;
+  m.mutable_fence()->set_incarnation(1);
+  m.set_session(9);
+  change(m);
+  const auto read = FromProto(m);
+  EXPECT_FALSE(read.has_value());
+  return read ? std::nullopt : InsteadOf(m, read.error());
+}
+
+TEST(Envelope, ABadOrderOfTheControllerCostsItsAttemptOnly) {
+  const auto key = [](pb::Key& m) {
+    m.set_job(7);
+    m.set_attempt(2);
+  };
+  const Key expected{JobId{7}, Attempt{2}};
+  const auto stage = InsteadOfOrder([&](pb::ToNode& m) {
+    key(*m.mutable_stage()->mutable_key());
+    m.mutable_stage()->set_master_port(70'000);
+  });
+  ASSERT_TRUE(stage.has_value());
+  EXPECT_EQ(stage->session, 9u);
+  EXPECT_EQ(std::get<to_node::Stage>(stage->body).key, expected);
+  EXPECT_NE(std::get<to_node::Stage>(stage->body).refused.find("stage."), std::string::npos);
+  const auto go = InsteadOfOrder([&](pb::ToNode& m) { key(*m.mutable_go()->mutable_key()); });
+  ASSERT_TRUE(go.has_value());
+  EXPECT_FALSE(std::get<to_node::Go>(go->body).refused.empty());
+  const auto stop = InsteadOfOrder([&](pb::ToNode& m) {
+    key(*m.mutable_stop()->mutable_key());
+    m.mutable_stop()->set_grace_ms(-1);
+  });
+  ASSERT_TRUE(stop.has_value());
+  EXPECT_EQ(std::get<to_node::Stop>(stop->body).key, expected) << "a stop is obeyed all the same";
+  EXPECT_GT(std::get<to_node::Stop>(stop->body).grace.count(), 0);
+  const auto prepare = InsteadOfOrder([&](pb::ToNode& m) {
+    pb::AllocationSpec spec;
+    key(*spec.mutable_key());
+    m.mutable_prepare()->set_spec(spec.SerializeAsString());
+    m.mutable_prepare()->set_digest("of other bytes");
+  });
+  ASSERT_TRUE(prepare.has_value());
+  EXPECT_EQ(std::get<to_node::Prepare>(prepare->body).spec.key, expected);
+  EXPECT_FALSE(std::get<to_node::Prepare>(prepare->body).refused.empty());
+}
+
+TEST(Envelope, AnOrderWithoutAnAttemptIsASignOfLifeAndABadFenceClosesTheStream) {
+  const auto stage = InsteadOfOrder([](pb::ToNode& m) { m.mutable_stage(); });
+  ASSERT_TRUE(stage.has_value());
+  EXPECT_TRUE(std::holds_alternative<to_node::Pong>(stage->body));
+  EXPECT_FALSE(InsteadOfOrder([](pb::ToNode& m) { m.mutable_welcome(); }).has_value());
+  EXPECT_FALSE(InsteadOfOrder([](pb::ToNode&) {}).has_value());
+  EXPECT_FALSE(InsteadOfOrder([](pb::ToNode& m) {
+                 m.clear_fence();
+                 m.mutable_go()->mutable_key()->set_job(7);
+               }).has_value());
+}
+
 }  // namespace
 }  // namespace launch

@@ -69,6 +69,6 @@ using MoreValues = ::testing::Types<
     pb::PlanRequest, pb::PlanReply, pb::JobsRequest, pb::JobsReply, pb::JobReply, pb::CancelRequest,
     pb::CancelReply, pb::NoteProbeRequest, pb::NodesReply, pb::WatchRequest, pb::WatchReply,
     pb::LogsRequest, pb::LogsReply, pb::JoinRequest, pb::CreateTokenRequest, pb::RevokeTokenRequest,
-    pb::DrainRequest>;
+    pb::DrainRequest, pb::ForgetNodeRequest, pb::FenceNodeRequest>;
 
 }  // namespace launch::testing

@@ -1,0 +1,175 @@
+// What operators ask for: drain, fence and forget nodes, quarantine.
+#include <fmt/format.h>
+
+#include "controller/core/draft.h"
+
+namespace launch::controller {
+namespace {
+
+template <class Asked>
+bool IsOperator(Draft& draft, const Asked& event) {
+  if (event.caller.is_operator) return true;
+  draft.Reply(event.request,
+              Fail(ErrorCode::kPermissionDenied,
+                   fmt::format("user {} is not an operator", event.caller.user.value),
+                   "ask an operator of this cluster"));
+  return false;
+}
+
+// The node an operator names; null = the caller is told why not.
+template <class Asked>
+const NodeRecord* FindNode(Draft& draft, const Asked& event) {
+  if (!IsOperator(draft, event)) return nullptr;
+  const auto found = draft.state().nodes.find(event.node);
+  if (found != draft.state().nodes.end()) return &found->second;
+  std::vector<std::string> names;
+  for (const auto& [id, node] : draft.state().nodes) names.push_back(id.value);
+  const std::string near = NearestName(event.node.value, names);
+  draft.Reply(
+      event.request,
+      Fail(ErrorCode::kNotFound, fmt::format("there is no node {}", event.node.value),
+           near.empty() ? "`launch nodes` lists them" : fmt::format("did you mean {}?", near)));
+  return nullptr;
+}
+
+bool Answers(const State& state, const NodeId& node) {
+  const auto live = state.live.nodes.find(node);
+  return live != state.live.nodes.end() && live->second.session && !live->second.silent;
+}
+
+// The word of an operator that nothing runs there any more stands for the proof of the node.
+void TakeAsDead(Draft& draft, const NodeId& node, const Key& key, const std::string& why) {
+  const AttemptPhase phase = draft.state().attempts.at(key).phase;
+  const AllocRecord alloc = draft.state().allocs.at(key).at(node);
+  if (phase == AttemptPhase::kPreparing) {
+    draft.live().attempts[key].lost[node] = "was fenced";
+  } else if (phase != AttemptPhase::kEnded) {
+    LoseRanks(draft, alloc, why);
+  }
+  NoteReleased(draft, node, key, {});
+}
+
+}  // namespace
+
+void OnUser(Draft& draft, const event::Drain& event) {
+  const NodeRecord* found = FindNode(draft, event);
+  if (found == nullptr) return;
+  NodeRecord node = *found;
+  node.drained = !event.undrain;
+  if (event.undrain) node.faults.clear();
+  node.drain_reason = event.undrain ? "" : event.reason;
+  node.drained_by = event.undrain ? "" : event.caller.user.value;
+  if (node != *found) {
+    draft.Event(event.undrain ? "node.undrained" : "node.drained", Subject(event.node),
+                fmt::format("by {}{}{}", event.caller.user.value, event.reason.empty() ? "" : ": ",
+                            event.reason));
+    draft.Put(node);
+    draft.TouchQueue();
+  }
+  draft.Reply(event.request, ReplyBody(reply::Done{}));
+}
+
+void OnUser(Draft& draft, const event::ForgetNode& event) {
+  if (FindNode(draft, event) == nullptr) return;
+  const State& state = draft.state();
+  const auto refuse = [&](std::string message, std::string hint) {
+    draft.Reply(event.request,
+                Fail(ErrorCode::kFailedPrecondition, std::move(message), std::move(hint)));
+  };
+  const auto live = state.live.nodes.find(event.node);
+  if (live != state.live.nodes.end() && live->second.session) {
+    return refuse(fmt::format("the agent of {} is connected", event.node.value),
+                  "stop it first, or `launch drain` the node");
+  }
+  if (const auto held = state.held_by_node.find(event.node);
+      held != state.held_by_node.end() && !held->second.empty()) {
+    return refuse(
+        fmt::format("{} may still run job {}", event.node.value, held->second.begin()->job.value),
+        "a silent node is not a dead one: bring its agent back, or cancel the job there");
+  }
+  std::vector<GpuUuid> quarantined;
+  for (const auto& [gpu, record] : state.quarantine) {
+    if (record.node == event.node) quarantined.push_back(gpu);
+  }
+  for (const GpuUuid& gpu : quarantined) draft.EraseQuarantine(gpu);
+  draft.EraseNode(event.node);
+  draft.live().nodes.erase(event.node);
+  draft.Event("node.forgotten", Subject(event.node), "by " + event.caller.user.value);
+  draft.Reply(event.request, ReplyBody(reply::Done{}));
+}
+
+void OnUser(Draft& draft, const event::FenceNode& event) {
+  const NodeRecord* found = FindNode(draft, event);
+  if (found == nullptr) return;
+  const NodeId& node = event.node;
+  if (Answers(draft.state(), node)) {
+    draft.Reply(event.request,
+                Fail(ErrorCode::kFailedPrecondition,
+                     fmt::format("{} answers: what runs there would run twice", node.value),
+                     "`launch drain` it, or cancel its jobs; fence only a node without power"));
+    return;
+  }
+  // What may still come on a half-open stream is not its word any more.
+  LiveNode& live = draft.live().nodes[node];
+  if (live.session) draft.Close(*live.session, "the node was fenced");
+  live.session.reset();
+  MarkSilent(draft, node, live, true, "fenced");
+  NodeRecord record = *found;
+  record.fenced_by = event.caller.user.value;
+  record.fenced_at = draft.wall();
+  draft.Event("node.fenced", Subject(node), "by " + record.fenced_by);
+  draft.Put(record);
+  std::set<Key> held;
+  if (const auto keys = draft.state().held_by_node.find(node);
+      keys != draft.state().held_by_node.end()) {
+    held = keys->second;
+  }
+  for (const Key& key : held) {
+    TakeAsDead(draft, node, key, fmt::format("node fenced by {}", record.fenced_by));
+  }
+  draft.Reply(event.request, ReplyBody(reply::Done{}));
+}
+
+void OnUser(Draft& draft, const event::Quarantine& event) {
+  const State& state = draft.state();
+  reply::Quarantined answer;
+  for (const auto& [gpu, record] : state.quarantine) {
+    if (event.what.empty() || gpu.value == event.what || record.node.value == event.what) {
+      answer.gpus.push_back(record);
+    }
+  }
+  if (event.action == QuarantineAction::kList) {
+    draft.Reply(event.request, ReplyBody(std::move(answer)));
+    return;
+  }
+  if (!IsOperator(draft, event)) return;
+  if (answer.gpus.empty() || event.what.empty()) {
+    draft.Reply(event.request,
+                Fail(ErrorCode::kNotFound,
+                     fmt::format("no quarantined GPU and no node with one is called {}",
+                                 event.what.empty() ? "\"\"" : event.what),
+                     "`launch quarantine list` shows them"));
+    return;
+  }
+  for (const GpuRecord& record : answer.gpus) {
+    if (Answers(state, record.node)) continue;
+    draft.Reply(event.request,
+                Fail(ErrorCode::kFailedPrecondition,
+                     fmt::format("{} does not answer, and its agent holds GPU {} too",
+                                 record.node.value, record.uuid.value),
+                     "bring its agent back first"));
+    return;
+  }
+  for (const GpuRecord& record : answer.gpus) {
+    const bool release = event.action == QuarantineAction::kRelease;
+    draft.Event(release ? "gpu.released" : "gpu.retested", Subject(record.node),
+                fmt::format("{} by {}; it was held for: {}", record.uuid.value,
+                            event.caller.user.value, record.why));
+    draft.Send(record.node, to_node::Retest{record.uuid, release});
+    if (release) draft.EraseQuarantine(record.uuid);
+  }
+  draft.TouchQueue();
+  draft.Reply(event.request, ReplyBody(std::move(answer)));
+}
+
+}  // namespace launch::controller
