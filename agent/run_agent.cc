@@ -223,6 +223,10 @@ class AgentLoop {
     parts_.runner.Start(order);
     return {};
   }
+  Result<void> Do(const order::ExtendLease& order) {
+    parts_.runner.ExtendLease(order);
+    return {};
+  }
   Result<void> Do(const order::StopAllocation& order) {
     spdlog::info("allocation.stop key={} cause={} grace_ms={}", ToString(order.key),
                  ToString(order.cause), order.grace.count());

@@ -1,5 +1,6 @@
 #include "common/launch.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "common/enum_text.h"
@@ -46,7 +47,12 @@ std::string_view ToString(AllocationPhase v) { return kPhase.Print(v); }
 
 bool Succeeded(const ExitReport& report) {
   const auto* exited = std::get_if<Exited>(&report.cause);
-  return exited != nullptr && exited->code == 0;
+  return exited != nullptr && exited->code == 0 && !EndedByLease(report);
+}
+
+bool EndedByLease(const ExitReport& report) {
+  return std::any_of(report.our_signals.begin(), report.our_signals.end(),
+                     [](const OurSignal& sent) { return sent.why == ToString(StopCause::kLease); });
 }
 
 int ShellCode(const ExitCause& cause) {

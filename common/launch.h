@@ -84,6 +84,7 @@ struct AllocationSpec {
   std::string checkpoint_marker;  // file that makes a directory a complete one; empty = by format
   int world_size = 1;
   std::vector<std::string> secret_names;
+  std::optional<Millis> lease;  // without word of the controller for this long the ranks end
   friend bool operator==(const AllocationSpec&, const AllocationSpec&) = default;
 };
 
@@ -151,7 +152,10 @@ struct ExitReport {
   friend bool operator==(const ExitReport&, const ExitReport&) = default;
 };
 
+// Exit code 0, and not because its lease told it to end.
 bool Succeeded(const ExitReport& report);
+// Its shim ended it, because its node was cut off for longer than requeue_after.
+bool EndedByLease(const ExitReport& report);
 int ShellCode(const ExitCause& cause);  // code, 128+n, 126 failed to start, 137 OOM, 255 unknown
 std::string Describe(
     const ExitCause& cause);  // "exit 33", "signal 9 (SIGKILL)", "unknown (node rebooted)"

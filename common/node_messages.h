@@ -205,9 +205,9 @@ struct Forget {  // the job is done with this attempt: the directory may go, log
 
 }  // namespace to_node
 
-using ToNode = std::variant<to_node::Welcome, to_node::Pong, to_node::Prepare, to_node::Stage,
-                            to_node::Go, to_node::Stop, to_node::ExitAck, to_node::Forget,
-                            to_node::Retest>;
+using ToNode =
+    std::variant<to_node::Welcome, to_node::Pong, to_node::Prepare, to_node::Stage, to_node::Go,
+                 to_node::Stop, to_node::ExitAck, to_node::Forget, to_node::Retest>;
 
 // Envelope of the stream: `session` only grows; `seq` 0 = latest wins, may be dropped.
 struct ToNodeEnvelope {

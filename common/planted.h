@@ -23,6 +23,9 @@ enum class Bug {
   kForgottenCancel,      // a cancel of a job that starts is not looked at again
   kDoubleSubmit,         // the same key makes a second job
   kWallTimeLimit,        // time limits follow the wall clock
+  kLeaseFromPong,        // a lease counts from when the answer came
+  kLeaseByWall,          // the controller counts leases by the wall clock
+  kLeaseOfAgent,         // only a living agent ends ranks whose lease is over
 };
 
 #ifdef LAUNCH_PLANTED_BUGS

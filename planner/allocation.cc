@@ -146,6 +146,7 @@ std::vector<AllocationSpec> MakeAllocations(const AllocationInput& input) {
     if (limit) spec.memory_limit_bytes = job.memory_bytes->value;
     spec.needs_ports = node == 0;
     spec.stop = {job.checkpoint.signal, job.checkpoint.signal_before, job.stop_duration};
+    spec.lease = job.requeue_after;
     spec.logs = job.logs;
     spec.progress_regex = job.progress_regex;
     spec.checkpoint_dir = input.checkpoint_dirs[node];

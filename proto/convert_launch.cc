@@ -125,6 +125,7 @@ pb::AllocationSpec ToProto(const AllocationSpec& v) {
   for (const std::string& path : v.arguments) m.add_arguments(path);
   m.set_world_size(v.world_size);
   for (const std::string& name : v.secret_names) m.add_secret_names(Utf8(name));
+  if (v.lease) m.set_lease_ms(v.lease->count());
   return m;
 }
 
@@ -192,6 +193,7 @@ Result<AllocationSpec> FromProto(const pb::AllocationSpec& m) {
   if (!m.checkpoint_marker().empty()) {
     v.checkpoint_marker = e.FileName("checkpoint_marker", m.checkpoint_marker());
   }
+  if (m.has_lease_ms()) v.lease = e.Duration("lease_ms", m.lease_ms());
   v.world_size = e.Int("world_size", m.world_size(), 1, edge::kMaxRanks);
   v.secret_names = e.Each("secret_names", m.secret_names(), 256,
                           [&](const std::string& at, const auto& s) { return e.EnvName(at, s); });

@@ -4,11 +4,13 @@
 #include <type_traits>
 
 #include "agent/core/step_scope.h"
+#include "common/planted.h"
 
 namespace launch::agent {
 namespace {
 
 constexpr std::size_t kMaxNotices = 64;
+constexpr std::size_t kMaxUnanswered = 256;  // beats; older answers come too late to matter
 
 bool IsUnstarted(Phase phase) {
   return phase == Phase::kAccepted || phase == Phase::kStaging || phase == Phase::kReady;
@@ -109,6 +111,7 @@ void StepScope::SayHello() {
   }
   for (const auto& [job, attempt] : state_.floors) hello.floors.push_back({job, attempt});
   link.greeted = true;
+  link.hello_sent = now_;
   link.told_revision = state_.inventory->revision;
   Give(order::Send{.stream = link.stream, .message = std::move(hello)});
 }
@@ -197,6 +200,7 @@ void StepScope::On(const to_node::Welcome& message) {
   link.samples = Millis(std::max<std::int64_t>(message.samples_ms, 1));
   link.last_pong = now_;
   link.next_beat = now_;
+  NoteAnswered(link.hello_sent);
   TellInventory();  // it may have changed since Hello
   for (const from_node::Notice& notice : state_.notices) Send(notice);
   state_.notices.clear();
@@ -207,7 +211,14 @@ void StepScope::On(const to_node::Welcome& message) {
     if (allocation.phase == Phase::kReleased) SendReleased(key, allocation);
 }
 
-void StepScope::On(const to_node::Pong&) { state_.link.last_pong = now_; }
+void StepScope::On(const to_node::Pong& message) {
+  LinkState& link = state_.link;
+  link.last_pong = now_;
+  const auto beat = link.unanswered.find(message.n);
+  if (beat == link.unanswered.end()) return;
+  NoteAnswered(Planted(Bug::kLeaseFromPong) ? now_ : beat->second);
+  link.unanswered.erase(link.unanswered.begin(), std::next(beat));
+}
 
 void StepScope::On(const told::Inventory& event) {
   state_.processes.clear();
@@ -245,6 +256,8 @@ void StepScope::On(const told::Tick&) {
   if (link.welcomed && now_ >= link.next_beat) {
     Send(from_node::Beat{
         .n = ++link.beats, .boot = now_, .pong_age_ms = (now_ - link.last_pong).count()});
+    link.unanswered[link.beats] = now_;
+    if (link.unanswered.size() > kMaxUnanswered) link.unanswered.erase(link.unanswered.begin());
     link.next_beat = now_ + link.beat;
   }
   if (link.welcomed && now_ >= link.next_resend) ResendUnacked();

@@ -49,6 +49,7 @@ namespace launch::agent {
 //   StopDone     | -         -        -        -        -        -        released changes  -
 //   60 s silence | -         drop     drop     drop     -        -        -        -        -
 //   Forget       | ignore    ignore   ignore   ignore   ignore   ignore   ignore   forget   forget
+//   Pong, leased | -         -        -        -        extend   extend   extend   -        -
 //   Retest (held)| -         -        -        -        -        -        -        stop or  -
 //                |                                                              give back
 //   unreadable Stage, Go: refused where they would be obeyed, ignored once started
@@ -93,6 +94,9 @@ struct Allocation {
   std::vector<std::pair<GpuUuid, std::string>> held;  // of the last StopDone
   std::vector<std::pair<Rank, std::uint64_t>> log_ends;
   BootTime retry_at{};  // of the free proof, while something is held
+  // Of a leased allocation, from its start. Never later than the send time of the newest word that
+  // the controller answered, plus the lease; once over it is over for good.
+  std::optional<BootTime> lease_end;
   bool forget = false;  // asked for while something was held or not acknowledged
 };
 
@@ -120,6 +124,8 @@ struct LinkState {
   BootTime next_beat{};
   BootTime last_pong{};  // or Welcome; at start: the start itself
   BootTime next_resend{};
+  BootTime hello_sent{};
+  std::map<std::uint64_t, BootTime> unanswered;  // when each beat was sent; the newest few
 };
 
 struct AgentState {
@@ -127,6 +133,7 @@ struct AgentState {
   Fence fence;  // highest obeyed; durable, but for the revision while `fence_retry_at` is set
   std::optional<BootTime> fence_retry_at;  // the disk refused the newest revision
   LinkState link;
+  std::optional<BootTime> answered;  // send time of the newest word that the controller answered
   std::map<Key, Allocation> allocations;
   std::map<JobId, Attempt> floors;  // highest attempt seen per job, until Forget
   std::optional<NodeInventory> inventory;

@@ -209,10 +209,17 @@ void StepScope::On(const to_node::Go& message) {
   }
   if (!allocation.secrets && allocation.spec && !allocation.spec->secret_names.empty())
     return refuse("secrets_missing", "the agent restarted and has no secrets of this attempt");
+  if (allocation.spec && allocation.spec->lease) {
+    allocation.lease_end =
+        state_.answered.value_or(state_.link.hello_sent) + *allocation.spec->lease;
+    if (now_ >= LeaseTermAt(allocation))
+      return refuse("lease_over", "it came too late: the lease of the attempt is over");
+  }
   allocation.phase = Phase::kStarting;
   Give(order::Start{.go = message,
                     .secrets = std::exchange(allocation.secrets, std::nullopt)
-                                   .value_or(std::vector<std::pair<std::string, std::string>>{})});
+                                   .value_or(std::vector<std::pair<std::string, std::string>>{}),
+                    .lease_end = allocation.lease_end});
 }
 
 void StepScope::On(const to_node::Stop& message) {

@@ -26,6 +26,7 @@ struct FoundAllocation {
   std::string why;
   std::optional<AllocationSpec> spec;
   bool tombstone = false;
+  std::optional<BootTime> lease_end;  // of a leased one that started; absent: it was lost
   std::vector<Rank> acked;  // the controller has their exit record; their status.exit is absent
 };
 
@@ -116,6 +117,11 @@ struct StageAllocation {  // setup, path checks, reachability, checkpoint search
 struct Start {  // spawn one shim per rank; StartDone, later RankEnded per rank
   to_node::Go go;
   std::vector<std::pair<std::string, std::string>> secrets;
+  std::optional<BootTime> lease_end;  // the shims end their ranks then, whoever else is dead
+};
+struct ExtendLease {
+  Key key;
+  BootTime end{};
 };
 struct StopAllocation {  // tombstone, signal ladder, proof; idempotent; StopDone
   Key key;
@@ -138,6 +144,6 @@ struct Forget {
 
 using Order = std::variant<order::Send, order::CloseLink, order::SaveFence, order::Accept,
                            order::StageAllocation, order::Start, order::StopAllocation, order::Drop,
-                           order::NoteAcked, order::Forget>;
+                           order::NoteAcked, order::Forget, order::ExtendLease>;
 
 }  // namespace launch::agent

@@ -43,6 +43,7 @@ class StepScope {
   // agent_core.cc
   void On(const to_node::Welcome& message);
   void On(const to_node::Pong& message);
+  void ExtendLeases();  // lease.cc
 
   // agent_core.cc: what Act tells when the disk refused a fence.
   void OnLeaderUnsaved(const std::string& why);
@@ -76,6 +77,7 @@ class StepScope {
   std::optional<Refusal> WhyNotPrepare(const to_node::Prepare& message) const;
   std::optional<Refusal> WhyNotGpu(const AllocationSpec& spec, std::size_t position) const;
   std::optional<std::string> HolderOf(const GpuUuid& gpu, const Key& asking) const;
+  void NoteAnswered(BootTime sent);
   std::optional<Attempt> HighestAttempt(JobId job) const;
   void RaiseFloor(const Key& key);
   void DoForget(const Key& key);
@@ -92,6 +94,8 @@ class StepScope {
 // Does the node still hold GPUs for it, although nobody has proved them free?
 bool HoldsGpus(Phase phase);
 bool AllEnded(const Allocation& allocation);
+// From then on the shims end the ranks: they get their grace before the end of the lease.
+BootTime LeaseTermAt(const Allocation& allocation);
 ExitReport MakeReport(const AgentState& state, const Key& key, Rank rank, ExitCause cause,
                       BootTime now);
 

@@ -70,6 +70,8 @@ struct AllocationRun {
   std::map<Rank, RankRun> ranks;
   std::map<Rank, LogKeeper> logs;
   bool start_told = false;
+  std::optional<BootTime> lease_end;
+  bool lease_told = false;            // that it could not be written
   std::optional<BootTime> killed_at;  // first SIGKILL of ours to the whole allocation
   std::optional<StopRun> stop;
   bool dropping = false;  // the ladder ends what `setup` began; then the allocation is dropped

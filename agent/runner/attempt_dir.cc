@@ -177,6 +177,24 @@ Result<void> AttemptDir::WriteFiles(const std::vector<GeneratedFile>& generated)
   return {};
 }
 
+Result<void> AttemptDir::WriteLease(BootTime end) {
+  const std::string path = path_ + "/lease";
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd) return FailErrno("open " + path, errno);
+  shim::LeaseRecord record;
+  record.end_boot_ms = ToMs(end);
+  shim::Seal(record);
+  const ssize_t wrote = ::pwrite(fd.get(), &record, sizeof record, 0);
+  if (wrote == static_cast<ssize_t>(sizeof record)) return {};
+  return FailErrno("write " + path, wrote < 0 ? errno : EIO);
+}
+
+std::optional<BootTime> AttemptDir::ReadLease() const {
+  shim::RecordState state = shim::RecordState::kAbsent;
+  const auto record = ReadFixed<shim::LeaseRecord>(path_ + "/lease", 0, state);
+  return record ? std::optional(BootMs(record->end_boot_ms)) : std::nullopt;
+}
+
 void AttemptDir::NoteAcked(Rank rank) {
   const UniqueFd fd(
       ::open((path_ + "/acked").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));

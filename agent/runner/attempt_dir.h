@@ -6,6 +6,7 @@
 //     tombstone    the attempt may never start again
 //     released     the free proof held, with the ends of the logs
 //     acked        one line a rank
+//     lease        until when ranks run without word of the controller; its shims read it
 //     files/       what the plan generated
 //     rank.R/      start, exit, control (shim); out, err and their .index, progress.jsonl,
 //     error.json
@@ -18,6 +19,7 @@
 
 #include "agent/core/gpu_processes.h"
 #include "agent/shim/shim_record.h"
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/file_system.h"
 #include "common/ids.h"
@@ -71,6 +73,9 @@ class AttemptDir {
   Result<void> WriteReleased(const std::vector<std::pair<Rank, std::uint64_t>>& log_ends);
   Result<std::optional<std::vector<std::pair<Rank, std::uint64_t>>>> ReadReleased() const;
   Result<void> WriteFiles(const std::vector<GeneratedFile>& generated);
+  // In place, not synced: a host that goes down ends the ranks too.
+  Result<void> WriteLease(BootTime end);
+  std::optional<BootTime> ReadLease() const;
   void NoteAcked(Rank rank);
   std::vector<Rank> ReadAcked() const;
   RankFiles ReadRank(Rank rank) const;

@@ -24,6 +24,7 @@ Result<RunnerState> PosixRunner::Recover() {
 void PosixRunner::Accept(const order::Accept& order) { loop_->Post(order); }
 void PosixRunner::Stage(const order::StageAllocation& order) { loop_->Post(order); }
 void PosixRunner::Start(const order::Start& order) { loop_->Post(order); }
+void PosixRunner::ExtendLease(const order::ExtendLease& order) { loop_->Post(order); }
 void PosixRunner::Stop(const order::StopAllocation& order) { loop_->Post(order); }
 void PosixRunner::Drop(const order::Drop& order) { loop_->Post(order); }
 void PosixRunner::NoteAcked(const order::NoteAcked& order) { loop_->Post(order); }

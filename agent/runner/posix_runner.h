@@ -21,6 +21,7 @@ class PosixRunner final : public RankRunner {
   void Accept(const order::Accept& order) override;
   void Stage(const order::StageAllocation& order) override;
   void Start(const order::Start& order) override;
+  void ExtendLease(const order::ExtendLease& order) override;
   void Stop(const order::StopAllocation& order) override;
   void Drop(const order::Drop& order) override;
   void NoteAcked(const order::NoteAcked& order) override;

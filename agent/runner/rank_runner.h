@@ -20,6 +20,7 @@ class RankRunner {
   virtual void Accept(const order::Accept& order) = 0;
   virtual void Stage(const order::StageAllocation& order) = 0;
   virtual void Start(const order::Start& order) = 0;
+  virtual void ExtendLease(const order::ExtendLease& order) = 0;
   virtual void Stop(const order::StopAllocation& order) = 0;
   virtual void Drop(const order::Drop& order) = 0;
   virtual void NoteAcked(const order::NoteAcked& order) = 0;

@@ -114,6 +114,7 @@ std::optional<FoundAllocation> RunnerLoop::Read(const Key& key) {
   found.status.digest = record.digest;
   found.status.ports = record.ports;
   found.status.gpus = record.gpus;
+  found.lease_end = run.lease_end = run.dir.ReadLease();
   run.ports = record.ports;
   run.gpu_processes = record.gpu_processes;
   if (record.boot_id != boot_id_) found.alive = false;

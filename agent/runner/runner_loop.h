@@ -39,9 +39,9 @@ struct ShimWish {  // what differs between a rank and `setup`
   bool with_ports = false;
 };
 
-using RunnerTask =
-    std::variant<order::Accept, order::StageAllocation, order::Start, order::StopAllocation,
-                 order::Drop, order::NoteAcked, order::Forget, StageOutcome, Quit>;
+using RunnerTask = std::variant<order::Accept, order::StageAllocation, order::Start,
+                                order::StopAllocation, order::Drop, order::NoteAcked, order::Forget,
+                                order::ExtendLease, StageOutcome, Quit>;
 
 // Everything but Post and SaveFence belongs to one thread: the caller of Recover until Run starts,
 // then Run's.
@@ -67,6 +67,7 @@ class RunnerLoop {
   void Do(order::Drop& order);
   void Do(order::NoteAcked& order);
   void Do(order::Forget& order);
+  void Do(order::ExtendLease& order);
   void Do(StageOutcome& outcome);
   void Do(Quit&) { quit_ = true; }
   Result<std::optional<PortBlock>> AcceptNew(const AllocationSpec& spec, const std::string& digest);

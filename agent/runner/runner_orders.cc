@@ -109,6 +109,14 @@ void RunnerLoop::Do(order::Start& order) {
     return Tell(told::StartDone{
         .key = key, .pids = {}, .failed = FailedToStart{"files", 0, written.error().message}});
   }
+  run->lease_end = order.lease_end;
+  const auto leased = order.lease_end ? run->dir.WriteLease(*order.lease_end) : Result<void>();
+  if (!leased) {
+    run->start_told = true;
+    run->phase = RunPhase::kStarted;
+    return Tell(told::StartDone{
+        .key = key, .pids = {}, .failed = FailedToStart{"lease", 0, leased.error().message}});
+  }
   RemoveMarker(*run);  // every node of the job has seen it
   LAUNCH_FAILPOINT("launch.7.before");
   for (const RankSpec& rank : run->spec->ranks) {
@@ -120,6 +128,19 @@ void RunnerLoop::Do(order::Start& order) {
   run->lock.reset();
   run->gpu_locks.clear();
   run->held_ports.reset();
+}
+
+// What cannot be written is no extension: the shims go by what they can read.
+void RunnerLoop::Do(order::ExtendLease& order) {
+  AllocationRun* run = Find(order.key);
+  if (run == nullptr || run->phase == RunPhase::kReleased || run->phase == RunPhase::kDropped) {
+    return;
+  }
+  const auto written = run->dir.WriteLease(order.end);
+  if (!written && !run->lease_told) {
+    Notice("node.state_write_failed", run, std::nullopt, written.error().message);
+  }
+  run->lease_told = !written;
 }
 
 void RunnerLoop::Do(order::StopAllocation& order) {

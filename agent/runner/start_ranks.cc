@@ -17,6 +17,7 @@ namespace launch::agent {
 namespace {
 
 constexpr std::size_t kSetupTailBytes = 4096;
+static_assert(shim::kWhyLease == static_cast<std::uint32_t>(StopCause::kLease));
 
 FailedToStart AsFailure(const Error& error, std::string stage) {
   return FailedToStart{std::move(stage), 0, error.message};
@@ -64,6 +65,10 @@ Result<void> RunnerLoop::SpawnShim(AllocationRun& run, RankRun& rank, const Shim
   block.nofile = options_.nofile_limit;
   block.memlock = shim::kUnlimited;  // RDMA registers memory by locking it
   block.core = 0;
+  if (run.lease_end && rank.rank != kSetupRank) {
+    block.lease_end_ms = ToMs(*run.lease_end);
+    block.lease_grace_ms = run.spec->stop.grace.count();
+  }
   start.spec.cwd = run.spec->workdir;
   start.spec.shim_cgroups = run.cgroup.ShimProcs();
   start.spec.rank_cgroups = run.cgroup.RankProcs(rank.rank);

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <csignal>
 
 #include "agent/runner/exit_report.h"
 #include "agent/runner/process.h"
@@ -97,10 +98,15 @@ void RunnerLoop::SweepOrphan(AllocationRun& run, RankRun& rank) {
   if (alive) {
     if (!rank.orphan_told) {
       Notice("rank.supervisor_lost", &run, rank.rank,
-             "the supervisor of rank " + std::to_string(rank.rank) +
-                 " was killed; the rank runs on, its end will be unknown");
+             "the supervisor of rank " + std::to_string(rank.rank) + " was killed; the rank " +
+                 (run.spec && run.spec->lease ? "is ended too, for its lease is unguarded"
+                                              : "runs on, its end will be unknown"));
     }
     rank.orphan_told = true;
+    // Nobody else would end it when its lease is over.
+    if (run.spec && run.spec->lease) {
+      (void)SendToShim(run, rank, static_cast<std::uint32_t>(shim::Op::kSignalGroup), SIGKILL);
+    }
     return;
   }
   ExitEvidence evidence{.key = run.key,

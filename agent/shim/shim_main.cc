@@ -20,6 +20,7 @@
 #include "agent/shim/cgroup_birth.h"
 #include "agent/shim/shim_child.h"
 #include "agent/shim/shim_children.h"
+#include "agent/shim/shim_lease.h"
 #include "agent/shim/shim_record.h"
 #include "agent/shim/shim_spec.h"
 #include "agent/shim/shim_step.h"
@@ -105,9 +106,11 @@ class Shim {
   void OnCommands();
   void Note(const Command& command);
   void FillEnd(int wait_status, const rusage& usage);
+  void OnLease();
   void WaitOnce();
 
   SpecView spec_;
+  Lease lease_;
   State state_ = State::kPreparing;
   int start_fd_ = -1;
   int exit_fd_ = -1;
@@ -162,6 +165,12 @@ int Shim::Prepare() {
   }
   if (const int error_number = PrepareControl(); error_number != 0) return error_number;
 
+  if (const int error_number = lease_.Watch(kFdDirectory, block.lease_end_ms, block.lease_grace_ms);
+      error_number != 0) {
+    return error_number;
+  }
+  lease_.OpenKill(spec_.rank_cgroups[0]);
+
   exit_fd_ = ::openat(kFdDirectory, "exit", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (exit_fd_ < 0) return errno;
   if (const int error_number = ::posix_fallocate(exit_fd_, 0, kExitReserveBytes);
@@ -200,6 +209,12 @@ bool Shim::ForkIntoCgroup() {
 
 void Shim::Fork() {
   int ends[2];
+  if (lease_.IsOver(BootMs())) {
+    exit_.kind = EndKind::kFailedToStart;
+    exit_.stage = Stage::kLease;
+    exit_.code = ETIME;
+    return Handle(Event::kForkFailed);
+  }
   if (::pipe2(ends, O_CLOEXEC) != 0) {
     exit_.kind = EndKind::kFailedToStart;
     exit_.stage = Stage::kFork;
@@ -361,14 +376,29 @@ void Shim::Handle(Event event) {
   if ((step.actions & kReap) != 0) ReapChildren();
 }
 
+// Like a stop, but by nobody's order.
+void Shim::OnLease() {
+  const Lease::Due due = lease_.OnTimer(BootMs());
+  if (due == Lease::Due::kNothing) return;
+  command_.why = kWhyLease;
+  if (due == Lease::Due::kTerminate) {
+    command_.signal = SIGTERM;
+    return Handle(Event::kSignalGroup);
+  }
+  Handle(Event::kKillAll);
+  lease_.KillCgroup();
+}
+
 void Shim::WaitOnce() {
   pollfd waits[] = {{signal_fd_, POLLIN, 0},
                     {control_fd_, POLLIN, 0},
                     {timer_fd_, POLLIN, 0},
-                    {exec_fd_, POLLIN, 0}};  // a negative descriptor is skipped
-  if (::poll(waits, 4, -1) < 0) return;
+                    {exec_fd_, POLLIN, 0},  // a negative descriptor is skipped
+                    {lease_.timer(), POLLIN, 0}};
+  if (::poll(waits, 5, -1) < 0) return;
   if (waits[3].revents != 0 && exec_fd_ >= 0) OnExecPipe();
   if (waits[1].revents != 0) OnCommands();
+  if (waits[4].revents != 0) OnLease();
   if (waits[2].revents != 0) {
     std::uint64_t expirations = 0;
     (void)!::read(timer_fd_, &expirations, sizeof expirations);

@@ -22,6 +22,8 @@ const char* StageName(Stage stage) {
       return "limits";
     case Stage::kIds:
       return "ids";
+    case Stage::kLease:
+      return "lease";
     case Stage::kNoNewPrivs:
       return "no_new_privs";
     case Stage::kAffinity:

@@ -38,6 +38,7 @@ enum class Stage : std::uint32_t {
   kChdir = 12,
   kStdio = 13,
   kExec = 14,
+  kLease = 15,  // it was over before the fork
 };
 const char* StageName(Stage stage);
 
@@ -90,6 +91,15 @@ struct ExitRecord {
   char boot_id[kBootIdBytes] = {};
 };
 static_assert(sizeof(ExitRecord) <= 512, "an exit record is written as one sector");
+
+// `lease` of the attempt's directory, one for all its ranks: when they end without further word.
+// Written in place by the agent while it hears the controller; needs no sync, for a host that goes
+// down ends the ranks too.
+struct LeaseRecord {
+  Header header;
+  std::int64_t end_boot_ms = 0;
+};
+inline constexpr std::uint32_t kWhyLease = 8;  // launch::StopCause::kLease
 
 // A command in the FIFO `control`; smaller than PIPE_BUF, so writes are atomic.
 enum class Op : std::uint32_t {

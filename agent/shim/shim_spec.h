@@ -43,6 +43,8 @@ struct SpecBlock {
   std::uint32_t envc = 0;
   std::uint32_t locks = 0;
   std::uint32_t ports = 0;
+  std::int64_t lease_end_ms = 0;  // boot time, unless `lease` says later; 0 = no lease
+  std::int64_t lease_grace_ms = 0;
 };
 
 // The agent's side.

@@ -30,6 +30,7 @@ void OnTick(Draft& draft) {
       MarkSilent(draft, node, live, true, "no beat");
     }
   }
+  EndLeases(draft);
   for (const auto& [key, live] : state.live.attempts) {
     if (live.deadline && *live.deadline <= draft.now()) draft.Touch(key.job);
     for (const auto& [node, asked] : live.asked) {
@@ -62,6 +63,7 @@ std::optional<BootTime> NextDeadline(const State& state) {
       if (const std::optional<BootTime> due = StopDue(state, key, node, asked)) consider(*due);
     }
   }
+  if (const std::optional<BootTime> lease = NextLeaseEnd(state)) consider(*lease);
   for (const auto& [job, limit] : state.live.time_limits) consider(limit);
   for (const auto& [job, at] : state.live.not_before) consider(at);
   return next;

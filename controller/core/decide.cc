@@ -191,6 +191,7 @@ Result<Decision> Start(State& state, const PlanDecoder& decode, const std::strin
     }
   }
 
+  state.live.since = now.boot;
   Draft draft(state, now);
   ClusterRecord cluster = state.cluster;
   if (cluster.id.empty()) cluster.id = new_cluster_id;

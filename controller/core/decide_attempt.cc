@@ -126,10 +126,11 @@ void BeginStop(Draft& draft, const Facts& facts, StopCause cause, std::string te
 }
 
 void StopForFailure(Draft& draft, const Facts& facts, const RankRecord& first) {
-  const bool lost = std::holds_alternative<UnknownEnd>(first.exit->cause);
-  BeginStop(
-      draft, facts, lost ? StopCause::kNodeLost : StopCause::kRankFailed,
-      fmt::format("rank {} on {}: {}", first.rank, first.node.value, Describe(first.exit->cause)));
+  const bool cut_off = EndedByLease(*first.exit);
+  const bool lost = cut_off || std::holds_alternative<UnknownEnd>(first.exit->cause);
+  BeginStop(draft, facts, lost ? StopCause::kNodeLost : StopCause::kRankFailed,
+            fmt::format("rank {} on {}: {}{}", first.rank, first.node.value,
+                        Describe(first.exit->cause), cut_off ? kLeaseWords : ""));
 }
 
 // ---- preparing ----

@@ -37,18 +37,6 @@ bool Answers(const State& state, const NodeId& node) {
   return live != state.live.nodes.end() && live->second.session && !live->second.silent;
 }
 
-// The word of an operator that nothing runs there any more stands for the proof of the node.
-void TakeAsDead(Draft& draft, const NodeId& node, const Key& key, const std::string& why) {
-  const AttemptPhase phase = draft.state().attempts.at(key).phase;
-  const AllocRecord alloc = draft.state().allocs.at(key).at(node);
-  if (phase == AttemptPhase::kPreparing) {
-    draft.live().attempts[key].lost[node] = "was fenced";
-  } else if (phase != AttemptPhase::kEnded) {
-    LoseRanks(draft, alloc, why);
-  }
-  NoteReleased(draft, node, key, {});
-}
-
 }  // namespace
 
 void OnUser(Draft& draft, const event::Drain& event) {

@@ -50,7 +50,9 @@ const RankRecord* FirstFailureOf(const State& state, const AttemptRecord& attemp
   return first;
 }
 
-bool IsAgentsFault(const FailedToStart& failed) { return failed.stage == "agent_restarted"; }
+bool IsAgentsFault(const FailedToStart& failed) {
+  return failed.stage == "agent_restarted" || failed.stage == "lease";
+}
 
 void JudgeRank(const RankRecord& rank, Ending& ending) {
   const ExitCause& cause = rank.exit->cause;
@@ -58,6 +60,7 @@ void JudgeRank(const RankRecord& rank, Ending& ending) {
   ending.first_failed_node = rank.node;
   ending.exit_code = ShellCode(cause);
   ending.text = fmt::format("rank {} on {}: {}", rank.rank, rank.node.value, Describe(cause));
+  if (EndedByLease(*rank.exit)) ending.text += kLeaseWords;
   ending.outcome = "failed";
   ending.state = JobState::kFailed;
   ending.blame = Blame::kUserCode;
@@ -65,7 +68,7 @@ void JudgeRank(const RankRecord& rank, Ending& ending) {
     ending.outcome = "out_of_memory";
     ending.state = JobState::kOutOfMemory;
     ending.blame = Blame::kOutOfMemory;
-  } else if (std::holds_alternative<UnknownEnd>(cause)) {
+  } else if (EndedByLease(*rank.exit) || std::holds_alternative<UnknownEnd>(cause)) {
     ending.outcome = "node_fail";
     ending.state = JobState::kNodeFail;
     ending.blame = Blame::kInfrastructure;

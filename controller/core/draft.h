@@ -102,6 +102,11 @@ void NoteNotice(Draft& draft, const NodeId& node, const from_node::Notice& said)
 void NoteForeignGpus(Draft& draft, const NodeId& node, const std::vector<GpuUuid>& gpus);
 // Ranks of the allocation whose end nobody can report any more are unknown(why).
 void LoseRanks(Draft& draft, const AllocRecord& alloc, const std::string& why);
+// A proof of death other than the node's own stands for its word: nothing of the allocation runs.
+void TakeAsDead(Draft& draft, const NodeId& node, const Key& key, const std::string& why);
+// Gives up what silent nodes have of jobs whose leases are over; leases.cc.
+void EndLeases(Draft& draft);
+std::optional<BootTime> NextLeaseEnd(const State& state);
 // Nothing of the allocation is left but `held`.
 void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
                   const std::vector<std::pair<GpuUuid, std::string>>& held);
@@ -168,6 +173,9 @@ to_node::Go MakeGo(const State& state, const AttemptRecord& attempt, const Alloc
 std::string Subject(JobId job);
 std::string Subject(const NodeId& node);
 std::string Subject(const Key& key);
+
+// Why a rank ended that had no word of us for the time of requeue_after.
+inline constexpr const char* kLeaseWords = ", its node was cut off for longer than requeue_after";
 
 // Limits of the protocol (reliability 3.2).
 inline constexpr Millis kAcceptLimit{30'000};

@@ -230,6 +230,17 @@ void LoseRanks(Draft& draft, const AllocRecord& alloc, const std::string& why) {
   }
 }
 
+void TakeAsDead(Draft& draft, const NodeId& node, const Key& key, const std::string& why) {
+  const AttemptPhase phase = draft.state().attempts.at(key).phase;
+  const AllocRecord alloc = draft.state().allocs.at(key).at(node);
+  if (phase == AttemptPhase::kPreparing) {
+    draft.live().attempts[key].lost[node] = "was given up: " + why;
+  } else if (phase != AttemptPhase::kEnded) {
+    LoseRanks(draft, alloc, why);
+  }
+  NoteReleased(draft, node, key, {});
+}
+
 void OnNode(Draft& draft, const event::NodeAttached& event) {
   const State& state = draft.state();
   const from_node::Hello& hello = event.hello;

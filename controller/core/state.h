@@ -108,6 +108,7 @@ struct Hold {
 };
 
 struct Live {
+  BootTime since{};       // when this controller started: nodes may have been heard until then
   std::string host_boot;  // which boot of our host this is; empty: not known
   std::map<NodeId, LiveNode> nodes;
   std::map<Key, LiveAttempt> attempts;

@@ -116,11 +116,12 @@ class ControlStream final : public NodeStream<pb::FromNode, pb::ToNode> {
   }
 
   void Answer(const from_node::Beat& beat) {
+    // First: what the core does not hear of may not make a node's lease longer.
+    if (!parts_.mailbox.Push(event::NodeBeat{*session_, node(), beat.pong_age_ms})) return;
     const StorePosition at = parts_.directory.Position();
     outbox()->Push(ToProto(ToNodeEnvelope{Fence{at.incarnation, at.epoch, at.revision},
                                           session_->value, to_node::Pong{beat.n}}),
                    true);
-    (void)parts_.mailbox.Push(event::NodeBeat{*session_, node(), beat.pong_age_ms});
   }
 
   Result<void> SpeaksForItself(const NodeId& claimed) const {

@@ -25,6 +25,7 @@ inline PlanOutcome CannedPlan(const effect::PlanWanted& wanted) {
     spec.job_name = wanted.spec.name;
     spec.needs_ports = i == 0;
     spec.stop.grace = wanted.spec.stop_duration;
+    spec.lease = wanted.spec.requeue_after;
     for (const effect::NodeOffer& offer : wanted.offers) {
       if (offer.inventory->node != spec.node) continue;
       for (const int index : wanted.placed->gpus[i]) {

@@ -120,6 +120,7 @@ void World::RankCommitted(const RankRecord& rank) {
   if (!rank.exit) return;
   const std::string who = "rank " + std::to_string(rank.rank) + " of " + ToString(rank.key);
   const bool unknown = std::holds_alternative<UnknownEnd>(rank.exit->cause);
+  const bool fenced = Describe(rank.exit->cause).find("fenced by") != std::string::npos;
   bool found = false;
   for (const Process& process : processes) {
     if (process.key != rank.key || process.rank != rank.rank) continue;
@@ -127,6 +128,8 @@ void World::RankCommitted(const RankRecord& rank) {
     if (!process.ended) {
       Violation("C4 " + who + (unknown ? " is given up (" : " is said to have ended (") +
                 Describe(rank.exit->cause) + "), but it runs");
+    } else if (unknown && (process.leased || fenced)) {
+      continue;  // given up by its lease or an operator's word before its node could prove more
     } else if (!process.lost && process.cause != rank.exit->cause) {
       Violation("C4 " + who + " ended with " + Describe(process.cause) + ", recorded as " +
                 Describe(rank.exit->cause));

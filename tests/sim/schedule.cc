@@ -118,6 +118,11 @@ JobSpec MakeSpec(const std::string& name, int nodes, int gpus) {
   return spec;
 }
 
+void Lease(PlannedJob& job, Millis lease) {
+  job.spec.requeue_after = lease;
+  if (!job.spec.name.ends_with("-leased")) job.spec.name += "-leased";
+}
+
 PlannedJob DrawJob(Rng& rng, std::size_t number, std::size_t nodes_there) {
   static constexpr std::array<const char*, 6> kNatures = {"ok",      "ok",      "crash",
                                                           "recover", "forever", "stuck"};
@@ -134,6 +139,8 @@ PlannedJob DrawJob(Rng& rng, std::size_t number, std::size_t nodes_there) {
   const std::int64_t patience = rng.Between(0, 20'000);
   if (rng.OneIn(3)) job.cancel_after = patience;
   job.at = rng.Between(500, kFaultsEnd * 2 / 3);
+  const Millis lease = 2 * spec.stop_duration + Millis{rng.Between(4'000, 20'000)};
+  if (rng.OneIn(3)) Lease(job, lease);
   return job;
 }
 
@@ -182,7 +189,8 @@ std::string Format(const History& history) {
         << job.spec.gpus.front().count << ' ' << job.at << ' ' << job.spec.stop_duration.count()
         << ' ' << job.spec.retry.max.value_or(0) << ' '
         << (job.spec.time_limit ? job.spec.time_limit->count() : -1) << ' '
-        << job.cancel_after.value_or(-1) << "\n";
+        << job.cancel_after.value_or(-1) << ' '
+        << (job.spec.requeue_after ? job.spec.requeue_after->count() : -1) << "\n";
   }
   for (const Fault& fault : history.schedule.faults) {
     out << "fault " << static_cast<int>(fault.kind) << ' ' << fault.at << ' ' << fault.lasts << ' '
@@ -209,11 +217,14 @@ std::optional<History> ParseHistory(const std::string& text) {
       std::int64_t grace = 0, limit = -1, cancel = -1;
       in >> job.key >> name >> nodes >> gpus >> job.at >> grace >> retries >> limit >> cancel;
       if (!in) return std::nullopt;
+      std::int64_t lease = -1;
+      in >> lease;  // older histories have none
       job.spec = MakeSpec(name, nodes, gpus);
       job.spec.stop_duration = Millis{grace};
       job.spec.retry.max = retries;
       if (limit >= 0) job.spec.time_limit = Millis{limit};
       if (cancel >= 0) job.cancel_after = cancel;
+      if (lease >= 0) Lease(job, Millis{lease});
       history.schedule.jobs.push_back(std::move(job));
     } else if (what == "fault") {
       Fault fault;
@@ -268,6 +279,9 @@ std::string Describe(const PlannedJob& job) {
                      std::to_string(job.spec.stop_duration.count()) + " ms";
   if (job.spec.time_limit) {
     text += ", limit " + std::to_string(job.spec.time_limit->count()) + " ms";
+  }
+  if (job.spec.requeue_after) {
+    text += ", lease " + std::to_string(job.spec.requeue_after->count()) + " ms";
   }
   if (job.cancel_after) text += ", cancel after " + std::to_string(*job.cancel_after) + " ms";
   return text;

@@ -47,6 +47,9 @@ const std::map<std::string, Bug> kBugs = {
     {"forgotten-cancel", Bug::kForgottenCancel},
     {"double-submit", Bug::kDoubleSubmit},
     {"wall-time-limit", Bug::kWallTimeLimit},
+    {"lease-by-wall", Bug::kLeaseByWall},
+    {"lease-from-pong", Bug::kLeaseFromPong},
+    {"lease-of-agent", Bug::kLeaseOfAgent},
 };
 
 struct Arguments {

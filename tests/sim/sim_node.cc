@@ -48,6 +48,7 @@ Behaviour BehaviourOf(const World& world, const std::string& job_name, const Key
     behaviour.stuck = rank == 0;
   }
   if (job_name.starts_with("crash") && rank == 0) behaviour.code = 1;
+  if (job_name.ends_with("-leased")) behaviour.stuck = false;  // no lease ends a process in D state
   if (job_name.starts_with("recover") && key.attempt.value == 1) behaviour.code = 33;
   return behaviour;
 }
@@ -145,7 +146,13 @@ void SimNode::KillShim() {
   for (std::size_t i = 0; i < world_.processes.size(); ++i) {
     Process& process = world_.processes[i];
     if (process.ended || process.node != id_ || process.lost) continue;
+    if (process.leased && (!agent_ || paused_)) continue;  // both guards at once: not in the model
     process.lost = true;  // its rank runs on, and its end is nobody's record
+    if (process.leased) {
+      world_.At(delays_.Between(10, 900), [this, i] {
+        EndProcess(i, Signalled{9, false}, StopCause::kNone);
+      });
+    }
     world_.Trace("shim of rank " + std::to_string(process.rank) + " of " + ToString(process.key) +
                  " killed");
     return;
@@ -178,6 +185,7 @@ agent::RunnerState SimNode::Found() {
     allocation.boot_id = directory.boot_id;
     allocation.alive = !world_.AliveOf(id_, key).empty();
     allocation.spec = directory.spec;
+    allocation.lease_end = directory.lease_end;
     allocation.tombstone = directory.tombstone;
     allocation.acked.assign(directory.acked.begin(), directory.acked.end());
     if (directory.spec) {
@@ -246,9 +254,8 @@ void SimNode::CountCell(const agent::Told& event) {
                                           "Sampled",   "AcceptDone", "StageDone", "StageProgress",
                                           "StartDone", "RankEnded",  "StopDone",  "NodeNotice",
                                           "Tick"};
-  static constexpr const char* kBodies[] = {"Welcome", "Pong", "Prepare", "Stage",
-                                            "Go",      "Stop", "ExitAck", "Forget",
-                                            "Retest"};
+  static constexpr const char* kBodies[] = {"Welcome", "Pong",    "Prepare", "Stage", "Go",
+                                            "Stop",    "ExitAck", "Forget",  "Retest"};
   ++world_.coverage.events;
   std::string name = kTold[event.index()];
   std::optional<Key> key;

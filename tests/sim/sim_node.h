@@ -62,6 +62,7 @@ class SimNode {
     bool tombstone = false;
     bool released = false;
     bool dropped = false;
+    std::optional<BootTime> lease_end;
     std::map<Rank, std::int64_t> started;  // rank -> pid
     std::map<Rank, ExitReport> exits;
     std::set<Rank> acked;  // not synced: losing it only resends
@@ -79,7 +80,9 @@ class SimNode {
   void Signal(const Key& key, std::size_t process, const agent::order::StopAllocation& order);
   void WatchStop(const Key& key, std::int64_t give_up_at);
   void TellStopDone(const Key& key, bool alive);
-  void EndProcess(std::size_t process, ExitCause cause, bool ours);
+  void EndProcess(std::size_t process, ExitCause cause, StopCause ours);
+  void WatchLease(const Key& key, std::size_t process);  // what its shim does
+  void KillByLease(const Key& key, std::size_t process, const Behaviour& behaviour);
   std::map<JobId, Attempt> Floors() const;
   std::int64_t NextPid() const;
   agent::RunnerState Found();

@@ -39,7 +39,12 @@ Result<void> SimNode::Obey(const agent::Order& given) {
     if (!Dies("stage.before")) Stage(*stage);
   } else if (const auto* start = std::get_if<order::Start>(&given)) {
     if (Dies("start.before")) return {};
+    disk_[start->go.key].lease_end = start->lease_end;
     Later(delays_.Between(1, 60), [this, key = start->go.key] { Spawn(key, 0); });
+  } else if (const auto* lease = std::get_if<order::ExtendLease>(&given)) {
+    if (const auto found = disk_.find(lease->key); found != disk_.end()) {
+      found->second.lease_end = lease->end;
+    }
   } else if (const auto* stop = std::get_if<order::StopAllocation>(&given)) {
     if (!Dies("stop.before")) Stop(*stop);
   } else if (const auto* drop = std::get_if<order::Drop>(&given)) {
@@ -138,7 +143,14 @@ void SimNode::Spawn(const Key& key, std::size_t position) {
   }
   const RankSpec& rank = directory.spec->ranks[position];
   const Behaviour behaviour = BehaviourOf(world_, directory.spec->job_name, key, rank.rank);
+  if (directory.lease_end && Boot() >= *directory.lease_end - directory.spec->stop.grace) {
+    agent::told::StartDone failed{key, {}, FailedToStart{"lease", 0, "it is over"}};
+    for (const auto& [number, pid] : directory.started) failed.pids.emplace_back(number, pid);
+    Tell(failed);
+    return;
+  }
   Process process;
+  process.leased = directory.lease_end.has_value();
   process.key = key;
   process.rank = rank.rank;
   process.node = id_;
@@ -147,14 +159,46 @@ void SimNode::Spawn(const Key& key, std::size_t position) {
   directory.started[rank.rank] = process.pid;
   const std::size_t index = world_.processes.size();
   world_.Began(std::move(process));
-  world_.At(behaviour.run_ms,
-            [this, index, behaviour] { EndProcess(index, Exited{behaviour.code}, false); });
+  world_.At(behaviour.run_ms, [this, index, behaviour] {
+    EndProcess(index, Exited{behaviour.code}, StopCause::kNone);
+  });
+  if (directory.lease_end) WatchLease(key, index);
   if (Dies("start.spawned")) return;
   Later(delays_.Between(1, 60), [this, key, position] { Spawn(key, position + 1); });
 }
 
+void SimNode::WatchLease(const Key& key, std::size_t process) {
+  const auto found = disk_.find(key);
+  if (found == disk_.end() || !found->second.spec || !world_.IsAlive(process)) return;
+  const std::int64_t term =
+      ToMs(*found->second.lease_end - found->second.spec->stop.grace) + booted_at_;
+  if (world_.now < term) {
+    world_.At(term - world_.now, [this, key, process] { WatchLease(key, process); });
+    return;
+  }
+  if (Planted(Bug::kLeaseOfAgent) && (!agent_ || paused_)) return;
+  const Behaviour behaviour =
+      BehaviourOf(world_, found->second.spec->job_name, key, world_.processes[process].rank);
+  ++world_.coverage.faults["lease over"];
+  world_.Trace("the lease of " + ToString(key) + " is over");
+  KillByLease(key, process, behaviour);
+}
+
+// TERM now, KILL at the end of the lease as it was then.
+void SimNode::KillByLease(const Key& key, std::size_t process, const Behaviour& behaviour) {
+  if (!behaviour.ignores_term) {
+    world_.At(delays_.Between(10, 300), [this, process] {
+      EndProcess(process, Signalled{15, false}, StopCause::kLease);
+    });
+  }
+  const std::int64_t end = ToMs(*disk_.at(key).lease_end) + booted_at_;
+  world_.At(std::max<std::int64_t>(0, end - world_.now), [this, process] {
+    EndProcess(process, Signalled{9, false}, StopCause::kLease);
+  });
+}
+
 // The shim survives the agent: it writes the exit record in any case, unless it was killed itself.
-void SimNode::EndProcess(std::size_t process, ExitCause cause, bool ours) {
+void SimNode::EndProcess(std::size_t process, ExitCause cause, StopCause ours) {
   if (!world_.IsAlive(process)) return;
   const bool recorded = !world_.processes[process].lost;
   world_.Ended(process, recorded ? cause : ExitCause{UnknownEnd{"its shim was killed"}});
@@ -165,7 +209,9 @@ void SimNode::EndProcess(std::size_t process, ExitCause cause, bool ours) {
   report.boot_id = boot_id();
   report.cause = recorded ? std::move(cause) : UnknownEnd{"supervisor killed"};
   report.ended = Boot();
-  if (ours) report.our_signals = {{15, Boot(), "stop"}};
+  if (ours != StopCause::kNone) {
+    report.our_signals = {{15, Boot(), std::string(ToString(ours))}};
+  }
   if (const auto found = disk_.find(ended.key); recorded && found != disk_.end()) {
     found->second.exits[ended.rank] = report;
   }
@@ -192,7 +238,7 @@ void SimNode::Signal(const Key& key, std::size_t process,
   const Behaviour behaviour = BehaviourOf(world_, name, key, world_.processes[process].rank);
   if (!behaviour.ignores_term && !behaviour.stuck) {
     world_.At(delays_.Between(10, 300), [this, process] {
-      EndProcess(process, Signalled{15, false}, true);
+      EndProcess(process, Signalled{15, false}, StopCause::kStale);
     });
   }
   // KILL after the grace is the agent's doing; that of the stuck one takes effect much later.
@@ -200,7 +246,7 @@ void SimNode::Signal(const Key& key, std::size_t process,
     world_.processes[process].killed = true;
     world_.At(behaviour.stuck ? delays_.Between(70'000, 150'000) : delays_.Between(1, 20),
               [this, process] {
-                EndProcess(process, Signalled{9, false}, true);
+                EndProcess(process, Signalled{9, false}, StopCause::kStale);
               });
   });
 }

@@ -36,6 +36,7 @@ struct Process {
   std::optional<std::int64_t> ended;
   ExitCause cause;
   bool killed = false;  // SIGKILL is pending: it executes no more of its code, but holds on
+  bool leased = false;  // it ends itself without word of the controller, who may then give it up
   bool lost = false;    // the node or the shim went down: nobody can know how it ended
 };
 
