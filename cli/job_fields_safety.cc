@@ -142,7 +142,10 @@ constexpr JobField kSafetyFields[] = {
     {"requeue_after", "", "duration", "unset",
      "Ranks on a silent node end themselves after this time, so that the job may start elsewhere.",
      [](JobDraft& draft, const FieldValue& value) -> Result<void> {
-       LAUNCH_ASSIGN_OR_RETURN(draft.spec.requeue_after, value.Duration());
+       LAUNCH_ASSIGN_OR_RETURN(const Millis after, value.Duration());
+       constexpr Millis kLeast{5 * 60 * 1000};  // shorter ones end ranks for a busy switch
+       if (after < kLeast) return value.Bad("is shorter than 5m", "write requeue_after: 10m");
+       draft.spec.requeue_after = after;
        return {};
      }},
     {"on_oom", "", "auto | replan | fail", "auto",

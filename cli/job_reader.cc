@@ -158,6 +158,12 @@ Result<ReadJob> Finish(JobDraft draft, std::string source) {
   if (spec.total_gpus && spec.gpus_written)
     return Fail(ErrorCode::kInvalidArgument, "gpus and total_gpus are both set",
                 "gpus is per node, total_gpus over all nodes: keep one", whole);
+  if (spec.requeue_after && 2 * spec.stop_duration >= *spec.requeue_after)
+    return Fail(ErrorCode::kInvalidArgument,
+                "stop_duration is not shorter than half of requeue_after",
+                "ranks that are cut off are told to end this long before the end: make "
+                "stop_duration shorter or requeue_after longer",
+                whole);
   if (spec.dataset && spec.dataset->samples == 0)
     return Fail(ErrorCode::kInvalidArgument, "dataset.epochs needs dataset.samples", "", whole);
   return ReadJob{std::move(draft.spec), std::move(draft.notices), std::move(source)};

@@ -166,7 +166,7 @@ struct Stage {
   int master_port = 0;               // held there: refused = reachable, timeout = not
   bool find_checkpoint = false;
   std::optional<NetworkTest> network_test;  // then nothing else is looked at
-  std::string refused = {};  // as read: see Prepare
+  std::string refused = {};                 // as read: see Prepare
   friend bool operator==(const Stage&, const Stage&) = default;
 };
 struct Go {

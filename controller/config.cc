@@ -28,8 +28,9 @@ Result<HostPort> ParseHostPort(std::string_view text) {
 Result<ControllerConfig> ParseControllerConfig(std::string_view text, const std::string& file) {
   LAUNCH_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, file));
   const YamlMap map(root, file, "");
-  LAUNCH_RETURN_IF_ERROR(map.AllowOnly(
-      {"listen", "advertise", "log_level", "request_deadline", "stop_within", "keep_events"}));
+  LAUNCH_RETURN_IF_ERROR(
+      map.AllowOnly({"listen", "advertise", "log_level", "request_deadline", "stop_within",
+                     "keep_events", "keep_jobs", "max_queued", "max_jobs_of_a_user"}));
   ControllerConfig config;
   LAUNCH_ASSIGN_OR_RETURN(const auto listen, map.String("listen"));
   if (listen) {
@@ -54,14 +55,26 @@ Result<ControllerConfig> ParseControllerConfig(std::string_view text, const std:
     }
     config.log_level = *level;
   }
-  LAUNCH_ASSIGN_OR_RETURN(const auto keep, map.String("keep_events"));
-  if (keep) {
-    const auto count = ParseInt(*keep);
-    if (!count || *count < 1'000 || *count > 1'000'000'000) {
-      return map.Bad(*map.Get("keep_events"), "keep_events",
-                     "'" + *keep + "' is not a number from 1000 to 1000000000");
+  struct Count {
+    const char* key;
+    std::uint64_t* into;
+    std::int64_t least;
+    std::int64_t most;
+  };
+  for (const Count& count :
+       {Count{"keep_events", &config.keep_events, 1'000, 1'000'000'000},
+        Count{"keep_jobs", &config.keep_jobs, 100, 10'000'000},
+        Count{"max_queued", &config.max_queued, 1, 1'000'000},
+        Count{"max_jobs_of_a_user", &config.max_jobs_of_a_user, 1, 1'000'000}}) {
+    LAUNCH_ASSIGN_OR_RETURN(const auto written, map.String(count.key));
+    if (!written) continue;
+    const auto number = ParseInt(*written);
+    if (!number || *number < count.least || *number > count.most) {
+      return map.Bad(*map.Get(count.key), count.key,
+                     "'" + *written + "' is not a number from " + std::to_string(count.least) +
+                         " to " + std::to_string(count.most));
     }
-    config.keep_events = static_cast<std::uint64_t>(*count);
+    *count.into = static_cast<std::uint64_t>(*number);
   }
   for (const auto& [key, into] : {std::pair("request_deadline", &config.request_deadline),
                                   std::pair("stop_within", &config.stop_within)}) {

@@ -16,6 +16,9 @@ struct ControllerConfig {
   Millis request_deadline{10'000};        // of every request
   Millis stop_within{2'000};              // of an orderly stop
   std::uint64_t keep_events = 1'000'000;  // of the audit trail, the newest
+  std::uint64_t keep_jobs = 100'000;      // after their end, the newest
+  std::uint64_t max_queued = 100'000;
+  std::uint64_t max_jobs_of_a_user = 10'000;  // that are not done
   friend bool operator==(const ControllerConfig&, const ControllerConfig&) = default;
 };
 

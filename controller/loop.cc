@@ -82,6 +82,11 @@ Result<void> Loop::TurnWith(std::vector<Event> events, int waited_ms) {
       if (auto* beat = std::get_if<event::NodeBeat>(&event)) beat->pong_age_ms = 0;
     }
   }
+  if (store_.Low() != low_) {
+    low_ = store_.Low();
+    spdlog::warn("store.space low={}", low_);
+    events.insert(events.begin(), event::StoreSpace{low_});
+  }
   if (!events.empty()) LAUNCH_RETURN_IF_ERROR(Take(events));
   // The mailbox was emptied first: what peers said before a deadline counts before it.
   if (events.size() < limits_.events_per_batch && TickIsDue()) {

@@ -114,6 +114,7 @@ class Loop {
   Fence fence_;
   BootTime turned_{};      // end of the last turn
   BootTime hold_ticks_{};  // after a stall, what peers sent meanwhile is read first
+  bool low_ = false;       // what the core was told of the store's disk
   std::atomic<bool> stopping_ = false;
 };
 

@@ -131,10 +131,12 @@ Decision Decide(State& state, const Event& event, const Now& now) {
                  [&](const event::Planned& e) { OnPlanned(draft, e); },
                  [&](const event::Diagnosed& e) { OnDiagnosed(draft, e); },
                  [&](const event::Tick&) { OnTick(draft); },
+                 [&](const event::StoreSpace& e) { draft.live().store_low = e.low; },
                  [&](const auto& e) { OnUser(draft, e); },
              },
              event);
   Settle(draft);
+  PruneJobs(draft);
   CompleteAnswers(draft);
   return std::move(draft).Take();
 }

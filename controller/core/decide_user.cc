@@ -59,6 +59,33 @@ std::optional<effect::PlanWanted> WantPlan(Draft& draft, const Asked& event) {
   return wanted;
 }
 
+// A submit that waits for its plan counts too, or a burst would pass before the first is stored.
+std::optional<Error> WhyFull(const State& state, const UserName& user) {
+  if (state.live.store_low) {
+    return Error{ErrorCode::kResourceExhausted,
+                 "the disk of the controller's store is full",
+                 "an operator must make room there; what runs goes on, and cancels work",
+                 {}};
+  }
+  const Limits& limits = state.live.limits;
+  const auto open = state.open.find(user);
+  std::size_t of_user = open == state.open.end() ? 0 : open->second.size();
+  for (const auto& [ticket, submit] : state.live.submits) of_user += submit.caller.user == user;
+  if (of_user >= limits.jobs_of_a_user) {
+    return Error{
+        ErrorCode::kResourceExhausted,
+        fmt::format("{} has {} jobs that are not done, the limit of one user", user.value, of_user),
+        "wait for some of them, or cancel some: `launch queue --user me`",
+        {}};
+  }
+  const std::size_t queued = state.queue.size() + state.live.submits.size();
+  if (queued < limits.queued) return std::nullopt;
+  return Error{ErrorCode::kResourceExhausted,
+               fmt::format("{} jobs are queued, the limit", queued),
+               "submit again when the queue is shorter",
+               {}};
+}
+
 }  // namespace
 
 void OnUser(Draft& draft, const event::Submit& event) {
@@ -85,6 +112,10 @@ void OnUser(Draft& draft, const event::Submit& event) {
     }
     if (job.phase == JobPhase::kQueued) answer.answer.waits = WhyWaiting(state, job);
     draft.Reply(event.request, ReplyBody(std::move(answer)));
+    return;
+  }
+  if (auto full = WhyFull(state, event.caller.user)) {
+    draft.Reply(event.request, Unexpected(std::move(*full)));
     return;
   }
   std::optional<effect::PlanWanted> wanted = WantPlan(draft, event);

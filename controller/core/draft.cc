@@ -31,13 +31,16 @@ void Draft::Put(Entity entity) {
   Apply(state_, decision_.records.back());
 }
 
-void Draft::EraseQuarantine(const GpuUuid& gpu) {
-  const auto found = state_.quarantine.find(gpu);
-  if (found == state_.quarantine.end()) return;
-  const Entity entity(found->second);
+void Draft::Erase(const Entity& entity) {
   decision_.undo.push_back({entity, entity});
   decision_.records.push_back(Delete{KeyOf(entity)});
   Apply(state_, decision_.records.back());
+}
+
+void Draft::EraseQuarantine(const GpuUuid& gpu) {
+  const auto found = state_.quarantine.find(gpu);
+  if (found == state_.quarantine.end()) return;
+  Erase(Entity(found->second));
   TouchQueue();
 }
 
@@ -49,21 +52,14 @@ void Draft::EraseNode(const NodeId& node) {
   if (const auto found = state_.nodes.find(node); found != state_.nodes.end()) {
     entities.push_back(Entity(NodeRecord(found->second)));
   }
-  for (const Entity& entity : entities) {
-    decision_.undo.push_back({entity, entity});
-    decision_.records.push_back(Delete{KeyOf(entity)});
-    Apply(state_, decision_.records.back());
-  }
+  for (const Entity& entity : entities) Erase(entity);
   TouchQueue();
 }
 
 void Draft::EraseSecret(JobId job, const std::string& name) {
   const auto found = state_.secrets.find({job, name});
   if (found == state_.secrets.end()) return;
-  const Entity entity(found->second);
-  decision_.undo.push_back({entity, entity});
-  decision_.records.push_back(Delete{KeyOf(entity)});
-  Apply(state_, decision_.records.back());
+  Erase(Entity(found->second));
 }
 
 void Draft::EraseChunks(const Key& attempt, std::uint32_t first) {
@@ -73,11 +69,35 @@ void Draft::EraseChunks(const Key& attempt, std::uint32_t first) {
   for (auto chunk = chunks->second.lower_bound(first); chunk != chunks->second.end(); ++chunk) {
     entities.emplace_back(PlanChunkRecord{attempt, chunk->first, chunk->second});
   }
-  for (const Entity& entity : entities) {
-    decision_.undo.push_back({entity, entity});
-    decision_.records.push_back(Delete{KeyOf(entity)});
-    Apply(state_, decision_.records.back());
+  for (const Entity& entity : entities) Erase(entity);
+}
+
+void Draft::EraseJob(JobId job) {
+  std::vector<Entity> entities;
+  for (auto attempt = state_.attempts.lower_bound(Key{job, Attempt{0}});
+       attempt != state_.attempts.end() && attempt->first.job == job; ++attempt) {
+    const Key& key = attempt->first;
+    EraseChunks(key, 0);
+    // Those of an attempt that ended a while ago are in the store only: nothing is undone here.
+    for (std::uint32_t chunk = 0; chunk < attempt->second.plan_chunks; ++chunk) {
+      decision_.records.push_back(Delete{KeyOf(PlanChunkRecord{key, chunk, ""})});
+    }
+    if (const auto ranks = state_.ranks.find(key); ranks != state_.ranks.end()) {
+      for (const auto& [number, rank] : ranks->second) entities.emplace_back(rank);
+    }
+    if (const auto allocs = state_.allocs.find(key); allocs != state_.allocs.end()) {
+      for (const auto& [node, alloc] : allocs->second) entities.emplace_back(alloc);
+    }
+    entities.emplace_back(attempt->second);
   }
+  const JobRecord& record = state_.jobs.at(job);
+  const auto idem = state_.idem.find({record.owner, record.idempotency_key});
+  if (idem != state_.idem.end() && idem->second.job == job) entities.emplace_back(idem->second);
+  if (const auto spec = state_.specs.find(job); spec != state_.specs.end()) {
+    entities.emplace_back(spec->second);
+  }
+  entities.emplace_back(record);
+  for (const Entity& entity : entities) Erase(entity);
 }
 
 void Draft::KeepPlan(const Key& key, StoredPlan plan) {

@@ -29,6 +29,7 @@ class Draft {
 
   void Put(Entity entity);
   void EraseQuarantine(const GpuUuid& gpu);
+  void EraseJob(JobId job);            // with all that belongs to it
   void EraseNode(const NodeId& node);  // and its inventory; nothing of it may be live or held
   void EraseSecret(JobId job, const std::string& name);
   // Chunks from number `first` on: a crash between the parts of an earlier, longer plan left them.
@@ -56,6 +57,8 @@ class Draft {
   Decision& decision() { return decision_; }
 
  private:
+  void Erase(const Entity& entity);  // as it is now
+
   State& state_;
   const Now now_;
   Decision decision_;
@@ -116,6 +119,7 @@ void MarkSilent(Draft& draft, const NodeId& node, LiveNode& live, bool silent, s
 void NoteInventory(Draft& draft, const NodeId& node, NodeInventory inventory);
 
 void SettleJob(Draft& draft, JobId job);  // decide_attempt.cc
+void PruneJobs(Draft& draft);             // prune.cc
 void SettleQueue(Draft& draft);           // decide_queue.cc
 void AskNodes(Draft& draft, JobId job);   // ask.cc
 

@@ -183,6 +183,9 @@ struct Diagnosed {  // answer to a DiagnosisWanted effect
   Key key;
   std::optional<Verdict> verdict;  // absent: nothing failed, or nothing could be read
 };
+struct StoreSpace {  // posted by the loop when it changes
+  bool low = false;  // the store's disk is full but for its reserve
+};
 struct Tick {};  // deadlines are looked at; posted by the loop when the earliest is due
 
 }  // namespace event
@@ -190,9 +193,9 @@ struct Tick {};  // deadlines are looked at; posted by the loop when the earlies
 using Event =
     std::variant<event::Submit, event::PlanQuery, event::Cancel, event::ListJobs, event::GetJob,
                  event::ListNodes, event::Drain, event::ForgetNode, event::NoteProbe,
-                 event::FenceNode, event::Quarantine,
-                 event::CreateToken, event::ListTokens, event::UseToken, event::NodeAttached,
-                 event::NodeSaid, event::NodeBeat, event::NodeDetached, event::SecretUnreadable,
-                 event::Planned, event::Diagnosed, event::Tick>;
+                 event::FenceNode, event::Quarantine, event::CreateToken, event::ListTokens,
+                 event::UseToken, event::NodeAttached, event::NodeSaid, event::NodeBeat,
+                 event::NodeDetached, event::SecretUnreadable, event::Planned, event::Diagnosed,
+                 event::Tick, event::StoreSpace>;
 
 }  // namespace launch::controller

@@ -26,6 +26,12 @@ void CheckJobs(const State& state, Violations& out) {
                name + ": queue index differs");
     out.Unless(state.active.contains(id) == (job.phase == JobPhase::kActive),
                name + ": active index differs");
+    out.Unless(state.done.contains({job.ended, id}) == (job.phase == JobPhase::kDone),
+               name + ": index of done jobs differs");
+    const auto open = state.open.find(job.owner);
+    out.Unless(
+        (open != state.open.end() && open->second.contains(id)) == (job.phase != JobPhase::kDone),
+        name + ": index of the user's jobs differs");
     out.Unless(job.outcome.has_value() == (job.phase == JobPhase::kDone),
                name + ": outcome and phase contradict each other");
     if (job.outcome) out.Unless(IsTerminal(*job.outcome), name + ": outcome is not terminal");

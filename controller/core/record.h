@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -291,6 +292,9 @@ using Record = std::variant<Put, Delete, EventRow>;
 
 // Stored key of an entity; numbers are zero-padded so that key order is number order.
 std::string KeyOf(const Entity& entity);
+// An entity with that key and nothing else, for what is deleted: jobs with all that belongs to
+// them, quarantines, secrets, and nodes with their inventories; absent for any other key.
+std::optional<Entity> EntityOfKey(std::string_view key);
 // What the keys of all chunks of an attempt's plan begin with.
 std::string PlanPrefix(const Key& attempt);
 

@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <string_view>
 #include <tuple>
 #include <type_traits>
 
@@ -21,10 +18,25 @@ constexpr bool kAlwaysFalse = false;
 // ---- derived indexes ----
 
 void Index(State& state, const JobRecord& job) {
-  state.queue.erase(job.id);
-  state.active.erase(job.id);
   if (job.phase == JobPhase::kQueued) state.queue.insert(job.id);
   if (job.phase == JobPhase::kActive) state.active.insert(job.id);
+  if (job.phase == JobPhase::kDone) {
+    state.done.emplace(job.ended, job.id);
+  } else {
+    state.open[job.owner].insert(job.id);
+  }
+}
+
+void Unindex(State& state, JobId id) {
+  const auto job = state.jobs.find(id);
+  if (job == state.jobs.end()) return;
+  state.queue.erase(id);
+  state.active.erase(id);
+  state.done.erase({job->second.ended, id});
+  if (const auto open = state.open.find(job->second.owner); open != state.open.end()) {
+    open->second.erase(id);
+    if (open->second.empty()) state.open.erase(open);
+  }
 }
 
 void Unindex(State& state, const AllocRecord& alloc) {
@@ -72,6 +84,7 @@ void Store(State& state, const Entity& entity) {
         if constexpr (std::is_same_v<T, ClusterRecord>) {
           state.cluster = value;
         } else if constexpr (std::is_same_v<T, JobRecord>) {
+          Unindex(state, value.id);
           state.jobs[value.id] = value;
           Index(state, value);
         } else if constexpr (std::is_same_v<T, SpecRecord>) {
@@ -113,52 +126,6 @@ void Store(State& state, const Entity& entity) {
       entity);
 }
 
-// The chunk that a key "plan/JOB/ATTEMPT/CHUNK" names.
-void EraseChunk(State& state, std::string_view numbers) {
-  std::array<std::uint64_t, 3> parts{};
-  for (std::uint64_t& part : parts) {
-    const std::size_t end = std::min(numbers.find('/'), numbers.size());
-    std::from_chars(numbers.data(), numbers.data() + end, part);
-    numbers.remove_prefix(std::min(end + 1, numbers.size()));
-  }
-  const auto chunks =
-      state.plan_chunks.find(Key{JobId{parts[0]}, Attempt{static_cast<std::uint32_t>(parts[1])}});
-  if (chunks == state.plan_chunks.end()) return;
-  chunks->second.erase(static_cast<std::uint32_t>(parts[2]));
-  if (chunks->second.empty()) state.plan_chunks.erase(chunks);
-}
-
-// Only these are ever deleted: quarantines, secrets, chunks that no plan names, and nodes with
-// their inventories. See KeyOf for the form of their keys.
-void EraseKey(State& state, std::string_view key) {
-  constexpr std::string_view kGpu = "gpu/";
-  constexpr std::string_view kSecret = "secret/";
-  constexpr std::string_view kNode = "node/";
-  constexpr std::string_view kInventory = "inventory/";
-  constexpr std::string_view kPlan = "plan/";
-  if (key.starts_with(kPlan)) {
-    EraseChunk(state, key.substr(kPlan.size()));
-  } else if (key.starts_with(kGpu)) {
-    state.quarantine.erase(GpuUuid{std::string(key.substr(kGpu.size()))});
-  } else if (key.starts_with(kNode)) {
-    state.nodes.erase(NodeId{std::string(key.substr(kNode.size()))});
-  } else if (key.starts_with(kInventory)) {
-    const NodeId node{std::string(key.substr(kInventory.size()))};
-    UnindexInventory(state, node);
-    state.inventories.erase(node);
-  } else if (key.starts_with(kSecret)) {
-    const std::string_view rest = key.substr(kSecret.size());
-    const std::size_t slash = rest.find('/');
-    JobId job;
-    std::from_chars(rest.data(), rest.data() + std::min(slash, rest.size()), job.value);
-    if (slash != std::string_view::npos) {
-      state.secrets.erase({job, std::string(rest.substr(slash + 1))});
-    }
-  } else {
-    LAUNCH_CHECK(false, fmt::format("no entity of this kind is ever deleted: {}", key));
-  }
-}
-
 }  // namespace
 
 void EraseEntity(State& state, const Entity& entity) {
@@ -168,8 +135,7 @@ void EraseEntity(State& state, const Entity& entity) {
         if constexpr (std::is_same_v<T, ClusterRecord>) {
           state.cluster = ClusterRecord{};
         } else if constexpr (std::is_same_v<T, JobRecord>) {
-          state.queue.erase(value.id);
-          state.active.erase(value.id);
+          Unindex(state, value.id);
           state.jobs.erase(value.id);
         } else if constexpr (std::is_same_v<T, SpecRecord>) {
           state.specs.erase(value.id);
@@ -273,7 +239,9 @@ void Apply(State& state, const Record& record) {
   if (const auto* put = std::get_if<Put>(&record)) {
     Store(state, put->entity);
   } else if (const auto* erased = std::get_if<Delete>(&record)) {
-    EraseKey(state, erased->key);
+    const std::optional<Entity> named = EntityOfKey(erased->key);
+    LAUNCH_CHECK(named, fmt::format("no entity of this kind is ever deleted: {}", erased->key));
+    EraseEntity(state, *named);
   }  // event rows live in the store only
 }
 

@@ -107,9 +107,19 @@ struct Hold {
   std::uint64_t memory_bytes = 0;  // per node
 };
 
+// What one cluster takes on and keeps, of its configuration.
+struct Limits {
+  std::size_t queued = 100'000;         // jobs that wait; beyond it submits are refused
+  std::size_t jobs_of_a_user = 10'000;  // that are not done
+  std::size_t done = 100'000;           // jobs kept after their end, the newest
+  friend bool operator==(const Limits&, const Limits&) = default;
+};
+
 struct Live {
-  BootTime since{};       // when this controller started: nodes may have been heard until then
-  std::string host_boot;  // which boot of our host this is; empty: not known
+  Limits limits;
+  bool store_low = false;  // nothing new is taken on until the store's disk has room
+  BootTime since{};        // when this controller started: nodes may have been heard until then
+  std::string host_boot;   // which boot of our host this is; empty: not known
   std::map<NodeId, LiveNode> nodes;
   std::map<Key, LiveAttempt> attempts;
   std::map<JobId, Hold> holds;
@@ -147,6 +157,8 @@ struct State {
   // Derived from the above by Apply.
   std::set<JobId> queue;  // queued, in the order of submission
   std::set<JobId> active;
+  std::set<std::pair<WallTime, JobId>> done;     // by their end
+  std::map<UserName, std::set<JobId>> open;      // not done
   std::map<NodeId, std::set<Key>> held_by_node;  // allocations not released
   std::map<GpuUuid, Key> gpu_owner;
   std::map<GpuUuid, std::set<NodeId>> reported_by;  // nodes whose inventory has the GPU

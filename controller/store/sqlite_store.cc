@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +14,8 @@
 #include "common/failpoint.h"
 #include "common/file_system.h"
 #include "common/pki.h"
+#include "controller/store/disk_reserve.h"
+#include "controller/store/local_disk.h"
 #include "controller/store/revision_witness.h"
 #include "controller/store/row_check.h"
 #include "controller/store/sqlite_handle.h"
@@ -54,29 +55,6 @@ constexpr const char* kTables =
 
 std::string FileOf(const std::string& dir) { return dir + "/store.db"; }
 
-// A log that several machines write needs locks and shared memory that network file systems lack.
-Result<void> RefuseNetwork(const std::string& dir) {
-  struct statfs facts {};
-  if (::statfs(dir.c_str(), &facts) != 0) return FailErrno("statfs " + dir, errno);
-  constexpr std::array<std::pair<std::uint32_t, std::string_view>, 7> kNetwork{{
-      {0x6969, "NFS"},
-      {0x517B, "SMB"},
-      {0xFF534D42, "CIFS"},
-      {0xFE534D42, "SMB2"},
-      {0x0BD00BD0, "Lustre"},
-      {0x47504653, "GPFS"},
-      {0x00C36400, "Ceph"},
-  }};
-  for (const auto& [magic, name] : kNetwork) {
-    if (static_cast<std::uint32_t>(facts.f_type) == magic) {
-      return Fail(ErrorCode::kFailedPrecondition,
-                  "the state directory " + dir + " is on " + std::string(name),
-                  "use a directory on a disk of this host");
-    }
-  }
-  return {};
-}
-
 Result<void> Sync(const std::string& path, int flags) {
   const UniqueFd file(::open(path.c_str(), flags | O_CLOEXEC));
   if (!file) return FailErrno("open " + path, errno);
@@ -103,6 +81,7 @@ class SqliteStore final : public Store {
   Result<std::vector<StoredRow>> Read(const std::string& prefix) override;
   Result<Committed> Commit(const Batch& batch) override;
   Result<std::vector<StoredEvent>> Events(std::uint64_t after_seq, std::size_t max) override;
+  bool Low() const override { return reserve_.spent(); }
   StoreLimits Limits() const override { return {}; }
 
  private:
@@ -116,16 +95,20 @@ class SqliteStore final : public Store {
     Statement drop_events;
   };
 
-  SqliteStore(std::string dir, StoreKeeps keeps, StateLock lock, RevisionWitness witness,
-              Database db, std::unique_ptr<WalCheckpointer> checkpointer, Statements statements)
+  SqliteStore(std::string dir, StoreKeeps keeps, DiskReserve reserve, StateLock lock,
+              RevisionWitness witness, Database db, std::unique_ptr<WalCheckpointer> checkpointer,
+              Statements statements)
       : dir_(std::move(dir)),
         keeps_(keeps),
         file_(FileOf(dir_)),
+        reserve_(std::move(reserve)),
         lock_(std::move(lock)),
         witness_(std::move(witness)),
         db_(std::move(db)),
         checkpointer_(std::move(checkpointer)),
-        statements_(std::move(statements)) {}
+        statements_(std::move(statements)) {
+    if (!reserve_.spent()) reserve_.Restore();
+  }
 
   Result<void> CheckWitness(const StoreMeta& meta) const;
   Result<void> CheckBatch(const Batch& batch) const;
@@ -137,6 +120,7 @@ class SqliteStore final : public Store {
   const std::string dir_;
   const StoreKeeps keeps_;
   const std::string file_;
+  DiskReserve reserve_;
   StateLock lock_;
   RevisionWitness witness_;
   Database db_;
@@ -161,7 +145,13 @@ Result<std::unique_ptr<Store>> SqliteStore::Open(const std::string& dir, StoreKe
                 "make one with `launch-controller init --state DIR`, or put back a backup");
   }
   LAUNCH_ASSIGN_OR_RETURN(Database db, sqlite::OpenDatabase(file, Access::kWrite));
-  LAUNCH_RETURN_IF_ERROR(Execute(db.get(), kPragmas));
+  DiskReserve reserve(dir + "/store.reserve", keeps.reserve_bytes);
+  if (const auto ready = Execute(db.get(), kPragmas); !ready) {
+    // On a full disk SQLite cannot make the files of its log.
+    if (!reserve.Spend()) return Unexpected(ready.error());
+    LAUNCH_ASSIGN_OR_RETURN(db, sqlite::OpenDatabase(file, Access::kWrite));
+    LAUNCH_RETURN_IF_ERROR(Execute(db.get(), kPragmas));
+  }
   LAUNCH_RETURN_IF_ERROR(CheckSchema(db.get(), file));
   LAUNCH_ASSIGN_OR_RETURN(RevisionWitness witness, RevisionWitness::Open(dir + "/store.witness"));
   LAUNCH_ASSIGN_OR_RETURN(std::unique_ptr<WalCheckpointer> checkpointer,
@@ -183,8 +173,8 @@ Result<std::unique_ptr<Store>> SqliteStore::Open(const std::string& dir, StoreKe
   for (const auto& [statement, text] : texts) {
     LAUNCH_ASSIGN_OR_RETURN(*statement, Statement::Prepare(db.get(), text));
   }
-  auto* store = new SqliteStore(dir, keeps, std::move(lock), std::move(witness), std::move(db),
-                                std::move(checkpointer), std::move(statements));
+  auto* store = new SqliteStore(dir, keeps, std::move(reserve), std::move(lock), std::move(witness),
+                                std::move(db), std::move(checkpointer), std::move(statements));
   std::unique_ptr<Store> owned(store);
   sqlite3_wal_hook(
       store->db_.get(),
@@ -371,7 +361,16 @@ Result<Committed> SqliteStore::Commit(const Batch& batch) {
   }
   StoreMeta next = *meta_;
   ++next.revision;
-  if (auto written = Write(batch, next); !written) return Abandon(std::move(written).error());
+  auto written = Write(batch, next);
+  if (!written && written.error().code == ErrorCode::kResourceExhausted && reserve_.Spend()) {
+    const Error full = Abandon(std::move(written).error()).value();
+    if (failed_) return Unexpected(full);
+    next = *meta_;
+    ++next.revision;
+    written = Write(batch, next);
+  }
+  if (!written) return Abandon(std::move(written).error());
+  if (reserve_.spent()) reserve_.Restore();
   Committed committed{.revision = next.revision, .first_event = 0};
   if (!batch.events.empty()) committed.first_event = meta_->last_event + 1;
   meta_ = std::move(next);

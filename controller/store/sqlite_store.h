@@ -18,6 +18,7 @@ Result<void> MakeSqliteStore(const std::string& dir);
 
 struct StoreKeeps {
   std::uint64_t events = 1'000'000;  // newest; older ones go, a thousand at most with a commit
+  std::uint64_t reserve_bytes = 16ULL << 20;  // of the disk, for when it is full
 };
 
 // Opens the store of `dir` as its only writer; nothing may be committed before Load has verified

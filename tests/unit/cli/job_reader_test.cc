@@ -158,6 +158,19 @@ TEST(JobReader, AcceptsTheWordsOfOtherLaunchersWithANotice) {
   EXPECT_EQ(Spec("mixed_precision: \"no\"").precision, Precision::kFp32);
 }
 
+TEST(JobReader, ALeaseIsNeitherTooShortNorShorterThanItsStops) {
+  const auto read = [](const std::string& fields) {
+    return ReadJobText("run: python a.py\n" + fields, "job.yaml", "/p");
+  };
+  EXPECT_EQ(read("requeue_after: 10m\n")->spec.requeue_after, Millis{600'000});
+  const auto is_short = read("requeue_after: 30s\n");
+  ASSERT_FALSE(is_short);
+  EXPECT_NE(is_short.error().message.find("5m"), std::string::npos);
+  const auto stops = read("requeue_after: 10m\nstop_duration: 5m\n");
+  ASSERT_FALSE(stops);
+  EXPECT_NE(stops.error().message.find("stop_duration"), std::string::npos);
+}
+
 TEST(JobReader, FlattensSkyPilotsResources) {
   const JobSpec spec = Spec("resources: {accelerators: A100:4, cpus: 8+}");
   EXPECT_EQ(spec.gpus, (std::vector<GpuRequest>{{"A100", 4}}));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "proto/launch.pb.h"
@@ -39,6 +40,41 @@ TEST(AccessTest, EveryRowLetsSomebodyInAndAJoinTokenOnlyJoins) {
     EXPECT_TRUE(row.join || row.node || row.user || row.operator_) << row.method;
     EXPECT_EQ(row.join, row.method == "/launch.v1.Identity/Join") << row.method;
     EXPECT_TRUE(!row.user || row.operator_) << row.method << ": operators may what users may";
+  }
+}
+
+// Every cell: who may call what. j = join token, n = node, u = user, o = operator. Written out here
+// a second time, so that a change of the table is a change of two files that somebody reads.
+TEST(AccessTest, EveryCellIsAsWritten) {
+  const std::map<std::string, std::string> cells = {
+      {"/launch.v1.Identity/Join", "j"},       {"/launch.v1.Identity/WhoAmI", "nuo"},
+      {"/launch.v1.Launch/Cancel", "uo"},      {"/launch.v1.Launch/Job", "uo"},
+      {"/launch.v1.Launch/Jobs", "uo"},        {"/launch.v1.Launch/Logs", "uo"},
+      {"/launch.v1.Launch/Nodes", "uo"},       {"/launch.v1.Launch/Plan", "uo"},
+      {"/launch.v1.Launch/Submit", "uo"},      {"/launch.v1.Launch/Watch", "uo"},
+      {"/launch.v1.Launch/NoteProbe", "uo"},   {"/launch.v1.Node/Attach", "n"},
+      {"/launch.v1.Node/Bulk", "n"},           {"/launch.v1.Operator/CreateToken", "o"},
+      {"/launch.v1.Operator/Drain", "o"},      {"/launch.v1.Operator/FenceNode", "o"},
+      {"/launch.v1.Operator/ForgetNode", "o"}, {"/launch.v1.Operator/ListTokens", "o"},
+      {"/launch.v1.Operator/Quarantine", "o"}, {"/launch.v1.Operator/RevokeToken", "o"},
+      {"/launch.v1.Operator/Status", "o"},
+  };
+  const std::map<Role, std::pair<char, Identity>> roles = {
+      {Role::kJoin, {'j', {"lab", "join", "gpu-01"}}},
+      {Role::kNode, {'n', {"lab", "node", "gpu-01"}}},
+      {Role::kUser, {'u', {"lab", "user", "ana"}}},
+      {Role::kOperator, {'o', {"lab", "user", "op"}}}};
+  for (const std::string& method : EveryMethod()) {
+    const auto cell = cells.find(method);
+    ASSERT_NE(cell, cells.end()) << method << ": write down who may call it";
+    for (const auto& [role, who] : roles) {
+      const bool may = cell->second.find(who.first) != std::string::npos;
+      const auto checked = CheckAccess(method, role, who.second);
+      EXPECT_EQ(checked.has_value(), may) << method << " by " << ToString(role);
+      if (!may && !checked) {
+        EXPECT_EQ(checked.error().code, ErrorCode::kPermissionDenied);
+      }
+    }
   }
 }
 

@@ -421,6 +421,38 @@ TEST_F(SqliteStoreTest, RollsBackWhenTheDiskIsFullAndGoesOn) {
   EXPECT_EQ(loaded->rows[1].key, "c");
 }
 
+// What is kept back is given to the first commit that finds the disk full, and made again later.
+TEST_F(SqliteStoreTest, CommitsOnItsReserveWhenTheDiskIsFull) {
+  const std::string small = dir() + "/small";
+  fs::create_directory(small);
+  const std::string mount = "mount -t tmpfs -o size=8m none " + small + " 2>/dev/null";
+  if (std::system(mount.c_str()) != 0) GTEST_SKIP() << "mounting needs root";
+  struct Unmount {
+    std::string path;
+    ~Unmount() { (void)!std::system(("umount " + path).c_str()); }
+  } const unmount{small};
+  const StoreKeeps keeps{.events = 1'000, .reserve_bytes = 1 << 20};
+  ASSERT_TRUE(MakeSqliteStore(small).has_value());
+  { ASSERT_TRUE(OpenSqliteStore(small, keeps).has_value()); }
+  ASSERT_TRUE(fs::exists(small + "/store.reserve"));
+  WriteFile(small + "/filler", std::string(8 << 20, 'x'));  // until nothing is left
+
+  auto store = OpenSqliteStore(small, keeps);
+  ASSERT_TRUE(store.has_value()) << store.error().message;
+  ASSERT_TRUE((*store)->Load().has_value());
+  const auto opening = (*store)->Commit({.expected = 0, .at = {}, .puts = {{"epoch", "2"}}});
+  ASSERT_TRUE(opening.has_value())
+      << "a controller starts on a full disk: " << opening.error().message;
+  EXPECT_TRUE((*store)->Low()) << "and takes on nothing new";
+  EXPECT_FALSE(fs::exists(small + "/store.reserve"));
+
+  fs::remove(small + "/filler");
+  ASSERT_TRUE((*store)->Commit({.expected = 1, .at = {}, .puts = {{"a", "1"}}}).has_value());
+  EXPECT_FALSE((*store)->Low());
+  EXPECT_TRUE(fs::exists(small + "/store.reserve"));
+  EXPECT_EQ((*store)->Load()->rows.size(), 2U);
+}
+
 TEST_F(SqliteStoreTest, OpensOnAFullDisk) {
   Fill(1);
   rlimit whole{};

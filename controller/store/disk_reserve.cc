@@ -1,0 +1,52 @@
+#include "controller/store/disk_reserve.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "common/unique_fd.h"
+
+namespace launch::controller {
+namespace {
+
+// So that it is not made from the last bytes, only to be spent again at once.
+constexpr std::uint64_t kTimesFree = 3;
+
+bool HasRoom(const std::string& path, std::uint64_t bytes) {
+  struct statvfs disk {};
+  const std::string directory = std::filesystem::path(path).parent_path();
+  return ::statvfs(directory.c_str(), &disk) == 0 &&
+         std::uint64_t{disk.f_bavail} * disk.f_frsize >= kTimesFree * bytes;
+}
+
+}  // namespace
+
+void DiskReserve::Restore() {
+  struct stat there {};
+  if (::lstat(path_.c_str(), &there) == 0 &&
+      static_cast<std::uint64_t>(there.st_blocks) * 512 >= bytes_) {
+    spent_ = false;
+    return;
+  }
+  (void)::unlink(path_.c_str());
+  if (!HasRoom(path_, bytes_)) return;
+  const UniqueFd file(
+      ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return;
+  if (::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes_)) == 0) {
+    spent_ = false;
+  } else {
+    (void)::unlink(path_.c_str());
+  }
+}
+
+bool DiskReserve::Spend() {
+  if (::unlink(path_.c_str()) != 0) return false;
+  spent_ = true;
+  return true;
+}
+
+}  // namespace launch::controller

@@ -1,0 +1,28 @@
+// Bytes kept back on the store's disk: exits, acknowledgements and cancels can be written, and a
+// controller can start, when nothing else is left.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace launch::controller {
+
+class DiskReserve {
+ public:
+  DiskReserve(std::string path, std::uint64_t bytes) : path_(std::move(path)), bytes_(bytes) {}
+
+  // Makes it where the disk has several times as much free.
+  void Restore();
+  // Gives the bytes back to the disk. False when they were not there any more.
+  bool Spend();
+  // It was given back, and the disk has not had room for it since. A disk that was too small for it
+  // from the start is not called full for that.
+  bool spent() const { return spent_; }
+
+ private:
+  const std::string path_;
+  const std::uint64_t bytes_;
+  bool spent_ = false;
+};
+
+}  // namespace launch::controller

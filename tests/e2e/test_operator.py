@@ -1,0 +1,51 @@
+"""What an operator says of a node that cannot prove anything itself."""
+
+import pathlib
+import textwrap
+
+from conftest import VENV, wait_until
+
+WAIT = textwrap.dedent("""\
+    import pathlib, time
+    end = time.monotonic() + 120
+    while not pathlib.Path("go").exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    """)
+
+
+def test_a_fenced_node_gives_its_job_up_and_is_stopped_if_it_was_alive_after_all(cluster):
+    cluster.up("--nodes", "2")
+    cluster.write("wait.py", WAIT)
+    job = cluster.submit(cluster.write("job.yaml", f"name: wait\ngpus: 0\nrun: {VENV}/bin/python wait.py\n"))
+    cluster.wait_for(job, "RUNNING")
+    first = cluster.status(job)["attempts"][0]["ranks"][0]
+    node = first["node"]
+
+    cluster.launch("node", "fence", node, "--power-is-off", code=None)
+    assert len(cluster.status(job)["attempts"]) == 1, "a node that answers is not fenced"
+    cluster.kill(cluster.agent_pid(node))
+    wait_until("the node is silent", lambda: state_of(cluster, node) == "silent")
+    refused = cluster.launch("node", "fence", node, code=None)
+    assert refused.returncode != 0 and "--power-is-off" in refused.stderr
+    assert len(cluster.status(job)["attempts"]) == 1, "silence and a question change nothing"
+
+    cluster.launch("node", "fence", node, "--power-is-off")
+    assert state_of(cluster, node) == "fenced"
+    wait_until("it runs elsewhere", lambda: len(cluster.status(job)["attempts"]) == 2
+               and cluster.state_of(job) == "RUNNING")
+    second = cluster.status(job)["attempts"][1]["ranks"][0]
+    assert second["node"] != node
+
+    cluster.up()  # its agent comes back: the power was never off
+    wait_until("what it still ran is stopped",
+               lambda: not pathlib.Path(f"/proc/{first['pid']}").exists())
+    kinds = [event["kind"] for event in cluster.events()]
+    assert "node.fenced" in kinds and "node.overlap" in kinds
+    assert pathlib.Path(f"/proc/{second['pid']}").exists(), "the new attempt is not touched"
+    (cluster.work / "go").write_text("")
+    cluster.wait_for(job, "SUCCEEDED")
+    assert cluster.json("quarantine", "list")["gpus"] == []
+
+
+def state_of(cluster, node):
+    return {n["node"]: n["state"] for n in cluster.json("nodes")["nodes"]}[node]

@@ -1,0 +1,126 @@
+// What a cluster takes on and what it keeps is bounded.
+#include <gtest/gtest.h>
+
+#include "tests/unit/controller/core/test_core.h"
+
+namespace launch::controller {
+namespace {
+
+class LimitsTest : public ::testing::Test {
+ protected:
+  LimitsTest() { core.Attach("gpu1", 1); }
+  // One job from its submit to its success.
+  JobId Finish() {
+    const JobId job = core.Submitted(GpuJob(1, 1));
+    const Key key = core.Run(job);
+    core.Exit("gpu1", key, 0, Exited{0});
+    core.Release("gpu1", key);
+    core.Ignore();
+    return job;
+  }
+  std::string SubmitCode() {
+    const auto answer = core.Answer<reply::Submitted>(core.Submit(GpuJob(1, 1)));
+    return answer ? "ok" : std::string(ErrorCodeName(answer.error().code));
+  }
+  TestCore core;
+};
+
+TEST_F(LimitsTest, AUserHasSoManyOpenJobsAndOthersAreNotHindered) {
+  core.state.live.limits.jobs_of_a_user = 2;
+  const JobId first = core.Submitted(GpuJob(1, 1));
+  core.Submitted(GpuJob(1, 1));
+  EXPECT_EQ(SubmitCode(), "RESOURCE_EXHAUSTED");
+  core.user = UserName{"bob"};
+  EXPECT_EQ(SubmitCode(), "ok");
+  core.user = UserName{"ana"};
+  core.Cancel(first);
+  core.Release("gpu1", Key{first, Attempt{1}});
+  EXPECT_EQ(SubmitCode(), "ok") << "what is done does not count";
+}
+
+TEST_F(LimitsTest, TheQueueHasALength) {
+  core.state.live.limits.queued = 1;
+  core.Submitted(GpuJob(1, 1));  // has the GPU
+  core.Submitted(GpuJob(1, 1));  // waits
+  EXPECT_EQ(SubmitCode(), "RESOURCE_EXHAUSTED");
+}
+
+TEST_F(LimitsTest, AFullDiskRefusesSubmitsAndNothingElse) {
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  core.Run(job);
+  core.Post(event::StoreSpace{true});
+  EXPECT_EQ(SubmitCode(), "RESOURCE_EXHAUSTED");
+  core.Cancel(job);
+  core.Release("gpu1", Key{job, Attempt{1}});
+  EXPECT_EQ(core.View(job).state, JobState::kCancelled);
+  core.Post(event::StoreSpace{false});
+  EXPECT_EQ(SubmitCode(), "ok");
+}
+
+TEST_F(LimitsTest, TheOldestJobsLeaveWithAllThatBelongsToThem) {
+  core.state.live.limits.done = 2;
+  const JobId first = Finish();
+  core.Pass(Millis{1000});
+  Finish();
+  core.Pass(Millis{1000});
+  const JobId last = Finish();
+  EXPECT_FALSE(core.state.jobs.contains(first));
+  EXPECT_FALSE(core.state.specs.contains(first));
+  EXPECT_FALSE(core.state.attempts.contains(Key{first, Attempt{1}}));
+  EXPECT_FALSE(core.state.allocs.contains(Key{first, Attempt{1}}));
+  EXPECT_FALSE(core.state.ranks.contains(Key{first, Attempt{1}}));
+  EXPECT_EQ(core.state.idem.size(), 2u);
+  EXPECT_TRUE(core.state.jobs.contains(last));
+  core.Restart();
+  EXPECT_EQ(core.state.jobs.size(), 2u) << "and the store agrees";
+  EXPECT_EQ(core.state.plan_chunks.size(), 0u);
+}
+
+TEST_F(LimitsTest, WhatIsNotProvedGoneStays) {
+  core.state.live.limits.done = 1;
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(job);
+  core.Cancel(job);
+  core.Release("gpu1", key, {{GpuUuid{"GPU-gpu1-0"}, "process in D state"}});
+  core.Attach("gpu2", 1);
+  for (int i = 0; i < 2; ++i) {
+    const JobId next = core.Submitted(GpuJob(1, 1));
+    const Key run = core.Run(next);
+    core.Exit("gpu2", run, 0, Exited{0});
+    core.Release("gpu2", run);
+    core.Ignore();
+  }
+  EXPECT_TRUE(core.state.jobs.contains(job)) << "its GPU is quarantined";
+  core.Release("gpu1", key);
+  EXPECT_FALSE(core.state.jobs.contains(job));
+}
+
+TEST(EntityKeys, OfWhatIsDeletedCanBeReadBack) {
+  const Key key{JobId{7}, Attempt{3}};
+  AllocRecord alloc;
+  alloc.key = key;
+  alloc.node = NodeId{"gpu-01.lab"};
+  RankRecord rank;
+  rank.key = key;
+  rank.rank = 12;
+  IdemRecord idem;
+  idem.user = UserName{"ana"};
+  idem.key = "a/b";
+  JobRecord job;
+  job.id = key.job;
+  AttemptRecord attempt;
+  attempt.key = key;
+  for (const Entity& entity :
+       {Entity(alloc), Entity(rank), Entity(idem), Entity(job), Entity(attempt),
+        Entity(PlanChunkRecord{key, 4, ""}), Entity(SecretRecord{key.job, "a/b", ""}),
+        Entity(GpuRecord{GpuUuid{"GPU-1"}, {}, {}, {}, {}})}) {
+    const auto read = EntityOfKey(KeyOf(entity));
+    ASSERT_TRUE(read) << KeyOf(entity);
+    EXPECT_EQ(KeyOf(*read), KeyOf(entity));
+  }
+  EXPECT_FALSE(EntityOfKey("cluster"));
+  EXPECT_FALSE(EntityOfKey("moon/1"));
+}
+
+}  // namespace
+}  // namespace launch::controller
