@@ -51,6 +51,7 @@ struct App {
 
 // One function per family; each adds its verbs to the parser and keeps its options alive with it.
 void AddSubmitVerbs(CLI::App& parser, App& app);    // submit, plan
+void AddChangeVerbs(CLI::App& parser, App& app);    // hold, release, requeue, update
 void AddRunVerbs(CLI::App& parser, App& app);       // run, env, history, init, completion
 void AddCheckVerb(CLI::App& parser, App& app);      // check
 void AddJobVerbs(CLI::App& parser, App& app);       // queue, status, cancel, wait, events

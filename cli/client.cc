@@ -215,6 +215,12 @@ Result<void> Client::NoteProbe(JobId job, const ProbePoint& point) {
   return {};
 }
 
+Result<std::vector<ChangeAnswer>> Client::Change(const ChangeCall& call) {
+  auto reply = wire_->Call(*wire_->launch, &pb::Launch::Stub::Change, ToProto(call));
+  if (!reply) return Unexpected(reply.error());
+  return FromProto(*reply);
+}
+
 Result<std::vector<NodeView>> Client::Nodes() {
   auto reply = wire_->Call(*wire_->launch, &pb::Launch::Stub::Nodes, pb::NodesRequest());
   if (!reply) return Unexpected(reply.error());

@@ -59,6 +59,7 @@ class Client {
   Result<std::vector<JobView>> Jobs(const JobsCall& call);
   Result<JobView> Job(JobId job);
   Result<std::vector<CancelAnswer>> Cancel(const std::vector<JobId>& jobs);
+  Result<std::vector<ChangeAnswer>> Change(const ChangeCall& call);
   Result<std::vector<NodeView>> Nodes();
   Result<void> Drain(const DrainCall& call);
   Result<void> NoteProbe(JobId job, const ProbePoint& point);

@@ -52,7 +52,7 @@ std::optional<std::string> Contexts::Current() const {
   return name;
 }
 
-Result<void> Contexts::Use(const std::string& name) {
+Result<void> Contexts::MustKnow(const std::string& name) const {
   LAUNCH_RETURN_IF_ERROR(CheckName(name));
   const std::vector<std::string> names = Names();
   if (std::find(names.begin(), names.end(), name) == names.end()) {
@@ -60,6 +60,11 @@ Result<void> Contexts::Use(const std::string& name) {
     return Fail(ErrorCode::kNotFound, "no cluster is called " + name + " here",
                 known.empty() ? "`launch up` makes one" : "known are: " + known);
   }
+  return {};
+}
+
+Result<void> Contexts::Use(const std::string& name) {
+  LAUNCH_RETURN_IF_ERROR(MustKnow(name));
   PosixFileSystem files;
   return files.WriteDurable(dir_ + "/current", name + "\n");
 }

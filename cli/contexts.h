@@ -22,8 +22,9 @@ class Contexts {
   std::vector<std::string> Names() const;      // sorted
   std::optional<std::string> Current() const;  // absent: none is chosen
   std::string Dir(const std::string& name) const { return dir_ + "/clusters/" + name; }
-  Result<void> Use(const std::string& name);     // kNotFound with the names there are
-  Result<void> Forget(const std::string& name);  // the files of this machine only
+  Result<void> MustKnow(const std::string& name) const;  // kNotFound with the names there are
+  Result<void> Use(const std::string& name);             // kNotFound with the names there are
+  Result<void> Forget(const std::string& name);          // the files of this machine only
 
   struct Credentials {
     std::string address;  // host:port

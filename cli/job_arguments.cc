@@ -33,6 +33,10 @@ constexpr FieldFlag kFieldFlags[] = {
     {"--time,-t", "time", "Longest run: 12h"},
     {"--nodelist,-w", "nodelist", "Only these nodes"},
     {"--exclude,-x", "exclude_nodes", "None of these nodes"},
+    {"--array,-a", "array", "A job for each index: 1-20%4"},
+    {"--dependency,-d", "depends_on", "Start after other jobs: afterok:17"},
+    {"--begin", "begin", "Do not start before: 20:00, now+2h"},
+    {"--priority", "priority", "0 to 100; higher starts earlier"},
     {"--constraints", "constraints", "What a node must satisfy"},
     {"--preflight", "preflight.level", "none, quick or full"},
 };

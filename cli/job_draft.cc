@@ -1,5 +1,7 @@
 #include "cli/job_draft.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 
@@ -138,6 +140,12 @@ Result<std::vector<std::string>> FieldValue::Hosts() const {
     if (hosts.size() > 10000) return Bad("names more than 10,000 nodes");
   }
   return hosts;
+}
+
+bool IsVariableName(std::string_view name) {
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) != 0) return false;
+  return std::all_of(name.begin(), name.end(),
+                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
 Unexpected NotOneOf(const FieldValue& value, std::string_view text,

@@ -77,6 +77,8 @@ Result<T> Choice(const FieldValue& value, std::optional<T> (*parse)(std::string_
   return NotOneOf(value, text, std::vector<std::string>(words.begin(), words.end()));
 }
 
+bool IsVariableName(std::string_view name);  // of an environment
+
 // "~" and "~/x" by HOME; relative paths against `base`; no symlinks are followed. The result is
 // absolute.
 std::string AbsolutePath(std::string_view path, const std::string& base);

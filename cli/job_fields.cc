@@ -26,6 +26,7 @@ std::vector<JobFieldGroup> JobFieldGroups() {
           {"What runs", ProgramFields()},
           {"How it trains", TrainingFields()},
           {"When things go wrong", SafetyFields()},
+          {"When it starts, and how often", OrderFields()},
           {"Known, not in this version", LaterFields()}};
 }
 

@@ -26,6 +26,7 @@ std::span<const JobField> ResourceFields();  // where it runs: nodes, GPUs, memo
 std::span<const JobField> ProgramFields();   // what runs: run, workdir, interpreter, environment
 std::span<const JobField> TrainingFields();  // how it trains: strategy, precision, batch, model
 std::span<const JobField> SafetyFields();    // what happens when things go wrong: checkpoint, retry
+std::span<const JobField> OrderFields();     // when it may start, how often it is there
 std::span<const JobField> LaterFields();     // known words of later versions
 
 struct JobFieldGroup {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cctype>
 
 #include "cli/job_fields.h"
 #include "cli/shell_words.h"
@@ -18,12 +17,6 @@ Result<std::string> ShellText(const FieldValue& value) {
     for (const std::string& line : lines) text += (text.empty() ? "" : "\n") + line;
   if (text.find_first_not_of(" \t\n") == std::string::npos) return value.Bad("is empty");
   return text;
-}
-
-bool IsVariableName(std::string_view name) {
-  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) != 0) return false;
-  return std::all_of(name.begin(), name.end(),
-                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
 Result<void> AddEnv(JobDraft& draft, const FieldValue& value, const YamlNode& at, EnvEntry entry) {

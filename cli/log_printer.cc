@@ -74,7 +74,8 @@ void LogPrinter::ShowLive(const SourceKey& key, std::string_view line) {
   live_ = true;
 }
 
-void LogPrinter::Emit(const SourceKey& key, const Source& source, std::string_view line) {
+void LogPrinter::Emit(const SourceKey& key, Source& source, std::string_view line) {
+  if (options_.errors && !source.errors.Take(LastState(line))) return;
   std::string text = Prefixed(key, LastState(line)) + "\n";
   if (!options_.merge) {
     EraseLive();
@@ -105,6 +106,7 @@ void LogPrinter::TakeChunk(const LogChunk& chunk) {
     data.remove_prefix(seen);
   }
   source.next_offset = chunk.offset + chunk.data.size();
+  if (chunk.wall < options_.since) return;
   // Within a rank time never goes back, so ordering by time keeps every rank's own order.
   source.wall_ms = std::max(source.wall_ms, ToMs(chunk.wall));
   if (options_.raw) {

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "cli/error_lines.h"
 #include "proto/convert_user.h"
 
 namespace launch {
@@ -27,7 +28,9 @@ class LogPrinter {
     bool colour = false;
     bool raw = false;  // bytes as they are, without prefix
     bool prefix = true;
-    bool merge = false;  // hold everything and order it by time: for a log that has ended
+    bool errors = false;  // only lines that tell of errors
+    WallTime since{};     // nothing older; by pieces as they were written
+    bool merge = false;   // hold everything and order it by time: for a log that has ended
   };
   using Write = std::function<void(std::string_view)>;
   // `out` gets the output, `notes` what is not output: gaps, new attempts.
@@ -41,6 +44,7 @@ class LogPrinter {
     std::uint64_t next_offset = 0;
     std::string pending;  // the line that has not ended
     std::int64_t wall_ms = 0;
+    ErrorLines errors;
   };
   struct Line {
     std::uint32_t attempt = 0;
@@ -51,7 +55,7 @@ class LogPrinter {
   using SourceKey = std::tuple<std::uint32_t, Rank, std::string>;
 
   void TakeChunk(const LogChunk& chunk);
-  void Emit(const SourceKey& key, const Source& source, std::string_view line);
+  void Emit(const SourceKey& key, Source& source, std::string_view line);
   void ShowLive(const SourceKey& key, std::string_view line);
   void EraseLive();
   void FlushHeld();

@@ -18,6 +18,8 @@ Result<void> StreamLogs(const App& app, Client& client, const LogsCall& call, Lo
   how.colour = screen.colour;
   how.raw = style.raw;
   how.prefix = style.prefix;
+  how.errors = style.errors;
+  how.since = style.since;
   how.merge = !call.follow && !style.raw;
   LogPrinter printer(
       how, [&](std::string_view text) { app.Out(std::string(text)); },

@@ -9,6 +9,8 @@ namespace launch {
 struct LogStyle {
   bool raw = false;
   bool prefix = true;
+  bool errors = false;  // only lines that tell of errors
+  WallTime since{};     // nothing older
 };
 
 // Prints until the log ends; with `call.follow`, until the job is done.

@@ -53,6 +53,7 @@ int main(int argc, char** argv) {
   parser.fallthrough();  // global flags also stand behind the verb
   AddGlobalFlags(parser, app);
   launch::AddSubmitVerbs(parser, app);
+  launch::AddChangeVerbs(parser, app);
   launch::AddRunVerbs(parser, app);
   launch::AddCheckVerb(parser, app);
   launch::AddJobVerbs(parser, app);

@@ -2,14 +2,17 @@
 
 #include <utility>
 
+#include "planner/array_check.h"
 #include "planner/planner.h"
 #include "preflight/codes.h"
 
 namespace launch {
 
-Result<PlanAnswer> PlanOffline(const JobSpec& spec, const SubmitContext& context,
+Result<PlanAnswer> PlanOffline(const JobSpec& whole, const SubmitContext& context,
                                const std::vector<NodeInventory>& nodes,
                                const PlanQuestions& questions) {
+  LAUNCH_RETURN_IF_ERROR(CheckArray(whole, context));
+  const JobSpec spec = FirstElement(whole);
   std::vector<const NodeInventory*> known;
   for (const NodeInventory& node : nodes) known.push_back(&node);
   if (PreflightReport refused = JudgeSpec(spec, known); HasErrors(refused.findings)) {

@@ -13,7 +13,7 @@ namespace launch {
 
 // What the controller would answer if every node were empty and answering. kCannotFit names the
 // closest node.
-Result<PlanAnswer> PlanOffline(const JobSpec& spec, const SubmitContext& context,
+Result<PlanAnswer> PlanOffline(const JobSpec& whole, const SubmitContext& context,
                                const std::vector<NodeInventory>& nodes,
                                const PlanQuestions& questions = {});
 

@@ -235,6 +235,9 @@ Json OfJob(const JobView& job) {
   return {{"id", job.id.value},
           {"name", job.name},
           {"user", job.user},
+          {"array", job.array ? Json(job.array->value) : Json(nullptr)},
+          {"array_index", job.array ? Json(job.array_index) : Json(nullptr)},
+          {"priority", job.priority},
           {"state", Text(ToString(job.state))},
           {"st", Text(StateCode(job.state))},
           {"sub_reason", job.sub_reason},
@@ -456,6 +459,8 @@ std::string PlanJson(const PlanAnswer& answer) { return Dump(WithVersion(OfAnswe
 std::string SubmitJson(const SubmitAnswer& answer) {
   return Dump({{"version", kVersion},
                {"id", answer.job.value},
+               {"elements", answer.elements},
+               {"first", answer.elements > 0 ? answer.first.value : answer.job.value},
                {"known", answer.known},
                {"state", Text(ToString(answer.state))},
                {"plan", OfAnswer(answer.answer)}});
@@ -499,6 +504,13 @@ std::string QuarantineJson(const std::vector<QuarantinedGpu>& gpus) {
                     {"attempt", gpu.key ? Json(ToString(*gpu.key)) : Json(nullptr)},
                     {"since", Time(gpu.since)}});
   return Dump({{"version", kVersion}, {"gpus", list}});
+}
+
+std::string ChangeJson(const std::vector<ChangeAnswer>& answers) {
+  Json list = Json::array();
+  for (const ChangeAnswer& answer : answers)
+    list.push_back({{"id", answer.job.value}, {"error", answer.error}, {"says", answer.says}});
+  return Dump({{"version", kVersion}, {"jobs", list}});
 }
 
 std::string EventLine(const EventView& event) {

@@ -18,6 +18,7 @@ std::string NodesJson(const std::vector<NodeView>& nodes);
 std::string PlanJson(const PlanAnswer& answer);
 std::string SubmitJson(const SubmitAnswer& answer);
 std::string CheckJson(const PreflightReport& report);
+std::string ChangeJson(const std::vector<ChangeAnswer>& answers);
 std::string CancelJson(const std::vector<CancelAnswer>& answers);
 std::string QuarantineJson(const std::vector<QuarantinedGpu>& gpus);
 std::string EventLine(const EventView& event);  // one line, for streams

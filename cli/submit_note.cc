@@ -16,6 +16,11 @@ void NoteFindings(const App& app, std::vector<Finding> findings) {
 
 void NoteDecision(const App& app, const SubmitAnswer& answer) {
   const std::string id = std::to_string(answer.job.value);
+  if (answer.elements > 0)
+    app.Note("array " + id + ": " + std::to_string(answer.elements) + " jobs, " +
+             std::to_string(answer.first.value) + " to " +
+             std::to_string(answer.first.value + answer.elements - 1) +
+             "; the plan is that of the first");
   if (answer.known) app.Note("job " + id + " was submitted before under this key");
   if (answer.answer.plan) {
     app.Note("plan: " + PlanSummary(*answer.answer.plan));
@@ -29,7 +34,8 @@ void NoteDecision(const App& app, const SubmitAnswer& answer) {
              (answer.answer.waits->evidence.empty() ? "" : ": " + answer.answer.waits->evidence));
   else
     app.Note("start: now");
-  app.Note("next: launch logs -f " + id + "   launch status " + id + "   launch cancel " + id);
+  const std::string shown = std::to_string((answer.elements > 0 ? answer.first : answer.job).value);
+  app.Note("next: launch logs -f " + shown + "   launch status " + id + "   launch cancel " + id);
 }
 
 // The refusal is one sentence; the findings behind it say what to do on which node.

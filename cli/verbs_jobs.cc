@@ -4,6 +4,7 @@
 
 #include "cli/app.h"
 #include "cli/calibration_file.h"
+#include "cli/job_names.h"
 #include "cli/job_verdict.h"
 #include "cli/render_json.h"
 #include "common/units.h"
@@ -12,13 +13,22 @@ namespace launch {
 namespace {
 
 struct QueueOptions {
+  std::vector<std::string> names;  // of jobs and arrays; empty: all
   bool all = false;
   bool watch = false;
   std::string interval = "2s";
 };
 
 Result<int> ShowQueue(const App& app, Client& client, const QueueOptions& options) {
-  LAUNCH_ASSIGN_OR_RETURN(std::vector<JobView> jobs, client.Jobs({options.all, options.all}));
+  const bool named = !options.names.empty();
+  LAUNCH_ASSIGN_OR_RETURN(std::vector<JobView> jobs,
+                          client.Jobs({options.all || named, options.all || named}));
+  if (named) {
+    LAUNCH_ASSIGN_OR_RETURN(const std::vector<JobId> ids, JobsNamed(client, options.names));
+    std::erase_if(jobs, [&](const JobView& job) {
+      return std::find(ids.begin(), ids.end(), job.id) == ids.end();
+    });
+  }
   if (app.WantsJson() || app.WantsYaml()) {
     app.OutDocument(JobsJson(jobs));
   } else if (app.WantsName()) {
@@ -43,9 +53,11 @@ Result<int> RunQueue(const App& app, const QueueOptions& options) {
 }
 
 Result<int> RunStatus(const App& app, const std::string& id) {
-  LAUNCH_ASSIGN_OR_RETURN(JobId job, ParseJobId(id));
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
-  LAUNCH_ASSIGN_OR_RETURN(JobView view, client.Job(job));
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<JobId> jobs, JobsNamed(client, id));
+  // All of an array stand in one table.
+  if (jobs.size() > 1) return ShowQueue(app, client, {{id}, true, false, {}});
+  LAUNCH_ASSIGN_OR_RETURN(JobView view, client.Job(jobs.front()));
   AddVerdict(client, view);
   if (app.WantsJson() || app.WantsYaml())
     app.OutDocument(JobJson(view));
@@ -61,10 +73,10 @@ Result<int> RunWait(const App& app, const std::vector<std::string>& ids, const s
   }
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
   int code = 0;
-  for (const std::string& id : ids) {
-    LAUNCH_ASSIGN_OR_RETURN(JobId job, ParseJobId(id));
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<JobId> jobs, JobsNamed(client, ids));
+  for (const JobId job : jobs) {
     LAUNCH_ASSIGN_OR_RETURN(JobView view, AwaitJob(client, job, at_most, [](const JobView&) {}));
-    app.Note("job " + id + ": " + std::string(ToString(view.state)) +
+    app.Note("job " + std::to_string(job.value) + ": " + std::string(ToString(view.state)) +
              (view.outcome.empty() ? "" : ": " + view.outcome));
     if (code == 0) code = ExitCodeOfJob(view);
   }
@@ -95,12 +107,8 @@ Result<int> AwaitNothingLeft(const App& app, Client& client, const std::vector<J
 }
 
 Result<int> RunCancel(const App& app, const std::vector<std::string>& ids, bool no_wait) {
-  std::vector<JobId> jobs;
-  for (const std::string& id : ids) {
-    LAUNCH_ASSIGN_OR_RETURN(JobId job, ParseJobId(id));
-    jobs.push_back(job);
-  }
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<JobId> jobs, JobsNamed(client, ids));
   LAUNCH_ASSIGN_OR_RETURN(std::vector<CancelAnswer> answers, client.Cancel(jobs));
   std::vector<JobId> cancelled;
   int code = 0;
@@ -131,11 +139,8 @@ struct EventsOptions {
 
 Result<int> RunEvents(const App& app, const EventsOptions& options) {
   WatchCall call{options.after, {}, options.follow};
-  for (const std::string& id : options.jobs) {
-    LAUNCH_ASSIGN_OR_RETURN(JobId job, ParseJobId(id));
-    call.jobs.push_back(job);
-  }
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  LAUNCH_ASSIGN_OR_RETURN(call.jobs, JobsNamed(client, options.jobs));
   const Screen screen = app.ScreenNow();
   for (int failures = 0;;) {
     const Result<void> end = client.Watch(call, Millis(3'600'000), [&](const EventView& event) {
@@ -160,6 +165,7 @@ Result<int> RunEvents(const App& app, const EventsOptions& options) {
 void AddJobVerbs(CLI::App& parser, App& app) {
   auto queue_options = std::make_shared<QueueOptions>();
   CLI::App* queue = parser.add_subcommand("queue", "Jobs that wait or run")->alias("ps");
+  queue->add_option("jobs", queue_options->names, "Only these jobs or arrays, also when done");
   queue->add_flag("-a,--all", queue_options->all, "All users, and jobs that are done");
   queue->add_flag("--watch", queue_options->watch, "Again and again");
   queue->add_option("--interval", queue_options->interval, "Of --watch; 2s");

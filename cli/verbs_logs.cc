@@ -2,6 +2,8 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/app.h"
+#include "cli/begin_time.h"
+#include "cli/job_names.h"
 #include "cli/log_stream.h"
 #include "common/hostlist.h"
 #include "common/units.h"
@@ -18,6 +20,8 @@ struct LogOptions {
   std::optional<std::uint32_t> last;
   bool raw = false;
   bool no_prefix = false;
+  bool errors = false;
+  std::string since;
 };
 
 // "0,8-15" to ranks.
@@ -42,9 +46,19 @@ Result<std::vector<Rank>> ParseRanks(const std::string& text) {
   return ranks;
 }
 
+// "10m" ago, or a time: "2026-12-01T20:00".
+Result<WallTime> ParseSince(const std::string& text) {
+  const WallTime now = SystemClock().WallNow();
+  if (text.find('T') != std::string::npos) return ParseBegin(text, now);
+  LAUNCH_ASSIGN_OR_RETURN(const Millis ago, ParseDuration(text));
+  return now - ago;
+}
+
 Result<int> RunLogs(const App& app, const LogOptions& options) {
+  if (options.raw && options.errors)
+    return Fail(ErrorCode::kInvalidArgument, "--raw shows bytes, and --errors chooses lines",
+                "leave one of the two out");
   LogsCall call;
-  LAUNCH_ASSIGN_OR_RETURN(call.job, ParseJobId(options.job));
   if (options.attempt) call.attempt = Attempt{*options.attempt};
   if (!options.ranks.empty()) {
     LAUNCH_ASSIGN_OR_RETURN(call.ranks, ParseRanks(options.ranks));
@@ -56,8 +70,12 @@ Result<int> RunLogs(const App& app, const LogOptions& options) {
   call.last_lines = options.last;
   call.follow = options.follow;
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
-
-  LAUNCH_RETURN_IF_ERROR(StreamLogs(app, client, call, {options.raw, !options.no_prefix}));
+  LAUNCH_ASSIGN_OR_RETURN(call.job, JobNamed(client, options.job));
+  LogStyle style{options.raw, !options.no_prefix, options.errors, WallTime{}};
+  if (!options.since.empty()) {
+    LAUNCH_ASSIGN_OR_RETURN(style.since, ParseSince(options.since));
+  }
+  LAUNCH_RETURN_IF_ERROR(StreamLogs(app, client, call, style));
   return 0;
 }
 
@@ -72,6 +90,8 @@ void AddLogVerbs(CLI::App& parser, App& app) {
   logs->add_option("--node", options->nodes, "Only ranks on these nodes: gpu[01-02]");
   logs->add_option("--attempt", options->attempt, "Of this attempt; the newest otherwise");
   logs->add_option("--last,--tail,-n", options->last, "Only the last lines of each rank");
+  logs->add_flag("--errors", options->errors, "Only tracebacks and lines that tell of errors");
+  logs->add_option("--since", options->since, "Nothing older: 10m, or 2026-12-01T20:00");
   logs->add_flag("--raw", options->raw, "Bytes as the ranks wrote them, without prefix");
   logs->add_flag("--no-prefix", options->no_prefix, "Without [rank]");
   logs->callback([&app, options] { app.run = [&app, options] { return RunLogs(app, *options); }; });

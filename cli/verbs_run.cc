@@ -1,18 +1,15 @@
 // run, init, env, history, completion: a job in the foreground, and what surrounds one.
-#include <pthread.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <atomic>
-#include <csignal>
 #include <fstream>
 #include <set>
-#include <thread>
 
 #include "cli/app.h"
 #include "cli/completion.h"
 #include "cli/history_table.h"
+#include "cli/import/import.h"
+#include "cli/interrupt_guard.h"
 #include "cli/job_arguments.h"
+#include "cli/job_names.h"
 #include "cli/job_template.h"
 #include "cli/log_stream.h"
 #include "cli/shell_words.h"
@@ -23,63 +20,13 @@
 namespace launch {
 namespace {
 
-constexpr int kInterrupted = 130;  // 128 + SIGINT, as a shell says it
-
-sigset_t Interrupts() {
-  sigset_t set;
-  ::sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR2}) ::sigaddset(&set, signal);
-  return set;
-}
-
-// While it lives, the first Ctrl-C cancels the job and the second one leaves it alone. The signals
-// must be blocked in every thread before, so that only this one takes them.
-class InterruptGuard {
- public:
-  InterruptGuard(const App& app, JobId job) : app_(app), job_(job), thread_([this] { Wait(); }) {}
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
-  ~InterruptGuard() {
-    over_ = true;
-    ::pthread_kill(thread_.native_handle(), SIGUSR2);
-    thread_.join();
-  }
-  bool interrupted() const { return interrupted_; }
-
- private:
-  void Wait() {
-    const sigset_t set = Interrupts();
-    for (int signal = 0; !over_;) {
-      if (::sigwait(&set, &signal) != 0 || signal == SIGUSR2) continue;
-      const std::string id = std::to_string(job_.value);
-      if (interrupted_.exchange(true)) {
-        app_.Note("launch: left; job " + id + " is being cancelled: launch status " + id);
-        ::_exit(kInterrupted);
-      }
-      app_.Note("launch: cancelling job " + id + "; once more to leave without waiting");
-      // A connection of its own: the other one is reading the log.
-      Result<Client> client = app_.Connect(App::Embedded::kMustRun);
-      if (client) {
-        const auto answer = client->Cancel({job_});
-        if (!answer) app_.Note(FormatError(answer.error()));
-      } else {
-        app_.Note(FormatError(client.error()));
-      }
-    }
-  }
-
-  const App& app_;
-  const JobId job_;
-  std::atomic<bool> over_{false};
-  std::atomic<bool> interrupted_{false};
-  std::thread thread_;
-};
-
 Result<int> RunForeground(const App& app, const JobArguments& arguments) {
   LAUNCH_ASSIGN_OR_RETURN(PreparedJob prepared, PrepareJob(app, arguments));
-  // Before the first thread of the connection is made, which inherits it.
-  const sigset_t set = Interrupts();
-  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  if (prepared.job.spec.array) {
+    return Fail(ErrorCode::kInvalidArgument, "run shows one job, and this is an array",
+                "launch submit --wait");
+  }
+  InterruptGuard guard(app);
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
   SubmitCall call;
   call.idempotency_key = RandomHex(16);
@@ -87,12 +34,13 @@ Result<int> RunForeground(const App& app, const JobArguments& arguments) {
   call.source = prepared.job.source;
   call.context = prepared.facts.context;
   call.secrets = prepared.facts.secrets;
+  guard.Submitting();
   const Result<SubmitAnswer> answer = client.Submit(call);
   if (!answer) {
     return RefuseSubmit(app, client, {prepared.job.spec, prepared.facts.context}, answer.error());
   }
   NoteDecision(app, *answer);
-  const InterruptGuard guard(app, answer->job);
+  guard.Submitted(answer->job);
   LogsCall logs;
   logs.job = answer->job;
   logs.follow = true;
@@ -112,8 +60,8 @@ Result<int> RunForeground(const App& app, const JobArguments& arguments) {
 // The variables of one rank as a shell reads them. Names whose values only the node knows stand as
 // comments.
 Result<int> ShowEnv(const App& app, const std::string& id, Rank rank) {
-  LAUNCH_ASSIGN_OR_RETURN(const JobId job, ParseJobId(id));
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  LAUNCH_ASSIGN_OR_RETURN(const JobId job, JobNamed(client, id));
   LAUNCH_ASSIGN_OR_RETURN(const JobView view, client.Job(job));
   if (!view.plan || view.attempts.empty()) {
     return Fail(ErrorCode::kNotFound, "job " + id + " has no plan yet",
@@ -184,6 +132,29 @@ Result<int> RunInit(const App& app, const std::string& file) {
   return 0;
 }
 
+// A script or a configuration: what is larger is something else.
+Result<std::string> ReadSmallFile(const std::string& path) {
+  constexpr std::size_t kMost = 256 * 1024;
+  std::ifstream in(path, std::ios::binary);
+  std::string text(kMost + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.gcount() == 0 && !in.eof())
+    return Fail(ErrorCode::kInvalidArgument, path + " cannot be read", "");
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.empty()) return Fail(ErrorCode::kInvalidArgument, path + " is empty", "");
+  if (text.size() > kMost)
+    return Fail(ErrorCode::kInvalidArgument, path + " has more than 256 KiB", "");
+  return text;
+}
+
+Result<int> RunImport(const App& app, const std::string& file) {
+  LAUNCH_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(file));
+  LAUNCH_ASSIGN_OR_RETURN(const Imported imported, ImportText(text, file));
+  for (const std::string& note : imported.notes) app.Note("notice: " + note);
+  app.Out(imported.yaml);
+  return 0;
+}
+
 }  // namespace
 
 void AddRunVerbs(CLI::App& parser, App& app) {
@@ -216,16 +187,26 @@ void AddRunVerbs(CLI::App& parser, App& app) {
   init->add_option("file", *file, "Write it here; otherwise to stdout");
   init->callback([&app, file] { app.run = [&app, file] { return RunInit(app, *file); }; });
 
-  auto shell = std::make_shared<std::string>();
-  CLI::App* completion = parser.add_subcommand("completion", "Completion for bash, zsh or fish");
-  completion->add_option("shell", *shell, "bash, zsh or fish")->required();
-  completion->callback([&parser, &app, shell] {
-    app.run = [&parser, &app, shell]() -> Result<int> {
-      LAUNCH_ASSIGN_OR_RETURN(const std::string script, CompletionScript(parser, *shell));
-      app.Out(script);
-      return 0;
-    };
-  });
+  auto foreign = std::make_shared<std::string>();
+  CLI::App* import = parser.add_subcommand(
+      "import", "A job file from an sbatch script, a hostfile, an accelerate or SkyPilot file");
+  import->add_option("file", *foreign, "The file")->required();
+  import->callback(
+      [&app, foreign] { app.run = [&app, foreign] { return RunImport(app, *foreign);
+};
+}  // namespace launch
+);
+
+auto shell = std::make_shared<std::string>();
+CLI::App* completion = parser.add_subcommand("completion", "Completion for bash, zsh or fish");
+completion->add_option("shell", *shell, "bash, zsh or fish")->required();
+completion->callback([&parser, &app, shell] {
+  app.run = [&parser, &app, shell]() -> Result<int> {
+    LAUNCH_ASSIGN_OR_RETURN(const std::string script, CompletionScript(parser, *shell));
+    app.Out(script);
+    return 0;
+  };
+});
 }
 
 }  // namespace launch

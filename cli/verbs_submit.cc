@@ -44,10 +44,28 @@ struct SubmitOptions {
   std::string key;
 };
 
+// The first failing code of its jobs, in their order.
+Result<int> AwaitArray(const App& app, Client& client, const SubmitAnswer& answer) {
+  int code = 0;
+  std::vector<JobView> views;
+  for (std::uint32_t i = 0; i < answer.elements; ++i) {
+    const JobId job{answer.first.value + i};
+    LAUNCH_ASSIGN_OR_RETURN(JobView view,
+                            AwaitJob(client, job, std::nullopt, [](const JobView&) {}));
+    app.Note("job " + std::to_string(job.value) + ": " + std::string(ToString(view.state)) +
+             (view.outcome.empty() ? "" : ": " + view.outcome));
+    if (code == 0) code = ExitCodeOfJob(view);
+    views.push_back(std::move(view));
+  }
+  if (app.WantsJson() || app.WantsYaml()) app.OutDocument(JobsJson(views));
+  return code;
+}
+
 Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
   LAUNCH_ASSIGN_OR_RETURN(PreparedJob prepared, PrepareJob(app, options.job));
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
   const JobSpec whole = prepared.job.spec;
+  if (options.debug) prepared.job.spec = FirstElement(std::move(prepared.job.spec));
   if (options.debug) prepared.job.spec = AsDebugRun(std::move(prepared.job.spec));
   const PlanCall plan_call{prepared.job.spec, prepared.facts.context};
   if (options.dry_run) {
@@ -74,6 +92,7 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
     return 0;
   }
   if (!app.WantsJson() && !app.WantsYaml()) app.Out(id + "\n");
+  if (answer->elements > 0) return AwaitArray(app, client, *answer);
   LAUNCH_ASSIGN_OR_RETURN(
       JobView view, AwaitJob(client, answer->job, std::nullopt, [&](const JobView& now) {
         std::string line = "job " + id + ": " + std::string(ToString(now.state));

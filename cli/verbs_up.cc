@@ -292,7 +292,8 @@ void AddUpVerbs(CLI::App& parser, App& app) {
   AddSshFlags(*down, *ending);
   down->callback([&app, ending] { app.run = [&app, ending] { return RunDown(app, *ending); }; });
 
-  CLI::App* context = parser.add_subcommand("context", "Clusters known here; `use` chooses one");
+  CLI::App* context = parser.add_subcommand(
+      "context", "Clusters known here; `use` chooses one, `forget` removes one");
   context->callback([&app] {
     if (!app.run) app.run = [&app] { return ListContexts(app); };
   });
@@ -304,6 +305,19 @@ void AddUpVerbs(CLI::App& parser, App& app) {
       Contexts contexts(Contexts::DefaultDir());
       LAUNCH_RETURN_IF_ERROR(contexts.Use(*name));
       app.Note(*name + " is the current cluster");
+      return 0;
+    };
+  });
+  auto gone = std::make_shared<std::string>();
+  CLI::App* forget =
+      context->add_subcommand("forget", "Remove a cluster's credentials from this machine");
+  forget->add_option("name", *gone, "Of `launch context`")->required();
+  forget->callback([&app, gone] {
+    app.run = [&app, gone]() -> Result<int> {
+      Contexts contexts(Contexts::DefaultDir());
+      LAUNCH_RETURN_IF_ERROR(contexts.MustKnow(*gone));
+      LAUNCH_RETURN_IF_ERROR(contexts.Forget(*gone));
+      app.Note(*gone + " is forgotten here; the cluster itself goes on");
       return 0;
     };
   });

@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/ids.h"
 #include "common/inventory.h"
+#include "common/job_array.h"
 
 namespace launch {
 
@@ -173,8 +174,18 @@ struct JobSpec {
   int priority = 50;
   std::map<std::string, std::string> labels;
   bool debug = false;  // a few steps; not part of the job's history
+
+  std::optional<ArraySpec> array;       // many jobs of this one spec; never in a job's own
+  std::optional<ArrayElement> element;  // which of them this job is
+  std::vector<Dependency> depends_on;   // all must hold before it starts
+  std::optional<WallTime> begin;        // it does not start before
   friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };
+
+// The spec of one element: its own name (`train_3`), its own values.
+JobSpec ElementSpec(JobSpec whole, ArrayElement element);
+// What stands for all elements in a plan: the first; a spec without an array stays as it is.
+JobSpec FirstElement(JobSpec whole);
 
 inline constexpr std::size_t kMaxContextFiles = 8;
 inline constexpr std::size_t kMaxContextFileBytes = 256 * 1024;

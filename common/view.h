@@ -78,6 +78,9 @@ struct JobView {
   JobId id;
   std::string name;
   std::string user;
+  std::optional<JobId> array;  // the array it is an element of
+  int array_index = 0;
+  int priority = 50;
   JobState state = JobState::kPending;
   std::string sub_reason;        // SETUP | PREFLIGHT | USER_CODE | PORT ...
   WaitReason reason;             // while waiting

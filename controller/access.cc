@@ -30,6 +30,7 @@ const std::vector<AccessRow>& AccessTable() {
       {"/launch.v1.Identity/Join", kYes, kNo, kNo, kNo},
       {"/launch.v1.Identity/WhoAmI", kNo, kYes, kYes, kYes},
       {"/launch.v1.Launch/Cancel", kNo, kNo, kYes, kYes},
+      {"/launch.v1.Launch/Change", kNo, kNo, kYes, kYes},
       {"/launch.v1.Launch/Job", kNo, kNo, kYes, kYes},
       {"/launch.v1.Launch/Jobs", kNo, kNo, kYes, kYes},
       {"/launch.v1.Launch/Logs", kNo, kNo, kYes, kYes},

@@ -56,6 +56,17 @@ std::string DirectoryOf(const std::string& path) {
   return slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);
 }
 
+// A parameter is a variable of the ranks: neither one of ours nor one that env: sets again.
+Result<void> CheckSweep(const JobSpec& spec) {
+  for (const auto& [name, value] : spec.element->values) {
+    LAUNCH_RETURN_IF_ERROR(CheckName({name, value}));
+    const bool twice = std::any_of(spec.env.begin(), spec.env.end(),
+                                   [&](const EnvEntry& entry) { return entry.name == name; });
+    if (twice) return Refused(name, "is a parameter of sweep too", "keep it in one of the two");
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string VenvOf(const JobSpec& spec, const SubmitContext& context) {
@@ -78,6 +89,9 @@ std::string InterpreterOf(const JobSpec& spec, const SubmitContext& context) {
 }
 
 Result<void> CheckEnv(const JobSpec& spec, const SubmitContext& context) {
+  if (spec.element) {
+    LAUNCH_RETURN_IF_ERROR(CheckSweep(spec));
+  }
   for (const EnvEntry& entry : spec.env) {
     LAUNCH_RETURN_IF_ERROR(CheckName(entry));
     const bool secret =
@@ -106,6 +120,11 @@ Result<Variables> JobEnvironment(const JobSpec& spec, const SubmitContext& conte
     values["PATH"] = DirectoryOf(spec.python) + ":" + values["PATH"];
   }
   // Of the clean base, this one may be unset on a node and is still a name people build upon.
+  // Values of a sweep are passed as they were written.
+  if (spec.element) {
+    for (const auto& [name, value] : spec.element->values) values[name] = value;
+    values["LAUNCH_ARRAY_INDEX"] = std::to_string(spec.element->index);
+  }
   const bool no_library_path = values.try_emplace("LD_LIBRARY_PATH").second;
   for (const EnvEntry& entry : spec.env) {
     if (std::find(spec.secrets.begin(), spec.secrets.end(), entry.name) != spec.secrets.end()) {

@@ -5,8 +5,11 @@
 #include <utility>
 
 #include "common/units.h"
+#include "planner/accelerate_flags.h"
+#include "planner/deepspeed_flags.h"
 #include "planner/launcher_words.h"
 #include "planner/line_prefix.h"
+#include "planner/torchrun_flags.h"
 
 namespace launch {
 namespace {
@@ -38,45 +41,126 @@ void TakeProcs(const std::string& value, WrittenCounts& counts) {
   }
 }
 
-// What the first call with fixed numbers says; a number that only the node knows stays open.
-WrittenCounts CountsIn(const ShellScript& script) {
-  WrittenCounts counts;
-  KnownVariables known;
-  std::optional<int> machines;
-  std::optional<int> total;
-  for (const ShellCommand& command : script.commands) {
-    for (std::size_t i = 0; i < command.words.size(); ++i) {
-      const ShellWord& word = command.words[i];
-      if (const auto assignment = AssignmentOf(word)) {
-        if (const auto value = FixedValue(assignment->value, known)) {
-          known.emplace_back(assignment->name, *value);
-        }
-        continue;
-      }
-      const std::string name = FlagName(word.value);
-      if (name.empty()) continue;
-      const std::size_t equals = word.value.find('=');
-      ShellWord given = word;
-      if (equals != std::string::npos) {
-        given.value = word.value.substr(equals + 1);
-      } else if (i + 1 < command.words.size()) {
-        given = command.words[i + 1];
-      }
-      const auto value = FixedValue(given, known);
-      if (!value) continue;
-      if (name == "nproc_per_node" || name == "num_gpus") TakeProcs(*value, counts);
-      const auto number = ParseInt(*value);
-      const bool sound = number && *number >= 1 && *number <= 100'000;
-      if ((name == "nnodes" || name == "num_nodes") && sound && !counts.nodes) {
-        counts.nodes = static_cast<int>(*number);
-      }
-      if (name == "num_machines" && sound && !machines) machines = static_cast<int>(*number);
-      if (name == "num_processes" && sound && !total) total = static_cast<int>(*number);
+// Words of a command that are a launcher's own flags: behind its name, in front of the script.
+struct FlagRange {
+  std::size_t first = 0;
+  std::size_t last = 0;
+};
+
+std::size_t ScriptBehind(const std::vector<ShellWord>& words, std::size_t first) {
+  std::size_t i = first;
+  while (i < words.size() && words[i].value != "--" && words[i].value != "-m" &&
+         words[i].value != "--module" && !words[i].value.ends_with(".py")) {
+    ++i;
+  }
+  return i;
+}
+
+// Where the launcher's own parser stops; a line that it would not read ends at what looks like the
+// script.
+std::optional<FlagRange> FlagsOfLauncher(const std::vector<ShellWord>& words,
+                                         const KnownVariables& known) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (AssignmentOf(words[i])) continue;
+    if (const auto place = FindTorchrun(words, i)) {
+      const auto read = ReadTorchrun(words, place->first_flag, place->launch_module, known);
+      return FlagRange{place->first_flag,
+                       read ? read->script : ScriptBehind(words, place->first_flag)};
+    }
+    if (const auto place = FindDeepspeed(words, i)) {
+      const auto read = ReadDeepspeed(words, place->first_flag, known);
+      return FlagRange{place->first_flag,
+                       read ? read->script : ScriptBehind(words, place->first_flag)};
+    }
+    if (const auto place = FindAccelerate(words, i)) {
+      const auto read = ReadAccelerate(words, place->first_flag, known, {});
+      return FlagRange{place->first_flag,
+                       read ? read->arguments.script : ScriptBehind(words, place->first_flag)};
+    }
+    const std::string& program = words[i].value;
+    const std::string name = program.substr(program.rfind('/') + 1);
+    if (std::find(kOwnLaunchers.begin(), kOwnLaunchers.end(), name) != kOwnLaunchers.end()) {
+      return FlagRange{i + 1, ScriptBehind(words, i + 1)};
     }
   }
-  if (machines && !counts.nodes) counts.nodes = machines;
-  if (total && counts.procs == ProcsWord::kNone && *total % machines.value_or(1) == 0) {
-    TakeProcs(std::to_string(*total / machines.value_or(1)), counts);
+  return std::nullopt;
+}
+
+struct CountsSoFar {
+  WrittenCounts counts;
+  std::optional<int> machines;  // accelerate's words: a total over machines
+  std::optional<int> total;
+};
+
+void TakeFlag(const std::string& name, const std::string& value, CountsSoFar& out) {
+  if (name == "nproc_per_node" || name == "num_gpus") TakeProcs(value, out.counts);
+  const auto number = ParseInt(value);
+  if (!number || *number < 1 || *number > 100'000) return;
+  const int count = static_cast<int>(*number);
+  const bool nodes = name == "nnodes" || name == "num_nodes";
+  if (nodes && !out.counts.nodes) out.counts.nodes = count;
+  if (name == "num_machines" && !out.machines) out.machines = count;
+  if (name == "num_processes" && !out.total) out.total = count;
+}
+
+// "--nnodes 2 --nproc_per_node=8" at words first..last.
+void TakeFlags(const std::vector<ShellWord>& words, FlagRange range, const KnownVariables& known,
+               CountsSoFar& out) {
+  for (std::size_t i = range.first; i < range.last && i < words.size(); ++i) {
+    const ShellWord& word = words[i];
+    const std::string name = FlagName(word.value);
+    if (name.empty()) {
+      // $DISTRIBUTED_ARGS: flags that stand in a variable.
+      const auto text = word.fixed ? std::nullopt : FixedValue(word, known);
+      if (!text || text->find("--") == std::string::npos) continue;
+      if (const auto inner = ReadShell(*text); inner && !inner->commands.empty()) {
+        const std::vector<ShellWord>& flags = inner->commands.front().words;
+        TakeFlags(flags, {0, flags.size()}, known, out);
+      }
+      continue;
+    }
+    const std::size_t equals = word.value.find('=');
+    ShellWord given = word;
+    if (equals != std::string::npos) {
+      given.value = word.value.substr(equals + 1);
+    } else if (i + 1 < words.size()) {
+      given = words[i + 1];
+    }
+    if (const auto value = FixedValue(given, known)) TakeFlag(name, *value, out);
+  }
+}
+
+// What the launchers' own flags fix, the first call first; a number that only the node knows stays
+// open. Arguments of the script have names like these and mean something else.
+WrittenCounts CountsIn(const ShellScript& script) {
+  CountsSoFar out;
+  KnownVariables known;
+  for (const ShellCommand& command : script.commands) {
+    for (const ShellWord& word : command.words) {
+      const auto assignment = AssignmentOf(word);
+      if (!assignment) continue;
+      if (const auto value = FixedValue(assignment->value, known)) {
+        known.emplace_back(assignment->name, *value);
+        // LAUNCHER="accelerate launch --num_processes 4"
+        const auto inner = value->find(' ') == std::string::npos
+                               ? Result<ShellScript>(ShellScript())
+                               : ReadShell(*value);
+        if (!inner || inner->commands.empty()) continue;
+        const std::vector<ShellWord>& words = inner->commands.front().words;
+        if (const auto range = FlagsOfLauncher(words, known)) {
+          TakeFlags(words, {range->first, words.size()}, known, out);
+        }
+      }
+    }
+    if (const auto range = FlagsOfLauncher(command.words, known)) {
+      TakeFlags(command.words, *range, known, out);
+    }
+  }
+  WrittenCounts counts = out.counts;
+  if (out.machines && !counts.nodes) counts.nodes = out.machines;
+  const int machines = out.machines.value_or(1);
+  if (out.total && counts.procs == ProcsWord::kNone && *out.total % machines == 0) {
+    TakeProcs(std::to_string(*out.total / machines), counts);
   }
   return counts;
 }

@@ -17,6 +17,7 @@ LAUNCH_CONVERT_ENUM(PreflightLevel, kFull)
 LAUNCH_CONVERT_ENUM(NetworkCheck, kRequire)
 LAUNCH_CONVERT_ENUM(OnOom, kFail)
 LAUNCH_CONVERT_ENUM(HangAction, kNone)
+LAUNCH_CONVERT_ENUM(DependencyKind, kSingleton)
 
 pb::NodeCount ToProto(const NodeCount& v) {
   pb::NodeCount m;
@@ -192,6 +193,72 @@ Result<LogsSpec> FromProto(const pb::LogsSpec& m) {
   return LogsSpec{.split = m.split(), .cap_bytes = m.cap_bytes()};
 }
 
+pb::ArraySpec ToProto(const ArraySpec& v) {
+  pb::ArraySpec m;
+  for (const int index : v.indices) m.add_indices(index);
+  m.set_at_once(v.at_once);
+  for (const SweepAxis& axis : v.sweep) {
+    pb::SweepAxis& one = *m.add_sweep();
+    one.set_name(Utf8(axis.name));
+    for (const std::string& value : axis.values) one.add_values(value);
+  }
+  return m;
+}
+Result<ArraySpec> FromProto(const pb::ArraySpec& m) {
+  Edge e;
+  ArraySpec v;
+  e.Require(m.indices_size() > 0, "indices", "is empty");
+  v.indices = e.Ints("indices", m.indices(), kMaxElements, 0, kMaxIndex);
+  e.RequireDistinct("indices", v.indices);
+  v.at_once = e.Int("at_once", m.at_once(), 0, kMaxElements);
+  std::size_t grid = 1;
+  v.sweep = e.Each("sweep", m.sweep(), 64, [&](const std::string& at, const pb::SweepAxis& axis) {
+    SweepAxis one;
+    one.name = e.EnvName(at + ".name", axis.name());
+    e.Require(axis.values_size() > 0, at + ".values", "is empty");
+    for (const std::string& value : axis.values()) {
+      one.values.push_back(e.Bytes(at + ".values", value));
+    }
+    grid = std::min<std::size_t>(grid * one.values.size(), kMaxElements + 1);
+    return one;
+  });
+  e.RequireDistinct("sweep", v.sweep, [](const SweepAxis& axis) { return axis.name; });
+  e.Require(v.sweep.empty() || grid == v.indices.size(), "sweep", "is not as large as its grid");
+  return e.Done(std::move(v));
+}
+
+pb::ArrayElement ToProto(const ArrayElement& v) {
+  pb::ArrayElement m;
+  m.set_array(v.array.value);
+  m.set_index(v.index);
+  m.set_at_once(v.at_once);
+  for (const auto& [name, value] : v.values) (*m.mutable_values())[Utf8(name)] = value;
+  return m;
+}
+Result<ArrayElement> FromProto(const pb::ArrayElement& m) {
+  Edge e;
+  ArrayElement v;
+  v.array = JobId{m.array()};
+  v.index = e.Int("index", m.index(), 0, kMaxIndex);
+  v.at_once = e.Int("at_once", m.at_once(), 0, kMaxElements);
+  v.values = e.EnvMap("values", m.values());
+  return e.Done(std::move(v));
+}
+
+pb::Dependency ToProto(const Dependency& v) {
+  pb::Dependency m;
+  m.set_kind(ToProto(v.kind));
+  m.set_job(v.job.value);
+  return m;
+}
+Result<Dependency> FromProto(const pb::Dependency& m) {
+  Edge e;
+  Dependency v;
+  v.kind = e.Value("kind", m.kind());
+  if (v.kind != DependencyKind::kSingleton) v.job = e.Job("job", m.job());
+  return e.Done(v);
+}
+
 pb::JobSpec ToProto(const JobSpec& v) {
   pb::JobSpec m;
   m.set_name(Utf8(v.name));
@@ -246,6 +313,10 @@ pb::JobSpec ToProto(const JobSpec& v) {
   m.set_priority(v.priority);
   for (const auto& [key, value] : v.labels) (*m.mutable_labels())[Utf8(key)] = Utf8(value);
   m.set_debug(v.debug);
+  if (v.array) *m.mutable_array() = ToProto(*v.array);
+  if (v.element) *m.mutable_element() = ToProto(*v.element);
+  for (const Dependency& one : v.depends_on) *m.add_depends_on() = ToProto(one);
+  if (v.begin) m.set_begin_ms(ToMs(*v.begin));
   return m;
 }
 
@@ -338,6 +409,15 @@ void ReadPolicies(Edge& e, const pb::JobSpec& m, JobSpec& v) {
   v.debug = m.debug();
 }
 
+// When it may start, and how often it is there.
+void ReadOrder(Edge& e, const pb::JobSpec& m, JobSpec& v) {
+  if (m.has_array()) v.array = e.Value("array", m.array());
+  if (m.has_element()) v.element = e.Value("element", m.element());
+  e.Require(!m.has_array() || !m.has_element(), "array", "is set beside element");
+  v.depends_on = e.Values("depends_on", m.depends_on(), kMaxDependencies);
+  if (m.has_begin_ms()) v.begin = e.Wall("begin_ms", m.begin_ms());
+}
+
 }  // namespace
 
 Result<JobSpec> FromProto(const pb::JobSpec& m) {
@@ -352,6 +432,7 @@ Result<JobSpec> FromProto(const pb::JobSpec& m) {
   ReadCommand(e, m, v);
   ReadTraining(e, m, v);
   ReadPolicies(e, m, v);
+  ReadOrder(e, m, v);
   return e.Done(std::move(v));
 }
 

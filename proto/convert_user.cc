@@ -19,6 +19,8 @@ constexpr int kMaxJobsPerCall = 10'000;
 constexpr std::size_t kMaxSecret = 64 << 10;
 // What the store keeps of a job is one value of at most 1 MiB (controller/store/store.h).
 constexpr std::size_t kMaxStored = 960 << 10;
+// All elements of an array together: each keeps the whole.
+constexpr std::size_t kMaxArrayStored = 64 << 20;
 constexpr std::int64_t kMaxTokenMs = 24 * 3'600'000;
 
 std::vector<JobId> ReadJobs(Edge& e, const google::protobuf::RepeatedField<std::uint64_t>& jobs) {
@@ -77,6 +79,10 @@ Result<SubmitCall> FromProto(const pb::SubmitRequest& m) {
   SubmitCall v;
   e.Require(m.spec().ByteSizeLong() + m.source().size() + m.context().ByteSizeLong() <= kMaxStored,
             "spec", "has more than 960 KiB together with source and context");
+  const auto elements = static_cast<std::size_t>(m.spec().array().indices_size());
+  e.Require(elements * m.ByteSizeLong() <= kMaxArrayStored, "spec.array",
+            "has more than 64 MiB over all its jobs");
+  e.Require(!m.spec().has_element(), "spec.element", "is set by the controller only");
   v.idempotency_key = e.Hex("idempotency_key", m.idempotency_key(), 32);
   v.spec = e.Value("spec", m.spec());
   v.source = e.Text("source", m.source(), edge::kMaxScript);
@@ -118,6 +124,8 @@ pb::SubmitReply ToProto(const SubmitAnswer& v) {
   m.set_known(v.known);
   m.set_state(ToProto(v.state));
   *m.mutable_answer() = ToProto(v.answer);
+  m.set_first(v.first.value);
+  m.set_elements(v.elements);
   return m;
 }
 Result<SubmitAnswer> FromProto(const pb::SubmitReply& m) {
@@ -127,6 +135,8 @@ Result<SubmitAnswer> FromProto(const pb::SubmitReply& m) {
   v.known = m.known();
   v.state = e.Value("state", m.state());
   v.answer = e.Value("answer", m.answer());
+  v.elements = static_cast<std::uint32_t>(e.Int("elements", m.elements(), 0, kMaxElements));
+  if (v.elements > 0) v.first = e.Job("first", m.first());
   return e.Done(std::move(v));
 }
 

@@ -11,11 +11,14 @@
 #include "common/error.h"
 #include "common/ids.h"
 #include "common/job.h"
+#include "common/job_change.h"
 #include "common/view.h"
 
 namespace launch::v1 {
 class CancelReply;
 class CancelRequest;
+class ChangeReply;
+class ChangeRequest;
 class CreateTokenRequest;
 class DrainRequest;
 class FenceNodeRequest;
@@ -63,6 +66,8 @@ struct SubmitAnswer {
   bool known = false;
   JobState state = JobState::kPending;
   PlanAnswer answer;
+  JobId first = {};            // of an array: its first element, the others follow
+  std::uint32_t elements = 0;  // of an array
   friend bool operator==(const SubmitAnswer&, const SubmitAnswer&) = default;
 };
 struct PlanCall {
@@ -92,6 +97,17 @@ struct CancelAnswer {  // of one job
   std::string error;  // empty = none
   std::vector<std::string> held;
   friend bool operator==(const CancelAnswer&, const CancelAnswer&) = default;
+};
+struct ChangeCall {
+  std::vector<JobId> jobs;
+  JobChange change;
+  friend bool operator==(const ChangeCall&, const ChangeCall&) = default;
+};
+struct ChangeAnswer {  // of one job
+  JobId job;
+  std::string error;  // empty = none
+  std::string says;   // what follows
+  friend bool operator==(const ChangeAnswer&, const ChangeAnswer&) = default;
 };
 struct WatchCall {
   std::uint64_t after_seq = 0;
@@ -188,6 +204,7 @@ pb::PlanRequest ToProto(const PlanCall& v);
 pb::JobsRequest ToProto(const JobsCall& v);
 pb::CancelRequest ToProto(const CancelCall& v);
 pb::NoteProbeRequest ToProto(const NoteProbeCall& v);
+pb::ChangeRequest ToProto(const ChangeCall& v);
 pb::WatchRequest ToProto(const WatchCall& v);
 pb::LogsRequest ToProto(const LogsCall& v);
 pb::LogsReply ToProto(const LogPiece& v);
@@ -205,6 +222,7 @@ Result<PlanCall> FromProto(const pb::PlanRequest& m);
 Result<JobsCall> FromProto(const pb::JobsRequest& m);
 Result<CancelCall> FromProto(const pb::CancelRequest& m);
 Result<NoteProbeCall> FromProto(const pb::NoteProbeRequest& m);
+Result<ChangeCall> FromProto(const pb::ChangeRequest& m);
 Result<WatchCall> FromProto(const pb::WatchRequest& m);
 Result<LogsCall> FromProto(const pb::LogsRequest& m);
 Result<LogPiece> FromProto(const pb::LogsReply& m);
@@ -223,6 +241,7 @@ pb::JobsReply ToJobsReply(const std::vector<JobView>& v);
 pb::JobReply ToJobReply(const JobView& v);
 pb::NodesReply ToNodesReply(const std::vector<NodeView>& v);
 pb::CancelReply ToCancelReply(const std::vector<CancelAnswer>& v);
+pb::ChangeReply ToChangeReply(const std::vector<ChangeAnswer>& v);
 pb::WatchReply ToWatchReply(const EventView& v);
 pb::QuarantineReply ToQuarantineReply(const std::vector<QuarantinedGpu>& v);
 Result<PlanAnswer> FromProto(const pb::PlanReply& m);
@@ -230,6 +249,7 @@ Result<std::vector<JobView>> FromProto(const pb::JobsReply& m);
 Result<JobView> FromProto(const pb::JobReply& m);
 Result<std::vector<NodeView>> FromProto(const pb::NodesReply& m);
 Result<std::vector<CancelAnswer>> FromProto(const pb::CancelReply& m);
+Result<std::vector<ChangeAnswer>> FromProto(const pb::ChangeReply& m);
 Result<EventView> FromProto(const pb::WatchReply& m);
 
 }  // namespace launch

@@ -120,6 +120,9 @@ pb::JobView ToProto(const JobView& v) {
   if (v.plan) *m.mutable_plan() = ToProto(*v.plan);
   for (const std::string& held : v.held) m.add_held(Utf8(held));
   if (v.measured) *m.mutable_measured() = ToProto(*v.measured);
+  if (v.array) m.set_array(v.array->value);
+  m.set_array_index(v.array_index);
+  m.set_priority(v.priority);
   return m;
 }
 Result<JobView> FromProto(const pb::JobView& m) {
@@ -153,6 +156,9 @@ Result<JobView> FromProto(const pb::JobView& m) {
   if (m.has_plan()) v.plan = e.Value("plan", m.plan());
   v.held = e.Texts("held", m.held(), edge::kMaxItems);
   if (m.has_measured()) v.measured = e.Value("measured", m.measured());
+  if (m.has_array()) v.array = e.Job("array", m.array());
+  v.array_index = e.Int("array_index", m.array_index(), 0, kMaxIndex);
+  v.priority = e.Int("priority", m.priority(), 0, 100);
   return e.Done(std::move(v));
 }
 

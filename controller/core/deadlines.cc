@@ -2,6 +2,7 @@
 // so that a stall of ours is not taken for the silence of others.
 #include <algorithm>
 
+#include "common/planted.h"
 #include "controller/core/draft.h"
 
 namespace launch::controller {
@@ -22,6 +23,21 @@ std::optional<BootTime> StopDue(const State& state, const Key& key, const NodeId
 }
 
 }  // namespace
+
+// The wall clock, which may have jumped, is asked only when this host was booted since.
+void ArmTimeLimit(Live& live, const State& state, JobId job, const Now& now) {
+  const std::optional<Millis> limit = state.specs.at(job).spec.time_limit;
+  const auto attempt = state.attempts.find(Key{job, Attempt{state.jobs.at(job).attempts}});
+  if (!limit || attempt == state.attempts.end()) return;
+  if (attempt->second.phase != AttemptPhase::kRunning) return;
+  const AttemptRecord& record = attempt->second;
+  const bool same_boot = !record.started_host_boot.empty() &&
+                         record.started_host_boot == live.host_boot &&
+                         !Planted(Bug::kWallTimeLimit);
+  const Millis since = same_boot ? now.boot - record.started_boot : now.wall - record.started;
+  const Millis used = std::clamp(since, Millis{0}, *limit);
+  live.time_limits[job] = now.boot + (*limit - used);
+}
 
 void OnTick(Draft& draft) {
   const State& state = draft.state();

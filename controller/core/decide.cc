@@ -40,7 +40,7 @@ void CompleteAnswers(Draft& draft) {
     if (reply == nullptr || !reply->body) continue;
     auto* submitted = std::get_if<reply::Submitted>(&*reply->body);
     if (submitted == nullptr || submitted->known) continue;
-    const JobRecord& job = draft.state().jobs.at(submitted->job);
+    const JobRecord& job = draft.state().jobs.at(submitted->first);
     submitted->state = ShownState(draft.state(), job);
     if (job.phase == JobPhase::kQueued) {
       submitted->answer.waits = WhyWaiting(draft.state(), job);
@@ -48,21 +48,9 @@ void CompleteAnswers(Draft& draft) {
   }
 }
 
-// What is left of a limit, never more than the whole of it. The wall clock, which may have jumped,
-// is asked only when this host was booted since.
 void RearmTimeLimits(State& state, const Now& now) {
   for (const JobId job : state.active) {
-    const std::optional<Millis> limit = state.specs.at(job).spec.time_limit;
-    const auto attempt = state.attempts.find(Key{job, Attempt{state.jobs.at(job).attempts}});
-    if (!limit || attempt == state.attempts.end() || state.live.time_limits.contains(job)) continue;
-    if (attempt->second.phase != AttemptPhase::kRunning) continue;
-    const AttemptRecord& record = attempt->second;
-    const bool same_boot = !record.started_host_boot.empty() &&
-                           record.started_host_boot == state.live.host_boot &&
-                           !Planted(Bug::kWallTimeLimit);
-    const Millis since = same_boot ? now.boot - record.started_boot : now.wall - record.started;
-    const Millis used = std::clamp(since, Millis{0}, *limit);
-    state.live.time_limits[job] = now.boot + (*limit - used);
+    if (!state.live.time_limits.contains(job)) ArmTimeLimit(state.live, state, job, now);
   }
 }
 

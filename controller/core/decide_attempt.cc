@@ -93,6 +93,14 @@ Ending CancelledEnding(const JobRecord& job) {
   return ending;
 }
 
+Ending RequeuedEnding(const JobRecord& job) {
+  Ending ending;
+  ending.outcome = "preempted";
+  ending.state = JobState::kPreempted;
+  ending.text = "requeued by " + job.requeued_by;
+  return ending;
+}
+
 Ending StartFailed(std::optional<NodeId> node, std::string text) {
   Ending ending;
   ending.outcome = "start_failed";
@@ -213,6 +221,10 @@ void SettlePreparing(Draft& draft, const Facts& facts) {
     EndAttempt(draft, facts.attempt.key, CancelledEnding(facts.job));
     return;
   }
+  if (!facts.job.requeued_by.empty()) {
+    EndAttempt(draft, facts.attempt.key, RequeuedEnding(facts.job));
+    return;
+  }
   if (facts.attempt.stop_cause == StopCause::kStartFailed) {
     EndAttempt(draft, facts.attempt.key,
                StartFailed(facts.attempt.first_failed_node, facts.attempt.cause));
@@ -283,8 +295,12 @@ bool StopIfGivenBack(Draft& draft, const Facts& facts) {
 }
 
 bool StopIfAsked(Draft& draft, const Facts& facts) {
-  if (facts.job.cancelled_by.empty() || Planted(Bug::kForgottenCancel)) return false;
-  BeginStop(draft, facts, StopCause::kCancelled, "cancelled by " + facts.job.cancelled_by);
+  if (!facts.job.cancelled_by.empty() && !Planted(Bug::kForgottenCancel)) {
+    BeginStop(draft, facts, StopCause::kCancelled, "cancelled by " + facts.job.cancelled_by);
+    return true;
+  }
+  if (facts.job.requeued_by.empty()) return false;
+  BeginStop(draft, facts, StopCause::kPreempted, "requeued by " + facts.job.requeued_by);
   return true;
 }
 
@@ -314,6 +330,7 @@ void SettleLaunching(Draft& draft, const Facts& facts) {
     attempt.started_host_boot = draft.live().host_boot;
     JobRecord job = facts.job;
     if (job.started == WallTime{}) job.started = draft.wall();
+    draft.TouchQueue();  // others may wait for its start
     facts.live.deadline.reset();
     if (const std::optional<Millis> limit = state.specs.at(job.id).spec.time_limit) {
       draft.live().time_limits[job.id] = draft.now() + *limit;

@@ -44,6 +44,37 @@ void AnswerQuery(Draft& draft, const event::PlanQuery& query, const PlanOutcome&
   draft.Reply(query.request, ReplyBody(std::move(answer)));
 }
 
+JobId NextJob(Draft& draft) {
+  ClusterRecord cluster = draft.state().cluster;
+  const JobId id{cluster.next_job++};
+  draft.Put(cluster);
+  return id;
+}
+
+void PutJob(Draft& draft, JobId id, const event::Submit& submit, const JobSpec& spec,
+            const std::vector<Finding>& findings) {
+  JobRecord job;
+  job.id = id;
+  job.owner = submit.caller.user;
+  job.name = spec.name;
+  job.held = submit.hold;
+  job.forced = submit.force;
+  if (spec.element) {
+    job.array = spec.element->array;
+    job.array_index = spec.element->index;
+  }
+  job.findings = findings;
+  job.submitted = draft.wall();
+  job.idempotency_key = submit.idempotency_key;
+  job.request_digest = submit.digest;
+  draft.Put(job);
+  draft.Put(SpecRecord{id, spec, submit.source, submit.context});
+  for (const auto& [name, sealed] : submit.secrets) draft.Put(SecretRecord{id, name, sealed});
+  draft.Event("job.submitted", Subject(id),
+              fmt::format("{} by {}{}", job.name, job.owner.value,
+                          job.forced ? ", forced in spite of preflight errors" : ""));
+}
+
 void AcceptJob(Draft& draft, const event::Submit& submit, const PlanOutcome& outcome) {
   const bool known = draft.state().idem.contains({submit.caller.user, submit.idempotency_key});
   if (known && !Planted(Bug::kDoubleSubmit)) {
@@ -58,28 +89,25 @@ void AcceptJob(Draft& draft, const event::Submit& submit, const PlanOutcome& out
     draft.Reply(submit.request, Unexpected(PreflightError(outcome.findings)), outcome.findings);
     return;
   }
-  ClusterRecord cluster = draft.state().cluster;
-  JobRecord job;
-  job.id = JobId{cluster.next_job++};
-  job.owner = submit.caller.user;
-  job.name = submit.spec.name;
-  job.held = submit.hold;
-  job.forced = submit.force;
-  job.findings = outcome.findings;
-  job.submitted = draft.wall();
-  job.idempotency_key = submit.idempotency_key;
-  job.request_digest = submit.digest;
-  draft.Put(cluster);
-  draft.Put(job);
-  draft.Put(SpecRecord{job.id, submit.spec, submit.source, submit.context});
-  draft.Put(IdemRecord{submit.caller.user, submit.idempotency_key, submit.digest, job.id});
-  for (const auto& [name, sealed] : submit.secrets) draft.Put(SecretRecord{job.id, name, sealed});
-  draft.Event("job.submitted", Subject(job.id),
-              fmt::format("{} by {}{}", job.name, job.owner.value,
-                          job.forced ? ", forced in spite of preflight errors" : ""));
-  draft.TouchQueue();
   reply::Submitted answer;
-  answer.job = job.id;
+  answer.job = answer.first = NextJob(draft);
+  if (submit.spec.array) {
+    std::vector<ArrayElement> elements = ElementsOf(*submit.spec.array);
+    answer.elements = static_cast<std::uint32_t>(elements.size());
+    for (ArrayElement& element : elements) {
+      const JobId id = NextJob(draft);
+      if (answer.first == answer.job) answer.first = id;
+      element.array = answer.job;
+      PutJob(draft, id, submit, ElementSpec(submit.spec, std::move(element)), outcome.findings);
+    }
+    draft.Event("array.submitted", Subject(answer.job),
+                fmt::format("{} by {}: {} jobs", submit.spec.name, submit.caller.user.value,
+                            answer.elements));
+  } else {
+    PutJob(draft, answer.job, submit, submit.spec, outcome.findings);
+  }
+  draft.Put(IdemRecord{submit.caller.user, submit.idempotency_key, submit.digest, answer.job});
+  draft.TouchQueue();
   answer.answer.plan = outcome.plan;
   answer.answer.findings = outcome.findings;
   draft.Reply(submit.request, ReplyBody(std::move(answer)));

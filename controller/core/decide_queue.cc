@@ -2,8 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "common/planted.h"
+#include "controller/core/dependencies.h"
 #include "controller/core/draft.h"
 #include "controller/core/measured_runs.h"
 #include "controller/core/offers.h"
@@ -18,14 +21,61 @@ std::string Seconds(Millis time) { return fmt::format("{} s", (time.count() + 99
 
 WaitReason Planning() { return {"Planning", "placed; its plan is being made"}; }
 
+// Higher priority first; of equals the one that was submitted first.
+std::vector<JobId> InOrder(const State& state) {
+  std::vector<JobId> order(state.queue.begin(), state.queue.end());
+  const auto priority = [&](JobId id) { return state.specs.at(id).spec.priority; };
+  std::sort(order.begin(), order.end(), [&](JobId a, JobId b) {
+    return priority(a) != priority(b) ? priority(a) > priority(b) : a < b;
+  });
+  return order;
+}
+
+// Ends the jobs that wait for what can never be. True: the queue is another one now.
+bool EndHopeless(Draft& draft) {
+  std::vector<std::pair<JobId, std::string>> hopeless;
+  for (const JobId id : draft.state().queue) {
+    if (draft.state().specs.at(id).spec.depends_on.empty()) continue;
+    DependencyLook look = LookAtDependencies(draft.state(), draft.state().jobs.at(id));
+    if (!look.never.empty()) hopeless.emplace_back(id, std::move(look.never));
+  }
+  for (const auto& [id, why] : hopeless) {
+    Ending ending;
+    ending.sub_reason = "DEPENDENCY";
+    ending.text = why;
+    ending.blame = Blame::kNobody;
+    EndJob(draft, draft.state().jobs.at(id), ending);
+  }
+  return !hopeless.empty();
+}
+
+// What the job waits for by its own fields; the wall clock is looked at again before long.
+std::optional<WaitReason> WaitsByItself(Draft& draft, const JobRecord& job) {
+  const JobSpec& spec = draft.state().specs.at(job.id).spec;
+  if (job.held) {
+    return WaitReason{"JobHeldUser", job.held_by.empty() ? "held when it was submitted"
+                                                         : "held by " + job.held_by};
+  }
+  if (!spec.depends_on.empty() && job.attempts == 0) {
+    const DependencyLook look = LookAtDependencies(draft.state(), job);
+    if (!look.waits.empty()) return WaitReason{"Dependency", look.waits};
+  }
+  if (spec.begin && *spec.begin > draft.wall()) {
+    const Millis left = *spec.begin - draft.wall();
+    draft.live().not_before[job.id] = draft.now() + std::min(left, kBeginAgain);
+    return WaitReason{"BeginTime", "begins in " + Seconds(left)};
+  }
+  return std::nullopt;
+}
+
 std::vector<QueueEntry> Entries(Draft& draft) {
   std::vector<QueueEntry> entries;
-  for (const JobId id : draft.state().queue) {
+  for (const JobId id : InOrder(draft.state())) {
     QueueEntry entry{id, std::nullopt};
     const JobRecord& job = draft.state().jobs.at(id);
     const auto backoff = draft.live().not_before.find(id);
-    if (job.held) {
-      entry.passed_over = WaitReason{"JobHeldUser", "held when it was submitted"};
+    if ((entry.passed_over = WaitsByItself(draft, job))) {
+      // said there
     } else if (draft.live().holds.contains(id)) {
       entry.passed_over = Planning();
     } else if (backoff != draft.live().not_before.end() && backoff->second > draft.now()) {
@@ -35,6 +85,17 @@ std::vector<QueueEntry> Entries(Draft& draft) {
     entries.push_back(std::move(entry));
   }
   return entries;
+}
+
+// Elements of each array that run, or are about to.
+std::map<JobId, int> RunningElements(const State& state) {
+  std::map<JobId, int> running;
+  const auto count = [&](JobId id) {
+    if (const auto& array = state.jobs.at(id).array) ++running[*array];
+  };
+  for (const JobId id : state.active) count(id);
+  for (const auto& [id, hold] : state.live.holds) count(id);
+  return running;
 }
 
 // Cores to keep until the plan says exactly how many: two jobs of one pass must not share them.
@@ -119,15 +180,24 @@ void HoldAndPlan(Draft& draft, const JobRecord& job, const Placement& placement,
 
 void SettleQueue(Draft& draft) {
   Live& live = draft.live();
+  if (EndHopeless(draft)) return;  // the queue is looked at again
   live.reasons.clear();
   live.queue_head.reset();
   if (draft.state().queue.empty()) return;
+  std::map<JobId, int> running = RunningElements(draft.state());
   std::vector<effect::NodeOffer> offers = MakeOffers(draft.state());
   const auto start = [&](JobId id) -> std::optional<Waits> {
     if (offers.empty()) {
       return Waits{{"ReqNodeNotAvail", "no node has joined this cluster yet"}, false};
     }
     const JobRecord& job = draft.state().jobs.at(id);
+    const JobSpec& spec = draft.state().specs.at(id).spec;
+    const int at_once = spec.element ? spec.element->at_once : 0;
+    if (at_once > 0 && running[spec.element->array] >= at_once) {
+      return Waits{{"JobArrayTaskLimit",
+                    fmt::format("{} jobs of array {} at once", at_once, spec.element->array.value)},
+                   false};
+    }
     const auto placement = PlaceJob(draft.state().specs.at(id), job, offers);
     if (!placement) {
       WaitReason reason = placement.error().reason;
@@ -144,6 +214,7 @@ void SettleQueue(Draft& draft) {
       return Waits{{"Ended", "no attempt is left"}, false};
     }
     HoldAndPlan(draft, job, *placement, offers);
+    if (spec.element) ++running[spec.element->array];
     offers = MakeOffers(draft.state());
     return std::nullopt;
   };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "controller/core/draft.h"
 #include "controller/core/memory_watch.h"
@@ -154,6 +155,16 @@ void Requeue(Draft& draft, const Key& key, JobRecord job, const Ending& ending,
   draft.TouchQueue();
 }
 
+// Not a retry: it counts for no limit and waits for no backoff.
+void RequeueForUser(Draft& draft, JobRecord job) {
+  job.phase = JobPhase::kQueued;
+  job.requeue_cause = "requeued by " + std::exchange(job.requeued_by, {});
+  job.not_before = WallTime{};
+  draft.Event("job.requeued", Subject(job.id), job.requeue_cause);
+  draft.Put(job);
+  draft.TouchQueue();
+}
+
 }  // namespace
 
 Ending JudgeAttempt(const State& state, const AttemptRecord& attempt) {
@@ -228,6 +239,10 @@ void EndAttempt(Draft& draft, const Key& key, const Ending& ending) {
     EndJob(draft, job, cancelled);
     return;
   }
+  if (!job.requeued_by.empty() && ending.state != JobState::kSucceeded) {
+    RequeueForUser(draft, job);
+    return;
+  }
   NoteNodeFault(draft, attempt, ending);
   const JobSpec& spec = draft.state().specs.at(key.job).spec;
   const Recovery recovery = RecoveryAfter(draft.state(), attempt, ending);
@@ -252,6 +267,9 @@ void EndAttempt(Draft& draft, const Key& key, const Ending& ending) {
 
 void EndJob(Draft& draft, JobRecord job, const Ending& ending) {
   job.phase = JobPhase::kDone;
+  job.requeued_by.clear();
+  job.held = false;
+  job.held_by.clear();
   job.outcome = ending.state;
   job.sub_reason = ending.sub_reason;
   job.outcome_text = ending.text;

@@ -3,10 +3,12 @@
 
 #include "common/planted.h"
 #include "common/units.h"
+#include "controller/core/dependencies.h"
 #include "controller/core/draft.h"
 #include "controller/core/measured_runs.h"
 #include "controller/core/offers.h"
 #include "controller/core/views.h"
+#include "planner/array_check.h"
 #include "planner/planner.h"
 
 namespace launch::controller {
@@ -47,11 +49,19 @@ template <class Asked>
 std::optional<effect::PlanWanted> WantPlan(Draft& draft, const Asked& event) {
   effect::PlanWanted wanted;
   wanted.owner = event.caller.user;
-  wanted.spec = event.spec;
+  wanted.spec = FirstElement(event.spec);
   wanted.context = event.context;
   wanted.offers = MakeOffers(draft.state());
   wanted.questions.history = HistoryFor(draft.state(), event.caller.user);
-  if (std::optional<Error> error = Hopeless(wanted)) {
+  std::optional<Error> error;
+  if (const Result<void> known = CheckDependencies(draft.state(), event.spec); !known) {
+    error = known.error();
+  } else if (const Result<void> apart = CheckArray(event.spec, event.context); !apart) {
+    error = apart.error();
+  } else {
+    error = Hopeless(wanted);
+  }
+  if (error) {
     draft.Reply(event.request, Unexpected(std::move(*error)));
     return std::nullopt;
   }
@@ -100,9 +110,13 @@ void OnUser(Draft& draft, const event::Submit& event) {
                        "submit again without the key"));
       return;
     }
-    const JobRecord& job = state.jobs.at(known->second.job);
     reply::Submitted answer;
-    answer.job = job.id;
+    answer.job = answer.first = known->second.job;
+    if (const auto array = state.arrays.find(answer.job); array != state.arrays.end()) {
+      answer.first = *array->second.begin();
+      answer.elements = static_cast<std::uint32_t>(array->second.size());
+    }
+    const JobRecord& job = state.jobs.at(answer.first);
     answer.known = true;
     answer.state = ShownState(state, job);
     answer.answer.findings = job.findings;

@@ -73,6 +73,7 @@ void OnUser(Draft& draft, const event::Submit& event);  // decide_user.cc
 void OnUser(Draft& draft, const event::PlanQuery& event);
 void OnUser(Draft& draft, const event::Cancel& event);
 void OnUser(Draft& draft, const event::NoteProbe& event);
+void OnUser(Draft& draft, const event::Change& event);  // decide_change.cc
 void OnUser(Draft& draft, const event::ListJobs& event);
 void OnUser(Draft& draft, const event::GetJob& event);
 void OnUser(Draft& draft, const event::ListNodes& event);
@@ -117,6 +118,9 @@ void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
 void MarkSilent(Draft& draft, const NodeId& node, LiveNode& live, bool silent, std::string why);
 // Takes an inventory; records it when it differs.
 void NoteInventory(Draft& draft, const NodeId& node, NodeInventory inventory);
+
+// Sets the time limit of a running attempt: what is left of it, never more than the whole.
+void ArmTimeLimit(Live& live, const State& state, JobId job, const Now& now);  // deadlines.cc
 
 void SettleJob(Draft& draft, JobId job);  // decide_attempt.cc
 void PruneJobs(Draft& draft);             // prune.cc
@@ -190,7 +194,8 @@ inline constexpr Millis kDiagnosisLimit{15'000};
 inline constexpr Millis kLogsAgain{1'000};  // until the node that has them is attached
 inline constexpr std::size_t kRanksDiagnosed = 8;
 inline constexpr Millis kSilentAfter{3'500};
-inline constexpr Millis kAskAgain{30'000};  // a Stop that was not answered
+inline constexpr Millis kBeginAgain{600'000};  // the wall clock may jump while a job waits for it
+inline constexpr Millis kAskAgain{30'000};     // a Stop that was not answered
 inline constexpr std::size_t kChunkBytes = 512 << 10;
 inline constexpr std::uint32_t kMaxAttempts = 1'000'000;  // of one job
 inline constexpr std::uint32_t kMaxFloorJump = 1'000;     // beyond the attempts that we know of

@@ -18,8 +18,10 @@ namespace launch::controller {
 
 namespace reply {
 struct Submitted {
-  JobId job;
-  bool known = false;  // the idempotency key was seen before
+  JobId job;                   // of an array: its number
+  JobId first;                 // of an array: its first element, the others follow; otherwise `job`
+  std::uint32_t elements = 0;  // of an array
+  bool known = false;          // the idempotency key was seen before
   JobState state = JobState::kPending;
   PlanAnswer answer;
 };
@@ -31,6 +33,14 @@ struct CancelResult {
 };
 struct Cancelled {
   std::vector<CancelResult> results;
+};
+struct ChangeResult {
+  JobId job;
+  std::optional<Error> error;
+  std::string says;  // what follows from it, one sentence
+};
+struct Changed {
+  std::vector<ChangeResult> results;
 };
 struct Jobs {
   std::vector<JobView> jobs;
@@ -50,9 +60,9 @@ struct Quarantined {
 struct Done {};
 }  // namespace reply
 
-using ReplyBody =
-    std::variant<reply::Submitted, PlanAnswer, reply::Cancelled, reply::Jobs, JobView, reply::Nodes,
-                 reply::Token, reply::Tokens, reply::Quarantined, reply::Done>;
+using ReplyBody = std::variant<reply::Submitted, PlanAnswer, reply::Cancelled, reply::Changed,
+                               reply::Jobs, JobView, reply::Nodes, reply::Token, reply::Tokens,
+                               reply::Quarantined, reply::Done>;
 
 namespace effect {
 

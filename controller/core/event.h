@@ -12,6 +12,7 @@
 #include "common/error.h"
 #include "common/ids.h"
 #include "common/job.h"
+#include "common/job_change.h"
 #include "common/node_messages.h"
 #include "common/plan.h"
 #include "common/view.h"
@@ -77,6 +78,12 @@ struct Cancel {
   RequestId request;
   Caller caller;
   std::vector<JobId> jobs;
+};
+struct Change {  // hold, release, requeue, update
+  RequestId request;
+  Caller caller;
+  std::vector<JobId> jobs;
+  JobChange change;
 };
 struct ListJobs {
   RequestId request;
@@ -191,8 +198,8 @@ struct Tick {};  // deadlines are looked at; posted by the loop when the earlies
 }  // namespace event
 
 using Event =
-    std::variant<event::Submit, event::PlanQuery, event::Cancel, event::ListJobs, event::GetJob,
-                 event::ListNodes, event::Drain, event::ForgetNode, event::NoteProbe,
+    std::variant<event::Submit, event::PlanQuery, event::Cancel, event::Change, event::ListJobs,
+                 event::GetJob, event::ListNodes, event::Drain, event::ForgetNode, event::NoteProbe,
                  event::FenceNode, event::Quarantine, event::CreateToken, event::ListTokens,
                  event::UseToken, event::NodeAttached, event::NodeSaid, event::NodeBeat,
                  event::NodeDetached, event::SecretUnreadable, event::Planned, event::Diagnosed,

@@ -61,6 +61,10 @@ struct JobRecord {
   std::string name;
   JobPhase phase = JobPhase::kQueued;
   bool held = false;
+  std::string held_by;         // who, after it was submitted; empty: at its submission
+  std::string requeued_by;     // a user wants a new attempt; until that is queued
+  std::optional<JobId> array;  // the array it is an element of
+  int array_index = 0;
   bool forced = false;
   std::uint32_t attempts = 0;  // highest attempt number used
   std::string requeue_cause;   // of the last attempt, while queued after one

@@ -20,6 +20,7 @@ constexpr bool kAlwaysFalse = false;
 void Index(State& state, const JobRecord& job) {
   if (job.phase == JobPhase::kQueued) state.queue.insert(job.id);
   if (job.phase == JobPhase::kActive) state.active.insert(job.id);
+  if (job.array) state.arrays[*job.array].insert(job.id);
   if (job.phase == JobPhase::kDone) {
     state.done.emplace(job.ended, job.id);
   } else {
@@ -36,6 +37,11 @@ void Unindex(State& state, JobId id) {
   if (const auto open = state.open.find(job->second.owner); open != state.open.end()) {
     open->second.erase(id);
     if (open->second.empty()) state.open.erase(open);
+  }
+  if (!job->second.array) return;
+  if (const auto array = state.arrays.find(*job->second.array); array != state.arrays.end()) {
+    array->second.erase(id);
+    if (array->second.empty()) state.arrays.erase(array);
   }
 }
 
@@ -137,6 +143,10 @@ void EraseEntity(State& state, const Entity& entity) {
         } else if constexpr (std::is_same_v<T, JobRecord>) {
           Unindex(state, value.id);
           state.jobs.erase(value.id);
+          if (value.array) {
+            state.arrays[*value.array].erase(value.id);
+            if (state.arrays[*value.array].empty()) state.arrays.erase(*value.array);
+          }
         } else if constexpr (std::is_same_v<T, SpecRecord>) {
           state.specs.erase(value.id);
         } else if constexpr (std::is_same_v<T, PlanChunkRecord>) {

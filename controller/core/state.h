@@ -159,6 +159,7 @@ struct State {
   std::set<JobId> active;
   std::set<std::pair<WallTime, JobId>> done;     // by their end
   std::map<UserName, std::set<JobId>> open;      // not done
+  std::map<JobId, std::set<JobId>> arrays;       // their elements
   std::map<NodeId, std::set<Key>> held_by_node;  // allocations not released
   std::map<GpuUuid, Key> gpu_owner;
   std::map<GpuUuid, std::set<NodeId>> reported_by;  // nodes whose inventory has the GPU

@@ -222,6 +222,8 @@ JobView ViewJob(const State& state, const JobRecord& job, bool full) {
   view.id = job.id;
   view.name = job.name;
   view.user = job.owner.value;
+  view.array = job.array;
+  view.array_index = job.array_index;
   view.state = ShownState(state, job);
   view.sub_reason = job.sub_reason;
   view.outcome = job.outcome_text;
@@ -234,6 +236,7 @@ JobView ViewJob(const State& state, const JobRecord& job, bool full) {
   view.held = StillHeld(state, job.id);
   const JobSpec& spec = state.specs.at(job.id).spec;
   view.nodes = spec.nodes.min;
+  view.priority = spec.priority;
   view.gpus = GpusAskedFor(spec);
   view.strategy = std::string(ToString(spec.strategy));
   const AttemptRecord* newest = NewestAttempt(state, job);

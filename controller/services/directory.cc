@@ -28,6 +28,7 @@ void Directory::Note(const Record& record) {
     denied_[deny->serial] = deny->why;
   } else if (const auto* job = std::get_if<JobRecord>(&put->entity)) {
     if (owners_.emplace(job->id, job->owner).second) job_keys_[KeyOf(put->entity)] = job->id;
+    if (job->array) owners_.emplace(*job->array, job->owner);
   } else if (std::holds_alternative<NodeRecord>(put->entity)) {
     node_keys_.insert(KeyOf(put->entity));
   }
@@ -64,7 +65,7 @@ StorePosition Directory::Position() const {
 
 std::uint64_t Directory::Jobs() const {
   const MutexLock lock(mutex_);
-  return owners_.size();
+  return job_keys_.size();
 }
 
 std::uint64_t Directory::Nodes() const {

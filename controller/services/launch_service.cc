@@ -43,7 +43,8 @@ class LaunchService final : public pb::Launch::CallbackService {
     parts_.requests.Ask(
         who.caller.user.value, std::move(event),
         AnswerWith<reply::Submitted>(reactor, [reply](reply::Submitted body) {
-          *reply = ToProto(SubmitAnswer{body.job, body.known, body.state, std::move(body.answer)});
+          *reply = ToProto(SubmitAnswer{body.job, body.known, body.state, std::move(body.answer),
+                                        body.first, body.elements});
         }));
     return reactor;
   }
@@ -138,6 +139,30 @@ class LaunchService final : public pb::Launch::CallbackService {
     parts_.requests.Ask(who.caller.user.value,
                         event::NoteProbe{{}, who.caller, call.job, call.point},
                         AnswerWith<reply::Done>(reactor, [](const reply::Done&) {}));
+    return reactor;
+  }
+
+  grpc::ServerUnaryReactor* Change(grpc::CallbackServerContext* context,
+                                   const pb::ChangeRequest* request,
+                                   pb::ChangeReply* reply) override {
+    auto accepted = Accept<ChangeCall>(parts_.gate, context, "/launch.v1.Launch/Change", *request);
+    if (!accepted) return Refuse(context, accepted.error());
+    auto& [who, call] = *accepted;
+    for (const JobId job : call.jobs) {
+      if (!Mine(who.caller, job)) return Refuse(context, NotYourJob(who.caller, job));
+    }
+    event::Change event{{}, who.caller, std::move(call.jobs), std::move(call.change)};
+    auto* reactor = context->DefaultReactor();
+    auto use = [reply](reply::Changed body) {
+      std::vector<ChangeAnswer> answers;
+      for (reply::ChangeResult& one : body.results) {
+        answers.push_back(
+            {one.job, one.error ? FormatError(*one.error) : std::string(), std::move(one.says)});
+      }
+      *reply = ToChangeReply(answers);
+    };
+    parts_.requests.Ask(who.caller.user.value, std::move(event),
+                        AnswerWith<reply::Changed>(reactor, std::move(use)));
     return reactor;
   }
 

@@ -76,6 +76,10 @@ pb::JobRecord ToRecord(const JobRecord& v) {
   if (v.change != PlanChange{}) *m.mutable_change() = ToRecord(v.change);
   m.set_change_text(Utf8(v.change_text));
   if (v.probe) *m.mutable_probe() = launch::ToProto(*v.probe);
+  m.set_held_by(Utf8(v.held_by));
+  m.set_requeued_by(Utf8(v.requeued_by));
+  if (v.array) m.set_array(v.array->value);
+  m.set_array_index(v.array_index);
   return m;
 }
 JobRecord FromRecord(Edge& e, const pb::JobRecord& m) {
@@ -108,6 +112,10 @@ JobRecord FromRecord(Edge& e, const pb::JobRecord& m) {
   if (m.has_change()) v.change = FromRecord(e, m.change());
   v.change_text = e.Text("change_text", m.change_text());
   if (m.has_probe()) v.probe = e.Value("probe", m.probe());
+  v.held_by = e.Text("held_by", m.held_by());
+  v.requeued_by = e.Text("requeued_by", m.requeued_by());
+  if (m.has_array()) v.array = e.Job("array", m.array());
+  v.array_index = m.array_index();
   return v;
 }
 

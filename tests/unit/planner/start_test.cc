@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "planner/launch_line.h"
 #include "tests/unit/planner/plan_fixtures.h"
 
 namespace launch {
@@ -38,6 +39,25 @@ TEST(Start, ALauncherInsideRunIsStartedOncePerNodeAndHeldToThePlan) {
                                     [](const GeneratedFile& f) { return f.name == "torchrun"; });
   ASSERT_NE(wrapper, second.files.end());
   EXPECT_TRUE(wrapper->bytes.starts_with("#!"));
+}
+
+TEST(Start, CountsAreTheLaunchersOwnAndNeverThoseOfAScript) {
+  const auto procs = [](const std::string& run) {
+    const auto line = ReadLaunchLine(run, LaunchLineOptions());
+    return line && line->procs == ProcsWord::kNumber ? line->procs_number : 0;
+  };
+  const auto nodes = [](const std::string& run) {
+    const auto line = ReadLaunchLine(run, LaunchLineOptions());
+    return line ? line->nodes_min.value_or(1) : 0;
+  };
+  EXPECT_EQ(procs("source e.sh && torchrun --nproc_per_node 2 t.py --num_gpus 8"), 2);
+  EXPECT_EQ(procs("source e.sh && torchrun --standalone t.py --num_gpus 8 --nproc_per_node 4"), 0);
+  EXPECT_EQ(nodes("python make_data.py --num_nodes 16; torchrun --nproc_per_node 2 t.py"), 1);
+  EXPECT_EQ(nodes("source e.sh && torchrun --nnodes 2 t.py --num_machines 7"), 2);
+  EXPECT_EQ(procs("ARGS=\"--nproc_per_node 8 --nnodes 1\"\ntorchrun $ARGS t.py --num_gpus 2"), 8);
+  EXPECT_EQ(procs("L=\"accelerate launch --num_processes 4\"\n$L t.py --num_processes 2"), 4);
+  // A flag that we do not know: what looks like the script ends the launcher's words.
+  EXPECT_EQ(procs("torchrun --new_flag x --nproc_per_node 2 t.py --nproc_per_node 6"), 2);
 }
 
 TEST(Start, ACondaEnvironmentIsActivatedInFrontOfTheCommand) {

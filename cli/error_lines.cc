@@ -1,0 +1,54 @@
+#include "cli/error_lines.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string>
+
+namespace launch {
+namespace {
+
+// In lower case. "error" with a letter in front or behind is part of a name that says so too.
+constexpr std::array<std::string_view, 18> kWords = {
+    "error",     "exception", "fatal",           "traceback", "segmentation fault",
+    "aborted",   "abort(",    "core dumped",     "killed",    "out of memory",
+    "assertion", "nccl warn", "watchdog",        "failed",    "failure",
+    "panic",     "bus error", "terminate called"};
+
+// What programs print of good days.
+constexpr std::array<std::string_view, 4> kHarmless = {"0 errors", "0 failed", "no error",
+                                                       "error_if"};
+
+// "torch.OutOfMemoryError: CUDA out of memory", "KeyboardInterrupt": begins at the margin.
+bool IsException(std::string_view line) {
+  const std::size_t end = line.find_first_of(": ");
+  const std::string_view name = line.substr(0, end);
+  const bool word = !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '.';
+  });
+  const bool colon = end == std::string_view::npos || line[end] == ':';
+  return word && colon && std::isalpha(static_cast<unsigned char>(name.front())) != 0;
+}
+
+}  // namespace
+
+bool ErrorLines::Take(std::string_view line) {
+  if (line.find("Traceback (most recent call last)") != std::string_view::npos) {
+    inside_ = true;
+    return true;
+  }
+  if (inside_) {
+    const bool indented = line.empty() || line.front() == ' ' || line.front() == '\t';
+    if (indented) return true;
+    inside_ = line.starts_with("During handling of") || line.starts_with("The above exception");
+    if (inside_ || IsException(line)) return true;
+  }
+  std::string lower(line);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto has = [&](std::string_view word) { return lower.find(word) != std::string::npos; };
+  return std::any_of(kWords.begin(), kWords.end(), has) &&
+         std::none_of(kHarmless.begin(), kHarmless.end(), has);
+}
+
+}  // namespace launch

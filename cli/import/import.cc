@@ -1,0 +1,135 @@
+#include "cli/import/import.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+namespace launch {
+namespace {
+
+// Fields of a job file in the order in which people look for them.
+constexpr const char* kOrder[] = {
+    "name",       "nodes",   "gpus",     "total_gpus",    "gpu_ids",  "procs_per_node", "device",
+    "cpus",       "memory",  "nodelist", "exclude_nodes", "strategy", "offload",        "precision",
+    "batch",      "time",    "begin",    "priority",      "array",    "depends_on",     "retry",
+    "checkpoint", "workdir", "conda",    "venv",          "env",      "setup",          "launcher",
+    "run"};
+
+// Words that other YAML readers turn into something else, and texts that are no plain scalar.
+std::string Scalar(const std::string& value) {
+  const bool plain =
+      !value.empty() && value != "true" && value != "false" && value != "null" && value != "yes" &&
+      value != "no" && value != "on" && value != "off" && value.front() != '-' &&
+      value.front() != ' ' && value.back() != ' ' &&
+      std::all_of(value.begin(), value.end(), [](unsigned char c) {
+        return std::isalnum(c) != 0 ||
+               std::string_view(" ._/+-@~").find(static_cast<char>(c)) != std::string_view::npos;
+      });
+  if (plain) return value;
+  std::string text = "\"";
+  for (const char c : value) {
+    if (c == '"' || c == '\\') text += '\\';
+    if (c == '\n')
+      text += "\\n";
+    else
+      text += c;
+  }
+  return text + "\"";
+}
+
+std::string NameOf(const std::string& path) {
+  std::string name;
+  for (const char c : std::filesystem::path(path).stem().string()) {
+    const auto byte = static_cast<unsigned char>(c);
+    name += std::isalnum(byte) != 0 || c == '.' || c == '_' || c == '-'
+                ? static_cast<char>(std::tolower(byte))
+                : '-';
+  }
+  while (!name.empty() && (name.front() == '.' || name.front() == '-')) name.erase(0, 1);
+  return name.empty() ? "job" : name.substr(0, 63);
+}
+
+Unexpected NotSupported(const std::string& format, const std::string& path) {
+  return Fail(ErrorCode::kUnimplemented,
+              path + " is a file of " + format + ", which launch does not import",
+              "launch init -- LINE makes a job file from its training line");
+}
+
+}  // namespace
+
+void JobFileDraft::SetRaw(std::string_view field, std::string yaml) {
+  for (auto& [name, value] : fields_) {
+    if (name != field) continue;
+    value = std::move(yaml);
+    return;
+  }
+  fields_.emplace_back(field, std::move(yaml));
+}
+
+void JobFileDraft::Set(std::string_view field, std::string value) { SetRaw(field, Scalar(value)); }
+
+void JobFileDraft::Env(const std::string& name, const std::string& value) {
+  env_.emplace_back(name, value);
+}
+
+void JobFileDraft::Block(std::string_view field, const std::string& text) {
+  std::string block = "|\n";
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    if (end > 0) block += "  " + std::string(rest.substr(0, end));
+    block += "\n";
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  block.pop_back();
+  SetRaw(field, block);
+}
+
+bool JobFileDraft::Has(std::string_view field) const {
+  return std::any_of(fields_.begin(), fields_.end(),
+                     [&](const auto& one) { return one.first == field; });
+}
+
+Imported JobFileDraft::Finish(std::string from, const std::string& path) && {
+  if (!Has("name")) Set("name", NameOf(path));
+  if (!env_.empty()) {
+    std::string block;
+    for (const auto& [name, value] : env_) block += "\n  " + name + ": " + Scalar(value);
+    SetRaw("env", block);
+  }
+  Imported out{std::move(from), "# from " + path + "\n", std::move(notes_)};
+  for (const char* field : kOrder) {
+    for (const auto& [name, value] : fields_) {
+      if (name != field) continue;
+      out.yaml += name + ":" + (value.starts_with("\n") ? "" : " ") + value + "\n";
+    }
+  }
+  if (!Has("run")) {
+    out.yaml += "run: \"\"   # the training command\n";
+    out.notes.push_back("the file holds no training command: write it into run");
+  }
+  return out;
+}
+
+Result<Imported> ImportText(std::string_view text, const std::string& path) {
+  if (IsSlurmScript(text)) return ImportSlurm(text, path);
+  if (text.find("#PBS ") != std::string_view::npos) return NotSupported("PBS", path);
+  if (text.find("#BSUB ") != std::string_view::npos) return NotSupported("LSF", path);
+  if (IsHostfile(text)) return ImportHostfile(text, path);
+  Result<YamlNode> root = ParseYaml(text, path);
+  if (root && root->kind == YamlNode::Kind::kMap) {
+    const auto has = [&](std::string_view key) { return root->Find(key) != nullptr; };
+    if (has("apiVersion") && has("kind")) return NotSupported("Kubernetes", path);
+    if (has("searcher") || (has("entrypoint") && has("resources")))
+      return NotSupported("Determined", path);
+    if (has("type") && (has("commands") || has("ide"))) return NotSupported("dstack", path);
+    if (has("distributed_type") || has("compute_environment")) return ImportAccelerate(*root, path);
+    if (has("run") || has("resources") || has("num_nodes")) return ImportSkyPilot(*root, path);
+  }
+  const bool yaml = path.ends_with(".yaml") || path.ends_with(".yml");
+  if (!root && yaml) return Unexpected(root.error());
+  return Fail(ErrorCode::kInvalidArgument, path + " is none of the files that launch imports",
+              "sbatch scripts, hostfiles (HOST slots=N), accelerate and SkyPilot files");
+}
+
+}  // namespace launch

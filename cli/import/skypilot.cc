@@ -1,0 +1,106 @@
+// A SkyPilot task.
+
+#include "cli/import/import.h"
+#include "common/units.h"
+
+namespace launch {
+namespace {
+
+using Kind = YamlNode::Kind;
+
+// "A100:8", {A100: 8}, ["A100:8", "H100:8"] as our list of accepted kinds.
+void Accelerators(const YamlNode& node, JobFileDraft& draft) {
+  std::vector<std::string> kinds;
+  if (node.kind == Kind::kScalar) kinds.push_back(node.scalar);
+  for (const YamlNode& item : node.items)
+    if (item.kind == Kind::kScalar) kinds.push_back(item.scalar);
+  for (const auto& [name, count] : node.entries) kinds.push_back(name.scalar + ":" + count.scalar);
+  std::string list;
+  for (const std::string& kind : kinds) {
+    const bool counted = kind.find(':') != std::string::npos;
+    list += (list.empty() ? "" : ", ") + kind + (counted ? "" : ":1");
+  }
+  if (kinds.size() == 1)
+    draft.SetRaw("gpus", list);
+  else if (!kinds.empty())
+    draft.SetRaw("gpus", "[" + list + "]");
+}
+
+void Resources(const YamlNode& node, JobFileDraft& draft) {
+  for (const auto& [key, value] : node.entries) {
+    const std::string& name = key.scalar;
+    if (name == "accelerators") {
+      Accelerators(value, draft);
+    } else if (name == "cpus") {
+      draft.Set("cpus", value.scalar);
+    } else if (name == "memory") {
+      // "64+", "64": GB. "8x": relative to the cores, which has no field here.
+      const bool plus = value.scalar.ends_with("+");
+      const std::string number = value.scalar.substr(0, value.scalar.size() - (plus ? 1 : 0));
+      if (ParseDouble(number))
+        draft.Set("memory", number + "GB" + (plus ? "+" : ""));
+      else
+        draft.Note("resources.memory " + value.scalar + " is dropped: write it as 64GB");
+    } else if (name == "any_of" || name == "ordered") {
+      draft.Note("resources." + name +
+                 " is dropped: write the kinds of GPU you accept as gpus: [H100:8, A100:8]");
+    } else {
+      draft.Note("resources." + name + " is dropped: it chooses a machine of a cloud");
+    }
+  }
+}
+
+// The twins of SkyPilot's variables.
+std::string Renamed(std::string text) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"SKYPILOT_NODE_RANK", "NODE_RANK"},
+      {"SKYPILOT_NODE_IPS", "LAUNCH_NODE_IPS"},
+      {"SKYPILOT_NUM_NODES", "NNODES"},
+      {"SKYPILOT_NUM_GPUS_PER_NODE", "NPROC_PER_NODE"},
+      {"SKYPILOT_TASK_ID", "LAUNCH_JOB_ID"}};
+  for (const auto& [from, to] : kNames) {
+    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at))
+      text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<Imported> ImportSkyPilot(const YamlNode& root, const std::string& path) {
+  JobFileDraft draft;
+  for (const auto& [key, value] : root.entries) {
+    const std::string& name = key.scalar;
+    if (name == "name") {
+      draft.Set("name", value.scalar);
+    } else if (name == "num_nodes") {
+      draft.Set("nodes", value.scalar);
+    } else if (name == "resources") {
+      Resources(value, draft);
+    } else if (name == "envs" || name == "secrets") {
+      for (const auto& [variable, text] : value.entries) draft.Env(variable.scalar, text.scalar);
+      if (name == "secrets")
+        draft.Note(
+            "secrets became env: list their names under secrets: to keep them out of the "
+            "stored job");
+    } else if (name == "workdir") {
+      if (value.kind == Kind::kScalar)
+        draft.Set("workdir", value.scalar);
+      else
+        draft.Note("workdir from git is dropped: put it where every node sees it");
+    } else if (name == "setup" || name == "run") {
+      const std::string text = Renamed(value.scalar);
+      if (text != value.scalar)
+        draft.Note(name + ": SKYPILOT_ variables got the names that launch sets");
+      if (text.find("SKYPILOT_") != std::string::npos)
+        draft.Note(name + " still uses a SKYPILOT_ variable that launch has no twin for");
+      if (!text.empty()) draft.Block(name, text);
+    } else {
+      draft.Note("`" + name + "` is dropped: launch has nothing like it");
+    }
+  }
+  if (!draft.Has("gpus")) draft.Set("gpus", "0");
+  return std::move(draft).Finish("SkyPilot task", path);
+}
+
+}  // namespace launch

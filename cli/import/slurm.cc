@@ -1,0 +1,318 @@
+// An sbatch script.
+#include <algorithm>
+#include <map>
+
+#include "cli/import/import.h"
+#include "cli/import/slurm_options.h"
+#include "common/job_array.h"
+#include "common/units.h"
+#include "planner/launcher_words.h"
+#include "planner/shell_text.h"
+
+namespace launch {
+namespace {
+
+using Options = std::map<std::string, SlurmOption>;
+
+// ---- what is asked for ----
+
+std::string ValueOf(const Options& options, const std::string& name) {
+  const auto found = options.find(name);
+  return found == options.end() ? std::string() : found->second.value;
+}
+
+std::optional<std::int64_t> NumberOf(const Options& options, const std::string& name) {
+  const std::string text = ValueOf(options, name);
+  return text.empty() ? std::nullopt : ParseInt(text);
+}
+
+// "h100:8", "8", "gpu:h100:8" (gres) as ours: NAME:N.
+std::optional<std::string> Gpus(std::string text, bool gres) {
+  if (gres) {
+    if (text.rfind("gpu", 0) != 0) return std::nullopt;
+    if (text == "gpu") return "1";
+    if (text.size() < 5 || text[3] != ':') return std::nullopt;
+    text = text.substr(4);
+  }
+  text = text.substr(0, text.find('('));
+  const std::size_t colon = text.rfind(':');
+  const std::string count = colon == std::string::npos ? text : text.substr(colon + 1);
+  if (!ParseInt(count)) return colon == std::string::npos ? text + ":1" : text;
+  if (colon == std::string::npos) return count;
+  std::string name = text.substr(0, colon);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return name + ":" + count;
+}
+
+void Nodes(const Options& options, JobFileDraft& draft) {
+  const std::string text = ValueOf(options, "nodes");
+  const auto tasks = NumberOf(options, "ntasks");
+  const auto per_node = NumberOf(options, "ntasks-per-node");
+  if (!text.empty()) {
+    std::string range = text;
+    if (const std::size_t dash = range.find('-'); dash != std::string::npos)
+      range.replace(dash, 1, "..");
+    draft.Set("nodes", range);
+  } else if (tasks && per_node && *per_node > 0 && *tasks % *per_node == 0) {
+    draft.Set("nodes", std::to_string(*tasks / *per_node));
+    draft.Note("nodes follows from ntasks and ntasks-per-node");
+  } else {
+    draft.Set("nodes", "1");
+    if (tasks && *tasks > 1)
+      draft.Note("ntasks without nodes: Slurm chooses how many nodes they share; nodes is 1");
+  }
+}
+
+void Devices(const Options& options, JobFileDraft& draft) {
+  const auto per_node = NumberOf(options, "ntasks-per-node");
+  const std::string node = ValueOf(options, "gpus-per-node");
+  const std::string gres = ValueOf(options, "gres");
+  const std::string total = ValueOf(options, "gpus");
+  const std::string task = ValueOf(options, "gpus-per-task");
+  if (!node.empty()) {
+    draft.SetRaw("gpus", Gpus(node, false).value_or(node));
+  } else if (!gres.empty() && Gpus(gres.substr(0, gres.find(',')), true)) {
+    draft.SetRaw("gpus", *Gpus(gres.substr(0, gres.find(',')), true));
+  } else if (!task.empty() && per_node) {
+    const auto own = ParseInt(task.substr(task.rfind(':') + 1));
+    const std::string name =
+        task.find(':') == std::string::npos ? "" : task.substr(0, task.rfind(':')) + ":";
+    draft.SetRaw("gpus",
+                 Gpus(name + std::to_string(own.value_or(1) * *per_node), false).value_or("1"));
+  } else if (!total.empty()) {
+    const std::optional<std::string> all = Gpus(total, false);
+    const std::string count = all ? all->substr(all->rfind(':') + 1) : "1";
+    draft.Set("total_gpus", count);
+    if (total.find(':') != std::string::npos)
+      draft.Note("gpus " + total + " is a total: the kind is dropped; write constraints for it");
+  } else {
+    draft.Set("gpus", "0");
+    if (options.contains("exclusive"))
+      draft.Note("exclusive without a number of GPUs: gpus is 0; write how many each node has");
+  }
+}
+
+void Cores(const Options& options, JobFileDraft& draft) {
+  const auto per_task = NumberOf(options, "cpus-per-task");
+  const std::int64_t tasks = NumberOf(options, "ntasks-per-node").value_or(1);
+  if (per_task) draft.Set("cpus", std::to_string(*per_task * tasks));
+  const std::string memory = ValueOf(options, "mem");
+  if (memory == "0") {
+    draft.Note("mem=0 means all of a node: launch sets no limit unless memory is written");
+  } else if (!memory.empty()) {
+    // Slurm's bare number is MiB.
+    const bool unit = std::isalpha(static_cast<unsigned char>(memory.back())) != 0;
+    draft.Set(
+        "memory",
+        unit ? memory.substr(0, memory.size() - 1) +
+                   static_cast<char>(std::toupper(static_cast<unsigned char>(memory.back()))) + "iB"
+             : memory + "MiB");
+  }
+}
+
+Result<void> Policies(const Options& options, JobFileDraft& draft) {
+  for (const auto& [name, option] : options) {
+    const std::string& value = option.value;
+    if (name == "job-name") {
+      draft.Set("name", value);
+    } else if (name == "time") {
+      LAUNCH_ASSIGN_OR_RETURN(const std::string time, SlurmTime(value));
+      draft.Set("time", time);
+    } else if (name == "nodelist") {
+      draft.Set("nodelist", value);
+    } else if (name == "exclude") {
+      draft.Set("exclude_nodes", value);
+    } else if (name == "chdir") {
+      draft.Set("workdir", value);
+    } else if (name == "begin") {
+      draft.Set("begin", value);
+    } else if (name == "array") {
+      LAUNCH_RETURN_IF_ERROR(ParseArray(value));
+      draft.Set("array", value);
+      if (value.ends_with("%1"))
+        draft.Note("array " + value +
+                   " looks like a chain that resumes: one job with retry and checkpoint does that");
+    } else if (name == "dependency") {
+      const auto known = ParseDependencies(value);
+      if (known)
+        draft.SetRaw("depends_on", "[\"" + value + "\"]");
+      else
+        draft.Note("dependency " + value + " is dropped: " + known.error().message);
+      if (known) draft.Note("dependency: the numbers must be those of jobs of launch");
+    } else if (name == "requeue") {
+      draft.SetRaw("retry", "{max: 2}");
+    } else if (name == "no-requeue") {
+      draft.SetRaw("retry", "{max: 0}");
+    } else if (name == "signal") {
+      draft.Note("signal " + value +
+                 ": write checkpoint: {dir: DIR, signal: USR1@120s}; every rank gets it");
+    } else if (name == "output" || name == "error" || name == "input" || name == "open-mode") {
+      draft.Note(name + " is dropped: launch keeps the output of every rank (launch logs)");
+    } else if (name == "export" && value != "ALL" && value != "NONE" && value != "NIL") {
+      draft.Note("export " + value + " is dropped: write the variables into env");
+    }
+  }
+  constexpr const char* kDropped[] = {
+      "account",      "comment",     "constraint", "contiguous",     "cpus-per-gpu", "deadline",
+      "distribution", "gpu-bind",    "hint",       "licenses",       "mail-type",    "mail-user",
+      "mem-per-cpu",  "mem-per-gpu", "nice",       "ntasks-per-gpu", "partition",    "priority",
+      "qos",          "reservation", "switches",   "wckey"};
+  for (const char* name : kDropped)
+    if (options.contains(name))
+      draft.Note(std::string(name) + " " + ValueOf(options, name) +
+                 " is dropped: this version has nothing like it");
+  return {};
+}
+
+// ---- what is run ----
+
+constexpr std::pair<std::string_view, std::string_view> kTwins[] = {
+    {"SLURM_JOB_NUM_NODES", "NNODES"},
+    {"SLURM_NNODES", "NNODES"},
+    {"SLURM_NODEID", "NODE_RANK"},
+    {"SLURM_PROCID", "RANK"},
+    {"SLURM_LOCALID", "LOCAL_RANK"},
+    {"SLURM_NTASKS", "WORLD_SIZE"},
+    {"SLURM_GPUS_ON_NODE", "NPROC_PER_NODE"},
+    {"SLURM_GPUS_PER_NODE", "NPROC_PER_NODE"},
+    {"SLURM_ARRAY_TASK_ID", "LAUNCH_ARRAY_INDEX"},
+    {"SLURM_ARRAY_JOB_ID", "LAUNCH_ARRAY_ID"},
+    {"SLURM_SUBMIT_DIR", "LAUNCH_SUBMIT_DIR"},
+    {"SLURM_JOB_ID", "LAUNCH_JOB_ID"},
+    {"SLURM_JOBID", "LAUNCH_JOB_ID"}};
+
+bool IsVariableByte(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+std::string Renamed(std::string text, JobFileDraft& draft) {
+  for (const auto& [from, to] : kTwins) {
+    std::size_t at = text.find(from);
+    const bool any = at != std::string::npos;
+    while (at != std::string::npos) {
+      const std::size_t end = at + from.size();
+      const bool whole = (at == 0 || !IsVariableByte(text[at - 1])) &&
+                         (end >= text.size() || !IsVariableByte(text[end]));
+      if (whole) text.replace(at, from.size(), to);
+      at = text.find(from, at + (whole ? to.size() : from.size()));
+    }
+    if (any) draft.Note("run: " + std::string(from) + " became " + std::string(to));
+  }
+  if (const std::size_t left = text.find("$SLURM_"); left != std::string::npos)
+    draft.Note("run still uses " +
+               text.substr(left + 1, text.find_first_of(" \n}\"/", left + 1) - left - 1) +
+               ", which launch has no twin for");
+  return text;
+}
+
+// "srun --ntasks 4 -l CMD": index of CMD; 0 when there is no srun in front.
+std::size_t BehindSrun(const std::vector<ShellWord>& words) {
+  std::size_t i = 0;
+  while (i < words.size() &&
+         (AssignmentOf(words[i]) || words[i].value == "exec" || words[i].value == "time"))
+    ++i;
+  if (i >= words.size() || words[i].value != "srun") return 0;
+  constexpr std::string_view kSwitches[] = {"-l",          "--label",   "-u", "--unbuffered",
+                                            "--exclusive", "--overlap", "-v", "-K",
+                                            "-Q",          "--exact"};
+  for (++i; i < words.size() && words[i].value.starts_with("-"); ++i) {
+    const std::string& flag = words[i].value;
+    const bool glued = flag.find('=') != std::string::npos || (flag[1] != '-' && flag.size() > 2);
+    const bool alone =
+        std::find(std::begin(kSwitches), std::end(kSwitches), flag) != std::end(kSwitches) ||
+        flag.starts_with("--kill-on-bad-exit") || flag.starts_with("--wait");
+    if (!glued && !alone) ++i;
+  }
+  return i;
+}
+
+// Assignments that only find the master: ours is proved reachable.
+bool FindsMaster(const ShellCommand& command) {
+  constexpr std::string_view kNames[] = {"MASTER_ADDR",  "MASTER_PORT", "head_node",
+                                         "head_node_ip", "nodes",       "nodes_array"};
+  if (command.words.empty()) return false;
+  const std::size_t first = command.words.front().value == "export" ? 1 : 0;
+  for (std::size_t i = first; i < command.words.size(); ++i) {
+    const std::string& raw = command.words[i].raw;
+    const std::string name = raw.substr(0, raw.find('='));
+    const bool known = std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+    const bool looks = raw.find("scontrol show hostname") != std::string::npos || known;
+    if (raw.find('=') == std::string::npos || !looks) return false;
+  }
+  return command.words.size() > first;
+}
+
+// The body without srun in front of commands and without the search for a master. Compound texts
+// stay as they are.
+std::string Commands(const std::string& body, bool& per_task, JobFileDraft& draft) {
+  const Result<ShellScript> script = ReadShell(body);
+  if (!script || script->compound) {
+    draft.Note(
+        "run is the script's text: it has loops, arrays or functions, so nothing in it was "
+        "changed but names");
+    return body;
+  }
+  std::string text;
+  for (const ShellCommand& command : script->commands) {
+    if (FindsMaster(command)) {
+      draft.Note("run: `" + command.words.back().raw.substr(0, 60) +
+                 "` is dropped: launch finds an address that every node reaches");
+      continue;
+    }
+    const std::size_t first = BehindSrun(command.words);
+    if (first > 0) {
+      draft.Note("run: srun is dropped: launch starts the command on every node");
+      ShellScript one;
+      one.commands.push_back(command);
+      one.commands[0].words.erase(
+          one.commands[0].words.begin(),
+          one.commands[0].words.begin() + static_cast<std::ptrdiff_t>(first));
+      per_task = per_task || !FindLauncher(one);
+    }
+    std::string line;
+    for (std::size_t i = 0; i < command.words.size(); ++i) {
+      const bool kept = i >= first || AssignmentOf(command.words[i]);
+      if (kept) line += (line.empty() ? "" : " ") + command.words[i].raw;
+    }
+    for (const ShellRedirect& redirect : command.redirects) line += " " + redirect.raw;
+    if (line.empty()) continue;
+    const std::string& joiner = command.joiner;
+    text += line + (joiner == "&&" || joiner == "||" || joiner == "|" ? " " + joiner + " "
+                    : joiner == "&"                                   ? " &\n"
+                                                                      : "\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+bool IsSlurmScript(std::string_view text) {
+  return text.starts_with("#SBATCH") || text.find("\n#SBATCH") != std::string_view::npos;
+}
+
+Result<Imported> ImportSlurm(std::string_view text, const std::string& path) {
+  LAUNCH_ASSIGN_OR_RETURN(const SlurmScript script, ReadSlurmScript(text, path));
+  JobFileDraft draft;
+  Options options;
+  for (const SlurmOption& option : script.options) options[option.name] = option;
+  if (script.late)
+    draft.Note("#SBATCH lines behind the first command are ignored, as sbatch ignores them");
+  Nodes(options, draft);
+  Devices(options, draft);
+  Cores(options, draft);
+  if (Result<void> done = Policies(options, draft); !done) {
+    Error error = done.error();
+    if (!error.where) error.where = Where{path, 0, 0, {}};
+    return Unexpected(std::move(error));
+  }
+  if (options.contains("hold")) draft.Note("hold: submit with launch submit --hold");
+  bool per_task = false;
+  std::string run = Renamed(Commands(script.body, per_task, draft), draft);
+  while (!run.empty() && run.back() == '\n') run.pop_back();
+  while (!run.empty() && run.front() == '\n') run.erase(0, 1);
+  if (!run.empty()) draft.Block("run", run);
+  const auto tasks = NumberOf(options, "ntasks-per-node");
+  if (per_task && tasks) draft.Set("procs_per_node", std::to_string(*tasks));
+  return std::move(draft).Finish("Slurm script", path);
+}
+
+}  // namespace launch

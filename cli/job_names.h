@@ -1,0 +1,17 @@
+// Jobs as users name them: "17", an element "17_3", all of an array by its number.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/client.h"
+
+namespace launch {
+
+// In order of their ids; at least one. kNotFound when nothing has that name.
+Result<std::vector<JobId>> JobsNamed(Client& client, const std::string& name);
+Result<std::vector<JobId>> JobsNamed(Client& client, const std::vector<std::string>& names);
+// Exactly one job: an array is refused with the names of its elements.
+Result<JobId> JobNamed(Client& client, const std::string& name);
+
+}  // namespace launch

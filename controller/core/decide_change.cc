@@ -1,0 +1,201 @@
+// Hold, release, requeue and update: what users change of their jobs later.
+#include <fmt/format.h>
+
+#include "controller/core/draft.h"
+#include "controller/core/offers.h"
+#include "controller/core/views.h"
+#include "planner/planner.h"
+
+namespace launch::controller {
+namespace {
+
+Error Refusal(ErrorCode code, std::string message, std::string hint) {
+  return Error{code, std::move(message), std::move(hint), std::nullopt};
+}
+
+Error NotWaiting(const State& state, const JobRecord& job, std::string hint) {
+  return Refusal(ErrorCode::kFailedPrecondition,
+                 fmt::format("job {} is {}", job.id.value, ToString(ShownState(state, job))),
+                 std::move(hint));
+}
+
+// A plan that is being made for it is thrown away when it comes.
+void GiveUpPlace(Draft& draft, JobId job) {
+  draft.live().holds.erase(job);
+  draft.TouchQueue();
+}
+
+Result<std::string> HoldJob(Draft& draft, JobRecord job, const std::string& by) {
+  if (job.phase != JobPhase::kQueued) {
+    return Unexpected(NotWaiting(draft.state(), job,
+                                 job.phase == JobPhase::kDone
+                                     ? "only a job that waits can be held"
+                                     : "launch requeue --hold stops it and holds it"));
+  }
+  if (job.held) return std::string("was held already");
+  job.held = true;
+  job.held_by = by;
+  draft.Event("job.held", Subject(job.id), "by " + by);
+  draft.Put(job);
+  GiveUpPlace(draft, job.id);
+  return std::string("held");
+}
+
+Result<std::string> ReleaseJob(Draft& draft, JobRecord job, const std::string& by) {
+  if (job.phase == JobPhase::kDone) {
+    return Unexpected(NotWaiting(draft.state(), job, "launch requeue runs it again"));
+  }
+  if (!job.held) return std::string("was not held");
+  job.held = false;
+  job.held_by.clear();
+  draft.Event("job.released", Subject(job.id), "by " + by);
+  draft.Put(job);
+  draft.TouchQueue();
+  return std::string("released");
+}
+
+// A job that is done goes back to the queue as it was submitted; its attempts go on counting.
+Result<std::string> RunAgain(Draft& draft, JobRecord job, const JobChange& change,
+                             const std::string& by) {
+  if (!draft.state().specs.at(job.id).spec.secrets.empty()) {
+    return Unexpected(
+        Refusal(ErrorCode::kFailedPrecondition,
+                fmt::format("the secrets of job {} were deleted when it ended", job.id.value),
+                "submit it again, which sends them again"));
+  }
+  job.phase = JobPhase::kQueued;
+  job.outcome.reset();
+  job.sub_reason.clear();
+  job.outcome_text.clear();
+  job.exit_code.reset();
+  job.cancelled_by.clear();
+  job.cancelled_at = WallTime{};
+  job.retries.clear();
+  job.no_progress = 0;
+  job.started = WallTime{};
+  job.ended = WallTime{};
+  job.requeue_cause = "requeued by " + by;
+  job.held = change.hold;
+  job.held_by = change.hold ? by : "";
+  draft.Event("job.requeued", Subject(job.id), job.requeue_cause);
+  draft.Put(job);
+  draft.TouchQueue();
+  return std::string("queued again");
+}
+
+Result<std::string> RequeueJob(Draft& draft, JobRecord job, const JobChange& change,
+                               const std::string& by) {
+  if (job.phase == JobPhase::kDone) return RunAgain(draft, std::move(job), change, by);
+  if (job.phase == JobPhase::kQueued) {
+    return Unexpected(NotWaiting(draft.state(), job, "it waits already"));
+  }
+  if (!job.cancelled_by.empty()) {
+    return Unexpected(NotWaiting(draft.state(), job, "it is being cancelled"));
+  }
+  job.requeued_by = by;
+  job.held = change.hold;
+  job.held_by = change.hold ? by : "";
+  draft.Put(job);  // its attempt is stopped by decide_attempt.cc
+  return fmt::format("attempt {} is being stopped; then it is queued again", job.attempts);
+}
+
+// The spec with the change must still fit some node that we know.
+Result<void> CheckFits(Draft& draft, const JobRecord& job, const SpecRecord& changed) {
+  const std::vector<effect::NodeOffer> offers = MakeOffers(draft.state());
+  if (offers.empty()) return {};
+  const auto placed =
+      Place(changed.spec, WhenEmpty(ForPlanner(offers, job.owner)), changed.context.files);
+  if (placed || !placed.error().never) return {};
+  return Fail(ErrorCode::kCannotFit,
+              "no known node could ever run it then: " + placed.error().reason.evidence, "");
+}
+
+Result<std::string> UpdateJob(Draft& draft, const JobRecord& job, const JobChange& change,
+                              const std::string& by) {
+  if (job.phase == JobPhase::kDone) {
+    return Unexpected(NotWaiting(draft.state(), job, "it is over"));
+  }
+  const bool waits = job.phase == JobPhase::kQueued;
+  if (!waits && (change.nodes || change.begin)) {
+    return Unexpected(
+        NotWaiting(draft.state(), job, "nodes and begin can be changed while a job waits only"));
+  }
+  SpecRecord record = draft.state().specs.at(job.id);
+  JobSpec& spec = record.spec;
+  std::string says;
+  const auto note = [&](std::string text) { says += (says.empty() ? "" : ", ") + text; };
+  if (change.priority) {
+    spec.priority = *change.priority;
+    note(fmt::format("priority {}", spec.priority));
+  }
+  if (change.begin) {
+    spec.begin = change.begin;
+    draft.live().not_before.erase(job.id);
+    note("a new begin");
+  }
+  if (change.nodes) {
+    spec.nodes = *change.nodes;
+    LAUNCH_RETURN_IF_ERROR(CheckFits(draft, job, record));
+    note(fmt::format("{} nodes", spec.nodes.min));
+  }
+  if (change.time_limit) {
+    spec.time_limit = change.time_limit;
+    note(fmt::format("time limit {} s", change.time_limit->count() / 1000));
+  }
+  if (says.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "nothing to change was given",
+                "launch update JOB priority=70 time=12h begin=22:00 nodes=2");
+  }
+  draft.Event("job.updated", Subject(job.id), fmt::format("{} by {}", says, by));
+  draft.Put(record);
+  if (waits) {
+    GiveUpPlace(draft, job.id);
+  } else if (change.time_limit) {
+    ArmTimeLimit(draft.live(), draft.state(), job.id, draft.clock());
+  }
+  return says;
+}
+
+}  // namespace
+
+void OnUser(Draft& draft, const event::Change& event) {
+  reply::Changed answer;
+  const std::string& by = event.caller.user.value;
+  for (const JobId id : event.jobs) {
+    reply::ChangeResult result;
+    result.job = id;
+    const auto found = draft.state().jobs.find(id);
+    if (found == draft.state().jobs.end()) {
+      result.error = Refusal(ErrorCode::kNotFound, fmt::format("there is no job {}", id.value),
+                             "`launch queue -a` lists all jobs");
+    } else if (!event.caller.is_operator && event.caller.user != found->second.owner) {
+      result.error = Refusal(ErrorCode::kPermissionDenied,
+                             fmt::format("user {} may not change job {}", by, id.value),
+                             "only its owner or an operator may");
+    } else {
+      const JobRecord job = found->second;
+      Result<std::string> says = [&]() -> Result<std::string> {
+        switch (event.change.action) {
+          case JobAction::kHold:
+            return HoldJob(draft, job, by);
+          case JobAction::kRelease:
+            return ReleaseJob(draft, job, by);
+          case JobAction::kRequeue:
+            return RequeueJob(draft, job, event.change, by);
+          case JobAction::kUpdate:
+            return UpdateJob(draft, job, event.change, by);
+        }
+        return std::string();
+      }();
+      if (says) {
+        result.says = std::move(*says);
+      } else {
+        result.error = says.error();
+      }
+    }
+    answer.results.push_back(std::move(result));
+  }
+  draft.Reply(event.request, ReplyBody(std::move(answer)));
+}
+
+}  // namespace launch::controller

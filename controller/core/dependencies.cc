@@ -1,0 +1,124 @@
+#include "controller/core/dependencies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "controller/core/views.h"
+
+namespace launch::controller {
+namespace {
+
+using Targets = std::vector<const JobRecord*>;
+
+// The job itself, or all elements of an array; none: not known.
+Targets TargetsOf(const State& state, JobId id) {
+  Targets targets;
+  if (const auto job = state.jobs.find(id); job != state.jobs.end()) {
+    targets.push_back(&job->second);
+  } else if (const auto array = state.arrays.find(id); array != state.arrays.end()) {
+    for (const JobId element : array->second) targets.push_back(&state.jobs.at(element));
+  }
+  return targets;
+}
+
+bool IsDone(const JobRecord& job) { return job.phase == JobPhase::kDone; }
+bool Succeeded(const JobRecord& job) { return job.outcome == JobState::kSucceeded; }
+
+std::string Says(const State& state, const JobRecord& job) {
+  return fmt::format("job {} is {}", job.id.value, ToString(ShownState(state, job)));
+}
+
+// Of several the first that is not there yet speaks, and how many others there are.
+std::string Waits(const State& state, const Targets& missing, const Dependency& on) {
+  std::string text = fmt::format("{}: {}", ToString(on), Says(state, *missing.front()));
+  if (missing.size() > 1) text += fmt::format(", and {} more", missing.size() - 1);
+  return text;
+}
+
+Targets Where(const Targets& targets, auto predicate) {
+  Targets some;
+  std::copy_if(targets.begin(), targets.end(), std::back_inserter(some),
+               [&](const JobRecord* job) { return predicate(*job); });
+  return some;
+}
+
+Targets EarlierTwins(const State& state, const JobRecord& job) {
+  Targets twins;
+  for (const auto& [id, other] : state.jobs) {
+    if (!(id < job.id)) break;
+    if (other.owner == job.owner && other.name == job.name && !IsDone(other)) {
+      twins.push_back(&other);
+    }
+  }
+  return twins;
+}
+
+DependencyLook LookAt(const State& state, const JobRecord& job, const Dependency& on) {
+  if (on.kind == DependencyKind::kSingleton) {
+    const Targets twins = EarlierTwins(state, job);
+    return {twins.empty() ? "" : Waits(state, twins, on), ""};
+  }
+  Targets targets = TargetsOf(state, on.job);
+  if (targets.empty())
+    return {"", fmt::format("{}: job {} is not known", ToString(on), on.job.value)};
+  if (on.kind == DependencyKind::kAfterCorr && job.array) {
+    const Targets same = Where(
+        targets, [&](const JobRecord& t) { return t.array && t.array_index == job.array_index; });
+    if (!same.empty()) targets = same;
+  }
+  const Targets running = Where(targets, [](const JobRecord& t) { return !IsDone(t); });
+  const Targets failed =
+      Where(targets, [](const JobRecord& t) { return IsDone(t) && !Succeeded(t); });
+  switch (on.kind) {
+    case DependencyKind::kAfter: {
+      const Targets waiting =
+          Where(running, [](const JobRecord& t) { return t.started == WallTime{}; });
+      return {waiting.empty() ? "" : Waits(state, waiting, on), ""};
+    }
+    case DependencyKind::kAfterAny:
+      return {running.empty() ? "" : Waits(state, running, on), ""};
+    case DependencyKind::kAfterOk:
+    case DependencyKind::kAfterCorr:
+      if (!failed.empty()) {
+        return {"",
+                fmt::format("{} can never be met: {}", ToString(on), Says(state, *failed.front()))};
+      }
+      return {running.empty() ? "" : Waits(state, running, on), ""};
+    case DependencyKind::kAfterNotOk:
+      if (!running.empty()) return {Waits(state, running, on), ""};
+      if (failed.empty()) {
+        return {"", fmt::format("{} can never be met: {}", ToString(on),
+                                Says(state, *targets.front()))};
+      }
+      return {};
+    case DependencyKind::kSingleton:
+      break;
+  }
+  return {};
+}
+
+}  // namespace
+
+DependencyLook LookAtDependencies(const State& state, const JobRecord& job) {
+  DependencyLook all;
+  for (const Dependency& on : state.specs.at(job.id).spec.depends_on) {
+    DependencyLook one = LookAt(state, job, on);
+    if (!one.never.empty()) return one;
+    if (all.waits.empty()) all = std::move(one);
+  }
+  return all;
+}
+
+Result<void> CheckDependencies(const State& state, const JobSpec& spec) {
+  for (const Dependency& on : spec.depends_on) {
+    if (on.kind == DependencyKind::kSingleton || !TargetsOf(state, on.job).empty()) continue;
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("depends_on: there is no job {}", on.job.value),
+                "`launch queue -a` lists all jobs");
+  }
+  return {};
+}
+
+}  // namespace launch::controller

@@ -1,0 +1,209 @@
+#include "cli/import/import.h"
+
+#include <gtest/gtest.h>
+
+#include "cli/job_reader.h"
+
+namespace launch {
+namespace {
+
+bool Says(const Imported& imported, std::string_view part) {
+  for (const std::string& note : imported.notes)
+    if (note.find(part) != std::string::npos) return true;
+  return false;
+}
+
+// What was made is a job file that this version reads.
+JobSpec Read(const Result<Imported>& imported) {
+  if (!imported) {
+    ADD_FAILURE() << FormatError(imported.error());
+    return {};
+  }
+  const Result<ReadJob> job = ReadJobText(imported->yaml, "made.yaml", "/work");
+  if (!job) {
+    ADD_FAILURE() << FormatError(job.error()) << "\n" << imported->yaml;
+    return {};
+  }
+  return job->spec;
+}
+
+TEST(ImportSlurm, ReadsTheScriptOfATwoNodeTorchrun) {
+  const auto imported = ImportText(R"(#!/bin/bash
+#SBATCH --job-name=multinode-example
+#SBATCH --nodes=4 --ntasks=4
+#SBATCH --gpus-per-task=1
+#SBATCH --gpus-per-node=h100:8
+#SBATCH -t 12:00:00 -p gpu
+#SBATCH -A nlp
+#SBATCH --output=%j.out
+
+nodes=( $( scontrol show hostnames $SLURM_JOB_NODELIST ) )
+export LOGLEVEL=INFO
+srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 8 --rdzv_id $RANDOM \
+  --rdzv_backend c10d --rdzv_endpoint $head_node_ip:29500 train.py 50 10
+)",
+                                   "job.sbatch");
+  const JobSpec spec = Read(imported);
+  EXPECT_EQ(spec.name, "multinode-example");
+  EXPECT_EQ(spec.nodes.min, 4);
+  ASSERT_EQ(spec.gpus.size(), 1U);
+  EXPECT_EQ(spec.gpus[0], (GpuRequest{"H100", 8}));
+  EXPECT_EQ(spec.time_limit, Millis(12 * 3600 * 1000));
+  EXPECT_TRUE(Says(*imported, "partition gpu is dropped"));
+  EXPECT_TRUE(Says(*imported, "account nlp is dropped"));
+  EXPECT_TRUE(Says(*imported, "output is dropped"));
+  EXPECT_NE(spec.run.find("torchrun --nnodes $NNODES"), std::string::npos) << spec.run;
+}
+
+TEST(ImportSlurm, DropsSrunAndTheSearchForAMaster) {
+  const auto imported = ImportText(R"(#!/bin/bash
+#SBATCH -N2
+#SBATCH --gres=gpu:a100:4
+#SBATCH --ntasks-per-node=1
+export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+export MASTER_PORT=29500
+export NCCL_DEBUG=INFO
+srun --label --ntasks-per-node 1 torchrun --nproc_per_node=4 train.py --seed $SLURM_ARRAY_TASK_ID
+)",
+                                   "job.sh");
+  const JobSpec spec = Read(imported);
+  EXPECT_EQ(spec.run,
+            "export NCCL_DEBUG=INFO\n"
+            "torchrun --nproc_per_node=4 train.py --seed $LAUNCH_ARRAY_INDEX\n");
+  EXPECT_EQ(spec.nodes.min, 2);
+  EXPECT_EQ(spec.gpus[0], (GpuRequest{"A100", 4}));
+  EXPECT_FALSE(spec.procs_per_node.has_value()) << "torchrun starts the processes";
+  EXPECT_TRUE(Says(*imported, "srun is dropped"));
+}
+
+TEST(ImportSlurm, ASrunOfPlainPythonIsAProcessForEachTask) {
+  const auto imported = ImportText(
+      "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-task=1\n"
+      "#SBATCH --cpus-per-task=6 --mem=120G\nsrun python train.py\n",
+      "job.sh");
+  const JobSpec spec = Read(imported);
+  EXPECT_EQ(spec.procs_per_node, 4);
+  EXPECT_EQ(spec.gpus[0].count, 4);
+  EXPECT_EQ(spec.cpus->value, 24U);
+  EXPECT_EQ(spec.memory_bytes->value, 120ULL << 30);
+  EXPECT_EQ(spec.run, "python train.py\n");
+}
+
+TEST(ImportSlurm, ReadsTimesAndArraysAsSlurmMeansThem) {
+  const auto with = [](const std::string& lines) {
+    return Read(ImportText("#!/bin/bash\n" + lines + "python t.py\n", "j.sh"));
+  };
+  EXPECT_EQ(with("#SBATCH --time=15\n").time_limit, Millis(15 * 60'000));
+  EXPECT_EQ(with("#SBATCH -t15:00\n").time_limit, Millis(15 * 60'000));
+  EXPECT_EQ(with("#SBATCH -t 1-12\n").time_limit, Millis(36 * 3'600'000));
+  EXPECT_EQ(with("#SBATCH --tim 00:20:00\n").time_limit, Millis(20 * 60'000));
+  const JobSpec array = with("#SBATCH -a 1-100%8\n#SBATCH -d afterok:17\n#SBATCH -x gpu[07,09]\n");
+  ASSERT_TRUE(array.array.has_value());
+  EXPECT_EQ(array.array->indices.size(), 100U);
+  EXPECT_EQ(array.array->at_once, 8);
+  EXPECT_EQ(array.depends_on, (std::vector<Dependency>{{DependencyKind::kAfterOk, JobId{17}}}));
+  EXPECT_EQ(array.exclude_nodes, (std::vector<std::string>{"gpu07", "gpu09"}));
+  EXPECT_EQ(with("#SBATCH --gpus=16\n#SBATCH -N 2\n").total_gpus, 16);
+}
+
+TEST(ImportSlurm, RefusesWhatItCannotMean) {
+  const auto error = [](const std::string& lines) {
+    const auto imported = ImportText("#!/bin/bash\n" + lines + "python t.py\n", "j.sh");
+    return imported ? std::string() : FormatError(imported.error());
+  };
+  EXPECT_NE(error("#SBATCH --n 2\n").find("may mean"), std::string::npos);
+  EXPECT_NE(error("#SBATCH hetjob\n").find("heterogeneous"), std::string::npos);
+  EXPECT_NE(error("#SBATCH --time=soon\n").find("soon"), std::string::npos);
+  EXPECT_NE(error("#SBATCH --nodes\n").find("no value"), std::string::npos);
+}
+
+TEST(ImportSlurm, PassesOverOptionsBehindTheFirstCommand) {
+  const auto imported =
+      ImportText("#!/bin/bash\n#SBATCH -N 1\npython t.py\n#SBATCH -N 8\n", "j.sh");
+  EXPECT_EQ(Read(imported).nodes.min, 1);
+  EXPECT_TRUE(Says(*imported, "behind the first command"));
+}
+
+TEST(ImportHostfile, NamesNodesAndTheSmallestNumberOfSlots) {
+  const auto imported = ImportText("# ours\nana@gpu01 slots=8\ngpu02 slots=4\n", "hf");
+  ASSERT_TRUE(imported) << FormatError(imported.error());
+  EXPECT_NE(imported->yaml.find("nodes: 2\n"), std::string::npos) << imported->yaml;
+  EXPECT_NE(imported->yaml.find("gpus: 4\n"), std::string::npos);
+  EXPECT_NE(imported->yaml.find("nodelist: \"gpu[01-02]\"\n"), std::string::npos);
+  EXPECT_TRUE(Says(*imported, "gpu02 has 4 slots"));
+  EXPECT_TRUE(Says(*imported, "no training command"));
+  EXPECT_FALSE(ImportText("gpu01 slots=8\ngpu01 slots=8\n", "hf"));
+  EXPECT_FALSE(ImportText("gpu01 slots=0\n", "hf"));
+}
+
+TEST(ImportAccelerate, MapsMachinesPrecisionAndDeepspeed) {
+  const auto imported = ImportText(R"(compute_environment: LOCAL_MACHINE
+deepspeed_config:
+  gradient_accumulation_steps: 4
+  offload_optimizer_device: cpu
+  offload_param_device: none
+  zero_stage: 2
+distributed_type: DEEPSPEED
+machine_rank: 0
+main_process_ip: 10.0.0.1
+main_process_port: 29500
+mixed_precision: bf16
+num_machines: 2
+num_processes: 16
+use_cpu: false
+)",
+                                   "acc.yaml");
+  ASSERT_TRUE(imported) << FormatError(imported.error());
+  for (const char* line : {"nodes: 2\n", "gpus: 8\n", "strategy: zero2\n", "offload: optimizer\n",
+                           "precision: bf16\n", "batch: {accumulate: 4}\n"})
+    EXPECT_NE(imported->yaml.find(line), std::string::npos) << line << imported->yaml;
+  EXPECT_TRUE(Says(*imported, "main_process_ip is dropped"));
+}
+
+TEST(ImportSkyPilot, MapsResourcesSetupRunAndEnvs) {
+  const auto imported = ImportText(R"(name: ddp
+num_nodes: 2
+resources:
+  accelerators: A100:8
+  cloud: aws
+  memory: 64+
+workdir: .
+envs:
+  WANDB_MODE: offline
+file_mounts:
+  /data: s3://bucket
+setup: |
+  pip install -r requirements.txt
+run: |
+  MASTER=$(echo "$SKYPILOT_NODE_IPS" | head -n1)
+  torchrun --nnodes=$SKYPILOT_NUM_NODES --node_rank=$SKYPILOT_NODE_RANK train.py
+)",
+                                   "sky.yaml");
+  const JobSpec spec = Read(imported);
+  EXPECT_EQ(spec.name, "ddp");
+  EXPECT_EQ(spec.nodes.min, 2);
+  EXPECT_EQ(spec.gpus[0], (GpuRequest{"A100", 8}));
+  EXPECT_EQ(spec.memory_bytes, (Amount{64'000'000'000ULL, true}));
+  EXPECT_EQ(spec.env, (std::vector<EnvEntry>{{"WANDB_MODE", "offline"}}));
+  EXPECT_NE(spec.run.find("--node_rank=$NODE_RANK"), std::string::npos) << spec.run;
+  EXPECT_NE(spec.setup.find("pip install"), std::string::npos);
+  EXPECT_TRUE(Says(*imported, "file_mounts"));
+  EXPECT_TRUE(Says(*imported, "resources.cloud"));
+}
+
+TEST(Import, NamesTheFormatsThatItDoesNotRead) {
+  const auto error = [](const char* text, const char* path) {
+    const auto imported = ImportText(text, path);
+    return imported ? std::string() : imported.error().message;
+  };
+  EXPECT_NE(error("type: task\nnodes: 2\ncommands: [a]\n", "d.yaml").find("dstack"),
+            std::string::npos);
+  EXPECT_NE(error("entrypoint: x\nsearcher: {name: grid}\n", "e.yaml").find("Determined"),
+            std::string::npos);
+  EXPECT_NE(error("apiVersion: v1\nkind: Pod\n", "k.yaml").find("Kubernetes"), std::string::npos);
+  EXPECT_NE(error("#!/bin/bash\n#PBS -l nodes=2\n", "p.sh").find("PBS"), std::string::npos);
+  EXPECT_NE(error("hello world\n", "x.txt").find("none of the files"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace launch
