@@ -69,8 +69,10 @@ std::optional<effect::PlanWanted> WantPlan(Draft& draft, const Asked& event) {
   return wanted;
 }
 
+std::size_t JobsIn(const JobSpec& spec) { return spec.array ? spec.array->indices.size() : 1; }
+
 // A submit that waits for its plan counts too, or a burst would pass before the first is stored.
-std::optional<Error> WhyFull(const State& state, const UserName& user) {
+std::optional<Error> WhyFull(const State& state, const UserName& user, std::size_t more) {
   if (state.live.store_low) {
     return Error{ErrorCode::kResourceExhausted,
                  "the disk of the controller's store is full",
@@ -80,18 +82,20 @@ std::optional<Error> WhyFull(const State& state, const UserName& user) {
   const Limits& limits = state.live.limits;
   const auto open = state.open.find(user);
   std::size_t of_user = open == state.open.end() ? 0 : open->second.size();
-  for (const auto& [ticket, submit] : state.live.submits) of_user += submit.caller.user == user;
-  if (of_user >= limits.jobs_of_a_user) {
-    return Error{
-        ErrorCode::kResourceExhausted,
-        fmt::format("{} has {} jobs that are not done, the limit of one user", user.value, of_user),
-        "wait for some of them, or cancel some: `launch queue --user me`",
-        {}};
+  for (const auto& [ticket, submit] : state.live.submits)
+    of_user += submit.caller.user == user ? JobsIn(submit.spec) : 0;
+  if (of_user + more > limits.jobs_of_a_user) {
+    return Error{ErrorCode::kResourceExhausted,
+                 fmt::format("{} has {} jobs that are not done; a user may have {}", user.value,
+                             of_user, limits.jobs_of_a_user),
+                 "wait for some of them, or cancel some: `launch queue --user me`",
+                 {}};
   }
-  const std::size_t queued = state.queue.size() + state.live.submits.size();
-  if (queued < limits.queued) return std::nullopt;
+  std::size_t queued = state.queue.size();
+  for (const auto& [ticket, submit] : state.live.submits) queued += JobsIn(submit.spec);
+  if (queued + more <= limits.queued) return std::nullopt;
   return Error{ErrorCode::kResourceExhausted,
-               fmt::format("{} jobs are queued, the limit", queued),
+               fmt::format("{} jobs are queued; {} may be", queued, limits.queued),
                "submit again when the queue is shorter",
                {}};
 }
@@ -128,7 +132,7 @@ void OnUser(Draft& draft, const event::Submit& event) {
     draft.Reply(event.request, ReplyBody(std::move(answer)));
     return;
   }
-  if (auto full = WhyFull(state, event.caller.user)) {
+  if (auto full = WhyFull(state, event.caller.user, JobsIn(event.spec))) {
     draft.Reply(event.request, Unexpected(std::move(*full)));
     return;
   }

@@ -1,5 +1,7 @@
 // Jobs that ended long ago leave the store, so that it stays of one size; their events stay longer.
 #include <algorithm>
+#include <set>
+#include <vector>
 
 #include "controller/core/draft.h"
 
@@ -22,6 +24,15 @@ bool MayGo(const State& state, JobId job) {
                       [&](const auto& entry) { return entry.second.key.job == job; });
 }
 
+// Jobs and arrays that a waiting job looks at: without them it would never start.
+std::set<JobId> LookedAt(const State& state) {
+  std::set<JobId> ids;
+  for (const JobId job : state.queue) {
+    for (const Dependency& on : state.specs.at(job).spec.depends_on) ids.insert(on.job);
+  }
+  return ids;
+}
+
 }  // namespace
 
 void PruneJobs(Draft& draft) {
@@ -29,10 +40,13 @@ void PruneJobs(Draft& draft) {
   if (state.done.size() <= state.live.limits.done) return;
   const std::size_t surplus = state.done.size() - state.live.limits.done;
   std::vector<JobId> gone;
+  const std::set<JobId> needed = LookedAt(state);
   std::size_t looked_at = 0;
-  for (const auto& [ended, job] : state.done) {
+  for (const auto& [ended, id] : state.done) {
     if (looked_at++ == surplus || gone.size() == kPrunedAtOnce) break;
-    if (MayGo(state, job)) gone.push_back(job);
+    const JobRecord& job = state.jobs.at(id);
+    if (needed.contains(id) || (job.array && needed.contains(*job.array))) continue;
+    if (MayGo(state, id)) gone.push_back(id);
   }
   for (const JobId job : gone) draft.EraseJob(job);
 }

@@ -76,6 +76,31 @@ TEST_F(LimitsTest, TheOldestJobsLeaveWithAllThatBelongsToThem) {
   EXPECT_EQ(core.state.plan_chunks.size(), 0u);
 }
 
+TEST_F(LimitsTest, AnArrayCountsAsItsElements) {
+  core.state.live.limits.jobs_of_a_user = 3;
+  JobSpec spec = GpuJob(1, 1);
+  spec.array = ArraySpec{.indices = {0, 1, 2, 3}};
+  EXPECT_FALSE(core.Answer<reply::Submitted>(core.Submit(spec)));
+  spec.array->indices.pop_back();
+  EXPECT_TRUE(core.Answer<reply::Submitted>(core.Submit(spec)));
+  EXPECT_EQ(SubmitCode(), "RESOURCE_EXHAUSTED");
+}
+
+TEST_F(LimitsTest, WhatAWaitingJobLooksAtStays) {
+  core.state.live.limits.done = 1;
+  const JobId first = Finish();
+  core.Submitted(GpuJob(1, 1));  // has the GPU
+  JobSpec after = GpuJob(1, 1);
+  after.depends_on = {{DependencyKind::kAfterOk, first}};
+  core.Submitted(after);
+  core.Attach("gpu2", 1);
+  for (int i = 0; i < 3; ++i) {
+    core.Pass(Millis{1000});
+    core.Cancel(core.Submitted(GpuJob(1, 4)));
+  }
+  EXPECT_TRUE(core.state.jobs.contains(first));
+}
+
 TEST_F(LimitsTest, WhatIsNotProvedGoneStays) {
   core.state.live.limits.done = 1;
   const JobId job = core.Submitted(GpuJob(1, 1));
