@@ -39,7 +39,15 @@ std::optional<MeasuredStep> StepOf(const JobView& job, const std::optional<Probe
 
 }  // namespace
 
+JobId FirstJob(const SubmitAnswer& answer) {
+  return answer.elements > 0 ? answer.first : answer.job;
+}
+
 JobSpec AsDebugRun(JobSpec spec) {
+  if (spec.array) {  // one of its jobs, the first
+    spec.array->indices.resize(1);
+    for (SweepAxis& axis : spec.array->sweep) axis.values.resize(1);
+  }
   spec.debug = true;
   spec.retry.max = 0;
   spec.retry.recover_on_exit_codes.clear();

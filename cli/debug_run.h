@@ -6,6 +6,7 @@
 
 #include "common/job.h"
 #include "common/view.h"
+#include "proto/convert_user.h"
 
 namespace launch {
 
@@ -15,6 +16,9 @@ inline constexpr Millis kDebugLimit{10 * 60 * 1000};
 // The job as a debug run: no retry, at most kDebugLimit. The planner does the rest (planner/
 // debug_plan.h): 10 steps of micro-batch 1, a save every 5, one loader worker.
 JobSpec AsDebugRun(JobSpec spec);
+
+// The job that was made, of an array its first one.
+JobId FirstJob(const SubmitAnswer& answer);
 
 // What was measured, against the plan and for the full run; `full` is the plan of the job itself.
 // `point` what the hook in its Python saw.

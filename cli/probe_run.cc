@@ -93,12 +93,12 @@ Result<void> RunProbes(const App& app, Client& client, const SubmitCall& job, co
     call.idempotency_key = RandomHex(16);
     call.spec = AsDebugRun(AsProbe(job.spec, micro, plan));
     LAUNCH_ASSIGN_OR_RETURN(const SubmitAnswer answer, client.Submit(call));
-    const std::string id = std::to_string(answer.job.value);
+    const std::string id = std::to_string(FirstJob(answer).value);
     const std::string name = "probe of micro-batch " + std::to_string(micro) + " (job " + id + ")";
     app.Note(name + ": " + std::to_string(kProbeSteps) + " steps");
-    LAUNCH_ASSIGN_OR_RETURN(const JobView view,
-                            AwaitJob(client, answer.job, std::nullopt, [](const JobView&) {}));
-    LAUNCH_ASSIGN_OR_RETURN(const std::string output, OutputOf(client, answer.job));
+    LAUNCH_ASSIGN_OR_RETURN(const JobView view, AwaitJob(client, FirstJob(answer), std::nullopt,
+                                                         [](const JobView&) {}));
+    LAUNCH_ASSIGN_OR_RETURN(const std::string output, OutputOf(client, FirstJob(answer)));
     std::optional<ProbePoint> point = ReadProbe(output);
     if (!point && !measured) {
       return Fail(ErrorCode::kFailedPrecondition,
@@ -115,7 +115,7 @@ Result<void> RunProbes(const App& app, Client& client, const SubmitCall& job, co
     }
     point->micro = micro;
     point->accumulate = kProbeAccumulate;
-    LAUNCH_RETURN_IF_ERROR(client.NoteProbe(answer.job, *point));
+    LAUNCH_RETURN_IF_ERROR(client.NoteProbe(FirstJob(answer), *point));
     app.Note(name + ": " + Describe(*point));
     measured = true;
   }

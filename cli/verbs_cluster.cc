@@ -2,9 +2,12 @@
 #include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <set>
+#include <thread>
 
 #include "cli/app.h"
 #include "cli/contexts.h"
@@ -65,7 +68,40 @@ Result<int> RunNodes(const App& app, const NodesOptions& options) {
 struct DrainOptions {
   std::string nodes;
   std::string reason;
+  bool requeue = false;
+  bool wait = false;
 };
+
+Result<std::vector<JobId>> JobsOn(Client& client, const std::vector<std::string>& names) {
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeView> nodes, client.Nodes());
+  std::set<JobId> jobs;
+  for (const NodeView& node : nodes) {
+    const auto named = std::find(names.begin(), names.end(), node.inventory.node.value);
+    if (named != names.end()) jobs.insert(node.jobs.begin(), node.jobs.end());
+  }
+  return std::vector<JobId>(jobs.begin(), jobs.end());
+}
+
+Result<void> RequeueJobsOn(const App& app, Client& client, const std::vector<std::string>& names) {
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<JobId> jobs, JobsOn(client, names));
+  if (jobs.empty()) return {};
+  JobChange change;
+  change.action = JobAction::kRequeue;
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<ChangeAnswer> answers, client.Change({jobs, change}));
+  for (const ChangeAnswer& answer : answers)
+    app.Note("job " + std::to_string(answer.job.value) + ": " +
+             (answer.error.empty() ? answer.says : answer.error));
+  return {};
+}
+
+Result<void> AwaitIdle(Client& client, const std::vector<std::string>& names) {
+  constexpr Millis kBetween(500);
+  for (;;) {
+    LAUNCH_ASSIGN_OR_RETURN(const std::vector<JobId> jobs, JobsOn(client, names));
+    if (jobs.empty()) return {};
+    std::this_thread::sleep_for(kBetween);
+  }
+}
 
 Result<int> RunDrain(const App& app, const DrainOptions& options, bool undrain) {
   LAUNCH_ASSIGN_OR_RETURN(std::vector<std::string> names, ExpandHostlist(options.nodes));
@@ -73,8 +109,11 @@ Result<int> RunDrain(const App& app, const DrainOptions& options, bool undrain) 
   for (const std::string& name : names) {
     LAUNCH_RETURN_IF_ERROR(client.Drain({NodeId{name}, undrain, options.reason}));
     app.Note(undrain ? name + " takes jobs again"
-                     : name + " takes no new jobs; what runs there goes on");
+                     : name + " takes no new jobs" +
+                           (options.requeue ? "" : "; what runs there goes on"));
   }
+  if (options.requeue) LAUNCH_RETURN_IF_ERROR(RequeueJobsOn(app, client, names));
+  if (options.wait) LAUNCH_RETURN_IF_ERROR(AwaitIdle(client, names));
   return 0;
 }
 
@@ -219,6 +258,8 @@ void AddDrain(CLI::App& parser, App& app) {
   CLI::App* drain = parser.add_subcommand("drain", "Give nodes no new jobs");
   drain->add_option("nodes", options->nodes, "gpu[01-04]")->required();
   drain->add_option("--reason", options->reason, "Shown in `launch nodes`")->required();
+  drain->add_flag("--requeue", options->requeue, "Stop its jobs too and queue them again");
+  drain->add_flag("--wait", options->wait, "Return when no job is left there");
   drain->callback(
       [&app, options] { app.run = [&app, options] { return RunDrain(app, *options, false); }; });
   CLI::App* undrain = parser.add_subcommand("undrain", "Give nodes jobs again");

@@ -65,7 +65,6 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
   LAUNCH_ASSIGN_OR_RETURN(PreparedJob prepared, PrepareJob(app, options.job));
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
   const JobSpec whole = prepared.job.spec;
-  if (options.debug) prepared.job.spec = FirstElement(std::move(prepared.job.spec));
   if (options.debug) prepared.job.spec = AsDebugRun(std::move(prepared.job.spec));
   const PlanCall plan_call{prepared.job.spec, prepared.facts.context};
   if (options.dry_run) {
@@ -92,9 +91,9 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
     return 0;
   }
   if (!app.WantsJson() && !app.WantsYaml()) app.Out(id + "\n");
-  if (answer->elements > 0) return AwaitArray(app, client, *answer);
+  if (answer->elements > 0 && !options.debug) return AwaitArray(app, client, *answer);
   LAUNCH_ASSIGN_OR_RETURN(
-      JobView view, AwaitJob(client, answer->job, std::nullopt, [&](const JobView& now) {
+      JobView view, AwaitJob(client, FirstJob(*answer), std::nullopt, [&](const JobView& now) {
         std::string line = "job " + id + ": " + std::string(ToString(now.state));
         if (!now.reason.code.empty())
           line += " (" + now.reason.code + ": " + now.reason.evidence + ")";
@@ -107,7 +106,7 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
     const int most = view.state == JobState::kSucceeded ? 50 : 5;
     for (int tries = 0; tries < most && !view.step; ++tries) {
       std::this_thread::sleep_for(Millis(200));
-      if (Result<JobView> again = client.Job(answer->job)) view = std::move(*again);
+      if (Result<JobView> again = client.Job(FirstJob(*answer))) view = std::move(*again);
     }
     const Result<PlanAnswer> full = client.Plan({whole, prepared.facts.context});
     app.Note(DebugReport(view, full ? full->plan : std::nullopt, KeepDebugRun(client, view)));

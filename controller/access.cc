@@ -99,6 +99,7 @@ JobView ForCaller(JobView view, const Caller& caller) {
   view.attempts.clear();
   view.findings.clear();
   view.outcome.clear();
+  view.measured.reset();  // with a digest of its command and environment
   return view;
 }
 

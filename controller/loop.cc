@@ -314,6 +314,9 @@ void Loop::TakeBack(std::vector<Pending>& pending, const Error& error) {
         outside_.WantPlan(std::move(*wanted));
       } else if (auto* plans = std::get_if<effect::ReadPlans>(&effect)) {
         outside_.ReadPlans(std::move(*plans));
+      } else if (auto* close = std::get_if<effect::CloseSession>(&effect)) {
+        // The core listens to it no more, so its beats must not be answered: the agent comes again.
+        outside_.CloseSession(close->session, close->why);
       }
     }
   }

@@ -141,7 +141,9 @@ MeasuredRun NameOfRun(const JobSpec& spec, const SubmitContext& context, const P
   run.job = shape.job;
   run.device = shape.device;
   run.ranks = shape.ranks;
-  run.architecture = architecture;
+  // The word is of a file that anybody may write: short and printable, as every name in a record.
+  run.architecture = architecture.substr(0, 64);
+  std::erase_if(run.architecture, [](unsigned char c) { return c <= 0x20 || c >= 0x7F; });
   run.framework = std::string(ToString(plan.trainer));
   run.precision = std::string(ToString(plan.precision));
   run.script = DigestOfProgram(spec, context);

@@ -32,8 +32,10 @@ std::optional<double> FactorOf(const MeasuredRun& run) {
   if (!(dynamic >= std::max(kLeastDynamicGib, kLeastDynamicShare * *run.cold_peak_gib)))
     return std::nullopt;
   const double factor = (*run.peak_gib - *run.cold_fixed_gib) / dynamic;
-  if (!std::isfinite(factor)) return std::nullopt;
-  return std::clamp(factor, kLeastFactor, kMostFactor);
+  // Less than half, or three times as much, was another run than the one that was planned: one that
+  // found nothing left to do, or a library that takes the whole card at its start.
+  if (!(factor >= kLeastFactor && factor <= kMostFactor)) return std::nullopt;
+  return factor;
 }
 
 std::optional<MemoryCorrection> CorrectionFor(const std::vector<MeasuredRun>& history,

@@ -45,6 +45,13 @@ std::string DigestOfProgram(const JobSpec& spec, const SubmitContext& context) {
     digest.Add(context.active_venv);
     digest.Add(context.active_conda);
   }
+  // What a sweep varies makes another program of the same line.
+  if (spec.element) {
+    for (const auto& [name, value] : spec.element->values) {
+      digest.Add(name);
+      digest.Add(value);
+    }
+  }
   digest.Add(ToString(spec.launcher));
   digest.Add(ToString(spec.trainer));
   for (const EnvEntry& entry : spec.env) {

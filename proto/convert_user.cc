@@ -15,6 +15,7 @@ using edge::Utf8;
 
 namespace {
 
+constexpr std::size_t kMaxName = 128;
 constexpr int kMaxJobsPerCall = 10'000;
 constexpr std::size_t kMaxSecret = 64 << 10;
 // What the store keeps of a job is one value of at most 1 MiB (controller/store/store.h).
@@ -79,6 +80,9 @@ Result<SubmitCall> FromProto(const pb::SubmitRequest& m) {
   SubmitCall v;
   e.Require(m.spec().ByteSizeLong() + m.source().size() + m.context().ByteSizeLong() <= kMaxStored,
             "spec", "has more than 960 KiB together with source and context");
+  // What a controller adds to a job's own spec (its place in an array, a change) must still fit.
+  e.Require(m.spec().ByteSizeLong() <= edge::kMaxSpec - 1024, "spec", "has more than 255 KiB");
+  e.Require(m.spec().name().size() <= kMaxName, "spec.name", "has more than 128 bytes");
   const auto elements = static_cast<std::size_t>(m.spec().array().indices_size());
   e.Require(elements * m.ByteSizeLong() <= kMaxArrayStored, "spec.array",
             "has more than 64 MiB over all its jobs");

@@ -73,7 +73,7 @@ void JobFileDraft::Env(const std::string& name, const std::string& value) {
 }
 
 void JobFileDraft::Block(std::string_view field, const std::string& text) {
-  std::string block = "|\n";
+  std::string block = "|2\n";  // the first line may be indented
   std::string_view rest = text;
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());

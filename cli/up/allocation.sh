@@ -59,7 +59,7 @@ leave() {
   trap '' TERM
   # Who takes the nodes away by TERM gives it to the agent too; it is needed to stop the ranks.
   kill -0 $agent 2>/dev/null || run_agent
-  launch drain "$node" --reason "its Slurm allocation $SLURM_JOB_ID ends"
+  launch drain "$node" --reason "its Slurm allocation $SLURM_JOB_ID ends" --requeue --wait
   kill $agent
   wait $agent
   rm -rf "$state"

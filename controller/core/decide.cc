@@ -124,8 +124,8 @@ Decision Decide(State& state, const Event& event, const Now& now) {
              },
              event);
   Settle(draft);
-  PruneJobs(draft);
   CompleteAnswers(draft);
+  PruneJobs(draft);
   return std::move(draft).Take();
 }
 
@@ -140,6 +140,7 @@ void Undo(State& state, const Decision& decision) {
   // Live facts that stand for what was not done after all. What was to be said is said again, what
   // was to follow is drawn again; both are idempotent, so more than necessary is harmless.
   Live& live = state.live;
+  live.time_limits.clear();  // armed again from the records
   for (const Effect& effect : decision.effects) {
     if (const auto* wanted = std::get_if<effect::PlanWanted>(&effect); wanted && wanted->placed) {
       live.holds.erase(wanted->placed->key.job);

@@ -63,7 +63,12 @@ Result<std::string> RunAgain(Draft& draft, JobRecord job, const JobChange& chang
                 fmt::format("the secrets of job {} were deleted when it ended", job.id.value),
                 "submit it again, which sends them again"));
   }
+  if (auto full = WhyFull(draft.state(), job.owner, 1)) return Unexpected(std::move(*full));
   job.phase = JobPhase::kQueued;
+  job.change = {};
+  job.change_text.clear();
+  job.excluded_nodes.clear();
+  job.not_before = WallTime{};
   job.outcome.reset();
   job.sub_reason.clear();
   job.outcome_text.clear();
@@ -101,6 +106,7 @@ Result<std::string> RequeueJob(Draft& draft, JobRecord job, const JobChange& cha
 
 // The spec with the change must still fit some node that we know.
 Result<void> CheckFits(Draft& draft, const JobRecord& job, const SpecRecord& changed) {
+  LAUNCH_RETURN_IF_ERROR(CheckSpec(changed.spec, changed.context));
   const std::vector<effect::NodeOffer> offers = MakeOffers(draft.state());
   if (offers.empty()) return {};
   const auto placed =

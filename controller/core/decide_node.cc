@@ -318,7 +318,9 @@ void OnNode(Draft& draft, const event::SecretUnreadable& event) {
 
 void OnNode(Draft& draft, const event::NodeBeat& event) {
   const auto found = draft.live().nodes.find(event.node);
-  if (found == draft.live().nodes.end() || found->second.session != event.session) return;
+  if (found == draft.live().nodes.end()) return;
+  found->second.ponged = draft.now();
+  if (found->second.session != event.session) return;
   LiveNode& live = found->second;
   live.heard = draft.now();
   live.last_seen = draft.wall();

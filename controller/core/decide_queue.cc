@@ -23,20 +23,25 @@ WaitReason Planning() { return {"Planning", "placed; its plan is being made"}; }
 
 // Higher priority first; of equals the one that was submitted first.
 std::vector<JobId> InOrder(const State& state) {
-  std::vector<JobId> order(state.queue.begin(), state.queue.end());
-  const auto priority = [&](JobId id) { return state.specs.at(id).spec.priority; };
-  std::sort(order.begin(), order.end(), [&](JobId a, JobId b) {
-    return priority(a) != priority(b) ? priority(a) > priority(b) : a < b;
-  });
+  std::vector<std::pair<int, JobId>> keyed;  // what is most urgent has the least number
+  keyed.reserve(state.queue.size());
+  for (const JobId id : state.queue) keyed.emplace_back(-state.specs.at(id).spec.priority, id);
+  std::sort(keyed.begin(), keyed.end());
+  std::vector<JobId> order;
+  order.reserve(keyed.size());
+  for (const auto& [urgency, id] : keyed) order.push_back(id);
   return order;
 }
 
 // Ends the jobs that wait for what can never be. True: the queue is another one now.
 bool EndHopeless(Draft& draft) {
   std::vector<std::pair<JobId, std::string>> hopeless;
+  DependencyLooks looks(draft.state());
   for (const JobId id : draft.state().queue) {
+    const JobRecord& job = draft.state().jobs.at(id);
+    if (job.attempts > 0) continue;  // what it waited for was there when it started
     if (draft.state().specs.at(id).spec.depends_on.empty()) continue;
-    DependencyLook look = LookAtDependencies(draft.state(), draft.state().jobs.at(id));
+    DependencyLook look = looks.Of(job);
     if (!look.never.empty()) hopeless.emplace_back(id, std::move(look.never));
   }
   for (const auto& [id, why] : hopeless) {
@@ -50,14 +55,15 @@ bool EndHopeless(Draft& draft) {
 }
 
 // What the job waits for by its own fields; the wall clock is looked at again before long.
-std::optional<WaitReason> WaitsByItself(Draft& draft, const JobRecord& job) {
+std::optional<WaitReason> WaitsByItself(Draft& draft, DependencyLooks& looks,
+                                        const JobRecord& job) {
   const JobSpec& spec = draft.state().specs.at(job.id).spec;
   if (job.held) {
     return WaitReason{"JobHeldUser", job.held_by.empty() ? "held when it was submitted"
                                                          : "held by " + job.held_by};
   }
   if (!spec.depends_on.empty() && job.attempts == 0) {
-    const DependencyLook look = LookAtDependencies(draft.state(), job);
+    const DependencyLook look = looks.Of(job);
     if (!look.waits.empty()) return WaitReason{"Dependency", look.waits};
   }
   if (spec.begin && *spec.begin > draft.wall()) {
@@ -70,11 +76,12 @@ std::optional<WaitReason> WaitsByItself(Draft& draft, const JobRecord& job) {
 
 std::vector<QueueEntry> Entries(Draft& draft) {
   std::vector<QueueEntry> entries;
+  DependencyLooks looks(draft.state());
   for (const JobId id : InOrder(draft.state())) {
     QueueEntry entry{id, std::nullopt};
     const JobRecord& job = draft.state().jobs.at(id);
     const auto backoff = draft.live().not_before.find(id);
-    if ((entry.passed_over = WaitsByItself(draft, job))) {
+    if ((entry.passed_over = WaitsByItself(draft, looks, job))) {
       // said there
     } else if (draft.live().holds.contains(id)) {
       entry.passed_over = Planning();

@@ -71,6 +71,8 @@ std::optional<effect::PlanWanted> WantPlan(Draft& draft, const Asked& event) {
 
 std::size_t JobsIn(const JobSpec& spec) { return spec.array ? spec.array->indices.size() : 1; }
 
+}  // namespace
+
 // A submit that waits for its plan counts too, or a burst would pass before the first is stored.
 std::optional<Error> WhyFull(const State& state, const UserName& user, std::size_t more) {
   if (state.live.store_low) {
@@ -100,8 +102,6 @@ std::optional<Error> WhyFull(const State& state, const UserName& user, std::size
                {}};
 }
 
-}  // namespace
-
 void OnUser(Draft& draft, const event::Submit& event) {
   const State& state = draft.state();
   if (const auto known = state.idem.find({event.caller.user, event.idempotency_key});
@@ -120,7 +120,16 @@ void OnUser(Draft& draft, const event::Submit& event) {
       answer.first = *array->second.begin();
       answer.elements = static_cast<std::uint32_t>(array->second.size());
     }
-    const JobRecord& job = state.jobs.at(answer.first);
+    const auto found = state.jobs.find(answer.first);
+    if (found == state.jobs.end()) {
+      draft.Reply(event.request,
+                  Fail(ErrorCode::kNotFound,
+                       fmt::format("job {} of this idempotency key ended long ago and was let go",
+                                   answer.job.value),
+                       "submit with another key to run it again"));
+      return;
+    }
+    const JobRecord& job = found->second;
     answer.known = true;
     answer.state = ShownState(state, job);
     answer.answer.findings = job.findings;

@@ -44,22 +44,7 @@ Targets Where(const Targets& targets, auto predicate) {
   return some;
 }
 
-Targets EarlierTwins(const State& state, const JobRecord& job) {
-  Targets twins;
-  for (const auto& [id, other] : state.jobs) {
-    if (!(id < job.id)) break;
-    if (other.owner == job.owner && other.name == job.name && !IsDone(other)) {
-      twins.push_back(&other);
-    }
-  }
-  return twins;
-}
-
 DependencyLook LookAt(const State& state, const JobRecord& job, const Dependency& on) {
-  if (on.kind == DependencyKind::kSingleton) {
-    const Targets twins = EarlierTwins(state, job);
-    return {twins.empty() ? "" : Waits(state, twins, on), ""};
-  }
   Targets targets = TargetsOf(state, on.job);
   if (targets.empty())
     return {"", fmt::format("{}: job {} is not known", ToString(on), on.job.value)};
@@ -101,12 +86,29 @@ DependencyLook LookAt(const State& state, const JobRecord& job, const Dependency
 
 }  // namespace
 
-DependencyLook LookAtDependencies(const State& state, const JobRecord& job) {
+DependencyLook DependencyLooks::Twins(const JobRecord& job, const Dependency& on) {
+  const auto [names, fresh] = oldest_.try_emplace(job.owner);
+  if (const auto open = state_.open.find(job.owner); fresh && open != state_.open.end()) {
+    for (const JobId id : open->second) names->second.try_emplace(state_.jobs.at(id).name, id);
+  }
+  const auto oldest = names->second.find(job.name);
+  if (oldest == names->second.end() || !(oldest->second < job.id)) return {};
+  return {Waits(state_, {&state_.jobs.at(oldest->second)}, on), ""};
+}
+
+const DependencyLook& DependencyLooks::At(const JobRecord& job, const Dependency& on) {
+  const bool by_index = on.kind == DependencyKind::kAfterCorr && job.array;
+  const auto [look, fresh] = known_.try_emplace({on.kind, on.job, by_index ? job.array_index : -1});
+  if (fresh) look->second = LookAt(state_, job, on);
+  return look->second;
+}
+
+DependencyLook DependencyLooks::Of(const JobRecord& job) {
   DependencyLook all;
-  for (const Dependency& on : state.specs.at(job.id).spec.depends_on) {
-    DependencyLook one = LookAt(state, job, on);
+  for (const Dependency& on : state_.specs.at(job.id).spec.depends_on) {
+    const DependencyLook one = on.kind == DependencyKind::kSingleton ? Twins(job, on) : At(job, on);
     if (!one.never.empty()) return one;
-    if (all.waits.empty()) all = std::move(one);
+    if (all.waits.empty()) all = one;
   }
   return all;
 }

@@ -1,8 +1,10 @@
 // What a waiting job waits for: other jobs, a time. Pure looks at the state.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "controller/core/state.h"
 
@@ -12,7 +14,23 @@ struct DependencyLook {
   std::string waits;  // what is missing, with evidence; empty: nothing
   std::string never;  // why it can never be met; empty: it can
 };
-DependencyLook LookAtDependencies(const State& state, const JobRecord& job);
+
+// Looks at one state. Many jobs wait for the same ones, as the elements of an array do: what was
+// looked at once is known.
+class DependencyLooks {
+ public:
+  explicit DependencyLooks(const State& state) : state_(state) {}
+
+  DependencyLook Of(const JobRecord& job);
+
+ private:
+  const DependencyLook& At(const JobRecord& job, const Dependency& on);
+  DependencyLook Twins(const JobRecord& job, const Dependency& on);
+
+  const State& state_;
+  std::map<std::tuple<DependencyKind, JobId, int>, DependencyLook> known_;
+  std::map<UserName, std::map<std::string, JobId>> oldest_;  // open job of each name
+};
 
 // Every job that `depends_on` names is one that this cluster knows.
 Result<void> CheckDependencies(const State& state, const JobSpec& spec);

@@ -92,7 +92,13 @@ void Draft::EraseJob(JobId job) {
   }
   const JobRecord& record = state_.jobs.at(job);
   const auto idem = state_.idem.find({record.owner, record.idempotency_key});
-  if (idem != state_.idem.end() && idem->second.job == job) entities.emplace_back(idem->second);
+  // The key of an array names the array, and goes with its last element.
+  const auto array = record.array ? state_.arrays.find(*record.array) : state_.arrays.end();
+  const bool last = array != state_.arrays.end() && array->second.size() == 1;
+  if (idem != state_.idem.end() &&
+      (idem->second.job == job || (last && idem->second.job == *record.array))) {
+    entities.emplace_back(idem->second);
+  }
   if (const auto spec = state_.specs.find(job); spec != state_.specs.end()) {
     entities.emplace_back(spec->second);
   }

@@ -123,9 +123,11 @@ void NoteInventory(Draft& draft, const NodeId& node, NodeInventory inventory);
 void ArmTimeLimit(Live& live, const State& state, JobId job, const Now& now);  // deadlines.cc
 
 void SettleJob(Draft& draft, JobId job);  // decide_attempt.cc
-void PruneJobs(Draft& draft);             // prune.cc
-void SettleQueue(Draft& draft);           // decide_queue.cc
-void AskNodes(Draft& draft, JobId job);   // ask.cc
+// Why the cluster takes `more` jobs of the user on no more; nothing when it does.
+std::optional<Error> WhyFull(const State& state, const UserName& user, std::size_t more);
+void PruneJobs(Draft& draft);            // prune.cc
+void SettleQueue(Draft& draft);          // decide_queue.cc
+void AskNodes(Draft& draft, JobId job);  // ask.cc
 
 // How an attempt ended, before the retry policy speaks.
 enum class Blame { kNobody, kUserCode, kInfrastructure, kOutOfMemory, kPlan };

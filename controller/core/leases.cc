@@ -25,7 +25,8 @@ std::optional<BootTime> LeaseOverAt(const State& state, const NodeId& node, cons
   // Before we started, another controller may have answered it.
   BootTime heard = state.live.since;
   const auto live = state.live.nodes.find(node);
-  if (live != state.live.nodes.end()) heard = std::max(heard, live->second.heard);
+  if (live != state.live.nodes.end())
+    heard = std::max({heard, live->second.heard, live->second.ponged});
   return heard + *lease + std::max(kLeaseMargin, *lease / 100);
 }
 

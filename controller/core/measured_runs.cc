@@ -11,6 +11,7 @@ namespace {
 
 // A submit must stay cheap however many jobs there were.
 constexpr int kJobsLookedAt = 2'000;
+constexpr int kJobsPassed = 20'000;
 constexpr std::size_t kRunsGiven = 200;
 
 std::uint64_t LargestProcess(const State& state, const Key& key) {
@@ -27,10 +28,13 @@ std::vector<MeasuredRun> Collect(const State& state, const UserName& owner,
                                  std::map<JobId, JobRecord>::const_reverse_iterator from,
                                  std::optional<WallTime> ended_by) {
   std::vector<MeasuredRun> runs;
-  int looked = 0;
+  int passed = 0;
+  int looked = 0;  // that ended in time: elements of an array see the same ones
   for (auto job = from; job != state.jobs.rend(); ++job) {
-    if (++looked > kJobsLookedAt || runs.size() >= kRunsGiven) break;
+    if (++passed > kJobsPassed || looked >= kJobsLookedAt || runs.size() >= kRunsGiven) break;
+    if (job->second.phase != JobPhase::kDone) continue;
     if (ended_by && job->second.ended > *ended_by) continue;
+    ++looked;
     auto run = MeasuredOf(state, job->second);
     if (!run) continue;
     if (job->second.owner != owner) {

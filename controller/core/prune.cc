@@ -1,5 +1,6 @@
 // Jobs that ended long ago leave the store, so that it stays of one size; their events stay longer.
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -18,6 +19,9 @@ bool MayGo(const State& state, JobId job) {
        allocs != state.allocs.end() && allocs->first.job == job; ++allocs) {
     for (const auto& [node, alloc] : allocs->second) {
       if (!IsReleased(alloc)) return false;
+      // A fenced node was only said to be gone: when it comes back its ranks must be known.
+      const auto known = state.nodes.find(node);
+      if (known != state.nodes.end() && !known->second.fenced_by.empty()) return false;
     }
   }
   return std::none_of(state.quarantine.begin(), state.quarantine.end(),
@@ -27,6 +31,9 @@ bool MayGo(const State& state, JobId job) {
 // Jobs and arrays that a waiting job looks at: without them it would never start.
 std::set<JobId> LookedAt(const State& state) {
   std::set<JobId> ids;
+  for (const auto& [ticket, submit] : state.live.submits) {
+    for (const Dependency& on : submit.spec.depends_on) ids.insert(on.job);
+  }
   for (const JobId job : state.queue) {
     for (const Dependency& on : state.specs.at(job).spec.depends_on) ids.insert(on.job);
   }
@@ -37,16 +44,20 @@ std::set<JobId> LookedAt(const State& state) {
 
 void PruneJobs(Draft& draft) {
   const State& state = draft.state();
-  if (state.done.size() <= state.live.limits.done) return;
+  // Beats and looks change nothing here: where the oldest must stay they would look in vain.
+  if (state.done.size() <= state.live.limits.done || draft.decision().records.empty()) return;
   const std::size_t surplus = state.done.size() - state.live.limits.done;
   std::vector<JobId> gone;
-  const std::set<JobId> needed = LookedAt(state);
+  std::optional<std::set<JobId>> needed;  // known when there is somebody to let go
   std::size_t looked_at = 0;
   for (const auto& [ended, id] : state.done) {
     if (looked_at++ == surplus || gone.size() == kPrunedAtOnce) break;
     const JobRecord& job = state.jobs.at(id);
-    if (needed.contains(id) || (job.array && needed.contains(*job.array))) continue;
-    if (MayGo(state, id)) gone.push_back(id);
+    // One that ended just now is still asked about, whatever the wall clock says.
+    if (state.live.ended.contains(Key{id, Attempt{job.attempts}}) || !MayGo(state, id)) continue;
+    if (!needed) needed = LookedAt(state);
+    if (needed->contains(id) || (job.array && needed->contains(*job.array))) continue;
+    gone.push_back(id);
   }
   for (const JobId job : gone) draft.EraseJob(job);
 }

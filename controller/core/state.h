@@ -35,7 +35,8 @@ struct StoredPlan {
 struct LiveNode {
   std::optional<SessionId> session;
   BootTime attached{};
-  BootTime heard{};  // last beat, or the Hello
+  BootTime heard{};   // last beat, or the Hello
+  BootTime ponged{};  // last beat that was answered, also one of a session that is being closed
   WallTime last_seen{};
   bool silent = true;
   BootTime silent_since{};

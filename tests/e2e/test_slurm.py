@@ -150,13 +150,21 @@ def test_nodes_out_of_an_allocation_run_jobs_and_leave_with_it(slurm):
     assert "is PENDING (" in waiting.stderr
     assert len(slurm.queue()) == 2
 
-    # The user takes the allocation away, as Slurm does at the end of its time.
+    # The user takes the allocation away, as Slurm does at the end of its time: a rank may write its checkpoint.
+    long = slurm.home / "long.yaml"
+    long.write_text("name: long\ndevice: cpu\ngpus: 0\nworkdir: /tmp\n"
+                    f"run: trap 'echo saved > {slurm.home}/saved; exit' TERM; echo ready; sleep 600 & wait\n")
+    slurm.launch("submit", long)
+    wait_until("the job runs", lambda: "ready" in slurm.launch("logs", "2", code=None).stdout)
     first = slurm.queue()
     running = next(line.split()[0] for line in first if "RUNNING" in line)
     slurm.run("scancel", "--batch", "--signal=USR1", running)
     wait_until("the allocation is over", lambda: not any(line.startswith(running) for line in slurm.queue()), timeout=60)
     log = (state / f"slurm-{running}.log").read_text()
     assert "takes no new jobs" in log, log
+    assert (slurm.home / "saved").read_text() == "saved\n"
+    assert "requeued by" in slurm.launch("status", "2").stdout
+    slurm.launch("cancel", "2")
 
     down = slurm.launch("down", "launch")
     assert "ended" in down.stderr

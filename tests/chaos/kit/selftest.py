@@ -46,8 +46,14 @@ def again(cluster, found):
     return new
 
 
+NO_GOOD_JOB = "no job of this seed succeeded, so nothing can be planted"
+
+
 def good_job(found):
-    return next(a for a in found.asked if found.statuses[a.id]["state"] == "SUCCEEDED")
+    good = next((a for a in found.asked if found.statuses[a.id]["state"] == "SUCCEEDED"), None)
+    if good is None:
+        raise RuntimeError(NO_GOOD_JOB)
+    return good
 
 
 @case("submits", "an acknowledged job that the controller does not know")
@@ -202,6 +208,7 @@ def run(seed, build, directory, limits):
             missed.append(what)
 
     def plant(cluster, found):
+        good_job(found)
         evidence.gather_machine(cluster, found)
         noise.extend(checkers.judge(found))
         for checker, what, spoil in CASES:
@@ -213,7 +220,10 @@ def run(seed, build, directory, limits):
         expect("store", "a flipped bit in the store", flipped_store(cluster, found))
 
     short = runs.Limits(seconds=6, per_second=0.01, nodes=2, settle=limits.settle)
-    outcome = runs.one(seed, build, directory, short, [], after=plant)
+    for seed in range(seed, seed + 10):
+        outcome = runs.one(seed, build, directory, short, [], after=plant)
+        if not any(NO_GOOD_JOB in what for what in outcome.violations):
+            break
     for what in noise + outcome.violations:
         print(f"  NOT CLEAN {what}")
     print(f"{len(CASES) + 1 - len(missed)} of {len(CASES) + 1} planted violations found, seed {seed}, {outcome.seconds:.0f} s")

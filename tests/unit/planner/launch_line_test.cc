@@ -304,7 +304,7 @@ INSTANTIATE_TEST_SUITE_P(
             "procs=4 cmd=accelerate"},
         Row{"accelerate launch --use_megatron_lm train.py", "Megatron", "cmd=accelerate"},
         Row{"LAUNCHER=\"accelerate launch --num_processes 4\"\n$LAUNCHER train.py",
-            "accelerate launch"},
+            "accelerate launch", "procs=4"},
         Row{"numactl -N 0 torchrun --nproc_per_node 2 train.py", "torchrun", "procs=2 cmd=numactl"},
         Row{"nsys profile -o x torchrun --nproc_per_node 2 train.py", "torchrun",
             "procs=2 cmd=nsys"},
@@ -316,7 +316,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"torchrun --frobnicate train.py", "--frobnicate", "cmd=torchrun"},
         Row{"torchrun --virtual-local-rank train.py", "virtual_local_rank", "cmd=torchrun"},
         Row{"torchrun $DISTRIBUTED_ARGS train.py", "$DISTRIBUTED_ARGS", "cmd=torchrun"},
-        Row{"A='--nproc_per_node 4'\ntorchrun $A train.py", "$A"},
+        Row{"A='--nproc_per_node 4'\ntorchrun $A train.py", "$A", "procs=4"},
         Row{"llamafactory-cli train x.yaml", "llamafactory-cli", "cmd=llamafactory-cli"}));
 
 TEST(LaunchLine, LooksIntoAShellScriptThatTheSubmitterCouldRead) {

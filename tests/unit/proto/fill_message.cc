@@ -24,6 +24,14 @@ void Agree(pb::JobSpec& m) {  // one interpreter; each of the four gets its turn
   if (keep != 1) m.clear_conda();
   if (keep != 2) m.clear_python();
   if (keep != 3) m.clear_image();
+  if (keep < 2) {  // many jobs, or one of them
+    m.clear_array();
+  } else {
+    m.clear_element();
+  }
+}
+void Agree(pb::Dependency& m) {
+  if (m.kind() == pb::DEPENDENCY_KIND_SINGLETON) m.clear_job();
 }
 void Agree(pb::AllocationSpec& m) {
   m.mutable_ranks(0)->set_rank(0);
@@ -34,7 +42,17 @@ void Agree(pb::RankStatus& m) { m.mutable_exit()->set_rank(m.rank()); }
 void Agree(pb::AllocationStatus& m) {
   for (pb::RankStatus& rank : *m.mutable_ranks()) *rank.mutable_exit()->mutable_key() = m.key();
 }
+// The elements of a sweep are its grid: here one axis.
+void Agree(pb::ArraySpec& m) {
+  while (m.sweep_size() > 1) m.mutable_sweep()->RemoveLast();
+  if (m.sweep_size() == 0) return;
+  pb::SweepAxis& axis = *m.mutable_sweep(0);
+  while (axis.values_size() < m.indices_size())
+    axis.add_values("v" + std::to_string(axis.values_size()));
+  while (axis.values_size() > m.indices_size()) axis.mutable_values()->RemoveLast();
+}
 void Agree(pb::SubmitRequest& m) {
+  m.mutable_spec()->clear_element();  // of the controller
   m.mutable_secrets()->clear();
   for (const std::string& name : m.spec().secrets()) (*m.mutable_secrets())[name] = "s\xfe" + name;
 }
@@ -169,8 +187,9 @@ void MessageFiller::Fill(Message& message) {
     const auto& cases = *type.oneof_decl(i);
     FillField(message, *cases.field(static_cast<int>(Draw(0, cases.field_count() - 1))), false);
   }
-  AgreeIfOneOf<pb::NodeCount, pb::JobSpec, pb::AllocationSpec, pb::RankStatus, pb::AllocationStatus,
-               pb::SubmitRequest, pb::LogsReply, pb::Welcome, pb::Hello>(message);
+  AgreeIfOneOf<pb::ArraySpec, pb::Dependency, pb::NodeCount, pb::JobSpec, pb::AllocationSpec,
+               pb::RankStatus, pb::AllocationStatus, pb::SubmitRequest, pb::LogsReply, pb::Welcome,
+               pb::Hello>(message);
   if (auto* prepare = dynamic_cast<pb::Prepare*>(&message)) {
     pb::AllocationSpec spec;
     Fill(spec);
