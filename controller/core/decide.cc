@@ -140,7 +140,11 @@ void Undo(State& state, const Decision& decision) {
   // Live facts that stand for what was not done after all. What was to be said is said again, what
   // was to follow is drawn again; both are idempotent, so more than necessary is harmless.
   Live& live = state.live;
-  live.time_limits.clear();  // armed again from the records
+  // A new limit that was not stored: the old one is armed again, of this job only, because after a
+  // reboot only the wall clock says how long it ran.
+  for (const auto& step : decision.undo) {
+    if (const auto* spec = std::get_if<SpecRecord>(&step.touched)) live.time_limits.erase(spec->id);
+  }
   for (const Effect& effect : decision.effects) {
     if (const auto* wanted = std::get_if<effect::PlanWanted>(&effect); wanted && wanted->placed) {
       live.holds.erase(wanted->placed->key.job);
