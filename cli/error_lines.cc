@@ -5,6 +5,8 @@
 #include <cctype>
 #include <string>
 
+#include "common/text.h"
+
 namespace launch {
 namespace {
 
@@ -43,9 +45,7 @@ bool ErrorLines::Take(std::string_view line) {
     inside_ = line.starts_with("During handling of") || line.starts_with("The above exception");
     if (inside_ || IsException(line)) return true;
   }
-  std::string lower(line);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string lower = Lower(line);
   const auto has = [&](std::string_view word) { return lower.find(word) != std::string::npos; };
   return std::any_of(kWords.begin(), kWords.end(), has) &&
          std::none_of(kHarmless.begin(), kHarmless.end(), has);

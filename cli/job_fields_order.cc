@@ -1,15 +1,14 @@
 // Fields that say when a job may start, and how often it is there.
 #include "cli/begin_time.h"
 #include "cli/job_fields.h"
+#include "common/text.h"
 
 namespace launch {
 namespace {
 
 Result<void> SetArray(JobDraft& draft, const FieldValue& value) {
   LAUNCH_ASSIGN_OR_RETURN(std::vector<std::string> parts, value.Texts());
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : ",") + part;
-  Result<ArraySpec> array = ParseArray(text);
+  Result<ArraySpec> array = ParseArray(Joined(parts, ","));
   if (!array) return Unexpected(value.Place(array.error()));
   if (draft.spec.array && !draft.spec.array->sweep.empty() && !draft.on_command_line)
     return value.Bad("stands beside `sweep`", "keep one of them: a sweep is an array");

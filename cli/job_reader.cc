@@ -121,22 +121,6 @@ Result<void> Apply(JobDraft& draft, const std::vector<JobOverride>& overrides,
   return {};
 }
 
-// "Train 8B.yaml" -> "train-8b": what a file may be called is more than what a job may be called.
-std::string NameFrom(std::string_view text) {
-  std::string name;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (std::isalnum(byte) != 0 || c == '.' || c == '_')
-      name += static_cast<char>(std::tolower(byte));
-    else if (!name.empty() && name.back() != '-')
-      name += '-';
-    if (name.size() == 63) break;
-  }
-  while (!name.empty() && (name.front() == '.' || name.front() == '-')) name.erase(0, 1);
-  while (!name.empty() && name.back() == '-') name.pop_back();
-  return name.empty() ? "job" : name;
-}
-
 Result<ReadJob> Finish(JobDraft draft, std::string source) {
   JobSpec& spec = draft.spec;
   const Where whole{draft.file, 0, 0, {}};
@@ -170,6 +154,21 @@ Result<ReadJob> Finish(JobDraft draft, std::string source) {
 }
 
 }  // namespace
+
+std::string NameFrom(std::string_view text) {
+  std::string name;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0 || c == '.' || c == '_')
+      name += static_cast<char>(std::tolower(byte));
+    else if (!name.empty() && name.back() != '-')
+      name += '-';
+    if (name.size() == 63) break;
+  }
+  while (!name.empty() && (name.front() == '.' || name.front() == '-')) name.erase(0, 1);
+  while (!name.empty() && name.back() == '-') name.pop_back();
+  return name.empty() ? "job" : name;
+}
 
 Result<JobOverride> ParseOverride(std::string_view text) {
   const std::size_t equals = text.find('=');

@@ -24,6 +24,9 @@ struct JobOverride {
   std::string flag;   // how the user wrote it, for errors
 };
 
+// "Train 8B" -> "train-8b": what a file may be called is more than what a job may be called.
+std::string NameFrom(std::string_view text);
+
 // Splits "key=value"; the key must be a field.
 Result<JobOverride> ParseOverride(std::string_view text);
 

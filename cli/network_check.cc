@@ -6,6 +6,7 @@
 
 #include "common/network_answer.h"
 #include "common/pki.h"
+#include "common/quoted.h"
 #include "preflight/network_test_check.h"
 #include "preflight/remedies.h"
 
@@ -67,7 +68,7 @@ JobSpec AsNetworkTest(JobSpec spec, const std::vector<NodeId>& nodes) {
   spec.setup.clear();
   spec.launcher = LauncherKind::kProcess;
   spec.debug = true;  // not part of anybody's history
-  spec.run = "exec python3 -c " + ShellWordOf(std::string(kNetworkTest)) +
+  spec.run = "exec python3 -c " + ShellQuote(std::string(kNetworkTest)) +
              " \"$MASTER_ADDR\" \"$MASTER_PORT\" \"$RANK\" \"$WORLD_SIZE\" network-check";
   return spec;
 }

@@ -2,13 +2,11 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace launch {
 
-// One word as bash reads it back; plain words stay as they are.
-std::string QuoteWord(std::string_view word);
+// Words as one line that bash reads back.
 std::string JoinWords(const std::vector<std::string>& words);
 
 }  // namespace launch

@@ -14,7 +14,9 @@
 #include "cli/log_stream.h"
 #include "cli/shell_words.h"
 #include "cli/submit_note.h"
+#include "common/file_system.h"
 #include "common/pki.h"
+#include "common/quoted.h"
 #include "common/units.h"
 
 namespace launch {
@@ -91,7 +93,7 @@ Result<int> ShowEnv(const App& app, const std::string& id, Rank rank) {
   std::string text = "# rank " + std::to_string(rank) + " of job " + id + ", attempt " +
                      std::to_string(view.attempts.back().attempt.value) + ", on " +
                      chosen.node.value + "\n";
-  for (const auto& [name, value] : env) text += "export " + name + "=" + QuoteWord(value) + "\n";
+  for (const auto& [name, value] : env) text += "export " + name + "=" + ShellQuote(value) + "\n";
   for (const std::string& name : open) text += "# " + name + " is set on the node\n";
   app.Out(text);
   return 0;
@@ -132,23 +134,10 @@ Result<int> RunInit(const App& app, const std::string& file) {
   return 0;
 }
 
-// A script or a configuration: what is larger is something else.
-Result<std::string> ReadSmallFile(const std::string& path) {
-  constexpr std::size_t kMost = 256 * 1024;
-  std::ifstream in(path, std::ios::binary);
-  std::string text(kMost + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.gcount() == 0 && !in.eof())
-    return Fail(ErrorCode::kInvalidArgument, path + " cannot be read", "");
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  if (text.empty()) return Fail(ErrorCode::kInvalidArgument, path + " is empty", "");
-  if (text.size() > kMost)
-    return Fail(ErrorCode::kInvalidArgument, path + " has more than 256 KiB", "");
-  return text;
-}
-
 Result<int> RunImport(const App& app, const std::string& file) {
-  LAUNCH_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(file));
+  constexpr std::size_t kMost = 256 * 1024;  // a script or a configuration
+  LAUNCH_ASSIGN_OR_RETURN(const std::string text, PosixFileSystem().Read(file, kMost));
+  if (text.empty()) return Fail(ErrorCode::kInvalidArgument, file + " is empty", "");
   LAUNCH_ASSIGN_OR_RETURN(const Imported imported, ImportText(text, file));
   for (const std::string& note : imported.notes) app.Note("notice: " + note);
   app.Out(imported.yaml);
@@ -188,25 +177,22 @@ void AddRunVerbs(CLI::App& parser, App& app) {
   init->callback([&app, file] { app.run = [&app, file] { return RunInit(app, *file); }; });
 
   auto foreign = std::make_shared<std::string>();
-  CLI::App* import = parser.add_subcommand(
+  CLI::App* importing = parser.add_subcommand(
       "import", "A job file from an sbatch script, a hostfile, an accelerate or SkyPilot file");
-  import->add_option("file", *foreign, "The file")->required();
-  import->callback(
-      [&app, foreign] { app.run = [&app, foreign] { return RunImport(app, *foreign);
-};
-}  // namespace launch
-);
+  importing->add_option("file", *foreign, "The file")->required();
+  importing->callback(
+      [&app, foreign] { app.run = [&app, foreign] { return RunImport(app, *foreign); }; });
 
-auto shell = std::make_shared<std::string>();
-CLI::App* completion = parser.add_subcommand("completion", "Completion for bash, zsh or fish");
-completion->add_option("shell", *shell, "bash, zsh or fish")->required();
-completion->callback([&parser, &app, shell] {
-  app.run = [&parser, &app, shell]() -> Result<int> {
-    LAUNCH_ASSIGN_OR_RETURN(const std::string script, CompletionScript(parser, *shell));
-    app.Out(script);
-    return 0;
-  };
-});
+  auto shell = std::make_shared<std::string>();
+  CLI::App* completion = parser.add_subcommand("completion", "Completion for bash, zsh or fish");
+  completion->add_option("shell", *shell, "bash, zsh or fish")->required();
+  completion->callback([&parser, &app, shell] {
+    app.run = [&parser, &app, shell]() -> Result<int> {
+      LAUNCH_ASSIGN_OR_RETURN(const std::string script, CompletionScript(parser, *shell));
+      app.Out(script);
+      return 0;
+    };
+  });
 }
 
 }  // namespace launch

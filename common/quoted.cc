@@ -23,4 +23,14 @@ std::string Quoted(std::string_view text) {
   return out + "\"";
 }
 
+std::string ShellQuote(std::string_view text) {
+  const bool plain = !text.empty() && text.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                          "0123456789_@%+=:,./-") == std::string_view::npos;
+  if (plain) return std::string(text);
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
 }  // namespace launch

@@ -7,6 +7,8 @@
 
 namespace launch {
 
+inline bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
 inline std::string Lower(std::string_view text) {
   std::string lower(text);
   for (char& c : lower)

@@ -6,12 +6,12 @@
 #include <cstdio>
 #include <limits>
 
+#include "common/text.h"
+
 namespace launch {
 namespace {
 
 constexpr std::int64_t kMaxMillis = std::int64_t{10} * 365 * 24 * 3600 * 1000;  // ten years
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 std::optional<std::int64_t> UnitMillis(std::string_view unit) {
   if (unit == "ms") return 1;

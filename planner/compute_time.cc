@@ -9,8 +9,6 @@ namespace {
 
 constexpr double kTile = 128;  // edge of the output tile of one multiprocessor
 
-double AsReal(std::int64_t count) { return static_cast<double>(count); }
-
 // Matrices that adapters are usually put on: query and value, or all of attention and MLP.
 double AdaptedMatrices(const ModelCard& card, const TrainingSetup& setup) {
   if (setup.lora_rank == 0) return 0;
@@ -29,26 +27,25 @@ double Occupancy(double rows, double hidden, double sms) {
 
 double TrainedParams(const ModelCard& card, const TrainingSetup& setup) {
   if (setup.lora_rank == 0) {
-    return card.trainable_params > 0 ? AsReal(card.trainable_params) : AsReal(card.params);
+    return card.trainable_params > 0 ? Real(card.trainable_params) : Real(card.params);
   }
   // r (in + out) over the adapted matrices of each block.
-  const double hidden = AsReal(card.hidden);
-  const double ffn = card.ffn > 0 ? AsReal(card.ffn) : 4 * hidden;
+  const double hidden = Real(card.hidden);
+  const double ffn = card.ffn > 0 ? Real(card.ffn) : 4 * hidden;
   const double attention = setup.lora_attention_only ? 2 * 2 * hidden : 4 * 2 * hidden;
   const double mlp = setup.lora_attention_only ? 0 : (card.gated_ffn ? 3 : 2) * (hidden + ffn);
-  return std::min(AsReal(card.params),
-                  AsReal(setup.lora_rank) * AsReal(card.layers) * (attention + mlp));
+  return std::min(Real(card.params), Real(setup.lora_rank) * Real(card.layers) * (attention + mlp));
 }
 
 ComputeTime ComputeTimeOf(const ModelCard& card, const TrainingSetup& setup, Precision precision,
                           bool tuned, const GpuFigures& gpu, const TimeConstants& constants) {
   ComputeTime time;
-  const double layers = AsReal(card.layers);
-  const double hidden = AsReal(card.hidden);
-  const double seq = AsReal(setup.seq);
-  const double tokens = AsReal(setup.micro_batch) * seq;
+  const double layers = Real(card.layers);
+  const double hidden = Real(card.hidden);
+  const double seq = Real(setup.seq);
+  const double tokens = Real(setup.micro_batch) * seq;
   const double width =
-      card.heads > 0 && card.head_dim > 0 ? AsReal(card.heads) * AsReal(card.head_dim) : hidden;
+      card.heads > 0 && card.head_dim > 0 ? Real(card.heads) * Real(card.head_dim) : hidden;
   const double element = IsFullWidth(precision) ? 2 : 1;  // relative to 16 bits
   const bool full = setup.checkpointing == Checkpointing::kFull ||
                     setup.checkpointing == Checkpointing::kFullOffload;
@@ -58,9 +55,9 @@ ComputeTime ComputeTimeOf(const ModelCard& card, const TrainingSetup& setup, Pre
   // Gradients of weights are not computed where the weights are frozen.
   const double trained_share = setup.lora_rank > 0 ? 0 : 1;
 
-  const double active = card.active_params > 0 ? AsReal(card.active_params) : AsReal(card.params);
-  const double lookup = card.tied || card.embedding_params == 0 ? 0 : AsReal(card.embedding_params);
-  const double head = card.tied ? AsReal(card.embedding_params) : AsReal(card.head_params);
+  const double active = card.active_params > 0 ? Real(card.active_params) : Real(card.params);
+  const double lookup = card.tied || card.embedding_params == 0 ? 0 : Real(card.embedding_params);
+  const double head = card.tied ? Real(card.embedding_params) : Real(card.head_params);
   const double body = std::max(0.0, active - lookup - head);
 
   const double busy = Occupancy(tokens, hidden, gpu.sms.value_or(80));
@@ -72,13 +69,13 @@ ComputeTime ComputeTimeOf(const ModelCard& card, const TrainingSetup& setup, Pre
 
   // Two products forward, five backward with the recomputed scores (FlashAttention), each 2 s per
   // token and element; a causal mask skips half.
-  const double span = card.sliding_window > 0 ? std::min(seq, AsReal(card.sliding_window)) : seq;
+  const double span = card.sliding_window > 0 ? std::min(seq, Real(card.sliding_window)) : seq;
   const double mask = card.architecture == Architecture::kEncoder ? 1 : 0.5;
   if (setup.attention == Attention::kFlash) {
     time.attention = tokens * layers * 2 * width * span * mask * (2 + 5 + 2 * again) /
                      AttentionRate(gpu, precision, constants);
   } else {
-    const double heads = card.heads > 0 ? AsReal(card.heads) : std::max(1.0, hidden / 128);
+    const double heads = card.heads > 0 ? Real(card.heads) : std::max(1.0, hidden / 128);
     time.attention = tokens * layers *
                      (2 * width * seq * (2 + 4 + 2 * again) / rate +
                       heads * seq * constants.eager_score_bytes * element * (1 + again / 3) /
@@ -102,7 +99,7 @@ ComputeTime ComputeTimeOf(const ModelCard& card, const TrainingSetup& setup, Pre
   }
   const bool fused = setup.loss == LossPath::kFused || setup.loss == LossPath::kClassification;
   const double logit = tuned ? constants.logit_bytes : constants.eager_logit_bytes;
-  time.logits = fused ? 0 : tokens * AsReal(card.vocab) * logit / kernels_move;
+  time.logits = fused ? 0 : tokens * Real(card.vocab) * logit / kernels_move;
 
   const double kernels = (tuned ? constants.tuned_kernels : constants.eager_kernels) +
                          adapted * constants.adapter_kernels;

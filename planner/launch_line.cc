@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "common/quoted.h"
+#include "common/text.h"
 #include "planner/accelerate_flags.h"
 #include "planner/deepspeed_flags.h"
 #include "planner/launcher_notes.h"
@@ -228,12 +230,11 @@ class LineReader {
     }
     if (background_) dropped.emplace_back("&");
     if (!dropped.empty()) {
-      line_.warnings.push_back(
-          MakeFinding("output_redirected", Severity::kWarning,
-                      JoinParts(dropped, " ") +
-                          " is left out: each rank has a log of its own, and the job ends "
-                          "when its ranks do",
-                      "read the output with launch logs JOB [--rank R]"));
+      line_.warnings.push_back(MakeFinding(
+          "output_redirected", Severity::kWarning,
+          Joined(dropped, " ") + " is left out: each rank has a log of its own, and the job ends "
+                                 "when its ranks do",
+          "read the output with launch logs JOB [--rank R]"));
     }
     return kept;
   }
@@ -279,7 +280,7 @@ class LineReader {
     if (!prefix_.overridden().empty()) {
       line_.warnings.push_back(MakeFinding(
           "launcher_flags_replaced", Severity::kWarning,
-          JoinParts(prefix_.overridden(), ", ") + " in run is replaced by the value of the plan",
+          Joined(prefix_.overridden(), ", ") + " in run is replaced by the value of the plan",
           "leave it out"));
     }
     line_.shell = prefix_.preparation() + prefix + "exec " + command;

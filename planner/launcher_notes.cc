@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "common/text.h"
 #include "planner/line_prefix.h"
 
 namespace launch {
@@ -11,25 +12,23 @@ std::vector<Finding> LauncherNotes(const LauncherArguments& arguments, LauncherK
                                    const std::vector<std::string>& overridden) {
   std::vector<Finding> notes;
   std::vector<std::string> replaced = arguments.replaced;
-  for (std::string name : overridden) {
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const std::string& variable : overridden) {
+    const std::string name = Lower(variable);
     if (std::find(replaced.begin(), replaced.end(), name) == replaced.end()) {
       replaced.push_back(name);
     }
   }
   if (!replaced.empty()) {
-    notes.push_back(
-        MakeFinding("launcher_flags_replaced", Severity::kWarning,
-                    JoinParts(replaced, ", ") +
-                        (replaced.size() == 1 ? " of the line is" : " of the line are") +
-                        " replaced by the values of the plan",
-                    "leave them out: launch sets rank, address and port for every node"));
+    notes.push_back(MakeFinding(
+        "launcher_flags_replaced", Severity::kWarning,
+        Joined(replaced, ", ") + (replaced.size() == 1 ? " of the line is" : " of the line are") +
+            " replaced by the values of the plan",
+        "leave them out: launch sets rank, address and port for every node"));
   }
   if (!arguments.dropped.empty()) {
     notes.push_back(MakeFinding(
         "launcher_flags_dropped", Severity::kNotice,
-        JoinParts(arguments.dropped, ", ") + " steer the launcher itself and have no effect here",
+        Joined(arguments.dropped, ", ") + " steer the launcher itself and have no effect here",
         "read logs with launch logs JOB --rank R"));
   }
   if (arguments.max_restarts && *arguments.max_restarts != "0") {

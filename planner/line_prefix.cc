@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "common/text.h"
 #include "planner/launch_line.h"
 
 namespace launch {
@@ -14,15 +15,6 @@ bool IsDropped(const std::string& word) {
 }
 
 }  // namespace
-
-std::string JoinParts(const std::vector<std::string>& parts, std::string_view separator) {
-  std::string text;
-  for (const std::string& part : parts) {
-    if (!text.empty()) text += separator;
-    text += part;
-  }
-  return text;
-}
 
 CommandParts PartsOf(const ShellCommand& command) {
   CommandParts parts;
@@ -75,7 +67,7 @@ void LinePrefix::ReadPreparation(const ShellScript& script, std::size_t count) {
       kept.push_back(word.raw);
     }
     if (dropped && kept.size() <= (command.words[0].raw == "export" ? 1U : 0U)) continue;
-    preparation_ += JoinParts(kept, " ") + (command.joiner == "&&" ? " && " : "; ");
+    preparation_ += Joined(kept, " ") + (command.joiner == "&&" ? " && " : "; ");
   }
 }
 

@@ -52,6 +52,4 @@ class LinePrefix {
   std::vector<Finding> warnings_;
 };
 
-std::string JoinParts(const std::vector<std::string>& parts, std::string_view separator);
-
 }  // namespace launch

@@ -14,6 +14,9 @@ namespace launch {
 // matrices of four times the width or three of 8/3 (GPT-2, Llama).
 inline constexpr double kBlockParamsPerHiddenSquared = 12;
 
+// Counts as the formulas take them: sums stay below 2^53 or are refused, so double is exact.
+constexpr double Real(std::int64_t count) { return static_cast<double>(count); }
+
 enum class Architecture {
   kUnknown,         // a script of the user's own: nothing but, perhaps, a parameter count
   kDecoder,         // GPT, Llama, Mixtral ...

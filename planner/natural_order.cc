@@ -4,14 +4,14 @@
 #include <cctype>
 #include <string_view>
 
+#include "common/text.h"
+
 namespace launch {
 namespace {
 
-bool Digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
-
 std::string_view DigitsAt(const std::string& text, std::size_t at) {
   std::size_t end = at;
-  while (end < text.size() && Digit(text[end])) ++end;
+  while (end < text.size() && IsDigit(text[end])) ++end;
   return std::string_view(text).substr(at, end - at);
 }
 
@@ -26,7 +26,7 @@ bool NaturalLess(const std::string& a, const std::string& b) {
   std::size_t i = 0;
   std::size_t k = 0;
   while (i < a.size() && k < b.size()) {
-    if (Digit(a[i]) && Digit(b[k])) {
+    if (IsDigit(a[i]) && IsDigit(b[k])) {
       const std::string_view left = DigitsAt(a, i);
       const std::string_view right = DigitsAt(b, k);
       const std::string_view x = WithoutZeros(left);

@@ -8,9 +8,6 @@ namespace launch {
 
 namespace {
 
-// Sums stay below 2^53 or are refused, so double is exact.
-double Real(std::int64_t value) { return static_cast<double>(value); }
-
 double Norm(const Blueprint& print, double width) {
   return Real(static_cast<int>(print.norm)) * width;
 }

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "common/quoted.h"
 #include "common/units.h"
 #include "planner/allocation.h"
 #include "planner/batch.h"

@@ -4,13 +4,13 @@
 #include <array>
 #include <cctype>
 
+#include "common/text.h"
+
 namespace launch {
 namespace {
 
 bool IsNameStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool IsNameChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
-
 constexpr int kMaxShellDepth = 64;
 
 // Words that open or close compound commands when they stand first.
@@ -390,22 +390,6 @@ std::vector<ShellUse> VariablesUsed(const ShellScript& script) {
     for (const ShellRedirect& redirect : command.redirects) CollectUses(redirect.target, uses);
   }
   return uses;
-}
-
-std::string ShellQuote(std::string_view text) {
-  const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return IsNameChar(c) || std::string_view("-./:=,+@%").find(c) != std::string_view::npos;
-  });
-  if (plain) return std::string(text);
-  std::string quoted = "'";
-  for (char c : text) {
-    if (c == '\'') {
-      quoted += "'\\''";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "'";
 }
 
 }  // namespace launch

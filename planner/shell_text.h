@@ -56,7 +56,4 @@ struct ShellUse {
 };
 std::vector<ShellUse> VariablesUsed(const ShellScript& script);
 
-// A word bash would read back as exactly this text.
-std::string ShellQuote(std::string_view text);
-
 }  // namespace launch

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <string>
 
+#include "common/text.h"
 #include "planner/strategy.h"
 
 namespace launch {
@@ -45,8 +46,7 @@ Result<void> CheckSetup(const TrainingSetup& setup) {
 }
 
 OptimizerTraits OptimizerOf(std::string_view word) {
-  std::string text;
-  for (const char c : word) text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string text = Lower(word);
   const auto has = [&](const char* part) { return text.find(part) != std::string::npos; };
   OptimizerTraits traits;
   if (has("adafactor") || has("came")) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/quoted.h"
 #include "common/units.h"
 #include "preflight/remedies.h"
 #include "preflight/remedy_data.h"
@@ -97,7 +98,7 @@ void JudgeDisk(const DiskFact& disk, const NodeId& node, PreflightReport& report
   finding.remedy =
       shm ? "remove files that dead programs left: ls -la /dev/shm; " + std::string(kShmRemedy)
           : "make room on that file system, or name another directory";
-  finding.fix = {"df -h " + ShellWordOf(disk.path)};
+  finding.fix = {"df -h " + ShellQuote(disk.path)};
   Add(report, std::move(finding));
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "common/quoted.h"
 #include "preflight/remedies.h"
 
 namespace launch {
@@ -96,7 +97,7 @@ void JudgeMtu(const std::vector<NodeCase>& nodes, const InterfaceNames& shared,
                         ", another node of the job " + std::to_string(*sizes.rbegin()) +
                         ": large packets are lost or cut between them");
     finding.evidence = evidence;
-    const std::string command = "ip link set dev " + ShellWordOf(link->interface) + " mtu " +
+    const std::string command = "ip link set dev " + ShellQuote(link->interface) + " mtu " +
                                 std::to_string(*sizes.rbegin());
     finding.remedy = command + ", if the switch carries that size";
     finding.fix = {command};

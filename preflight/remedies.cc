@@ -4,13 +4,14 @@
 #include <string_view>
 #include <utility>
 
+#include "common/quoted.h"
 #include "preflight/remedy_data.h"
 
 namespace launch {
 namespace {
 
 std::string Python(const RuntimeFacts& runtime) {
-  return ShellWordOf(runtime.path.empty() ? "python" : runtime.path);
+  return ShellQuote(runtime.path.empty() ? "python" : runtime.path);
 }
 
 std::string Install(const RuntimeFacts& runtime, const WheelChannel& channel) {
@@ -87,16 +88,6 @@ void AddContainerAndSource(const NodeInventory& node, Remedy& remedy) {
 }
 
 }  // namespace
-
-std::string ShellWordOf(const std::string& text) {
-  const bool plain = !text.empty() && text.find_first_not_of(
-                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                          "0123456789_@%+=:,./-") == std::string::npos;
-  if (plain) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
 
 Remedy CudaTorch(const NodeInventory& node, const RuntimeFacts& runtime) {
   Remedy remedy;

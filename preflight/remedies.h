@@ -25,7 +25,4 @@ Remedy MatchingToolkit(CudaVersion torch_cuda);
 std::string InstallRelease(const RuntimeFacts& runtime, const std::string& package,
                            const std::string& version);
 
-// The text of one word for a POSIX shell.
-std::string ShellWordOf(const std::string& text);
-
 }  // namespace launch

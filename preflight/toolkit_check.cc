@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/quoted.h"
 #include "preflight/remedies.h"
 #include "preflight/remedy_data.h"
 
@@ -58,7 +59,7 @@ bool JudgeTools(const OpBuild& b, PreflightReport& report) {
   const bool ninja = tools.count("ninja") > 0 ||
                      (b.c.runtime != nullptr && b.c.runtime->packages.count("ninja") > 0);
   if (!ninja) {
-    const std::string command = ShellWordOf(b.c.runtime->path) + " -m pip install ninja";
+    const std::string command = ShellQuote(b.c.runtime->path) + " -m pip install ninja";
     AddMissing(b, "there is no ninja", command, {command}, report);
     return false;
   }
@@ -143,7 +144,7 @@ void JudgeOpBuild(const NodeCase& c, PreflightReport& report) {
                toolkit.text +
                    "\nprebuilt: build the operator when DeepSpeed is installed: "
                    "DS_BUILD_CPU_ADAM=1 " +
-                   ShellWordOf(c.runtime->path) + " -m pip install --force-reinstall deepspeed\n" +
+                   ShellQuote(c.runtime->path) + " -m pip install --force-reinstall deepspeed\n" +
                    kBuildOpsNote,
                std::move(toolkit.fix), report);
     return;

@@ -4,6 +4,9 @@
 #include <cctype>
 #include <filesystem>
 
+#include "cli/job_reader.h"
+#include "common/quoted.h"
+
 namespace launch {
 namespace {
 
@@ -25,28 +28,7 @@ std::string Scalar(const std::string& value) {
         return std::isalnum(c) != 0 ||
                std::string_view(" ._/+-@~").find(static_cast<char>(c)) != std::string_view::npos;
       });
-  if (plain) return value;
-  std::string text = "\"";
-  for (const char c : value) {
-    if (c == '"' || c == '\\') text += '\\';
-    if (c == '\n')
-      text += "\\n";
-    else
-      text += c;
-  }
-  return text + "\"";
-}
-
-std::string NameOf(const std::string& path) {
-  std::string name;
-  for (const char c : std::filesystem::path(path).stem().string()) {
-    const auto byte = static_cast<unsigned char>(c);
-    name += std::isalnum(byte) != 0 || c == '.' || c == '_' || c == '-'
-                ? static_cast<char>(std::tolower(byte))
-                : '-';
-  }
-  while (!name.empty() && (name.front() == '.' || name.front() == '-')) name.erase(0, 1);
-  return name.empty() ? "job" : name.substr(0, 63);
+  return plain ? value : Quoted(value);
 }
 
 Unexpected NotSupported(const std::string& format, const std::string& path) {
@@ -56,6 +38,18 @@ Unexpected NotSupported(const std::string& format, const std::string& path) {
 }
 
 }  // namespace
+
+void RenameVariable(std::string& text, std::string_view from, std::string_view to) {
+  const auto of_name = [&](std::size_t at) {
+    return at < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
+  };
+  for (std::size_t at = text.find(from); at != std::string::npos;) {
+    const bool whole = (at == 0 || !of_name(at - 1)) && !of_name(at + from.size());
+    if (whole) text.replace(at, from.size(), to);
+    at = text.find(from, at + (whole ? to.size() : from.size()));
+  }
+}
 
 void JobFileDraft::SetRaw(std::string_view field, std::string yaml) {
   for (auto& [name, value] : fields_) {
@@ -91,7 +85,7 @@ bool JobFileDraft::Has(std::string_view field) const {
 }
 
 Imported JobFileDraft::Finish(std::string from, const std::string& path) && {
-  if (!Has("name")) Set("name", NameOf(path));
+  if (!Has("name")) Set("name", NameFrom(std::filesystem::path(path).stem().string()));
   if (!env_.empty()) {
     std::string block;
     for (const auto& [name, value] : env_) block += "\n  " + name + ": " + Scalar(value);

@@ -40,6 +40,9 @@ class JobFileDraft {
   std::vector<std::string> notes_;
 };
 
+// Every use of the variable `from`, as a whole name, becomes one of `to`.
+void RenameVariable(std::string& text, std::string_view from, std::string_view to);
+
 bool IsSlurmScript(std::string_view text);
 Result<Imported> ImportSlurm(std::string_view text, const std::string& path);
 bool IsHostfile(std::string_view text);

@@ -58,10 +58,7 @@ std::string Renamed(std::string text) {
       {"SKYPILOT_NUM_NODES", "NNODES"},
       {"SKYPILOT_NUM_GPUS_PER_NODE", "NPROC_PER_NODE"},
       {"SKYPILOT_TASK_ID", "LAUNCH_JOB_ID"}};
-  for (const auto& [from, to] : kNames) {
-    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at))
-      text.replace(at, from.size(), to);
-  }
+  for (const auto& [from, to] : kNames) RenameVariable(text, from, to);
   return text;
 }
 

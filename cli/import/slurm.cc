@@ -5,6 +5,7 @@
 #include "cli/import/import.h"
 #include "cli/import/slurm_options.h"
 #include "common/job_array.h"
+#include "common/text.h"
 #include "common/units.h"
 #include "planner/launcher_words.h"
 #include "planner/shell_text.h"
@@ -39,10 +40,7 @@ std::optional<std::string> Gpus(std::string text, bool gres) {
   const std::string count = colon == std::string::npos ? text : text.substr(colon + 1);
   if (!ParseInt(count)) return colon == std::string::npos ? text + ":1" : text;
   if (colon == std::string::npos) return count;
-  std::string name = text.substr(0, colon);
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return name + ":" + count;
+  return Upper(text.substr(0, colon)) + ":" + count;
 }
 
 void Nodes(const Options& options, JobFileDraft& draft) {
@@ -103,11 +101,9 @@ void Cores(const Options& options, JobFileDraft& draft) {
   } else if (!memory.empty()) {
     // Slurm's bare number is MiB.
     const bool unit = std::isalpha(static_cast<unsigned char>(memory.back())) != 0;
-    draft.Set(
-        "memory",
-        unit ? memory.substr(0, memory.size() - 1) +
-                   static_cast<char>(std::toupper(static_cast<unsigned char>(memory.back()))) + "iB"
-             : memory + "MiB");
+    draft.Set("memory", unit ? memory.substr(0, memory.size() - 1) +
+                                   Upper(memory.substr(memory.size() - 1)) + "iB"
+                             : memory + "MiB");
   }
 }
 
@@ -182,20 +178,11 @@ constexpr std::pair<std::string_view, std::string_view> kTwins[] = {
     {"SLURM_JOB_ID", "LAUNCH_JOB_ID"},
     {"SLURM_JOBID", "LAUNCH_JOB_ID"}};
 
-bool IsVariableByte(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
 std::string Renamed(std::string text, JobFileDraft& draft) {
   for (const auto& [from, to] : kTwins) {
-    std::size_t at = text.find(from);
-    const bool any = at != std::string::npos;
-    while (at != std::string::npos) {
-      const std::size_t end = at + from.size();
-      const bool whole = (at == 0 || !IsVariableByte(text[at - 1])) &&
-                         (end >= text.size() || !IsVariableByte(text[end]));
-      if (whole) text.replace(at, from.size(), to);
-      at = text.find(from, at + (whole ? to.size() : from.size()));
-    }
-    if (any) draft.Note("run: " + std::string(from) + " became " + std::string(to));
+    if (text.find(from) == std::string::npos) continue;
+    RenameVariable(text, from, to);
+    draft.Note("run: " + std::string(from) + " became " + std::string(to));
   }
   if (const std::size_t left = text.find("$SLURM_"); left != std::string::npos)
     draft.Note("run still uses " +

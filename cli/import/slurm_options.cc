@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "common/text.h"
 #include "common/units.h"
 #include "planner/shell_text.h"
 
@@ -65,13 +66,6 @@ constexpr std::array<Known, 51> kKnown = {{{"account", 'A'},
                                            {"switches", 0},
                                            {"time", 't'},
                                            {"wckey", 0}}};
-
-std::string_view Trimmed(std::string_view line) {
-  while (!line.empty() && (line.back() == ' ' || line.back() == '\t' || line.back() == '\r'))
-    line.remove_suffix(1);
-  while (!line.empty() && (line.front() == ' ' || line.front() == '\t')) line.remove_prefix(1);
-  return line;
-}
 
 // The option that `name` means; exactly, or as the only one that begins so.
 Result<const Known*> LongOption(std::string_view name) {
@@ -138,7 +132,7 @@ Result<SlurmScript> ReadSlurmScript(std::string_view text, const std::string& pa
     ++number;
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
-    const std::string_view trimmed = Trimmed(line);
+    const std::string_view trimmed = Trim(line);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.starts_with("#SBATCH")) {
       if (commands) {

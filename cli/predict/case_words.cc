@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cctype>
 
+#include "common/text.h"
+
 namespace launch {
 
 std::string Word(const CaseTable& table, std::size_t row, std::string_view column) {
-  std::string word(table.Text(row, column));
-  std::transform(word.begin(), word.end(), word.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return word;
+  return Lower(table.Text(row, column));
 }
 
 bool Has(const std::string& text, std::string_view part) {

@@ -6,19 +6,13 @@
 
 #include "cli/up/embedded_texts.h"
 #include "common/pki.h"
+#include "common/quoted.h"
 
 namespace launch::up {
 namespace {
 
 constexpr Millis kShort(30'000);
 constexpr Millis kUpload(600'000);
-
-// 'it'"'"'s': one word for every POSIX shell.
-std::string Word(std::string_view text) {
-  std::string word = "'";
-  for (const char c : text) word += c == '\'' ? std::string("'\"'\"'") : std::string(1, c);
-  return word + "'";
-}
 
 std::string Current(const HostFacts& facts, std::string_view program) {
   return facts.programs + "/current/" + std::string(program);
@@ -55,10 +49,11 @@ std::string_view KeeperWord(Keeper keeper) {
 
 std::string Service(std::string_view verb, const std::string& name, const HostFacts& facts,
                     const std::vector<std::string>& arguments) {
-  std::string command = "umask 077; sh -c " + Word(kServiceScript) + " sh " + std::string(verb) +
-                        " " + Word(name) + " " + Word(facts.programs) + " " + Word(facts.state) +
-                        " " + std::string(KeeperWord(facts.keeper));
-  for (const std::string& argument : arguments) command += " " + Word(argument);
+  std::string command = "umask 077; sh -c " + ShellQuote(kServiceScript) + " sh " +
+                        std::string(verb) + " " + ShellQuote(name) + " " +
+                        ShellQuote(facts.programs) + " " + ShellQuote(facts.state) + " " +
+                        std::string(KeeperWord(facts.keeper));
+  for (const std::string& argument : arguments) command += " " + ShellQuote(argument);
   return command;
 }
 
@@ -123,27 +118,28 @@ Result<HostFacts> Probe(Remote& remote) {
 Result<bool> Install(Remote& remote, const HostFacts& facts, const Release& release) {
   const std::string releases = facts.programs + "/releases";
   const std::string dir = releases + "/" + release.id;
-  LAUNCH_RETURN_IF_ERROR(Must(remote, "umask 022; mkdir -p " + Word(dir), "", kShort, "mkdir"));
+  LAUNCH_RETURN_IF_ERROR(
+      Must(remote, "umask 022; mkdir -p " + ShellQuote(dir), "", kShort, "mkdir"));
   bool uploaded = false;
   for (const Program& program : release.programs) {
-    const std::string path = Word(dir + "/" + program.name);
+    const std::string path = ShellQuote(dir + "/" + program.name);
     const std::string sum = "[ \"$(sha256sum < " + path;
     const std::string is = " | cut -c1-64)\" = " + program.digest + " ]";
     LAUNCH_ASSIGN_OR_RETURN(const RemoteAnswer there,
                             remote.Run("[ -x " + path + " ] && " + sum + is, "", kShort));
     if (there.code == 0) continue;
     LAUNCH_ASSIGN_OR_RETURN(const std::string bytes, ReadProgram(program));
-    const std::string part = Word(dir + "/." + program.name + ".part") + ".$$";
+    const std::string part = ShellQuote(dir + "/." + program.name + ".part") + ".$$";
     LAUNCH_RETURN_IF_ERROR(Must(remote,
                                 "umask 022; cat > " + part + " && [ \"$(sha256sum < " + part + is +
                                     " && chmod 755 " + part + " && mv -f " + part + " " + path,
                                 bytes, kUpload, "uploading " + program.name));
     uploaded = true;
   }
-  const std::string link = Word(facts.programs + "/current");
-  const std::string fresh = Word(facts.programs + "/.current.new") + ".$$";
+  const std::string link = ShellQuote(facts.programs + "/current");
+  const std::string fresh = ShellQuote(facts.programs + "/.current.new") + ".$$";
   LAUNCH_RETURN_IF_ERROR(Must(remote,
-                              "ln -sfn " + Word("releases/" + release.id) + " " + fresh +
+                              "ln -sfn " + ShellQuote("releases/" + release.id) + " " + fresh +
                                   " && mv -fT " + fresh + " " + link,
                               "", kShort, "switching to the release"));
   return uploaded;
@@ -151,9 +147,10 @@ Result<bool> Install(Remote& remote, const HostFacts& facts, const Release& rele
 
 Result<std::string> ClusterOfController(Remote& remote, const HostFacts& facts) {
   if (facts.controller.empty()) return std::string();
-  LAUNCH_ASSIGN_OR_RETURN(const RemoteAnswer answer,
-                          Must(remote, "cat " + Word(facts.state + "/controller/operator/cert.pem"),
-                               "", kShort, "reading the operator's certificate"));
+  LAUNCH_ASSIGN_OR_RETURN(
+      const RemoteAnswer answer,
+      Must(remote, "cat " + ShellQuote(facts.state + "/controller/operator/cert.pem"), "", kShort,
+           "reading the operator's certificate"));
   LAUNCH_ASSIGN_OR_RETURN(const CertificateFacts certificate, ReadCertificate(answer.output));
   return certificate.identity.cluster;
 }
@@ -162,9 +159,10 @@ Result<ControllerMade> StartController(Remote& remote, const HostFacts& facts,
                                        const std::string& cluster, int port) {
   const std::string state = facts.state + "/controller";
   LAUNCH_RETURN_IF_ERROR(Must(remote,
-                              "[ -s " + Word(state + "/ca.pem") + " ] || " +
-                                  Word(Current(facts, "launch-controller")) + " init --state " +
-                                  Word(state) + " --name " + Word(cluster),
+                              "[ -s " + ShellQuote(state + "/ca.pem") + " ] || " +
+                                  ShellQuote(Current(facts, "launch-controller")) +
+                                  " init --state " + ShellQuote(state) + " --name " +
+                                  ShellQuote(cluster),
                               "", kShort, "launch-controller init"));
   ControllerMade made;
   LAUNCH_ASSIGN_OR_RETURN(
@@ -176,8 +174,8 @@ Result<ControllerMade> StartController(Remote& remote, const HostFacts& facts,
        {"/key.pem", &made.key_pem}}};
   for (const auto& [name, text] : files) {
     LAUNCH_ASSIGN_OR_RETURN(RemoteAnswer answer,
-                            Must(remote, "cat " + Word(state + "/operator" + name), "", kShort,
-                                 "reading the operator's credentials"));
+                            Must(remote, "cat " + ShellQuote(state + "/operator" + name), "",
+                                 kShort, "reading the operator's credentials"));
     *text = std::move(answer.output);
   }
   made.authority = Sha256Hex(made.ca_pem);
@@ -185,10 +183,10 @@ Result<ControllerMade> StartController(Remote& remote, const HostFacts& facts,
 }
 
 Result<void> Join(Remote& remote, const HostFacts& facts, const std::string& token) {
-  LAUNCH_RETURN_IF_ERROR(Must(
-      remote,
-      Word(Current(facts, "launch-agent")) + " join --state-dir " + Word(facts.state + "/agent"),
-      token + "\n", kShort, "joining the cluster"));
+  LAUNCH_RETURN_IF_ERROR(Must(remote,
+                              ShellQuote(Current(facts, "launch-agent")) + " join --state-dir " +
+                                  ShellQuote(facts.state + "/agent"),
+                              token + "\n", kShort, "joining the cluster"));
   return {};
 }
 
@@ -211,11 +209,13 @@ Result<void> Remove(Remote& remote, const HostFacts& facts, const std::string& a
   }
   if (!purge) return {};
   std::string command = "rm -rf";
-  for (const char* part : {"/current", "/releases"}) command += " " + Word(facts.programs + part);
+  for (const char* part : {"/current", "/releases"})
+    command += " " + ShellQuote(facts.programs + part);
   for (const char* part :
        {"/agent", "/controller", "/locks", "/launch-agent.log", "/launch-controller.log"})
-    command += " " + Word(facts.state + part);
-  command += "; rmdir " + Word(facts.programs) + " " + Word(facts.state) + " 2>/dev/null; true";
+    command += " " + ShellQuote(facts.state + part);
+  command += "; rmdir " + ShellQuote(facts.programs) + " " + ShellQuote(facts.state) +
+             " 2>/dev/null; true";
   LAUNCH_RETURN_IF_ERROR(Must(remote, command, "", kUpload, "removing files"));
   return {};
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/hostlist.h"
+#include "common/quoted.h"
 #include "common/text.h"
 #include "planner/shell_text.h"
 

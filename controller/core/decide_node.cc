@@ -203,6 +203,13 @@ void MarkSilent(Draft& draft, const NodeId& node, LiveNode& live, bool silent, s
   }
 }
 
+void CutOff(Draft& draft, const NodeId& node, const char* told, const char* silent) {
+  LiveNode& live = draft.live().nodes[node];
+  if (live.session) draft.Close(*live.session, told);
+  live.session.reset();
+  MarkSilent(draft, node, live, true, silent);
+}
+
 RankRecord RankOf(const State& state, const AllocRecord& alloc, Rank rank) {
   if (const auto ranks = state.ranks.find(alloc.key); ranks != state.ranks.end()) {
     if (const auto found = ranks->second.find(rank); found != ranks->second.end()) {

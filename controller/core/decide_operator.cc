@@ -97,11 +97,7 @@ void OnUser(Draft& draft, const event::FenceNode& event) {
                      "`launch drain` it, or cancel its jobs; fence only a node without power"));
     return;
   }
-  // What may still come on a half-open stream is not its word any more.
-  LiveNode& live = draft.live().nodes[node];
-  if (live.session) draft.Close(*live.session, "the node was fenced");
-  live.session.reset();
-  MarkSilent(draft, node, live, true, "fenced");
+  CutOff(draft, node, "the node was fenced", "fenced");
   NodeRecord record = *found;
   record.fenced_by = event.caller.user.value;
   record.fenced_at = draft.wall();

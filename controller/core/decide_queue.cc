@@ -34,9 +34,8 @@ std::vector<JobId> InOrder(const State& state) {
 }
 
 // Ends the jobs that wait for what can never be. True: the queue is another one now.
-bool EndHopeless(Draft& draft) {
+bool EndHopeless(Draft& draft, DependencyLooks& looks) {
   std::vector<std::pair<JobId, std::string>> hopeless;
-  DependencyLooks looks(draft.state());
   for (const JobId id : draft.state().queue) {
     const JobRecord& job = draft.state().jobs.at(id);
     if (job.attempts > 0) continue;  // what it waited for was there when it started
@@ -74,9 +73,8 @@ std::optional<WaitReason> WaitsByItself(Draft& draft, DependencyLooks& looks,
   return std::nullopt;
 }
 
-std::vector<QueueEntry> Entries(Draft& draft) {
+std::vector<QueueEntry> Entries(Draft& draft, DependencyLooks& looks) {
   std::vector<QueueEntry> entries;
-  DependencyLooks looks(draft.state());
   for (const JobId id : InOrder(draft.state())) {
     QueueEntry entry{id, std::nullopt};
     const JobRecord& job = draft.state().jobs.at(id);
@@ -187,7 +185,8 @@ void HoldAndPlan(Draft& draft, const JobRecord& job, const Placement& placement,
 
 void SettleQueue(Draft& draft) {
   Live& live = draft.live();
-  if (EndHopeless(draft)) return;  // the queue is looked at again
+  DependencyLooks looks(draft.state());
+  if (EndHopeless(draft, looks)) return;  // the queue is looked at again
   live.reasons.clear();
   live.queue_head.reset();
   if (draft.state().queue.empty()) return;
@@ -225,7 +224,7 @@ void SettleQueue(Draft& draft) {
     offers = MakeOffers(draft.state());
     return std::nullopt;
   };
-  QueueOutcome outcome = RunFifo(Entries(draft), start);
+  QueueOutcome outcome = RunFifo(Entries(draft, looks), start);
   for (QueueVerdict& verdict : outcome.verdicts) {
     live.reasons[verdict.job] = verdict.waits ? std::move(*verdict.waits) : Planning();
   }

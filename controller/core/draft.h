@@ -116,6 +116,9 @@ void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
                   const std::vector<std::pair<GpuUuid, std::string>>& held);
 // The node answers, or it does not; nothing but placement and views depends on it.
 void MarkSilent(Draft& draft, const NodeId& node, LiveNode& live, bool silent, std::string why);
+// Ends the node's session: what may still come on a half-open stream is not its word any more. The
+// agent is `told` why, people read why it is `silent`.
+void CutOff(Draft& draft, const NodeId& node, const char* told, const char* silent);
 // Takes an inventory; records it when it differs.
 void NoteInventory(Draft& draft, const NodeId& node, NodeInventory inventory);
 

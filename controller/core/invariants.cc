@@ -32,6 +32,11 @@ void CheckJobs(const State& state, Violations& out) {
     out.Unless(
         (open != state.open.end() && open->second.contains(id)) == (job.phase != JobPhase::kDone),
         name + ": index of the user's jobs differs");
+    if (job.array) {
+      const auto array = state.arrays.find(*job.array);
+      out.Unless(array != state.arrays.end() && array->second.contains(id),
+                 name + ": index of its array differs");
+    }
     out.Unless(job.outcome.has_value() == (job.phase == JobPhase::kDone),
                name + ": outcome and phase contradict each other");
     if (job.outcome) out.Unless(IsTerminal(*job.outcome), name + ": outcome is not terminal");

@@ -62,11 +62,7 @@ void EndLeases(Draft& draft) {
     }
   }
   for (const auto& [node, key] : over) {
-    LiveNode& live = draft.live().nodes[node];
-    // What may still come on a half-open stream is not its word any more.
-    if (live.session) draft.Close(*live.session, "it was not heard for longer than a lease");
-    live.session.reset();
-    MarkSilent(draft, node, live, true, "no beat");
+    CutOff(draft, node, "it was not heard for longer than a lease", "no beat");
     const Millis lease = *draft.state().specs.at(key.job).spec.requeue_after;
     const std::string why = fmt::format("{} was silent for longer than requeue_after ({})",
                                         node.value, FormatDuration(lease));

@@ -189,8 +189,7 @@ struct RankRecord {
 struct NodeFault {
   JobId job;
   UserName owner;
-  std::string what;     // label of the verdict
-  bool proven = false;  // by more than the log
+  std::string what;  // label of the verdict
   WallTime at{};
   friend bool operator==(const NodeFault&, const NodeFault&) = default;
 };

@@ -22,16 +22,15 @@ void Remember(NodeRecord& node, NodeFault fault) {
   node.faults.push_back(std::move(fault));
 }
 
-// One entry per job, so their number is that of the jobs.
+// One entry per job, so their number is that of the jobs. A verdict rests on the job's own logs,
+// which may say what their owner likes: several owners must agree, unless the node has one only.
 bool IsNoCoincidence(const NodeRecord& node) {
   if (node.faults.size() < kJobs) return false;
   std::set<UserName> owners;
-  bool proven = false;
   for (const NodeFault& fault : node.faults) {
     owners.insert(fault.owner);
-    proven = proven || fault.proven;
   }
-  return proven || owners.size() > 1 || node.account.has_value();
+  return owners.size() > 1 || node.account.has_value();
 }
 
 std::string Reason(const NodeRecord& node) {
@@ -59,7 +58,6 @@ void NoteNodeFault(Draft& draft, const AttemptRecord& attempt, const Ending& end
   fault.job = attempt.key.job;
   fault.owner = draft.state().jobs.at(attempt.key.job).owner;
   fault.what = attempt.verdict->label;
-  fault.proven = false;  // a verdict rests on the job's own logs: a job may print what it likes
   fault.at = draft.wall();
   Remember(node, std::move(fault));
   if (!node.drained && IsNoCoincidence(node)) {

@@ -143,10 +143,6 @@ void EraseEntity(State& state, const Entity& entity) {
         } else if constexpr (std::is_same_v<T, JobRecord>) {
           Unindex(state, value.id);
           state.jobs.erase(value.id);
-          if (value.array) {
-            state.arrays[*value.array].erase(value.id);
-            if (state.arrays[*value.array].empty()) state.arrays.erase(*value.array);
-          }
         } else if constexpr (std::is_same_v<T, SpecRecord>) {
           state.specs.erase(value.id);
         } else if constexpr (std::is_same_v<T, PlanChunkRecord>) {

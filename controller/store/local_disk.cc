@@ -1,12 +1,16 @@
 #include "controller/store/local_disk.h"
 
+#include <fcntl.h>
 #include <sys/statfs.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstdint>
 #include <string_view>
 #include <utility>
+
+#include "common/unique_fd.h"
 
 namespace launch::controller {
 
@@ -29,6 +33,13 @@ Result<void> RefuseNetwork(const std::string& dir) {
                   "use a directory on a disk of this host");
     }
   }
+  return {};
+}
+
+Result<void> SyncPath(const std::string& path, int flags) {
+  const UniqueFd file(::open(path.c_str(), flags | O_CLOEXEC));
+  if (!file) return FailErrno("open " + path, errno);
+  if (::fsync(file.get()) != 0) return FailErrno("fsync " + path, errno);
   return {};
 }
 

@@ -156,7 +156,6 @@ pb::NodeFault ToRecord(const NodeFault& v) {
   m.set_job(v.job.value);
   m.set_owner(Utf8(v.owner.value));
   m.set_what(Utf8(v.what));
-  m.set_proven(v.proven);
   m.set_at_ms(ToMs(v.at));
   return m;
 }
@@ -165,7 +164,6 @@ NodeFault FromRecord(Edge& e, const pb::NodeFault& m) {
   v.job = e.Job("job", m.job());
   v.owner = User(e, "owner", m.owner());
   v.what = e.Text("what", m.what());
-  v.proven = m.proven();
   v.at = e.Wall("at_ms", m.at_ms());
   return v;
 }

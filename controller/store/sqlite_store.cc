@@ -55,13 +55,6 @@ constexpr const char* kTables =
 
 std::string FileOf(const std::string& dir) { return dir + "/store.db"; }
 
-Result<void> Sync(const std::string& path, int flags) {
-  const UniqueFd file(::open(path.c_str(), flags | O_CLOEXEC));
-  if (!file) return FailErrno("open " + path, errno);
-  if (::fsync(file.get()) != 0) return FailErrno("fsync " + path, errno);
-  return {};
-}
-
 // Everything in the log goes into the database and is synced there, or this fails.
 Result<void> CheckpointAll(sqlite3* db) {
   int left = 0;
@@ -435,12 +428,12 @@ Result<void> MakeSqliteStore(const std::string& dir) {
     LAUNCH_RETURN_IF_ERROR(Execute(db.get(), "COMMIT"));
     LAUNCH_RETURN_IF_ERROR(CheckpointAll(db.get()));
   }
-  LAUNCH_RETURN_IF_ERROR(Sync(draft, O_RDWR));
+  LAUNCH_RETURN_IF_ERROR(SyncPath(draft, O_RDWR));
   ::unlink((dir + "/store.witness").c_str());  // it saw another store
   LAUNCH_FAILPOINT("store.init.before");
   if (::rename(draft.c_str(), file.c_str()) != 0) return FailErrno("rename " + draft, errno);
   // SQLite does not report a failed sync of the directory it creates files in, so it is done here.
-  return Sync(dir, O_RDONLY | O_DIRECTORY);
+  return SyncPath(dir, O_RDONLY | O_DIRECTORY);
 }
 
 Result<std::unique_ptr<Store>> OpenSqliteStore(const std::string& dir, StoreKeeps keeps) {

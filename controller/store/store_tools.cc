@@ -11,6 +11,7 @@
 
 #include "common/failpoint.h"
 #include "common/unique_fd.h"
+#include "controller/store/local_disk.h"
 #include "controller/store/record_codec.h"
 #include "controller/store/state_lock.h"
 #include "controller/store/store_reader.h"
@@ -29,13 +30,6 @@ constexpr std::size_t kEventsChecked = 10'000;
 bool IsThere(const std::string& path) {
   struct stat facts {};
   return ::lstat(path.c_str(), &facts) == 0;
-}
-
-Result<void> SyncPath(const std::string& path, int flags) {
-  const UniqueFd file(::open(path.c_str(), flags | O_CLOEXEC));
-  if (!file) return FailErrno("open " + path, errno);
-  if (::fsync(file.get()) != 0) return FailErrno("fsync " + path, errno);
-  return {};
 }
 
 Result<void> Rename(const std::string& from, const std::string& to) {
