@@ -20,6 +20,7 @@
 #include "agent/core/agent_core.h"
 #include "agent/link/controller_link.h"
 #include "agent/link/identity_files.h"
+#include "agent/probes/child_process.h"
 #include "agent/probes/host_probe.h"
 #include "agent/probes/inventory_probe.h"
 #include "agent/probes/network_tester.h"
@@ -75,6 +76,19 @@ std::string ProgramBeside(const std::string& name) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   return error ? name : (self.parent_path() / name).string();
+}
+
+// Without a stop of the process; absent where it is not installed or may not look.
+std::optional<std::string> AskPySpy(std::int64_t pid,
+                                    const std::map<std::string, std::string>& environment) {
+  constexpr Millis kPatience{5'000};
+  const auto path = environment.find("PATH");
+  const std::string program = path == environment.end() ? "" : FindProgram("py-spy", path->second);
+  if (program.empty()) return std::nullopt;
+  const auto said = RunProgram({program, "dump", "--nonblocking", "--pid", std::to_string(pid)},
+                               environment, kPatience);
+  if (!said || said->status != 0) return std::nullopt;
+  return said->output;
 }
 
 // What other threads may ask about what the loop knows.
@@ -248,6 +262,12 @@ class AgentLoop {
     return {};
   }
 
+  Result<void> Do(const order::CollectStacks& order) {
+    spdlog::info("allocation.stacks key={}", ToString(order.key));
+    parts_.runner.CollectStacks(order);
+    return {};
+  }
+
   // What concerns the other threads of an event the core has heard.
   void Observe(const Told& event) {
     bool ranks_changed = false;
@@ -353,6 +373,7 @@ Result<void> StartAndRun(AgentConfig config) {
              return runtimes.Ask(interpreter, env);
            },
        .test_network = TestNetwork,
+       .py_spy = [&environment](std::int64_t pid) { return AskPySpy(pid, environment); },
        .files = &files,
        .clock = &clock});
   LAUNCH_ASSIGN_OR_RETURN(const RunnerState found, runner.Recover());
@@ -389,6 +410,7 @@ Result<void> StartAndRun(AgentConfig config) {
              const auto [running, ended] = shared.TakeRanks();
              return sampler.Sample(running, ended, clock.Now());
            },
+       .is_ours = [&sampler](std::int64_t pid) { return sampler.processes().contains(pid); },
        .on_error =
            [](const Error& error) {
              spdlog::error("inventory.failed why={} hint={}", Quoted(error.message),

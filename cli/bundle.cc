@@ -18,6 +18,10 @@ using Document = nlohmann::json;
 constexpr std::size_t kHead = 1 << 20;
 constexpr std::size_t kTail = 3 << 20;
 constexpr std::size_t kRanks = 64;
+constexpr std::size_t kAllLogs = 256 << 20;  // of one bundle: it is sent by mail
+// Of a log beyond it only the end is fetched.
+constexpr std::uint64_t kWholeLog = 64 << 20;
+constexpr std::uint32_t kEndLines = 20'000;
 constexpr Millis kOfOneLog{30'000};
 constexpr Millis kOfEvents{30'000};
 constexpr char kJobFile[] = "job.json";
@@ -82,11 +86,18 @@ std::string LogName(const AttemptView& attempt, Rank rank) {
          ".log";
 }
 
+std::uint64_t BytesOf(const AttemptView& attempt, Rank rank) {
+  for (const RankView& view : attempt.ranks)
+    if (view.rank == rank && view.exit) return view.exit->log_end;
+  return 0;  // it runs, and nobody knows
+}
+
 std::string Log(Client& client, const JobView& job, const AttemptView& attempt, Rank rank) {
   LogsCall call;
   call.job = job.id;
   call.attempt = attempt.attempt;
   call.ranks = {rank};
+  if (BytesOf(attempt, rank) > kWholeLog) call.last_lines = kEndLines;
   HeadAndTail log;
   const auto end = client.Logs(call, kOfOneLog, [&](const LogPiece& piece) {
     if (const auto* chunk = std::get_if<LogChunk>(&piece)) log.Add(chunk->data);
@@ -171,11 +182,21 @@ Result<TarEntries> MakeBundle(Client& client, const JobView& job, const Redactio
   bundle.emplace_back("events.jsonl", redaction.Clean(Events(client, job)));
   LAUNCH_ASSIGN_OR_RETURN(const std::string nodes, Nodes(client, job));
   bundle.emplace_back("nodes.json", redaction.Clean(nodes) + "\n");
-  for (const AttemptView& attempt : job.attempts) {
-    for (const Rank rank : RanksOf(attempt)) {
-      bundle.emplace_back(LogName(attempt, rank), redaction.Clean(Log(client, job, attempt, rank)));
+  // The newest attempt first, and of each the ranks that failed: what is left out tells least.
+  std::size_t room = kAllLogs;
+  std::string left_out;
+  for (auto attempt = job.attempts.rbegin(); attempt != job.attempts.rend(); ++attempt) {
+    for (const Rank rank : RanksOf(*attempt)) {
+      if (room == 0) {
+        left_out += LogName(*attempt, rank) + "\n";
+        continue;
+      }
+      std::string text = redaction.Clean(Log(client, job, *attempt, rank));
+      room -= std::min(room, text.size());
+      bundle.emplace_back(LogName(*attempt, rank), std::move(text));
     }
   }
+  if (!left_out.empty()) bundle.emplace_back("left-out", "no room for these logs:\n" + left_out);
   return bundle;
 }
 

@@ -191,6 +191,17 @@ Json OfPlan(const Plan& plan) {
           {"changes", OfChanges(plan.changes)}};
 }
 
+Json OfMemory(const RankMemory& memory) {
+  const bool said = memory.allocated.has_value();
+  return {{"allocated_bytes", Maybe(memory.allocated)},
+          {"reserved_bytes", Maybe(memory.reserved)},
+          {"said", said ? Time(memory.said) : Json(nullptr)},
+          {"process_bytes", Maybe(memory.process)},
+          {"foreign_bytes", Maybe(memory.foreign)},
+          {"free_bytes", Maybe(memory.free)},
+          {"sampled", memory.sampled == WallTime{} ? Json(nullptr) : Time(memory.sampled)}};
+}
+
 Json OfRank(const RankView& rank) {
   Json exit = nullptr;
   if (rank.exit)
@@ -204,6 +215,7 @@ Json OfRank(const RankView& rank) {
           {"node", rank.node.value},
           {"pid", rank.pid == 0 ? Json(nullptr) : Json(rank.pid)},
           {"state", rank.state},
+          {"memory", rank.memory ? OfMemory(*rank.memory) : Json(nullptr)},
           {"exit", exit}};
 }
 
@@ -269,7 +281,10 @@ Json OfGpu(const GpuDevice& gpu, const NodeView& node) {
       sample = {{"utilization", Maybe(one.utilization)},
                 {"used_bytes", Maybe(one.used_bytes)},
                 {"power_w", Maybe(one.power_w)},
-                {"temperature_c", Maybe(one.temperature_c)}};
+                {"temperature_c", Maybe(one.temperature_c)},
+                {"ours_bytes", Maybe(one.ours_bytes)},
+                {"foreign_bytes", Maybe(one.foreign_bytes)},
+                {"ecc_uncorrected", Maybe(one.ecc_uncorrected)}};
   const bool free =
       std::find(node.free_gpus.begin(), node.free_gpus.end(), gpu.uuid) != node.free_gpus.end();
   Json quarantined = nullptr;

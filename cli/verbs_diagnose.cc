@@ -2,6 +2,7 @@
 // why: the verdict on a job.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <functional>
 
 #include "cli/app.h"
 #include "cli/bundle.h"
@@ -40,40 +41,56 @@ Result<int> ParseSignal(std::string name) {
   return Fail(ErrorCode::kInvalidArgument, "`" + name + "` is not a signal", "--signal 9 or KILL");
 }
 
-Result<LogEvidence> ScanFile(const std::string& path, const CompiledSignatures& signatures) {
-  const std::unique_ptr<std::FILE, FileCloser> file(path == "-" ? stdin
-                                                                : std::fopen(path.c_str(), "rb"));
-  if (file == nullptr)
+// What was given, read once from its first byte to its last: a pipe has no second time.
+struct Input {
+  std::string path;
+  std::unique_ptr<std::FILE, FileCloser> file;
+  std::string head;  // its first bytes, by which an archive is known
+};
+
+Result<Input> OpenInput(const std::string& path) {
+  Input input{.path = path, .file = nullptr, .head = std::string(512, '\0')};
+  input.file.reset(path == "-" ? stdin : std::fopen(path.c_str(), "rb"));
+  if (input.file == nullptr)
     return Fail(ErrorCode::kNotFound, "cannot read the log `" + path + "`",
                 "give a readable file, or - for the standard input");
-  LogScanner scanner(signatures);
+  input.head.resize(std::fread(input.head.data(), 1, input.head.size(), input.file.get()));
+  return input;
+}
+
+Result<void> ReadRest(const Input& input,
+                      const std::function<Result<void>(std::string_view)>& take) {
   std::string piece(kPiece, '\0');
-  for (std::size_t got = 0; (got = std::fread(piece.data(), 1, piece.size(), file.get())) > 0;)
-    scanner.Feed(std::string_view(piece).substr(0, got));
-  if (std::ferror(file.get()) != 0)
-    return Fail(ErrorCode::kIo, "reading `" + path + "` failed before its end",
+  for (std::size_t got = 0;
+       (got = std::fread(piece.data(), 1, piece.size(), input.file.get())) > 0;)
+    LAUNCH_RETURN_IF_ERROR(take(std::string_view(piece).substr(0, got)));
+  if (std::ferror(input.file.get()) != 0)
+    return Fail(ErrorCode::kIo, "reading `" + input.path + "` failed before its end",
                 "is it a directory, or on a file system with trouble?");
+  return {};
+}
+
+Result<LogEvidence> ScanLog(const Input& input, const CompiledSignatures& signatures) {
+  LogScanner scanner(signatures);
+  scanner.Feed(input.head);
+  LAUNCH_RETURN_IF_ERROR(ReadRest(input, [&](std::string_view piece) -> Result<void> {
+    scanner.Feed(piece);
+    return {};
+  }));
   return scanner.Finish();
 }
 
-// The archive that `launch bundle` made; absent: the file is something else, a log.
-Result<std::optional<TarEntries>> ReadBundle(const std::string& path) {
+// The archive that `launch bundle` made.
+Result<TarEntries> ReadBundle(const Input& input) {
   constexpr std::size_t kLargest = std::size_t{1} << 30;
-  const std::unique_ptr<std::FILE, FileCloser> file(path == "-" ? nullptr
-                                                                : std::fopen(path.c_str(), "rb"));
-  if (file == nullptr) return std::nullopt;
-  std::string bytes(512, '\0');
-  bytes.resize(std::fread(bytes.data(), 1, bytes.size(), file.get()));
-  if (!LooksLikeTar(bytes)) return std::nullopt;
-  std::string piece(kPiece, '\0');
-  for (std::size_t got = 0; (got = std::fread(piece.data(), 1, piece.size(), file.get())) > 0;) {
-    if (bytes.size() + got > kLargest) {
-      return Fail(ErrorCode::kInvalidArgument, "`" + path + "` is larger than any bundle");
-    }
-    bytes.append(piece, 0, got);
-  }
-  LAUNCH_ASSIGN_OR_RETURN(TarEntries entries, ReadTar(bytes));
-  return entries;
+  std::string bytes = input.head;
+  LAUNCH_RETURN_IF_ERROR(ReadRest(input, [&](std::string_view piece) -> Result<void> {
+    if (bytes.size() + piece.size() > kLargest)
+      return Fail(ErrorCode::kInvalidArgument, "`" + input.path + "` is larger than any bundle");
+    bytes.append(piece);
+    return {};
+  }));
+  return ReadTar(bytes);
 }
 
 void Print(const App& app, const Verdict& verdict) {
@@ -93,13 +110,14 @@ Result<int> RunDiagnose(const App& app, const DiagnoseOptions& options) {
     LAUNCH_ASSIGN_OR_RETURN(node.signal, ParseSignal(options.signal));
   }
   const CompiledSignatures signatures;
-  LAUNCH_ASSIGN_OR_RETURN(const std::optional<TarEntries> bundle, ReadBundle(options.log));
-  if (bundle) {
-    LAUNCH_ASSIGN_OR_RETURN(const Verdict verdict, VerdictOfBundle(*bundle, signatures));
+  LAUNCH_ASSIGN_OR_RETURN(const Input input, OpenInput(options.log));
+  if (LooksLikeTar(input.head)) {
+    LAUNCH_ASSIGN_OR_RETURN(const TarEntries bundle, ReadBundle(input));
+    LAUNCH_ASSIGN_OR_RETURN(const Verdict verdict, VerdictOfBundle(bundle, signatures));
     Print(app, verdict);
     return 0;
   }
-  LAUNCH_ASSIGN_OR_RETURN(const LogEvidence log, ScanFile(options.log, signatures));
+  LAUNCH_ASSIGN_OR_RETURN(const LogEvidence log, ScanLog(input, signatures));
   Print(app, Judge(log, node, signatures));
   return 0;
 }

@@ -192,6 +192,11 @@ struct GpuSample {
   std::optional<std::uint64_t> used_bytes;
   std::optional<double> power_w;
   std::optional<double> temperature_c;
+  // Of the processes that the driver lists: those of our ranks, and all others.
+  std::optional<std::uint64_t> ours_bytes;
+  std::optional<std::uint64_t> foreign_bytes;
+  std::vector<int> xids;                         // reported since the sample before, oldest first
+  std::optional<std::uint64_t> ecc_uncorrected;  // since the driver was loaded
   friend bool operator==(const GpuSample&, const GpuSample&) = default;
 };
 struct HostSample {
@@ -208,6 +213,11 @@ struct RankSample {
   std::optional<double> eta_s;
   std::uint64_t rss_bytes = 0;
   std::int64_t output_age_ms = 0;
+  std::uint64_t cpu_ms = 0;  // used so far by its processes that live
+  // Of PyTorch's allocator on the rank's GPU, as the rank said at its last step.
+  std::optional<std::uint64_t> allocated_bytes;
+  std::optional<std::uint64_t> reserved_bytes;
+  std::int64_t memory_age_ms = 0;  // of these two
   friend bool operator==(const RankSample&, const RankSample&) = default;
 };
 

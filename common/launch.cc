@@ -11,15 +11,16 @@ namespace {
 
 constexpr EnumText<StartKind, 2> kStart{
     {{StartKind::kDirect, "direct"}, {StartKind::kPerNode, "per_node"}}};
-constexpr EnumText<StopCause, 9> kCause{{{StopCause::kNone, "none"},
-                                         {StopCause::kRankFailed, "rank_failed"},
-                                         {StopCause::kCancelled, "cancelled"},
-                                         {StopCause::kTimeLimit, "time_limit"},
-                                         {StopCause::kPreempted, "preempted"},
-                                         {StopCause::kNodeLost, "node_lost"},
-                                         {StopCause::kStartFailed, "start_failed"},
-                                         {StopCause::kStale, "stale"},
-                                         {StopCause::kLease, "lease"}}};
+constexpr EnumText<StopCause, 10> kCause{{{StopCause::kNone, "none"},
+                                          {StopCause::kRankFailed, "rank_failed"},
+                                          {StopCause::kCancelled, "cancelled"},
+                                          {StopCause::kTimeLimit, "time_limit"},
+                                          {StopCause::kPreempted, "preempted"},
+                                          {StopCause::kNodeLost, "node_lost"},
+                                          {StopCause::kStartFailed, "start_failed"},
+                                          {StopCause::kStale, "stale"},
+                                          {StopCause::kLease, "lease"},
+                                          {StopCause::kHang, "hang"}}};
 constexpr EnumText<AllocationPhase, 6> kPhase{{{AllocationPhase::kAccepted, "accepted"},
                                                {AllocationPhase::kReady, "ready"},
                                                {AllocationPhase::kStarted, "started"},

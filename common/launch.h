@@ -99,6 +99,7 @@ enum class StopCause {
   kStartFailed,
   kStale,
   kLease,
+  kHang,
 };
 
 // How one rank ended. Proved by the kernel or `unknown(why)`, never invented.
@@ -149,6 +150,8 @@ struct ExitReport {
   std::uint64_t max_rss_bytes = 0;
   std::uint64_t oom_kills = 0;  // of the rank's cgroup, during the attempt
   std::uint64_t log_end = 0;    // bytes of output at the end
+  // What the kernel wrote meanwhile and may explain an end that was no success; see kernel_log.h.
+  std::vector<std::string> kernel_lines = {};
   friend bool operator==(const ExitReport&, const ExitReport&) = default;
 };
 

@@ -15,6 +15,7 @@
 #include "common/diagnosis.h"
 #include "common/inventory.h"
 #include "common/launch.h"
+#include "common/stacks.h"
 
 namespace launch {
 
@@ -108,6 +109,11 @@ inline constexpr std::array<std::string_view, 8> kNoticeKinds = {
     "node.attempt_unreadable", "node.bad_message", "node.log_disk_full", "node.state_disk_full",
     "node.state_write_failed", "node.stop_stuck",  "rank.log_capped",    "rank.supervisor_lost"};
 
+struct Stacks {  // answer to CollectStacks, one a rank
+  RankStacks stacks;
+  friend bool operator==(const Stacks&, const Stacks&) = default;
+};
+
 struct Notice {      // becomes one event row
   std::string kind;  // one of kNoticeKinds
   std::optional<Key> key;
@@ -121,7 +127,8 @@ struct Notice {      // becomes one event row
 using FromNode =
     std::variant<from_node::Hello, from_node::Beat, from_node::Samples, from_node::InventoryChanged,
                  from_node::Accepted, from_node::Refused, from_node::Staging, from_node::Ready,
-                 from_node::Started, from_node::RankExited, from_node::Released, from_node::Notice>;
+                 from_node::Started, from_node::RankExited, from_node::Released, from_node::Notice,
+                 from_node::Stacks>;
 
 namespace to_node {  // controller -> agent
 
@@ -203,11 +210,17 @@ struct Forget {  // the job is done with this attempt: the directory may go, log
   friend bool operator==(const Forget&, const Forget&) = default;
 };
 
+struct CollectStacks {  // the ranks of the attempt seem to hang: where do they stand?
+  Key key;
+  friend bool operator==(const CollectStacks&, const CollectStacks&) = default;
+};
+
 }  // namespace to_node
 
 using ToNode =
     std::variant<to_node::Welcome, to_node::Pong, to_node::Prepare, to_node::Stage, to_node::Go,
-                 to_node::Stop, to_node::ExitAck, to_node::Forget, to_node::Retest>;
+                 to_node::Stop, to_node::ExitAck, to_node::Forget, to_node::Retest,
+                 to_node::CollectStacks>;
 
 // Envelope of the stream: `session` only grows; `seq` 0 = latest wins, may be dropped.
 struct ToNodeEnvelope {

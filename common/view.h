@@ -45,12 +45,25 @@ struct WaitReason {
   friend bool operator==(const WaitReason&, const WaitReason&) = default;
 };
 
+// The three layers of GPU memory of a running rank; bytes, each layer with the time of its sample.
+struct RankMemory {
+  std::optional<std::uint64_t> allocated;  // by PyTorch for tensors
+  std::optional<std::uint64_t> reserved;   // by PyTorch from the driver
+  WallTime said{};                         // by the rank, at an optimizer step
+  std::optional<std::uint64_t> process;    // of the job's processes on the rank's GPU
+  std::optional<std::uint64_t> foreign;    // of others there
+  std::optional<std::uint64_t> free;
+  WallTime sampled{};  // by the driver
+  friend bool operator==(const RankMemory&, const RankMemory&) = default;
+};
+
 struct RankView {
   Rank rank = 0;
   NodeId node;
   std::int64_t pid = 0;
   std::string state;  // waiting | running | exited
   std::optional<ExitReport> exit;
+  std::optional<RankMemory> memory;  // while it runs
   friend bool operator==(const RankView&, const RankView&) = default;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -25,6 +26,8 @@ constexpr std::uint64_t kWholeLog = 64 << 20;
 constexpr std::uint32_t kTailLines = 100'000;
 constexpr std::uint32_t kShortTail = 2'000;
 constexpr Millis kStopWithin{200};
+constexpr Millis kAwaited{5'000};  // with the reading itself, what the core waits
+constexpr std::size_t kMostWaiting = 1024;
 
 // What wakes a reader; outlives the call that waits, because a wake may be under way at its end.
 struct Bell {
@@ -107,6 +110,7 @@ event::Diagnosed Diagnose(const effect::DiagnosisWanted& wanted, const LogReader
   if (verdicts.empty()) return {wanted.key, std::nullopt};
   Verdict verdict = ChooseVerdict(verdicts);
   if (!IsFailure(verdict)) return {wanted.key, std::nullopt};
+  for (std::string& line : TimeLine(wanted.ranks)) verdict.evidence.push_back(std::move(line));
   return {wanted.key, Storable(std::move(verdict))};
 }
 
@@ -120,7 +124,8 @@ DiagnosisWorker::~DiagnosisWorker() { Stop(); }
 void DiagnosisWorker::Want(effect::DiagnosisWanted wanted) {
   const MutexLock lock(mutex_);
   if (stopping_) return;
-  wanted_.push_back(std::move(wanted));
+  if (wanted_.size() == kMostWaiting) wanted_.pop_front();  // nobody waits for it any more
+  wanted_.push_back({std::move(wanted), Steady::now()});
   changed_.notify_one();
 }
 
@@ -137,6 +142,18 @@ void DiagnosisWorker::Stop() {
   }
 }
 
+// First the oldest of those that the core still waits for, so that a crowd of failures does not
+// make every one of them late; then the newest of the late ones, for `why`.
+effect::DiagnosisWanted DiagnosisWorker::TakeNext() {
+  const Steady::time_point now = Steady::now();
+  auto next = std::ranges::find_if(
+      wanted_, [&](const Waiting& waiting) { return now - waiting.since < kAwaited; });
+  if (next == wanted_.end()) next = std::prev(wanted_.end());
+  effect::DiagnosisWanted wanted = std::move(next->wanted);
+  wanted_.erase(next);
+  return wanted;
+}
+
 void DiagnosisWorker::Run() {
   for (;;) {
     effect::DiagnosisWanted wanted;
@@ -144,8 +161,7 @@ void DiagnosisWorker::Run() {
       MutexLock lock(mutex_);
       while (wanted_.empty() && !stopping_) changed_.wait(lock.native());
       if (stopping_) return;
-      wanted = std::move(wanted_.front());
-      wanted_.pop_front();
+      wanted = TakeNext();
     }
     const LogReader read = [this](const LogsCall& call, Millis at_most, const LogFeed& feed) {
       const bool all = abandon_ || read_(call, at_most, [&](std::string_view piece) {

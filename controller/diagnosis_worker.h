@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -53,7 +54,12 @@ class DiagnosisWorker {
   Mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ LAUNCH_GUARDED_BY(mutex_) = false;
-  std::deque<effect::DiagnosisWanted> wanted_ LAUNCH_GUARDED_BY(mutex_);
+  struct Waiting {
+    effect::DiagnosisWanted wanted;
+    std::chrono::steady_clock::time_point since;
+  };
+  effect::DiagnosisWanted TakeNext() LAUNCH_REQUIRES(mutex_);
+  std::deque<Waiting> wanted_ LAUNCH_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_;
 };
 

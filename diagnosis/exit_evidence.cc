@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/units.h"
 #include "diagnosis/verdict.h"
 
 namespace launch {
@@ -19,6 +20,44 @@ OurKill KillOf(const ExitReport& report) {
   return OurKill::kNone;
 }
 
+std::string Seconds(std::int64_t ms) {
+  return std::to_string(ms / 1000) + "." + std::to_string(ms % 1000 / 100) + " s";
+}
+
+std::string Percent(std::uint64_t part, std::uint64_t whole) {
+  return std::to_string(whole == 0 ? 0 : 100 * std::min(part, whole) / whole) + " %";
+}
+
+// What was counted on the node, whatever the verdict made of it.
+std::vector<std::string> Counters(const FailedRank& rank) {
+  std::vector<std::string> lines;
+  const LastSeen& seen = rank.seen;
+  if (seen.gpu_used && seen.gpu_total) {
+    lines.push_back("last sample: GPU memory " + FormatBytes(*seen.gpu_used) + " of " +
+                    FormatBytes(*seen.gpu_total) +
+                    (seen.gpu_foreign ? ", " + FormatBytes(*seen.gpu_foreign) + " of others" : ""));
+  }
+  if (seen.host_total && seen.host_available) {
+    const std::uint64_t free = std::min(*seen.host_available, *seen.host_total);
+    lines.push_back("last sample: host memory " +
+                    Percent(*seen.host_total - free, *seen.host_total) + " of " +
+                    FormatBytes(*seen.host_total) + " in use");
+  }
+  for (const int xid : seen.xids) lines.push_back("NVML: Xid " + std::to_string(xid));
+  if (seen.ecc_errors > 0) {
+    lines.push_back("NVML: " + std::to_string(seen.ecc_errors) + " uncorrectable ECC errors");
+  }
+  const ExitReport& exit = rank.exit;
+  if (exit.max_rss_bytes > 0) {
+    lines.push_back("largest resident memory of one process " + FormatBytes(exit.max_rss_bytes));
+  }
+  for (const OurSignal& sent : exit.our_signals) {
+    lines.push_back("launch sent signal " + std::to_string(sent.signal) + " (" + sent.why + "), " +
+                    Seconds((exit.ended - sent.at).count()) + " before the end");
+  }
+  return lines;
+}
+
 // Lower is better.
 int Class(const Verdict& verdict) {
   if (verdict.label == "none") return 4;
@@ -33,6 +72,7 @@ NodeEvidence EvidenceOf(const ExitReport& report) {
   NodeEvidence node;
   node.rank = report.rank;
   node.oom_kills = report.oom_kills;
+  node.kernel_lines = report.kernel_lines;
   node.our_kill = KillOf(report);
   if (const auto* exited = std::get_if<Exited>(&report.cause)) {
     node.exit_code = exited->code;
@@ -67,10 +107,34 @@ Verdict JudgeRank(const LogEvidence& log, const FailedRank& rank,
                   const CompiledSignatures& signatures) {
   NodeEvidence node = EvidenceOf(rank.exit);
   node.node = rank.node;
+  node.xids = rank.seen.xids;
+  node.gpu_total = rank.seen.gpu_total;
+  node.gpu_foreign = rank.seen.gpu_foreign;
   node.expandable_segments = rank.expandable_segments;
   Verdict verdict = Judge(log, node, signatures);
   if (!verdict.rank) verdict.rank = rank.exit.rank;
+  if (IsFailure(verdict)) {
+    for (std::string& line : Counters(rank)) verdict.evidence.push_back(std::move(line));
+  }
   return verdict;
+}
+
+std::vector<std::string> TimeLine(const std::vector<FailedRank>& ranks) {
+  std::vector<const FailedRank*> known;
+  for (const FailedRank& rank : ranks) {
+    if (rank.ended) known.push_back(&rank);
+  }
+  if (known.size() < 2) return {};
+  std::ranges::stable_sort(known, {}, [](const FailedRank* rank) { return *rank->ended; });
+  std::vector<std::string> lines;
+  for (const FailedRank* rank : known) {
+    const std::int64_t later = (*rank->ended - *known.front()->ended).count();
+    const bool ours = !rank->exit.our_signals.empty();
+    lines.push_back((lines.empty() ? "" : Seconds(later) + " later ") + "rank " +
+                    std::to_string(rank->exit.rank) + " on " + rank->node.value + ": " +
+                    Describe(rank->exit.cause) + (ours ? ", stopped by launch" : ""));
+  }
+  return lines;
 }
 
 bool UsesExpandableSegments(const std::map<std::string, std::string>& env) {

@@ -18,11 +18,25 @@ namespace launch {
 
 NodeEvidence EvidenceOf(const ExitReport& report);
 
+// What the node's samples had said by then of what the rank had. Bytes.
+struct LastSeen {
+  std::vector<int> xids;         // of its GPUs while it ran, oldest first
+  std::uint64_t ecc_errors = 0;  // uncorrectable ones, while it ran
+  std::optional<std::uint64_t> gpu_total;
+  std::optional<std::uint64_t> gpu_used;
+  std::optional<std::uint64_t> gpu_foreign;  // of processes that are nobody's of ours
+  std::optional<std::uint64_t> host_total;
+  std::optional<std::uint64_t> host_available;
+  friend bool operator==(const LastSeen&, const LastSeen&) = default;
+};
+
 // A rank that did not end well.
 struct FailedRank {
   NodeId node;
   ExitReport exit;
   bool expandable_segments = false;  // in the environment it had
+  LastSeen seen = {};
+  std::optional<BootTime> ended = {};  // on the controller's clock
   friend bool operator==(const FailedRank&, const FailedRank&) = default;
 };
 
@@ -34,6 +48,10 @@ std::vector<FailedRank> WorthReading(std::vector<FailedRank> ranks, std::optiona
 // What the rank's log and its exit report say together; it names rank and node.
 Verdict JudgeRank(const LogEvidence& log, const FailedRank& rank,
                   const CompiledSignatures& signatures);
+
+// "rank 3 on gpu01: signal 9 (SIGKILL)", "0.4 s later rank 0 on gpu02: exit 1": the order of their
+// ends, for those whose times can be compared.
+std::vector<std::string> TimeLine(const std::vector<FailedRank>& ranks);
 
 // Whether PyTorch's allocator is told so by either of its variables.
 bool UsesExpandableSegments(const std::map<std::string, std::string>& env);

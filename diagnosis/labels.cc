@@ -15,6 +15,12 @@ constexpr LabelInfo kLabels[] = {
     {"checkpoint_corrupt", kChange, "A checkpoint file is incomplete or damaged",
      "resume from the checkpoint before it; check `df -h` of the checkpoint directory, and write "
      "checkpoints to a temporary name, fsync, then rename"},
+    {"collective_mismatch", kNoRetry,
+     "The ranks wait for each other in different calls: the program does not make the same "
+     "collectives in the same order on every rank",
+     "look at the lines named above: a collective under `if rank == 0:`, loops of different length "
+     "(uneven data: DistributedSampler with drop_last, or the join context), an early `break`; "
+     "TORCH_DISTRIBUTED_DEBUG=DETAIL names the first call that differs"},
     {"cuda_driver_too_old", kNoRetry,
      "The NVIDIA driver of the node is too old for the CUDA version that torch was built with",
      "nvidia-smi | head -4; python -c 'import torch; print(torch.version.cuda)'   # then install a "
@@ -65,6 +71,10 @@ constexpr LabelInfo kLabels[] = {
     {"gpu_remap_pending", "continue",
      "The GPU marked a bad memory row; it is replaced at the next reset",
      "nothing now; reset the GPU when the node is idle: sudo nvidia-smi --gpu-reset -i N"},
+    {"hang", kSame, "The ranks stand still",
+     "launch events shows where each rank stands; `hang: {action: restart}` in the job file goes "
+     "on "
+     "from the newest checkpoint by itself, `hang: {after: ...}` allows for longer silences"},
     {"host_oom_kill", kChange, "The node ran out of host memory, and the kernel killed the process",
      "fewer data loader workers, lower prefetch_factor, pin_memory=False, less CPU offload, or ask "
      "for more memory (memory: in the job file); unchanged it will die again"},

@@ -25,7 +25,7 @@ struct NodeEvidence {
   // Bytes; absent: not sampled.
   std::optional<std::uint64_t> gpu_total;
   std::optional<std::uint64_t> gpu_foreign;  // held by processes that are not the job's
-  std::optional<std::uint64_t> host_peak;
+  std::optional<std::uint64_t> host_peak;    // of the job's cgroup
   std::optional<std::uint64_t> host_limit;
   bool expandable_segments = false;  // already in the job's environment
   std::optional<Rank> rank;

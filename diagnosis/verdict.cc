@@ -102,6 +102,18 @@ Candidate Of(const LogHit& hit) {
   return c;
 }
 
+// Whether the node had no memory left, not the job. Counters of cgroups count both. mm/oom_kill.c
+// names the constraint; without its lines a job well below its limit tells as much.
+bool OfTheWholeNode(const NodeEvidence& node) {
+  for (const std::string& line : node.kernel_lines) {
+    if (line.find("constraint=CONSTRAINT_MEMCG") != std::string::npos) return false;
+    if (line.find("Memory cgroup out of memory") != std::string::npos) return false;
+    if (line.find("constraint=CONSTRAINT_NONE") != std::string::npos) return true;
+    if (line.find("Out of memory: Killed process") != std::string::npos) return true;
+  }
+  return node.host_limit && node.host_peak && *node.host_peak < *node.host_limit / 10 * 9;
+}
+
 class Case {
  public:
   Case(const NodeEvidence& node, const CompiledSignatures& signatures)
@@ -366,7 +378,13 @@ void Case::TakeNode() {
     c.rank = node_.rank;
     c.offset = kOutside;
     c.text = "cgroup: oom_kill " + std::to_string(node_.oom_kills);
-    if (node_.host_limit)
+    if (OfTheWholeNode(node_)) {
+      c.cause = "The node ran out of memory, and the kernel chose " +
+                std::string(worker ? "a data loader worker" : "the process") +
+                (node_.host_limit
+                     ? "; the job was below its own limit of " + FormatBytes(*node_.host_limit)
+                     : "");
+    } else if (node_.host_limit)
       c.cause = "The job reached its memory limit of " + FormatBytes(*node_.host_limit) +
                 ", and the kernel killed " + (worker ? "a data loader worker" : "the process");
     candidates_.push_back(std::move(c));

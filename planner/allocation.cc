@@ -61,7 +61,9 @@ std::vector<std::string> CommandOf(const LaunchLine& line, const JobSpec& job, b
 std::vector<EnvVar> FixedEnv(const RankAssignment& rank, const std::vector<std::string>& late) {
   std::vector<EnvVar> env;
   for (const auto& [name, value] : rank.env) {
-    if (value.empty() || !std::binary_search(late.begin(), late.end(), name)) {
+    // The node adds to this one (environment.cc): the user's part must get there.
+    const bool kept = value.empty() || name == "PYTHONPATH";
+    if (kept || !std::binary_search(late.begin(), late.end(), name)) {
       env.push_back({name, value});
     }
   }

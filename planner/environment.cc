@@ -150,6 +150,8 @@ RankEnvironment EnvironmentOfRank(const Variables& job, const EnvFacts& facts) {
       job.count("PYTORCH_ALLOC_CONF") + job.count("PYTORCH_CUDA_ALLOC_CONF") > 0;
   for (const EnvRule& rule : EnvironmentTable()) {
     const std::string name(rule.name);
+    const bool joined = name == "PYTHONPATH" && job.count(name) > 0;  // the node adds to it
+    if (joined && rule.value(facts)) environment.late.push_back(name);
     if (rule.overridable && job.count(name) > 0) continue;
     if (own_allocator && name.find("ALLOC_CONF") != std::string::npos) continue;
     std::optional<std::string> value = rule.value(facts);

@@ -81,6 +81,7 @@ std::optional<FromNodeEnvelope> InsteadOf(const pb::FromNode& m, const Error& wh
     case pb::FromNode::kStaging:
     case pb::FromNode::kReleased:
     case pb::FromNode::kNotice:
+    case pb::FromNode::kStacks:
       break;
   }
   v.body = from_node::Notice{.kind = "node.bad_message", .text = why.message};

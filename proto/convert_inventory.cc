@@ -14,6 +14,9 @@ using edge::Utf8;
 
 namespace {
 
+constexpr int kMostXids = 64;  // in one sample of a GPU
+constexpr int kLargestXid = 100'000;
+
 bool IsNumericAddress(const std::string& text) {
   // A link-local address may name its interface: fe80::1%eth0.
   const std::string address = text.substr(0, text.find('%'));
@@ -408,6 +411,11 @@ pb::GpuSample ToProto(const GpuSample& v) {
   if (v.used_bytes) m.set_used_bytes(*v.used_bytes);
   if (v.power_w && std::isfinite(*v.power_w)) m.set_power_w(*v.power_w);
   if (v.temperature_c && std::isfinite(*v.temperature_c)) m.set_temperature_c(*v.temperature_c);
+  if (v.ours_bytes) m.set_ours_bytes(*v.ours_bytes);
+  if (v.foreign_bytes) m.set_foreign_bytes(*v.foreign_bytes);
+  observed::Each(v.xids, kMostXids,
+                 [&](int xid) { m.add_xids(observed::Int(xid, 0, kLargestXid)); });
+  if (v.ecc_uncorrected) m.set_ecc_uncorrected(*v.ecc_uncorrected);
   return m;
 }
 Result<GpuSample> FromProto(const pb::GpuSample& m) {
@@ -418,6 +426,12 @@ Result<GpuSample> FromProto(const pb::GpuSample& m) {
   if (m.has_used_bytes()) v.used_bytes = m.used_bytes();
   if (m.has_power_w()) v.power_w = e.Number("power_w", m.power_w());
   if (m.has_temperature_c()) v.temperature_c = e.Number("temperature_c", m.temperature_c());
+  if (m.has_ours_bytes()) v.ours_bytes = m.ours_bytes();
+  if (m.has_foreign_bytes()) v.foreign_bytes = m.foreign_bytes();
+  v.xids = e.Each("xids", m.xids(), kMostXids, [&](const std::string& at, std::int32_t xid) {
+    return e.Int(at, xid, 0, kLargestXid);
+  });
+  if (m.has_ecc_uncorrected()) v.ecc_uncorrected = m.ecc_uncorrected();
   return e.Done(std::move(v));
 }
 
@@ -447,6 +461,10 @@ pb::RankSample ToProto(const RankSample& v) {
   if (v.eta_s && std::isfinite(*v.eta_s)) m.set_eta_s(*v.eta_s);
   m.set_rss_bytes(v.rss_bytes);
   m.set_output_age_ms(observed::Count(v.output_age_ms));
+  m.set_cpu_ms(v.cpu_ms);
+  if (v.allocated_bytes) m.set_allocated_bytes(*v.allocated_bytes);
+  if (v.reserved_bytes) m.set_reserved_bytes(*v.reserved_bytes);
+  m.set_memory_age_ms(observed::Count(v.memory_age_ms));
   return m;
 }
 Result<RankSample> FromProto(const pb::RankSample& m) {
@@ -463,6 +481,10 @@ Result<RankSample> FromProto(const pb::RankSample& m) {
   if (m.has_eta_s()) v.eta_s = e.Number("eta_s", m.eta_s());
   v.rss_bytes = m.rss_bytes();
   v.output_age_ms = e.Int64("output_age_ms", m.output_age_ms(), 0);
+  v.cpu_ms = m.cpu_ms();
+  if (m.has_allocated_bytes()) v.allocated_bytes = m.allocated_bytes();
+  if (m.has_reserved_bytes()) v.reserved_bytes = m.reserved_bytes();
+  v.memory_age_ms = e.Int64("memory_age_ms", m.memory_age_ms(), 0);
   return e.Done(v);
 }
 

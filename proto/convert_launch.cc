@@ -11,7 +11,7 @@ using edge::Edge;
 using edge::Utf8;
 
 LAUNCH_CONVERT_ENUM(StartKind, kPerNode)
-LAUNCH_CONVERT_ENUM(StopCause, kLease)
+LAUNCH_CONVERT_ENUM(StopCause, kHang)
 LAUNCH_CONVERT_ENUM(AllocationPhase, kDropped)
 
 pb::EnvVar ToProto(const EnvVar& v) {
@@ -220,6 +220,8 @@ Result<OurSignal> FromProto(const pb::OurSignal& m) {
 
 namespace {
 
+constexpr int kMostKernelLines = 64;
+
 void SetCause(const ExitCause& cause, pb::ExitReport& m) {
   std::visit(
       [&m](const auto& end) {
@@ -289,6 +291,8 @@ pb::ExitReport ToProto(const ExitReport& v) {
   m.set_max_rss_bytes(v.max_rss_bytes);
   m.set_oom_kills(v.oom_kills);
   m.set_log_end(v.log_end);
+  observed::Each(v.kernel_lines, kMostKernelLines,
+                 [&](const std::string& line) { m.add_kernel_lines(Utf8(line)); });
   return m;
 }
 Result<ExitReport> FromProto(const pb::ExitReport& m) {
@@ -306,6 +310,7 @@ Result<ExitReport> FromProto(const pb::ExitReport& m) {
   v.max_rss_bytes = m.max_rss_bytes();
   v.oom_kills = m.oom_kills();
   v.log_end = m.log_end();
+  v.kernel_lines = e.Texts("kernel_lines", m.kernel_lines(), kMostKernelLines);
   return e.Done(std::move(v));
 }
 

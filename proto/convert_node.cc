@@ -126,6 +126,10 @@ void Set(const from_node::Notice& v, pb::FromNode& envelope) {
   m.set_text(Utf8(v.text));
 }
 
+void Set(const from_node::Stacks& v, pb::FromNode& envelope) {
+  *envelope.mutable_stacks()->mutable_stacks() = ToProto(v.stacks);
+}
+
 // ---- agent -> controller, in ----
 
 from_node::Hello Read(Edge& e, const pb::Hello& m) {
@@ -224,6 +228,10 @@ from_node::Notice Read(Edge& e, const pb::Notice& m) {
   return v;
 }
 
+from_node::Stacks Read(Edge& e, const pb::Stacks& m) {
+  return {.stacks = e.Value("stacks", m.stacks())};
+}
+
 // ---- controller -> agent, out ----
 
 void Set(const to_node::Welcome& v, pb::ToNode& envelope) {
@@ -290,6 +298,10 @@ void Set(const to_node::Forget& v, pb::ToNode& envelope) {
 void Set(const to_node::Retest& v, pb::ToNode& envelope) {
   envelope.mutable_retest()->set_gpu(Utf8(v.gpu.value));
   envelope.mutable_retest()->set_release(v.release);
+}
+
+void Set(const to_node::CollectStacks& v, pb::ToNode& envelope) {
+  *envelope.mutable_collect_stacks()->mutable_key() = ToProto(v.key);
 }
 
 // ---- controller -> agent, in ----
@@ -386,6 +398,9 @@ to_node::Forget Read(Edge& e, const pb::Forget& m) { return {.key = e.Value("key
 to_node::Retest Read(Edge& e, const pb::Retest& m) {
   return {.gpu = e.Gpu("gpu", m.gpu()), .release = m.release()};
 }
+to_node::CollectStacks Read(Edge& e, const pb::CollectStacks& m) {
+  return {.key = e.Value("key", m.key())};
+}
 
 // One body of an envelope, with its name in front of the path.
 template <class Variant, class M>
@@ -430,6 +445,8 @@ Result<FromNode> ReadFromNode(const pb::FromNode& m) {
       return ReadBody<FromNode>("released", m.released());
     case pb::FromNode::kNotice:
       return ReadBody<FromNode>("notice", m.notice());
+    case pb::FromNode::kStacks:
+      return ReadBody<FromNode>("stacks", m.stacks());
     case pb::FromNode::BODY_NOT_SET:
       break;
   }
@@ -460,6 +477,8 @@ Result<ToNode> ReadToNode(const pb::ToNode& m) {
       return ReadBody<ToNode>("forget", m.forget());
     case pb::ToNode::kRetest:
       return ReadBody<ToNode>("retest", m.retest());
+    case pb::ToNode::kCollectStacks:
+      return ReadBody<ToNode>("collect_stacks", m.collect_stacks());
     case pb::ToNode::BODY_NOT_SET:
       break;
   }

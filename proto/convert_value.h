@@ -11,6 +11,7 @@
 #include "common/job.h"
 #include "common/launch.h"
 #include "common/plan.h"
+#include "common/stacks.h"
 #include "common/view.h"
 #include "proto/value.pb.h"
 
@@ -153,6 +154,14 @@ Result<StartKind> FromProto(pb::StartKind m);
 Result<StopCause> FromProto(pb::StopCause m);
 Result<AllocationPhase> FromProto(pb::AllocationPhase m);
 
+// ---- stacks.h ----
+pb::StackFrame ToProto(const StackFrame& v);
+pb::ProcessStack ToProto(const ProcessStack& v);
+pb::RankStacks ToProto(const RankStacks& v);
+Result<StackFrame> FromProto(const pb::StackFrame& m);
+Result<ProcessStack> FromProto(const pb::ProcessStack& m);
+Result<RankStacks> FromProto(const pb::RankStacks& m);
+
 pb::EnvVar ToProto(const EnvVar& v);
 pb::GeneratedFile ToProto(const GeneratedFile& v);
 pb::RankSpec ToProto(const RankSpec& v);
@@ -239,7 +248,9 @@ pb::JobState ToProto(JobState v);
 Result<JobState> FromProto(pb::JobState m);
 
 pb::WaitReason ToProto(const WaitReason& v);
+pb::RankMemory ToProto(const RankMemory& v);
 pb::RankView ToProto(const RankView& v);
+Result<RankMemory> FromProto(const pb::RankMemory& m);
 pb::AttemptView ToProto(const AttemptView& v);
 pb::JobView ToProto(const JobView& v);
 pb::NodeView ToProto(const NodeView& v);

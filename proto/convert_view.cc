@@ -24,6 +24,30 @@ Result<WaitReason> FromProto(const pb::WaitReason& m) {
   return e.Done(std::move(v));
 }
 
+pb::RankMemory ToProto(const RankMemory& v) {
+  pb::RankMemory m;
+  if (v.allocated) m.set_allocated(*v.allocated);
+  if (v.reserved) m.set_reserved(*v.reserved);
+  m.set_said_ms(ToMs(v.said));
+  if (v.process) m.set_process(*v.process);
+  if (v.foreign) m.set_foreign(*v.foreign);
+  if (v.free) m.set_free(*v.free);
+  m.set_sampled_ms(ToMs(v.sampled));
+  return m;
+}
+Result<RankMemory> FromProto(const pb::RankMemory& m) {
+  Edge e;
+  RankMemory v;
+  if (m.has_allocated()) v.allocated = m.allocated();
+  if (m.has_reserved()) v.reserved = m.reserved();
+  v.said = e.Wall("said_ms", m.said_ms());
+  if (m.has_process()) v.process = m.process();
+  if (m.has_foreign()) v.foreign = m.foreign();
+  if (m.has_free()) v.free = m.free();
+  v.sampled = e.Wall("sampled_ms", m.sampled_ms());
+  return e.Done(v);
+}
+
 pb::RankView ToProto(const RankView& v) {
   pb::RankView m;
   m.set_rank(v.rank);
@@ -31,6 +55,7 @@ pb::RankView ToProto(const RankView& v) {
   m.set_pid(v.pid);
   m.set_state(Utf8(v.state));
   if (v.exit) *m.mutable_exit() = ToProto(*v.exit);
+  if (v.memory) *m.mutable_memory() = ToProto(*v.memory);
   return m;
 }
 Result<RankView> FromProto(const pb::RankView& m) {
@@ -41,6 +66,7 @@ Result<RankView> FromProto(const pb::RankView& m) {
   v.pid = e.Int64("pid", m.pid(), 0);
   v.state = e.MaybeWord("state", m.state());
   if (m.has_exit()) v.exit = e.Value("exit", m.exit());
+  if (m.has_memory()) v.memory = e.Value("memory", m.memory());
   return e.Done(std::move(v));
 }
 

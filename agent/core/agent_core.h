@@ -53,6 +53,7 @@ namespace launch::agent {
 //   Retest (held)| -         -        -        -        -        -        -        stop or  -
 //                |                                                              give back
 //   unreadable Stage, Go: refused where they would be obeyed, ignored once started
+//   CollectStacks| ignore    ignore   ignore   ignore   ignore   collect  ignore   ignore   ignore
 //
 // A key that is not known: Prepare accepts, Stage is ignored, Go is refused, Stop leaves a
 // tombstone.

@@ -180,4 +180,6 @@ void StepScope::On(const told::StopDone& event) {
   ForgetWhenDone(event.key);
 }
 
+void StepScope::On(const told::StacksCollected& event) { Send(from_node::Stacks{event.stacks}); }
+
 }  // namespace launch::agent

@@ -257,6 +257,12 @@ void StepScope::On(const to_node::Forget& message) {
   ForgetWhenDone(message.key);
 }
 
+void StepScope::On(const to_node::CollectStacks& message) {
+  const auto found = state_.allocations.find(message.key);
+  if (found == state_.allocations.end() || found->second.phase != Phase::kStarted) return;
+  Give(order::CollectStacks{message.key});
+}
+
 // Its directory names the GPUs that are not free, and keeps the ends that nobody acknowledged.
 void StepScope::ForgetWhenDone(const Key& key) {
   const auto found = state_.allocations.find(key);

@@ -85,14 +85,17 @@ struct StopDone {  // the ladder ended: cgroup empty and locks free, or `held` s
 struct NodeNotice {
   from_node::Notice notice;
 };
+struct StacksCollected {  // answer to order::CollectStacks, one a rank
+  RankStacks stacks;
+};
 struct Tick {};
 
 }  // namespace told
 
-using Told =
-    std::variant<told::LinkUp, told::LinkDown, told::FromController, told::Inventory, told::Sampled,
-                 told::AcceptDone, told::StageDone, told::StageProgress, told::StartDone,
-                 told::RankEnded, told::StopDone, told::NodeNotice, told::Tick>;
+using Told = std::variant<told::LinkUp, told::LinkDown, told::FromController, told::Inventory,
+                          told::Sampled, told::AcceptDone, told::StageDone, told::StageProgress,
+                          told::StartDone, told::RankEnded, told::StopDone, told::NodeNotice,
+                          told::StacksCollected, told::Tick>;
 
 namespace order {  // effects of the agent core
 
@@ -139,11 +142,15 @@ struct NoteAcked {  // losing the note only resends
 struct Forget {
   Key key;
 };
+struct CollectStacks {  // where the ranks stand, without disturbing them; StacksCollected per rank
+  Key key;
+};
 
 }  // namespace order
 
 using Order = std::variant<order::Send, order::CloseLink, order::SaveFence, order::Accept,
                            order::StageAllocation, order::Start, order::StopAllocation, order::Drop,
-                           order::NoteAcked, order::Forget, order::ExtendLease>;
+                           order::NoteAcked, order::Forget, order::ExtendLease,
+                           order::CollectStacks>;
 
 }  // namespace launch::agent

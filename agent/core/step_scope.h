@@ -30,6 +30,7 @@ class StepScope {
   void On(const told::StartDone& event);
   void On(const told::RankEnded& event);
   void On(const told::StopDone& event);
+  void On(const told::StacksCollected& event);
 
   // allocation_requests.cc: what the controller asks for an allocation.
   void On(const to_node::Prepare& message);
@@ -39,6 +40,7 @@ class StepScope {
   void On(const to_node::ExitAck& message);
   void On(const to_node::Forget& message);
   void On(const to_node::Retest& message);
+  void On(const to_node::CollectStacks& message);
 
   // agent_core.cc
   void On(const to_node::Welcome& message);

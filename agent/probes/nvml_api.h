@@ -106,6 +106,17 @@ constexpr unsigned NvmlVersion(unsigned version) {
 
 inline constexpr unsigned kNvmlFieldRecoveryAction = 230;
 
+struct NvmlEventData {
+  NvmlDevice device;
+  unsigned long long type, data;  // of an Xid event: its number
+  unsigned gpu_instance, compute_instance;
+};
+static_assert(sizeof(NvmlEventData) == 32);
+using NvmlEventSet = void*;
+inline constexpr unsigned long long kNvmlEventXid = 0x8;
+inline constexpr int kNvmlEccUncorrected = 1;
+inline constexpr int kNvmlEccVolatile = 0;  // since the driver was loaded
+
 // Entry points; any may be null, because drivers differ by years.
 struct NvmlApi {
   template <class... Args>
@@ -150,6 +161,11 @@ struct NvmlApi {
   Call<NvmlDevice, unsigned, unsigned*> link_version = nullptr;
   Call<NvmlDevice, unsigned, unsigned*> link_remote_type = nullptr;
   Call<NvmlDevice, unsigned, NvmlPciInfo*> link_remote_pci = nullptr;
+  Call<NvmlDevice, int, int, unsigned long long*> ecc_errors = nullptr;
+  Call<NvmlEventSet*> event_set_create = nullptr;
+  Call<NvmlEventSet> event_set_free = nullptr;
+  Call<NvmlEventSet, NvmlEventData*, unsigned> event_set_wait = nullptr;
+  Call<NvmlDevice, unsigned long long, NvmlEventSet> register_events = nullptr;
   // Records are read with a stride that is found out, hence void.
   Call<NvmlDevice, unsigned*, void*> compute_processes = nullptr;
   Call<NvmlDevice, unsigned*, void*> graphics_processes = nullptr;

@@ -125,6 +125,8 @@ std::string EncodeSamples(const std::vector<GpuSample>& samples) {
     Put(one, "used_bytes", sample.used_bytes);
     Put(one, "power_w", sample.power_w);
     Put(one, "temperature_c", sample.temperature_c);
+    Put(one, "ecc_uncorrected", sample.ecc_uncorrected);
+    if (!sample.xids.empty()) one["xids"] = sample.xids;
     to.push_back(std::move(one));
   }
   return Dump(to);
@@ -138,7 +140,9 @@ Result<std::vector<GpuSample>> DecodeSamples(std::string_view text) {
                          .utilization = Take<double>(one, "utilization"),
                          .used_bytes = Take<std::uint64_t>(one, "used_bytes"),
                          .power_w = Take<double>(one, "power_w"),
-                         .temperature_c = Take<double>(one, "temperature_c")});
+                         .temperature_c = Take<double>(one, "temperature_c"),
+                         .xids = one.value("xids", std::vector<int>{}),
+                         .ecc_uncorrected = Take<std::uint64_t>(one, "ecc_uncorrected")});
     return samples;
   });
 }

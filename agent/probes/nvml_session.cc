@@ -22,7 +22,8 @@ namespace {
 
 constexpr unsigned kMaxLinks = 64;  // the library ends the count itself, 18 or 36 so far
 constexpr unsigned kMaxProcessesOfDriver = 65536;
-constexpr unsigned kSwitchPeer = 2;  // remote device types of NVLink
+constexpr std::size_t kMostXids = 64;  // of one GPU in one sample
+constexpr unsigned kSwitchPeer = 2;    // remote device types of NVLink
 constexpr unsigned kGpuPeer = 0;
 constexpr unsigned kAddressingAts = 2;
 
@@ -110,6 +111,9 @@ LAUNCH_FOREIGN_CALL NvmlCode NvmlSession::Ask(F call, Args... args) {
 }
 
 void NvmlSession::Close() {
+  if (events_ != nullptr) (void)Ask(api_.event_set_free, events_);
+  events_ = nullptr;
+  listened_.clear();
   if (open_) (void)Ask(api_.shutdown);
   open_ = false;
 }
@@ -397,9 +401,33 @@ void NvmlSession::ReadLinks(std::vector<GpuDevice>& gpus) {
   }
 }
 
+void NvmlSession::ListenTo(const Slot& slot) {
+  if (slot.code != kNvmlSuccess || listened_.contains(slot.handle)) return;
+  if (events_ == nullptr && Ask(api_.event_set_create, &events_) != kNvmlSuccess) {
+    events_ = nullptr;
+    return;
+  }
+  if (Ask(api_.register_events, slot.handle, kNvmlEventXid, events_) == kNvmlSuccess)
+    listened_.insert(slot.handle);
+}
+
+std::map<NvmlDevice, std::vector<int>> NvmlSession::TakeXids() {
+  constexpr int kMostEvents = 256;  // a storm goes on in the next sample
+  std::map<NvmlDevice, std::vector<int>> xids;
+  for (int i = 0; events_ != nullptr && i < kMostEvents; ++i) {
+    NvmlEventData event{};
+    if (Ask(api_.event_set_wait, events_, &event, 0u) != kNvmlSuccess) break;
+    if ((event.type & kNvmlEventXid) != 0)
+      xids[event.device].push_back(static_cast<int>(event.data));
+  }
+  return xids;
+}
+
 std::vector<GpuSample> NvmlSession::Sample() {
   std::vector<GpuSample> samples;
   if (slots_.empty() || !open_) (void)List();
+  for (const Slot& slot : slots_) ListenTo(slot);
+  const std::map<NvmlDevice, std::vector<int>> xids = TakeXids();
   for (const Slot& slot : slots_) {
     if (slot.uuid.value.empty()) continue;
     GpuSample sample{.uuid = slot.uuid};
@@ -415,6 +443,14 @@ std::vector<GpuSample> NvmlSession::Sample() {
       } else if (Ask(api_.memory, slot.handle, &old_memory) == kNvmlSuccess) {
         sample.used_bytes = old_memory.used;
       }
+      if (const auto found = xids.find(slot.handle); found != xids.end()) {
+        sample.xids = found->second;
+        if (sample.xids.size() > kMostXids) sample.xids.resize(kMostXids);
+      }
+      unsigned long long errors = 0;
+      if (Ask(api_.ecc_errors, slot.handle, kNvmlEccUncorrected, kNvmlEccVolatile, &errors) ==
+          kNvmlSuccess)
+        sample.ecc_uncorrected = errors;
       unsigned value = 0;
       if (Ask(api_.power_usage, slot.handle, &value) == kNvmlSuccess)
         sample.power_w = value / 1000.0;

@@ -51,6 +51,9 @@ class NvmlSession {
   void ReadMig(NvmlDevice handle, GpuDevice& gpu);
   void ReadHealth(NvmlDevice handle, GpuDevice& gpu);
   void ReadLinks(std::vector<GpuDevice>& gpus);
+  void ListenTo(const Slot& slot);  // to its Xid events, once
+  // Events since the last call; of GPUs that are not in the list nothing can be said.
+  std::map<NvmlDevice, std::vector<int>> TakeXids();
   // Absent when the driver does not say: that is not an empty list.
   std::optional<std::vector<GpuProcess>> ReadProcesses(
       NvmlDevice handle, NvmlApi::Call<NvmlDevice, unsigned*, void*> call);
@@ -64,6 +67,8 @@ class NvmlSession {
   bool open_ = false;
   bool restart_ = false;  // by the next List
   std::vector<Slot> slots_;
+  NvmlEventSet events_ = nullptr;  // null: not listening, or the driver cannot
+  std::set<NvmlDevice> listened_;
   std::map<GpuUuid, GpuDevice> known_;  // every GPU that ever answered
   NvmlCode worst_ = kNvmlSuccess;       // since it was last reset: lost or reset required
 };

@@ -146,9 +146,28 @@ bool ProbeThread::WentSilent(const std::vector<GpuSample>& samples) const {
   });
 }
 
+void ProbeThread::TellOwners(std::vector<GpuSample>& samples) {
+  if (samples.empty() || !options_.is_ours) return;
+  for (const auto& [uuid, processes] : AskProcesses()) {
+    const auto sample = std::ranges::find(samples, uuid, &GpuSample::uuid);
+    if (sample == samples.end()) continue;
+    std::uint64_t ours = 0;
+    std::uint64_t foreign = 0;
+    bool known = true;
+    for (const GpuProcess& process : processes) {
+      known = known && process.bytes;
+      (options_.is_ours(process.pid) ? ours : foreign) += process.bytes.value_or(0);
+    }
+    if (!known) continue;
+    sample->ours_bytes = ours;
+    sample->foreign_bytes = foreign;
+  }
+}
+
 void ProbeThread::TellSample() {
   from_node::Samples samples = inventory_.Sample();
   if (options_.rank_samples) samples.ranks = options_.rank_samples();
+  TellOwners(samples.gpus);
   samples.boot = clock_.Now();
   const bool silent = WentSilent(samples.gpus);
   last_samples_ = samples.gpus;

@@ -27,6 +27,8 @@ class ProbeThread {
     Millis sample_period{5'000};
     // Adds what only the agent knows of its ranks (memory, step); called on the probe thread.
     std::function<std::vector<RankSample>()> rank_samples;
+    // Whether a process is one of our ranks', as of the last rank_samples.
+    std::function<bool(std::int64_t pid)> is_ours;
     std::function<void(const Error&)> on_error;  // an inventory that could not be made
     // Each process list as it was asked for, changed or not, and when the question was put; called
     // on the probe thread.
@@ -49,6 +51,8 @@ class ProbeThread {
   void TellInventory(Result<NodeInventory> inventory);
   GpuProcessList AskProcesses();
   void TellSample();
+  // Whose the memory of each GPU is.
+  void TellOwners(std::vector<GpuSample>& samples);
   // A GPU that told numbers before and now tells none, or one that is told to be well but has no
   // sample at all: the inventory must say why.
   bool WentSilent(const std::vector<GpuSample>& samples) const;

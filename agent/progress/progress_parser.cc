@@ -195,6 +195,11 @@ void ProgressParser::FeedFile(std::string_view bytes, BootTime now) {
   SplitLines(file_rest_, bytes, "\n", [&](std::string_view line) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) return;
+    const auto allocated = JsonInt(json, {"allocated_bytes"});
+    const auto reserved = JsonInt(json, {"reserved_bytes"});
+    if (allocated && reserved)
+      memory_ = {static_cast<std::uint64_t>(*allocated), static_cast<std::uint64_t>(*reserved),
+                 now};
     const auto step = JsonInt(json, {"step", "global_step"});
     if (!step) return;
     const auto steps = JsonInt(json, {"steps", "total_steps", "max_steps", "total"});

@@ -47,6 +47,14 @@ class ProgressParser {
   void SkipLog();  // bytes were left out: what is unfinished of a line is thrown away
   Progress Now() const;
 
+  // What the rank last said in its file of PyTorch's allocator.
+  struct Memory {
+    std::uint64_t allocated = 0;
+    std::uint64_t reserved = 0;
+    BootTime at{};
+  };
+  const std::optional<Memory>& memory() const { return memory_; }
+
  private:
   // Steps seen over time of one source; measures seconds per step where nobody says it.
   struct Track {
@@ -83,6 +91,7 @@ class ProgressParser {
   int pattern_steps_ = 2;
   std::string log_rest_;  // unfinished line
   std::string file_rest_;
+  std::optional<Memory> memory_;
   Track from_file_;
   Track from_pattern_;
   std::map<std::pair<std::string, std::int64_t>, Bar> bars_;

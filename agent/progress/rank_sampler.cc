@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <fstream>
 #include <optional>
+#include <sstream>
 #include <string>
 
 #include "common/unique_fd.h"
@@ -65,10 +66,33 @@ std::vector<std::int64_t> ChildrenOf(const std::string& proc_root, std::int64_t 
 
 }  // namespace
 
-std::uint64_t TreeRssBytes(const std::string& proc_root, std::int64_t pid) {
+namespace {
+
+// Fields 14 and 15 of /proc/PID/stat, behind the name in parentheses.
+std::uint64_t CpuMs(const std::string& proc_root, std::int64_t pid) {
+  std::ifstream file(proc_root + "/" + std::to_string(pid) + "/stat");
+  std::string text;
+  if (!std::getline(file, text)) return 0;
+  const std::size_t end = text.rfind(')');
+  if (end == std::string::npos) return 0;
+  std::istringstream fields(text.substr(end + 1));
+  std::string skipped;
+  for (int field = 3; field < 14 && fields >> skipped; ++field) {
+  }
+  std::uint64_t user = 0;
+  std::uint64_t system = 0;
+  if (!(fields >> user >> system)) return 0;
+  const auto ticks = static_cast<std::uint64_t>(std::max(::sysconf(_SC_CLK_TCK), 1L));
+  return (user + system) * 1000 / ticks;
+}
+
+}  // namespace
+
+TreeUse UseOfTree(const std::string& proc_root, std::int64_t pid) {
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   std::vector<std::int64_t> tree{pid};
   std::uint64_t own = 0;
+  std::uint64_t cpu_ms = 0;
   std::uint64_t shared_most = 0;
   for (std::size_t i = 0; i < tree.size() && i < kMaxProcessesOfRank; ++i) {
     std::ifstream file(proc_root + "/" + std::to_string(tree[i]) + "/statm");
@@ -76,12 +100,13 @@ std::uint64_t TreeRssBytes(const std::string& proc_root, std::int64_t pid) {
     std::uint64_t resident = 0;
     std::uint64_t shared = 0;
     if (!(file >> size >> resident >> shared)) continue;
+    cpu_ms += CpuMs(proc_root, tree[i]);
     own += resident - std::min(shared, resident);
     shared_most = std::max(shared_most, shared);
     const std::vector<std::int64_t> children = ChildrenOf(proc_root, tree[i]);
     tree.insert(tree.end(), children.begin(), children.end());
   }
-  return (own + shared_most) * page;
+  return {.rss_bytes = (own + shared_most) * page, .cpu_ms = cpu_ms, .pids = std::move(tree)};
 }
 
 RankSampler::Watched RankSampler::Begin(const RunningRank& rank, BootTime now) const {
@@ -90,7 +115,7 @@ RankSampler::Watched RankSampler::Begin(const RunningRank& rank, BootTime now) c
   return Watched{.parser = std::move(*parser), .last_output = now - AgeOf(rank.directory + "/out")};
 }
 
-RankSample RankSampler::Look(const RunningRank& rank, Watched& watched, BootTime now) const {
+RankSample RankSampler::Look(const RunningRank& rank, Watched& watched, BootTime now) {
   for (auto* stream : {&watched.out, &watched.err}) {
     const bool out = stream == &watched.out;
     const NewBytes bytes = ReadNew(rank.directory + (out ? "/out" : "/err"), stream->offset);
@@ -102,19 +127,27 @@ RankSample RankSampler::Look(const RunningRank& rank, Watched& watched, BootTime
   if (said.grew) watched.parser.FeedFile(said.data, now);
   watched.fresh = false;
   const Progress progress = watched.parser.Now();
+  const TreeUse use = rank.pid > 0 ? UseOfTree(proc_root_, rank.pid) : TreeUse{};
+  processes_.insert(use.pids.begin(), use.pids.end());
+  const std::optional<ProgressParser::Memory>& memory = watched.parser.memory();
   return {.key = rank.key,
           .rank = rank.rank,
           .step = progress.step,
           .steps = progress.steps,
           .seconds_per_step = progress.seconds_per_step,
           .eta_s = progress.eta_s,
-          .rss_bytes = rank.pid > 0 ? TreeRssBytes(proc_root_, rank.pid) : 0,
-          .output_age_ms = (now - watched.last_output).count()};
+          .rss_bytes = use.rss_bytes,
+          .output_age_ms = (now - watched.last_output).count(),
+          .cpu_ms = use.cpu_ms,
+          .allocated_bytes = memory ? std::optional(memory->allocated) : std::nullopt,
+          .reserved_bytes = memory ? std::optional(memory->reserved) : std::nullopt,
+          .memory_age_ms = memory ? (now - memory->at).count() : 0};
 }
 
 std::vector<RankSample> RankSampler::Sample(const std::vector<RunningRank>& running,
                                             const std::vector<RunningRank>& ended, BootTime now) {
   std::map<std::pair<Key, Rank>, Watched> still;
+  processes_.clear();
   std::vector<RankSample> samples;
   const auto look = [&](const RunningRank& rank) {
     const auto id = std::pair(rank.key, rank.rank);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,9 @@ class RankSampler {
  public:
   explicit RankSampler(std::string proc_root) : proc_root_(std::move(proc_root)) {}
 
+  // Processes of the ranks at the last call, descendants too.
+  const std::set<std::int64_t>& processes() const { return processes_; }
+
   // Ranks of `ended` are looked at for the last time: what they printed before they ended counts.
   // Forgets those that are not in `running`.
   std::vector<RankSample> Sample(const std::vector<RunningRank>& running,
@@ -45,13 +49,19 @@ class RankSampler {
     bool fresh = true;  // not looked at yet
   };
   Watched Begin(const RunningRank& rank, BootTime now) const;
-  RankSample Look(const RunningRank& rank, Watched& watched, BootTime now) const;
+  RankSample Look(const RunningRank& rank, Watched& watched, BootTime now);
 
   std::string proc_root_;
+  std::set<std::int64_t> processes_;
   std::map<std::pair<Key, Rank>, Watched> watched_;
 };
 
-// Resident bytes of a process and all its descendants; what they share is counted once.
-std::uint64_t TreeRssBytes(const std::string& proc_root, std::int64_t pid);
+struct TreeUse {
+  std::uint64_t rss_bytes = 0;  // resident; what the processes share is counted once
+  std::uint64_t cpu_ms = 0;     // used so far by those that live
+  std::vector<std::int64_t> pids;
+};
+// Of a process and all its descendants.
+TreeUse UseOfTree(const std::string& proc_root, std::int64_t pid);
 
 }  // namespace launch::agent

@@ -74,7 +74,8 @@ struct AllocationRun {
   bool lease_told = false;            // that it could not be written
   std::optional<BootTime> killed_at;  // first SIGKILL of ours to the whole allocation
   std::optional<StopRun> stop;
-  bool dropping = false;  // the ladder ends what `setup` began; then the allocation is dropped
+  bool collecting = false;  // where its ranks stand
+  bool dropping = false;    // the ladder ends what `setup` began; then the allocation is dropped
   std::vector<std::pair<Rank, std::uint64_t>> log_ends;  // once released
   // Staging.
   std::optional<order::StageAllocation> staging;

@@ -162,6 +162,11 @@ Result<std::optional<std::vector<std::pair<Rank, std::uint64_t>>>> AttemptDir::R
   return std::optional<Ends>(std::move(ends));
 }
 
+Result<void> AttemptDir::WriteRankHook() const {
+  LAUNCH_RETURN_IF_ERROR(files_->MakeDirs(HookPath()));
+  return files_->Write(HookPath() + "/sitecustomize.py", RankHook());
+}
+
 Result<void> AttemptDir::WriteFiles(const std::vector<GeneratedFile>& generated) {
   for (const GeneratedFile& file : generated) {
     if (file.name.empty() || file.name.find('/') != std::string::npos || file.name.front() == '.') {

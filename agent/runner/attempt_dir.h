@@ -9,7 +9,8 @@
 //     lease        until when ranks run without word of the controller; its shims read it
 //     files/       what the plan generated
 //     rank.R/      start, exit, control (shim); out, err and their .index, progress.jsonl,
-//     error.json
+//     error.json, stacks (of its Python processes, when asked for)
+//     hook/        our sitecustomize.py, by which those answer
 #pragma once
 
 #include <optional>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "agent/core/gpu_processes.h"
+#include "agent/runner/rank_stacks.h"
 #include "agent/shim/shim_record.h"
 #include "common/clock.h"
 #include "common/error.h"
@@ -63,6 +65,9 @@ class AttemptDir {
     return rank < 0 ? path_ + "/setup" : path_ + "/rank." + std::to_string(rank);
   }
 
+  std::string HookPath() const { return path_ + "/" + std::string(kRankHookDirectory); }
+  std::string StacksPath(Rank rank) const { return RankPath(rank) + "/stacks"; }
+
   // mkdir of the directory (durable in its parent) and of files/ and rank.R/.
   Result<void> Create(const std::vector<RankSpec>& ranks);
   Result<void> WriteAccept(const AcceptRecord& record);
@@ -76,6 +81,8 @@ class AttemptDir {
   // In place, not synced: a host that goes down ends the ranks too.
   Result<void> WriteLease(BootTime end);
   std::optional<BootTime> ReadLease() const;
+  // The module by which Python processes say where they stand.
+  Result<void> WriteRankHook() const;
   void NoteAcked(Rank rank);
   std::vector<Rank> ReadAcked() const;
   RankFiles ReadRank(Rank rank) const;

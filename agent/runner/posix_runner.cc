@@ -29,6 +29,7 @@ void PosixRunner::Stop(const order::StopAllocation& order) { loop_->Post(order);
 void PosixRunner::Drop(const order::Drop& order) { loop_->Post(order); }
 void PosixRunner::NoteAcked(const order::NoteAcked& order) { loop_->Post(order); }
 void PosixRunner::Forget(const order::Forget& order) { loop_->Post(order); }
+void PosixRunner::CollectStacks(const order::CollectStacks& order) { loop_->Post(order); }
 
 Result<void> PosixRunner::SaveFence(const Fence& fence) { return loop_->SaveFence(fence); }
 

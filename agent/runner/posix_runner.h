@@ -26,6 +26,7 @@ class PosixRunner final : public RankRunner {
   void Drop(const order::Drop& order) override;
   void NoteAcked(const order::NoteAcked& order) override;
   void Forget(const order::Forget& order) override;
+  void CollectStacks(const order::CollectStacks& order) override;
   Result<void> SaveFence(const Fence& fence) override;
 
   Containment containment() const;

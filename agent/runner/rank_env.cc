@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "agent/runner/rank_stacks.h"
+
 namespace launch::agent {
 
 std::vector<std::string> BuildRankEnv(
@@ -14,6 +16,7 @@ std::vector<std::string> BuildRankEnv(
   const std::map<std::string, std::string> ours = {
       {"LAUNCH_PROGRESS_FILE", rank + "/progress.jsonl"},
       {"TORCHELASTIC_ERROR_FILE", rank + "/error.json"},
+      {"LAUNCH_STACKS", rank + "/stacks"},
       {"LAUNCH_HOSTFILE", paths.attempt + "/files/hostfile"},
       {"LAUNCH_PLAN_FILE", paths.attempt + "/files/plan.json"},
       {"LAUNCH_WRAPPERS", paths.attempt + "/files"},
@@ -24,6 +27,12 @@ std::vector<std::string> BuildRankEnv(
   for (const auto& [name, path] : ours) {
     const auto found = merged.find(name);
     if (found != merged.end() && found->second.empty()) found->second = path;
+  }
+  // In front of the user's own directories: it runs the module that it hides.
+  if (merged.contains("LAUNCH_STACKS")) {
+    std::string& path = merged["PYTHONPATH"];
+    const std::string hook = paths.attempt + "/" + std::string(kRankHookDirectory);
+    path = hook + (path.empty() ? "" : ":" + path);
   }
   for (const auto& [name, value] : secrets) merged[name] = value;
   std::vector<std::string> env;

@@ -25,6 +25,7 @@ class RankRunner {
   virtual void Drop(const order::Drop& order) = 0;
   virtual void NoteAcked(const order::NoteAcked& order) = 0;
   virtual void Forget(const order::Forget& order) = 0;
+  virtual void CollectStacks(const order::CollectStacks& order) = 0;
   virtual Result<void> SaveFence(const Fence& fence) = 0;
 };
 

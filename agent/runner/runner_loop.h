@@ -30,6 +30,9 @@ struct StageOutcome {  // from a staging thread
   StagingFacts facts;
   std::string marker;  // path of the one it wrote
 };
+struct StacksDone {  // from the thread that collected them
+  Key key;
+};
 struct Quit {};
 
 struct ShimWish {  // what differs between a rank and `setup`
@@ -41,7 +44,8 @@ struct ShimWish {  // what differs between a rank and `setup`
 
 using RunnerTask = std::variant<order::Accept, order::StageAllocation, order::Start,
                                 order::StopAllocation, order::Drop, order::NoteAcked, order::Forget,
-                                order::ExtendLease, StageOutcome, Quit>;
+                                order::ExtendLease, order::CollectStacks, StageOutcome, StacksDone,
+                                Quit>;
 
 // Everything but Post and SaveFence belongs to one thread: the caller of Recover until Run starts,
 // then Run's.
@@ -68,7 +72,9 @@ class RunnerLoop {
   void Do(order::NoteAcked& order);
   void Do(order::Forget& order);
   void Do(order::ExtendLease& order);
+  void Do(order::CollectStacks& order);
   void Do(StageOutcome& outcome);
+  void Do(StacksDone& done);
   void Do(Quit&) { quit_ = true; }
   Result<std::optional<PortBlock>> AcceptNew(const AllocationSpec& spec, const std::string& digest);
   Result<std::uint64_t> FreeBytes() const;

@@ -36,6 +36,7 @@ struct RunnerOptions {
   std::string shim_path;    // absolute path of launch-shim
   std::string cgroup_name;  // unique on the host: "launch-<node>-<install id>"
   std::string cgroup_root;  // directory that the allocations' cgroups go below; empty: found
+  std::string kernel_log = "/dev/kmsg";
   std::optional<Containment> containment;  // not above this level; absent = the best there is
   int port_first = 20000;
   int port_last = 29999;
@@ -60,6 +61,9 @@ struct RunnerOptions {
   std::function<NetworkFacts(const std::string& interpreter, const AllocationSpec& spec,
                              const to_node::NetworkTest& test, const std::atomic<bool>& cancel)>
       test_network;
+  // What py-spy says of a process; absent = there is none, or it could not. Blocking, with a
+  // deadline of its own.
+  std::function<std::optional<std::string>(std::int64_t pid)> py_spy;
   FileSystem* files = nullptr;  // borrowed
   Clock* clock = nullptr;       // borrowed, thread-safe
   // From the end of the grace to giving up the free proof.

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "agent/runner/rank_stacks.h"
 #include "agent/runner/runner_loop.h"
 #include "agent/runner/staging.h"
 #include "common/failpoint.h"
@@ -87,6 +88,7 @@ Result<std::optional<PortBlock>> RunnerLoop::AcceptNew(const AllocationSpec& spe
   if (!spec.setup.empty()) grouped.push_back(kSetupRank);
   LAUNCH_RETURN_IF_ERROR(run.cgroup.Create(grouped, spec.memory_limit_bytes));
   LAUNCH_RETURN_IF_ERROR(run.dir.WriteFiles(spec.files));
+  LAUNCH_RETURN_IF_ERROR(run.dir.WriteRankHook());
   std::error_code ignored;
   std::filesystem::remove(run.dir.path() + "/dropped", ignored);
   LAUNCH_RETURN_IF_ERROR(run.dir.WriteAccept(record));
@@ -236,6 +238,32 @@ void RunnerLoop::Do(order::Forget& order) {
   (void)options_.files->RemoveTree(dir.path());
   runs_.erase(order.key);
   LAUNCH_FAILPOINT("exit.4.after");
+}
+
+// On a thread of its own: a process may take its time to answer.
+void RunnerLoop::Do(order::CollectStacks& order) {
+  AllocationRun* run = Find(order.key);
+  if (run == nullptr || run->stop || run->collecting) return;
+  std::vector<StacksWish> wishes;
+  for (const auto& [rank, state] : run->ranks) {
+    if (!state.started || state.end) continue;
+    wishes.push_back({run->key, rank, state.pid, run->dir.StacksPath(rank)});
+  }
+  auto state = std::make_shared<WorkerState>();
+  run->collecting = true;
+  auto work = [told = options_.told, py_spy = options_.py_spy, wishes = std::move(wishes), state,
+               tasks = tasks_, key = run->key] {
+    for (const StacksWish& wish : wishes) {
+      told(told::StacksCollected{CollectStacks(wish, {.py_spy = py_spy})});
+    }
+    tasks->PushAlways(StacksDone{key});
+    state->done = true;
+  };
+  workers_.push_back({std::thread(std::move(work)), state});
+}
+
+void RunnerLoop::Do(StacksDone& done) {
+  if (AllocationRun* run = Find(done.key)) run->collecting = false;
 }
 
 }  // namespace launch::agent

@@ -156,7 +156,10 @@ void Undo(State& state, const Decision& decision) {
     }
   }
   // A verdict that was lost with the batch is asked for again.
-  for (auto& [key, attempt] : live.attempts) attempt.diagnosis_asked = attempt.diagnosed = false;
+  for (auto& [key, attempt] : live.attempts) {
+    attempt.diagnosis_asked = attempt.diagnosed = false;
+    attempt.hang = HangWatch{};
+  }
   live.look_again = true;
 }
 

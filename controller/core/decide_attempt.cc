@@ -304,6 +304,15 @@ bool StopIfAsked(Draft& draft, const Facts& facts) {
   return true;
 }
 
+bool StopIfHung(Draft& draft, const Facts& facts) {
+  const HangSpec& hang = draft.state().specs.at(facts.job.id).spec.hang;
+  if (!facts.live.hang.judged || hang.action != HangAction::kRestart) return false;
+  if (!facts.attempt.verdict) return false;
+  BeginStop(draft, facts, StopCause::kHang, "it hangs: " + facts.attempt.verdict->cause,
+            facts.attempt.verdict->node);
+  return true;
+}
+
 void SettleLaunching(Draft& draft, const Facts& facts) {
   const State& state = draft.state();
   if (StopIfAsked(draft, facts)) return;
@@ -366,7 +375,7 @@ void SettleRunning(Draft& draft, const Facts& facts) {
     StopForFailure(draft, facts, *first);
     return;
   }
-  if (StopIfGivenBack(draft, facts)) return;
+  if (StopIfGivenBack(draft, facts) || StopIfHung(draft, facts)) return;
   const auto limit = draft.live().time_limits.find(facts.job.id);
   if (limit != draft.live().time_limits.end() && limit->second <= draft.now()) {
     BeginStop(draft, facts, StopCause::kTimeLimit, "the time limit of the job was reached");

@@ -6,7 +6,9 @@
 
 #include "common/planted.h"
 #include "controller/core/draft.h"
+#include "controller/core/hang_watch.h"
 #include "controller/core/memory_watch.h"
+#include "controller/core/node_watch.h"
 
 namespace launch::controller {
 namespace {
@@ -133,8 +135,11 @@ void NoteLastSample(Draft& draft, const RankSample& sample) {
 void On(Draft& draft, const NodeId& node, const from_node::Samples& said) {
   LiveNode& live = draft.live().nodes.at(node);
   live.samples = said.gpus;
+  live.sampled = draft.wall();
   const Millis offset{ToMs(draft.now()) - ToMs(said.boot)};
   live.clock_offset = std::min(live.clock_offset.value_or(offset), offset);
+  WatchHang(draft, node, said);
+  WatchFaults(draft, node, said);
   for (const RankSample& sample : said.ranks) {
     if (FindAlloc(draft.state(), sample.key, node) == nullptr) continue;
     NoteLastSample(draft, sample);
@@ -150,6 +155,10 @@ void On(Draft& draft, const NodeId& node, const from_node::InventoryChanged& sai
 
 void On(Draft& draft, const NodeId& node, const from_node::Notice& said) {
   NoteNotice(draft, node, said);
+}
+
+void On(Draft& draft, const NodeId& node, const from_node::Stacks& said) {
+  NoteStacks(draft, node, said);
 }
 
 void On(Draft&, const NodeId&, const from_node::Hello&) {}  // comes as NodeAttached

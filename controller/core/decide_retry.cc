@@ -14,17 +14,6 @@
 namespace launch::controller {
 namespace {
 
-// When a rank ended, in our boot time; absent while the clock of its node is not known.
-std::optional<BootTime> OurTimeOf(const State& state, const RankRecord& rank) {
-  const ExitReport& report = *rank.exit;
-  const auto node = state.live.nodes.find(rank.node);
-  if (ToMs(report.ended) == 0 || node == state.live.nodes.end() ||
-      node->second.boot_id != report.boot_id || !node->second.clock_offset) {
-    return std::nullopt;
-  }
-  return report.ended + *node->second.clock_offset;
-}
-
 // The first to fail by itself: what we killed is a consequence, not a cause. Times of different
 // nodes are compared on our clock; where one is not known, the first that arrived stands.
 const RankRecord* FirstFailureOf(const State& state, const AttemptRecord& attempt) {
@@ -167,6 +156,16 @@ void RequeueForUser(Draft& draft, JobRecord job) {
 
 }  // namespace
 
+std::optional<BootTime> OurTimeOf(const State& state, const RankRecord& rank) {
+  const ExitReport& report = *rank.exit;
+  const auto node = state.live.nodes.find(rank.node);
+  if (ToMs(report.ended) == 0 || node == state.live.nodes.end() ||
+      node->second.boot_id != report.boot_id || !node->second.clock_offset) {
+    return std::nullopt;
+  }
+  return report.ended + *node->second.clock_offset;
+}
+
 Ending JudgeAttempt(const State& state, const AttemptRecord& attempt) {
   Ending ending;
   const RankRecord* first = FirstFailureOf(state, attempt);
@@ -188,6 +187,15 @@ Ending JudgeAttempt(const State& state, const AttemptRecord& attempt) {
       ending.sub_reason.clear();
       ending.text = attempt.cause;
       ending.blame = Blame::kNobody;
+      break;
+    case StopCause::kHang:
+      ending.outcome = "hang";
+      ending.state = JobState::kFailed;
+      ending.sub_reason = "HANG";
+      ending.text = attempt.cause;
+      ending.blame = Blame::kUserCode;  // the verdict says more
+      ending.first_failed_node = attempt.first_failed_node;
+      if (attempt.verdict) ending.first_failed_rank = attempt.verdict->rank;
       break;
     case StopCause::kStartFailed:
       ending.outcome = "start_failed";
@@ -221,6 +229,7 @@ void EndAttempt(Draft& draft, const Key& key, const Ending& ending) {
   attempt.outcome = ending.outcome;
   attempt.cause = ending.text;
   attempt.ended = draft.wall();
+  if (ending.state == JobState::kSucceeded) attempt.verdict.reset();  // it stood still, and went on
   if (ending.first_failed_rank) attempt.first_failed_rank = ending.first_failed_rank;
   if (ending.first_failed_node) attempt.first_failed_node = ending.first_failed_node;
   draft.live().attempts[key].deadline.reset();

@@ -5,6 +5,9 @@
 #include <algorithm>
 
 #include "controller/core/draft.h"
+#include "controller/core/hang_watch.h"
+#include "controller/core/node_watch.h"
+#include "controller/core/remedy_effects.h"
 #include "diagnosis/verdict.h"
 
 namespace launch::controller {
@@ -40,10 +43,26 @@ effect::DiagnosisWanted Question(const State& state, const AttemptRecord& attemp
   std::vector<FailedRank> failed;
   for (const auto& [rank, record] : state.ranks.at(attempt.key)) {
     if (!record.exit || Succeeded(*record.exit)) continue;
-    failed.push_back({record.node, *record.exit, expandable});
+    FailedRank one{record.node, *record.exit, expandable};
+    one.exit.kernel_lines = OwnKernelLines(state, attempt.key, record);
+    one.seen = SeenOf(state, attempt.key, record);
+    one.ended = OurTimeOf(state, record);
+    failed.push_back(std::move(one));
   }
   return {attempt.key, WorthReading(std::move(failed), ending.first_failed_rank, kRanksDiagnosed)};
 }
+
+// The ranks stood still, and then one failed: its log may name the cause.
+bool MayBeReplaced(const AttemptRecord& attempt) {
+  return attempt.verdict && IsOfHang(*attempt.verdict) &&
+         attempt.stop_cause == StopCause::kRankFailed;
+}
+
+bool NamesACause(const Verdict& verdict) {
+  return verdict.confidence == Confidence::kLikely || verdict.confidence == Confidence::kConfirmed;
+}
+
+}  // namespace
 
 std::string InWords(const Verdict& verdict) {
   return fmt::format("{} ({}){}{}: {}", verdict.label, ToString(verdict.confidence),
@@ -51,11 +70,9 @@ std::string InWords(const Verdict& verdict) {
                      verdict.node ? " on " + verdict.node->value : "", verdict.cause);
 }
 
-}  // namespace
-
 bool IsDiagnosed(Draft& draft, const AttemptRecord& attempt, const Ending& ending) {
   LiveAttempt& live = draft.live().attempts[attempt.key];
-  if (attempt.verdict || live.diagnosed) return true;
+  if ((attempt.verdict && !MayBeReplaced(attempt)) || live.diagnosed) return true;
   const JobRecord& job = draft.state().jobs.at(attempt.key.job);
   if (!job.cancelled_by.empty() || !HasTellingLogs(draft.state(), attempt, ending)) return true;
   if (!live.diagnosis_since) live.diagnosis_since = draft.now();
@@ -81,10 +98,17 @@ void OnDiagnosed(Draft& draft, const event::Diagnosed& event) {
     draft.live().attempts[event.key].diagnosed = true;
     draft.Touch(event.key.job);
   }
-  if (found->second.verdict || !event.verdict || !IsFailure(*event.verdict)) return;
+  if (!event.verdict || !IsFailure(*event.verdict)) return;
+  const bool better = MayBeReplaced(found->second) && NamesACause(*event.verdict);
+  if (found->second.verdict && !better) return;
   if (!waits && found->second.phase != AttemptPhase::kEnded) return;
   AttemptRecord attempt = found->second;
   attempt.verdict = event.verdict;
+  if (const auto plan = draft.state().plans.find(event.key); plan != draft.state().plans.end()) {
+    const JobSpec& spec = draft.state().specs.at(event.key.job).spec;
+    const std::string effects = EffectsOfRemedies(spec, plan->second->plan, *attempt.verdict);
+    if (!effects.empty()) attempt.verdict->remedy += "; in this order: " + effects;
+  }
   draft.Event("attempt.diagnosed", Subject(attempt.key), InWords(*attempt.verdict));
   draft.Put(attempt);
 }

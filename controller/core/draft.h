@@ -149,6 +149,8 @@ struct Ending {
 void EndAttempt(Draft& draft, const Key& key, const Ending& ending);  // decide_retry.cc
 // Ends a job; forgets what its nodes need not keep.
 void EndJob(Draft& draft, JobRecord job, const Ending& ending);
+// When a rank ended, in our boot time; absent while the clock of its node is not known.
+std::optional<BootTime> OurTimeOf(const State& state, const RankRecord& rank);
 // How an attempt that is stopping will have ended, from its exits and its cause.
 Ending JudgeAttempt(const State& state, const AttemptRecord& attempt);
 
@@ -156,6 +158,9 @@ Ending JudgeAttempt(const State& state, const AttemptRecord& attempt);
 // False while the logs of an attempt whose ranks are gone are being read: it ends when its verdict
 // is there, or when that takes too long.
 bool IsDiagnosed(Draft& draft, const AttemptRecord& attempt, const Ending& ending);
+
+// "hang (likely), rank 1 on gpu01: ...": for events.
+std::string InWords(const Verdict& verdict);
 
 // ---- staging.cc ----
 // Masters to probe, best first; see rulings 37.

@@ -74,7 +74,7 @@ void WatchGpu(Draft& draft, const Key& key, const NodeId& node, const GpuSample&
               std::uint64_t total, BootTime at) {
   GpuWatch& watch = draft.live().attempts[key].gpus[sample.uuid];
   watch.node = node;
-  watch.used = *sample.used_bytes;
+  watch.used = std::min(*sample.used_bytes, total);  // a node may say what it likes
   watch.peak = std::max(watch.peak, watch.used);
   watch.total = total;
   const double share = static_cast<double>(watch.used) / static_cast<double>(total);

@@ -41,6 +41,7 @@ constexpr Policy kOfLabel[] = {
      "gpu_error", kForOthersToGo},
     {"dataloader_worker_killed", Whose::kProgram, Action::kReplan, kPlanChanges, "oom"},
     {"ecc", Whose::kInfrastructure, Action::kElsewhere, kInfrastructureRetries, "gpu_error"},
+    {"hang", Whose::kInfrastructure, Action::kSame, kInfrastructureRetries, "hang"},
     {"host_oom_kill", Whose::kProgram, Action::kReplan, kPlanChanges, "oom"},
     {"nccl_timeout", Whose::kInfrastructure, Action::kSame, 1, "hang"},
     {"nccl_timeout_peer_died", Whose::kInfrastructure, Action::kSame, 1, "hang"},

@@ -14,6 +14,7 @@
 #include "controller/core/effect.h"
 #include "controller/core/event.h"
 #include "controller/core/record.h"
+#include "diagnosis/hang.h"
 #include "diagnosis/memory_trend.h"
 
 namespace launch::controller {
@@ -45,6 +46,7 @@ struct LiveNode {
   std::string boot_id;
   std::optional<Millis> clock_offset;  // our boot time minus the node's; the smallest seen
   std::vector<GpuSample> samples;
+  WallTime sampled{};        // when they came
   BootTime notices_since{};  // start of the minute in which its notices are counted
   int notices = 0;
 };
@@ -78,6 +80,24 @@ struct GpuWatch {  // memory of one GPU of a running attempt
   bool foreseen = false;  // said already
 };
 
+struct GpuSeen {  // of one GPU of an attempt, by its samples
+  std::vector<int> xids;
+  std::optional<std::uint64_t> ecc_first;
+  std::optional<std::uint64_t> ecc_last;
+  std::optional<std::uint64_t> used;
+  std::optional<std::uint64_t> foreign;
+};
+
+struct HangWatch {                   // whether a running attempt stands still
+  std::optional<BootTime> active;    // its last sign of life
+  std::map<NodeId, BootTime> heard;  // newest samples of each node
+  std::map<Rank, std::pair<BootTime, std::uint64_t>> cores;  // what a rank had used of them, when
+  bool stepped = false;                                      // a step was ever seen
+  std::optional<BootTime> found;          // it stands still; its nodes were asked then
+  std::map<Rank, StandingRank> standing;  // what they answered, until it is judged
+  bool judged = false;
+};
+
 struct LiveAttempt {
   std::optional<BootTime> deadline;  // of accepting, staging or starting
   bool staging_began = false;        // all accepted; the deadline is now that of staging
@@ -95,6 +115,9 @@ struct LiveAttempt {
   bool diagnosed = false;                   // and were, whether they said something or not
   std::map<GpuUuid, GpuWatch> gpus;
   std::map<NodeId, MemoryLine> hosts;
+  HangWatch hang;
+  std::map<GpuUuid, GpuSeen> seen;
+  std::map<NodeId, std::pair<std::uint64_t, std::uint64_t>> host_seen;  // memory: total, free
   std::vector<Rank> exit_order;  // arrival, for nodes whose clock is not known
 };
 

@@ -6,7 +6,9 @@
 
 #include "common/units.h"
 #include "controller/core/measured_runs.h"
+#include "controller/core/hang_watch.h"
 #include "controller/core/memory_watch.h"
+#include "controller/core/node_watch.h"
 
 namespace launch::controller {
 namespace {
@@ -102,6 +104,7 @@ AttemptView ViewAttempt(const State& state, const AttemptRecord& attempt, bool f
           row.pid = found->second.pid;
           row.exit = found->second.exit;
           row.state = row.exit ? "exited" : "running";
+          if (!row.exit) row.memory = MemoryOf(state, alloc.key, found->second);
         }
       }
       view.ranks.push_back(std::move(row));
@@ -267,6 +270,8 @@ JobView ViewJob(const State& state, const JobRecord& job, bool full) {
     ShowProgress(state, *newest, view);
     if (view.state == JobState::kRunning) {
       std::vector<Finding> warnings = MemoryWarnings(state, newest->key);
+      view.findings.insert(view.findings.end(), warnings.begin(), warnings.end());
+      warnings = HangWarnings(state, newest->key);
       view.findings.insert(view.findings.end(), warnings.begin(), warnings.end());
     }
     view.measured = MeasuredOf(state, job);

@@ -10,11 +10,11 @@ constexpr std::size_t kMostInFlight = 20'000;  // C8: nothing may pile up withou
 
 std::string Describe(const std::string& node, const std::optional<FromNode>& up,
                      const std::optional<ToNodeEnvelope>& down) {
-  static constexpr const char* kUp[] = {"Hello",    "Beat",       "Samples",  "InventoryChanged",
-                                        "Accepted", "Refused",    "Staging",  "Ready",
-                                        "Started",  "RankExited", "Released", "Notice"};
-  static constexpr const char* kDown[] = {"Welcome", "Pong",    "Prepare", "Stage", "Go",
-                                          "Stop",    "ExitAck", "Forget",  "Retest"};
+  static constexpr const char* kUp[] = {
+      "Hello", "Beat",    "Samples",    "InventoryChanged", "Accepted", "Refused", "Staging",
+      "Ready", "Started", "RankExited", "Released",         "Notice",   "Stacks"};
+  static constexpr const char* kDown[] = {"Welcome", "Pong",    "Prepare", "Stage",        "Go",
+                                          "Stop",    "ExitAck", "Forget",  "Retest", "CollectStacks"};
   const auto key = [](const auto& message) -> std::string {
     if constexpr (requires { message.key.job; }) return " " + ToString(message.key);
     if constexpr (requires { message.spec.key; }) return " " + ToString(message.spec.key);

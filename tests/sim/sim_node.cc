@@ -250,12 +250,12 @@ void SimNode::CountCell(const agent::Told& event) {
   static constexpr const char* kPhases[] = {"accepting", "accepted",  "staging",  "ready",
                                             "starting",  "started",   "stopping", "released",
                                             "dropped",   "unreadable"};
-  static constexpr const char* kTold[] = {"LinkUp",    "LinkDown",   "",          "Inventory",
-                                          "Sampled",   "AcceptDone", "StageDone", "StageProgress",
-                                          "StartDone", "RankEnded",  "StopDone",  "NodeNotice",
-                                          "Tick"};
-  static constexpr const char* kBodies[] = {"Welcome", "Pong",    "Prepare", "Stage", "Go",
-                                            "Stop",    "ExitAck", "Forget",  "Retest"};
+  static constexpr const char* kTold[] = {
+      "LinkUp",          "LinkDown",      "",          "Inventory", "Sampled",  "AcceptDone",
+      "StageDone",       "StageProgress", "StartDone", "RankEnded", "StopDone", "NodeNotice",
+      "StacksCollected", "Tick"};
+  static constexpr const char* kBodies[] = {"Welcome", "Pong",    "Prepare", "Stage",        "Go",
+                                            "Stop",    "ExitAck", "Forget",  "Retest", "CollectStacks"};
   ++world_.coverage.events;
   std::string name = kTold[event.index()];
   std::optional<Key> key;

@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -533,7 +535,21 @@ EXPORT nvmlDeviceGetAddressingMode(nvmlDevice_t handle, nvmlDeviceAddressingMode
   });
 }
 
-// Events are never raised; the wait blocks for its time, as clients rely on.
+// Xids that a device gets in "xids" after it was registered; without one the wait blocks for its
+// time, as clients rely on.
+namespace {
+struct Registered {
+  std::map<int, std::size_t> told;  // device -> how many of its xids
+  std::mutex mutex;
+};
+Registered& TheRegistered() {
+  static Registered registered;
+  return registered;
+}
+std::size_t XidsOf(const json& device) {
+  return device.contains("xids") ? device["xids"].size() : 0;
+}
+}  // namespace
 EXPORT nvmlEventSetCreate(nvmlEventSet_t* set) {
   const Entered call = Enter("nvmlEventSetCreate");
   static char the_set;
@@ -541,9 +557,22 @@ EXPORT nvmlEventSetCreate(nvmlEventSet_t* set) {
   return call.code;
 }
 EXPORT nvmlEventSetFree(nvmlEventSet_t) { return Enter("nvmlEventSetFree").code; }
-EXPORT nvmlEventSetWait_v2(nvmlEventSet_t, nvmlEventData_t*, unsigned int timeout_ms) {
+EXPORT nvmlEventSetWait_v2(nvmlEventSet_t, nvmlEventData_t* data, unsigned int timeout_ms) {
   const Entered call = Enter("nvmlEventSetWait_v2");
   if (call.code != kSuccess) return call.code;
+  {
+    Registered& registered = TheRegistered();
+    const std::lock_guard lock(registered.mutex);
+    for (auto& [index, told] : registered.told) {
+      const json& device = (*call.state)["devices"][static_cast<std::size_t>(index)];
+      if (told >= XidsOf(device)) continue;
+      *data = nvmlEventData_t{};
+      data->device = HandleOf({.device = index});
+      data->eventType = 0x8;
+      data->eventData = device["xids"][told++].get<unsigned long long>();
+      return kSuccess;
+    }
+  }
   std::this_thread::sleep_for(std::chrono::milliseconds(timeout_ms));
   return kTimeout;
 }
@@ -553,5 +582,17 @@ EXPORT nvmlDeviceGetSupportedEventTypes(nvmlDevice_t handle, unsigned long long*
   return call.code;
 }
 EXPORT nvmlDeviceRegisterEvents(nvmlDevice_t handle, unsigned long long, nvmlEventSet_t) {
-  return OnDevice("nvmlDeviceRegisterEvents", handle).code;
+  const OnDevice call("nvmlDeviceRegisterEvents", handle);
+  if (call.code != kSuccess) return call.code;
+  Registered& registered = TheRegistered();
+  const std::lock_guard lock(registered.mutex);
+  registered.told.emplace(TargetOf(handle)->device, XidsOf(call.device));
+  return kSuccess;
+}
+EXPORT nvmlDeviceGetTotalEccErrors(nvmlDevice_t handle, int, int, unsigned long long* count) {
+  const OnDevice call("nvmlDeviceGetTotalEccErrors", handle);
+  if (call.code != kSuccess) return call.code;
+  if (!call.Has("ecc_uncorrected")) return kNotSupported;
+  *count = call.device["ecc_uncorrected"].get<unsigned long long>();
+  return kSuccess;
 }

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/units.h"
 #include "diagnosis/labels.h"
 #include "diagnosis/verdict.h"
 
@@ -29,6 +30,65 @@ Verdict Named(std::string label, Confidence confidence, Rank rank) {
   verdict.confidence = confidence;
   verdict.rank = rank;
   return verdict;
+}
+
+bool HasLine(const Verdict& verdict, const std::string& part) {
+  for (const std::string& line : verdict.evidence)
+    if (line.find(part) != std::string::npos) return true;
+  return false;
+}
+
+TEST(Evidence, SamplesOfTheNodeAreCountedWithTheVerdict) {
+  FailedRank rank{.node = NodeId{"gpu1"}, .exit = Ended(Exited{1})};
+  rank.exit.max_rss_bytes = 3ULL << 30;
+  rank.seen.gpu_total = 40ULL << 30;
+  rank.seen.gpu_used = 39ULL << 30;
+  rank.seen.gpu_foreign = 30ULL << 30;
+  rank.seen.host_total = 64ULL << 30;
+  rank.seen.host_available = 16ULL << 30;
+  rank.seen.ecc_errors = 2;
+  LogScanner scanner(Table());
+  scanner.Feed("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB.\n");
+  const Verdict verdict = JudgeRank(scanner.Finish(), rank, Table());
+  EXPECT_EQ(verdict.label, "cuda_oom_foreign_process") << "most of the card is another's";
+  EXPECT_TRUE(HasLine(verdict, "GPU memory " + FormatBytes(39ULL << 30) + " of " +
+                                   FormatBytes(40ULL << 30) + ", " + FormatBytes(30ULL << 30) +
+                                   " of others"));
+  EXPECT_TRUE(HasLine(verdict, "host memory 75 % of " + FormatBytes(64ULL << 30) + " in use"));
+  EXPECT_TRUE(HasLine(verdict, "2 uncorrectable ECC errors"));
+  EXPECT_TRUE(
+      HasLine(verdict, "largest resident memory of one process " + FormatBytes(3ULL << 30)));
+}
+
+TEST(Evidence, AnXidOutranksWhatPythonSaid) {
+  FailedRank rank{.node = NodeId{"gpu1"}, .exit = Ended(Exited{1})};
+  rank.seen.xids = {45, 79};
+  LogScanner scanner(Table());
+  scanner.Feed("RuntimeError: CUDA error: unspecified launch failure\n");
+  const Verdict verdict = JudgeRank(scanner.Finish(), rank, Table());
+  EXPECT_EQ(verdict.label, "xid_gpu_hardware");
+  EXPECT_EQ(verdict.confidence, Confidence::kConfirmed);
+  EXPECT_EQ(verdict.node, NodeId{"gpu1"});
+}
+
+TEST(Evidence, AGoodEndHasNoCounters) {
+  FailedRank rank{.node = NodeId{"gpu1"}, .exit = Ended(Exited{0})};
+  rank.seen.host_total = rank.seen.host_available = 1ULL << 30;
+  EXPECT_EQ(JudgeRank(LogScanner(Table()).Finish(), rank, Table()).label, "none");
+}
+
+TEST(Evidence, TheTimeLineIsThatOfOneClock) {
+  FailedRank first{.node = NodeId{"b"}, .exit = Ended(Signalled{9, false})};
+  first.ended = BootMs(1'000);
+  FailedRank second{.node = NodeId{"a"}, .exit = Ended(Exited{1})};
+  second.exit.rank = 0;
+  second.exit.our_signals = {{15, BootMs(1'300), "rank_failed"}};
+  second.ended = BootMs(2'400);
+  FailedRank unknown{.node = NodeId{"c"}, .exit = Ended(Exited{1})};
+  EXPECT_EQ(TimeLine({second, unknown, first}),
+            (std::vector<std::string>{"rank 4 on b: signal 9 (SIGKILL)",
+                                      "1.4 s later rank 0 on a: exit 1, stopped by launch"}));
+  EXPECT_TRUE(TimeLine({first, unknown}).empty());
 }
 
 TEST(Evidence, ComesFromEachKindOfEnd) {

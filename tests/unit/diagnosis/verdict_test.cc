@@ -95,7 +95,9 @@ TEST(Verdicts, EverySnippetHasItsLabel) {
 
 TEST(Verdicts, EveryLabelHasASnippet) {
   for (const LabelInfo& info : Labels()) {
-    bool found = info.label == "none";
+    // Two come from the stacks of ranks, never from a log.
+    bool found =
+        info.label == "none" || info.label == "hang" || info.label == "collective_mismatch";
     for (const Snippet& snippet : AllSnippets()) found = found || snippet.label == info.label;
     EXPECT_TRUE(found) << info.label;
   }
@@ -234,6 +236,29 @@ TEST(Node, TheCgroupsCounterConfirmsAHostKill) {
   EXPECT_EQ(verdict.confidence, Confidence::kConfirmed);
   EXPECT_EQ(verdict.rank, 2);
   EXPECT_NE(verdict.evidence[0].find("oom_kill 1"), std::string::npos);
+}
+
+TEST(Node, AFullNodeIsToldFromALimitThatWasReached) {
+  NodeEvidence node;
+  node.signal = 9;
+  node.oom_kills = 1;
+  node.host_limit = 100ULL << 30;
+  node.host_peak = 100ULL << 30;
+  EXPECT_NE(Diagnose("", node, Table()).cause.find("reached its memory limit"), std::string::npos);
+  node.kernel_lines = {
+      "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),oom_memcg=/launch-a/1.1,pid=7,uid=0",
+      "Memory cgroup out of memory: Killed process 7 (python) total-vm:1kB, anon-rss:1kB"};
+  EXPECT_NE(Diagnose("", node, Table()).cause.find("reached its memory limit"), std::string::npos);
+  node.kernel_lines = {
+      "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),task_memcg=/launch-a/1.1,pid=7,uid=0",
+      "Out of memory: Killed process 7 (python) total-vm:1kB, anon-rss:1kB"};
+  const Verdict full = Diagnose("", node, Table());
+  EXPECT_EQ(full.label, "host_oom_kill");
+  EXPECT_NE(full.cause.find("The node ran out of memory"), std::string::npos) << full.cause;
+  node.kernel_lines.clear();
+  node.host_peak = 20ULL << 30;
+  EXPECT_NE(Diagnose("", node, Table()).cause.find("The node ran out of memory"),
+            std::string::npos);
 }
 
 TEST(Node, TheCounterConfirmsAKilledLoaderWorker) {

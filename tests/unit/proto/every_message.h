@@ -55,16 +55,17 @@ using Values = ::testing::Types<
     pb::Key, pb::ComputeCapability, pb::CudaVersion, pb::GpuLink, pb::MigSlice, pb::GpuProcess,
     pb::GpuDevice, pb::NetworkAddress, pb::TorchFacts, pb::RuntimeFacts, pb::Toolkit, pb::NumaNode,
     pb::Limits, pb::MachineIdentity, pb::NodeInventory, pb::NodeHealth, pb::GpuSample,
-    pb::HostSample, pb::RankSample, pb::HeldGpu, pb::NodeCount, pb::GpuRequest, pb::Amount,
-    pb::EnvEntry, pb::BatchSpec, pb::ModelSpec, pb::DatasetSpec, pb::CheckpointSpec, pb::RetrySpec,
-    pb::HangSpec, pb::LogsSpec, pb::JobSpec, pb::SubmitContext, pb::EnvVar, pb::GeneratedFile,
-    pb::RankSpec, pb::StopPolicy, pb::AllocationSpec, pb::OurSignal, pb::ExitReport, pb::PortBlock,
-    pb::RankStatus, pb::AllocationStatus, pb::CheckpointFound, pb::Reachability>;
+    pb::HostSample, pb::RankSample, pb::StackFrame, pb::ProcessStack, pb::RankStacks, pb::HeldGpu,
+    pb::NodeCount, pb::GpuRequest, pb::Amount, pb::EnvEntry, pb::BatchSpec, pb::ModelSpec,
+    pb::DatasetSpec, pb::CheckpointSpec, pb::RetrySpec, pb::HangSpec, pb::LogsSpec, pb::JobSpec,
+    pb::SubmitContext, pb::EnvVar, pb::GeneratedFile, pb::RankSpec, pb::StopPolicy,
+    pb::AllocationSpec, pb::OurSignal, pb::ExitReport, pb::PortBlock, pb::RankStatus,
+    pb::AllocationStatus, pb::CheckpointFound, pb::Reachability>;
 using MoreValues = ::testing::Types<
     pb::PathFact, pb::DiskFact, pb::StagingFacts, pb::Finding, pb::Check, pb::Verdict,
     pb::PlannedTerm, pb::ProbePoint, pb::MeasuredRun, pb::Fallback, pb::Change, pb::MemoryForecast,
     pb::BatchSplit, pb::LoaderPlan, pb::Processes, pb::RankAssignment, pb::Candidate,
-    pb::DurationForecast, pb::Plan, pb::WaitReason, pb::RankView, pb::AttemptView, pb::JobView,
+    pb::DurationForecast, pb::Plan, pb::WaitReason, pb::RankMemory, pb::RankView, pb::AttemptView, pb::JobView,
     pb::NodeView, pb::EventView, pb::PlanAnswer, pb::Fence, pb::SubmitRequest, pb::SubmitReply,
     pb::PlanRequest, pb::PlanReply, pb::JobsRequest, pb::JobsReply, pb::JobReply, pb::CancelRequest,
     pb::CancelReply, pb::NoteProbeRequest, pb::NodesReply, pb::WatchRequest, pb::WatchReply,

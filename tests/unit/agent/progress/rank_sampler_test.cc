@@ -92,9 +92,9 @@ TEST_F(RankOnDisk, ABadPatternCountsAsNone) {
 }
 
 TEST_F(RankOnDisk, MemoryOfALiveProcessIsPlausibleAndOfADeadOneZero) {
-  EXPECT_GT(TreeRssBytes("/proc", getpid()), 1u << 20);
-  EXPECT_LT(TreeRssBytes("/proc", getpid()), std::uint64_t{64} << 30);
-  EXPECT_EQ(TreeRssBytes(dir_, 1), 0u);
+  EXPECT_GT(UseOfTree("/proc", getpid()).rss_bytes, 1u << 20);
+  EXPECT_LT(UseOfTree("/proc", getpid()).rss_bytes, std::uint64_t{64} << 30);
+  EXPECT_EQ(UseOfTree(dir_, 1).rss_bytes, 0u);
 }
 
 TEST_F(RankOnDisk, AMissingDirectoryIsNoProgress) {

@@ -1,0 +1,167 @@
+#include "controller/core/node_watch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "diagnosis/xid.h"
+
+namespace launch::controller {
+namespace {
+
+constexpr std::size_t kMostXids = 32;  // of one GPU in one attempt
+
+const NodeInventory* InventoryOf(const State& state, const NodeId& node) {
+  const auto found = state.inventories.find(node);
+  return found == state.inventories.end() ? nullptr : found->second.get();
+}
+
+void NoteFaults(Draft& draft, const Key& key, const NodeId& node, const GpuSample& sample,
+                GpuSeen& seen) {
+  for (const int xid : sample.xids) {
+    const bool known = std::ranges::find(seen.xids, xid) != seen.xids.end();
+    if (seen.xids.size() < kMostXids) seen.xids.push_back(xid);
+    if (known) continue;
+    const XidMeaning meaning = MeaningOfXid(xid);
+    draft.Event("gpu.xid", Subject(node),
+                fmt::format("{}: Xid {}{}{}, while {} had it", sample.uuid.value, xid,
+                            meaning.says.empty() ? "" : ": ", meaning.says, ToString(key)));
+  }
+  if (!sample.ecc_uncorrected) return;
+  if (!seen.ecc_first) seen.ecc_first = sample.ecc_uncorrected;
+  seen.ecc_last = sample.ecc_uncorrected;
+}
+
+// GPUs of one rank, or of its whole allocation where the plan is not there any more.
+std::vector<GpuUuid> GpusOf(const State& state, const Key& key, const RankRecord& rank) {
+  if (const auto plan = state.plans.find(key); plan != state.plans.end()) {
+    for (const PlannedAllocation& allocation : plan->second->allocations) {
+      for (const RankSpec& spec : allocation.spec.ranks) {
+        if (spec.rank == rank.rank && !spec.gpus.empty()) return spec.gpus;
+      }
+    }
+  }
+  const auto allocs = state.allocs.find(key);
+  if (allocs == state.allocs.end()) return {};
+  const auto alloc = allocs->second.find(rank.node);
+  return alloc == allocs->second.end() ? std::vector<GpuUuid>{} : alloc->second.gpus;
+}
+
+std::string Lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// "NVRM: Xid (PCI:0000:C1:00): 79, ..." -> "c1:00": domains are written with four or eight digits.
+std::string BusOf(const std::string& line) {
+  const std::size_t at = line.find("PCI:");
+  if (at == std::string::npos) return {};
+  const std::size_t domain = line.find(':', at + 4);
+  if (domain == std::string::npos || domain + 6 > line.size()) return {};
+  return Lower(line.substr(domain + 1, 5));
+}
+
+}  // namespace
+
+void WatchFaults(Draft& draft, const NodeId& node, const from_node::Samples& said) {
+  const State& state = draft.state();
+  const auto held = state.held_by_node.find(node);
+  if (held == state.held_by_node.end()) return;
+  const NodeInventory* inventory = InventoryOf(state, node);
+  for (const Key& key : held->second) {
+    const AttemptPhase phase = state.attempts.at(key).phase;
+    const bool runs = phase == AttemptPhase::kRunning;
+    if (!runs && phase != AttemptPhase::kStopping) continue;
+    const AllocRecord& alloc = state.allocs.at(key).at(node);
+    LiveAttempt& live = draft.live().attempts[key];
+    for (const GpuSample& sample : said.gpus) {
+      if (std::ranges::find(alloc.gpus, sample.uuid) == alloc.gpus.end()) continue;
+      GpuSeen& seen = live.seen[sample.uuid];
+      NoteFaults(draft, key, node, sample, seen);
+      if (!runs) continue;
+      seen.used = sample.used_bytes;
+      seen.foreign = sample.foreign_bytes;
+    }
+    if (runs && inventory != nullptr && said.host.memory_available_bytes > 0) {
+      live.host_seen[node] = {inventory->memory_bytes, said.host.memory_available_bytes};
+    }
+  }
+}
+
+LastSeen SeenOf(const State& state, const Key& key, const RankRecord& rank) {
+  LastSeen last;
+  const auto live = state.live.attempts.find(key);
+  if (live == state.live.attempts.end()) return last;
+  if (const auto host = live->second.host_seen.find(rank.node);
+      host != live->second.host_seen.end() && host->second.first > 0) {
+    last.host_total = host->second.first;
+    last.host_available = host->second.second;
+  }
+  const NodeInventory* inventory = InventoryOf(state, rank.node);
+  for (const GpuUuid& gpu : GpusOf(state, key, rank)) {
+    const auto found = live->second.seen.find(gpu);
+    if (found == live->second.seen.end()) continue;
+    const GpuSeen& seen = found->second;
+    last.xids.insert(last.xids.end(), seen.xids.begin(), seen.xids.end());
+    last.ecc_errors +=
+        seen.ecc_last.value_or(0) - std::min(seen.ecc_first.value_or(0), seen.ecc_last.value_or(0));
+    if (inventory == nullptr) continue;
+    const auto device = std::ranges::find(inventory->gpus, gpu, &GpuDevice::uuid);
+    if (device == inventory->gpus.end() || device->memory_bytes == 0 || !seen.used) continue;
+    if (seen.used <= last.gpu_used) continue;  // the fullest of them tells
+    last.gpu_total = device->memory_bytes;
+    last.gpu_used = std::min(*seen.used, device->memory_bytes);
+    last.gpu_foreign = seen.foreign;
+  }
+  return last;
+}
+
+std::optional<RankMemory> MemoryOf(const State& state, const Key& key, const RankRecord& rank) {
+  const auto live = state.live.attempts.find(key);
+  const auto node = state.live.nodes.find(rank.node);
+  if (live == state.live.attempts.end() || node == state.live.nodes.end()) return std::nullopt;
+  RankMemory memory;
+  if (const auto said = live->second.samples.find(rank.rank); said != live->second.samples.end()) {
+    memory.allocated = said->second.allocated_bytes;
+    memory.reserved = said->second.reserved_bytes;
+    if (memory.allocated) memory.said = node->second.sampled - Millis{said->second.memory_age_ms};
+  }
+  const std::vector<GpuUuid> gpus = GpusOf(state, key, rank);
+  const NodeInventory* inventory = InventoryOf(state, rank.node);
+  // Of several GPUs the rank uses one, and nobody knows which.
+  if (gpus.size() == 1 && inventory != nullptr) {
+    const std::vector<GpuSample>& samples = node->second.samples;
+    const auto sample = std::ranges::find(samples, gpus.front(), &GpuSample::uuid);
+    const auto device = std::ranges::find(inventory->gpus, gpus.front(), &GpuDevice::uuid);
+    if (sample != samples.end() && device != inventory->gpus.end()) {
+      memory.process = sample->ours_bytes;
+      memory.foreign = sample->foreign_bytes;
+      if (sample->used_bytes)
+        memory.free = device->memory_bytes - std::min(*sample->used_bytes, device->memory_bytes);
+      memory.sampled = node->second.sampled;
+    }
+  }
+  if (!memory.allocated && !memory.free && !memory.process) return std::nullopt;
+  return memory;
+}
+
+std::vector<std::string> OwnKernelLines(const State& state, const Key& key,
+                                        const RankRecord& rank) {
+  std::vector<std::string> own;
+  const NodeInventory* inventory = InventoryOf(state, rank.node);
+  const std::vector<GpuUuid> gpus = GpusOf(state, key, rank);
+  for (const std::string& line : rank.exit->kernel_lines) {
+    const std::string bus = line.find("NVRM: Xid") == std::string::npos ? "" : BusOf(line);
+    const bool ours =
+        bus.empty() || inventory == nullptr || std::ranges::any_of(gpus, [&](const GpuUuid& gpu) {
+          const auto device = std::ranges::find(inventory->gpus, gpu, &GpuDevice::uuid);
+          return device != inventory->gpus.end() &&
+                 Lower(device->pci).find(":" + bus) != std::string::npos;
+        });
+    if (ours) own.push_back(line);
+  }
+  return own;
+}
+
+}  // namespace launch::controller

@@ -1,0 +1,21 @@
+// What samples say of the GPUs and the host of an attempt, kept for the verdict on its end.
+#pragma once
+
+#include "controller/core/draft.h"
+
+namespace launch::controller {
+
+// Keeps faults (Xid, ECC) while the attempt runs or ends, and memory while it runs: after the end
+// it only tells that the process is gone. A fault is an event, once for each GPU and number.
+void WatchFaults(Draft& draft, const NodeId& node, const from_node::Samples& said);
+
+// Of the GPUs that the rank was given.
+LastSeen SeenOf(const State& state, const Key& key, const RankRecord& rank);
+
+// Of a rank that runs, by its own word and by the driver's; absent: neither has said anything.
+std::optional<RankMemory> MemoryOf(const State& state, const Key& key, const RankRecord& rank);
+
+// The kernel's lines about GPUs that the attempt did not have are another job's.
+std::vector<std::string> OwnKernelLines(const State& state, const Key& key, const RankRecord& rank);
+
+}  // namespace launch::controller
