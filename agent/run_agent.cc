@@ -18,6 +18,7 @@
 #include <variant>
 
 #include "agent/core/agent_core.h"
+#include "agent/link/chunk_client.h"
 #include "agent/link/controller_link.h"
 #include "agent/link/identity_files.h"
 #include "agent/probes/child_process.h"
@@ -374,6 +375,13 @@ Result<void> StartAndRun(AgentConfig config) {
            },
        .test_network = TestNetwork,
        .py_spy = [&environment](std::int64_t pid) { return AskPySpy(pid, environment); },
+       .fetch_chunks =
+           [settings =
+                LinkSettings{.controllers = config.controllers, .state_dir = config.state_dir},
+            &files](const std::vector<std::string>& digests, const TakeChunk& take,
+                    const std::atomic<bool>& cancel) {
+             return FetchFromController(settings, files, digests, take, cancel);
+           },
        .files = &files,
        .clock = &clock});
   LAUNCH_ASSIGN_OR_RETURN(const RunnerState found, runner.Recover());

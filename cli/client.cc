@@ -17,6 +17,7 @@ namespace launch {
 namespace {
 
 constexpr Millis kCallDeadline{20'000};
+constexpr Millis kChunkDeadline{60'000};  // of a busy disk behind a slow link
 constexpr Millis kReconnectWait{2'000};
 constexpr int kSubmitTries = 5;
 constexpr char kServerName[] = "launch-controller";  // in every controller's certificate
@@ -270,6 +271,27 @@ Result<std::vector<TokenRow>> Client::ListTokens() {
 Result<void> Client::RevokeToken(const std::string& serial) {
   auto reply =
       wire_->Call(*wire_->op, &pb::Operator::Stub::RevokeToken, ToProto(RevokeCall{serial}));
+  if (!reply) return Unexpected(reply.error());
+  return {};
+}
+
+Result<std::vector<std::string>> Client::MissingChunks(
+    const std::vector<std::pair<std::string, std::uint32_t>>& chunks) {
+  pb::MissingChunksRequest request;
+  for (const auto& [digest, size] : chunks) {
+    request.add_digests(digest);
+    request.add_sizes(size);
+  }
+  auto reply =
+      wire_->Call(*wire_->launch, &pb::Launch::Stub::MissingChunks, request, kChunkDeadline);
+  if (!reply) return Unexpected(reply.error());
+  return std::vector<std::string>(reply->digests().begin(), reply->digests().end());
+}
+
+Result<void> Client::PutChunks(const std::vector<std::string>& chunks) {
+  pb::PutChunksRequest request;
+  for (const std::string& chunk : chunks) request.add_chunks(chunk);
+  auto reply = wire_->Call(*wire_->launch, &pb::Launch::Stub::PutChunks, request, kChunkDeadline);
   if (!reply) return Unexpected(reply.error());
   return {};
 }

@@ -20,6 +20,9 @@ struct Cluster {
   bool embedded = false;    // the one `launch dev` runs on this machine
 };
 
+inline constexpr std::size_t kMostChunksAsked = 8'000;
+inline constexpr std::size_t kMostChunkBytesPut = 768 * 1024;  // of the 1 MiB of a request
+
 struct TokenMade {
   std::string token;  // secret; one line
   std::string serial;
@@ -69,6 +72,11 @@ class Client {
   Result<TokenMade> CreateToken(const TokenCall& call);
   Result<std::vector<TokenRow>> ListTokens();
   Result<void> RevokeToken(const std::string& serial);
+  // Pieces of a copied directory: which of (digest, size) the controller lacks. None: all are there
+  // and durable. At most kMostChunksAsked and kMostChunkBytesPut a call.
+  Result<std::vector<std::string>> MissingChunks(
+      const std::vector<std::pair<std::string, std::uint32_t>>& chunks);
+  Result<void> PutChunks(const std::vector<std::string>& chunks);
   Result<WhoIs> WhoAmI();
   Result<ControllerStatus> Status();
   // Signs the caller's key: the certificate and the CA, PEM.

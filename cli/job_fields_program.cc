@@ -77,6 +77,34 @@ void DropInterpreter(JobDraft& draft) {
   draft.spec.image.clear();
 }
 
+Result<Mount> ReadMount(const JobDraft& draft, const FieldValue& value, const std::string& text) {
+  Mount mount;
+  std::string rest = text;
+  if (rest.ends_with(":ro") || rest.ends_with(":rw")) {
+    mount.read_only = rest.ends_with(":ro");
+    rest.resize(rest.size() - 3);
+  }
+  const std::size_t colon = rest.find(':');
+  mount.source = rest.substr(0, colon);
+  // What starts with a variable is known on the node only.
+  if (!mount.source.starts_with('$')) mount.source = AbsolutePath(mount.source, draft.base_dir);
+  mount.target = colon == std::string::npos ? mount.source : rest.substr(colon + 1);
+  if (rest.empty() || !mount.target.starts_with('/') || mount.target.find(':') != std::string::npos)
+    return value.Bad("needs SOURCE:TARGET or SOURCE:TARGET:ro with an absolute target, found `" +
+                     text + "`");
+  return mount;
+}
+
+Result<void> SetMounts(JobDraft& draft, const FieldValue& value) {
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<std::string> texts, value.Texts());
+  draft.spec.mounts.clear();
+  for (const std::string& text : texts) {
+    LAUNCH_ASSIGN_OR_RETURN(Mount mount, ReadMount(draft, value, text));
+    draft.spec.mounts.push_back(std::move(mount));
+  }
+  return {};
+}
+
 constexpr JobField kProgramFields[] = {
     {"run", "entrypoint commands command", "bash text", "required",
      "The training command; a torchrun line is taken apart and its ranks are started directly.",
@@ -100,21 +128,19 @@ constexpr JobField kProgramFields[] = {
        return {};
      }},
     {"workdir", "working_dir", "path", "the directory of the file",
-     "Where `run` starts; the same directory on every node of the job.",
+     "Where `run` starts; in place where every node of the job sees it, else a copy "
+     "(docs/workdir.md).",
      [](JobDraft& draft, const FieldValue& value) -> Result<void> {
        LAUNCH_ASSIGN_OR_RETURN(std::string text, value.Text());
        draft.spec.workdir = AbsolutePath(text, draft.base_dir);
        return {};
      }},
-    {"snapshot", "", "true | false", "false",
-     "Run from a shipped copy of workdir; only false in this version: workdir is used in place.",
-     [](JobDraft&, const FieldValue& value) -> Result<void> {
-       LAUNCH_ASSIGN_OR_RETURN(bool snapshot, value.Bool());
-       if (!snapshot) return {};
-       Unexpected refusal = value.Bad("this version does not ship a copy of workdir",
-                                      "put workdir where every node of the job sees it");
-       refusal.value().code = ErrorCode::kUnimplemented;
-       return refusal;
+    {"snapshot", "", "true | false", "a copy where a node does not see workdir",
+     "true: run from a copy of workdir that is shipped to each node; false: only in place.",
+     [](JobDraft& draft, const FieldValue& value) -> Result<void> {
+       LAUNCH_ASSIGN_OR_RETURN(draft.spec.snapshot, value.Bool());
+       draft.spec.in_place = !draft.spec.snapshot;
+       return {};
      }},
     {"venv", "", "path", "the caller's active environment",
      "Virtual environment; relative to workdir.",
@@ -147,6 +173,8 @@ constexpr JobField kProgramFields[] = {
        draft.spec.image = std::move(text);
        return {};
      }},
+    {"mounts", "bind_mounts volumes", "list of SOURCE:TARGET[:ro]", "none",
+     "Directories of the node that the container of `image` sees, beside workdir.", SetMounts},
     {"env", "envs environment_variables environment.environment_variables",
      "map or list of KEY=VAL", "empty",
      "Variables of the ranks, in order; an empty value is required from the caller.", SetEnv},

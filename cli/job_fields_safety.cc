@@ -202,7 +202,6 @@ constexpr JobField kLater[] = {
     {"searcher", "", "", "", "Determined's search for parameters.", nullptr},
     {"topology", "segment switches placement", "", "", "Blocks, racks and switches.", nullptr},
     {"spares", "", "", "", "Nodes held ready.", nullptr},
-    {"mounts", "bind_mounts volumes", "", "", "Directories of a container.", nullptr},
     {"ports", "", "", "", "Ports to publish.", nullptr},
     {"logs.path", "", "", "", "Log files at a path of yours.", nullptr},
     {"logs.tee", "", "", "", "Ranks shown by default.", nullptr},

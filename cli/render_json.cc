@@ -271,6 +271,8 @@ Json OfJob(const JobView& job) {
           {"held", job.held},
           {"findings", OfFindings(job.findings)},
           {"attempts", attempts},
+          {"git_commit", job.git_commit},
+          {"git_diff", job.git_diff},
           {"plan", job.plan ? OfPlan(*job.plan) : Json(nullptr)}};
 }
 

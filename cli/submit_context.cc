@@ -10,6 +10,7 @@
 
 #include "cli/environment_variable.h"
 #include "cli/named_files.h"
+#include "cli/snapshot/git_state.h"
 #include "common/account.h"
 
 namespace launch {
@@ -20,22 +21,6 @@ std::string FirstLine(const std::filesystem::path& path) {
   std::string line;
   std::getline(in, line);
   return line;
-}
-
-// The commit checked out in the repository around `dir`, read from its files: no process is
-// started.
-std::string GitCommit(std::filesystem::path dir) {
-  std::error_code ignored;
-  for (; !dir.empty(); dir = dir.parent_path()) {
-    const std::filesystem::path git = dir / ".git";
-    if (std::filesystem::is_directory(git, ignored)) {
-      const std::string head = FirstLine(git / "HEAD");
-      if (!head.starts_with("ref: ")) return head;
-      return FirstLine(git / head.substr(5));
-    }
-    if (dir == dir.parent_path()) break;
-  }
-  return {};
 }
 
 }  // namespace
@@ -66,7 +51,9 @@ Result<SubmitterFacts> ReadSubmitterFacts(const JobSpec& spec, const std::string
     context.workdir_inode = workdir.st_ino;
     context.workdir_mtime_ns = std::int64_t{workdir.st_mtim.tv_sec} * 1'000'000'000 +
                                std::int64_t{workdir.st_mtim.tv_nsec};
-    context.git_commit = GitCommit(spec.workdir);
+    GitState git = ReadGitState(spec.workdir);
+    context.git_commit = std::move(git.commit);
+    context.git_diff = std::move(git.diff);
   }
   LAUNCH_ASSIGN_OR_RETURN(context.files, ReadNamedFiles(spec));
   const auto from_caller = [](const std::string& name) -> Result<std::string> {

@@ -178,11 +178,28 @@ Result<void> WriteSecret(const std::filesystem::path& path, const std::string& t
   return {};
 }
 
-// The token is itself a certificate: it opens the connection on which our own key is signed.
-Result<int> RunLogin(const App& app, const std::string& into) {
-  namespace fs = std::filesystem;
+// Never the token itself: everybody on this machine may read a command line.
+Result<std::string> ReadToken(const std::string& file) {
   std::string line;
-  std::getline(std::cin, line);
+  if (file.empty() || file == "-") {
+    std::getline(std::cin, line);
+    return line;
+  }
+  if (file.starts_with("launch-join-"))
+    return Fail(ErrorCode::kInvalidArgument, "--token takes a file, and this is a token itself",
+                "everybody on this machine can read command lines: have a new token made, and give "
+                "it on stdin or in a file");
+  std::ifstream in(file);
+  if (!in || !std::getline(in, line))
+    return Fail(ErrorCode::kNotFound, "cannot read a token from " + file,
+                "the line of `launch token create --user NAME` belongs there");
+  return line;
+}
+
+// The token is itself a certificate: it opens the connection on which our own key is signed.
+Result<int> RunLogin(const App& app, const std::string& into, const std::string& token_file) {
+  namespace fs = std::filesystem;
+  LAUNCH_ASSIGN_OR_RETURN(const std::string line, ReadToken(token_file));
   LAUNCH_ASSIGN_OR_RETURN(JoinToken token, ParseJoinToken(line));
   LAUNCH_ASSIGN_OR_RETURN(CertificateFacts facts, ReadCertificate(token.certificate_pem));
   if (!facts.identity.name.starts_with("user:"))
@@ -304,10 +321,14 @@ void AddClusterVerbs(CLI::App& parser, App& app) {
   AddToken(parser, app);
 
   auto dir = std::make_shared<std::string>();
+  auto token_file = std::make_shared<std::string>();
   CLI::App* login = parser.add_subcommand("login", "Become a user of a cluster; token on stdin");
+  login->add_option("--token", *token_file, "File with the token, instead of stdin; - is stdin");
   login->add_option("--into", *dir,
                     "Directory of the credentials; default: a context named as the cluster");
-  login->callback([&app, dir] { app.run = [&app, dir] { return RunLogin(app, *dir); }; });
+  login->callback([&app, dir, token_file] {
+    app.run = [&app, dir, token_file] { return RunLogin(app, *dir, *token_file); };
+  });
 
   parser.add_subcommand("version", "Version of this program")->callback([&app] {
     app.run = [&app] { return RunVersion(app); };

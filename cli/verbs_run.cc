@@ -13,6 +13,7 @@
 #include "cli/job_template.h"
 #include "cli/log_stream.h"
 #include "cli/shell_words.h"
+#include "cli/snapshot/ship.h"
 #include "cli/submit_note.h"
 #include "common/file_system.h"
 #include "common/pki.h"
@@ -30,6 +31,7 @@ Result<int> RunForeground(const App& app, const JobArguments& arguments) {
   }
   InterruptGuard guard(app);
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
+  LAUNCH_RETURN_IF_ERROR(ShipWorkdir(app, client, prepared, true));
   SubmitCall call;
   call.idempotency_key = RandomHex(16);
   call.spec = prepared.job.spec;

@@ -9,6 +9,7 @@
 #include "cli/offline_plan.h"
 #include "cli/probe_run.h"
 #include "cli/render_json.h"
+#include "cli/snapshot/ship.h"
 #include "cli/submit_context.h"
 #include "cli/submit_note.h"
 #include "common/inventory_yaml.h"
@@ -64,6 +65,7 @@ Result<int> AwaitArray(const App& app, Client& client, const SubmitAnswer& answe
 Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
   LAUNCH_ASSIGN_OR_RETURN(PreparedJob prepared, PrepareJob(app, options.job));
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
+  LAUNCH_RETURN_IF_ERROR(ShipWorkdir(app, client, prepared, !options.dry_run));
   const JobSpec whole = prepared.job.spec;
   if (options.debug) prepared.job.spec = AsDebugRun(std::move(prepared.job.spec));
   const PlanCall plan_call{prepared.job.spec, prepared.facts.context};
@@ -134,6 +136,7 @@ Result<int> RunPlan(const App& app, const JobArguments& job, const std::string& 
   }
   if (inventory.empty()) {
     LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
+    LAUNCH_RETURN_IF_ERROR(ShipWorkdir(app, client, prepared, arguments.probe));
     const PlanCall plan_call{prepared.job.spec, prepared.facts.context, questions};
     LAUNCH_ASSIGN_OR_RETURN(PlanAnswer answer, client.Plan(plan_call));
     const bool known = answer.plan && (answer.plan->memory.basis == Basis::kProbed ||

@@ -1,4 +1,4 @@
-// up, down, context: clusters on machines that ssh reaches.
+// up, upgrade, down, context: clusters on machines that ssh reaches.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -13,8 +13,10 @@
 #include "cli/table.h"
 #include "cli/up/bring_up.h"
 #include "cli/up/cluster_file.h"
+#include "cli/up/upgrade.h"
 #include "common/file_system.h"
 #include "common/pki.h"
+#include "common/version.h"
 
 namespace launch {
 namespace {
@@ -179,6 +181,33 @@ Result<int> RunUp(const App& app, const UpFlags& flags) {
   return failed == 0 ? 0 : 1;
 }
 
+Result<HostSet> HostsOf(const Contexts& contexts, const std::string& cluster) {
+  LAUNCH_ASSIGN_OR_RETURN(const auto known, up::ReadClusterFile(contexts, cluster));
+  if (!known)
+    return Fail(ErrorCode::kNotFound, "no cluster called " + cluster + " was brought up from here",
+                "`launch context` lists those that are known");
+  return up::WithHead(*known, *known);
+}
+
+Result<int> RunUpgrade(const App& app, const UpFlags& flags) {
+  Contexts contexts(Contexts::DefaultDir());
+  LAUNCH_ASSIGN_OR_RETURN(const HostSet set, HostsOf(contexts, flags.cluster));
+  LAUNCH_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfCredentials(contexts.Dir(flags.cluster)));
+  LAUNCH_ASSIGN_OR_RETURN(Client client, Client::Open(cluster));
+  LAUNCH_ASSIGN_OR_RETURN(const ControllerStatus status, client.Status());
+  LAUNCH_RETURN_IF_ERROR(up::CheckUpgrade(status.version, Version()));
+  LAUNCH_ASSIGN_OR_RETURN(const UpOptions options, OptionsOf(app, flags, set));
+  LAUNCH_ASSIGN_OR_RETURN(const auto results, up::Upgrade(set, options, contexts));
+  const std::size_t failed = ShowFailures(app, results);
+  if (flags.dry_run) {
+    ShowPlan(app, results);
+    return failed == 0 ? 0 : 1;
+  }
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeView> nodes, client.Nodes());
+  app.Out(NodesTable(nodes, app.ScreenNow()));
+  return failed == 0 ? 0 : 1;
+}
+
 // Jobs that are not done, which `down` would take with it.
 Result<std::vector<JobId>> OpenJobs(Client& client) {
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<JobView> jobs, client.Jobs({}));
@@ -190,12 +219,7 @@ Result<std::vector<JobId>> OpenJobs(Client& client) {
 
 Result<int> RunDown(const App& app, const UpFlags& flags) {
   Contexts contexts(Contexts::DefaultDir());
-  LAUNCH_ASSIGN_OR_RETURN(const auto known, up::ReadClusterFile(contexts, flags.cluster));
-  if (!known)
-    return Fail(ErrorCode::kNotFound,
-                "no cluster called " + flags.cluster + " was brought up from here",
-                "`launch context` lists those that are known");
-  const HostSet& set = *known;
+  LAUNCH_ASSIGN_OR_RETURN(const HostSet set, HostsOf(contexts, flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfCredentials(contexts.Dir(flags.cluster)));
   if (auto client = Client::Open(cluster); client) {
     const auto open = OpenJobs(*client);
@@ -283,6 +307,16 @@ void AddUpVerbs(CLI::App& parser, App& app) {
       return flags->slurm.empty() ? RunUp(app, *flags) : RunUpOnSlurm(app, *flags);
     };
   });
+
+  auto newer = std::make_shared<UpFlags>();
+  CLI::App* upgrade = parser.add_subcommand(
+      "upgrade", "Put this release on a cluster that `launch up` made; what runs goes on");
+  upgrade->add_option("cluster", newer->cluster, "Its name")->capture_default_str();
+  upgrade->add_option("--programs", newer->programs,
+                      "bin directory of a tarball for another architecture");
+  upgrade->add_flag("--dry-run", newer->dry_run, "Look, and say what would be done");
+  AddSshFlags(*upgrade, *newer);
+  upgrade->callback([&app, newer] { app.run = [&app, newer] { return RunUpgrade(app, *newer); }; });
 
   auto ending = std::make_shared<UpFlags>();
   CLI::App* down = parser.add_subcommand("down", "End a cluster that `launch up` made");

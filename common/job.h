@@ -65,6 +65,14 @@ struct EnvEntry {
   friend bool operator==(const EnvEntry&, const EnvEntry&) = default;
 };
 
+struct Mount {  // into a container; absolute once $VAR in them is expanded on the node
+  std::string source;
+  std::string target;
+  bool read_only = false;
+  friend auto operator<=>(const Mount&, const Mount&) = default;
+  friend bool operator==(const Mount&, const Mount&) = default;
+};
+
 struct BatchSpec {  // absent = auto
   std::optional<std::int64_t> global;
   std::optional<std::int64_t> micro;
@@ -135,14 +143,16 @@ struct JobSpec {
   std::vector<std::string> nodelist;
   std::vector<std::string> exclude_nodes;
 
-  std::string workdir;  // absolute
-  bool snapshot = false;
-  std::string venv;  // absolute directory; at most one of venv, conda, python, image
+  std::string workdir;    // absolute
+  bool snapshot = false;  // a shipped copy in any case
+  bool in_place = false;  // `snapshot: false`: never a copy
+  std::string venv;       // absolute directory; at most one of venv, conda, python, image
   std::string conda;
   std::string python;  // absolute path of an interpreter
   std::string image;
-  std::string setup;  // bash, once per node
-  std::string run;    // bash
+  std::vector<Mount> mounts;  // of the container
+  std::string setup;          // bash, once per node
+  std::string run;            // bash
   LauncherKind launcher = LauncherKind::kAuto;
   std::vector<EnvEntry> env;  // in the order written
   std::vector<std::string> secrets;
@@ -187,6 +197,7 @@ JobSpec ElementSpec(JobSpec whole, ArrayElement element);
 // What stands for all elements in a plan: the first; a spec without an array stays as it is.
 JobSpec FirstElement(JobSpec whole);
 
+inline constexpr std::size_t kMaxGitDiffBytes = 128 * 1024;
 inline constexpr std::size_t kMaxContextFiles = 8;
 inline constexpr std::size_t kMaxContextFileBytes = 256 * 1024;
 
@@ -201,6 +212,11 @@ struct SubmitContext {
   std::uint64_t workdir_inode = 0;  // fingerprint of the submitter's workdir (rulings 36)
   std::int64_t workdir_mtime_ns = 0;
   std::string git_commit;
+  std::string git_diff;  // of the working tree against it; cut at kMaxGitDiffBytes
+  // Root of the uploaded copy of workdir (common/snapshot.h); empty = none was made.
+  std::string snapshot;
+  std::uint64_t snapshot_files = 0;
+  std::uint64_t snapshot_bytes = 0;
   // Text of the configuration files that the job names (model.config, --deepspeed FILE), by the
   // path as written; at most kMaxContextFiles of kMaxContextFileBytes each.
   std::map<std::string, std::string> files;

@@ -48,6 +48,16 @@ struct StopPolicy {
   friend bool operator==(const StopPolicy&, const StopPolicy&) = default;
 };
 
+// Ranks run inside a container, one each, of the runtime that the node has.
+struct ContainerSpec {
+  std::string runtime;  // apptainer | singularity | enroot | docker | podman
+  std::string image;
+  std::vector<Mount> mounts;
+  std::optional<std::uint64_t> shm_bytes;  // absent: the host's /dev/shm
+  std::vector<std::string> own_env;        // variables that the image sets and the node does not
+  friend bool operator==(const ContainerSpec&, const ContainerSpec&) = default;
+};
+
 // Everything an agent needs to run its part of an attempt. `digest` = SHA-256 of its wire bytes.
 struct AllocationSpec {
   Key key;
@@ -57,6 +67,9 @@ struct AllocationSpec {
   std::string workdir;              // absolute, in place
   std::uint64_t workdir_inode = 0;  // 0 = not known to the submitter
   std::int64_t workdir_mtime_ns = 0;
+  std::string snapshot;  // root of a copy of workdir; used when Stage says so. Empty = none
+  bool snapshot_always = false;
+  std::optional<ContainerSpec> container;
   std::string interpreter;  // absolute path when the plan knows it (venv, python); else empty
   std::string
       interpreter_of;  // launcher word whose shebang gives the interpreter ("torchrun"); or empty
@@ -260,6 +273,7 @@ struct StagingFacts {
   std::vector<DiskFact> disks;
   std::optional<WallTime> wall;         // the node's clock when it answered
   std::optional<NetworkFacts> network;  // the answer to a Stage that asked for nothing else
+  bool from_snapshot = false;           // of a copy of workdir, not of workdir itself
   friend bool operator==(const StagingFacts&, const StagingFacts&) = default;
 };
 

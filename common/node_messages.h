@@ -174,6 +174,7 @@ struct Stage {
   bool find_checkpoint = false;
   std::optional<NetworkTest> network_test;  // then nothing else is looked at
   std::string refused = {};                 // as read: see Prepare
+  bool use_snapshot = false;                // run from a copy of workdir, fetched first
   friend bool operator==(const Stage&, const Stage&) = default;
 };
 struct Go {

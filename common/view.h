@@ -117,6 +117,8 @@ struct JobView {
   std::optional<Plan> plan;             // of the newest attempt; in full status only
   std::vector<std::string> held;        // what a stop could not free yet
   std::optional<MeasuredRun> measured;  // of a job that succeeded, but a debug run; in lists too
+  std::string git_commit;               // of workdir when it was submitted; in full status only
+  std::string git_diff;                 // of the working tree against it; in full status only
   friend bool operator==(const JobView&, const JobView&) = default;
 };
 

@@ -34,13 +34,16 @@ const std::vector<AccessRow>& AccessTable() {
       {"/launch.v1.Launch/Job", kNo, kNo, kYes, kYes},
       {"/launch.v1.Launch/Jobs", kNo, kNo, kYes, kYes},
       {"/launch.v1.Launch/Logs", kNo, kNo, kYes, kYes},
+      {"/launch.v1.Launch/MissingChunks", kNo, kNo, kYes, kYes},
       {"/launch.v1.Launch/Nodes", kNo, kNo, kYes, kYes},
       {"/launch.v1.Launch/NoteProbe", kNo, kNo, kYes, kYes},
       {"/launch.v1.Launch/Plan", kNo, kNo, kYes, kYes},
+      {"/launch.v1.Launch/PutChunks", kNo, kNo, kYes, kYes},
       {"/launch.v1.Launch/Submit", kNo, kNo, kYes, kYes},
       {"/launch.v1.Launch/Watch", kNo, kNo, kYes, kYes},
       {"/launch.v1.Node/Attach", kNo, kYes, kNo, kNo},
       {"/launch.v1.Node/Bulk", kNo, kYes, kNo, kNo},
+      {"/launch.v1.Node/FetchChunks", kNo, kYes, kNo, kNo},
       {"/launch.v1.Operator/CreateToken", kNo, kNo, kNo, kYes},
       {"/launch.v1.Operator/Drain", kNo, kNo, kNo, kYes},
       {"/launch.v1.Operator/FenceNode", kNo, kNo, kNo, kYes},
@@ -95,6 +98,8 @@ JobView ForCaller(JobView view, const Caller& caller) {
   if (MaySeeInFull(caller, UserName{view.user})) return view;
   // Sentences may quote commands and paths, so they go with the spec.
   view.spec.reset();
+  view.git_commit.clear();
+  view.git_diff.clear();
   view.plan.reset();
   view.attempts.clear();
   view.findings.clear();

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "common/mailbox.h"
+#include "common/quoted.h"
+#include "controller/chunk_store.h"
 #include "controller/core/decide.h"
 #include "controller/diagnosis_worker.h"
 #include "controller/log_relay.h"
@@ -26,6 +28,7 @@ namespace launch::controller {
 namespace {
 
 constexpr std::size_t kMailbox = 65'536;
+constexpr Millis kSweepPeriod{60 * 60 * 1000};
 
 struct Loaded {
   StorePosition position;
@@ -102,11 +105,23 @@ struct Controller::Running {
                          const LogFeed& feed) { return ReadLog(relay, call, at_most, feed); },
                   [this](event::Diagnosed diagnosed) { mailbox.PushAlways(std::move(diagnosed)); }),
         enrolment(parts.credentials),
+        chunks(StatePaths(parts.state_dir).chunks),
         gate(parts.credentials.cluster, directory),
         switchboard({directory, requests, sessions, relay, watchers, planner, diagnosis, executor,
                      *parts.store, mailbox, parts.credentials.secrets_key,
                      StatePaths(parts.state_dir).secrets_key}),
         brain(state) {}
+
+  // Copies of directories that no waiting or running job needs go after a day.
+  void SweepChunks() {
+    const auto swept = chunks.Sweep(directory.SnapshotsInUse(), parts.clock->WallNow());
+    if (!swept) {
+      spdlog::warn("chunks.sweep_failed why={}", Quoted(swept.error().message));
+    } else if (*swept > 0) {
+      spdlog::info("chunks.swept count={}", *swept);
+    }
+    executor.After(kSweepPeriod, [this] { SweepChunks(); });
+  }
 
   void FetchJob(const Caller& caller, JobId job, std::function<void(Result<JobView>)> done) {
     requests.Ask("logs:" + caller.user.value, event::GetJob{{}, caller, job},
@@ -131,6 +146,7 @@ struct Controller::Running {
   PlanWorker planner;
   DiagnosisWorker diagnosis;
   Enrolment enrolment;
+  ChunkStore chunks;
   Gate gate;
   Switchboard switchboard;
   CoreBrain brain;
@@ -161,6 +177,8 @@ Result<std::unique_ptr<Controller>> Controller::Start(Parts given) {
   run.state = std::move(state);
   for (const auto& [name, user] : run.state.users) run.directory.Note(Put{user});
   for (const auto& [serial, deny] : run.state.denied) run.directory.Note(Put{deny});
+  // Specs first: the job's record says whether it is done.
+  for (const auto& [id, spec] : run.state.specs) run.directory.Note(Put{spec});
   for (const auto& [id, job] : run.state.jobs) run.directory.Note(Put{job});
   for (const auto& [id, node] : run.state.nodes) run.directory.Note(Put{node});
   position.incarnation = run.state.cluster.incarnation;
@@ -177,14 +195,14 @@ Result<std::unique_ptr<Controller>> Controller::Start(Parts given) {
   std::vector<std::unique_ptr<grpc::Service>> services;
   services.push_back(
       MakeIdentityService({run.gate, run.requests, run.enrolment, run.executor, *run.parts.clock}));
-  services.push_back(
-      MakeLaunchService({run.gate, run.directory, run.requests, run.relay, run.watchers,
-                         run.executor, *run.parts.store, run.parts.credentials.secrets_key}));
+  services.push_back(MakeLaunchService({run.gate, run.directory, run.requests, run.relay,
+                                        run.watchers, run.executor, *run.parts.store,
+                                        run.parts.credentials.secrets_key, run.chunks}));
   services.push_back(MakeOperatorService(
       {run.gate, run.directory, run.requests, run.enrolment, *run.parts.clock, run.parts.state_dir,
        [ready = run.join_addresses.get_future().share()] { return ready.get(); }}));
   services.push_back(MakeNodeService(
-      {run.gate, run.directory, run.mailbox, run.sessions, run.relay, run.executor}));
+      {run.gate, run.directory, run.mailbox, run.sessions, run.relay, run.executor, run.chunks}));
   run.loop_thread = std::thread([&run] {
     if (auto ended = run.loop->Run(); !ended && run.parts.on_failure) {
       run.parts.on_failure(ended.error());
@@ -198,6 +216,7 @@ Result<std::unique_ptr<Controller>> Controller::Start(Parts given) {
   run.join_addresses.set_value(run.parts.config.advertise.empty()
                                    ? DialableAddresses(listen.host, run.server->port())
                                    : run.parts.config.advertise);
+  run.executor.Post([&run] { run.SweepChunks(); });
   spdlog::info("controller.serving address={} cluster={} epoch={} revision={}",
                run.server->address(), run.parts.credentials.cluster, fence.epoch,
                run.directory.Position().revision);

@@ -53,6 +53,7 @@ StatePaths::StatePaths(std::string directory)
       controller_key(dir + "/controller.key"),
       secrets_key(dir + "/secrets.key"),
       store(dir + "/store.db"),
+      chunks(dir + "/chunks"),
       operator_dir(dir + "/operator"),
       address(dir + "/address"),
       pid(dir + "/pid") {}

@@ -21,6 +21,7 @@ struct StatePaths {
   std::string controller_key;          // controller.key
   std::string secrets_key;             // secrets.key: seals the secrets of jobs; save it apart
   std::string store;                   // store.db
+  std::string chunks;                  // copies of working directories, in pieces
   std::string operator_dir;            // operator/{ca,cert,key}.pem: the first operator's identity
   std::string address;                 // "host:port", there while the controller serves
   std::string pid;

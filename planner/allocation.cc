@@ -52,7 +52,8 @@ std::vector<std::string> CommandOf(const LaunchLine& line, const JobSpec& job, b
   std::string text = line.wrappers ? WithWrappers(line) : line.shell;
   if (conda) text.insert(0, Activation(job));
   std::vector<std::string> argv = {"/bin/bash", "--norc", "-c", std::move(text)};
-  if (line.interpreter_first) argv.emplace_back();  // $0: the interpreter, found on the node
+  // $0: the interpreter, found on the node; in an image, by its name.
+  if (line.interpreter_first) argv.emplace_back(job.image.empty() ? "" : "python3");
   return argv;
 }
 
@@ -72,8 +73,32 @@ std::vector<EnvVar> FixedEnv(const RankAssignment& rank, const std::vector<std::
 
 // A named environment is meant for the job; the submitter's active one only where Python runs.
 bool NeedsTorchCuda(const JobSpec& spec, const LaunchLine& line, DeviceClass device) {
-  if (device != DeviceClass::kCuda) return false;
+  if (device != DeviceClass::kCuda || !spec.image.empty()) return false;
   return line.python || !spec.venv.empty() || !spec.python.empty() || !spec.conda.empty();
+}
+
+// Those whose processes stay our children come first: what a daemon starts is in no cgroup of ours.
+constexpr const char* kRuntimes[] = {"apptainer", "singularity", "enroot", "podman", "docker"};
+
+// Of the node, and wrong inside of an image; what the job's env: names is passed on all the same.
+constexpr const char* kNodeVariables[] = {"HOME", "LD_LIBRARY_PATH", "PATH", "SHELL", "TMPDIR"};
+
+ContainerSpec ContainerOf(const JobSpec& job, const NodeInventory& node,
+                          const std::vector<Mount>& mounts) {
+  ContainerSpec container{.runtime = "none", .image = job.image, .mounts = mounts};
+  container.shm_bytes = job.shm_bytes;
+  const auto& found = node.container_runtimes;
+  for (const char* runtime : kRuntimes) {
+    if (std::find(found.begin(), found.end(), runtime) == found.end()) continue;
+    container.runtime = runtime;
+    break;
+  }
+  for (const char* name : kNodeVariables) {
+    const bool written = std::any_of(job.env.begin(), job.env.end(),
+                                     [&](const EnvEntry& entry) { return entry.name == name; });
+    if (!written) container.own_env.emplace_back(name);
+  }
+  return container;
 }
 
 void AddRanks(const AllocationInput& input, std::size_t node, AllocationSpec& spec) {
@@ -124,9 +149,15 @@ std::vector<AllocationSpec> MakeAllocations(const AllocationInput& input) {
     spec.workdir = job.workdir;
     spec.workdir_inode = context.workdir_inode;
     spec.workdir_mtime_ns = context.workdir_mtime_ns;
-    spec.interpreter = InterpreterOf(job, context);
-    spec.interpreter_of = input.line.interpreter_of;
-    spec.command_word = input.line.command_word;
+    spec.snapshot = context.snapshot;
+    spec.snapshot_always = job.snapshot;
+    if (job.image.empty()) {
+      spec.interpreter = InterpreterOf(job, context);
+      spec.interpreter_of = input.line.interpreter_of;
+      spec.command_word = input.line.command_word;
+    } else {  // what stands there is in the image, where nobody looks before the start
+      spec.container = ContainerOf(job, *share.inventory, input.paths[node].mounts);
+    }
     spec.script = ScriptPath(input.line, job.workdir);
     ArgumentPaths paths = PathsOf(input.line);
     spec.inputs = std::move(paths.inputs);
@@ -151,7 +182,7 @@ std::vector<AllocationSpec> MakeAllocations(const AllocationInput& input) {
     spec.lease = job.requeue_after;
     spec.logs = job.logs;
     spec.progress_regex = job.progress_regex;
-    spec.checkpoint_dir = input.checkpoint_dirs[node];
+    spec.checkpoint_dir = input.paths[node].checkpoint_dir;
     spec.checkpoint_format = job.checkpoint.format;
     spec.checkpoint_marker = job.checkpoint.complete_marker;
     spec.world_size = input.layout.world_size;

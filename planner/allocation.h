@@ -12,12 +12,17 @@
 
 namespace launch {
 
+struct NodePaths {  // variables in them expanded as the node would
+  std::string checkpoint_dir;
+  std::vector<Mount> mounts;
+};
+
 struct AllocationInput {
   const PlanInput& input;
   const LaunchLine& line;
   const RankLayout& layout;
   const Plan& plan;
-  std::vector<std::string> checkpoint_dirs;  // expanded, one per node
+  std::vector<NodePaths> paths;  // one per node
 };
 
 std::vector<AllocationSpec> MakeAllocations(const AllocationInput& input);

@@ -189,7 +189,7 @@ Result<Demand> DemandOf(const JobSpec& spec, const LaunchLine& line, const NodeF
 }
 
 NodeFilter::NodeFilter(const JobSpec& spec, std::optional<Constraint> constraint)
-    : spec_(&spec), constraint_(std::move(constraint)) {}
+    : spec_(&spec), needs_runtime_(!spec.image.empty()), constraint_(std::move(constraint)) {}
 
 Result<NodeFilter> NodeFilter::Make(const JobSpec& spec) {
   if (spec.constraints.empty()) return NodeFilter(spec, std::nullopt);
@@ -216,6 +216,7 @@ std::string NodeFilter::Lacks(const PlannerOffer& offer) const {
     return "has " + FormatBytes(node.memory_bytes) + " of " +
            FormatBytes(spec.memory_bytes->value) + " memory";
   }
+  if (needs_runtime_ && node.container_runtimes.empty()) return "has no container runtime";
   std::string failed;
   if (constraint_ && !constraint_->Holds(node, &failed)) return "fails " + failed;
   return {};

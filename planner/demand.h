@@ -38,6 +38,9 @@ class NodeFilter {
  public:
   static Result<NodeFilter> Make(const JobSpec& spec);
 
+  // Where no node has a container runtime, preflight says so: it knows what to install.
+  void AllowWithoutRuntime() { needs_runtime_ = false; }
+
   // Does the node itself suit the job, free or not? Empty text: yes; else what it lacks.
   std::string Lacks(const PlannerOffer& offer) const;
 
@@ -48,6 +51,7 @@ class NodeFilter {
  private:
   NodeFilter(const JobSpec& spec, std::optional<Constraint> constraint);
   const JobSpec* spec_;
+  bool needs_runtime_;
   std::optional<Constraint> constraint_;
 };
 

@@ -175,15 +175,41 @@ Result<std::string> CheckpointDir(const JobSpec& spec,
   return spec.workdir + (spec.workdir.empty() || spec.workdir.back() == '/' ? "" : "/") + dir;
 }
 
-// Environment and devices of every rank; returns the checkpoint directory as each node sees it.
-Result<std::vector<std::string>> AssignRanks(const PlanInput& input, const LaunchLine& line,
-                                             const RankLayout& layout, Plan& plan) {
-  std::vector<std::string> checkpoint_dirs;
+Result<std::vector<Mount>> ExpandedMounts(const JobSpec& spec,
+                                          const std::map<std::string, std::string>& values) {
+  std::vector<Mount> mounts = spec.mounts;
+  for (Mount& mount : mounts) {
+    LAUNCH_ASSIGN_OR_RETURN(mount.source, ExpandVariables(mount.source, "mounts", values));
+    LAUNCH_ASSIGN_OR_RETURN(mount.target, ExpandVariables(mount.target, "mounts", values));
+    if (mount.source[0] == '/' && mount.target.starts_with('/')) continue;
+    return Fail(ErrorCode::kInvalidArgument,
+                "mounts: " + mount.source + ":" + mount.target + " is not absolute",
+                "write paths from /");
+  }
+  return mounts;
+}
+
+std::string WorkdirText(const JobSpec& spec, const SubmitContext& context) {
+  std::string copy = "a shipped copy";
+  if (!context.snapshot.empty()) {
+    copy += " of " + std::to_string(context.snapshot_files) + " files, " +
+            FormatBytes(context.snapshot_bytes);
+  }
+  if (spec.snapshot) return spec.workdir + " (" + copy + " on each node)";
+  if (context.snapshot.empty()) return spec.workdir + " (in place)";
+  return spec.workdir + " (in place; " + copy + " if a node does not see it)";
+}
+
+// Environment and devices of every rank; returns the paths as each node sees them.
+Result<std::vector<NodePaths>> AssignRanks(const PlanInput& input, const LaunchLine& line,
+                                           const RankLayout& layout, Plan& plan) {
+  std::vector<NodePaths> paths;
   std::set<std::string> late;
   for (std::size_t node = 0; node < layout.nodes.size(); ++node) {
     const NodeShare& share = layout.nodes[node];
     LAUNCH_ASSIGN_OR_RETURN(auto job, JobEnvironment(input.spec, input.context, *share.inventory));
     LAUNCH_ASSIGN_OR_RETURN(std::string dir, CheckpointDir(input.spec, job));
+    LAUNCH_ASSIGN_OR_RETURN(std::vector<Mount> mounts, ExpandedMounts(input.spec, job));
     // What the launcher would set stands behind what the user set.
     for (const auto& [name, value] : line.env) job.try_emplace(name, value);
     const bool per_node = plan.start == StartKind::kPerNode;
@@ -203,10 +229,10 @@ Result<std::vector<std::string>> AssignRanks(const PlanInput& input, const Launc
       late.insert(environment.late.begin(), environment.late.end());
       plan.assignments.push_back(std::move(rank));
     }
-    checkpoint_dirs.push_back(std::move(dir));
+    paths.push_back({std::move(dir), std::move(mounts)});
   }
   plan.late.assign(late.begin(), late.end());
-  return checkpoint_dirs;
+  return paths;
 }
 
 void DescribeStart(const LaunchLine& line, const RankLayout& layout, const std::string& interpreter,
@@ -280,14 +306,9 @@ Result<void> CheckFields(const JobSpec& spec) {
     return Fail(ErrorCode::kUnimplemented, "nodes: auto is not in this version",
                 "write a number, or a range like 2..4");
   }
-  if (spec.snapshot) {
-    return Fail(ErrorCode::kUnimplemented,
-                "snapshot: true (a shipped copy of the workdir) is not in this version",
-                "leave it out: the job runs in place, in a directory that every node sees");
-  }
-  if (!spec.image.empty()) {
-    return Fail(ErrorCode::kUnimplemented, "image: (containers) is not in this version",
-                "write venv: or python: with the environment on the nodes");
+  if (!spec.mounts.empty() && spec.image.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "mounts: is there and image: is not",
+                "mounts are of a container: write image:, or leave them out");
   }
   if (!spec.conda.empty() && spec.conda[0] != '/') {
     return Fail(ErrorCode::kInvalidArgument,
@@ -377,7 +398,7 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   plan.loader = PlanLoader(demand.device, layout);
   if (input.host_memory_was_short) plan.loader = AfterMemoryTrouble(plan.loader);
   if (spec.debug) plan.loader.num_workers = std::min(plan.loader.num_workers, kDebugWorkers);
-  plan.workdir = spec.workdir + " (in place)";
+  plan.workdir = WorkdirText(spec, input.context);
   AppendHfFlags(choices, line, plan);
   if (spec.debug) WrapForProbe(line);
   DescribeStart(line, layout, InterpreterOf(spec, input.context), plan);
@@ -385,8 +406,7 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   plan.read.insert(after_line, choices.read.begin(), choices.read.end());
   TrainerConfigs configs = MakeTrainerConfigs(choices, plan, model ? model->card.hidden : 0);
   plan.files = std::move(configs.files);
-  LAUNCH_ASSIGN_OR_RETURN(std::vector<std::string> checkpoint_dirs,
-                          AssignRanks(input, line, layout, plan));
+  LAUNCH_ASSIGN_OR_RETURN(std::vector<NodePaths> paths, AssignRanks(input, line, layout, plan));
   LAUNCH_RETURN_IF_ERROR(CheckVariablesUsed(line, plan));
   plan.files.push_back(PlanFile(plan, spec));
   if (spec.debug) plan.files.push_back(ProbeHook(/*ends=*/IsProbe(spec)));
@@ -406,7 +426,7 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   std::sort(plan.warnings.begin(), plan.warnings.end(), [](const Finding& a, const Finding& b) {
     return std::tie(b.severity, a.code, a.says) < std::tie(a.severity, b.code, b.says);
   });
-  run.allocations = MakeAllocations({input, line, layout, plan, std::move(checkpoint_dirs)});
+  run.allocations = MakeAllocations({input, line, layout, plan, std::move(paths)});
   return run;
 }
 

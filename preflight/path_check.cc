@@ -14,7 +14,9 @@ Finding MissingWorkdir(const PathFact& fact, const NodeInventory& node) {
       "workdir_missing", Severity::kError, node.node,
       "workdir " + fact.path + On(node) + ": " + (fact.why.empty() ? "missing" : fact.why));
   finding.remedy =
-      "submit from a directory that every node sees under the same path, or name one with workdir:";
+      "submit from a directory that every node sees under the same path, or name one with "
+      "workdir:; "
+      "or write snapshot: true, and each node gets a copy";
   return finding;
 }
 
@@ -87,10 +89,12 @@ void JudgePath(const AllocationSpec& spec, const PathFact& fact, const NodeInven
   if (IsNamed(fact)) return;  // compared between the nodes
   if (!fact.ok) {
     if (fact.what == "marker") {
-      Add(report, NotShared(node,
-                            "workdir " + spec.workdir + On(node) +
-                                " is not the directory that rank 0's node sees: " + fact.why,
-                            "use a directory on a file system that all nodes of the job share"));
+      Add(report,
+          NotShared(node,
+                    "workdir " + spec.workdir + On(node) +
+                        " is not the directory that rank 0's node sees: " + fact.why,
+                    "use a directory on a file system that all nodes of the job share, or write "
+                    "snapshot: true"));
     } else {
       Add(report, fact.what == "workdir" ? MissingWorkdir(fact, node) : MissingCommand(fact, node));
     }
@@ -104,7 +108,8 @@ void JudgePath(const AllocationSpec& spec, const PathFact& fact, const NodeInven
                   "workdir " + spec.workdir + On(node) + " has inode " +
                       std::to_string(fact.inode) + ", where you submitted it has " +
                       std::to_string(spec.workdir_inode) + ": it is another directory",
-                  "submit from a directory that the nodes see too, or name one with workdir:"));
+                  "submit from a directory that the nodes see too, or name one with workdir:; or "
+                  "write snapshot: true"));
     return;
   }
   const std::string_view check = fact.what == "marker"    ? "same directory"

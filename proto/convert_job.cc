@@ -259,6 +259,23 @@ Result<Dependency> FromProto(const pb::Dependency& m) {
   return e.Done(v);
 }
 
+pb::Mount ToProto(const Mount& v) {
+  pb::Mount m;
+  m.set_source(v.source);
+  m.set_target(v.target);
+  m.set_read_only(v.read_only);
+  return m;
+}
+Result<Mount> FromProto(const pb::Mount& m) {
+  Edge e;
+  Mount v;
+  e.Require(!m.source().empty(), "source", "is empty");
+  v.source = e.Path("source", m.source());
+  v.target = e.Path("target", m.target());
+  v.read_only = m.read_only();
+  return e.Done(std::move(v));
+}
+
 pb::JobSpec ToProto(const JobSpec& v) {
   pb::JobSpec m;
   m.set_name(Utf8(v.name));
@@ -278,6 +295,8 @@ pb::JobSpec ToProto(const JobSpec& v) {
   for (const std::string& node : v.exclude_nodes) m.add_exclude_nodes(Utf8(node));
   m.set_workdir(v.workdir);
   m.set_snapshot(v.snapshot);
+  m.set_in_place(v.in_place);
+  for (const Mount& mount : v.mounts) *m.add_mounts() = ToProto(mount);
   m.set_venv(v.venv);
   m.set_conda(Utf8(v.conda));
   m.set_python(v.python);
@@ -354,6 +373,9 @@ void ReadResources(Edge& e, const pb::JobSpec& m, JobSpec& v) {
 void ReadCommand(Edge& e, const pb::JobSpec& m, JobSpec& v) {
   v.workdir = e.AbsolutePath("workdir", m.workdir());
   v.snapshot = m.snapshot();
+  v.in_place = m.in_place();
+  e.Require(!v.snapshot || !v.in_place, "in_place", "contradicts snapshot");
+  v.mounts = e.Values("mounts", m.mounts(), 64);
   v.venv = e.MaybeAbsolutePath("venv", m.venv());
   v.conda = e.Bytes("conda", m.conda(), edge::kMaxPath - 1);
   v.python = e.MaybeAbsolutePath("python", m.python());
@@ -447,6 +469,10 @@ pb::SubmitContext ToProto(const SubmitContext& v) {
   m.set_workdir_inode(v.workdir_inode);
   m.set_workdir_mtime_ns(v.workdir_mtime_ns);
   m.set_git_commit(Utf8(v.git_commit));
+  m.set_git_diff(v.git_diff);
+  m.set_snapshot(Utf8(v.snapshot));
+  m.set_snapshot_files(v.snapshot_files);
+  m.set_snapshot_bytes(v.snapshot_bytes);
   for (const auto& [path, text] : v.files) (*m.mutable_files())[Utf8(path)] = text;
   return m;
 }
@@ -462,6 +488,10 @@ Result<SubmitContext> FromProto(const pb::SubmitContext& m) {
   v.workdir_inode = m.workdir_inode();
   v.workdir_mtime_ns = m.workdir_mtime_ns();
   v.git_commit = e.MaybeWord("git_commit", m.git_commit());
+  v.git_diff = e.Bytes("git_diff", m.git_diff(), kMaxGitDiffBytes);
+  v.snapshot = e.MaybeDigest("snapshot", m.snapshot());
+  v.snapshot_files = m.snapshot_files();
+  v.snapshot_bytes = m.snapshot_bytes();
   e.Require(static_cast<std::size_t>(m.files_size()) <= kMaxContextFiles, "files", "are too many");
   for (const auto& [path, text] : m.files()) {
     e.Require(text.size() <= kMaxContextFileBytes, "files", "holds a file that is too large");

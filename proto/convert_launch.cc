@@ -91,6 +91,27 @@ Result<StopPolicy> FromProto(const pb::StopPolicy& m) {
   return e.Done(v);
 }
 
+pb::ContainerSpec ToProto(const ContainerSpec& v) {
+  pb::ContainerSpec m;
+  m.set_runtime(Utf8(v.runtime));
+  m.set_image(Utf8(v.image));
+  for (const Mount& mount : v.mounts) *m.add_mounts() = ToProto(mount);
+  if (v.shm_bytes) m.set_shm_bytes(*v.shm_bytes);
+  for (const std::string& name : v.own_env) m.add_own_env(Utf8(name));
+  return m;
+}
+Result<ContainerSpec> FromProto(const pb::ContainerSpec& m) {
+  Edge e;
+  ContainerSpec v;
+  v.runtime = e.Word("runtime", m.runtime());
+  v.image = e.Word("image", m.image());
+  v.mounts = e.Values("mounts", m.mounts(), 64);
+  if (m.has_shm_bytes()) v.shm_bytes = m.shm_bytes();
+  v.own_env = e.Each("own_env", m.own_env(), 64,
+                     [&](const std::string& at, const std::string& s) { return e.EnvName(at, s); });
+  return e.Done(std::move(v));
+}
+
 pb::AllocationSpec ToProto(const AllocationSpec& v) {
   pb::AllocationSpec m;
   *m.mutable_key() = ToProto(v.key);
@@ -100,6 +121,9 @@ pb::AllocationSpec ToProto(const AllocationSpec& v) {
   m.set_workdir(v.workdir);
   m.set_workdir_inode(v.workdir_inode);
   m.set_workdir_mtime_ns(v.workdir_mtime_ns);
+  m.set_snapshot(Utf8(v.snapshot));
+  m.set_snapshot_always(v.snapshot_always);
+  if (v.container) *m.mutable_container() = ToProto(*v.container);
   m.set_interpreter(v.interpreter);
   m.set_interpreter_of(v.interpreter_of);
   m.set_command_word(v.command_word);
@@ -160,6 +184,9 @@ Result<AllocationSpec> FromProto(const pb::AllocationSpec& m) {
   v.workdir = e.AbsolutePath("workdir", m.workdir());
   v.workdir_inode = m.workdir_inode();
   v.workdir_mtime_ns = m.workdir_mtime_ns();
+  v.snapshot = e.MaybeDigest("snapshot", m.snapshot());
+  v.snapshot_always = m.snapshot_always();
+  if (m.has_container()) v.container = e.Value("container", m.container());
   v.interpreter = e.MaybeAbsolutePath("interpreter", m.interpreter());
   v.interpreter_of = e.Path("interpreter_of", m.interpreter_of());
   v.command_word = e.Path("command_word", m.command_word());

@@ -262,6 +262,7 @@ void Set(const to_node::Stage& v, pb::ToNode& envelope) {
   for (const std::string& address : v.masters) m.add_masters(Utf8(address));
   m.set_master_port(v.master_port);
   m.set_find_checkpoint(v.find_checkpoint);
+  m.set_use_snapshot(v.use_snapshot);
   if (!v.network_test) return;
   pb::NetworkTest& test = *m.mutable_network_test();
   test.set_round(v.network_test->round);
@@ -365,6 +366,7 @@ to_node::Stage Read(Edge& e, const pb::Stage& m) {
   e.Require(m.masters_size() == 0 || m.master_port() > 0, "master_port",
             "is needed to probe an address");
   v.find_checkpoint = m.find_checkpoint();
+  v.use_snapshot = m.use_snapshot();
   if (m.has_network_test()) v.network_test = Read(e, m.network_test());
   return v;
 }

@@ -150,6 +150,7 @@ pb::StagingFacts ToProto(const StagingFacts& v) {
   m.set_setup_tail(v.setup_tail.substr(cut));  // a tail: the newest part counts
   observed::Each(v.disks, 64, [&](const DiskFact& disk) { *m.add_disks() = ToProto(disk); });
   if (v.wall) m.set_wall_ms(observed::Ms(ToMs(*v.wall)));
+  m.set_from_snapshot(v.from_snapshot);
   if (v.network) *m.mutable_network() = ToProto(*v.network);
   return m;
 }
@@ -164,6 +165,7 @@ Result<StagingFacts> FromProto(const pb::StagingFacts& m) {
   v.setup_tail = e.Text("setup_tail", m.setup_tail());
   v.disks = e.Values("disks", m.disks(), 64);
   if (m.has_wall_ms()) v.wall = e.Wall("wall_ms", m.wall_ms());
+  v.from_snapshot = m.from_snapshot();
   if (m.has_network()) v.network = e.Value("network", m.network());
   return e.Done(std::move(v));
 }

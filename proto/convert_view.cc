@@ -149,6 +149,8 @@ pb::JobView ToProto(const JobView& v) {
   if (v.array) m.set_array(v.array->value);
   m.set_array_index(v.array_index);
   m.set_priority(v.priority);
+  m.set_git_commit(Utf8(v.git_commit));
+  m.set_git_diff(v.git_diff);
   return m;
 }
 Result<JobView> FromProto(const pb::JobView& m) {
@@ -185,6 +187,8 @@ Result<JobView> FromProto(const pb::JobView& m) {
   if (m.has_array()) v.array = e.Job("array", m.array());
   v.array_index = e.Int("array_index", m.array_index(), 0, kMaxIndex);
   v.priority = e.Int("priority", m.priority(), 0, 100);
+  v.git_commit = e.MaybeWord("git_commit", m.git_commit());
+  v.git_diff = e.Bytes("git_diff", m.git_diff(), kMaxGitDiffBytes);
   return e.Done(std::move(v));
 }
 

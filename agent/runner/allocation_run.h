@@ -81,6 +81,7 @@ struct AllocationRun {
   std::optional<order::StageAllocation> staging;
   std::uint64_t staging_number = 0;
   std::shared_ptr<std::atomic<bool>> staging_cancel;
+  bool in_copy = false;  // the paths of `spec` are those of a copy of workdir on this node
   std::optional<RankRun> setup;
   BootTime setup_deadline{};
   bool setup_timed_out = false;

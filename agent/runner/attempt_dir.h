@@ -7,6 +7,7 @@
 //     released     the free proof held, with the ends of the logs
 //     acked        one line a rank
 //     lease        until when ranks run without word of the controller; its shims read it
+//     copy         path of the copy of workdir that the ranks run in
 //     files/       what the plan generated
 //     rank.R/      start, exit, control (shim); out, err and their .index, progress.jsonl,
 //     error.json, stacks (of its Python processes, when asked for)
@@ -59,6 +60,8 @@ class AttemptDir {
 
   const std::string& path() const { return path_; }
   std::string LockPath() const { return path_ + "/lock"; }
+  // Names the copy of workdir that the ranks run in; absent: they run in place.
+  std::string CopyNotePath() const { return path_ + "/copy"; }
   std::string FilesPath() const { return path_ + "/files"; }
   // Of a rank; any negative number stands for `setup`.
   std::string RankPath(Rank rank) const {

@@ -121,6 +121,7 @@ std::optional<FoundAllocation> RunnerLoop::Read(const Key& key) {
   auto spec = options_.codec.parse(record.spec_bytes);
   if (!spec) return unreadable(spec.error());
   run.spec = *spec;
+  LookForCopy(run);
   found.spec = std::move(*spec);
   return Adopt(run, found);
 }

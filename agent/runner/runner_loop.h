@@ -33,6 +33,11 @@ struct StageOutcome {  // from a staging thread
 struct StacksDone {  // from the thread that collected them
   Key key;
 };
+struct CopyOutcome {  // from a staging thread: where the copy of workdir lies
+  Key key;
+  std::uint64_t number = 0;
+  Result<std::string> directory;
+};
 struct Quit {};
 
 struct ShimWish {  // what differs between a rank and `setup`
@@ -44,8 +49,8 @@ struct ShimWish {  // what differs between a rank and `setup`
 
 using RunnerTask = std::variant<order::Accept, order::StageAllocation, order::Start,
                                 order::StopAllocation, order::Drop, order::NoteAcked, order::Forget,
-                                order::ExtendLease, order::CollectStacks, StageOutcome, StacksDone,
-                                Quit>;
+                                order::ExtendLease, order::CollectStacks, StageOutcome, CopyOutcome,
+                                StacksDone, Quit>;
 
 // Everything but Post and SaveFence belongs to one thread: the caller of Recover until Run starts,
 // then Run's.
@@ -75,6 +80,7 @@ class RunnerLoop {
   void Do(order::CollectStacks& order);
   void Do(StageOutcome& outcome);
   void Do(StacksDone& done);
+  void Do(CopyOutcome& outcome);
   void Do(Quit&) { quit_ = true; }
   Result<std::optional<PortBlock>> AcceptNew(const AllocationSpec& spec, const std::string& digest);
   Result<std::uint64_t> FreeBytes() const;
@@ -87,6 +93,12 @@ class RunnerLoop {
   void StartRank(AllocationRun& run, const RankSpec& spec, const order::Start& order);
   void StartSetup(AllocationRun& run);
   void StartStaging(AllocationRun& run, std::optional<int> setup_exit, std::string setup_tail);
+
+  // Staging; stage_workdir.cc.
+  void BeginStaging(AllocationRun& run);
+  void StartFetch(AllocationRun& run);
+  void EnterCopy(AllocationRun& run, const std::string& directory);
+  void LookForCopy(AllocationRun& run);
 
   // Watching; watch_ranks.cc.
   void Sweep();

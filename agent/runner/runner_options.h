@@ -9,6 +9,7 @@
 
 #include "agent/runner/attempt_dir.h"
 #include "agent/runner/rank_runner.h"
+#include "agent/runner/workdir_copy.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/file_system.h"
@@ -64,6 +65,8 @@ struct RunnerOptions {
   // What py-spy says of a process; absent = there is none, or it could not. Blocking, with a
   // deadline of its own.
   std::function<std::optional<std::string>(std::int64_t pid)> py_spy;
+  // Pieces of a copied working directory, from the controller. Blocking; from any thread.
+  FetchChunks fetch_chunks;
   FileSystem* files = nullptr;  // borrowed
   Clock* clock = nullptr;       // borrowed, thread-safe
   // From the end of the grace to giving up the free proof.

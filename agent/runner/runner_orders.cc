@@ -234,6 +234,7 @@ void RunnerLoop::Do(order::Forget& order) {
       std::filesystem::rename(dir.RankPath(rank) + name, to + name, ignored);
     }
   }
+  if (const auto copy = options_.files->Read(dir.CopyNotePath(), 4096)) NoteCopyUse(*copy);
   LAUNCH_FAILPOINT("exit.4.logs_kept");
   (void)options_.files->RemoveTree(dir.path());
   runs_.erase(order.key);

@@ -203,6 +203,7 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
   const std::vector<EnvVar>& env = spec.ranks.empty() ? none : spec.ranks.front().env;
   const std::string path = ValueOf(env, "PATH");
   facts.paths.push_back(WorkdirFact(spec));
+  if (stage.use_snapshot) facts.paths.back().inode = 0;  // not to be compared with the submitter's
   const bool workdir_ok = facts.paths.back().ok;
   if (!spec.command_word.empty()) facts.paths.push_back(CommandFact(spec, path));
   if (!spec.script.empty()) facts.paths.push_back(ScriptFact(spec));
@@ -235,6 +236,11 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
     facts.runtime = input.probe_runtime(interpreter, env);
   }
   return facts;
+}
+
+bool SeesWorkdir(const AllocationSpec& spec) {
+  const PathFact fact = WorkdirFact(spec);
+  return fact.ok && (spec.workdir_inode == 0 || fact.inode == spec.workdir_inode);
 }
 
 void RemoveMarker(const AllocationSpec& spec, const std::string& marker) {

@@ -28,6 +28,9 @@ struct StagingInput {
 // controller judges them. After a failed `setup` nothing else is looked at.
 StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& cancel);
 
+// Whether workdir is here, and is that of the submitter as far as he told.
+bool SeesWorkdir(const AllocationSpec& spec);
+
 // The marker that proves a shared workdir; gone is fine.
 void RemoveMarker(const AllocationSpec& spec, const std::string& marker);
 

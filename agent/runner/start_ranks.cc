@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "agent/runner/container.h"
 #include "agent/runner/interpreter.h"
 #include "agent/runner/process.h"
 #include "agent/runner/rank_env.h"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr std::size_t kSetupTailBytes = 4096;
 static_assert(shim::kWhyLease == static_cast<std::uint32_t>(StopCause::kLease));
+constexpr const char* kSystemPath = "/usr/local/bin:/usr/bin:/bin";
 
 FailedToStart AsFailure(const Error& error, std::string stage) {
   return FailedToStart{std::move(stage), 0, error.message};
@@ -31,6 +33,31 @@ std::string TailOf(const std::string& path) {
   std::stringstream text;
   text << in.rdbuf();
   return text.str();
+}
+
+// The same command inside of the job's image, if it has one.
+Result<void> Contain(const AllocationRun& run, Rank rank, ShimWish& wish) {
+  if (!run.spec->container) return {};
+  LAUNCH_ASSIGN_OR_RETURN(
+      Contained contained,
+      ContainerCommand({.container = *run.spec->container,
+                        .name = "launch-" + ToString(run.key) + "-" +
+                                (rank < 0 ? std::string("setup") : std::to_string(rank)),
+                        .workdir = run.spec->workdir,
+                        .attempt_dir = run.dir.path(),
+                        .gpus = !run.spec->gpus.empty(),
+                        .uid = ::getuid(),
+                        .gid = ::getgid(),
+                        .argv = wish.argv,
+                        .env = wish.env}));
+  // The PATH of the job is that of its image.
+  auto program = FindProgram(contained.argv[0], ValueOf(wish.env, "PATH"), run.spec->workdir);
+  if (!program) program = FindProgram(contained.argv[0], kSystemPath, run.spec->workdir);
+  if (!program) return Unexpected(std::move(program).error());
+  wish.argv = std::move(contained.argv);
+  wish.argv[0] = std::move(*program);
+  wish.env = std::move(contained.env);
+  return {};
 }
 
 }  // namespace
@@ -108,6 +135,9 @@ void RunnerLoop::StartRank(AllocationRun& run, const RankSpec& spec, const order
     if (!interpreter) return failed(AsFailure(interpreter.error(), "interpreter"));
     std::ranges::replace(wish.argv, std::string(), *interpreter);
   }
+  if (auto contained = Contain(run, spec.rank, wish); !contained) {
+    return failed(AsFailure(contained.error(), "container"));
+  }
   const std::uint64_t cap =
       run.spec->logs.cap_bytes > 0 ? run.spec->logs.cap_bytes : options_.log_cap_bytes;
   run.logs.insert_or_assign(spec.rank, LogKeeper(run.dir.RankPath(spec.rank), cap));
@@ -133,7 +163,8 @@ void RunnerLoop::StartSetup(AllocationRun& run) {
     wish.argv = {"/bin/bash", "--noprofile", "--norc", "-e", "-c", run.spec->setup};
     wish.env = BuildRankEnv(SharedEnv(*run.spec), {}, {},
                             {.attempt = run.dir.path(), .rank = run.spec->ranks.front().rank});
-    ready = SpawnShim(run, *run.setup, wish);
+    ready = Contain(run, kSetupRank, wish);
+    if (ready) ready = SpawnShim(run, *run.setup, wish);
   }
   if (!ready) {
     run.setup.reset();
@@ -181,9 +212,8 @@ void RunnerLoop::Do(order::StageAllocation& order) {
   if (order.stage.network_test) {
     return StartStaging(*run, std::nullopt, {});  // `setup` ran when the rest was looked at
   }
-  if (run->spec->setup.empty()) return StartStaging(*run, std::nullopt, {});
-  Tell(told::StageProgress{.key = run->key, .step = "setup", .line = "running setup"});
-  StartSetup(*run);
+  if (order.stage.use_snapshot && !run->in_copy) return StartFetch(*run);
+  BeginStaging(*run);
 }
 
 // On a thread of its own: network file systems and firewalls may take their time.
@@ -209,6 +239,7 @@ void RunnerLoop::StartStaging(AllocationRun& run, std::optional<int> setup_exit,
                                                       : "checking paths and network"});
   auto work = [tasks = tasks_, wish = std::move(input), state, number = run.staging_number] {
     StageOutcome outcome{wish.spec.key, number, RunStaging(wish, state->cancel), {}};
+    outcome.facts.from_snapshot = wish.stage.use_snapshot;
     for (const PathFact& fact : outcome.facts.paths) {
       if (wish.stage.write_marker && fact.what == "marker" && fact.ok) outcome.marker = fact.path;
     }

@@ -34,7 +34,12 @@ std::optional<Demand> Wanted(const State& state, const AttemptRecord& attempt,
       if (live->second.ready.contains(alloc.node)) return std::nullopt;
       if (!all_accepted) return std::nullopt;
       const NodeId& first = attempt.nodes.front();
-      if (alloc.node != first && !live->second.ready.contains(first)) return std::nullopt;
+      // The others look for the marker of the first; copies have none.
+      const bool copies =
+          live->second.use_snapshot || state.specs.at(attempt.key.job).spec.snapshot;
+      if (alloc.node != first && !copies && !live->second.ready.contains(first)) {
+        return std::nullopt;
+      }
       return Demand::kStage;
     }
     case AttemptPhase::kLaunching:
@@ -72,9 +77,14 @@ to_node::Stage MakeStage(const State& state, const AttemptRecord& attempt,
   stage.key = attempt.key;
   stage.digest = alloc.digest;
   const JobSpec& spec = state.specs.at(attempt.key.job).spec;
+  const auto live = state.live.attempts.find(attempt.key);
+  stage.use_snapshot =
+      spec.snapshot || (live != state.live.attempts.end() && live->second.use_snapshot);
   if (attempt.nodes.size() > 1) {
-    stage.write_marker = alloc.node == attempt.nodes.front();
-    stage.marker = ".launch-marker-" + ToString(attempt.key);
+    if (!stage.use_snapshot) {  // copies are nowhere the same directory
+      stage.write_marker = alloc.node == attempt.nodes.front();
+      stage.marker = ".launch-marker-" + ToString(attempt.key);
+    }
     stage.masters = MasterCandidates(state, attempt);
     const AllocRecord& first = state.allocs.at(attempt.key).at(attempt.nodes.front());
     stage.master_port = first.ports ? first.ports->first : 0;

@@ -175,6 +175,37 @@ std::vector<Finding> WithStaging(std::vector<Finding> known, const std::vector<F
   return known;
 }
 
+// Why a node does not see the directory of which this is the inode; empty = it does.
+std::string WhyUnseen(const StagingFacts& facts, std::uint64_t submitted) {
+  for (const PathFact& fact : facts.paths) {
+    if (fact.what != "workdir" && fact.what != "marker") continue;
+    if (!fact.ok) return fact.path + ": " + fact.why;
+    const bool other = submitted != 0 && fact.inode != 0 && fact.inode != submitted;
+    if (fact.what == "workdir" && other) return fact.path + " is another directory there";
+  }
+  return {};
+}
+
+// A node does not see the working directory, and a copy of it came with the job: all nodes stage
+// once more, from copies.
+bool StageCopies(Draft& draft, const Facts& facts) {
+  const SpecRecord& spec = draft.state().specs.at(facts.job.id);
+  if (spec.context.snapshot.empty() || spec.spec.snapshot || facts.live.use_snapshot) return false;
+  for (const auto& [node, found] : facts.live.ready) {
+    const std::string why = WhyUnseen(found, spec.context.workdir_inode);
+    if (why.empty()) continue;
+    draft.Event("attempt.shipping", Subject(facts.attempt.key),
+                fmt::format("runs from a copy of the working directory, which {} does not see: {}",
+                            node.value, why));
+    facts.live.use_snapshot = true;
+    facts.live.ready.clear();
+    facts.live.asked.clear();
+    facts.live.staging_began = false;
+    return true;
+  }
+  return false;
+}
+
 void Launch(Draft& draft, const Facts& facts) {
   LaunchDecision decision = DecideLaunch(draft.state(), facts.attempt);
   if (facts.live.testing_network) {
@@ -214,6 +245,13 @@ void Launch(Draft& draft, const Facts& facts) {
   draft.Put(job);
 }
 
+// A node may take this long for a copy of the working directory, at 2 MB/s.
+Millis FetchTime(const Draft& draft, const Facts& facts) {
+  const SpecRecord& spec = draft.state().specs.at(facts.job.id);
+  if (!spec.spec.snapshot && !facts.live.use_snapshot) return Millis{0};
+  return Millis{static_cast<std::int64_t>(spec.context.snapshot_bytes / 2'000)};
+}
+
 void SettlePreparing(Draft& draft, const Facts& facts) {
   const State& state = draft.state();
   // No Go was ever sent: whatever goes wrong here ends the attempt at once.
@@ -246,6 +284,7 @@ void SettlePreparing(Draft& draft, const Facts& facts) {
     return facts.live.network.contains(alloc.node);
   };
   if (all_accepted && AllOf(facts, ready)) {
+    if (StageCopies(draft, facts)) return;
     const bool ask = TestsNetwork(state, facts.attempt) && !AllOf(facts, tested) &&
                      !Refuses(facts, DecideLaunch(state, facts.attempt));
     if (!ask) {
@@ -267,7 +306,7 @@ void SettlePreparing(Draft& draft, const Facts& facts) {
     }
     facts.live.staging_began = true;
     // The first node stages alone, then the others: twice the time of one.
-    facts.live.deadline = draft.now() + 2 * setup + 2 * kStagingMargin;
+    facts.live.deadline = draft.now() + 2 * setup + 2 * kStagingMargin + FetchTime(draft, facts);
   }
   if (*facts.live.deadline > draft.now()) return;
   const std::vector<NodeId> late = NodesWhere(facts, [&](const AllocRecord& alloc) {

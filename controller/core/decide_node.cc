@@ -88,6 +88,8 @@ void On(Draft& draft, const NodeId& node, const from_node::Ready& said) {
     if (live.testing_network) live.network[node] = *said.facts.network;
     return;
   }
+  // Of the staging in place, said again after it was found that a copy is needed.
+  if (live.use_snapshot && !said.facts.from_snapshot) return;
   live.ready[node] = said.facts;
   if (said.facts.wall) live.clock_offsets_ms[node] = ToMs(*said.facts.wall) - ToMs(draft.wall());
 }

@@ -85,6 +85,14 @@ void AcceptJob(Draft& draft, const event::Submit& submit, const PlanOutcome& out
     draft.Reply(submit.request, Unexpected(*outcome.error), outcome.findings);
     return;
   }
+  if (submit.spec.snapshot && submit.context.snapshot.empty()) {
+    draft.Reply(
+        submit.request,
+        Fail(ErrorCode::kInvalidArgument, "snapshot: true, and no copy of workdir came along",
+             "submit with a launch of this version"),
+        {});
+    return;
+  }
   if (HasErrors(outcome.findings) && !submit.force) {
     draft.Reply(submit.request, Unexpected(PreflightError(outcome.findings)), outcome.findings);
     return;

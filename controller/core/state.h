@@ -101,6 +101,7 @@ struct HangWatch {                   // whether a running attempt stands still
 struct LiveAttempt {
   std::optional<BootTime> deadline;  // of accepting, staging or starting
   bool staging_began = false;        // all accepted; the deadline is now that of staging
+  bool use_snapshot = false;         // the nodes do not share workdir: they run from a copy
   std::map<NodeId, StagingFacts> ready;
   bool testing_network = false;  // all are ready, and now speak with each other
   std::uint64_t network_round = 0;

@@ -238,6 +238,10 @@ JobView ViewJob(const State& state, const JobRecord& job, bool full) {
   view.findings = job.findings;
   view.held = StillHeld(state, job.id);
   const JobSpec& spec = state.specs.at(job.id).spec;
+  if (full) {
+    view.git_commit = state.specs.at(job.id).context.git_commit;
+    view.git_diff = state.specs.at(job.id).context.git_diff;
+  }
   view.nodes = spec.nodes.min;
   view.priority = spec.priority;
   view.gpus = GpusAskedFor(spec);

@@ -7,6 +7,7 @@ void Directory::Note(const Record& record) {
   if (const auto* gone = std::get_if<Delete>(&record)) {
     if (const auto job = job_keys_.find(gone->key); job != job_keys_.end()) {
       owners_.erase(job->second);
+      snapshots_.erase(job->second);
       job_keys_.erase(job);
     }
     node_keys_.erase(gone->key);
@@ -29,6 +30,9 @@ void Directory::Note(const Record& record) {
   } else if (const auto* job = std::get_if<JobRecord>(&put->entity)) {
     if (owners_.emplace(job->id, job->owner).second) job_keys_[KeyOf(put->entity)] = job->id;
     if (job->array) owners_.emplace(*job->array, job->owner);
+    if (job->phase == JobPhase::kDone) snapshots_.erase(job->id);
+  } else if (const auto* spec = std::get_if<SpecRecord>(&put->entity)) {
+    if (!spec->context.snapshot.empty()) snapshots_[spec->id] = spec->context.snapshot;
   } else if (std::holds_alternative<NodeRecord>(put->entity)) {
     node_keys_.insert(KeyOf(put->entity));
   }
@@ -56,6 +60,13 @@ std::optional<UserName> Directory::OwnerOf(JobId job) const {
   const auto found = owners_.find(job);
   if (found == owners_.end()) return std::nullopt;
   return found->second;
+}
+
+std::vector<std::string> Directory::SnapshotsInUse() const {
+  const MutexLock lock(mutex_);
+  std::vector<std::string> roots;
+  for (const auto& [job, root] : snapshots_) roots.push_back(root);
+  return roots;
 }
 
 StorePosition Directory::Position() const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "common/annotated_mutex.h"
 #include "controller/core/record.h"
@@ -30,6 +31,8 @@ class Directory {
   bool IsOperator(const UserName& user) const LAUNCH_EXCLUDES(mutex_);
   std::optional<std::string> WhyDenied(const std::string& serial) const LAUNCH_EXCLUDES(mutex_);
   std::optional<UserName> OwnerOf(JobId job) const LAUNCH_EXCLUDES(mutex_);
+  // Roots of the copied directories of jobs that are not done.
+  std::vector<std::string> SnapshotsInUse() const LAUNCH_EXCLUDES(mutex_);
   StorePosition Position() const LAUNCH_EXCLUDES(mutex_);
   std::uint64_t Jobs() const LAUNCH_EXCLUDES(mutex_);
   std::uint64_t Nodes() const LAUNCH_EXCLUDES(mutex_);
@@ -41,6 +44,7 @@ class Directory {
   std::map<std::string, std::string> denied_ LAUNCH_GUARDED_BY(mutex_);  // serial -> why
   std::map<JobId, UserName> owners_ LAUNCH_GUARDED_BY(mutex_);
   std::map<std::string, JobId> job_keys_ LAUNCH_GUARDED_BY(mutex_);  // stored key -> id
+  std::map<JobId, std::string> snapshots_ LAUNCH_GUARDED_BY(mutex_);
   std::set<std::string> node_keys_ LAUNCH_GUARDED_BY(mutex_);
 };
 

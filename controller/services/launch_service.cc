@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/pki.h"
+#include "controller/services/chunk_calls.h"
 #include "controller/services/log_stream.h"
 #include "controller/services/unary.h"
 #include "controller/services/watch_stream.h"
@@ -176,6 +177,22 @@ class LaunchService final : public pb::Launch::CallbackService {
                           *reply = ToNodesReply(body.nodes);
                         }));
     return reactor;
+  }
+
+  grpc::ServerUnaryReactor* MissingChunks(grpc::CallbackServerContext* context,
+                                          const pb::MissingChunksRequest* request,
+                                          pb::MissingChunksReply* reply) override {
+    auto who = parts_.gate.Admit(*context, "/launch.v1.Launch/MissingChunks");
+    if (!who) return Refuse(context, who.error());
+    return AnswerMissing(context, parts_.executor, parts_.chunks, *request, reply);
+  }
+
+  grpc::ServerUnaryReactor* PutChunks(grpc::CallbackServerContext* context,
+                                      const pb::PutChunksRequest* request,
+                                      pb::PutChunksReply*) override {
+    auto who = parts_.gate.Admit(*context, "/launch.v1.Launch/PutChunks");
+    if (!who) return Refuse(context, who.error());
+    return AnswerPut(context, parts_.executor, parts_.chunks, *request);
   }
 
   grpc::ServerWriteReactor<pb::WatchReply>* Watch(grpc::CallbackServerContext* context,

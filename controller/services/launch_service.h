@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "controller/chunk_store.h"
 #include "controller/log_relay.h"
 #include "controller/services/directory.h"
 #include "controller/services/executor.h"
@@ -25,6 +26,7 @@ struct LaunchServiceParts {  // all outlive the server
   Executor& executor;
   Store& store;                   // only Events
   const std::string& secret_key;  // secrets are sealed with it before they go any further
+  ChunkStore& chunks;
 };
 
 std::unique_ptr<grpc::Service> MakeLaunchService(const LaunchServiceParts& parts);

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "controller/services/bulk_stream.h"
+#include "controller/services/chunk_calls.h"
 #include "controller/services/node_stream.h"
+#include "controller/services/pull_stream.h"
 #include "proto/convert_node.h"
 #include "proto/node.grpc.pb.h"
 
@@ -148,6 +150,13 @@ class NodeService final : public pb::Node::CallbackService {
   grpc::ServerBidiReactor<pb::BulkUp, pb::BulkDown>* Bulk(
       grpc::CallbackServerContext* context) override {
     return MakeBulkStream(parts_, context);
+  }
+  grpc::ServerWriteReactor<pb::FetchChunksReply>* FetchChunks(
+      grpc::CallbackServerContext* context, const pb::FetchChunksRequest* request) override {
+    if (auto who = parts_.gate.Admit(*context, "/launch.v1.Node/FetchChunks"); !who) {
+      return new RefusedStream<pb::FetchChunksReply>(ToStatus(who.error()));
+    }
+    return MakeFetchStream(parts_.chunks, *request);
   }
 
  private:

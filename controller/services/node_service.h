@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "common/mailbox.h"
+#include "controller/chunk_store.h"
 #include "controller/core/event.h"
 #include "controller/log_relay.h"
 #include "controller/services/executor.h"
@@ -21,6 +22,7 @@ struct NodeServiceParts {  // all outlive the server
   Sessions& sessions;
   LogRelay& relay;
   Executor& executor;
+  ChunkStore& chunks;
 };
 
 // A node speaks for itself only: what it says about its name must equal its certificate.

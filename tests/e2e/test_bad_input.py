@@ -117,7 +117,9 @@ def test_a_file_that_is_not_executable_is_named(cluster):
 def test_nobodys_job_runs_as_somebody_else(cluster):
     cluster.up()
     token = cluster.launch("token", "create", "--user", "mallory").stdout
-    cluster.launch("login", "--into", "mallory", stdin=token)
+    refused = cluster.launch("login", "--into", "mallory", "--token", token.strip(), code=2).stderr
+    assert "--token takes a file" in refused and token.strip() not in refused
+    cluster.launch("login", "--into", "mallory", "--token", cluster.write("token", token))
     address = cluster.processes()["controller"]["address"]
     as_mallory = ["--controller", address, "--credentials", cluster.work / "mallory"]
     ran = cluster.work / "ran"

@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import subprocess
+import tempfile
 
 import pytest
 
@@ -144,6 +145,39 @@ def test_up_from_a_hosts_file_to_a_cluster_and_back(ssh_hosts, tmp_path):
     os.kill(before[1][0], 9)
     mended = operator.up()
     assert mended.returncode == 0 and re.findall(r"(\w+): started the agent", mended.stderr) == ["nb"], mended.stderr
+
+    # A directory that only this machine has: the nodes run from a copy of it.
+    with tempfile.TemporaryDirectory(dir="/var/lib/launch") as project:
+        pathlib.Path(project, "data").write_text("only here\n")
+        job.write_text(f"name: copied\ndevice: cpu\ngpus: 0\nnodes: 2\nworkdir: {project}\nrun: cat data && pwd\n")
+        ran = operator.launch("submit", job, "--wait")
+        assert ran.returncode == 0, ran.stderr
+        logs = operator.launch("logs", ran.stdout.split()[0]).stdout
+        assert logs.count("only here") == 2 and logs.count("/work/") == 2, logs
+    assert "attempt.shipping" in operator.launch("events").stdout
+
+    # Another release: controller, then agents, and the rank goes on.
+    newer = tmp_path / "newer"
+    newer.mkdir()
+    for program in ("launch", "launch-agent", "launch-controller", "launch-shim"):
+        (newer / program).write_bytes((BIN / program).read_bytes() + b"\n")
+        (newer / program).chmod(0o755)
+    job.write_text("name: long\ndevice: cpu\ngpus: 0\nnodes: 2\nworkdir: /tmp\nrun: sleep 300\n")
+    running = operator.launch("submit", job, "--parsable").stdout.strip()
+    ranks = wait_until("the ranks run", lambda: [ssh_hosts.pids(n, "/sleep") for n in ("na", "nb")]
+                       if all(ssh_hosts.pids(n, "/sleep") for n in ("na", "nb")) else None)
+    old = [ssh_hosts.pids(n, "launch-agent") for n in ("na", "nb")]
+    upgraded = subprocess.run([newer / "launch", "upgrade", "--ssh-config", operator.config], env=operator.env,
+                              capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+    assert upgraded.returncode == 0, upgraded.stderr
+    steps = re.findall(r"^(\w+): (installed|started the \w+)", upgraded.stderr, re.M)
+    assert steps == [("na", "installed"), ("na", "started the controller"), ("na", "started the agent"),
+                     ("nb", "installed"), ("nb", "started the agent")], upgraded.stderr
+    new = [ssh_hosts.pids(n, "launch-agent") for n in ("na", "nb")]
+    assert all(new) and not set(map(tuple, old)) & set(map(tuple, new))
+    assert [ssh_hosts.pids(n, "/sleep") for n in ("na", "nb")] == ranks
+    assert "RUNNING" in operator.launch("status", running).stdout
+    assert operator.launch("cancel", running).returncode == 0
 
     # A changed host key is refused whatever flag is given.
     ssh_hosts.servers["nb"].kill()

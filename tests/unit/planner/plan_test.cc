@@ -395,10 +395,8 @@ TEST(Plan, StepsComeFromTheDataSet) {
 }
 
 TEST(Plan, LaterVersionsAreNamed) {
-  for (const auto change :
-       {+[](JobSpec& j) { j.image = "x"; }, +[](JobSpec& j) { j.snapshot = true; },
-        +[](JobSpec& j) { j.nodes.automatic = true; },
-        +[](JobSpec& j) { j.run = "mpirun -n 2 python x.py"; }}) {
+  for (const auto change : {+[](JobSpec& j) { j.nodes.automatic = true; },
+                            +[](JobSpec& j) { j.run = "mpirun -n 2 python x.py"; }}) {
     JobSpec job = Job();
     change(job);
     const auto checked = CheckSpec(job, Context());
@@ -406,6 +404,53 @@ TEST(Plan, LaterVersionsAreNamed) {
     EXPECT_EQ(checked.error().code, ErrorCode::kUnimplemented);
     EXPECT_FALSE(checked.error().hint.empty());
   }
+}
+
+TEST(Plan, SaysWhetherWorkdirIsShipped) {
+  JobSpec job = Job();
+  const auto workdir = [&](const SubmitContext& context) {
+    return PlanOn(job, {A100("a", 1)}, context)->plan.workdir;
+  };
+  SubmitContext context = Context();
+  EXPECT_EQ(workdir(context), "/proj (in place)");
+  context.snapshot = std::string(64, 'a');
+  context.snapshot_files = 3;
+  context.snapshot_bytes = 2048;
+  EXPECT_EQ(workdir(context),
+            "/proj (in place; a shipped copy of 3 files, 2KiB if a node does not see it)");
+  job.snapshot = true;
+  EXPECT_EQ(workdir(context), "/proj (a shipped copy of 3 files, 2KiB on each node)");
+  EXPECT_EQ(workdir(Context()), "/proj (a shipped copy on each node)");
+}
+
+TEST(Plan, AnImageTakesTheRuntimeWhoseProcessesStayOurs) {
+  JobSpec job = Job();
+  job.image = "nvcr.io/nvidia/pytorch:25.08-py3";
+  job.mounts = {{"$HOME/data", "/data", true}};
+  job.env = {{"PATH", "/opt/bin"}};
+  job.shm_bytes = 1 << 30;
+  NodeInventory with = A100("b", 1);
+  with.container_runtimes = {"docker", "podman", "enroot", "apptainer"};
+  const auto run = PlanOn(job, {A100("a", 1), with});
+  ASSERT_TRUE(run) << run.error().message;
+  const AllocationSpec& spec = run->allocations[0];
+  EXPECT_EQ(spec.node, with.node) << "the other has no runtime";
+  ASSERT_TRUE(spec.container);
+  EXPECT_EQ(spec.container->runtime, "apptainer");
+  EXPECT_EQ(spec.container->image, job.image);
+  EXPECT_EQ(spec.container->shm_bytes, job.shm_bytes);
+  ASSERT_EQ(spec.container->mounts.size(), 1u);
+  EXPECT_TRUE(spec.container->mounts[0].source.ends_with("/data"));
+  EXPECT_EQ(spec.container->mounts[0].source[0], '/');
+  const auto& own = spec.container->own_env;
+  EXPECT_EQ(std::count(own.begin(), own.end(), "LD_LIBRARY_PATH"), 1);
+  EXPECT_EQ(std::count(own.begin(), own.end(), "PATH"), 0) << "env: names it";
+  EXPECT_TRUE(spec.command_word.empty()) << "what is in the image is not looked for outside";
+  EXPECT_FALSE(spec.needs_torch_cuda);
+  with.container_runtimes = {"docker"};
+  EXPECT_EQ(PlanOn(job, {with})->allocations[0].container->runtime, "docker");
+  job.image.clear();
+  EXPECT_FALSE(PlanOn(job, {with})) << "mounts of nothing";
 }
 
 TEST(Plan, ChecksASpecBeforeAnyNodeIsKnown) {

@@ -19,6 +19,7 @@ namespace {
 // What the values of one message have to agree on.
 void Agree(pb::NodeCount& m) { m.set_max(m.min() + 1); }
 void Agree(pb::JobSpec& m) {  // one interpreter; each of the four gets its turn
+  if (m.snapshot()) m.clear_in_place();
   const auto keep = m.steps() % 4;
   if (keep != 0) m.clear_venv();
   if (keep != 1) m.clear_conda();
@@ -92,7 +93,9 @@ std::string MessageFiller::Hex(std::size_t digits) {
 std::string MessageFiller::Text(const Field& field) {
   const std::string& name = field.name();
   const std::string& of = field.containing_type()->name();
-  if (name == "digest" || name == "plan_digest" || name == "request_digest") return Hex(64);
+  if (name == "digest" || name == "plan_digest" || name == "request_digest" || name == "snapshot") {
+    return Hex(64);
+  }
   if (name == "idempotency_key") return Hex(32);
   if (name == "serial") return Hex(32);
   if (name == "scope") return "job";

@@ -128,6 +128,7 @@ RequestId TestCore::Submit(JobSpec spec, bool force, const std::string& key) {
   submit.idempotency_key = key.empty() ? "key" + std::to_string(submit.request.value) : key;
   submit.digest = spec.name;
   submit.spec = std::move(spec);
+  submit.context = context;
   submit.force = force;
   const RequestId request = submit.request;
   Post(std::move(submit));

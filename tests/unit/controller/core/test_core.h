@@ -27,6 +27,7 @@ class TestCore {
   void Post(Event event);
   void Pass(Millis time);  // and a Tick
   UserName user{"ana"};    // who submits
+  SubmitContext context;   // of the next submits
   RequestId Submit(JobSpec spec, bool force = false, const std::string& key = "");
   JobId Submitted(JobSpec spec);  // submits and expects a job
   void Attach(const std::string& node, int gpus = 0);

@@ -1,0 +1,34 @@
+// The command that runs another command inside of a container.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/launch.h"
+
+namespace launch::agent {
+
+struct ContainerInput {
+  ContainerSpec container;
+  std::string name;  // unique on the host
+  std::string workdir;
+  std::string attempt_dir;  // seen inside at the same path, like workdir
+  bool gpus = false;
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::vector<std::string> argv;  // as without a container
+  std::vector<std::string> env;   // "NAME=value"
+};
+
+struct Contained {
+  std::vector<std::string> argv;
+  std::vector<std::string> env;  // of the runtime; it passes the job's variables on
+};
+
+// No value of a variable is on the command line. All GPUs of the node are visible inside, and
+// CUDA_VISIBLE_DEVICES chooses as it does outside. kInvalidArgument: the node has no runtime.
+Result<Contained> ContainerCommand(const ContainerInput& input);
+
+}  // namespace launch::agent

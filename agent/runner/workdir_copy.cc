@@ -1,0 +1,293 @@
+#include "agent/runner/workdir_copy.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <set>
+
+#include "common/file_system.h"
+#include "common/pki.h"
+#include "common/snapshot.h"
+#include "common/units.h"
+
+namespace launch::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kCacheBytes = std::uint64_t{2} << 30;
+constexpr std::uint64_t kCopyKeepsFree = std::uint64_t{256} << 20;
+constexpr std::size_t kFetchedAtOnce = 1024;
+constexpr auto kKeptFor = std::chrono::hours(7 * 24);
+
+Unexpected Cancelled() { return Fail(ErrorCode::kConflict, "the staging was given up"); }
+
+class Cache {
+ public:
+  explicit Cache(const std::string& state_dir) : dir_(state_dir + "/chunks") {}
+
+  std::string PathOf(const std::string& digest) const {
+    return dir_ + "/" + digest.substr(0, 2) + "/" + digest;
+  }
+
+  // Whole and right, or absent.
+  Result<std::string> Read(const std::string& digest) {
+    LAUNCH_ASSIGN_OR_RETURN(std::string bytes, files_.Read(PathOf(digest), kChunkBytes));
+    if (Sha256Hex(bytes) == digest) return bytes;
+    (void)::unlink(PathOf(digest).c_str());
+    return Fail(ErrorCode::kDataLoss, PathOf(digest) + " was damaged");
+  }
+
+  Result<void> Write(const std::string& digest, std::string_view bytes) {
+    if (Sha256Hex(bytes) != digest) {
+      return Fail(ErrorCode::kDataLoss, "the controller sent other bytes than were asked for");
+    }
+    LAUNCH_RETURN_IF_ERROR(files_.MakeDirs(fs::path(PathOf(digest)).parent_path().string()));
+    return files_.Write(PathOf(digest), bytes);
+  }
+
+  Result<void> Ensure(const std::vector<std::string>& digests, const FetchChunks& fetch,
+                      const std::atomic<bool>& cancel) {
+    std::vector<std::string> missing;
+    std::set<std::string> seen;
+    for (const std::string& digest : digests) {
+      if (!seen.insert(digest).second) continue;
+      if (::access(PathOf(digest).c_str(), R_OK) != 0) {
+        missing.push_back(digest);
+      } else {
+        (void)::utimensat(AT_FDCWD, PathOf(digest).c_str(), nullptr, 0);
+      }
+    }
+    for (std::size_t at = 0; at < missing.size(); at += kFetchedAtOnce) {
+      if (cancel) return Cancelled();
+      const std::size_t end = std::min(at + kFetchedAtOnce, missing.size());
+      const std::vector<std::string> some(missing.begin() + static_cast<std::ptrdiff_t>(at),
+                                          missing.begin() + static_cast<std::ptrdiff_t>(end));
+      LAUNCH_RETURN_IF_ERROR(fetch(
+          some,
+          [this](const std::string& digest, std::string_view bytes) {
+            return Write(digest, bytes);
+          },
+          cancel));
+    }
+    return {};
+  }
+
+  // The oldest go until the rest is small enough.
+  void Trim() {
+    struct Piece {
+      fs::file_time_type used;
+      std::uint64_t bytes;
+      fs::path path;
+    };
+    std::vector<Piece> pieces;
+    std::uint64_t total = 0;
+    std::error_code error;
+    for (fs::recursive_directory_iterator at(dir_, error), end; !error && at != end;
+         at.increment(error)) {
+      std::error_code ignored;
+      if (!at->is_regular_file(ignored)) continue;
+      pieces.push_back({at->last_write_time(ignored), at->file_size(ignored), at->path()});
+      total += pieces.back().bytes;
+    }
+    std::sort(pieces.begin(), pieces.end(),
+              [](const Piece& a, const Piece& b) { return a.used < b.used; });
+    for (const Piece& piece : pieces) {
+      if (total <= kCacheBytes) return;
+      std::error_code ignored;
+      fs::remove(piece.path, ignored);
+      total -= piece.bytes;
+    }
+  }
+
+ private:
+  const std::string dir_;
+  PosixFileSystem files_;
+};
+
+// The manifest named by the root.
+Result<std::vector<SnapshotEntry>> FetchManifest(const std::string& root, Cache& cache,
+                                                 const FetchChunks& fetch,
+                                                 const std::atomic<bool>& cancel) {
+  LAUNCH_RETURN_IF_ERROR(cache.Ensure({root}, fetch, cancel));
+  LAUNCH_ASSIGN_OR_RETURN(const std::string text, cache.Read(root));
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<std::string> pieces, ParseRoot(text));
+  LAUNCH_RETURN_IF_ERROR(cache.Ensure(pieces, fetch, cancel));
+  std::string manifest;
+  for (const std::string& piece : pieces) {
+    LAUNCH_ASSIGN_OR_RETURN(const std::string part, cache.Read(piece));
+    manifest += part;
+  }
+  return ParseManifest(manifest);
+}
+
+Result<void> CheckRoom(const std::string& dir, std::uint64_t needed) {
+  struct statvfs info {};
+  if (::statvfs(dir.c_str(), &info) != 0) return FailErrno("statvfs " + dir, errno);
+  const std::uint64_t free = std::uint64_t{info.f_bavail} * info.f_frsize;
+  if (free >= needed + kCopyKeepsFree) return {};
+  return Fail(ErrorCode::kResourceExhausted,
+              "the copy of workdir needs " + FormatBytes(needed) + " below " + dir + ", " +
+                  FormatBytes(free) + " are free",
+              "free space there, or set state_dir in agent.yaml to a larger disk");
+}
+
+Result<void> WriteFile(const std::string& path, const SnapshotEntry& entry, Cache& cache) {
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                           entry.executable ? 0755 : 0644));
+  if (!fd) return FailErrno("create " + path, errno);
+  std::uint64_t written = 0;
+  for (const std::string& digest : entry.chunks) {
+    LAUNCH_ASSIGN_OR_RETURN(const std::string bytes, cache.Read(digest));
+    for (std::size_t at = 0; at < bytes.size();) {
+      const ssize_t got = ::write(fd.get(), bytes.data() + at, bytes.size() - at);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return FailErrno("write " + path, errno);
+      at += static_cast<std::size_t>(got);
+    }
+    written += bytes.size();
+  }
+  if (written == entry.size) return {};
+  return Fail(ErrorCode::kDataLoss, path + " has another size than the manifest says");
+}
+
+Result<void> Unpack(const std::vector<SnapshotEntry>& entries, const std::string& into,
+                    Cache& cache, const std::atomic<bool>& cancel) {
+  PosixFileSystem files;
+  LAUNCH_RETURN_IF_ERROR(files.RemoveTree(into));
+  LAUNCH_RETURN_IF_ERROR(files.MakeDirs(into));
+  for (const SnapshotEntry& entry : entries) {
+    if (cancel) return Cancelled();
+    const std::string path = into + "/" + entry.path;
+    switch (entry.kind) {
+      case SnapshotKind::kDirectory:
+        if (::mkdir(path.c_str(), 0755) != 0) return FailErrno("mkdir " + path, errno);
+        break;
+      case SnapshotKind::kLink:
+        if (::symlink(entry.target.c_str(), path.c_str()) != 0) {
+          return FailErrno("symlink " + path, errno);
+        }
+        break;
+      case SnapshotKind::kFile:
+        LAUNCH_RETURN_IF_ERROR(WriteFile(path, entry, cache));
+        break;
+    }
+  }
+  return {};
+}
+
+// Copies of jobs that ended long ago, and what an interrupted unpacking left.
+void SweepCopies(const std::string& work, const std::vector<JobId>& live) {
+  std::error_code error;
+  std::vector<fs::path> old;
+  for (fs::directory_iterator at(work, error), end; !error && at != end; at.increment(error)) {
+    const fs::path used = at->path();
+    if (used.extension() != ".used") continue;
+    const std::string name = used.stem().string();
+    const bool lives = std::ranges::any_of(
+        live, [&](JobId job) { return name.starts_with(std::to_string(job.value) + "-"); });
+    std::error_code ignored;
+    const auto age = fs::file_time_type::clock::now() - at->last_write_time(ignored);
+    if (!lives && age > kKeptFor) old.push_back(used);
+  }
+  PosixFileSystem files;
+  for (const fs::path& used : old) {
+    fs::path copy = used;
+    copy.replace_extension();
+    if (!files.RemoveTree(copy.string())) continue;
+    std::error_code ignored;
+    fs::remove(used, ignored);
+  }
+}
+
+bool IsPathByte(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+         c == '_' || c == '-' || c == '/';
+}
+
+}  // namespace
+
+void NoteCopyUse(const std::string& directory) {
+  const std::string note = directory + ".used";
+  const UniqueFd fd(::open(note.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (fd) (void)::futimens(fd.get(), nullptr);
+}
+
+Result<std::string> MakeCopy(const CopyWish& wish, const FetchChunks& fetch,
+                             const std::atomic<bool>& cancel) {
+  if (!fetch) return Fail(ErrorCode::kUnimplemented, "this agent cannot fetch copies");
+  const std::string work = wish.state_dir + "/work";
+  PosixFileSystem files;
+  LAUNCH_RETURN_IF_ERROR(files.MakeDirs(work));
+  const std::string copy =
+      work + "/" + std::to_string(wish.key.job.value) + "-" + wish.root.substr(0, 12);
+  NoteCopyUse(copy);
+  SweepCopies(work, wish.live_jobs);
+  std::error_code error;
+  if (fs::is_directory(copy, error)) return copy;
+  Cache cache(wish.state_dir);
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<SnapshotEntry> entries,
+                          FetchManifest(wish.root, cache, fetch, cancel));
+  std::vector<std::string> pieces;
+  std::uint64_t bytes = 0;
+  for (const SnapshotEntry& entry : entries) {
+    pieces.insert(pieces.end(), entry.chunks.begin(), entry.chunks.end());
+    bytes += entry.size;
+  }
+  LAUNCH_RETURN_IF_ERROR(CheckRoom(work, 2 * bytes));
+  LAUNCH_RETURN_IF_ERROR(cache.Ensure(pieces, fetch, cancel));
+  const std::string part = work + "/.part-" + ToString(wish.key);
+  if (auto unpacked = Unpack(entries, part, cache, cancel); !unpacked) {
+    (void)files.RemoveTree(part);
+    return Unexpected(std::move(unpacked).error());
+  }
+  cache.Trim();
+  if (::rename(part.c_str(), copy.c_str()) != 0) return FailErrno("rename to " + copy, errno);
+  return copy;
+}
+
+std::string WithPathReplaced(const std::string& text, const std::string& from,
+                             const std::string& to) {
+  std::string result;
+  std::size_t at = 0;
+  for (;;) {
+    const std::size_t found = text.find(from, at);
+    if (found == std::string::npos) return result + text.substr(at);
+    const std::size_t end = found + from.size();
+    const bool starts = found == 0 || !IsPathByte(text[found - 1]);
+    const bool ends = end == text.size() || text[end] == '/' || !IsPathByte(text[end]);
+    result += text.substr(at, found - at) + (starts && ends ? to : from);
+    at = end;
+  }
+}
+
+AllocationSpec InCopy(AllocationSpec spec, const std::string& copy) {
+  const std::string from = spec.workdir;
+  const auto move = [&](std::string& text) {
+    if (from != "/") text = WithPathReplaced(text, from, copy);
+  };
+  for (std::string* text : {&spec.interpreter, &spec.interpreter_of, &spec.command_word,
+                            &spec.script, &spec.checkpoint_dir, &spec.setup}) {
+    move(*text);
+  }
+  if (spec.container) {
+    for (Mount& mount : spec.container->mounts) move(mount.source);
+  }
+  for (RankSpec& rank : spec.ranks) {
+    for (std::string& word : rank.argv) move(word);
+    for (EnvVar& variable : rank.env) {
+      // Where the job was submitted from is a fact, not a place to work in.
+      if (variable.name != "LAUNCH_SUBMIT_DIR") move(variable.value);
+    }
+  }
+  spec.workdir = copy;
+  return spec;
+}
+
+}  // namespace launch::agent

@@ -1,0 +1,47 @@
+// The copy of a working directory on a node that does not see the directory itself.
+//
+//   <state_dir>/work/JOB-ROOT/         the copy; kept for a week after its job ended
+//   <state_dir>/work/JOB-ROOT.used     when it was needed last
+//   <state_dir>/chunks/                pieces of copies, so that the next one costs only what
+//   changed
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/launch.h"
+
+namespace launch::agent {
+
+using TakeChunk = std::function<Result<void>(const std::string& digest, std::string_view bytes)>;
+using FetchChunks =
+    std::function<Result<void>(const std::vector<std::string>& digests, const TakeChunk& take,
+                               const std::atomic<bool>& cancel)>;
+
+struct CopyWish {
+  std::string state_dir;
+  Key key;
+  std::string root;              // digest of the snapshot
+  std::vector<JobId> live_jobs;  // whose copies stay, whatever their age
+};
+
+// Blocking. The directory of the copy: as an earlier attempt of the job left it, or fetched and
+// unpacked now. Errors say what is missing on this node.
+Result<std::string> MakeCopy(const CopyWish& wish, const FetchChunks& fetch,
+                             const std::atomic<bool>& cancel);
+
+// Every path at or below workdir in the spec's paths, arguments and variables becomes one of
+// `copy`.
+AllocationSpec InCopy(AllocationSpec spec, const std::string& copy);
+
+// `text` with the path `from` replaced by `to` wherever it stands as a whole path.
+std::string WithPathReplaced(const std::string& text, const std::string& from,
+                             const std::string& to);
+
+// The copy was needed until now.
+void NoteCopyUse(const std::string& directory);
+
+}  // namespace launch::agent

@@ -1,0 +1,36 @@
+// What of a working directory is not copied: .gitignore and .launchignore, as git reads them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace launch {
+
+// The rules of one directory and of those above it. A later rule wins over an earlier one, a deeper
+// file over one above, `!` takes back, `/` at the end means directories only, a `/` elsewhere binds
+// to the file's directory, `**` crosses directories.
+class IgnoreRules {
+ public:
+  // Adds the lines of a file that lies in `directory` (relative to the root, "" = the root itself).
+  void Add(std::string_view text, std::string_view directory);
+
+  // `path` relative to the root. That nothing below an ignored directory is looked at is the
+  // caller's part.
+  bool Ignores(std::string_view path, bool is_directory) const;
+
+ private:
+  struct Rule {
+    std::string pattern;
+    std::string directory;
+    bool negated = false;
+    bool directories_only = false;
+    bool anchored = false;  // to `directory`; else it is the last part that is compared
+  };
+  std::vector<Rule> rules_;
+};
+
+// `*` and `?` stop at '/', `**` does not, `[a-z]` and `[!a-z]` are one byte, `\` quotes.
+bool GlobMatches(std::string_view pattern, std::string_view text);
+
+}  // namespace launch

@@ -1,0 +1,182 @@
+#include "cli/snapshot/workdir_copy.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "cli/snapshot/ignore_rules.h"
+#include "common/pki.h"
+#include "common/snapshot.h"
+#include "common/units.h"
+
+namespace launch {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kLargestShown = 5;
+
+struct Walk {
+  fs::path root;
+  std::vector<SnapshotEntry> entries;
+  std::map<std::string, std::uint64_t> top;  // bytes by first part of the path
+  std::uint64_t files = 0;
+  std::uint64_t bytes = 0;
+  std::vector<std::string> skipped;
+};
+
+std::string TextOf(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+Result<void> AddFile(const fs::directory_entry& item, SnapshotEntry entry, Walk& walk) {
+  std::error_code error;
+  entry.size = item.file_size(error);
+  if (error) {
+    return Fail(ErrorCode::kIo, "cannot read " + item.path().string() + ": " + error.message(),
+                "make it readable, or name it in .launchignore");
+  }
+  entry.executable = (item.status(error).permissions() & fs::perms::owner_exec) != fs::perms::none;
+  ++walk.files;
+  walk.bytes += entry.size;
+  walk.top[entry.path.substr(0, entry.path.find('/'))] += entry.size;
+  walk.entries.push_back(std::move(entry));
+  return {};
+}
+
+// Depth first, names in order, so that equal directories give equal manifests.
+Result<void> WalkInto(const std::string& below, IgnoreRules rules, Walk& walk) {
+  const fs::path directory = below.empty() ? walk.root : walk.root / below;
+  for (const char* name : {".gitignore", ".launchignore"}) {
+    std::error_code ignored;
+    if (fs::is_regular_file(directory / name, ignored)) rules.Add(TextOf(directory / name), below);
+  }
+  std::error_code error;
+  std::vector<fs::directory_entry> items;
+  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+    items.push_back(*at);
+  }
+  if (error) {
+    return Fail(ErrorCode::kIo, "cannot list " + directory.string() + ": " + error.message(),
+                "make it readable, or name it in .launchignore");
+  }
+  std::sort(items.begin(), items.end());
+  for (const fs::directory_entry& item : items) {
+    const std::string name = item.path().filename().string();
+    SnapshotEntry entry;
+    entry.path = below.empty() ? name : below + "/" + name;
+    const bool is_link = item.is_symlink(error);
+    const bool is_directory = !is_link && item.is_directory(error);
+    if (name == ".git" || rules.Ignores(entry.path, is_directory)) continue;
+    if (is_link) {
+      entry.kind = SnapshotKind::kLink;
+      entry.target = fs::read_symlink(item.path(), error).string();
+      walk.entries.push_back(std::move(entry));
+    } else if (is_directory) {
+      entry.kind = SnapshotKind::kDirectory;
+      const std::string path = entry.path;
+      walk.entries.push_back(std::move(entry));
+      LAUNCH_RETURN_IF_ERROR(WalkInto(path, rules, walk));
+    } else if (item.is_regular_file(error)) {
+      LAUNCH_RETURN_IF_ERROR(AddFile(item, std::move(entry), walk));
+    } else {
+      walk.skipped.push_back(entry.path);
+    }
+  }
+  return {};
+}
+
+Result<void> CheckLimits(const Walk& walk, const CopyLimits& limits) {
+  if (walk.bytes <= limits.bytes && walk.files <= limits.files) return {};
+  std::vector<std::pair<std::uint64_t, std::string>> largest;
+  for (const auto& [name, bytes] : walk.top) largest.emplace_back(bytes, name);
+  std::sort(largest.rbegin(), largest.rend());
+  if (largest.size() > kLargestShown) largest.resize(kLargestShown);
+  std::string names;
+  for (const auto& [bytes, name] : largest) {
+    names += (names.empty() ? "" : ", ") + name + " " + FormatBytes(bytes);
+  }
+  return Fail(ErrorCode::kResourceExhausted,
+              "workdir " + walk.root.string() +
+                  " is too large to be copied: " + FormatBytes(walk.bytes) + " in " +
+                  std::to_string(walk.files) + " files, the limit is " + FormatBytes(limits.bytes) +
+                  " in " + std::to_string(limits.files) + "; largest: " + names,
+              "name data and checkpoints in .launchignore (as in .gitignore), or put workdir on a "
+              "file system that all nodes share");
+}
+
+void AddText(const std::string& text, std::vector<std::string>& digests, WorkdirCopy& copy) {
+  for (const std::string_view piece : CutIntoChunks(text)) {
+    const std::string digest = Sha256Hex(piece);
+    copy.chunks[digest] = {"", 0, static_cast<std::uint32_t>(piece.size()), std::string(piece)};
+    digests.push_back(digest);
+  }
+}
+
+Result<void> HashFile(const fs::path& path, SnapshotEntry& entry, WorkdirCopy& copy) {
+  std::ifstream in(path, std::ios::binary);
+  std::string piece(kChunkBytes, '\0');
+  std::uint64_t offset = 0;
+  while (in && offset < entry.size) {
+    in.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    const auto got = static_cast<std::size_t>(in.gcount());
+    if (got == 0) break;
+    const std::string digest = Sha256Hex(std::string_view(piece).substr(0, got));
+    copy.chunks.try_emplace(
+        digest, ChunkSource{path.string(), offset, static_cast<std::uint32_t>(got), ""});
+    entry.chunks.push_back(digest);
+    offset += got;
+  }
+  if (offset != entry.size) {
+    return Fail(ErrorCode::kIo,
+                "cannot read " + path.string() + ", or it changed while it was copied",
+                "make it readable, or name it in .launchignore");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<WorkdirCopy> CopyWorkdir(const std::string& directory, const CopyLimits& limits) {
+  Walk walk{.root = directory};
+  LAUNCH_RETURN_IF_ERROR(WalkInto("", {}, walk));
+  LAUNCH_RETURN_IF_ERROR(CheckLimits(walk, limits));
+  WorkdirCopy copy;
+  copy.files = walk.files;
+  copy.bytes = walk.bytes;
+  copy.skipped = std::move(walk.skipped);
+  for (SnapshotEntry& entry : walk.entries) {
+    if (entry.kind != SnapshotKind::kFile) continue;
+    LAUNCH_RETURN_IF_ERROR(HashFile(walk.root / entry.path, entry, copy));
+  }
+  std::vector<std::string> manifest;
+  AddText(SerializeManifest(walk.entries), manifest, copy);
+  std::vector<std::string> root;
+  AddText(SerializeRoot(manifest), root, copy);
+  if (root.size() != 1) {  // 4,000 chunks of manifest: some ten million files
+    return Fail(ErrorCode::kResourceExhausted, "workdir " + directory + " has too many files",
+                "name what the job does not need in .launchignore");
+  }
+  copy.root = root.front();
+  return copy;
+}
+
+Result<std::string> ReadChunk(const std::string& digest, const ChunkSource& source) {
+  std::string bytes = source.text;
+  if (!source.path.empty()) {
+    std::ifstream in(source.path, std::ios::binary);
+    bytes.resize(source.size);
+    in.seekg(static_cast<std::streamoff>(source.offset));
+    in.read(bytes.data(), source.size);
+    bytes.resize(static_cast<std::size_t>(std::max<std::streamsize>(in.gcount(), 0)));
+  }
+  if (Sha256Hex(bytes) == digest) return bytes;
+  return Fail(ErrorCode::kConflict, source.path + " changed while it was copied",
+              "submit again once nothing writes to it, or name it in .launchignore");
+}
+
+}  // namespace launch

@@ -1,0 +1,41 @@
+// A copy of a working directory as chunks: which files belong to it, how large it is, what it
+// hashes to.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+
+namespace launch {
+
+struct CopyLimits {
+  std::uint64_t bytes = std::uint64_t{1} << 30;
+  std::size_t files = 100'000;
+};
+
+struct ChunkSource {
+  std::string path;  // absolute; empty: `text` holds the bytes
+  std::uint64_t offset = 0;
+  std::uint32_t size = 0;
+  std::string text;
+};
+
+struct WorkdirCopy {
+  std::string root;  // digest; names the copy
+  std::uint64_t files = 0;
+  std::uint64_t bytes = 0;
+  std::map<std::string, ChunkSource> chunks;  // by digest
+  std::vector<std::string> skipped;           // sockets, pipes and devices
+};
+
+// Without what .gitignore and .launchignore leave out, and without .git. Links are copied as links.
+// Over a limit: kResourceExhausted with the largest of what lies in it, before anything is hashed.
+Result<WorkdirCopy> CopyWorkdir(const std::string& directory, const CopyLimits& limits);
+
+// The bytes of a chunk; kConflict when the file is no longer what was hashed.
+Result<std::string> ReadChunk(const std::string& digest, const ChunkSource& source);
+
+}  // namespace launch

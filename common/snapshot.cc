@@ -1,0 +1,188 @@
+#include "common/snapshot.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include "common/quoted.h"
+
+namespace launch {
+namespace {
+
+constexpr std::string_view kManifestHead = "launch-snapshot 1";
+constexpr std::string_view kRootHead = "launch-snapshot-root 1";
+constexpr std::size_t kMaxPathBytes = 4096;
+
+// One word of a line: every byte that is not plain becomes %XX, so that names with spaces and line
+// breaks survive.
+std::string Word(std::string_view text) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string word;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte > ' ' && byte < 127 && c != '%') {
+      word += c;
+    } else {
+      word += '%';
+      word += kDigits[byte >> 4];
+      word += kDigits[byte & 15];
+    }
+  }
+  return word;
+}
+
+Result<std::string> Unword(std::string_view word) {
+  std::string text;
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    if (word[i] != '%') {
+      text += word[i];
+      continue;
+    }
+    unsigned byte = 0;
+    const std::string_view digits = word.substr(i + 1, 2);
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+    if (digits.size() != 2 || read.ptr != digits.data() + 2 || byte == 0) {
+      return Fail(ErrorCode::kDataLoss, "the manifest has a bad escape: " + Quoted(word));
+    }
+    text += static_cast<char>(byte);
+    i += 2;
+  }
+  return text;
+}
+
+std::vector<std::string_view> Split(std::string_view text, char at) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(at), text.size());
+    parts.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+bool IsSafePath(std::string_view path) {
+  if (path.empty() || path.size() > kMaxPathBytes || path.front() == '/' || path.back() == '/') {
+    return false;
+  }
+  for (const std::string_view part : Split(path, '/')) {
+    if (part.empty() || part == "." || part == "..") return false;
+  }
+  return true;
+}
+
+Unexpected Bad(std::string_view line) {
+  return Fail(ErrorCode::kDataLoss, "the manifest has a line that means nothing: " + Quoted(line));
+}
+
+Result<SnapshotEntry> ParseEntry(std::string_view line) {
+  const std::vector<std::string_view> words = Split(line, ' ');
+  SnapshotEntry entry;
+  if (words.size() < 2 || words[0].size() != 1) return Bad(line);
+  LAUNCH_ASSIGN_OR_RETURN(entry.path, Unword(words[1]));
+  if (!IsSafePath(entry.path)) {
+    return Fail(ErrorCode::kDataLoss,
+                "the manifest has a path outside of its directory: " + Quoted(entry.path));
+  }
+  const char kind = words[0][0];
+  if (kind == 'd' && words.size() == 2) {
+    entry.kind = SnapshotKind::kDirectory;
+    return entry;
+  }
+  if (kind == 'l' && words.size() == 3) {
+    entry.kind = SnapshotKind::kLink;
+    LAUNCH_ASSIGN_OR_RETURN(entry.target, Unword(words[2]));
+    return entry;
+  }
+  if ((kind != 'f' && kind != 'x') || words.size() < 3) return Bad(line);
+  entry.executable = kind == 'x';
+  const auto read = std::from_chars(words[2].data(), words[2].data() + words[2].size(), entry.size);
+  if (read.ec != std::errc() || read.ptr != words[2].data() + words[2].size()) return Bad(line);
+  for (std::size_t i = 3; i < words.size(); ++i) {
+    if (!IsDigest(words[i])) return Bad(line);
+    entry.chunks.emplace_back(words[i]);
+  }
+  if (entry.chunks.size() != (entry.size + kChunkBytes - 1) / kChunkBytes) return Bad(line);
+  return entry;
+}
+
+}  // namespace
+
+bool IsDigest(std::string_view text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+std::vector<std::string_view> CutIntoChunks(std::string_view bytes) {
+  std::vector<std::string_view> chunks;
+  for (; !bytes.empty(); bytes.remove_prefix(std::min(kChunkBytes, bytes.size()))) {
+    chunks.push_back(bytes.substr(0, kChunkBytes));
+  }
+  return chunks;
+}
+
+std::string SerializeManifest(const std::vector<SnapshotEntry>& entries) {
+  std::string text(kManifestHead);
+  text += '\n';
+  for (const SnapshotEntry& entry : entries) {
+    switch (entry.kind) {
+      case SnapshotKind::kDirectory:
+        text += "d " + Word(entry.path);
+        break;
+      case SnapshotKind::kLink:
+        text += "l " + Word(entry.path) + " " + Word(entry.target);
+        break;
+      case SnapshotKind::kFile:
+        text += entry.executable ? "x " : "f ";
+        text += Word(entry.path) + " " + std::to_string(entry.size);
+        for (const std::string& chunk : entry.chunks) text += " " + chunk;
+        break;
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+Result<std::vector<SnapshotEntry>> ParseManifest(std::string_view text) {
+  const std::vector<std::string_view> lines = Split(text, '\n');
+  if (lines.empty() || lines[0] != kManifestHead) {
+    return Fail(ErrorCode::kDataLoss, "this is no manifest of a snapshot this version can read");
+  }
+  std::vector<SnapshotEntry> entries;
+  std::map<std::string, SnapshotKind> seen;
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    LAUNCH_ASSIGN_OR_RETURN(SnapshotEntry entry, ParseEntry(lines[i]));
+    const std::size_t slash = entry.path.rfind('/');
+    const auto parent =
+        slash == std::string::npos ? seen.end() : seen.find(entry.path.substr(0, slash));
+    const bool inside = slash == std::string::npos ||
+                        (parent != seen.end() && parent->second == SnapshotKind::kDirectory);
+    if (!inside || !seen.emplace(entry.path, entry.kind).second) {
+      return Fail(ErrorCode::kDataLoss,
+                  "the manifest has a path that lies in no directory of it, or twice: " +
+                      Quoted(entry.path));
+    }
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+std::string SerializeRoot(const std::vector<std::string>& manifest_chunks) {
+  std::string text(kRootHead);
+  text += '\n';
+  for (const std::string& chunk : manifest_chunks) text += chunk + "\n";
+  return text;
+}
+
+Result<std::vector<std::string>> ParseRoot(std::string_view text) {
+  const std::vector<std::string_view> lines = Split(text, '\n');
+  if (lines.empty() || lines[0] != kRootHead) {
+    return Fail(ErrorCode::kDataLoss, "this is no root of a snapshot this version can read");
+  }
+  std::vector<std::string> chunks;
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    if (!IsDigest(lines[i])) return Bad(lines[i]);
+    chunks.emplace_back(lines[i]);
+  }
+  return chunks;
+}
+
+}  // namespace launch

@@ -1,0 +1,129 @@
+#include "controller/chunk_store.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <set>
+
+#include "common/file_system.h"
+#include "common/pki.h"
+#include "common/snapshot.h"
+#include "common/units.h"
+
+namespace launch::controller {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kKeptFree = std::uint64_t{512} << 20;  // for the store of jobs beside it
+constexpr Millis kUnusedFor{24 * 60 * 60 * 1000};
+
+Result<void> CheckFree(const std::string& dir) {
+  struct statvfs info {};
+  if (::statvfs(dir.c_str(), &info) != 0) return FailErrno("statvfs " + dir, errno);
+  const std::uint64_t free = std::uint64_t{info.f_bavail} * info.f_frsize;
+  if (free >= kKeptFree) return {};
+  return Fail(ErrorCode::kResourceExhausted,
+              "the controller keeps no more copies of working directories: " + FormatBytes(free) +
+                  " are free below " + dir,
+              "free space on the controller's disk, or run in place from a shared file system");
+}
+
+}  // namespace
+
+std::string ChunkStore::PathOf(const std::string& digest) const {
+  return dir_ + "/" + digest.substr(0, 2) + "/" + digest;
+}
+
+Result<std::vector<std::string>> ChunkStore::Missing(
+    const std::vector<std::pair<std::string, std::uint32_t>>& wanted) const {
+  std::vector<std::string> missing;
+  for (const auto& [digest, size] : wanted) {
+    if (!IsDigest(digest)) {
+      return Fail(ErrorCode::kInvalidArgument, "a piece has a name that is no SHA-256");
+    }
+    const std::string path = PathOf(digest);
+    struct stat info {};
+    // After a power cut a file may be there and shorter than it was.
+    if (::stat(path.c_str(), &info) != 0 || static_cast<std::uint64_t>(info.st_size) != size) {
+      missing.push_back(digest);
+    } else {
+      (void)::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+    }
+  }
+  if (!missing.empty() || wanted.empty()) return missing;
+  const UniqueFd dir(::open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!dir || ::syncfs(dir.get()) != 0) return FailErrno("sync " + dir_, errno);
+  return missing;
+}
+
+Result<void> ChunkStore::Put(std::string_view bytes) const {
+  if (bytes.empty() || bytes.size() > kChunkBytes) {
+    return Fail(ErrorCode::kInvalidArgument, "a piece has " + std::to_string(bytes.size()) +
+                                                 " bytes; 1 to " + std::to_string(kChunkBytes) +
+                                                 " are allowed");
+  }
+  const std::string path = PathOf(Sha256Hex(bytes));
+  PosixFileSystem files;
+  LAUNCH_RETURN_IF_ERROR(files.MakeDirs(fs::path(path).parent_path().string()));
+  LAUNCH_RETURN_IF_ERROR(CheckFree(dir_));
+  return files.Write(path, bytes);
+}
+
+Result<std::string> ChunkStore::Get(const std::string& digest) const {
+  if (!IsDigest(digest)) return Fail(ErrorCode::kInvalidArgument, "no SHA-256: " + digest);
+  const std::string path = PathOf(digest);
+  PosixFileSystem files;
+  auto bytes = files.Read(path, kChunkBytes);
+  if (!bytes) {
+    return Fail(
+        ErrorCode::kNotFound,
+        "the controller no longer has piece " + digest.substr(0, 12) + " of the copied directory",
+        "submit the job again: what is missing is sent again");
+  }
+  if (Sha256Hex(*bytes) == digest) return bytes;
+  (void)::unlink(path.c_str());
+  return Fail(ErrorCode::kDataLoss, path + " is damaged and was removed",
+              "submit the job again: what is missing is sent again");
+}
+
+Result<std::uint64_t> ChunkStore::Sweep(const std::vector<std::string>& roots, WallTime now) const {
+  std::set<std::string> used;
+  for (const std::string& root : roots) {
+    used.insert(root);
+    const auto text = Get(root);
+    const auto pieces = text ? ParseRoot(*text) : Result<std::vector<std::string>>();
+    if (!text || !pieces) continue;  // the job fails with that when it is staged
+    std::string manifest;
+    for (const std::string& piece : *pieces) {
+      used.insert(piece);
+      if (const auto part = Get(piece)) manifest += *part;
+    }
+    const auto entries = ParseManifest(manifest);
+    if (!entries) continue;
+    for (const SnapshotEntry& entry : *entries)
+      used.insert(entry.chunks.begin(), entry.chunks.end());
+  }
+  std::uint64_t removed = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(dir_, error), end; !error && at != end;
+       at.increment(error)) {
+    std::error_code ignored;
+    if (!at->is_regular_file(ignored) || used.contains(at->path().filename().string())) continue;
+    struct stat info {};
+    if (::stat(at->path().c_str(), &info) != 0) continue;
+    const WallTime last{Millis(std::int64_t{info.st_mtim.tv_sec} * 1000)};
+    if (now - last < kUnusedFor) continue;
+    if (fs::remove(at->path(), ignored)) ++removed;
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return Fail(ErrorCode::kIo, "cannot list " + dir_ + ": " + error.message());
+  }
+  return removed;
+}
+
+}  // namespace launch::controller

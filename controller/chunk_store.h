@@ -1,0 +1,40 @@
+// Copies of working directories on the controller's disk, in pieces named by their SHA-256.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/error.h"
+
+namespace launch::controller {
+
+// <dir>/ab/abcd...: one file a piece. Thread-safe: files appear whole, and only Sweep removes them.
+class ChunkStore {
+ public:
+  explicit ChunkStore(std::string dir) : dir_(std::move(dir)) {}
+
+  // Of (digest, size), those that are not here; those that are count as used now. When nothing is
+  // missing, all of it is durable.
+  Result<std::vector<std::string>> Missing(
+      const std::vector<std::pair<std::string, std::uint32_t>>& wanted) const;
+
+  // kResourceExhausted when the disk would be left with less than is kept for the job store.
+  Result<void> Put(std::string_view bytes) const;
+
+  // kNotFound, or kDataLoss when the bytes are not those of the name (then the piece is removed).
+  Result<std::string> Get(const std::string& digest) const;
+
+  // Removes what none of the snapshots `roots` needs and nobody used for a day; how many.
+  Result<std::uint64_t> Sweep(const std::vector<std::string>& roots, WallTime now) const;
+
+ private:
+  std::string PathOf(const std::string& digest) const;
+
+  const std::string dir_;
+};
+
+}  // namespace launch::controller

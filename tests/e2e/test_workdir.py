@@ -1,0 +1,128 @@
+"""Copies of the working directory, and containers: what a node does that lacks the user's directory."""
+
+import os
+import stat
+import subprocess
+
+import pytest
+
+JOB = """\
+name: copied
+device: cpu
+gpus: 0
+nodes: 2
+workdir: {workdir}
+snapshot: true
+setup: echo "made on $(pwd)" > made
+env: {{DATA: {workdir}/data/set}}
+run: cat train.txt made "$DATA"; pwd; ls -a
+"""
+
+
+def script(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+@pytest.fixture
+def project(tmp_path):
+    project = tmp_path / "project"
+    (project / "data").mkdir(parents=True)
+    (project / "train.txt").write_text("version one\n")
+    (project / "data/set").write_text("the data\n")
+    (project / "weights.pt").write_bytes(b"x" * 1000)
+    (project / ".gitignore").write_text("*.pt\n")
+    return project
+
+
+def test_S007_a_copy_of_the_workdir_is_shipped_to_every_node(cluster, project):
+    cluster.up("--nodes", "2")
+    git = ["git", "-C", project, "-c", "user.name=t", "-c", "user.email=t@example.org"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-qm", "one"], check=True)
+    job_file = cluster.write("job.yaml", JOB.format(workdir=project))
+    plan = cluster.launch("plan", job_file).stdout
+    assert "a shipped copy of 3 files" in plan, plan
+
+    sent = cluster.launch("submit", job_file, "--wait", timeout=90)
+    assert "workdir: sent" in sent.stderr
+    job = sent.stdout.split()[0]
+    logs = cluster.launch("logs", job).stdout
+    assert logs.count("version one") == 2 and logs.count("the data") == 2, logs
+    assert "weights.pt" not in logs and ".git\n" not in logs
+    copies = {line.split()[-1] for line in logs.splitlines() if f"/work/{job}-" in line and "made" not in line}
+    assert len(copies) == 2 and all(str(project) not in copy for copy in copies), logs
+    assert not (project / "made").exists(), "nothing is written where the job was submitted"
+    status = cluster.status(job)
+    assert len(status["git_commit"]) == 40 and status["git_diff"] == ""
+
+    # What changed is all that is sent again; and an upload that is whole is not repeated.
+    (project / "train.txt").write_text("version two\n")
+    again = cluster.launch("submit", job_file, "--wait", timeout=90)
+    second = again.stdout.split()[0]
+    assert cluster.launch("logs", second).stdout.count("version two") == 2
+    assert "+version two" in cluster.status(second)["git_diff"]
+    assert "workdir: sent" not in cluster.launch("submit", job_file, "--wait", timeout=90).stderr
+
+
+def test_S007_a_copy_that_is_too_large_is_refused_with_the_way_out(cluster, project):
+    cluster.up()
+    with open(project / "data/huge.bin", "wb") as huge:
+        huge.truncate(2 << 30)
+    job = cluster.write("job.yaml", JOB.format(workdir=project))
+    refused = cluster.launch("submit", job, code=5)
+    assert "too large to be copied" in refused.stderr and "data 2.0GiB" in refused.stderr
+    assert ".launchignore" in refused.stderr
+
+
+IMAGE = """\
+name: contained
+device: cpu
+gpus: 0
+image: nvcr.io/nvidia/pytorch:25.08-py3
+mounts: ["{data}:/mnt/data:ro"]
+run: 'echo "rank $RANK in $CONTAINER"'
+"""
+
+# Runs the command behind the image with the variables that a real one would give it.
+RUNTIME = """\
+#!/bin/bash
+printf '%s\\n' "$@" > {record}
+while [ "$1" != docker://nvcr.io/nvidia/pytorch:25.08-py3 ]; do shift; done
+shift
+exec env -i PATH=/usr/bin:/bin CONTAINER=image RANK="$APPTAINERENV_RANK" "$@"
+"""
+
+
+def test_S000_6_an_image_needs_a_runtime_on_the_node(cluster, tmp_path):
+    tools = tmp_path / "tools"
+    script(tools / "true", "#!/bin/sh\n")
+    cluster.env["PATH"] = f"{tools}:/usr/bin:/bin"
+    present = [name for name in ("apptainer", "docker", "enroot", "podman", "singularity")
+               if any(os.access(f"{d}/{name}", os.X_OK) for d in ("/usr/bin", "/bin"))]
+    if present:
+        pytest.skip(f"this machine has {present} in /usr/bin")
+    cluster.up()
+    job = cluster.write("job.yaml", IMAGE.format(data=tmp_path))
+    refused = cluster.launch("submit", job, "--wait", code=4)
+    assert "container_runtime_missing" in refused.stderr
+    assert cluster.json("queue", "-a")["jobs"] == []
+
+
+def test_S000_6_ranks_run_inside_of_the_image(cluster, tmp_path):
+    record = tmp_path / "record"
+    tools = tmp_path / "tools"
+    script(tools / "apptainer", RUNTIME.format(record=record))
+    cluster.env["PATH"] = f"{tools}:/usr/bin:/bin"
+    cluster.up()
+    job = cluster.write("job.yaml", IMAGE.format(data=tmp_path))
+    done = cluster.launch("submit", job, "--wait", timeout=60)
+    logs = cluster.launch("logs", done.stdout.split()[0]).stdout
+    assert "rank 0 in image" in logs, logs
+    words = record.read_text().splitlines()
+    assert words[:2] == ["exec", "--cleanenv"]
+    assert f"{tmp_path}:/mnt/data:ro" in words
+    assert f"{cluster.work}:{cluster.work}" in words

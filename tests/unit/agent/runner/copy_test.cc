@@ -1,0 +1,194 @@
+// A copy of workdir on a node: fetched once, unpacked safely, entered by setup and ranks.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+
+#include "agent/runner/workdir_copy.h"
+#include "common/pki.h"
+#include "common/snapshot.h"
+#include "tests/unit/agent/runner/runner_bench.h"
+
+namespace launch::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Key kFirst{{21}, {1}};
+constexpr Key kSecond{{21}, {2}};
+
+// What the controller holds, and what was fetched from it.
+class Depot {
+ public:
+  std::string Add(const std::string& bytes) {
+    pieces_[Sha256Hex(bytes)] = bytes;
+    return Sha256Hex(bytes);
+  }
+  void AddFile(const std::string& path, const std::string& text, bool executable = false) {
+    SnapshotEntry entry{.path = path, .executable = executable, .size = text.size()};
+    for (const std::string_view piece : CutIntoChunks(text)) {
+      entry.chunks.push_back(Add(std::string(piece)));
+    }
+    entries_.push_back(std::move(entry));
+  }
+  void AddEntry(SnapshotEntry entry) { entries_.push_back(std::move(entry)); }
+  std::string Root() { return Add(SerializeRoot({Add(SerializeManifest(entries_))})); }
+  void Lose(const std::string& digest) { pieces_.erase(digest); }
+
+  FetchChunks Fetcher() {
+    return [this](const std::vector<std::string>& digests, const TakeChunk& take,
+                  const std::atomic<bool>&) -> Result<void> {
+      const std::lock_guard lock(mutex_);
+      for (const std::string& digest : digests) {
+        ++fetched_;
+        if (!pieces_.contains(digest)) {
+          return Fail(ErrorCode::kNotFound, "the controller no longer has it");
+        }
+        LAUNCH_RETURN_IF_ERROR(take(digest, corrupt_ ? "other" : pieces_.at(digest)));
+      }
+      return {};
+    };
+  }
+  int fetched() const { return fetched_; }
+  void Corrupt() { corrupt_ = true; }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::string> pieces_;
+  std::vector<SnapshotEntry> entries_;
+  int fetched_ = 0;
+  bool corrupt_ = false;
+};
+
+class CopyTest : public testing::Test {
+ protected:
+  Result<std::string> Make(const Key& key, const std::string& root) {
+    const std::atomic<bool> cancel{false};
+    return MakeCopy({.state_dir = bench_.Path("state"), .key = key, .root = root, .live_jobs = {}},
+                    depot_.Fetcher(), cancel);
+  }
+
+  RunnerBench bench_;
+  Depot depot_;
+};
+
+TEST_F(CopyTest, UnpacksFilesModesAndLinks) {
+  depot_.AddEntry({.kind = SnapshotKind::kDirectory, .path = "pkg"});
+  depot_.AddFile("pkg/run.sh", "#!/bin/sh\n", true);
+  depot_.AddFile("train.py", std::string(600'000, 'x'));
+  depot_.AddEntry({.kind = SnapshotKind::kLink, .path = "link", .target = "train.py"});
+  const auto copy = Make(kFirst, depot_.Root());
+  ASSERT_TRUE(copy) << copy.error().message;
+  EXPECT_EQ(bench_.ReadFile(*copy + "/train.py"), std::string(600'000, 'x'));
+  EXPECT_EQ(fs::read_symlink(*copy + "/link"), "train.py");
+  struct stat info {};
+  ::stat((*copy + "/pkg/run.sh").c_str(), &info);
+  EXPECT_NE(info.st_mode & S_IXUSR, 0u);
+  ::stat((*copy + "/train.py").c_str(), &info);
+  EXPECT_EQ(info.st_mode & S_IXUSR, 0u);
+}
+
+TEST_F(CopyTest, ARetryFindsItsOutputAndFetchesNothing) {
+  depot_.AddFile("train.py", "x");
+  const std::string root = depot_.Root();
+  const auto copy = Make(kFirst, root);
+  ASSERT_TRUE(copy);
+  std::ofstream(*copy + "/out") << "checkpoint";
+  const int before = depot_.fetched();
+  EXPECT_EQ(*Make(kSecond, root), *copy);
+  EXPECT_EQ(depot_.fetched(), before);
+  EXPECT_EQ(bench_.ReadFile(*copy + "/out"), "checkpoint");
+}
+
+TEST_F(CopyTest, TheNextJobFetchesOnlyWhatChanged) {
+  for (int i = 0; i < 20; ++i) depot_.AddFile("f" + std::to_string(i), "text " + std::to_string(i));
+  ASSERT_TRUE(Make(kFirst, depot_.Root()));
+  EXPECT_EQ(depot_.fetched(), 22);
+  depot_.AddFile("new", "new");
+  const auto copy = Make({{22}, {1}}, depot_.Root());
+  ASSERT_TRUE(copy);
+  EXPECT_EQ(depot_.fetched(), 22 + 3) << "the new file, the manifest and the root";
+  EXPECT_EQ(bench_.ReadFile(*copy + "/f7"), "text 7");
+}
+
+TEST_F(CopyTest, WrongBytesAndLostPiecesMakeNoCopy) {
+  depot_.AddFile("train.py", "x");
+  const std::string root = depot_.Root();
+  depot_.Lose(Sha256Hex("x"));
+  const auto lost = Make(kFirst, root);
+  ASSERT_FALSE(lost);
+  EXPECT_NE(lost.error().message.find("no longer has it"), std::string::npos);
+  depot_.Corrupt();
+  EXPECT_EQ(Make({{23}, {1}}, Sha256Hex("nobody has this")).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(Make({{23}, {1}}, depot_.Add("y")).error().code, ErrorCode::kDataLoss);
+  EXPECT_FALSE(fs::exists(bench_.Path("state/work/21-" + root.substr(0, 12))));
+}
+
+TEST(CopyPaths, WholePathsAreReplacedAndNothingElse) {
+  const auto replaced = [](const std::string& text) {
+    return WithPathReplaced(text, "/home/ana/code", "/copy");
+  };
+  EXPECT_EQ(replaced("/home/ana/code"), "/copy");
+  EXPECT_EQ(replaced("/home/ana/code/train.py"), "/copy/train.py");
+  EXPECT_EQ(replaced("/home/ana/code/.venv/bin:/usr/bin"), "/copy/.venv/bin:/usr/bin");
+  EXPECT_EQ(replaced("a='/home/ana/code' --x=/home/ana/code/d"), "a='/copy' --x=/copy/d");
+  EXPECT_EQ(replaced("/home/ana/code2 /mnt/home/ana/code"), "/home/ana/code2 /mnt/home/ana/code");
+}
+
+TEST_F(CopyTest, SetupAndRanksRunInTheCopyAlsoAfterAnAgentRestart) {
+  depot_.AddFile("data", "from the copy\n");
+  const std::string root = depot_.Root();
+  bench_.options().fetch_chunks = depot_.Fetcher();
+  bench_.Open();
+  AllocationSpec spec = bench_.Spec(kFirst, 1, {});
+  spec.ranks[0].argv = {"/bin/bash", "-c", "cat data made; echo $WHERE; pwd"};
+  spec.ranks[0].env.push_back({"WHERE", "/nowhere/at/all/below"});
+  spec.workdir = "/nowhere/at/all";
+  spec.setup = "echo by setup > made";
+  spec.snapshot = root;
+  ASSERT_TRUE(bench_.Accept(spec));
+  const auto stage = [&](bool use_snapshot) {
+    bench_.runner().Stage({to_node::Stage{.key = kFirst, .use_snapshot = use_snapshot}});
+    return bench_.told().Await<told::StageDone>([&](const told::StageDone& done) {
+      return done.key == kFirst && done.facts.from_snapshot == use_snapshot;
+    });
+  };
+  const auto in_place = stage(false);
+  ASSERT_TRUE(in_place);
+  EXPECT_FALSE(in_place->facts.setup_exit) << "setup waits for the copy";
+  EXPECT_FALSE(in_place->facts.paths.front().ok);
+  const auto copied = stage(true);
+  ASSERT_TRUE(copied);
+  EXPECT_EQ(copied->facts.setup_exit, 0) << copied->facts.setup_tail;
+  ASSERT_TRUE(copied->facts.paths.front().ok) << copied->facts.paths.front().why;
+  EXPECT_EQ(copied->facts.paths.front().inode, 0u);
+  bench_.Kill();
+  bench_.Open();
+  ASSERT_TRUE(bench_.Start(kFirst));
+  const auto end = bench_.AwaitEnd(kFirst, 0);
+  ASSERT_TRUE(end);
+  const std::string copy = bench_.options().state_dir + "/work/21-" + root.substr(0, 12);
+  EXPECT_EQ(bench_.ReadFile(bench_.RankPath(kFirst, 0) + "/out"),
+            "from the copy\nby setup\n" + copy + "/below\n" + copy + "\n");
+}
+
+TEST_F(CopyTest, WhyNoCopyCouldBeMadeIsAFactOfTheWorkdir) {
+  bench_.options().fetch_chunks = depot_.Fetcher();
+  bench_.Open();
+  AllocationSpec spec = bench_.Spec(kFirst, 1, {});
+  spec.snapshot = Sha256Hex("gone");
+  ASSERT_TRUE(bench_.Accept(spec));
+  bench_.runner().Stage({to_node::Stage{.key = kFirst, .use_snapshot = true}});
+  const auto done =
+      bench_.told().Await<told::StageDone>([](const told::StageDone&) { return true; });
+  ASSERT_TRUE(done);
+  ASSERT_EQ(done->facts.paths.size(), 1u);
+  EXPECT_FALSE(done->facts.paths[0].ok);
+  EXPECT_NE(done->facts.paths[0].why.find("no longer has it"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace launch::agent

@@ -1,0 +1,87 @@
+#include "cli/snapshot/ignore_rules.h"
+
+#include <gtest/gtest.h>
+
+namespace launch {
+namespace {
+
+TEST(IgnoreRules, GlobsAsGitReadsThem) {
+  struct Row {
+    const char* pattern;
+    const char* text;
+    bool matches;
+  };
+  for (const Row& row : {
+           Row{"*.pt", "model.pt", true},
+           {"*.pt", "a/model.pt", false},
+           {"a/*.pt", "a/model.pt", true},
+           {"**/x", "x", true},
+           {"**/x", "a/b/x", true},
+           {"a/**/b", "a/b", true},
+           {"a/**/b", "a/c/d/b", true},
+           {"a/**", "a/c/d", true},
+           {"a/**", "a", false},
+           {"?.txt", "a.txt", true},
+           {"?.txt", "/.txt", false},
+           {"[a-c]x", "bx", true},
+           {"[!a-c]x", "bx", false},
+           {"[!a-c]x", "dx", true},
+           {"[]]x", "]x", true},
+           {"[ab", "[ab", true},
+           {"\\*", "*", true},
+           {"\\*", "a", false},
+           {"run*", "runs", true},
+           {"*", "", true},
+           {"data", "database", false},
+           {"a**b", "axxb", true},
+       }) {
+    EXPECT_EQ(GlobMatches(row.pattern, row.text), row.matches) << row.pattern << " " << row.text;
+  }
+}
+
+TEST(IgnoreRules, TheLastRuleThatMatchesWins) {
+  IgnoreRules rules;
+  rules.Add("# weights\n*.pt\n!keep.pt\n\n", "");
+  EXPECT_TRUE(rules.Ignores("model.pt", false));
+  EXPECT_TRUE(rules.Ignores("deep/model.pt", false));
+  EXPECT_FALSE(rules.Ignores("deep/keep.pt", false));
+  EXPECT_FALSE(rules.Ignores("# weights", false));
+}
+
+TEST(IgnoreRules, ASlashBindsToTheDirectoryOfTheFile) {
+  IgnoreRules rules;
+  rules.Add("/data\nsrc/gen\n", "");
+  EXPECT_TRUE(rules.Ignores("data", true));
+  EXPECT_FALSE(rules.Ignores("src/data", true));
+  EXPECT_TRUE(rules.Ignores("src/gen", true));
+  EXPECT_FALSE(rules.Ignores("x/src/gen", true));
+}
+
+TEST(IgnoreRules, ASlashAtTheEndMeansDirectoriesOnly) {
+  IgnoreRules rules;
+  rules.Add("out/\n", "");
+  EXPECT_TRUE(rules.Ignores("out", true));
+  EXPECT_TRUE(rules.Ignores("a/out", true));
+  EXPECT_FALSE(rules.Ignores("out", false));
+}
+
+TEST(IgnoreRules, ADeeperFileWinsAndReachesNoFurtherThanItsDirectory) {
+  IgnoreRules rules;
+  rules.Add("*.log\n", "");
+  rules.Add("!*.log\n*.tmp\n", "keep");
+  EXPECT_TRUE(rules.Ignores("a.log", false));
+  EXPECT_FALSE(rules.Ignores("keep/a.log", false));
+  EXPECT_TRUE(rules.Ignores("keep/deep/a.tmp", false));
+  EXPECT_FALSE(rules.Ignores("a.tmp", false));
+  EXPECT_FALSE(rules.Ignores("keeper/a.tmp", false));
+}
+
+TEST(IgnoreRules, WindowsLineEndsAndBlanksAtTheEndDoNotCount) {
+  IgnoreRules rules;
+  rules.Add("data  \r\n*.bin\r\n", "");
+  EXPECT_TRUE(rules.Ignores("data", true));
+  EXPECT_TRUE(rules.Ignores("a.bin", false));
+}
+
+}  // namespace
+}  // namespace launch

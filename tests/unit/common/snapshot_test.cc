@@ -1,0 +1,75 @@
+#include "common/snapshot.h"
+
+#include <gtest/gtest.h>
+
+#include "common/pki.h"
+
+namespace launch {
+namespace {
+
+SnapshotEntry File(std::string path, std::uint64_t size) {
+  SnapshotEntry entry{.kind = SnapshotKind::kFile, .path = std::move(path), .size = size};
+  for (std::uint64_t at = 0; at < size; at += kChunkBytes) {
+    entry.chunks.push_back(Sha256Hex(entry.path + std::to_string(at)));
+  }
+  return entry;
+}
+
+SnapshotEntry Directory(std::string path) {
+  return {.kind = SnapshotKind::kDirectory, .path = std::move(path)};
+}
+
+TEST(Snapshot, AManifestComesBackAsItWas) {
+  std::vector<SnapshotEntry> entries = {Directory("a dir"), File("a dir/line\nbreak %41 \xff", 3),
+                                        File("empty", 0), File("large", 2 * kChunkBytes + 1)};
+  entries[3].executable = true;
+  entries.push_back({.kind = SnapshotKind::kLink, .path = "link", .target = "../out side"});
+  const auto read = ParseManifest(SerializeManifest(entries));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, entries);
+}
+
+TEST(Snapshot, ARootComesBackAsItWas) {
+  const std::vector<std::string> chunks = {Sha256Hex("a"), Sha256Hex("b")};
+  EXPECT_EQ(*ParseRoot(SerializeRoot(chunks)), chunks);
+  EXPECT_FALSE(ParseRoot("launch-snapshot-root 2\n"));
+  EXPECT_FALSE(ParseRoot(SerializeRoot({"short"})));
+}
+
+TEST(Snapshot, NothingIsWrittenOutsideOfItsDirectory) {
+  const std::string head = "launch-snapshot 1\n";
+  for (const char* line :
+       {"f ../passwd 0", "f /etc/passwd 0", "f a/../b 0", "f a//b 0", "f ./a 0", "f a/ 0",
+        "l s /etc\nf s/passwd 0",  // through a link
+        "f s 0\nf s/below 0", "d d\nd d", "f missing/parent 0", "d %2e%2e"}) {
+    EXPECT_FALSE(ParseManifest(head + line + "\n")) << line;
+  }
+  EXPECT_TRUE(ParseManifest(head + "l s /etc\n"));
+}
+
+TEST(Snapshot, ABrokenLineIsRefused) {
+  const std::string head = "launch-snapshot 1\n";
+  const std::string digest = Sha256Hex("x");
+  for (const std::string line : {std::string("f a"), std::string("f a x"), std::string("q a 0"),
+                                 "f a 0 " + digest,                  // a piece of nothing
+                                 std::string("f a 5"),               // a size without pieces
+                                 "f a 5 " + digest.substr(1) + "X",  // not a digest
+                                 std::string("f a%0 0"), std::string("f a%zz 0"),
+                                 std::string("f a%00b 0"), std::string("l a")}) {
+    EXPECT_FALSE(ParseManifest(head + line + "\n")) << line;
+  }
+  EXPECT_FALSE(ParseManifest(""));
+  EXPECT_FALSE(ParseManifest("launch-snapshot 2\n"));
+}
+
+TEST(Snapshot, PiecesAreOfOneSizeButTheLast) {
+  const std::string bytes(2 * kChunkBytes + 7, 'x');
+  const auto pieces = CutIntoChunks(bytes);
+  ASSERT_EQ(pieces.size(), 3u);
+  EXPECT_EQ(pieces[0].size(), kChunkBytes);
+  EXPECT_EQ(pieces[2].size(), 7u);
+  EXPECT_TRUE(CutIntoChunks("").empty());
+}
+
+}  // namespace
+}  // namespace launch
