@@ -9,9 +9,10 @@ namespace launch {
 namespace {
 
 Result<std::vector<JobId>> Elements(Client& client, JobId array, std::optional<int> index) {
-  LAUNCH_ASSIGN_OR_RETURN(const std::vector<JobView> all, client.Jobs({true, true}));
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<JobView> all, client.Jobs({true, true, array}));
   std::vector<JobId> jobs;
   for (const JobView& job : all)
+    // A controller that is older than the question lists all jobs.
     if (job.array == array && (!index || job.array_index == *index)) jobs.push_back(job.id);
   if (!jobs.empty()) return jobs;
   const std::string name =

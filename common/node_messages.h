@@ -65,6 +65,7 @@ struct Accepted {
   Key key;
   std::string digest;
   std::optional<PortBlock> ports;  // held by rank 0's node
+  bool leased = false;             // its supervisors end the ranks when the lease is over
   friend bool operator==(const Accepted&, const Accepted&) = default;
 };
 struct Refused {
@@ -218,10 +219,9 @@ struct CollectStacks {  // the ranks of the attempt seem to hang: where do they 
 
 }  // namespace to_node
 
-using ToNode =
-    std::variant<to_node::Welcome, to_node::Pong, to_node::Prepare, to_node::Stage, to_node::Go,
-                 to_node::Stop, to_node::ExitAck, to_node::Forget, to_node::Retest,
-                 to_node::CollectStacks>;
+using ToNode = std::variant<to_node::Welcome, to_node::Pong, to_node::Prepare, to_node::Stage,
+                            to_node::Go, to_node::Stop, to_node::ExitAck, to_node::Forget,
+                            to_node::Retest, to_node::CollectStacks>;
 
 // Envelope of the stream: `session` only grows; `seq` 0 = latest wins, may be dropped.
 struct ToNodeEnvelope {

@@ -72,6 +72,7 @@ void Set(const from_node::Accepted& v, pb::FromNode& envelope) {
   *m.mutable_key() = ToProto(v.key);
   m.set_digest(Utf8(v.digest));
   if (v.ports) *m.mutable_ports() = ToProto(*v.ports);
+  m.set_leased(v.leased);
 }
 void Set(const from_node::Refused& v, pb::FromNode& envelope) {
   pb::Refused& m = *envelope.mutable_refused();
@@ -170,6 +171,7 @@ from_node::Accepted Read(Edge& e, const pb::Accepted& m) {
   v.key = e.Value("key", m.key());
   v.digest = e.Digest("digest", m.digest());
   if (m.has_ports()) v.ports = e.Value("ports", m.ports());
+  v.leased = m.leased();
   return v;
 }
 from_node::Refused Read(Edge& e, const pb::Refused& m) {

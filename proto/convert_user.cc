@@ -181,10 +181,14 @@ pb::JobsRequest ToProto(const JobsCall& v) {
   pb::JobsRequest m;
   m.set_all_users(v.all_users);
   m.set_include_done(v.include_done);
+  if (v.array) m.set_array(v.array->value);
   return m;
 }
 Result<JobsCall> FromProto(const pb::JobsRequest& m) {
-  return JobsCall{.all_users = m.all_users(), .include_done = m.include_done()};
+  Edge e;
+  JobsCall v{.all_users = m.all_users(), .include_done = m.include_done()};
+  if (m.has_array()) v.array = e.Job("array", m.array());
+  return e.Done(std::move(v));
 }
 
 pb::JobsReply ToJobsReply(const std::vector<JobView>& v) {

@@ -79,6 +79,7 @@ struct PlanCall {
 struct JobsCall {
   bool all_users = false;
   bool include_done = false;
+  std::optional<JobId> array = std::nullopt;  // its elements only
   friend bool operator==(const JobsCall&, const JobsCall&) = default;
 };
 // What a probe or debug run measured, to be kept with it.

@@ -41,7 +41,10 @@ ExitReport MakeReport(const AgentState& state, const Key& key, Rank rank, ExitCa
 }
 
 void StepScope::SendAccepted(const Key& key, const Allocation& allocation) {
-  Send(from_node::Accepted{.key = key, .digest = allocation.digest, .ports = allocation.ports});
+  Send(from_node::Accepted{.key = key,
+                           .digest = allocation.digest,
+                           .ports = allocation.ports,
+                           .leased = allocation.spec && allocation.spec->lease.has_value()});
 }
 
 void StepScope::SendStarted(const Key& key, const Allocation& allocation) {

@@ -42,6 +42,7 @@ void On(Draft& draft, const NodeId& node, const from_node::Accepted& said) {
   AllocRecord alloc = *known;
   alloc.phase = StoredAllocPhase::kAccepted;
   alloc.ports = said.ports;
+  alloc.leased = said.leased;
   alloc.boot_id = draft.live().nodes.at(node).boot_id;
   draft.Put(alloc);
 }

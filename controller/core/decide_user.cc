@@ -223,10 +223,16 @@ void OnUser(Draft& draft, const event::NoteProbe& event) {
 
 void OnUser(Draft& draft, const event::ListJobs& event) {
   reply::Jobs answer;
-  for (const auto& [id, job] : draft.state().jobs) {
-    if (!event.all_users && job.owner != event.caller.user) continue;
-    if (!event.include_done && job.phase == JobPhase::kDone) continue;
+  const auto take = [&](const JobRecord& job) {
+    if (!event.all_users && job.owner != event.caller.user) return;
+    if (!event.include_done && job.phase == JobPhase::kDone) return;
     answer.jobs.push_back(ViewJob(draft.state(), job, false));
+  };
+  if (!event.array) {
+    for (const auto& [id, job] : draft.state().jobs) take(job);
+  } else if (const auto found = draft.state().arrays.find(*event.array);
+             found != draft.state().arrays.end()) {
+    for (const JobId id : found->second) take(draft.state().jobs.at(id));
   }
   draft.Reply(event.request, ReplyBody(std::move(answer)));
 }

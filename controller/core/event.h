@@ -90,6 +90,7 @@ struct ListJobs {
   Caller caller;
   bool all_users = false;
   bool include_done = false;
+  std::optional<JobId> array;  // its elements only
 };
 struct GetJob {
   RequestId request;

@@ -15,13 +15,14 @@ namespace {
 constexpr Millis kLeaseMargin{30'000};
 
 // When nothing of the allocation can run there any more unless the node is heard again; absent
-// when the job has no lease, or nothing of it was started.
+// when the node did not take a lease (agents older than leases know none), or nothing was started.
 std::optional<BootTime> LeaseOverAt(const State& state, const NodeId& node, const Key& key) {
   const std::optional<Millis> lease = state.specs.at(key.job).spec.requeue_after;
+  const AllocRecord& alloc = state.allocs.at(key).at(node);
   const AttemptPhase phase = state.attempts.at(key).phase;
   const bool may_run = phase == AttemptPhase::kLaunching || phase == AttemptPhase::kRunning ||
                        phase == AttemptPhase::kStopping;
-  if (!lease || !may_run) return std::nullopt;
+  if (!lease || !alloc.leased || !may_run) return std::nullopt;
   // Before we started, another controller may have answered it.
   BootTime heard = state.live.since;
   const auto live = state.live.nodes.find(node);

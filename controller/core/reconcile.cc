@@ -128,6 +128,7 @@ void Reconcile(Draft& draft, AllocRecord alloc, const AllocationStatus* status,
     // agent restart lost, and revives an allocation that was dropped while we were away.
     alloc.phase = StoredAllocPhase::kAssigned;
     alloc.ports.reset();
+    alloc.leased = false;
     draft.Put(alloc);
     return;
   }

@@ -172,6 +172,7 @@ struct AllocRecord {
   std::string boot_id;    // of the node when it accepted
   std::string interface;  // proven route to the master, set at launching
   std::vector<std::pair<GpuUuid, std::string>> held;
+  bool leased = false;  // the node said that it ends the ranks by itself: see leases.cc
   friend bool operator==(const AllocRecord&, const AllocRecord&) = default;
 };
 

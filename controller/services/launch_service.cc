@@ -70,7 +70,7 @@ class LaunchService final : public pb::Launch::CallbackService {
     auto accepted = Accept<JobsCall>(parts_.gate, context, "/launch.v1.Launch/Jobs", *request);
     if (!accepted) return Refuse(context, accepted.error());
     const auto& [who, call] = *accepted;
-    event::ListJobs event{{}, who.caller, call.all_users, call.include_done};
+    event::ListJobs event{{}, who.caller, call.all_users, call.include_done, call.array};
     auto* reactor = context->DefaultReactor();
     parts_.requests.Ask(
         who.caller.user.value, std::move(event),

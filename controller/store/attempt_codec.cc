@@ -127,6 +127,7 @@ pb::AllocRecord ToRecord(const AllocRecord& v) {
   if (v.ports) *m.mutable_ports() = launch::ToProto(*v.ports);
   m.set_boot_id(Utf8(v.boot_id));
   m.set_interface(Utf8(v.interface));
+  m.set_leased(v.leased);
   for (const auto& held : v.held) *m.add_held() = launch::ToProto(held);
   return m;
 }
@@ -143,6 +144,7 @@ AllocRecord FromRecord(Edge& e, const pb::AllocRecord& m) {
   if (m.has_ports()) v.ports = e.Value("ports", m.ports());
   v.boot_id = e.Text("boot_id", m.boot_id());
   v.interface = e.Text("interface", m.interface());
+  v.leased = m.leased();
   v.held = e.Values("held", m.held(), edge::kMaxGpusPerNode);
   return v;
 }

@@ -30,6 +30,16 @@ TEST(AgentPrepare, AcceptsAndAnswersOnceTheRunnerDid) {
   EXPECT_EQ(rig.Sent<from_node::Accepted>()[0].ports, (PortBlock{20000, 4}));
 }
 
+TEST(AgentPrepare, SaysWhetherItTookALease) {
+  Rig rig = ConnectedRig();
+  AllocationSpec spec = TwoRankSpec(kKey);
+  spec.lease = Millis{600'000};
+  rig.Prepare(spec);
+  rig.Tell(told::AcceptDone{kKey, std::nullopt});
+  ASSERT_EQ(rig.Sent<from_node::Accepted>().size(), 1u);
+  EXPECT_TRUE(rig.Sent<from_node::Accepted>()[0].leased);
+}
+
 TEST(AgentPrepare, RefusesAJobOfAnotherAccountThanItsOwn) {
   Rig rig = ConnectedRig();
   AllocationSpec spec = TwoRankSpec(kKey);

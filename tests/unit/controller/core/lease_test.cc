@@ -60,6 +60,14 @@ TEST_F(Leased, WithoutRequeueAfterSilenceGivesUpNothing) {
   EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
 }
 
+TEST_F(Leased, ANodeThatTookNoLeaseIsNeverGivenUp) {
+  core.agents_lease = false;
+  const Key key = Run();
+  core.Detach("gpu2");
+  Beats(3 * kLease);
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning) << "its agent may be older than leases";
+}
+
 TEST_F(Leased, ABeatOfTheNodeBeginsTheTimeAnew) {
   const Key key = Run();
   Beats(kLease);

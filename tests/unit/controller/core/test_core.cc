@@ -173,7 +173,7 @@ std::string TestCore::Digest(const std::string& node, Key key) const {
 }
 
 void TestCore::Accept(const std::string& node, Key key, int port) {
-  Say(node, from_node::Accepted{key, Digest(node, key), PortBlock{port, 4}});
+  Say(node, from_node::Accepted{key, Digest(node, key), PortBlock{port, 4}, agents_lease});
 }
 
 void TestCore::Ready(const std::string& node, Key key, StagingFacts facts) {
