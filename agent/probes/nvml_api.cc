@@ -69,7 +69,6 @@ NvmlApi ResolveNvml(SymbolResolver& r) {
   Bind(r, "nvmlDeviceGetNvLinkVersion", api.link_version);
   Bind(r, "nvmlDeviceGetNvLinkRemoteDeviceType", api.link_remote_type);
   Bind(r, "nvmlDeviceGetNvLinkRemotePciInfo_v2", api.link_remote_pci);
-  Bind(r, "nvmlDeviceGetTotalEccErrors", api.ecc_errors);
   Bind(r, "nvmlEventSetCreate", api.event_set_create);
   Bind(r, "nvmlEventSetFree", api.event_set_free);
   Bind(r, "nvmlEventSetWait_v2", api.event_set_wait);

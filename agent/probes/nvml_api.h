@@ -114,8 +114,6 @@ struct NvmlEventData {
 static_assert(sizeof(NvmlEventData) == 32);
 using NvmlEventSet = void*;
 inline constexpr unsigned long long kNvmlEventXid = 0x8;
-inline constexpr int kNvmlEccUncorrected = 1;
-inline constexpr int kNvmlEccVolatile = 0;  // since the driver was loaded
 
 // Entry points; any may be null, because drivers differ by years.
 struct NvmlApi {
@@ -161,7 +159,6 @@ struct NvmlApi {
   Call<NvmlDevice, unsigned, unsigned*> link_version = nullptr;
   Call<NvmlDevice, unsigned, unsigned*> link_remote_type = nullptr;
   Call<NvmlDevice, unsigned, NvmlPciInfo*> link_remote_pci = nullptr;
-  Call<NvmlDevice, int, int, unsigned long long*> ecc_errors = nullptr;
   Call<NvmlEventSet*> event_set_create = nullptr;
   Call<NvmlEventSet> event_set_free = nullptr;
   Call<NvmlEventSet, NvmlEventData*, unsigned> event_set_wait = nullptr;

@@ -448,7 +448,7 @@ std::vector<GpuSample> NvmlSession::Sample() {
         if (sample.xids.size() > kMostXids) sample.xids.resize(kMostXids);
       }
       unsigned long long errors = 0;
-      if (Ask(api_.ecc_errors, slot.handle, kNvmlEccUncorrected, kNvmlEccVolatile, &errors) ==
+      if (Ask(api_.total_ecc_errors, slot.handle, kNvmlUncorrected, kNvmlSinceLoad, &errors) ==
           kNvmlSuccess)
         sample.ecc_uncorrected = errors;
       unsigned value = 0;

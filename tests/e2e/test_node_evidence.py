@@ -82,7 +82,7 @@ def test_an_xid_of_its_gpu_names_the_hardware_whatever_python_said(cluster, nvml
         """, "gpus: 1\nretry: {max: 0}\n")
     wait_until("the rank", lambda: (cluster.work / "ready").exists())
     cluster.wait_for(job, "RUNNING")
-    nvml.edit(lambda state: state["devices"][0].update(xids=[79], ecc_uncorrected=0))
+    nvml.edit(lambda state: state["devices"][0].update(xids=[79], ecc_errors=0))
     wait_until("the event", lambda: [e for e in cluster.events() if e["kind"] == "gpu.xid"])
     (cluster.work / "die").touch()
     cluster.wait_for(job, "FAILED")

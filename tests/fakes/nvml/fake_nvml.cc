@@ -589,10 +589,3 @@ EXPORT nvmlDeviceRegisterEvents(nvmlDevice_t handle, unsigned long long, nvmlEve
   registered.told.emplace(TargetOf(handle)->device, XidsOf(call.device));
   return kSuccess;
 }
-EXPORT nvmlDeviceGetTotalEccErrors(nvmlDevice_t handle, int, int, unsigned long long* count) {
-  const OnDevice call("nvmlDeviceGetTotalEccErrors", handle);
-  if (call.code != kSuccess) return call.code;
-  if (!call.Has("ecc_uncorrected")) return kNotSupported;
-  *count = call.device["ecc_uncorrected"].get<unsigned long long>();
-  return kSuccess;
-}

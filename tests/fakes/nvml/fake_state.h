@@ -20,7 +20,7 @@
 //     "mig": {"enabled": true, "pending": true, "max": 7, "slices": [{"uuid": "MIG-...",
 //             "profile": "1g.5gb", "memory_mib": 4864, "gi": 7, "ci": 0}, null]},
 //     "processes": [{"pid": 4711, "used_mib": 300, "kind": "compute"}],
-//     "xids": [79], "ecc_uncorrected": 2,   an event for each Xid that is added
+//     "xids": [79],                  an event for each Xid that is added
 //     "lost": false                  true: every call on it answers 15
 //   }]
 // }
