@@ -17,7 +17,7 @@ constexpr EnumText<DependencyKind, 6> kDependency{{{DependencyKind::kAfter, "aft
                                                    {DependencyKind::kAfterCorr, "aftercorr"},
                                                    {DependencyKind::kSingleton, "singleton"}}};
 
-std::vector<std::string_view> Split(std::string_view text, char separator) {
+std::vector<std::string_view> PiecesOf(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (;;) {
     const std::size_t at = text.find(separator);
@@ -40,8 +40,8 @@ Unexpected TooMany() {
 
 // "7", "7-9", "0-20:5" into `indices`.
 Result<void> AddRange(std::string_view part, std::string_view whole, std::set<int>& indices) {
-  const std::vector<std::string_view> stepped = Split(part, ':');
-  const std::vector<std::string_view> ends = Split(stepped.front(), '-');
+  const std::vector<std::string_view> stepped = PiecesOf(part, ':');
+  const std::vector<std::string_view> ends = PiecesOf(stepped.front(), '-');
   const auto low = ParseInt(ends.front());
   const auto high = ends.size() == 2 ? ParseInt(ends.back()) : low;
   const auto step = stepped.size() == 2 ? ParseInt(stepped.back()) : std::optional<std::int64_t>(1);
@@ -78,7 +78,7 @@ Result<ArraySpec> ParseArray(std::string_view text) {
     list = text.substr(0, percent);
   }
   std::set<int> indices;
-  for (const std::string_view part : Split(list, ',')) {
+  for (const std::string_view part : PiecesOf(list, ',')) {
     LAUNCH_RETURN_IF_ERROR(AddRange(part, text, indices));
     if (indices.size() > static_cast<std::size_t>(kMaxElements)) return TooMany();
   }
@@ -110,8 +110,8 @@ Result<std::vector<Dependency>> ParseDependencies(std::string_view text) {
   if (text.find('?') != std::string_view::npos)
     return bad("asks for one of several jobs, which launch cannot wait for");
   std::vector<Dependency> all;
-  for (const std::string_view part : Split(text, ',')) {
-    std::vector<std::string_view> words = Split(part, ':');
+  for (const std::string_view part : PiecesOf(text, ',')) {
+    std::vector<std::string_view> words = PiecesOf(part, ':');
     DependencyKind kind = DependencyKind::kAfterOk;
     if (!ParseInt(words.front())) {
       const auto parsed = ParseDependencyKind(words.front());

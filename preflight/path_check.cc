@@ -46,9 +46,9 @@ bool IsNamed(const PathFact& fact) { return fact.what == "input" || fact.what ==
 
 }  // namespace
 
-void JudgeNamedPaths(const std::vector<NodePaths>& nodes, PreflightReport& report) {
+void JudgeNamedPaths(const std::vector<FoundPaths>& nodes, PreflightReport& report) {
   std::map<std::string, std::vector<std::pair<const NodeInventory*, const PathFact*>>> by_path;
-  for (const NodePaths& node : nodes) {
+  for (const FoundPaths& node : nodes) {
     for (const PathFact& fact : node.paths) {
       if (IsNamed(fact)) by_path[fact.path].emplace_back(&node.node, &fact);
     }

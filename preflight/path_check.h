@@ -11,11 +11,11 @@ namespace launch {
 
 // Paths that the line names, compared between the nodes: path_not_shared where some have one and
 // others have not. What no node has may be an output, or may be fetched by the script.
-struct NodePaths {
+struct FoundPaths {
   const NodeInventory& node;
   const std::vector<PathFact>& paths;
 };
-void JudgeNamedPaths(const std::vector<NodePaths>& nodes, PreflightReport& report);
+void JudgeNamedPaths(const std::vector<FoundPaths>& nodes, PreflightReport& report);
 
 // workdir_missing, command_missing and path_not_shared.
 void JudgePath(const AllocationSpec& spec, const PathFact& fact, const NodeInventory& node,

@@ -130,7 +130,7 @@ PreflightReport JudgeTogether(const JobSpec& spec, const Plan& plan,
     const bool known = node.facts.runtime.has_value();
     cases.push_back({spec, plan, node.inventory, known ? &*node.facts.runtime : nullptr});
   }
-  std::vector<NodePaths> paths;
+  std::vector<FoundPaths> paths;
   for (const StagedNode& node : nodes) paths.push_back({node.inventory, node.facts.paths});
   JudgeNamedPaths(paths, report);
   JudgeSkew(cases, report);

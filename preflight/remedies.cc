@@ -49,7 +49,7 @@ std::string NewestNote(const NodeInventory& node) {
              : "; a CUDA 13 build needs driver " + number + " or newer, " + DriverOf(node);
 }
 
-void AddWheel(const NodeInventory& node, const RuntimeFacts& runtime, Remedy& remedy) {
+void AddWheel(const NodeInventory& node, const RuntimeFacts& runtime, RemedyText& remedy) {
   const RemedyData& data = RemedyData::BuiltIn();
   if (const WheelChannel* channel = data.ChannelFor(node)) {
     const std::string command = Install(runtime, *channel);
@@ -73,7 +73,7 @@ std::optional<ComputeCapability> FirstCapability(const NodeInventory& node) {
   return std::nullopt;
 }
 
-void AddContainerAndSource(const NodeInventory& node, Remedy& remedy) {
+void AddContainerAndSource(const NodeInventory& node, RemedyText& remedy) {
   const RemedyData& data = RemedyData::BuiltIn();
   remedy.text += "container: " + data.ImageFor(node) + " brings a torch with CUDA for " +
                  std::string(ToString(node.arch)) + "; it needs the " + data.container_needs() +
@@ -89,16 +89,17 @@ void AddContainerAndSource(const NodeInventory& node, Remedy& remedy) {
 
 }  // namespace
 
-Remedy CudaTorch(const NodeInventory& node, const RuntimeFacts& runtime) {
-  Remedy remedy;
+RemedyText CudaTorch(const NodeInventory& node, const RuntimeFacts& runtime) {
+  RemedyText remedy;
   AddWheel(node, runtime, remedy);
   AddContainerAndSource(node, remedy);
   remedy.text += "cpu: write device: cpu, which is slower";
   return remedy;
 }
 
-Remedy OlderCudaTorch(const NodeInventory& node, const RuntimeFacts& runtime, CudaVersion wanted) {
-  Remedy remedy;
+RemedyText OlderCudaTorch(const NodeInventory& node, const RuntimeFacts& runtime,
+                          CudaVersion wanted) {
+  RemedyText remedy;
   AddWheel(node, runtime, remedy);
   const auto driver = RemedyData::BuiltIn().DriverFor(wanted.major);
   remedy.text +=
@@ -120,7 +121,7 @@ std::string InstallRelease(const RuntimeFacts& runtime, const std::string& packa
   return command;
 }
 
-Remedy MatchingToolkit(CudaVersion torch_cuda) {
+RemedyText MatchingToolkit(CudaVersion torch_cuda) {
   const std::string command = RemedyData::BuiltIn().ToolkitCommand(torch_cuda);
   return {"toolkit: install CUDA " + ToString(torch_cuda) + " beside the system's: " + command +
               "; then env: {CUDA_HOME: $CONDA_PREFIX}, or CUDA_HOME of a toolkit that is there",

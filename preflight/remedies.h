@@ -9,17 +9,18 @@
 
 namespace launch {
 
-struct Remedy {
+struct RemedyText {
   std::string text;
   std::vector<std::string> fix;  // shell lines; empty when no command can do it
 };
 
 // Ways to a torch that can use the GPUs of this node: wheel, container, build from source, CPU.
-Remedy CudaTorch(const NodeInventory& node, const RuntimeFacts& runtime);
+RemedyText CudaTorch(const NodeInventory& node, const RuntimeFacts& runtime);
 // For a torch whose CUDA is newer than the driver's: an older build first, then the driver.
-Remedy OlderCudaTorch(const NodeInventory& node, const RuntimeFacts& runtime, CudaVersion wanted);
+RemedyText OlderCudaTorch(const NodeInventory& node, const RuntimeFacts& runtime,
+                          CudaVersion wanted);
 // A toolkit of the version that torch was built with.
-Remedy MatchingToolkit(CudaVersion torch_cuda);
+RemedyText MatchingToolkit(CudaVersion torch_cuda);
 
 // The command for one release of a package; torch's "2.13.0+cu126" comes from its own channel.
 std::string InstallRelease(const RuntimeFacts& runtime, const std::string& package,

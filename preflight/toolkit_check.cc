@@ -96,7 +96,7 @@ void JudgeVersions(const OpBuild& b, CudaVersion nvcc, PreflightReport& report) 
                     ", although minor versions of one major are "
                     "compatible";
   }
-  Remedy toolkit = MatchingToolkit(b.torch_cuda);
+  RemedyText toolkit = MatchingToolkit(b.torch_cuda);
   const std::string skip =
       "check: write env: {DS_SKIP_CUDA_CHECK: \"1\"}, which makes DeepSpeed's stop a warning" +
       std::string(same_major ? "" : "; a build across major versions may still fail");
@@ -139,7 +139,7 @@ void JudgeOpBuild(const NodeCase& c, PreflightReport& report) {
   }
   const auto nvcc = c.node.toolkit ? ParseVersionPair(c.node.toolkit->nvcc) : std::nullopt;
   if (!nvcc) {
-    Remedy toolkit = MatchingToolkit(*torch_cuda);
+    RemedyText toolkit = MatchingToolkit(*torch_cuda);
     AddMissing(b, "there is no nvcc",
                toolkit.text +
                    "\nprebuilt: build the operator when DeepSpeed is installed: "

@@ -27,7 +27,7 @@ std::string DeviceOf(const NodeInventory& node) {
   return gpu == nullptr ? "GPU" : gpu->model;
 }
 
-Finding WithRemedy(Finding finding, Remedy remedy) {
+Finding WithRemedy(Finding finding, RemedyText remedy) {
   finding.remedy = std::move(remedy.text);
   finding.fix = std::move(remedy.fix);
   return finding;
