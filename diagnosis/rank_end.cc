@@ -59,6 +59,9 @@ struct RankEndReader::Patterns {
   // torch/multiprocessing/spawn.py
   RE2 spawned_signal{R"([Pp]rocess (\d+) terminated with signal (SIG\w+))"};
   RE2 spawned_code{R"([Pp]rocess (\d+) terminated with exit code (\d+))"};
+  // planner/node_launcher.py, of torchrun, accelerate and deepspeed inside a script
+  RE2 ours{
+      R"(launch: first failing rank of \w+: (\d+) \(local rank \d+\): (?:signal (\d+)|exit (\d+)))"};
   RE2 died{R"(died with <Signals\.(SIG\w+))"};  // subprocess.CalledProcessError
   RE2 task{R"(task (\d+): (Killed|Segmentation fault|Aborted|Terminated|Bus error))"};  // srun
   RE2 shell{
@@ -93,6 +96,14 @@ std::optional<RankEnd> RankEndReader::Read(std::string_view text, std::optional<
     return end;
   }
   std::string digits[3];
+  if (RE2::PartialMatch(line, p.ours, &who, &digits[0], &digits[1])) {
+    const auto code = ParseInt(digits[0] + digits[1]);
+    if (!code || *code < 1 || *code > 255) return std::nullopt;
+    RankEnd end = DecodeExitCode(static_cast<int>(digits[0].empty() ? *code : -*code));
+    end.rank = who;
+    end.root = true;
+    return end;
+  }
   if (RE2::PartialMatch(line, p.signal, &digits[0], &digits[1], &digits[2])) {
     const auto signal = ParseInt(digits[0] + digits[1] + digits[2]);
     if (!signal || *signal < 1 || *signal > kLastSignal) return std::nullopt;

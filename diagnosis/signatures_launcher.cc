@@ -76,6 +76,10 @@ constexpr Signature kLauncher[] = {
                  "exited. Killed", "exit code 137"},
      .reading = Reading::kRankEnd},
 
+    {.tier = Tier::kWrapper,
+     .phrases = {"launch: first failing rank of "},
+     .reading = Reading::kRankEnd},
+
     // NCCL's own summary of an error told elsewhere.
     {.label = "unknown",
      .tier = Tier::kWrapper,

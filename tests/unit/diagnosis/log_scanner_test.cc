@@ -67,6 +67,14 @@ TEST(Ends, AreReadInEveryLaunchersWords) {
   EXPECT_EQ(reader.Read("process 1 terminated with signal SIGSEGV", {})->signal, 11);
   EXPECT_EQ(reader.Read("' died with <Signals.SIGABRT: 6>.", {})->signal, 6);
   EXPECT_FALSE(reader.Read("return code = 0", {}));
+  const auto ours = reader.Read(
+      "launch: first failing rank of torchrun: 3 (local rank 1): signal 9 (SIGKILL)", 0);
+  EXPECT_EQ(ours->rank, 3);
+  EXPECT_EQ(ours->signal, 9);
+  EXPECT_TRUE(ours->root);
+  EXPECT_EQ(reader.Read("launch: first failing rank of deepspeed: 5 (local rank 1): exit 33", {})
+                ->exit_code,
+            33);
 }
 
 TEST(Scanner, SeesTheSameInPiecesOfAnySize) {

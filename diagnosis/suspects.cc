@@ -1,0 +1,219 @@
+#include "diagnosis/suspects.h"
+
+#include <algorithm>
+
+#include "common/units.h"
+#include "diagnosis/cuda_oom.h"
+#include "diagnosis/xid.h"
+
+namespace launch {
+namespace {
+
+constexpr std::size_t kWrappedAt = 40;   // a shorter line was not wrapped
+constexpr std::size_t kPrefixRoom = 24;  // a rank's prefix in front of the line
+
+// Exceptions that only pass on that something else failed.
+constexpr std::string_view kEchoes[] = {"ChildFailedError",       "CalledProcessError",
+                                        "SignalException",        "ProcessRaisedException",
+                                        "ProcessExitedException", "BrokenPipeError",
+                                        "ConnectionResetError",   "EOFError",
+                                        "KeyboardInterrupt",      "SystemExit",
+                                        "DistBackendError",       "DistNetworkError",
+                                        "DistStoreError",         "ConnectionRefusedError",
+                                        "ConnectionAbortedError", "RayTaskError",
+                                        "WorkerCrashedError",     "RayActorError",
+                                        "ActorDiedError",         "CancelledError",
+                                        "TaskFailedError"};
+
+// Classes whose name is the cause, for a traceback without a text of the table.
+struct ClassLabel {
+  std::string_view name;
+  std::string_view label;
+};
+constexpr ClassLabel kClasses[] = {{"ModuleNotFoundError", "python_import"},
+                                   {"ImportError", "python_import"},
+                                   {"FileNotFoundError", "file_not_found"},
+                                   {"NotADirectoryError", "file_not_found"},
+                                   {"PermissionError", "permission"},
+                                   {"MemoryError", "host_oom_kill"},
+                                   {"UnpicklingError", "checkpoint_corrupt"},
+                                   {"BadZipFile", "checkpoint_corrupt"},
+                                   {"CUDAMismatchException", "toolkit_mismatch"}};
+
+std::string_view LastName(std::string_view qualified) {
+  const std::size_t dot = qualified.rfind('.');
+  return dot == std::string_view::npos ? qualified : qualified.substr(dot + 1);
+}
+
+bool IsEcho(std::string_view name) {
+  return std::find(std::begin(kEchoes), std::end(kEchoes), name) != std::end(kEchoes);
+}
+
+// "\1" and "\2" in a cause.
+std::string Filled(std::string_view cause, const LogHit& hit) {
+  std::string text;
+  for (std::size_t i = 0; i < cause.size(); ++i) {
+    if (cause[i] == '\\' && i + 1 < cause.size() && (cause[i + 1] == '1' || cause[i + 1] == '2')) {
+      text += cause[++i] == '1' ? hit.first : hit.second;
+    } else {
+      text += cause[i];
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+Suspect SuspectOf(const LogHit& hit) {
+  Suspect c;
+  c.label = hit.signature->label;
+  c.tier = hit.signature->tier;
+  c.weight = hit.signature->weight;
+  c.confidence = hit.signature->confidence;
+  c.offset = hit.offset;
+  c.rank = hit.rank;
+  c.text = hit.text;
+  c.cause = Filled(hit.signature->cause, hit);
+  c.action = hit.signature->action;
+  c.tells_without_failure = c.label == "gpu_remap_pending";
+  return c;
+}
+
+Suspect SuspectOfOom(const LogHit& hit, bool expandable_segments) {
+  const auto known = [](const OomNumbers& n) {
+    return (n.tried ? 1 : 0) + (n.total ? 1 : 0) + (n.free ? 1 : 0) + (n.allocated ? 1 : 0) +
+           (n.unallocated ? 1 : 0) + (n.process ? 1 : 0);
+  };
+  OomNumbers numbers = ReadOomNumbers(hit.context);
+  const OomNumbers glued = ReadOomNumbers(hit.second);
+  if (known(glued) > known(numbers)) numbers = glued;
+  const OomVerdict oom = JudgeOom(numbers, PhaseOfOom(hit.frames), expandable_segments);
+  Suspect c = SuspectOf(hit);
+  c.label = oom.label;
+  c.cause = oom.cause;
+  c.remedy = oom.remedy;
+  c.numbers = oom.numbers;
+  c.changes = oom.changes;
+  // The message with its numbers tells more than an echo of it without.
+  c.weight += std::min(known(numbers), 4);
+  return c;
+}
+
+std::optional<Suspect> SuspectOfXid(const LogHit& hit) {
+  const bool kernel = !hit.second.empty();  // captures: PCI address, number
+  const auto code = ParseInt(kernel ? hit.second : hit.first);
+  if (!code) return std::nullopt;
+  const XidMeaning meaning = MeaningOfXid(static_cast<int>(*code));
+  if (meaning.label.empty()) return std::nullopt;
+  Suspect c = SuspectOf(hit);
+  c.label = meaning.label;
+  c.cause = "Xid " + std::to_string(*code) + ": " + std::string(meaning.says) +
+            (kernel ? " (GPU " + hit.first + ")" : std::string());
+  if (c.label == "gpu_remap_pending") c.tier = Tier::kNote, c.tells_without_failure = true;
+  if (c.label == "xid_app_fault") c.tier = Tier::kRoot, c.weight = 50;
+  if (*code == 154) c.weight = 40;  // repeats what an earlier Xid said
+  return c;
+}
+
+std::optional<Suspect> SuspectOfXid(int code, std::optional<Rank> rank) {
+  const XidMeaning meaning = MeaningOfXid(code);
+  if (meaning.label.empty()) return std::nullopt;
+  Suspect c;
+  c.label = meaning.label;
+  c.tier = c.label == "xid_app_fault"       ? Tier::kRoot
+           : c.label == "gpu_remap_pending" ? Tier::kNote
+                                            : Tier::kHardware;
+  c.weight = 50;
+  c.tells_without_failure = c.tier == Tier::kNote;
+  c.confidence = Confidence::kConfirmed;
+  c.rank = rank;
+  c.cause = "Xid " + std::to_string(code) + ": " + std::string(meaning.says);
+  c.text = "NVML: Xid " + std::to_string(code);
+  return c;
+}
+
+bool IsException(const LogHit& hit) {
+  const std::string_view name = LastName(hit.first);
+  return !name.empty() && !name.ends_with("Warning");
+}
+
+std::optional<Suspect> SuspectOfException(const LogHit& hit, const LogEvidence& log) {
+  const std::string_view name = LastName(hit.first);
+  if (!IsException(hit) || IsEcho(name)) return std::nullopt;
+  // A message that another row of the table reads is theirs, also where it was wrapped: the line
+  // stops in the middle of its sentence and the next one goes on.
+  const bool stops = hit.second.empty() ||
+                     (hit.text.size() >= kWrappedAt &&
+                      std::string_view(".!?)'\"").find(hit.text.back()) == std::string_view::npos);
+  const std::uint64_t reach = stops ? hit.text.size() + kPrefixRoom : 0;
+  const bool read = std::any_of(log.hits.begin(), log.hits.end(), [&](const LogHit& other) {
+    return other.offset >= hit.offset && other.offset <= hit.offset + reach &&
+           !other.signature->label.empty() && other.signature->label != "python_exception" &&
+           other.signature->tier != Tier::kNote;
+  });
+  if (read) return std::nullopt;
+  Suspect c = SuspectOf(hit);
+  for (const ClassLabel& known : kClasses)
+    if (name == known.name) c.label = known.label, c.weight = 57;
+  if (c.label == "python_exception") {
+    c.cause = "The program ended with " + std::string(name);
+    if (!hit.second.empty()) c.cause += ": " + hit.second.substr(0, 160);
+    if (!hit.context.empty()) c.remedy = "correct the program at " + hit.context.substr(0, 200);
+  }
+  return c;
+}
+
+std::optional<Suspect> SuspectOfEnd(const RankEnd& end, std::uint64_t offset,
+                                    const std::string& text) {
+  if (!end.signal && end.exit_code != 1) return std::nullopt;
+  Suspect c;
+  c.tier = Tier::kWrapper;
+  c.offset = offset;
+  c.rank = end.rank;
+  c.text = text;
+  c.weight = end.root ? 65 : 60;
+  if (!end.signal) {
+    // From a launcher's report only: a bare exit code 1 of the job says less.
+    if (offset == kOutside) return std::nullopt;
+    c.label = "python_exception";
+    c.confidence = Confidence::kSymptom;
+    c.cause = "A rank ended with exit code 1; its own traceback is not in this log";
+    c.weight = 30;
+    return c;
+  }
+  switch (*end.signal) {
+    case 9:
+      c.label = "sigkill_unknown";
+      c.confidence = Confidence::kUnknown;
+      c.weight += 10;
+      break;
+    case 11:
+      c.label = "segfault";
+      c.weight += 12;
+      break;
+    case 7:
+      c.label = "shm_bus_error";
+      c.weight += 12;
+      break;
+    case 1:
+      c.label = "preempted_signal";
+      c.cause = "The process got SIGHUP: its terminal was closed";
+      break;
+    case 2:
+      c.label = "preempted_signal";
+      c.cause = "The process was interrupted from the keyboard (SIGINT)";
+      c.confidence = Confidence::kSymptom;
+      break;
+    case 15:
+      c.label = "preempted_signal";
+      c.cause = "The process got SIGTERM from outside";
+      c.confidence = Confidence::kSymptom;
+      c.weight -= 20;  // most often the launcher's own cleaning up
+      break;
+    default:
+      return std::nullopt;
+  }
+  return c;
+}
+
+}  // namespace launch
