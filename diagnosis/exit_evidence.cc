@@ -112,6 +112,7 @@ Verdict JudgeRank(const LogEvidence& log, const FailedRank& rank,
   node.gpu_foreign = rank.seen.gpu_foreign;
   node.expandable_segments = rank.expandable_segments;
   Verdict verdict = Judge(log, node, signatures);
+  if (rank.seen.growth) verdict = WithGrowth(std::move(verdict), *rank.seen.growth);
   if (!verdict.rank) verdict.rank = rank.exit.rank;
   if (IsFailure(verdict)) {
     for (std::string& line : Counters(rank)) verdict.evidence.push_back(std::move(line));

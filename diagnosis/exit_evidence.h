@@ -12,6 +12,7 @@
 #include "common/launch.h"
 #include "diagnosis/compiled_signatures.h"
 #include "diagnosis/log_scanner.h"
+#include "diagnosis/memory_growth.h"
 #include "diagnosis/node_evidence.h"
 
 namespace launch {
@@ -27,6 +28,7 @@ struct LastSeen {
   std::optional<std::uint64_t> gpu_foreign;  // of processes that are nobody's of ours
   std::optional<std::uint64_t> host_total;
   std::optional<std::uint64_t> host_available;
+  std::optional<MemoryGrowth> growth = {};  // of what PyTorch held; absent: no trend
   friend bool operator==(const LastSeen&, const LastSeen&) = default;
 };
 

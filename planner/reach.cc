@@ -9,6 +9,7 @@
 #include "planner/script_flags.h"
 #include "planner/strategy.h"
 #include "planner/trainer_configs.h"
+#include "planner/user_choices.h"
 
 namespace launch {
 namespace {
@@ -140,10 +141,35 @@ BatchReach ReachOfBatch(const LaunchLine& line) {
   return both || Uses(line, "LAUNCH_DS_CONFIG") ? BatchReach::kFollows : BatchReach::kUnknown;
 }
 
+// What the flags and files behind the line say by themselves, the job file's numbers left out.
+// Absent: a file that cannot be read; the plan that failed was made without it, too.
+std::optional<UserChoices> SaidElsewhere(JobSpec spec, const SubmitContext& context,
+                                         const LaunchLine& line) {
+  spec.batch = {};
+  spec.strategy = Strategy::kAuto;
+  spec.offload = Offload::kAuto;
+  auto choices = ReadUserChoices(spec, context, line);
+  if (!choices) return std::nullopt;
+  return std::move(*choices);
+}
+
+// What a file or a flag fixes is no longer ours to change.
+void Restrict(const UserChoices& said, PlanReach& reach) {
+  if (said.job.batch.micro || said.job.batch.accumulate) {
+    reach.batch = BatchReach::kFixed;
+    if (said.deepspeed && (said.deepspeed->micro || said.deepspeed->accumulate)) {
+      reach.batch_place = said.deepspeed->path;
+    }
+  }
+  if (said.job.strategy != Strategy::kAuto || said.deepspeed) reach.strategy = false;
+  if (said.flags.checkpointing) reach.checkpointing = false;
+  if (said.flags.workers) reach.workers = false;
+}
+
 }  // namespace
 
-PlanReach ReachOf(const JobSpec& spec, const Plan& plan) {
-  const auto line = ReadLaunchLine(spec.run, LineOptions(spec, {}));
+PlanReach ReachOf(const JobSpec& spec, const SubmitContext& context, const Plan& plan) {
+  const auto line = ReadLaunchLine(spec.run, LineOptions(spec, context.files));
   PlanReach reach;
   if (!line) {
     reach.batch = BatchReach::kFixed;
@@ -157,6 +183,7 @@ PlanReach ReachOf(const JobSpec& spec, const Plan& plan) {
   reach.checkpointing = flags || Uses(*line, "LAUNCH_ACT_CKPT") || Uses(*line, "LAUNCH_PLAN_FILE");
   reach.workers = Uses(*line, "LAUNCH_NUM_WORKERS") || Uses(*line, "LAUNCH_PIN_MEMORY") ||
                   Uses(*line, "LAUNCH_PLAN_FILE");
+  if (const auto said = SaidElsewhere(spec, context, *line)) Restrict(*said, reach);
   return reach;
 }
 

@@ -1,6 +1,7 @@
 // What a plan cannot change in the user's script: said instead of hidden.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "common/diagnosis.h"
@@ -21,17 +22,19 @@ enum class BatchReach {
   kFollows,  // the command passes both of our variables on, the DeepSpeed file that has them, or
              // gets the flags of the Hugging Face trainer from us
   kUnknown,  // nothing is written; a program may read the variables by itself
-  kFixed,    // the command has a number of its own
+  kFixed,    // the command has a number of its own, or a file that it names
 };
 
 // What of a plan would get to the program if it were changed.
 struct PlanReach {
   BatchReach batch = BatchReach::kUnknown;
-  bool strategy = false;  // and offload
+  std::string batch_place = "the command";  // that fixes it
+  bool strategy = false;                    // and offload
   bool checkpointing = false;
   bool workers = false;  // of the data loader
 };
 
-PlanReach ReachOf(const JobSpec& spec, const Plan& plan);
+// `context` has the text of the files that the line names.
+PlanReach ReachOf(const JobSpec& spec, const SubmitContext& context, const Plan& plan);
 
 }  // namespace launch

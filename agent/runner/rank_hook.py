@@ -94,6 +94,8 @@ try:
     _listen()
 except Exception:  # a program must not fail for it
     pass
-if os.environ.get("LAUNCH_PROGRESS_FILE"):
+# Under a launcher of the job's own all ranks of the node share that file: one of them speaks.
+if os.environ.get("LAUNCH_PROGRESS_FILE") and not (
+        os.environ.get("LAUNCH_START") == "node" and os.environ.get("LOCAL_RANK", "0") != "0"):
     sys.meta_path.insert(0, _Memory(os.environ["LAUNCH_PROGRESS_FILE"]))
 _run_hidden_one()

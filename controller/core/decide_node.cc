@@ -143,6 +143,7 @@ void On(Draft& draft, const NodeId& node, const from_node::Samples& said) {
   live.clock_offset = std::min(live.clock_offset.value_or(offset), offset);
   WatchHang(draft, node, said);
   WatchFaults(draft, node, said);
+  WatchLayers(draft, node, said);
   for (const RankSample& sample : said.ranks) {
     if (FindAlloc(draft.state(), sample.key, node) == nullptr) continue;
     NoteLastSample(draft, sample);

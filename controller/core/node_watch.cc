@@ -48,6 +48,33 @@ std::vector<GpuUuid> GpusOf(const State& state, const Key& key, const RankRecord
   return alloc == allocs->second.end() ? std::vector<GpuUuid>{} : alloc->second.gpus;
 }
 
+// Of the smallest of its GPUs; 0: not known.
+std::uint64_t CardOf(const State& state, const Key& key, const RankRecord& rank) {
+  const NodeInventory* inventory = InventoryOf(state, rank.node);
+  std::uint64_t smallest = 0;
+  if (inventory == nullptr) return smallest;
+  for (const GpuUuid& gpu : GpusOf(state, key, rank)) {
+    const auto device = std::ranges::find(inventory->gpus, gpu, &GpuDevice::uuid);
+    if (device == inventory->gpus.end()) continue;
+    if (smallest == 0 || device->memory_bytes < smallest) smallest = device->memory_bytes;
+  }
+  return smallest;
+}
+
+std::optional<MemoryGrowth> GrowthOf(const State& state, const Key& key, const RankRecord& rank,
+                                     const LayerWatch& watch) {
+  const auto forecast = watch.trend.Foresee(CardOf(state, key, rank));
+  if (!forecast) return std::nullopt;
+  MemoryGrowth growth{.from = watch.first,
+                      .to = watch.last,
+                      .bytes_per_second = forecast->bytes_per_second,
+                      .steps = {}};
+  if (watch.first_step && watch.last_step && *watch.last_step > *watch.first_step) {
+    growth.steps = *watch.last_step - *watch.first_step;
+  }
+  return growth;
+}
+
 std::string Lower(std::string text) {
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text;
@@ -89,6 +116,27 @@ void WatchFaults(Draft& draft, const NodeId& node, const from_node::Samples& sai
   }
 }
 
+void WatchLayers(Draft& draft, const NodeId& node, const from_node::Samples& said) {
+  const State& state = draft.state();
+  for (const RankSample& sample : said.ranks) {
+    const auto attempt = state.attempts.find(sample.key);
+    if (!sample.allocated_bytes || attempt == state.attempts.end()) continue;
+    if (attempt->second.phase != AttemptPhase::kRunning) continue;
+    const auto allocs = state.allocs.find(sample.key);
+    if (allocs == state.allocs.end() || !allocs->second.contains(node)) continue;
+    const std::vector<Rank>& own = allocs->second.at(node).ranks;
+    if (std::ranges::find(own, sample.rank) == own.end()) continue;
+    auto& layers = draft.live().attempts[sample.key].layers;
+    const auto [entry, fresh] = layers.try_emplace(sample.rank);
+    LayerWatch& watch = entry->second;
+    if (fresh) watch.first = *sample.allocated_bytes;
+    if (!watch.first_step) watch.first_step = sample.step;
+    watch.last = *sample.allocated_bytes;
+    watch.last_step = sample.step;
+    watch.trend.Add(said.boot, watch.last);
+  }
+}
+
 LastSeen SeenOf(const State& state, const Key& key, const RankRecord& rank) {
   LastSeen last;
   const auto live = state.live.attempts.find(key);
@@ -97,6 +145,10 @@ LastSeen SeenOf(const State& state, const Key& key, const RankRecord& rank) {
       host != live->second.host_seen.end() && host->second.first > 0) {
     last.host_total = host->second.first;
     last.host_available = host->second.second;
+  }
+  if (const auto layers = live->second.layers.find(rank.rank);
+      layers != live->second.layers.end()) {
+    last.growth = GrowthOf(state, key, rank, layers->second);
   }
   const NodeInventory* inventory = InventoryOf(state, rank.node);
   for (const GpuUuid& gpu : GpusOf(state, key, rank)) {

@@ -9,6 +9,9 @@ namespace launch::controller {
 // it only tells that the process is gone. A fault is an event, once for each GPU and number.
 void WatchFaults(Draft& draft, const NodeId& node, const from_node::Samples& said);
 
+// Keeps what PyTorch held after optimizer steps, of each rank that says it.
+void WatchLayers(Draft& draft, const NodeId& node, const from_node::Samples& said);
+
 // Of the GPUs that the rank was given.
 LastSeen SeenOf(const State& state, const Key& key, const RankRecord& rank);
 

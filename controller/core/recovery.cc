@@ -145,9 +145,10 @@ Recovery Replan(const State& state, const AttemptRecord& attempt, const JobRecor
   const auto plan = state.plans.find(attempt.key);
   if (plan == state.plans.end()) return Stop("its plan cannot be read, so none of less memory");
   const Plan& failed = plan->second->plan;
+  const SubmitContext& context = state.specs.at(attempt.key.job).context;
   NextPlan next = IsOfHost(*attempt.verdict)
-                      ? SpareHostMemory(spec, job.change, failed)
-                      : ReplanAfter(spec, job.change, failed, *attempt.verdict);
+                      ? SpareHostMemory(spec, context, job.change, failed)
+                      : ReplanAfter(spec, context, job.change, failed, *attempt.verdict);
   if (!next.change) return Stop(std::move(next.text));
   Recovery recovery;
   recovery.action = Action::kReplan;

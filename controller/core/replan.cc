@@ -49,8 +49,12 @@ std::string BatchIsFixed(const JobSpec& spec, const Plan& failed, const PlanReac
     return "batch.global is not given, so a smaller micro-batch would "
            "change the training";
   if (reach.batch == BatchReach::kFixed) {
-    return "the batch is written into the command, and the launcher cannot change it there: write "
-           "$LAUNCH_MICRO_BATCH and $LAUNCH_GRAD_ACCUM";
+    const bool command = reach.batch_place == PlanReach{}.batch_place;
+    return fmt::format("the batch is written into {}, and the launcher cannot change it there: {}",
+                       reach.batch_place,
+                       command
+                           ? "write $LAUNCH_MICRO_BATCH and $LAUNCH_GRAD_ACCUM"
+                           : "leave it out there, or pass the program $LAUNCH_DS_CONFIG instead");
   }
   if (reach.batch == BatchReach::kUnknown && spec.on_oom == OnOom::kAuto) {
     return "nothing shows that the program takes its batch from us: pass it $LAUNCH_MICRO_BATCH "
@@ -62,8 +66,9 @@ std::string BatchIsFixed(const JobSpec& spec, const Plan& failed, const PlanReac
 
 class Search {
  public:
-  Search(const JobSpec& spec, const PlanChange& so_far, const Plan& failed, const Verdict& verdict)
-      : spec_(spec), failed_(failed), verdict_(verdict), reach_(ReachOf(spec, failed)) {
+  Search(const JobSpec& spec, const SubmitContext& context, const PlanChange& so_far,
+         const Plan& failed, const Verdict& verdict)
+      : spec_(spec), failed_(failed), verdict_(verdict), reach_(ReachOf(spec, context, failed)) {
     change_ = so_far;
     if (!change_.began) change_.left = failed.fallbacks;
     change_.began = true;
@@ -174,14 +179,15 @@ class Search {
 
 }  // namespace
 
-NextPlan ReplanAfter(const JobSpec& spec, const PlanChange& so_far, const Plan& failed,
-                     const Verdict& verdict) {
-  return Search(spec, so_far, failed, verdict).Run();
+NextPlan ReplanAfter(const JobSpec& spec, const SubmitContext& context, const PlanChange& so_far,
+                     const Plan& failed, const Verdict& verdict) {
+  return Search(spec, context, so_far, failed, verdict).Run();
 }
 
-NextPlan SpareHostMemory(const JobSpec& spec, const PlanChange& so_far, const Plan& failed) {
+NextPlan SpareHostMemory(const JobSpec& spec, const SubmitContext& context,
+                         const PlanChange& so_far, const Plan& failed) {
   if (so_far.fewer_workers) return {std::nullopt, "it had fewer data loader workers already"};
-  if (!ReachOf(spec, failed).workers) {
+  if (!ReachOf(spec, context, failed).workers) {
     return {std::nullopt,
             "the number of data loader workers is the program's own: pass it $LAUNCH_NUM_WORKERS"};
   }

@@ -20,12 +20,13 @@ struct NextPlan {
 // `so_far` is what earlier ones changed. In the order of rulings 12: the allocator when memory was
 // fragmented, micro-batch with accumulation, then the planner's plans of less memory. Never what
 // was tried before; never a change that cannot get to the program.
-NextPlan ReplanAfter(const JobSpec& spec, const PlanChange& so_far, const Plan& failed,
-                     const Verdict& verdict);
+NextPlan ReplanAfter(const JobSpec& spec, const SubmitContext& context, const PlanChange& so_far,
+                     const Plan& failed, const Verdict& verdict);
 
 // What to try after the host's memory ran out: fewer data loader workers without pinned memory,
 // once; plan of the GPUs and batch stay.
-NextPlan SpareHostMemory(const JobSpec& spec, const PlanChange& so_far, const Plan& failed);
+NextPlan SpareHostMemory(const JobSpec& spec, const SubmitContext& context,
+                         const PlanChange& so_far, const Plan& failed);
 
 // The job as it is planned now.
 JobSpec WithChange(JobSpec spec, const PlanChange& change);

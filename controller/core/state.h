@@ -80,6 +80,14 @@ struct GpuWatch {  // memory of one GPU of a running attempt
   bool foreseen = false;  // said already
 };
 
+struct LayerWatch {  // what PyTorch held after the optimizer steps of one rank
+  MemoryTrend trend;
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+  std::optional<std::int64_t> first_step;
+  std::optional<std::int64_t> last_step;
+};
+
 struct GpuSeen {  // of one GPU of an attempt, by its samples
   std::vector<int> xids;
   std::optional<std::uint64_t> ecc_first;
@@ -118,6 +126,7 @@ struct LiveAttempt {
   std::map<NodeId, MemoryLine> hosts;
   HangWatch hang;
   std::map<GpuUuid, GpuSeen> seen;
+  std::map<Rank, LayerWatch> layers;
   std::map<NodeId, std::pair<std::uint64_t, std::uint64_t>> host_seen;  // memory: total, free
   std::vector<Rank> exit_order;  // arrival, for nodes whose clock is not known
 };

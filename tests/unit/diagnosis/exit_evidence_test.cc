@@ -71,6 +71,37 @@ TEST(Evidence, AnXidOutranksWhatPythonSaid) {
   EXPECT_EQ(verdict.node, NodeId{"gpu1"});
 }
 
+Verdict OomAfter(const MemoryGrowth& growth, const std::string& text) {
+  FailedRank rank{.node = NodeId{"gpu1"}, .exit = Ended(Exited{1})};
+  rank.seen.growth = growth;
+  LogScanner scanner(Table());
+  scanner.Feed(text);
+  return JudgeRank(scanner.Finish(), rank, Table());
+}
+
+TEST(Evidence, GrowthFromStepToStepIsToldApartFromAStepThatIsTooLarge) {
+  const MemoryGrowth growth{30ULL << 30, 40ULL << 30, 1e6, 1024};
+  const std::string oom =
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB.\n";
+  const Verdict verdict = OomAfter(growth, oom);
+  EXPECT_EQ(verdict.label, "cuda_oom");
+  EXPECT_NE(verdict.cause.find("grows from step to step"), std::string::npos) << verdict.cause;
+  EXPECT_NE(verdict.cause.find("10MiB more each step, over 1024 steps"), std::string::npos)
+      << verdict.cause;
+  EXPECT_LT(verdict.remedy.find(".detach()"), verdict.remedy.find("micro-batch"));
+  EXPECT_NEAR(verdict.numbers.at("growth_per_step"), 10.0 / 1024, 1e-6);
+  EXPECT_TRUE(HasLine(verdict, "after optimizer steps"));
+  const Verdict other = OomAfter(growth, "ModuleNotFoundError: No module named 'x'\n");
+  EXPECT_EQ(other.cause.find("grows"), std::string::npos) << other.cause;
+}
+
+TEST(Evidence, WithoutStepsGrowthIsToldInMinutes) {
+  const Verdict verdict = OomAfter({30ULL << 30, 40ULL << 30, 1024.0 * 1024, std::nullopt},
+                                   "torch.OutOfMemoryError: CUDA out of memory.\n");
+  EXPECT_NE(verdict.cause.find("60MiB more each minute"), std::string::npos) << verdict.cause;
+  EXPECT_FALSE(verdict.numbers.contains("growth_per_step"));
+}
+
 TEST(Evidence, AGoodEndHasNoCounters) {
   FailedRank rank{.node = NodeId{"gpu1"}, .exit = Ended(Exited{0})};
   rank.seen.host_total = rank.seen.host_available = 1ULL << 30;

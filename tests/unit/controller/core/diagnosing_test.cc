@@ -55,6 +55,35 @@ TEST_F(Diagnosing, AsksForTheRanksThatFailedTheFirstOneInFront) {
   EXPECT_EQ(asked[0].ranks[0].node, NodeId{"gpu1"});
 }
 
+TEST_F(Diagnosing, TheQuestionHasWhatPyTorchHeldMoreFromStepToStep) {
+  job = core.Submitted(GpuJob(1, 2));
+  key = core.Run(job);
+  const GpuDevice& card = core.state.inventories.at(NodeId{"gpu1"})->gpus.front();
+  for (std::int64_t i = 0; i < 90; ++i) {
+    from_node::Samples samples;
+    samples.boot = BootMs(5'000 + 5'000 * i);
+    const auto held =
+        card.memory_bytes / 2 + card.memory_bytes / 256 * static_cast<std::uint64_t>(i);
+    samples.ranks.push_back({.key = key, .rank = 1, .step = 10 * i, .allocated_bytes = held});
+    samples.ranks.push_back(
+        {.key = key, .rank = 0, .step = 10 * i, .allocated_bytes = card.memory_bytes / 2});
+    samples.ranks.push_back({.key = key, .rank = 77, .allocated_bytes = held});
+    core.Say("gpu1", samples);
+  }
+  EXPECT_EQ(core.state.live.attempts.at(key).layers.size(), 2u) << "a rank of nobody";
+  core.Exit("gpu1", key, 1, Exited{1}, 6'000);
+  core.Exit("gpu1", key, 0, Exited{1}, 7'000);
+  core.Ignore();
+  core.Release("gpu1", key);
+  const auto asked = Questions();
+  ASSERT_EQ(asked.size(), 1u);
+  ASSERT_EQ(asked[0].ranks.size(), 2u);
+  ASSERT_TRUE(asked[0].ranks[0].seen.growth);
+  EXPECT_EQ(asked[0].ranks[0].seen.growth->from, card.memory_bytes / 2);
+  EXPECT_EQ(asked[0].ranks[0].seen.growth->steps, 890);
+  EXPECT_FALSE(asked[0].ranks[1].seen.growth) << "it held the same all the time";
+}
+
 TEST_F(Diagnosing, KeepsTheVerdictWithTheAttemptAndEndsItThen) {
   RunAndFail();
   EXPECT_EQ(core.View(job).state, JobState::kStopping);

@@ -51,7 +51,7 @@ Fallback Planned(Strategy strategy, const std::string& checkpointing, std::int64
 }
 
 TEST(Replan, HalvesTheMicroBatchAndKeepsTheGlobalOne) {
-  const NextPlan next = ReplanAfter(Job(), {}, Failed(4, 2), TooLarge());
+  const NextPlan next = ReplanAfter(Job(), {}, {}, Failed(4, 2), TooLarge());
   ASSERT_TRUE(next.change.has_value());
   EXPECT_EQ(next.change->micro, 2);
   EXPECT_EQ(next.change->global, 8);
@@ -61,22 +61,39 @@ TEST(Replan, HalvesTheMicroBatchAndKeepsTheGlobalOne) {
   EXPECT_EQ(changed.batch, (BatchSpec{8, 2, std::nullopt}));
 }
 
+// A file that the command names says what the command itself may leave open.
+TEST(Replan, AFileOfDeepspeedThatFixesTheBatchIsNotOverruled) {
+  const JobSpec job = Job("deepspeed train.py --deepspeed ds.json");
+  JobSpec told = job;
+  told.on_oom = OnOom::kReplan;
+  SubmitContext context;
+  context.files["ds.json"] =
+      R"({"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}})";
+  Plan failed = Failed(4, 2);
+  failed.fallbacks = {Planned(Strategy::kZero3, "none", 4, 2)};
+  const NextPlan next = ReplanAfter(told, context, {}, failed, TooLarge());
+  EXPECT_FALSE(next.change.has_value()) << "neither batch nor stage are ours";
+  EXPECT_NE(next.text.find("written into ds.json"), std::string::npos) << next.text;
+  context.files["ds.json"] = R"({"zero_optimization": {"stage": 2}})";
+  EXPECT_EQ(ReplanAfter(told, context, {}, failed, TooLarge()).change->micro, 2);
+}
+
 TEST(Replan, TakesOnlyDivisorsOfTheSamplesOfAStep) {
-  EXPECT_EQ(ReplanAfter(Job(), {}, Failed(5, 3), TooLarge()).change->micro, 1);
-  EXPECT_EQ(ReplanAfter(Job(), {}, Failed(6, 1), TooLarge()).change->micro, 3);
-  EXPECT_FALSE(ReplanAfter(Job(), {}, Failed(1, 8), TooLarge()).change.has_value());
+  EXPECT_EQ(ReplanAfter(Job(), {}, {}, Failed(5, 3), TooLarge()).change->micro, 1);
+  EXPECT_EQ(ReplanAfter(Job(), {}, {}, Failed(6, 1), TooLarge()).change->micro, 3);
+  EXPECT_FALSE(ReplanAfter(Job(), {}, {}, Failed(1, 8), TooLarge()).change.has_value());
 }
 
 TEST(Replan, FragmentationGetsTheAllocatorFirstAndWithLittleReserveTheSmallerBatchToo) {
-  const NextPlan alone = ReplanAfter(Job(), {}, Failed(4, 2), Fragmented(0.25));
+  const NextPlan alone = ReplanAfter(Job(), {}, {}, Failed(4, 2), Fragmented(0.25));
   ASSERT_TRUE(alone.change.has_value());
   EXPECT_TRUE(alone.change->expandable_segments);
   EXPECT_FALSE(alone.change->micro.has_value());
-  const NextPlan both = ReplanAfter(Job(), {}, Failed(4, 2), Fragmented(0.08));
+  const NextPlan both = ReplanAfter(Job(), {}, {}, Failed(4, 2), Fragmented(0.08));
   EXPECT_TRUE(both.change->expandable_segments);
   EXPECT_EQ(both.change->micro, 2);
   // And only once.
-  const NextPlan again = ReplanAfter(Job(), *alone.change, Failed(4, 2), Fragmented(0.25));
+  const NextPlan again = ReplanAfter(Job(), {}, *alone.change, Failed(4, 2), Fragmented(0.25));
   EXPECT_EQ(again.change->micro, 2);
   EXPECT_EQ(again.text.find("expandable"), std::string::npos);
 }
@@ -91,35 +108,35 @@ TEST(Replan, SetsBothNamesOfTheAllocatorAndNeverTheUsersOwn) {
   JobSpec own = Job();
   own.env = {{"PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:128"}};
   EXPECT_EQ(WithChange(own, change).env, own.env);
-  const NextPlan next = ReplanAfter(own, {}, Failed(4, 2), Fragmented(0.25));
+  const NextPlan next = ReplanAfter(own, {}, {}, Failed(4, 2), Fragmented(0.25));
   EXPECT_FALSE(next.change->expandable_segments);
   EXPECT_EQ(next.change->micro, 2);
 }
 
 TEST(Replan, ABatchWrittenIntoTheCommandIsLeftAloneAndSaidSo) {
   const JobSpec fixed = Job("python train.py --batch_size 4");
-  const NextPlan size = ReplanAfter(fixed, {}, Failed(4, 2), TooLarge());
+  const NextPlan size = ReplanAfter(fixed, {}, {}, Failed(4, 2), TooLarge());
   EXPECT_FALSE(size.change.has_value());
   EXPECT_NE(size.text.find("written into the command"), std::string::npos);
-  const NextPlan fragmented = ReplanAfter(fixed, {}, Failed(4, 2), Fragmented(0.08));
+  const NextPlan fragmented = ReplanAfter(fixed, {}, {}, Failed(4, 2), Fragmented(0.08));
   ASSERT_TRUE(fragmented.change.has_value());
   EXPECT_FALSE(fragmented.change->micro.has_value());
   EXPECT_NE(fragmented.text.find("written into the command"), std::string::npos);
-  EXPECT_FALSE(
-      ReplanAfter(fixed, *fragmented.change, Failed(4, 2), Fragmented(0.08)).change.has_value());
+  EXPECT_FALSE(ReplanAfter(fixed, {}, *fragmented.change, Failed(4, 2), Fragmented(0.08))
+                   .change.has_value());
 }
 
 TEST(Replan, AProgramThatMayReadOurVariablesIsTrustedOnlyWhenTheJobSaysSo) {
   JobSpec silent = Job("python train.py");
-  EXPECT_FALSE(ReplanAfter(silent, {}, Failed(4, 2), TooLarge()).change.has_value());
+  EXPECT_FALSE(ReplanAfter(silent, {}, {}, Failed(4, 2), TooLarge()).change.has_value());
   silent.on_oom = OnOom::kReplan;
-  EXPECT_EQ(ReplanAfter(silent, {}, Failed(4, 2), TooLarge()).change->micro, 2);
+  EXPECT_EQ(ReplanAfter(silent, {}, {}, Failed(4, 2), TooLarge()).change->micro, 2);
 }
 
 TEST(Replan, WithoutAGlobalBatchNothingIsHalved) {
   Plan plan = Failed(4, 2);
   plan.batch.global.reset();
-  EXPECT_FALSE(ReplanAfter(Job(), {}, plan, TooLarge()).change.has_value());
+  EXPECT_FALSE(ReplanAfter(Job(), {}, {}, plan, TooLarge()).change.has_value());
 }
 
 TEST(Replan, FollowsThePlannersOwnPlansAndTakesEachOnce) {
@@ -128,43 +145,43 @@ TEST(Replan, FollowsThePlannersOwnPlansAndTakesEachOnce) {
   Plan plan = Failed(4, 2);
   plan.fallbacks = {Planned(Strategy::kDdp, "none", 1, 8), Planned(Strategy::kZero2, "none", 1, 8),
                     Planned(Strategy::kZero2, "full", 1, 8)};
-  NextPlan next = ReplanAfter(spec, {}, plan, TooLarge());
+  NextPlan next = ReplanAfter(spec, {}, {}, plan, TooLarge());
   EXPECT_EQ(next.change->micro, 1);  // the planner knows that 2 would not fit
   EXPECT_EQ(next.change->strategy, Strategy::kDdp);
 
   Plan second = Failed(1, 8);
-  next = ReplanAfter(spec, *next.change, second, TooLarge());
+  next = ReplanAfter(spec, {}, *next.change, second, TooLarge());
   EXPECT_EQ(next.change->strategy, Strategy::kZero2);
   EXPECT_EQ(WithChange(spec, *next.change).strategy, Strategy::kZero2);
 
   second.strategy = Strategy::kZero2;
-  next = ReplanAfter(spec, *next.change, second, TooLarge());
+  next = ReplanAfter(spec, {}, *next.change, second, TooLarge());
   EXPECT_EQ(next.change->checkpointing, "full");
   EXPECT_EQ(WithChange(spec, *next.change).model.fields.at("activation_checkpointing"), "full");
 
   second.checkpointing = "full";
-  EXPECT_FALSE(ReplanAfter(spec, *next.change, second, TooLarge()).change.has_value());
+  EXPECT_FALSE(ReplanAfter(spec, {}, *next.change, second, TooLarge()).change.has_value());
 }
 
 TEST(Replan, AStrategyThatCannotGetToTheProgramIsNotTried) {
   Plan plan = Failed(1, 8);
   plan.fallbacks = {Planned(Strategy::kZero2, "none", 1, 8)};
-  EXPECT_FALSE(ReplanAfter(Job(), {}, plan, TooLarge()).change.has_value());
+  EXPECT_FALSE(ReplanAfter(Job(), {}, {}, plan, TooLarge()).change.has_value());
 }
 
 TEST(Replan, HostMemoryGetsFewerWorkersOnceAndTheRestStays) {
   const JobSpec spec = Job("python train.py --workers $LAUNCH_NUM_WORKERS");
   Plan plan = Failed(4, 2);
   plan.loader = {4, true, true};
-  const NextPlan next = SpareHostMemory(spec, {}, plan);
+  const NextPlan next = SpareHostMemory(spec, {}, {}, plan);
   ASSERT_TRUE(next.change.has_value());
   EXPECT_TRUE(next.change->fewer_workers);
   EXPECT_NE(next.text.find("workers 4 -> 2 without pinned memory"), std::string::npos);
   EXPECT_EQ(WithChange(spec, *next.change), spec);
-  EXPECT_FALSE(SpareHostMemory(spec, *next.change, plan).change.has_value());
-  EXPECT_FALSE(SpareHostMemory(Job("python train.py"), {}, plan).change.has_value());
+  EXPECT_FALSE(SpareHostMemory(spec, {}, *next.change, plan).change.has_value());
+  EXPECT_FALSE(SpareHostMemory(Job("python train.py"), {}, {}, plan).change.has_value());
   plan.loader = {1, false, true};
-  EXPECT_FALSE(SpareHostMemory(spec, {}, plan).change.has_value());
+  EXPECT_FALSE(SpareHostMemory(spec, {}, {}, plan).change.has_value());
 }
 
 }  // namespace
