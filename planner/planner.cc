@@ -395,8 +395,13 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
     if (input.questions.explain)
       plan.changes = EachClassAlone(layout, plan, choices.job.precision == Precision::kAuto);
   }
-  plan.loader = PlanLoader(demand.device, layout);
-  if (input.host_memory_was_short) plan.loader = AfterMemoryTrouble(plan.loader);
+  const LoaderChoice loader = ChooseLoader(
+      {.device = demand.device,
+       .asked = choices.flags.workers ? std::optional(choices.flags.workers->value) : std::nullopt,
+       .shm_bytes = spec.image.empty() ? std::nullopt : spec.shm_bytes,
+       .host_memory_was_short = input.host_memory_was_short},
+      layout);
+  plan.loader = loader.loader;
   if (spec.debug) plan.loader.num_workers = std::min(plan.loader.num_workers, kDebugWorkers);
   plan.workdir = WorkdirText(spec, input.context);
   AppendHfFlags(choices, line, plan);
@@ -416,6 +421,7 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   Append(plan.warnings, choices.findings);
   Append(plan.warnings, configs.findings);
   Append(plan.warnings, precision.warnings);
+  Append(plan.warnings, loader.findings);
   Append(plan.warnings, batch.warnings);
   Append(plan.warnings, HardCoded(choices.job, line, plan));
   Append(plan.warnings, Advice(input, demand, layout, plan));

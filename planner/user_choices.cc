@@ -183,6 +183,7 @@ void Describe(UserChoices& choices) {
   add(flags.epochs);
   add(flags.seq);
   add(flags.lora_rank);
+  add(flags.workers);
   if (flags.hugging_face && !text.empty()) {
     choices.read.push_back("flags of the trainer, kept as they are: " + text);
   }
