@@ -68,7 +68,7 @@ std::string Percent(double share) {
 OomNumbers ReadOomNumbers(std::string_view text) {
   // Compiled per call: a message is read a handful of times per log, and nothing is left behind.
   const RE2 tried(
-      "(?i)(?:tried to allocate|requested *:?|asked(?: for)?:?|to allocate) " LAUNCH_SIZE);
+      "(?i)(?:tried to allocate:?|requested *:?|asked(?: for)?:?|to allocate:?) " LAUNCH_SIZE);
   const RE2 tried_before("(?i)" LAUNCH_SIZE " (?:asked|requested|tried)");
   const RE2 total(
       "(?i)(?:capac?i?ty of|total capacity:?|device limit *:|max allowed:|total(?: "

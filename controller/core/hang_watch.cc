@@ -49,10 +49,10 @@ GpuUse UseOfGpus(const State& state, const AllocRecord& alloc, const HangWatch& 
   return use;
 }
 
-bool UsesCores(HangWatch& watch, const RankSample& sample, BootTime now) {
+bool UsesCores(HangWatch& watch, const RankSample& sample, BootTime now, Millis window) {
   auto& [since, before] = watch.cores.try_emplace(sample.rank, now, sample.cpu_ms).first->second;
   const Millis passed = now - since;
-  if (passed < kCoreWindow) return false;
+  if (passed < window) return false;
   // Children that ended take theirs along.
   const std::uint64_t used = sample.cpu_ms - std::min(before, sample.cpu_ms);
   since = now;
@@ -62,7 +62,7 @@ bool UsesCores(HangWatch& watch, const RankSample& sample, BootTime now) {
 
 // When the ranks of one node last showed life, in our time.
 BootTime LastLife(Draft& draft, const AllocRecord& alloc, LiveAttempt& live,
-                  const from_node::Samples& said) {
+                  const from_node::Samples& said, Millis after) {
   HangWatch& watch = live.hang;
   const GpuUse gpus = UseOfGpus(draft.state(), alloc, watch, said.gpus);
   BootTime last = gpus.used ? draft.now() : BootTime{};
@@ -76,7 +76,8 @@ BootTime LastLife(Draft& draft, const AllocRecord& alloc, LiveAttempt& live,
       last = draft.now();
     }
     // Without a GPU to look at, work shows in the cores.
-    if (!gpus.measured && UsesCores(watch, sample, draft.now())) last = draft.now();
+    const Millis window = std::min(kCoreWindow, after / 2);
+    if (!gpus.measured && UsesCores(watch, sample, draft.now(), window)) last = draft.now();
   }
   return last;
 }
@@ -152,7 +153,7 @@ void WatchAttempt(Draft& draft, const AllocRecord& alloc, const from_node::Sampl
   if (attempt.phase != AttemptPhase::kRunning || hang.action == HangAction::kNone) return;
   LiveAttempt& live = draft.live().attempts[alloc.key];
   HangWatch& watch = live.hang;
-  const BootTime last = LastLife(draft, alloc, live, said);
+  const BootTime last = LastLife(draft, alloc, live, said, hang.after);
   watch.heard[alloc.node] = draft.now();
   // Of the time before the first look nothing is known but the outputs.
   if (!watch.active) watch.active = draft.now();

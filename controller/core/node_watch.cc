@@ -11,6 +11,9 @@ namespace launch::controller {
 namespace {
 
 constexpr std::size_t kMostXids = 32;  // of one GPU in one attempt
+// The rank speaks after its steps, once a second at most: a word that is older is no new one, and
+// would look like a level that was reached.
+constexpr std::int64_t kFreshMs = 2'000;
 
 const NodeInventory* InventoryOf(const State& state, const NodeId& node) {
   const auto found = state.inventories.find(node);
@@ -120,7 +123,8 @@ void WatchLayers(Draft& draft, const NodeId& node, const from_node::Samples& sai
   const State& state = draft.state();
   for (const RankSample& sample : said.ranks) {
     const auto attempt = state.attempts.find(sample.key);
-    if (!sample.allocated_bytes || attempt == state.attempts.end()) continue;
+    if (!sample.allocated_bytes || sample.memory_age_ms > kFreshMs) continue;
+    if (attempt == state.attempts.end()) continue;
     if (attempt->second.phase != AttemptPhase::kRunning) continue;
     const auto allocs = state.allocs.find(sample.key);
     if (allocs == state.allocs.end() || !allocs->second.contains(node)) continue;

@@ -4,7 +4,7 @@ import pathlib
 import re
 import textwrap
 
-from conftest import wait_until
+from conftest import VENV, wait_until
 
 MIB_OF_CARD = 45600  # of card44
 EPOCH = 1.5  # s
@@ -103,3 +103,45 @@ def test_S004_2_out_of_memory_is_foreseen_an_epoch_before_it_happens(cluster, nv
     assert "tensors kept" in event["text"]
     assert shown(cluster, job, "memory_trend")
     assert cluster.state_of(job) == "RUNNING"
+
+
+LEAK = """
+    import time, torch
+    GIB = 2**30
+    held = 20 * GIB
+    torch.cuda.memory_allocated = lambda *_: held
+    torch.cuda.memory_reserved = lambda *_: held + GIB
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(60):
+        model(torch.ones(1, 4)).sum().backward()
+        optimizer.step()
+        held += 3 * GIB // 10
+        print(f"step {step + 1}/1000", flush=True)
+        time.sleep(0.2)
+    raise torch.OutOfMemoryError(
+        "CUDA out of memory. Tried to allocate 6.00 GiB. GPU 0 has a total capacity of 44.53 GiB of "
+        "which 5.13 GiB is free. Including non-PyTorch memory, this process has 39.40 GiB memory in "
+        "use. Of the allocated memory 38.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by "
+        "PyTorch but unallocated.")
+    """
+
+
+def test_memory_that_grows_from_step_to_step_is_named_as_the_cause(cluster, nvml):
+    cluster.up("--nvml-library", nvml.library, "--sample-period", "100ms", env=nvml.state("card44"))
+    cluster.write("leak.py", textwrap.dedent(LEAK))
+    job = cluster.submit(cluster.write("job.yaml", textwrap.dedent(f"""\
+        name: leaks
+        gpus: 1
+        preflight: {{level: none}}
+        on_oom: fail
+        run: {VENV}/bin/python leak.py
+        """)))
+    cluster.wait_for(job, "FAILED", timeout=90)
+    verdict = cluster.json("why", job)
+    assert verdict["label"] == "cuda_oom"
+    assert re.match(r"Memory grows from step to step until the GPU is full: .* more each step, over \d+ steps",
+                    verdict["cause"]), verdict["cause"]
+    # 3/10 GiB a step, give or take that the rank speaks once a second.
+    assert 0.2 < verdict["numbers"]["growth_per_step"] < 0.4
+    assert verdict["remedy"].startswith("find what is kept from step to step")

@@ -71,6 +71,17 @@ TEST_F(Diagnosing, TheQuestionHasWhatPyTorchHeldMoreFromStepToStep) {
     core.Say("gpu1", samples);
   }
   EXPECT_EQ(core.state.live.attempts.at(key).layers.size(), 2u) << "a rank of nobody";
+  for (std::int64_t i = 90; i < 150; ++i) {  // it makes no step any more, on its way to the end
+    from_node::Samples samples;
+    samples.boot = BootMs(5'000 + 5'000 * i);
+    samples.ranks.push_back(
+        {.key = key,
+         .rank = 1,
+         .step = 890,
+         .allocated_bytes = card.memory_bytes / 2 + card.memory_bytes / 256 * 89,
+         .memory_age_ms = 5'000 * (i - 89)});
+    core.Say("gpu1", samples);
+  }
   core.Exit("gpu1", key, 1, Exited{1}, 6'000);
   core.Exit("gpu1", key, 0, Exited{1}, 7'000);
   core.Ignore();

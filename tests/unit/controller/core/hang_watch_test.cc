@@ -7,10 +7,10 @@ namespace launch::controller {
 namespace {
 
 struct HangWatched : testing::Test {
-  void Begin(HangAction action, bool gpu = true) {
+  void Begin(HangAction action, bool gpu = true, Millis after = Millis{60'000}) {
     core.Attach("gpu1", 2);
     JobSpec spec = gpu ? GpuJob(1, 2) : CpuJob(1);
-    spec.hang = {Millis{60'000}, action};
+    spec.hang = {after, action};
     spec.retry.max = 1;
     job = core.Submitted(spec);
     key = core.Run(job);
@@ -187,6 +187,15 @@ TEST_F(HangWatched, WithoutAGpuTheCoresCount) {
     Sample(Millis{2'000}, Millis{2'000LL * i});
   }
   EXPECT_EQ(Events("attempt.hang"), 1);
+}
+
+TEST_F(HangWatched, WorkIsSeenInTimeAlsoForAShortLimit) {
+  Begin(HangAction::kRestart, false, Millis{2'000});
+  for (int i = 1; i <= 60; ++i) {
+    cpu += 100;
+    Sample(Millis{200}, Millis{200LL * i});
+  }
+  EXPECT_EQ(Events("attempt.hang"), 0);
 }
 
 TEST_F(HangWatched, StacksOfNobodyAreIgnored) {
