@@ -378,9 +378,9 @@ Result<void> StartAndRun(AgentConfig config) {
        .fetch_chunks =
            [settings =
                 LinkSettings{.controllers = config.controllers, .state_dir = config.state_dir},
-            &files](const std::vector<std::string>& digests, const TakeChunk& take,
+            &files](JobId job, const std::vector<std::string>& digests, const TakeChunk& take,
                     const std::atomic<bool>& cancel) {
-             return FetchFromController(settings, files, digests, take, cancel);
+             return FetchFromController(settings, files, job, digests, take, cancel);
            },
        .files = &files,
        .clock = &clock});

@@ -5,9 +5,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <set>
 
 #include "common/file_system.h"
 #include "common/pki.h"
@@ -35,18 +35,19 @@ Result<void> CheckFree(const std::string& dir) {
 
 }  // namespace
 
-std::string ChunkStore::PathOf(const std::string& digest) const {
-  return dir_ + "/" + digest.substr(0, 2) + "/" + digest;
+// User names have no '/' and begin with no '.' (IsValidName).
+std::string ChunkStore::PathOf(const UserName& user, const std::string& digest) const {
+  return dir_ + "/" + user.value + "/" + digest.substr(0, 2) + "/" + digest;
 }
 
 Result<std::vector<std::string>> ChunkStore::Missing(
-    const std::vector<std::pair<std::string, std::uint32_t>>& wanted) const {
+    const UserName& user, const std::vector<std::pair<std::string, std::uint32_t>>& wanted) const {
   std::vector<std::string> missing;
   for (const auto& [digest, size] : wanted) {
     if (!IsDigest(digest)) {
       return Fail(ErrorCode::kInvalidArgument, "a piece has a name that is no SHA-256");
     }
-    const std::string path = PathOf(digest);
+    const std::string path = PathOf(user, digest);
     struct stat info {};
     // After a power cut a file may be there and shorter than it was.
     if (::stat(path.c_str(), &info) != 0 || static_cast<std::uint64_t>(info.st_size) != size) {
@@ -61,22 +62,22 @@ Result<std::vector<std::string>> ChunkStore::Missing(
   return missing;
 }
 
-Result<void> ChunkStore::Put(std::string_view bytes) const {
+Result<void> ChunkStore::Put(const UserName& user, std::string_view bytes) const {
   if (bytes.empty() || bytes.size() > kChunkBytes) {
     return Fail(ErrorCode::kInvalidArgument, "a piece has " + std::to_string(bytes.size()) +
                                                  " bytes; 1 to " + std::to_string(kChunkBytes) +
                                                  " are allowed");
   }
-  const std::string path = PathOf(Sha256Hex(bytes));
+  const std::string path = PathOf(user, Sha256Hex(bytes));
   PosixFileSystem files;
   LAUNCH_RETURN_IF_ERROR(files.MakeDirs(fs::path(path).parent_path().string()));
   LAUNCH_RETURN_IF_ERROR(CheckFree(dir_));
   return files.Write(path, bytes);
 }
 
-Result<std::string> ChunkStore::Get(const std::string& digest) const {
+Result<std::string> ChunkStore::Get(const UserName& user, const std::string& digest) const {
   if (!IsDigest(digest)) return Fail(ErrorCode::kInvalidArgument, "no SHA-256: " + digest);
-  const std::string path = PathOf(digest);
+  const std::string path = PathOf(user, digest);
   PosixFileSystem files;
   auto bytes = files.Read(path, kChunkBytes);
   if (!bytes) {
@@ -91,29 +92,33 @@ Result<std::string> ChunkStore::Get(const std::string& digest) const {
               "submit the job again: what is missing is sent again");
 }
 
-Result<std::uint64_t> ChunkStore::Sweep(const std::vector<std::string>& roots, WallTime now) const {
-  std::set<std::string> used;
-  for (const std::string& root : roots) {
-    used.insert(root);
-    const auto text = Get(root);
-    const auto pieces = text ? ParseRoot(*text) : Result<std::vector<std::string>>();
-    if (!text || !pieces) continue;  // the job fails with that when it is staged
-    std::string manifest;
-    for (const std::string& piece : *pieces) {
-      used.insert(piece);
-      if (const auto part = Get(piece)) manifest += *part;
-    }
-    const auto entries = ParseManifest(manifest);
-    if (!entries) continue;
-    for (const SnapshotEntry& entry : *entries)
-      used.insert(entry.chunks.begin(), entry.chunks.end());
+// The pieces that a snapshot needs, by path. What cannot be read fails the job when it is staged.
+void ChunkStore::AddNeeded(const OwnedSnapshot& snapshot, std::set<std::string>& needed) const {
+  const auto add = [&](const std::string& digest) { needed.insert(PathOf(snapshot.user, digest)); };
+  add(snapshot.root);
+  const auto text = Get(snapshot.user, snapshot.root);
+  const auto pieces = text ? ParseRoot(*text) : Result<std::vector<std::string>>();
+  if (!text || !pieces) return;
+  std::string manifest;
+  for (const std::string& piece : *pieces) {
+    add(piece);
+    if (const auto part = Get(snapshot.user, piece)) manifest += *part;
   }
+  const auto entries = ParseManifest(manifest);
+  if (!entries) return;
+  for (const SnapshotEntry& entry : *entries) std::ranges::for_each(entry.chunks, add);
+}
+
+Result<std::uint64_t> ChunkStore::Sweep(const std::vector<OwnedSnapshot>& snapshots,
+                                        WallTime now) const {
+  std::set<std::string> needed;
+  for (const OwnedSnapshot& snapshot : snapshots) AddNeeded(snapshot, needed);
   std::uint64_t removed = 0;
   std::error_code error;
   for (fs::recursive_directory_iterator at(dir_, error), end; !error && at != end;
        at.increment(error)) {
     std::error_code ignored;
-    if (!at->is_regular_file(ignored) || used.contains(at->path().filename().string())) continue;
+    if (!at->is_regular_file(ignored) || needed.contains(at->path().string())) continue;
     struct stat info {};
     if (::stat(at->path().c_str(), &info) != 0) continue;
     const WallTime last{Millis(std::int64_t{info.st_mtim.tv_sec} * 1000)};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -9,10 +10,19 @@
 
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/ids.h"
 
 namespace launch::controller {
 
-// <dir>/ab/abcd...: one file a piece. Thread-safe: files appear whole, and only Sweep removes them.
+struct OwnedSnapshot {
+  UserName user;
+  std::string root;  // digest
+  friend auto operator<=>(const OwnedSnapshot&, const OwnedSnapshot&) = default;
+};
+
+// <dir>/USER/ab/abcd...: one file a piece. Each user has pieces of their own: a digest that
+// somebody knows or guesses says nothing about what others have, and gives nothing of it.
+// Thread-safe: files appear whole, and only Sweep removes them.
 class ChunkStore {
  public:
   explicit ChunkStore(std::string dir) : dir_(std::move(dir)) {}
@@ -20,19 +30,20 @@ class ChunkStore {
   // Of (digest, size), those that are not here; those that are count as used now. When nothing is
   // missing, all of it is durable.
   Result<std::vector<std::string>> Missing(
-      const std::vector<std::pair<std::string, std::uint32_t>>& wanted) const;
+      const UserName& user, const std::vector<std::pair<std::string, std::uint32_t>>& wanted) const;
 
   // kResourceExhausted when the disk would be left with less than is kept for the job store.
-  Result<void> Put(std::string_view bytes) const;
+  Result<void> Put(const UserName& user, std::string_view bytes) const;
 
   // kNotFound, or kDataLoss when the bytes are not those of the name (then the piece is removed).
-  Result<std::string> Get(const std::string& digest) const;
+  Result<std::string> Get(const UserName& user, const std::string& digest) const;
 
-  // Removes what none of the snapshots `roots` needs and nobody used for a day; how many.
-  Result<std::uint64_t> Sweep(const std::vector<std::string>& roots, WallTime now) const;
+  // Removes what none of the snapshots needs and nobody used for a day; how many.
+  Result<std::uint64_t> Sweep(const std::vector<OwnedSnapshot>& snapshots, WallTime now) const;
 
  private:
-  std::string PathOf(const std::string& digest) const;
+  void AddNeeded(const OwnedSnapshot& snapshot, std::set<std::string>& needed) const;
+  std::string PathOf(const UserName& user, const std::string& digest) const;
 
   const std::string dir_;
 };

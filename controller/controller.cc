@@ -120,7 +120,7 @@ struct Controller::Running {
     } else if (*swept > 0) {
       spdlog::info("chunks.swept count={}", *swept);
     }
-    executor.After(kSweepPeriod, [this] { SweepChunks(); });
+    chunk_executor.After(kSweepPeriod, [this] { SweepChunks(); });
   }
 
   void FetchJob(const Caller& caller, JobId job, std::function<void(Result<JobView>)> done) {
@@ -147,6 +147,7 @@ struct Controller::Running {
   DiagnosisWorker diagnosis;
   Enrolment enrolment;
   ChunkStore chunks;
+  Executor chunk_executor;
   Gate gate;
   Switchboard switchboard;
   CoreBrain brain;
@@ -195,9 +196,9 @@ Result<std::unique_ptr<Controller>> Controller::Start(Parts given) {
   std::vector<std::unique_ptr<grpc::Service>> services;
   services.push_back(
       MakeIdentityService({run.gate, run.requests, run.enrolment, run.executor, *run.parts.clock}));
-  services.push_back(MakeLaunchService({run.gate, run.directory, run.requests, run.relay,
-                                        run.watchers, run.executor, *run.parts.store,
-                                        run.parts.credentials.secrets_key, run.chunks}));
+  services.push_back(MakeLaunchService(
+      {run.gate, run.directory, run.requests, run.relay, run.watchers, run.executor,
+       *run.parts.store, run.parts.credentials.secrets_key, run.chunks, run.chunk_executor}));
   services.push_back(MakeOperatorService(
       {run.gate, run.directory, run.requests, run.enrolment, *run.parts.clock, run.parts.state_dir,
        [ready = run.join_addresses.get_future().share()] { return ready.get(); }}));
@@ -216,7 +217,7 @@ Result<std::unique_ptr<Controller>> Controller::Start(Parts given) {
   run.join_addresses.set_value(run.parts.config.advertise.empty()
                                    ? DialableAddresses(listen.host, run.server->port())
                                    : run.parts.config.advertise);
-  run.executor.Post([&run] { run.SweepChunks(); });
+  run.chunk_executor.Post([&run] { run.SweepChunks(); });
   spdlog::info("controller.serving address={} cluster={} epoch={} revision={}",
                run.server->address(), run.parts.credentials.cluster, fence.epoch,
                run.directory.Position().revision);
@@ -243,6 +244,7 @@ void Controller::Stop() {
   if (run.server) run.server->Stop(run.parts.config.stop_within / 4);
   run.planner.Stop();
   run.diagnosis.Stop();
+  run.chunk_executor.Stop();
   run.executor.Stop();
 }
 

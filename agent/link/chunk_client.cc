@@ -4,6 +4,8 @@
 #include <grpcpp/client_context.h>
 
 #include <chrono>
+#include <set>
+#include <thread>
 
 #include "agent/link/channel.h"
 #include "agent/link/identity_files.h"
@@ -13,38 +15,71 @@
 namespace launch::agent {
 namespace {
 
-// For 1,024 pieces of 256 KiB at 1 MB/s, rounded up.
-constexpr std::chrono::minutes kFetchDeadline{5};
+using std::chrono::steady_clock;
+using std::chrono::system_clock;
+
+constexpr std::chrono::seconds kConnect{1};
+constexpr std::chrono::milliseconds kBetweenTries{300};
+// Without a piece for this long nothing more is expected.
+constexpr std::chrono::minutes kSilence{2};
+constexpr std::chrono::minutes kOneCall{10};
+
+Unexpected GivenUp() { return Fail(ErrorCode::kConflict, "the staging was given up"); }
+
+// What one stream brings; `wanted` loses what arrived, also when the stream breaks.
+Result<void> FetchOnce(v1::Node::Stub& stub, JobId job, std::set<std::string>& wanted,
+                       const TakeChunk& take, const std::atomic<bool>& cancel,
+                       const std::string& address) {
+  v1::FetchChunksRequest request;
+  request.set_job(job.value);
+  for (const std::string& digest : wanted) request.add_digests(digest);
+  grpc::ClientContext context;
+  context.set_deadline(system_clock::now() + kOneCall);
+  const auto reader = stub.FetchChunks(&context, request);
+  v1::FetchChunksReply reply;
+  Result<void> taken;
+  while (reader->Read(&reply)) {
+    taken = take(reply.digest(), reply.data());
+    if (taken) wanted.erase(reply.digest());
+    if (taken && !cancel) continue;
+    context.TryCancel();
+    while (reader->Read(&reply)) {
+    }
+  }
+  const grpc::Status status = reader->Finish();
+  if (!taken) return taken;
+  if (cancel) return GivenUp();
+  if (status.ok() && wanted.empty()) return {};
+  if (status.ok()) return Fail(ErrorCode::kDataLoss, address + " sent less than was asked for");
+  return Unexpected(FromStatus(status, "the controller at " + address));
+}
 
 }  // namespace
 
-Result<void> FetchFromController(const LinkSettings& settings, FileSystem& files,
+Result<void> FetchFromController(const LinkSettings& settings, FileSystem& files, JobId job,
                                  const std::vector<std::string>& digests, const TakeChunk& take,
                                  const std::atomic<bool>& cancel) {
   LAUNCH_ASSIGN_OR_RETURN(const IdentityFiles identity, ReadIdentity(files, settings.state_dir));
-  v1::FetchChunksRequest request;
-  for (const std::string& digest : digests) request.add_digests(digest);
+  std::set<std::string> wanted(digests.begin(), digests.end());
   Error last{ErrorCode::kUnavailable, "no address of a controller is known", {}, {}};
-  for (const std::string& address : settings.controllers) {
-    const auto stub = v1::Node::NewStub(Dial(address, identity));
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + kFetchDeadline);
-    const auto reader = stub->FetchChunks(&context, request);
-    v1::FetchChunksReply reply;
-    Result<void> taken;
-    while (reader->Read(&reply)) {
-      taken = take(reply.digest(), reply.data());
-      if (taken && !cancel) continue;
-      context.TryCancel();
-      while (reader->Read(&reply)) {
+  auto end = steady_clock::now() + kSilence;
+  while (!settings.controllers.empty()) {
+    for (const std::string& address : settings.controllers) {
+      if (cancel) return GivenUp();
+      const auto channel = Dial(address, identity);
+      if (!channel->WaitForConnected(system_clock::now() + kConnect)) {
+        last = {ErrorCode::kUnavailable, "no controller answers at " + address, {}, {}};
+        continue;
       }
+      const std::size_t before = wanted.size();
+      auto fetched = FetchOnce(*v1::Node::NewStub(channel), job, wanted, take, cancel, address);
+      if (fetched) return {};
+      if (fetched.error().code != ErrorCode::kUnavailable) return fetched;
+      last = std::move(fetched).error();
+      if (wanted.size() < before) end = steady_clock::now() + kSilence;
     }
-    const grpc::Status status = reader->Finish();
-    if (!taken) return taken;
-    if (cancel) return Fail(ErrorCode::kConflict, "the staging was given up");
-    if (status.ok()) return {};
-    last = FromStatus(status, "the controller at " + address);
-    if (last.code != ErrorCode::kUnavailable) break;
+    if (steady_clock::now() > end) break;
+    std::this_thread::sleep_for(kBetweenTries);
   }
   return Unexpected(std::move(last));
 }

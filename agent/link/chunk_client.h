@@ -12,9 +12,9 @@
 
 namespace launch::agent {
 
-// Blocking; the controllers are tried in order until one answers. Ends within seconds of `cancel`,
-// and when nothing came for a while.
-Result<void> FetchFromController(const LinkSettings& settings, FileSystem& files,
+// Blocking; the controllers are tried in order, again and again: one that is restarted meanwhile
+// costs time only. Ends within seconds of `cancel`, and when nothing came for two minutes.
+Result<void> FetchFromController(const LinkSettings& settings, FileSystem& files, JobId job,
                                  const std::vector<std::string>& digests, const TakeChunk& take,
                                  const std::atomic<bool>& cancel);
 

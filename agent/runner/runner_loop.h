@@ -47,10 +47,10 @@ struct ShimWish {  // what differs between a rank and `setup`
   bool with_ports = false;
 };
 
-using RunnerTask = std::variant<order::Accept, order::StageAllocation, order::Start,
-                                order::StopAllocation, order::Drop, order::NoteAcked, order::Forget,
-                                order::ExtendLease, order::CollectStacks, StageOutcome, CopyOutcome,
-                                StacksDone, Quit>;
+using RunnerTask =
+    std::variant<order::Accept, order::StageAllocation, order::Start, order::StopAllocation,
+                 order::Drop, order::NoteAcked, order::Forget, order::ExtendLease,
+                 order::CollectStacks, StageOutcome, CopyOutcome, StacksDone, Quit>;
 
 // Everything but Post and SaveFence belongs to one thread: the caller of Recover until Run starts,
 // then Run's.

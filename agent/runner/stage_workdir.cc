@@ -19,8 +19,11 @@ void RunnerLoop::BeginStaging(AllocationRun& run) {
 
 // On a thread of its own, as StartStaging.
 void RunnerLoop::StartFetch(AllocationRun& run) {
-  CopyWish wish{
-      .state_dir = options_.state_dir, .key = run.key, .root = run.spec->snapshot, .live_jobs = {}};
+  CopyWish wish{.state_dir = options_.state_dir,
+                .key = run.key,
+                .user = run.spec->user,
+                .root = run.spec->snapshot,
+                .live_jobs = {}};
   for (const auto& [key, other] : runs_) wish.live_jobs.push_back(key.job);
   auto state = std::make_shared<WorkerState>();
   run.staging_number = ++stagings_;

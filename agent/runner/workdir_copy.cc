@@ -23,14 +23,22 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kCacheBytes = std::uint64_t{2} << 30;
 constexpr std::uint64_t kCopyKeepsFree = std::uint64_t{256} << 20;
-constexpr std::size_t kFetchedAtOnce = 1024;
+constexpr std::size_t kFetchedAtOnce = 256;
+// Begins the names of copies that are still being unpacked: ".part-JOB.ATTEMPT".
+constexpr std::string_view kPart = ".part-";
 constexpr auto kKeptFor = std::chrono::hours(7 * 24);
 
 Unexpected Cancelled() { return Fail(ErrorCode::kConflict, "the staging was given up"); }
 
 class Cache {
  public:
-  explicit Cache(const std::string& state_dir) : dir_(state_dir + "/chunks") {}
+  Cache(const CopyWish& wish, const FetchChunks& fetch, const std::atomic<bool>& cancel)
+      : all_(wish.state_dir + "/chunks"),
+        dir_(all_ + "/" + (IsValidName(wish.user) ? wish.user : "unnamed")),
+        incoming_(dir_ + "/.in-" + ToString(wish.key)),
+        job_(wish.key.job),
+        fetch_(fetch),
+        cancel_(cancel) {}
 
   std::string PathOf(const std::string& digest) const {
     return dir_ + "/" + digest.substr(0, 2) + "/" + digest;
@@ -48,12 +56,18 @@ class Cache {
     if (Sha256Hex(bytes) != digest) {
       return Fail(ErrorCode::kDataLoss, "the controller sent other bytes than were asked for");
     }
-    LAUNCH_RETURN_IF_ERROR(files_.MakeDirs(fs::path(PathOf(digest)).parent_path().string()));
-    return files_.Write(PathOf(digest), bytes);
+    const std::string path = PathOf(digest);
+    LAUNCH_RETURN_IF_ERROR(files_.MakeDirs(fs::path(path).parent_path().string()));
+    // Two jobs may fetch the same piece at once: each has a name of its own for it until it is
+    // whole.
+    LAUNCH_RETURN_IF_ERROR(files_.MakeDirs(incoming_));
+    const std::string part = incoming_ + "/" + digest;
+    LAUNCH_RETURN_IF_ERROR(files_.Write(part, bytes));
+    if (::rename(part.c_str(), path.c_str()) != 0) return FailErrno("rename to " + path, errno);
+    return {};
   }
 
-  Result<void> Ensure(const std::vector<std::string>& digests, const FetchChunks& fetch,
-                      const std::atomic<bool>& cancel) {
+  Result<void> Ensure(const std::vector<std::string>& digests) {
     std::vector<std::string> missing;
     std::set<std::string> seen;
     for (const std::string& digest : digests) {
@@ -65,22 +79,23 @@ class Cache {
       }
     }
     for (std::size_t at = 0; at < missing.size(); at += kFetchedAtOnce) {
-      if (cancel) return Cancelled();
+      if (cancel_) return Cancelled();
       const std::size_t end = std::min(at + kFetchedAtOnce, missing.size());
       const std::vector<std::string> some(missing.begin() + static_cast<std::ptrdiff_t>(at),
                                           missing.begin() + static_cast<std::ptrdiff_t>(end));
-      LAUNCH_RETURN_IF_ERROR(fetch(
-          some,
+      LAUNCH_RETURN_IF_ERROR(fetch_(
+          job_, some,
           [this](const std::string& digest, std::string_view bytes) {
             return Write(digest, bytes);
           },
-          cancel));
+          cancel_));
     }
     return {};
   }
 
   // The oldest go until the rest is small enough.
   void Trim() {
+    (void)files_.RemoveTree(incoming_);
     struct Piece {
       fs::file_time_type used;
       std::uint64_t bytes;
@@ -89,7 +104,7 @@ class Cache {
     std::vector<Piece> pieces;
     std::uint64_t total = 0;
     std::error_code error;
-    for (fs::recursive_directory_iterator at(dir_, error), end; !error && at != end;
+    for (fs::recursive_directory_iterator at(all_, error), end; !error && at != end;
          at.increment(error)) {
       std::error_code ignored;
       if (!at->is_regular_file(ignored)) continue;
@@ -107,18 +122,21 @@ class Cache {
   }
 
  private:
+  const std::string all_;  // of every user
   const std::string dir_;
+  const std::string incoming_;
+  const JobId job_;
+  const FetchChunks& fetch_;
+  const std::atomic<bool>& cancel_;
   PosixFileSystem files_;
 };
 
 // The manifest named by the root.
-Result<std::vector<SnapshotEntry>> FetchManifest(const std::string& root, Cache& cache,
-                                                 const FetchChunks& fetch,
-                                                 const std::atomic<bool>& cancel) {
-  LAUNCH_RETURN_IF_ERROR(cache.Ensure({root}, fetch, cancel));
+Result<std::vector<SnapshotEntry>> FetchManifest(const std::string& root, Cache& cache) {
+  LAUNCH_RETURN_IF_ERROR(cache.Ensure({root}));
   LAUNCH_ASSIGN_OR_RETURN(const std::string text, cache.Read(root));
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<std::string> pieces, ParseRoot(text));
-  LAUNCH_RETURN_IF_ERROR(cache.Ensure(pieces, fetch, cancel));
+  LAUNCH_RETURN_IF_ERROR(cache.Ensure(pieces));
   std::string manifest;
   for (const std::string& piece : pieces) {
     LAUNCH_ASSIGN_OR_RETURN(const std::string part, cache.Read(piece));
@@ -184,19 +202,24 @@ Result<void> Unpack(const std::vector<SnapshotEntry>& entries, const std::string
 
 // Copies of jobs that ended long ago, and what an interrupted unpacking left.
 void SweepCopies(const std::string& work, const std::vector<JobId>& live) {
+  const auto lives = [&](const std::string& name, char after) {
+    return std::ranges::any_of(
+        live, [&](JobId job) { return name.starts_with(std::to_string(job.value) + after); });
+  };
   std::error_code error;
   std::vector<fs::path> old;
+  std::vector<fs::path> parts;
   for (fs::directory_iterator at(work, error), end; !error && at != end; at.increment(error)) {
     const fs::path used = at->path();
+    const std::string file = used.filename().string();
+    if (file.starts_with(kPart) && !lives(file.substr(kPart.size()), '.')) parts.push_back(used);
     if (used.extension() != ".used") continue;
-    const std::string name = used.stem().string();
-    const bool lives = std::ranges::any_of(
-        live, [&](JobId job) { return name.starts_with(std::to_string(job.value) + "-"); });
     std::error_code ignored;
     const auto age = fs::file_time_type::clock::now() - at->last_write_time(ignored);
-    if (!lives && age > kKeptFor) old.push_back(used);
+    if (!lives(used.stem().string(), '-') && age > kKeptFor) old.push_back(used);
   }
   PosixFileSystem files;
+  for (const fs::path& part : parts) (void)files.RemoveTree(part.string());
   for (const fs::path& used : old) {
     fs::path copy = used;
     copy.replace_extension();
@@ -231,9 +254,9 @@ Result<std::string> MakeCopy(const CopyWish& wish, const FetchChunks& fetch,
   SweepCopies(work, wish.live_jobs);
   std::error_code error;
   if (fs::is_directory(copy, error)) return copy;
-  Cache cache(wish.state_dir);
+  Cache cache(wish, fetch, cancel);
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<SnapshotEntry> entries,
-                          FetchManifest(wish.root, cache, fetch, cancel));
+                          FetchManifest(wish.root, cache));
   std::vector<std::string> pieces;
   std::uint64_t bytes = 0;
   for (const SnapshotEntry& entry : entries) {
@@ -241,9 +264,15 @@ Result<std::string> MakeCopy(const CopyWish& wish, const FetchChunks& fetch,
     bytes += entry.size;
   }
   LAUNCH_RETURN_IF_ERROR(CheckRoom(work, 2 * bytes));
-  LAUNCH_RETURN_IF_ERROR(cache.Ensure(pieces, fetch, cancel));
-  const std::string part = work + "/.part-" + ToString(wish.key);
-  if (auto unpacked = Unpack(entries, part, cache, cancel); !unpacked) {
+  const std::string part = work + "/" + std::string(kPart) + ToString(wish.key);
+  // Once more: another job's trimming may have taken pieces from under this one.
+  Result<void> unpacked;
+  for (int round = 0; round < 2; ++round) {
+    LAUNCH_RETURN_IF_ERROR(cache.Ensure(pieces));
+    unpacked = Unpack(entries, part, cache, cancel);
+    if (unpacked || unpacked.error().code != ErrorCode::kNotFound) break;
+  }
+  if (!unpacked) {
     (void)files.RemoveTree(part);
     return Unexpected(std::move(unpacked).error());
   }

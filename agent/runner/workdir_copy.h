@@ -2,8 +2,8 @@
 //
 //   <state_dir>/work/JOB-ROOT/         the copy; kept for a week after its job ended
 //   <state_dir>/work/JOB-ROOT.used     when it was needed last
-//   <state_dir>/chunks/                pieces of copies, so that the next one costs only what
-//   changed
+//   <state_dir>/chunks/USER/           pieces of copies, so that the next one costs only what
+//                                      changed; of each user apart, as on the controller
 #pragma once
 
 #include <atomic>
@@ -17,13 +17,15 @@
 namespace launch::agent {
 
 using TakeChunk = std::function<Result<void>(const std::string& digest, std::string_view bytes)>;
+// What the owner of `job` sent.
 using FetchChunks =
-    std::function<Result<void>(const std::vector<std::string>& digests, const TakeChunk& take,
-                               const std::atomic<bool>& cancel)>;
+    std::function<Result<void>(JobId job, const std::vector<std::string>& digests,
+                               const TakeChunk& take, const std::atomic<bool>& cancel)>;
 
 struct CopyWish {
   std::string state_dir;
   Key key;
+  std::string user;
   std::string root;              // digest of the snapshot
   std::vector<JobId> live_jobs;  // whose copies stay, whatever their age
 };

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "common/quoted.h"
 #include "common/units.h"
 
 namespace launch {
@@ -149,8 +150,14 @@ Result<void> ShipWorkdir(const App& app, Client& client, PreparedJob& job, bool 
   }
   if (!copy) return Unexpected(std::move(copy).error());
   if (!copy->skipped.empty()) {
-    app.Note("notice: " + std::to_string(copy->skipped.size()) +
-             " sockets, pipes or devices of workdir are not copied: " + copy->skipped.front());
+    app.Note(
+        "notice: " + std::to_string(copy->skipped.size()) +
+        " sockets, pipes or devices of workdir are not copied: " + Quoted(copy->skipped.front()));
+  }
+  if (!copy->leaving.empty()) {
+    app.Note("notice: " + std::to_string(copy->leaving.size()) +
+             " links of workdir lead out of it, to what the nodes must have themselves: " +
+             Quoted(copy->leaving.front()));
   }
   if (upload) LAUNCH_RETURN_IF_ERROR(Upload(app, client, *copy));
   context.snapshot = copy->root;

@@ -1,6 +1,11 @@
 #include "cli/snapshot/workdir_copy.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -24,6 +29,7 @@ struct Walk {
   std::uint64_t files = 0;
   std::uint64_t bytes = 0;
   std::vector<std::string> skipped;
+  std::vector<std::string> leaving;
 };
 
 std::string TextOf(const fs::path& path) {
@@ -46,6 +52,26 @@ Result<void> AddFile(const fs::directory_entry& item, SnapshotEntry entry, Walk&
   walk.top[entry.path.substr(0, entry.path.find('/'))] += entry.size;
   walk.entries.push_back(std::move(entry));
   return {};
+}
+
+// Where a link leads, as it will be on a node.
+SnapshotEntry LinkEntry(const fs::path& link, SnapshotEntry entry, Walk& walk) {
+  std::error_code ignored;
+  entry.kind = SnapshotKind::kLink;
+  fs::path target = fs::read_symlink(link, ignored);
+  const fs::path inside = fs::path(entry.path).parent_path();
+  if (target.is_absolute()) {
+    const fs::path below = target.lexically_normal().lexically_relative(walk.root);
+    if (!below.empty() && *below.begin() != "..") {
+      target = below.lexically_relative(inside.empty() ? fs::path(".") : inside);
+    }
+  }
+  const fs::path ends = (inside / target).lexically_normal();
+  if (target.is_absolute() || (!ends.empty() && *ends.begin() == "..")) {
+    walk.leaving.push_back(entry.path + " -> " + target.string());
+  }
+  entry.target = target.string();
+  return entry;
 }
 
 // Depth first, names in order, so that equal directories give equal manifests.
@@ -73,9 +99,7 @@ Result<void> WalkInto(const std::string& below, IgnoreRules rules, Walk& walk) {
     const bool is_directory = !is_link && item.is_directory(error);
     if (name == ".git" || rules.Ignores(entry.path, is_directory)) continue;
     if (is_link) {
-      entry.kind = SnapshotKind::kLink;
-      entry.target = fs::read_symlink(item.path(), error).string();
-      walk.entries.push_back(std::move(entry));
+      walk.entries.push_back(LinkEntry(item.path(), std::move(entry), walk));
     } else if (is_directory) {
       entry.kind = SnapshotKind::kDirectory;
       const std::string path = entry.path;
@@ -117,7 +141,30 @@ void AddText(const std::string& text, std::vector<std::string>& digests, Workdir
   }
 }
 
+Unexpected Changed(const std::string& path) {
+  return Fail(ErrorCode::kConflict, path + " changed while it was copied",
+              "submit again once nothing writes to it, or name it in .launchignore");
+}
+
+// Two looks at a file are equal when nobody wrote to it in between.
+struct FileState {
+  std::uint64_t inode = 0;
+  std::int64_t size = -1;
+  std::int64_t modified_ns = 0;
+  std::int64_t changed_ns = 0;
+  friend bool operator==(const FileState&, const FileState&) = default;
+};
+
+FileState StateOf(const fs::path& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return {};
+  constexpr std::int64_t kNs = 1'000'000'000;
+  return {info.st_ino, info.st_size, info.st_mtim.tv_sec * kNs + info.st_mtim.tv_nsec,
+          info.st_ctim.tv_sec * kNs + info.st_ctim.tv_nsec};
+}
+
 Result<void> HashFile(const fs::path& path, SnapshotEntry& entry, WorkdirCopy& copy) {
+  const FileState before = StateOf(path);
   std::ifstream in(path, std::ios::binary);
   std::string piece(kChunkBytes, '\0');
   std::uint64_t offset = 0;
@@ -131,12 +178,10 @@ Result<void> HashFile(const fs::path& path, SnapshotEntry& entry, WorkdirCopy& c
     entry.chunks.push_back(digest);
     offset += got;
   }
-  if (offset != entry.size) {
-    return Fail(ErrorCode::kIo,
-                "cannot read " + path.string() + ", or it changed while it was copied",
-                "make it readable, or name it in .launchignore");
-  }
-  return {};
+  if (offset == entry.size && StateOf(path) == before) return {};
+  if (::access(path.c_str(), R_OK) == 0) return Changed(path.string());
+  return Fail(ErrorCode::kIo, "cannot read " + path.string() + ": " + std::strerror(errno),
+              "make it readable, or name it in .launchignore");
 }
 
 }  // namespace
@@ -149,6 +194,7 @@ Result<WorkdirCopy> CopyWorkdir(const std::string& directory, const CopyLimits& 
   copy.files = walk.files;
   copy.bytes = walk.bytes;
   copy.skipped = std::move(walk.skipped);
+  copy.leaving = std::move(walk.leaving);
   for (SnapshotEntry& entry : walk.entries) {
     if (entry.kind != SnapshotKind::kFile) continue;
     LAUNCH_RETURN_IF_ERROR(HashFile(walk.root / entry.path, entry, copy));
@@ -175,8 +221,7 @@ Result<std::string> ReadChunk(const std::string& digest, const ChunkSource& sour
     bytes.resize(static_cast<std::size_t>(std::max<std::streamsize>(in.gcount(), 0)));
   }
   if (Sha256Hex(bytes) == digest) return bytes;
-  return Fail(ErrorCode::kConflict, source.path + " changed while it was copied",
-              "submit again once nothing writes to it, or name it in .launchignore");
+  return Changed(source.path);
 }
 
 }  // namespace launch

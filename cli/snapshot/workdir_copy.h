@@ -29,9 +29,12 @@ struct WorkdirCopy {
   std::uint64_t bytes = 0;
   std::map<std::string, ChunkSource> chunks;  // by digest
   std::vector<std::string> skipped;           // sockets, pipes and devices
+  std::vector<std::string> leaving;           // links to what is not in the copy: "data -> /mnt"
 };
 
-// Without what .gitignore and .launchignore leave out, and without .git. Links are copied as links.
+// Without what .gitignore and .launchignore leave out, and without .git. Links are copied as links;
+// one with the absolute path of something in the directory becomes a relative one. kConflict for a
+// file that changes while it is read.
 // Over a limit: kResourceExhausted with the largest of what lies in it, before anything is hashed.
 Result<WorkdirCopy> CopyWorkdir(const std::string& directory, const CopyLimits& limits);
 

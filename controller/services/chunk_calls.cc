@@ -18,14 +18,16 @@ constexpr int kMostFetched = 4'096;
 
 class FetchStream final : public PullStream<v1::FetchChunksReply> {
  public:
-  FetchStream(ChunkStore& chunks, const v1::FetchChunksRequest& request)
-      : chunks_(chunks), digests_(request.digests().begin(), request.digests().end()) {}
+  FetchStream(ChunkStore& chunks, UserName owner, const v1::FetchChunksRequest& request)
+      : chunks_(chunks),
+        owner_(std::move(owner)),
+        digests_(request.digests().begin(), request.digests().end()) {}
 
  private:
   Next Pull() override {
     if (next_ == digests_.size()) return grpc::Status::OK;
     const std::string& digest = digests_[next_++];
-    auto bytes = chunks_.Get(digest);
+    auto bytes = chunks_.Get(owner_, digest);
     if (!bytes) return ToStatus(bytes.error());
     v1::FetchChunksReply reply;
     reply.set_digest(digest);
@@ -35,6 +37,7 @@ class FetchStream final : public PullStream<v1::FetchChunksReply> {
   void Ended() override {}
 
   ChunkStore& chunks_;
+  const UserName owner_;
   const std::vector<std::string> digests_;
   std::size_t next_ = 0;
 };
@@ -42,7 +45,8 @@ class FetchStream final : public PullStream<v1::FetchChunksReply> {
 }  // namespace
 
 grpc::ServerUnaryReactor* AnswerMissing(grpc::CallbackServerContext* context, Executor& executor,
-                                        ChunkStore& chunks, const v1::MissingChunksRequest& request,
+                                        ChunkStore& chunks, const UserName& user,
+                                        const v1::MissingChunksRequest& request,
                                         v1::MissingChunksReply* reply) {
   if (auto small = CheckSize(request); !small) return Refuse(context, small.error());
   if (request.digests_size() != request.sizes_size()) {
@@ -55,8 +59,8 @@ grpc::ServerUnaryReactor* AnswerMissing(grpc::CallbackServerContext* context, Ex
     wanted.emplace_back(request.digests(i), request.sizes(i));
   }
   auto* reactor = context->DefaultReactor();
-  executor.Post([&chunks, reactor, reply, wanted = std::move(wanted)] {
-    auto missing = chunks.Missing(wanted);
+  executor.Post([&chunks, user, reactor, reply, wanted = std::move(wanted)] {
+    auto missing = chunks.Missing(user, wanted);
     if (!missing) return reactor->Finish(ToStatus(missing.error()));
     for (std::string& digest : *missing) reply->add_digests(std::move(digest));
     reactor->Finish(grpc::Status::OK);
@@ -65,13 +69,14 @@ grpc::ServerUnaryReactor* AnswerMissing(grpc::CallbackServerContext* context, Ex
 }
 
 grpc::ServerUnaryReactor* AnswerPut(grpc::CallbackServerContext* context, Executor& executor,
-                                    ChunkStore& chunks, const v1::PutChunksRequest& request) {
+                                    ChunkStore& chunks, const UserName& user,
+                                    const v1::PutChunksRequest& request) {
   if (auto small = CheckSize(request); !small) return Refuse(context, small.error());
   auto* reactor = context->DefaultReactor();
   // The request lives until the reactor is finished.
-  executor.Post([&chunks, reactor, &request] {
+  executor.Post([&chunks, user, reactor, &request] {
     for (const std::string& bytes : request.chunks()) {
-      if (auto put = chunks.Put(bytes); !put) return reactor->Finish(ToStatus(put.error()));
+      if (auto put = chunks.Put(user, bytes); !put) return reactor->Finish(ToStatus(put.error()));
     }
     reactor->Finish(grpc::Status::OK);
   });
@@ -79,12 +84,21 @@ grpc::ServerUnaryReactor* AnswerPut(grpc::CallbackServerContext* context, Execut
 }
 
 grpc::ServerWriteReactor<v1::FetchChunksReply>* MakeFetchStream(
-    ChunkStore& chunks, const v1::FetchChunksRequest& request) {
+    ChunkStore& chunks, const std::optional<UserName>& owner,
+    const v1::FetchChunksRequest& request) {
+  if (!owner) {
+    return new RefusedStream<v1::FetchChunksReply>(
+        ToStatus(Error{ErrorCode::kNotFound,
+                       "pieces of a copied directory are given out for a job that is known; job " +
+                           std::to_string(request.job()) + " is not",
+                       {},
+                       {}}));
+  }
   if (request.digests_size() > kMostFetched) {
     return new RefusedStream<v1::FetchChunksReply>(ToStatus(Error{
         ErrorCode::kInvalidArgument, "at most 4096 pieces may be asked for at once", {}, {}}));
   }
-  auto* stream = new FetchStream(chunks, request);
+  auto* stream = new FetchStream(chunks, *owner, request);
   const auto handle = stream->handle();
   handle->Start();
   return stream;

@@ -4,6 +4,8 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <optional>
+
 #include "controller/chunk_store.h"
 #include "controller/services/executor.h"
 
@@ -19,11 +21,15 @@ namespace launch::controller {
 
 // The caller was let in already. The disk is worked on behind the callback.
 grpc::ServerUnaryReactor* AnswerMissing(grpc::CallbackServerContext* context, Executor& executor,
-                                        ChunkStore& chunks, const v1::MissingChunksRequest& request,
+                                        ChunkStore& chunks, const UserName& user,
+                                        const v1::MissingChunksRequest& request,
                                         v1::MissingChunksReply* reply);
 grpc::ServerUnaryReactor* AnswerPut(grpc::CallbackServerContext* context, Executor& executor,
-                                    ChunkStore& chunks, const v1::PutChunksRequest& request);
+                                    ChunkStore& chunks, const UserName& user,
+                                    const v1::PutChunksRequest& request);
+// For a job of `owner`, who alone sent what is looked for.
 grpc::ServerWriteReactor<v1::FetchChunksReply>* MakeFetchStream(
-    ChunkStore& chunks, const v1::FetchChunksRequest& request);
+    ChunkStore& chunks, const std::optional<UserName>& owner,
+    const v1::FetchChunksRequest& request);
 
 }  // namespace launch::controller

@@ -8,6 +8,7 @@ void Directory::Note(const Record& record) {
     if (const auto job = job_keys_.find(gone->key); job != job_keys_.end()) {
       owners_.erase(job->second);
       snapshots_.erase(job->second);
+      done_.erase(job->second);
       job_keys_.erase(job);
     }
     node_keys_.erase(gone->key);
@@ -30,7 +31,11 @@ void Directory::Note(const Record& record) {
   } else if (const auto* job = std::get_if<JobRecord>(&put->entity)) {
     if (owners_.emplace(job->id, job->owner).second) job_keys_[KeyOf(put->entity)] = job->id;
     if (job->array) owners_.emplace(*job->array, job->owner);
-    if (job->phase == JobPhase::kDone) snapshots_.erase(job->id);
+    if (job->phase != JobPhase::kDone) {
+      done_.erase(job->id);
+    } else if (snapshots_.contains(job->id)) {
+      done_.insert(job->id);
+    }
   } else if (const auto* spec = std::get_if<SpecRecord>(&put->entity)) {
     if (!spec->context.snapshot.empty()) snapshots_[spec->id] = spec->context.snapshot;
   } else if (std::holds_alternative<NodeRecord>(put->entity)) {
@@ -62,11 +67,14 @@ std::optional<UserName> Directory::OwnerOf(JobId job) const {
   return found->second;
 }
 
-std::vector<std::string> Directory::SnapshotsInUse() const {
+std::vector<OwnedSnapshot> Directory::SnapshotsInUse() const {
   const MutexLock lock(mutex_);
-  std::vector<std::string> roots;
-  for (const auto& [job, root] : snapshots_) roots.push_back(root);
-  return roots;
+  std::vector<OwnedSnapshot> snapshots;
+  for (const auto& [job, root] : snapshots_) {
+    const auto owner = owners_.find(job);
+    if (owner != owners_.end() && !done_.contains(job)) snapshots.push_back({owner->second, root});
+  }
+  return snapshots;
 }
 
 StorePosition Directory::Position() const {

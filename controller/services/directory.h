@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/annotated_mutex.h"
+#include "controller/chunk_store.h"
 #include "controller/core/record.h"
 
 namespace launch::controller {
@@ -31,8 +32,8 @@ class Directory {
   bool IsOperator(const UserName& user) const LAUNCH_EXCLUDES(mutex_);
   std::optional<std::string> WhyDenied(const std::string& serial) const LAUNCH_EXCLUDES(mutex_);
   std::optional<UserName> OwnerOf(JobId job) const LAUNCH_EXCLUDES(mutex_);
-  // Roots of the copied directories of jobs that are not done.
-  std::vector<std::string> SnapshotsInUse() const LAUNCH_EXCLUDES(mutex_);
+  // Copied directories of jobs that are not done.
+  std::vector<OwnedSnapshot> SnapshotsInUse() const LAUNCH_EXCLUDES(mutex_);
   StorePosition Position() const LAUNCH_EXCLUDES(mutex_);
   std::uint64_t Jobs() const LAUNCH_EXCLUDES(mutex_);
   std::uint64_t Nodes() const LAUNCH_EXCLUDES(mutex_);
@@ -45,6 +46,7 @@ class Directory {
   std::map<JobId, UserName> owners_ LAUNCH_GUARDED_BY(mutex_);
   std::map<std::string, JobId> job_keys_ LAUNCH_GUARDED_BY(mutex_);  // stored key -> id
   std::map<JobId, std::string> snapshots_ LAUNCH_GUARDED_BY(mutex_);
+  std::set<JobId> done_ LAUNCH_GUARDED_BY(mutex_);  // of those with a snapshot; they may come back
   std::set<std::string> node_keys_ LAUNCH_GUARDED_BY(mutex_);
 };
 

@@ -184,7 +184,8 @@ class LaunchService final : public pb::Launch::CallbackService {
                                           pb::MissingChunksReply* reply) override {
     auto who = parts_.gate.Admit(*context, "/launch.v1.Launch/MissingChunks");
     if (!who) return Refuse(context, who.error());
-    return AnswerMissing(context, parts_.executor, parts_.chunks, *request, reply);
+    return AnswerMissing(context, parts_.chunk_executor, parts_.chunks, who->caller.user, *request,
+                         reply);
   }
 
   grpc::ServerUnaryReactor* PutChunks(grpc::CallbackServerContext* context,
@@ -192,7 +193,7 @@ class LaunchService final : public pb::Launch::CallbackService {
                                       pb::PutChunksReply*) override {
     auto who = parts_.gate.Admit(*context, "/launch.v1.Launch/PutChunks");
     if (!who) return Refuse(context, who.error());
-    return AnswerPut(context, parts_.executor, parts_.chunks, *request);
+    return AnswerPut(context, parts_.chunk_executor, parts_.chunks, who->caller.user, *request);
   }
 
   grpc::ServerWriteReactor<pb::WatchReply>* Watch(grpc::CallbackServerContext* context,

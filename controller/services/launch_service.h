@@ -27,6 +27,7 @@ struct LaunchServiceParts {  // all outlive the server
   Store& store;                   // only Events
   const std::string& secret_key;  // secrets are sealed with it before they go any further
   ChunkStore& chunks;
+  Executor& chunk_executor;  // a disk that is slow to sync holds up no deadline
 };
 
 std::unique_ptr<grpc::Service> MakeLaunchService(const LaunchServiceParts& parts);

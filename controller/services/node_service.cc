@@ -156,7 +156,8 @@ class NodeService final : public pb::Node::CallbackService {
     if (auto who = parts_.gate.Admit(*context, "/launch.v1.Node/FetchChunks"); !who) {
       return new RefusedStream<pb::FetchChunksReply>(ToStatus(who.error()));
     }
-    return MakeFetchStream(parts_.chunks, *request);
+    return MakeFetchStream(parts_.chunks, parts_.directory.OwnerOf(JobId{request->job()}),
+                           *request);
   }
 
  private:

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "cli/snapshot/git_state.h"
 #include "common/snapshot.h"
@@ -119,6 +120,33 @@ TEST_F(WorkdirCopyTest, AFileThatChangesMeanwhileIsNamed) {
   const auto bytes = ReadChunk(entry.chunks[0], copy->chunks.at(entry.chunks[0]));
   ASSERT_FALSE(bytes);
   EXPECT_NE(bytes.error().message.find("/a changed"), std::string::npos);
+}
+
+TEST_F(WorkdirCopyTest, LinksInsideStayInsideAndThoseThatLeaveAreNamed) {
+  Write("pkg/data.txt", "x");
+  fs::create_symlink(dir_ / "pkg/data.txt", dir_ / "absolute");
+  fs::create_symlink(dir_ / "pkg", dir_ / "pkg/self");
+  fs::create_symlink("../..", dir_ / "pkg/up");
+  fs::create_symlink("/mnt/data", dir_ / "data");
+  fs::create_symlink("../pkg/data.txt", dir_ / "pkg/fine");
+  const auto copy = Copy();
+  ASSERT_TRUE(copy) << copy.error().message;
+  std::map<std::string, std::string> links;
+  for (const SnapshotEntry& entry : Entries(*copy)) {
+    if (entry.kind == SnapshotKind::kLink) links[entry.path] = entry.target;
+  }
+  EXPECT_EQ(links["absolute"], "pkg/data.txt") << "the nodes have no such absolute path";
+  EXPECT_EQ(links["pkg/self"], ".");
+  EXPECT_EQ(links["pkg/fine"], "../pkg/data.txt");
+  EXPECT_EQ(copy->leaving, (std::vector<std::string>{"data -> /mnt/data", "pkg/up -> ../.."}));
+}
+
+TEST_F(WorkdirCopyTest, NamesMayHaveAnyByte) {
+  for (const char* name : {"line\nbreak", "\xff\xfe", "with space", "%41"}) Write(name, name);
+  const auto copy = Copy();
+  ASSERT_TRUE(copy) << copy.error().message;
+  EXPECT_EQ(Paths(*copy),
+            (std::vector<std::string>{"%41", "line\nbreak", "with space", "\xff\xfe"}));
 }
 
 TEST_F(WorkdirCopyTest, TheGitStateIsCommitAndDiff) {

@@ -39,10 +39,12 @@ class Depot {
   void Lose(const std::string& digest) { pieces_.erase(digest); }
 
   FetchChunks Fetcher() {
-    return [this](const std::vector<std::string>& digests, const TakeChunk& take,
-                  const std::atomic<bool>&) -> Result<void> {
+    return [this](JobId, const std::vector<std::string>& digests, const TakeChunk& take,
+                  const std::atomic<bool>& cancel) -> Result<void> {
       const std::lock_guard lock(mutex_);
       for (const std::string& digest : digests) {
+        if (fetched_ == break_after_) return Fail(ErrorCode::kUnavailable, "the line broke");
+        if (cancel) return Fail(ErrorCode::kConflict, "given up");
         ++fetched_;
         if (!pieces_.contains(digest)) {
           return Fail(ErrorCode::kNotFound, "the controller no longer has it");
@@ -54,6 +56,7 @@ class Depot {
   }
   int fetched() const { return fetched_; }
   void Corrupt() { corrupt_ = true; }
+  void BreakAfter(int pieces) { break_after_ = pieces; }
 
  private:
   std::mutex mutex_;
@@ -61,13 +64,19 @@ class Depot {
   std::vector<SnapshotEntry> entries_;
   int fetched_ = 0;
   bool corrupt_ = false;
+  int break_after_ = -1;
 };
 
 class CopyTest : public testing::Test {
  protected:
-  Result<std::string> Make(const Key& key, const std::string& root) {
+  Result<std::string> Make(const Key& key, const std::string& root,
+                           const std::string& user = "ana") {
     const std::atomic<bool> cancel{false};
-    return MakeCopy({.state_dir = bench_.Path("state"), .key = key, .root = root, .live_jobs = {}},
+    return MakeCopy({.state_dir = bench_.Path("state"),
+                     .key = key,
+                     .user = user,
+                     .root = root,
+                     .live_jobs = {}},
                     depot_.Fetcher(), cancel);
   }
 
@@ -125,6 +134,48 @@ TEST_F(CopyTest, WrongBytesAndLostPiecesMakeNoCopy) {
   EXPECT_EQ(Make({{23}, {1}}, Sha256Hex("nobody has this")).error().code, ErrorCode::kNotFound);
   EXPECT_EQ(Make({{23}, {1}}, depot_.Add("y")).error().code, ErrorCode::kDataLoss);
   EXPECT_FALSE(fs::exists(bench_.Path("state/work/21-" + root.substr(0, 12))));
+}
+
+TEST_F(CopyTest, WhatWasFetchedBeforeTheLineBrokeIsNotFetchedAgain) {
+  for (int i = 0; i < 20; ++i) depot_.AddFile("f" + std::to_string(i), "text " + std::to_string(i));
+  const std::string root = depot_.Root();
+  depot_.BreakAfter(12);
+  EXPECT_EQ(Make(kFirst, root).error().code, ErrorCode::kUnavailable);
+  depot_.BreakAfter(-1);
+  const auto copy = Make(kFirst, root);
+  ASSERT_TRUE(copy) << copy.error().message;
+  EXPECT_EQ(depot_.fetched(), 22);
+  EXPECT_EQ(bench_.ReadFile(*copy + "/f19"), "text 19");
+}
+
+// An agent that was killed while it unpacked: nobody runs in the half copy, and it goes.
+TEST_F(CopyTest, AHalfCopyOfAKilledAgentIsSwept) {
+  depot_.AddFile("f", "text");
+  const fs::path half = bench_.Path("state/work/.part-9.1");
+  fs::create_directories(half);
+  std::ofstream(half / "f") << "te";
+  ASSERT_TRUE(Make(kFirst, depot_.Root()));
+  EXPECT_FALSE(fs::exists(half));
+}
+
+TEST_F(CopyTest, APieceThatAnotherUserBroughtIsNoPieceOfThisOne) {
+  depot_.AddFile("f", "ana's");
+  const std::string root = depot_.Root();
+  ASSERT_TRUE(Make(kFirst, root, "ana"));
+  EXPECT_EQ(depot_.fetched(), 3);
+  ASSERT_TRUE(Make({{22}, {1}}, root, "ben"));
+  EXPECT_EQ(depot_.fetched(), 6) << "asked of the controller, who knows what is ben's";
+}
+
+TEST_F(CopyTest, NamesMayHaveAnyByteAndThereMayBeManyFiles) {
+  const std::vector<std::string> names = {"line\nbreak", "\xff\xfe", "with space", "%41", "-rf"};
+  for (const std::string& name : names) depot_.AddFile(name, name);
+  depot_.AddEntry({.kind = SnapshotKind::kDirectory, .path = "many"});
+  for (int i = 0; i < 3000; ++i) depot_.AddFile("many/" + std::to_string(i), std::to_string(i));
+  const auto copy = Make(kFirst, depot_.Root());
+  ASSERT_TRUE(copy) << copy.error().message;
+  for (const std::string& name : names) EXPECT_EQ(bench_.ReadFile(*copy + "/" + name), name);
+  EXPECT_EQ(bench_.ReadFile(*copy + "/many/2999"), "2999");
 }
 
 TEST(CopyPaths, WholePathsAreReplacedAndNothingElse) {
