@@ -7,6 +7,7 @@
 //     released     the free proof held, with the ends of the logs
 //     acked        one line a rank
 //     lease        until when ranks run without word of the controller; its shims read it
+//     container    flock of what runs behind a container daemon, held by the processes inside
 //     copy         path of the copy of workdir that the ranks run in
 //     files/       what the plan generated
 //     rank.R/      start, exit, control (shim); out, err and their .index, progress.jsonl,
@@ -62,6 +63,7 @@ class AttemptDir {
   std::string LockPath() const { return path_ + "/lock"; }
   // Names the copy of workdir that the ranks run in; absent: they run in place.
   std::string CopyNotePath() const { return path_ + "/copy"; }
+  std::string ContainerLockPath() const { return path_ + "/container"; }
   std::string FilesPath() const { return path_ + "/files"; }
   // Of a rank; any negative number stands for `setup`.
   std::string RankPath(Rank rank) const {

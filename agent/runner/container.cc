@@ -9,8 +9,14 @@ namespace {
 using Words = std::vector<std::string>;
 
 // Ends everything in the container when its standard input ends: the client that held the other end
-// was killed, which the daemon would not notice. Needs bash and cat in the image.
+// was killed, which the daemon would not notice. What runs inside is no child of ours and in none
+// of our cgroups, so all of it inherits a lock by which its end can be proved. Needs bash and cat
+// in the image, and flock or python3.
 constexpr const char* kGuard =
+    "exec 9>>\"$1\"; shift; flock -s 9 2>/dev/null || python3 -c 'import fcntl; fcntl.flock(9, "
+    "fcntl.LOCK_SH)' || { echo 'launch: this image has neither flock nor python3, so the end of "
+    "what "
+    "it runs could not be proved' >&2; exit 125; }; "
     "exec 3<&0 </dev/null; { cat <&3 >/dev/null; kill -KILL -1; } & exec 3<&-; exec \"$@\"";
 // Holds that other end; only SIGKILL ends it, so that a stop leaves ranks their time.
 constexpr const char* kHold =
@@ -145,7 +151,7 @@ Contained DockerOrPodman(const ContainerInput& input) {
     Append(run, input.argv);
     return {run, input.env};
   }
-  Append(run, {"/bin/bash", "-c", kGuard, "guard"});
+  Append(run, {"/bin/bash", "-c", kGuard, "guard", input.lock});
   Append(run, input.argv);
   Words held = {"/bin/bash", "-c", kHold, "hold"};
   Append(held, run);

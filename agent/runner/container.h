@@ -15,6 +15,7 @@ struct ContainerInput {
   std::string name;  // unique on the host
   std::string workdir;
   std::string attempt_dir;  // seen inside at the same path, like workdir
+  std::string lock;         // a file in it that what a daemon started keeps locked while it lives
   bool gpus = false;
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;

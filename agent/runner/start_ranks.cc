@@ -45,6 +45,7 @@ Result<void> Contain(const AllocationRun& run, Rank rank, ShimWish& wish) {
                                 (rank < 0 ? std::string("setup") : std::to_string(rank)),
                         .workdir = run.spec->workdir,
                         .attempt_dir = run.dir.path(),
+                        .lock = run.dir.ContainerLockPath(),
                         .gpus = !run.spec->gpus.empty(),
                         .uid = ::getuid(),
                         .gid = ::getgid(),

@@ -125,6 +125,9 @@ std::string RunnerLoop::WhyNotFree(AllocationRun& run) {
   run.gpu_locks.clear();
   run.held_ports.reset();
   if (ProbeLock(run.dir.LockPath()) == LockState::kHeld) return "its allocation lock is held";
+  if (ProbeLock(run.dir.ContainerLockPath()) == LockState::kHeld) {
+    return "a process in a container of the job is still there";
+  }
   if (!run.spec || run.spec->gpus.empty()) return {};
   for (const GpuUuid& gpu : run.spec->gpus) {
     if (ProbeLock(GpuLockPath(options_.lock_dir, gpu)) == LockState::kHeld) {

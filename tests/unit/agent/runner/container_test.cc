@@ -17,6 +17,7 @@ ContainerInput Input(const std::string& runtime) {
           .name = "launch-7.1-0",
           .workdir = "/home/ana/code",
           .attempt_dir = "/var/lib/launch/allocations/7.1",
+          .lock = "/var/lib/launch/allocations/7.1/container",
           .gpus = true,
           .uid = 1000,
           .gid = 1001,
@@ -79,7 +80,8 @@ TEST(Container, Docker) {
                       "/bin/bash -c "),
             std::string::npos)
       << text;
-  EXPECT_TRUE(text.ends_with("guard " + std::string(kCommand)));
+  EXPECT_TRUE(
+      text.ends_with("guard /var/lib/launch/allocations/7.1/container " + std::string(kCommand)));
   EXPECT_EQ(text.find("secret"), std::string::npos) << "values are no part of a command line";
   EXPECT_EQ(contained->env, Input("docker").env);
 }
