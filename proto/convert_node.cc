@@ -1,5 +1,8 @@
 #include "proto/convert_node.h"
 
+#include <google/protobuf/unknown_field_set.h>
+
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -32,8 +35,8 @@ std::optional<UserName> ReadRunAs(Edge& e, const std::string& text) {
 
 void Set(const from_node::Hello& v, pb::FromNode& envelope) {
   pb::Hello& m = *envelope.mutable_hello();
-  m.set_protocol_min(kNodeProtocol);
-  m.set_protocol_max(kNodeProtocol);
+  m.set_protocol_min(kNodeProtocols.min);
+  m.set_protocol_max(kNodeProtocols.max);
   m.set_version(observed::Word(v.version));
   *m.mutable_machine() = ToProto(v.machine);
   m.set_boot_id(Utf8(v.boot_id));
@@ -239,7 +242,7 @@ from_node::Stacks Read(Edge& e, const pb::Stacks& m) {
 void Set(const to_node::Welcome& v, pb::ToNode& envelope) {
   pb::Welcome& m = *envelope.mutable_welcome();
   m.set_cluster(Utf8(v.cluster));
-  m.set_protocol(kNodeProtocol);
+  m.set_protocol(kNodeProtocols.max);
   m.set_beat_ms(v.beat_ms);
   m.set_silent_ms(v.silent_ms);
   m.set_samples_ms(v.samples_ms);
@@ -313,7 +316,8 @@ to_node::Welcome Read(Edge& e, const pb::Welcome& m) {
   constexpr std::int64_t kHourMs = 3'600'000;
   to_node::Welcome v;
   v.cluster = e.Name("cluster", m.cluster());
-  e.Require(m.protocol() == kNodeProtocol, "protocol", "is not the version this agent speaks");
+  e.Require(m.protocol() >= kNodeProtocols.min && m.protocol() <= kNodeProtocols.max, "protocol",
+            "is not a version this agent speaks");
   v.beat_ms = e.Int("beat_ms", m.beat_ms(), 1, kHourMs);
   v.silent_ms = e.Int("silent_ms", m.silent_ms(), 1, kHourMs);
   v.samples_ms = e.Int("samples_ms", m.samples_ms(), 1, kHourMs);
@@ -419,13 +423,8 @@ Result<Variant> ReadBody(std::string_view name, const M& m) {
 Result<FromNode> ReadFromNode(const pb::FromNode& m) {
   switch (m.body_case()) {
     case pb::FromNode::kHello:
-      if (m.hello().protocol_min() > kNodeProtocol || m.hello().protocol_max() < kNodeProtocol) {
-        return Fail(ErrorCode::kUnimplemented,
-                    "the agent speaks protocol " + std::to_string(m.hello().protocol_min()) +
-                        " to " + std::to_string(m.hello().protocol_max()) +
-                        ", this controller speaks " + std::to_string(kNodeProtocol),
-                    "install the same release on both");
-      }
+      LAUNCH_RETURN_IF_ERROR(
+          CommonProtocol({m.hello().protocol_min(), m.hello().protocol_max()}, kNodeProtocols));
       return ReadBody<FromNode>("hello", m.hello());
     case pb::FromNode::kBeat:
       return ReadBody<FromNode>("beat", m.beat());
@@ -490,6 +489,28 @@ Result<ToNode> ReadToNode(const pb::ToNode& m) {
 }
 
 }  // namespace
+
+Result<std::uint32_t> CommonProtocol(const ProtocolRange& agent, const ProtocolRange& controller) {
+  const std::uint32_t newest = std::min(agent.max, controller.max);
+  if (newest >= std::max(agent.min, controller.min)) return newest;
+  const auto words = [](const ProtocolRange& range) {
+    return std::to_string(range.min) + " to " + std::to_string(range.max);
+  };
+  return Fail(
+      ErrorCode::kUnimplemented,
+      "the agent speaks protocol " + words(agent) + ", this controller speaks " + words(controller),
+      "their releases are too far apart: upgrade the older one, `launch upgrade` does it");
+}
+
+bool IsOfNewerKind(const pb::FromNode& m) {
+  return m.body_case() == pb::FromNode::BODY_NOT_SET &&
+         m.GetReflection()->GetUnknownFields(m).field_count() > 0;
+}
+
+bool IsOfNewerKind(const pb::ToNode& m) {
+  return m.body_case() == pb::ToNode::BODY_NOT_SET &&
+         m.GetReflection()->GetUnknownFields(m).field_count() > 0;
+}
 
 pb::Fence ToProto(const Fence& v) {
   pb::Fence m;

@@ -20,8 +20,19 @@ namespace launch {
 
 namespace pb = ::launch::v1;
 
-// Version of the agent's protocol this build speaks; Hello offers it, Welcome names it.
-inline constexpr std::uint32_t kNodeProtocol = 1;
+// Versions of the agent's protocol that a program speaks. Hello offers them, Welcome names the one.
+struct ProtocolRange {
+  std::uint32_t min = 1;
+  std::uint32_t max = 1;
+};
+inline constexpr ProtocolRange kNodeProtocols{1, 1};
+// The newest that both speak; kUnimplemented names both ranges.
+Result<std::uint32_t> CommonProtocol(const ProtocolRange& agent, const ProtocolRange& controller);
+
+// A message of a kind that came after this version. It is passed over: what must be understood
+// raises the version of the protocol.
+bool IsOfNewerKind(const pb::FromNode& m);
+bool IsOfNewerKind(const pb::ToNode& m);
 
 struct FromNodeEnvelope {
   std::uint64_t session = 0;  // 0 in Hello: Welcome gives one

@@ -77,6 +77,10 @@ Result<ToNodeEnvelope> AttachStream::ReadIncoming() const {
 }
 
 void AttachStream::OnReadDone(bool ok) {
+  if (ok && IsOfNewerKind(incoming_)) {
+    incoming_.Clear();
+    return StartRead(&incoming_);
+  }
   if (ok) {
     if (auto envelope = ReadIncoming()) {
       if (std::holds_alternative<to_node::Welcome>(envelope->body)) session_ = envelope->session;

@@ -24,10 +24,12 @@ using ControlOutbox = Outbox<pb::FromNode, pb::ToNode>;
 // What the loop and the clean-up see of a control stream.
 class ControlLink final : public SessionLink {
  public:
-  explicit ControlLink(std::shared_ptr<ControlOutbox> outbox) : outbox_(std::move(outbox)) {}
+  ControlLink(std::shared_ptr<ControlOutbox> outbox, std::uint32_t protocol)
+      : outbox_(std::move(outbox)), protocol_(protocol) {}
 
   void Send(const ToNodeEnvelope& envelope) override {
     pb::ToNode message = ToProto(envelope);
+    if (message.has_welcome()) message.mutable_welcome()->set_protocol(protocol_);
     outbox_->Push(std::move(message));
   }
   void Close(const std::string& why) override {
@@ -36,6 +38,7 @@ class ControlLink final : public SessionLink {
 
  private:
   const std::shared_ptr<ControlOutbox> outbox_;
+  const std::uint32_t protocol_;  // of this stream
 };
 
 class ControlStream final : public NodeStream<pb::FromNode, pb::ToNode> {
@@ -63,6 +66,12 @@ class ControlStream final : public NodeStream<pb::FromNode, pb::ToNode> {
   }
 
   Result<void> Take(pb::FromNode& message) override {
+    if (IsOfNewerKind(message)) return {};
+    if (message.has_hello()) {
+      LAUNCH_ASSIGN_OR_RETURN(protocol_, CommonProtocol({message.hello().protocol_min(),
+                                                         message.hello().protocol_max()},
+                                                        kNodeProtocols));
+    }
     auto read = FromProto(message);
     if (!read) {
       // What is wrong about one attempt costs that attempt; cut off, the node would say it again.
@@ -100,7 +109,8 @@ class ControlStream final : public NodeStream<pb::FromNode, pb::ToNode> {
     if (session_) return Fail(ErrorCode::kInvalidArgument, "a second Hello on one stream");
     LAUNCH_RETURN_IF_ERROR(SpeaksForItself(hello.inventory.node));
     *greeted_ = true;
-    session_ = parts_.sessions.Open(node(), serial(), std::make_shared<ControlLink>(outbox()));
+    session_ =
+        parts_.sessions.Open(node(), serial(), std::make_shared<ControlLink>(outbox(), protocol_));
     // A certificate that was revoked since the stream opened: either it is denied by now, or the
     // one who denies it finds the session.
     if (const auto why = parts_.directory.WhyDenied(serial())) {
@@ -137,6 +147,7 @@ class ControlStream final : public NodeStream<pb::FromNode, pb::ToNode> {
   const NodeServiceParts parts_;
   const std::shared_ptr<std::atomic<bool>> greeted_ = std::make_shared<std::atomic<bool>>(false);
   std::optional<SessionId> session_;
+  std::uint32_t protocol_ = kNodeProtocols.max;
 };
 
 class NodeService final : public pb::Node::CallbackService {

@@ -243,6 +243,34 @@ TEST(Hello, OfAnotherProtocolNamesBoth) {
   EXPECT_NE(refused.error().message.find("2 to 3"), std::string::npos);
 }
 
+TEST(Protocol, TheNewestThatBothSpeakIsSpoken) {
+  EXPECT_EQ(*CommonProtocol({1, 1}, {1, 1}), 1u);
+  EXPECT_EQ(*CommonProtocol({1, 2}, {2, 3}), 2u);
+  EXPECT_EQ(*CommonProtocol({1, 3}, {1, 2}), 2u);
+  EXPECT_EQ(*CommonProtocol({2, 2}, {1, 3}), 2u);
+  for (const auto& [agent, controller] :
+       {std::pair<ProtocolRange, ProtocolRange>{{1, 1}, {2, 3}}, {{2, 3}, {1, 1}}}) {
+    const auto common = CommonProtocol(agent, controller);
+    ASSERT_FALSE(common);
+    EXPECT_EQ(common.error().code, ErrorCode::kUnimplemented);
+    EXPECT_NE(common.error().message.find("2 to 3"), std::string::npos);
+    EXPECT_NE(common.error().hint.find("launch upgrade"), std::string::npos);
+  }
+}
+
+TEST(Protocol, AKindOfMessageThatCameLaterIsKnownForOne) {
+  constexpr char kField1000[] = "\xc2\x3e\x00";  // an empty message
+  pb::FromNode from;
+  EXPECT_FALSE(IsOfNewerKind(from)) << "nothing at all is a broken message";
+  ASSERT_TRUE(from.ParseFromString(std::string(kField1000, 3)));
+  EXPECT_TRUE(IsOfNewerKind(from));
+  pb::ToNode to;
+  ASSERT_TRUE(to.ParseFromString(std::string(kField1000, 3)));
+  EXPECT_TRUE(IsOfNewerKind(to));
+  to.mutable_pong()->set_n(1);
+  EXPECT_FALSE(IsOfNewerKind(to));
+}
+
 TEST(Hello, SaysWhoseAccountRanksRunAsOrIsRefused) {
   pb::FromNode envelope;
   MessageFiller(2).Fill(*envelope.mutable_hello());
