@@ -266,8 +266,9 @@ void AddNodes(CLI::App& parser, const char* name, const char* help, App& app) {
   nodes->add_option("nodes", options->names, "Only these: gpu[01-04]");
   nodes->add_option("--save", options->save,
                     "Write an inventory file for plan and check --inventory");
-  nodes->callback(
-      [&app, options] { app.run = [&app, options] { return RunNodes(app, *options); }; });
+  nodes->callback([&app, options] {
+    if (!app.run) app.run = [&app, options] { return RunNodes(app, *options); };
+  });
 }
 
 void AddDrain(CLI::App& parser, App& app) {

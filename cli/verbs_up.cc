@@ -1,20 +1,19 @@
-// up, upgrade, down, context: clusters on machines that ssh reaches.
-#include <unistd.h>
-
+// up, upgrade, down, nodes remove, context: clusters on machines that ssh reaches.
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <filesystem>
-#include <iostream>
-#include <mutex>
+#include <thread>
 
 #include "cli/app.h"
 #include "cli/contexts.h"
-#include "cli/daemon.h"
 #include "cli/slurm_cluster.h"
 #include "cli/table.h"
 #include "cli/up/bring_up.h"
 #include "cli/up/cluster_file.h"
 #include "cli/up/upgrade.h"
+#include "cli/up_flags.h"
 #include "common/file_system.h"
+#include "common/hostlist.h"
 #include "common/pki.h"
 #include "common/version.h"
 
@@ -24,26 +23,6 @@ namespace {
 using up::HostResult;
 using up::HostSet;
 using up::UpOptions;
-
-struct UpFlags {
-  std::string hosts;
-  std::string slurm;
-  std::string address;
-  std::string cluster = "launch";
-  std::string ssh_config;
-  std::string head;
-  std::string user;
-  std::string key;
-  std::string jump;
-  int port = 0;
-  int controller_port = 0;
-  int parallel = 16;
-  std::vector<std::string> programs;
-  bool accept_new_host_keys = false;
-  bool dry_run = false;
-  bool purge = false;
-  bool force = false;
-};
 
 // A file that is there is read; anything else without a slash is a hostlist.
 Result<HostSet> ReadHostArgument(const std::string& text) {
@@ -61,60 +40,10 @@ void ApplyFlags(const UpFlags& flags, HostSet& set) {
     if (!flags.key.empty()) host.key = flags.key;
     if (!flags.jump.empty()) host.jump = flags.jump;
     if (flags.port != 0 && host.port == 0) host.port = flags.port;
+    if (flags.sudo) host.sudo = true;
   }
   if (!flags.head.empty()) set.head = flags.head;
   if (flags.controller_port != 0) set.controller_port = flags.controller_port;
-}
-
-// A person is asked at the terminal, one key at a time; without one, only the flag accepts.
-std::function<bool(const std::string&, const std::string&)> KeyQuestion(const App& app,
-                                                                        bool accept) {
-  const auto turn = std::make_shared<std::mutex>();
-  return [&app, accept, turn](const std::string& host, const std::string& fingerprint) {
-    const std::lock_guard<std::mutex> lock(*turn);
-    if (accept) {
-      app.Note(host + ": new host key " + fingerprint + ", accepted by --accept-new-host-keys");
-      return true;
-    }
-    if (::isatty(STDIN_FILENO) == 0) return false;
-    std::cerr << "the key of " << host << " is not known: " << fingerprint
-              << "\nis it this machine's? (yes/no) " << std::flush;
-    std::string answer;
-    std::getline(std::cin, answer);
-    return answer == "yes";
-  };
-}
-
-Result<UpOptions> OptionsOf(const App& app, const UpFlags& flags, const HostSet& set) {
-  UpOptions options;
-  options.cluster = flags.cluster;
-  options.parallel = flags.parallel;
-  options.dry_run = flags.dry_run;
-  options.programs = flags.programs;
-  if (const auto own = ProgramBeside("launch-agent"))
-    options.programs.push_back(own->substr(0, own->rfind('/')));
-  options.ssh.config = flags.ssh_config.empty() ? set.ssh_config : flags.ssh_config;
-  options.ssh.accept_key = KeyQuestion(app, flags.accept_new_host_keys);
-  const auto turn = std::make_shared<std::mutex>();
-  options.say = [&app, turn](const std::string& host, const std::string& step) {
-    const std::lock_guard<std::mutex> lock(*turn);
-    app.Note(host + ": " + step);
-  };
-  return options;
-}
-
-// The hosts that did not make it, with what to do; the number of them.
-std::size_t ShowFailures(const App& app, const std::vector<HostResult>& results) {
-  std::size_t failed = 0;
-  for (const HostResult& result : results) {
-    if (!result.error) continue;
-    ++failed;
-    std::fprintf(stderr, "%s: %s\n", result.host.name.c_str(), FormatError(*result.error).c_str());
-  }
-  if (failed > 0)
-    app.Note(std::to_string(failed) + " of " + std::to_string(results.size()) +
-             " hosts failed; run this again when they are mended, the others are left as they are");
-  return failed;
 }
 
 void ShowPlan(const App& app, const std::vector<HostResult>& results) {
@@ -132,11 +61,15 @@ void ShowPlan(const App& app, const std::vector<HostResult>& results) {
   app.Out(FormatTable(table, app.ScreenNow().width));
 }
 
-// Without the hosts that were never reached: nothing of ours is on them.
+// Without the hosts that failed before anything of ours was put on them.
 HostSet Reached(HostSet set, const std::vector<HostResult>& results) {
+  const auto untouched = [](const HostResult& result) {
+    return result.error && result.steps.empty() && result.facts.installed.empty() &&
+           result.facts.authority.empty();
+  };
   std::erase_if(set.hosts, [&](const up::Host& host) {
     return std::any_of(results.begin(), results.end(), [&](const HostResult& result) {
-      return result.host.name == host.name && result.error && result.facts.programs.empty();
+      return result.host.name == host.name && untouched(result);
     });
   });
   return set;
@@ -181,14 +114,6 @@ Result<int> RunUp(const App& app, const UpFlags& flags) {
   return failed == 0 ? 0 : 1;
 }
 
-Result<HostSet> HostsOf(const Contexts& contexts, const std::string& cluster) {
-  LAUNCH_ASSIGN_OR_RETURN(const auto known, up::ReadClusterFile(contexts, cluster));
-  if (!known)
-    return Fail(ErrorCode::kNotFound, "no cluster called " + cluster + " was brought up from here",
-                "`launch context` lists those that are known");
-  return up::WithHead(*known, *known);
-}
-
 Result<int> RunUpgrade(const App& app, const UpFlags& flags) {
   Contexts contexts(Contexts::DefaultDir());
   LAUNCH_ASSIGN_OR_RETURN(const HostSet set, HostsOf(contexts, flags.cluster));
@@ -206,6 +131,90 @@ Result<int> RunUpgrade(const App& app, const UpFlags& flags) {
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeView> nodes, client.Nodes());
   app.Out(NodesTable(nodes, app.ScreenNow()));
   return failed == 0 ? 0 : 1;
+}
+
+// A controller that was just left by an agent may need a moment to see it.
+Result<void> ForgetEnded(Client& client, const NodeId& node) {
+  constexpr Millis kLeaves(15'000);
+  constexpr Millis kBetween(200);
+  const auto end = std::chrono::steady_clock::now() + kLeaves;
+  for (;;) {
+    auto gone = client.ForgetNode(node);
+    if (gone || gone.error().code != ErrorCode::kFailedPrecondition) return gone;
+    if (std::chrono::steady_clock::now() > end) return gone;
+    std::this_thread::sleep_for(kBetween);
+  }
+}
+
+// The hosts to remove: each of the cluster, none of them its head.
+Result<HostSet> ToRemove(const HostSet& all, const std::string& nodes) {
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<std::string> names, ExpandHostlist(nodes));
+  HostSet set = all;
+  set.hosts.clear();
+  for (const std::string& name : names) {
+    const auto host = std::find_if(all.hosts.begin(), all.hosts.end(),
+                                   [&](const up::Host& one) { return one.name == name; });
+    if (host == all.hosts.end())
+      return Fail(ErrorCode::kNotFound, "no host called " + name + " was brought up from here",
+                  "end its agent there yourself, then: launch node forget " + name);
+    if (name == all.head)
+      return Fail(ErrorCode::kFailedPrecondition,
+                  name + " is the head: the controller of the cluster runs there",
+                  "`launch down` ends the whole cluster");
+    set.hosts.push_back(*host);
+  }
+  return set;
+}
+
+// Drained first, so that nothing new starts there while its jobs are looked at.
+Result<void> MustBeIdle(Client& client, const HostSet& set) {
+  for (const up::Host& host : set.hosts) {
+    if (auto drained = client.Drain({NodeId{host.name}, false, "to be removed"});
+        !drained && drained.error().code != ErrorCode::kNotFound)
+      return drained;
+  }
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeView> nodes, client.Nodes());
+  for (const NodeView& node : nodes) {
+    const std::string& name = node.inventory.node.value;
+    const bool wanted = std::any_of(set.hosts.begin(), set.hosts.end(),
+                                    [&](const up::Host& host) { return host.name == name; });
+    if (!wanted || node.jobs.empty()) continue;
+    return Fail(ErrorCode::kFailedPrecondition,
+                "job " + std::to_string(node.jobs.front().value) + " runs on " + name,
+                "it takes no new jobs now: cancel what runs there, or run this again when it is "
+                "over; `launch undrain " +
+                    name + "` keeps it");
+  }
+  return {};
+}
+
+Result<int> RunRemove(const App& app, const UpFlags& flags) {
+  Contexts contexts(Contexts::DefaultDir());
+  LAUNCH_ASSIGN_OR_RETURN(HostSet all, HostsOf(contexts, flags.cluster));
+  LAUNCH_ASSIGN_OR_RETURN(const HostSet set, ToRemove(all, flags.hosts));
+  LAUNCH_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfCredentials(contexts.Dir(flags.cluster)));
+  LAUNCH_ASSIGN_OR_RETURN(Client client, Client::Open(cluster));
+  LAUNCH_RETURN_IF_ERROR(MustBeIdle(client, set));
+  LAUNCH_ASSIGN_OR_RETURN(const UpOptions options, OptionsOf(app, flags, set));
+  LAUNCH_ASSIGN_OR_RETURN(const std::string ca_pem,
+                          PosixFileSystem().Read(cluster.credentials + "/ca.pem", 1 << 20));
+  int code = 0;
+  for (const HostResult& ended : up::TakeDown(set, options, Sha256Hex(ca_pem), flags.purge)) {
+    const std::string& name = ended.host.name;
+    // A machine that is gone is what this verb is for; one that still answers must have ended.
+    if (ended.error) app.Note(name + ": " + FormatError(*ended.error));
+    if (auto gone = ForgetEnded(client, NodeId{name});
+        !gone && gone.error().code != ErrorCode::kNotFound) {
+      std::fprintf(stderr, "%s: %s\n", name.c_str(), FormatError(gone.error()).c_str());
+      code = 1;
+      continue;
+    }
+    std::erase_if(all.hosts, [&](const up::Host& host) { return host.name == name; });
+    app.Note(name + ": removed from the cluster" +
+             (ended.error ? "; what is on that machine is still there" : ""));
+  }
+  LAUNCH_RETURN_IF_ERROR(up::WriteClusterFile(contexts, flags.cluster, all));
+  return code;
 }
 
 // Jobs that are not done, which `down` would take with it.
@@ -267,16 +276,6 @@ Result<int> ListContexts(const App& app) {
   return 0;
 }
 
-void AddSshFlags(CLI::App& verb, UpFlags& flags) {
-  verb.add_option("-F,--ssh-config", flags.ssh_config, "OpenSSH config before your own")
-      ->check(CLI::ExistingFile);
-  verb.add_option("--parallel", flags.parallel, "Hosts at a time")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
-  verb.add_flag("--accept-new-host-keys", flags.accept_new_host_keys,
-                "Trust keys of hosts that no known_hosts file has");
-}
-
 }  // namespace
 
 void AddUpVerbs(CLI::App& parser, App& app) {
@@ -296,6 +295,7 @@ void AddUpVerbs(CLI::App& parser, App& app) {
   up->add_option("--port", flags->port, "Port of ssh")->check(CLI::Range(1, 65535));
   up->add_option("--key", flags->key, "Private key file");
   up->add_option("--jump", flags->jump, "Host to go through: ana@bastion");
+  up->add_flag("--sudo", flags->sudo, "Install as root, by a sudo there that asks for no password");
   up->add_option("--controller-port", flags->controller_port, "Default: 7470")
       ->check(CLI::Range(1, 65535));
   up->add_option("--programs", flags->programs,
@@ -325,6 +325,18 @@ void AddUpVerbs(CLI::App& parser, App& app) {
   down->add_flag("--purge", ending->purge, "Remove programs and state from the hosts too");
   AddSshFlags(*down, *ending);
   down->callback([&app, ending] { app.run = [&app, ending] { return RunDown(app, *ending); }; });
+
+  auto leaving = std::make_shared<UpFlags>();
+  for (const char* family : {"nodes", "node"}) {
+    CLI::App* remove = parser.get_subcommand(family)->add_subcommand(
+        "remove", "End the agents of hosts, and take them out of a cluster that `launch up` made");
+    remove->add_option("nodes", leaving->hosts, "gpu[01-04]")->required();
+    remove->add_option("--cluster", leaving->cluster, "Its name")->capture_default_str();
+    remove->add_flag("--purge", leaving->purge, "Remove programs and state from the hosts too");
+    AddSshFlags(*remove, *leaving);
+    remove->callback(
+        [&app, leaving] { app.run = [&app, leaving] { return RunRemove(app, *leaving); }; });
+  }
 
   CLI::App* context = parser.add_subcommand(
       "context", "Clusters known here; `use` chooses one, `forget` removes one");

@@ -12,6 +12,7 @@
 #include "cli/up/host_setup.h"
 #include "cli/up/release.h"
 #include "cli/up/this_machine.h"
+#include "common/pki.h"
 #include "common/units.h"
 
 namespace launch::up {
@@ -89,12 +90,28 @@ Result<void> CheckAuthority(const Site& site, const std::string& authority) {
               "`launch down` there first, or remove " + facts.state + "/agent on it");
 }
 
+// Whether the agent's certificate is past its end, or unreadable: then nobody lets it in, and only
+// another join helps.
+bool CertificateOver(const HostFacts& facts) {
+  const auto certificate = ReadCertificate(facts.certificate);
+  return !certificate || certificate->not_after < WallTime(Millis(facts.clock * 1000));
+}
+
+// A name that the cluster knows, and nobody speaks for: its machine was set up anew, or its
+// certificate ended. A live one is not pushed out.
+Result<bool> IsSilentNode(Client& client, const std::string& name) {
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeView> nodes, client.Nodes());
+  return std::any_of(nodes.begin(), nodes.end(), [&](const NodeView& node) {
+    return node.inventory.node.value == name && (node.state == "silent" || node.state == "unknown");
+  });
+}
+
 Result<void> StartNode(Site& site, const UpOptions& options, const Cluster& cluster,
                        const std::string& authority) {
   const HostFacts& facts = site.result.facts;
   LAUNCH_RETURN_IF_ERROR(CheckAuthority(site, authority));
   LAUNCH_RETURN_IF_ERROR(InstallOn(site, options));
-  const bool joins = facts.authority.empty();
+  const bool joins = facts.authority.empty() || CertificateOver(facts);
   if (options.dry_run) {
     if (joins) Say(options, site, "would join the cluster at " + cluster.address);
     Say(options, site,
@@ -106,8 +123,9 @@ Result<void> StartNode(Site& site, const UpOptions& options, const Cluster& clus
     LAUNCH_ASSIGN_OR_RETURN(
         const TokenMade token,
         client.CreateToken({"node", site.result.host.name, Millis(0), {cluster.address}}));
-    LAUNCH_RETURN_IF_ERROR(Join(*site.remote, facts, token.token));
-    Say(options, site, "joined the cluster");
+    LAUNCH_ASSIGN_OR_RETURN(const bool again, IsSilentNode(client, site.result.host.name));
+    LAUNCH_RETURN_IF_ERROR(Join(*site.remote, facts, token.token, again));
+    Say(options, site, again ? "joined the cluster again" : "joined the cluster");
   }
   LAUNCH_ASSIGN_OR_RETURN(const Started started, StartAgent(*site.remote, facts));
   if (started == Started::kStarted)

@@ -1,5 +1,6 @@
 #include "cli/up/host_facts.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "common/units.h"
@@ -62,6 +63,10 @@ HostFacts ReadFacts(std::string_view output) {
     if (name == "installed") facts.installed = value;
     if (name == "controller") facts.controller = value;
     if (name == "authority") facts.authority = value;
+    if (name == "certificate") {
+      facts.certificate = value;
+      std::replace(facts.certificate.begin(), facts.certificate.end(), '|', '\n');
+    }
   }
   return facts;
 }

@@ -112,7 +112,11 @@ std::string UnitText(std::string_view program, const HostFacts& facts,
 
 Result<HostFacts> Probe(Remote& remote) {
   LAUNCH_ASSIGN_OR_RETURN(const RemoteAnswer answer, remote.Run("sh", kProbeScript, kShort));
-  return ReadFacts(answer.output);
+  HostFacts facts = ReadFacts(answer.output);
+  if (facts.uid >= 0 || answer.errors.find("sudo") == std::string::npos) return facts;
+  return Fail(ErrorCode::kPermissionDenied, "sudo there does not let us in: " + Last(answer.errors),
+              "allow it without a password (NOPASSWD) for this user, or leave sudo out: then "
+              "everything is installed for this user alone");
 }
 
 Result<bool> Install(Remote& remote, const HostFacts& facts, const Release& release) {
@@ -182,10 +186,10 @@ Result<ControllerMade> StartController(Remote& remote, const HostFacts& facts,
   return made;
 }
 
-Result<void> Join(Remote& remote, const HostFacts& facts, const std::string& token) {
+Result<void> Join(Remote& remote, const HostFacts& facts, const std::string& token, bool again) {
   LAUNCH_RETURN_IF_ERROR(Must(remote,
                               ShellQuote(Current(facts, "launch-agent")) + " join --state-dir " +
-                                  ShellQuote(facts.state + "/agent"),
+                                  ShellQuote(facts.state + "/agent") + (again ? " --rejoin" : ""),
                               token + "\n", kShort, "joining the cluster"));
   return {};
 }

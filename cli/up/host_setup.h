@@ -34,8 +34,9 @@ struct ControllerMade {
 Result<ControllerMade> StartController(Remote& remote, const HostFacts& facts,
                                        const std::string& cluster, int port);
 
-// `token` goes over stdin, so that no process list shows it.
-Result<void> Join(Remote& remote, const HostFacts& facts, const std::string& token);
+// `token` goes over stdin, so that no process list shows it. `again`: the cluster knows the node,
+// and its certificate is replaced.
+Result<void> Join(Remote& remote, const HostFacts& facts, const std::string& token, bool again);
 Result<Started> StartAgent(Remote& remote, const HostFacts& facts);
 
 // Ends agent and controller; ranks that still run are the agent's to stop before. With `purge` the

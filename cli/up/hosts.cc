@@ -102,7 +102,7 @@ Result<void> CheckJump(const std::string& jump) {
 Result<Host> ReadEntry(const YamlNode& node, const std::string& file, const Host& defaults) {
   const YamlMap map(node, file, "hosts");
   LAUNCH_RETURN_IF_ERROR(
-      map.AllowOnly({"name", "address", "user", "port", "key", "jump", "local"}));
+      map.AllowOnly({"name", "address", "user", "port", "key", "jump", "local", "sudo"}));
   Host host = defaults;
   LAUNCH_ASSIGN_OR_RETURN(const auto name, map.String("name"));
   if (!name) return map.Bad(node, "name", "a host needs a name", "write name: gpu01");
@@ -118,7 +118,9 @@ Result<Host> ReadEntry(const YamlNode& node, const std::string& file, const Host
   LAUNCH_ASSIGN_OR_RETURN(const auto key, map.String("key"));
   LAUNCH_ASSIGN_OR_RETURN(const auto jump, map.String("jump"));
   LAUNCH_ASSIGN_OR_RETURN(const auto local, map.Bool("local"));
+  LAUNCH_ASSIGN_OR_RETURN(const auto sudo, map.Bool("sudo"));
   host.local = local.value_or(false);
+  host.sudo = sudo.value_or(defaults.sudo);
   if (user) host.user = *user;
   if (key) host.key = *key;
   if (jump) host.jump = *jump;
@@ -132,7 +134,7 @@ Result<HostSet> ReadYamlHosts(std::string_view text, const std::string& file) {
   LAUNCH_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, file));
   const YamlMap map(root, file, "");
   LAUNCH_RETURN_IF_ERROR(map.AllowOnly(
-      {"hosts", "head", "user", "port", "key", "jump", "controller_port", "slurm_jobs"}));
+      {"hosts", "head", "user", "port", "key", "jump", "sudo", "controller_port", "slurm_jobs"}));
   HostSet set;
   Host defaults;
   LAUNCH_ASSIGN_OR_RETURN(const auto head, map.String("head"));
@@ -140,11 +142,13 @@ Result<HostSet> ReadYamlHosts(std::string_view text, const std::string& file) {
   LAUNCH_ASSIGN_OR_RETURN(const auto port, map.String("port"));
   LAUNCH_ASSIGN_OR_RETURN(const auto key, map.String("key"));
   LAUNCH_ASSIGN_OR_RETURN(const auto jump, map.String("jump"));
+  LAUNCH_ASSIGN_OR_RETURN(const auto sudo, map.Bool("sudo"));
   LAUNCH_ASSIGN_OR_RETURN(const auto listen, map.String("controller_port"));
   set.head = head.value_or("");
   defaults.user = user.value_or("");
   defaults.key = key.value_or("");
   defaults.jump = jump.value_or("");
+  defaults.sudo = sudo.value_or(false);
   if (port) {
     LAUNCH_ASSIGN_OR_RETURN(defaults.port, ReadPort(*port));
   }
@@ -170,6 +174,7 @@ Result<HostSet> ReadYamlHosts(std::string_view text, const std::string& file) {
       if (host.port == 0) host.port = defaults.port;
       host.key = defaults.key;
       host.jump = defaults.jump;
+      host.sudo = defaults.sudo;
     }
   }
   LAUNCH_ASSIGN_OR_RETURN(set.slurm_jobs, map.StringList("slurm_jobs"));
@@ -298,6 +303,7 @@ std::string FormatHosts(const HostSet& set) {
     add("key", host.key);
     add("jump", host.jump);
     if (host.local) text += "    local: true\n";
+    if (host.sudo) text += "    sudo: true\n";
   }
   return text;
 }

@@ -22,6 +22,7 @@ struct Host {
   std::string key;      // private key file
   std::string jump;     // "user@bastion:port" or a name of the ssh configuration
   bool local = false;   // the machine that `launch` runs on: no ssh
+  bool sudo = false;    // work there as root, by a sudo that asks for no password
   friend bool operator==(const Host&, const Host&) = default;
 
   const std::string& Address() const { return address.empty() ? name : address; }

@@ -32,5 +32,6 @@ if [ -d /run/systemd/system ]; then
 fi
 echo "installed=$(readlink "$programs/current" 2>/dev/null | sed 's#.*/##')"
 echo "controller=$(sha256sum "$state/controller/operator/ca.pem" 2>/dev/null | cut -c1-64)"
+echo "certificate=$(tr '\n' '|' <"$state/agent/identity/cert.pem" 2>/dev/null)"
 echo "authority=$(sha256sum "$state/agent/identity/ca.pem" 2>/dev/null | cut -c1-64)"
 exit 0

@@ -1,6 +1,8 @@
 #include "cli/up/ssh_session.h"
 
+#include <fcntl.h>
 #include <libssh/libssh.h>
+#include <sys/file.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +11,12 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+
+#include "cli/up/login_shell.h"
+#include "cli/up/watchdog.h"
+#include "common/quoted.h"
+#include "common/unique_fd.h"
+#include "common/units.h"
 
 namespace launch::up {
 namespace {
@@ -19,6 +27,10 @@ constexpr std::size_t kMaxErrors = 64 << 10;
 constexpr std::size_t kPiece = 30'000;
 // sshd drops new connections at random above MaxStartups (10:30:100): come again.
 constexpr int kTries = 4;
+// For the answers of directories and PAM behind a login.
+constexpr Millis kLogIn{45'000};
+// Beyond a command's own deadline: then it is the connection that hangs.
+constexpr Millis kBeyond{5'000};
 
 struct FreeSession {
   void operator()(ssh_session session) const {
@@ -62,8 +74,10 @@ Result<Session> Prepare(const Host& host, const SshOptions& options) {
   if (!host.key.empty())
     good = good && set(SSH_OPTIONS_ADD_IDENTITY, WithoutTilde(host.key).c_str());
   if (!host.jump.empty()) {
-    std::string command = "ssh";
-    if (!options.config.empty()) command += " -F '" + options.config + "'";
+    std::string command = "exec ssh -o BatchMode=yes";
+    if (options.accept_new) command += " -o StrictHostKeyChecking=accept-new";
+    if (!host.key.empty()) command += " -i " + ShellQuote(WithoutTilde(host.key));
+    if (!options.config.empty()) command += " -F " + ShellQuote(options.config);
     const std::size_t colon = host.jump.rfind(':');
     if (colon != std::string::npos) command += " -p " + host.jump.substr(colon + 1);
     command += " -W '[%h]:%p' -- " + host.jump.substr(0, colon);
@@ -110,13 +124,30 @@ std::string Fingerprint(ssh_session session) {
   return fingerprint;
 }
 
-Result<void> CheckKey(ssh_session session, const Host& host, const SshOptions& options) {
-  static std::mutex files;  // known_hosts is read and written by all threads
-  const std::lock_guard<std::mutex> lock(files);
-  const std::string fingerprint = Fingerprint(session);
+// known_hosts is read and written by all threads, and by other runs of this program.
+class KnownHosts {
+ public:
+  explicit KnownHosts(const std::string& lock_file) : lock_(Files()) {
+    if (lock_file.empty()) return;
+    fd_.Reset(::open(lock_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (fd_) (void)::flock(fd_.get(), LOCK_EX);
+  }
+
+ private:
+  static std::mutex& Files() {
+    static std::mutex files;
+    return files;
+  }
+  const std::lock_guard<std::mutex> lock_;
+  UniqueFd fd_;
+};
+
+enum class KeyState { kKnown, kUnknown };
+
+Result<KeyState> LookUpKey(ssh_session session, const Host& host, const std::string& fingerprint) {
   switch (ssh_session_is_known_server(session)) {
     case SSH_KNOWN_HOSTS_OK:
-      return {};
+      return KeyState::kKnown;
     case SSH_KNOWN_HOSTS_CHANGED:
     case SSH_KNOWN_HOSTS_OTHER:
       return Fail(ErrorCode::kPermissionDenied,
@@ -125,16 +156,29 @@ Result<void> CheckKey(ssh_session session, const Host& host, const SshOptions& o
                       ", then run this again; if not, somebody may stand in between");
     case SSH_KNOWN_HOSTS_UNKNOWN:
     case SSH_KNOWN_HOSTS_NOT_FOUND:
-      break;
+      return KeyState::kUnknown;
     case SSH_KNOWN_HOSTS_ERROR:
-      return Fail(ErrorCode::kIo, "known_hosts: " + Said(session), "look at ~/.ssh/known_hosts");
+      break;
+  }
+  return Fail(ErrorCode::kIo, "known_hosts: " + Said(session), "look at ~/.ssh/known_hosts");
+}
+
+Result<void> CheckKey(ssh_session session, const Host& host, const SshOptions& options) {
+  const std::string fingerprint = Fingerprint(session);
+  {
+    const KnownHosts turn(options.known_hosts_lock);
+    LAUNCH_ASSIGN_OR_RETURN(const KeyState state, LookUpKey(session, host, fingerprint));
+    if (state == KeyState::kKnown) return {};
   }
   if (!options.accept_key || !options.accept_key(NameOf(host), fingerprint))
     return Fail(ErrorCode::kPermissionDenied,
                 "the host key of " + NameOf(host) + " is not known: " + fingerprint,
                 "compare it with the machine's own and run `ssh " + NameOf(host) +
                     "` once, or give --accept-new-host-keys");
-  if (ssh_session_update_known_hosts(session) != SSH_OK)
+  const KnownHosts turn(options.known_hosts_lock);
+  // Somebody else may have written it while the question stood.
+  LAUNCH_ASSIGN_OR_RETURN(const KeyState state, LookUpKey(session, host, fingerprint));
+  if (state == KeyState::kUnknown && ssh_session_update_known_hosts(session) != SSH_OK)
     return Fail(ErrorCode::kIo, "known_hosts cannot be written: " + Said(session),
                 "look at ~/.ssh/known_hosts");
   return {};
@@ -165,14 +209,28 @@ bool Drain(ssh_channel channel, bool errors, std::size_t most, std::string& into
 
 class SshSession final : public Remote {
  public:
-  SshSession(Session session, std::string name)
-      : session_(std::move(session)), name_(std::move(name)) {}
+  SshSession(Session session, std::unique_ptr<Watchdog> watchdog, const Host& host)
+      : session_(std::move(session)),
+        watchdog_(std::move(watchdog)),
+        name_(NameOf(host)),
+        as_root_(host.sudo) {}
 
   Result<RemoteAnswer> Run(const std::string& command, std::string_view input,
                            Millis deadline) override {
+    watchdog_->Begin(deadline + kBeyond);
+    auto answer = Exchange(command, input, deadline);
+    watchdog_->End();
+    return answer;
+  }
+
+ private:
+  Result<RemoteAnswer> Exchange(const std::string& command, std::string_view input,
+                                Millis deadline) {
     Channel channel(ssh_channel_new(session_.get()));
     if (!channel || ssh_channel_open_session(channel.get()) != SSH_OK) return Broken();
-    if (ssh_channel_request_exec(channel.get(), command.c_str()) != SSH_OK) return Broken();
+    if (ssh_channel_request_exec(channel.get(), ForAnyLoginShell(command, as_root_).c_str()) !=
+        SSH_OK)
+      return Broken();
     for (std::size_t at = 0; at < input.size(); at += kPiece) {
       const auto size = static_cast<std::uint32_t>(std::min(kPiece, input.size() - at));
       if (ssh_channel_write(channel.get(), input.data() + at, size) != static_cast<int>(size))
@@ -201,15 +259,19 @@ class SshSession final : public Remote {
     return answer;
   }
 
- private:
   Unexpected Broken() const {
+    if (watchdog_->Fired())
+      return Fail(ErrorCode::kDeadlineExceeded, name_ + " stopped answering in the middle",
+                  "the machine may be overloaded, or its network broke; run this again");
     return Fail(ErrorCode::kUnavailable,
                 "the connection to " + name_ + " broke: " + Said(session_.get()),
                 "run this again: what is done is not done twice");
   }
 
   Session session_;
+  std::unique_ptr<Watchdog> watchdog_;  // ends before its socket is closed
   const std::string name_;
+  const bool as_root_;
 };
 
 }  // namespace
@@ -229,8 +291,18 @@ Result<std::unique_ptr<Remote>> Connect(const Host& host, const SshOptions& opti
       continue;
     }
     LAUNCH_RETURN_IF_ERROR(CheckKey(session.get(), host, options));
-    LAUNCH_RETURN_IF_ERROR(LogIn(session.get(), host));
-    return std::unique_ptr<Remote>(std::make_unique<SshSession>(std::move(session), NameOf(host)));
+    auto watchdog = std::make_unique<Watchdog>(ssh_get_fd(session.get()));
+    watchdog->Begin(kLogIn);
+    auto entered = LogIn(session.get(), host);
+    watchdog->End();
+    if (!entered && watchdog->Fired())
+      return Fail(ErrorCode::kDeadlineExceeded,
+                  "ssh to " + NameOf(host) + ": the login is not answered within " +
+                      FormatDurationShort(kLogIn),
+                  "the machine may be overloaded, or what it asks about users hangs");
+    LAUNCH_RETURN_IF_ERROR(std::move(entered));
+    return std::unique_ptr<Remote>(
+        std::make_unique<SshSession>(std::move(session), std::move(watchdog), host));
   }
 }
 

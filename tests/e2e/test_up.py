@@ -26,7 +26,7 @@ PermitRootLogin yes
 class SshHosts(Hosts):
     """Hosts whose /opt, /var/lib/launch and /root are their own, each with a running sshd."""
 
-    def __init__(self, tmp, names, mounts=None):
+    def __init__(self, tmp, names, mounts=None, keys=None):
         super().__init__(tmp, names)
         self.tmp, self.servers = tmp, {}
         sh(f"ssh-keygen -q -t ed25519 -N '' -f {tmp}/id")
@@ -37,7 +37,7 @@ class SshHosts(Hosts):
             for part in ("opt", "lib", "root"):
                 (home / part).mkdir(parents=True)
             sh(f"ssh-keygen -q -t ed25519 -N '' -f {home}/host_key")
-            (home / "sshd_config").write_text(SSHD.format(dir=home, keys=f"{tmp}/id.pub"))
+            (home / "sshd_config").write_text(SSHD.format(dir=home, keys=(keys or {}).get(name, f"{tmp}/id.pub")))
             self.serve(name, (mounts or {}).get(name, ""))
 
     def serve(self, name, more=""):

@@ -48,6 +48,10 @@ TEST(HostFacts, SaysWhyAMachineCannotBeANode) {
             std::string::npos);
 }
 
+TEST(HostFacts, ACertificateComesInOneLine) {
+  EXPECT_EQ(ReadFacts("certificate=-----BEGIN-----|abc|\n").certificate, "-----BEGIN-----\nabc\n");
+}
+
 TEST(HostFacts, GivesAUsersManagerOnlyWhatItMaySet) {
   HostFacts facts = ReadFacts(kGood);
   const std::string user = UnitText("launch-controller", facts, " run --state /s");

@@ -1,0 +1,92 @@
+#include "cli/up_flags.h"
+
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+#include <mutex>
+
+#include "cli/daemon.h"
+#include "cli/up/cluster_file.h"
+
+namespace launch {
+
+using up::HostResult;
+using up::HostSet;
+using up::UpOptions;
+
+namespace {
+
+// A person is asked at the terminal, one key at a time; without one, only the flag accepts.
+std::function<bool(const std::string&, const std::string&)> KeyQuestion(const App& app,
+                                                                        bool accept) {
+  const auto turn = std::make_shared<std::mutex>();
+  return [&app, accept, turn](const std::string& host, const std::string& fingerprint) {
+    const std::lock_guard<std::mutex> lock(*turn);
+    if (accept) {
+      app.Note(host + ": new host key " + fingerprint + ", accepted by --accept-new-host-keys");
+      return true;
+    }
+    if (::isatty(STDIN_FILENO) == 0) return false;
+    std::cerr << "the key of " << host << " is not known: " << fingerprint
+              << "\nis it this machine's? (yes/no) " << std::flush;
+    std::string answer;
+    std::getline(std::cin, answer);
+    return answer == "yes";
+  };
+}
+
+}  // namespace
+
+Result<UpOptions> OptionsOf(const App& app, const UpFlags& flags, const HostSet& set) {
+  UpOptions options;
+  options.cluster = flags.cluster;
+  options.parallel = flags.parallel;
+  options.dry_run = flags.dry_run;
+  options.programs = flags.programs;
+  if (const auto own = ProgramBeside("launch-agent"))
+    options.programs.push_back(own->substr(0, own->rfind('/')));
+  options.ssh.config = flags.ssh_config.empty() ? set.ssh_config : flags.ssh_config;
+  options.ssh.accept_new = flags.accept_new_host_keys;
+  options.ssh.known_hosts_lock = Contexts::DefaultDir() + "/known_hosts.lock";
+  options.ssh.accept_key = KeyQuestion(app, flags.accept_new_host_keys);
+  const auto turn = std::make_shared<std::mutex>();
+  options.say = [&app, turn](const std::string& host, const std::string& step) {
+    const std::lock_guard<std::mutex> lock(*turn);
+    app.Note(host + ": " + step);
+  };
+  return options;
+}
+
+std::size_t ShowFailures(const App& app, const std::vector<HostResult>& results) {
+  std::size_t failed = 0;
+  for (const HostResult& result : results) {
+    if (!result.error) continue;
+    ++failed;
+    std::fprintf(stderr, "%s: %s\n", result.host.name.c_str(), FormatError(*result.error).c_str());
+  }
+  if (failed > 0)
+    app.Note(std::to_string(failed) + " of " + std::to_string(results.size()) +
+             " hosts failed; run this again when they are mended, the others are left as they are");
+  return failed;
+}
+
+Result<HostSet> HostsOf(const Contexts& contexts, const std::string& cluster) {
+  LAUNCH_ASSIGN_OR_RETURN(const auto known, up::ReadClusterFile(contexts, cluster));
+  if (!known)
+    return Fail(ErrorCode::kNotFound, "no cluster called " + cluster + " was brought up from here",
+                "`launch context` lists those that are known");
+  return up::WithHead(*known, *known);
+}
+
+void AddSshFlags(CLI::App& verb, UpFlags& flags) {
+  verb.add_option("-F,--ssh-config", flags.ssh_config, "OpenSSH config before your own")
+      ->check(CLI::ExistingFile);
+  verb.add_option("--parallel", flags.parallel, "Hosts at a time")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  verb.add_flag("--accept-new-host-keys", flags.accept_new_host_keys,
+                "Trust keys of hosts that no known_hosts file has");
+}
+
+}  // namespace launch

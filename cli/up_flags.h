@@ -1,0 +1,47 @@
+// What the verbs that go to machines by ssh share: their flags, and how failures are told.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/app.h"
+#include "cli/contexts.h"
+#include "cli/up/bring_up.h"
+#include "cli/up/hosts.h"
+
+namespace launch {
+
+struct UpFlags {
+  std::string hosts;
+  std::string slurm;
+  std::string address;
+  std::string cluster = "launch";
+  std::string ssh_config;
+  std::string head;
+  std::string user;
+  std::string key;
+  std::string jump;
+  int port = 0;
+  int controller_port = 0;
+  int parallel = 16;
+  std::vector<std::string> programs;
+  bool accept_new_host_keys = false;
+  bool dry_run = false;
+  bool purge = false;
+  bool force = false;
+  bool sudo = false;
+};
+
+// -F, --parallel, --accept-new-host-keys.
+void AddSshFlags(CLI::App& verb, UpFlags& flags);
+
+Result<up::UpOptions> OptionsOf(const App& app, const UpFlags& flags, const up::HostSet& set);
+
+// The hosts of a cluster that `launch up` made from here.
+Result<up::HostSet> HostsOf(const Contexts& contexts, const std::string& cluster);
+
+// The hosts that did not make it, with what to do; the number of them.
+std::size_t ShowFailures(const App& app, const std::vector<up::HostResult>& results);
+
+}  // namespace launch
