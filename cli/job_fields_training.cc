@@ -105,6 +105,8 @@ constexpr JobField kTrainingFields[] = {
      "How the loss over the vocabulary is made.", SetModel},
     {"model.activation_checkpointing", "", "none | selective | full", "none",
      "What is computed again in the backward pass.", SetModel},
+    {"model.master_weights", "", "true | false", "true",
+     "Whether 16-bit weights have a copy in fp32; false for pure bf16.", SetModel},
     {"model.variable_length", "", "true | false", "false", "Samples differ in length.", SetModel},
     {"model.config", "", "path", "unset", "A config.json that holds these numbers.", SetModel},
     {"model.probe", "", "true | false", "false", "Measure instead of predict.",

@@ -174,9 +174,7 @@ std::vector<AllocationSpec> MakeAllocations(const AllocationInput& input) {
       spec.gpu_indices.push_back(index);
     }
     spec.cpus = share.cpus;
-    const bool limit = job.memory_bytes && !job.memory_bytes->at_least &&
-                       share.inventory->coherent != CoherentMode::kNuma;
-    if (limit) spec.memory_limit_bytes = job.memory_bytes->value;
+    spec.memory_limit_bytes = MemoryLimitOn(*share.inventory, job);
     spec.needs_ports = node == 0;
     spec.stop = {job.checkpoint.signal, job.checkpoint.signal_before, job.stop_duration};
     spec.lease = job.requeue_after;
@@ -203,6 +201,8 @@ GeneratedFile PlanFile(const Plan& plan, const JobSpec& spec) {
   add("offload", Quoted(ToString(plan.offload)));
   add("device", Quoted(ToString(plan.device)));
   add("precision", Quoted(ToString(plan.precision)));
+  add("activation_checkpointing",
+      plan.checkpointing.empty() ? std::string("null") : Quoted(plan.checkpointing));
   add("world_size", std::to_string(plan.world_size));
   add("processes_per_node", std::to_string(plan.processes.per_node));
   add("cpus_per_process", std::to_string(plan.processes.cpus_per_process));

@@ -181,8 +181,10 @@ TrainingSetup SetupOf(const ChoiceInput& input, const PlanOption& option) {
   setup.checkpointing = option.checkpointing;
   if (option.accumulate > 1) setup.keeps_gradients = true;
   // Who shards keeps 16-bit weights with an fp32 master (ZeRO) or fp32 shards (FSDP).
+  // DeepSpeed's engine has its master even where the script would do without.
   const bool mixed = setup.format == StateFormat::kAmp || setup.format == StateFormat::kMaster16 ||
-                     setup.format == StateFormat::kFsdpMixed;
+                     setup.format == StateFormat::kFsdpMixed ||
+                     (setup.format == StateFormat::kPure16 && ZeroStage(option.strategy) > 0);
   if (mixed && setup.lora_rank == 0 && IsSharded(option.strategy)) {
     setup.format =
         ZeroStage(option.strategy) > 0 ? StateFormat::kMaster16 : StateFormat::kFsdpMixed;

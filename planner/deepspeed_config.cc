@@ -194,7 +194,10 @@ class DeepspeedReader {
 
   void ReadZero() {
     const Json* zero = Block(json_, "zero_optimization", "");
-    if (zero == nullptr) return;
+    if (zero == nullptr) {
+      config_.stage = 0;  // DeepSpeedZeroConfig's own
+      return;
+    }
     const auto stage = Number(*zero, "stage", "zero_optimization.");
     if (stage && *stage != 0 && *stage != 1 && *stage != 2 && *stage != 3) {
       Refuse("zero_optimization.stage", "is not 0, 1, 2 or 3", "write one of the stages");
@@ -265,7 +268,9 @@ std::string WriteDeepspeedConfig(const DeepspeedPlan& plan) {
   json["train_batch_size"] = plan.global;
   json["train_micro_batch_size_per_gpu"] = plan.micro;
   json["gradient_accumulation_steps"] = plan.accumulate;
-  json["bf16"] = {{"enabled", plan.precision == Precision::kBf16}};
+  // fp8 is of the products alone: weights and states are those of bf16.
+  json["bf16"] = {
+      {"enabled", plan.precision == Precision::kBf16 || plan.precision == Precision::kFp8}};
   json["fp16"] = {{"enabled", plan.precision == Precision::kFp16}};
   if (plan.precision == Precision::kFp16) {
     json["fp16"]["loss_scale"] = 0;  // dynamic

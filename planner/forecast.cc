@@ -16,6 +16,12 @@ namespace {
 
 constexpr double kGbitToGbyte = 1.0 / 8000;  // Mbit/s -> GB/s
 
+// More than one where a node has more processes than GPUs.
+double ProcessesOnAGpu(const NodeShare& share) {
+  const auto gpus = static_cast<double>(std::max<std::size_t>(1, share.gpus.size()));
+  return std::max(1.0, std::ceil(share.processes / gpus));
+}
+
 // The slowest device decides a gang's pace, the smallest what fits.
 void ReadDevices(const RankLayout& layout, Precision precision, ChoiceInput& input) {
   double slowest = 0;
@@ -29,7 +35,7 @@ void ReadDevices(const RankLayout& layout, Precision precision, ChoiceInput& inp
         input.machine = machine;
         slowest = rate;
       }
-      const double usable = static_cast<double>(UsableBytes(gpu));
+      const double usable = static_cast<double>(UsableBytes(gpu)) / ProcessesOnAGpu(share);
       input.gpu_bytes = first ? usable : std::min(input.gpu_bytes, usable);
       if (gpu.cc && *gpu.cc < ComputeCapability{8, 0}) input.setup.volta_context = true;
       first = false;
@@ -75,7 +81,7 @@ void ReadNodes(const RankLayout& layout, ChoiceInput& input) {
     const double host = static_cast<double>(share.free_memory_bytes > 0 ? share.free_memory_bytes
                                                                         : node.memory_bytes);
     if (host > 0) input.host_bytes = std::min(input.host_bytes.value_or(host), host);
-    if (node.coherent != CoherentMode::kNone) input.setup.coherent_host = true;
+    if (node.coherent == CoherentMode::kNuma) input.setup.coherent_host = true;
     const double gbps = NetworkMbit(node) * kGbitToGbyte;
     if (gbps > 0) {
       input.machine.node_network_gbps =
@@ -115,6 +121,19 @@ std::optional<std::size_t> FixedByUser(const Forecast& forecast) {
   return least;
 }
 
+// PyTorch's allocator gives back what it keeps before it fails: where the rest fits, the plan shows
+// no more of it than there is room for. Returns the new total.
+double ShowWhatIsKept(const Forecast& forecast, MemoryForecast& memory, double total) {
+  const double limit = std::floor(forecast.input.gpu_bytes / kGiBytes * 100) / 100;
+  for (PlannedTerm& term : memory.terms) {
+    if (total <= limit || term.phase != memory.phase || term.name != "allocator cache") continue;
+    const double less = std::min(term.gib, total - limit);
+    term.gib = std::round((term.gib - less) * 100) / 100;
+    total = std::round((total - less) * 100) / 100;
+  }
+  return total;
+}
+
 void FillMemory(const Forecast& forecast, Plan& plan) {
   const MemoryEstimate& estimate = *forecast.choice.memory;
   MemoryForecast& memory = plan.memory;
@@ -134,12 +153,13 @@ void FillMemory(const Forecast& forecast, Plan& plan) {
     }
   }
   total = std::round(total * 100) / 100;
+  memory.fits = std::string(ToString(JudgeFit(estimate, forecast.input.gpu_bytes)));
+  if (memory.fits != "no") total = ShowWhatIsKept(forecast, memory, total);
   memory.peak_gib = total;
   memory.low_gib = std::min(total, RoundedGib(peak.low));
   memory.high_gib = std::max(total, RoundedGib(peak.high));
   memory.limit_gib = forecast.input.gpu_bytes / kGiBytes;
   memory.basis = Basis::kCold;
-  memory.fits = std::string(ToString(JudgeFit(estimate, forecast.input.gpu_bytes)));
   const double fixed = total - grows * estimate.factor;
   plan.run.cold_fixed_gib = std::max(0.0, fixed);
   plan.run.cold_peak_gib = std::max(0.0, fixed) + grows;
@@ -205,7 +225,8 @@ Forecast PrepareForecast(const ForecastInput& input) {
   ask.card = input.model.card;
   ask.setup = input.model.setup;
   ask.lessons = input.lessons;
-  ask.setup.format = FormatOf(Strategy::kDdp, input.precision, ask.setup.lora_rank > 0);
+  ask.setup.format =
+      FormatOf(Strategy::kDdp, input.precision, ask.setup.lora_rank > 0 || input.model.pure_16_bit);
   ask.setup.fp8_compute = input.precision == Precision::kFp8;
   ask.time.precision = input.precision;
   ask.time.tuned_code = IsTuned(ask.setup.framework, ask.setup.compiled);

@@ -6,7 +6,9 @@
 #include <string_view>
 #include <utility>
 
+#include "common/text.h"
 #include "planner/strategy.h"
+#include "planner/training_setup.h"
 
 namespace launch {
 namespace {
@@ -92,6 +94,27 @@ void NoteMismatch(const UserChoices& choices, Plan& plan) {
 
 }  // namespace
 
+namespace {
+
+// The job file names an optimizer that the trainer is not told of.
+void NoteOptimizer(const UserChoices& choices, Plan& plan) {
+  const auto said = choices.job.model.fields.find("optimizer");
+  const bool told = choices.flags.names.count("optim") > 0 ||
+                    (choices.deepspeed && !choices.deepspeed->optimizer.empty());
+  if (choices.trainer != Trainer::kHf || said == choices.job.model.fields.end() || told) return;
+  const OptimizerTraits usual = OptimizerOf("adamw_torch");
+  OptimizerTraits asked = OptimizerOf(Lower(said->second));
+  asked.fused = usual.fused;  // faster, and as large
+  if (said->second.empty() || asked == usual) return;
+  plan.warnings.push_back(MakeFinding(
+      "plan_cannot_reach_script", Severity::kWarning,
+      "this plan reckons with the optimizer " + said->second +
+          " of the job file, and the Hugging Face trainer takes adamw_torch unless it is told",
+      "write it behind the script: --optim " + said->second));
+}
+
+}  // namespace
+
 bool TakesHfFlags(const UserChoices& choices, const LaunchLine& line) {
   return choices.trainer == Trainer::kHf && IsSurelyTrainer(choices) && line.python &&
          !line.script.empty() && ArgumentsFile(line) == nullptr;
@@ -134,6 +157,7 @@ void AppendHfFlags(const UserChoices& choices, LaunchLine& line, Plan& plan) {
                         ", which launch does not read",
                     "write them as flags behind the script, or the plan's batch into that file"));
   }
+  NoteOptimizer(choices, plan);
   if (!TakesHfFlags(choices, line)) {
     NoteMismatch(choices, plan);
     return;

@@ -13,6 +13,7 @@ namespace launch {
 // transformers/training_args.py, unchanged since 4.0: per_device_train_batch_size,
 // gradient_accumulation_steps and max_grad_norm.
 inline constexpr std::int64_t kHfMicroBatch = 8;
+inline constexpr std::int64_t kHfEvaluationBatch = 8;  // per_device_eval_batch_size
 inline constexpr std::int64_t kHfAccumulation = 1;
 inline constexpr double kHfGradientClipping = 1.0;
 

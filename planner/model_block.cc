@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "common/text.h"
 #include "common/units.h"
 #include "planner/hf_config.h"
+#include "planner/hf_flags.h"
 #include "planner/trainer_configs.h"
 
 namespace launch {
@@ -101,6 +104,13 @@ bool DescribesModel(const Fields& fields) {
   return false;
 }
 
+// Names of models round their size: 0.5B for 464 million.
+bool Near(std::int64_t said, std::int64_t counted) {
+  constexpr double kRounding = 0.15;
+  if (counted <= 0) return true;
+  return std::abs(static_cast<double>(said) / static_cast<double>(counted) - 1) <= kRounding;
+}
+
 // What the job file says stands before what the configuration file says; both are named when they
 // contradict each other.
 Result<ModelCard> CardOf(Block& block, const SubmitContext& context) {
@@ -114,6 +124,7 @@ Result<ModelCard> CardOf(Block& block, const SubmitContext& context) {
     }
     LAUNCH_ASSIGN_OR_RETURN(card, ReadHfConfig(file->second, path));
   }
+  const ModelCard of_file = card;
   const auto one = [&](const std::string& key, std::int64_t& into, bool params) -> Result<void> {
     const std::int64_t before = into;
     if (params) {
@@ -134,8 +145,25 @@ Result<ModelCard> CardOf(Block& block, const SubmitContext& context) {
   LAUNCH_RETURN_IF_ERROR(one("ffn", card.ffn, false));
   LAUNCH_RETURN_IF_ERROR(one("vocab", card.vocab, false));
   LAUNCH_RETURN_IF_ERROR(one("params", card.params, true));
-  if (const auto tied = block.Truth("tied")) card.tied = *tied;
+  const auto tied = block.Truth("tied");
   if (block.error()) return Unexpected(*block.error());
+  if (tied && block.Has("config") && *tied != of_file.tied) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "model.tied is " + block.Text("tied") + " in the job file, and " +
+                    block.Text("config") + " says otherwise",
+                "leave it out of the job file, or correct it");
+  }
+  if (tied) card.tied = *tied;
+  if (block.Has("config") && block.Has("params")) {
+    const auto counted = CompleteCard(of_file);
+    if (counted && !Near(card.params, counted->params)) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "model.params is " + block.Text("params") + " in the job file, and " +
+                      block.Text("config") + " has " +
+                      FormatNumber(static_cast<double>(counted->params) / 1e9, "%.3gB"),
+                  "leave one of the two out");
+    }
+  }
   return CompleteCard(std::move(card));
 }
 
@@ -148,29 +176,62 @@ bool AttentionOnly(const std::string& targets) {
   return !text.empty();
 }
 
-void ReadSequence(Block& block, const UserChoices& choices, const ModelCard& card,
-                  ModelInput& input) {
+Unexpected Differ(const std::string& key, const std::string& job, const std::string& other) {
+  return Fail(ErrorCode::kInvalidArgument,
+              "model." + key + " is " + job + " in the job file, and the run says " + other,
+              "write it in one of the two, or make them equal");
+}
+
+// A number that the job file and a flag may both give.
+Result<void> CountOrFlag(Block& block, const std::string& key,
+                         const std::optional<Flag<std::int64_t>>& flag, std::int64_t most,
+                         std::int64_t& into) {
+  if (flag) into = flag->value;
+  block.Count(key, into, most);
+  if (!flag || into == flag->value) return {};
+  return Differ(key, std::to_string(into), flag->written);
+}
+
+Result<void> ReadSequence(Block& block, const UserChoices& choices, const ModelCard& card,
+                          ModelInput& input) {
   TrainingSetup& setup = input.setup;
-  if (choices.flags.seq) setup.seq = choices.flags.seq->value;
-  block.Count("seq_len", setup.seq, kMaxLength);
-  if (setup.seq > 0) return;
+  LAUNCH_RETURN_IF_ERROR(CountOrFlag(block, "seq_len", choices.flags.seq, kMaxLength, setup.seq));
+  if (setup.seq > 0) return {};
   setup.seq = card.seq > 0 ? std::min(card.seq, kUsualSeq) : kUsualSeq;
   input.assumptions.push_back("samples of " + std::to_string(setup.seq) +
                               " tokens: model.seq_len is not given");
+  return {};
 }
 
-void ReadRecipe(Block& block, const UserChoices& choices, ModelInput& input) {
-  TrainingSetup& setup = input.setup;
-  std::string optimizer = "adamw";
-  if (choices.deepspeed && !choices.deepspeed->optimizer.empty()) {
-    optimizer = Lower(choices.deepspeed->optimizer);
-  }
-  if (choices.flags.optimizer) optimizer = choices.flags.optimizer->value;
-  if (block.Has("optimizer")) optimizer = block.Text("optimizer");
-  setup.optimizer = OptimizerOf(Lower(optimizer));
+// The job file, the trainer's flag and DeepSpeed's file may each name it: kinds are compared, not
+// spellings.
+Result<std::string> OptimizerNamed(const Block& block, const UserChoices& choices) {
+  std::string name;
+  std::string place;
+  const auto say = [&](const std::string& other, const std::string& where) -> Result<void> {
+    if (other.empty()) return {};
+    if (!name.empty() && !(OptimizerOf(Lower(name)) == OptimizerOf(Lower(other)))) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "the optimizer is " + name + " in " + place + " and " + other + " in " + where,
+                  "write it in one of the two, or make them equal");
+    }
+    if (name.empty()) std::tie(name, place) = std::tie(other, where);
+    return {};
+  };
+  LAUNCH_RETURN_IF_ERROR(say(block.Text("optimizer"), "the job file"));
+  if (choices.flags.optimizer)
+    LAUNCH_RETURN_IF_ERROR(say(choices.flags.optimizer->value, choices.flags.optimizer->written));
+  if (choices.deepspeed)
+    LAUNCH_RETURN_IF_ERROR(say(choices.deepspeed->optimizer, choices.deepspeed->path));
+  return name.empty() ? "adamw" : name;
+}
 
-  if (choices.flags.lora_rank) setup.lora_rank = choices.flags.lora_rank->value;
-  block.Count("lora.rank", setup.lora_rank, kMaxRank);
+Result<void> ReadRecipe(Block& block, const UserChoices& choices, ModelInput& input) {
+  TrainingSetup& setup = input.setup;
+  LAUNCH_ASSIGN_OR_RETURN(const std::string optimizer, OptimizerNamed(block, choices));
+  setup.optimizer = OptimizerOf(Lower(optimizer));
+  LAUNCH_RETURN_IF_ERROR(
+      CountOrFlag(block, "lora.rank", choices.flags.lora_rank, kMaxRank, setup.lora_rank));
   setup.lora_attention_only = setup.lora_rank > 0 && AttentionOnly(block.Text("lora.targets"));
   if (const auto base = block.Word<BaseFormat>("quantization", {{"none", BaseFormat::kSame},
                                                                 {"int8", BaseFormat::kInt8},
@@ -200,15 +261,25 @@ void ReadRecipe(Block& block, const UserChoices& choices, ModelInput& input) {
                                                    {"full", Checkpointing::kFull},
                                                    {"true", Checkpointing::kFull},
                                                    {"false", Checkpointing::kNone}})) {
+    if (choices.flags.checkpointing && *word != setup.checkpointing) {
+      return Differ("activation_checkpointing", block.Text("activation_checkpointing"),
+                    choices.flags.checkpointing->written);
+    }
     setup.checkpointing = *word;
     input.checkpointing_fixed = true;
   }
   setup.variable_length = block.Truth("variable_length").value_or(false);
+  input.pure_16_bit = !block.Truth("master_weights").value_or(true);
+  if (choices.flags.evaluates) {
+    setup.eval_batch =
+        choices.flags.eval_batch ? choices.flags.eval_batch->value : kHfEvaluationBatch;
+  }
   if (choices.deepspeed) {
     setup.reduce_bucket = choices.deepspeed->reduce_bucket;
     setup.gather_bucket = choices.deepspeed->gather_bucket;
     setup.overlap_comm = choices.deepspeed->overlap_comm.value_or(true);
   }
+  return {};
 }
 
 }  // namespace
@@ -217,9 +288,9 @@ Framework FrameworkOf(Trainer trainer) {
   return ByAccelerate(trainer) ? Framework::kHf : Framework::kUnknown;
 }
 
-StateFormat FormatOf(Strategy strategy, Precision precision, bool adapters) {
+StateFormat FormatOf(Strategy strategy, Precision precision, bool all_16_bit) {
   if (IsFullWidth(precision)) return StateFormat::kFp32;
-  if (adapters) return StateFormat::kPure16;
+  if (all_16_bit) return StateFormat::kPure16;
   switch (strategy) {
     case Strategy::kZero1:
     case Strategy::kZero2:
@@ -245,8 +316,8 @@ Result<std::optional<ModelInput>> ReadModel(const UserChoices& choices,
   ModelInput input;
   LAUNCH_ASSIGN_OR_RETURN(input.card, CardOf(block, context));
   input.setup.framework = FrameworkOf(choices.trainer);
-  ReadSequence(block, choices, input.card, input);
-  ReadRecipe(block, choices, input);
+  LAUNCH_RETURN_IF_ERROR(ReadSequence(block, choices, input.card, input));
+  LAUNCH_RETURN_IF_ERROR(ReadRecipe(block, choices, input));
   if (block.error()) return Unexpected(*block.error());
   if (input.setup.base != BaseFormat::kSame && input.setup.lora_rank == 0) {
     return Fail(

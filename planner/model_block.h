@@ -18,6 +18,7 @@ struct ModelInput {
   ModelCard card;                        // completed
   TrainingSetup setup;                   // strategy, ranks and micro-batch are left to the plan
   bool checkpointing_fixed = false;      // the user said so: no candidate may change it
+  bool pure_16_bit = false;              // weights and states have no fp32 copy
   std::vector<std::string> assumptions;  // sentences
 };
 
@@ -31,6 +32,6 @@ Framework FrameworkOf(Trainer trainer);
 // How weights and states are kept when this strategy trains in this precision: DeepSpeed keeps a
 // fp32 master beside 16-bit weights, FSDP shards fp32 weights, DDP scripts use autocast, adapters
 // train on a 16-bit base.
-StateFormat FormatOf(Strategy strategy, Precision precision, bool adapters);
+StateFormat FormatOf(Strategy strategy, Precision precision, bool all_16_bit);
 
 }  // namespace launch

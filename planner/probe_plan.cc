@@ -32,8 +32,11 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def _run_hidden_one():
-    """The sitecustomize that Python would have found without this one."""
-    places = [place for place in sys.path if os.path.abspath(place or os.curdir) != _HERE]
+    """The sitecustomize that Python would have found without those of launch."""
+    # A probe and a rank have one each: each must not find the other again.
+    ours = sys.__dict__.setdefault("_launch_hooks", set())
+    ours.add(_HERE)
+    places = [place for place in sys.path if os.path.abspath(place or os.curdir) not in ours]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", places)
     if spec is not None and spec.loader is not None:
         spec.loader.exec_module(importlib.util.module_from_spec(spec))

@@ -17,6 +17,12 @@ int CpusOf(const JobSpec& spec, const Demand& demand, const PlannerOffer& offer,
 
 }  // namespace
 
+std::optional<std::uint64_t> MemoryLimitOn(const NodeInventory& node, const JobSpec& spec) {
+  if (!spec.memory_bytes || spec.memory_bytes->at_least) return std::nullopt;
+  if (node.coherent == CoherentMode::kNuma) return std::nullopt;
+  return spec.memory_bytes->value;
+}
+
 RankLayout LayOutRanks(const JobSpec& spec, const Demand& demand,
                        const std::vector<PlannerOffer>& offers, const Placement& placement) {
   RankLayout layout;
@@ -32,6 +38,10 @@ RankLayout LayOutRanks(const JobSpec& spec, const Demand& demand,
     share.first_rank = next;
     share.cpus = CpusOf(spec, demand, offer, share);
     share.free_memory_bytes = offer.free_memory_bytes;
+    if (const auto limit = MemoryLimitOn(*offer.inventory, spec)) {
+      share.free_memory_bytes =
+          share.free_memory_bytes == 0 ? *limit : std::min(share.free_memory_bytes, *limit);
+    }
     next += share.processes;
     layout.nodes.push_back(std::move(share));
   }

@@ -1,6 +1,8 @@
 // Processes over nodes: how many, where, with which devices and cores.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/inventory.h"
@@ -15,8 +17,8 @@ struct NodeShare {
   std::vector<int> gpus;  // of the job on this node, ascending
   int processes = 1;
   Rank first_rank = 0;
-  int cpus = 1;  // cores the job reserves on this node
-  std::uint64_t free_memory_bytes = 0;
+  int cpus = 1;                         // cores the job reserves on this node
+  std::uint64_t free_memory_bytes = 0;  // for the job: of the node, or its own limit; 0: not known
 };
 
 struct RankLayout {
@@ -24,6 +26,10 @@ struct RankLayout {
   int world_size = 1;
   int cpus_per_process = 1;  // the smallest over the nodes
 };
+
+// What `memory:` bounds the job to on that node; absent where it is a request only. GPU pages of a
+// coherent node count as host memory, so nothing is bounded there.
+std::optional<std::uint64_t> MemoryLimitOn(const NodeInventory& node, const JobSpec& spec);
 
 RankLayout LayOutRanks(const JobSpec& spec, const Demand& demand,
                        const std::vector<PlannerOffer>& offers, const Placement& placement);

@@ -187,6 +187,28 @@ PlanReach ReachOf(const JobSpec& spec, const SubmitContext& context, const Plan&
   return reach;
 }
 
+namespace {
+
+// The planner's own choice; what the job file says of it describes the script.
+std::optional<Finding> CheckpointingOutOfReach(const JobSpec& spec, const LaunchLine& line,
+                                               const Plan& plan) {
+  if (plan.checkpointing.empty() || plan.checkpointing == "none") return std::nullopt;
+  const auto said = spec.model.fields.find("activation_checkpointing");
+  if (said != spec.model.fields.end() && !said->second.empty()) return std::nullopt;
+  const bool by_flag = line.shell.find("gradient_checkpointing") != std::string::npos;
+  const bool told = by_flag || Uses(line, "LAUNCH_ACT_CKPT") || Uses(line, "LAUNCH_PLAN_FILE") ||
+                    Uses(line, "LAUNCH_ACCELERATE_CONFIG") ||
+                    (IsFsdp(plan.strategy) && ByAccelerate(plan.trainer));
+  if (told) return std::nullopt;
+  return Unreachable("it recomputes activations (" + plan.checkpointing +
+                         "), and only LAUNCH_ACT_CKPT tells the script",
+                     "pass it $LAUNCH_ACT_CKPT, or --gradient_checkpointing to the Hugging Face "
+                     "trainer; model.activation_checkpointing: full says that the script does it "
+                     "anyway, none plans without");
+}
+
+}  // namespace
+
 std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line, const Plan& plan) {
   std::vector<Finding> findings;
   const std::vector<FlagUse> flags = FlagsOf(line.arguments);
@@ -202,6 +224,9 @@ std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line, cons
             " is only passed on as LAUNCH_STRATEGY; the script itself must shard",
         "pass it $LAUNCH_STRATEGY or $LAUNCH_DS_CONFIG, or write trainer: hf or accelerate if it "
         "uses one of them"));
+  }
+  if (auto finding = CheckpointingOutOfReach(spec, line, plan)) {
+    findings.push_back(std::move(*finding));
   }
   return findings;
 }

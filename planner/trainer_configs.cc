@@ -79,7 +79,8 @@ GeneratedFile AccelerateFile(const Plan& plan) {
 TrainerConfigs MakeTrainerConfigs(const UserChoices& choices, const Plan& plan,
                                   std::int64_t hidden) {
   TrainerConfigs configs;
-  const bool own = choices.flags.deepspeed.has_value() || choices.by_accelerate;
+  const bool own = choices.flags.deepspeed.has_value() || choices.by_accelerate ||
+                   choices.flags.fsdp.has_value();
   if (ZeroStage(plan.strategy) > 0 && !own) {
     if (plan.batch.global && plan.batch.micro && plan.batch.accumulate) {
       configs.files.push_back(DeepspeedFile(choices, plan, hidden));

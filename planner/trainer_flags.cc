@@ -99,6 +99,14 @@ Result<void> ReadOne(const ScriptFlag& flag, TrainerFlags& flags) {
     flags.seq = Count(flag, 1);
   } else if (AnyOf(name, {"lora_r", "lora_rank"})) {
     flags.lora_rank = Count(flag, 1);
+  } else if (name == "per_device_eval_batch_size") {
+    flags.eval_batch = Count(flag, 1);
+  } else if (name == "do_eval") {
+    const auto on = SwitchOf(flag);
+    flags.evaluates = flags.evaluates || (on && on->value);
+  } else if (AnyOf(name, {"eval_strategy", "evaluation_strategy"})) {
+    const auto when = Text(flag);
+    flags.evaluates = flags.evaluates || (when && when->value != "no");
   } else if (name == "dataloader_num_workers") {
     flags.workers = Count(flag, 0);
   } else if (AnyOf(name, {"deepspeed", "deepspeed_config", "ds_config"})) {
@@ -109,7 +117,7 @@ Result<void> ReadOne(const ScriptFlag& flag, TrainerFlags& flags) {
       flags.hugging_face = flags.hugging_face || name == "deepspeed";
     }
   } else if (name == "fsdp") {
-    flags.fsdp = Text(flag);
+    flags.fsdp = flag.value || flag.late ? Text(flag) : Flag<std::string>{"true", flag.text};
   }
   return {};
 }

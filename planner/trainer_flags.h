@@ -32,6 +32,8 @@ struct TrainerFlags {
   std::optional<Flag<std::int64_t>> seq;         // model_max_length, max_seq_length, block_size ...
   std::optional<Flag<std::int64_t>> lora_rank;   // lora_r, lora_rank
   std::optional<Flag<std::int64_t>> workers;     // dataloader_num_workers
+  std::optional<Flag<std::int64_t>> eval_batch;  // per_device_eval_batch_size
+  bool evaluates = false;                        // do_eval, eval_strategy other than no
   std::optional<Flag<std::string>> deepspeed;    // path of a configuration file
   std::optional<Flag<std::string>> fsdp;         // "full_shard auto_wrap"
   std::optional<Flag<double>> gradient_clipping;  // max_grad_norm

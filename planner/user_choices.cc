@@ -1,8 +1,10 @@
 #include "planner/user_choices.h"
 
+#include <sstream>
 #include <utility>
 
 #include "common/text.h"
+#include "common/units.h"
 #include "planner/debug_plan.h"
 #include "planner/hf_flags.h"
 #include "planner/trainer_configs.h"
@@ -14,6 +16,7 @@ std::string Shown(std::int64_t value) { return std::to_string(value); }
 std::string Shown(Precision value) { return std::string(ToString(value)); }
 std::string Shown(Strategy value) { return std::string(ToString(value)); }
 std::string Shown(Offload value) { return std::string(ToString(value)); }
+std::string Shown(double value) { return FormatNumber(value, "%.6g"); }
 
 // One thing that several places may fix: the first that does, and where it stands.
 template <class T>
@@ -58,7 +61,7 @@ Result<void> SayFlag(Fixed<T>& fixed, const std::optional<Flag<T>>& flag) {
 }
 
 std::optional<Strategy> StrategyOf(const DeepspeedConfig& config) {
-  if (!config.stage) return std::nullopt;
+  if (!config.stage) return std::nullopt;  // "auto"
   switch (*config.stage) {
     case 1:
       return Strategy::kZero1;
@@ -67,8 +70,28 @@ std::optional<Strategy> StrategyOf(const DeepspeedConfig& config) {
     case 3:
       return Strategy::kZero3;
     default:
-      return std::nullopt;  // stage 0: one copy a rank, as single and DDP have it
+      return Strategy::kDdp;  // stage 0: one copy a rank
   }
+}
+
+// transformers/training_args.py: `--fsdp "full_shard auto_wrap offload"`, or a truth alone.
+Result<void> SayFsdp(const std::optional<Flag<std::string>>& flag, Fixed<Strategy>& strategy,
+                     Fixed<Offload>& offload) {
+  if (!flag) return {};
+  std::optional<Strategy> sharding;
+  bool host = false;
+  std::istringstream words(Lower(flag->value));
+  for (std::string word; words >> word;) {
+    if (word == "full_shard" || word == "true") sharding = Strategy::kFsdp;
+    if (word == "shard_grad_op") sharding = Strategy::kFsdpGradOp;
+    if (word == "hybrid_shard" || word == "hybrid_shard_zero2") sharding = Strategy::kFsdpHybrid;
+    if (word == "no_shard") sharding = Strategy::kDdp;
+    if (word == "offload") host = true;
+  }
+  if (!sharding) return {};
+  LAUNCH_RETURN_IF_ERROR(strategy.Say(sharding, flag->written));
+  if (sharding == Strategy::kDdp) return {};
+  return offload.Say(host ? Offload::kAll : Offload::kNone, flag->written);
 }
 
 Result<std::optional<DeepspeedConfig>> ReadFile(const SubmitContext& context,
@@ -127,6 +150,7 @@ Result<void> FixStrategy(const JobSpec& spec, const FromAccelerate& accelerate,
   Fixed<Offload> offload("offload");
   LAUNCH_RETURN_IF_ERROR(strategy.Say(Unless(spec.strategy, Strategy::kAuto), kJob));
   LAUNCH_RETURN_IF_ERROR(offload.Say(Unless(spec.offload, Offload::kAuto), kJob));
+  LAUNCH_RETURN_IF_ERROR(SayFsdp(choices.flags.fsdp, strategy, offload));
   if (choices.deepspeed) {
     const DeepspeedConfig& file = *choices.deepspeed;
     const auto stage = StrategyOf(file);
@@ -155,12 +179,31 @@ Result<void> FixPrecision(const JobSpec& spec, const FromAccelerate& accelerate,
   if (adds) {
     LAUNCH_RETURN_IF_ERROR(precision.Say(accelerate->precision, accelerate->precision_place));
   }
+  // The engine itself computes in the weights' type: fp32 where its file has neither block.
+  if (choices.deepspeed && choices.trainer == Trainer::kDeepspeed && !precision.value()) {
+    LAUNCH_RETURN_IF_ERROR(precision.Say(Precision::kFp32, choices.deepspeed->path));
+  }
   choices.job.precision = precision.value().value_or(Precision::kAuto);
   if (precision.place() != kJob) choices.precision_source = precision.place();
   return {};
 }
 
+constexpr double kMostSamples = 1e15;  // seen in a run: more is a slip of the pen
+
 Result<void> FixSteps(const JobSpec& spec, UserChoices& choices) {
+  if (choices.job.dataset) {
+    DatasetSpec& dataset = *choices.job.dataset;
+    Fixed<double> epochs("the number of epochs");
+    LAUNCH_RETURN_IF_ERROR(epochs.Say(Unless(dataset.epochs, DatasetSpec{}.epochs), kJob));
+    LAUNCH_RETURN_IF_ERROR(SayFlag(epochs, choices.flags.epochs));
+    dataset.epochs = epochs.value().value_or(dataset.epochs);
+    if (static_cast<double>(dataset.samples) * dataset.epochs > kMostSamples) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "dataset: " + std::to_string(dataset.samples) + " samples x " +
+                      Shown(dataset.epochs) + " epochs are more than 1e15",
+                  "check both numbers");
+    }
+  }
   Fixed<std::int64_t> steps("the number of steps");
   LAUNCH_RETURN_IF_ERROR(steps.Say(spec.steps, kJob));
   LAUNCH_RETURN_IF_ERROR(SayFlag(steps, choices.flags.steps));
@@ -184,6 +227,7 @@ void Describe(UserChoices& choices) {
   add(flags.seq);
   add(flags.lora_rank);
   add(flags.workers);
+  add(flags.fsdp);
   if (flags.hugging_face && !text.empty()) {
     choices.read.push_back("flags of the trainer, kept as they are: " + text);
   }
@@ -221,6 +265,13 @@ Result<UserChoices> ReadUserChoices(const JobSpec& spec, const SubmitContext& co
   LAUNCH_ASSIGN_OR_RETURN(choices.deepspeed, ReadFile(context, choices.flags));
   if (choices.deepspeed) {
     LAUNCH_RETURN_IF_ERROR(CheckAutomatic(*choices.deepspeed, choices.trainer));
+  } else if (choices.flags.deepspeed) {
+    choices.findings.push_back(MakeFinding(
+        "ds_config_unread", Severity::kWarning,
+        choices.flags.deepspeed->value +
+            " was not found where the job was submitted: its ZeRO stage, batch and precision are "
+            "not known, and those of this plan are a guess",
+        "correct the path, or submit from a machine that sees the file"));
   }
   LAUNCH_RETURN_IF_ERROR(FixBatch(spec, accelerate, choices));
   LAUNCH_RETURN_IF_ERROR(FixStrategy(spec, accelerate, choices));

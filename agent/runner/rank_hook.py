@@ -76,10 +76,13 @@ class _Memory:
 
 
 def _run_hidden_one():
-    """The sitecustomize that Python would have found without this one."""
+    """The sitecustomize that Python would have found without those of launch."""
     from importlib.machinery import PathFinder
 
-    places = [place for place in sys.path if os.path.abspath(place or os.curdir) != _HERE]
+    # A probe and a rank have one each: each must not find the other again.
+    ours = sys.__dict__.setdefault("_launch_hooks", set())
+    ours.add(_HERE)
+    places = [place for place in sys.path if os.path.abspath(place or os.curdir) not in ours]
     spec = PathFinder.find_spec("sitecustomize", places)
     if spec is None or spec.loader is None:
         return

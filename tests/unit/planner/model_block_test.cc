@@ -9,6 +9,7 @@ class ModelBlock : public testing::Test {
  protected:
   Result<std::optional<ModelInput>> Read() {
     choices_.job.model.fields = fields_;
+    if (!run_.empty()) choices_.flags = *ReadTrainerFlags(ReadLaunchLine(run_, {})->arguments);
     return ReadModel(choices_, context_);
   }
   std::string Refusal() {
@@ -17,6 +18,7 @@ class ModelBlock : public testing::Test {
   }
 
   std::map<std::string, std::string> fields_;
+  std::string run_;  // its flags are the choices then
   UserChoices choices_;
   SubmitContext context_;
 };
@@ -96,6 +98,32 @@ TEST_F(ModelBlock, RefusesWhatCannotBe) {
     fields_ = fields;
     EXPECT_NE(Refusal().find(word), std::string::npos) << word << " in: " << Refusal();
   }
+}
+
+TEST_F(ModelBlock, NamesBothValuesThatDisagree) {
+  struct Case {
+    std::string key, value;
+    std::string flags;
+    std::vector<std::string> words;
+  };
+  const Case cases[] = {
+      {"seq_len", "1024", "--max_seq_length 4096", {"seq_len is 1024", "--max_seq_length 4096"}},
+      {"optimizer", "adamw_8bit", "--optim adamw_torch", {"adamw_8bit", "--optim adamw_torch"}},
+      {"lora.rank", "8", "--lora_r 64", {"lora.rank is 8", "--lora_r 64"}},
+      {"activation_checkpointing",
+       "none",
+       "--gradient_checkpointing",
+       {"activation_checkpointing is none", "--gradient_checkpointing"}},
+  };
+  for (const Case& one : cases) {
+    fields_ = {{"params", "7B"}, {one.key, one.value}};
+    run_ = "python t.py --per_device_train_batch_size 2 " + one.flags;
+    for (const std::string& word : one.words)
+      EXPECT_NE(Refusal().find(word), std::string::npos) << word << " in: " << Refusal();
+  }
+  fields_ = {{"params", "7B"}, {"optimizer", "adamw"}, {"seq_len", "4096"}};
+  run_ = "python t.py --per_device_train_batch_size 2 --optim adamw_torch --max_seq_length 4096";
+  EXPECT_EQ(Refusal(), "") << "two spellings of one kind";
 }
 
 TEST(FormatOf, FollowsTheLibraryThatShards) {

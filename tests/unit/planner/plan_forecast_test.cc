@@ -33,6 +33,95 @@ TEST(Plan, WhatFitsNowhereIsRefusedWithWhatWould) {
   EXPECT_NE(huge.error().hint.find("none of them alone"), std::string::npos) << huge.error().hint;
 }
 
+TEST(Plan, TheJobsOwnMemoryLimitIsTheHosts) {
+  JobSpec job = GpuJob(1, "A100");
+  job.model.fields = Llama7B();
+  job.batch = {8, {}, {}};
+  const NodeInventory node = Node("a", "NVIDIA A100-SXM4-80GB", "8.0", 81920, 1);
+  const auto free = PlanOn(job, {node});
+  ASSERT_TRUE(free) << ErrorOf(free);
+  ASSERT_NE(free->plan.offload, Offload::kNone) << "else the host has nothing to hold";
+  job.memory_bytes = Amount{20'000'000'000, false};
+  const auto bounded = PlanOn(job, {node});
+  ASSERT_FALSE(bounded);
+  EXPECT_NE(bounded.error().message.find("HOST_MEM"), std::string::npos) << bounded.error().message;
+}
+
+TEST(Plan, ProcessesThatShareAGpuShareItsMemory) {
+  JobSpec job = GpuJob(1, "H100");
+  job.model.fields = Llama7B();
+  job.model.fields["lora.rank"] = "16";
+  job.batch = {8, 1, {}};
+  job.strategy = Strategy::kDdp;
+  const auto alone = PlanOn(job, {H100("h", 1)});
+  ASSERT_TRUE(alone) << ErrorOf(alone);
+  EXPECT_EQ(alone->plan.memory.fits, "yes");
+  job.procs_per_node = 8;
+  const auto shared = PlanOn(job, {H100("h", 1)});
+  ASSERT_TRUE(shared) << ErrorOf(shared);
+  EXPECT_NEAR(shared->plan.memory.limit_gib, alone->plan.memory.limit_gib / 8, 0.01);
+  EXPECT_EQ(shared->plan.memory.fits, "no");
+}
+
+TEST(Plan, PureBf16HasNoMaster) {
+  JobSpec job = GpuJob(1, "A100");
+  job.model.fields = Llama7B();
+  job.strategy = Strategy::kSingle;
+  job.precision = Precision::kBf16;
+  const NodeInventory node = Node("a", "NVIDIA A100-SXM4-80GB", "8.0", 81920, 1);
+  job.batch = {1, 1, {}};
+  const auto with = PlanOn(job, {node});
+  ASSERT_TRUE(with) << ErrorOf(with);
+  EXPECT_EQ(with->plan.memory.fits, "no");
+  job.model.fields["master_weights"] = "false";
+  const auto pure = PlanOn(job, {node});
+  ASSERT_TRUE(pure) << ErrorOf(pure);
+  EXPECT_EQ(pure->plan.memory.fits, "yes");
+  EXPECT_LT(*pure->plan.memory.peak_gib, 70);
+}
+
+TEST(Plan, RecomputingThatNothingTellsTheScriptIsSaid) {
+  JobSpec job = GpuJob(1, "A100");
+  job.model.fields = Llama7B();
+  job.model.fields.erase("activation_checkpointing");
+  job.model.fields["optimizer"] = "adamw_8bit";
+  job.batch = {8, {}, {}};
+  const NodeInventory node = Node("a", "NVIDIA A100-SXM4-80GB", "8.0", 81920, 1);
+  auto run = PlanOn(job, {node});
+  ASSERT_TRUE(run) << ErrorOf(run);
+  ASSERT_EQ(run->plan.checkpointing, "full");
+  const Finding* finding = FindingOf(run->plan, "plan_cannot_reach_script");
+  ASSERT_NE(finding, nullptr);
+  EXPECT_NE(finding->says.find("LAUNCH_ACT_CKPT"), std::string::npos) << finding->says;
+  job.run += " --ckpt $LAUNCH_ACT_CKPT";
+  run = PlanOn(job, {node});
+  ASSERT_TRUE(run) << ErrorOf(run);
+  EXPECT_EQ(FindingOf(run->plan, "plan_cannot_reach_script"), nullptr);
+}
+
+TEST(Plan, ATightPlanShowsNoMoreThanThereIs) {
+  JobSpec job = GpuJob(8, "A100");
+  job.model.fields = Llama7B();
+  job.model.fields.erase("activation_checkpointing");
+  const NodeInventory node = Node("a", "NVIDIA A100-SXM4-80GB", "8.0", 81920, 8);
+  int tight = 0;
+  for (const char* length : {"7000", "8000", "8750", "9000", "9500"}) {
+    job.model.fields["seq_len"] = length;
+    job.batch = {8, 1, {}};
+    const auto run = PlanOn(job, {node});
+    ASSERT_TRUE(run) << ErrorOf(run);
+    const MemoryForecast& memory = run->plan.memory;
+    if (memory.fits == "tight") ++tight;
+    EXPECT_LE(*memory.peak_gib, memory.limit_gib) << length;
+    double sum = 0;
+    for (const PlannedTerm& term : memory.terms) {
+      if (term.phase == memory.phase) sum += term.gib;
+    }
+    EXPECT_NEAR(sum, *memory.peak_gib, 0.006) << length;
+  }
+  EXPECT_GT(tight, 0);
+}
+
 TEST(Plan, AMixedJobShowsWhatEachClassAloneWouldTake) {
   JobSpec job = GpuJob(4, "", 2);
   job.model.fields = Llama7B();

@@ -69,6 +69,55 @@ TEST_F(UserChoicesTest, NameBothPlacesThatDisagree) {
   ExpectConflict("torchrun t.py --deepspeed ds.json", {"zero2", "the job file", "zero3"});
 }
 
+TEST_F(UserChoicesTest, TakeTheShardingOfTheFsdpFlag) {
+  const std::string line = "torchrun t.py --per_device_train_batch_size 2 --fsdp ";
+  auto choices = Read(line + "'full_shard auto_wrap'");
+  ASSERT_TRUE(choices);
+  EXPECT_EQ(choices->job.strategy, Strategy::kFsdp);
+  EXPECT_EQ(choices->job.offload, Offload::kNone);
+  choices = Read(line + "'shard_grad_op offload'");
+  ASSERT_TRUE(choices);
+  EXPECT_EQ(choices->job.strategy, Strategy::kFsdpGradOp);
+  EXPECT_EQ(choices->job.offload, Offload::kAll);
+  spec_.strategy = Strategy::kZero2;
+  ExpectConflict(line + "full_shard", {"zero2", "the job file", "--fsdp full_shard"});
+}
+
+TEST_F(UserChoicesTest, AFileWithoutZeroIsPlainDataParallel) {
+  for (const char* zero : {R"("zero_optimization": {"stage": 0}, )", ""}) {
+    context_.files["ds.json"] =
+        std::string("{") + zero + R"("bf16": {"enabled": true}, "train_batch_size": 8})";
+    const auto choices = Read("deepspeed train.py --deepspeed_config ds.json");
+    ASSERT_TRUE(choices);
+    EXPECT_EQ(choices->job.strategy, Strategy::kDdp) << zero;
+    EXPECT_EQ(choices->job.precision, Precision::kBf16);
+  }
+  context_.files["ds.json"] = R"({"zero_optimization": {"stage": 2}})";
+  const auto wide = Read("deepspeed train.py --deepspeed_config ds.json");
+  ASSERT_TRUE(wide);
+  EXPECT_EQ(wide->job.precision, Precision::kFp32) << "the engine's own, without bf16 and fp16";
+}
+
+TEST_F(UserChoicesTest, AFileThatIsNotThereIsNamed) {
+  const auto choices = Read("deepspeed train.py --deepspeed_config gone.json");
+  ASSERT_TRUE(choices);
+  ASSERT_EQ(choices->findings.size(), 1U);
+  EXPECT_EQ(choices->findings[0].code, "ds_config_unread");
+  EXPECT_EQ(choices->findings[0].says.rfind("gone.json", 0), 0U);
+}
+
+TEST_F(UserChoicesTest, EpochsOfFlagAndJobMustAgree) {
+  spec_.dataset = DatasetSpec{1000, 3};
+  const std::string line = "python t.py --per_device_train_batch_size 2 --num_train_epochs ";
+  ExpectConflict(line + "5", {"3 in the job file", "--num_train_epochs 5"});
+  spec_.dataset = DatasetSpec{.samples = 1000};
+  const auto choices = Read(line + "5");
+  ASSERT_TRUE(choices);
+  EXPECT_EQ(choices->job.dataset->epochs, 5);
+  spec_.dataset = DatasetSpec{1'000'000'000'000, 999'999'999};
+  ExpectConflict("python t.py", {"1000000000000 samples", "1e15"});
+}
+
 TEST_F(UserChoicesTest, LeaveTheFlagsOfAnUnknownScriptToIt) {
   spec_.batch.micro = 8;
   const auto choices = Read("torchrun train.py --gradient_accumulation_steps 3 --fp16");
