@@ -148,9 +148,9 @@ struct CollectStacks {  // where the ranks stand, without disturbing them; Stack
 
 }  // namespace order
 
-using Order = std::variant<order::Send, order::CloseLink, order::SaveFence, order::Accept,
-                           order::StageAllocation, order::Start, order::StopAllocation, order::Drop,
-                           order::NoteAcked, order::Forget, order::ExtendLease,
-                           order::CollectStacks>;
+using Order =
+    std::variant<order::Send, order::CloseLink, order::SaveFence, order::Accept,
+                 order::StageAllocation, order::Start, order::StopAllocation, order::Drop,
+                 order::NoteAcked, order::Forget, order::ExtendLease, order::CollectStacks>;
 
 }  // namespace launch::agent

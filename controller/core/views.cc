@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "common/units.h"
-#include "controller/core/measured_runs.h"
 #include "controller/core/hang_watch.h"
+#include "controller/core/measured_runs.h"
 #include "controller/core/memory_watch.h"
 #include "controller/core/node_watch.h"
 

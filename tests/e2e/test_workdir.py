@@ -37,7 +37,7 @@ def project(tmp_path):
     return project
 
 
-def test_S007_a_copy_of_the_workdir_is_shipped_to_every_node(cluster, project):
+def test_a_copy_of_the_workdir_is_shipped_to_every_node(cluster, project):
     cluster.up("--nodes", "2")
     git = ["git", "-C", project, "-c", "user.name=t", "-c", "user.email=t@example.org"]
     subprocess.run([*git, "init", "-q"], check=True)
@@ -68,7 +68,7 @@ def test_S007_a_copy_of_the_workdir_is_shipped_to_every_node(cluster, project):
     assert "workdir: sent" not in cluster.launch("submit", job_file, "--wait", timeout=90).stderr
 
 
-def test_S007_a_copy_that_is_too_large_is_refused_with_the_way_out(cluster, project):
+def test_a_copy_that_is_too_large_is_refused_with_the_way_out(cluster, project):
     cluster.up()
     with open(project / "data/huge.bin", "wb") as huge:
         huge.truncate(2 << 30)

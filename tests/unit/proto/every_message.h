@@ -65,11 +65,11 @@ using MoreValues = ::testing::Types<
     pb::PathFact, pb::DiskFact, pb::StagingFacts, pb::Finding, pb::Check, pb::Verdict,
     pb::PlannedTerm, pb::ProbePoint, pb::MeasuredRun, pb::Fallback, pb::Change, pb::MemoryForecast,
     pb::BatchSplit, pb::LoaderPlan, pb::Processes, pb::RankAssignment, pb::Candidate,
-    pb::DurationForecast, pb::Plan, pb::WaitReason, pb::RankMemory, pb::RankView, pb::AttemptView, pb::JobView,
-    pb::NodeView, pb::EventView, pb::PlanAnswer, pb::Fence, pb::SubmitRequest, pb::SubmitReply,
-    pb::PlanRequest, pb::PlanReply, pb::JobsRequest, pb::JobsReply, pb::JobReply, pb::CancelRequest,
-    pb::CancelReply, pb::NoteProbeRequest, pb::NodesReply, pb::WatchRequest, pb::WatchReply,
-    pb::LogsRequest, pb::LogsReply, pb::JoinRequest, pb::CreateTokenRequest, pb::RevokeTokenRequest,
-    pb::DrainRequest, pb::ForgetNodeRequest, pb::FenceNodeRequest>;
+    pb::DurationForecast, pb::Plan, pb::WaitReason, pb::RankMemory, pb::RankView, pb::AttemptView,
+    pb::JobView, pb::NodeView, pb::EventView, pb::PlanAnswer, pb::Fence, pb::SubmitRequest,
+    pb::SubmitReply, pb::PlanRequest, pb::PlanReply, pb::JobsRequest, pb::JobsReply, pb::JobReply,
+    pb::CancelRequest, pb::CancelReply, pb::NoteProbeRequest, pb::NodesReply, pb::WatchRequest,
+    pb::WatchReply, pb::LogsRequest, pb::LogsReply, pb::JoinRequest, pb::CreateTokenRequest,
+    pb::RevokeTokenRequest, pb::DrainRequest, pb::ForgetNodeRequest, pb::FenceNodeRequest>;
 
 }  // namespace launch::testing

@@ -114,7 +114,7 @@ class TestCore {
   std::vector<Effect> effects;
   std::vector<Finding> findings;  // beside the last answer
   std::map<std::string, SessionId> session;
-  bool agents_lease = true;  // agents say that they end what has a lease
+  bool agents_lease = true;                 // agents say that they end what has a lease
   std::map<std::string, std::string> boot;  // boot id by node; "b1" unless set
   std::vector<EventRow> rows;
   bool answer_plans = true;            // false: PlanWanted effects stay in `effects`
