@@ -119,9 +119,30 @@ Result<HostFacts> Probe(Remote& remote) {
               "everything is installed for this user alone");
 }
 
+namespace {
+
+// Whether the release is there and current. What is there was compared with its digest when it
+// came; a file of another length was damaged since.
+Result<bool> IsInstalled(Remote& remote, const HostFacts& facts, const Release& release,
+                         const std::string& dir) {
+  if (facts.installed != release.id) return false;
+  std::string command;
+  for (const Program& program : release.programs) {
+    const std::string path = ShellQuote(dir + "/" + program.name);
+    command += (command.empty() ? "" : " && ") + ("[ -x " + path) + " ] && [ $(wc -c < " + path +
+               ") -eq " + std::to_string(program.bytes) + " ]";
+  }
+  LAUNCH_ASSIGN_OR_RETURN(const RemoteAnswer answer, remote.Run(command, "", kShort));
+  return answer.code == 0;
+}
+
+}  // namespace
+
 Result<bool> Install(Remote& remote, const HostFacts& facts, const Release& release) {
   const std::string releases = facts.programs + "/releases";
   const std::string dir = releases + "/" + release.id;
+  LAUNCH_ASSIGN_OR_RETURN(const bool there, IsInstalled(remote, facts, release, dir));
+  if (there) return false;
   LAUNCH_RETURN_IF_ERROR(
       Must(remote, "umask 022; mkdir -p " + ShellQuote(dir), "", kShort, "mkdir"));
   bool uploaded = false;
@@ -129,9 +150,9 @@ Result<bool> Install(Remote& remote, const HostFacts& facts, const Release& rele
     const std::string path = ShellQuote(dir + "/" + program.name);
     const std::string sum = "[ \"$(sha256sum < " + path;
     const std::string is = " | cut -c1-64)\" = " + program.digest + " ]";
-    LAUNCH_ASSIGN_OR_RETURN(const RemoteAnswer there,
+    LAUNCH_ASSIGN_OR_RETURN(const RemoteAnswer same,
                             remote.Run("[ -x " + path + " ] && " + sum + is, "", kShort));
-    if (there.code == 0) continue;
+    if (same.code == 0) continue;
     LAUNCH_ASSIGN_OR_RETURN(const std::string bytes, ReadProgram(program));
     const std::string part = ShellQuote(dir + "/." + program.name + ".part") + ".$$";
     LAUNCH_RETURN_IF_ERROR(Must(remote,
@@ -172,16 +193,23 @@ Result<ControllerMade> StartController(Remote& remote, const HostFacts& facts,
   LAUNCH_ASSIGN_OR_RETURN(
       made.started, Keep(remote, facts, "launch-controller",
                          {"run", "--state", state, "--listen", "0.0.0.0:" + std::to_string(port)}));
-  const std::array<std::pair<const char*, std::string*>, 3> files = {
-      {{"/ca.pem", &made.ca_pem},
-       {"/cert.pem", &made.certificate_pem},
-       {"/key.pem", &made.key_pem}}};
-  for (const auto& [name, text] : files) {
-    LAUNCH_ASSIGN_OR_RETURN(RemoteAnswer answer,
-                            Must(remote, "cat " + ShellQuote(state + "/operator" + name), "",
-                                 kShort, "reading the operator's credentials"));
-    *text = std::move(answer.output);
-  }
+  // One command for the three: each costs a shell over there.
+  constexpr std::string_view kBetween = "-- next --\n";
+  const std::string dir = ShellQuote(state + "/operator");
+  LAUNCH_ASSIGN_OR_RETURN(
+      const RemoteAnswer answer,
+      Must(remote,
+           "cd " + dir + " && cat ca.pem && echo '-- next --' && cat cert.pem && " +
+               "echo '-- next --' && cat key.pem",
+           "", kShort, "reading the operator's credentials"));
+  const std::size_t first = answer.output.find(kBetween);
+  const std::size_t second = answer.output.find(kBetween, first + 1);
+  if (second == std::string::npos)
+    return Fail(ErrorCode::kDataLoss, "the operator's credentials are not whole in " + state);
+  made.ca_pem = answer.output.substr(0, first);
+  made.certificate_pem =
+      answer.output.substr(first + kBetween.size(), second - first - kBetween.size());
+  made.key_pem = answer.output.substr(second + kBetween.size());
   made.authority = Sha256Hex(made.ca_pem);
   return made;
 }

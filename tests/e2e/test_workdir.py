@@ -6,6 +6,8 @@ import subprocess
 
 import pytest
 
+from conftest import wait_until
+
 JOB = """\
 name: copied
 device: cpu
@@ -76,6 +78,80 @@ def test_a_copy_that_is_too_large_is_refused_with_the_way_out(cluster, project):
     refused = cluster.launch("submit", job, code=5)
     assert "too large to be copied" in refused.stderr and "data 2.0GiB" in refused.stderr
     assert ".launchignore" in refused.stderr
+
+
+def test_S007_a_copy_survives_the_death_of_agent_and_controller(cluster, project):
+    cluster.up()
+    (project / "large.bin").write_bytes(os.urandom(48 << 20))
+    job = cluster.submit(cluster.write("job.yaml", JOB.replace("nodes: 2", "nodes: 1").format(workdir=project)))
+    agent_state = next(path.parent for path in cluster.state.rglob("owner.lock"))
+    pieces = agent_state / "chunks"
+
+    def fetched():
+        return sum(1 for path in pieces.rglob("*") if path.is_file())
+
+    wait_until("the copy has begun", lambda: fetched() > 5 or cluster.state_of(job) == "SUCCEEDED", period=0.01)
+    cluster.kill(cluster.agent_pid(cluster.node_names()[0]))
+    cluster.kill(cluster.controller_pid())
+    cluster.up()
+    cluster.wait_for(job, "SUCCEEDED", timeout=90)
+    assert "version one" in cluster.launch("logs", job).stdout
+    assert len(cluster.status(job)["attempts"]) == 1, "a restart of ours is no failure of the job"
+    copies = [path for path in (agent_state / "work").iterdir() if path.is_dir()]
+    assert len(copies) == 1 and not copies[0].name.startswith(".part"), copies
+    assert (copies[0] / "large.bin").stat().st_size == 48 << 20
+
+
+def test_S007_a_file_that_is_written_to_meanwhile_stops_the_submit(cluster, project):
+    cluster.up()
+    writer = subprocess.Popen(["bash", "-c", f"exec 3>>{project}/growing.log; while :; do echo line >&3; done"])
+    try:
+        wait_until("it grows", lambda: (project / "growing.log").stat().st_size > 2_000_000 if (project / "growing.log").exists() else False)
+        refused = cluster.launch("submit", cluster.write("job.yaml", JOB.format(workdir=project)), code=None)
+    finally:
+        writer.kill()
+        writer.wait()
+    assert refused.returncode != 0
+    assert "growing.log changed while it was copied" in refused.stderr and ".launchignore" in refused.stderr
+
+
+@pytest.fixture
+def small_disk():
+    """Puts a file system of a few MiB over a directory."""
+    if os.getuid() != 0:
+        pytest.skip("mounting a small file system takes root")
+    mounted = []
+
+    def mount(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", directory], capture_output=True, text=True)
+        if done.returncode != 0:
+            pytest.skip(f"no file system can be mounted here: {done.stderr}")
+        mounted.append(directory)
+        return directory
+
+    def unmount(directory):
+        mounted.remove(directory)
+        subprocess.run(["umount", "-l", directory], check=True)
+
+    mount.undo = unmount
+    yield mount
+    for directory in list(mounted):
+        unmount(directory)
+
+
+def test_S007_a_full_disk_is_named_where_it_is_full(cluster, project, small_disk):
+    cluster.up()
+    job_file = cluster.write("job.yaml", JOB.replace("nodes: 2", "nodes: 1").format(workdir=project))
+    chunks = small_disk(cluster.state / "controller/chunks")
+    refused = cluster.launch("submit", job_file, code=None)
+    assert refused.returncode != 0 and "keeps no more copies of working directories" in refused.stderr, refused.stderr
+    assert cluster.json("queue", "-a")["jobs"] == [], "no job without its copy"
+    small_disk.undo(chunks)
+
+    small_disk(next(path.parent for path in cluster.state.rglob("owner.lock")) / "work")
+    failed = cluster.launch("submit", job_file, "--wait", code=4, timeout=90)
+    assert "the copy of workdir needs" in failed.stdout + failed.stderr, failed.stderr
 
 
 IMAGE = """\
