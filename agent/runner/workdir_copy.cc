@@ -277,6 +277,9 @@ Result<std::string> MakeCopy(const CopyWish& wish, const FetchChunks& fetch,
     return Unexpected(std::move(unpacked).error());
   }
   cache.Trim();
+  // After a power cut the name must not be there with empty files below it.
+  const UniqueFd dir(::open(part.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!dir || ::syncfs(dir.get()) != 0) return FailErrno("sync " + part, errno);
   if (::rename(part.c_str(), copy.c_str()) != 0) return FailErrno("rename to " + copy, errno);
   return copy;
 }
