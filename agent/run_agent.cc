@@ -373,7 +373,11 @@ Result<void> StartAndRun(AgentConfig config) {
            [&runtimes](const std::string& interpreter, const std::vector<EnvVar>& env) {
              return runtimes.Ask(interpreter, env);
            },
-       .test_network = TestNetwork,
+       .test_network =
+           [](const std::string& interpreter, const AllocationSpec& spec,
+              const to_node::NetworkTest& test, const std::atomic<bool>& cancel) {
+             return TestNetwork(interpreter, ProgramBeside("launch-nccl-test"), spec, test, cancel);
+           },
        .py_spy = [&environment](std::int64_t pid) { return AskPySpy(pid, environment); },
        .fetch_chunks =
            [settings =

@@ -251,6 +251,18 @@ struct PeerFact {
   friend bool operator==(const PeerFact&, const PeerFact&) = default;
 };
 
+// An all-reduce of one GPU of each node through the NCCL that the job loads (launch-nccl-test).
+struct NcclFacts {
+  bool tested = false;
+  bool ok = false;
+  std::string why;             // not ok, or not tested
+  std::string version;         // "2.27.7"
+  std::string transport;       // the network that NCCL chose: "IB", "Socket"; empty: it did not say
+  std::optional<double> us;    // of 8 KiB
+  std::optional<double> mbit;  // of 64 MiB: what each node sends and gets
+  friend bool operator==(const NcclFacts&, const NcclFacts&) = default;
+};
+
 // What the nodes of an attempt found when they spoke with each other, all at once.
 struct NetworkFacts {
   std::string backend;  // of the all-reduce: "gloo"; empty: there was none, `why` says why not
@@ -259,6 +271,7 @@ struct NetworkFacts {
   std::optional<double> allreduce_us;    // of 8 KiB
   std::optional<double> allreduce_mbit;  // of 4 MiB: what each node sends and gets
   std::vector<PeerFact> peers;
+  std::optional<NcclFacts> nccl = {};  // absent: the job has no GPUs
   friend bool operator==(const NetworkFacts&, const NetworkFacts&) = default;
 };
 

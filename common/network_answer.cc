@@ -69,6 +69,15 @@ NetworkFacts ReadNetworkAnswer(std::string_view output) {
   for (const json& peer : answer.value("peers", json::array())) {
     if (peer.is_object()) facts.peers.push_back(PeerOf(peer));
   }
+  if (const auto nccl = answer.find("nccl"); nccl != answer.end() && nccl->is_object()) {
+    facts.nccl = NcclFacts{.tested = TrueIn(*nccl, "tested"),
+                           .ok = TrueIn(*nccl, "ok"),
+                           .why = StringIn(*nccl, "why"),
+                           .version = StringIn(*nccl, "version"),
+                           .transport = StringIn(*nccl, "transport"),
+                           .us = NumberIn(*nccl, "us"),
+                           .mbit = NumberIn(*nccl, "mbit")};
+  }
   return facts;
 }
 

@@ -1,6 +1,7 @@
 # Run with -c by the interpreter of a job, on every node of it at once: who reaches whom and how fast
 # over plain TCP, and whether an all-reduce through the job's own torch gives the right sum.
 #   argv: address and port of the node at place 0, our place, nodes, a word that names this test
+#   LAUNCH_NCCL_TEST: path of launch-nccl-test, for jobs with GPUs
 # Prints one line, with a mark in front. Needs nothing but the standard library; torch where it is.
 import sys
 
@@ -10,13 +11,17 @@ import importlib.util
 import json
 import os
 import socket
+import shutil
 import struct
+import subprocess
+import tempfile
 import threading
 import time
 
 MARK = "@launch-network-test "
 JOIN_S = 20.0  # until all nodes are there; they are asked at the same moment
 REACH_S = 3.0  # of one connection
+NCCL_S = 30.0  # of the all-reduce of GPUs, with the start of the driver
 GROUP_S = 60.0  # of the all-reduce, with the import of torch on the slowest node
 ROUND_S = 0.1  # of one measurement in one direction
 ROUNDS = 32  # of pairs that measure at the same time; all pairs of 33 nodes
@@ -224,12 +229,22 @@ class Meeting:
             except (OSError, ValueError, KeyError, AttributeError):
                 stream.close()
                 continue
-            table[hello["place"]] = {"address": plain(peer[0]), "port": hello["port"], "torch": hello["torch"]}
+            table[hello["place"]] = {"address": plain(peer[0]), "port": hello["port"], "torch": hello["torch"],
+                                     "nccl": hello.get("nccl")}
             self.streams[hello["place"]] = stream
         server.close()
         for stream in self.streams.values():
             send_message(stream, table)
         return table
+
+    def hand_out(self, text, seconds):
+        """What place 0 says, everywhere."""
+        if self.place == 0:
+            for stream in self.streams.values():
+                send_message(stream, text)
+            return text
+        self.stream.settimeout(seconds)
+        return read_message(self.stream)
 
     def barrier(self, seconds, well=True):
         """Returns when every node came here: whether all of them were well."""
@@ -318,26 +333,117 @@ def all_reduce(address, port, place, nodes):
     return {"allreduce_us": taken[0] * 1e6, "allreduce_mbit": bytes_moved * 8e-6 / taken[1]}
 
 
+class Nccl:
+    """An all-reduce of one GPU of each node, by launch-nccl-test and the NCCL that torch will load."""
+
+    def __init__(self, program):
+        self.program = program  # empty: the job has no GPUs, and nothing is said of NCCL
+        self.library = "libnccl.so.2"
+        self.process = None
+        try:
+            spec = importlib.util.find_spec("nvidia.nccl")
+        except ImportError:
+            spec = None
+        for place in (spec.submodule_search_locations if spec else None) or []:
+            there = os.path.join(place, "lib", "libnccl.so.2")
+            if os.path.exists(there):
+                self.library = there
+
+    def unable(self):
+        """Why this node takes no part; None: there is nothing to test; empty: it can."""
+        if not self.program:
+            return None
+        if not os.access(self.program, os.X_OK):
+            return "there is no launch-nccl-test beside the agent: it was built without nvcc"
+        try:
+            done = subprocess.run([self.program, "probe", self.library], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, timeout=JOIN_S / 2)
+            return self.answer(done.stdout).get("why", "")
+        except (OSError, subprocess.SubprocessError) as error:
+            return text_of(error)
+
+    @staticmethod
+    def answer(output):
+        lines = output.decode(errors="replace").strip().splitlines()
+        try:
+            return dict(json.loads(lines[-1]))
+        except (IndexError, ValueError, TypeError):
+            return {"ok": False, "why": "launch-nccl-test said nothing" if not lines else lines[-1][:300]}
+
+    def test(self, meeting, place, nodes):
+        """All nodes at once. NCCL's own report tells the network it chose."""
+        folder = tempfile.mkdtemp(prefix="launch-nccl-")
+        report = os.path.join(folder, "report")
+        env = dict(os.environ, NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,NET,ENV", NCCL_DEBUG_FILE=report)
+        try:
+            self.process = subprocess.Popen(
+                [self.program, self.library, str(place), str(nodes), str(int(NCCL_S))], env=env,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)  # communicate() sees no buffer of readline()
+            first = self.process.stdout.readline() if place == 0 else b""
+            word = meeting.hand_out(first.decode(errors="replace"), NCCL_S)
+            if place != 0:
+                self.process.stdin.write(word.encode() if word.startswith("id ") else b"none\n")
+            output, _ = self.process.communicate(timeout=NCCL_S + 5)
+            facts = dict(self.answer(output or first), tested=True)
+            try:
+                with open(report, errors="replace") as lines:
+                    facts["transport"] = self.transport(lines.read(1 << 20))
+            except OSError:
+                pass
+            return facts
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            return {"tested": True, "ok": False, "why": text_of(error)}
+        finally:
+            if self.process is not None:
+                self.process.kill()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @staticmethod
+    def transport(report):
+        """"Socket" or "IB": `NCCL INFO Using network IB` (src/plugin/net.cc)."""
+        mark = "Using network "
+        at = report.rfind(mark)
+        return report[at + len(mark):].split(None, 1)[0][:40] if at >= 0 else ""
+
+
+def test_nccl(nccl, meeting, table, place, nodes):
+    """Its facts; None when no node has anything to test."""
+    said = [table[other].get("nccl") for other in sorted(table)]
+    if all(why is None for why in said):
+        return None
+    for other, why in enumerate(said):
+        if why is None or why:
+            return {"ok": False, "why": "place %d: %s" % (other, why or "the job has no GPU there")}
+    try:
+        meeting.barrier(GROUP_S)
+    except OSError:
+        return {"ok": False, "why": "another node ended before"}
+    return nccl.test(meeting, place, nodes)
+
+
 def main():
     address, port, place, nodes, word = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
     facts = {"backend": "", "ok": False, "why": "", "peers": []}
 
     def give_up():
-        facts["why"] = facts["why"] or "no end within %d s" % (JOIN_S + GROUP_S + 40)
+        facts["why"] = facts["why"] or "no end within %d s" % (JOIN_S + GROUP_S + NCCL_S + 40)
         emit(facts)
         os._exit(0)
 
-    watchdog = threading.Timer(JOIN_S + GROUP_S + 40, give_up)
+    watchdog = threading.Timer(JOIN_S + GROUP_S + NCCL_S + 40, give_up)
     watchdog.daemon = True
     watchdog.start()
     meeting = Meeting(address, port + 1, place, nodes, word)
     try:
         answerer = Answerer(word, nodes)
         answerer.start()
-        table = meeting.gather({"port": answerer.port, "torch": importlib.util.find_spec("torch") is not None})
+        nccl = Nccl(os.environ.get("LAUNCH_NCCL_TEST", ""))
+        table = meeting.gather({"port": answerer.port, "torch": importlib.util.find_spec("torch") is not None,
+                                "nccl": nccl.unable()})
         facts["peers"] = try_peers(meeting, table, place, word)
         facts["ok"] = True
-        if not meeting.barrier(REACH_S, all(peer["ok"] for peer in facts["peers"])):
+        meet = meeting.barrier(REACH_S, all(peer["ok"] for peer in facts["peers"]))
+        if not meet:
             facts["why"] = "no all-reduce: some nodes do not reach each other"
         elif not all(there["torch"] for there in table.values()):
             facts["why"] = "no all-reduce: the interpreter has no torch on every node"
@@ -346,6 +452,8 @@ def main():
             facts["ok"] = False
             facts.update(all_reduce(address, port + 2, place, nodes))
             facts["ok"] = True
+        if meet:
+            facts["nccl"] = test_nccl(nccl, meeting, table, place, nodes)
     except BaseException as error:
         facts["ok"] = False
         facts["why"] = text_of(error)

@@ -37,11 +37,6 @@ void AddShm(const NodeInventory& node, std::uint64_t needed, Severity severity,
   Add(report, std::move(finding));
 }
 
-bool HasRdma(const NodeInventory& node) {
-  return std::any_of(node.addresses.begin(), node.addresses.end(),
-                     [](const NetworkAddress& a) { return a.rdma; });
-}
-
 void AddMemlock(const NodeInventory& node, PreflightReport& report) {
   const std::uint64_t limit = *node.limits.memlock_bytes;
   Finding finding =
@@ -103,6 +98,11 @@ void JudgeDisk(const DiskFact& disk, const NodeId& node, PreflightReport& report
 }
 
 }  // namespace
+
+bool HasRdma(const NodeInventory& node) {
+  return std::any_of(node.addresses.begin(), node.addresses.end(),
+                     [](const NetworkAddress& a) { return a.rdma; });
+}
 
 void JudgeLimits(const NodeCase& c, PreflightReport& report) {
   const NodeInventory& node = c.node;

@@ -9,6 +9,9 @@
 
 namespace launch {
 
+// An InfiniBand or RoCE adapter.
+bool HasRdma(const NodeInventory& node);
+
 // shm_small, memlock_low and nofile_low, for what the plan starts on the node.
 void JudgeLimits(const NodeCase& c, PreflightReport& report);
 // The same without a job: what a GPU job would meet.

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "preflight/host_check.h"
+
 namespace launch {
 namespace {
 
@@ -186,6 +188,52 @@ void SayGroup(const std::vector<TestedNode>& nodes, PreflightReport& report) {
               std::to_string(std::lround(facts.allreduce_us.value_or(0))) + " us for 8 KiB");
 }
 
+void AddFailedNccl(const TestedNode& node, PreflightReport& report) {
+  Finding finding = MakeFinding("network_unreachable", Severity::kError, node.inventory.node,
+                                "the all-reduce by NCCL did not work on " +
+                                    node.inventory.node.value + ": " + node.facts.nccl->why);
+  finding.evidence = "launch-nccl-test with the NCCL of the job's own torch";
+  finding.remedy =
+      "name the interface that the nodes share with env: {NCCL_SOCKET_IFNAME: NAME}; env: "
+      "{NCCL_DEBUG: INFO} shows what NCCL tries; or leave this check out with preflight: "
+      "{network: skip}";
+  Add(report, std::move(finding), "NCCL");
+}
+
+// NCCL falls back to TCP without a word when it cannot use the adapters.
+void AddPlainTcp(const TestedNode& node, PreflightReport& report) {
+  Finding finding = MakeFinding("network_slow", Severity::kWarning, node.inventory.node,
+                                "NCCL speaks TCP, although " + node.inventory.node.value +
+                                    " has an InfiniBand or RoCE adapter");
+  finding.evidence = "NCCL INFO Using network Socket";
+  finding.remedy =
+      "look for env: {NCCL_IB_DISABLE: ...}, for the adapter in the container (--device "
+      "/dev/infiniband) and for the limit of locked memory; env: {NCCL_DEBUG: INFO} says why";
+  Add(report, std::move(finding), "NCCL");
+}
+
+void JudgeNccl(const std::vector<TestedNode>& nodes, PreflightReport& report) {
+  const auto& first = nodes.front().facts.nccl;
+  // The others fail because one did: the first that says why stands for all.
+  for (const TestedNode& node : nodes) {
+    const auto& nccl = node.facts.nccl;
+    if (nccl && nccl->tested && !nccl->ok) return AddFailedNccl(node, report);
+  }
+  if (!first) return;
+  if (!first->tested) return AddLine(report, "NCCL", "not tested: " + first->why);
+  AddLine(report, "NCCL",
+          "NCCL " + first->version + " over " + std::to_string(nodes.size()) +
+              " nodes gives the right sum: " + Speed(first->mbit.value_or(0)) + ", " +
+              std::to_string(std::lround(first->us.value_or(0))) + " us for 8 KiB" +
+              (first->transport.empty() ? "" : ", by " + first->transport));
+  for (const TestedNode& node : nodes) {
+    const auto& nccl = node.facts.nccl;
+    if (nccl && nccl->transport == "Socket" && HasRdma(node.inventory)) {
+      return AddPlainTcp(node, report);
+    }
+  }
+}
+
 }  // namespace
 
 PreflightReport JudgeNetwork(NetworkCheck wanted, const std::vector<TestedNode>& nodes) {
@@ -209,6 +257,7 @@ PreflightReport JudgeNetwork(NetworkCheck wanted, const std::vector<TestedNode>&
     const bool good = std::all_of(nodes.begin(), nodes.end(),
                                   [](const TestedNode& node) { return node.facts.ok; });
     if (good) SayGroup(nodes, report);
+    JudgeNccl(nodes, report);
   }
   Sort(report);
   return report;

@@ -60,7 +60,12 @@ plain TCP, and, where all of them have torch, an all-reduce through gloo must gi
 it went is the event `attempt.network_tested`; what is wrong is a finding. `launch check --network` runs
 the same between nodes of your choice, prints a line for each pair, and says which interface they met
 over. It is a short job like any other: it waits for free cores, takes no GPU, and stays in `queue -a`.
-NCCL is not tested by it.
+
+For jobs with GPUs one GPU of each node then takes part in an all-reduce through the NCCL that the job's
+own torch brings: a program of its own, `launch-nccl-test`, so that a collective that hangs holds nobody.
+It is built where nvcc is found (cmake says so, or why not) and lies beside the agent; where it is missing,
+no GPU is seen or there is no libnccl, the line NCCL says why nothing was tested. It must give the right
+sum, and NCCL must not speak plain TCP on a node that has an InfiniBand or RoCE adapter (`network_slow`).
 
 What it costs: on a virtual machine with 2 cores, busy with other work (load 40), a GPU job that ends at
 once took 294 ms at `none` and 308 ms at `quick` with known facts (medians of 10). A job on two nodes took

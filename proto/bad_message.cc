@@ -128,6 +128,7 @@ std::optional<ToNode> ObeyedLess(const pb::ToNode& m, const std::string& why) {
       break;
     case pb::ToNode::kExitAck:
     case pb::ToNode::kForget:
+    case pb::ToNode::kCollectStacks:
     case pb::ToNode::kRetest:
       break;
     case pb::ToNode::kWelcome:

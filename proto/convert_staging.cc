@@ -112,6 +112,30 @@ Result<PeerFact> FromProto(const pb::PeerFact& m) {
   return e.Done(std::move(v));
 }
 
+pb::NcclFacts ToProto(const NcclFacts& v) {
+  pb::NcclFacts m;
+  m.set_tested(v.tested);
+  m.set_ok(v.ok);
+  m.set_why(Utf8(v.why));
+  m.set_version(observed::Word(v.version));
+  m.set_transport(observed::Word(v.transport));
+  if (v.us && std::isfinite(*v.us)) m.set_us(*v.us);
+  if (v.mbit && std::isfinite(*v.mbit)) m.set_mbit(*v.mbit);
+  return m;
+}
+Result<NcclFacts> FromProto(const pb::NcclFacts& m) {
+  Edge e;
+  NcclFacts v;
+  v.tested = m.tested();
+  v.ok = m.ok();
+  v.why = e.Text("why", m.why());
+  v.version = e.MaybeWord("version", m.version());
+  v.transport = e.MaybeWord("transport", m.transport());
+  if (m.has_us()) v.us = e.Number("us", m.us());
+  if (m.has_mbit()) v.mbit = e.Number("mbit", m.mbit());
+  return e.Done(std::move(v));
+}
+
 pb::NetworkFacts ToProto(const NetworkFacts& v) {
   pb::NetworkFacts m;
   m.set_backend(observed::Word(v.backend));
@@ -123,6 +147,7 @@ pb::NetworkFacts ToProto(const NetworkFacts& v) {
   }
   observed::Each(v.peers, edge::kMaxItems,
                  [&](const PeerFact& peer) { *m.add_peers() = ToProto(peer); });
+  if (v.nccl) *m.mutable_nccl() = ToProto(*v.nccl);
   return m;
 }
 Result<NetworkFacts> FromProto(const pb::NetworkFacts& m) {
@@ -134,6 +159,7 @@ Result<NetworkFacts> FromProto(const pb::NetworkFacts& m) {
   if (m.has_allreduce_us()) v.allreduce_us = e.Number("allreduce_us", m.allreduce_us());
   if (m.has_allreduce_mbit()) v.allreduce_mbit = e.Number("allreduce_mbit", m.allreduce_mbit());
   v.peers = e.Values("peers", m.peers(), edge::kMaxItems);
+  if (m.has_nccl()) v.nccl = e.Value("nccl", m.nccl());
   return e.Done(std::move(v));
 }
 

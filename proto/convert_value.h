@@ -180,6 +180,7 @@ pb::Reachability ToProto(const Reachability& v);
 pb::PathFact ToProto(const PathFact& v);
 pb::DiskFact ToProto(const DiskFact& v);
 pb::PeerFact ToProto(const PeerFact& v);
+pb::NcclFacts ToProto(const NcclFacts& v);
 pb::NetworkFacts ToProto(const NetworkFacts& v);
 pb::StagingFacts ToProto(const StagingFacts& v);
 Result<EnvVar> FromProto(const pb::EnvVar& m);
@@ -198,6 +199,7 @@ Result<Reachability> FromProto(const pb::Reachability& m);
 Result<PathFact> FromProto(const pb::PathFact& m);
 Result<DiskFact> FromProto(const pb::DiskFact& m);
 Result<PeerFact> FromProto(const pb::PeerFact& m);
+Result<NcclFacts> FromProto(const pb::NcclFacts& m);
 Result<NetworkFacts> FromProto(const pb::NetworkFacts& m);
 Result<StagingFacts> FromProto(const pb::StagingFacts& m);
 

@@ -9,7 +9,7 @@
 namespace launch::agent {
 namespace {
 
-constexpr Millis kTestDeadline{130'000};  // the program gives up by itself before
+constexpr Millis kTestDeadline{160'000};  // the program gives up by itself before
 
 NetworkFacts NoAnswer(std::string why) {
   NetworkFacts facts;
@@ -19,13 +19,15 @@ NetworkFacts NoAnswer(std::string why) {
 
 }  // namespace
 
-NetworkFacts TestNetwork(const std::string& interpreter, const AllocationSpec& spec,
-                         const to_node::NetworkTest& test, const std::atomic<bool>& cancel) {
+NetworkFacts TestNetwork(const std::string& interpreter, const std::string& nccl_program,
+                         const AllocationSpec& spec, const to_node::NetworkTest& test,
+                         const std::atomic<bool>& cancel) {
   std::map<std::string, std::string> env;
   if (!spec.ranks.empty()) {
     for (const EnvVar& variable : spec.ranks.front().env) env[variable.name] = variable.value;
   }
   for (const EnvVar& variable : test.env) env[variable.name] = variable.value;
+  if (!spec.gpus.empty()) env["LAUNCH_NCCL_TEST"] = nccl_program;
   const std::vector<std::string> argv = {interpreter,
                                          "-c",
                                          std::string(kNetworkTest),

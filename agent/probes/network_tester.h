@@ -12,7 +12,8 @@ namespace launch::agent {
 // The program run by `interpreter` in the environment of the ranks of `spec`, as Go will make it.
 // Blocks until all nodes have spoken with each other, or for about two minutes. An interpreter that
 // does not run, or a test without an end, is a fact with `why`, never an error.
-NetworkFacts TestNetwork(const std::string& interpreter, const AllocationSpec& spec,
-                         const to_node::NetworkTest& test, const std::atomic<bool>& cancel);
+NetworkFacts TestNetwork(const std::string& interpreter, const std::string& nccl_program,
+                         const AllocationSpec& spec, const to_node::NetworkTest& test,
+                         const std::atomic<bool>& cancel);
 
 }  // namespace launch::agent

@@ -199,7 +199,7 @@ inline constexpr const char* kLeaseWords = ", its node was cut off for longer th
 inline constexpr Millis kAcceptLimit{30'000};
 inline constexpr Millis kStartLimit{60'000};
 inline constexpr Millis kStagingMargin{60'000};  // on top of the job's own limit for `setup`
-inline constexpr Millis kNetworkTestLimit{150'000};
+inline constexpr Millis kNetworkTestLimit{180'000};
 inline constexpr Millis kDiagnosisLimit{15'000};
 inline constexpr Millis kLogsAgain{1'000};  // until the node that has them is attached
 inline constexpr std::size_t kRanksDiagnosed = 8;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/unit/preflight/scene.h"
 
 namespace launch {
@@ -117,6 +119,60 @@ TEST(NetworkTest, APlaceThatNoNodeHasIsNotBelieved) {
   Meeting meeting;
   meeting.facts[0].peers.push_back(Met(7, 1));
   EXPECT_TRUE(meeting.Judge().findings.empty());
+}
+
+TEST(NetworkTest, TheAllReduceByNcclIsALineOfItsOwn) {
+  Meeting meeting;
+  for (NetworkFacts& facts : meeting.facts) {
+    facts.nccl = NcclFacts{true, true, "", "2.27.7", "IB", 31.0, 98'000.0};
+  }
+  const PreflightReport report = meeting.Judge();
+  EXPECT_TRUE(report.findings.empty());
+  EXPECT_TRUE(std::any_of(report.checks.begin(), report.checks.end(), [](const auto& check) {
+    return check.check == "NCCL" &&
+           check.says ==
+               "NCCL 2.27.7 over 3 nodes gives the right sum: 98.0 Gbit/s, "
+               "31 us for 8 KiB, by IB";
+  }));
+}
+
+TEST(NetworkTest, AnNcclThatWasNotTestedSaysWhyAndFailsNothing) {
+  Meeting meeting;
+  for (NetworkFacts& facts : meeting.facts) {
+    facts.nccl = NcclFacts{.why = "place 1: there is no launch-nccl-test beside the agent"};
+  }
+  const PreflightReport report = meeting.Judge();
+  EXPECT_TRUE(report.findings.empty());
+  EXPECT_TRUE(std::any_of(report.checks.begin(), report.checks.end(), [](const auto& check) {
+    return check.check == "NCCL" && Contains(check.says, "not tested: place 1: there is no");
+  }));
+}
+
+TEST(NetworkTest, AnNcclThatFailsIsAnErrorOfTheNodeThatSaysWhy) {
+  Meeting meeting;
+  for (NetworkFacts& facts : meeting.facts) {
+    facts.nccl = NcclFacts{true, true, "", "2.27.7", "Socket", 31.0, 9'000.0};
+  }
+  meeting.facts[1].nccl = NcclFacts{.tested = true, .why = "Bootstrap : no socket interface found"};
+  const PreflightReport report = meeting.Judge();
+  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_EQ(report.findings[0].code, "network_unreachable");
+  EXPECT_EQ(report.findings[0].node, NodeId{"n1"});
+  EXPECT_TRUE(Contains(report.findings[0].says, "no socket interface found"));
+}
+
+TEST(NetworkTest, NcclOverTcpBesideAnUnusedAdapterIsAWarning) {
+  Meeting meeting;
+  for (NetworkFacts& facts : meeting.facts) {
+    facts.nccl = NcclFacts{true, true, "", "2.27.7", "Socket", 31.0, 9'000.0};
+  }
+  EXPECT_TRUE(meeting.Judge().findings.empty());
+  meeting.inventories[2].addresses.front().rdma = true;
+  const PreflightReport report = meeting.Judge();
+  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_EQ(report.findings[0].code, "network_slow");
+  EXPECT_EQ(report.findings[0].severity, Severity::kWarning);
+  EXPECT_EQ(report.findings[0].node, NodeId{"n2"});
 }
 
 }  // namespace

@@ -115,6 +115,7 @@ TEST(WhatANodeObserves, OddStagingFactsArrive) {
   facts.disks = std::vector<DiskFact>(100, DiskFact{.what = "shm", .path = kOdd});
   facts.wall = WallMs(-1);
   facts.network = NetworkFacts{.backend = kOdd, .why = kOdd, .allreduce_us = NAN};
+  facts.network->nccl = NcclFacts{.why = kOdd, .version = kOdd, .us = NAN, .mbit = 7};
   facts.network->peers = std::vector<PeerFact>(
       3, PeerFact{.place = -7, .address = kOdd, .why = kOdd, .mbit = INFINITY});
   const StagingFacts there = Arrived(ready).facts;
@@ -122,6 +123,9 @@ TEST(WhatANodeObserves, OddStagingFactsArrive) {
   EXPECT_EQ(there.network->peers.size(), 3u);
   EXPECT_EQ(there.network->peers[0].place, 0);
   EXPECT_FALSE(there.network->peers[0].mbit);
+  ASSERT_TRUE(there.network->nccl);
+  EXPECT_FALSE(there.network->nccl->us);
+  EXPECT_EQ(there.network->nccl->mbit, 7);
   EXPECT_EQ(there.checkpoints.size(), 10'000u);
   EXPECT_EQ(there.checkpoints[0].step, -1);
 }
