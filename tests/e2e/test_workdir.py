@@ -80,7 +80,7 @@ def test_a_copy_that_is_too_large_is_refused_with_the_way_out(cluster, project):
     assert ".launchignore" in refused.stderr
 
 
-def test_S007_a_copy_survives_the_death_of_agent_and_controller(cluster, project):
+def test_a_copy_survives_the_death_of_agent_and_controller(cluster, project):
     cluster.up()
     (project / "large.bin").write_bytes(os.urandom(48 << 20))
     job = cluster.submit(cluster.write("job.yaml", JOB.replace("nodes: 2", "nodes: 1").format(workdir=project)))
@@ -102,7 +102,7 @@ def test_S007_a_copy_survives_the_death_of_agent_and_controller(cluster, project
     assert (copies[0] / "large.bin").stat().st_size == 48 << 20
 
 
-def test_S007_a_file_that_is_written_to_meanwhile_stops_the_submit(cluster, project):
+def test_a_file_that_is_written_to_meanwhile_stops_the_submit(cluster, project):
     cluster.up()
     writer = subprocess.Popen(["bash", "-c", f"exec 3>>{project}/growing.log; while :; do echo line >&3; done"])
     try:
@@ -140,7 +140,7 @@ def small_disk():
         unmount(directory)
 
 
-def test_S007_a_full_disk_is_named_where_it_is_full(cluster, project, small_disk):
+def test_a_full_disk_is_named_where_it_is_full(cluster, project, small_disk):
     cluster.up()
     job_file = cluster.write("job.yaml", JOB.replace("nodes: 2", "nodes: 1").format(workdir=project))
     chunks = small_disk(cluster.state / "controller/chunks")
@@ -202,3 +202,45 @@ def test_S000_6_ranks_run_inside_of_the_image(cluster, tmp_path):
     assert words[:2] == ["exec", "--cleanenv"]
     assert f"{tmp_path}:/mnt/data:ro" in words
     assert f"{cluster.work}:{cluster.work}" in words
+
+
+# The client of a daemon: it asks (here: the test) for what comes behind the image, and waits.
+CLIENT = """\
+#!/bin/bash
+[ "$1" = run ] || exit 64
+while [ "$1" != nvcr.io/nvidia/pytorch:25.08-py3 ]; do shift; done
+shift
+echo $$ >{here}/client
+printf '%s\\0' "$@" >{here}/asked.new && mv {here}/asked.new {here}/asked
+exec sleep 600
+"""
+
+
+def test_a_job_has_not_ended_while_something_in_its_container_lives(cluster, tmp_path):
+    space = ["unshare", "--pid", "--fork", "--kill-child", "--"]
+    if subprocess.run([*space, "true"], capture_output=True).returncode != 0:
+        pytest.skip("PID namespaces cannot be made here")
+    tools = tmp_path / "tools"
+    script(tools / "docker", CLIENT.format(here=tmp_path))
+    cluster.env["PATH"] = f"{tools}:/usr/bin:/bin"
+    cluster.up()
+    job = cluster.submit(cluster.write("job.yaml", IMAGE.format(data=tmp_path).split("run:")[0] +
+                                       "run: sleep 600\nstop_duration: 1s\n"))
+    asked = wait_until("the client asks", lambda: (tmp_path / "asked").exists() and (tmp_path / "asked").read_bytes())
+    container = subprocess.Popen([*space, "/bin/bash", "-c", '"$@"; exit $?', "init", *asked.split(b"\0")[:-1]],
+                                 stdin=subprocess.PIPE)
+    try:
+        lock = next(iter(cluster.state.rglob("allocations/*/rank.0"))).parent / "container"
+
+        def held():
+            return lock.exists() and subprocess.run(["flock", "-n", "-x", lock, "true"]).returncode != 0
+
+        wait_until("the container holds its lock", held)
+        cluster.launch("cancel", job, "--no-wait")
+        wait_until("the client is gone", lambda: not os.path.exists(f"/proc/{(tmp_path / 'client').read_text().strip()}"))
+        for _ in range(10):  # each a question to the controller: nobody took the job for ended meanwhile
+            assert held() and cluster.state_of(job) == "STOPPING"
+    finally:
+        container.kill()
+        container.wait()
+    cluster.wait_for(job, "CANCELLED")
