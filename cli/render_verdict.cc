@@ -43,7 +43,10 @@ std::string VerdictLine(const Verdict& verdict) {
 std::string VerdictText(const Verdict& verdict) {
   std::string text = "verdict   " + verdict.label;
   if (verdict.label != "none") text += " (" + std::string(ToString(verdict.confidence)) + ")";
-  if (verdict.rank) text += ", first failing rank " + std::to_string(*verdict.rank);
+  const bool stands = verdict.label == "hang" || verdict.label == "collective_mismatch";
+  if (verdict.rank) {
+    text += (stands ? ", rank " : ", first failing rank ") + std::to_string(*verdict.rank);
+  }
   if (verdict.node) text += " on " + verdict.node->value;
   text += "\ncause     " + verdict.cause + "\n";
   const char* name = "evidence  ";
