@@ -20,6 +20,7 @@
 #include "agent/core/agent_core.h"
 #include "agent/link/chunk_client.h"
 #include "agent/link/controller_link.h"
+#include "agent/link/exec_links.h"
 #include "agent/link/identity_files.h"
 #include "agent/probes/child_process.h"
 #include "agent/probes/host_probe.h"
@@ -28,9 +29,11 @@
 #include "agent/probes/nvml_probe.h"
 #include "agent/probes/probe_thread.h"
 #include "agent/progress/rank_sampler.h"
+#include "agent/runner/attempt_dir.h"
 #include "agent/runner/log_reader.h"
 #include "agent/runner/posix_runner.h"
 #include "agent/runtime_prober.h"
+#include "agent/shared_facts.h"
 #include "common/account.h"
 #include "common/clock.h"
 #include "common/file_system.h"
@@ -92,67 +95,6 @@ std::optional<std::string> AskPySpy(std::int64_t pid,
   return said->output;
 }
 
-// What other threads may ask about what the loop knows.
-class Shared {
- public:
-  void SetRunning(std::vector<RunningRank> running) {
-    const std::lock_guard lock(mutex_);
-    for (RunningRank& rank : running_) {
-      const bool runs = std::any_of(running.begin(), running.end(), [&](const RunningRank& other) {
-        return other.key == rank.key && other.rank == rank.rank;
-      });
-      if (!runs) ended_.push_back(std::move(rank));
-    }
-    running_ = std::move(running);
-  }
-  // Those that run, and those that ended since the last call.
-  std::pair<std::vector<RunningRank>, std::vector<RunningRank>> TakeRanks() {
-    const std::lock_guard lock(mutex_);
-    return {running_, std::exchange(ended_, {})};
-  }
-  void SetProcesses(GpuProcessSnapshot processes) {
-    const std::lock_guard lock(mutex_);
-    processes_ = std::move(processes);
-  }
-  // Without those that have ended since the driver was asked.
-  std::optional<GpuProcessSnapshot> Processes(const std::string& proc_root) const {
-    const std::lock_guard lock(mutex_);
-    auto processes = processes_;
-    if (!processes) return processes;
-    for (auto& [gpu, list] : processes->lists)
-      std::erase_if(list, [&](const GpuProcess& process) {
-        return ::access((proc_root + "/" + std::to_string(process.pid)).c_str(), F_OK) != 0;
-      });
-    return processes;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::vector<RunningRank> running_;             // guarded by mutex_
-  std::vector<RunningRank> ended_;               // guarded by mutex_
-  std::optional<GpuProcessSnapshot> processes_;  // guarded by mutex_
-};
-
-std::vector<RunningRank> RunningOf(const AgentState& state, const std::string& state_dir) {
-  std::vector<RunningRank> running;
-  for (const auto& [key, allocation] : state.allocations) {
-    const bool may_run = allocation.phase == Phase::kStarting ||
-                         allocation.phase == Phase::kStarted ||
-                         allocation.phase == Phase::kStopping;
-    if (!may_run || !allocation.spec) continue;
-    for (const auto& [rank, rank_state] : allocation.ranks) {
-      if (!rank_state.started || rank_state.exit || rank_state.acked) continue;
-      running.push_back(
-          {.key = key,
-           .rank = rank,
-           .pid = rank_state.pid,
-           .directory = AllocationPath(state_dir, key) + "/rank." + std::to_string(rank),
-           .progress_regex = allocation.spec->progress_regex});
-    }
-  }
-  return running;
-}
-
 // The loop's own thread owns everything here.
 class AgentLoop {
  public:
@@ -163,7 +105,10 @@ class AgentLoop {
     ControllerLink& link;
     ProbeThread& probes;
     RuntimeProber& runtimes;
-    Shared& shared;
+    SharedFacts& shared;
+    ExecLinks& execs;
+    const CgroupHost& cgroups;
+    FileSystem& files;
     Clock& clock;
     int stop_fd = -1;
   };
@@ -269,12 +214,36 @@ class AgentLoop {
     return {};
   }
 
+  Result<void> Do(const order::OpenExec& order) {
+    const auto peer = parts_.link.CurrentPeer();
+    const auto identity = ReadIdentity(parts_.files, parts_.config.state_dir);
+    if (!peer || !identity) return {};  // the link is gone, and with it whoever asks
+    ExecWish wish{.controller = peer->address,
+                  .session = peer->session,
+                  .identity = *identity,
+                  .refused = order.refused,
+                  .place = {.attempt_dir = AllocationPath(parts_.config.state_dir, order.key),
+                            .cgroups = parts_.cgroups,
+                            .key = order.key,
+                            .rank = order.rank,
+                            .id = order.exec,
+                            .container = std::nullopt}};
+    const auto found = state_.allocations.find(order.key);
+    if (found != state_.allocations.end() && found->second.spec) {
+      wish.place.container = found->second.spec->container;
+    }
+    parts_.execs.Open(std::move(wish));
+    return {};
+  }
+
   // What concerns the other threads of an event the core has heard.
   void Observe(const Told& event) {
     bool ranks_changed = false;
     bool rank_ended = false;
     if (const auto* inventory = std::get_if<told::Inventory>(&event)) {
       parts_.runtimes.SetDriver(inventory->inventory.driver.value_or(""));
+    } else if (std::holds_alternative<told::LinkDown>(event)) {
+      parts_.execs.CutAll();
     } else if (const auto* up = std::get_if<told::FromController>(&event)) {
       const bool welcome = std::holds_alternative<to_node::Welcome>(up->envelope.body);
       if (welcome && !parts_.config.sample_period)
@@ -348,7 +317,7 @@ Result<void> StartAndRun(AgentConfig config) {
   const HostRoots roots{.proc = config.proc_root};
   const auto environment = OwnEnvironment();
   Mailbox<Told> mailbox(4096);
-  Shared shared;
+  SharedFacts shared;
   RuntimeProber runtimes(BaseEnvironment(config, environment), clock);
   std::atomic<ProbeThread*> prober{nullptr};  // made after the runner, which may ask it
   const ToldSink tell = [&mailbox](Told event) { mailbox.PushAlways(std::move(event)); };
@@ -415,6 +384,7 @@ Result<void> StartAndRun(AgentConfig config) {
   std::optional<ControllerLink> link(
       std::in_place, LinkSettings{.controllers = config.controllers, .state_dir = config.state_dir},
       files, logs, tell);
+  ExecLinks execs;
   ProbeThread probes(
       {.sample_period = config.sample_period.value_or(Millis{5000}),
        .rank_samples =
@@ -422,7 +392,14 @@ Result<void> StartAndRun(AgentConfig config) {
              const auto [running, ended] = shared.TakeRanks();
              return sampler.Sample(running, ended, clock.Now());
            },
-       .is_ours = [&sampler](std::int64_t pid) { return sampler.processes().contains(pid); },
+       .is_ours =
+           [&sampler, &execs, &config](std::int64_t pid) {
+             if (sampler.processes().contains(pid)) return true;
+             return std::ranges::any_of(execs.Leaders(), [&](int leader) {
+               const auto tree = UseOfTree(config.proc_root, leader).pids;
+               return std::ranges::find(tree, pid) != tree.end();
+             });
+           },
        .on_error =
            [](const Error& error) {
              spdlog::error("inventory.failed why={} hint={}", Quoted(error.message),
@@ -439,10 +416,14 @@ Result<void> StartAndRun(AgentConfig config) {
                   .probes = probes,
                   .runtimes = runtimes,
                   .shared = shared,
+                  .execs = execs,
+                  .cgroups = runner.cgroups(),
+                  .files = files,
                   .clock = clock,
                   .stop_fd = stop.get()},
                  std::move(recovery.state));
   loop.Run(recovery.orders);
+  execs.CutAll();
   link.reset();  // the controller hears of it at once
   spdlog::info("agent.stop node={}", config.node.value);
   spdlog::shutdown();

@@ -56,6 +56,7 @@ void AddRunVerbs(CLI::App& parser, App& app);       // run, env, history, init, 
 void AddCheckVerb(CLI::App& parser, App& app);      // check
 void AddJobVerbs(CLI::App& parser, App& app);       // queue, status, cancel, wait, events
 void AddLogVerbs(CLI::App& parser, App& app);       // logs
+void AddExecVerbs(CLI::App& parser, App& app);      // exec, shell
 void AddBundleVerb(CLI::App& parser, App& app);     // bundle
 void AddDiagnoseVerbs(CLI::App& parser, App& app);  // diagnose, why
 void AddServerVerbs(CLI::App& parser, App& app);    // server

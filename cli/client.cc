@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "proto/convert_error.h"
+#include "proto/convert_exec.h"
 #include "proto/convert_value.h"
 #include "proto/launch.grpc.pb.h"
 
@@ -52,6 +53,42 @@ Error Explain(Error error) {
   }
   return error;
 }
+
+class WireExecStream final : public ExecStream {
+ public:
+  WireExecStream(grpc::ClientContext& context,
+                 grpc::ClientReaderWriter<pb::ExecRequest, pb::ExecOutput>& stream)
+      : context_(context), stream_(stream) {}
+
+  std::optional<ExecSaid> Read() override {
+    pb::ExecOutput said;
+    if (!stream_.Read(&said)) return std::nullopt;
+    if (said.has_out()) return ExecBytes{std::move(*said.mutable_out()), false};
+    if (said.has_err()) return ExecBytes{std::move(*said.mutable_err()), true};
+    const auto end = FromProto(said.end());
+    return end ? *end : ExecEnd{1, 0, end.error().message};
+  }
+  bool Write(const std::string& data) override {
+    pb::ExecRequest request;
+    request.mutable_input()->set_data(data);
+    return stream_.Write(request);
+  }
+  bool EndInput() override {
+    pb::ExecRequest request;
+    request.mutable_input()->set_end(true);
+    return stream_.Write(request);
+  }
+  bool Resize(const TerminalSize& size) override {
+    pb::ExecRequest request;
+    *request.mutable_input()->mutable_size() = ToProto(size);
+    return stream_.Write(request);
+  }
+  void Cancel() override { context_.TryCancel(); }
+
+ private:
+  grpc::ClientContext& context_;
+  grpc::ClientReaderWriter<pb::ExecRequest, pb::ExecOutput>& stream_;
+};
 
 }  // namespace
 
@@ -332,6 +369,22 @@ Result<void> Client::Logs(const LogsCall& call, Millis at_most,
   context.set_deadline(std::chrono::system_clock::now() + at_most);
   auto reader = wire_->launch->Logs(&context, ToProto(call));
   return wire_->Drain(context, reader, pb::LogsReply(), take);
+}
+
+Result<void> Client::Exec(const ExecCall& call, const std::function<void(ExecStream&)>& serve) {
+  wire_->Reconnect();
+  grpc::ClientContext context;
+  const auto wire = wire_->launch->Exec(&context);
+  pb::ExecRequest open;
+  *open.mutable_open() = ToProto(call);
+  WireExecStream stream(context, *wire);
+  if (wire->Write(open)) serve(stream);
+  wire->WritesDone();
+  while (stream.Read()) {
+  }
+  const grpc::Status status = wire->Finish();
+  if (!status.ok()) return Unexpected(wire_->Explained(status));
+  return {};
 }
 
 }  // namespace launch

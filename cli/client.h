@@ -4,14 +4,19 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "common/error.h"
+#include "common/exec.h"
 #include "common/view.h"
 #include "proto/convert_user.h"
 
 namespace launch {
+
+struct ExecCall;
 
 // Where a controller is and who we are to it.
 struct Cluster {
@@ -44,6 +49,25 @@ struct ControllerStatus {
   std::uint64_t nodes = 0;
   std::int64_t pid = 0;
   std::string state_dir;
+};
+
+// What a command beside a rank says.
+struct ExecBytes {
+  std::string data;
+  bool err = false;
+};
+using ExecSaid = std::variant<ExecBytes, ExecEnd>;
+
+// The open stream of one command: one thread may read while another one writes. False and absent
+// mean that it has ended; Client::Exec says why.
+class ExecStream {
+ public:
+  virtual ~ExecStream() = default;
+  virtual std::optional<ExecSaid> Read() = 0;
+  virtual bool Write(const std::string& data) = 0;  // 1 to kExecPiece bytes
+  virtual bool EndInput() = 0;
+  virtual bool Resize(const TerminalSize& size) = 0;
+  virtual void Cancel() = 0;  // from any thread
 };
 
 // One connection; used by one thread. kUnavailable says whether nobody answered or whether the two
@@ -93,6 +117,8 @@ class Client {
                      const std::function<bool(const EventView&)>& take);
   Result<void> Logs(const LogsCall& call, Millis at_most,
                     const std::function<bool(const LogPiece&)>& take);
+  // Runs a command beside a rank; `serve` moves its bytes and returns when it is done with them.
+  Result<void> Exec(const ExecCall& call, const std::function<void(ExecStream&)>& serve);
 
  private:
   struct Wire;

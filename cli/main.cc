@@ -58,6 +58,7 @@ int main(int argc, char** argv) {
   launch::AddCheckVerb(parser, app);
   launch::AddJobVerbs(parser, app);
   launch::AddLogVerbs(parser, app);
+  launch::AddExecVerbs(parser, app);
   launch::AddDiagnoseVerbs(parser, app);
   launch::AddBundleVerb(parser, app);
   launch::AddClusterVerbs(parser, app);

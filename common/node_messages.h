@@ -217,11 +217,18 @@ struct CollectStacks {  // the ranks of the attempt seem to hang: where do they 
   friend bool operator==(const CollectStacks&, const CollectStacks&) = default;
 };
 
+struct OpenExec {  // a user's command beside a rank: dial Node.Exec with this number
+  Key key;
+  Rank rank = 0;
+  std::string exec;  // 32 hex digits, drawn by the controller
+  friend bool operator==(const OpenExec&, const OpenExec&) = default;
+};
+
 }  // namespace to_node
 
 using ToNode = std::variant<to_node::Welcome, to_node::Pong, to_node::Prepare, to_node::Stage,
                             to_node::Go, to_node::Stop, to_node::ExitAck, to_node::Forget,
-                            to_node::Retest, to_node::CollectStacks>;
+                            to_node::Retest, to_node::CollectStacks, to_node::OpenExec>;
 
 // Envelope of the stream: `session` only grows; `seq` 0 = latest wins, may be dropped.
 struct ToNodeEnvelope {

@@ -31,6 +31,8 @@ const std::vector<AccessRow>& AccessTable() {
       {"/launch.v1.Identity/WhoAmI", kNo, kYes, kYes, kYes},
       {"/launch.v1.Launch/Cancel", kNo, kNo, kYes, kYes},
       {"/launch.v1.Launch/Change", kNo, kNo, kYes, kYes},
+      // In jobs of others only with `operator_exec` (services/exec_stream.cc).
+      {"/launch.v1.Launch/Exec", kNo, kNo, kYes, kYes},
       {"/launch.v1.Launch/Job", kNo, kNo, kYes, kYes},
       {"/launch.v1.Launch/Jobs", kNo, kNo, kYes, kYes},
       {"/launch.v1.Launch/Logs", kNo, kNo, kYes, kYes},
@@ -43,6 +45,7 @@ const std::vector<AccessRow>& AccessTable() {
       {"/launch.v1.Launch/Watch", kNo, kNo, kYes, kYes},
       {"/launch.v1.Node/Attach", kNo, kYes, kNo, kNo},
       {"/launch.v1.Node/Bulk", kNo, kYes, kNo, kNo},
+      {"/launch.v1.Node/Exec", kNo, kYes, kNo, kNo},
       {"/launch.v1.Node/FetchChunks", kNo, kYes, kNo, kNo},
       {"/launch.v1.Operator/CreateToken", kNo, kNo, kNo, kYes},
       {"/launch.v1.Operator/Drain", kNo, kNo, kNo, kYes},

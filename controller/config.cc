@@ -28,9 +28,9 @@ Result<HostPort> ParseHostPort(std::string_view text) {
 Result<ControllerConfig> ParseControllerConfig(std::string_view text, const std::string& file) {
   LAUNCH_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, file));
   const YamlMap map(root, file, "");
-  LAUNCH_RETURN_IF_ERROR(
-      map.AllowOnly({"listen", "advertise", "log_level", "request_deadline", "stop_within",
-                     "keep_events", "keep_jobs", "max_queued", "max_jobs_of_a_user"}));
+  LAUNCH_RETURN_IF_ERROR(map.AllowOnly({"listen", "advertise", "log_level", "request_deadline",
+                                        "stop_within", "keep_events", "keep_jobs", "max_queued",
+                                        "max_jobs_of_a_user", "operator_exec"}));
   ControllerConfig config;
   LAUNCH_ASSIGN_OR_RETURN(const auto listen, map.String("listen"));
   if (listen) {
@@ -76,6 +76,8 @@ Result<ControllerConfig> ParseControllerConfig(std::string_view text, const std:
     }
     *count.into = static_cast<std::uint64_t>(*number);
   }
+  LAUNCH_ASSIGN_OR_RETURN(const auto operator_exec, map.Bool("operator_exec"));
+  config.operator_exec = operator_exec.value_or(false);
   for (const auto& [key, into] : {std::pair("request_deadline", &config.request_deadline),
                                   std::pair("stop_within", &config.stop_within)}) {
     LAUNCH_ASSIGN_OR_RETURN(const auto written, map.String(key));

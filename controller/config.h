@@ -19,6 +19,7 @@ struct ControllerConfig {
   std::uint64_t keep_jobs = 100'000;      // after their end, the newest
   std::uint64_t max_queued = 100'000;
   std::uint64_t max_jobs_of_a_user = 10'000;  // that are not done
+  bool operator_exec = false;                 // operators may run commands in jobs of others
   friend bool operator==(const ControllerConfig&, const ControllerConfig&) = default;
 };
 

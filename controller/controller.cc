@@ -17,6 +17,7 @@
 #include "controller/plan_codec.h"
 #include "controller/plan_worker.h"
 #include "controller/services/addresses.h"
+#include "controller/services/exec_desk.h"
 #include "controller/services/identity_service.h"
 #include "controller/services/launch_service.h"
 #include "controller/services/node_service.h"
@@ -148,6 +149,7 @@ struct Controller::Running {
   Enrolment enrolment;
   ChunkStore chunks;
   Executor chunk_executor;
+  ExecDesk execs;
   Gate gate;
   Switchboard switchboard;
   CoreBrain brain;
@@ -198,12 +200,13 @@ Result<std::unique_ptr<Controller>> Controller::Start(Parts given) {
       MakeIdentityService({run.gate, run.requests, run.enrolment, run.executor, *run.parts.clock}));
   services.push_back(MakeLaunchService(
       {run.gate, run.directory, run.requests, run.relay, run.watchers, run.executor,
-       *run.parts.store, run.parts.credentials.secrets_key, run.chunks, run.chunk_executor}));
+       *run.parts.store, run.parts.credentials.secrets_key, run.chunks, run.chunk_executor,
+       run.execs, run.parts.config.operator_exec}));
   services.push_back(MakeOperatorService(
       {run.gate, run.directory, run.requests, run.enrolment, *run.parts.clock, run.parts.state_dir,
        [ready = run.join_addresses.get_future().share()] { return ready.get(); }}));
-  services.push_back(MakeNodeService(
-      {run.gate, run.directory, run.mailbox, run.sessions, run.relay, run.executor, run.chunks}));
+  services.push_back(MakeNodeService({run.gate, run.directory, run.mailbox, run.sessions, run.relay,
+                                      run.executor, run.chunks, run.execs}));
   run.loop_thread = std::thread([&run] {
     if (auto ended = run.loop->Run(); !ended && run.parts.on_failure) {
       run.parts.on_failure(ended.error());
@@ -240,6 +243,7 @@ void Controller::Stop() {
   const Error stopping{ErrorCode::kUnavailable, "the controller is stopping",
                        "try again in a moment", std::nullopt};
   run.requests.Refuse(stopping);
+  run.execs.CloseAll({grpc::StatusCode::UNAVAILABLE, stopping.message});
   run.sessions.CloseAll(stopping.message);
   if (run.server) run.server->Stop(run.parts.config.stop_within / 4);
   run.planner.Stop();

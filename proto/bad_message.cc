@@ -130,6 +130,7 @@ std::optional<ToNode> ObeyedLess(const pb::ToNode& m, const std::string& why) {
     case pb::ToNode::kForget:
     case pb::ToNode::kCollectStacks:
     case pb::ToNode::kRetest:
+    case pb::ToNode::kOpenExec:
       break;
     case pb::ToNode::kWelcome:
     case pb::ToNode::kPong:

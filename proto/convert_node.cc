@@ -309,6 +309,12 @@ void Set(const to_node::Retest& v, pb::ToNode& envelope) {
 void Set(const to_node::CollectStacks& v, pb::ToNode& envelope) {
   *envelope.mutable_collect_stacks()->mutable_key() = ToProto(v.key);
 }
+void Set(const to_node::OpenExec& v, pb::ToNode& envelope) {
+  pb::OpenExec& m = *envelope.mutable_open_exec();
+  *m.mutable_key() = ToProto(v.key);
+  m.set_rank(v.rank);
+  m.set_exec(Utf8(v.exec));
+}
 
 // ---- controller -> agent, in ----
 
@@ -409,6 +415,13 @@ to_node::Retest Read(Edge& e, const pb::Retest& m) {
 to_node::CollectStacks Read(Edge& e, const pb::CollectStacks& m) {
   return {.key = e.Value("key", m.key())};
 }
+to_node::OpenExec Read(Edge& e, const pb::OpenExec& m) {
+  to_node::OpenExec v;
+  v.key = e.Value("key", m.key());
+  v.rank = e.RankOf("rank", m.rank());
+  v.exec = e.Hex("exec", m.exec(), 32);
+  return v;
+}
 
 // One body of an envelope, with its name in front of the path.
 template <class Variant, class M>
@@ -482,6 +495,8 @@ Result<ToNode> ReadToNode(const pb::ToNode& m) {
       return ReadBody<ToNode>("retest", m.retest());
     case pb::ToNode::kCollectStacks:
       return ReadBody<ToNode>("collect_stacks", m.collect_stacks());
+    case pb::ToNode::kOpenExec:
+      return ReadBody<ToNode>("open_exec", m.open_exec());
     case pb::ToNode::BODY_NOT_SET:
       break;
   }

@@ -54,6 +54,7 @@ namespace launch::agent {
 //                |                                                              give back
 //   unreadable Stage, Go: refused where they would be obeyed, ignored once started
 //   CollectStacks| ignore    ignore   ignore   ignore   ignore   collect  ignore   ignore   ignore
+//   OpenExec     | say no    say no   say no   say no   say no   dial     say no   say no   say no
 //
 // A key that is not known: Prepare accepts, Stage is ignored, Go is refused, Stop leaves a
 // tombstone.

@@ -263,6 +263,20 @@ void StepScope::On(const to_node::CollectStacks& message) {
   Give(order::CollectStacks{message.key});
 }
 
+void StepScope::On(const to_node::OpenExec& message) {
+  order::OpenExec order{message.key, message.rank, message.exec, {}};
+  const auto found = state_.allocations.find(message.key);
+  if (found == state_.allocations.end() || found->second.phase != Phase::kStarted) {
+    order.refused = "attempt " + ToString(message.key) + " does not run here";
+  } else {
+    const auto rank = found->second.ranks.find(message.rank);
+    const bool runs = rank != found->second.ranks.end() && rank->second.started &&
+                      !rank->second.exit && !rank->second.acked;
+    if (!runs) order.refused = "rank " + std::to_string(message.rank) + " does not run any more";
+  }
+  Give(std::move(order));
+}
+
 // Its directory names the GPUs that are not free, and keeps the ends that nobody acknowledged.
 void StepScope::ForgetWhenDone(const Key& key) {
   const auto found = state_.allocations.find(key);

@@ -146,11 +146,18 @@ struct CollectStacks {  // where the ranks stand, without disturbing them; Stack
   Key key;
 };
 
+struct OpenExec {  // dial the controller's Exec and run what it sends, or say why not
+  Key key;
+  Rank rank = 0;
+  std::string exec;
+  std::string refused;  // why not; empty: the rank runs here
+};
+
 }  // namespace order
 
-using Order =
-    std::variant<order::Send, order::CloseLink, order::SaveFence, order::Accept,
-                 order::StageAllocation, order::Start, order::StopAllocation, order::Drop,
-                 order::NoteAcked, order::Forget, order::ExtendLease, order::CollectStacks>;
+using Order = std::variant<order::Send, order::CloseLink, order::SaveFence, order::Accept,
+                           order::StageAllocation, order::Start, order::StopAllocation, order::Drop,
+                           order::NoteAcked, order::Forget, order::ExtendLease,
+                           order::CollectStacks, order::OpenExec>;
 
 }  // namespace launch::agent

@@ -41,6 +41,7 @@ class StepScope {
   void On(const to_node::Forget& message);
   void On(const to_node::Retest& message);
   void On(const to_node::CollectStacks& message);
+  void On(const to_node::OpenExec& message);
 
   // agent_core.cc
   void On(const to_node::Welcome& message);

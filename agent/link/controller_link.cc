@@ -78,6 +78,12 @@ void ControllerLink::Close(std::uint64_t stream, const std::string& why) {
   if (const auto open = Current(stream)) open->Cancel(why);
 }
 
+std::optional<ControllerLink::Peer> ControllerLink::CurrentPeer() {
+  const std::lock_guard lock(mutex_);
+  if (!current_ || current_->session() == 0) return std::nullopt;
+  return Peer{current_address_, current_->session()};
+}
+
 void ControllerLink::Run() {
   std::minstd_rand random(std::random_device{}());
   std::uniform_real_distribution<double> uniform(0, 1);
@@ -115,6 +121,7 @@ bool ControllerLink::RunOnce(const std::string& address) {
     if (stopping_) return false;
     number = ++streams_;
     stream = current_ = std::make_shared<AttachStream>(number, sink_);
+    current_address_ = address;
   }
   const auto stub = v1::Node::NewStub(channel);
   if (ready) spdlog::info("link.up stream={} controller={}", number, address);

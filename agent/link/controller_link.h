@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -39,6 +40,13 @@ class ControllerLink {
   void Send(std::uint64_t stream, const FromNode& message);
   void Close(std::uint64_t stream, const std::string& why);
 
+  // The controller of the open stream, and its session; absent before Welcome.
+  struct Peer {
+    std::string address;
+    std::uint64_t session = 0;
+  };
+  std::optional<Peer> CurrentPeer();
+
  private:
   void Run();
   // One connection until it ends; true when it stood (the next wait starts small again).
@@ -55,6 +63,7 @@ class ControllerLink {
   bool stopping_ = false;                  // guarded by mutex_
   std::uint64_t streams_ = 0;              // guarded by mutex_
   std::shared_ptr<AttachStream> current_;  // guarded by mutex_; of number streams_
+  std::string current_address_;            // guarded by mutex_
   std::string last_problem_;               // dialling thread only: said once, not each time
   std::thread thread_;
 };

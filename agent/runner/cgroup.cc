@@ -297,13 +297,43 @@ std::vector<std::string> AllocationCgroup::ShimProcs() const {
 }
 
 std::vector<std::string> AllocationCgroup::RankProcs(Rank rank) const {
+  return ProcsBelow("/ranks/" + std::to_string(rank) + "/");
+}
+
+std::vector<std::string> AllocationCgroup::ProcsBelow(const std::string& below) const {
   if (host_.level == Containment::kTree) return {};
-  const std::string below = "/ranks/" + std::to_string(rank) + "/";
   std::vector<std::string> files = {Kill(below + JoinFile(host_.kill_v2))};
   if (!host_.memory_root.empty() && host_.memory_root != host_.kill_root) {
     files.push_back(Mem(below + JoinFile(host_.memory_v2)));
   }
   return files;
+}
+
+Result<void> AllocationCgroup::CreateExec(const std::string& id) const {
+  if (host_.level == Containment::kTree) return {};
+  const std::string below = "/ranks/exec-" + id;
+  if (!MakeDir(Kill(below))) return FailErrno("mkdir " + Kill(below), errno);
+  const bool apart = !host_.memory_root.empty() && host_.memory_root != host_.kill_root;
+  if (apart && !MakeDir(Mem(below))) return FailErrno("mkdir " + Mem(below), errno);
+  return {};
+}
+
+std::vector<std::string> AllocationCgroup::ExecProcs(const std::string& id) const {
+  return ProcsBelow("/ranks/exec-" + id + "/");
+}
+
+void AllocationCgroup::KillExec(const std::string& id) const {
+  if (Exists()) KillDir(Kill("/ranks/exec-" + id), host_.kill_v2);
+}
+
+// What is not empty yet goes with the allocation.
+void AllocationCgroup::EndExec(const std::string& id) const {
+  if (host_.level == Containment::kTree) return;
+  KillExec(id);
+  RemoveBelow(Kill("/ranks/exec-" + id));
+  if (!host_.memory_root.empty() && host_.memory_root != host_.kill_root) {
+    RemoveBelow(Mem("/ranks/exec-" + id));
+  }
 }
 
 bool AllocationCgroup::Exists() const {

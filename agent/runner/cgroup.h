@@ -3,6 +3,7 @@
 //   <kill root>/J.N/shims          the shims, spared by the last kill
 //   <kill root>/J.N/ranks          memory limit of the allocation
 //   <kill root>/J.N/ranks/R        one rank and whatever it starts
+//   <kill root>/J.N/ranks/exec-ID  a user's command beside the ranks
 //
 // On hybrid hosts the same tree stands twice: in v2 for killing, in the v1 memory hierarchy for
 // limits and evidence.
@@ -54,6 +55,13 @@ class AllocationCgroup {
   std::vector<std::string> ShimProcs() const;
   std::vector<std::string> RankProcs(Rank rank) const;
 
+  // A leaf for a user's command beside the ranks, which ends with them. EndExec kills what is in it
+  // and takes it away.
+  Result<void> CreateExec(const std::string& id) const;
+  std::vector<std::string> ExecProcs(const std::string& id) const;
+  void KillExec(const std::string& id) const;
+  void EndExec(const std::string& id) const;
+
   bool Exists() const;
   bool RanksPopulated() const;
   bool RankPopulated(Rank rank) const;
@@ -70,6 +78,7 @@ class AllocationCgroup {
   void Remove() const;  // what is empty
 
  private:
+  std::vector<std::string> ProcsBelow(const std::string& below) const;
   std::string Kill(const std::string& below) const;
   std::string Mem(const std::string& below) const;
 

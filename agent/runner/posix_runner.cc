@@ -33,6 +33,7 @@ void PosixRunner::CollectStacks(const order::CollectStacks& order) { loop_->Post
 
 Result<void> PosixRunner::SaveFence(const Fence& fence) { return loop_->SaveFence(fence); }
 
+const CgroupHost& PosixRunner::cgroups() const { return loop_->cgroups(); }
 Containment PosixRunner::containment() const { return loop_->cgroups().level; }
 std::string PosixRunner::containment_why() const { return loop_->cgroups().why; }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <thread>
 
+#include "agent/runner/cgroup.h"
 #include "agent/runner/rank_runner.h"
 #include "agent/runner/runner_options.h"
 
@@ -29,6 +30,7 @@ class PosixRunner final : public RankRunner {
   void CollectStacks(const order::CollectStacks& order) override;
   Result<void> SaveFence(const Fence& fence) override;
 
+  const CgroupHost& cgroups() const;
   Containment containment() const;
   std::string containment_why() const;  // why not the level above; may be empty
 

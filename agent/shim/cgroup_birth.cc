@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
@@ -29,6 +30,18 @@ pid_t ForkInto(int birthplace) {
   arguments.exit_signal = SIGCHLD;
   arguments.cgroup = static_cast<std::uint64_t>(birthplace);
   return static_cast<pid_t>(::syscall(SYS_clone3, &arguments, sizeof arguments));
+}
+
+int JoinCgroups(char* const* procs_files) {
+  for (; *procs_files != nullptr; ++procs_files) {
+    const int fd = ::open(*procs_files, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return errno;
+    const ssize_t wrote = ::write(fd, "0", 1);
+    const int error_number = errno;
+    ::close(fd);
+    if (wrote != 1) return error_number;
+  }
+  return 0;
 }
 
 }  // namespace launch::shim

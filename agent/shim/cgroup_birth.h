@@ -16,4 +16,8 @@ int OpenBirthplace(const char* procs_file);
 // when the kernel cannot (before Linux 5.7) or may not: fork and join by a write then.
 pid_t ForkInto(int birthplace);
 
+// Writes "0" (the caller, which has one thread) into each cgroup.procs or tasks file; 0 or the
+// errno of the first failure.
+int JoinCgroups(char* const* procs_files);
+
 }  // namespace launch::shim

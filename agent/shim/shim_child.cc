@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <csignal>
 
+#include "agent/shim/cgroup_birth.h"
+
 namespace launch::shim {
 namespace {
 
@@ -72,18 +74,6 @@ int WireStdio() {
 }
 
 }  // namespace
-
-int JoinCgroups(char* const* procs_files) {
-  for (; *procs_files != nullptr; ++procs_files) {
-    const int fd = ::open(*procs_files, O_WRONLY | O_CLOEXEC);
-    if (fd < 0) return errno;
-    const ssize_t wrote = ::write(fd, "0", 1);
-    const int error_number = errno;
-    ::close(fd);
-    if (wrote != 1) return error_number;
-  }
-  return 0;
-}
 
 ChildFailure BecomeRank(const SpecView& spec, bool born) {
   const SpecBlock& block = *spec.block;

@@ -15,8 +15,4 @@ struct ChildFailure {
 // that the child is in the first of the rank's cgroups already.
 ChildFailure BecomeRank(const SpecView& spec, bool born);
 
-// Writes "0" (the caller, which has one thread) into each cgroup.procs or tasks file; 0 or the
-// errno of the first failure.
-int JoinCgroups(char* const* procs_files);
-
 }  // namespace launch::shim

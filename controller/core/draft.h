@@ -81,6 +81,7 @@ void OnUser(Draft& draft, const event::Drain& event);  // decide_operator.cc
 void OnUser(Draft& draft, const event::ForgetNode& event);
 void OnUser(Draft& draft, const event::FenceNode& event);
 void OnUser(Draft& draft, const event::Quarantine& event);
+void OnUser(Draft& draft, const event::OpenExec& event);     // decide_exec.cc
 void OnUser(Draft& draft, const event::CreateToken& event);  // decide_token.cc
 void OnUser(Draft& draft, const event::ListTokens& event);
 void OnUser(Draft& draft, const event::UseToken& event);

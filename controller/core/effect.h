@@ -57,12 +57,16 @@ struct Tokens {
 struct Quarantined {
   std::vector<GpuRecord> gpus;  // as they were when it was asked
 };
+struct ExecOpened {  // the node was told, after this
+  Key key;
+  NodeId node;
+};
 struct Done {};
 }  // namespace reply
 
 using ReplyBody = std::variant<reply::Submitted, PlanAnswer, reply::Cancelled, reply::Changed,
                                reply::Jobs, JobView, reply::Nodes, reply::Token, reply::Tokens,
-                               reply::Quarantined, reply::Done>;
+                               reply::Quarantined, reply::ExecOpened, reply::Done>;
 
 namespace effect {
 

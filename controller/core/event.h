@@ -130,6 +130,14 @@ struct Quarantine {
   QuarantineAction action = QuarantineAction::kList;
   std::string what;  // UUID of a GPU, or a node; empty = all, to list
 };
+struct OpenExec {  // a command beside a rank of a running job
+  RequestId request;
+  Caller caller;
+  JobId job;
+  Rank rank = 0;
+  std::string exec;  // 32 hex digits: what the node's stream will name
+  std::string what;  // the command in one line, for the audit trail
+};
 struct CreateToken {  // join certificates; the secret part never enters the core
   RequestId request;
   Caller caller;
@@ -201,9 +209,9 @@ struct Tick {};  // deadlines are looked at; posted by the loop when the earlies
 using Event =
     std::variant<event::Submit, event::PlanQuery, event::Cancel, event::Change, event::ListJobs,
                  event::GetJob, event::ListNodes, event::Drain, event::ForgetNode, event::NoteProbe,
-                 event::FenceNode, event::Quarantine, event::CreateToken, event::ListTokens,
-                 event::UseToken, event::NodeAttached, event::NodeSaid, event::NodeBeat,
-                 event::NodeDetached, event::SecretUnreadable, event::Planned, event::Diagnosed,
-                 event::Tick, event::StoreSpace>;
+                 event::FenceNode, event::Quarantine, event::OpenExec, event::CreateToken,
+                 event::ListTokens, event::UseToken, event::NodeAttached, event::NodeSaid,
+                 event::NodeBeat, event::NodeDetached, event::SecretUnreadable, event::Planned,
+                 event::Diagnosed, event::Tick, event::StoreSpace>;
 
 }  // namespace launch::controller

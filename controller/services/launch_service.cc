@@ -5,6 +5,7 @@
 
 #include "common/pki.h"
 #include "controller/services/chunk_calls.h"
+#include "controller/services/exec_stream.h"
 #include "controller/services/log_stream.h"
 #include "controller/services/unary.h"
 #include "controller/services/watch_stream.h"
@@ -194,6 +195,10 @@ class LaunchService final : public pb::Launch::CallbackService {
     auto who = parts_.gate.Admit(*context, "/launch.v1.Launch/PutChunks");
     if (!who) return Refuse(context, who.error());
     return AnswerPut(context, parts_.chunk_executor, parts_.chunks, who->caller.user, *request);
+  }
+
+  ExecUserReactor* Exec(grpc::CallbackServerContext* context) override {
+    return MakeExecUserStream(parts_, context);
   }
 
   grpc::ServerWriteReactor<pb::WatchReply>* Watch(grpc::CallbackServerContext* context,

@@ -9,6 +9,7 @@
 #include "controller/chunk_store.h"
 #include "controller/log_relay.h"
 #include "controller/services/directory.h"
+#include "controller/services/exec_desk.h"
 #include "controller/services/executor.h"
 #include "controller/services/gate.h"
 #include "controller/services/requests.h"
@@ -28,6 +29,8 @@ struct LaunchServiceParts {  // all outlive the server
   const std::string& secret_key;  // secrets are sealed with it before they go any further
   ChunkStore& chunks;
   Executor& chunk_executor;  // a disk that is slow to sync holds up no deadline
+  ExecDesk& execs;
+  bool operator_exec = false;  // operators may run commands in jobs of others
 };
 
 std::unique_ptr<grpc::Service> MakeLaunchService(const LaunchServiceParts& parts);

@@ -9,6 +9,7 @@
 
 #include "controller/services/bulk_stream.h"
 #include "controller/services/chunk_calls.h"
+#include "controller/services/exec_stream.h"
 #include "controller/services/node_stream.h"
 #include "controller/services/pull_stream.h"
 #include "proto/convert_node.h"
@@ -60,6 +61,7 @@ class ControlStream final : public NodeStream<pb::FromNode, pb::ToNode> {
     if (!session_) return;
     parts_.sessions.Forget(*session_);
     parts_.relay.SessionOver(*session_);
+    parts_.execs.SessionOver(*session_);
     spdlog::info("node.detached node={} session={}", node().value, session_->value);
     parts_.mailbox.PushAlways(
         event::NodeDetached{*session_, node(), "its connection to the controller ended"});
@@ -161,6 +163,9 @@ class NodeService final : public pb::Node::CallbackService {
   grpc::ServerBidiReactor<pb::BulkUp, pb::BulkDown>* Bulk(
       grpc::CallbackServerContext* context) override {
     return MakeBulkStream(parts_, context);
+  }
+  ExecNodeReactor* Exec(grpc::CallbackServerContext* context) override {
+    return MakeExecNodeStream(parts_, context);
   }
   grpc::ServerWriteReactor<pb::FetchChunksReply>* FetchChunks(
       grpc::CallbackServerContext* context, const pb::FetchChunksRequest* request) override {

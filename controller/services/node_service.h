@@ -9,6 +9,7 @@
 #include "controller/chunk_store.h"
 #include "controller/core/event.h"
 #include "controller/log_relay.h"
+#include "controller/services/exec_desk.h"
 #include "controller/services/executor.h"
 #include "controller/services/gate.h"
 #include "controller/services/sessions.h"
@@ -23,6 +24,7 @@ struct NodeServiceParts {  // all outlive the server
   LogRelay& relay;
   Executor& executor;
   ChunkStore& chunks;
+  ExecDesk& execs;
 };
 
 // A node speaks for itself only: what it says about its name must equal its certificate.

@@ -13,9 +13,9 @@ std::string Describe(const std::string& node, const std::optional<FromNode>& up,
   static constexpr const char* kUp[] = {
       "Hello", "Beat",    "Samples",    "InventoryChanged", "Accepted", "Refused", "Staging",
       "Ready", "Started", "RankExited", "Released",         "Notice",   "Stacks"};
-  static constexpr const char* kDown[] = {"Welcome", "Pong",         "Prepare", "Stage",
-                                          "Go",      "Stop",         "ExitAck", "Forget",
-                                          "Retest",  "CollectStacks"};
+  static constexpr const char* kDown[] = {"Welcome", "Pong",          "Prepare", "Stage",
+                                          "Go",      "Stop",          "ExitAck", "Forget",
+                                          "Retest",  "CollectStacks", "OpenExec"};
   const auto key = [](const auto& message) -> std::string {
     if constexpr (requires { message.key.job; }) return " " + ToString(message.key);
     if constexpr (requires { message.spec.key; }) return " " + ToString(message.spec.key);

@@ -254,9 +254,9 @@ void SimNode::CountCell(const agent::Told& event) {
       "LinkUp",          "LinkDown",      "",          "Inventory", "Sampled",  "AcceptDone",
       "StageDone",       "StageProgress", "StartDone", "RankEnded", "StopDone", "NodeNotice",
       "StacksCollected", "Tick"};
-  static constexpr const char* kBodies[] = {"Welcome", "Pong",         "Prepare", "Stage",
-                                            "Go",      "Stop",         "ExitAck", "Forget",
-                                            "Retest",  "CollectStacks"};
+  static constexpr const char* kBodies[] = {"Welcome", "Pong",          "Prepare", "Stage",
+                                            "Go",      "Stop",          "ExitAck", "Forget",
+                                            "Retest",  "CollectStacks", "OpenExec"};
   ++world_.coverage.events;
   std::string name = kTold[event.index()];
   std::optional<Key> key;

@@ -47,17 +47,20 @@ TEST(AccessTest, EveryRowLetsSomebodyInAndAJoinTokenOnlyJoins) {
 // a second time, so that a change of the table is a change of two files that somebody reads.
 TEST(AccessTest, EveryCellIsAsWritten) {
   const std::map<std::string, std::string> cells = {
-      {"/launch.v1.Identity/Join", "j"},        {"/launch.v1.Identity/WhoAmI", "nuo"},
-      {"/launch.v1.Launch/Cancel", "uo"},       {"/launch.v1.Launch/Change", "uo"},
-      {"/launch.v1.Launch/Job", "uo"},          {"/launch.v1.Launch/Jobs", "uo"},
-      {"/launch.v1.Launch/Logs", "uo"},         {"/launch.v1.Launch/Nodes", "uo"},
-      {"/launch.v1.Launch/Plan", "uo"},         {"/launch.v1.Launch/Submit", "uo"},
-      {"/launch.v1.Launch/Watch", "uo"},        {"/launch.v1.Launch/NoteProbe", "uo"},
-      {"/launch.v1.Node/Attach", "n"},          {"/launch.v1.Node/Bulk", "n"},
-      {"/launch.v1.Operator/CreateToken", "o"}, {"/launch.v1.Operator/Drain", "o"},
-      {"/launch.v1.Operator/FenceNode", "o"},   {"/launch.v1.Operator/ForgetNode", "o"},
-      {"/launch.v1.Operator/ListTokens", "o"},  {"/launch.v1.Operator/Quarantine", "o"},
-      {"/launch.v1.Operator/RevokeToken", "o"}, {"/launch.v1.Operator/Status", "o"},
+      {"/launch.v1.Identity/Join", "j"},       {"/launch.v1.Identity/WhoAmI", "nuo"},
+      {"/launch.v1.Launch/Cancel", "uo"},      {"/launch.v1.Launch/Change", "uo"},
+      {"/launch.v1.Launch/Exec", "uo"},        {"/launch.v1.Launch/MissingChunks", "uo"},
+      {"/launch.v1.Launch/PutChunks", "uo"},   {"/launch.v1.Node/Exec", "n"},
+      {"/launch.v1.Node/FetchChunks", "n"},    {"/launch.v1.Launch/Job", "uo"},
+      {"/launch.v1.Launch/Jobs", "uo"},        {"/launch.v1.Launch/Logs", "uo"},
+      {"/launch.v1.Launch/Nodes", "uo"},       {"/launch.v1.Launch/Plan", "uo"},
+      {"/launch.v1.Launch/Submit", "uo"},      {"/launch.v1.Launch/Watch", "uo"},
+      {"/launch.v1.Launch/NoteProbe", "uo"},   {"/launch.v1.Node/Attach", "n"},
+      {"/launch.v1.Node/Bulk", "n"},           {"/launch.v1.Operator/CreateToken", "o"},
+      {"/launch.v1.Operator/Drain", "o"},      {"/launch.v1.Operator/FenceNode", "o"},
+      {"/launch.v1.Operator/ForgetNode", "o"}, {"/launch.v1.Operator/ListTokens", "o"},
+      {"/launch.v1.Operator/Quarantine", "o"}, {"/launch.v1.Operator/RevokeToken", "o"},
+      {"/launch.v1.Operator/Status", "o"},
   };
   const std::map<Role, std::pair<char, Identity>> roles = {
       {Role::kJoin, {'j', {"lab", "join", "gpu-01"}}},

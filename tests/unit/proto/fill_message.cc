@@ -93,6 +93,7 @@ std::string MessageFiller::Hex(std::size_t digits) {
 std::string MessageFiller::Text(const Field& field) {
   const std::string& name = field.name();
   const std::string& of = field.containing_type()->name();
+  if (name == "exec") return Hex(32);
   if (name == "digest" || name == "plan_digest" || name == "request_digest" || name == "snapshot") {
     return Hex(64);
   }

@@ -608,5 +608,30 @@ TEST(AgentAnswers, OfAForgottenAllocationAreIgnored) {
   EXPECT_TRUE(rig.state.allocations.empty());
 }
 
+TEST(AgentExec, IsDialledAlwaysAndToldWhyNotUnlessTheRankRuns) {
+  Rig rig = ConnectedRig();
+  const auto ask = [&rig](Rank rank) {
+    rig.Clear();
+    rig.Receive(to_node::OpenExec{kKey, rank, "0123"});
+    const auto orders = rig.Ordered<order::OpenExec>();
+    EXPECT_EQ(orders.size(), 1u);
+    EXPECT_EQ(orders.at(0).exec, "0123");
+    return orders.at(0).refused;
+  };
+  EXPECT_EQ(ask(0), "attempt " + ToString(kKey) + " does not run here");
+  rig.Accept(TwoRankSpec(kKey));
+  EXPECT_NE(ask(0), "") << "accepted, not started";
+  rig.Go(kKey);
+  rig.StartAll(kKey);
+  EXPECT_EQ(ask(0), "");
+  EXPECT_EQ(ask(1), "");
+  EXPECT_NE(ask(2), "");
+  rig.End(kKey, 0);
+  EXPECT_EQ(ask(0), "rank 0 does not run any more");
+  EXPECT_EQ(ask(1), "");
+  rig.Receive(to_node::Stop{.key = kKey});
+  EXPECT_NE(ask(1), "") << "its end has begun";
+}
+
 }  // namespace
 }  // namespace launch::agent

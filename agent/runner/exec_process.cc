@@ -1,0 +1,404 @@
+#include "agent/runner/exec_process.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <utility>
+
+#include "agent/runner/attempt_dir.h"
+#include "agent/runner/container.h"
+#include "agent/runner/interpreter.h"
+#include "agent/runner/process.h"
+#include "agent/runner/rank_env.h"
+#include "agent/runner/small_files.h"
+#include "agent/shim/cgroup_birth.h"
+#include "common/file_system.h"
+
+namespace launch::agent {
+namespace {
+
+constexpr int kExecSourceFloor = 400;  // above every descriptor of the child
+constexpr int kFdLock = 3;             // keeps the attempt's lock open: level tree finds it by that
+constexpr int kFdReport = 4;
+constexpr const char* kNodePath = "/usr/local/bin:/usr/bin:/bin";
+
+struct Beside {  // of the rank's first process
+  std::vector<std::string> env;
+  UniqueFd cwd;
+  std::string cwd_path;
+  cpu_set_t cpus{};
+  std::array<std::pair<__rlimit_resource_t, rlimit>, 3> limits;
+  bool no_new_privileges = false;
+};
+
+Unexpected Ended(Rank rank) {
+  return Fail(ErrorCode::kFailedPrecondition,
+              "rank " + std::to_string(rank) + " does not run any more");
+}
+
+std::vector<std::string> ReadEnviron(const std::string& proc) {
+  const std::string bytes = ReadText(proc + "/environ");
+  std::vector<std::string> env;
+  for (std::size_t at = 0; at < bytes.size();) {
+    const std::size_t end = std::min(bytes.find('\0', at), bytes.size());
+    if (end > at) env.push_back(bytes.substr(at, end - at));
+    at = end + 1;
+  }
+  return env;
+}
+
+// The environment that the kernel keeps of the rank's start: what its activation scripts set is in
+// it, and secrets, which nobody else keeps. A program may write over it (process titles).
+Result<Beside> LookAt(const AttemptDir& dir, Rank rank) {
+  const RankFiles files = dir.ReadRank(rank);
+  if (!files.rank) return Ended(rank);
+  const int pid = static_cast<int>(files.rank->pid);
+  const UniqueFd process = OpenPidFd(pid);
+  if (!process || StartTicksOf(pid) != files.rank->start_ticks) return Ended(rank);
+  const std::string proc = "/proc/" + std::to_string(pid);
+  Beside beside;
+  beside.env = ReadEnviron(proc);
+  beside.cwd.Reset(::open((proc + "/cwd").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!beside.cwd) return FailErrno("the working directory of rank " + std::to_string(rank), errno);
+  std::error_code unknown;
+  beside.cwd_path = std::filesystem::read_symlink(proc + "/cwd", unknown).string();
+  if (::sched_getaffinity(pid, sizeof beside.cpus, &beside.cpus) != 0) CPU_ZERO(&beside.cpus);
+  const std::array kinds = {RLIMIT_NOFILE, RLIMIT_MEMLOCK, RLIMIT_CORE};
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    beside.limits[i].first = kinds[i];
+    if (::prlimit(pid, kinds[i], nullptr, &beside.limits[i].second) != 0) return Ended(rank);
+  }
+  beside.no_new_privileges = ReadText(proc + "/status").find("NoNewPrivs:\t1") != std::string::npos;
+  if (HasEnded(process)) return Ended(rank);
+  if (ValueOf(beside.env, "LAUNCH_JOB_ID").empty()) {
+    return Fail(ErrorCode::kFailedPrecondition,
+                "the environment of rank " + std::to_string(rank) +
+                    " cannot be read: its program has written over it",
+                "another rank of the node may still have its own: --rank N");
+  }
+  return beside;
+}
+
+// The same command inside of the image that the rank runs in.
+Result<void> Contain(const ExecPlace& place, bool terminal, std::vector<std::string>& argv,
+                     std::vector<std::string>& env) {
+  const std::string& runtime = place.container->runtime;
+  if (runtime == "docker" || runtime == "podman") {
+    std::vector<std::string> run = {runtime, "exec", "--interactive"};
+    if (terminal) run.emplace_back("--tty");
+    run.push_back("launch-" + ToString(place.key) + "-" + std::to_string(place.rank));
+    run.insert(run.end(), argv.begin(), argv.end());
+    argv = std::move(run);
+    return {};
+  }
+  // Of a runtime without a daemon the image is entered a second time.
+  std::erase_if(env, [](const std::string& variable) {
+    return variable.starts_with("APPTAINERENV_") || variable.starts_with("SINGULARITYENV_");
+  });
+  LAUNCH_ASSIGN_OR_RETURN(
+      Contained contained,
+      ContainerCommand({.container = *place.container,
+                        .name = "launch-exec-" + place.id,
+                        .workdir = ValueOf(env, "PWD").empty() ? "/" : ValueOf(env, "PWD"),
+                        .attempt_dir = place.attempt_dir,
+                        .gpus = !ValueOf(env, "CUDA_VISIBLE_DEVICES").empty(),
+                        .uid = ::getuid(),
+                        .gid = ::getgid(),
+                        .argv = argv,
+                        .env = env}));
+  argv = std::move(contained.argv);
+  env = std::move(contained.env);
+  return {};
+}
+
+void Set(std::vector<std::string>& env, const std::string& name, const std::string& value) {
+  std::erase_if(env, [&](const std::string& entry) { return entry.starts_with(name + "="); });
+  env.push_back(name + "=" + value);
+}
+
+// What the child needs, ready before the fork: it may not allocate.
+struct ExecChild {
+  std::vector<char*> argv;
+  std::vector<char*> env;
+  std::vector<std::string> cgroups;
+  std::vector<char*> cgroup_files;
+  bool born = false;  // in the first of them
+  std::string slave;  // path of its terminal; empty: none
+  UniqueFd stdio[3];  // without a terminal
+  UniqueFd lock;
+  UniqueFd report;
+  const Beside* beside = nullptr;
+};
+
+void JoinPointers(std::vector<std::string>& words, std::vector<char*>& pointers) {
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+}
+
+bool TakeTerminal(const ExecChild& child) {
+  const int fd = ::open(child.slave.c_str(), O_RDWR);
+  if (fd < 0 || ::ioctl(fd, TIOCSCTTY, 0) != 0) return false;
+  for (int target = 0; target < 3; ++target) {
+    if (::dup2(fd, target) < 0) return false;
+  }
+  if (fd > 2) ::close(fd);
+  return true;
+}
+
+bool TakePipes(const ExecChild& child) {
+  for (int target = 0; target < 3; ++target) {
+    if (::dup2(child.stdio[target].get(), target) < 0) return false;
+  }
+  return true;
+}
+
+// Async-signal-safe; returns only when something failed, with errno set.
+void BecomeCommand(const ExecChild& child) {
+  const Beside& beside = *child.beside;
+  for (int signal = 1; signal <= SIGRTMAX; ++signal) {
+    struct sigaction action {};
+    action.sa_handler = SIG_DFL;
+    (void)::sigaction(signal, &action, nullptr);
+  }
+  errno = shim::JoinCgroups(child.cgroup_files.data() + (child.born ? 1 : 0));
+  if (errno != 0) return;
+  if (::setsid() < 0) return;
+  if (child.slave.empty() ? !TakePipes(child) : !TakeTerminal(child)) return;
+  if (const int fd = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC); fd >= 0) {
+    (void)!::write(fd, "0", 1);
+    ::close(fd);
+  }
+  for (const auto& [kind, limit] : beside.limits) (void)::setrlimit(kind, &limit);
+  if (CPU_COUNT(&beside.cpus) > 0) (void)::sched_setaffinity(0, sizeof beside.cpus, &beside.cpus);
+  if (beside.no_new_privileges && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return;
+  if (::fchdir(beside.cwd.get()) != 0) return;
+  if (::dup2(child.lock.get(), kFdLock) < 0) return;
+  if (::dup3(child.report.get(), kFdReport, O_CLOEXEC) < 0) return;
+  ::close_range(kFdReport + 1, ~0U, 0);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::execve(child.argv[0], child.argv.data(), child.env.data());
+  const int error_number = errno;
+  (void)!::write(kFdReport, &error_number, sizeof error_number);
+  ::_exit(127);
+}
+
+Result<UniqueFd> High(int fd) {
+  UniqueFd high(::fcntl(fd, F_DUPFD_CLOEXEC, kExecSourceFloor));
+  if (!high) return FailErrno("dup", errno);
+  return high;
+}
+
+// The pid, once the command is executed.
+Result<int> Fork(ExecChild& child, int birthplace) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return FailErrno("pipe", errno);
+  const UniqueFd reader(ends[0]);
+  UniqueFd low(ends[1]);
+  LAUNCH_ASSIGN_OR_RETURN(child.report, High(low.get()));
+  low.Reset();
+  sigset_t all;
+  ::sigfillset(&all);
+  sigset_t before;
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  child.born = birthplace >= 0;
+  const pid_t pid = child.born ? shim::ForkInto(birthplace) : ::_Fork();
+  const int fork_errno = errno;
+  if (pid == 0) {
+    BecomeCommand(child);
+    const int error_number = errno;
+    (void)!::write(child.report.get(), &error_number, sizeof error_number);
+    ::_exit(127);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (pid < 0) return FailErrno("fork", fork_errno);
+  child.report.Reset();
+  int error_number = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(reader.get(), &error_number, sizeof error_number);
+  } while (got < 0 && errno == EINTR);
+  if (got <= 0) return pid;
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return FailErrno("cannot start " + std::string(child.argv[0]), error_number);
+}
+
+struct ExecPipe {
+  UniqueFd ours;
+  UniqueFd theirs;  // above the child's descriptors
+};
+Result<ExecPipe> MakePipe(bool to_child) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return FailErrno("pipe", errno);
+  UniqueFd reader(ends[0]);
+  UniqueFd writer(ends[1]);
+  UniqueFd& ours = to_child ? writer : reader;
+  LAUNCH_ASSIGN_OR_RETURN(UniqueFd theirs, High((to_child ? reader : writer).get()));
+  (void)::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
+  return ExecPipe{std::move(ours), std::move(theirs)};
+}
+
+winsize SizeOf(const TerminalSize& size) {
+  winsize window{};
+  window.ws_row = static_cast<unsigned short>(size.rows);
+  window.ws_col = static_cast<unsigned short>(size.columns);
+  return window;
+}
+
+Result<UniqueFd> OpenTerminal(const TerminalSize& size, std::string& slave) {
+  UniqueFd master(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK));
+  char name[128];
+  if (!master || ::grantpt(master.get()) != 0 || ::unlockpt(master.get()) != 0 ||
+      ::ptsname_r(master.get(), name, sizeof name) != 0) {
+    return FailErrno("open a terminal", errno);
+  }
+  const winsize window = SizeOf(size);
+  (void)::ioctl(master.get(), TIOCSWINSZ, &window);
+  slave = name;
+  return master;
+}
+
+std::vector<std::string> ShellOf(const ExecPlace& place, bool terminal,
+                                 std::vector<std::string>& env) {
+  if (!terminal) return {"/bin/bash", "--norc"};
+  Set(env, "PS1",
+      "job " + std::to_string(place.key.job.value) + " rank " + std::to_string(place.rank) +
+          " \\w\\$ ");
+  return {"/bin/bash", "--norc", "-i"};
+}
+
+}  // namespace
+
+Result<ExecProcess> ExecProcess::Start(const ExecPlace& place, const ExecCommand& command) {
+  PosixFileSystem files;
+  const AttemptDir dir(place.attempt_dir, files);
+  LAUNCH_ASSIGN_OR_RETURN(Beside beside, LookAt(dir, place.rank));
+  std::vector<std::string>& env = beside.env;
+  const bool terminal = command.terminal.has_value();
+  if (terminal) Set(env, "TERM", command.term.empty() ? "dumb" : command.term);
+  std::vector<std::string> argv =
+      command.argv.empty() ? ShellOf(place, terminal, env) : command.argv;
+  if (place.container) LAUNCH_RETURN_IF_ERROR(Contain(place, terminal, argv, env));
+  auto program = FindProgram(argv[0], ValueOf(env, "PATH"), beside.cwd_path);
+  if (!program && place.container) program = FindProgram(argv[0], kNodePath, beside.cwd_path);
+  if (!program) {
+    return Fail(ErrorCode::kNotFound, "cannot start " + argv[0] + ": " + program.error().message,
+                program.error().hint);
+  }
+  argv[0] = std::move(*program);
+
+  ExecProcess process;
+  process.place_ = place;
+  ExecChild child;
+  child.beside = &beside;
+  if (terminal) {
+    LAUNCH_ASSIGN_OR_RETURN(process.terminal_, OpenTerminal(*command.terminal, child.slave));
+  } else {
+    LAUNCH_ASSIGN_OR_RETURN(ExecPipe in, MakePipe(true));
+    LAUNCH_ASSIGN_OR_RETURN(ExecPipe out, MakePipe(false));
+    LAUNCH_ASSIGN_OR_RETURN(ExecPipe err, MakePipe(false));
+    process.in_ = std::move(in.ours);
+    process.out_ = std::move(out.ours);
+    process.err_ = std::move(err.ours);
+    child.stdio[0] = std::move(in.theirs);
+    child.stdio[1] = std::move(out.theirs);
+    child.stdio[2] = std::move(err.theirs);
+  }
+  const UniqueFd lock(::open(dir.LockPath().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!lock) return Ended(place.rank);
+  LAUNCH_ASSIGN_OR_RETURN(child.lock, High(lock.get()));
+  JoinPointers(argv, child.argv);
+  JoinPointers(env, child.env);
+
+  const AllocationCgroup cgroup(place.cgroups, place.key);
+  LAUNCH_RETURN_IF_ERROR(cgroup.CreateExec(place.id));
+  child.cgroups = cgroup.ExecProcs(place.id);
+  JoinPointers(child.cgroups, child.cgroup_files);
+  const UniqueFd birthplace(child.cgroups.empty() ? -1
+                                                  : shim::OpenBirthplace(child.cgroups[0].c_str()));
+  auto pid = Fork(child, birthplace.get());
+  if (!pid && birthplace) pid = Fork(child, -1);
+  if (!pid) {
+    cgroup.EndExec(place.id);
+    return Unexpected(std::move(pid).error());
+  }
+  process.pid_ = *pid;
+  process.pidfd_ = OpenPidFd(*pid);
+  if (!process.pidfd_) {
+    process.Kill();
+    return FailErrno("pidfd_open", errno);
+  }
+  // The end of an attempt begins with its tombstone: either it is seen here, or whoever wrote it
+  // sees this process.
+  if (const auto tombstone = dir.ReadTombstone(); !tombstone || *tombstone) {
+    return Ended(place.rank);
+  }
+  return process;
+}
+
+ExecProcess::~ExecProcess() {
+  if (!pidfd_ || reaped_) return;
+  Kill();
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  AllocationCgroup(place_.cgroups, place_.key).EndExec(place_.id);
+}
+
+void ExecProcess::CloseIn() {
+  if (!terminal_) {
+    in_.Reset();
+    return;
+  }
+  termios mode{};
+  const bool known = ::tcgetattr(terminal_.get(), &mode) == 0;
+  const char end = known ? static_cast<char>(mode.c_cc[VEOF]) : '\4';
+  (void)!::write(terminal_.get(), &end, 1);
+}
+
+void ExecProcess::Resize(const TerminalSize& size) const {
+  if (!terminal_) return;
+  const winsize window = SizeOf(size);
+  (void)::ioctl(terminal_.get(), TIOCSWINSZ, &window);
+}
+
+void ExecProcess::Signal(int signal) const {
+  if (pid_ > 0 && !reaped_) (void)::kill(-pid_, signal);
+}
+
+void ExecProcess::Kill() const {
+  Signal(SIGKILL);
+  AllocationCgroup(place_.cgroups, place_.key).KillExec(place_.id);
+}
+
+ExecEnd ExecProcess::Reap() {
+  // Before it is reaped: until then nobody else has its number.
+  (void)::kill(-pid_, SIGKILL);
+  int status = 0;
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  reaped_ = true;
+  AllocationCgroup(place_.cgroups, place_.key).EndExec(place_.id);
+  ExecEnd end;
+  if (WIFSIGNALED(status)) {
+    end.signal = WTERMSIG(status);
+    end.code = 128 + end.signal;
+  } else {
+    end.code = WEXITSTATUS(status);
+  }
+  return end;
+}
+
+}  // namespace launch::agent

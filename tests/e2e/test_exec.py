@@ -1,0 +1,117 @@
+"""launch exec and launch shell: commands beside the ranks of a running job."""
+
+import os
+import pathlib
+import pty
+import select
+import signal
+import subprocess
+import time
+
+from conftest import BIN, wait_until
+
+JOB = """\
+name: busy
+device: cpu
+nodes: 2
+procs_per_node: 2
+env: {GREETING: "it's me"}
+secrets: [TOKEN]
+run: python -c "import os,time; print('up', os.environ['RANK'], flush=True); time.sleep(600)"
+"""
+
+
+def alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def start(cluster):
+    cluster.up("--nodes", "2")
+    job = cluster.write("job.yaml", JOB)
+    number = cluster.launch("submit", job, "--parsable", env={"TOKEN": "s3cret"}).stdout.strip()
+    cluster.wait_for(number, "RUNNING")
+    wait_until("every rank printed", lambda: cluster.launch("logs", number).stdout.count("up") == 4)
+    return number
+
+
+def test_exec_runs_beside_a_rank_and_streams(cluster):
+    job = start(cluster)
+    # Environment, secrets and directory are those of the rank; three streams; the exit code.
+    done = cluster.launch("exec", job, "--rank", "3", "--", "bash", "-c",
+                          "echo $RANK $LOCAL_RANK $WORLD_SIZE $GREETING $TOKEN; pwd; cat; echo bad >&2; exit 7",
+                          stdin="typed\n", code=7)
+    assert done.stdout.splitlines() == ["3 1 4 it's me s3cret", str(cluster.work), "typed"], done.stdout
+    assert done.stderr.splitlines() == ["bad"], done.stderr
+    cluster.write("look.sh", "#!/bin/bash\necho at $PWD\n").chmod(0o755)
+    assert cluster.launch("exec", job, "--", "./look.sh").stdout == f"at {cluster.work}\n"
+    # A signal counts as in a shell; a program that is not there is 127 with its name.
+    cluster.launch("exec", job, "--", "bash", "-c", "kill -USR1 $$", code=128 + signal.SIGUSR1)
+    gone = cluster.launch("exec", job, "--", "no-such-program", code=127)
+    assert "no-such-program" in gone.stderr
+    # More than any buffer in both directions arrives whole.
+    text = "0123456789abcdef" * 65536
+    assert cluster.launch("exec", job, "--", "cat", stdin=text).stdout == text
+    # A program that does not read is no reason to wait for.
+    assert cluster.launch("exec", job, "--", "true", stdin=text).stdout == ""
+    opened = [e for e in cluster.events() if e["kind"] == "exec.opened"]
+    assert "beside rank 3" in opened[0]["text"] and "no-such-program" in opened[3]["text"]
+    assert "s3cret" not in str(opened)
+    bad = cluster.launch("exec", job, "--rank", "4", "--", "true", code=2)
+    assert f"job {job} has ranks 0 to 3" in bad.stderr
+
+
+def test_a_command_ends_with_its_caller_and_with_its_job(cluster):
+    job = start(cluster)
+    sleeper = "echo $$; trap '' TERM HUP; (setsid sleep 601 & echo $!; wait) & sleep 602"
+    session = cluster.spawn("exec", job, "--", "bash", "-c", sleeper)
+    mine = [int(session.stdout.readline()) for _ in range(2)]
+    assert all(alive(pid) for pid in mine)
+    session.kill()
+    session.wait()
+    wait_until("what the caller started is gone", lambda: not any(alive(pid) for pid in mine))
+    assert cluster.state_of(job) == "RUNNING"
+
+    session = cluster.spawn("exec", job, "--rank", "2", "--", "bash", "-c", sleeper)
+    mine = [int(session.stdout.readline()) for _ in range(2)]
+    cluster.launch("cancel", job)
+    cluster.wait_for(job, "CANCELLED")
+    assert not any(alive(pid) for pid in mine), "the end of the job is the end of its commands"
+    assert session.wait(timeout=20) == 128 + signal.SIGKILL
+    late = cluster.launch("exec", job, "--", "true", code=2)
+    assert "is not running" in late.stderr
+
+
+def read_until(fd, text, timeout=20):
+    seen, end = "", time.monotonic() + timeout
+    while text not in seen:
+        ready, _, _ = select.select([fd], [], [], max(0, end - time.monotonic()))
+        assert ready, f"no {text!r} in {seen!r}"
+        seen += os.read(fd, 65536).decode(errors="replace")
+    return seen
+
+
+def test_shell_has_a_terminal_and_ctrl_c_goes_to_the_program(cluster):
+    job = start(cluster)
+    assert "no terminal" in cluster.launch("shell", job, code=2).stderr
+    ours, theirs = pty.openpty()
+    os.set_inheritable(theirs, True)
+    subprocess.run(["stty", "rows", "33", "cols", "101"], stdin=theirs, check=True)
+    shell = subprocess.Popen([str(BIN / "launch"), "shell", job, "--rank", "1"], env={**cluster.env, "TERM": "xterm"},
+                             cwd=cluster.work, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    read_until(ours, f"job {job} rank 1")
+    os.write(ours, b"stty size; echo rank=$RANK term=$TERM\n")
+    seen = read_until(ours, "rank=1 term=xterm")
+    assert "33 101" in seen, seen
+    os.write(ours, b"sleep 613\n")
+    wait_until("the program runs", lambda: subprocess.run(["pgrep", "-f", "^sleep 613$"], capture_output=True).stdout)
+    os.write(ours, b"\x03")
+    read_until(ours, "^C")
+    os.write(ours, b"echo code=$?\n")
+    read_until(ours, "code=130")
+    os.write(ours, b"exit 5\n")
+    assert shell.wait(timeout=20) == 5
+    assert cluster.state_of(job) == "RUNNING"
