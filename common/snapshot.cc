@@ -101,7 +101,8 @@ Result<SnapshotEntry> ParseEntry(std::string_view line) {
     if (!IsDigest(words[i])) return Bad(line);
     entry.chunks.emplace_back(words[i]);
   }
-  if (entry.chunks.size() != (entry.size + kChunkBytes - 1) / kChunkBytes) return Bad(line);
+  const std::uint64_t needed = entry.size / kChunkBytes + (entry.size % kChunkBytes == 0 ? 0 : 1);
+  if (entry.chunks.size() != needed) return Bad(line);
   return entry;
 }
 

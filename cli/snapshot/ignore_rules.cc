@@ -31,6 +31,68 @@ std::optional<bool> InBrackets(std::string_view pattern, char c, std::size_t* le
   return std::nullopt;
 }
 
+// One pattern over one text. What failed once is not tried again: a pattern of many stars would
+// otherwise take exponential time.
+class Glob {
+ public:
+  Glob(std::string_view pattern, std::string_view text) : pattern_(pattern), text_(text) {}
+
+  // Whether the rest of the pattern matches the rest of the text, whole.
+  bool From(std::size_t pattern_at, std::size_t text_at) {
+    if (failed_.empty()) failed_.resize((pattern_.size() + 1) * (text_.size() + 1));
+    const std::size_t state = pattern_at * (text_.size() + 1) + text_at;
+    if (failed_[state]) return false;
+    if (Matches(pattern_at, text_at)) return true;
+    failed_[state] = true;
+    return false;
+  }
+
+ private:
+  bool Matches(std::size_t p, std::size_t t) {
+    while (p < pattern_.size()) {
+      const std::string_view rest = pattern_.substr(p);
+      if (rest.starts_with("**/")) return MatchesInAnyDirectory(p + 3, t);
+      if (rest == "**") return true;
+      if (rest[0] == '*') {
+        while (p < pattern_.size() && pattern_[p] == '*') ++p;
+        for (;; ++t) {
+          if (From(p, t)) return true;
+          if (t == text_.size() || text_[t] == '/') return false;
+        }
+      }
+      if (t == text_.size()) return false;
+      const std::size_t length = OneByte(rest, text_[t]);
+      if (length == 0) return false;
+      p += length;
+      ++t;
+    }
+    return t == text_.size();
+  }
+
+  bool MatchesInAnyDirectory(std::size_t p, std::size_t t) {
+    if (From(p, t)) return true;
+    for (; t < text_.size(); ++t) {
+      if (text_[t] == '/' && From(p, t + 1)) return true;
+    }
+    return false;
+  }
+
+  // How much of the pattern stands for this byte; 0 = it is another one.
+  static std::size_t OneByte(std::string_view pattern, char c) {
+    std::size_t length = 1;
+    std::optional<bool> brackets;
+    if (pattern[0] == '[') brackets = InBrackets(pattern, c, &length);
+    if (brackets) return *brackets && c != '/' ? length : 0;
+    if (pattern[0] == '?') return c != '/' ? 1 : 0;
+    const std::size_t quote = pattern[0] == '\\' && pattern.size() > 1 ? 1 : 0;
+    return pattern[quote] == c ? quote + 1 : 0;
+  }
+
+  const std::string_view pattern_;
+  const std::string_view text_;
+  std::vector<bool> failed_;
+};
+
 std::string_view Trimmed(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   while (line.ends_with(' ') && !line.ends_with("\\ ")) line.remove_suffix(1);
@@ -40,40 +102,7 @@ std::string_view Trimmed(std::string_view line) {
 }  // namespace
 
 bool GlobMatches(std::string_view pattern, std::string_view text) {
-  while (!pattern.empty()) {
-    if (pattern.starts_with("**/")) {
-      if (GlobMatches(pattern.substr(3), text)) return true;
-      for (std::size_t i = 0; i < text.size(); ++i) {
-        if (text[i] == '/' && GlobMatches(pattern.substr(3), text.substr(i + 1))) return true;
-      }
-      return false;
-    }
-    if (pattern == "**") return true;
-    if (pattern[0] == '*') {
-      while (pattern.starts_with('*')) pattern.remove_prefix(1);
-      for (std::size_t i = 0;; ++i) {
-        if (GlobMatches(pattern, text.substr(i))) return true;
-        if (i == text.size() || text[i] == '/') return false;
-      }
-    }
-    if (text.empty()) return false;
-    std::size_t length = 1;
-    bool matches = false;
-    std::optional<bool> brackets;
-    if (pattern[0] == '[') brackets = InBrackets(pattern, text[0], &length);
-    if (brackets) {
-      matches = *brackets && text[0] != '/';
-    } else if (pattern[0] == '?') {
-      matches = text[0] != '/';
-    } else {
-      if (pattern[0] == '\\' && pattern.size() > 1) pattern.remove_prefix(1);
-      matches = pattern[0] == text[0];
-    }
-    if (!matches) return false;
-    pattern.remove_prefix(length);
-    text.remove_prefix(1);
-  }
-  return text.empty();
+  return Glob(pattern, text).From(0, 0);
 }
 
 void IgnoreRules::Add(std::string_view text, std::string_view directory) {

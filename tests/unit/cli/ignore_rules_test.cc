@@ -39,6 +39,14 @@ TEST(IgnoreRules, GlobsAsGitReadsThem) {
   }
 }
 
+// It took minutes before what failed once was remembered.
+TEST(IgnoreRules, ManyStarsOverALongNameAreSoonRefused) {
+  std::string pattern;
+  for (int i = 0; i < 30; ++i) pattern += "*a";
+  EXPECT_FALSE(GlobMatches(pattern + "b", std::string(200, 'a')));
+  EXPECT_TRUE(GlobMatches(pattern, std::string(200, 'a')));
+}
+
 TEST(IgnoreRules, TheLastRuleThatMatchesWins) {
   IgnoreRules rules;
   rules.Add("# weights\n*.pt\n!keep.pt\n\n", "");

@@ -1,0 +1,103 @@
+// What a node reads: files that a trainer left, what the driver's child answers, what ranks print,
+// its own directories after a crash.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "agent/probes/nvml_messages.h"
+#include "agent/progress/progress_parser.h"
+#include "agent/runner/attempt_dir.h"
+#include "agent/runner/checkpoint_formats.h"
+#include "agent/runner/record_file.h"
+#include "tests/fuzz/targets.h"
+
+namespace launch::fuzz {
+namespace {
+
+// Gone with the process.
+class ScratchDirectory {
+ public:
+  ScratchDirectory() {
+    char name[] = "/tmp/launch-fuzz-XXXXXX";
+    Require(::mkdtemp(name) != nullptr, "a directory can be made");
+    path_ = name;
+  }
+  ~ScratchDirectory() { (void)::rmdir(path_.c_str()); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+void Write(const std::string& path, std::string_view bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+}  // namespace
+
+// The first byte says which format the file claims to be.
+void FuzzCheckpoint(std::string_view bytes) {
+  static const ScratchDirectory directory;
+  static constexpr const char* kNames[] = {"step_1.pt", "model.safetensors", "epoch=1.ckpt",
+                                           "latest"};
+  if (bytes.empty()) return;
+  const std::string path =
+      directory.path() + "/" + kNames[static_cast<unsigned char>(bytes[0]) % 4];
+  Write(path, bytes.substr(1));
+  (void)agent::WhyTorchIncomplete(path);
+  (void)agent::WhySafetensorsIncomplete(path);
+  (void)agent::ReadCheckpoints(directory.path(), "");
+  (void)::unlink(path.c_str());
+}
+
+void FuzzNvmlStrings(std::string_view bytes) {
+  if (const auto facts = agent::DecodeFacts(bytes)) {
+    Require(agent::DecodeFacts(agent::EncodeFacts(*facts)).has_value(), "facts can be said again");
+  }
+  if (const auto lists = agent::DecodeProcesses(bytes)) {
+    const auto again = agent::DecodeProcesses(agent::EncodeProcesses(*lists));
+    Require(again.has_value(), "process lists can be said again");
+  }
+  (void)agent::DecodeSamples(bytes);
+  (void)agent::DecodeRequest(bytes);
+}
+
+// In two pieces, as they come from a file that grows.
+void FuzzProgress(std::string_view bytes) {
+  auto parser = agent::ProgressParser::Create("");
+  Require(parser.has_value(), "a parser without a pattern can be made");
+  const std::size_t half = bytes.size() / 2;
+  parser->FeedLog(bytes.substr(0, half), BootMs(1'000));
+  parser->FeedLog(bytes.substr(half), BootMs(2'000));
+  parser->FeedFile(bytes.substr(0, half), BootMs(1'000));
+  parser->FeedFile(bytes.substr(half), BootMs(2'000));
+  const agent::Progress now = parser->Now();
+  Require(!now.step || !now.steps || *now.steps >= 0, "a total is not negative");
+}
+
+// The first byte says which file of an attempt's directory it is.
+void FuzzAttemptDirectory(std::string_view bytes) {
+  static const ScratchDirectory scratch;
+  static PosixFileSystem files;
+  static constexpr const char* kNames[] = {"accept", "tombstone",    "released",   "lease",
+                                           "acked",  "rank.0/start", "rank.0/exit"};
+  if (bytes.empty()) return;
+  const std::string rank = scratch.path() + "/rank.0";
+  (void)::mkdir(rank.c_str(), 0700);
+  const std::string path = scratch.path() + "/" + kNames[static_cast<unsigned char>(bytes[0]) % 7];
+  Write(path, bytes.substr(1));
+  const agent::AttemptDir attempt(scratch.path(), files);
+  (void)attempt.ReadAccept();
+  (void)attempt.ReadTombstone();
+  (void)attempt.ReadReleased();
+  (void)attempt.ReadLease();
+  (void)attempt.ReadAcked();
+  (void)attempt.ReadRank(0);
+  (void)::unlink(path.c_str());
+  (void)::rmdir(rank.c_str());
+}
+
+}  // namespace launch::fuzz
