@@ -15,7 +15,7 @@ TEST_PACKAGES="openssh-server openssh-client libgtest-dev libbenchmark-dev iprou
   tcsh fish sudo"
 RUN_PYTHON_PACKAGES="torch==2.13.0 numpy==2.2.6"
 # The trainers' libraries load what a plan writes for them and train a step with it.
-TEST_PYTHON_PACKAGES="$RUN_PYTHON_PACKAGES pytest==8.4.2 deepspeed==0.19.8 accelerate==1.15.0
+TEST_PYTHON_PACKAGES="$RUN_PYTHON_PACKAGES pytest==8.4.2 pytest-xdist==3.8.0 deepspeed==0.19.8 accelerate==1.15.0
   transformers==5.23.0 kubernetes-validate==1.37.0 lightning-fabric==2.6.6"
 
 say() { printf '==> %s\n' "$*" >&2; }

@@ -22,6 +22,14 @@ STATES = ROOT / "tests/fakes/nvml"
 VENV = pathlib.Path(sys.prefix)
 
 
+def pytest_collection_modifyitems(items):
+    """Files run beside each other, the tests of one in order; all that make hosts share addresses."""
+    for item in items:
+        hosts = any(name.endswith("Hosts") for name in vars(item.module))
+        group = "hosts" if hosts else item.module.__name__
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 def wait_until(what, condition, timeout=30.0, period=0.05):
     """Polls `condition` until it returns something true; fails with `what` after `timeout` s."""
     end = time.monotonic() + timeout
