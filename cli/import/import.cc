@@ -66,6 +66,8 @@ void JobFileDraft::Env(const std::string& name, const std::string& value) {
   env_.emplace_back(name, value);
 }
 
+void JobFileDraft::EnvOfCaller(const std::string& name) { env_.emplace_back(name, std::nullopt); }
+
 void JobFileDraft::Block(std::string_view field, const std::string& text) {
   std::string block = "|2\n";  // the first line may be indented
   std::string_view rest = text;
@@ -88,7 +90,8 @@ Imported JobFileDraft::Finish(std::string from, const std::string& path) && {
   if (!Has("name")) Set("name", NameFrom(std::filesystem::path(path).stem().string()));
   if (!env_.empty()) {
     std::string block;
-    for (const auto& [name, value] : env_) block += "\n  " + name + ": " + Scalar(value);
+    for (const auto& [name, value] : env_)
+      block += "\n  " + name + ":" + (value ? " " + Scalar(*value) : "");
     SetRaw("env", block);
   }
   Imported out{std::move(from), "# from " + path + "\n", std::move(notes_)};

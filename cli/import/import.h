@@ -1,6 +1,7 @@
 // Files of other schedulers and launchers as job files, for `launch import`.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +30,7 @@ class JobFileDraft {
   void Set(std::string_view field, std::string value);    // as a plain scalar, quoted if need be
   void SetRaw(std::string_view field, std::string yaml);  // "[1, 2]", "{a: b}"
   void Env(const std::string& name, const std::string& value);
+  void EnvOfCaller(const std::string& name);  // required from whoever submits the job
   void Block(std::string_view field, const std::string& text);  // bash text
   bool Has(std::string_view field) const;
   void Note(std::string sentence) { notes_.push_back(std::move(sentence)); }
@@ -36,7 +38,7 @@ class JobFileDraft {
 
  private:
   std::vector<std::pair<std::string, std::string>> fields_;
-  std::vector<std::pair<std::string, std::string>> env_;
+  std::vector<std::pair<std::string, std::optional<std::string>>> env_;  // absent: the caller's
   std::vector<std::string> notes_;
 };
 

@@ -1,6 +1,9 @@
 // A SkyPilot task.
+#include <algorithm>
+#include <cctype>
 
 #include "cli/import/import.h"
+#include "common/quoted.h"
 #include "common/units.h"
 
 namespace launch {
@@ -8,22 +11,64 @@ namespace {
 
 using Kind = YamlNode::Kind;
 
+// "A100", "A100:8" as NAME:N; absent for what no node gives: a part of a GPU, a TPU's topology.
+std::optional<std::string> KindOfGpu(const std::string& kind) {
+  const std::size_t colon = kind.find(':');
+  const std::string name = kind.substr(0, colon);
+  const auto count = colon == std::string::npos ? std::optional<std::int64_t>(1)
+                                                : ParseInt(kind.substr(colon + 1));
+  const bool plain = !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+  });
+  if (!plain || !count || *count < 1 || *count > 1024 || name.starts_with("tpu")) {
+    return std::nullopt;
+  }
+  return name + ":" + std::to_string(*count);
+}
+
 // "A100:8", {A100: 8}, ["A100:8", "H100:8"] as our list of accepted kinds.
 void Accelerators(const YamlNode& node, JobFileDraft& draft) {
   std::vector<std::string> kinds;
   if (node.kind == Kind::kScalar) kinds.push_back(node.scalar);
   for (const YamlNode& item : node.items)
     if (item.kind == Kind::kScalar) kinds.push_back(item.scalar);
-  for (const auto& [name, count] : node.entries) kinds.push_back(name.scalar + ":" + count.scalar);
-  std::string list;
+  for (const auto& [name, count] : node.entries)
+    kinds.push_back(name.scalar + (count.scalar.empty() ? "" : ":" + count.scalar));
+  std::vector<std::string> ours;
   for (const std::string& kind : kinds) {
-    const bool counted = kind.find(':') != std::string::npos;
-    list += (list.empty() ? "" : ", ") + kind + (counted ? "" : ":1");
+    if (auto one = KindOfGpu(kind))
+      ours.push_back(std::move(*one));
+    else
+      draft.Note("resources.accelerators " + Quoted(kind) +
+                 " is dropped: gpus takes NAME:N with a whole number");
   }
-  if (kinds.size() == 1)
+  std::string list;
+  for (const std::string& one : ours) list += (list.empty() ? "" : ", ") + one;
+  if (ours.size() == 1)
     draft.SetRaw("gpus", list);
-  else if (!kinds.empty())
+  else if (!ours.empty())
     draft.SetRaw("gpus", "[" + list + "]");
+}
+
+// Without a value the caller gives it: `sky launch --env X`, and an empty value in a job file.
+void Variables(const std::string& field, const YamlNode& node, JobFileDraft& draft) {
+  for (const auto& [name, value] : node.entries) {
+    const std::string& variable = name.scalar;
+    const bool named =
+        !variable.empty() && std::isdigit(static_cast<unsigned char>(variable[0])) == 0 &&
+        std::ranges::all_of(variable,
+                            [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+    const bool asked = value.kind == Kind::kNull ||
+                       (value.kind == Kind::kScalar && !value.quoted && value.scalar == "null");
+    if (!named || (value.kind != Kind::kScalar && !asked)) {
+      draft.Note(field + "." + Quoted(variable) +
+                 " is dropped: " + (named ? "it holds no text" : "no variable can have that name"));
+    } else if (asked) {
+      draft.EnvOfCaller(variable);
+    } else {
+      draft.Env(variable, value.scalar);
+    }
+  }
 }
 
 void Resources(const YamlNode& node, JobFileDraft& draft) {
@@ -75,7 +120,7 @@ Result<Imported> ImportSkyPilot(const YamlNode& root, const std::string& path) {
     } else if (name == "resources") {
       Resources(value, draft);
     } else if (name == "envs" || name == "secrets") {
-      for (const auto& [variable, text] : value.entries) draft.Env(variable.scalar, text.scalar);
+      Variables(name, value, draft);
       if (name == "secrets")
         draft.Note(
             "secrets became env: list their names under secrets: to keep them out of the "

@@ -2,9 +2,13 @@
 #include <algorithm>
 #include <map>
 
+#include "cli/begin_time.h"
 #include "cli/import/import.h"
 #include "cli/import/slurm_options.h"
+#include "cli/job_reader.h"
+#include "common/clock.h"
 #include "common/job_array.h"
+#include "common/quoted.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "planner/launcher_words.h"
@@ -107,11 +111,37 @@ void Cores(const Options& options, JobFileDraft& draft) {
   }
 }
 
+// Slurm's times to begin in our words; absent for those that we do not read.
+std::optional<std::string> BeginOf(std::string text) {
+  constexpr std::pair<std::string_view, std::string_view> kTimes[] = {
+      {"midnight", "00:00"}, {"noon", "12:00"}, {"fika", "15:00"}, {"teatime", "16:00"}};
+  for (const auto& [name, time] : kTimes) {
+    if (text == name) text = time;
+  }
+  if (text.starts_with("now+")) {
+    const std::size_t unit = std::min(text.find_first_not_of("0123456789", 4), text.size());
+    const std::string word = text.substr(unit);
+    constexpr std::pair<std::string_view, std::string_view> kUnits[] = {
+        {"", "s"}, {"second", "s"}, {"minute", "m"}, {"hour", "h"}, {"day", "d"}, {"week", "w"}};
+    for (const auto& [name, ours] : kUnits) {
+      if (word != name && (name.empty() || word != std::string(name) + "s")) continue;
+      const auto count = ParseInt(text.substr(4, unit - 4));
+      if (!count) return std::nullopt;
+      text = ours == "w" ? "now+" + std::to_string(*count * 7) + "d"
+                         : text.substr(0, unit) + std::string(ours);
+      break;
+    }
+  }
+  return ParseBegin(text, SystemClock().WallNow()) ? std::optional(text) : std::nullopt;
+}
+
 Result<void> Policies(const Options& options, JobFileDraft& draft) {
   for (const auto& [name, option] : options) {
     const std::string& value = option.value;
     if (name == "job-name") {
-      draft.Set("name", value);
+      const std::string ours = NameFrom(value);
+      draft.Set("name", ours);
+      if (ours != value) draft.Note("job-name " + Quoted(value) + " became " + ours);
     } else if (name == "time") {
       LAUNCH_ASSIGN_OR_RETURN(const std::string time, SlurmTime(value));
       draft.Set("time", time);
@@ -122,7 +152,10 @@ Result<void> Policies(const Options& options, JobFileDraft& draft) {
     } else if (name == "chdir") {
       draft.Set("workdir", value);
     } else if (name == "begin") {
-      draft.Set("begin", value);
+      if (const auto begin = BeginOf(value))
+        draft.Set("begin", *begin);
+      else
+        draft.Note("begin " + Quoted(value) + " is dropped: write 2026-12-01T20:00 or now+2h");
     } else if (name == "array") {
       LAUNCH_RETURN_IF_ERROR(ParseArray(value));
       draft.Set("array", value);
@@ -239,8 +272,19 @@ std::string Commands(const std::string& body, bool& per_task, JobFileDraft& draf
     return body;
   }
   std::string text;
+  const auto joins = [](const std::string& joiner) {
+    return joiner == "&&" || joiner == "||" || joiner == "|";
+  };
+  // What joined the last command to one that is dropped would join it to nothing.
+  const auto end_chain = [&](const ShellCommand& dropped) {
+    if (joins(dropped.joiner)) return;
+    for (const std::string_view end : {" && ", " || ", " | "}) {
+      if (text.ends_with(end)) text.replace(text.size() - end.size(), end.size(), "\n");
+    }
+  };
   for (const ShellCommand& command : script->commands) {
     if (FindsMaster(command)) {
+      end_chain(command);
       draft.Note("run: `" + command.words.back().raw.substr(0, 60) +
                  "` is dropped: launch finds an address that every node reaches");
       continue;
@@ -261,11 +305,12 @@ std::string Commands(const std::string& body, bool& per_task, JobFileDraft& draf
       if (kept) line += (line.empty() ? "" : " ") + command.words[i].raw;
     }
     for (const ShellRedirect& redirect : command.redirects) line += " " + redirect.raw;
-    if (line.empty()) continue;
+    if (line.empty()) {
+      end_chain(command);
+      continue;
+    }
     const std::string& joiner = command.joiner;
-    text += line + (joiner == "&&" || joiner == "||" || joiner == "|" ? " " + joiner + " "
-                    : joiner == "&"                                   ? " &\n"
-                                                                      : "\n");
+    text += line + (joins(joiner) ? " " + joiner + " " : joiner == "&" ? " &\n" : "\n");
   }
   return text;
 }

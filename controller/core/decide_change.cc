@@ -136,7 +136,11 @@ Result<std::string> UpdateJob(Draft& draft, const JobRecord& job, const JobChang
   }
   if (change.begin) {
     spec.begin = change.begin;
+    // The old begin is no reason to wait any more, a retry's backoff still is.
     draft.live().not_before.erase(job.id);
+    if (job.not_before > draft.wall()) {
+      draft.live().not_before[job.id] = draft.now() + (job.not_before - draft.wall());
+    }
     note("a new begin");
   }
   if (change.nodes) {

@@ -67,7 +67,8 @@ std::optional<WaitReason> WaitsByItself(Draft& draft, DependencyLooks& looks,
   }
   if (spec.begin && *spec.begin > draft.wall()) {
     const Millis left = *spec.begin - draft.wall();
-    draft.live().not_before[job.id] = draft.now() + std::min(left, kBeginAgain);
+    BootTime& until = draft.live().not_before[job.id];  // a longer backoff stays
+    until = std::max(until, draft.now() + std::min(left, kBeginAgain));
     return WaitReason{"BeginTime", "begins in " + Seconds(left)};
   }
   return std::nullopt;

@@ -205,5 +205,56 @@ TEST(Import, NamesTheFormatsThatItDoesNotRead) {
   EXPECT_NE(error("hello world\n", "x.txt").find("none of the files"), std::string::npos);
 }
 
+TEST(ImportSkyPilot, ValuesThatMeanNothingHereAreDroppedAndSaid) {
+  const auto imported = ImportText(R"(resources:
+  accelerators: ["A100:0.5", "H100:8, B200:1", H100]
+envs:
+  TOKEN: null
+  KEY:
+  QUOTED: "null"
+  "A B: c": x
+  LIST: [1, 2]
+run: python train.py
+)",
+                                   "sky.yaml");
+  const JobSpec spec = Read(imported);
+  EXPECT_EQ(spec.gpus, (std::vector<GpuRequest>{{"H100", 1}}));
+  EXPECT_TRUE(Says(*imported, "A100:0.5"));
+  EXPECT_TRUE(Says(*imported, "B200"));
+  EXPECT_TRUE(Says(*imported, "no variable can have that name"));
+  EXPECT_TRUE(Says(*imported, "holds no text"));
+  EXPECT_NE(imported->yaml.find("  TOKEN:\n  KEY:\n  QUOTED: \"null\"\n"), std::string::npos)
+      << imported->yaml;
+}
+
+TEST(ImportSlurm, NamesAndTimesAreOnesThatAJobFileTakes) {
+  const std::string script = R"(#!/bin/bash
+#SBATCH --job-name="My run: #3"
+#SBATCH --begin=now+1hour
+python train.py
+)";
+  const auto imported = ImportText(script, "a.sh");
+  const JobSpec spec = Read(imported);
+  EXPECT_TRUE(IsValidName(spec.name)) << spec.name;
+  EXPECT_TRUE(Says(*imported, "My run: #3"));
+  EXPECT_TRUE(spec.begin.has_value());
+  for (const char* begin : {"now+60", "now+2days", "noon", "2030-01-20T12:34:00"}) {
+    const auto one = ImportText("#SBATCH -b " + std::string(begin) + "\npython t.py\n", "a.sh");
+    EXPECT_TRUE(Read(one).begin.has_value()) << begin;
+  }
+  const auto odd = ImportText("#SBATCH --begin=someday\npython t.py\n", "a.sh");
+  EXPECT_FALSE(Read(odd).begin.has_value());
+  EXPECT_TRUE(Says(*odd, "someday"));
+}
+
+TEST(ImportSlurm, NothingIsJoinedToADroppedCommand) {
+  const auto imported = ImportText(
+      "#SBATCH -N 2\n"
+      "module load cuda && export MASTER_ADDR=$(scontrol show hostnames | head -1)\n"
+      "true && export MASTER_PORT=1 && python t.py\n",
+      "a.sh");
+  EXPECT_EQ(Read(imported).run, "module load cuda\ntrue && python t.py\n");
+}
+
 }  // namespace
 }  // namespace launch

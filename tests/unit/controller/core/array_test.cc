@@ -238,6 +238,27 @@ TEST(Begin, HoldsAfterARestart) {
   EXPECT_EQ(core.View(job).state, JobState::kStarting);
 }
 
+TEST(Begin, AnEarlierOneKeepsTheBackoffOfARetry) {
+  TestCore core;
+  core.Attach("gpu1", 1);
+  JobSpec spec = GpuJob(1, 1);
+  spec.retry.max = 1;
+  spec.retry.recover_on_exit_codes = {33};
+  spec.retry.backoff = Millis{60'000};
+  const JobId job = core.Submitted(spec);
+  Finish(core, job, 33);
+  ASSERT_EQ(core.View(job).reason.code, "BeginTime");
+  JobChange change = Action(JobAction::kUpdate);
+  change.begin = core.now.wall + Millis{5'000};
+  ASSERT_FALSE(Change(core, job, change).error);
+  core.Pass(Millis{10'000});
+  core.Beat("gpu1");
+  EXPECT_EQ(core.View(job).reason.code, "BeginTime") << "the retry waits its minute";
+  core.Pass(Millis{51'000});
+  core.Beat("gpu1");
+  EXPECT_EQ(core.View(job).state, JobState::kStarting);
+}
+
 TEST(Priority, GoesBeforeTheOrderOfSubmission) {
   TestCore core;
   core.Attach("gpu1", 1);
