@@ -18,12 +18,12 @@ namespace launch {
 
 struct JobDraft {
   JobSpec spec;
-  bool offload_by_strategy = false;       // `strategy: zero2-offload` set both
-  std::vector<std::string> notices;       // one sentence each, for stderr
-  std::map<std::string, int> written_at;  // canonical field -> line in the file
-  std::string file;                       // shown in errors; "command line" for overrides
-  std::string base_dir;                   // absolute; relative paths count from here
-  bool on_command_line = false;           // the value being set comes from a flag or `key=value`
+  std::optional<Offload> strategy_offload;  // that of `strategy: zero2-offload`
+  std::vector<std::string> notices;         // one sentence each, for stderr
+  std::map<std::string, int> written_at;    // canonical field -> line in the file
+  std::string file;                         // shown in errors; "command line" for overrides
+  std::string base_dir;                     // absolute; relative paths count from here
+  bool on_command_line = false;             // the value being set comes from a flag or `key=value`
 };
 
 // The value of one field with its place, so that every refusal names file, line, column and field.

@@ -1,4 +1,5 @@
 #include "cli/job_fields.h"
+#include "planner/strategy.h"
 
 namespace launch {
 namespace {
@@ -15,16 +16,13 @@ Result<void> SetCount(const FieldValue& value, std::optional<std::int64_t>& coun
 
 Result<void> SetStrategy(JobDraft& draft, const FieldValue& value) {
   LAUNCH_ASSIGN_OR_RETURN(std::string text, value.Text());
-  // The spellings of DeepSpeed's users (rulings 8): one word for stage and offload.
-  if (text == "zero2-offload" || text == "zero3-offload") {
-    draft.spec.strategy = text == "zero2-offload" ? Strategy::kZero2 : Strategy::kZero3;
-    draft.spec.offload = text == "zero2-offload" ? Offload::kOptimizer : Offload::kAll;
-    draft.offload_by_strategy = true;
+  if (const auto word = ParseStrategyWord(text); word && word->offload) {
+    draft.spec.strategy = word->strategy;
+    draft.strategy_offload = word->offload;
     return {};
   }
-  // Another strategy, on the command line, takes back what that word had set beside it.
-  if (draft.offload_by_strategy) draft.spec.offload = Offload::kAuto;
-  draft.offload_by_strategy = false;
+  // Another strategy, on the command line, takes back what that word had said beside it.
+  draft.strategy_offload.reset();
   LAUNCH_ASSIGN_OR_RETURN(
       draft.spec.strategy,
       Choice(value, ParseStrategy,

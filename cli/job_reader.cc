@@ -121,6 +121,18 @@ Result<void> Apply(JobDraft& draft, const std::vector<JobOverride>& overrides,
   return {};
 }
 
+// `strategy: zero2-offload` says where the optimizer lives too, wherever `offload` stands.
+Result<void> TakeStrategyOffload(JobDraft& draft) {
+  Offload& offload = draft.spec.offload;
+  if (!draft.strategy_offload) return {};
+  if (offload == Offload::kAuto) offload = *draft.strategy_offload;
+  if (offload != Offload::kNone) return {};
+  const std::string stage(ToString(draft.spec.strategy));
+  return Fail(
+      ErrorCode::kInvalidArgument, "offload: none contradicts strategy: " + stage + "-offload",
+      "write strategy: " + stage + ", or leave offload out", Where{draft.file, 0, 0, "offload"});
+}
+
 Result<ReadJob> Finish(JobDraft draft, std::string source) {
   JobSpec& spec = draft.spec;
   const Where whole{draft.file, 0, 0, {}};
@@ -148,6 +160,7 @@ Result<ReadJob> Finish(JobDraft draft, std::string source) {
                 "ranks that are cut off are told to end this long before the end: make "
                 "stop_duration shorter or requeue_after longer",
                 whole);
+  LAUNCH_RETURN_IF_ERROR(TakeStrategyOffload(draft));
   if (spec.dataset && spec.dataset->samples == 0)
     return Fail(ErrorCode::kInvalidArgument, "dataset.epochs needs dataset.samples", "", whole);
   return ReadJob{std::move(draft.spec), std::move(draft.notices), std::move(source)};

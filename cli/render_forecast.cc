@@ -93,21 +93,30 @@ std::string FallbackTable(const std::vector<Fallback>& fallbacks, int width) {
   return FormatTable(table, width);
 }
 
+// The whole way where one is chosen: what a row says then names recomputation too.
+std::string WayOf(const Change& one) {
+  if (one.strategy.empty()) return "-";
+  const bool named = one.fits != "no" && one.says.starts_with(one.strategy);
+  return named ? one.says : WithOffload(one.strategy, one.offload);
+}
+
 std::string ChangeTable(const std::vector<Change>& changes, int width) {
   Table table;
+  std::string says;
   table.columns = {{"WHAT IF", false, false},       {"STRATEGY", false, false},
                    {"MICRO x ACCUM", false, false}, {"MEMORY", true, false},
                    {"FITS", false, false},          {"STEP", true, false},
                    {"DURATION", true, false}};
   for (const Change& one : changes) {
-    table.rows.push_back({one.change,
-                          one.strategy.empty() ? "-" : WithOffload(one.strategy, one.offload),
-                          SplitText(one.batch), one.peak_gib ? Gib(*one.peak_gib) : "-",
+    const std::string way = WayOf(one);
+    if (!one.says.empty() && one.says != way) says += one.change + ": " + one.says + "\n";
+    table.rows.push_back({one.change, way, SplitText(one.batch),
+                          one.peak_gib ? Gib(*one.peak_gib) : "-",
                           one.fits.empty() ? "-" : one.fits,
                           one.step_seconds ? ShortSeconds(*one.step_seconds) : "-",
                           one.duration_seconds ? ShortSeconds(*one.duration_seconds) : "-"});
   }
-  return FormatTable(table, width);
+  return FormatTable(table, width) + says;
 }
 
 }  // namespace

@@ -171,7 +171,10 @@ std::optional<MeasuredTime> TimeByHistory(const std::vector<MeasuredRun>& histor
   if (run == nullptr) return std::nullopt;
   MeasuredTime time;
   const bool same = SameRun(*run, shape);
-  const double spread = same ? kSameShape : kScaled;
+  // A whole run tells nothing of its number of steps: they may have been others.
+  const bool whole = !(run->step_seconds && shape.steps);
+  const bool other_length = whole && shape.bounded;
+  const double spread = same && !other_length ? kSameShape : kScaled;
   DurationForecast& duration = time.duration;
   duration.basis = Basis::kMeasured;
   if (run->step_seconds) duration.step_seconds = *run->step_seconds * Scale(*run, shape);
@@ -182,7 +185,8 @@ std::optional<MeasuredTime> TimeByHistory(const std::vector<MeasuredRun>& histor
     time.compared = Compare(history, shape, *duration.seconds);
   }
   time.from = "measured on " + std::to_string(run->ranks) + " x " + run->device +
-              (same ? "" : ", scaled to " + std::to_string(shape.ranks) + " ranks");
+              (same ? "" : ", scaled to " + std::to_string(shape.ranks) + " ranks") +
+              (other_length ? ", by a whole run of perhaps other steps" : "");
   return time;
 }
 
@@ -202,6 +206,7 @@ RunShape ShapeOfRun(const JobSpec& spec, const Plan& plan, const RankLayout& lay
   shape.ranks = plan.world_size;
   shape.global_batch = plan.batch.global;
   shape.steps = plan.steps;
+  shape.bounded = spec.steps.has_value() || spec.dataset.has_value();
   return shape;
 }
 

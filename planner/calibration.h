@@ -18,6 +18,7 @@ struct RunShape {
   int ranks = 1;
   std::optional<std::int64_t> global_batch;
   std::optional<std::int64_t> steps;
+  bool bounded = false;  // the job says how long it runs: by steps or a dataset
 };
 
 struct MeasuredTime {

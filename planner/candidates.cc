@@ -12,6 +12,11 @@ namespace launch {
 namespace {
 
 constexpr std::int64_t kLargestFreeMicro = 1024;
+// A batch of many divisors is tried at some of them: neighbours differ by a quarter or more, up to
+// more samples than any GPU takes at once.
+constexpr std::int64_t kLargestMicro = 65'536;
+constexpr std::size_t kEnoughDivisors = 32;
+constexpr double kWorthTrying = 1.25;
 
 struct Way {
   Strategy strategy;
@@ -54,15 +59,19 @@ std::vector<Way> WaysOf(const OptionLimits& limits, const RankShape& shape) {
   return ways;
 }
 
-std::vector<std::int64_t> DivisorsOf(std::int64_t number) {
+// Micro-batches that divide `share`, ascending.
+std::vector<std::int64_t> MicroBatchesOf(std::int64_t share) {
   std::vector<std::int64_t> divisors;
-  for (std::int64_t d = 1; d <= number / d; ++d) {
-    if (number % d != 0) continue;
-    divisors.push_back(d);
-    if (d != number / d) divisors.push_back(number / d);
+  const std::int64_t last = std::min(share, kLargestMicro);
+  for (std::int64_t d = 1; d <= last; ++d)
+    if (share % d == 0) divisors.push_back(d);
+  if (divisors.size() <= kEnoughDivisors) return divisors;
+  std::vector<std::int64_t> tried;
+  for (const std::int64_t d : divisors) {
+    if (tried.empty() || static_cast<double>(d) >= kWorthTrying * static_cast<double>(tried.back()))
+      tried.push_back(d);
   }
-  std::sort(divisors.begin(), divisors.end());
-  return divisors;
+  return tried;
 }
 
 Result<std::vector<std::pair<std::int64_t, std::int64_t>>> SplitsOf(const OptionLimits& limits,
@@ -85,7 +94,12 @@ Result<std::vector<std::pair<std::int64_t, std::int64_t>>> SplitsOf(const Option
     splits.emplace_back(*known->split.micro, known->split.accumulate.value_or(1));
   } else if (batch.global) {
     const std::int64_t share = *batch.global / ranks;
-    for (const std::int64_t micro : DivisorsOf(share)) splits.emplace_back(micro, share / micro);
+    if (limits.can_accumulate) {
+      for (const std::int64_t micro : MicroBatchesOf(share))
+        splits.emplace_back(micro, share / micro);
+    } else {
+      splits.emplace_back(share, 1);
+    }
   } else {
     for (std::int64_t micro = 1; micro <= kLargestFreeMicro; micro *= 2)
       splits.emplace_back(micro, batch.accumulate.value_or(1));

@@ -23,6 +23,7 @@ constexpr double kRoomyShare = 0.75;
 // Linux may lend GPU memory to a coherent host that runs out: stay below (planner paper 3).
 constexpr double kCoherentHostShare = 0.8;
 constexpr std::size_t kFallbacks = 3;
+constexpr std::size_t kManyOptions = 1000;  // more are not all asked, to answer within milliseconds
 
 double RiskOf(const PlanOption& option, FitVerdict fit, const RankShape& shape) {
   double risk = 0;
@@ -169,6 +170,12 @@ std::vector<std::size_t> FallbacksOf(const Choice& choice) {
   return chain;
 }
 
+// Past the first micro-batch of a way that does not fit, the formula is not asked of larger ones.
+bool NeedsMore(const PlanOption& option, const JudgedOption& last, const ChoiceInput& input) {
+  return last.verdict == OptionVerdict::kGpuMemory && input.lessons.ways.empty() &&
+         SameWay(last.option, option) && option.micro > last.option.micro;
+}
+
 }  // namespace
 
 TrainingSetup SetupOf(const ChoiceInput& input, const PlanOption& option) {
@@ -201,8 +208,10 @@ Result<Choice> ChoosePlan(const ChoiceInput& input) {
   Judge judge(input, std::move(card));
   Choice choice;
   choice.judged.reserve(options.size());
+  const bool many = options.size() > kManyOptions;
   bool predicted = false;
   for (const PlanOption& option : options) {
+    if (many && !choice.judged.empty() && NeedsMore(option, choice.judged.back(), input)) continue;
     choice.judged.push_back(judge.Of(option));
     predicted = predicted || choice.judged.back().verdict != OptionVerdict::kNoFormula;
   }
@@ -226,6 +235,15 @@ Result<void> TakeOption(std::size_t position, const ChoiceInput& input, Choice& 
   }
   choice.chosen = position;
   return {};
+}
+
+const JudgedOption* LeastHostMemory(const Choice& choice) {
+  const JudgedOption* least = nullptr;
+  for (const JudgedOption& one : choice.judged) {
+    if (one.verdict != OptionVerdict::kHostMemory) continue;
+    if (least == nullptr || one.host_bytes < least->host_bytes) least = &one;
+  }
+  return least;
 }
 
 const JudgedOption* LeastMemory(const Choice& choice) {

@@ -49,6 +49,8 @@ bool SpeaksBefore(const JudgedOption& a, const JudgedOption& b) {
 
 }  // namespace
 
+std::string GibText(double bytes) { return Gib(bytes) + " GiB"; }
+
 std::string NameOf(const PlanOption& option) {
   std::string name(ToString(option.strategy));
   if (option.offload == Offload::kOptimizer) name += " with optimizer offload";
@@ -66,8 +68,10 @@ std::string WhyChosen(const Choice& choice, const ChoiceInput& input) {
   for (const JudgedOption& one : choice.judged) {
     if (one.verdict != OptionVerdict::kGpuMemory) continue;
     if (ComplexityOf(one.option) >= ComplexityOf(chosen.option)) continue;
-    if (one.option.micro != chosen.option.micro) continue;
-    if (simpler == nullptr || ComplexityOf(one.option) > ComplexityOf(simpler->option)) {
+    if (one.option.micro > chosen.option.micro) continue;
+    // The same micro-batch, or of many the largest that was asked.
+    if (simpler == nullptr || ComplexityOf(one.option) > ComplexityOf(simpler->option) ||
+        (SameWay(one.option, simpler->option) && one.option.micro > simpler->option.micro)) {
       simpler = &one;
     }
   }

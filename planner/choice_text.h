@@ -11,6 +11,8 @@ namespace launch {
 // "zero2", "zero3 with optimizer offload, activation checkpointing".
 std::string NameOf(const PlanOption& option);
 
+std::string GibText(double bytes);  // "12.3 GiB"
+
 // One sentence from the numbers: "zero1 on 8 GPUs: ddp needs 104.0 GiB of 79.2; predicted 42.0 GiB
 // (53 %), 0.71 s a step". Empty when nothing was chosen.
 std::string WhyChosen(const Choice& choice, const ChoiceInput& input);

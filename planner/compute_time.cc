@@ -3,18 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/adapters.h"
+
 namespace launch {
 
 namespace {
 
 constexpr double kTile = 128;  // edge of the output tile of one multiprocessor
-
-// Matrices that adapters are usually put on: query and value, or all of attention and MLP.
-double AdaptedMatrices(const ModelCard& card, const TrainingSetup& setup) {
-  if (setup.lora_rank == 0) return 0;
-  if (setup.lora_attention_only) return 2;
-  return card.gated_ffn ? 7 : 6;
-}
 
 // Share of the multiprocessors that a product over `rows` tokens keeps busy: its output has
 // rows x hidden / tile^2 tiles, and half of the last round of them is idle on average.
@@ -29,12 +24,7 @@ double TrainedParams(const ModelCard& card, const TrainingSetup& setup) {
   if (setup.lora_rank == 0) {
     return card.trainable_params > 0 ? Real(card.trainable_params) : Real(card.params);
   }
-  // r (in + out) over the adapted matrices of each block.
-  const double hidden = Real(card.hidden);
-  const double ffn = card.ffn > 0 ? Real(card.ffn) : 4 * hidden;
-  const double attention = setup.lora_attention_only ? 2 * 2 * hidden : 4 * 2 * hidden;
-  const double mlp = setup.lora_attention_only ? 0 : (card.gated_ffn ? 3 : 2) * (hidden + ffn);
-  return std::min(Real(card.params), Real(setup.lora_rank) * Real(card.layers) * (attention + mlp));
+  return std::min(Real(card.params), AdapterParams(card, setup));
 }
 
 ComputeTime ComputeTimeOf(const ModelCard& card, const TrainingSetup& setup, Precision precision,
@@ -58,7 +48,7 @@ ComputeTime ComputeTimeOf(const ModelCard& card, const TrainingSetup& setup, Pre
   const double active = card.active_params > 0 ? Real(card.active_params) : Real(card.params);
   const double lookup = card.tied || card.embedding_params == 0 ? 0 : Real(card.embedding_params);
   const double head = card.tied ? Real(card.embedding_params) : Real(card.head_params);
-  const double body = std::max(0.0, active - lookup - head);
+  const double body = std::max(0.0, active - lookup - head) * Real(card.block_repeats);
 
   const double busy = Occupancy(tokens, hidden, gpu.sms.value_or(80));
   const double rate = MatmulRate(gpu, precision, constants) * busy;

@@ -2,87 +2,24 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "planner/config_defaults.h"
+#include "planner/config_section.h"
 #include "planner/model_families.h"
 #include "planner/parameter_count.h"
+#include "planner/vision_config.h"
 
 namespace launch {
 
 namespace {
 
 using nlohmann::json;
-using Names = std::initializer_list<const char*>;
 
 constexpr std::size_t kLargestText = std::size_t{16} << 20;
 
-// One JSON object of the file. The first error sticks, so that a reader asks once at the end.
-class Section {
- public:
-  Section(const json& object, std::string path) : object_(object), path_(std::move(path)) {}
-
-  // First of the names that is there and not null; 0 when none is.
-  std::int64_t Size(Names names) { return Whole(names, 1); }
-  std::int64_t SizeOrZero(Names names) { return Whole(names, 0); }
-
-  std::optional<bool> Flag(Names names) const {
-    for (const char* name : names) {
-      const json* value = Find(name);
-      if (value != nullptr && value->is_boolean()) return value->get<bool>();
-    }
-    return std::nullopt;
-  }
-
-  std::string Text(const char* name) const {
-    const json* value = Find(name);
-    return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
-  }
-
-  std::size_t ListSize(const char* name) const {
-    const json* value = Find(name);
-    return value != nullptr && value->is_array() ? value->size() : 0;
-  }
-
-  const json* Object(const char* name) const {
-    const json* value = Find(name);
-    return value != nullptr && value->is_object() ? value : nullptr;
-  }
-
-  const std::string& path() const { return path_; }
-  const std::optional<Error>& error() const { return error_; }
-
- private:
-  const json* Find(const char* name) const {
-    const auto found = object_.find(name);
-    return found == object_.end() || found->is_null() ? nullptr : &*found;
-  }
-
-  std::int64_t Whole(Names names, std::int64_t least) {
-    for (const char* name : names) {
-      const json* value = Find(name);
-      if (value == nullptr) continue;
-      const double number = value->is_number() ? value->get<double>() : -1;
-      if (number >= static_cast<double>(least) && number <= static_cast<double>(kMaxLength) &&
-          std::floor(number) == number)
-        return static_cast<std::int64_t>(number);
-      if (!error_)
-        error_ = Error{ErrorCode::kInvalidArgument,
-                       std::string(name) + " is " + value->dump(-1, ' ', true).substr(0, 40) +
-                           ", not a whole number from " + std::to_string(least) + " to 1e9",
-                       "", Where{path_, 0, 0, name}};
-      return 0;
-    }
-    return 0;
-  }
-
-  const json& object_;
-  std::string path_;
-  std::optional<Error> error_;
-};
-
-void ReadSizes(Section& config, ModelCard& card) {
+void ReadSizes(ConfigSection& config, ModelCard& card) {
   card.layers = config.Size({"num_hidden_layers", "n_layer", "num_layers", "n_layers"});
   card.hidden = config.Size({"hidden_size", "n_embd", "d_model", "dim", "n_embed"});
   card.heads = config.Size({"num_attention_heads", "n_head", "num_heads", "n_heads"});
@@ -97,13 +34,20 @@ void ReadSizes(Section& config, ModelCard& card) {
   card.sliding_window = config.SizeOrZero({"sliding_window"});
 }
 
-void ReadExperts(Section& config, CountInput& in) {
+void ReadExperts(ConfigSection& config, CountInput& in) {
   ModelCard& card = in.card;
   card.experts = config.SizeOrZero(
       {"num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts"});
   if (card.experts == 0) return;
   card.experts_active =
       config.SizeOrZero({"num_experts_per_tok", "num_experts_per_token", "moe_top_k", "moe_k"});
+  if (card.experts_active == 0) {
+    const bool many = card.family == "qwen3_moe" || card.family == "deepseek_v3";
+    card.experts_active =
+        std::min<std::int64_t>(card.experts, many ? 8 : (card.family == "qwen2_moe" ? 4 : 2));
+    card.origins["experts_active"] = {Origin::kAssumed,
+                                      "usual number: num_experts_per_tok is absent"};
+  }
   const std::int64_t width = config.Size({"moe_intermediate_size", "expert_ffn_hidden_size"});
   in.moe.dense_ffn = card.ffn;
   if (width > 0) card.ffn = width;
@@ -119,7 +63,7 @@ void ReadExperts(Section& config, CountInput& in) {
     in.moe.dense_layers = std::max(in.moe.dense_layers, card.layers - card.layers / step);
 }
 
-void ReadLatentAttention(Section& config, CountInput& in) {
+void ReadLatentAttention(ConfigSection& config, CountInput& in) {
   const std::int64_t kv_rank = config.SizeOrZero({"kv_lora_rank"});
   if (kv_rank == 0) return;
   in.latent = LatentAttention{
@@ -128,7 +72,7 @@ void ReadLatentAttention(Section& config, CountInput& in) {
   in.card.head_dim = in.latent->nope_dim + in.latent->rope_dim;
 }
 
-void ReadFlags(const Section& config, Blueprint& print) {
+void ReadFlags(const ConfigSection& config, Blueprint& print) {
   print.tied = config.Flag({"tie_word_embeddings"}).value_or(print.tied);
   if (const auto bias = config.Flag({"attention_bias"})) print.qkv_bias = print.out_bias = *bias;
   if (const auto bias = config.Flag({"use_qkv_bias", "add_qkv_bias", "qkv_bias"}))
@@ -138,12 +82,12 @@ void ReadFlags(const Section& config, Blueprint& print) {
 }
 
 // What single families do differently from the table.
-void ReadFamily(Section& config, CountInput& in) {
+void ReadFamily(ConfigSection& config, CountInput& in) {
   ModelCard& card = in.card;
   Blueprint& print = in.blueprint;
   const std::string& type = card.family;
   if (type == "qwen") card.ffn /= 2;  // its intermediate_size counts gate and up together
-  if (type == "qwen2" || type == "qwen2_moe" || type == "qwen") print.out_bias = false;
+  if (type.starts_with("qwen2") || type == "qwen") print.out_bias = false;
   if (type == "falcon" || type == "RefinedWeb" || type == "RefinedWebModel") {
     const bool newer = config.Flag({"new_decoder_architecture"}).value_or(type == "RefinedWeb");
     if (!newer) card.kv_heads = config.Flag({"multi_query"}).value_or(true) ? 1 : card.heads;
@@ -161,7 +105,7 @@ void ReadFamily(Section& config, CountInput& in) {
     print.norm = biased ? NormParams::kWeightAndBias : NormParams::kWeight;
     bool alibi = true;
     if (const json* attention = config.Object("attn_config")) {
-      Section inner(*attention, config.path());
+      ConfigSection inner(*attention, config.path());
       alibi = inner.Flag({"alibi"}).value_or(false);
       if (const std::int64_t keys = inner.SizeOrZero({"kv_n_heads"}); keys > 0)
         card.kv_heads = keys;
@@ -179,6 +123,25 @@ void ReadFamily(Section& config, CountInput& in) {
     const std::int64_t types = config.SizeOrZero({"type_vocab_size"});
     if (types > 0) print.token_types = types;
   }
+  if ((type == "electra" || type == "albert") && card.hidden <= 1'000'000 &&
+      card.vocab <= 100'000'000) {
+    // The embeddings' own width, and a layer from it to the blocks'.
+    std::int64_t width = config.SizeOrZero({"embedding_size"});
+    if (width == 0) width = 128;
+    width = std::min(width, card.hidden);
+    in.embedding_width = width;
+    const std::int64_t rows = card.seq + print.token_types + 2;  // and a norm
+    in.extra_params = rows * (width - card.hidden);
+    if (width != card.hidden || type == "albert")
+      in.extra_params += width * card.hidden + card.hidden;
+  }
+  if (type == "albert") card.block_repeats = card.layers;
+  if (type == "esm") {
+    const std::string positions = config.Text("position_embedding_type");
+    print.learned_positions = positions.empty() || positions == "absolute";
+    print.embedding_norm = config.Flag({"emb_layer_norm_before"}).value_or(false);
+    in.extra_params = card.layers * card.heads + 1;  // the head of contacts
+  }
   if (type == "deberta-v2" && card.hidden <= 1'000'000) {
     const std::int64_t buckets = config.SizeOrZero({"position_buckets"});
     const std::int64_t rows = 2 * (buckets > 0 ? buckets : card.seq);
@@ -189,7 +152,7 @@ void ReadFamily(Section& config, CountInput& in) {
   }
 }
 
-void ReadHalves(Section& config, CountInput& in) {
+void ReadHalves(ConfigSection& config, CountInput& in) {
   ModelCard& card = in.card;
   if (in.blueprint.architecture != Architecture::kEncoderDecoder) return;
   const std::int64_t encoder = config.SizeOrZero({"encoder_layers", "num_layers"});
@@ -204,47 +167,16 @@ void ReadHalves(Section& config, CountInput& in) {
   }
 }
 
-std::int64_t VisionParams(Section& config, ModelCard& card) {
-  VisionShape shape;
-  shape.layers = config.SizeOrZero({"num_hidden_layers", "depth"});
-  shape.hidden = config.SizeOrZero({"hidden_size", "embed_dim"});
-  shape.ffn = config.SizeOrZero({"intermediate_size"});
-  if (shape.ffn == 0 && shape.hidden <= kMaxLength / 4) shape.ffn = 4 * shape.hidden;
-  shape.image = config.SizeOrZero({"image_size"});
-  shape.patch = config.SizeOrZero({"patch_size", "spatial_patch_size"});
-  if (shape.image == 0)
-    shape.image = 16 * shape.patch;  // towers for any size have no position table
-  const std::int64_t channels = config.SizeOrZero({"num_channels"});
-  if (channels > 0) shape.channels = channels;
-  const std::string type = config.Text("model_type");
-  if (type.starts_with("siglip")) shape.class_token = false;
-  if (type.starts_with("clip")) {
-    shape.patch_bias = false;
-    shape.norms_outside = 2;
-  }
-  shape.layer_scale = type == "dinov2";
-  card.layers = shape.layers;
-  card.hidden = shape.hidden;
-  card.ffn = shape.ffn;
-  card.heads = config.SizeOrZero({"num_attention_heads", "num_heads"});
-  card.kv_heads = card.heads;
-  if (card.heads > 0) card.head_dim = shape.hidden / card.heads;
-  if (shape.patch > 0 && shape.image >= shape.patch && shape.image / shape.patch < 10'000) {
-    const std::int64_t side = shape.image / shape.patch;
-    card.seq = side * side + (shape.class_token ? 1 : 0);
-  }
-  return CountVision(shape);
-}
-
 Unexpected CannotCount(const std::string& path, const std::string& type) {
-  return Fail(ErrorCode::kInvalidArgument,
-              "the parameters of " + (type.empty() ? "this model" : "model_type \"" + type + "\"") +
-                  " cannot be counted from its configuration",
-              "write model.params, or let a probe measure: model.probe: true",
-              Where{path, 0, 0, "model_type"});
+  return Fail(
+      ErrorCode::kInvalidArgument,
+      "the parameters of " + (type.empty() ? "this model" : "model_type \"" + type + "\"") +
+          " cannot be counted from its configuration",
+      "write model.params in place of model.config, or let a probe measure: model.probe: true",
+      Where{path, 0, 0, "model_type"});
 }
 
-Result<ModelCard> ReadVision(Section& config, const std::string& type) {
+Result<ModelCard> ReadVision(ConfigSection& config, const std::string& type) {
   ModelCard card;
   card.family = type;
   card.architecture = Architecture::kVision;
@@ -255,7 +187,32 @@ Result<ModelCard> ReadVision(Section& config, const std::string& type) {
   return CompleteCard(std::move(card));
 }
 
-Result<ModelCard> ReadLanguage(Section& config, const std::string& type) {
+// What no network built like Llama has in its configuration, and parts of the names of those that
+// are not: convolutions, state spaces, recurrence, images, sound.
+bool LooksLikeLlama(const ConfigSection& config, const std::string& type) {
+  for (const char* key :
+       {"image_size", "patch_size", "vision_config", "audio_config", "state_size", "ssm_cfg",
+        "mamba_d_state", "conv_kernel", "conv_dim", "conv_kernel_size", "linear_conv_kernel_dim",
+        "num_mel_bins", "attention_hidden_size", "embedding_size", "num_hidden_groups",
+        "encoder_layers", "num_channels", "hidden_sizes", "depths"}) {
+    if (config.Has(key)) return false;
+  }
+  for (const char* part :
+       {"mamba",     "rwkv",       "jamba",   "bamba",     "zamba",      "hyena",    "xlstm",
+        "recurrent", "qwen3_next", "lfm2",    "falcon_h1", "nemotron_h", "vit",      "beit",
+        "clip",      "swin",       "detr",    "vision",    "image",      "convnext", "resnet",
+        "audio",     "speech",     "wav2vec", "hubert",    "wavlm",      "encodec",  "bert",
+        "esm",       "xlnet",      "funnel",  "perceiver", "segformer",  "mlp_mixer"}) {
+    if (type.find(part) != std::string::npos) return false;
+  }
+  if (config.ListHas("layer_types", "linear") || config.ListHas("layer_types", "conv") ||
+      config.ListHas("layer_types", "mamba"))
+    return false;
+  return config.ListSize("architectures") == 0 || config.ListHas("architectures", "CausalLM") ||
+         config.ListHas("architectures", "LMHead");
+}
+
+Result<ModelCard> ReadLanguage(ConfigSection& config, const std::string& type) {
   const Blueprint* known = BlueprintOf(type);
   CountInput in;
   in.blueprint = known != nullptr ? *known : Blueprint{};
@@ -265,6 +222,8 @@ Result<ModelCard> ReadLanguage(Section& config, const std::string& type) {
   ReadSizes(config, card);
   ReadHalves(config, in);
   if (config.error()) return Unexpected(*config.error());
+  TakeClassDefaults(type, card);
+  if (known == nullptr && !LooksLikeLlama(config, type)) return CannotCount(config.path(), type);
   if (!HasShape(card) || card.heads == 0 || card.vocab == 0)
     return CannotCount(config.path(), type);
   if (card.hidden > 10'000'000) return CannotCount(config.path(), type);
@@ -288,26 +247,44 @@ Result<ModelCard> ReadLanguage(Section& config, const std::string& type) {
   return CompleteCard(std::move(counted));
 }
 
-Result<ModelCard> ReadWithTower(Section& config, Section& text, const std::string& type) {
-  LAUNCH_ASSIGN_OR_RETURN(ModelCard card, ReadLanguage(text, text.Text("model_type")));
+// Between tower and language model: CLIP and SigLIP have one matrix a side or none, the others
+// about two layers from the tower's width to the model's.
+double ProjectorParams(ConfigSection& config, const std::string& type, const ModelCard& text,
+                       const ModelCard& tower) {
+  const double hidden = Real(text.hidden);
+  if (type == "siglip") return hidden * hidden + hidden + 2;  // the text side's head; scale, bias
+  if (type != "clip") return (Real(tower.hidden) + hidden + 2) * hidden;
+  const std::int64_t width = config.SizeOrZero({"projection_dim"});
+  return Real(width > 0 ? width : 512) * (hidden + Real(tower.hidden)) + 1;
+}
+
+// `text` is `config` itself where the language model's sizes stand beside the tower's object.
+Result<ModelCard> ReadWithTower(ConfigSection& config, ConfigSection& text,
+                                const std::string& type) {
+  std::string text_type = text.Text("model_type");
+  if (text_type.empty() && (type == "clip" || type == "siglip")) text_type = type + "_text_model";
+  LAUNCH_ASSIGN_OR_RETURN(ModelCard card, ReadLanguage(text, text_type));
   card.family = type;
-  const json* tower = config.Object("vision_config");
-  if (tower == nullptr) return card;
-  Section vision(*tower, config.path());
+  const nlohmann::json nothing = nlohmann::json::object();
+  const nlohmann::json* tower = config.Object("vision_config");
+  const bool two_towers = type == "clip" || type == "siglip";
+  if (tower == nullptr && !two_towers) return card;
+  nlohmann::json named = tower != nullptr ? *tower : nothing;
+  if (!named.contains("model_type"))
+    named["model_type"] = two_towers ? type + "_vision_model" : type;
+  ConfigSection vision(named, config.path());
   ModelCard shape;
   const std::int64_t params = VisionParams(vision, shape);
   if (vision.error()) return Unexpected(*vision.error());
   if (params == 0) return CannotCount(config.path(), type);
-  // A projector of two layers from the tower's width to the model's.
-  const double hidden = static_cast<double>(card.hidden);
-  const double projector = (static_cast<double>(shape.hidden) + hidden + 2) * hidden;
-  const double more = static_cast<double>(params) + projector;
-  if (more + static_cast<double>(card.params) > static_cast<double>(kMaxParams))
-    return CannotCount(config.path(), type);
+  const double more = Real(params) + ProjectorParams(config, type, card, shape);
+  if (config.error()) return Unexpected(*config.error());
+  if (more + Real(card.params) > Real(kMaxParams)) return CannotCount(config.path(), type);
   card.params += std::llround(more);
   card.active_params += std::llround(more);
   card.trainable_params = card.params;
-  card.origins["params"] = FieldOrigin{Origin::kAssumed, "language model, vision tower, projector"};
+  card.origins["params"] = FieldOrigin{two_towers ? Origin::kDerived : Origin::kAssumed,
+                                       "language model, vision tower, projector"};
   return card;
 }
 
@@ -325,18 +302,25 @@ Result<ModelCard> ReadHfConfig(std::string_view text, const std::string& path) {
   if (!document.is_object())
     return Fail(ErrorCode::kInvalidArgument, "not a JSON object", "give the model's config.json",
                 where);
-  Section config(document, path);
+  ConfigSection config(document, path);
   const std::string type = config.Text("model_type");
   const Blueprint* known = BlueprintOf(type);
   if (known != nullptr && known->architecture == Architecture::kVision)
     return ReadVision(config, type);
   for (const char* name : {"text_config", "llm_config", "language_config"}) {
     if (const json* inner = config.Object(name)) {
-      Section section(*inner, path);
+      ConfigSection section(*inner, path);
       return ReadWithTower(config, section, type);
     }
   }
-  return ReadLanguage(config, type);
+  const bool two_towers = type == "clip" || type == "siglip";
+  if (two_towers) {
+    const json nothing = json::object();
+    ConfigSection section(nothing, path);
+    return ReadWithTower(config, section, type);
+  }
+  const bool tower = known != nullptr && config.Object("vision_config") != nullptr;
+  return tower ? ReadWithTower(config, config, type) : ReadLanguage(config, type);
 }
 
 }  // namespace launch

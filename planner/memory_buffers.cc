@@ -24,7 +24,9 @@ double Gathered(const ModelCard& card, const TrainingSetup& setup, const MemoryC
   const bool lora = setup.lora_rank > 0;
   switch (setup.strategy) {
     case Strategy::kFsdpGradOp:
-      return 2 * params + 2 * layer;  // all weights through forward and backward, one gradient
+      // All weights through forward and backward, and one gradient where there are any.
+      if (!lora) return 2 * params + 2 * layer;
+      return ShardsOf(setup).optimizer > 1 ? WholeWeights(card, setup, c) : 0;
     case Strategy::kFsdp:
     case Strategy::kFsdpHybrid:
       if (n <= 1) return 0;

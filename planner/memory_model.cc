@@ -157,7 +157,7 @@ std::vector<std::string> AssumptionsOf(const ModelCard& card, const TrainingSetu
   std::vector<std::string> says;
   if (!HasShape(card))
     says.push_back("activations are not counted: layers and hidden size are unknown");
-  if (setup.lora_rank > 0 && !setup.lora_attention_only)
+  if (setup.lora_rank > 0 && setup.adapted.empty())
     says.push_back("adapters on every linear layer");
   if (!setup.keeps_gradients && !setup.optimizer.in_backward)
     says.push_back(KeepsGradients(setup) ? "gradients stay between micro-batches"

@@ -1,6 +1,7 @@
 // The parts the phases of the memory model are put together from; bytes on one GPU.
 #pragma once
 
+#include "planner/adapters.h"
 #include "planner/memory_constants.h"
 #include "planner/memory_model.h"
 #include "planner/model_card.h"
@@ -16,7 +17,8 @@ struct Shards {
 };
 Shards ShardsOf(const TrainingSetup& setup);
 
-double AdapterParams(const ModelCard& card, const TrainingSetup& setup);  // 0 in full training
+// Bytes of all frozen or trained weights, unsharded.
+double WholeWeights(const ModelCard& card, const TrainingSetup& setup, const MemoryConstants& c);
 
 struct StateParts {
   double weights = 0;   // sharded or whole, as they rest

@@ -12,25 +12,6 @@ double RanksOfOneReplica(const TrainingSetup& setup) {
   return std::min(setup.ranks, setup.ranks_per_node);
 }
 
-// Bytes of one rank's frozen or trained weights before sharding.
-double WholeWeights(const ModelCard& card, const TrainingSetup& setup, const MemoryConstants& c) {
-  const double params = static_cast<double>(card.params);
-  const double outside = static_cast<double>(card.embedding_params + card.head_params);
-  const double inside = std::max(0.0, params - outside);
-  switch (setup.base) {
-    case BaseFormat::kSame:
-      break;
-    case BaseFormat::kInt8:
-      return inside + 2 * outside;
-    case BaseFormat::kNf4:
-      // Hugging Face's preparation for k-bit training casts what is not quantized to fp32.
-      return c.four_bit * inside + (setup.framework == Framework::kHf ? 4 : 2) * outside;
-    case BaseFormat::kGptq4:
-      return c.four_bit * inside + 2 * outside;
-  }
-  return StateBytesOf(setup.format, setup.optimizer).weight * params;
-}
-
 bool LoadsWholeModel(const TrainingSetup& setup) {
   return setup.framework == Framework::kLitgpt &&
          (setup.base != BaseFormat::kSame || setup.strategy == Strategy::kFsdp);
@@ -58,16 +39,22 @@ Shards ShardsOf(const TrainingSetup& setup) {
   return {};
 }
 
-double AdapterParams(const ModelCard& card, const TrainingSetup& setup) {
-  if (setup.lora_rank == 0) return 0;
-  const double h = static_cast<double>(card.hidden);
-  const double query = static_cast<double>(card.heads) * static_cast<double>(card.head_dim);
-  const double key = static_cast<double>(card.kv_heads) * static_cast<double>(card.head_dim);
-  double ends = 2 * (h + query) + 2 * (h + key);  // q, o; k, v
-  if (!setup.lora_attention_only)                 // every expert has its own
-    ends += static_cast<double>(std::max<std::int64_t>(1, card.experts)) *
-            (card.gated_ffn ? 3 : 2) * (h + static_cast<double>(card.ffn));
-  return static_cast<double>(setup.lora_rank) * ends * static_cast<double>(card.layers);
+double WholeWeights(const ModelCard& card, const TrainingSetup& setup, const MemoryConstants& c) {
+  const double params = static_cast<double>(card.params);
+  const double outside = static_cast<double>(card.embedding_params + card.head_params);
+  const double inside = std::max(0.0, params - outside);
+  switch (setup.base) {
+    case BaseFormat::kSame:
+      break;
+    case BaseFormat::kInt8:
+      return inside + 2 * outside;
+    case BaseFormat::kNf4:
+      // Hugging Face's preparation for k-bit training casts what is not quantized to fp32.
+      return c.four_bit * inside + (setup.framework == Framework::kHf ? 4 : 2) * outside;
+    case BaseFormat::kGptq4:
+      return c.four_bit * inside + 2 * outside;
+  }
+  return StateBytesOf(setup.format, setup.optimizer).weight * params;
 }
 
 StateParts StatesOf(const ModelCard& card, const TrainingSetup& setup, const MemoryConstants& c) {
@@ -80,16 +67,16 @@ StateParts StatesOf(const ModelCard& card, const TrainingSetup& setup, const Mem
   double trained = static_cast<double>(card.trainable_params);
   StateParts states;
   StateBytes per = bytes;
-  states.weights = WholeWeights(card, setup, c) / shards.weights / parts;
+  // ZeRO-2 of FSDP rests in shards too; the weights it gathers are counted with the buffers.
+  const bool grad_op = setup.strategy == Strategy::kFsdpGradOp;
+  const double resting = grad_op ? shards.optimizer : shards.weights;
+  states.weights = WholeWeights(card, setup, c) / resting / parts;
   if (lora) {
     trained = AdapterParams(card, setup);
     // PEFT keeps adapters in fp32 beside a 16-bit base; the others train them in the base's format.
     if (setup.framework == Framework::kHf || setup.framework == Framework::kUnknown)
       per = StateBytesOf(StateFormat::kFp32, setup.optimizer);
-    states.adapters = per.weight * trained / shards.weights / parts;
-  } else if (setup.strategy == Strategy::kFsdpGradOp) {
-    // Gathered 16-bit weights stay; the shards they came from are in the optimizer's format.
-    states.weights = bytes.weight * static_cast<double>(card.params) / shards.optimizer;
+    states.adapters = per.weight * trained / resting / parts;
   }
   states.gradients = per.gradient * trained / shards.gradients / parts;
   states.optimizer = per.optimizer * trained / shards.optimizer / parts;

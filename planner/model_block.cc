@@ -10,8 +10,10 @@
 
 #include "common/text.h"
 #include "common/units.h"
+#include "planner/adapters.h"
 #include "planner/hf_config.h"
 #include "planner/hf_flags.h"
+#include "planner/optimizer_names.h"
 #include "planner/trainer_configs.h"
 
 namespace launch {
@@ -111,6 +113,34 @@ bool Near(std::int64_t said, std::int64_t counted) {
   return std::abs(static_cast<double>(said) / static_cast<double>(counted) - 1) <= kRounding;
 }
 
+std::string Billions(double params) { return FormatNumber(params / 1e9, "%.3gB"); }
+
+// Parameters that the stated shape cannot have. A block's own figures are rough (grouped heads,
+// gated or wide MLPs, a vocabulary nobody states), so that only what no dense network has is
+// refused. What contradicts a configuration file is found by its count.
+Result<void> CheckProportions(const Block& block, const ModelCard& card) {
+  constexpr double kLeast = 0.3;
+  constexpr double kMost = 6;
+  constexpr double kLargeVocab = 256'000;
+  constexpr std::int64_t kDeepest = 8;  // layers per element of width; DeepNet has 2
+  const bool shaped = block.Has("layers") || block.Has("hidden");
+  if (!shaped || !block.Has("params") || block.Has("config") || !HasShape(card)) return {};
+  const double hidden = Real(card.hidden);
+  const double one =
+      block.Has("ffn") ? Real(card.layer_params) : kBlockParamsPerHiddenSquared * hidden * hidden;
+  const double words = (block.Has("vocab") ? Real(card.vocab) : kLargeVocab) * hidden;
+  const double least = Real(card.layers) * one;
+  const double params = Real(card.params);
+  if (params >= kLeast * least && params <= kMost * (least + 2 * words) &&
+      card.layers <= kDeepest * card.hidden)
+    return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              "model.params " + Billions(params) + " contradicts " + std::to_string(card.layers) +
+                  " layers of width " + std::to_string(card.hidden) + ", which have about " +
+                  Billions(least),
+              "correct one of them; model.config tells of experts, model.ffn of a wide MLP");
+}
+
 // What the job file says stands before what the configuration file says; both are named when they
 // contradict each other.
 Result<ModelCard> CardOf(Block& block, const SubmitContext& context) {
@@ -164,16 +194,9 @@ Result<ModelCard> CardOf(Block& block, const SubmitContext& context) {
                   "leave one of the two out");
     }
   }
-  return CompleteCard(std::move(card));
-}
-
-// "q_proj, v_proj" and "q,v" mean attention only; anything of the MLP, or "all-linear", does not.
-bool AttentionOnly(const std::string& targets) {
-  const std::string text = Lower(targets);
-  for (const char* word : {"all", "gate", "up_proj", "down", "fc", "mlp", "dense", "ffn", "w1"}) {
-    if (text.find(word) != std::string::npos) return false;
-  }
-  return !text.empty();
+  LAUNCH_ASSIGN_OR_RETURN(ModelCard completed, CompleteCard(std::move(card)));
+  LAUNCH_RETURN_IF_ERROR(CheckProportions(block, completed));
+  return completed;
 }
 
 Unexpected Differ(const std::string& key, const std::string& job, const std::string& other) {
@@ -203,6 +226,21 @@ Result<void> ReadSequence(Block& block, const UserChoices& choices, const ModelC
   return {};
 }
 
+void ReadAdapterTargets(const Block& block, ModelInput& input) {
+  TrainingSetup& setup = input.setup;
+  if (!block.Has("lora.targets")) return;
+  if (setup.lora_rank == 0) {
+    setup.lora_rank = kUsualAdapterRank;
+    input.assumptions.push_back("adapters of rank " + std::to_string(kUsualAdapterRank) +
+                                ", PEFT's default: model.lora.rank is not given");
+  }
+  AdapterTargets targets = AdapterTargetsOf(block.Text("lora.targets"));
+  setup.adapted = std::move(targets.layers);
+  if (targets.unknown.empty()) return;
+  input.assumptions.push_back("model.lora.targets: \"" + targets.unknown.substr(0, 60) +
+                              "\" is no layer known here, so all are counted");
+}
+
 // The job file, the trainer's flag and DeepSpeed's file may each name it: kinds are compared, not
 // spellings.
 Result<std::string> OptimizerNamed(const Block& block, const UserChoices& choices) {
@@ -226,13 +264,24 @@ Result<std::string> OptimizerNamed(const Block& block, const UserChoices& choice
   return name.empty() ? "adamw" : name;
 }
 
+// A misspelled name in the job file is refused; where a trainer's flag or file names it, the
+// trainer may know what is not known here.
+Result<void> ReadOptimizer(const Block& block, const UserChoices& choices, ModelInput& input) {
+  LAUNCH_ASSIGN_OR_RETURN(const std::string optimizer, OptimizerNamed(block, choices));
+  input.setup.optimizer = OptimizerOf(optimizer);
+  if (NamesOptimizer(optimizer)) return {};
+  if (block.Has("optimizer")) return UnknownOptimizer("model.optimizer: ", optimizer);
+  input.assumptions.push_back("optimizer \"" + optimizer.substr(0, 60) +
+                              "\" is not known: two states a parameter, as AdamW has");
+  return {};
+}
+
 Result<void> ReadRecipe(Block& block, const UserChoices& choices, ModelInput& input) {
   TrainingSetup& setup = input.setup;
-  LAUNCH_ASSIGN_OR_RETURN(const std::string optimizer, OptimizerNamed(block, choices));
-  setup.optimizer = OptimizerOf(Lower(optimizer));
+  LAUNCH_RETURN_IF_ERROR(ReadOptimizer(block, choices, input));
   LAUNCH_RETURN_IF_ERROR(
       CountOrFlag(block, "lora.rank", choices.flags.lora_rank, kMaxRank, setup.lora_rank));
-  setup.lora_attention_only = setup.lora_rank > 0 && AttentionOnly(block.Text("lora.targets"));
+  ReadAdapterTargets(block, input);
   if (const auto base = block.Word<BaseFormat>("quantization", {{"none", BaseFormat::kSame},
                                                                 {"int8", BaseFormat::kInt8},
                                                                 {"8bit", BaseFormat::kInt8},

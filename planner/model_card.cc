@@ -229,9 +229,9 @@ Result<void> CheckCard(const ModelCard& card) {
                     "more than the " + std::to_string(card.experts) + " experts");
   if (card.params > 0 && card.active_params > card.params)
     return BadField("active_params", card.active_params, "more than all parameters");
-  if (card.params > 0 && card.vocab > 0 && card.hidden > 0 &&
-      static_cast<double>(card.vocab) * static_cast<double>(card.hidden) >
-          1.05 * static_cast<double>(card.params))
+  const double words = card.embedding_params > 0 ? Real(card.embedding_params)
+                                                 : Real(card.vocab) * Real(card.hidden);
+  if (card.params > 0 && words > 1.05 * Real(card.params))
     return BadField("params", card.params, "fewer than the word embedding alone (vocab x hidden)");
   return {};
 }

@@ -65,6 +65,7 @@ struct ModelCard {
   bool tied = false;         // one matrix for word embedding and head
   std::int64_t experts = 0;  // routed experts of a layer; 0 = dense
   std::int64_t experts_active = 0;  // routed experts a token passes
+  std::int64_t block_repeats = 1;   // passes of a token through one block's weights (ALBERT)
   std::int64_t sliding_window = 0;  // 0 = every token sees every other
 
   std::map<std::string, FieldOrigin> origins;  // by field name; what is not in it is unknown

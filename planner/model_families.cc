@@ -71,6 +71,11 @@ constexpr Blueprint kBert = With(kDistilbert, [](Blueprint& b) {
   b.token_types = 2;
   b.pooler = true;
 });
+constexpr Blueprint kElectra = With(kBert, [](Blueprint& b) { b.pooler = false; });
+constexpr Blueprint kEsm = With(kGpt2, [](Blueprint& b) {
+  b.architecture = Architecture::kEncoder;
+  b.pooler = true;
+});
 constexpr Blueprint kDebertaV2 = With(kDistilbert, [](Blueprint& b) {
   b.learned_positions = false;  // relative ones, counted with their norm
 });
@@ -91,6 +96,10 @@ constexpr Family kFamilies[] = {
     {"qwen", kQwen},
     {"qwen2", kQwen},
     {"qwen2_moe", kQwen},
+    {"qwen2_vl", kQwen},
+    {"qwen2_vl_text", kQwen},
+    {"qwen2_5_vl", kQwen},
+    {"qwen2_5_vl_text", kQwen},
     {"qwen3", kQwen3},
     {"qwen3_moe", kQwen3},
     {"chatglm", kLlama},
@@ -128,7 +137,12 @@ constexpr Family kFamilies[] = {
     {"xlm-roberta", kBert},
     {"camembert", kBert},
     {"distilbert", kDistilbert},
+    {"electra", kElectra},
+    {"albert", kBert},
+    {"esm", kEsm},
     {"deberta-v2", kDebertaV2},
+    {"clip_text_model", kGpt2},
+    {"siglip_text_model", kGpt2},
     {"vit", kVision},
     {"deit", kVision},
     {"dinov2", kVision},

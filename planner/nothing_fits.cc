@@ -14,8 +14,6 @@ namespace {
 
 constexpr std::size_t kMostShown = 5;
 
-std::string GibText(double bytes) { return FormatNumber(bytes / kGiBytes, "%.1f GiB"); }
-
 std::string Words(const Remedy& remedy) {
   const TrainingSetup& setup = remedy.setup;
   switch (remedy.kind) {
@@ -114,11 +112,7 @@ std::string Listed(const std::vector<std::string>& words) {
 
 Unexpected NothingFits(const Forecast& forecast, const ForecastInput& input) {
   const ChoiceInput& ask = forecast.input;
-  const JudgedOption* host = nullptr;
-  for (const JudgedOption& one : forecast.choice.judged) {
-    if (one.verdict != OptionVerdict::kHostMemory) continue;
-    if (host == nullptr || one.host_bytes < host->host_bytes) host = &one;
-  }
+  const JudgedOption* host = LeastHostMemory(forecast.choice);
   if (host != nullptr) {
     const std::vector<std::string> words = ForTheHost(forecast);
     return Fail(ErrorCode::kCannotFit,

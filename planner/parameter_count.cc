@@ -57,7 +57,7 @@ Blocks DecoderBlocks(const CountInput& in) {
   const double layers = Real(card.layers);
   if (card.experts == 0) {
     const double block = frame + Mlp(in, card.ffn);
-    return {layers * block, block, 0};
+    return {layers / Real(card.block_repeats) * block, block, 0};
   }
   const double expert = Mlp(in, card.ffn);
   double sparse = frame + Real(card.experts) * expert + Real(card.hidden) * Real(card.experts);
@@ -91,7 +91,8 @@ Result<ModelCard> CountParameters(const CountInput& in) {
   const double halves = two_halves ? 2 : 1;
   const double hidden = Real(card.hidden);
   const Blocks blocks = two_halves ? EncoderDecoderBlocks(in) : DecoderBlocks(in);
-  const double words = Real(card.vocab) * hidden;
+  const double words =
+      Real(card.vocab) * (in.embedding_width > 0 ? Real(in.embedding_width) : hidden);
   const bool has_head = print.architecture == Architecture::kDecoder || two_halves;
   const double head = has_head && !card.tied ? words : 0;
   double params = blocks.all + words + head;
@@ -123,12 +124,14 @@ std::int64_t CountVision(const VisionShape& s) {
     return 0;
   const double hidden = Real(s.hidden);
   const double patches = std::pow(std::floor(Real(s.image) / Real(s.patch)), 2);
-  const double block = 4 * (hidden * hidden + hidden) + 2 * hidden * Real(s.ffn) + Real(s.ffn) +
-                       hidden + 4 * hidden + (s.layer_scale ? 2 * hidden : 0);
+  const double attention = 4 * (hidden * hidden + hidden);
+  const double mlp = (s.gated ? 3 : 2) * hidden * Real(s.ffn) + Real(s.ffn) + hidden;
+  const double block = attention + mlp + 4 * hidden + (s.layer_scale ? 2 * hidden : 0);
   const double params =
       Real(s.layers) * block + Real(s.channels) * Real(s.patch) * Real(s.patch) * hidden +
       (s.patch_bias ? hidden : 0) + patches * hidden + (s.class_token ? 2 * hidden : 0) +
-      (s.layer_scale ? hidden : 0) + s.norms_outside * 2 * hidden;
+      (s.layer_scale ? hidden : 0) + s.norms_outside * 2 * hidden +
+      (s.pooling_head ? attention + mlp + 3 * hidden : 0);
   return params <= Real(kMaxParams) ? std::llround(params) : 0;
 }
 

@@ -54,6 +54,7 @@ struct CountInput {
   std::optional<LatentAttention> latent;
   MoeLayout moe;
   std::int64_t encoder_layers = 0;    // encoder-decoder only; decoder = layers - these
+  std::int64_t embedding_width = 0;   // of the word embedding; 0 = hidden
   std::int64_t extra_params = 0;      // what one family has besides; may be negative
   std::int64_t relative_buckets = 0;  // T5's bias tables, one in each half
 };
@@ -71,8 +72,10 @@ struct VisionShape {
   std::int64_t channels = 3;
   bool class_token = true;
   bool patch_bias = true;
-  int norms_outside = 1;     // before and after the blocks
-  bool layer_scale = false;  // DINOv2, with its mask token
+  int norms_outside = 1;      // before and after the blocks
+  bool layer_scale = false;   // DINOv2, with its mask token
+  bool pooling_head = false;  // SigLIP's: attention of one probe, norm and MLP
+  bool gated = false;         // three matrices in the MLP (Qwen2.5-VL)
 };
 // A vision transformer without classifier; 0 when a size is missing.
 std::int64_t CountVision(const VisionShape& shape);

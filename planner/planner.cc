@@ -392,8 +392,12 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
     LAUNCH_ASSIGN_OR_RETURN(batch, SplitBatch(choices.job.batch, layout.world_size));
     plan.batch = batch.split;
     plan.steps = StepsOf(choices.job, plan.batch);
-    if (input.questions.explain)
+    if (!input.questions.what_if.empty()) {
+      LAUNCH_ASSIGN_OR_RETURN(plan.changes,
+                              UnansweredChanges(input.questions.what_if, demand.device));
+    } else if (input.questions.explain) {
       plan.changes = EachClassAlone(layout, plan, choices.job.precision == Precision::kAuto);
+    }
   }
   const LoaderChoice loader = ChooseLoader(
       {.device = demand.device,

@@ -2,6 +2,14 @@
 
 namespace launch {
 
+std::optional<StrategyWord> ParseStrategyWord(std::string_view text) {
+  if (text == "zero2-offload") return StrategyWord{Strategy::kZero2, Offload::kOptimizer};
+  if (text == "zero3-offload") return StrategyWord{Strategy::kZero3, Offload::kAll};
+  const auto strategy = ParseStrategy(text);
+  if (!strategy) return std::nullopt;
+  return StrategyWord{*strategy, std::nullopt};
+}
+
 bool IsSharded(Strategy strategy) {
   return strategy != Strategy::kAuto && strategy != Strategy::kSingle && strategy != Strategy::kDdp;
 }

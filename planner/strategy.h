@@ -1,7 +1,9 @@
 // Which parallel strategy a job runs with: what the user names, checked; otherwise single or DDP.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/error.h"
 #include "common/job.h"
@@ -18,6 +20,13 @@ struct StrategyChoice {
 Result<void> CheckStrategy(const JobSpec& spec);
 
 Result<StrategyChoice> ChooseStrategy(const JobSpec& spec, DeviceClass device, int world_size);
+
+// A strategy as users write it: DeepSpeed's have one word for stage and offload (rulings 8).
+struct StrategyWord {
+  Strategy strategy = Strategy::kAuto;
+  std::optional<Offload> offload;  // zero2-offload, zero3-offload
+};
+std::optional<StrategyWord> ParseStrategyWord(std::string_view text);
 
 bool IsSharded(Strategy strategy);  // ZeRO and FSDP
 bool IsFsdp(Strategy strategy);

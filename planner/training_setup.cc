@@ -49,10 +49,15 @@ OptimizerTraits OptimizerOf(std::string_view word) {
   const std::string text = Lower(word);
   const auto has = [&](const char* part) { return text.find(part) != std::string::npos; };
   OptimizerTraits traits;
-  if (has("adafactor") || has("came")) {
-    traits.moments = 0;  // rows and columns of the second moment only
+  if (has("adafactor") || has("came") || has("lomo")) {
+    traits.moments = 0;  // rows and columns of the second moment only; LOMO is SGD
     traits.fused = true;
-  } else if (has("lion") || has("muon") || has("momentum") || has("rmsprop") || has("adagrad")) {
+  } else if (has("ademamix") || has("adan")) {
+    traits.moments = 3;
+  } else if (has("prodigy")) {
+    traits.moments = 4;  // two moments, the distance and where the weights began
+  } else if (has("lion") || has("lars") || has("muon") || has("momentum") || has("rmsprop") ||
+             has("adagrad")) {
     traits.moments = 1;
   } else if (has("sgd")) {
     traits.moments = 0;

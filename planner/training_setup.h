@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -31,6 +32,8 @@ enum class StateFormat {
   kFsdpMixed,  // fp32 shards; gathered and computed in 16 bits
 };
 
+// Linear layers of a block that can carry an adapter; some models keep several in one matrix.
+enum class AdaptedLayer { kQuery, kKey, kValue, kOutput, kQkv, kGate, kUp, kDown, kGateUp };
 enum class BaseFormat { kSame, kInt8, kNf4, kGptq4 };  // of frozen weights under adapters
 enum class Checkpointing { kNone, kSelectiveOp, kSelectiveLayer, kFull, kFullOffload };
 enum class Attention { kFlash, kEager };
@@ -64,8 +67,8 @@ struct TrainingSetup {
   bool fp8_compute = false;
   bool compiled = false;  // torch.compile
   OptimizerTraits optimizer;
-  std::int64_t lora_rank = 0;  // 0 = full training
-  bool lora_attention_only = false;
+  std::int64_t lora_rank = 0;      // 0 = full training
+  std::set<AdaptedLayer> adapted;  // empty = every linear layer
   BaseFormat base = BaseFormat::kSame;
   bool half_compute = false;  // the model runs in fp16 throughout, without autocast
 
@@ -87,7 +90,7 @@ struct TrainingSetup {
 Result<void> CheckSetup(const TrainingSetup& setup);
 
 // "adamw", "paged_adamw8bit", "adamw_fused", "cpu_adam", "adafactor", "lion", "sgd" ...; words that
-// are not known mean Adam, the hungriest usual choice.
+// are not known mean Adam, the hungriest usual choice: ask NamesOptimizer first.
 OptimizerTraits OptimizerOf(std::string_view word);
 
 // Bytes each parameter costs, by format: planner paper 1.3.

@@ -10,16 +10,17 @@
 
 #include "common/gpu_catalog.h"
 #include "common/units.h"
+#include "planner/change_words.h"
 #include "planner/choice_text.h"
 #include "planner/duration.h"
 #include "planner/mixed_gpus.h"
 #include "planner/model_block.h"
+#include "planner/training_setup.h"
 
 namespace launch {
 namespace {
 
 constexpr double kWorthShowing = 0.05;
-constexpr int kMaxRanks = 65'536;
 
 // What was measured of this job holds for its own model, length, ranks and devices only.
 void KeepLessons(const ChoiceInput& base, ChoiceInput& changed) {
@@ -43,8 +44,11 @@ Change RowOf(std::string text, ChoiceInput changed, const Forecast& forecast,
     row.says = choice.error().message;
     return row;
   }
-  const JudgedOption* judged =
-      choice->chosen ? &choice->judged[*choice->chosen] : LeastMemory(*choice);
+  // What the host cannot hold does not fit, whatever its GPUs could.
+  const JudgedOption* host = choice->chosen ? nullptr : LeastHostMemory(*choice);
+  const JudgedOption* judged = choice->chosen    ? &choice->judged[*choice->chosen]
+                               : host != nullptr ? host
+                                                 : LeastMemory(*choice);
   if (judged == nullptr) {
     row.says = "no formula for it";
     return row;
@@ -52,7 +56,6 @@ Change RowOf(std::string text, ChoiceInput changed, const Forecast& forecast,
   const PlanOption& option = judged->option;
   row.strategy = std::string(ToString(option.strategy));
   row.offload = option.offload;
-  // What the host cannot hold does not fit, whatever its GPUs could.
   row.fits = choice->chosen ? std::string(ToString(judged->fit)) : "no";
   row.peak_gib = RoundedGib(judged->decision_bytes);
   if (choice->memory && !judged->measured) {
@@ -68,7 +71,13 @@ Change RowOf(std::string text, ChoiceInput changed, const Forecast& forecast,
           DurationOf(input.steps, {time.step_seconds, time.low, time.high, Basis::kCold}).seconds;
     }
   }
-  row.says = choice->chosen ? NameOf(option) : "nothing fits; the least is " + NameOf(option);
+  row.says = NameOf(option);
+  if (host != nullptr) {
+    row.says = "nothing fits: " + row.says + " needs " + GibText(host->host_bytes) +
+               " of host memory, and a node has " + GibText(changed.host_bytes.value_or(0));
+  } else if (!choice->chosen) {
+    row.says = "nothing fits; the least is " + row.says;
+  }
   return row;
 }
 
@@ -81,22 +90,6 @@ bool WorthShowing(const Change& row, const Change& now) {
   if (row.strategy.empty()) return false;
   return row.strategy != now.strategy || row.offload != now.offload || row.fits != now.fits ||
          Differs(row.peak_gib, now.peak_gib) || Differs(row.step_seconds, now.step_seconds);
-}
-
-void SetRanks(ChoiceInput& input, int ranks, int per_node) {
-  input.shape = {ranks, per_node};
-  input.machine.gpus_per_node = per_node;
-}
-
-void SetDevice(ChoiceInput& input, const Machine& machine, double bytes) {
-  const bool nvlink = machine.gpu.link_gbps.value_or(0) > 0;
-  const auto network = input.machine.node_network_gbps;
-  const int per_node = input.machine.gpus_per_node;
-  input.machine = machine;
-  input.machine.nvlink = nvlink;
-  input.machine.node_network_gbps = network;
-  input.machine.gpus_per_node = per_node;
-  input.gpu_bytes = bytes;
 }
 
 // Every GPU class of the cluster once, by name: its machine and usable memory.
@@ -130,96 +123,6 @@ void TakeClass(const ClassShare& share, const ForecastInput& input, ChoiceInput&
   if (!open || !share.gpu.cc || changed.setup.volta_context) return;
   changed.time.precision = Precision::kBf16;
   changed.setup.format = FormatOf(Strategy::kDdp, Precision::kBf16, changed.setup.lora_rank > 0);
-}
-
-Unexpected BadChange(const std::string& text, const std::string& hint) {
-  return Fail(ErrorCode::kInvalidArgument, "--what-if " + text, hint);
-}
-
-Result<std::int64_t> Count(const std::string& key, const std::string& value, std::int64_t most) {
-  const auto number = ParseInt(value);
-  if (!number || *number < 1 || *number > most) {
-    return BadChange(key + "=" + value + " is not a whole number from 1 to " + std::to_string(most),
-                     "write " + key + "=N");
-  }
-  return *number;
-}
-
-const std::vector<std::string>& KnownKeys() {
-  static const std::vector<std::string> keys = {"nodes",
-                                                "gpus",
-                                                "gpu",
-                                                "seq_len",
-                                                "batch.global",
-                                                "batch.micro",
-                                                "batch.accumulate",
-                                                "strategy",
-                                                "offload",
-                                                "activation_checkpointing",
-                                                "optimizer",
-                                                "lora.rank"};
-  return keys;
-}
-
-Result<void> ApplyOne(const std::string& key, const std::string& value, ChoiceInput& input) {
-  const auto count = [&](std::int64_t most) { return Count(key, value, most); };
-  const int nodes = std::max(
-      1, input.shape.ranks / std::max(1, std::min(input.shape.per_node, input.shape.ranks)));
-  if (key == "nodes") {
-    LAUNCH_ASSIGN_OR_RETURN(const auto number, count(kMaxRanks / input.shape.per_node));
-    SetRanks(input, static_cast<int>(number) * input.shape.per_node, input.shape.per_node);
-  } else if (key == "gpus") {
-    LAUNCH_ASSIGN_OR_RETURN(const auto number, count(kMaxRanks / nodes));
-    SetRanks(input, static_cast<int>(number) * nodes, static_cast<int>(number));
-  } else if (key == "gpu") {
-    const GpuType* type = GpuCatalog::BuiltIn().Find(value, std::nullopt);
-    if (type == nullptr || !type->memory_gib) {
-      const std::string near = NearestName(value, GpuCatalog::BuiltIn().Names());
-      return BadChange("gpu=" + value + ": no such class in the data sheet",
-                       near.empty() ? "see configs/gpus.yaml" : "write gpu=" + near);
-    }
-    Machine machine;
-    machine.gpu = GpuCatalog::VariantOf(*type, value);
-    SetDevice(input, machine, *type->memory_gib * kGiBytes);
-  } else if (key == "seq_len") {
-    LAUNCH_ASSIGN_OR_RETURN(input.setup.seq, count(kMaxLength));
-  } else if (key == "batch.global") {
-    LAUNCH_ASSIGN_OR_RETURN(input.limits.batch.global, count(kMaxParams));
-    if (input.limits.batch.micro) input.limits.batch.accumulate.reset();
-  } else if (key == "batch.micro") {
-    LAUNCH_ASSIGN_OR_RETURN(input.limits.batch.micro, count(kMaxParams));
-    if (input.limits.batch.global) input.limits.batch.accumulate.reset();
-  } else if (key == "batch.accumulate") {
-    LAUNCH_ASSIGN_OR_RETURN(input.limits.batch.accumulate, count(kMaxParams));
-    if (input.limits.batch.global) input.limits.batch.micro.reset();
-  } else if (key == "strategy") {
-    const auto strategy = ParseStrategy(value);
-    if (!strategy) return BadChange("strategy=" + value, "write a strategy of the job file");
-    input.limits.strategy = *strategy == Strategy::kAuto ? std::nullopt : strategy;
-  } else if (key == "offload") {
-    const auto offload = ParseOffload(value);
-    if (!offload) return BadChange("offload=" + value, "write none, optimizer or all");
-    input.limits.offload = *offload == Offload::kAuto ? std::nullopt : offload;
-  } else if (key == "activation_checkpointing") {
-    if (value != "none" && value != "selective" && value != "full") {
-      return BadChange(key + "=" + value, "write none, selective or full");
-    }
-    input.limits.checkpointing = value == "none"   ? Checkpointing::kNone
-                                 : value == "full" ? Checkpointing::kFull
-                                                   : Checkpointing::kSelectiveOp;
-  } else if (key == "optimizer") {
-    input.setup.optimizer = OptimizerOf(value);
-  } else if (key == "lora.rank") {
-    LAUNCH_ASSIGN_OR_RETURN(input.setup.lora_rank, count(kMaxRanks));
-    if (input.setup.format != StateFormat::kFp32) input.setup.format = StateFormat::kPure16;
-  } else {
-    const std::string near = NearestName(key, KnownKeys());
-    return BadChange(key + ": not something that can be changed",
-                     near.empty()
-                         ? "write nodes=4, gpus=8, gpu=H100, seq_len=8192, batch.micro=2 ..."
-                         : "write " + near + "=" + value);
-  }
-  return {};
 }
 
 }  // namespace
@@ -291,17 +194,7 @@ Result<ChoiceInput> ChangedInput(std::string_view text, const Forecast& forecast
     changed.limits.offload = now.offload;
     changed.limits.checkpointing = now.checkpointing;
   }
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const std::size_t comma = std::min(rest.find(','), rest.size());
-    const std::string one(rest.substr(0, comma));
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
-    const std::size_t equals = one.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == one.size()) {
-      return BadChange(one + " is not KEY=VALUE", "write e.g. nodes=4,seq_len=8192");
-    }
-    LAUNCH_RETURN_IF_ERROR(ApplyOne(one.substr(0, equals), one.substr(equals + 1), changed));
-  }
+  LAUNCH_RETURN_IF_ERROR(ApplyChange(text, changed));
   KeepLessons(forecast.input, changed);
   return changed;
 }
@@ -312,6 +205,24 @@ Result<Change> AskedChange(std::string_view text, const Forecast& forecast,
   Forecast asked = forecast;
   if (text.find("batch.") != std::string_view::npos) asked.batch_given = true;
   return RowOf(std::string(text), std::move(changed), asked, input);
+}
+
+Result<std::vector<Change>> UnansweredChanges(const std::vector<std::string>& questions,
+                                              DeviceClass device) {
+  std::vector<Change> rows;
+  for (const std::string& text : questions) {
+    ChoiceInput nothing;
+    LAUNCH_RETURN_IF_ERROR(ApplyChange(text, nothing));
+    Change row;
+    row.change = text;
+    row.says = device == DeviceClass::kCuda
+                   ? "not answered: without model.params or model.config nothing is predicted"
+                   : "not answered: memory and time are predicted for CUDA GPUs, and the plan is "
+                     "for " +
+                         std::string(ToString(device));
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 }  // namespace launch

@@ -19,12 +19,14 @@ namespace launch {
 std::vector<Change> UsualChanges(const Forecast& forecast, const ForecastInput& input,
                                  const std::vector<PlannerOffer>& offers);
 
-// "nodes=4,seq_len=8192": all at once, as one row. Keys: nodes, gpus (per node), gpu (a class of
-// configs/gpus.yaml), seq_len, batch.global, batch.micro, batch.accumulate, strategy, offload,
-// activation_checkpointing, optimizer, lora.rank. kInvalidArgument names an unknown key (with the
-// nearest) or a bad value.
+// "nodes=4,seq_len=8192": all at once, as one row, in the words of planner/change_words.h.
 Result<Change> AskedChange(std::string_view text, const Forecast& forecast,
                            const ForecastInput& input);
+
+// Rows that say why nothing is answered: no model, or a device that nothing is predicted for. The
+// questions are read all the same; errors as AskedChange.
+Result<std::vector<Change>> UnansweredChanges(const std::vector<std::string>& questions,
+                                              DeviceClass device);
 
 // What ChoosePlan is asked then; errors as AskedChange.
 Result<ChoiceInput> ChangedInput(std::string_view text, const Forecast& forecast);

@@ -12,6 +12,11 @@ namespace launch {
 using edge::Edge;
 using edge::Utf8;
 
+namespace {
+constexpr double kMostSeconds = 1e9;                          // of one step: thirty years
+constexpr std::int64_t kMostSamples = std::int64_t{1} << 50;  // of one step, far above any batch
+}  // namespace
+
 pb::ProbePoint ToProto(const ProbePoint& v) {
   pb::ProbePoint m;
   m.set_micro(v.micro);
@@ -41,8 +46,10 @@ Result<ProbePoint> FromProto(const pb::ProbePoint& m) {
   e.Require(v.load_bytes >= 0 && v.load_bytes < kMostBytes, "load_bytes", "is no number of bytes");
   e.Require(v.static_bytes >= 0 && v.static_bytes < kMostBytes, "static_bytes",
             "is no number of bytes");
-  e.Require(v.step_seconds >= 0, "step_seconds", "is below 0");
-  e.Require(v.loader_seconds >= 0, "loader_seconds", "is below 0");
+  e.Require(v.step_seconds >= 0 && v.step_seconds < kMostSeconds, "step_seconds",
+            "is no time of a step");
+  e.Require(v.loader_seconds >= 0 && v.loader_seconds < kMostSeconds, "loader_seconds",
+            "is no time of a step");
   return e.Done(std::move(v));
 }
 
@@ -93,6 +100,8 @@ Result<MeasuredRun> FromProto(const pb::MeasuredRun& m) {
   v.offload = e.MaybeWord("offload", m.offload());
   v.checkpointing = e.MaybeWord("checkpointing", m.checkpointing());
   if (m.has_probe()) v.probe = e.Value("probe", m.probe());
+  e.Require(v.global_batch.value_or(1) <= kMostSamples, "global_batch", "is no batch");
+  e.Require(v.step_seconds.value_or(1) < kMostSeconds, "step_seconds", "is no time of a step");
   e.Require(v.cold_peak_gib.value_or(1) > 0 && v.cold_fixed_gib.value_or(0) >= 0, "cold_peak_gib",
             "is not above 0");
   e.Require(v.cold_step_seconds.value_or(1) > 0 && v.peak_gib.value_or(1) > 0, "peak_gib",

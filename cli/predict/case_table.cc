@@ -122,10 +122,13 @@ Result<CaseTable> CaseTable::Parse(std::string_view csv, const std::string& file
   std::set<std::string> seen;
   for (std::size_t i = 1; i < records.size(); ++i) {
     std::vector<std::string>& cells = records[i].cells;
-    if (cells.size() != header.size())
-      return FailAt(file, records[i].line,
-                    std::to_string(cells.size()) + " cells where the header has " +
-                        std::to_string(header.size()));
+    if (cells.size() != header.size()) {
+      const Unexpected bad = FailAt(file, records[i].line,
+                                    std::to_string(cells.size()) + " cells where the header has " +
+                                        std::to_string(header.size()));
+      table.broken_.emplace(table.rows_.size(), bad.value());
+      cells.resize(header.size());
+    }
     for (std::size_t c = 0; c < cells.size(); ++c)
       if (dropped[c]) cells[c].clear();
     const std::string name(Trimmed(cells[id->second]));
@@ -150,6 +153,12 @@ Result<CaseTable> CaseTable::Read(const std::string& path,
   }
   if (file.bad() || !file.eof()) return Fail(ErrorCode::kIo, "cannot read " + path);
   return Parse(text, path, never_read);
+}
+
+Result<void> CaseTable::CheckRow(std::size_t row) const {
+  const auto found = broken_.find(row);
+  if (found == broken_.end()) return {};
+  return Unexpected(found->second);
 }
 
 std::string_view CaseTable::Text(std::size_t row, std::string_view column) const {

@@ -18,12 +18,15 @@ namespace launch {
 class CaseTable {
  public:
   // The columns in `never_read` are dropped while parsing: no later code can look at them.
-  // kInvalidArgument, with file and line: no header, a column twice or without a name, a row with
-  // more or fewer cells than the header, an unfinished quote, no column "id", an id twice or empty.
+  // kInvalidArgument, with file and line: no header, a column twice or without a name, an
+  // unfinished quote, no column "id", an id twice or empty.
   static Result<CaseTable> Parse(std::string_view csv, const std::string& file,
                                  const std::set<std::string>& never_read);
   // As Parse, of a file of at most 64 MiB. kNotFound, kIo or kInvalidArgument.
   static Result<CaseTable> Read(const std::string& path, const std::set<std::string>& never_read);
+
+  // The error of a row with more or fewer cells than the header: it does not hide the others.
+  Result<void> CheckRow(std::size_t row) const;
 
   std::size_t size() const { return rows_.size(); }
   // Without blanks around it; empty for an empty cell and for a column the table lacks.
@@ -36,6 +39,7 @@ class CaseTable {
  private:
   std::map<std::string, std::size_t, std::less<>> columns_;
   std::vector<std::vector<std::string>> rows_;
+  std::map<std::size_t, Error> broken_;  // by row
 };
 
 // The text as one CSV cell: quoted when it holds a comma, a quote or a line end.

@@ -191,6 +191,7 @@ const std::set<std::string>& MemoryAnswerColumns() {
 }
 
 Result<MemoryCase> ReadMemoryCase(const CaseTable& table, std::size_t row) {
+  LAUNCH_RETURN_IF_ERROR(table.CheckRow(row));
   MemoryCase out;
   ModelCard& card = out.card;
   TrainingSetup& setup = out.setup;

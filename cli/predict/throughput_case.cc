@@ -104,6 +104,15 @@ Machine MachineOf(const CaseTable& table, std::size_t row, int ranks) {
   return machine;
 }
 
+// An empty cell is open; one that says what cannot be is no prediction.
+Result<void> CheckStated(const CaseTable& table, std::size_t row, const char* column) {
+  const std::string_view text = table.Text(row, column);
+  if (text.empty() || table.Count(row, column).value_or(0) >= 1) return {};
+  return Fail(ErrorCode::kInvalidArgument, std::string(column) + " is \"" +
+                                               std::string(text.substr(0, 40)) +
+                                               "\", not a whole number from 1");
+}
+
 int Bounded(std::optional<std::int64_t> count, int otherwise) {
   if (!count || *count < 1) return otherwise;
   return static_cast<int>(std::min<std::int64_t>(*count, 1'000'000));
@@ -118,6 +127,9 @@ const std::set<std::string>& ThroughputColumnsNeverRead() {
 }
 
 Result<ThroughputCase> ReadThroughputCase(const CaseTable& table, std::size_t row) {
+  LAUNCH_RETURN_IF_ERROR(table.CheckRow(row));
+  for (const char* column : {"params", "layers", "hidden", "n_gpus", "seq"})
+    LAUNCH_RETURN_IF_ERROR(CheckStated(table, row, column));
   ThroughputCase read;
   LAUNCH_ASSIGN_OR_RETURN(read.card, CardOf(table, row));
   const int ranks = Bounded(table.Count(row, "n_gpus"), 1);

@@ -240,6 +240,20 @@ TEST(JobReader, TakesBackTheOffloadOfAWordThatSetBoth) {
   EXPECT_EQ(changed->spec.offload, Offload::kAuto);
 }
 
+TEST(JobReader, ReadsStrategyAndOffloadInAnyOrder) {
+  const std::string strategy = "strategy: zero2-offload\n";
+  for (const std::string offload : {"offload: auto\n", "offload: optimizer\n", ""}) {
+    EXPECT_EQ(Spec(strategy + offload).offload, Offload::kOptimizer) << offload;
+    EXPECT_EQ(Spec(offload + strategy).offload, Offload::kOptimizer) << offload;
+  }
+  for (const std::string& text : {strategy + "offload: none\n", "offload: none\n" + strategy}) {
+    const Error error = Refusal("gpus: 1\n" + text);
+    EXPECT_NE(error.message.find("offload: none contradicts strategy: zero2-offload"),
+              std::string::npos)
+        << error.message;
+  }
+}
+
 TEST(JobReader, RefusesWordsOfLaterVersionsByName) {
   for (const JobField& field : LaterFields()) {
     const std::string name(field.name);

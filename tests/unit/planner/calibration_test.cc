@@ -43,6 +43,17 @@ TEST(Calibration, ComparesWithTheFastestOtherDevice) {
   EXPECT_EQ(time->compared, "12x the time of RTX4090 (150 s)");
 }
 
+TEST(Calibration, TrustsAWholeRunLessWhereTheJobNamesItsSteps) {
+  RunShape shape = Shape("cpu", 1);
+  const auto width = [&] {
+    const auto time = TimeByHistory({Took("cpu", 1, std::nullopt, 1000)}, shape);
+    return *time->duration.high / *time->duration.seconds - 1;
+  };
+  EXPECT_NEAR(width(), 0.05, 1e-9);
+  shape.bounded = true;
+  EXPECT_NEAR(width(), 0.25, 1e-9);
+}
+
 TEST(Calibration, KnowsNothingOfOtherJobsAndDevices) {
   EXPECT_FALSE(TimeByHistory({}, Shape("A100-40GB", 1)));
   EXPECT_FALSE(TimeByHistory({Took("RTX3090", 1, 270)}, Shape("A100-40GB", 1)));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <set>
 #include <string>
 
@@ -113,6 +114,27 @@ TEST(Choice, EveryCandidateKeepsTheGlobalBatch) {
       for (std::int64_t d = 1; d <= global / ranks; ++d)
         EXPECT_EQ(micros.contains(d), global / ranks % d == 0) << d;
     }
+  }
+}
+
+TEST(Choice, ABatchOfManyDivisorsIsTriedAtSomeOfThem) {
+  ChoiceInput input = On("A100-80GB", 80, 8, 8);
+  for (const std::int64_t global : {735'134'400LL, 963'761'198'400LL}) {
+    input.limits.batch = {.global = global, .micro = {}, .accumulate = {}};
+    const auto options = OptionsOf(input.limits, input.shape);
+    ASSERT_TRUE(options) << options.error().message;
+    std::map<int, int> tried;  // micro-batches of a way
+    for (const PlanOption& option : *options) {
+      EXPECT_EQ(option.micro * option.accumulate * 8, global);
+      ++tried[ComplexityOf(option)];
+    }
+    for (const auto& [way, count] : tried) EXPECT_LE(count, 60) << way;
+    const Choice choice = Choose(input);
+    EXPECT_LT(choice.judged.size(), 1000u);
+    // Above 1e9 micro-batches a step there is no formula for its time.
+    if (global > 8'000'000'000) continue;
+    ASSERT_TRUE(choice.chosen);
+    EXPECT_GE(Chosen(choice).option.micro, 2) << Words(Chosen(choice));
   }
 }
 
@@ -248,7 +270,8 @@ TEST(Choice, LoraOf7BSplitsTheBatchAsUsersDo) {
   for (const auto& row : rows) {
     ChoiceInput input = On(row.gpu, row.gib, 1, 1);
     input.setup.lora_rank = 64;
-    input.setup.lora_attention_only = true;
+    input.setup.adapted = {AdaptedLayer::kQuery, AdaptedLayer::kKey, AdaptedLayer::kValue,
+                           AdaptedLayer::kOutput};
     input.setup.format = StateFormat::kPure16;
     input.setup.seq = 768;
     if (row.gpu[0] == 'V') {  // FlashAttention needs capability 8.0

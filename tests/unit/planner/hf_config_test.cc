@@ -231,6 +231,13 @@ TEST(HfConfig, CountsWhatOneTokenPassesOfTheExperts) {
             12879925248);
 }
 
+TEST(HfConfig, AssumesActiveExpertsWhereTheyAreNotWritten) {
+  const ModelCard card = Read(R"({"model_type":"mixtral","num_local_experts":8})");
+  EXPECT_EQ(card.experts_active, 2);
+  EXPECT_EQ(card.origins.at("experts_active").origin, Origin::kAssumed);
+  EXPECT_EQ(card.active_params, 12879925248);
+}
+
 TEST(HfConfig, ReadsGroupedHeadsAndLengths) {
   const ModelCard card = Read(R"({"model_type":"llama","hidden_size":4096,"num_attention_heads":32,
       "num_hidden_layers":32,"num_key_value_heads":8,"intermediate_size":14336,
@@ -259,6 +266,81 @@ TEST(HfConfig, CountsAnUnknownTypeLikeLlamaAndSaysSo) {
       "num_hidden_layers":32,"intermediate_size":11008,"vocab_size":32000})");
   EXPECT_EQ(card.params, 6738415616);
   EXPECT_EQ(card.origins.at("params").origin, Origin::kAssumed);
+}
+
+// Parameters by transformers 5.23 on the meta device.
+TEST(HfConfig, TakesTheDefaultsOfTheConfigurationClass) {
+  const ModelCard llava = Read(R"({"architectures":["LlavaForConditionalGeneration"],
+      "model_type":"llava","text_config":{"architectures":["LlamaForCausalLM"],
+      "max_position_embeddings":4096,"model_type":"llama","vocab_size":32064},
+      "vision_config":{"hidden_size":1024,"image_size":336,"intermediate_size":4096,
+      "model_type":"clip_vision_model","num_attention_heads":16,"num_hidden_layers":24,
+      "patch_size":14,"projection_dim":768,"vocab_size":32000}})");
+  EXPECT_NEAR(static_cast<double>(llava.params), 7063427072.0, 1e-3 * 7063427072.0);
+  EXPECT_EQ(llava.layers, 32);
+  EXPECT_NE(llava.origins.at("layers").from.find("default of transformers"), std::string::npos);
+  const ModelCard gemma = Read(R"({"architectures":["Gemma3ForConditionalGeneration"],
+      "model_type":"gemma3","text_config":{"hidden_size":2560,"intermediate_size":10240,
+      "model_type":"gemma3_text","num_hidden_layers":34,"sliding_window":1024},
+      "vision_config":{"hidden_size":1152,"image_size":896,"intermediate_size":4304,
+      "model_type":"siglip_vision_model","num_attention_heads":16,"num_hidden_layers":27,
+      "patch_size":14,"vision_use_head":false}})");
+  EXPECT_NEAR(static_cast<double>(gemma.params), 4300079472.0, 2e-3 * 4300079472.0);
+}
+
+TEST(HfConfig, KeepsTheTowerBesideFlatFields) {
+  const ModelCard card = Read(R"({"architectures":["Qwen2VLForConditionalGeneration"],
+      "hidden_size":3584,"intermediate_size":18944,"max_position_embeddings":32768,
+      "model_type":"qwen2_vl","num_attention_heads":28,"num_hidden_layers":28,
+      "num_key_value_heads":4,"tie_word_embeddings":false,"vocab_size":152064,
+      "vision_config":{"depth":32,"embed_dim":1280,"mlp_ratio":4,"num_heads":16,"in_chans":3,
+      "hidden_size":3584,"patch_size":14,"spatial_patch_size":14,"temporal_patch_size":2}})");
+  EXPECT_NEAR(static_cast<double>(card.params), 8291375616.0, 0.01 * 8291375616.0);
+  EXPECT_EQ(card.hidden, 3584);
+}
+
+TEST(HfConfig, CountsNetworksThatShareWidenOrPairTheirParts) {
+  const std::pair<const char*, std::int64_t> models[] = {
+      {R"({"model_type":"albert","hidden_size":768,"embedding_size":128,"num_hidden_layers":12,
+          "num_attention_heads":12,"intermediate_size":3072,"vocab_size":30000})",
+       11683584},
+      {R"({"model_type":"electra"})", 13483008},
+      {R"({"model_type":"electra","hidden_size":1024,"embedding_size":1024,"num_hidden_layers":24,
+          "num_attention_heads":16,"intermediate_size":4096})",
+       334092288},
+      {R"({"model_type":"esm","hidden_size":1280,"num_hidden_layers":33,"num_attention_heads":20,
+          "intermediate_size":5120,"vocab_size":33,"position_embedding_type":"rotary",
+          "max_position_embeddings":1026,"emb_layer_norm_before":false,"token_dropout":true})",
+       651040661},
+      {R"({"model_type":"clip"})", 151277313},
+      {R"({"model_type":"siglip","text_config":{"model_type":"siglip_text_model"},
+          "vision_config":{"model_type":"siglip_vision_model"}})",
+       203155970},
+      {R"({"model_type":"siglip_vision_model","hidden_size":1152,"num_hidden_layers":27,
+          "num_attention_heads":16,"intermediate_size":4304,"image_size":384,"patch_size":14})",
+       428225600},
+      {R"({"model_type":"siglip_vision_model","hidden_size":1152,"num_hidden_layers":27,
+          "num_attention_heads":16,"intermediate_size":4304,"image_size":896,"patch_size":14,
+          "vision_use_head":false})",
+       416866032},
+  };
+  for (const auto& [config, params] : models) EXPECT_EQ(Read(config).params, params) << config;
+}
+
+TEST(HfConfig, AsksForParametersOfWhatIsNotBuiltLikeLlama) {
+  const std::string shape = R"(,"hidden_size":768,"num_attention_heads":12,"vocab_size":32000,
+      "num_hidden_layers":12,"intermediate_size":3072)";
+  for (const char* other :
+       {R"({"model_type":"mamba2")", R"({"model_type":"jamba")", R"({"model_type":"wav2vec2")",
+        R"({"model_type":"beit")", R"({"model_type":"zork","state_size":16)",
+        R"({"model_type":"zork","image_size":224)",
+        R"({"model_type":"zork","layer_types":["linear_attention","full_attention"])",
+        R"({"model_type":"zork","architectures":["ZorkForMaskedLM"])"}) {
+    const std::string error = ErrorOf(other + shape + "}");
+    EXPECT_NE(error.find("cannot be counted"), std::string::npos) << other << ": " << error;
+  }
+  EXPECT_EQ(
+      Read(R"({"model_type":"zork","architectures":["ZorkForCausalLM"])" + shape + "}").layers, 12);
 }
 
 TEST(HfConfig, RefusesAnArchitectureItCannotCount) {

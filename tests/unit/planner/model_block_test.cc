@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "common/text.h"
+#include "planner/optimizer_names.h"
+
 namespace launch {
 namespace {
 
@@ -50,7 +53,8 @@ TEST_F(ModelBlock, ReadsAShapeAndARecipe) {
   EXPECT_EQ((*input)->card.params, 6'738'415'616);
   EXPECT_EQ((*input)->setup.seq, 768);
   EXPECT_EQ((*input)->setup.lora_rank, 64);
-  EXPECT_TRUE((*input)->setup.lora_attention_only);
+  EXPECT_EQ((*input)->setup.adapted,
+            (std::set<AdaptedLayer>{AdaptedLayer::kQuery, AdaptedLayer::kValue}));
   EXPECT_EQ((*input)->setup.checkpointing, Checkpointing::kFull);
   EXPECT_EQ((*input)->setup.attention, Attention::kEager);
   EXPECT_TRUE((*input)->checkpointing_fixed);
@@ -81,6 +85,61 @@ TEST_F(ModelBlock, ReadsAConfigurationFile) {
   EXPECT_EQ((*input)->setup.seq, 2048);
   fields_["hidden"] = "2048";
   EXPECT_NE(Refusal().find("config.json"), std::string::npos) << Refusal();
+}
+
+TEST_F(ModelBlock, TakesPeftsRankForTargetsAlone) {
+  fields_ = {{"params", "7B"}, {"lora.targets", "q_proj,v_proj"}};
+  const auto input = Read();
+  ASSERT_TRUE(input) << input.error().message;
+  EXPECT_EQ((*input)->setup.lora_rank, 8);
+  const std::string said = Joined((*input)->assumptions, "; ");
+  EXPECT_NE(said.find("rank 8"), std::string::npos) << said;
+}
+
+TEST_F(ModelBlock, RefusesOptimizersItDoesNotKnowAndSaysWhatItTakesForThoseOfAFlag) {
+  fields_ = {{"params", "7B"}, {"optimizer", "adafator"}};
+  const auto refused = Read();
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("adafator"), std::string::npos);
+  EXPECT_NE(refused.error().hint.find("adafactor"), std::string::npos) << refused.error().hint;
+  fields_.erase("optimizer");
+  choices_.flags.optimizer = Flag<std::string>{"frobnicate", "--optim frobnicate"};
+  const auto assumed = Read();
+  ASSERT_TRUE(assumed);
+  EXPECT_EQ((*assumed)->setup.optimizer.moments, 2);
+  const std::string said = Joined((*assumed)->assumptions, "; ");
+  EXPECT_NE(said.find("frobnicate"), std::string::npos) << said;
+  for (const char* known : {"adamw_torch_fused", "paged_lion_8bit", "schedule_free_sgd", "adalomo"})
+    EXPECT_TRUE(NamesOptimizer(known)) << known;
+  EXPECT_EQ(OptimizerOf("lomo").moments, 0);
+  EXPECT_EQ(OptimizerOf("ademamix").moments, 3);
+}
+
+TEST_F(ModelBlock, RefusesParametersThatTheShapeCannotHave) {
+  const std::map<std::string, std::string> impossible[] = {
+      {{"params", "70B"}, {"layers", "32"}, {"hidden", "4096"}},
+      {{"params", "7B"}, {"layers", "100000"}},
+      {{"params", "7B"}, {"hidden", "1"}},
+      {{"params", "1B"}, {"layers", "32"}, {"hidden", "4096"}},
+  };
+  for (const auto& fields : impossible) {
+    fields_ = fields;
+    EXPECT_NE(Refusal().find("contradicts"), std::string::npos) << fields.at("params");
+  }
+  const std::map<std::string, std::string> possible[] = {
+      {{"params", "7B"}, {"layers", "32"}, {"hidden", "4096"}},
+      {{"params", "300M"}, {"layers", "16"}, {"hidden", "512"}},  // mT5: nearly all vocabulary
+      {{"params", "11.3B"},
+       {"layers", "48"},
+       {"hidden", "1024"},
+       {"ffn", "65536"},
+       {"heads", "128"}},
+      {{"params", "135M"}, {"layers", "30"}, {"hidden", "576"}},
+  };
+  for (const auto& fields : possible) {
+    fields_ = fields;
+    EXPECT_EQ(Refusal(), "") << fields.at("params");
+  }
 }
 
 TEST_F(ModelBlock, RefusesWhatCannotBe) {

@@ -52,13 +52,20 @@ TEST(ThroughputCase, EmptyCellsAndUnknownWordsAreStillPredicted) {
       "a,,,6658859008,32,4096,2048,8,A100-80GB,eighty,,,six,1,,,bf16,FULL_SHARD,none\n",
       "a,,,6658859008,32,4096,,8,A100,80,,,6,1,,,bf16,,none\n",
       "a,,,,32,4096,1024,8,A100,80,,,-6,0,,,bf16,,none\n",
-      "a,,,6658859008,32,4096,2048,-8,H100,80,,,6,-1,,,fp16,HYBRID_SHARD,full\n",
   };
   for (const char* row : rows) {
     const double rate = Rate(kHeader + row);
     EXPECT_GT(rate, 10) << row;
     EXPECT_LT(rate, 1e6) << row;
   }
+}
+
+TEST(ThroughputCase, StatedSizesThatCannotBeAreNotPredicted) {
+  for (const char* row : {"a,,,6658859008,32,4096,2048,-8,H100,80,,,6,1,,,fp16,HYBRID_SHARD,full\n",
+                          "a,,,6658859008,32,4096,2048,0,H100,80,,,6,1,,,bf16,FULL_SHARD,none\n",
+                          "a,,,6658859008,32,4096,0,8,H100,80,,,6,1,,,bf16,FULL_SHARD,none\n",
+                          "a,,,nan,32,4096,2048,8,H100,80,,,6,1,,,bf16,FULL_SHARD,none\n"})
+    EXPECT_FALSE(Predict(kHeader + row)) << row;
 }
 
 TEST(ThroughputCase, WithoutParametersAndShapeThereIsNoPrediction) {

@@ -67,6 +67,7 @@ TEST(Edge, RefusesAProbeThatMeasuredNothingOrTooMuch) {
   ExpectRefused<pb::ProbePoint>("peak_bytes", [](auto& m) { m.set_peak_bytes(1e30); });
   ExpectRefused<pb::ProbePoint>("load_bytes", [](auto& m) { m.set_load_bytes(-1); });
   ExpectRefused<pb::ProbePoint>("step_seconds", [](auto& m) { m.set_step_seconds(-1); });
+  ExpectRefused<pb::ProbePoint>("step_seconds", [](auto& m) { m.set_step_seconds(1e308); });
   ExpectRefused<pb::MeasuredRun>("cold_peak_gib", [](auto& m) { m.set_cold_peak_gib(-1); });
 }
 
