@@ -34,7 +34,8 @@ class WorkdirCopyTest : public testing::Test {
   // As the nodes will read it: root, manifest.
   static std::vector<SnapshotEntry> Entries(const WorkdirCopy& copy) {
     std::string text;
-    for (const std::string& piece : *ParseRoot(copy.chunks.at(copy.root).text)) {
+    const auto root = ParseRoot(copy.chunks.at(copy.root).text);
+    for (const std::string& piece : *root) {
       text += copy.chunks.at(piece).text;
     }
     return *ParseManifest(text);
