@@ -2,6 +2,7 @@
 
 #include "cli/job_fields.h"
 #include "common/constraint.h"
+#include "common/mig.h"
 
 namespace launch {
 namespace {
@@ -47,7 +48,8 @@ Result<GpuRequest> ReadGpus(const FieldValue& value, const YamlNode& at, std::st
     if (request.model.empty() || request.model.find(':') != std::string::npos)
       return value.BadItem(at, "needs NAME:N or N, found `" + text + "`",
                            "for memory use `constraints: \"gpu_mem>=40GB\"`");
-  } else if (!text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) != 0) {
+  } else if (IsMigProfile(text) ||
+             (!text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) != 0)) {
     request.model = text;
     count = "1";
   }
@@ -65,8 +67,14 @@ Result<void> SetGpus(JobDraft& draft, const FieldValue& value) {
     for (const auto& [key, count] : node.entries) {
       if (count.kind != YamlNode::Kind::kScalar)
         return value.BadItem(count, "needs a number for " + key.scalar);
-      LAUNCH_ASSIGN_OR_RETURN(GpuRequest request,
-                              ReadGpus(value, count, key.scalar + ":" + count.scalar));
+      const bool slice = key.scalar == "mig";  // {mig: 1g.10gb}
+      if (slice && !IsMigProfile(count.scalar.substr(0, count.scalar.find(':')))) {
+        return value.BadItem(count, "`" + count.scalar + "` is no profile of MIG slices",
+                             "mig: 1g.10gb; nvidia-smi mig -lgip lists those of a GPU");
+      }
+      LAUNCH_ASSIGN_OR_RETURN(
+          GpuRequest request,
+          ReadGpus(value, count, slice ? count.scalar : key.scalar + ":" + count.scalar));
       requests.push_back(std::move(request));
     }
   } else {
@@ -152,7 +160,8 @@ constexpr JobField kResourceFields[] = {
      "How many nodes; a range is chosen at each start and fixed for that attempt.", SetNodes},
     {"gpus", "accelerators gpu gres gpus_per_node slots_per_trial", "N, NAME:N or a list",
      "1 where any node has one, else CPU",
-     "GPUs per node; a list means any of these kinds, in order of preference; 0 is a CPU job.",
+     "GPUs per node; a list means any of these kinds, in order of preference; 0 is a CPU job. "
+     "`{mig: 1g.10gb}` is one MIG slice.",
      SetGpus},
     {"total_gpus", "slots", "N", "unset", "GPUs over all nodes, for people who think in totals.",
      [](JobDraft& draft, const FieldValue& value) -> Result<void> {

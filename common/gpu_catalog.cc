@@ -4,6 +4,7 @@
 #include <cctype>
 #include <utility>
 
+#include "common/mig.h"
 #include "common/units.h"
 #include "common/yaml_reader.h"
 
@@ -188,6 +189,7 @@ bool GpuCatalog::Matches(std::string_view wanted, const GpuDevice& device) const
   const std::string word = Folded(wanted);
   if (word.empty()) return true;
   if (word == ToString(device.device_class)) return true;
+  if (IsMigSlice(device)) return NamesSlice(wanted, device);
   const GpuType* type = nullptr;
   for (const GpuType& known : types_) {
     if (!device.type.empty() && known.name == device.type) type = &known;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/gpu_catalog.h"
+#include "common/mig.h"
 #include "common/units.h"
 #include "common/yaml_reader.h"
 
@@ -425,7 +426,9 @@ Result<std::vector<NodeInventory>> ReadInventoryFile(const std::string& path) {
   }
   in.seekg(0);
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  return ParseInventories(text, path);
+  LAUNCH_ASSIGN_OR_RETURN(std::vector<NodeInventory> nodes, ParseInventories(text, path));
+  for (NodeInventory& node : nodes) ListSlicesAsDevices(node);
+  return nodes;
 }
 
 }  // namespace launch

@@ -5,6 +5,7 @@
 
 #include "common/constraint.h"
 #include "common/gpu_catalog.h"
+#include "common/mig.h"
 #include "common/units.h"
 
 namespace launch {
@@ -19,10 +20,10 @@ bool SomeNodeHas(const NodeFilter& filter, const std::vector<PlannerOffer>& offe
                  DeviceClass device) {
   return std::any_of(offers.begin(), offers.end(), [&](const PlannerOffer& offer) {
     if (!offer.schedulable || !filter.Lacks(offer).empty()) return false;
-    return std::any_of(offer.inventory->gpus.begin(), offer.inventory->gpus.end(),
-                       [&](const GpuDevice& gpu) {
-                         return gpu.device_class == device && gpu.health != Health::kBad;
-                       });
+    return std::any_of(
+        offer.inventory->gpus.begin(), offer.inventory->gpus.end(), [&](const GpuDevice& gpu) {
+          return gpu.device_class == device && gpu.health != Health::kBad && !IsMigSlice(gpu);
+        });
   });
 }
 
@@ -231,6 +232,7 @@ std::vector<int> NodeFilter::Gpus(DeviceClass device, const GpuAlternative& alte
     if (index < 0 || index >= static_cast<int>(node.gpus.size())) continue;
     const GpuDevice& gpu = node.gpus[static_cast<std::size_t>(index)];
     if (gpu.device_class != device) continue;
+    if (IsMigSlice(gpu) && alternative.models.empty()) continue;  // only for those who name it
     if (!ids.empty() && std::find(ids.begin(), ids.end(), index) == ids.end()) continue;
     const auto& models = alternative.models;
     if (!models.empty() && std::none_of(models.begin(), models.end(), [&](const std::string& m) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include "common/mig.h"
 #include "planner/debug_plan.h"
 #include "planner/environment.h"
 #include "planner/master_address.h"
@@ -29,8 +30,6 @@ MaybeText Number(const std::optional<std::int64_t>& number) {
   return number ? MaybeText(Digits(*number)) : std::nullopt;
 }
 
-bool IsSlice(const GpuDevice& gpu) { return gpu.uuid.value.rfind("MIG-", 0) == 0; }
-
 MaybeText VisibleDevices(const EnvFacts& f) {
   if (Cpu(f)) return "";
   if (!Cuda(f)) return std::nullopt;
@@ -40,7 +39,8 @@ MaybeText VisibleDevices(const EnvFacts& f) {
   std::string list;
   for (int index : gpus) {
     const GpuDevice& gpu = Node(f).inventory->gpus[static_cast<std::size_t>(index)];
-    list += (list.empty() ? "" : ",") + (by_uuid || IsSlice(gpu) ? gpu.uuid.value : Digits(index));
+    list +=
+        (list.empty() ? "" : ",") + (by_uuid || IsMigSlice(gpu) ? gpu.uuid.value : Digits(index));
   }
   return list;
 }
@@ -91,6 +91,7 @@ std::string WhyDevicesByUuid(const NodeInventory& node) {
   if (node.gpu_subset) return "has some of its machine's GPUs only";
   for (std::size_t i = 0; i < node.gpus.size(); ++i) {
     const GpuDevice& gpu = node.gpus[i];
+    if (IsMigSlice(gpu)) return "has a GPU that is cut into MIG slices";
     if (gpu.health != Health::kBad) continue;
     return "has an unhealthy GPU " + std::to_string(i) + (gpu.why.empty() ? "" : ": " + gpu.why);
   }

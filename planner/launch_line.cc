@@ -316,8 +316,9 @@ class LineReader {
     std::string command;
     for (std::size_t i = parts.first; i < words.size(); ++i) {
       command += (command.empty() ? "" : " ") + words[i].raw;
-      const bool module = line_.python && script < words.size() && words[script].value == "-m";
-      if (options_.local_rank_arg && line_.python && i == script + (module ? 1 : 0)) {
+      const bool named = line_.python && script < words.size() &&
+                         (words[script].value == "-m" || words[script].value == "-c");
+      if (options_.local_rank_arg && line_.python && i == script + (named ? 1 : 0)) {
         command += " --local_rank=$LOCAL_RANK";
       }
     }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/gpu_catalog.h"
+#include "common/mig.h"
 #include "planner/demand.h"
 #include "planner/natural_order.h"
 #include "planner/planner.h"
@@ -39,6 +40,7 @@ class Placer {
 
   tl::expected<Placement, Unplaced> Place() const {
     if (const auto unplaced = RefuseSecondMps()) return tl::unexpected(*unplaced);
+    if (const auto unplaced = RefuseSecondSlice()) return tl::unexpected(*unplaced);
     if (auto placement = Fit(View::kNow, true)) return std::move(*placement);
     return tl::unexpected(Explain());
   }
@@ -224,6 +226,28 @@ class Placer {
                                         ? "strategy " + std::string(ToString(spec_.strategy)) +
                                               " needs several devices, and " + unplaced.missing
                                         : "asks for more than one GPU, and " + unplaced.missing};
+    return unplaced;
+  }
+
+  // A process uses one slice, and NCCL refuses a group of slices.
+  std::optional<Unplaced> RefuseSecondSlice() const {
+    const auto names = [](const GpuAlternative& alternative) {
+      return std::ranges::any_of(alternative.models,
+                                 [](const std::string& model) { return IsMigProfile(model); });
+    };
+    if (alternatives_.empty() || !std::ranges::all_of(alternatives_, names)) return std::nullopt;
+    const bool more =
+        demand_.nodes_min > 1 || demand_.total_gpus.value_or(1) > 1 ||
+        demand_.procs_per_node.value_or(1) > 1 ||
+        std::ranges::all_of(alternatives_, [](const GpuAlternative& a) { return a.count > 1; });
+    if (!more) return std::nullopt;
+    Unplaced unplaced;
+    unplaced.never = true;
+    unplaced.missing =
+        "a process uses one MIG slice, and NCCL does not join processes on slices; ask for one "
+        "slice and one process (array: for many of them), or for whole GPUs";
+    unplaced.reason = {"NeverFits",
+                       "asks for more than one process on MIG slices: " + unplaced.missing};
     return unplaced;
   }
 

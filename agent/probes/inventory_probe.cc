@@ -11,6 +11,7 @@
 #include "agent/probes/network_probe.h"
 #include "agent/probes/toolkit_probe.h"
 #include "common/inventory_yaml.h"
+#include "common/mig.h"
 
 extern char** environ;
 
@@ -173,6 +174,7 @@ Result<NodeInventory> InventoryProbe::Probe() {
   }
   Result<NodeInventory> own = TakeSubset(std::move(node), config);
   own_gpus_.clear();
+  if (own) ListSlicesAsDevices(*own);  // `gpu_ids` of agent.yaml counts whole GPUs
   if (own)
     for (const GpuDevice& gpu : own->gpus) own_gpus_.insert(gpu.uuid);
   return own;

@@ -251,7 +251,7 @@ std::optional<GpuDevice> NvmlSession::Read(Slot& slot) {
   if (Ask(api_.persistence_mode, handle, &a) == kNvmlSuccess) gpu.persistence = a != 0;
   if (Ask(api_.power_limit, handle, &a) == kNvmlSuccess)
     gpu.power_limit_w = static_cast<int>(a / 1000);
-  ReadMig(handle, gpu);
+  ReadMig(slot, gpu);
   ReadHealth(handle, gpu);
   slot.uuid = gpu.uuid;
   if (worst_ == kNvmlSuccess) {
@@ -263,7 +263,9 @@ std::optional<GpuDevice> NvmlSession::Read(Slot& slot) {
   return std::nullopt;
 }
 
-void NvmlSession::ReadMig(NvmlDevice handle, GpuDevice& gpu) {
+void NvmlSession::ReadMig(Slot& slot, GpuDevice& gpu) {
+  const NvmlDevice handle = slot.handle;
+  slot.slices.clear();
   unsigned current = 0;
   unsigned pending = 0;
   unsigned max = 0;
@@ -295,6 +297,7 @@ void NvmlSession::ReadMig(NvmlDevice handle, GpuDevice& gpu) {
     if (found.profile.empty() && sized)
       found.profile = std::to_string(attributes.gpu_slices) + "g." +
                       std::to_string((attributes.memory_mib + 1023) / 1024) + "gb";
+    slot.slices.emplace_back(found.uuid, slice);
     gpu.mig.push_back(std::move(found));
   }
   if (gpu.mig.empty())
@@ -435,14 +438,7 @@ std::vector<GpuSample> NvmlSession::Sample() {
       NvmlUtilization rates{};
       if (Ask(api_.utilization, slot.handle, &rates) == kNvmlSuccess)
         sample.utilization = rates.gpu / 100.0;
-      NvmlMemoryV2 memory{};
-      memory.version = NvmlVersion<NvmlMemoryV2>(2);
-      NvmlMemory old_memory{};
-      if (Ask(api_.memory_v2, slot.handle, &memory) == kNvmlSuccess) {
-        sample.used_bytes = memory.used;
-      } else if (Ask(api_.memory, slot.handle, &old_memory) == kNvmlSuccess) {
-        sample.used_bytes = old_memory.used;
-      }
+      sample.used_bytes = UsedBytes(slot.handle);
       if (const auto found = xids.find(slot.handle); found != xids.end()) {
         sample.xids = found->second;
         if (sample.xids.size() > kMostXids) sample.xids.resize(kMostXids);
@@ -457,9 +453,26 @@ std::vector<GpuSample> NvmlSession::Sample() {
       if (Ask(api_.temperature, slot.handle, 0u, &value) == kNvmlSuccess)
         sample.temperature_c = value;
     }
+    // Of a slice the driver tells the memory alone; what concerns the chip concerns them all.
+    for (const auto& [uuid, handle] : slot.slices) {
+      GpuSample of_slice = sample;
+      of_slice.uuid = uuid;
+      of_slice.utilization.reset();
+      of_slice.used_bytes = UsedBytes(handle);
+      samples.push_back(std::move(of_slice));
+    }
     samples.push_back(std::move(sample));
   }
   return samples;
+}
+
+std::optional<std::uint64_t> NvmlSession::UsedBytes(NvmlDevice handle) {
+  NvmlMemoryV2 memory{};
+  memory.version = NvmlVersion<NvmlMemoryV2>(2);
+  if (Ask(api_.memory_v2, handle, &memory) == kNvmlSuccess) return memory.used;
+  NvmlMemory old_memory{};
+  if (Ask(api_.memory, handle, &old_memory) == kNvmlSuccess) return old_memory.used;
+  return std::nullopt;
 }
 
 std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> NvmlSession::Processes() {
@@ -467,20 +480,29 @@ std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> NvmlSession::Processes(
   if (slots_.empty() || !open_) (void)List();
   for (const Slot& slot : slots_) {
     if (slot.code != kNvmlSuccess) continue;
-    std::map<std::int64_t, GpuProcess> by_pid;  // one process may compute and draw
-    bool says = false;  // of some kind of processes; drivers need not know all three
-    for (const auto call : {api_.compute_processes, api_.graphics_processes, api_.mps_processes}) {
-      auto read = ReadProcesses(slot.handle, call);
-      if (!read) continue;
-      says = says || call == api_.compute_processes;
-      for (GpuProcess& process : *read) by_pid.emplace(process.pid, std::move(process));
+    if (auto processes = ProcessesOf(slot.handle)) {
+      all.emplace_back(slot.uuid, std::move(*processes));
     }
-    if (!says) continue;
-    std::vector<GpuProcess> processes;
-    for (auto& [pid, process] : by_pid) processes.push_back(std::move(process));
-    all.emplace_back(slot.uuid, std::move(processes));
+    for (const auto& [uuid, handle] : slot.slices) {
+      if (auto processes = ProcessesOf(handle)) all.emplace_back(uuid, std::move(*processes));
+    }
   }
   return all;
+}
+
+std::optional<std::vector<GpuProcess>> NvmlSession::ProcessesOf(NvmlDevice handle) {
+  std::map<std::int64_t, GpuProcess> by_pid;  // one process may compute and draw
+  bool says = false;  // of some kind of processes; drivers need not know all three
+  for (const auto call : {api_.compute_processes, api_.graphics_processes, api_.mps_processes}) {
+    auto read = ReadProcesses(handle, call);
+    if (!read) continue;
+    says = says || call == api_.compute_processes;
+    for (GpuProcess& process : *read) by_pid.emplace(process.pid, std::move(process));
+  }
+  if (!says) return std::nullopt;
+  std::vector<GpuProcess> processes;
+  for (auto& [pid, process] : by_pid) processes.push_back(std::move(process));
+  return processes;
 }
 
 std::optional<std::vector<GpuProcess>> NvmlSession::ReadProcesses(

@@ -40,15 +40,19 @@ class NvmlSession {
  private:
   struct Slot {  // one per index of the library
     NvmlDevice handle = nullptr;
-    NvmlCode code = kNvmlSuccess;  // why there is no answer
-    GpuUuid uuid;                  // of the last answer
+    NvmlCode code = kNvmlSuccess;                        // why there is no answer
+    GpuUuid uuid;                                        // of the last answer
+    std::vector<std::pair<GpuUuid, NvmlDevice>> slices;  // MIG
   };
 
   void Close();
   std::optional<GpuDevice> Read(Slot& slot);  // nothing: slot.code says why
   // A GPU that gives no answer, as last seen; `taken` are the UUIDs that are accounted for.
   GpuDevice Placeholder(std::size_t index, const std::set<GpuUuid>& taken) const;
-  void ReadMig(NvmlDevice handle, GpuDevice& gpu);
+  void ReadMig(Slot& slot, GpuDevice& gpu);
+  std::optional<std::uint64_t> UsedBytes(NvmlDevice handle);
+  // Absent when the driver does not list those that compute.
+  std::optional<std::vector<GpuProcess>> ProcessesOf(NvmlDevice handle);
   void ReadHealth(NvmlDevice handle, GpuDevice& gpu);
   void ReadLinks(std::vector<GpuDevice>& gpus);
   void ListenTo(const Slot& slot);  // to its Xid events, once

@@ -119,13 +119,23 @@ Link LinkOf(const OnDevice& call, unsigned int link) {
   return {kSuccess, false, {}};
 }
 
+const json* SliceOf(const OnDevice& call) {
+  if (call.target.slice < 0 || !call.Has("mig")) return nullptr;
+  const json& slices = call.device["mig"]["slices"];
+  const json& slice = slices.at(call.target.slice);
+  return slice.is_null() ? nullptr : &slice;
+}
+
 nvmlReturn_t Processes(const char* symbol, const char* kind, nvmlDevice_t handle,
                        unsigned int* count, void* infos) {
   const OnDevice call(symbol, handle);
   if (call.code != kSuccess) return call.code;
   json listed = json::array();
-  for (const json& one : call.device.value("processes", json::array()))
-    if (one.value("kind", "compute") == kind) listed.push_back(one);
+  const json* slice = SliceOf(call);
+  for (const json& one : call.device.value("processes", json::array())) {
+    const bool there = slice == nullptr || one.value("gi", -1) == slice->value("gi", 0);
+    if (there && one.value("kind", "compute") == kind) listed.push_back(one);
+  }
   const unsigned int room = *count;
   *count = static_cast<unsigned int>(listed.size());
   if (room < *count || (infos == nullptr && *count > 0)) return kInsufficientSize;
@@ -148,16 +158,13 @@ struct Memory {
   unsigned long long total = 0, reserved = 0, used = 0;
 };
 
-Memory MemoryOf(const json& memory) {
+Memory MemoryOf(nvmlDevice_t handle, const json& memory) {
+  const OnDevice call("MemoryOf", handle);
+  if (const json* slice = SliceOf(call)) {
+    return {slice->value("memory_mib", 0ull) * kMiB, 0, slice->value("used_mib", 0ull) * kMiB};
+  }
   return {memory.value("total_mib", 0ull) * kMiB, memory.value("reserved_mib", 0ull) * kMiB,
           memory.value("used_mib", 0ull) * kMiB};
-}
-
-const json* SliceOf(const OnDevice& call) {
-  if (call.target.slice < 0 || !call.Has("mig")) return nullptr;
-  const json& slices = call.device["mig"]["slices"];
-  const json& slice = slices.at(call.target.slice);
-  return slice.is_null() ? nullptr : &slice;
 }
 
 }  // namespace
@@ -298,16 +305,16 @@ EXPORT nvmlDeviceGetArchitecture(nvmlDevice_t handle, unsigned int* architecture
   return Number("nvmlDeviceGetArchitecture", handle, "architecture", architecture);
 }
 EXPORT nvmlDeviceGetMemoryInfo(nvmlDevice_t handle, nvmlMemory_t* memory) {
-  return Answer("nvmlDeviceGetMemoryInfo", handle, "memory", memory, [](const json& value) {
-    const Memory m = MemoryOf(value);  // the first version counts what is reserved as used
+  return Answer("nvmlDeviceGetMemoryInfo", handle, "memory", memory, [&](const json& value) {
+    const Memory m = MemoryOf(handle, value);  // the first version counts what is reserved as used
     return nvmlMemory_t{m.total, m.total - m.used - m.reserved, m.used + m.reserved};
   });
 }
 EXPORT nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t handle, nvmlMemory_v2_t* memory) {
   if (memory == nullptr) return kInvalidArgument;
   if (memory->version != 0x02000028u) return kArgumentVersionMismatch;
-  return Answer("nvmlDeviceGetMemoryInfo_v2", handle, "memory", memory, [](const json& value) {
-    const Memory m = MemoryOf(value);
+  return Answer("nvmlDeviceGetMemoryInfo_v2", handle, "memory", memory, [&](const json& value) {
+    const Memory m = MemoryOf(handle, value);
     return nvmlMemory_v2_t{0x02000028u, m.total, m.reserved, m.total - m.used - m.reserved, m.used};
   });
 }

@@ -18,7 +18,7 @@
 //     "persistence": 1, "ecc_errors": 0, "clock_reasons": 0, "clock_mhz": 1980,
 //     "default_clock_mhz": 1980, "compute_mode": 0,
 //     "mig": {"enabled": true, "pending": true, "max": 7, "slices": [{"uuid": "MIG-...",
-//             "profile": "1g.5gb", "memory_mib": 4864, "gi": 7, "ci": 0}, null]},
+//             "profile": "1g.5gb", "memory_mib": 4864, "used_mib": 0, "gi": 7, "ci": 0}, null]},
 //     "processes": [{"pid": 4711, "used_mib": 300, "kind": "compute"}],
 //     "xids": [79],                  an event for each Xid that is added
 //     "lost": false                  true: every call on it answers 15

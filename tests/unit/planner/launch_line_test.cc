@@ -279,6 +279,27 @@ TEST(LaunchLine, LauncherProcessStartsAnyTextOncePerRank) {
   EXPECT_EQ(line->warnings[0].code, "launcher_per_rank");
 }
 
+// The argument stands in front of the script's own, where torch.distributed.launch put it.
+TEST(LaunchLine, LocalRankArgGoesToTheScriptAndNotToPython) {
+  constexpr std::pair<const char*, const char*> kLines[] = {
+      {"torchrun --nproc-per-node=2 train.py --lr 1",
+       "exec \"$0\" -u train.py --local_rank=$LOCAL_RANK --lr 1"},
+      {"torchrun --nproc-per-node=2 -m pkg.train --lr 1",
+       "exec \"$0\" -u -m pkg.train --local_rank=$LOCAL_RANK --lr 1"},
+      {"python train.py --lr 1", "exec python train.py --local_rank=$LOCAL_RANK --lr 1"},
+      {"python -u -m pkg.train --lr 1",
+       "exec python -u -m pkg.train --local_rank=$LOCAL_RANK --lr 1"},
+      {"python -c 'print(1)' --lr 1", "exec python -c 'print(1)' --local_rank=$LOCAL_RANK --lr 1"}};
+  for (const auto& [run, shell] : kLines) {
+    const auto with = ReadLaunchLine(run, {LauncherKind::kAuto, true, {}});
+    ASSERT_TRUE(with) << FormatError(with.error());
+    EXPECT_EQ(with->shell, shell);
+    const auto without = ReadLaunchLine(run, {});
+    ASSERT_TRUE(without);
+    EXPECT_EQ(without->shell.find("local_rank"), std::string::npos) << without->shell;
+  }
+}
+
 class NodeLine : public ::testing::TestWithParam<Row> {};
 
 TEST_P(NodeLine, IsStartedOncePerNodeAsItIs) {

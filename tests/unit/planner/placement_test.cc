@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "common/mig.h"
 #include "tests/unit/planner/plan_fixtures.h"
 
 namespace launch {
@@ -262,6 +263,41 @@ TEST(Place, AnAppleGpuIsOneDevice) {
     ASSERT_FALSE(unplaced);
     EXPECT_TRUE(unplaced.error().never);
     EXPECT_TRUE(Contains(unplaced.error().reason.evidence, "one device"));
+  }
+}
+
+NodeInventory CutH100() {
+  NodeInventory node = H100("cut", 2);
+  node.gpus[0].mig = {{GpuUuid{"MIG-a"}, "3g.40gb", 40ull << 30},
+                      {GpuUuid{"MIG-b"}, "1g.10gb", 10ull << 30}};
+  ListSlicesAsDevices(node);
+  return node;
+}
+
+TEST(Place, GivesSlicesToThoseWhoNameThem) {
+  const std::vector<NodeInventory> nodes = {CutH100()};
+  EXPECT_EQ(Place(GpuJob(1, "1g.10gb"), Offers(nodes))->gpus[0], std::vector<int>{1});
+  EXPECT_EQ(Place(GpuJob(1, "mig-3g.40gb"), Offers(nodes))->gpus[0], std::vector<int>{0});
+  EXPECT_EQ(Place(GpuJob(1), Offers(nodes))->gpus[0], std::vector<int>{2}) << "any means whole";
+  EXPECT_EQ(Place(GpuJob(1, "H100"), Offers(nodes))->gpus[0], std::vector<int>{2});
+  EXPECT_FALSE(Place(GpuJob(2, "H100"), Offers(nodes))) << "what is cut is not there as a whole";
+  auto taken = Offers(nodes);
+  taken[0].free_gpus = {0, 2};
+  const auto waits = Place(GpuJob(1, "1g.10gb"), taken);
+  ASSERT_FALSE(waits);
+  EXPECT_FALSE(waits.error().never);
+}
+
+TEST(Place, RefusesAGroupOfSlices) {
+  const std::vector<NodeInventory> nodes = {CutH100(), CutH100()};
+  JobSpec two_processes = GpuJob(1, "1g.10gb");
+  two_processes.procs_per_node = 2;
+  for (const JobSpec& job : {GpuJob(2, "1g.10gb"), GpuJob(1, "1g.10gb", 2), two_processes}) {
+    const auto unplaced = Place(job, Offers(nodes));
+    ASSERT_FALSE(unplaced);
+    EXPECT_TRUE(unplaced.error().never);
+    EXPECT_TRUE(Contains(unplaced.error().reason.evidence, "NCCL"))
+        << unplaced.error().reason.evidence;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <tuple>
 
+#include "common/mig.h"
 #include "common/units.h"
 #include "tests/unit/planner/plan_fixtures.h"
 #include "tests/unit/planner/plan_text.h"
@@ -203,6 +204,19 @@ TEST(Plan, ParticularDevicesAreNamedByIndex) {
   job.gpu_binding = GpuBinding::kPerRank;
   EXPECT_EQ(PlanOn(job, Cluster("a100-40x4"))->plan.assignments[1].env.at("CUDA_VISIBLE_DEVICES"),
             "3");
+}
+
+TEST(Plan, ASliceIsNamedByItsUuid) {
+  NodeInventory node = H100("cut", 2);
+  node.gpus[0].mig = {{GpuUuid{"MIG-b"}, "1g.10gb", 10ull << 30}};
+  ListSlicesAsDevices(node);
+  const auto slice = PlanOn(GpuJob(1, "1g.10gb"), {node});
+  ASSERT_TRUE(slice) << ErrorOf(slice);
+  EXPECT_EQ(slice->plan.assignments[0].env.at("CUDA_VISIBLE_DEVICES"), "MIG-b");
+  // The position of a whole GPU beside it is not what CUDA counts.
+  const auto whole = PlanOn(GpuJob(1, "H100"), {node});
+  ASSERT_TRUE(whole) << ErrorOf(whole);
+  EXPECT_EQ(whole->plan.assignments[0].env.at("CUDA_VISIBLE_DEVICES"), node.gpus[1].uuid.value);
 }
 
 // S002-1 of the user stories.

@@ -292,6 +292,36 @@ TEST_F(NvmlSessionTest, ListsMigSlicesAcrossHoles) {
   EXPECT_EQ(List({"nvmlDeviceGetName"}).gpus.at(0).mig, by_name) << "profile from the sizes";
 }
 
+TEST_F(NvmlSessionTest, SamplesAndProcessesOfASliceAreItsOwn) {
+  Load("a100-40x4");
+  state["devices"][0]["mig"] = {{"enabled", true},
+                                {"max", 7},
+                                {"slices",
+                                 {{{"uuid", "MIG-1"},
+                                   {"profile", "3g.20gb"},
+                                   {"memory_mib", 19968},
+                                   {"used_mib", 700},
+                                   {"gi", 1}},
+                                  {{"uuid", "MIG-2"},
+                                   {"profile", "1g.5gb"},
+                                   {"memory_mib", 4864},
+                                   {"used_mib", 0},
+                                   {"gi", 9}}}}};
+  state["devices"][0]["processes"] = {{{"pid", ::getpid()}, {"used_mib", 700}, {"gi", 1}}};
+  Write();
+  NvmlSession session = Session();
+  (void)session.List();
+  std::map<std::string, GpuSample> samples;
+  for (const GpuSample& sample : session.Sample()) samples[sample.uuid.value] = sample;
+  EXPECT_EQ(samples.at("MIG-1").used_bytes, 700 * kMiB);
+  EXPECT_EQ(samples.at("MIG-2").used_bytes, 0u);
+  EXPECT_EQ(samples.at("MIG-1").utilization, std::nullopt) << "the driver does not tell it";
+  std::map<std::string, std::size_t> processes;
+  for (const auto& [uuid, list] : session.Processes()) processes[uuid.value] = list.size();
+  EXPECT_EQ(processes.at("MIG-1"), 1u);
+  EXPECT_EQ(processes.at("MIG-2"), 0u) << "a neighbour's process does not hold it";
+}
+
 TEST_F(NvmlSessionTest, CondemnsMigModeWithoutSlicesAndWarnsOfAPendingChange) {
   Load("a100-40x4");
   state["devices"][0]["mig"] = {{"enabled", true}, {"max", 7}, {"slices", nlohmann::json::array()}};

@@ -1,0 +1,68 @@
+#include "common/mig.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/text.h"
+
+namespace launch {
+namespace {
+
+constexpr std::string_view kUuidPrefix = "MIG-";
+
+// Without "mig-", "mig " or "mig_" in front.
+std::string ProfileIn(std::string_view text) {
+  std::string word = Lower(text);
+  const bool named = word.starts_with("mig") && word.size() > 4 &&
+                     (word[3] == '-' || word[3] == ' ' || word[3] == '_');
+  return named ? word.substr(4) : word;
+}
+
+// Takes digits and then `unit` from the front of `text`.
+bool Take(std::string_view& text, std::string_view unit) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (digits == 0 || !text.substr(digits).starts_with(unit)) return false;
+  text.remove_prefix(digits + unit.size());
+  return true;
+}
+
+}  // namespace
+
+bool IsMigProfile(std::string_view text) {
+  const std::string word = ProfileIn(text);
+  std::string_view rest = word;
+  (void)Take(rest, "c.");  // a compute instance within the slice
+  return Take(rest, "g.") && Take(rest, "gb") && (rest.empty() || rest.front() == '+');
+}
+
+bool IsMigSlice(const GpuDevice& gpu) { return gpu.uuid.value.starts_with(kUuidPrefix); }
+
+void ListSlicesAsDevices(NodeInventory& node) {
+  std::vector<GpuDevice> devices;
+  for (GpuDevice& gpu : node.gpus) {
+    if (gpu.mig.empty()) {
+      devices.push_back(std::move(gpu));
+      continue;
+    }
+    const std::vector<MigSlice> slices = std::exchange(gpu.mig, {});
+    for (const MigSlice& slice : slices) {
+      GpuDevice device = gpu;
+      device.uuid = slice.uuid;
+      device.model = gpu.model + " MIG " + slice.profile;
+      device.type = slice.profile;
+      device.memory_bytes = slice.memory_bytes;
+      device.reserved_bytes.reset();
+      device.links.clear();  // nothing passes between slices but through the host
+      devices.push_back(std::move(device));
+    }
+  }
+  node.gpus = std::move(devices);
+}
+
+bool NamesSlice(std::string_view wanted, const GpuDevice& slice) {
+  return ProfileIn(wanted) == Lower(slice.type) || Lower(wanted) == Lower(slice.model);
+}
+
+}  // namespace launch

@@ -1,0 +1,25 @@
+// MIG: a GPU that its driver cuts into slices, each of which programs use like a GPU of its own.
+#pragma once
+
+#include <string_view>
+
+#include "common/inventory.h"
+
+namespace launch {
+
+// "1g.10gb", "1c.2g.20gb", "1g.10gb+me", also with "mig-" or "MIG " in front.
+bool IsMigProfile(std::string_view text);
+
+// A device of ListSlicesAsDevices.
+bool IsMigSlice(const GpuDevice& gpu);
+
+// Each slice in place of its GPU, as a device with the slice's UUID and memory, the profile as its
+// type and everything else as the GPU has it: it is offered, held, proved free and quarantined by
+// itself. What is cut is never used as a whole. Says nothing of GPUs in MIG mode without slices.
+void ListSlicesAsDevices(NodeInventory& node);
+
+// Does a job that asks for `wanted` mean this slice? Slices are given to those only who name them:
+// "1g.10gb", "mig-1g.10gb", or the name that the driver gives.
+bool NamesSlice(std::string_view wanted, const GpuDevice& slice);
+
+}  // namespace launch

@@ -1,0 +1,46 @@
+"""Which devices a job is given: MIG slices, with a driver that is not there."""
+
+MIG = {"enabled": True, "pending": True, "max": 7, "slices": [
+    {"uuid": "MIG-small-1", "profile": "1g.5gb", "memory_mib": 4864, "gi": 7, "ci": 0},
+    {"uuid": "MIG-small-2", "profile": "1g.5gb", "memory_mib": 4864, "gi": 8, "ci": 0},
+    {"uuid": "MIG-large", "profile": "3g.20gb", "memory_mib": 19968, "gi": 1, "ci": 0}]}
+
+JOB = """\
+name: slice
+gpus: {GPUS}
+preflight: {level: none}
+run: bash -c 'echo devices=$CUDA_VISIBLE_DEVICES; sleep SECONDS'
+"""
+
+
+def test_a_mig_slice_is_a_device_of_its_own(cluster, nvml):
+    env = nvml.state("a100-40x4")
+    nvml.edit(lambda state: state["devices"][1].update(mig=MIG))
+    cluster.up("--nvml-library", nvml.library, env=env)
+    (node,) = cluster.json("nodes")["nodes"]
+    models = [gpu["model"] for gpu in node["gpus"]]
+    assert len(models) == 3 + 3 and sum(model.endswith("MIG 1g.5gb") for model in models) == 2, models
+
+    def submit(gpus, seconds, *args):
+        job = cluster.write("job.yaml", JOB.replace("{GPUS}", gpus).replace("SECONDS", str(seconds)))
+        return cluster.submit(job, *args)
+
+    first = submit("{mig: 1g.5gb}", 300)
+    second = submit("1g.5gb:1", 300)
+    for job in (first, second):
+        cluster.wait_for(job, "RUNNING")
+    seen = {cluster.launch("logs", job).stdout.split("devices=")[1].split()[0] for job in (first, second)}
+    assert seen == {"MIG-small-1", "MIG-small-2"}
+    # A count alone means a whole GPU, and beside slices it is named by its UUID.
+    whole = submit("3", 0)
+    cluster.wait_for(whole, "SUCCEEDED")
+    devices = cluster.launch("logs", whole).stdout.split("devices=")[1].split()[0]
+    assert devices.count("GPU-") == 3 and "MIG" not in devices, devices
+    third = submit("{mig: 1g.5gb}", 0)
+    assert cluster.status(third)["state"] == "PENDING"
+    cluster.launch("cancel", first)
+    cluster.wait_for(third, "SUCCEEDED")
+
+    refused = cluster.launch("submit", cluster.write("two.yaml", JOB.replace("{GPUS}", "{mig: \"1g.5gb:2\"}")), code=3)
+    assert "NCCL" in refused.stderr, refused.stderr
+    cluster.launch("cancel", second)
