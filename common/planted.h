@@ -1,8 +1,8 @@
 // Bugs that tests plant on purpose: a checker that finds none of them proves nothing.
 #pragma once
 
-// Planted(Bug::kX) is constant false, and its branch gone, in every build but `sim_mutants` of
-// tests/sim, whose main chooses one.
+// Planted(Bug::kX) is constant false, and its branch gone, in every build but `sim_mutants` and
+// `guard_mutants` of tests/sim, whose mains choose one.
 namespace launch {
 
 enum class Bug {
@@ -26,6 +26,12 @@ enum class Bug {
   kLeaseFromPong,        // a lease counts from when the answer came
   kLeaseByWall,          // the controller counts leases by the wall clock
   kLeaseOfAgent,         // only a living agent ends ranks whose lease is over
+  kLeaseOfShim,          // only a shim ends a rank whose lease is over
+  kLowerAttempt,         // an agent accepts an attempt below one that it has seen
+  kUnboundedFollower,    // a follower that does not read makes the controller keep all that comes
+  kUncheckedRows,  // a start takes rows of the store as they are, whatever their checksums say
+  kUncheckedCall,  // one call is served to anybody with a certificate
+  kPrefixIds,      // who is called like the beginning of an owner's name is taken for him
 };
 
 #ifdef LAUNCH_PLANTED_BUGS

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/planted.h"
+
 namespace launch::controller {
 namespace {
 
@@ -64,9 +66,10 @@ Result<void> CheckAccess(std::string_view method, Role role, const Identity& who
   const auto row = std::find_if(table.begin(), table.end(),
                                 [&](const AccessRow& r) { return r.method == method; });
   const bool allowed =
-      row != table.end() &&
-      ((role == Role::kJoin && row->join) || (role == Role::kNode && row->node) ||
-       (role == Role::kUser && row->user) || (role == Role::kOperator && row->operator_));
+      (Planted(Bug::kUncheckedCall) && method == "/launch.v1.Operator/FenceNode") ||
+      (row != table.end() &&
+       ((role == Role::kJoin && row->join) || (role == Role::kNode && row->node) ||
+        (role == Role::kUser && row->user) || (role == Role::kOperator && row->operator_)));
   if (allowed) return {};
   std::string needed;
   if (row != table.end()) {
@@ -86,6 +89,7 @@ Result<void> CheckAccess(std::string_view method, Role role, const Identity& who
 }
 
 bool MaySeeInFull(const Caller& caller, const UserName& owner) {
+  if (Planted(Bug::kPrefixIds) && owner.value.starts_with(caller.user.value)) return true;
   return caller.is_operator || caller.user == owner;
 }
 

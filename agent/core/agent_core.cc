@@ -265,6 +265,7 @@ void StepScope::On(const told::Tick&) {
     state_.fence_retry_at = now_ + kFenceRetry;  // until the disk takes it
     Give(order::SaveFence{state_.fence});
   }
+  EndOverdueLeases();
   for (auto& [key, allocation] : state_.allocations) {
     if (IsUnstarted(allocation.phase) && now_ >= DropDeadline(state_, allocation))
       DropUnstarted(key, allocation, "no word from the controller for 60 s before the start");
@@ -317,6 +318,7 @@ std::optional<BootTime> NextDeadline(const AgentState& state) {
   for (const auto& [key, allocation] : state.allocations) {
     if (IsUnstarted(allocation.phase)) consider(DropDeadline(state, allocation));
     if (RetriesProof(allocation)) consider(allocation.retry_at);
+    if (const std::optional<BootTime> at = LeaseKillAt(allocation)) consider(*at);
   }
   return next;
 }

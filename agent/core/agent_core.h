@@ -99,7 +99,9 @@ struct Allocation {
   // Of a leased allocation, from its start. Never later than the send time of the newest word that
   // the controller answered, plus the lease; once over it is over for good.
   std::optional<BootTime> lease_end;
-  bool forget = false;  // asked for while something was held or not acknowledged
+  std::set<GpuUuid> given_back;  // by an operator, although the proof still fails
+  bool lease_unread = false;     // after a restart: only its shims know the end
+  bool forget = false;           // asked for while something was held or not acknowledged
 };
 
 // Who this agent is; fixed while it runs.

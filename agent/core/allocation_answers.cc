@@ -170,13 +170,17 @@ void StepScope::On(const told::StopDone& event) {
   if (found == state_.allocations.end()) return;
   Allocation& allocation = found->second;
   if (allocation.phase != Phase::kStopping && allocation.phase != Phase::kReleased) return;
-  const bool again = allocation.phase == Phase::kReleased && allocation.held == event.held &&
+  // The proof is made of the allocation as a whole, so it names what was given back as well.
+  std::vector<std::pair<GpuUuid, std::string>> still_held = event.held;
+  std::erase_if(still_held,
+                [&](const auto& entry) { return allocation.given_back.contains(entry.first); });
+  const bool again = allocation.phase == Phase::kReleased && allocation.held == still_held &&
                      allocation.log_ends == event.log_ends;
   if (event.held.empty()) EndWithoutRecord(event.key, allocation);
   for (const GpuUuid& gpu : allocation.gpus)
     if (allocation.phase == Phase::kStopping) state_.released_at[gpu] = now_;
   allocation.phase = Phase::kReleased;
-  allocation.held = event.held;
+  allocation.held = std::move(still_held);
   allocation.log_ends = event.log_ends;
   allocation.retry_at = now_ + kProofRetry;
   if (!again) SendReleased(event.key, allocation);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "agent/core/step_scope.h"
+#include "common/planted.h"
 
 namespace launch::agent {
 
@@ -99,8 +100,9 @@ std::optional<StepScope::Refusal> StepScope::WhyNotPrepare(const to_node::Prepar
                        (spec.user.empty() ? "nobody" : spec.user)};
   const auto highest = HighestAttempt(spec.key.job);
   const auto known = state_.allocations.find(spec.key);
-  if (highest && (*highest > spec.key.attempt ||
-                  (*highest == spec.key.attempt && known == state_.allocations.end())))
+  if (highest && !Planted(Bug::kLowerAttempt) &&
+      (*highest > spec.key.attempt ||
+       (*highest == spec.key.attempt && known == state_.allocations.end())))
     return Refusal{"accept", "stale_attempt",
                    "attempt " + std::to_string(highest->value) + " of the job was seen here"};
   if (known != state_.allocations.end()) {
@@ -300,6 +302,7 @@ void StepScope::On(const to_node::Retest& message) {
       continue;
     }
     allocation.held.erase(held);
+    allocation.given_back.insert(message.gpu);
     SendReleased(key, allocation);
     given_back.push_back(key);
   }

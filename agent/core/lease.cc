@@ -7,6 +7,31 @@
 #include "common/planted.h"
 
 namespace launch::agent {
+namespace {
+
+// A shim ends its rank at the end of the lease; one that was stopped (SIGSTOP, a debugger) does
+// not. We wait a moment longer than it needs, much less than the controller's margin (leases.cc).
+constexpr Millis kShimsMoment{2'000};
+
+}  // namespace
+
+std::optional<BootTime> LeaseKillAt(const Allocation& allocation) {
+  if (!allocation.lease_end || Planted(Bug::kLeaseOfShim)) return std::nullopt;
+  const bool runs = allocation.phase == Phase::kStarting || allocation.phase == Phase::kStarted ||
+                    (allocation.phase == Phase::kStopping && allocation.stop_grace > Millis{0});
+  if (!runs || !allocation.spec || !allocation.spec->lease) return std::nullopt;
+  // Of one that could not be read we know that it ends before this.
+  const BootTime end = allocation.lease_unread ? allocation.accepted_at + *allocation.spec->lease
+                                               : *allocation.lease_end;
+  return end + kShimsMoment;
+}
+
+void StepScope::EndOverdueLeases() {
+  for (auto& [key, allocation] : state_.allocations) {
+    const std::optional<BootTime> at = LeaseKillAt(allocation);
+    if (at && now_ >= *at) BeginStop(key, allocation, StopCause::kLease, Millis{0});
+  }
+}
 
 BootTime LeaseTermAt(const Allocation& allocation) {
   const Millis grace = allocation.spec ? allocation.spec->stop.grace : Millis{0};

@@ -28,8 +28,10 @@ Allocation Read(const FoundAllocation& found, BootTime now) {
     allocation.ranks[rank.rank] = {.started = rank.started, .pid = rank.pid, .exit = rank.exit};
   for (const Rank rank : found.acked) allocation.ranks[rank].acked = true;
   // One that cannot be read is not extended: its shims know its end.
-  if (found.spec && found.spec->lease && AnyStarted(found))
+  if (found.spec && found.spec->lease && AnyStarted(found)) {
     allocation.lease_end = found.lease_end.value_or(now);
+    allocation.lease_unread = !found.lease_end;
+  }
   return allocation;
 }
 

@@ -47,6 +47,7 @@ class StepScope {
   void On(const to_node::Welcome& message);
   void On(const to_node::Pong& message);
   void ExtendLeases();  // lease.cc
+  void EndOverdueLeases();
 
   // agent_core.cc: what Act tells when the disk refused a fence.
   void OnLeaderUnsaved(const std::string& why);
@@ -99,6 +100,8 @@ bool HoldsGpus(Phase phase);
 bool AllEnded(const Allocation& allocation);
 // From then on the shims end the ranks: they get their grace before the end of the lease.
 BootTime LeaseTermAt(const Allocation& allocation);
+// When we end the ranks ourselves, because their shims should have; absent: never.
+std::optional<BootTime> LeaseKillAt(const Allocation& allocation);
 ExitReport MakeReport(const AgentState& state, const Key& key, Rank rank, ExitCause cause,
                       BootTime now);
 

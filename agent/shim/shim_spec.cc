@@ -24,7 +24,7 @@ std::string EncodeSpec(const ShimSpec& spec) {
     for (const std::string& text : *list) add(text);
   }
   block.header.magic = kMagic;
-  block.header.version = kVersion;
+  block.header.version = kSpecVersion;
   block.header.length = static_cast<std::uint32_t>(bytes.size() - sizeof(Header));
   std::memcpy(bytes.data(), &block, sizeof block);
   block.header.crc = Crc32c(bytes.data() + sizeof(Header), bytes.size() - sizeof(Header));
@@ -44,8 +44,8 @@ int OpenSpec(int fd, SpecView& view) {
   view.block = block;
   view.mapped_bytes = size;
   const Header& header = block->header;
-  if (header.magic != kMagic || header.version != kVersion ||
-      header.length != size - sizeof(Header) || bytes[size - 1] != '\0' ||
+  if (header.magic == kMagic && header.version != kSpecVersion) return EPROTONOSUPPORT;
+  if (header.magic != kMagic || header.length != size - sizeof(Header) || bytes[size - 1] != '\0' ||
       header.crc != Crc32c(bytes + sizeof(Header), size - sizeof(Header))) {
     return EBADMSG;
   }

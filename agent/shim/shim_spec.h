@@ -21,6 +21,10 @@ enum SpecFlags : std::uint32_t {
   kBindCpus = 1u << 2,
 };
 
+// Of the layout below: raised with every change of it, so that an agent and a shim of two versions
+// do not understand each other by chance. Records on disk have a version of their own.
+inline constexpr std::uint32_t kSpecVersion = 2;
+
 // Followed by NUL-terminated strings: cwd, shim cgroup.procs files, rank cgroup.procs files, argv,
 // environment ("NAME=value").
 struct SpecBlock {
@@ -70,7 +74,8 @@ struct SpecView {
   char** env = nullptr;
 };
 
-// 0, or an errno: EBADMSG when the file does not hold a spec. Maps the file and allocates the
+// 0, or an errno: EBADMSG when the file does not hold a spec, EPROTONOSUPPORT when it holds one of
+// another version. Maps the file and allocates the
 // pointer table, the last allocation of a shim's life.
 int OpenSpec(int fd, SpecView& view);
 

@@ -48,6 +48,23 @@ void CompleteAnswers(Draft& draft) {
   }
 }
 
+// After a boot of our host only the wall clock says how long an attempt ran. It is asked once: what
+// it said is kept on the boot clock, so that no later jump of it counts.
+void RebaseTimeLimits(Draft& draft) {
+  const State& state = draft.state();
+  for (const JobId job : state.active) {
+    const auto found = state.attempts.find(Key{job, Attempt{state.jobs.at(job).attempts}});
+    if (found == state.attempts.end() || found->second.phase != AttemptPhase::kRunning) continue;
+    if (state.live.host_boot.empty() || Planted(Bug::kWallTimeLimit)) continue;
+    if (found->second.started_host_boot == state.live.host_boot) continue;
+    AttemptRecord attempt = found->second;
+    const Millis ran = std::max(Millis{0}, Millis{draft.wall() - attempt.started});
+    attempt.started_boot = draft.now() - ran;
+    attempt.started_host_boot = state.live.host_boot;
+    draft.Put(attempt);
+  }
+}
+
 void RearmTimeLimits(State& state, const Now& now) {
   for (const JobId job : state.active) {
     if (!state.live.time_limits.contains(job)) ArmTimeLimit(state.live, state, job, now);
@@ -205,6 +222,7 @@ Result<Decision> Start(State& state, const PlanDecoder& decode, const std::strin
   draft.Put(cluster);
   draft.Event("controller.started", "cluster", fmt::format("epoch {}", cluster.epoch));
   for (const auto& [key, why] : unreadable) GiveUpPlan(draft, key, why);
+  RebaseTimeLimits(draft);
   RearmTimeLimits(state, now);
   for (const JobId job : state.active) draft.Touch(job);
   for (const JobId job : state.queue) {

@@ -36,6 +36,11 @@ void On(Draft& draft, const NodeId& node, const from_node::Accepted& said) {
     return;
   }
   draft.Touch(said.key.job);  // a late one is answered by Stop
+  if (IsReleased(*known)) {
+    // It was told to forget it, or gave it back, and then took an old order for a new one.
+    draft.Send(node, to_node::Stop{said.key, StopCause::kStale, Millis{0}});
+    return;
+  }
   if (known->phase != StoredAllocPhase::kAssigned && known->phase != StoredAllocPhase::kAccepted) {
     return;
   }
@@ -278,6 +283,10 @@ void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
   std::vector<GpuUuid> foreign;
   for (const auto& entry : said) {
     const bool given = std::ranges::find(alloc.gpus, entry.first) != alloc.gpus.end();
+    // An operator took it out of quarantine, and another attempt has it by now: that one's end
+    // makes the proof again.
+    const auto owner = draft.state().gpu_owner.find(entry.first);
+    if (owner != draft.state().gpu_owner.end() && owner->second != key) continue;
     if (given || MaySpeakFor(draft.state(), node, entry.first)) {
       held.push_back(entry);
     } else {

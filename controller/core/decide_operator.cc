@@ -1,6 +1,8 @@
 // What operators ask for: drain, fence and forget nodes, quarantine.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "controller/core/draft.h"
 
 namespace launch::controller {
@@ -30,6 +32,18 @@ const NodeRecord* FindNode(Draft& draft, const Asked& event) {
       Fail(ErrorCode::kNotFound, fmt::format("there is no node {}", event.node.value),
            near.empty() ? "`launch nodes` lists them" : fmt::format("did you mean {}?", near)));
   return nullptr;
+}
+
+// Agents come back within some 15 s after a restart of ours; until then nobody here knows who
+// lives.
+constexpr Millis kReturnTime{30'000};
+
+// How much longer a node that was not heard since our start may take to come back.
+Millis StillExpected(const Draft& draft, const NodeId& node) {
+  const Live& live = draft.state().live;
+  const auto known = live.nodes.find(node);
+  if (known != live.nodes.end() && known->second.heard != BootTime{}) return Millis{0};
+  return std::max(Millis{0}, live.since + kReturnTime - draft.now());
 }
 
 bool Answers(const State& state, const NodeId& node) {
@@ -95,6 +109,14 @@ void OnUser(Draft& draft, const event::FenceNode& event) {
                 Fail(ErrorCode::kFailedPrecondition,
                      fmt::format("{} answers: what runs there would run twice", node.value),
                      "`launch drain` it, or cancel its jobs; fence only a node without power"));
+    return;
+  }
+  if (const Millis wait = StillExpected(draft, node); wait > Millis{0}) {
+    draft.Reply(event.request,
+                Fail(ErrorCode::kFailedPrecondition,
+                     fmt::format("the controller has just been started and {} may still come back",
+                                 node.value),
+                     fmt::format("try again in {} s", (wait.count() + 999) / 1000)));
     return;
   }
   CutOff(draft, node, "the node was fenced", "fenced");

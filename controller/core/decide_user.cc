@@ -71,6 +71,16 @@ std::optional<effect::PlanWanted> WantPlan(Draft& draft, const Asked& event) {
 
 std::size_t JobsIn(const JobSpec& spec) { return spec.array ? spec.array->indices.size() : 1; }
 
+// The command line says so with file and line; other clients may not have asked.
+std::optional<Error> WhyBadLease(const JobSpec& spec) {
+  if (!spec.requeue_after || 2 * spec.stop_duration < *spec.requeue_after) return std::nullopt;
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("stop_duration ({}) is not shorter than half of requeue_after ({})",
+                           FormatDuration(spec.stop_duration), FormatDuration(*spec.requeue_after)),
+               "make stop_duration shorter or requeue_after longer",
+               {}};
+}
+
 }  // namespace
 
 // A submit that waits for its plan counts too, or a burst would pass before the first is stored.
@@ -139,6 +149,10 @@ void OnUser(Draft& draft, const event::Submit& event) {
     }
     if (job.phase == JobPhase::kQueued) answer.answer.waits = WhyWaiting(state, job);
     draft.Reply(event.request, ReplyBody(std::move(answer)));
+    return;
+  }
+  if (auto bad = WhyBadLease(event.spec)) {
+    draft.Reply(event.request, Unexpected(std::move(*bad)));
     return;
   }
   if (auto full = WhyFull(state, event.caller.user, JobsIn(event.spec))) {

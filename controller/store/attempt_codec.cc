@@ -107,7 +107,8 @@ AttemptRecord FromRecord(Edge& e, const pb::AttemptRecord& m) {
   v.change = e.Text("change", m.change());
   if (m.has_verdict()) v.verdict = e.Value("verdict", m.verdict());
   v.created = e.Wall("created_ms", m.created_ms());
-  v.started_boot = e.Boot("started_boot_ms", m.started_boot_ms());
+  // Before the boot when the attempt is older than that.
+  v.started_boot = BootMs(e.Int64("started_boot_ms", m.started_boot_ms(), -edge::kMaxMs));
   v.started_host_boot = e.BootId("started_host_boot", m.started_host_boot());
   v.started = e.Wall("started_ms", m.started_ms());
   v.ended = e.Wall("ended_ms", m.ended_ms());

@@ -26,25 +26,32 @@ bool HasRoom(const std::string& path, std::uint64_t bytes) {
 
 void DiskReserve::Restore() {
   struct stat there {};
-  if (::lstat(path_.c_str(), &there) == 0 &&
-      static_cast<std::uint64_t>(there.st_blocks) * 512 >= bytes_) {
+  const bool known = ::lstat(path_.c_str(), &there) == 0;
+  if (known && static_cast<std::uint64_t>(there.st_blocks) * 512 >= bytes_) {
     spent_ = false;
     return;
   }
-  (void)::unlink(path_.c_str());
+  // An empty one was spent, by us or by a process before us.
+  spent_ = known && S_ISREG(there.st_mode) && there.st_size == 0;
+  if (known && !spent_) (void)::unlink(path_.c_str());
   if (!HasRoom(path_, bytes_)) return;
-  const UniqueFd file(
-      ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const UniqueFd file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return;
   if (::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes_)) == 0) {
     spent_ = false;
+  } else if (spent_) {
+    (void)::ftruncate(file.get(), 0);
   } else {
     (void)::unlink(path_.c_str());
   }
 }
 
+// The name stays, so that a start on the full disk knows that there was one.
 bool DiskReserve::Spend() {
-  if (::unlink(path_.c_str()) != 0) return false;
+  const UniqueFd file(::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
+  struct stat there {};
+  if (!file || ::fstat(file.get(), &there) != 0 || there.st_size == 0) return false;
+  if (::ftruncate(file.get(), 0) != 0) return false;
   spent_ = true;
   return true;
 }

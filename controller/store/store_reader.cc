@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/pki.h"
+#include "common/planted.h"
 
 namespace launch::controller {
 
@@ -62,7 +63,8 @@ Result<std::vector<StoredRow>> ReadRows(sqlite3* db, const std::string& file,
     LAUNCH_ASSIGN_OR_RETURN(const bool more, select.Step());
     if (!more) break;
     StoredRow row{.key = select.BlobAt(0), .value = select.BlobAt(2), .revision = select.IntAt(1)};
-    if (select.IntAt(3) != RowSum(row.key, row.revision, row.value)) {
+    const bool checked = !Planted(Bug::kUncheckedRows);
+    if (checked && select.IntAt(3) != RowSum(row.key, row.revision, row.value)) {
       return Damaged(file, "row " + row.key + " is damaged");
     }
     if (row.revision > meta.revision || (!rows.empty() && rows.back().key >= row.key)) {
@@ -71,7 +73,8 @@ Result<std::vector<StoredRow>> ReadRows(sqlite3* db, const std::string& file,
     digest.Add(row.key, row.revision, row.value);
     rows.push_back(std::move(row));
   }
-  if (rows.size() != meta.rows || digest != meta.digest) {
+  const bool as_written = digest == meta.digest || Planted(Bug::kUncheckedRows);
+  if (rows.size() != meta.rows || !as_written) {
     return Damaged(file, "its " + std::to_string(rows.size()) + " rows are not the " +
                              std::to_string(meta.rows) + " of revision " +
                              std::to_string(meta.revision));

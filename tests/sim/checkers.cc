@@ -29,8 +29,10 @@ void World::Signals(std::size_t process, const Key& key, StopCause cause) {
               " of " + ToString(it.key));
     return;
   }
-  // By itself an agent ends only what is half started or has ended already.
-  if (cause == StopCause::kStartFailed || cause == StopCause::kNone) return;
+  // By itself an agent ends only what is half started or has ended already, and what has outlived
+  // its lease (the node looks at that).
+  if (cause == StopCause::kStartFailed || cause == StopCause::kNone || cause == StopCause::kLease)
+    return;
   const auto attempt = attempts_.find(key);
   const auto job = jobs_.find(key.job);
   if (attempt == attempts_.end() || job == jobs_.end()) return;
@@ -97,7 +99,13 @@ void World::AttemptCommitted(const AttemptRecord& attempt) {
           const auto cut = power_cuts.find(node);
           return cut != power_cuts.end() && cut->second >= made;
         });
-    if (attempt.stop_cause == StopCause::kNodeLost && !any_ended && !rebooted) {
+    // Given up after requeue_after: the part of one node is over, or never began and never will.
+    const bool leased_part_over =
+        IsLeased(attempt.key.job) &&
+        std::any_of(attempt.nodes.begin(), attempt.nodes.end(),
+                    [&](const NodeId& node) { return AliveOf(node, attempt.key).empty(); });
+    if (attempt.stop_cause == StopCause::kNodeLost && !any_ended && !rebooted &&
+        !leased_part_over) {
       Violation("C12 " + who +
                 " is stopped for a lost node, but no rank of it has ended: " + attempt.cause);
     }
@@ -116,8 +124,18 @@ void World::AttemptCommitted(const AttemptRecord& attempt) {
   attempts_[attempt.key] = attempt;
 }
 
+bool World::IsLeased(JobId id) const {
+  const auto job = jobs_.find(id);
+  if (job == jobs_.end()) return false;
+  return std::any_of(
+      options.schedule.jobs.begin(), options.schedule.jobs.end(), [&](const PlannedJob& planned) {
+        return planned.key == job->second.idempotency_key && planned.spec.requeue_after.has_value();
+      });
+}
+
 void World::RankCommitted(const RankRecord& rank) {
   if (!rank.exit) return;
+  given_up_.insert({rank.key, rank.rank});
   const std::string who = "rank " + std::to_string(rank.rank) + " of " + ToString(rank.key);
   const bool unknown = std::holds_alternative<UnknownEnd>(rank.exit->cause);
   const bool fenced = Describe(rank.exit->cause).find("fenced by") != std::string::npos;

@@ -7,6 +7,13 @@ namespace launch::sim {
 namespace {
 
 constexpr std::size_t kMostInFlight = 20'000;  // C8: nothing may pile up without end
+constexpr std::size_t kOrdersKept = 20;        // per node, to be repeated
+
+bool IsOrder(const ToNode& body) {
+  return std::holds_alternative<to_node::Prepare>(body) ||
+         std::holds_alternative<to_node::Stage>(body) ||
+         std::holds_alternative<to_node::Go>(body) || std::holds_alternative<to_node::Stop>(body);
+}
 
 std::string Describe(const std::string& node, const std::optional<FromNode>& up,
                      const std::optional<ToNodeEnvelope>& down) {
@@ -110,6 +117,11 @@ void Network::Pump(Stream stream, bool up) {
     world_.Trace(Describe(node, item.up, item.down) + " on stream " + std::to_string(stream));
   }
   if (item.down) {
+    if (IsOrder(item.down->body)) {
+      std::deque<ToNodeEnvelope>& orders = orders_[node];
+      orders.push_front(*item.down);
+      if (orders.size() > kOrdersKept) orders.pop_back();
+    }
     agents_.said(node, stream, *item.down);
   } else {
     endpoint_.said(node, stream, *item.up);
@@ -160,6 +172,16 @@ void Network::Reset(const std::string& node) {
     const Stream id = stream;
     world_.At(rng_.Between(0, 300), [this, id] { EndAgent(id, "reset"); });
     world_.At(rng_.Between(0, 300), [this, id] { EndEndpoint(id, "reset"); });
+  }
+}
+
+void Network::Repeat(const std::string& node, std::size_t back) {
+  const std::deque<ToNodeEnvelope>& orders = orders_[node];
+  if (orders.empty()) return;
+  for (const auto& [stream, connection] : streams_) {
+    if (connection.node != node || !connection.agent_open || !connection.endpoint_open) continue;
+    SendDown(stream, orders[std::min(back, orders.size()) - 1]);
+    return;
   }
 }
 

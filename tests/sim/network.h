@@ -41,6 +41,8 @@ class Network {
   void CloseAllEndpoints();
   // Both ends see a reset at once.
   void Reset(const std::string& node);
+  // The last but `back` of the orders that the node was given comes again on its stream.
+  void Repeat(const std::string& node, std::size_t back);
 
   void Cut(const std::string& node, bool up, bool down);
   void Heal(const std::string& node, bool up, bool down);
@@ -77,6 +79,8 @@ class Network {
   std::map<std::string, Line> lines_;
   std::map<Stream, Connection> streams_;
   Stream next_ = 1;
+  std::map<std::string, std::deque<ToNodeEnvelope>>
+      orders_;  // that each node was given, last first
 };
 
 }  // namespace launch::sim

@@ -41,6 +41,9 @@ constexpr std::array<Weighted, kFaultKinds> kWeights = {{
     {FaultKind::kCloneNode, 2},
     {FaultKind::kKillShim, 3},
     {FaultKind::kCrashPoint, 24},
+    // In histories only until a campaign of some thousand seeds has been looked at with 3 and 4.
+    {FaultKind::kPauseShim, 0},
+    {FaultKind::kRepeat, 0},
 }};
 
 FaultKind DrawKind(Rng& rng) {
@@ -81,6 +84,9 @@ Fault DrawFault(Rng& rng, const std::vector<std::string>& nodes) {
       break;
     case FaultKind::kSlow:
       fault.amount = rng.Between(200, 6'000);
+      break;
+    case FaultKind::kRepeat:
+      fault.amount = rng.Between(1, 20);
       break;
     case FaultKind::kCrashPoint:
       // Fixed draws whatever is chosen, so that the points do not depend on each other.
@@ -260,7 +266,9 @@ std::string NameOf(FaultKind kind) {
                                                                   "reset stream",
                                                                   "clone says hello",
                                                                   "kill shim",
-                                                                  "crash point"};
+                                                                  "crash point",
+                                                                  "pause shim",
+                                                                  "repeated message"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -33,8 +33,10 @@ enum class FaultKind {
   kCloneNode,        // another machine says Hello under the node's name
   kKillShim,         // of a running rank: its end leaves no record
   kCrashPoint,       // the process dies at the `amount`th pass of `point`
+  kPauseShim,        // SIGSTOP of the shim of a running rank
+  kRepeat,           // something that the node was told before is told once more
 };
-inline constexpr int kFaultKinds = 17;
+inline constexpr int kFaultKinds = 19;
 
 struct Fault {
   FaultKind kind = FaultKind::kKillController;

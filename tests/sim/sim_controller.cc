@@ -215,6 +215,8 @@ void SimController::Start() {
     controller::Apply(process.state, controller::Put{std::move(*entity)});
   }
   process.state.live.host_boot = "host-boot-" + std::to_string(boots_);
+  // At the first start of a boot the wall clock is all there is: what it jumped until then counts.
+  if (known_boot_ != boots_ && clock_jumped()) world_.limits_follow_wall = true;
   const Result<Decision> opening = controller::Start(
       process.state, [this](std::string_view bytes, const std::string&) { return Decode(bytes); },
       "sim", {process.Now(), process.WallNow()});
@@ -228,6 +230,7 @@ void SimController::Start() {
     Ended(committed.error());
     return;
   }
+  known_boot_ = boots_;
   world_.Trace("controller up, epoch " + std::to_string(process.state.cluster.epoch));
   if (Dies("start.loaded")) {
     Ended({ErrorCode::kIo, "killed", "", std::nullopt});
@@ -251,8 +254,6 @@ void SimController::PowerCut() {
   disk_.PowerCut();
   ++boots_;
   booted_at_ = world_.now;
-  // Over a boot the wall clock is all there is: a jump then counts against a limit.
-  if (clock_jumped()) world_.limits_follow_wall = true;
 }
 
 void SimController::Resume() {

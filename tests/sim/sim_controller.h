@@ -91,6 +91,7 @@ class SimController final : public controller::Outside {
   std::int64_t wall_offset_ = 0;
   std::int64_t booted_at_ = 0;  // its host
   int boots_ = 1;
+  int known_boot_ = 0;  // the last that a start of the controller was committed in
 };
 
 }  // namespace launch::sim

@@ -81,6 +81,12 @@ void SimCluster::CarryToNode(const Fault& fault) {
     case FaultKind::kKillShim:
       node.KillShim();
       return;
+    case FaultKind::kPauseShim:
+      node.PauseShim(fault.lasts);
+      return;
+    case FaultKind::kRepeat:
+      network_.Repeat(name, static_cast<std::size_t>(fault.amount));
+      return;
     default:
       return;
   }

@@ -134,6 +134,9 @@ void SimNode::PowerCut() {
     world_.processes[i].lost = true;
     world_.Ended(i, UnknownEnd{"node rebooted"});
   }
+  for (const std::size_t process : std::exchange(unrecorded_, {})) {
+    world_.processes[process].lost = true;
+  }
   std::erase_if(disk_, [](const auto& entry) { return entry.second.unsynced; });
   for (auto& [key, directory] : disk_) {
     std::erase_if(directory.acked, [&](Rank) { return delays_.OneIn(2); });
@@ -145,7 +148,7 @@ void SimNode::PowerCut() {
 void SimNode::KillShim() {
   for (std::size_t i = 0; i < world_.processes.size(); ++i) {
     Process& process = world_.processes[i];
-    if (process.ended || process.node != id_ || process.lost) continue;
+    if (process.ended || process.node != id_ || process.lost || ShimStopped(i)) continue;
     if (process.leased && (!agent_ || paused_)) continue;  // both guards at once: not in the model
     process.lost = true;  // its rank runs on, and its end is nobody's record
     if (process.leased) {
@@ -157,6 +160,27 @@ void SimNode::KillShim() {
                  " killed");
     return;
   }
+}
+
+void SimNode::PauseShim(std::int64_t lasts) {
+  for (std::size_t i = 0; i < world_.processes.size(); ++i) {
+    Process& process = world_.processes[i];
+    if (process.ended || process.node != id_ || process.lost || ShimStopped(i)) continue;
+    process.shim_stopped_until = world_.now + lasts;
+    world_.Trace("shim of rank " + std::to_string(process.rank) + " of " + ToString(process.key) +
+                 " stopped");
+    return;
+  }
+}
+
+bool SimNode::ShimStopped(std::size_t process) const {
+  return world_.now < world_.processes[process].shim_stopped_until;
+}
+
+bool SimNode::AnythingOf(const Key& key) const {
+  if (!world_.AliveOf(id_, key).empty()) return true;
+  return std::any_of(unrecorded_.begin(), unrecorded_.end(),
+                     [&](std::size_t process) { return world_.processes[process].key == key; });
 }
 
 std::map<JobId, Attempt> SimNode::Floors() const {
@@ -183,7 +207,7 @@ agent::RunnerState SimNode::Found() {
                               : directory.started.empty() ? AllocationPhase::kAccepted
                                                           : AllocationPhase::kStarted;
     allocation.boot_id = directory.boot_id;
-    allocation.alive = !world_.AliveOf(id_, key).empty();
+    allocation.alive = AnythingOf(key);
     allocation.spec = directory.spec;
     allocation.lease_end = directory.lease_end;
     allocation.tombstone = directory.tombstone;

@@ -44,6 +44,7 @@ class SimNode {
   void PowerCut();  // the agent stays down until StartAgent
   void SetDiskFull(bool full) { disk_full_ = full; }
   void KillShim();  // of the first rank that runs
+  void PauseShim(std::int64_t lasts);
   bool agent_up() const { return agent_.has_value(); }
   void Tell(const agent::Told& event);
   const NodeId& id() const { return id_; }
@@ -81,8 +82,13 @@ class SimNode {
   void WatchStop(const Key& key, std::int64_t give_up_at);
   void TellStopDone(const Key& key, bool alive);
   void EndProcess(std::size_t process, ExitCause cause, StopCause ours);
+  void RecordEnd(std::size_t process, const ExitReport& report);
+  bool ShimStopped(std::size_t process) const;
+  // A rank or a shim: what must be gone before the allocation is free.
+  bool AnythingOf(const Key& key) const;
   void WatchLease(const Key& key, std::size_t process);  // what its shim does
   void KillByLease(const Key& key, std::size_t process, const Behaviour& behaviour);
+  void LeaseKill(std::size_t process);
   std::map<JobId, Attempt> Floors() const;
   std::int64_t NextPid() const;
   agent::RunnerState Found();
@@ -105,6 +111,7 @@ class SimNode {
   bool paused_ = false;
   std::deque<std::function<void()>> waiting_;  // while paused
   std::optional<std::int64_t> tick_at_;
+  std::set<std::size_t> unrecorded_;  // ended, while their shim was stopped
 };
 
 }  // namespace launch::sim

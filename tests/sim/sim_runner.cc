@@ -22,6 +22,10 @@ Result<void> SimNode::Obey(const agent::Order& given) {
     if (Dies("send.before")) return {};
     if (const auto* accepted = std::get_if<from_node::Accepted>(&send->message)) {
       Attempt& highest = world_.accepted[{accepted->key.job, id_}];
+      if (accepted->key.attempt < highest) {
+        world_.Violation("C5 " + id_.value + " accepts " + ToString(accepted->key) +
+                         " although it accepted attempt " + std::to_string(highest.value));
+      }
       highest = std::max(highest, accepted->key.attempt);
     }
     link_.send(send->stream, send->message);
@@ -176,6 +180,11 @@ void SimNode::WatchLease(const Key& key, std::size_t process) {
     world_.At(term - world_.now, [this, key, process] { WatchLease(key, process); });
     return;
   }
+  if (ShimStopped(process)) {  // a timer that fires late
+    world_.At(world_.processes[process].shim_stopped_until - world_.now,
+              [this, key, process] { WatchLease(key, process); });
+    return;
+  }
   if (Planted(Bug::kLeaseOfAgent) && (!agent_ || paused_)) return;
   const Behaviour behaviour =
       BehaviourOf(world_, found->second.spec->job_name, key, world_.processes[process].rank);
@@ -192,9 +201,16 @@ void SimNode::KillByLease(const Key& key, std::size_t process, const Behaviour& 
     });
   }
   const std::int64_t end = ToMs(*disk_.at(key).lease_end) + booted_at_;
-  world_.At(std::max<std::int64_t>(0, end - world_.now), [this, process] {
-    EndProcess(process, Signalled{9, false}, StopCause::kLease);
-  });
+  world_.At(std::max<std::int64_t>(0, end - world_.now), [this, process] { LeaseKill(process); });
+}
+
+void SimNode::LeaseKill(std::size_t process) {
+  if (ShimStopped(process)) {
+    world_.At(world_.processes[process].shim_stopped_until - world_.now,
+              [this, process] { LeaseKill(process); });
+    return;
+  }
+  EndProcess(process, Signalled{9, false}, StopCause::kLease);
 }
 
 // The shim survives the agent: it writes the exit record in any case, unless it was killed itself.
@@ -212,7 +228,19 @@ void SimNode::EndProcess(std::size_t process, ExitCause cause, StopCause ours) {
   if (ours != StopCause::kNone) {
     report.our_signals = {{15, Boot(), std::string(ToString(ours))}};
   }
-  if (const auto found = disk_.find(ended.key); recorded && found != disk_.end()) {
+  if (recorded && ShimStopped(process)) {
+    unrecorded_.insert(process);
+    world_.At(ended.shim_stopped_until - world_.now, [this, process, report] {
+      if (unrecorded_.erase(process) > 0) RecordEnd(process, report);
+    });
+    return;
+  }
+  RecordEnd(process, report);
+}
+
+void SimNode::RecordEnd(std::size_t process, const ExitReport& report) {
+  const Process& ended = world_.processes[process];
+  if (const auto found = disk_.find(ended.key); !ended.lost && found != disk_.end()) {
     found->second.exits[ended.rank] = report;
   }
   if (agent_) {
@@ -236,7 +264,7 @@ void SimNode::Signal(const Key& key, std::size_t process,
   const Directory& directory = disk_.at(key);
   const std::string name = directory.spec ? directory.spec->job_name : "";
   const Behaviour behaviour = BehaviourOf(world_, name, key, world_.processes[process].rank);
-  if (!behaviour.ignores_term && !behaviour.stuck) {
+  if (!behaviour.ignores_term && !behaviour.stuck && !ShimStopped(process)) {
     world_.At(delays_.Between(10, 300), [this, process] {
       EndProcess(process, Signalled{15, false}, StopCause::kStale);
     });
@@ -257,6 +285,9 @@ void SimNode::Stop(const agent::order::StopAllocation& order) {
   directory.tombstone = true;
   if (directory.boot_id.empty()) directory.boot_id = boot_id();
   if (Dies("stop.tombstone")) return;
+  if (order.cause == StopCause::kLease && (!directory.lease_end || Boot() < *directory.lease_end)) {
+    world_.Violation("C3 " + id_.value + " ends " + ToString(key) + " before its lease is over");
+  }
   const std::vector<std::size_t> alive = world_.AliveOf(id_, key);
   if (Planted(Bug::kRememberedPid) && alive.empty()) {
     for (std::size_t i = 0; i < world_.processes.size(); ++i) {
@@ -283,7 +314,7 @@ void SimNode::WatchStop(const Key& key, std::int64_t give_up_at) {
   Later(delays_.Between(5, 60), [this, key, give_up_at] {
     const auto found = disk_.find(key);
     if (found == disk_.end()) return;
-    const bool alive = !world_.AliveOf(id_, key).empty();
+    const bool alive = AnythingOf(key);
     if (alive && world_.now < give_up_at) {
       WatchStop(key, give_up_at);
       return;

@@ -57,6 +57,9 @@ void World::Began(Process process) {
       Violation("C1 " + who + " starts after its cancel was acknowledged");
     }
   }
+  if (given_up_.contains({process.key, process.rank})) {
+    Violation("C12 " + who + " starts on " + process.node.value + " after its end was recorded");
+  }
   Trace("begin " + who + " on " + process.node.value);
   process.began = now;
   processes.push_back(std::move(process));

@@ -38,6 +38,7 @@ struct Process {
   bool killed = false;  // SIGKILL is pending: it executes no more of its code, but holds on
   bool leased = false;  // it ends itself without word of the controller, who may then give it up
   bool lost = false;    // the node or the shim went down: nobody can know how it ended
+  std::int64_t shim_stopped_until = 0;  // SIGSTOP: until then its shim does nothing
 };
 
 class World {
@@ -91,6 +92,7 @@ class World {
   void JobCommitted(const controller::JobRecord& job, const std::set<GpuUuid>& quarantined);
   void AttemptCommitted(const controller::AttemptRecord& attempt);
   void RankCommitted(const controller::RankRecord& rank);
+  bool IsLeased(JobId id) const;
 
   std::map<std::pair<std::int64_t, std::uint64_t>, std::function<void()>> queue_;
   std::uint64_t sequence_ = 0;
@@ -103,6 +105,7 @@ class World {
   std::map<Key, controller::AttemptRecord> attempts_;
   std::map<Key, std::int64_t> attempt_made_;
   std::map<std::string, JobId> keys_;
+  std::set<std::pair<Key, Rank>> given_up_;  // their end is recorded
 };
 
 }  // namespace launch::sim

@@ -82,7 +82,7 @@ TEST(AgentPrepare, RefusesALowerAttemptAndNamesTheFloor) {
   found.floors = {KeyOf(1, 3)};
   Rig rig = ConnectedRig(found);
   rig.Prepare(TwoRankSpec(KeyOf(1, 2)));
-  EXPECT_EQ(rig.RefusalCode(), "accept stale_attempt");
+  ASSERT_EQ(rig.RefusalCode(), "accept stale_attempt");
   EXPECT_EQ(rig.Sent<from_node::Refused>()[0].floor, Attempt{3});
   rig.Prepare(TwoRankSpec(KeyOf(1, 3)));
   EXPECT_EQ(rig.Sent<from_node::Refused>().size(), 2u) << "equal, and its content is not known";

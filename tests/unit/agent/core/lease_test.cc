@@ -102,6 +102,52 @@ TEST(Lease, IsCarriedOnAfterARestartOfTheAgent) {
   EXPECT_EQ(rig.Ordered<order::ExtendLease>()[0].end, rig.now + kLease);
 }
 
+TEST(Lease, RanksOfAStoppedShimAreEndedByTheAgentSoonAfterIt) {
+  Rig rig = ConnectedRig();
+  rig.Run(LeasedSpec());
+  const BootTime end = *rig.state.allocations.at(kJob).lease_end;
+  rig.Cut();
+  rig.Clear();
+  rig.now = end;  // the shims have this moment to themselves
+  rig.After(Millis{0});
+  EXPECT_TRUE(rig.Ordered<order::StopAllocation>().empty());
+  ASSERT_TRUE(NextDeadline(rig.state));
+  rig.now = *NextDeadline(rig.state);
+  EXPECT_LE(rig.now, end + Millis{5'000}) << "well within the margin of the controller";
+  rig.After(Millis{0});
+  ASSERT_EQ(rig.Ordered<order::StopAllocation>().size(), 1u);
+  EXPECT_EQ(rig.Ordered<order::StopAllocation>()[0].cause, StopCause::kLease);
+  EXPECT_EQ(rig.Ordered<order::StopAllocation>()[0].grace, Millis{0});
+  rig.Clear();
+  rig.After(Millis{10'000});
+  EXPECT_TRUE(rig.Ordered<order::StopAllocation>().empty()) << "once";
+}
+
+TEST(Lease, AStopWithALongGraceDoesNotOutliveTheLease) {
+  Rig rig = ConnectedRig();
+  rig.Run(LeasedSpec());
+  const BootTime end = *rig.state.allocations.at(kJob).lease_end;
+  rig.Receive(to_node::Stop{kJob, StopCause::kCancelled, Millis{600'000}});
+  rig.Cut();
+  rig.Clear();
+  rig.now = end + Millis{5'000};
+  rig.After(Millis{0});
+  ASSERT_EQ(rig.Ordered<order::StopAllocation>().size(), 1u);
+  EXPECT_EQ(rig.Ordered<order::StopAllocation>()[0].cause, StopCause::kCancelled);
+  EXPECT_EQ(rig.Ordered<order::StopAllocation>()[0].grace, Millis{0});
+}
+
+TEST(Lease, ThatCannotBeReadEndsNoRankBeforeItsShimWould) {
+  RunnerState found;
+  found.allocations = {RunningLeased(std::nullopt)};
+  Rig rig(found);
+  rig.GiveInventory();
+  rig.After(kLease);
+  EXPECT_TRUE(rig.Ordered<order::StopAllocation>().empty());
+  rig.After(Millis{5'000});
+  EXPECT_EQ(rig.Ordered<order::StopAllocation>().size(), 1u);
+}
+
 TEST(Lease, ThatCannotBeReadIsNeverExtended) {
   RunnerState found;
   found.allocations = {RunningLeased(std::nullopt)};

@@ -36,6 +36,16 @@ TEST(AgentQuarantine, AReleaseFreesThatGpuOnly) {
   EXPECT_EQ(held[0].first, kGpu1);
 }
 
+TEST(AgentQuarantine, AProofThatFailsAgainDoesNotHoldWhatAnOperatorGaveBack) {
+  Rig rig = WithHeldGpus();
+  rig.Receive(to_node::Retest{kGpu0, true});
+  rig.Clear();
+  rig.StopDone(kJob, {{kGpu0, "process in D state"}, {kGpu1, "process in D state"}});
+  EXPECT_TRUE(rig.Sent<from_node::Released>().empty()) << "nothing new";
+  ASSERT_EQ(rig.state.allocations.at(kJob).held.size(), 1u);
+  EXPECT_EQ(rig.state.allocations.at(kJob).held[0].first, kGpu1);
+}
+
 TEST(AgentQuarantine, TheLastReleaseForgetsWhatWasToBeForgotten) {
   Rig rig = WithHeldGpus();
   rig.Receive(to_node::Forget{kJob});

@@ -40,6 +40,18 @@ TEST_F(Node, SilenceStopsPlacementAndNothingElse) {
   EXPECT_EQ(core.View(job).state, JobState::kRunning);
 }
 
+TEST_F(Node, ThatTakesAnOrderOfAnEndedAttemptForANewOneIsStopped) {
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  const Key key = core.Run(job);
+  core.Cancel(job);
+  for (const std::string node : {"gpu1", "gpu2"}) core.Release(node, key);
+  core.Ignore();
+  core.Accept("gpu1", key);
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").cause, StopCause::kStale);
+  core.Release("gpu1", key);
+  EXPECT_EQ(core.Told<to_node::Forget>("gpu1").key, key) << "nothing is left there";
+}
+
 TEST_F(Node, IsSilentTooWhenItDoesNotHearUs) {
   core.Beat("gpu1", 5'000);
   EXPECT_EQ(core.Node("gpu1").state, "silent");

@@ -92,6 +92,19 @@ TEST_F(Operator, AFencedNodeThatWasOffIsTakenBack) {
   EXPECT_TRUE(core.Node("gpu2").schedulable);
 }
 
+TEST_F(Operator, ANodeIsNotFencedWhileItMayStillComeBackToARestartedController) {
+  core.Restart();
+  EXPECT_EQ(Fence("gpu2"), "FAILED_PRECONDITION");
+  core.Pass(Millis{29'000});
+  EXPECT_EQ(Fence("gpu2"), "FAILED_PRECONDITION");
+  core.Pass(Millis{2'000});
+  EXPECT_EQ(Fence("gpu2"), "done");
+  core.Restart();
+  core.Attach("gpu1", 1);
+  core.Detach("gpu1");
+  EXPECT_EQ(Fence("gpu1"), "done") << "it came, and went: that is known";
+}
+
 TEST_F(Operator, AStreamOfAFencedNodeIsHeardNoMore) {
   const JobId job = core.Submitted(GpuJob(2, 1));
   const Key key = core.Run(job);
@@ -127,6 +140,14 @@ TEST_F(Quarantined, IsListedRetestedAndReleased) {
   EXPECT_TRUE(core.Told<to_node::Retest>("gpu1").release);
   EXPECT_TRUE(core.state.quarantine.empty());
   EXPECT_EQ(core.Node("gpu1").free_gpus.size(), 1u);
+}
+
+TEST_F(Quarantined, AReleasedGpuThatAnotherAttemptHasIsNotHeldForTheOldOne) {
+  ASSERT_EQ(Quarantine(QuarantineAction::kRelease, gpu.value), "done");
+  const Key next = core.Run(core.Submitted(GpuJob(2, 1)));
+  core.Release("gpu1", key, {{gpu, "process in D state"}});  // an agent that was started again
+  EXPECT_TRUE(core.state.quarantine.empty());
+  EXPECT_EQ(core.Phase(next), AttemptPhase::kRunning);
 }
 
 TEST_F(Quarantined, IsNotReleasedBehindTheBackOfItsAgent) {

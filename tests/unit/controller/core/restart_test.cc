@@ -128,6 +128,26 @@ TEST_F(Restart, ATimeLimitDoesNotFollowAWallClockThatJumps) {
   EXPECT_EQ(core.Phase(key), AttemptPhase::kStopping);
 }
 
+TEST_F(Restart, ATimeLimitAsksTheWallClockOnceForEachBootOfTheHost) {
+  core.host_boot = "boot-1";
+  core.Restart();
+  core.Attach("gpu1", 1);
+  core.Attach("gpu2", 1);
+  JobSpec spec = GpuJob(2, 1);
+  spec.time_limit = Millis{100'000};
+  const Key key = core.Run(core.Submitted(spec));
+  core.now.wall += Millis{40'000};
+  core.now.boot = BootMs(5'000);  // less than the attempt ran
+  core.host_boot = "boot-2";
+  core.Restart();
+  core.now.wall += Millis{3'600'000};
+  core.Restart();
+  core.Pass(Millis{59'000});
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
+  core.Pass(Millis{1'100});
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kStopping);
+}
+
 // What is stored, and a start with plans that nobody can read.
 Result<Decision> StartWithoutPlans(TestCore& core) {
   State broken;

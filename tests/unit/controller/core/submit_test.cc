@@ -56,6 +56,20 @@ TEST(Submit, RefusesAJobThatNoKnownNodeCouldEverRun) {
   EXPECT_TRUE(core.state.jobs.empty());
 }
 
+TEST(Submit, RefusesALeaseThatIsTooShortForItsStop) {
+  TestCore core;
+  core.Attach("gpu1", 1);
+  JobSpec spec = GpuJob(1, 1);
+  spec.stop_duration = Millis{300'000};
+  spec.requeue_after = Millis{600'000};
+  const auto refused = core.Answer<reply::Submitted>(core.Submit(spec));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(refused.error().message.find("requeue_after"), std::string::npos);
+  spec.stop_duration = Millis{299'000};
+  EXPECT_TRUE(core.Answer<reply::Submitted>(core.Submit(spec)).has_value());
+}
+
 TEST(Submit, QueuesWhileNoNodeIsKnown) {
   TestCore core;
   const auto answer = core.Answer<reply::Submitted>(core.Submit(GpuJob(1, 1)));

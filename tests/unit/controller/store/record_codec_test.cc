@@ -143,6 +143,7 @@ TEST(Record, WithDefaultsOfTheCoreCanBeStored) {
       JobRecord{.id = JobId{1}, .owner = UserName{"ana"}},
       PlanChunkRecord{.key = key},
       AttemptRecord{.key = key},
+      AttemptRecord{.key = key, .started_boot = BootMs(-5'000), .started_host_boot = "b"},
       AllocRecord{.key = key, .node = node},
       RankRecord{.key = key, .node = node},
       RankRecord{
