@@ -74,7 +74,8 @@ Result<void> FetchFromController(const LinkSettings& settings, FileSystem& files
       const std::size_t before = wanted.size();
       auto fetched = FetchOnce(*v1::Node::NewStub(channel), job, wanted, take, cancel, address);
       if (fetched) return {};
-      if (fetched.error().code != ErrorCode::kUnavailable) return fetched;
+      const bool late = fetched.error().code == ErrorCode::kDeadlineExceeded;  // a slow line
+      if (fetched.error().code != ErrorCode::kUnavailable && !late) return fetched;
       last = std::move(fetched).error();
       if (wanted.size() < before) end = steady_clock::now() + kSilence;
     }

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kCacheBytes = std::uint64_t{2} << 30;
 constexpr std::uint64_t kCopyKeepsFree = std::uint64_t{256} << 20;
-constexpr std::size_t kFetchedAtOnce = 256;
+constexpr std::size_t kFetchedAtOnce = 4096;  // as many as the controller gives at once
 // Begins the names of copies that are still being unpacked: ".part-JOB.ATTEMPT".
 constexpr std::string_view kPart = ".part-";
 constexpr auto kKeptFor = std::chrono::hours(7 * 24);
@@ -57,12 +57,15 @@ class Cache {
       return Fail(ErrorCode::kDataLoss, "the controller sent other bytes than were asked for");
     }
     const std::string path = PathOf(digest);
-    LAUNCH_RETURN_IF_ERROR(files_.MakeDirs(fs::path(path).parent_path().string()));
     // Two jobs may fetch the same piece at once: each has a name of its own for it until it is
-    // whole.
-    LAUNCH_RETURN_IF_ERROR(files_.MakeDirs(incoming_));
+    // whole. Directories are made when they are missed: there may be 100,000 pieces.
     const std::string part = incoming_ + "/" + digest;
-    LAUNCH_RETURN_IF_ERROR(files_.Write(part, bytes));
+    if (!files_.Write(part, bytes)) {
+      LAUNCH_RETURN_IF_ERROR(files_.MakeDirs(incoming_));
+      LAUNCH_RETURN_IF_ERROR(files_.Write(part, bytes));
+    }
+    if (::rename(part.c_str(), path.c_str()) == 0) return {};
+    LAUNCH_RETURN_IF_ERROR(files_.MakeDirs(fs::path(path).parent_path().string()));
     if (::rename(part.c_str(), path.c_str()) != 0) return FailErrno("rename to " + path, errno);
     return {};
   }
