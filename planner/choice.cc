@@ -17,9 +17,11 @@ constexpr double kGatherAcrossNodesRisk = 0.05;
 constexpr double kTie = 1.05;  // rulings 43: within 5 % the simplest
 // Beyond it a larger micro-batch gains little (planner paper 8.2), and leaves less room.
 constexpr std::int64_t kEnoughTokens = 16384;
-// A micro-batch grows to the line below which predicted runs were never out of memory (80 %), less
-// what half of the cold predictions err (6 %).
-constexpr double kRoomyShare = 0.75;
+// A small micro-batch grows to the line below which predicted runs were never out of memory; one of
+// many tokens, which already keeps the GPU busy, only while there is room to spare.
+constexpr double kFullShare = 0.80;
+constexpr std::int64_t kManyTokens = 8192;
+constexpr double kRoomyShare = 0.60;
 // Linux may lend GPU memory to a coherent host that runs out: stay below (planner paper 3).
 constexpr double kCoherentHostShare = 0.8;
 constexpr std::size_t kFallbacks = 3;
@@ -54,9 +56,12 @@ std::optional<std::size_t> BestOfWay(const std::vector<JudgedOption>& judged, st
     for (std::size_t i = first; i < last; ++i) {
       const JudgedOption& one = judged[i];
       if (!Fits(one) || one.fit != wanted || one.score > kTie * best) continue;
+      const auto above = [&](std::int64_t tokens) {
+        return one.option.micro > tokens / std::max<std::int64_t>(1, input.setup.seq);
+      };
+      const double share = one.decision_bytes / input.gpu_bytes;
       const bool enough =
-          one.option.micro > kEnoughTokens / std::max<std::int64_t>(1, input.setup.seq) ||
-          one.decision_bytes > kRoomyShare * input.gpu_bytes;
+          above(kEnoughTokens) || share > (above(kManyTokens) ? kRoomyShare : kFullShare);
       if (taken && enough) break;
       taken = i;
     }

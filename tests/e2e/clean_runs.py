@@ -56,7 +56,8 @@ def run_one(cluster, number, example, level, extra):
 def campaign(cluster, runs):
     """(sentences, runs done) of `runs` runs on a cluster that is up; its work directory gets the examples."""
     for path in EXAMPLES.iterdir():
-        shutil.copy(path, cluster.work)
+        if path.is_file():  # what runs of the examples left stays behind
+            shutil.copy(path, cluster.work)
     said = []
     for number, (example, level, extra) in zip(range(runs), itertools.cycle(VARIANTS)):
         for text in run_one(cluster, number, example, level, extra):

@@ -171,7 +171,7 @@ def test_a_workdir_missing_on_one_node_only_is_found_before_any_rank(hosts, net_
     (hidden / "data").mkdir()
     cluster = net_cluster(prepare={"nb": f"mount -t tmpfs none {hidden};"})
     ledger = cluster.work / "ledger"
-    job_file = cluster.write("job.yaml", f"name: w\nnodes: 2\ngpus: 0\nworkdir: {hidden}/data\nrun: echo $RANK >> {ledger}\n")
+    job_file = cluster.write("job.yaml", f"name: w\nnodes: 2\ngpus: 0\nworkdir: {hidden}/data\nsnapshot: false\nrun: echo $RANK >> {ledger}\n")
     done = cluster.launch("submit", job_file, "--wait", code=4, timeout=60)
     said = done.stdout + done.stderr
     assert "workdir_missing" in said and "nb" in said
@@ -182,7 +182,7 @@ def test_a_workdir_that_is_not_the_same_directory_everywhere_is_refused(hosts, n
     shared = tmp_path / "shared"
     shared.mkdir()
     cluster = net_cluster(prepare={"nb": f"mount -t tmpfs none {shared};"})
-    job_file = cluster.write("job.yaml", f"name: w\nnodes: 2\ngpus: 0\nworkdir: {shared}\nrun: echo\n")
+    job_file = cluster.write("job.yaml", f"name: w\nnodes: 2\ngpus: 0\nworkdir: {shared}\nsnapshot: false\nrun: echo\n")
     done = cluster.launch("submit", job_file, "--wait", code=4, timeout=60)
     assert "path_not_shared" in done.stdout + done.stderr
 
