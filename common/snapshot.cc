@@ -35,6 +35,10 @@ Result<std::string> Unword(std::string_view word) {
   std::string text;
   for (std::size_t i = 0; i < word.size(); ++i) {
     if (word[i] != '%') {
+      const auto raw = static_cast<unsigned char>(word[i]);
+      if (raw <= ' ' || raw >= 127) {  // what Word never leaves as it is; a NUL would end the path
+        return Fail(ErrorCode::kDataLoss, "the manifest has a raw byte: " + Quoted(word));
+      }
       text += word[i];
       continue;
     }

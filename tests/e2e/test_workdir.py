@@ -104,10 +104,16 @@ def test_a_copy_survives_the_death_of_agent_and_controller(cluster, project):
 
 def test_a_file_that_is_written_to_meanwhile_stops_the_submit(cluster, project):
     cluster.up()
-    writer = subprocess.Popen(["bash", "-c", f"exec 3>>{project}/growing.log; while :; do echo line >&3; done"])
+    growing = project / "growing.log"
+    growing.write_bytes(b"x" * 40_000_000)  # long enough to read that the writer comes in between
+    writer = subprocess.Popen(["bash", "-c", f"exec 3>>{growing}; while :; do echo line >&3; done"])
+    job = cluster.write("job.yaml", JOB.format(workdir=project).replace("nodes: 2", "nodes: 1"))
     try:
-        wait_until("it grows", lambda: (project / "growing.log").stat().st_size > 2_000_000 if (project / "growing.log").exists() else False)
-        refused = cluster.launch("submit", cluster.write("job.yaml", JOB.format(workdir=project)), code=None)
+        wait_until("it grows", lambda: growing.stat().st_size > 40_000_000)
+        for _ in range(5):  # on a busy machine the writer may stand still
+            refused = cluster.launch("submit", job, code=None)
+            if refused.returncode != 0:
+                break
     finally:
         writer.kill()
         writer.wait()

@@ -45,6 +45,9 @@ TEST(Snapshot, NothingIsWrittenOutsideOfItsDirectory) {
     EXPECT_FALSE(ParseManifest(head + line + "\n")) << line;
   }
   EXPECT_TRUE(ParseManifest(head + "l s /etc\n"));
+  // A NUL would end the path where the node makes it.
+  EXPECT_FALSE(ParseManifest(head + std::string("d s\0x\n", 6)));
+  EXPECT_FALSE(ParseManifest(head + "d s%00x\n"));
 }
 
 TEST(Snapshot, ABrokenLineIsRefused) {
