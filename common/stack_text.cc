@@ -4,17 +4,13 @@
 #include <charconv>
 #include <optional>
 
+#include "common/text.h"
+
 namespace launch {
 namespace {
 
 constexpr std::size_t kMostThreads = 256;
 constexpr std::size_t kMostFrames = 128;
-
-std::string_view Trimmed(std::string_view text) {
-  while (!text.empty() && (text.back() == '\r' || text.back() == ' ')) text.remove_suffix(1);
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  return text;
-}
 
 int Number(std::string_view text) {
   int value = 0;
@@ -84,7 +80,7 @@ std::vector<PythonThread> ParseStacks(std::string_view text) {
   std::vector<PythonThread> threads;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = Trimmed(text.substr(0, end));
+    const std::string_view line = Trim(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     if (auto thread = ReadThread(line)) {
       if (threads.size() == kMostThreads) break;

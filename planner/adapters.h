@@ -12,6 +12,7 @@ namespace launch {
 
 // PEFT's rank where a configuration names none (LoraConfig.r).
 inline constexpr std::int64_t kUsualAdapterRank = 8;
+inline constexpr std::int64_t kMaxAdapterRank = 65'536;
 
 struct AdapterTargets {
   std::set<AdaptedLayer> layers;  // empty = every linear layer

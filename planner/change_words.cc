@@ -8,13 +8,12 @@
 
 #include "common/gpu_catalog.h"
 #include "common/units.h"
+#include "planner/adapters.h"
 #include "planner/optimizer_names.h"
 #include "planner/strategy.h"
 
 namespace launch {
 namespace {
-
-constexpr std::int64_t kMaxAdapterRank = 65'536;
 
 Unexpected BadChange(const std::string& text, const std::string& hint) {
   return Fail(ErrorCode::kInvalidArgument, "--what-if " + text, hint);

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "common/text.h"
 #include "planner/strategy.h"
 #include "planner/training_setup.h"
 
@@ -103,7 +102,7 @@ void NoteOptimizer(const UserChoices& choices, Plan& plan) {
                     (choices.deepspeed && !choices.deepspeed->optimizer.empty());
   if (choices.trainer != Trainer::kHf || said == choices.job.model.fields.end() || told) return;
   const OptimizerTraits usual = OptimizerOf("adamw_torch");
-  OptimizerTraits asked = OptimizerOf(Lower(said->second));
+  OptimizerTraits asked = OptimizerOf(said->second);
   asked.fused = usual.fused;  // faster, and as large
   if (said->second.empty() || asked == usual) return;
   plan.warnings.push_back(MakeFinding(

@@ -19,8 +19,7 @@
 namespace launch {
 namespace {
 
-constexpr std::int64_t kMaxRank = 65'536;  // of an adapter
-constexpr std::int64_t kUsualSeq = 2048;   // when nothing says how long a sample is
+constexpr std::int64_t kUsualSeq = 2048;  // when nothing says how long a sample is
 
 using Fields = std::map<std::string, std::string>;
 
@@ -189,8 +188,7 @@ Result<ModelCard> CardOf(Block& block, const SubmitContext& context) {
     if (counted && !Near(card.params, counted->params)) {
       return Fail(ErrorCode::kInvalidArgument,
                   "model.params is " + block.Text("params") + " in the job file, and " +
-                      block.Text("config") + " has " +
-                      FormatNumber(static_cast<double>(counted->params) / 1e9, "%.3gB"),
+                      block.Text("config") + " has " + Billions(Real(counted->params)),
                   "leave one of the two out");
     }
   }
@@ -248,7 +246,7 @@ Result<std::string> OptimizerNamed(const Block& block, const UserChoices& choice
   std::string place;
   const auto say = [&](const std::string& other, const std::string& where) -> Result<void> {
     if (other.empty()) return {};
-    if (!name.empty() && !(OptimizerOf(Lower(name)) == OptimizerOf(Lower(other)))) {
+    if (!name.empty() && !(OptimizerOf(name) == OptimizerOf(other))) {
       return Fail(ErrorCode::kInvalidArgument,
                   "the optimizer is " + name + " in " + place + " and " + other + " in " + where,
                   "write it in one of the two, or make them equal");
@@ -280,7 +278,7 @@ Result<void> ReadRecipe(Block& block, const UserChoices& choices, ModelInput& in
   TrainingSetup& setup = input.setup;
   LAUNCH_RETURN_IF_ERROR(ReadOptimizer(block, choices, input));
   LAUNCH_RETURN_IF_ERROR(
-      CountOrFlag(block, "lora.rank", choices.flags.lora_rank, kMaxRank, setup.lora_rank));
+      CountOrFlag(block, "lora.rank", choices.flags.lora_rank, kMaxAdapterRank, setup.lora_rank));
   ReadAdapterTargets(block, input);
   if (const auto base = block.Word<BaseFormat>("quantization", {{"none", BaseFormat::kSame},
                                                                 {"int8", BaseFormat::kInt8},
