@@ -109,7 +109,7 @@ void ChunkStore::AddNeeded(const OwnedSnapshot& snapshot, std::set<std::string>&
   for (const SnapshotEntry& entry : *entries) std::ranges::for_each(entry.chunks, add);
 }
 
-Result<std::uint64_t> ChunkStore::Sweep(const std::vector<OwnedSnapshot>& snapshots,
+Result<std::uint64_t> ChunkStore::Sweep(const std::set<OwnedSnapshot>& snapshots,
                                         WallTime now) const {
   std::set<std::string> needed;
   for (const OwnedSnapshot& snapshot : snapshots) AddNeeded(snapshot, needed);

@@ -39,7 +39,7 @@ class ChunkStore {
   Result<std::string> Get(const UserName& user, const std::string& digest) const;
 
   // Removes what none of the snapshots needs and nobody used for a day; how many.
-  Result<std::uint64_t> Sweep(const std::vector<OwnedSnapshot>& snapshots, WallTime now) const;
+  Result<std::uint64_t> Sweep(const std::set<OwnedSnapshot>& snapshots, WallTime now) const;
 
  private:
   void AddNeeded(const OwnedSnapshot& snapshot, std::set<std::string>& needed) const;

@@ -13,14 +13,6 @@
 namespace launch::controller {
 namespace {
 
-// The node's unreleased or known allocation of a key, or null.
-const AllocRecord* FindAlloc(const State& state, const Key& key, const NodeId& node) {
-  const auto allocs = state.allocs.find(key);
-  if (allocs == state.allocs.end()) return nullptr;
-  const auto alloc = allocs->second.find(node);
-  return alloc == allocs->second.end() ? nullptr : &alloc->second;
-}
-
 // What a node says of an attempt counts only if it is about the very allocation we gave it.
 const AllocRecord* Match(const State& state, const Key& key, const NodeId& node,
                          const std::string& digest) {

@@ -73,13 +73,11 @@ void JudgeRank(const RankRecord& rank, Ending& ending) {
 
 // A GPU of the attempt on this node that is broken or gone by now, with the reason; or empty.
 std::string GpuFault(const State& state, const Key& key, const NodeId& node) {
-  const auto allocs = state.allocs.find(key);
+  const AllocRecord* alloc = FindAlloc(state, key, node);
   const auto inventory = state.inventories.find(node);
-  if (allocs == state.allocs.end() || inventory == state.inventories.end()) return {};
-  const auto alloc = allocs->second.find(node);
-  if (alloc == allocs->second.end()) return {};
+  if (alloc == nullptr || inventory == state.inventories.end()) return {};
   const std::vector<GpuDevice>& devices = inventory->second->gpus;
-  for (const GpuUuid& gpu : alloc->second.gpus) {
+  for (const GpuUuid& gpu : alloc->gpus) {
     const auto device = std::find_if(devices.begin(), devices.end(), [&](const GpuDevice& one) {
       return one.uuid == gpu || std::any_of(one.mig.begin(), one.mig.end(),
                                             [&](const MigSlice& m) { return m.uuid == gpu; });

@@ -186,11 +186,9 @@ void WatchHang(Draft& draft, const NodeId& node, const from_node::Samples& said)
 
 void NoteStacks(Draft& draft, const NodeId& node, const from_node::Stacks& said) {
   const RankStacks& stacks = said.stacks;
-  const auto allocs = draft.state().allocs.find(stacks.key);
-  if (allocs == draft.state().allocs.end()) return;
-  const auto alloc = allocs->second.find(node);
-  if (alloc == allocs->second.end()) return;
-  const std::vector<Rank>& own = alloc->second.ranks;
+  const AllocRecord* alloc = FindAlloc(draft.state(), stacks.key, node);
+  if (alloc == nullptr) return;
+  const std::vector<Rank>& own = alloc->ranks;
   if (std::ranges::find(own, stacks.rank) == own.end()) return;
   const auto live = draft.live().attempts.find(stacks.key);
   if (live == draft.live().attempts.end()) return;

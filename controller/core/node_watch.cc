@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
+#include "common/text.h"
 #include "diagnosis/xid.h"
 
 namespace launch::controller {
@@ -40,15 +40,14 @@ void NoteFaults(Draft& draft, const Key& key, const NodeId& node, const GpuSampl
 std::vector<GpuUuid> GpusOf(const State& state, const Key& key, const RankRecord& rank) {
   if (const auto plan = state.plans.find(key); plan != state.plans.end()) {
     for (const PlannedAllocation& allocation : plan->second->allocations) {
+      if (allocation.spec.node != rank.node) continue;
       for (const RankSpec& spec : allocation.spec.ranks) {
         if (spec.rank == rank.rank && !spec.gpus.empty()) return spec.gpus;
       }
     }
   }
-  const auto allocs = state.allocs.find(key);
-  if (allocs == state.allocs.end()) return {};
-  const auto alloc = allocs->second.find(rank.node);
-  return alloc == allocs->second.end() ? std::vector<GpuUuid>{} : alloc->second.gpus;
+  const AllocRecord* alloc = FindAlloc(state, key, rank.node);
+  return alloc == nullptr ? std::vector<GpuUuid>{} : alloc->gpus;
 }
 
 // Of the smallest of its GPUs; 0: not known.
@@ -76,11 +75,6 @@ std::optional<MemoryGrowth> GrowthOf(const State& state, const Key& key, const R
     growth.steps = *watch.last_step - *watch.first_step;
   }
   return growth;
-}
-
-std::string Lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
 }
 
 // "NVRM: Xid (PCI:0000:C1:00): 79, ..." -> "c1:00": domains are written with four or eight digits.
@@ -126,9 +120,9 @@ void WatchLayers(Draft& draft, const NodeId& node, const from_node::Samples& sai
     if (!sample.allocated_bytes || sample.memory_age_ms > kFreshMs) continue;
     if (attempt == state.attempts.end()) continue;
     if (attempt->second.phase != AttemptPhase::kRunning) continue;
-    const auto allocs = state.allocs.find(sample.key);
-    if (allocs == state.allocs.end() || !allocs->second.contains(node)) continue;
-    const std::vector<Rank>& own = allocs->second.at(node).ranks;
+    const AllocRecord* alloc = FindAlloc(state, sample.key, node);
+    if (alloc == nullptr) continue;
+    const std::vector<Rank>& own = alloc->ranks;
     if (std::ranges::find(own, sample.rank) == own.end()) continue;
     auto& layers = draft.live().attempts[sample.key].layers;
     const auto [entry, fresh] = layers.try_emplace(sample.rank);

@@ -251,6 +251,13 @@ void Apply(State& state, const Record& record) {
   }  // event rows live in the store only
 }
 
+const AllocRecord* FindAlloc(const State& state, const Key& key, const NodeId& node) {
+  const auto allocs = state.allocs.find(key);
+  if (allocs == state.allocs.end()) return nullptr;
+  const auto alloc = allocs->second.find(node);
+  return alloc == allocs->second.end() ? nullptr : &alloc->second;
+}
+
 bool IsReleased(const AllocRecord& alloc) {
   return alloc.phase == StoredAllocPhase::kReleased ||
          alloc.phase == StoredAllocPhase::kQuarantined || alloc.phase == StoredAllocPhase::kRefused;

@@ -208,6 +208,8 @@ struct State {
 // The only way stored entities and their indexes change; the same code loads the store and serves.
 void Apply(State& state, const Record& record);
 
+// The node's allocation of a key, or null.
+const AllocRecord* FindAlloc(const State& state, const Key& key, const NodeId& node);
 // True once nothing of the allocation is left on its node (its quarantined GPUs aside).
 bool IsReleased(const AllocRecord& alloc);
 

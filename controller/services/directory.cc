@@ -67,12 +67,12 @@ std::optional<UserName> Directory::OwnerOf(JobId job) const {
   return found->second;
 }
 
-std::vector<OwnedSnapshot> Directory::SnapshotsInUse() const {
+std::set<OwnedSnapshot> Directory::SnapshotsInUse() const {
   const MutexLock lock(mutex_);
-  std::vector<OwnedSnapshot> snapshots;
+  std::set<OwnedSnapshot> snapshots;  // the elements of an array share one
   for (const auto& [job, root] : snapshots_) {
     const auto owner = owners_.find(job);
-    if (owner != owners_.end() && !done_.contains(job)) snapshots.push_back({owner->second, root});
+    if (owner != owners_.end() && !done_.contains(job)) snapshots.insert({owner->second, root});
   }
   return snapshots;
 }

@@ -33,7 +33,7 @@ class Directory {
   std::optional<std::string> WhyDenied(const std::string& serial) const LAUNCH_EXCLUDES(mutex_);
   std::optional<UserName> OwnerOf(JobId job) const LAUNCH_EXCLUDES(mutex_);
   // Copied directories of jobs that are not done.
-  std::vector<OwnedSnapshot> SnapshotsInUse() const LAUNCH_EXCLUDES(mutex_);
+  std::set<OwnedSnapshot> SnapshotsInUse() const LAUNCH_EXCLUDES(mutex_);
   StorePosition Position() const LAUNCH_EXCLUDES(mutex_);
   std::uint64_t Jobs() const LAUNCH_EXCLUDES(mutex_);
   std::uint64_t Nodes() const LAUNCH_EXCLUDES(mutex_);

@@ -12,24 +12,6 @@ std::string Value(const std::vector<EnvVar>& env, const std::string& name) {
   return "(not set)";
 }
 
-struct TwoNodes : testing::Test {
-  TwoNodes() {
-    core.Attach("gpu1", 1);
-    core.Attach("gpu2", 1);
-    core.Ignore();
-  }
-  // Both accepted; the first is asked to stage.
-  Key Accepted(JobSpec spec) {
-    const JobId job = core.Submitted(std::move(spec));
-    const Key key{job, Attempt{1}};
-    core.Ignore();
-    core.Accept("gpu1", key);
-    core.Accept("gpu2", key);
-    return key;
-  }
-  TestCore core;
-};
-
 TEST(Attempt, RunsAJobOnOneNodeToSuccess) {
   TestCore core;
   core.Attach("gpu1", 2);

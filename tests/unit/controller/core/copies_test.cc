@@ -16,23 +16,11 @@ StagingFacts Facts(bool workdir_ok, bool from_snapshot) {
   return facts;
 }
 
-struct Copies : testing::Test {
+struct Copies : TwoNodes {
   Copies() {
-    core.Attach("gpu1", 1);
-    core.Attach("gpu2", 1);
-    core.Ignore();
     core.context.snapshot = Sha256Hex("root");
     core.context.snapshot_bytes = 1000;
   }
-  Key Accepted(JobSpec spec) {
-    const JobId job = core.Submitted(std::move(spec));
-    const Key key{job, Attempt{1}};
-    core.Ignore();
-    core.Accept("gpu1", key);
-    core.Accept("gpu2", key);
-    return key;
-  }
-  TestCore core;
 };
 
 TEST_F(Copies, WhereEveryNodeSeesTheDirectoryTheJobRunsInPlace) {

@@ -135,4 +135,23 @@ class TestCore {
   std::uint64_t next_session_ = 1;
 };
 
+// A core with two nodes of one GPU each.
+struct TwoNodes : testing::Test {
+  TwoNodes() {
+    core.Attach("gpu1", 1);
+    core.Attach("gpu2", 1);
+    core.Ignore();
+  }
+  // Both accepted; the first is asked to stage.
+  Key Accepted(JobSpec spec) {
+    const JobId job = core.Submitted(std::move(spec));
+    const Key key{job, Attempt{1}};
+    core.Ignore();
+    core.Accept("gpu1", key);
+    core.Accept("gpu2", key);
+    return key;
+  }
+  TestCore core;
+};
+
 }  // namespace launch::controller
