@@ -148,7 +148,7 @@ std::optional<UserChoices> SaidElsewhere(JobSpec spec, const SubmitContext& cont
   spec.batch = {};
   spec.strategy = Strategy::kAuto;
   spec.offload = Offload::kAuto;
-  auto choices = ReadUserChoices(spec, context, line);
+  auto choices = ReadWrittenChoices(spec, context, line);
   if (!choices) return std::nullopt;
   return std::move(*choices);
 }

@@ -240,8 +240,8 @@ void Describe(UserChoices& choices) {
 
 }  // namespace
 
-Result<UserChoices> ReadUserChoices(const JobSpec& spec, const SubmitContext& context,
-                                    const LaunchLine& line) {
+Result<UserChoices> ReadWrittenChoices(const JobSpec& spec, const SubmitContext& context,
+                                       const LaunchLine& line) {
   UserChoices choices;
   choices.job = spec;
   LAUNCH_ASSIGN_OR_RETURN(choices.flags, ReadTrainerFlags(line.arguments));
@@ -278,6 +278,12 @@ Result<UserChoices> ReadUserChoices(const JobSpec& spec, const SubmitContext& co
   LAUNCH_RETURN_IF_ERROR(FixPrecision(spec, accelerate, choices));
   LAUNCH_RETURN_IF_ERROR(FixSteps(spec, choices));
   Describe(choices);
+  return choices;
+}
+
+Result<UserChoices> ReadUserChoices(const JobSpec& spec, const SubmitContext& context,
+                                    const LaunchLine& line) {
+  LAUNCH_ASSIGN_OR_RETURN(UserChoices choices, ReadWrittenChoices(spec, context, line));
   ApplyHfDefaults(line, choices);
   ApplyDebug(choices);
   return choices;

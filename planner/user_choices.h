@@ -26,8 +26,13 @@ struct UserChoices {
   std::vector<Finding> findings;
 };
 
+// Only what somebody wrote down.
 // kInvalidArgument: two places disagree (both are named, with their values), "auto" without a
 // trainer that fills it in, or a configuration file that cannot be used.
+Result<UserChoices> ReadWrittenChoices(const JobSpec& spec, const SubmitContext& context,
+                                       const LaunchLine& line);
+
+// The same, and what the trainer takes where nobody says anything; a debug run's own settings.
 Result<UserChoices> ReadUserChoices(const JobSpec& spec, const SubmitContext& context,
                                     const LaunchLine& line);
 

@@ -160,6 +160,10 @@ Contained DockerOrPodman(const ContainerInput& input) {
 
 }  // namespace
 
+std::string ContainerName(const Key& key, Rank rank) {
+  return "launch-" + ToString(key) + "-" + (rank < 0 ? "setup" : std::to_string(rank));
+}
+
 Result<Contained> ContainerCommand(const ContainerInput& input) {
   const std::string& runtime = input.container.runtime;
   if (runtime == "apptainer" || runtime == "singularity") return Apptainer(input);

@@ -10,6 +10,9 @@
 
 namespace launch::agent {
 
+// Unique on the host; a negative rank is the job's setup.
+std::string ContainerName(const Key& key, Rank rank);
+
 struct ContainerInput {
   ContainerSpec container;
   std::string name;  // unique on the host

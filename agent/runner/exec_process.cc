@@ -22,16 +22,15 @@
 #include "agent/runner/process.h"
 #include "agent/runner/rank_env.h"
 #include "agent/runner/small_files.h"
+#include "agent/runner/spawn.h"
 #include "agent/shim/cgroup_birth.h"
 #include "common/file_system.h"
 
 namespace launch::agent {
 namespace {
 
-constexpr int kExecSourceFloor = 400;  // above every descriptor of the child
-constexpr int kFdLock = 3;             // keeps the attempt's lock open: level tree finds it by that
+constexpr int kFdLock = 3;  // keeps the attempt's lock open: level tree finds it by that
 constexpr int kFdReport = 4;
-constexpr const char* kNodePath = "/usr/local/bin:/usr/bin:/bin";
 
 struct Beside {  // of the rank's first process
   std::vector<std::string> env;
@@ -97,7 +96,7 @@ Result<void> Contain(const ExecPlace& place, bool terminal, std::vector<std::str
   if (runtime == "docker" || runtime == "podman") {
     std::vector<std::string> run = {runtime, "exec", "--interactive"};
     if (terminal) run.emplace_back("--tty");
-    run.push_back("launch-" + ToString(place.key) + "-" + std::to_string(place.rank));
+    run.push_back(ContainerName(place.key, place.rank));
     run.insert(run.end(), argv.begin(), argv.end());
     argv = std::move(run);
     return {};
@@ -127,27 +126,13 @@ void Set(std::vector<std::string>& env, const std::string& name, const std::stri
   env.push_back(name + "=" + value);
 }
 
-// What the child needs, ready before the fork: it may not allocate.
-struct ExecChild {
-  std::vector<char*> argv;
-  std::vector<char*> env;
-  std::vector<std::string> cgroups;
-  std::vector<char*> cgroup_files;
-  bool born = false;  // in the first of them
-  std::string slave;  // path of its terminal; empty: none
-  UniqueFd stdio[3];  // without a terminal
-  UniqueFd lock;
-  UniqueFd report;
-  const Beside* beside = nullptr;
-};
-
 void JoinPointers(std::vector<std::string>& words, std::vector<char*>& pointers) {
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
 }
 
-bool TakeTerminal(const ExecChild& child) {
-  const int fd = ::open(child.slave.c_str(), O_RDWR);
+bool TakeTerminal(const std::string& slave) {
+  const int fd = ::open(slave.c_str(), O_RDWR);
   if (fd < 0 || ::ioctl(fd, TIOCSCTTY, 0) != 0) return false;
   for (int target = 0; target < 3; ++target) {
     if (::dup2(fd, target) < 0) return false;
@@ -156,84 +141,53 @@ bool TakeTerminal(const ExecChild& child) {
   return true;
 }
 
-bool TakePipes(const ExecChild& child) {
+bool TakePipes(const UniqueFd (&stdio)[3]) {
   for (int target = 0; target < 3; ++target) {
-    if (::dup2(child.stdio[target].get(), target) < 0) return false;
+    if (::dup2(stdio[target].get(), target) < 0) return false;
   }
   return true;
 }
 
-// Async-signal-safe; returns only when something failed, with errno set.
-void BecomeCommand(const ExecChild& child) {
-  const Beside& beside = *child.beside;
-  for (int signal = 1; signal <= SIGRTMAX; ++signal) {
-    struct sigaction action {};
-    action.sa_handler = SIG_DFL;
-    (void)::sigaction(signal, &action, nullptr);
-  }
-  errno = shim::JoinCgroups(child.cgroup_files.data() + (child.born ? 1 : 0));
-  if (errno != 0) return;
-  if (::setsid() < 0) return;
-  if (child.slave.empty() ? !TakePipes(child) : !TakeTerminal(child)) return;
-  if (const int fd = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC); fd >= 0) {
-    (void)!::write(fd, "0", 1);
-    ::close(fd);
-  }
-  for (const auto& [kind, limit] : beside.limits) (void)::setrlimit(kind, &limit);
-  if (CPU_COUNT(&beside.cpus) > 0) (void)::sched_setaffinity(0, sizeof beside.cpus, &beside.cpus);
-  if (beside.no_new_privileges && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return;
-  if (::fchdir(beside.cwd.get()) != 0) return;
-  if (::dup2(child.lock.get(), kFdLock) < 0) return;
-  if (::dup3(child.report.get(), kFdReport, O_CLOEXEC) < 0) return;
-  ::close_range(kFdReport + 1, ~0U, 0);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::execve(child.argv[0], child.argv.data(), child.env.data());
-  const int error_number = errno;
-  (void)!::write(kFdReport, &error_number, sizeof error_number);
-  ::_exit(127);
-}
+// What the child needs, ready before the fork: it may not allocate.
+struct ExecChild final : Becoming {
+  std::vector<char*> argv;
+  std::vector<char*> env;
+  std::vector<std::string> cgroups;
+  std::vector<char*> cgroup_files;
+  bool born = false;  // in the first of them
+  std::string slave;  // path of its terminal; empty: none
+  UniqueFd stdio[3];  // without a terminal
+  UniqueFd lock;
+  const Beside* beside = nullptr;
 
-Result<UniqueFd> High(int fd) {
-  UniqueFd high(::fcntl(fd, F_DUPFD_CLOEXEC, kExecSourceFloor));
-  if (!high) return FailErrno("dup", errno);
-  return high;
-}
+  int Become(int& report) const override {
+    ResetHandlers();
+    const int error_number = shim::JoinCgroups(cgroup_files.data() + (born ? 1 : 0));
+    if (error_number != 0) return error_number;
+    if (::setsid() < 0) return errno;
+    if (slave.empty() ? !TakePipes(stdio) : !TakeTerminal(slave)) return errno;
+    if (const int fd = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC); fd >= 0) {
+      (void)!::write(fd, "0", 1);
+      ::close(fd);
+    }
+    for (const auto& [kind, limit] : beside->limits) (void)::setrlimit(kind, &limit);
+    const cpu_set_t& cpus = beside->cpus;
+    if (CPU_COUNT(&cpus) > 0) (void)::sched_setaffinity(0, sizeof cpus, &cpus);
+    if (beside->no_new_privileges && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno;
+    if (::fchdir(beside->cwd.get()) != 0) return errno;
+    if (::dup2(lock.get(), kFdLock) < 0) return errno;
+    if (::dup3(report, kFdReport, O_CLOEXEC) < 0) return errno;
+    report = kFdReport;
+    ::close_range(kFdReport + 1, ~0U, 0);
+    UnblockSignals();
+    ::execve(argv[0], argv.data(), env.data());
+    return errno;
+  }
+};
 
-// The pid, once the command is executed.
 Result<int> Fork(ExecChild& child, int birthplace) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return FailErrno("pipe", errno);
-  const UniqueFd reader(ends[0]);
-  UniqueFd low(ends[1]);
-  LAUNCH_ASSIGN_OR_RETURN(child.report, High(low.get()));
-  low.Reset();
-  sigset_t all;
-  ::sigfillset(&all);
-  sigset_t before;
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   child.born = birthplace >= 0;
-  const pid_t pid = child.born ? shim::ForkInto(birthplace) : ::_Fork();
-  const int fork_errno = errno;
-  if (pid == 0) {
-    BecomeCommand(child);
-    const int error_number = errno;
-    (void)!::write(child.report.get(), &error_number, sizeof error_number);
-    ::_exit(127);
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (pid < 0) return FailErrno("fork", fork_errno);
-  child.report.Reset();
-  int error_number = 0;
-  ssize_t got = 0;
-  do {
-    got = ::read(reader.get(), &error_number, sizeof error_number);
-  } while (got < 0 && errno == EINTR);
-  if (got <= 0) return pid;
-  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  return FailErrno("cannot start " + std::string(child.argv[0]), error_number);
+  return Spawn(child, birthplace, "cannot start " + std::string(child.argv[0]));
 }
 
 struct ExecPipe {
@@ -246,7 +200,7 @@ Result<ExecPipe> MakePipe(bool to_child) {
   UniqueFd reader(ends[0]);
   UniqueFd writer(ends[1]);
   UniqueFd& ours = to_child ? writer : reader;
-  LAUNCH_ASSIGN_OR_RETURN(UniqueFd theirs, High((to_child ? reader : writer).get()));
+  LAUNCH_ASSIGN_OR_RETURN(UniqueFd theirs, AboveTargets((to_child ? reader : writer).get()));
   (void)::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
   return ExecPipe{std::move(ours), std::move(theirs)};
 }
@@ -293,7 +247,7 @@ Result<ExecProcess> ExecProcess::Start(const ExecPlace& place, const ExecCommand
       command.argv.empty() ? ShellOf(place, terminal, env) : command.argv;
   if (place.container) LAUNCH_RETURN_IF_ERROR(Contain(place, terminal, argv, env));
   auto program = FindProgram(argv[0], ValueOf(env, "PATH"), beside.cwd_path);
-  if (!program && place.container) program = FindProgram(argv[0], kNodePath, beside.cwd_path);
+  if (!program && place.container) program = FindProgram(argv[0], kSystemPath, beside.cwd_path);
   if (!program) {
     return Fail(ErrorCode::kNotFound, "cannot start " + argv[0] + ": " + program.error().message,
                 program.error().hint);
@@ -319,7 +273,7 @@ Result<ExecProcess> ExecProcess::Start(const ExecPlace& place, const ExecCommand
   }
   const UniqueFd lock(::open(dir.LockPath().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!lock) return Ended(place.rank);
-  LAUNCH_ASSIGN_OR_RETURN(child.lock, High(lock.get()));
+  LAUNCH_ASSIGN_OR_RETURN(child.lock, AboveTargets(lock.get()));
   JoinPointers(argv, child.argv);
   JoinPointers(env, child.env);
 
@@ -338,8 +292,10 @@ Result<ExecProcess> ExecProcess::Start(const ExecPlace& place, const ExecCommand
   process.pid_ = *pid;
   process.pidfd_ = OpenPidFd(*pid);
   if (!process.pidfd_) {
+    const int error_number = errno;
     process.Kill();
-    return FailErrno("pidfd_open", errno);
+    (void)process.Reap();
+    return FailErrno("pidfd_open", error_number);
   }
   // The end of an attempt begins with its tombstone: either it is seen here, or whoever wrote it
   // sees this process.

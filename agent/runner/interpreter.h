@@ -8,6 +8,9 @@
 
 namespace launch::agent {
 
+// Where the node's own programs are, such as a container runtime that the job's PATH lacks.
+inline constexpr const char* kSystemPath = "/usr/local/bin:/usr/bin:/bin";
+
 // Absolute path of `word` on `path` ("a:b"); a word with '/' is taken relative to `workdir`.
 // The error says what was found: "not found on PATH /a:/b", "not executable", "no such file".
 Result<std::string> FindProgram(const std::string& word, const std::string& path,

@@ -9,16 +9,19 @@
 #include <chrono>
 #include <ctime>
 
-#include "common/unique_fd.h"
-
 namespace launch::agent {
 namespace {
 
 constexpr std::size_t kMostLines = 32;
 constexpr std::size_t kLongest = 512;
+constexpr std::size_t kMostKept = 1024;  // records
 constexpr Millis kBeforeTheEnd{60'000};
 constexpr Millis kAfterTheEnd{5'000};
 constexpr Millis kPatience{500};  // a ring that is written faster than it is read
+
+// Of a GPU, or of one process: whose it was is asked later.
+constexpr std::string_view kOfGpuOrProcess[] = {"NVRM: Xid", "oom-kill:", "Killed process ",
+                                                "segfault at", "general protection fault"};
 
 // Of the node as a whole (failures.md 2): storage and links. drivers/nvme, fs/nfs, fs/ext4, mlx5.
 constexpr std::string_view kOfNode[] = {"nfs: server",
@@ -98,20 +101,33 @@ void KernelLines::Add(std::string_view record) {
 
 std::vector<std::string> KernelLines::Take() { return std::move(lines_); }
 
-std::vector<std::string> ReadKernelLog(const KernelLogWish& asked) {
-  KernelLogWish wish = asked;
-  if (wish.boot_minus_kernel == Millis{0}) wish.boot_minus_kernel = KernelAhead();
-  const UniqueFd log(::open(wish.path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (!log) return {};
-  KernelLines lines(wish);
+bool KernelLines::MayMatter(std::string_view record) {
+  const auto has = [&](std::string_view part) { return Has(record, part); };
+  return std::ranges::any_of(kOfGpuOrProcess, has) || std::ranges::any_of(kOfNode, has);
+}
+
+void KernelLog::Drain() {
+  if (!log_) log_.Reset(::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!log_) return;
   const auto end = std::chrono::steady_clock::now() + kPatience;
   char record[8192];  // the kernel gives one record a read, never a part of one
   while (std::chrono::steady_clock::now() < end) {
-    const ssize_t got = ::read(log.get(), record, sizeof record);
+    const ssize_t got = ::read(log_.get(), record, sizeof record);
     if (got < 0 && (errno == EPIPE || errno == EINTR)) continue;  // EPIPE: overwritten meanwhile
     if (got <= 0) break;
-    lines.Add({record, static_cast<std::size_t>(got)});
+    const std::string_view line(record, static_cast<std::size_t>(got));
+    if (!KernelLines::MayMatter(line)) continue;
+    if (kept_.size() == kMostKept) kept_.pop_front();
+    kept_.emplace_back(line);
   }
+}
+
+std::vector<std::string> KernelLog::Of(const KernelLogWish& asked) {
+  Drain();
+  KernelLogWish wish = asked;
+  if (wish.boot_minus_kernel == Millis{0}) wish.boot_minus_kernel = KernelAhead();
+  KernelLines lines(wish);
+  for (const std::string& record : kept_) lines.Add(record);
   return lines.Take();
 }
 

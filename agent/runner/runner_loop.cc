@@ -27,6 +27,7 @@ RunnerLoop::RunnerLoop(RunnerOptions options)
       tasks_(std::make_shared<Mailbox<RunnerTask>>(kTaskQueue)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       inotify_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
+      kernel_log_(options_.kernel_log),
       next_port_(options_.port_first) {
   options_.files = &files_;
   cgroups_ = SetUpCgroups({options_.cgroup_name, options_.containment, options_.cgroup_root});

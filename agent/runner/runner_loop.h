@@ -13,6 +13,7 @@
 
 #include "agent/runner/allocation_run.h"
 #include "agent/runner/cgroup.h"
+#include "agent/runner/kernel_log.h"
 #include "agent/runner/rank_runner.h"
 #include "agent/runner/reserved_files.h"
 #include "agent/runner/runner_options.h"
@@ -157,6 +158,7 @@ class RunnerLoop {
   UniqueFd inotify_;
   std::optional<FileLock> owner_lock_;
   Runs runs_;
+  KernelLog kernel_log_;
   std::vector<Worker> workers_;
   std::uint64_t stagings_ = 0;
   int next_port_ = 0;

@@ -19,7 +19,6 @@ namespace {
 
 constexpr std::size_t kSetupTailBytes = 4096;
 static_assert(shim::kWhyLease == static_cast<std::uint32_t>(StopCause::kLease));
-constexpr const char* kSystemPath = "/usr/local/bin:/usr/bin:/bin";
 
 FailedToStart AsFailure(const Error& error, std::string stage) {
   return FailedToStart{std::move(stage), 0, error.message};
@@ -38,19 +37,17 @@ std::string TailOf(const std::string& path) {
 // The same command inside of the job's image, if it has one.
 Result<void> Contain(const AllocationRun& run, Rank rank, ShimWish& wish) {
   if (!run.spec->container) return {};
-  LAUNCH_ASSIGN_OR_RETURN(
-      Contained contained,
-      ContainerCommand({.container = *run.spec->container,
-                        .name = "launch-" + ToString(run.key) + "-" +
-                                (rank < 0 ? std::string("setup") : std::to_string(rank)),
-                        .workdir = run.spec->workdir,
-                        .attempt_dir = run.dir.path(),
-                        .lock = run.dir.ContainerLockPath(),
-                        .gpus = !run.spec->gpus.empty(),
-                        .uid = ::getuid(),
-                        .gid = ::getgid(),
-                        .argv = wish.argv,
-                        .env = wish.env}));
+  LAUNCH_ASSIGN_OR_RETURN(Contained contained,
+                          ContainerCommand({.container = *run.spec->container,
+                                            .name = ContainerName(run.key, rank),
+                                            .workdir = run.spec->workdir,
+                                            .attempt_dir = run.dir.path(),
+                                            .lock = run.dir.ContainerLockPath(),
+                                            .gpus = !run.spec->gpus.empty(),
+                                            .uid = ::getuid(),
+                                            .gid = ::getgid(),
+                                            .argv = wish.argv,
+                                            .env = wish.env}));
   // The PATH of the job is that of its image.
   auto program = FindProgram(contained.argv[0], ValueOf(wish.env, "PATH"), run.spec->workdir);
   if (!program) program = FindProgram(contained.argv[0], kSystemPath, run.spec->workdir);

@@ -8,7 +8,6 @@
 #include <csignal>
 
 #include "agent/runner/exit_report.h"
-#include "agent/runner/kernel_log.h"
 #include "agent/runner/process.h"
 #include "agent/runner/runner_loop.h"
 #include "common/failpoint.h"
@@ -31,11 +30,11 @@ void RunnerLoop::WatchShim(RankRun& rank) {
 void RunnerLoop::EndRank(AllocationRun& run, RankRun& rank, ExitReport report) {
   const bool failed = !Succeeded(report) && !NeverRan(report);
   if (!rank.end && failed && report.our_signals.empty()) {
-    report.kernel_lines = ReadKernelLog({.path = options_.kernel_log,
-                                         .started = report.started,
-                                         .ended = report.ended,
-                                         .pid = rank.pid,
-                                         .cgroup = options_.cgroup_name + "/" + ToString(run.key)});
+    report.kernel_lines =
+        kernel_log_.Of({.started = report.started,
+                        .ended = report.ended,
+                        .pid = rank.pid,
+                        .cgroup = options_.cgroup_name + "/" + ToString(run.key)});
   }
   if (!rank.end) rank.end = std::move(report);
   rank.orphan.Reset();

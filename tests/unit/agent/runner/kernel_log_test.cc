@@ -1,7 +1,10 @@
 // Which lines of the kernel count for a rank.
 #include "agent/runner/kernel_log.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace launch::agent {
 namespace {
@@ -67,13 +70,34 @@ TEST_F(Kernel, TheNewestStayAndLongOnesAreCut) {
   EXPECT_EQ(lines.at(30), "NVRM: Xid 99");
 }
 
+// A log that grows, as /dev/kmsg: what was read for one rank counts for the next one too.
+TEST_F(Kernel, EachRecordIsReadOnceAndCountsForEveryRank) {
+  const std::string path = testing::TempDir() + "/kernel-log-" + std::to_string(::getpid());
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  KernelLog log(path);
+  EXPECT_TRUE(log.Of(wish_).empty());  // opens it
+  UniqueFd kernel(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+  ASSERT_TRUE(kernel);
+  const auto write = [&](const std::string& record) {
+    ASSERT_EQ(::write(kernel.get(), record.data(), record.size()),
+              static_cast<ssize_t>(record.size()));
+  };
+  wish_.boot_minus_kernel = Millis{1};
+  write("6,1,1990000000,-;python[4711]: segfault at 0 ip 00007f in libfoo.so[7f+1]\n");
+  EXPECT_EQ(log.Of(wish_).size(), 1u);
+  write("6,2,1991000000,-;NVRM: Xid (PCI:0000:C1:00): 79, GPU has fallen off the bus.\n");
+  EXPECT_EQ(log.Of(wish_).size(), 2u);
+  wish_.pid = 4712;
+  EXPECT_EQ(log.Of(wish_).size(), 1u);
+  ::unlink(path.c_str());
+}
+
 TEST_F(Kernel, OddRecordsAndNoLogAreNothing) {
   KernelLines lines(wish_);
   for (const char* record : {"", ";", "6;NVRM: Xid", "6,1;NVRM: Xid", "6,1,x,-;NVRM: Xid", "6,1,2"})
     lines.Add(record);
   EXPECT_TRUE(lines.Take().empty());
-  wish_.path = "/nonexistent/kmsg";
-  EXPECT_TRUE(ReadKernelLog(wish_).empty());
+  EXPECT_TRUE(KernelLog("/nonexistent/kmsg").Of(wish_).empty());
 }
 
 }  // namespace

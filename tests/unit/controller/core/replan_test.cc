@@ -78,6 +78,18 @@ TEST(Replan, AFileOfDeepspeedThatFixesTheBatchIsNotOverruled) {
   EXPECT_EQ(ReplanAfter(told, context, {}, failed, TooLarge()).change->micro, 2);
 }
 
+// What that trainer would take by itself was said by nobody: launch writes the flags.
+TEST(Replan, TheDefaultsOfTheHuggingFaceTrainerAreNotTheUsers) {
+  JobSpec spec = Job("python train.py --model_name_or_path gpt2 --output_dir out");
+  spec.trainer = Trainer::kHf;
+  spec.batch.micro = 4;
+  Plan failed = Failed(4, 2);
+  failed.trainer = Trainer::kHf;
+  EXPECT_EQ(ReplanAfter(spec, {}, {}, failed, TooLarge()).change->micro, 2);
+  spec.run += " --per_device_train_batch_size 4";
+  EXPECT_FALSE(ReplanAfter(spec, {}, {}, failed, TooLarge()).change.has_value());
+}
+
 TEST(Replan, TakesOnlyDivisorsOfTheSamplesOfAStep) {
   EXPECT_EQ(ReplanAfter(Job(), {}, {}, Failed(5, 3), TooLarge()).change->micro, 1);
   EXPECT_EQ(ReplanAfter(Job(), {}, {}, Failed(6, 1), TooLarge()).change->micro, 3);

@@ -1,0 +1,79 @@
+#include "agent/runner/spawn.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+#include "agent/shim/cgroup_birth.h"
+
+namespace launch::agent {
+namespace {
+
+constexpr int kSourceFloor = 400;
+
+// fork's answer; no handler of the agent runs in the child, whose signals are blocked till exec.
+pid_t ForkQuietly(int birthplace) {
+  sigset_t all;
+  ::sigfillset(&all);
+  sigset_t before;
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const pid_t pid = birthplace >= 0 ? shim::ForkInto(birthplace) : ::_Fork();
+  const int error_number = errno;
+  if (pid != 0) ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error_number;
+  return pid;
+}
+
+}  // namespace
+
+Result<UniqueFd> AboveTargets(int fd) {
+  UniqueFd high(::fcntl(fd, F_DUPFD_CLOEXEC, kSourceFloor));
+  if (!high) return FailErrno("dup", errno);
+  return high;
+}
+
+void ResetHandlers() {
+  for (int signal = 1; signal <= SIGRTMAX; ++signal) {
+    struct sigaction action {};
+    action.sa_handler = SIG_DFL;
+    (void)::sigaction(signal, &action, nullptr);  // EINVAL for those that are not ours to change
+  }
+}
+
+void UnblockSignals() {
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+Result<int> Spawn(const Becoming& child, int birthplace, const std::string& what) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return FailErrno("pipe", errno);
+  const UniqueFd reader(ends[0]);
+  UniqueFd low(ends[1]);
+  LAUNCH_ASSIGN_OR_RETURN(UniqueFd writer, AboveTargets(low.get()));
+  low.Reset();
+  const pid_t pid = ForkQuietly(birthplace);
+  if (pid < 0) return FailErrno("fork", errno);
+  if (pid == 0) {
+    int report = writer.get();
+    const int error_number = child.Become(report);
+    (void)!::write(report, &error_number, sizeof error_number);
+    ::_exit(127);
+  }
+  writer.Reset();
+  int error_number = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(reader.get(), &error_number, sizeof error_number);
+  } while (got < 0 && errno == EINTR);
+  if (got <= 0) return pid;
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return FailErrno(what, error_number);
+}
+
+}  // namespace launch::agent
