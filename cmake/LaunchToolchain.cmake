@@ -49,14 +49,31 @@ endfunction()
 # launch_unit_test(NAME [TSAN] SOURCES a_test.cc ... LINKS launch_x ...): one GoogleTest binary,
 # label unit. TSAN: threads meet in it, so it also runs under the thread sanitizer (label tsan,
 # target tsan_tests). The distribution's gRPC is not instrumented: its own locks are invisible there.
+# HEADERS: what most of its files include, parsed once where LAUNCH_TEST_PCH is on (clang only: no
+# other build of the project would find what ccache kept of it). HEADERS_OF: those of another test
+# with the same LINKS.
+option(LAUNCH_TEST_PCH "Parse the headers of each unit test once: for builds from nothing" OFF)
 add_custom_target(tsan_tests)
+function(launch_test_headers name headers other)
+  if(NOT LAUNCH_TEST_PCH OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    return()
+  endif()
+  target_compile_options(${name} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")  # else ccache keeps none
+  if(other)
+    target_precompile_headers(${name} REUSE_FROM ${other})
+  elseif(headers)
+    list(TRANSFORM headers PREPEND "${CMAKE_SOURCE_DIR}/")
+    target_precompile_headers(${name} PRIVATE <gtest/gtest.h> ${headers})
+  endif()
+endfunction()
 function(launch_unit_test name)
-  cmake_parse_arguments(ARG "TSAN" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "TSAN" "HEADERS_OF" "SOURCES;LINKS;HEADERS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_definitions(${name} PRIVATE LAUNCH_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
     LAUNCH_BINARY_DIR="${CMAKE_BINARY_DIR}")
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} launch_warnings GTest::gtest_main)
+  launch_test_headers(${name} "${ARG_HEADERS}" "${ARG_HEADERS_OF}")
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 120)
   if(ARG_TSAN)
