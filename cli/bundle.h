@@ -3,9 +3,9 @@
 #pragma once
 
 #include "cli/client.h"
-#include "cli/redaction.h"
 #include "cli/tar_file.h"
 #include "common/error.h"
+#include "common/redaction.h"
 #include "diagnosis/compiled_signatures.h"
 
 namespace launch {

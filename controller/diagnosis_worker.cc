@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/quoted.h"
+#include "common/redaction.h"
 #include "diagnosis/verdict.h"
 #include "proto/convert_value.h"
 
@@ -56,6 +57,19 @@ std::optional<Verdict> Storable(Verdict verdict) {
   if (again) return *again;
   spdlog::error("diagnosis.dropped label={} why={}", verdict.label, Quoted(again.error().message));
   return std::nullopt;
+}
+
+void RemoveSecrets(const effect::DiagnosisWanted& wanted, Verdict& verdict) {
+  Redaction::Variables known = wanted.env;
+  std::vector<std::string> names;
+  for (const auto& [name, value] : wanted.secrets) {
+    names.push_back(name);
+    known[name] = value;
+  }
+  const Redaction redaction(std::move(names), known);
+  verdict.cause = redaction.Clean(verdict.cause);
+  verdict.remedy = redaction.Clean(verdict.remedy);
+  for (std::string& line : verdict.evidence) line = redaction.Clean(line);
 }
 
 }  // namespace
@@ -111,6 +125,7 @@ event::Diagnosed Diagnose(const effect::DiagnosisWanted& wanted, const LogReader
   Verdict verdict = ChooseVerdict(verdicts);
   if (!IsFailure(verdict)) return {wanted.key, std::nullopt};
   for (std::string& line : TimeLine(wanted.ranks)) verdict.evidence.push_back(std::move(line));
+  RemoveSecrets(wanted, verdict);
   return {wanted.key, Storable(std::move(verdict))};
 }
 

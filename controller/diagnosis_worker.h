@@ -29,7 +29,8 @@ using LogReader = std::function<bool(const LogsCall& call, Millis at_most, const
 bool ReadLog(LogRelay& relay, const LogsCall& call, Millis at_most, const LogFeed& feed);
 
 // The judging itself. A log that cannot be read is an empty one: the exit report still says
-// something. The verdict is one that the store takes, whatever the logs hold.
+// something. The verdict is one that the store takes, whatever the logs hold, and repeats no
+// secret of the job (`wanted` has them opened): users see it who may not read the logs.
 event::Diagnosed Diagnose(const effect::DiagnosisWanted& wanted, const LogReader& read,
                           const CompiledSignatures& signatures);
 

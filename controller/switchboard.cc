@@ -84,6 +84,10 @@ void Switchboard::CloseSession(SessionId session, const std::string& why) {
 void Switchboard::WantPlan(effect::PlanWanted wanted) { parts_.planner.Want(std::move(wanted)); }
 
 void Switchboard::Diagnose(effect::DiagnosisWanted wanted) {
+  for (auto& [name, value] : wanted.secrets) {
+    // One that cannot be opened was given to no rank.
+    value = Unseal(parts_.secret_key, value).value_or(std::string());
+  }
   parts_.diagnosis.Want(std::move(wanted));
 }
 

@@ -49,7 +49,22 @@ effect::DiagnosisWanted Question(const State& state, const AttemptRecord& attemp
     one.ended = OurTimeOf(state, record);
     failed.push_back(std::move(one));
   }
-  return {attempt.key, WorthReading(std::move(failed), ending.first_failed_rank, kRanksDiagnosed)};
+  return {.key = attempt.key,
+          .ranks = WorthReading(std::move(failed), ending.first_failed_rank, kRanksDiagnosed),
+          .secrets = {},
+          .env = {}};
+}
+
+void AddSecrets(const State& state, effect::DiagnosisWanted& wanted) {
+  const JobId job = wanted.key.job;
+  for (auto one = state.secrets.lower_bound({job, ""});
+       one != state.secrets.end() && one->first.first == job; ++one) {
+    wanted.secrets.emplace_back(one->first.second, one->second.sealed);
+  }
+  const auto plan = state.plans.find(wanted.key);
+  if (plan != state.plans.end() && !plan->second->plan.assignments.empty()) {
+    wanted.env = plan->second->plan.assignments.front().env;
+  }
 }
 
 // The ranks stood still, and then one failed: its log may name the cause.
@@ -82,7 +97,9 @@ bool IsDiagnosed(Draft& draft, const AttemptRecord& attempt, const Ending& endin
   if (live.diagnosis_asked) return false;
   if (HasSession(draft.state(), *ending.first_failed_node)) {
     live.diagnosis_asked = true;
-    draft.Diagnose(Question(draft.state(), attempt, ending));
+    effect::DiagnosisWanted wanted = Question(draft.state(), attempt, ending);
+    AddSecrets(draft.state(), wanted);
+    draft.Diagnose(std::move(wanted));
   } else {  // we were started again a moment ago
     live.deadline = std::min(end, draft.now() + kLogsAgain);
   }

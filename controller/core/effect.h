@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -129,6 +130,10 @@ struct ReadPlans {
 struct DiagnosisWanted {
   Key key;
   std::vector<FailedRank> ranks;  // the one that is known to have failed first in front
+  // What the verdict may not repeat, for others read it too: the job's secrets, sealed until the
+  // switchboard opens them, and its variables, of which some hold more.
+  std::vector<std::pair<std::string, std::string>> secrets;
+  std::map<std::string, std::string> env;
 };
 
 }  // namespace effect

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "common/text.h"
 #include "controller/diagnosis_worker.h"
 #include "proto/convert_value.h"
 
@@ -22,7 +23,7 @@ FailedRank Failed(Rank rank, int code, std::uint64_t log_end = 100) {
 }
 
 effect::DiagnosisWanted Wanted(std::vector<FailedRank> ranks) {
-  return {Key{JobId{7}, Attempt{2}}, std::move(ranks)};
+  return {.key = Key{JobId{7}, Attempt{2}}, .ranks = std::move(ranks), .secrets = {}, .env = {}};
 }
 
 // Logs by rank; remembers what was asked.
@@ -43,6 +44,24 @@ struct Logs {
 const CompiledSignatures& Signatures() {
   static const CompiledSignatures signatures;
   return signatures;
+}
+
+// "invalid token hf_..." is what many libraries say; the verdict is in events that all users see.
+TEST(Diagnosis, RepeatsNoSecretOfTheJob) {
+  Logs logs;
+  logs.of[0] =
+      "Traceback (most recent call last):\n  File \"t.py\", line 1, in <module>\n"
+      "ValueError: bad licence blue-green-red for ana:pa55word@db, token abcdef123\n";
+  effect::DiagnosisWanted wanted = Wanted({Failed(0, 1)});
+  wanted.secrets = {{"LICENCE", "blue-green-red"}};
+  wanted.env = {{"DB", "postgres://ana:pa55word@db"}, {"HF_TOKEN", "abcdef123"}, {"STEPS", "7"}};
+  const auto verdict = Diagnose(wanted, logs.Reader(), Signatures()).verdict;
+  ASSERT_TRUE(verdict.has_value());
+  std::string text = verdict->cause + verdict->remedy + Joined(verdict->evidence, "\n");
+  EXPECT_NE(text.find("bad licence [removed] for ana:[removed]@db"), std::string::npos) << text;
+  for (const char* secret : {"blue-green-red", "pa55word", "abcdef123"}) {
+    EXPECT_EQ(text.find(secret), std::string::npos) << text;
+  }
 }
 
 TEST(Diagnosis, NamesTheRankThatHasTheCauseNotTheOneThatMissedIt) {

@@ -1,4 +1,4 @@
-// Takes secrets out of what leaves the cluster.
+// Takes the secrets of a job out of what others may read: verdicts, events, bundles.
 #pragma once
 
 #include <map>
@@ -10,12 +10,13 @@
 
 namespace launch {
 
-// HF_TOKEN, AWS_SECRET_ACCESS_KEY, WANDB_API_KEY, DB_PASSWORD ...
-bool IsSecretName(std::string_view name);
-
 class Redaction {
  public:
   using Variables = std::map<std::string, std::string>;
+
+  // `names` are called secrets by the job; of the variables that are known the values of these are
+  // learned, of those with such names (IsSecretName), and passwords in URLs.
+  Redaction(std::vector<std::string> names, const Variables& known);
 
   // Learns the values of variables with such names, and of those that the job calls secrets. The
   // controller gives the latter to nobody: `here` is where the caller has them.
@@ -24,16 +25,17 @@ class Redaction {
   // Names that the job calls secrets and that have no value `here`: texts with their values stay.
   const std::vector<std::string>& unknown() const { return unknown_; }
 
-  // Without those values, however JSON or a URL spells them; without what follows a secret's name
-  // (`NAME=`, `name: `, `"name": `, `--name `); without texts that have the form of a token
-  // ("hf_...", "ghp_...", "AKIA...", "Bearer ...") or of a password in a URL.
+  // Without those values, however JSON, a URL or base64 spells them, and without what looks like a
+  // secret (common/secret_text.h).
   std::string Clean(std::string_view text) const;
   // The job with the values of its secrets replaced, whatever they look like.
   JobView Clean(JobView job) const;
 
  private:
   bool IsSecret(const std::string& name) const;
+  void LearnVariable(const std::string& name, const std::string& value);
   void Learn(const std::string& value);
+  void Sort();
 
   std::vector<std::string> names_;   // that the job calls secrets
   std::vector<std::string> values_;  // longest first
