@@ -392,13 +392,14 @@ Result<void> StartAndRun(AgentConfig config) {
              const auto [running, ended] = shared.TakeRanks();
              return sampler.Sample(running, ended, clock.Now());
            },
-       .is_ours =
-           [&sampler, &execs, &config](std::int64_t pid) {
-             if (sampler.processes().contains(pid)) return true;
-             return std::ranges::any_of(execs.Leaders(), [&](int leader) {
+       .our_processes =
+           [&sampler, &execs, &config] {
+             std::set<std::int64_t> ours = sampler.processes();
+             for (const int leader : execs.Leaders()) {
                const auto tree = UseOfTree(config.proc_root, leader).pids;
-               return std::ranges::find(tree, pid) != tree.end();
-             });
+               ours.insert(tree.begin(), tree.end());
+             }
+             return ours;
            },
        .on_error =
            [](const Error& error) {

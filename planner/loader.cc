@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "common/shared_memory.h"
 #include "common/units.h"
 
 namespace launch {
@@ -11,9 +12,6 @@ namespace {
 constexpr std::int64_t kMaxWorkers = 4;  // measured gains flatten there
 constexpr int kWorkersAfterTrouble = 2;
 constexpr std::uint64_t kWorkerBytes = kGiB;
-// Two batches, the usual prefetch factor, of small samples; containers come with 64 MiB for all.
-constexpr std::uint64_t kShmPerWorker = 256 * kMiB;
-constexpr std::uint64_t kShmOfNccl = 64 * kMiB;  // its rings between two ranks
 
 struct Bound {
   std::int64_t workers = kMaxWorkers;
@@ -47,9 +45,9 @@ Bound RoomForWorkers(const LoaderWish& wish, const RankLayout& layout) {
     const std::uint64_t shm = wish.shm_bytes.value_or(share.inventory->shm_bytes);
     if (shm > 0) {
       const std::uint64_t nccl = share.processes > 1 ? kShmOfNccl : 0;
-      Lower(bound, (shm - std::min(shm, nccl)) / kShmPerWorker, share,
+      Lower(bound, (shm - std::min(shm, nccl)) / kShmOfWorker, share,
             "/dev/shm on " + node + " has " + FormatBytes(shm) + " for " + ForRanks(share) +
-                ", and a worker passes its batches through about " + FormatBytes(kShmPerWorker),
+                ", and a worker passes its batches through about " + FormatBytes(kShmOfWorker),
             "more of it: shm_size with image:, --ipc=host or --shm-size in a container of yours, "
             "else mount -o remount,size=50% /dev/shm");
     }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/quoted.h"
+#include "common/shared_memory.h"
 #include "common/units.h"
 #include "preflight/remedies.h"
 #include "preflight/remedy_data.h"
@@ -11,12 +12,9 @@
 namespace launch {
 namespace {
 
-// A worker keeps two batches in shared memory; containers come with 64 MiB for all of them.
-constexpr std::uint64_t kShmPerWorker = kGiB;
-constexpr std::uint64_t kShmFloorPerWorker = 256 * kMiB;
-constexpr std::uint64_t kShmOfContainers = 128 * kMiB;   // 64 MiB and what is like it
-constexpr std::uint64_t kShmWithoutWorkers = 64 * kMiB;  // NCCL's own rings between two ranks
-constexpr std::uint64_t kMemlockForRdma = kGiB;          // NCCL registers its buffers
+constexpr std::uint64_t kShmPerWorker = kGiB;           // of large samples
+constexpr std::uint64_t kShmOfContainers = 128 * kMiB;  // 64 MiB and what is like it
+constexpr std::uint64_t kMemlockForRdma = kGiB;         // NCCL registers its buffers
 constexpr std::uint64_t kFilesPerRank = 1024;
 constexpr std::uint64_t kDiskFloor = kGiB;
 constexpr std::uint64_t kDiskFull = 16 * kMiB;
@@ -74,7 +72,7 @@ void JudgeDisk(const DiskFact& disk, const NodeId& node, PreflightReport& report
   const bool inodes = disk.free_inodes && *disk.free_inodes < kInodeFloor;
   const bool shm = disk.what == "shm";
   const std::uint64_t floor =
-      std::min(shm ? kShmWithoutWorkers : kDiskFloor, std::max(disk.total_bytes / 2, kDiskFull));
+      std::min(shm ? kShmOfNccl : kDiskFloor, std::max(disk.total_bytes / 2, kDiskFull));
   if (disk.free_bytes >= floor && !inodes) {
     Pass(report, shm ? "shared memory" : "disk space", node,
          Purpose(disk.what) + disk.path + ": " + FormatBytes(disk.free_bytes) + " free");
@@ -109,8 +107,7 @@ void JudgeLimits(const NodeCase& c, PreflightReport& report) {
   const int ranks = RanksOn(c.plan, node.node);
   const auto workers = static_cast<std::uint64_t>(ranks * c.plan.loader.num_workers);
   if (node.shm_bytes > 0) {
-    const std::uint64_t floor =
-        std::max(workers * kShmFloorPerWorker, ranks > 1 ? kShmWithoutWorkers : 0);
+    const std::uint64_t floor = std::max(workers * kShmOfWorker, ranks > 1 ? kShmOfNccl : 0);
     const std::uint64_t wanted = std::max(workers * kShmPerWorker, floor);
     const std::string why = std::to_string(workers) + " loader workers of the plan";
     // The plan's workers are a proposal: only what would surely fail is more than a notice, and

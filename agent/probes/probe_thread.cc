@@ -147,8 +147,12 @@ bool ProbeThread::WentSilent(const std::vector<GpuSample>& samples) const {
 }
 
 void ProbeThread::TellOwners(std::vector<GpuSample>& samples) {
-  if (samples.empty() || !options_.is_ours) return;
-  for (const auto& [uuid, processes] : AskProcesses()) {
+  if (samples.empty() || !options_.our_processes) return;
+  const GpuProcessList lists = AskProcesses();
+  const bool any =
+      std::ranges::any_of(lists, [](const auto& list) { return !list.second.empty(); });
+  const std::set<std::int64_t> own = any ? options_.our_processes() : std::set<std::int64_t>();
+  for (const auto& [uuid, processes] : lists) {
     const auto sample = std::ranges::find(samples, uuid, &GpuSample::uuid);
     if (sample == samples.end()) continue;
     std::uint64_t ours = 0;
@@ -156,7 +160,7 @@ void ProbeThread::TellOwners(std::vector<GpuSample>& samples) {
     bool known = true;
     for (const GpuProcess& process : processes) {
       known = known && process.bytes;
-      (options_.is_ours(process.pid) ? ours : foreign) += process.bytes.value_or(0);
+      (own.contains(process.pid) ? ours : foreign) += process.bytes.value_or(0);
     }
     if (!known) continue;
     sample->ours_bytes = ours;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -27,8 +28,9 @@ class ProbeThread {
     Millis sample_period{5'000};
     // Adds what only the agent knows of its ranks (memory, step); called on the probe thread.
     std::function<std::vector<RankSample>()> rank_samples;
-    // Whether a process is one of our ranks', as of the last rank_samples.
-    std::function<bool(std::int64_t pid)> is_ours;
+    // The processes of our ranks as of the last rank_samples, and what else runs for our jobs;
+    // called once for each sample with processes on a GPU.
+    std::function<std::set<std::int64_t>()> our_processes;
     std::function<void(const Error&)> on_error;  // an inventory that could not be made
     // Each process list as it was asked for, changed or not, and when the question was put; called
     // on the probe thread.

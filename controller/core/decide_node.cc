@@ -100,7 +100,7 @@ void On(Draft& draft, const NodeId& node, const from_node::Started& said) {
   }
   draft.Touch(said.key.job);
   for (const auto& [rank, pid] : said.pids) {
-    if (std::find(known->ranks.begin(), known->ranks.end(), rank) == known->ranks.end()) continue;
+    if (!HasRank(*known, rank)) continue;
     RankRecord record = RankOf(draft.state(), *known, rank);
     record.pid = pid;
     draft.Put(record);
@@ -132,7 +132,17 @@ void NoteLastSample(Draft& draft, const RankSample& sample) {
   draft.Put(attempt);
 }
 
-void On(Draft& draft, const NodeId& node, const from_node::Samples& said) {
+// A node speaks for the ranks that it was given, and for no other.
+from_node::Samples OfItsOwnRanks(const State& state, const NodeId& node, from_node::Samples said) {
+  std::erase_if(said.ranks, [&](const RankSample& sample) {
+    const AllocRecord* alloc = FindAlloc(state, sample.key, node);
+    return alloc == nullptr || !HasRank(*alloc, sample.rank);
+  });
+  return said;
+}
+
+void On(Draft& draft, const NodeId& node, const from_node::Samples& all) {
+  const from_node::Samples said = OfItsOwnRanks(draft.state(), node, all);
   LiveNode& live = draft.live().nodes.at(node);
   live.samples = said.gpus;
   live.sampled = draft.wall();
@@ -140,9 +150,8 @@ void On(Draft& draft, const NodeId& node, const from_node::Samples& said) {
   live.clock_offset = std::min(live.clock_offset.value_or(offset), offset);
   WatchHang(draft, node, said);
   WatchFaults(draft, node, said);
-  WatchLayers(draft, node, said);
+  WatchLayers(draft, said);
   for (const RankSample& sample : said.ranks) {
-    if (FindAlloc(draft.state(), sample.key, node) == nullptr) continue;
     NoteLastSample(draft, sample);
     const auto attempt = draft.live().attempts.find(sample.key);
     if (attempt != draft.live().attempts.end()) attempt->second.samples[sample.rank] = sample;
@@ -233,8 +242,7 @@ void NoteExit(Draft& draft, const NodeId& node, const ExitReport& report) {
   const AllocRecord* alloc = FindAlloc(draft.state(), report.key, node);
   // Acknowledged in every case: a report nobody can use would be sent for ever.
   draft.Send(node, to_node::ExitAck{report.key, report.rank});
-  if (alloc == nullptr ||
-      std::find(alloc->ranks.begin(), alloc->ranks.end(), report.rank) == alloc->ranks.end()) {
+  if (alloc == nullptr || !HasRank(*alloc, report.rank)) {
     draft.Event("rank.unknown", Subject(node),
                 fmt::format("reported the end of rank {} of {}, which it was never given: {}",
                             report.rank, ToString(report.key), Describe(report.cause)));

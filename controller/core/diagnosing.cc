@@ -40,19 +40,22 @@ bool PlannedExpandableSegments(const State& state, const Key& key) {
 effect::DiagnosisWanted Question(const State& state, const AttemptRecord& attempt,
                                  const Ending& ending) {
   const bool expandable = PlannedExpandableSegments(state, attempt.key);
+  const std::map<Rank, RankRecord>& ranks = state.ranks.at(attempt.key);
   std::vector<FailedRank> failed;
-  for (const auto& [rank, record] : state.ranks.at(attempt.key)) {
+  for (const auto& [rank, record] : ranks) {
     if (!record.exit || Succeeded(*record.exit)) continue;
     FailedRank one{record.node, *record.exit, expandable};
-    one.exit.kernel_lines = OwnKernelLines(state, attempt.key, record);
-    one.seen = SeenOf(state, attempt.key, record);
     one.ended = OurTimeOf(state, record);
     failed.push_back(std::move(one));
   }
-  return {.key = attempt.key,
-          .ranks = WorthReading(std::move(failed), ending.first_failed_rank, kRanksDiagnosed),
-          .secrets = {},
-          .env = {}};
+  // Chosen before what their nodes know of them is looked for: thousands may have failed.
+  failed = WorthReading(std::move(failed), ending.first_failed_rank, kRanksDiagnosed);
+  for (FailedRank& one : failed) {
+    const RankRecord& record = ranks.at(one.exit.rank);
+    one.exit.kernel_lines = OwnKernelLines(state, attempt.key, record);
+    one.seen = SeenOf(state, attempt.key, record);
+  }
+  return {.key = attempt.key, .ranks = std::move(failed), .secrets = {}, .env = {}};
 }
 
 void AddSecrets(const State& state, effect::DiagnosisWanted& wanted) {

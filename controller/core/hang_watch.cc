@@ -187,9 +187,7 @@ void WatchHang(Draft& draft, const NodeId& node, const from_node::Samples& said)
 void NoteStacks(Draft& draft, const NodeId& node, const from_node::Stacks& said) {
   const RankStacks& stacks = said.stacks;
   const AllocRecord* alloc = FindAlloc(draft.state(), stacks.key, node);
-  if (alloc == nullptr) return;
-  const std::vector<Rank>& own = alloc->ranks;
-  if (std::ranges::find(own, stacks.rank) == own.end()) return;
+  if (alloc == nullptr || !HasRank(*alloc, stacks.rank)) return;
   const auto live = draft.live().attempts.find(stacks.key);
   if (live == draft.live().attempts.end()) return;
   HangWatch& watch = live->second.hang;

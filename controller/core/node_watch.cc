@@ -113,17 +113,13 @@ void WatchFaults(Draft& draft, const NodeId& node, const from_node::Samples& sai
   }
 }
 
-void WatchLayers(Draft& draft, const NodeId& node, const from_node::Samples& said) {
+void WatchLayers(Draft& draft, const from_node::Samples& said) {
   const State& state = draft.state();
   for (const RankSample& sample : said.ranks) {
     const auto attempt = state.attempts.find(sample.key);
     if (!sample.allocated_bytes || sample.memory_age_ms > kFreshMs) continue;
     if (attempt == state.attempts.end()) continue;
     if (attempt->second.phase != AttemptPhase::kRunning) continue;
-    const AllocRecord* alloc = FindAlloc(state, sample.key, node);
-    if (alloc == nullptr) continue;
-    const std::vector<Rank>& own = alloc->ranks;
-    if (std::ranges::find(own, sample.rank) == own.end()) continue;
     auto& layers = draft.live().attempts[sample.key].layers;
     const auto [entry, fresh] = layers.try_emplace(sample.rank);
     LayerWatch& watch = entry->second;

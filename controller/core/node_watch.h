@@ -10,7 +10,7 @@ namespace launch::controller {
 void WatchFaults(Draft& draft, const NodeId& node, const from_node::Samples& said);
 
 // Keeps what PyTorch held after optimizer steps, of each rank that says it.
-void WatchLayers(Draft& draft, const NodeId& node, const from_node::Samples& said);
+void WatchLayers(Draft& draft, const from_node::Samples& said);
 
 // Of the GPUs that the rank was given.
 LastSeen SeenOf(const State& state, const Key& key, const RankRecord& rank);

@@ -258,6 +258,10 @@ const AllocRecord* FindAlloc(const State& state, const Key& key, const NodeId& n
   return alloc == allocs->second.end() ? nullptr : &alloc->second;
 }
 
+bool HasRank(const AllocRecord& alloc, Rank rank) {
+  return std::find(alloc.ranks.begin(), alloc.ranks.end(), rank) != alloc.ranks.end();
+}
+
 bool IsReleased(const AllocRecord& alloc) {
   return alloc.phase == StoredAllocPhase::kReleased ||
          alloc.phase == StoredAllocPhase::kQuarantined || alloc.phase == StoredAllocPhase::kRefused;

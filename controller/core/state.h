@@ -210,6 +210,8 @@ void Apply(State& state, const Record& record);
 
 // The node's allocation of a key, or null.
 const AllocRecord* FindAlloc(const State& state, const Key& key, const NodeId& node);
+// Whether the rank is one of those that the node was given.
+bool HasRank(const AllocRecord& alloc, Rank rank);
 // True once nothing of the allocation is left on its node (its quarantined GPUs aside).
 bool IsReleased(const AllocRecord& alloc);
 

@@ -55,6 +55,22 @@ TEST_F(Diagnosing, AsksForTheRanksThatFailedTheFirstOneInFront) {
   EXPECT_EQ(asked[0].ranks[0].node, NodeId{"gpu1"});
 }
 
+TEST_F(Diagnosing, OfManyThatFailedTheFirstOnesOnTheControllersClockAreRead) {
+  core.Attach("gpu2", 10);
+  job = core.Submitted(GpuJob(1, 10));
+  key = core.Run(job);
+  for (Rank rank = 0; rank < 10; ++rank) {
+    core.Exit("gpu2", key, rank, Exited{1}, 9'000 - 100 * rank);
+  }
+  core.Ignore();
+  core.Release("gpu2", key);
+  const auto asked = Questions();
+  ASSERT_EQ(asked.size(), 1u);
+  std::vector<Rank> ranks;
+  for (const FailedRank& rank : asked[0].ranks) ranks.push_back(rank.exit.rank);
+  EXPECT_EQ(ranks, (std::vector<Rank>{9, 8, 7, 6, 5, 4, 3, 2}));
+}
+
 TEST_F(Diagnosing, TheQuestionHasWhatPyTorchHeldMoreFromStepToStep) {
   job = core.Submitted(GpuJob(1, 2));
   key = core.Run(job);

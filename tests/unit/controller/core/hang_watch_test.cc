@@ -198,6 +198,42 @@ TEST_F(HangWatched, WorkIsSeenInTimeAlsoForAShortLimit) {
   EXPECT_EQ(Events("attempt.hang"), 0);
 }
 
+TEST_F(HangWatched, ANodeSpeaksForItsOwnRanksOnly) {
+  core.Attach("gpu1", 1);
+  core.Attach("gpu2", 1);
+  JobSpec spec = GpuJob(2, 1);
+  spec.hang = {Millis{60'000}, HangAction::kDiagnose};
+  job = core.Submitted(spec);
+  key = core.Run(job);
+  core.Ignore();
+  const auto say = [&](const std::string& node, Rank rank, std::int64_t at_step,
+                       std::int64_t silent) {
+    from_node::Samples samples;
+    samples.boot = boot;
+    samples.ranks = {{.key = key, .rank = rank, .step = at_step, .output_age_ms = silent}};
+    core.Say(node, samples);
+  };
+  const auto& allocs = core.state.allocs.at(key);
+  const Rank first = allocs.at(NodeId{"gpu1"}).ranks.front();
+  const Rank second = allocs.at(NodeId{"gpu2"}).ranks.front();
+  say("gpu1", first, 7, 0);
+  EXPECT_EQ(core.View(job).step, 7);
+  say("gpu2", first, 900, 0);
+  EXPECT_EQ(core.View(job).step, 7) << "a step of another node's rank";
+  EXPECT_EQ(core.state.live.attempts.at(key).samples.at(first).step, 7);
+  // A node that goes on telling of the others' ranks does not make them live.
+  for (int i = 1; i <= 60; ++i) {
+    core.Pass(Millis{2'000});
+    core.Beat("gpu1");
+    core.Beat("gpu2");
+    boot += Millis{2'000};
+    say("gpu1", first, 7, 2'000LL * i);
+    say("gpu2", first, 900 + i, 0);
+    say("gpu2", second, 7, 2'000LL * i);
+  }
+  EXPECT_EQ(Events("attempt.hang"), 1);
+}
+
 TEST_F(HangWatched, StacksOfNobodyAreIgnored) {
   Begin(HangAction::kDiagnose);
   Answer();
