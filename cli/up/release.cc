@@ -3,6 +3,7 @@
 #include <elf.h>
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <utility>
 
@@ -28,6 +29,8 @@ Result<Release> ReadRelease(const std::string& dir, bool head) {
   Release release;
   std::vector<std::string> names = {"launch-agent", "launch-shim"};
   if (head) names.insert(names.end(), {"launch", "launch-controller"});
+  // For preflight's all-reduce by NCCL; a release that was built without nvcc has none.
+  if (std::filesystem::exists(dir + "/launch-nccl-test")) names.emplace_back("launch-nccl-test");
   std::string digests;
   for (const std::string& name : names) {
     const std::string path = dir + "/" + name;

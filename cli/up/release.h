@@ -31,8 +31,9 @@ class Releases {
  public:
   explicit Releases(std::vector<std::string> dirs) : dirs_(std::move(dirs)) {}
 
-  // launch-agent and launch-shim, with launch and launch-controller for the head, from the first
-  // directory whose launch-agent is built for `arch`. kNotFound when there is none.
+  // launch-agent, launch-shim and, where it was built, launch-nccl-test, with launch and
+  // launch-controller for the head, from the first directory whose launch-agent is built for
+  // `arch`. kNotFound when there is none.
   Result<Release> For(const std::string& arch, bool head);
 
  private:
