@@ -70,7 +70,13 @@ bool CompiledSignatures::Matches(std::size_t row, std::string_view text, Match* 
       (taken++ == 0 ? match->first : match->second).assign(captures[i].data(), captures[i].size());
     }
   }
-  return r.veto == nullptr || !RE2::PartialMatch(line, *r.veto);
+  return !IsVetoed(row, text);
+}
+
+bool CompiledSignatures::IsVetoed(std::size_t row, std::string_view text) const {
+  const Row& r = rows_[row];
+  return r.veto != nullptr &&
+         RE2::PartialMatch(re2::StringPiece(text.data(), text.size()), *r.veto);
 }
 
 std::vector<std::string> CompiledSignatures::Faults() const {

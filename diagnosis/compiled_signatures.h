@@ -31,6 +31,8 @@ class CompiledSignatures {
   };
   // False: the line is not this message.
   bool Matches(std::size_t row, std::string_view text, Match* match) const;
+  // The line says that it is not, whatever its pattern matches.
+  bool IsVetoed(std::size_t row, std::string_view text) const;
 
   const std::vector<Row>& rows() const { return rows_; }
   const LiteralFilter& filter() const { return filter_; }

@@ -96,7 +96,11 @@ std::vector<FailedRank> WorthReading(std::vector<FailedRank> ranks, std::optiona
     const bool a_first = first == a.exit.rank;
     const bool b_first = first == b.exit.rank;
     if (a_first != b_first) return a_first;
-    if (a.exit.ended != b.exit.ended) return a.exit.ended < b.exit.ended;
+    // Clocks of nodes cannot be compared; those of ranks whose time is known on ours can.
+    if (a.ended.has_value() != b.ended.has_value()) return a.ended.has_value();
+    const BootTime a_end = a.ended.value_or(a.exit.ended);
+    const BootTime b_end = b.ended.value_or(b.exit.ended);
+    if (a_end != b_end) return a_end < b_end;
     return a.exit.rank < b.exit.rank;
   });
   if (ranks.size() > most) ranks.resize(most);

@@ -116,17 +116,6 @@ void AddEvidence(const HangFacts& facts, const std::vector<Group>& groups, Verdi
   }
 }
 
-Verdict Labelled(std::string_view label) {
-  Verdict verdict;
-  const LabelInfo& info = LabelInfoOf(label);
-  verdict.label = label;
-  verdict.confidence = Confidence::kLikely;
-  verdict.cause = info.cause;
-  verdict.remedy = info.remedy;
-  verdict.action = info.action;
-  return verdict;
-}
-
 // "is at train.py:31 (step)"
 std::string Predicate(const StandingPlace& place) {
   const bool verb = place.kind == StandingKind::kLoader || place.kind == StandingKind::kGpu;
@@ -135,7 +124,7 @@ std::string Predicate(const StandingPlace& place) {
 
 // Ranks that wait for each other in different calls.
 Verdict Mismatch(const std::vector<const Group*>& waiting) {
-  Verdict verdict = Labelled("collective_mismatch");
+  Verdict verdict = VerdictOfLabel("collective_mismatch", Confidence::kLikely);
   const Group& odd = *waiting.back();
   verdict.cause = Capital(Ranks(odd.ranks)) +
                   " and the others wait for each other in different "
@@ -151,7 +140,7 @@ Verdict Mismatch(const std::vector<const Group*>& waiting) {
 
 // Somebody did not come to the call in which others wait.
 Verdict Late(const std::vector<const Group*>& waiting, const std::vector<const Group*>& out) {
-  Verdict verdict = Labelled("hang");
+  Verdict verdict = VerdictOfLabel("hang", Confidence::kLikely);
   const StandingRank* late = MostStuck(RanksOf(out));
   const auto of = std::ranges::find_if(out, [&](const Group* group) {
     return std::ranges::find(group->ranks, late) != group->ranks.end();
@@ -178,7 +167,7 @@ Verdict Judged(const std::vector<Group>& groups) {
   if (!waiting.empty() && !out.empty()) return Late(waiting, out);
   if (waiting.size() > 1) return Mismatch(waiting);
   if (!waiting.empty() && !unseen.empty()) return Late(waiting, unseen);
-  Verdict verdict = Labelled("hang");
+  Verdict verdict = VerdictOfLabel("hang", Confidence::kLikely);
   const Group& first = groups.front();
   if (!waiting.empty()) {
     const auto ranks = RanksOf(waiting);
@@ -241,7 +230,7 @@ std::vector<StandingRank> Unfolded(const std::vector<StandingRank>& ranks) {
 Verdict JudgeHang(const HangFacts& said) {
   const HangFacts facts{said.silent, Unfolded(said.ranks)};
   if (facts.ranks.empty()) {
-    Verdict verdict = Labelled("hang");
+    Verdict verdict = VerdictOfLabel("hang", Confidence::kLikely);
     verdict.confidence = Confidence::kSymptom;
     AddEvidence(facts, {}, verdict);
     return verdict;

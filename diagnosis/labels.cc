@@ -54,7 +54,7 @@ constexpr LabelInfo kLabels[] = {
      "with the number of classes and the vocabulary size"},
     {"disk_full", kNoRetry, "The disk, its inodes or the quota is full",
      "df -h . /tmp; df -i .; quota -s   # free space, keep the last complete checkpoint, then "
-     "`launch resume`"},
+     "launch requeue JOB"},
     {"driver_library_mismatch", kElsewhere,
      "The NVIDIA kernel module and the user libraries have different versions",
      "cat /proc/driver/nvidia/version; nvidia-smi   # drain the node, then reboot it or reload the "
@@ -80,7 +80,8 @@ constexpr LabelInfo kLabels[] = {
      "for more memory (memory: in the job file); unchanged it will die again"},
     {"hub_offline", kNoRetry, "A model or data set could not be downloaded",
      "download it beforehand (huggingface-cli download NAME) to a path all nodes see, then "
-     "HF_HUB_OFFLINE=1; or set https_proxy for the nodes"},
+     "HF_HUB_OFFLINE=1; or set https_proxy for the nodes; where it asks for access: HF_TOKEN in "
+     "`secrets:`"},
     {"invalid_device_ordinal", kNoRetry, "A rank asked for a GPU number that it does not see",
      "start as many ranks per node as there are visible GPUs and use LOCAL_RANK as the device; "
      "check CUDA_VISIBLE_DEVICES"},
@@ -101,7 +102,7 @@ constexpr LabelInfo kLabels[] = {
      "ibstat; ibqueryerrors; show_gids   # on both ends: port state, link-downed counter, MTU, GID "
      "index; leave the node out until it is clean"},
     {"nccl_network", kElsewhere, "A rank cannot reach another rank over the network",
-     "launch check --level network; otherwise try the address and port of the message by hand: "
+     "launch check --network; otherwise try the address and port of the message by hand: "
      "nc -vz ADDRESS PORT, and look at firewall and NCCL_SOCKET_IFNAME"},
     {"nccl_no_interface", kNoRetry,
      "NCCL or gloo found no network interface with the name it was told",
@@ -139,7 +140,8 @@ constexpr LabelInfo kLabels[] = {
      "use fp16 (--fp16) or fp32 on this node, or place the job on newer GPUs (bf16 and tf32 need "
      "capability 8.0, fp8 needs 8.9)"},
     {"preempted_signal", "resume", "The job was ended from outside, not by an error of its own",
-     "resume from the newest checkpoint: launch resume JOB"},
+     "launch requeue JOB   # goes on from the newest complete checkpoint of `checkpoint: {dir: "
+     "...}`"},
     {"python_exception", kNoRetry, "The program ended with a Python exception",
      "correct the program at the line the traceback names"},
     {"python_import", kNoRetry, "A Python module could not be imported",
@@ -199,6 +201,17 @@ const LabelInfo& LabelInfoOf(std::string_view label) {
   };
   const auto* row = find(label);
   return row != std::end(kLabels) && row->label == label ? *row : *find("unknown");
+}
+
+Verdict VerdictOfLabel(std::string_view label, Confidence confidence) {
+  const LabelInfo& info = LabelInfoOf(label);
+  Verdict verdict;
+  verdict.label = info.label;
+  verdict.confidence = confidence;
+  verdict.cause = info.cause;
+  verdict.remedy = info.remedy;
+  verdict.action = info.action;
+  return verdict;
 }
 
 }  // namespace launch

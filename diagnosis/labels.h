@@ -5,6 +5,8 @@
 #include <span>
 #include <string_view>
 
+#include "common/diagnosis.h"
+
 namespace launch {
 
 struct LabelInfo {
@@ -16,5 +18,8 @@ struct LabelInfo {
 
 std::span<const LabelInfo> Labels();                   // ordered by label
 const LabelInfo& LabelInfoOf(std::string_view label);  // of an unknown word: that of "unknown"
+
+// With the label's own sentence, remedy and action, for the caller to say more precisely.
+Verdict VerdictOfLabel(std::string_view label, Confidence confidence);
 
 }  // namespace launch

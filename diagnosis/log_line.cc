@@ -162,6 +162,56 @@ std::optional<std::string_view> StripTime(std::string_view s) {
   return s.substr(i);
 }
 
+// Behind the time: "stderr F " of Kubernetes' container runtimes, "- ERROR - train.py:12 - " of
+// Python's logging, "ERROR 05-02 10:01:13 [core.py:586] " of vLLM.
+std::optional<std::string_view> StripLevel(std::string_view s) {
+  for (const std::string_view stream : {"stdout F ", "stderr F ", "stdout P ", "stderr P "})
+    if (s.starts_with(stream)) return s.substr(stream.size() - 1);
+  const bool dashes = s.starts_with("- ");
+  if (dashes) s.remove_prefix(2);
+  std::size_t level = 0;
+  for (const std::string_view name : {"ERROR", "CRITICAL", "FATAL", "WARNING", "INFO", "DEBUG"})
+    if (s.starts_with(name)) level = name.size();
+  if (level == 0) return std::nullopt;
+  std::string_view rest = s.substr(level);
+  if (dashes) {
+    if (!rest.starts_with(" - ")) return std::nullopt;
+    rest.remove_prefix(3);
+    const std::size_t name = rest.find(' ');
+    if (name < 60 && rest.substr(name).starts_with(" - ")) return rest.substr(name + 2);
+    return rest;
+  }
+  const std::size_t end = rest.find("] ");
+  if (end == std::string_view::npos || end > 80 || !rest.starts_with(" ") || rest.size() < 17 ||
+      Digits(rest, 1) != 2 || rest[3] != '-' || rest.find(" [") > end)
+    return std::nullopt;
+  return rest.substr(end + 1);
+}
+
+// Docker's json-file: {"log":"the line\n","stream":"stderr","time":"..."}. The text, or nothing.
+std::optional<std::string> TextOfDockerLine(std::string_view s) {
+  constexpr std::string_view kBegin = "{\"log\":\"";
+  if (!s.starts_with(kBegin)) return std::nullopt;
+  std::string text;
+  for (std::size_t i = kBegin.size(); i < s.size() && s[i] != '"'; ++i) {
+    if (s[i] != '\\' || i + 1 == s.size()) {
+      text += s[i];
+      continue;
+    }
+    const char escaped = s[++i];
+    if (escaped == 'n' || escaped == 'r' || escaped == 't') {
+      text += ' ';
+    } else if (escaped != 'u') {
+      text += escaped;
+    } else {  // \u003c: what is not ASCII is of no use here
+      i += std::min<std::size_t>(4, s.size() - i - 1);
+      text += '?';
+    }
+  }
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  return text;
+}
+
 // "[Rank 3]", "[rank3]" or "[PG ... Rank 3]" somewhere in the text.
 std::optional<Rank> RankInside(std::string_view text) {
   for (const std::string_view mark : {"[Rank ", "[rank", " Rank ", "[RANK "}) {
@@ -208,11 +258,13 @@ std::string CleanText(std::string_view raw) {
 
 LogLine ReadLine(std::string_view raw) {
   LogLine line;
-  const std::string clean = CleanText(raw);
+  std::string clean = CleanText(raw);
+  if (auto docker = TextOfDockerLine(clean)) clean = std::move(*docker);
   std::string_view rest = clean;
   for (int prefixes = 0; prefixes < 4; ++prefixes) {
     auto next = StripBracket(SkipSpaces(rest), line);
     if (!next) next = StripTime(SkipSpaces(rest));
+    if (!next) next = StripLevel(SkipSpaces(rest));
     if (!next) next = StripRay(SkipSpaces(rest));
     if (!next && prefixes == 0) next = StripLabel(rest, line);
     if (!next) next = StripHost(rest, line);

@@ -85,6 +85,7 @@ LogEvidence LogScanner::Finish() {
   if (base_ + tail > 0) JoinBroken(std::string_view(buffer_).substr(tail), base_ + tail);
 
   LogEvidence evidence;
+  evidence.last_lines = LastLines();
   evidence.bytes = base_ + buffer_.size();
   for (Kept& kept : kept_) {
     for (LogHit& hit : kept.first) evidence.hits.push_back(std::move(hit));
@@ -100,6 +101,21 @@ LogEvidence LogScanner::Finish() {
   evidence.hits.erase(std::unique(evidence.hits.begin(), evidence.hits.end(), again),
                       evidence.hits.end());
   return evidence;
+}
+
+std::vector<std::string> LogScanner::LastLines() const {
+  std::vector<std::string> lines;
+  std::size_t end = buffer_.size();
+  const std::size_t first = end - std::min(end, kAhead);
+  while (end > first && lines.size() < kLastLines) {
+    std::size_t begin = end;
+    while (begin > first && !EndsLine(buffer_[begin - 1])) --begin;
+    const LogLine line = ReadLine(std::string_view(buffer_).substr(begin, end - begin));
+    if (!TrimFront(line.text).empty()) lines.push_back(Shortened(line.text));
+    end = begin - std::min<std::size_t>(begin, 1);
+  }
+  std::reverse(lines.begin(), lines.end());
+  return lines;
 }
 
 bool LogScanner::Rests(std::size_t phrase) const {
@@ -203,8 +219,11 @@ bool LogScanner::TryRow(std::size_t row, Span line, const LogLine& read) {
   hit.offset = base_ + line.begin;
   hit.rank = read.rank;
   hit.text = Shortened(read.text);
+  if (signature.reading == Reading::kException && ignored_.contains(hit.offset)) return false;
   CompiledSignatures::Match match;
   if (!signatures_.Matches(row, read.text, &match)) {
+    // What a line says of itself holds, whatever stands next to it.
+    if (signature.reading == Reading::kStep || signatures_.IsVetoed(row, read.text)) return false;
     bool joined = false;
     for (const char* glue : {" ", ""}) {
       const std::string behind = Following(line, read.rank, kWrappedLines, glue);
@@ -228,7 +247,7 @@ bool LogScanner::TryRow(std::size_t row, Span line, const LogLine& read) {
   hit.second = match.second;
   switch (signature.reading) {
     case Reading::kTraceback:
-      ReadException(std::move(hit), line.end, read.text);
+      ReadException(std::move(hit), line, read.text);
       return true;
     case Reading::kOom: {
       const std::string spaced = Following(line, read.rank, kOomLines, " ");
@@ -256,12 +275,20 @@ bool LogScanner::TryRow(std::size_t row, Span line, const LogLine& read) {
   return true;
 }
 
-void LogScanner::ReadException(LogHit hit, std::size_t after_header, std::string_view header) {
-  const std::size_t indent = Indent(header);
-  const std::size_t limit = std::min(buffer_.size(), after_header + kAhead);
+bool LogScanner::IsOfNoConsequence(Span header) const {
+  const Span before = LineBefore(header);
+  const std::string text =
+      ReadLine(std::string_view(buffer_).substr(before.begin, before.end - before.begin)).text;
+  return text.starts_with("Exception ignored in") || text == "--- Logging error ---";
+}
+
+void LogScanner::ReadException(LogHit hit, Span header, std::string_view header_text) {
+  const std::size_t indent = Indent(header_text);
+  const std::size_t limit = std::min(buffer_.size(), header.end + kAhead);
+  const bool ignored = IsOfNoConsequence(header);
   std::string frame;
   int strangers = 0;  // lines of others without a prefix
-  for (std::size_t at = after_header; at < limit;) {
+  for (std::size_t at = header.end; at < limit;) {
     while (at < limit && EndsLine(buffer_[at])) ++at;
     if (at >= limit) return;
     const Span span = LineAt(at);
@@ -285,6 +312,10 @@ void LogScanner::ReadException(LogHit hit, std::size_t after_header, std::string
     hit.first = text.substr(0, std::min(colon, text.find_last_not_of(':') + 1));
     hit.second = colon == std::string_view::npos ? "" : std::string(text.substr(colon + 2));
     hit.context = frame;
+    if (ignored && IsClassName(hit.first)) {
+      ignored_.insert(hit.offset);
+      return;
+    }
     if (!IsClassName(hit.first)) {
       if (++strangers > kMostStrangers) return;
       continue;
@@ -367,7 +398,8 @@ void LogScanner::JoinBroken(std::string_view part, std::uint64_t base) {
         const Signature& signature = *signatures_.rows()[row].signature;
         // What reads the lines behind it is left to whole phrases.
         if (signature.reading == Reading::kTraceback || signature.reading == Reading::kRankEnd ||
-            signature.reading == Reading::kException || signature.reading == Reading::kNan)
+            signature.reading == Reading::kException || signature.reading == Reading::kNan ||
+            signature.reading == Reading::kStep)
           continue;
         std::size_t length = 0;
         for (const std::string_view known : signature.phrases)

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,11 +30,13 @@ struct LogHit {
 };
 
 struct LogEvidence {
-  std::vector<LogHit> hits;  // by offset
+  std::vector<LogHit> hits;             // by offset
+  std::vector<std::string> last_lines;  // cleaned, not empty, at most kLastLines
   std::uint64_t bytes = 0;
 };
 
 inline constexpr std::size_t kLongestEvidence = 400;
+inline constexpr std::size_t kLastLines = 3;
 
 // Bounded memory (about 2 MiB and the hits) and bounded time: a signature that was tried
 // kMostAttempts times rests until the last part of the log. Lines end with \n or \r; a line of any
@@ -75,7 +78,9 @@ class LogScanner {
   void FindInEscapedLines(std::size_t end);
   void Evaluate(Span line, const std::vector<std::size_t>& phrases);
   bool TryRow(std::size_t row, Span line, const struct LogLine& read);
-  void ReadException(LogHit hit, std::size_t after_header, std::string_view header);
+  void ReadException(LogHit hit, Span header, std::string_view header_text);
+  // A traceback that CPython prints and goes on: of a destructor, or of a faulty log call.
+  bool IsOfNoConsequence(Span header) const;
   void Keep(LogHit hit);
   void JoinBroken(std::string_view part, std::uint64_t base);
   bool Rests(std::size_t phrase) const;
@@ -85,6 +90,7 @@ class LogScanner {
   // The lines behind `line`, cleaned, joined with `glue`: at most `count`, same rank or none.
   std::string Following(Span line, std::optional<Rank> rank, int count, const char* glue) const;
   std::string Before(Span line) const;
+  std::vector<std::string> LastLines() const;
 
   const CompiledSignatures& signatures_;
   RankEndReader ends_;
@@ -92,9 +98,10 @@ class LogScanner {
   std::vector<Candidate> candidates_;
   std::string head_;
   std::string buffer_;
-  std::size_t cleaned_ = 0;  // bytes of lines with escapes that were cleaned to be searched
-  std::size_t done_ = 0;     // buffer_ up to here was read
-  std::uint64_t base_ = 0;   // offset of buffer_[0] in the log
+  std::set<std::uint64_t> ignored_;  // offsets of exceptions that Python itself passed over
+  std::size_t cleaned_ = 0;          // bytes of lines with escapes that were cleaned to be searched
+  std::size_t done_ = 0;             // buffer_ up to here was read
+  std::uint64_t base_ = 0;           // offset of buffer_[0] in the log
 };
 
 }  // namespace launch

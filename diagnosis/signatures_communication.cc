@@ -18,9 +18,10 @@ constexpr Signature kCommunication[] = {
     {.label = "port_in_use",
      .weight = 64,
      .phrases = {"failed to listen on any local", "already bound", "Address already",
-                 "ddress  already in use", "already in use"},
-     .pattern = R"(server socket has failed to listen on any local network address|)"
-                R"([Pp]ort `?\d+`? (?:is )?already (?:in use|bound)|bind[^\n]{0,60}already in use)",
+                 "ddress  already in use", "already in use", "another process is utilizing it"},
+     .pattern =
+         R"(on port `?\d+`?, but another process is utilizing it|server socket has failed to listen on any local network address|)"
+         R"([Pp]ort `?\d+`? (?:is )?already (?:in use|bound)|bind[^\n]{0,60}already in use)",
      .veto = R"((?i)tensorboard|jupyter)"},
 
     {.label = "rendezvous_timeout",
@@ -45,6 +46,12 @@ constexpr Signature kCommunication[] = {
          R"(RendezvousStateError|Timeout waiting for all nodes|did not join the rendezvous)",
      .veto = R"((?i)retry|^\s*\[?W)"},
 
+    {.label = "rendezvous_timeout",  // keys of the elastic agent and of init_process_group
+     .tier = Tier::kSymptom,
+     .weight = 69,
+     .phrases = {"wait timeout after"},
+     .pattern =
+         R"(wait timeout after \d+ ?ms, keys: [^\n]*(?:rendezvous|torchelastic|store_based_barrier))"},
     {.label = "rendezvous_timeout",
      .tier = Tier::kSymptom,
      .weight = 63,
@@ -157,6 +164,14 @@ constexpr Signature kCommunication[] = {
          R"(failed to pass monitoredBarrier|Timed out waiting \d+ms for (?:recv|send) operation|)"
          R"([Hh]eartbeat monitor timed out|to timeout or exceptions? in watchdog|)"
          R"(Some NCCL operations have failed or timed out|collective timeout)"},
+    // The heartbeat monitor of ProcessGroupNCCL.cpp, torch 2.2 to 2.8.
+    {.label = "nccl_timeout",
+     .tier = Tier::kSymptom,
+     .weight = 54,
+     .phrases = {"watchdog got stuck", "ProcessGroupNCCL watchdog hang",
+                 "eartbeat monitor timed out", "no heartbeat of its watchdog"},
+     .pattern = R"(watchdog got stuck for \d+ seconds|due to ProcessGroupNCCL watchdog hang|)"
+                R"([Hh]eartbeat monitor timed out|detected no heartbeat of its watchdog)"},
     {.label = "nccl_timeout",
      .tier = Tier::kWrapper,
      .confidence = Confidence::kSymptom,
@@ -167,6 +182,12 @@ constexpr Signature kCommunication[] = {
      .pattern =
          R"(NCCL communicator was aborted|NCCL operations have failed or timed out|)"
          R"(watchdog thread terminated with exception|Application timeout caused pair closure)"},
+    // gloo and c10d: ruling 37's case of a name that resolves to no address of this host.
+    {.label = "nccl_no_interface",
+     .weight = 60,
+     .phrases = {"Unable to resolve hostname to"},
+     .pattern = R"(Unable to resolve hostname to a (?:\(?local\)? )?address)",
+     .cause = "The host's own name resolves to no address of it, so gloo knows no interface"},
     // torch's desync debug and the wrapper group of TORCH_DISTRIBUTED_DEBUG=DETAIL.
     {.label = "nccl_timeout",
      .tier = Tier::kRoot,
@@ -187,7 +208,7 @@ constexpr Signature kCommunication[] = {
          R"([Cc]onnection closed by (?:remote )?peer|ncclRemoteError|)"
          R"((?:NCCL|gloo|pair\.cc|TCPStore|c10d|DistBackend|ncclSocket|Call to recv|read|recv|store|rank|Socket)[^\n]*[Cc]onnection reset by peer|)"
          R"(remote process exiting prematurely|[Cc]onnection reset by remote peer)",
-     .veto = R"((?i)ssh|https?://|urllib|HTTPSConnection|requests\.exceptions)"},
+     .veto = R"((?i)ssh|https?://|urllib|HTTPSConnection|requests\.exceptions|retrying)"},
     {.label = "nccl_timeout_peer_died",
      .tier = Tier::kSymptom,
      .weight = 58,
@@ -227,6 +248,9 @@ constexpr Signature kCommunication[] = {
      .pattern =
          R"(not enough slots available|ORTE was unable to|ORTE has lost communication|)"
          R"(unable to complete a TCP connection|PRTE has lost|ORTE daemon has unexpectedly)"},
+    {.label = "mpi_launch",
+     .weight = 58,
+     .phrases = {"ORTE does not know how to route", "PRTE does not know how to route"}},
     {.label = "mpi_launch",
      .weight = 58,
      .phrases = {"mpirun was unable", "mpiexec was unable", "looks like MPI_INIT failed",

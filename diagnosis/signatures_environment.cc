@@ -21,6 +21,10 @@ constexpr Signature kEnvironment[] = {
      .phrases = {"UNSUPPORTED_PTX_VERSION", "UnsupportedPtxVersion", "update your GPU driver"},
      .pattern =
          R"(UNSUPPORTED_PTX_VERSION|UnsupportedPtxVersion|[Pp]lease update your GPU driver)"},
+    {.label = "cuda_driver_too_old",  // entrypoint.d/50-gpu-driver-check.sh of NVIDIA's images
+     .weight = 60,
+     .phrases = {"compatibility mode is UNAVAILABLE"},
+     .pattern = R"(compatibility mode is UNAVAILABLE)"},
     // cudaErrorSystemNotReady = 802; text of CUDA 10 and later.
     {.label = "cuda_fabric_not_ready",
      .weight = 70,
@@ -47,9 +51,11 @@ constexpr Signature kEnvironment[] = {
     {.label = "driver_library_mismatch",
      .weight = 55,
      .phrases = {"SYSTEM_DRIVER_MISMATCH", "COMPAT_NOT_SUPPORTED_ON_DEVICE",
-                 "CompatNotSupportedOnDevice", "kernel module version"},
+                 "CompatNotSupportedOnDevice", "kernel module version", "LibRmVersionMismatch",
+                 "NVML/RM version mismatch"},
      .pattern =
          R"(SYSTEM_DRIVER_MISMATCH|COMPAT_NOT_SUPPORTED_ON_DEVICE|CompatNotSupportedOnDevice|)"
+         R"(LibRmVersionMismatch|NVML/RM version mismatch|)"
          R"(kernel (?:module )?version .* does not match (?:DSO|library) version)"},
 
     {.label = "torch_cpu_only",
@@ -65,6 +71,18 @@ constexpr Signature kEnvironment[] = {
      .phrases = {"torch.cuda.is_available() is False"},
      .pattern = R"(CUDA device but torch\.cuda\.is_available\(\) is False)",
      .cause = "torch sees no GPU in the job's environment"},
+
+    // torch/cuda (_lazy_init), Lightning's accelerators, transformers/training_args.py.
+    {.label = "torch_cpu_only",
+     .weight = 45,
+     .phrases = {"Found no NVIDIA driver", "the accelerator is not available",
+                 "supported gpu backend found", "can only be used on CUDA",
+                 "no CUDA-capable device is detected"},
+     .pattern =
+         R"(Error: Found no NVIDIA driver|can not run on your system since the accelerator is not available|)"
+         R"(No supported gpu backend found|Error: (?:FP16|BF16)[^\n]*can only be used on CUDA|)"
+         R"(RuntimeError: [^\n]*no CUDA-capable device is detected)",
+     .cause = "The program sees no GPU and no driver in the job's environment"},
 
     // Runtime texts, torch's warning of torch/cuda/__init__.py (_check_capability), ptxas, Triton.
     {.label = "no_kernel_image",
@@ -85,6 +103,16 @@ constexpr Signature kEnvironment[] = {
          R"(current PyTorch install supports CUDA capabilities|)"
          R"(minimum cuda capability supported by this library|only supports GPUs with (?:compute )?capability)"},
 
+    {.label = "no_kernel_image",
+     .weight = 64,
+     .phrases = {"invalid device function", "ErrorInvalidDeviceFunction", "STATUS_ARCH_MISMATCH"},
+     .pattern =
+         R"(CUDA error: invalid device function|cudaErrorInvalidDeviceFunction|CUDNN_STATUS_ARCH_MISMATCH)"},
+    {.label = "no_kernel_image",  // cutlass's kernel_forward.h in xformers and torch
+     .weight = 64,
+     .phrases = {"FATAL: kernel `"},
+     .pattern = R"(FATAL: kernel `[^`]*` is for sm\d+[^\n]*but was built for sm\d+)"},
+
     // op_builder/builder.py assert_no_cuda_mismatch; torch/utils/cpp_extension.py; apex's setup.py.
     {.label = "toolkit_mismatch",
      .weight = 48,
@@ -97,6 +125,20 @@ constexpr Signature kEnvironment[] = {
          R"(compiled with a version of C[Uu][Dd][Aa] that does not match|does not match the version torch was)",
      .veto = R"(accepting this combination|minor version mismatch)"},
 
+    {.label = "toolkit_mismatch",  // flash-attention's setup.py
+     .weight = 48,
+     .phrases = {"FlashAttention is only supported on CUDA"}},
+
+    // The compiler itself is missing: op_builder/builder.py, triton/runtime/build.py,
+    // torch/_inductor/cpp_builder.py, gcc's driver.
+    {.label = "deepspeed_op_build",
+     .weight = 58,
+     .phrases = {"/bin/nvcc'", "directory: 'nvcc'", "directory: 'ninja'", "find C compiler",
+                 "working C++ compiler found", "cannot execute 'cc1plus'"},
+     .pattern =
+         R"(No such file or directory: '(?:\S*/)?(?:nvcc|ninja|g\+\+|c\+\+|gcc|cc)'|Failed to find C compiler|)"
+         R"(No working C\+\+ compiler found|cannot execute 'cc1plus')",
+     .cause = "There is no compiler where a CUDA or C++ extension is built at the start"},
     {.label = "deepspeed_op_build",
      .weight = 58,
      .phrases = {"fatal error: ", "ninja: build stopped", "Error building extension",
@@ -145,6 +187,15 @@ constexpr Signature kEnvironment[] = {
          R"(lib(?:cu|nccl|nv|torch|c10|mpi|stdc|cudart|cublas|cudnn|gomp|mkl|openblas|rocm|hip|amd)[\w.+-]*\.so[\w.]*: cannot open shared object|)"
          R"(DLL load failed)",
      .veto = R"(torch_extensions/|dlerror|Could not load dynamic library|libnvinfer|libcupti)"},
+    // torchvision/extension.py, torch/library.py, torch/backends/cudnn, glibc's dl-tls.c (aarch64).
+    {.label = "lib_abi_mismatch",
+     .weight = 54,
+     .phrases = {"compiled with different CUDA", "operator torchvision::", "load custom C++ ops",
+                 "cuDNN version incompatibility", "in static TLS block", "Numpy is not available"},
+     .pattern =
+         R"(were compiled with different CUDA(?: major)? versions|operator torchvision::\w+ does not exist|)"
+         R"(Couldn't load custom C\+\+ ops|cuDNN version incompatibility|)"
+         R"(cannot allocate memory in static TLS block|RuntimeError: Numpy is not available)"},
     {.label = "lib_abi_mismatch",  // NumPy warns first; whether it is fatal the exception tells
      .tier = Tier::kProgram,
      .weight = 35,
@@ -169,6 +220,16 @@ constexpr Signature kEnvironment[] = {
          R"((?:fp16|bf16|fp8) mixed precision requires|with cuda>=11\.0|(?:bf16|bfloat16|fp8) (?:\w+ ){0,2}not supported on)",
      .veto = R"((?i)falling back|instead\b.*using|will use)"},
 
+    // aten's dispatch, triton/language/semantic.py, TransformerEngine's fp8.py.
+    {.label = "precision_unsupported",
+     .weight = 58,
+     .phrases = {"not implemented for 'Half'", "not implemented for 'BFloat16'",
+                 "not implemented for 'Float8", "not supported in this architecture",
+                 "or higher required for FP8", "required for FP8 execution"},
+     .pattern =
+         R"(not implemented for '(?:Half|BFloat16|Float8\w*)'|type fp8\w* not supported in this architecture|)"
+         R"(compute capability [\d.]+(?: or higher)? required for (?:FP8|MXFP8|NVFP4))"},
+
     {.label = "duplicate_gpu",
      .weight = 70,
      .phrases = {"Duplicate GPU detected", "using the same GPU", "same CUDA device"},
@@ -182,6 +243,21 @@ constexpr Signature kEnvironment[] = {
      .pattern =
          R"(invalid device ordinal|cudaErrorInvalidDevice\b|CUDA_ERROR_INVALID_DEVICE\b|Invalid device id|)"
          R"(No CUDA GPUs are available|but torch\.cuda\.device_count\(\) is \d+)"},
+
+    // CUDAContext.cpp; Lightning's device_parser.py.
+    {.label = "invalid_device_ordinal",
+     .weight = 60,
+     .phrases = {"device >= 0 && device < num_gpus",
+                 "You requested gpu: ", "your machine only has: "},
+     .pattern = R"(device >= 0 && device < num_gpus|You requested gpu: \[)"},
+
+    // absl, python-fire and click.
+    {.label = "launcher_args",
+     .weight = 52,
+     .phrases = {"Unknown command line flag", "Could not consume arg: ", "Error: Missing option ",
+                 "Error: Missing argument", "unexpected extra argument"},
+     .pattern = R"(Unknown command line flag '?([\w-]*)|ERROR: Could not consume arg: (\S*)|)"
+                R"(^Error: Missing (?:option|argument) |^Error: Got unexpected extra argument)"},
 
     // argparse of the script; torchrun passes LOCAL_RANK in the environment since 2.0.
     {.label = "launcher_args",

@@ -6,12 +6,17 @@
 namespace launch {
 namespace {
 
+// A health check that found none.
+constexpr std::string_view kNoErrors =
+    R"((?i)\b(?:0|no|zero) (?:volatile |aggregate |new )?(?:uncorrect|double)|)"
+    R"((?:errors?|ECC|DRAM|SRAM)\)?\s*(?:count)?\s*[:=|]?\s*(?:0\b|none|N/A))";
+
 constexpr Signature kHardwareSignatures[] = {
     {.tier = Tier::kHardware,
      .confidence = Confidence::kConfirmed,
      .weight = 60,
      .phrases = {"NVRM: Xid", "Xid (PCI", "NVRM: XID", "XID (PCI", "Xid (0000", "nvidia: Xid"},
-     .pattern = R"(X[Ii][Dd] ?\(([^)]*)\): ?(\d+))",
+     .pattern = R"(\bX[Ii][Dd] ?\(([^)]*)\): ?(\d+))",
      .reading = Reading::kXid},
     {.tier = Tier::kHardware,
      .weight = 55,
@@ -22,7 +27,8 @@ constexpr Signature kHardwareSignatures[] = {
      .weight = 55,
      .phrases = {"XID_ERR", "Xid event", "XID event", "critical Xid", "XidCriticalError",
                  "xid event"},
-     .pattern = R"([Xx][Ii][Dd]\D{0,24}(\d{1,3})\b)",
+     .pattern = R"([Xx][Ii][Dd](?:_ERR\w*|CriticalError| [Ee]vents?)?[^\d;,.]{0,20}(\d{1,3})\b)",
+     .veto = R"((?i)\b(?:no|0|zero) (?:new |critical )?xid|resolved)",
      .reading = Reading::kXid},
 
     {.label = "ecc",
@@ -31,7 +37,8 @@ constexpr Signature kHardwareSignatures[] = {
      .phrases = {"ncorrectable ECC error", "ECC_UNCORRECTABLE", "ECCUncorrectable",
                  "double bit error", "ncorrectable DRAM", "ncorrectable SRAM"},
      .pattern = R"([Uu]ncorrectable ECC error|ECC_UNCORRECTABLE|ECCUncorrectable|double bit error|)"
-                R"([Uu]ncorrectable (?:D|S)RAM)"},
+                R"([Uu]ncorrectable (?:D|S)RAM)",
+     .veto = kNoErrors},
     {.label = "ecc",
      .tier = Tier::kHardware,
      .weight = 56,
@@ -40,7 +47,8 @@ constexpr Signature kHardwareSignatures[] = {
      .pattern =
          R"(Row Remapper: Error|[Rr](?:ow |e)?remap\w* failure(?:\s*[:=]\s*(?:[Yy]es|1|[Tt]rue))?|)"
          R"([Uu]ncorrectable memory error|[Dd]ouble[ -][Bb]it ECC error)",
-     .veto = R"((?i)failure\S*\s*[:=|]\s*(?:no|0|false))"},
+     .veto =
+         R"((?i)failure\S*\s*[:=|]\s*(?:no|0|false)|(?:errors?|ecc\)?)\s*[:=|]?\s*0\b|\b(?:0|no|zero) \w*\s?(?:double|uncorrect))"},
     {.label = "gpu_remap_pending",
      .tier = Tier::kNote,
      .weight = 60,
@@ -72,7 +80,7 @@ constexpr Signature kHardwareSignatures[] = {
      .phrases = {"busy or unavailable", "ErrorDevicesUnavailable", "No devices were found",
                  "Unknown Error", "communicate with the NVIDIA driver"},
      .pattern =
-         R"(devices? (?:is|are|\(s\) is/are) busy or unavailable|cudaErrorDevicesUnavailable|)"
+         R"(device(?:s|\(s\))? (?:is/are|is|are) busy or unavailable|cudaErrorDevicesUnavailable|)"
          R"(^No devices were found|NVML: Unknown Error|communicate with the NVIDIA driver)"},
 
     {.label = "xid_nvlink",

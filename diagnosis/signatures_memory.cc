@@ -35,6 +35,20 @@ constexpr Signature kMemory[] = {
          R"(RESOURCE_EXHAUSTED: (?:Out of memory|Failed to allocate)|OOM when allocating tensor|)"
          R"(Failed to CUDA (?:c|m|host c|host )?alloc|No available memory for the cache blocks)",
      .reading = Reading::kOom},
+    // bitsandbytes csrc/ops.cuh, Triton's driver, accelerate/utils/memory.py at its last try.
+    {.label = "cuda_oom",
+     .weight = 60,
+     .phrases = {"Error out of memory at line", "Triton Error [CUDA]: out",
+                 "batch size found, reached"},
+     .pattern = R"(Error out of memory at line \d+|Triton Error \[CUDA\]: out of memory|)"
+                R"(No executable batch size found, reached zero)",
+     .reading = Reading::kOom},
+    {.label = "cuda_oom_foreign_process",  // vllm/v1/worker: what others hold is counted as taken
+     .weight = 62,
+     .phrases = {"on startup is less than desired GPU memory"},
+     .pattern =
+         R"(Free memory on device\S* \(([\d.]+/[\d.]+ GiB)\) on startup is less than desired)",
+     .cause = "Before the program took any, only \\1 of the GPU's memory was free"},
     {.label = "cuda_oom",  // only the sentence about the request is left of the message
      .weight = 40,
      .phrases = {"Tried to allocate ", "reserved in total by PyTorch", "reserved by PyTorch but"},
@@ -83,6 +97,14 @@ constexpr Signature kMemory[] = {
      .pattern = R"(OOMKilled|job killed: mem \d+|TERM_MEMLIMIT|node running low on memory|)"
                 R"(systemd-oomd\S* killed|systemd-oomd.*[Kk]illed|have been OOM Killed)",
      .veto = R"((?i)OOMKilled["']?\s*[:=]\s*["']?(?:false|null|0))"},
+    // systemd's unit log, earlyoom's kill.c.
+    {.label = "host_oom_kill",
+     .tier = Tier::kAuthority,
+     .confidence = Confidence::kConfirmed,
+     .phrases = {"killed by the OOM killer", "result 'oom-kill'", "low memory! at or below SIG"},
+     .pattern =
+         R"(process of this unit has been killed by the OOM killer|Failed with result 'oom-kill'|)"
+         R"(low memory! at or below SIG(?:TERM|KILL) limits)"},
     {.label = "host_oom_kill",  // the kubelet's eviction
      .tier = Tier::kAuthority,
      .confidence = Confidence::kConfirmed,
@@ -96,7 +118,7 @@ constexpr Signature kMemory[] = {
                 R"((?:Errno 12\]?|error code 12|errno[:=] ?12)|[Cc]annot allocate memory|)"
                 R"((?:^|[.\s])(?:_Array)?MemoryError(?::|$)|std::bad_alloc|)"
                 R"(Unable to allocate [\d.]+ [KMGT]iB for an array|cudaHostAlloc.*out of memory)",
-     .veto = R"(^\s*(?:except|raise)\b|/dev/shm/|ibv_|memlock|mlock|<torch_)",
+     .veto = R"(^\s*(?:except|raise)\b|/dev/shm/|ibv_|memlock|mlock|<torch_|static TLS block)",
      .cause = "The node could not give the process host memory that it asked for"},
 
     // torch/utils/data/_utils/signal_handling.py and DataLoader.cpp; "pid(s)" since 1.0.
@@ -123,11 +145,12 @@ constexpr Signature kMemory[] = {
                 R"(insufficient shared memory|workers? .*out of shared memory)"},
     {.label = "shm_bus_error",
      .weight = 75,
-     .phrases = {"shared memory", "</torch_", "Bus error"},
+     .phrases = {"shared memory", "</torch_", "Bus error", "/dev/shm/psm_", "/dev/shm/torch_"},
      .pattern =
          R"((?:unable to|[Cc]ould not|[Ff]ailed to) (?:open|write|mmap|resize|allocate|create)[^\n]{0,40})"
          R"((?:shared memory|</?torch_)[^\n]*(?:No space left|Cannot allocate memory|\(28\)|\(12\))|)"
-         R"(^Bus error\b|: Bus error\b|Fatal Python error: Bus error|</torch_[^>]*>[^\n]*No space left)",
+         R"(^Bus error\b|: Bus error\b|Fatal Python error: Bus error|</torch_[^>]*>[^\n]*No space left|)"
+         R"(No space left on device: '/dev/shm/(?:psm|torch)_)",
      .veto = R"(/nccl-|Too many open files)"},
 
     // src/misc/shmutils.cc: 2.4 prints posix_fallocate, 2.12+ the segment, 2.19+ "failed to

@@ -36,15 +36,28 @@ constexpr Signature kProgram[] = {
          R"([Ss]egmentation fault|SIGSEGV|segfault at [0-9a-f]+ ip \S+ sp \S+ error \d+ in ([^\s\[]+)|segfault at|[Ss]ignal:? 11\b)",
      .veto = R"((?i)install.*handler|faulthandler)"},
 
+    {.label = "segfault",  // malloc_printerr of glibc's malloc.c, __fortify_fail
+     .weight = 44,
+     .phrases = {"double free or corruption", "corrupted size vs. prev_size", "malloc(): ",
+                 "free(): invalid ", "munmap_chunk(): invalid", "*** stack smashing detected"},
+     .pattern =
+         R"(double free or corruption|corrupted size vs\. prev_size|)"
+         R"((?:malloc|free|realloc|munmap_chunk)\(\): (?:invalid|corrupted|unsorted|unaligned|mismatching|memory corruption)|)"
+         R"(\*\*\* stack smashing detected)",
+     .cause = "Native code wrote over memory that is not its own, and glibc noticed it (SIGABRT)"},
+
     // deepspeed/runtime/fp16/loss_scaler.py, fairseq/optim, apex, timm, MAE, Megatron, Lightning.
     {.label = "nan_loss",
      .weight = 64,
      .phrases = {"loss scale already at minimum", "Minimum loss scale reached", "stopping training",
-                 "NaN in local grad norm", "is nan or inf", "reducing to 1"},
+                 "ound NaN in local", "is nan or inf", "reducing to 1"},
      .pattern =
          R"(loss scale already at minimum|Minimum loss scale reached|(?i:loss is (?:nan|inf)[^\n]*stopping)|)"
-         R"(found NaN in (?:local )?(?:grad|loss)|[Ll]oss (?:returned in `training_step` )?is nan or inf|)"
+         R"([Ff]ound NaN in (?:local )?(?:forward )?(?:grad|loss)|[Ll]oss (?:returned in `training_step` )?is nan or inf|)"
          R"([Ll]oss scale: 1(?:\.0*)?, reducing to 1(?:\.0*)?\b)"},
+    {.label = "nan_loss",  // torch/csrc/autograd, anomaly mode
+     .weight = 60,
+     .phrases = {"returned nan values in its"}},
     {.label = "nan_loss",
      .weight = 60,
      .phrases = {"Loss is nan", "loss is nan", "Loss is NaN", "loss is NaN", "on-finite loss",
@@ -76,6 +89,20 @@ constexpr Signature kProgram[] = {
      .pattern =
          R"(reducing loss scale to (?:0\.0\b|\d\.?\d*e-\d\d)|number of nan iterations: +[1-9])",
      .reading = Reading::kNan},
+
+    // What trainers print while they train: tqdm, transformers' dictionaries, Lightning, Megatron,
+    // "step 12 loss 1.0".
+    {.tier = Tier::kNote,
+     .phrases = {"\u2588\u2588\u2588", "#######", "      |", "iteration ",
+                 "'loss': ", "\"loss\": "},
+     .pattern = R"(\d+/\d+ \[\d+:\d\d(?::\d\d)?<[^\]]*(?:it/s|s/it)|['"]loss['"]: *[\d.]+|)"
+                R"(iteration +\d+/ *\d+ \|[^\n]*loss: +[\d.]+E)",
+     .reading = Reading::kStep},
+    {.tier = Tier::kNote,
+     .phrases = {" loss: ", ", loss=", " loss = ", " loss 0.", " loss 1.", " loss 2."},
+     .pattern =
+         R"((?i)\b(?:step|iter(?:ation)?|epoch)s?\b\W*\d+[^\n]*\bloss\b['"]?\s*[:=]?\s*[\d.]+)",
+     .reading = Reading::kStep},
 
     {.label = "python_exception",
      .tier = Tier::kProgram,

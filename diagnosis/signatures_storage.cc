@@ -15,6 +15,9 @@ constexpr Signature kStorage[] = {
          R"(No space left on device|\[?Errno 28\]?|Disk quota exceeded|Errno 122|kind: StorageFull|)"
          R"(not enough free disk space|[Nn]ot enough (?:disk )?space (?:left )?on)",
      .veto = R"(/dev/shm|</?torch_|posix_fallocate|shared memory|shm_open)"},
+    {.label = "disk_full",  // datasets/builder.py, SQLite
+     .weight = 60,
+     .phrases = {"Not enough disk space.", "database or disk is full"}},
     {.label = "disk_full",
      .weight = 50,
      .phrases = {"PytorchStreamWriter failed", "write(): fd ", "unexpected pos ",
@@ -51,20 +54,25 @@ constexpr Signature kStorage[] = {
      .pattern =
          R"(HeaderTooLarge|HeaderTooSmall|InvalidHeader(?:Deserialization|Length|Start)|pickle data was truncated|)"
          R"([Cc]heckpoint (?:file )?(?:is|may be|seems) corrupt|Unable to open file \(truncated)"},
+    {.label =
+         "checkpoint_corrupt",  // transformers/trainer.py, of the directory it is told to resume
+     .weight = 60,
+     .phrases = {"find a valid checkpoint at"}},
     {.label = "checkpoint_corrupt",
      .weight = 64,
      .phrases = {"corrupted checkpoint", "Corrupted checkpoint", "corrupt checkpoint",
                  "header too small", "Unable to load weights from", "incomplete checkpoint"},
      .pattern =
          R"((?i)corrupt(?:ed)? checkpoint|header too small|Unable to load weights from pytorch checkpoint|)"
-         R"(incomplete checkpoint)"},
+         R"(incomplete checkpoint)",
+     .veto = R"((?i)\bno (?:corrupt|incomplete))"},
 
     {.label = "storage_io",
      .weight = 62,
      .phrases = {"tale file handle", "nput/output error", "Errno 116", "Errno 5]",
                  "tale NFS file handle", "Remote I/O error"},
      .pattern =
-         R"([Ss]tale (?:NFS )?file handle|[Ii]nput/output error|Errno (?:116|5|121)\]|Remote I/O error)",
+         R"([Ss]tale (?:NFS )?file handle|[Ii]nput/output error|Errno (?:116|5|121|70|108|112)\]|Remote I/O error)",
      .veto = R"((?i)termios|ioctl|stdin|tcgetattr)"},
     {.label = "storage_io",
      .tier = Tier::kAuthority,
@@ -75,6 +83,10 @@ constexpr Signature kStorage[] = {
      .pattern =
          R"(Buffer I/O error on dev|I/O error, dev \w+|[Rr]emounting filesystem read-only|)"
          R"(nfs: server \S+ not responding(?:, timed out)?|LustreError: .*(?:evict|timed out|failed)|EXT4-fs error)"},
+    {.label = "storage_io",  // Lustre and NFS: ECOMM, ESHUTDOWN, EHOSTDOWN
+     .weight = 58,
+     .phrases = {"Errno 70]", "Errno 108]", "Errno 112]"},
+     .pattern = R"(\[Errno (?:70|108|112)\])"},
     {.label = "storage_io",
      .weight = 58,
      .phrases = {"Read-only file system", "Errno 30]", "Transport endpoint is not",
@@ -134,8 +146,40 @@ constexpr Signature kStorage[] = {
          R"(5\d\d Server Error: [^\n]*(?:huggingface|hf\.co|modelscope)|httpx\.Connect(?:Error|Timeout)|)"
          R"(HTTPS?ConnectionPool\([^\n]*Read timed out)",
      .veto =
-         R"((?i)wandb|mlflow|comet_ml|telemetry|neptune|thrown while requesting|Retrying \(Retry)"},
+         R"((?i)wandb|mlflow|comet_ml|telemetry|neptune|thrown while requesting|Retrying \(Retry|)"
+         R"(Error while downloading from)"},  // it tries to resume the download
 
+    // huggingface_hub/utils/_http.py: refused or limited, not unreachable.
+    {.label = "hub_offline",
+     .weight = 60,
+     .phrases = {"GatedRepoError", "RepositoryNotFoundError", "Too Many Requests for url: https",
+                 "valid model identifier listed on"},
+     .pattern =
+         R"(GatedRepoError: |RepositoryNotFoundError: |429 Client Error: Too Many Requests for url: \S*(?:huggingface|hf)\.co|)"
+         R"(is not a local folder and is not a valid model identifier)",
+     .veto = R"((?i)thrown while requesting|Retrying)",
+     .cause =
+         "The Hub did not give the model or data set: wrong name, no access, or too many requests"},
+
+    // huggingface_hub/utils/_validators.py, transformers/utils/hub.py and modeling_utils.py,
+    // datasets/data_files.py: a local path taken for a name, or a directory without the files.
+    {.label = "file_not_found",
+     .tier = Tier::kProgram,
+     .weight = 57,
+     .phrases = {"HFValidationError: Repo id must", "does not appear to have a file named",
+                 "Error no file named ", "EmptyDatasetError", "DataFilesNotFoundError",
+                 "valid checkpoint found in output"},
+     .pattern =
+         R"(HFValidationError: Repo id must be in the form [^\n]*: '[/.~]|does not appear to have a file named|)"
+         R"(Error no file named \S+ *[^\n]*found in directory|EmptyDatasetError|DataFilesNotFoundError|)"
+         R"(No valid checkpoint found in output directory)"},
+    // dash; runc.
+    {.label = "file_not_found",
+     .tier = Tier::kProgram,
+     .weight = 36,
+     .phrases = {": not found", "executable file not found in"},
+     .pattern =
+         R"(^(?:/bin/)?(?:ba|da)?sh: (?:line )?\d+: [^\s:]+: not found$|executable file not found in \$PATH)"},
     {.label = "file_not_found",
      .tier = Tier::kProgram,
      .weight = 58,

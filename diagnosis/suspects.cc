@@ -62,6 +62,23 @@ std::string Filled(std::string_view cause, const LogHit& hit) {
   return text;
 }
 
+// The line says itself that the program goes on, or is no message at all: a dump of arguments, a
+// command as the shell echoes it, the help of an option.
+bool IsInPassing(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  for (const std::string_view mark : {"falling back", "skipping", "retrying", "will retry",
+                                      "starting from scratch", "continuing", "trying to resume"})
+    if (lower.find(mark) != std::string::npos) return true;
+  const std::size_t begin = std::min(text.find_first_not_of(' '), text.size());
+  const std::string_view bare = text.substr(begin);
+  return bare.starts_with("Namespace(") || bare.starts_with("+ ") || bare.starts_with("[INFO]") ||
+         bare.starts_with("INFO:") || bare.starts_with("INFO ") ||
+         (begin > 0 && bare.starts_with("--"));
+}
+
 }  // namespace
 
 Suspect SuspectOf(const LogHit& hit) {
@@ -75,6 +92,9 @@ Suspect SuspectOf(const LogHit& hit) {
   c.text = hit.text;
   c.cause = Filled(hit.signature->cause, hit);
   c.action = hit.signature->action;
+  const bool of_log = c.tier != Tier::kHardware && c.tier < Tier::kWrapper;
+  if (of_log && hit.signature->reading != Reading::kNan && IsInPassing(hit.text))
+    c.tier = Tier::kNote;
   c.tells_without_failure = c.label == "gpu_remap_pending";
   return c;
 }

@@ -14,6 +14,16 @@ namespace {
 constexpr std::size_t kMostEvidence = 5;
 constexpr std::uint64_t kBusyBefore = 2000;  // bytes: the last thing said before the timeout
 constexpr int kNansThatStay = 2;
+constexpr std::size_t kStepsToGoOn = 2;  // one may have been on its way already
+
+bool MayBeOne(const std::optional<Rank>& a, const std::optional<Rank>& b) {
+  return !a || !b || *a == *b;
+}
+
+// What a program ends with, if nothing outside ends it.
+bool IsCause(const Suspect& c) {
+  return c.offset != kOutside && (c.tier == Tier::kRoot || c.tier == Tier::kProgram);
+}
 
 // Whether the node had no memory left, not the job. Counters of cgroups count both. mm/oom_kill.c
 // names the constraint; without its lines a job well below its limit tells as much.
@@ -40,25 +50,111 @@ class Case {
   void TakeHit(const LogHit& hit, const LogEvidence& log);
   void TakeEnd(const LogHit& hit);
   void TellSlowFromDead();
+  void TellMismatchFromDead();
+  void ForgetWhatWasSurvived();
+  bool GoesOnBehind(std::uint64_t offset, const std::optional<Rank>& rank,
+                    std::uint64_t until) const;
   void Add(std::optional<Suspect> suspect);
   const Suspect* Best() const;
+  bool EndsBadly() const;  // whoever says so: the node, or a launcher in the log
   bool Failed() const;
   void TakeSmi(const LogHit& hit);
 
   const NodeEvidence& node_;
   const CompiledSignatures& signatures_;
   std::vector<Suspect> suspects_;
+  std::vector<std::string> last_lines_;
   std::optional<Rank> root_rank_;  // as the launcher reports it
   std::vector<std::uint64_t> busy_;
+  struct Place {
+    std::uint64_t offset;
+    std::optional<Rank> rank;
+  };
+  std::vector<Place> steps_;       // training went on
+  std::vector<Place> exceptions_;  // that were not survived, as far as is known
+  bool survives_ = false;          // the program is one that goes on after some of its errors
   int nans_ = 0;
   const LogHit* last_nan_ = nullptr;
   bool wrapped_ = false;  // something says that something failed
 };
 
 void Case::TakeLog(const LogEvidence& log) {
+  last_lines_ = log.last_lines;
   for (const LogHit& hit : log.hits) TakeHit(hit, log);
-  if (nans_ >= kNansThatStay) suspects_.push_back(SuspectOf(*last_nan_));
+  const bool came_back = last_nan_ != nullptr && !EndsBadly() &&
+                         GoesOnBehind(last_nan_->offset, last_nan_->rank, kOutside);
+  if (nans_ >= kNansThatStay && !came_back) suspects_.push_back(SuspectOf(*last_nan_));
   TellSlowFromDead();
+  TellMismatchFromDead();
+  ForgetWhatWasSurvived();
+}
+
+// Whether the rank made steps behind this place and before that one.
+bool Case::GoesOnBehind(std::uint64_t offset, const std::optional<Rank>& rank,
+                        std::uint64_t until) const {
+  std::size_t steps = 0;
+  for (const Place& step : steps_)
+    steps += step.offset > offset && step.offset < until && step.rank == rank ? 1 : 0;
+  return steps >= kStepsToGoOn;
+}
+
+// An error that the program caught did not end it: steps follow, and later another one. Where the
+// end is not known, steps behind an exception alone tell as much.
+void Case::ForgetWhatWasSurvived() {
+  const bool may_be_well =
+      !EndsBadly() && std::none_of(suspects_.begin(), suspects_.end(), [](const Suspect& c) {
+        return c.tier == Tier::kSymptom || c.tier == Tier::kAuthority;
+      });
+  const auto survived = [&](std::uint64_t offset, const std::optional<Rank>& rank, Tier tier) {
+    if (may_be_well && tier == Tier::kProgram && GoesOnBehind(offset, rank, kOutside)) return true;
+    return std::any_of(suspects_.begin(), suspects_.end(), [&](const Suspect& later) {
+      return IsCause(later) && later.offset > offset && MayBeOne(later.rank, rank) &&
+             GoesOnBehind(offset, rank, later.offset);
+    });
+  };
+  std::erase_if(exceptions_,
+                [&](const Place& e) { return survived(e.offset, e.rank, Tier::kProgram); });
+  std::vector<bool> gone;
+  for (const Suspect& c : suspects_)
+    gone.push_back(IsCause(c) && survived(c.offset, c.rank, c.tier));
+  survives_ = std::find(gone.begin(), gone.end(), true) != gone.end();
+  std::vector<Suspect> left;
+  for (std::size_t i = 0; i < suspects_.size(); ++i)
+    if (!gone[i]) left.push_back(std::move(suspects_[i]));
+  suspects_ = std::move(left);
+}
+
+// Ranks whose collectives of the same number differ wait for each other for ever
+// (failures.md 3.3). ProcessGroupNCCL.cpp prints both with the timeout.
+void Case::TellMismatchFromDead() {
+  struct Call {
+    Rank rank;
+    std::string number;
+    std::string kind;
+  };
+  const auto word = [](const std::string& text, std::string_view mark) {
+    const std::size_t at = text.find(mark);
+    if (at == std::string::npos) return std::string();
+    const std::size_t from = at + mark.size();
+    return text.substr(from, text.find_first_of(",) ", from) - from);
+  };
+  std::vector<Call> calls;
+  for (Suspect& c : suspects_) {
+    if (!c.label.starts_with("nccl_timeout") || !c.rank) continue;
+    Call call{*c.rank, word(c.text, "SeqNum="), word(c.text, "OpType=")};
+    if (call.number.empty() || call.kind.empty()) continue;
+    for (const Call& other : calls) {
+      if (other.rank == call.rank || other.number != call.number || other.kind == call.kind)
+        continue;
+      c.action = "no_retry";
+      c.weight += 5;
+      c.cause = "Rank " + std::to_string(other.rank) + " waits in " + other.kind + " and rank " +
+                std::to_string(call.rank) + " in " + call.kind + ", both in collective number " +
+                call.number + ": the program does not make the same collectives on every rank";
+      c.remedy = LabelInfoOf("collective_mismatch").remedy;
+    }
+    calls.push_back(std::move(call));
+  }
 }
 
 void Case::Add(std::optional<Suspect> suspect) {
@@ -70,6 +166,9 @@ void Case::TakeHit(const LogHit& hit, const LogEvidence& log) {
     case Reading::kLabel:
       suspects_.push_back(SuspectOf(hit));
       break;
+    case Reading::kStep:
+      steps_.push_back({hit.offset, hit.rank});
+      break;
     case Reading::kOom:
       Add(SuspectOfOom(hit, node_.expandable_segments));
       break;
@@ -78,7 +177,7 @@ void Case::TakeHit(const LogHit& hit, const LogEvidence& log) {
       break;
     case Reading::kException:
     case Reading::kTraceback:
-      wrapped_ = wrapped_ || IsException(hit);
+      if (IsException(hit)) exceptions_.push_back({hit.offset, hit.rank});
       Add(SuspectOfException(hit, log));
       break;
     case Reading::kRankEnd:
@@ -210,40 +309,41 @@ const Suspect* Case::Best() const {
       if (c.weight > best->weight) best = &c;
       continue;
     }
-    if (c.offset < best->offset) best = &c;
+    // Between ranks the first to fail is the cause; a program that went on after its errors ended
+    // with the last one.
+    const bool last = survives_ && c.tier == Tier::kProgram && MayBeOne(c.rank, best->rank);
+    if (last ? c.offset > best->offset : c.offset < best->offset) best = &c;
   }
   return best;
 }
 
-bool Case::Failed() const {
+bool Case::EndsBadly() const {
   return node_.signal.has_value() || (node_.exit_code && *node_.exit_code != 0) || wrapped_;
 }
 
+bool Case::Failed() const { return EndsBadly() || !exceptions_.empty(); }
+
 Verdict Case::Decide() {
-  Verdict verdict;
+  const Suspect* best = Best();
+  Verdict verdict = best != nullptr ? VerdictOfLabel(best->label, best->confidence)
+                                    : VerdictOfLabel(Failed() ? "unknown" : "none", {});
   verdict.node = node_.node;
   verdict.rank = root_rank_ ? root_rank_ : node_.rank;
-  const Suspect* best = Best();
   if (best == nullptr) {
-    const LabelInfo& info = LabelInfoOf(Failed() ? "unknown" : "none");
-    verdict.label = info.label;
-    verdict.action = info.action;
-    verdict.cause = info.cause;
-    verdict.remedy = info.remedy;
     if (!node_.ended.empty()) verdict.evidence.push_back(node_.ended);
     if (Failed() && node_.ended.empty() && node_.exit_code)
       verdict.evidence.push_back("exit code " + std::to_string(*node_.exit_code));
+    if (Failed())
+      for (const std::string& line : last_lines_)
+        verdict.evidence.push_back("last output: " + line);
     return verdict;
   }
-  const LabelInfo& info = LabelInfoOf(best->label);
-  verdict.label = best->label;
-  verdict.confidence = best->confidence;
   if (best->tier == Tier::kSymptom && verdict.confidence == Confidence::kLikely)
     verdict.confidence = Confidence::kSymptom;
   if (best->rank) verdict.rank = best->rank;
-  verdict.cause = best->cause.empty() ? std::string(info.cause) : best->cause;
-  verdict.remedy = best->remedy.empty() ? std::string(info.remedy) : best->remedy;
-  verdict.action = best->action.empty() ? std::string(info.action) : best->action;
+  if (!best->cause.empty()) verdict.cause = best->cause;
+  if (!best->remedy.empty()) verdict.remedy = best->remedy;
+  if (!best->action.empty()) verdict.action = best->action;
   verdict.numbers = best->numbers;
   verdict.changes = best->changes;
   if (best->label == "dataloader_worker_killed" || best->label == "host_oom_kill")
@@ -265,15 +365,10 @@ Verdict Case::Decide() {
 
 Verdict Simple(std::string_view label, Confidence confidence, std::string cause,
                const NodeEvidence& node) {
-  const LabelInfo& info = LabelInfoOf(label);
-  Verdict verdict;
-  verdict.label = info.label;
-  verdict.confidence = confidence;
+  Verdict verdict = VerdictOfLabel(label, confidence);
   verdict.rank = node.rank;
   verdict.node = node.node;
   verdict.cause = std::move(cause);
-  verdict.remedy = info.remedy;
-  verdict.action = info.action;
   return verdict;
 }
 
