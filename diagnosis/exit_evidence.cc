@@ -112,6 +112,10 @@ Verdict JudgeRank(const LogEvidence& log, const FailedRank& rank,
   NodeEvidence node = EvidenceOf(rank.exit);
   node.node = rank.node;
   node.xids = rank.seen.xids;
+  node.ecc_errors = rank.seen.ecc_errors;
+  const bool watched = rank.seen.gpu_used.has_value();
+  node.driver_saw_nothing =
+      rank.seen.had_no_gpu || (watched && node.xids.empty() && node.ecc_errors == 0);
   node.gpu_total = rank.seen.gpu_total;
   node.gpu_foreign = rank.seen.gpu_foreign;
   node.expandable_segments = rank.expandable_segments;
@@ -119,7 +123,10 @@ Verdict JudgeRank(const LogEvidence& log, const FailedRank& rank,
   if (rank.seen.growth) verdict = WithGrowth(std::move(verdict), *rank.seen.growth);
   if (!verdict.rank) verdict.rank = rank.exit.rank;
   if (IsFailure(verdict)) {
-    for (std::string& line : Counters(rank)) verdict.evidence.push_back(std::move(line));
+    for (std::string& line : Counters(rank)) {
+      if (std::ranges::find(verdict.evidence, line) == verdict.evidence.end())
+        verdict.evidence.push_back(std::move(line));
+    }
   }
   return verdict;
 }

@@ -23,6 +23,7 @@ NodeEvidence EvidenceOf(const ExitReport& report);
 struct LastSeen {
   std::vector<int> xids;         // of its GPUs while it ran, oldest first
   std::uint64_t ecc_errors = 0;  // uncorrectable ones, while it ran
+  bool had_no_gpu = false;
   std::optional<std::uint64_t> gpu_total;
   std::optional<std::uint64_t> gpu_used;
   std::optional<std::uint64_t> gpu_foreign;  // of processes that are nobody's of ours

@@ -22,6 +22,9 @@ struct NodeEvidence {
   std::uint64_t oom_kills = 0;            // of the rank's cgroup, during the attempt
   std::vector<std::string> kernel_lines;  // since the start, as the kernel wrote them
   std::vector<int> xids;                  // of the rank's GPUs, in order
+  std::uint64_t ecc_errors = 0;           // uncorrectable ones of its GPUs while it ran
+  // The driver was asked all the while and saw nothing wrong with its GPUs, or it had none.
+  bool driver_saw_nothing = false;
   // Bytes; absent: not sampled.
   std::optional<std::uint64_t> gpu_total;
   std::optional<std::uint64_t> gpu_foreign;  // held by processes that are not the job's

@@ -13,7 +13,6 @@ constexpr std::string_view kNoErrors =
 
 constexpr Signature kHardwareSignatures[] = {
     {.tier = Tier::kHardware,
-     .confidence = Confidence::kConfirmed,
      .weight = 60,
      .phrases = {"NVRM: Xid", "Xid (PCI", "NVRM: XID", "XID (PCI", "Xid (0000", "nvidia: Xid"},
      .pattern = R"(\bX[Ii][Dd] ?\(([^)]*)\): ?(\d+))",

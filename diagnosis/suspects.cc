@@ -130,7 +130,9 @@ std::optional<Suspect> SuspectOfXid(const LogHit& hit) {
   c.cause = "Xid " + std::to_string(*code) + ": " + std::string(meaning.says) +
             (kernel ? " (GPU " + hit.first + ")" : std::string());
   if (c.label == "gpu_remap_pending") c.tier = Tier::kNote, c.tells_without_failure = true;
-  if (c.label == "xid_app_fault") c.tier = Tier::kRoot, c.weight = 50;
+  // The program's own error may be the cause of it, and a missing module or file surely is none of
+  // it.
+  if (c.label == "xid_app_fault") c.tier = Tier::kProgram, c.weight = 50;
   if (*code == 154) c.weight = 40;  // repeats what an earlier Xid said
   return c;
 }
@@ -140,7 +142,7 @@ std::optional<Suspect> SuspectOfXid(int code, std::optional<Rank> rank) {
   if (meaning.label.empty()) return std::nullopt;
   Suspect c;
   c.label = meaning.label;
-  c.tier = c.label == "xid_app_fault"       ? Tier::kRoot
+  c.tier = c.label == "xid_app_fault"       ? Tier::kProgram
            : c.label == "gpu_remap_pending" ? Tier::kNote
                                             : Tier::kHardware;
   c.weight = 50;

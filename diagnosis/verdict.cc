@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/units.h"
+#include "diagnosis/doubts.h"
 #include "diagnosis/labels.h"
 #include "diagnosis/rank_end.h"
 #include "diagnosis/smi_table.h"
@@ -20,9 +21,10 @@ bool MayBeOne(const std::optional<Rank>& a, const std::optional<Rank>& b) {
   return !a || !b || *a == *b;
 }
 
-// What a program ends with, if nothing outside ends it.
+// What a program ends with, if nothing outside ends it. A line of the driver is not the program's.
 bool IsCause(const Suspect& c) {
-  return c.offset != kOutside && (c.tier == Tier::kRoot || c.tier == Tier::kProgram);
+  return c.offset != kOutside && !c.label.starts_with("xid_") &&
+         (c.tier == Tier::kRoot || c.tier == Tier::kProgram);
 }
 
 // Whether the node had no memory left, not the job. Counters of cgroups count both. mm/oom_kill.c
@@ -50,7 +52,6 @@ class Case {
   void TakeHit(const LogHit& hit, const LogEvidence& log);
   void TakeEnd(const LogHit& hit);
   void TellSlowFromDead();
-  void TellMismatchFromDead();
   void ForgetWhatWasSurvived();
   bool GoesOnBehind(std::uint64_t offset, const std::optional<Rank>& rank,
                     std::uint64_t until) const;
@@ -85,8 +86,9 @@ void Case::TakeLog(const LogEvidence& log) {
                          GoesOnBehind(last_nan_->offset, last_nan_->rank, kOutside);
   if (nans_ >= kNansThatStay && !came_back) suspects_.push_back(SuspectOf(*last_nan_));
   TellSlowFromDead();
-  TellMismatchFromDead();
+  TellMismatch(suspects_);
   ForgetWhatWasSurvived();
+  if (node_.driver_saw_nothing) DoubtHardware(suspects_, node_);
 }
 
 // Whether the rank made steps behind this place and before that one.
@@ -122,39 +124,6 @@ void Case::ForgetWhatWasSurvived() {
   for (std::size_t i = 0; i < suspects_.size(); ++i)
     if (!gone[i]) left.push_back(std::move(suspects_[i]));
   suspects_ = std::move(left);
-}
-
-// Ranks whose collectives of the same number differ wait for each other for ever
-// (failures.md 3.3). ProcessGroupNCCL.cpp prints both with the timeout.
-void Case::TellMismatchFromDead() {
-  struct Call {
-    Rank rank;
-    std::string number;
-    std::string kind;
-  };
-  const auto word = [](const std::string& text, std::string_view mark) {
-    const std::size_t at = text.find(mark);
-    if (at == std::string::npos) return std::string();
-    const std::size_t from = at + mark.size();
-    return text.substr(from, text.find_first_of(",) ", from) - from);
-  };
-  std::vector<Call> calls;
-  for (Suspect& c : suspects_) {
-    if (!c.label.starts_with("nccl_timeout") || !c.rank) continue;
-    Call call{*c.rank, word(c.text, "SeqNum="), word(c.text, "OpType=")};
-    if (call.number.empty() || call.kind.empty()) continue;
-    for (const Call& other : calls) {
-      if (other.rank == call.rank || other.number != call.number || other.kind == call.kind)
-        continue;
-      c.action = "no_retry";
-      c.weight += 5;
-      c.cause = "Rank " + std::to_string(other.rank) + " waits in " + other.kind + " and rank " +
-                std::to_string(call.rank) + " in " + call.kind + ", both in collective number " +
-                call.number + ": the program does not make the same collectives on every rank";
-      c.remedy = LabelInfoOf("collective_mismatch").remedy;
-    }
-    calls.push_back(std::move(call));
-  }
 }
 
 void Case::Add(std::optional<Suspect> suspect) {
@@ -340,6 +309,8 @@ Verdict Case::Decide() {
   }
   if (best->tier == Tier::kSymptom && verdict.confidence == Confidence::kLikely)
     verdict.confidence = Confidence::kSymptom;
+  if (verdict.confidence == Confidence::kLikely && NodeConfirms(verdict.label, node_))
+    verdict.confidence = Confidence::kConfirmed;
   if (best->rank) verdict.rank = best->rank;
   if (!best->cause.empty()) verdict.cause = best->cause;
   if (!best->remedy.empty()) verdict.remedy = best->remedy;

@@ -145,7 +145,9 @@ LastSeen SeenOf(const State& state, const Key& key, const RankRecord& rank) {
     last.growth = GrowthOf(state, key, rank, layers->second);
   }
   const NodeInventory* inventory = InventoryOf(state, rank.node);
-  for (const GpuUuid& gpu : GpusOf(state, key, rank)) {
+  const std::vector<GpuUuid> gpus = GpusOf(state, key, rank);
+  last.had_no_gpu = gpus.empty();
+  for (const GpuUuid& gpu : gpus) {
     const auto found = live->second.seen.find(gpu);
     if (found == live->second.seen.end()) continue;
     const GpuSeen& seen = found->second;

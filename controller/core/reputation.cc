@@ -39,7 +39,7 @@ std::string Reason(const NodeRecord& node) {
     jobs += fmt::format("{}job {} ({})", jobs.empty() ? "" : ", ", fault.job.value, fault.what);
   }
   return fmt::format(
-      "made {} fail within a week; test it: launch check {} --level full, then "
+      "made {} fail within a week; test it: launch check {}, then "
       "launch undrain {}",
       jobs, node.id.value, node.id.value);
 }

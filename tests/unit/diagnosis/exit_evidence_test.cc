@@ -79,6 +79,64 @@ Verdict OomAfter(const MemoryGrowth& growth, const std::string& text) {
   return JudgeRank(scanner.Finish(), rank, Table());
 }
 
+Verdict OfRank(const FailedRank& rank, const std::string& log) {
+  LogScanner scanner(Table());
+  scanner.Feed(log);
+  return JudgeRank(scanner.Finish(), rank, Table());
+}
+
+TEST(Evidence, WhatTheDriverDidNotSeeIsNotBelievedOfALogAlone) {
+  const std::string log =
+      "NVRM: Xid (PCI:0000:01:00): 79, pid=1, GPU has fallen off the bus.\n"
+      "Traceback (most recent call last):\n  File \"t.py\", line 1, in <module>\nKeyError: 'lr'\n";
+  FailedRank rank{.node = NodeId{"gpu1"}, .exit = Ended(Exited{1})};
+  EXPECT_EQ(OfRank(rank, log).label, "xid_gpu_hardware") << "nobody asked the driver";
+  EXPECT_EQ(OfRank(rank, log).confidence, Confidence::kLikely);
+  rank.seen.gpu_total = rank.seen.gpu_used = 1ULL << 30;
+  EXPECT_EQ(OfRank(rank, log).label, "python_exception");
+  rank.seen = {};
+  rank.seen.had_no_gpu = true;
+  EXPECT_EQ(OfRank(rank, log).label, "python_exception");
+  rank.seen = {};
+  rank.seen.xids = {79};
+  const Verdict seen = OfRank(rank, log);
+  EXPECT_EQ(seen.label, "xid_gpu_hardware");
+  EXPECT_EQ(seen.confidence, Confidence::kConfirmed);
+  // CUDA's own error needs no driver beside it.
+  rank.seen = {};
+  rank.seen.gpu_total = rank.seen.gpu_used = 1ULL << 30;
+  EXPECT_EQ(OfRank(rank, "RuntimeError: CUDA error: uncorrectable ECC error encountered\n").label,
+            "ecc");
+}
+
+TEST(Evidence, CountersOfTheDriverConfirm) {
+  FailedRank rank{.node = NodeId{"gpu1"}, .exit = Ended(Exited{1})};
+  rank.seen.ecc_errors = 3;
+  EXPECT_EQ(
+      OfRank(rank, "RuntimeError: CUDA error: uncorrectable ECC error encountered\n").confidence,
+      Confidence::kConfirmed);
+  rank.seen = {};
+  rank.seen.xids = {31};
+  const Verdict access =
+      OfRank(rank, "RuntimeError: CUDA error: an illegal memory access was encountered\n");
+  EXPECT_EQ(access.label, "cuda_illegal_access");
+  EXPECT_EQ(access.confidence, Confidence::kConfirmed);
+  EXPECT_EQ(OfRank(rank, "ModuleNotFoundError: No module named 'apex'\n").label, "python_import")
+      << "a fault of the program's kernels does not explain a missing module";
+}
+
+TEST(Evidence, TheFirstToFailIsSoOnOneClock) {
+  FailedRank late{.node = NodeId{"gpu1"}, .exit = Ended(Exited{1})};
+  late.exit.ended = BootTime{Millis{10}};
+  late.ended = BootTime{Millis{5000}};
+  FailedRank early = late;
+  early.node = NodeId{"gpu2"};
+  early.exit.rank = 9;
+  early.exit.ended = BootTime{Millis{90'000}};
+  early.ended = BootTime{Millis{4000}};
+  EXPECT_EQ(WorthReading({late, early}, std::nullopt, 1).front().exit.rank, 9);
+}
+
 TEST(Evidence, GrowthFromStepToStepIsToldApartFromAStepThatIsTooLarge) {
   const MemoryGrowth growth{30ULL << 30, 40ULL << 30, 1e6, 1024};
   const std::string oom =

@@ -39,7 +39,7 @@ TEST_F(Reputation, ANodeThatFailedTwoJobsIsDrainedWithTheReasonAndATest) {
   const NodeView node = core.Node("gpu1");
   EXPECT_EQ(node.state, "drain");
   EXPECT_NE(node.reason.find("job 1 (ecc), job 2 (ecc)"), std::string::npos) << node.reason;
-  EXPECT_NE(node.reason.find("launch check gpu1 --level full"), std::string::npos);
+  EXPECT_NE(node.reason.find("launch check gpu1, then launch undrain gpu1"), std::string::npos);
   EXPECT_TRUE(core.HasEvent("node.drained"));
 }
 
