@@ -80,9 +80,17 @@ void AddUnreachable(const Pair& pair, PreflightReport& report) {
   Add(report, std::move(finding));
 }
 
-// False: it is as fast as it should be, or nobody measured it.
+// Two nodes of one machine, as `dev up` makes them: what is measured is its memory and its load.
+bool OnOneMachine(const Pair& pair) {
+  const std::string& theirs = pair.fact.address;
+  return theirs.starts_with("127.") || theirs == "::1" ||
+         std::any_of(pair.from.inventory.addresses.begin(), pair.from.inventory.addresses.end(),
+                     [&](const NetworkAddress& own) { return own.address == theirs; });
+}
+
+// False: it is as fast as it should be, nobody measured it, or there is no link.
 bool JudgeSpeedOf(const Pair& pair, double median, NetworkCheck wanted, PreflightReport& report) {
-  if (!pair.fact.mbit) return false;
+  if (!pair.fact.mbit || OnOneMachine(pair)) return false;
   const double mbit = *pair.fact.mbit;
   const auto theirs = LinkOf(pair.to.inventory, pair.fact.address);
   const auto ours = LinkOf(pair.from.inventory, {});

@@ -45,19 +45,24 @@ void AddMissing(const OpBuild& b, const std::string& what, std::string remedy,
   Add(report, std::move(finding));
 }
 
-// A compiler and ninja are judged only when the node says which tools it has.
+// A compiler and ninja are judged only when the node says which tools it has: one that it looked
+// for in vain stands there without a version.
 bool JudgeTools(const OpBuild& b, PreflightReport& report) {
   const auto& tools = b.c.node.tools;
   if (tools.empty()) return true;
-  if (tools.count("c++") == 0 && RankVariable(b.c, "CXX").empty()) {
+  const auto has = [&](const char* name) {
+    const auto tool = tools.find(name);
+    return tool != tools.end() && !tool->second.empty();
+  };
+  if (!has("c++") && RankVariable(b.c, "CXX").empty()) {
     AddMissing(b, "there is no C++ compiler",
                "install g++ and the headers of Python, or build the operator when DeepSpeed is "
                "installed elsewhere: DS_BUILD_CPU_ADAM=1 pip install deepspeed",
                {}, report);
     return false;
   }
-  const bool ninja = tools.count("ninja") > 0 ||
-                     (b.c.runtime != nullptr && b.c.runtime->packages.count("ninja") > 0);
+  const bool ninja =
+      has("ninja") || (b.c.runtime != nullptr && b.c.runtime->packages.count("ninja") > 0);
   if (!ninja) {
     const std::string command = ShellQuote(b.c.runtime->path) + " -m pip install ninja";
     AddMissing(b, "there is no ninja", command, {command}, report);

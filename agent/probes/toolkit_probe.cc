@@ -86,6 +86,7 @@ std::map<std::string, std::string> ProbeTools(const std::string& path) {
   std::map<std::string, std::string> tools;
   for (const char* name : {"c++", "ninja"}) {
     const std::string program = FindProgram(name, path);
+    tools[name] = "";  // looked for in vain: not the same as not looked for
     if (program.empty()) continue;
     const Result<Captured> said =
         RunProgram({program, "--version"}, {{"PATH", path}}, kNvccDeadline);

@@ -94,6 +94,13 @@ TEST(NetworkTest, ALinkFarBelowItsInterfacesOrTheOthersIsNamed) {
   EXPECT_EQ(Codes(meeting.Judge()), std::vector<std::string>{"network_slow"});
 }
 
+TEST(NetworkTest, BetweenTwoNodesOfOneMachineThereIsNoLink) {
+  Meeting meeting;
+  meeting.facts[0].peers[1] = Met(2, 90);
+  meeting.inventories[0].addresses.push_back(meeting.inventories[2].addresses[0]);
+  EXPECT_TRUE(meeting.Judge().findings.empty());
+}
+
 TEST(NetworkTest, HalfTheSpeedOfABusyMachineIsNoFinding) {
   Meeting meeting;
   meeting.facts[0].peers[1] = Met(2, 3000);

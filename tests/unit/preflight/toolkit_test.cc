@@ -119,7 +119,7 @@ TEST(OpBuild, ACompilerAndNinjaAreNeededToo) {
   EXPECT_TRUE(Contains(report.findings[0].remedy, "-m pip install ninja"));
   scene.node.interpreters[0].packages["ninja"] = "1.11.1";  // in the venv
   EXPECT_TRUE(scene.Judge().findings.empty());
-  scene.node.tools = {{"ninja", "1.11.1"}};
+  scene.node.tools = {{"ninja", "1.11.1"}, {"c++", ""}};  // as an agent says that it has none
   report = scene.Judge();
   ASSERT_EQ(Codes(report), std::vector<std::string>{"op_build_prerequisites"});
   EXPECT_TRUE(Contains(report.findings[0].says, "C++ compiler"));
