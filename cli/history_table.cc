@@ -30,6 +30,19 @@ std::string Steps(const JobView& job) {
   return std::to_string(*job.step) + (job.steps ? "/" + std::to_string(*job.steps) : "");
 }
 
+// Of the attempt that ended it; null: it ended well, or was cancelled.
+const Verdict* VerdictOf(const JobView& job) {
+  if (job.attempts.empty() || !job.attempts.back().verdict) return nullptr;
+  return &*job.attempts.back().verdict;
+}
+
+std::string Outcome(const JobView& job) {
+  const Verdict* verdict = VerdictOf(job);
+  if (verdict == nullptr) return job.outcome.empty() ? "-" : job.outcome;
+  return verdict->label + " (" + std::string(ToString(verdict->confidence)) + ")" +
+         (job.outcome.empty() ? "" : ": " + job.outcome);
+}
+
 }  // namespace
 
 std::optional<double> TrainedShare(const JobView& job) {
@@ -57,7 +70,7 @@ std::string HistoryTable(const std::vector<JobView>& jobs, const Screen& screen)
          FormatDuration(Millis(seconds)), Rounded(GpuHours(job), "%.2f"),
          share ? Rounded(*share * 100, "%.0f%%") : "-",
          std::to_string(job.attempts.empty() ? 0 : job.attempts.back().attempt.value),
-         job.outcome.empty() ? "-" : job.outcome});
+         Outcome(job)});
   }
   return FormatTable(table, screen.width);
 }
@@ -74,6 +87,11 @@ std::string HistoryJson(const std::vector<JobView>& jobs) {
                 {"steps", nullptr},           {"seconds_per_step", nullptr},
                 {"seconds", RunSeconds(job)}, {"gpu_hours", GpuHours(job)},
                 {"trained_share", nullptr},   {"outcome", job.outcome}};
+    one["verdict"] = nullptr;
+    if (const Verdict* verdict = VerdictOf(job))
+      one["verdict"] = {{"label", verdict->label},
+                        {"confidence", std::string(ToString(verdict->confidence))},
+                        {"action", verdict->action}};
     if (job.exit_code) one["exit_code"] = *job.exit_code;
     if (job.step) one["step"] = *job.step;
     if (job.steps) one["steps"] = *job.steps;
