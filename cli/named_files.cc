@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "planner/accelerate_flags.h"
+#include "planner/launch_line.h"
 #include "planner/launcher_words.h"
 #include "planner/node_line.h"
 #include "planner/script_flags.h"
@@ -98,6 +99,14 @@ std::vector<std::string> ScriptsOfRun(const std::string& run) {
   return scripts;
 }
 
+// The Python script that the ranks run, by whose habits it is started; empty where the line names
+// none, or another directory was entered before.
+std::string TrainingScriptOf(const JobSpec& spec, const std::map<std::string, std::string>& files) {
+  const auto line = ReadLaunchLine(spec.run, LineOptions(spec, files));
+  if (!line || !line->script.ends_with(".py")) return {};
+  return line->shell.find("cd ") == std::string::npos ? line->script : std::string();
+}
+
 fs::path From(const std::string& workdir, const std::string& written) {
   const fs::path path(written);
   return path.is_absolute() ? path : fs::path(workdir) / path;
@@ -144,6 +153,10 @@ Result<std::map<std::string, std::string>> ReadNamedFiles(const JobSpec& spec) {
     } else if (text.error().code != ErrorCode::kNotFound) {
       return Unexpected(text.error());
     }
+  }
+  const std::string script = TrainingScriptOf(spec, files);
+  if (!script.empty() && files.size() < kMaxContextFiles && files.count(script) == 0) {
+    if (auto text = ReadBounded(From(spec.workdir, script))) files[script] = std::move(*text);
   }
   return files;
 }

@@ -72,6 +72,12 @@ Result<void> ChooseDeepspeed(const AccelerateSettings& settings, AccelerateChoic
 
 void FsdpEnvironment(const AccelerateSettings& settings, std::map<std::string, std::string>& env) {
   env["ACCELERATE_USE_FSDP"] = "true";
+  // What its launcher passes where neither a flag nor the file says otherwise; the defaults of the
+  // library behind them differ (accelerate 1.15, commands/launch.py and utils/dataclasses.py).
+  env["FSDP_VERSION"] = "1";
+  env["FSDP_SYNC_MODULE_STATES"] = "true";
+  env["FSDP_CPU_RAM_EFFICIENT_LOADING"] = "true";
+  env["FSDP_MIN_NUM_PARAMS"] = "100000000";
   for (const auto& [name, setting] : settings.values) {
     if (name.rfind("fsdp_", 0) != 0 || setting.value.empty()) continue;
     std::string variable = Upper(name);
@@ -205,6 +211,12 @@ Result<AccelerateChoices> ChoicesOf(const AccelerateSettings& settings) {
     } else if (word.find('$') == std::string::npos) {
       return Bad(*precision, "mixed_precision", "no, fp16, bf16 or fp8");
     }
+  } else if (settings.True("fp16")) {  // files of accelerate before 0.10
+    choices.precision = Precision::kFp16;
+    choices.precision_place = settings.file;
+  } else {
+    choices.precision = Precision::kFp32;
+    choices.precision_place = "accelerate launch without --mixed_precision";
   }
   LAUNCH_ASSIGN_OR_RETURN(const AccelerateShape shape, ShapeOf(settings));
   const int total = shape.per_machine.value_or(0) * shape.machines.value_or(1);

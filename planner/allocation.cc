@@ -129,7 +129,7 @@ std::string ScriptPath(const LaunchLine& line, const std::string& workdir) {
   const bool certain = !script.empty() && script[0] != '-' && script[0] != '~' &&
                        script.find_first_of("$`*?[{") == std::string::npos &&
                        line.shell.find("cd ") == std::string::npos;
-  if (!certain || !line.python) return {};
+  if (!certain || line.module || !line.python) return {};
   return script[0] == '/' ? script : workdir + (workdir == "/" ? "" : "/") + script;
 }
 

@@ -31,6 +31,7 @@ struct EnvFacts {
   std::string checkpoint_dir;  // expanded; empty = none
   std::string role = "default";
   bool wrappers = false;  // launchers of ours are called first
+  bool alone = false;     // one process that a RANK would make think it is one of several
 };
 
 struct EnvRule {

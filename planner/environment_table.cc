@@ -21,7 +21,7 @@ int RankOf(const EnvFacts& f) { return Node(f).first_rank + f.local_rank; }
 bool Cuda(const EnvFacts& f) { return f.plan.device == DeviceClass::kCuda; }
 bool Mps(const EnvFacts& f) { return f.plan.device == DeviceClass::kMps; }
 bool Cpu(const EnvFacts& f) { return f.plan.device == DeviceClass::kCpu; }
-bool Direct(const EnvFacts& f) { return f.plan.start == StartKind::kDirect; }
+bool Direct(const EnvFacts& f) { return f.plan.start == StartKind::kDirect && !f.alone; }
 bool Together(const EnvFacts& f) { return f.layout.world_size > 1; }
 MaybeText If(bool condition, std::string value) {
   return condition ? MaybeText(std::move(value)) : std::nullopt;
@@ -33,7 +33,7 @@ MaybeText Number(const std::optional<std::int64_t>& number) {
 MaybeText VisibleDevices(const EnvFacts& f) {
   if (Cpu(f)) return "";
   if (!Cuda(f)) return std::nullopt;
-  const bool own = Direct(f) && f.spec.gpu_binding == GpuBinding::kPerRank;
+  const bool own = f.plan.start == StartKind::kDirect && f.spec.gpu_binding == GpuBinding::kPerRank;
   const std::vector<int> gpus = own ? GpusOfRank(Node(f), f.local_rank) : Node(f).gpus;
   const bool by_uuid = !WhyDevicesByUuid(*Node(f).inventory).empty();
   std::string list;
@@ -102,7 +102,7 @@ const std::vector<EnvRule>& EnvironmentTable() {
   static const std::vector<EnvRule> table =
       {
           // clang-format off
-      {"RANK", "torch", "ranks started directly", "global rank, from 0", kOurs, Known::kPlan,
+      {"RANK", "torch", "ranks started directly", "global rank, from 0; this row and the others of ranks are left out for a lone process without a GPU whose script takes RANK for a run of several on GPUs", kOurs, Known::kPlan,
        [](const EnvFacts& f) -> MaybeText { return If(Direct(f), Digits(RankOf(f))); }},
       {"WORLD_SIZE", "torch", "ranks started directly", "ranks of the job", kOurs, Known::kPlan,
        [](const EnvFacts& f) -> MaybeText { return If(Direct(f), Digits(f.layout.world_size)); }},

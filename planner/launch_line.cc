@@ -12,6 +12,9 @@
 #include "planner/launcher_words.h"
 #include "planner/line_prefix.h"
 #include "planner/node_line.h"
+#include "planner/refused_starters.h"
+#include "planner/script_habits.h"
+#include "planner/shell_notes.h"
 #include "planner/torchrun_flags.h"
 
 namespace launch {
@@ -48,18 +51,21 @@ class LineReader {
       } else if (IsWrapped(*seen)) {
         return ReadNodeLine(text, script_, options_, *seen + " in a script of several commands");
       } else {
-        return Fail(
-            ErrorCode::kUnimplemented, "run: it starts " + *seen + ", which this version cannot do",
-            "write a torchrun line (torchrun --nproc-per-node=gpu train.py ARGS) or a plain "
-            "`python train.py`; or `launcher: process` to start the text once per rank as "
-            "it is");
+        return Fail(ErrorCode::kUnimplemented,
+                    "run: it starts " + *seen + ", which launch cannot hold to a plan",
+                    HintInsteadOf(*seen));
       }
     }
     if (open) {
       const std::string inside = LauncherBehind(script_, options_.files);
       if (!inside.empty()) return ReadNodeLine(text, script_, options_, inside);
     }
-    return ReadPlain(text);
+    LAUNCH_ASSIGN_OR_RETURN(LaunchLine plain, ReadPlain(text));
+    const ScriptHabits habits = HabitsOf(plain, options_.files);
+    const std::string starts = StartsProcesses(plain, habits);
+    if (open && !starts.empty()) return ReadNodeLine(text, script_, options_, starts);
+    plain.rank_means_several = habits.optional_rank;
+    return plain;
   }
 
  private:
@@ -167,7 +173,8 @@ class LineReader {
     line_.nodes_max = arguments.nodes_max;
     line_.role = arguments.role;
     line_.visible_devices = prefix_.visible_devices();
-    line_.script = words[arguments.script].value;
+    if (WhichOf(words[arguments.script].raw).empty()) line_.script = words[arguments.script].value;
+    line_.module = arguments.module;
     line_.python = !arguments.no_python;
     line_.arguments.assign(words.begin() + static_cast<std::ptrdiff_t>(arguments.script) + 1,
                            words.end());
@@ -208,6 +215,12 @@ class LineReader {
     return command;
   }
 
+  std::string TeeText() const {
+    std::string text = "|";
+    for (const ShellWord& word : script_.commands[main_ + 1].words) text += " " + word.raw;
+    return text;
+  }
+
   void AddWarnings(const std::vector<Finding>& warnings) {
     line_.warnings.insert(line_.warnings.end(), warnings.begin(), warnings.end());
   }
@@ -223,11 +236,7 @@ class LineReader {
         kept += " " + redirect.raw;
       }
     }
-    if (tee_) {
-      std::string tee = "|";
-      for (const ShellWord& word : script_.commands[main_ + 1].words) tee += " " + word.raw;
-      dropped.push_back(tee);
-    }
+    if (tee_) dropped.push_back(TeeText());
     if (background_) dropped.emplace_back("&");
     if (!dropped.empty()) {
       line_.warnings.push_back(MakeFinding(
@@ -258,8 +267,9 @@ class LineReader {
       }
     }
     while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
-    line_.shell = std::string(text);
+    line_.shell = std::string(text) + WaitBehind(script_);
     AddWarnings(HiddenStatus(script_));
+    AddWarnings(LoginShellNotes(script_));
     line_.read.push_back("script");
     return std::move(line_);
   }
@@ -267,7 +277,7 @@ class LineReader {
   // One command after cd and assignments becomes the rank's process itself: signals reach it and
   // its exit code is the rank's. False: it is a builtin or part of something larger.
   bool ExecLast() {
-    if (!IsOneCommandAfterPreparation() || tee_ || Main().words.empty()) return false;
+    if (!IsOneCommandAfterPreparation() || Main().words.empty()) return false;
     const CommandParts parts = PartsOf(Main());
     if (parts.first >= Main().words.size()) return false;
     const ShellWord& word = Main().words[parts.first];
@@ -300,6 +310,13 @@ class LineReader {
       line_.warnings.push_back(MakeFinding(
           "output_redirected", Severity::kWarning,
           "& is left out: the job would end while the command still runs", "leave it out"));
+    }
+    if (tee_) {
+      line_.warnings.push_back(MakeFinding(
+          "output_redirected", Severity::kWarning,
+          TeeText() +
+              " is left out: it would hide the exit code, and every rank write the same file",
+          "read the output with launch logs JOB [--rank R]"));
     }
     line_.read.push_back("plain command");
     return true;
@@ -341,7 +358,10 @@ class LineReader {
 
 Result<LaunchLine> ReadLaunchLine(std::string_view run, const LaunchLineOptions& options) {
   LAUNCH_ASSIGN_OR_RETURN(const ShellScript script, ReadShell(run));
-  return LineReader(script, options).Read(run);
+  LAUNCH_ASSIGN_OR_RETURN(LaunchLine line, LineReader(script, options).Read(run));
+  if (auto finding = DevicesSetIn(line, options.files))
+    line.warnings.push_back(std::move(*finding));
+  return line;
 }
 
 LaunchLineOptions LineOptions(const JobSpec& spec,

@@ -28,7 +28,10 @@ struct LaunchLine {
   std::string interpreter_of;      // launcher word whose shebang names the interpreter
   std::string command_word;        // first word of the command; empty = not checkable
   bool python = false;             // what runs is Python, as far as can be seen
-  std::string script;              // first word behind the interpreter, for texts; may be empty
+  // The script takes the mere presence of RANK for a run of several processes on GPUs.
+  bool rank_means_several = false;
+  std::string script;   // first word behind the interpreter, for texts; may be empty
+  bool module = false;  // `script` is a module's name (-m), not a file
   std::string role = "default";
   // What the line itself asks for; the job's own fields come first.
   ProcsWord procs = ProcsWord::kNone;

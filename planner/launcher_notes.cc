@@ -44,6 +44,11 @@ std::vector<Finding> LauncherNotes(const LauncherArguments& arguments, LauncherK
         "processes_per_node", Severity::kNotice,
         "the line has no --nproc-per-node (torchrun would start 1): one process per GPU",
         "write --nproc-per-node or procs_per_node"));
+  } else if (arguments.procs == ProcsWord::kNone && launcher == LauncherKind::kDeepspeed) {
+    notes.push_back(MakeFinding(
+        "processes_per_node", Severity::kNotice,
+        "deepspeed would take every GPU of the node: here it is those that the job asks for",
+        "write gpus: N (1 where it is left out)"));
   } else if (arguments.procs == ProcsWord::kUnknown) {
     notes.push_back(
         MakeFinding("processes_per_node", Severity::kWarning,

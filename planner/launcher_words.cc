@@ -4,6 +4,8 @@
 #include <array>
 #include <cctype>
 
+#include "planner/refused_starters.h"
+
 namespace launch {
 namespace {
 
@@ -12,42 +14,20 @@ std::string_view BaseName(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
-// "$(which X)" and "`which X`" mean X.
-std::string_view WhichOf(std::string_view raw) {
-  if (raw.size() > 1 && raw.front() == '"' && raw.back() == '"') {
-    raw = raw.substr(1, raw.size() - 2);
-  }
-  for (std::string_view open : {"$(which ", "$(command -v ", "`which ", "`command -v "}) {
-    if (raw.substr(0, open.size()) != open || raw.size() <= open.size() + 1) continue;
-    return raw.substr(open.size(), raw.size() - open.size() - 1);
-  }
-  return {};
-}
-
-std::string_view ProgramOf(const ShellWord& word) {
-  const std::string_view which = WhichOf(word.raw);
-  return which.empty() ? BaseName(word.value) : which;
-}
-
-constexpr std::array<std::string_view, 8> kLaunchers = {"torchrun",       "deepspeed", "mpirun",
-                                                        "mpiexec",        "srun",      "horovodrun",
-                                                        "torchpippy-run", "ompirun"};
+constexpr std::array<std::string_view, 2> kLaunchers = {"torchrun", "deepspeed"};
 
 // Programs that start what follows them; their own flags come first.
-constexpr std::array<std::string_view, 24> kWrappers = {
-    "exec",   "time",  "nohup",      "command", "env",     "numactl", "nsys",   "ncu",
-    "strace", "nice",  "ionice",     "taskset", "timeout", "stdbuf",  "setsid", "uv",
-    "conda",  "mamba", "micromamba", "poetry",  "sudo",    "then",    "do",     "else"};
+constexpr std::array<std::string_view, 43> kWrappers = {
+    "exec",   "time",    "nohup",    "command",    "env",       "numactl",   "nsys",
+    "ncu",    "strace",  "ltrace",   "gdb",        "perf",      "py-spy",    "nice",
+    "ionice", "taskset", "timeout",  "stdbuf",     "unbuffer",  "setsid",    "chrt",
+    "flock",  "uv",      "pixi",     "hatch",      "pipenv",    "rye",       "pdm",
+    "conda",  "mamba",   "xargs",    "micromamba", "poetry",    "sudo",      "then",
+    "do",     "else",    "parallel", "xvfb-run",   "catchsegv", "apptainer", "singularity",
+    "ts"};
 
 bool Contains(const auto& list, std::string_view word) {
   return std::find(list.begin(), list.end(), word) != list.end();
-}
-
-std::optional<std::string> LauncherAt(const std::vector<ShellWord>& words, std::size_t i);
-
-std::optional<std::string> LauncherInText(const std::string& text) {
-  const auto inner = ReadShell(text);
-  return inner ? FindLauncher(*inner) : std::nullopt;
 }
 
 std::optional<std::string> LauncherAt(const std::vector<ShellWord>& words, std::size_t i) {
@@ -70,14 +50,50 @@ std::optional<std::string> LauncherAt(const std::vector<ShellWord>& words, std::
   if (program == "bash" || program == "sh") {
     for (std::size_t k = i + 1; k + 1 < words.size(); ++k) {
       if (words[k].value.rfind('-', 0) == 0 && words[k].value.find('c') != std::string::npos) {
-        return LauncherInText(words[k + 1].value);
+        return FindLauncherInText(words[k + 1].value);
       }
     }
   }
   return std::nullopt;
 }
 
+// What is never data in a training script, whatever program stands in front of it.
+std::optional<std::string> LauncherAnywhere(const std::vector<ShellWord>& words, std::size_t i) {
+  if (ProgramOf(words[i]) == "torchrun") return "torchrun";
+  const std::string next = i + 1 < words.size() ? words[i + 1].value : "";
+  if (ProgramOf(words[i]) == "accelerate" && next == "launch") return "accelerate launch";
+  if (words[i].value == "-c" && next.find(' ') != std::string::npos)
+    return FindLauncherInText(next);
+  const std::string& word = words[i].value;
+  const std::string module = word == "-m" ? next : word.rfind("-m", 0) == 0 ? word.substr(2) : "";
+  if (module == "torch.distributed.run" || module == "torch.distributed.launch") return "torchrun";
+  if (module == "accelerate.commands.launch") return "accelerate launch";
+  if (module == "deepspeed.launcher.runner") return "deepspeed";
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::optional<std::string> FindLauncherInText(const std::string& text) {
+  const auto inner = ReadShell(text);
+  return inner ? FindLauncher(*inner) : std::nullopt;
+}
+
+std::string_view WhichOf(std::string_view raw) {
+  if (raw.size() > 1 && raw.front() == '"' && raw.back() == '"') {
+    raw = raw.substr(1, raw.size() - 2);
+  }
+  for (std::string_view open : {"$(which ", "$(command -v ", "`which ", "`command -v "}) {
+    if (raw.substr(0, open.size()) != open || raw.size() <= open.size() + 1) continue;
+    return raw.substr(open.size(), raw.size() - open.size() - 1);
+  }
+  return {};
+}
+
+std::string_view ProgramOf(const ShellWord& word) {
+  const std::string_view which = WhichOf(word.raw);
+  return which.empty() ? BaseName(word.value) : which;
+}
 
 bool IsPython(std::string_view word) {
   std::string_view name = BaseName(word);
@@ -160,23 +176,28 @@ std::optional<LauncherPlace> FindAccelerate(const std::vector<ShellWord>& words,
 
 std::optional<std::string> FindLauncher(const ShellScript& script) {
   for (const ShellCommand& command : script.commands) {
-    bool wrapped = true;
+    bool wrapped = true;      // a command may stand here
+    bool behind_one = false;  // the first word is a wrapper: whatever follows may be a command
+    bool first = true;
     for (std::size_t i = 0; i < command.words.size(); ++i) {
       const ShellWord& word = command.words[i];
       if (const auto assignment = AssignmentOf(word)) {
         // LAUNCHER="accelerate launch --num_processes 4"
         if (assignment->value.value.find(' ') != std::string::npos) {
-          if (auto seen = LauncherInText(assignment->value.value)) return seen;
+          if (auto seen = FindLauncherInText(assignment->value.value)) return seen;
         }
         continue;
       }
-      // torchrun as a whole word is never data in a training script.
-      if (ProgramOf(word) == "torchrun") return "torchrun";
+      if (wrapped) {
+        if (const auto refused = FindRefused(command.words, i)) return refused->program;
+      }
+      if (auto seen = LauncherAnywhere(command.words, i)) return seen;
       if (!wrapped) continue;
       if (auto seen = LauncherAt(command.words, i)) return seen;
-      if (i == 0 || !Contains(kWrappers, ProgramOf(command.words[0]))) {
-        wrapped = Contains(kWrappers, ProgramOf(word));
-      }
+      const bool wrapper = Contains(kWrappers, ProgramOf(word));
+      behind_one = first ? wrapper : behind_one;
+      wrapped = behind_one || wrapper;
+      first = false;
     }
   }
   return std::nullopt;

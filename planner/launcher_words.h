@@ -27,8 +27,13 @@ std::optional<LauncherPlace> FindDeepspeed(const std::vector<ShellWord>& words, 
 // accelerate launch, accelerate-launch, python -m accelerate.commands.launch and the like.
 std::optional<LauncherPlace> FindAccelerate(const std::vector<ShellWord>& words, std::size_t first);
 
-// A launcher anywhere a command may stand, also behind wrappers and inside bash -c: its name.
+// A launcher anywhere a command may stand, also behind wrappers and inside bash -c: its name. One
+// that is refused (refused_starters.h) counts as well.
 std::optional<std::string> FindLauncher(const ShellScript& script);
+std::optional<std::string> FindLauncherInText(const std::string& text);
+
+std::string_view WhichOf(std::string_view raw);     // "$(which X)" and "`which X`": X; else empty
+std::string_view ProgramOf(const ShellWord& word);  // the name without its directory
 
 bool IsPython(std::string_view word);  // "python", "python3.11", "/x/bin/python3"
 bool IsShellBuiltin(std::string_view word);

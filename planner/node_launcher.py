@@ -1,6 +1,7 @@
 """Starts torchrun, accelerate or deepspeed inside a job that runs once per node.
 
-Called as: node_launcher.py NAME REAL ARGS... with the job's interpreter. Placement and rendezvous
+Called as: node_launcher.py NAME REAL ARGS... with the job's interpreter; REAL is empty where it was
+`python -m`. Placement and rendezvous
 come from the plan (NNODES, NPROC_PER_NODE, NODE_RANK, MASTER_ADDR, MASTER_PORT), everything else
 from ARGS. The exit code is that of the first failing rank, which torchrun itself turns into 1.
 """
@@ -115,17 +116,32 @@ def run_file(real, argv):
     runpy.run_path(real, run_name="__main__")
 
 
-def run_torch(argv):
-    sys.argv = ["torchrun", *argv]
+def run_module(module, argv):
+    sys.argv = [module, *argv]
     sys.path[0] = os.getcwd()
-    runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def start(real, module, argv):
+    run_file(real, argv) if real else run_module(module, argv)
 
 
 def torchrun(place, real, argv):
     from torch.distributed.run import get_args_parser
     kept, replaced, script = split(get_args_parser(), argv, TORCHRUN_PLACEMENT)
     note(place, "torchrun", replaced)
-    run_file(real, place.torchrun_flags() + kept + script)
+    start(real, "torch.distributed.run", place.torchrun_flags() + kept + script)
+
+
+def distributed_launch(place, real, argv):
+    """torch.distributed.launch: torchrun that gives the script --local-rank unless --use_env."""
+    del real
+    from torch.distributed.run import get_args_parser
+    parser = get_args_parser()
+    parser.add_argument("--use-env", "--use_env", action="store_true")
+    kept, replaced, script = split(parser, argv, TORCHRUN_PLACEMENT)
+    note(place, "torch.distributed.launch", replaced)
+    run_module("torch.distributed.launch", place.torchrun_flags() + kept + script)
 
 
 def several_processes(settings):
@@ -143,12 +159,15 @@ def several_processes(settings):
 
 
 def accelerate(place, real, argv):
-    verb = [] if os.path.basename(real) == "accelerate-launch" else argv[:1]
-    if verb not in ([], ["launch"]):
-        return run_file(real, argv)  # config, env, test ...
+    if argv[:1] != ["launch"]:
+        return start(real, "accelerate.commands.accelerate_cli", argv)  # config, env, test ...
+    return accelerate_launch(place, real, argv[1:], ["launch"])
+
+
+def accelerate_launch(place, real, argv, verb=()):
     from accelerate.commands.launch import launch_command_parser
     parser = launch_command_parser()
-    kept, replaced, script = split(parser, argv[len(verb):], ACCELERATE_PLACEMENT)
+    kept, replaced, script = split(parser, argv, ACCELERATE_PLACEMENT)
     note(place, "accelerate", replaced)
     together = place.nodes * place.per_node > 1
     if together and os.environ.get("LAUNCH_DEVICE") == "cpu":
@@ -159,9 +178,10 @@ def accelerate(place, real, argv):
         how = ["-m"] if settings.module else ["--no-python"] if settings.no_python else []
         if settings.mixed_precision:
             os.environ["ACCELERATE_MIXED_PRECISION"] = settings.mixed_precision
-        return run_torch(place.torchrun_flags() + how + script)
+        return run_module("torch.distributed.run", place.torchrun_flags() + how + script)
     many = several_processes(parser.parse_args(kept + script)) if together else []
-    return run_file(real, verb + place.accelerate_flags() + many + kept + script)
+    words = [*verb, *place.accelerate_flags(), *many, *kept, *script]
+    return start(real, "accelerate.commands.accelerate_cli" if verb else "accelerate.commands.launch", words)
 
 
 def deepspeed(place, real, argv):
@@ -191,7 +211,7 @@ def deepspeed(place, real, argv):
     if local_rank:
         words.append("--local_rank=$LOCAL_RANK")
     words += [shlex.quote(word) for word in script[1:]]
-    run_torch(place.torchrun_flags() + ["--no-python", "/bin/bash", "-c", "exec " + " ".join(words)])
+    run_module("torch.distributed.run", place.torchrun_flags() + ["--no-python", "/bin/bash", "-c", "exec " + " ".join(words)])
 
 
 def report(name, rank, local_rank, code):
@@ -221,10 +241,11 @@ def hold(name, start):
         kind = type(error).__name__
         if kind == "SignalException":
             sys.exit(128 + int(error.sigval))
-        traceback.print_exc()
         if kind == "ChildFailedError":
+            # Not its whole table: the others in it are those that the launcher itself ended.
             rank, failure = error.get_first_failure()
             sys.exit(report(name, rank, failure.local_rank, failure.exitcode))
+        traceback.print_exc()
         if kind == "CalledProcessError":
             sys.exit(report(name, 0, 0, error.returncode))
         sys.exit(1)
@@ -241,9 +262,10 @@ def main():
     if "TORCHELASTIC_RUN_ID" in os.environ:
         return run_file(real, argv)  # a rank's own affair
     place = Place(os.environ)
-    starts = {"torchrun": torchrun, "accelerate": accelerate, "accelerate-launch": accelerate,
-              "deepspeed": deepspeed}
-    return hold(name, lambda: starts[name](place, real, argv))
+    starts = {"torchrun": torchrun, "accelerate": accelerate, "accelerate-launch": accelerate_launch,
+              "deepspeed": deepspeed, "torch.distributed.launch": distributed_launch}
+    shown = {"accelerate-launch": "accelerate", "torch.distributed.launch": "torchrun"}.get(name, name)
+    return hold(shown, lambda: starts[name](place, real, argv))
 
 
 if __name__ == "__main__":

@@ -9,14 +9,22 @@
 #include "planner/deepspeed_flags.h"
 #include "planner/launcher_words.h"
 #include "planner/line_prefix.h"
+#include "planner/shell_notes.h"
 #include "planner/torchrun_flags.h"
 
 namespace launch {
 namespace {
 
 // Programs that start torchrun, or its library, by themselves.
-constexpr std::array<std::string_view, 8> kOwnLaunchers = {
-    "llamafactory-cli", "axolotl", "composer", "colossalai", "fabric", "swift", "tune", "xtuner"};
+constexpr std::array<std::string_view, 9> kOwnLaunchers = {"llamafactory-cli",
+                                                           "axolotl",
+                                                           "composer",
+                                                           "colossalai",
+                                                           "fabric",
+                                                           "swift",
+                                                           "trl",
+                                                           "tune",
+                                                           "xtuner"};
 
 struct WrittenCounts {
   ProcsWord procs = ProcsWord::kNone;
@@ -132,30 +140,37 @@ void TakeFlags(const std::vector<ShellWord>& words, FlagRange range, const Known
 
 // What the launchers' own flags fix, the first call first; a number that only the node knows stays
 // open. Arguments of the script have names like these and mean something else.
-WrittenCounts CountsIn(const ShellScript& script) {
-  CountsSoFar out;
-  KnownVariables known;
+void WalkCounts(const ShellScript& script, KnownVariables& known, CountsSoFar& out) {
   for (const ShellCommand& command : script.commands) {
     for (const ShellWord& word : command.words) {
       const auto assignment = AssignmentOf(word);
-      if (!assignment) continue;
-      if (const auto value = FixedValue(assignment->value, known)) {
-        known.emplace_back(assignment->name, *value);
-        // LAUNCHER="accelerate launch --num_processes 4"
-        const auto inner = value->find(' ') == std::string::npos
-                               ? Result<ShellScript>(ShellScript())
-                               : ReadShell(*value);
-        if (!inner || inner->commands.empty()) continue;
-        const std::vector<ShellWord>& words = inner->commands.front().words;
-        if (const auto range = FlagsOfLauncher(words, known)) {
-          TakeFlags(words, {range->first, words.size()}, known, out);
-        }
+      const auto value =
+          FixedValue(assignment ? assignment->value : word, known).value_or(std::string());
+      if (assignment && !value.empty()) known.emplace_back(assignment->name, value);
+      // LAUNCHER="accelerate launch --num_processes 4", bash -c "torchrun ..."
+      if (value.find(' ') == std::string::npos) continue;
+      const auto inner = ReadShell(value);
+      if (!inner || inner->commands.empty()) continue;
+      const std::vector<ShellWord>& words = inner->commands.front().words;
+      const auto range = assignment ? FlagsOfLauncher(words, known) : std::nullopt;
+      if (range) {
+        TakeFlags(words, {range->first, words.size()}, known, out);
+      } else if (!assignment && FindLauncher(*inner)) {
+        WalkCounts(*inner, known, out);
       }
     }
     if (const auto range = FlagsOfLauncher(command.words, known)) {
       TakeFlags(command.words, *range, known, out);
+    } else if (!command.words.empty() && command.words[0].value.starts_with("--")) {
+      // The inside of DISTRIBUTED_ARGS=( --nproc_per_node 8 ... ).
+      TakeFlags(command.words, {0, command.words.size()}, known, out);
     }
   }
+}
+
+WrittenCounts CountsIn(const ShellScript& script, KnownVariables known) {
+  CountsSoFar out;
+  WalkCounts(script, known, out);
   WrittenCounts counts = out.counts;
   if (out.machines && !counts.nodes) counts.nodes = out.machines;
   const int machines = out.machines.value_or(1);
@@ -165,8 +180,8 @@ WrittenCounts CountsIn(const ShellScript& script) {
   return counts;
 }
 
-void TakeCounts(const ShellScript& script, LaunchLine& line) {
-  const WrittenCounts counts = CountsIn(script);
+void TakeCounts(const ShellScript& script, KnownVariables known, LaunchLine& line) {
+  const WrittenCounts counts = CountsIn(script, std::move(known));
   if (line.procs == ProcsWord::kNone) {
     line.procs = counts.procs;
     line.procs_number = counts.procs_number;
@@ -182,6 +197,23 @@ const std::string* TextBehind(const ShellCommand& command,
   const std::string path = ShellScriptOf(command);
   const auto found = path.empty() ? files.end() : files.find(path);
   return found == files.end() ? nullptr : &found->second;
+}
+
+// "bash dist_train.sh CONFIG 8": $1 and $2 inside of it.
+KnownVariables ParametersOf(const ShellCommand& command) {
+  const CommandParts parts = PartsOf(command);
+  KnownVariables known;
+  for (const ShellAssignment& assignment : parts.assignments) {
+    if (assignment.value.fixed) known.emplace_back(assignment.name, assignment.value.value);
+  }
+  const std::string script = ShellScriptOf(command);
+  std::size_t number = 0;
+  for (std::size_t i = parts.first; i < command.words.size(); ++i) {
+    const ShellWord& word = command.words[i];
+    if (number > 0 && word.fixed) known.emplace_back(std::to_string(number), word.value);
+    if (number > 0 || word.value == script) ++number;
+  }
+  return known;
 }
 
 std::string LauncherIn(const std::string& text) {
@@ -274,17 +306,6 @@ std::string LauncherBehind(const ShellScript& script,
   return {};
 }
 
-std::vector<Finding> HiddenStatus(const ShellScript& script) {
-  for (const ShellCommand& command : script.commands) {
-    const std::string& joiner = command.joiner;
-    if (joiner != "|" && joiner != "||" && joiner != "&") continue;
-    return {MakeFinding("exit_code_hidden", Severity::kWarning,
-                        "\"" + joiner + "\" in run: the exit code of a rank is not the training's",
-                        "leave it out; launch keeps the output of every rank itself")};
-  }
-  return {};
-}
-
 Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script,
                                 const LaunchLineOptions& options, std::string why) {
   LaunchLine line;
@@ -300,14 +321,24 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
   if (lacks) {
     LAUNCH_ASSIGN_OR_RETURN(line.shell, WithLauncher(script, options.launcher));
   }
-  TakeCounts(script, line);
+  TakeCounts(script, {}, line);
   for (const ShellCommand& command : script.commands) {
     const std::string* inner = TextBehind(command, options.files);
     if (inner == nullptr) continue;
-    if (const auto read = ReadShell(*inner)) TakeCounts(*read, line);
+    if (const auto read = ReadShell(*inner)) TakeCounts(*read, ParametersOf(command), line);
   }
   line.read.push_back(std::move(why));
+  if (!lacks) line.shell += WaitBehind(script);
   line.warnings = HiddenStatus(script);
+  if (line.procs == ProcsWord::kNone || line.procs == ProcsWord::kUnknown) {
+    line.warnings.push_back(MakeFinding(
+        "processes_per_node", Severity::kNotice,
+        "how many processes run starts on a node is not known here: one per GPU of the job, one "
+        "without GPUs, whatever the launcher inside says",
+        "write procs_per_node in the job"));
+  }
+  const std::vector<Finding> notes = LoginShellNotes(script);
+  line.warnings.insert(line.warnings.end(), notes.begin(), notes.end());
   const CommandParts parts = PartsOf(script.commands.back());
   const bool single = script.commands.size() == 1 && !script.compound &&
                       parts.first < script.commands[0].words.size();

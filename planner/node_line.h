@@ -27,9 +27,6 @@ std::string LauncherBehind(const ShellScript& script,
 // The launchers that wrappers stand for; others (mpirun, srun) cannot be held to a plan.
 bool IsWrapped(std::string_view launcher);
 
-// `| tee`, `|| true`, `&`: the exit code of the text is not the training's.
-std::vector<Finding> HiddenStatus(const ShellScript& script);
-
 // The shell script that a command runs ("bash -x train.sh", "./train.sh"): its path as written;
 // empty for another command.
 std::string ShellScriptOf(const ShellCommand& command);

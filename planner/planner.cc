@@ -12,6 +12,7 @@
 #include "planner/calibration.h"
 #include "planner/debug_plan.h"
 #include "planner/demand.h"
+#include "planner/describe_start.h"
 #include "planner/duration.h"
 #include "planner/environment.h"
 #include "planner/expansion.h"
@@ -75,28 +76,6 @@ MemoryForecast Memory(const RankLayout& layout) {
   }
   memory.limit_gib = static_cast<double>(smallest.value_or(0)) / static_cast<double>(kGiB);
   return memory;
-}
-
-std::string Shape(const RankLayout& layout) {
-  const std::size_t nodes = layout.nodes.size();
-  std::string text =
-      std::to_string(layout.world_size) + (layout.world_size == 1 ? " process" : " processes");
-  const bool even = std::all_of(
-      layout.nodes.begin(), layout.nodes.end(),
-      [&](const NodeShare& share) { return share.processes == layout.nodes[0].processes; });
-  if (!even) return text + " on " + std::to_string(nodes) + " nodes";
-  return text + " = " + std::to_string(nodes) + (nodes == 1 ? " node x " : " nodes x ") +
-         std::to_string(layout.nodes[0].processes);
-}
-
-// The command as people read it: with a name for the interpreter that the node fills in.
-std::string ShownCommand(const LaunchLine& line, const std::string& interpreter) {
-  std::string text = line.shell;
-  const std::size_t at = line.interpreter_first ? text.find("\"$0\"") : std::string::npos;
-  if (at != std::string::npos) {
-    text.replace(at, 4, interpreter.empty() ? "python" : ShellQuote(interpreter));
-  }
-  return text;
 }
 
 std::vector<Finding> Advice(const PlanInput& input, const Demand& demand, const RankLayout& layout,
@@ -214,8 +193,17 @@ Result<std::vector<NodePaths>> AssignRanks(const PlanInput& input, const LaunchL
     for (const auto& [name, value] : line.env) job.try_emplace(name, value);
     const bool per_node = plan.start == StartKind::kPerNode;
     for (int local = 0; local < (per_node ? 1 : share.processes); ++local) {
-      const EnvFacts facts{input.spec, input.context, plan, layout,    node,
-                           local,      input.key,     dir,  line.role, line.wrappers};
+      const EnvFacts facts{input.spec,
+                           input.context,
+                           plan,
+                           layout,
+                           node,
+                           local,
+                           input.key,
+                           dir,
+                           line.role,
+                           line.wrappers,
+                           StartsAlone(line, layout, plan)};
       RankEnvironment environment = EnvironmentOfRank(job, facts);
       RankAssignment rank;
       rank.rank = per_node ? static_cast<Rank>(node) : share.first_rank + local;
@@ -233,18 +221,6 @@ Result<std::vector<NodePaths>> AssignRanks(const PlanInput& input, const LaunchL
   }
   plan.late.assign(late.begin(), late.end());
   return paths;
-}
-
-void DescribeStart(const LaunchLine& line, const RankLayout& layout, const std::string& interpreter,
-                   Plan& plan) {
-  plan.start = line.start;
-  plan.launcher = line.launcher;
-  plan.command = ShownCommand(line, interpreter);
-  plan.read.insert(plan.read.begin(), line.read.begin(), line.read.end());
-  const bool direct = line.start == StartKind::kDirect;
-  plan.read[0] = line.read[0] + ": " + Shape(layout) +
-                 (direct ? ", started directly"
-                         : ", run is started once per node and its launcher held to this");
 }
 
 // A format that a flag or a file fixed is refused by the name of that place.

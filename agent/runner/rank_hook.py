@@ -3,7 +3,8 @@
 Python imports it at its start, because its directory stands first in PYTHONPATH. It changes nothing
 of the program. One signal that nobody uses gets a handler of faulthandler's, which writes the
 stacks of all threads to a file; that file is open in this process and in those it forks, by which
-the agent knows who may be sent the signal. After optimizer steps, once a second at most, what
+the agent knows who may be sent the signal. `python -m torch.distributed.run` and the like inside of
+a run that starts once per node become the launcher of the plan (planner/node_launcher.py). After optimizer steps, once a second at most, what
 PyTorch's allocator holds is appended to LAUNCH_PROGRESS_FILE.
 """
 
@@ -23,6 +24,32 @@ def _listen():
         return
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     faulthandler.register(_SIGNAL, file=file, all_threads=True, chain=False)
+
+
+_LAUNCHER_MODULES = {
+    "torch.distributed.run": "torchrun",
+    "torch.distributed.launch": "torch.distributed.launch",
+    "accelerate.commands.launch": "accelerate-launch",
+    "accelerate.commands.accelerate_cli": "accelerate",
+    "deepspeed": "deepspeed",
+    "deepspeed.launcher.runner": "deepspeed",
+}
+
+
+def _hold_launcher():
+    wrappers = os.environ.get("LAUNCH_WRAPPERS")
+    if not wrappers or os.environ.get("LAUNCH_START") != "node" or "RANK" in os.environ:
+        return
+    with open("/proc/self/cmdline", "rb") as file:
+        words = [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
+    at = 1
+    while at < len(words) and words[at].startswith("-") and words[at] != "-m":
+        at += 2 if words[at] in ("-X", "-W") else 1
+    if words[at:at + 1] != ["-m"] or words[at + 1] not in _LAUNCHER_MODULES:
+        return
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, os.path.join(wrappers, "node_launcher.py"),
+                              _LAUNCHER_MODULES[words[at + 1]], "", *words[at + 2:]])
 
 
 class _Memory:
@@ -94,6 +121,7 @@ def _run_hidden_one():
 
 
 try:
+    _hold_launcher()
     _listen()
 except Exception:  # a program must not fail for it
     pass

@@ -52,6 +52,66 @@ def test_torchrun_inside_a_shell_script_forms_one_world_over_two_nodes(cluster):
     assert out.count("replaced by the plan") == 1, out
 
 
+# open-mmlab/mmdetection tools/dist_train.sh, with what people write into it for their first node.
+DIST_TRAIN = """\
+#!/usr/bin/env bash
+CONFIG=$1
+GPUS=$2
+PORT=${PORT:-29500}
+
+PYTHONPATH="$(dirname $0)/..":$PYTHONPATH \\
+python -m torch.distributed.launch \\
+    --nnodes=1 \\
+    --node_rank=0 \\
+    --master_addr=10.9.8.7 \\
+    --nproc_per_node=$GPUS \\
+    --master_port=$PORT \\
+    $(dirname "$0")/train.py \\
+    $CONFIG ${@:3}
+"""
+
+
+def test_python_m_inside_a_script_is_held_to_the_plan(cluster):
+    cluster.up("--nodes", "2")
+    cluster.write("train.py", RANKS)
+    cluster.write("dist_train.sh", DIST_TRAIN).chmod(0o755)
+    job = cluster.write("job.yaml", JOB.format(venv=VENV, run="./dist_train.sh cfg.py 2 --amp"))
+    plan = cluster.json("plan", job)
+    assert any("dist_train.sh calls torchrun: 4 processes = 2 nodes x 2" in line for line in plan["read"]), plan["read"]
+    number = cluster.launch("submit", job, "--wait", timeout=180).stdout.strip()
+    out = cluster.launch("logs", number, "--no-prefix").stdout
+    for rank in range(4):
+        assert f"rank {rank} of 4 local {rank % 2} group {rank // 2} sum 10 --local-rank={rank % 2} cfg.py --amp" in out, out
+    # The same for the code of the rank that fails first, and for the verdict.
+    job = cluster.write("die.yaml", JOB.format(venv=VENV, run="true && python -m torch.distributed.run --nproc_per_node=2 train.py --die"))
+    done = cluster.launch("submit", job, "--wait", code=33, timeout=180)
+    number = done.stdout.strip()
+    assert "first failing rank of torchrun: 3 (local rank 1): exit 33" in cluster.launch("logs", number, "--no-prefix").stdout
+    assert cluster.json("why", number)["rank"] == 3
+
+
+def test_a_module_is_started_where_its_package_lies(cluster):
+    cluster.up()
+    (cluster.work / "pkg").mkdir()
+    cluster.write("pkg/__init__.py", "")
+    cluster.write("pkg/train.py", RANKS)
+    text = JOB.format(venv=VENV, run="torchrun --nproc_per_node 2 -m pkg.train --x").replace("nodes: 2", "nodes: 1")
+    number = cluster.launch("submit", cluster.write("job.yaml", text), "--wait", timeout=180).stdout.strip()
+    assert "rank 1 of 2 local 1 group 0 sum 3 --x" in cluster.launch("logs", number, "--no-prefix").stdout
+
+
+def test_a_script_that_takes_rank_for_several_gpus_trains_alone_on_a_cpu(cluster):
+    cluster.up()
+    # karpathy/nanoGPT train.py: with RANK it takes cuda:LOCAL_RANK.
+    cluster.write("train.py", "import os\nddp = int(os.environ.get('RANK', -1)) != -1  # is this a ddp run?\n"
+                              "assert not ddp, 'Torch not compiled with CUDA enabled'\nprint('alone', os.environ['LAUNCH_DEVICE'])\n")
+    text = JOB.format(venv=VENV, run="python train.py --device=cpu").replace("nodes: 2", "nodes: 1")
+    job = cluster.write("job.yaml", text)
+    assert any("takes RANK" in line for line in cluster.json("plan", job)["read"])
+    number = cluster.launch("submit", job, "--wait").stdout.strip()
+    assert "alone cpu" in cluster.launch("logs", number).stdout
+
+
 def test_the_exit_code_of_the_first_failing_rank_survives_torchrun(cluster):
     cluster.up("--nodes", "2")
     cluster.write("train.py", RANKS)

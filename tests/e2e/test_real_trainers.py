@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from conftest import ROOT, VENV
-from test_namespaces import hosts, net_cluster  # noqa: F401: fixtures
+from conftest import ROOT, VENV, wait_left
+from test_namespaces import Hosts, NetCluster, can_make_namespaces
 
 SCRIPT = ROOT / "tests/e2e/train_same.py"
 PORT = 29541
@@ -21,16 +21,43 @@ BY_HAND = {
     "accelerate": lambda i, head, words: ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines=2",
                                           "--num_processes=2", f"--machine_rank={i}", f"--main_process_ip={head}",
                                           f"--main_process_port={PORT}", *words],
+    "deepspeed": lambda i, head, words: ["-m", "deepspeed.launcher.runner", "--hostfile=hostfile", "--no_ssh",
+                                         f"--node_rank={i}", f"--master_addr={head}", f"--master_port={PORT}", *words],
 }
 
-
+# Launcher of the run by hand, `run` of the job, and how many losses both print.
 CASES = {
+    # ZeRO 0, 1, 2 and 3, one after the other in the same ranks.
+    "deepspeed": ("deepspeed", "deepspeed --hostfile hostfile train_same.py deepspeed", 20),
     "accelerate": ("accelerate", "accelerate launch --cpu --num_machines 2 --num_processes 2 train_same.py accelerate", 5),
     "hf": ("torchrun", "torchrun --nnodes 2 --nproc-per-node 1 train_same.py hf", 5),
     "fsdp2": ("torchrun", "torchrun --nnodes 2 --nproc-per-node 1 train_same.py fsdp2", 5),
     "fabric": ("torchrun", "torchrun --nnodes 2 --nproc-per-node 1 train_same.py fabric", 5),
 }
-NEEDS = {"accelerate": "accelerate", "hf": "transformers", "fabric": "lightning_fabric"}
+NEEDS = {"deepspeed": "deepspeed", "accelerate": "accelerate", "hf": "transformers", "fabric": "lightning_fabric"}
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory):
+    able, why = can_make_namespaces()
+    if not able:
+        pytest.skip(f"network namespaces cannot be made here: {why}")
+    made = Hosts(tmp_path_factory.mktemp("hosts"), ["na", "nb"])
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory, hosts):
+    """One for all trainers: their runs take long enough."""
+    home = tmp_path_factory.mktemp("trainers")
+    made = NetCluster(home, hosts)
+    (made.work / "train_same.py").write_text(SCRIPT.read_text())
+    made.write("hostfile", "".join(f"{hosts.address(name)} slots=1\n" for name in hosts.names))
+    yield made
+    made.down()
+    left = wait_left(str(home))
+    assert not left, f"processes left behind: {left}"
 
 
 def losses(text):
@@ -38,7 +65,6 @@ def losses(text):
 
 
 def by_hand(hosts, cluster, launcher, library):
-    cluster.write("hostfile", "".join(f"{hosts.address(name)} slots=1\n" for name in hosts.names))
     runs = []
     for i, name in enumerate(hosts.names):
         words = BY_HAND[launcher](i, hosts.address(hosts.names[0]), ["train_same.py", library])
@@ -57,13 +83,11 @@ def by_hand(hosts, cluster, launcher, library):
 
 
 @pytest.mark.parametrize("library", CASES)
-def test_a_real_trainer_on_two_hosts_gives_the_losses_of_its_own_launcher(library, hosts, net_cluster):  # noqa: F811
+def test_a_real_trainer_on_two_hosts_gives_the_losses_of_its_own_launcher(library, hosts, cluster):
     needs = NEEDS.get(library)
     if needs and importlib.util.find_spec(needs) is None:
         pytest.skip(f"{needs} is not installed in {VENV}: scripts/dependencies.sh names it")
     launcher, line, count = CASES[library]
-    cluster = net_cluster()
-    cluster.write("train_same.py", SCRIPT.read_text())
     truth = by_hand(hosts, cluster, launcher, library)
     assert len(truth) == count, truth
     job = cluster.submit(cluster.write("job.yaml", f"""\

@@ -1,7 +1,7 @@
 """Trains a small net for a few steps with one library, and prints the loss of rank 0 at each of them:
 the same numbers, to the last digit, under launch and under the library's own launcher.
 
-    python train_same.py accelerate | hf | fsdp2 | fabric
+    python train_same.py deepspeed | accelerate | hf | fsdp2 | fabric
 """
 
 import os
@@ -54,6 +54,26 @@ def tell(name, step, loss):
 
 def adam(net):
     return torch.optim.AdamW(net.parameters(), lr=1e-2)
+
+
+def with_deepspeed():
+    import deepspeed
+
+    # Collectives within one host are C++ that DeepSpeed compiles at its first start (30 s and more);
+    # between hosts they are gloo's in any case.
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    for stage in range(4):
+        net = Net()
+        engine, *_ = deepspeed.initialize(model=net, optimizer=adam(net), config={
+            "train_micro_batch_size_per_gpu": BATCH, "gradient_accumulation_steps": 1, "steps_per_print": 1000,
+            "zero_optimization": {"stage": stage}, "zero_allow_untested_optimizer": True})
+        assert engine.zero_optimization_stage() == stage
+        assert engine.dp_world_size == int(os.environ["WORLD_SIZE"]) > 1
+        for step, batch in enumerate(batches(), 1):
+            loss = engine(**batch)["loss"]
+            engine.backward(loss)
+            engine.step()
+            tell(f"zero{stage}", step, loss)
 
 
 def with_accelerate():

@@ -2,30 +2,10 @@
 // read. The comment or the first field names the repository and the file.
 #include <gtest/gtest.h>
 
-#include "planner/launch_line.h"
+#include "tests/unit/planner/public_line.h"
 
 namespace launch {
 namespace {
-
-struct PublicLine {
-  const char* source;
-  const char* run;
-  const char* reading;
-};
-
-std::string Reading(const Result<LaunchLine>& line) {
-  if (!line) return "refused: " + line.error().message;
-  std::string text(ToString(line->launcher));
-  if (line->launcher == LauncherKind::kProcess) text = "plain";
-  if (line->procs == ProcsWord::kNumber) text += " procs=" + std::to_string(line->procs_number);
-  if (line->procs == ProcsWord::kGpu) text += " procs=gpu";
-  if (line->procs == ProcsWord::kUnknown) text += " procs=unknown";
-  if (line->nodes_min) text += " nodes=" + std::to_string(*line->nodes_min);
-  if (line->visible_devices) text += " devices=" + std::to_string(*line->visible_devices);
-  if (!line->on_cpu.empty()) text += " cpu";
-  if (!line->script.empty()) text += " " + line->script;
-  return text;
-}
 
 class Public : public ::testing::TestWithParam<PublicLine> {};
 
@@ -312,7 +292,7 @@ INSTANTIATE_TEST_SUITE_P(
                    "set -ex\nNGPU=${NGPU:-\"8\"}\nif [ \"$COMM_MODE\" = \"fake_backend\" ]; then\n"
                    "    NGPU=\"${NGPU}\" LOCAL_RANK=0 python3 -m torchtitan.train \"$@\"\nelse\n"
                    "    torchrun --nproc_per_node=${NGPU} -m torchtitan.train \"$@\"\nfi\n",
-                   "node"},
+                   "node procs=8"},
         PublicLine{"OptimalScale/LMFlow scripts/run_finetune.sh, its call",
                    "deepspeed_args=\"--master_port=11000\"\ndeepspeed ${deepspeed_args} \\\n"
                    "  examples/finetune.py \\\n    --fp16 \\\n    | tee train.log \\\n    2> "
@@ -324,9 +304,9 @@ INSTANTIATE_TEST_SUITE_P(
         PublicLine{"huggingface/pytorch-image-models, the way its docs call it",
                    "./distributed_train.sh 4 /data/imagenet --model seresnet34", "plain"},
         PublicLine{"the same with a readable script",
-                   "bash distributed_train.sh 4 /data/imagenet --model seresnet34", "node"},
+                   "bash distributed_train.sh 4 /data/imagenet --model seresnet34", "node procs=4"},
         PublicLine{"ZhiyingDu/ECCV-2024-Workshop-... scripts/dist_train.sh",
-                   "bash scripts/dist_train.sh 8 --opt configs/a.yaml", "node"},
+                   "bash scripts/dist_train.sh 8 --opt configs/a.yaml", "node procs=8"},
         PublicLine{"ZhiyingDu/ECCV-2024-Workshop-... scripts/dist_train.sh, its text",
                    "NUM_PROCESSES=$1\nPY_ARGS=${@:2}\nLAUNCH_PARAM=${LAUNCH_PARAM:-"
                    "\"--num_processes ${NUM_PROCESSES} --num_machines 1\"}\naccelerate launch "
@@ -351,7 +331,7 @@ INSTANTIATE_TEST_SUITE_P(
                    "NGPU=${NGPU:-\"1\"}\nPYTORCH_ALLOC_CONF=\"expandable_segments:True\" \\\n\nuv "
                    "run torchrun --local-ranks-filter 0 --nproc_per_node=${NGPU} --master_port=0 "
                    "src/zeroband/train.py \"$@\"",
-                   "node"},
+                   "node procs=1"},
         PublicLine{"aghyad-deeb/prime-rl run_train.sh",
                    "uv run torchrun \\\n    --nproc-per-node 8 \\\n    --local-ranks-filter 0 "
                    "\\\n    src/prime_rl/trainer/rl/train.py  @ trainer.toml \\\n"

@@ -90,6 +90,37 @@ TEST(Start, TheCallersActiveCondaEnvironmentIsTheDefault) {
   EXPECT_EQ(PlanOn(named, {H100("a", 1)}, context)->allocations[0].interpreter, "/v/bin/python");
 }
 
+TEST(Start, AModuleIsNoFileToLookFor) {
+  for (const char* run :
+       {"torchrun --nproc_per_node 2 -m pkg.train", "deepspeed --num_gpus 2 --module pkg.train",
+        "accelerate launch --num_processes 2 -m pkg.train"}) {
+    const auto planned = PlanOn(GpuJob(2, "", 1, run), {H100("a", 2)});
+    ASSERT_TRUE(planned) << FormatError(planned.error());
+    EXPECT_EQ(planned->allocations[0].script, "") << run;
+  }
+  const auto file =
+      PlanOn(GpuJob(2, "", 1, "torchrun --nproc_per_node 2 train.py"), {H100("a", 2)});
+  ASSERT_TRUE(file) << FormatError(file.error());
+  EXPECT_EQ(file->allocations[0].script, "/proj/train.py");
+}
+
+TEST(Start, ALoneProcessOnACpuKeepsRankOnlyIfItsScriptTakesIt) {
+  JobSpec job = Job("python train.py --device=cpu");
+  job.device = DeviceChoice::kCpu;
+  SubmitContext context;
+  context.files["train.py"] = "ddp = int(os.environ.get('RANK', -1)) != -1\n";
+  const auto alone = PlanOn(job, {H100("a", 2)}, context);
+  ASSERT_TRUE(alone) << FormatError(alone.error());
+  const auto& env = alone->plan.assignments[0].env;
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK"})
+    EXPECT_EQ(env.count(name), 0U) << name;
+  EXPECT_EQ(env.at("LAUNCH_DEVICE"), "cpu");
+  job.procs_per_node = 2;
+  const auto two = PlanOn(job, {H100("a", 2)}, context);
+  ASSERT_TRUE(two) << FormatError(two.error());
+  EXPECT_EQ(two->plan.assignments[1].env.at("RANK"), "1");
+}
+
 TEST(Start, APythonCommandKeepsItsPath) {
   const auto run = PlanOn(GpuJob(1), {H100("a", 1)});
   ASSERT_TRUE(run);

@@ -1,0 +1,103 @@
+#include "planner/refused_starters.h"
+
+#include <algorithm>
+#include <array>
+
+#include "planner/launcher_words.h"
+
+namespace launch {
+namespace {
+
+enum class Reach { kAlways, kWithTraining, kRun, kJob };
+
+struct Rule {
+  std::string_view program;
+  Reach reach;
+  std::string_view hint;
+};
+
+constexpr std::string_view kEveryNode =
+    "leave it and its options out: launch starts the command on every node of the job itself";
+constexpr std::string_view kSlurm =
+    "leave srun and its options out: launch starts the command on every node of the job itself; "
+    "`launch import FILE` makes a job of a whole sbatch script";
+constexpr std::string_view kMpi =
+    "leave it and its options out: `run: python train.py` starts a process per GPU (or "
+    "procs_per_node: N) on every node, with RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR set; "
+    "`launcher: process` starts the text once per rank as it is";
+constexpr std::string_view kContainer =
+    "write image: IMAGE, mounts: [...] and the command of the container as run: ; processes of the "
+    "container's daemon could neither be watched nor ended";
+constexpr std::string_view kRay =
+    "run what ray would run: launch starts it where the GPUs are; a Ray cluster of its own is not "
+    "something launch can watch";
+
+constexpr std::array<Rule, 17> kRules = {{
+    {"srun", Reach::kAlways, kSlurm},
+    {"sbatch", Reach::kAlways, kSlurm},
+    {"mpirun", Reach::kAlways, kMpi},
+    {"mpiexec", Reach::kAlways, kMpi},
+    {"mpiexec.hydra", Reach::kAlways, kMpi},
+    {"ompirun", Reach::kAlways, kMpi},
+    {"orterun", Reach::kAlways, kMpi},
+    {"horovodrun", Reach::kAlways, kMpi},
+    {"torchpippy-run", Reach::kAlways, kMpi},
+    {"ssh", Reach::kWithTraining, kEveryNode},
+    {"pdsh", Reach::kWithTraining, kEveryNode},
+    {"pssh", Reach::kWithTraining, kEveryNode},
+    {"parallel-ssh", Reach::kWithTraining, kEveryNode},
+    {"clush", Reach::kWithTraining, kEveryNode},
+    {"docker", Reach::kRun, kContainer},
+    {"podman", Reach::kRun, kContainer},
+    {"ray", Reach::kJob, kRay},
+}};
+
+bool IsTraining(const std::vector<ShellWord>& words, std::size_t at) {
+  for (std::size_t i = at; i < words.size(); ++i) {
+    const bool launcher =
+        FindTorchrun(words, i) || FindDeepspeed(words, i) || FindAccelerate(words, i);
+    if (launcher || IsPython(words[i].value)) return true;
+    // ssh node 'cd x && torchrun ...'
+    const auto inner = words[i].value.find(' ') == std::string::npos
+                           ? std::nullopt
+                           : FindLauncherInText(words[i].value);
+    if (inner) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<RefusedStarter> FindRefused(const std::vector<ShellWord>& words, std::size_t at) {
+  const std::string_view program = ProgramOf(words[at]);
+  const auto* const rule = std::find_if(kRules.begin(), kRules.end(),
+                                        [&](const Rule& r) { return r.program == program; });
+  if (rule == kRules.end()) return std::nullopt;
+  const std::string verb = at + 1 < words.size() ? words[at + 1].value : "";
+  RefusedStarter found{std::string(program), std::string(rule->hint)};
+  switch (rule->reach) {
+    case Reach::kAlways:
+      return found;
+    case Reach::kWithTraining:
+      if (!IsTraining(words, at + 1)) return std::nullopt;
+      return found;
+    case Reach::kRun:
+      if ((verb != "run" && verb != "exec") || !IsTraining(words, at + 1)) return std::nullopt;
+      break;
+    case Reach::kJob:
+      if (verb != "job") return std::nullopt;
+      break;
+  }
+  found.program += " " + verb;
+  return found;
+}
+
+std::string HintInsteadOf(std::string_view program) {
+  const std::string_view word = program.substr(0, program.find(' '));
+  for (const Rule& rule : kRules) {
+    if (rule.program == word) return std::string(rule.hint);
+  }
+  return {};
+}
+
+}  // namespace launch

@@ -1,0 +1,22 @@
+// What is said of a text that bash runs as it is.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/diagnosis.h"
+#include "planner/shell_text.h"
+
+namespace launch {
+
+// `| tee`, `|| true`, `&`: the exit code of the text is not the training's.
+std::vector<Finding> HiddenStatus(const ShellScript& script);
+
+// What makes a text last as long as the last command that it leaves in the background, and end as
+// that one does; empty for a text that waits itself.
+std::string WaitBehind(const ShellScript& script);
+
+// `module load` and `conda activate` are functions of login shells, which the text does not have.
+std::vector<Finding> LoginShellNotes(const ShellScript& script);
+
+}  // namespace launch

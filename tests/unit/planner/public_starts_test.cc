@@ -1,0 +1,270 @@
+// More launch lines of public repositories: programs in front of the launcher, scripts with
+// arguments, launchers of frameworks, and programs that start elsewhere.
+#include <gtest/gtest.h>
+
+#include "tests/unit/planner/public_line.h"
+
+namespace launch {
+namespace {
+
+// open-mmlab/mmdetection tools/dist_train.sh
+constexpr const char* kDistTrain = R"(#!/usr/bin/env bash
+
+CONFIG=$1
+GPUS=$2
+NNODES=${NNODES:-1}
+NODE_RANK=${NODE_RANK:-0}
+PORT=${PORT:-29500}
+MASTER_ADDR=${MASTER_ADDR:-"127.0.0.1"}
+
+PYTHONPATH="$(dirname $0)/..":$PYTHONPATH \
+python -m torch.distributed.launch \
+    --nnodes=$NNODES \
+    --node_rank=$NODE_RANK \
+    --master_addr=$MASTER_ADDR \
+    --nproc_per_node=$GPUS \
+    --master_port=$PORT \
+    $(dirname "$0")/train.py \
+    $CONFIG \
+    --launcher pytorch ${@:3}
+)";
+
+// pytorch/examples distributed/ddp-tutorial-series/multigpu.py, its end
+constexpr const char* kMultiGpu = R"(
+import torch.multiprocessing as mp
+if __name__ == "__main__":
+    world_size = torch.cuda.device_count()
+    mp.spawn(main, args=(world_size, args.save_every), nprocs=world_size)
+)";
+
+class PublicStart : public ::testing::TestWithParam<PublicLine> {};
+
+TEST_P(PublicStart, IsReadAsItsAuthorMeansIt) {
+  LaunchLineOptions options;
+  options.files["tools/dist_train.sh"] = kDistTrain;
+  options.files["./tools/dist_train.sh"] = kDistTrain;
+  options.files["./distributed_train.sh"] =
+      "#!/bin/bash\nNUM_PROC=$1\nshift\ntorchrun --nproc_per_node=$NUM_PROC train.py \"$@\"\n";
+  options.files["multigpu.py"] = kMultiGpu;
+  const std::string reading = Reading(ReadLaunchLine(GetParam().run, options));
+  EXPECT_EQ(reading.rfind("refused", 0) == 0
+                ? reading.substr(0, std::string(GetParam().reading).size())
+                : reading,
+            GetParam().reading)
+      << GetParam().source;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Scripts, PublicStart,
+    ::testing::Values(
+        PublicLine{"open-mmlab/mmdetection docs: 8 GPUs",
+                   "./tools/dist_train.sh configs/rtmdet/rtmdet_s_8xb32-300e_coco.py 8 --amp",
+                   "node procs=8"},
+        PublicLine{"open-mmlab/mmpretrain docs",
+                   "CUDA_VISIBLE_DEVICES=0,1,2,3 PORT=29501 bash tools/dist_train.sh "
+                   "configs/resnet/resnet50_8xb32_in1k.py 4",
+                   "node procs=4"},
+        PublicLine{"huggingface/pytorch-image-models README of 0.4",
+                   "./distributed_train.sh 4 /data/imagenet --model seresnet34 --sched cosine",
+                   "node procs=4"},
+        PublicLine{"NVIDIA/Megatron-LM examples/gpt3/train_gpt3_175b_distributed.sh, its shape",
+                   "GPUS_PER_NODE=8\nNUM_NODES=1\nMASTER_ADDR=localhost\nDISTRIBUTED_ARGS=(\n"
+                   "    --nproc_per_node $GPUS_PER_NODE \n    --nnodes $NUM_NODES \n"
+                   "    --master_addr $MASTER_ADDR \n)\n"
+                   "torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py --tensor-model-parallel-size 8",
+                   "node procs=8"},
+        PublicLine{"NVIDIA/Megatron-LM examples of core 0.5",
+                   "export USE_FLASH_ATTN=1 && \\\ntorchrun $DISTRIBUTED_ARGS \\\n    "
+                   "pretrain_gpt.py \\\n    $GPT_ARGS",
+                   "node"},
+        PublicLine{"a course on Megatron-LM: the launcher in a variable, run by bash -c",
+                   "export LAUNCHER=\"python -u -m torch.distributed.launch --nproc_per_node 4 "
+                   "--nnodes 1 \"\nexport CMD=\" pretrain_gpt.py --split 949,50,1 \"\n"
+                   "bash -c '$LAUNCHER  $CMD' 2>&1 | tee -a log.txt",
+                   "node procs=4"},
+        PublicLine{"OpenRLHF/OpenRLHF examples/scripts/train_kto_llama.sh",
+                   "set -x\n\nread -r -d '' training_commands <<EOF\nopenrlhf.cli.train_kto \\\n"
+                   "   --save_path ./checkpoint/llama3-8b-kto \\\n   --zero_stage 3\nEOF\n\n"
+                   "if [[ ${1} != \"slurm\" ]]; then\n    deepspeed --module "
+                   "$training_commands\nfi",
+                   "node"},
+        PublicLine{"microsoft/DeepSpeedExamples applications/DeepSpeed-Chat step1 run_1.3b.sh",
+                   "OUTPUT=$1\nZERO_STAGE=$2\nif [ \"$OUTPUT\" == \"\" ]; then\n    "
+                   "OUTPUT=./output\nfi\nmkdir -p $OUTPUT\n\ndeepspeed main.py \\\n   "
+                   "--zero_stage $ZERO_STAGE \\\n   --deepspeed \\\n   &> $OUTPUT/training.log",
+                   "node"},
+        PublicLine{"a loop over seeds",
+                   "for seed in 1 2 3; do torchrun --nproc_per_node=8 train.py --seed $seed; done",
+                   "node procs=8"},
+        PublicLine{"xargs", "seq 1 3 | xargs -I{} accelerate launch --num_processes 2 train.py {}",
+                   "node procs=2"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    InFront, PublicStart,
+    ::testing::Values(
+        PublicLine{"assignments, then uv, then accelerate",
+                   "CUDA_VISIBLE_DEVICES=0,1 HF_HOME=/tmp uv run accelerate launch "
+                   "--num_processes 2 train.py",
+                   "node procs=2"},
+        PublicLine{"samsja/nanogpt: poetry run",
+                   "poetry run torchrun --nproc_per_node 4 --master_port 29501 train.py "
+                   "config/train_gpt2.py",
+                   "node procs=4"},
+        PublicLine{"pixi run", "pixi run accelerate launch --num_processes 4 train.py",
+                   "node procs=4"},
+        PublicLine{"conda run",
+                   "conda run -n env --no-capture-output accelerate launch --num_processes=4 t.py",
+                   "node procs=4"},
+        PublicLine{"a dreambooth script: numactl",
+                   "numactl --cpunodebind=0 \\\n    accelerate launch "
+                   "--num_cpu_threads_per_process=96 src/train.py",
+                   "node"},
+        PublicLine{"nsys of NVIDIA/DeepLearningExamples",
+                   "nsys profile -w true -t cuda,nvtx -o report torchrun --nproc_per_node=2 t.py",
+                   "node procs=2"},
+        PublicLine{"module load", "module load cuda/12.1 && torchrun --nproc_per_node=8 train.py",
+                   "node procs=8"},
+        PublicLine{"apptainer", "apptainer exec --nv img.sif torchrun --nproc_per_node=8 train.py",
+                   "node procs=8"},
+        PublicLine{"a default of the shell", "torchrun --nproc_per_node=${NGPU:-8} train.py",
+                   "torchrun procs=8 train.py"},
+        PublicLine{"a default beside a value",
+                   "NGPU=2; torchrun --nproc_per_node=${NGPU:-\"8\"} train.py",
+                   "torchrun procs=2 train.py"},
+        PublicLine{"pytorch/fairseq docs/getting_started.rst",
+                   "python -m torch.distributed.launch --nproc_per_node=8 \\\n    --nnodes=2 "
+                   "--node_rank=0 --master_addr=\"192.168.1.1\" \\\n    --master_port=12345 \\\n"
+                   "    $(which fairseq-train) data-bin/wmt16_en_de_bpe32k \\\n    --fp16",
+                   "torchrun procs=8 nodes=2"},
+        PublicLine{"left in the background",
+                   "nohup torchrun --nproc_per_node=8 t.py > o.log 2>&1 "
+                   "&\necho $! > pid",
+                   "node procs=8"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Frameworks, PublicStart,
+    ::testing::Values(
+        PublicLine{"mlfoundations/open_clip README.md",
+                   "cd open_clip/src\ntorchrun --nproc_per_node 4 -m open_clip_train.main \\\n"
+                   "    --train-data=\"/data/{00000..41455}.tar\" --batch-size 320",
+                   "torchrun procs=4 open_clip_train.main"},
+        PublicLine{"axolotl-ai-cloud/axolotl README.md",
+                   "axolotl train examples/llama-3/lora-1b.yml", "node"},
+        PublicLine{"axolotl-ai-cloud/axolotl README.md of 0.4",
+                   "accelerate launch -m axolotl.cli.train examples/openllama-3b/lora.yml",
+                   "accelerate axolotl.cli.train"},
+        PublicLine{"hiyouga/LLaMA-Factory examples/README.md",
+                   "FORCE_TORCHRUN=1 NNODES=2 NODE_RANK=0 MASTER_ADDR=192.168.0.1 "
+                   "MASTER_PORT=29500 llamafactory-cli train examples/a.yaml",
+                   "node"},
+        PublicLine{"pytorch/torchtune README.md",
+                   "tune run --nproc_per_node 8 full_finetune_distributed --config llama3/70B_full",
+                   "node procs=8"},
+        PublicLine{"OpenRLHF/OpenRLHF README.md",
+                   "deepspeed --module openrlhf.cli.train_sft \\\n   --max_len 4096 \\\n   "
+                   "--zero_stage 2",
+                   "deepspeed openrlhf.cli.train_sft"},
+        PublicLine{"facebookresearch/detr README.md",
+                   "python -m torch.distributed.launch --nproc_per_node=8 --use_env main.py "
+                   "--coco_path /path/to/coco",
+                   "torchrun procs=8 main.py"},
+        PublicLine{"ultralytics/yolov5 README.md",
+                   "python -m torch.distributed.run --nproc_per_node 2 train.py --batch 64 "
+                   "--data coco.yaml --device 0,1",
+                   "torchrun procs=2 train.py"},
+        PublicLine{"NVIDIA/NeMo: megatron_gpt_pretraining",
+                   "CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun --nnodes 1 --nproc-per-node 8 "
+                   "--rdzv-endpoint=localhost:0 megatron_gpt_pretraining.py trainer.devices=8",
+                   "torchrun procs=8 nodes=1 megatron_gpt_pretraining.py"},
+        PublicLine{"facebookresearch/detectron2 GETTING_STARTED.md",
+                   "python tools/train_net.py --num-gpus 8 --config-file configs/a.yaml", "node"},
+        PublicLine{"a fork of detectron2, with a pipe",
+                   "CUDA_VISIBLE_DEVICES=0,1 python3 tools/train_net.py --num-gpus 2 \\\n\t"
+                   "--config-file configs/fcos/a.yaml 2>&1 | tee log/train_log.txt",
+                   "node"},
+        PublicLine{"facebookresearch/detectron2: one GPU is one process",
+                   "python train_net.py --num-gpus 1 --config-file configs/a.yaml",
+                   "plain train_net.py"},
+        PublicLine{"pytorch/examples imagenet README.md",
+                   "python main.py -a resnet50 --dist-url 'tcp://127.0.0.1:1234' --dist-backend "
+                   "'nccl' --multiprocessing-distributed --world-size 1 --rank 0 /data",
+                   "node"},
+        PublicLine{"pytorch/examples ddp-tutorial-series: mp.spawn in the script",
+                   "python multigpu.py 50 10", "node"},
+        PublicLine{"Lightning-AI/litgpt README.md",
+                   "litgpt pretrain --config pretrain/tinyllama.yaml", "plain"},
+        PublicLine{"huggingface/trl README.md",
+                   "trl sft --model_name_or_path Qwen/Qwen2.5-0.5B --output_dir o", "node"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Elsewhere, PublicStart,
+    ::testing::Values(
+        PublicLine{"pytorch/examples ddp-tutorial-series slurm/sbatch_run.sh",
+                   "srun torchrun \\\n--nnodes 4 \\\n--nproc_per_node 1 \\\n--rdzv_id $RANDOM "
+                   "multinode_torchrun.py 50 10",
+                   "refused: run: it starts srun"},
+        PublicLine{"OpenRLHF/OpenRLHF README.md, with ray",
+                   "ray job submit --address=\"http://127.0.0.1:8265\" \\\n   -- python3 -m "
+                   "openrlhf.cli.train_ppo_ray --ref.num_nodes 1",
+                   "refused: run: it starts ray job"},
+        PublicLine{"a README with docker",
+                   "docker run --gpus all -v $PWD:/w img torchrun --nproc_per_node=8 train.py",
+                   "refused: run: it starts docker run"},
+        PublicLine{"pdsh", "pdsh -w node[0-1] torchrun --nproc_per_node=8 train.py",
+                   "refused: run: it starts pdsh"},
+        PublicLine{"ssh with a quoted command",
+                   "ssh node1 'cd x && torchrun --nproc_per_node=8 train.py'",
+                   "refused: run: it starts ssh"},
+        PublicLine{"ssh for something else", "ssh data tar -cf - set | tar -xf -\npython train.py",
+                   "plain"},
+        PublicLine{"a GPU cloud's guide: mpirun as a remote shell",
+                   "mpirun -np 16 -H a:8,b:8 -x MASTER_ADDR=1.2.3.4 -bind-to none python train.py",
+                   "refused: run: it starts mpirun"}));
+
+TEST(PublicStart, WhatStaysInTheBackgroundIsWaitedFor) {
+  const auto line = ReadLaunchLine("nohup ./prepare > log &\npython train.py --fold 0 &", {});
+  ASSERT_TRUE(line) << FormatError(line.error());
+  EXPECT_NE(line->shell.find("\nwait $!;"), std::string::npos) << line->shell;
+  const auto waits = ReadLaunchLine("python a.py &\npython b.py &\nwait", {});
+  ASSERT_TRUE(waits) << FormatError(waits.error());
+  EXPECT_EQ(waits->shell.find("launch_status"), std::string::npos) << waits->shell;
+}
+
+TEST(PublicStart, FunctionsOfLoginShellsAreNamed) {
+  for (const char* run : {"conda activate tune\npython a.py && python b.py",
+                          "module load cuda\npython a.py && python b.py"}) {
+    const auto line = ReadLaunchLine(run, {});
+    ASSERT_TRUE(line) << FormatError(line.error());
+    ASSERT_FALSE(line->warnings.empty()) << run;
+    EXPECT_EQ(line->warnings[0].code, "login_shell_needed") << run;
+  }
+  const auto sourced = ReadLaunchLine(
+      "source $HOME/miniconda3/etc/profile.d/conda.sh\nconda activate tune\npython a.py", {});
+  ASSERT_TRUE(sourced) << FormatError(sourced.error());
+  EXPECT_TRUE(sourced->warnings.empty());
+}
+
+TEST(PublicStart, AScriptThatTakesRankForSeveralProcessesIsKnownByItsText) {
+  LaunchLineOptions options;
+  // karpathy/nanoGPT train.py
+  options.files["train.py"] = "ddp = int(os.environ.get('RANK', -1)) != -1 # is this a ddp run?\n";
+  const auto line = ReadLaunchLine("python train.py --device=cpu", options);
+  ASSERT_TRUE(line) << FormatError(line.error());
+  EXPECT_TRUE(line->rank_means_several);
+  options.files["train.py"] = "rank = int(os.environ['RANK'])  # environ.get('RANK', -1)\n";
+  EXPECT_FALSE(ReadLaunchLine("python train.py --device=cpu", options)->rank_means_several);
+}
+
+TEST(PublicStart, AScriptThatSetsItsDevicesIsNamed) {
+  LaunchLineOptions options;
+  options.files["train.py"] = "import os\nos.environ[\"CUDA_VISIBLE_DEVICES\"] = '0,1'\n";
+  const auto line = ReadLaunchLine("torchrun --nproc_per_node=2 train.py", options);
+  ASSERT_TRUE(line) << FormatError(line.error());
+  ASSERT_EQ(line->warnings.size(), 1U);
+  EXPECT_EQ(line->warnings[0].code, "visible_devices_set");
+  options.files["train.py"] = "if os.environ['CUDA_VISIBLE_DEVICES'] == '': pass\n";
+  EXPECT_TRUE(ReadLaunchLine("torchrun --nproc_per_node=2 train.py", options)->warnings.empty());
+}
+
+}  // namespace
+}  // namespace launch
