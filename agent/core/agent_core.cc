@@ -207,8 +207,11 @@ void StepScope::On(const to_node::Welcome& message) {
   // Hello holds the exits too, but not where logs end: say both once more, receivers are
   // idempotent.
   ResendUnacked();
-  for (const auto& [key, allocation] : state_.allocations)
+  for (const auto& [key, allocation] : state_.allocations) {
     if (allocation.phase == Phase::kReleased) SendReleased(key, allocation);
+    // It may have been accepted between Hello and Welcome: then nobody was told.
+    if (allocation.phase == Phase::kAccepted) SendAccepted(key, allocation);
+  }
 }
 
 void StepScope::On(const to_node::Pong& message) {

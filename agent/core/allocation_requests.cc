@@ -122,6 +122,10 @@ std::optional<StepScope::Refusal> StepScope::WhyNotPrepare(const to_node::Prepar
 void StepScope::On(const to_node::Prepare& message) {
   const Key& key = message.spec.key;
   if (auto refusal = WhyNotPrepare(message)) {
+    // To accept what is here already, and may hold GPUs: no word that nothing is held.
+    const auto known = state_.allocations.find(key);
+    if (known != state_.allocations.end() && known->second.phase != Phase::kDropped)
+      refusal->stage = "accept again";
     Refuse(key, message.digest, std::move(*refusal));
     return;
   }

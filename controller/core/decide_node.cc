@@ -60,8 +60,9 @@ void On(Draft& draft, const NodeId& node, const from_node::Refused& said) {
     }
     draft.Put(attempt);
   }
-  // Refused at accept, nothing is held there. Later on a Stop fetches the proof.
-  if (said.stage == "accept") {
+  // Refused at accept, nothing is held there. Later on a Stop fetches the proof: it may be the
+  // answer to an order given twice.
+  if (said.stage == "accept" && known->phase == StoredAllocPhase::kAssigned) {
     AllocRecord alloc = *known;
     alloc.phase = StoredAllocPhase::kRefused;
     draft.Put(alloc);

@@ -62,7 +62,7 @@ void World::JobCommitted(const JobRecord& job, const std::set<GpuUuid>& quaranti
     Trace("done " + std::to_string(job.id.value) + " " + std::string(ToString(*job.outcome)) + " " +
           job.outcome_text);
     for (const Process& process : processes) {
-      if (process.ended || process.key.job != job.id) continue;
+      if (process.ended || process.key.job != job.id || process.by_word) continue;
       const bool held = !process.gpus.empty() &&
                         std::all_of(process.gpus.begin(), process.gpus.end(),
                                     [&](const GpuUuid& gpu) { return quarantined.contains(gpu); });
@@ -89,8 +89,10 @@ void World::AttemptCommitted(const AttemptRecord& attempt) {
   if (attempt.phase == AttemptPhase::kStopping && !was_stopping) {
     std::int64_t began = now;
     bool any_ended = false;
+    bool fenced = false;
     for (const Process& process : processes) {
       if (process.key != attempt.key) continue;
+      fenced = fenced || IsFenced(process);
       began = std::min(began, process.began);
       any_ended = any_ended || process.ended.has_value();
     }
@@ -105,23 +107,42 @@ void World::AttemptCommitted(const AttemptRecord& attempt) {
         std::any_of(attempt.nodes.begin(), attempt.nodes.end(),
                     [&](const NodeId& node) { return AliveOf(node, attempt.key).empty(); });
     if (attempt.stop_cause == StopCause::kNodeLost && !any_ended && !rebooted &&
-        !leased_part_over) {
+        !leased_part_over && !fenced) {
       Violation("C12 " + who +
                 " is stopped for a lost node, but no rank of it has ended: " + attempt.cause);
     }
-    if (attempt.stop_cause == StopCause::kTimeLimit && !limits_follow_wall) {
-      const auto job = jobs_.find(attempt.key.job);
-      for (const PlannedJob& planned : options.schedule.jobs) {
-        if (job == jobs_.end() || planned.key != job->second.idempotency_key) continue;
-        if (planned.spec.time_limit && now - began < planned.spec.time_limit->count()) {
-          Violation("C20 " + who + " is stopped for its time limit after " +
-                    std::to_string(now - began) + " of " +
-                    std::to_string(planned.spec.time_limit->count()) + " ms");
-        }
-      }
-    }
+    if (attempt.stop_cause == StopCause::kTimeLimit) CheckTimeLimit(attempt, began);
+  }
+  if (attempt.phase == AttemptPhase::kRunning) {
+    running_.emplace(attempt.key, Running{host_boot, wall_offset});
   }
   attempts_[attempt.key] = attempt;
+}
+
+// Within a boot of the controller's host limits follow no wall clock. Over a boot nothing else
+// tells how long an attempt ran: what it jumped from the start of the attempt to the first start in
+// this boot counts, to the millisecond, and nothing more.
+void World::CheckTimeLimit(const AttemptRecord& attempt, std::int64_t began) {
+  const auto job = jobs_.find(attempt.key.job);
+  const auto running = running_.find(attempt.key);
+  std::int64_t jumped = 0;
+  if (running != running_.end() && running->second.host_boot != host_boot) {
+    jumped = std::max<std::int64_t>(0, wall_offset_of_boot - running->second.wall_offset);
+  }
+  for (const PlannedJob& planned : options.schedule.jobs) {
+    if (job == jobs_.end() || planned.key != job->second.idempotency_key) continue;
+    if (planned.spec.time_limit && now - began + jumped < planned.spec.time_limit->count()) {
+      Violation("C20 attempt " + ToString(attempt.key) + " is stopped for its time limit after " +
+                std::to_string(now - began) + " of " +
+                std::to_string(planned.spec.time_limit->count()) + " ms");
+    }
+  }
+}
+
+// An operator's word is obeyed, true or not: it covers what ran on that node when he gave it.
+bool World::IsFenced(const Process& process) const {
+  const auto asked = fence_asked.find(process.node);
+  return asked != fence_asked.end() && process.began <= asked->second;
 }
 
 bool World::IsLeased(JobId id) const {
@@ -140,13 +161,16 @@ void World::RankCommitted(const RankRecord& rank) {
   const bool unknown = std::holds_alternative<UnknownEnd>(rank.exit->cause);
   const bool fenced = Describe(rank.exit->cause).find("fenced by") != std::string::npos;
   bool found = false;
-  for (const Process& process : processes) {
+  for (Process& process : processes) {
     if (process.key != rank.key || process.rank != rank.rank) continue;
     found = true;
-    if (!process.ended) {
+    const bool by_word = fenced && IsFenced(process);
+    if (!process.ended && unknown && by_word) {
+      process.by_word = true;
+    } else if (!process.ended) {
       Violation("C4 " + who + (unknown ? " is given up (" : " is said to have ended (") +
                 Describe(rank.exit->cause) + "), but it runs");
-    } else if (unknown && (process.leased || fenced)) {
+    } else if (unknown && (process.leased || by_word)) {
       continue;  // given up by its lease or an operator's word before its node could prove more
     } else if (!process.lost && process.cause != rank.exit->cause) {
       Violation("C4 " + who + " ended with " + Describe(process.cause) + ", recorded as " +

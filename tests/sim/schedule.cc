@@ -41,9 +41,8 @@ constexpr std::array<Weighted, kFaultKinds> kWeights = {{
     {FaultKind::kCloneNode, 2},
     {FaultKind::kKillShim, 3},
     {FaultKind::kCrashPoint, 24},
-    // In histories only until a campaign of some thousand seeds has been looked at with 3 and 4.
-    {FaultKind::kPauseShim, 0},
-    {FaultKind::kRepeat, 0},
+    {FaultKind::kPauseShim, 3},
+    {FaultKind::kRepeat, 4},
 }};
 
 FaultKind DrawKind(Rng& rng) {

@@ -162,7 +162,7 @@ class SimController::Process final : public controller::Store,
   BootTime Now() override { return BootMs(owner_.world_.now - owner_.booted_at_); }
   WallTime WallNow() override {
     constexpr std::int64_t kEpoch = 1'700'000'000'000;
-    return WallMs(kEpoch + owner_.world_.now + owner_.wall_offset_);
+    return WallMs(kEpoch + owner_.world_.now + owner_.world_.wall_offset);
   }
 
  private:
@@ -216,7 +216,10 @@ void SimController::Start() {
   }
   process.state.live.host_boot = "host-boot-" + std::to_string(boots_);
   // At the first start of a boot the wall clock is all there is: what it jumped until then counts.
-  if (known_boot_ != boots_ && clock_jumped()) world_.limits_follow_wall = true;
+  if (known_boot_ != boots_) {
+    world_.host_boot = boots_;
+    world_.wall_offset_of_boot = world_.wall_offset;
+  }
   const Result<Decision> opening = controller::Start(
       process.state, [this](std::string_view bytes, const std::string&) { return Decode(bytes); },
       "sim", {process.Now(), process.WallNow()});

@@ -53,8 +53,7 @@ class SimController final : public controller::Outside {
   bool up() const { return process_ != nullptr; }
   bool paused() const { return paused_; }
   SimDisk& disk() { return disk_; }
-  void JumpClock(std::int64_t ms) { wall_offset_ += ms; }
-  bool clock_jumped() const { return wall_offset_ != 0; }
+  void JumpClock(std::int64_t ms) { world_.wall_offset += ms; }
   const controller::State& state() const;
   // C6: what is in memory is what a start from the disk would see.
   void CompareWithDisk();
@@ -88,7 +87,6 @@ class SimController final : public controller::Outside {
   std::uint64_t incarnation_ = 0;
   bool dying_ = false;  // at a crash point: nothing more leaves
   bool paused_ = false;
-  std::int64_t wall_offset_ = 0;
   std::int64_t booted_at_ = 0;  // its host
   int boots_ = 1;
   int known_boot_ = 0;  // the last that a start of the controller was committed in

@@ -92,11 +92,13 @@ void SimCluster::CarryToNode(const Fault& fault) {
   }
 }
 
-// An operator who stands before the machine: only while it is off, or what he says is not true.
+// An operator who was called when the machine lost power. What he says may not be true any more: it
+// may be up again, run something new, and only its agent be down.
 void SimCluster::Fence(const std::string& node, const std::string& boot) {
   const SimNode& host = *nodes_.at(node);
   if (host.agent_up() || host.boot_id() != boot || !controller_.up()) return;
   ++world_.coverage.faults["fence"];
+  world_.fence_asked[NodeId{node}] = world_.now;
   controller_.Post(controller::event::FenceNode{
       controller::RequestId{next_request_++}, {UserName{"op"}, true}, NodeId{node}});
 }

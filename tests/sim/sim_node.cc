@@ -70,6 +70,25 @@ void SimNode::Later(std::int64_t delay_ms, std::function<void()> run) {
   });
 }
 
+void SimNode::Queue(std::int64_t takes_ms, std::function<void()> carry_out) {
+  runner_.push_back({takes_ms, std::move(carry_out)});
+  if (runner_.size() == 1) RunQueue();
+}
+
+void SimNode::RunQueue() {
+  const std::uint64_t incarnation = incarnation_;
+  while (agent_ && incarnation == incarnation_ && !runner_.empty()) {
+    Queued& first = runner_.front();
+    if (first.takes_ms > 0) {
+      Later(std::exchange(first.takes_ms, 0), [this] { RunQueue(); });
+      return;
+    }
+    const std::function<void()> carry_out = first.carry_out;
+    carry_out();  // may end the agent, and the queue with it
+    if (incarnation == incarnation_ && !runner_.empty()) runner_.pop_front();
+  }
+}
+
 bool SimNode::Dies(const std::string& point) {
   if (!agent_ || !world_.Pass(id_.value, point)) return false;
   KillAgent();
@@ -86,6 +105,7 @@ void SimNode::StartAgent() {
   ++incarnation_;
   paused_ = false;
   waiting_.clear();
+  runner_.clear();
   agent::AgentIdentity identity;
   identity.node = id_;
   identity.machine = SimMachine(id_.value);
@@ -108,6 +128,7 @@ void SimNode::KillAgent() {
   agent_.reset();
   paused_ = false;
   waiting_.clear();
+  runner_.clear();
   ++incarnation_;
   link_.died();
 }

@@ -73,8 +73,12 @@ class SimNode {
   void Handle(const agent::Told& event);
   void CountCell(const agent::Told& event);
   Result<void> Obey(const agent::Order& order);
+  // The runner is one thread: an order waits until the ones before it are carried out.
+  void Queue(std::int64_t takes_ms, std::function<void()> carry_out);
+  void RunQueue();
   bool Dies(const std::string& point);  // true: the agent is dead now
   void Accept(const agent::order::Accept& order);
+  void CarryOut(const agent::Order& order);
   void Stage(const agent::order::StageAllocation& order);
   void Spawn(const Key& key, std::size_t position);
   void Stop(const agent::order::StopAllocation& order);
@@ -110,6 +114,11 @@ class SimNode {
   std::optional<agent::AgentState> agent_;
   bool paused_ = false;
   std::deque<std::function<void()>> waiting_;  // while paused
+  struct Queued {
+    std::int64_t takes_ms = 0;
+    std::function<void()> carry_out;
+  };
+  std::deque<Queued> runner_;  // the first is being carried out
   std::optional<std::int64_t> tick_at_;
   std::set<std::size_t> unrecorded_;  // ended, while their shim was stopped
 };

@@ -38,11 +38,19 @@ Result<void> SimNode::Obey(const agent::Order& given) {
     fence_ = save->fence;
     (void)Dies("fence.after");
   } else if (const auto* accept = std::get_if<order::Accept>(&given)) {
-    Accept(*accept);
-  } else if (const auto* stage = std::get_if<order::StageAllocation>(&given)) {
+    Queue(delays_.Between(1, 40), [this, accept = *accept] { Accept(accept); });
+  } else {
+    Queue(0, [this, given] { CarryOut(given); });
+  }
+  return {};
+}
+
+void SimNode::CarryOut(const agent::Order& given) {
+  namespace order = agent::order;
+  if (const auto* stage = std::get_if<order::StageAllocation>(&given)) {
     if (!Dies("stage.before")) Stage(*stage);
   } else if (const auto* start = std::get_if<order::Start>(&given)) {
-    if (Dies("start.before")) return {};
+    if (Dies("start.before")) return;
     disk_[start->go.key].lease_end = start->lease_end;
     Later(delays_.Between(1, 60), [this, key = start->go.key] { Spawn(key, 0); });
   } else if (const auto* lease = std::get_if<order::ExtendLease>(&given)) {
@@ -52,62 +60,59 @@ Result<void> SimNode::Obey(const agent::Order& given) {
   } else if (const auto* stop = std::get_if<order::StopAllocation>(&given)) {
     if (!Dies("stop.before")) Stop(*stop);
   } else if (const auto* drop = std::get_if<order::Drop>(&given)) {
-    if (Dies("drop.before")) return {};
+    if (Dies("drop.before")) return;
     if (const auto found = disk_.find(drop->key); found != disk_.end())
       found->second.dropped = true;
     (void)Dies("drop.after");
   } else if (const auto* acked = std::get_if<order::NoteAcked>(&given)) {
-    if (Dies("acked.before")) return {};
+    if (Dies("acked.before")) return;
     if (const auto found = disk_.find(acked->key); found != disk_.end()) {
       found->second.acked.insert(acked->rank);
     }
     (void)Dies("acked.after");
   } else if (const auto* forget = std::get_if<order::Forget>(&given)) {
-    if (Dies("forget.before")) return {};
+    if (Dies("forget.before")) return;
     world_.NodeForgets(id_, forget->key);
     disk_.erase(forget->key);
     (void)Dies("forget.after");
   }
-  return {};
 }
 
 void SimNode::Accept(const agent::order::Accept& order) {
-  Later(delays_.Between(1, 40), [this, order] {
-    const Key& key = order.spec.key;
-    if (Dies("accept.before")) return;
-    if (disk_full_) {
-      Tell(agent::told::AcceptDone{key, DiskFull()});
-      return;
-    }
-    if (const auto known = disk_.find(key); known != disk_.end() && known->second.tombstone) {
-      Tell(agent::told::AcceptDone{key, Fail(ErrorCode::kFailedPrecondition, "stopped")});
-      return;
-    }
-    for (const Process& process : world_.processes) {  // the GPU locks, which the kernel holds
-      if (process.ended || process.node != id_ || process.key == key) continue;
-      if (Planted(Bug::kUncheckedRestart) || Planted(Bug::kReleaseAtExit)) continue;
-      for (const GpuUuid& gpu : order.spec.gpus) {
-        if (std::find(process.gpus.begin(), process.gpus.end(), gpu) == process.gpus.end()) {
-          continue;
-        }
-        disk_.erase(key);
-        Tell(agent::told::AcceptDone{key, Fail(ErrorCode::kConflict, "the GPU's lock is held")});
-        return;
+  const Key& key = order.spec.key;
+  if (Dies("accept.before")) return;
+  if (disk_full_) {
+    Tell(agent::told::AcceptDone{key, DiskFull()});
+    return;
+  }
+  if (const auto known = disk_.find(key); known != disk_.end() && known->second.tombstone) {
+    Tell(agent::told::AcceptDone{key, Fail(ErrorCode::kFailedPrecondition, "stopped")});
+    return;
+  }
+  for (const Process& process : world_.processes) {  // the GPU locks, which the kernel holds
+    if (process.ended || process.node != id_ || process.key == key) continue;
+    if (Planted(Bug::kUncheckedRestart) || Planted(Bug::kReleaseAtExit)) continue;
+    for (const GpuUuid& gpu : order.spec.gpus) {
+      if (std::find(process.gpus.begin(), process.gpus.end(), gpu) == process.gpus.end()) {
+        continue;
       }
+      disk_.erase(key);
+      Tell(agent::told::AcceptDone{key, Fail(ErrorCode::kConflict, "the GPU's lock is held")});
+      return;
     }
-    Directory& directory = disk_[key];
-    directory = Directory{};
-    directory.unsynced = Planted(Bug::kUnsyncedAccept);
-    directory.spec = order.spec;
-    directory.digest = order.digest;
-    directory.boot_id = agent_->identity.boot_id;
-    if (order.spec.needs_ports) {
-      directory.ports = PortBlock{next_port_, 4};
-      next_port_ = next_port_ < 40'000 ? next_port_ + 4 : 20'000;
-    }
-    if (Dies("accept.after")) return;
-    Tell(agent::told::AcceptDone{key, directory.ports});
-  });
+  }
+  Directory& directory = disk_[key];
+  directory = Directory{};
+  directory.unsynced = Planted(Bug::kUnsyncedAccept);
+  directory.spec = order.spec;
+  directory.digest = order.digest;
+  directory.boot_id = agent_->identity.boot_id;
+  if (order.spec.needs_ports) {
+    directory.ports = PortBlock{next_port_, 4};
+    next_port_ = next_port_ < 40'000 ? next_port_ + 4 : 20'000;
+  }
+  if (Dies("accept.after")) return;
+  Tell(agent::told::AcceptDone{key, directory.ports});
 }
 
 void SimNode::Stage(const agent::order::StageAllocation& order) {

@@ -38,7 +38,8 @@ void World::Began(Process process) {
   const std::string who = "rank " + std::to_string(process.rank) + " of " + ToString(process.key);
   for (const Process& other : processes) {
     if (other.ended) continue;
-    if (other.key.job == process.key.job && other.rank == process.rank && !other.killed) {
+    if (other.key.job == process.key.job && other.rank == process.rank && !other.killed &&
+        !other.by_word) {
       Violation("C2 " + who + " starts while it runs on " + other.node.value);
     }
     if (other.key.job == process.key.job) continue;

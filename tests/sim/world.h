@@ -35,9 +35,10 @@ struct Process {
   std::int64_t began = 0;
   std::optional<std::int64_t> ended;
   ExitCause cause;
-  bool killed = false;  // SIGKILL is pending: it executes no more of its code, but holds on
-  bool leased = false;  // it ends itself without word of the controller, who may then give it up
-  bool lost = false;    // the node or the shim went down: nobody can know how it ended
+  bool killed = false;   // SIGKILL is pending: it executes no more of its code, but holds on
+  bool leased = false;   // it ends itself without word of the controller, who may then give it up
+  bool lost = false;     // the node or the shim went down: nobody can know how it ended
+  bool by_word = false;  // given up because an operator said that its machine is off, and it is not
   std::int64_t shim_stopped_until = 0;  // SIGSTOP: until then its shim does nothing
 };
 
@@ -69,7 +70,11 @@ class World {
   std::map<std::string, JobId> submitted;   // by idempotency key, once acknowledged
   std::map<JobId, std::int64_t> cancelled;  // time of the commit of an acknowledged cancel
   std::map<std::pair<Key, NodeId>, std::int64_t> go_sent;
-  bool limits_follow_wall = false;  // the controller's host was booted after its clock jumped
+  // The controller's host: how far its wall clock is off now, and at the first start of this boot.
+  std::int64_t wall_offset = 0;
+  std::int64_t wall_offset_of_boot = 0;
+  int host_boot = 0;
+  std::map<NodeId, std::int64_t> fence_asked;            // an operator said that it is off
   std::map<NodeId, std::int64_t> power_cuts;             // the last of each node
   std::map<std::pair<JobId, NodeId>, Attempt> accepted;  // highest that the node told it accepted
 
@@ -93,6 +98,8 @@ class World {
   void AttemptCommitted(const controller::AttemptRecord& attempt);
   void RankCommitted(const controller::RankRecord& rank);
   bool IsLeased(JobId id) const;
+  bool IsFenced(const Process& process) const;
+  void CheckTimeLimit(const controller::AttemptRecord& attempt, std::int64_t began);
 
   std::map<std::pair<std::int64_t, std::uint64_t>, std::function<void()>> queue_;
   std::uint64_t sequence_ = 0;
@@ -104,6 +111,11 @@ class World {
   std::map<JobId, controller::JobRecord> jobs_;  // last committed
   std::map<Key, controller::AttemptRecord> attempts_;
   std::map<Key, std::int64_t> attempt_made_;
+  struct Running {
+    int host_boot = 0;
+    std::int64_t wall_offset = 0;
+  };
+  std::map<Key, Running> running_;  // as it was when that was committed
   std::map<std::string, JobId> keys_;
   std::set<std::pair<Key, Rank>> given_up_;  // their end is recorded
 };

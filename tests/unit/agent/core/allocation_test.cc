@@ -74,7 +74,7 @@ TEST(AgentPrepare, RefusesTheSameAttemptWithAnotherDigest) {
   Rig rig = ConnectedRig();
   rig.Accept(TwoRankSpec(kKey));
   rig.Prepare(TwoRankSpec(kKey), "d2");
-  EXPECT_EQ(rig.RefusalCode(), "accept digest");
+  EXPECT_EQ(rig.RefusalCode(), "accept again digest");
 }
 
 TEST(AgentPrepare, RefusesALowerAttemptAndNamesTheFloor) {
@@ -203,11 +203,11 @@ TEST(AgentPrepare, RefusesAnAttemptThatWasStopped) {
   Rig rig = ConnectedRig();
   rig.Receive(to_node::Stop{.key = kKey});
   rig.Prepare(TwoRankSpec(kKey));
-  EXPECT_EQ(rig.RefusalCode(), "accept stale_attempt");
+  EXPECT_EQ(rig.RefusalCode(), "accept again stale_attempt") << "something may be here";
   rig.StopDone(kKey);
   rig.Clear();
   rig.Prepare(TwoRankSpec(kKey));
-  EXPECT_EQ(rig.RefusalCode(), "accept stale_attempt");
+  EXPECT_EQ(rig.RefusalCode(), "accept again stale_attempt");
 }
 
 // ---- Stage ----

@@ -78,6 +78,19 @@ TEST(AgentLink, AChangeBetweenHelloAndWelcomeIsNotLost) {
   EXPECT_EQ(rig.Sent<from_node::InventoryChanged>()[0].inventory.cores, 4);
 }
 
+TEST(AgentLink, WhatWasAcceptedBetweenHelloAndWelcomeIsTold) {
+  Rig rig = ConnectedRig();
+  rig.Prepare(TwoRankSpec(KeyOf(1, 1)));
+  rig.Tell(told::LinkUp{++rig.stream});
+  ASSERT_TRUE(rig.Sent<from_node::Hello>().back().allocations.empty());
+  rig.Tell(told::AcceptDone{KeyOf(1, 1), std::optional<PortBlock>(PortBlock{20000, 4})});
+  EXPECT_TRUE(rig.Sent<from_node::Accepted>().empty());
+  ++rig.session;
+  rig.Receive(to_node::Welcome{.cluster = "c"});
+  ASSERT_EQ(rig.Sent<from_node::Accepted>().size(), 1u);
+  EXPECT_EQ(rig.Sent<from_node::Accepted>()[0].key, KeyOf(1, 1));
+}
+
 TEST(AgentLink, IgnoresMessagesOfAnOlderStream) {
   Rig rig = ConnectedRig();
   rig.Tell(told::LinkUp{++rig.stream});

@@ -125,7 +125,7 @@ TEST(AgentRecovery, ATombstoneRefusesItsAttemptAndAnswersStopAgain) {
   found.status = {.key = KeyOf(4, 2), .phase = AllocationPhase::kReleased};
   Rig rig = ConnectedRig(With(found));
   rig.Prepare(TwoRankSpec(KeyOf(4, 2)));
-  EXPECT_EQ(rig.RefusalCode(), "accept stale_attempt");
+  EXPECT_EQ(rig.RefusalCode(), "accept again stale_attempt");
   rig.Receive(to_node::Stop{.key = KeyOf(4, 2)});
   EXPECT_EQ(rig.Sent<from_node::Released>().size(), 1u);
 }

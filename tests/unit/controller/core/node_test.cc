@@ -80,6 +80,22 @@ TEST_F(Node, MessagesOfAClosedSessionAreDropped) {
   EXPECT_EQ(core.View(job).state, JobState::kRunning);
 }
 
+// A Prepare that was given twice meets an allocation that is being stopped.
+TEST_F(Node, ARefusalToAcceptWhatItAcceptedBeforeFreesNothing) {
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(job);
+  const NodeId node = core.state.attempts.at(key).nodes.front();
+  core.Cancel(job);
+  for (const char* stage : {"accept again", "accept"}) {  // the second by an older agent
+    core.Say(node.value, from_node::Refused{key, core.Digest(node.value, key), stage,
+                                            "stale_attempt", "was stopped here", std::nullopt});
+    EXPECT_EQ(core.Phase(key), AttemptPhase::kStopping) << stage;
+    EXPECT_EQ(core.state.gpu_owner.size(), 1u) << stage;
+  }
+  core.Release(node.value, key);
+  EXPECT_TRUE(core.state.gpu_owner.empty());
+}
+
 TEST_F(Node, AnotherMachineUnderALiveNameIsRefused) {
   const SessionId first = core.session["gpu1"];
   from_node::Hello clone;
