@@ -107,7 +107,7 @@ struct Controller::Running {
                   [this](event::Diagnosed diagnosed) { mailbox.PushAlways(std::move(diagnosed)); }),
         enrolment(parts.credentials),
         chunks(StatePaths(parts.state_dir).chunks),
-        gate(parts.credentials.cluster, directory),
+        gate(parts.credentials.cluster, directory, door),
         switchboard({directory, requests, sessions, relay, watchers, planner, diagnosis, executor,
                      *parts.store, mailbox, parts.credentials.secrets_key,
                      StatePaths(parts.state_dir).secrets_key}),
@@ -150,6 +150,7 @@ struct Controller::Running {
   ChunkStore chunks;
   Executor chunk_executor;
   ExecDesk execs;
+  Doorkeeper door;
   Gate gate;
   Switchboard switchboard;
   CoreBrain brain;
@@ -196,8 +197,8 @@ Result<std::unique_ptr<Controller>> Controller::Start(Parts given) {
   LAUNCH_RETURN_IF_ERROR(run.loop->Commit(opening));
 
   std::vector<std::unique_ptr<grpc::Service>> services;
-  services.push_back(
-      MakeIdentityService({run.gate, run.requests, run.enrolment, run.executor, *run.parts.clock}));
+  services.push_back(MakeIdentityService(
+      {run.gate, run.door, run.requests, run.enrolment, run.executor, *run.parts.clock}));
   services.push_back(MakeLaunchService(
       {run.gate, run.directory, run.requests, run.relay, run.watchers, run.executor,
        *run.parts.store, run.parts.credentials.secrets_key, run.chunks, run.chunk_executor,
@@ -213,7 +214,8 @@ Result<std::unique_ptr<Controller>> Controller::Start(Parts given) {
     }
   });
   std::unique_ptr<Controller> controller(new Controller(std::move(running)));
-  auto server = ControllerServer::Start(listen, run.parts.credentials, std::move(services));
+  auto server = ControllerServer::Start(listen, run.parts.credentials, std::move(services),
+                                        run.door, *run.parts.clock);
   if (!server) return Unexpected(std::move(server).error());
   run.server = std::move(*server);
   run.address = LocalAddress(listen.host, run.server->port());

@@ -11,14 +11,14 @@
 namespace launch::controller {
 namespace {
 
-bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
-
 std::string Join(const std::string& host, int port) {
   const bool v6 = host.find(':') != std::string::npos;
   return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
 }  // namespace
+
+bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
 
 std::string LocalAddress(const std::string& host, int port) {
   if (host == "::") return Join("::1", port);

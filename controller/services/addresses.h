@@ -6,6 +6,9 @@
 
 namespace launch::controller {
 
+// Whether it stands for every address of this host.
+bool IsWildcard(const std::string& host);
+
 // "host:port" for callers on this host: loopback when listening on all addresses.
 std::string LocalAddress(const std::string& host, int port);
 

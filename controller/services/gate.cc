@@ -37,6 +37,7 @@ Result<Admitted> Gate::Admit(const grpc::ServerContextBase& context,
                 "you are " + ToUri(who) + "; this is cluster " + cluster_,
                 "join this cluster, or use the address of yours");
   }
+  door_.Proved(context.peer());
   if (const auto why = directory_.WhyDenied(admitted.serial)) {
     return Fail(ErrorCode::kPermissionDenied,
                 "the certificate of " + ToUri(who) + " was revoked: " + *why,

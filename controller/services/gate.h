@@ -10,6 +10,7 @@
 #include "controller/access.h"
 #include "controller/core/event.h"
 #include "controller/services/directory.h"
+#include "controller/services/doorkeeper.h"
 
 namespace grpc {
 class AuthContext;
@@ -29,8 +30,8 @@ struct Admitted {
 // Thread-safe.
 class Gate {
  public:
-  Gate(std::string cluster, const Directory& directory)
-      : cluster_(std::move(cluster)), directory_(directory) {}
+  Gate(std::string cluster, const Directory& directory, Doorkeeper& door)
+      : cluster_(std::move(cluster)), directory_(directory), door_(door) {}
 
   // `method` as gRPC names it. Errors are kPermissionDenied.
   Result<Admitted> Admit(const grpc::ServerContextBase& context, std::string_view method) const;
@@ -40,6 +41,7 @@ class Gate {
  private:
   const std::string cluster_;
   const Directory& directory_;
+  Doorkeeper& door_;
 };
 
 }  // namespace launch::controller

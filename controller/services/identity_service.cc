@@ -22,7 +22,10 @@ class IdentityService final : public pb::Identity::CallbackService {
     auto& [who, call] = *accepted;
     auto joiner = ParseJoiner(who.identity);
     if (!joiner) return Refuse(context, joiner.error());
-
+    if (!parts_.door.MayJoin(who.serial, parts_.clock.Now())) {
+      return Refuse(context, Error{ErrorCode::kResourceExhausted, "too many joins with this token",
+                                   "wait a minute, then join again", std::nullopt});
+    }
     // A token is spent on what can be signed only.
     if (auto csr = CheckCsr(call.csr_pem); !csr) return Refuse(context, csr.error());
 

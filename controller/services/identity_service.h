@@ -15,6 +15,7 @@ namespace launch::controller {
 
 struct IdentityServiceParts {  // all outlive the server
   const Gate& gate;
+  Doorkeeper& door;
   Requests& requests;
   const Enrolment& enrolment;
   Executor& executor;

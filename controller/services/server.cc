@@ -1,6 +1,7 @@
 #include "controller/services/server.h"
 
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
 
 #include <chrono>
@@ -12,11 +13,11 @@ namespace {
 constexpr int kAgentMessageBytes = 4 << 20;  // users have 1 MiB, checked by the services
 constexpr int kReplyBytes = 64 << 20;
 constexpr int kMetadataBytes = 8 << 10;
+constexpr int kStreams = 256;  // of one connection at once: an agent's control, bulk and exec
+constexpr std::size_t kBufferBytes = std::size_t{1} << 30;  // of all connections
 
-// Debian's gRPC 1.51 with its defaults lets two servers share a port in silence, and hangs up on
-// agents that ping every 10 s.
+// gRPC with its defaults hangs up on agents that ping every 10 s.
 void SetArguments(grpc::ServerBuilder& builder) {
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
@@ -24,6 +25,10 @@ void SetArguments(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytes);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 5'000);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreams);
+  grpc::ResourceQuota quota("controller");
+  quota.Resize(kBufferBytes);
+  builder.SetResourceQuota(quota);
   builder.SetMaxReceiveMessageSize(kAgentMessageBytes);
   builder.SetMaxSendMessageSize(kReplyBytes);
 }
@@ -37,7 +42,7 @@ std::string Joined(const std::string& host, int port) {
 
 Result<std::unique_ptr<ControllerServer>> ControllerServer::Start(
     const HostPort& listen, const Credentials& credentials,
-    std::vector<std::unique_ptr<grpc::Service>> services) {
+    std::vector<std::unique_ptr<grpc::Service>> services, Doorkeeper& door, Clock& clock) {
   grpc::SslServerCredentialsOptions tls(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   tls.pem_root_certs = credentials.ca.pem;
   tls.pem_key_cert_pairs.push_back({credentials.key.private_pem, credentials.certificate.pem});
@@ -46,24 +51,38 @@ Result<std::unique_ptr<ControllerServer>> ControllerServer::Start(
   self->services_ = std::move(services);
   grpc::ServerBuilder builder;
   SetArguments(builder);
-  builder.AddListeningPort(Joined(listen.host, listen.port), grpc::SslServerCredentials(tls),
-                           &self->port_);
+  using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+  self->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+      External::FROM_FD, grpc::SslServerCredentials(tls));
   for (const auto& service : self->services_) builder.RegisterService(service.get());
   self->server_ = builder.BuildAndStart();
-  if (self->server_ == nullptr || self->port_ == 0) {
-    return Fail(ErrorCode::kUnavailable, "cannot listen on " + Joined(listen.host, listen.port),
-                "port " + std::to_string(listen.port) +
-                    " is in use by another program, or the address is not one of this host; "
-                    "choose another with --listen");
+  if (self->server_ == nullptr) return Fail(ErrorCode::kInternal, "gRPC does not start");
+  auto listener = Listener::Open(listen);
+  if (!listener) {
+    return Fail(
+        ErrorCode::kUnavailable,
+        "cannot listen on " + Joined(listen.host, listen.port) + ": " + listener.error().message,
+        "port " + std::to_string(listen.port) +
+            " is in use by another program, or the address is not one of this host; "
+            "choose another with --listen");
   }
+  self->listener_ = std::move(*listener);
+  self->port_ = self->listener_->port();
+  self->listener_->Serve(door, clock, [acceptor = self->acceptor_.get()](int fd) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.fd = fd;
+    acceptor->HandleNewConnection(&connection);
+  });
   self->address_ = Joined(listen.host, self->port_);
   return self;
 }
 
+ControllerServer::ControllerServer() = default;
 ControllerServer::~ControllerServer() { Stop(Millis{0}); }
 
 void ControllerServer::Stop(Millis within) {
   if (server_ == nullptr) return;
+  if (listener_) listener_->Stop();
   server_->Shutdown(std::chrono::system_clock::now() + within);
   server_->Wait();
   server_.reset();

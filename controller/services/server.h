@@ -1,4 +1,4 @@
-// The one gRPC server: port, mutual TLS and the channel arguments that fail silently when missing.
+// The one gRPC server: mutual TLS and the channel arguments that fail silently when missing.
 #pragma once
 
 #include <grpcpp/impl/codegen/service_type.h>
@@ -11,19 +11,25 @@
 #include "common/error.h"
 #include "controller/config.h"
 #include "controller/enrolment.h"
+#include "controller/services/doorkeeper.h"
+#include "controller/services/listener.h"
 
 namespace grpc {
 class Server;
+namespace experimental {
+class ExternalConnectionAcceptor;
+}  // namespace experimental
 }  // namespace grpc
 
 namespace launch::controller {
 
 class ControllerServer {
  public:
-  // Serves when it returns. kUnavailable names the port that is in use.
+  // Serves when it returns. kUnavailable names the port that is in use. `door` and `clock` outlive
+  // it.
   static Result<std::unique_ptr<ControllerServer>> Start(
       const HostPort& listen, const Credentials& credentials,
-      std::vector<std::unique_ptr<grpc::Service>> services);
+      std::vector<std::unique_ptr<grpc::Service>> services, Doorkeeper& door, Clock& clock);
   ~ControllerServer();
 
   const std::string& address() const { return address_; }  // "host:port", the real port
@@ -33,10 +39,12 @@ class ControllerServer {
   void Stop(Millis within);
 
  private:
-  ControllerServer() = default;
+  ControllerServer();
 
   std::vector<std::unique_ptr<grpc::Service>> services_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Listener> listener_;
   std::string address_;
   int port_ = 0;
 };

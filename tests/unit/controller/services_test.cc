@@ -1,11 +1,17 @@
 // The services over real TLS on loopback: who gets in, and what each may do.
+#include <arpa/inet.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 #include <filesystem>
 
 #include "common/mailbox.h"
+#include "common/unique_fd.h"
 #include "controller/controller.h"
+#include "controller/services/doorkeeper.h"
 #include "controller/store/record_codec.h"
 #include "proto/convert_error.h"
 #include "proto/convert_node.h"
@@ -398,6 +404,63 @@ TEST_F(ServicesTest, AnOversizedUserMessageIsRefused) {
   EXPECT_EQ(
       Call(pb::Operator::NewStub(Dial(op)), &pb::Operator::Stub::RevokeToken, request).error().code,
       ErrorCode::kResourceExhausted);
+}
+
+// Connected from an address of its own, so that it is another source; no byte is sent.
+UniqueFd Knock(const std::string& address, const std::string& from) {
+  const int port = std::stoi(address.substr(address.rfind(':') + 1));
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in local{};
+  local.sin_family = AF_INET;
+  EXPECT_EQ(::inet_pton(AF_INET, from.c_str(), &local.sin_addr), 1);
+  EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&local), sizeof local), 0);
+  sockaddr_in to = local;
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  to.sin_port = htons(static_cast<std::uint16_t>(port));
+  EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+  return fd;
+}
+
+// Whether the other end closes within `ms` without a word.
+bool ClosedWithin(const UniqueFd& fd, int ms) {
+  pollfd watched{fd.get(), POLLIN, 0};
+  char byte = 0;
+  return ::poll(&watched, 1, ms) == 1 && ::recv(fd.get(), &byte, 1, MSG_DONTWAIT) <= 0;
+}
+
+TEST_F(ServicesTest, StrangersThatSayNothingAreBoundedAndKeepNobodyOut) {
+  constexpr std::size_t kAllowed = DoorLimits{}.of_source;
+  std::vector<UniqueFd> silent;
+  for (std::size_t i = 0; i < kAllowed; ++i) {
+    silent.push_back(Knock(controller->address(), "127.0.0.2"));
+  }
+  for (int i = 0; i < 5; ++i) {
+    const UniqueFd one_more = Knock(controller->address(), "127.0.0.2");
+    EXPECT_TRUE(ClosedWithin(one_more, 4'000));
+  }
+  EXPECT_TRUE(WhoAmI(op)) << "another source";
+  for (std::size_t i = 0; i < kAllowed + 10; ++i) {
+    const auto who = WhoAmI(op);
+    ASSERT_TRUE(who) << i
+                     << ": who shows a certificate does not count: " << FormatError(who.error());
+  }
+  EXPECT_TRUE(ClosedWithin(silent.front(), 20'000)) << "a handshake has its time";
+}
+
+TEST_F(ServicesTest, ATokenThatIsTriedTooOftenWaits) {
+  const auto token = Token("node", "gpu01");
+  ASSERT_TRUE(token);
+  const Papers joiner{token->ca_pem, token->key_pem, token->certificate_pem};
+  pb::JoinRequest request;
+  request.set_csr_pem("no request");
+  std::optional<ErrorCode> last;
+  std::size_t calls = 0;
+  while (last != ErrorCode::kResourceExhausted && calls++ < 2 * DoorLimits{}.joins_of_token) {
+    last =
+        Call(pb::Identity::NewStub(Dial(joiner)), &pb::Identity::Stub::Join, request).error().code;
+  }
+  EXPECT_EQ(calls, DoorLimits{}.joins_of_token + 1);
+  EXPECT_EQ(Join(*token).error().code, ErrorCode::kResourceExhausted);
 }
 
 TEST_F(ServicesTest, AStopIsQuickAlthoughStreamsAreOpen) {
