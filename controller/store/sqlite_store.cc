@@ -18,6 +18,7 @@
 #include "controller/store/local_disk.h"
 #include "controller/store/revision_witness.h"
 #include "controller/store/row_check.h"
+#include "controller/store/schema_steps.h"
 #include "controller/store/sqlite_handle.h"
 #include "controller/store/state_lock.h"
 #include "controller/store/store_reader.h"
@@ -145,6 +146,7 @@ Result<std::unique_ptr<Store>> SqliteStore::Open(const std::string& dir, StoreKe
     LAUNCH_ASSIGN_OR_RETURN(db, sqlite::OpenDatabase(file, Access::kWrite));
     LAUNCH_RETURN_IF_ERROR(Execute(db.get(), kPragmas));
   }
+  LAUNCH_RETURN_IF_ERROR(UpgradeSchema(db.get(), file, SchemaSteps()));
   LAUNCH_RETURN_IF_ERROR(CheckSchema(db.get(), file));
   LAUNCH_ASSIGN_OR_RETURN(RevisionWitness witness, RevisionWitness::Open(dir + "/store.witness"));
   LAUNCH_ASSIGN_OR_RETURN(std::unique_ptr<WalCheckpointer> checkpointer,

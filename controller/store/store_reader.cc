@@ -33,8 +33,12 @@ Result<void> CheckSchema(sqlite3* db, const std::string& file) {
                     std::to_string(kSchema),
                 "start the release that wrote it, or a newer one");
   }
-  if (schema != kSchema) {
-    return Damaged(file, "schema " + std::to_string(schema) + " never existed");
+  if (schema < 1) return Damaged(file, "schema " + std::to_string(schema) + " never existed");
+  if (schema < kSchema) {
+    return Fail(ErrorCode::kFailedPrecondition,
+                file + " has schema " + std::to_string(schema) + " of an older release",
+                "start this controller on it once: it keeps a copy and brings it to schema " +
+                    std::to_string(kSchema));
   }
   LAUNCH_ASSIGN_OR_RETURN(const std::string check, QueryText(db, "PRAGMA quick_check(1)"));
   if (check != "ok") return Damaged(file, check);

@@ -11,8 +11,8 @@
 namespace launch::controller {
 
 inline constexpr std::int64_t kApplicationId = 0x4C4E4348;  // "LNCH"
-// Versions of the tables. A change adds one here and a step in sqlite_store.cc that makes the new
-// from the old in one transaction; a newer one than ours is refused by name.
+// Versions of the tables. A change adds one here and a step in schema_steps.cc that makes the new
+// from the old; a newer one than ours is refused by name.
 inline constexpr std::int64_t kSchema = 1;
 
 // Damage of `file`, with the way out.

@@ -1,0 +1,26 @@
+// The way of a store's tables from older releases to this one: numbered steps, each from the
+// version before it, all in one transaction and after a copy of the file.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "controller/store/sqlite_handle.h"
+
+namespace launch::controller {
+
+struct SchemaStep {
+  std::int64_t to = 0;  // from the version before
+  const char* sql = "";
+};
+
+// Of this release. Empty: the tables are those of the first one.
+std::span<const SchemaStep> SchemaSteps();
+
+// Does what `steps` say beyond the version of `file`, which is ours and open for writing; a copy of
+// it stays beside it as FILE.schemaN. Nothing is changed where no step is left or one fails; a
+// newer version is left to CheckSchema.
+Result<void> UpgradeSchema(sqlite3* db, const std::string& file, std::span<const SchemaStep> steps);
+
+}  // namespace launch::controller
