@@ -200,6 +200,7 @@ void LogScanner::FindInEscapedLines(std::size_t end) {
 void LogScanner::Evaluate(Span line, const std::vector<std::size_t>& phrases) {
   const LogLine read =
       ReadLine(std::string_view(buffer_).substr(line.begin, line.end - line.begin));
+  if (IsSourceLine(line, read)) return;
   std::vector<std::size_t> rows;
   for (const std::size_t phrase : phrases)
     for (const std::size_t row : signatures_.RowsOf(phrase)) rows.push_back(row);
@@ -273,6 +274,15 @@ bool LogScanner::TryRow(std::size_t row, Span line, const LogLine& read) {
   }
   Keep(std::move(hit));
   return true;
+}
+
+bool LogScanner::IsSourceLine(Span line, const LogLine& read) const {
+  const Span before = LineBefore(line);
+  const LogLine frame =
+      ReadLine(std::string_view(buffer_).substr(before.begin, before.end - before.begin));
+  const std::string_view text = TrimFront(frame.text);
+  return text.starts_with("File \"") && text.find(", line ") != std::string_view::npos &&
+         Indent(read.text) > Indent(frame.text) && frame.rank == read.rank;
 }
 
 bool LogScanner::IsOfNoConsequence(Span header) const {

@@ -81,6 +81,8 @@ class LogScanner {
   void ReadException(LogHit hit, Span header, std::string_view header_text);
   // A traceback that CPython prints and goes on: of a destructor, or of a faulty log call.
   bool IsOfNoConsequence(Span header) const;
+  // A line of the program's source in a traceback: what its strings say did not happen.
+  bool IsSourceLine(Span line, const struct LogLine& read) const;
   void Keep(LogHit hit);
   void JoinBroken(std::string_view part, std::uint64_t base);
   bool Rests(std::size_t phrase) const;

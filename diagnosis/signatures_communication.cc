@@ -131,6 +131,13 @@ constexpr Signature kCommunication[] = {
          R"(NET/IB\S* ?: ?Got completion|completion with (?:error|status)[^\n]*vendor.err|Got completion from peer[^\n]*vendor.err|)"
          R"(Got async event ?: ?(?:port error|.*fatal|.*port_err))"},
     {.label = "nccl_ib_error",
+     .weight = 63,
+     .phrases = {"Call to ibv_reg_mr"},
+     .pattern = R"(Call to ibv_reg_mr\w* failed[^\n]*Cannot allocate memory)",
+     .cause =
+         "NCCL may not lock memory for the adapter: the limit of locked memory (ulimit -l) is low",
+     .action = "no_retry"},
+    {.label = "nccl_ib_error",
      .weight = 62,
      .phrases = {"NET/IB : Unable to", "NET/IB: Unable to", "Call to ibv_", "ibv_post_",
                  "ibv_poll_cq", "NET/IB: Fatal"},
@@ -164,6 +171,12 @@ constexpr Signature kCommunication[] = {
          R"(failed to pass monitoredBarrier|Timed out waiting \d+ms for (?:recv|send) operation|)"
          R"([Hh]eartbeat monitor timed out|to timeout or exceptions? in watchdog|)"
          R"(Some NCCL operations have failed or timed out|collective timeout)"},
+    // torch's desync report and its analysis of the flight recorder name the rank themselves.
+    {.label = "nccl_timeout",
+     .tier = Tier::kSymptom,
+     .weight = 62,
+     .phrases = {"that caused the desync", "Not all ranks joining collective"},
+     .pattern = R"(ranks that caused the desync are|Not all ranks joining collective)"},
     // The heartbeat monitor of ProcessGroupNCCL.cpp, torch 2.2 to 2.8.
     {.label = "nccl_timeout",
      .tier = Tier::kSymptom,

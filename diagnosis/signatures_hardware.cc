@@ -9,7 +9,8 @@ namespace {
 // A health check that found none.
 constexpr std::string_view kNoErrors =
     R"((?i)\b(?:0|no|zero) (?:volatile |aggregate |new )?(?:uncorrect|double)|)"
-    R"((?:errors?|ECC|DRAM|SRAM)\)?\s*(?:count)?\s*[:=|]?\s*(?:0\b|none|N/A))";
+    R"((?:errors?|ECC|DRAM|SRAM)\)?\s*(?:count|\(\w+\))?\s*[:=|]?\s*(?:0\b|none|N/A))";
+constexpr std::string_view kIsNot = R"((?i)(?:lost|bus|reset)\W{1,3}(?:no|none|0|false)\b)";
 
 constexpr Signature kHardwareSignatures[] = {
     {.tier = Tier::kHardware,
@@ -64,7 +65,8 @@ constexpr Signature kHardwareSignatures[] = {
                  "RESET_REQUIRED", "GPU requires reset", "recover this GPU"},
      .pattern =
          R"(fallen off the bus|GPU is lost|Unable to determine the device handle|)"
-         R"((?:NV_ERR_|NVML_ERROR_|CUDA_ERROR_)RESET_REQUIRED|GPU requires reset|recover this GPU)"},
+         R"((?:NV_ERR_|NVML_ERROR_|CUDA_ERROR_)RESET_REQUIRED|GPU requires reset|recover this GPU)",
+     .veto = kIsNot},
     {.label = "xid_gpu_hardware",
      .tier = Tier::kHardware,
      .weight = 50,

@@ -101,10 +101,12 @@ constexpr Signature kMemory[] = {
     {.label = "host_oom_kill",
      .tier = Tier::kAuthority,
      .confidence = Confidence::kConfirmed,
-     .phrases = {"killed by the OOM killer", "result 'oom-kill'", "low memory! at or below SIG"},
+     .phrases = {"killed by the OOM killer", "result 'oom-kill'", "low memory! at or below SIG",
+                 "sending SIGTERM to process", "sending SIGKILL to process"},
      .pattern =
          R"(process of this unit has been killed by the OOM killer|Failed with result 'oom-kill'|)"
-         R"(low memory! at or below SIG(?:TERM|KILL) limits)"},
+         R"(low memory! at or below SIG(?:TERM|KILL) limits|)"
+         R"(sending SIG(?:TERM|KILL) to process \d+ .*(?:oom_score|VmRSS))"},
     {.label = "host_oom_kill",  // the kubelet's eviction
      .tier = Tier::kAuthority,
      .confidence = Confidence::kConfirmed,

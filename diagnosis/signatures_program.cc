@@ -57,7 +57,8 @@ constexpr Signature kProgram[] = {
          R"([Ll]oss scale: 1(?:\.0*)?, reducing to 1(?:\.0*)?\b)"},
     {.label = "nan_loss",  // torch/csrc/autograd, anomaly mode
      .weight = 60,
-     .phrases = {"returned nan values in its"}},
+     .phrases = {"returned nan values in its", "in `training_step` is nan",
+                 "in `training_step` is inf"}},
     {.label = "nan_loss",
      .weight = 60,
      .phrases = {"Loss is nan", "loss is nan", "Loss is NaN", "loss is NaN", "on-finite loss",

@@ -157,7 +157,7 @@ constexpr Signature kStorage[] = {
      .pattern =
          R"(GatedRepoError: |RepositoryNotFoundError: |429 Client Error: Too Many Requests for url: \S*(?:huggingface|hf)\.co|)"
          R"(is not a local folder and is not a valid model identifier)",
-     .veto = R"((?i)thrown while requesting|Retrying)",
+     .veto = R"((?i)thrown while requesting|Retrying|: [./~]\S* is not a local folder)",
      .cause =
          "The Hub did not give the model or data set: wrong name, no access, or too many requests"},
 
@@ -173,6 +173,11 @@ constexpr Signature kStorage[] = {
          R"(HFValidationError: Repo id must be in the form [^\n]*: '[/.~]|does not appear to have a file named|)"
          R"(Error no file named \S+ *[^\n]*found in directory|EmptyDatasetError|DataFilesNotFoundError|)"
          R"(No valid checkpoint found in output directory)"},
+    {.label = "file_not_found",
+     .tier = Tier::kProgram,
+     .weight = 57,
+     .phrases = {" is not a local folder and"},
+     .pattern = R"(: [./~]\S* is not a local folder)"},
     // dash; runc.
     {.label = "file_not_found",
      .tier = Tier::kProgram,

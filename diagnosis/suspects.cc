@@ -175,8 +175,10 @@ std::optional<Suspect> SuspectOfException(const LogHit& hit, const LogEvidence& 
   });
   if (read) return std::nullopt;
   Suspect c = SuspectOf(hit);
+  // torch.load's own refusal says nothing about the file.
+  const bool refused = hit.second.starts_with("Weights only load failed");
   for (const ClassLabel& known : kClasses)
-    if (name == known.name) c.label = known.label, c.weight = 57;
+    if (name == known.name && !refused) c.label = known.label, c.weight = 57;
   if (c.label == "python_exception") {
     c.cause = "The program ended with " + std::string(name);
     if (!hit.second.empty()) c.cause += ": " + hit.second.substr(0, 160);

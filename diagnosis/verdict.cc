@@ -39,6 +39,11 @@ bool OfTheWholeNode(const NodeEvidence& node) {
   return node.host_limit && node.host_peak && *node.host_peak < *node.host_limit / 10 * 9;
 }
 
+bool MayBeSurvived(const Suspect& c) {
+  return IsCause(c) ||
+         (c.offset != kOutside && (c.tier == Tier::kAuthority || c.tier == Tier::kSymptom));
+}
+
 class Case {
  public:
   Case(const NodeEvidence& node, const CompiledSignatures& signatures)
@@ -101,14 +106,13 @@ bool Case::GoesOnBehind(std::uint64_t offset, const std::optional<Rank>& rank,
 }
 
 // An error that the program caught did not end it: steps follow, and later another one. Where the
-// end is not known, steps behind an exception alone tell as much.
+// end is not known, steps alone tell as much. A fault of the hardware may show in one rank while
+// others go on printing.
 void Case::ForgetWhatWasSurvived() {
-  const bool may_be_well =
-      !EndsBadly() && std::none_of(suspects_.begin(), suspects_.end(), [](const Suspect& c) {
-        return c.tier == Tier::kSymptom || c.tier == Tier::kAuthority;
-      });
+  const bool may_be_well = !EndsBadly();
   const auto survived = [&](std::uint64_t offset, const std::optional<Rank>& rank, Tier tier) {
-    if (may_be_well && tier == Tier::kProgram && GoesOnBehind(offset, rank, kOutside)) return true;
+    const bool of_program = tier == Tier::kRoot || tier == Tier::kProgram || tier == Tier::kSymptom;
+    if (may_be_well && of_program && GoesOnBehind(offset, rank, kOutside)) return true;
     return std::any_of(suspects_.begin(), suspects_.end(), [&](const Suspect& later) {
       return IsCause(later) && later.offset > offset && MayBeOne(later.rank, rank) &&
              GoesOnBehind(offset, rank, later.offset);
@@ -118,7 +122,7 @@ void Case::ForgetWhatWasSurvived() {
                 [&](const Place& e) { return survived(e.offset, e.rank, Tier::kProgram); });
   std::vector<bool> gone;
   for (const Suspect& c : suspects_)
-    gone.push_back(IsCause(c) && survived(c.offset, c.rank, c.tier));
+    gone.push_back(MayBeSurvived(c) && survived(c.offset, c.rank, c.tier));
   survives_ = std::find(gone.begin(), gone.end(), true) != gone.end();
   std::vector<Suspect> left;
   for (std::size_t i = 0; i < suspects_.size(); ++i)

@@ -10,6 +10,7 @@ struct Row {
   XidMeaning meaning;
 };
 
+constexpr int kLargestXid = 511;
 constexpr std::string_view kEcc = "ecc";
 constexpr std::string_view kGpuHardware = "xid_gpu_hardware";
 constexpr std::string_view kLink = "xid_nvlink";
@@ -77,6 +78,7 @@ constexpr Row kXids[] = {
 }  // namespace
 
 XidMeaning MeaningOfXid(int code) {
+  if (code <= 0 || code > kLargestXid) return {"", "no Xid"};  // "Xid errors: 0"
   const auto* row = std::lower_bound(std::begin(kXids), std::end(kXids), code,
                                      [](const Row& r, int c) { return r.code < c; });
   if (row != std::end(kXids) && row->code == code) return row->meaning;
