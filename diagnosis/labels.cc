@@ -76,8 +76,9 @@ constexpr LabelInfo kLabels[] = {
      "on "
      "from the newest checkpoint by itself, `hang: {after: ...}` allows for longer silences"},
     {"host_oom_kill", kChange, "The node ran out of host memory, and the kernel killed the process",
-     "fewer data loader workers, lower prefetch_factor, pin_memory=False, less CPU offload, or ask "
-     "for more memory (memory: in the job file); unchanged it will die again"},
+     "ask for more memory (memory: in the job file) or take less: less CPU offload, fewer data "
+     "loader "
+     "workers, lower prefetch_factor, pin_memory=False; unchanged it will die again"},
     {"hub_offline", kNoRetry, "A model or data set could not be downloaded",
      "download it beforehand (huggingface-cli download NAME) to a path all nodes see, then "
      "HF_HUB_OFFLINE=1; or set https_proxy for the nodes; where it asks for access: HF_TOKEN in "

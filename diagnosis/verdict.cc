@@ -317,6 +317,14 @@ Verdict Case::Decide() {
     verdict.confidence = Confidence::kConfirmed;
   if (best->rank) verdict.rank = best->rank;
   if (!best->cause.empty()) verdict.cause = best->cause;
+  // Of a chain of exceptions the first is the better cause, but not what the program ended with.
+  constexpr std::string_view kEnded = "The program ended with ";
+  const bool chained = std::any_of(suspects_.begin(), suspects_.end(), [&](const Suspect& c) {
+    return c.label == "python_exception" && c.offset != kOutside && c.offset > best->offset &&
+           c.rank == best->rank && c.text != best->text;
+  });
+  if (chained && verdict.cause.starts_with(kEnded) && best->label == "python_exception")
+    verdict.cause.replace(0, kEnded.size(), "Its first exception was ");
   if (!best->remedy.empty()) verdict.remedy = best->remedy;
   if (!best->action.empty()) verdict.action = best->action;
   verdict.numbers = best->numbers;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "diagnosis/labels.h"
@@ -120,6 +121,19 @@ TEST(Verdicts, BenignLinesBeforeAnExceptionDoNotNameIt) {
     EXPECT_EQ(Of(std::string(log) + "\nValueError: too many values to unpack\n").label,
               "python_exception")
         << log;
+}
+
+TEST(Exceptions, OfAChainTheFirstIsNotCalledTheEnd) {
+  const Verdict verdict =
+      Of("Traceback (most recent call last):\n  File \"t.py\", line 1, in <module>\n    x['lr']\n"
+         "KeyError: 'lr'\n\nDuring handling of the above exception, another exception occurred:\n\n"
+         "Traceback (most recent call last):\n  File \"t.py\", line 3, in <module>\n    f()\n"
+         "RuntimeError: config has no lr\n");
+  EXPECT_EQ(verdict.label, "python_exception");
+  EXPECT_EQ(verdict.cause, "Its first exception was KeyError: 'lr'");
+  EXPECT_NE(
+      std::find(verdict.evidence.begin(), verdict.evidence.end(), "RuntimeError: config has no lr"),
+      verdict.evidence.end());
 }
 
 TEST(Mutants, OtherPathsRanksAndTimesKeepTheLabel) {
