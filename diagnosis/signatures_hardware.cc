@@ -93,6 +93,12 @@ constexpr Signature kHardwareSignatures[] = {
          R"((?:[Uu]ncorrectable|[Ff]atal) (?:NVLink|nvlink|NVLINK) error|NvlinkUncorrectable|NVLINK_UNCORRECTABLE|)"
          R"(NVLink:? [Ff]atal|nvidia-nvswitch\d*: SXid \([^)]*\): \d+, (?:Fatal|fatal))"},
 
+    {.label = "xid_nvlink",  // the switch's own numbers; what is not fatal it mends itself
+     .tier = Tier::kHardware,
+     .weight = 57,
+     .phrases = {"SXid (PCI"},
+     .pattern = R"(SXid \([^)]*\): \d+, (?i:fatal))"},
+
     {.label = "xid_gsp",
      .tier = Tier::kHardware,
      .weight = 57,

@@ -84,6 +84,11 @@ constexpr Signature kProgram[] = {
      .pattern = R"((?i)\bloss['"]?\s*[:=]?\s*nan\b)",
      .reading = Reading::kNan},
 
+    {.label = "nan_loss",  // transformers/trainer.py with fp16: nothing is learnt any more
+     .weight = 44,
+     .phrases = {"'grad_norm': nan"},
+     .pattern = R"('loss': 0\.0, 'grad_norm': nan)",
+     .reading = Reading::kNan},
     {.label = "nan_loss",  // apex/amp/scaler.py; Megatron's training log
      .weight = 44,
      .phrases = {"reducing loss scale to", "number of nan iterations"},
@@ -117,6 +122,12 @@ constexpr Signature kProgram[] = {
      .pattern =
          R"(^(?:\[\w+\]:? ?)?((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Fault)): ?(.*)$|)"
          R"(^((?:[A-Za-z_]\w*\.)*(?:AssertionError|KeyboardInterrupt|NotImplementedError|StopIteration))$)",
+     .reading = Reading::kException},
+    {.label = "python_exception",  // libraries' own classes, not all of which are called errors
+     .tier = Tier::kProgram,
+     .weight = 40,
+     .phrases = {".errors.", ".exceptions.", ".exception."},
+     .pattern = R"(^((?:[a-z_]\w*\.)+[A-Z]\w+): (.*)$)",
      .reading = Reading::kException},
     {.label = "python_exception",
      .tier = Tier::kProgram,

@@ -153,9 +153,9 @@ constexpr Signature kStorage[] = {
     {.label = "hub_offline",
      .weight = 60,
      .phrases = {"GatedRepoError", "RepositoryNotFoundError", "Too Many Requests for url: https",
-                 "valid model identifier listed on"},
+                 "valid model identifier listed on", "trying to access a gated repo"},
      .pattern =
-         R"(GatedRepoError: |RepositoryNotFoundError: |429 Client Error: Too Many Requests for url: \S*(?:huggingface|hf)\.co|)"
+         R"(GatedRepoError: |trying to access a gated repo|RepositoryNotFoundError: |429 Client Error: Too Many Requests for url: \S*(?:huggingface|hf)\.co|)"
          R"(is not a local folder and is not a valid model identifier)",
      .veto = R"((?i)thrown while requesting|Retrying|: [./~]\S* is not a local folder)",
      .cause =
