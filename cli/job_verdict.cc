@@ -49,9 +49,19 @@ const AttemptView* FindAttempt(const JobView& job, std::optional<Attempt> attemp
   return nullptr;
 }
 
+bool EndedBeforeStart(const JobView& job) {
+  return job.state == JobState::kFailed &&
+         (job.sub_reason == "PREFLIGHT" || job.sub_reason == "SETUP");
+}
+
 Result<Verdict> Judged(Client& client, const JobView& job, std::optional<Attempt> attempt,
                        Patience patience) {
   const std::string id = "job " + std::to_string(job.id.value);
+  const bool newest =
+      !attempt || (!job.attempts.empty() && job.attempts.back().attempt == *attempt);
+  if (newest && EndedBeforeStart(job)) {
+    if (auto verdict = VerdictOfFindings(job.findings)) return *std::move(verdict);
+  }
   const AttemptView* view = FindAttempt(job, attempt);
   if (view == nullptr)
     return Fail(ErrorCode::kNotFound, id + (attempt ? " has no such attempt" : " never started"),
@@ -77,8 +87,31 @@ Result<Verdict> VerdictOfJob(Client& client, const JobView& job, std::optional<A
   return Judged(client, job, attempt, kWhy);
 }
 
+std::optional<Verdict> VerdictOfFindings(const std::vector<Finding>& findings) {
+  std::optional<Verdict> verdict;
+  for (const Finding& finding : findings) {
+    if (finding.severity != Severity::kError) continue;
+    const std::string where = finding.node ? finding.node->value + ": " : "";
+    if (verdict) {
+      verdict->evidence.push_back(where + finding.code + ": " + finding.says);
+      continue;
+    }
+    verdict = Verdict{.label = finding.code,
+                      .confidence = Confidence::kConfirmed,
+                      .node = finding.node,
+                      .cause = finding.says,
+                      .remedy = finding.remedy,
+                      .action = "no_retry"};
+    if (!finding.evidence.empty()) verdict->evidence.push_back(where + finding.evidence);
+  }
+  return verdict;
+}
+
 void AddVerdict(Client& client, JobView& job) {
-  if (job.state != JobState::kFailed && job.state != JobState::kOutOfMemory) return;
+  // A cancelled job has none; of the others a controller of an earlier release may have kept none.
+  if (!IsTerminal(job.state) || job.state == JobState::kSucceeded ||
+      job.state == JobState::kCancelled)
+    return;
   if (job.attempts.empty() || job.attempts.back().verdict) return;
   Result<Verdict> verdict = Judged(client, job, std::nullopt, kStatus);
   if (verdict && IsFailure(*verdict)) job.attempts.back().verdict = std::move(*verdict);

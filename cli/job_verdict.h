@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "cli/client.h"
 #include "common/error.h"
@@ -15,8 +16,12 @@ namespace launch {
 // ranks, the first failing one first, each bounded by what the nodes keep of it.
 Result<Verdict> VerdictOfJob(Client& client, const JobView& job, std::optional<Attempt> attempt);
 
-// Fills the verdict of the newest attempt of a failed job where none is recorded, from at most two
-// ranks and four seconds; logs that cannot be read leave it to the exit reports.
+// Of a job that was refused before its ranks started: its first error, the others as evidence.
+// Absent: no finding is an error.
+std::optional<Verdict> VerdictOfFindings(const std::vector<Finding>& findings);
+
+// Fills the verdict of the newest attempt of a job that did not end well where none is recorded,
+// from at most two ranks and four seconds; logs that cannot be read leave it to the exit reports.
 void AddVerdict(Client& client, JobView& job);
 
 }  // namespace launch

@@ -1,7 +1,6 @@
 // run, init, env, history, completion: a job in the foreground, and what surrounds one.
 #include <CLI/CLI.hpp>
 #include <fstream>
-#include <set>
 
 #include "cli/app.h"
 #include "cli/completion.h"
@@ -12,12 +11,12 @@
 #include "cli/job_names.h"
 #include "cli/job_template.h"
 #include "cli/log_stream.h"
+#include "cli/rank_environment.h"
 #include "cli/shell_words.h"
 #include "cli/snapshot/ship.h"
 #include "cli/submit_note.h"
 #include "common/file_system.h"
 #include "common/pki.h"
-#include "common/quoted.h"
 #include "common/units.h"
 
 namespace launch {
@@ -61,43 +60,25 @@ Result<int> RunForeground(const App& app, const JobArguments& arguments) {
   return ExitCodeOfJob(view);
 }
 
-// The variables of one rank as a shell reads them. Names whose values only the node knows stand as
-// comments.
+// As the node has it while the rank runs, where the caller may look there; otherwise the plan.
 Result<int> ShowEnv(const App& app, const std::string& id, Rank rank) {
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
   LAUNCH_ASSIGN_OR_RETURN(const JobId job, JobNamed(client, id));
   LAUNCH_ASSIGN_OR_RETURN(const JobView view, client.Job(job));
-  if (!view.plan || view.attempts.empty()) {
-    return Fail(ErrorCode::kNotFound, "job " + id + " has no plan yet",
-                "launch plan shows what it would be given");
-  }
-  const std::vector<RankAssignment>& ranks = view.plan->assignments;
-  if (rank < 0 || static_cast<std::size_t>(rank) >= ranks.size()) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "job " + id + " has ranks 0 to " + std::to_string(ranks.size() - 1),
-                "launch env " + id + " --rank 0");
-  }
-  const RankAssignment& chosen = ranks[static_cast<std::size_t>(rank)];
-  const std::map<std::string, std::string>& first = view.attempts.back().env;
-  std::map<std::string, std::string> env = chosen.env;
-  std::set<std::string> open;
-  for (const std::string& name : view.plan->late) {
-    const auto known = first.find(name);
-    const bool of_node = name.ends_with("_IFNAME");  // of the route that was proved there
-    const bool path = known == first.end() || known->second.empty();
-    if (of_node || (path && name != "LAUNCH_RESUME_FROM")) {
-      open.insert(name);
-      env.erase(name);
+  LAUNCH_ASSIGN_OR_RETURN(ShownEnvironment environment, PlannedEnvironment(view, rank));
+  if (view.state == JobState::kRunning) {
+    const Result<std::string> read = ReadEnvironment(client, view, rank);
+    if (read) {
+      environment = EnvironmentOfNode(std::move(environment), view, *read);
     } else {
-      env[name] = known == first.end() ? "" : known->second;
+      app.Note("notice: what is planned follows, the node was not read: " +
+               FormatError(read.error()));
     }
   }
-  std::string text = "# rank " + std::to_string(rank) + " of job " + id + ", attempt " +
-                     std::to_string(view.attempts.back().attempt.value) + ", on " +
-                     chosen.node.value + "\n";
-  for (const auto& [name, value] : env) text += "export " + name + "=" + ShellQuote(value) + "\n";
-  for (const std::string& name : open) text += "# " + name + " is set on the node\n";
-  app.Out(text);
+  if (app.WantsJson() || app.WantsYaml())
+    app.OutDocument(EnvironmentJson(environment));
+  else
+    app.Out(EnvironmentText(environment));
   return 0;
 }
 

@@ -12,6 +12,9 @@ constexpr std::string_view kSame = "retry_same";
 
 // Ordered by label.
 constexpr LabelInfo kLabels[] = {
+    {"activation_failed", kNoRetry, "A script of the conda environment's activation failed",
+     "run it by hand: CONDA_PREFIX=PREFIX bash -x SCRIPT   # correct it, or remove the package "
+     "that brought it; `conda:` names the environment"},
     {"checkpoint_corrupt", kChange, "A checkpoint file is incomplete or damaged",
      "resume from the checkpoint before it; check `df -h` of the checkpoint directory, and write "
      "checkpoints to a temporary name, fsync, then rename"},

@@ -61,7 +61,7 @@ struct RankEndReader::Patterns {
   RE2 spawned_code{R"([Pp]rocess (\d+) terminated with exit code (\d+))"};
   // planner/node_launcher.py, of torchrun, accelerate and deepspeed inside a script
   RE2 ours{
-      R"(launch: first failing rank of \w+: (\d+) \(local rank \d+\): (?:signal (\d+)|exit (\d+)))"};
+      R"(launch: first failing rank of [\w.-]+: (\d+) \(local rank \d+\): (?:signal (\d+)|exit (\d+)))"};
   RE2 died{R"(died with <Signals\.(SIG\w+))"};  // subprocess.CalledProcessError
   RE2 task{R"(task (\d+): (Killed|Segmentation fault|Aborted|Terminated|Bus error))"};  // srun
   RE2 shell{

@@ -74,6 +74,16 @@ constexpr Signature kLauncher[] = {
          R"((?i)(?:received|caught|got)[^\n]{0,24}(?:SIGTERM|SIGUSR[12])|(?:SIGTERM|SIGUSR[12]) received)",
      .veto = R"(closing signal|Bypassing)"},
 
+    // planner/allocation.cc, of the scripts that activate a conda environment.
+    {.label = "activation_failed",
+     .tier = Tier::kAuthority,
+     .confidence = Confidence::kConfirmed,
+     .weight = 90,
+     .phrases = {"launch: activation script "},
+     .pattern =
+         R"(launch: activation script (\S.*?) (ended the start with exit code \d+|had not ended after \d+ s))",
+     .cause = "The script \\1, which activates the conda environment, \\2"},
+
     // How a rank ended, in every launcher's words.
     {.tier = Tier::kWrapper,
      .phrases = {"(exitcode: ", "exitcode  :", "exitcode : ", "(local_rank: ", "Root Cause (first",

@@ -56,6 +56,7 @@ class Case {
  private:
   void TakeHit(const LogHit& hit, const LogEvidence& log);
   void TakeEnd(const LogHit& hit);
+  void TakeEnds();
   void TellSlowFromDead();
   void ForgetWhatWasSurvived();
   bool GoesOnBehind(std::uint64_t offset, const std::optional<Rank>& rank,
@@ -70,7 +71,8 @@ class Case {
   const CompiledSignatures& signatures_;
   std::vector<Suspect> suspects_;
   std::vector<std::string> last_lines_;
-  std::optional<Rank> root_rank_;  // as the launcher reports it
+  std::optional<Rank> root_rank_;    // as the launcher reports it
+  std::vector<const LogHit*> ends_;  // of the log
   std::vector<std::uint64_t> busy_;
   struct Place {
     std::uint64_t offset;
@@ -87,6 +89,7 @@ class Case {
 void Case::TakeLog(const LogEvidence& log) {
   last_lines_ = log.last_lines;
   for (const LogHit& hit : log.hits) TakeHit(hit, log);
+  TakeEnds();
   const bool came_back = last_nan_ != nullptr && !EndsBadly() &&
                          GoesOnBehind(last_nan_->offset, last_nan_->rank, kOutside);
   if (nans_ >= kNansThatStay && !came_back) suspects_.push_back(SuspectOf(*last_nan_));
@@ -182,7 +185,17 @@ void Case::TakeSmi(const LogHit& hit) {
 void Case::TakeEnd(const LogHit& hit) {
   wrapped_ = true;
   if (hit.end->root && hit.end->rank) root_rank_ = hit.end->rank;
-  Add(SuspectOfEnd(*hit.end, hit.offset, hit.text));
+  ends_.push_back(&hit);
+}
+
+// Once a launcher says who failed first, the ends of the others are its own doing: torchrun sends
+// SIGTERM to those that are well.
+void Case::TakeEnds() {
+  for (const LogHit* hit : ends_) {
+    if (root_rank_ && hit->end->rank && hit->end->rank != root_rank_) continue;
+    Add(SuspectOfEnd(*hit->end, hit->offset, hit->text));
+  }
+  ends_.clear();
 }
 
 // A collective that timed out while a rank was busy in front of it.
@@ -338,6 +351,10 @@ Verdict Case::Decide() {
     if (std::find(verdict.evidence.begin(), verdict.evidence.end(), text) == verdict.evidence.end())
       verdict.evidence.push_back(text);
   };
+  if (best->label == "activation_failed") {
+    for (const std::string& line : last_lines_)
+      if (line != best->text) add("last output: " + line);
+  }
   for (const Suspect& c : suspects_)
     if (c.label == best->label) add(c.text);
   for (const Suspect& c : suspects_)
@@ -357,22 +374,31 @@ Verdict Simple(std::string_view label, Confidence confidence, std::string cause,
 
 }  // namespace
 
-Verdict Judge(const LogEvidence& log, const NodeEvidence& node,
-              const CompiledSignatures& signatures) {
-  switch (node.our_kill) {
+std::optional<Verdict> VerdictOfOurKill(OurKill kill) {
+  const auto verdict = [](std::string_view label, std::string cause) {
+    return Simple(label, Confidence::kConfirmed, std::move(cause), NodeEvidence());
+  };
+  switch (kill) {
     case OurKill::kCancel:
-      return Simple("none", Confidence::kConfirmed, "The job was cancelled", node);
+      return verdict("none", "The job was cancelled");
     case OurKill::kPeerFailed:
-      return Simple("none", Confidence::kConfirmed,
-                    "The rank was ended because another one had failed", node);
+      return verdict("none", "The rank was ended because another one had failed");
     case OurKill::kTimeLimit:
-      return Simple("preempted_signal", Confidence::kConfirmed, "The job reached its time limit",
-                    node);
+      return verdict("preempted_signal", "The job reached its time limit");
     case OurKill::kPreempt:
-      return Simple("preempted_signal", Confidence::kConfirmed,
-                    "The job was preempted by one of higher priority", node);
+      return verdict("preempted_signal", "The job was preempted by one of higher priority");
     case OurKill::kNone:
       break;
+  }
+  return std::nullopt;
+}
+
+Verdict Judge(const LogEvidence& log, const NodeEvidence& node,
+              const CompiledSignatures& signatures) {
+  if (auto ours = VerdictOfOurKill(node.our_kill)) {
+    ours->rank = node.rank;
+    ours->node = node.node;
+    return *std::move(ours);
   }
   if (!node.signal && node.exit_code && *node.exit_code == 0)
     return Simple("none", Confidence::kConfirmed, "The program ended with exit code 0", node);

@@ -1,6 +1,7 @@
 // From what a log says and what the node knows to one verdict: the cause, not its symptoms.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "common/diagnosis.h"
@@ -18,6 +19,9 @@ namespace launch {
 // `signatures` is needed to read the kernel's lines in `node`.
 Verdict Judge(const LogEvidence& log, const NodeEvidence& node,
               const CompiledSignatures& signatures);
+
+// Of a rank that we ended ourselves: that alone is the cause. kNone: absent.
+std::optional<Verdict> VerdictOfOurKill(OurKill kill);
 
 // Scans `log` and judges.
 Verdict Diagnose(std::string_view log, const NodeEvidence& node,

@@ -32,7 +32,9 @@ std::string WithWrappers(const LaunchLine& line) {
   return text + line.shell;
 }
 
-// What `conda activate` runs beside setting variables. What env: names stays as it is there.
+// What `conda activate` runs beside setting variables. What env: names stays as it is there. A
+// script that ends the shell or does not end itself is named, in words that diagnosis/ reads: a
+// clock beside the shell is told of each of them, and an empty name ends it.
 std::string Activation(const JobSpec& job) {
   std::string keep;
   std::string restore;
@@ -42,16 +44,42 @@ std::string Activation(const JobSpec& job) {
     restore += "export " + entry.name + "=\"$" + own + "\"\nunset " + own + "\n";
   }
   return keep +
+         "exec {launch_pipe}<> <(:)\n"
+         "( trap - EXIT; set +eu; launch_script=\n"
+         "  while launch_next=; read -r -t \"${LAUNCH_ACTIVATION_SECONDS:-120}\" -u "
+         "\"$launch_pipe\" launch_next; launch_code=$?; [ -n \"$launch_next\" ]; do "
+         "launch_script=$launch_next; done\n"
+         "  if [ $launch_code -gt 128 ] && [ -n \"$launch_script\" ]; then\n"
+         "    echo \"launch: activation script $launch_script had not ended after "
+         "${LAUNCH_ACTIVATION_SECONDS:-120} s\"\n"
+         "    kill -KILL $$\n"
+         "  fi ) >&2 &\n"
+         "launch_clock=$!\n"
+         "trap 'launch_code=$?; echo >&\"$launch_pipe\"; echo \"launch: activation script "
+         "$launch_script ended the start with exit code $launch_code\" >&2' EXIT\n"
          "for launch_script in \"$CONDA_PREFIX\"/etc/conda/activate.d/*.sh; do\n"
-         "  if [ -r \"$launch_script\" ]; then . \"$launch_script\"; fi\n"
-         "done\nunset launch_script\n" +
+         "  if [ -r \"$launch_script\" ]; then\n"
+         "    echo \"$launch_script\" >&\"$launch_pipe\"\n"
+         "    . \"$launch_script\" </dev/null\n"
+         "  fi\n"
+         "done\n"
+         "trap - EXIT\n"
+         "echo >&\"$launch_pipe\"\n"
+         "wait \"$launch_clock\"\n"
+         "exec {launch_pipe}>&-\n"
+         "unset launch_script launch_clock launch_pipe\n" +
          restore;
 }
 
+// With an environment to activate, a second shell has what that exported and nothing else of it: no
+// options, no traps; and the kernel keeps the whole environment of the rank from there.
 std::vector<std::string> CommandOf(const LaunchLine& line, const JobSpec& job, bool conda) {
-  std::string text = line.wrappers ? WithWrappers(line) : line.shell;
-  if (conda) text.insert(0, Activation(job));
-  std::vector<std::string> argv = {"/bin/bash", "--norc", "-c", std::move(text)};
+  std::vector<std::string> argv = {"/bin/bash", "--norc", "-c"};
+  if (conda) {
+    argv.push_back(Activation(job) + "exec /bin/bash --norc -c \"$@\"\n");
+    argv.emplace_back("launch");
+  }
+  argv.push_back(line.wrappers ? WithWrappers(line) : line.shell);
   // $0: the interpreter, found on the node; in an image, by its name.
   if (line.interpreter_first) argv.emplace_back(job.image.empty() ? "" : "python3");
   return argv;

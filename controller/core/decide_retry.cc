@@ -10,9 +10,17 @@
 #include "controller/core/recovery.h"
 #include "controller/core/reputation.h"
 #include "controller/core/views.h"
+#include "diagnosis/rank_end.h"
+#include "diagnosis/verdict.h"
 
 namespace launch::controller {
 namespace {
+
+// The kills that end an attempt whatever its ranks do; who cancels knows why.
+OurKill KillOf(StopCause cause) {
+  if (cause == StopCause::kTimeLimit) return OurKill::kTimeLimit;
+  return cause == StopCause::kPreempted ? OurKill::kPreempt : OurKill::kNone;
+}
 
 // The first to fail by itself: what we killed is a consequence, not a cause. Times of different
 // nodes are compared on our clock; where one is not known, the first that arrived stands.
@@ -44,12 +52,38 @@ bool IsAgentsFault(const FailedToStart& failed) {
   return failed.stage == "agent_restarted" || failed.stage == "lease";
 }
 
-void JudgeRank(const RankRecord& rank, Ending& ending) {
+bool StartsPerNode(const State& state, const Key& key) {
+  const auto plan = state.plans.find(key);
+  return plan != state.plans.end() && plan->second->plan.start == StartKind::kPerNode;
+}
+
+// Where run starts once per node, what ended is a launcher or a shell; how its process ended, it
+// tells by its own exit code (bash: 128 + the signal).
+ExitCause CauseOf(const RankRecord& rank, bool per_node) {
   const ExitCause& cause = rank.exit->cause;
-  ending.first_failed_rank = rank.rank;
+  const auto* exited = std::get_if<Exited>(&cause);
+  if (!per_node || exited == nullptr) return cause;
+  const RankEnd end = DecodeExitCode(exited->code);
+  if (exited->code <= 128 || !end.signal || *end.signal != exited->code - 128) return cause;
+  return Signalled{*end.signal, false};
+}
+
+// The launcher's own report of its ranks stands in the log, so the verdict knows it.
+Rank FailedRankOf(const AttemptRecord& attempt, const RankRecord& rank, bool per_node) {
+  const bool told =
+      per_node && attempt.verdict && attempt.verdict->rank && attempt.verdict->node == rank.node;
+  return told ? *attempt.verdict->rank : rank.rank;
+}
+
+void JudgeRank(const State& state, const AttemptRecord& attempt, const RankRecord& rank,
+               Ending& ending) {
+  const bool per_node = StartsPerNode(state, attempt.key);
+  const ExitCause cause = CauseOf(rank, per_node);
+  ending.first_failed_rank = FailedRankOf(attempt, rank, per_node);
   ending.first_failed_node = rank.node;
   ending.exit_code = ShellCode(cause);
-  ending.text = fmt::format("rank {} on {}: {}", rank.rank, rank.node.value, Describe(cause));
+  ending.text =
+      fmt::format("rank {} on {}: {}", *ending.first_failed_rank, rank.node.value, Describe(cause));
   if (EndedByLease(*rank.exit)) ending.text += kLeaseWords;
   ending.outcome = "failed";
   ending.state = JobState::kFailed;
@@ -167,7 +201,7 @@ std::optional<BootTime> OurTimeOf(const State& state, const RankRecord& rank) {
 Ending JudgeAttempt(const State& state, const AttemptRecord& attempt) {
   Ending ending;
   const RankRecord* first = FirstFailureOf(state, attempt);
-  if (first != nullptr) JudgeRank(*first, ending);
+  if (first != nullptr) JudgeRank(state, attempt, *first, ending);
   switch (attempt.stop_cause) {
     case StopCause::kRankFailed:
       break;
@@ -228,6 +262,9 @@ void EndAttempt(Draft& draft, const Key& key, const Ending& ending) {
   attempt.cause = ending.text;
   attempt.ended = draft.wall();
   if (ending.state == JobState::kSucceeded) attempt.verdict.reset();  // it stood still, and went on
+  if (!attempt.verdict && ending.state != JobState::kSucceeded) {
+    attempt.verdict = VerdictOfOurKill(KillOf(attempt.stop_cause));
+  }
   if (ending.first_failed_rank) attempt.first_failed_rank = ending.first_failed_rank;
   if (ending.first_failed_node) attempt.first_failed_node = ending.first_failed_node;
   draft.live().attempts[key].deadline.reset();

@@ -70,6 +70,15 @@ const RankSample* TellingSample(const State& state, const AttemptRecord& attempt
   return first->step ? first : last->step ? last : nullptr;
 }
 
+// For lists, which others see too: no word of the program's output.
+Verdict InShort(const Verdict& verdict) {
+  Verdict v;
+  v.label = verdict.label;
+  v.confidence = verdict.confidence;
+  v.action = verdict.action;
+  return v;
+}
+
 AttemptView ViewAttempt(const State& state, const AttemptRecord& attempt, bool full) {
   AttemptView view;
   view.attempt = attempt.key.attempt;
@@ -87,8 +96,11 @@ AttemptView ViewAttempt(const State& state, const AttemptRecord& attempt, bool f
   view.ended = attempt.ended;
   view.batch = attempt.plan.batch;
   view.change = attempt.change;
-  if (!full) return view;
   view.verdict = attempt.verdict;
+  if (!full) {
+    if (view.verdict) view.verdict = InShort(*view.verdict);
+    return view;
+  }
   for (const EnvVar& late : attempt.late_env) view.env[late.name] = late.value;
   const auto ranks = state.ranks.find(attempt.key);
   const auto allocs = state.allocs.find(attempt.key);

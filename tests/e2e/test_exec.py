@@ -63,6 +63,24 @@ def test_exec_runs_beside_a_rank_and_streams(cluster):
     assert f"job {job} has ranks 0 to 3" in bad.stderr
 
 
+def test_env_of_a_running_rank_is_what_the_kernel_keeps_of_its_start(cluster):
+    job = start(cluster)
+    rank = cluster.status(job)["attempts"][0]["ranks"][3]
+    kept = pathlib.Path(f"/proc/{rank['pid']}/environ").read_bytes().decode().split("\0")
+    real = dict(entry.split("=", 1) for entry in kept if entry)
+    shown = cluster.json("env", job, "--rank", "3")
+    assert shown["source"] == "node" and shown["node"] == rank["node"]
+    assert real.pop("TOKEN") == "s3cret" and shown["set_on_node"] == [
+        {"name": "TOKEN", "why": "a secret of the job"}]
+    assert shown["env"] == real
+    text = cluster.launch("env", job, "--rank", "3").stdout
+    assert "s3cret" not in text and f"export PYTHONPATH={real['PYTHONPATH']}" in text, text
+    cluster.launch("cancel", job)
+    cluster.wait_for(job, "CANCELLED")
+    planned = cluster.json("env", job, "--rank", "3")
+    assert planned["source"] == "plan" and "PYTHONPATH" in {v["name"] for v in planned["set_on_node"]}
+
+
 def test_a_command_ends_with_its_caller_and_with_its_job(cluster):
     job = start(cluster)
     sleeper = "echo $$; trap '' TERM HUP; (setsid sleep 601 & echo $!; wait) & sleep 602"

@@ -45,7 +45,7 @@ run: env
     own = {"PWD", "SHLVL", "_"}
     for name in told.keys() - own:
         assert seen[name] == told[name], name
-    open_names = {line.split()[1] for line in script.splitlines() if line.endswith("is set on the node")}
+    open_names = {line.split()[1] for line in script.splitlines() if " is set on the node" in line}
     assert seen.keys() - told.keys() - own == open_names
 
 

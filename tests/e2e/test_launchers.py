@@ -120,6 +120,12 @@ def test_the_exit_code_of_the_first_failing_rank_survives_torchrun(cluster):
     done = cluster.launch("submit", job, "--wait", code=33, timeout=180)
     out = cluster.launch("logs", done.stdout.strip(), "--no-prefix").stdout
     assert "first failing rank of torchrun: 3 (local rank 1): exit 33" in out, out
+    status = cluster.status(done.stdout.strip())
+    (attempt,) = status["attempts"]
+    assert status["outcome"] == f"rank 3 on {attempt['first_failed_node']}: exit 33", status["outcome"]
+    assert attempt["first_failed_rank"] == 3
+    verdict = cluster.json("why", done.stdout.strip())
+    assert verdict["rank"] == 3 and verdict["label"] != "preempted_signal", verdict
 
 
 def test_a_launcher_that_would_start_once_per_rank_names_the_way_out(cluster):
@@ -208,6 +214,17 @@ run: python -c 'import os, shutil; print(shutil.which("python"), os.environ["PRO
     assert f"{prefix}/bin/python {prefix}/share/proj mine" in out, out
     refused = cluster.launch("submit", job, "--", "conda=tarin", code=2).stderr
     assert "train" in refused
+    (scripts / "zlib.sh").write_text("echo no compiler here >&2\nexit 3\n")
+    failed = cluster.launch("submit", job, "--wait", code=3).stdout.strip()
+    verdict = cluster.json("why", failed)
+    assert verdict["label"] == "activation_failed" and f"{scripts}/zlib.sh" in verdict["cause"], verdict
+    assert "last output: no compiler here" in verdict["evidence"], verdict
+    (scripts / "zlib.sh").write_text("sleep 600\n")
+    bounded = cluster.write("bounded.yaml", (cluster.work / "job.yaml").read_text().replace(
+        "env: {", "env: {LAUNCH_ACTIVATION_SECONDS: 1, "))
+    stuck = cluster.launch("submit", bounded, "--wait", code=None).stdout.strip()
+    verdict = cluster.json("why", stuck)
+    assert verdict["label"] == "activation_failed" and "had not ended after 1 s" in verdict["cause"], verdict
 
 
 def test_accelerate_is_told_of_several_processes_only_where_nothing_else_says_how(tmp_path, monkeypatch):

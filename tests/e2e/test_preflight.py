@@ -72,6 +72,8 @@ def test_S000_1_what_is_only_known_at_the_start_ends_the_job(cluster, nvml):
     assert "torch_cpu_only" in done.stderr
     status = cluster.status(cluster.json("queue", "-a")["jobs"][-1]["id"])
     assert status["state"] == "FAILED" and status["sub_reason"] == "PREFLIGHT"
+    verdict = cluster.json("why", status["id"])
+    assert verdict["label"] == "torch_cpu_only" and "cu126" in verdict["remedy"], verdict
     assert not marker.exists()
 
 

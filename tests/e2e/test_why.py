@@ -46,6 +46,9 @@ def test_the_rank_that_ran_out_of_memory_is_named_not_the_one_that_missed_it(clu
     assert second["verdict"]["label"] == verdict["label"]
     assert "expandable segments are already on" in second["verdict"]["remedy"]
     assert "cuda_oom_fragmentation" in cluster.launch("status", job).stdout
+    (done,) = cluster.json("history")["jobs"]
+    assert done["verdict"]["label"] == second["verdict"]["label"] and done["verdict"]["confidence"] == "likely"
+    assert "cuda_oom_fragmentation (likely)" in cluster.launch("history").stdout
 
 
 def test_a_sigkill_from_outside_is_not_called_out_of_memory(cluster):

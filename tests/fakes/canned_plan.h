@@ -1,4 +1,5 @@
-// A plan worker for tests: one rank a GPU (or one a node), no thought about anything.
+// A plan worker for tests: one rank a GPU (or one a node, also with `launcher: node`), no thought
+// about anything.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +16,8 @@ inline PlanOutcome CannedPlan(const effect::PlanWanted& wanted) {
   outcome.plan = Plan{};
   outcome.plan->strategy = Strategy::kDdp;
   outcome.plan->late = {"GLOO_SOCKET_IFNAME", "MASTER_ADDR"};
+  const bool per_node = wanted.spec.launcher == LauncherKind::kNode;
+  if (per_node) outcome.plan->start = StartKind::kPerNode;
   if (!wanted.placed) return outcome;
   Rank next = 0;
   for (std::size_t i = 0; i < wanted.placed->nodes.size(); ++i) {
@@ -33,7 +36,7 @@ inline PlanOutcome CannedPlan(const effect::PlanWanted& wanted) {
         spec.gpu_indices.push_back(index);
       }
     }
-    const int ranks = std::max<int>(1, static_cast<int>(spec.gpus.size()));
+    const int ranks = per_node ? 1 : std::max<int>(1, static_cast<int>(spec.gpus.size()));
     spec.cpus = ranks;
     for (int local = 0; local < ranks; ++local) {
       RankSpec rank;

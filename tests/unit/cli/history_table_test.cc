@@ -43,5 +43,17 @@ TEST(History, ATableRowTellsHowItEnded) {
   EXPECT_NE(json.find("\"trained_share\": 0.75"), std::string::npos) << json;
 }
 
+TEST(History, SaysWhyAJobFailed) {
+  JobView job = Done();
+  job.state = JobState::kFailed;
+  AttemptView attempt;
+  attempt.verdict = Verdict{.label = "cuda_oom", .confidence = Confidence::kLikely};
+  job.attempts = {attempt};
+  EXPECT_NE(HistoryTable({job}, Screen()).find("cuda_oom (likely)"), std::string::npos);
+  EXPECT_NE(HistoryJson({job}).find("\"confidence\": \"likely\""), std::string::npos);
+  job.attempts.push_back({});  // a later attempt went well
+  EXPECT_EQ(HistoryTable({job}, Screen()).find("cuda_oom"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace launch

@@ -4,6 +4,10 @@ namespace launch {
 namespace {
 
 constexpr Snippet kSnippets[] = {
+    {"activation_failed",
+     "launch: activation script /opt/envs/a/etc/conda/activate.d/gcc.sh ended the start with exit "
+     "code 3",
+     3},
     {"cuda_driver_too_old",
      "RuntimeError: The NVIDIA driver on your system is too old (found version 11040). Please "
      "update your GPU driver by downloading and installing a new version from the URL"},

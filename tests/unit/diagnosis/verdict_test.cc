@@ -308,6 +308,65 @@ TEST(Node, OurOwnKillsAreToldApart) {
   EXPECT_EQ(Diagnose("", node, Table()).action, "resume");
 }
 
+// torch/distributed/elastic: the table of ends, the others with the signal that torchrun sent them.
+constexpr std::string_view kOthersWereStopped = R"(
+W0101 torch/distributed/elastic/multiprocessing/api.py:1010] Sending process 70 closing signal SIGTERM
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+failr.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2026-01-01_00:00:00
+  host      : node1
+  rank      : 0 (local_rank: 0)
+  exitcode  : -15 (pid: 70)
+  error_file: <N/A>
+  traceback : Signal 15 (SIGTERM) received by PID 70
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-01-01_00:00:00
+  host      : node1
+  rank      : 1 (local_rank: 1)
+  exitcode  : 33 (pid: 71)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================
+launch: first failing rank of torchrun: 1 (local rank 1): exit 33
+)";
+
+TEST(Verdict, TheEndsOfRanksThatALauncherStoppedAreNoCause) {
+  const Verdict verdict = Of(kOthersWereStopped, 33);
+  EXPECT_EQ(verdict.label, "unknown") << verdict.cause;
+  EXPECT_EQ(verdict.rank, 1);
+  const Verdict killed =
+      Of(Replaced(Replaced(std::string(kOthersWereStopped), "exitcode  : 33", "exitcode  : -9"),
+                  "exit 33", "signal 9 (SIGKILL)"),
+         137);
+  EXPECT_EQ(killed.label, "sigkill_unknown");
+  EXPECT_EQ(killed.rank, 1);
+}
+
+TEST(Verdict, AScriptThatActivatesTheEnvironmentIsNamed) {
+  const std::string script = "/opt/envs/train/etc/conda/activate.d/z.sh";
+  const Verdict ended = Of(
+      "gcc: not found\nlaunch: activation script " + script + " ended the start with exit code 3\n",
+      3);
+  EXPECT_EQ(ended.label, "activation_failed");
+  EXPECT_EQ(ended.confidence, Confidence::kConfirmed);
+  EXPECT_NE(ended.cause.find(script), std::string::npos) << ended.cause;
+  EXPECT_NE(ended.cause.find("exit code 3"), std::string::npos) << ended.cause;
+  ASSERT_GE(ended.evidence.size(), 2U);
+  EXPECT_EQ(ended.evidence[1], "last output: gcc: not found");
+  NodeEvidence node;
+  node.signal = 9;
+  const Verdict late = Diagnose(
+      "launch: activation script " + script + " had not ended after 120 s\n", node, Table());
+  EXPECT_EQ(late.label, "activation_failed");
+  EXPECT_EQ(late.action, "no_retry");
+}
+
 TEST(Node, KernelLinesAndXidsConfirm) {
   NodeEvidence node;
   node.exit_code = 134;

@@ -71,10 +71,12 @@ TEST(Start, ACondaEnvironmentIsActivatedInFrontOfTheCommand) {
   EXPECT_EQ(env.at("CONDA_DEFAULT_ENV"), "train");
   EXPECT_TRUE(env.at("PATH").starts_with("/opt/conda/envs/train/bin:"));
   EXPECT_EQ(run->allocations[0].interpreter, "/opt/conda/envs/train/bin/python");
-  const std::string& text = run->allocations[0].ranks[0].argv[3];
-  EXPECT_TRUE(Contains(text, "activate.d"));
-  EXPECT_TRUE(Contains(text, "export OMP_PLACES")) << "env: comes after the environment";
-  EXPECT_TRUE(text.ends_with("exec python train.py"));
+  const std::vector<std::string>& argv = run->allocations[0].ranks[0].argv;
+  ASSERT_GE(argv.size(), 6U);
+  EXPECT_TRUE(Contains(argv[3], "activate.d"));
+  EXPECT_TRUE(Contains(argv[3], "export OMP_PLACES")) << "env: comes after the environment";
+  EXPECT_TRUE(argv[3].ends_with("exec /bin/bash --norc -c \"$@\"\n")) << argv[3];
+  EXPECT_EQ(argv[5], "exec python train.py");
   job.conda = "train";
   EXPECT_TRUE(Contains(ErrorOf(PlanOn(job, {H100("a", 1)})), "path"));
 }

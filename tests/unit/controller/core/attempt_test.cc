@@ -489,6 +489,10 @@ TEST_F(TwoNodes, EndsAtItsTimeLimit) {
   core.Release("gpu1", key);
   core.Release("gpu2", key);
   EXPECT_EQ(core.View(job).state, JobState::kTimeout);
+  const std::optional<Verdict> verdict = core.View(job).attempts[0].verdict;
+  ASSERT_TRUE(verdict) << "nobody need judge from logs what we did ourselves";
+  EXPECT_EQ(verdict->label, "preempted_signal");
+  EXPECT_EQ(verdict->confidence, Confidence::kConfirmed);
 }
 
 TEST_F(TwoNodes, AsksAgainWhenAStopIsNotAnswered) {

@@ -122,6 +122,34 @@ TEST_F(Diagnosing, KeepsTheVerdictWithTheAttemptAndEndsItThen) {
   EXPECT_TRUE(core.HasEvent("attempt.diagnosed"));
 }
 
+// One process for the node, a launcher: it knows which of its ranks failed, by its own number.
+TEST_F(Diagnosing, TheOutcomeNamesTheRankThatALauncherReported) {
+  JobSpec spec = GpuJob(1, 2);
+  spec.launcher = LauncherKind::kNode;
+  job = core.Submitted(spec);
+  key = core.Run(job);
+  core.Exit("gpu1", key, 0, Exited{137}, 6'000);
+  core.Ignore();
+  core.Release("gpu1", key);
+  Verdict verdict = OutOfRange();
+  verdict.rank = 1;
+  core.Post(event::Diagnosed{key, verdict});
+  const JobView view = core.View(job);
+  EXPECT_EQ(view.outcome, "rank 1 on gpu1: signal 9 (SIGKILL)");
+  EXPECT_EQ(view.exit_code, 137);
+  EXPECT_EQ(view.attempts[0].first_failed_rank, 1);
+}
+
+TEST_F(Diagnosing, AProgramOfOneProcessMayEndWithAnyCode) {
+  job = core.Submitted(GpuJob(1, 1));
+  key = core.Run(job);
+  core.Exit("gpu1", key, 0, Exited{137}, 6'000);
+  core.Ignore();
+  core.Release("gpu1", key);
+  core.Post(event::Diagnosed{key, OutOfRange()});
+  EXPECT_EQ(core.View(job).outcome, "rank 0 on gpu1: exit 137");
+}
+
 TEST_F(Diagnosing, TheVerdictOutlivesTheController) {
   RunAndFail();
   core.Post(event::Diagnosed{key, OutOfRange()});
@@ -183,11 +211,14 @@ TEST_F(Diagnosing, ACancelWhileTheLogsAreReadEndsTheJobAtOnce) {
   EXPECT_EQ(core.View(job).state, JobState::kCancelled);
 }
 
-TEST_F(Diagnosing, OthersSeeNothingOfTheVerdict) {
+TEST_F(Diagnosing, OthersSeeTheLabelOfTheVerdictAndNoWordOfTheLog) {
   RunAndFail();
   core.Post(event::Diagnosed{key, OutOfRange()});
   const JobView view = ViewJob(core.state, core.state.jobs.at(job), false);
-  EXPECT_FALSE(view.attempts[0].verdict.has_value());
+  ASSERT_TRUE(view.attempts[0].verdict.has_value());
+  EXPECT_EQ(*view.attempts[0].verdict, (Verdict{.label = "device_side_assert",
+                                                .confidence = Confidence::kLikely,
+                                                .action = "no_retry"}));
 }
 
 }  // namespace
