@@ -67,10 +67,10 @@ It is built where nvcc is found (cmake says so, or why not) and lies beside the 
 no GPU is seen or there is no libnccl, the line NCCL says why nothing was tested. It must give the right
 sum, and NCCL must not speak plain TCP on a node that has an InfiniBand or RoCE adapter (`network_slow`).
 
-What it costs: on a virtual machine with 2 cores, busy with other work (load 40), a GPU job that ends at
-once took 294 ms at `none` and 308 ms at `quick` with known facts (medians of 10). A job on two nodes took
-0.5 s at `quick` and 5.8 to 7.8 s at `full`, of which the import of torch, twice at the same moment, took
-more than 5 s; the first time, with nothing known of the interpreter and nothing of it in memory, 30 s.
+What it costs: on a virtual machine with 2 cores, busy with other work (load 20), a GPU job that ends at
+once took 171 ms at `none` and 163 ms at `quick` with known facts (medians of 12: the difference is lost in
+the noise). A job on two nodes took 0.5 s at `quick` and 6.6 to 10.7 s at `full`, while two plain imports of
+torch at the same moment took 9.5 to 12.9 s; the first time, with nothing known of the interpreter, 32 s.
 
 What a node is (its interpreters, driver and limits) is known ahead, kept by the content of the
 interpreter's packages and the driver's version for a day (ten minutes when the answer was bad), and
