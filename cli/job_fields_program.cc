@@ -188,13 +188,15 @@ constexpr JobField kProgramFields[] = {
        return {};
      }},
     {"local_rank_arg", "", "true | false", "false",
-     "Adds --local_rank=N to the command, for scripts that read the argument.",
+     "Adds --local_rank=N to the command, for scripts that read the argument; refused where it "
+     "cannot be added.",
      [](JobDraft& draft, const FieldValue& value) -> Result<void> {
        LAUNCH_ASSIGN_OR_RETURN(draft.spec.local_rank_arg, value.Bool());
        return {};
      }},
     {"gpu_binding", "", "all | per_rank", "all",
-     "Which devices a rank sees: all of the job's on its node, or its own as device 0.",
+     "Which devices a rank sees: all of the job's on its node, or its own as device 0; more ranks "
+     "than devices share them in order.",
      [](JobDraft& draft, const FieldValue& value) -> Result<void> {
        LAUNCH_ASSIGN_OR_RETURN(draft.spec.gpu_binding,
                                Choice(value, ParseGpuBinding, {"all", "per_rank"}));

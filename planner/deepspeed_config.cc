@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "planner/deepspeed_keys.h"
+#include "planner/hjson.h"
 
 namespace launch {
 namespace {
@@ -32,7 +33,8 @@ std::string ShortNumber(double value) {
 
 // The usual parser keeps the last of two equal keys, and so does DeepSpeed after refusing the file
 // (config_utils.dict_raise_error_on_duplicate_keys): refuse it here, with the key.
-Result<Json> ParseStrictly(std::string_view text, const std::string& path) {
+Result<Json> ParseStrictly(std::string_view text, const std::string& path,
+                           const Result<std::string>& hjson) {
   std::vector<std::set<std::string>> open;
   std::string twice;
   bool deep = false;
@@ -52,8 +54,13 @@ Result<Json> ParseStrictly(std::string_view text, const std::string& path) {
                 "no configuration of DeepSpeed is");
   }
   if (json.is_discarded()) {
-    return Fail(ErrorCode::kInvalidArgument, path + " is not JSON",
-                "check it with: python -m json.tool " + path);
+    std::string what = path + " is not JSON";
+    if (hjson) {
+      what +=
+          ": DeepSpeed itself takes its comments, commas and bare words, but here accelerate or "
+          "the Hugging Face trainer reads it, with Python's json";
+    }
+    return Fail(ErrorCode::kInvalidArgument, what, "check it with: python -m json.tool " + path);
   }
   if (!json.is_object()) {
     return Fail(ErrorCode::kInvalidArgument, path + " is not a JSON object",
@@ -258,8 +265,17 @@ class DeepspeedReader {
 
 }  // namespace
 
-Result<DeepspeedConfig> ReadDeepspeedConfig(std::string_view text, const std::string& path) {
-  LAUNCH_ASSIGN_OR_RETURN(const Json json, ParseStrictly(text, path));
+Result<DeepspeedConfig> ReadDeepspeedConfig(std::string_view text, const std::string& path,
+                                            ConfigReader reader) {
+  const auto hjson = JsonOfHjson(text);
+  if (reader == ConfigReader::kDeepspeed && !hjson && !Json::accept(text)) {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        path + " is not JSON, nor Hjson, as which DeepSpeed reads it: " + hjson.error().message,
+        "correct that place");
+  }
+  const bool as_hjson = reader == ConfigReader::kDeepspeed && hjson;
+  LAUNCH_ASSIGN_OR_RETURN(const Json json, ParseStrictly(as_hjson ? *hjson : text, path, hjson));
   return DeepspeedReader(json, path).Read();
 }
 

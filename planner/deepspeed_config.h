@@ -34,10 +34,15 @@ struct DeepspeedConfig {
   std::vector<Finding> findings;       // ds_config_unknown_key, ds_config_no_effect
 };
 
+// DeepSpeed's engine reads its file as Hjson; accelerate and the Hugging Face trainer read it
+// themselves, as JSON, before they hand it on.
+enum class ConfigReader { kDeepspeed, kJson };
+
 // kInvalidArgument, with the place: not JSON, not an object, a key written twice, a wrong type,
 // both fp16 and bf16 enabled, an impossible stage. Keys and rules: deepspeed/runtime/config.py,
 // zero/config.py and zero/offload_config.py at commit edaa7221.
-Result<DeepspeedConfig> ReadDeepspeedConfig(std::string_view text, const std::string& path);
+Result<DeepspeedConfig> ReadDeepspeedConfig(std::string_view text, const std::string& path,
+                                            ConfigReader reader);
 
 // What a generated file is made from; every number of it is the plan's.
 struct DeepspeedPlan {

@@ -27,6 +27,7 @@
 #include "planner/reach.h"
 #include "planner/strategy.h"
 #include "planner/trainer_configs.h"
+#include "planner/unused_fields.h"
 #include "planner/user_choices.h"
 #include "planner/what_if.h"
 
@@ -139,6 +140,7 @@ std::vector<Finding> Advice(const PlanInput& input, const Demand& demand, const 
                                      std::to_string(share.gpus.size()) + " GPUs",
                                  "leave procs_per_node out for one process per GPU"));
   }
+  for (Finding& finding : BindingFindings(spec, layout, plan)) advice.push_back(std::move(finding));
   return advice;
 }
 
@@ -209,7 +211,9 @@ Result<std::vector<NodePaths>> AssignRanks(const PlanInput& input, const LaunchL
       rank.rank = per_node ? static_cast<Rank>(node) : share.first_rank + local;
       rank.local_rank = local;
       rank.node = share.inventory->node;
-      rank.gpus = per_node ? share.gpus : GpusOfRank(share, local);
+      // Which of the devices that all of them see a rank takes is its own affair.
+      const bool open = SharesGpus(share) && input.spec.gpu_binding != GpuBinding::kPerRank;
+      rank.gpus = per_node || open ? share.gpus : GpusOfRank(share, local);
       for (int index : rank.gpus) {
         rank.gpu_uuids.push_back(share.inventory->gpus[static_cast<std::size_t>(index)].uuid);
       }
@@ -318,6 +322,7 @@ Result<void> CheckSpec(const JobSpec& spec, const SubmitContext& context) {
   LAUNCH_RETURN_IF_ERROR(CheckEnv(spec, context));
   LAUNCH_ASSIGN_OR_RETURN(const LaunchLine line,
                           ReadLaunchLine(spec.run, LineOptions(spec, context.files)));
+  LAUNCH_RETURN_IF_ERROR(CheckLocalRankArg(spec, line));
   LAUNCH_ASSIGN_OR_RETURN(const NodeFilter filter, NodeFilter::Make(spec));
   LAUNCH_RETURN_IF_ERROR(DemandOf(spec, line, filter, {}));
   LAUNCH_RETURN_IF_ERROR(ReadUserChoices(spec, context, line));
@@ -329,6 +334,7 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   LAUNCH_RETURN_IF_ERROR(CheckFields(spec));
   LAUNCH_ASSIGN_OR_RETURN(LaunchLine line,
                           ReadLaunchLine(spec.run, LineOptions(spec, input.context.files)));
+  LAUNCH_RETURN_IF_ERROR(CheckLocalRankArg(spec, line));
   LAUNCH_ASSIGN_OR_RETURN(const NodeFilter filter, NodeFilter::Make(spec));
   LAUNCH_ASSIGN_OR_RETURN(const Demand demand, DemandOf(spec, line, filter, Chosen(input)));
   LAUNCH_CHECK(!input.placement.offers.empty(), "a placement without nodes");

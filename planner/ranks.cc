@@ -56,9 +56,18 @@ RankLayout LayOutRanks(const JobSpec& spec, const Demand& demand,
   return layout;
 }
 
+bool SharesGpus(const NodeShare& share) {
+  const std::size_t processes = static_cast<std::size_t>(std::max(1, share.processes));
+  return !share.gpus.empty() && processes > share.gpus.size() && processes % share.gpus.size() == 0;
+}
+
 std::vector<int> GpusOfRank(const NodeShare& share, int local_rank) {
   const std::size_t processes = static_cast<std::size_t>(std::max(1, share.processes));
   const std::size_t each = share.gpus.size() / processes;
+  if (SharesGpus(share)) {
+    const std::size_t together = processes / share.gpus.size();
+    return {share.gpus[static_cast<std::size_t>(local_rank) / together]};
+  }
   if (each == 0 || share.gpus.size() % processes != 0) return share.gpus;
   const auto begin = share.gpus.begin() + static_cast<std::ptrdiff_t>(each) * local_rank;
   return {begin, begin + static_cast<std::ptrdiff_t>(each)};

@@ -34,7 +34,11 @@ std::optional<std::uint64_t> MemoryLimitOn(const NodeInventory& node, const JobS
 RankLayout LayOutRanks(const JobSpec& spec, const Demand& demand,
                        const std::vector<PlannerOffer>& offers, const Placement& placement);
 
-// Devices of one local rank: its own, or all of the node's where they cannot be told apart.
+// More processes than devices, the same number on each.
+bool SharesGpus(const NodeShare& share);
+
+// Devices of one local rank: its own, the one that it shares with its neighbours, or all of the
+// node's where they cannot be told apart.
 std::vector<int> GpusOfRank(const NodeShare& share, int local_rank);
 
 }  // namespace launch

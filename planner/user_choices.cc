@@ -95,12 +95,15 @@ Result<void> SayFsdp(const std::optional<Flag<std::string>>& flag, Fixed<Strateg
 }
 
 Result<std::optional<DeepspeedConfig>> ReadFile(const SubmitContext& context,
-                                                const TrainerFlags& flags) {
+                                                const TrainerFlags& flags, Trainer trainer) {
   std::optional<DeepspeedConfig> none;
   if (!flags.deepspeed) return none;
   const auto file = context.files.find(flags.deepspeed->value);
   if (file == context.files.end()) return none;  // on the nodes only
-  LAUNCH_ASSIGN_OR_RETURN(DeepspeedConfig config, ReadDeepspeedConfig(file->second, file->first));
+  const ConfigReader reader =
+      ByAccelerate(trainer) ? ConfigReader::kJson : ConfigReader::kDeepspeed;
+  LAUNCH_ASSIGN_OR_RETURN(DeepspeedConfig config,
+                          ReadDeepspeedConfig(file->second, file->first, reader));
   return std::optional(std::move(config));
 }
 
@@ -262,7 +265,7 @@ Result<UserChoices> ReadWrittenChoices(const JobSpec& spec, const SubmitContext&
       choices.flags.deepspeed = Flag<std::string>{file, "deepspeed_config_file " + file};
     }
   }
-  LAUNCH_ASSIGN_OR_RETURN(choices.deepspeed, ReadFile(context, choices.flags));
+  LAUNCH_ASSIGN_OR_RETURN(choices.deepspeed, ReadFile(context, choices.flags, choices.trainer));
   if (choices.deepspeed) {
     LAUNCH_RETURN_IF_ERROR(CheckAutomatic(*choices.deepspeed, choices.trainer));
   } else if (choices.flags.deepspeed) {

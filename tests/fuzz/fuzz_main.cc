@@ -17,6 +17,7 @@ constexpr Target kTargets[] = {
     {"attempt_directory", FuzzAttemptDirectory},
     {"checkpoint", FuzzCheckpoint},
     {"constraint", FuzzConstraint},
+    {"deepspeed_config", FuzzDeepspeedConfig},
     {"hf_config", FuzzHfConfig},
     {"hostlist", FuzzHostlist},
     {"ignore_rules", FuzzIgnoreRules},

@@ -18,6 +18,7 @@ inline void Require(bool holds, const char* what) {
 void FuzzAttemptDirectory(std::string_view bytes);
 void FuzzCheckpoint(std::string_view bytes);
 void FuzzConstraint(std::string_view bytes);
+void FuzzDeepspeedConfig(std::string_view bytes);
 void FuzzHfConfig(std::string_view bytes);
 void FuzzHostlist(std::string_view bytes);
 void FuzzIgnoreRules(std::string_view bytes);

@@ -11,7 +11,9 @@
 #include "common/hostlist.h"
 #include "common/snapshot.h"
 #include "common/units.h"
+#include "planner/deepspeed_config.h"
 #include "planner/hf_config.h"
+#include "planner/hjson.h"
 #include "planner/launch_line.h"
 #include "planner/shell_text.h"
 #include "tests/fuzz/targets.h"
@@ -59,6 +61,18 @@ void FuzzHostlist(std::string_view bytes) {
 void FuzzHfConfig(std::string_view bytes) {
   const auto card = ReadHfConfig(bytes, "config.json");
   Require(card || !card.error().message.empty(), "a refusal says why");
+}
+
+// Hjson that is read becomes JSON of the same shape: read again, it stays as it is.
+void FuzzDeepspeedConfig(std::string_view bytes) {
+  for (const ConfigReader reader : {ConfigReader::kDeepspeed, ConfigReader::kJson}) {
+    const auto config = ReadDeepspeedConfig(bytes, "ds.json", reader);
+    Require(config || !config.error().message.empty(), "a refusal says why");
+  }
+  const auto json = JsonOfHjson(bytes);
+  if (!json) return;
+  const auto again = JsonOfHjson(*json);
+  Require(again && *again == *json, "what was written is read back");
 }
 
 void FuzzRunLine(std::string_view bytes) {

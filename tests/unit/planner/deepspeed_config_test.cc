@@ -24,8 +24,12 @@ std::vector<std::string> Codes(const DeepspeedConfig& config) {
   return codes;
 }
 
+Result<DeepspeedConfig> Read(std::string_view text, const std::string& path) {
+  return ReadDeepspeedConfig(text, path, ConfigReader::kDeepspeed);
+}
+
 TEST(DeepspeedConfig, TellsStageOffloadBucketsAndClipping) {
-  const auto config = ReadDeepspeedConfig(kUsers, "ds.json");
+  const auto config = Read(kUsers, "ds.json");
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->stage, 2);
   EXPECT_EQ(config->offload, Offload::kOptimizer);
@@ -43,8 +47,8 @@ TEST(DeepspeedConfig, TellsStageOffloadBucketsAndClipping) {
 }
 
 TEST(DeepspeedConfig, OffersTheNameOfAMisspelledKey) {
-  const auto config = ReadDeepspeedConfig(
-      R"({"gradient_accumulation_step": 4, "zero_optimization": {"stages": 2}})", "ds.json");
+  const auto config =
+      Read(R"({"gradient_accumulation_step": 4, "zero_optimization": {"stages": 2}})", "ds.json");
   ASSERT_TRUE(config);
   ASSERT_EQ(Codes(*config),
             (std::vector<std::string>{"ds_config_unknown_key", "ds_config_unknown_key"}));
@@ -53,7 +57,7 @@ TEST(DeepspeedConfig, OffersTheNameOfAMisspelledKey) {
 }
 
 TEST(DeepspeedConfig, SaysWhatHasNoEffectBelowStage3) {
-  const auto config = ReadDeepspeedConfig(
+  const auto config = Read(
       R"({"zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"},
           "sub_group_size": 1e9, "offload_optimizer": {"device": "cpu"}}})",
       "z.json");
@@ -61,7 +65,7 @@ TEST(DeepspeedConfig, SaysWhatHasNoEffectBelowStage3) {
   EXPECT_EQ(config->offload, Offload::kOptimizer);
   EXPECT_EQ(Codes(*config),
             (std::vector<std::string>{"ds_config_no_effect", "ds_config_no_effect"}));
-  const auto third = ReadDeepspeedConfig(
+  const auto third = Read(
       R"({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"},
           "sub_group_size": 1e9, "offload_optimizer": {"device": "cpu"}}})",
       "z.json");
@@ -71,7 +75,7 @@ TEST(DeepspeedConfig, SaysWhatHasNoEffectBelowStage3) {
 }
 
 TEST(DeepspeedConfig, TakesAutoAsNotWritten) {
-  const auto config = ReadDeepspeedConfig(
+  const auto config = Read(
       R"({"train_batch_size": "auto", "bf16": {"enabled": "auto"},
           "zero_optimization": {"stage": "auto", "reduce_bucket_size": "auto"}})",
       "z.json");
@@ -96,7 +100,7 @@ TEST(DeepspeedConfig, RefusesWhatDeepspeedWouldTripOver) {
       {R"({"zero_optimization": {"offload_optimizer": {"device": "gpu"}}})", "none, cpu and nvme"},
   };
   for (const auto& [text, words] : cases) {
-    const auto config = ReadDeepspeedConfig(text, "ds.json");
+    const auto config = Read(text, "ds.json");
     ASSERT_FALSE(config) << text;
     EXPECT_EQ(config.error().code, ErrorCode::kInvalidArgument);
     const std::string all = config.error().message + config.error().hint;
@@ -105,7 +109,43 @@ TEST(DeepspeedConfig, RefusesWhatDeepspeedWouldTripOver) {
   }
   std::string deep;
   for (int i = 0; i < 1000; ++i) deep += "{\"a\":";
-  EXPECT_FALSE(ReadDeepspeedConfig(deep, "ds.json"));
+  EXPECT_FALSE(Read(deep, "ds.json"));
+}
+
+// As people write it for DeepSpeed, which reads with hjson.
+constexpr const char* kWithComments = R"({
+  // ZeRO without offload
+  "zero_optimization": {"stage": 2, "reduce_bucket_size": 5e8,},
+  optimizer: {type: AdamW
+              params: {lr: 1e-4}},  # as in the paper
+  /* the batch */ "train_micro_batch_size_per_gpu": 4,
+})";
+
+TEST(DeepspeedConfig, ReadsCommentsAndCommasAsDeepspeedDoes) {
+  const auto config = Read(kWithComments, "ds.json");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->stage, 2);
+  EXPECT_EQ(config->reduce_bucket, 5e8);
+  EXPECT_EQ(config->micro, 4);
+  EXPECT_EQ(config->optimizer, "AdamW");
+}
+
+TEST(DeepspeedConfig, TakesOnlyJsonWhereTheTrainerReadsTheFile) {
+  const auto config = ReadDeepspeedConfig(kWithComments, "ds.json", ConfigReader::kJson);
+  ASSERT_FALSE(config);
+  EXPECT_NE(config.error().message.find("Python's json"), std::string::npos);
+  EXPECT_TRUE(ReadDeepspeedConfig(kUsers, "ds.json", ConfigReader::kJson));
+}
+
+TEST(DeepspeedConfig, SaysWhereAFileIsWrongForDeepspeedToo) {
+  const auto config = Read("{\n  \"fp16\": {\n    enabled true\n  }\n}", "ds.json");
+  ASSERT_FALSE(config);
+  EXPECT_NE(config.error().message.find("ds.json"), std::string::npos);
+  EXPECT_NE(config.error().message.find("line 3, column 5"), std::string::npos)
+      << config.error().message;
+  const auto twice = Read("{a: 1, a: 2}", "ds.json");
+  ASSERT_FALSE(twice);
+  EXPECT_NE(twice.error().message.find("twice"), std::string::npos);
 }
 
 TEST(DeepspeedConfig, WritesWhatItReads) {
@@ -119,7 +159,7 @@ TEST(DeepspeedConfig, WritesWhatItReads) {
   plan.hidden = 4096;
   const std::string text = WriteDeepspeedConfig(plan);
   EXPECT_EQ(text.find("auto"), std::string::npos);
-  const auto config = ReadDeepspeedConfig(text, "generated");
+  const auto config = Read(text, "generated");
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_TRUE(config->findings.empty()) << config->findings[0].says;
   EXPECT_EQ(config->stage, 3);

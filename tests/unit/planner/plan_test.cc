@@ -206,6 +206,60 @@ TEST(Plan, ParticularDevicesAreNamedByIndex) {
             "3");
 }
 
+TEST(Plan, RanksShareDevicesInOrderWhereThereAreMoreOfThem) {
+  JobSpec job = Job();
+  job.gpu_ids = {0, 2};
+  job.procs_per_node = 4;
+  job.gpu_binding = GpuBinding::kPerRank;
+  const auto run = PlanOn(job, Cluster("a100-40x4"));
+  ASSERT_TRUE(run) << ErrorOf(run);
+  std::vector<std::string> seen;
+  for (const RankAssignment& rank : run->plan.assignments)
+    seen.push_back(rank.env.at("CUDA_VISIBLE_DEVICES"));
+  EXPECT_EQ(seen, (std::vector<std::string>{"0", "0", "2", "2"}));
+  EXPECT_EQ(run->plan.assignments[3].gpus, std::vector<int>{2});
+  EXPECT_EQ(FindingOf(run->plan, "gpu_binding_no_effect"), nullptr);
+  job.gpu_binding = GpuBinding::kAll;  // then the script chooses
+  EXPECT_EQ(PlanOn(job, Cluster("a100-40x4"))->plan.assignments[3].gpus, (std::vector<int>{0, 2}));
+}
+
+TEST(Plan, ABindingWithoutEffectIsSaid) {
+  JobSpec job = Job();
+  job.gpu_ids = {0, 1, 2};
+  job.procs_per_node = 2;
+  job.gpu_binding = GpuBinding::kPerRank;
+  const auto uneven = PlanOn(job, Cluster("a100-40x4"));
+  ASSERT_TRUE(uneven) << ErrorOf(uneven);
+  EXPECT_NE(FindingOf(uneven->plan, "gpu_binding_no_effect"), nullptr);
+  job.gpu_ids = {0, 1};
+  EXPECT_EQ(FindingOf(PlanOn(job, Cluster("a100-40x4"))->plan, "gpu_binding_no_effect"), nullptr);
+  job.run = "true && torchrun --nproc_per_node=2 train.py";
+  const auto per_node = PlanOn(job, Cluster("a100-40x4"));
+  ASSERT_TRUE(per_node) << ErrorOf(per_node);
+  EXPECT_NE(FindingOf(per_node->plan, "gpu_binding_no_effect"), nullptr);
+}
+
+TEST(Plan, AnArgumentForTheLocalRankIsAddedOrRefused) {
+  JobSpec job = Job();
+  job.local_rank_arg = true;
+  const std::pair<const char*, bool> lines[] = {
+      {"python train.py --a 1", true},
+      {"torchrun --nproc_per_node=2 train.py", true},
+      {"./run.sh --local_rank=$LOCAL_RANK", true},
+      {"./run.sh --a 1", false},
+      {"bash -c 'python train.py'", false},
+      {"true && torchrun --nproc_per_node=2 train.py", false},
+  };
+  for (const auto& [run, added] : lines) {
+    job.run = run;
+    const auto checked = CheckSpec(job, Context());
+    EXPECT_EQ(checked.has_value(), added) << run;
+    if (!added) {
+      EXPECT_NE(checked.error().message.find("local_rank_arg"), std::string::npos);
+    }
+  }
+}
+
 TEST(Plan, ASliceIsNamedByItsUuid) {
   NodeInventory node = H100("cut", 2);
   node.gpus[0].mig = {{GpuUuid{"MIG-b"}, "1g.10gb", 10ull << 30}};

@@ -24,7 +24,7 @@ TEST(TrainerConfigs, WriteTheNumbersOfThePlan) {
   const TrainerConfigs configs = MakeTrainerConfigs({}, plan, 4096);
   ASSERT_EQ(configs.files.size(), 1u);
   EXPECT_EQ(configs.files[0].name, kDeepspeedFile);
-  const auto read = ReadDeepspeedConfig(configs.files[0].bytes, "generated");
+  const auto read = ReadDeepspeedConfig(configs.files[0].bytes, "generated", ConfigReader::kJson);
   ASSERT_TRUE(read);
   EXPECT_EQ(read->stage, 2);
   EXPECT_EQ(read->offload, Offload::kOptimizer);
