@@ -28,7 +28,7 @@ constexpr FieldFlag kFieldFlags[] = {
     {"--conda", "conda", "Conda environment"},
     {"--python", "python", "Interpreter"},
     {"--strategy", "strategy", "How the model is split"},
-    {"--precision", "precision", "auto, bf16, fp16, fp32"},
+    {"--precision", "precision", "auto, bf16, fp16, fp32, tf32, fp8"},
     {"--launcher", "launcher", "How `run` is started"},
     {"--time,-t", "time", "Longest run: 12h"},
     {"--nodelist,-w", "nodelist", "Only these nodes"},

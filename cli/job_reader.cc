@@ -8,6 +8,7 @@
 
 #include "cli/job_draft.h"
 #include "cli/job_fields.h"
+#include "cli/named_files.h"
 #include "cli/shell_words.h"
 #include "planner/launch_line.h"
 
@@ -113,7 +114,11 @@ Result<void> Apply(JobDraft& draft, const std::vector<JobOverride>& overrides,
     const JobField* field = FindJobField(change.field);
     LAUNCH_CHECK(field != nullptr, change.field);
     LAUNCH_ASSIGN_OR_RETURN(YamlNode node, OverrideNode(change));
-    LAUNCH_RETURN_IF_ERROR(SetField(draft, *field, change.flag, node, node));
+    if (Result<void> set = SetField(draft, *field, change.flag, node, node); !set) {
+      Error error = set.error();
+      if (error.where) error.where->line = error.where->column = 0;  // a value has no lines
+      return Unexpected(std::move(error));
+    }
   }
   draft.file = file;
   draft.base_dir = base;
@@ -244,8 +249,13 @@ Result<ReadJob> ReadJobLine(const std::vector<std::string>& words,
     draft.spec.name = NameFrom(std::filesystem::path(word).stem().string());
     break;
   }
-  // A line says itself how many nodes it is for; what is wrong with it is said by the planner.
-  if (const auto line = ReadLaunchLine(draft.spec.run, LineOptions(draft.spec, {}));
+  // A line says itself how many nodes it is for, or a file that it names does; what is wrong with
+  // it is said by the planner.
+  draft.spec.workdir = cwd;
+  const auto files = ReadNamedFiles(draft.spec);
+  draft.spec.workdir.clear();
+  LAUNCH_RETURN_IF_ERROR(files);
+  if (const auto line = ReadLaunchLine(draft.spec.run, LineOptions(draft.spec, *files));
       line && line->nodes_min)
     draft.spec.nodes = {*line->nodes_min, line->nodes_max.value_or(*line->nodes_min), false};
   LAUNCH_RETURN_IF_ERROR(Apply(draft, overrides, cwd));

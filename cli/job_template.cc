@@ -1,6 +1,7 @@
 #include "cli/job_template.h"
 
 #include "cli/job_reader.h"
+#include "cli/named_files.h"
 #include "common/quoted.h"
 #include "planner/launch_line.h"
 #include "planner/node_line.h"
@@ -18,23 +19,32 @@ std::string Block(const std::string& text) {
   return block;
 }
 
+// As the planner counts: devices that the line shows, else a device for each process.
 std::string Devices(const LaunchLine& line) {
-  const bool counted = line.procs == ProcsWord::kNumber;
-  const std::string count = counted ? std::to_string(line.procs_number) : "1";
-  if (!line.on_cpu.empty()) {
-    return "device: cpu\ngpus: 0\nprocs_per_node: " + count + "   # ranks on each node\n";
+  const bool named = line.procs == ProcsWord::kNumber;
+  const int processes = named ? line.procs_number : 1;
+  if (!line.on_cpu.empty() || line.visible_devices == 0) {
+    return "device: cpu\ngpus: 0\nprocs_per_node: " + std::to_string(processes) +
+           "   # ranks on each node\n";
   }
-  return "gpus: " + count +
-         (counted ? "                  # on each node, one process each; also H100:8\n"
-                  : "                  # on each node: the line leaves the number open\n");
+  const int gpus = line.visible_devices.value_or(processes);
+  std::string text = "gpus: " + std::to_string(gpus) +
+                     (named || line.visible_devices
+                          ? "                  # on each node, one process each; also H100:8\n"
+                          : "                  # on each node: the line leaves the number open\n");
+  if (named && processes != gpus) {
+    text += "procs_per_node: " + std::to_string(processes) + "        # on those devices\n";
+  }
+  return text;
 }
 
 }  // namespace
 
 Result<std::string> JobFileFor(const std::vector<std::string>& words, const std::string& cwd) {
   LAUNCH_ASSIGN_OR_RETURN(const ReadJob job, ReadJobLine(words, {}, cwd));
+  LAUNCH_ASSIGN_OR_RETURN(const auto files, ReadNamedFiles(job.spec));
   LAUNCH_ASSIGN_OR_RETURN(const LaunchLine line,
-                          ReadLaunchLine(job.spec.run, LineOptions(job.spec, {})));
+                          ReadLaunchLine(job.spec.run, LineOptions(job.spec, files)));
   std::string text = "# " + line.read[0] +
                      (line.start == StartKind::kPerNode ? ": started once per node"
                                                         : ": its ranks are started directly") +

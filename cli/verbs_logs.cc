@@ -1,5 +1,6 @@
 // logs: the output of a job's ranks, merged, by rank or by node, live or afterwards.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "cli/app.h"
 #include "cli/begin_time.h"
@@ -54,6 +55,36 @@ Result<WallTime> ParseSince(const std::string& text) {
   return now - ago;
 }
 
+// Ranks and nodes that the attempt does not have are refused: an empty answer would be taken for
+// silence of the program. What has not started yet may still get them.
+Result<void> CheckThere(Client& client, const LogsCall& call) {
+  if (call.ranks.empty() && call.nodes.empty()) return {};
+  LAUNCH_ASSIGN_OR_RETURN(const JobView view, client.Job(call.job));
+  const AttemptView* attempt = view.attempts.empty() ? nullptr : &view.attempts.back();
+  for (const AttemptView& one : view.attempts)
+    if (call.attempt && one.attempt == *call.attempt) attempt = &one;
+  if (attempt == nullptr || attempt->ranks.empty()) return {};
+  const std::string job = "job " + std::to_string(call.job.value);
+  const auto& ranks = attempt->ranks;
+  for (const Rank rank : call.ranks) {
+    if (std::any_of(ranks.begin(), ranks.end(), [&](const RankView& r) { return r.rank == rank; }))
+      continue;
+    return Fail(ErrorCode::kInvalidArgument,
+                job + " has no rank " + std::to_string(rank) + ": it has " +
+                    std::to_string(ranks.size()) + ", from 0",
+                "launch status " + std::to_string(call.job.value) + " lists them");
+  }
+  for (const NodeId& node : call.nodes) {
+    const auto& nodes = attempt->nodes;
+    if (std::find(nodes.begin(), nodes.end(), node) != nodes.end()) continue;
+    std::vector<std::string> names;
+    for (const NodeId& one : nodes) names.push_back(one.value);
+    return Fail(ErrorCode::kInvalidArgument, job + " does not run on " + node.value,
+                "its nodes are " + FoldHostlist(names));
+  }
+  return {};
+}
+
 Result<int> RunLogs(const App& app, const LogOptions& options) {
   if (options.raw && options.errors)
     return Fail(ErrorCode::kInvalidArgument, "--raw shows bytes, and --errors chooses lines",
@@ -71,6 +102,7 @@ Result<int> RunLogs(const App& app, const LogOptions& options) {
   call.follow = options.follow;
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
   LAUNCH_ASSIGN_OR_RETURN(call.job, JobNamed(client, options.job));
+  LAUNCH_RETURN_IF_ERROR(CheckThere(client, call));
   LogStyle style{options.raw, !options.no_prefix, options.errors, WallTime{}};
   if (!options.since.empty()) {
     LAUNCH_ASSIGN_OR_RETURN(style.since, ParseSince(options.since));

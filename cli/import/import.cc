@@ -12,11 +12,11 @@ namespace {
 
 // Fields of a job file in the order in which people look for them.
 constexpr const char* kOrder[] = {
-    "name",       "nodes",   "gpus",     "total_gpus",    "gpu_ids",  "procs_per_node", "device",
-    "cpus",       "memory",  "nodelist", "exclude_nodes", "strategy", "offload",        "precision",
-    "batch",      "time",    "begin",    "priority",      "array",    "depends_on",     "retry",
-    "checkpoint", "workdir", "conda",    "venv",          "env",      "setup",          "launcher",
-    "run"};
+    "name",     "nodes",   "gpus",       "total_gpus", "gpu_ids",       "procs_per_node",
+    "device",   "cpus",    "memory",     "nodelist",   "exclude_nodes", "constraints",
+    "strategy", "offload", "precision",  "batch",      "time",          "begin",
+    "priority", "array",   "depends_on", "retry",      "checkpoint",    "workdir",
+    "conda",    "venv",    "env",        "setup",      "launcher",      "run"};
 
 // Words that other YAML readers turn into something else, and texts that are no plain scalar.
 std::string Scalar(const std::string& value) {
@@ -125,8 +125,9 @@ Result<Imported> ImportText(std::string_view text, const std::string& path) {
   }
   const bool yaml = path.ends_with(".yaml") || path.ends_with(".yml");
   if (!root && yaml) return Unexpected(root.error());
-  return Fail(ErrorCode::kInvalidArgument, path + " is none of the files that launch imports",
-              "sbatch scripts, hostfiles (HOST slots=N), accelerate and SkyPilot files");
+  return Fail(
+      ErrorCode::kInvalidArgument, path + " is none of the files that launch imports",
+      "sbatch scripts, hostfiles (HOST, HOST:N, HOST slots=N), accelerate and SkyPilot files");
 }
 
 }  // namespace launch

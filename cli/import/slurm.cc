@@ -95,19 +95,52 @@ void Devices(const Options& options, JobFileDraft& draft) {
   }
 }
 
+// "4G" as "4GiB"; a bare number of Slurm's is MiB.
+std::string MemoryText(const std::string& memory) {
+  const bool unit = std::isalpha(static_cast<unsigned char>(memory.back())) != 0;
+  return unit ? memory.substr(0, memory.size() - 1) + Upper(memory.substr(memory.size() - 1)) + "iB"
+              : memory + "MiB";
+}
+
+// Memory for each core or GPU as that of a node; `units` 0 = how many a node gives is not written.
+void PerUnit(const std::string& option, const std::string& memory, std::int64_t units,
+             JobFileDraft& draft) {
+  const auto each = ParseBytes(MemoryText(memory));
+  if (!each || units < 1) {
+    draft.Note(option + " " + memory + " is dropped: write memory, which is that of a node");
+    return;
+  }
+  const std::uint64_t bytes = each->bytes * static_cast<std::uint64_t>(units);
+  draft.Set("memory", bytes % kGiB == 0 ? std::to_string(bytes / kGiB) + "GiB"
+                                        : std::to_string(bytes / kMiB) + "MiB");
+  draft.Note(option + " " + memory + " x " + std::to_string(units) +
+             " became the memory of a node");
+}
+
+std::int64_t GpusPerNode(const Options& options) {
+  for (const char* name : {"gpus-per-node", "gres"}) {
+    const std::string text = ValueOf(options, name);
+    const auto count = Gpus(text.substr(0, text.find(',')), name == std::string_view("gres"));
+    if (!text.empty() && count) return ParseInt(count->substr(count->rfind(':') + 1)).value_or(0);
+  }
+  return 0;
+}
+
 void Cores(const Options& options, JobFileDraft& draft) {
   const auto per_task = NumberOf(options, "cpus-per-task");
   const std::int64_t tasks = NumberOf(options, "ntasks-per-node").value_or(1);
   if (per_task) draft.Set("cpus", std::to_string(*per_task * tasks));
   const std::string memory = ValueOf(options, "mem");
-  if (memory == "0") {
+  const std::string per_cpu = ValueOf(options, "mem-per-cpu");
+  const std::string per_gpu = ValueOf(options, "mem-per-gpu");
+  if (memory.empty() && !per_cpu.empty()) {
+    PerUnit("mem-per-cpu", per_cpu, per_task.value_or(1) * tasks, draft);
+  } else if (memory.empty() && !per_gpu.empty()) {
+    PerUnit("mem-per-gpu", per_gpu, GpusPerNode(options), draft);
+  } else if (memory == "0") {
     draft.Note("mem=0 means all of a node: launch sets no limit unless memory is written");
   } else if (!memory.empty()) {
-    // Slurm's bare number is MiB.
-    const bool unit = std::isalpha(static_cast<unsigned char>(memory.back())) != 0;
-    draft.Set("memory", unit ? memory.substr(0, memory.size() - 1) +
-                                   Upper(memory.substr(memory.size() - 1)) + "iB"
-                             : memory + "MiB");
+    draft.Set("memory", MemoryText(memory));
   }
 }
 
@@ -133,6 +166,35 @@ std::optional<std::string> BeginOf(std::string text) {
     }
   }
   return ParseBegin(text, SystemClock().WallNow()) ? std::optional(text) : std::nullopt;
+}
+
+// Features are words of a cluster's own, but for those that every node tells of itself here.
+void Features(const std::string& written, JobFileDraft& draft) {
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"nvlink", "nvlink"}, {"x86_64", "arch==x86_64"}, {"aarch64", "arch==aarch64"}};
+  std::string ours;
+  std::string word;
+  bool known = true;
+  for (const char c : written + "&") {
+    if (c != '&' && c != ',' && c != '|') {
+      word += c;
+      continue;
+    }
+    const auto found = std::find_if(std::begin(kWords), std::end(kWords),
+                                    [&](const auto& one) { return one.first == Lower(word); });
+    known = known && found != std::end(kWords);
+    if (!known) break;
+    ours += found->second;
+    ours += c == '|' ? " || " : " && ";
+    word.clear();
+  }
+  if (known) {
+    draft.Set("constraints", ours.substr(0, ours.size() - 4));
+    return;
+  }
+  draft.Note("constraint " + written + " is dropped: " + word +
+             " is a word of that cluster; give the nodes a label and write constraints: "
+             "label.NAME==VALUE, or say what is meant (gpu_mem>=80GB, cc>=8.0, nvlink)");
 }
 
 Result<void> Policies(const Options& options, JobFileDraft& draft) {
@@ -170,9 +232,11 @@ Result<void> Policies(const Options& options, JobFileDraft& draft) {
         draft.Note("dependency " + value + " is dropped: " + known.error().message);
       if (known) draft.Note("dependency: the numbers must be those of jobs of launch");
     } else if (name == "requeue") {
-      draft.SetRaw("retry", "{max: 2}");
+      draft.SetRaw("retry", "{max: 2, on_events: [node_failure, preempted]}");
     } else if (name == "no-requeue") {
       draft.SetRaw("retry", "{max: 0}");
+    } else if (name == "constraint") {
+      Features(value, draft);
     } else if (name == "signal") {
       draft.Note("signal " + value +
                  ": write checkpoint: {dir: DIR, signal: USR1@120s}; every rank gets it");
@@ -183,10 +247,10 @@ Result<void> Policies(const Options& options, JobFileDraft& draft) {
     }
   }
   constexpr const char* kDropped[] = {
-      "account",      "comment",     "constraint", "contiguous",     "cpus-per-gpu", "deadline",
-      "distribution", "gpu-bind",    "hint",       "licenses",       "mail-type",    "mail-user",
-      "mem-per-cpu",  "mem-per-gpu", "nice",       "ntasks-per-gpu", "partition",    "priority",
-      "qos",          "reservation", "switches",   "wckey"};
+      "account",      "comment",     "contiguous",     "cpus-per-gpu", "deadline",
+      "distribution", "gpu-bind",    "hint",           "licenses",     "mail-type",
+      "mail-user",    "nice",        "ntasks-per-gpu", "partition",    "priority",
+      "qos",          "reservation", "switches",       "wckey"};
   for (const char* name : kDropped)
     if (options.contains(name))
       draft.Note(std::string(name) + " " + ValueOf(options, name) +
@@ -261,6 +325,32 @@ bool FindsMaster(const ShellCommand& command) {
   return command.words.size() > first;
 }
 
+// "conda activate NAME", "source activate NAME" and what makes them known to the shell: the rank's
+// environment is the job's own field.
+bool SetsConda(const ShellCommand& command, JobFileDraft& draft) {
+  const std::vector<ShellWord>& words = command.words;
+  const auto is = [&](std::size_t i, std::string_view text) {
+    return i < words.size() && words[i].fixed && words[i].value == text;
+  };
+  const bool source = is(0, "source") || is(0, ".");
+  if (source && words.size() == 2 &&
+      words[1].raw.find("etc/profile.d/conda.sh") != std::string::npos)
+    return true;
+  if (is(0, "eval") && words.size() == 2 && words[1].raw.find("conda") != std::string::npos &&
+      words[1].raw.find("hook") != std::string::npos)
+    return true;
+  const bool activates = (is(0, "conda") || is(0, "source")) && is(1, "activate");
+  if (!activates) return false;
+  if (words.size() != 3 || !words[2].fixed || draft.Has("conda")) {
+    draft.Note("run keeps `" + words.back().raw +
+               "` of conda activate, which a rank's shell does not know: write conda: NAME");
+    return false;
+  }
+  draft.Set("conda", words[2].value);
+  draft.Note("run: conda activate became conda: " + words[2].value);
+  return true;
+}
+
 // The body without srun in front of commands and without the search for a master. Compound texts
 // stay as they are.
 std::string Commands(const std::string& body, bool& per_task, JobFileDraft& draft) {
@@ -269,6 +359,8 @@ std::string Commands(const std::string& body, bool& per_task, JobFileDraft& draf
     draft.Note(
         "run is the script's text: it has loops, arrays or functions, so nothing in it was "
         "changed but names");
+    if (body.find("conda activate") != std::string::npos)
+      draft.Note("run keeps conda activate, which a rank's shell does not know: write conda: NAME");
     return body;
   }
   std::string text;
@@ -287,6 +379,10 @@ std::string Commands(const std::string& body, bool& per_task, JobFileDraft& draf
       end_chain(command);
       draft.Note("run: `" + command.words.back().raw.substr(0, 60) +
                  "` is dropped: launch finds an address that every node reaches");
+      continue;
+    }
+    if (SetsConda(command, draft)) {
+      end_chain(command);
       continue;
     }
     const std::size_t first = BehindSrun(command.words);

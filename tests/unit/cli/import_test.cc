@@ -136,6 +136,54 @@ TEST(ImportHostfile, NamesNodesAndTheSmallestNumberOfSlots) {
   EXPECT_FALSE(ImportText("gpu01 slots=0\n", "hf"));
 }
 
+TEST(ImportHostfile, ReadsThoseOfMpi) {
+  const auto plain = ImportText("10.0.0.1\n10.0.0.2  # the second\n", "hosts");
+  ASSERT_TRUE(plain) << FormatError(plain.error());
+  EXPECT_NE(plain->yaml.find("nodes: 2\n"), std::string::npos) << plain->yaml;
+  EXPECT_EQ(plain->yaml.find("gpus:"), std::string::npos) << plain->yaml;
+  EXPECT_TRUE(Says(*plain, "how many slots"));
+  for (const char* text :
+       {"a:4\nb:4\n", "a slots=4 max_slots=8\nb slots=4\n", "n1\nn1\nn1\nn1\nn2\nn2\nn2\nn2\n"}) {
+    const auto counted = ImportText(text, "hosts");
+    ASSERT_TRUE(counted) << text << FormatError(counted.error());
+    EXPECT_NE(counted->yaml.find("gpus: 4\n"), std::string::npos) << counted->yaml;
+    EXPECT_NE(counted->yaml.find("nodes: 2\n"), std::string::npos) << counted->yaml;
+  }
+  EXPECT_FALSE(ImportText("a:0\nb:1\n", "hosts"));
+  EXPECT_FALSE(ImportText("train\n", "hosts"));
+}
+
+TEST(ImportSlurm, ReadsFeaturesMemoryForEachCoreAndRequeue) {
+  const auto imported = ImportText(
+      "#SBATCH -C nvlink\n#SBATCH --mem-per-cpu=4G --cpus-per-task=8 --ntasks-per-node=2\n"
+      "#SBATCH --requeue\npython t.py\n",
+      "j.sh");
+  const JobSpec spec = Read(imported);
+  EXPECT_EQ(spec.constraints, "nvlink");
+  ASSERT_TRUE(spec.memory_bytes);
+  EXPECT_EQ(spec.memory_bytes->value, 64ull << 30);
+  EXPECT_EQ(spec.retry.max, 2);
+  EXPECT_EQ(spec.retry.on_events.size(), 2u);
+  const auto strange = ImportText("#SBATCH -C rack4\npython t.py\n", "j.sh");
+  EXPECT_EQ(Read(strange).constraints, "");
+  EXPECT_TRUE(Says(*strange, "rack4")) << strange->yaml;
+  const auto gpus = ImportText("#SBATCH --gres=gpu:4 --mem-per-gpu=1500\npython t.py\n", "j.sh");
+  EXPECT_EQ(Read(gpus).memory_bytes->value, 6000ull << 20);
+}
+
+TEST(ImportSlurm, CondaActivateBecomesTheFieldOfTheJob) {
+  const auto imported = ImportText(
+      "#SBATCH -N 1\nsource ~/miniconda3/etc/profile.d/conda.sh\nconda activate myenv\n"
+      "python t.py\n",
+      "j.sh");
+  ASSERT_TRUE(imported) << FormatError(imported.error());
+  EXPECT_NE(imported->yaml.find("conda: myenv\n"), std::string::npos) << imported->yaml;
+  EXPECT_EQ(imported->yaml.find("activate"), std::string::npos) << imported->yaml;
+  const auto open = ImportText("#SBATCH -N 1\nconda activate $ENV\npython t.py\n", "j.sh");
+  EXPECT_NE(open->yaml.find("conda activate $ENV"), std::string::npos) << open->yaml;
+  EXPECT_TRUE(Says(*open, "write conda: NAME"));
+}
+
 TEST(ImportAccelerate, MapsMachinesPrecisionAndDeepspeed) {
   const auto imported = ImportText(R"(compute_environment: LOCAL_MACHINE
 deepspeed_config:

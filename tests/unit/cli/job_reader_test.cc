@@ -342,6 +342,12 @@ TEST(JobReader, NamesTheFlagInARefusedOverride) {
   EXPECT_TRUE(FormatError(job.error()).starts_with("--nodes: ")) << FormatError(job.error());
 }
 
+TEST(JobReader, AnOverrideThatIsAListHasNoLineEither) {
+  const auto job = Read("run: x\n", {{"gpu_ids", "[1, 1]", "--gpu-ids"}});
+  ASSERT_FALSE(job);
+  EXPECT_TRUE(FormatError(job.error()).starts_with("--gpu-ids: ")) << FormatError(job.error());
+}
+
 TEST(JobReader, SplitsOverridesAtTheFirstEqualsSign) {
   const auto change = ParseOverride("env=A=b");
   ASSERT_TRUE(change);

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "cli/job_reader.h"
 
 namespace launch {
@@ -32,6 +35,31 @@ TEST(JobTemplate, ALineForTheCpuBecomesAJobForTheCpu) {
   const JobSpec spec = ReadBack(*text);
   EXPECT_EQ(spec.device, DeviceChoice::kCpu);
   EXPECT_EQ(spec.procs_per_node, 2);
+}
+
+TEST(JobTemplate, ReadsTheFilesThatTheLineNames) {
+  const std::string directory = ::testing::TempDir() + "job-template";
+  std::filesystem::create_directories(directory);
+  std::ofstream(directory + "/acc.yaml")
+      << "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_machines: 2\n"
+         "num_processes: 8\nmixed_precision: bf16\n";
+  const auto text =
+      JobFileFor({"accelerate", "launch", "--config_file", "acc.yaml", "train.py"}, directory);
+  std::filesystem::remove_all(directory);
+  ASSERT_TRUE(text) << FormatError(text.error());
+  const JobSpec spec = ReadBack(*text);
+  EXPECT_EQ(spec.nodes.min, 2) << *text;
+  ASSERT_EQ(spec.gpus.size(), 1U);
+  EXPECT_EQ(spec.gpus[0].count, 4) << *text;
+}
+
+TEST(JobTemplate, CountsTheDevicesInFrontOfALine) {
+  const auto text = JobFileFor({"CUDA_VISIBLE_DEVICES=0,1", "python", "train.py"}, "/proj");
+  ASSERT_TRUE(text) << FormatError(text.error());
+  EXPECT_EQ(ReadBack(*text).gpus.at(0).count, 2) << *text;
+  const auto hidden = JobFileFor({"CUDA_VISIBLE_DEVICES=", "python", "train.py"}, "/proj");
+  ASSERT_TRUE(hidden) << FormatError(hidden.error());
+  EXPECT_EQ(ReadBack(*hidden).device, DeviceChoice::kCpu) << *hidden;
 }
 
 TEST(JobTemplate, SaysWhatIsWrongWithALine) {
