@@ -5,6 +5,8 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "cli/json_inventory.h"
+
 namespace launch {
 namespace {
 
@@ -292,37 +294,11 @@ Json OfGpu(const GpuDevice& gpu, const NodeView& node) {
   Json quarantined = nullptr;
   for (const auto& [uuid, why] : node.quarantined)
     if (uuid == gpu.uuid) quarantined = why;
-  return {{"uuid", gpu.uuid.value},
-          {"device_class", Text(ToString(gpu.device_class))},
-          {"model", gpu.model},
-          {"type", gpu.type},
-          {"cc", gpu.cc ? Json(ToString(*gpu.cc)) : Json(nullptr)},
-          {"memory_bytes", gpu.memory_bytes},
-          {"memory_mib", gpu.memory_bytes / (1024 * 1024)},
-          {"pci", gpu.pci},
-          {"numa", Maybe(gpu.numa)},
-          {"health", Text(ToString(gpu.health))},
-          {"health_reason", gpu.why},
-          {"free", free},
-          {"quarantined", quarantined},
-          {"sample", sample}};
-}
-
-Json OfRuntime(const RuntimeFacts& runtime) {
-  Json torch = nullptr;
-  if (runtime.torch)
-    torch = {{"version", runtime.torch->version},
-             {"cuda", Maybe(runtime.torch->cuda)},
-             {"cpu_only", !runtime.torch->cuda && !runtime.torch->hip},
-             {"arch_list", runtime.torch->arch_list},
-             {"nccl", Maybe(runtime.torch->nccl)}};
-  return {{"path", runtime.path},
-          {"python", runtime.python},
-          {"torch", torch},
-          {"sees_gpu", Maybe(runtime.sees_gpu)},
-          {"mps", Maybe(runtime.mps)},
-          {"packages", Map(runtime.packages)},
-          {"says", runtime.says}};
+  Json json = JsonOf(gpu);
+  json["free"] = free;
+  json["quarantined"] = quarantined;
+  json["sample"] = sample;
+  return json;
 }
 
 Json OfNode(const NodeView& node) {
@@ -338,20 +314,16 @@ Json OfNode(const NodeView& node) {
   Json interpreters = Json::array();
   bool cuda = false;
   for (const RuntimeFacts& runtime : inventory.interpreters) {
-    interpreters.push_back(OfRuntime(runtime));
+    interpreters.push_back(JsonOf(runtime));
     cuda = cuda || runtime.sees_gpu.value_or(false);
     mps = mps || runtime.mps.value_or(false);
   }
   Json addresses = Json::array();
-  for (const NetworkAddress& address : inventory.addresses)
-    addresses.push_back({{"interface", address.interface},
-                         {"address", address.address},
-                         {"mbit", Maybe(address.mbit)},
-                         {"rdma", address.rdma}});
+  for (const NetworkAddress& address : inventory.addresses) addresses.push_back(JsonOf(address));
   Json jobs = Json::array();
   for (const JobId& job : node.jobs) jobs.push_back(job.value);
   const bool has_gpu = !inventory.gpus.empty();
-  return {
+  Json json = {
       {"node", inventory.node.value},
       {"state", node.state},
       {"reason", node.reason},
@@ -387,6 +359,8 @@ Json OfNode(const NodeView& node) {
       {"jobs", jobs},
       {"silent_ms", node.silent_ms},
       {"last_seen", Time(node.last_seen)}};
+  json.update(JsonOfHost(inventory));
+  return json;
 }
 
 Json WithVersion(Json body) {

@@ -11,6 +11,7 @@
 
 #include "cli/app.h"
 #include "cli/contexts.h"
+#include "cli/node_text.h"
 #include "cli/render_json.h"
 #include "common/clock.h"
 #include "common/hostlist.h"
@@ -61,6 +62,8 @@ Result<int> RunNodes(const App& app, const NodesOptions& options) {
     for (const NodeInventory& node : inventories) app.Out(node.node.value + "\n");
   } else {
     app.Out(NodesTable(nodes, app.ScreenNow()));
+    if (!options.names.empty())
+      for (const NodeView& node : nodes) app.Out("\n" + NodeText(node));
   }
   return 0;
 }

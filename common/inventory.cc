@@ -27,6 +27,11 @@ constexpr EnumText<CoherentMode, 3> kCoherent{{{CoherentMode::kNone, "none"},
                                                {CoherentMode::kNuma, "numa"},
                                                {CoherentMode::kDriver, "driver"}}};
 
+constexpr EnumText<FabricState, 4> kFabric{{{FabricState::kNotStarted, "not_started"},
+                                            {FabricState::kInProgress, "in_progress"},
+                                            {FabricState::kCompleted, "completed"},
+                                            {FabricState::kFailed, "failed"}}};
+
 // A torch that cannot see the GPUs of its node is what the user must know first.
 std::string TorchProblem(const NodeInventory& inventory) {
   for (const RuntimeFacts& facts : inventory.interpreters) {
@@ -52,6 +57,7 @@ LAUNCH_ENUM_TEXT(Health, ParseHealth, kHealth)
 LAUNCH_ENUM_TEXT(LinkKind, ParseLinkKind, kLink)
 LAUNCH_ENUM_TEXT(Containment, ParseContainment, kContainment)
 LAUNCH_ENUM_TEXT(CoherentMode, ParseCoherentMode, kCoherent)
+LAUNCH_ENUM_TEXT(FabricState, ParseFabricState, kFabric)
 
 std::string_view ToString(Arch v) { return kArch.Print(v); }
 std::optional<Arch> ParseArch(std::string_view text) {

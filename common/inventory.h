@@ -16,8 +16,9 @@ enum class Arch { kX86_64, kAarch64 };         // "x86_64", "aarch64" ("arm64" i
 enum class DeviceClass { kCuda, kMps, kCpu };  // "cuda", "mps", "cpu"
 enum class Health { kOk, kWarn, kBad };        // bad = never scheduled
 enum class LinkKind { kNvlink, kC2c, kPix, kPxb, kPhb, kNode, kSys };
-enum class Containment { kCgroup, kCgroup1, kTree };  // rulings 17
-enum class CoherentMode { kNone, kNuma, kDriver };    // GH200 memory mode
+enum class Containment { kCgroup, kCgroup1, kTree };                       // rulings 17
+enum class CoherentMode { kNone, kNuma, kDriver };                         // GH200 memory mode
+enum class FabricState { kNotStarted, kInProgress, kCompleted, kFailed };  // of an NVSwitch system
 
 struct ComputeCapability {
   int major = 0;
@@ -46,6 +47,31 @@ struct MigSlice {
   friend bool operator==(const MigSlice&, const MigSlice&) = default;
 };
 
+// What the connection to the host runs at, and what GPU and slot together can do; absent = the
+// driver does not say.
+struct PcieLink {
+  std::optional<int> generation;  // the highest seen: a GPU without work lowers it
+  std::optional<int> max_generation;
+  std::optional<int> width;  // lanes
+  std::optional<int> max_width;
+  friend bool operator==(const PcieLink&, const PcieLink&) = default;
+};
+
+struct ClockLimits {  // MHz
+  std::optional<int> graphics_max;
+  std::optional<int> graphics_set;  // the applications clock, which `nvidia-smi -ac` sets
+  std::optional<int> memory_max;
+  friend bool operator==(const ClockLimits&, const ClockLimits&) = default;
+};
+
+struct RemappedRows {  // of the GPU's memory, since it was made
+  int correctable = 0;
+  int uncorrectable = 0;
+  bool pending = false;  // replaced at the next reset
+  bool failed = false;   // no spare row is left
+  friend bool operator==(const RemappedRows&, const RemappedRows&) = default;
+};
+
 // A process of somebody on a GPU, as the driver lists it.
 struct GpuProcess {
   std::int64_t pid = 0;
@@ -72,6 +98,10 @@ struct GpuDevice {
   Health health = Health::kOk;
   std::string why;  // reason of a health that is not ok
   std::optional<bool> persistence;
+  PcieLink pcie;
+  ClockLimits clocks;
+  std::optional<RemappedRows> remapped;
+  std::optional<FabricState> fabric;  // absent: not a GPU of an NVSwitch system
   friend bool operator==(const GpuDevice&, const GpuDevice&) = default;
 };
 
@@ -85,6 +115,18 @@ struct NetworkAddress {
   std::optional<int> mtu;
   bool rdma = false;
   friend bool operator==(const NetworkAddress&, const NetworkAddress&) = default;
+};
+
+// A port of an InfiniBand or RoCE adapter; it needs no address to be there.
+struct RdmaPort {
+  std::string device;  // "mlx5_0", as NCCL_IB_HCA takes it
+  int port = 1;
+  std::string layer;  // "InfiniBand", "Ethernet"; empty when unknown
+  std::string state;  // "ACTIVE", "DOWN", "INIT", "ARMED"
+  std::optional<int> mbit;
+  std::string interface;  // network interface of the port; empty when there is none
+  std::optional<int> numa;
+  friend bool operator==(const RdmaPort&, const RdmaPort&) = default;
 };
 
 struct TorchFacts {
@@ -174,6 +216,7 @@ struct NodeInventory {
   std::uint64_t revision = 0;                // grows with each change the agent reports
   std::optional<std::string> cuda_runtime;   // newest libcudart of the system: "12.8.57"
   std::map<std::string, std::string> tools;  // on the ranks' PATH, with versions: "c++", "ninja"
+  std::vector<RdmaPort> rdma;                // by device and port
   friend bool operator==(const NodeInventory&, const NodeInventory&) = default;
 };
 
@@ -228,6 +271,7 @@ std::string_view ToString(Health v);
 std::string_view ToString(LinkKind v);
 std::string_view ToString(Containment v);
 std::string_view ToString(CoherentMode v);
+std::string_view ToString(FabricState v);
 std::string ToString(ComputeCapability v);             // "9.0"
 std::string ToString(CudaVersion v);                   // "12.8"
 std::optional<Arch> ParseArch(std::string_view text);  // also "arm64", "amd64"
@@ -236,6 +280,7 @@ std::optional<Health> ParseHealth(std::string_view text);
 std::optional<LinkKind> ParseLinkKind(std::string_view text);
 std::optional<Containment> ParseContainment(std::string_view text);
 std::optional<CoherentMode> ParseCoherentMode(std::string_view text);
+std::optional<FabricState> ParseFabricState(std::string_view text);
 std::optional<CudaVersion> ParseVersionPair(
     std::string_view text);  // "12.8" -> {12, 8}; "12" -> {12, 0}
 

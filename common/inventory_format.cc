@@ -109,6 +109,33 @@ class Block {
   bool dash_;
 };
 
+void WriteHardware(std::string& out, int indent, Block& b, const GpuDevice& gpu) {
+  if (gpu.pcie != PcieLink{}) {
+    b.Open("pcie");
+    Block p(out, indent + 2, false);
+    p.IntIf("generation", gpu.pcie.generation);
+    p.IntIf("max_generation", gpu.pcie.max_generation);
+    p.IntIf("width", gpu.pcie.width);
+    p.IntIf("max_width", gpu.pcie.max_width);
+  }
+  if (gpu.clocks != ClockLimits{}) {
+    b.Open("clocks");
+    Block c(out, indent + 2, false);
+    c.IntIf("graphics_max_mhz", gpu.clocks.graphics_max);
+    c.IntIf("graphics_set_mhz", gpu.clocks.graphics_set);
+    c.IntIf("memory_max_mhz", gpu.clocks.memory_max);
+  }
+  if (gpu.remapped) {
+    b.Open("remapped");
+    Block r(out, indent + 2, false);
+    r.Int("correctable", gpu.remapped->correctable);
+    r.Int("uncorrectable", gpu.remapped->uncorrectable);
+    r.BoolIf("pending", gpu.remapped->pending);
+    r.BoolIf("failed", gpu.remapped->failed);
+  }
+  if (gpu.fabric) b.Raw("fabric", ToString(*gpu.fabric));
+}
+
 void WriteGpu(std::string& out, int indent, const GpuDevice& gpu) {
   Block b(out, indent, true);
   b.Text("uuid", gpu.uuid.value);
@@ -125,6 +152,7 @@ void WriteGpu(std::string& out, int indent, const GpuDevice& gpu) {
   b.Raw("health", ToString(gpu.health));
   b.TextIf("why", gpu.why);
   b.BoolIf("persistence", gpu.persistence);
+  WriteHardware(out, indent, b, gpu);
   if (!gpu.mig.empty()) b.Open("mig");
   for (const MigSlice& slice : gpu.mig) {
     Block m(out, indent + 4, true);
@@ -205,6 +233,17 @@ void WriteNode(std::string& out, const NodeInventory& node) {
     a.IntIf("mbit", address.mbit);
     a.IntIf("mtu", address.mtu);
     if (address.rdma) a.Raw("rdma", "true");
+  }
+  if (!node.rdma.empty()) b.Open("rdma");
+  for (const RdmaPort& port : node.rdma) {
+    Block r(out, 6, true);
+    r.Text("device", port.device);
+    r.Int("port", port.port);
+    r.TextIf("layer", port.layer);
+    r.TextIf("state", port.state);
+    r.IntIf("mbit", port.mbit);
+    r.TextIf("interface", port.interface);
+    r.IntIf("numa", port.numa);
   }
   WriteHost(out, b, node);
   b.TextIf("driver", node.driver);

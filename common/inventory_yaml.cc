@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/gpu_catalog.h"
+#include "common/inventory_fields.h"
 #include "common/mig.h"
 #include "common/units.h"
 #include "common/yaml_reader.h"
@@ -15,124 +16,6 @@ namespace {
 
 constexpr std::size_t kMaxFileBytes = 64 * kMiB;
 constexpr std::int64_t kMaxDevices = 64;
-
-// A map with typed access to the fields of an inventory; every getter leaves an absent field alone.
-class Fields {
- public:
-  Fields(const YamlNode& node, const std::string& file, std::string path)
-      : map_(node, file, std::move(path)) {}
-
-  Result<void> Only(const std::vector<std::string>& known) const { return map_.AllowOnly(known); }
-  const YamlMap& map() const { return map_; }
-  const YamlNode* Get(std::string_view key) const { return map_.Get(key); }
-
-  Result<void> Text(std::string_view key, std::string& out) const {
-    LAUNCH_ASSIGN_OR_RETURN(const auto text, map_.String(key));
-    if (text) out = *text;
-    return {};
-  }
-  Result<void> Text(std::string_view key, std::optional<std::string>& out) const {
-    LAUNCH_ASSIGN_OR_RETURN(auto text, map_.String(key));
-    if (text) out = std::move(*text);
-    return {};
-  }
-  Result<void> Bool(std::string_view key, bool& out) const {
-    LAUNCH_ASSIGN_OR_RETURN(const auto value, map_.Bool(key));
-    if (value) out = *value;
-    return {};
-  }
-  Result<void> Bool(std::string_view key, std::optional<bool>& out) const {
-    LAUNCH_ASSIGN_OR_RETURN(const auto value, map_.Bool(key));
-    if (value) out = *value;
-    return {};
-  }
-  template <class Number>
-  Result<void> Int(std::string_view key, Number& out) const {
-    LAUNCH_ASSIGN_OR_RETURN(const auto value, map_.Int(key));
-    if (!value) return {};
-    if (*value < 0) return map_.Bad(*Get(key), key, "is below 0");
-    if constexpr (sizeof(Number) <= sizeof(std::int32_t)) {
-      if (*value > INT32_MAX) return map_.Bad(*Get(key), key, "is too large");
-    }
-    out = static_cast<Number>(*value);
-    return {};
-  }
-  template <class Number>
-  Result<void> Int(std::string_view key, std::optional<Number>& out) const {
-    if (Get(key) == nullptr) return {};
-    Number value{};
-    LAUNCH_RETURN_IF_ERROR(Int(key, value));
-    out = value;
-    return {};
-  }
-  Result<void> Bytes(std::string_view key, std::uint64_t& out) const {
-    LAUNCH_ASSIGN_OR_RETURN(const auto text, map_.String(key));
-    if (!text) return {};
-    const auto size = ParseBytes(*text);
-    if (!size) return map_.Bad(*Get(key), key, size.error().message, size.error().hint);
-    out = size->bytes;
-    return {};
-  }
-  Result<void> Bytes(std::string_view key, std::optional<std::uint64_t>& out) const {
-    if (Get(key) == nullptr) return {};
-    std::uint64_t value = 0;
-    LAUNCH_RETURN_IF_ERROR(Bytes(key, value));
-    out = value;
-    return {};
-  }
-  Result<void> Version(std::string_view key, std::optional<CudaVersion>& out) const {
-    LAUNCH_ASSIGN_OR_RETURN(const auto text, map_.String(key));
-    if (!text) return {};
-    out = ParseVersionPair(*text);
-    if (!out) return map_.Bad(*Get(key), key, "'" + *text + "' is not a version", "e.g. \"12.8\"");
-    return {};
-  }
-  template <class Value, class Parse>
-  Result<void> Word(std::string_view key, Value& out, Parse parse) const {
-    LAUNCH_ASSIGN_OR_RETURN(const auto text, map_.String(key));
-    if (!text) return {};
-    const auto value = parse(*text);
-    if (!value)
-      return map_.Bad(*Get(key), key, "'" + *text + "' is not a value of " + std::string(key));
-    out = *value;
-    return {};
-  }
-  Result<void> Map(std::string_view key, std::map<std::string, std::string>& out) const {
-    const YamlNode* node = Get(key);
-    if (node == nullptr || node->kind == YamlNode::Kind::kNull) return {};
-    if (node->kind != YamlNode::Kind::kMap) return map_.Bad(*node, key, "expected a map");
-    for (const auto& [name, value] : node->entries) {
-      if (value.kind == YamlNode::Kind::kList || value.kind == YamlNode::Kind::kMap) {
-        return map_.Bad(value, key, "expected a single value for " + name.scalar);
-      }
-      out[name.scalar] = value.scalar;
-    }
-    return {};
-  }
-  // Calls read(Fields of the item, item) for each entry of a list.
-  template <class Read>
-  Result<void> Each(std::string_view key, Read read) const {
-    const YamlNode* node = Get(key);
-    if (node == nullptr || node->kind == YamlNode::Kind::kNull) return {};
-    if (node->kind != YamlNode::Kind::kList) return map_.Bad(*node, key, "expected a list");
-    for (const YamlNode& item : node->items) {
-      LAUNCH_RETURN_IF_ERROR(read(Fields(item, map_.file(), Path(key))));
-    }
-    return {};
-  }
-  template <class Read>
-  Result<void> Inside(std::string_view key, Read read) const {
-    const YamlNode* node = Get(key);
-    if (node == nullptr || node->kind == YamlNode::Kind::kNull) return {};
-    return read(Fields(*node, map_.file(), Path(key)));
-  }
-
- private:
-  std::string Path(std::string_view key) const {
-    return map_.path() + (map_.path().empty() ? "" : ".") + std::string(key);
-  }
-  YamlMap map_;
-};
 
 Result<void> ReadAddress(const Fields& f, NodeInventory& node) {
   LAUNCH_RETURN_IF_ERROR(f.Only({"interface", "address", "mbit", "mtu", "rdma"}));
@@ -144,6 +27,56 @@ Result<void> ReadAddress(const Fields& f, NodeInventory& node) {
   LAUNCH_RETURN_IF_ERROR(f.Bool("rdma", address.rdma));
   node.addresses.push_back(std::move(address));
   return {};
+}
+
+Result<void> ReadRdma(const Fields& f, NodeInventory& node) {
+  LAUNCH_RETURN_IF_ERROR(f.Only({"device", "port", "layer", "state", "mbit", "interface", "numa"}));
+  RdmaPort port;
+  LAUNCH_RETURN_IF_ERROR(f.Text("device", port.device));
+  LAUNCH_RETURN_IF_ERROR(f.Int("port", port.port));
+  LAUNCH_RETURN_IF_ERROR(f.Text("layer", port.layer));
+  LAUNCH_RETURN_IF_ERROR(f.Text("state", port.state));
+  LAUNCH_RETURN_IF_ERROR(f.Int("mbit", port.mbit));
+  LAUNCH_RETURN_IF_ERROR(f.Text("interface", port.interface));
+  LAUNCH_RETURN_IF_ERROR(f.Int("numa", port.numa));
+  node.rdma.push_back(std::move(port));
+  return {};
+}
+
+Result<void> ReadPcie(const Fields& f, PcieLink& pcie) {
+  LAUNCH_RETURN_IF_ERROR(f.Only({"generation", "max_generation", "width", "max_width"}));
+  LAUNCH_RETURN_IF_ERROR(f.Int("generation", pcie.generation));
+  LAUNCH_RETURN_IF_ERROR(f.Int("max_generation", pcie.max_generation));
+  LAUNCH_RETURN_IF_ERROR(f.Int("width", pcie.width));
+  return f.Int("max_width", pcie.max_width);
+}
+
+Result<void> ReadClocks(const Fields& f, ClockLimits& clocks) {
+  LAUNCH_RETURN_IF_ERROR(f.Only({"graphics_max_mhz", "graphics_set_mhz", "memory_max_mhz"}));
+  LAUNCH_RETURN_IF_ERROR(f.Int("graphics_max_mhz", clocks.graphics_max));
+  LAUNCH_RETURN_IF_ERROR(f.Int("graphics_set_mhz", clocks.graphics_set));
+  return f.Int("memory_max_mhz", clocks.memory_max);
+}
+
+Result<void> ReadRemapped(const Fields& f, GpuDevice& gpu) {
+  LAUNCH_RETURN_IF_ERROR(f.Only({"correctable", "uncorrectable", "pending", "failed"}));
+  RemappedRows rows;
+  LAUNCH_RETURN_IF_ERROR(f.Int("correctable", rows.correctable));
+  LAUNCH_RETURN_IF_ERROR(f.Int("uncorrectable", rows.uncorrectable));
+  LAUNCH_RETURN_IF_ERROR(f.Bool("pending", rows.pending));
+  LAUNCH_RETURN_IF_ERROR(f.Bool("failed", rows.failed));
+  gpu.remapped = rows;
+  return {};
+}
+
+// What a driver says of the hardware beyond what placement needs.
+Result<void> ReadHardware(const Fields& f, GpuDevice& gpu) {
+  LAUNCH_RETURN_IF_ERROR(f.Inside("pcie", [&](const Fields& p) { return ReadPcie(p, gpu.pcie); }));
+  LAUNCH_RETURN_IF_ERROR(
+      f.Inside("clocks", [&](const Fields& c) { return ReadClocks(c, gpu.clocks); }));
+  LAUNCH_RETURN_IF_ERROR(
+      f.Inside("remapped", [&](const Fields& r) { return ReadRemapped(r, gpu); }));
+  return f.Word("fabric", gpu.fabric, ParseFabricState);
 }
 
 Result<void> ReadMigSlice(const Fields& f, GpuDevice& gpu) {
@@ -170,8 +103,9 @@ Result<void> ReadLink(const Fields& f, GpuDevice& gpu) {
 // `count: 8` stands for eight alike, so that a file by hand stays short.
 Result<void> ReadGpu(const Fields& f, NodeInventory& node) {
   LAUNCH_RETURN_IF_ERROR(
-      f.Only({"uuid", "device", "model", "type", "cc", "memory", "reserved", "pci", "numa", "mig",
-              "links", "ecc", "power_limit_w", "health", "why", "persistence", "count"}));
+      f.Only({"uuid", "device",      "model", "type",  "cc",     "memory",        "reserved",
+              "pci",  "numa",        "mig",   "links", "ecc",    "power_limit_w", "health",
+              "why",  "persistence", "count", "pcie",  "clocks", "remapped",      "fabric"}));
   GpuDevice gpu;
   LAUNCH_RETURN_IF_ERROR(f.Word("device", gpu.device_class, ParseDeviceClass));
   LAUNCH_RETURN_IF_ERROR(f.Text("model", gpu.model));
@@ -187,6 +121,7 @@ Result<void> ReadGpu(const Fields& f, NodeInventory& node) {
   LAUNCH_RETURN_IF_ERROR(f.Word("health", gpu.health, ParseHealth));
   LAUNCH_RETURN_IF_ERROR(f.Text("why", gpu.why));
   LAUNCH_RETURN_IF_ERROR(f.Bool("persistence", gpu.persistence));
+  LAUNCH_RETURN_IF_ERROR(ReadHardware(f, gpu));
   LAUNCH_RETURN_IF_ERROR(f.Each("mig", [&](const Fields& m) { return ReadMigSlice(m, gpu); }));
   LAUNCH_RETURN_IF_ERROR(f.Each("links", [&](const Fields& l) { return ReadLink(l, gpu); }));
   if (f.Get("type") == nullptr) {
@@ -294,15 +229,34 @@ Result<void> ReadHost(const Fields& f, NodeInventory& node) {
 
 Result<NodeInventory> ReadNode(const YamlNode& yaml, const std::string& file) {
   const Fields f(yaml, file, "");
-  LAUNCH_RETURN_IF_ERROR(f.Only({"node",           "addresses",    "arch",
-                                 "kernel",         "glibc",        "page_size",
-                                 "cores",          "threads",      "numa",
-                                 "memory",         "shm",          "limits",
-                                 "gpus",           "driver",       "driver_cuda",
-                                 "driver_problem", "toolkit",      "cuda_runtime",
-                                 "tools",          "interpreters", "container_runtimes",
-                                 "containment",    "coherent",     "simulated",
-                                 "labels",         "base_env",     "revision"}));
+  LAUNCH_RETURN_IF_ERROR(f.Only({"node",
+                                 "addresses",
+                                 "arch",
+                                 "kernel",
+                                 "glibc",
+                                 "page_size",
+                                 "cores",
+                                 "threads",
+                                 "numa",
+                                 "memory",
+                                 "shm",
+                                 "limits",
+                                 "gpus",
+                                 "driver",
+                                 "driver_cuda",
+                                 "driver_problem",
+                                 "toolkit",
+                                 "cuda_runtime",
+                                 "tools",
+                                 "interpreters",
+                                 "container_runtimes",
+                                 "containment",
+                                 "coherent",
+                                 "simulated",
+                                 "labels",
+                                 "base_env",
+                                 "revision",
+                                 "rdma"}));
   NodeInventory node;
   LAUNCH_RETURN_IF_ERROR(f.Text("node", node.node.value));
   if (f.Get("node") == nullptr || !IsValidName(node.node.value)) {
@@ -316,6 +270,7 @@ Result<NodeInventory> ReadNode(const YamlNode& yaml, const std::string& file) {
   LAUNCH_RETURN_IF_ERROR(ReadHost(f, node));
   LAUNCH_RETURN_IF_ERROR(
       f.Each("addresses", [&](const Fields& a) { return ReadAddress(a, node); }));
+  LAUNCH_RETURN_IF_ERROR(f.Each("rdma", [&](const Fields& r) { return ReadRdma(r, node); }));
   LAUNCH_RETURN_IF_ERROR(f.Each("gpus", [&](const Fields& g) { return ReadGpu(g, node); }));
   LAUNCH_RETURN_IF_ERROR(f.Text("driver", node.driver));
   LAUNCH_RETURN_IF_ERROR(f.Version("driver_cuda", node.driver_cuda));

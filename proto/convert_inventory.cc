@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kMostXids = 64;  // in one sample of a GPU
 constexpr int kLargestXid = 100'000;
+constexpr int kMostRdmaPorts = 256;
 
 bool IsNumericAddress(const std::string& text) {
   // A link-local address may name its interface: fe80::1%eth0.
@@ -148,6 +149,10 @@ pb::GpuDevice ToProto(const GpuDevice& v) {
   m.set_health(ToProto(v.health));
   m.set_why(Utf8(v.why));
   if (v.persistence) m.set_persistence(*v.persistence);
+  if (v.pcie != PcieLink{}) *m.mutable_pcie() = ToProto(v.pcie);
+  if (v.clocks != ClockLimits{}) *m.mutable_clocks() = ToProto(v.clocks);
+  if (v.remapped) *m.mutable_remapped() = ToProto(*v.remapped);
+  if (v.fabric) m.set_fabric(ToProto(*v.fabric));
   return m;
 }
 Result<GpuDevice> FromProto(const pb::GpuDevice& m) {
@@ -170,6 +175,10 @@ Result<GpuDevice> FromProto(const pb::GpuDevice& m) {
   v.health = e.Value("health", m.health());
   v.why = e.Text("why", m.why());
   if (m.has_persistence()) v.persistence = m.persistence();
+  if (m.has_pcie()) v.pcie = e.Value("pcie", m.pcie());
+  if (m.has_clocks()) v.clocks = e.Value("clocks", m.clocks());
+  if (m.has_remapped()) v.remapped = e.Value("remapped", m.remapped());
+  if (m.has_fabric()) v.fabric = e.Value("fabric", m.fabric());
   return e.Done(std::move(v));
 }
 
@@ -350,6 +359,9 @@ pb::NodeInventory ToProto(const NodeInventory& v) {
   m.set_revision(v.revision);
   if (v.cuda_runtime) m.set_cuda_runtime(observed::Word(*v.cuda_runtime));
   observed::TextMap(v.tools, 1'000, *m.mutable_tools());
+  observed::Each(v.rdma, kMostRdmaPorts, [&](const RdmaPort& port) {
+    if (!port.device.empty()) *m.add_rdma() = ToProto(port);
+  });
   return m;
 }
 Result<NodeInventory> FromProto(const pb::NodeInventory& m) {
@@ -386,6 +398,7 @@ Result<NodeInventory> FromProto(const pb::NodeInventory& m) {
   v.revision = m.revision();
   if (m.has_cuda_runtime()) v.cuda_runtime = e.MaybeWord("cuda_runtime", m.cuda_runtime());
   v.tools = e.TextMap("tools", m.tools(), 1'000);
+  v.rdma = e.Values("rdma", m.rdma(), kMostRdmaPorts);
   return e.Done(std::move(v));
 }
 

@@ -155,6 +155,7 @@ Result<NodeInventory> InventoryProbe::Probe() {
     if (gpu.memory_bytes == 0 && gpu.health != Health::kBad) gpu.memory_bytes = host.memory_bytes;
 
   node.addresses = ProbeNetwork(options_.roots.sys);
+  node.rdma = ProbeRdma(options_.roots.sys);
   const std::string& path = base_env_.at("PATH");
   const char* cuda_home = std::getenv("CUDA_HOME");
   node.toolkit = ProbeToolkit({.path = path, .cuda_home = cuda_home ? cuda_home : ""});

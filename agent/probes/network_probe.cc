@@ -59,6 +59,55 @@ bool HasRdma(const std::string& sys_root, const std::string& interface) {
 
 }  // namespace
 
+namespace {
+
+// "4: ACTIVE" -> "ACTIVE".
+std::string AfterNumber(const std::string& text) {
+  const auto at = text.find(": ");
+  return at == std::string::npos ? text : text.substr(at + 2);
+}
+
+// "400 Gb/sec (4X NDR)", "2.5 Gb/sec (1X SDR)" -> 400000, 2500.
+std::optional<int> MbitOfRate(const std::string& rate) {
+  const auto end = rate.find(" Gb/sec");
+  if (end == std::string::npos) return std::nullopt;
+  const auto gbit = ParseDouble(rate.substr(0, end));
+  if (!gbit || !(*gbit > 0) || *gbit > 1e6) return std::nullopt;
+  return static_cast<int>(*gbit * 1000);
+}
+
+RdmaPort ReadPort(const std::string& adapter, const std::string& device, int number) {
+  const std::string directory = adapter + "/ports/" + std::to_string(number);
+  RdmaPort port{.device = device, .port = number};
+  port.layer = TrimmedFile(directory + "/link_layer");
+  port.state = AfterNumber(TrimmedFile(directory + "/state"));
+  port.mbit = MbitOfRate(TrimmedFile(directory + "/rate"));
+  port.interface = TrimmedFile(directory + "/gid_attrs/ndevs/0");
+  const std::vector<std::string> interfaces = ListNames(adapter + "/device/net");
+  if (port.interface.empty() && interfaces.size() == 1) port.interface = interfaces[0];
+  const auto numa = ParseInt(TrimmedFile(adapter + "/device/numa_node"));
+  if (numa && *numa >= 0 && *numa <= 0xffff) port.numa = static_cast<int>(*numa);
+  return port;
+}
+
+}  // namespace
+
+std::vector<RdmaPort> ProbeRdma(const std::string& sys_root) {
+  std::vector<RdmaPort> ports;
+  const std::string root = sys_root + "/class/infiniband";
+  for (const std::string& device : ListNames(root)) {
+    for (const std::string& name : ListNames(root + "/" + device + "/ports")) {
+      const auto number = ParseInt(name);
+      if (!number || *number < 0 || *number > 255) continue;
+      ports.push_back(ReadPort(root + "/" + device, device, static_cast<int>(*number)));
+    }
+  }
+  std::sort(ports.begin(), ports.end(), [](const RdmaPort& a, const RdmaPort& b) {
+    return std::tie(a.device, a.port) < std::tie(b.device, b.port);
+  });
+  return ports;
+}
+
 bool StandsOnHardware(const std::string& sys_root, const std::string& interface) {
   const std::string directory = sys_root + "/class/net/" + interface;
   if (std::filesystem::exists(directory + "/device")) return true;

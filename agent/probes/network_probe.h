@@ -13,6 +13,9 @@ namespace launch::agent {
 // loopback ("lo") last.
 std::vector<NetworkAddress> ProbeNetwork(const std::string& sys_root);
 
+// Ports of InfiniBand and RoCE adapters, whether or not they have an address; by device and port.
+std::vector<RdmaPort> ProbeRdma(const std::string& sys_root);
+
 // The order above, for a list whose hardware interfaces are known.
 void SortAddresses(std::vector<NetworkAddress>& addresses,
                    const std::vector<std::string>& hardware);

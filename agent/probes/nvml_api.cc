@@ -52,6 +52,11 @@ NvmlApi ResolveNvml(SymbolResolver& r) {
     Bind(r, "nvmlDeviceGetCurrentClocksThrottleReasons", api.clock_reasons);
   Bind(r, "nvmlDeviceGetApplicationsClock", api.applications_clock);
   Bind(r, "nvmlDeviceGetDefaultApplicationsClock", api.default_applications_clock);
+  Bind(r, "nvmlDeviceGetMaxClockInfo", api.max_clock);
+  Bind(r, "nvmlDeviceGetCurrPcieLinkGeneration", api.pcie_generation);
+  Bind(r, "nvmlDeviceGetMaxPcieLinkGeneration", api.max_pcie_generation);
+  Bind(r, "nvmlDeviceGetCurrPcieLinkWidth", api.pcie_width);
+  Bind(r, "nvmlDeviceGetMaxPcieLinkWidth", api.max_pcie_width);
   Bind(r, "nvmlDeviceGetComputeMode", api.compute_mode);
   Bind(r, "nvmlDeviceGetPersistenceMode", api.persistence_mode);
   Bind(r, "nvmlDeviceGetRemappedRows", api.remapped_rows);

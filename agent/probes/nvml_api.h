@@ -34,9 +34,10 @@ enum NvmlCode : int {
   kNvmlUnknown = 999,
 };
 
-inline constexpr int kNvmlUncorrected = 1;  // nvmlMemoryErrorType_t
-inline constexpr int kNvmlSinceLoad = 0;    // nvmlEccCounterType_t: volatile
-inline constexpr int kNvmlGraphicsClock = 0;
+inline constexpr int kNvmlUncorrected = 1;    // nvmlMemoryErrorType_t
+inline constexpr int kNvmlSinceLoad = 0;      // nvmlEccCounterType_t: volatile
+inline constexpr int kNvmlGraphicsClock = 0;  // nvmlClockType_t
+inline constexpr int kNvmlMemoryClock = 2;
 
 using NvmlDevice = struct NvmlDeviceOpaque*;
 
@@ -142,6 +143,11 @@ struct NvmlApi {
   Call<NvmlDevice, unsigned long long*> clock_reasons = nullptr;
   Call<NvmlDevice, int, unsigned*> applications_clock = nullptr;
   Call<NvmlDevice, int, unsigned*> default_applications_clock = nullptr;
+  Call<NvmlDevice, int, unsigned*> max_clock = nullptr;
+  Call<NvmlDevice, unsigned*> pcie_generation = nullptr;
+  Call<NvmlDevice, unsigned*> max_pcie_generation = nullptr;  // of GPU and slot together
+  Call<NvmlDevice, unsigned*> pcie_width = nullptr;
+  Call<NvmlDevice, unsigned*> max_pcie_width = nullptr;
   Call<NvmlDevice, unsigned*> compute_mode = nullptr;
   Call<NvmlDevice, unsigned*> persistence_mode = nullptr;
   Call<NvmlDevice, unsigned*, unsigned*, unsigned*, unsigned*> remapped_rows = nullptr;

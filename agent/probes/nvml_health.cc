@@ -40,7 +40,14 @@ void WorsenByClockReasons(unsigned long long reasons, GpuDevice& gpu) {
            "power_brake: the machine's power supply holds its clocks down from outside");
 }
 
-void WorsenByClockLimit(unsigned set, unsigned usual, GpuDevice& gpu) {
+void WorsenByPcieWidth(int width, int max_width, GpuDevice& gpu) {
+  if (width == 0 || width >= max_width) return;
+  Worsen(gpu, Health::kWarn,
+         "pcie_narrow: its PCIe connection has " + std::to_string(width) + " of " +
+             std::to_string(max_width) + " lanes; copies to the host are that much slower");
+}
+
+void WorsenByClockLimit(int set, int usual, GpuDevice& gpu) {
   if (set == 0 || set >= usual) return;
   Worsen(gpu, Health::kWarn,
          "clocks_limited: its clock was set to " + std::to_string(set) + " MHz, " +

@@ -44,7 +44,40 @@ json JsonOf(const GpuDevice& gpu) {
     Put(one, "count", link.count);
     to["links"].push_back(std::move(one));
   }
+  json& pcie = to["pcie"] = json::object();
+  Put(pcie, "generation", gpu.pcie.generation);
+  Put(pcie, "max_generation", gpu.pcie.max_generation);
+  Put(pcie, "width", gpu.pcie.width);
+  Put(pcie, "max_width", gpu.pcie.max_width);
+  json& clocks = to["clocks"] = json::object();
+  Put(clocks, "graphics_max", gpu.clocks.graphics_max);
+  Put(clocks, "graphics_set", gpu.clocks.graphics_set);
+  Put(clocks, "memory_max", gpu.clocks.memory_max);
+  if (gpu.remapped)
+    to["remapped"] = {{"correctable", gpu.remapped->correctable},
+                      {"uncorrectable", gpu.remapped->uncorrectable},
+                      {"pending", gpu.remapped->pending},
+                      {"failed", gpu.remapped->failed}};
+  if (gpu.fabric) to["fabric"] = ToString(*gpu.fabric);
   return to;
+}
+
+void TakeHardware(const json& from, GpuDevice& gpu) {
+  const json pcie = from.value("pcie", json::object());
+  gpu.pcie = {.generation = Take<int>(pcie, "generation"),
+              .max_generation = Take<int>(pcie, "max_generation"),
+              .width = Take<int>(pcie, "width"),
+              .max_width = Take<int>(pcie, "max_width")};
+  const json clocks = from.value("clocks", json::object());
+  gpu.clocks = {.graphics_max = Take<int>(clocks, "graphics_max"),
+                .graphics_set = Take<int>(clocks, "graphics_set"),
+                .memory_max = Take<int>(clocks, "memory_max")};
+  if (const auto rows = from.find("remapped"); rows != from.end())
+    gpu.remapped = RemappedRows{.correctable = rows->at("correctable").get<int>(),
+                                .uncorrectable = rows->at("uncorrectable").get<int>(),
+                                .pending = rows->at("pending").get<bool>(),
+                                .failed = rows->at("failed").get<bool>()};
+  if (const auto fabric = Take<std::string>(from, "fabric")) gpu.fabric = ParseFabricState(*fabric);
 }
 
 GpuDevice GpuOf(const json& from) {
@@ -61,6 +94,7 @@ GpuDevice GpuOf(const json& from) {
   gpu.ecc = Take<bool>(from, "ecc");
   gpu.persistence = Take<bool>(from, "persistence");
   gpu.power_limit_w = Take<int>(from, "power_limit_w");
+  TakeHardware(from, gpu);
   for (const json& slice : from.value("mig", json::array()))
     gpu.mig.push_back({.uuid = GpuUuid{slice.at("uuid").get<std::string>()},
                        .profile = slice.at("profile").get<std::string>(),

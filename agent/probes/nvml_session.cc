@@ -11,12 +11,6 @@
 
 #include "agent/probes/nvml_health.h"
 
-#if defined(__clang__)  // entry points are looked up by name: their types are ours by contract only
-#define LAUNCH_FOREIGN_CALL __attribute__((no_sanitize("function")))
-#else
-#define LAUNCH_FOREIGN_CALL
-#endif
-
 namespace launch::agent {
 namespace {
 
@@ -101,14 +95,6 @@ NvmlSession::NvmlSession(NvmlApi api, PidExists pid_exists)
     : api_(api), pid_exists_(std::move(pid_exists)) {}
 
 NvmlSession::~NvmlSession() { Close(); }
-
-template <class F, class... Args>
-LAUNCH_FOREIGN_CALL NvmlCode NvmlSession::Ask(F call, Args... args) {
-  if (call == nullptr) return kNvmlFunctionNotFound;
-  const NvmlCode code = call(args...);
-  if (code == kNvmlGpuIsLost || code == kNvmlResetRequired) worst_ = code;
-  return code;
-}
 
 void NvmlSession::Close() {
   if (events_ != nullptr) (void)Ask(api_.event_set_free, events_);
@@ -304,49 +290,6 @@ void NvmlSession::ReadMig(Slot& slot, GpuDevice& gpu) {
     Worsen(gpu, Health::kBad,
            "mig_without_slices: MIG mode is on and no slice was made, so no program can use it; "
            "nvidia-smi mig -cgi makes slices, -mig 0 ends the mode");
-}
-
-void NvmlSession::ReadHealth(NvmlDevice handle, GpuDevice& gpu) {
-  NvmlFieldValue recovery{};
-  recovery.field_id = kNvmlFieldRecoveryAction;
-  recovery.code = kNvmlNotSupported;
-  if (Ask(api_.field_values, handle, 1, &recovery) == kNvmlSuccess &&
-      recovery.code == kNvmlSuccess && recovery.value.number != 0)
-    Worsen(gpu, Health::kBad,
-           "needs_reset: the driver asks to " + RecoveryText(recovery.value.number));
-  unsigned correctable = 0;
-  unsigned uncorrectable = 0;
-  unsigned pending = 0;
-  unsigned failure = 0;
-  if (Ask(api_.remapped_rows, handle, &correctable, &uncorrectable, &pending, &failure) ==
-      kNvmlSuccess) {
-    if (failure) Worsen(gpu, Health::kBad, "row_remap_failed: a memory row could not be replaced");
-    if (pending)
-      Worsen(gpu, Health::kWarn, "row_remap_pending: memory rows are replaced at the next reset");
-  }
-  NvmlFabricInfoV2 fabric{};
-  fabric.version = NvmlVersion<NvmlFabricInfoV2>(2);
-  // Until the fabric is up CUDA does not start on NVSwitch systems; 0 and 3 are both well.
-  if (Ask(api_.fabric_info, handle, &fabric) == kNvmlSuccess) {
-    if (fabric.state == 1 || fabric.state == 2)
-      Worsen(gpu, Health::kBad,
-             "fabric_not_ready: NVLink fabric registration is not done; is "
-             "nvidia-fabricmanager running?");
-    if (fabric.state == 3 && fabric.status != kNvmlSuccess)
-      Worsen(gpu, Health::kBad,
-             "fabric_failed: NVLink fabric registration ended with NVML error " +
-                 std::to_string(fabric.status));
-  }
-  unsigned long long count = 0;
-  if (Ask(api_.total_ecc_errors, handle, kNvmlUncorrected, kNvmlSinceLoad, &count) == kNvmlSuccess)
-    WorsenByEccErrors(count, gpu);
-  if (Ask(api_.clock_reasons, handle, &count) == kNvmlSuccess) WorsenByClockReasons(count, gpu);
-  unsigned set = 0;
-  unsigned usual = 0;
-  if (Ask(api_.applications_clock, handle, kNvmlGraphicsClock, &set) == kNvmlSuccess &&
-      Ask(api_.default_applications_clock, handle, kNvmlGraphicsClock, &usual) == kNvmlSuccess)
-    WorsenByClockLimit(set, usual, gpu);
-  if (Ask(api_.compute_mode, handle, &set) == kNvmlSuccess) WorsenByComputeMode(set, gpu);
 }
 
 void NvmlSession::ReadLinks(std::vector<GpuDevice>& gpus) {

@@ -13,6 +13,12 @@
 #include "agent/probes/gpu_probe.h"
 #include "agent/probes/nvml_api.h"
 
+#if defined(__clang__)  // entry points are looked up by name: their types are ours by contract only
+#define LAUNCH_FOREIGN_CALL __attribute__((no_sanitize("function")))
+#else
+#define LAUNCH_FOREIGN_CALL
+#endif
+
 namespace launch::agent {
 
 // Single-threaded. What a driver or GPU cannot answer stays absent and is never zero.
@@ -54,6 +60,13 @@ class NvmlSession {
   // Absent when the driver does not list those that compute.
   std::optional<std::vector<GpuProcess>> ProcessesOf(NvmlDevice handle);
   void ReadHealth(NvmlDevice handle, GpuDevice& gpu);
+  void ReadPcie(NvmlDevice handle, GpuDevice& gpu);
+  void ReadClocks(NvmlDevice handle, GpuDevice& gpu);
+  void ReadFabric(NvmlDevice handle, GpuDevice& gpu);
+  // Absent when the driver does not say.
+  std::optional<int> NumberOf(NvmlApi::Call<NvmlDevice, unsigned*> call, NvmlDevice handle);
+  std::optional<int> ClockOf(NvmlApi::Call<NvmlDevice, int, unsigned*> call, NvmlDevice handle,
+                             int clock);
   void ReadLinks(std::vector<GpuDevice>& gpus);
   void ListenTo(const Slot& slot);  // to its Xid events, once
   // Events since the last call; of GPUs that are not in the list nothing can be said.
@@ -76,6 +89,14 @@ class NvmlSession {
   std::map<GpuUuid, GpuDevice> known_;  // every GPU that ever answered
   NvmlCode worst_ = kNvmlSuccess;       // since it was last reset: lost or reset required
 };
+
+template <class F, class... Args>
+LAUNCH_FOREIGN_CALL NvmlCode NvmlSession::Ask(F call, Args... args) {
+  if (call == nullptr) return kNvmlFunctionNotFound;
+  const NvmlCode code = call(args...);
+  if (code == kNvmlGpuIsLost || code == kNvmlResetRequired) worst_ = code;
+  return code;
+}
 
 // Words of platform 1.1 for the codes that concern the whole driver: "no_access: ...".
 std::string DriverProblem(NvmlCode code);

@@ -76,6 +76,14 @@ nvmlReturn_t Text(const char* symbol, nvmlDevice_t handle, const char* key, char
   return CopyText(call.device[key], to, length);
 }
 
+nvmlReturn_t Pcie(const char* symbol, nvmlDevice_t handle, const char* key, unsigned int* out) {
+  const OnDevice call(symbol, handle);
+  if (call.code != kSuccess) return call.code;
+  if (!call.Has("pcie") || !call.device["pcie"].contains(key)) return kNotSupported;
+  *out = call.device["pcie"][key].get<unsigned int>();
+  return kSuccess;
+}
+
 struct PciParts {
   unsigned int domain = 0, bus = 0, device = 0;
 };
@@ -356,6 +364,23 @@ EXPORT nvmlDeviceGetApplicationsClock(nvmlDevice_t handle, int, unsigned int* mh
 }
 EXPORT nvmlDeviceGetDefaultApplicationsClock(nvmlDevice_t handle, int, unsigned int* mhz) {
   return Number("nvmlDeviceGetDefaultApplicationsClock", handle, "default_clock_mhz", mhz);
+}
+EXPORT nvmlDeviceGetMaxClockInfo(nvmlDevice_t handle, int type, unsigned int* mhz) {
+  const char* symbol = "nvmlDeviceGetMaxClockInfo";
+  if (type < 0 || type > 3) return kInvalidArgument;  // graphics, SM, memory, video
+  return Number(symbol, handle, type == 2 ? "max_memory_clock_mhz" : "max_clock_mhz", mhz);
+}
+EXPORT nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t handle, unsigned int* generation) {
+  return Pcie("nvmlDeviceGetCurrPcieLinkGeneration", handle, "generation", generation);
+}
+EXPORT nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t handle, unsigned int* generation) {
+  return Pcie("nvmlDeviceGetMaxPcieLinkGeneration", handle, "max_generation", generation);
+}
+EXPORT nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t handle, unsigned int* width) {
+  return Pcie("nvmlDeviceGetCurrPcieLinkWidth", handle, "width", width);
+}
+EXPORT nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t handle, unsigned int* width) {
+  return Pcie("nvmlDeviceGetMaxPcieLinkWidth", handle, "max_width", width);
 }
 EXPORT nvmlDeviceGetEccMode(nvmlDevice_t handle, unsigned int* current, unsigned int* pending) {
   const OnDevice call("nvmlDeviceGetEccMode", handle);

@@ -17,6 +17,8 @@
 //     "nvlink": [{"peer": 1, "count": 4, "version": 3}, {"peer": "switch", "count": 18}],
 //     "persistence": 1, "ecc_errors": 0, "clock_reasons": 0, "clock_mhz": 1980,
 //     "default_clock_mhz": 1980, "compute_mode": 0,
+//     "max_clock_mhz": 1980, "max_memory_clock_mhz": 2619,
+//     "pcie": {"generation": 5, "max_generation": 5, "width": 16, "max_width": 16},
 //     "mig": {"enabled": true, "pending": true, "max": 7, "slices": [{"uuid": "MIG-...",
 //             "profile": "1g.5gb", "memory_mib": 4864, "used_mib": 0, "gi": 7, "ci": 0}, null]},
 //     "processes": [{"pid": 4711, "used_mib": 300, "kind": "compute"}],

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/node_text.h"
 #include "cli/render_json.h"
 #include "cli/render_text.h"
 
@@ -172,6 +173,35 @@ TEST(Render, QueueFitsATerminal) {
 
 TEST(Render, NodesShowCapabilityTorchAndHealth) {
   ExpectGolden("nodes.txt", NodesTable({Gpu(), Cpu()}, Pipe()));
+}
+
+TEST(Render, ANodeInFullSaysWhatItsAgentReports) {
+  NodeView node = Gpu();
+  NodeInventory& inventory = node.inventory;
+  GpuDevice& gpu = inventory.gpus[0];
+  gpu.pci = "0009:01:00.0";
+  gpu.pcie = {5, 5, 8, 16};
+  gpu.clocks = {1980, 1410, 2619};
+  gpu.remapped = RemappedRows{2, 0, true, false};
+  gpu.fabric = FabricState::kCompleted;
+  gpu.ecc = true;
+  gpu.power_limit_w = 900;
+  gpu.links = {{"0009:02:00.0", LinkKind::kNvlink, 4, 18},
+               {"0009:03:00.0", LinkKind::kSys, {}, {}}};
+  inventory.rdma = {{"mlx5_0", 1, "InfiniBand", "ACTIVE", 400'000, "ib0", 0}};
+  inventory.coherent = CoherentMode::kNuma;
+  inventory.tools = {{"c++", "12.2.0"}};
+  ExpectGolden("node.txt", NodeText(node));
+  const auto json = nlohmann::json::parse(NodesJson({node}))["nodes"][0];
+  EXPECT_EQ(json["gpus"][0]["pcie"]["width"], 8);
+  EXPECT_EQ(json["gpus"][0]["pcie"]["max_width"], 16);
+  EXPECT_EQ(json["gpus"][0]["clocks"]["graphics_set_mhz"], 1410);
+  EXPECT_EQ(json["gpus"][0]["remapped"]["pending"], true);
+  EXPECT_EQ(json["gpus"][0]["fabric"], "completed");
+  EXPECT_EQ(json["gpus"][0]["links"][0]["count"], 18);
+  EXPECT_EQ(json["rdma"][0]["device"], "mlx5_0");
+  EXPECT_EQ(json["coherent"], "numa");
+  EXPECT_EQ(json["tools"]["c++"], "12.2.0");
 }
 
 TEST(Render, StatusNamesTheFirstFailingRank) {

@@ -43,11 +43,17 @@ NodeInventory Full() {
   gpu.health = Health::kWarn;
   gpu.why = "Xid 63: \"row\" remapped\nsecond line";
   gpu.persistence = false;
+  gpu.pcie = {5, 5, 8, 16};
+  gpu.clocks = {1980, 1410, 2619};
+  gpu.remapped = RemappedRows{3, 1, true, false};
+  gpu.fabric = FabricState::kInProgress;
   GpuDevice apple;
   apple.uuid.value = "MPS-0";
   apple.device_class = DeviceClass::kMps;
   apple.model = "Apple M2 Max";
   node.gpus = {gpu, apple};
+  node.rdma = {{"mlx5_0", 1, "InfiniBand", "ACTIVE", 400'000, "ib0", 1},
+               {"mlx5_1", 2, "", "DOWN", {}, "", {}}};
   node.driver = "570.124.06";
   node.driver_cuda = CudaVersion{12, 8};
   node.driver_problem = "NVML: driver/library version mismatch";

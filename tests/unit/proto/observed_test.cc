@@ -63,10 +63,17 @@ NodeInventory OddInventory() {
   gpu.cc = ComputeCapability{-1, 5'000};
   gpu.power_limit_w = -1;
   gpu.why = kOdd;
+  gpu.pcie = {.generation = -1, .width = 1 << 30};
+  gpu.clocks = {.graphics_max = -1, .memory_max = 1 << 30};
+  gpu.remapped = RemappedRows{.correctable = -1, .uncorrectable = 1 << 30};
+  gpu.fabric = FabricState::kFailed;
   gpu.mig = std::vector<MigSlice>(100, MigSlice{.uuid = GpuUuid{kOdd}, .profile = kOdd});
   gpu.links = std::vector<GpuLink>(2'000, GpuLink{.peer_pci = kOdd, .version = -1, .count = 5'000});
   gpu.links.front().peer_pci.clear();
   inventory.gpus = {gpu};
+  inventory.rdma = std::vector<RdmaPort>(
+      300, RdmaPort{.device = kOdd, .port = -1, .layer = kOdd, .state = kOdd, .mbit = -1});
+  inventory.rdma.front().device.clear();
   inventory.numa = {{.id = -1, .cores = -1}};
   return inventory;
 }
@@ -82,6 +89,11 @@ TEST(WhatANodeObserves, AnOddInventoryArrives) {
   ASSERT_EQ(there.gpus.size(), 1u);
   EXPECT_EQ(there.gpus[0].uuid.value, "GPU_0_");
   EXPECT_EQ(there.base_env, (std::map<std::string, std::string>{{"PATH", "/bin"}}));
+  EXPECT_EQ(there.gpus[0].pcie, (PcieLink{.generation = 0, .width = 1'000}));
+  EXPECT_EQ(there.gpus[0].clocks, (ClockLimits{.graphics_max = 0, .memory_max = 1'000'000}));
+  EXPECT_EQ(there.gpus[0].remapped, (RemappedRows{.uncorrectable = 1'000'000'000}));
+  EXPECT_EQ(there.gpus[0].fabric, FabricState::kFailed);
+  EXPECT_EQ(there.rdma.size(), 255u) << "the nameless one is left out";
 }
 
 TEST(WhatANodeObserves, AnOddHelloArrives) {

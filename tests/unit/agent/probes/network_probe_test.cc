@@ -75,5 +75,24 @@ TEST(NetworkProbe, SeesRdmaOfTheDeviceAndOfRoutableEthernet) {
       EXPECT_EQ(address.rdma, address.interface == "lo") << address.interface;
 }
 
+TEST(NetworkProbe, NamesRdmaPortsThatHaveNoAddress) {
+  const TemporaryTree sys;
+  sys.Write("class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n");
+  sys.Write("class/infiniband/mlx5_1/ports/1/rate", "2.5 Gb/sec (1X SDR)\n");
+  sys.Write("class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+  sys.Write("class/infiniband/mlx5_0/ports/1/rate", "400 Gb/sec (4X NDR)\n");
+  sys.Write("class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n");
+  sys.Write("class/infiniband/mlx5_0/device/numa_node", "1\n");
+  sys.Directory("class/infiniband/mlx5_0/device/net/ib0");
+  sys.Write("class/infiniband/mlx5_1/device/numa_node", "-1\n");
+  sys.Write("class/infiniband/mlx5_1/ports/1/link_layer", "Ethernet\n");
+  sys.Write("class/infiniband/mlx5_1/ports/1/gid_attrs/ndevs/0", "eth3\n");
+  const std::vector<RdmaPort> ports = ProbeRdma(sys.root());
+  ASSERT_EQ(ports.size(), 2u);
+  EXPECT_EQ(ports[0], (RdmaPort{"mlx5_0", 1, "InfiniBand", "ACTIVE", 400'000, "ib0", 1}));
+  EXPECT_EQ(ports[1], (RdmaPort{"mlx5_1", 1, "Ethernet", "DOWN", 2'500, "eth3", std::nullopt}));
+  EXPECT_TRUE(ProbeRdma(TemporaryTree().root()).empty());
+}
+
 }  // namespace
 }  // namespace launch::agent

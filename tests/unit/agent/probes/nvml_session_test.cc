@@ -60,6 +60,55 @@ TEST_F(NvmlSessionTest, ReadsAGraceHopperNodeAsTheDriverTellsIt) {
   EXPECT_EQ(gpu.health, Health::kOk);
 }
 
+TEST_F(NvmlSessionTest, TellsClocksPcieRemappedRowsAndTheFabric) {
+  Load("h100x8");
+  state["devices"][0]["pcie"]["width"] = 8;
+  state["devices"][0]["remapped"]["correctable"] = 2;
+  state["devices"][1]["fabric_state"] = 2;
+  state["devices"][1]["clock_mhz"] = 1410;
+  state["devices"][1]["default_clock_mhz"] = 1980;
+  Write();
+  const GpuFacts facts = List();
+  ASSERT_EQ(facts.gpus.size(), 8u);
+  const GpuDevice& narrow = facts.gpus[0];
+  EXPECT_EQ(narrow.pcie, (PcieLink{5, 5, 8, 16}));
+  EXPECT_EQ(narrow.clocks, (ClockLimits{1980, std::nullopt, 2619}));
+  EXPECT_EQ(narrow.remapped, (RemappedRows{2, 0, false, false}));
+  EXPECT_EQ(narrow.fabric, FabricState::kCompleted);
+  EXPECT_EQ(narrow.health, Health::kWarn);
+  EXPECT_TRUE(narrow.why.starts_with("pcie_narrow: ")) << narrow.why;
+  EXPECT_EQ(facts.gpus[1].fabric, FabricState::kInProgress);
+  EXPECT_EQ(facts.gpus[1].clocks.graphics_set, 1410);
+  EXPECT_TRUE(facts.gpus[1].why.starts_with("fabric_not_ready: ")) << facts.gpus[1].why;
+  EXPECT_EQ(facts.gpus[2].health, Health::kOk) << facts.gpus[2].why;
+}
+
+TEST_F(NvmlSessionTest, KeepsTheHighestPcieGenerationThatAGpuReached) {
+  Load("rtx4090");  // without work
+  NvmlSession session = Session();
+  EXPECT_EQ(session.List().gpus.at(0).pcie, (PcieLink{1, 4, 16, 16}));
+  for (const int generation : {4, 1}) {
+    state["devices"][0]["pcie"]["generation"] = generation;
+    Write();
+    EXPECT_EQ(session.List().gpus.at(0).pcie.generation, 4);
+  }
+  EXPECT_EQ(session.List().gpus.at(0).health, Health::kOk);
+}
+
+TEST_F(NvmlSessionTest, AnOlderDriverLeavesPcieAndClocksOut) {
+  Load("h100x8");
+  const GpuFacts facts = List({"nvmlDeviceGetMaxClockInfo", "nvmlDeviceGetCurrPcieLinkGeneration",
+                               "nvmlDeviceGetMaxPcieLinkGeneration",
+                               "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetMaxPcieLinkWidth",
+                               "nvmlDeviceGetRemappedRows", "nvmlDeviceGetGpuFabricInfoV"});
+  const GpuDevice& gpu = facts.gpus.at(0);
+  EXPECT_EQ(gpu.pcie, PcieLink{});
+  EXPECT_EQ(gpu.clocks, ClockLimits{});
+  EXPECT_EQ(gpu.remapped, std::nullopt);
+  EXPECT_EQ(gpu.fabric, std::nullopt);
+  EXPECT_EQ(gpu.health, Health::kOk);
+}
+
 TEST_F(NvmlSessionTest, LeavesAbsentWhatAGpuDoesNotSupport) {
   Load("rtx4090");
   const GpuDevice gpu = List().gpus.at(0);
