@@ -171,6 +171,13 @@ Result<ReadJob> Finish(JobDraft draft, std::string source) {
   return ReadJob{std::move(draft.spec), std::move(draft.notices), std::move(source)};
 }
 
+// A line says itself how many nodes it is for; what is wrong with it is said by the planner.
+void TakeNodesOfLine(JobDraft& draft, const std::map<std::string, std::string>& files) {
+  const auto line = ReadLaunchLine(draft.spec.run, LineOptions(draft.spec, files));
+  if (!line || !line->nodes_min) return;
+  draft.spec.nodes = {*line->nodes_min, line->nodes_max.value_or(*line->nodes_min), false};
+}
+
 }  // namespace
 
 std::string NameFrom(std::string_view text) {
@@ -220,6 +227,7 @@ Result<ReadJob> ReadJobText(std::string_view text, const std::string& file,
   draft.file = file;
   draft.base_dir = base_dir;
   LAUNCH_RETURN_IF_ERROR(ReadMap(draft, root, ""));
+  if (draft.written_at.count("nodes") == 0) TakeNodesOfLine(draft, {});
   LAUNCH_RETURN_IF_ERROR(Apply(draft, overrides, cwd));
   if (draft.spec.name.empty())
     draft.spec.name = NameFrom(std::filesystem::path(file).stem().string());
@@ -249,15 +257,12 @@ Result<ReadJob> ReadJobLine(const std::vector<std::string>& words,
     draft.spec.name = NameFrom(std::filesystem::path(word).stem().string());
     break;
   }
-  // A line says itself how many nodes it is for, or a file that it names does; what is wrong with
-  // it is said by the planner.
+  // Also a file that the line names may say how many nodes it is for.
   draft.spec.workdir = cwd;
   const auto files = ReadNamedFiles(draft.spec);
   draft.spec.workdir.clear();
   LAUNCH_RETURN_IF_ERROR(files);
-  if (const auto line = ReadLaunchLine(draft.spec.run, LineOptions(draft.spec, *files));
-      line && line->nodes_min)
-    draft.spec.nodes = {*line->nodes_min, line->nodes_max.value_or(*line->nodes_min), false};
+  TakeNodesOfLine(draft, *files);
   LAUNCH_RETURN_IF_ERROR(Apply(draft, overrides, cwd));
   if (draft.spec.name.empty() && !words.empty())
     draft.spec.name = NameFrom(std::filesystem::path(words.front()).filename().string());

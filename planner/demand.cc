@@ -49,6 +49,32 @@ Result<void> TakeNodes(const JobSpec& spec, const LaunchLine& line, Demand& dema
       "write nodes: " + written + " in the job, or leave --nnodes out of the line");
 }
 
+// accelerate's --num_processes is a total over the machines, of which the job has the number.
+Result<int> ProcessesOf(const LaunchLine& line, const Demand& demand) {
+  const bool total = line.launcher == LauncherKind::kAccelerate && !line.nodes_min &&
+                     demand.nodes_min == demand.nodes_max && demand.nodes_max > 1;
+  if (!total) return line.procs_number;
+  if (line.procs_number % demand.nodes_max == 0) return line.procs_number / demand.nodes_max;
+  return Contradiction("run says --num_processes " + std::to_string(line.procs_number) +
+                           ", a total that " + std::to_string(demand.nodes_max) +
+                           " nodes cannot share",
+                       "write a multiple of nodes:");
+}
+
+// Ranks beyond the GPUs of a node would look for devices that are not there.
+Result<void> CheckRanksAndGpus(const JobSpec& spec, const LaunchLine& line, const Demand& demand) {
+  if (!spec.gpus_written || spec.procs_per_node || line.procs != ProcsWord::kNumber) return {};
+  if (line.start != StartKind::kDirect || !demand.procs_per_node) return {};
+  for (const GpuAlternative& alternative : demand.alternatives) {
+    if (*demand.procs_per_node <= alternative.count) continue;
+    return Contradiction("run starts " + std::to_string(*demand.procs_per_node) +
+                             " processes on a node, and gpus asks for " +
+                             std::to_string(alternative.count),
+                         "make the two agree; procs_per_node: N says that several share a GPU");
+  }
+  return {};
+}
+
 Result<void> TakeProcesses(const JobSpec& spec, const LaunchLine& line, Demand& demand) {
   demand.procs_per_node = spec.procs_per_node;
   if (spec.procs_per_node) {
@@ -60,7 +86,9 @@ Result<void> TakeProcesses(const JobSpec& spec, const LaunchLine& line, Demand& 
     }
     return {};
   }
-  if (line.procs == ProcsWord::kNumber) demand.procs_per_node = line.procs_number;
+  if (line.procs == ProcsWord::kNumber) {
+    LAUNCH_ASSIGN_OR_RETURN(demand.procs_per_node, ProcessesOf(line, demand));
+  }
   demand.procs_per_core = line.procs == ProcsWord::kCpu;
   return {};
 }
@@ -166,6 +194,7 @@ Result<Demand> DemandOf(const JobSpec& spec, const LaunchLine& line, const NodeF
   if (demand.alternatives.empty()) {
     demand.alternatives.push_back({{}, ImpliedCount(spec, line).value_or(1)});
   }
+  LAUNCH_RETURN_IF_ERROR(CheckRanksAndGpus(spec, line, demand));
   if (!spec.gpu_ids.empty()) {
     for (const GpuAlternative& alternative : demand.alternatives) {
       if (alternative.count != static_cast<int>(spec.gpu_ids.size()) && spec.gpus_written) {

@@ -253,8 +253,17 @@ Result<std::string> WithLauncher(const ShellScript& script, LauncherKind launche
   for (std::size_t i = 0; i < parts.first; ++i) prefix += command.words[i].raw + " ";
   std::string text = prefix + std::string(ToString(launcher));
   if (launcher == LauncherKind::kAccelerate) text += " launch";
+  bool script_seen = false;
   for (std::size_t i = parts.first + 1; i < command.words.size(); ++i) {
-    if (command.words[i].value == "-u") continue;
+    const std::string& word = command.words[i].value;
+    if (word == "-u" && !script_seen) continue;
+    if (!script_seen && word[0] == '-' && word != "-m") {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "launcher: " + std::string(ToString(launcher)) + " would read " + word +
+                      " of run's python as a flag of its own",
+                  "write the launcher into run, or put what " + word + " sets into env:");
+    }
+    script_seen = true;
     text += " " + command.words[i].raw;
   }
   for (const ShellRedirect& redirect : command.redirects) text += " " + redirect.raw;

@@ -36,20 +36,37 @@ _LAUNCHER_MODULES = {
 }
 
 
+def _refuse(name):
+    """A launcher inside one of several ranks would start the processes of all of them again."""
+    if not name or os.environ.get("LAUNCH_START") == "node" or os.environ.get("WORLD_SIZE", "1") == "1":
+        return
+    os.write(2, (f"launch: {name} was called inside a command that runs once per rank: it would start "
+                 "processes for each of them\n  hint: write launcher: node in the job, so that run "
+                 "starts once per node\n").encode())
+    os._exit(2)
+
+
 def _hold_launcher():
     wrappers = os.environ.get("LAUNCH_WRAPPERS")
-    if not wrappers or os.environ.get("LAUNCH_START") != "node" or "RANK" in os.environ:
-        return
     with open("/proc/self/cmdline", "rb") as file:
         words = [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
     at = 1
     while at < len(words) and words[at].startswith("-") and words[at] != "-m":
         at += 2 if words[at] in ("-X", "-W") else 1
-    if words[at:at + 1] != ["-m"] or words[at + 1] not in _LAUNCHER_MODULES:
+    program = os.path.basename(words[at]) if at < len(words) else ""
+    if program != "-m":
+        verb = words[at + 1:at + 2]
+        if program in ("torchrun", "deepspeed", "accelerate-launch") or (program, verb) == ("accelerate", ["launch"]):
+            _refuse(program)
         return
+    name = _LAUNCHER_MODULES.get(words[at + 1]) if at + 1 < len(words) else None
+    if name is None:
+        return
+    if not wrappers or os.environ.get("LAUNCH_START") != "node" or "RANK" in os.environ:
+        return _refuse(name)
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, os.path.join(wrappers, "node_launcher.py"),
-                              _LAUNCHER_MODULES[words[at + 1]], "", *words[at + 2:]])
+                              name, "", *words[at + 2:]])
 
 
 class _Memory:

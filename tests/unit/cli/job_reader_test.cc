@@ -39,6 +39,15 @@ TEST(JobReader, FourLinesAreEnough) {
   EXPECT_TRUE(job->notices.empty());
 }
 
+TEST(JobReader, NodesThatAreNotWrittenComeFromTheLine) {
+  const auto line = Read("run: torchrun --nnodes 2 --nproc_per_node 1 train.py\n");
+  ASSERT_TRUE(line) << FormatError(line.error());
+  EXPECT_EQ(line->spec.nodes, (NodeCount{2, 2, false}));
+  const auto written = Read("num_nodes: 4\nrun: torchrun --nnodes 2 --nproc_per_node 1 train.py\n");
+  ASSERT_TRUE(written) << FormatError(written.error());
+  EXPECT_EQ(written->spec.nodes, (NodeCount{4, 4, false}));
+}
+
 TEST(JobReader, ReadsTheJobOfStoryTwo) {
   const JobSpec spec = Spec(R"(name: paper_r64
 device: cpu

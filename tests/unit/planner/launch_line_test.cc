@@ -382,6 +382,10 @@ TEST(LaunchLine, ALauncherThatIsAskedForIsPutInFrontOfAPythonCommand) {
   const auto other = ReadLaunchLine("./train", {LauncherKind::kDeepspeed, false, {}});
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().code, ErrorCode::kInvalidArgument);
+  const auto flags =
+      ReadLaunchLine("python -W ignore train.py", {LauncherKind::kTorchrun, false, {}});
+  ASSERT_FALSE(flags);
+  EXPECT_NE(flags.error().message.find("-W"), std::string::npos) << flags.error().message;
 }
 
 TEST(LaunchLine, LauncherNodeStartsAnyTextOncePerNode) {

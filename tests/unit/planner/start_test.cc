@@ -106,6 +106,25 @@ TEST(Start, AModuleIsNoFileToLookFor) {
   EXPECT_EQ(file->allocations[0].script, "/proj/train.py");
 }
 
+TEST(Start, NumProcessesOfAccelerateIsATotal) {
+  const std::string run = "accelerate launch --num_processes 4 train.py";
+  const auto two = PlanOn(GpuJob(2, "", 2, run), {H100("a", 2), H100("b", 2)});
+  ASSERT_TRUE(two) << FormatError(two.error());
+  EXPECT_EQ(two->plan.world_size, 4);
+  const auto odd = PlanOn(GpuJob(1, "", 2, "accelerate launch --num_processes 3 train.py"),
+                          {H100("a", 2), H100("b", 2)});
+  EXPECT_TRUE(Contains(ErrorOf(odd), "cannot share")) << ErrorOf(odd);
+}
+
+TEST(Start, MoreRanksThanGpusAreRefused) {
+  const std::string run = "torchrun --nproc_per_node 4 train.py";
+  const auto four = PlanOn(GpuJob(2, "", 1, run), {H100("a", 4)});
+  EXPECT_TRUE(Contains(ErrorOf(four), "4 processes")) << ErrorOf(four);
+  JobSpec shared = GpuJob(2, "", 1, run);
+  shared.procs_per_node = 4;
+  EXPECT_TRUE(PlanOn(shared, {H100("a", 4)}));
+}
+
 TEST(Start, ALoneProcessOnACpuKeepsRankOnlyIfItsScriptTakesIt) {
   JobSpec job = Job("python train.py --device=cpu");
   job.device = DeviceChoice::kCpu;
