@@ -162,7 +162,9 @@ void Requeue(Draft& draft, const Key& key, JobRecord job, const Ending& ending,
   Change(draft, recovery, job);
   Avoid(draft, key, ending, recovery, job);
   Millis backoff = draft.state().specs.at(job.id).spec.retry.backoff;
-  if (backoff == Millis{0} && ending.blame == Blame::kInfrastructure) {
+  const bool from_outside =
+      ending.blame == Blame::kInfrastructure || recovery.action == Action::kResume;
+  if (backoff == Millis{0} && from_outside) {
     backoff = Millis{2000} * (1 << std::min(RetriesUsed(job) - 1, 5));  // 2 s, 4 s ... 64 s
   }
   backoff = std::max(backoff, recovery.wait);

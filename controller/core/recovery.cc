@@ -15,7 +15,6 @@ constexpr int kInfrastructureRetries = 2;  // rulings 14
 constexpr int kPlanChanges = 3;            // rulings 12: at most three
 constexpr Millis kForOthersToGo{30'000};   // until another process may have given its memory back
 constexpr std::string_view kChanged = "oom_change";
-constexpr std::string_view kResumed = "resume";
 
 enum class Whose {
   kUser,            // another try ends the same way
@@ -158,14 +157,28 @@ Recovery Replan(const State& state, const AttemptRecord& attempt, const JobRecor
   return recovery;
 }
 
-Recovery ResumeOrStop(const JobSpec& spec) {
+// Did the attempt before end in the same way, rank and node left aside, and save nothing new since?
+bool EndsAsBefore(const State& state, const AttemptRecord& attempt, const JobRecord& job) {
+  const std::uint32_t number = attempt.key.attempt.value;
+  if (number < 2 || job.no_progress == 0) return false;
+  const auto before = state.attempts.find(Key{attempt.key.job, Attempt{number - 1}});
+  return before != state.attempts.end() && before->second.verdict &&
+         before->second.verdict->label == attempt.verdict->label &&
+         before->second.verdict->cause == attempt.verdict->cause;
+}
+
+// A line of the log, or a SIGTERM that is not ours, is all that speaks of an end from outside: what
+// we stop ourselves never comes here. So it costs a retry as anything else does.
+Recovery ResumeOrStop(const State& state, const AttemptRecord& attempt, const JobRecord& job,
+                      const JobSpec& spec, int budget) {
   if (spec.checkpoint.dir.empty()) {
     return Stop("ended from outside, and there is no checkpoint.dir to resume from");
   }
-  Recovery recovery;
-  recovery.action = Action::kResume;
-  recovery.counted_as = kResumed;
-  return recovery;
+  if (EndsAsBefore(state, attempt, job)) {
+    return Stop(fmt::format("not tried again: {} twice in the same way, without a newer checkpoint",
+                            attempt.verdict->label));
+  }
+  return Within(job, spec.retry.max.value_or(budget), Action::kResume, attempt.verdict->label);
 }
 
 }  // namespace
@@ -179,7 +192,7 @@ bool IsFaultOfNode(const Verdict& verdict) {
 int RetriesUsed(const JobRecord& job) {
   int used = 0;
   for (const auto& [cause, count] : job.retries) {
-    if (cause != kChanged && cause != kResumed) used += count;
+    if (cause != kChanged) used += count;
   }
   return used;
 }
@@ -214,7 +227,9 @@ Recovery RecoveryAfter(const State& state, const AttemptRecord& attempt, const E
   if (policy.whose != Whose::kInfrastructure) return ByKind(job, retry, ending);
   const bool narrowed = !retry.on_events.empty() && !Names(retry.on_events, policy.event);
   if (narrowed) return ByKind(job, retry, ending);
-  if (policy.action == Action::kResume) return ResumeOrStop(spec);
+  if (policy.action == Action::kResume) {
+    return ResumeOrStop(state, attempt, job, spec, policy.budget);
+  }
   Recovery recovery =
       Within(job, retry.max.value_or(policy.budget), policy.action, std::string(verdict.label));
   recovery.wait = policy.wait;

@@ -13,7 +13,7 @@ enum class Action {
   kSame,       // once more, unchanged
   kElsewhere,  // without the node that failed
   kReplan,     // with a plan of less GPU memory
-  kResume,     // it was ended from outside: goes on from its checkpoint
+  kResume,     // it seems to have been ended from outside: goes on from its checkpoint
 };
 
 struct Recovery {
@@ -30,7 +30,7 @@ Recovery RecoveryAfter(const State& state, const AttemptRecord& attempt, const E
 // A verdict that says that hardware or system of the node is broken; not that others use it.
 bool IsFaultOfNode(const Verdict& verdict);
 
-// Retries that count against `retry.max`: neither changes of the plan nor ends from outside.
+// Retries that count against `retry.max`: all but changes of the plan.
 int RetriesUsed(const JobRecord& job);
 
 }  // namespace launch::controller

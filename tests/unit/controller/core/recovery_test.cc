@@ -32,12 +32,25 @@ struct Recovering : testing::Test {
     return retry;
   }
   std::string NodeOf(JobId job) { return core.View(job).attempts.back().nodes.at(0).value; }
-  std::string Fail(JobId job, int code = 1) {
+  static StagingFacts FactsOf(std::int64_t saved) {
+    StagingFacts facts;
+    if (saved >= 0) facts.checkpoints.push_back(Found(saved));
+    return facts;
+  }
+  static CheckpointFound Found(std::int64_t step) {
+    CheckpointFound found;
+    found.path = "/ckpt/step" + std::to_string(step);
+    found.step = step;
+    found.complete = true;
+    return found;
+  }
+  // `saved`: the step of the newest checkpoint that this attempt finds.
+  std::string Fail(JobId job, int code = 1, std::int64_t saved = -1) {
     core.Ignore();
     const std::string node = NodeOf(job);
     const Key key{job, Attempt{core.state.jobs.at(job).attempts}};
     core.Accept(node, key);
-    core.Ready(node, key);
+    core.Ready(node, key, FactsOf(saved));
     core.Start(node, key);
     core.Exit(node, key, 0, Exited{code});
     core.Release(node, key);
@@ -130,19 +143,43 @@ TEST_F(Recovering, AnUnknownCauseIsTriedAgainOnlyWhereTheJobAsks) {
   EXPECT_EQ(Attempts(asks), 2u);
 }
 
-TEST_F(Recovering, AnEndFromOutsideCostsNoRetryButNeedsACheckpoint) {
+TEST_F(Recovering, AnEndFromOutsideNeedsACheckpointAndWaitsBeforeItGoesOn) {
   Say("preempted_signal", "resume");
   const JobId without = Submit();
   Fail(without);
   EXPECT_EQ(core.View(without).state, JobState::kFailed);
-  const JobId job = Submit(Max(1), "/ckpt");
+  const JobId job = Submit({}, "/ckpt");
   Fail(job);
+  EXPECT_EQ(core.View(job).state, JobState::kRequeued) << "not at once";
+  Wait(Millis{3'000});
   EXPECT_EQ(Attempts(job), 2u);
-  EXPECT_EQ(RetriesUsed(core.state.jobs.at(job)), 0);
-  Fail(job);
-  Fail(job);  // twice without a newer checkpoint
+  EXPECT_EQ(RetriesUsed(core.state.jobs.at(job)), 1);
+  Fail(job);  // the same words again, and nothing was saved
   EXPECT_EQ(core.View(job).state, JobState::kFailed);
-  EXPECT_EQ(core.View(job).sub_reason, "CHECKPOINT");
+  EXPECT_NE(core.View(job).outcome.find("twice in the same way, without a newer checkpoint"),
+            std::string::npos)
+      << core.View(job).outcome;
+}
+
+// A stray line of the log, or a program that sends itself SIGTERM, must not run for ever.
+TEST_F(Recovering, AnEndFromOutsideCostsARetryEvenWhereEachAttemptSavesANewerCheckpoint) {
+  Say("preempted_signal", "resume", Confidence::kConfirmed);
+  const JobId job = Submit({}, "/ckpt");
+  for (int step = 1; step <= 2; ++step) {
+    Fail(job, 1, step);
+    Wait(Millis{5'000});
+    EXPECT_EQ(Attempts(job), static_cast<std::uint32_t>(step + 1));
+  }
+  Fail(job, 1, 3);
+  EXPECT_EQ(core.View(job).state, JobState::kFailed);
+  EXPECT_NE(core.View(job).outcome.find("2 of 2 retries used"), std::string::npos)
+      << core.View(job).outcome;
+  const JobId once = Submit(Max(1), "/other");
+  Fail(once, 1, 1);
+  Wait(Millis{5'000});
+  Fail(once, 1, 2);
+  EXPECT_EQ(core.View(once).state, JobState::kFailed);
+  EXPECT_EQ(Attempts(once), 2u) << "retry.max is the limit";
 }
 
 struct OutOfMemoryRecovery : Recovering {
