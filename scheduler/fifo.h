@@ -27,8 +27,9 @@ struct QueueOutcome {
   std::optional<JobId> blocked_by;     // those behind it were not tried
 };
 
-// Why `start` could not start a job. A job that waits for nodes that are away (drained, silent)
-// blocks nobody, because what is free now could not serve it anyway.
+// Why `start` could not start a job. A job that waits for nodes that are away (drained, silent) or
+// for a repair (a bad or quarantined GPU) blocks nobody: what is free now could not serve it
+// anyway.
 struct Waits {
   WaitReason reason;
   bool blocks = true;

@@ -34,11 +34,16 @@ void AnswerQuery(Draft& draft, const event::PlanQuery& query, const PlanOutcome&
   }
   PlanAnswer answer{outcome.plan, outcome.findings, std::nullopt, outcome.checks};
   const std::vector<effect::NodeOffer> offers = MakeOffers(draft.state());
-  if (draft.live().queue_head) {
+  const UserName& user = query.caller.user;
+  const auto placed = Place(query.spec, ForPlanner(offers, user), query.context.files);
+  const auto repair = placed ? std::nullopt
+                             : WaitsForRepair(draft.state(), placed.error(), query.spec,
+                                              query.context, user, offers);
+  if (repair) {
+    answer.waits = repair;
+  } else if (draft.live().queue_head) {
     answer.waits = WaitReason{"Priority", fmt::format("behind {}", draft.live().queue_head->value)};
-  } else if (const auto placed =
-                 Place(query.spec, ForPlanner(offers, query.caller.user), query.context.files);
-             !placed) {
+  } else if (!placed) {
     answer.waits = placed.error().reason;
   }
   draft.Reply(query.request, ReplyBody(std::move(answer)));

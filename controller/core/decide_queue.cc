@@ -209,6 +209,11 @@ void SettleQueue(Draft& draft) {
     if (!placement) {
       WaitReason reason = placement.error().reason;
       if (reason.code.empty()) reason.code = "ReqNodeNotAvail";
+      const SubmitContext& context = draft.state().specs.at(id).context;
+      if (auto repair =
+              WaitsForRepair(draft.state(), placement.error(), spec, context, job.owner, offers)) {
+        return Waits{std::move(*repair), false};
+      }
       if (!placement.error().closest_node.empty()) {
         reason.evidence += fmt::format("; closest is {}: {}", placement.error().closest_node,
                                        placement.error().missing);

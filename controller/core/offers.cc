@@ -2,9 +2,48 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 namespace launch::controller {
+namespace {
+
+constexpr std::size_t kMostNamed = 4;
+
+// Why the GPU can serve nobody; empty: it can.
+std::string WhyBroken(const State& state, const GpuDevice& gpu) {
+  if (gpu.health == Health::kBad) return gpu.why.empty() ? "bad" : gpu.why;
+  const auto record = state.quarantine.find(gpu.uuid);
+  if (record == state.quarantine.end()) return {};
+  return "quarantined" + (record->second.why.empty() ? "" : ": " + record->second.why);
+}
+
+struct Broken {
+  std::vector<std::string> gpus;  // "GPU 0 of node1 (row_remap_failed)"
+  std::vector<PlannerOffer> rest;
+};
+
+// The nodes as if empty, but for the GPUs that are broken; of those, `ids` alone where given.
+Broken WithoutBroken(const State& state, std::vector<PlannerOffer> offers,
+                     const std::vector<int>& ids) {
+  Broken broken;
+  broken.rest = WhenEmpty(std::move(offers));
+  for (PlannerOffer& offer : broken.rest) {
+    if (!offer.schedulable || !offer.refuses.empty()) continue;
+    std::erase_if(offer.free_gpus, [&](int index) {
+      const GpuDevice& gpu = offer.inventory->gpus[static_cast<std::size_t>(index)];
+      const std::string why = WhyBroken(state, gpu);
+      const bool wanted = ids.empty() || std::find(ids.begin(), ids.end(), index) != ids.end();
+      if (why.empty() || !wanted) return false;
+      broken.gpus.push_back(
+          fmt::format("GPU {} of {} ({})", index, offer.inventory->node.value, why));
+      return true;
+    });
+  }
+  return broken;
+}
+
+}  // namespace
 
 std::vector<PlannerOffer> ForPlanner(const std::vector<effect::NodeOffer>& offers,
                                      const UserName& owner) {
@@ -32,6 +71,23 @@ std::vector<PlannerOffer> WhenEmpty(std::vector<PlannerOffer> offers) {
     offer.free_memory_bytes = offer.inventory->memory_bytes;
   }
   return offers;
+}
+
+std::optional<WaitReason> WaitsForRepair(const State& state, const Unplaced& unplaced,
+                                         const JobSpec& spec, const SubmitContext& context,
+                                         const UserName& owner,
+                                         const std::vector<effect::NodeOffer>& offers) {
+  if (unplaced.reason.code != "Resources") return std::nullopt;
+  const Broken broken = WithoutBroken(state, ForPlanner(offers, owner), spec.gpu_ids);
+  if (broken.gpus.empty() || Place(spec, broken.rest, context.files)) return std::nullopt;
+  std::string evidence = "only with GPUs that are broken: ";
+  for (std::size_t i = 0; i < broken.gpus.size() && i < kMostNamed; ++i) {
+    evidence += (i == 0 ? "" : ", ") + broken.gpus[i];
+  }
+  if (broken.gpus.size() > kMostNamed) {
+    evidence += fmt::format(" and {} more", broken.gpus.size() - kMostNamed);
+  }
+  return WaitReason{"ReqNodeNotAvail", evidence};
 }
 
 }  // namespace launch::controller

@@ -1,9 +1,11 @@
 // What the planner is offered for one job: the nodes as they are, judged for the job's owner.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "controller/core/effect.h"
+#include "controller/core/state.h"
 #include "planner/planner.h"
 
 namespace launch::controller {
@@ -16,5 +18,13 @@ std::vector<PlannerOffer> ForPlanner(const std::vector<effect::NodeOffer>& offer
 
 // The same nodes as if they were empty; whether they answer is left as it is.
 std::vector<PlannerOffer> WhenEmpty(std::vector<PlannerOffer> offers);
+
+// Of a job that was not placed, as `unplaced` says: would it still not be when all that runs had
+// ended, because GPUs that it needs are bad or quarantined? Says which and why; absent: it waits
+// for what others hold. `offers` are those of MakeOffers.
+std::optional<WaitReason> WaitsForRepair(const State& state, const Unplaced& unplaced,
+                                         const JobSpec& spec, const SubmitContext& context,
+                                         const UserName& owner,
+                                         const std::vector<effect::NodeOffer>& offers);
 
 }  // namespace launch::controller

@@ -62,6 +62,46 @@ TEST(Queue, KeepsWhatAJobWasPlacedOnWhileItsPlanIsMade) {
   EXPECT_EQ(core.View(JobId{2}).reason.code, "Resources");
 }
 
+// What can start only after a repair waits beside the queue, not at its head.
+TEST(Queue, AJobThatNeedsABrokenGpuHoldsUpNobodyAndSaysWhich) {
+  TestCore core;
+  NodeInventory node = MakeInventory("gpu1", 4);
+  node.gpus[0].health = Health::kBad;
+  node.gpus[0].why = "row_remap_failed";
+  core.Attach(node);
+  JobSpec first = GpuJob(1, 2);
+  first.gpu_ids = {0, 1};
+  const JobId named = core.Submitted(first);
+  const JobId all = core.Submitted(GpuJob(1, 4));
+  const JobId small = core.Submitted(GpuJob(1, 1));
+  EXPECT_EQ(core.View(small).state, JobState::kStarting);
+  for (const JobId job : {named, all}) {
+    EXPECT_EQ(core.View(job).reason.code, "ReqNodeNotAvail");
+    EXPECT_NE(core.View(job).reason.evidence.find("GPU 0 of gpu1 (row_remap_failed)"),
+              std::string::npos)
+        << core.View(job).reason.evidence;
+  }
+}
+
+TEST(Queue, AQuarantinedGpuIsNamedAndHealthyOnesThatOthersHoldAreWaitedFor) {
+  TestCore core;
+  core.Attach("gpu1", 2);
+  const JobId first = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(first);
+  const GpuUuid held = core.state.allocs.at(key).at(NodeId{"gpu1"}).gpus.at(0);
+  core.Exit("gpu1", key, 0, Exited{0});
+  core.Release("gpu1", key, {{held, "process 2390 still uses it"}});
+  ASSERT_TRUE(core.state.quarantine.contains(held));
+  const JobId both = core.Submitted(GpuJob(1, 2));
+  EXPECT_EQ(core.View(both).reason.code, "ReqNodeNotAvail");
+  EXPECT_NE(core.View(both).reason.evidence.find("process 2390 still uses it"), std::string::npos)
+      << core.View(both).reason.evidence;
+  const JobId one = core.Submitted(GpuJob(1, 1));
+  EXPECT_EQ(core.View(one).state, JobState::kStarting);
+  const JobId next = core.Submitted(GpuJob(1, 1));
+  EXPECT_EQ(core.View(next).reason.code, "Resources") << "the other GPU comes back by itself";
+}
+
 TEST(Queue, DoesNotGiveTheSameCoresToTwoJobsOfOnePass) {
   TestCore core;
   core.answer_plans = true;
