@@ -24,7 +24,6 @@ constexpr std::int64_t kManyTokens = 8192;
 constexpr double kRoomyShare = 0.60;
 // Linux may lend GPU memory to a coherent host that runs out: stay below (planner paper 3).
 constexpr double kCoherentHostShare = 0.8;
-constexpr std::size_t kFallbacks = 3;
 constexpr std::size_t kManyOptions = 1000;  // more are not all asked, to answer within milliseconds
 
 double RiskOf(const PlanOption& option, FitVerdict fit, const RankShape& shape) {
@@ -153,28 +152,6 @@ void Pick(Choice& choice, const std::vector<std::size_t>& ways) {
   if (choice.chosen) choice.judged[*choice.chosen].verdict = OptionVerdict::kChosen;
 }
 
-std::vector<std::size_t> FallbacksOf(const Choice& choice) {
-  std::vector<std::size_t> chain;
-  if (!choice.chosen) return chain;
-  const std::int64_t samples =
-      choice.judged[*choice.chosen].option.micro * choice.judged[*choice.chosen].option.accumulate;
-  double bytes = choice.judged[*choice.chosen].decision_bytes;
-  while (chain.size() < kFallbacks) {
-    std::optional<std::size_t> next;
-    for (std::size_t i = 0; i < choice.judged.size(); ++i) {
-      const JudgedOption& one = choice.judged[i];
-      const bool same_batch = one.option.micro * one.option.accumulate == samples;
-      // A hundredth less would not survive what the prediction missed.
-      if (!Fits(one) || !same_batch || one.decision_bytes >= 0.97 * bytes) continue;
-      if (!next || one.score < choice.judged[*next].score) next = i;
-    }
-    if (!next) break;
-    chain.push_back(*next);
-    bytes = choice.judged[*next].decision_bytes;
-  }
-  return chain;
-}
-
 // Past the first micro-batch of a way that does not fit, the formula is not asked of larger ones.
 bool NeedsMore(const PlanOption& option, const JudgedOption& last, const ChoiceInput& input) {
   return last.verdict == OptionVerdict::kGpuMemory && input.lessons.ways.empty() &&
@@ -223,7 +200,6 @@ Result<Choice> ChoosePlan(const ChoiceInput& input) {
   if (!predicted && judge.error()) return Unexpected(*judge.error());
   Pick(choice, BestOfWays(choice.judged, input));
   if (!choice.chosen) return choice;
-  choice.fallbacks = FallbacksOf(choice);
   LAUNCH_RETURN_IF_ERROR(TakeOption(*choice.chosen, input, choice));
   return choice;
 }

@@ -54,11 +54,8 @@ struct JudgedOption {
 };
 
 struct Choice {
-  std::vector<JudgedOption> judged;   // in the order of OptionsOf
-  std::optional<std::size_t> chosen;  // position in judged; absent: nothing fits
-  // Plans of strictly less memory each, fastest first, with the same global batch: for restarts
-  // after an out-of-memory error. At most three.
-  std::vector<std::size_t> fallbacks;
+  std::vector<JudgedOption> judged;      // in the order of OptionsOf
+  std::optional<std::size_t> chosen;     // position in judged; absent: nothing fits
   std::optional<MemoryEstimate> memory;  // of the chosen one
   std::optional<TimeEstimate> time;
   friend bool operator==(const Choice&, const Choice&) = default;

@@ -8,6 +8,7 @@
 #include "common/units.h"
 #include "planner/choice_text.h"
 #include "planner/duration.h"
+#include "planner/fallbacks.h"
 #include "planner/nothing_fits.h"
 #include "planner/strategy.h"
 
@@ -176,20 +177,6 @@ void FillRejected(const Forecast& forecast, Plan& plan) {
   }
 }
 
-void FillFallbacks(const Forecast& forecast, Plan& plan) {
-  for (const std::size_t position : forecast.choice.fallbacks) {
-    const JudgedOption& one = forecast.choice.judged[position];
-    Fallback fallback;
-    fallback.strategy = one.option.strategy;
-    fallback.offload = one.option.offload;
-    fallback.checkpointing = std::string(NameOf(one.option.checkpointing));
-    fallback.batch = {plan.batch.global, one.option.micro, one.option.accumulate};
-    fallback.peak_gib = RoundedGib(one.decision_bytes);
-    fallback.step_seconds = one.step_seconds;
-    plan.fallbacks.push_back(std::move(fallback));
-  }
-}
-
 // Slowest link between the nodes of the job, as its owner would call it; empty on one node.
 std::string LinkBetweenNodes(const RankLayout& layout) {
   if (layout.nodes.size() < 2) return "";
@@ -281,7 +268,9 @@ void ApplyForecast(const Forecast& forecast, const ForecastInput& input, Plan& p
   }
   FillMemory(forecast, plan);
   FillRejected(forecast, plan);
-  FillFallbacks(forecast, plan);
+  if (forecast.batch_given) {
+    plan.fallbacks = FallbacksOf(forecast.input, forecast.choice.judged[*forecast.choice.chosen]);
+  }
   plan.why = WhyOf(forecast, input.layout);
   if (plan.memory.fits != "no") return;
   plan.warnings.push_back(

@@ -126,7 +126,9 @@ void OnDiagnosed(Draft& draft, const event::Diagnosed& event) {
   attempt.verdict = event.verdict;
   if (const auto plan = draft.state().plans.find(event.key); plan != draft.state().plans.end()) {
     const JobSpec& spec = draft.state().specs.at(event.key.job).spec;
-    const std::string effects = EffectsOfRemedies(spec, plan->second->plan, *attempt.verdict);
+    const PlanChange& so_far = draft.state().jobs.at(event.key.job).change;
+    const std::string effects =
+        EffectsOfRemedies(spec, plan->second->plan, so_far, *attempt.verdict);
     if (!effects.empty()) attempt.verdict->remedy += "; in this order: " + effects;
   }
   draft.Event("attempt.diagnosed", Subject(attempt.key), InWords(*attempt.verdict));

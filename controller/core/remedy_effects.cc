@@ -2,23 +2,31 @@
 
 #include <fmt/format.h>
 
-#include <functional>
+#include <vector>
+
+#include "planner/fallbacks.h"
 
 namespace launch::controller {
 namespace {
 
-using LikeThis = std::function<bool(const Fallback&)>;
-
-// Peak of the first plan of less memory that is like this; the planner has them best first.
-std::string PeakOf(const Plan& failed, const LikeThis& is_it) {
+// Peak of the first plan of less memory that takes this step alone, or mainly; `fixed` is the field
+// of the job that keeps it from being planned.
+std::string PeakOf(const Plan& failed, const std::vector<Fallback>& rows, LighterStep step,
+                   const std::string& fixed) {
   if (!failed.memory.peak_gib) return "not predictable: model unknown";
-  for (const Fallback& fallback : failed.fallbacks) {
-    if (is_it(fallback)) {
-      return fmt::format("peak {:.1f} GiB instead of {:.1f}", fallback.peak_gib,
-                         *failed.memory.peak_gib);
-    }
+  for (const Fallback& row : rows) {
+    if (!LoosensNothing(row, failed) || StepOf(row, failed) != step) continue;
+    if (row.peak_gib >= *failed.memory.peak_gib) continue;
+    const bool smaller = row.batch.micro < failed.batch.micro;
+    if (step == LighterStep::kMicroBatch && !smaller) continue;
+    const std::string micro = row.batch.micro && row.batch.micro != failed.batch.micro
+                                  ? fmt::format("micro-batch {}, ", *row.batch.micro)
+                                  : "";
+    return fmt::format("{}peak {:.1f} GiB instead of {:.1f}", micro, row.peak_gib,
+                       *failed.memory.peak_gib);
   }
-  return "no such plan fits";
+  if (!fixed.empty()) return "not predicted: " + fixed;
+  return "no such plan is predicted to fit";
 }
 
 std::string OfAllocator(const Verdict& verdict) {
@@ -29,36 +37,45 @@ std::string OfAllocator(const Verdict& verdict) {
 
 }  // namespace
 
-std::string EffectsOfRemedies(const JobSpec& spec, const Plan& failed, const Verdict& verdict) {
+std::string EffectsOfRemedies(const JobSpec& spec, const Plan& failed, const PlanChange& so_far,
+                              const Verdict& verdict) {
   const bool fragmented = verdict.label == "cuda_oom_fragmentation";
   if (!fragmented && verdict.label != "cuda_oom") return {};
+  std::vector<Fallback> rows = failed.fallbacks;
+  rows.insert(rows.end(), so_far.left.begin(), so_far.left.end());
   std::string text;
   int number = 0;
   const auto add = [&](std::string_view remedy, const std::string& effect) {
     text += fmt::format("{}{}. {}: {}", number == 0 ? "" : "; ", number + 1, remedy, effect);
     ++number;
   };
-  const auto same = [&](const Fallback& other) {
-    return other.strategy == failed.strategy && other.offload == failed.offload;
+  const auto step = [&](std::string_view remedy, LighterStep which, const std::string& fixed) {
+    add(remedy, PeakOf(failed, rows, which, fixed));
   };
   if (fragmented) add("allocator (expandable_segments)", OfAllocator(verdict));
-  add("smaller micro-batch with accumulation", PeakOf(failed, [&](const Fallback& other) {
-        return same(other) && other.checkpointing == failed.checkpointing &&
-               other.batch.micro < failed.batch.micro;
-      }));
+  if (failed.batch.micro.value_or(2) > 1) {
+    step("smaller micro-batch with accumulation", LighterStep::kMicroBatch,
+         failed.batch.global ? "" : "batch.global is not given");
+  }
   if (failed.precision == Precision::kFp32 && spec.allow_precision_change) {
     add("16-bit precision", failed.memory.peak_gib
                                 ? "activations are halved, weights and optimizer states stay"
                                 : "not predictable: model unknown");
   }
-  add("activation checkpointing (20-30 % more time)", PeakOf(failed, [&](const Fallback& other) {
-        return same(other) && other.checkpointing != failed.checkpointing;
-      }));
-  add("a higher stage of ZeRO or FSDP", PeakOf(failed, [&](const Fallback& other) {
-        return other.strategy != failed.strategy && other.offload == failed.offload;
-      }));
-  add("offload",
-      PeakOf(failed, [&](const Fallback& other) { return other.offload != failed.offload; }));
+  if (failed.checkpointing != "full") {
+    step("activation checkpointing (20-30 % more time)", LighterStep::kCheckpointing,
+         spec.model.fields.contains("activation_checkpointing")
+             ? "the job fixes model.activation_checkpointing"
+             : "");
+  }
+  const std::string strategy = spec.strategy == Strategy::kAuto ? "" : "the job fixes strategy";
+  if (failed.world_size > 1 && ShardingOf(failed.strategy) < kMostSharding) {
+    step("a higher stage of ZeRO or FSDP", LighterStep::kStage, strategy);
+  }
+  if (failed.offload != Offload::kAll) {
+    step("offload", LighterStep::kOffload,
+         spec.offload == Offload::kAuto ? strategy : "the job fixes offload");
+  }
   return text;
 }
 

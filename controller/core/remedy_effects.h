@@ -6,11 +6,14 @@
 #include "common/diagnosis.h"
 #include "common/job.h"
 #include "common/plan.h"
+#include "controller/core/record.h"
 
 namespace launch::controller {
 
-// In the order in which they are tried (rulings 12); empty for a verdict that is none of GPU
-// memory. Where the planner does not know the model, it says so instead of a number.
-std::string EffectsOfRemedies(const JobSpec& spec, const Plan& failed, const Verdict& verdict);
+// In the order in which they are tried (rulings 12), without what `failed` has already; empty for a
+// verdict that is none of GPU memory. `so_far` holds the plans of less memory that are left of
+// earlier attempts. Where the planner does not know the model, it says so instead of a number.
+std::string EffectsOfRemedies(const JobSpec& spec, const Plan& failed, const PlanChange& so_far,
+                              const Verdict& verdict);
 
 }  // namespace launch::controller

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "diagnosis/exit_evidence.h"
+#include "planner/fallbacks.h"
 #include "planner/loader.h"
 #include "planner/reach.h"
 
@@ -43,6 +44,11 @@ bool SameWay(const Fallback& one, const Plan& plan) {
          one.checkpointing == plan.checkpointing;
 }
 
+// May the number of processes be another one in the next attempt?
+bool IsMoldable(const JobSpec& spec) {
+  return spec.total_gpus.has_value() || spec.nodes.min != spec.nodes.max;
+}
+
 // Why the batch must stay as it is; empty: it may change.
 std::string BatchIsFixed(const JobSpec& spec, const Plan& failed, const PlanReach& reach) {
   if (!failed.batch.global)
@@ -72,6 +78,7 @@ class Search {
     change_ = so_far;
     if (!change_.began) change_.left = failed.fallbacks;
     change_.began = true;
+    KeepAll();
   }
 
   NextPlan Run() {
@@ -89,6 +96,18 @@ class Search {
   }
 
  private:
+  // What the plan that died was is a floor: chosen anew for the smaller batch, the fastest plan may
+  // need more than it. Where nothing is predicted, a plan does not depend on the batch.
+  void KeepAll() {
+    if (!failed_.memory.peak_gib) return;
+    if (failed_.strategy != Strategy::kSingle || !IsMoldable(spec_)) {
+      change_.strategy = failed_.strategy;
+      change_.offload = failed_.offload;
+    }
+    if (!failed_.checkpointing.empty()) change_.checkpointing = failed_.checkpointing;
+    if (failed_.batch.micro) Fix(*failed_.batch.micro);
+  }
+
   void TakeAllocator() {
     if (verdict_.label != "cuda_oom_fragmentation" || change_.expandable_segments) return;
     if (IsOwnAllocator(spec_) || HasExpandableSegments(failed_)) return;
@@ -112,13 +131,20 @@ class Search {
     return true;
   }
 
+  // Rows were made for the first plan of the job: what was gained since is not given back.
   bool TakeFallback(bool may_change_batch) {
     while (!change_.left.empty()) {
-      const Fallback next = change_.left.front();
+      const Fallback planned = change_.left.front();
       change_.left.erase(change_.left.begin());
+      if (!planned.batch.micro) continue;
+      const Fallback next = NoLooserThan(failed_, planned);
       const bool same_batch = next.batch.micro == failed_.batch.micro;
-      if (!next.batch.micro || (!same_batch && !may_change_batch)) continue;
-      if (SameWay(next, failed_) && *next.batch.micro >= failed_.batch.micro.value_or(1)) continue;
+      if (!same_batch && !may_change_batch) continue;
+      if (SameWay(next, failed_) && same_batch) continue;
+      // What was tightened further needs less than either of the two; else the row must say so.
+      if (next == planned && failed_.memory.peak_gib && next.peak_gib >= *failed_.memory.peak_gib) {
+        continue;
+      }
       if ((next.strategy != failed_.strategy || next.offload != failed_.offload) &&
           !reach_.strategy) {
         continue;
@@ -147,7 +173,14 @@ class Search {
     } else {
       Fix(*next.batch.micro);
     }
-    said_ += fmt::format("; predicted {:.1f} GiB", next.peak_gib);
+    if (!failed_.memory.peak_gib) {
+      said_ += fmt::format("; predicted {:.1f} GiB", next.peak_gib);
+    } else if (next.peak_gib < *failed_.memory.peak_gib) {
+      said_ += fmt::format("; predicted {:.1f} GiB instead of {:.1f}", next.peak_gib,
+                           *failed_.memory.peak_gib);
+    } else {
+      said_ += fmt::format("; predicted less than {:.1f} GiB", *failed_.memory.peak_gib);
+    }
   }
 
   void TakeBatch(std::int64_t micro) {

@@ -266,7 +266,7 @@ def test_the_same_question_has_the_same_answer(plan):
     assert first == second
     assert first["strategy"] == "zero1"
     peaks = [one["peak_gib"] for one in first["fallbacks"]]
-    assert peaks and peaks == sorted(peaks, reverse=True) and peaks[0] < first["memory"]["peak_gib"]
+    assert peaks and max(peaks) < first["memory"]["peak_gib"]
     assert all(one["batch"]["global"] == 64 for one in first["fallbacks"])
 
 

@@ -156,24 +156,6 @@ TEST(Choice, SameInputsGiveTheSameChoice) {
   EXPECT_EQ(Choose(input), Choose(input));
 }
 
-TEST(Choice, FallbacksNeedStrictlyLessMemoryAndKeepTheBatch) {
-  for (const double memory : {40.0, 80.0}) {
-    ChoiceInput input = On("A100", memory, 8, 8);
-    input.limits.batch = {.global = 256, .micro = {}, .accumulate = {}};
-    input.limits.checkpointing = std::nullopt;
-    const Choice choice = Choose(input);
-    ASSERT_FALSE(choice.fallbacks.empty());
-    double before = Chosen(choice).decision_bytes;
-    for (const std::size_t i : choice.fallbacks) {
-      const JudgedOption& next = choice.judged[i];
-      EXPECT_LT(next.decision_bytes, before);
-      EXPECT_EQ(next.option.micro * next.option.accumulate * 8, 256);
-      EXPECT_NE(next.fit, FitVerdict::kNo);
-      before = next.decision_bytes;
-    }
-  }
-}
-
 TEST(Choice, NothingThatFitsIsMuchFasterThanTheChoice) {
   for (const char* gpu : {"A100-40GB", "A100-80GB", "RTX4090", "H100-SXM", "L40S"}) {
     for (const int ranks : {1, 4, 8, 16}) {

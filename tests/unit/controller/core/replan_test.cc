@@ -175,6 +175,66 @@ TEST(Replan, FollowsThePlannersOwnPlansAndTakesEachOnce) {
   EXPECT_FALSE(ReplanAfter(spec, {}, *next.change, second, TooLarge()).change.has_value());
 }
 
+// The fastest plan for the smaller batch may need more memory than the one that died.
+TEST(Replan, KeepsWhateverThePlanThatDiedWas) {
+  Plan plan = Failed(16, 4);
+  plan.strategy = Strategy::kZero2;
+  plan.offload = Offload::kOptimizer;
+  plan.checkpointing = "full";
+  plan.memory.peak_gib = 41;
+  NextPlan next = ReplanAfter(Job(), {}, {}, plan, TooLarge());
+  ASSERT_TRUE(next.change.has_value());
+  const JobSpec changed = WithChange(Job(), *next.change);
+  EXPECT_EQ(changed.batch, (BatchSpec{64, 8, std::nullopt}));
+  EXPECT_EQ(changed.strategy, Strategy::kZero2);
+  EXPECT_EQ(changed.offload, Offload::kOptimizer);
+  EXPECT_EQ(changed.model.fields.at("activation_checkpointing"), "full");
+  EXPECT_EQ(next.text, "micro-batch 16 -> 8, accumulation 4 -> 8, global batch 64 kept");
+  next = ReplanAfter(Job(), {}, {}, plan, Fragmented(0.25));
+  EXPECT_EQ(next.change->micro, 16) << "the allocator alone is changed";
+  EXPECT_EQ(next.change->checkpointing, "full");
+  EXPECT_EQ(next.text, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+}
+
+TEST(Replan, OneGpuIsNotAskedForWhereTheNextAttemptMayHaveMore) {
+  Plan plan = Failed(16, 4);
+  plan.strategy = Strategy::kSingle;
+  plan.memory.peak_gib = 41;
+  JobSpec spec = Job();
+  EXPECT_EQ(ReplanAfter(spec, {}, {}, plan, TooLarge()).change->strategy, Strategy::kSingle);
+  spec.nodes = {1, 4, false};
+  EXPECT_FALSE(ReplanAfter(spec, {}, {}, plan, TooLarge()).change->strategy.has_value());
+}
+
+TEST(Replan, ARowOfTheFirstPlanGivesNothingBackThatWasGainedSince) {
+  const JobSpec spec =
+      Job(std::string(kFollows) + " --strategy $LAUNCH_STRATEGY --ckpt ${LAUNCH_ACT_CKPT:-none}");
+  Plan plan = Failed(1, 8);
+  plan.checkpointing = "full";
+  plan.memory.peak_gib = 29;
+  PlanChange so_far;
+  so_far.began = true;
+  so_far.left = {Planned(Strategy::kDdp, "none", 4, 2), Planned(Strategy::kZero2, "none", 4, 2)};
+  const NextPlan next = ReplanAfter(spec, {}, so_far, plan, TooLarge());
+  ASSERT_TRUE(next.change.has_value());
+  EXPECT_EQ(next.change->strategy, Strategy::kZero2);
+  EXPECT_EQ(next.change->checkpointing, "full");
+  EXPECT_EQ(next.change->micro, 1);
+  EXPECT_EQ(next.text, "strategy zero2 instead of ddp; predicted less than 29.0 GiB");
+}
+
+TEST(Replan, ARowThatNeedsAsMuchAsThePlanThatDiedIsLeftOut) {
+  const JobSpec spec = Job(std::string(kFollows) + " --strategy $LAUNCH_STRATEGY");
+  Plan plan = Failed(1, 8);
+  plan.memory.peak_gib = 30;
+  plan.fallbacks = {Planned(Strategy::kZero2, "none", 1, 8)};
+  EXPECT_FALSE(ReplanAfter(spec, {}, {}, plan, TooLarge()).change.has_value());
+  plan.memory.peak_gib = 31;
+  const NextPlan next = ReplanAfter(spec, {}, {}, plan, TooLarge());
+  ASSERT_TRUE(next.change.has_value());
+  EXPECT_NE(next.text.find("predicted 30.0 GiB instead of 31.0"), std::string::npos) << next.text;
+}
+
 TEST(Replan, AStrategyThatCannotGetToTheProgramIsNotTried) {
   Plan plan = Failed(1, 8);
   plan.fallbacks = {Planned(Strategy::kZero2, "none", 1, 8)};
