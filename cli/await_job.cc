@@ -59,7 +59,8 @@ Result<JobView> AwaitJob(Client& client, JobId job, std::optional<Millis> at_mos
 
 int ExitCodeOfJob(const JobView& job) {
   if (job.state == JobState::kSucceeded) return 0;
-  if (job.sub_reason == "PREFLIGHT") return ExitCodeOf(ErrorCode::kPreflightFailed);
+  if (job.sub_reason == "PREFLIGHT" || job.sub_reason == "SETUP")
+    return ExitCodeOf(ErrorCode::kPreflightFailed);
   if (job.exit_code && *job.exit_code != 0) return *job.exit_code;
   if (job.state == JobState::kTimeout) return ExitCodeOf(ErrorCode::kDeadlineExceeded);
   return 1;

@@ -200,9 +200,30 @@ Result<TarEntries> MakeBundle(Client& client, const JobView& job, const Redactio
   return bundle;
 }
 
+// Ours has a depth of about ten; a parser takes memory for each level.
+bool IsDeep(std::string_view json) {
+  constexpr int kDeepest = 64;
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (quoted && c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (!quoted && (c == '[' || c == '{')) {
+      if (++depth > kDeepest) return true;
+    } else if (!quoted && (c == ']' || c == '}')) {
+      --depth;
+    }
+  }
+  return false;
+}
+
 Result<Verdict> VerdictOfBundle(const TarEntries& bundle, const CompiledSignatures& signatures) {
   const std::string* job = Find(bundle, kJobFile);
-  const Document document = job == nullptr ? Document() : Document::parse(*job, nullptr, false);
+  const bool readable = job != nullptr && !IsDeep(*job);
+  const Document document = readable ? Document::parse(*job, nullptr, false) : Document();
   const auto bad = [] {
     return Fail(ErrorCode::kInvalidArgument, "the archive is not one of `launch bundle`",
                 "give the log itself: launch diagnose --log FILE");

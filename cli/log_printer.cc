@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "common/terminal_text.h"
+
 namespace launch {
 namespace {
 
@@ -43,10 +45,8 @@ std::string CleanLine(std::string_view line, bool colour) {
       continue;
     }
     const auto byte = static_cast<unsigned char>(c);
-    // C1 controls, encoded as U+0080 to U+009F, command terminals as ESC does.
-    if (byte == 0xC2 && i + 1 < line.size() && static_cast<unsigned char>(line[i + 1]) >= 0x80 &&
-        static_cast<unsigned char>(line[i + 1]) < 0xA0) {
-      ++i;
+    if (const std::size_t control = ScreenControlLength(line.substr(i)); control > 0) {
+      i += control - 1;
       continue;
     }
     if ((byte >= 0x20 && byte != 0x7f) || c == '\t') clean += c;

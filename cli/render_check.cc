@@ -48,8 +48,10 @@ std::string FixScript(const PreflightReport& report) {
       "run "
       "it there.\n";
   std::set<std::pair<std::string, std::string>> written;  // node and commands
+  bool any = false;
   for (const Finding& finding : report.findings) {
     if (finding.severity == Severity::kNotice) continue;
+    any = true;
     const std::string node = finding.node ? finding.node->value : "any node";
     text += "\n" + Comment(node + ": " + finding.code + ": " + finding.says, " ");
     std::string commands;
@@ -57,7 +59,7 @@ std::string FixScript(const PreflightReport& report) {
     if (!commands.empty() && written.emplace(node, commands).second) text += commands;
     text += Comment(finding.remedy, "   ");
   }
-  return text;
+  return any ? text : text + "\n# Nothing to do.\n";
 }
 
 }  // namespace launch

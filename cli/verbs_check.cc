@@ -9,6 +9,7 @@
 #include "cli/network_check.h"
 #include "cli/offline_plan.h"
 #include "cli/render_json.h"
+#include "cli/start_check.h"
 #include "common/hostlist.h"
 #include "common/inventory_yaml.h"
 #include "preflight/gpu_check.h"
@@ -22,6 +23,7 @@ struct CheckOptions {
   std::string inventory;
   bool fix = false;
   bool network = false;
+  bool known = false;
 };
 
 bool NamesFile(const std::string& target) {
@@ -42,22 +44,36 @@ int Show(const App& app, const CheckOptions& options, const PreflightReport& rep
   return CodeOfFindings(report.findings);
 }
 
+void NoteWaits(const App& app, const PlanAnswer& answer) {
+  if (!answer.waits) return;
+  app.Note("it would wait: " + answer.waits->code +
+           (answer.waits->evidence.empty() ? "" : ": " + answer.waits->evidence));
+}
+
 Result<int> CheckJob(const App& app, const CheckOptions& options) {
-  LAUNCH_ASSIGN_OR_RETURN(const PreparedJob prepared, PrepareJob(app, options.job));
-  PlanAnswer answer;
-  if (options.inventory.empty()) {
-    LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
-    LAUNCH_ASSIGN_OR_RETURN(answer, client.Plan({prepared.job.spec, prepared.facts.context}));
-  } else {
+  LAUNCH_ASSIGN_OR_RETURN(PreparedJob prepared, PrepareJob(app, options.job));
+  if (!options.inventory.empty()) {
     LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeInventory> nodes,
                             ReadInventoryFile(options.inventory));
-    LAUNCH_ASSIGN_OR_RETURN(answer, PlanOffline(prepared.job.spec, prepared.facts.context, nodes));
+    LAUNCH_ASSIGN_OR_RETURN(const PlanAnswer answer,
+                            PlanOffline(prepared.job.spec, prepared.facts.context, nodes));
+    NoteWaits(app, answer);
+    return Show(app, options, ReportOf(answer));
   }
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
+  LAUNCH_ASSIGN_OR_RETURN(const PlanAnswer answer,
+                          client.Plan({prepared.job.spec, prepared.facts.context}));
+  PreflightReport report = ReportOf(answer);
+  NoteWaits(app, answer);
   if (answer.waits) {
-    app.Note("it would wait: " + answer.waits->code +
-             (answer.waits->evidence.empty() ? "" : ": " + answer.waits->evidence));
+    app.Note(
+        "so its nodes were not asked: paths, commands and torch are judged by what they told "
+        "before");
+  } else if (!options.known && CodeOfFindings(report.findings) == 0) {
+    LAUNCH_ASSIGN_OR_RETURN(report,
+                            CheckAtStart(app, client, std::move(prepared), std::move(report)));
   }
-  return Show(app, options, ReportOf(answer));
+  return Show(app, options, report);
 }
 
 Result<std::vector<NodeView>> NodesMeant(const App& app, const CheckOptions& options) {
@@ -154,6 +170,8 @@ void AddCheckVerb(CLI::App& parser, App& app) {
   options->job.AddFlags(*check);
   check->add_option("--inventory", options->inventory, "Judge the nodes of this file");
   check->add_flag("--fix", options->fix, "Print a script of what to do instead");
+  check->add_flag("--known", options->known,
+                  "Judge a job by what its nodes told before, without a start up to its ranks");
   check->add_flag("--network", options->network,
                   "Run a test between the nodes: who reaches whom, how fast, an all-reduce");
   check->callback(

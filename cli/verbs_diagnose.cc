@@ -93,6 +93,16 @@ Result<TarEntries> ReadBundle(const Input& input) {
   return ReadTar(bytes);
 }
 
+struct Compression {
+  std::string_view magic;
+  const char* name;
+  const char* unpack;
+};
+constexpr Compression kCompressions[] = {{"\x1f\x8b", "gzip", "gunzip -c"},
+                                         {"\x28\xb5\x2f\xfd", "zstd", "zstd -dc"},
+                                         {"\xfd\x37zXZ", "xz", "xz -dc"},
+                                         {"BZh9", "bzip2", "bzip2 -dc"}};
+
 void Print(const App& app, const Verdict& verdict) {
   if (app.WantsJson() || app.WantsYaml()) {
     app.OutDocument(VerdictJson(verdict));
@@ -111,6 +121,11 @@ Result<int> RunDiagnose(const App& app, const DiagnoseOptions& options) {
   }
   const CompiledSignatures signatures;
   LAUNCH_ASSIGN_OR_RETURN(const Input input, OpenInput(options.log));
+  for (const Compression& kind : kCompressions) {
+    if (input.head.starts_with(kind.magic))
+      return Fail(ErrorCode::kInvalidArgument, "`" + input.path + "` is compressed by " + kind.name,
+                  std::string(kind.unpack) + " FILE | launch diagnose --log -");
+  }
   if (LooksLikeTar(input.head)) {
     LAUNCH_ASSIGN_OR_RETURN(const TarEntries bundle, ReadBundle(input));
     LAUNCH_ASSIGN_OR_RETURN(const Verdict verdict, VerdictOfBundle(bundle, signatures));

@@ -183,7 +183,8 @@ struct JobSpec {
   LogsSpec logs;
   int priority = 50;
   std::map<std::string, std::string> labels;
-  bool debug = false;  // a few steps; not part of the job's history
+  bool debug = false;       // a few steps; not part of the job's history
+  bool check_only = false;  // ends where its ranks would be started (`launch check JOB`)
 
   std::optional<ArraySpec> array;       // many jobs of this one spec; never in a job's own
   std::optional<ArrayElement> element;  // which of them this job is

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "common/base64.h"
 #include "common/ids.h"
 #include "common/openssl_handles.h"
 #include "common/pki.h"
@@ -14,43 +15,9 @@ namespace launch {
 namespace {
 
 constexpr std::string_view kPrefix = "launch-join-1.";
-constexpr std::string_view kAlphabet =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 constexpr std::size_t kMaxLine = 32 << 10;
 constexpr std::size_t kMaxAddresses = 64;
 constexpr std::size_t kSumSize = 4;
-
-std::string ToBase64Url(std::string_view bytes) {
-  std::string text;
-  text.reserve((bytes.size() * 4 + 2) / 3);
-  std::uint32_t bits = 0;
-  int count = 0;
-  for (char byte : bytes) {
-    bits = (bits << 8U) | static_cast<unsigned char>(byte);
-    for (count += 8; count >= 6; count -= 6) text += kAlphabet[(bits >> (count - 6)) & 63U];
-  }
-  if (count > 0) text += kAlphabet[(bits << (6 - count)) & 63U];
-  return text;
-}
-
-std::optional<std::string> FromBase64Url(std::string_view text) {
-  std::string bytes;
-  std::uint32_t bits = 0;
-  int count = 0;
-  for (char c : text) {
-    const std::size_t value = kAlphabet.find(c);
-    if (value == std::string_view::npos) return std::nullopt;
-    bits = (bits << 6U) | static_cast<std::uint32_t>(value);
-    count += 6;
-    if (count >= 8) {
-      count -= 8;
-      bytes += static_cast<char>((bits >> count) & 0xFFU);
-    }
-  }
-  // The only rest is the padding of the last byte, and it is zero: one spelling per token.
-  if (count >= 6 || (bits & ((1U << count) - 1)) != 0) return std::nullopt;
-  return bytes;
-}
 
 std::string Number(std::uint32_t value) {
   std::string bytes;
@@ -167,7 +134,7 @@ std::string FormatJoinToken(const JoinToken& token) {
   Append(body, DerOfKey(token.key_pem));
   Append(body, DerOfCertificate(token.certificate_pem));
   body += Number(Crc32c(body));  // a cut or mistyped line gets a clear answer
-  return std::string(kPrefix) + ToBase64Url(body);
+  return std::string(kPrefix) + ToBase64(body, kUrlAlphabet);
 }
 
 Result<JoinToken> ParseJoinToken(std::string_view line) {
@@ -178,7 +145,7 @@ Result<JoinToken> ParseJoinToken(std::string_view line) {
                 "make one with `launch token create` on the controller's host");
   }
   if (text.size() > kMaxLine) return Damaged();
-  const std::optional<std::string> bytes = FromBase64Url(text.substr(kPrefix.size()));
+  const std::optional<std::string> bytes = FromBase64(text.substr(kPrefix.size()), kUrlAlphabet);
   if (!bytes || bytes->size() < kSumSize) return Damaged();
   const std::string_view body = std::string_view(*bytes).substr(0, bytes->size() - kSumSize);
   if (Number(Crc32c(body)) != bytes->substr(body.size())) return Damaged();

@@ -1,11 +1,10 @@
 #include "common/redaction.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/base64.h"
 #include "common/secret_text.h"
 #include "common/text.h"
 
@@ -40,16 +39,6 @@ std::string AsUrl(const std::string& value) {
     }
   }
   return url;
-}
-
-// Without the padding, which a value that goes on would not have.
-std::string AsBase64(const std::string& value) {
-  std::string text(4 * ((value.size() + 2) / 3) + 1, '\0');
-  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
-                                     reinterpret_cast<const unsigned char*>(value.data()),
-                                     static_cast<int>(value.size()));
-  text.resize(static_cast<std::size_t>(length));
-  return text.substr(0, (value.size() * 4 + 2) / 3);
 }
 
 }  // namespace
@@ -104,7 +93,7 @@ void Redaction::Learn(const std::string& value) {
   learn(value);
   learn(AsJson(value));
   learn(AsUrl(value));
-  if (value.size() >= kShortestSecret) learn(AsBase64(value));
+  if (value.size() >= kShortestSecret) learn(ToBase64(value, kPlainAlphabet));
   if (value.find('\n') == std::string::npos) return;
   for (std::size_t begin = 0; begin < value.size();) {
     const std::size_t end = std::min(value.find('\n', begin), value.size());

@@ -21,9 +21,11 @@ using Steady = std::chrono::steady_clock;
 constexpr std::size_t kThreads = 2;  // one node that does not answer must not hold up all others
 constexpr Millis kOfOneRank{4'000};
 constexpr Millis kOfAll{10'000};  // less than the core waits (kDiagnosisLimit)
-// A log beyond it is read from its end only, and so is one that comes too slowly: what a rank said
-// last names its end.
+// Of a log beyond it the beginning and the end are read: what failed first is often said before
+// dumps without end, and what a rank said last names its end. Of one that comes too slowly only the
+// end is.
 constexpr std::uint64_t kWholeLog = 64 << 20;
+constexpr std::uint64_t kHead = 8 << 20;
 constexpr std::uint32_t kTailLines = 100'000;
 constexpr std::uint32_t kShortTail = 2'000;
 constexpr Millis kStopWithin{200};
@@ -105,19 +107,25 @@ event::Diagnosed Diagnose(const effect::DiagnosisWanted& wanted, const LogReader
     call.job = wanted.key.job;
     call.attempt = wanted.key.attempt;
     call.ranks = {rank.exit.rank};
-    if (rank.exit.log_end > kWholeLog) call.last_lines = kTailLines;
     LogScanner scanner(signatures);
-    const auto read_on = [&] {
+    const auto read_on = [&](std::uint64_t most) {
       const Millis left = std::chrono::duration_cast<Millis>(until - Steady::now());
       if (left <= Millis{0}) return true;
+      std::uint64_t had = 0;
       return read(call, std::min(left, kOfOneRank), [&](std::string_view piece) {
         scanner.Feed(piece);
-        return true;
+        had += piece.size();
+        return had < most;
       });
     };
-    if (!read_on()) {
+    if (rank.exit.log_end > kWholeLog) {
+      read_on(kHead);
+      scanner.Feed("\n");  // its last line is cut
+      call.last_lines = kTailLines;
+    }
+    if (!read_on(rank.exit.log_end + kWholeLog)) {
       call.last_lines = kShortTail;
-      read_on();
+      read_on(kWholeLog);
     }
     verdicts.push_back(JudgeRank(scanner.Finish(), rank, signatures));
   }

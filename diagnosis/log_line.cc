@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/terminal_text.h"
 #include "common/units.h"
 
 namespace launch {
@@ -244,7 +245,9 @@ std::string CleanText(std::string_view raw) {
       raw.remove_prefix(1);
     } else {
       const std::size_t length = CharacterLength(raw);
-      if (length == 0) {
+      if (ScreenControlLength(raw) > 0) {
+        // dropped
+      } else if (length == 0) {
         text += '?';
       } else {
         text.append(raw.substr(0, length));

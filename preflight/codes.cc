@@ -56,8 +56,9 @@ const std::vector<PreflightCode>& PreflightCodes() {
        "torch, NCCL, Python (minor version), deepspeed, accelerate, transformers and lightning are "
        "the same on all nodes of the job. Torch, NCCL and deepspeed are errors on GPUs.",
        "Give every node the same environment."},
-      {"shm_small", "shared memory", "warning, notice",
-       "/dev/shm has room for the loader workers of the plan; at the start, for its free space.",
+      {"shm_small", "shared memory", "error, warning, notice",
+       "/dev/shm has room for the loader workers of the plan; at the start, for its free space. An "
+       "error when it is smaller than `shm_size:`.",
        "Enlarge it (`--ipc=host` or `--shm-size` in a container), or use fewer workers."},
       {"memlock_low", "locked memory", "warning",
        "The limit of locked memory lets NCCL register buffers, for jobs on several nodes with an "
@@ -67,7 +68,9 @@ const std::vector<PreflightCode>& PreflightCodes() {
        "LimitNOFILE in the agent's unit."},
       {"disk_low", "disk space", "error, warning",
        "The file systems of workdir and checkpoint directory have 1 GiB free and file entries "
-       "left, at the start. An error when they take nothing more.",
+       "left, at the start. An error when they take nothing more, when a file cannot be made in "
+       "the "
+       "checkpoint directory, or when workdir's has less than `disk:`.",
        "Make room, or name another directory."},
       {"workdir_missing", "workdir", "error",
        "The workdir is a directory that the job's user may enter, on every node.",
@@ -79,8 +82,9 @@ const std::vector<PreflightCode>& PreflightCodes() {
       {"path_not_shared", "same directory", "error, warning, notice",
        "A file that rank 0's node writes into the workdir is seen by the other nodes, the workdir "
        "is the directory from which the job was submitted, and absolute paths in `run` are on all "
-       "nodes or on none: an error for flags that name data or a model, a warning for others; "
-       "flags that name outputs are left out.",
+       "nodes or on none: an error for flags that name data or a model (a warning where no node "
+       "has "
+       "it), a warning for others; flags that name outputs are left out.",
        "Use a directory on a file system that all nodes share."},
       {"clock_skew", "clock", "warning", "The clocks of the job's nodes are within five seconds.",
        "Run a time service on every node."},

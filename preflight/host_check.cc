@@ -28,7 +28,7 @@ void AddShm(const NodeInventory& node, std::uint64_t needed, Severity severity,
             const std::string& why, PreflightReport& report) {
   Finding finding = MakeFinding("shm_small", severity, node.node,
                                 "/dev/shm" + On(node) + " has " + FormatBytes(node.shm_bytes) +
-                                    ", " + why + " want " + FormatBytes(needed));
+                                    ", " + why + " " + FormatBytes(needed));
   finding.evidence = "statvfs of /dev/shm";
   finding.remedy = kShmRemedy;
   finding.fix = {"mount -o remount,size=50% /dev/shm"};
@@ -68,6 +68,10 @@ std::string Purpose(const std::string& what) {
   return what + " is ";
 }
 
+std::string StatvfsOf(const DiskFact& disk) {
+  return "statvfs: " + FormatBytes(disk.free_bytes) + " free of " + FormatBytes(disk.total_bytes);
+}
+
 void JudgeDisk(const DiskFact& disk, const NodeId& node, PreflightReport& report) {
   const bool inodes = disk.free_inodes && *disk.free_inodes < kInodeFloor;
   const bool shm = disk.what == "shm";
@@ -86,8 +90,7 @@ void JudgeDisk(const DiskFact& disk, const NodeId& node, PreflightReport& report
                                     (inodes ? std::to_string(*disk.free_inodes) + " files more"
                                             : FormatBytes(disk.free_bytes)) +
                                     " fit");
-  finding.evidence =
-      "statvfs: " + FormatBytes(disk.free_bytes) + " free of " + FormatBytes(disk.total_bytes);
+  finding.evidence = StatvfsOf(disk);
   finding.remedy =
       shm ? "remove files that dead programs left: ls -la /dev/shm; " + std::string(kShmRemedy)
           : "make room on that file system, or name another directory";
@@ -106,10 +109,13 @@ void JudgeLimits(const NodeCase& c, PreflightReport& report) {
   const NodeInventory& node = c.node;
   const int ranks = RanksOn(c.plan, node.node);
   const auto workers = static_cast<std::uint64_t>(ranks * c.plan.loader.num_workers);
-  if (node.shm_bytes > 0) {
+  const std::uint64_t asked = c.spec.image.empty() ? c.spec.shm_bytes.value_or(0) : 0;
+  if (node.shm_bytes > 0 && node.shm_bytes < asked) {
+    AddShm(node, asked, Severity::kError, "shm_size of the job asks for", report);
+  } else if (node.shm_bytes > 0) {
     const std::uint64_t floor = std::max(workers * kShmOfWorker, ranks > 1 ? kShmOfNccl : 0);
     const std::uint64_t wanted = std::max(workers * kShmPerWorker, floor);
-    const std::string why = std::to_string(workers) + " loader workers of the plan";
+    const std::string why = std::to_string(workers) + " loader workers of the plan want";
     // The plan's workers are a proposal: only what would surely fail is more than a notice, and
     // programs on the CPU often load their data themselves.
     const bool sure = c.plan.device == DeviceClass::kCuda &&
@@ -149,6 +155,23 @@ void JudgeNodeLimits(const NodeInventory& node, PreflightReport& report) {
 
 void JudgeDisks(const std::vector<DiskFact>& disks, const NodeId& node, PreflightReport& report) {
   for (const DiskFact& disk : disks) JudgeDisk(disk, node, report);
+}
+
+void JudgeAskedDisk(const JobSpec& spec, const std::vector<DiskFact>& disks, const NodeId& node,
+                    PreflightReport& report) {
+  if (!spec.disk_bytes) return;
+  for (const DiskFact& disk : disks) {
+    if (disk.what != "workdir" || disk.free_bytes >= *spec.disk_bytes) continue;
+    Finding finding =
+        MakeFinding("disk_low", Severity::kError, node,
+                    Purpose(disk.what) + disk.path + " on " + node.value + ", where " +
+                        FormatBytes(disk.free_bytes) +
+                        " fit; the job asks for disk: " + FormatBytes(*spec.disk_bytes));
+    finding.evidence = StatvfsOf(disk);
+    finding.remedy = "make room there, ask for less with disk:, or name another workdir:";
+    finding.fix = {"df -h " + ShellQuote(disk.path)};
+    Add(report, std::move(finding));
+  }
 }
 
 void JudgeContainer(const JobSpec& spec, const NodeInventory& node, PreflightReport& report) {

@@ -19,6 +19,9 @@ void JudgeNodeLimits(const NodeInventory& node, PreflightReport& report);
 
 // disk_low and shm_small from the free space that staging found.
 void JudgeDisks(const std::vector<DiskFact>& disks, const NodeId& node, PreflightReport& report);
+// What `disk:` of the job asks of them.
+void JudgeAskedDisk(const JobSpec& spec, const std::vector<DiskFact>& disks, const NodeId& node,
+                    PreflightReport& report);
 
 // container_runtime_missing for a job with `image:`; judged before any plan is made.
 void JudgeContainer(const JobSpec& spec, const NodeInventory& node, PreflightReport& report);

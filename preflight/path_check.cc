@@ -42,6 +42,15 @@ Finding NotShared(const NodeInventory& node, std::string says, std::string remed
   return finding;
 }
 
+Finding UselessCheckpointDir(const PathFact& fact, const NodeInventory& node) {
+  Finding finding =
+      MakeFinding("disk_low", Severity::kError, node.node,
+                  "checkpoints cannot be written to " + fact.path + On(node) + ": " + fact.why);
+  finding.evidence = "an attempt to make the directory and a file in it";
+  finding.remedy = "name a directory that the job may write with checkpoint: {dir: ...}";
+  return finding;
+}
+
 bool IsNamed(const PathFact& fact) { return fact.what == "input" || fact.what == "argument"; }
 
 }  // namespace
@@ -61,8 +70,9 @@ void JudgeNamedPaths(const std::vector<FoundPaths>& nodes, PreflightReport& repo
     const bool input = facts.front().second->what == "input";
     if (there.empty()) {
       if (!input) continue;
-      Finding finding = MakeFinding("path_not_shared", Severity::kNotice, facts.front().first->node,
-                                    path + ", which run names as input, is on no node of the job");
+      Finding finding =
+          MakeFinding("path_not_shared", Severity::kWarning, facts.front().first->node,
+                      path + ", which run names as input, is on no node of the job");
       finding.remedy = "check the path in run, unless the script makes or fetches it";
       Add(report, std::move(finding));
       continue;
@@ -95,6 +105,8 @@ void JudgePath(const AllocationSpec& spec, const PathFact& fact, const NodeInven
                         " is not the directory that rank 0's node sees: " + fact.why,
                     "use a directory on a file system that all nodes of the job share, or write "
                     "snapshot: true"));
+    } else if (fact.what == "checkpoint") {
+      Add(report, UselessCheckpointDir(fact, node));
     } else {
       Add(report, fact.what == "workdir" ? MissingWorkdir(fact, node) : MissingCommand(fact, node));
     }
@@ -112,9 +124,10 @@ void JudgePath(const AllocationSpec& spec, const PathFact& fact, const NodeInven
                   "write snapshot: true"));
     return;
   }
-  const std::string_view check = fact.what == "marker"    ? "same directory"
-                                 : fact.what == "workdir" ? "workdir"
-                                                          : "command";
+  const std::string_view check = fact.what == "marker"       ? "same directory"
+                                 : fact.what == "workdir"    ? "workdir"
+                                 : fact.what == "checkpoint" ? "disk space"
+                                                             : "command";
   Pass(report, check, node.node, fact.what + " " + fact.path + On(node) + " is there");
 }
 

@@ -133,6 +133,9 @@ PreflightReport JudgeTogether(const JobSpec& spec, const Plan& plan,
   std::vector<FoundPaths> paths;
   for (const StagedNode& node : nodes) paths.push_back({node.inventory, node.facts.paths});
   JudgeNamedPaths(paths, report);
+  for (const StagedNode& node : nodes) {
+    JudgeAskedDisk(spec, node.facts.disks, node.inventory.node, report);
+  }
   JudgeSkew(cases, report);
   JudgeClocks(clock_offsets_ms, report);
   Sort(report);

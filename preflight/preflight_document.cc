@@ -13,7 +13,8 @@ on the nodes themselves in the job's own environment just before its ranks start
 same in all three places (folder `preflight/`), so `check` says what a refusal would say.
 
 ```sh
-launch check job.yaml                        # the job against the nodes it would run on
+launch check job.yaml                        # all that a start does on its nodes, but for the ranks
+launch check job.yaml --known                # only what the nodes have told before; starts nothing
 launch check job.yaml --inventory nodes.yaml # the same without a cluster
 launch check gpu01 gpu02                     # nodes without a job; none named: all of them
 launch check job.yaml --fix                  # a script of remedies, one block for each node
@@ -21,6 +22,10 @@ launch check job.yaml -o json                # findings, checks, passed: docs/cl
 launch check --network                       # every pair of nodes measured; or --network gpu01 gpu02
 launch check --network job.yaml              # the same in that job's own environment
 ```
+
+A job whose nodes are free is checked as it would be started: its `setup` runs, its interpreter is asked
+for torch, paths and directories are tried, at the level that it asks for. While it would have to wait,
+`check` says so and judges by what the nodes have told before.
 
 `preflight` and `doctor` are other names of `check`. It prints a line for every check that was made,
 what passed as well as what failed:

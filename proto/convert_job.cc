@@ -332,6 +332,7 @@ pb::JobSpec ToProto(const JobSpec& v) {
   m.set_priority(v.priority);
   for (const auto& [key, value] : v.labels) (*m.mutable_labels())[Utf8(key)] = Utf8(value);
   m.set_debug(v.debug);
+  m.set_check_only(v.check_only);
   if (v.array) *m.mutable_array() = ToProto(*v.array);
   if (v.element) *m.mutable_element() = ToProto(*v.element);
   for (const Dependency& one : v.depends_on) *m.add_depends_on() = ToProto(one);
@@ -429,6 +430,7 @@ void ReadPolicies(Edge& e, const pb::JobSpec& m, JobSpec& v) {
   v.priority = e.Int("priority", m.priority(), 0, 100);
   v.labels = e.TextMap("labels", m.labels(), 256);
   v.debug = m.debug();
+  v.check_only = m.check_only();
 }
 
 // When it may start, and how often it is there.

@@ -147,6 +147,34 @@ PathFact ReadMarker(const AllocationSpec& spec, const std::string& marker,
   return fact;
 }
 
+// Directories that are missing are made, and those are taken away again: trainers make their own.
+PathFact CheckpointDirFact(const std::string& dir) {
+  PathFact fact{.what = "checkpoint", .path = dir};
+  std::vector<std::string> made;
+  const auto done = [&](int error_number) {
+    for (auto one = made.rbegin(); one != made.rend(); ++one) (void)::rmdir(one->c_str());
+    fact.ok = error_number == 0;
+    if (!fact.ok) fact.why = std::strerror(error_number);
+    return fact;
+  };
+  std::string path;
+  for (const std::filesystem::path& part : std::filesystem::path(dir)) {
+    path = (std::filesystem::path(path) / part).string();
+    if (::mkdir(path.c_str(), 0755) == 0) {
+      made.push_back(path);
+    } else if (errno != EEXIST && ::access(path.c_str(), F_OK) != 0) {
+      return done(errno);
+    }
+  }
+  // O_TMPFILE leaves no name, but not every file system has it.
+  const std::string mark = dir + "/.launch-check-" + std::to_string(::getpid());
+  const UniqueFd file(
+      ::open(mark.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const int error_number = file ? 0 : errno;
+  if (file) (void)::unlink(mark.c_str());
+  return done(error_number);
+}
+
 // Room on the file system of `path`, or of the nearest directory above it that is there.
 std::optional<DiskFact> DiskFactOf(const std::string& what, std::string path) {
   struct statvfs info {};
@@ -228,7 +256,13 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
                                          .marker = spec.checkpoint_marker,
                                          .format = spec.checkpoint_format});
   }
-  if (!cancel && spec.preflight != PreflightLevel::kNone) facts.disks = Disks(spec);
+  if (!cancel && spec.preflight != PreflightLevel::kNone) {
+    facts.disks = Disks(spec);
+    // Inside of an image the path may be another one.
+    if (!spec.checkpoint_dir.empty() && !spec.container) {
+      facts.paths.push_back(CheckpointDirFact(spec.checkpoint_dir));
+    }
+  }
   // On CPUs the versions matter only between nodes, which is for the full level.
   const bool probe = spec.preflight == PreflightLevel::kFull ||
                      (spec.needs_torch_cuda && spec.preflight != PreflightLevel::kNone);

@@ -79,7 +79,10 @@ bool RunnerLoop::SendToShim(AllocationRun& run, RankRun& rank, std::uint32_t op,
 void RunnerLoop::SendToAll(AllocationRun& run, std::uint32_t op, int signal) {
   const auto send = [&](RankRun& rank) {
     if (!Alive(rank) || rank.signal_sent == signal) return;
-    if (SendToShim(run, rank, op, signal)) rank.signal_sent = signal;
+    if (!SendToShim(run, rank, op, signal)) return;
+    rank.signal_sent = signal;
+    // A stopped process takes it only when it goes on.
+    if (signal == SIGTERM) (void)SendToShim(run, rank, op, SIGCONT);
   };
   for (auto& [rank, state] : run.ranks) send(state);
   if (run.setup) send(*run.setup);

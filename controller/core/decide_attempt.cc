@@ -158,6 +158,16 @@ Ending PreflightEnding(const LaunchDecision& decision) {
   return ending;
 }
 
+// All that comes before a start was done and nothing refuses it.
+Ending CheckedEnding(const LaunchDecision& decision) {
+  Ending ending;
+  ending.outcome = "checked";
+  ending.state = JobState::kSucceeded;
+  ending.text = "checked; its ranks were not to be started";
+  ending.findings = decision.findings;
+  return ending;
+}
+
 bool Refuses(const Facts& facts, const LaunchDecision& decision) {
   const bool fatal = decision.setup_failed || decision.attempt.master_address.empty();
   return fatal || (HasErrors(decision.findings) && !facts.job.forced);
@@ -220,6 +230,10 @@ void Launch(Draft& draft, const Facts& facts) {
   decision.findings = WithStaging(facts.job.findings, decision.findings);
   if (Refuses(facts, decision)) {
     EndAttempt(draft, facts.attempt.key, PreflightEnding(decision));
+    return;
+  }
+  if (draft.state().specs.at(facts.job.id).spec.check_only) {
+    EndAttempt(draft, facts.attempt.key, CheckedEnding(decision));
     return;
   }
   JobRecord job = facts.job;

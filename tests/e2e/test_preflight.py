@@ -68,6 +68,9 @@ def test_S000_1_what_is_only_known_at_the_start_ends_the_job(cluster, nvml):
     marker = cluster.work / "ran"
     cluster.write("train.py", f"open({str(marker)!r}, 'w')\n")
     job = cluster.write("cellfm.yaml", CELLFM.format(venv=VENV))
+    assert "torch_cpu_only" not in cluster.launch("check", job, "--known").stdout
+    checked = json.loads(cluster.launch("check", job, "-o", "json", code=4, timeout=120).stdout)
+    assert [f["code"] for f in checked["findings"] if f["severity"] == "error"] == ["torch_cpu_only"]
     done = cluster.launch("submit", job, "--wait", code=4, timeout=120)
     assert "torch_cpu_only" in done.stderr
     status = cluster.status(cluster.json("queue", "-a")["jobs"][-1]["id"])
@@ -111,18 +114,45 @@ def test_S003_1_a_stub_nvcc_on_the_agents_path_is_the_toolkit(make_cluster, nvml
     (error,) = errors(check(code=4))
     assert error["code"] == "toolkit_mismatch"
     assert "11.5" in error["says"] and "12.4" in error["remedy"]
-    skipped = check("-e", "DS_SKIP_CUDA_CHECK=1", code=0)
+    skipped = check("-e", "DS_SKIP_CUDA_CHECK=1", "--known", code=0)
     (warning,) = [f for f in skipped["findings"] if f["code"] == "toolkit_mismatch"]
     assert warning["severity"] == "warning"
-    plain = check("--strategy", "single", code=0)
+    plain = check("--strategy", "single", "--known", code=0)
     assert not [f for f in plain["findings"] if f["code"] == "toolkit_mismatch"]
 
 
 def test_a_missing_script_is_named_before_any_rank_starts(cluster):
     cluster.up()
     job = cluster.write("job.yaml", "name: gone\ngpus: 0\ndevice: cpu\nrun: python3 trian.py\n")
+    checked = cluster.launch("check", job, code=4)
+    assert "command_missing" in checked.stdout and "trian.py" in checked.stdout
     done = cluster.launch("submit", job, "--wait", code=4)
     assert "command_missing" in done.stderr and "trian.py" in done.stderr
+
+
+def test_check_starts_everything_but_the_ranks(cluster):
+    cluster.up()
+    ran = cluster.work / "ran"
+    good = cluster.write("job.yaml", f"name: good\ngpus: 0\ndevice: cpu\nrun: touch {ran}\n")
+    assert "all but the ranks" in cluster.launch("check", good).stdout
+    assert not ran.exists()
+    greedy = cluster.write("greedy.yaml", f"""\
+name: greedy
+gpus: 0
+device: cpu
+shm_size: 900TB
+disk: 900TB
+checkpoint: {{dir: /proc/nowhere}}
+run: python3 -c pass --data_path {cluster.work}/nothing
+""")
+    report = json.loads(cluster.launch("check", greedy, "-o", "json", code=4).stdout)
+    assert [f["code"] for f in report["findings"] if f["severity"] == "error"] == ["shm_small"]
+    greedy.write_text(greedy.read_text().replace("shm_size: 900TB\n", ""))
+    report = json.loads(cluster.launch("check", greedy, "-o", "json", code=4).stdout)
+    says = {f["says"]: f["severity"] for f in report["findings"]}
+    assert sorted(says.values()) == ["error", "error", "warning"]
+    for part in ("the job asks for disk", "cannot be written to /proc/nowhere", "is on no node of the job"):
+        assert [text for text in says if part in text], says
 
 
 @pytest.fixture

@@ -348,6 +348,7 @@ void SimController::CompareWithDisk() {
 void SimController::Check(const controller::Batch& batch) {
   std::set<GpuUuid> quarantined;
   for (const auto& [gpu, record] : process_->state.quarantine) quarantined.insert(gpu);
+  std::vector<Entity> entities;
   for (const auto& [key, value] : batch.puts) {
     Result<Entity> entity = controller::DecodeRecord(key, value);
     if (!entity) {
@@ -355,8 +356,13 @@ void SimController::Check(const controller::Batch& batch) {
       continue;
     }
     hooks_.committed(*entity);
-    world_.Committed(*entity, quarantined);
+    entities.push_back(std::move(*entity));
   }
+  // What became of the ranks first: the end of a job is judged by it.
+  std::stable_partition(entities.begin(), entities.end(), [](const Entity& entity) {
+    return std::holds_alternative<controller::RankRecord>(entity);
+  });
+  for (const Entity& entity : entities) world_.Committed(entity, quarantined);
   for (const std::string& key : batch.deletes) {
     if (key.starts_with("gpu/")) world_.QuarantineEnded(GpuUuid{key.substr(4)});
   }

@@ -87,6 +87,11 @@ TEST(LogPrinter, StripsWhatCommandsATerminal) {
   EXPECT_EQ(CleanLine("a\033[31mred\033[0m", false), "ared");
   EXPECT_EQ(CleanLine("\033[2J\033[H\033]0;title\adone\b\x07", true), "done");
   EXPECT_EQ(CleanLine("\033]52;c;cm0=\033\\x", true), "x");
+  EXPECT_EQ(CleanLine("a\xE2\x80\xAE"
+                      "b\xE2\x81\xA6"
+                      "c",
+                      true),
+            "abc");
   EXPECT_EQ(CleanLine("\xC2\x9B"
                       "31mx",
                       true),

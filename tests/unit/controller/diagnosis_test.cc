@@ -77,11 +77,12 @@ TEST(Diagnosis, NamesTheRankThatHasTheCauseNotTheOneThatMissedIt) {
   EXPECT_EQ(diagnosed.verdict->node, NodeId{"gpu1"});
 }
 
-TEST(Diagnosis, ReadsTheEndOnlyOfALogThatIsLargeOrComesTooSlowly) {
+TEST(Diagnosis, ReadsBothEndsOfALargeLogAndTheLastOfOneThatComesTooSlowly) {
   Logs logs;
   Diagnose(Wanted({Failed(0, 1, 1ULL << 40)}), logs.Reader(), Signatures());
-  ASSERT_EQ(logs.calls.size(), 1u);
-  EXPECT_TRUE(logs.calls[0].last_lines.has_value());
+  ASSERT_EQ(logs.calls.size(), 2u);
+  EXPECT_FALSE(logs.calls[0].last_lines.has_value());
+  EXPECT_TRUE(logs.calls[1].last_lines.has_value());
 
   Logs slow;
   slow.complete = false;
@@ -89,6 +90,22 @@ TEST(Diagnosis, ReadsTheEndOnlyOfALogThatIsLargeOrComesTooSlowly) {
   ASSERT_EQ(slow.calls.size(), 2u);
   EXPECT_FALSE(slow.calls[0].last_lines.has_value());
   EXPECT_TRUE(slow.calls[1].last_lines.has_value());
+}
+
+// What a run dies of is often followed by more dumps than anybody reads.
+TEST(Diagnosis, TheBeginningOfALargeLogIsReadUpToAMegabyteOrSo) {
+  std::uint64_t fed = 0;
+  const LogReader reader = [&](const LogsCall& call, Millis, const LogFeed& feed) {
+    if (call.last_lines) return feed("heartbeat\n");
+    bool wanted = feed("ModuleNotFoundError: No module named 'flash_attn'\n");
+    const std::string dump(1 << 20, '.');
+    for (; wanted && fed < (1ULL << 30); fed += dump.size()) wanted = feed(dump);
+    return wanted;
+  };
+  const auto diagnosed = Diagnose(Wanted({Failed(0, 1, 1ULL << 30)}), reader, Signatures());
+  ASSERT_TRUE(diagnosed.verdict.has_value());
+  EXPECT_EQ(diagnosed.verdict->label, "python_import");
+  EXPECT_LT(fed, 16ULL << 20);
 }
 
 TEST(Diagnosis, NumbersThatNoStoreTakesDoNotCostTheVerdict) {

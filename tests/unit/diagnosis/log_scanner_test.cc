@@ -39,6 +39,10 @@ TEST(Lines, LoseEscapesControlsAndBrokenUtf8) {
                       "end\x07"),
             "red end");
   EXPECT_EQ(CleanText(std::string_view("a\0b\xff\xc3\xa9", 6)), "ab?\xc3\xa9");
+  EXPECT_EQ(CleanText("a\xC2\x9B"
+                      "2Jb\xE2\x80\xAE"
+                      "c\xE2\x82\xAC"),
+            "a2Jbc\xE2\x82\xAC");
   EXPECT_EQ(CleanText("\x1b["), "");
 }
 

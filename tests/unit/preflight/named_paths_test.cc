@@ -31,12 +31,25 @@ TEST(NamedPaths, DataOnOneNodeOnlyIsAnErrorWhereItIsMissing) {
   EXPECT_TRUE(Contains(report.findings[0].says, "is on gh01 and not on gh02"));
 }
 
+TEST(NamedPaths, ADirectoryThatTakesNoCheckpointIsAnError) {
+  PathFact dir{.what = "checkpoint", .path = "/proc/out", .ok = false, .why = "denied", .inode = 0};
+  StagingFacts facts;
+  facts.paths = {dir};
+  const Scene scene;
+  const Finding finding = JudgeStaging(scene.Allocation(), scene.node, facts).findings.at(0);
+  EXPECT_EQ(finding.code, "disk_low");
+  EXPECT_EQ(finding.severity, Severity::kError);
+  EXPECT_TRUE(Contains(finding.says, "cannot be written to /proc/out"));
+  facts.paths[0].ok = true;
+  EXPECT_TRUE(JudgeStaging(scene.Allocation(), scene.node, facts).findings.empty());
+}
+
 TEST(NamedPaths, WhatAPathIsForDecidesHowMuchItWeighs) {
   EXPECT_EQ(Judge(Named("argument", true), Named("argument", false)).findings.at(0).severity,
             Severity::kWarning);
   EXPECT_TRUE(Judge(Named("argument", false), Named("argument", false)).findings.empty());
   EXPECT_EQ(Judge(Named("input", false), Named("input", false)).findings.at(0).severity,
-            Severity::kNotice);
+            Severity::kWarning);
 }
 
 TEST(NamedPaths, WhatIsThereIsListed) {

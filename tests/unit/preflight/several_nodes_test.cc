@@ -1,6 +1,7 @@
 // Rules that compare the nodes of one job: versions, links, clocks.
 #include <gtest/gtest.h>
 
+#include "common/units.h"
 #include "tests/unit/preflight/scene.h"
 
 namespace launch {
@@ -74,6 +75,27 @@ TEST(Skew, PatchReleasesOfPythonAreAlikeMinorOnesAreNot) {
   EXPECT_TRUE(scene.Judge().findings.empty());
   scene.second.interpreters[0].python = "3.12.1";
   EXPECT_EQ(scene.Judge().findings.at(0).severity, Severity::kWarning);
+}
+
+TEST(Room, WhatTheJobAsksForIsAnError) {
+  Scene scene;
+  scene.node.shm_bytes = 32 * kGiB;
+  scene.job.shm_bytes = 64 * kGiB;
+  const PreflightReport known = scene.Judge();
+  ASSERT_NE(Find(known, "shm_small"), nullptr);
+  EXPECT_EQ(Find(known, "shm_small")->severity, Severity::kError);
+  scene.job.image = "docker://torch";  // gets its own
+  EXPECT_EQ(Find(scene.Judge(), "shm_small"), nullptr);
+
+  StagingFacts facts;
+  facts.disks = {{"workdir", "/proj", 10 * kGiB, 100 * kGiB, {}}};
+  const AllocationSpec spec = scene.Allocation();
+  const std::vector<StagedNode> nodes = {{spec, scene.node, facts}};
+  EXPECT_TRUE(JudgeTogether(scene.job, scene.plan, nodes, {}).findings.empty());
+  scene.job.disk_bytes = 11 * kGiB;
+  const PreflightReport found = JudgeTogether(scene.job, scene.plan, nodes, {});
+  ASSERT_EQ(Codes(found), std::vector<std::string>{"disk_low"});
+  EXPECT_EQ(found.findings[0].severity, Severity::kError);
 }
 
 TEST(Skew, IsLookedAtAgainWithTheFactsOfTheStart) {

@@ -65,6 +65,22 @@ TEST_F(StagingTest, FindsTheWorkdirWithItsInode) {
   EXPECT_EQ(Find(facts, "workdir")->inode, info.st_ino);
 }
 
+TEST_F(StagingTest, TriesTheCheckpointDirectoryAndLeavesNothing) {
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.checkpoint_dir = bench_.Path("runs/one/ckpt");
+  EXPECT_TRUE(Find(Look(spec), "checkpoint")->ok);
+  EXPECT_FALSE(std::filesystem::exists(bench_.Path("runs")));
+  std::filesystem::create_directories(spec.checkpoint_dir);
+  EXPECT_TRUE(Find(Look(spec), "checkpoint")->ok);
+  EXPECT_TRUE(std::filesystem::is_empty(spec.checkpoint_dir));
+  spec.checkpoint_dir = "/proc/nowhere";
+  const StagingFacts denied = Look(spec);
+  EXPECT_FALSE(Find(denied, "checkpoint")->ok);
+  EXPECT_FALSE(Find(denied, "checkpoint")->why.empty());
+  spec.preflight = PreflightLevel::kNone;
+  EXPECT_EQ(Find(Look(spec), "checkpoint"), nullptr);
+}
+
 TEST_F(StagingTest, SaysWhyAWorkdirIsUnusable) {
   AllocationSpec spec = bench_.Spec(kKey, 1, {});
   spec.workdir = bench_.Path("nowhere");

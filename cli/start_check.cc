@@ -1,0 +1,64 @@
+#include "cli/start_check.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/snapshot/ship.h"
+#include "common/pki.h"
+
+namespace launch {
+
+JobSpec AsStartCheck(JobSpec spec) {
+  spec.check_only = true;
+  spec.name = "check-" + spec.name;
+  spec.array.reset();
+  spec.depends_on.clear();
+  spec.begin.reset();
+  spec.retry = {};
+  spec.retry.max = 0;
+  return spec;
+}
+
+PreflightReport WithFound(PreflightReport known, const std::vector<Finding>& found) {
+  const auto is_newer = [&](std::string_view code, const std::optional<NodeId>& node) {
+    return std::any_of(found.begin(), found.end(),
+                       [&](const Finding& now) { return now.code == code && now.node == node; });
+  };
+  std::erase_if(known.findings, [&](const Finding& old) { return is_newer(old.code, old.node); });
+  std::erase_if(known.checks, [&](const Check& old) { return is_newer(old.code, old.node); });
+  for (const Finding& finding : found) Add(known, finding);
+  return known;
+}
+
+Result<PreflightReport> CheckAtStart(const App& app, Client& client, PreparedJob job,
+                                     PreflightReport known) {
+  LAUNCH_RETURN_IF_ERROR(ShipWorkdir(app, client, job, true));
+  SubmitCall call;
+  call.idempotency_key = RandomHex(16);
+  call.spec = AsStartCheck(std::move(job.job.spec));
+  call.source = job.job.source;
+  call.context = job.facts.context;
+  call.secrets = job.facts.secrets;
+  LAUNCH_ASSIGN_OR_RETURN(const SubmitAnswer answer, client.Submit(call));
+  app.Note("job " + std::to_string(answer.job.value) +
+           " looks at its nodes; its ranks are not started");
+  LAUNCH_ASSIGN_OR_RETURN(const JobView view,
+                          AwaitJob(client, answer.job, std::nullopt, [](const JobView&) {}));
+  PreflightReport report = WithFound(std::move(known), view.findings);
+  const bool refused = view.sub_reason == "PREFLIGHT" || view.sub_reason == "SETUP";
+  if (view.state == JobState::kSucceeded && !view.attempts.empty()) {
+    for (const NodeId& node : view.attempts.back().nodes) {
+      Pass(report, "start", node, node.value + " prepared it: all but the ranks themselves");
+    }
+  } else if (!refused) {
+    return Fail(ErrorCode::kUnavailable,
+                "job " + std::to_string(answer.job.value) + " ended " +
+                    std::string(ToString(view.state)) + ": " + view.outcome,
+                "launch events " + std::to_string(answer.job.value) +
+                    "; launch check --known judges without asking the nodes");
+  }
+  Sort(report);
+  return report;
+}
+
+}  // namespace launch

@@ -1,0 +1,20 @@
+// `launch check JOB` on the nodes themselves: everything that a start does before its ranks.
+#pragma once
+
+#include "cli/app.h"
+#include "cli/job_arguments.h"
+#include "preflight/report.h"
+
+namespace launch {
+
+// The job as one that ends where its ranks would be started.
+JobSpec AsStartCheck(JobSpec spec);
+
+// `known` with what the start found: newer about the same thing on the same node.
+PreflightReport WithFound(PreflightReport known, const std::vector<Finding>& found);
+
+// Submits that job, waits for it, and returns what is known after it. The nodes must be free.
+Result<PreflightReport> CheckAtStart(const App& app, Client& client, PreparedJob job,
+                                     PreflightReport known);
+
+}  // namespace launch
