@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "cli/daemon.h"
+#include "cli/progress_screen.h"
 #include "cli/up/cluster_file.h"
 
 namespace launch {
@@ -17,23 +18,44 @@ using up::UpOptions;
 
 namespace {
 
-// A person is asked at the terminal, one key at a time; without one, only the flag accepts.
-std::function<bool(const std::string&, const std::string&)> KeyQuestion(const App& app,
-                                                                        bool accept) {
+// A person is asked at the terminal; without one, only the flag accepts.
+bool IsAccepted(const App& app, bool accept, const std::string& host,
+                const std::string& fingerprint) {
+  if (accept) {
+    app.Note(host + ": new host key " + fingerprint + ", accepted by --accept-new-host-keys");
+    return true;
+  }
+  if (::isatty(STDIN_FILENO) == 0) return false;
+  std::cerr << "the key of " << host << " is not known: " << fingerprint
+            << "\nis it this machine's? (yes/no) " << std::flush;
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "yes";
+}
+
+// One key at a time, with the terminal to itself.
+std::function<bool(const std::string&, const std::string&)> KeyQuestion(
+    const App& app, bool accept, const std::weak_ptr<ProgressScreen>& shown) {
   const auto turn = std::make_shared<std::mutex>();
-  return [&app, accept, turn](const std::string& host, const std::string& fingerprint) {
+  return [&app, accept, turn, shown](const std::string& host, const std::string& fingerprint) {
     const std::lock_guard<std::mutex> lock(*turn);
-    if (accept) {
-      app.Note(host + ": new host key " + fingerprint + ", accepted by --accept-new-host-keys");
-      return true;
+    bool accepted = false;
+    const auto ask = [&] { accepted = IsAccepted(app, accept, host, fingerprint); };
+    if (const auto screen = shown.lock()) {
+      screen->Aside(ask);
+    } else {
+      ask();
     }
-    if (::isatty(STDIN_FILENO) == 0) return false;
-    std::cerr << "the key of " << host << " is not known: " << fingerprint
-              << "\nis it this machine's? (yes/no) " << std::flush;
-    std::string answer;
-    std::getline(std::cin, answer);
-    return answer == "yes";
+    return accepted;
   };
+}
+
+std::shared_ptr<ProgressScreen> ScreenOf(const App& app, const UpFlags& flags, const HostSet& set) {
+  if (flags.dry_run || app.quiet || set.hosts.empty() || !ProgressScreen::Possible())
+    return nullptr;
+  std::vector<std::string> names;
+  for (const up::Host& host : set.hosts) names.push_back(host.name);
+  return std::make_shared<ProgressScreen>(names);
 }
 
 }  // namespace
@@ -49,7 +71,12 @@ Result<UpOptions> OptionsOf(const App& app, const UpFlags& flags, const HostSet&
   options.ssh.config = flags.ssh_config.empty() ? set.ssh_config : flags.ssh_config;
   options.ssh.accept_new = flags.accept_new_host_keys;
   options.ssh.known_hosts_lock = Contexts::DefaultDir() + "/known_hosts.lock";
-  options.ssh.accept_key = KeyQuestion(app, flags.accept_new_host_keys);
+  const auto screen = ScreenOf(app, flags, set);
+  options.ssh.accept_key = KeyQuestion(app, flags.accept_new_host_keys, screen);
+  if (screen) {  // it tells the steps
+    options.progress = [screen](const up::Progress& progress) { screen->Take(progress); };
+    return options;
+  }
   const auto turn = std::make_shared<std::mutex>();
   options.say = [&app, turn](const std::string& host, const std::string& step) {
     const std::lock_guard<std::mutex> lock(*turn);
@@ -71,7 +98,14 @@ std::size_t ShowFailures(const App& app, const std::vector<HostResult>& results)
   return failed;
 }
 
+std::string ClusterMeant(const Contexts& contexts, const std::string& named) {
+  return named.empty() ? contexts.Current().value_or("") : named;
+}
+
 Result<HostSet> HostsOf(const Contexts& contexts, const std::string& cluster) {
+  if (cluster.empty())
+    return Fail(ErrorCode::kNotFound, "no cluster is current, and none is named",
+                "`launch context` lists those that are known");
   LAUNCH_ASSIGN_OR_RETURN(const auto known, up::ReadClusterFile(contexts, cluster));
   if (!known)
     return Fail(ErrorCode::kNotFound, "no cluster called " + cluster + " was brought up from here",

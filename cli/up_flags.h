@@ -16,7 +16,7 @@ struct UpFlags {
   std::string hosts;
   std::string slurm;
   std::string address;
-  std::string cluster = "launch";
+  std::string cluster;
   std::string ssh_config;
   std::string head;
   std::string user;
@@ -36,7 +36,12 @@ struct UpFlags {
 // -F, --parallel, --accept-new-host-keys.
 void AddSshFlags(CLI::App& verb, UpFlags& flags);
 
+// With a table of the hosts on a terminal, else with a line for each step. The table is painted
+// until `progress` of what is returned is set to nothing, or that is destroyed.
 Result<up::UpOptions> OptionsOf(const App& app, const UpFlags& flags, const up::HostSet& set);
+
+// The cluster that is meant: the one named, else the current one; empty when there is neither.
+std::string ClusterMeant(const Contexts& contexts, const std::string& named);
 
 // The hosts of a cluster that `launch up` made from here.
 Result<up::HostSet> HostsOf(const Contexts& contexts, const std::string& cluster);

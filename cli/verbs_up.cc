@@ -91,7 +91,7 @@ Result<int> RunUp(const App& app, const UpFlags& flags) {
   Contexts contexts(Contexts::DefaultDir());
   LAUNCH_ASSIGN_OR_RETURN(const auto known, up::ReadClusterFile(contexts, flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(set, up::WithHead(std::move(set), known.value_or(HostSet{})));
-  LAUNCH_ASSIGN_OR_RETURN(const UpOptions options, OptionsOf(app, flags, set));
+  LAUNCH_ASSIGN_OR_RETURN(UpOptions options, OptionsOf(app, flags, set));
   const HostSet before = known.value_or(HostSet{});
   if (!flags.dry_run) {  // whatever happens next, `down` knows where the controller is
     HostSet head = set;
@@ -99,6 +99,7 @@ Result<int> RunUp(const App& app, const UpFlags& flags) {
     LAUNCH_RETURN_IF_ERROR(up::WriteClusterFile(contexts, flags.cluster, up::Merged(before, head)));
   }
   LAUNCH_ASSIGN_OR_RETURN(const auto results, up::BringUp(set, options, contexts));
+  options.progress = nullptr;
   const std::size_t failed = ShowFailures(app, results);
   if (flags.dry_run) {
     ShowPlan(app, results);
@@ -114,15 +115,17 @@ Result<int> RunUp(const App& app, const UpFlags& flags) {
   return failed == 0 ? 0 : 1;
 }
 
-Result<int> RunUpgrade(const App& app, const UpFlags& flags) {
+Result<int> RunUpgrade(const App& app, UpFlags flags) {
   Contexts contexts(Contexts::DefaultDir());
+  flags.cluster = ClusterMeant(contexts, flags.cluster);
   LAUNCH_ASSIGN_OR_RETURN(const HostSet set, HostsOf(contexts, flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfCredentials(contexts.Dir(flags.cluster)));
   LAUNCH_ASSIGN_OR_RETURN(Client client, Client::Open(cluster));
   LAUNCH_ASSIGN_OR_RETURN(const ControllerStatus status, client.Status());
   LAUNCH_RETURN_IF_ERROR(up::CheckUpgrade(status.version, Version()));
-  LAUNCH_ASSIGN_OR_RETURN(const UpOptions options, OptionsOf(app, flags, set));
+  LAUNCH_ASSIGN_OR_RETURN(UpOptions options, OptionsOf(app, flags, set));
   LAUNCH_ASSIGN_OR_RETURN(const auto results, up::Upgrade(set, options, contexts));
+  options.progress = nullptr;
   const std::size_t failed = ShowFailures(app, results);
   if (flags.dry_run) {
     ShowPlan(app, results);
@@ -188,18 +191,21 @@ Result<void> MustBeIdle(Client& client, const HostSet& set) {
   return {};
 }
 
-Result<int> RunRemove(const App& app, const UpFlags& flags) {
+Result<int> RunRemove(const App& app, UpFlags flags) {
   Contexts contexts(Contexts::DefaultDir());
+  flags.cluster = ClusterMeant(contexts, flags.cluster);
   LAUNCH_ASSIGN_OR_RETURN(HostSet all, HostsOf(contexts, flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(const HostSet set, ToRemove(all, flags.hosts));
   LAUNCH_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfCredentials(contexts.Dir(flags.cluster)));
   LAUNCH_ASSIGN_OR_RETURN(Client client, Client::Open(cluster));
   LAUNCH_RETURN_IF_ERROR(MustBeIdle(client, set));
-  LAUNCH_ASSIGN_OR_RETURN(const UpOptions options, OptionsOf(app, flags, set));
+  LAUNCH_ASSIGN_OR_RETURN(UpOptions options, OptionsOf(app, flags, set));
   LAUNCH_ASSIGN_OR_RETURN(const std::string ca_pem,
                           PosixFileSystem().Read(cluster.credentials + "/ca.pem", 1 << 20));
+  const auto results = up::TakeDown(set, options, Sha256Hex(ca_pem), flags.purge);
+  options.progress = nullptr;
   int code = 0;
-  for (const HostResult& ended : up::TakeDown(set, options, Sha256Hex(ca_pem), flags.purge)) {
+  for (const HostResult& ended : results) {
     const std::string& name = ended.host.name;
     // A machine that is gone is what this verb is for; one that still answers must have ended.
     if (ended.error) app.Note(name + ": " + FormatError(*ended.error));
@@ -226,8 +232,9 @@ Result<std::vector<JobId>> OpenJobs(Client& client) {
   return open;
 }
 
-Result<int> RunDown(const App& app, const UpFlags& flags) {
+Result<int> RunDown(const App& app, UpFlags flags) {
   Contexts contexts(Contexts::DefaultDir());
+  flags.cluster = ClusterMeant(contexts, flags.cluster);
   LAUNCH_ASSIGN_OR_RETURN(const HostSet set, HostsOf(contexts, flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfCredentials(contexts.Dir(flags.cluster)));
   if (auto client = Client::Open(cluster); client) {
@@ -253,10 +260,11 @@ Result<int> RunDown(const App& app, const UpFlags& flags) {
     }
   }
   LAUNCH_RETURN_IF_ERROR(EndAllocations(app, set));
-  LAUNCH_ASSIGN_OR_RETURN(const UpOptions options, OptionsOf(app, flags, set));
+  LAUNCH_ASSIGN_OR_RETURN(UpOptions options, OptionsOf(app, flags, set));
   LAUNCH_ASSIGN_OR_RETURN(const std::string ca_pem,
                           PosixFileSystem().Read(cluster.credentials + "/ca.pem", 1 << 20));
   const auto results = up::TakeDown(set, options, Sha256Hex(ca_pem), flags.purge);
+  options.progress = nullptr;
   if (ShowFailures(app, results) > 0) return 1;
   if (flags.purge) LAUNCH_RETURN_IF_ERROR(contexts.Forget(flags.cluster));
   return 0;
@@ -280,6 +288,7 @@ Result<int> ListContexts(const App& app) {
 
 void AddUpVerbs(CLI::App& parser, App& app) {
   auto flags = std::make_shared<UpFlags>();
+  flags->cluster = "launch";
   CLI::App* up =
       parser.add_subcommand("up", "Install and start a cluster on machines that ssh reaches");
   CLI::Option* hosts =
@@ -311,7 +320,7 @@ void AddUpVerbs(CLI::App& parser, App& app) {
   auto newer = std::make_shared<UpFlags>();
   CLI::App* upgrade = parser.add_subcommand(
       "upgrade", "Put this release on a cluster that `launch up` made; what runs goes on");
-  upgrade->add_option("cluster", newer->cluster, "Its name")->capture_default_str();
+  upgrade->add_option("cluster", newer->cluster, "Its name; the current one if left out");
   upgrade->add_option("--programs", newer->programs,
                       "bin directory of a tarball for another architecture");
   upgrade->add_flag("--dry-run", newer->dry_run, "Look, and say what would be done");
@@ -320,7 +329,7 @@ void AddUpVerbs(CLI::App& parser, App& app) {
 
   auto ending = std::make_shared<UpFlags>();
   CLI::App* down = parser.add_subcommand("down", "End a cluster that `launch up` made");
-  down->add_option("cluster", ending->cluster, "Its name")->capture_default_str();
+  down->add_option("cluster", ending->cluster, "Its name; the current one if left out");
   down->add_flag("--force", ending->force, "Cancel its jobs first");
   down->add_flag("--purge", ending->purge, "Remove programs and state from the hosts too");
   AddSshFlags(*down, *ending);
@@ -331,7 +340,7 @@ void AddUpVerbs(CLI::App& parser, App& app) {
     CLI::App* remove = parser.get_subcommand(family)->add_subcommand(
         "remove", "End the agents of hosts, and take them out of a cluster that `launch up` made");
     remove->add_option("nodes", leaving->hosts, "gpu[01-04]")->required();
-    remove->add_option("--cluster", leaving->cluster, "Its name")->capture_default_str();
+    remove->add_option("--cluster", leaving->cluster, "Its name; the current one if left out");
     remove->add_flag("--purge", leaving->purge, "Remove programs and state from the hosts too");
     AddSshFlags(*remove, *leaving);
     remove->callback(

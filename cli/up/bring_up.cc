@@ -33,14 +33,28 @@ void Say(const UpOptions& options, Site& site, std::string step) {
   site.result.steps.push_back(std::move(step));
 }
 
+void Enter(const UpOptions& options, const Site& site, Stage stage, std::uint64_t sent = 0,
+           std::uint64_t total = 0) {
+  if (!options.progress) return;
+  options.progress({.host = site.result.host.name, .stage = stage, .sent = sent, .total = total});
+}
+
+Result<void> Failed(const UpOptions& options, Site& site, Error error) {
+  if (options.progress)
+    options.progress(
+        {.host = site.result.host.name, .stage = Stage::kFailed, .why = error.message});
+  site.result.error = error;
+  return Unexpected(std::move(error));
+}
+
 // Runs `work` for each site, `parallel` at a time; an error stays with its site.
 template <class Work>
-void ForEach(std::vector<Site>& sites, int parallel, Work work) {
+void ForEach(std::vector<Site>& sites, const UpOptions& options, int parallel, Work work) {
   std::atomic<std::size_t> next{0};
   const auto run = [&] {
     for (std::size_t i = next++; i < sites.size(); i = next++) {
       if (sites[i].result.error) continue;
-      if (Result<void> done = work(sites[i]); !done) sites[i].result.error = done.error();
+      if (Result<void> done = work(sites[i]); !done) (void)Failed(options, sites[i], done.error());
     }
   };
   std::vector<std::thread> threads;
@@ -55,7 +69,9 @@ Result<std::unique_ptr<Remote>> RemoteOf(const Host& host, const SshOptions& opt
 }
 
 Result<void> Reach(Site& site, const UpOptions& options, Releases& releases, bool head) {
+  Enter(options, site, Stage::kConnecting);
   LAUNCH_ASSIGN_OR_RETURN(site.remote, RemoteOf(site.result.host, options.ssh));
+  Enter(options, site, Stage::kLooking);
   HostNeeds needs;
   needs.clock = static_cast<std::int64_t>(std::time(nullptr));
   LAUNCH_ASSIGN_OR_RETURN(site.result.facts, Probe(*site.remote));
@@ -78,7 +94,11 @@ Result<void> InstallOn(Site& site, const UpOptions& options) {
       Say(options, site, "would install " + what + " into " + facts.programs);
     return {};
   }
-  LAUNCH_ASSIGN_OR_RETURN(const bool uploaded, Install(*site.remote, facts, site.release));
+  LAUNCH_ASSIGN_OR_RETURN(
+      const bool uploaded,
+      Install(*site.remote, facts, site.release, [&](std::uint64_t sent, std::uint64_t total) {
+        Enter(options, site, Stage::kSending, sent, total);
+      }));
   if (uploaded) Say(options, site, "installed " + what + " into " + facts.programs);
   return {};
 }
@@ -118,6 +138,7 @@ Result<void> StartNode(Site& site, const UpOptions& options, const Cluster& clus
         "would see to it that the agent runs (" + std::string(ToString(facts.keeper)) + ")");
     return {};
   }
+  Enter(options, site, Stage::kStarting);
   if (joins) {
     LAUNCH_ASSIGN_OR_RETURN(Client client, Client::Open(cluster));
     LAUNCH_ASSIGN_OR_RETURN(
@@ -130,6 +151,7 @@ Result<void> StartNode(Site& site, const UpOptions& options, const Cluster& clus
   LAUNCH_ASSIGN_OR_RETURN(const Started started, StartAgent(*site.remote, facts));
   if (started == Started::kStarted)
     Say(options, site, "started the agent (" + std::string(ToString(facts.keeper)) + ")");
+  Enter(options, site, Stage::kReporting);
   return {};
 }
 
@@ -150,6 +172,7 @@ Result<Cluster> StartHead(Site& head, const HostSet& set, const UpOptions& optio
     authority = head.result.facts.authority;
     return cluster;
   }
+  Enter(options, head, Stage::kStarting);
   LAUNCH_ASSIGN_OR_RETURN(const ControllerMade made,
                           StartController(*head.remote, head.result.facts, options.cluster, port));
   authority = made.authority;
@@ -176,7 +199,7 @@ Result<Cluster> StartHead(Site& head, const HostSet& set, const UpOptions& optio
 }
 
 // Marks every started node that has reported, and the others as silent when the time is over.
-void AwaitReports(std::vector<Site>& sites, const Cluster& cluster) {
+void AwaitReports(std::vector<Site>& sites, const UpOptions& options, const Cluster& cluster) {
   const auto end = std::chrono::steady_clock::now() + kAwaitNodes;
   Result<Client> client = Client::Open(cluster);
   for (;;) {
@@ -189,7 +212,10 @@ void AwaitReports(std::vector<Site>& sites, const Cluster& cluster) {
     }
     bool missing = false;
     for (Site& site : sites) {
-      site.result.done = !site.result.error && here.contains(site.result.host.name);
+      if (!site.result.error && !site.result.done && here.contains(site.result.host.name)) {
+        site.result.done = true;
+        Enter(options, site, Stage::kReady);
+      }
       missing = missing || (!site.result.error && !site.result.done);
     }
     if (!missing) return;
@@ -198,12 +224,13 @@ void AwaitReports(std::vector<Site>& sites, const Cluster& cluster) {
   }
   for (Site& site : sites) {
     if (site.result.error || site.result.done) continue;
-    site.result.error =
+    (void)Failed(
+        options, site,
         Error{ErrorCode::kUnavailable,
               "its agent runs and has not reported for " + FormatDurationShort(kAwaitNodes),
               "is " + cluster.address + " open to it? its own words: " + site.result.facts.state +
                   "/launch-agent.log, or journalctl -u launch-agent",
-              std::nullopt};
+              std::nullopt});
   }
 }
 
@@ -246,17 +273,18 @@ Result<std::vector<HostResult>> BringUp(const HostSet& set, const UpOptions& opt
   auto cluster = StartHead(sites[head], set, options, releases, contexts, authority);
   if (!cluster) {
     Error error = cluster.error();
+    (void)Failed(options, sites[head], error);
     error.message = "head " + sites[head].result.host.name + ": " + error.message;
     return Unexpected(std::move(error));
   }
-  ForEach(sites, options.parallel, [&](Site& site) -> Result<void> {
+  ForEach(sites, options, options.parallel, [&](Site& site) -> Result<void> {
     if (!site.remote) LAUNCH_RETURN_IF_ERROR(Reach(site, options, releases, false));
     return StartNode(site, options, *cluster, authority);
   });
   if (options.dry_run) {
     for (Site& site : sites) site.result.done = !site.result.error;
   } else {
-    AwaitReports(sites, *cluster);
+    AwaitReports(sites, options, *cluster);
   }
   return ResultsOf(sites);
 }
@@ -266,19 +294,22 @@ std::vector<HostResult> TakeDown(const HostSet& set, const UpOptions& options,
   std::vector<Site> sites = SitesOf(set);
   const std::size_t head = HeadOf(set);
   const auto remove = [&](Site& site) -> Result<void> {
+    Enter(options, site, Stage::kConnecting);
     LAUNCH_ASSIGN_OR_RETURN(site.remote, RemoteOf(site.result.host, options.ssh));
+    Enter(options, site, Stage::kEnding);
     LAUNCH_ASSIGN_OR_RETURN(site.result.facts, Probe(*site.remote));
     LAUNCH_RETURN_IF_ERROR(Remove(*site.remote, site.result.facts, authority, purge));
     Say(options, site, purge ? "ended and removed" : "ended");
     site.result.done = true;
+    Enter(options, site, Stage::kEnded);
     return {};
   };
   // The controller last: agents say goodbye to it.
   std::vector<Site> last(1);
   std::swap(last[0], sites[head]);
   sites.erase(sites.begin() + static_cast<std::ptrdiff_t>(head));
-  ForEach(sites, options.parallel, remove);
-  ForEach(last, 1, remove);
+  ForEach(sites, options, options.parallel, remove);
+  ForEach(last, options, 1, remove);
   sites.insert(sites.begin() + static_cast<std::ptrdiff_t>(head), std::move(last[0]));
   return ResultsOf(sites);
 }

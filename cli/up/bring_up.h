@@ -10,6 +10,7 @@
 #include "cli/contexts.h"
 #include "cli/up/host_facts.h"
 #include "cli/up/hosts.h"
+#include "cli/up/progress.h"
 #include "cli/up/ssh_session.h"
 #include "common/error.h"
 
@@ -21,8 +22,9 @@ struct UpOptions {
   int parallel = 16;
   bool dry_run = false;
   SshOptions ssh;
-  // One line per step of a host; called from several threads.
+  // One line per step of a host; called from several threads, as is the next.
   std::function<void(const std::string& host, const std::string& step)> say;
+  ProgressSink progress;
 };
 
 struct HostResult {

@@ -26,13 +26,18 @@ std::string Last(std::string_view text) {
   return std::string(text.substr(text.size() > kMost ? text.size() - kMost : 0));
 }
 
-Result<RemoteAnswer> Must(Remote& remote, const std::string& command, std::string_view input,
-                          Millis deadline, const std::string& what) {
-  LAUNCH_ASSIGN_OR_RETURN(RemoteAnswer answer, remote.Run(command, input, deadline));
-  if (answer.code == 0) return answer;
+Result<void> MustBeDone(const RemoteAnswer& answer, const std::string& what) {
+  if (answer.code == 0) return {};
   return Fail(ErrorCode::kFailedPrecondition,
               what + " failed: " + Last(answer.errors.empty() ? answer.output : answer.errors),
               "run this again when that is mended");
+}
+
+Result<RemoteAnswer> Must(Remote& remote, const std::string& command, std::string_view input,
+                          Millis deadline, const std::string& what) {
+  LAUNCH_ASSIGN_OR_RETURN(RemoteAnswer answer, remote.Run(command, input, deadline));
+  LAUNCH_RETURN_IF_ERROR(MustBeDone(answer, what));
+  return answer;
 }
 
 std::string_view KeeperWord(Keeper keeper) {
@@ -138,7 +143,8 @@ Result<bool> IsInstalled(Remote& remote, const HostFacts& facts, const Release& 
 
 }  // namespace
 
-Result<bool> Install(Remote& remote, const HostFacts& facts, const Release& release) {
+Result<bool> Install(Remote& remote, const HostFacts& facts, const Release& release,
+                     const SentOf& sent) {
   const std::string releases = facts.programs + "/releases";
   const std::string dir = releases + "/" + release.id;
   LAUNCH_ASSIGN_OR_RETURN(const bool there, IsInstalled(remote, facts, release, dir));
@@ -146,19 +152,27 @@ Result<bool> Install(Remote& remote, const HostFacts& facts, const Release& rele
   LAUNCH_RETURN_IF_ERROR(
       Must(remote, "umask 022; mkdir -p " + ShellQuote(dir), "", kShort, "mkdir"));
   bool uploaded = false;
+  std::uint64_t total = release.bytes;
+  std::uint64_t before = 0;
   for (const Program& program : release.programs) {
     const std::string path = ShellQuote(dir + "/" + program.name);
     const std::string sum = "[ \"$(sha256sum < " + path;
     const std::string is = " | cut -c1-64)\" = " + program.digest + " ]";
     LAUNCH_ASSIGN_OR_RETURN(const RemoteAnswer same,
                             remote.Run("[ -x " + path + " ] && " + sum + is, "", kShort));
-    if (same.code == 0) continue;
+    if (same.code == 0) {
+      total -= program.bytes;
+      continue;
+    }
     LAUNCH_ASSIGN_OR_RETURN(const std::string bytes, ReadProgram(program));
     const std::string part = ShellQuote(dir + "/." + program.name + ".part") + ".$$";
-    LAUNCH_RETURN_IF_ERROR(Must(remote,
-                                "umask 022; cat > " + part + " && [ \"$(sha256sum < " + part + is +
-                                    " && chmod 755 " + part + " && mv -f " + part + " " + path,
-                                bytes, kUpload, "uploading " + program.name));
+    LAUNCH_ASSIGN_OR_RETURN(
+        const RemoteAnswer answer,
+        remote.Send("umask 022; cat > " + part + " && [ \"$(sha256sum < " + part + is +
+                        " && chmod 755 " + part + " && mv -f " + part + " " + path,
+                    bytes, kUpload, [&](std::uint64_t now) { sent(before + now, total); }));
+    LAUNCH_RETURN_IF_ERROR(MustBeDone(answer, "uploading " + program.name));
+    before += program.bytes;
     uploaded = true;
   }
   const std::string link = ShellQuote(facts.programs + "/current");

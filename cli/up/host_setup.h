@@ -2,6 +2,8 @@
 // runs, and says whether there was anything to do.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -16,8 +18,11 @@ namespace launch::up {
 Result<HostFacts> Probe(Remote& remote);
 
 // Uploads what is missing of the release, checked by SHA-256, and switches `current` to it. True
-// when something was uploaded.
-Result<bool> Install(Remote& remote, const HostFacts& facts, const Release& release);
+// when something was uploaded. `sent` hears of the bytes of all programs so far, and of all that
+// must be sent.
+using SentOf = std::function<void(std::uint64_t sent, std::uint64_t total)>;
+Result<bool> Install(Remote& remote, const HostFacts& facts, const Release& release,
+                     const SentOf& sent);
 
 enum class Started { kRunning, kStarted };  // kRunning: it ran already, from this release
 

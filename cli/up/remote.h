@@ -1,6 +1,8 @@
 // A machine where commands can be run: the seam between the steps of `launch up` and ssh.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -15,13 +17,19 @@ struct RemoteAnswer {
   std::string errors;  // stderr, at most 64 KiB
 };
 
+// Bytes of the input that are on their way, each time more of them.
+using SentBytes = std::function<void(std::uint64_t)>;
+
 class Remote {
  public:
   virtual ~Remote() = default;
   // Runs `command` with /bin/sh there and `input` on its stdin. An error means that the connection
   // failed; a command that fails is an answer.
-  virtual Result<RemoteAnswer> Run(const std::string& command, std::string_view input,
-                                   Millis deadline) = 0;
+  virtual Result<RemoteAnswer> Send(const std::string& command, std::string_view input,
+                                    Millis deadline, const SentBytes& sent) = 0;
+  Result<RemoteAnswer> Run(const std::string& command, std::string_view input, Millis deadline) {
+    return Send(command, input, deadline, [](std::uint64_t) {});
+  }
 };
 
 }  // namespace launch::up

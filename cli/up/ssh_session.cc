@@ -215,17 +215,17 @@ class SshSession final : public Remote {
         name_(NameOf(host)),
         as_root_(host.sudo) {}
 
-  Result<RemoteAnswer> Run(const std::string& command, std::string_view input,
-                           Millis deadline) override {
+  Result<RemoteAnswer> Send(const std::string& command, std::string_view input, Millis deadline,
+                            const SentBytes& sent) override {
     watchdog_->Begin(deadline + kBeyond);
-    auto answer = Exchange(command, input, deadline);
+    auto answer = Exchange(command, input, deadline, sent);
     watchdog_->End();
     return answer;
   }
 
  private:
-  Result<RemoteAnswer> Exchange(const std::string& command, std::string_view input,
-                                Millis deadline) {
+  Result<RemoteAnswer> Exchange(const std::string& command, std::string_view input, Millis deadline,
+                                const SentBytes& sent) {
     Channel channel(ssh_channel_new(session_.get()));
     if (!channel || ssh_channel_open_session(channel.get()) != SSH_OK) return Broken();
     if (ssh_channel_request_exec(channel.get(), ForAnyLoginShell(command, as_root_).c_str()) !=
@@ -235,6 +235,7 @@ class SshSession final : public Remote {
       const auto size = static_cast<std::uint32_t>(std::min(kPiece, input.size() - at));
       if (ssh_channel_write(channel.get(), input.data() + at, size) != static_cast<int>(size))
         break;
+      sent(at + size);
     }
     ssh_channel_send_eof(channel.get());
     RemoteAnswer answer;

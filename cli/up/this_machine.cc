@@ -9,10 +9,11 @@ namespace {
 
 class LocalShell final : public Remote {
  public:
-  Result<RemoteAnswer> Run(const std::string& command, std::string_view input,
-                           Millis deadline) override {
+  Result<RemoteAnswer> Send(const std::string& command, std::string_view input, Millis deadline,
+                            const SentBytes& sent) override {
     LAUNCH_ASSIGN_OR_RETURN(Finished done,
                             RunToEnd({"/bin/sh", "-c", command}, std::string(input), deadline));
+    sent(input.size());
     return RemoteAnswer{done.code > 128 ? -1 : done.code, std::move(done.output),
                         std::move(done.errors)};
   }
