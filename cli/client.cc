@@ -9,6 +9,8 @@
 #include <sstream>
 #include <thread>
 
+#include "cli/own_certificate.h"
+#include "common/clock.h"
 #include "proto/convert_error.h"
 #include "proto/convert_exec.h"
 #include "proto/convert_value.h"
@@ -173,22 +175,12 @@ Result<Cluster> ClusterOfCredentials(const std::string& dir) {
 }
 
 Result<Client> Client::Open(const Cluster& cluster) {
-  // gRPC takes missing or broken files without a word and then fails every handshake.
-  const std::filesystem::path dir = cluster.credentials;
-  std::string texts[3];
-  const char* const names[3] = {"ca.pem", "cert.pem", "key.pem"};
-  for (int i = 0; i < 3; ++i) {
-    Result<std::string> text = ReadSmallFile(dir / names[i]);
-    if (!text || text->find("-----BEGIN") == std::string::npos)
-      return Fail(ErrorCode::kUnavailable,
-                  "no usable credentials: cannot read " + (dir / names[i]).string(),
-                  "join the cluster with `launch login`, or name the directory with --credentials");
-    texts[i] = std::move(*text);
-  }
+  const WallTime now = SystemClock().WallNow();
+  LAUNCH_ASSIGN_OR_RETURN(const CredentialFiles own, OpenCredentials(cluster.credentials, now));
   grpc::SslCredentialsOptions options;
-  options.pem_root_certs = texts[0];
-  options.pem_cert_chain = texts[1];
-  options.pem_private_key = texts[2];
+  options.pem_root_certs = own.ca_pem;
+  options.pem_cert_chain = own.certificate_pem;
+  options.pem_private_key = own.key_pem;
   grpc::ChannelArguments arguments;
   arguments.SetSslTargetNameOverride(kServerName);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -201,6 +193,7 @@ Result<Client> Client::Open(const Cluster& cluster) {
   wire->address = cluster.address;
   wire->channel =
       grpc::CreateCustomChannel(cluster.address, grpc::SslCredentials(options), arguments);
+  RenewWhenDue(cluster.credentials, own, wire->channel, now);
   wire->launch = pb::Launch::NewStub(wire->channel);
   wire->op = pb::Operator::NewStub(wire->channel);
   wire->identity = pb::Identity::NewStub(wire->channel);

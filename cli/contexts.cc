@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/credential_files.h"
 #include "common/file_system.h"
 #include "common/text.h"
 
@@ -79,9 +80,11 @@ Result<void> Contexts::Forget(const std::string& name) {
 }
 
 Result<void> Contexts::Save(const std::string& name, const Credentials& credentials) {
-  LAUNCH_RETURN_IF_ERROR(SaveText(name, "key.pem", credentials.key_pem));
-  LAUNCH_RETURN_IF_ERROR(SaveText(name, "ca.pem", credentials.ca_pem));
-  LAUNCH_RETURN_IF_ERROR(SaveText(name, "cert.pem", credentials.certificate_pem));
+  LAUNCH_RETURN_IF_ERROR(CheckName(name));
+  PosixFileSystem files;
+  LAUNCH_RETURN_IF_ERROR(files.MakeDirs(Dir(name)));
+  LAUNCH_RETURN_IF_ERROR(WriteCredentials(
+      files, Dir(name), {credentials.ca_pem, credentials.certificate_pem, credentials.key_pem}));
   return SaveText(name, "address", credentials.address + "\n");
 }
 

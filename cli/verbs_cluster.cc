@@ -14,6 +14,7 @@
 #include "cli/node_text.h"
 #include "cli/render_json.h"
 #include "common/clock.h"
+#include "common/credential_files.h"
 #include "common/hostlist.h"
 #include "common/inventory_yaml.h"
 #include "common/pki.h"
@@ -244,9 +245,10 @@ Result<int> RunLogin(const App& app, const std::string& into, const std::string&
     SystemClock clock;
     return Unexpected(ExplainFailedJoin(std::move(joined).error(), token, clock.WallNow()));
   }
-  LAUNCH_RETURN_IF_ERROR(WriteSecret(fs::path(dir) / "ca.pem", joined->ca_pem));
-  LAUNCH_RETURN_IF_ERROR(WriteSecret(fs::path(dir) / "cert.pem", joined->certificate_pem));
-  LAUNCH_RETURN_IF_ERROR(WriteSecret(fs::path(dir) / "key.pem", key.private_pem));
+  PosixFileSystem files;
+  LAUNCH_RETURN_IF_ERROR(
+      WriteCredentials(files, fs::absolute(dir).string(),
+                       {joined->ca_pem, joined->certificate_pem, key.private_pem}));
   LAUNCH_RETURN_IF_ERROR(WriteSecret(fs::path(dir) / "address", address + "\n"));
   if (into.empty()) {
     LAUNCH_RETURN_IF_ERROR(contexts.Use(facts.identity.cluster));

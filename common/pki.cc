@@ -339,6 +339,12 @@ Result<void> CheckPair(const KeyPair& key, const Certificate& certificate) {
   return {};
 }
 
+WallTime RenewalOf(const CertificateFacts& facts) {
+  // The time by which the beginning is backdated is no life: a short one would be over at once.
+  const WallTime begin = std::min(facts.not_before + kBackdate, facts.not_after);
+  return begin + (facts.not_after - begin) * 2 / 3;
+}
+
 Result<void> CheckIssued(const Certificate& certificate, const Certificate& ca, WallTime now) {
   LAUNCH_ASSIGN_OR_RETURN(const openssl::Cert cert, openssl::ParseCertificate(certificate.pem));
   LAUNCH_ASSIGN_OR_RETURN(const openssl::Cert issuer, openssl::ParseCertificate(ca.pem));

@@ -59,6 +59,8 @@ Result<void> CheckCsr(std::string_view csr_pem);
 Result<Certificate> SignCsr(std::string_view csr_pem, const KeyPair& ca_key, const Certificate& ca,
                             const SignRequest& request, WallTime now);
 Result<CertificateFacts> ReadCertificate(std::string_view pem);
+// When two thirds of its life are over: time to renew it.
+WallTime RenewalOf(const CertificateFacts& facts);
 Result<void> CheckPair(const KeyPair& key, const Certificate& certificate);
 // Signed by `ca` and within its time. An error of time says so and names clocks: TLS only says
 // "failed".

@@ -30,6 +30,7 @@ const std::vector<AccessRow>& AccessTable() {
   static const std::vector<AccessRow> table = {
       // method                               join   node   user   operator
       {"/launch.v1.Identity/Join", kYes, kNo, kNo, kNo},
+      {"/launch.v1.Identity/Renew", kNo, kYes, kYes, kYes},
       {"/launch.v1.Identity/WhoAmI", kNo, kYes, kYes, kYes},
       {"/launch.v1.Launch/Cancel", kNo, kNo, kYes, kYes},
       {"/launch.v1.Launch/Change", kNo, kNo, kYes, kYes},

@@ -28,9 +28,10 @@ Result<HostPort> ParseHostPort(std::string_view text) {
 Result<ControllerConfig> ParseControllerConfig(std::string_view text, const std::string& file) {
   LAUNCH_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, file));
   const YamlMap map(root, file, "");
-  LAUNCH_RETURN_IF_ERROR(map.AllowOnly({"listen", "advertise", "log_level", "request_deadline",
-                                        "stop_within", "keep_events", "keep_jobs", "max_queued",
-                                        "max_jobs_of_a_user", "operator_exec"}));
+  LAUNCH_RETURN_IF_ERROR(
+      map.AllowOnly({"listen", "advertise", "log_level", "request_deadline", "stop_within",
+                     "keep_events", "keep_jobs", "max_queued", "max_jobs_of_a_user",
+                     "operator_exec", "certificate_life", "controller_certificate_life"}));
   ControllerConfig config;
   LAUNCH_ASSIGN_OR_RETURN(const auto listen, map.String("listen"));
   if (listen) {
@@ -78,18 +79,32 @@ Result<ControllerConfig> ParseControllerConfig(std::string_view text, const std:
   }
   LAUNCH_ASSIGN_OR_RETURN(const auto operator_exec, map.Bool("operator_exec"));
   config.operator_exec = operator_exec.value_or(false);
-  for (const auto& [key, into] : {std::pair("request_deadline", &config.request_deadline),
-                                  std::pair("stop_within", &config.stop_within)}) {
-    LAUNCH_ASSIGN_OR_RETURN(const auto written, map.String(key));
+  struct Time {
+    const char* key;
+    Millis* into;
+    Millis least;
+    Millis most;
+    const char* bounds;
+  };
+  constexpr Millis kYear{365LL * 24 * 3'600'000};
+  for (const Time& time :
+       {Time{"request_deadline", &config.request_deadline, Millis{100}, Millis{300'000},
+             "100ms and 5m"},
+        Time{"stop_within", &config.stop_within, Millis{100}, Millis{300'000}, "100ms and 5m"},
+        Time{"certificate_life", &config.certificate_life, Millis{5'000}, kYear, "5s and 365d"},
+        Time{"controller_certificate_life", &config.controller_certificate_life, Millis{5'000},
+             kYear, "5s and 365d"}}) {
+    LAUNCH_ASSIGN_OR_RETURN(const auto written, map.String(time.key));
     if (!written) continue;
     const auto duration = ParseDuration(*written);
     if (!duration) {
-      return map.Bad(*map.Get(key), key, duration.error().message, duration.error().hint);
+      return map.Bad(*map.Get(time.key), time.key, duration.error().message, duration.error().hint);
     }
-    if (*duration < Millis{100} || *duration > Millis{300'000}) {
-      return map.Bad(*map.Get(key), key, "'" + *written + "' is not between 100ms and 5m");
+    if (*duration < time.least || *duration > time.most) {
+      return map.Bad(*map.Get(time.key), time.key,
+                     "'" + *written + "' is not between " + time.bounds);
     }
-    *into = *duration;
+    *time.into = *duration;
   }
   return config;
 }

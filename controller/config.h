@@ -19,7 +19,10 @@ struct ControllerConfig {
   std::uint64_t keep_jobs = 100'000;      // after their end, the newest
   std::uint64_t max_queued = 100'000;
   std::uint64_t max_jobs_of_a_user = 10'000;  // that are not done
-  bool operator_exec = false;                 // operators may run commands in jobs of others
+  // Agents and users renew theirs when two thirds are over, the controller its own.
+  Millis certificate_life{30LL * 24 * 3'600'000};
+  Millis controller_certificate_life{90LL * 24 * 3'600'000};
+  bool operator_exec = false;  // operators may run commands in jobs of others
   friend bool operator==(const ControllerConfig&, const ControllerConfig&) = default;
 };
 

@@ -3,11 +3,13 @@
 #include <grpcpp/impl/codegen/service_type.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <fstream>
 #include <future>
 #include <thread>
 #include <utility>
 
+#include "common/file_system.h"
 #include "common/mailbox.h"
 #include "common/quoted.h"
 #include "controller/chunk_store.h"
@@ -23,6 +25,7 @@
 #include "controller/services/node_service.h"
 #include "controller/services/operator_service.h"
 #include "controller/services/server.h"
+#include "controller/serving_files.h"
 #include "controller/switchboard.h"
 
 namespace launch::controller {
@@ -105,6 +108,7 @@ struct Controller::Running {
         diagnosis([this](const LogsCall& call, Millis at_most,
                          const LogFeed& feed) { return ReadLog(relay, call, at_most, feed); },
                   [this](event::Diagnosed diagnosed) { mailbox.PushAlways(std::move(diagnosed)); }),
+        own(parts.credentials),
         enrolment(parts.credentials),
         chunks(StatePaths(parts.state_dir).chunks),
         gate(parts.credentials.cluster, directory, door),
@@ -122,6 +126,31 @@ struct Controller::Running {
       spdlog::info("chunks.swept count={}", *swept);
     }
     chunk_executor.After(kSweepPeriod, [this] { SweepChunks(); });
+  }
+
+  // The pair is served from the moment it is published; who is connected stays so.
+  void RenewOwn() {
+    PosixFileSystem files;
+    const StatePaths paths(parts.state_dir);
+    const WallTime now = parts.clock->WallNow();
+    const auto renewed = RenewController(files, paths, own, now);
+    if (!renewed)
+      spdlog::error("controller.certificate_not_renewed why={}", Quoted(renewed.error().message));
+    unpublished = unpublished || (renewed && *renewed);
+    if (unpublished) {
+      const auto published = PublishServing(files, parts.state_dir, own);
+      unpublished = !published;
+      if (published) {
+        spdlog::info("controller.certificate_renewed");
+      } else {
+        spdlog::error("controller.certificate_not_published why={}",
+                      Quoted(published.error().message));
+      }
+    }
+    if (const auto first = RenewOperator(files, paths, own, now); !first)
+      spdlog::warn("controller.operator_not_renewed why={}", Quoted(first.error().message));
+    const Millis shortest = std::min(own.lives.controller, own.lives.member);
+    executor.After(std::clamp(shortest / 30, Millis{100}, kSweepPeriod), [this] { RenewOwn(); });
   }
 
   void FetchJob(const Caller& caller, JobId job, std::function<void(Result<JobView>)> done) {
@@ -146,6 +175,8 @@ struct Controller::Running {
   WatchHub watchers;
   PlanWorker planner;
   DiagnosisWorker diagnosis;
+  Credentials own;  // of the executor's thread, once it serves
+  bool unpublished = false;
   Enrolment enrolment;
   ChunkStore chunks;
   Executor chunk_executor;
@@ -214,8 +245,11 @@ Result<std::unique_ptr<Controller>> Controller::Start(Parts given) {
     }
   });
   std::unique_ptr<Controller> controller(new Controller(std::move(running)));
-  auto server = ControllerServer::Start(listen, run.parts.credentials, std::move(services),
-                                        run.door, *run.parts.clock);
+  PosixFileSystem files;
+  LAUNCH_ASSIGN_OR_RETURN(const ServingFiles serving,
+                          PublishServing(files, run.parts.state_dir, run.own));
+  auto server =
+      ControllerServer::Start(listen, serving, std::move(services), run.door, *run.parts.clock);
   if (!server) return Unexpected(std::move(server).error());
   run.server = std::move(*server);
   run.address = LocalAddress(listen.host, run.server->port());
@@ -223,6 +257,7 @@ Result<std::unique_ptr<Controller>> Controller::Start(Parts given) {
                                    ? DialableAddresses(listen.host, run.server->port())
                                    : run.parts.config.advertise);
   run.chunk_executor.Post([&run] { run.SweepChunks(); });
+  run.executor.Post([&run] { run.RenewOwn(); });
   spdlog::info("controller.serving address={} cluster={} epoch={} revision={}",
                run.server->address(), run.parts.credentials.cluster, fence.epoch,
                run.directory.Position().revision);

@@ -4,14 +4,12 @@
 
 #include <utility>
 
+#include "common/credential_files.h"
 #include "common/ids.h"
 
 namespace launch::controller {
 namespace {
 
-constexpr Millis kDay{24LL * 3600 * 1000};
-constexpr Millis kControllerLife = 90 * kDay;
-constexpr Millis kMemberLife = 30 * kDay;
 constexpr Millis kTokenLife{15LL * 60 * 1000};
 constexpr std::size_t kPemMax = 64 << 10;
 constexpr std::size_t kSealKeyBytes = 32;
@@ -39,8 +37,16 @@ Result<std::pair<KeyPair, Certificate>> Issue(const KeyPair& ca_key, const Certi
   return std::pair(std::move(key), std::move(certificate));
 }
 
-SignRequest ControllerRequest(const std::string& cluster) {
-  return {Identity{cluster, "controller", ""}, kControllerLife, {"launch-controller"}, NewSerial()};
+SignRequest ControllerRequest(const Credentials& credentials) {
+  return {Identity{credentials.cluster, "controller", ""},
+          credentials.lives.controller,
+          {"launch-controller"},
+          NewSerial()};
+}
+
+// The second: somebody has shortened the life of certificates since.
+bool IsDue(const CertificateFacts& facts, Millis life, WallTime now) {
+  return now >= RenewalOf(facts) || facts.not_after > now + life + Millis{1'000};
 }
 
 }  // namespace
@@ -84,16 +90,17 @@ Result<InitDone> InitCredentials(FileSystem& files, const StatePaths& paths,
   made.cluster = request.cluster;
   LAUNCH_ASSIGN_OR_RETURN(made.ca_key, MakeKey());
   LAUNCH_ASSIGN_OR_RETURN(made.ca, MakeCa(made.ca_key, made.cluster, request.now));
-  LAUNCH_ASSIGN_OR_RETURN(
-      auto controller, Issue(made.ca_key, made.ca, ControllerRequest(made.cluster), request.now));
+  LAUNCH_ASSIGN_OR_RETURN(auto controller,
+                          Issue(made.ca_key, made.ca, ControllerRequest(made), request.now));
   std::tie(made.key, made.certificate) = std::move(controller);
   made.secrets_key = FromHex(RandomHex(kSealKeyBytes));
   done.operator_serial = NewSerial();
-  LAUNCH_ASSIGN_OR_RETURN(
-      const auto first,
-      Issue(made.ca_key, made.ca,
-            {Identity{made.cluster, "user", request.user}, kMemberLife, {}, done.operator_serial},
-            request.now));
+  LAUNCH_ASSIGN_OR_RETURN(const auto first, Issue(made.ca_key, made.ca,
+                                                  {Identity{made.cluster, "user", request.user},
+                                                   made.lives.member,
+                                                   {},
+                                                   done.operator_serial},
+                                                  request.now));
 
   for (const auto& [path, bytes] :
        {std::pair(paths.ca_key, made.ca_key.private_pem),
@@ -109,12 +116,14 @@ Result<InitDone> InitCredentials(FileSystem& files, const StatePaths& paths,
   return done;
 }
 
-Result<Credentials> LoadCredentials(FileSystem& files, const StatePaths& paths, WallTime now) {
+Result<Credentials> LoadCredentials(FileSystem& files, const StatePaths& paths, WallTime now,
+                                    const CertificateLives& lives) {
   if (!Exists(paths.ca_key) && !Exists(paths.store)) {
     return Fail(ErrorCode::kFailedPrecondition, "there is no cluster in " + paths.dir,
                 "make one: launch-controller init --state " + paths.dir);
   }
   Credentials loaded;
+  loaded.lives = lives;
   for (const auto& [path, into] :
        {std::pair(paths.ca_key, &loaded.ca_key.private_pem),
         std::pair(paths.ca_certificate, &loaded.ca.pem),
@@ -130,17 +139,40 @@ Result<Credentials> LoadCredentials(FileSystem& files, const StatePaths& paths, 
   LAUNCH_RETURN_IF_ERROR(CheckPair(loaded.ca_key, loaded.ca));
   LAUNCH_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(loaded.certificate.pem));
   loaded.cluster = facts.identity.cluster;
-  const bool pair = CheckPair(loaded.key, loaded.certificate).has_value();
-  if (!pair || now > facts.not_before + 2 * (facts.not_after - facts.not_before) / 3) {
-    // A crash between the two writes leaves a pair that does not match; then this runs again.
-    LAUNCH_ASSIGN_OR_RETURN(
-        auto fresh, Issue(loaded.ca_key, loaded.ca, ControllerRequest(loaded.cluster), now));
-    std::tie(loaded.key, loaded.certificate) = std::move(fresh);
-    LAUNCH_RETURN_IF_ERROR(files.WriteDurable(paths.controller_key, loaded.key.private_pem));
-    LAUNCH_RETURN_IF_ERROR(
-        files.WriteDurable(paths.controller_certificate, loaded.certificate.pem));
-  }
+  LAUNCH_RETURN_IF_ERROR(RenewController(files, paths, loaded, now));
+  // Whatever is wrong with that one must not keep the cluster down: the periodic look names it.
+  (void)RenewOperator(files, paths, loaded, now);
   return loaded;
+}
+
+Result<bool> RenewController(FileSystem& files, const StatePaths& paths, Credentials& credentials,
+                             WallTime now) {
+  LAUNCH_ASSIGN_OR_RETURN(const CertificateFacts facts,
+                          ReadCertificate(credentials.certificate.pem));
+  // A crash between the two writes below leaves a pair that does not match.
+  const bool pair = CheckPair(credentials.key, credentials.certificate).has_value();
+  if (pair && !IsDue(facts, credentials.lives.controller, now)) return false;
+  LAUNCH_ASSIGN_OR_RETURN(
+      auto fresh, Issue(credentials.ca_key, credentials.ca, ControllerRequest(credentials), now));
+  LAUNCH_RETURN_IF_ERROR(files.WriteDurable(paths.controller_key, fresh.first.private_pem));
+  LAUNCH_RETURN_IF_ERROR(files.WriteDurable(paths.controller_certificate, fresh.second.pem));
+  std::tie(credentials.key, credentials.certificate) = std::move(fresh);
+  return true;
+}
+
+Result<bool> RenewOperator(FileSystem& files, const StatePaths& paths,
+                           const Credentials& credentials, WallTime now) {
+  const auto there = ReadCredentials(files, paths.operator_dir);
+  if (!there && there.error().code == ErrorCode::kNotFound) return false;
+  if (!there) return Unexpected(there.error());
+  LAUNCH_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(there->certificate_pem));
+  if (!IsDue(facts, credentials.lives.member, now)) return false;
+  LAUNCH_ASSIGN_OR_RETURN(const auto fresh,
+                          Issue(credentials.ca_key, credentials.ca,
+                                {facts.identity, credentials.lives.member, {}, NewSerial()}, now));
+  LAUNCH_RETURN_IF_ERROR(WriteCredentials(
+      files, paths.operator_dir, {credentials.ca.pem, fresh.second.pem, fresh.first.private_pem}));
+  return true;
 }
 
 Result<Joiner> ParseJoiner(const Identity& identity) {
@@ -174,8 +206,9 @@ Result<MadeToken> Enrolment::MakeToken(const Joiner& joiner,
 
 Result<Certificate> Enrolment::SignJoined(std::string_view csr_pem, const Joiner& joiner,
                                           const std::string& serial, WallTime now) const {
-  return SignCsr(csr_pem, credentials_.ca_key, credentials_.ca,
-                 {Identity{cluster(), joiner.role, joiner.name}, kMemberLife, {}, serial}, now);
+  return SignCsr(
+      csr_pem, credentials_.ca_key, credentials_.ca,
+      {Identity{cluster(), joiner.role, joiner.name}, credentials_.lives.member, {}, serial}, now);
 }
 
 }  // namespace launch::controller

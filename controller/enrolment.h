@@ -27,6 +27,11 @@ struct StatePaths {
   std::string pid;
 };
 
+struct CertificateLives {
+  Millis member{30LL * 24 * 3'600'000};
+  Millis controller{90LL * 24 * 3'600'000};
+};
+
 // What a running controller holds in memory.
 struct Credentials {
   std::string cluster;
@@ -35,6 +40,7 @@ struct Credentials {
   KeyPair key;
   Certificate certificate;
   std::string secrets_key;  // 32 bytes
+  CertificateLives lives;
 };
 
 struct InitRequest {
@@ -53,9 +59,18 @@ struct InitDone {
 Result<InitDone> InitCredentials(FileSystem& files, const StatePaths& paths,
                                  const InitRequest& request);
 
-// Reads them; a controller certificate past two thirds of its life is replaced by a new one.
-// kFailedPrecondition with the command to run when `init` was not.
-Result<Credentials> LoadCredentials(FileSystem& files, const StatePaths& paths, WallTime now);
+// Reads them and renews what is due. kFailedPrecondition with the command to run when `init` was
+// not.
+Result<Credentials> LoadCredentials(FileSystem& files, const StatePaths& paths, WallTime now,
+                                    const CertificateLives& lives = {});
+
+// A certificate is replaced, with its key, when two thirds of its life are over or when it would
+// live longer than it now may. True when it was.
+Result<bool> RenewController(FileSystem& files, const StatePaths& paths, Credentials& credentials,
+                             WallTime now);
+// The first operator's, which lies in the state directory for `launch up`; nothing there is fine.
+Result<bool> RenewOperator(FileSystem& files, const StatePaths& paths,
+                           const Credentials& credentials, WallTime now);
 
 struct MadeToken {
   std::string line;  // secret
@@ -81,7 +96,7 @@ class Enrolment {
   // Key and certificate for one join; worth nothing until its serial is committed.
   Result<MadeToken> MakeToken(const Joiner& joiner, const std::vector<std::string>& addresses,
                               Millis life, WallTime now) const;
-  // The certificate of a node or user, 30 days. Called after the join was committed as used.
+  // The certificate of a node or user. Called after the join or renewal was committed.
   Result<Certificate> SignJoined(std::string_view csr_pem, const Joiner& joiner,
                                  const std::string& serial, WallTime now) const;
 

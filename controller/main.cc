@@ -148,8 +148,10 @@ Result<void> Run(const Options& options) {
   LAUNCH_ASSIGN_OR_RETURN(const ControllerConfig config, ReadConfig(files, options));
   LogToStderr(config.log_level);
   auto clock = std::make_shared<SystemClock>();
-  LAUNCH_ASSIGN_OR_RETURN(const Credentials credentials,
-                          LoadCredentials(files, paths, clock->WallNow()));
+  LAUNCH_ASSIGN_OR_RETURN(
+      const Credentials credentials,
+      LoadCredentials(files, paths, clock->WallNow(),
+                      {config.certificate_life, config.controller_certificate_life}));
   LAUNCH_ASSIGN_OR_RETURN(auto store, OpenSqliteStore(paths.dir, {config.keep_events}));
 
   const UniqueFd failed(::eventfd(0, EFD_CLOEXEC));

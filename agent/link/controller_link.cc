@@ -12,6 +12,8 @@
 #include "agent/link/bulk_stream.h"
 #include "agent/link/channel.h"
 #include "agent/link/identity_files.h"
+#include "agent/link/renewal.h"
+#include "common/pki.h"
 #include "common/quoted.h"
 
 namespace launch::agent {
@@ -100,6 +102,32 @@ void ControllerLink::Run() {
   }
 }
 
+// The clock of this machine may be wrong, so what looks over is tried all the same.
+void ControllerLink::SayWhatIsOver(const IdentityFiles& identity) {
+  const auto good = CheckIssued(Certificate{identity.certificate_pem}, Certificate{identity.ca_pem},
+                                SystemClock().WallNow());
+  const std::string over = good ? "" : good.error().message;
+  if (!good && over != last_over_)
+    spdlog::error("link.certificate_not_valid why={} hint={}", Quoted(over),
+                  Quoted("`launch up` again where the cluster was made, or launch-agent join "
+                         "--rejoin with a new token"));
+  last_over_ = over;
+}
+
+// The stream goes on with what it was opened with; a new one proves the new certificate while the
+// old one is good, and logs and commands are served with it.
+void ControllerLink::RenewWhenDue(Renewal& renewal, const std::shared_ptr<grpc::Channel>& channel,
+                                  AttachStream& stream) {
+  const WallTime now = SystemClock().WallNow();
+  if (!renewal.IsDue(now)) return;
+  if (auto renewed = renewal.Renew(channel, now); !renewed) {
+    spdlog::warn("link.renewal_failed why={}", Quoted(renewed.error().message));
+    return;
+  }
+  spdlog::info("link.certificate_renewed");
+  stream.Cancel("the certificate of this node was renewed");
+}
+
 bool ControllerLink::RunOnce(const std::string& address) {
   const auto identity = ReadIdentity(files_, settings_.state_dir);
   if (!identity) {
@@ -108,7 +136,9 @@ bool ControllerLink::RunOnce(const std::string& address) {
     last_problem_ = identity.error().message;
     return false;
   }
+  SayWhatIsOver(*identity);
   const auto channel = Dial(address, *identity);
+  Renewal renewal(files_, settings_.state_dir, *identity);
   const auto stopping = [this] {
     const std::lock_guard lock(mutex_);
     return stopping_;
@@ -137,6 +167,7 @@ bool ControllerLink::RunOnce(const std::string& address) {
       last_problem_.clear();
       bulk = std::make_unique<BulkLink>(address, *identity, stream->session(), logs_);
     }
+    if (welcomed) RenewWhenDue(renewal, channel, *stream);
   }
   {
     const std::lock_guard lock(mutex_);

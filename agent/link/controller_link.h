@@ -11,15 +11,21 @@
 #include <thread>
 #include <vector>
 
+#include "agent/link/identity_files.h"
 #include "agent/link/log_source.h"
 #include "agent/runner/rank_runner.h"
 #include "common/clock.h"
 #include "common/file_system.h"
 #include "common/node_messages.h"
 
+namespace grpc {
+class Channel;
+}  // namespace grpc
+
 namespace launch::agent {
 
 class AttachStream;
+class Renewal;
 
 struct LinkSettings {
   std::vector<std::string> controllers;  // "host:port", tried in this order
@@ -51,6 +57,9 @@ class ControllerLink {
   void Run();
   // One connection until it ends; true when it stood (the next wait starts small again).
   bool RunOnce(const std::string& address);
+  void SayWhatIsOver(const IdentityFiles& identity);
+  void RenewWhenDue(Renewal& renewal, const std::shared_ptr<grpc::Channel>& channel,
+                    AttachStream& stream);
   void Wait(Millis time);
   std::shared_ptr<AttachStream> Current(std::uint64_t stream);
 
@@ -65,6 +74,7 @@ class ControllerLink {
   std::shared_ptr<AttachStream> current_;  // guarded by mutex_; of number streams_
   std::string current_address_;            // guarded by mutex_
   std::string last_problem_;               // dialling thread only: said once, not each time
+  std::string last_over_;                  // likewise
   std::thread thread_;
 };
 

@@ -27,16 +27,8 @@ Result<std::string> ReadPart(FileSystem& files, const std::string& path) {
 std::string IdentityDir(const std::string& state_dir) { return state_dir + "/identity"; }
 
 Result<IdentityFiles> ReadIdentity(FileSystem& files, const std::string& state_dir) {
-  const std::string dir = IdentityDir(state_dir);
-  IdentityFiles identity;
-  LAUNCH_ASSIGN_OR_RETURN(identity.ca_pem, ReadPart(files, dir + "/ca.pem"));
-  LAUNCH_ASSIGN_OR_RETURN(identity.certificate_pem, ReadPart(files, dir + "/cert.pem"));
-  LAUNCH_ASSIGN_OR_RETURN(identity.key_pem, ReadPart(files, dir + "/key.pem"));
-  const auto paired = CheckPair(KeyPair{identity.key_pem}, Certificate{identity.certificate_pem});
-  if (!paired)
-    return Fail(ErrorCode::kFailedPrecondition,
-                dir + ": key.pem and cert.pem do not belong together: " + paired.error().message,
-                kJoinHint);
+  auto identity = ReadCredentials(files, IdentityDir(state_dir));
+  if (!identity) identity.error().hint = kJoinHint;
   return identity;
 }
 
@@ -44,9 +36,7 @@ Result<void> WriteIdentity(FileSystem& files, const std::string& state_dir,
                            const IdentityFiles& identity) {
   const std::string dir = IdentityDir(state_dir);
   LAUNCH_RETURN_IF_ERROR(files.MakeDirs(dir));
-  LAUNCH_RETURN_IF_ERROR(files.WriteDurable(dir + "/key.pem", identity.key_pem));
-  LAUNCH_RETURN_IF_ERROR(files.WriteDurable(dir + "/ca.pem", identity.ca_pem));
-  return files.WriteDurable(dir + "/cert.pem", identity.certificate_pem);
+  return WriteCredentials(files, dir, identity);
 }
 
 Result<JoinedCluster> ReadJoined(FileSystem& files, const std::string& state_dir) {

@@ -4,17 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "common/credential_files.h"
 #include "common/error.h"
 #include "common/file_system.h"
 #include "common/ids.h"
 
 namespace launch::agent {
 
-struct IdentityFiles {
-  std::string ca_pem;
-  std::string certificate_pem;
-  std::string key_pem;  // secret
-};
+using IdentityFiles = CredentialFiles;
 
 // What `join` learned and `run` needs besides the certificate.
 struct JoinedCluster {
@@ -27,7 +24,7 @@ std::string IdentityDir(const std::string& state_dir);
 
 // Errors name the file and say how to join. Checks that key and certificate belong together.
 Result<IdentityFiles> ReadIdentity(FileSystem& files, const std::string& state_dir);
-// Key first, certificate last: a half-written identity is found by the pair check and joined anew.
+// As one: after a crash at any point the old or the new identity is read.
 Result<void> WriteIdentity(FileSystem& files, const std::string& state_dir,
                            const IdentityFiles& identity);
 

@@ -10,7 +10,7 @@ namespace {
 
 // The floor of the release programs (docs/decisions/0006).
 constexpr int kGlibcMinor = 35;
-// A certificate is valid from five minutes before it was made.
+// Certificates are backdated by an hour and join lines good for 15 minutes: well below both.
 constexpr std::int64_t kClockSkew = 240;
 
 // "2.36" -> 36

@@ -117,6 +117,7 @@ void OnUser(Draft& draft, const event::UseToken& event) {
     NodeRecord node = known == draft.state().nodes.end() ? NodeRecord{} : known->second;
     if (event.rejoin) {
       Deny(draft, node.certificate_serial, "replaced by a rejoin");
+      Deny(draft, node.earlier_serial, "replaced by a rejoin");
       if (const auto live = draft.live().nodes.find(id);
           live != draft.live().nodes.end() && live->second.session) {
         draft.Close(*live->second.session, "the node joined again");
@@ -125,6 +126,7 @@ void OnUser(Draft& draft, const event::UseToken& event) {
     node.id = id;
     node.machine = MachineIdentity{};  // whoever attaches first with the new certificate
     node.certificate_serial = event.new_serial;
+    node.earlier_serial.clear();
     if (node.first_seen == WallTime{}) node.first_seen = draft.wall();
     draft.Put(node);
     draft.Event("node.joined", Subject(id), event.rejoin ? "again" : "");
@@ -137,6 +139,36 @@ void OnUser(Draft& draft, const event::UseToken& event) {
     user.certificate_serial = event.new_serial;
     draft.Put(user);
     draft.Event("user.joined", "user/" + event.name, user.is_operator ? "as operator" : "");
+  }
+  draft.Reply(event.request, ReplyBody(reply::Done{}));
+}
+
+void OnUser(Draft& draft, const event::Renew& event) {
+  const auto no = [&](const std::string& why) {
+    draft.Reply(event.request, Fail(ErrorCode::kPermissionDenied, why,
+                                    "join again with a new token: `launch token create`"));
+  };
+  if (event.role == "node") {
+    const auto known = draft.state().nodes.find(NodeId{event.name});
+    if (known == draft.state().nodes.end()) return no("no node is called " + event.name);
+    NodeRecord node = known->second;
+    if (event.serial != node.certificate_serial && event.serial != node.earlier_serial)
+      return no("the certificate of node " + event.name + " was replaced by a newer one");
+    // An answer may get lost: what asks stays good, and of the other two only the new one.
+    const std::string& other =
+        event.serial == node.certificate_serial ? node.earlier_serial : node.certificate_serial;
+    Deny(draft, other, "replaced by a renewed one");
+    node.earlier_serial = event.serial;
+    node.certificate_serial = event.new_serial;
+    draft.Put(node);
+    draft.Event("node.renewed", Subject(node.id), "its certificate, before the end of the last");
+  } else {
+    const auto known = draft.state().users.find(UserName{event.name});
+    if (known == draft.state().users.end()) return no("no user is called " + event.name);
+    UserRecord user = known->second;
+    user.certificate_serial = event.new_serial;
+    draft.Put(user);
+    draft.Event("user.renewed", "user/" + event.name, "a certificate, before the end of the last");
   }
   draft.Reply(event.request, ReplyBody(reply::Done{}));
 }

@@ -85,6 +85,7 @@ void OnUser(Draft& draft, const event::OpenExec& event);     // decide_exec.cc
 void OnUser(Draft& draft, const event::CreateToken& event);  // decide_token.cc
 void OnUser(Draft& draft, const event::ListTokens& event);
 void OnUser(Draft& draft, const event::UseToken& event);
+void OnUser(Draft& draft, const event::Renew& event);
 void OnNode(Draft& draft, const event::NodeAttached& event);  // reconcile.cc
 void OnNode(Draft& draft, const event::NodeSaid& event);      // decide_node.cc
 void OnNode(Draft& draft, const event::NodeBeat& event);

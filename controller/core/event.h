@@ -159,6 +159,13 @@ struct UseToken {  // a join: committed as used before anything is signed
   std::string new_serial;  // of the certificate that will be signed
   bool rejoin = false;
 };
+struct Renew {  // of a member's own certificate: committed before anything is signed
+  RequestId request;
+  std::string serial;  // of the certificate that asks
+  std::string role;    // node | user
+  std::string name;
+  std::string new_serial;
+};
 
 // ---- nodes ----
 struct NodeAttached {  // first message of a stream; identity from the certificate
@@ -210,8 +217,8 @@ using Event =
     std::variant<event::Submit, event::PlanQuery, event::Cancel, event::Change, event::ListJobs,
                  event::GetJob, event::ListNodes, event::Drain, event::ForgetNode, event::NoteProbe,
                  event::FenceNode, event::Quarantine, event::OpenExec, event::CreateToken,
-                 event::ListTokens, event::UseToken, event::NodeAttached, event::NodeSaid,
-                 event::NodeBeat, event::NodeDetached, event::SecretUnreadable, event::Planned,
-                 event::Diagnosed, event::Tick, event::StoreSpace>;
+                 event::ListTokens, event::UseToken, event::Renew, event::NodeAttached,
+                 event::NodeSaid, event::NodeBeat, event::NodeDetached, event::SecretUnreadable,
+                 event::Planned, event::Diagnosed, event::Tick, event::StoreSpace>;
 
 }  // namespace launch::controller

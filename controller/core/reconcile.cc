@@ -65,7 +65,8 @@ std::string Conflict(const State& state, const event::NodeAttached& event) {
   const auto record = state.nodes.find(event.node);
   if (record != state.nodes.end() && !event.serial.empty() &&
       !record->second.certificate_serial.empty() &&
-      record->second.certificate_serial != event.serial) {
+      record->second.certificate_serial != event.serial &&
+      record->second.earlier_serial != event.serial) {
     return "its certificate was replaced by a newer one";
   }
   if (record != state.nodes.end() && !record->second.machine.install_id.empty() &&

@@ -202,6 +202,8 @@ struct NodeRecord {
   std::string boot_id;
   std::optional<UserName> account;  // ranks run as it, for its user only; absent: as their owner
   std::string certificate_serial;
+  // What was renewed: good until the node is seen to use the newer one, by renewing that.
+  std::string earlier_serial;
   bool drained = false;
   std::string drain_reason;
   std::string drained_by;

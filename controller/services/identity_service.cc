@@ -35,30 +35,25 @@ class IdentityService final : public pb::Identity::CallbackService {
     event.name = joiner->name;
     event.new_serial = NewSerial();
     event.rejoin = call.rejoin;
-    auto* reactor = context->DefaultReactor();
-    auto sign = [this, reactor, reply, joiner = *joiner, serial = event.new_serial,
-                 csr = std::move(call.csr_pem)] {
-      auto certificate = parts_.enrolment.SignJoined(csr, joiner, serial, parts_.clock.WallNow());
-      if (!certificate) {
-        reactor->Finish(ToStatus(certificate.error()));
-        return;
-      }
-      reply->set_certificate_pem(certificate->pem);
-      reply->set_ca_pem(parts_.enrolment.ca_pem());
-      reply->set_cluster(parts_.enrolment.cluster());
-      reply->set_identity("/" + joiner.role + "/" + joiner.name);
-      reactor->Finish(grpc::Status::OK);
-    };
-    const std::string caller = ToUri(who.identity);
-    parts_.requests.Ask(caller, std::move(event),
-                        [this, reactor, sign = std::move(sign)](Result<ReplyBody> body) {
-                          if (!body) {
-                            reactor->Finish(ToStatus(body.error()));
-                          } else {
-                            parts_.executor.Post(sign);  // the loop has better things to do
-                          }
-                        });
-    return reactor;
+    const std::string serial = event.new_serial;
+    return Issue(context, ToUri(who.identity), std::move(event),
+                 {*joiner, serial, std::move(call.csr_pem)}, reply);
+  }
+
+  grpc::ServerUnaryReactor* Renew(grpc::CallbackServerContext* context,
+                                  const pb::JoinRequest* request, pb::JoinReply* reply) override {
+    auto accepted = Accept<JoinCall>(parts_.gate, context, "/launch.v1.Identity/Renew", *request);
+    if (!accepted) return Refuse(context, accepted.error());
+    auto& [who, call] = *accepted;
+    if (auto csr = CheckCsr(call.csr_pem); !csr) return Refuse(context, csr.error());
+    event::Renew event;
+    event.serial = who.serial;
+    event.role = who.identity.role;
+    event.name = who.identity.name;
+    event.new_serial = NewSerial();
+    const std::string serial = event.new_serial;
+    return Issue(context, ToUri(who.identity), std::move(event),
+                 {{who.identity.role, who.identity.name}, serial, std::move(call.csr_pem)}, reply);
   }
 
   grpc::ServerUnaryReactor* WhoAmI(grpc::CallbackServerContext* context, const pb::WhoAmIRequest*,
@@ -73,6 +68,41 @@ class IdentityService final : public pb::Identity::CallbackService {
   }
 
  private:
+  struct Wanted {
+    Joiner member;
+    std::string serial;
+    std::string csr_pem;
+  };
+  // Signs what is wanted when the core has committed `event`.
+  template <class E>
+  grpc::ServerUnaryReactor* Issue(grpc::CallbackServerContext* context, const std::string& caller,
+                                  E event, Wanted wanted, pb::JoinReply* reply) {
+    auto* reactor = context->DefaultReactor();
+    auto sign = [this, reactor, reply, wanted = std::move(wanted)] {
+      const auto& [member, serial, csr_pem] = wanted;
+      auto signed_now =
+          parts_.enrolment.SignJoined(csr_pem, member, serial, parts_.clock.WallNow());
+      if (!signed_now) {
+        reactor->Finish(ToStatus(signed_now.error()));
+        return;
+      }
+      reply->set_certificate_pem(signed_now->pem);
+      reply->set_ca_pem(parts_.enrolment.ca_pem());
+      reply->set_cluster(parts_.enrolment.cluster());
+      reply->set_identity("/" + member.role + "/" + member.name);
+      reactor->Finish(grpc::Status::OK);
+    };
+    parts_.requests.Ask(caller, std::move(event),
+                        [this, reactor, sign = std::move(sign)](Result<ReplyBody> body) {
+                          if (!body) {
+                            reactor->Finish(ToStatus(body.error()));
+                          } else {
+                            parts_.executor.Post(sign);  // the loop has better things to do
+                          }
+                        });
+    return reactor;
+  }
+
   const IdentityServiceParts parts_;
 };
 

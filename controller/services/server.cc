@@ -3,6 +3,8 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_credentials_options.h>
 
 #include <chrono>
 #include <utility>
@@ -15,6 +17,8 @@ constexpr int kReplyBytes = 64 << 20;
 constexpr int kMetadataBytes = 8 << 10;
 constexpr int kStreams = 256;  // of one connection at once: an agent's control, bulk and exec
 constexpr std::size_t kBufferBytes = std::size_t{1} << 30;  // of all connections
+constexpr std::chrono::seconds kLookEvery{
+    1};  // whether the certificate is another: three small reads
 
 // gRPC with its defaults hangs up on agents that ping every 10 s.
 void SetArguments(grpc::ServerBuilder& builder) {
@@ -41,11 +45,14 @@ std::string Joined(const std::string& host, int port) {
 }  // namespace
 
 Result<std::unique_ptr<ControllerServer>> ControllerServer::Start(
-    const HostPort& listen, const Credentials& credentials,
+    const HostPort& listen, const ServingFiles& identity,
     std::vector<std::unique_ptr<grpc::Service>> services, Doorkeeper& door, Clock& clock) {
-  grpc::SslServerCredentialsOptions tls(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  tls.pem_root_certs = credentials.ca.pem;
-  tls.pem_key_cert_pairs.push_back({credentials.key.private_pem, credentials.certificate.pem});
+  const auto pairs = std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
+      identity.key, identity.certificate, identity.authority, kLookEvery.count());
+  grpc::experimental::TlsServerCredentialsOptions tls(pairs);
+  tls.watch_root_certs();
+  tls.watch_identity_key_cert_pairs();
+  tls.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
 
   std::unique_ptr<ControllerServer> self(new ControllerServer());
   self->services_ = std::move(services);
@@ -53,7 +60,7 @@ Result<std::unique_ptr<ControllerServer>> ControllerServer::Start(
   SetArguments(builder);
   using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
   self->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
-      External::FROM_FD, grpc::SslServerCredentials(tls));
+      External::FROM_FD, grpc::experimental::TlsServerCredentials(tls));
   for (const auto& service : self->services_) builder.RegisterService(service.get());
   self->server_ = builder.BuildAndStart();
   if (self->server_ == nullptr) return Fail(ErrorCode::kInternal, "gRPC does not start");

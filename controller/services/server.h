@@ -10,9 +10,9 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "controller/config.h"
-#include "controller/enrolment.h"
 #include "controller/services/doorkeeper.h"
 #include "controller/services/listener.h"
+#include "controller/serving_files.h"
 
 namespace grpc {
 class Server;
@@ -25,10 +25,10 @@ namespace launch::controller {
 
 class ControllerServer {
  public:
-  // Serves when it returns. kUnavailable names the port that is in use. `door` and `clock` outlive
-  // it.
+  // Serves when it returns, with whatever pair `identity` names at the time of a handshake.
+  // kUnavailable names the port that is in use. `door` and `clock` outlive it.
   static Result<std::unique_ptr<ControllerServer>> Start(
-      const HostPort& listen, const Credentials& credentials,
+      const HostPort& listen, const ServingFiles& identity,
       std::vector<std::unique_ptr<grpc::Service>> services, Doorkeeper& door, Clock& clock);
   ~ControllerServer();
 

@@ -182,6 +182,7 @@ pb::NodeRecord ToRecord(const NodeRecord& v) {
   for (const NodeFault& fault : v.faults) *m.add_faults() = ToRecord(fault);
   m.set_fenced_by(Utf8(v.fenced_by));
   m.set_fenced_ms(ToMs(v.fenced_at));
+  m.set_earlier_serial(Utf8(v.earlier_serial));
   return m;
 }
 NodeRecord FromRecord(Edge& e, const pb::NodeRecord& m) {
@@ -203,6 +204,7 @@ NodeRecord FromRecord(Edge& e, const pb::NodeRecord& m) {
   for (const pb::NodeFault& fault : m.faults()) v.faults.push_back(FromRecord(e, fault));
   v.fenced_by = e.Text("fenced_by", m.fenced_by());
   v.fenced_at = e.Wall("fenced_ms", m.fenced_ms());
+  v.earlier_serial = e.Text("earlier_serial", m.earlier_serial());
   return v;
 }
 

@@ -25,7 +25,7 @@ def before():
 class Mixed:
     """Controller, agents and command line, each from a directory of its own; agents join by token."""
 
-    def __init__(self, tmp, controller, cli):
+    def __init__(self, tmp, controller, cli, *flags):
         self.tmp = tmp
         (tmp / "work").mkdir()
         self.cluster = Cluster(tmp / "dev", tmp / "work")
@@ -33,6 +33,7 @@ class Mixed:
         self.log = open(tmp / "programs.log", "w")
         self.programs = {}
         self.cli = cli
+        self.flags = flags  # of the controller
         subprocess.run([controller / "launch-controller", "init", "--state", self.state], check=True, timeout=30, capture_output=True)
         self.serve(controller)
 
@@ -49,7 +50,7 @@ class Mixed:
         if (self.state / "address.used").exists():
             listen = (self.state / "address.used").read_text()
         (self.state / "address").unlink(missing_ok=True)
-        self.start("controller", [programs / "launch-controller", "run", "--state", self.state, "--listen", listen])
+        self.start("controller", [programs / "launch-controller", "run", "--state", self.state, "--listen", listen, *self.flags])
         address = wait_until("the controller serves", lambda: (self.state / "address").exists() and
                              (self.state / "address").read_text().strip())
         (self.state / "address.used").write_text(address)

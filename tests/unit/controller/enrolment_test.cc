@@ -5,7 +5,9 @@
 
 #include <filesystem>
 
+#include "common/credential_files.h"
 #include "controller/config.h"
+#include "controller/serving_files.h"
 
 namespace launch::controller {
 namespace {
@@ -81,6 +83,50 @@ TEST_F(EnrolmentTest, LoadRenewsTheControllersCertificateWhenTwoThirdsOfItsLifeA
   EXPECT_TRUE(CheckPair(late->key, late->certificate));
   EXPECT_EQ(LoadCredentials(files, Paths(), now + 61 * kDay)->certificate.pem,
             late->certificate.pem);
+}
+
+TEST_F(EnrolmentTest, ALifeThatWasShortenedSinceCountsAtOnce) {
+  ASSERT_TRUE(Init());
+  const CertificateLives lives{Millis{20'000}, Millis{60'000}};
+  const auto loaded = LoadCredentials(files, Paths(), now, lives);
+  ASSERT_TRUE(loaded) << FormatError(loaded.error());
+  EXPECT_EQ(ReadCertificate(loaded->certificate.pem)->not_after, now + Millis{60'000});
+  EXPECT_EQ(LoadCredentials(files, Paths(), now, lives)->certificate.pem, loaded->certificate.pem)
+      << "once";
+  const auto first = ReadCredentials(files, Paths().operator_dir);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(ReadCertificate(first->certificate_pem)->not_after, now + Millis{20'000});
+}
+
+TEST_F(EnrolmentTest, TheFirstOperatorsIdentityIsRenewedWhereItLies) {
+  ASSERT_TRUE(Init());
+  const auto before = ReadCredentials(files, Paths().operator_dir);
+  auto loaded = LoadCredentials(files, Paths(), now);
+  EXPECT_FALSE(*RenewOperator(files, Paths(), *loaded, now + 19 * kDay));
+  EXPECT_TRUE(*RenewOperator(files, Paths(), *loaded, now + 21 * kDay));
+  const auto after = ReadCredentials(files, Paths().operator_dir);
+  ASSERT_TRUE(after) << FormatError(after.error());
+  EXPECT_NE(after->key_pem, before->key_pem);
+  const auto facts = ReadCertificate(after->certificate_pem);
+  EXPECT_EQ(facts->identity, (Identity{"lab", "user", "ana"}));
+  EXPECT_EQ(facts->not_after, now + 51 * kDay);
+  std::filesystem::remove_all(Paths().operator_dir);
+  EXPECT_FALSE(*RenewOperator(files, Paths(), *loaded, now + 60 * kDay)) << "moved elsewhere";
+}
+
+TEST_F(EnrolmentTest, APublishedPairIsSwappedAsOne) {
+  ASSERT_TRUE(Init());
+  auto loaded = LoadCredentials(files, Paths(), now);
+  const auto served = PublishServing(files, Paths().dir, *loaded);
+  ASSERT_TRUE(served) << FormatError(served.error());
+  EXPECT_EQ(*files.Read(served->certificate, 65536), loaded->certificate.pem);
+  ASSERT_TRUE(*RenewController(files, Paths(), *loaded, now + 61 * kDay));
+  const auto again = PublishServing(files, Paths().dir, *loaded);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->key, served->key) << "the watched paths stay";
+  EXPECT_EQ(*files.Read(served->certificate, 65536), loaded->certificate.pem);
+  EXPECT_EQ(*files.Read(served->key, 65536), loaded->key.private_pem);
+  EXPECT_EQ(files.List(Paths().dir + "/tls")->size(), 2u) << "the link and one pair";
 }
 
 TEST_F(EnrolmentTest, LoadRepairsAPairThatACrashLeftHalfWritten) {

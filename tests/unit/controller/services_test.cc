@@ -180,6 +180,65 @@ TEST_F(ServicesTest, TheFirstOperatorIsKnown) {
   EXPECT_EQ(status->epoch(), 1u);
 }
 
+TEST_F(ServicesTest, AMemberRenewsItsOwnCertificateAndNobodyElses) {
+  const auto renew = [this](const Papers& papers) -> Result<Papers> {
+    const auto key = MakeKey();
+    pb::JoinRequest request;
+    request.set_csr_pem(*MakeCsr(*key));
+    auto reply = Call(pb::Identity::NewStub(Dial(papers)), &pb::Identity::Stub::Renew, request);
+    if (!reply) return Unexpected(reply.error());
+    return Papers{reply->ca_pem(), key->private_pem, reply->certificate_pem()};
+  };
+  const auto fresh = renew(op);
+  ASSERT_TRUE(fresh) << FormatError(fresh.error());
+  EXPECT_EQ(WhoAmI(*fresh)->identity(), "/user/root");
+  EXPECT_TRUE(WhoAmI(*fresh)->is_operator());
+
+  const auto node = Join(*Token("node", "gpu01"));
+  ASSERT_TRUE(node);
+  const auto renewed = renew(*node);
+  ASSERT_TRUE(renewed) << FormatError(renewed.error());
+  EXPECT_EQ(WhoAmI(*renewed)->identity(), "/node/gpu01");
+  EXPECT_TRUE(WhoAmI(*node)) << "the answer might have been lost";
+  const auto token = Token("node", "gpu02");
+  const auto joiner = renew({token->ca_pem, token->key_pem, token->certificate_pem});
+  ASSERT_FALSE(joiner) << "a token is not a member";
+  EXPECT_EQ(joiner.error().code, ErrorCode::kPermissionDenied);
+  EXPECT_FALSE(renew(Sign({"lab", "node", "gpu03"}))) << "signed by the CA, and never joined";
+}
+
+TEST_F(ServicesTest, TheControllersCertificateIsRenewedWhileItServes) {
+  const auto serving = [this] {
+    return ReadCertificate(*PosixFileSystem().Read(dir + "/tls/current/cert.pem", 65536))->serial;
+  };
+  controller.reset();
+  // As if it had been running for 61 of 90 days; its first look renews.
+  const auto key = MakeKey();
+  const auto aged = SignCsr(
+      *MakeCsr(*key), credentials.ca_key, credentials.ca,
+      {Identity{"lab", "controller", ""}, 90 * 24 * kHour, {"launch-controller"}, NewSerial()},
+      clock->host.WallNow() - 61 * 24 * kHour);
+  ASSERT_TRUE(aged);
+  credentials.key = *key;
+  credentials.certificate = *aged;
+  auto store = std::make_unique<::launch::testing::MemoryStore>();
+  ASSERT_TRUE(InitStore(*store, EncodeRecord, FirstRecords("lab", "root", "s"), clock->WallNow()));
+  ControllerConfig config;
+  config.listen = "127.0.0.1:0";
+  auto started =
+      Controller::Start({credentials, std::move(store), RecordCodec{EncodeRecord, DecodeRecord},
+                         clock, config, dir, nullptr});
+  ASSERT_TRUE(started);
+  controller = std::move(*started);
+  // Who connects before, while and after: nobody is refused.
+  const std::string before = ReadCertificate(aged->pem)->serial;
+  for (int i = 0; serving() == before; ++i) {
+    ASSERT_LT(i, 10'000);
+    ASSERT_TRUE(WhoAmI(op));
+  }
+  EXPECT_TRUE(WhoAmI(op));
+}
+
 TEST_F(ServicesTest, WithoutACertificateNothingIsAnswered) {
   const auto who = WhoAmI({credentials.ca.pem, "", ""});
   ASSERT_FALSE(who);

@@ -13,6 +13,7 @@
 #include "common/mailbox.h"
 #include "common/pki.h"
 #include "proto/convert_node.h"
+#include "proto/launch.grpc.pb.h"
 #include "proto/node.grpc.pb.h"
 
 namespace launch::agent {
@@ -60,6 +61,31 @@ class FakeController final : public v1::Node::Service {
   Mailbox<v1::BulkUp> bulk{1000};
 };
 
+// Signs for whoever asks, or refuses.
+class FakeAuthority final : public v1::Identity::Service {
+ public:
+  FakeAuthority(const KeyPair& ca_key, const Certificate& ca) : ca_key_(ca_key), ca_(ca) {}
+  grpc::Status Renew(grpc::ServerContext*, const v1::JoinRequest* request,
+                     v1::JoinReply* reply) override {
+    asked.PushAlways(request->csr_pem());
+    if (signs_for.empty()) return {grpc::StatusCode::UNIMPLEMENTED, "an older release"};
+    const auto fresh =
+        SignCsr(request->csr_pem(), ca_key_, ca_,
+                {Identity{"c", "node", signs_for}, Millis(3'600'000), {}, std::string(NewSerial())},
+                SystemClock().WallNow());
+    if (!fresh) return {grpc::StatusCode::INVALID_ARGUMENT, fresh.error().message};
+    reply->set_certificate_pem(fresh->pem);
+    reply->set_ca_pem(ca_.pem);
+    return grpc::Status::OK;
+  }
+  std::string signs_for = "n1";
+  Mailbox<std::string> asked{1000};
+
+ private:
+  const KeyPair& ca_key_;
+  const Certificate& ca_;
+};
+
 class OneLog final : public LogSource {
  public:
   Result<LogPiece> Read(const Key&, Rank, const std::string&, std::uint64_t from,
@@ -97,6 +123,7 @@ class LinkOverTls : public testing::Test {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::SslServerCredentials(options), &port_);
     builder.RegisterService(&controller_);
+    builder.RegisterService(&authority_);
     server_ = builder.BuildAndStart();
   }
   ~LinkOverTls() override {
@@ -104,13 +131,21 @@ class LinkOverTls : public testing::Test {
     server_->Shutdown(std::chrono::system_clock::now());
     std::filesystem::remove_all(dir_);
   }
-  Certificate Sign(const KeyPair& key, const Identity& identity, std::vector<std::string> names) {
+  Certificate Sign(const KeyPair& key, const Identity& identity, std::vector<std::string> names,
+                   Millis age = Millis(0)) {
     return *SignCsr(*MakeCsr(key), ca_key_, ca_,
                     {.identity = identity,
                      .life = Millis(3'600'000),
                      .dns_names = std::move(names),
                      .serial = NewSerial()},
-                    SystemClock().WallNow());
+                    SystemClock().WallNow() - age);
+  }
+  // An identity that was made some time ago, and lives for an hour in all.
+  std::string Aged(Millis age) {
+    const KeyPair key = *MakeKey();
+    const Certificate made = Sign(key, Identity{"c", "node", "n1"}, {}, age);
+    EXPECT_TRUE(WriteIdentity(files_, dir_, {ca_.pem, made.pem, key.private_pem}).has_value());
+    return made.pem;
   }
   void Connect() {
     link_ = std::make_unique<ControllerLink>(
@@ -136,6 +171,7 @@ class LinkOverTls : public testing::Test {
   KeyPair ca_key_;
   Certificate ca_;
   FakeController controller_;
+  FakeAuthority authority_{ca_key_, ca_};
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
   Mailbox<Told> told_{1000};
@@ -211,6 +247,58 @@ TEST_F(LinkOverTls, ServesLogsOnASecondConnection) {
   EXPECT_EQ(ups[0].open().session(), 42u);
   EXPECT_EQ(ups[1].chunk().data(), "hello\n");
   EXPECT_TRUE(ups[2].end().complete());
+}
+
+TEST_F(LinkOverTls, RenewsItsCertificateAfterTwoThirdsOfItsLifeAndComesBackWithIt) {
+  const std::string before = Aged(Millis(41 * 60'000));
+  const std::string key_before = ReadIdentity(files_, dir_)->key_pem;
+  Connect();
+  ASSERT_TRUE(Next<told::LinkUp>().has_value());
+  link_->Send(1, SomeHello());
+  const auto down = Next<told::LinkDown>();
+  ASSERT_TRUE(down.has_value());
+  EXPECT_NE(down->why.find("renewed"), std::string::npos) << down->why;
+  const auto up = Next<told::LinkUp>();
+  ASSERT_TRUE(up.has_value());
+  EXPECT_EQ(up->stream, 2u);
+  const auto now = ReadIdentity(files_, dir_);
+  ASSERT_TRUE(now.has_value());
+  EXPECT_NE(now->certificate_pem, before);
+  EXPECT_NE(now->key_pem, key_before) << "the key is a new one";
+  // The new one is young: one renewal, not a row of them.
+  link_->Send(2, SomeHello());
+  EXPECT_EQ(Next<told::FromController>()->stream, 2u);
+  link_->Close(2, "enough");
+  EXPECT_EQ(Next<told::LinkDown>()->why, "enough");
+  EXPECT_EQ(authority_.asked.TakeBatch(10, 0).size(), 1u);
+}
+
+TEST_F(LinkOverTls, AYoungCertificateIsLeftAlone) {
+  const std::string before = Aged(Millis(39 * 60'000));
+  Connect();
+  ASSERT_TRUE(Next<told::LinkUp>().has_value());
+  link_->Send(1, SomeHello());
+  ASSERT_TRUE(Next<told::FromController>().has_value());
+  link_->Close(1, "enough");
+  EXPECT_EQ(Next<told::LinkDown>()->why, "enough");
+  EXPECT_EQ(authority_.asked.TakeBatch(10, 0).size(), 0u);
+  EXPECT_EQ(ReadIdentity(files_, dir_)->certificate_pem, before);
+}
+
+TEST_F(LinkOverTls, WhereNobodyRenewsOrSignsForAnotherTheOldOneIsKept) {
+  for (const char* signs_for : {"", "n2"}) {
+    authority_.signs_for = signs_for;
+    const std::string before = Aged(Millis(50 * 60'000));
+    Connect();
+    const auto up = Next<told::LinkUp>();
+    ASSERT_TRUE(up.has_value());
+    link_->Send(up->stream, SomeHello());
+    ASSERT_EQ(authority_.asked.TakeBatch(1, 10'000).size(), 1u);
+    link_->Close(up->stream, "enough");
+    EXPECT_EQ(Next<told::LinkDown>()->why, "enough");
+    link_.reset();
+    EXPECT_EQ(ReadIdentity(files_, dir_)->certificate_pem, before);
+  }
 }
 
 TEST_F(LinkOverTls, EndsWhileNobodyAnswers) {

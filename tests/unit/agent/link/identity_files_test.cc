@@ -57,6 +57,52 @@ TEST_F(IdentityOnDisk, AForeignKeyIsFoundBeforeDialling) {
   EXPECT_NE(read.error().message.find("do not belong together"), std::string::npos);
 }
 
+// Files that stop being written after some calls, as in a crash.
+class StoppingFiles final : public FileSystem {
+ public:
+  explicit StoppingFiles(int left) : left_(left) {}
+  Result<std::string> Read(const std::string& path, std::size_t most) override {
+    return files_.Read(path, most);
+  }
+  Result<void> Write(const std::string& path, std::string_view bytes) override {
+    return --left_ < 0 ? Stopped() : files_.Write(path, bytes);
+  }
+  Result<void> WriteDurable(const std::string& path, std::string_view bytes) override {
+    return --left_ < 0 ? Stopped() : files_.WriteDurable(path, bytes);
+  }
+  Result<void> MakeDirs(const std::string& path) override { return files_.MakeDirs(path); }
+  Result<std::vector<std::string>> List(const std::string& path) override {
+    return files_.List(path);
+  }
+  Result<void> RemoveTree(const std::string& path) override {
+    return --left_ < 0 ? Stopped() : files_.RemoveTree(path);
+  }
+  Result<void> SyncDir(const std::string& path) override { return files_.SyncDir(path); }
+
+ private:
+  static Result<void> Stopped() { return Fail(ErrorCode::kIo, "the power is gone"); }
+  int left_;
+  PosixFileSystem files_;
+};
+
+TEST_F(IdentityOnDisk, ACrashAnywhereInAReplacementLeavesTheOldOneOrTheNew) {
+  const IdentityFiles before = Made(*MakeKey());
+  const IdentityFiles after = Made(*MakeKey());
+  int whole = 0;
+  for (int calls = 0; calls < 6; ++calls) {
+    ASSERT_TRUE(WriteIdentity(files_, dir_, before).has_value());
+    StoppingFiles stopping(calls);
+    const bool done = WriteIdentity(stopping, dir_, after).has_value();
+    const auto read = ReadIdentity(files_, dir_);
+    ASSERT_TRUE(read.has_value()) << calls << ": " << read.error().message;
+    const bool is_new = read->key_pem == after.key_pem;
+    EXPECT_EQ(read->certificate_pem, is_new ? after.certificate_pem : before.certificate_pem);
+    EXPECT_TRUE(is_new || !done) << calls;
+    whole += done ? 1 : 0;
+  }
+  EXPECT_EQ(whole, 1) << "the last round writes everything";
+}
+
 TEST_F(IdentityOnDisk, AMissingOneSaysHowToJoin) {
   const auto read = ReadIdentity(files_, dir_);
   ASSERT_FALSE(read.has_value());

@@ -39,6 +39,45 @@ TEST_F(Token, IsForOneNameAndOneRole) {
   EXPECT_TRUE(Use("s1", "node", "gpu1").has_value());
 }
 
+TEST_F(Token, ARenewalKeepsTheOneThatAskedAndTheNewOneGood) {
+  Create("s1", "node", "gpu1");
+  ASSERT_TRUE(Use("s1", "node", "gpu1").has_value());
+  const auto renew = [this](const std::string& with, const std::string& fresh) {
+    core.Post(event::Renew{RequestId{5}, with, "node", "gpu1", fresh});
+    return core.Answer<reply::Done>(RequestId{5});
+  };
+  const auto node = [this] { return core.state.nodes.at(NodeId{"gpu1"}); };
+  ASSERT_TRUE(renew("new-s1", "r1").has_value());
+  EXPECT_EQ(node().certificate_serial, "r1");
+  EXPECT_EQ(node().earlier_serial, "new-s1");
+  EXPECT_TRUE(core.state.denied.empty());
+  // The answer was lost: it asks again with what it has, and what it never got is worth nothing.
+  ASSERT_TRUE(renew("new-s1", "r2").has_value());
+  EXPECT_EQ(node().certificate_serial, "r2");
+  EXPECT_TRUE(core.state.denied.contains("r1"));
+  // It asks with the new one: the first is over.
+  ASSERT_TRUE(renew("r2", "r3").has_value());
+  EXPECT_TRUE(core.state.denied.contains("new-s1"));
+  EXPECT_FALSE(core.state.denied.contains("r2"));
+  const auto late = renew("new-s1", "r4");
+  ASSERT_FALSE(late.has_value());
+  EXPECT_EQ(late.error().code, ErrorCode::kPermissionDenied);
+  EXPECT_NE(late.error().hint.find("token"), std::string::npos);
+  // A rejoin ends both.
+  Create("s2", "node", "gpu1");
+  ASSERT_TRUE(Use("s2", "node", "gpu1", true).has_value());
+  EXPECT_TRUE(core.state.denied.contains("r2"));
+  EXPECT_TRUE(core.state.denied.contains("r3"));
+  EXPECT_TRUE(node().earlier_serial.empty());
+}
+
+TEST_F(Token, OnlyMembersRenew) {
+  core.Post(event::Renew{RequestId{5}, "x", "node", "gpu9", "y"});
+  EXPECT_FALSE(core.Answer<reply::Done>(RequestId{5}).has_value());
+  core.Post(event::Renew{RequestId{6}, "x", "user", "nobody", "y"});
+  EXPECT_FALSE(core.Answer<reply::Done>(RequestId{6}).has_value());
+}
+
 TEST_F(Token, Expires) {
   Create("s1", "node", "gpu1");
   core.now.wall += Millis{900'001};
