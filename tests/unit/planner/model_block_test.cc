@@ -8,7 +8,7 @@
 namespace launch {
 namespace {
 
-class ModelBlock : public testing::Test {
+class ModelBlock : public ::testing::Test {
  protected:
   Result<std::optional<ModelInput>> Read() {
     choices_.job.model.fields = fields_;

@@ -5,7 +5,7 @@
 namespace launch {
 namespace {
 
-class UserChoicesTest : public testing::Test {
+class UserChoicesTest : public ::testing::Test {
  protected:
   Result<UserChoices> Read(const std::string& run) {
     const auto line = ReadLaunchLine(run, {});
