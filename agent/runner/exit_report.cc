@@ -39,6 +39,7 @@ ExitReport ReportOf(const shim::ExitRecord& record, const ExitEvidence& evidence
   report.boot_id = std::string(record.boot_id, ::strnlen(record.boot_id, sizeof record.boot_id));
   for (std::uint32_t i = 0; i < record.signal_count && i < shim::kMaxOurSignals; ++i) {
     const shim::SentSignal& sent = record.signals[i];
+    if (sent.signal == SIGCONT) continue;  // only lets a stopped process take the one before
     report.our_signals.push_back({sent.signal, BootMs(sent.boot_ms),
                                   std::string(ToString(static_cast<StopCause>(sent.why)))});
   }

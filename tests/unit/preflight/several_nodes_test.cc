@@ -88,7 +88,7 @@ TEST(Room, WhatTheJobAsksForIsAnError) {
   EXPECT_EQ(Find(scene.Judge(), "shm_small"), nullptr);
 
   StagingFacts facts;
-  facts.disks = {{"workdir", "/proj", 10 * kGiB, 100 * kGiB, {}}};
+  facts.disks = {{"workdir", "/proj", 100 * kGiB, 10 * kGiB, {}}};
   const AllocationSpec spec = scene.Allocation();
   const std::vector<StagedNode> nodes = {{spec, scene.node, facts}};
   EXPECT_TRUE(JudgeTogether(scene.job, scene.plan, nodes, {}).findings.empty());
