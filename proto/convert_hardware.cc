@@ -10,7 +10,7 @@ using edge::Edge;
 namespace {
 
 constexpr int kMostGeneration = 10'000;
-constexpr int kMostLanes = 10'000;
+constexpr int kMostLanes = 1'000;
 constexpr int kMostMhz = 1'000'000;
 constexpr int kMostMbit = 1'000'000'000;
 constexpr int kMostRows = 1'000'000'000;

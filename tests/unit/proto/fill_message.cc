@@ -116,7 +116,8 @@ std::int64_t MessageFiller::Number(const Field& field) {
   const std::string& name = field.name();
   const std::string& of = field.containing_type()->name();
   if (name.ends_with("signal")) return Draw(1, 64);
-  if (name == "code" || name.ends_with("exit_code") || name.ends_with("exit_codes")) {
+  if (name == "code" || name == "setup_exit" || name.ends_with("exit_code") ||
+      name.ends_with("exit_codes")) {
     return Draw(1, 255);
   }
   if (name == "page_size") return 65'536;
