@@ -63,7 +63,10 @@ ScriptHabits HabitsIn(std::string_view text) {
                                                        "mp.start_processes("};
   const std::string squeezed = Squeezed(text);
   ScriptHabits habits;
-  habits.optional_rank = std::any_of(kOptional.begin(), kOptional.end(),
+  // A script that only asks, or that has a way without CUDA, keeps the variables of every start.
+  habits.optional_rank = Has(squeezed, "init_process_group(") &&
+                         Has(squeezed, "cuda.set_device(") &&
+                         std::any_of(kOptional.begin(), kOptional.end(),
                                      [&](std::string_view what) { return Has(squeezed, what); });
   if (!Has(squeezed, "\"LOCAL_RANK\"")) {
     for (std::string_view what : kSpawns) {

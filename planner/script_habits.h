@@ -13,7 +13,8 @@
 namespace launch {
 
 struct ScriptHabits {
-  // os.environ.get("RANK", -1) != -1: one process without RANK, several on GPUs with it.
+  // os.environ.get("RANK", -1) != -1, then a process group and a CUDA device (nanoGPT): one process
+  // without RANK, several on GPUs with it.
   bool optional_rank = false;
   // mp.spawn(...): one process per GPU made by the script itself, which reads no LOCAL_RANK.
   std::string spawns;         // "mp.spawn"; empty: none

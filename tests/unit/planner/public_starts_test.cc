@@ -247,10 +247,16 @@ TEST(PublicStart, FunctionsOfLoginShellsAreNamed) {
 TEST(PublicStart, AScriptThatTakesRankForSeveralProcessesIsKnownByItsText) {
   LaunchLineOptions options;
   // karpathy/nanoGPT train.py
-  options.files["train.py"] = "ddp = int(os.environ.get('RANK', -1)) != -1 # is this a ddp run?\n";
+  const std::string asks = "ddp = int(os.environ.get('RANK', -1)) != -1 # is this a ddp run?\n";
+  options.files["train.py"] = asks +
+                              "if ddp:\n    init_process_group(backend=backend)\n"
+                              "    device = f'cuda:{ddp_local_rank}'\n"
+                              "    torch.cuda.set_device(device)\n";
   const auto line = ReadLaunchLine("python train.py --device=cpu", options);
   ASSERT_TRUE(line) << FormatError(line.error());
   EXPECT_TRUE(line->rank_means_several);
+  options.files["train.py"] = asks;
+  EXPECT_FALSE(ReadLaunchLine("python train.py --device=cpu", options)->rank_means_several);
   options.files["train.py"] = "rank = int(os.environ['RANK'])  # environ.get('RANK', -1)\n";
   EXPECT_FALSE(ReadLaunchLine("python train.py --device=cpu", options)->rank_means_several);
 }

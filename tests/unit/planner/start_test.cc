@@ -129,7 +129,9 @@ TEST(Start, ALoneProcessOnACpuKeepsRankOnlyIfItsScriptTakesIt) {
   JobSpec job = Job("python train.py --device=cpu");
   job.device = DeviceChoice::kCpu;
   SubmitContext context;
-  context.files["train.py"] = "ddp = int(os.environ.get('RANK', -1)) != -1\n";
+  context.files["train.py"] =
+      "ddp = int(os.environ.get('RANK', -1)) != -1\n"
+      "if ddp: init_process_group('nccl'); torch.cuda.set_device(0)\n";
   const auto alone = PlanOn(job, {H100("a", 2)}, context);
   ASSERT_TRUE(alone) << FormatError(alone.error());
   const auto& env = alone->plan.assignments[0].env;
