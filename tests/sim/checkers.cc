@@ -62,7 +62,7 @@ void World::JobCommitted(const JobRecord& job, const std::set<GpuUuid>& quaranti
     Trace("done " + std::to_string(job.id.value) + " " + std::string(ToString(*job.outcome)) + " " +
           job.outcome_text);
     for (const Process& process : processes) {
-      if (process.ended || process.key.job != job.id || process.by_word) continue;
+      if (process.ended || process.key.job != job.id || process.excused) continue;
       const bool held = !process.gpus.empty() &&
                         std::all_of(process.gpus.begin(), process.gpus.end(),
                                     [&](const GpuUuid& gpu) { return quarantined.contains(gpu); });
@@ -89,10 +89,10 @@ void World::AttemptCommitted(const AttemptRecord& attempt) {
   if (attempt.phase == AttemptPhase::kStopping && !was_stopping) {
     std::int64_t began = now;
     bool any_ended = false;
-    bool fenced = false;
+    bool excused = false;
     for (const Process& process : processes) {
       if (process.key != attempt.key) continue;
-      fenced = fenced || IsFenced(process);
+      excused = excused || IsFenced(process) || process.unguarded;
       began = std::min(began, process.began);
       any_ended = any_ended || process.ended.has_value();
     }
@@ -107,7 +107,7 @@ void World::AttemptCommitted(const AttemptRecord& attempt) {
         std::any_of(attempt.nodes.begin(), attempt.nodes.end(),
                     [&](const NodeId& node) { return AliveOf(node, attempt.key).empty(); });
     if (attempt.stop_cause == StopCause::kNodeLost && !any_ended && !rebooted &&
-        !leased_part_over && !fenced) {
+        !leased_part_over && !excused) {
       Violation("C12 " + who +
                 " is stopped for a lost node, but no rank of it has ended: " + attempt.cause);
     }
@@ -164,13 +164,13 @@ void World::RankCommitted(const RankRecord& rank) {
   for (Process& process : processes) {
     if (process.key != rank.key || process.rank != rank.rank) continue;
     found = true;
-    const bool by_word = fenced && IsFenced(process);
-    if (!process.ended && unknown && by_word) {
-      process.by_word = true;
+    const bool excused = (fenced && IsFenced(process)) || process.unguarded;
+    if (!process.ended && unknown && excused) {
+      process.excused = true;
     } else if (!process.ended) {
       Violation("C4 " + who + (unknown ? " is given up (" : " is said to have ended (") +
                 Describe(rank.exit->cause) + "), but it runs");
-    } else if (unknown && (process.leased || by_word)) {
+    } else if (unknown && (process.leased || excused)) {
       continue;  // given up by its lease or an operator's word before its node could prove more
     } else if (!process.lost && process.cause != rank.exit->cause) {
       Violation("C4 " + who + " ended with " + Describe(process.cause) + ", recorded as " +

@@ -91,6 +91,7 @@ class SimNode {
   // A rank or a shim: what must be gone before the allocation is free.
   bool AnythingOf(const Key& key) const;
   void WatchLease(const Key& key, std::size_t process);  // what its shim does
+  void WatchGuards(const Key& key, std::size_t process, std::int64_t guarded_since);
   void KillByLease(const Key& key, std::size_t process, const Behaviour& behaviour);
   void LeaseKill(std::size_t process);
   std::map<JobId, Attempt> Floors() const;

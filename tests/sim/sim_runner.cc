@@ -9,6 +9,11 @@ namespace launch::sim {
 namespace {
 
 constexpr std::int64_t kProofLimit = 60'000;
+// The agent ends what outlives its lease by this long (agent/core/lease.cc).
+constexpr std::int64_t kAgentsMoment = 2'000;
+// A start of the agent, what its runner is at, and the signal.
+constexpr std::int64_t kTimeToEnd = 3'000;
+constexpr std::int64_t kLookEach = 100;
 
 Unexpected DiskFull() {
   return Fail(ErrorCode::kResourceExhausted, "no space left on the state disk");
@@ -171,7 +176,10 @@ void SimNode::Spawn(const Key& key, std::size_t position) {
   world_.At(behaviour.run_ms, [this, index, behaviour] {
     EndProcess(index, Exited{behaviour.code}, StopCause::kNone);
   });
-  if (directory.lease_end) WatchLease(key, index);
+  if (directory.lease_end) {
+    WatchLease(key, index);
+    WatchGuards(key, index, world_.now);
+  }
   if (Dies("start.spawned")) return;
   Later(delays_.Between(1, 60), [this, key, position] { Spawn(key, position + 1); });
 }
@@ -196,6 +204,31 @@ void SimNode::WatchLease(const Key& key, std::size_t process) {
   ++world_.coverage.faults["lease over"];
   world_.Trace("the lease of " + ToString(key) + " is over");
   KillByLease(key, process, behaviour);
+}
+
+// A leased rank has two guards, its shim and the agent; one of them is enough. While both are down
+// or stopped nobody ends it, and the controller cannot know. It ends soon after one of them is
+// back.
+void SimNode::WatchGuards(const Key& key, std::size_t process, std::int64_t guarded_since) {
+  const auto found = disk_.find(key);
+  if (found == disk_.end() || !found->second.lease_end || !world_.IsAlive(process)) return;
+  const std::int64_t due = ToMs(*found->second.lease_end) + booted_at_ + kAgentsMoment;
+  const bool guarded = !ShimStopped(process) || (agent_ && !paused_);
+  Process& rank = world_.processes[process];
+  if (world_.now < due || !guarded) guarded_since = world_.now;
+  if (world_.now >= due && !guarded && !rank.unguarded) {
+    rank.unguarded = true;
+    ++world_.coverage.faults["lease over, no guard"];
+    world_.Trace("nobody ends " + ToString(key) + ", whose lease is over");
+  }
+  if (world_.now - guarded_since > kTimeToEnd) {
+    world_.Violation("C3 rank " + std::to_string(rank.rank) + " of " + ToString(key) +
+                     " outlives its lease on " + id_.value);
+    return;
+  }
+  const std::int64_t next = std::max(kLookEach, due - world_.now);
+  world_.At(next,
+            [this, key, process, guarded_since] { WatchGuards(key, process, guarded_since); });
 }
 
 // TERM now, KILL at the end of the lease as it was then.

@@ -39,7 +39,7 @@ void World::Began(Process process) {
   for (const Process& other : processes) {
     if (other.ended) continue;
     if (other.key.job == process.key.job && other.rank == process.rank && !other.killed &&
-        !other.by_word) {
+        !other.excused) {
       Violation("C2 " + who + " starts while it runs on " + other.node.value);
     }
     if (other.key.job == process.key.job) continue;

@@ -35,10 +35,13 @@ struct Process {
   std::int64_t began = 0;
   std::optional<std::int64_t> ended;
   ExitCause cause;
-  bool killed = false;   // SIGKILL is pending: it executes no more of its code, but holds on
-  bool leased = false;   // it ends itself without word of the controller, who may then give it up
-  bool lost = false;     // the node or the shim went down: nobody can know how it ended
-  bool by_word = false;  // given up because an operator said that its machine is off, and it is not
+  bool killed = false;     // SIGKILL is pending: it executes no more of its code, but holds on
+  bool leased = false;     // it ends itself without word of the controller, who may then give it up
+  bool lost = false;       // the node or the shim went down: nobody can know how it ended
+  bool unguarded = false;  // its lease is over, and both who would end it are down or stopped
+  // Given up although it lives, and nobody could know better: it is unguarded, or an operator said
+  // that its machine is off.
+  bool excused = false;
   std::int64_t shim_stopped_until = 0;  // SIGSTOP: until then its shim does nothing
 };
 
