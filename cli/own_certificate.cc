@@ -1,7 +1,6 @@
 #include "cli/own_certificate.h"
 
 #include <fcntl.h>
-#include <grpcpp/grpcpp.h>
 #include <sys/file.h>
 
 #include <chrono>
@@ -9,7 +8,7 @@
 
 #include "common/pki.h"
 #include "common/unique_fd.h"
-#include "proto/launch.grpc.pb.h"
+#include "proto/renewal_call.h"
 
 namespace launch {
 namespace {
@@ -59,21 +58,9 @@ void RenewWhenDue(const std::string& dir, const CredentialFiles& own,
   if (const auto there = ReadCredentials(files, whole);
       !there || there->certificate_pem != own.certificate_pem)
     return;
-  const auto key = MakeKey();
-  if (!key) return;
-  const auto csr = MakeCsr(*key);
-  if (!csr) return;
-  v1::JoinRequest request;
-  request.set_csr_pem(*csr);
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kRenewal);
-  v1::JoinReply reply;
-  const auto stub = v1::Identity::NewStub(channel);
-  if (!stub->Renew(&context, request, &reply).ok()) return;
-  const Certificate fresh{reply.certificate_pem()};
-  const auto signed_now = ReadCertificate(fresh.pem);
-  if (!signed_now || !(signed_now->identity == facts->identity) || !CheckPair(*key, fresh)) return;
-  (void)WriteCredentials(files, whole, {reply.ca_pem(), fresh.pem, key->private_pem});
+  if (const auto fresh = AskForRenewal(channel, facts->identity, kRenewal)) {
+    (void)WriteCredentials(files, whole, *fresh);
+  }
 }
 
 }  // namespace launch

@@ -84,16 +84,14 @@ Result<ControllerConfig> ParseControllerConfig(std::string_view text, const std:
     Millis* into;
     Millis least;
     Millis most;
-    const char* bounds;
   };
   constexpr Millis kYear{365LL * 24 * 3'600'000};
   for (const Time& time :
-       {Time{"request_deadline", &config.request_deadline, Millis{100}, Millis{300'000},
-             "100ms and 5m"},
-        Time{"stop_within", &config.stop_within, Millis{100}, Millis{300'000}, "100ms and 5m"},
-        Time{"certificate_life", &config.certificate_life, Millis{5'000}, kYear, "5s and 365d"},
-        Time{"controller_certificate_life", &config.controller_certificate_life, Millis{5'000},
-             kYear, "5s and 365d"}}) {
+       {Time{"request_deadline", &config.request_deadline, Millis{100}, Millis{300'000}},
+        Time{"stop_within", &config.stop_within, Millis{100}, Millis{300'000}},
+        Time{"certificate_life", &config.certificate_lives.member, Millis{5'000}, kYear},
+        Time{"controller_certificate_life", &config.certificate_lives.controller, Millis{5'000},
+             kYear}}) {
     LAUNCH_ASSIGN_OR_RETURN(const auto written, map.String(time.key));
     if (!written) continue;
     const auto duration = ParseDuration(*written);
@@ -102,7 +100,8 @@ Result<ControllerConfig> ParseControllerConfig(std::string_view text, const std:
     }
     if (*duration < time.least || *duration > time.most) {
       return map.Bad(*map.Get(time.key), time.key,
-                     "'" + *written + "' is not between " + time.bounds);
+                     "'" + *written + "' is not between " + FormatDurationShort(time.least) +
+                         " and " + FormatDurationShort(time.most));
     }
     *time.into = *duration;
   }

@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/error.h"
+#include "controller/enrolment.h"
 
 namespace launch::controller {
 
@@ -20,8 +21,7 @@ struct ControllerConfig {
   std::uint64_t max_queued = 100'000;
   std::uint64_t max_jobs_of_a_user = 10'000;  // that are not done
   // Agents and users renew theirs when two thirds are over, the controller its own.
-  Millis certificate_life{30LL * 24 * 3'600'000};
-  Millis controller_certificate_life{90LL * 24 * 3'600'000};
+  CertificateLives certificate_lives;
   bool operator_exec = false;  // operators may run commands in jobs of others
   friend bool operator==(const ControllerConfig&, const ControllerConfig&) = default;
 };

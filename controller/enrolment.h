@@ -30,6 +30,7 @@ struct StatePaths {
 struct CertificateLives {
   Millis member{30LL * 24 * 3'600'000};
   Millis controller{90LL * 24 * 3'600'000};
+  friend bool operator==(const CertificateLives&, const CertificateLives&) = default;
 };
 
 // What a running controller holds in memory.

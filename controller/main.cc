@@ -150,8 +150,7 @@ Result<void> Run(const Options& options) {
   auto clock = std::make_shared<SystemClock>();
   LAUNCH_ASSIGN_OR_RETURN(
       const Credentials credentials,
-      LoadCredentials(files, paths, clock->WallNow(),
-                      {config.certificate_life, config.controller_certificate_life}));
+      LoadCredentials(files, paths, clock->WallNow(), config.certificate_lives));
   LAUNCH_ASSIGN_OR_RETURN(auto store, OpenSqliteStore(paths.dir, {config.keep_events}));
 
   const UniqueFd failed(::eventfd(0, EFD_CLOEXEC));

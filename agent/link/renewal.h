@@ -7,6 +7,7 @@
 #include "agent/link/identity_files.h"
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/pki.h"
 
 namespace grpc {
 class Channel;
@@ -26,11 +27,9 @@ class Renewal {
   Result<void> Renew(const std::shared_ptr<grpc::Channel>& channel, WallTime now);
 
  private:
-  Result<void> Exchange(const std::shared_ptr<grpc::Channel>& channel);
-
   FileSystem& files_;
   const std::string state_dir_;
-  std::string uri_;    // whom the certificate names
+  Identity own_;       // whom the certificate names
   Millis patience_{};  // between two tries
   WallTime next_{};
 };
