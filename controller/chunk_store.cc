@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <filesystem>
 
 #include "common/file_system.h"
+#include "common/free_space.h"
 #include "common/pki.h"
 #include "common/snapshot.h"
 #include "common/units.h"
@@ -23,9 +23,7 @@ constexpr std::uint64_t kKeptFree = std::uint64_t{512} << 20;  // for the store 
 constexpr Millis kUnusedFor{24 * 60 * 60 * 1000};
 
 Result<void> CheckFree(const std::string& dir) {
-  struct statvfs info {};
-  if (::statvfs(dir.c_str(), &info) != 0) return FailErrno("statvfs " + dir, errno);
-  const std::uint64_t free = std::uint64_t{info.f_bavail} * info.f_frsize;
+  LAUNCH_ASSIGN_OR_RETURN(const std::uint64_t free, FreeBytes(dir));
   if (free >= kKeptFree) return {};
   return Fail(ErrorCode::kResourceExhausted,
               "the controller keeps no more copies of working directories: " + FormatBytes(free) +

@@ -10,6 +10,7 @@
 #include "agent/runner/process.h"
 #include "agent/runner/runner_loop.h"
 #include "agent/runner/small_files.h"
+#include "common/free_space.h"
 
 namespace launch::agent {
 namespace {
@@ -41,7 +42,8 @@ Result<RunnerState> RunnerLoop::Recover() {
   }
   owner_lock_.emplace(std::move(*owner));
 
-  if (const auto free = FreeBytes()) files_.Restore(*free, options_.min_free_bytes);
+  if (const auto free = FreeBytes(options_.state_dir))
+    files_.Restore(*free, options_.min_free_bytes);
   RunnerState state;
   LAUNCH_ASSIGN_OR_RETURN(state.fence, ReadFence(files, options_.state_dir));
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<std::string> names,

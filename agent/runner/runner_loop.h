@@ -84,7 +84,6 @@ class RunnerLoop {
   void Do(CopyOutcome& outcome);
   void Do(Quit&) { quit_ = true; }
   Result<std::optional<PortBlock>> AcceptNew(const AllocationSpec& spec, const std::string& digest);
-  Result<std::uint64_t> FreeBytes() const;
   Result<void> CheckFreeSpace() const;
   void FinishDrop(AllocationRun& run);
   void RemoveMarker(AllocationRun& run);

@@ -1,7 +1,6 @@
 // RunnerLoop: the orders of the agent core.
 #include <fcntl.h>
 #include <sys/inotify.h>
-#include <sys/statvfs.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -10,19 +9,12 @@
 #include "agent/runner/runner_loop.h"
 #include "agent/runner/staging.h"
 #include "common/failpoint.h"
+#include "common/free_space.h"
 
 namespace launch::agent {
 
-Result<std::uint64_t> RunnerLoop::FreeBytes() const {
-  struct statvfs info {};
-  if (::statvfs(options_.state_dir.c_str(), &info) != 0) {
-    return FailErrno("statvfs " + options_.state_dir, errno);
-  }
-  return std::uint64_t{info.f_bavail} * info.f_frsize;
-}
-
 Result<void> RunnerLoop::CheckFreeSpace() const {
-  LAUNCH_ASSIGN_OR_RETURN(const std::uint64_t free, FreeBytes());
+  LAUNCH_ASSIGN_OR_RETURN(const std::uint64_t free, FreeBytes(options_.state_dir));
   if (free >= options_.min_free_bytes) return {};
   return Fail(ErrorCode::kResourceExhausted,
               "only " + std::to_string(free >> 20) + " MiB are free below " + options_.state_dir,

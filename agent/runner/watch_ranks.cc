@@ -1,7 +1,6 @@
 // RunnerLoop: what became of each rank, from its files, its shim and the kernel.
 #include <sys/inotify.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include "agent/runner/process.h"
 #include "agent/runner/runner_loop.h"
 #include "common/failpoint.h"
+#include "common/free_space.h"
 
 namespace launch::agent {
 namespace {
@@ -199,7 +199,8 @@ void RunnerLoop::LookAtLogs() {
            "no space was left below " + options_.state_dir +
                "; what was kept back is in use, so that jobs can still be stopped");
   }
-  if (const auto free = FreeBytes()) files_.Restore(*free, options_.min_free_bytes);
+  if (const auto free = FreeBytes(options_.state_dir))
+    files_.Restore(*free, options_.min_free_bytes);
   disk_low_ = low;
 }
 

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <set>
 
 #include "common/file_system.h"
+#include "common/free_space.h"
 #include "common/pki.h"
 #include "common/snapshot.h"
 #include "common/units.h"
@@ -149,9 +149,7 @@ Result<std::vector<SnapshotEntry>> FetchManifest(const std::string& root, Cache&
 }
 
 Result<void> CheckRoom(const std::string& dir, std::uint64_t needed) {
-  struct statvfs info {};
-  if (::statvfs(dir.c_str(), &info) != 0) return FailErrno("statvfs " + dir, errno);
-  const std::uint64_t free = std::uint64_t{info.f_bavail} * info.f_frsize;
+  LAUNCH_ASSIGN_OR_RETURN(const std::uint64_t free, FreeBytes(dir));
   if (free >= needed + kCopyKeepsFree) return {};
   return Fail(ErrorCode::kResourceExhausted,
               "the copy of workdir needs " + FormatBytes(needed) + " below " + dir + ", " +

@@ -2,11 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <filesystem>
 
+#include "common/free_space.h"
 #include "common/unique_fd.h"
 
 namespace launch::controller {
@@ -16,10 +16,8 @@ namespace {
 constexpr std::uint64_t kTimesFree = 3;
 
 bool HasRoom(const std::string& path, std::uint64_t bytes) {
-  struct statvfs disk {};
-  const std::string directory = std::filesystem::path(path).parent_path();
-  return ::statvfs(directory.c_str(), &disk) == 0 &&
-         std::uint64_t{disk.f_bavail} * disk.f_frsize >= kTimesFree * bytes;
+  const auto free = FreeBytes(std::filesystem::path(path).parent_path());
+  return free && *free >= kTimesFree * bytes;
 }
 
 }  // namespace
