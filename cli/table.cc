@@ -8,7 +8,14 @@ namespace {
 constexpr std::size_t kLeast = 8;
 constexpr std::size_t kGap = 2;
 
-// Cuts to `width` shown characters, the last of them an ellipsis.
+}  // namespace
+
+std::size_t DisplayWidth(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+}
+
 std::string Shorten(const std::string& text, std::size_t width) {
   if (DisplayWidth(text) <= width) return text;
   std::string cut;
@@ -20,14 +27,6 @@ std::string Shorten(const std::string& text, std::size_t width) {
     cut += text[i];
   }
   return cut + "…";
-}
-
-}  // namespace
-
-std::size_t DisplayWidth(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
 }
 
 std::string FormatTable(const Table& table, int width) {

@@ -25,4 +25,7 @@ std::string FormatTable(const Table& table, int width);
 // Characters a terminal shows for UTF-8 text without wide or combining characters.
 std::size_t DisplayWidth(std::string_view text);
 
+// Cuts to `width` shown characters, the last of them an ellipsis.
+std::string Shorten(const std::string& text, std::size_t width);
+
 }  // namespace launch

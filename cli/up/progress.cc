@@ -1,9 +1,11 @@
 #include "cli/up/progress.h"
 
 #include <algorithm>
-#include <array>
+#include <sstream>
 #include <utility>
 
+#include "cli/table.h"
+#include "common/terminal_text.h"
 #include "common/units.h"
 
 namespace launch::up {
@@ -19,20 +21,13 @@ int Urgency(Stage stage) {
 // A terminal acts on control characters; a reason of another machine may hold any.
 std::string Plain(std::string_view text) {
   std::string plain;
-  for (const char c : text) plain += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::size_t control = ScreenControlLength(text.substr(i));
+    const bool is_byte = static_cast<unsigned char>(text[i]) < 0x20 || text[i] == 0x7f;
+    plain += control > 0 || is_byte ? ' ' : text[i];
+    if (control > 0) i += control - 1;
+  }
   return plain;
-}
-
-std::string Fitted(std::string text, int width) {
-  const auto most = static_cast<std::size_t>(std::max(1, width));
-  if (text.size() <= most) return text;
-  if (most <= 3) return text.substr(0, most);
-  return text.substr(0, most - 3) + "...";
-}
-
-std::string Padded(std::string text, std::size_t width) {
-  text.resize(std::max(width, text.size()), ' ');
-  return text;
 }
 
 std::string Bytes(std::uint64_t sent, std::uint64_t total) {
@@ -129,26 +124,22 @@ std::vector<std::string> ProgressTable::Lines(int width, int height, Millis now)
   constexpr int kFrame = 2;  // header and sum
   const auto room = static_cast<std::size_t>(std::max(1, height - kFrame));
   const std::vector<std::size_t> shown = Shown(room);
-  std::vector<std::array<std::string, 4>> cells = {{"HOST", "SENT", "TIME", "STATE"}};
+  Table table{{{"HOST", false, true}, {"SENT"}, {"TIME"}, {"STATE", false, true}}, {}};
   for (const std::size_t i : shown) {
     const Row& row = rows_[i];
     const Millis took = row.began ? (IsLast(row.stage) ? row.ended : now) - *row.began : Millis(0);
     std::string state(ToString(row.stage));
     if (!row.why.empty()) state += ": " + row.why;
-    cells.push_back({row.host, Bytes(row.sent, row.total),
-                     row.began ? FormatDurationShort(std::max(took, Millis(0))) : "-",
-                     std::move(state)});
+    table.rows.push_back({row.host, Bytes(row.sent, row.total),
+                          row.began ? FormatDurationShort(std::max(took, Millis(0))) : "-",
+                          std::move(state)});
   }
-  std::array<std::size_t, 3> widths{};
-  for (const auto& row : cells)
-    for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string text = FormatTable(table, width) + Sum(rows_.size() - shown.size());
+  // A line that the terminal breaks would be two when the picture is painted over.
   std::vector<std::string> lines;
-  for (const auto& row : cells) {
-    std::string line;
-    for (std::size_t i = 0; i < widths.size(); ++i) line += Padded(row[i], widths[i]) + "  ";
-    lines.push_back(Fitted(line + row[3], width));
-  }
-  lines.push_back(Fitted(Sum(rows_.size() - shown.size()), width));
+  const auto most = static_cast<std::size_t>(std::max(1, width));
+  std::istringstream stream(std::move(text));
+  for (std::string line; std::getline(stream, line);) lines.push_back(Shorten(line, most));
   return lines;
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "cli/table.h"
+
 namespace launch::up {
 namespace {
 
@@ -37,7 +39,7 @@ TEST(Progress, NoLineIsWiderThanTheTerminal) {
   table.Take({.host = "na", .stage = Stage::kFailed, .why = std::string(300, 'x')}, Millis(0));
   for (const int width : {1, 3, 10, 40, 79}) {
     for (const std::string& line : table.Lines(width, 24, Millis(0)))
-      EXPECT_LE(line.size(), static_cast<std::size_t>(width));
+      EXPECT_LE(DisplayWidth(line), static_cast<std::size_t>(width));
   }
 }
 
@@ -65,7 +67,9 @@ TEST(Progress, AHostThatIsTriedAgainIsAtWorkAgain) {
 
 TEST(Progress, WhatAnotherMachineSaysCannotMoveTheCursor) {
   ProgressTable table({"na"});
-  table.Take({.host = "na", .stage = Stage::kFailed, .why = "a\x1b[2Jb\nc\x7f"}, Millis(0));
+  table.Take(
+      {.host = "na", .stage = Stage::kFailed, .why = "a\x1b[2Jb\nc\x7f d\xc2\x9b e\xe2\x80\xae"},
+      Millis(0));
   for (const std::string& line : table.Lines(79, 24, Millis(0)))
     EXPECT_TRUE(std::all_of(line.begin(), line.end(), [](char c) { return c >= 0x20 && c < 0x7f; }))
         << line;
