@@ -14,6 +14,7 @@
 #include "agent/runner/interpreter.h"
 #include "agent/runner/rank_env.h"
 #include "agent/runner/reachability.h"
+#include "common/pki.h"
 #include "common/unique_fd.h"
 
 namespace launch::agent {
@@ -147,15 +148,13 @@ PathFact ReadMarker(const AllocationSpec& spec, const std::string& marker,
   return fact;
 }
 
-// Directories that are missing are made, and those are taken away again: trainers make their own.
-PathFact CheckpointDirFact(const std::string& dir) {
-  PathFact fact{.what = "checkpoint", .path = dir};
+// 0, or the errno of what failed. Directories that are missing are made, and those are taken away
+// again: trainers make their own.
+int TryToWrite(const std::string& dir) {
   std::vector<std::string> made;
   const auto done = [&](int error_number) {
     for (auto one = made.rbegin(); one != made.rend(); ++one) (void)::rmdir(one->c_str());
-    fact.ok = error_number == 0;
-    if (!fact.ok) fact.why = std::strerror(error_number);
-    return fact;
+    return error_number;
   };
   std::string path;
   for (const std::filesystem::path& part : std::filesystem::path(dir)) {
@@ -167,12 +166,26 @@ PathFact CheckpointDirFact(const std::string& dir) {
     }
   }
   // O_TMPFILE leaves no name, but not every file system has it.
-  const std::string mark = dir + "/.launch-check-" + std::to_string(::getpid());
+  const std::string mark = dir + "/.launch-check-" + RandomHex(8);
   const UniqueFd file(
       ::open(mark.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   const int error_number = file ? 0 : errno;
   if (file) (void)::unlink(mark.c_str());
   return done(error_number);
+}
+
+// The other nodes of the job try the same directory at the same time: one may take away what it
+// made between two steps of ours.
+PathFact CheckpointDirFact(const std::string& dir, const std::atomic<bool>& cancel) {
+  PathFact fact{.what = "checkpoint", .path = dir};
+  int error_number = TryToWrite(dir);
+  for (int i = 1; i < kMarkerTries && error_number == ENOENT && !cancel; ++i) {
+    ::usleep(kMarkerWait);
+    error_number = TryToWrite(dir);
+  }
+  fact.ok = error_number == 0;
+  if (!fact.ok) fact.why = std::strerror(error_number);
+  return fact;
 }
 
 // Room on the file system of `path`, or of the nearest directory above it that is there.
@@ -260,7 +273,7 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
     facts.disks = Disks(spec);
     // Inside of an image the path may be another one.
     if (!spec.checkpoint_dir.empty() && !spec.container) {
-      facts.paths.push_back(CheckpointDirFact(spec.checkpoint_dir));
+      facts.paths.push_back(CheckpointDirFact(spec.checkpoint_dir, cancel));
     }
   }
   // On CPUs the versions matter only between nodes, which is for the full level.
