@@ -57,10 +57,6 @@ bool HasRdma(const std::string& sys_root, const std::string& interface) {
   return false;
 }
 
-}  // namespace
-
-namespace {
-
 // "4: ACTIVE" -> "ACTIVE".
 std::string AfterNumber(const std::string& text) {
   const auto at = text.find(": ");

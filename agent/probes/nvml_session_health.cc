@@ -30,8 +30,10 @@ void NvmlSession::ReadHealth(NvmlDevice handle, GpuDevice& gpu) {
   unsigned failure = 0;
   if (Ask(api_.remapped_rows, handle, &correctable, &uncorrectable, &pending, &failure) ==
       kNvmlSuccess) {
-    gpu.remapped = RemappedRows{static_cast<int>(correctable), static_cast<int>(uncorrectable),
-                                pending != 0, failure != 0};
+    const auto corrected = Known(kNvmlSuccess, correctable);
+    const auto uncorrected = Known(kNvmlSuccess, uncorrectable);
+    if (corrected && uncorrected)
+      gpu.remapped = RemappedRows{*corrected, *uncorrected, pending != 0, failure != 0};
     if (failure) Worsen(gpu, Health::kBad, "row_remap_failed: a memory row could not be replaced");
     if (pending)
       Worsen(gpu, Health::kWarn, "row_remap_pending: memory rows are replaced at the next reset");

@@ -4,8 +4,9 @@ Python imports it at its start, because its directory stands first in PYTHONPATH
 of the program. One signal that nobody uses gets a handler of faulthandler's, which writes the
 stacks of all threads to a file; that file is open in this process and in those it forks, by which
 the agent knows who may be sent the signal. `python -m torch.distributed.run` and the like inside of
-a run that starts once per node become the launcher of the plan (planner/node_launcher.py). After optimizer steps, once a second at most, what
-PyTorch's allocator holds is appended to LAUNCH_PROGRESS_FILE.
+a run that starts once per node become the launcher of the plan (planner/node_launcher.py). After
+optimizer steps, once a second at most, what PyTorch's allocator holds is appended to
+LAUNCH_PROGRESS_FILE.
 """
 
 import os
@@ -137,11 +138,11 @@ def _run_hidden_one():
     spec.loader.exec_module(module)
 
 
-try:
-    _hold_launcher()
-    _listen()
-except Exception:  # a program must not fail for it
-    pass
+for _begin in (_hold_launcher, _listen):
+    try:
+        _begin()
+    except Exception:  # a program must not fail for it
+        pass
 # Under a launcher of the job's own all ranks of the node share that file: one of them speaks.
 if os.environ.get("LAUNCH_PROGRESS_FILE") and not (
         os.environ.get("LAUNCH_START") == "node" and os.environ.get("LOCAL_RANK", "0") != "0"):
