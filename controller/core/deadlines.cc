@@ -15,10 +15,8 @@ std::optional<BootTime> StopDue(const State& state, const Key& key, const NodeId
   if (asked.what != Demand::kStop) return std::nullopt;
   const auto live = state.live.nodes.find(node);
   if (live == state.live.nodes.end() || live->second.session != asked.session) return std::nullopt;
-  const auto allocs = state.allocs.find(key);
-  if (allocs == state.allocs.end()) return std::nullopt;
-  const auto alloc = allocs->second.find(node);
-  if (alloc == allocs->second.end() || IsReleased(alloc->second)) return std::nullopt;
+  const AllocRecord* alloc = FindAlloc(state, key, node);
+  if (alloc == nullptr || IsReleased(*alloc)) return std::nullopt;
   return asked.at + state.specs.at(key.job).spec.stop_duration + kAskAgain;
 }
 

@@ -133,17 +133,18 @@ void NoteLastSample(Draft& draft, const RankSample& sample) {
   draft.Put(attempt);
 }
 
-// A node speaks for the ranks that it was given, and for no other.
-from_node::Samples OfItsOwnRanks(const State& state, const NodeId& node, from_node::Samples said) {
-  std::erase_if(said.ranks, [&](const RankSample& sample) {
-    const AllocRecord* alloc = FindAlloc(state, sample.key, node);
-    return alloc == nullptr || !HasRank(*alloc, sample.rank);
-  });
-  return said;
-}
-
 void On(Draft& draft, const NodeId& node, const from_node::Samples& all) {
-  const from_node::Samples said = OfItsOwnRanks(draft.state(), node, all);
+  // A node speaks for the ranks that it was given, and for no other.
+  const auto foreign = [&](const RankSample& sample) {
+    const AllocRecord* alloc = FindAlloc(draft.state(), sample.key, node);
+    return alloc == nullptr || !HasRank(*alloc, sample.rank);
+  };
+  std::optional<from_node::Samples> own;  // only where something is left out
+  if (std::ranges::any_of(all.ranks, foreign)) {
+    own = all;
+    std::erase_if(own->ranks, foreign);
+  }
+  const from_node::Samples& said = own ? *own : all;
   LiveNode& live = draft.live().nodes.at(node);
   live.samples = said.gpus;
   live.sampled = draft.wall();

@@ -108,9 +108,9 @@ void JudgeRank(const State& state, const AttemptRecord& attempt, const RankRecor
 // A GPU of the attempt on this node that is broken or gone by now, with the reason; or empty.
 std::string GpuFault(const State& state, const Key& key, const NodeId& node) {
   const AllocRecord* alloc = FindAlloc(state, key, node);
-  const auto inventory = state.inventories.find(node);
-  if (alloc == nullptr || inventory == state.inventories.end()) return {};
-  const std::vector<GpuDevice>& devices = inventory->second->gpus;
+  const NodeInventory* inventory = InventoryOf(state, node);
+  if (alloc == nullptr || inventory == nullptr) return {};
+  const std::vector<GpuDevice>& devices = inventory->gpus;
   for (const GpuUuid& gpu : alloc->gpus) {
     const auto device = std::find_if(devices.begin(), devices.end(), [&](const GpuDevice& one) {
       return one.uuid == gpu || std::any_of(one.mig.begin(), one.mig.end(),

@@ -19,10 +19,10 @@ constexpr Millis kHeardLately{30'000};   // all nodes: silence of a node is not 
 constexpr Millis kStacksWithin{20'000};
 
 const GpuDevice* DeviceOf(const State& state, const NodeId& node, const GpuUuid& uuid) {
-  const auto inventory = state.inventories.find(node);
-  if (inventory == state.inventories.end()) return nullptr;
-  const auto device = std::ranges::find(inventory->second->gpus, uuid, &GpuDevice::uuid);
-  return device == inventory->second->gpus.end() ? nullptr : &*device;
+  const NodeInventory* inventory = InventoryOf(state, node);
+  if (inventory == nullptr) return nullptr;
+  const auto device = std::ranges::find(inventory->gpus, uuid, &GpuDevice::uuid);
+  return device == inventory->gpus.end() ? nullptr : &*device;
 }
 
 struct GpuUse {

@@ -11,11 +11,6 @@ namespace {
 
 constexpr Millis kMinute{60'000};
 
-bool HasPartOf(const State& state, const NodeId& node, const Key& key) {
-  const auto allocs = state.allocs.find(key);
-  return allocs != state.allocs.end() && allocs->second.contains(node);
-}
-
 bool HasPartOfAny(const State& state, const NodeId& node, JobId job) {
   for (auto entry = state.allocs.lower_bound(Key{job, Attempt{0}});
        entry != state.allocs.end() && entry->first.job == job; ++entry) {
@@ -63,7 +58,7 @@ void NoteNotice(Draft& draft, const NodeId& node, const from_node::Notice& said)
   }
   text = node.value + ": " + text;
   if (said.rank) text = fmt::format("rank {} on {}", *said.rank, text);
-  const bool its_own = said.key && HasPartOf(draft.state(), node, *said.key);
+  const bool its_own = said.key && FindAlloc(draft.state(), *said.key, node) != nullptr;
   if (said.key && !its_own) text += fmt::format(" (attempt {})", ToString(*said.key));
   draft.Event(std::move(kind), its_own ? Subject(*said.key) : Subject(node), std::move(text));
 }

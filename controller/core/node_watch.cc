@@ -15,11 +15,6 @@ constexpr std::size_t kMostXids = 32;  // of one GPU in one attempt
 // would look like a level that was reached.
 constexpr std::int64_t kFreshMs = 2'000;
 
-const NodeInventory* InventoryOf(const State& state, const NodeId& node) {
-  const auto found = state.inventories.find(node);
-  return found == state.inventories.end() ? nullptr : found->second.get();
-}
-
 void NoteFaults(Draft& draft, const Key& key, const NodeId& node, const GpuSample& sample,
                 GpuSeen& seen) {
   for (const int xid : sample.xids) {

@@ -168,17 +168,15 @@ bool EndsAsBefore(const State& state, const AttemptRecord& attempt, const JobRec
 }
 
 // A line of the log, or a SIGTERM that is not ours, is all that speaks of an end from outside: what
-// we stop ourselves never comes here. So it costs a retry as anything else does.
-Recovery ResumeOrStop(const State& state, const AttemptRecord& attempt, const JobRecord& job,
-                      const JobSpec& spec, int budget) {
+// we stop ourselves never comes here. So it costs a retry as anything else does. Empty: resume.
+std::string WhyNotResumed(const State& state, const AttemptRecord& attempt, const JobRecord& job,
+                          const JobSpec& spec) {
   if (spec.checkpoint.dir.empty()) {
-    return Stop("ended from outside, and there is no checkpoint.dir to resume from");
+    return "ended from outside, and there is no checkpoint.dir to resume from";
   }
-  if (EndsAsBefore(state, attempt, job)) {
-    return Stop(fmt::format("not tried again: {} twice in the same way, without a newer checkpoint",
-                            attempt.verdict->label));
-  }
-  return Within(job, spec.retry.max.value_or(budget), Action::kResume, attempt.verdict->label);
+  if (!EndsAsBefore(state, attempt, job)) return {};
+  return fmt::format("not tried again: {} twice in the same way, without a newer checkpoint",
+                     attempt.verdict->label);
 }
 
 }  // namespace
@@ -228,7 +226,8 @@ Recovery RecoveryAfter(const State& state, const AttemptRecord& attempt, const E
   const bool narrowed = !retry.on_events.empty() && !Names(retry.on_events, policy.event);
   if (narrowed) return ByKind(job, retry, ending);
   if (policy.action == Action::kResume) {
-    return ResumeOrStop(state, attempt, job, spec, policy.budget);
+    std::string why = WhyNotResumed(state, attempt, job, spec);
+    if (!why.empty()) return Stop(std::move(why));
   }
   Recovery recovery =
       Within(job, retry.max.value_or(policy.budget), policy.action, std::string(verdict.label));

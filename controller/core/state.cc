@@ -251,6 +251,11 @@ void Apply(State& state, const Record& record) {
   }  // event rows live in the store only
 }
 
+const NodeInventory* InventoryOf(const State& state, const NodeId& node) {
+  const auto found = state.inventories.find(node);
+  return found == state.inventories.end() ? nullptr : found->second.get();
+}
+
 const AllocRecord* FindAlloc(const State& state, const Key& key, const NodeId& node) {
   const auto allocs = state.allocs.find(key);
   if (allocs == state.allocs.end()) return nullptr;
@@ -292,14 +297,12 @@ std::optional<NodeId> EarlierReporter(const State& state, const NodeId& node, co
 
 bool MaySpeakFor(const State& state, const NodeId& node, const GpuUuid& gpu) {
   if (const auto owner = state.gpu_owner.find(gpu); owner != state.gpu_owner.end()) {
-    const auto& allocs = state.allocs.at(owner->second);
-    const auto alloc = allocs.find(node);
-    if (alloc == allocs.end()) return false;
-    return std::ranges::find(alloc->second.gpus, gpu) != alloc->second.gpus.end();
+    const AllocRecord* alloc = FindAlloc(state, owner->second, node);
+    return alloc != nullptr && std::ranges::find(alloc->gpus, gpu) != alloc->gpus.end();
   }
-  const auto inventory = state.inventories.find(node);
-  if (inventory == state.inventories.end()) return false;
-  for (const GpuDevice& device : inventory->second->gpus) {
+  const NodeInventory* inventory = InventoryOf(state, node);
+  if (inventory == nullptr) return false;
+  for (const GpuDevice& device : inventory->gpus) {
     const bool slice =
         std::ranges::any_of(device.mig, [&](const MigSlice& one) { return one.uuid == gpu; });
     if (device.uuid == gpu || slice) return !EarlierReporter(state, node, device.uuid);

@@ -208,6 +208,8 @@ struct State {
 // The only way stored entities and their indexes change; the same code loads the store and serves.
 void Apply(State& state, const Record& record);
 
+// What the node reported; null = nothing yet.
+const NodeInventory* InventoryOf(const State& state, const NodeId& node);
 // The node's allocation of a key, or null.
 const AllocRecord* FindAlloc(const State& state, const Key& key, const NodeId& node);
 // Whether the rank is one of those that the node was given.

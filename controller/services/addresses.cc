@@ -9,24 +9,21 @@
 #include <array>
 
 namespace launch::controller {
-namespace {
 
-std::string Join(const std::string& host, int port) {
+std::string HostPortText(const std::string& host, int port) {
   const bool v6 = host.find(':') != std::string::npos;
   return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
-}  // namespace
-
 bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
 
 std::string LocalAddress(const std::string& host, int port) {
-  if (host == "::") return Join("::1", port);
-  return Join(IsWildcard(host) ? "127.0.0.1" : host, port);
+  if (host == "::") return HostPortText("::1", port);
+  return HostPortText(IsWildcard(host) ? "127.0.0.1" : host, port);
 }
 
 std::vector<std::string> DialableAddresses(const std::string& host, int port) {
-  if (!IsWildcard(host)) return {Join(host, port)};
+  if (!IsWildcard(host)) return {HostPortText(host, port)};
   std::vector<std::string> addresses;
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) == 0) {
@@ -36,14 +33,14 @@ std::vector<std::string> DialableAddresses(const std::string& host, int port) {
       std::array<char, INET_ADDRSTRLEN> text{};
       const auto* address = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
       if (::inet_ntop(AF_INET, &address->sin_addr, text.data(), text.size()) != nullptr) {
-        addresses.push_back(Join(text.data(), port));
+        addresses.push_back(HostPortText(text.data(), port));
       }
     }
     ::freeifaddrs(all);
   }
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) == 0) {
-    addresses.push_back(Join(name.data(), port));
+    addresses.push_back(HostPortText(name.data(), port));
   }
   return addresses;
 }

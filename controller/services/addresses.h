@@ -9,6 +9,9 @@ namespace launch::controller {
 // Whether it stands for every address of this host.
 bool IsWildcard(const std::string& host);
 
+// "10.0.0.1:7000", "[::1]:7000".
+std::string HostPortText(const std::string& host, int port);
+
 // "host:port" for callers on this host: loopback when listening on all addresses.
 std::string LocalAddress(const std::string& host, int port);
 

@@ -45,10 +45,10 @@ Doorkeeper::Address Doorkeeper::SourceOf(Address address) {
 }
 
 // "ipv4:1.2.3.4:5", "ipv6:[::1]:5"; the brackets may be percent-encoded.
-bool Doorkeeper::Parse(std::string_view peer, Peer& parsed) {
+std::optional<Doorkeeper::Peer> Doorkeeper::PeerNamed(std::string_view peer) {
   const std::size_t scheme = peer.find(':');
   const std::size_t last = peer.rfind(':');
-  if (scheme == std::string_view::npos || last <= scheme) return false;
+  if (scheme == std::string_view::npos || last <= scheme) return std::nullopt;
   std::string host(peer.substr(scheme + 1, last - scheme - 1));
   for (const auto& [from, to] : {std::pair("%5B", ""), std::pair("%5D", ""), std::pair("[", ""),
                                  std::pair("]", ""), std::pair("%25", "%")}) {
@@ -59,10 +59,10 @@ bool Doorkeeper::Parse(std::string_view peer, Peer& parsed) {
   const std::optional<Bytes> address = ParseAddress(std::move(host));
   const std::string_view port = peer.substr(last + 1);
   const auto end = port.data() + port.size();
-  const auto read = std::from_chars(port.data(), end, parsed.second);
-  if (!address || read.ec != std::errc() || read.ptr != end) return false;
-  parsed.first = *address;
-  return true;
+  std::uint16_t number = 0;
+  const auto read = std::from_chars(port.data(), end, number);
+  if (!address || read.ec != std::errc() || read.ptr != end) return std::nullopt;
+  return Peer{*address, number};
 }
 
 void Doorkeeper::Forget(const Peer& peer) {
@@ -80,36 +80,40 @@ void Doorkeeper::Expire(BootTime now) {
   }
 }
 
-bool Doorkeeper::LetIn(const sockaddr_storage& from, BootTime now) {
-  Peer peer;
-  if (from.ss_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(from);
-    peer = {Map(v4.sin_addr), ntohs(v4.sin_port)};
-  } else if (from.ss_family == AF_INET6) {
-    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(from);
-    std::memcpy(peer.first.data(), &v6.sin6_addr, peer.first.size());
-    peer.second = ntohs(v6.sin6_port);
-  } else {
-    return false;
+std::optional<Doorkeeper::Peer> Doorkeeper::PeerOf(const sockaddr_storage& address) {
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    return Peer{Map(v4.sin_addr), ntohs(v4.sin_port)};
   }
+  if (address.ss_family != AF_INET6) return std::nullopt;
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+  Peer peer{{}, ntohs(v6.sin6_port)};
+  std::memcpy(peer.first.data(), &v6.sin6_addr, peer.first.size());
+  return peer;
+}
+
+bool Doorkeeper::LetIn(const sockaddr_storage& from, BootTime now) {
+  const std::optional<Peer> peer = PeerOf(from);
+  if (!peer) return false;
+  const Address source = SourceOf(peer->first);
   const MutexLock lock(mutex_);
   Expire(now);
-  Forget(peer);  // the port is used again: what came from it before is gone
+  Forget(*peer);  // the port is used again: what came from it before is gone
   // Proved ones leave a line here until its time; many of them are no reason to keep more.
-  const auto source = of_source_.find(SourceOf(peer.first));
+  const auto known = of_source_.find(source);
   if (unproved_.size() >= limits_.in_all) return false;
-  if (source != of_source_.end() && source->second >= limits_.of_source) return false;
-  unproved_[peer] = now;
-  ++of_source_[SourceOf(peer.first)];
-  by_age_.emplace_back(now, peer);
+  if (known != of_source_.end() && known->second >= limits_.of_source) return false;
+  unproved_[*peer] = now;
+  ++of_source_[source];
+  by_age_.emplace_back(now, *peer);
   return true;
 }
 
 void Doorkeeper::Proved(std::string_view name) {
-  Peer peer;
-  if (!Parse(name, peer)) return;
+  const std::optional<Peer> peer = PeerNamed(name);
+  if (!peer) return;
   const MutexLock lock(mutex_);
-  Forget(peer);
+  Forget(*peer);
 }
 
 bool Doorkeeper::MayJoin(const std::string& serial, BootTime now) {

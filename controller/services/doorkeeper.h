@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,7 +45,8 @@ class Doorkeeper {
   using Address = std::array<std::uint8_t, 16>;  // IPv4 as its mapped address
   using Peer = std::pair<Address, std::uint16_t>;
   static Address SourceOf(Address address);
-  static bool Parse(std::string_view peer, Peer& parsed);
+  static std::optional<Peer> PeerOf(const sockaddr_storage& address);
+  static std::optional<Peer> PeerNamed(std::string_view name);
   void Forget(const Peer& peer) LAUNCH_REQUIRES(mutex_);
   void Expire(BootTime now) LAUNCH_REQUIRES(mutex_);
 

@@ -9,6 +9,8 @@
 #include <chrono>
 #include <utility>
 
+#include "controller/services/addresses.h"
+
 namespace launch::controller {
 namespace {
 
@@ -37,11 +39,6 @@ void SetArguments(grpc::ServerBuilder& builder) {
   builder.SetMaxSendMessageSize(kReplyBytes);
 }
 
-std::string Joined(const std::string& host, int port) {
-  const bool v6 = host.find(':') != std::string::npos;
-  return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<ControllerServer>> ControllerServer::Start(
@@ -66,12 +63,12 @@ Result<std::unique_ptr<ControllerServer>> ControllerServer::Start(
   if (self->server_ == nullptr) return Fail(ErrorCode::kInternal, "gRPC does not start");
   auto listener = Listener::Open(listen);
   if (!listener) {
-    return Fail(
-        ErrorCode::kUnavailable,
-        "cannot listen on " + Joined(listen.host, listen.port) + ": " + listener.error().message,
-        "port " + std::to_string(listen.port) +
-            " is in use by another program, or the address is not one of this host; "
-            "choose another with --listen");
+    return Fail(ErrorCode::kUnavailable,
+                "cannot listen on " + HostPortText(listen.host, listen.port) + ": " +
+                    listener.error().message,
+                "port " + std::to_string(listen.port) +
+                    " is in use by another program, or the address is not one of this host; "
+                    "choose another with --listen");
   }
   self->listener_ = std::move(*listener);
   self->port_ = self->listener_->port();
@@ -80,7 +77,7 @@ Result<std::unique_ptr<ControllerServer>> ControllerServer::Start(
     connection.fd = fd;
     acceptor->HandleNewConnection(&connection);
   });
-  self->address_ = Joined(listen.host, self->port_);
+  self->address_ = HostPortText(listen.host, self->port_);
   return self;
 }
 
