@@ -114,7 +114,7 @@ Result<HostSet> HostsOf(const Contexts& contexts, const std::string& cluster) {
 }
 
 void AddSshFlags(CLI::App& verb, UpFlags& flags) {
-  verb.add_option("-F,--ssh-config", flags.ssh_config, "OpenSSH config before your own")
+  verb.add_option("-F,--ssh-config", flags.ssh_config, "OpenSSH config in place of your own")
       ->check(CLI::ExistingFile);
   verb.add_option("--parallel", flags.parallel, "Hosts at a time")
       ->check(CLI::Range(1, 256))

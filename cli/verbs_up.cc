@@ -24,11 +24,14 @@ using up::HostResult;
 using up::HostSet;
 using up::UpOptions;
 
-// A file that is there is read; anything else without a slash is a hostlist.
+// A file that is there is read; anything else without a slash is a hostlist, also where a directory
+// has the name of a host.
 Result<HostSet> ReadHostArgument(const std::string& text) {
   std::error_code ignored;
-  if (!std::filesystem::exists(text, ignored) && text.find('/') == std::string::npos)
-    return up::ReadHostlist(text);
+  const auto kind = std::filesystem::status(text, ignored).type();
+  const bool file = kind != std::filesystem::file_type::not_found &&
+                    kind != std::filesystem::file_type::directory;
+  if (!file && text.find('/') == std::string::npos) return up::ReadHostlist(text);
   LAUNCH_ASSIGN_OR_RETURN(const std::string bytes,
                           PosixFileSystem().Read(text, up::kMostHostsBytes));
   return up::ReadHosts(bytes, text);
@@ -43,6 +46,11 @@ void ApplyFlags(const UpFlags& flags, HostSet& set) {
     if (flags.sudo) host.sudo = true;
   }
   if (!flags.head.empty()) set.head = flags.head;
+  if (!flags.ssh_config.empty()) set.ssh_config = flags.ssh_config;
+  // It is kept with the cluster, which is looked after from any directory.
+  std::error_code ignored;
+  if (!set.ssh_config.empty())
+    set.ssh_config = std::filesystem::absolute(set.ssh_config, ignored).lexically_normal();
   if (flags.controller_port != 0) set.controller_port = flags.controller_port;
 }
 
@@ -87,6 +95,9 @@ Result<int> RunUp(const App& app, const UpFlags& flags) {
                 "launch up gpu[01-16], launch up hosts.yaml, or launch up --slurm \"-N 4\"");
   LAUNCH_ASSIGN_OR_RETURN(HostSet set, ReadHostArgument(flags.hosts));
   ApplyFlags(flags, set);
+  for (const std::string& jump : set.left_out)
+    app.Note(jump + ": left out, others are reached through it; to have it too, name the hosts: " +
+             "launch up " + jump + ",... -F " + flags.hosts);
   LAUNCH_ASSIGN_OR_RETURN(set, up::CheckHosts(std::move(set), flags.hosts));
   Contexts contexts(Contexts::DefaultDir());
   LAUNCH_ASSIGN_OR_RETURN(const auto known, up::ReadClusterFile(contexts, flags.cluster));

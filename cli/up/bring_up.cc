@@ -39,12 +39,11 @@ void Enter(const UpOptions& options, const Site& site, Stage stage, std::uint64_
   options.progress({.host = site.result.host.name, .stage = stage, .sent = sent, .total = total});
 }
 
-Result<void> Failed(const UpOptions& options, Site& site, Error error) {
+void Failed(const UpOptions& options, Site& site, Error error) {
   if (options.progress)
     options.progress(
         {.host = site.result.host.name, .stage = Stage::kFailed, .why = error.message});
-  site.result.error = error;
-  return Unexpected(std::move(error));
+  site.result.error = std::move(error);
 }
 
 // Runs `work` for each site, `parallel` at a time; an error stays with its site.
@@ -54,7 +53,7 @@ void ForEach(std::vector<Site>& sites, const UpOptions& options, int parallel, W
   const auto run = [&] {
     for (std::size_t i = next++; i < sites.size(); i = next++) {
       if (sites[i].result.error) continue;
-      if (Result<void> done = work(sites[i]); !done) (void)Failed(options, sites[i], done.error());
+      if (Result<void> done = work(sites[i]); !done) Failed(options, sites[i], done.error());
     }
   };
   std::vector<std::thread> threads;
@@ -158,8 +157,10 @@ Result<void> StartNode(Site& site, const UpOptions& options, const Cluster& clus
 Result<Cluster> StartHead(Site& head, const HostSet& set, const UpOptions& options,
                           Releases& releases, Contexts& contexts, std::string& authority) {
   const int port = set.Port();
-  const std::string address = head.result.host.Address() + ":" + std::to_string(port);
+  LAUNCH_ASSIGN_OR_RETURN(const std::string name, AddressOf(head.result.host, options.ssh));
+  const std::string address = name + ":" + std::to_string(port);
   LAUNCH_RETURN_IF_ERROR(Reach(head, options, releases, true));
+  LAUNCH_RETURN_IF_ERROR(MustResolve(name));  // after ssh, whose own words say more
   LAUNCH_ASSIGN_OR_RETURN(const std::string there,
                           ClusterOfController(*head.remote, head.result.facts));
   if (!there.empty() && there != options.cluster)
@@ -224,13 +225,12 @@ void AwaitReports(std::vector<Site>& sites, const UpOptions& options, const Clus
   }
   for (Site& site : sites) {
     if (site.result.error || site.result.done) continue;
-    (void)Failed(
-        options, site,
-        Error{ErrorCode::kUnavailable,
-              "its agent runs and has not reported for " + FormatDurationShort(kAwaitNodes),
-              "is " + cluster.address + " open to it? its own words: " + site.result.facts.state +
-                  "/launch-agent.log, or journalctl -u launch-agent",
-              std::nullopt});
+    Failed(options, site,
+           Error{ErrorCode::kUnavailable,
+                 "its agent runs and has not reported for " + FormatDurationShort(kAwaitNodes),
+                 "is " + cluster.address + " open to it? its own words: " +
+                     site.result.facts.state + "/launch-agent.log, or journalctl -u launch-agent",
+                 std::nullopt});
   }
 }
 
@@ -273,7 +273,7 @@ Result<std::vector<HostResult>> BringUp(const HostSet& set, const UpOptions& opt
   auto cluster = StartHead(sites[head], set, options, releases, contexts, authority);
   if (!cluster) {
     Error error = cluster.error();
-    (void)Failed(options, sites[head], error);
+    Failed(options, sites[head], error);
     error.message = "head " + sites[head].result.host.name + ": " + error.message;
     return Unexpected(std::move(error));
   }

@@ -53,6 +53,7 @@ HostFacts ReadFacts(std::string_view output) {
     if (name == "programs") facts.programs = value;
     if (name == "state") facts.state = value;
     if (name == "clock") facts.clock = ParseInt(value).value_or(0);
+    if (name == "made") facts.made = value == "1";
     if (name == "writable") facts.writable = value == "1";
     if (name == "executable") facts.executable = value == "1";
     if (name == "free_kib")

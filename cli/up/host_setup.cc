@@ -126,6 +126,16 @@ Result<HostFacts> Probe(Remote& remote) {
 
 namespace {
 
+// Root's programs may be seen by all.
+Result<void> MakeDirectories(Remote& remote, const HostFacts& facts) {
+  if (facts.made) return {};
+  const std::string programs = ShellQuote(facts.programs);
+  std::string command = "umask 077; mkdir -p " + programs + " " + ShellQuote(facts.state);
+  if (facts.uid == 0) command += " && chmod 755 " + programs;
+  LAUNCH_RETURN_IF_ERROR(Must(remote, command, "", kShort, "mkdir"));
+  return {};
+}
+
 // Whether the release is there and current. What is there was compared with its digest when it
 // came; a file of another length was damaged since.
 Result<bool> IsInstalled(Remote& remote, const HostFacts& facts, const Release& release,
@@ -147,6 +157,7 @@ Result<bool> Install(Remote& remote, const HostFacts& facts, const Release& rele
                      const SentOf& sent) {
   const std::string releases = facts.programs + "/releases";
   const std::string dir = releases + "/" + release.id;
+  LAUNCH_RETURN_IF_ERROR(MakeDirectories(remote, facts));
   LAUNCH_ASSIGN_OR_RETURN(const bool there, IsInstalled(remote, facts, release, dir));
   if (there) return false;
   LAUNCH_RETURN_IF_ERROR(

@@ -133,8 +133,8 @@ Result<Host> ReadEntry(const YamlNode& node, const std::string& file, const Host
 Result<HostSet> ReadYamlHosts(std::string_view text, const std::string& file) {
   LAUNCH_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, file));
   const YamlMap map(root, file, "");
-  LAUNCH_RETURN_IF_ERROR(map.AllowOnly(
-      {"hosts", "head", "user", "port", "key", "jump", "sudo", "controller_port", "slurm_jobs"}));
+  LAUNCH_RETURN_IF_ERROR(map.AllowOnly({"hosts", "head", "user", "port", "key", "jump", "sudo",
+                                        "controller_port", "slurm_jobs", "ssh_config"}));
   HostSet set;
   Host defaults;
   LAUNCH_ASSIGN_OR_RETURN(const auto head, map.String("head"));
@@ -144,7 +144,9 @@ Result<HostSet> ReadYamlHosts(std::string_view text, const std::string& file) {
   LAUNCH_ASSIGN_OR_RETURN(const auto jump, map.String("jump"));
   LAUNCH_ASSIGN_OR_RETURN(const auto sudo, map.Bool("sudo"));
   LAUNCH_ASSIGN_OR_RETURN(const auto listen, map.String("controller_port"));
+  LAUNCH_ASSIGN_OR_RETURN(const auto ssh_config, map.String("ssh_config"));
   set.head = head.value_or("");
+  set.ssh_config = ssh_config.value_or("");
   defaults.user = user.value_or("");
   defaults.key = key.value_or("");
   defaults.jump = jump.value_or("");
@@ -189,13 +191,80 @@ Kind KindOf(std::string_view text) {
     const std::string line = Lower(Trim(text.substr(begin, end - begin)));
     begin = end + 1;
     if (line.starts_with("hosts:")) return Kind::kYaml;
-    if (line.starts_with("host ") || line.starts_with("host\t") || line.starts_with("include "))
+    const std::string word = line.substr(0, line.find_first_of(" \t="));
+    if (word.size() < line.size() && (word == "host" || word == "include" || word == "match"))
       return Kind::kSshConfig;
   }
   return Kind::kLines;
 }
 
-Result<HostSet> ReadLines(std::string_view text, const std::string& file, Kind kind) {
+// The words of a line of an OpenSSH config: `Host a "b"`, `Host=a`. The keyword in small letters.
+std::vector<std::string> ConfigWords(std::string_view line) {
+  std::vector<std::string> words(1);
+  bool quoted = false;
+  for (const char c : line) {
+    if (c == '#' && !quoted && words.back().empty()) break;
+    const bool between = c == ' ' || c == '\t' || (c == '=' && words.size() <= 2);
+    if (c == '"') {
+      quoted = !quoted;
+    } else if (quoted || !between) {
+      words.back() += c;
+    } else if (!words.back().empty()) {
+      words.emplace_back();
+    }
+  }
+  if (words.back().empty()) words.pop_back();
+  if (!words.empty()) words.front() = Lower(words.front());
+  return words;
+}
+
+// "ana@gate:2222" -> "gate"
+std::string HopName(const std::string& hop) {
+  const std::size_t at = hop.rfind('@') + 1;  // none: 0
+  return hop.substr(at, hop.find(':', at) - at);
+}
+
+// Its hosts; one that others are reached through is left out.
+Result<HostSet> ReadSshConfig(std::string_view text, const std::string& file) {
+  HostSet set;
+  set.ssh_config = file;
+  std::vector<std::string> names;
+  std::set<std::string> jumps;
+  bool includes = false;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = Trim(text.substr(begin, end - begin));
+    begin = end + 1;
+    if (line.starts_with("#")) continue;
+    const std::vector<std::string> words = ConfigWords(line);
+    if (words.size() < 2) continue;
+    includes = includes || words.front() == "include";
+    if (words.front() == "proxyjump") {
+      for (const std::string& hop : Parts(words[1])) jumps.insert(HopName(hop));
+    }
+    if (words.front() != "host") continue;
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      const std::string& name = words[i];
+      if (name.find_first_of("*?!") != std::string::npos) continue;
+      LAUNCH_RETURN_IF_ERROR(CheckName(name));
+      // A host may have several blocks: the first value of each keyword counts.
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  for (const std::string& name : names) {
+    if (jumps.contains(name)) {
+      set.left_out.push_back(name);
+    } else {
+      set.hosts.push_back({name, "", "", 0, "", ""});
+    }
+  }
+  if (set.hosts.empty() && includes)
+    return Bad(file, 0, "no host is named in the file itself, and its Include is not followed",
+               "name the hosts: launch up gpu[01-16] -F " + file);
+  return set;
+}
+
+Result<HostSet> ReadLines(std::string_view text, const std::string& file) {
   HostSet set;
   int number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -205,26 +274,23 @@ Result<HostSet> ReadLines(std::string_view text, const std::string& file, Kind k
     ++number;
     line = Trim(line.substr(0, line.find('#')));
     if (line.empty()) continue;
-    const std::size_t space = std::min(line.find_first_of(" \t"), line.size());
-    if (kind == Kind::kSshConfig) {
-      if (Lower(line.substr(0, space)) != "host") continue;
-      std::string_view names = Trim(line.substr(space));
-      while (!names.empty()) {
-        const std::size_t next = std::min(names.find_first_of(" \t"), names.size());
-        const std::string name(names.substr(0, next));
-        names = Trim(names.substr(next));
-        if (name.find_first_of("*?!") != std::string::npos) continue;
-        LAUNCH_RETURN_IF_ERROR(CheckName(name));
-        set.hosts.push_back({name, "", "", 0, "", ""});
-      }
-      continue;
-    }
     // What follows the name is for another launcher: slots=8, max-slots=8.
-    if (auto added = Append(line.substr(0, space), set); !added)
+    if (auto added = Append(line.substr(0, line.find_first_of(" \t")), set); !added)
       return Bad(file, number, added.error().message, added.error().hint);
   }
-  if (kind == Kind::kSshConfig) set.ssh_config = file;
   return set;
+}
+
+Result<HostSet> ReadByKind(std::string_view text, const std::string& file) {
+  switch (KindOf(text)) {
+    case Kind::kYaml:
+      return ReadYamlHosts(text, file);
+    case Kind::kSshConfig:
+      return ReadSshConfig(text, file);
+    case Kind::kLines:
+      break;
+  }
+  return ReadLines(text, file);
 }
 
 }  // namespace
@@ -247,9 +313,7 @@ Result<HostSet> CheckHosts(HostSet set, const std::string& file) {
 }
 
 Result<HostSet> ReadHosts(std::string_view text, const std::string& file) {
-  const Kind kind = KindOf(text);
-  LAUNCH_ASSIGN_OR_RETURN(
-      HostSet set, kind == Kind::kYaml ? ReadYamlHosts(text, file) : ReadLines(text, file, kind));
+  LAUNCH_ASSIGN_OR_RETURN(HostSet set, ReadByKind(text, file));
   return CheckHosts(std::move(set), file);
 }
 
@@ -260,6 +324,7 @@ Result<HostSet> ReadHostlist(std::string_view text) {
 }
 
 Result<HostSet> WithHead(HostSet set, const HostSet& known) {
+  if (set.ssh_config.empty()) set.ssh_config = known.ssh_config;
   if (known.head.empty()) {
     if (set.head.empty()) set.head = set.hosts.front().name;
     return set;
@@ -287,6 +352,7 @@ std::string FormatHosts(const HostSet& set) {
   if (!set.head.empty()) text += "head: " + Quoted(set.head) + "\n";
   if (set.controller_port != 0)
     text += "controller_port: " + std::to_string(set.controller_port) + "\n";
+  if (!set.ssh_config.empty()) text += "ssh_config: " + Quoted(set.ssh_config) + "\n";
   if (!set.slurm_jobs.empty()) {
     text += "slurm_jobs:\n";
     for (const std::string& job : set.slurm_jobs) text += "  - " + Quoted(job) + "\n";
@@ -320,6 +386,7 @@ HostSet Merged(HostSet known, const HostSet& more) {
   }
   known.slurm_jobs.insert(known.slurm_jobs.end(), more.slurm_jobs.begin(), more.slurm_jobs.end());
   if (known.head.empty()) known.head = more.head;
+  if (!more.ssh_config.empty()) known.ssh_config = more.ssh_config;
   if (more.controller_port != 0) known.controller_port = more.controller_port;
   return known;
 }

@@ -32,7 +32,8 @@ struct HostSet {
   std::vector<Host> hosts;              // each name once, in the order given
   std::string head;                     // where the controller runs; empty = the first
   int controller_port = 0;              // 0 = not said
-  std::string ssh_config;               // the file given, where it was an OpenSSH config
+  std::string ssh_config;               // an OpenSSH config in place of the user's own
+  std::vector<std::string> left_out;    // of that file: those that others are reached through
   std::vector<std::string> slurm_jobs;  // allocations whose nodes are in the cluster too
   friend bool operator==(const HostSet&, const HostSet&) = default;
 
@@ -40,7 +41,8 @@ struct HostSet {
 };
 
 // The text of a file. By content: YAML with `hosts:`; an OpenSSH config (its Host blocks without
-// wildcards); else one host or hostlist a line, as DeepSpeed and MPI write them (`gpu01 slots=8`),
+// wildcards, but for those that a ProxyJump names); else one host or hostlist a line, as DeepSpeed
+// and MPI write them (`gpu01 slots=8`),
 // '#' begins a comment. kInvalidArgument with file and line.
 Result<HostSet> ReadHosts(std::string_view text, const std::string& file);
 

@@ -1,4 +1,5 @@
-# What this machine says of itself, as NAME=VALUE lines; makes the directories of a node.
+# What this machine says of itself, as NAME=VALUE lines; changes nothing: what is not there yet is tried
+# where it would be made.
 umask 077
 uid=$(id -u)
 if [ "$uid" = 0 ]; then
@@ -14,15 +15,19 @@ echo "uid=$uid"
 echo "programs=$programs"
 echo "state=$state"
 echo "clock=$(date +%s)"
-mkdir -p "$programs" "$state" 2>/dev/null
-if [ "$uid" = 0 ]; then chmod 755 "$programs"; fi
-trial=$programs/.probe.$$
-if printf '#!/bin/sh\nexit 0\n' >"$trial" 2>/dev/null && [ -s "$trial" ] && chmod 700 "$trial" && [ -w "$state" ]; then
+there() {  # the directory, or the nearest one above it
+  place=$1
+  while [ -n "$place" ] && ! [ -e "$place" ]; do place=${place%/*}; done
+  echo "${place:-/}"
+}
+if [ -d "$programs" ] && [ -d "$state" ]; then echo made=1; fi
+trial=$(there "$programs")/.launch-probe.$$
+if printf '#!/bin/sh\nexit 0\n' >"$trial" 2>/dev/null && [ -s "$trial" ] && chmod 700 "$trial" && [ -w "$(there "$state")" ]; then
   echo writable=1
   "$trial" 2>/dev/null && echo executable=1
 fi
 rm -f "$trial"
-echo "free_kib=$(df -Pk "$programs" 2>/dev/null | awk 'NR==2{print $4}')"
+echo "free_kib=$(df -Pk "$(there "$programs")" 2>/dev/null | awk 'NR==2{print $4}')"
 if [ -d /run/systemd/system ]; then
   if [ "$uid" = 0 ]; then
     echo keeper=system

@@ -2,7 +2,10 @@
 
 #include <fcntl.h>
 #include <libssh/libssh.h>
+#include <netdb.h>
 #include <sys/file.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -12,9 +15,12 @@
 #include <thread>
 #include <utility>
 
+#include "cli/up/jump.h"
 #include "cli/up/login_shell.h"
+#include "cli/up/ssh_config.h"
 #include "cli/up/watchdog.h"
 #include "common/quoted.h"
+#include "common/text.h"
 #include "common/unique_fd.h"
 #include "common/units.h"
 
@@ -58,45 +64,117 @@ std::string WithoutTilde(const std::string& path) {
   return path.starts_with("~/") && home != nullptr ? home + path.substr(1) : path;
 }
 
-Result<Session> Prepare(const Host& host, const SshOptions& options) {
-  Session session(ssh_new());
-  if (!session) return Fail(ErrorCode::kInternal, "ssh_new failed");
-  const auto set = [&](ssh_options_e option, const void* value) {
-    return ssh_options_set(session.get(), option, value) == SSH_OK;
-  };
+// A session that is not connected yet.
+struct Prepared {
+  Session session;
+  bool jumps = false;
+  UniqueFd complaints;  // what the ssh program of a jump says; libssh itself throws it away
+};
+
+bool SetOption(ssh_session session, ssh_options_e option, const std::string& value) {
+  return value.empty() || ssh_options_set(session, option, value.c_str()) == SSH_OK;
+}
+
+// libssh tries these anyway; a key that is offered twice counts twice where few tries are let.
+bool IsUsualKey(const std::string& file) {
+  return file.starts_with("~/.ssh/id_") && file.find('/', 7) == std::string::npos;
+}
+
+bool SetAll(ssh_session session, const SshSettings& settings) {
+  const bool no = false;
+  bool good = ssh_options_set(session, SSH_OPTIONS_PROCESS_CONFIG, &no) == SSH_OK &&
+              SetOption(session, SSH_OPTIONS_HOST, settings.host_name) &&
+              SetOption(session, SSH_OPTIONS_USER, settings.user) &&
+              SetOption(session, SSH_OPTIONS_KNOWNHOSTS, settings.known_hosts) &&
+              SetOption(session, SSH_OPTIONS_GLOBAL_KNOWNHOSTS, settings.system_known_hosts) &&
+              SetOption(session, SSH_OPTIONS_IDENTITY_AGENT, settings.agent) &&
+              SetOption(session, SSH_OPTIONS_PROXYCOMMAND, settings.proxy_command);
+  if (settings.port != 0)
+    good = good && ssh_options_set(session, SSH_OPTIONS_PORT, &settings.port) == SSH_OK;
+  // The last one added is tried first.
+  for (auto key = settings.identities.rbegin(); key != settings.identities.rend(); ++key)
+    if (!IsUsualKey(*key)) good = good && SetOption(session, SSH_OPTIONS_ADD_IDENTITY, *key);
+  return good;
+}
+
+bool SetJump(const Host& host, const SshOptions& options, const std::vector<std::string>& hops,
+             Prepared& into) {
+  into.jumps = true;
+  JumpSsh ssh{options.config, WithoutTilde(host.key), options.accept_new, ""};
+  into.complaints.Reset(::memfd_create("launch-jump", MFD_CLOEXEC));
+  if (into.complaints)
+    ssh.errors =
+        "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(into.complaints.get());
+  return SetOption(into.session.get(), SSH_OPTIONS_PROXYCOMMAND, JumpCommand(hops, ssh));
+}
+
+// As OpenSSH reads the configuration; as libssh does, which knows less of it, where there is no
+// ssh program.
+Result<Prepared> Prepare(const Host& host, const SshOptions& options) {
+  if (!options.config.empty() && ::access(options.config.c_str(), R_OK) != 0)
+    return Fail(ErrorCode::kInvalidArgument,
+                "ssh configuration " + options.config + " cannot be read",
+                "the hosts were found by it: bring it back, or name another one with -F");
+  Prepared made;
+  made.session.reset(ssh_new());
+  if (!made.session) return Fail(ErrorCode::kInternal, "ssh_new failed");
+  ssh_session session = made.session.get();
+  LAUNCH_ASSIGN_OR_RETURN(const auto settings, AskSsh(host, options.config));
   // The host first: Host and Match blocks of the configuration go by it.
-  bool good = set(SSH_OPTIONS_HOST, host.Address().c_str());
-  if (!options.config.empty())
-    good = good && ssh_options_parse_config(session.get(), options.config.c_str()) == SSH_OK;
-  good = good && ssh_options_parse_config(session.get(), nullptr) == SSH_OK;
-  if (!host.user.empty()) good = good && set(SSH_OPTIONS_USER, host.user.c_str());
-  if (host.port != 0) good = good && set(SSH_OPTIONS_PORT, &host.port);
-  if (!host.key.empty())
-    good = good && set(SSH_OPTIONS_ADD_IDENTITY, WithoutTilde(host.key).c_str());
+  bool good = SetOption(session, SSH_OPTIONS_HOST, host.Address());
+  if (settings) {
+    good = good && SetAll(session, *settings);
+  } else {
+    const char* file = options.config.empty() ? nullptr : options.config.c_str();
+    good = good && ssh_options_parse_config(session, file) == SSH_OK;
+  }
+  good = good && SetOption(session, SSH_OPTIONS_USER, host.user);
+  if (host.port != 0)
+    good = good && ssh_options_set(session, SSH_OPTIONS_PORT, &host.port) == SSH_OK;
+  good = good && SetOption(session, SSH_OPTIONS_ADD_IDENTITY, WithoutTilde(host.key));
   if (!host.jump.empty()) {
-    std::string command = "exec ssh -o BatchMode=yes";
-    if (options.accept_new) command += " -o StrictHostKeyChecking=accept-new";
-    if (!host.key.empty()) command += " -i " + ShellQuote(WithoutTilde(host.key));
-    if (!options.config.empty()) command += " -F " + ShellQuote(options.config);
-    const std::size_t colon = host.jump.rfind(':');
-    if (colon != std::string::npos) command += " -p " + host.jump.substr(colon + 1);
-    command += " -W '[%h]:%p' -- " + host.jump.substr(0, colon);
-    good = good && set(SSH_OPTIONS_PROXYCOMMAND, command.c_str());
+    good = good && SetJump(host, options, {host.jump}, made);
+  } else if (settings && !settings->hops.empty()) {
+    good = good && SetJump(host, options, settings->hops, made);
   }
   const long timeout = options.timeout_s;
   const int no_delay = 1;
-  good = good && set(SSH_OPTIONS_TIMEOUT, &timeout) && set(SSH_OPTIONS_NODELAY, &no_delay);
+  good = good && ssh_options_set(session, SSH_OPTIONS_TIMEOUT, &timeout) == SSH_OK &&
+         ssh_options_set(session, SSH_OPTIONS_NODELAY, &no_delay) == SSH_OK;
   if (!good)
     return Fail(ErrorCode::kInvalidArgument,
-                "ssh options of " + NameOf(host) + ": " + Said(session.get()),
+                "ssh options of " + NameOf(host) + ": " + Said(session),
                 "look at user, port and key of this host, and at your ssh configuration");
-  return session;
+  return made;
 }
 
-Unexpected CannotConnect(const Host& host, const std::string& said) {
+// The last line that the ssh program of a jump wrote, which names the reason.
+std::string Complaint(const UniqueFd& complaints) {
+  std::array<char, 4096> text;
+  const ssize_t size = complaints ? ::pread(complaints.get(), text.data(), text.size(), 0) : 0;
+  const std::string_view all =
+      Trim({text.data(), static_cast<std::size_t>(std::max<ssize_t>(0, size))});
+  const std::size_t line = all.rfind('\n');
+  return std::string(Trim(all.substr(line == std::string_view::npos ? 0 : line + 1)));
+}
+
+// What a person types to see the same.
+std::string ByHand(const Host& host, const SshOptions& options) {
+  std::string command = "ssh";
+  if (!options.config.empty()) command += " -F " + ShellQuote(options.config);
+  if (!host.jump.empty()) command += " -J " + host.jump;
+  if (host.port != 0) command += " -p " + std::to_string(host.port);
+  return command + " " + (host.user.empty() ? "" : host.user + "@") + host.Address();
+}
+
+Unexpected CannotConnect(const Host& host, const SshOptions& options, const Prepared& by) {
+  const std::string complaint = Complaint(by.complaints);
+  const std::string said = complaint.empty() ? Said(by.session.get()) : complaint;
   const auto has = [&](std::string_view text) { return said.find(text) != std::string::npos; };
-  std::string hint = "try: ssh " + NameOf(host);
-  if (has("resolve")) {
+  std::string hint = "try: " + ByHand(host, options);
+  if (by.jumps) {
+    hint = "the host that it is reached through must let you in without a question; " + hint;
+  } else if (has("resolve")) {
     hint = "the name is not known here: write address: with an IP address, or a Host block";
   } else if (has("Timeout")) {
     hint =
@@ -106,7 +184,9 @@ Unexpected CannotConnect(const Host& host, const std::string& said) {
   } else if (has("route")) {
     hint = "this machine has no route there: write jump: with a host that has";
   }
-  return Fail(ErrorCode::kUnavailable, "ssh to " + NameOf(host) + ": " + said, hint);
+  return Fail(ErrorCode::kUnavailable,
+              "ssh to " + NameOf(host) + (by.jumps ? " through another host: " : ": ") + said,
+              hint);
 }
 
 std::string Fingerprint(ssh_session session) {
@@ -173,7 +253,7 @@ Result<void> CheckKey(ssh_session session, const Host& host, const SshOptions& o
   if (!options.accept_key || !options.accept_key(NameOf(host), fingerprint))
     return Fail(ErrorCode::kPermissionDenied,
                 "the host key of " + NameOf(host) + " is not known: " + fingerprint,
-                "compare it with the machine's own and run `ssh " + NameOf(host) +
+                "compare it with the machine's own and run `" + ByHand(host, options) +
                     "` once, or give --accept-new-host-keys");
   const KnownHosts turn(options.known_hosts_lock);
   // Somebody else may have written it while the question stood.
@@ -277,17 +357,38 @@ class SshSession final : public Remote {
 
 }  // namespace
 
+Result<std::string> AddressOf(const Host& host, const SshOptions& options) {
+  if (host.local || !host.address.empty()) return host.Address();
+  LAUNCH_ASSIGN_OR_RETURN(const auto settings, AskSsh(host, options.config));
+  return settings && !settings->host_name.empty() ? settings->host_name : host.Address();
+}
+
+Result<void> MustResolve(const std::string& address) {
+  addrinfo* found = nullptr;
+  const int failed = ::getaddrinfo(address.c_str(), nullptr, nullptr, &found);
+  if (failed == 0) {
+    ::freeaddrinfo(found);
+    return {};
+  }
+  return Fail(ErrorCode::kUnavailable,
+              "no address is known for " + address + ": " + ::gai_strerror(failed),
+              "agents and this machine reach the controller by it: write address: with an IP "
+              "address, or HostName into its Host block");
+}
+
 Result<std::unique_ptr<Remote>> Connect(const Host& host, const SshOptions& options) {
   static std::once_flag once;  // a static libssh has no constructor of its own
   std::call_once(once, [] { (void)ssh_init(); });
   for (int attempt = 1;; ++attempt) {
-    LAUNCH_ASSIGN_OR_RETURN(Session session, Prepare(host, options));
+    LAUNCH_ASSIGN_OR_RETURN(Prepared prepared, Prepare(host, options));
+    Session& session = prepared.session;
     if (ssh_connect(session.get()) != SSH_OK) {
       const std::string said = Said(session.get());
       const bool dropped = said.find("reset") != std::string::npos ||
                            said.find("disconnected") != std::string::npos ||
                            said.find("banner") != std::string::npos;
-      if (!dropped || attempt == kTries) return CannotConnect(host, said);
+      if (!dropped || attempt == kTries || !Complaint(prepared.complaints).empty())
+        return CannotConnect(host, options, prepared);
       std::this_thread::sleep_for(std::chrono::milliseconds(200 * attempt));
       continue;
     }

@@ -11,7 +11,7 @@
 namespace launch::up {
 
 struct SshOptions {
-  std::string config;  // an OpenSSH config besides the user's own; empty = none
+  std::string config;  // an OpenSSH config in place of the user's own; empty = that one
   // Asked for a key that no known_hosts file has: host and fingerprint. False refuses the host.
   // May be called from several threads.
   std::function<bool(const std::string& host, const std::string& fingerprint)> accept_key;
@@ -19,6 +19,13 @@ struct SshOptions {
   bool accept_new = false;       // for the keys of jump hosts, which ssh itself checks
   std::string known_hosts_lock;  // a file; two `launch up` at once write known_hosts in turn
 };
+
+// The name or address that ssh connects to for this host: its own, or the HostName that the
+// configuration has for its name.
+Result<std::string> AddressOf(const Host& host, const SshOptions& options);
+
+// kUnavailable with the remedy where this machine finds no address for the name.
+Result<void> MustResolve(const std::string& address);
 
 // Connects, checks the host's key and authenticates with the keys of agent and files; never asks
 // for a password. A changed key is always refused. kUnavailable: nobody answers there;

@@ -165,10 +165,7 @@ def make_cluster(tmp_path):
     yield make
     for cluster in made:
         cluster.down()
-    left = wait_left(str(tmp_path))
-    for pid, _ in left:
-        os.kill(pid, signal.SIGKILL)
-    assert not left, f"processes left behind: {left}"
+    assert_none_left(tmp_path)
 
 
 def wait_left(text, timeout=10.0):
@@ -178,6 +175,14 @@ def wait_left(text, timeout=10.0):
         if not left or time.monotonic() > end:
             return left
         time.sleep(0.1)
+
+
+def assert_none_left(directory):
+    """No process of a test is there when it is over; one that is does not disturb the next."""
+    left = wait_left(str(directory))
+    for pid, _ in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left, f"processes left behind: {left}"
 
 
 @pytest.fixture

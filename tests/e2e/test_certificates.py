@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from conftest import BIN, wait_left, wait_until
+from conftest import BIN, assert_none_left, wait_until
 from test_mixed_versions import Mixed
 
 LIFE = 8
@@ -21,10 +21,7 @@ def short(tmp_path):
     cluster = Mixed(tmp_path, BIN, BIN, "--config", settings)
     yield cluster
     cluster.close()
-    left = wait_left(str(tmp_path))
-    for pid, _ in left:
-        os.kill(pid, 9)
-    assert not left, left
+    assert_none_left(tmp_path)
 
 
 def test_a_job_outlives_the_certificates_of_everybody(short, tmp_path):

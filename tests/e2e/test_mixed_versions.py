@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import BIN, ROOT, Cluster, wait_left, wait_until
+from conftest import BIN, ROOT, Cluster, assert_none_left, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -95,10 +95,7 @@ def mixed(tmp_path):
     yield make
     for cluster in made:
         cluster.close()
-    left = wait_left(str(tmp_path))
-    for pid, _ in left:
-        os.kill(pid, 9)
-    assert not left, left
+    assert_none_left(tmp_path)
 
 
 def use(cluster, cli):

@@ -20,9 +20,10 @@ def sh(command):
     return subprocess.run(command, shell=True, check=True, capture_output=True, text=True).stdout
 
 
-def can_make_namespaces():
+def need_namespaces():
     done = subprocess.run("ip netns add launch-probe && ip netns del launch-probe", shell=True, capture_output=True, text=True)
-    return done.returncode == 0, done.stderr.strip()
+    if done.returncode != 0:
+        pytest.skip(f"network namespaces cannot be made here: {done.stderr.strip()}")
 
 
 class Hosts:
@@ -68,9 +69,7 @@ class Hosts:
 
 @pytest.fixture
 def hosts(tmp_path):
-    able, why = can_make_namespaces()
-    if not able:
-        pytest.skip(f"network namespaces cannot be made here: {why}")
+    need_namespaces()
     made = Hosts(tmp_path, ["na", "nb"])
     yield made
     made.close()

@@ -9,14 +9,12 @@ import textwrap
 import pytest
 
 from conftest import VENV
-from test_namespaces import NET, Hosts, NetCluster, can_make_namespaces, sh
+from test_namespaces import NET, Hosts, NetCluster, need_namespaces, sh
 
 
 @pytest.fixture
 def hosts(tmp_path):
-    able, why = can_make_namespaces()
-    if not able:
-        pytest.skip(f"network namespaces cannot be made here: {why}")
+    need_namespaces()
     made = Hosts(tmp_path, ["na", "nb", "nc"])
     yield made
     made.close()

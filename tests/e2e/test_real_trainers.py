@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from conftest import ROOT, VENV, wait_left
-from test_namespaces import Hosts, NetCluster, can_make_namespaces
+from conftest import ROOT, VENV, assert_none_left
+from test_namespaces import Hosts, NetCluster, need_namespaces
 
 SCRIPT = ROOT / "tests/e2e/train_same.py"
 PORT = 29541
@@ -39,9 +39,7 @@ NEEDS = {"deepspeed": "deepspeed", "accelerate": "accelerate", "hf": "transforme
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory):
-    able, why = can_make_namespaces()
-    if not able:
-        pytest.skip(f"network namespaces cannot be made here: {why}")
+    need_namespaces()
     made = Hosts(tmp_path_factory.mktemp("hosts"), ["na", "nb"])
     yield made
     made.close()
@@ -56,8 +54,7 @@ def cluster(tmp_path_factory, hosts):
     made.write("hostfile", "".join(f"{hosts.address(name)} slots=1\n" for name in hosts.names))
     yield made
     made.down()
-    left = wait_left(str(home))
-    assert not left, f"processes left behind: {left}"
+    assert_none_left(home)
 
 
 def losses(text):

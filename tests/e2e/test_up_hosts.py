@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from conftest import BIN, wait_until
-from test_namespaces import can_make_namespaces, sh
+from test_namespaces import need_namespaces, sh
 from test_up import SshHosts
 
 NAMES = ["na", "nb", "nc", "nd", "ne", "nf"]
@@ -39,9 +39,7 @@ def account(home, user, shell, key, sudo):
 
 @pytest.fixture
 def lot(tmp_path):
-    able, why = can_make_namespaces()
-    if not able:
-        pytest.skip(f"network namespaces cannot be made here: {why}")
+    need_namespaces()
     for program in ("/usr/bin/tcsh", "/usr/bin/fish", "/usr/bin/sudo"):
         if not os.access(program, os.X_OK):
             pytest.skip(f"{program} is not installed")

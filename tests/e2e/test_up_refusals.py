@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from test_namespaces import NET, can_make_namespaces, sh
+from test_namespaces import NET, need_namespaces, sh
 from test_up import Operator, SshHosts
 
 
@@ -25,9 +25,7 @@ def instead(home, program, text):
 
 @pytest.fixture
 def lot(tmp_path):
-    able, why = can_make_namespaces()
-    if not able:
-        pytest.skip(f"network namespaces cannot be made here: {why}")
+    need_namespaces()
     sh(f"ssh-keygen -q -t ed25519 -N '' -f {tmp_path}/stranger")
     sh(f"ssh-keygen -q -t ed25519 -N secret -f {tmp_path}/locked")
     mounts = {

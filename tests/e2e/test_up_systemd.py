@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from conftest import wait_until
-from test_namespaces import can_make_namespaces, sh
+from test_namespaces import need_namespaces, sh
 from test_up import Operator, SshHosts
 from test_up_hosts import account
 
@@ -47,16 +47,13 @@ exec unshare -C /lib/systemd/systemd --system --unit=test.target --log-target=co
 class SystemdHosts(SshHosts):
     def serve(self, name, more=""):
         home = self.tmp / name
-        binds = "".join(f"mount --bind {home}/{part} {place};" for part, place in
-                        (("opt", "/opt"), ("lib", "/var/lib/launch"), ("root", "/root")))
         boot = home / "boot.sh"
         boot.write_text(BOOT.format(home=home, more="manager.service" if more else ""))
-        script = f"hostname {name}; mount --make-rprivate /; mount -t proc none /proc; {binds} {more} exec sh {boot}"
+        script = f"hostname {name}; mount --make-rprivate /; mount -t proc none /proc; {self.binds(name)} {more} exec sh {boot}"
         self.servers[name] = subprocess.Popen(
             ["ip", "netns", "exec", self.ns(name), "unshare", "-u", "-m", "-p", "-f", "--kill-child", "sh", "-c", script],
             stdin=subprocess.DEVNULL, stdout=open(home / "systemd.log", "w"), stderr=subprocess.STDOUT)
-        wait_until("sshd listens", lambda: subprocess.run(
-            ["ip", "netns", "exec", self.ns(name), "ss", "-Htln", "sport = :22"], capture_output=True, text=True).stdout)
+        self.await_sshd(name)
         units = self.inside(name, "systemctl list-unit-files --no-legend")
         assert "sshd.service" in units and "systemd-" not in units, units
 
@@ -70,9 +67,7 @@ class SystemdHosts(SshHosts):
 
 @pytest.fixture
 def booted(tmp_path):
-    able, why = can_make_namespaces()
-    if not able:
-        pytest.skip(f"network namespaces cannot be made here: {why}")
+    need_namespaces()
     if not os.access("/lib/systemd/systemd", os.X_OK):
         pytest.skip("systemd is not installed")
     if not os.path.exists("/sys/fs/cgroup/cgroup.controllers"):

@@ -10,15 +10,13 @@ import time
 import pytest
 
 from conftest import BIN
-from test_namespaces import can_make_namespaces
+from test_namespaces import need_namespaces
 from test_up import Operator, SshHosts
 
 
 @pytest.fixture
 def two(tmp_path):
-    able, why = can_make_namespaces()
-    if not able:
-        pytest.skip(f"network namespaces cannot be made here: {why}")
+    need_namespaces()
     made = SshHosts(tmp_path, ["na", "nb"])
     yield made
     made.close()

@@ -44,8 +44,23 @@ TEST(Hosts, ReadsWhatOtherLaunchersRead) {
       "Host gate\n  HostName 192.0.2.1\n\nHost gpu1 gpu2\n  ProxyJump gate\nHost *\n  User ana\n",
       "config");
   ASSERT_TRUE(ssh);
-  EXPECT_EQ(Names(*ssh), "gate gpu1 gpu2");
+  EXPECT_EQ(Names(*ssh), "gpu1 gpu2");
+  EXPECT_EQ(ssh->left_out, std::vector<std::string>{"gate"}) << "others are reached through it";
   EXPECT_EQ(ssh->ssh_config, "config");
+}
+
+TEST(Hosts, ReadsAnOpenSshConfigAsItMayBeWritten) {
+  const auto set = ReadHosts(
+      "# mine\nMatch host x\n  User no\nHost=gpu1\nHost \"gpu2\"\tgpu3 # three\n"
+      "  ProxyJump = ana@gate:22,inner\nHost gpu1\n  Port 2222\nhost gate inner !gpu9 h*\n",
+      "config");
+  ASSERT_TRUE(set) << FormatError(set.error());
+  EXPECT_EQ(Names(*set), "gpu1 gpu2 gpu3");
+  EXPECT_EQ(set->left_out, (std::vector<std::string>{"gate", "inner"}));
+  const auto elsewhere = ReadHosts("Include conf.d/*\n", "config");
+  ASSERT_FALSE(elsewhere);
+  EXPECT_NE(elsewhere.error().hint.find("-F config"), std::string::npos)
+      << FormatError(elsewhere.error());
 }
 
 TEST(Hosts, RefusesWithPlaceAndRemedy) {
@@ -73,6 +88,7 @@ TEST(Hosts, WritesWhatItReads) {
   set.hosts[1].local = true;
   set.head = "a";
   set.controller_port = 7000;
+  set.ssh_config = "/home/ana/a \"b\"/config";
   set.slurm_jobs = {"12", "13"};
   const auto back = ReadHosts(FormatHosts(set), "saved");
   ASSERT_TRUE(back) << FormatError(back.error());
