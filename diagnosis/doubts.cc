@@ -1,11 +1,67 @@
 #include "diagnosis/doubts.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
 
 #include "diagnosis/labels.h"
 #include "diagnosis/xid.h"
 
 namespace launch {
+namespace {
+
+// Of the card: what may differ between two messages, which are not of the same moment.
+constexpr double kSameShare = 0.05;
+
+using Numbers = std::map<std::string, double>;
+
+bool HoldWhatTheOtherMisses(const Numbers& one, const Numbers& other) {
+  const auto near = [&](const char* a, const char* b) {
+    const auto left = one.find(a);
+    const auto right = other.find(b);
+    const auto total = one.find("total");
+    return left != one.end() && right != other.end() && total != one.end() &&
+           std::abs(left->second - right->second) <= kSameShare * total->second;
+  };
+  return near("total", "total") && near("others", "process") && near("process", "others");
+}
+
+constexpr std::string_view kForeign = "cuda_oom_foreign_process";
+
+// `Found`: Suspect or Verdict.
+template <class Found, class MayBe>
+void TellShared(std::vector<Found>& found, MayBe may_be) {
+  for (Found& one : found) {
+    for (Found& other : found) {
+      if (!one.rank || !other.rank || *one.rank >= *other.rank || !may_be(one, other)) continue;
+      if (!one.label.starts_with("cuda_oom") || !other.label.starts_with("cuda_oom")) continue;
+      if (one.label != kForeign && other.label != kForeign) continue;
+      if (!HoldWhatTheOtherMisses(one.numbers, other.numbers)) continue;
+      const LabelInfo& info = LabelInfoOf("duplicate_gpu");
+      const std::string cause = "Rank " + std::to_string(*one.rank) + " and rank " +
+                                std::to_string(*other.rank) +
+                                " use the same GPU: each takes the other for another process";
+      for (Found* each : {&one, &other}) {
+        each->label = info.label;
+        each->action = info.action;
+        each->cause = cause;
+        each->remedy = info.remedy;
+        each->changes.clear();
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void TellSharedGpu(std::vector<Suspect>& suspects) {
+  TellShared(suspects, [](const Suspect&, const Suspect&) { return true; });
+}
+
+void TellSharedGpu(std::vector<Verdict>& verdicts) {
+  TellShared(verdicts, [](const Verdict& a, const Verdict& b) { return a.node == b.node; });
+}
 
 void TellMismatch(std::vector<Suspect>& suspects) {
   struct Call {
@@ -32,9 +88,12 @@ void TellMismatch(std::vector<Suspect>& suspects) {
       c.cause = "Rank " + std::to_string(other.rank) + " waits in " + other.kind + " and rank " +
                 std::to_string(call.rank) + " in " + call.kind + ", both in collective number " +
                 call.number + ": the program does not make the same collectives on every rank";
-      c.remedy = LabelInfoOf("collective_mismatch").remedy;
     }
     calls.push_back(std::move(call));
+  }
+  for (Suspect& c : suspects) {
+    if (c.label == "nccl_timeout" && c.action == "no_retry")
+      c.remedy = LabelInfoOf("collective_mismatch").remedy;
   }
 }
 

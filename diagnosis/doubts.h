@@ -13,6 +13,11 @@ namespace launch {
 // ProcessGroupNCCL.cpp prints both with the timeout.
 void TellMismatch(std::vector<Suspect>& suspects);
 
+// What an out-of-memory message calls other processes is another rank of the job, where each of two
+// ranks holds what the other one misses: both sit on one GPU (failures.md 4).
+void TellSharedGpu(std::vector<Suspect>& suspects);
+void TellSharedGpu(std::vector<Verdict>& verdicts);  // each of one rank, with its node
+
 // Where the driver saw nothing: a rank prints what it likes, old lines of the kernel too. What CUDA
 // itself returned to it stands.
 void DoubtHardware(std::vector<Suspect>& suspects, const NodeEvidence& node);

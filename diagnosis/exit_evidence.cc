@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/units.h"
+#include "diagnosis/doubts.h"
 #include "diagnosis/verdict.h"
 
 namespace launch {
@@ -159,8 +160,10 @@ bool UsesExpandableSegments(const std::map<std::string, std::string>& env) {
 }
 
 Verdict ChooseVerdict(const std::vector<Verdict>& verdicts) {
-  const Verdict* best = &verdicts.front();
-  for (const Verdict& verdict : verdicts)
+  std::vector<Verdict> told = verdicts;
+  TellSharedGpu(told);
+  const Verdict* best = &told.front();
+  for (const Verdict& verdict : told)
     if (Class(verdict) < Class(*best)) best = &verdict;
   return *best;
 }

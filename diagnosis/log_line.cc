@@ -281,4 +281,12 @@ LogLine ReadLine(std::string_view raw) {
   return line;
 }
 
+std::string Shortened(std::string text) {
+  if (text.size() <= kLongestEvidence) return text;
+  std::size_t cut = kLongestEvidence;
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;
+  text.resize(cut);
+  return text + "...";
+}
+
 }  // namespace launch

@@ -16,6 +16,7 @@ struct LogLine {
 };
 
 inline constexpr std::size_t kLongestLine = 4096;
+inline constexpr std::size_t kLongestEvidence = 400;
 
 // Takes away escape sequences, NULs and other control characters; bytes that are no UTF-8 become
 // '?'. A tab becomes a space.
@@ -25,5 +26,17 @@ std::string CleanText(std::string_view raw);
 // "[rank3]:" and "[default0]:", Open MPI's "[1,3]<stderr>:", srun's "3: ", Ray's "(name pid=1)",
 // pdsh's and DeepSpeed's "gpu01: ", and the date and time of log collectors.
 LogLine ReadLine(std::string_view raw);
+
+inline bool EndsLine(char c) { return c == '\n' || c == '\r'; }
+
+inline std::string_view TrimFront(std::string_view s) {
+  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
+  return s;
+}
+
+inline std::size_t Indent(std::string_view s) { return s.size() - TrimFront(s).size(); }
+
+// At most kLongestEvidence bytes and a sign that something is missing.
+std::string Shortened(std::string text);
 
 }  // namespace launch

@@ -12,41 +12,9 @@ namespace {
 constexpr std::size_t kBack = 2048;        // of an endless line, in front of the phrase
 constexpr std::size_t kFramesBack = 4000;  // before an out-of-memory message
 constexpr std::size_t kSmiTable = 8000;    // of eight GPUs with their processes
-constexpr int kMostStrangers = 5;
 constexpr int kOomLines = 14;
 constexpr int kWrappedLines = 3;
 constexpr std::size_t kLongestPhrase = 64;
-
-bool EndsLine(char c) { return c == '\n' || c == '\r'; }
-
-std::string_view TrimFront(std::string_view s) {
-  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
-  return s;
-}
-
-std::size_t Indent(std::string_view s) { return s.size() - TrimFront(s).size(); }
-
-// "KeyError", "my.pkg.Failed": a dotted name whose last part has a capital and a small letter.
-bool IsClassName(std::string_view name) {
-  bool capital = false;
-  bool small = false;
-  for (const char c : name) {
-    const bool upper = c >= 'A' && c <= 'Z';
-    const bool lower = c >= 'a' && c <= 'z';
-    if (!upper && !lower && !(c >= '0' && c <= '9') && c != '_' && c != '.') return false;
-    capital = capital || upper;
-    small = small || lower;
-  }
-  return capital && small;
-}
-
-std::string Shortened(std::string text) {
-  if (text.size() <= kLongestEvidence) return text;
-  std::size_t cut = kLongestEvidence;
-  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;
-  text.resize(cut);
-  return text + "...";
-}
 
 }  // namespace
 
@@ -269,6 +237,13 @@ bool LogScanner::TryRow(std::size_t row, Span line, const LogLine& read) {
       if (hit.end->rank) hit.rank = hit.end->rank;
       break;
     }
+    case Reading::kException:
+      hit.context = FrameAbove(line);
+      if (hit.second.empty() && read.text.back() == ':') {
+        hit.second = Following(line, read.rank, 1, "");
+        hit.text = Shortened(read.text + " " + hit.second);
+      }
+      break;
     default:
       break;
   }
@@ -276,72 +251,18 @@ bool LogScanner::TryRow(std::size_t row, Span line, const LogLine& read) {
   return true;
 }
 
-bool LogScanner::IsSourceLine(Span line, const LogLine& read) const {
-  const Span before = LineBefore(line);
-  const LogLine frame =
-      ReadLine(std::string_view(buffer_).substr(before.begin, before.end - before.begin));
-  const std::string_view text = TrimFront(frame.text);
-  return text.starts_with("File \"") && text.find(", line ") != std::string_view::npos &&
-         Indent(read.text) > Indent(frame.text) && frame.rank == read.rank;
-}
-
-bool LogScanner::IsOfNoConsequence(Span header) const {
-  const Span before = LineBefore(header);
-  const std::string text =
-      ReadLine(std::string_view(buffer_).substr(before.begin, before.end - before.begin)).text;
-  return text.starts_with("Exception ignored in") || text == "--- Logging error ---";
-}
-
-void LogScanner::ReadException(LogHit hit, Span header, std::string_view header_text) {
-  const std::size_t indent = Indent(header_text);
-  const std::size_t limit = std::min(buffer_.size(), header.end + kAhead);
-  const bool ignored = IsOfNoConsequence(header);
-  std::string frame;
-  int strangers = 0;  // lines of others without a prefix
-  for (std::size_t at = header.end; at < limit;) {
-    while (at < limit && EndsLine(buffer_[at])) ++at;
-    if (at >= limit) return;
-    const Span span = LineAt(at);
-    const LogLine line =
-        ReadLine(std::string_view(buffer_).substr(span.begin, span.end - span.begin));
-    const std::size_t next = std::max(span.end, at + 1);
-    at = next;
-    if (hit.rank && line.rank != hit.rank) continue;  // somebody else in between
-    const std::string_view text = TrimFront(line.text);
-    if (text.empty()) continue;
-    if (text.substr(0, 6) == "File \"") frame = std::string(text);
-    if (Indent(line.text) > indent) continue;
-    if (text.substr(0, 9) == "Traceback" || text[0] == '^' || text.substr(0, 6) == "File \"") {
-      if (text[0] == 'T') return;
-      continue;
-    }
-    const std::size_t colon = text.find(": ");
-    hit.offset = base_ + span.begin;
-    if (line.rank) hit.rank = line.rank;
-    hit.text = Shortened(std::string(text));
-    hit.first = text.substr(0, std::min(colon, text.find_last_not_of(':') + 1));
-    hit.second = colon == std::string_view::npos ? "" : std::string(text.substr(colon + 2));
-    hit.context = frame;
-    if (ignored && IsClassName(hit.first)) {
-      ignored_.insert(hit.offset);
-      return;
-    }
-    if (!IsClassName(hit.first)) {
-      if (++strangers > kMostStrangers) return;
-      continue;
-    }
-    return Keep(std::move(hit));
-  }
-}
-
 void LogScanner::Keep(LogHit hit) {
   Kept& kept = kept_[hit.row];
+  const bool step = hit.signature->reading == Reading::kStep;
+  const bool is_long = !hit.context.empty() || !hit.frames.empty();
+  if (step) hit.text.clear();
   if (kept.first.size() < kFirstHits) {
     kept.first.push_back(std::move(hit));
     return;
   }
   kept.last.push_back(std::move(hit));
-  if (kept.last.size() > kLastHits) kept.last.pop_front();
+  if (kept.last.size() > (step ? kLastSteps : is_long ? kLastLong : kLastHits))
+    kept.last.pop_front();
 }
 
 std::string LogScanner::Following(Span line, std::optional<Rank> rank, int count,
@@ -371,7 +292,15 @@ std::string LogScanner::Before(Span line) const {
   const std::size_t from = line.begin - std::min(line.begin, kFramesBack);
   std::string text(buffer_, from, line.begin - from);
   const std::size_t header = text.rfind("Traceback (most recent");
-  return header == std::string::npos ? std::string() : CleanText(text.substr(header));
+  if (header == std::string::npos) {  // cut away, or a collector's excerpt
+    const std::size_t frame = text.find("File \"");
+    return frame == std::string::npos ? std::string() : CleanText(text.substr(frame));
+  }
+  // "Caught RuntimeError in pin memory thread" stands on the line above the original traceback.
+  const std::size_t above = text.rfind('\n', header);
+  const std::size_t from_above =
+      above == std::string::npos || above == 0 ? std::string::npos : text.rfind('\n', above - 1);
+  return CleanText(text.substr(from_above == std::string::npos ? 0 : from_above));
 }
 
 void LogScanner::JoinBroken(std::string_view part, std::uint64_t base) {

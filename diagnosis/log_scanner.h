@@ -11,6 +11,7 @@
 
 #include "common/ids.h"
 #include "diagnosis/compiled_signatures.h"
+#include "diagnosis/log_line.h"
 #include "diagnosis/rank_end.h"
 
 namespace launch {
@@ -35,7 +36,6 @@ struct LogEvidence {
   std::uint64_t bytes = 0;
 };
 
-inline constexpr std::size_t kLongestEvidence = 400;
 inline constexpr std::size_t kLastLines = 3;
 
 // Bounded memory (about 2 MiB and the hits) and bounded time: a signature that was tried
@@ -57,7 +57,9 @@ class LogScanner {
   static constexpr int kMostAttempts = 2000;
   static constexpr std::size_t kMostCleaned = 64 * 1024 * 1024;  // of lines with escapes, NULs
   static constexpr std::size_t kFirstHits = 24;
-  static constexpr std::size_t kLastHits = 8;
+  static constexpr std::size_t kLastHits = 64;    // of as many ranks
+  static constexpr std::size_t kLastSteps = 512;  // which are places only
+  static constexpr std::size_t kLastLong = 8;     // that keep what stands around them
 
   struct Candidate {
     std::size_t line;  // offset in buffer_
@@ -81,6 +83,8 @@ class LogScanner {
   void ReadException(LogHit hit, Span header, std::string_view header_text);
   // A traceback that CPython prints and goes on: of a destructor, or of a faulty log call.
   bool IsOfNoConsequence(Span header) const;
+  // The frame right above the line, of an error that CPython finds before the program runs.
+  std::string FrameAbove(Span line) const;
   // A line of the program's source in a traceback: what its strings say did not happen.
   bool IsSourceLine(Span line, const struct LogLine& read) const;
   void Keep(LogHit hit);

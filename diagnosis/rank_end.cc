@@ -21,7 +21,7 @@ std::optional<int> SignalOfName(std::string_view name) {
                            {"SIGINT", 2},   {"SIGFPE", 8},      {"SIGILL", 4},
                            {"SIGUSR1", 10}, {"SIGUSR2", 12},    {"SIGXCPU", 24},
                            {"Killed", 9},   {"Terminated", 15}, {"Segmentation fault", 11},
-                           {"Aborted", 6},  {"Bus error", 7}};
+                           {"Aborted", 6},  {"Bus error", 7},   {"Illegal instruction", 4}};
   for (const Row& row : kRows)
     if (row.name == name) return row.number;
   return std::nullopt;
@@ -63,9 +63,10 @@ struct RankEndReader::Patterns {
   RE2 ours{
       R"(launch: first failing rank of [\w.-]+: (\d+) \(local rank \d+\): (?:signal (\d+)|exit (\d+)))"};
   RE2 died{R"(died with <Signals\.(SIG\w+))"};  // subprocess.CalledProcessError
-  RE2 task{R"(task (\d+): (Killed|Segmentation fault|Aborted|Terminated|Bus error))"};  // srun
+  RE2 task{
+      R"(task (\d+): (Killed|Segmentation fault|Aborted|Terminated|Bus error|Illegal instruction))"};  // srun
   RE2 shell{
-      R"((?:^|: (?:line \d+: +\d+ )?)(Killed|Segmentation fault|Aborted|Terminated|Bus error)(?: *$| {2,}| \())"};
+      R"((?:^|: (?:line \d+: +\d+ )?)(Killed|Segmentation fault|Aborted|Terminated|Bus error|Illegal instruction)(?: *$| {2,}| \())"};
 };
 
 RankEndReader::RankEndReader() : patterns_(std::make_unique<const Patterns>()) {}

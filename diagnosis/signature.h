@@ -35,7 +35,7 @@ enum class Reading : std::uint8_t {
   kStep,       // training goes on: what was told before did not end it
 };
 
-inline constexpr int kMaxPhrases = 6;
+inline constexpr int kMaxPhrases = 12;
 
 struct Signature {
   std::string_view label;
@@ -43,7 +43,8 @@ struct Signature {
   Confidence confidence = Confidence::kLikely;
   // Among rows of one tier the larger weight wins, then the earlier line.
   int weight = 50;
-  // At least one of these stands in the line, byte for byte; 7 bytes or more each.
+  // At least one of these stands in the line, byte for byte; 7 bytes or more each. Every
+  // alternative of the pattern holds one of them.
   std::string_view phrases[kMaxPhrases] = {};
   // RE2; empty: the phrase is enough. Matched against the cleaned line, and where that fails also
   // against the line with the following ones joined, because terminals and schedulers wrap lines.
@@ -53,8 +54,9 @@ struct Signature {
   // Instead of the label's cause; \1 and \2 are the captures of the pattern.
   std::string_view cause = {};
   Reading reading = Reading::kLabel;
-  // Instead of the label's action (failures.md 3); empty: the label's.
+  // Instead of the label's own (failures.md 3); empty: the label's.
   std::string_view action = {};
+  std::string_view remedy = {};
 };
 
 std::span<const Signature> MemorySignatures();

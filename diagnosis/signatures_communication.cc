@@ -37,8 +37,9 @@ constexpr Signature kCommunication[] = {
      .tier = Tier::kSymptom,
      .weight = 65,
      .phrases = {"waiting for clients", "rendezvous backend has failed",
-                 "failed to connect to any network", "/rendezvous", "RendezvousGracefulExit",
-                 "torch.rendezvous"},
+                 "failed to connect to any network", "/rendezvous", "torch.rendezvous",
+                 "connection to the C10d store", "RendezvousStateError", "waiting for all nodes",
+                 "join the rendezvous"},
      .pattern =
          R"(Timed out after \d+ seconds waiting for clients|connection to the C10d store has failed|)"
          R"(rendezvous backend has failed|client socket has failed to connect to any network address|)"
@@ -63,10 +64,10 @@ constexpr Signature kCommunication[] = {
      .tier = Tier::kSymptom,
      .weight = 68,
      .phrases = {"o route to host", "Call to connect ", "etwork is unreachable", "onnect to ",
-                 "exceeded error retry count", "exceeded retries"},
+                 "exceeded error retr", "exceeded retr"},
      .pattern =
          R"(Call to connect (?:to \S+ )?(?:returned|timeout|failed|refused)|)"
-         R"([Cc]onnect to \S+ (?:failed|returned|timeout|timed out)|exceeded (?:error )?retry|)"
+         R"([Cc]onnect to \S+ (?:failed|returned|timeout|timed out)|exceeded (?:error )?retr(?:y|ies)|)"
          R"((?:NCCL|gloo|Gloo|socket|c10d|pair\.cc|connect|Errno 113|Errno 101)[^\n]*(?:[Nn]o route to host|[Nn]etwork is unreachable)|)"
          R"(^[^\n]*(?:errno:? ?1?113?|\(113\))?[^\n]*[Nn]o route to host)",
      .veto =
@@ -87,22 +88,44 @@ constexpr Signature kCommunication[] = {
          R"((?:NCCL|gloo|pair\.cc|socket|connect|TCPStore|DistNetworkError)[^\n]*(?:Connection (?:timed out|refused)|connection refused)|)"
          R"(Software caused connection abort)",
      .veto =
-         R"((?i)ssh: |https?://|urlopen|urllib|HTTPSConnection|mysql|postgres|redis|wandb|plm|ORTE|, retrying|\[W[ \d])"},
+         R"((?i)ssh: |https?://|urlopen|urllib|HTTPSConnection|mysql|postgres|redis|wandb|plm|ORTE|, retrying|\[W[ \d]|client socket has|failed to connect to \S+ \(errno)"},
     {.label = "nccl_network",
      .tier = Tier::kSymptom,
      .weight = 55,
-     .phrases = {"get ncclUniqueId from", "retreiving ncclUniqueId", "retrieving ncclUniqueId",
-                 "Proxy Call to rank", "socketStartConnect", "getaddrinfo"},
+     .phrases = {"ncclUniqueId from", "Proxy Call to rank", "socketStartConnect", "getaddrinfo"},
      .pattern =
          R"(Proxy Call to rank \d+ failed \(Connect\)|ncclUniqueId from \[\d+\] via c10d|socketStartConnect: Connect to|)"
-         R"(IPv[46] network addresses of \([^)]*\) cannot be retrieved|)"
          R"((?:NCCL|Gloo|gloo|c10d)[^\n]*getaddrinfo)",
      .cause = "A rank could not get through to rank 0 while the communicator was set up"},
+    // c10d's socket.cpp; getaddrinfo's answers for a name without an address. Where only IPv6 is
+    // told, IPv4 may have gone well.
+    {.label = "nccl_network",
+     .tier = Tier::kSymptom,
+     .weight = 71,
+     .phrases = {"IPv4 network addresses of", "gaierror: "},
+     .pattern =
+         R"(IPv4 network addresses of \(([^,()]+), \d+\) cannot be retrieved \(gai error: -[235]\b|)"
+         R"(gaierror: \[Errno -[235]\])",
+     .cause = "A host name has no address on this node",
+     .action = "no_retry",
+     .remedy = "getent hosts NAME   # on every node; correct the name, /etc/hosts or DNS, or give "
+               "the address itself"},
+    {.label = "nccl_network",
+     .tier = Tier::kSymptom,
+     .weight = 66,
+     .phrases = {"IPv6 network addresses of"},
+     .pattern =
+         R"(IPv6 network addresses of \(([^,()]+), \d+\) cannot be retrieved \(gai error: -[23]\b)",
+     .cause = "A host name has no address on this node",
+     .action = "no_retry",
+     .remedy = "getent hosts NAME   # on every node; correct the name, /etc/hosts or DNS, or give "
+               "the address itself"},
 
     {.label = "nccl_no_interface",
      .weight = 70,
-     .phrases = {"no socket interface found", "neither AF_INET", "o interface found",
-                 "usable interface", "NCCL_SOCKET_IFNAME", "Unable to find address for"},
+     .phrases = {"no socket interface found", "neither AF_INET", "Bootstrap : no ",
+                 "o interface found", "usable interface", "listening interface found",
+                 "no device found", "Unable to find address for", "Unable to find interface for"},
      .pattern =
          R"(no socket interface found|neither AF_INET|Bootstrap : no |NET/Socket ?: no interface found|)"
          R"(No (?:usable listening )?interface found|no usable interface|)"
@@ -158,40 +181,35 @@ constexpr Signature kCommunication[] = {
      .tier = Tier::kSymptom,
      .weight = 60,
      .phrases = {"collective operation timeout", "WorkNCCL(", "Watchdog caught", "watchdog timeout",
-                 "before timing out", "Watchdog got stuck"},
+                 "before timing out"},
      .pattern =
          R"(caught collective operation timeout|WorkNCCL\([^)]*Timeout\(ms\)=\d+[^\n]*timing out|)"
-         R"(ran for \d+ milliseconds before timing out|[Ww]atchdog (?:timeout|got stuck))"},
+         R"(ran for \d+ milliseconds before timing out|[Ww]atchdog timeout)"},
     {.label = "nccl_timeout",
      .tier = Tier::kSymptom,
      .weight = 55,
      .phrases = {"monitoredBarrier", "ms for recv operation", "ms for send operation",
-                 "heartbeat monitor", "collective timeout", "timed out waiting for"},
+                 "to timeout or exception", "NCCL operations have failed", "collective timeout",
+                 // The heartbeat monitor of ProcessGroupNCCL.cpp, torch 2.2 to 2.8.
+                 "atchdog got stuck", "ProcessGroupNCCL watchdog hang",
+                 "eartbeat monitor timed out", "no heartbeat of its watchdog"},
      .pattern =
          R"(failed to pass monitoredBarrier|Timed out waiting \d+ms for (?:recv|send) operation|)"
-         R"([Hh]eartbeat monitor timed out|to timeout or exceptions? in watchdog|)"
-         R"(Some NCCL operations have failed or timed out|collective timeout)"},
+         R"(to timeout or exceptions? in watchdog|Some NCCL operations have failed or timed out|)"
+         R"(collective timeout|[Ww]atchdog got stuck|due to ProcessGroupNCCL watchdog hang|)"
+         R"([Hh]eartbeat monitor timed out|detected no heartbeat of its watchdog)"},
     // torch's desync report and its analysis of the flight recorder name the rank themselves.
     {.label = "nccl_timeout",
      .tier = Tier::kSymptom,
      .weight = 62,
      .phrases = {"that caused the desync", "Not all ranks joining collective"},
      .pattern = R"(ranks that caused the desync are|Not all ranks joining collective)"},
-    // The heartbeat monitor of ProcessGroupNCCL.cpp, torch 2.2 to 2.8.
-    {.label = "nccl_timeout",
-     .tier = Tier::kSymptom,
-     .weight = 54,
-     .phrases = {"watchdog got stuck", "ProcessGroupNCCL watchdog hang",
-                 "eartbeat monitor timed out", "no heartbeat of its watchdog"},
-     .pattern = R"(watchdog got stuck for \d+ seconds|due to ProcessGroupNCCL watchdog hang|)"
-                R"([Hh]eartbeat monitor timed out|detected no heartbeat of its watchdog)"},
     {.label = "nccl_timeout",
      .tier = Tier::kWrapper,
      .confidence = Confidence::kSymptom,
      .weight = 50,
      .phrases = {"communicator was aborted", "NCCL operations have failed",
-                 "watchdog thread terminated", "Application timeout caused", "collective mismatch",
-                 "Detected mismatch between"},
+                 "watchdog thread terminated", "Application timeout caused"},
      .pattern =
          R"(NCCL communicator was aborted|NCCL operations have failed or timed out|)"
          R"(watchdog thread terminated with exception|Application timeout caused pair closure)"},
@@ -205,8 +223,7 @@ constexpr Signature kCommunication[] = {
     {.label = "nccl_timeout",
      .tier = Tier::kRoot,
      .weight = 40,
-     .phrases = {"Detected mismatch between collectives", "collectives mismatch",
-                 "collective is mismatched", "running mismatched", "does not match the collective"},
+     .phrases = {"Detected mismatch between collectives", "mismatched collective"},
      .pattern = R"(Detected mismatch between collectives on ranks|mismatched collective)",
      .cause = "The ranks called different collectives: the program's branches differ between ranks",
      .action = "no_retry"},
@@ -281,8 +298,8 @@ constexpr Signature kCommunication[] = {
 
     // What the late rank was doing; a bar at its end is no longer doing it.
     {.tier = Tier::kNote,
-     .phrases = {"Running tokenizer", "Tokenizing", "Generating train split",
-                 "Saving model checkpoint", "building index", "num_proc="},
+     .phrases = {"Running tokenizer", "Tokenizing", "Generating ", "Saving model checkpoint",
+                 "building index", "num_proc="},
      .pattern = R"(Running tokenizer|[Tt]okenizing|Generating \w+ split|Saving model checkpoint|)"
                 R"(building index|Map \(num_proc=)",
      .veto = R"(100%)",
@@ -292,7 +309,7 @@ constexpr Signature kCommunication[] = {
                  "Preprocessing", "Validation"},
      .pattern =
          R"(Loading checkpoint shards: +\d|[Ee]valuating|Running [Ee]valuation|[Ss]aving checkpoint|)"
-         R"((?i)preprocessing|Validation|Validating)",
+         R"((?i)preprocessing|Validation)",
      .veto = R"(100%)",
      .reading = Reading::kBusy},
     {.tier = Tier::kNote,

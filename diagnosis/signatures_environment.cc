@@ -43,7 +43,7 @@ constexpr Signature kEnvironment[] = {
     {.label = "driver_library_mismatch",
      .weight = 65,
      .phrases = {"ibrary version mismatch", "LIB_RM_VERSION_MISMATCH", "API mismatch: the client",
-                 "unsupported display driver", "ErrorSystemDriverMismatch",
+                 "unsupported display driver", "SystemDriverMismatch",
                  "forward compatibility was attempted"},
      .pattern =
          R"([Dd]river/[Ll]ibrary version mismatch|LIB_RM_VERSION_MISMATCH|API mismatch: the client|)"
@@ -61,7 +61,7 @@ constexpr Signature kEnvironment[] = {
     {.label = "torch_cpu_only",
      .weight = 65,
      .phrases = {"not compiled with CUDA", "not linked with CUDA", "doesn't have NCCL built in",
-                 "no GPUs found!", "without CUDA support"},
+                 "no GPUs found", "without CUDA support"},
      .pattern =
          R"((?i:torch|pytorch|torchvision) (?:is |was )?not (?:compiled with|linked with) CUDA|)"
          R"(package doesn't have NCCL built in|only supported with GPUs, no GPUs found|)"
@@ -117,7 +117,7 @@ constexpr Signature kEnvironment[] = {
     {.label = "toolkit_mismatch",
      .weight = 48,
      .phrases = {"does not match the version torch was", "CUDAMismatchException",
-                 "mismatches the version that was used", "version of Cuda that does not match",
+                 "mismatches the version", "version of Cuda that does not match",
                  "version of CUDA that does not match"},
      .pattern =
          R"(Installed CUDA version ([\d.]+) does not match the version torch was compiled with ([\d.]*\d)|)"
@@ -133,8 +133,8 @@ constexpr Signature kEnvironment[] = {
     // torch/_inductor/cpp_builder.py, gcc's driver.
     {.label = "deepspeed_op_build",
      .weight = 58,
-     .phrases = {"/bin/nvcc'", "directory: 'nvcc'", "directory: 'ninja'", "find C compiler",
-                 "working C++ compiler found", "cannot execute 'cc1plus'"},
+     .phrases = {"No such file or directory: '", "find C compiler", "working C++ compiler found",
+                 "cannot execute 'cc1plus'"},
      .pattern =
          R"(No such file or directory: '(?:\S*/)?(?:nvcc|ninja|g\+\+|c\+\+|gcc|cc)'|Failed to find C compiler|)"
          R"(No working C\+\+ compiler found|cannot execute 'cc1plus')",
@@ -149,7 +149,7 @@ constexpr Signature kEnvironment[] = {
          R"(Error compiling objects for extension)"},
     {.label = "deepspeed_op_build",
      .weight = 58,
-     .phrases = {"torch_extensions/", "'ds_opt_a", "inja is required to load C++",
+     .phrases = {"torch_extensions/", "'ds_opt_", "inja is required to load C++",
                  "CUDA_HOME environment variable is not", "CUDA_HOME does not exist",
                  "MissingCUDAException"},
      .pattern = R"(torch_extensions/\S+\.so: cannot open shared object|has no attribute 'ds_opt_|)"
@@ -159,7 +159,7 @@ constexpr Signature kEnvironment[] = {
     {.label = "deepspeed_op_build",
      .weight = 52,
      .phrases = {"cannot find -l", "nvcc fatal", "Building extension module ", "'ninja', '-v'",
-                 "unsupported GNU version", "' failed with exit "},
+                 "unsupported GNU version", "' failed with exit"},
      .pattern = R"(cannot find -l(\w+)|nvcc fatal\s*:|Building extension module (\w+)\W*FAILED|)"
                 R"('ninja', '-v'\]' returned non-zero|unsupported GNU version|)"
                 R"(command '\S*(?:nvcc|gcc|g\+\+|cc|c\+\+|clang)' failed with exit)",
@@ -167,26 +167,37 @@ constexpr Signature kEnvironment[] = {
     {.label = "deepspeed_op_build",
      .weight = 52,
      .phrases = {"'which', 'c++'", "'which', 'g++'", "C++17 or later compatible compiler",
-                 "extension builds", "x86_64-linux-gnu-gcc' failed", "failed to build op"},
+                 "#error C++17", "You need C++17", "gnu-gcc' failed", "failed to build op"},
      .pattern =
          R"('which', '[cg]\+\+'\]' returned non-zero|#error (?:"?You need )?C\+\+17|)"
          R"(C\+\+17 or later compatible compiler is required|gnu-gcc' failed with exit|failed to build op)"},
 
     {.label = "lib_abi_mismatch",
      .weight = 56,
-     .phrases = {"undefined symbol", "version `GLIBC", "GLIBCXX_", "symbol lookup error",
-                 "binary incompatibility", "version `CXXABI"},
+     .phrases = {"undefined symbol", "GLIBC_2.", "GLIBCXX_3.", "CXXABI_1.", "symbol lookup error",
+                 "binary incompatibility", "CUDA Setup failed despite"},
      .pattern =
-         R"(undefined symbol: ?(\S*)|version [`'"]?(?:GLIBC|GLIBCXX|CXXABI)_[\d.]+'? not found|)"
-         R"((?:GLIBC|GLIBCXX)_[\d.]+['"]? not found|symbol lookup error|may indicate binary incompatibility)",
+         R"(undefined symbol: ?(\S*)|(?:GLIBC_2|GLIBCXX_3|CXXABI_1)\.[\d.]+['"]? not found|)"
+         R"(symbol lookup error|may indicate binary incompatibility|CUDA Setup failed despite)",
      .veto = R"((?i)UserWarning|Failed to load image Python extension|warn\()"},
     {.label = "lib_abi_mismatch",
      .weight = 54,
-     .phrases = {"cannot open shared object file", "DLL load failed"},
+     .phrases = {"cannot open shared object", "DLL load failed"},
      .pattern =
          R"(lib(?:cu|nccl|nv|torch|c10|mpi|stdc|cudart|cublas|cudnn|gomp|mkl|openblas|rocm|hip|amd)[\w.+-]*\.so[\w.]*: cannot open shared object|)"
          R"(DLL load failed)",
      .veto = R"(torch_extensions/|dlerror|Could not load dynamic library|libnvinfer|libcupti)"},
+    // The driver's own libraries come with the driver, into containers through its runtime.
+    {.label = "torch_cpu_only",
+     .weight = 57,
+     .phrases = {"libcuda.so", "libnvidia-ml.so"},
+     .pattern =
+         R"(^(?:ImportError|OSError|RuntimeError)?[^\n]*lib(?:cuda|nvidia-ml)\.so(?:\.1)?: cannot open)",
+     .veto = R"(dlerror|Could not load dynamic library)",
+     .cause =
+         "The driver's own library is not there: no NVIDIA driver on this node, or a container "
+         "without GPUs",
+     .remedy = "nvidia-smi   # on the node; docker run --gpus all, apptainer exec --nv"},
     // torchvision/extension.py, torch/library.py, torch/backends/cudnn, glibc's dl-tls.c (aarch64).
     {.label = "lib_abi_mismatch",
      .weight = 54,
@@ -196,6 +207,11 @@ constexpr Signature kEnvironment[] = {
          R"(were compiled with different CUDA(?: major)? versions|operator torchvision::\w+ does not exist|)"
          R"(Couldn't load custom C\+\+ ops|cuDNN version incompatibility|)"
          R"(cannot allocate memory in static TLS block|RuntimeError: Numpy is not available)"},
+    {.label = "lib_abi_mismatch",  // its C interface is of another version than the extension's
+     .tier = Tier::kProgram,
+     .weight = 61,
+     .phrases = {"multiarray failed to import"},
+     .pattern = R"(ImportError: numpy\.core\.multiarray failed to import)"},
     {.label = "lib_abi_mismatch",  // NumPy warns first; whether it is fatal the exception tells
      .tier = Tier::kProgram,
      .weight = 35,
@@ -214,7 +230,8 @@ constexpr Signature kEnvironment[] = {
     {.label = "precision_unsupported",
      .weight = 60,
      .phrases = {"is not supported", "are not supported", "not supported on", "only supported on",
-                 "mixed precision requires", "using Ampere GPU"},
+                 "is only supported", "are only supported", "mixed precision requires",
+                 "with cuda>=11.0"},
      .pattern =
          R"((?i)\b(?:bf16|bfloat16|fp8|tf32|float8\w*|fp8\w*|fp16)['"`]?(?: \w+){0,3} (?:is|are) (?:not|only) supported|)"
          R"((?:fp16|bf16|fp8) mixed precision requires|with cuda>=11\.0|(?:bf16|bfloat16|fp8) (?:\w+ ){0,2}not supported on)",
@@ -225,7 +242,7 @@ constexpr Signature kEnvironment[] = {
      .weight = 58,
      .phrases = {"not implemented for 'Half'", "not implemented for 'BFloat16'",
                  "not implemented for 'Float8", "not supported in this architecture",
-                 "or higher required for FP8", "required for FP8 execution"},
+                 "required for FP8", "required for MXFP8", "required for NVFP4"},
      .pattern =
          R"(not implemented for '(?:Half|BFloat16|Float8\w*)'|type fp8\w* not supported in this architecture|)"
          R"(compute capability [\d.]+(?: or higher)? required for (?:FP8|MXFP8|NVFP4))"},
@@ -258,6 +275,20 @@ constexpr Signature kEnvironment[] = {
                  "Error: Missing argument", "unexpected extra argument"},
      .pattern = R"(Unknown command line flag '?([\w-]*)|ERROR: Could not consume arg: (\S*)|)"
                 R"(^Error: Missing (?:option|argument) |^Error: Got unexpected extra argument)"},
+
+    // deepspeed/launcher/runner.py, of --include, --exclude and the hostfile.
+    {.label = "launcher_args",
+     .weight = 52,
+     .phrases = {"specified in hostfile", "specified on host", "not found in hostfile",
+                 "Hostfile is not formatted", "Hostfile contains multiple",
+                 "proceed with launching"},
+     .pattern = R"(No slot '[^'\n]*' specified (?:on host|in hostfile)|not found in hostfile|)"
+                R"(Hostfile (?:is not formatted correctly|contains multiple entries)|)"
+                R"(unable to proceed with launching)",
+     .cause = "The hosts and slots of the launch do not match the hostfile",
+     .remedy =
+         "cat the hostfile: one `HOST slots=N` a line; --include and --exclude name only what "
+         "stands there"},
 
     // argparse of the script; torchrun passes LOCAL_RANK in the environment since 2.0.
     {.label = "launcher_args",

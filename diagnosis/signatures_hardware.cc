@@ -15,13 +15,14 @@ constexpr std::string_view kIsNot = R"((?i)(?:lost|bus|reset)\W{1,3}(?:no|none|0
 constexpr Signature kHardwareSignatures[] = {
     {.tier = Tier::kHardware,
      .weight = 60,
-     .phrases = {"NVRM: Xid", "Xid (PCI", "NVRM: XID", "XID (PCI", "Xid (0000", "nvidia: Xid"},
-     .pattern = R"(\bX[Ii][Dd] ?\(([^)]*)\): ?(\d+))",
+     .phrases = {"Xid (PCI", "XID (PCI", "Xid(PCI", "XID(PCI", "Xid (0000", "XID (0000", "Xid(0000",
+                 "XID(0000"},
+     .pattern = R"(\bX[Ii][Dd] ?\(((?:PCI|0000)[^)]*)\): ?(\d+))",
      .reading = Reading::kXid},
     {.tier = Tier::kHardware,
      .weight = 55,
      .phrases = {"Xid error", "XID error", "Xid Error", "XID Error", "Detected XID", "Xid code"},
-     .pattern = R"(X[Ii][Dd](?: \w+)?\W{0,3}(?:code )?(\d{1,3})\b)",
+     .pattern = R"(X[Ii][Dd](?: [Ee]rrors?)?\W{0,3}(?:code )?\W{0,2}(\d{1,3})\b)",
      .reading = Reading::kXid},
     {.tier = Tier::kHardware,
      .weight = 55,
@@ -42,13 +43,13 @@ constexpr Signature kHardwareSignatures[] = {
     {.label = "ecc",
      .tier = Tier::kHardware,
      .weight = 56,
-     .phrases = {"Row Remapper: Error", "remapping failure", "row remap failure",
-                 "ncorrectable memory error", "Double Bit ECC", "double-bit ECC"},
-     .pattern =
-         R"(Row Remapper: Error|[Rr](?:ow |e)?remap\w* failure(?:\s*[:=]\s*(?:[Yy]es|1|[Tt]rue))?|)"
-         R"([Uu]ncorrectable memory error|[Dd]ouble[ -][Bb]it ECC error)",
+     .phrases = {"Row Remapper: Error", "emapping failure", "emapping Failure", "emap failure",
+                 "ncorrectable memory error", "ouble Bit ECC", "ouble-Bit ECC", "ouble bit ECC",
+                 "ouble-bit ECC"},
+     .pattern = R"(Row Remapper: Error|[Rr]emapping [Ff]ailure(?: Occurred)?|[Rr]emap failure|)"
+                R"([Uu]ncorrectable memory error|[Dd]ouble[ -][Bb]it ECC error)",
      .veto =
-         R"((?i)failure\S*\s*[:=|]\s*(?:no|0|false)|(?:errors?|ecc\)?)\s*[:=|]?\s*0\b|\b(?:0|no|zero) \w*\s?(?:double|uncorrect))"},
+         R"((?i)failure(?: occurred)?\S*\s*[:=|]\s*(?:no|0|false)|(?:errors?|ecc\)?)\s*[:=|]?\s*0\b|\b(?:0|no|zero) \w*\s?(?:double|uncorrect))"},
     {.label = "gpu_remap_pending",
      .tier = Tier::kNote,
      .weight = 60,
@@ -70,43 +71,60 @@ constexpr Signature kHardwareSignatures[] = {
     {.label = "xid_gpu_hardware",
      .tier = Tier::kHardware,
      .weight = 50,
-     .phrases = {"RmInitAdapter failed", "NV_ERR_GPU_IS_LOST", "rm_init_adapter failed", "AER: Unc",
-                 "hardware stack error", "GPU_IS_LOST"},
+     .phrases = {"RmInitAdapter failed", "NV_ERR_GPU_IS_LOST", "rm_init_adapter failed",
+                 "AER: Uncorrect", "AER: Multiple", "hardware stack error", "GPU_IS_LOST"},
      .pattern = R"(RmInitAdapter failed|rm_init_adapter failed|GPU_IS_LOST|hardware stack error|)"
                 R"(AER: (?:Multiple )?Uncorrect\w+ \(Fatal\))"},
     {.label = "xid_gpu_hardware",
      .tier = Tier::kHardware,
      .confidence = Confidence::kSymptom,
      .weight = 30,
-     .phrases = {"busy or unavailable", "ErrorDevicesUnavailable", "No devices were found",
-                 "Unknown Error", "communicate with the NVIDIA driver"},
+     .phrases = {"No devices were found", "NVML: Unknown Error",
+                 "communicate with the NVIDIA driver"},
+     .pattern = R"(^No devices were found|NVML: Unknown Error|communicate with the NVIDIA driver)"},
+    {.label = "xid_gpu_hardware",
+     .tier = Tier::kHardware,
+     .confidence = Confidence::kSymptom,
+     .weight = 30,
+     .phrases = {"busy or unavailable", "ErrorDevicesUnavailable"},
      .pattern =
-         R"(device(?:s|\(s\))? (?:is/are|is|are) busy or unavailable|cudaErrorDevicesUnavailable|)"
-         R"(^No devices were found|NVML: Unknown Error|communicate with the NVIDIA driver)"},
+         R"(device(?:s|\(s\))? (?:is/are|is|are) busy or unavailable|cudaErrorDevicesUnavailable)",
+     .cause = "The GPU takes no further program: another one has it to itself (exclusive compute "
+              "mode), or it does not answer",
+     .remedy =
+         "nvidia-smi --query-gpu=index,compute_mode --format=csv; nvidia-smi   # whose it is; "
+         "sudo nvidia-smi -c 0 lets several programs share it"},
 
     {.label = "xid_nvlink",
      .tier = Tier::kHardware,
      .weight = 57,
-     .phrases = {"NVLink error", "NvlinkUncorrectable", "NVLINK_UNCORRECTABLE", "NVLink: fatal",
-                 "nvidia-nvswitch", "NVLink fatal"},
+     .phrases = {"NVLink error", "NvlinkUncorrectable", "NVLINK_UNCORRECTABLE", "nvlink error",
+                 "NVLINK error", "NVLink: fatal", "NVLink: Fatal", "NVLink fatal", "NVLink Fatal",
+                 "SXid (PCI"},
      .pattern =
          R"((?:[Uu]ncorrectable|[Ff]atal) (?:NVLink|nvlink|NVLINK) error|NvlinkUncorrectable|NVLINK_UNCORRECTABLE|)"
-         R"(NVLink:? [Ff]atal|nvidia-nvswitch\d*: SXid \([^)]*\): \d+, (?:Fatal|fatal))"},
+         R"(NVLink:? [Ff]atal|)"
+         // The switch's own numbers; what is not fatal it mends itself.
+         R"(SXid \(PCI[^)]*\): \d+, [Ff]atal)"},
 
-    {.label = "xid_nvlink",  // the switch's own numbers; what is not fatal it mends itself
+    // drivers/edac/edac_mc.c, mm/memory-failure.c: the node's main memory, not a GPU's.
+    {.label = "ecc",
      .tier = Tier::kHardware,
-     .weight = 57,
-     .phrases = {"SXid (PCI"},
-     .pattern = R"(SXid \([^)]*\): \d+, (?i:fatal))"},
+     .weight = 58,
+     .phrases = {"EDAC MC", "Memory failure: 0x", "ncorrected hardware memory error"},
+     .pattern = R"(EDAC MC\d+: \d+ UE |Memory failure: 0x[0-9a-f]+: (?:Killing|Sending SIGBUS)|)"
+                R"([Uu]ncorrected hardware memory error)",
+     .cause = "The node's main memory has an uncorrectable error",
+     .remedy = "take the node out; ras-mc-ctl --summary or edac-util -v   # names the module"},
 
     {.label = "xid_gsp",
      .tier = Tier::kHardware,
      .weight = 57,
-     .phrases = {"GSP RM heartbeat", "RPC response from GSP", "GSP-RM ", "GSP firmware",
-                 "RPC from GSP", "kgspBootstrap"},
+     .phrases = {"GSP RM heartbeat", "RPC response from ", "GSP-RM ", "GSP firmware", "RPC from G",
+                 "kgspBootstrap"},
      .pattern =
-         R"(GSP RM heartbeat timed out|[Tt]imeout (?:after \S+ )?(?:of )?(?:waiting for|of) (?:a )?(?:RPC|\w+ )?(?:response )?from GSP|)"
-         R"(waiting for RPC (?:response )?from GSP|GSP-RM[^\n]*(?:fail|error|halt|timed? ?out)|)"
+         R"(GSP RM heartbeat timed out|(?:waiting for|[Tt]imeout of) (?:a )?RPC (?:response )?from (?:GPU\d+ )?GSP|)"
+         R"(GSP-RM[^\n]*(?:fail|error|halt|timed? ?out)|)"
          R"(GSP firmware[^\n]*(?:fail|error|timed? ?out)|kgspBootstrap\w*[^\n]*(?:fail|timed? ?out))"},
     // src/nvidia/src/kernel/gpu/gsp/kernel_gsp.c prints the function's name in front.
     {.label = "xid_gsp",

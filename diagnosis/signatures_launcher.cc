@@ -35,8 +35,8 @@ constexpr Signature kLauncher[] = {
     {.label = "preempted_signal",
      .tier = Tier::kAuthority,
      .weight = 60,
-     .phrases = {"job is preempted", "has been preempted", "was preempted", "reached time limit",
-                 "walltime", "TERM_RUNLIMIT"},
+     .phrases = {"job is preempted", "will be preempted", "has been preempted", "was preempted",
+                 "reached time limit", "reached the time limit", "walltime", "TERM_RUNLIMIT"},
      .pattern =
          R"((?i)job (?:is|was|has been|will be) preempted|has been preempted|instance[^\n]*was preempted|)"
          R"(reached (?:the )?time limit|job killed: walltime|exceeded (?:the )?walltime|TERM_RUNLIMIT)"},
@@ -68,8 +68,7 @@ constexpr Signature kLauncher[] = {
     {.label = "preempted_signal",
      .tier = Tier::kSymptom,
      .weight = 41,
-     .phrases = {"SIGUSR1", "SIGUSR2", "received SIGTERM", "Received SIGTERM", "SIGTERM received",
-                 "got SIGTERM"},
+     .phrases = {"SIGUSR1", "SIGUSR2", "SIGTERM"},
      .pattern =
          R"((?i)(?:received|caught|got)[^\n]{0,24}(?:SIGTERM|SIGUSR[12])|(?:SIGTERM|SIGUSR[12]) received)",
      .veto = R"(closing signal|Bypassing)"},
@@ -115,6 +114,14 @@ constexpr Signature kLauncher[] = {
                  "please report this issue to the NCCL", "ncclSystemError", "ncclInternalError",
                  "ncclUnhandledCudaError"},
      .cause = "NCCL reports an error that another library made; the line before it is missing"},
+    // CUDACHECK of NCCL's src/include/checks.h: a text of the runtime that no other row reads.
+    {.label = "unknown",
+     .tier = Tier::kWrapper,
+     .confidence = Confidence::kSymptom,
+     .weight = 41,
+     .phrases = {"NCCL WARN Cuda failure "},
+     .pattern = R"(NCCL WARN Cuda failure (?:\d+ )?'([^'\n]+)')",
+     .cause = "CUDA refused a call of NCCL: \\1"},
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ constexpr Signature kMemory[] = {
     {.label = "cuda_oom",
      .weight = 60,
      .phrases = {"out of memory", "OutOfMemoryError", "STATUS_ALLOC_FAILED", "ERROR_OUT_OF_MEMORY",
-                 "cudaErrorMemoryAllocation", "would exceed allowed memory"},
+                 "cudaErrorMemoryAllocation", "would exceed allowed memory", "hipErrorOutOfMemory"},
      .pattern =
          R"((?:CUDA|HIP|XPU|NPU|MPS backend|GPU|[Dd]evice) out of memory|)"
          R"(CUDA(?: driver| runtime)? [Ee]rror ?:? ?(?:\(?2\)? ?: ?)?out of memory|)"
@@ -20,7 +20,7 @@ constexpr Signature kMemory[] = {
          R"(OutOfMemoryError\b.*Tried to allocate|(?:CUBLAS|CUDNN|CUSOLVER|CUSPARSE)_STATUS_ALLOC_FAILED|)"
          R"(CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|)"
          R"(Cuda failure (?:2 )?'out of memory'|would exceed allowed memory|)"
-         R"(RESOURCE_EXHAUSTED: Out of memory|(?:^|: )out of memory at |)"
+         R"((?:^|: )out of memory at |)"
          R"(hipErrorOutOfMemory|failed to allocate .* from device: CUDA_ERROR)",
      .veto =
          R"(^\s*(?:except|raise|if|#|import|from)\b|ray\.exceptions\.OutOfMemoryError|java\.lang)"
@@ -45,7 +45,7 @@ constexpr Signature kMemory[] = {
      .reading = Reading::kOom},
     {.label = "cuda_oom_foreign_process",  // vllm/v1/worker: what others hold is counted as taken
      .weight = 62,
-     .phrases = {"on startup is less than desired GPU memory"},
+     .phrases = {"on startup is less than desired"},
      .pattern =
          R"(Free memory on device\S* \(([\d.]+/[\d.]+ GiB)\) on startup is less than desired)",
      .cause = "Before the program took any, only \\1 of the GPU's memory was free"},
@@ -56,11 +56,15 @@ constexpr Signature kMemory[] = {
          R"(Tried to allocate [\d.]+ ?(?:[KMGT]i?B|bytes)|reserved in total by PyTorch|reserved by PyTorch but unallocated)",
      .reading = Reading::kOom},
 
-    {.label = "cuda_oom",  // cuDNN finds no algorithm whose workspace fits
+    // cuDNN finds no algorithm whose workspace fits, or a library gets none for its handle.
+    {.label = "cuda_oom",
      .confidence = Confidence::kSymptom,
      .weight = 30,
-     .phrases = {"valid cuDNN algorithm", "FIND was unable to find an engine"},
-     .pattern = R"(Unable to find a valid cuDNN algorithm|FIND was unable to find an engine)",
+     .phrases = {"valid cuDNN algorithm", "FIND was unable to find an engine",
+                 "CUBLAS_STATUS_NOT_INITIALIZED", "CUDNN_STATUS_NOT_INITIALIZED",
+                 "CUSOLVER_STATUS_NOT_INITIALIZED"},
+     .pattern = R"(Unable to find a valid cuDNN algorithm|FIND was unable to find an engine|)"
+                R"((?:CUBLAS|CUDNN|CUSOLVER)_STATUS_NOT_INITIALIZED)",
      .reading = Reading::kOom},
     {.label = "cuda_oom_foreign_process",
      .tier = Tier::kNote,
@@ -92,7 +96,7 @@ constexpr Signature kMemory[] = {
     {.label = "host_oom_kill",
      .tier = Tier::kAuthority,
      .confidence = Confidence::kConfirmed,
-     .phrases = {"OOMKilled", "PBS: job killed: mem", "TERM_MEMLIMIT", "running low on memory",
+     .phrases = {"OOMKilled", "job killed: mem", "TERM_MEMLIMIT", "running low on memory",
                  "systemd-oomd", "OOM Killed"},
      .pattern = R"(OOMKilled|job killed: mem \d+|TERM_MEMLIMIT|node running low on memory|)"
                 R"(systemd-oomd\S* killed|systemd-oomd.*[Kk]illed|have been OOM Killed)",
@@ -114,10 +118,11 @@ constexpr Signature kMemory[] = {
     // Refused instead of killed: the same shortage, told politely.
     {.label = "host_oom_kill",
      .weight = 45,
-     .phrases = {"DefaultCPUAllocator", "Cannot allocate memory", "MemoryError", "std::bad_alloc",
-                 "cudaHostAlloc", "Unable to allocate "},
+     .phrases = {"DefaultCPUAllocator", "annot allocate memory", "MemoryError", "std::bad_alloc",
+                 "cudaHostAlloc", "Unable to allocate ", "Errno 12]", "error code 12", "errno: 12",
+                 "errno=12"},
      .pattern = R"(DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|)"
-                R"((?:Errno 12\]?|error code 12|errno[:=] ?12)|[Cc]annot allocate memory|)"
+                R"(Errno 12\]|error code 12\b|errno(?:: |=)12\b|[Cc]annot allocate memory|)"
                 R"((?:^|[.\s])(?:_Array)?MemoryError(?::|$)|std::bad_alloc|)"
                 R"(Unable to allocate [\d.]+ [KMGT]iB for an array|cudaHostAlloc.*out of memory)",
      .veto = R"(^\s*(?:except|raise)\b|/dev/shm/|ibv_|memlock|mlock|<torch_|static TLS block)",

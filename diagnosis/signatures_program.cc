@@ -9,8 +9,7 @@ namespace {
 constexpr Signature kProgram[] = {
     {.label = "device_side_assert",
      .weight = 72,
-     .phrases = {"device-side assert", "cudaErrorAssert", "CUDA_ERROR_ASSERT", "],0,0], thread",
-                 ",0], thread: [", "` failed."},
+     .phrases = {"device-side assert", "cudaErrorAssert", "CUDA_ERROR_ASSERT", "], thread: ["},
      .pattern = R"(device-side assert triggered|cudaErrorAssert|CUDA_ERROR_ASSERT|)"
                 R"(block: \[\d+, ?\d+, ?\d+\], thread: \[\d+, ?\d+, ?\d+\] Assertion)",
      .veto = R"((?i)TORCH_USE_CUDA_DSA)"},
@@ -30,21 +29,58 @@ constexpr Signature kProgram[] = {
 
     {.label = "segfault",
      .weight = 46,
-     .phrases = {"Segmentation fault", "SIGSEGV", "segfault at ", "segmentation fault",
-                 "signal 11"},
+     .phrases = {"Segmentation fault", "SIGSEGV", "segfault at ", "segmentation fault", "ignal 11",
+                 "ignal: 11"},
      .pattern =
-         R"([Ss]egmentation fault|SIGSEGV|segfault at [0-9a-f]+ ip \S+ sp \S+ error \d+ in ([^\s\[]+)|segfault at|[Ss]ignal:? 11\b)",
+         R"([Ss]egmentation fault|SIGSEGV|segfault at [0-9a-f]+ ip \S+ sp \S+ error \d+ in ([^\s\[]+)|segfault at |[Ss]ignal:? 11\b)",
      .veto = R"((?i)install.*handler|faulthandler)"},
 
     {.label = "segfault",  // malloc_printerr of glibc's malloc.c, __fortify_fail
      .weight = 44,
      .phrases = {"double free or corruption", "corrupted size vs. prev_size", "malloc(): ",
-                 "free(): invalid ", "munmap_chunk(): invalid", "*** stack smashing detected"},
+                 "free(): ", "realloc(): ", "munmap_chunk(): ", "*** stack smashing detected"},
      .pattern =
          R"(double free or corruption|corrupted size vs\. prev_size|)"
          R"((?:malloc|free|realloc|munmap_chunk)\(\): (?:invalid|corrupted|unsorted|unaligned|mismatching|memory corruption)|)"
          R"(\*\*\* stack smashing detected)",
      .cause = "Native code wrote over memory that is not its own, and glibc noticed it (SIGABRT)"},
+    {.label = "segfault",
+     .weight = 44,
+     .phrases = {"Illegal instruction"},
+     .pattern = R"((?:^|: )Illegal instruction\b)",
+     .cause = "A native library uses instructions that this node's CPU does not have (SIGILL)",
+     .remedy =
+         "install a build of it for this CPU (pip install --no-binary, or an older baseline), "
+         "or take nodes with a newer one: lscpu | grep Flags"},
+
+    // fork and pthread_create of glibc, as bash, CPython, OpenBLAS and libgomp pass it on.
+    {.label = "too_many_open_files",
+     .weight = 56,
+     .phrases = {"can't start new thread", "pthread_create failed", "RLIMIT_NPROC",
+                 "fork: retry: ", "fork: Resource temp", "Thread creation failed",
+                 "unable to create new native thread"},
+     .pattern =
+         R"(can't start new thread|pthread_create failed|RLIMIT_NPROC \d+|fork: (?:retry: )?Resource temp|)"
+         R"(Thread creation failed|unable to create new native thread)",
+     .cause =
+         "The limit of processes and threads is reached (ulimit -u, or pids.max of the control "
+         "group)",
+     .remedy = "ulimit -u; cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/pids.max   # raise "
+               "it, or start fewer: OMP_NUM_THREADS=1, num_workers=2"},
+    // A library of CUDA that fails without saying at what: no line of the program is to blame.
+    {.label = "unknown",
+     .tier = Tier::kProgram,
+     .confidence = Confidence::kSymptom,
+     .weight = 40,
+     .phrases = {"_EXECUTION_FAILED", "_INTERNAL_ERROR", "_MAPPING_ERROR", "CUFFT_EXEC_FAILED",
+                 "launch timed out and was", "CUDA error: unknown error"},
+     .pattern =
+         R"((?:CUBLAS|CUDNN|CUSOLVER|CUSPARSE|CURAND|CUFFT)(?:_STATUS)?_(?:EXECUTION_FAILED|INTERNAL_ERROR|MAPPING_ERROR)|)"
+         R"(CUFFT_EXEC_FAILED|the launch timed out and was terminated|CUDA error: unknown error)",
+     .cause = "A kernel or a library of CUDA failed and does not say at what",
+     .remedy = "run once with CUDA_LAUNCH_BLOCKING=1 TORCH_SHOW_CPP_STACKTRACES=1, and look for an "
+               "Xid: dmesg -T | grep -i xid; an index out of range and a full GPU look like this "
+               "too"},
 
     // deepspeed/runtime/fp16/loss_scaler.py, fairseq/optim, apex, timm, MAE, Megatron, Lightning.
     {.label = "nan_loss",
@@ -101,8 +137,10 @@ constexpr Signature kProgram[] = {
     {.tier = Tier::kNote,
      .phrases = {"\u2588\u2588\u2588", "#######", "      |", "iteration ",
                  "'loss': ", "\"loss\": "},
-     .pattern = R"(\d+/\d+ \[\d+:\d\d(?::\d\d)?<[^\]]*(?:it/s|s/it)|['"]loss['"]: *[\d.]+|)"
-                R"(iteration +\d+/ *\d+ \|[^\n]*loss: +[\d.]+E)",
+     .pattern =
+         "(?:\u2588\u2588\u2588|#######|      )"
+         R"([^\n]*\| *\d+/\d+ \[\d+:\d\d(?::\d\d)?<[^\]]*(?:it/s|s/it)|['"]loss['"]: *[\d.]+|)"
+         R"(iteration +\d+/ *\d+ \|[^\n]*loss: +[\d.]+E)",
      .reading = Reading::kStep},
     {.tier = Tier::kNote,
      .phrases = {" loss: ", ", loss=", " loss = ", " loss 0.", " loss 1.", " loss 2."},
@@ -118,7 +156,8 @@ constexpr Signature kProgram[] = {
     {.label = "python_exception",
      .tier = Tier::kProgram,
      .weight = 40,
-     .phrases = {"Error: ", "Exception: ", "Interrupt", "AssertionError", "RuntimeError"},
+     .phrases = {"Error: ", "Exception: ", "Failure: ", "Interrupt", "AssertionError",
+                 "RuntimeError", "NotImplementedError", "StopIteration"},
      .pattern =
          R"(^(?:\[\w+\]:? ?)?((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Fault)): ?(.*)$|)"
          R"(^((?:[A-Za-z_]\w*\.)*(?:AssertionError|KeyboardInterrupt|NotImplementedError|StopIteration))$)",

@@ -10,7 +10,8 @@ constexpr Signature kStorage[] = {
     {.label = "disk_full",
      .weight = 62,
      .phrases = {"No space left on device", "Errno 28", "Disk quota exceeded", "Errno 122",
-                 "StorageFull", "not enough free disk space"},
+                 "StorageFull", "not enough free disk space", "ot enough space",
+                 "ot enough disk space"},
      .pattern =
          R"(No space left on device|\[?Errno 28\]?|Disk quota exceeded|Errno 122|kind: StorageFull|)"
          R"(not enough free disk space|[Nn]ot enough (?:disk )?space (?:left )?on)",
@@ -21,10 +22,10 @@ constexpr Signature kStorage[] = {
     {.label = "disk_full",
      .weight = 50,
      .phrases = {"PytorchStreamWriter failed", "write(): fd ", "unexpected pos ",
-                 "file write failed", "enough free disk", "No usable temporary directory"},
+                 "file write failed", "o usable temporary directory"},
      .pattern =
          R"(PytorchStreamWriter failed writing|write\(\): fd \d+ failed|unexpected pos \d+ vs \d+|)"
-         R"(file write failed: |no usable temporary directory found|No usable temporary directory)"},
+         R"(file write failed: |[Nn]o usable temporary directory)"},
 
     {.label = "disk_full",
      .tier = Tier::kAuthority,
@@ -48,8 +49,8 @@ constexpr Signature kStorage[] = {
          R"(MetadataIncompleteBuffer|storage has wrong byte size|unexpected EOF, expected \d+)"},
     {.label = "checkpoint_corrupt",
      .weight = 64,
-     .phrases = {"HeaderTooLarge", "InvalidHeader", "pickle data was truncated",
-                 "checkpoint is corrupt", "heckpoint file is corrupt",
+     .phrases = {"HeaderTooLarge", "HeaderTooSmall", "InvalidHeader", "pickle data was truncated",
+                 " is corrupt", "may be corrupt", "seems corrupt",
                  "Unable to open file (truncated"},
      .pattern =
          R"(HeaderTooLarge|HeaderTooSmall|InvalidHeader(?:Deserialization|Length|Start)|pickle data was truncated|)"
@@ -69,8 +70,9 @@ constexpr Signature kStorage[] = {
 
     {.label = "storage_io",
      .weight = 62,
-     .phrases = {"tale file handle", "nput/output error", "Errno 116", "Errno 5]",
-                 "tale NFS file handle", "Remote I/O error"},
+     .phrases = {"tale file handle", "nput/output error", "tale NFS file handle",
+                 "Remote I/O error", "Errno 116]", "Errno 5]", "Errno 121]", "Errno 70]",
+                 "Errno 108]", "Errno 112]"},
      .pattern =
          R"([Ss]tale (?:NFS )?file handle|[Ii]nput/output error|Errno (?:116|5|121|70|108|112)\]|Remote I/O error)",
      .veto = R"((?i)termios|ioctl|stdin|tcgetattr)"},
@@ -79,35 +81,28 @@ constexpr Signature kStorage[] = {
      .confidence = Confidence::kConfirmed,
      .weight = 40,
      .phrases = {"Buffer I/O error", "I/O error, dev", "emounting filesystem read-only",
-                 "nfs: server ", "LustreError", "EXT4-fs error"},
+                 "nfs: server ", "LustreError", "EXT4-fs error", "nvme nvme", "metadata I/O error",
+                 "blk_update_request", "critical medium error"},
      .pattern =
          R"(Buffer I/O error on dev|I/O error, dev \w+|[Rr]emounting filesystem read-only|)"
-         R"(nfs: server \S+ not responding(?:, timed out)?|LustreError: .*(?:evict|timed out|failed)|EXT4-fs error)"},
-    {.label = "storage_io",  // Lustre and NFS: ECOMM, ESHUTDOWN, EHOSTDOWN
-     .weight = 58,
-     .phrases = {"Errno 70]", "Errno 108]", "Errno 112]"},
-     .pattern = R"(\[Errno (?:70|108|112)\])"},
+         R"(nfs: server \S+ not responding(?:, timed out)?|LustreError: .*(?:evict|timed out|failed)|EXT4-fs error|)"
+         R"(nvme nvme\d+: (?:I/O \d+ .*timeout|controller is down)|metadata I/O error|)"
+         R"(blk_update_request: (?:I/O|critical \w+) error|critical medium error)"},
     {.label = "storage_io",
      .weight = 58,
      .phrases = {"Read-only file system", "Errno 30]", "Transport endpoint is not",
-                 "transport endpoint shutdown", "blocked for more than", "ead-only file system"},
+                 "transport endpoint shutdown", "blocked for more than", "ead-only file system",
+                 "Errno 107]"},
      .pattern = R"([Rr]ead-only file system|Errno 30\]|OSError: \[Errno 107\]|)"
                 R"(Transport endpoint is not connected: ?['"/]|transport endpoint shutdown|)"
                 R"(task \S+ blocked for more than \d+ seconds)"},
-    {.label = "storage_io",
-     .tier = Tier::kAuthority,
-     .confidence = Confidence::kConfirmed,
-     .weight = 40,
-     .phrases = {"nvme nvme", "metadata I/O error", "blk_update_request", "critical medium error"},
-     .pattern = R"(nvme nvme\d+: (?:I/O \d+ .*timeout|controller is down)|metadata I/O error|)"
-                R"(blk_update_request: (?:I/O|critical \w+) error|critical medium error)"},
 
     {.label = "too_many_open_files",
      .weight = 66,
      .phrases = {"oo many open files", "Errno 24]", "received 0 items of ancdata",
-                 "EMFILE: ", "Errno 23]", "VFS: file-max limit"},
+                 "EMFILE:", "Errno 23]", "VFS: file-max limit"},
      .pattern =
-         R"([Tt]oo many open files|Errno 2[34]\]|received 0 items of ancdata|EMFILE|VFS: file-max limit)"},
+         R"([Tt]oo many open files|Errno 2[34]\]|received 0 items of ancdata|EMFILE:|VFS: file-max limit)"},
 
     {.label = "hub_offline",
      .weight = 66,
@@ -115,7 +110,7 @@ constexpr Signature kStorage[] = {
                  "OfflineModeIsEnabled", "host='huggingface.co'",
                  "find the requested files in the"},
      .pattern =
-         R"(couldn't connect to|LocalEntryNotFoundError|OfflineModeIsEnabled|host='huggingface\.co'|)"
+         R"(We couldn't connect to|LocalEntryNotFoundError|OfflineModeIsEnabled|host='huggingface\.co'|)"
          R"([Cc]annot find the requested files in the (?:disk cache|local cache|cached path)|couldn't connect to the Hub)",
      .veto = R"(thrown while requesting|Retrying \(Retry)"},
     {.label = "hub_offline",
@@ -130,7 +125,7 @@ constexpr Signature kStorage[] = {
     {.label = "hub_offline",
      .weight = 60,
      .phrases = {"Temporary failure in name", "urlopen error", "HTTPSConnectionPool",
-                 "Cannot reach http", "ConnectTimeoutError", "etwork is unreachable"},
+                 "NewConnectionError(", "ConnectTimeoutError", "etwork is unreachable"},
      .pattern =
          R"((?:huggingface|hf\.co|modelscope|urlopen|http|hub|urllib|download|NewConnection|NameResolution)[^\n]*(?:Temporary failure in name|[Nn]etwork is unreachable)|)"
          R"(<urlopen error (?:\[Errno|timed out|_ssl)|(?:requests\.exceptions|urllib3)\S*: HTTPSConnectionPool|)"
@@ -152,14 +147,33 @@ constexpr Signature kStorage[] = {
     // huggingface_hub/utils/_http.py: refused or limited, not unreachable.
     {.label = "hub_offline",
      .weight = 60,
-     .phrases = {"GatedRepoError", "RepositoryNotFoundError", "Too Many Requests for url: https",
-                 "valid model identifier listed on", "trying to access a gated repo"},
+     .phrases = {"RepositoryNotFoundError",
+                 "Too Many Requests for url:", "is not a valid model identifier"},
      .pattern =
-         R"(GatedRepoError: |trying to access a gated repo|RepositoryNotFoundError: |429 Client Error: Too Many Requests for url: \S*(?:huggingface|hf)\.co|)"
+         R"(RepositoryNotFoundError: |429 Client Error: Too Many Requests for url: \S*(?:huggingface|hf)\.co|)"
          R"(is not a local folder and is not a valid model identifier)",
      .veto = R"((?i)thrown while requesting|Retrying|: [./~]\S* is not a local folder)",
      .cause =
          "The Hub did not give the model or data set: wrong name, no access, or too many requests"},
+
+    {.label = "permission",
+     .tier = Tier::kProgram,
+     .weight = 61,
+     .phrases = {"GatedRepoError: ", "trying to access a gated repo"},
+     .veto = R"((?i)thrown while requesting|Retrying)",
+     .cause = "The Hub gives this model or data set only to users whom its owner let in",
+     .remedy = "ask for access on its page, then pass HF_TOKEN by `secrets: [HF_TOKEN]`, or run "
+               "huggingface-cli login on the node"},
+    // botocore, google-auth, s3fs: object stores.
+    {.label = "permission",
+     .tier = Tier::kProgram,
+     .weight = 57,
+     .phrases = {"NoCredentialsError", "DefaultCredentialsError", "error occurred (AccessDenied)",
+                 "error occurred (ExpiredToken)", "error occurred (InvalidAccessKeyId)",
+                 "error occurred (403)"},
+     .cause = "The object store refuses the job: no credentials, or ones that may not do this",
+     .remedy = "give the credentials by `secrets:` (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or a "
+               "role of the node, and try it there: aws s3 ls BUCKET"},
 
     // huggingface_hub/utils/_validators.py, transformers/utils/hub.py and modeling_utils.py,
     // datasets/data_files.py: a local path taken for a name, or a directory without the files.
@@ -176,8 +190,26 @@ constexpr Signature kStorage[] = {
     {.label = "file_not_found",
      .tier = Tier::kProgram,
      .weight = 57,
-     .phrases = {" is not a local folder and"},
+     .phrases = {" is not a local folder"},
      .pattern = R"(: [./~]\S* is not a local folder)"},
+    // torch/distributed/checkpoint/filesystem.py writes .metadata last.
+    {.label = "checkpoint_corrupt",
+     .tier = Tier::kProgram,
+     .weight = 60,
+     .phrases = {"/.metadata'"},
+     .pattern = R"(No such file or directory: '[^'\n]*/\.metadata')",
+     .cause =
+         "The checkpoint was never completed: its .metadata, which is written last, is missing"},
+    // A library's own sentence about a path, without the system's error.
+    {.label = "file_not_found",
+     .tier = Tier::kProgram,
+     .weight = 45,
+     .phrases = {"ould not find", "annot find ", "nable to find", "ailed to find", "ouldn't find",
+                 "ould not locate", "nable to locate"},
+     .pattern =
+         R"(^(?:\w+\.)*(?:Value|Runtime|Key|OS|IO|Assertion|Attribute)?(?:Error|Exception): )"
+         R"((?:[Cc]ould not|[Cc]annot|[Uu]nable to|[Ff]ailed to|[Cc]ouldn't) (?:find|locate) )"
+         R"([^\n]*(?:file|director|folder|path|checkpoint|config|data)[^\n]*[\s'"](?:/|\./|\.\./|~/)[\w.])"},
     // dash; runc.
     {.label = "file_not_found",
      .tier = Tier::kProgram,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/text.h"
 #include "common/units.h"
 #include "diagnosis/cuda_oom.h"
 #include "diagnosis/xid.h"
@@ -65,10 +66,7 @@ std::string Filled(std::string_view cause, const LogHit& hit) {
 // The line says itself that the program goes on, or is no message at all: a dump of arguments, a
 // command as the shell echoes it, the help of an option.
 bool IsInPassing(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
+  const std::string lower = Lower(text);
   for (const std::string_view mark : {"falling back", "skipping", "retrying", "will retry",
                                       "starting from scratch", "continuing", "trying to resume"})
     if (lower.find(mark) != std::string::npos) return true;
@@ -92,6 +90,7 @@ Suspect SuspectOf(const LogHit& hit) {
   c.text = hit.text;
   c.cause = Filled(hit.signature->cause, hit);
   c.action = hit.signature->action;
+  c.remedy = hit.signature->remedy;
   const bool of_log = c.tier != Tier::kHardware && c.tier < Tier::kWrapper;
   if (of_log && hit.signature->reading != Reading::kNan && IsInPassing(hit.text))
     c.tier = Tier::kNote;
@@ -116,6 +115,14 @@ Suspect SuspectOfOom(const LogHit& hit, bool expandable_segments) {
   c.changes = oom.changes;
   // The message with its numbers tells more than an echo of it without.
   c.weight += std::min(known(numbers), 4);
+  // cudaHostAlloc says the same of the host's memory, and never any numbers.
+  if (known(numbers) == 0 && (hit.frames.find("pin_memory") != std::string::npos ||
+                              hit.frames.find("pin memory thread") != std::string::npos)) {
+    c.label = "host_oom_kill";
+    c.cause = "The host could not give the process page-locked (pinned) memory";
+    c.remedy.clear();
+    c.changes.clear();
+  }
   return c;
 }
 
@@ -180,7 +187,7 @@ std::optional<Suspect> SuspectOfException(const LogHit& hit, const LogEvidence& 
   for (const ClassLabel& known : kClasses)
     if (name == known.name && !refused) c.label = known.label, c.weight = 57;
   if (c.label == "python_exception") {
-    c.cause = "The program ended with " + std::string(name);
+    c.cause = std::string(kEndedWith) + std::string(name);
     if (!hit.second.empty()) c.cause += ": " + hit.second.substr(0, 160);
     if (!hit.context.empty()) c.remedy = "correct the program at " + hit.context.substr(0, 200);
   }
@@ -214,6 +221,11 @@ std::optional<Suspect> SuspectOfEnd(const RankEnd& end, std::uint64_t offset,
     case 11:
       c.label = "segfault";
       c.weight += 12;
+      break;
+    case 4:
+      c.label = "segfault";
+      c.weight += 12;
+      c.cause = "A native library uses instructions that this node's CPU does not have (SIGILL)";
       break;
     case 7:
       c.label = "shm_bus_error";

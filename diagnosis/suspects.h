@@ -16,6 +16,9 @@
 
 namespace launch {
 
+// How the cause of an uncaught exception begins.
+inline constexpr std::string_view kEndedWith = "The program ended with ";
+
 inline constexpr std::uint64_t kOutside =
     std::numeric_limits<std::uint64_t>::max();  // place of what is not in the log
 

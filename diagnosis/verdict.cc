@@ -95,6 +95,7 @@ void Case::TakeLog(const LogEvidence& log) {
   if (nans_ >= kNansThatStay && !came_back) suspects_.push_back(SuspectOf(*last_nan_));
   TellSlowFromDead();
   TellMismatch(suspects_);
+  TellSharedGpu(suspects_);
   ForgetWhatWasSurvived();
   if (node_.driver_saw_nothing) DoubtHardware(suspects_, node_);
 }
@@ -113,8 +114,10 @@ bool Case::GoesOnBehind(std::uint64_t offset, const std::optional<Rank>& rank,
 // others go on printing.
 void Case::ForgetWhatWasSurvived() {
   const bool may_be_well = !EndsBadly();
+  // A scheduler's word too: a job that it starts again writes into the same log.
   const auto survived = [&](std::uint64_t offset, const std::optional<Rank>& rank, Tier tier) {
-    const bool of_program = tier == Tier::kRoot || tier == Tier::kProgram || tier == Tier::kSymptom;
+    const bool of_program = tier == Tier::kRoot || tier == Tier::kProgram ||
+                            tier == Tier::kSymptom || tier == Tier::kAuthority;
     if (may_be_well && of_program && GoesOnBehind(offset, rank, kOutside)) return true;
     return std::any_of(suspects_.begin(), suspects_.end(), [&](const Suspect& later) {
       return IsCause(later) && later.offset > offset && MayBeOne(later.rank, rank) &&
@@ -331,13 +334,12 @@ Verdict Case::Decide() {
   if (best->rank) verdict.rank = best->rank;
   if (!best->cause.empty()) verdict.cause = best->cause;
   // Of a chain of exceptions the first is the better cause, but not what the program ended with.
-  constexpr std::string_view kEnded = "The program ended with ";
   const bool chained = std::any_of(suspects_.begin(), suspects_.end(), [&](const Suspect& c) {
     return c.label == "python_exception" && c.offset != kOutside && c.offset > best->offset &&
            c.rank == best->rank && c.text != best->text;
   });
-  if (chained && verdict.cause.starts_with(kEnded) && best->label == "python_exception")
-    verdict.cause.replace(0, kEnded.size(), "Its first exception was ");
+  if (chained && verdict.cause.starts_with(kEndedWith) && best->label == "python_exception")
+    verdict.cause.replace(0, kEndedWith.size(), "Its first exception was ");
   if (!best->remedy.empty()) verdict.remedy = best->remedy;
   if (!best->action.empty()) verdict.action = best->action;
   verdict.numbers = best->numbers;
@@ -363,9 +365,9 @@ Verdict Case::Decide() {
   return verdict;
 }
 
-Verdict Simple(std::string_view label, Confidence confidence, std::string cause,
-               const NodeEvidence& node) {
-  Verdict verdict = VerdictOfLabel(label, confidence);
+// Of what we know from outside the log.
+Verdict Sure(std::string_view label, std::string cause, const NodeEvidence& node) {
+  Verdict verdict = VerdictOfLabel(label, Confidence::kConfirmed);
   verdict.rank = node.rank;
   verdict.node = node.node;
   verdict.cause = std::move(cause);
@@ -376,7 +378,7 @@ Verdict Simple(std::string_view label, Confidence confidence, std::string cause,
 
 std::optional<Verdict> VerdictOfOurKill(OurKill kill) {
   const auto verdict = [](std::string_view label, std::string cause) {
-    return Simple(label, Confidence::kConfirmed, std::move(cause), NodeEvidence());
+    return Sure(label, std::move(cause), NodeEvidence());
   };
   switch (kill) {
     case OurKill::kCancel:
@@ -401,7 +403,7 @@ Verdict Judge(const LogEvidence& log, const NodeEvidence& node,
     return *std::move(ours);
   }
   if (!node.signal && node.exit_code && *node.exit_code == 0)
-    return Simple("none", Confidence::kConfirmed, "The program ended with exit code 0", node);
+    return Sure("none", std::string(kEndedWith) + "exit code 0", node);
   Case the_case(node, signatures);
   the_case.TakeLog(log);
   the_case.TakeNode();

@@ -37,7 +37,7 @@ def run_one(cluster, number, example, level, extra):
     check = json.loads(cluster.launch("check", *arguments, "-o", "json", code=None).stdout)
     said += [f"check: {text}" for text in loud(check["findings"])]
     job = cluster.launch("submit", *arguments, "--parsable").stdout.strip()
-    waited = cluster.launch("wait", job, code=None, timeout=300)
+    waited = cluster.launch("wait", job, code=None, timeout=1200)
     status = cluster.status(job)
     if waited.returncode != 0 or status["state"] != "SUCCEEDED":
         said.append(f"ended {status['state']}: {waited.stderr[-500:]}")

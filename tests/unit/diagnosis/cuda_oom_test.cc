@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "diagnosis/exit_evidence.h"
 #include "diagnosis/verdict.h"
 
 namespace launch {
@@ -111,6 +112,31 @@ TEST(OomKinds, MuchHeldByOthersIsForeign) {
   const Verdict verdict = Of(Message(4.15, 44.53, 3.84, 4.0, 3.5, 0.3));
   EXPECT_EQ(verdict.label, "cuda_oom_foreign_process");
   EXPECT_EQ(verdict.action, "retry_elsewhere");
+}
+
+// The classic of a script that never calls set_device: each of two ranks takes the other's share
+// for a foreign one.
+TEST(OomKinds, TwoRanksOnOneGpuAreNoForeignProcesses) {
+  const auto line = [](int rank, double free, double process) {
+    return "[rank" + std::to_string(rank) +
+           "]: " + Message(2.00, 79.10, free, process, process - 1.00, 0.20) + "\n";
+  };
+  // Process and allocated of Message: P is counted from what is allocated and reserved.
+  const Verdict shared = Of(line(0, 1.00, 39.00) + line(1, 1.00, 39.50));
+  EXPECT_EQ(shared.label, "duplicate_gpu") << shared.cause;
+  EXPECT_EQ(shared.action, "no_retry");
+  EXPECT_NE(shared.cause.find("Rank 0 and rank 1 use the same GPU"), std::string::npos);
+  EXPECT_NE(shared.remedy.find("set_device"), std::string::npos) << shared.remedy;
+  // On two GPUs that somebody else uses, the figures do not meet.
+  EXPECT_EQ(Of(line(0, 1.00, 10.00) + line(1, 1.00, 12.00)).label, "cuda_oom_foreign_process");
+  // Each rank's own log, judged alone, and then together.
+  Verdict one = Of(line(0, 1.00, 39.00));
+  Verdict other = Of(line(1, 1.00, 39.50));
+  EXPECT_EQ(one.label, "cuda_oom_foreign_process");
+  one.node = other.node = NodeId{"node1"};
+  EXPECT_EQ(ChooseVerdict({one, other}).label, "duplicate_gpu");
+  other.node = NodeId{"node2"};
+  EXPECT_EQ(ChooseVerdict({one, other}).label, "cuda_oom_foreign_process");
 }
 
 TEST(OomKinds, ARequestLargerThanTheCardIsHelpedByNoSetting) {

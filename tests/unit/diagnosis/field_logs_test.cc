@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "diagnosis/labels.h"
-#include "diagnosis/verdict.h"
+#include "tests/unit/diagnosis/of_log.h"
 
 namespace launch {
 namespace {
@@ -24,19 +24,8 @@ std::vector<json> FieldLogs() {
 }
 
 Verdict VerdictOn(const std::string& log, const json& row) {
-  static const CompiledSignatures table;
-  NodeEvidence node;
-  if (!row.at("exit_code").is_null()) node.exit_code = row.at("exit_code").get<int>();
-  return Diagnose(log, node, table);
-}
-
-std::string WithPrefix(const std::string& log, const std::string& prefix) {
-  std::string text = prefix;
-  for (const char c : log) {
-    text += c;
-    if (c == '\n') text += prefix;
-  }
-  return text;
+  const json& code = row.at("exit_code");
+  return Of(log, code.is_null() ? std::nullopt : std::optional<int>(code.get<int>()));
 }
 
 TEST(FieldLogs, EachHasItsLabelAndAction) {
@@ -80,9 +69,9 @@ TEST(FieldLogs, FormsOfContainersKeepTheLabel) {
     if (++form % 3 == 0) {
       log = AsDockerKeepsIt(log + "\n");
     } else if (form % 3 == 1) {
-      log = WithPrefix(log, "2026-11-22T03:00:01.123Z stderr F ");
+      log = EachLine(log, "2026-11-22T03:00:01.123Z stderr F ", "\n");
     } else {
-      log = WithPrefix(log, "2026-11-22 03:00:01,123 - ERROR - train.py:12 - ");
+      log = EachLine(log, "2026-11-22 03:00:01,123 - ERROR - train.py:12 - ", "\n");
     }
     EXPECT_EQ(VerdictOn(log, row).label, row.at("label").get<std::string>())
         << row.at("id") << " " << log;

@@ -4,15 +4,10 @@
 
 #include "diagnosis/log_line.h"
 #include "diagnosis/rank_end.h"
-#include "diagnosis/verdict.h"
+#include "tests/unit/diagnosis/of_log.h"
 
 namespace launch {
 namespace {
-
-const CompiledSignatures& Table() {
-  static const CompiledSignatures table;
-  return table;
-}
 
 std::string LabelOf(const LogEvidence& log) {
   NodeEvidence node;
@@ -126,6 +121,44 @@ TEST(Scanner, KeepsFewHitsOfALogFullOfErrors) {
   const LogEvidence evidence = scanner.Finish();
   EXPECT_LT(evidence.hits.size(), 400u);
   EXPECT_EQ(LabelOf(evidence), "cuda_oom");
+}
+
+// Steps of many ranks between an error that was survived and the end.
+TEST(Scanner, KnowsTheLastStepsOfEachOfManyRanks) {
+  LogScanner scanner(Table());
+  std::string log;
+  const auto steps = [&](int from) {
+    for (int step = from; step < from + 3; ++step)
+      for (int rank = 0; rank < 128; ++rank)
+        log += "[rank" + std::to_string(rank) + "]: step " + std::to_string(step) + " loss 1.5\n";
+  };
+  steps(1);
+  log += "[rank7]: OSError: [Errno 116] Stale file handle: '/nfs/a', tried again\n";
+  steps(4);
+  log += "[rank7]: Traceback (most recent call last):\n[rank7]: KeyError: 'name'\n";
+  scanner.Feed(log);
+  EXPECT_EQ(LabelOf(scanner.Finish()), "python_exception");
+}
+
+TEST(Scanner, TakesSourceInARichBoxForCode) {
+  EXPECT_EQ(Of("\u256d\u2500 Traceback (most recent call last) \u2500\u256e\n"
+               "\u2502 /home/u/train.py:81 in main \u2502\n"
+               "\u2502 \u2771  81 \u2502   raise Full(\"No space left on device\") \u2502\n"
+               "\u2570\u2500\u2500\u256f\nNameError: name 'Full' is not defined\n")
+                .label,
+            "python_exception");
+}
+
+TEST(Exceptions, HaveTheirPlaceAndTheirWholeMessage) {
+  const Verdict syntax =
+      Of("  File \"rank.py\", line 3\n    x = (\n        ^\n"
+         "SyntaxError: '(' was never closed\n");
+  EXPECT_EQ(syntax.label, "python_exception");
+  EXPECT_NE(syntax.remedy.find("\"rank.py\", line 3"), std::string::npos) << syntax.remedy;
+  const Verdict late =
+      Of("Traceback (most recent call last):\n  File \"a.py\", line 9, in f\n"
+         "    raise RuntimeError(\nRuntimeError:\n  the shards differ in size\n");
+  EXPECT_NE(late.cause.find("the shards differ in size"), std::string::npos) << late.cause;
 }
 
 TEST(Scanner, TakesNulsEscapesAndBinaryForWhatTheyAre) {

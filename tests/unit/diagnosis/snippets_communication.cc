@@ -4,6 +4,19 @@ namespace launch {
 namespace {
 
 constexpr Snippet kSnippets[] = {
+    {"nccl_network",
+     "[W socket.cpp:464] [c10d] The IPv4 network addresses of (gpu-00, 29500) cannot be retrieved "
+     "(gai error: -2 - Name or service not known).\ntorch.distributed.DistNetworkError: The client "
+     "socket has failed to connect to any network address of (gpu-00, 29500)."},
+    {"nccl_network", "socket.gaierror: [Errno -2] Name or service not known"},
+    {"rendezvous_timeout",
+     "torch.distributed.DistNetworkError: The client socket has failed to connect to any network "
+     "address of (gpu-00, 29500). The client socket has failed to connect to 10.1.1.1:29500 "
+     "(errno: "
+     "110 - Connection timed out)."},
+    {"nccl_timeout",
+     "ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring "
+     "enqueued collectives."},
     {"port_in_use",
      "[W socket.cpp:426] [c10d] The server socket has failed to bind to [::]:29500 (errno: 98 - "
      "Address already in use).\n[E socket.cpp:462] [c10d] The server socket has failed to listen "

@@ -4,6 +4,23 @@ namespace launch {
 namespace {
 
 constexpr Snippet kSnippets[] = {
+    {"torch_cpu_only",
+     "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory"},
+    {"lib_abi_mismatch", "ImportError: numpy.core.multiarray failed to import"},
+    {"lib_abi_mismatch",
+     "Traceback (most recent call last):\n  File \"/v/bitsandbytes/cextension.py\", line 70, in "
+     "<module>\n    raise RuntimeError(\"\"\"\nRuntimeError:\n        CUDA Setup failed despite "
+     "GPU "
+     "being available. Please run the following command to get more information:"},
+    {"launcher_args", "ValueError: No slot '7' specified on host 'gpu-03'"},
+    {"launcher_args", "ValueError: Hostname 'gpu-09' not found in hostfile"},
+    {"deepspeed_op_build", "FileNotFoundError: [Errno 2] No such file or directory: 'g++'"},
+    {"deepspeed_op_build",
+     "error: command '/usr/bin/x86_64-linux-gnu-gcc' failed with exit code 1"},
+    {"precision_unsupported",
+     "AssertionError: Device compute capability 10.0 or higher required for MXFP8 execution."},
+    {"precision_unsupported",
+     "AssertionError: Device compute capability 10.0 or higher required for NVFP4 execution."},
     {"activation_failed",
      "launch: activation script /opt/envs/a/etc/conda/activate.d/gcc.sh ended the start with exit "
      "code 3",

@@ -4,6 +4,12 @@ namespace launch {
 namespace {
 
 constexpr Snippet kSnippets[] = {
+    {"ecc", "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0", std::nullopt},
+    {"ecc", "Memory failure: 0x1f2a3: Killing python:4471 due to hardware memory corruption", -7},
+    {"ecc", "        Remapping Failure Occurred        : Yes", std::nullopt},
+    {"xid_nvlink",
+     "nvidia-nvswitch2: SXid (PCI:0000:86:00.0): 22013, Fatal, Link 30 LTSSM fault up",
+     std::nullopt},
     {"ecc", "NVRM: Xid (PCI:0000:3b:00): 48, pid=1234, DBE (Double Bit Error) ECC Error detected",
      std::nullopt},
     {"ecc",

@@ -5,6 +5,14 @@ namespace {
 
 constexpr Snippet kSnippets[] = {
     {"cuda_oom",
+     "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"},
+    {"host_oom_kill",
+     "RuntimeError: Caught RuntimeError in pin memory thread for device 0.\nOriginal Traceback "
+     "(most "
+     "recent call last):\n  File \"/v/torch/utils/data/_utils/pin_memory.py\", line 32, in "
+     "do_one_step\n    data = pin_memory(data, device)\nRuntimeError: CUDA error: out of memory"},
+    {"host_oom_kill", "OSError: [Errno 12] Cannot allocate memory"},
+    {"cuda_oom",
      R"(RuntimeError: CUDA out of memory. Tried to allocate 2.50 GiB (GPU 0; 10.76 GiB total capacity; 7.10 GiB already allocated; 1.02 GiB free; 96.00 MiB cached))"},
     {"cuda_oom",
      R"(RuntimeError: CUDA out of memory. Tried to allocate 1.95 GiB (GPU 3; 31.75 GiB total capacity; 29.10 GiB already allocated; 310.00 MiB free; 29.90 GiB reserved in total by PyTorch) If reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.  See documentation for Memory Management and PYTORCH_CUDA_ALLOC_CONF)"},

@@ -4,6 +4,25 @@ namespace launch {
 namespace {
 
 constexpr Snippet kSnippets[] = {
+    {"segfault", "/usr/bin/bash: line 1: 4411 Illegal instruction     (core dumped) python a.py",
+     132},
+    {"segfault", "", -4},
+    {"too_many_open_files", "RuntimeError: can't start new thread"},
+    {"too_many_open_files",
+     "OpenBLAS blas_thread_init: pthread_create failed for thread 63 of 128: Resource temporarily "
+     "unavailable\nOpenBLAS blas_thread_init: RLIMIT_NPROC 4096 current, 4096 max"},
+    {"too_many_open_files", "bash: fork: retry: Resource temporarily unavailable"},
+    {"permission",
+     "huggingface_hub.errors.GatedRepoError: 403 Client Error. (Request ID: Root=1-2)"},
+    {"permission", "botocore.exceptions.NoCredentialsError: Unable to locate credentials"},
+    {"checkpoint_corrupt",
+     "FileNotFoundError: [Errno 2] No such file or directory: '/ckpt/step-500/.metadata'"},
+    {"file_not_found",
+     "ValueError: Could not find the config file at /root/.cache/accelerate/default_config.yaml"},
+    {"unknown",
+     "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx( handle, "
+     "opa, opb, m, n, k, &falpha, a, CUDA_R_16BF)`"},
+    {"unknown", "RuntimeError: cuFFT error: CUFFT_INTERNAL_ERROR"},
     {"python_exception",
      "Traceback (most recent call last):\n  File \"train.py\", line 41, in <module>\n    main()\n  "
      "File \"train.py\", line 30, in main\n    loss = f(x)\nValueError: expected sequence of "

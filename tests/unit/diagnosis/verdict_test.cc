@@ -6,21 +6,11 @@
 #include <vector>
 
 #include "diagnosis/labels.h"
+#include "tests/unit/diagnosis/of_log.h"
 #include "tests/unit/diagnosis/snippets.h"
 
 namespace launch {
 namespace {
-
-const CompiledSignatures& Table() {
-  static const CompiledSignatures table;
-  return table;
-}
-
-Verdict Of(std::string_view log, std::optional<int> exit_code = 1) {
-  NodeEvidence node;
-  node.exit_code = exit_code;
-  return Diagnose(log, node, Table());
-}
 
 std::vector<Snippet> AllSnippets() {
   std::vector<Snippet> all;
@@ -34,16 +24,6 @@ std::string Replaced(std::string text, std::string_view what, std::string_view b
   for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size())
     text.replace(at, what.size(), by);
   return text;
-}
-
-std::string EachLine(std::string_view log, std::string_view before, std::string_view after) {
-  std::string out;
-  while (!log.empty()) {
-    const std::size_t end = std::min(log.find('\n'), log.size());
-    out += std::string(before) + std::string(log.substr(0, end)) + std::string(after);
-    log.remove_prefix(std::min(end + 1, log.size()));
-  }
-  return out;
 }
 
 // Breaks lines at the last space before `width`, as schedulers and mail do.
@@ -233,6 +213,14 @@ TEST(Causes, TheSchedulersWordBeatsTheTracebackAfterIt) {
          1);
   EXPECT_EQ(verdict.label, "preempted_signal");
   EXPECT_EQ(verdict.action, "resume");
+}
+
+TEST(Causes, AJobThatItsSchedulerStartedAgainIsWell) {
+  const std::string cancelled =
+      "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***\n";
+  const std::string steps = "step 1 loss 1.0\nstep 2 loss 0.9\nstep 3 loss 0.8\n";
+  EXPECT_EQ(Of(cancelled + steps, std::nullopt).label, "none");
+  EXPECT_EQ(Of(steps + cancelled, std::nullopt).label, "preempted_signal");
 }
 
 TEST(Causes, ALostGpuBeatsWhatThePythonSideSaid) {
