@@ -112,6 +112,10 @@ Result<void> Take(AccelerateArguments& out, const FlagRule& rule, const ShellWor
   const std::string value = FixedValue(word, known).value_or(word.value);
   switch (static_cast<AccelerateFlag>(rule.kind)) {
     case kSetting:
+      if (name == "num_processes" && value == kGpusOfNode) {
+        out.arguments.procs = ProcsWord::kGpu;
+        return {};
+      }
       out.settings.values[name] = rule.takes_value
                                       ? AccelerateSetting{value, "--" + name + " " + value}
                                       : AccelerateSetting{"true", "--" + name};

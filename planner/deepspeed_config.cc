@@ -33,8 +33,7 @@ std::string ShortNumber(double value) {
 
 // The usual parser keeps the last of two equal keys, and so does DeepSpeed after refusing the file
 // (config_utils.dict_raise_error_on_duplicate_keys): refuse it here, with the key.
-Result<Json> ParseStrictly(std::string_view text, const std::string& path,
-                           const Result<std::string>& hjson) {
+Result<Json> ParseStrictly(std::string_view text, const std::string& path, bool hjson) {
   std::vector<std::set<std::string>> open;
   std::string twice;
   bool deep = false;
@@ -267,15 +266,20 @@ class DeepspeedReader {
 
 Result<DeepspeedConfig> ReadDeepspeedConfig(std::string_view text, const std::string& path,
                                             ConfigReader reader) {
-  const auto hjson = JsonOfHjson(text);
-  if (reader == ConfigReader::kDeepspeed && !hjson && !Json::accept(text)) {
-    return Fail(
-        ErrorCode::kInvalidArgument,
-        path + " is not JSON, nor Hjson, as which DeepSpeed reads it: " + hjson.error().message,
-        "correct that place");
+  std::optional<std::string> hjson;
+  if (!Json::accept(text)) {
+    const auto converted = JsonOfHjson(text);
+    if (!converted && reader == ConfigReader::kDeepspeed) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  path + " is not JSON, nor Hjson, as which DeepSpeed reads it: " +
+                      converted.error().message,
+                  "correct that place");
+    }
+    if (converted) hjson = *converted;
   }
   const bool as_hjson = reader == ConfigReader::kDeepspeed && hjson;
-  LAUNCH_ASSIGN_OR_RETURN(const Json json, ParseStrictly(as_hjson ? *hjson : text, path, hjson));
+  LAUNCH_ASSIGN_OR_RETURN(const Json json, ParseStrictly(as_hjson ? std::string_view(*hjson) : text,
+                                                         path, hjson.has_value()));
   return DeepspeedReader(json, path).Read();
 }
 

@@ -113,6 +113,10 @@ Result<void> Take(const FlagRule& rule, const ShellWord& word, const KnownVariab
         return {};
       }
       if (*value == "-1") return {};
+      if (*value == kGpusOfNode) {
+        out.procs = ProcsWord::kGpu;
+        return {};
+      }
       if (const auto number = Count(*value, 4096)) {
         out.procs = ProcsWord::kNumber;
         out.procs_number = *number;

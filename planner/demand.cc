@@ -51,8 +51,8 @@ Result<void> TakeNodes(const JobSpec& spec, const LaunchLine& line, Demand& dema
 
 // accelerate's --num_processes is a total over the machines, of which the job has the number.
 Result<int> ProcessesOf(const LaunchLine& line, const Demand& demand) {
-  const bool total = line.launcher == LauncherKind::kAccelerate && !line.nodes_min &&
-                     demand.nodes_min == demand.nodes_max && demand.nodes_max > 1;
+  const bool total =
+      line.procs_of_all_nodes && demand.nodes_min == demand.nodes_max && demand.nodes_max > 1;
   if (!total) return line.procs_number;
   if (line.procs_number % demand.nodes_max == 0) return line.procs_number / demand.nodes_max;
   return Contradiction("run says --num_processes " + std::to_string(line.procs_number) +

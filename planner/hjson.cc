@@ -206,18 +206,17 @@ class HjsonReader {
     if (AtEnd() || kPunctuation.find(Here()) != kPunctuation.npos)
       return Refuse("a value is expected here");
     const std::size_t line_end = std::min(text_.find_first_of("\r\n", at_), text_.size());
-    for (std::size_t end = at_;; ++end) {
-      const char c = end < line_end ? text_[end] : '\n';
-      const char next = end + 1 < line_end ? text_[end + 1] : '\n';
-      const bool comment = c == '#' || (c == '/' && (next == '/' || next == '*'));
-      if (c != '\n' && c != ',' && c != '}' && c != ']' && !comment) continue;
-      const std::string_view word = Stripped(text_.substr(at_, end - at_));
-      const bool known = word == "null" || word == "true" || word == "false" || IsNumber(word);
-      if (!known && c != '\n') continue;
-      json_ += known ? std::string(word) : InQuotes(word);
-      at_ = end;
-      return true;
-    }
+    const std::string_view line = text_.substr(at_, line_end - at_);
+    const std::string_view word = Stripped(line.substr(0, EndOfWord(line)));
+    const bool known = word == "null" || word == "true" || word == "false" || IsNumber(word);
+    json_ += known ? std::string(word) : InQuotes(Stripped(line));
+    at_ = known ? at_ + EndOfWord(line) : line_end;
+    return true;
+  }
+
+  static std::size_t EndOfWord(std::string_view line) {
+    const std::size_t end = std::min(line.find_first_of(",}]#"), line.size());
+    return std::min({end, line.find("//"), line.find("/*")});
   }
 
   const std::string_view text_;

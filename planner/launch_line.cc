@@ -16,6 +16,7 @@
 #include "planner/script_habits.h"
 #include "planner/shell_notes.h"
 #include "planner/torchrun_flags.h"
+#include "planner/written_counts.h"
 
 namespace launch {
 namespace {
@@ -50,6 +51,8 @@ class LineReader {
         NotePerRank(*seen);
       } else if (IsWrapped(*seen)) {
         return ReadNodeLine(text, script_, options_, *seen + " in a script of several commands");
+      } else if (StartsRanksItself(*seen)) {
+        return ReadNodeLine(text, script_, options_, *seen + " starts its ranks itself");
       } else {
         return Fail(ErrorCode::kUnimplemented,
                     "run: it starts " + *seen + ", which launch cannot hold to a plan",
@@ -169,6 +172,7 @@ class LineReader {
     line_.launcher = place.kind;
     line_.procs = arguments.procs;
     line_.procs_number = arguments.procs_number;
+    line_.procs_of_all_nodes = place.kind == LauncherKind::kAccelerate && !arguments.nodes_min;
     line_.nodes_min = arguments.nodes_min;
     line_.nodes_max = arguments.nodes_max;
     line_.role = arguments.role;

@@ -36,6 +36,7 @@ struct LaunchLine {
   // What the line itself asks for; the job's own fields come first.
   ProcsWord procs = ProcsWord::kNone;
   int procs_number = 0;
+  bool procs_of_all_nodes = false;  // accelerate's --num_processes without --num_machines
   std::optional<int> nodes_min;
   std::optional<int> nodes_max;
   std::optional<int> visible_devices;  // CUDA_VISIBLE_DEVICES= in front, read as a count

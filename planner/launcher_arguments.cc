@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "planner/launch_line.h"
 #include "planner/launcher_words.h"
 
 namespace launch {
@@ -47,38 +46,6 @@ WrittenFlag FlagOf(const FlagSyntax& syntax, const std::string& text) {
 }
 
 }  // namespace
-
-namespace {
-
-// In a text that starts once per node these have values of their own, known at the start.
-bool IsSetByLaunch(std::string_view name) {
-  return name == "NNODES" || name == "NPROC_PER_NODE" || name.rfind("LAUNCH_", 0) == 0 ||
-         IsContractVariable(name);
-}
-
-}  // namespace
-
-std::optional<std::string> FixedValue(const ShellWord& word, const KnownVariables& known) {
-  if (word.fixed) return word.value;
-  std::string_view name = word.value;
-  if (name.size() < 2 || name[0] != '$') return std::nullopt;
-  name.remove_prefix(1);
-  if (name.front() == '{' && name.back() == '}') name = name.substr(1, name.size() - 2);
-  // "${NGPU:-8}": what stands in the text, unless launch or the job sets the variable.
-  std::optional<std::string> value;
-  if (const std::size_t colon = name.find(":-"); colon != std::string_view::npos) {
-    std::string_view otherwise = name.substr(colon + 2);
-    name = name.substr(0, colon);
-    const bool quoted = otherwise.size() > 1 && otherwise.front() == '"' && otherwise.back() == '"';
-    if (quoted) otherwise = otherwise.substr(1, otherwise.size() - 2);
-    const bool plain = otherwise.find_first_of("$`\"'\\") == std::string_view::npos;
-    if (plain && !IsSetByLaunch(name)) value = std::string(otherwise);
-  }
-  for (const auto& [known_name, known_value] : known) {
-    if (known_name == name) value = known_value;  // the last one stands
-  }
-  return value;
-}
 
 Unexpected FlagNotUnderstood(std::string_view launcher, std::string_view flag) {
   return Fail(ErrorCode::kUnimplemented,

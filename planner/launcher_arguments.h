@@ -6,11 +6,11 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "common/error.h"
 #include "planner/shell_text.h"
+#include "planner/shell_values.h"
 
 namespace launch {
 
@@ -38,10 +38,6 @@ struct LauncherArguments {
   std::optional<std::string> max_restarts;
   std::size_t script = 0;  // index of the script word in the words given
 };
-
-// A value the text itself fixes: "$NGPU" with NGPU=4 in front. Absent: not known here.
-using KnownVariables = std::vector<std::pair<std::string, std::string>>;
-std::optional<std::string> FixedValue(const ShellWord& word, const KnownVariables& known);
 
 struct FlagRule {
   std::string_view name;  // "nproc_per_node", with '_'

@@ -5,6 +5,8 @@
 #include <cctype>
 
 #include "planner/refused_starters.h"
+#include "planner/shell_values.h"
+#include "planner/written_counts.h"
 
 namespace launch {
 namespace {
@@ -13,8 +15,6 @@ std::string_view BaseName(std::string_view path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
-
-constexpr std::array<std::string_view, 2> kLaunchers = {"torchrun", "deepspeed"};
 
 // Programs that start what follows them; their own flags come first.
 constexpr std::array<std::string_view, 43> kWrappers = {
@@ -30,54 +30,7 @@ bool Contains(const auto& list, std::string_view word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-std::optional<std::string> LauncherAt(const std::vector<ShellWord>& words, std::size_t i) {
-  const std::string_view program = ProgramOf(words[i]);
-  if (Contains(kLaunchers, program)) return std::string(program);
-  if (FindAccelerate(words, i)) return "accelerate launch";
-  if (FindTorchrun(words, i)) return "torchrun";
-  if (IsPython(words[i].value)) {
-    for (std::size_t k = i + 1; k < words.size(); ++k) {
-      if (words[k].value == "-m" && k + 1 < words.size()) {
-        if (words[k + 1].value.rfind("deepspeed", 0) == 0) return "deepspeed";
-        return std::nullopt;
-      }
-      if (words[k].value.rfind('-', 0) == 0) continue;
-      const std::string_view script = ProgramOf(words[k]);
-      if (Contains(kLaunchers, script)) return std::string(script);
-      return std::nullopt;
-    }
-  }
-  if (program == "bash" || program == "sh") {
-    for (std::size_t k = i + 1; k + 1 < words.size(); ++k) {
-      if (words[k].value.rfind('-', 0) == 0 && words[k].value.find('c') != std::string::npos) {
-        return FindLauncherInText(words[k + 1].value);
-      }
-    }
-  }
-  return std::nullopt;
-}
-
-// What is never data in a training script, whatever program stands in front of it.
-std::optional<std::string> LauncherAnywhere(const std::vector<ShellWord>& words, std::size_t i) {
-  if (ProgramOf(words[i]) == "torchrun") return "torchrun";
-  const std::string next = i + 1 < words.size() ? words[i + 1].value : "";
-  if (ProgramOf(words[i]) == "accelerate" && next == "launch") return "accelerate launch";
-  if (words[i].value == "-c" && next.find(' ') != std::string::npos)
-    return FindLauncherInText(next);
-  const std::string& word = words[i].value;
-  const std::string module = word == "-m" ? next : word.rfind("-m", 0) == 0 ? word.substr(2) : "";
-  if (module == "torch.distributed.run" || module == "torch.distributed.launch") return "torchrun";
-  if (module == "accelerate.commands.launch") return "accelerate launch";
-  if (module == "deepspeed.launcher.runner") return "deepspeed";
-  return std::nullopt;
-}
-
 }  // namespace
-
-std::optional<std::string> FindLauncherInText(const std::string& text) {
-  const auto inner = ReadShell(text);
-  return inner ? FindLauncher(*inner) : std::nullopt;
-}
 
 std::string_view WhichOf(std::string_view raw) {
   if (raw.size() > 1 && raw.front() == '"' && raw.back() == '"') {
@@ -174,33 +127,119 @@ std::optional<LauncherPlace> FindAccelerate(const std::vector<ShellWord>& words,
   return place;
 }
 
-std::optional<std::string> FindLauncher(const ShellScript& script) {
-  for (const ShellCommand& command : script.commands) {
+namespace {
+
+// "-c", "-lc": a text to execute follows.
+bool TakesText(const std::string& flag) {
+  return flag.size() > 1 && flag[0] == '-' && flag[1] != '-' && flag.back() == 'c';
+}
+
+class LauncherSearch {
+ public:
+  std::optional<std::string> In(const ShellScript& script) {
+    for (const ShellCommand& command : script.commands) {
+      if (auto seen = In(command)) return seen;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<std::string> In(const ShellCommand& command) {
+    if (auto seen = InAssignments(command)) return seen;
+    const std::vector<ShellWord> words = SplitWords(command.words, known_);
+    for (const ShellWord& word : command.words) TakeAssignment(word, known_);
+    if (auto seen = InWords(words)) return seen;
+    for (const std::string_view document : ShellDocuments(command)) {
+      if (auto seen = InText(document)) return seen;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::optional<std::string> InText(std::string_view text) {
+    std::optional<std::string> seen;
+    nested_.Visit(text, [&](const ShellScript& inner) { seen = In(inner); });
+    return seen;
+  }
+
+  // LAUNCHER="accelerate launch --num_processes 4", RUN=(torchrun --nproc_per_node 4)
+  std::optional<std::string> InAssignments(const ShellCommand& command) {
+    for (const ShellWord& word : command.words) {
+      if (auto seen = word.elements.empty() ? std::nullopt : InWords(word.elements)) return seen;
+      const auto assignment = AssignmentOf(word);
+      if (!assignment || assignment->value.value.find(' ') == std::string::npos) continue;
+      if (auto seen = InText(assignment->value.value)) return seen;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<std::string> InWords(const std::vector<ShellWord>& words) {
     bool wrapped = true;      // a command may stand here
     bool behind_one = false;  // the first word is a wrapper: whatever follows may be a command
     bool first = true;
-    for (std::size_t i = 0; i < command.words.size(); ++i) {
-      const ShellWord& word = command.words[i];
-      if (const auto assignment = AssignmentOf(word)) {
-        // LAUNCHER="accelerate launch --num_processes 4"
-        if (assignment->value.value.find(' ') != std::string::npos) {
-          if (auto seen = FindLauncherInText(assignment->value.value)) return seen;
-        }
-        continue;
-      }
-      if (wrapped) {
-        if (const auto refused = FindRefused(command.words, i)) return refused->program;
-      }
-      if (auto seen = LauncherAnywhere(command.words, i)) return seen;
+    bool training = true;  // may still stand behind
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (AssignmentOf(words[i])) continue;
+      const auto refused = wrapped ? FindRefused(words, i) : std::nullopt;
+      if (refused && refused->only_with_training && training) training = TrainsBehind(words, i);
+      if (refused && (training || !refused->only_with_training)) return refused->program;
+      if (auto seen = Anywhere(words, i)) return seen;
       if (!wrapped) continue;
-      if (auto seen = LauncherAt(command.words, i)) return seen;
-      const bool wrapper = Contains(kWrappers, ProgramOf(word));
+      if (FindDeepspeed(words, i)) return "deepspeed";
+      if (FindAccelerate(words, i)) return "accelerate launch";
+      if (IsOwnLauncher(words, i)) return std::string(ProgramOf(words[i]));
+      const bool wrapper = Contains(kWrappers, ProgramOf(words[i]));
       behind_one = first ? wrapper : behind_one;
       wrapped = behind_one || wrapper;
       first = false;
     }
+    return std::nullopt;
   }
-  return std::nullopt;
+
+  // Not `conda activate tune`, nor `conda run -n tune`.
+  static bool IsOwnLauncher(const std::vector<ShellWord>& words, std::size_t i) {
+    if (!StartsRanksItself(ProgramOf(words[i])) || i + 1 >= words.size()) return false;
+    return i == 0 || !words[i - 1].value.starts_with('-');
+  }
+
+  // What is never data in a training script, whatever program stands in front of it.
+  std::optional<std::string> Anywhere(const std::vector<ShellWord>& words, std::size_t i) {
+    if (ProgramOf(words[i]) == "torchrun") return "torchrun";
+    const std::string next = i + 1 < words.size() ? words[i + 1].value : "";
+    if (ProgramOf(words[i]) == "accelerate" && next == "launch") return "accelerate launch";
+    const std::string& word = words[i].value;
+    if (TakesText(word) && next.find(' ') != std::string::npos) return InText(next);
+    const std::string module = word == "-m" ? next : word.rfind("-m", 0) == 0 ? word.substr(2) : "";
+    if (module == "torch.distributed.run" || module == "torch.distributed.launch")
+      return "torchrun";
+    if (module == "accelerate.commands.launch") return "accelerate launch";
+    if (module == "deepspeed.launcher.runner") return "deepspeed";
+    return std::nullopt;
+  }
+
+  // "ssh node python train.py", "ssh node 'cd x && torchrun ...'"
+  bool TrainsBehind(const std::vector<ShellWord>& words, std::size_t at) {
+    for (std::size_t i = at + 1; i < words.size(); ++i) {
+      if (IsPython(words[i].value) || FindTorchrun(words, i) || FindDeepspeed(words, i) ||
+          FindAccelerate(words, i)) {
+        return true;
+      }
+      if (words[i].value.find(' ') != std::string::npos && InText(words[i].value)) return true;
+    }
+    return false;
+  }
+
+  NestedTexts nested_;
+  KnownVariables known_;
+};
+
+}  // namespace
+
+std::optional<std::string> FindLauncher(const ShellScript& script) {
+  return LauncherSearch().In(script);
+}
+
+std::optional<std::string> FindLauncher(const ShellCommand& command) {
+  return LauncherSearch().In(command);
 }
 
 }  // namespace launch

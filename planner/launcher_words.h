@@ -30,7 +30,7 @@ std::optional<LauncherPlace> FindAccelerate(const std::vector<ShellWord>& words,
 // A launcher anywhere a command may stand, also behind wrappers and inside bash -c: its name. One
 // that is refused (refused_starters.h) counts as well.
 std::optional<std::string> FindLauncher(const ShellScript& script);
-std::optional<std::string> FindLauncherInText(const std::string& text);
+std::optional<std::string> FindLauncher(const ShellCommand& command);
 
 std::string_view WhichOf(std::string_view raw);     // "$(which X)" and "`which X`": X; else empty
 std::string_view ProgramOf(const ShellWord& word);  // the name without its directory

@@ -37,8 +37,8 @@ CommandParts PartsOf(const ShellCommand& command) {
 bool IsPreparation(const ShellCommand& command) {
   if (command.joiner != "&&" && command.joiner != ";" && command.joiner != "\n") return false;
   if (command.words.empty() || !command.redirects.empty()) return false;
-  constexpr std::array<std::string_view, 7> kHarmless = {"cd",    "echo",  "export", "set",
-                                                         "umask", "unset", "ulimit"};
+  constexpr std::array<std::string_view, 8> kHarmless = {"cd", "echo",  "export", "set",
+                                                         ":",  "umask", "unset",  "ulimit"};
   const std::string& word = command.words[0].raw;
   if (std::find(kHarmless.begin(), kHarmless.end(), word) != kHarmless.end()) return true;
   return std::all_of(command.words.begin(), command.words.end(),
@@ -48,7 +48,7 @@ bool IsPreparation(const ShellCommand& command) {
 LinePrefix::LinePrefix(const std::vector<EnvEntry>& env) {
   for (const EnvEntry& entry : env) {
     if (entry.value && entry.value->find('$') == std::string::npos) {
-      known_.emplace_back(entry.name, *entry.value);
+      known_.insert_or_assign(entry.name, *entry.value);
     }
   }
 }
@@ -64,6 +64,7 @@ void LinePrefix::ReadPreparation(const ShellScript& script, std::size_t count) {
         dropped = true;
         continue;
       }
+      if (!assignment) TakeAssignment(word, known_);  // ": ${NGPU:=4}"
       kept.push_back(word.raw);
     }
     if (dropped && kept.size() <= (command.words[0].raw == "export" ? 1U : 0U)) continue;
@@ -101,11 +102,11 @@ bool LinePrefix::Keep(const ShellAssignment& assignment) {
   }
   if (IsContractVariable(assignment.name)) {
     overridden_.push_back(assignment.name);
-    if (assignment.value.fixed) known_.emplace_back(assignment.name, assignment.value.value);
+    if (assignment.value.fixed) known_.insert_or_assign(assignment.name, assignment.value.value);
     return false;
   }
   if (const auto value = FixedValue(assignment.value, known_)) {
-    known_.emplace_back(assignment.name, *value);
+    known_.insert_or_assign(assignment.name, *value);
   }
   return true;
 }

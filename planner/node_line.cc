@@ -4,187 +4,19 @@
 #include <array>
 #include <utility>
 
-#include "common/units.h"
-#include "planner/accelerate_flags.h"
-#include "planner/deepspeed_flags.h"
 #include "planner/launcher_words.h"
 #include "planner/line_prefix.h"
 #include "planner/shell_notes.h"
-#include "planner/torchrun_flags.h"
+#include "planner/written_counts.h"
 
 namespace launch {
 namespace {
 
-// Programs that start torchrun, or its library, by themselves.
-constexpr std::array<std::string_view, 9> kOwnLaunchers = {"llamafactory-cli",
-                                                           "axolotl",
-                                                           "composer",
-                                                           "colossalai",
-                                                           "fabric",
-                                                           "swift",
-                                                           "trl",
-                                                           "tune",
-                                                           "xtuner"};
-
-struct WrittenCounts {
-  ProcsWord procs = ProcsWord::kNone;
-  int procs_number = 0;
-  std::optional<int> nodes;
-};
-
-std::string FlagName(std::string_view word) {
-  if (word.rfind("--", 0) != 0) return {};
-  std::string name(word.substr(2, word.find('=') - 2));
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
-void TakeProcs(const std::string& value, WrittenCounts& counts) {
-  if (counts.procs != ProcsWord::kNone) return;
-  if (value == "gpu" || value == "auto" || value == "xpu") {
-    counts.procs = value == "auto" ? ProcsWord::kAuto : ProcsWord::kGpu;
-  } else if (const auto number = ParseInt(value); number && *number >= 1 && *number <= 4096) {
-    counts.procs = ProcsWord::kNumber;
-    counts.procs_number = static_cast<int>(*number);
-  }
-}
-
-// Words of a command that are a launcher's own flags: behind its name, in front of the script.
-struct FlagRange {
-  std::size_t first = 0;
-  std::size_t last = 0;
-};
-
-std::size_t ScriptBehind(const std::vector<ShellWord>& words, std::size_t first) {
-  std::size_t i = first;
-  while (i < words.size() && words[i].value != "--" && words[i].value != "-m" &&
-         words[i].value != "--module" && !words[i].value.ends_with(".py")) {
-    ++i;
-  }
-  return i;
-}
-
-// Where the launcher's own parser stops; a line that it would not read ends at what looks like the
-// script.
-std::optional<FlagRange> FlagsOfLauncher(const std::vector<ShellWord>& words,
-                                         const KnownVariables& known) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (AssignmentOf(words[i])) continue;
-    if (const auto place = FindTorchrun(words, i)) {
-      const auto read = ReadTorchrun(words, place->first_flag, place->launch_module, known);
-      return FlagRange{place->first_flag,
-                       read ? read->script : ScriptBehind(words, place->first_flag)};
-    }
-    if (const auto place = FindDeepspeed(words, i)) {
-      const auto read = ReadDeepspeed(words, place->first_flag, known);
-      return FlagRange{place->first_flag,
-                       read ? read->script : ScriptBehind(words, place->first_flag)};
-    }
-    if (const auto place = FindAccelerate(words, i)) {
-      const auto read = ReadAccelerate(words, place->first_flag, known, {});
-      return FlagRange{place->first_flag,
-                       read ? read->arguments.script : ScriptBehind(words, place->first_flag)};
-    }
-    const std::string& program = words[i].value;
-    const std::string name = program.substr(program.rfind('/') + 1);
-    if (std::find(kOwnLaunchers.begin(), kOwnLaunchers.end(), name) != kOwnLaunchers.end()) {
-      return FlagRange{i + 1, ScriptBehind(words, i + 1)};
-    }
-  }
-  return std::nullopt;
-}
-
-struct CountsSoFar {
-  WrittenCounts counts;
-  std::optional<int> machines;  // accelerate's words: a total over machines
-  std::optional<int> total;
-};
-
-void TakeFlag(const std::string& name, const std::string& value, CountsSoFar& out) {
-  if (name == "nproc_per_node" || name == "num_gpus") TakeProcs(value, out.counts);
-  const auto number = ParseInt(value);
-  if (!number || *number < 1 || *number > 100'000) return;
-  const int count = static_cast<int>(*number);
-  const bool nodes = name == "nnodes" || name == "num_nodes";
-  if (nodes && !out.counts.nodes) out.counts.nodes = count;
-  if (name == "num_machines" && !out.machines) out.machines = count;
-  if (name == "num_processes" && !out.total) out.total = count;
-}
-
-// "--nnodes 2 --nproc_per_node=8" at words first..last.
-void TakeFlags(const std::vector<ShellWord>& words, FlagRange range, const KnownVariables& known,
-               CountsSoFar& out) {
-  for (std::size_t i = range.first; i < range.last && i < words.size(); ++i) {
-    const ShellWord& word = words[i];
-    const std::string name = FlagName(word.value);
-    if (name.empty()) {
-      // $DISTRIBUTED_ARGS: flags that stand in a variable.
-      const auto text = word.fixed ? std::nullopt : FixedValue(word, known);
-      if (!text || text->find("--") == std::string::npos) continue;
-      if (const auto inner = ReadShell(*text); inner && !inner->commands.empty()) {
-        const std::vector<ShellWord>& flags = inner->commands.front().words;
-        TakeFlags(flags, {0, flags.size()}, known, out);
-      }
-      continue;
-    }
-    const std::size_t equals = word.value.find('=');
-    ShellWord given = word;
-    if (equals != std::string::npos) {
-      given.value = word.value.substr(equals + 1);
-    } else if (i + 1 < words.size()) {
-      given = words[i + 1];
-    }
-    if (const auto value = FixedValue(given, known)) TakeFlag(name, *value, out);
-  }
-}
-
-// What the launchers' own flags fix, the first call first; a number that only the node knows stays
-// open. Arguments of the script have names like these and mean something else.
-void WalkCounts(const ShellScript& script, KnownVariables& known, CountsSoFar& out) {
-  for (const ShellCommand& command : script.commands) {
-    for (const ShellWord& word : command.words) {
-      const auto assignment = AssignmentOf(word);
-      const auto value =
-          FixedValue(assignment ? assignment->value : word, known).value_or(std::string());
-      if (assignment && !value.empty()) known.emplace_back(assignment->name, value);
-      // LAUNCHER="accelerate launch --num_processes 4", bash -c "torchrun ..."
-      if (value.find(' ') == std::string::npos) continue;
-      const auto inner = ReadShell(value);
-      if (!inner || inner->commands.empty()) continue;
-      const std::vector<ShellWord>& words = inner->commands.front().words;
-      const auto range = assignment ? FlagsOfLauncher(words, known) : std::nullopt;
-      if (range) {
-        TakeFlags(words, {range->first, words.size()}, known, out);
-      } else if (!assignment && FindLauncher(*inner)) {
-        WalkCounts(*inner, known, out);
-      }
-    }
-    if (const auto range = FlagsOfLauncher(command.words, known)) {
-      TakeFlags(command.words, *range, known, out);
-    } else if (!command.words.empty() && command.words[0].value.starts_with("--")) {
-      // The inside of DISTRIBUTED_ARGS=( --nproc_per_node 8 ... ).
-      TakeFlags(command.words, {0, command.words.size()}, known, out);
-    }
-  }
-}
-
-WrittenCounts CountsIn(const ShellScript& script, KnownVariables known) {
-  CountsSoFar out;
-  WalkCounts(script, known, out);
-  WrittenCounts counts = out.counts;
-  if (out.machines && !counts.nodes) counts.nodes = out.machines;
-  const int machines = out.machines.value_or(1);
-  if (out.total && counts.procs == ProcsWord::kNone && *out.total % machines == 0) {
-    TakeProcs(std::to_string(*out.total / machines), counts);
-  }
-  return counts;
-}
-
-void TakeCounts(const ShellScript& script, KnownVariables known, LaunchLine& line) {
-  const WrittenCounts counts = CountsIn(script, std::move(known));
+void TakeCounts(const WrittenCounts& counts, LaunchLine& line) {
   if (line.procs == ProcsWord::kNone) {
     line.procs = counts.procs;
     line.procs_number = counts.procs_number;
+    line.procs_of_all_nodes = counts.total;
   }
   if (counts.nodes && *counts.nodes > 1 && !line.nodes_min) {
     line.nodes_min = line.nodes_max = counts.nodes;
@@ -197,23 +29,6 @@ const std::string* TextBehind(const ShellCommand& command,
   const std::string path = ShellScriptOf(command);
   const auto found = path.empty() ? files.end() : files.find(path);
   return found == files.end() ? nullptr : &found->second;
-}
-
-// "bash dist_train.sh CONFIG 8": $1 and $2 inside of it.
-KnownVariables ParametersOf(const ShellCommand& command) {
-  const CommandParts parts = PartsOf(command);
-  KnownVariables known;
-  for (const ShellAssignment& assignment : parts.assignments) {
-    if (assignment.value.fixed) known.emplace_back(assignment.name, assignment.value.value);
-  }
-  const std::string script = ShellScriptOf(command);
-  std::size_t number = 0;
-  for (std::size_t i = parts.first; i < command.words.size(); ++i) {
-    const ShellWord& word = command.words[i];
-    if (number > 0 && word.fixed) known.emplace_back(std::to_string(number), word.value);
-    if (number > 0 || word.value == script) ++number;
-  }
-  return known;
 }
 
 std::string LauncherIn(const std::string& text) {
@@ -300,16 +115,9 @@ std::string LauncherBehind(const ShellScript& script,
   for (const ShellCommand& command : script.commands) {
     if (const std::string* text = TextBehind(command, files)) {
       const std::string seen = LauncherIn(*text);
-      const bool other =
-          !seen.empty() && !IsWrapped(seen) && seen != "torch.distributed" && seen != "deepspeed ";
-      if (!seen.empty() && !other) return ShellScriptOf(command) + " calls " + seen;
-    }
-    const CommandParts parts = PartsOf(command);
-    if (parts.first >= command.words.size()) continue;
-    const std::string& program = command.words[parts.first].value;
-    const std::string name = program.substr(program.rfind('/') + 1);
-    if (std::find(kOwnLaunchers.begin(), kOwnLaunchers.end(), name) != kOwnLaunchers.end()) {
-      return name + " starts its ranks itself";
+      const bool known = IsWrapped(seen) || StartsRanksItself(seen) ||
+                         seen == "torch.distributed" || seen == "deepspeed ";
+      if (known) return ShellScriptOf(command) + " calls " + seen;
     }
   }
   return {};
@@ -330,12 +138,7 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
   if (lacks) {
     LAUNCH_ASSIGN_OR_RETURN(line.shell, WithLauncher(script, options.launcher));
   }
-  TakeCounts(script, {}, line);
-  for (const ShellCommand& command : script.commands) {
-    const std::string* inner = TextBehind(command, options.files);
-    if (inner == nullptr) continue;
-    if (const auto read = ReadShell(*inner)) TakeCounts(*read, ParametersOf(command), line);
-  }
+  TakeCounts(CountsIn(script, LinePrefix(options.env).known(), options.files), line);
   line.read.push_back(std::move(why));
   if (!lacks) line.shell += WaitBehind(script);
   line.warnings = HiddenStatus(script);

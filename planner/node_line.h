@@ -20,7 +20,7 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
                                 const LaunchLineOptions& options, std::string why);
 
 // Why the text starts ranks by itself although no launcher stands in it: a shell script among
-// `files` that calls one, or a program known to do so. Empty: neither.
+// `files` that calls one. Empty: there is none.
 std::string LauncherBehind(const ShellScript& script,
                            const std::map<std::string, std::string>& files);
 

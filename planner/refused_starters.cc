@@ -52,20 +52,6 @@ constexpr std::array<Rule, 17> kRules = {{
     {"ray", Reach::kJob, kRay},
 }};
 
-bool IsTraining(const std::vector<ShellWord>& words, std::size_t at) {
-  for (std::size_t i = at; i < words.size(); ++i) {
-    const bool launcher =
-        FindTorchrun(words, i) || FindDeepspeed(words, i) || FindAccelerate(words, i);
-    if (launcher || IsPython(words[i].value)) return true;
-    // ssh node 'cd x && torchrun ...'
-    const auto inner = words[i].value.find(' ') == std::string::npos
-                           ? std::nullopt
-                           : FindLauncherInText(words[i].value);
-    if (inner) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 std::optional<RefusedStarter> FindRefused(const std::vector<ShellWord>& words, std::size_t at) {
@@ -74,22 +60,20 @@ std::optional<RefusedStarter> FindRefused(const std::vector<ShellWord>& words, s
                                         [&](const Rule& r) { return r.program == program; });
   if (rule == kRules.end()) return std::nullopt;
   const std::string verb = at + 1 < words.size() ? words[at + 1].value : "";
-  RefusedStarter found{std::string(program), std::string(rule->hint)};
+  const std::string alone(program);
   switch (rule->reach) {
     case Reach::kAlways:
-      return found;
+      return RefusedStarter{alone, false};
     case Reach::kWithTraining:
-      if (!IsTraining(words, at + 1)) return std::nullopt;
-      return found;
+      return RefusedStarter{alone, true};
     case Reach::kRun:
-      if ((verb != "run" && verb != "exec") || !IsTraining(words, at + 1)) return std::nullopt;
-      break;
+      if (verb != "run" && verb != "exec") return std::nullopt;
+      return RefusedStarter{alone + " " + verb, true};
     case Reach::kJob:
       if (verb != "job") return std::nullopt;
-      break;
+      return RefusedStarter{alone + " " + verb, false};
   }
-  found.program += " " + verb;
-  return found;
+  return std::nullopt;
 }
 
 std::string HintInsteadOf(std::string_view program) {

@@ -13,14 +13,14 @@ namespace launch {
 
 struct RefusedStarter {
   std::string program;  // "srun", "docker run"
-  std::string hint;     // what to write instead
+  // It is used for other things too: refused where Python or a launcher stands behind it.
+  bool only_with_training = false;
 };
 
-// The one at words[at], where a command may stand. Programs that are used for other things too
-// (ssh, docker) count only when Python or a launcher stands behind them.
+// The one at words[at], where a command may stand.
 std::optional<RefusedStarter> FindRefused(const std::vector<ShellWord>& words, std::size_t at);
 
-// The hint for a name that FindRefused gave; empty for another.
+// What to write instead, for a name that FindRefused gave; empty for another.
 std::string HintInsteadOf(std::string_view program);
 
 }  // namespace launch

@@ -1,25 +1,73 @@
 #include "planner/shell_notes.h"
 
+#include <algorithm>
+#include <set>
+
 #include "planner/launcher_words.h"
 #include "planner/line_prefix.h"
+#include "planner/node_line.h"
 
 namespace launch {
 namespace {
 
+// What `set` has switched on so far.
+struct ShellOptions {
+  bool errexit = false;
+  bool pipefail = false;
+
+  // "set -x -e", "set -euo pipefail", "set +e"
+  void Take(const ShellCommand& command) {
+    if (command.words.empty() || command.words[0].raw != "set") return;
+    for (std::size_t i = 1; i < command.words.size(); ++i) {
+      const std::string& word = command.words[i].value;
+      const bool on = word.starts_with('-');
+      if ((!on && !word.starts_with('+')) || word == "--") return;
+      if (word.find('e') != std::string::npos) errexit = on;
+      if (word.back() != 'o' || i + 1 >= command.words.size()) continue;
+      const std::string& name = command.words[++i].value;
+      if (name == "errexit") errexit = on;
+      if (name == "pipefail") pipefail = on;
+    }
+  }
+};
+
+// How much a command looks like the training: a launcher, then Python or a script, then the rest.
+int Weight(const ShellCommand& command) {
+  if (FindLauncher(command)) return 2;
+  if (!ShellScriptOf(command).empty()) return 1;
+  const std::size_t first = PartsOf(command).first;
+  return first < command.words.size() && IsPython(command.words[first].value) ? 1 : 0;
+}
+
+// Commands with `&` behind them that may be the training. In `tensorboard --logdir runs &
+// torchrun ...` run is for the one in the foreground, and what still runs then may go.
+std::set<std::size_t> InBackground(const ShellScript& script) {
+  std::set<std::size_t> found;
+  const auto& commands = script.commands;
+  const bool any = std::any_of(commands.begin(), commands.end(),
+                               [](const ShellCommand& one) { return one.joiner == "&"; });
+  int foreground = 0;  // the heaviest behind
+  for (std::size_t i = commands.size(); any && i-- > 0;) {
+    const int weight = Weight(commands[i]);
+    if (commands[i].joiner != "&") {
+      foreground = std::max(foreground, weight);
+    } else if (weight >= foreground) {
+      found.insert(i);
+    }
+  }
+  return found;
+}
+
 // `torchrun ...; echo done`: what comes behind the launcher gives the exit code.
 std::vector<Finding> LaterStatus(const ShellScript& script) {
   if (script.compound) return {};
-  bool stops = false;  // set -e
+  ShellOptions options;
   for (std::size_t i = 0; i + 1 < script.commands.size(); ++i) {
     const ShellCommand& command = script.commands[i];
-    if (command.words.size() > 1 && command.words[0].raw == "set") {
-      const std::string& flags = command.words[1].value;
-      stops = stops || (flags[0] == '-' && flags.find('e') != std::string::npos);
-    }
-    ShellScript alone;
-    alone.commands.push_back(command);
+    options.Take(command);
     const bool last = script.commands[i + 1].words.empty();
-    if (stops || last || IsPreparation(command) || command.joiner == "&&" || !FindLauncher(alone))
+    const bool judged = command.joiner == ";" || command.joiner == "\n";
+    if (options.errexit || last || !judged || IsPreparation(command) || !FindLauncher(command))
       continue;
     return {MakeFinding("exit_code_hidden", Severity::kWarning,
                         "`" + script.commands[i + 1].words.front().raw +
@@ -32,10 +80,12 @@ std::vector<Finding> LaterStatus(const ShellScript& script) {
 }  // namespace
 
 std::string WaitBehind(const ShellScript& script) {
+  const std::set<std::size_t> background = InBackground(script);
   bool left = false;
-  for (const ShellCommand& command : script.commands) {
+  for (std::size_t i = 0; i < script.commands.size(); ++i) {
+    const ShellCommand& command = script.commands[i];
     if (!command.words.empty() && command.words[0].raw == "wait") left = false;
-    if (command.joiner == "&") left = true;
+    if (background.count(i) > 0) left = true;
   }
   if (!left || script.compound) return {};
   return "\nwait $!; launch_status=$?; wait; exit $launch_status";
@@ -71,9 +121,18 @@ std::vector<Finding> LoginShellNotes(const ShellScript& script) {
 }
 
 std::vector<Finding> HiddenStatus(const ShellScript& script) {
-  for (const ShellCommand& command : script.commands) {
+  const std::set<std::size_t> background = InBackground(script);
+  ShellOptions options;
+  for (std::size_t i = 0; i < script.commands.size(); ++i) {
+    const ShellCommand& command = script.commands[i];
+    options.Take(command);
     const std::string& joiner = command.joiner;
     if (joiner != "|" && joiner != "||" && joiner != "&") continue;
+    if (joiner == "|" && options.pipefail) continue;
+    const bool exits = i + 1 < script.commands.size() && !script.commands[i + 1].words.empty() &&
+                       script.commands[i + 1].words[0].raw == "exit";
+    if (joiner == "||" && exits) continue;
+    if (joiner == "&" && background.count(i) == 0) continue;
     if (joiner == "&" && !WaitBehind(script).empty()) {
       return {MakeFinding("background", Severity::kNotice,
                           "& in run: launch waits for the command, as the job would end otherwise",

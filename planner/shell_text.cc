@@ -10,7 +10,6 @@ namespace launch {
 namespace {
 
 bool IsNameStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-bool IsNameChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 constexpr int kMaxShellDepth = 64;
 
 // Words that open or close compound commands when they stand first.
@@ -88,7 +87,7 @@ class ShellReader {
     if (c == '\n') {
       ++at_;
       EndCommand("\n");
-      SkipHereDocuments();
+      ReadHereDocuments();
       return {};
     }
     if (IsRedirect()) return ReadRedirect();
@@ -141,7 +140,7 @@ class ShellReader {
     redirect.target = target.raw;
     if (op == "<<" || op == "<<-") {
       script_.compound = true;
-      here_documents_.push_back(target.value);
+      here_documents_.push_back({target.value, script_.commands.size(), command_.redirects.size()});
     }
     const bool to_descriptor =
         op == ">&" && !target.raw.empty() && (IsDigit(target.raw[0]) || target.raw[0] == '-');
@@ -152,17 +151,41 @@ class ShellReader {
     return {};
   }
 
-  void SkipHereDocuments() {
-    for (const std::string& end : here_documents_) {
+  // Behind the newline that ended their commands.
+  void ReadHereDocuments() {
+    for (const HereDocument& open : here_documents_) {
+      std::string& document = script_.commands[open.command].redirects[open.redirect].document;
       while (!AtEnd()) {
         const std::size_t stop = std::min(text_.find('\n', at_), text_.size());
         std::string_view line = text_.substr(at_, stop - at_);
         at_ = stop + (stop < text_.size() ? 1 : 0);
         while (!line.empty() && line.front() == '\t') line.remove_prefix(1);
-        if (line == end) break;
+        if (line == open.end) break;
+        document += std::string(line) + "\n";
       }
     }
     here_documents_.clear();
+  }
+
+  // NAME=( a "b c" $D ), at the bracket: words over any number of lines.
+  Result<void> ReadArray(ShellWord& word) {
+    const std::size_t open = at_++;
+    while (Peek() != ')') {
+      if (AtEnd()) return Open(open, "the bracket (");
+      const char c = Peek();
+      if (c == '#') {
+        while (!AtEnd() && Peek() != '\n') ++at_;
+      } else if (c == '\\' && Peek(1) == '\n') {
+        at_ += 2;
+      } else if (std::string_view(" \t\r\n;|&(<>").find(c) != std::string_view::npos) {
+        ++at_;  // blanks, and what bash itself would refuse here
+      } else {
+        LAUNCH_ASSIGN_OR_RETURN(ShellWord element, ReadWord());
+        word.elements.push_back(std::move(element));
+      }
+    }
+    ++at_;
+    return {};
   }
 
   Result<ShellWord> ReadWord() {
@@ -179,7 +202,14 @@ class ShellReader {
       if (std::string_view(" \t\r\n;|&").find(c) != std::string_view::npos) break;
       if (c == '(' || c == ')') {
         if (c == '(' && at_ > begin) script_.compound = true;  // f(), A=(...), @(pattern)
-        break;
+        const bool array = c == '(' && at_ > begin && text_[at_ - 1] == '=' &&
+                           IsNameStart(text_[begin]) && !in_array_;
+        if (!array) break;
+        word.fixed = false;
+        in_array_ = true;
+        LAUNCH_RETURN_IF_ERROR(ReadArray(word));
+        in_array_ = false;
+        continue;
       }
       if (c == '<' || c == '>') {
         if (Peek(1) != '(' || at_ > begin) break;
@@ -333,7 +363,13 @@ class ShellReader {
   std::size_t at_ = 0;
   ShellScript script_;
   ShellCommand command_;
-  std::vector<std::string> here_documents_;
+  struct HereDocument {
+    std::string end;           // the word of its last line
+    std::size_t command = 0;   // in the script
+    std::size_t redirect = 0;  // of the command
+  };
+  std::vector<HereDocument> here_documents_;
+  bool in_array_ = false;
   std::size_t counted_ = 0;  // line_ and column_ are those of this position
   int line_ = 1;
   int column_ = 1;
@@ -369,6 +405,8 @@ void CollectUses(std::string_view raw, std::vector<ShellUse>& uses) {
 }
 
 }  // namespace
+
+bool IsNameChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 Result<ShellScript> ReadShell(std::string_view text) { return ShellReader(text).Read(); }
 

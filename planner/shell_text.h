@@ -16,13 +16,15 @@ struct ShellWord {
   bool fixed = true;  // no expansion, substitution or pattern in it
   int line = 1;
   int column = 1;
+  std::vector<ShellWord> elements;  // of NAME=( ... )
   friend bool operator==(const ShellWord&, const ShellWord&) = default;
 };
 
 struct ShellRedirect {
-  std::string raw;      // "> train.log", "2>&1"
-  std::string target;   // raw text of the file or descriptor
-  bool output = false;  // takes standard output or error to a file
+  std::string raw;       // "> train.log", "2>&1"
+  std::string target;    // raw text of the file or descriptor
+  bool output = false;   // takes standard output or error to a file
+  std::string document;  // the lines of a here-document, as written
   friend bool operator==(const ShellRedirect&, const ShellRedirect&) = default;
 };
 
@@ -41,6 +43,8 @@ struct ShellScript {
 
 // Errors (kInvalidArgument, with line and column in Where): an open quote, bracket or backtick.
 Result<ShellScript> ReadShell(std::string_view text);
+
+bool IsNameChar(char c);  // of a variable's name, but for its first
 
 // "NAME=value" as a prefix or of export; absent for other words.
 struct ShellAssignment {

@@ -388,11 +388,8 @@ std::string Commands(const std::string& body, bool& per_task, JobFileDraft& draf
     const std::size_t first = BehindSrun(command.words);
     if (first > 0) {
       draft.Note("run: srun is dropped: launch starts the command on every node");
-      ShellScript one;
-      one.commands.push_back(command);
-      one.commands[0].words.erase(
-          one.commands[0].words.begin(),
-          one.commands[0].words.begin() + static_cast<std::ptrdiff_t>(first));
+      ShellCommand one = command;
+      one.words.erase(one.words.begin(), one.words.begin() + static_cast<std::ptrdiff_t>(first));
       per_task = per_task || !FindLauncher(one);
     }
     std::string line;

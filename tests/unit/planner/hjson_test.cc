@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <utility>
 
 namespace launch {
@@ -59,6 +60,12 @@ TEST(Hjson, EndsWhatIsNestedWithoutEnd) {
   const auto read = JsonOfHjson(deep);
   ASSERT_FALSE(read);
   EXPECT_NE(read.error().message.find("nested too deeply"), std::string::npos);
+}
+
+TEST(Hjson, ALongLineOfPunctuationIsReadOnce) {
+  std::string text = "{a: x";
+  while (text.size() < 1'000'000) text += ",";
+  EXPECT_TRUE(JsonOfHjson(text + "\n}"));
 }
 
 }  // namespace

@@ -66,6 +66,45 @@ TEST(HostileInput, ALongScriptIsReadInReasonableTime) {
   EXPECT_TRUE(ReadLaunchLine(text, {}));
 }
 
+// A variable that holds its own name, a text that holds itself, arrays, scripts and here-documents
+// that do: each would be read for ever.
+TEST(HostileInput, TextsThatContainThemselvesComeToAnEnd) {
+  LaunchLineOptions options;
+  options.files["a.sh"] = "bash a.sh torchrun\nsource a.sh\n";
+  const std::string_view texts[] = {
+      "X='torchrun $X'\n$X\n",
+      "X='torchrun $X $X'\n$X $X\neval \"$X\"\n",
+      "X='bash -c \"$X\"'\nbash -c \"$X\"\ntorchrun $X\n",
+      "X='eval \"$X $X\"'\neval \"$X torchrun\"\n",
+      "X=\"a b \"\nX=\"$X$X\"\ntorchrun $X\n",
+      "A=(torchrun \"${A[@]}\" \"${A[@]}\")\nA+=(\"${A[@]}\")\n${A[@]}\n",
+      "bash a.sh torchrun\n",
+      "X=$'bash <<E\n$X torchrun\nE'\nbash <<E\n$X\nE\neval \"$X\"\n",
+      "torchrun --nproc_per_node=${X:-${X:-$X}} $((X + $((X))))\n"};
+  for (const std::string_view text : texts) {
+    const auto line = ReadLaunchLine(text, options);
+    EXPECT_TRUE(line || !line.error().message.empty()) << text;
+  }
+}
+
+TEST(HostileInput, GrowingValuesOfVariablesAreDropped) {
+  std::string text = "A='x x'\n";
+  for (int i = 0; i < 64; ++i) text += "A=\"$A $A\"\n";
+  EXPECT_TRUE(ReadLaunchLine(text + "torchrun --nproc_per_node=2 $A\n", {}));
+}
+
+TEST(HostileInput, ManyWordsThatMayStartSomethingAreReadOnce) {
+  for (const char* piece : {"ssh ", "bash -c ", "python -u ", "docker run ", "X=1 ", "$X "}) {
+    std::string text = "exec ";
+    while (text.size() < 50'000) text += piece;
+    const auto line = ReadLaunchLine(text, {});
+    EXPECT_TRUE(line || !line.error().message.empty()) << piece;
+  }
+  std::string text;
+  while (text.size() < 50'000) text += "a &\nb\n";
+  EXPECT_TRUE(ReadLaunchLine(text, {}));
+}
+
 TEST(HostileInput, ValuesThatGrowWithoutBoundAreRefused) {
   JobSpec job = Job();
   job.env = {{"A0", "xxxxxxxxxxxxxxxx"}};

@@ -287,7 +287,7 @@ INSTANTIATE_TEST_SUITE_P(
                    "shift\n            ;;\n    esac\n    shift\ndone\n\nDISTRIBUTED_ARGS=\"\n"
                    "    --nproc_per_node $GPUS_PER_NODE \\\n    --nnodes $NNODES\n\"\n\ntorchrun "
                    "$DISTRIBUTED_ARGS finetune.py \\\n    --bf16 True\n",
-                   "node"},
+                   "node procs=gpu"},
         PublicLine{"pytorch/torchtitan run_train.sh, its shape",
                    "set -ex\nNGPU=${NGPU:-\"8\"}\nif [ \"$COMM_MODE\" = \"fake_backend\" ]; then\n"
                    "    NGPU=\"${NGPU}\" LOCAL_RANK=0 python3 -m torchtitan.train \"$@\"\nelse\n"

@@ -2,6 +2,9 @@
 // arguments, launchers of frameworks, and programs that start elsewhere.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "tests/unit/planner/public_line.h"
 
 namespace launch {
@@ -93,6 +96,28 @@ INSTANTIATE_TEST_SUITE_P(
                    "OUTPUT=./output\nfi\nmkdir -p $OUTPUT\n\ndeepspeed main.py \\\n   "
                    "--zero_stage $ZERO_STAGE \\\n   --deepspeed \\\n   &> $OUTPUT/training.log",
                    "node"},
+        PublicLine{"a here-document", "bash <<EOF\ntorchrun --nproc_per_node 2 train.py\nEOF",
+                   "node procs=2"},
+        PublicLine{"a script written by a here-document",
+                   "cat > run.sh <<EOF\ntorchrun --nproc_per_node 2 train.py\nEOF\nbash run.sh",
+                   "node procs=2"},
+        PublicLine{"a usage text is no call",
+                   "usage() {\ncat <<EOF\ntorchrun --nproc_per_node 2 train.py\nEOF\n}\n"
+                   "python train.py",
+                   "plain"},
+        PublicLine{"a launcher in a variable",
+                   "RUN=\"accelerate launch\"; $RUN --num_processes 4 train.py", "node procs=4"},
+        PublicLine{"a launcher of one word in a variable",
+                   "launcher=torchrun; $launcher --nproc_per_node=2 train.py", "node procs=2"},
+        PublicLine{"THUDM: a command put together and evaluated",
+                   "options=\"--num_gpus 4\"; run_cmd=\"deepspeed ${options} train.py\"\n"
+                   "eval ${run_cmd}",
+                   "node procs=4"},
+        PublicLine{"an array of a command",
+                   "CMD=(torchrun --nproc_per_node 4 # four\n  train.py)\n\"${CMD[@]}\"",
+                   "node procs=4"},
+        PublicLine{"deepspeed's --include inside of a script",
+                   "true && deepspeed --include a:0,1@b:0,1 train.py", "node procs=2 nodes=2"},
         PublicLine{"a loop over seeds",
                    "for seed in 1 2 3; do torchrun --nproc_per_node=8 train.py --seed $seed; done",
                    "node procs=8"},
@@ -131,6 +156,27 @@ INSTANTIATE_TEST_SUITE_P(
         PublicLine{"a default beside a value",
                    "NGPU=2; torchrun --nproc_per_node=${NGPU:-\"8\"} train.py",
                    "torchrun procs=2 train.py"},
+        PublicLine{"a default without a colon", "torchrun --nproc_per_node=${NGPU-8} train.py",
+                   "torchrun procs=8 train.py"},
+        PublicLine{"a default that is kept", ": ${NGPU:=4}\ntorchrun --nproc_per_node=$NGPU t.py",
+                   "torchrun procs=4 t.py"},
+        PublicLine{"a product", "torchrun --nproc_per_node=$((4*2)) train.py",
+                   "torchrun procs=8 train.py"},
+        PublicLine{"a quotient of variables",
+                   "WORLD=16; NODES=2; torchrun --nproc_per_node=$((WORLD / NODES)) "
+                   "--nnodes $NODES train.py",
+                   "torchrun procs=8 nodes=2 train.py"},
+        PublicLine{"the GPUs counted by the driver",
+                   "torchrun --nproc_per_node=$(nvidia-smi -L | wc -l) train.py",
+                   "torchrun procs=gpu train.py"},
+        PublicLine{"the GPUs counted by torch",
+                   "NUM_GPUS=$(python -c \"import torch; print(torch.cuda.device_count())\")\n"
+                   "deepspeed --num_gpus $NUM_GPUS train.py",
+                   "deepspeed procs=gpu train.py"},
+        PublicLine{"the visible devices counted",
+                   "GPUS=0,1,2,3; NUM_GPUS=$(echo $GPUS | tr ',' '\\n' | wc -l)\n"
+                   "accelerate launch --num_processes $NUM_GPUS train.py",
+                   "accelerate procs=4 train.py"},
         PublicLine{"pytorch/fairseq docs/getting_started.rst",
                    "python -m torch.distributed.launch --nproc_per_node=8 \\\n    --nnodes=2 "
                    "--node_rank=0 --master_addr=\"192.168.1.1\" \\\n    --master_port=12345 \\\n"
@@ -156,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(
         PublicLine{"hiyouga/LLaMA-Factory examples/README.md",
                    "FORCE_TORCHRUN=1 NNODES=2 NODE_RANK=0 MASTER_ADDR=192.168.0.1 "
                    "MASTER_PORT=29500 llamafactory-cli train examples/a.yaml",
-                   "node"},
+                   "node nodes=2"},
         PublicLine{"pytorch/torchtune README.md",
                    "tune run --nproc_per_node 8 full_finetune_distributed --config llama3/70B_full",
                    "node procs=8"},
@@ -228,6 +274,41 @@ TEST(PublicStart, WhatStaysInTheBackgroundIsWaitedFor) {
   const auto waits = ReadLaunchLine("python a.py &\npython b.py &\nwait", {});
   ASSERT_TRUE(waits) << FormatError(waits.error());
   EXPECT_EQ(waits->shell.find("launch_status"), std::string::npos) << waits->shell;
+}
+
+TEST(PublicStart, WhatRunsBesideTheTrainingIsNotWaitedFor) {
+  for (const char* run :
+       {"tensorboard --logdir runs &\ntorchrun --nproc_per_node=2 train.py",
+        "tensorboard --logdir runs & python a.py", "python -m http.server & deepspeed train.py"}) {
+    const auto line = ReadLaunchLine(run, {});
+    ASSERT_TRUE(line) << FormatError(line.error());
+    EXPECT_EQ(line->shell.find("launch_status"), std::string::npos) << line->shell;
+    for (const Finding& finding : line->warnings)
+      EXPECT_NE(finding.code, "exit_code_hidden") << run;
+  }
+}
+
+TEST(PublicStart, SaysWhereTheExitCodeIsHidden) {
+  const std::pair<const char*, bool> cases[] = {
+      {"torchrun t.py; echo done", true},
+      {"set -e; torchrun t.py; echo done", false},
+      {"set -x -e\ntorchrun t.py\necho done", false},
+      {"set -o errexit\ntorchrun t.py\necho done", false},
+      {"set -exo pipefail\ntorchrun t.py 2>&1 | tee a | grep x\necho done", false},
+      {"set -x\ntorchrun t.py\necho done", true},
+      {"set -e\nset +e\ntorchrun t.py\necho done", true},
+      {"true && torchrun t.py | tee a", true},
+      {"true && torchrun t.py || exit 1", false},
+      {"true && torchrun t.py || true", true},
+  };
+  for (const auto& [run, hidden] : cases) {
+    const auto line = ReadLaunchLine(run, {});
+    ASSERT_TRUE(line) << FormatError(line.error());
+    const bool said =
+        std::any_of(line->warnings.begin(), line->warnings.end(),
+                    [](const Finding& finding) { return finding.code == "exit_code_hidden"; });
+    EXPECT_EQ(said, hidden) << run;
+  }
 }
 
 TEST(PublicStart, FunctionsOfLoginShellsAreNamed) {

@@ -1,0 +1,383 @@
+#include "planner/shell_values.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "common/text.h"
+#include "common/units.h"
+#include "planner/launch_line.h"
+#include "planner/launcher_words.h"
+
+namespace launch {
+namespace {
+
+constexpr std::size_t kLongestValue = 16 * 1024;  // A="$A$A" doubles with every line
+constexpr int kDeepest = 16;
+constexpr std::int64_t kLargest = 1'000'000'000;
+
+// In a text that starts once per node these have values of their own, known at the start.
+bool IsSetByLaunch(std::string_view name) {
+  return name == "NNODES" || name == "NPROC_PER_NODE" || name.rfind("LAUNCH_", 0) == 0 ||
+         IsContractVariable(name);
+}
+
+std::string_view WithoutQuotes(std::string_view text) {
+  const bool quoted = text.size() > 1 && text.front() == text.back() &&
+                      (text.front() == '"' || text.front() == '\'');
+  return quoted ? text.substr(1, text.size() - 2) : text;
+}
+
+// Behind the bracket that closes the one at `open`; npos: none does.
+std::size_t BehindBracket(std::string_view text, std::size_t open) {
+  const char opening = text[open];
+  const char closing = opening == '(' ? ')' : '}';
+  int depth = 0;
+  for (std::size_t i = open; i < text.size(); ++i) {
+    if (text[i] == '\\') {
+      ++i;
+      continue;
+    }
+    depth += text[i] == opening ? 1 : text[i] == closing ? -1 : 0;
+    if (depth == 0) return i + 1;
+  }
+  return std::string_view::npos;
+}
+
+const std::string* Lookup(std::string_view name, const KnownVariables& known) {
+  const auto found = known.find(name);
+  return found == known.end() ? nullptr : &found->second;
+}
+
+// Sums, products and brackets of $((...)): whole numbers.
+class Arithmetic {
+ public:
+  Arithmetic(std::string_view text, const KnownVariables& known) : text_(text), known_(known) {}
+
+  std::optional<std::int64_t> Value() {
+    const auto value = Sum();
+    Blanks();
+    return at_ == text_.size() ? value : std::nullopt;
+  }
+
+ private:
+  using Number = std::optional<std::int64_t>;
+
+  void Blanks() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+  bool Take(char c) {
+    Blanks();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  static Number Bounded(std::int64_t value) {
+    return value >= -kLargest && value <= kLargest ? Number(value) : std::nullopt;
+  }
+
+  Number Sum() {
+    Number left = Product();
+    while (left) {
+      const bool plus = Take('+');
+      if (!plus && !Take('-')) break;
+      const Number right = Product();
+      left = right ? Bounded(plus ? *left + *right : *left - *right) : std::nullopt;
+    }
+    return left;
+  }
+
+  Number Product() {
+    Number left = Factor();
+    while (left) {
+      const char op = Take('*') ? '*' : Take('/') ? '/' : Take('%') ? '%' : '\0';
+      if (op == '\0') break;
+      const Number right = Factor();
+      if (!right || (op != '*' && *right == 0)) return std::nullopt;
+      left = op == '*' ? Bounded(*left * *right) : op == '/' ? *left / *right : *left % *right;
+    }
+    return left;
+  }
+
+  Number Factor() {
+    if (Take('(')) {
+      if (++level_ > kDeepest) return std::nullopt;
+      const Number inner = Sum();
+      --level_;
+      return Take(')') ? inner : std::nullopt;
+    }
+    Blanks();
+    const bool dollar = Take('$');
+    const bool braces = dollar && Take('{');
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && IsNameChar(text_[at_])) ++at_;
+    std::string_view word = text_.substr(begin, at_ - begin);
+    if (braces && !Take('}')) return std::nullopt;
+    if (word.empty()) return std::nullopt;
+    if (dollar || !IsDigit(word[0])) {
+      const std::string* value = Lookup(word, known_);
+      if (value == nullptr) return std::nullopt;
+      word = *value;
+    }
+    const auto number = ParseInt(word);
+    return number ? Bounded(*number) : std::nullopt;
+  }
+
+  const std::string_view text_;
+  const KnownVariables& known_;
+  std::size_t at_ = 0;
+  int level_ = 0;
+};
+
+bool Mentions(std::string_view text, std::string_view what) {
+  return text.find(what) != std::string_view::npos;
+}
+
+// Puts values in the place of variables. Strict: absent where one is not known; otherwise it stays
+// as written.
+class ValueReader {
+ public:
+  ValueReader(const KnownVariables& known, bool strict) : known_(known), strict_(strict) {}
+
+  std::optional<std::string> Expand(std::string_view text) {
+    std::string out;
+    for (std::size_t i = 0; i < text.size();) {
+      const std::size_t end = EndOf(text, i);
+      if (end == i) {
+        if (strict_ && std::string_view("*?[{~").find(text[i]) != std::string_view::npos)
+          return std::nullopt;
+        out += text[i++];
+        continue;
+      }
+      const std::string_view written = text.substr(i, end - i);
+      const auto value = ValueOf(written);
+      if (!value && strict_) return std::nullopt;
+      out += value ? std::string_view(*value) : written;
+      if (out.size() > kLongestValue) return std::nullopt;
+      i = end;
+    }
+    return out;
+  }
+
+ private:
+  // Behind the expansion that begins at `i`; `i` where none does.
+  static std::size_t EndOf(std::string_view text, std::size_t i) {
+    if (text[i] == '`') {
+      const std::size_t close = text.find('`', i + 1);
+      return close == std::string_view::npos ? i : close + 1;
+    }
+    if (text[i] != '$' || i + 1 >= text.size()) return i;
+    if (text[i + 1] == '(' || text[i + 1] == '{') {
+      const std::size_t end = BehindBracket(text, i + 1);
+      return end == std::string_view::npos ? i : end;
+    }
+    std::size_t end = i + 1;
+    while (end < text.size() && IsNameChar(text[end])) ++end;
+    // $10 is $1 and a 0.
+    if (end > i + 1 && IsDigit(text[i + 1])) end = i + 2;
+    if (end == i + 1 && std::string_view("@*#?-$!").find(text[end]) != std::string_view::npos)
+      ++end;
+    return end == i + 1 ? i : end;
+  }
+
+  std::optional<std::string> ValueOf(std::string_view written) {
+    if (written.front() == '`') return OfCommand(written.substr(1, written.size() - 2));
+    if (written.starts_with("$((") && written.ends_with("))")) {
+      const auto number = Arithmetic(written.substr(3, written.size() - 5), known_).Value();
+      return number ? std::optional(std::to_string(*number)) : std::nullopt;
+    }
+    if (written[1] == '(') return OfCommand(written.substr(2, written.size() - 3));
+    if (written[1] == '{') return OfBraces(written.substr(2, written.size() - 3));
+    const std::string* value = Lookup(written.substr(1), known_);
+    return value == nullptr ? std::nullopt : std::optional(*value);
+  }
+
+  // "NAME", "NAME:-8", "NAME[@]", "#NAME[@]"
+  std::optional<std::string> OfBraces(std::string_view inner) {
+    const bool count = inner.starts_with('#');
+    if (count) inner.remove_prefix(1);
+    std::size_t end = 0;
+    while (end < inner.size() && IsNameChar(inner[end])) ++end;
+    const std::string_view name = inner.substr(0, end);
+    std::string_view rest = inner.substr(end);
+    if (rest == "[@]" || rest == "[*]") {
+      const std::string* array = Lookup(std::string(name) + "[@]", known_);
+      if (array == nullptr || !count)
+        return array == nullptr ? std::nullopt : std::optional(*array);
+      const auto words = ReadShell(*array);
+      if (!words || words->commands.size() != 1) return std::nullopt;
+      return std::to_string(words->commands[0].words.size());
+    }
+    if (count) return std::nullopt;
+    if (const std::string* value = Lookup(name, known_)) {
+      const bool plain = rest.empty() || rest.starts_with(":-") || rest.starts_with(":=") ||
+                         rest.starts_with('-') || rest.starts_with('=') || rest.starts_with(":?");
+      return plain ? std::optional(*value) : std::nullopt;
+    }
+    if (rest.starts_with(':')) rest.remove_prefix(1);
+    if (rest.empty() || (rest[0] != '-' && rest[0] != '=')) return std::nullopt;
+    // What stands in the text, unless launch sets the variable.
+    const std::string_view otherwise = WithoutQuotes(rest.substr(1));
+    if (IsSetByLaunch(name) || ++level_ > kDeepest) return std::nullopt;
+    if (otherwise.find_first_of("\"'\\") != std::string_view::npos) return std::nullopt;
+    const auto value = Expand(otherwise);
+    --level_;
+    return value;
+  }
+
+  // The questions after the number of GPUs, and after the length of a list with commas.
+  std::optional<std::string> OfCommand(std::string_view command) {
+    const bool counted = Mentions(command, "wc -l") || Mentions(command, "grep -c");
+    const bool listed = Mentions(command, "nvidia-smi") &&
+                        (Mentions(command, "-L") || Mentions(command, "--list-gpus") ||
+                         Mentions(command, "--query-gpu") || Mentions(command, "grep"));
+    if ((counted && listed) || Mentions(command, "cuda.device_count()") ||
+        (Mentions(command, "nvidia-smi") && Mentions(command, "--query-gpu=count"))) {
+      return std::string(kGpusOfNode);
+    }
+    const bool list = command.starts_with("echo ") && counted && Mentions(command, "tr ") &&
+                      Mentions(command, ",");
+    if (!list || ++level_ > kDeepest) return std::nullopt;
+    const std::string_view word = command.substr(5, command.find_first_of("|", 5) - 5);
+    const auto value = Expand(WithoutQuotes(Trim(word)));
+    --level_;
+    if (!value || value->empty() || value->find('$') != std::string::npos) return std::nullopt;
+    return std::to_string(std::count(value->begin(), value->end(), ',') + 1);
+  }
+
+  const KnownVariables& known_;
+  const bool strict_;
+  int level_ = 0;
+};
+
+// Quotes have been taken away from the value: what looks like a variable may not be one.
+bool IsLiteralInParts(const ShellWord& word) {
+  const std::string_view bare = WithoutQuotes(word.raw);
+  return bare != word.value && word.raw.find_first_of("'\\") != std::string::npos;
+}
+
+std::optional<std::string> ValueIn(const ShellWord& word, const KnownVariables& known,
+                                   bool strict) {
+  if (word.fixed) return word.value;
+  if (IsLiteralInParts(word)) return std::nullopt;
+  return ValueReader(known, strict).Expand(word.value);
+}
+
+std::string JoinedElements(const std::vector<ShellWord>& elements, const KnownVariables& known) {
+  std::string text;
+  for (const ShellWord& element : elements) {
+    const auto value = element.fixed ? std::nullopt : ValueIn(element, known, /*strict=*/false);
+    text += (text.empty() ? "" : " ") + value.value_or(element.raw);
+    if (text.size() > kLongestValue) return {};
+  }
+  return text;
+}
+
+}  // namespace
+
+std::optional<std::string> FixedValue(const ShellWord& word, const KnownVariables& known) {
+  return ValueIn(word, known, /*strict=*/true);
+}
+
+void TakeAssignment(const ShellWord& word, KnownVariables& known) {
+  std::size_t end = 0;
+  while (end < word.raw.size() && IsNameChar(word.raw[end])) ++end;
+  const std::string_view rest = std::string_view(word.raw).substr(end);
+  const bool more = rest.starts_with("+=");
+  if (end > 0 && !IsDigit(word.raw[0]) && (more || rest.starts_with('='))) {
+    const std::string name = word.raw.substr(0, end);
+    if (rest.ends_with(')') && rest.substr(more ? 2 : 1).starts_with('(')) {
+      std::string& array = known[name + "[@]"];
+      const std::string added = JoinedElements(word.elements, known);
+      if (!more) array.clear();
+      if (array.size() + added.size() > kLongestValue) return;
+      array += (array.empty() ? "" : " ") + added;
+      return;
+    }
+    ShellWord value = word;
+    value.raw = word.raw.substr(end + (more ? 2 : 1));
+    value.value = word.value.substr(std::min(end + (more ? 2 : 1), word.value.size()));
+    auto text = ValueIn(value, known, /*strict=*/true);
+    if (!text && value.value.find(' ') != std::string::npos) {
+      text = ValueIn(value, known, /*strict=*/false);
+    }
+    if (more) {
+      const std::string* before = Lookup(name, known);
+      text = before != nullptr && text && before->size() + text->size() < kLongestValue
+                 ? std::optional(*before + *text)
+                 : std::nullopt;
+    }
+    if (text) {
+      known.insert_or_assign(name, *text);
+    } else {
+      known.erase(name);
+    }
+    return;
+  }
+  // ": ${NGPU:=4}"
+  const std::string_view bare = WithoutQuotes(word.raw);
+  if (!bare.starts_with("${") || !bare.ends_with('}') || !Mentions(bare, "=")) return;
+  end = 2;
+  while (end < bare.size() && IsNameChar(bare[end])) ++end;
+  if (!bare.substr(end).starts_with(":=") && !bare.substr(end).starts_with('=')) return;
+  if (const auto value = ValueIn(word, known, /*strict=*/true)) {
+    known.insert_or_assign(std::string(bare.substr(2, end - 2)), *value);
+  }
+}
+
+std::vector<ShellWord> SplitWords(const std::vector<ShellWord>& words,
+                                  const KnownVariables& known) {
+  std::vector<ShellWord> out;
+  for (const ShellWord& word : words) {
+    // Quotes keep a value together, but for "${ARRAY[@]}".
+    const bool open = !word.fixed && (word.value == word.raw || word.value.ends_with("[@]}") ||
+                                      word.value == "$@");
+    const auto value = open && word.value[0] == '$'
+                           ? ValueReader(known, /*strict=*/true).Expand(word.value)
+                           : std::nullopt;
+    if (!value) {
+      out.push_back(word);
+      continue;
+    }
+    const auto inner = ReadShell(*value);
+    if (!inner || inner->commands.empty()) continue;  // empty: no word at all
+    for (ShellWord part : inner->commands.front().words) {
+      part.line = word.line;
+      part.column = word.column;
+      out.push_back(std::move(part));
+    }
+  }
+  return out;
+}
+
+void NestedTexts::Visit(std::string_view text, const std::function<void(const ShellScript&)>& use) {
+  const std::size_t cost = text.size() + kEach;
+  if (cost > left_ || level_ >= kMostLevels) return;
+  left_ -= cost;
+  const auto script = ReadShell(text);
+  if (!script) return;
+  ++level_;
+  use(*script);
+  --level_;
+}
+
+std::vector<std::string_view> ShellDocuments(const ShellCommand& command) {
+  std::vector<std::string_view> documents;
+  bool shell = false;
+  bool copies = false;
+  for (const ShellWord& word : command.words) {
+    const std::string_view program = ProgramOf(word);
+    shell = shell || program == "bash" || program == "sh";
+    copies = copies || (program == "cat" && command.joiner == "|") ||
+             (program == "tee" && command.words.back().value.ends_with(".sh"));
+  }
+  for (const ShellRedirect& redirect : command.redirects) {
+    copies = copies || (redirect.output && redirect.target.ends_with(".sh"));
+  }
+  for (const ShellRedirect& redirect : command.redirects) {
+    if ((shell || copies) && !redirect.document.empty()) documents.push_back(redirect.document);
+  }
+  return documents;
+}
+
+}  // namespace launch

@@ -1,0 +1,258 @@
+#include "planner/written_counts.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "common/units.h"
+#include "planner/accelerate_flags.h"
+#include "planner/deepspeed_flags.h"
+#include "planner/launcher_words.h"
+#include "planner/node_line.h"
+#include "planner/torchrun_flags.h"
+
+namespace launch {
+namespace {
+
+struct OwnLauncher {
+  std::string_view program;
+  std::string_view procs;  // its flag for processes of a node, with '_'; empty: only those of all
+  bool total = false;      // the flag counts the processes of all nodes
+};
+
+constexpr std::array<OwnLauncher, 12> kOwnLaunchers = {{
+    {"llamafactory-cli", ""},
+    {"axolotl", "num_processes", true},
+    {"composer", "n"},
+    {"colossalai", ""},
+    {"fabric", "devices"},
+    {"lightning", "devices"},
+    {"swift", ""},
+    {"megatron", ""},
+    {"trl", "num_processes", true},
+    {"tune", ""},
+    {"xtuner", ""},
+    {"nnUNetv2_train", "num_gpus"},
+}};
+
+const OwnLauncher* OwnLauncherOf(std::string_view program) {
+  const auto* const found =
+      std::find_if(kOwnLaunchers.begin(), kOwnLaunchers.end(),
+                   [&](const OwnLauncher& one) { return one.program == program; });
+  return found == kOwnLaunchers.end() ? nullptr : found;
+}
+
+// "--nproc-per-node=8" -> "nproc_per_node"; also "-n" and "-num_gpus".
+std::string FlagName(std::string_view word) {
+  const std::size_t dashes = std::min(word.find_first_not_of('-'), word.size());
+  if (dashes == 0 || dashes > 2) return {};
+  std::string name(word.substr(dashes, word.find('=') - dashes));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+std::optional<int> CountOf(const std::string& value, int most) {
+  const auto number = ParseInt(value);
+  if (!number || *number < 1 || *number > most) return std::nullopt;
+  return static_cast<int>(*number);
+}
+
+// A line that the launcher's own parser would not read ends at what looks like the script.
+std::size_t ScriptBehind(const std::vector<ShellWord>& words, std::size_t first) {
+  std::size_t i = first;
+  while (i < words.size() && words[i].value != "--" && words[i].value != "-m" &&
+         words[i].value != "--module" && !words[i].value.ends_with(".py")) {
+    ++i;
+  }
+  return i;
+}
+
+class CountReader {
+ public:
+  CountReader(KnownVariables known, const std::map<std::string, std::string>& files)
+      : known_(std::move(known)), files_(files) {}
+
+  void Walk(const ShellScript& script) {
+    for (const ShellCommand& command : script.commands) {
+      const std::vector<ShellWord> words = SplitWords(command.words, known_);
+      for (const ShellWord& word : command.words) TakeAssignment(word, known_);
+      if (!words.empty() && words[0].value == "shift") Shift();
+      if (!FromCall(words, calls_)) FromTexts(words);
+      FromScript(command);
+      FromAssignments(command.words);
+      for (const std::string_view document : ShellDocuments(command)) {
+        nested_.Visit(document, [&](const ShellScript& inner) { Walk(inner); });
+      }
+    }
+  }
+
+  WrittenCounts Counts() const {
+    WrittenCounts counts = calls_.procs == ProcsWord::kNone && !calls_.nodes ? assigned_ : calls_;
+    if (counts.procs == ProcsWord::kNumber && counts.total && counts.nodes) {
+      counts.total = false;
+      if (counts.procs_number % *counts.nodes != 0) counts.procs = ProcsWord::kNone;
+      counts.procs_number /= *counts.nodes;
+    }
+    return counts;
+  }
+
+ private:
+  // "bash dist_train.sh CONFIG 8": $2 is 8 in the script. What it sets stays where it is sourced.
+  void FromScript(const ShellCommand& command) {
+    const std::string path = ShellScriptOf(command);
+    const auto file = path.empty() ? files_.end() : files_.find(path);
+    if (file == files_.end()) return;
+    const KnownVariables outside = known_;
+    std::string all;
+    bool behind = false;
+    int number = 0;
+    for (const ShellWord& word : command.words) {
+      if (behind) {
+        all += (all.empty() ? "" : " ") + word.raw;
+        if (const auto value = FixedValue(word, outside)) {
+          known_.insert_or_assign(std::to_string(++number), *value);
+        } else {
+          known_.erase(std::to_string(++number));
+        }
+      }
+      behind = behind || word.value == path;
+    }
+    known_.insert_or_assign("@", all);
+    nested_.Visit(file->second, [&](const ShellScript& inner) { Walk(inner); });
+    const std::string_view program = ProgramOf(command.words[0]);
+    if (program != "source" && program != ".") known_ = outside;
+  }
+
+  // "shift" of a script: $2 becomes $1.
+  void Shift() {
+    for (int i = 1; known_.erase(std::to_string(i)) > 0; ++i) {
+      const auto next = known_.find(std::to_string(i + 1));
+      if (next != known_.end()) known_.insert_or_assign(std::to_string(i), next->second);
+    }
+    known_.erase("@");
+  }
+
+  // The call of a launcher among the words of a command. False: there is none.
+  bool FromCall(const std::vector<ShellWord>& words, WrittenCounts& out) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (AssignmentOf(words[i])) continue;
+      if (const auto place = FindTorchrun(words, i)) {
+        const auto read = ReadTorchrun(words, place->first_flag, place->launch_module, known_);
+        return read ? TakeRead(*read, false, out) : TakeFlags(words, place->first_flag, {}, out);
+      }
+      if (const auto place = FindDeepspeed(words, i)) {
+        const auto read = ReadDeepspeed(words, place->first_flag, known_);
+        return read ? TakeRead(*read, false, out) : TakeFlags(words, place->first_flag, {}, out);
+      }
+      if (const auto place = FindAccelerate(words, i)) {
+        const auto read = ReadAccelerate(words, place->first_flag, known_, files_);
+        return read ? TakeRead(read->arguments, true, out)
+                    : TakeFlags(words, place->first_flag, {"", "num_processes", true}, out);
+      }
+      if (const OwnLauncher* own = OwnLauncherOf(ProgramOf(words[i]))) {
+        TakeFlags(words, i + 1, *own, out);
+        FromVariables(out);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  static void TakeProcs(ProcsWord word, int number, bool total, WrittenCounts& out) {
+    if (out.procs != ProcsWord::kNone) return;
+    out.procs = word;
+    out.procs_number = number;
+    out.total = total;
+  }
+
+  static void TakeProcs(const std::string& value, bool total, WrittenCounts& out) {
+    if (value == "gpu" || value == "xpu") {
+      TakeProcs(ProcsWord::kGpu, 0, false, out);
+    } else if (value == "auto") {
+      TakeProcs(ProcsWord::kAuto, 0, false, out);
+    } else if (const auto count = CountOf(value, 4096)) {
+      TakeProcs(ProcsWord::kNumber, *count, total, out);
+    }
+  }
+
+  static bool TakeRead(const LauncherArguments& read, bool accelerate, WrittenCounts& out) {
+    const bool known = read.procs != ProcsWord::kNone && read.procs != ProcsWord::kUnknown;
+    // A total over machines was divided by them where they are written.
+    if (known) TakeProcs(read.procs, read.procs_number, accelerate && !read.nodes_min, out);
+    if (read.nodes_min && !out.nodes) out.nodes = read.nodes_min;
+    return true;
+  }
+
+  // "--nnodes 2 --nproc_per_node=8" from words[first] on to the script.
+  bool TakeFlags(const std::vector<ShellWord>& words, std::size_t first, const OwnLauncher& own,
+                 WrittenCounts& out) {
+    const std::size_t last = ScriptBehind(words, first);
+    for (std::size_t i = first; i < last; ++i) {
+      const std::string name = FlagName(words[i].value);
+      if (name.empty()) continue;
+      const std::size_t equals = words[i].value.find('=');
+      ShellWord given = words[i];
+      if (equals != std::string::npos) {
+        given.value = words[i].value.substr(equals + 1);
+      } else if (i + 1 < words.size()) {
+        given = words[i + 1];
+      }
+      const auto value = FixedValue(given, known_);
+      if (!value) continue;
+      const bool procs = name == "nproc_per_node" || name == "num_gpus" || name == "nproc";
+      if (procs) TakeProcs(*value, false, out);
+      if (!procs && !own.procs.empty() && name == own.procs) TakeProcs(*value, own.total, out);
+      const bool nodes = name == "nnodes" || name == "num_nodes" || name == "num_machines";
+      if (nodes && !out.nodes) out.nodes = CountOf(*value, 100'000);
+    }
+    return true;
+  }
+
+  // What programs that start torchrun take from their environment.
+  void FromVariables(WrittenCounts& out) const {
+    const auto procs = known_.find("NPROC_PER_NODE");
+    if (procs != known_.end()) TakeProcs(procs->second, false, out);
+    const auto nodes = known_.find("NNODES");
+    if (nodes != known_.end() && !out.nodes) out.nodes = CountOf(nodes->second, 100'000);
+  }
+
+  // bash -c "torchrun ...", eval "$CMD"
+  void FromTexts(const std::vector<ShellWord>& words) {
+    if (!words.empty() && (words[0].value == "echo" || words[0].value == "printf")) return;
+    for (const ShellWord& word : words) {
+      if (AssignmentOf(word) || word.value.find(' ') == std::string::npos) continue;
+      nested_.Visit(word.value, [&](const ShellScript& inner) { Walk(inner); });
+    }
+  }
+
+  // LAUNCHER="accelerate launch --num_processes 4": counts where no call is seen.
+  void FromAssignments(const std::vector<ShellWord>& words) {
+    for (const ShellWord& word : words) {
+      const auto assignment = AssignmentOf(word);
+      if (!assignment || assignment->value.value.find(' ') == std::string::npos) continue;
+      nested_.Visit(assignment->value.value, [&](const ShellScript& inner) {
+        if (!inner.commands.empty()) FromCall(inner.commands.front().words, assigned_);
+      });
+    }
+  }
+
+  KnownVariables known_;
+  const std::map<std::string, std::string>& files_;
+  NestedTexts nested_;
+  WrittenCounts calls_;
+  WrittenCounts assigned_;
+};
+
+}  // namespace
+
+WrittenCounts CountsIn(const ShellScript& script, KnownVariables known,
+                       const std::map<std::string, std::string>& files) {
+  CountReader reader(std::move(known), files);
+  reader.Walk(script);
+  return reader.Counts();
+}
+
+bool StartsRanksItself(std::string_view program) { return OwnLauncherOf(program) != nullptr; }
+
+}  // namespace launch
