@@ -24,6 +24,7 @@ struct JobDraft {
   std::string file;                         // shown in errors; "command line" for overrides
   std::string base_dir;                     // absolute; relative paths count from here
   bool on_command_line = false;             // the value being set comes from a flag or `key=value`
+  bool nodes_said = false;                  // by the file or the command line
 };
 
 // The value of one field with its place, so that every refusal names file, line, column and field.

@@ -39,6 +39,7 @@ Result<void> SetField(JobDraft& draft, const JobField& field, std::string_view w
   if (node.kind == YamlNode::Kind::kNull && field.name != "env")
     return Fail(ErrorCode::kInvalidArgument, "has no value", "write a value or remove the line",
                 Where{draft.file, key.line, key.column, std::string(written)});
+  if (field.name == "nodes") draft.nodes_said = true;
   return field.set(draft, value);
 }
 
@@ -138,6 +139,17 @@ Result<void> TakeStrategyOffload(JobDraft& draft) {
       "write strategy: " + stage + ", or leave offload out", Where{draft.file, 0, 0, "offload"});
 }
 
+// A line, or a file that it names, says itself how many nodes it is for; what is wrong with either
+// is said where the job is planned.
+void TakeNodesOfLine(JobDraft& draft) {
+  const auto files = ReadNamedFiles(draft.spec);
+  const auto line = ReadLaunchLine(
+      draft.spec.run,
+      LineOptions(draft.spec, files ? *files : std::map<std::string, std::string>()));
+  if (!line || !line->nodes_min) return;
+  draft.spec.nodes = {*line->nodes_min, line->nodes_max.value_or(*line->nodes_min), false};
+}
+
 Result<ReadJob> Finish(JobDraft draft, std::string source) {
   JobSpec& spec = draft.spec;
   const Where whole{draft.file, 0, 0, {}};
@@ -145,6 +157,7 @@ Result<ReadJob> Finish(JobDraft draft, std::string source) {
     return Fail(ErrorCode::kInvalidArgument, "`run` is missing",
                 "add the training command: `run: python train.py`", whole);
   if (spec.workdir.empty()) spec.workdir = draft.base_dir;
+  if (!draft.nodes_said) TakeNodesOfLine(draft);
   if (!spec.venv.empty()) spec.venv = AbsolutePath(spec.venv, spec.workdir);
   if (!spec.python.empty()) spec.python = AbsolutePath(spec.python, spec.workdir);
   if (spec.conda.find('/') != std::string::npos)
@@ -169,13 +182,6 @@ Result<ReadJob> Finish(JobDraft draft, std::string source) {
   if (spec.dataset && spec.dataset->samples == 0)
     return Fail(ErrorCode::kInvalidArgument, "dataset.epochs needs dataset.samples", "", whole);
   return ReadJob{std::move(draft.spec), std::move(draft.notices), std::move(source)};
-}
-
-// A line says itself how many nodes it is for; what is wrong with it is said by the planner.
-void TakeNodesOfLine(JobDraft& draft, const std::map<std::string, std::string>& files) {
-  const auto line = ReadLaunchLine(draft.spec.run, LineOptions(draft.spec, files));
-  if (!line || !line->nodes_min) return;
-  draft.spec.nodes = {*line->nodes_min, line->nodes_max.value_or(*line->nodes_min), false};
 }
 
 }  // namespace
@@ -227,7 +233,6 @@ Result<ReadJob> ReadJobText(std::string_view text, const std::string& file,
   draft.file = file;
   draft.base_dir = base_dir;
   LAUNCH_RETURN_IF_ERROR(ReadMap(draft, root, ""));
-  if (draft.written_at.count("nodes") == 0) TakeNodesOfLine(draft, {});
   LAUNCH_RETURN_IF_ERROR(Apply(draft, overrides, cwd));
   if (draft.spec.name.empty())
     draft.spec.name = NameFrom(std::filesystem::path(file).stem().string());
@@ -257,12 +262,6 @@ Result<ReadJob> ReadJobLine(const std::vector<std::string>& words,
     draft.spec.name = NameFrom(std::filesystem::path(word).stem().string());
     break;
   }
-  // Also a file that the line names may say how many nodes it is for.
-  draft.spec.workdir = cwd;
-  const auto files = ReadNamedFiles(draft.spec);
-  draft.spec.workdir.clear();
-  LAUNCH_RETURN_IF_ERROR(files);
-  TakeNodesOfLine(draft, *files);
   LAUNCH_RETURN_IF_ERROR(Apply(draft, overrides, cwd));
   if (draft.spec.name.empty() && !words.empty())
     draft.spec.name = NameFrom(std::filesystem::path(words.front()).filename().string());

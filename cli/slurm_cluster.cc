@@ -93,6 +93,10 @@ Result<bool> AwaitNodes(const App& app, up::Remote& here, Client& client, const 
 Result<int> UpOnSlurm(const App& app, const SlurmWish& wish, const up::UpOptions& options,
                       Contexts& contexts) {
   LAUNCH_RETURN_IF_ERROR(up::SbatchWords(wish.arguments));
+  UniqueFd turn;
+  if (!options.dry_run) {
+    LAUNCH_ASSIGN_OR_RETURN(turn, up::LockCluster(contexts, options.cluster));
+  }
   LAUNCH_ASSIGN_OR_RETURN(up::HostSet set, SetOf(wish, contexts, options.cluster));
   // Whatever happens next, `down` knows where the controller is.
   if (!options.dry_run)

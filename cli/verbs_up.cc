@@ -1,4 +1,4 @@
-// up, upgrade, down, nodes remove, context: clusters on machines that ssh reaches.
+// up, upgrade, down, nodes remove: clusters on machines that ssh reaches.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <filesystem>
@@ -31,7 +31,13 @@ Result<HostSet> ReadHostArgument(const std::string& text) {
   const auto kind = std::filesystem::status(text, ignored).type();
   const bool file = kind != std::filesystem::file_type::not_found &&
                     kind != std::filesystem::file_type::directory;
-  if (!file && text.find('/') == std::string::npos) return up::ReadHostlist(text);
+  if (!file && text.find('/') == std::string::npos) {
+    const std::string ending = std::filesystem::path(text).extension();
+    if (ending == ".yaml" || ending == ".yml" || ending == ".txt" || ending == ".conf")
+      return Fail(ErrorCode::kNotFound, "there is no file " + text,
+                  "a hosts file, or the names of hosts: gpu[01-16]");
+    return up::ReadHostlist(text);
+  }
   LAUNCH_ASSIGN_OR_RETURN(const std::string bytes,
                           PosixFileSystem().Read(text, up::kMostHostsBytes));
   return up::ReadHosts(bytes, text);
@@ -72,8 +78,8 @@ void ShowPlan(const App& app, const std::vector<HostResult>& results) {
 // Without the hosts that failed before anything of ours was put on them.
 HostSet Reached(HostSet set, const std::vector<HostResult>& results) {
   const auto untouched = [](const HostResult& result) {
-    return result.error && result.steps.empty() && result.facts.installed.empty() &&
-           result.facts.authority.empty();
+    return result.error && result.steps.empty() &&
+           (result.of_others || (result.facts.installed.empty() && result.facts.authority.empty()));
   };
   std::erase_if(set.hosts, [&](const up::Host& host) {
     return std::any_of(results.begin(), results.end(), [&](const HostResult& result) {
@@ -81,6 +87,19 @@ HostSet Reached(HostSet set, const std::vector<HostResult>& results) {
     });
   });
   return set;
+}
+
+// After a head that failed it is as if nobody had asked, unless the cluster's first controller was
+// started: that can be ended, by the cluster's name or as the current one.
+Result<void> TakeBack(Contexts& contexts, const std::string& cluster, bool founded,
+                      const std::optional<HostSet>& known, HostSet set) {
+  if (founded && known) return up::WriteClusterFile(contexts, cluster, *known);
+  if (founded) return up::RemoveClusterFile(contexts, cluster);
+  if (!contexts.MustKnow(cluster)) return contexts.Forget(cluster);
+  std::erase_if(set.hosts, [&](const up::Host& host) { return host.name != set.head; });
+  LAUNCH_RETURN_IF_ERROR(up::WriteClusterFile(contexts, cluster, set));
+  if (!contexts.Current()) return contexts.Use(cluster);
+  return {};
 }
 
 Result<int> RunUpOnSlurm(const App& app, const UpFlags& flags) {
@@ -100,17 +119,26 @@ Result<int> RunUp(const App& app, const UpFlags& flags) {
              "launch up " + jump + ",... -F " + flags.hosts);
   LAUNCH_ASSIGN_OR_RETURN(set, up::CheckHosts(std::move(set), flags.hosts));
   Contexts contexts(Contexts::DefaultDir());
-  LAUNCH_ASSIGN_OR_RETURN(const auto known, up::ReadClusterFile(contexts, flags.cluster));
-  LAUNCH_ASSIGN_OR_RETURN(set, up::WithHead(std::move(set), known.value_or(HostSet{})));
-  LAUNCH_ASSIGN_OR_RETURN(UpOptions options, OptionsOf(app, flags, set));
-  const HostSet before = known.value_or(HostSet{});
-  if (!flags.dry_run) {  // whatever happens next, `down` knows where the controller is
-    HostSet head = set;
-    std::erase_if(head.hosts, [&](const up::Host& host) { return host.name != set.head; });
-    LAUNCH_RETURN_IF_ERROR(up::WriteClusterFile(contexts, flags.cluster, up::Merged(before, head)));
+  UniqueFd turn;
+  if (!flags.dry_run) {
+    LAUNCH_ASSIGN_OR_RETURN(turn, up::LockCluster(contexts, flags.cluster));
   }
-  LAUNCH_ASSIGN_OR_RETURN(const auto results, up::BringUp(set, options, contexts));
+  LAUNCH_ASSIGN_OR_RETURN(const auto known, up::ReadClusterFile(contexts, flags.cluster));
+  const bool founded = contexts.MustKnow(flags.cluster).has_value();
+  // Binding only once a controller was started.
+  const HostSet before = founded ? known.value_or(HostSet{}) : HostSet{};
+  LAUNCH_ASSIGN_OR_RETURN(set, up::WithHead(std::move(set), before));
+  LAUNCH_ASSIGN_OR_RETURN(UpOptions options, OptionsOf(app, flags, set));
+  if (!flags.dry_run)  // whatever happens next, `down` knows all that may have something of ours
+    LAUNCH_RETURN_IF_ERROR(up::WriteClusterFile(contexts, flags.cluster, up::Merged(before, set)));
+  const auto brought = up::BringUp(set, options, contexts);
   options.progress = nullptr;
+  if (!brought) {  // the head: the others were not looked at
+    if (!flags.dry_run)
+      LAUNCH_RETURN_IF_ERROR(TakeBack(contexts, flags.cluster, founded, known, std::move(set)));
+    return Unexpected(brought.error());
+  }
+  const std::vector<HostResult>& results = *brought;
   const std::size_t failed = ShowFailures(app, results);
   if (flags.dry_run) {
     ShowPlan(app, results);
@@ -205,6 +233,8 @@ Result<void> MustBeIdle(Client& client, const HostSet& set) {
 Result<int> RunRemove(const App& app, UpFlags flags) {
   Contexts contexts(Contexts::DefaultDir());
   flags.cluster = ClusterMeant(contexts, flags.cluster);
+  LAUNCH_RETURN_IF_ERROR(HostsOf(contexts, flags.cluster));
+  LAUNCH_ASSIGN_OR_RETURN(const UniqueFd turn, up::LockCluster(contexts, flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(HostSet all, HostsOf(contexts, flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(const HostSet set, ToRemove(all, flags.hosts));
   LAUNCH_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfCredentials(contexts.Dir(flags.cluster)));
@@ -243,22 +273,34 @@ Result<std::vector<JobId>> OpenJobs(Client& client) {
   return open;
 }
 
+// Nodes that somebody else brought up, or joined by hand: no list here has them.
+void NameOthers(const App& app, Client& client, const HostSet& set) {
+  if (!set.slurm_jobs.empty()) return;  // their nodes leave with them
+  const auto nodes = client.Nodes();
+  for (const NodeView& node : nodes ? *nodes : std::vector<NodeView>()) {
+    const std::string& name = node.inventory.node.value;
+    if (std::any_of(set.hosts.begin(), set.hosts.end(),
+                    [&](const up::Host& host) { return host.name == name; }))
+      continue;
+    app.Note(name + ": not brought up from here; its agent goes on there until it is ended");
+  }
+}
+
 Result<int> RunDown(const App& app, UpFlags flags) {
   Contexts contexts(Contexts::DefaultDir());
   flags.cluster = ClusterMeant(contexts, flags.cluster);
+  LAUNCH_RETURN_IF_ERROR(HostsOf(contexts, flags.cluster));
+  LAUNCH_ASSIGN_OR_RETURN(const UniqueFd turn, up::LockCluster(contexts, flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(const HostSet set, HostsOf(contexts, flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfCredentials(contexts.Dir(flags.cluster)));
   if (auto client = Client::Open(cluster); client) {
     const auto open = OpenJobs(*client);
-    if (!open && !flags.force)
+    // With --purge each host says itself whether ranks live there.
+    if (!open && !flags.force && !flags.purge)
       return Fail(ErrorCode::kUnavailable,
                   "the controller cannot be asked what runs: " + open.error().message,
                   "--force ends the cluster in spite of that");
-    if (!open && flags.purge)
-      return Fail(ErrorCode::kUnavailable,
-                  "the controller cannot be asked what runs, and --purge would leave ranks behind "
-                  "that nobody can stop",
-                  "bring the controller back, or end the cluster without --purge");
+    if (open) NameOthers(app, *client, set);
     if (open && !open->empty()) {
       if (!flags.force)
         return Fail(ErrorCode::kFailedPrecondition,
@@ -278,20 +320,6 @@ Result<int> RunDown(const App& app, UpFlags flags) {
   options.progress = nullptr;
   if (ShowFailures(app, results) > 0) return 1;
   if (flags.purge) LAUNCH_RETURN_IF_ERROR(contexts.Forget(flags.cluster));
-  return 0;
-}
-
-Result<int> ListContexts(const App& app) {
-  const Contexts contexts(Contexts::DefaultDir());
-  const auto current = contexts.Current();
-  for (const std::string& name : contexts.Names()) {
-    const auto address = AddressOfCredentials(contexts.Dir(name));
-    if (app.WantsName()) {
-      app.Out(name + "\n");
-    } else {
-      app.Out((current == name ? "* " : "  ") + name + "  " + (address ? *address : "-") + "\n");
-    }
-  }
   return 0;
 }
 
@@ -357,36 +385,6 @@ void AddUpVerbs(CLI::App& parser, App& app) {
     remove->callback(
         [&app, leaving] { app.run = [&app, leaving] { return RunRemove(app, *leaving); }; });
   }
-
-  CLI::App* context = parser.add_subcommand(
-      "context", "Clusters known here; `use` chooses one, `forget` removes one");
-  context->callback([&app] {
-    if (!app.run) app.run = [&app] { return ListContexts(app); };
-  });
-  auto name = std::make_shared<std::string>();
-  CLI::App* use = context->add_subcommand("use", "Make a cluster the current one");
-  use->add_option("name", *name, "Of `launch context`")->required();
-  use->callback([&app, name] {
-    app.run = [&app, name]() -> Result<int> {
-      Contexts contexts(Contexts::DefaultDir());
-      LAUNCH_RETURN_IF_ERROR(contexts.Use(*name));
-      app.Note(*name + " is the current cluster");
-      return 0;
-    };
-  });
-  auto gone = std::make_shared<std::string>();
-  CLI::App* forget =
-      context->add_subcommand("forget", "Remove a cluster's credentials from this machine");
-  forget->add_option("name", *gone, "Of `launch context`")->required();
-  forget->callback([&app, gone] {
-    app.run = [&app, gone]() -> Result<int> {
-      Contexts contexts(Contexts::DefaultDir());
-      LAUNCH_RETURN_IF_ERROR(contexts.MustKnow(*gone));
-      LAUNCH_RETURN_IF_ERROR(contexts.Forget(*gone));
-      app.Note(*gone + " is forgotten here; the cluster itself goes on");
-      return 0;
-    };
-  });
 }
 
 }  // namespace launch

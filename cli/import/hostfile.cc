@@ -5,6 +5,7 @@
 
 #include "cli/import/import.h"
 #include "common/hostlist.h"
+#include "common/quoted.h"
 #include "common/units.h"
 
 namespace launch {
@@ -13,6 +14,7 @@ namespace {
 struct Host {
   std::string name;
   std::optional<int> slots;  // absent: the file does not say
+  bool colon = false;        // "gpu01:8", which `launch up` reads as a port
 };
 
 std::vector<std::string> Words(std::string_view line) {
@@ -45,6 +47,7 @@ bool IsHostName(std::string_view name) {
 std::optional<Host> HostOf(const std::vector<std::string>& words) {
   Host host{words[0].substr(words[0].find('@') + 1), std::nullopt};
   if (const auto colon = host.name.find(':'); colon != std::string::npos) {
+    host.colon = true;
     host.slots = Slots(std::string_view(host.name).substr(colon + 1));
     host.name.resize(colon);
     if (!host.slots || words.size() > 1) return std::nullopt;
@@ -81,6 +84,7 @@ bool IsHostfile(std::string_view text) {
 
 Result<Imported> ImportHostfile(std::string_view text, const std::string& path) {
   std::vector<Host> hosts;
+  bool of_mpi = false;  // `launch up` takes the names, and not the file
   int line = 0;
   while (!text.empty()) {
     ++line;
@@ -96,12 +100,14 @@ Result<Imported> ImportHostfile(std::string_view text, const std::string& path) 
                                    [&](const Host& other) { return other.name == host->name; });
     if (same != hosts.end() && !host->slots && words.size() == 1) {
       same->slots = same->slots.value_or(1) + 1;  // as MPI counts a host that is named again
+      of_mpi = true;
       continue;
     }
     if (same != hosts.end())
       return Fail(ErrorCode::kInvalidArgument, "names " + host->name + " twice", "keep one line",
                   Where{path, line, 0, {}});
     hosts.push_back(*host);
+    of_mpi = of_mpi || host->colon;
   }
   JobFileDraft draft;
   std::vector<std::string> names;
@@ -124,9 +130,10 @@ Result<Imported> ImportHostfile(std::string_view text, const std::string& path) 
   } else {
     draft.Note("the file does not say how many slots each host has: write gpus, those of a node");
   }
-  draft.Set("nodelist", FoldHostlist(names));
-  draft.Note("the names must be those of `launch nodes`; launch up " + path +
-             " brings the hosts into a cluster");
+  const std::string list = FoldHostlist(names);
+  draft.Set("nodelist", list);
+  draft.Note("the names must be those of `launch nodes`; launch up " +
+             (of_mpi ? ShellQuote(list) : path) + " brings the hosts into a cluster");
   return std::move(draft).Finish("hostfile", path);
 }
 

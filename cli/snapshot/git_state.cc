@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "cli/daemon.h"
+#include "cli/snapshot/git_files.h"
 #include "common/job.h"
 
 namespace launch {
@@ -11,37 +12,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Millis kGitDeadline{3000};
+constexpr Millis kGitDeadline{8000};
 constexpr std::string_view kCut = "\n[cut here]\n";
 
-// Nothing that the repository's configuration could name is run.
+// Nothing that the repository's configuration could name is run: no hook, no differ, and no filter,
+// each of which is set to nothing. A file of many MiB is compared as a whole, for its lines take
+// minutes. `timeout` ends with 124.
 constexpr const char* kDiffScript =
     "exec 2>/dev/null; cd \"$0\" || exit 1\n"
-    "git --no-optional-locks -c core.fsmonitor=false diff --no-color --no-ext-diff --no-textconv "
-    "HEAD -- . || exit 1\n"
-    "git --no-optional-locks -c core.fsmonitor=false ls-files --others --exclude-standard | "
-    "sed 's/^/untracked: /'\n";
+    "most=$1\n"
+    "set -f -- --no-optional-locks -c core.fsmonitor=false -c core.bigFileThreshold=16m\n"
+    "IFS='\n'\n"
+    "for name in $(git \"$@\" config --name-only --get-regexp "
+    "'^filter\\..*\\.(clean|process|required)$'); do set -- \"$@\" -c \"$name=\"; done\n"
+    "git \"$@\" rev-parse -q --verify HEAD >/dev/null || exit 1\n"
+    "late() { [ $? != 124 ] || echo '[cut here: git took longer than 3 s]'; }\n"
+    "{ timeout 3 git \"$@\" diff --no-color --no-ext-diff --no-textconv HEAD -- .; late; } |\n"
+    "  head -c \"$most\"\n"
+    "{ timeout 3 git \"$@\" ls-files --others --exclude-standard; late; } |\n"
+    "  sed 's/^/untracked: /' | head -c \"$most\"\n";
 
 std::string FirstLineOf(const fs::path& path) {
   std::ifstream in(path);
   std::string line;
   std::getline(in, line);
   return line;
-}
-
-// `.git` above `dir`, also of a worktree, whose `.git` is a file that names the place.
-fs::path GitDirOf(fs::path dir) {
-  std::error_code ignored;
-  for (; !dir.empty(); dir = dir.parent_path()) {
-    const fs::path git = dir / ".git";
-    if (fs::is_directory(git, ignored)) return git;
-    if (fs::is_regular_file(git, ignored)) {
-      const std::string line = FirstLineOf(git);
-      if (line.starts_with("gitdir: ")) return dir / line.substr(8);
-    }
-    if (dir == dir.parent_path()) break;
-  }
-  return {};
 }
 
 std::string PackedRef(const fs::path& common, const std::string& name) {
@@ -58,8 +53,7 @@ std::string CommitOf(const fs::path& git) {
   const std::string head = FirstLineOf(git / "HEAD");
   if (!head.starts_with("ref: ")) return head;
   const std::string name = head.substr(5);
-  const std::string elsewhere = FirstLineOf(git / "commondir");
-  const fs::path common = elsewhere.empty() ? git : git / elsewhere;
+  const fs::path common = CommonGitDir(git);
   for (const fs::path& place : {git, common}) {
     if (std::string commit = FirstLineOf(place / name); !commit.empty()) return commit;
   }
@@ -70,14 +64,17 @@ std::string CommitOf(const fs::path& git) {
 
 GitState ReadGitState(const std::string& directory) {
   GitState state;
-  const fs::path git = GitDirOf(directory);
-  if (git.empty()) return state;
-  state.commit = CommitOf(git);
+  const auto git = FindGit(directory);
+  if (!git) return state;
+  state.commit = CommitOf(git->dir);
   if (state.commit.empty()) return state;
-  const auto diff = RunToEnd({"/bin/sh", "-c", kDiffScript, directory}, "", kGitDeadline);
-  if (!diff || diff->code != 0) return state;  // no git here, or it does not trust the directory
-  state.diff = diff->output;
   constexpr std::size_t kMost = kMaxGitDiffBytes / 2 - kCut.size();
+  const auto diff = RunToEnd({"/bin/sh", "-c", kDiffScript, directory, std::to_string(kMost + 1)},
+                             "", kGitDeadline);
+  if (!diff) state.diff = "[not recorded: " + diff.error().message + "]\n";
+  // Another code: no git here, or it does not trust the directory.
+  if (!diff || diff->code != 0) return state;
+  state.diff = diff->output;
   if (state.diff.size() > kMost) state.diff = state.diff.substr(0, kMost) + std::string(kCut);
   return state;
 }

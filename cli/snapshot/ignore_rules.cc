@@ -1,13 +1,41 @@
 #include "cli/snapshot/ignore_rules.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <optional>
 
 namespace launch {
 namespace {
 
+// `[:alpha:]` at the start of `text`; sets how long it is. Absent = no class of POSIX.
+std::optional<bool> InClass(std::string_view text, char c, std::size_t* length) {
+  struct Class {
+    std::string_view name;
+    int (*has)(int);
+  };
+  constexpr std::array<Class, 12> kClasses = {{{"[:alnum:]", std::isalnum},
+                                               {"[:alpha:]", std::isalpha},
+                                               {"[:blank:]", std::isblank},
+                                               {"[:cntrl:]", std::iscntrl},
+                                               {"[:digit:]", std::isdigit},
+                                               {"[:graph:]", std::isgraph},
+                                               {"[:lower:]", std::islower},
+                                               {"[:print:]", std::isprint},
+                                               {"[:punct:]", std::ispunct},
+                                               {"[:space:]", std::isspace},
+                                               {"[:upper:]", std::isupper},
+                                               {"[:xdigit:]", std::isxdigit}}};
+  for (const Class& one : kClasses) {
+    if (!text.starts_with(one.name)) continue;
+    *length = one.name.size();
+    return one.has(static_cast<unsigned char>(c)) != 0;
+  }
+  return std::nullopt;
+}
+
 // The byte of `[...]` at the start of `pattern`; sets how long the brackets are. Absent = they
-// never close, so that '[' stands for itself.
+// never close: nothing matches.
 std::optional<bool> InBrackets(std::string_view pattern, char c, std::size_t* length) {
   std::size_t at = 1;
   const bool negated = at < pattern.size() && (pattern[at] == '!' || pattern[at] == '^');
@@ -17,6 +45,12 @@ std::optional<bool> InBrackets(std::string_view pattern, char c, std::size_t* le
     if (pattern[at] == ']' && !first) {
       *length = at + 1;
       return found != negated;
+    }
+    std::size_t whole = 0;
+    if (const auto in = InClass(pattern.substr(at), c, &whole)) {
+      found = found || *in;
+      at += whole;
+      continue;
     }
     if (pattern[at] == '\\' && at + 1 < pattern.size()) ++at;
     const char low = pattern[at];
@@ -79,10 +113,10 @@ class Glob {
 
   // How much of the pattern stands for this byte; 0 = it is another one.
   static std::size_t OneByte(std::string_view pattern, char c) {
-    std::size_t length = 1;
-    std::optional<bool> brackets;
-    if (pattern[0] == '[') brackets = InBrackets(pattern, c, &length);
-    if (brackets) return *brackets && c != '/' ? length : 0;
+    if (pattern[0] == '[') {
+      std::size_t length = 1;
+      return InBrackets(pattern, c, &length).value_or(false) && c != '/' ? length : 0;
+    }
     if (pattern[0] == '?') return c != '/' ? 1 : 0;
     const std::size_t quote = pattern[0] == '\\' && pattern.size() > 1 ? 1 : 0;
     return pattern[quote] == c ? quote + 1 : 0;
@@ -105,7 +139,9 @@ bool GlobMatches(std::string_view pattern, std::string_view text) {
   return Glob(pattern, text).From(0, 0);
 }
 
-void IgnoreRules::Add(std::string_view text, std::string_view directory) {
+void IgnoreRules::Add(std::string_view text, std::string_view directory, IgnoreFile file) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = Trimmed(text.substr(0, end));
@@ -113,6 +149,7 @@ void IgnoreRules::Add(std::string_view text, std::string_view directory) {
     if (line.empty() || line[0] == '#') continue;
     Rule rule;
     rule.directory = directory;
+    rule.file = file;
     if (line[0] == '!') {
       rule.negated = true;
       line.remove_prefix(1);
@@ -130,7 +167,16 @@ void IgnoreRules::Add(std::string_view text, std::string_view directory) {
 }
 
 bool IgnoreRules::Ignores(std::string_view path, bool is_directory) const {
+  return LastSays(path, is_directory, true);
+}
+
+bool IgnoreRules::IgnoresTracked(std::string_view path, bool is_directory) const {
+  return LastSays(path, is_directory, false);
+}
+
+bool IgnoreRules::LastSays(std::string_view path, bool is_directory, bool all) const {
   for (auto rule = rules_.rbegin(); rule != rules_.rend(); ++rule) {
+    if (!all && rule->file == IgnoreFile::kGit) continue;
     if (rule->directories_only && !is_directory) continue;
     std::string_view below = path;
     if (!rule->directory.empty()) {

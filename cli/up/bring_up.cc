@@ -12,6 +12,7 @@
 #include "cli/up/host_setup.h"
 #include "cli/up/release.h"
 #include "cli/up/this_machine.h"
+#include "common/file_system.h"
 #include "common/pki.h"
 #include "common/units.h"
 
@@ -102,11 +103,25 @@ Result<void> InstallOn(Site& site, const UpOptions& options) {
   return {};
 }
 
-Result<void> CheckAuthority(const Site& site, const std::string& authority) {
+// What is on it is nobody's, or this node's of this cluster.
+Result<void> CheckOwner(Site& site, const std::string& authority) {
   const HostFacts& facts = site.result.facts;
-  if (facts.authority.empty() || facts.authority == authority) return {};
-  return Fail(ErrorCode::kFailedPrecondition, "its agent belongs to another cluster",
-              "`launch down` there first, or remove " + facts.state + "/agent on it");
+  if (facts.authority.empty()) return {};
+  site.result.of_others = true;
+  if (facts.authority != authority)
+    return Fail(
+        ErrorCode::kFailedPrecondition, "its agent belongs to another cluster",
+        "`launch down` of that cluster first, where it was brought up; where nobody can, end "
+        "launch-agent on it and remove " +
+            facts.programs + " and " + facts.state);
+  const auto certificate = ReadCertificate(facts.certificate);
+  if (certificate && certificate->identity.name != site.result.host.name)
+    return Fail(ErrorCode::kFailedPrecondition,
+                "this machine is the node " + certificate->identity.name + " already",
+                "two entries lead to one machine: keep that one, or `launch nodes remove " +
+                    certificate->identity.name + "` first");
+  site.result.of_others = false;
+  return {};
 }
 
 // Whether the agent's certificate is past its end, or unreadable: then nobody lets it in, and only
@@ -128,7 +143,7 @@ Result<bool> IsSilentNode(Client& client, const std::string& name) {
 Result<void> StartNode(Site& site, const UpOptions& options, const Cluster& cluster,
                        const std::string& authority) {
   const HostFacts& facts = site.result.facts;
-  LAUNCH_RETURN_IF_ERROR(CheckAuthority(site, authority));
+  LAUNCH_RETURN_IF_ERROR(CheckOwner(site, authority));
   LAUNCH_RETURN_IF_ERROR(InstallOn(site, options));
   const bool joins = facts.authority.empty() || CertificateOver(facts);
   if (options.dry_run) {
@@ -154,6 +169,25 @@ Result<void> StartNode(Site& site, const UpOptions& options, const Cluster& clus
   return {};
 }
 
+// The credentials that are kept here under this name are those of the controller on that head: no
+// other cluster's are written over, and a head that lost its state does not become a new cluster.
+Result<void> CheckContext(const Contexts& contexts, const std::string& cluster, const Site& head) {
+  const auto ca_pem = PosixFileSystem().Read(contexts.Dir(cluster) + "/ca.pem", 1 << 20);
+  if (!ca_pem && ca_pem.error().code == ErrorCode::kNotFound) return {};
+  if (!ca_pem) return Unexpected(ca_pem.error());
+  const HostFacts& facts = head.result.facts;
+  if (Sha256Hex(*ca_pem) == facts.controller) return {};
+  return Fail(ErrorCode::kFailedPrecondition,
+              "cluster " + cluster + " is known here, and its controller is not on " +
+                  head.result.host.name,
+              "another cluster wants another name: --cluster NAME; if that machine lost its disk, "
+              "bring " +
+                  facts.state +
+                  "/controller back (`launch server restore`), or give the "
+                  "old cluster up: launch context forget " +
+                  cluster);
+}
+
 Result<Cluster> StartHead(Site& head, const HostSet& set, const UpOptions& options,
                           Releases& releases, Contexts& contexts, std::string& authority) {
   const int port = set.Port();
@@ -166,6 +200,7 @@ Result<Cluster> StartHead(Site& head, const HostSet& set, const UpOptions& optio
   if (!there.empty() && there != options.cluster)
     return Fail(ErrorCode::kFailedPrecondition, "the controller of cluster " + there + " is on it",
                 "--cluster " + there + " adds hosts to that one; or choose another --head");
+  LAUNCH_RETURN_IF_ERROR(CheckContext(contexts, options.cluster, head));
   LAUNCH_RETURN_IF_ERROR(InstallOn(head, options));
   const Cluster cluster{address, contexts.Dir(options.cluster), false};
   if (options.dry_run) {

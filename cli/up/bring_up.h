@@ -31,6 +31,7 @@ struct HostResult {
   Host host;
   HostFacts facts;
   bool done = false;
+  bool of_others = false;          // what is on it is another cluster's, or another node
   std::vector<std::string> steps;  // what was done, or would be with dry_run
   std::optional<Error> error;
 };

@@ -7,6 +7,7 @@
 #include "cli/contexts.h"
 #include "cli/up/hosts.h"
 #include "common/error.h"
+#include "common/unique_fd.h"
 
 namespace launch::up {
 
@@ -14,5 +15,11 @@ namespace launch::up {
 Result<std::optional<HostSet>> ReadClusterFile(const Contexts& contexts,
                                                const std::string& cluster);
 Result<void> WriteClusterFile(Contexts& contexts, const std::string& cluster, const HostSet& set);
+// As if no `up` had been run from here.
+Result<void> RemoveClusterFile(const Contexts& contexts, const std::string& cluster);
+
+// Held by a verb that changes what is on the hosts of a cluster: of two at once each would forget
+// what the other did. kConflict when another program holds it.
+Result<UniqueFd> LockCluster(const Contexts& contexts, const std::string& cluster);
 
 }  // namespace launch::up

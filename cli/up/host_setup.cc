@@ -7,6 +7,7 @@
 #include "cli/up/embedded_texts.h"
 #include "common/pki.h"
 #include "common/quoted.h"
+#include "common/text.h"
 
 namespace launch::up {
 namespace {
@@ -190,7 +191,8 @@ Result<bool> Install(Remote& remote, const HostFacts& facts, const Release& rele
   const std::string fresh = ShellQuote(facts.programs + "/.current.new") + ".$$";
   LAUNCH_RETURN_IF_ERROR(Must(remote,
                               "ln -sfn " + ShellQuote("releases/" + release.id) + " " + fresh +
-                                  " && mv -fT " + fresh + " " + link,
+                                  " && mv -fT " + fresh + " " + link + " && rm -f " +
+                                  ShellQuote(dir) + "/.*.part.*",
                               "", kShort, "switching to the release"));
   return uploaded;
 }
@@ -254,12 +256,47 @@ Result<Started> StartAgent(Remote& remote, const HostFacts& facts) {
   return Keep(remote, facts, "launch-agent", arguments);
 }
 
+namespace {
+
+// Ranks outlive their agent, and a controller that is gone cannot be asked for them. A supervisor
+// that just saw its rank end gets some time.
+constexpr const char* kSupervisors =
+    "real=$(readlink -f \"$1\")\n"
+    "look() {\n"
+    "  for file in $(grep -las '^launch-shim' /proc/[0-9]*/cmdline); do\n"
+    "    process=${file%/cmdline}\n"
+    "    [ -O \"$process\" ] || [ \"$(id -u)\" = 0 ] || continue\n"
+    "    case $(readlink \"$process/exe\") in \"\" | \"$real\"/*) echo \"${process#/proc/}\" ;; "
+    "esac\n"
+    "  done\n"
+    "}\n"
+    "i=0\n"
+    "while [ $i -lt 50 ] && [ -n \"$(look)\" ]; do sleep 0.1; i=$((i + 1)); done\n"
+    "echo $(look)\n";
+
+Result<void> MustHaveNoRanks(Remote& remote, const HostFacts& facts) {
+  LAUNCH_ASSIGN_OR_RETURN(const RemoteAnswer answer,
+                          Must(remote,
+                               "sh -c " + ShellQuote(kSupervisors) + " sh " +
+                                   ShellQuote(facts.programs) + " 2>/dev/null",
+                               "", kShort, "looking for ranks"));
+  const std::string_view alive = Trim(answer.output);
+  if (alive.empty()) return {};
+  return Fail(ErrorCode::kFailedPrecondition,
+              "ranks run on it: their launch-shim is process " + std::string(alive),
+              "bring the controller back (`launch up`) and cancel their jobs; nothing was changed "
+              "here");
+}
+
+}  // namespace
+
 Result<void> Remove(Remote& remote, const HostFacts& facts, const std::string& authority,
                     bool purge) {
   const auto ours = [&](const std::string& found) { return found.empty() || found == authority; };
   if (!ours(facts.authority) || !ours(facts.controller))
     return Fail(ErrorCode::kFailedPrecondition, "what is on it belongs to another cluster",
                 "end that one by its own name; nothing was changed here");
+  if (purge) LAUNCH_RETURN_IF_ERROR(MustHaveNoRanks(remote, facts));
   for (const char* name : {"launch-agent", "launch-controller"}) {
     LAUNCH_RETURN_IF_ERROR(
         Must(remote, Service("end", name, facts, {}), "", kShort, std::string("ending ") + name));

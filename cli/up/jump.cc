@@ -17,7 +17,8 @@ std::string WithoutPercent(std::string_view text) {
 std::string JumpCommand(const std::vector<std::string>& hops, const JumpSsh& ssh) {
   std::string last = hops.back();
   std::string command = "exec ssh -o BatchMode=yes";
-  if (ssh.accept_new) command += " -o StrictHostKeyChecking=accept-new";
+  // Also where the configuration would take any key.
+  command += std::string(" -o StrictHostKeyChecking=") + (ssh.accept_new ? "accept-new" : "yes");
   if (!ssh.key.empty()) command += " -i " + ShellQuote(WithoutPercent(ssh.key));
   if (!ssh.config.empty()) command += " -F " + ShellQuote(WithoutPercent(ssh.config));
   for (std::size_t i = 0; i + 1 < hops.size(); ++i)

@@ -21,12 +21,13 @@ there() {  # the directory, or the nearest one above it
   echo "${place:-/}"
 }
 if [ -d "$programs" ] && [ -d "$state" ]; then echo made=1; fi
+trap 'rm -f "$trial"' EXIT
+trap 'exit 1' HUP INT TERM
 trial=$(there "$programs")/.launch-probe.$$
 if printf '#!/bin/sh\nexit 0\n' >"$trial" 2>/dev/null && [ -s "$trial" ] && chmod 700 "$trial" && [ -w "$(there "$state")" ]; then
   echo writable=1
   "$trial" 2>/dev/null && echo executable=1
 fi
-rm -f "$trial"
 echo "free_kib=$(df -Pk "$(there "$programs")" 2>/dev/null | awk 'NR==2{print $4}')"
 if [ -d /run/systemd/system ]; then
   if [ "$uid" = 0 ]; then

@@ -139,7 +139,9 @@ Result<Prepared> Prepare(const Host& host, const SshOptions& options) {
   }
   const long timeout = options.timeout_s;
   const int no_delay = 1;
-  good = good && ssh_options_set(session, SSH_OPTIONS_TIMEOUT, &timeout) == SSH_OK &&
+  const int check = 1;  // libssh takes any key where the configuration says `no`
+  good = good && ssh_options_set(session, SSH_OPTIONS_STRICTHOSTKEYCHECK, &check) == SSH_OK &&
+         ssh_options_set(session, SSH_OPTIONS_TIMEOUT, &timeout) == SSH_OK &&
          ssh_options_set(session, SSH_OPTIONS_NODELAY, &no_delay) == SSH_OK;
   if (!good)
     return Fail(ErrorCode::kInvalidArgument,

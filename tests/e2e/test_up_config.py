@@ -24,7 +24,8 @@ def test_up_from_an_openssh_config_whose_names_nothing_else_knows(three, tmp_pat
     alias = {"gate": "na", "lab1": "nb", "lab2": "nc"}
     config.write_text("".join(f"Host {name}\n  HostName {three.address(host)}\n" for name, host in alias.items()) +
                       "Host lab2\n  ProxyJump gate\n"
-                      f"Host *\n  User root\n  IdentityFile {tmp_path}/id\n  UserKnownHostsFile {operator.known}\n  ConnectTimeout 2\n")
+                      f"Host *\n  User root\n  IdentityFile {tmp_path}/id\n  UserKnownHostsFile {operator.known}\n  ConnectTimeout 2\n"
+                      "  StrictHostKeyChecking no\n")  # which lets nobody in unseen here
 
     def launch(*args):
         return subprocess.run([BIN / "launch", *map(str, args)], env=operator.env, cwd=tmp_path, capture_output=True, text=True,

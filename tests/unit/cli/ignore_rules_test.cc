@@ -27,7 +27,11 @@ TEST(IgnoreRules, GlobsAsGitReadsThem) {
            {"[!a-c]x", "bx", false},
            {"[!a-c]x", "dx", true},
            {"[]]x", "]x", true},
-           {"[ab", "[ab", true},
+           {"[ab", "[ab", false},
+           {"abc[[:digit:]]", "abc1", true},
+           {"abc[[:digit:]]", "abcx", false},
+           {"[![:upper:]_]x", "_x", false},
+           {"[[:nothing:]]", "n]", true},
            {"\\*", "*", true},
            {"\\*", "a", false},
            {"run*", "runs", true},
@@ -45,6 +49,16 @@ TEST(IgnoreRules, ManyStarsOverALongNameAreSoonRefused) {
   for (int i = 0; i < 30; ++i) pattern += "*a";
   EXPECT_FALSE(GlobMatches(pattern + "b", std::string(200, 'a')));
   EXPECT_TRUE(GlobMatches(pattern, std::string(200, 'a')));
+}
+
+TEST(IgnoreRules, WhatGitTracksIsLeftOutByLaunchIgnoreOnly) {
+  IgnoreRules rules;
+  rules.Add("\xEF\xBB\xBF*.json\n", "");
+  EXPECT_TRUE(rules.Ignores("a.json", false)) << "behind a byte order mark too";
+  EXPECT_FALSE(rules.IgnoresTracked("a.json", false));
+  rules.Add("a.json\n", "", IgnoreFile::kLaunch);
+  EXPECT_TRUE(rules.IgnoresTracked("a.json", false));
+  EXPECT_FALSE(rules.IgnoresTracked("b.json", false));
 }
 
 TEST(IgnoreRules, TheLastRuleThatMatchesWins) {

@@ -131,6 +131,7 @@ TEST(ImportHostfile, NamesNodesAndTheSmallestNumberOfSlots) {
   EXPECT_NE(imported->yaml.find("gpus: 4\n"), std::string::npos);
   EXPECT_NE(imported->yaml.find("nodelist: \"gpu[01-02]\"\n"), std::string::npos);
   EXPECT_TRUE(Says(*imported, "gpu02 has 4 slots"));
+  EXPECT_TRUE(Says(*imported, "launch up hf brings"));
   EXPECT_TRUE(Says(*imported, "no training command"));
   EXPECT_FALSE(ImportText("gpu01 slots=8\ngpu01 slots=8\n", "hf"));
   EXPECT_FALSE(ImportText("gpu01 slots=0\n", "hf"));
@@ -149,6 +150,9 @@ TEST(ImportHostfile, ReadsThoseOfMpi) {
     EXPECT_NE(counted->yaml.find("gpus: 4\n"), std::string::npos) << counted->yaml;
     EXPECT_NE(counted->yaml.find("nodes: 2\n"), std::string::npos) << counted->yaml;
   }
+  // `launch up` would read :8 as a port, and refuses a host that is named twice.
+  for (const char* text : {"n1:8\nn2:8\n", "n1\nn1\nn2\nn2\n"})
+    EXPECT_TRUE(Says(*ImportText(text, "hosts"), "launch up 'n[1-2]' brings")) << text;
   EXPECT_FALSE(ImportText("a:0\nb:1\n", "hosts"));
   EXPECT_FALSE(ImportText("train\n", "hosts"));
 }

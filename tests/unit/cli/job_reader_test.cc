@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "cli/job_fields.h"
@@ -46,6 +47,23 @@ TEST(JobReader, NodesThatAreNotWrittenComeFromTheLine) {
   const auto written = Read("num_nodes: 4\nrun: torchrun --nnodes 2 --nproc_per_node 1 train.py\n");
   ASSERT_TRUE(written) << FormatError(written.error());
   EXPECT_EQ(written->spec.nodes, (NodeCount{4, 4, false}));
+}
+
+TEST(JobReader, NodesThatAreNotWrittenComeFromAFileThatTheLineNamesToo) {
+  std::string dir = (std::filesystem::temp_directory_path() / "job-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(dir.data()), nullptr);
+  std::ofstream(dir + "/two.yaml") << "distributed_type: MULTI_GPU\nnum_machines: 2\n"
+                                      "num_processes: 16\n";
+  const std::string text = "run: accelerate launch --config_file two.yaml train.py\n";
+  const auto read = [&](const std::string& more, const std::vector<JobOverride>& overrides = {}) {
+    const auto job = ReadJobText(more + text, "job.yaml", dir, overrides, "/");
+    EXPECT_TRUE(job) << (job ? "" : FormatError(job.error()));
+    return job ? job->spec.nodes : NodeCount();
+  };
+  EXPECT_EQ(read(""), (NodeCount{2, 2, false}));
+  EXPECT_EQ(read("nodes: 3\n"), (NodeCount{3, 3, false}));
+  EXPECT_EQ(read("", {{"nodes", "4", "--nodes"}}), (NodeCount{4, 4, false}));
+  std::filesystem::remove_all(dir);
 }
 
 TEST(JobReader, ReadsTheJobOfStoryTwo) {

@@ -46,6 +46,13 @@ class WorkdirCopyTest : public testing::Test {
     return paths;
   }
 
+  // What `git` in the directory did; a repository with one commit of what is added.
+  int Git(const std::string& words) const {
+    return std::system(("cd " + dir_.string() + " && git -c user.name=t -c user.email=t@t " +
+                        words + " >/dev/null 2>&1")
+                           .c_str());
+  }
+
   fs::path dir_;
 };
 
@@ -83,6 +90,37 @@ TEST_F(WorkdirCopyTest, LeavesOutWhatGitAndLaunchIgnore) {
   EXPECT_EQ(Paths(*copy), (std::vector<std::string>{".gitignore", ".launchignore", "deep",
                                                     "deep/runs", "deep/runs/z", "small.pt", "sub",
                                                     "sub/.gitignore", "sub/keep"}));
+}
+
+TEST_F(WorkdirCopyTest, WhatGitTracksGoesAlongThoughAPatternCoversIt) {
+  if (Git("--version") != 0) GTEST_SKIP() << "git is not installed";
+  Write(".gitignore", "*.json\n/data/\n");
+  Write(".launchignore", "secret.json\n");
+  for (const char* path : {"config.json", "other.json", "secret.json", "data/fixed/a.json",
+                           "data/fixed/b.json", "data/large", "train.py"})
+    Write(path, "x");
+  ASSERT_EQ(Git("init -q ."), 0);
+  ASSERT_EQ(Git("add -f train.py config.json secret.json data/fixed/a.json"), 0);
+  const auto copy = Copy();
+  ASSERT_TRUE(copy);
+  EXPECT_EQ(Paths(*copy),
+            (std::vector<std::string>{".gitignore", ".launchignore", "config.json", "data",
+                                      "data/fixed", "data/fixed/a.json", "train.py"}));
+}
+
+TEST_F(WorkdirCopyTest, BelowTheRootOfARepositoryWhatIsIgnoredAboveStaysBehind) {
+  if (Git("--version") != 0) GTEST_SKIP() << "git is not installed";
+  ASSERT_EQ(Git("init -q ."), 0);
+  Write(".gitignore", "*.pt\n/exp/one/cache\n/train.py\n");
+  Write("exp/.gitignore", "logs/\n!one/keep.pt\n");
+  Write(".git/info/exclude", "private\n");
+  for (const char* path : {"exp/one/a.pt", "exp/one/keep.pt", "exp/one/cache/x", "exp/one/logs/x",
+                           "exp/one/private", "exp/one/train.py", "exp/one/force.pt"})
+    Write(path, "x");
+  ASSERT_EQ(Git("add -f exp/one/force.pt"), 0);
+  const auto copy = CopyWorkdir((dir_ / "exp/one").string(), {});
+  ASSERT_TRUE(copy);
+  EXPECT_EQ(Paths(*copy), (std::vector<std::string>{"force.pt", "keep.pt", "train.py"}));
 }
 
 TEST_F(WorkdirCopyTest, EqualContentHasOneNameAndIsHeldOnce) {
@@ -166,6 +204,44 @@ TEST_F(WorkdirCopyTest, TheGitStateIsCommitAndDiff) {
   state = ReadGitState(dir_.string());
   EXPECT_NE(state.diff.find("-lr = 1\n+lr = 2\n"), std::string::npos) << state.diff;
   EXPECT_NE(state.diff.find("untracked: new.py"), std::string::npos);
+}
+
+TEST_F(WorkdirCopyTest, TheGitStateRunsNothingThatTheRepositoryNames) {
+  if (Git("--version") != 0) GTEST_SKIP() << "git is not installed";
+  ASSERT_EQ(Git("init -q ."), 0);
+  Write("train.py", "lr = 1\n");
+  ASSERT_EQ(Git("add ."), 0);
+  ASSERT_EQ(Git("commit -qm one"), 0);
+  Write(".git/info/attributes", "* filter=own diff=own\n");
+  const std::string mark = (dir_ / ".git/ran").string();
+  for (const char* key : {"filter.own.clean", "filter.own.process", "diff.own.textconv",
+                          "diff.own.command", "core.fsmonitor"})
+    ASSERT_EQ(Git(std::string("config ") + key + " 'touch " + mark + "; cat'"), 0);
+  ASSERT_EQ(Git("config filter.own.required true"), 0);
+  Write("train.py", "lr = 2\n");
+  const GitState state = ReadGitState(dir_.string());
+  EXPECT_NE(state.diff.find("+lr = 2\n"), std::string::npos) << state.diff;
+  EXPECT_FALSE(fs::exists(mark));
+}
+
+TEST_F(WorkdirCopyTest, AGitDiffOfManyMiBIsRecordedInPart) {
+  if (Git("--version") != 0) GTEST_SKIP() << "git is not installed";
+  ASSERT_EQ(Git("init -q ."), 0);
+  Write("table.txt", "");
+  Write("train.py", "lr = 1\n");
+  ASSERT_EQ(Git("add ."), 0);
+  ASSERT_EQ(Git("commit -qm one"), 0);
+  Write("train.py", "lr = 2\n");
+  Write("table.txt", std::string(20 << 20, 'x'));
+  const GitState whole = ReadGitState(dir_.string());
+  EXPECT_NE(whole.diff.find("Binary files a/table.txt"), std::string::npos) << whole.diff;
+  EXPECT_NE(whole.diff.find("+lr = 2\n"), std::string::npos);
+  std::string lines;
+  for (int i = 0; i < 20'000; ++i) lines += "line " + std::to_string(i) + "\n";
+  Write("table.txt", lines);
+  const GitState cut = ReadGitState(dir_.string());
+  EXPECT_NE(cut.diff.find("+line 17\n"), std::string::npos);
+  EXPECT_TRUE(cut.diff.ends_with("[cut here]\n"));
 }
 
 }  // namespace

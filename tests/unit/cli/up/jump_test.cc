@@ -7,7 +7,8 @@ namespace {
 
 TEST(Jump, GivesSshTheConfigurationAndTheKeyAndNoTerminal) {
   EXPECT_EQ(JumpCommand({"gate"}, {}),
-            "exec /bin/sh -c 'exec ssh -o BatchMode=yes -W '\\''[%h]:%p'\\'' -- gate'");
+            "exec /bin/sh -c 'exec ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -W "
+            "'\\''[%h]:%p'\\'' -- gate'");
   const std::string all =
       JumpCommand({"gate", "ana@in:2222"},
                   {.config = "/h/c", .key = "/h/k", .accept_new = true, .errors = "/h/e"});
