@@ -1,6 +1,7 @@
 // What one piece of evidence takes from another one, or gives to it.
 #pragma once
 
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -12,6 +13,13 @@ namespace launch {
 // Ranks whose collectives of the same number differ wait for each other for ever (failures.md 3.3).
 // ProcessGroupNCCL.cpp prints both with the timeout.
 void TellMismatch(std::vector<Suspect>& suspects);
+
+// Which rank a collective that timed out waited for, where the log tells: torch's report on the
+// desynchronisation, how far each rank's watchdog saw it come, or one rank of those in the log
+// (`seen`) that alone did not time out.
+void TellLate(std::vector<Suspect>& suspects, const std::set<Rank>& seen);
+// The same of whole ranks: all waited but one, which was still running.
+void TellLate(std::vector<Verdict>& verdicts);
 
 // What an out-of-memory message calls other processes is another rank of the job, where each of two
 // ranks holds what the other one misses: both sit on one GPU (failures.md 4).

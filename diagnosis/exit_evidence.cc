@@ -162,6 +162,7 @@ bool UsesExpandableSegments(const std::map<std::string, std::string>& env) {
 Verdict ChooseVerdict(const std::vector<Verdict>& verdicts) {
   std::vector<Verdict> told = verdicts;
   TellSharedGpu(told);
+  TellLate(told);
   const Verdict* best = &told.front();
   for (const Verdict& verdict : told)
     if (Class(verdict) < Class(*best)) best = &verdict;

@@ -34,7 +34,7 @@ bool IsBoxedSource(std::string_view text) {
   text = TrimFront(text.substr(kBar.size()));
   if (text.starts_with(kArrow)) text = TrimFront(text.substr(kArrow.size()));
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  return digits > 0 && TrimFront(text.substr(digits)).starts_with(kBar);
+  return digits > 0 && text.substr(digits).starts_with(' ');
 }
 
 }  // namespace

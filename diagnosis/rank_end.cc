@@ -62,6 +62,8 @@ struct RankEndReader::Patterns {
   // planner/node_launcher.py, of torchrun, accelerate and deepspeed inside a script
   RE2 ours{
       R"(launch: first failing rank of [\w.-]+: (\d+) \(local rank \d+\): (?:signal (\d+)|exit (\d+)))"};
+  // Composer's launcher
+  RE2 crashed{R"([Rr]ank (\d+)(?: \(PID \d+\))? (?:crashed|exited) with (?:exit )?code (-?\d+))"};
   RE2 died{R"(died with <Signals\.(SIG\w+))"};  // subprocess.CalledProcessError
   RE2 task{
       R"(task (\d+): (Killed|Segmentation fault|Aborted|Terminated|Bus error|Illegal instruction))"};  // srun
@@ -121,7 +123,8 @@ std::optional<RankEnd> RankEndReader::Read(std::string_view text, std::optional<
     end.rank = who >= 0 ? std::optional<Rank>(who) : rank;
     return end;
   }
-  if (RE2::PartialMatch(line, p.spawned_code, &who, &number)) {
+  if (RE2::PartialMatch(line, p.spawned_code, &who, &number) ||
+      (RE2::PartialMatch(line, p.crashed, &who, &number) && number != 0)) {
     RankEnd end = DecodeExitCode(number);
     end.rank = who;
     return end;

@@ -198,6 +198,11 @@ constexpr Signature kCommunication[] = {
          R"(to timeout or exceptions? in watchdog|Some NCCL operations have failed or timed out|)"
          R"(collective timeout|[Ww]atchdog got stuck|due to ProcessGroupNCCL watchdog hang|)"
          R"([Hh]eartbeat monitor timed out|detected no heartbeat of its watchdog)"},
+    // How far a rank came, beside its watchdog's own line.
+    {.label = "nccl_timeout",
+     .tier = Tier::kSymptom,
+     .weight = 50,
+     .phrases = {"last enqueued work: ", "last enqueued NCCL work: "}},
     // torch's desync report and its analysis of the flight recorder name the rank themselves.
     {.label = "nccl_timeout",
      .tier = Tier::kSymptom,

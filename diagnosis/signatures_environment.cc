@@ -11,11 +11,12 @@ constexpr Signature kEnvironment[] = {
      .weight = 65,
      .phrases = {"driver on your system is too old", "driver version is insufficient",
                  "cudaErrorInsufficientDriver", "compiled with an unsupported toolchain",
-                 "unsatisfied condition: cuda", "driver too old"},
+                 "unsatisfied condition: cuda", "driver too old",
+                 "not supported in the installed CUDA driver"},
      .pattern =
          R"(driver on your system is too old(?: \(found version (\d+)\))?|driver version is insufficient|)"
          R"(cudaErrorInsufficientDriver|PTX was compiled with an unsupported toolchain|)"
-         R"(unsatisfied condition: cuda ?[>=]|(?:CUDA|NVIDIA|nvidia) driver too old)"},
+         R"(not supported in the installed CUDA driver|unsatisfied condition: cuda ?[>=]|(?:CUDA|NVIDIA|nvidia) driver too old)"},
     {.label = "cuda_driver_too_old",
      .weight = 60,
      .phrases = {"UNSUPPORTED_PTX_VERSION", "UnsupportedPtxVersion", "update your GPU driver"},
@@ -97,9 +98,9 @@ constexpr Signature kEnvironment[] = {
      .weight = 55,
      .phrases = {"only supports Ampere", "is not defined for option 'gpu-name'",
                  "current PyTorch install supports CUDA", "minimum cuda capability",
-                 "only supports GPUs with", "not compatible with current PyTorch"},
+                 "only supports GPUs with", "invalid value for --gpu-architecture"},
      .pattern =
-         R"(only supports Ampere GPUs|is not defined for option 'gpu-name'|)"
+         R"(invalid value for --gpu-architecture|only supports Ampere GPUs|is not defined for option 'gpu-name'|)"
          R"(current PyTorch install supports CUDA capabilities|)"
          R"(minimum cuda capability supported by this library|only supports GPUs with (?:compute )?capability)"},
 
@@ -159,10 +160,11 @@ constexpr Signature kEnvironment[] = {
     {.label = "deepspeed_op_build",
      .weight = 52,
      .phrases = {"cannot find -l", "nvcc fatal", "Building extension module ", "'ninja', '-v'",
-                 "unsupported GNU version", "' failed with exit"},
-     .pattern = R"(cannot find -l(\w+)|nvcc fatal\s*:|Building extension module (\w+)\W*FAILED|)"
-                R"('ninja', '-v'\]' returned non-zero|unsupported GNU version|)"
-                R"(command '\S*(?:nvcc|gcc|g\+\+|cc|c\+\+|clang)' failed with exit)",
+                 "unsupported GNU version", "' failed with exit", "Unknown CUDA arch ("},
+     .pattern =
+         R"(cannot find -l(\w+)|nvcc fatal\s*:|Building extension module (\w+)\W*FAILED|)"
+         R"('ninja', '-v'\]' returned non-zero|unsupported GNU version|Unknown CUDA arch \(|)"
+         R"(command '\S*(?:nvcc|gcc|g\+\+|cc|c\+\+|clang)' failed with exit)",
      .veto = R"(-laio|-lcufile)"},  // DeepSpeed looks for them at every import
     {.label = "deepspeed_op_build",
      .weight = 52,
@@ -198,6 +200,13 @@ constexpr Signature kEnvironment[] = {
          "The driver's own library is not there: no NVIDIA driver on this node, or a container "
          "without GPUs",
      .remedy = "nvidia-smi   # on the node; docker run --gpus all, apptainer exec --nv"},
+    {.label = "torch_cpu_only",
+     .weight = 57,
+     .phrases = {"could not select device driver"},
+     .cause = "The container runtime of this node knows no GPUs",
+     .remedy =
+         "install the NVIDIA container toolkit (nvidia-ctk runtime configure), then docker run "
+         "--rm --gpus all IMAGE nvidia-smi"},
     // torchvision/extension.py, torch/library.py, torch/backends/cudnn, glibc's dl-tls.c (aarch64).
     {.label = "lib_abi_mismatch",
      .weight = 54,

@@ -98,7 +98,8 @@ constexpr Signature kLauncher[] = {
      .reading = Reading::kRankEnd},
     {.tier = Tier::kWrapper,
      .phrases = {"ChildFailedError", "received by PID", "Killed by signal", "exited on signal",
-                 "exited. Killed", "exit code 137"},
+                 "exited. Killed", "exit code 137", "crashed with exit code",
+                 ") exited with code "},
      .reading = Reading::kRankEnd},
 
     {.tier = Tier::kWrapper,

@@ -56,15 +56,17 @@ constexpr Signature kMemory[] = {
          R"(Tried to allocate [\d.]+ ?(?:[KMGT]i?B|bytes)|reserved in total by PyTorch|reserved by PyTorch but unallocated)",
      .reading = Reading::kOom},
 
-    // cuDNN finds no algorithm whose workspace fits, or a library gets none for its handle.
+    // cuDNN finds no algorithm whose workspace fits, or a library gets none for its handle; the
+    // allocator asks NVML for what others hold when nothing is left, and NVML does not answer.
     {.label = "cuda_oom",
      .confidence = Confidence::kSymptom,
      .weight = 30,
      .phrases = {"valid cuDNN algorithm", "FIND was unable to find an engine",
                  "CUBLAS_STATUS_NOT_INITIALIZED", "CUDNN_STATUS_NOT_INITIALIZED",
-                 "CUSOLVER_STATUS_NOT_INITIALIZED"},
-     .pattern = R"(Unable to find a valid cuDNN algorithm|FIND was unable to find an engine|)"
-                R"((?:CUBLAS|CUDNN|CUSOLVER)_STATUS_NOT_INITIALIZED)",
+                 "CUSOLVER_STATUS_NOT_INITIALIZED", "NVML_SUCCESS == "},
+     .pattern =
+         R"(Unable to find a valid cuDNN algorithm|FIND was unable to find an engine|)"
+         R"((?:CUBLAS|CUDNN|CUSOLVER)_STATUS_NOT_INITIALIZED|NVML_SUCCESS == [^\n]*INTERNAL ASSERT)",
      .reading = Reading::kOom},
     {.label = "cuda_oom_foreign_process",
      .tier = Tier::kNote,
@@ -136,10 +138,12 @@ constexpr Signature kMemory[] = {
     {.label = "dataloader_worker_killed",
      .confidence = Confidence::kSymptom,
      .weight = 20,
-     .phrases = {"exited unexpectedly", "has abruptly died", "BrokenProcessPool",
-                 "TerminatedWorkerError", "worker process managed by the executor"},
+     .phrases = {"exited unexpectedly", "killed by signal: T", "killed by signal: H",
+                 "has abruptly died", "BrokenProcessPool", "TerminatedWorkerError",
+                 "worker process managed by the executor"},
      .pattern =
          R"(DataLoader worker \(pid(?:\(s\))? [\d, ]+\) exited unexpectedly|)"
+         R"(DataLoader worker \(pid(?:\(s\))? [\d, ]+\) is killed by signal: (?:Terminated|Hangup)|)"
          R"(subprocesses has abruptly died during map|BrokenProcessPool|TerminatedWorkerError|)"
          R"(worker process managed by the executor was unexpectedly terminated)",
      .cause = "A worker process that prepares data died without an exception of its own"},

@@ -15,7 +15,7 @@ constexpr Signature kStorage[] = {
      .pattern =
          R"(No space left on device|\[?Errno 28\]?|Disk quota exceeded|Errno 122|kind: StorageFull|)"
          R"(not enough free disk space|[Nn]ot enough (?:disk )?space (?:left )?on)",
-     .veto = R"(/dev/shm|</?torch_|posix_fallocate|shared memory|shm_open)"},
+     .veto = R"(/dev/shm|</?torch_|posix_fallocate|shared memory|shm_open|inotify)"},
     {.label = "disk_full",  // datasets/builder.py, SQLite
      .weight = 60,
      .phrases = {"Not enough disk space.", "database or disk is full"}},
@@ -71,10 +71,10 @@ constexpr Signature kStorage[] = {
     {.label = "storage_io",
      .weight = 62,
      .phrases = {"tale file handle", "nput/output error", "tale NFS file handle",
-                 "Remote I/O error", "Errno 116]", "Errno 5]", "Errno 121]", "Errno 70]",
-                 "Errno 108]", "Errno 112]"},
+                 "Remote I/O error", "disk I/O error", "Errno 116]", "Errno 5]", "Errno 121]",
+                 "Errno 70]", "Errno 108]", "Errno 112]"},
      .pattern =
-         R"([Ss]tale (?:NFS )?file handle|[Ii]nput/output error|Errno (?:116|5|121|70|108|112)\]|Remote I/O error)",
+         R"([Ss]tale (?:NFS )?file handle|[Ii]nput/output error|Errno (?:116|5|121|70|108|112)\]|Remote I/O error|disk I/O error)",
      .veto = R"((?i)termios|ioctl|stdin|tcgetattr)"},
     {.label = "storage_io",
      .tier = Tier::kAuthority,
@@ -147,10 +147,10 @@ constexpr Signature kStorage[] = {
     // huggingface_hub/utils/_http.py: refused or limited, not unreachable.
     {.label = "hub_offline",
      .weight = 60,
-     .phrases = {"RepositoryNotFoundError",
+     .phrases = {"RepositoryNotFoundError", "DatasetNotFoundError",
                  "Too Many Requests for url:", "is not a valid model identifier"},
      .pattern =
-         R"(RepositoryNotFoundError: |429 Client Error: Too Many Requests for url: \S*(?:huggingface|hf)\.co|)"
+         R"((?:Repository|Dataset)NotFoundError: |429 Client Error: Too Many Requests for url: \S*(?:huggingface|hf)\.co|)"
          R"(is not a local folder and is not a valid model identifier)",
      .veto = R"((?i)thrown while requesting|Retrying|: [./~]\S* is not a local folder)",
      .cause =
@@ -205,11 +205,11 @@ constexpr Signature kStorage[] = {
      .tier = Tier::kProgram,
      .weight = 45,
      .phrases = {"ould not find", "annot find ", "nable to find", "ailed to find", "ouldn't find",
-                 "ould not locate", "nable to locate"},
+                 "an't find ", "ould not locate", "nable to locate"},
      .pattern =
          R"(^(?:\w+\.)*(?:Value|Runtime|Key|OS|IO|Assertion|Attribute)?(?:Error|Exception): )"
-         R"((?:[Cc]ould not|[Cc]annot|[Uu]nable to|[Ff]ailed to|[Cc]ouldn't) (?:find|locate) )"
-         R"([^\n]*(?:file|director|folder|path|checkpoint|config|data)[^\n]*[\s'"](?:/|\./|\.\./|~/)[\w.])"},
+         R"((?:[Cc]ould not|[Cc]annot|[Uu]nable to|[Ff]ailed to|[Cc]ouldn't|[Cc]an't) (?:find|locate))"
+         R"([^\n]*[\s'"](?:/|\./|\.\./|~/)[\w.])"},
     // dash; runc.
     {.label = "file_not_found",
      .tier = Tier::kProgram,
@@ -249,11 +249,12 @@ constexpr Signature kStorage[] = {
     {.label = "permission",
      .tier = Tier::kProgram,
      .weight = 59,
-     .phrases = {"PermissionError", "Errno 13]", "Operation not permitted", "EACCES: ", "Errno 1]",
-                 "os error 13)"},
+     .phrases = {"PermissionError", "Errno 13]", "Key has expired", "Required key not available",
+                 "Operation not permitted", "EACCES: ", "Errno 1]", "os error 13)"},
      .pattern =
-         R"(PermissionError: |EACCES: |os error 13\)|Errno 1?3?\] (?:Permission|Operation not)|)"
-         R"([Oo]peration not permitted: ['"/])",
+         // ENOKEY and EKEYEXPIRED: file systems with Kerberos.
+     R"(Key has expired|Required key not available|PermissionError: |EACCES: |os error 13\)|Errno 1?3?\] (?:Permission|Operation not)|)"
+     R"([Oo]peration not permitted: ['"/])",
      .veto =
          R"(\(publickey|^\s*(?:except|#|raise)\b|(?i:warning|ignor|matplotlib|dmesg|nice|sched_setaffinity))"},
     {.label = "permission",

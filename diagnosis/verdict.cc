@@ -1,6 +1,7 @@
 #include "diagnosis/verdict.h"
 
 #include <algorithm>
+#include <set>
 
 #include "common/units.h"
 #include "diagnosis/doubts.h"
@@ -95,6 +96,10 @@ void Case::TakeLog(const LogEvidence& log) {
   if (nans_ >= kNansThatStay && !came_back) suspects_.push_back(SuspectOf(*last_nan_));
   TellSlowFromDead();
   TellMismatch(suspects_);
+  std::set<Rank> seen;
+  for (const LogHit& hit : log.hits)
+    if (hit.rank) seen.insert(*hit.rank);
+  TellLate(suspects_, seen);
   TellSharedGpu(suspects_);
   ForgetWhatWasSurvived();
   if (node_.driver_saw_nothing) DoubtHardware(suspects_, node_);
@@ -114,10 +119,8 @@ bool Case::GoesOnBehind(std::uint64_t offset, const std::optional<Rank>& rank,
 // others go on printing.
 void Case::ForgetWhatWasSurvived() {
   const bool may_be_well = !EndsBadly();
-  // A scheduler's word too: a job that it starts again writes into the same log.
   const auto survived = [&](std::uint64_t offset, const std::optional<Rank>& rank, Tier tier) {
-    const bool of_program = tier == Tier::kRoot || tier == Tier::kProgram ||
-                            tier == Tier::kSymptom || tier == Tier::kAuthority;
+    const bool of_program = tier == Tier::kRoot || tier == Tier::kProgram || tier == Tier::kSymptom;
     if (may_be_well && of_program && GoesOnBehind(offset, rank, kOutside)) return true;
     return std::any_of(suspects_.begin(), suspects_.end(), [&](const Suspect& later) {
       return IsCause(later) && later.offset > offset && MayBeOne(later.rank, rank) &&

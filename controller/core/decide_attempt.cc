@@ -163,7 +163,7 @@ Ending CheckedEnding(const LaunchDecision& decision) {
   Ending ending;
   ending.outcome = "checked";
   ending.state = JobState::kSucceeded;
-  ending.text = "checked; its ranks were not to be started";
+  ending.text = "passed; its ranks were not to be started";
   ending.findings = decision.findings;
   return ending;
 }

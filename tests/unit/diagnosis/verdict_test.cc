@@ -215,12 +215,15 @@ TEST(Causes, TheSchedulersWordBeatsTheTracebackAfterIt) {
   EXPECT_EQ(verdict.action, "resume");
 }
 
-TEST(Causes, AJobThatItsSchedulerStartedAgainIsWell) {
-  const std::string cancelled =
-      "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***\n";
-  const std::string steps = "step 1 loss 1.0\nstep 2 loss 0.9\nstep 3 loss 0.8\n";
-  EXPECT_EQ(Of(cancelled + steps, std::nullopt).label, "none");
-  EXPECT_EQ(Of(steps + cancelled, std::nullopt).label, "preempted_signal");
+// A program that ignores SIGTERM goes on for a while after its time is up.
+TEST(Causes, StepsBehindASchedulersWordDoNotTakeItBack) {
+  EXPECT_EQ(
+      Of("slurmstepd: error: *** STEP 55.0 ON n1 CANCELLED AT 2025-01-10T15:27:25 DUE TO TIME "
+         "LIMIT ***\n[rank: 0] Received SIGTERM: 15\nBypassing SIGTERM: 15\n"
+         "step 1 loss 1.0\nstep 2 loss 0.9\nstep 3 loss 0.8\n",
+         std::nullopt)
+          .label,
+      "preempted_signal");
 }
 
 TEST(Causes, ALostGpuBeatsWhatThePythonSideSaid) {
