@@ -9,21 +9,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Millis kGitDeadline{10'000};
+constexpr Millis kListDeadline{10'000};
 
 constexpr const char* kTrackedScript =
     "cd \"$0\" || exit 1\n"
     "exec git --no-optional-locks -c core.fsmonitor=false ls-files -z --cached --ignored "
     "--exclude-standard 2>/dev/null\n";
 
-std::string FirstLineOf(const fs::path& path) {
+}  // namespace
+
+std::string FirstLineOfGitFile(const fs::path& path) {
   std::ifstream in(path);
   std::string line;
   std::getline(in, line);
   return line;
 }
-
-}  // namespace
 
 std::optional<GitPlace> FindGit(const fs::path& directory) {
   std::error_code ignored;
@@ -31,7 +31,7 @@ std::optional<GitPlace> FindGit(const fs::path& directory) {
     const fs::path git = dir / ".git";
     if (fs::is_directory(git, ignored)) return GitPlace{dir, git};
     if (fs::is_regular_file(git, ignored)) {
-      const std::string line = FirstLineOf(git);
+      const std::string line = FirstLineOfGitFile(git);
       if (line.starts_with("gitdir: ")) return GitPlace{dir, dir / line.substr(8)};
     }
     if (dir == dir.parent_path()) break;
@@ -40,13 +40,13 @@ std::optional<GitPlace> FindGit(const fs::path& directory) {
 }
 
 fs::path CommonGitDir(const fs::path& dir) {
-  const std::string elsewhere = FirstLineOf(dir / "commondir");
+  const std::string elsewhere = FirstLineOfGitFile(dir / "commondir");
   return elsewhere.empty() ? dir : dir / elsewhere;
 }
 
 GitPaths TrackedThoughIgnored(const std::string& directory) {
   GitPaths paths;
-  const auto listed = RunToEnd({"/bin/sh", "-c", kTrackedScript, directory}, "", kGitDeadline);
+  const auto listed = RunToEnd({"/bin/sh", "-c", kTrackedScript, directory}, "", kListDeadline);
   if (!listed || listed->code != 0) return paths;
   const std::string& names = listed->output;
   for (std::size_t begin = 0; begin < names.size();) {

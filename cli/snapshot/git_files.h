@@ -20,6 +20,9 @@ std::optional<GitPlace> FindGit(const std::filesystem::path& directory);
 // Where refs and info/exclude are: of a worktree, those of the repository it belongs to.
 std::filesystem::path CommonGitDir(const std::filesystem::path& dir);
 
+// Of HEAD, a ref, `gitdir:` and the like; empty where there is no such file.
+std::string FirstLineOfGitFile(const std::filesystem::path& path);
+
 using GitPaths = std::set<std::string, std::less<>>;
 
 // What git tracks below `directory` although a pattern of .gitignore covers it, and the directories

@@ -32,13 +32,6 @@ constexpr const char* kDiffScript =
     "{ timeout 3 git \"$@\" ls-files --others --exclude-standard; late; } |\n"
     "  sed 's/^/untracked: /' | head -c \"$most\"\n";
 
-std::string FirstLineOf(const fs::path& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
-
 std::string PackedRef(const fs::path& common, const std::string& name) {
   std::ifstream in(common / "packed-refs");
   for (std::string line; std::getline(in, line);) {
@@ -50,12 +43,12 @@ std::string PackedRef(const fs::path& common, const std::string& name) {
 }
 
 std::string CommitOf(const fs::path& git) {
-  const std::string head = FirstLineOf(git / "HEAD");
+  const std::string head = FirstLineOfGitFile(git / "HEAD");
   if (!head.starts_with("ref: ")) return head;
   const std::string name = head.substr(5);
   const fs::path common = CommonGitDir(git);
   for (const fs::path& place : {git, common}) {
-    if (std::string commit = FirstLineOf(place / name); !commit.empty()) return commit;
+    if (std::string commit = FirstLineOfGitFile(place / name); !commit.empty()) return commit;
   }
   return PackedRef(common, name);
 }
