@@ -12,6 +12,7 @@ struct CheckpointQuery {
   std::string directory;
   std::string marker;       // checkpoint.complete_marker; empty = judged by the format
   std::string format = {};  // the only one that counts, unless a marker does; empty or auto = any
+  int world = 1;            // ranks of the job
 };
 
 // A directory may hold any number of files; the message that tells of them may not.

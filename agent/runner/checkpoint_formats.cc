@@ -4,46 +4,22 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <string_view>
+
+#include "agent/runner/checkpoint_files.h"
 
 namespace launch::agent {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-constexpr std::uint64_t kMaxHeader = std::uint64_t{100} << 20;
-constexpr std::uint32_t kZipEnd = 0x06054b50;
-constexpr std::uint32_t kZip64End = 0x06064b50;
-constexpr std::uint32_t kZip64Locator = 0x07064b50;
-constexpr std::uint32_t kZipEntry = 0x02014b50;
-
-template <class T>
-T LoadAt(const std::string& bytes, std::size_t at) {
-  T value{};
-  if (at + sizeof value <= bytes.size()) std::memcpy(&value, bytes.data() + at, sizeof value);
-  return value;
-}
-
-std::string ReadRange(std::ifstream& in, std::uint64_t at, std::uint64_t size) {
-  std::string bytes(size, '\0');
-  in.clear();
-  in.seekg(static_cast<std::streamoff>(at));
-  in.read(bytes.data(), static_cast<std::streamsize>(size));
-  bytes.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, in.gcount())));
-  return bytes;
-}
-
-std::uint64_t SizeOf(const fs::path& path) {
-  std::error_code error;
-  const auto size = fs::file_size(path, error);
-  return error ? 0 : size;
-}
 
 std::int64_t ModifiedMs(const fs::path& path) {
   struct stat info {};
@@ -92,11 +68,37 @@ std::vector<fs::path> Entries(const fs::path& directory) {
   return entries;
 }
 
+// Opened only where it is a file: a FIFO would wait for its writer.
+std::optional<std::ifstream> OpenFile(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return std::nullopt;
+  return std::ifstream(path);
+}
+
 std::optional<Json> ReadJson(const fs::path& path) {
-  std::ifstream in(path);
-  Json value = Json::parse(in, nullptr, false);
+  auto in = OpenFile(path);
+  if (!in) return std::nullopt;
+  Json value = Json::parse(*in, nullptr, false);
   if (value.is_discarded()) return std::nullopt;
   return value;
+}
+
+bool HasEntry(const fs::path& directory, const std::string& end) {
+  return std::ranges::any_of(Entries(directory), [&end](const fs::path& path) {
+    return path.filename().string().ends_with(end);
+  });
+}
+
+bool HasStart(const fs::path& directory, const std::string& start) {
+  return std::ranges::any_of(Entries(directory), [&start](const fs::path& path) {
+    return path.filename().string().starts_with(start);
+  });
+}
+
+// DeepSpeed's own; a link of that name to the newest checkpoint is somebody else's.
+bool HasLatest(const fs::path& directory) {
+  std::error_code error;
+  return fs::is_regular_file(directory / "latest", error);
 }
 
 // The shards an index names, each complete.
@@ -122,29 +124,110 @@ std::string WhyShardsIncomplete(const fs::path& index) {
   return {};
 }
 
-// Weights of a Hugging Face or accelerate directory.
+// What trainers keep beside the weights.
+bool IsState(const std::string& name) {
+  static constexpr const char* kStarts[] = {"optimizer", "scheduler",      "training_args",
+                                            "rng_state", "random_states_", "sampler",
+                                            "scaler"};
+  return std::ranges::any_of(kStarts, [&](const char* start) { return name.starts_with(start); });
+}
+
+// Files of weights directly in a Hugging Face or accelerate directory.
 std::string WhyWeightsIncomplete(const fs::path& directory) {
-  std::vector<fs::path> safetensors;
-  std::vector<fs::path> torch;
+  bool weights = false;
   for (const fs::path& path : Entries(directory)) {
     const std::string name = path.filename().string();
     if (name.ends_with(".index.json")) return WhyShardsIncomplete(path);
-    if (path.extension() == ".safetensors") safetensors.push_back(path);
-    const bool state = name.starts_with("optimizer") || name.starts_with("scheduler") ||
-                       name.starts_with("training_args") || name.starts_with("rng_state");
-    if (IsTorchFile(path) && !state) torch.push_back(path);
-  }
-  for (const fs::path& path : safetensors) {
+    if (path.extension() != ".safetensors") continue;
+    weights = true;
     if (auto why = WhySafetensorsIncomplete(path); !why.empty()) return why;
   }
-  if (!safetensors.empty()) return {};
-  for (const fs::path& path : torch) {
-    if (auto why = WhyTorchIncomplete(path); !why.empty()) return why;
+  for (const fs::path& path : Entries(directory)) {
+    weights = weights || (IsTorchFile(path) && !IsState(path.filename().string()));
   }
-  return torch.empty() ? "no weights" : std::string();
+  return weights ? std::string() : "no weights";
 }
 
-void ReadHuggingFace(const fs::path& directory, CheckpointFound& found) {
+std::string WhyDcpIncomplete(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::exists(directory / ".metadata", error)) {
+    return ".metadata is missing: the save did not finish";
+  }
+  for (const fs::path& path : Entries(directory)) {
+    if (path.extension() == ".distcp" && fs::file_size(path, error) == 0) {
+      return path.filename().string() + " is empty";
+    }
+  }
+  return {};
+}
+
+// What `latest` names; empty = nothing.
+std::string TagOf(const fs::path& directory) {
+  std::string tag;
+  if (auto in = OpenFile(directory / "latest")) *in >> tag;
+  return tag.find("..") == std::string::npos ? tag : std::string();
+}
+
+// Every rank of `world` writes its part of the optimizer, some the model too.
+std::string WhyDeepSpeedIncomplete(const fs::path& directory, int world) {
+  const std::string tag = TagOf(directory);
+  if (tag.empty()) return "`latest` names no tag";
+  int models = 0;
+  int optimizers = 0;
+  std::set<std::int64_t> data_ranks;
+  for (const fs::path& path : Entries(directory / tag)) {
+    const std::string name = path.filename().string();
+    const bool model = name.ends_with("_model_states.pt");
+    const bool optimizer = name.ends_with("_optim_states.pt");
+    if (!model && !optimizer) continue;
+    if (auto why = WhyTorchIncomplete(path); !why.empty()) return tag + "/" + why;
+    models += model ? 1 : 0;
+    optimizers += optimizer ? 1 : 0;
+    const std::size_t rank = name.find("zero_pp_rank_");
+    if (optimizer && rank != std::string::npos) {
+      data_ranks.insert(std::strtoll(name.c_str() + rank + 13, nullptr, 10));
+    }
+  }
+  if (models == 0) return tag + " has no model states";
+  if (optimizers == 0) return tag + " has no optimizer states";
+  const auto ranks = static_cast<std::int64_t>(data_ranks.size());
+  if (ranks == 0) return {};
+  if (*data_ranks.rbegin() + 1 != ranks) return tag + " lacks the optimizer states of a rank";
+  if (optimizers >= world) return {};
+  return tag + " has the optimizer states of " + std::to_string(optimizers) +
+         " ranks, the job has " + std::to_string(world);
+}
+
+bool IsSharded(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return false;
+  const std::string name = path.filename().string();
+  return name.starts_with("pytorch_model_fsdp") || name.starts_with("optimizer_") ||
+         HasEntry(path, ".distcp");
+}
+
+// All that the trainers of Hugging Face put into one directory: files of weights, what FSDP and
+// DeepSpeed keep in shards, and the state beside them.
+std::string WhyPartsIncomplete(const fs::path& directory, int world) {
+  bool sharded = false;
+  for (const fs::path& path : Entries(directory)) {
+    const std::string name = path.filename().string();
+    if (IsSharded(path)) {
+      if (auto why = WhyDcpIncomplete(path); !why.empty()) return name + "/" + why;
+      sharded = sharded || !IsState(name);
+    } else if (IsTorchFile(path) && name != "training_args.bin") {
+      if (auto why = WhyTorchIncomplete(path); !why.empty()) return why;
+    }
+  }
+  if (HasLatest(directory)) {
+    if (auto why = WhyDeepSpeedIncomplete(directory, world); !why.empty()) return why;
+    sharded = true;
+  }
+  const std::string why = WhyWeightsIncomplete(directory);
+  return sharded && why == "no weights" ? std::string() : why;
+}
+
+void ReadHuggingFace(const fs::path& directory, int world, CheckpointFound& found) {
   found.format = "hf";
   const fs::path state = directory / "trainer_state.json";
   std::error_code error;
@@ -162,226 +245,149 @@ void ReadHuggingFace(const fs::path& directory, CheckpointFound& found) {
     found.why = "trainer_state.json is of step " + (*value)["global_step"].dump();
     return;
   }
-  found.why = WhyWeightsIncomplete(directory);
-  // What resuming needs beside the weights must be whole where it is there.
-  for (const fs::path& path : Entries(directory)) {
-    if (found.why.empty() && IsTorchFile(path) && path.filename() != "training_args.bin") {
-      found.why = WhyTorchIncomplete(path);
-    }
-  }
-  found.complete = found.why.empty();
+  found.why = WhyPartsIncomplete(directory, world);
 }
 
-void ReadDcp(const fs::path& directory, CheckpointFound& found) {
-  found.format = "dcp";
-  std::error_code error;
-  if (!fs::exists(directory / ".metadata", error)) {
-    found.why = ".metadata is missing: the save did not finish";
-    return;
-  }
+// One random_states_R.pkl a rank: the others write theirs while rank 0 still writes the optimizer.
+std::string WhyRandomStatesIncomplete(const fs::path& directory) {
+  constexpr std::string_view kStart = "random_states_";
+  std::set<std::int64_t> ranks;
   for (const fs::path& path : Entries(directory)) {
-    if (path.extension() == ".distcp" && SizeOf(path) == 0) {
-      found.why = path.filename().string() + " is empty";
-      return;
-    }
-  }
-  found.complete = true;
-}
-
-void ReadDeepSpeed(const fs::path& directory, CheckpointFound& found) {
-  found.format = "deepspeed";
-  std::ifstream in(directory / "latest");
-  std::string tag;
-  in >> tag;
-  if (tag.empty() || tag.find("..") != std::string::npos) {
-    found.why = "`latest` names no tag";
-    return;
-  }
-  found.step = StepIn(tag);
-  const fs::path folder = directory / tag;
-  int models = 0;
-  int optimizers = 0;
-  std::set<std::int64_t> data_ranks;
-  for (const fs::path& path : Entries(folder)) {
     const std::string name = path.filename().string();
-    const bool model = name.ends_with("_model_states.pt");
-    const bool optimizer = name.ends_with("_optim_states.pt");
-    if (!model && !optimizer) continue;
-    if (auto why = WhyTorchIncomplete(path); !why.empty()) {
-      found.why = tag + "/" + why;
-      return;
-    }
-    models += model ? 1 : 0;
-    optimizers += optimizer ? 1 : 0;
-    const std::size_t rank = name.find("zero_pp_rank_");
-    if (optimizer && rank != std::string::npos) {
-      data_ranks.insert(std::strtoll(name.c_str() + rank + 13, nullptr, 10));
-    }
+    if (!name.starts_with(kStart)) continue;
+    std::error_code error;
+    if (fs::file_size(path, error) == 0 || error) return name + " is empty";
+    ranks.insert(std::strtoll(name.c_str() + kStart.size(), nullptr, 10));
   }
-  if (models == 0) {
-    found.why = tag + " has no model states";
-  } else if (optimizers == 0) {
-    found.why = tag + " has no optimizer states";
-  } else if (!data_ranks.empty() &&
-             *data_ranks.rbegin() + 1 != static_cast<std::int64_t>(data_ranks.size())) {
-    found.why = tag + " lacks the optimizer states of a rank";
-  }
-  found.complete = found.why.empty();
+  if (ranks.empty()) return "no random_states_R.pkl";
+  const auto count = static_cast<std::int64_t>(ranks.size());
+  return *ranks.rbegin() + 1 == count ? std::string() : "random_states_R.pkl of a rank is missing";
 }
 
-void ReadAccelerate(const fs::path& directory, CheckpointFound& found) {
+void ReadAccelerate(const fs::path& directory, int world, CheckpointFound& found) {
   found.format = "accelerate";
-  found.why = WhyWeightsIncomplete(directory);
-  bool states = false;
-  for (const fs::path& path : Entries(directory)) {
-    states = states || path.filename().string().starts_with("random_states_");
-  }
-  if (found.why.empty() && !states) found.why = "no random_states_R.pkl";
-  found.complete = found.why.empty();
+  found.why = WhyPartsIncomplete(directory, world);
+  if (found.why.empty()) found.why = WhyRandomStatesIncomplete(directory);
 }
 
-bool HasEntry(const fs::path& directory, const std::string& end) {
-  return std::ranges::any_of(Entries(directory), [&end](const fs::path& path) {
-    return path.filename().string().ends_with(end);
+// Weights in a directory of a step, as a script of the user's own writes them: what belongs to it
+// only the user knows.
+bool HoldsWeights(const fs::path& directory) {
+  return std::ranges::any_of(Entries(directory), [](const fs::path& path) {
+    return IsTorchFile(path) || path.extension() == ".safetensors";
   });
 }
 
-bool HasStart(const fs::path& directory, const std::string& start) {
-  return std::ranges::any_of(Entries(directory), [&start](const fs::path& path) {
-    return path.filename().string().starts_with(start);
-  });
-}
-
-// Absent = this directory is not a checkpoint of a known format.
-std::optional<CheckpointFound> ReadDirectory(const fs::path& path, const std::string& marker) {
+// Absent = this directory is not a checkpoint.
+std::optional<CheckpointFound> ReadDirectory(const fs::path& path, const CheckpointRules& rules) {
   CheckpointFound found{.path = path.string()};
   const std::string name = path.filename().string();
   found.step = StepIn(name);
   found.modified = WallMs(ModifiedMs(path));
   std::error_code error;
-  if (!marker.empty()) {
-    if (found.step == 0 && !fs::exists(path / marker, error)) return std::nullopt;
+  if (!rules.marker.empty()) {
+    if (found.step == 0 && !fs::exists(path / rules.marker, error)) return std::nullopt;
     found.format = "marker";
-    found.complete = fs::exists(path / marker, error);
-    if (!found.complete) found.why = marker + " is missing";
-    return found;
-  }
-  if (name.starts_with("checkpoint-")) {
-    ReadHuggingFace(path, found);
-  } else if (fs::exists(path / "latest", error)) {
-    ReadDeepSpeed(path, found);
-  } else if (HasEntry(path, ".distcp")) {
-    ReadDcp(path, found);
+    if (!fs::exists(path / rules.marker, error)) found.why = rules.marker + " is missing";
+  } else if (name.starts_with("checkpoint-")) {
+    ReadHuggingFace(path, rules.world, found);
   } else if (name.starts_with("checkpoint_") || HasStart(path, "random_states_")) {
-    ReadAccelerate(path, found);
+    ReadAccelerate(path, rules.world, found);
+  } else if (HasLatest(path)) {
+    found.format = "deepspeed";
+    found.why = WhyDeepSpeedIncomplete(path, rules.world);
+    if (const std::int64_t step = StepIn(TagOf(path)); step > 0) found.step = step;
+  } else if (HasEntry(path, ".distcp")) {
+    found.format = "dcp";
+    found.why = WhyDcpIncomplete(path);
+  } else if (HasEntry(path, "_model_states.pt")) {
+    found.format = "deepspeed";
+    found.why = "no file `latest` beside it names it: the save did not finish";
+  } else if (found.step > 0 && HoldsWeights(path)) {
+    found.format = "torch";
+    found.why =
+        "what makes this directory complete is not known: name a file that is written last "
+        "as checkpoint.complete_marker";
   } else {
     return std::nullopt;
   }
+  found.complete = found.why.empty();
   return found;
+}
+
+// Where others of the same trainer have the state to resume from, one without it was cut off.
+void AskForStateOfOthers(std::vector<CheckpointFound>& all) {
+  static constexpr const char* kNames[] = {"optimizer.pt", "optimizer.bin", "optimizer_0",
+                                           "scheduler.pt", "scheduler.bin"};
+  std::error_code error;
+  for (const char* const name : kNames) {
+    for (CheckpointFound& one : all) {
+      if (!one.complete || (one.format != "hf" && one.format != "accelerate")) continue;
+      if (fs::exists(fs::path(one.path) / name, error)) continue;
+      const auto other = std::ranges::find_if(all, [&](const CheckpointFound& sibling) {
+        return sibling.format == one.format && fs::exists(fs::path(sibling.path) / name, error);
+      });
+      if (other == all.end()) continue;
+      one.complete = false;
+      one.why = std::string(name) + " is missing, " + fs::path(other->path).filename().string() +
+                " has it";
+    }
+  }
+}
+
+// last.ckpt: of the step of the newest file with a number that it is not older than.
+void PlaceUnnumbered(std::vector<CheckpointFound>& files) {
+  for (CheckpointFound& one : files) {
+    const std::string name = fs::path(one.path).stem().string();
+    if (name.find_first_of("0123456789") != std::string::npos) continue;
+    for (const CheckpointFound& other : files) {
+      if (other.modified <= one.modified) one.step = std::max(one.step, other.step);
+    }
+  }
 }
 
 }  // namespace
 
-std::string WhySafetensorsIncomplete(const std::string& path) {
-  const std::string name = fs::path(path).filename().string();
-  const std::uint64_t size = SizeOf(path);
-  std::ifstream in(path, std::ios::binary);
-  const auto length = LoadAt<std::uint64_t>(ReadRange(in, 0, 8), 0);
-  if (size < 8 || length > kMaxHeader || 8 + length > size) return name + " is cut short";
-  const Json header = Json::parse(ReadRange(in, 8, length), nullptr, false);
-  if (!header.is_object()) return name + " has no header";
-  std::uint64_t end = 0;
-  for (const auto& [tensor, facts] : header.items()) {
-    if (tensor == "__metadata__") continue;
-    if (!facts.is_object() || !facts.contains("data_offsets") ||
-        !facts["data_offsets"].is_array() || facts["data_offsets"].size() != 2 ||
-        !facts["data_offsets"][1].is_number_unsigned()) {
-      return name + " has no header";
-    }
-    end = std::max(end, facts["data_offsets"][1].get<std::uint64_t>());
-  }
-  if (8 + length + end != size) return name + " is cut short";
-  return {};
-}
-
-std::string WhyTorchIncomplete(const std::string& path) {
-  const std::string name = fs::path(path).filename().string();
-  const std::uint64_t size = SizeOf(path);
-  std::ifstream in(path, std::ios::binary);
-  if (size < 22 || LoadAt<std::uint32_t>(ReadRange(in, 0, 4), 0) != 0x04034b50) {
-    return name + " is not a complete torch.save file";
-  }
-  // The end record is last; a comment may follow it, torch writes none.
-  const std::uint64_t window = std::min<std::uint64_t>(size, 65557 + 76);
-  const std::string tail = ReadRange(in, size - window, window);
-  std::size_t end = std::string::npos;
-  for (std::size_t at = tail.size() - 22;; --at) {
-    if (LoadAt<std::uint32_t>(tail, at) == kZipEnd &&
-        at + 22 + LoadAt<std::uint16_t>(tail, at + 20) == tail.size()) {
-      end = at;
-      break;
-    }
-    if (at == 0) break;
-  }
-  if (end == std::string::npos) return name + " has no end record: it is cut short";
-  std::uint64_t entries = LoadAt<std::uint16_t>(tail, end + 10);
-  std::uint64_t length = LoadAt<std::uint32_t>(tail, end + 12);
-  std::uint64_t offset = LoadAt<std::uint32_t>(tail, end + 16);
-  if (end >= 20 && LoadAt<std::uint32_t>(tail, end - 20) == kZip64Locator) {
-    const std::string big = ReadRange(in, LoadAt<std::uint64_t>(tail, end - 20 + 8), 56);
-    if (LoadAt<std::uint32_t>(big, 0) != kZip64End) return name + " has a broken end record";
-    entries = LoadAt<std::uint64_t>(big, 32);
-    length = LoadAt<std::uint64_t>(big, 40);
-    offset = LoadAt<std::uint64_t>(big, 48);
-  }
-  if (length > kMaxHeader || offset > size || offset + length > size) {
-    return name + " has a broken central directory";
-  }
-  const std::string directory = ReadRange(in, offset, length);
-  std::size_t at = 0;
-  for (std::uint64_t i = 0; i < entries; ++i) {
-    if (at + 46 > directory.size() || LoadAt<std::uint32_t>(directory, at) != kZipEntry) {
-      return name + " has a broken central directory";
-    }
-    const std::uint32_t stored = LoadAt<std::uint32_t>(directory, at + 20);
-    const std::uint32_t begins = LoadAt<std::uint32_t>(directory, at + 42);
-    const bool wide = stored == 0xFFFFFFFFu || begins == 0xFFFFFFFFu;
-    if (!wide && std::uint64_t{begins} + 30 + stored > offset) {
-      return name + " has an entry beyond its end";
-    }
-    at += 46u + LoadAt<std::uint16_t>(directory, at + 28) +
-          LoadAt<std::uint16_t>(directory, at + 30) + LoadAt<std::uint16_t>(directory, at + 32);
-  }
-  return at == directory.size() ? std::string() : name + " has a broken central directory";
-}
-
 std::vector<CheckpointFound> ReadCheckpoints(const std::string& directory,
-                                             const std::string& marker) {
+                                             const CheckpointRules& rules) {
   std::vector<CheckpointFound> all;
   std::error_code error;
   const fs::path top(directory);
   if (!fs::is_directory(top, error)) return all;
-  const bool itself =
-      marker.empty() && (fs::exists(top / "latest", error) || HasEntry(top, ".distcp") ||
-                         HasStart(top, "random_states_"));
+  const bool itself = rules.marker.empty() && (HasLatest(top) || HasEntry(top, ".distcp") ||
+                                               HasStart(top, "random_states_"));
   if (itself) {
-    if (auto found = ReadDirectory(top, marker)) all.push_back(std::move(*found));
+    if (auto found = ReadDirectory(top, rules)) all.push_back(std::move(*found));
     return all;
   }
+  std::vector<fs::path> loose;
   for (const fs::path& path : Entries(top)) {
     if (fs::is_directory(path, error)) {
-      if (auto found = ReadDirectory(path, marker)) all.push_back(std::move(*found));
-      continue;
+      const bool alias = fs::is_symlink(path, error) && StepIn(path.filename().string()) == 0;
+      if (alias) continue;  // "latest": to one that is here under its own name
+      if (auto found = ReadDirectory(path, rules)) all.push_back(std::move(*found));
+    } else if (rules.marker.empty() && IsTorchFile(path) && !IsState(path.filename().string())) {
+      loose.push_back(path);
     }
-    if (!marker.empty() || !IsTorchFile(path)) continue;
+  }
+  AskForStateOfOthers(all);
+  // What a trainer with directories of its own leaves beside them is its result.
+  const bool trainers = std::ranges::any_of(all, [](const CheckpointFound& one) {
+    return one.format == "hf" || one.format == "accelerate";
+  });
+  if (trainers) return all;
+  std::vector<CheckpointFound> files;
+  for (const fs::path& path : loose) {
     CheckpointFound found{.path = path.string()};
     found.step = StepOf(path.filename().string());
     found.format = path.extension() == ".ckpt" ? "lightning" : "torch";
     found.why = WhyTorchIncomplete(path);
     found.complete = found.why.empty();
     found.modified = WallMs(ModifiedMs(path));
-    all.push_back(std::move(found));
+    files.push_back(std::move(found));
   }
+  PlaceUnnumbered(files);
+  std::ranges::move(files, std::back_inserter(all));
   return all;
 }
 

@@ -2,11 +2,15 @@
 //
 //   torch      *.pt *.pth *.bin     zip with end record and central directory whose sizes agree
 //   lightning  *.ckpt               as torch
-//   hf         checkpoint-N/        trainer_state.json of step N; weights (and shards) complete
+//   hf         checkpoint-N/        trainer_state.json of step N; weights whole, in files, FSDP's
+//                                   shards or DeepSpeed's; the state that others beside it have
 //   dcp        *.distcp             .metadata is there (written last), no file is empty
 //   deepspeed  `latest`             the tag's model states and the optimizer states of every rank
-//   accelerate checkpoint_N/        weights complete and random_states_R.pkl
+//   accelerate checkpoint_N/        as hf, and random_states_R.pkl of every rank
 //   marker     any directory        the file that the user named
+//
+// A directory of another form, with weights in it and a number in its name, is found, and never
+// complete: only the user knows which file is written last.
 #pragma once
 
 #include <string>
@@ -16,15 +20,14 @@
 
 namespace launch::agent {
 
+struct CheckpointRules {
+  std::string marker;  // checkpoint.complete_marker; empty = judged by the format
+  int world = 1;       // ranks of the job: as many parts belong to what each writes a part of
+};
+
 // Every checkpoint directly below `directory`, and `directory` itself where it is one (DeepSpeed,
 // DCP). Not in any order. A missing directory holds none.
 std::vector<CheckpointFound> ReadCheckpoints(const std::string& directory,
-                                             const std::string& marker);
-
-// Empty = complete; else what is wrong with a torch.save file: end record, directory, sizes.
-std::string WhyTorchIncomplete(const std::string& path);
-
-// Empty = complete; else what is wrong with a safetensors file: header and size.
-std::string WhySafetensorsIncomplete(const std::string& path);
+                                             const CheckpointRules& rules);
 
 }  // namespace launch::agent

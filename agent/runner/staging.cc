@@ -267,7 +267,8 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
   if (!cancel && stage.find_checkpoint && !spec.checkpoint_dir.empty()) {
     facts.checkpoints = FindCheckpoints({.directory = spec.checkpoint_dir,
                                          .marker = spec.checkpoint_marker,
-                                         .format = spec.checkpoint_format});
+                                         .format = spec.checkpoint_format,
+                                         .world = spec.world_size});
   }
   if (!cancel && spec.preflight != PreflightLevel::kNone) {
     facts.disks = Disks(spec);

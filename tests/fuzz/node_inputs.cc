@@ -10,6 +10,7 @@
 #include "agent/probes/nvml_messages.h"
 #include "agent/progress/progress_parser.h"
 #include "agent/runner/attempt_dir.h"
+#include "agent/runner/checkpoint_files.h"
 #include "agent/runner/checkpoint_formats.h"
 #include "agent/runner/record_file.h"
 #include "tests/fuzz/targets.h"
@@ -49,7 +50,7 @@ void FuzzCheckpoint(std::string_view bytes) {
   Write(path, bytes.substr(1));
   (void)agent::WhyTorchIncomplete(path);
   (void)agent::WhySafetensorsIncomplete(path);
-  (void)agent::ReadCheckpoints(directory.path(), "");
+  (void)agent::ReadCheckpoints(directory.path(), {});
   (void)::unlink(path.c_str());
 }
 

@@ -1,13 +1,15 @@
 // Which checkpoints are complete: made small by hand, and one by torch itself where it is there.
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 
+#include "agent/runner/checkpoint_files.h"
 #include "agent/runner/checkpoint_finder.h"
-#include "agent/runner/checkpoint_formats.h"
 
 namespace launch::agent {
 namespace {
@@ -187,6 +189,121 @@ TEST_F(CheckpointTest, TakesAccelerateWithWeightsAndRandomStates) {
   EXPECT_EQ(Find()[0].why, "no random_states_R.pkl");
   Write("checkpoint_3/random_states_0.pkl", "p");
   EXPECT_TRUE(Find()[0].complete);
+}
+
+TEST_F(CheckpointTest, AnAccelerateSaveThatRankZeroHadNotFinishedIsNone) {
+  for (const std::string name : {"checkpoint_0/", "checkpoint_1/"}) {
+    Write(name + "model.safetensors", Safetensors(8));
+    Write(name + "optimizer.bin", Zip("o"));
+    Write(name + "random_states_0.pkl", "p");
+    Write(name + "random_states_1.pkl", "p");
+  }
+  EXPECT_EQ(NewestComplete(Find())->step, 1);
+  const std::string newest = dir_ + "/checkpoint_1/";
+  fs::remove(newest + "random_states_0.pkl");
+  EXPECT_EQ(Find()[0].why, "random_states_R.pkl of a rank is missing");
+  Write("checkpoint_1/random_states_0.pkl", "p");
+  fs::resize_file(newest + "optimizer.bin", fs::file_size(newest + "optimizer.bin") - 1);
+  EXPECT_NE(Find()[0].why.find("optimizer.bin"), std::string::npos);
+  fs::remove(newest + "optimizer.bin");
+  EXPECT_EQ(Find()[0].why, "optimizer.bin is missing, checkpoint_0 has it");
+  EXPECT_EQ(NewestComplete(Find())->step, 0);
+}
+
+TEST_F(CheckpointTest, LooksIntoWhatDeepSpeedKeepsUnderAHuggingFaceDirectory) {
+  for (const int step : {40, 80}) {
+    WriteHf(step);
+    const std::string name = "checkpoint-" + std::to_string(step) + "/";
+    const std::string tag = "global_step" + std::to_string(step);
+    Write(name + "latest", tag);
+    Write(name + tag + "/mp_rank_00_model_states.pt", Zip("m"));
+    Write(name + tag + "/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt", Zip("o"));
+  }
+  EXPECT_EQ(NewestComplete(Find())->step, 80);
+  fs::resize_file(
+      dir_ + "/checkpoint-80/global_step80/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt", 60);
+  EXPECT_NE(Find()[0].why.find("global_step80/bf16_zero"), std::string::npos);
+  EXPECT_EQ(NewestComplete(Find())->step, 40);
+  fs::remove(dir_ + "/checkpoint-40/model.safetensors");  // ZeRO-3 does not gather them
+  EXPECT_EQ(NewestComplete(Find())->step, 40);
+}
+
+TEST_F(CheckpointTest, TakesTheShardsOfFsdpForWeights) {
+  for (const std::string name : {"checkpoint-40", "checkpoint_40"}) {
+    Write(name + "/trainer_state.json", "{\"global_step\": 40}");
+    Write(name + "/random_states_0.pkl", "p");
+    for (const std::string part : {"/pytorch_model_fsdp_0", "/optimizer_0"}) {
+      Write(name + part + "/__0_0.distcp", "x");
+      Write(name + part + "/.metadata", "m");
+    }
+  }
+  for (const CheckpointFound& one : Find()) EXPECT_TRUE(one.complete) << one.path << one.why;
+  fs::remove(dir_ + "/checkpoint-40/optimizer_0/.metadata");
+  fs::remove(dir_ + "/checkpoint_40/pytorch_model_fsdp_0/.metadata");
+  for (const CheckpointFound& one : Find()) {
+    EXPECT_NE(one.why.find("/.metadata is missing"), std::string::npos) << one.path;
+  }
+}
+
+TEST_F(CheckpointTest, NeedsTheOptimizerThatItsSiblingsHave) {
+  WriteHf(40);
+  WriteHf(80);
+  fs::remove(dir_ + "/checkpoint-80/optimizer.pt");
+  EXPECT_EQ(Find()[0].why, "optimizer.pt is missing, checkpoint-40 has it");
+  EXPECT_EQ(NewestComplete(Find())->step, 40);
+}
+
+TEST_F(CheckpointTest, ALinkToTheNewestOneIsNoTagOfDeepSpeed) {
+  WriteHf(80);
+  fs::create_directory_symlink("checkpoint-80", dir_ + "/latest");
+  ASSERT_EQ(Find().size(), 1u);
+  EXPECT_EQ(NewestComplete(Find())->path, dir_ + "/checkpoint-80");
+}
+
+TEST_F(CheckpointTest, WhatATrainerLeavesBesideItsDirectoriesIsNoCheckpoint) {
+  WriteHf(40);
+  fs::remove(dir_ + "/checkpoint-40/trainer_state.json");
+  Write("training_args.bin", Zip("a"));
+  Write("pytorch_model.bin", Zip("w"));
+  EXPECT_EQ(NewestComplete(Find()), nullptr);
+}
+
+TEST_F(CheckpointTest, NeedsTheOptimizerStatesOfAllRanksOfTheJob) {
+  Write("latest", "global_step12");
+  Write("global_step12/mp_rank_00_model_states.pt", Zip("m"));
+  Write("global_step12/zero_pp_rank_0_mp_rank_00_optim_states.pt", Zip("o"));
+  Write("global_step12/zero_pp_rank_1_mp_rank_00_optim_states.pt", Zip("o"));
+  const auto found = [&](int world) {
+    return FindCheckpoints({.directory = dir_, .marker = {}, .world = world}).at(0);
+  };
+  EXPECT_TRUE(found(2).complete);
+  EXPECT_EQ(found(4).why, "global_step12 has the optimizer states of 2 ranks, the job has 4");
+}
+
+TEST_F(CheckpointTest, TellsOfDirectoriesThatOnlyTheUserCanJudge) {
+  Write("step_40/model.pt", Zip("m"));
+  Write("global_step50/mp_rank_00_model_states.pt", Zip("m"));
+  const auto found = Find();
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_NE(found[0].why.find("latest"), std::string::npos);
+  EXPECT_NE(found[1].why.find("complete_marker"), std::string::npos);
+  EXPECT_EQ(NewestComplete(found), nullptr);
+}
+
+TEST_F(CheckpointTest, AFileWithoutANumberCountsByItsTime) {
+  Write("epoch=0-step=40.ckpt", Zip("x"));
+  Write("last.ckpt", Zip("y"));
+  const auto time = fs::last_write_time(dir_ + "/epoch=0-step=40.ckpt");
+  fs::last_write_time(dir_ + "/last.ckpt", time + std::chrono::seconds(5));
+  EXPECT_EQ(NewestComplete(Find())->path, dir_ + "/last.ckpt");
+  fs::last_write_time(dir_ + "/last.ckpt", time - std::chrono::seconds(5));
+  EXPECT_EQ(NewestComplete(Find())->path, dir_ + "/epoch=0-step=40.ckpt");
+}
+
+TEST_F(CheckpointTest, WaitsForNoWriterOfAPipe) {
+  ASSERT_EQ(::mkfifo((dir_ + "/x.pt").c_str(), 0600), 0);
+  ASSERT_EQ(::mkfifo((dir_ + "/latest").c_str(), 0600), 0);
+  EXPECT_EQ(Find().at(0).why, "x.pt is no regular file");
 }
 
 TEST_F(CheckpointTest, ReadsTheStepOfALightningName) {

@@ -1,0 +1,61 @@
+// Does a job get anywhere from one try to the next? Its checkpoints tell, at the start of each:
+// what an attempt saved is seen when the next one is staged.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "controller/core/draft.h"
+
+namespace launch::controller {
+namespace {
+
+// The last one before this whose ranks ran; null = none did.
+const AttemptRecord* LastThatRan(const State& state, const Key& key) {
+  for (std::uint32_t number = key.attempt.value; number-- > 1;) {
+    const auto found = state.attempts.find(Key{key.job, Attempt{number}});
+    if (found != state.attempts.end() && found->second.started != WallTime{}) return &found->second;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void CountProgress(const State& state, const LaunchDecision& decision, JobRecord& job) {
+  const AttemptRecord* before = LastThatRan(state, decision.attempt.key);
+  if (before == nullptr) {
+    job.best_step = std::max(job.best_step, decision.attempt.resumed_step);
+    return;
+  }
+  // A file that is written in place has no step in its name, but it has a time.
+  const bool newer = decision.checkpoint_written > before->started;
+  if (newer || decision.attempt.resumed_step > job.best_step) {
+    job.best_step = std::max(job.best_step, decision.attempt.resumed_step);
+    job.no_progress = 0;
+    return;
+  }
+  const std::uint32_t previous = decision.attempt.key.attempt.value - 1;
+  // What never ran, or a user stopped, is no try that gained nothing.
+  if (before->key.attempt.value == previous && before->outcome != "preempted") ++job.no_progress;
+}
+
+std::optional<Ending> WhyStuck(const State& state, const AttemptRecord& attempt,
+                               const JobRecord& job) {
+  const JobSpec& spec = state.specs.at(job.id).spec;
+  // A changed plan is not the same try: it has a limit of its own.
+  const bool same_plan = attempt.change.empty();
+  if (!same_plan || spec.checkpoint.dir.empty()) return std::nullopt;
+  if (job.no_progress <= spec.retry.no_progress_max) return std::nullopt;
+  Ending ending;
+  if (const AttemptRecord* before = LastThatRan(state, attempt.key)) {
+    ending = JudgeAttempt(state, *before);
+  }
+  ending.outcome = "no_progress";
+  ending.state = JobState::kFailed;
+  ending.sub_reason = "CHECKPOINT";
+  ending.text += fmt::format("{}given up after {} retries without a newer checkpoint",
+                             ending.text.empty() ? "" : "; ", job.no_progress - 1);
+  ending.blame = Blame::kPlan;  // nothing that a further try would mend
+  return ending;
+}
+
+}  // namespace launch::controller
