@@ -13,27 +13,60 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <string_view>
+#include <utility>
 
 #include "agent/runner/small_files.h"
 
 namespace launch::agent {
 namespace {
 
-bool HoldsFile(const std::string& proc, const struct stat& file) {
-  DIR* directory = ::opendir((proc + "/fd").c_str());
+constexpr std::string_view kDeleted = " (deleted)";
+
+// An allocation's lock: by what its path names now, and by the path alone where the file is gone
+// but still open somewhere. Nobody else's file ever had that path.
+struct LockIdentity {
+  explicit LockIdentity(const std::string& lock_path)
+      : path(lock_path), found(::stat(lock_path.c_str(), &info) == 0) {}
+  const std::string path;
+  struct stat info {};
+  bool found;
+};
+
+// What a descriptor was opened as, where that file has no name any more; or empty.
+std::string DeletedPathOf(const std::string& fd, const struct stat& info) {
+  if (info.st_nlink > 0 || !S_ISREG(info.st_mode)) return {};
+  char text[4096];
+  const ssize_t size = ::readlink(fd.c_str(), text, sizeof text);
+  const std::string_view target(text, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  if (!target.ends_with(kDeleted)) return {};
+  return std::string(target.substr(0, target.size() - kDeleted.size()));
+}
+
+// Calls `look` with the path and the facts of each descriptor until it returns true.
+template <class Look>
+bool AnyDescriptor(int pid, Look look) {
+  const std::string fds = "/proc/" + std::to_string(pid) + "/fd";
+  DIR* directory = ::opendir(fds.c_str());
   if (directory == nullptr) return false;
   bool found = false;
-  while (const dirent* entry = ::readdir(directory)) {
+  while (const dirent* entry = found ? nullptr : ::readdir(directory)) {
     if (entry->d_name[0] == '.') continue;
+    const std::string fd = fds + "/" + entry->d_name;
     struct stat info {};
-    if (::stat((proc + "/fd/" + entry->d_name).c_str(), &info) == 0 && info.st_dev == file.st_dev &&
-        info.st_ino == file.st_ino) {
-      found = true;
-      break;
-    }
+    found = ::stat(fd.c_str(), &info) == 0 && look(fd, info);
   }
   ::closedir(directory);
   return found;
+}
+
+bool HoldsFile(int pid, const LockIdentity& lock) {
+  return AnyDescriptor(pid, [&](const std::string& fd, const struct stat& info) {
+    if (lock.found && info.st_dev == lock.info.st_dev && info.st_ino == lock.info.st_ino) {
+      return true;
+    }
+    return DeletedPathOf(fd, info) == lock.path;
+  });
 }
 
 // From the third field of /proc/PID/stat on, behind the name, which may hold anything.
@@ -56,20 +89,25 @@ bool DescendsFrom(int pid, const std::vector<int>& roots) {
   return false;
 }
 
-bool IsOwn(int pid, const struct stat* lock, const std::vector<int>& roots) {
+bool IsOwn(int pid, const LockIdentity& lock, const std::vector<int>& roots) {
   std::string state;
   StatOf(pid) >> state;
   if (state.empty() || state == "Z" || state == "X") return false;
-  if (lock != nullptr && HoldsFile("/proc/" + std::to_string(pid), *lock)) return true;
-  return DescendsFrom(pid, roots);
+  return HoldsFile(pid, lock) || DescendsFrom(pid, roots);
 }
 
-struct LockIdentity {
-  explicit LockIdentity(const std::string& path) : found(::stat(path.c_str(), &info) == 0) {}
-  const struct stat* get() const { return found ? &info : nullptr; }
-  struct stat info {};
-  bool found;
-};
+// Numbers of all processes but this one.
+std::vector<int> Others() {
+  std::vector<int> pids;
+  DIR* directory = ::opendir("/proc");
+  if (directory == nullptr) return pids;
+  while (const dirent* entry = ::readdir(directory)) {
+    const int pid = std::atoi(entry->d_name);
+    if (pid > 1 && pid != ::getpid()) pids.push_back(pid);
+  }
+  ::closedir(directory);
+  return pids;
+}
 
 }  // namespace
 
@@ -94,16 +132,22 @@ std::uint64_t StartTicksOf(int pid) {
 }
 
 std::vector<int> FindOwn(const std::string& lock_path, const std::vector<int>& roots) {
-  std::vector<int> pids;
   const LockIdentity lock(lock_path);
-  DIR* directory = ::opendir("/proc");
-  if (directory == nullptr) return pids;
-  while (const dirent* entry = ::readdir(directory)) {
-    const int pid = std::atoi(entry->d_name);
-    if (pid > 1 && pid != ::getpid() && IsOwn(pid, lock.get(), roots)) pids.push_back(pid);
-  }
-  ::closedir(directory);
+  std::vector<int> pids = Others();
+  std::erase_if(pids, [&](int pid) { return !IsOwn(pid, lock, roots); });
   return pids;
+}
+
+std::set<std::string> DeletedButOpen(const std::string& directory) {
+  std::set<std::string> paths;
+  for (const int pid : Others()) {
+    (void)AnyDescriptor(pid, [&](const std::string& fd, const struct stat& info) {
+      std::string path = DeletedPathOf(fd, info);
+      if (path.starts_with(directory + "/")) paths.insert(std::move(path));
+      return false;
+    });
+  }
+  return paths;
 }
 
 void KillOwn(const std::string& lock_path, const std::vector<int>& roots,
@@ -114,14 +158,11 @@ void KillOwn(const std::string& lock_path, const std::vector<int>& roots,
   for (const int pid : FindOwn(lock_path, roots)) {
     if (std::find(spare.begin(), spare.end(), pid) != spare.end()) continue;
     UniqueFd process = OpenPidFd(pid);
-    if (process && IsOwn(pid, lock.get(), roots)) found.push_back(std::move(process));
+    if (process && IsOwn(pid, lock, roots)) found.push_back(std::move(process));
   }
   for (const UniqueFd& process : found) SignalPidFd(process, SIGKILL);
 }
 
-bool HoldsOpen(int pid, const std::string& path) {
-  const LockIdentity file(path);
-  return file.found && HoldsFile("/proc/" + std::to_string(pid), file.info);
-}
+bool HoldsOpen(int pid, const std::string& path) { return HoldsFile(pid, LockIdentity(path)); }
 
 }  // namespace launch::agent

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,5 +29,8 @@ void KillOwn(const std::string& lock_path, const std::vector<int>& roots,
 
 // Does this process hold `path` open?
 bool HoldsOpen(int pid, const std::string& path);
+
+// Files that were below `directory` and are deleted, but that some process still holds open.
+std::set<std::string> DeletedButOpen(const std::string& directory);
 
 }  // namespace launch::agent

@@ -28,6 +28,16 @@ Result<FileLock> TakeOwnerLock(const std::string& state_dir) {
   return lock;
 }
 
+FoundAllocation WithoutRecord(const std::string& state_dir, const Key& key, std::string why) {
+  FoundAllocation found;
+  found.status.key = key;
+  found.alive = true;
+  found.unreadable = true;
+  found.path = AllocationPath(state_dir, key);
+  found.why = std::move(why);
+  return found;
+}
+
 }  // namespace
 
 Result<RunnerState> RunnerLoop::Recover() {
@@ -66,15 +76,29 @@ Result<RunnerState> RunnerLoop::Recover() {
       cgroup.Remove();
       continue;
     }
-    FoundAllocation found;
-    found.status.key = key;
-    found.alive = true;
-    found.unreadable = true;
-    found.path = AllocationPath(options_.state_dir, key);
-    found.why = "processes run in its cgroup, but there is no record of it";
-    state.allocations.push_back(std::move(found));
+    state.allocations.push_back(WithoutRecord(
+        options_.state_dir, key, "processes run in its cgroup, but there is no record of it"));
   }
+  if (cgroups_.level == Containment::kTree) FindUnrecorded(state);
   return state;
+}
+
+// Where no cgroup tells, what the processes of a lost directory still hold open does.
+void RunnerLoop::FindUnrecorded(RunnerState& state) const {
+  const std::string allocations = AllocationsPath(options_.state_dir);
+  for (const std::string& path : DeletedButOpen(allocations)) {
+    const std::string name = path.substr(allocations.size() + 1);
+    const auto key = ParseKey(name.substr(0, name.find('/')));
+    if (!key || !name.ends_with("/lock") || Exists(allocations + "/" + ToString(*key))) continue;
+    state.allocations.push_back(WithoutRecord(
+        options_.state_dir, *key, "processes hold its lock, but there is no record of it"));
+  }
+}
+
+bool RunnerLoop::LivesWithoutLock(const AllocationRun& run) const {
+  return cgroups_.level == Containment::kTree &&
+         ProbeLock(run.dir.LockPath()) == LockState::kMissing &&
+         !FindOwn(run.dir.LockPath(), {}).empty();
 }
 
 // Absent = the directory meant nothing and is gone.
@@ -84,7 +108,7 @@ std::optional<FoundAllocation> RunnerLoop::Read(const Key& key) {
   found.status.key = key;
   found.path = run.dir.path();
   found.alive = ProbeLock(run.dir.LockPath()) == LockState::kHeld || run.cgroup.RanksPopulated() ||
-                run.cgroup.ShimsPopulated();
+                run.cgroup.ShimsPopulated() || LivesWithoutLock(run);
   const auto unreadable = [&](const Error& error) {
     found.unreadable = true;
     found.why = error.message;

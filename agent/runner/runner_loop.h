@@ -124,6 +124,8 @@ class RunnerLoop {
   // Restart; recover_allocations.cc.
   std::optional<FoundAllocation> Read(const Key& key);
   FoundAllocation Adopt(AllocationRun& run, FoundAllocation found);
+  void FindUnrecorded(RunnerState& state) const;
+  bool LivesWithoutLock(const AllocationRun& run) const;
   void AdoptRank(AllocationRun& run, FoundAllocation& found, Rank rank);
   void HoldAgain(AllocationRun& run, FoundAllocation& found);
 

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 
 #include "agent/runner/file_lock.h"
@@ -111,6 +112,33 @@ TEST_P(ContainmentTest, AdoptsAndStopsAfterARestart) {
     const auto report = bench_.AwaitEnd(kKey, rank);
     ASSERT_TRUE(report);
     EXPECT_EQ(report->cause, ExitCause(Signalled{SIGKILL, false}));
+  }
+}
+
+TEST_P(ContainmentTest, FindsAndEndsWhatRunsThoughItsRecordsAreGone) {
+  const auto started =
+      bench_.Run(bench_.Spec(kKey, 2, {"--ignore-term", "--sleep-until", bench_.Path("never")}));
+  ASSERT_TRUE(started && !started->failed);
+  ASSERT_TRUE(bench_.AwaitWitnesses(2));
+  bench_.Kill();
+  std::filesystem::remove_all(bench_.Path("state/allocations"));
+  for (int restart = 0; restart < 2; ++restart) {
+    const RunnerState state = bench_.Open();
+    ASSERT_EQ(state.allocations.size(), 1u);
+    EXPECT_EQ(state.allocations[0].status.key, kKey);
+    EXPECT_TRUE(state.allocations[0].unreadable);
+    EXPECT_TRUE(state.allocations[0].alive);
+    bench_.Kill();
+    // As by an agent that was killed when it had begun to end it.
+    AttemptDir dir(bench_.Path("state/allocations/5.1"), *bench_.options().files);
+    ASSERT_TRUE(dir.WriteTombstone({StopCause::kStale, ""}));
+  }
+  bench_.Open();
+  const auto stopped = bench_.Stop(kKey, Millis{0});
+  ASSERT_TRUE(stopped);
+  EXPECT_TRUE(stopped->held.empty());
+  for (const auto& [rank, pid] : started->pids) {
+    EXPECT_FALSE(bench_.ProcessLives(static_cast<int>(pid)));
   }
 }
 
