@@ -266,27 +266,44 @@ Millis FetchTime(const Draft& draft, const Facts& facts) {
   return Millis{static_cast<std::int64_t>(spec.context.snapshot_bytes / 2'000)};
 }
 
+// `setup` is a program of the user that runs before any Go: it may have begun wherever the
+// allocation was accepted in the node's present boot.
+bool MayRunSetup(const State& state, const Facts& facts) {
+  if (state.specs.at(facts.job.id).spec.setup.empty()) return false;
+  return !AllOf(
+      facts, [](const AllocRecord& alloc) { return IsReleased(alloc) || alloc.boot_id.empty(); });
+}
+
+// Where nothing of the user's can run yet, the attempt ends at once; else when all nodes have
+// proved that nothing is left.
+void GiveUpStart(Draft& draft, const Facts& facts, StopCause cause, const Ending& ending) {
+  if (MayRunSetup(draft.state(), facts)) {
+    BeginStop(draft, facts, cause, ending.text, ending.first_failed_node);
+  } else {
+    EndAttempt(draft, facts.attempt.key, ending);
+  }
+}
+
+bool GiveUpIfAsked(Draft& draft, const Facts& facts) {
+  if (!facts.job.cancelled_by.empty()) {
+    GiveUpStart(draft, facts, StopCause::kCancelled, CancelledEnding(facts.job));
+  } else if (!facts.job.requeued_by.empty()) {
+    GiveUpStart(draft, facts, StopCause::kPreempted, RequeuedEnding(facts.job));
+  } else if (facts.attempt.stop_cause == StopCause::kStartFailed) {
+    GiveUpStart(draft, facts, StopCause::kStartFailed,
+                StartFailed(facts.attempt.first_failed_node, facts.attempt.cause));
+  } else if (!facts.live.lost.empty()) {
+    const auto& [node, why] = *facts.live.lost.begin();
+    GiveUpStart(draft, facts, StopCause::kStartFailed, StartFailed(node, node.value + " " + why));
+  } else {
+    return false;
+  }
+  return true;
+}
+
 void SettlePreparing(Draft& draft, const Facts& facts) {
   const State& state = draft.state();
-  // No Go was ever sent: whatever goes wrong here ends the attempt at once.
-  if (!facts.job.cancelled_by.empty()) {
-    EndAttempt(draft, facts.attempt.key, CancelledEnding(facts.job));
-    return;
-  }
-  if (!facts.job.requeued_by.empty()) {
-    EndAttempt(draft, facts.attempt.key, RequeuedEnding(facts.job));
-    return;
-  }
-  if (facts.attempt.stop_cause == StopCause::kStartFailed) {
-    EndAttempt(draft, facts.attempt.key,
-               StartFailed(facts.attempt.first_failed_node, facts.attempt.cause));
-    return;
-  }
-  if (!facts.live.lost.empty()) {
-    const auto& [node, why] = *facts.live.lost.begin();
-    EndAttempt(draft, facts.attempt.key, StartFailed(node, node.value + " " + why));
-    return;
-  }
+  if (GiveUpIfAsked(draft, facts)) return;
   const auto accepted = [](const AllocRecord& alloc) {
     return alloc.phase == StoredAllocPhase::kAccepted;
   };
@@ -331,7 +348,7 @@ void SettlePreparing(Draft& draft, const Facts& facts) {
                                ? "staging did not end in time on " + Names(late)
                                : fmt::format("{} did not accept the allocation within {} s",
                                              Names(late), kAcceptLimit.count() / 1000);
-  EndAttempt(draft, facts.attempt.key, StartFailed(OnlyOne(late), text));
+  GiveUpStart(draft, facts, StopCause::kStartFailed, StartFailed(OnlyOne(late), text));
 }
 
 // ---- launching, running, stopping ----

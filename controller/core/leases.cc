@@ -15,11 +15,14 @@ namespace {
 constexpr Millis kLeaseMargin{30'000};
 
 // When nothing of the allocation can run there any more unless the node is heard again; absent
-// when the node did not take a lease (agents older than leases know none), or nothing was started.
+// when the node did not take a lease (agents older than leases know none), or no rank was told to
+// start: `setup` runs on no lease.
 std::optional<BootTime> LeaseOverAt(const State& state, const NodeId& node, const Key& key) {
   const std::optional<Millis> lease = state.specs.at(key.job).spec.requeue_after;
   const AllocRecord& alloc = state.allocs.at(key).at(node);
-  const AttemptPhase phase = state.attempts.at(key).phase;
+  const AttemptRecord& attempt = state.attempts.at(key);
+  if (attempt.master_address.empty()) return std::nullopt;
+  const AttemptPhase phase = attempt.phase;
   const bool may_run = phase == AttemptPhase::kLaunching || phase == AttemptPhase::kRunning ||
                        phase == AttemptPhase::kStopping;
   if (!lease || !alloc.leased || !may_run) return std::nullopt;

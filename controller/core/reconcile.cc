@@ -85,9 +85,10 @@ ExitReport Guess(const Key& key, Rank rank, const std::string& boot_id, const st
   return report;
 }
 
-bool MayHaveStarted(AttemptPhase phase) {
-  return phase == AttemptPhase::kLaunching || phase == AttemptPhase::kRunning ||
-         phase == AttemptPhase::kStopping;
+// One that was stopped in its `setup` has no master, and no rank of it was ever told to start.
+bool MayHaveStarted(const AttemptRecord& attempt) {
+  return attempt.phase == AttemptPhase::kLaunching || attempt.phase == AttemptPhase::kRunning ||
+         (attempt.phase == AttemptPhase::kStopping && !attempt.master_address.empty());
 }
 
 // What the node found while staging holds while it stays prepared: a reboot, a drop or a loss of
@@ -111,7 +112,7 @@ void Reconcile(Draft& draft, AllocRecord alloc, const AllocationStatus* status,
   const bool rebooted = !alloc.boot_id.empty() && alloc.boot_id != hello.boot_id;
   if (attempt.phase == AttemptPhase::kPreparing) ForgetStaging(draft, alloc, status, rebooted);
   if (rebooted) {
-    if (MayHaveStarted(attempt.phase)) LoseRanks(draft, alloc, "node rebooted");
+    if (MayHaveStarted(attempt)) LoseRanks(draft, alloc, "node rebooted");
     if (attempt.phase == AttemptPhase::kPreparing) {
       alloc.phase = StoredAllocPhase::kAssigned;  // prepared again, under the new boot
       alloc.boot_id.clear();
@@ -167,7 +168,7 @@ void Reconcile(Draft& draft, AllocRecord alloc, const AllocationStatus* status,
         }
       }
       // With something held its ranks may live on: their ends are still to come.
-      if (held.empty() && MayHaveStarted(attempt.phase)) {
+      if (held.empty() && MayHaveStarted(attempt)) {
         LoseRanks(draft, alloc, "agent state lost");
       }
       NoteReleased(draft, alloc.node, alloc.key, held);
@@ -178,7 +179,7 @@ void Reconcile(Draft& draft, AllocRecord alloc, const AllocationStatus* status,
     return;
   }
   // The node knows nothing of it, or only another version.
-  if (alloc.phase != StoredAllocPhase::kAssigned && MayHaveStarted(attempt.phase)) {
+  if (alloc.phase != StoredAllocPhase::kAssigned && MayHaveStarted(attempt)) {
     LoseRanks(draft, alloc, "agent state lost");
   }
 }
@@ -233,11 +234,11 @@ void LoseRanks(Draft& draft, const AllocRecord& alloc, const std::string& why) {
 }
 
 void TakeAsDead(Draft& draft, const NodeId& node, const Key& key, const std::string& why) {
-  const AttemptPhase phase = draft.state().attempts.at(key).phase;
+  const AttemptRecord& attempt = draft.state().attempts.at(key);
   const AllocRecord alloc = draft.state().allocs.at(key).at(node);
-  if (phase == AttemptPhase::kPreparing) {
+  if (attempt.phase == AttemptPhase::kPreparing) {
     draft.live().attempts[key].lost[node] = "was given up: " + why;
-  } else if (phase != AttemptPhase::kEnded) {
+  } else if (MayHaveStarted(attempt)) {
     LoseRanks(draft, alloc, why);
   }
   NoteReleased(draft, node, key, {});

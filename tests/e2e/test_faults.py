@@ -294,3 +294,50 @@ def test_with_one_nodes_gpu_lock_held_no_rank_ever_existed_on_the_other(cluster,
     finally:
         holder.kill()
         holder.wait()
+
+
+# Holds a lock for as long as it lives, does not listen to TERM, and says who was there before it.
+SETUP = """
+import fcntl, os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+log = open("log", "a", buffering=1)
+lock = open("lock", "a")
+try:
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except OSError:
+    print("another setup runs", file=log)
+print("setup of attempt", os.environ["LAUNCH_ATTEMPT"], file=log)
+while True:
+    time.sleep(0.05)
+"""
+
+
+def test_no_second_attempt_begins_beside_the_setup_of_the_first(cluster):
+    cluster.up("--nodes", "2")
+    cluster.write("setup.py", SETUP)
+    job = cluster.submit(cluster.write("job.yaml", f"""\
+name: slow-setup
+device: cpu
+gpus: 0
+stop_duration: 1s
+preflight: {{level: none}}
+setup: exec {VENV}/bin/python setup.py
+run: echo never
+"""))
+    log = cluster.work / "log"
+
+    def began(attempt):
+        return log.exists() and f"setup of attempt {attempt}\n" in log.read_text()
+
+    wait_until("setup of the first attempt", lambda: began(1))
+    cluster.launch("requeue", job)
+    wait_until("setup of the second attempt", lambda: began(2))
+    assert "another" not in log.read_text()
+
+    def left():
+        return [found for found in processes_with(str(cluster.work)) if "setup.py" in found[1]]
+
+    assert left()
+    cluster.launch("cancel", job)
+    assert cluster.state_of(job) == "CANCELLED"
+    assert not left()

@@ -76,6 +76,90 @@ TEST_F(Cancel, OfARunningJobWaitsForTheProofThatNothingIsLeft) {
   EXPECT_TRUE(core.View(job).held.empty());
 }
 
+// `setup` is the user's program, and it runs before any Go.
+struct InSetup : TwoNodes {
+  InSetup() {
+    JobSpec spec = GpuJob(2, 1);
+    spec.setup = "pip install .";
+    spec.retry.max = 1;
+    key = Accepted(spec);
+    core.Told<to_node::Stage>("gpu1");
+  }
+  bool IsHeld() { return core.View(key.job).held.size() == 2u && core.state.queue.empty(); }
+  void Requeue() {
+    JobChange change;
+    change.action = JobAction::kRequeue;
+    core.Post(event::Change{RequestId{900}, {UserName{"ana"}, false}, {key.job}, change});
+  }
+  Key key;
+};
+
+TEST_F(InSetup, ACancelWaitsForTheProofThatNothingIsLeft) {
+  core.Cancel(key.job);
+  EXPECT_EQ(core.View(key.job).state, JobState::kStopping);
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").cause, StopCause::kCancelled);
+  core.Release("gpu1", key);
+  EXPECT_EQ(core.View(key.job).state, JobState::kStopping);
+  core.Release("gpu2", key);
+  EXPECT_EQ(core.View(key.job).state, JobState::kCancelled);
+  EXPECT_EQ(core.View(key.job).outcome, "cancelled by ana");
+  EXPECT_TRUE(core.View(key.job).held.empty());
+}
+
+TEST_F(InSetup, ASecondAttemptWaitsForTheProof) {
+  Requeue();
+  EXPECT_TRUE(IsHeld());
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu2").cause, StopCause::kPreempted);
+  core.Release("gpu1", key);
+  EXPECT_EQ(core.state.jobs.at(key.job).attempts, 1u);
+  core.Release("gpu2", key);
+  EXPECT_EQ(core.state.attempts.at(key).outcome, "preempted");
+  EXPECT_EQ(core.state.jobs.at(key.job).attempts, 2u);
+}
+
+TEST_F(InSetup, ASilentNodeIsNotReplaced) {
+  core.Detach("gpu2");
+  core.Pass(Millis{std::chrono::hours(2)});  // beyond every limit of a start
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kStopping);
+  EXPECT_EQ(core.state.attempts.at(key).stop_cause, StopCause::kStartFailed);
+  core.Release("gpu1", key);
+  core.Pass(Millis{std::chrono::hours(2)});
+  EXPECT_EQ(core.state.jobs.at(key.job).attempts, 1u);
+  from_node::Hello hello;
+  hello.allocations = {
+      {key, core.Digest("gpu2", key), AllocationPhase::kReady, PortBlock{29500, 4}, {}, {}}};
+  core.Attach(MakeInventory("gpu2", 1), hello);
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu2").key, key);
+  core.Release("gpu2", key);
+  EXPECT_EQ(core.state.attempts.at(key).outcome, "start_failed");
+  EXPECT_TRUE(core.state.ranks.empty());  // none was told to start
+}
+
+TEST_F(InSetup, ALeaseEndsNoSetup) {
+  JobSpec spec = GpuJob(2, 1);
+  spec.setup = "pip install .";
+  spec.requeue_after = Millis{std::chrono::minutes(1)};
+  spec.stop_duration = Millis{10'000};
+  core.Cancel(key.job);
+  core.Release("gpu1", key);
+  core.Release("gpu2", key);
+  const JobId job = core.Submitted(spec);
+  const Key leased{job, Attempt{1}};
+  core.Accept("gpu1", leased);
+  core.Accept("gpu2", leased);
+  core.Detach("gpu2");
+  core.Pass(Millis{std::chrono::hours(2)});
+  core.Release("gpu1", leased);
+  core.Pass(Millis{std::chrono::hours(2)});
+  EXPECT_EQ(core.Phase(leased), AttemptPhase::kStopping);
+}
+
+TEST_F(InSetup, AfterARestartOfTheControllerToo) {
+  core.Restart();
+  core.Cancel(key.job);
+  EXPECT_EQ(core.View(key.job).state, JobState::kStopping);
+}
+
 TEST_F(Cancel, BeatsTheRetryPolicy) {
   JobSpec spec = GpuJob(2, 1);
   spec.retry.max = 5;
