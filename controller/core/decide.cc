@@ -104,17 +104,44 @@ Result<StoredPlan> ReadPlan(const State& state, const PlanDecoder& decode,
   return decode(bytes, attempt.plan_digest);
 }
 
+void FailStart(Draft& draft, AttemptRecord attempt, const std::string& why) {
+  if (attempt.stop_cause != StopCause::kNone) return;
+  attempt.stop_cause = StopCause::kStartFailed;
+  attempt.cause = why;
+  draft.Put(attempt);
+}
+
 // What has not started yet cannot start without its plan; what runs needs it no more.
 void GiveUpPlan(Draft& draft, const Key& key, const std::string& why) {
-  AttemptRecord attempt = draft.state().attempts.at(key);
+  const AttemptRecord attempt = draft.state().attempts.at(key);
   const std::string text = "its plan cannot be read: " + why;
   draft.Event("attempt.plan_unreadable", Subject(key), text);
   const bool starts =
       attempt.phase == AttemptPhase::kPreparing || attempt.phase == AttemptPhase::kLaunching;
-  if (!starts || attempt.stop_cause != StopCause::kNone) return;
-  attempt.stop_cause = StopCause::kStartFailed;
-  attempt.cause = text;
-  draft.Put(attempt);
+  if (starts) FailStart(draft, attempt, text);
+}
+
+// A store of an earlier time does not know what was cancelled or done since. What runs goes on, as
+// its node says; nothing is started again before somebody who knows has released it.
+void HoldWhatIsNotDone(Draft& draft) {
+  std::vector<JobRecord> open;
+  for (const auto& [id, job] : draft.state().jobs) {
+    if (job.phase != JobPhase::kDone) open.push_back(job);
+  }
+  for (JobRecord& job : open) {
+    if (job.phase == JobPhase::kActive) {
+      const AttemptRecord& newest = draft.state().attempts.at(Key{job.id, Attempt{job.attempts}});
+      if (newest.phase == AttemptPhase::kPreparing) {
+        FailStart(draft, newest, "the store of the controller went back in time");
+      }
+    }
+    if (job.held) continue;
+    job.held = true;
+    job.held_by = "restore";
+    draft.Event("job.held", Subject(job.id),
+                "by restore: it may have been cancelled or done since");
+    draft.Put(job);
+  }
 }
 
 }  // namespace
@@ -218,6 +245,7 @@ Result<Decision> Start(State& state, const PlanDecoder& decode, const std::strin
                 fmt::format("the store may lack commits that nodes and users saw; incarnation {}, "
                             "the next job is {}",
                             cluster.incarnation, cluster.next_job));
+    HoldWhatIsNotDone(draft);
   }
   draft.Put(cluster);
   draft.Event("controller.started", "cluster", fmt::format("epoch {}", cluster.epoch));

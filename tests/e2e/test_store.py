@@ -1,5 +1,6 @@
 """The controller's store in the hands of an operator: copied while it serves, refused when it is damaged, put back."""
 
+import json
 import signal
 import textwrap
 
@@ -52,3 +53,24 @@ def test_a_damaged_store_is_refused_and_a_backup_put_back_under_running_ranks(cl
     (cluster.work / "go").write_text("")
     cluster.wait_for(job, "SUCCEEDED")
     cluster.wait_for(later, "SUCCEEDED")
+
+
+def test_what_was_cancelled_after_the_backup_does_not_run_again(cluster):
+    cluster.up()
+    cluster.write("wait.py", WAIT)
+    job = cluster.submit(cluster.write("job.yaml", f"name: wait\ngpus: 0\nrun: {VENV}/bin/python wait.py\n"))
+    cluster.wait_for(job, "RUNNING")
+    state = cluster.state / "controller"
+    copy = cluster.work / "copy.db"
+    cluster.launch("server", "backup", "--state", state, copy)
+    cluster.launch("cancel", job)
+    cluster.kill(cluster.controller_pid(), signal.SIGKILL)
+    cluster.launch("server", "restore", "--state", state, copy)
+    cluster.up()
+    wait_until("its node does not have it", lambda: cluster.state_of(job) == "REQUEUED")
+    held = cluster.status(job)
+    assert "held by restore" in json.dumps(held), held
+    assert len(held["attempts"]) == 1, held
+    (cluster.work / "go").write_text("")
+    cluster.launch("release", job)
+    cluster.wait_for(job, "SUCCEEDED")

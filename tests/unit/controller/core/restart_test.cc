@@ -219,5 +219,35 @@ TEST_F(Restart, FromAStoreThatMayHaveGoneBackUsesNoNumberTwice) {
   EXPECT_EQ(restored.cluster.next_job, next + 10'000);
 }
 
+TEST_F(Restart, FromAStoreThatMayHaveGoneBackStartsNothingAgain) {
+  const Key running = core.Run(core.Submitted(GpuJob(2, 1)));
+  const JobId waiting = core.Submitted(GpuJob(2, 1));
+  const auto decode = [&](std::string_view, const std::string&) -> Result<StoredPlan> {
+    return *core.state.plans.begin()->second;
+  };
+  State restored = core.state;
+  ASSERT_TRUE(controller::Start(restored, decode, "x", core.now, true).has_value());
+  EXPECT_TRUE(restored.jobs.at(waiting).held);
+  EXPECT_EQ(restored.jobs.at(waiting).held_by, "restore");
+  EXPECT_TRUE(restored.jobs.at(running.job).held) << "if its node does not have it, it waits";
+  EXPECT_EQ(restored.attempts.at(running).phase, AttemptPhase::kRunning);
+  State same = core.state;
+  ASSERT_TRUE(controller::Start(same, decode, "x", core.now, false).has_value());
+  EXPECT_FALSE(same.jobs.at(waiting).held);
+}
+
+TEST_F(Restart, FromAStoreThatMayHaveGoneBackDoesNotGoOnWithAStart) {
+  const Key key{core.Submitted(GpuJob(2, 1)), Attempt{1}};
+  ASSERT_EQ(core.Phase(key), AttemptPhase::kPreparing);
+  const auto decode = [&](std::string_view, const std::string&) -> Result<StoredPlan> {
+    return *core.state.plans.at(key);
+  };
+  State restored = core.state;
+  ASSERT_TRUE(controller::Start(restored, decode, "x", core.now, true).has_value());
+  EXPECT_EQ(restored.attempts.at(key).phase, AttemptPhase::kEnded);
+  EXPECT_EQ(restored.jobs.at(key.job).phase, JobPhase::kQueued);
+  EXPECT_TRUE(restored.jobs.at(key.job).held);
+}
+
 }  // namespace
 }  // namespace launch::controller
