@@ -238,11 +238,10 @@ void Launch(Draft& draft, const Facts& facts) {
   }
   JobRecord job = facts.job;
   job.findings = decision.findings;
-  if (decision.attempt.resumed_step > job.best_step) {
-    job.best_step = decision.attempt.resumed_step;
-    job.no_progress = 0;
-  } else if (job.attempts > 1) {
-    ++job.no_progress;
+  CountProgress(draft.state(), decision, job);
+  if (const auto stuck = WhyStuck(draft.state(), facts.attempt, job)) {
+    EndAttempt(draft, facts.attempt.key, *stuck);
+    return;
   }
   AttemptRecord attempt = decision.attempt;
   attempt.phase = AttemptPhase::kLaunching;

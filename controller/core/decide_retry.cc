@@ -290,22 +290,11 @@ void EndAttempt(Draft& draft, const Key& key, const Ending& ending) {
     return;
   }
   NoteNodeFault(draft, attempt, ending);
-  const JobSpec& spec = draft.state().specs.at(key.job).spec;
   const Recovery recovery = RecoveryAfter(draft.state(), attempt, ending);
   if (recovery.action == Action::kStop) {
     Ending last = ending;
     if (!recovery.says.empty()) last.text += "; " + recovery.says;
     EndJob(draft, job, last);
-    return;
-  }
-  // A changed plan is not the same try: it has a limit of its own.
-  const bool same_plan = recovery.action != Action::kReplan;
-  if (same_plan && !spec.checkpoint.dir.empty() && job.no_progress >= spec.retry.no_progress_max) {
-    Ending stuck = ending;
-    stuck.sub_reason = "CHECKPOINT";
-    stuck.text +=
-        fmt::format("; given up after {} retries without a newer checkpoint", job.no_progress);
-    EndJob(draft, job, stuck);
     return;
   }
   Requeue(draft, key, job, ending, recovery);

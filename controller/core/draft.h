@@ -174,8 +174,16 @@ struct LaunchDecision {
   std::vector<Finding> findings;  // errors among them forbid the start unless the job is forced
   bool setup_failed = false;
   std::vector<std::string> skipped_checkpoints;  // one sentence each
+  WallTime checkpoint_written{};                 // the one that it resumes from
 };
 LaunchDecision DecideLaunch(const State& state, const AttemptRecord& attempt);
+
+// ---- retry_progress.cc ----
+// Counts the tries in a row that left no newer checkpoint behind; this start has looked for one.
+void CountProgress(const State& state, const LaunchDecision& decision, JobRecord& job);
+// How the job ends when there were too many of them.
+std::optional<Ending> WhyStuck(const State& state, const AttemptRecord& attempt,
+                               const JobRecord& job);
 
 // ---- network_round.cc ----
 // A full preflight of several nodes ends with a test that all of them take part in at once.

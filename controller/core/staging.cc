@@ -219,6 +219,7 @@ LaunchDecision DecideLaunch(const State& state, const AttemptRecord& attempt) {
     if (resume.newest != nullptr) {
       decision.attempt.resumed_from = resume.newest->path;
       decision.attempt.resumed_step = resume.newest->step;
+      decision.checkpoint_written = resume.newest->modified;
     }
     decision.skipped_checkpoints = std::move(resume.skipped);
   }

@@ -221,17 +221,85 @@ TEST_F(Retry, WaitsForItsBackoffAndLetsOthersPass) {
   EXPECT_EQ(NextDeadline(core.state), core.now.boot + Millis{2'000});
 }
 
-TEST_F(Retry, StopsWhenNothingIsGainedAnyMore) {
-  RetrySpec retry;
-  retry.max = 10;
-  retry.no_progress_max = 2;
-  const JobId job = Submit(retry, "out");
-  RunAndEnd(job, Exited{1});  // no checkpoint at the first start: no news
-  RunAndEnd(job, Exited{1});  // none at the second: one retry without gain
-  EXPECT_EQ(core.View(job).state, JobState::kStarting);
-  RunAndEnd(job, Exited{1});
+struct Gains : Retry {
+  Gains() {
+    RetrySpec retry;
+    retry.max = 10;
+    retry.no_progress_max = 2;
+    job = Submit(retry, "out");
+  }
+  void Fail() {
+    core.now.wall += Millis{60'000};
+    RunAndEnd(job, Exited{7});
+  }
+  // The newest attempt finds this checkpoint, written so long ago.
+  void Find(std::int64_t step, Millis age) {
+    const Key key{job, Attempt{core.state.jobs.at(job).attempts}};
+    StagingFacts facts;
+    facts.checkpoints = {{.path = "out/ckpt.pt",
+                          .step = step,
+                          .format = "torch",
+                          .complete = true,
+                          .why = {},
+                          .modified = core.now.wall - age}};
+    core.Accept("gpu1", key);
+    core.Ready("gpu1", key, facts);
+    core.Ignore();
+  }
+  JobId job;
+};
+
+TEST_F(Gains, StopsWhenNothingIsGainedAnyMore) {
+  Fail();  // no checkpoint at the first start: no news
+  Fail();  // none at the second: one retry without gain
+  Fail();
+  EXPECT_EQ(core.View(job).state, JobState::kStarting) << "it may have saved something";
+  const Key last{job, Attempt{core.state.jobs.at(job).attempts}};
+  core.Accept("gpu1", last);
+  core.Ready("gpu1", last);
   EXPECT_EQ(core.View(job).state, JobState::kFailed);
   EXPECT_EQ(core.View(job).sub_reason, "CHECKPOINT");
+  EXPECT_EQ(core.View(job).exit_code, 7);
+  EXPECT_NE(core.View(job).outcome.find("given up after 2 retries"), std::string::npos);
+}
+
+TEST_F(Gains, AFileThatIsWrittenInPlaceIsNewsByItsTime) {
+  for (int attempt = 1; attempt <= 4; ++attempt) {
+    Fail();
+    core.now.wall += Millis{60'000};
+    Find(0, Millis{59'000});  // saved while the last attempt ran
+    ASSERT_EQ(core.View(job).state, JobState::kStarting) << attempt;
+    const Key key{job, Attempt{core.state.jobs.at(job).attempts}};
+    EXPECT_EQ(core.Phase(key), AttemptPhase::kLaunching);
+    EXPECT_EQ(core.state.jobs.at(job).no_progress, 0);
+    core.Start("gpu1", key);
+    core.Exit("gpu1", key, 0, Exited{7});
+    core.Ignore();
+    core.Release("gpu1", key);
+  }
+}
+
+TEST_F(Gains, WhatTheLastAttemptSavedCountsBeforeItIsGivenUp) {
+  Fail();
+  Fail();
+  Fail();
+  Find(20, Millis{3'600'000});
+  EXPECT_EQ(core.View(job).state, JobState::kStarting);
+  EXPECT_EQ(core.state.jobs.at(job).no_progress, 0);
+}
+
+TEST_F(Gains, ARequeueByTheUserIsNoTryWithoutGain) {
+  for (int times = 0; times < 5; ++times) {
+    const Key key = core.Run(job);
+    JobChange change;
+    change.action = JobAction::kRequeue;
+    core.Post(event::Change{RequestId{800}, {UserName{"ana"}, false}, {job}, change});
+    core.Exit("gpu1", key, 0, Signalled{15, false});
+    core.Ignore();
+    core.Release("gpu1", key);
+    EXPECT_EQ(core.state.jobs.at(job).no_progress, 0);
+  }
+  EXPECT_EQ(core.View(job).state, JobState::kStarting);
 }
 
 TEST_F(Retry, SaysThatMemoryWasShort) {
