@@ -1,6 +1,8 @@
 #include "agent/config.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <optional>
@@ -288,6 +290,21 @@ Result<AgentConfig> FromYaml(const YamlNode& root, const std::string& file) {
   return config;
 }
 
+constexpr std::size_t kMostRead = std::size_t{256} << 10;  // of a file of comments
+
+// Comments only, as configs/agent.yaml comes: all defaults. A file without even these may have lost
+// its text.
+bool SetsNothing(std::string_view text) {
+  if (text.find('#') == std::string_view::npos) return false;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const std::size_t first = line.find_first_not_of(" \t\r");
+    if (first != std::string_view::npos && line[first] != '#') return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<AgentSetting> AgentSettings() {
@@ -297,13 +314,23 @@ std::vector<AgentSetting> AgentSettings() {
 }
 
 Result<AgentConfig> ParseAgentConfig(std::string_view text, const std::string& file) {
+  if (SetsNothing(text)) return AgentConfig{};
   LAUNCH_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, file));
   return FromYaml(root, file);
 }
 
 Result<AgentConfig> ReadAgentConfig(const std::string& path) {
-  LAUNCH_ASSIGN_OR_RETURN(const YamlNode root, ReadYamlFile(path));
-  return FromYaml(root, path);
+  const auto root = ReadYamlFile(path);
+  if (root) return FromYaml(*root, path);
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(path, ignored)) {
+    std::ifstream in(path);
+    std::string text(kMostRead, '\0');
+    in.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(in.gcount()));
+    if (SetsNothing(text)) return AgentConfig{};
+  }
+  return Unexpected(root.error());
 }
 
 Result<AgentConfig> WithFlags(AgentConfig config,

@@ -88,6 +88,15 @@ TEST(AgentConfig, TheExampleNamesEverySettingOnceWithItsDefault) {
     EXPECT_NE(text.find(setting.name + ":"), std::string::npos) << setting.name;
 }
 
+TEST(AgentConfig, TheExampleAsItComesIsAllDefaults) {
+  const Result<AgentConfig> read = ReadAgentConfig(LAUNCH_SOURCE_DIR "/configs/agent.yaml");
+  ASSERT_TRUE(read) << FormatError(read.error());
+  EXPECT_EQ(*read, AgentConfig{});
+  EXPECT_EQ(*Parse("\n  # node: a\n#\n"), AgentConfig{});
+  EXPECT_FALSE(Parse("\n")) << "it may have lost its text";
+  EXPECT_FALSE(Parse("# node: a\n- b\n"));
+}
+
 TEST(AgentConfig, NoGpuAtAllIsAnAnswer) {
   EXPECT_EQ(Parse("gpu_ids: []\n")->gpu_ids, std::vector<int>{});
   EXPECT_EQ(WithFlags({}, {{"gpu-ids", "none"}})->gpu_ids, std::vector<int>{});
