@@ -35,6 +35,8 @@ constexpr std::size_t kPiece = 30'000;
 constexpr int kTries = 4;
 // For the answers of directories and PAM behind a login.
 constexpr Millis kLogIn{45'000};
+// For a piece of what is sent: a host that takes none any more is gone.
+constexpr Millis kStalled{45'000};
 // Beyond a command's own deadline: then it is the connection that hangs.
 constexpr Millis kBeyond{5'000};
 
@@ -68,6 +70,7 @@ std::string WithoutTilde(const std::string& path) {
 struct Prepared {
   Session session;
   bool jumps = false;
+  std::vector<std::string> keys;  // files that somebody named, to be tried first
   UniqueFd complaints;  // what the ssh program of a jump says; libssh itself throws it away
 };
 
@@ -128,6 +131,9 @@ Result<Prepared> Prepare(const Host& host, const SshOptions& options) {
     const char* file = options.config.empty() ? nullptr : options.config.c_str();
     good = good && ssh_options_parse_config(session, file) == SSH_OK;
   }
+  if (!host.key.empty()) made.keys.push_back(WithoutTilde(host.key));
+  for (const std::string& key : settings ? settings->identities : std::vector<std::string>())
+    if (!IsUsualKey(key)) made.keys.push_back(WithoutTilde(key));
   good = good && SetOption(session, SSH_OPTIONS_USER, host.user);
   if (host.port != 0)
     good = good && ssh_options_set(session, SSH_OPTIONS_PORT, &host.port) == SSH_OK;
@@ -266,8 +272,20 @@ Result<void> CheckKey(ssh_session session, const Host& host, const SshOptions& o
   return {};
 }
 
-Result<void> LogIn(ssh_session session, const Host& host) {
+// One that has a passphrase is left to the agent.
+bool LogInBy(ssh_session session, const std::string& file) {
+  ssh_key read = nullptr;
+  if (ssh_pki_import_privkey_file(file.c_str(), "", nullptr, nullptr, &read) != SSH_OK)
+    return false;
+  const std::unique_ptr<ssh_key_struct, void (*)(ssh_key)> key(read, ssh_key_free);
+  return ssh_userauth_publickey(session, nullptr, key.get()) == SSH_AUTH_SUCCESS;
+}
+
+Result<void> LogIn(ssh_session session, const Host& host, const std::vector<std::string>& keys) {
   if (ssh_userauth_none(session, nullptr) == SSH_AUTH_SUCCESS) return {};
+  // Before those of an agent: a server hears six, and an agent may have more.
+  for (const std::string& file : keys)
+    if (LogInBy(session, file)) return {};
   // With a passphrase of "" an encrypted key fails instead of asking on the terminal.
   if (ssh_userauth_publickey_auto(session, nullptr, "") == SSH_AUTH_SUCCESS) return {};
   return Fail(ErrorCode::kPermissionDenied,
@@ -318,7 +336,9 @@ class SshSession final : public Remote {
       if (ssh_channel_write(channel.get(), input.data() + at, size) != static_cast<int>(size))
         break;
       sent(at + size);
+      watchdog_->Begin(kStalled);
     }
+    watchdog_->Begin(deadline + kBeyond);
     ssh_channel_send_eof(channel.get());
     RemoteAnswer answer;
     const auto end = std::chrono::steady_clock::now() + deadline;
@@ -397,7 +417,7 @@ Result<std::unique_ptr<Remote>> Connect(const Host& host, const SshOptions& opti
     LAUNCH_RETURN_IF_ERROR(CheckKey(session.get(), host, options));
     auto watchdog = std::make_unique<Watchdog>(ssh_get_fd(session.get()));
     watchdog->Begin(kLogIn);
-    auto entered = LogIn(session.get(), host);
+    auto entered = LogIn(session.get(), host, prepared.keys);
     watchdog->End();
     if (!entered && watchdog->Fired())
       return Fail(ErrorCode::kDeadlineExceeded,

@@ -100,11 +100,14 @@ def test_its_scripts_bring_up_a_node_that_runs_a_job(tmp_path):
         join = container("DaemonSet", "initContainers", "join")
         names = {entry["name"] for entry in join["env"]}
         assert names == {"NODE_NAME", "CONTROLLER"}
-        mounts = {**tools, "/var/lib/launch": node, "/operator": operator}
+        mounts = {**tools, "/var/lib/launch": node, "/operator": operator, "/run": tmp_path / "run"}
         finish(start(join, mounts, NODE_NAME="gpu-node-1", CONTROLLER=address))
         first = (node / "agent/identity/cert.pem").read_bytes()
         finish(start(join, mounts, NODE_NAME="gpu-node-1", CONTROLLER=address))
         assert (node / "agent/identity/cert.pem").read_bytes() == first  # joined once
+        os.utime(node / "agent/identity/cert.pem", (0, 0))  # away for longer than certificates live
+        finish(start(join, mounts, NODE_NAME="gpu-node-1", CONTROLLER=address))
+        assert (node / "agent/identity/cert.pem").read_bytes() != first
         shutil.rmtree(node / "agent")  # another disk, the same node
         finish(start(join, mounts, NODE_NAME="gpu-node-1", CONTROLLER=address))
 

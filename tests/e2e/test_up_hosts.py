@@ -123,6 +123,16 @@ def test_up_on_users_shells_keys_a_jump_host_and_sudo(lot, person, tmp_path):
     again = person.up()
     assert again.returncode == 0 and not re.search(r"^n\w: (installed|started|joined)", again.stderr, re.M), again.stderr
 
+    # An agent that has more keys than a server hears: the one that is named comes first.
+    spare = [tmp_path / f"spare{i}" for i in range(7)]
+    for key in spare:
+        sh(f"ssh-keygen -q -t ed25519 -N '' -f {key}")
+    subprocess.run(["ssh-add", "-q", *spare], env=person.env, check=True, capture_output=True)
+    person.write(["na", "nb"])
+    crowded = person.up("--dry-run")
+    assert crowded.returncode == 0, crowded.stderr
+    subprocess.run(["ssh-add", "-q", "-d", *spare], env=person.env, check=True, capture_output=True)
+
     # Where sudo asks for a password, that is the reason.
     person.write(["na", "nb"], ", sudo: true")
     closed = person.up("--dry-run")
