@@ -215,13 +215,13 @@ void SimNode::WatchGuards(const Key& key, std::size_t process, std::int64_t guar
   const std::int64_t due = ToMs(*found->second.lease_end) + booted_at_ + kAgentsMoment;
   const bool guarded = !ShimStopped(process) || (agent_ && !paused_);
   Process& rank = world_.processes[process];
-  if (world_.now < due || !guarded) guarded_since = world_.now;
+  if (!guarded) guarded_since = world_.now;
   if (world_.now >= due && !guarded && !rank.unguarded) {
     rank.unguarded = true;
     ++world_.coverage.faults["lease over, no guard"];
     world_.Trace("nobody ends " + ToString(key) + ", whose lease is over");
   }
-  if (world_.now - guarded_since > kTimeToEnd) {
+  if (world_.now - std::max(guarded_since, due) > kTimeToEnd) {
     world_.Violation("C3 rank " + std::to_string(rank.rank) + " of " + ToString(key) +
                      " outlives its lease on " + id_.value);
     return;
@@ -298,8 +298,10 @@ void SimNode::Signal(const Key& key, std::size_t process,
       if (!other.ended && other.node == id_ && has_pid) world_.Signals(i, key, order.cause);
     }
   }
-  world_.Signals(process, key, order.cause);
   const Directory& directory = disk_.at(key);
+  // Repeated after a restart of the agent, the stop of an outlived lease has another cause.
+  const bool outlived = directory.lease_end && Boot() >= *directory.lease_end;
+  world_.Signals(process, key, outlived ? StopCause::kLease : order.cause);
   const std::string name = directory.spec ? directory.spec->job_name : "";
   const Behaviour behaviour = BehaviourOf(world_, name, key, world_.processes[process].rank);
   if (!behaviour.ignores_term && !behaviour.stuck && !ShimStopped(process)) {
