@@ -58,10 +58,10 @@ constexpr Signature kProgram[] = {
      .weight = 56,
      .phrases = {"can't start new thread", "pthread_create failed", "RLIMIT_NPROC",
                  "fork: retry: ", "fork: Resource temp", "Thread creation failed",
-                 "unable to create new native thread"},
+                 "unable to create new native thread", "rejected by pids controller"},
      .pattern =
          R"(can't start new thread|pthread_create failed|RLIMIT_NPROC \d+|fork: (?:retry: )?Resource temp|)"
-         R"(Thread creation failed|unable to create new native thread)",
+         R"(fork rejected by pids controller|Thread creation failed|unable to create new native thread)",
      .cause =
          "The limit of processes and threads is reached (ulimit -u, or pids.max of the control "
          "group)",

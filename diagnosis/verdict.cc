@@ -16,7 +16,8 @@ namespace {
 constexpr std::size_t kMostEvidence = 5;
 constexpr std::uint64_t kBusyBefore = 2000;  // bytes: the last thing said before the timeout
 constexpr int kNansThatStay = 2;
-constexpr std::size_t kStepsToGoOn = 2;  // one may have been on its way already
+constexpr std::string_view kKernel = "kernel: ";  // in front of its lines as evidence
+constexpr std::size_t kStepsToGoOn = 2;           // one may have been on its way already
 
 bool MayBeOne(const std::optional<Rank>& a, const std::optional<Rank>& b) {
   return !a || !b || *a == *b;
@@ -231,7 +232,7 @@ void Case::TakeNode() {
     for (std::size_t i = before; i < suspects_.size(); ++i) {
       suspects_[i].confidence = Confidence::kConfirmed;
       suspects_[i].rank = node_.rank;
-      suspects_[i].text = "kernel: " + suspects_[i].text;
+      suspects_[i].text = std::string(kKernel) + suspects_[i].text;
     }
   }
   for (const int code : node_.xids) Add(SuspectOfXid(code, node_.rank));
@@ -332,7 +333,11 @@ Verdict Case::Decide() {
   }
   if (best->tier == Tier::kSymptom && verdict.confidence == Confidence::kLikely)
     verdict.confidence = Confidence::kSymptom;
-  if (verdict.confidence == Confidence::kLikely && NodeConfirms(verdict.label, node_))
+  const bool kernel_too = std::ranges::any_of(suspects_, [&](const Suspect& c) {
+    return c.label == best->label && c.text.starts_with(kKernel);
+  });
+  if (verdict.confidence == Confidence::kLikely &&
+      (kernel_too || NodeConfirms(verdict.label, node_)))
     verdict.confidence = Confidence::kConfirmed;
   if (best->rank) verdict.rank = best->rank;
   if (!best->cause.empty()) verdict.cause = best->cause;

@@ -20,10 +20,15 @@ constexpr Millis kAfterTheEnd{5'000};
 constexpr Millis kPatience{500};  // a ring that is written faster than it is read
 
 // Of a GPU, or of one process: whose it was is asked later.
-constexpr std::string_view kOfGpuOrProcess[] = {"NVRM: Xid", "oom-kill:", "Killed process ",
-                                                "segfault at", "general protection fault"};
+constexpr std::string_view kOfGpuOrProcess[] = {"NVRM: Xid",
+                                                "oom-kill:",
+                                                "Killed process ",
+                                                "segfault at",
+                                                "general protection fault",
+                                                "fork rejected by pids controller"};
 
-// Of the node as a whole (failures.md 2): storage and links. drivers/nvme, fs/nfs, fs/ext4, mlx5.
+// Of the node as a whole (failures.md 2): storage, links and memory. drivers/nvme, fs/nfs, fs/ext4,
+// mlx5, drivers/edac, mm/memory-failure.c.
 constexpr std::string_view kOfNode[] = {"nfs: server",
                                         "Buffer I/O error",
                                         "blk_update_request: I/O error",
@@ -33,6 +38,8 @@ constexpr std::string_view kOfNode[] = {"nfs: server",
                                         "XFS (",
                                         "VFS: file-max limit",
                                         "soft lockup",
+                                        " UE memory",
+                                        "Memory failure: 0x",
                                         "fallen off the bus"};
 
 Millis KernelAhead() {
@@ -75,6 +82,8 @@ bool KernelLines::Matters(std::string_view text, Millis at) {
         std::ranges::any_of(killed_, [&](const std::string& killed) { return Has(text, killed); });
     return known || NumberAfter(text, "Killed process ") == own;
   }
+  if (Has(text, "fork rejected by pids controller"))
+    return !wish_.cgroup.empty() && Has(text, wish_.cgroup);
   if (Has(text, "segfault at") || Has(text, "general protection fault"))
     return Has(text, "[" + own + "]");
   if (at < ended - kBeforeTheEnd) return false;

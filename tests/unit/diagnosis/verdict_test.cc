@@ -370,6 +370,23 @@ TEST(Node, KernelLinesAndXidsConfirm) {
   EXPECT_EQ(verdict.confidence, Confidence::kConfirmed);
 }
 
+TEST(Node, TheKernelConfirmsTheLimitOfProcessesAndBrokenMemory) {
+  NodeEvidence node;
+  node.exit_code = 1;
+  const std::string log = "RuntimeError: can't start new thread\n";
+  EXPECT_EQ(Diagnose(log, node, Table()).confidence, Confidence::kLikely);
+  node.kernel_lines = {"cgroup: fork rejected by pids controller in /launch-a/7.1/rank.0"};
+  const Verdict limit = Diagnose(log, node, Table());
+  EXPECT_EQ(limit.label, "too_many_open_files");
+  EXPECT_EQ(limit.confidence, Confidence::kConfirmed);
+  EXPECT_NE(limit.cause.find("pids.max"), std::string::npos);
+  node.kernel_lines = {"EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0"};
+  const Verdict broken = Diagnose("step 1\n", node, Table());
+  EXPECT_EQ(broken.label, "ecc");
+  EXPECT_EQ(broken.action, "retry_elsewhere");
+  EXPECT_EQ(broken.confidence, Confidence::kConfirmed);
+}
+
 TEST(Node, ForeignMemoryFromNvmlTurnsAnOutOfMemory) {
   NodeEvidence node;
   node.exit_code = 1;

@@ -55,6 +55,21 @@ TEST_F(Kernel, TroubleOfTheNodeCountsAMinuteBeforeTheEnd) {
   EXPECT_EQ(Of({{1'980, "usb 1-1: new device"}}).size(), 0u);
 }
 
+TEST_F(Kernel, TheLimitOfProcessesIsThatOfTheOwnGroup) {
+  const std::string rejected = "cgroup: fork rejected by pids controller in /launch-a/";
+  EXPECT_EQ(Of({{1'500, rejected + "7.1/rank.0"}, {1'600, rejected + "8.1/rank.0"}}).size(), 1u);
+}
+
+TEST_F(Kernel, MemoryThatCannotBeMendedCounts) {
+  EXPECT_EQ(Of({{1'990, "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0"},
+                {1'991, "EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0"},
+                {1'992,
+                 "Memory failure: 0x1f2a3: Killing python:4711 due to hardware memory "
+                 "corruption"}})
+                .size(),
+            2u);
+}
+
 TEST_F(Kernel, ACrashNamesTheProcess) {
   EXPECT_EQ(Of({{1'999, "python[4711]: segfault at 0 ip 00007f in libfoo.so[7f+1]"}}).size(), 1u);
   EXPECT_EQ(Of({{1'999, "python[4712]: segfault at 0 ip 00007f in libfoo.so[7f+1]"}}).size(), 0u);
