@@ -158,7 +158,7 @@ Result<LauncherArguments> ReadDeepspeed(const std::vector<ShellWord>& words, std
   LauncherArguments out;
   out.local_rank_flag = "--local_rank";
   const FlagSyntax syntax{"deepspeed", kDeepspeedRules, kDeepspeedShorts, /*dashes=*/false,
-                          /*end_mark=*/false};
+                          /*end_mark=*/true};
   LAUNCH_ASSIGN_OR_RETURN(out.script, WalkFlags(words, first, syntax, known,
                                                 [&](const FlagRule& rule, const ShellWord& value) {
                                                   return Take(rule, value, known, out);

@@ -37,7 +37,16 @@ bool IsKnown(const std::vector<PlannerOffer>& offers, DeviceClass device) {
 Result<void> TakeNodes(const JobSpec& spec, const LaunchLine& line, Demand& demand) {
   demand.nodes_min = spec.nodes.min;
   demand.nodes_max = std::max(spec.nodes.min, spec.nodes.max);
-  if (!line.nodes_min || *line.nodes_max == 1) return {};
+  if (!line.nodes_min) return {};
+  if (*line.nodes_max == 1) {
+    if (demand.nodes_min > 1) {
+      demand.warnings.push_back(MakeFinding("launcher_flags_replaced", Severity::kNotice,
+                                            "the one node of the line is replaced by nodes: " +
+                                                std::to_string(demand.nodes_min) + " of the job",
+                                            "leave the flag out of the line"));
+    }
+    return {};
+  }
   if (*line.nodes_min <= demand.nodes_max && demand.nodes_min <= *line.nodes_max) return {};
   const std::string written =
       *line.nodes_min == *line.nodes_max

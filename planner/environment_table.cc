@@ -45,10 +45,6 @@ MaybeText VisibleDevices(const EnvFacts& f) {
   return list;
 }
 
-MaybeText MixedPrecision(const EnvFacts& f) {
-  return IsFullWidth(f.plan.precision) ? "no" : std::string(ToString(f.plan.precision));
-}
-
 MaybeText ActivationCheckpointing(const EnvFacts& f) {
   if (!f.plan.checkpointing.empty()) return f.plan.checkpointing;
   const auto field = f.spec.model.fields.find("activation_checkpointing");
@@ -81,6 +77,16 @@ MaybeText NodeIps(const EnvFacts& f) {
 bool Deepspeed(const EnvFacts& f) { return HasFile(f.plan, kDeepspeedFile); }
 bool Plugins(const EnvFacts& f) { return ByAccelerate(f.plan.trainer); }
 bool Fsdp(const EnvFacts& f) { return Plugins(f) && IsFsdp(f.plan.strategy); }
+
+// A script that asks for no precision trains in the one of this variable: 16 bits that nobody asked
+// for would change what it computes (docs/decisions/0008).
+MaybeText MixedPrecision(const EnvFacts& f) {
+  if (IsFullWidth(f.plan.precision)) return "no";
+  const bool asked = f.spec.precision != Precision::kAuto || ByAccelerate(f.spec.trainer) ||
+                     f.plan.trainer == Trainer::kAccelerate;
+  const bool by_plan = Plugins(f) && (Deepspeed(f) || Fsdp(f));
+  return If(asked || by_plan, std::string(ToString(f.plan.precision)));
+}
 
 constexpr bool kOurs = false;  // not overridable
 constexpr bool kYours = true;  // a value of the user wins
@@ -193,7 +199,7 @@ const std::vector<EnvRule>& EnvironmentTable() {
        [](const EnvFacts& f) -> MaybeText { return std::string(ToString(f.plan.precision)); }},
       {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "plan", "precision tf32", "1: torch's products of fp32 matrices use the tensor cores", kYours, Known::kPlan,
        [](const EnvFacts& f) -> MaybeText { return If(f.plan.precision == Precision::kTf32, "1"); }},
-      {"ACCELERATE_MIXED_PRECISION", "plan", "always", "the same in accelerate's words (no for fp32)", kYours, Known::kPlan, MixedPrecision},
+      {"ACCELERATE_MIXED_PRECISION", "plan", "fp32; a precision or trainer in the job, a line of accelerate, or a strategy that accelerate carries out", "the same in accelerate's words (no for fp32)", kYours, Known::kPlan, MixedPrecision},
       {"LAUNCH_GLOBAL_BATCH", "plan", "a batch is given", "samples of one optimizer step over all ranks", kOurs, Known::kPlan,
        [](const EnvFacts& f) -> MaybeText { return Number(f.plan.batch.global); }},
       {"LAUNCH_MICRO_BATCH", "plan", "a batch is given", "samples of one rank's forward pass", kOurs, Known::kPlan,

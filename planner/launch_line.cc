@@ -60,13 +60,14 @@ class LineReader {
       }
     }
     if (open) {
-      const std::string inside = LauncherBehind(script_, options_.files);
+      LAUNCH_ASSIGN_OR_RETURN(const std::string inside, LauncherBehind(script_, options_.files));
       if (!inside.empty()) return ReadNodeLine(text, script_, options_, inside);
     }
     LAUNCH_ASSIGN_OR_RETURN(LaunchLine plain, ReadPlain(text));
     const ScriptHabits habits = HabitsOf(plain, options_.files);
-    const std::string starts = StartsProcesses(plain, habits);
-    if (open && !starts.empty()) return ReadNodeLine(text, script_, options_, starts);
+    const auto own = StartsProcesses(plain, habits);
+    if (open && own) return ReadNodeLine(text, script_, options_, own->why, own->count);
+    TakeTrainerDevices(plain);
     plain.rank_means_several = habits.optional_rank;
     return plain;
   }
@@ -182,6 +183,9 @@ class LineReader {
     line_.python = !arguments.no_python;
     line_.arguments.assign(words.begin() + static_cast<std::ptrdiff_t>(arguments.script) + 1,
                            words.end());
+    // argparse takes the first "--" behind the script away.
+    if (!line_.arguments.empty() && line_.arguments[0].raw == "--")
+      line_.arguments.erase(line_.arguments.begin());
     line_.shell = prefix_.preparation() + prefix + "exec " +
                   CommandOf(arguments, place.launcher, words[arguments.script]);
     line_.read.insert(line_.read.begin(), std::string(ToString(place.kind)) + " line read");

@@ -197,7 +197,7 @@ class LauncherSearch {
 
   // Not `conda activate tune`, nor `conda run -n tune`.
   static bool IsOwnLauncher(const std::vector<ShellWord>& words, std::size_t i) {
-    if (!StartsRanksItself(ProgramOf(words[i])) || i + 1 >= words.size()) return false;
+    if (!StartsRanksItself(words, i)) return false;
     return i == 0 || !words[i - 1].value.starts_with('-');
   }
 

@@ -68,6 +68,17 @@ class Place:
         return flags
 
 
+def keep_devices(place, environ):
+    """The job's devices again, where the text around the call set others."""
+    planned = environ.pop("LAUNCH_VISIBLE_DEVICES", None)
+    found = environ.get("CUDA_VISIBLE_DEVICES")
+    if planned is None or found == planned:
+        return
+    if place.node == 0:
+        say(f"CUDA_VISIBLE_DEVICES={found or ''} inside run is replaced by the job's devices: {planned or 'none'}")
+    environ["CUDA_VISIBLE_DEVICES"] = planned
+
+
 def find_action(parser, name):
     """The option an argparse parser takes `name` for; unambiguous beginnings count."""
     options = {text: action for action in parser._actions for text in action.option_strings}
@@ -262,6 +273,7 @@ def main():
     if "TORCHELASTIC_RUN_ID" in os.environ:
         return run_file(real, argv)  # a rank's own affair
     place = Place(os.environ)
+    keep_devices(place, os.environ)
     starts = {"torchrun": torchrun, "accelerate": accelerate, "accelerate-launch": accelerate_launch,
               "deepspeed": deepspeed, "torch.distributed.launch": distributed_launch}
     shown = {"accelerate-launch": "accelerate", "torch.distributed.launch": "torchrun"}.get(name, name)

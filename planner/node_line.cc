@@ -6,6 +6,7 @@
 
 #include "planner/launcher_words.h"
 #include "planner/line_prefix.h"
+#include "planner/refused_starters.h"
 #include "planner/shell_notes.h"
 #include "planner/written_counts.h"
 
@@ -21,6 +22,15 @@ void TakeCounts(const WrittenCounts& counts, LaunchLine& line) {
   if (counts.nodes && *counts.nodes > 1 && !line.nodes_min) {
     line.nodes_min = line.nodes_max = counts.nodes;
   }
+  if (!counts.devices) return;
+  line.visible_devices = counts.devices;
+  line.warnings.push_back(MakeFinding(
+      "visible_devices_set", Severity::kWarning,
+      "run sets CUDA_VISIBLE_DEVICES itself, against the devices the job gets: read as a count (" +
+          std::to_string(*counts.devices) + "), and replaced where a launcher is called",
+      "leave it out; for particular devices write gpu_ids"));
+  // What the wrappers (node_launcher.py) give back to the launcher.
+  line.shell = "export LAUNCH_VISIBLE_DEVICES=\"$CUDA_VISIBLE_DEVICES\"\n" + line.shell;
 }
 
 // The text of the script that `command` runs, when the submitter could read it.
@@ -31,15 +41,46 @@ const std::string* TextBehind(const ShellCommand& command,
   return found == files.end() ? nullptr : &found->second;
 }
 
-std::string LauncherIn(const std::string& text) {
-  if (const auto script = ReadShell(text)) {
-    return FindLauncher(*script).value_or(std::string());
-  }
-  // Not cut into words: then a word is a word.
+// A word is a word, wherever it stands; empty: none.
+std::string MentionedLauncher(const std::string& text) {
   for (const char* name : {"torchrun", "torch.distributed", "accelerate launch", "deepspeed "}) {
-    if (text.find(name) != std::string::npos) return std::string(name);
+    if (text.find(name) != std::string::npos) return name;
   }
   return {};
+}
+
+std::string LauncherIn(const std::string& text) {
+  const auto script = ReadShell(text);
+  return script ? FindLauncher(*script).value_or(std::string()) : MentionedLauncher(text);
+}
+
+// A script may call a script, and itself.
+constexpr int kMostScripts = 8;
+
+Result<std::string> LauncherBelow(const ShellScript& script,
+                                  const std::map<std::string, std::string>& files, int levels) {
+  for (const ShellCommand& command : script.commands) {
+    const std::string* text = levels > 0 ? TextBehind(command, files) : nullptr;
+    if (text == nullptr) continue;
+    const std::string seen = LauncherIn(*text);
+    if (seen.empty()) {
+      const auto inner = ReadShell(*text);
+      LAUNCH_ASSIGN_OR_RETURN(const std::string below,
+                              inner ? LauncherBelow(*inner, files, levels - 1) : std::string());
+      if (!below.empty()) return below;
+      continue;
+    }
+    if (IsWrapped(seen) || StartsRanksItself(seen))
+      return ShellScriptOf(command) + " calls " + seen;
+    // One way of several may be refused: `if slurm; then srun ...; else torchrun ...`.
+    const std::string other = MentionedLauncher(*text);
+    if (!other.empty()) return ShellScriptOf(command) + " calls " + other;
+    return Fail(ErrorCode::kUnimplemented,
+                "run: " + ShellScriptOf(command) + " starts " + seen +
+                    ", which launch cannot hold to a plan",
+                HintInsteadOf(seen));
+  }
+  return std::string();
 }
 
 // "python -u train.py a" -> "torchrun train.py a".
@@ -110,21 +151,14 @@ std::string ShellScriptOf(const ShellCommand& command) {
                                                             : std::string();
 }
 
-std::string LauncherBehind(const ShellScript& script,
-                           const std::map<std::string, std::string>& files) {
-  for (const ShellCommand& command : script.commands) {
-    if (const std::string* text = TextBehind(command, files)) {
-      const std::string seen = LauncherIn(*text);
-      const bool known = IsWrapped(seen) || StartsRanksItself(seen) ||
-                         seen == "torch.distributed" || seen == "deepspeed ";
-      if (known) return ShellScriptOf(command) + " calls " + seen;
-    }
-  }
-  return {};
+Result<std::string> LauncherBehind(const ShellScript& script,
+                                   const std::map<std::string, std::string>& files) {
+  return LauncherBelow(script, files, kMostScripts);
 }
 
 Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script,
-                                const LaunchLineOptions& options, std::string why) {
+                                const LaunchLineOptions& options, std::string why,
+                                std::optional<int> own) {
   LaunchLine line;
   line.launcher = options.launcher == LauncherKind::kAuto ? LauncherKind::kNode : options.launcher;
   line.start = StartKind::kPerNode;
@@ -132,16 +166,22 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
   line.uses = VariablesUsed(script);
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
   line.shell = std::string(text);
+  const auto behind = LauncherBehind(script, options.files);
   const bool lacks = options.launcher != LauncherKind::kAuto &&
-                     options.launcher != LauncherKind::kNode && !FindLauncher(script) &&
-                     LauncherBehind(script, options.files).empty();
+                     options.launcher != LauncherKind::kNode && !FindLauncher(script) && behind &&
+                     behind->empty();
   if (lacks) {
     LAUNCH_ASSIGN_OR_RETURN(line.shell, WithLauncher(script, options.launcher));
+  }
+  if (own) {
+    line.procs = ProcsWord::kNumber;
+    line.procs_number = *own;
   }
   TakeCounts(CountsIn(script, LinePrefix(options.env).known(), options.files), line);
   line.read.push_back(std::move(why));
   if (!lacks) line.shell += WaitBehind(script);
-  line.warnings = HiddenStatus(script);
+  const std::vector<Finding> hidden = HiddenStatus(script);
+  line.warnings.insert(line.warnings.end(), hidden.begin(), hidden.end());
   if (line.procs == ProcsWord::kNone || line.procs == ProcsWord::kUnknown) {
     line.warnings.push_back(MakeFinding(
         "processes_per_node", Severity::kNotice,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,15 +15,18 @@ namespace launch {
 
 // `why`: what was seen, for `launch plan`. Counts of the first launcher call with fixed numbers are
 // taken (--nproc-per-node, --num_gpus, --num_processes, --nnodes). `launcher:` torchrun, deepspeed
+// `own`: the processes that the program itself starts. `launcher:` torchrun, deepspeed
 // or accelerate puts that program in front of a plain Python command that lacks it;
 // kInvalidArgument where the text is not such a command.
 Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script,
-                                const LaunchLineOptions& options, std::string why);
+                                const LaunchLineOptions& options, std::string why,
+                                std::optional<int> own = std::nullopt);
 
 // Why the text starts ranks by itself although no launcher stands in it: a shell script among
-// `files` that calls one. Empty: there is none.
-std::string LauncherBehind(const ShellScript& script,
-                           const std::map<std::string, std::string>& files);
+// `files` that calls one. Empty: there is none. kUnimplemented: it calls nothing but what is
+// refused (srun, mpirun).
+Result<std::string> LauncherBehind(const ShellScript& script,
+                                   const std::map<std::string, std::string>& files);
 
 // The launchers that wrappers stand for; others (mpirun, srun) cannot be held to a plan.
 bool IsWrapped(std::string_view launcher);

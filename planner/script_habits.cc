@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 
+#include "common/text.h"
 #include "common/units.h"
 #include "planner/script_flags.h"
 
@@ -30,6 +31,12 @@ std::string Squeezed(std::string_view text) {
 
 bool Has(std::string_view text, std::string_view what) {
   return text.find(what) != std::string_view::npos;
+}
+
+std::optional<int> CountIn(std::string_view text) {
+  const auto number = ParseInt(text);
+  if (!number || *number < 1 || *number > 4096) return std::nullopt;
+  return static_cast<int>(*number);
 }
 
 // `environ["X"]=value`, not a comparison.
@@ -84,24 +91,67 @@ ScriptHabits HabitsOf(const LaunchLine& line, const std::map<std::string, std::s
   return text == nullptr ? ScriptHabits{} : HabitsIn(*text);
 }
 
-std::string StartsProcesses(const LaunchLine& line, const ScriptHabits& habits) {
-  if (!line.python) return {};
-  if (!habits.spawns.empty()) {
-    return line.script + " starts its processes itself (" + habits.spawns + ")";
-  }
+std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const ScriptHabits& habits) {
+  if (!line.python) return std::nullopt;
+  const auto own = [&line](const std::string& how) {
+    return how + ": " + line.script + " starts its processes itself";
+  };
+  OwnProcesses found;
   bool config = false;
   bool several = false;
   for (const ScriptFlag& flag : ReadScriptFlags(line.arguments)) {
-    if (flag.name == "multiprocessing_distributed") {
-      return flag.flag + ": " + line.script + " starts its processes itself";
+    const std::string value = flag.value.value_or("");
+    if (flag.name == "multiprocessing_distributed" && Lower(value) != "false") {
+      found.why = own(flag.flag);
     }
     config = config || flag.name == "config_file";
+    constexpr std::array<std::string_view, 4> kCounts = {"num_gpus", "gpus", "ngpus", "ngpu"};
+    if (std::find(kCounts.begin(), kCounts.end(), flag.name) == kCounts.end()) continue;
+    found.count = CountIn(value);
     // detectron2's engine: one process starts --num-gpus of them.
-    const auto number = flag.value ? ParseInt(*flag.value) : std::nullopt;
-    several = several || (flag.name == "num_gpus" && (!number || *number > 1));
+    several = several || (flag.name == "num_gpus" && found.count != 1);
   }
-  if (config && several) return "--num-gpus: " + line.script + " starts its processes itself";
-  return {};
+  if (!habits.spawns.empty()) {
+    found.why = line.script + " starts its processes itself (" + habits.spawns + ")";
+  }
+  if (found.why.empty() && config && several) found.why = own("--num-gpus");
+  for (std::size_t i = 0; i < line.arguments.size(); ++i) {
+    const std::string& word = line.arguments[i].value;
+    // verl: one process asks ray for all others.
+    constexpr std::string_view kRayGpus = "trainer.n_gpus_per_node=";
+    if (word.starts_with(kRayGpus)) {
+      found.why = word + ": the program starts its processes itself";
+      found.count = CountIn(word.substr(kRayGpus.size()));
+    }
+    if (i > 0 && line.arguments[i - 1].value == "-m" && word == "llamafactory.cli") {
+      found.why = word + " starts its ranks itself";
+    }
+  }
+  if (line.script.ends_with("deepy.py")) found.why = line.script + " starts deepspeed itself";
+  return found.why.empty() ? std::nullopt : std::optional(found);
+}
+
+void TakeTrainerDevices(LaunchLine& line) {
+  if (!line.python || line.procs != ProcsWord::kNone) return;
+  for (std::size_t i = 0; i < line.arguments.size(); ++i) {
+    std::string_view word = line.arguments[i].value;
+    while (word.starts_with('-') || word.starts_with('+')) word.remove_prefix(1);
+    const std::size_t equals = std::min(word.find('='), word.size());
+    const std::string_view name = word.substr(0, equals);
+    std::string value(word.substr(std::min(equals + 1, word.size())));
+    if (equals == word.size() && i + 1 < line.arguments.size()) value = line.arguments[i + 1].value;
+    if (name == "trainer.num_nodes" && !line.nodes_min) {
+      line.nodes_min = line.nodes_max = CountIn(value);
+    }
+    if (name != "trainer.devices" && name != "trainer.gpus") continue;
+    if (value.starts_with('[') && value.ends_with(']')) {
+      value = std::to_string(std::count(value.begin(), value.end(), ',') + 1);
+    }
+    const auto count = CountIn(value);
+    line.procs = count ? ProcsWord::kNumber : ProcsWord::kGpu;
+    line.procs_number = count.value_or(0);
+    line.read.push_back(std::string(name) + " of the line: processes per node");
+  }
 }
 
 std::optional<Finding> DevicesSetIn(const LaunchLine& line,

@@ -26,9 +26,18 @@ ScriptHabits HabitsIn(std::string_view text);
 // Of the script of a line, where its text is at hand.
 ScriptHabits HabitsOf(const LaunchLine& line, const std::map<std::string, std::string>& files);
 
-// Why a plain command starts its ranks by itself: its script's habit, or flags that are known for
-// it (detectron2's --num-gpus, --multiprocessing-distributed). Empty: it does not.
-std::string StartsProcesses(const LaunchLine& line, const ScriptHabits& habits);
+struct OwnProcesses {
+  std::string why;
+  std::optional<int> count;  // of one node, where the line names it
+};
+
+// A plain command that starts its ranks by itself: by its script's habit, or by flags that are
+// known for it (detectron2's --num-gpus, --multiprocessing-distributed). Absent: it does not.
+std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const ScriptHabits& habits);
+
+// Lightning compares trainer.devices and trainer.num_nodes with the ranks it finds; where the line
+// has them they are the job's. Takes them into the line.
+void TakeTrainerDevices(LaunchLine& line);
 
 // A script that sets CUDA_VISIBLE_DEVICES itself escapes the devices the job gets.
 std::optional<Finding> DevicesSetIn(const LaunchLine& line,

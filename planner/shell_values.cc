@@ -188,8 +188,15 @@ class ValueReader {
     }
     if (written[1] == '(') return OfCommand(written.substr(2, written.size() - 3));
     if (written[1] == '{') return OfBraces(written.substr(2, written.size() - 3));
-    const std::string* value = Lookup(written.substr(1), known_);
-    return value == nullptr ? std::nullopt : std::optional(*value);
+    return OfName(written.substr(1));
+  }
+
+  std::optional<std::string> OfName(std::string_view name) const {
+    if (const std::string* value = Lookup(name, known_)) return *value;
+    // Slurm's own word for it, in lines that sbatch ran.
+    if (name == "SLURM_GPUS_ON_NODE" || name == "SLURM_GPUS_PER_NODE")
+      return std::string(kGpusOfNode);
+    return std::nullopt;
   }
 
   // "NAME", "NAME:-8", "NAME[@]", "#NAME[@]"
@@ -209,8 +216,9 @@ class ValueReader {
       return std::to_string(words->commands[0].words.size());
     }
     if (count) return std::nullopt;
+    if (rest.empty()) return OfName(name);
     if (const std::string* value = Lookup(name, known_)) {
-      const bool plain = rest.empty() || rest.starts_with(":-") || rest.starts_with(":=") ||
+      const bool plain = rest.starts_with(":-") || rest.starts_with(":=") ||
                          rest.starts_with('-') || rest.starts_with('=') || rest.starts_with(":?");
       return plain ? std::optional(*value) : std::nullopt;
     }
@@ -253,7 +261,7 @@ class ValueReader {
 // Quotes have been taken away from the value: what looks like a variable may not be one.
 bool IsLiteralInParts(const ShellWord& word) {
   const std::string_view bare = WithoutQuotes(word.raw);
-  return bare != word.value && word.raw.find_first_of("'\\") != std::string::npos;
+  return !bare.ends_with(word.value) && word.raw.find_first_of("'\\") != std::string::npos;
 }
 
 std::optional<std::string> ValueIn(const ShellWord& word, const KnownVariables& known,

@@ -19,9 +19,10 @@ struct OwnLauncher {
   std::string_view program;
   std::string_view procs;  // its flag for processes of a node, with '_'; empty: only those of all
   bool total = false;      // the flag counts the processes of all nodes
+  std::string_view sign;   // a word begins so where it starts several; empty: it always does
 };
 
-constexpr std::array<OwnLauncher, 12> kOwnLaunchers = {{
+constexpr std::array<OwnLauncher, 13> kOwnLaunchers = {{
     {"llamafactory-cli", ""},
     {"axolotl", "num_processes", true},
     {"composer", "n"},
@@ -33,7 +34,8 @@ constexpr std::array<OwnLauncher, 12> kOwnLaunchers = {{
     {"trl", "num_processes", true},
     {"tune", ""},
     {"xtuner", ""},
-    {"nnUNetv2_train", "num_gpus"},
+    {"nnUNetv2_train", "num_gpus", false, "-num_gpus"},
+    {"yolo", "", false, "device="},
 }};
 
 const OwnLauncher* OwnLauncherOf(std::string_view program) {
@@ -56,6 +58,10 @@ std::optional<int> CountOf(const std::string& value, int most) {
   const auto number = ParseInt(value);
   if (!number || *number < 1 || *number > most) return std::nullopt;
   return static_cast<int>(*number);
+}
+
+int ItemsOf(const std::string& list) {
+  return static_cast<int>(std::count(list.begin(), list.end(), ',')) + 1;
 }
 
 // A line that the launcher's own parser would not read ends at what looks like the script.
@@ -88,7 +94,8 @@ class CountReader {
   }
 
   WrittenCounts Counts() const {
-    WrittenCounts counts = calls_.procs == ProcsWord::kNone && !calls_.nodes ? assigned_ : calls_;
+    const bool called = calls_.procs != ProcsWord::kNone || calls_.nodes || calls_.devices;
+    WrittenCounts counts = called ? calls_ : assigned_;
     if (counts.procs == ProcsWord::kNumber && counts.total && counts.nodes) {
       counts.total = false;
       if (counts.procs_number % *counts.nodes != 0) counts.procs = ProcsWord::kNone;
@@ -150,8 +157,8 @@ class CountReader {
         return read ? TakeRead(read->arguments, true, out)
                     : TakeFlags(words, place->first_flag, {"", "num_processes", true}, out);
       }
-      if (const OwnLauncher* own = OwnLauncherOf(ProgramOf(words[i]))) {
-        TakeFlags(words, i + 1, *own, out);
+      if (StartsRanksItself(words, i)) {
+        TakeFlags(words, i + 1, *OwnLauncherOf(ProgramOf(words[i])), out);
         FromVariables(out);
         return true;
       }
@@ -176,12 +183,12 @@ class CountReader {
     }
   }
 
-  static bool TakeRead(const LauncherArguments& read, bool accelerate, WrittenCounts& out) {
+  bool TakeRead(const LauncherArguments& read, bool accelerate, WrittenCounts& out) {
     const bool known = read.procs != ProcsWord::kNone && read.procs != ProcsWord::kUnknown;
     // A total over machines was divided by them where they are written.
     if (known) TakeProcs(read.procs, read.procs_number, accelerate && !read.nodes_min, out);
     if (read.nodes_min && !out.nodes) out.nodes = read.nodes_min;
-    return true;
+    return TakeDevices(out);
   }
 
   // "--nnodes 2 --nproc_per_node=8" from words[first] on to the script.
@@ -190,6 +197,9 @@ class CountReader {
     const std::size_t last = ScriptBehind(words, first);
     for (std::size_t i = first; i < last; ++i) {
       const std::string name = FlagName(words[i].value);
+      if (!own.sign.empty() && words[i].value.starts_with("device=")) {
+        TakeProcs(ProcsWord::kNumber, ItemsOf(words[i].value), false, out);
+      }
       if (name.empty()) continue;
       const std::size_t equals = words[i].value.find('=');
       ShellWord given = words[i];
@@ -206,6 +216,15 @@ class CountReader {
       const bool nodes = name == "nnodes" || name == "num_nodes" || name == "num_machines";
       if (nodes && !out.nodes) out.nodes = CountOf(*value, 100'000);
     }
+    return TakeDevices(out);
+  }
+
+  // Those in front of the call, or exported.
+  bool TakeDevices(WrittenCounts& out) const {
+    const auto visible = known_.find("CUDA_VISIBLE_DEVICES");
+    const bool some = visible != known_.end() && !visible->second.empty() &&
+                      visible->second.find_first_not_of("0123456789, ") == std::string::npos;
+    if (some && !out.devices) out.devices = ItemsOf(visible->second);
     return true;
   }
 
@@ -254,5 +273,15 @@ WrittenCounts CountsIn(const ShellScript& script, KnownVariables known,
 }
 
 bool StartsRanksItself(std::string_view program) { return OwnLauncherOf(program) != nullptr; }
+
+bool StartsRanksItself(const std::vector<ShellWord>& words, std::size_t at) {
+  const OwnLauncher* own = OwnLauncherOf(ProgramOf(words[at]));
+  if (own == nullptr || at + 1 >= words.size()) return false;
+  const auto behind = words.begin() + static_cast<std::ptrdiff_t>(at) + 1;
+  return own->sign.empty() || std::any_of(behind, words.end(), [&](const ShellWord& word) {
+           return word.value.starts_with(own->sign) &&
+                  (own->sign != "device=" || word.value.find(',') != std::string::npos);
+         });
+}
 
 }  // namespace launch

@@ -227,18 +227,42 @@ run: python -c 'import os, shutil; print(shutil.which("python"), os.environ["PRO
     assert verdict["label"] == "activation_failed" and "had not ended after 1 s" in verdict["cause"], verdict
 
 
+def node_launcher():
+    import importlib.util
+
+    from conftest import ROOT
+    spec = importlib.util.spec_from_file_location("node_launcher", ROOT / "planner/node_launcher.py")
+    launcher = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(launcher)
+    return launcher
+
+
+def test_a_launcher_in_a_text_that_sets_devices_gets_those_of_the_job(capfd):
+    launcher = node_launcher()
+    contract = {"NNODES": "1", "NPROC_PER_NODE": "2", "NODE_RANK": "0", "MASTER_ADDR": "h", "MASTER_PORT": "1"}
+    place = launcher.Place(contract)
+
+    def kept(**environ):
+        launcher.keep_devices(place, environ)
+        return environ
+
+    assert kept(CUDA_VISIBLE_DEVICES="0,1") == {"CUDA_VISIBLE_DEVICES": "0,1"}, "nothing was planned"
+    assert kept(CUDA_VISIBLE_DEVICES="4,5", LAUNCH_VISIBLE_DEVICES="4,5") == {"CUDA_VISIBLE_DEVICES": "4,5"}
+    assert capfd.readouterr().err == ""
+    assert kept(CUDA_VISIBLE_DEVICES="0,1", LAUNCH_VISIBLE_DEVICES="4,5") == {"CUDA_VISIBLE_DEVICES": "4,5"}
+    assert "replaced by the job's devices: 4,5" in capfd.readouterr().err
+    assert kept(LAUNCH_VISIBLE_DEVICES="") == {"CUDA_VISIBLE_DEVICES": ""}
+
+
 def test_accelerate_is_told_of_several_processes_only_where_nothing_else_says_how(tmp_path, monkeypatch):
     import importlib.util
 
     import pytest
-    from conftest import ROOT
     if importlib.util.find_spec("accelerate") is None:
         pytest.skip("accelerate is not installed: scripts/dependencies.sh names it")
     from accelerate.commands.config import config_args
     from accelerate.commands.launch import launch_command_parser
-    spec = importlib.util.spec_from_file_location("node_launcher", ROOT / "planner/node_launcher.py")
-    launcher = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(launcher)
+    launcher = node_launcher()
     monkeypatch.setattr(config_args, "default_config_file", str(tmp_path / "none.yaml"))
 
     def told(*words):

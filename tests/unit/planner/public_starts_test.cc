@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
         PublicLine{"open-mmlab/mmpretrain docs",
                    "CUDA_VISIBLE_DEVICES=0,1,2,3 PORT=29501 bash tools/dist_train.sh "
                    "configs/resnet/resnet50_8xb32_in1k.py 4",
-                   "node procs=4"},
+                   "node procs=4 devices=4"},
         PublicLine{"huggingface/pytorch-image-models README of 0.4",
                    "./distributed_train.sh 4 /data/imagenet --model seresnet34 --sched cosine",
                    "node procs=4"},
@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(
         PublicLine{"assignments, then uv, then accelerate",
                    "CUDA_VISIBLE_DEVICES=0,1 HF_HOME=/tmp uv run accelerate launch "
                    "--num_processes 2 train.py",
-                   "node procs=2"},
+                   "node procs=2 devices=2"},
         PublicLine{"samsja/nanogpt: poetry run",
                    "poetry run torchrun --nproc_per_node 4 --master_port 29501 train.py "
                    "config/train_gpt2.py",
@@ -223,11 +223,12 @@ INSTANTIATE_TEST_SUITE_P(
                    "--rdzv-endpoint=localhost:0 megatron_gpt_pretraining.py trainer.devices=8",
                    "torchrun procs=8 nodes=1 megatron_gpt_pretraining.py"},
         PublicLine{"facebookresearch/detectron2 GETTING_STARTED.md",
-                   "python tools/train_net.py --num-gpus 8 --config-file configs/a.yaml", "node"},
+                   "python tools/train_net.py --num-gpus 8 --config-file configs/a.yaml",
+                   "node procs=8"},
         PublicLine{"a fork of detectron2, with a pipe",
                    "CUDA_VISIBLE_DEVICES=0,1 python3 tools/train_net.py --num-gpus 2 \\\n\t"
                    "--config-file configs/fcos/a.yaml 2>&1 | tee log/train_log.txt",
-                   "node"},
+                   "node procs=2"},
         PublicLine{"facebookresearch/detectron2: one GPU is one process",
                    "python train_net.py --num-gpus 1 --config-file configs/a.yaml",
                    "plain train_net.py"},

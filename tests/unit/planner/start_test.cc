@@ -174,5 +174,42 @@ TEST(Start, SettingsOfAccelerateFixThePlanAndReachTheRanks) {
   EXPECT_TRUE(Contains(error, "mixed_precision in z.yaml")) << error;
 }
 
+TEST(Start, OneNodeOfTheLineGivesWayToThoseOfTheJobAndIsNamed) {
+  const auto run = PlanOn(GpuJob(2, "", 2, "torchrun --nnodes 1 --nproc_per_node 2 train.py"),
+                          {H100("a", 2), H100("b", 2)});
+  ASSERT_TRUE(run) << FormatError(run.error());
+  EXPECT_EQ(run->plan.world_size, 4);
+  const auto& warnings = run->plan.warnings;
+  EXPECT_TRUE(std::any_of(warnings.begin(), warnings.end(), [](const Finding& finding) {
+    return finding.says.find("replaced by nodes: 2") != std::string::npos;
+  }));
+}
+
+// docs/decisions/0008
+TEST(Start, APrecisionThatNobodyAskedForDoesNotReachAnUnmodifiedScript) {
+  const auto value = [](const JobSpec& job) -> std::string {
+    const auto run = PlanOn(job, {H100("a", 2)});
+    if (!run) return FormatError(run.error());
+    const auto& env = run->plan.assignments[0].env;
+    return env.count("ACCELERATE_MIXED_PRECISION") > 0 ? env.at("ACCELERATE_MIXED_PRECISION") : "";
+  };
+  JobSpec job = GpuJob(2, "", 1, "torchrun --nproc_per_node 2 train.py");
+  EXPECT_EQ(value(job), "");
+  job.precision = Precision::kBf16;
+  EXPECT_EQ(value(job), "bf16");
+  EXPECT_EQ(value(GpuJob(2, "", 1, "accelerate launch --num_processes 2 train.py")), "no");
+  const std::string fp16 = "accelerate launch --mixed_precision fp16 --num_processes 2 train.py";
+  EXPECT_EQ(value(GpuJob(2, "", 1, fp16)), "fp16");
+}
+
+TEST(Start, DevicesThatATextSetsAreCountedAndGivenBack) {
+  const auto run =
+      PlanOn(Job("export CUDA_VISIBLE_DEVICES=4,5\ntrue && torchrun --nproc_per_node=2 train.py"),
+             {H100("a", 8)});
+  ASSERT_TRUE(run) << FormatError(run.error());
+  EXPECT_EQ(run->plan.assignments[0].env.at("CUDA_VISIBLE_DEVICES"), "0,1");
+  EXPECT_EQ(run->plan.assignments[0].env.at("NPROC_PER_NODE"), "2");
+}
+
 }  // namespace
 }  // namespace launch
