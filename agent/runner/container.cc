@@ -1,7 +1,12 @@
 #include "agent/runner/container.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <set>
+
+#include "agent/runner/rank_env.h"
+#include "agent/runner/small_files.h"
 
 namespace launch::agent {
 namespace {
@@ -22,9 +27,17 @@ constexpr const char* kGuard =
 constexpr const char* kHold =
     "exec \"$@\" < <(trap '' TERM INT HUP USR1 USR2; exec sleep infinity)";
 
+constexpr const char* kInfiniband = "/dev/infiniband";
+// apptainer refuses to be told HOME by the variable that it has for all others.
+constexpr const char* kHomeInside = "LAUNCH_CONTAINER_HOME";
+constexpr const char* kSetHome =
+    "export HOME=\"$LAUNCH_CONTAINER_HOME\"; unset LAUNCH_CONTAINER_HOME; exec \"$@\"";
+
 // enroot starts files only: fetched once per node and image, by one rank, while the others wait.
+// The image's own command script would put its entrypoint in front of ours.
 constexpr const char* kEnrootFetch =
-    "file=$1; uri=$2; shift 2\n"
+    "file=$1; uri=$2; rc=$3; shift 3\n"
+    "printf '%s\\n' 'exec \"$@\"' >\"$rc.$$\" && mv -f \"$rc.$$\" \"$rc\" || exit 1\n"
     "if [ ! -e \"$file\" ]; then\n"
     "  mkdir -p \"${file%/*}\" && exec 9>\"$file.lock\" && flock 9 || exit 1\n"
     "  if [ ! -e \"$file\" ]; then\n"
@@ -33,7 +46,7 @@ constexpr const char* kEnrootFetch =
     "  fi\n"
     "  exec 9>&-\n"
     "fi\n"
-    "exec enroot start \"$@\"";
+    "exec enroot start --rc \"$rc\" \"$@\"";
 
 std::string NameOf(const std::string& variable) { return variable.substr(0, variable.find('=')); }
 
@@ -74,10 +87,16 @@ Contained Apptainer(const ContainerInput& input) {
   const std::string& image = input.container.image;
   const bool named = IsLocalImage(image) || image.find("://") != std::string::npos;
   contained.argv.push_back(named ? image : "docker://" + image);
-  Append(contained.argv, input.argv);
   const std::string prefix = runtime == "singularity" ? "SINGULARITYENV_" : "APPTAINERENV_";
-  for (const std::string& variable : JobVariables(input))
-    contained.env.push_back(prefix + variable);
+  for (const std::string& variable : JobVariables(input)) {
+    if (NameOf(variable) != "HOME") {
+      contained.env.push_back(prefix + variable);
+      continue;
+    }
+    contained.env.push_back(prefix + kHomeInside + variable.substr(variable.find('=')));
+    Append(contained.argv, {"/bin/bash", "-c", kSetHome, "home"});
+  }
+  Append(contained.argv, input.argv);
   return contained;
 }
 
@@ -103,7 +122,8 @@ Contained Enroot(const ContainerInput& input) {
     file =
         input.attempt_dir.substr(0, input.attempt_dir.rfind('/')) + "/../images/" + name + ".sqsh";
   }
-  Contained contained{{"/bin/bash", "-c", kEnrootFetch, "enroot", file, EnrootUri(image), "--rw"},
+  Contained contained{{"/bin/bash", "-c", kEnrootFetch, "enroot", file, EnrootUri(image),
+                       input.attempt_dir + "/enroot.rc", "--rw"},
                       input.env};
   for (const Mount& mount : AllMounts(input)) {
     Append(contained.argv, {"--mount", mount.source + ":" + mount.target + ":x-create=auto,rbind" +
@@ -112,39 +132,61 @@ Contained Enroot(const ContainerInput& input) {
   for (const std::string& variable : JobVariables(input)) {
     Append(contained.argv, {"--env", NameOf(variable)});
   }
-  if (input.gpus) contained.env.emplace_back("NVIDIA_VISIBLE_DEVICES=all");
+  if (input.gpus) {
+    contained.env.emplace_back("NVIDIA_VISIBLE_DEVICES=all");
+    // Its hook gives images that name none nvidia-smi only, and no libcuda.
+    const char* capabilities = "NVIDIA_DRIVER_CAPABILITIES";
+    if (ValueOf(contained.env, capabilities).empty())
+      contained.env.push_back(std::string(capabilities) + "=compute,utility,video");
+  }
   contained.argv.push_back(file);
   Append(contained.argv, {"/bin/bash", "-c", "cd \"$0\" && exec \"$@\"", input.workdir});
   Append(contained.argv, input.argv);
   return contained;
 }
 
+// Who ranks are inside. Podman knows keep-id and keep-groups without root only.
+Words AccountWords(const ContainerHost& host, bool rootless) {
+  if (rootless) {
+    Words words = {"--userns=keep-id"};
+    if (!host.groups.empty()) Append(words, {"--group-add", "keep-groups"});
+    return words;
+  }
+  Words words = {"--user", std::to_string(host.uid) + ":" + std::to_string(host.gid)};
+  for (const std::uint32_t group : host.groups)
+    Append(words, {"--group-add", std::to_string(group)});
+  return words;
+}
+
 Contained DockerOrPodman(const ContainerInput& input) {
   const bool podman = input.container.runtime == "podman";
+  const bool rootless = podman && input.host.uid != 0;
   Words run = {input.container.runtime, "run", "--rm", "--name", input.name, "--network", "host"};
   if (podman) {
     // The rank's own cgroup holds what runs inside, so that a stop reaches it.
-    Append(run, {"--cgroups=disabled", "--userns=keep-id"});
+    run.emplace_back("--cgroups=disabled");
     if (input.gpus) Append(run, {"--device", "nvidia.com/gpu=all"});
   } else {
-    Append(run, {"--init", "--interactive", "--user",
-                 std::to_string(input.uid) + ":" + std::to_string(input.gid)});
+    Append(run, {"--init", "--interactive"});
     if (input.gpus) Append(run, {"--gpus", "all"});
   }
+  Append(run, AccountWords(input.host, rootless));
+  if (input.gpus && input.host.infiniband) Append(run, {"--device", kInfiniband});
   if (input.container.shm_bytes) {
     Append(run, {"--shm-size", std::to_string(*input.container.shm_bytes)});
   } else {
     Append(run, {"--ipc", "host"});
   }
-  Append(run, {"--ulimit", "memlock=-1", "--ulimit", "stack=67108864", "--workdir", input.workdir});
+  // RDMA registers memory by locking it. Without root no limit can be raised, and the rank's own is
+  // inherited, which is as high as it may be.
+  if (!rootless) Append(run, {"--ulimit", "memlock=-1"});
+  Append(run, {"--ulimit", "stack=67108864", "--workdir", input.workdir});
   for (const Mount& mount : AllMounts(input)) {
     Append(run, {"--volume", mount.source + ":" + mount.target + (mount.read_only ? ":ro" : "")});
   }
   const Words variables = JobVariables(input);
-  const bool has_home = std::ranges::any_of(
-      variables, [](const std::string& variable) { return variable.starts_with("HOME="); });
   // An account that the image does not know has no home there.
-  if (!has_home) Append(run, {"--env", "HOME=/tmp"});
+  if (ValueOf(variables, "HOME").empty()) Append(run, {"--env", "HOME=/tmp"});
   for (const std::string& variable : variables) Append(run, {"--env", NameOf(variable)});
   Append(run, {"--entrypoint", "", input.container.image});
   if (podman) {
@@ -159,6 +201,18 @@ Contained DockerOrPodman(const ContainerInput& input) {
 }
 
 }  // namespace
+
+ContainerHost ThisHost() {
+  ContainerHost host{.uid = ::getuid(), .gid = ::getgid()};
+  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(0, ::getgroups(0, nullptr))));
+  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
+  for (int i = 0; i < count; ++i) {
+    const gid_t group = groups[static_cast<std::size_t>(i)];
+    if (group != host.gid) host.groups.push_back(group);
+  }
+  host.infiniband = Exists(kInfiniband);
+  return host;
+}
 
 std::string ContainerName(const Key& key, Rank rank) {
   return "launch-" + ToString(key) + "-" + (rank < 0 ? "setup" : std::to_string(rank));

@@ -13,6 +13,15 @@ namespace launch::agent {
 // Unique on the host; a negative rank is the job's setup.
 std::string ContainerName(const Key& key, Rank rank);
 
+// What a container gets of the machine and of the account that ranks run as.
+struct ContainerHost {
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::vector<std::uint32_t> groups;  // supplementary ones: who may read a project's files
+  bool infiniband = false;            // /dev/infiniband is there
+};
+ContainerHost ThisHost();
+
 struct ContainerInput {
   ContainerSpec container;
   std::string name;  // unique on the host
@@ -20,8 +29,7 @@ struct ContainerInput {
   std::string attempt_dir;  // seen inside at the same path, like workdir
   std::string lock;         // a file in it that what a daemon started keeps locked while it lives
   bool gpus = false;
-  std::uint32_t uid = 0;
-  std::uint32_t gid = 0;
+  ContainerHost host;
   std::vector<std::string> argv;  // as without a container
   std::vector<std::string> env;   // "NAME=value"
 };
@@ -31,7 +39,7 @@ struct Contained {
   std::vector<std::string> env;  // of the runtime; it passes the job's variables on
 };
 
-// No value of a variable is on the command line. All GPUs of the node are visible inside, and
+// Pure. No value of a variable is on the command line. All GPUs of the node are visible inside, and
 // CUDA_VISIBLE_DEVICES chooses as it does outside. kInvalidArgument: the node has no runtime.
 Result<Contained> ContainerCommand(const ContainerInput& input);
 

@@ -112,8 +112,7 @@ Result<void> Contain(const ExecPlace& place, bool terminal, std::vector<std::str
                         .workdir = ValueOf(env, "PWD").empty() ? "/" : ValueOf(env, "PWD"),
                         .attempt_dir = place.attempt_dir,
                         .gpus = !ValueOf(env, "CUDA_VISIBLE_DEVICES").empty(),
-                        .uid = ::getuid(),
-                        .gid = ::getgid(),
+                        .host = ThisHost(),
                         .argv = argv,
                         .env = env}));
   argv = std::move(contained.argv);

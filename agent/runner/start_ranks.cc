@@ -44,8 +44,7 @@ Result<void> Contain(const AllocationRun& run, Rank rank, ShimWish& wish) {
                                             .attempt_dir = run.dir.path(),
                                             .lock = run.dir.ContainerLockPath(),
                                             .gpus = !run.spec->gpus.empty(),
-                                            .uid = ::getuid(),
-                                            .gid = ::getgid(),
+                                            .host = ThisHost(),
                                             .argv = wish.argv,
                                             .env = wish.env}));
   // The PATH of the job is that of its image.
