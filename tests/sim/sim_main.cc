@@ -50,6 +50,7 @@ const std::map<std::string, Bug> kBugs = {
     {"lease-by-wall", Bug::kLeaseByWall},
     {"lease-from-pong", Bug::kLeaseFromPong},
     {"lease-of-agent", Bug::kLeaseOfAgent},
+    {"lease-of-shim", Bug::kLeaseOfShim},
 };
 
 struct Arguments {
