@@ -55,6 +55,24 @@ run_agent() {
   "$programs/launch-agent" run --config "$state/agent.yaml" --state-dir "$state/agent" --lock-dir "$state/locks" &
   agent=$!
 }
+# Below the user's home, which outlives the node: output of the ranks, then what they wrote into copies of
+# workdirs. Environments that `setup` made are left out: another node makes its own.
+keep() {
+  kept=${XDG_STATE_HOME:-$HOME/.local/state}/launch/slurm-$SLURM_JOB_ID/$node
+  if [ -d "$state/agent/allocations" ]; then
+    mkdir -p "$kept/output" && (
+      cd "$state/agent/allocations" &&
+        find . \( -name out -o -name err -o -name error.json -o -name stacks \) -path '*/rank.*/*' -size +0 \
+          -exec cp -a --sparse=auto --parents -t "$kept/output" {} +
+    ) || return
+  fi
+  if [ -d "$state/agent/work" ]; then
+    mkdir -p "$kept/work" || return
+    { tar -C "$state/agent/work" --exclude-tag-all=pyvenv.cfg --exclude=__pycache__ --sparse -cf - . ||
+      : >"$state/incomplete"; } | tar -C "$kept/work" -xf - && [ ! -e "$state/incomplete" ] || return
+  fi
+  [ ! -d "$kept" ] || echo "$node: output of its ranks and copies of workdirs are in $kept"
+}
 leave() {
   trap '' TERM
   # Who takes the nodes away by TERM gives it to the agent too; it is needed to stop the ranks.
@@ -62,7 +80,11 @@ leave() {
   launch drain "$node" --reason "its Slurm allocation $SLURM_JOB_ID ends" --requeue --wait
   kill $agent
   wait $agent
-  rm -rf "$state"
+  if keep; then
+    rm -rf "$state"
+  else
+    echo "$node: output of its ranks could not be brought to $kept; it is on the node in $state" >&2
+  fi
   exit 0
 }
 trap leave TERM

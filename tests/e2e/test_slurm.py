@@ -10,7 +10,7 @@ import tempfile
 
 import pytest
 
-from conftest import BIN, processes_with, wait_until
+from conftest import BIN, ROOT, processes_with, wait_until
 
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "srun")
 
@@ -127,6 +127,70 @@ def slurm():
         shutil.rmtree(directory, ignore_errors=True)
 
 
+@pytest.fixture
+def allocation(tmp_path):
+    """The batch script's part on one node, with programs that do nothing; `state` is what its agent left."""
+    programs, credentials, state = tmp_path / "bin", tmp_path / "cluster", tmp_path / "tmp/launch-7-n1"
+    for directory in (programs, credentials, state / "agent"):
+        directory.mkdir(parents=True)
+    runs = tmp_path / "runs"
+    # An agent that runs when the drain is over can be ended.
+    for name, script in (("launch", f'case $* in *" drain "*) while [ ! -e {runs} ]; do sleep 0.1; done; esac'),
+                         ("launch-agent", f'[ "$1" = join ] || {{ : >{runs}; exec sleep 60; }}')):
+        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+        (programs / name).chmod(0o755)
+    (credentials / "leaving-7").touch()
+
+    def leave(**env):
+        done = subprocess.run(
+            ["sh", ROOT / "cli/up/allocation.sh", "node", programs, "head:7470", credentials],
+            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "tmp"),
+                 "SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n1", **env},
+            capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    return state, tmp_path / "home/.local/state/launch/slurm-7/n1", leave
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_what_ranks_wrote_outlives_the_nodes_of_an_allocation(allocation):
+    state, kept, leave = allocation
+    write(state / "agent/allocations/1.2/rank.0/out", "loss 0.1\n")
+    write(state / "agent/allocations/1.2/rank.0/err", "")
+    write(state / "agent/allocations/1.2/accept", "not for people")
+    write(state / "agent/identity/key.pem", "a secret")
+    write(state / "agent/work/1-abc/checkpoints/step 10.pt", "weights")
+    write(state / "agent/work/1-abc/.venv/pyvenv.cfg", "")
+    write(state / "agent/work/1-abc/.venv/lib/torch.so", "large")
+    done = leave()
+    assert f"n1: output of its ranks and copies of workdirs are in {kept}" in done.stdout
+    assert {str(path.relative_to(kept)) for path in kept.rglob("*") if path.is_file()} == {
+        "output/1.2/rank.0/out", "work/1-abc/checkpoints/step 10.pt"}
+    assert (kept / "output/1.2/rank.0/out").read_text() == "loss 0.1\n"
+    assert (kept.stat().st_mode & 0o077) == 0
+    assert not state.exists()
+
+
+def test_a_node_without_jobs_leaves_nothing_behind(allocation):
+    state, kept, leave = allocation
+    leave()
+    assert not kept.exists() and not state.exists()
+
+
+def test_what_cannot_be_brought_home_stays_on_the_node(allocation, tmp_path):
+    state, kept, leave = allocation
+    write(state / "agent/allocations/1.2/rank.0/out", "loss 0.1\n")
+    (tmp_path / "full").touch()
+    done = leave(XDG_STATE_HOME=str(tmp_path / "full"))
+    assert f"it is on the node in {state}" in done.stderr
+    assert (state / "agent/allocations/1.2/rank.0/out").exists()
+
+
 def test_nodes_out_of_an_allocation_run_jobs_and_leave_with_it(slurm):
     bad = slurm.launch("up", "--slurm", "-N 1; rm x", code=2)
     assert "is not a list of sbatch's options" in bad.stderr
@@ -163,6 +227,8 @@ def test_nodes_out_of_an_allocation_run_jobs_and_leave_with_it(slurm):
     log = (state / f"slurm-{running}.log").read_text()
     assert "takes no new jobs" in log, log
     assert (slurm.home / "saved").read_text() == "saved\n"
+    outputs = (slurm.home / f".local/state/launch/slurm-{running}").glob("n*/output/2.1/rank.0/out")
+    assert [path.read_text() for path in outputs] == ["ready\n"]
     assert "requeued by" in slurm.launch("status", "2").stdout
     slurm.launch("cancel", "2")
 
