@@ -108,23 +108,29 @@ struct Resume {
 Resume ChooseCheckpoint(const std::vector<NodeId>& nodes,
                         const std::map<NodeId, StagingFacts>& facts) {
   Resume resume;
-  for (const CheckpointFound& found : facts.at(nodes.front()).checkpoints) {
-    if (!found.complete) continue;
-    const bool everywhere = std::all_of(nodes.begin() + 1, nodes.end(), [&](const NodeId& node) {
+  const auto lacks = [&](const CheckpointFound& found) {
+    return std::find_if(nodes.begin() + 1, nodes.end(), [&](const NodeId& node) {
       const auto& theirs = facts.at(node).checkpoints;
-      return std::any_of(theirs.begin(), theirs.end(), [&](const CheckpointFound& other) {
+      return std::none_of(theirs.begin(), theirs.end(), [&](const CheckpointFound& other) {
         return other.path == found.path && other.complete;
       });
     });
-    if (!everywhere) continue;
+  };
+  for (const CheckpointFound& found : facts.at(nodes.front()).checkpoints) {
+    if (!found.complete || lacks(found) != nodes.end()) continue;
     if (resume.newest == nullptr || std::tie(resume.newest->step, resume.newest->modified) <
                                         std::tie(found.step, found.modified)) {
       resume.newest = &found;
     }
   }
   for (const CheckpointFound& found : facts.at(nodes.front()).checkpoints) {
-    if (found.complete || (resume.newest != nullptr && found.step <= resume.newest->step)) continue;
-    resume.skipped.push_back(fmt::format("{} is not complete: {}", found.path, found.why));
+    if (resume.newest != nullptr && found.step <= resume.newest->step) continue;
+    if (!found.complete) {
+      resume.skipped.push_back(fmt::format("{} is not complete: {}", found.path, found.why));
+    } else if (const auto node = lacks(found); node != nodes.end()) {
+      resume.skipped.push_back(
+          fmt::format("{} of {} is not seen on {}", found.path, nodes.front().value, node->value));
+    }
   }
   return resume;
 }

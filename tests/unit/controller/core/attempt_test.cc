@@ -265,6 +265,22 @@ TEST_F(TwoNodes, ResumesFromTheNewestCheckpointThatIsCompleteEverywhere) {
   EXPECT_TRUE(core.HasEvent("checkpoint.skipped"));
 }
 
+TEST_F(TwoNodes, ACheckpointThatOneNodeDoesNotSeeIsPassedOverInWords) {
+  JobSpec spec = GpuJob(2, 1);
+  spec.checkpoint.dir = "/local/out";
+  const Key key = Accepted(spec);
+  StagingFacts first;
+  first.checkpoints = {{"/local/out/checkpoint-40", 40, "hf", true, "", WallMs(1)}};
+  core.Ready("gpu1", key, first);
+  core.Ready("gpu2", key);
+  EXPECT_EQ(core.state.attempts.at(key).resumed_from, "");
+  const auto row = std::find_if(core.rows.begin(), core.rows.end(), [](const EventRow& one) {
+    return one.kind == "checkpoint.skipped";
+  });
+  ASSERT_NE(row, core.rows.end());
+  EXPECT_EQ(row->text, "/local/out/checkpoint-40 of gpu1 is not seen on gpu2");
+}
+
 TEST_F(TwoNodes, KeepsWhatThePlanSaidBesideWhatTheStartFound) {
   const auto has = [&](const Key& key, const std::string& code) {
     const std::vector<Finding> findings = core.View(key.job).findings;
