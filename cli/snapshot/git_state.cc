@@ -1,74 +1,85 @@
 #include "cli/snapshot/git_state.h"
 
-#include <filesystem>
-#include <fstream>
+#include <algorithm>
+#include <string_view>
 
-#include "cli/daemon.h"
-#include "cli/snapshot/git_files.h"
+#include "cli/snapshot/git_repository.h"
+#include "cli/snapshot/quiet_git.h"
 #include "common/job.h"
+#include "common/units.h"
 
 namespace launch {
 namespace {
 
-namespace fs = std::filesystem;
+// Together at most 64 KiB with the lines that say what is missing.
+constexpr std::size_t kMostUntracked = 8 * 1024;
+constexpr std::size_t kMostDiff = 54 * 1024;
+static_assert(kMostUntracked * 2 + kMostDiff < kMaxGitDiffBytes);
 
-constexpr Millis kGitDeadline{8000};
-constexpr std::string_view kCut = "\n[cut here]\n";
-
-// Nothing that the repository's configuration could name is run: no hook, no differ, and no filter,
-// each of which is set to nothing. A file of many MiB is compared as a whole, for its lines take
-// minutes. `timeout` ends with 124.
-constexpr const char* kDiffScript =
-    "exec 2>/dev/null; cd \"$0\" || exit 1\n"
-    "most=$1\n"
-    "set -f -- --no-optional-locks -c core.fsmonitor=false -c core.bigFileThreshold=16m\n"
-    "IFS='\n'\n"
-    "for name in $(git \"$@\" config --name-only --get-regexp "
-    "'^filter\\..*\\.(clean|process|required)$'); do set -- \"$@\" -c \"$name=\"; done\n"
-    "git \"$@\" rev-parse -q --verify HEAD >/dev/null || exit 1\n"
-    "late() { [ $? != 124 ] || echo '[cut here: git took longer than 3 s]'; }\n"
-    "{ timeout 3 git \"$@\" diff --no-color --no-ext-diff --no-textconv HEAD -- .; late; } |\n"
-    "  head -c \"$most\"\n"
-    "{ timeout 3 git \"$@\" ls-files --others --exclude-standard; late; } |\n"
-    "  sed 's/^/untracked: /' | head -c \"$most\"\n";
-
-std::string PackedRef(const fs::path& common, const std::string& name) {
-  std::ifstream in(common / "packed-refs");
-  for (std::string line; std::getline(in, line);) {
-    if (line.size() > 41 && line.compare(41, std::string::npos, name) == 0) {
-      return line.substr(0, 40);
-    }
-  }
-  return {};
+std::string FirstLineOfError(std::string_view text) {
+  constexpr std::size_t kMost = 200;
+  return std::string(text.substr(0, std::min(text.find('\n'), kMost)));
 }
 
-std::string CommitOf(const fs::path& git) {
-  const std::string head = FirstLineOfGitFile(git / "HEAD");
-  if (!head.starts_with("ref: ")) return head;
-  const std::string name = head.substr(5);
-  const fs::path common = CommonGitDir(git);
-  for (const fs::path& place : {git, common}) {
-    if (std::string commit = FirstLineOfGitFile(place / name); !commit.empty()) return commit;
+// One line for each; what RecordedOutput says of missing ones stays as it is.
+std::string Untracked(std::string_view names) {
+  std::string text;
+  while (!names.empty()) {
+    const std::string_view name = names.substr(0, names.find('\n'));
+    names.remove_prefix(std::min(name.size() + 1, names.size()));
+    if (name.empty()) continue;
+    const bool is_note = name.starts_with("[cut here: ") || name.starts_with("[not recorded: ");
+    text += is_note ? "" : "untracked: ";
+    text.append(name) += '\n';
   }
-  return PackedRef(common, name);
+  return text;
 }
 
 }  // namespace
 
-GitState ReadGitState(const std::string& directory) {
+std::string RecordedOutput(const Result<Finished>& git, std::size_t most) {
+  const bool late = !git && git.error().code == ErrorCode::kDeadlineExceeded;
+  if (!git && !late) return "[not recorded: " + git.error().message + "]\n";
+  std::string text = late ? git.error().hint : git->output;
+  std::string why;
+  if (text.size() > most) {
+    text.resize(text.rfind('\n', most - 1) + 1);
+    why = "it is longer than " + FormatBytes(most);
+  } else if (late) {
+    why = "git took too long";
+  } else if (git->code != 0) {
+    why = "git ended with exit code " + std::to_string(git->code) + ": " +
+          FirstLineOfError(git->errors);
+  } else {
+    return text;
+  }
+  if (text.empty()) return "[not recorded: " + why + "]\n";
+  if (!text.ends_with('\n')) text += '\n';
+  return text + "[cut here: " + why + "]\n";
+}
+
+GitState ReadGitState(const std::string& directory, Millis deadline) {
   GitState state;
-  const auto git = FindGit(directory);
-  if (!git) return state;
-  state.commit = CommitOf(git->dir);
-  if (state.commit.empty()) return state;
-  constexpr std::size_t kMost = kMaxGitDiffBytes / 2 - kCut.size();
-  const auto diff = RunToEnd({"/bin/sh", "-c", kDiffScript, directory, std::to_string(kMost + 1)},
-                             "", kGitDeadline);
-  if (!diff) state.diff = "[not recorded: " + diff.error().message + "]\n";
-  // Another code: no git here, or it does not trust the directory.
-  if (!diff || diff->code != 0) return state;
-  state.diff = diff->output;
-  if (state.diff.size() > kMost) state.diff = state.diff.substr(0, kMost) + std::string(kCut);
+  const auto repository = GitRepositoryAround(directory);
+  if (!repository || repository->commit.empty()) return state;
+  state.commit = repository->commit;
+  const auto git = QuietGit::Open(*repository, deadline);
+  if (!git) {
+    state.diff = "[not recorded: " + git.error().message + "]\n";
+    return state;
+  }
+  // A file of many MiB is compared as a whole, for its lines take minutes. A look into a submodule
+  // would be a git of its own, with the submodule's configuration.
+  const auto diff =
+      git->Run(directory,
+               {"-c", "core.bigFileThreshold=16m", "diff", "--no-color", "--no-ext-diff",
+                "--no-textconv", "--ignore-submodules=dirty", "HEAD", "--", "."},
+               deadline);
+  state.diff = RecordedOutput(diff, kMostDiff);
+  if (!diff && diff.error().code == ErrorCode::kNotFound) return state;
+  const auto untracked =
+      git->Run(directory, {"ls-files", "--others", "--exclude-standard"}, deadline);
+  state.diff += Untracked(RecordedOutput(untracked, kMostUntracked));
   return state;
 }
 

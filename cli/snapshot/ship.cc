@@ -159,6 +159,13 @@ Result<void> ShipWorkdir(const App& app, Client& client, PreparedJob& job, bool 
              " links of workdir lead out of it, to what the nodes must have themselves: " +
              Quoted(copy->leaving.front()));
   }
+  if (!copy->unsure.empty()) {
+    app.Note(
+        "notice: " + std::to_string(copy->unsure.size()) +
+        " paths of workdir that .gitignore names are not copied, even where git tracks them (" +
+        copy->unsure_why + "): " + Quoted(copy->unsure.front()) +
+        "; to copy one, write !NAME into .launchignore");
+  }
   if (upload) LAUNCH_RETURN_IF_ERROR(Upload(app, client, *copy));
   context.snapshot = copy->root;
   context.snapshot_files = copy->files;

@@ -8,11 +8,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <optional>
-#include <sstream>
 
-#include "cli/snapshot/git_files.h"
-#include "cli/snapshot/ignore_rules.h"
+#include "cli/snapshot/copy_rules.h"
 #include "common/pki.h"
 #include "common/snapshot.h"
 #include "common/units.h"
@@ -26,22 +23,15 @@ constexpr std::size_t kLargestShown = 5;
 
 struct Walk {
   fs::path root;
-  std::string prefix;  // of paths where rules count from: the repository's root; "" or "a/b/"
-  GitPaths tracked;    // though .gitignore covers it
   std::vector<SnapshotEntry> entries;
   std::map<std::string, std::uint64_t> top;  // bytes by first part of the path
   std::uint64_t files = 0;
   std::uint64_t bytes = 0;
   std::vector<std::string> skipped;
   std::vector<std::string> leaving;
+  std::vector<std::string> unsure;
+  std::string unsure_why;
 };
-
-std::string TextOf(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 Result<void> AddFile(const fs::directory_entry& item, SnapshotEntry entry, Walk& walk) {
   std::error_code error;
@@ -78,52 +68,7 @@ SnapshotEntry LinkEntry(const fs::path& link, SnapshotEntry entry, Walk& walk) {
   return entry;
 }
 
-void AddRules(const fs::path& directory, const std::string& below, const char* name,
-              IgnoreFile file, IgnoreRules& rules) {
-  std::error_code ignored;
-  if (fs::is_regular_file(directory / name, ignored))
-    rules.Add(TextOf(directory / name), below, file);
-}
-
-// What git's files say above the directory: those of its repository down to it.
-IgnoreRules RulesAbove(const fs::path& directory, Walk& walk) {
-  IgnoreRules rules;
-  const auto git = FindGit(directory);
-  if (!git) return rules;
-  walk.tracked = TrackedThoughIgnored(directory.string());
-  AddRules(CommonGitDir(git->dir) / "info", "", "exclude", IgnoreFile::kGit, rules);
-  fs::path above = git->root;
-  std::string below;
-  for (const fs::path& part : directory.lexically_relative(git->root)) {
-    if (part == ".") break;
-    AddRules(above, below, ".gitignore", IgnoreFile::kGit, rules);
-    above /= part;
-    below += (below.empty() ? "" : "/") + part.string();
-  }
-  walk.prefix = below.empty() ? "" : below + "/";
-  return rules;
-}
-
-// Everything below a directory, or of one that git ignores what it tracks there.
-enum class Taken { kAll, kTracked };
-
-std::optional<Taken> TakenOf(const SnapshotEntry& entry, bool is_directory, Taken above,
-                             const IgnoreRules& rules, const Walk& walk) {
-  const std::string path = walk.prefix + entry.path;
-  const bool ignored = above == Taken::kTracked || rules.Ignores(path, is_directory);
-  if (!ignored) return Taken::kAll;
-  if (!walk.tracked.contains(entry.path) || rules.IgnoresTracked(path, is_directory))
-    return std::nullopt;
-  return Taken::kTracked;
-}
-
-// Depth first, names in order, so that equal directories give equal manifests.
-Result<void> WalkInto(const std::string& below, Taken above, IgnoreRules rules, Walk& walk) {
-  const fs::path directory = below.empty() ? walk.root : walk.root / below;
-  std::string rules_at = walk.prefix + below;
-  if (rules_at.ends_with('/')) rules_at.pop_back();
-  AddRules(directory, rules_at, ".gitignore", IgnoreFile::kGit, rules);
-  AddRules(directory, rules_at, ".launchignore", IgnoreFile::kLaunch, rules);
+Result<std::vector<fs::directory_entry>> SortedItems(const fs::path& directory) {
   std::error_code error;
   std::vector<fs::directory_entry> items;
   for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
@@ -134,22 +79,34 @@ Result<void> WalkInto(const std::string& below, Taken above, IgnoreRules rules, 
                 "make it readable, or name it in .launchignore");
   }
   std::sort(items.begin(), items.end());
+  return items;
+}
+
+// Depth first, names in order, so that equal directories give equal manifests.
+Result<void> WalkInto(const std::string& below, const CopyRules& rules, Walk& walk) {
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<fs::directory_entry> items,
+                          SortedItems(below.empty() ? walk.root : walk.root / below));
   for (const fs::directory_entry& item : items) {
+    std::error_code error;
     const std::string name = item.path().filename().string();
-    if (name == ".git") continue;
     SnapshotEntry entry;
     entry.path = below.empty() ? name : below + "/" + name;
     const bool is_link = item.is_symlink(error);
     const bool is_directory = !is_link && item.is_directory(error);
-    const auto taken = TakenOf(entry, is_directory, above, rules, walk);
-    if (!taken) continue;
+    if (name == ".git") continue;
+    const CopyRules::Take take = rules.Of(entry.path, is_directory);
+    if (take == CopyRules::Take::kUnsure) {
+      walk.unsure.push_back(entry.path);
+      walk.unsure_why = rules.unsure_why();
+    }
+    if (take == CopyRules::Take::kNo || take == CopyRules::Take::kUnsure) continue;
     if (is_link) {
       walk.entries.push_back(LinkEntry(item.path(), std::move(entry), walk));
     } else if (is_directory) {
       entry.kind = SnapshotKind::kDirectory;
       const std::string path = entry.path;
       walk.entries.push_back(std::move(entry));
-      LAUNCH_RETURN_IF_ERROR(WalkInto(path, *taken, rules, walk));
+      LAUNCH_RETURN_IF_ERROR(WalkInto(path, rules.Below(path, take), walk));
     } else if (item.is_regular_file(error)) {
       LAUNCH_RETURN_IF_ERROR(AddFile(item, std::move(entry), walk));
     } else {
@@ -233,14 +190,15 @@ Result<void> HashFile(const fs::path& path, SnapshotEntry& entry, WorkdirCopy& c
 
 Result<WorkdirCopy> CopyWorkdir(const std::string& directory, const CopyLimits& limits) {
   Walk walk{.root = directory};
-  IgnoreRules rules = RulesAbove(walk.root, walk);
-  LAUNCH_RETURN_IF_ERROR(WalkInto("", Taken::kAll, std::move(rules), walk));
+  LAUNCH_RETURN_IF_ERROR(WalkInto("", CopyRules::Around(directory), walk));
   LAUNCH_RETURN_IF_ERROR(CheckLimits(walk, limits));
   WorkdirCopy copy;
   copy.files = walk.files;
   copy.bytes = walk.bytes;
   copy.skipped = std::move(walk.skipped);
   copy.leaving = std::move(walk.leaving);
+  copy.unsure = std::move(walk.unsure);
+  copy.unsure_why = std::move(walk.unsure_why);
   for (SnapshotEntry& entry : walk.entries) {
     if (entry.kind != SnapshotKind::kFile) continue;
     LAUNCH_RETURN_IF_ERROR(HashFile(walk.root / entry.path, entry, copy));

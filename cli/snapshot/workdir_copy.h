@@ -30,12 +30,14 @@ struct WorkdirCopy {
   std::map<std::string, ChunkSource> chunks;  // by digest
   std::vector<std::string> skipped;           // sockets, pipes and devices
   std::vector<std::string> leaving;           // links to what is not in the copy: "data -> /mnt"
+  std::vector<std::string> unsure;            // left out by .gitignore; git may track them
+  std::string unsure_why;                     // what kept us from asking git
 };
 
-// Without what .gitignore and .launchignore leave out, and without .git. Links are copied as links;
-// one with the absolute path of something in the directory becomes a relative one. kConflict for a
-// file that changes while it is read.
-// Over a limit: kResourceExhausted with the largest of what lies in it, before anything is hashed.
+// Without .git and without what .gitignore (but for what git tracks) and .launchignore leave out,
+// read as copy_rules.h says. Links are copied as links; one with the absolute path of something in
+// the directory becomes a relative one. kConflict for a file that changes while it is read. Over a
+// limit: kResourceExhausted with the largest of what lies in it, before anything is hashed.
 Result<WorkdirCopy> CopyWorkdir(const std::string& directory, const CopyLimits& limits);
 
 // The bytes of a chunk; kConflict when the file is no longer what was hashed.

@@ -43,17 +43,20 @@ def test_a_copy_of_the_workdir_is_shipped_to_every_node(cluster, project):
     cluster.up("--nodes", "2")
     git = ["git", "-C", project, "-c", "user.name=t", "-c", "user.email=t@example.org"]
     subprocess.run([*git, "init", "-q"], check=True)
+    (project / "forced.pt").write_text("tracked although *.pt is ignored\n")
     subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "add", "-f", "forced.pt"], check=True)
     subprocess.run([*git, "commit", "-qm", "one"], check=True)
     job_file = cluster.write("job.yaml", JOB.format(workdir=project))
     plan = cluster.launch("plan", job_file).stdout
-    assert "a shipped copy of 3 files" in plan, plan
+    assert "a shipped copy of 4 files" in plan, plan
 
     sent = cluster.launch("submit", job_file, "--wait", timeout=90)
     assert "workdir: sent" in sent.stderr
     job = sent.stdout.split()[0]
     logs = cluster.launch("logs", job).stdout
     assert logs.count("version one") == 2 and logs.count("the data") == 2, logs
+    assert logs.count("forced.pt") == 2, logs
     assert "weights.pt" not in logs and ".git\n" not in logs
     copies = {line.split()[-1] for line in logs.splitlines() if f"/work/{job}-" in line and "made" not in line}
     assert len(copies) == 2 and all(str(project) not in copy for copy in copies), logs

@@ -6,6 +6,7 @@
 
 #include "cli/import/import.h"
 #include "cli/job_reader.h"
+#include "cli/snapshot/glob.h"
 #include "cli/snapshot/ignore_rules.h"
 #include "common/constraint.h"
 #include "common/hostlist.h"

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/snapshot/glob.h"
+
 namespace launch {
 namespace {
 
@@ -27,11 +29,17 @@ TEST(IgnoreRules, GlobsAsGitReadsThem) {
            {"[!a-c]x", "bx", false},
            {"[!a-c]x", "dx", true},
            {"[]]x", "]x", true},
-           {"[ab", "[ab", false},
-           {"abc[[:digit:]]", "abc1", true},
-           {"abc[[:digit:]]", "abcx", false},
-           {"[![:upper:]_]x", "_x", false},
-           {"[[:nothing:]]", "n]", true},
+           {"[ab", "[ab", false},  // never closed: nothing
+           {"x[", "x[", false},
+           {"[[:digit:]]", "7", true},
+           {"[[:digit:]]", "x", false},
+           {"[![:digit:]_]", "x", true},
+           {"[[:nothing:]]", "n", false},
+           {"[a-]", "-", true},
+           {"[\\]]", "]", true},
+           {"[\xc0-\xff]", "\xe9", true},
+           {"[!a]", "/", false},
+           {"a\\", "a\\", false},  // a quote of nothing
            {"\\*", "*", true},
            {"\\*", "a", false},
            {"run*", "runs", true},
@@ -49,16 +57,6 @@ TEST(IgnoreRules, ManyStarsOverALongNameAreSoonRefused) {
   for (int i = 0; i < 30; ++i) pattern += "*a";
   EXPECT_FALSE(GlobMatches(pattern + "b", std::string(200, 'a')));
   EXPECT_TRUE(GlobMatches(pattern, std::string(200, 'a')));
-}
-
-TEST(IgnoreRules, WhatGitTracksIsLeftOutByLaunchIgnoreOnly) {
-  IgnoreRules rules;
-  rules.Add("\xEF\xBB\xBF*.json\n", "");
-  EXPECT_TRUE(rules.Ignores("a.json", false)) << "behind a byte order mark too";
-  EXPECT_FALSE(rules.IgnoresTracked("a.json", false));
-  rules.Add("a.json\n", "", IgnoreFile::kLaunch);
-  EXPECT_TRUE(rules.IgnoresTracked("a.json", false));
-  EXPECT_FALSE(rules.IgnoresTracked("b.json", false));
 }
 
 TEST(IgnoreRules, TheLastRuleThatMatchesWins) {
@@ -103,6 +101,28 @@ TEST(IgnoreRules, WindowsLineEndsAndBlanksAtTheEndDoNotCount) {
   rules.Add("data  \r\n*.bin\r\n", "");
   EXPECT_TRUE(rules.Ignores("data", true));
   EXPECT_TRUE(rules.Ignores("a.bin", false));
+}
+
+TEST(IgnoreRules, AByteOrderMarkAndQuotedBlanksAreReadAsGitReadsThem) {
+  IgnoreRules rules;
+  rules.Add("\xef\xbb\xbf*.pt\nkept\\ \ncut\\\\ \n", "");
+  EXPECT_TRUE(rules.Ignores("a.pt", false));
+  EXPECT_TRUE(rules.Ignores("kept ", false));
+  EXPECT_TRUE(rules.Ignores("cut\\", false));
+}
+
+TEST(IgnoreRules, TrackedFilesAreReachedByLaunchsOwnRulesOnly) {
+  IgnoreRules rules;
+  rules.Add("*.json\n", "", RuleSource::kLaunch);
+  rules.Add("!b.json\n*.pt\n", "");
+  EXPECT_TRUE(rules.IgnoresTracked("a.json", false));
+  EXPECT_TRUE(rules.IgnoresTracked("b.json", false));
+  EXPECT_FALSE(rules.Ignores("b.json", false));
+  EXPECT_TRUE(rules.Ignores("a.pt", false));
+  EXPECT_FALSE(rules.IgnoresTracked("a.pt", false));
+  rules.DropGitRules();
+  EXPECT_FALSE(rules.Ignores("a.pt", false));
+  EXPECT_TRUE(rules.Ignores("b.json", false));
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include <fstream>
 #include <map>
 
-#include "cli/snapshot/git_state.h"
 #include "common/snapshot.h"
 
 namespace launch {
@@ -186,62 +185,6 @@ TEST_F(WorkdirCopyTest, NamesMayHaveAnyByte) {
   ASSERT_TRUE(copy) << copy.error().message;
   EXPECT_EQ(Paths(*copy),
             (std::vector<std::string>{"%41", "line\nbreak", "with space", "\xff\xfe"}));
-}
-
-TEST_F(WorkdirCopyTest, TheGitStateIsCommitAndDiff) {
-  EXPECT_EQ(ReadGitState(dir_.string()).commit, "");
-  if (std::system("git --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "git is not installed";
-  Write("train.py", "lr = 1\n");
-  const std::string git = "cd " + dir_.string() +
-                          " && git init -q . && git -c user.name=t -c user.email=t@t add . && "
-                          "git -c user.name=t -c user.email=t@t commit -qm one && ";
-  ASSERT_EQ(std::system((git + "git pack-refs --all").c_str()), 0);
-  GitState state = ReadGitState(dir_.string());
-  EXPECT_EQ(state.commit.size(), 40u) << state.commit;
-  EXPECT_EQ(state.diff, "");
-  Write("train.py", "lr = 2\n");
-  Write("new.py", "");
-  state = ReadGitState(dir_.string());
-  EXPECT_NE(state.diff.find("-lr = 1\n+lr = 2\n"), std::string::npos) << state.diff;
-  EXPECT_NE(state.diff.find("untracked: new.py"), std::string::npos);
-}
-
-TEST_F(WorkdirCopyTest, TheGitStateRunsNothingThatTheRepositoryNames) {
-  if (Git("--version") != 0) GTEST_SKIP() << "git is not installed";
-  ASSERT_EQ(Git("init -q ."), 0);
-  Write("train.py", "lr = 1\n");
-  ASSERT_EQ(Git("add ."), 0);
-  ASSERT_EQ(Git("commit -qm one"), 0);
-  Write(".git/info/attributes", "* filter=own diff=own\n");
-  const std::string mark = (dir_ / ".git/ran").string();
-  for (const char* key : {"filter.own.clean", "filter.own.process", "diff.own.textconv",
-                          "diff.own.command", "core.fsmonitor"})
-    ASSERT_EQ(Git(std::string("config ") + key + " 'touch " + mark + "; cat'"), 0);
-  ASSERT_EQ(Git("config filter.own.required true"), 0);
-  Write("train.py", "lr = 2\n");
-  const GitState state = ReadGitState(dir_.string());
-  EXPECT_NE(state.diff.find("+lr = 2\n"), std::string::npos) << state.diff;
-  EXPECT_FALSE(fs::exists(mark));
-}
-
-TEST_F(WorkdirCopyTest, AGitDiffOfManyMiBIsRecordedInPart) {
-  if (Git("--version") != 0) GTEST_SKIP() << "git is not installed";
-  ASSERT_EQ(Git("init -q ."), 0);
-  Write("table.txt", "");
-  Write("train.py", "lr = 1\n");
-  ASSERT_EQ(Git("add ."), 0);
-  ASSERT_EQ(Git("commit -qm one"), 0);
-  Write("train.py", "lr = 2\n");
-  Write("table.txt", std::string(20 << 20, 'x'));
-  const GitState whole = ReadGitState(dir_.string());
-  EXPECT_NE(whole.diff.find("Binary files a/table.txt"), std::string::npos) << whole.diff;
-  EXPECT_NE(whole.diff.find("+lr = 2\n"), std::string::npos);
-  std::string lines;
-  for (int i = 0; i < 20'000; ++i) lines += "line " + std::to_string(i) + "\n";
-  Write("table.txt", lines);
-  const GitState cut = ReadGitState(dir_.string());
-  EXPECT_NE(cut.diff.find("+line 17\n"), std::string::npos);
-  EXPECT_TRUE(cut.diff.ends_with("[cut here]\n"));
 }
 
 }  // namespace
