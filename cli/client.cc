@@ -298,9 +298,8 @@ Result<std::vector<TokenRow>> Client::ListTokens() {
   return rows;
 }
 
-Result<void> Client::RevokeToken(const std::string& serial) {
-  auto reply =
-      wire_->Call(*wire_->op, &pb::Operator::Stub::RevokeToken, ToProto(RevokeCall{serial}));
+Result<void> Client::RevokeToken(const RevokeCall& call) {
+  auto reply = wire_->Call(*wire_->op, &pb::Operator::Stub::RevokeToken, ToProto(call));
   if (!reply) return Unexpected(reply.error());
   return {};
 }

@@ -95,7 +95,7 @@ class Client {
   Result<std::vector<QuarantinedGpu>> Quarantine(const QuarantineCall& call);
   Result<TokenMade> CreateToken(const TokenCall& call);
   Result<std::vector<TokenRow>> ListTokens();
-  Result<void> RevokeToken(const std::string& serial);
+  Result<void> RevokeToken(const RevokeCall& call);
   // Pieces of a copied directory: which of (digest, size) the controller lacks. None: all are there
   // and durable. At most kMostChunksAsked and kMostChunkBytesPut a call.
   Result<std::vector<std::string>> MissingChunks(

@@ -2,6 +2,7 @@
 
 #include "cli/job_fields.h"
 #include "cli/shell_words.h"
+#include "common/progress_pattern.h"
 
 namespace launch {
 namespace {
@@ -217,7 +218,9 @@ constexpr JobField kProgramFields[] = {
      "How step and total are read from the output: 'step (\\d+)/(\\d+)'.",
      [](JobDraft& draft, const FieldValue& value) -> Result<void> {
        LAUNCH_ASSIGN_OR_RETURN(std::string text, value.Text());
-       if (text.size() > 1024) return value.Bad("is longer than 1 KiB");
+       if (auto read = ParseProgressPattern(text); !read) {
+         return value.Bad(read.error().message, read.error().hint);
+       }
        draft.spec.progress_regex = std::move(text);
        return {};
      }},

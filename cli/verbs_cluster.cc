@@ -166,9 +166,24 @@ Result<int> RunTokenList(const App& app) {
   return 0;
 }
 
-Result<int> RunTokenRevoke(const App& app, const std::string& serial) {
+Result<int> RunTokenRevoke(const App& app, const RevokeCall& call) {
+  const bool of_node = !call.node.value.empty();
+  const bool of_user = !call.user.value.empty();
+  if ((call.serial.empty() ? 0 : 1) + (of_node ? 1 : 0) + (of_user ? 1 : 0) != 1)
+    return Fail(ErrorCode::kInvalidArgument, "one token, one node or one user is revoked at a time",
+                "launch token revoke SERIAL (of `token list`), --user ana, or --node gpu07");
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
-  LAUNCH_RETURN_IF_ERROR(client.RevokeToken(serial));
+  LAUNCH_RETURN_IF_ERROR(client.RevokeToken(call));
+  if (of_node)
+    app.Note("node " + call.node.value +
+             " is shut out; its jobs run on until it is fenced (`launch node fence`). To let it in "
+             "again: launch token create --node " +
+             call.node.value + ", and join with --rejoin");
+  if (of_user)
+    app.Note("user " + call.user.value +
+             " is shut out, and no operator any more; the jobs go on. To let them in again: launch "
+             "token create --user " +
+             call.user.value);
   return 0;
 }
 
@@ -305,11 +320,13 @@ void AddToken(CLI::App& parser, App& app) {
   token->add_subcommand("list", "Tokens that were not used yet")->callback([&app] {
     app.run = [&app] { return RunTokenList(app); };
   });
-  auto serial = std::make_shared<std::string>();
-  CLI::App* revoke = token->add_subcommand("revoke", "Make a token useless");
-  revoke->add_option("serial", *serial, "Of `token list`")->required();
-  revoke->callback(
-      [&app, serial] { app.run = [&app, serial] { return RunTokenRevoke(app, *serial); }; });
+  auto call = std::make_shared<RevokeCall>();
+  CLI::App* revoke =
+      token->add_subcommand("revoke", "Make a token useless, or shut out a user or a node");
+  revoke->add_option("serial", call->serial, "An unused token, of `token list`");
+  revoke->add_option("--user", call->user.value, "Every certificate that this user has");
+  revoke->add_option("--node", call->node.value, "Every certificate that this node has");
+  revoke->callback([&app, call] { app.run = [&app, call] { return RunTokenRevoke(app, *call); }; });
 }
 
 }  // namespace

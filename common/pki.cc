@@ -339,9 +339,11 @@ Result<void> CheckPair(const KeyPair& key, const Certificate& certificate) {
   return {};
 }
 
+WallTime SignedAt(const CertificateFacts& facts) { return facts.not_before + kBackdate; }
+
 WallTime RenewalOf(const CertificateFacts& facts) {
   // The time by which the beginning is backdated is no life: a short one would be over at once.
-  const WallTime begin = std::min(facts.not_before + kBackdate, facts.not_after);
+  const WallTime begin = std::min(SignedAt(facts), facts.not_after);
   return begin + (facts.not_after - begin) * 2 / 3;
 }
 

@@ -53,12 +53,13 @@ struct SignRequest {
   std::vector<std::string> dns_names;  // the controller's certificate: "launch-controller"
   std::string serial;                  // 16 random bytes, hex
 };
-// not_before is backdated one hour.
 // Whether SignCsr would take the request as it is: readable, of a P-256 key, signed by it.
 Result<void> CheckCsr(std::string_view csr_pem);
 Result<Certificate> SignCsr(std::string_view csr_pem, const KeyPair& ca_key, const Certificate& ca,
                             const SignRequest& request, WallTime now);
 Result<CertificateFacts> ReadCertificate(std::string_view pem);
+// When it was made: `not_before` is an hour earlier, for clocks that differ. In whole seconds.
+WallTime SignedAt(const CertificateFacts& facts);
 // When two thirds of its life are over: time to renew it.
 WallTime RenewalOf(const CertificateFacts& facts);
 Result<void> CheckPair(const KeyPair& key, const Certificate& certificate);

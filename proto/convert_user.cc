@@ -411,12 +411,17 @@ Result<TokenCall> FromProto(const pb::CreateTokenRequest& m) {
 pb::RevokeTokenRequest ToProto(const RevokeCall& v) {
   pb::RevokeTokenRequest m;
   m.set_serial(Utf8(v.serial));
+  m.set_node(Utf8(v.node.value));
+  m.set_user(Utf8(v.user.value));
   return m;
 }
 Result<RevokeCall> FromProto(const pb::RevokeTokenRequest& m) {
   Edge e;
   RevokeCall v;
-  v.serial = e.Hex("serial", m.serial(), 32);
+  if (!m.node().empty()) v.node = e.Node("node", m.node());
+  if (!m.user().empty()) v.user = UserName{e.Word("user", m.user())};
+  const bool of_member = !m.node().empty() || !m.user().empty();
+  if (!of_member || !m.serial().empty()) v.serial = e.Hex("serial", m.serial(), 32);
   return e.Done(std::move(v));
 }
 

@@ -165,8 +165,10 @@ struct TokenCall {
   std::vector<std::string> addresses;  // host:port
   friend bool operator==(const TokenCall&, const TokenCall&) = default;
 };
-struct RevokeCall {
+struct RevokeCall {  // one of them
   std::string serial;
+  NodeId node;
+  UserName user;
   friend bool operator==(const RevokeCall&, const RevokeCall&) = default;
 };
 struct DrainCall {

@@ -162,21 +162,7 @@ ProgressParser::~ProgressParser() = default;
 Result<ProgressParser> ProgressParser::Create(const std::string& pattern) {
   ProgressParser parser;
   if (pattern.empty()) return parser;
-  if (pattern.size() > 1024)
-    return Fail(ErrorCode::kInvalidArgument, "progress.regex is longer than 1024 bytes");
-  auto compiled = std::make_unique<re2::RE2>(pattern, LogPatternOptions());
-  if (!compiled->ok())
-    return Fail(ErrorCode::kInvalidArgument, "progress.regex: " + compiled->error(),
-                "RE2 syntax; the first group is the step, the second the number of steps");
-  const auto& groups = compiled->NamedCapturingGroups();
-  if (const auto step = groups.find("step"); step != groups.end())
-    parser.pattern_step_ = step->second;
-  if (const auto steps = groups.find("steps"); steps != groups.end())
-    parser.pattern_steps_ = steps->second;
-  if (compiled->NumberOfCapturingGroups() < parser.pattern_step_)
-    return Fail(ErrorCode::kInvalidArgument, "progress.regex has no group for the step",
-                R"(put the step in parentheses: 'step (\d+)/(\d+)')");
-  parser.pattern_ = std::move(compiled);
+  LAUNCH_ASSIGN_OR_RETURN(parser.pattern_, ParseProgressPattern(pattern));
   return parser;
 }
 
@@ -213,18 +199,19 @@ void ProgressParser::FeedFile(std::string_view bytes, BootTime now) {
 
 void ProgressParser::ReadSegment(std::string_view raw, BootTime now) {
   const std::string segment = WithoutEscapes(raw);
-  if (pattern_) {
-    const int groups = pattern_->NumberOfCapturingGroups() + 1;
+  if (pattern_.regex) {
+    const int groups = pattern_.regex->NumberOfCapturingGroups() + 1;
     std::vector<re2::StringPiece> found(static_cast<std::size_t>(groups));
-    if (pattern_->Match(segment, 0, segment.size(), re2::RE2::UNANCHORED, found.data(), groups)) {
+    if (pattern_.regex->Match(segment, 0, segment.size(), re2::RE2::UNANCHORED, found.data(),
+                              groups)) {
       Progress progress;
       const auto number = [&](int group) -> std::optional<std::int64_t> {
         if (group >= groups) return std::nullopt;
         const re2::StringPiece text = found[static_cast<std::size_t>(group)];
         return ParseInt(std::string_view(text.data(), text.size()));
       };
-      progress.step = number(pattern_step_);
-      progress.steps = number(pattern_steps_);
+      progress.step = number(pattern_.step);
+      progress.steps = number(pattern_.steps);
       if (!progress.steps) progress.steps = from_pattern_.said.steps;
       if (progress.step) from_pattern_.See(progress, now);
     }

@@ -12,10 +12,7 @@
 
 #include "common/clock.h"
 #include "common/error.h"
-
-namespace re2 {
-class RE2;
-}  // namespace re2
+#include "common/progress_pattern.h"
 
 namespace launch::agent {
 
@@ -86,10 +83,8 @@ class ProgressParser {
   const Bar* Chosen() const;
 
   std::unique_ptr<const ProgressPatterns> patterns_;
-  std::unique_ptr<const re2::RE2> pattern_;  // null = none
-  int pattern_step_ = 1;
-  int pattern_steps_ = 2;
-  std::string log_rest_;  // unfinished line
+  ProgressPattern pattern_;  // regex null = none
+  std::string log_rest_;     // unfinished line
   std::string file_rest_;
   std::optional<Memory> memory_;
   Track from_file_;

@@ -3,10 +3,9 @@
 
 #include <re2/re2.h>
 
-namespace launch::agent {
+#include "common/progress_pattern.h"
 
-// Bytes, no logging, bounded memory.
-re2::RE2::Options LogPatternOptions();
+namespace launch::agent {
 
 struct ProgressPatterns {
   // "20/120 [1:30:00<7:30:00, 270.00s/it"

@@ -43,6 +43,13 @@ void OnTick(Draft& draft) {
     if (live.session && !live.silent && live.heard + kSilentAfter < draft.now()) {
       MarkSilent(draft, node, live, true, "no beat");
     }
+    bool offers_again = live.turned_away && live.turned_away->until <= draft.now();
+    if (offers_again) live.turned_away.reset();
+    offers_again =
+        std::erase_if(live.busy_gpus,
+                      [&](const auto& busy) { return busy.second <= draft.now(); }) > 0 ||
+        offers_again;
+    if (offers_again) draft.TouchQueue();
   }
   EndLeases(draft);
   for (const auto& [key, live] : state.live.attempts) {
@@ -70,6 +77,8 @@ std::optional<BootTime> NextDeadline(const State& state) {
   const auto consider = [&](BootTime at) { next = std::min(next.value_or(at), at); };
   for (const auto& [node, live] : state.live.nodes) {
     if (live.session && !live.silent) consider(live.heard + kSilentAfter + Millis{1});
+    if (live.turned_away) consider(live.turned_away->until);
+    for (const auto& [gpu, until] : live.busy_gpus) consider(until);
   }
   for (const auto& [key, live] : state.live.attempts) {
     if (live.deadline) consider(*live.deadline);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "common/planted.h"
 #include "controller/core/draft.h"
@@ -44,6 +46,22 @@ void On(Draft& draft, const NodeId& node, const from_node::Accepted& said) {
   draft.Put(alloc);
 }
 
+// Its disk is full, its GPUs are busy, it has no port free: no fault of the job, which waits, and
+// nothing that is over in a moment, so that the next job in the queue is not sent there either.
+void NoteTurnedAway(Draft& draft, const AllocRecord& alloc, const from_node::Refused& said) {
+  static constexpr std::array<std::string_view, 4> kOfTheNode = {"disk_full", "gpu_busy",
+                                                                 "port_busy", "accept_failed"};
+  if (std::ranges::find(kOfTheNode, said.code) == kOfTheNode.end()) return;
+  LiveNode& live = draft.live().nodes.at(alloc.node);
+  const BootTime until = draft.now() + kTurnedAwayFor;
+  if (said.code == "gpu_busy" && !alloc.gpus.empty()) {
+    for (const GpuUuid& gpu : alloc.gpus) live.busy_gpus[gpu] = until;
+  } else {
+    live.turned_away = TurnedAway{fmt::format("{} ({})", said.why, said.code), until};
+  }
+  draft.live().attempts[said.key].turned_away = true;
+}
+
 void On(Draft& draft, const NodeId& node, const from_node::Refused& said) {
   if (said.floor) NoteFloor(draft, node, Key{said.key.job, *said.floor});
   const AllocRecord* known = FindAlloc(draft.state(), said.key, node);
@@ -65,6 +83,7 @@ void On(Draft& draft, const NodeId& node, const from_node::Refused& said) {
   if (said.stage == "accept" && known->phase == StoredAllocPhase::kAssigned) {
     AllocRecord alloc = *known;
     alloc.phase = StoredAllocPhase::kRefused;
+    NoteTurnedAway(draft, alloc, said);
     draft.Put(alloc);
     draft.TouchQueue();
   }

@@ -179,9 +179,9 @@ void Requeue(Draft& draft, const Key& key, JobRecord job, const Ending& ending,
 }
 
 // Not a retry: it counts for no limit and waits for no backoff.
-void RequeueForUser(Draft& draft, JobRecord job) {
+void QueueAgain(Draft& draft, JobRecord job, std::string cause) {
   job.phase = JobPhase::kQueued;
-  job.requeue_cause = "requeued by " + std::exchange(job.requeued_by, {});
+  job.requeue_cause = std::move(cause);
   job.not_before = WallTime{};
   draft.Event("job.requeued", Subject(job.id), job.requeue_cause);
   draft.Put(job);
@@ -286,7 +286,16 @@ void EndAttempt(Draft& draft, const Key& key, const Ending& ending) {
     return;
   }
   if (!job.requeued_by.empty() && ending.state != JobState::kSucceeded) {
-    RequeueForUser(draft, job);
+    JobRecord again = job;
+    std::string cause = "requeued by " + std::exchange(again.requeued_by, {});
+    QueueAgain(draft, std::move(again), std::move(cause));
+    return;
+  }
+  // `retry: 0` says that one try is enough, also of this kind.
+  const bool turned_away =
+      ending.outcome == "start_failed" && draft.live().attempts[key].turned_away;
+  if (turned_away && draft.state().specs.at(key.job).spec.retry.max != 0) {
+    QueueAgain(draft, job, ending.text);
     return;
   }
   NoteNodeFault(draft, attempt, ending);

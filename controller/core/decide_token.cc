@@ -73,6 +73,14 @@ void OnUser(Draft& draft, const event::CreateToken& event) {
       return;
     }
     JoinRecord token = found->second;
+    if (token.used) {
+      draft.Reply(event.request,
+                  Fail(ErrorCode::kFailedPrecondition,
+                       fmt::format("this token was used by {} {}", token.role, token.name),
+                       fmt::format("shut out whom it let in: launch token revoke --{} {}",
+                                   token.role == "node" ? "node" : "user", token.name)));
+      return;
+    }
     token.revoked = true;
     draft.Put(token);
     draft.Event("token.revoked", "token/" + token.serial, token.role + " " + token.name);
@@ -92,6 +100,43 @@ void OnUser(Draft& draft, const event::CreateToken& event) {
                        event.caller.user});
   draft.Event("token.created", "token/" + event.serial, event.role + " " + event.name);
   draft.Reply(event.request, ReplyBody(reply::Token{event.serial}));
+}
+
+void OnUser(Draft& draft, const event::RevokeMember& event) {
+  const auto refuse = [&](ErrorCode code, std::string why, std::string hint) {
+    draft.Reply(event.request, Fail(code, std::move(why), std::move(hint)));
+  };
+  if (!event.caller.is_operator) {
+    return refuse(ErrorCode::kPermissionDenied,
+                  fmt::format("user {} is not an operator", event.caller.user.value),
+                  "ask an operator of this cluster");
+  }
+  if (event.role == "node") {
+    const auto node = draft.state().nodes.find(NodeId{event.name});
+    if (node == draft.state().nodes.end()) {
+      return refuse(ErrorCode::kNotFound, "no node is called " + event.name, "`launch nodes`");
+    }
+    Deny(draft, node->second.certificate_serial, "by " + event.caller.user.value);
+    Deny(draft, node->second.earlier_serial, "by " + event.caller.user.value);
+    draft.Event("node.revoked", Subject(node->first), "by " + event.caller.user.value);
+    draft.Reply(event.request, ReplyBody(reply::Done{}));
+    return;
+  }
+  if (event.name == event.caller.user.value) {
+    return refuse(ErrorCode::kFailedPrecondition, "you are " + event.name + " yourself",
+                  "have another operator do it");
+  }
+  const auto known = draft.state().users.find(UserName{event.name});
+  if (known == draft.state().users.end()) {
+    return refuse(ErrorCode::kNotFound, "no user is called " + event.name, "`launch token list`");
+  }
+  // By time, not by serial: a user may have logged in on several machines, and renewed there.
+  UserRecord user = known->second;
+  user.revoked = draft.wall();
+  user.is_operator = false;
+  draft.Put(user);
+  draft.Event("user.revoked", "user/" + event.name, "by " + event.caller.user.value);
+  draft.Reply(event.request, ReplyBody(reply::Done{}));
 }
 
 void OnUser(Draft& draft, const event::ListTokens& event) {

@@ -83,6 +83,7 @@ void OnUser(Draft& draft, const event::FenceNode& event);
 void OnUser(Draft& draft, const event::Quarantine& event);
 void OnUser(Draft& draft, const event::OpenExec& event);     // decide_exec.cc
 void OnUser(Draft& draft, const event::CreateToken& event);  // decide_token.cc
+void OnUser(Draft& draft, const event::RevokeMember& event);
 void OnUser(Draft& draft, const event::ListTokens& event);
 void OnUser(Draft& draft, const event::UseToken& event);
 void OnUser(Draft& draft, const event::Renew& event);
@@ -214,8 +215,9 @@ inline constexpr Millis kDiagnosisLimit{15'000};
 inline constexpr Millis kLogsAgain{1'000};  // until the node that has them is attached
 inline constexpr std::size_t kRanksDiagnosed = 8;
 inline constexpr Millis kSilentAfter{3'500};
-inline constexpr Millis kBeginAgain{600'000};  // the wall clock may jump while a job waits for it
-inline constexpr Millis kAskAgain{30'000};     // a Stop that was not answered
+inline constexpr Millis kTurnedAwayFor{30'000};  // before a node that refused is asked again
+inline constexpr Millis kBeginAgain{600'000};    // the wall clock may jump while a job waits for it
+inline constexpr Millis kAskAgain{30'000};       // a Stop that was not answered
 inline constexpr std::size_t kChunkBytes = 512 << 10;
 inline constexpr std::uint32_t kMaxAttempts = 1'000'000;  // of one job
 inline constexpr std::uint32_t kMaxFloorJump = 1'000;     // beyond the attempts that we know of

@@ -147,6 +147,12 @@ struct CreateToken {  // join certificates; the secret part never enters the cor
   WallTime expires{};
   bool revoke = false;  // revoke `serial` instead
 };
+struct RevokeMember {  // shuts out who holds a certificate of this name
+  RequestId request;
+  Caller caller;
+  std::string role;  // "node" | "user"
+  std::string name;
+};
 struct ListTokens {
   RequestId request;
   Caller caller;
@@ -217,8 +223,9 @@ using Event =
     std::variant<event::Submit, event::PlanQuery, event::Cancel, event::Change, event::ListJobs,
                  event::GetJob, event::ListNodes, event::Drain, event::ForgetNode, event::NoteProbe,
                  event::FenceNode, event::Quarantine, event::OpenExec, event::CreateToken,
-                 event::ListTokens, event::UseToken, event::Renew, event::NodeAttached,
-                 event::NodeSaid, event::NodeBeat, event::NodeDetached, event::SecretUnreadable,
-                 event::Planned, event::Diagnosed, event::Tick, event::StoreSpace>;
+                 event::RevokeMember, event::ListTokens, event::UseToken, event::Renew,
+                 event::NodeAttached, event::NodeSaid, event::NodeBeat, event::NodeDetached,
+                 event::SecretUnreadable, event::Planned, event::Diagnosed, event::Tick,
+                 event::StoreSpace>;
 
 }  // namespace launch::controller

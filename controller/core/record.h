@@ -235,6 +235,7 @@ struct UserRecord {
   UserName name;
   bool is_operator = false;
   std::string certificate_serial;
+  WallTime revoked{};  // certificates that were signed until then are worth nothing; 0: never
   friend bool operator==(const UserRecord&, const UserRecord&) = default;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "common/hostlist.h"
 #include "controller/core/draft.h"
 #include "preflight/preflight.h"
 
@@ -135,6 +136,24 @@ Resume ChooseCheckpoint(const std::vector<NodeId>& nodes,
   return resume;
 }
 
+std::string InWords(const std::vector<NodeId>& nodes) {
+  std::vector<std::string> names;
+  for (const NodeId& node : nodes) names.push_back(node.value);
+  return FoldHostlist(std::move(names));
+}
+
+// A directory on a disk of one node: what an attempt saved there no other node sees.
+std::string SavedElsewhere(const State& state, const AttemptRecord& attempt) {
+  if (attempt.key.attempt.value < 2) return {};
+  const auto before =
+      state.attempts.find(Key{attempt.key.job, Attempt{attempt.key.attempt.value - 1}});
+  if (before == state.attempts.end() || before->second.nodes == attempt.nodes) return {};
+  return fmt::format(
+      "none is seen on {}; the attempt before ran on {}: what it saved on a disk of "
+      "its own is not here",
+      InWords(attempt.nodes), InWords(before->second.nodes));
+}
+
 bool SetByPlan(const AllocationSpec& spec, const std::string& name) {
   return !spec.ranks.empty() &&
          std::any_of(spec.ranks.front().env.begin(), spec.ranks.front().env.end(),
@@ -228,6 +247,10 @@ LaunchDecision DecideLaunch(const State& state, const AttemptRecord& attempt) {
       decision.checkpoint_written = resume.newest->modified;
     }
     decision.skipped_checkpoints = std::move(resume.skipped);
+    if (resume.newest == nullptr) {
+      std::string elsewhere = SavedElsewhere(state, attempt);
+      if (!elsewhere.empty()) decision.skipped_checkpoints.push_back(std::move(elsewhere));
+    }
   }
   std::string ips;
   for (const NodeId& node : attempt.nodes) {

@@ -314,6 +314,7 @@ std::string WhyUnschedulable(const State& state, const NodeId& node) {
   const auto live = state.live.nodes.find(node);
   if (live == state.live.nodes.end() || !live->second.session) return "silent";
   if (live->second.silent) return "silent: " + live->second.silent_why;
+  if (live->second.turned_away) return "turns jobs away: " + live->second.turned_away->why;
   const auto record = state.nodes.find(node);
   if (record != state.nodes.end() && record->second.drained) {
     return record->second.drain_reason.empty() ? "drained"
@@ -353,12 +354,16 @@ effect::NodeOffer MakeOffer(const State& state, const NodeId& node) {
       memory_bytes += alloc.memory_bytes;
     }
   }
+  const auto live = state.live.nodes.find(node);
+  const auto is_busy = [&](const GpuUuid& gpu) {
+    return live != state.live.nodes.end() && live->second.busy_gpus.contains(gpu);
+  };
   effect::NodeOffer offer;
   offer.inventory = inventory;
   for (std::size_t i = 0; i < inventory->gpus.size(); ++i) {
     const GpuDevice& gpu = inventory->gpus[i];
     if (gpu.health == Health::kBad || state.gpu_owner.contains(gpu.uuid) ||
-        state.quarantine.contains(gpu.uuid) || kept.contains(gpu.uuid)) {
+        state.quarantine.contains(gpu.uuid) || kept.contains(gpu.uuid) || is_busy(gpu.uuid)) {
       continue;
     }
     offer.free_gpus.push_back(static_cast<int>(i));

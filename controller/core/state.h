@@ -33,6 +33,12 @@ struct StoredPlan {
 
 // ---- live facts: true now, never stored; empty after a restart ----
 
+// A node turned a job away for a reason of its own: it gets nothing new until then.
+struct TurnedAway {
+  std::string why;
+  BootTime until{};
+};
+
 struct LiveNode {
   std::optional<SessionId> session;
   BootTime attached{};
@@ -46,8 +52,10 @@ struct LiveNode {
   std::string boot_id;
   std::optional<Millis> clock_offset;  // our boot time minus the node's; the smallest seen
   std::vector<GpuSample> samples;
-  WallTime sampled{};        // when they came
-  BootTime notices_since{};  // start of the minute in which its notices are counted
+  WallTime sampled{};  // when they came
+  std::optional<TurnedAway> turned_away;
+  std::map<GpuUuid, BootTime> busy_gpus;  // as the node said; not offered until then
+  BootTime notices_since{};               // start of the minute in which its notices are counted
   int notices = 0;
 };
 
@@ -118,6 +126,7 @@ struct LiveAttempt {
   std::map<NodeId, from_node::Staging> staging;     // display only
   std::map<NodeId, Asked> asked;
   std::map<NodeId, std::string> lost;  // allocation the agent no longer knows
+  bool turned_away = false;  // by a node, for a reason of its own, and before anything began
   std::map<Rank, RankSample> samples;
   std::optional<BootTime> diagnosis_since;  // all its ranks are gone, and its verdict is wanted
   bool diagnosis_asked = false;             // its logs are being read

@@ -26,6 +26,7 @@ void Directory::Note(const Record& record) {
     } else {
       operators_.erase(user->name);
     }
+    if (user->revoked != WallTime{}) revoked_[user->name] = user->revoked;
   } else if (const auto* deny = std::get_if<DenyRecord>(&put->entity)) {
     denied_[deny->serial] = deny->why;
   } else if (const auto* job = std::get_if<JobRecord>(&put->entity)) {
@@ -58,6 +59,15 @@ std::optional<std::string> Directory::WhyDenied(const std::string& serial) const
   const auto found = denied_.find(serial);
   if (found == denied_.end()) return std::nullopt;
   return found->second;
+}
+
+std::optional<std::string> Directory::WhyDenied(const CertificateFacts& facts) const {
+  if (auto why = WhyDenied(facts.serial)) return why;
+  if (facts.identity.role != "user") return std::nullopt;
+  const MutexLock lock(mutex_);
+  const auto until = revoked_.find(UserName{facts.identity.name});
+  if (until == revoked_.end() || SignedAt(facts) > until->second) return std::nullopt;
+  return "by an operator";
 }
 
 std::optional<UserName> Directory::OwnerOf(JobId job) const {

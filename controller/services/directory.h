@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/annotated_mutex.h"
+#include "common/pki.h"
 #include "controller/chunk_store.h"
 #include "controller/core/record.h"
 
@@ -31,6 +32,8 @@ class Directory {
 
   bool IsOperator(const UserName& user) const LAUNCH_EXCLUDES(mutex_);
   std::optional<std::string> WhyDenied(const std::string& serial) const LAUNCH_EXCLUDES(mutex_);
+  // The same, and what was signed before its user was shut out.
+  std::optional<std::string> WhyDenied(const CertificateFacts& facts) const LAUNCH_EXCLUDES(mutex_);
   std::optional<UserName> OwnerOf(JobId job) const LAUNCH_EXCLUDES(mutex_);
   // Copied directories of jobs that are not done.
   std::set<OwnedSnapshot> SnapshotsInUse() const LAUNCH_EXCLUDES(mutex_);
@@ -43,6 +46,7 @@ class Directory {
   StorePosition position_ LAUNCH_GUARDED_BY(mutex_);
   std::set<UserName> operators_ LAUNCH_GUARDED_BY(mutex_);
   std::map<std::string, std::string> denied_ LAUNCH_GUARDED_BY(mutex_);  // serial -> why
+  std::map<UserName, WallTime> revoked_ LAUNCH_GUARDED_BY(mutex_);       // users -> all until then
   std::map<JobId, UserName> owners_ LAUNCH_GUARDED_BY(mutex_);
   std::map<std::string, JobId> job_keys_ LAUNCH_GUARDED_BY(mutex_);  // stored key -> id
   std::map<JobId, std::string> snapshots_ LAUNCH_GUARDED_BY(mutex_);

@@ -28,6 +28,7 @@ Result<CertificateFacts> PeerCertificate(const grpc::ServerContextBase& context)
 Result<Admitted> Gate::Admit(const grpc::ServerContextBase& context,
                              std::string_view method) const {
   LAUNCH_ASSIGN_OR_RETURN(CertificateFacts facts, PeerCertificate(context));
+  const auto denied = directory_.WhyDenied(facts);
   Admitted admitted;
   admitted.identity = std::move(facts.identity);
   admitted.serial = std::move(facts.serial);
@@ -38,9 +39,9 @@ Result<Admitted> Gate::Admit(const grpc::ServerContextBase& context,
                 "join this cluster, or use the address of yours");
   }
   door_.Proved(context.peer());
-  if (const auto why = directory_.WhyDenied(admitted.serial)) {
+  if (denied) {
     return Fail(ErrorCode::kPermissionDenied,
-                "the certificate of " + ToUri(who) + " was revoked: " + *why,
+                "the certificate of " + ToUri(who) + " was revoked: " + *denied,
                 "join again with a new token");
   }
   if (who.role == "node") {

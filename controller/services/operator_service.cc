@@ -66,6 +66,17 @@ class OperatorService final : public pb::Operator::CallbackService {
         Accept<RevokeCall>(parts_.gate, context, "/launch.v1.Operator/RevokeToken", *request);
     if (!accepted) return Refuse(context, accepted.error());
     const auto& [who, call] = *accepted;
+    if (call.serial.empty()) {  // else it is of a token, whatever is named beside it
+      const bool is_node = !call.node.value.empty();
+      auto* reactor = context->DefaultReactor();
+      parts_.requests.Ask(who.caller.user.value,
+                          event::RevokeMember{{},
+                                              who.caller,
+                                              is_node ? "node" : "user",
+                                              is_node ? call.node.value : call.user.value},
+                          AnswerWith<reply::Done>(reactor, [](const reply::Done&) {}));
+      return reactor;
+    }
     event::CreateToken event;
     event.caller = who.caller;
     event.serial = call.serial;

@@ -241,6 +241,7 @@ pb::UserRecord ToRecord(const UserRecord& v) {
   m.set_name(Utf8(v.name.value));
   m.set_is_operator(v.is_operator);
   m.set_certificate_serial(Utf8(v.certificate_serial));
+  m.set_revoked_ms(ToMs(v.revoked));
   return m;
 }
 UserRecord FromRecord(Edge& e, const pb::UserRecord& m) {
@@ -248,6 +249,7 @@ UserRecord FromRecord(Edge& e, const pb::UserRecord& m) {
   v.name = User(e, "name", m.name());
   v.is_operator = m.is_operator();
   v.certificate_serial = e.Text("certificate_serial", m.certificate_serial());
+  v.revoked = e.Wall("revoked_ms", m.revoked_ms());
   return v;
 }
 

@@ -89,6 +89,18 @@ retry: {max: 1, recover_on_exit_codes: [33]})");
   EXPECT_EQ(spec.retry.recover_on_exit_codes, (std::vector<int>{33}));
 }
 
+TEST(JobReader, RefusesAPatternThatTheNodesCouldNotUse) {
+  for (const auto& [pattern, why] : std::vector<std::pair<std::string, std::string>>{
+           {"step (", "is no pattern: missing ): step ("},
+           {"(?=x)step", "is no pattern: invalid perl operator: (?="},
+           {R"(step \d+)", "has no group for the step"}}) {
+    const auto read = Read("run: python a.py\nprogress: {regex: '" + pattern + "'}\n");
+    ASSERT_FALSE(read) << pattern;
+    EXPECT_NE(FormatError(read.error()).find(why), std::string::npos) << FormatError(read.error());
+    EXPECT_EQ(read.error().where->line, 2);
+  }
+}
+
 TEST(JobReader, ReadsEveryBlockOfThisVersion) {
   const JobSpec spec = Spec(R"(nodes: 2..4
 gpus: [H100:8, A100-80GB:8]

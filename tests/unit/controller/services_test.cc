@@ -324,6 +324,44 @@ TEST_F(ServicesTest, ATokenThatExpiredOrWasRevokedOrWasNeverRecordedOpensNothing
   EXPECT_FALSE(Join({"lab", {}, stray.ca, stray.key, stray.certificate}));
 }
 
+TEST_F(ServicesTest, AUserWhoIsShutOutNeedsANewToken) {
+  const auto first = Join(*Token("user", "ana"));
+  const auto second = Join(*Token("user", "ana"));
+  ASSERT_TRUE(first && second && WhoAmI(*first) && WhoAmI(*second));
+  pb::RevokeTokenRequest revoke;
+  revoke.set_user("ana");
+  const auto as = [&](const Papers& papers) {
+    return Call(pb::Operator::NewStub(Dial(papers)), &pb::Operator::Stub::RevokeToken, revoke);
+  };
+  EXPECT_EQ(as(*first).error().code, ErrorCode::kPermissionDenied);
+  ASSERT_TRUE(as(op));
+  for (const Papers& papers : {*first, *second}) {
+    const auto refused = WhoAmI(papers);
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().message.find("was revoked: by an operator"), std::string::npos)
+        << refused.error().message;
+  }
+  clock->ahead_ms = 1'000;  // certificates name whole seconds
+  const auto again = Join(*Token("user", "ana"));
+  ASSERT_TRUE(again);
+  EXPECT_TRUE(WhoAmI(*again));
+}
+
+TEST_F(ServicesTest, ANodeThatIsShutOutIsCutOffAtOnce) {
+  const auto papers = Join(*Token("node", "gpu01"));
+  ASSERT_TRUE(papers);
+  auto agent = Attach(*papers, "gpu01");
+  pb::ToNode message;
+  ASSERT_TRUE(agent->stream->Read(&message));
+  pb::RevokeTokenRequest revoke;
+  revoke.set_node("gpu01");
+  ASSERT_TRUE(Call(pb::Operator::NewStub(Dial(op)), &pb::Operator::Stub::RevokeToken, revoke));
+  while (agent->stream->Read(&message)) {
+  }
+  EXPECT_FALSE(agent->stream->Finish().ok());
+  EXPECT_EQ(WhoAmI(*papers).error().code, ErrorCode::kPermissionDenied);
+}
+
 TEST_F(ServicesTest, ARejoinRevokesTheOldCertificateAtOnce) {
   const auto first = Join(*Token("node", "gpu01"));
   ASSERT_TRUE(first);

@@ -1,3 +1,4 @@
+#include "controller/core/recovery.h"
 #include "tests/unit/controller/core/test_core.h"
 
 namespace launch::controller {
@@ -115,18 +116,45 @@ struct Elsewhere : testing::Test {
   TestCore core;
 };
 
-TEST_F(Elsewhere, TriesAgainOnAnotherNodeThanTheOneThatRefusedTheStart) {
+TEST_F(Elsewhere, GoesToAnotherNodeThanTheOneThatTurnedItAway) {
   const JobId job = core.Submitted(GpuJob(1, 1));
   ASSERT_EQ(NodeOf(job), "gpu1");
   const Key key{job, Attempt{1}};
   core.Say("gpu1",
            from_node::Refused{key, core.Digest("gpu1", key), "accept", "gpu_busy", "busy", {}});
-  EXPECT_EQ(core.View(job).state, JobState::kRequeued);
   EXPECT_EQ(core.View(job).attempts[0].first_failed_node, NodeId{"gpu1"});
-  EXPECT_EQ(EventText("job.avoids_node"), "gpu1: gpu1 refused the start: busy (gpu_busy)");
-  Again();
+  EXPECT_EQ(core.View(job).attempts[0].cause, "gpu1 refused the start: busy (gpu_busy)");
   EXPECT_EQ(NodeOf(job), "gpu2");
-  EXPECT_FALSE(core.HasEvent("job.keeps_node"));
+  EXPECT_EQ(RetriesUsed(core.state.jobs.at(job)), 0) << "it was not tried";
+}
+
+// A disk that is full would else end the whole queue, a job every few seconds.
+TEST_F(Elsewhere, ANodeThatTurnsJobsAwayGetsNoneForAWhileAndNoJobEndsForIt) {
+  const JobId first = core.Submitted(GpuJob(1, 1));
+  core.Run(first);  // on gpu1
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  for (std::uint32_t attempt = 1; attempt <= 3; ++attempt) {
+    ASSERT_EQ(NodeOf(job), "gpu2");
+    const Key key{job, Attempt{attempt}};
+    core.Say("gpu2",
+             from_node::Refused{
+                 key, core.Digest("gpu2", key), "accept", "disk_full", "only 13 MiB are free", {}});
+    EXPECT_EQ(core.View(job).state, JobState::kRequeued);
+    EXPECT_EQ(core.View(job).attempts.size(), attempt);
+    EXPECT_EQ(WhyUnschedulable(core.state, NodeId{"gpu2"}),
+              "turns jobs away: only 13 MiB are free (disk_full)");
+    const JobId next = core.Submitted(GpuJob(1, 1));
+    EXPECT_TRUE(core.View(next).attempts.empty());
+    core.Cancel(next);
+    for (int second = 0; second < 30; second += 3) {
+      core.now.boot += Millis{3'000};
+      core.now.wall += Millis{3'000};
+      for (const char* node : {"gpu1", "gpu2"}) core.Beat(node);
+      core.Pass(Millis{0});
+    }
+    EXPECT_EQ(core.View(job).attempts.size(), attempt + 1) << "asked again";
+  }
+  EXPECT_EQ(RetriesUsed(core.state.jobs.at(job)), 0);
 }
 
 TEST_F(Elsewhere, AvoidsANodeThatWasLostAlsoAfterARestartOfTheController) {
@@ -173,8 +201,8 @@ TEST_F(Elsewhere, StaysOnTheNodeWhenNoOtherFitsAndSaysSo) {
   spec.nodelist = {"gpu1"};
   const JobId job = core.Submitted(spec);
   const Key key{job, Attempt{1}};
-  core.Say("gpu1",
-           from_node::Refused{key, core.Digest("gpu1", key), "accept", "gpu_busy", "busy", {}});
+  core.Say("gpu1", from_node::Refused{
+                       key, core.Digest("gpu1", key), "accept", "inventory_changed", "no GPU", {}});
   Again();
   EXPECT_EQ(NodeOf(job), "gpu1");
   EXPECT_TRUE(core.HasEvent("job.keeps_node"));

@@ -31,6 +31,30 @@ TEST_F(Token, OpensTheDoorOnce) {
   EXPECT_EQ(again.error().code, ErrorCode::kPermissionDenied);
 }
 
+TEST_F(Token, IsNotRevokedOnceItIsUsedButWhomItLetInIs) {
+  Create("s1", "operator", "ana");
+  ASSERT_TRUE(Use("s1", "user", "ana").has_value());
+  core.Post(
+      event::CreateToken{RequestId{3}, {UserName{"op"}, true}, "", "", "s1", WallTime{}, true});
+  const auto late = core.Answer<reply::Token>(RequestId{3});
+  ASSERT_FALSE(late.has_value());
+  EXPECT_EQ(late.error().hint, "shut out whom it let in: launch token revoke --user ana");
+  const auto revoke = [&](const std::string& caller, const std::string& role,
+                          const std::string& name) {
+    core.Post(event::RevokeMember{RequestId{4}, {UserName{caller}, caller != "bob"}, role, name});
+    const auto answer = core.Answer<reply::Done>(RequestId{4});
+    return answer ? "" : answer.error().message;
+  };
+  EXPECT_EQ(revoke("bob", "user", "ana"), "user bob is not an operator");
+  EXPECT_EQ(revoke("ana", "user", "ana"), "you are ana yourself");
+  EXPECT_EQ(revoke("op", "user", "eve"), "no user is called eve");
+  EXPECT_EQ(revoke("op", "node", "gpu9"), "no node is called gpu9");
+  EXPECT_EQ(revoke("op", "user", "ana"), "");
+  const UserRecord& ana = core.state.users.at(UserName{"ana"});
+  EXPECT_EQ(ana.revoked, core.now.wall);
+  EXPECT_FALSE(ana.is_operator);
+}
+
 TEST_F(Token, IsForOneNameAndOneRole) {
   Create("s1", "node", "gpu1");
   EXPECT_FALSE(Use("s1", "node", "gpu2").has_value());
