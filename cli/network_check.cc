@@ -15,6 +15,9 @@ namespace {
 
 constexpr Millis kOutputLimit{60'000};
 constexpr Millis kTestLimit{5 * 60 * 1000};
+constexpr Millis kEventsLimit{10'000};
+constexpr std::string_view kNccl = "NCCL";
+constexpr std::string_view kNotTested = "not tested: ";
 
 const NodeInventory* InventoryOf(const std::vector<NodeView>& nodes, const NodeId& id) {
   const auto found = std::find_if(nodes.begin(), nodes.end(),
@@ -33,7 +36,37 @@ Result<std::map<Rank, std::string>> OutputByRank(Client& client, JobId job) {
   return outputs;
 }
 
+Check Line(std::string says) {
+  return {std::string(kNccl), std::nullopt, CheckResult::kPass, std::move(says), ""};
+}
+
+// What the nodes said of NCCL; the pairs were measured before.
+PreflightReport NcclPartOf(Client& client, const JobView& view) {
+  PreflightReport report;
+  WatchCall events;
+  events.jobs = {view.id};
+  (void)client.Watch(events, kEventsLimit, [&](const EventView& event) {
+    const bool is_ours = event.kind == "attempt.network_tested" &&
+                         (event.text.starts_with(kNccl) || event.text.starts_with(kNotTested));
+    if (is_ours) report.checks.push_back(Line(event.text));
+    return true;
+  });
+  for (const Finding& finding : view.findings) {
+    const bool is_ours =
+        finding.code.starts_with("network_") && finding.says.find(kNccl) != std::string::npos;
+    if (is_ours) Add(report, finding, kNccl);
+  }
+  return report;
+}
+
 }  // namespace
+
+std::optional<NodeId> WithoutFreeGpu(const std::vector<NodeView>& nodes) {
+  const auto found =
+      std::ranges::find_if(nodes, [](const NodeView& view) { return view.free_gpus.empty(); });
+  if (found == nodes.end()) return std::nullopt;
+  return found->inventory.node;
+}
 
 JobSpec AsNetworkTest(JobSpec spec, const std::vector<NodeId>& nodes) {
   if (!nodes.empty()) {
@@ -106,6 +139,36 @@ Result<PreflightReport> RunNetworkCheck(const App& app, Client& client, const Su
     tested.push_back({*inventory, facts[place]});
   }
   return JudgeNetwork(call.spec.preflight_network, tested);
+}
+
+PreflightReport RunNcclCheck(const App& app, Client& client, const SubmitCall& job) {
+  SubmitCall call = job;
+  call.idempotency_key = RandomHex(16);
+  call.force = true;
+  call.spec.gpus = {{"", 1}};
+  call.spec.device = DeviceChoice::kAuto;
+  call.spec.preflight = PreflightLevel::kFull;
+  call.spec.check_only = true;
+  call.spec.run = "true";
+  PreflightReport report;
+  const auto answer = client.Submit(call);
+  if (!answer) {
+    report.checks.push_back(Line(std::string(kNotTested) + answer.error().message));
+    return report;
+  }
+  app.Note("job " + std::to_string(answer->job.value) +
+           " tests it by NCCL, on one GPU of each node");
+  const auto view = AwaitJob(client, answer->job, kTestLimit, [](const JobView&) {});
+  if (!view) {
+    (void)client.Cancel({answer->job});
+    report.checks.push_back(Line(std::string(kNotTested) + view.error().message));
+    return report;
+  }
+  report = NcclPartOf(client, *view);
+  if (report.checks.empty() && report.findings.empty()) {
+    report.checks.push_back(Line(std::string(kNotTested) + view->outcome));
+  }
+  return report;
 }
 
 }  // namespace launch

@@ -1,6 +1,7 @@
 // `check --network`: nodes speak with each other, run like any job, and every pair is shown.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,5 +20,12 @@ JobSpec AsNetworkTest(JobSpec spec, const std::vector<NodeId>& nodes);
 // last lines of output.
 Result<PreflightReport> RunNetworkCheck(const App& app, Client& client, const SubmitCall& job,
                                         const std::vector<NodeView>& nodes);
+
+// The all-reduce by NCCL over one GPU of each node, as a start at the level full does it: `job` is
+// what AsNetworkTest made. Lines and findings; one line with the reason where it could not be run.
+PreflightReport RunNcclCheck(const App& app, Client& client, const SubmitCall& job);
+
+// The first of the nodes, by name, that has no GPU free now; absent: all have one.
+std::optional<NodeId> WithoutFreeGpu(const std::vector<NodeView>& nodes);
 
 }  // namespace launch

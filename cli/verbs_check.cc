@@ -133,6 +133,16 @@ Result<int> CheckNetwork(const App& app, const CheckOptions& options) {
       if (view.schedulable || !options.targets.empty()) nodes.push_back(view.inventory.node);
     }
   }
+  const JobSpec& spec = prepared.job.spec;
+  const bool wants_gpus =
+      spec.device != DeviceChoice::kCpu &&
+      (!spec.gpus_written ||
+       std::ranges::any_of(spec.gpus, [](const GpuRequest& one) { return one.count > 0; }));
+  std::vector<NodeView> tested;  // of a job file: any that may be chosen
+  for (const NodeView& view : views) {
+    const bool named = std::ranges::find(nodes, view.inventory.node) != nodes.end();
+    if (nodes.empty() ? view.schedulable && wants_gpus : named) tested.push_back(view);
+  }
   if (options.job.file.empty() ? nodes.size() < 2 : prepared.job.spec.nodes.max < 2)
     return Fail(ErrorCode::kInvalidArgument, "the network between nodes needs two of them",
                 "launch nodes shows which take work; launch check --network NODE NODE");
@@ -142,7 +152,16 @@ Result<int> CheckNetwork(const App& app, const CheckOptions& options) {
   call.context = prepared.facts.context;
   if (!nodes.empty()) call.context.workdir_inode = 0;
   call.secrets = prepared.facts.secrets;
-  LAUNCH_ASSIGN_OR_RETURN(const PreflightReport report, RunNetworkCheck(app, client, call, views));
+  LAUNCH_ASSIGN_OR_RETURN(PreflightReport report, RunNetworkCheck(app, client, call, views));
+  if (std::ranges::any_of(tested,
+                          [](const NodeView& view) { return !view.inventory.gpus.empty(); })) {
+    if (const auto busy = WithoutFreeGpu(tested)) {
+      app.Note("NCCL is not tested: " + busy->value + " has no GPU free");
+    } else {
+      Append(report, RunNcclCheck(app, client, call));
+    }
+  }
+  Sort(report);
   return Show(app, options, report);
 }
 

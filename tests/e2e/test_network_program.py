@@ -87,3 +87,20 @@ def test_a_node_without_a_gpu_or_without_the_program_is_named(nccl_test, tmp_pat
 def test_a_job_without_gpus_hears_nothing_of_nccl():
     for facts in run(2, ""):
         assert facts["ok"] and facts["nccl"] is None
+
+
+def test_check_network_sums_over_the_gpus_of_the_nodes(nccl_test, make_cluster, nvml):
+    cluster = make_cluster()
+    cluster.up("--nodes", 2, "--nvml-library", nvml.library, env=nvml.state("a100-40x4"))
+
+    def check(**env):
+        variables = [word for pair in env.items() for word in ("-e", "=".join(pair))]
+        done = cluster.launch("check", "--network", "--venv", VENV, *variables, "-o", "json", code=None, timeout=150)
+        return json.loads(done.stdout)
+
+    well = check(LD_LIBRARY_PATH=str(FAKES))
+    said = [line["says"] for line in well["passed"]]
+    assert any("NCCL 2.27.7 over 2 nodes gives the right sum" in line for line in said), well
+    assert any("gloo over 2 nodes gives the right sum" in line for line in said), well
+    wrong = check(LD_LIBRARY_PATH=str(FAKES), FAKE_NCCL="wrong-sum")
+    assert any("NCCL" in finding["says"] for finding in wrong["findings"]), wrong
