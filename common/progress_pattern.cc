@@ -5,7 +5,7 @@
 namespace launch {
 namespace {
 
-constexpr std::size_t kMostBytes = 1024;
+constexpr std::size_t kMostPatternBytes = 1024;
 
 }  // namespace
 
@@ -18,7 +18,7 @@ re2::RE2::Options LogPatternOptions() {
 }
 
 Result<ProgressPattern> ParseProgressPattern(const std::string& text) {
-  if (text.size() > kMostBytes) {
+  if (text.size() > kMostPatternBytes) {
     return Fail(ErrorCode::kInvalidArgument, "is longer than 1 KiB");
   }
   auto regex = std::make_unique<re2::RE2>(text, LogPatternOptions());
