@@ -1,0 +1,50 @@
+// One attempt as its transitions see it, and what those before and after its start share.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "controller/core/draft.h"
+
+namespace launch::controller {
+
+struct Facts {  // of one attempt, in one look
+  const JobRecord& job;
+  const AttemptRecord& attempt;
+  const std::map<NodeId, AllocRecord>& allocs;
+  LiveAttempt& live;
+};
+
+inline bool AllOf(const Facts& facts, auto predicate) {
+  return std::all_of(facts.allocs.begin(), facts.allocs.end(),
+                     [&](const auto& entry) { return predicate(entry.second); });
+}
+
+inline std::vector<NodeId> NodesWhere(const Facts& facts, auto predicate) {
+  std::vector<NodeId> nodes;
+  for (const auto& [node, alloc] : facts.allocs) {
+    if (predicate(alloc)) nodes.push_back(node);
+  }
+  return nodes;
+}
+
+std::string Names(const std::vector<NodeId>& nodes);  // "gpu1, gpu2"
+// When several fail in the same way, the reason is not one of them.
+std::optional<NodeId> OnlyOne(const std::vector<NodeId>& nodes);
+
+Ending CancelledEnding(const JobRecord& job);
+Ending StartFailed(std::optional<NodeId> node, std::string text);
+
+// To `stopping`: nodes are told by ask.cc; the first cause names the outcome, `node` whose fault it
+// is where no rank tells.
+void BeginStop(Draft& draft, const Facts& facts, StopCause cause, std::string text,
+               std::optional<NodeId> node = std::nullopt);
+
+// ---- decide_start.cc ----
+// From `preparing` to `launching`, or to the end.
+void SettlePreparing(Draft& draft, const Facts& facts);
+
+}  // namespace launch::controller
