@@ -2,10 +2,11 @@
 //
 // How to read this folder. Events only write down facts (decide_user.cc, decide_node.cc); what
 // follows from the facts is drawn afterwards, again and again until nothing more follows
-// (decide_start.cc and decide_attempt.cc for attempts, decide_retry.cc for their end, decide_queue.cc for the queue).
-// What a node must be told is not remembered as a queue of messages: ask.cc derives from the stored
-// phases what each node should be doing, and sends it once per session. Therefore a restart of
-// either side needs no code of its own: the facts are there, the consequences are drawn again.
+// (decide_start.cc and decide_attempt.cc for attempts, decide_retry.cc for their end,
+// decide_queue.cc for the queue). What a node must be told is not remembered as a queue of
+// messages: ask.cc derives from the stored phases what each node should be doing, and sends it once
+// per session. Therefore a restart of either side needs no code of its own: the facts are there,
+// the consequences are drawn again.
 //
 // What happens when an agent dies: its stream ends (NodeDetached), so the node is *silent*: nothing
 // new is placed there, its jobs show UNREACHABLE, and nothing else happens: no kill, no release.

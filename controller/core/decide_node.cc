@@ -43,6 +43,7 @@ void On(Draft& draft, const NodeId& node, const from_node::Accepted& said) {
   alloc.ports = said.ports;
   alloc.leased = said.leased;
   alloc.boot_id = draft.live().nodes.at(node).boot_id;
+  draft.live().nodes.at(node).refusals = 0;
   draft.Put(alloc);
 }
 
@@ -53,7 +54,8 @@ void NoteTurnedAway(Draft& draft, const AllocRecord& alloc, const from_node::Ref
                                                                  "port_busy", "accept_failed"};
   if (std::ranges::find(kOfTheNode, said.code) == kOfTheNode.end()) return;
   LiveNode& live = draft.live().nodes.at(alloc.node);
-  const BootTime until = draft.now() + kTurnedAwayFor;
+  // Each time is an attempt that the job keeps: what lasts is asked after ever more rarely.
+  const BootTime until = draft.now() + kTurnedAwayFor * (1 << std::min(live.refusals++, 5));
   if (said.code == "gpu_busy" && !alloc.gpus.empty()) {
     for (const GpuUuid& gpu : alloc.gpus) live.busy_gpus[gpu] = until;
   } else {

@@ -215,7 +215,7 @@ inline constexpr Millis kDiagnosisLimit{15'000};
 inline constexpr Millis kLogsAgain{1'000};  // until the node that has them is attached
 inline constexpr std::size_t kRanksDiagnosed = 8;
 inline constexpr Millis kSilentAfter{3'500};
-inline constexpr Millis kTurnedAwayFor{30'000};  // before a node that refused is asked again
+inline constexpr Millis kTurnedAwayFor{30'000};  // a node that refused; 16 min at most, in a row
 inline constexpr Millis kBeginAgain{600'000};    // the wall clock may jump while a job waits for it
 inline constexpr Millis kAskAgain{30'000};       // a Stop that was not answered
 inline constexpr std::size_t kChunkBytes = 512 << 10;

@@ -54,6 +54,7 @@ struct LiveNode {
   std::vector<GpuSample> samples;
   WallTime sampled{};  // when they came
   std::optional<TurnedAway> turned_away;
+  int refusals = 0;                       // in a row
   std::map<GpuUuid, BootTime> busy_gpus;  // as the node said; not offered until then
   BootTime notices_since{};               // start of the minute in which its notices are counted
   int notices = 0;

@@ -146,7 +146,9 @@ TEST_F(Elsewhere, ANodeThatTurnsJobsAwayGetsNoneForAWhileAndNoJobEndsForIt) {
     const JobId next = core.Submitted(GpuJob(1, 1));
     EXPECT_TRUE(core.View(next).attempts.empty());
     core.Cancel(next);
-    for (int second = 0; second < 30; second += 3) {
+    const int wait = 30 << (attempt - 1);
+    for (int second = 0; second < wait; second += 3) {
+      EXPECT_EQ(core.View(job).attempts.size(), attempt) << "not before " << wait << " s";
       core.now.boot += Millis{3'000};
       core.now.wall += Millis{3'000};
       for (const char* node : {"gpu1", "gpu2"}) core.Beat(node);
