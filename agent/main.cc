@@ -54,9 +54,14 @@ struct ConfigFlags {
       LAUNCH_ASSIGN_OR_RETURN(config, ReadAgentConfig(file));
     }
     LAUNCH_ASSIGN_OR_RETURN(config, WithFlags(std::move(config), settings));
-    // Ranks and shims have other working directories.
-    for (std::string* path : {&config.state_dir, &config.lock_dir})
-      *path = std::filesystem::absolute(*path).lexically_normal().string();
+    // Ranks and shims have other working directories, and /proc names what a process holds open by
+    // its real path.
+    for (std::string* path : {&config.state_dir, &config.lock_dir}) {
+      std::error_code error;
+      const auto whole = std::filesystem::absolute(*path).lexically_normal();
+      const auto real = std::filesystem::weakly_canonical(whole, error);
+      *path = (error ? whole : real).string();
+    }
     return config;
   }
 };

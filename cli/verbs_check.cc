@@ -141,7 +141,8 @@ Result<int> CheckNetwork(const App& app, const CheckOptions& options) {
   std::vector<NodeView> tested;  // of a job file: any that may be chosen
   for (const NodeView& view : views) {
     const bool named = std::ranges::find(nodes, view.inventory.node) != nodes.end();
-    if (nodes.empty() ? view.schedulable && wants_gpus : named) tested.push_back(view);
+    const bool may_run = view.schedulable && wants_gpus && !view.inventory.gpus.empty();
+    if (nodes.empty() ? may_run : named) tested.push_back(view);
   }
   if (options.job.file.empty() ? nodes.size() < 2 : prepared.job.spec.nodes.max < 2)
     return Fail(ErrorCode::kInvalidArgument, "the network between nodes needs two of them",

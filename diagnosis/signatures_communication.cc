@@ -97,25 +97,25 @@ constexpr Signature kCommunication[] = {
          R"(Proxy Call to rank \d+ failed \(Connect\)|ncclUniqueId from \[\d+\] via c10d|socketStartConnect: Connect to|)"
          R"((?:NCCL|Gloo|gloo|c10d)[^\n]*getaddrinfo)",
      .cause = "A rank could not get through to rank 0 while the communicator was set up"},
-    // c10d's socket.cpp; getaddrinfo's answers for a name without an address. Where only IPv6 is
-    // told, IPv4 may have gone well.
+    // c10d's socket.cpp; getaddrinfo's answers for a name without an address (-3 is a failure of
+    // the moment). Where only IPv6 is told, IPv4 may have gone well.
     {.label = "nccl_network",
      .tier = Tier::kSymptom,
      .weight = 71,
      .phrases = {"IPv4 network addresses of", "gaierror: "},
      .pattern =
-         R"(IPv4 network addresses of \(([^,()]+), \d+\) cannot be retrieved \(gai error: -[235]\b|)"
-         R"(gaierror: \[Errno -[235]\])",
+         R"(IPv4 network addresses of \(([^,()]+), \d+\) cannot be retrieved \(gai error: -[25]\b|)"
+         R"(gaierror: \[Errno -[25]\])",
      .cause = "A host name has no address on this node",
      .action = "no_retry",
      .remedy = "getent hosts NAME   # on every node; correct the name, /etc/hosts or DNS, or give "
                "the address itself"},
     {.label = "nccl_network",
-     .tier = Tier::kSymptom,
+     .tier = Tier::kNote,
      .weight = 66,
      .phrases = {"IPv6 network addresses of"},
      .pattern =
-         R"(IPv6 network addresses of \(([^,()]+), \d+\) cannot be retrieved \(gai error: -[23]\b)",
+         R"(IPv6 network addresses of \(([^,()]+), \d+\) cannot be retrieved \(gai error: -2\b)",
      .cause = "A host name has no address on this node",
      .action = "no_retry",
      .remedy = "getent hosts NAME   # on every node; correct the name, /etc/hosts or DNS, or give "

@@ -188,14 +188,15 @@ constexpr Signature kEnvironment[] = {
      .pattern =
          R"(lib(?:cu|nccl|nv|torch|c10|mpi|stdc|cudart|cublas|cudnn|gomp|mkl|openblas|rocm|hip|amd)[\w.+-]*\.so[\w.]*: cannot open shared object|)"
          R"(DLL load failed)",
-     .veto = R"(torch_extensions/|dlerror|Could not load dynamic library|libnvinfer|libcupti)"},
+     .veto =
+         R"(torch_extensions/|dlerror|Could not load dynamic library|libnvinfer|libcupti|^lib(?:cuda|nvidia-ml)\.so|WARNING)"},
     // The driver's own libraries come with the driver, into containers through its runtime.
     {.label = "torch_cpu_only",
      .weight = 57,
      .phrases = {"libcuda.so", "libnvidia-ml.so"},
      .pattern =
-         R"(^(?:ImportError|OSError|RuntimeError)?[^\n]*lib(?:cuda|nvidia-ml)\.so(?:\.1)?: cannot open)",
-     .veto = R"(dlerror|Could not load dynamic library)",
+         R"((?:^(?:\w+\.)*(?:ImportError|OSError|RuntimeError): [^\n]*|error while loading shared libraries: )lib(?:cuda|nvidia-ml)\.so(?:\.1)?: cannot open)",
+     .veto = R"((?i)dlerror|Could not load dynamic library|warning)",
      .cause =
          "The driver's own library is not there: no NVIDIA driver on this node, or a container "
          "without GPUs",

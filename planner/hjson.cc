@@ -216,7 +216,8 @@ class HjsonReader {
 
   static std::size_t EndOfWord(std::string_view line) {
     const std::size_t end = std::min(line.find_first_of(",}]#"), line.size());
-    return std::min({end, line.find("//"), line.find("/*")});
+    const std::string_view word = line.substr(0, end);
+    return std::min({end, word.find("//"), word.find("/*")});
   }
 
   const std::string_view text_;

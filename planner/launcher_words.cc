@@ -145,7 +145,7 @@ class LauncherSearch {
 
   std::optional<std::string> In(const ShellCommand& command) {
     if (auto seen = InAssignments(command)) return seen;
-    const std::vector<ShellWord> words = SplitWords(command.words, known_);
+    const std::vector<ShellWord> words = splitter_.Split(command.words, known_);
     for (const ShellWord& word : command.words) TakeAssignment(word, known_);
     if (auto seen = InWords(words)) return seen;
     for (const std::string_view document : ShellDocuments(command)) {
@@ -179,6 +179,7 @@ class LauncherSearch {
     bool training = true;  // may still stand behind
     for (std::size_t i = 0; i < words.size(); ++i) {
       if (AssignmentOf(words[i])) continue;
+      if (Installs(words, i)) return std::nullopt;
       const auto refused = wrapped ? FindRefused(words, i) : std::nullopt;
       if (refused && refused->only_with_training && training) training = TrainsBehind(words, i);
       if (refused && (training || !refused->only_with_training)) return refused->program;
@@ -193,6 +194,14 @@ class LauncherSearch {
       first = false;
     }
     return std::nullopt;
+  }
+
+  // `uv pip install trl peft`: what follows are names of packages.
+  static bool Installs(const std::vector<ShellWord>& words, std::size_t i) {
+    constexpr std::array<std::string_view, 7> kInstallers = {"pip",        "pip3", "conda", "mamba",
+                                                             "micromamba", "uv",   "poetry"};
+    const bool verb = words[i].value == "install" || words[i].value == "add";
+    return verb && i > 0 && Contains(kInstallers, ProgramOf(words[i - 1]));
   }
 
   // Not `conda activate tune`, nor `conda run -n tune`.
@@ -229,6 +238,7 @@ class LauncherSearch {
   }
 
   NestedTexts nested_;
+  WordSplitter splitter_;
   KnownVariables known_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "planner/launcher_words.h"
@@ -54,19 +55,20 @@ std::string LauncherIn(const std::string& text) {
   return script ? FindLauncher(*script).value_or(std::string()) : MentionedLauncher(text);
 }
 
-// A script may call a script, and itself.
-constexpr int kMostScripts = 8;
+// A script may call a script, and itself: each text is read once.
+using SeenTexts = std::set<const std::string*>;
 
 Result<std::string> LauncherBelow(const ShellScript& script,
-                                  const std::map<std::string, std::string>& files, int levels) {
+                                  const std::map<std::string, std::string>& files,
+                                  SeenTexts& texts) {
   for (const ShellCommand& command : script.commands) {
-    const std::string* text = levels > 0 ? TextBehind(command, files) : nullptr;
-    if (text == nullptr) continue;
+    const std::string* text = TextBehind(command, files);
+    if (text == nullptr || !texts.insert(text).second) continue;
     const std::string seen = LauncherIn(*text);
     if (seen.empty()) {
       const auto inner = ReadShell(*text);
       LAUNCH_ASSIGN_OR_RETURN(const std::string below,
-                              inner ? LauncherBelow(*inner, files, levels - 1) : std::string());
+                              inner ? LauncherBelow(*inner, files, texts) : std::string());
       if (!below.empty()) return below;
       continue;
     }
@@ -90,7 +92,9 @@ Result<std::string> WithLauncher(const ShellScript& script, LauncherKind launche
     if (!IsPreparation(script.commands[i])) {
       return Fail(ErrorCode::kInvalidArgument,
                   "launcher: " + std::string(ToString(launcher)) + ", but `" +
-                      script.commands[i].words.front().raw + "` of run goes before the program",
+                      (script.commands[i].words.empty() ? script.commands[i].redirects.front().raw
+                                                        : script.commands[i].words.front().raw) +
+                      "` of run goes before the program",
                   "write the launcher into run, or launcher: node to start the text as it is");
     }
     for (const ShellWord& word : script.commands[i].words) prefix += word.raw + " ";
@@ -135,6 +139,15 @@ bool IsWrapped(std::string_view launcher) {
 std::string ShellScriptOf(const ShellCommand& command) {
   const CommandParts parts = PartsOf(command);
   std::size_t i = parts.first;
+  static constexpr std::array<std::string_view, 5> kBefore = {"then", "do", "else", "{", "!"};
+  const auto is_before = [&](const ShellWord& word) {
+    return std::find(kBefore.begin(), kBefore.end(), word.raw) != kBefore.end();
+  };
+  while (i < command.words.size() &&
+         (is_before(command.words[i]) || AssignmentOf(command.words[i]))) {
+    ++i;
+  }
+  if (i + 2 < command.words.size() && command.words[i].raw == "timeout") i += 2;
   if (i >= command.words.size()) return {};
   const std::string& program = command.words[i].value;
   const std::string name = program.substr(program.rfind('/') + 1);
@@ -153,7 +166,8 @@ std::string ShellScriptOf(const ShellCommand& command) {
 
 Result<std::string> LauncherBehind(const ShellScript& script,
                                    const std::map<std::string, std::string>& files) {
-  return LauncherBelow(script, files, kMostScripts);
+  SeenTexts texts;
+  return LauncherBelow(script, files, texts);
 }
 
 Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script,

@@ -12,6 +12,7 @@
 namespace launch {
 namespace {
 
+constexpr std::size_t kMostVariables = 4096;
 constexpr std::size_t kLongestValue = 16 * 1024;  // A="$A$A" doubles with every line
 constexpr int kDeepest = 16;
 constexpr std::int64_t kLargest = 1'000'000'000;
@@ -147,6 +148,7 @@ class ValueReader {
         if (strict_ && std::string_view("*?[{~").find(text[i]) != std::string_view::npos)
           return std::nullopt;
         out += text[i++];
+        if (out.size() > kLongestValue) return std::nullopt;
         continue;
       }
       const std::string_view written = text.substr(i, end - i);
@@ -217,7 +219,10 @@ class ValueReader {
     }
     if (count) return std::nullopt;
     if (rest.empty()) return OfName(name);
-    if (const std::string* value = Lookup(name, known_)) {
+    const std::string* value = Lookup(name, known_);
+    const bool as_unset =
+        value != nullptr && value->empty() && (rest.starts_with(":-") || rest.starts_with(":="));
+    if (value != nullptr && !as_unset) {
       const bool plain = rest.starts_with(":-") || rest.starts_with(":=") ||
                          rest.starts_with('-') || rest.starts_with('=') || rest.starts_with(":?");
       return plain ? std::optional(*value) : std::nullopt;
@@ -228,9 +233,9 @@ class ValueReader {
     const std::string_view otherwise = WithoutQuotes(rest.substr(1));
     if (IsSetByLaunch(name) || ++level_ > kDeepest) return std::nullopt;
     if (otherwise.find_first_of("\"'\\") != std::string_view::npos) return std::nullopt;
-    const auto value = Expand(otherwise);
+    auto expanded = Expand(otherwise);
     --level_;
-    return value;
+    return expanded;
   }
 
   // The questions after the number of GPUs, and after the length of a list with commas.
@@ -294,6 +299,7 @@ void TakeAssignment(const ShellWord& word, KnownVariables& known) {
   const bool more = rest.starts_with("+=");
   if (end > 0 && !IsDigit(word.raw[0]) && (more || rest.starts_with('='))) {
     const std::string name = word.raw.substr(0, end);
+    if (known.size() >= kMostVariables && !known.contains(name)) return;
     if (rest.ends_with(')') && rest.substr(more ? 2 : 1).starts_with('(')) {
       std::string& array = known[name + "[@]"];
       const std::string added = JoinedElements(word.elements, known);
@@ -333,8 +339,8 @@ void TakeAssignment(const ShellWord& word, KnownVariables& known) {
   }
 }
 
-std::vector<ShellWord> SplitWords(const std::vector<ShellWord>& words,
-                                  const KnownVariables& known) {
+std::vector<ShellWord> WordSplitter::Split(const std::vector<ShellWord>& words,
+                                           const KnownVariables& known) {
   std::vector<ShellWord> out;
   for (const ShellWord& word : words) {
     // Quotes keep a value together, but for "${ARRAY[@]}".
@@ -343,10 +349,11 @@ std::vector<ShellWord> SplitWords(const std::vector<ShellWord>& words,
     const auto value = open && word.value[0] == '$'
                            ? ValueReader(known, /*strict=*/true).Expand(word.value)
                            : std::nullopt;
-    if (!value) {
+    if (!value || value->size() > left_) {
       out.push_back(word);
       continue;
     }
+    left_ -= value->size();
     const auto inner = ReadShell(*value);
     if (!inner || inner->commands.empty()) continue;  // empty: no word at all
     for (ShellWord part : inner->commands.front().words) {
@@ -359,9 +366,8 @@ std::vector<ShellWord> SplitWords(const std::vector<ShellWord>& words,
 }
 
 void NestedTexts::Visit(std::string_view text, const std::function<void(const ShellScript&)>& use) {
-  const std::size_t cost = text.size() + kEach;
-  if (cost > left_ || level_ >= kMostLevels) return;
-  left_ -= cost;
+  if (!Has(text)) return;
+  left_ -= text.size() + kEach;
   const auto script = ReadShell(text);
   if (!script) return;
   ++level_;

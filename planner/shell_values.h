@@ -28,7 +28,13 @@ std::optional<std::string> FixedValue(const ShellWord& word, const KnownVariable
 void TakeAssignment(const ShellWord& word, KnownVariables& known);
 
 // The words as a command gets them: $FLAGS that holds several of them is cut at its blanks.
-std::vector<ShellWord> SplitWords(const std::vector<ShellWord>& words, const KnownVariables& known);
+class WordSplitter {
+ public:
+  std::vector<ShellWord> Split(const std::vector<ShellWord>& words, const KnownVariables& known);
+
+ private:
+  std::size_t left_ = 256 * 1024;  // bytes of values that may still be cut: texts may be hostile
+};
 
 // Follows texts inside of texts (bash -c '...', here-documents, commands in variables). A text may
 // contain itself, so there is an end to it.
@@ -36,6 +42,10 @@ class NestedTexts {
  public:
   // Calls `use` with what the text reads as; not for a text that is no shell, or beyond the limits.
   void Visit(std::string_view text, const std::function<void(const ShellScript&)>& use);
+  // Whether a visit would still be made.
+  bool Has(std::string_view text) const {
+    return text.size() + kEach <= left_ && level_ < kMostLevels;
+  }
 
  private:
   static constexpr std::size_t kMost = 1024 * 1024;  // bytes of all together

@@ -9,6 +9,7 @@
 #include "planner/accelerate_flags.h"
 #include "planner/deepspeed_flags.h"
 #include "planner/launcher_words.h"
+#include "planner/line_prefix.h"
 #include "planner/node_line.h"
 #include "planner/torchrun_flags.h"
 
@@ -37,6 +38,8 @@ constexpr std::array<OwnLauncher, 13> kOwnLaunchers = {{
     {"nnUNetv2_train", "num_gpus", false, "-num_gpus"},
     {"yolo", "", false, "device="},
 }};
+
+constexpr int kMostParameters = 64;  // $1, $2 ...
 
 const OwnLauncher* OwnLauncherOf(std::string_view program) {
   const auto* const found =
@@ -81,15 +84,18 @@ class CountReader {
 
   void Walk(const ShellScript& script) {
     for (const ShellCommand& command : script.commands) {
-      const std::vector<ShellWord> words = SplitWords(command.words, known_);
-      for (const ShellWord& word : command.words) TakeAssignment(word, known_);
-      if (!words.empty() && words[0].value == "shift") Shift();
+      const std::vector<ShellWord> words = splitter_.Split(command.words, known_);
+      NoteBranches(command);
+      const std::vector<Before> before = TakeAssignments(command);
+      if (!words.empty() && words[0].value == "shift") Shift(words);
       if (!FromCall(words, calls_)) FromTexts(words);
       FromScript(command);
       FromAssignments(command.words);
       for (const std::string_view document : ShellDocuments(command)) {
         nested_.Visit(document, [&](const ShellScript& inner) { Walk(inner); });
       }
+      Restore(before);
+      conditional_ = command.joiner == "&&" || command.joiner == "||";
     }
   }
 
@@ -105,11 +111,73 @@ class CountReader {
   }
 
  private:
+  struct Before {
+    std::string name;
+    std::optional<std::string> value;
+  };
+
+  std::optional<std::string> ValueOf(const std::string& name) const {
+    const auto found = known_.find(name);
+    return found == known_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  // What stands in an if, a case or a loop is done or not.
+  void NoteBranches(const ShellCommand& command) {
+    static constexpr std::array<std::string_view, 6> kOpen = {"if",    "case", "while",
+                                                              "until", "for",  "select"};
+    static constexpr std::array<std::string_view, 3> kClose = {"fi", "esac", "done"};
+    static constexpr std::array<std::string_view, 6> kWithin = {"then", "do", "else",
+                                                                "elif", "{",  "!"};
+    for (const ShellWord& word : command.words) {
+      const auto is_of = [&](const auto& words) {
+        return std::find(words.begin(), words.end(), word.raw) != words.end();
+      };
+      if (is_of(kOpen)) {
+        ++branches_;
+      } else if (is_of(kClose)) {
+        branches_ = std::max(0, branches_ - 1);
+      } else if (!is_of(kWithin)) {
+        return;
+      }
+    }
+  }
+
+  // What a branch changes is not known; "A=1 program" is of that program alone: what was before is
+  // given back, for afterwards.
+  std::vector<Before> TakeAssignments(const ShellCommand& command) {
+    const std::size_t first = PartsOf(command).first;
+    const bool of_program = first < command.words.size();
+    std::vector<Before> before;
+    for (std::size_t i = 0; i < command.words.size(); ++i) {
+      const auto assignment = AssignmentOf(command.words[i]);
+      const std::string name = assignment ? assignment->name : std::string();
+      const auto old = ValueOf(name);
+      TakeAssignment(command.words[i], known_);
+      if (name.empty()) continue;
+      if (of_program && i < first) {
+        before.push_back({name, old});
+      } else if ((branches_ > 0 || conditional_) && old && ValueOf(name) != old) {
+        known_.erase(name);
+      }
+    }
+    return before;
+  }
+
+  void Restore(const std::vector<Before>& before) {
+    for (const auto& [name, value] : before) {
+      if (value) {
+        known_.insert_or_assign(name, *value);
+      } else {
+        known_.erase(name);
+      }
+    }
+  }
+
   // "bash dist_train.sh CONFIG 8": $2 is 8 in the script. What it sets stays where it is sourced.
   void FromScript(const ShellCommand& command) {
     const std::string path = ShellScriptOf(command);
     const auto file = path.empty() ? files_.end() : files_.find(path);
-    if (file == files_.end()) return;
+    if (file == files_.end() || !nested_.Has(file->second)) return;
     const KnownVariables outside = known_;
     std::string all;
     bool behind = false;
@@ -132,9 +200,11 @@ class CountReader {
   }
 
   // "shift" of a script: $2 becomes $1.
-  void Shift() {
-    for (int i = 1; known_.erase(std::to_string(i)) > 0; ++i) {
-      const auto next = known_.find(std::to_string(i + 1));
+  void Shift(const std::vector<ShellWord>& words) {
+    const auto by = words.size() > 1 ? CountOf(words[1].value, kMostParameters) : 1;
+    for (int i = 1; i <= kMostParameters; ++i) {
+      known_.erase(std::to_string(i));
+      const auto next = by ? known_.find(std::to_string(i + *by)) : known_.end();
       if (next != known_.end()) known_.insert_or_assign(std::to_string(i), next->second);
     }
     known_.erase("@");
@@ -259,6 +329,9 @@ class CountReader {
   KnownVariables known_;
   const std::map<std::string, std::string>& files_;
   NestedTexts nested_;
+  WordSplitter splitter_;
+  int branches_ = 0;          // that are open: if, case, loops
+  bool conditional_ = false;  // "test && A=1"
   WrittenCounts calls_;
   WrittenCounts assigned_;
 };
@@ -278,7 +351,8 @@ bool StartsRanksItself(const std::vector<ShellWord>& words, std::size_t at) {
   const OwnLauncher* own = OwnLauncherOf(ProgramOf(words[at]));
   if (own == nullptr || at + 1 >= words.size()) return false;
   const auto behind = words.begin() + static_cast<std::ptrdiff_t>(at) + 1;
-  return own->sign.empty() || std::any_of(behind, words.end(), [&](const ShellWord& word) {
+  const auto last = behind + std::min<std::ptrdiff_t>(256, words.end() - behind);
+  return own->sign.empty() || std::any_of(behind, last, [&](const ShellWord& word) {
            return word.value.starts_with(own->sign) &&
                   (own->sign != "device=" || word.value.find(',') != std::string::npos);
          });

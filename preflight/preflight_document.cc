@@ -19,7 +19,7 @@ launch check job.yaml --inventory nodes.yaml # the same without a cluster
 launch check gpu01 gpu02                     # nodes without a job; none named: all of them
 launch check job.yaml --fix                  # a script of remedies, one block for each node
 launch check job.yaml -o json                # findings, checks, passed: docs/cli-json.md
-launch check --network                       # every pair of nodes measured; or --network gpu01 gpu02
+launch check --network                       # every pair measured, NCCL over free GPUs; or --network gpu01 gpu02
 launch check --network job.yaml              # the same in that job's own environment
 ```
 
@@ -65,6 +65,8 @@ plain TCP, and, where all of them have torch, an all-reduce through gloo must gi
 it went is the event `attempt.network_tested`; what is wrong is a finding. `launch check --network` runs
 the same between nodes of your choice, prints a line for each pair, and says which interface they met
 over. It is a short job like any other: it waits for free cores, takes no GPU, and stays in `queue -a`.
+Where each of the nodes has a GPU free, a second job takes one of each and sums by NCCL; else a note says
+which node has none.
 
 For jobs with GPUs one GPU of each node then takes part in an all-reduce through the NCCL that the job's
 own torch brings: a program of its own, `launch-nccl-test`, so that a collective that hangs holds nobody.

@@ -103,9 +103,17 @@ void StepScope::On(const told::AcceptDone& event) {
   if (allocation.phase != Phase::kAccepting) return;
   if (!event.ports) {
     const std::string digest = allocation.digest;
-    state_.allocations.erase(found);
+    // What a drop still has to end is there: this is no word that nothing is held. A Stop fetches
+    // the proof.
+    const bool left = event.ports.error().code == ErrorCode::kFailedPrecondition;
+    if (left) {
+      allocation.phase = Phase::kDropped;
+    } else {
+      state_.allocations.erase(found);
+    }
     Refuse(event.key, digest,
-           {"accept", RefusalCode(event.ports.error()), event.ports.error().message});
+           {left ? "accept again" : "accept", RefusalCode(event.ports.error()),
+            event.ports.error().message});
     return;
   }
   RaiseFloor(event.key);

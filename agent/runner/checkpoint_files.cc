@@ -84,6 +84,7 @@ std::string WhyTorchIncomplete(const std::string& path) {
   // The end record is last; a comment may follow it, torch writes none.
   const std::uint64_t window = std::min<std::uint64_t>(size, 65557 + 76);
   const std::string tail = ReadRange(in, size - window, window);
+  if (tail.size() < 22) return name + " is cut short";  // since its size was asked
   std::size_t end = std::string::npos;
   for (std::size_t at = tail.size() - 22;; --at) {
     if (LoadAt<std::uint32_t>(tail, at) == kZipEnd &&

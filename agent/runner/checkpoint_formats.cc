@@ -295,10 +295,12 @@ std::optional<CheckpointFound> ReadDirectory(const fs::path& path, const Checkpo
     ReadAccelerate(path, rules.world, found);
   } else if (HasLatest(path)) {
     found.format = "deepspeed";
+    found.modified = WallMs(ModifiedMs(path / "latest"));  // logs may be written beside it
     found.why = WhyDeepSpeedIncomplete(path, rules.world);
     if (const std::int64_t step = StepIn(TagOf(path)); step > 0) found.step = step;
   } else if (HasEntry(path, ".distcp")) {
     found.format = "dcp";
+    if (const auto at = ModifiedMs(path / ".metadata"); at != 0) found.modified = WallMs(at);
     found.why = WhyDcpIncomplete(path);
   } else if (HasEntry(path, "_model_states.pt")) {
     found.format = "deepspeed";

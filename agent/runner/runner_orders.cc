@@ -26,7 +26,8 @@ void RunnerLoop::Do(order::Accept& order) {
   const AllocationRun* known = Find(key);
   if (known != nullptr && known->dropping) {
     return Tell(told::AcceptDone{
-        .key = key, .ports = Fail(ErrorCode::kConflict, "what its setup began has not ended yet")});
+        .key = key,
+        .ports = Fail(ErrorCode::kFailedPrecondition, "what its setup began has not ended yet")});
   }
   if (known != nullptr && known->phase != RunPhase::kDropped) {
     return Tell(told::AcceptDone{.key = key, .ports = known->ports});

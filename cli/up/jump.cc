@@ -23,10 +23,13 @@ std::string JumpCommand(const std::vector<std::string>& hops, const JumpSsh& ssh
   if (!ssh.config.empty()) command += " -F " + ShellQuote(WithoutPercent(ssh.config));
   for (std::size_t i = 0; i + 1 < hops.size(); ++i)
     command += (i == 0 ? " -J " : ",") + WithoutPercent(hops[i]);
-  if (const std::size_t colon = last.rfind(':'); colon != std::string::npos) {
+  if (const std::size_t colon = last.rfind(':');
+      colon != std::string::npos && last.find(']', colon) == std::string::npos) {
     command += " -p " + last.substr(colon + 1);
     last.resize(colon);
   }
+  // `ssh -G` puts addresses into brackets, which ssh itself takes behind -J only.
+  std::erase_if(last, [](char c) { return c == '[' || c == ']'; });
   command += " -W '[%h]:%p' -- " + WithoutPercent(last);
   if (!ssh.errors.empty()) command += " 2>" + ShellQuote(WithoutPercent(ssh.errors));
   return "exec /bin/sh -c " + ShellQuote(command);  // the user's own shell may be another

@@ -80,7 +80,11 @@ bool SetOption(ssh_session session, ssh_options_e option, const std::string& val
 
 // libssh tries these anyway; a key that is offered twice counts twice where few tries are let.
 bool IsUsualKey(const std::string& file) {
-  return file.starts_with("~/.ssh/id_") && file.find('/', 7) == std::string::npos;
+  constexpr std::array<std::string_view, 7> kUsual = {"rsa",        "ecdsa", "ecdsa_sk", "ed25519",
+                                                      "ed25519_sk", "xmss",  "dsa"};
+  constexpr std::string_view kStart = "~/.ssh/id_";
+  return file.starts_with(kStart) &&
+         std::ranges::find(kUsual, std::string_view(file).substr(kStart.size())) != kUsual.end();
 }
 
 bool SetAll(ssh_session session, const SshSettings& settings) {

@@ -131,8 +131,10 @@ void HoldWhatIsNotDone(Draft& draft) {
   for (JobRecord& job : open) {
     if (job.phase == JobPhase::kActive) {
       const AttemptRecord& newest = draft.state().attempts.at(Key{job.id, Attempt{job.attempts}});
-      if (newest.phase == AttemptPhase::kPreparing) {
-        FailStart(draft, newest, "the store of the controller went back in time");
+      // As a requeue, not as a failure: it costs no retry, and `retry: 0` ends nothing.
+      if (newest.phase == AttemptPhase::kPreparing && job.requeued_by.empty()) {
+        job.requeued_by = "restore";
+        draft.Put(job);
       }
     }
     if (job.held) continue;

@@ -55,6 +55,20 @@ void Deny(Draft& draft, const std::string& serial, const std::string& why) {
   if (!serial.empty()) draft.Put(DenyRecord{serial, why});
 }
 
+// Who comes back needs a token that was made after that.
+void CloseOpenTokens(Draft& draft, const event::RevokeMember& event) {
+  std::vector<JoinRecord> open;
+  for (const auto& [serial, token] : draft.state().joins) {
+    const bool is_of_node = token.role == "node";
+    const bool theirs = token.name == event.name && is_of_node == (event.role == "node");
+    if (theirs && !token.used && !token.revoked) open.push_back(token);
+  }
+  for (JoinRecord& token : open) {
+    token.revoked = true;
+    draft.Put(token);
+  }
+}
+
 }  // namespace
 
 void OnUser(Draft& draft, const event::CreateToken& event) {
@@ -118,6 +132,7 @@ void OnUser(Draft& draft, const event::RevokeMember& event) {
     }
     Deny(draft, node->second.certificate_serial, "by " + event.caller.user.value);
     Deny(draft, node->second.earlier_serial, "by " + event.caller.user.value);
+    CloseOpenTokens(draft, event);
     draft.Event("node.revoked", Subject(node->first), "by " + event.caller.user.value);
     draft.Reply(event.request, ReplyBody(reply::Done{}));
     return;
@@ -134,7 +149,9 @@ void OnUser(Draft& draft, const event::RevokeMember& event) {
   UserRecord user = known->second;
   user.revoked = draft.wall();
   user.is_operator = false;
+  user.certificate_serial.clear();
   draft.Put(user);
+  CloseOpenTokens(draft, event);
   draft.Event("user.revoked", "user/" + event.name, "by " + event.caller.user.value);
   draft.Reply(event.request, ReplyBody(reply::Done{}));
 }
@@ -196,6 +213,7 @@ void OnUser(Draft& draft, const event::Renew& event) {
   if (event.role == "node") {
     const auto known = draft.state().nodes.find(NodeId{event.name});
     if (known == draft.state().nodes.end()) return no("no node is called " + event.name);
+    if (draft.state().denied.contains(event.serial)) return no("the certificate was revoked");
     NodeRecord node = known->second;
     if (event.serial != node.certificate_serial && event.serial != node.earlier_serial)
       return no("the certificate of node " + event.name + " was replaced by a newer one");
@@ -211,6 +229,10 @@ void OnUser(Draft& draft, const event::Renew& event) {
     const auto known = draft.state().users.find(UserName{event.name});
     if (known == draft.state().users.end()) return no("no user is called " + event.name);
     UserRecord user = known->second;
+    // Since it asked; and nobody of this name has joined again.
+    if (user.revoked != WallTime{} && user.certificate_serial.empty()) {
+      return no("user " + event.name + " was shut out");
+    }
     user.certificate_serial = event.new_serial;
     draft.Put(user);
     draft.Event("user.renewed", "user/" + event.name, "a certificate, before the end of the last");

@@ -157,28 +157,6 @@ Recovery Replan(const State& state, const AttemptRecord& attempt, const JobRecor
   return recovery;
 }
 
-// Did the attempt before end in the same way, rank and node left aside, and save nothing new since?
-bool EndsAsBefore(const State& state, const AttemptRecord& attempt, const JobRecord& job) {
-  const std::uint32_t number = attempt.key.attempt.value;
-  if (number < 2 || job.no_progress == 0) return false;
-  const auto before = state.attempts.find(Key{attempt.key.job, Attempt{number - 1}});
-  return before != state.attempts.end() && before->second.verdict &&
-         before->second.verdict->label == attempt.verdict->label &&
-         before->second.verdict->cause == attempt.verdict->cause;
-}
-
-// A line of the log, or a SIGTERM that is not ours, is all that speaks of an end from outside: what
-// we stop ourselves never comes here. So it costs a retry as anything else does. Empty: resume.
-std::string WhyNotResumed(const State& state, const AttemptRecord& attempt, const JobRecord& job,
-                          const JobSpec& spec) {
-  if (spec.checkpoint.dir.empty()) {
-    return "ended from outside, and there is no checkpoint.dir to resume from";
-  }
-  if (!EndsAsBefore(state, attempt, job)) return {};
-  return fmt::format("not tried again: {} twice in the same way, without a newer checkpoint",
-                     attempt.verdict->label);
-}
-
 }  // namespace
 
 bool IsFaultOfNode(const Verdict& verdict) {
@@ -225,9 +203,10 @@ Recovery RecoveryAfter(const State& state, const AttemptRecord& attempt, const E
   if (policy.whose != Whose::kInfrastructure) return ByKind(job, retry, ending);
   const bool narrowed = !retry.on_events.empty() && !Names(retry.on_events, policy.event);
   if (narrowed) return ByKind(job, retry, ending);
-  if (policy.action == Action::kResume) {
-    std::string why = WhyNotResumed(state, attempt, job, spec);
-    if (!why.empty()) return Stop(std::move(why));
+  // A line of the log, or a SIGTERM that is not ours, is all that speaks of an end from outside:
+  // what we stop ourselves never comes here. So it costs a retry as anything else does.
+  if (policy.action == Action::kResume && spec.checkpoint.dir.empty()) {
+    return Stop("ended from outside, and there is no checkpoint.dir to resume from");
   }
   Recovery recovery =
       Within(job, retry.max.value_or(policy.budget), policy.action, std::string(verdict.label));

@@ -18,11 +18,20 @@ const AttemptRecord* LastThatRan(const State& state, const Key& key) {
   return nullptr;
 }
 
+// Whether an attempt between the two came as far as its launch, which gives it a master.
+bool LookedSince(const State& state, const Key& before, const Key& now) {
+  for (std::uint32_t number = before.attempt.value + 1; number < now.attempt.value; ++number) {
+    const auto found = state.attempts.find(Key{now.job, Attempt{number}});
+    if (found != state.attempts.end() && !found->second.master_address.empty()) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void CountProgress(const State& state, const LaunchDecision& decision, JobRecord& job) {
   const AttemptRecord* before = LastThatRan(state, decision.attempt.key);
-  if (before == nullptr) {
+  if (before == nullptr || job.started == WallTime{}) {  // a requeue after its end begins anew
     job.best_step = std::max(job.best_step, decision.attempt.resumed_step);
     return;
   }
@@ -33,9 +42,11 @@ void CountProgress(const State& state, const LaunchDecision& decision, JobRecord
     job.no_progress = 0;
     return;
   }
-  const std::uint32_t previous = decision.attempt.key.attempt.value - 1;
-  // What never ran, or a user stopped, is no try that gained nothing.
-  if (before->key.attempt.value == previous && before->outcome != "preempted") ++job.no_progress;
+  // What a user stopped is no try that gained nothing, and none counts twice: a start since then
+  // has looked already.
+  if (before->outcome != "preempted" && !LookedSince(state, before->key, decision.attempt.key)) {
+    ++job.no_progress;
+  }
 }
 
 std::optional<Ending> WhyStuck(const State& state, const AttemptRecord& attempt,
@@ -43,13 +54,16 @@ std::optional<Ending> WhyStuck(const State& state, const AttemptRecord& attempt,
   const JobSpec& spec = state.specs.at(job.id).spec;
   // A changed plan is not the same try: it has a limit of its own.
   const bool same_plan = attempt.change.empty();
-  if (!same_plan || spec.checkpoint.dir.empty()) return std::nullopt;
+  // With `resume: never` nobody has looked.
+  if (!same_plan || spec.checkpoint.dir.empty() || !spec.checkpoint.resume) return std::nullopt;
   if (job.no_progress <= spec.retry.no_progress_max) return std::nullopt;
   Ending ending;
   if (const AttemptRecord* before = LastThatRan(state, attempt.key)) {
     ending = JudgeAttempt(state, *before);
   }
   ending.outcome = "no_progress";
+  ending.first_failed_rank.reset();  // of the attempt before: this one ran nothing
+  ending.first_failed_node.reset();
   ending.state = JobState::kFailed;
   ending.sub_reason = "CHECKPOINT";
   ending.text += fmt::format("{}given up after {} retries without a newer checkpoint",

@@ -26,7 +26,9 @@ void Directory::Note(const Record& record) {
     } else {
       operators_.erase(user->name);
     }
-    if (user->revoked != WallTime{}) revoked_[user->name] = user->revoked;
+    if (user->revoked != WallTime{}) {
+      revoked_[user->name] = {user->revoked, user->certificate_serial};
+    }
   } else if (const auto* deny = std::get_if<DenyRecord>(&put->entity)) {
     denied_[deny->serial] = deny->why;
   } else if (const auto* job = std::get_if<JobRecord>(&put->entity)) {
@@ -66,7 +68,8 @@ std::optional<std::string> Directory::WhyDenied(const CertificateFacts& facts) c
   if (facts.identity.role != "user") return std::nullopt;
   const MutexLock lock(mutex_);
   const auto until = revoked_.find(UserName{facts.identity.name});
-  if (until == revoked_.end() || SignedAt(facts) > until->second) return std::nullopt;
+  if (until == revoked_.end() || SignedAt(facts) > until->second.until) return std::nullopt;
+  if (facts.serial == until->second.since) return std::nullopt;
   return "by an operator";
 }
 

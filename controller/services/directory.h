@@ -46,7 +46,11 @@ class Directory {
   StorePosition position_ LAUNCH_GUARDED_BY(mutex_);
   std::set<UserName> operators_ LAUNCH_GUARDED_BY(mutex_);
   std::map<std::string, std::string> denied_ LAUNCH_GUARDED_BY(mutex_);  // serial -> why
-  std::map<UserName, WallTime> revoked_ LAUNCH_GUARDED_BY(mutex_);       // users -> all until then
+  struct Revoked {
+    WallTime until;     // all that was signed until then
+    std::string since;  // serial of who was let in afterwards: certificates name whole seconds
+  };
+  std::map<UserName, Revoked> revoked_ LAUNCH_GUARDED_BY(mutex_);
   std::map<JobId, UserName> owners_ LAUNCH_GUARDED_BY(mutex_);
   std::map<std::string, JobId> job_keys_ LAUNCH_GUARDED_BY(mutex_);  // stored key -> id
   std::map<JobId, std::string> snapshots_ LAUNCH_GUARDED_BY(mutex_);

@@ -78,10 +78,10 @@ class IdentityService final : public pb::Identity::CallbackService {
   grpc::ServerUnaryReactor* Issue(grpc::CallbackServerContext* context, const std::string& caller,
                                   E event, Wanted wanted, pb::JoinReply* reply) {
     auto* reactor = context->DefaultReactor();
-    auto sign = [this, reactor, reply, wanted = std::move(wanted)] {
+    // Of the time of the question: what is revoked after that covers it.
+    auto sign = [this, reactor, reply, wanted = std::move(wanted), asked = parts_.clock.WallNow()] {
       const auto& [member, serial, csr_pem] = wanted;
-      auto signed_now =
-          parts_.enrolment.SignJoined(csr_pem, member, serial, parts_.clock.WallNow());
+      auto signed_now = parts_.enrolment.SignJoined(csr_pem, member, serial, asked);
       if (!signed_now) {
         reactor->Finish(ToStatus(signed_now.error()));
         return;

@@ -22,10 +22,11 @@ STATES = ROOT / "tests/fakes/nvml"
 VENV = pathlib.Path(sys.prefix)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist's own, which reads the marks
 def pytest_collection_modifyitems(items):
     """Files run beside each other, the tests of one in order; all that make hosts share addresses."""
     for item in items:
-        hosts = any(name.endswith("Hosts") for name in vars(item.module))
+        hosts = any(name.endswith("Hosts") or name in ("NetCluster", "Pods") for name in vars(item.module))
         group = "hosts" if hosts else item.module.__name__
         item.add_marker(pytest.mark.xdist_group(group))
 

@@ -21,7 +21,8 @@ def sh(command):
 
 
 def need_namespaces():
-    done = subprocess.run("ip netns add launch-probe && ip netns del launch-probe", shell=True, capture_output=True, text=True)
+    probe = f"launch-probe-{os.getpid()}"
+    done = subprocess.run(f"ip netns add {probe} && ip netns del {probe}", shell=True, capture_output=True, text=True)
     if done.returncode != 0:
         pytest.skip(f"network namespaces cannot be made here: {done.stderr.strip()}")
 

@@ -87,6 +87,31 @@ TEST(HostileInput, TextsThatContainThemselvesComeToAnEnd) {
   }
 }
 
+TEST(HostileInput, AScriptThatCallsItselfManyTimesIsReadOnce) {
+  LaunchLineOptions options;
+  for (int i = 0; i < 50; ++i) options.files["a.sh"] += "bash a.sh\n";
+  EXPECT_TRUE(ReadLaunchLine("bash a.sh", options));
+}
+
+TEST(HostileInput, ValuesThatBecomeManyWordsAreCutOnlySoFar) {
+  std::string text = "A='";
+  for (int i = 0; i < 8000; ++i) text += "x ";
+  text += "'\n";
+  for (int i = 0; i < 10000; ++i) text += "$A ";
+  for (int i = 0; i < 5000; ++i) text += "\nV" + std::to_string(i) + "=$A";
+  (void)ReadLaunchLine(text, {});
+  std::string yolo = "exec";
+  for (int i = 0; i < 20000; ++i) yolo += " yolo";
+  (void)ReadLaunchLine(yolo, {});
+}
+
+TEST(HostileInput, ALineOfRedirectsBeforeAProgramIsNamed) {
+  LaunchLineOptions options;
+  options.launcher = LauncherKind::kTorchrun;
+  const auto line = ReadLaunchLine("> out.log\npython train.py", options);
+  if (!line) EXPECT_NE(line.error().message.find("out.log"), std::string::npos);
+}
+
 TEST(HostileInput, GrowingValuesOfVariablesAreDropped) {
   std::string text = "A='x x'\n";
   for (int i = 0; i < 64; ++i) text += "A=\"$A $A\"\n";

@@ -255,5 +255,37 @@ INSTANTIATE_TEST_SUITE_P(
                    "mpiexec -n 8 python scripts/image_train.py --data_dir d $MODEL_FLAGS",
                    "refused: run: it starts mpiexec"}));
 
+// What another program gets, or what stands in a branch, is not what the launcher gets.
+TEST(PublicHabits, ValuesOfOtherProgramsAndOfBranchesAreNotTheLaunchers) {
+  const std::string train = "torchrun --nproc_per_node=8 train.py";
+  const std::string by_name = "torchrun --nproc_per_node ${NGPU:-8} train.py";
+  for (const auto& [run, reading] : std::vector<std::pair<std::string, std::string>>{
+           {"CUDA_VISIBLE_DEVICES=0 python preprocess.py\n" + train, "node procs=8"},
+           {"NGPU=1 python prep.py\n" + by_name, "node procs=8"},
+           {"NGPU=\n" + by_name, "node procs=8"},
+           {"NGPU=4\n" + by_name, "node procs=4"},
+           {"export NGPU=4\n" + by_name, "node procs=4"},
+           {"NGPU=8\nif [ \"$DEBUG\" = 1 ]; then NGPU=1; fi\n" + by_name, "node"},
+           {"NGPU=8\n[ \"$DEBUG\" = 1 ] && NGPU=1\n" + by_name, "node"},
+           {"if [ -z \"$NGPU\" ]; then NGPU=8; fi\n" + by_name, "node procs=8"},
+           {"uv pip install trl peft\npython train.py", "plain"},
+       }) {
+    const std::string read = Reading(ReadLaunchLine(run, {}));
+    EXPECT_EQ(read.substr(0, reading.size()), reading) << run << "\n" << read;
+    if (reading == "node") EXPECT_EQ(read.find("procs=1"), std::string::npos) << run;
+  }
+}
+
+TEST(PublicHabits, ShiftTakesAwayAsManyAsItSays) {
+  LaunchLineOptions options;
+  options.files["t.sh"] = "A=$1\nB=$2\nshift 2\ntorchrun --nproc_per_node $1 train.py\n";
+  options.files["one.sh"] = "shift\ntorchrun --nnodes $1 --nproc_per_node $2 train.py\n";
+  EXPECT_EQ(Reading(ReadLaunchLine("bash t.sh a 4 8", options)).substr(0, 12), "node procs=8");
+  const auto line = ReadLaunchLine("bash one.sh \"$CFG\" 2 4", options);
+  ASSERT_TRUE(line);
+  EXPECT_EQ(line->procs_number, 4);
+  EXPECT_EQ(line->nodes_min, 2);
+}
+
 }  // namespace
 }  // namespace launch

@@ -17,6 +17,14 @@ TEST(Jump, GivesSshTheConfigurationAndTheKeyAndNoTerminal) {
     EXPECT_NE(all.find(part), std::string::npos) << part << " in " << all;
 }
 
+TEST(Jump, TakesAnAddressAsSshWritesIt) {
+  EXPECT_NE(JumpCommand({"ana@[10.0.0.1]:2222"}, {}).find(" -p 2222 -W "), std::string::npos);
+  EXPECT_NE(JumpCommand({"ana@[10.0.0.1]:2222"}, {}).find(" -- ana@10.0.0.1"), std::string::npos);
+  const std::string v6 = JumpCommand({"[fe80::1]"}, {});
+  EXPECT_NE(v6.find(" -- fe80::1"), std::string::npos) << v6;
+  EXPECT_EQ(v6.find(" -p "), std::string::npos) << v6;
+}
+
 TEST(Jump, HidesThePercentOfAPathFromLibssh) {
   const std::string command = JumpCommand({"gate"}, {.config = "/h/a%h b"});
   EXPECT_NE(command.find("/h/a%%h b"), std::string::npos) << command;

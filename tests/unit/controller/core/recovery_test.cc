@@ -154,11 +154,9 @@ TEST_F(Recovering, AnEndFromOutsideNeedsACheckpointAndWaitsBeforeItGoesOn) {
   Wait(Millis{3'000});
   EXPECT_EQ(Attempts(job), 2u);
   EXPECT_EQ(RetriesUsed(core.state.jobs.at(job)), 1);
-  Fail(job);  // the same words again, and nothing was saved
-  EXPECT_EQ(core.View(job).state, JobState::kFailed);
-  EXPECT_NE(core.View(job).outcome.find("twice in the same way, without a newer checkpoint"),
-            std::string::npos)
-      << core.View(job).outcome;
+  Fail(job);  // it may have saved something: the next start tells
+  Wait(Millis{5'000});
+  EXPECT_EQ(Attempts(job), 3u);
 }
 
 // A stray line of the log, or a program that sends itself SIGTERM, must not run for ever.
