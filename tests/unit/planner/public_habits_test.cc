@@ -262,9 +262,9 @@ TEST(PublicHabits, ValuesOfOtherProgramsAndOfBranchesAreNotTheLaunchers) {
   for (const auto& [run, reading] : std::vector<std::pair<std::string, std::string>>{
            {"CUDA_VISIBLE_DEVICES=0 python preprocess.py\n" + train, "node procs=8"},
            {"NGPU=1 python prep.py\n" + by_name, "node procs=8"},
-           {"NGPU=\n" + by_name, "node procs=8"},
-           {"NGPU=4\n" + by_name, "node procs=4"},
-           {"export NGPU=4\n" + by_name, "node procs=4"},
+           {"NGPU=\n" + by_name, "torchrun procs=8"},
+           {"NGPU=4\n" + by_name, "torchrun procs=4"},
+           {"export NGPU=4\n" + by_name, "torchrun procs=4"},
            {"NGPU=8\nif [ \"$DEBUG\" = 1 ]; then NGPU=1; fi\n" + by_name, "node"},
            {"NGPU=8\n[ \"$DEBUG\" = 1 ] && NGPU=1\n" + by_name, "node"},
            {"if [ -z \"$NGPU\" ]; then NGPU=8; fi\n" + by_name, "node procs=8"},
