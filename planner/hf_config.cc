@@ -15,8 +15,6 @@ namespace launch {
 
 namespace {
 
-using nlohmann::json;
-
 constexpr std::size_t kLargestText = std::size_t{16} << 20;
 
 void ReadSizes(ConfigSection& config, ModelCard& card) {
@@ -104,7 +102,7 @@ void ReadFamily(ConfigSection& config, CountInput& in) {
     print.qkv_bias = print.out_bias = print.mlp_bias = biased;
     print.norm = biased ? NormParams::kWeightAndBias : NormParams::kWeight;
     bool alibi = true;
-    if (const json* attention = config.Object("attn_config")) {
+    if (const nlohmann::json* attention = config.Object("attn_config")) {
       ConfigSection inner(*attention, config.path());
       alibi = inner.Flag({"alibi"}).value_or(false);
       if (const std::int64_t keys = inner.SizeOrZero({"kv_n_heads"}); keys > 0)
@@ -295,7 +293,8 @@ Result<ModelCard> ReadHfConfig(std::string_view text, const std::string& path) {
   if (text.size() > kLargestText)
     return Fail(ErrorCode::kInvalidArgument, "larger than 16 MiB: not a model's config.json", "",
                 where);
-  const json document = json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json document =
+      nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   if (document.is_discarded())
     return Fail(ErrorCode::kInvalidArgument, "not valid JSON", "give the model's config.json",
                 where);
@@ -308,14 +307,14 @@ Result<ModelCard> ReadHfConfig(std::string_view text, const std::string& path) {
   if (known != nullptr && known->architecture == Architecture::kVision)
     return ReadVision(config, type);
   for (const char* name : {"text_config", "llm_config", "language_config"}) {
-    if (const json* inner = config.Object(name)) {
+    if (const nlohmann::json* inner = config.Object(name)) {
       ConfigSection section(*inner, path);
       return ReadWithTower(config, section, type);
     }
   }
   const bool two_towers = type == "clip" || type == "siglip";
   if (two_towers) {
-    const json nothing = json::object();
+    const nlohmann::json nothing = nlohmann::json::object();
     ConfigSection section(nothing, path);
     return ReadWithTower(config, section, type);
   }
