@@ -104,21 +104,17 @@ Result<StoredPlan> ReadPlan(const State& state, const PlanDecoder& decode,
   return decode(bytes, attempt.plan_digest);
 }
 
-void FailStart(Draft& draft, AttemptRecord attempt, const std::string& why) {
-  if (attempt.stop_cause != StopCause::kNone) return;
-  attempt.stop_cause = StopCause::kStartFailed;
-  attempt.cause = why;
-  draft.Put(attempt);
-}
-
 // What has not started yet cannot start without its plan; what runs needs it no more.
 void GiveUpPlan(Draft& draft, const Key& key, const std::string& why) {
-  const AttemptRecord attempt = draft.state().attempts.at(key);
+  AttemptRecord attempt = draft.state().attempts.at(key);
   const std::string text = "its plan cannot be read: " + why;
   draft.Event("attempt.plan_unreadable", Subject(key), text);
   const bool starts =
       attempt.phase == AttemptPhase::kPreparing || attempt.phase == AttemptPhase::kLaunching;
-  if (starts) FailStart(draft, attempt, text);
+  if (!starts || attempt.stop_cause != StopCause::kNone) return;
+  attempt.stop_cause = StopCause::kStartFailed;
+  attempt.cause = text;
+  draft.Put(attempt);
 }
 
 // A store of an earlier time does not know what was cancelled or done since. What runs goes on, as

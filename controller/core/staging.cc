@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "common/hostlist.h"
-#include "controller/core/draft.h"
+#include "controller/core/attempt_facts.h"
 #include "preflight/preflight.h"
 
 namespace launch::controller {
@@ -136,12 +135,6 @@ Resume ChooseCheckpoint(const std::vector<NodeId>& nodes,
   return resume;
 }
 
-std::string InWords(const std::vector<NodeId>& nodes) {
-  std::vector<std::string> names;
-  for (const NodeId& node : nodes) names.push_back(node.value);
-  return FoldHostlist(std::move(names));
-}
-
 // A directory on a disk of one node: what an attempt saved there no other node sees.
 std::string SavedElsewhere(const State& state, const AttemptRecord& attempt) {
   if (attempt.key.attempt.value < 2) return {};
@@ -151,7 +144,7 @@ std::string SavedElsewhere(const State& state, const AttemptRecord& attempt) {
   return fmt::format(
       "none is seen on {}; the attempt before ran on {}: what it saved on a disk of "
       "its own is not here",
-      InWords(attempt.nodes), InWords(before->second.nodes));
+      Names(attempt.nodes), Names(before->second.nodes));
 }
 
 bool SetByPlan(const AllocationSpec& spec, const std::string& name) {
