@@ -1,9 +1,9 @@
 #include "cli/rank_environment.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "cli/job_draft.h"
 #include "common/exec.h"
 #include "common/quoted.h"
 #include "proto/convert_exec.h"
@@ -17,14 +17,6 @@ constexpr const char* kSecret = "a secret of the job";
 // What the shell that it is pasted into keeps for itself.
 bool IsOfTheShell(const std::string& name) {
   return name == "_" || name == "PWD" || name == "OLDPWD" || name == "SHLVL";
-}
-
-bool IsShellName(const std::string& name) {
-  return !name.empty() && !(name[0] >= '0' && name[0] <= '9') &&
-         std::ranges::all_of(name, [](char c) {
-           return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-                  (c >= 'A' && c <= 'Z');
-         });
 }
 
 void HideSecrets(const JobView& job, ShownEnvironment& environment) {
@@ -143,7 +135,7 @@ std::string EnvironmentText(const ShownEnvironment& environment) {
                      (environment.of_node ? ", as it runs there\n" : ", as planned\n");
   for (const auto& [name, value] : environment.set) {
     if (environment.of_node && IsOfTheShell(name)) continue;
-    if (IsShellName(name)) {
+    if (IsVariableName(name)) {
       text += "export " + name + "=" + ShellQuote(value) + "\n";
     } else {  // functions that bash exports
       text += "# " + name + " is set too; no shell can assign to this name\n";

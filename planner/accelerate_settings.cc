@@ -28,7 +28,7 @@ Result<std::optional<int>> Count(const AccelerateSettings& settings, std::string
   return std::optional(static_cast<int>(*number));
 }
 
-std::optional<Strategy> ShardingOf(const AccelerateSettings& settings) {
+std::optional<Strategy> FsdpStrategy(const AccelerateSettings& settings) {
   const std::string version = settings.Value("fsdp_version");
   const std::string reshard = Lower(settings.Value("fsdp_reshard_after_forward"));
   const std::string written = Upper(settings.Value("fsdp_sharding_strategy"));
@@ -226,7 +226,7 @@ Result<AccelerateChoices> ChoicesOf(const AccelerateSettings& settings) {
       LAUNCH_RETURN_IF_ERROR(ChooseDeepspeed(settings, choices));
       break;
     case AccelerateKind::kFsdp: {
-      choices.strategy = ShardingOf(settings);
+      choices.strategy = FsdpStrategy(settings);
       const bool offload = settings.True("fsdp_offload_params");
       if (choices.strategy != Strategy::kDdp) {
         choices.offload = offload ? Offload::kAll : Offload::kNone;

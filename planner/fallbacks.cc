@@ -29,7 +29,9 @@ bool IsLighter(const PlanOption& next, const PlanOption& now) {
           next.offload > now.offload);
 }
 
-LighterStep StepBetween(const PlanOption& next, const PlanOption& now) {
+// Of options, or of a row and a plan.
+template <typename Next, typename Now>
+LighterStep StepBetween(const Next& next, const Now& now) {
   if (next.offload != now.offload) return LighterStep::kOffload;
   if (next.strategy != now.strategy) return LighterStep::kStage;
   if (next.checkpointing != now.checkpointing) return LighterStep::kCheckpointing;
@@ -130,25 +132,6 @@ std::vector<Fallback> FallbacksOf(const ChoiceInput& input, const JudgedOption& 
   return Lighter(input, taken).Rows();
 }
 
-int ShardingOf(Strategy strategy) {
-  switch (strategy) {
-    case Strategy::kAuto:
-    case Strategy::kSingle:
-    case Strategy::kDdp:
-      return 0;
-    case Strategy::kZero1:
-      return 1;
-    case Strategy::kZero2:
-    case Strategy::kFsdpGradOp:
-      return 2;
-    case Strategy::kZero3:
-    case Strategy::kFsdp:
-    case Strategy::kFsdpHybrid:
-      return kMostSharding;
-  }
-  return 0;
-}
-
 Fallback NoLooserThan(const Plan& plan, Fallback row) {
   if (ShardingOf(row.strategy) < ShardingOf(plan.strategy)) row.strategy = plan.strategy;
   if (RecomputationOf(row.checkpointing) < RecomputationOf(plan.checkpointing)) {
@@ -164,11 +147,6 @@ bool LoosensNothing(const Fallback& row, const Plan& plan) {
   return NoLooserThan(plan, row) == row;
 }
 
-LighterStep StepOf(const Fallback& row, const Plan& plan) {
-  if (row.offload != plan.offload) return LighterStep::kOffload;
-  if (row.strategy != plan.strategy) return LighterStep::kStage;
-  if (row.checkpointing != plan.checkpointing) return LighterStep::kCheckpointing;
-  return LighterStep::kMicroBatch;
-}
+LighterStep StepOf(const Fallback& row, const Plan& plan) { return StepBetween(row, plan); }
 
 }  // namespace launch

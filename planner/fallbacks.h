@@ -18,10 +18,6 @@ enum class LighterStep { kMicroBatch, kCheckpointing, kStage, kOffload };
 // job fixed stays, but for the micro-batch. `peak_gib` is comparable with MemoryForecast::peak_gib.
 std::vector<Fallback> FallbacksOf(const ChoiceInput& input, const JudgedOption& taken);
 
-// How much of the states is divided among the ranks: 0 (nothing) to kMostSharding (weights too).
-int ShardingOf(Strategy strategy);
-constexpr int kMostSharding = 3;
-
 // Does `row` take no more memory than `plan` by any of its fields?
 bool LoosensNothing(const Fallback& row, const Plan& plan);
 

@@ -61,14 +61,20 @@ bool SharesGpus(const NodeShare& share) {
   return !share.gpus.empty() && processes > share.gpus.size() && processes % share.gpus.size() == 0;
 }
 
+bool CannotDivideGpus(const NodeShare& share) {
+  const std::size_t processes = static_cast<std::size_t>(std::max(1, share.processes));
+  return !SharesGpus(share) &&
+         (share.gpus.size() < processes || share.gpus.size() % processes != 0);
+}
+
 std::vector<int> GpusOfRank(const NodeShare& share, int local_rank) {
   const std::size_t processes = static_cast<std::size_t>(std::max(1, share.processes));
-  const std::size_t each = share.gpus.size() / processes;
   if (SharesGpus(share)) {
     const std::size_t together = processes / share.gpus.size();
     return {share.gpus[static_cast<std::size_t>(local_rank) / together]};
   }
-  if (each == 0 || share.gpus.size() % processes != 0) return share.gpus;
+  if (CannotDivideGpus(share)) return share.gpus;
+  const std::size_t each = share.gpus.size() / processes;
   const auto begin = share.gpus.begin() + static_cast<std::ptrdiff_t>(each) * local_rank;
   return {begin, begin + static_cast<std::ptrdiff_t>(each)};
 }

@@ -37,6 +37,9 @@ RankLayout LayOutRanks(const JobSpec& spec, const Demand& demand,
 // More processes than devices, the same number on each.
 bool SharesGpus(const NodeShare& share);
 
+// Neither shared evenly nor the same number for each process: every process sees all of them.
+bool CannotDivideGpus(const NodeShare& share);
+
 // Devices of one local rank: its own, the one that it shares with its neighbours, or all of the
 // node's where they cannot be told apart.
 std::vector<int> GpusOfRank(const NodeShare& share, int local_rank);

@@ -80,4 +80,23 @@ Result<StrategyChoice> ChooseStrategy(const JobSpec& spec, DeviceClass device, i
   return choice;
 }
 
+int ShardingOf(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::kAuto:
+    case Strategy::kSingle:
+    case Strategy::kDdp:
+      return 0;
+    case Strategy::kZero1:
+      return 1;
+    case Strategy::kZero2:
+    case Strategy::kFsdpGradOp:
+      return 2;
+    case Strategy::kZero3:
+    case Strategy::kFsdp:
+    case Strategy::kFsdpHybrid:
+      return kMostSharding;
+  }
+  return 0;
+}
+
 }  // namespace launch

@@ -32,4 +32,8 @@ bool IsSharded(Strategy strategy);  // ZeRO and FSDP
 bool IsFsdp(Strategy strategy);
 int ZeroStage(Strategy strategy);  // 1-3; 0 for what is not ZeRO
 
+// How much of the states is divided among the ranks: 0 (nothing) to kMostSharding (weights too).
+int ShardingOf(Strategy strategy);
+constexpr int kMostSharding = 3;
+
 }  // namespace launch

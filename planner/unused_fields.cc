@@ -42,12 +42,11 @@ std::vector<Finding> BindingFindings(const JobSpec& spec, const RankLayout& layo
                           "let run be one line of the launcher, whose ranks are started directly, "
                           "or leave gpu_binding out")};
     }
-    const auto gpus = static_cast<int>(share.gpus.size());
-    if (SharesGpus(share) || (gpus >= share.processes && gpus % share.processes == 0)) continue;
+    if (!CannotDivideGpus(share)) continue;
     return {MakeFinding(
         kNoEffect, Severity::kWarning,
         "gpu_binding: per_rank has no effect on " + share.inventory->node.value + ": " +
-            std::to_string(gpus) + " devices cannot be divided among " +
+            std::to_string(share.gpus.size()) + " devices cannot be divided among " +
             std::to_string(share.processes) + " processes, so every rank sees all of them",
         "write a procs_per_node that divides the devices, or is a multiple of them")};
   }

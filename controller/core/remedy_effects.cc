@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "planner/fallbacks.h"
+#include "planner/strategy.h"
 
 namespace launch::controller {
 namespace {
