@@ -1,5 +1,5 @@
 // What the release before this one says on the wire is understood, and what it reads is still sent:
-// tests/golden/wire/previous has its .proto files (of the commit in tests/package/PREVIOUS).
+// tests/golden/wire/previous.binpb is its schema (of the commit in tests/package/PREVIOUS).
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
 #include <gtest/gtest.h>
