@@ -63,7 +63,8 @@ void AddServerVerbs(CLI::App& parser, App& app);    // server
 void AddClusterVerbs(CLI::App& parser, App& app);   // nodes, drain, token, login, version
 void AddRepairVerbs(CLI::App& parser, App& app);    // node fence, quarantine; after the cluster's
 void AddDevVerbs(CLI::App& parser, App& app);       // dev up, status, down
-void AddUpVerbs(CLI::App& parser, App& app);        // up, upgrade, down
+void AddUpVerbs(CLI::App& parser, App& app);        // up, upgrade
+void AddDownVerbs(CLI::App& parser, App& app);      // down, nodes remove
 void AddContextVerbs(CLI::App& parser, App& app);   // context
 
 Result<JobId> ParseJobId(const std::string& text);

@@ -79,6 +79,27 @@ Result<void> Contexts::Forget(const std::string& name) {
   return {};
 }
 
+Result<void> Contexts::Rename(const std::string& from, const std::string& to) {
+  LAUNCH_RETURN_IF_ERROR(MustKnow(from));
+  LAUNCH_RETURN_IF_ERROR(CheckName(to));
+  std::error_code error;
+  if (fs::exists(Dir(to), error))
+    return Fail(ErrorCode::kAlreadyExists, "a cluster called " + to + " is known here already",
+                "choose another name, or: launch context forget " + to);
+  const bool current = Current() == from;
+  fs::rename(Dir(from), Dir(to), error);
+  if (error) return FailErrno("rename " + Dir(from) + " to " + Dir(to), error.value());
+  return current ? Use(to) : Result<void>();
+}
+
+std::optional<Identity> Contexts::Holder(const std::string& name) const {
+  const auto pem = PosixFileSystem().Read(Dir(name) + "/cert.pem", 1 << 20);
+  if (!pem) return std::nullopt;
+  const auto certificate = ReadCertificate(*pem);
+  if (!certificate) return std::nullopt;
+  return certificate->identity;
+}
+
 Result<void> Contexts::Save(const std::string& name, const Credentials& credentials) {
   LAUNCH_RETURN_IF_ERROR(CheckName(name));
   PosixFileSystem files;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/pki.h"
 
 namespace launch {
 
@@ -25,6 +26,11 @@ class Contexts {
   Result<void> MustKnow(const std::string& name) const;  // kNotFound with the names there are
   Result<void> Use(const std::string& name);             // kNotFound with the names there are
   Result<void> Forget(const std::string& name);          // the files of this machine only
+
+  // kAlreadyExists where `to` is one already. The current one stays it.
+  Result<void> Rename(const std::string& from, const std::string& to);
+  // Who the certificate there says we are, and of which cluster; absent where it cannot be read.
+  std::optional<Identity> Holder(const std::string& name) const;
 
   struct Credentials {
     std::string address;  // host:port

@@ -66,6 +66,7 @@ int main(int argc, char** argv) {
   launch::AddRepairVerbs(parser, app);
   launch::AddDevVerbs(parser, app);
   launch::AddUpVerbs(parser, app);
+  launch::AddDownVerbs(parser, app);
   launch::AddContextVerbs(parser, app);
 
   // Behind the first `--` stands somebody else's command line, or overrides: not ours to parse.

@@ -95,27 +95,27 @@ Result<int> UpOnSlurm(const App& app, const SlurmWish& wish, const up::UpOptions
   LAUNCH_RETURN_IF_ERROR(up::SbatchWords(wish.arguments));
   UniqueFd turn;
   if (!options.dry_run) {
-    LAUNCH_ASSIGN_OR_RETURN(turn, up::LockCluster(contexts, options.cluster));
+    LAUNCH_ASSIGN_OR_RETURN(turn, up::LockCluster(contexts, options.context));
   }
-  LAUNCH_ASSIGN_OR_RETURN(up::HostSet set, SetOf(wish, contexts, options.cluster));
+  LAUNCH_ASSIGN_OR_RETURN(up::HostSet set, SetOf(wish, contexts, options.context));
   // Whatever happens next, `down` knows where the controller is.
   if (!options.dry_run)
-    LAUNCH_RETURN_IF_ERROR(up::WriteClusterFile(contexts, options.cluster, set));
+    LAUNCH_RETURN_IF_ERROR(up::WriteClusterFile(contexts, options.context, set));
   LAUNCH_ASSIGN_OR_RETURN(const up::HeadUp head, up::BringUpHead(set, options, contexts));
   if (options.dry_run) {
     app.Note("would ask Slurm for nodes: sbatch " + wish.arguments);
     return 0;
   }
   LAUNCH_RETURN_IF_ERROR(
-      contexts.SaveText(options.cluster, "allocation.sh", std::string(kAllocationScript)));
+      contexts.SaveText(options.context, "allocation.sh", std::string(kAllocationScript)));
   const auto here = up::ThisMachine();
   LAUNCH_ASSIGN_OR_RETURN(
       const std::string id,
-      up::SubmitAllocation(*here, {options.cluster, wish.arguments, head.cluster.address,
+      up::SubmitAllocation(*here, {options.context, wish.arguments, head.cluster.address,
                                    head.cluster.credentials, head.facts.programs + "/current"}));
   set.slurm_jobs.push_back(id);
-  LAUNCH_RETURN_IF_ERROR(up::WriteClusterFile(contexts, options.cluster, set));
-  LAUNCH_RETURN_IF_ERROR(contexts.Use(options.cluster));
+  LAUNCH_RETURN_IF_ERROR(up::WriteClusterFile(contexts, options.context, set));
+  LAUNCH_RETURN_IF_ERROR(contexts.Use(options.context));
   app.Note("asked Slurm for nodes: allocation " + id);
   LAUNCH_ASSIGN_OR_RETURN(Client client, Client::Open(head.cluster));
   LAUNCH_ASSIGN_OR_RETURN(const bool here_now, AwaitNodes(app, *here, client, id));

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <mutex>
@@ -9,6 +10,8 @@
 #include "cli/daemon.h"
 #include "cli/progress_screen.h"
 #include "cli/up/cluster_file.h"
+#include "common/file_system.h"
+#include "common/pki.h"
 
 namespace launch {
 
@@ -17,6 +20,8 @@ using up::HostSet;
 using up::UpOptions;
 
 namespace {
+
+constexpr const char* kUsualCluster = "launch";
 
 // A person is asked at the terminal; without one, only the flag accepts.
 bool IsAccepted(const App& app, bool accept, const std::string& host,
@@ -58,11 +63,73 @@ std::shared_ptr<ProgressScreen> ScreenOf(const App& app, const UpFlags& flags, c
   return std::make_shared<ProgressScreen>(names);
 }
 
+// A file that is there is read; anything else without a slash is a hostlist, also where a directory
+// has the name of a host.
+Result<HostSet> ReadHostArgument(const std::string& text) {
+  std::error_code ignored;
+  const auto kind = std::filesystem::status(text, ignored).type();
+  const bool file = kind != std::filesystem::file_type::not_found &&
+                    kind != std::filesystem::file_type::directory;
+  if (!file && text.find('/') == std::string::npos) {
+    const std::string ending = std::filesystem::path(text).extension();
+    if (ending == ".yaml" || ending == ".yml" || ending == ".txt" || ending == ".conf")
+      return Fail(ErrorCode::kNotFound, "there is no file " + text,
+                  "a hosts file, or the names of hosts: gpu[01-16]");
+    return up::ReadHostlist(text);
+  }
+  LAUNCH_ASSIGN_OR_RETURN(const std::string bytes,
+                          PosixFileSystem().Read(text, up::kMostHostsBytes));
+  return up::ReadHosts(bytes, text);
+}
+
+void ApplyFlags(const UpFlags& flags, HostSet& set) {
+  for (up::Host& host : set.hosts) {
+    if (!flags.user.empty() && host.user.empty()) host.user = flags.user;
+    if (!flags.key.empty()) host.key = flags.key;
+    if (!flags.jump.empty()) host.jump = flags.jump;
+    if (flags.port != 0 && host.port == 0) host.port = flags.port;
+    if (flags.sudo) host.sudo = true;
+  }
+  if (!flags.head.empty()) set.head = flags.head;
+  if (!flags.ssh_config.empty()) set.ssh_config = flags.ssh_config;
+  // It is kept with the cluster, which is looked after from any directory.
+  std::error_code ignored;
+  if (!set.ssh_config.empty())
+    set.ssh_config = std::filesystem::absolute(set.ssh_config, ignored).lexically_normal();
+  if (flags.controller_port != 0) set.controller_port = flags.controller_port;
+}
+
+// A context that is known keeps the name that its cluster has; a new one is called like it.
+Result<void> Name(const UpFlags& flags, const Contexts& contexts, UpOptions& options) {
+  options.context = flags.name.empty() ? flags.cluster : flags.name;
+  if (options.context.empty()) options.context = kUsualCluster;
+  LAUNCH_RETURN_IF_ERROR(Contexts::CheckName(options.context));
+  const auto holder = contexts.Holder(options.context);
+  const std::string named = flags.cluster.empty() ? kUsualCluster : flags.cluster;
+  options.cluster = holder ? holder->cluster : named;
+  if (holder && !flags.name.empty() && !flags.cluster.empty() && holder->cluster != flags.cluster)
+    return Fail(ErrorCode::kAlreadyExists,
+                "the cluster that is known here as " + flags.name + " is called " +
+                    holder->cluster + ", not " + flags.cluster,
+                "choose another --name");
+  return {};
+}
+
 }  // namespace
+
+Result<HostSet> HostsNamed(const UpFlags& flags) {
+  LAUNCH_ASSIGN_OR_RETURN(HostSet set, ReadHostArgument(flags.hosts));
+  ApplyFlags(flags, set);
+  return up::CheckHosts(std::move(set), flags.hosts);
+}
 
 Result<UpOptions> OptionsOf(const App& app, const UpFlags& flags, const HostSet& set) {
   UpOptions options;
-  options.cluster = flags.cluster;
+  const Contexts contexts(Contexts::DefaultDir());
+  LAUNCH_RETURN_IF_ERROR(Name(flags, contexts, options));
+  for (const std::string& name : contexts.Names())
+    if (const auto ca_pem = PosixFileSystem().Read(contexts.Dir(name) + "/ca.pem", 1 << 20))
+      options.known.emplace(Sha256Hex(*ca_pem), name);
   options.parallel = flags.parallel;
   options.dry_run = flags.dry_run;
   options.programs = flags.programs;
@@ -99,7 +166,11 @@ std::size_t ShowFailures(const App& app, const std::vector<HostResult>& results)
 }
 
 std::string ClusterMeant(const Contexts& contexts, const std::string& named) {
-  return named.empty() ? contexts.Current().value_or("") : named;
+  if (!named.empty()) return named;
+  if (const auto current = contexts.Current()) return *current;
+  // One whose `up` was interrupted before its controller answered is nobody's current one.
+  const std::vector<std::string> begun = up::ClustersWithHosts(contexts);
+  return begun.size() == 1 ? begun.front() : "";
 }
 
 Result<HostSet> HostsOf(const Contexts& contexts, const std::string& cluster) {

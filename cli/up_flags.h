@@ -16,7 +16,8 @@ struct UpFlags {
   std::string hosts;
   std::string slurm;
   std::string address;
-  std::string cluster;
+  std::string cluster;  // what it calls itself; of those that are known: what it is called here
+  std::string name;     // what it is called here, where that is to be another name
   std::string ssh_config;
   std::string head;
   std::string user;
@@ -36,11 +37,15 @@ struct UpFlags {
 // -F, --parallel, --accept-new-host-keys.
 void AddSshFlags(CLI::App& verb, UpFlags& flags);
 
+// The hosts of a file or hostlist with what the flags say of them.
+Result<up::HostSet> HostsNamed(const UpFlags& flags);
+
 // With a table of the hosts on a terminal, else with a line for each step. The table is painted
 // until `progress` of what is returned is set to nothing, or that is destroyed.
 Result<up::UpOptions> OptionsOf(const App& app, const UpFlags& flags, const up::HostSet& set);
 
-// The cluster that is meant: the one named, else the current one; empty when there is neither.
+// The cluster that is meant: the one named, else the current one, else the only one that was begun
+// here; empty when there is none of these.
 std::string ClusterMeant(const Contexts& contexts, const std::string& named);
 
 // The hosts of a cluster that `launch up` made from here.

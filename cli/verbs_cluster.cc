@@ -216,7 +216,8 @@ Result<std::string> ReadToken(const std::string& file) {
 }
 
 // The token is itself a certificate: it opens the connection on which our own key is signed.
-Result<int> RunLogin(const App& app, const std::string& into, const std::string& token_file) {
+Result<int> RunLogin(const App& app, const std::string& into, const std::string& as,
+                     const std::string& token_file) {
   namespace fs = std::filesystem;
   LAUNCH_ASSIGN_OR_RETURN(const std::string line, ReadToken(token_file));
   LAUNCH_ASSIGN_OR_RETURN(JoinToken token, ParseJoinToken(line));
@@ -225,16 +226,16 @@ Result<int> RunLogin(const App& app, const std::string& into, const std::string&
     return Fail(ErrorCode::kInvalidArgument, "the token is for " + facts.identity.name,
                 "a user's token is made by: launch token create --user NAME");
   Contexts contexts(Contexts::DefaultDir());
-  if (into.empty()) LAUNCH_RETURN_IF_ERROR(Contexts::CheckName(facts.identity.cluster));
-  const std::string known = contexts.Dir(facts.identity.cluster) + "/ca.pem";
+  const std::string name = as.empty() ? facts.identity.cluster : as;
+  if (into.empty()) LAUNCH_RETURN_IF_ERROR(Contexts::CheckName(name));
+  const std::string known = contexts.Dir(name) + "/ca.pem";
   if (std::ifstream in(known, std::ios::binary); into.empty() && in) {
     const std::string ca_pem{std::istreambuf_iterator<char>(in), {}};
     if (ca_pem != token.ca_pem)
-      return Fail(ErrorCode::kAlreadyExists,
-                  "another cluster called " + facts.identity.cluster + " is known here",
-                  "give --into DIR, and use it with --credentials DIR");
+      return Fail(ErrorCode::kAlreadyExists, "another cluster called " + name + " is known here",
+                  "give this one another name here: --as NAME; the token is still good");
   }
-  const std::string dir = into.empty() ? contexts.Dir(facts.identity.cluster) : into;
+  const std::string dir = into.empty() ? contexts.Dir(name) : into;
   std::error_code error;
   fs::create_directories(dir, error);
   if (error) return FailErrno("make directory " + dir, error.value());
@@ -266,8 +267,8 @@ Result<int> RunLogin(const App& app, const std::string& into, const std::string&
                        {joined->ca_pem, joined->certificate_pem, key.private_pem}));
   LAUNCH_RETURN_IF_ERROR(WriteSecret(fs::path(dir) / "address", address + "\n"));
   if (into.empty()) {
-    LAUNCH_RETURN_IF_ERROR(contexts.Use(facts.identity.cluster));
-    app.Note("you are " + joined->identity + "; " + facts.identity.cluster +
+    LAUNCH_RETURN_IF_ERROR(contexts.Use(name));
+    app.Note("you are " + joined->identity + "; " + name +
              " is the current cluster (`launch context`)");
   } else {
     app.Note("you are " + joined->identity + "; from now on: export LAUNCH_CREDENTIALS=" + into);
@@ -344,13 +345,18 @@ void AddClusterVerbs(CLI::App& parser, App& app) {
   AddToken(parser, app);
 
   auto dir = std::make_shared<std::string>();
+  auto as = std::make_shared<std::string>();
   auto token_file = std::make_shared<std::string>();
   CLI::App* login = parser.add_subcommand("login", "Become a user of a cluster; token on stdin");
   login->add_option("--token", *token_file, "File with the token, instead of stdin; - is stdin");
-  login->add_option("--into", *dir,
-                    "Directory of the credentials; default: a context named as the cluster");
-  login->callback([&app, dir, token_file] {
-    app.run = [&app, dir, token_file] { return RunLogin(app, *dir, *token_file); };
+  CLI::Option* into = login->add_option(
+      "--into", *dir, "Directory of the credentials; default: a context named as the cluster");
+  login
+      ->add_option("--as", *as,
+                   "What `launch context` calls the cluster here; default: as it calls itself")
+      ->excludes(into);
+  login->callback([&app, dir, as, token_file] {
+    app.run = [&app, dir, as, token_file] { return RunLogin(app, *dir, *as, *token_file); };
   });
 
   parser.add_subcommand("version", "Version of this program")->callback([&app] {

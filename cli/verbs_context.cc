@@ -1,23 +1,68 @@
 // context: the clusters that this user knows.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <utility>
 
 #include "cli/app.h"
 #include "cli/contexts.h"
+#include "cli/table.h"
+#include "cli/up/cluster_file.h"
+#include "cli/up/slurm.h"
+#include "cli/up/this_machine.h"
 
 namespace launch {
 namespace {
 
+// What an `up` was begun for and never answered stands there too: it can be ended.
 Result<int> ListContexts(const App& app) {
   const Contexts contexts(Contexts::DefaultDir());
   const auto current = contexts.Current();
-  for (const std::string& name : contexts.Names()) {
-    const auto address = AddressOfCredentials(contexts.Dir(name));
-    if (app.WantsName()) {
-      app.Out(name + "\n");
-    } else {
-      app.Out((current == name ? "* " : "  ") + name + "  " + (address ? *address : "-") + "\n");
-    }
+  const std::vector<std::string> names = contexts.Names();
+  if (app.WantsName()) {
+    for (const std::string& name : names) app.Out(name + "\n");
+    return 0;
   }
+  Table table;
+  table.columns = {{" ", false, false},
+                   {"NAME", false, false},
+                   {"CLUSTER", false, false},
+                   {"ADDRESS", false, false},
+                   {"USER", false, false}};
+  for (const std::string& name : names) {
+    const auto address = AddressOfCredentials(contexts.Dir(name));
+    const auto holder = contexts.Holder(name);
+    table.rows.push_back({current == name ? "*" : " ", name, holder ? holder->cluster : "-",
+                          address ? *address : "-", holder ? holder->name : "-"});
+  }
+  for (const std::string& name : up::ClustersWithHosts(contexts))
+    if (std::ranges::find(names, name) == names.end())
+      table.rows.push_back({" ", name, "-", "its controller never answered", "-"});
+  if (!table.rows.empty()) app.Out(FormatTable(table, app.ScreenNow().width));
+  return 0;
+}
+
+// Nodes of an allocation read their credentials from the directory that would move.
+Result<void> MustHaveNoAllocations(const Contexts& contexts, const std::string& name) {
+  LAUNCH_ASSIGN_OR_RETURN(const auto known, up::ReadClusterFile(contexts, name));
+  const auto here = up::ThisMachine();
+  for (const std::string& id : known ? known->slurm_jobs : std::vector<std::string>()) {
+    LAUNCH_ASSIGN_OR_RETURN(const up::AllocationState state, up::StateOfAllocation(*here, id));
+    if (!state.state.empty())
+      return Fail(ErrorCode::kFailedPrecondition,
+                  "Slurm's allocation " + id + " reads its credentials under that name",
+                  "run this again when it is over");
+  }
+  return {};
+}
+
+Result<int> RenameContext(const App& app, const std::string& from, const std::string& to) {
+  Contexts contexts(Contexts::DefaultDir());
+  LAUNCH_RETURN_IF_ERROR(contexts.MustKnow(from));
+  LAUNCH_ASSIGN_OR_RETURN(const UniqueFd turn, up::LockCluster(contexts, from));
+  LAUNCH_ASSIGN_OR_RETURN(const UniqueFd other, up::LockCluster(contexts, to));
+  LAUNCH_RETURN_IF_ERROR(MustHaveNoAllocations(contexts, from));
+  LAUNCH_RETURN_IF_ERROR(contexts.Rename(from, to));
+  app.Note(from + " is called " + to + " here from now on");
   return 0;
 }
 
@@ -25,7 +70,7 @@ Result<int> ListContexts(const App& app) {
 
 void AddContextVerbs(CLI::App& parser, App& app) {
   CLI::App* context = parser.add_subcommand(
-      "context", "Clusters known here; `use` chooses one, `forget` removes one");
+      "context", "Clusters known here; `use` chooses one, `rename` and `forget` change the list");
   context->callback([&app] {
     if (!app.run) app.run = [&app] { return ListContexts(app); };
   });
@@ -39,6 +84,13 @@ void AddContextVerbs(CLI::App& parser, App& app) {
       app.Note(*name + " is the current cluster");
       return 0;
     };
+  });
+  auto names = std::make_shared<std::pair<std::string, std::string>>();
+  CLI::App* rename = context->add_subcommand("rename", "Call a cluster by another name here");
+  rename->add_option("old", names->first, "Of `launch context`")->required();
+  rename->add_option("new", names->second, "Letters, digits and -_.")->required();
+  rename->callback([&app, names] {
+    app.run = [&app, names] { return RenameContext(app, names->first, names->second); };
   });
   auto gone = std::make_shared<std::string>();
   CLI::App* forget =

@@ -1,8 +1,6 @@
-// up, upgrade, down, nodes remove: clusters on machines that ssh reaches.
+// up, upgrade: clusters on machines that ssh reaches.
 #include <CLI/CLI.hpp>
-#include <chrono>
-#include <filesystem>
-#include <thread>
+#include <algorithm>
 
 #include "cli/app.h"
 #include "cli/contexts.h"
@@ -12,9 +10,7 @@
 #include "cli/up/cluster_file.h"
 #include "cli/up/upgrade.h"
 #include "cli/up_flags.h"
-#include "common/file_system.h"
-#include "common/hostlist.h"
-#include "common/pki.h"
+#include "common/text.h"
 #include "common/version.h"
 
 namespace launch {
@@ -23,42 +19,6 @@ namespace {
 using up::HostResult;
 using up::HostSet;
 using up::UpOptions;
-
-// A file that is there is read; anything else without a slash is a hostlist, also where a directory
-// has the name of a host.
-Result<HostSet> ReadHostArgument(const std::string& text) {
-  std::error_code ignored;
-  const auto kind = std::filesystem::status(text, ignored).type();
-  const bool file = kind != std::filesystem::file_type::not_found &&
-                    kind != std::filesystem::file_type::directory;
-  if (!file && text.find('/') == std::string::npos) {
-    const std::string ending = std::filesystem::path(text).extension();
-    if (ending == ".yaml" || ending == ".yml" || ending == ".txt" || ending == ".conf")
-      return Fail(ErrorCode::kNotFound, "there is no file " + text,
-                  "a hosts file, or the names of hosts: gpu[01-16]");
-    return up::ReadHostlist(text);
-  }
-  LAUNCH_ASSIGN_OR_RETURN(const std::string bytes,
-                          PosixFileSystem().Read(text, up::kMostHostsBytes));
-  return up::ReadHosts(bytes, text);
-}
-
-void ApplyFlags(const UpFlags& flags, HostSet& set) {
-  for (up::Host& host : set.hosts) {
-    if (!flags.user.empty() && host.user.empty()) host.user = flags.user;
-    if (!flags.key.empty()) host.key = flags.key;
-    if (!flags.jump.empty()) host.jump = flags.jump;
-    if (flags.port != 0 && host.port == 0) host.port = flags.port;
-    if (flags.sudo) host.sudo = true;
-  }
-  if (!flags.head.empty()) set.head = flags.head;
-  if (!flags.ssh_config.empty()) set.ssh_config = flags.ssh_config;
-  // It is kept with the cluster, which is looked after from any directory.
-  std::error_code ignored;
-  if (!set.ssh_config.empty())
-    set.ssh_config = std::filesystem::absolute(set.ssh_config, ignored).lexically_normal();
-  if (flags.controller_port != 0) set.controller_port = flags.controller_port;
-}
 
 void ShowPlan(const App& app, const std::vector<HostResult>& results) {
   Table table;
@@ -75,6 +35,27 @@ void ShowPlan(const App& app, const std::vector<HostResult>& results) {
   app.Out(FormatTable(table, app.ScreenNow().width));
 }
 
+// What stands in the cluster's list of hosts, and is to stand there.
+struct Written {
+  std::optional<HostSet> known;  // by an earlier `up`
+  bool founded = false;          // its controller was started, and its credentials are here
+  HostSet before;                // of that list what holds for this `up`
+  HostSet set;                   // the hosts of this one
+};
+
+// A head binds only once its controller was started. What one that failed may have left is kept in
+// the list.
+HostSet Binding(const Written& written) {
+  HostSet before = written.known.value_or(HostSet{});
+  if (written.founded || before.hosts.empty()) return before;
+  std::erase_if(before.hosts, [&](const up::Host& host) {
+    return std::ranges::find(before.founding, host.name) == before.founding.end();
+  });
+  before.head.clear();
+  before.controller_port = 0;
+  return before;
+}
+
 // Without the hosts that failed before anything of ours was put on them.
 HostSet Reached(HostSet set, const std::vector<HostResult>& results) {
   const auto untouched = [](const HostResult& result) {
@@ -89,16 +70,32 @@ HostSet Reached(HostSet set, const std::vector<HostResult>& results) {
   return set;
 }
 
-// After a head that failed it is as if nobody had asked, unless the cluster's first controller was
-// started: that can be ended, by the cluster's name or as the current one.
-Result<void> TakeBack(Contexts& contexts, const std::string& cluster, bool founded,
-                      const std::optional<HostSet>& known, HostSet set) {
-  if (founded && known) return up::WriteClusterFile(contexts, cluster, *known);
-  if (founded) return up::RemoveClusterFile(contexts, cluster);
-  if (!contexts.MustKnow(cluster)) return contexts.Forget(cluster);
-  std::erase_if(set.hosts, [&](const up::Host& host) { return host.name != set.head; });
-  LAUNCH_RETURN_IF_ERROR(up::WriteClusterFile(contexts, cluster, set));
-  if (!contexts.Current()) return contexts.Use(cluster);
+// After a head that failed it is as if nobody had asked, but that what may be on it can be undone:
+// by the cluster's name, or as the current one where its controller was started.
+Result<void> TakeBack(const App& app, Contexts& contexts, const std::string& context,
+                      const Written& written, const std::vector<HostResult>& results) {
+  if (written.founded && written.known)
+    return up::WriteClusterFile(contexts, context, *written.known);
+  if (written.founded) return up::RemoveClusterFile(contexts, context);
+  const HostSet& set = written.set;
+  const bool started = contexts.MustKnow(context).has_value();
+  const auto head = std::find_if(results.begin(), results.end(), [&](const HostResult& result) {
+    return result.host.name == set.head;
+  });
+  const bool touched = started || !set.founding.empty() ||
+                       (head != results.end() && !head->steps.empty()) ||
+                       !written.before.hosts.empty();
+  if (!touched) return contexts.Forget(context);
+  HostSet left = up::Merged(written.before, set);
+  std::erase_if(left.hosts, [&](const up::Host& host) {
+    return host.name != set.head &&
+           std::ranges::none_of(written.before.hosts,
+                                [&](const up::Host& one) { return one.name == host.name; });
+  });
+  left.head = set.head;
+  LAUNCH_RETURN_IF_ERROR(up::WriteClusterFile(contexts, context, left));
+  app.Note("what is on " + set.head + " already is undone by: launch down " + context + " --purge");
+  if (started && !contexts.Current()) return contexts.Use(context);
   return {};
 }
 
@@ -108,46 +105,79 @@ Result<int> RunUpOnSlurm(const App& app, const UpFlags& flags) {
   return UpOnSlurm(app, {flags.slurm, flags.address, flags.controller_port}, options, contexts);
 }
 
+// The hosts that could be nodes, and another head among them where none is bound to its own.
+Error HeadError(const App& app, const UpFlags& flags, const Written& written,
+                const std::vector<HostResult>& results) {
+  std::vector<std::string> good;
+  Error error;
+  for (const HostResult& result : results) {
+    if (result.host.name == written.set.head) error = *result.error;
+    if (!result.error) good.push_back(result.host.name);
+  }
+  if (!good.empty())
+    app.Note(Joined(good, ", ") + ": can be nodes; nothing was done there without a controller");
+  error.message = "head " + written.set.head + ": " + error.message;
+  if (written.founded)
+    error.hint += "; the controller of this cluster lives on it, and does not answer";
+  else if (!good.empty())
+    error.hint +=
+        "; or let another host be the head: launch up " + flags.hosts + " --head " + good.front();
+  return error;
+}
+
 Result<int> RunUp(const App& app, const UpFlags& flags) {
   if (flags.hosts.empty())
     return Fail(ErrorCode::kInvalidArgument, "no hosts are named",
                 "launch up gpu[01-16], launch up hosts.yaml, or launch up --slurm \"-N 4\"");
-  LAUNCH_ASSIGN_OR_RETURN(HostSet set, ReadHostArgument(flags.hosts));
-  ApplyFlags(flags, set);
+  LAUNCH_ASSIGN_OR_RETURN(HostSet set, HostsNamed(flags));
   for (const std::string& jump : set.left_out)
     app.Note(jump + ": left out, others are reached through it; to have it too, name the hosts: " +
              "launch up " + jump + ",... -F " + flags.hosts);
-  LAUNCH_ASSIGN_OR_RETURN(set, up::CheckHosts(std::move(set), flags.hosts));
   Contexts contexts(Contexts::DefaultDir());
+  LAUNCH_ASSIGN_OR_RETURN(UpOptions options, OptionsOf(app, flags, HostSet{}));
+  const std::string context = options.context;
   UniqueFd turn;
   if (!flags.dry_run) {
-    LAUNCH_ASSIGN_OR_RETURN(turn, up::LockCluster(contexts, flags.cluster));
+    LAUNCH_ASSIGN_OR_RETURN(turn, up::LockCluster(contexts, context));
   }
-  LAUNCH_ASSIGN_OR_RETURN(const auto known, up::ReadClusterFile(contexts, flags.cluster));
-  const bool founded = contexts.MustKnow(flags.cluster).has_value();
-  // Binding only once a controller was started.
-  const HostSet before = founded ? known.value_or(HostSet{}) : HostSet{};
-  LAUNCH_ASSIGN_OR_RETURN(set, up::WithHead(std::move(set), before));
-  LAUNCH_ASSIGN_OR_RETURN(UpOptions options, OptionsOf(app, flags, set));
-  if (!flags.dry_run)  // whatever happens next, `down` knows all that may have something of ours
-    LAUNCH_RETURN_IF_ERROR(up::WriteClusterFile(contexts, flags.cluster, up::Merged(before, set)));
-  const auto brought = up::BringUp(set, options, contexts);
+  Written written;
+  LAUNCH_ASSIGN_OR_RETURN(written.known, up::ReadClusterFile(contexts, context));
+  written.founded = contexts.MustKnow(context).has_value();
+  written.before = Binding(written);
+  LAUNCH_ASSIGN_OR_RETURN(written.set, up::WithHead(std::move(set), written.before));
+  LAUNCH_ASSIGN_OR_RETURN(options, OptionsOf(app, flags, written.set));
+  // Whatever happens next, `down` knows all that may have something of ours.
+  const auto write = [&]() -> Result<void> {
+    if (flags.dry_run) return {};
+    return up::WriteClusterFile(contexts, context, up::Merged(written.before, written.set));
+  };
+  options.founding = [&] {
+    written.set.founding = {written.set.head};
+    return write();
+  };
+  LAUNCH_RETURN_IF_ERROR(write());
+  const up::BroughtUp brought = up::BringUp(written.set, options, contexts);
   options.progress = nullptr;
-  if (!brought) {  // the head: the others were not looked at
+  std::vector<HostResult> results = brought.hosts;
+  if (!brought.controller) {
+    const Error error = HeadError(app, flags, written, results);
+    std::erase_if(results,
+                  [&](const HostResult& one) { return one.host.name == written.set.head; });
+    ShowFailures(app, results);
     if (!flags.dry_run)
-      LAUNCH_RETURN_IF_ERROR(TakeBack(contexts, flags.cluster, founded, known, std::move(set)));
-    return Unexpected(brought.error());
+      LAUNCH_RETURN_IF_ERROR(TakeBack(app, contexts, context, written, brought.hosts));
+    return Unexpected(error);
   }
-  const std::vector<HostResult>& results = *brought;
   const std::size_t failed = ShowFailures(app, results);
   if (flags.dry_run) {
     ShowPlan(app, results);
     return failed == 0 ? 0 : 1;
   }
-  const HostSet all = up::Merged(before, Reached(set, results));
-  LAUNCH_RETURN_IF_ERROR(up::WriteClusterFile(contexts, flags.cluster, all));
-  LAUNCH_RETURN_IF_ERROR(contexts.Use(flags.cluster));
-  LAUNCH_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfCredentials(contexts.Dir(flags.cluster)));
+  HostSet all = up::Merged(written.before, Reached(written.set, results));
+  std::erase(all.founding, all.head);
+  LAUNCH_RETURN_IF_ERROR(up::WriteClusterFile(contexts, context, all));
+  LAUNCH_RETURN_IF_ERROR(contexts.Use(context));
+  LAUNCH_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfCredentials(contexts.Dir(context)));
   LAUNCH_ASSIGN_OR_RETURN(Client client, Client::Open(cluster));
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeView> nodes, client.Nodes());
   app.Out(NodesTable(nodes, app.ScreenNow()));
@@ -163,11 +193,12 @@ Result<int> RunUpgrade(const App& app, UpFlags flags) {
   LAUNCH_ASSIGN_OR_RETURN(const ControllerStatus status, client.Status());
   LAUNCH_RETURN_IF_ERROR(up::CheckUpgrade(status.version, Version()));
   LAUNCH_ASSIGN_OR_RETURN(UpOptions options, OptionsOf(app, flags, set));
-  LAUNCH_ASSIGN_OR_RETURN(const auto results, up::Upgrade(set, options, contexts));
+  options.in_turn = true;
+  const up::BroughtUp brought = up::BringUp(set, options, contexts);
   options.progress = nullptr;
-  const std::size_t failed = ShowFailures(app, results);
+  const std::size_t failed = ShowFailures(app, brought.hosts);
   if (flags.dry_run) {
-    ShowPlan(app, results);
+    ShowPlan(app, brought.hosts);
     return failed == 0 ? 0 : 1;
   }
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeView> nodes, client.Nodes());
@@ -175,159 +206,10 @@ Result<int> RunUpgrade(const App& app, UpFlags flags) {
   return failed == 0 ? 0 : 1;
 }
 
-// A controller that was just left by an agent may need a moment to see it.
-Result<void> ForgetEnded(Client& client, const NodeId& node) {
-  constexpr Millis kLeaves(15'000);
-  constexpr Millis kBetween(200);
-  const auto end = std::chrono::steady_clock::now() + kLeaves;
-  for (;;) {
-    auto gone = client.ForgetNode(node);
-    if (gone || gone.error().code != ErrorCode::kFailedPrecondition) return gone;
-    if (std::chrono::steady_clock::now() > end) return gone;
-    std::this_thread::sleep_for(kBetween);
-  }
-}
-
-// The hosts to remove: each of the cluster, none of them its head.
-Result<HostSet> ToRemove(const HostSet& all, const std::string& nodes) {
-  LAUNCH_ASSIGN_OR_RETURN(const std::vector<std::string> names, ExpandHostlist(nodes));
-  HostSet set = all;
-  set.hosts.clear();
-  for (const std::string& name : names) {
-    const auto host = std::find_if(all.hosts.begin(), all.hosts.end(),
-                                   [&](const up::Host& one) { return one.name == name; });
-    if (host == all.hosts.end())
-      return Fail(ErrorCode::kNotFound, "no host called " + name + " was brought up from here",
-                  "end its agent there yourself, then: launch node forget " + name);
-    if (name == all.head)
-      return Fail(ErrorCode::kFailedPrecondition,
-                  name + " is the head: the controller of the cluster runs there",
-                  "`launch down` ends the whole cluster");
-    set.hosts.push_back(*host);
-  }
-  return set;
-}
-
-// Drained first, so that nothing new starts there while its jobs are looked at.
-Result<void> MustBeIdle(Client& client, const HostSet& set) {
-  for (const up::Host& host : set.hosts) {
-    if (auto drained = client.Drain({NodeId{host.name}, false, "to be removed"});
-        !drained && drained.error().code != ErrorCode::kNotFound)
-      return drained;
-  }
-  LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeView> nodes, client.Nodes());
-  for (const NodeView& node : nodes) {
-    const std::string& name = node.inventory.node.value;
-    const bool wanted = std::any_of(set.hosts.begin(), set.hosts.end(),
-                                    [&](const up::Host& host) { return host.name == name; });
-    if (!wanted || node.jobs.empty()) continue;
-    return Fail(ErrorCode::kFailedPrecondition,
-                "job " + std::to_string(node.jobs.front().value) + " runs on " + name,
-                "it takes no new jobs now: cancel what runs there, or run this again when it is "
-                "over; `launch undrain " +
-                    name + "` keeps it");
-  }
-  return {};
-}
-
-Result<int> RunRemove(const App& app, UpFlags flags) {
-  Contexts contexts(Contexts::DefaultDir());
-  flags.cluster = ClusterMeant(contexts, flags.cluster);
-  LAUNCH_RETURN_IF_ERROR(HostsOf(contexts, flags.cluster));
-  LAUNCH_ASSIGN_OR_RETURN(const UniqueFd turn, up::LockCluster(contexts, flags.cluster));
-  LAUNCH_ASSIGN_OR_RETURN(HostSet all, HostsOf(contexts, flags.cluster));
-  LAUNCH_ASSIGN_OR_RETURN(const HostSet set, ToRemove(all, flags.hosts));
-  LAUNCH_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfCredentials(contexts.Dir(flags.cluster)));
-  LAUNCH_ASSIGN_OR_RETURN(Client client, Client::Open(cluster));
-  LAUNCH_RETURN_IF_ERROR(MustBeIdle(client, set));
-  LAUNCH_ASSIGN_OR_RETURN(UpOptions options, OptionsOf(app, flags, set));
-  LAUNCH_ASSIGN_OR_RETURN(const std::string ca_pem,
-                          PosixFileSystem().Read(cluster.credentials + "/ca.pem", 1 << 20));
-  const auto results = up::TakeDown(set, options, Sha256Hex(ca_pem), flags.purge);
-  options.progress = nullptr;
-  int code = 0;
-  for (const HostResult& ended : results) {
-    const std::string& name = ended.host.name;
-    // A machine that is gone is what this verb is for; one that still answers must have ended.
-    if (ended.error) app.Note(name + ": " + FormatError(*ended.error));
-    if (auto gone = ForgetEnded(client, NodeId{name});
-        !gone && gone.error().code != ErrorCode::kNotFound) {
-      std::fprintf(stderr, "%s: %s\n", name.c_str(), FormatError(gone.error()).c_str());
-      code = 1;
-      continue;
-    }
-    std::erase_if(all.hosts, [&](const up::Host& host) { return host.name == name; });
-    app.Note(name + ": removed from the cluster" +
-             (ended.error ? "; what is on that machine is still there" : ""));
-  }
-  LAUNCH_RETURN_IF_ERROR(up::WriteClusterFile(contexts, flags.cluster, all));
-  return code;
-}
-
-// Jobs that are not done, which `down` would take with it.
-Result<std::vector<JobId>> OpenJobs(Client& client) {
-  LAUNCH_ASSIGN_OR_RETURN(const std::vector<JobView> jobs, client.Jobs({}));
-  std::vector<JobId> open;
-  for (const JobView& job : jobs)
-    if (!IsTerminal(job.state)) open.push_back(job.id);
-  return open;
-}
-
-// Nodes that somebody else brought up, or joined by hand: no list here has them.
-void NameOthers(const App& app, Client& client, const HostSet& set) {
-  if (!set.slurm_jobs.empty()) return;  // their nodes leave with them
-  const auto nodes = client.Nodes();
-  for (const NodeView& node : nodes ? *nodes : std::vector<NodeView>()) {
-    const std::string& name = node.inventory.node.value;
-    if (std::any_of(set.hosts.begin(), set.hosts.end(),
-                    [&](const up::Host& host) { return host.name == name; }))
-      continue;
-    app.Note(name + ": not brought up from here; its agent goes on there until it is ended");
-  }
-}
-
-Result<int> RunDown(const App& app, UpFlags flags) {
-  Contexts contexts(Contexts::DefaultDir());
-  flags.cluster = ClusterMeant(contexts, flags.cluster);
-  LAUNCH_RETURN_IF_ERROR(HostsOf(contexts, flags.cluster));
-  LAUNCH_ASSIGN_OR_RETURN(const UniqueFd turn, up::LockCluster(contexts, flags.cluster));
-  LAUNCH_ASSIGN_OR_RETURN(const HostSet set, HostsOf(contexts, flags.cluster));
-  LAUNCH_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfCredentials(contexts.Dir(flags.cluster)));
-  if (auto client = Client::Open(cluster); client) {
-    const auto open = OpenJobs(*client);
-    // With --purge each host says itself whether ranks live there.
-    if (!open && !flags.force && !flags.purge)
-      return Fail(ErrorCode::kUnavailable,
-                  "the controller cannot be asked what runs: " + open.error().message,
-                  "--force ends the cluster in spite of that");
-    if (open) NameOthers(app, *client, set);
-    if (open && !open->empty()) {
-      if (!flags.force)
-        return Fail(ErrorCode::kFailedPrecondition,
-                    std::to_string(open->size()) + " jobs are not done",
-                    "`launch queue` lists them; --force cancels them first");
-      LAUNCH_RETURN_IF_ERROR(client->Cancel(*open));
-      for (const JobId job : *open) {
-        LAUNCH_RETURN_IF_ERROR(AwaitJob(*client, job, Millis(120'000), [](const JobView&) {}));
-      }
-    }
-  }
-  LAUNCH_RETURN_IF_ERROR(EndAllocations(app, set));
-  LAUNCH_ASSIGN_OR_RETURN(UpOptions options, OptionsOf(app, flags, set));
-  LAUNCH_ASSIGN_OR_RETURN(const std::string ca_pem,
-                          PosixFileSystem().Read(cluster.credentials + "/ca.pem", 1 << 20));
-  const auto results = up::TakeDown(set, options, Sha256Hex(ca_pem), flags.purge);
-  options.progress = nullptr;
-  if (ShowFailures(app, results) > 0) return 1;
-  if (flags.purge) LAUNCH_RETURN_IF_ERROR(contexts.Forget(flags.cluster));
-  return 0;
-}
-
 }  // namespace
 
 void AddUpVerbs(CLI::App& parser, App& app) {
   auto flags = std::make_shared<UpFlags>();
-  flags->cluster = "launch";
   CLI::App* up =
       parser.add_subcommand("up", "Install and start a cluster on machines that ssh reaches");
   CLI::Option* hosts =
@@ -337,7 +219,10 @@ void AddUpVerbs(CLI::App& parser, App& app) {
       ->excludes(hosts);
   up->add_option("--address", flags->address,
                  "With --slurm: this machine as the nodes reach it; default: its name");
-  up->add_option("--cluster", flags->cluster, "Its name")->capture_default_str();
+  up->add_option("--cluster", flags->cluster,
+                 "What it calls itself, or one that is known here; default: launch");
+  up->add_option("--name", flags->name,
+                 "What `launch context` calls it here; default: as it calls itself");
   up->add_option("--head", flags->head, "Host of the controller; default: the first");
   up->add_option("--user", flags->user, "User on the hosts");
   up->add_option("--port", flags->port, "Port of ssh")->check(CLI::Range(1, 65535));
@@ -365,26 +250,6 @@ void AddUpVerbs(CLI::App& parser, App& app) {
   upgrade->add_flag("--dry-run", newer->dry_run, "Look, and say what would be done");
   AddSshFlags(*upgrade, *newer);
   upgrade->callback([&app, newer] { app.run = [&app, newer] { return RunUpgrade(app, *newer); }; });
-
-  auto ending = std::make_shared<UpFlags>();
-  CLI::App* down = parser.add_subcommand("down", "End a cluster that `launch up` made");
-  down->add_option("cluster", ending->cluster, "Its name; the current one if left out");
-  down->add_flag("--force", ending->force, "Cancel its jobs first");
-  down->add_flag("--purge", ending->purge, "Remove programs and state from the hosts too");
-  AddSshFlags(*down, *ending);
-  down->callback([&app, ending] { app.run = [&app, ending] { return RunDown(app, *ending); }; });
-
-  auto leaving = std::make_shared<UpFlags>();
-  for (const char* family : {"nodes", "node"}) {
-    CLI::App* remove = parser.get_subcommand(family)->add_subcommand(
-        "remove", "End the agents of hosts, and take them out of a cluster that `launch up` made");
-    remove->add_option("nodes", leaving->hosts, "gpu[01-04]")->required();
-    remove->add_option("--cluster", leaving->cluster, "Its name; the current one if left out");
-    remove->add_flag("--purge", leaving->purge, "Remove programs and state from the hosts too");
-    AddSshFlags(*remove, *leaving);
-    remove->callback(
-        [&app, leaving] { app.run = [&app, leaving] { return RunRemove(app, *leaving); }; });
-  }
 }
 
 }  // namespace launch

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,11 +18,16 @@
 namespace launch::up {
 
 struct UpOptions {
-  std::string cluster = "launch";
-  std::vector<std::string> programs;  // directories with our programs, one per architecture
+  std::string cluster = "launch";            // what it calls itself
+  std::string context = "launch";            // what it is called here
+  std::map<std::string, std::string> known;  // context by the SHA-256 of its ca.pem
+  std::vector<std::string> programs;         // directories with our programs, one per architecture
   int parallel = 16;
   bool dry_run = false;
+  bool in_turn = false;  // one host after another, as an upgrade does
   SshOptions ssh;
+  // Before the first controller of the cluster is made on the head.
+  std::function<Result<void>()> founding;
   // One line per step of a host; called from several threads, as is the next.
   std::function<void(const std::string& host, const std::string& step)> say;
   ProgressSink progress;
@@ -30,16 +36,21 @@ struct UpOptions {
 struct HostResult {
   Host host;
   HostFacts facts;
+  bool reached = false;  // ssh let us in
   bool done = false;
   bool of_others = false;          // what is on it is another cluster's, or another node
   std::vector<std::string> steps;  // what was done, or would be with dry_run
   std::optional<Error> error;
 };
 
-// kUnavailable and the like when the head itself cannot be brought up: then no node is touched.
-// Otherwise a result for each host, in order.
-Result<std::vector<HostResult>> BringUp(const HostSet& set, const UpOptions& options,
-                                        Contexts& contexts);
+struct BroughtUp {
+  std::vector<HostResult> hosts;  // in order
+  bool controller = false;        // false: the head's error says why; the others were looked at
+};
+// A head that ssh does not reach is one bad host like any other where its controller answers.
+// With `in_turn` the hosts after the first that took the release and failed are left as they are,
+// with an error that says so; ranks and their supervisors outlive it.
+BroughtUp BringUp(const HostSet& set, const UpOptions& options, Contexts& contexts);
 
 // The controller alone, for nodes that come by another way than ssh.
 struct HeadUp {
@@ -48,9 +59,13 @@ struct HeadUp {
 };
 Result<HeadUp> BringUpHead(const HostSet& set, const UpOptions& options, Contexts& contexts);
 
-// Ends agents, then the controller, of the cluster with this `authority` (SHA-256 of its CA);
-// `purge` removes programs and state.
+struct Ending {
+  std::string authority;    // SHA-256 of the cluster's CA; empty: it has none yet
+  bool purge = false;       // programs and state go too, where no supervisor lives
+  bool of_anybody = false;  // whatever cluster it is of
+};
+// Ends agents, then the controller. A host of another cluster is left as it is.
 std::vector<HostResult> TakeDown(const HostSet& set, const UpOptions& options,
-                                 const std::string& authority, bool purge);
+                                 const Ending& ending);
 
 }  // namespace launch::up

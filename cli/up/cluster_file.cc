@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -33,6 +34,17 @@ Result<void> WriteClusterFile(Contexts& contexts, const std::string& cluster, co
 
 Result<void> RemoveClusterFile(const Contexts& contexts, const std::string& cluster) {
   return PosixFileSystem().RemoveTree(contexts.Dir(cluster) + "/" + kName);
+}
+
+std::vector<std::string> ClustersWithHosts(const Contexts& contexts) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry :
+       fs::directory_iterator(fs::path(contexts.Dir("any")).parent_path(), ignored))
+    if (fs::exists(entry.path() / kName, ignored)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 Result<UniqueFd> LockCluster(const Contexts& contexts, const std::string& cluster) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/contexts.h"
 #include "cli/up/hosts.h"
@@ -17,6 +18,9 @@ Result<std::optional<HostSet>> ReadClusterFile(const Contexts& contexts,
 Result<void> WriteClusterFile(Contexts& contexts, const std::string& cluster, const HostSet& set);
 // As if no `up` had been run from here.
 Result<void> RemoveClusterFile(const Contexts& contexts, const std::string& cluster);
+
+// Those that an `up` was begun for from here, also where their controller never answered; sorted.
+std::vector<std::string> ClustersWithHosts(const Contexts& contexts);
 
 // Held by a verb that changes what is on the hosts of a cluster: of two at once each would forget
 // what the other did. kConflict when another program holds it.

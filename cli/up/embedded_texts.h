@@ -7,6 +7,7 @@ namespace launch {
 
 extern const std::string_view kProbeScript;
 extern const std::string_view kServiceScript;
+extern const std::string_view kReleasesScript;
 extern const std::string_view kAllocationScript;
 extern const std::string_view kAgentUnit;
 extern const std::string_view kControllerUnit;

@@ -26,6 +26,7 @@ struct HostFacts {
   int uid = -1;
   std::string programs;          // directory for ours: /opt/launch, ~/.local/share/launch/HOST
   std::string state;             // /var/lib/launch, ~/.local/state/launch/HOST
+  std::string home;              // of the user, where other hosts may share it; empty = they do not
   bool made = false;             // both directories are there
   std::uint64_t free_bytes = 0;  // where the programs go
   bool writable = false;

@@ -13,32 +13,10 @@ namespace launch::up {
 namespace {
 
 constexpr Millis kShort(30'000);
-constexpr Millis kUpload(600'000);
+constexpr Millis kRemoving(600'000);
 
 std::string Current(const HostFacts& facts, std::string_view program) {
   return facts.programs + "/current/" + std::string(program);
-}
-
-std::string Last(std::string_view text) {
-  constexpr std::size_t kMost = 600;
-  const std::size_t end = text.find_last_not_of(" \t\r\n");
-  if (end == std::string_view::npos) return "it said nothing";
-  text = text.substr(0, end + 1);
-  return std::string(text.substr(text.size() > kMost ? text.size() - kMost : 0));
-}
-
-Result<void> MustBeDone(const RemoteAnswer& answer, const std::string& what) {
-  if (answer.code == 0) return {};
-  return Fail(ErrorCode::kFailedPrecondition,
-              what + " failed: " + Last(answer.errors.empty() ? answer.output : answer.errors),
-              "run this again when that is mended");
-}
-
-Result<RemoteAnswer> Must(Remote& remote, const std::string& command, std::string_view input,
-                          Millis deadline, const std::string& what) {
-  LAUNCH_ASSIGN_OR_RETURN(RemoteAnswer answer, remote.Run(command, input, deadline));
-  LAUNCH_RETURN_IF_ERROR(MustBeDone(answer, what));
-  return answer;
 }
 
 std::string_view KeeperWord(Keeper keeper) {
@@ -120,81 +98,10 @@ Result<HostFacts> Probe(Remote& remote) {
   LAUNCH_ASSIGN_OR_RETURN(const RemoteAnswer answer, remote.Run("sh", kProbeScript, kShort));
   HostFacts facts = ReadFacts(answer.output);
   if (facts.uid >= 0 || answer.errors.find("sudo") == std::string::npos) return facts;
-  return Fail(ErrorCode::kPermissionDenied, "sudo there does not let us in: " + Last(answer.errors),
+  return Fail(ErrorCode::kPermissionDenied,
+              "sudo there does not let us in: " + LastWords(answer.errors),
               "allow it without a password (NOPASSWD) for this user, or leave sudo out: then "
               "everything is installed for this user alone");
-}
-
-namespace {
-
-// Root's programs may be seen by all.
-Result<void> MakeDirectories(Remote& remote, const HostFacts& facts) {
-  if (facts.made) return {};
-  const std::string programs = ShellQuote(facts.programs);
-  std::string command = "umask 077; mkdir -p " + programs + " " + ShellQuote(facts.state);
-  if (facts.uid == 0) command += " && chmod 755 " + programs;
-  LAUNCH_RETURN_IF_ERROR(Must(remote, command, "", kShort, "mkdir"));
-  return {};
-}
-
-// Whether the release is there and current. What is there was compared with its digest when it
-// came; a file of another length was damaged since.
-Result<bool> IsInstalled(Remote& remote, const HostFacts& facts, const Release& release,
-                         const std::string& dir) {
-  if (facts.installed != release.id) return false;
-  std::string command;
-  for (const Program& program : release.programs) {
-    const std::string path = ShellQuote(dir + "/" + program.name);
-    command += (command.empty() ? "" : " && ") + ("[ -x " + path) + " ] && [ $(wc -c < " + path +
-               ") -eq " + std::to_string(program.bytes) + " ]";
-  }
-  LAUNCH_ASSIGN_OR_RETURN(const RemoteAnswer answer, remote.Run(command, "", kShort));
-  return answer.code == 0;
-}
-
-}  // namespace
-
-Result<bool> Install(Remote& remote, const HostFacts& facts, const Release& release,
-                     const SentOf& sent) {
-  const std::string releases = facts.programs + "/releases";
-  const std::string dir = releases + "/" + release.id;
-  LAUNCH_RETURN_IF_ERROR(MakeDirectories(remote, facts));
-  LAUNCH_ASSIGN_OR_RETURN(const bool there, IsInstalled(remote, facts, release, dir));
-  if (there) return false;
-  LAUNCH_RETURN_IF_ERROR(
-      Must(remote, "umask 022; mkdir -p " + ShellQuote(dir), "", kShort, "mkdir"));
-  bool uploaded = false;
-  std::uint64_t total = release.bytes;
-  std::uint64_t before = 0;
-  for (const Program& program : release.programs) {
-    const std::string path = ShellQuote(dir + "/" + program.name);
-    const std::string sum = "[ \"$(sha256sum < " + path;
-    const std::string is = " | cut -c1-64)\" = " + program.digest + " ]";
-    LAUNCH_ASSIGN_OR_RETURN(const RemoteAnswer same,
-                            remote.Run("[ -x " + path + " ] && " + sum + is, "", kShort));
-    if (same.code == 0) {
-      total -= program.bytes;
-      continue;
-    }
-    LAUNCH_ASSIGN_OR_RETURN(const std::string bytes, ReadProgram(program));
-    const std::string part = ShellQuote(dir + "/." + program.name + ".part") + ".$$";
-    LAUNCH_ASSIGN_OR_RETURN(
-        const RemoteAnswer answer,
-        remote.Send("umask 022; cat > " + part + " && [ \"$(sha256sum < " + part + is +
-                        " && chmod 755 " + part + " && mv -f " + part + " " + path,
-                    bytes, kUpload, [&](std::uint64_t now) { sent(before + now, total); }));
-    LAUNCH_RETURN_IF_ERROR(MustBeDone(answer, "uploading " + program.name));
-    before += program.bytes;
-    uploaded = true;
-  }
-  const std::string link = ShellQuote(facts.programs + "/current");
-  const std::string fresh = ShellQuote(facts.programs + "/.current.new") + ".$$";
-  LAUNCH_RETURN_IF_ERROR(Must(remote,
-                              "ln -sfn " + ShellQuote("releases/" + release.id) + " " + fresh +
-                                  " && mv -fT " + fresh + " " + link + " && rm -f " +
-                                  ShellQuote(dir) + "/.*.part.*",
-                              "", kShort, "switching to the release"));
-  return uploaded;
 }
 
 Result<std::string> ClusterOfController(Remote& remote, const HostFacts& facts) {
@@ -208,7 +115,7 @@ Result<std::string> ClusterOfController(Remote& remote, const HostFacts& facts) 
 }
 
 Result<ControllerMade> StartController(Remote& remote, const HostFacts& facts,
-                                       const std::string& cluster, int port) {
+                                       const std::string& cluster, int port, Families families) {
   const std::string state = facts.state + "/controller";
   LAUNCH_RETURN_IF_ERROR(Must(remote,
                               "[ -s " + ShellQuote(state + "/ca.pem") + " ] || " +
@@ -217,9 +124,11 @@ Result<ControllerMade> StartController(Remote& remote, const HostFacts& facts,
                                   ShellQuote(cluster),
                               "", kShort, "launch-controller init"));
   ControllerMade made;
-  LAUNCH_ASSIGN_OR_RETURN(
-      made.started, Keep(remote, facts, "launch-controller",
-                         {"run", "--state", state, "--listen", "0.0.0.0:" + std::to_string(port)}));
+  // `::` takes both; where the kernel has no IPv6 nobody could listen on it.
+  const std::string any = families == Families::kOnlyV6 ? "[::]:" : "0.0.0.0:";
+  LAUNCH_ASSIGN_OR_RETURN(made.started,
+                          Keep(remote, facts, "launch-controller",
+                               {"run", "--state", state, "--listen", any + std::to_string(port)}));
   // One command for the three: each costs a shell over there.
   constexpr std::string_view kBetween = "-- next --\n";
   const std::string dir = ShellQuote(state + "/operator");
@@ -290,12 +199,7 @@ Result<void> MustHaveNoRanks(Remote& remote, const HostFacts& facts) {
 
 }  // namespace
 
-Result<void> Remove(Remote& remote, const HostFacts& facts, const std::string& authority,
-                    bool purge) {
-  const auto ours = [&](const std::string& found) { return found.empty() || found == authority; };
-  if (!ours(facts.authority) || !ours(facts.controller))
-    return Fail(ErrorCode::kFailedPrecondition, "what is on it belongs to another cluster",
-                "end that one by its own name; nothing was changed here");
+Result<void> Remove(Remote& remote, const HostFacts& facts, bool purge) {
   if (purge) LAUNCH_RETURN_IF_ERROR(MustHaveNoRanks(remote, facts));
   for (const char* name : {"launch-agent", "launch-controller"}) {
     LAUNCH_RETURN_IF_ERROR(
@@ -310,7 +214,7 @@ Result<void> Remove(Remote& remote, const HostFacts& facts, const std::string& a
     command += " " + ShellQuote(facts.state + part);
   command += "; rmdir " + ShellQuote(facts.programs) + " " + ShellQuote(facts.state) +
              " 2>/dev/null; true";
-  LAUNCH_RETURN_IF_ERROR(Must(remote, command, "", kUpload, "removing files"));
+  LAUNCH_RETURN_IF_ERROR(Must(remote, command, "", kRemoving, "removing files"));
   return {};
 }
 

@@ -2,13 +2,11 @@
 // runs, and says whether there was anything to do.
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 
+#include "cli/up/head_address.h"
 #include "cli/up/host_facts.h"
-#include "cli/up/release.h"
 #include "cli/up/remote.h"
 #include "common/error.h"
 
@@ -16,13 +14,6 @@ namespace launch::up {
 
 // Asks the probe and judges nothing.
 Result<HostFacts> Probe(Remote& remote);
-
-// Uploads what is missing of the release, checked by SHA-256, and switches `current` to it. True
-// when something was uploaded. `sent` hears of the bytes of all programs so far, and of all that
-// must be sent.
-using SentOf = std::function<void(std::uint64_t sent, std::uint64_t total)>;
-Result<bool> Install(Remote& remote, const HostFacts& facts, const Release& release,
-                     const SentOf& sent);
 
 enum class Started { kRunning, kStarted };  // kRunning: it ran already, from this release
 
@@ -35,9 +26,9 @@ struct ControllerMade {
   std::string key_pem;          // secret
 };
 // Makes the cluster's authority at the first time and starts the controller on `port` of every
-// address. A port in use is an error with the controller's own words.
+// address of the families. A port in use is an error with the controller's own words.
 Result<ControllerMade> StartController(Remote& remote, const HostFacts& facts,
-                                       const std::string& cluster, int port);
+                                       const std::string& cluster, int port, Families families);
 
 // `token` goes over stdin, so that no process list shows it. `again`: the cluster knows the node,
 // and its certificate is replaced.
@@ -46,9 +37,8 @@ Result<Started> StartAgent(Remote& remote, const HostFacts& facts);
 
 // Ends agent and controller; ranks that still run are the agent's to stop before. With `purge` the
 // programs and all state of the cluster go too, never a directory that is not ours.
-// kFailedPrecondition, and nothing changed, where agent or controller have another `authority`.
-Result<void> Remove(Remote& remote, const HostFacts& facts, const std::string& authority,
-                    bool purge);
+// kFailedPrecondition, and nothing changed, where ranks live that `purge` would leave behind.
+Result<void> Remove(Remote& remote, const HostFacts& facts, bool purge);
 
 // The cluster whose controller lives on the host; empty = none.
 Result<std::string> ClusterOfController(Remote& remote, const HostFacts& facts);

@@ -1,14 +1,12 @@
 #include "cli/up/hosts.h"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 #include <utility>
 
-#include "common/hostlist.h"
+#include "cli/up/host_words.h"
 #include "common/quoted.h"
 #include "common/text.h"
-#include "common/units.h"
 #include "common/yaml_reader.h"
 
 namespace launch::up {
@@ -19,84 +17,16 @@ Unexpected Bad(const std::string& file, int line, std::string message, std::stri
               Where{file, line, 0, ""});
 }
 
-Result<int> ReadPort(std::string_view text) {
-  const auto port = ParseInt(text);
-  if (!port || *port < 1 || *port > 65535)
-    return Fail(ErrorCode::kInvalidArgument, "'" + std::string(text) + "' is not a port",
-                "write a number from 1 to 65535");
-  return static_cast<int>(*port);
-}
-
-// Letters, digits and ".-_": what a node name, an ssh host and a path can all be.
-Result<void> CheckName(const std::string& name) {
-  const bool good =
-      !name.empty() && name.size() <= 253 && name[0] != '-' &&
-      std::all_of(name.begin(), name.end(), [](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
-      });
-  if (good) return {};
-  return Fail(ErrorCode::kInvalidArgument, "'" + name + "' is not a host name",
-              "write names or IPv4 addresses: gpu[01-16], ana@10.0.0.7:2222");
-}
-
-// Splits a hostlist at the commas outside brackets.
-std::vector<std::string> Parts(std::string_view text) {
-  std::vector<std::string> parts(1);
-  int depth = 0;
-  for (const char c : text) {
-    if (c == '[') ++depth;
-    if (c == ']') --depth;
-    if (c == ',' && depth == 0) {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
-// "ana@gpu[01-02]:2222" and what it expands to.
-Result<std::vector<Host>> ReadPart(std::string_view part) {
-  Host like;
-  std::string_view rest = Trim(part);
-  if (const std::size_t at = rest.rfind('@'); at != std::string_view::npos) {
-    like.user = std::string(rest.substr(0, at));
-    rest.remove_prefix(at + 1);
-    if (like.user.empty())
-      return Fail(ErrorCode::kInvalidArgument, "no user before '@' in '" + std::string(part) + "'",
-                  "write user@host");
-    LAUNCH_RETURN_IF_ERROR(CheckName(like.user));
-  }
-  const std::size_t colon = rest.rfind(':');
-  if (colon != std::string_view::npos) {
-    LAUNCH_ASSIGN_OR_RETURN(like.port, ReadPort(rest.substr(colon + 1)));
-    rest = rest.substr(0, colon);
-  }
-  LAUNCH_ASSIGN_OR_RETURN(const auto names, ExpandHostlist(rest));
-  std::vector<Host> hosts;
-  for (const std::string& name : names) {
-    LAUNCH_RETURN_IF_ERROR(CheckName(name));
-    hosts.push_back(like);
-    hosts.back().name = name;
-  }
-  return hosts;
-}
-
-Result<void> Append(std::string_view text, HostSet& set) {
-  for (const std::string& part : Parts(text)) {
-    LAUNCH_ASSIGN_OR_RETURN(auto hosts, ReadPart(part));
-    set.hosts.insert(set.hosts.end(), hosts.begin(), hosts.end());
-  }
-  return {};
-}
-
 // It becomes words of a command line of ssh.
 Result<void> CheckJump(const std::string& jump) {
   if (jump.empty()) return {};
-  const bool one = jump.find(',') == std::string::npos && jump.find('[') == std::string::npos;
-  if (one && ReadPart(jump)) return {};
+  const bool bracket = jump.find('[') != std::string::npos;
+  std::vector<Host> hosts;
+  if (AppendHosts(jump, hosts) && hosts.size() == 1 && bracket != hosts[0].address.empty())
+    return {};
   return Fail(ErrorCode::kInvalidArgument, "jump '" + jump + "' is not a host",
-              "write bastion, or ana@bastion:2222; several hops belong into ssh's own ProxyJump");
+              "write bastion, ana@bastion:2222 or [fd00::9]; several hops belong into ssh's own "
+              "ProxyJump");
 }
 
 Result<Host> ReadEntry(const YamlNode& node, const std::string& file, const Host& defaults) {
@@ -107,11 +37,10 @@ Result<Host> ReadEntry(const YamlNode& node, const std::string& file, const Host
   LAUNCH_ASSIGN_OR_RETURN(const auto name, map.String("name"));
   if (!name) return map.Bad(node, "name", "a host needs a name", "write name: gpu01");
   host.name = *name;
-  LAUNCH_RETURN_IF_ERROR(CheckName(host.name));
+  LAUNCH_RETURN_IF_ERROR(CheckHostName(host.name));
   LAUNCH_ASSIGN_OR_RETURN(const auto address, map.String("address"));
   if (address) {
-    LAUNCH_RETURN_IF_ERROR(CheckName(*address));
-    host.address = *address;
+    LAUNCH_ASSIGN_OR_RETURN(host.address, ReadAddress(*address));
   }
   LAUNCH_ASSIGN_OR_RETURN(const auto user, map.String("user"));
   LAUNCH_ASSIGN_OR_RETURN(const auto port, map.String("port"));
@@ -133,8 +62,9 @@ Result<Host> ReadEntry(const YamlNode& node, const std::string& file, const Host
 Result<HostSet> ReadYamlHosts(std::string_view text, const std::string& file) {
   LAUNCH_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, file));
   const YamlMap map(root, file, "");
-  LAUNCH_RETURN_IF_ERROR(map.AllowOnly({"hosts", "head", "user", "port", "key", "jump", "sudo",
-                                        "controller_port", "slurm_jobs", "ssh_config"}));
+  LAUNCH_RETURN_IF_ERROR(
+      map.AllowOnly({"hosts", "head", "user", "port", "key", "jump", "sudo", "controller_port",
+                     "slurm_jobs", "ssh_config", "founding"}));
   HostSet set;
   Host defaults;
   LAUNCH_ASSIGN_OR_RETURN(const auto head, map.String("head"));
@@ -168,7 +98,7 @@ Result<HostSet> ReadYamlHosts(std::string_view text, const std::string& file) {
       continue;
     }
     const std::size_t before = set.hosts.size();
-    if (auto added = Append(item.scalar, set); !added)
+    if (auto added = AppendHosts(item.scalar, set.hosts); !added)
       return map.Bad(item, "hosts", added.error().message, added.error().hint);
     for (std::size_t i = before; i < set.hosts.size(); ++i) {
       Host& host = set.hosts[i];
@@ -180,6 +110,7 @@ Result<HostSet> ReadYamlHosts(std::string_view text, const std::string& file) {
     }
   }
   LAUNCH_ASSIGN_OR_RETURN(set.slurm_jobs, map.StringList("slurm_jobs"));
+  LAUNCH_ASSIGN_OR_RETURN(set.founding, map.StringList("founding"));
   return set;
 }
 
@@ -240,13 +171,13 @@ Result<HostSet> ReadSshConfig(std::string_view text, const std::string& file) {
     if (words.size() < 2) continue;
     includes = includes || words.front() == "include";
     if (words.front() == "proxyjump") {
-      for (const std::string& hop : Parts(words[1])) jumps.insert(HopName(hop));
+      for (const std::string& hop : HostParts(words[1])) jumps.insert(HopName(hop));
     }
     if (words.front() != "host") continue;
     for (std::size_t i = 1; i < words.size(); ++i) {
       const std::string& name = words[i];
       if (name.find_first_of("*?!") != std::string::npos) continue;
-      LAUNCH_RETURN_IF_ERROR(CheckName(name));
+      LAUNCH_RETURN_IF_ERROR(CheckHostName(name));
       // A host may have several blocks: the first value of each keyword counts.
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
@@ -275,7 +206,7 @@ Result<HostSet> ReadLines(std::string_view text, const std::string& file) {
     line = Trim(line.substr(0, line.find('#')));
     if (line.empty()) continue;
     // What follows the name is for another launcher: slots=8, max-slots=8.
-    if (auto added = Append(line.substr(0, line.find_first_of(" \t")), set); !added)
+    if (auto added = AppendHosts(line.substr(0, line.find_first_of(" \t")), set.hosts); !added)
       return Bad(file, number, added.error().message, added.error().hint);
   }
   return set;
@@ -319,7 +250,7 @@ Result<HostSet> ReadHosts(std::string_view text, const std::string& file) {
 
 Result<HostSet> ReadHostlist(std::string_view text) {
   HostSet set;
-  LAUNCH_RETURN_IF_ERROR(Append(text, set));
+  LAUNCH_RETURN_IF_ERROR(AppendHosts(text, set.hosts));
   return CheckHosts(std::move(set), "");
 }
 
@@ -353,10 +284,12 @@ std::string FormatHosts(const HostSet& set) {
   if (set.controller_port != 0)
     text += "controller_port: " + std::to_string(set.controller_port) + "\n";
   if (!set.ssh_config.empty()) text += "ssh_config: " + Quoted(set.ssh_config) + "\n";
-  if (!set.slurm_jobs.empty()) {
-    text += "slurm_jobs:\n";
-    for (const std::string& job : set.slurm_jobs) text += "  - " + Quoted(job) + "\n";
-  }
+  const auto list = [&](const char* key, const std::vector<std::string>& items) {
+    if (!items.empty()) text += std::string(key) + ":\n";
+    for (const std::string& item : items) text += "  - " + Quoted(item) + "\n";
+  };
+  list("slurm_jobs", set.slurm_jobs);
+  list("founding", set.founding);
   text += "hosts:\n";
   for (const Host& host : set.hosts) {
     text += "  - name: " + Quoted(host.name) + "\n";
@@ -385,6 +318,9 @@ HostSet Merged(HostSet known, const HostSet& more) {
     }
   }
   known.slurm_jobs.insert(known.slurm_jobs.end(), more.slurm_jobs.begin(), more.slurm_jobs.end());
+  for (const std::string& head : more.founding)
+    if (std::ranges::find(known.founding, head) == known.founding.end())
+      known.founding.push_back(head);
   if (known.head.empty()) known.head = more.head;
   if (!more.ssh_config.empty()) known.ssh_config = more.ssh_config;
   if (more.controller_port != 0) known.controller_port = more.controller_port;

@@ -35,6 +35,8 @@ struct HostSet {
   std::string ssh_config;               // an OpenSSH config in place of the user's own
   std::vector<std::string> left_out;    // of that file: those that others are reached through
   std::vector<std::string> slurm_jobs;  // allocations whose nodes are in the cluster too
+  // Heads on which an `up` began to make a controller and ended before its credentials were here.
+  std::vector<std::string> founding;
   friend bool operator==(const HostSet&, const HostSet&) = default;
 
   int Port() const { return controller_port == 0 ? kUsualControllerPort : controller_port; }

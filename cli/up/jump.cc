@@ -16,7 +16,8 @@ std::string WithoutPercent(std::string_view text) {
 
 std::string JumpCommand(const std::vector<std::string>& hops, const JumpSsh& ssh) {
   std::string last = hops.back();
-  std::string command = "exec ssh -o BatchMode=yes";
+  std::string command =
+      "exec ssh -o BatchMode=yes -o ServerAliveInterval=10 -o ServerAliveCountMax=3";
   // Also where the configuration would take any key.
   command += std::string(" -o StrictHostKeyChecking=") + (ssh.accept_new ? "accept-new" : "yes");
   if (!ssh.key.empty()) command += " -i " + ShellQuote(WithoutPercent(ssh.key));

@@ -5,8 +5,13 @@ uid=$(id -u)
 if [ "$uid" = 0 ]; then
   programs=/opt/launch state=/var/lib/launch
 else
-  # A home may be shared by all hosts.
-  programs=$HOME/.local/share/launch/$(uname -n) state=$HOME/.local/state/launch/$(uname -n)
+  # A home may be shared by all hosts, and two of them may have one name; what an earlier release
+  # installed without the second part stays where it is.
+  host=$(uname -n)
+  machine=$(cut -c1-8 /etc/machine-id 2>/dev/null)
+  [ -d "$HOME/.local/state/launch/$host" ] || host=$host${machine:+-$machine}
+  programs=$HOME/.local/share/launch/$host state=$HOME/.local/state/launch/$host
+  echo "home=$(ls -di "$HOME")"
 fi
 echo "arch=$(uname -m)"
 echo "glibc=$(getconf GNU_LIBC_VERSION 2>/dev/null | sed 's/^glibc //')"

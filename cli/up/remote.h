@@ -32,4 +32,12 @@ class Remote {
   }
 };
 
+// The end of what a command said, for a message.
+std::string LastWords(std::string_view text);
+
+// kFailedPrecondition with the command's own words where it failed; `what` says what it was for.
+Result<void> MustBeDone(const RemoteAnswer& answer, const std::string& what);
+Result<RemoteAnswer> Must(Remote& remote, const std::string& command, std::string_view input,
+                          Millis deadline, const std::string& what);
+
 }  // namespace launch::up

@@ -2,9 +2,10 @@
 
 #include <fcntl.h>
 #include <libssh/libssh.h>
-#include <netdb.h>
-#include <sys/file.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "cli/up/host_key.h"
 #include "cli/up/jump.h"
 #include "cli/up/login_shell.h"
 #include "cli/up/ssh_config.h"
@@ -35,8 +37,12 @@ constexpr std::size_t kPiece = 30'000;
 constexpr int kTries = 4;
 // For the answers of directories and PAM behind a login.
 constexpr Millis kLogIn{45'000};
-// For a piece of what is sent: a host that takes none any more is gone.
-constexpr Millis kStalled{45'000};
+// For a piece of what is sent, and for the acknowledgement of its last byte: a host that takes none
+// any more is gone.
+constexpr Millis kStalled{30'000};
+// A server that lets one session in at a time (MaxSessions 1) may not have seen the last one end.
+constexpr int kOpenTries = 8;
+constexpr Millis kOpenAgain{10};  // doubled each time
 // Beyond a command's own deadline: then it is the connection that hangs.
 constexpr Millis kBeyond{5'000};
 
@@ -54,12 +60,6 @@ struct FreeChannel {
 using Channel = std::unique_ptr<ssh_channel_struct, FreeChannel>;
 
 std::string Said(ssh_session session) { return ssh_get_error(session); }
-
-std::string NameOf(const Host& host) {
-  std::string text = host.user.empty() ? host.Address() : host.user + "@" + host.Address();
-  if (host.port != 0) text += ":" + std::to_string(host.port);
-  return text;
-}
 
 std::string WithoutTilde(const std::string& path) {
   const char* home = std::getenv("HOME");
@@ -170,13 +170,17 @@ std::string Complaint(const UniqueFd& complaints) {
   return std::string(Trim(all.substr(line == std::string_view::npos ? 0 : line + 1)));
 }
 
-// What a person types to see the same.
-std::string ByHand(const Host& host, const SshOptions& options) {
-  std::string command = "ssh";
-  if (!options.config.empty()) command += " -F " + ShellQuote(options.config);
-  if (!host.jump.empty()) command += " -J " + host.jump;
-  if (host.port != 0) command += " -p " + std::to_string(host.port);
-  return command + " " + (host.user.empty() ? "" : host.user + "@") + host.Address();
+// The kernel ends a connection whose bytes nobody acknowledges, also those that wait in its
+// buffers. A pipe to the ssh program of a jump has no such thing, and need not: that program asks.
+void GiveUpWhenStalled(ssh_session session) {
+  const int socket = ssh_get_fd(session);
+  const int limit = static_cast<int>(kStalled.count());
+  const int yes = 1;
+  const int seconds = limit / 3000;
+  (void)::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof limit);
+  (void)::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+  (void)::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
+  (void)::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds);
 }
 
 Unexpected CannotConnect(const Host& host, const SshOptions& options, const Prepared& by) {
@@ -199,81 +203,6 @@ Unexpected CannotConnect(const Host& host, const SshOptions& options, const Prep
   return Fail(ErrorCode::kUnavailable,
               "ssh to " + NameOf(host) + (by.jumps ? " through another host: " : ": ") + said,
               hint);
-}
-
-std::string Fingerprint(ssh_session session) {
-  ssh_key key = nullptr;
-  if (ssh_get_server_publickey(session, &key) != SSH_OK) return {};
-  const std::unique_ptr<ssh_key_struct, void (*)(ssh_key)> owner(key, ssh_key_free);
-  unsigned char* hash = nullptr;
-  std::size_t size = 0;
-  if (ssh_get_publickey_hash(key, SSH_PUBLICKEY_HASH_SHA256, &hash, &size) != 0) return {};
-  char* text = ssh_get_fingerprint_hash(SSH_PUBLICKEY_HASH_SHA256, hash, size);
-  const std::string kind = ssh_key_type_to_char(ssh_key_type(key));
-  std::string fingerprint = kind + " " + (text == nullptr ? "" : text);
-  ssh_string_free_char(text);
-  ssh_clean_pubkey_hash(&hash);
-  return fingerprint;
-}
-
-// known_hosts is read and written by all threads, and by other runs of this program.
-class KnownHosts {
- public:
-  explicit KnownHosts(const std::string& lock_file) : lock_(Files()) {
-    if (lock_file.empty()) return;
-    fd_.Reset(::open(lock_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (fd_) (void)::flock(fd_.get(), LOCK_EX);
-  }
-
- private:
-  static std::mutex& Files() {
-    static std::mutex files;
-    return files;
-  }
-  const std::lock_guard<std::mutex> lock_;
-  UniqueFd fd_;
-};
-
-enum class KeyState { kKnown, kUnknown };
-
-Result<KeyState> LookUpKey(ssh_session session, const Host& host, const std::string& fingerprint) {
-  switch (ssh_session_is_known_server(session)) {
-    case SSH_KNOWN_HOSTS_OK:
-      return KeyState::kKnown;
-    case SSH_KNOWN_HOSTS_CHANGED:
-    case SSH_KNOWN_HOSTS_OTHER:
-      return Fail(ErrorCode::kPermissionDenied,
-                  "the host key of " + NameOf(host) + " is not the known one: " + fingerprint,
-                  "if the machine was installed anew: ssh-keygen -R " + host.Address() +
-                      ", then run this again; if not, somebody may stand in between");
-    case SSH_KNOWN_HOSTS_UNKNOWN:
-    case SSH_KNOWN_HOSTS_NOT_FOUND:
-      return KeyState::kUnknown;
-    case SSH_KNOWN_HOSTS_ERROR:
-      break;
-  }
-  return Fail(ErrorCode::kIo, "known_hosts: " + Said(session), "look at ~/.ssh/known_hosts");
-}
-
-Result<void> CheckKey(ssh_session session, const Host& host, const SshOptions& options) {
-  const std::string fingerprint = Fingerprint(session);
-  {
-    const KnownHosts turn(options.known_hosts_lock);
-    LAUNCH_ASSIGN_OR_RETURN(const KeyState state, LookUpKey(session, host, fingerprint));
-    if (state == KeyState::kKnown) return {};
-  }
-  if (!options.accept_key || !options.accept_key(NameOf(host), fingerprint))
-    return Fail(ErrorCode::kPermissionDenied,
-                "the host key of " + NameOf(host) + " is not known: " + fingerprint,
-                "compare it with the machine's own and run `" + ByHand(host, options) +
-                    "` once, or give --accept-new-host-keys");
-  const KnownHosts turn(options.known_hosts_lock);
-  // Somebody else may have written it while the question stood.
-  LAUNCH_ASSIGN_OR_RETURN(const KeyState state, LookUpKey(session, host, fingerprint));
-  if (state == KeyState::kUnknown && ssh_session_update_known_hosts(session) != SSH_OK)
-    return Fail(ErrorCode::kIo, "known_hosts cannot be written: " + Said(session),
-                "look at ~/.ssh/known_hosts");
-  return {};
 }
 
 // One that has a passphrase is left to the agent.
@@ -330,8 +259,8 @@ class SshSession final : public Remote {
  private:
   Result<RemoteAnswer> Exchange(const std::string& command, std::string_view input, Millis deadline,
                                 const SentBytes& sent) {
-    Channel channel(ssh_channel_new(session_.get()));
-    if (!channel || ssh_channel_open_session(channel.get()) != SSH_OK) return Broken();
+    const Channel channel = OpenChannel();
+    if (!channel) return Broken();
     if (ssh_channel_request_exec(channel.get(), ForAnyLoginShell(command, as_root_).c_str()) !=
         SSH_OK)
       return Broken();
@@ -366,6 +295,18 @@ class SshSession final : public Remote {
     return answer;
   }
 
+  Channel OpenChannel() {
+    Millis wait = kOpenAgain;
+    for (int tries = 1;; ++tries) {
+      Channel channel(ssh_channel_new(session_.get()));
+      if (!channel || ssh_channel_open_session(channel.get()) == SSH_OK) return channel;
+      const bool refused = Said(session_.get()).find("open failed") != std::string::npos;
+      if (!refused || tries == kOpenTries || ssh_is_connected(session_.get()) == 0) return nullptr;
+      std::this_thread::sleep_for(wait);
+      wait *= 2;
+    }
+  }
+
   Unexpected Broken() const {
     if (watchdog_->Fired())
       return Fail(ErrorCode::kDeadlineExceeded, name_ + " stopped answering in the middle",
@@ -389,19 +330,6 @@ Result<std::string> AddressOf(const Host& host, const SshOptions& options) {
   return settings && !settings->host_name.empty() ? settings->host_name : host.Address();
 }
 
-Result<void> MustResolve(const std::string& address) {
-  addrinfo* found = nullptr;
-  const int failed = ::getaddrinfo(address.c_str(), nullptr, nullptr, &found);
-  if (failed == 0) {
-    ::freeaddrinfo(found);
-    return {};
-  }
-  return Fail(ErrorCode::kUnavailable,
-              "no address is known for " + address + ": " + ::gai_strerror(failed),
-              "agents and this machine reach the controller by it: write address: with an IP "
-              "address, or HostName into its Host block");
-}
-
 Result<std::unique_ptr<Remote>> Connect(const Host& host, const SshOptions& options) {
   static std::once_flag once;  // a static libssh has no constructor of its own
   std::call_once(once, [] { (void)ssh_init(); });
@@ -418,6 +346,7 @@ Result<std::unique_ptr<Remote>> Connect(const Host& host, const SshOptions& opti
       std::this_thread::sleep_for(std::chrono::milliseconds(200 * attempt));
       continue;
     }
+    GiveUpWhenStalled(session.get());
     LAUNCH_RETURN_IF_ERROR(CheckKey(session.get(), host, options));
     auto watchdog = std::make_unique<Watchdog>(ssh_get_fd(session.get()));
     watchdog->Begin(kLogIn);

@@ -24,9 +24,6 @@ struct SshOptions {
 // configuration has for its name.
 Result<std::string> AddressOf(const Host& host, const SshOptions& options);
 
-// kUnavailable with the remedy where this machine finds no address for the name.
-Result<void> MustResolve(const std::string& address);
-
 // Connects, checks the host's key and authenticates with the keys of agent and files; never asks
 // for a password. A changed key is always refused. kUnavailable: nobody answers there;
 // kPermissionDenied: a key is refused. Every error has a remedy. Used by one thread. Nothing in it

@@ -55,35 +55,4 @@ Result<void> CheckUpgrade(std::string_view from, std::string_view to) {
   return {};
 }
 
-Result<std::vector<HostResult>> Upgrade(const HostSet& set, const UpOptions& options,
-                                        Contexts& contexts) {
-  HostSet head = set;
-  std::erase_if(head.hosts, [&](const Host& host) { return host.name != set.head; });
-  std::vector<HostResult> results;
-  std::optional<std::string> failed;
-  // The head's own agent comes with its controller.
-  LAUNCH_ASSIGN_OR_RETURN(std::vector<HostResult> first, BringUp(head, options, contexts));
-  if (first.front().error) failed = first.front().host.name;
-  for (const Host& host : set.hosts) {
-    if (host.name == set.head) {
-      results.push_back(first.front());
-      continue;
-    }
-    if (failed) {
-      HostResult skipped{.host = host};
-      skipped.error = Error{ErrorCode::kFailedPrecondition,
-                            "not upgraded, because " + *failed + " failed before it",
-                            "mend that one and run this again", std::nullopt};
-      results.push_back(std::move(skipped));
-      continue;
-    }
-    HostSet pair = head;
-    pair.hosts.push_back(host);
-    LAUNCH_ASSIGN_OR_RETURN(std::vector<HostResult> next, BringUp(pair, options, contexts));
-    if (next.back().error) failed = host.name;
-    results.push_back(std::move(next.back()));
-  }
-  return results;
-}
-
 }  // namespace launch::up

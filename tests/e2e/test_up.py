@@ -164,16 +164,23 @@ def test_up_from_a_hosts_file_to_a_cluster_and_back(ssh_hosts, tmp_path):
     newer = tmp_path / "newer"
     newer.mkdir()
     for program in ("launch", "launch-agent", "launch-controller", "launch-shim"):
-        (newer / program).write_bytes((BIN / program).read_bytes() + b"\n")
+        changed = program in ("launch-agent", "launch-controller")
+        (newer / program).write_bytes((BIN / program).read_bytes() + (b"\n" if changed else b""))
         (newer / program).chmod(0o755)
     job.write_text("name: long\ndevice: cpu\ngpus: 0\nnodes: 2\nworkdir: /tmp\nrun: sleep 300\n")
     running = operator.launch("submit", job, "--parsable").stdout.strip()
     ranks = wait_until("the ranks run", lambda: [ssh_hosts.pids(n, "/sleep") for n in ("na", "nb")]
                        if all(ssh_hosts.pids(n, "/sleep") for n in ("na", "nb")) else None)
     old = [ssh_hosts.pids(n, "launch-agent") for n in ("na", "nb")]
-    upgraded = subprocess.run([newer / "launch", "upgrade", "--ssh-config", operator.config], env=operator.env,
+    def upgrade(*args):
+        return subprocess.run([newer / "launch", "upgrade", "--ssh-config", operator.config, *args], env=operator.env,
                               capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+
+    looked = upgrade("--dry-run")
+    assert looked.returncode == 0 and looked.stderr.count("na: would install") == looked.stderr.count("nb: would install") == 1, looked.stderr
+    upgraded = upgrade()
     assert upgraded.returncode == 0, upgraded.stderr
+    assert len(re.findall(r"installed \w+ \(.*, .* of it sent\)", upgraded.stderr)) == 2, "only what changed is sent: " + upgraded.stderr
     steps = re.findall(r"^(\w+): (installed|started the \w+)", upgraded.stderr, re.M)
     assert steps == [("na", "installed"), ("na", "started the controller"), ("na", "started the agent"),
                      ("nb", "installed"), ("nb", "started the agent")], upgraded.stderr

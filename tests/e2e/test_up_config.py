@@ -6,8 +6,23 @@ import subprocess
 import pytest
 
 from conftest import BIN
-from test_namespaces import need_namespaces
+from test_namespaces import need_namespaces, sh
 from test_up import Operator, SshHosts
+
+MEET = """
+import os, socket, time
+at = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+if os.environ["RANK"] == "0":
+    with socket.create_server(at, family=socket.AF_INET6) as server:
+        print(server.accept()[1][0], "came to", at[0])
+else:
+    while True:
+        try:
+            socket.create_connection(at, timeout=10).close()
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+"""
 
 
 @pytest.fixture
@@ -66,3 +81,30 @@ def test_up_says_that_the_head_has_no_address_before_anything_is_installed(three
     done = operator.launch("up", "broker1", "-F", operator.config, "--accept-new-host-keys")
     assert done.returncode != 0 and "no address is known for broker1" in done.stderr and "write address:" in done.stderr, done.stderr
     assert not list((tmp_path / "na/opt").iterdir())
+
+
+def test_up_over_ipv6_alone_to_servers_that_let_one_session_in(three, tmp_path):
+    if subprocess.run("ip netns exec " + three.ns("na") + " ip -6 addr show dev lo | grep -q ::1", shell=True).returncode != 0:
+        pytest.skip("the kernel has no IPv6 here")
+    sh(f"ip -6 addr add fd00:213::1/64 dev {three.bridge} nodad")
+    names = ["na", "nb"]
+    for i, name in enumerate(names):
+        inside = f"ip netns exec {three.ns(name)}"
+        sh(f"{inside} ip addr flush dev eth0 scope global; {inside} ip -6 addr add fd00:213::{i + 2}/64 dev eth0 nodad")
+        three.servers[name].kill()
+        three.servers[name].wait()
+        with open(tmp_path / name / "sshd_config", "a") as config:
+            config.write("MaxSessions 1\n")
+        three.serve(name)
+    operator = Operator(three, tmp_path)
+    done = operator.launch("up", "[fd00:213::2],fd00:213::3", "--ssh-config", operator.config, "--accept-new-host-keys")
+    assert done.returncode == 0, done.stderr
+    assert "started the controller at [fd00:213::2]:7470" in done.stderr, done.stderr
+    assert [line.split()[:2] for line in done.stdout.splitlines()[1:]] == [["fd00-213--2", "idle"], ["fd00-213--3", "idle"]], done.stdout
+    job = tmp_path / "meet.yaml"
+    (tmp_path / "meet.py").write_text(MEET)
+    job.write_text(f"name: meet\ndevice: cpu\ngpus: 0\nnodes: 2\nworkdir: {tmp_path}\nrun: python3 meet.py\n")
+    ran = operator.launch("submit", job, "--wait")
+    logs = operator.launch("logs", ran.stdout.split()[0]).stdout
+    assert ran.returncode == 0 and "fd00:213::3 came to fd00:213::2" in logs, ran.stderr + logs
+    assert operator.launch("down", "--purge", "--ssh-config", operator.config).returncode == 0

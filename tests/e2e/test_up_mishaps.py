@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from conftest import BIN, wait_until
-from test_namespaces import need_namespaces
+from test_namespaces import need_namespaces, sh
 from test_up import Operator, SshHosts
 
 
@@ -31,6 +31,7 @@ def test_what_an_interrupted_up_left_is_known_and_can_be_undone(two, tmp_path):
     assert typo.returncode != 0 and "there is no file hosts.yml" in typo.stderr, typo.stderr
     down = operator.launch("up", "nowhere,nb", *ssh)
     assert down.returncode != 0 and "head nowhere" in down.stderr, down.stderr
+    assert "nb: can be nodes" in down.stderr and "--head nb" in down.stderr, "the others are looked at in the same run"
     assert not (clusters / "launch").exists() and "no cluster is current" in operator.launch("down").stderr
 
     # Interrupted when the second host has its agent: both are known.
@@ -46,6 +47,14 @@ def test_what_an_interrupted_up_left_is_known_and_can_be_undone(two, tmp_path):
     again = operator.up()
     assert again.returncode == 0, again.stderr
     assert not list((tmp_path / "nb/opt").rglob("*.part.*")), "what was cut in the middle is cleared away"
+
+    # A head that ssh does not reach is one bad host where its controller answers.
+    two.servers["na"].kill()
+    two.servers["na"].wait()
+    os.kill(two.pids("nb", "launch-agent")[0], signal.SIGKILL)
+    alone = operator.up()
+    assert alone.returncode == 1 and "na: ssh to" in alone.stderr and "nb: started the agent" in alone.stderr, alone.stderr
+    two.serve("na")
 
     # One machine under a second name is no second node, and is not taken into the list.
     (tmp_path / "twin.yaml").write_text(f"user: root\nhosts:\n  - {{name: na, address: {two.address('na')}}}\n"
@@ -79,3 +88,71 @@ def test_what_an_interrupted_up_left_is_known_and_can_be_undone(two, tmp_path):
     for name in ("na", "nb"):
         assert not list((tmp_path / name / "opt").iterdir()) and not two.pids(name, "launch-agent")
         assert not [f for f in pathlib.Path(tmp_path / name / "lib").rglob("*") if f.is_file()]
+
+
+def listed(operator):
+    """The rows of `launch context`: name -> the rest, the current one with its star."""
+    rows = [line.split(maxsplit=2) if line.startswith("*") else ["", *line.split(maxsplit=1)]
+            for line in operator.launch("context").stdout.splitlines()[1:]]
+    return {name: (star, rest) for star, name, rest in rows}
+
+
+def test_clusters_of_one_name_have_names_of_their_own_and_can_be_ended_without_their_head(two, tmp_path):
+    operator = Operator(two, tmp_path)
+    ssh = ("--ssh-config", operator.config, "--accept-new-host-keys")
+
+    # The first controller never started: what is on the head is known, and goes.
+    taken = subprocess.Popen(two.command("na", ["python3", "-c", "import socket; s = socket.create_server(('', 7470)); "
+                                                "print('listens', flush=True); s.accept()"]), stdout=subprocess.PIPE)
+    assert taken.stdout.readline()
+    failed = operator.up(*ssh[2:])
+    assert failed.returncode != 0 and "head na: starting launch-controller failed" in failed.stderr, failed.stderr
+    assert "launch down launch --purge" in failed.stderr and "nb: can be nodes" in failed.stderr, failed.stderr
+    assert listed(operator)["launch"] == ("", "-        its controller never answered  -"), operator.launch("context").stdout
+    taken.kill()
+    taken.wait()
+    undone = operator.launch("down", "--purge", *ssh)
+    assert undone.returncode == 0, undone.stderr
+    assert not list((tmp_path / "na/opt").iterdir()) and not list((tmp_path / "na/lib").iterdir())
+    assert not operator.launch("context").stdout
+
+    # What it calls itself is one thing, what it is called here another.
+    up = operator.up("--name", "mine")
+    assert up.returncode == 0, up.stderr
+    token = tmp_path / "token"
+    token.write_text(operator.launch("token", "create", "--user", "bob").stdout)
+    assert operator.launch("login", "--token", token, "--as", "second").returncode == 0
+    rows = listed(operator)
+    assert rows["second"][0] == "*" and rows["second"][1].split() == ["launch", f"{two.address('na')}:7470", "bob"], rows
+    assert rows["mine"][1].split()[0] == "launch"
+    clash = operator.launch("context", "rename", "mine", "second")
+    assert clash.returncode != 0 and "is known here already" in clash.stderr, clash.stderr
+    assert operator.launch("context", "rename", "mine", "lab").returncode == 0
+    assert operator.launch("context", "use", "lab").returncode == 0
+    again = operator.up("--cluster", "lab")
+    assert again.returncode == 0 and "started" not in again.stderr, again.stderr
+
+    # Somebody who lost the credentials is told whose agent it is, and gets rid of it.
+    stranger = Operator(two, tmp_path)
+    stranger.env = operator.env | {"XDG_CONFIG_HOME": str(tmp_path / "elsewhere")}
+    whose = stranger.launch("up", "nb", "--cluster", "other", *ssh)
+    assert whose.returncode != 0 and "its agent belongs to another cluster called launch, where it is nb" in whose.stderr, whose.stderr
+    assert "launch down --hosts nb --purge --force" in whose.stderr, whose.stderr
+    assert not (tmp_path / "elsewhere/launch/clusters/other").exists() and not two.pids("nb", "launch-controller"), "before anything is done"
+    cleared = stranger.launch("down", "--hosts", "nb", "--purge", "--force", *ssh)
+    assert cleared.returncode == 0 and not two.pids("nb", "launch-agent"), cleared.stderr
+    assert not list((tmp_path / "nb/opt").iterdir())
+
+    # The head's machine is gone for good.
+    assert operator.up("--cluster", "lab").returncode == 0
+    two.servers["na"].kill()
+    for pid in sh(f"ip netns pids {two.ns('na')}").split():
+        subprocess.run(["kill", "-9", pid], capture_output=True)
+    two.servers["na"].wait()
+    kept = operator.launch("down", "--purge", *ssh)
+    assert kept.returncode == 1 and "--force forgets those that ssh does not reach" in kept.stderr, kept.stderr
+    assert "lab" in listed(operator) and not two.pids("nb", "launch-agent")
+    gone = operator.launch("down", "lab", "--purge", "--force", *ssh)
+    assert gone.returncode == 0 and "na: not reached, and forgotten" in gone.stderr, gone.stderr
+    assert list(listed(operator)) == ["second"]
+    two.serve("na")

@@ -95,7 +95,7 @@ def test_up_in_a_terminal_asks_about_keys_and_paints_one_line_for_each_host(two,
     assert plain.returncode == 0 and "\x1b" not in plain.stderr, plain.stderr
 
     # The current cluster is meant where none is named, whatever it is called.
-    assert operator.launch("context").stdout.startswith("* lab"), operator.launch("context").stdout
+    assert "\n*  lab" in operator.launch("context").stdout, operator.launch("context").stdout
     assert operator.launch("drain", "nb", "--reason", "a look inside").returncode == 0
     assert operator.launch("undrain", "nb").returncode == 0
     gone = operator.launch("nodes", "remove", "nb", "--ssh-config", operator.config)

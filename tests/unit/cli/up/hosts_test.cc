@@ -20,6 +20,26 @@ TEST(Hosts, ReadsAHostlistWithUserAndPort) {
   EXPECT_EQ(set->hosts[0].port, 0);
 }
 
+TEST(Hosts, ReadsAddressesOfIpV6) {
+  const auto set = ReadHostlist("fd00::9,ana@[fd00::a]:2222,[::5],gpu01");
+  ASSERT_TRUE(set) << FormatError(set.error());
+  EXPECT_EQ(Names(*set), "fd00--9 fd00--a 0--5 gpu01");
+  EXPECT_EQ(set->hosts[0].Address(), "fd00::9");
+  EXPECT_EQ(set->hosts[1].Address(), "fd00::a");
+  EXPECT_EQ(set->hosts[1].user, "ana");
+  EXPECT_EQ(set->hosts[1].port, 2222);
+  const auto file = ReadHosts(
+      "hosts:\n  - {name: gpu09, address: \"[fd00::9]\", jump: \"root@[fd00::1]:2222\"}\n", "f");
+  ASSERT_TRUE(file) << FormatError(file.error());
+  EXPECT_EQ(file->hosts[0].address, "fd00::9");
+  const auto lines = ReadHosts("fd00::9 slots=8\n", "hostfile");
+  ASSERT_TRUE(lines) << FormatError(lines.error());
+  EXPECT_EQ(lines->hosts[0].address, "fd00::9");
+  for (const char* bad : {"fe80::1", "[fd00::zz]", "fd00:::1", "[fd00::9]:70000", "[fd00::9]x22"})
+    EXPECT_FALSE(ReadHostlist(bad)) << bad;
+  EXPECT_FALSE(ReadHosts("hosts:\n  - {name: a, jump: \"fd00::1\"}\n", "f"));
+}
+
 TEST(Hosts, ReadsYamlWithDefaultsAndEntriesOfTheirOwn) {
   const auto set = ReadHosts(
       "user: ana\nkey: ~/.ssh/lab\nhead: gpu01\ncontroller_port: 7471\nhosts:\n"
@@ -90,6 +110,7 @@ TEST(Hosts, WritesWhatItReads) {
   set.controller_port = 7000;
   set.ssh_config = "/home/ana/a \"b\"/config";
   set.slurm_jobs = {"12", "13"};
+  set.founding = {"gpu07"};
   const auto back = ReadHosts(FormatHosts(set), "saved");
   ASSERT_TRUE(back) << FormatError(back.error());
   EXPECT_EQ(*back, set);

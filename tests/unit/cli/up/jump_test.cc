@@ -7,7 +7,8 @@ namespace {
 
 TEST(Jump, GivesSshTheConfigurationAndTheKeyAndNoTerminal) {
   EXPECT_EQ(JumpCommand({"gate"}, {}),
-            "exec /bin/sh -c 'exec ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -W "
+            "exec /bin/sh -c 'exec ssh -o BatchMode=yes -o ServerAliveInterval=10 -o "
+            "ServerAliveCountMax=3 -o StrictHostKeyChecking=yes -W "
             "'\\''[%h]:%p'\\'' -- gate'");
   const std::string all =
       JumpCommand({"gate", "ana@in:2222"},

@@ -24,17 +24,5 @@ TEST(Upgrade, ARefusalNamesTheNextStep) {
   EXPECT_NE(refused.error().hint.find("0.2 first"), std::string::npos) << refused.error().hint;
 }
 
-TEST(Upgrade, AHeadThatCannotBeReachedStopsEverything) {
-  HostSet set;
-  set.hosts = {{.name = "head", .address = "127.0.0.1", .port = 1}, {.name = "gpu1"}};
-  set.head = "head";
-  UpOptions options;
-  Contexts contexts("/nonexistent");
-  const auto results = Upgrade(set, options, contexts);
-  ASSERT_FALSE(results);
-  EXPECT_NE(results.error().message.find("head head"), std::string::npos)
-      << results.error().message;
-}
-
 }  // namespace
 }  // namespace launch::up

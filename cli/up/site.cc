@@ -1,0 +1,130 @@
+#include "cli/up/site.h"
+
+#include <ctime>
+
+#include "cli/up/host_setup.h"
+#include "cli/up/this_machine.h"
+#include "common/pki.h"
+#include "common/units.h"
+
+namespace launch::up {
+
+std::vector<HostResult> ResultsOf(std::vector<Site>& sites) {
+  std::vector<HostResult> results;
+  for (Site& site : sites) results.push_back(std::move(site.result));
+  return results;
+}
+
+std::vector<Site> SitesOf(const HostSet& set) {
+  std::vector<Site> sites(set.hosts.size());
+  for (std::size_t i = 0; i < sites.size(); ++i) sites[i].result.host = set.hosts[i];
+  return sites;
+}
+
+std::size_t HeadOf(const HostSet& set) {
+  const auto found = std::find_if(set.hosts.begin(), set.hosts.end(),
+                                  [&](const Host& host) { return host.name == set.head; });
+  return found == set.hosts.end() ? 0 : static_cast<std::size_t>(found - set.hosts.begin());
+}
+
+void Say(const UpOptions& options, Site& site, std::string step) {
+  if (options.say) options.say(site.result.host.name, step);
+  site.result.steps.push_back(std::move(step));
+}
+
+void Enter(const UpOptions& options, const Site& site, Stage stage, std::uint64_t sent,
+           std::uint64_t total) {
+  if (!options.progress) return;
+  options.progress({.host = site.result.host.name, .stage = stage, .sent = sent, .total = total});
+}
+
+void Failed(const UpOptions& options, Site& site, Error error) {
+  if (options.progress)
+    options.progress(
+        {.host = site.result.host.name, .stage = Stage::kFailed, .why = error.message});
+  site.result.error = std::move(error);
+}
+
+Result<void> Open(Site& site, const UpOptions& options) {
+  Enter(options, site, Stage::kConnecting);
+  const Host& host = site.result.host;
+  if (host.local) {
+    site.remote = ThisMachine();
+  } else {
+    LAUNCH_ASSIGN_OR_RETURN(site.remote, Connect(host, options.ssh));
+  }
+  site.result.reached = true;
+  return {};
+}
+
+Result<void> Reach(Site& site, const UpOptions& options, Supply& supply, bool head) {
+  LAUNCH_RETURN_IF_ERROR(Open(site, options));
+  Enter(options, site, Stage::kLooking);
+  HostNeeds needs;
+  needs.clock = static_cast<std::int64_t>(std::time(nullptr));
+  LAUNCH_ASSIGN_OR_RETURN(site.result.facts, Probe(*site.remote));
+  const HostFacts& facts = site.result.facts;
+  auto release = supply.releases.For(facts.arch, head);
+  needs.has_programs = release.has_value();
+  if (release) {
+    site.release = std::move(*release);
+    // What is installed needs no more room.
+    needs.bytes = facts.installed == site.release.id ? 0 : site.release.bytes;
+  }
+  return CheckHost(facts, needs);
+}
+
+Result<void> InstallOn(Site& site, const UpOptions& options, Supply& supply) {
+  if (site.installed) return {};
+  const HostFacts& facts = site.result.facts;
+  const std::string what = site.release.id + " (" + FormatBytes(site.release.bytes);
+  if (options.dry_run) {
+    if (facts.installed != site.release.id)
+      Say(options, site, "would install " + what + ") into " + facts.programs);
+    site.installed = true;
+    return {};
+  }
+  LAUNCH_ASSIGN_OR_RETURN(const Installed installed,
+                          Install(*site.remote, facts, site.release, supply.homes,
+                                  [&](std::uint64_t sent, std::uint64_t total) {
+                                    Enter(options, site, Stage::kSending, sent, total);
+                                  }));
+  site.installed = true;
+  if (!installed.changed) return {};
+  const bool all = installed.sent == site.release.bytes;
+  Say(options, site,
+      "installed " + what + (all ? "" : ", " + FormatBytes(installed.sent) + " of it sent") +
+          ") into " + facts.programs);
+  return {};
+}
+
+Result<void> Tidy(Site& site, const UpOptions& options) {
+  LAUNCH_ASSIGN_OR_RETURN(const int removed,
+                          RemoveOldReleases(*site.remote, site.result.facts, site.release));
+  if (removed > 0)
+    Say(options, site,
+        "removed " + std::to_string(removed) +
+            (removed == 1 ? " older release" : " older releases"));
+  return {};
+}
+
+Unexpected BelongsToAnother(const Host& host, const HostFacts& facts, const UpOptions& options) {
+  const bool agent = !facts.authority.empty();
+  std::string whose = "another cluster";
+  if (const auto certificate = ReadCertificate(facts.certificate); agent && certificate)
+    whose +=
+        " called " + certificate->identity.cluster + ", where it is " + certificate->identity.name;
+  const auto known = options.known.find(agent ? facts.authority : facts.controller);
+  const std::string hint =
+      known != options.known.end()
+          ? "it is known here as " + known->second + ": `launch down " + known->second +
+                "` ends it, `launch nodes remove " + host.name + " --cluster " + known->second +
+                "` takes this host out of it"
+          : "`launch down` where it was brought up; where nobody can any more: launch down "
+            "--hosts " +
+                host.name + " --purge --force, which removes nothing while ranks live there";
+  return Fail(ErrorCode::kFailedPrecondition,
+              (agent ? "its agent belongs to " : "its controller belongs to ") + whose, hint);
+}
+
+}  // namespace launch::up

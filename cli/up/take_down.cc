@@ -1,0 +1,51 @@
+#include <algorithm>
+#include <utility>
+
+#include "cli/up/bring_up.h"
+#include "cli/up/host_setup.h"
+#include "cli/up/site.h"
+
+namespace launch::up {
+namespace {
+
+// Nobody's, this cluster's, or made by an `up` that ended before it had the credentials: then no
+// agent has joined it.
+bool IsOurs(const HostResult& result, const HostSet& set, const Ending& ending) {
+  const HostFacts& facts = result.facts;
+  const auto ours = [&](const std::string& found) {
+    return found.empty() || found == ending.authority;
+  };
+  if (ending.of_anybody || (ours(facts.authority) && ours(facts.controller))) return true;
+  return ours(facts.authority) &&
+         std::ranges::find(set.founding, result.host.name) != set.founding.end();
+}
+
+}  // namespace
+
+std::vector<HostResult> TakeDown(const HostSet& set, const UpOptions& options,
+                                 const Ending& ending) {
+  std::vector<Site> sites = SitesOf(set);
+  const std::size_t head = HeadOf(set);
+  const auto remove = [&](Site& site) -> Result<void> {
+    LAUNCH_RETURN_IF_ERROR(Open(site, options));
+    Enter(options, site, Stage::kEnding);
+    LAUNCH_ASSIGN_OR_RETURN(site.result.facts, Probe(*site.remote));
+    if (!IsOurs(site.result, set, ending))
+      return BelongsToAnother(site.result.host, site.result.facts, options);
+    LAUNCH_RETURN_IF_ERROR(Remove(*site.remote, site.result.facts, ending.purge));
+    Say(options, site, ending.purge ? "ended and removed" : "ended");
+    site.result.done = true;
+    Enter(options, site, Stage::kEnded);
+    return {};
+  };
+  // The controller last: agents say goodbye to it.
+  std::vector<Site> last(1);
+  std::swap(last[0], sites[head]);
+  sites.erase(sites.begin() + static_cast<std::ptrdiff_t>(head));
+  ForEach(sites, options, options.parallel, remove);
+  ForEach(last, options, 1, remove);
+  sites.insert(sites.begin() + static_cast<std::ptrdiff_t>(head), std::move(last[0]));
+  return ResultsOf(sites);
+}
+
+}  // namespace launch::up
