@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "agent/config.h"
 #include "agent/join.h"
 #include "agent/probes/nvml_child.h"
 #include "agent/run_agent.h"
+#include "common/agent_config.h"
 #include "common/quoted.h"
 #include "common/version.h"
 #include "proto/protobuf_log.h"

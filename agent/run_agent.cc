@@ -276,8 +276,18 @@ class AgentLoop {
     const auto found = state_.allocations.find(key);
     if (found == state_.allocations.end() || !found->second.spec) return;
     const std::string& path = found->second.spec->interpreter;
-    if (path.empty() || noted_.size() >= kMaxNoted || !noted_.insert(path).second) return;
-    parts_.probes.AddInterpreter(path, "");
+    // What the plan does not know to be the same for all is not of this node but of one account.
+    if (path.empty() || path.starts_with('~') || noted_.size() >= kMaxNoted ||
+        !noted_.insert(path).second)
+      return;
+    // As the account that runs it: another one may see other packages.
+    const std::string& owner = found->second.spec->user;
+    std::string account;
+    if (parts_.config.run_as == RunAs::kMultiUser) {
+      const auto mapped = parts_.config.users.find(owner);
+      account = mapped == parts_.config.users.end() ? owner : mapped->second;
+    }
+    parts_.probes.AddInterpreter(path, account);
   }
 
   Parts parts_;
@@ -310,9 +320,12 @@ Result<void> StartAndRun(AgentConfig config) {
   LAUNCH_ASSIGN_OR_RETURN(const JoinedCluster joined, ReadJoined(files, config.state_dir));
   LAUNCH_RETURN_IF_ERROR(ReadIdentity(files, config.state_dir));
   LAUNCH_RETURN_IF_ERROR(TakeJoined(config, joined));
-  if (config.run_as == RunAs::kMultiUser)
-    return Fail(ErrorCode::kUnimplemented, "run_as: multi_user is not in this version",
-                "run one agent per user with run_as: single_user");
+  const bool many = config.run_as == RunAs::kMultiUser;
+  if (many && ::geteuid() != 0)
+    return Fail(ErrorCode::kFailedPrecondition,
+                "run_as: multi_user needs root, and this agent is " + OwnAccount(),
+                "start it as root, or leave run_as out: it runs the jobs of " + OwnAccount());
+  const AccountRules rules{config.users, config.min_uid, config.root_jobs};
 
   const HostRoots roots{.proc = config.proc_root};
   const auto environment = OwnEnvironment();
@@ -331,6 +344,9 @@ Result<void> StartAndRun(AgentConfig config) {
        .port_first = config.ports.first,
        .port_last = config.ports.last,
        .log_cap_bytes = config.log_cap,
+       .account_of =
+           many ? [rules](const std::string& owner) { return AccountOfOwner(owner, rules); }
+                : std::function<Result<LocalAccount>(const std::string&)>(),
        .codec = {.serialize = SerializeSpec, .parse = ParseSpec},
        .told = tell,
        .gpu_processes = [&] { return shared.Processes(config.proc_root); },
@@ -339,13 +355,16 @@ Result<void> StartAndRun(AgentConfig config) {
              if (ProbeThread* const probes = prober) probes->RequestProcesses();
            },
        .probe_runtime =
-           [&runtimes](const std::string& interpreter, const std::vector<EnvVar>& env) {
-             return runtimes.Ask(interpreter, env);
+           [&runtimes](const std::string& interpreter, const std::vector<EnvVar>& env,
+                       const std::optional<LocalAccount>& account) {
+             return runtimes.Ask(interpreter, env, account ? account->name : "");
            },
        .test_network =
            [](const std::string& interpreter, const AllocationSpec& spec,
-              const to_node::NetworkTest& test, const std::atomic<bool>& cancel) {
-             return TestNetwork(interpreter, ProgramBeside("launch-nccl-test"), spec, test, cancel);
+              const to_node::NetworkTest& test, const std::optional<LocalAccount>& account,
+              const std::atomic<bool>& cancel) {
+             return TestNetwork(interpreter, ProgramBeside("launch-nccl-test"), spec, test, account,
+                                cancel);
            },
        .py_spy = [&environment](std::int64_t pid) { return AskPySpy(pid, environment); },
        .fetch_chunks =
@@ -363,7 +382,7 @@ Result<void> StartAndRun(AgentConfig config) {
                          .version = std::string(Version()),
                          .machine = ProbeMachine(roots),
                          .boot_id = BootId(roots),
-                         .account = UserName{OwnAccount()},
+                         .account = many ? std::nullopt : std::optional(UserName{OwnAccount()}),
                          .system_processes = {"Xorg", "Xwayland", "gnome-shell",
                                               "nvidia-persistenced", "nv-hostengine"}};
   identity.machine.install_id = joined.install_id;

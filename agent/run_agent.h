@@ -1,7 +1,7 @@
 // `launch-agent run`: the loop that feeds the core and carries out its orders.
 #pragma once
 
-#include "agent/config.h"
+#include "common/agent_config.h"
 #include "common/error.h"
 
 namespace launch::agent {

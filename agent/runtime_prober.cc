@@ -18,12 +18,13 @@ void RuntimeProber::SetDriver(std::string version) {
   driver_ = std::move(version);
 }
 
-RuntimeFacts RuntimeProber::Ask(const std::string& interpreter, const std::vector<EnvVar>& env) {
+RuntimeFacts RuntimeProber::Ask(const std::string& interpreter, const std::vector<EnvVar>& env,
+                                const std::string& account) {
   std::map<std::string, std::string> deciding = base_env_;
   for (const EnvVar& variable : env)
     for (const std::string_view name : kDeciding)
       if (variable.name == name) deciding[variable.name] = variable.value;
-  PythonQuestion question{.path = interpreter, .user = {}, .driver = {}};
+  PythonQuestion question{.path = interpreter, .user = account, .driver = {}};
   {
     const std::lock_guard lock(driver_mutex_);
     question.driver = driver_;

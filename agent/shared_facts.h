@@ -13,6 +13,7 @@
 #include "agent/core/agent_core.h"
 #include "agent/progress/rank_sampler.h"
 #include "agent/runner/attempt_dir.h"
+#include "common/file_system.h"
 
 namespace launch::agent {
 
@@ -57,6 +58,11 @@ class SharedFacts {
   std::optional<GpuProcessSnapshot> processes_;  // guarded by mutex_
 };
 
+inline std::string OwnOf(const std::string& attempt_dir, Rank rank) {
+  PosixFileSystem files;
+  return AttemptDir(attempt_dir, files).OwnPath(rank);
+}
+
 inline std::vector<RunningRank> RunningOf(const AgentState& state, const std::string& state_dir) {
   std::vector<RunningRank> running;
   for (const auto& [key, allocation] : state.allocations) {
@@ -71,6 +77,7 @@ inline std::vector<RunningRank> RunningOf(const AgentState& state, const std::st
            .rank = rank,
            .pid = rank_state.pid,
            .directory = AllocationPath(state_dir, key) + "/rank." + std::to_string(rank),
+           .own = OwnOf(AllocationPath(state_dir, key), rank),
            .progress_regex = allocation.spec->progress_regex});
     }
   }

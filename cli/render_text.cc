@@ -227,7 +227,7 @@ std::string NodesTable(const std::vector<NodeView>& nodes, const Screen& screen)
       row.push_back(std::to_string(inventory.cores));
       row.push_back(FormatBytes(inventory.memory_bytes));
       row.emplace_back(ToString(inventory.containment));
-      row.push_back(node.account ? node.account->value : "-");
+      row.push_back(node.account ? node.account->value : "owner's");
       row.push_back(inventory.addresses.empty() ? "-" : inventory.addresses[0].address);
       std::string labels;
       for (const auto& [name, value] : inventory.labels)

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/clock.h"
-#include "controller/config.h"
+#include "common/controller_config.h"
 #include "controller/enrolment.h"
 #include "controller/loop.h"
 #include "controller/store/store.h"

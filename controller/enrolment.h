@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/controller_config.h"
 #include "common/error.h"
 #include "common/file_system.h"
 #include "common/pki.h"
@@ -25,12 +26,6 @@ struct StatePaths {
   std::string operator_dir;            // operator/{ca,cert,key}.pem: the first operator's identity
   std::string address;                 // "host:port", there while the controller serves
   std::string pid;
-};
-
-struct CertificateLives {
-  Millis member{30LL * 24 * 3'600'000};
-  Millis controller{90LL * 24 * 3'600'000};
-  friend bool operator==(const CertificateLives&, const CertificateLives&) = default;
 };
 
 // What a running controller holds in memory.

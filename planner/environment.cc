@@ -47,6 +47,8 @@ Variables BaseOf(const NodeInventory& node, const SubmitContext& context) {
     base["HOME"] = "/home/" + user;
     base["USER"] = user;
   }
+  // A node that runs the jobs of many: whose home it is, it says at the start.
+  if (base.try_emplace("HOME", "~").second) base.try_emplace("USER", context.user);
   base.try_emplace("PATH", kDefaultPath);
   return base;
 }

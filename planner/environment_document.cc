@@ -39,7 +39,8 @@ constexpr std::string_view kOpening = R"(# What a rank sees
 The environment of a rank is, in this order:
 
 1. the clean base of its node: HOME, USER, SHELL, LANG, TMPDIR, and PATH and LD_LIBRARY_PATH of
-   `agent.yaml`. Nothing else leaks from the agent or from the shell of the submitter;
+   `agent.yaml`. Nothing else leaks from the agent or from the shell of the submitter. A node that runs
+   each job as its owner's account sets HOME, USER, LOGNAME and SHELL itself: a plan shows HOME=~;
 2. the job's interpreter: `venv:` sets VIRTUAL_ENV and puts its `bin` in front of PATH (an active
    venv of the submitter is the default); `python:` puts its directory in front of PATH;
 3. `env:` in the order written. `$NAME`, `${NAME}`, `${NAME:-otherwise}` and `${NAME:+when set}`

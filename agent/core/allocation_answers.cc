@@ -15,6 +15,8 @@ std::string RefusalCode(const Error& error) {
       return "disk_full";
     case ErrorCode::kUnavailable:
       return "port_busy";
+    case ErrorCode::kPreflightFailed:
+      return "no_account";
     default:
       return "accept_failed";
   }

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "agent/config.h"
 #include "agent/probes/gpu_probe.h"
 #include "agent/probes/host_probe.h"
 #include "agent/probes/python_probe.h"
+#include "common/agent_config.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/inventory.h"

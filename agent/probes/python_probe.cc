@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "agent/account/acting_as.h"
 #include "agent/probes/child_process.h"
 
 namespace launch {
@@ -109,19 +110,11 @@ std::string OwnUser() {
   return named ? found->pw_name : std::to_string(::geteuid());
 }
 
-struct Account {
-  std::string uid;
-  std::string gid;
-  std::string home;
-};
-
-std::optional<Account> AccountOf(const std::string& user) {
-  passwd entry{};
-  passwd* found = nullptr;
-  std::array<char, 16384> buffer{};
-  if (::getpwnam_r(user.c_str(), &entry, buffer.data(), buffer.size(), &found) != 0 || !found)
-    return std::nullopt;
-  return Account{std::to_string(found->pw_uid), std::to_string(found->pw_gid), found->pw_dir};
+// Who the interpreter runs as; absent = as this process.
+Result<std::optional<LocalAccount>> AccountOf(const PythonQuestion& question) {
+  if (question.user.empty() || question.user == OwnUser()) return std::optional<LocalAccount>();
+  LAUNCH_ASSIGN_OR_RETURN(LocalAccount account, FindAccount(question.user));
+  return std::optional(std::move(account));
 }
 
 }  // namespace
@@ -155,6 +148,8 @@ std::optional<PythonProbe::Known> PythonProbe::Find(const PythonQuestion& questi
     if (const auto at = known_.find(question); at != known_.end()) found = at->second;
   }
   if (!found) return std::nullopt;
+  const auto account = AccountOf(question);
+  const ActingAs acting(account ? *account : std::nullopt);
   for (const Stamp& stamp : found->stamps)
     if (StampOf(stamp.path) != stamp) return std::nullopt;
   return found;
@@ -180,6 +175,9 @@ RuntimeFacts PythonProbe::Run(const PythonQuestion& question, Depth depth) {
   const bool import_torch = depth == Depth::kImport;
   const Millis deadline = import_torch ? options_.deadline : options_.read_deadline;
   PythonAnswer answer;
+  const auto account = AccountOf(question);
+  const std::optional<LocalAccount> as = account ? *account : std::nullopt;
+  const ActingAs acting(as);  // its home may be closed to root
   std::vector<Stamp> stamps = {StampOf(question.path)};
   std::error_code error;
   const std::string realpath = std::filesystem::canonical(question.path, error).string();
@@ -191,15 +189,11 @@ RuntimeFacts PythonProbe::Run(const PythonQuestion& question, Depth depth) {
     std::vector<std::string> argv = {question.path, "-c", std::string(kPythonProbe),
                                      import_torch ? "import" : "read"};
     std::map<std::string, std::string> env = options_.env;
-    if (!question.user.empty() && question.user != OwnUser()) {
-      const std::optional<Account> account = AccountOf(question.user);
-      if (!account) trouble = "no such user here: " + question.user;
-      const Account as = account.value_or(Account{});
-      const std::vector<std::string> become = {"/usr/bin/setpriv", "--reuid=" + as.uid,
-                                               "--regid=" + as.gid, "--init-groups", "--"};
-      argv.insert(argv.begin(), become.begin(), become.end());
-      env["HOME"] = as.home;
-      env["USER"] = question.user;
+    if (!account) trouble = account.error().message;
+    if (as) {
+      argv = AsAccount(*as, std::move(argv));
+      env["HOME"] = as->home;
+      env["USER"] = as->name;
     }
     const Result<Captured> ran =
         trouble.empty() ? RunProgram(argv, env, deadline) : Fail(ErrorCode::kNotFound, trouble);

@@ -27,9 +27,11 @@ struct NewBytes {
 // What was appended since the last call, but never more than the newest 64 KiB.
 NewBytes ReadNew(const std::string& path, std::uint64_t& offset) {
   NewBytes result;
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  // The rank's user may have put anything there: no link, no pipe, no other name of a file.
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat info {};
-  if (!file || ::fstat(file.get(), &info) != 0) return result;
+  if (!file || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_nlink > 1)
+    return result;
   const auto size = static_cast<std::uint64_t>(info.st_size);
   if (size <= offset) return result;
   result.grew = true;
@@ -123,7 +125,8 @@ RankSample RankSampler::Look(const RunningRank& rank, Watched& watched, BootTime
     if (bytes.grew) watched.parser.FeedLog(bytes.data, now);
     if (bytes.grew && !watched.fresh) watched.last_output = now;
   }
-  const NewBytes said = ReadNew(rank.directory + "/progress.jsonl", watched.progress.offset);
+  const NewBytes said = ReadNew((rank.own.empty() ? rank.directory : rank.own) + "/progress.jsonl",
+                                watched.progress.offset);
   if (said.grew) watched.parser.FeedFile(said.data, now);
   watched.fresh = false;
   const Progress progress = watched.parser.Now();

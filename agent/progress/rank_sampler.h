@@ -20,6 +20,7 @@ struct RunningRank {
   Rank rank = 0;
   std::int64_t pid = 0;
   std::string directory;       // of the rank: out, err, progress.jsonl
+  std::string own;             // where progress.jsonl lies instead; empty = there
   std::string progress_regex;  // empty = none; a bad one counts as none
 };
 

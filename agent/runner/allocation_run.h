@@ -59,7 +59,9 @@ struct AllocationRun {
   Key key;
   AttemptDir dir;
   AllocationCgroup cgroup;
-  std::optional<AllocationSpec> spec;  // absent: only known by its name
+  std::optional<AllocationSpec> spec;   // absent: only known by its name
+  std::optional<LocalAccount> account;  // that ranks run as; absent = the agent's own
+  std::string images_dir;               // of that account
   RunPhase phase = RunPhase::kAccepted;
   // Ours between accept and start; afterwards only the shims and ranks hold them.
   std::optional<FileLock> lock;

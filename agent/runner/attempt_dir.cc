@@ -55,6 +55,11 @@ std::optional<Record> ReadFixed(const std::string& path, std::int64_t offset,
 
 }  // namespace
 
+std::string AttemptDir::OwnPath(Rank rank) const {
+  const std::string own = MadeOwnPath(rank);
+  return Exists(own) ? own : RankPath(rank);
+}
+
 Result<void> AttemptDir::Create(const std::vector<RankSpec>& ranks) {
   LAUNCH_RETURN_IF_ERROR(files_->MakeDirs(FilesPath()));
   for (const RankSpec& rank : ranks) LAUNCH_RETURN_IF_ERROR(files_->MakeDirs(RankPath(rank.rank)));
@@ -80,6 +85,15 @@ Result<void> AttemptDir::WriteAccept(const AcceptRecord& record) {
       out.Put(process.user);
       out.Put(process.name);
     }
+  }
+  // Last and only where there is one, so that the record is what an older agent reads otherwise.
+  if (record.account) {
+    const LocalAccount& account = *record.account;
+    for (const std::string* text : {&account.name, &account.home, &account.shell}) out.Put(*text);
+    out.Put(std::uint64_t{account.uid});
+    out.Put(std::uint64_t{account.gid});
+    out.Put(static_cast<std::uint64_t>(account.groups.size()));
+    for (const std::uint32_t group : account.groups) out.Put(std::uint64_t{group});
   }
   return files_->WriteDurable(path_ + "/accept", SealBody(out.bytes()));
 }
@@ -109,6 +123,14 @@ Result<std::optional<AcceptRecord>> AttemptDir::ReadAccept() const {
       process.user = in.TakeText();
       process.name = in.TakeText();
     }
+  }
+  if (in.ok() && !in.AtEnd()) {
+    LocalAccount& account = record.account.emplace();
+    for (std::string* text : {&account.name, &account.home, &account.shell}) *text = in.TakeText();
+    account.uid = static_cast<std::uint32_t>(in.TakeNumber());
+    account.gid = static_cast<std::uint32_t>(in.TakeNumber());
+    for (std::uint64_t left = in.TakeNumber(); left > 0 && in.ok(); --left)
+      account.groups.push_back(static_cast<std::uint32_t>(in.TakeNumber()));
   }
   if (!in.ok() || !in.AtEnd()) return Malformed(path);
   return std::optional<AcceptRecord>(std::move(record));

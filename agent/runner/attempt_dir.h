@@ -12,6 +12,7 @@
 //     files/       what the plan generated
 //     rank.R/      start, exit, control (shim); out, err and their .index, progress.jsonl,
 //     error.json, stacks (of its Python processes, when asked for)
+//     rank.R/own/  where ranks run as another account: the last three, written by it
 //     hook/        our sitecustomize.py, by which those answer
 #pragma once
 
@@ -20,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/account/local_account.h"
 #include "agent/core/gpu_processes.h"
 #include "agent/runner/rank_stacks.h"
 #include "agent/shim/shim_record.h"
@@ -39,6 +41,7 @@ struct AcceptRecord {
   std::optional<PortBlock> ports;
   GpuProcessList gpu_processes;  // on the allocation's GPUs before anything of ours
   std::vector<GpuUuid> gpus;     // again in plain, so that they can be held without the codec
+  std::optional<LocalAccount> account;  // whose ranks they are; absent = the agent's own
   friend bool operator==(const AcceptRecord&, const AcceptRecord&) = default;
 };
 
@@ -71,7 +74,10 @@ class AttemptDir {
   }
 
   std::string HookPath() const { return path_ + "/" + std::string(kRankHookDirectory); }
-  std::string StacksPath(Rank rank) const { return RankPath(rank) + "/stacks"; }
+  // What a rank itself may write to: where it runs as another account, a directory of its own.
+  std::string OwnPath(Rank rank) const;
+  std::string MadeOwnPath(Rank rank) const { return RankPath(rank) + "/own"; }
+  std::string StacksPath(Rank rank) const { return OwnPath(rank) + "/stacks"; }
 
   // mkdir of the directory (durable in its parent) and of files/ and rank.R/.
   Result<void> Create(const std::vector<RankSpec>& ranks);

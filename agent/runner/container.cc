@@ -119,12 +119,14 @@ Contained Enroot(const ContainerInput& input) {
       if (c == '/' || c == ':') c = '_';
     }
     // Beside the attempts, so that it is fetched once per node.
-    file =
-        input.attempt_dir.substr(0, input.attempt_dir.rfind('/')) + "/../images/" + name + ".sqsh";
+    const std::string beside =
+        input.attempt_dir.substr(0, input.attempt_dir.rfind('/')) + "/../images";
+    file = (input.images_dir.empty() ? beside : input.images_dir) + "/" + name + ".sqsh";
   }
-  Contained contained{{"/bin/bash", "-c", kEnrootFetch, "enroot", file, EnrootUri(image),
-                       input.attempt_dir + "/enroot.rc", "--rw"},
-                      input.env};
+  Contained contained{
+      {"/bin/bash", "-c", kEnrootFetch, "enroot", file, EnrootUri(image),
+       (input.own_dir.empty() ? input.attempt_dir : input.own_dir) + "/enroot.rc", "--rw"},
+      input.env};
   for (const Mount& mount : AllMounts(input)) {
     Append(contained.argv, {"--mount", mount.source + ":" + mount.target + ":x-create=auto,rbind" +
                                            (mount.read_only ? ",ro" : ",rw")});
@@ -202,15 +204,22 @@ Contained DockerOrPodman(const ContainerInput& input) {
 
 }  // namespace
 
-ContainerHost ThisHost() {
+ContainerHost HostFor(const std::optional<LocalAccount>& account) {
   ContainerHost host{.uid = ::getuid(), .gid = ::getgid()};
+  host.infiniband = Exists(kInfiniband);
+  if (account) {
+    host.uid = account->uid;
+    host.gid = account->gid;
+    host.groups = account->groups;
+    std::erase(host.groups, host.gid);
+    return host;
+  }
   std::vector<gid_t> groups(static_cast<std::size_t>(std::max(0, ::getgroups(0, nullptr))));
   const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
   for (int i = 0; i < count; ++i) {
     const gid_t group = groups[static_cast<std::size_t>(i)];
     if (group != host.gid) host.groups.push_back(group);
   }
-  host.infiniband = Exists(kInfiniband);
   return host;
 }
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "agent/account/local_account.h"
 #include "common/error.h"
 #include "common/launch.h"
 
@@ -20,13 +22,15 @@ struct ContainerHost {
   std::vector<std::uint32_t> groups;  // supplementary ones: who may read a project's files
   bool infiniband = false;            // /dev/infiniband is there
 };
-ContainerHost ThisHost();
+ContainerHost HostFor(const std::optional<LocalAccount>& account);  // absent = as this process
 
 struct ContainerInput {
   ContainerSpec container;
   std::string name;  // unique on the host
   std::string workdir;
   std::string attempt_dir;  // seen inside at the same path, like workdir
+  std::string own_dir;      // of the rank, where it may write; empty = in the attempt's
+  std::string images_dir;   // for what is fetched once per node; empty = beside the attempts
   std::string lock;         // a file in it that what a daemon started keeps locked while it lives
   bool gpus = false;
   ContainerHost host;

@@ -1,27 +1,28 @@
 #include "agent/runner/exec_process.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
-#include <filesystem>
 #include <utility>
 
+#include "agent/account/acting_as.h"
+#include "agent/runner/account_files.h"
 #include "agent/runner/attempt_dir.h"
 #include "agent/runner/container.h"
 #include "agent/runner/interpreter.h"
 #include "agent/runner/process.h"
 #include "agent/runner/rank_env.h"
-#include "agent/runner/small_files.h"
+#include "agent/runner/rank_surroundings.h"
 #include "agent/runner/spawn.h"
 #include "agent/shim/cgroup_birth.h"
 #include "common/file_system.h"
@@ -32,65 +33,9 @@ namespace {
 constexpr int kFdLock = 3;  // keeps the attempt's lock open: level tree finds it by that
 constexpr int kFdReport = 4;
 
-struct Beside {  // of the rank's first process
-  std::vector<std::string> env;
-  UniqueFd cwd;
-  std::string cwd_path;
-  cpu_set_t cpus{};
-  std::array<std::pair<__rlimit_resource_t, rlimit>, 3> limits;
-  bool no_new_privileges = false;
-};
-
-Unexpected Ended(Rank rank) {
-  return Fail(ErrorCode::kFailedPrecondition,
-              "rank " + std::to_string(rank) + " does not run any more");
-}
-
-std::vector<std::string> ReadEnviron(const std::string& proc) {
-  const std::string bytes = ReadText(proc + "/environ");
-  std::vector<std::string> env;
-  for (std::size_t at = 0; at < bytes.size();) {
-    const std::size_t end = std::min(bytes.find('\0', at), bytes.size());
-    if (end > at) env.push_back(bytes.substr(at, end - at));
-    at = end + 1;
-  }
-  return env;
-}
-
-// The environment that the kernel keeps of the rank's start: what its activation scripts set is in
-// it, and secrets, which nobody else keeps. A program may write over it (process titles).
-Result<Beside> LookAt(const AttemptDir& dir, Rank rank) {
-  const RankFiles files = dir.ReadRank(rank);
-  if (!files.rank) return Ended(rank);
-  const int pid = static_cast<int>(files.rank->pid);
-  const UniqueFd process = OpenPidFd(pid);
-  if (!process || StartTicksOf(pid) != files.rank->start_ticks) return Ended(rank);
-  const std::string proc = "/proc/" + std::to_string(pid);
-  Beside beside;
-  beside.env = ReadEnviron(proc);
-  beside.cwd.Reset(::open((proc + "/cwd").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!beside.cwd) return FailErrno("the working directory of rank " + std::to_string(rank), errno);
-  std::error_code unknown;
-  beside.cwd_path = std::filesystem::read_symlink(proc + "/cwd", unknown).string();
-  if (::sched_getaffinity(pid, sizeof beside.cpus, &beside.cpus) != 0) CPU_ZERO(&beside.cpus);
-  const std::array kinds = {RLIMIT_NOFILE, RLIMIT_MEMLOCK, RLIMIT_CORE};
-  for (std::size_t i = 0; i < kinds.size(); ++i) {
-    beside.limits[i].first = kinds[i];
-    if (::prlimit(pid, kinds[i], nullptr, &beside.limits[i].second) != 0) return Ended(rank);
-  }
-  beside.no_new_privileges = ReadText(proc + "/status").find("NoNewPrivs:\t1") != std::string::npos;
-  if (HasEnded(process)) return Ended(rank);
-  if (ValueOf(beside.env, "LAUNCH_JOB_ID").empty()) {
-    return Fail(ErrorCode::kFailedPrecondition,
-                "the environment of rank " + std::to_string(rank) +
-                    " cannot be read: its program has written over it",
-                "another rank of the node may still have its own: --rank N");
-  }
-  return beside;
-}
-
 // The same command inside of the image that the rank runs in.
-Result<void> Contain(const ExecPlace& place, bool terminal, std::vector<std::string>& argv,
+Result<void> Contain(const ExecPlace& place, const std::optional<LocalAccount>& account,
+                     const std::string& own_dir, bool terminal, std::vector<std::string>& argv,
                      std::vector<std::string>& env) {
   const std::string& runtime = place.container->runtime;
   if (runtime == "docker" || runtime == "podman") {
@@ -111,8 +56,10 @@ Result<void> Contain(const ExecPlace& place, bool terminal, std::vector<std::str
                         .name = "launch-exec-" + place.id,
                         .workdir = ValueOf(env, "PWD").empty() ? "/" : ValueOf(env, "PWD"),
                         .attempt_dir = place.attempt_dir,
+                        .own_dir = own_dir,
+                        .images_dir = account ? ImagesDir(place.attempt_dir, *account) : "",
                         .gpus = !ValueOf(env, "CUDA_VISIBLE_DEVICES").empty(),
-                        .host = ThisHost(),
+                        .host = HostFor(account),
                         .argv = argv,
                         .env = env}));
   argv = std::move(contained.argv);
@@ -128,6 +75,18 @@ void Set(std::vector<std::string>& env, const std::string& name, const std::stri
 void JoinPointers(std::vector<std::string>& words, std::vector<char*>& pointers) {
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
+}
+
+// As BecomeRank of the shim does; reads back, for a command must never run with root's ids.
+bool TakeIds(const LocalAccount& account, const std::vector<gid_t>& groups) {
+  uid_t real = 0;
+  uid_t effective = 0;
+  uid_t saved = 0;
+  return ::setgroups(groups.size(), groups.data()) == 0 &&
+         ::setresgid(account.gid, account.gid, account.gid) == 0 &&
+         ::setresuid(account.uid, account.uid, account.uid) == 0 &&
+         ::getresuid(&real, &effective, &saved) == 0 && real == account.uid &&
+         effective == account.uid && saved == account.uid;
 }
 
 bool TakeTerminal(const std::string& slave) {
@@ -158,6 +117,7 @@ struct ExecChild final : Becoming {
   UniqueFd stdio[3];  // without a terminal
   UniqueFd lock;
   const Beside* beside = nullptr;
+  std::vector<gid_t> groups;  // of beside's account
 
   int Become(int& report) const override {
     ResetHandlers();
@@ -172,6 +132,10 @@ struct ExecChild final : Becoming {
     for (const auto& [kind, limit] : beside->limits) (void)::setrlimit(kind, &limit);
     const cpu_set_t& cpus = beside->cpus;
     if (CPU_COUNT(&cpus) > 0) (void)::sched_setaffinity(0, sizeof cpus, &cpus);
+    if (beside->account) {
+      (void)::umask(kAccountUmask);
+      if (!TakeIds(*beside->account, groups)) return errno == 0 ? EPERM : errno;
+    }
     if (beside->no_new_privileges && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno;
     if (::fchdir(beside->cwd.get()) != 0) return errno;
     if (::dup2(lock.get(), kFdLock) < 0) return errno;
@@ -238,13 +202,21 @@ std::vector<std::string> ShellOf(const ExecPlace& place, bool terminal,
 Result<ExecProcess> ExecProcess::Start(const ExecPlace& place, const ExecCommand& command) {
   PosixFileSystem files;
   const AttemptDir dir(place.attempt_dir, files);
-  LAUNCH_ASSIGN_OR_RETURN(Beside beside, LookAt(dir, place.rank));
+  LAUNCH_ASSIGN_OR_RETURN(Beside beside, LookAtRank(dir, place.rank));
   std::vector<std::string>& env = beside.env;
   const bool terminal = command.terminal.has_value();
   if (terminal) Set(env, "TERM", command.term.empty() ? "dumb" : command.term);
   std::vector<std::string> argv =
       command.argv.empty() ? ShellOf(place, terminal, env) : command.argv;
-  if (place.container) LAUNCH_RETURN_IF_ERROR(Contain(place, terminal, argv, env));
+  LAUNCH_ASSIGN_OR_RETURN(const auto accepted, dir.ReadAccept());
+  if (!accepted) return EndedRank(place.rank);
+  beside.account = (*accepted).account;
+  if (place.container) {
+    const std::string own = beside.account ? dir.OwnPath(place.rank) : "";
+    LAUNCH_RETURN_IF_ERROR(Contain(place, beside.account, own, terminal, argv, env));
+  }
+  std::optional<ActingAs> acting;
+  acting.emplace(beside.account);
   auto program = FindProgram(argv[0], ValueOf(env, "PATH"), beside.cwd_path);
   if (!program && place.container) program = FindProgram(argv[0], kSystemPath, beside.cwd_path);
   if (!program) {
@@ -252,13 +224,22 @@ Result<ExecProcess> ExecProcess::Start(const ExecPlace& place, const ExecCommand
                 program.error().hint);
   }
   argv[0] = std::move(*program);
+  acting.reset();
 
   ExecProcess process;
   process.place_ = place;
   ExecChild child;
   child.beside = &beside;
+  if (beside.account) {
+    child.groups.assign(beside.account->groups.begin(), beside.account->groups.end());
+  }
   if (terminal) {
     LAUNCH_ASSIGN_OR_RETURN(process.terminal_, OpenTerminal(*command.terminal, child.slave));
+    // Made by devpts as root's; programs open it again by its name.
+    if (beside.account &&
+        ::lchown(child.slave.c_str(), beside.account->uid, static_cast<gid_t>(-1)) != 0) {
+      return FailErrno("chown " + child.slave, errno);
+    }
   } else {
     LAUNCH_ASSIGN_OR_RETURN(ExecPipe in, MakePipe(true));
     LAUNCH_ASSIGN_OR_RETURN(ExecPipe out, MakePipe(false));
@@ -271,7 +252,7 @@ Result<ExecProcess> ExecProcess::Start(const ExecPlace& place, const ExecCommand
     child.stdio[2] = std::move(err.theirs);
   }
   const UniqueFd lock(::open(dir.LockPath().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!lock) return Ended(place.rank);
+  if (!lock) return EndedRank(place.rank);
   LAUNCH_ASSIGN_OR_RETURN(child.lock, AboveTargets(lock.get()));
   JoinPointers(argv, child.argv);
   JoinPointers(env, child.env);
@@ -299,7 +280,7 @@ Result<ExecProcess> ExecProcess::Start(const ExecPlace& place, const ExecCommand
   // The end of an attempt begins with its tombstone: either it is seen here, or whoever wrote it
   // sees this process.
   if (const auto tombstone = dir.ReadTombstone(); !tombstone || *tombstone) {
-    return Ended(place.rank);
+    return EndedRank(place.rank);
   }
   return process;
 }

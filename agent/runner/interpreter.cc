@@ -1,5 +1,6 @@
 #include "agent/runner/interpreter.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,7 +18,9 @@ Found Look(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return Found::kNo;
   if (S_ISDIR(info.st_mode)) return Found::kDirectory;
-  return ::access(path.c_str(), X_OK) == 0 ? Found::kYes : Found::kNotExecutable;
+  // Of who acts, not of who this process is: that may be root, for a user.
+  return ::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0 ? Found::kYes
+                                                                    : Found::kNotExecutable;
 }
 
 // Interpreter of "#!/usr/bin/env -S python3" or "#!/venv/bin/python -E"; empty when none.

@@ -12,11 +12,16 @@ std::vector<std::string> BuildRankEnv(
   std::map<std::string, std::string> merged;
   for (const EnvVar& var : plan) merged[var.name] = var.value;
   for (const EnvVar& var : late) merged[var.name] = var.value;
-  const std::string rank = paths.attempt + "/rank." + std::to_string(paths.rank);
+  if (paths.account) {
+    merged.try_emplace("HOME", paths.account->home);
+    merged.try_emplace("USER", paths.account->name);
+    merged.try_emplace("LOGNAME", paths.account->name);
+    merged.try_emplace("SHELL", paths.account->shell);
+  }
   const std::map<std::string, std::string> ours = {
-      {"LAUNCH_PROGRESS_FILE", rank + "/progress.jsonl"},
-      {"TORCHELASTIC_ERROR_FILE", rank + "/error.json"},
-      {"LAUNCH_STACKS", rank + "/stacks"},
+      {"LAUNCH_PROGRESS_FILE", paths.own + "/progress.jsonl"},
+      {"TORCHELASTIC_ERROR_FILE", paths.own + "/error.json"},
+      {"LAUNCH_STACKS", paths.own + "/stacks"},
       {"LAUNCH_HOSTFILE", paths.attempt + "/files/hostfile"},
       {"LAUNCH_PLAN_FILE", paths.attempt + "/files/plan.json"},
       {"LAUNCH_WRAPPERS", paths.attempt + "/files"},

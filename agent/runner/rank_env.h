@@ -1,10 +1,12 @@
 // The environment of one rank from the parts that a plan, a start and this node give.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "agent/account/local_account.h"
 #include "common/launch.h"
 
 namespace launch::agent {
@@ -12,8 +14,9 @@ namespace launch::agent {
 // Paths only this node knows. A variable of the plan or of the late values that is named here and
 // is empty gets the path; one that the plan does not name is not set.
 struct NodePaths {
-  std::string attempt;  // the attempt's directory
-  Rank rank = 0;
+  std::string attempt;                  // the attempt's directory
+  std::string own;                      // of the rank, where it may write
+  std::optional<LocalAccount> account;  // whose HOME and the like are set; absent = as planned
 };
 
 // "NAME=value", sorted by name; later parts win: plan, late, secrets.

@@ -135,12 +135,16 @@ std::vector<std::int64_t> TreeOf(const std::string& proc_root, std::int64_t root
 
 std::uint64_t SizeOf(const std::string& path) {
   struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : 0;
+  return ::lstat(path.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : 0;
 }
 
 std::string ReadFrom(const std::string& path, std::uint64_t from) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!file) return {};
+  // The process's user may have put anything there: no link, no pipe, no other name of a file.
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat info {};
+  if (!file || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_nlink > 1) {
+    return {};
+  }
   std::string text(kMostText, '\0');
   const ssize_t got = ::pread(file.get(), text.data(), text.size(), static_cast<off_t>(from));
   text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "agent/runner/account_files.h"
 #include "agent/runner/exit_report.h"
 #include "agent/runner/fence_file.h"
 #include "agent/runner/process.h"
@@ -45,6 +46,7 @@ Result<RunnerState> RunnerLoop::Recover() {
   LAUNCH_RETURN_IF_ERROR(files.MakeDirs(options_.state_dir));
   LAUNCH_RETURN_IF_ERROR(files.MakeDirs(AllocationsPath(options_.state_dir)));
   LAUNCH_RETURN_IF_ERROR(files.MakeDirs(options_.lock_dir));
+  if (options_.account_of) LAUNCH_RETURN_IF_ERROR(OpenStateDir(files, options_.state_dir));
   auto owner = TakeOwnerLock(options_.state_dir);
   if (!owner) {
     return Fail(owner.error().code, "another agent uses " + options_.state_dir,
@@ -146,7 +148,11 @@ std::optional<FoundAllocation> RunnerLoop::Read(const Key& key) {
   if (record.boot_id != boot_id_) found.alive = false;
   auto spec = options_.codec.parse(record.spec_bytes);
   if (!spec) return unreadable(spec.error());
-  run.spec = *spec;
+  // As it was accepted, whatever the node's settings and accounts say now.
+  run.account = record.account;
+  run.spec = run.account ? AtHome(*spec, *run.account) : *spec;
+  if (const auto found_images = FindImages(run); !found_images)
+    return unreadable(found_images.error());
   LookForCopy(run);
   found.spec = std::move(*spec);
   return Adopt(run, found);

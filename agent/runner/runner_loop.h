@@ -29,7 +29,8 @@ struct StageOutcome {  // from a staging thread
   Key key;
   std::uint64_t number = 0;  // of the staging; an older one is not answered
   StagingFacts facts;
-  std::string marker;  // path of the one it wrote
+  std::string marker;                   // path of the one it wrote
+  std::optional<LocalAccount> account;  // as whom
 };
 struct StacksDone {  // from the thread that collected them
   Key key;
@@ -84,6 +85,8 @@ class RunnerLoop {
   void Do(CopyOutcome& outcome);
   void Do(Quit&) { quit_ = true; }
   Result<std::optional<PortBlock>> AcceptNew(const AllocationSpec& spec, const std::string& digest);
+  Result<std::optional<LocalAccount>> AccountFor(const AllocationSpec& spec) const;
+  Result<void> FindImages(AllocationRun& run) const;
   Result<void> CheckFreeSpace() const;
   void FinishDrop(AllocationRun& run);
   void RemoveMarker(AllocationRun& run);

@@ -24,13 +24,6 @@ struct SpecCodec {
   std::function<Result<AllocationSpec>(std::string_view)> parse;
 };
 
-// Identity that ranks run with; absent = the agent's own.
-struct RankIdentity {
-  std::uint32_t uid = 0;
-  std::uint32_t gid = 0;
-  std::vector<std::uint32_t> groups;
-};
-
 struct RunnerOptions {
   std::string state_dir;    // absolute, mode 0700, this agent's alone
   std::string lock_dir;     // absolute; the same for all agents of a host, so that GPU locks meet
@@ -45,7 +38,8 @@ struct RunnerOptions {
   std::uint64_t min_free_bytes = std::uint64_t{64} << 20;  // below: no new allocations
   // Kept back on the state directory's disk for the records of stops and ends.
   std::uint64_t reserve_bytes = std::uint64_t{16} << 20;
-  std::optional<RankIdentity> run_as;
+  // The account that jobs of an owner run as; absent = all as this process. May ask the network.
+  std::function<Result<LocalAccount>(const std::string& owner)> account_of;
   std::uint64_t nofile_limit = 1048576;
   bool no_new_privileges = true;
   SpecCodec codec;
@@ -55,12 +49,14 @@ struct RunnerOptions {
   // Asks the driver anew, so that gpu_processes soon gives a younger list. Returns at once.
   std::function<void()> ask_gpu_processes;
   // The truth about one interpreter, run with this environment. Blocking, deadline of its own.
-  std::function<RuntimeFacts(const std::string& interpreter, const std::vector<EnvVar>& env)>
+  std::function<RuntimeFacts(const std::string& interpreter, const std::vector<EnvVar>& env,
+                             const std::optional<LocalAccount>& account)>
       probe_runtime;
   // The nodes of an attempt against each other. Blocking, deadline of its own; returns early when
   // `cancel` turns true.
-  std::function<NetworkFacts(const std::string& interpreter, const AllocationSpec& spec,
-                             const to_node::NetworkTest& test, const std::atomic<bool>& cancel)>
+  std::function<NetworkFacts(
+      const std::string& interpreter, const AllocationSpec& spec, const to_node::NetworkTest& test,
+      const std::optional<LocalAccount>& account, const std::atomic<bool>& cancel)>
       test_network;
   // What py-spy says of a process; absent = there is none, or it could not. Blocking, with a
   // deadline of its own.

@@ -5,9 +5,12 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "agent/account/acting_as.h"
+#include "agent/runner/account_files.h"
 #include "agent/runner/rank_stacks.h"
 #include "agent/runner/runner_loop.h"
 #include "agent/runner/staging.h"
+#include "agent/shim/shim_spec.h"
 #include "common/failpoint.h"
 #include "common/free_space.h"
 
@@ -45,12 +48,37 @@ void RunnerLoop::Do(order::Accept& order) {
   Tell(told::AcceptDone{.key = key, .ports = std::move(ports)});
 }
 
+// kPreflightFailed: its ranks may not run here; another owner's may.
+Result<std::optional<LocalAccount>> RunnerLoop::AccountFor(const AllocationSpec& spec) const {
+  if (!options_.account_of) return std::optional<LocalAccount>();
+  auto account = options_.account_of(spec.user);
+  auto may = account ? ActingAs::Try(*account) : Result<void>(Unexpected(account.error()));
+  if (may && account->groups.size() > shim::kMaxGroups)
+    may = Fail(ErrorCode::kPermissionDenied, "account " + account->name + " is in more than " +
+                                                 std::to_string(shim::kMaxGroups) + " groups");
+  if (may) return std::optional(std::move(*account));
+  if (may.error().code == ErrorCode::kPermissionDenied) {
+    may.error().code = ErrorCode::kPreflightFailed;
+    if (!may.error().hint.empty()) may.error().message += "; " + may.error().hint;
+  }
+  return Unexpected(std::move(may).error());
+}
+
+// What runs in a container: where its account keeps images, and the lock that a daemon's holds.
+Result<void> RunnerLoop::FindImages(AllocationRun& run) const {
+  if (!run.spec->container || !run.account) return {};
+  LAUNCH_ASSIGN_OR_RETURN(run.images_dir, MakeImagesDir(run.dir, *run.account));
+  return MakeContainerLock(run.dir, *run.account);
+}
+
 Result<std::optional<PortBlock>> RunnerLoop::AcceptNew(const AllocationSpec& spec,
                                                        const std::string& digest) {
   LAUNCH_RETURN_IF_ERROR(CheckFreeSpace());
+  LAUNCH_ASSIGN_OR_RETURN(const std::optional<LocalAccount> account, AccountFor(spec));
   LAUNCH_FAILPOINT("launch.3.before");
   AllocationRun& run = Make(spec.key);
-  run.spec = spec;
+  run.spec = account ? AtHome(spec, *account) : spec;
+  run.account = account;
   LAUNCH_RETURN_IF_ERROR(run.dir.Create(spec.ranks));
   LAUNCH_ASSIGN_OR_RETURN(FileLock lock, FileLock::Take(run.dir.LockPath()));
   run.lock = std::move(lock);
@@ -67,7 +95,8 @@ Result<std::optional<PortBlock>> RunnerLoop::AcceptNew(const AllocationSpec& spe
                       .boot_id = boot_id_,
                       .ports = run.ports,
                       .gpu_processes = {},
-                      .gpus = spec.gpus};
+                      .gpus = spec.gpus,
+                      .account = account};
   if (!spec.gpus.empty() && options_.gpu_processes) {
     record.gpu_processes = options_.gpu_processes().value_or(GpuProcessSnapshot{}).lists;
   }
@@ -82,6 +111,10 @@ Result<std::optional<PortBlock>> RunnerLoop::AcceptNew(const AllocationSpec& spe
   LAUNCH_RETURN_IF_ERROR(run.cgroup.Create(grouped, spec.memory_limit_bytes));
   LAUNCH_RETURN_IF_ERROR(run.dir.WriteFiles(spec.files));
   LAUNCH_RETURN_IF_ERROR(run.dir.WriteRankHook());
+  if (account) {
+    LAUNCH_RETURN_IF_ERROR(OpenAttempt(run.dir, ranks, *account));
+    LAUNCH_RETURN_IF_ERROR(FindImages(run));
+  }
   std::error_code ignored;
   std::filesystem::remove(run.dir.path() + "/dropped", ignored);
   LAUNCH_RETURN_IF_ERROR(run.dir.WriteAccept(record));
@@ -98,7 +131,9 @@ void RunnerLoop::Do(order::Start& order) {
   }
   if (run->phase != RunPhase::kAccepted) return;  // a repetition; its end answers
   run->phase = RunPhase::kStarting;
-  if (const auto written = run->dir.WriteFiles(order.go.late_files); !written) {
+  Result<void> written = run->dir.WriteFiles(order.go.late_files);
+  if (written && run->account) written = OpenAttempt(run->dir, {}, *run->account);
+  if (!written) {
     run->start_told = true;
     run->phase = RunPhase::kStarted;
     return Tell(told::StartDone{
@@ -199,7 +234,7 @@ void RunnerLoop::RemoveMarker(AllocationRun& run) {
   const std::string note = run.dir.path() + "/marker";
   const auto name = options_.files->Read(note, 4096);
   if (!name || !run.spec) return;
-  launch::agent::RemoveMarker(*run.spec, *name);
+  launch::agent::RemoveMarker(*run.spec, run.account, *name);
   std::error_code ignored;
   std::filesystem::remove(note, ignored);
 }

@@ -73,9 +73,12 @@ Result<void> Give(int source, ShimChild& child) {
 
 }  // namespace
 
-Result<UniqueFd> OpenLog(const std::string& path) {
+Result<UniqueFd> OpenLog(const std::string& path, const std::optional<LocalAccount>& account) {
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return FailErrno("open " + path, errno);
+  if (account && ::fchown(fd.get(), account->uid, account->gid) != 0) {
+    return FailErrno("chown " + path, errno);
+  }
   return fd;
 }
 
@@ -88,10 +91,10 @@ Result<StartedShim> StartIn(int birthplace, const ShimStart& start) {
   LAUNCH_ASSIGN_OR_RETURN(const UniqueFd memory, SealedMemory(shim::EncodeSpec(spec)));
   const UniqueFd directory(::open(start.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) return FailErrno("open " + start.directory, errno);
-  LAUNCH_ASSIGN_OR_RETURN(const UniqueFd out, OpenLog(start.directory + "/out"));
+  LAUNCH_ASSIGN_OR_RETURN(const UniqueFd out, OpenLog(start.directory + "/out", start.account));
   UniqueFd err;
   if (start.split_streams) {
-    LAUNCH_ASSIGN_OR_RETURN(err, OpenLog(start.directory + "/err"));
+    LAUNCH_ASSIGN_OR_RETURN(err, OpenLog(start.directory + "/err", start.account));
   }
 
   ShimChild child;

@@ -1,9 +1,11 @@
 // Starts one launch-shim with everything it inherits.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "agent/account/local_account.h"
 #include "agent/shim/shim_spec.h"
 #include "common/error.h"
 #include "common/unique_fd.h"
@@ -14,6 +16,7 @@ struct ShimStart {
   std::string shim_path;
   std::string directory;  // rank.R: the shim makes start, exit and control there
   bool split_streams = false;
+  std::optional<LocalAccount> account;  // whose the logs become
   shim::ShimSpec spec;
   std::vector<int> locks;  // borrowed; inherited by the shim and by the rank
   std::vector<int> ports;  // borrowed; held by the shim only
@@ -29,7 +32,7 @@ struct StartedShim {
 // async-signal-safe calls only: the agent has threads.
 Result<StartedShim> StartShim(const ShimStart& start);
 
-// Opens (or makes) a rank's log for appending.
-Result<UniqueFd> OpenLog(const std::string& path);
+// Opens (or makes) a rank's log for appending; the account may open it again as /dev/stdout.
+Result<UniqueFd> OpenLog(const std::string& path, const std::optional<LocalAccount>& account);
 
 }  // namespace launch::agent

@@ -10,7 +10,7 @@ namespace launch::agent {
 void RunnerLoop::BeginStaging(AllocationRun& run) {
   // With a copy to fall back on, nothing runs in a directory that is another one here.
   const bool may_copy = !run.spec->snapshot.empty() && !run.in_copy;
-  if (run.spec->setup.empty() || (may_copy && !SeesWorkdir(*run.spec))) {
+  if (run.spec->setup.empty() || (may_copy && !SeesWorkdir(*run.spec, run.account))) {
     return StartStaging(run, std::nullopt, {});
   }
   Tell(told::StageProgress{.key = run.key, .step = "setup", .line = "running setup"});
@@ -23,7 +23,8 @@ void RunnerLoop::StartFetch(AllocationRun& run) {
                 .key = run.key,
                 .user = run.spec->user,
                 .root = run.spec->snapshot,
-                .live_jobs = {}};
+                .live_jobs = {},
+                .account = run.account};
   for (const auto& [key, other] : runs_) wish.live_jobs.push_back(key.job);
   auto state = std::make_shared<WorkerState>();
   run.staging_number = ++stagings_;

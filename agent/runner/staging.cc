@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "agent/account/acting_as.h"
 #include "agent/runner/checkpoint_finder.h"
 #include "agent/runner/interpreter.h"
 #include "agent/runner/rank_env.h"
@@ -32,7 +33,7 @@ PathFact WorkdirFact(const AllocationSpec& spec) {
     fact.why = errno == ENOENT ? "no such directory" : std::strerror(errno);
   } else if (!S_ISDIR(info.st_mode)) {
     fact.why = "not a directory";
-  } else if (::access(spec.workdir.c_str(), X_OK) != 0) {
+  } else if (::faccessat(AT_FDCWD, spec.workdir.c_str(), X_OK, AT_EACCESS) != 0) {
     fact.why = std::strerror(errno);
   } else {
     fact.ok = true;
@@ -56,7 +57,7 @@ PathFact CommandFact(const AllocationSpec& spec, const std::string& path) {
 // A directory or an archive is a program too, as Python sees it.
 PathFact ScriptFact(const AllocationSpec& spec) {
   PathFact fact{.what = "script", .path = spec.script};
-  fact.ok = ::access(spec.script.c_str(), R_OK) == 0;
+  fact.ok = ::faccessat(AT_FDCWD, spec.script.c_str(), R_OK, AT_EACCESS) == 0;
   if (!fact.ok) fact.why = errno == ENOENT ? "no such file" : std::strerror(errno);
   return fact;
 }
@@ -161,7 +162,7 @@ int TryToWrite(const std::string& dir) {
     path = (std::filesystem::path(path) / part).string();
     if (::mkdir(path.c_str(), 0755) == 0) {
       made.push_back(path);
-    } else if (errno != EEXIST && ::access(path.c_str(), F_OK) != 0) {
+    } else if (errno != EEXIST && ::faccessat(AT_FDCWD, path.c_str(), F_OK, AT_EACCESS) != 0) {
       return done(errno);
     }
   }
@@ -225,7 +226,8 @@ StagingFacts NetworkTested(const StagingInput& input, const std::atomic<bool>& c
     facts.network->why = interpreter ? "this agent cannot test it" : interpreter.error().message;
     return facts;
   }
-  facts.network = input.test_network(*interpreter, spec, *input.stage.network_test, cancel);
+  facts.network =
+      input.test_network(*interpreter, spec, *input.stage.network_test, input.account, cancel);
   return facts;
 }
 
@@ -234,6 +236,7 @@ StagingFacts NetworkTested(const StagingInput& input, const std::atomic<bool>& c
 StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& cancel) {
   const AllocationSpec& spec = input.spec;
   const to_node::Stage& stage = input.stage;
+  const ActingAs acting(input.account);
   if (stage.network_test) return NetworkTested(input, cancel);
   StagingFacts facts;
   facts.setup_exit = input.setup_exit;
@@ -281,17 +284,20 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
   const bool probe = spec.preflight == PreflightLevel::kFull ||
                      (spec.needs_torch_cuda && spec.preflight != PreflightLevel::kNone);
   if (!cancel && probe && !interpreter.empty() && input.probe_runtime) {
-    facts.runtime = input.probe_runtime(interpreter, env);
+    facts.runtime = input.probe_runtime(interpreter, env, input.account);
   }
   return facts;
 }
 
-bool SeesWorkdir(const AllocationSpec& spec) {
+bool SeesWorkdir(const AllocationSpec& spec, const std::optional<LocalAccount>& account) {
+  const ActingAs acting(account);
   const PathFact fact = WorkdirFact(spec);
   return fact.ok && (spec.workdir_inode == 0 || fact.inode == spec.workdir_inode);
 }
 
-void RemoveMarker(const AllocationSpec& spec, const std::string& marker) {
+void RemoveMarker(const AllocationSpec& spec, const std::optional<LocalAccount>& account,
+                  const std::string& marker) {
+  const ActingAs acting(account);
   if (!marker.empty()) (void)::unlink(MarkerPath(spec, marker).c_str());
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/account/local_account.h"
 #include "common/launch.h"
 #include "common/node_messages.h"
 
@@ -17,11 +18,15 @@ struct StagingInput {
   to_node::Stage stage;
   std::optional<int> setup_exit;
   std::string setup_tail;
-  std::function<RuntimeFacts(const std::string& interpreter, const std::vector<EnvVar>& env)>
+  std::function<RuntimeFacts(const std::string& interpreter, const std::vector<EnvVar>& env,
+                             const std::optional<LocalAccount>& account)>
       probe_runtime;
-  std::function<NetworkFacts(const std::string& interpreter, const AllocationSpec& spec,
-                             const to_node::NetworkTest& test, const std::atomic<bool>& cancel)>
+  std::function<NetworkFacts(
+      const std::string& interpreter, const AllocationSpec& spec, const to_node::NetworkTest& test,
+      const std::optional<LocalAccount>& account, const std::atomic<bool>& cancel)>
       test_network = {};
+  // Whose files are looked at, with this account's eyes; absent = the agent's own.
+  std::optional<LocalAccount> account = {};
 };
 
 // Blocking, with a deadline on each wait; returns early when `cancel` turns true. Facts only: the
@@ -29,9 +34,10 @@ struct StagingInput {
 StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& cancel);
 
 // Whether workdir is here, and is that of the submitter as far as he told.
-bool SeesWorkdir(const AllocationSpec& spec);
+bool SeesWorkdir(const AllocationSpec& spec, const std::optional<LocalAccount>& account);
 
 // The marker that proves a shared workdir; gone is fine.
-void RemoveMarker(const AllocationSpec& spec, const std::string& marker);
+void RemoveMarker(const AllocationSpec& spec, const std::optional<LocalAccount>& account,
+                  const std::string& marker);
 
 }  // namespace launch::agent

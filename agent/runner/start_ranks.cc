@@ -6,6 +6,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "agent/account/acting_as.h"
+#include "agent/runner/account_files.h"
 #include "agent/runner/container.h"
 #include "agent/runner/interpreter.h"
 #include "agent/runner/process.h"
@@ -36,17 +38,21 @@ std::string TailOf(const std::string& path) {
 
 // The same command inside of the job's image, if it has one.
 Result<void> Contain(const AllocationRun& run, Rank rank, ShimWish& wish) {
+  const Rank own = rank < 0 ? run.spec->ranks.front().rank : rank;
   if (!run.spec->container) return {};
   LAUNCH_ASSIGN_OR_RETURN(Contained contained,
                           ContainerCommand({.container = *run.spec->container,
                                             .name = ContainerName(run.key, rank),
                                             .workdir = run.spec->workdir,
                                             .attempt_dir = run.dir.path(),
+                                            .own_dir = run.account ? run.dir.OwnPath(own) : "",
+                                            .images_dir = run.images_dir,
                                             .lock = run.dir.ContainerLockPath(),
                                             .gpus = !run.spec->gpus.empty(),
-                                            .host = ThisHost(),
+                                            .host = HostFor(run.account),
                                             .argv = wish.argv,
                                             .env = wish.env}));
+  const ActingAs acting(run.account);
   // The PATH of the job is that of its image.
   auto program = FindProgram(contained.argv[0], ValueOf(wish.env, "PATH"), run.spec->workdir);
   if (!program) program = FindProgram(contained.argv[0], kSystemPath, run.spec->workdir);
@@ -73,13 +79,15 @@ Result<void> RunnerLoop::SpawnShim(AllocationRun& run, RankRun& rank, const Shim
   block.attempt = run.key.attempt.value;
   block.rank = rank.rank;
   if (options_.no_new_privileges) block.flags |= shim::kNoNewPrivs;
-  if (options_.run_as) {
+  if (run.account) {
     block.flags |= shim::kSwitchIds;
-    block.uid = options_.run_as->uid;
-    block.gid = options_.run_as->gid;
-    for (const std::uint32_t group : options_.run_as->groups) {
+    block.uid = run.account->uid;
+    block.gid = run.account->gid;
+    block.umask = kAccountUmask;
+    for (const std::uint32_t group : run.account->groups) {
       if (block.group_count < shim::kMaxGroups) block.groups[block.group_count++] = group;
     }
+    start.account = run.account;
   }
   for (const int cpu : wish.cpus) {
     if (cpu < 0 || cpu >= shim::kMaxCpus) continue;
@@ -115,8 +123,9 @@ void RunnerLoop::StartRank(AllocationRun& run, const RankSpec& spec, const order
   RankRun& rank = run.ranks[spec.rank];
   rank.rank = spec.rank;
   ShimWish wish;
-  wish.env = BuildRankEnv(spec.env, order.go.late_env, order.secrets,
-                          {.attempt = run.dir.path(), .rank = spec.rank});
+  wish.env = BuildRankEnv(
+      spec.env, order.go.late_env, order.secrets,
+      {.attempt = run.dir.path(), .own = run.dir.OwnPath(spec.rank), .account = run.account});
   wish.argv = spec.argv;
   wish.cpus = spec.cpus;
   wish.with_ports = spec.rank == 0;
@@ -128,7 +137,10 @@ void RunnerLoop::StartRank(AllocationRun& run, const RankSpec& spec, const order
     EndRank(run, rank, std::move(report));
   };
   if (std::ranges::find(wish.argv, "") != wish.argv.end()) {
-    const auto interpreter = ResolveInterpreter(*run.spec, ValueOf(wish.env, "PATH"));
+    const auto interpreter = [&] {
+      const ActingAs acting(run.account);
+      return ResolveInterpreter(*run.spec, ValueOf(wish.env, "PATH"));
+    }();
     if (!interpreter) return failed(AsFailure(interpreter.error(), "interpreter"));
     std::ranges::replace(wish.argv, std::string(), *interpreter);
   }
@@ -155,11 +167,14 @@ void RunnerLoop::StartSetup(AllocationRun& run) {
   }
   (void)options_.files->RemoveTree(directory);
   Result<void> ready = options_.files->MakeDirs(directory);
+  if (ready && run.account) ready = OpenSetup(run.dir, *run.account);
   if (ready) {
     ShimWish wish;
     wish.argv = {"/bin/bash", "--noprofile", "--norc", "-e", "-c", run.spec->setup};
     wish.env = BuildRankEnv(SharedEnv(*run.spec), {}, {},
-                            {.attempt = run.dir.path(), .rank = run.spec->ranks.front().rank});
+                            {.attempt = run.dir.path(),
+                             .own = run.dir.OwnPath(run.spec->ranks.front().rank),
+                             .account = run.account});
     ready = Contain(run, kSetupRank, wish);
     if (ready) ready = SpawnShim(run, *run.setup, wish);
   }
@@ -226,7 +241,8 @@ void RunnerLoop::StartStaging(AllocationRun& run, std::optional<int> setup_exit,
                      .setup_exit = setup_exit,
                      .setup_tail = std::move(setup_tail),
                      .probe_runtime = options_.probe_runtime,
-                     .test_network = options_.test_network};
+                     .test_network = options_.test_network,
+                     .account = run.account};
   auto state = std::make_shared<WorkerState>();
   run.staging_number = ++stagings_;
   run.staging_cancel = std::shared_ptr<std::atomic<bool>>(state, &state->cancel);
@@ -235,7 +251,7 @@ void RunnerLoop::StartStaging(AllocationRun& run, std::optional<int> setup_exit,
                            .line = stage.network_test ? "testing the network between the nodes"
                                                       : "checking paths and network"});
   auto work = [tasks = tasks_, wish = std::move(input), state, number = run.staging_number] {
-    StageOutcome outcome{wish.spec.key, number, RunStaging(wish, state->cancel), {}};
+    StageOutcome outcome{wish.spec.key, number, RunStaging(wish, state->cancel), {}, wish.account};
     outcome.facts.from_snapshot = wish.stage.use_snapshot;
     for (const PathFact& fact : outcome.facts.paths) {
       if (wish.stage.write_marker && fact.what == "marker" && fact.ok) outcome.marker = fact.path;
@@ -252,7 +268,9 @@ void RunnerLoop::Do(StageOutcome& outcome) {
     // It may have been written after the end removed it. While the allocation waits for its start,
     // a newer staging may have written the same one, and the end is still to come.
     const bool waits = run != nullptr && !run->stop && run->phase == RunPhase::kAccepted;
-    if (!outcome.marker.empty() && !waits) (void)::unlink(outcome.marker.c_str());
+    if (outcome.marker.empty() || waits) return;
+    const ActingAs acting(outcome.account);
+    (void)::unlink(outcome.marker.c_str());
     return;
   }
   run->staging.reset();

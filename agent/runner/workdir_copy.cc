@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <set>
 
+#include "agent/runner/account_files.h"
 #include "common/file_system.h"
 #include "common/free_space.h"
 #include "common/pki.h"
@@ -278,6 +279,7 @@ Result<std::string> MakeCopy(const CopyWish& wish, const FetchChunks& fetch,
     return Unexpected(std::move(unpacked).error());
   }
   cache.Trim();
+  if (wish.account) LAUNCH_RETURN_IF_ERROR(GiveTree(part, *wish.account));
   // After a power cut the name must not be there with empty files below it.
   const UniqueFd dir(::open(part.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!dir || ::syncfs(dir.get()) != 0) return FailErrno("sync " + part, errno);

@@ -8,9 +8,11 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "agent/account/local_account.h"
 #include "common/error.h"
 #include "common/launch.h"
 
@@ -26,8 +28,9 @@ struct CopyWish {
   std::string state_dir;
   Key key;
   std::string user;
-  std::string root;              // digest of the snapshot
-  std::vector<JobId> live_jobs;  // whose copies stay, whatever their age
+  std::string root;                          // digest of the snapshot
+  std::vector<JobId> live_jobs;              // whose copies stay, whatever their age
+  std::optional<LocalAccount> account = {};  // whose the copy becomes; absent = stays ours
 };
 
 // Blocking. The directory of the copy: as an earlier attempt of the job left it, or fetched and

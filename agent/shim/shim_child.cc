@@ -2,9 +2,12 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -29,6 +32,19 @@ int SetLimit(__rlimit_resource_t which, std::uint64_t value) {
   return ::setrlimit(which, &best);
 }
 
+// The switch away from root takes what counts; what a program could still inherit goes too.
+int DropCapabilities() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  const __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
+  return static_cast<int>(::syscall(SYS_capset, &header, none));
+}
+
+// The agent's session keyring may hold keys of root's login; a kernel without keyrings has none.
+void LeaveKeyring() {
+  constexpr int kJoinSessionKeyring = 1;  // KEYCTL_JOIN_SESSION_KEYRING of linux/keyctl.h
+  (void)::syscall(SYS_keyctl, kJoinSessionKeyring, nullptr);
+}
+
 // Switches and reads back: a rank with the wrong ids must never run.
 int SwitchIds(const SpecBlock& block) {
   gid_t groups[kMaxGroups];
@@ -44,7 +60,16 @@ int SwitchIds(const SpecBlock& block) {
     errno = EPERM;
     return -1;
   }
-  return 0;
+  gid_t real_group = 0;
+  gid_t effective_group = 0;
+  gid_t saved_group = 0;
+  if (::getresgid(&real_group, &effective_group, &saved_group) != 0) return -1;
+  if (real_group != block.gid || effective_group != block.gid || saved_group != block.gid) {
+    errno = EPERM;
+    return -1;
+  }
+  LeaveKeyring();
+  return block.uid == 0 ? 0 : DropCapabilities();
 }
 
 int BindCpus(const SpecBlock& block) {
@@ -92,6 +117,7 @@ ChildFailure BecomeRank(const SpecView& spec, bool born) {
   }
   if ((block.flags & kBindCpus) != 0 && BindCpus(block) != 0) return Failed(Stage::kAffinity);
   if ((block.flags & kSwitchIds) != 0 && SwitchIds(block) != 0) return Failed(Stage::kIds);
+  if (block.umask != kLeaveUmask) (void)::umask(static_cast<mode_t>(block.umask));
   if ((block.flags & kNoNewPrivs) != 0 && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
     return Failed(Stage::kNoNewPrivs);
   }

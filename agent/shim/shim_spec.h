@@ -13,7 +13,8 @@ namespace launch::shim {
 inline constexpr std::uint64_t kLeaveLimit = ~std::uint64_t{0};  // do not touch
 inline constexpr std::uint64_t kUnlimited = ~std::uint64_t{0} - 1;
 inline constexpr int kMaxCpus = 4096;
-inline constexpr int kMaxGroups = 128;
+inline constexpr int kMaxGroups = 1024;
+inline constexpr std::uint32_t kLeaveUmask = ~std::uint32_t{0};
 
 enum SpecFlags : std::uint32_t {
   kSwitchIds = 1u << 0,
@@ -23,7 +24,7 @@ enum SpecFlags : std::uint32_t {
 
 // Of the layout below: raised with every change of it, so that an agent and a shim of two versions
 // do not understand each other by chance. Records on disk have a version of their own.
-inline constexpr std::uint32_t kSpecVersion = 2;
+inline constexpr std::uint32_t kSpecVersion = 3;
 
 // Followed by NUL-terminated strings: cwd, shim cgroup.procs files, rank cgroup.procs files, argv,
 // environment ("NAME=value").
@@ -35,6 +36,7 @@ struct SpecBlock {
   std::uint32_t flags = 0;
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;
+  std::uint32_t umask = kLeaveUmask;
   std::uint32_t group_count = 0;
   std::uint32_t groups[kMaxGroups] = {};
   std::uint64_t nofile = kLeaveLimit;

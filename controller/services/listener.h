@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/controller_config.h"
 #include "common/error.h"
 #include "common/unique_fd.h"
-#include "controller/config.h"
 #include "controller/services/doorkeeper.h"
 
 namespace launch::controller {

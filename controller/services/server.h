@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/controller_config.h"
 #include "common/error.h"
-#include "controller/config.h"
 #include "controller/services/doorkeeper.h"
 #include "controller/services/listener.h"
 #include "controller/serving_files.h"

@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
+#include "common/controller_config.h"
 #include "common/credential_files.h"
-#include "controller/config.h"
 #include "controller/serving_files.h"
 
 namespace launch::controller {

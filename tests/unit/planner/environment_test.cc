@@ -39,6 +39,18 @@ TEST(Environment, TableNamesEachVariableOnce) {
   }
 }
 
+TEST(Environment, LeavesTheHomeOfAnAccountToTheNodeThatRunsManys) {
+  SubmitContext context;
+  context.user = "ana";
+  JobSpec job = Job();
+  job.env = {{"HF_HOME", "$HOME/hf"}, {"SCRATCH", "/scratch/$USER"}};
+  const auto env = EnvOf(job, NodeWith({{"PATH", "/bin"}}), context);
+  ASSERT_TRUE(env) << FormatError(env.error());
+  EXPECT_EQ(env->at("HOME"), "~");
+  EXPECT_EQ(env->at("HF_HOME"), "~/hf");
+  EXPECT_EQ(env->at("SCRATCH"), "/scratch/ana");
+}
+
 TEST(Environment, IsTheCleanBaseOfTheNodeAndNothingElse) {
   const auto env = EnvOf(Job(), NodeWith({{"HOME", "/h"}, {"PATH", "/bin"}}));
   ASSERT_TRUE(env);

@@ -156,7 +156,7 @@ TEST(Container, GroupsAndRdmaDevicesComeAlong) {
 }
 
 TEST(Container, ThisHostIsThatOfTheProcess) {
-  const ContainerHost host = ThisHost();
+  const ContainerHost host = HostFor(std::nullopt);
   EXPECT_EQ(host.uid, ::getuid());
   EXPECT_EQ(host.gid, ::getgid());
   EXPECT_EQ(std::ranges::count(host.groups, host.gid), 0) << "it is no supplementary one";

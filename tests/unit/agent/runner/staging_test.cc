@@ -200,7 +200,8 @@ TEST_F(StagingTest, RemovesAMarkerThatAppearedAfterTheStop) {
   std::promise<void> asked;
   std::promise<void> go;
   bench_.Kill();
-  bench_.options().probe_runtime = [&](const std::string&, const std::vector<EnvVar>&) {
+  bench_.options().probe_runtime = [&](const std::string&, const std::vector<EnvVar>&,
+                                       const std::optional<LocalAccount>&) {
     asked.set_value();
     go.get_future().wait();
     return RuntimeFacts{};
@@ -280,7 +281,8 @@ TEST_F(StagingTest, AsksForTheTruthOfTheInterpreterOnlyWhenTorchMustSeeAGpu) {
   AllocationSpec spec = bench_.Spec(kKey, 1, {});
   spec.interpreter = "/bin/sh";
   int asked = 0;
-  const auto probe = [&asked](const std::string& path, const std::vector<EnvVar>&) {
+  const auto probe = [&asked](const std::string& path, const std::vector<EnvVar>&,
+                              const std::optional<LocalAccount>&) {
     ++asked;
     return RuntimeFacts{.path = path};
   };
@@ -306,7 +308,8 @@ TEST_F(StagingTest, TestsTheNetworkAndNothingElseWhenItIsAskedFor) {
   spec.inputs = {"/", "/nowhere/data"};
   std::string asked;
   const auto test = [&asked](const std::string& interpreter, const AllocationSpec&,
-                             const to_node::NetworkTest& wanted, const std::atomic<bool>&) {
+                             const to_node::NetworkTest& wanted, const std::optional<LocalAccount>&,
+                             const std::atomic<bool>&) {
     asked = interpreter + " " + wanted.address;
     return NetworkFacts{.ok = true};
   };

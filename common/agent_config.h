@@ -12,8 +12,9 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/ids.h"
+#include "common/yaml_reader.h"
 
-namespace launch::agent {
+namespace launch {
 
 enum class RunAs { kSingleUser, kMultiUser };  // "single_user", "multi_user" (rulings 39)
 
@@ -38,10 +39,13 @@ struct AgentConfig {
   std::string lock_dir = "/run/launch/locks";  // GPU locks: one per machine, shared by its agents
   std::string cgroup_root;                     // directory that ranks go below; empty: found
   RunAs run_as = RunAs::kSingleUser;
-  std::string path;                     // PATH of ranks; empty: the agent's
-  std::string ld_library_path;          // LD_LIBRARY_PATH of ranks; empty: unset
-  std::string nvml_library;             // empty: found by name
-  std::optional<Millis> sample_period;  // unset: as the controller says
+  std::map<std::string, std::string> users;  // owner of a job -> account; others: the same name
+  std::uint32_t min_uid = 1000;              // no jobs as accounts below it
+  bool root_jobs = false;                    // jobs of the owner "root" run as root
+  std::string path;                          // PATH of ranks; empty: the agent's
+  std::string ld_library_path;               // LD_LIBRARY_PATH of ranks; empty: unset
+  std::string nvml_library;                  // empty: found by name
+  std::optional<Millis> sample_period;       // unset: as the controller says
   std::string proc_root = "/proc";
   std::vector<std::string> interpreters;  // absolute paths, besides python3 on PATH
   std::map<std::string, std::string> labels;
@@ -64,9 +68,12 @@ std::vector<AgentSetting> AgentSettings();
 // Strict: unknown keys, wrong types and values out of range are errors with file, line and column.
 Result<AgentConfig> ParseAgentConfig(std::string_view text, const std::string& file);
 Result<AgentConfig> ReadAgentConfig(const std::string& path);
+// A map inside of another file, below the key `path`.
+Result<AgentConfig> AgentConfigOf(const YamlNode& map, const std::string& file,
+                                  const std::string& path);
 
 // (setting, text) pairs over `config`; lists are separated by commas, labels are NAME=VALUE.
 Result<AgentConfig> WithFlags(AgentConfig config,
                               const std::vector<std::pair<std::string, std::string>>& flags);
 
-}  // namespace launch::agent
+}  // namespace launch

@@ -1,11 +1,11 @@
-#include "agent/config.h"
+#include "common/agent_config.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <sstream>
 
-namespace launch::agent {
+namespace launch {
 namespace {
 
 Result<AgentConfig> Parse(const std::string& text) { return ParseAgentConfig(text, "agent.yaml"); }
@@ -25,6 +25,9 @@ state_dir: /state
 lock_dir: /locks
 cgroup_root: /sys/fs/cgroup/launch
 run_as: multi_user
+users: {ana: ana.lopez, ben: lab}
+min_uid: 500
+root_jobs: true
 path: /opt/bin:/usr/bin
 ld_library_path: /opt/lib
 nvml_library: /opt/libnvidia-ml.so.1
@@ -46,6 +49,9 @@ inventory_file: /etc/launch/nodes.yaml
   expected.lock_dir = "/locks";
   expected.cgroup_root = "/sys/fs/cgroup/launch";
   expected.run_as = RunAs::kMultiUser;
+  expected.users = {{"ana", "ana.lopez"}, {"ben", "lab"}};
+  expected.min_uid = 500;
+  expected.root_jobs = true;
   expected.path = "/opt/bin:/usr/bin";
   expected.ld_library_path = "/opt/lib";
   expected.nvml_library = "/opt/libnvidia-ml.so.1";
@@ -125,6 +131,11 @@ TEST(AgentConfig, SaysWhereAWrongValueStands) {
                            "controllers: ['head:0']",
                            "state_dir: relative",
                            "run_as: root",
+                           "users: {ana: root}",
+                           "users: [ana]",
+                           "users: {ana: ''}",
+                           "min_uid: 0",
+                           "root_jobs: yes",
                            "path: '/bin::/usr/bin'",
                            "path: bin",
                            "sample_period: 5",
@@ -198,4 +209,4 @@ TEST(AgentConfig, AWrongFlagIsNamed) {
 }
 
 }  // namespace
-}  // namespace launch::agent
+}  // namespace launch

@@ -1,4 +1,4 @@
-#include "agent/config.h"
+#include "common/agent_config.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -10,7 +10,7 @@
 #include "common/units.h"
 #include "common/yaml_reader.h"
 
-namespace launch::agent {
+namespace launch {
 namespace {
 
 // The value of a setting, from YAML or a flag: lists have several texts, labels are NAME=VALUE.
@@ -54,19 +54,19 @@ Result<int> NumberIn(const std::string& text, int low, int high) {
   return static_cast<int>(*number);
 }
 
-struct Range {
+struct IntRange {
   int first = 0;
   int last = 0;
 };
 
 // "20000-29999"
-Result<Range> RangeIn(const std::string& text, int low, int high) {
+Result<IntRange> RangeIn(const std::string& text, int low, int high) {
   const auto dash = text.find('-', 1);
   if (dash == std::string::npos) return Bad("\"" + text + "\" is not a range like 8-15");
   LAUNCH_ASSIGN_OR_RETURN(const int first, NumberIn(text.substr(0, dash), low, high));
   LAUNCH_ASSIGN_OR_RETURN(const int last, NumberIn(text.substr(dash + 1), low, high));
   if (first > last) return Bad("\"" + text + "\" ends before it begins");
-  return Range{first, last};
+  return IntRange{first, last};
 }
 
 bool IsHostPort(const std::string& text) {
@@ -113,6 +113,37 @@ Status SetInterpreters(AgentConfig& c, const Texts& v) {
   return {};
 }
 
+Status SetUsers(AgentConfig& c, const Texts& v) {
+  std::map<std::string, std::string> users;
+  for (const std::string& text : v) {
+    const auto equals = text.find('=');
+    const std::string owner = text.substr(0, equals);
+    const std::string account = equals == std::string::npos ? "" : text.substr(equals + 1);
+    if (owner.empty() || account.empty())
+      return Bad("\"" + text + "\" does not name an account for an owner of jobs",
+                 "write users: {ana: ana.lopez}");
+    if (account == "root")
+      return Bad("jobs of " + owner + " cannot run as root",
+                 "root_jobs: true runs those of the user root so, and nobody else's");
+    if (!users.emplace(owner, account).second) return Bad("\"" + owner + "\" is given twice");
+  }
+  c.users = std::move(users);
+  return {};
+}
+
+Status SetMinUid(AgentConfig& c, const Texts& v) {
+  LAUNCH_ASSIGN_OR_RETURN(const int uid, NumberIn(v[0], 1, 2'000'000'000));
+  c.min_uid = static_cast<std::uint32_t>(uid);
+  return {};
+}
+
+Status SetRootJobs(AgentConfig& c, const Texts& v) {
+  if (v[0] != "true" && v[0] != "false")
+    return Bad("root_jobs is true or false, not \"" + v[0] + "\"");
+  c.root_jobs = v[0] == "true";
+  return {};
+}
+
 Status SetLabels(AgentConfig& c, const Texts& v) {
   std::map<std::string, std::string> labels;
   for (const std::string& text : v) {
@@ -145,13 +176,13 @@ Status SetGpuIds(AgentConfig& c, const Texts& v) {
 }
 
 Status SetCores(AgentConfig& c, const Texts& v) {
-  LAUNCH_ASSIGN_OR_RETURN(const Range range, RangeIn(v[0], 0, 65535));
+  LAUNCH_ASSIGN_OR_RETURN(const IntRange range, RangeIn(v[0], 0, 65535));
   c.cores = CoreSubset{range.first, range.last - range.first + 1};
   return {};
 }
 
 Status SetPorts(AgentConfig& c, const Texts& v) {
-  LAUNCH_ASSIGN_OR_RETURN(const Range range, RangeIn(v[0], 1024, 65535));
+  LAUNCH_ASSIGN_OR_RETURN(const IntRange range, RangeIn(v[0], 1024, 65535));
   if (range.last - range.first < 3)
     return Bad("port_range \"" + v[0] + "\" holds fewer than 4 ports",
                "an attempt takes a block of 4");
@@ -197,6 +228,15 @@ const std::vector<Setting>& Settings() {
       {{"run_as", "MODE", "single_user (ranks run as the agent) or multi_user (as the submitter)"},
        Shape::kOne,
        SetRunAs},
+      {{"users", "OWNER=ACCOUNT,...", "multi_user: other accounts than those of the owners' names"},
+       Shape::kMap,
+       SetUsers},
+      {{"min_uid", "UID", "multi_user: accounts below it run no jobs; default: 1000"},
+       Shape::kOne,
+       SetMinUid},
+      {{"root_jobs", "BOOL", "multi_user: run the jobs of the user root, as root; default: false"},
+       Shape::kOne,
+       SetRootJobs},
       {{"path", "DIRS", "PATH of ranks; default: the agent's"},
        Shape::kOne,
        SearchPathOf<&C::path>},
@@ -276,8 +316,9 @@ Texts SplitCommas(const std::string& text) {
   return parts;
 }
 
-Result<AgentConfig> FromYaml(const YamlNode& root, const std::string& file) {
-  const YamlMap map(root, file, "");
+Result<AgentConfig> FromYaml(const YamlNode& root, const std::string& file,
+                             const std::string& path = "") {
+  const YamlMap map(root, file, path);
   LAUNCH_RETURN_IF_ERROR(map.AllowOnly(SettingNames()));
   AgentConfig config;
   for (const Setting& setting : Settings()) {
@@ -317,6 +358,11 @@ Result<AgentConfig> ParseAgentConfig(std::string_view text, const std::string& f
   if (SetsNothing(text)) return AgentConfig{};
   LAUNCH_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, file));
   return FromYaml(root, file);
+}
+
+Result<AgentConfig> AgentConfigOf(const YamlNode& map, const std::string& file,
+                                  const std::string& path) {
+  return FromYaml(map, file, path);
 }
 
 Result<AgentConfig> ReadAgentConfig(const std::string& path) {
@@ -360,4 +406,4 @@ Result<AgentConfig> WithFlags(AgentConfig config,
   return config;
 }
 
-}  // namespace launch::agent
+}  // namespace launch

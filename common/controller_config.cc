@@ -1,4 +1,4 @@
-#include "controller/config.h"
+#include "common/controller_config.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,7 +6,7 @@
 #include "common/units.h"
 #include "common/yaml_reader.h"
 
-namespace launch::controller {
+namespace launch {
 
 Result<HostPort> ParseHostPort(std::string_view text) {
   const auto colon = text.rfind(':');
@@ -27,7 +27,12 @@ Result<HostPort> ParseHostPort(std::string_view text) {
 
 Result<ControllerConfig> ParseControllerConfig(std::string_view text, const std::string& file) {
   LAUNCH_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, file));
-  const YamlMap map(root, file, "");
+  return ControllerConfigOf(root, file, "");
+}
+
+Result<ControllerConfig> ControllerConfigOf(const YamlNode& root, const std::string& file,
+                                            const std::string& path) {
+  const YamlMap map(root, file, path);
   LAUNCH_RETURN_IF_ERROR(
       map.AllowOnly({"listen", "advertise", "log_level", "request_deadline", "stop_within",
                      "keep_events", "keep_jobs", "max_queued", "max_jobs_of_a_user",
@@ -108,4 +113,4 @@ Result<ControllerConfig> ParseControllerConfig(std::string_view text, const std:
   return config;
 }
 
-}  // namespace launch::controller
+}  // namespace launch

@@ -1,14 +1,22 @@
 // configs/controller.yaml: settings of launch-controller. Flags win over the file.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/clock.h"
 #include "common/error.h"
-#include "controller/enrolment.h"
+#include "common/yaml_reader.h"
 
-namespace launch::controller {
+namespace launch {
+
+struct CertificateLives {
+  Millis member{30LL * 24 * 3'600'000};
+  Millis controller{90LL * 24 * 3'600'000};
+  friend bool operator==(const CertificateLives&, const CertificateLives&) = default;
+};
 
 struct ControllerConfig {
   std::string listen = "0.0.0.0:7470";    // host:port; port 0 = any free one
@@ -29,6 +37,10 @@ struct ControllerConfig {
 // Strict: unknown keys are refused with the nearest name.
 Result<ControllerConfig> ParseControllerConfig(std::string_view text, const std::string& file);
 
+// A map inside of another file, below the key `path`.
+Result<ControllerConfig> ControllerConfigOf(const YamlNode& map, const std::string& file,
+                                            const std::string& path);
+
 struct HostPort {
   std::string host;
   int port = 0;
@@ -36,4 +48,4 @@ struct HostPort {
 // "host:port", "[v6]:port".
 Result<HostPort> ParseHostPort(std::string_view text);
 
-}  // namespace launch::controller
+}  // namespace launch

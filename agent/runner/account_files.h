@@ -1,0 +1,43 @@
+// What the account that ranks run as may reach of the agent's state directory: directories stay
+// root's, so that no name in them is anybody else's to change; what a rank writes lies in a
+// directory of its own.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "agent/account/local_account.h"
+#include "agent/runner/attempt_dir.h"
+#include "common/error.h"
+#include "common/file_system.h"
+#include "common/launch.h"
+
+namespace launch::agent {
+
+// Once, where ranks run as other accounts: they may pass through to what is theirs, and list
+// nothing. kFailedPrecondition: a directory above keeps them out.
+Result<void> OpenStateDir(FileSystem& files, const std::string& state_dir);
+
+// The way into an attempt: through its directories for the account's group, files/ readable and
+// rank.R/own writable for the account alone. Again after more files were written.
+Result<void> OpenAttempt(const AttemptDir& dir, const std::vector<Rank>& ranks,
+                         const LocalAccount& account);
+Result<void> OpenSetup(const AttemptDir& dir, const LocalAccount& account);
+
+inline constexpr std::uint32_t kAccountUmask = 077;  // on a machine that others use too
+
+// Where the account keeps what is fetched once per node: images.
+std::string ImagesDir(const std::string& attempt_dir, const LocalAccount& account);
+Result<std::string> MakeImagesDir(const AttemptDir& dir, const LocalAccount& account);
+
+// Which processes of the account behind a container daemon hold (container.cc).
+Result<void> MakeContainerLock(const AttemptDir& dir, const LocalAccount& account);
+
+// A tree that this process just made where nobody else could reach it; never through a link.
+Result<void> GiveTree(const std::string& path, const LocalAccount& account);
+
+// "~" of a plan that did not know the node's accounts (planner/environment.cc) becomes the home.
+AllocationSpec AtHome(AllocationSpec spec, const LocalAccount& account);
+
+}  // namespace launch::agent

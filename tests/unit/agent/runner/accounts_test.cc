@@ -1,0 +1,280 @@
+// Ranks of another account than the agent's: what they run as, reach, and cannot touch.
+#include <gtest/gtest.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+#include "agent/account/acting_as.h"
+#include "agent/runner/account_files.h"
+#include "agent/runner/attempt_dir.h"
+#include "agent/runner/staging.h"
+#include "tests/unit/agent/runner/runner_bench.h"
+
+namespace launch::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Key kKey{{31}, {1}};
+// Nobody's on any machine, and of no other run of this test: the kernel asks no database.
+const std::uint32_t kAna = 1'000'000'000 + 2 * static_cast<std::uint32_t>(::getpid());
+const std::uint32_t kBen = kAna + 1;
+const std::string kAnas = std::to_string(kAna);
+
+LocalAccount Account(const std::string& name, std::uint32_t id) {
+  return {
+      .name = name, .uid = id, .gid = id, .groups = {id, 61100}, .home = "/", .shell = "/bin/sh"};
+}
+
+TEST(CheckAccount, LetsNobodyBecomeRootOrASystemAccount) {
+  const auto why = [](const std::string& owner, LocalAccount account, AccountRules rules = {}) {
+    const auto may = CheckAccount(owner, account, rules);
+    return may ? std::string("may") : may.error().message;
+  };
+  EXPECT_EQ(why("ana", Account("ana", 1000)), "may");
+  EXPECT_EQ(why("ana", Account("lab", 1000)), "may");
+  EXPECT_NE(why("ana", Account("daemon", 1)).find("below uid 1000"), std::string::npos);
+  EXPECT_EQ(why("ana", Account("ana", 500), {.min_uid = 500}), "may");
+  EXPECT_NE(why("ana", Account("nobody", 65534)).find("nobody"), std::string::npos);
+  EXPECT_NE(why("ana", Account("all", ~0u)).find("nobody"), std::string::npos);
+  LocalAccount staff = Account("ana", 1000);
+  staff.gid = 0;
+  EXPECT_NE(why("ana", staff).find("group"), std::string::npos);
+
+  const LocalAccount root{.name = "root", .uid = 0, .gid = 0};
+  const AccountRules with_root{.root_jobs = true};
+  EXPECT_EQ(why("root", root), "this node runs no jobs as root");
+  EXPECT_NE(CheckAccount("root", root, {}).error().hint.find("root_jobs"), std::string::npos);
+  EXPECT_EQ(why("root", root, with_root), "may");
+  EXPECT_NE(why("ana", root, with_root).find("which is root"), std::string::npos);
+  LocalAccount twin = root;
+  twin.name = "toor";
+  EXPECT_NE(why("root", twin, with_root).find("which is root"), std::string::npos);
+}
+
+TEST(AccountOfOwner, GoesByTheMapAndSaysWhatIsMissing) {
+  const auto unknown = AccountOfOwner("no-such-owner", {});
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, ErrorCode::kPermissionDenied);
+  EXPECT_NE(unknown.error().message.find("no account no-such-owner"), std::string::npos);
+  const auto mapped = AccountOfOwner("ana", {.users = {{"ana", "no-such-account"}}});
+  ASSERT_FALSE(mapped);
+  EXPECT_NE(mapped.error().message.find("no account no-such-account"), std::string::npos);
+  const auto root = AccountOfOwner("ana", {.users = {{"ana", "root"}}, .root_jobs = true});
+  ASSERT_FALSE(root) << "also where a file says so";
+}
+
+TEST(AsAccountWords, NameEveryGroupAndLeaveNoWayUp) {
+  EXPECT_EQ(AsAccount(Account("ana", 1000), {"/bin/true", "-x"}),
+            (std::vector<std::string>{"/usr/bin/setpriv", "--reuid=1000", "--regid=1000",
+                                      "--groups=1000,61100", "--inh-caps=-all", "--no-new-privs",
+                                      "--", "/bin/true", "-x"}));
+}
+
+TEST(AtHomeOf, FillsInWhatThePlanDidNotKnow) {
+  LocalAccount account = Account("lab-ana", kAna);
+  account.home = "/nfs/ana";
+  AllocationSpec spec{.key = kKey, .user = "ana"};
+  spec.checkpoint_dir = "~/ckpt";
+  spec.ranks.push_back({});
+  spec.ranks[0].env = {{"A", "~"},          {"B", "/x:~/y"}, {"C", "a~b ~ /~/"},
+                       {"D", "file://~/z"}, {"HOME", "~"},   {"USER", "ana"}};
+  const AllocationSpec home = AtHome(spec, account);
+  EXPECT_EQ(home.checkpoint_dir, "/nfs/ana/ckpt");
+  EXPECT_EQ(home.ranks[0].env, (std::vector<EnvVar>{{"A", "/nfs/ana"},
+                                                    {"B", "/x:/nfs/ana/y"},
+                                                    {"C", "a~b ~ /~/"},
+                                                    {"D", "file:///nfs/ana/z"},
+                                                    {"HOME", "/nfs/ana"},
+                                                    {"USER", "lab-ana"}}));
+}
+
+class AccountsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root: it acts as other accounts";
+    // Below /tmp, which other accounts reach.
+    fs::permissions(bench_.dir(), fs::perms(0755));
+    fs::permissions(bench_.Path("work"), fs::perms(0777));
+    bench_.options().account_of = [](const std::string& owner) -> Result<LocalAccount> {
+      if (owner == "ana") return Account("ana", kAna);
+      if (owner == "ben") return Account("ben", kBen);
+      return Fail(ErrorCode::kPermissionDenied, "there is no account " + owner, "make it");
+    };
+    bench_.Open();
+  }
+  AllocationSpec Shell(const Key& key, const std::string& owner, const std::string& script) {
+    AllocationSpec spec = bench_.Spec(key, 1, {});
+    spec.user = owner;
+    spec.ranks[0].argv = {"/bin/bash", "--norc", "-c", script};
+    return spec;
+  }
+  std::string Work(const std::string& name) { return bench_.ReadFile(bench_.Path("work/" + name)); }
+  std::string Out(const Key& key) { return bench_.ReadFile(bench_.RankPath(key, 0) + "/out"); }
+  static struct stat Of(const std::string& path) {
+    struct stat info {};
+    EXPECT_EQ(::lstat(path.c_str(), &info), 0) << path;
+    return info;
+  }
+
+  RunnerBench bench_;
+};
+
+TEST_F(AccountsTest, RanksHaveTheAccountsIdsAndNothingOfRoots) {
+  ASSERT_TRUE(bench_.Run(Shell(kKey, "ana",
+                               "id -u; id -g; id -G; umask; echo $HOME $USER $LOGNAME $SHELL; "
+                               "grep -E '^(Cap(Inh|Prm|Eff|Amb)|NoNewPrivs)' /proc/self/status; "
+                               "echo again >>/dev/stdout; touch made; "
+                               "echo 1 >$LAUNCH_PROGRESS_FILE")));
+  ASSERT_TRUE(bench_.AwaitEnd(kKey, 0));
+  EXPECT_EQ(Out(kKey),
+            kAnas + "\n" + kAnas + "\n" + kAnas +
+                " 61100\n0077\n/ ana ana /bin/sh\n"
+                "CapInh:\t0000000000000000\nCapPrm:\t0000000000000000\nCapEff:\t0000000000000000\n"
+                "CapAmb:\t0000000000000000\nNoNewPrivs:\t1\nagain\n");
+  EXPECT_EQ(Of(bench_.Path("work/made")).st_uid, kAna);
+  EXPECT_EQ(Of(bench_.RankPath(kKey, 0) + "/own/progress.jsonl").st_uid, kAna);
+}
+
+TEST_F(AccountsTest, RanksCannotTouchWhatTheAgentGoesBy) {
+  const std::string rank = bench_.RankPath(kKey, 0);
+  ASSERT_TRUE(bench_.Run(Shell(kKey, "ana",
+                               "cd " + rank +
+                                   "; for f in exit start control; do echo x >$f; rm -f $f; "
+                                   "mv $f own/; done; echo y >new; ln -s /etc/shadow link; "
+                                   "kill -9 $PPID; exit 7")));
+  const auto ended = bench_.AwaitEnd(kKey, 0);
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(std::get<Exited>(ended->cause).code, 7) << "the record is the supervisor's";
+  EXPECT_FALSE(fs::exists(rank + "/new"));
+  EXPECT_FALSE(fs::is_symlink(rank + "/link"));
+  EXPECT_EQ(Of(rank + "/exit").st_uid, 0u);
+}
+
+TEST_F(AccountsTest, OneAccountCannotReadAnothersAttempt) {
+  const Key other{{32}, {1}};
+  AllocationSpec ana =
+      Shell(kKey, "ana", "echo secret; echo $$ >pid; until [ -e go ]; do sleep 0.05; done");
+  ana.files = {{"plan.json", "{\"secret\": 1}"}};
+  ASSERT_TRUE(bench_.Run(ana));
+  ASSERT_TRUE(bench_.Eventually([&] { return Work("pid").ends_with("\n"); }));
+  const std::string pid = Work("pid").substr(0, Work("pid").find('\n'));
+  const std::string attempt = bench_.options().state_dir + "/allocations/31.1";
+  ASSERT_TRUE(
+      bench_.Run(Shell(other, "ben",
+                       "cat " + attempt + "/rank.0/out " + attempt + "/files/plan.json; ls " +
+                           attempt + " " + attempt + "/.. " + attempt + "/rank.0/own; cat /proc/" +
+                           pid + "/environ; kill -9 " + pid + "; kill -9 -1; exit 3")));
+  const auto ended = bench_.AwaitEnd(other, 0);
+  ASSERT_TRUE(ended);
+  std::ofstream(bench_.Path("work/go")) << "";
+  const auto first = bench_.AwaitEnd(kKey, 0);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(std::get<Exited>(first->cause).code, 0) << "nobody else ended it";
+  EXPECT_EQ(Out(other).find("secret"), std::string::npos) << Out(other);
+  EXPECT_NE(Out(other).find("Permission denied"), std::string::npos);
+  EXPECT_EQ(Out(kKey), "secret\n");
+}
+
+TEST_F(AccountsTest, AnUnknownOwnerIsRefusedBeforeAnythingIsMade) {
+  const auto refused = bench_.Accept(Shell(kKey, "eve", "true"));
+  ASSERT_TRUE(refused);
+  ASSERT_FALSE(refused->ports);
+  EXPECT_EQ(refused->ports.error().code, ErrorCode::kPreflightFailed);
+  EXPECT_EQ(refused->ports.error().message, "there is no account eve; make it");
+  EXPECT_FALSE(fs::exists(bench_.options().state_dir + "/allocations/31.1"));
+}
+
+TEST_F(AccountsTest, AnAgentThatComesBackKeepsTheAccountOfWhatItAccepted) {
+  AllocationSpec spec = Shell(kKey, "ana", "id -u");
+  ASSERT_TRUE(bench_.Accept(spec));
+  bench_.Kill();
+  bench_.options().account_of = nullptr;  // other settings, and the account is gone since
+  bench_.Open();
+  ASSERT_TRUE(bench_.Start(kKey));
+  ASSERT_TRUE(bench_.AwaitEnd(kKey, 0));
+  EXPECT_EQ(Out(kKey), kAnas + "\n");
+}
+
+TEST_F(AccountsTest, SetupRunsAsTheAccountToo) {
+  AllocationSpec spec = Shell(kKey, "ana", "true");
+  spec.setup = "id -u >from_setup; echo said";
+  ASSERT_TRUE(bench_.Accept(spec));
+  bench_.runner().Stage({to_node::Stage{.key = kKey}});
+  const auto staged = bench_.told().Await<told::StageDone>(
+      [&](const told::StageDone& done) { return done.key == kKey; });
+  ASSERT_TRUE(staged);
+  EXPECT_EQ(staged->facts.setup_exit, 0);
+  EXPECT_EQ(Work("from_setup"), kAnas + "\n");
+}
+
+TEST_F(AccountsTest, StagingSeesWhatTheAccountSees) {
+  fs::create_directories(bench_.Path("closed/ckpt"));
+  fs::permissions(bench_.Path("closed"), fs::perms(0700));
+  std::ofstream(bench_.Path("closed/train.py")) << "x";
+  AllocationSpec spec = Shell(kKey, "ana", "true");
+  spec.script = bench_.Path("closed/train.py");
+  spec.checkpoint_dir = bench_.Path("closed/ckpt");
+  const std::atomic<bool> cancel{false};
+  StagingInput input{
+      .spec = spec, .stage = {}, .setup_exit = {}, .setup_tail = {}, .probe_runtime = {}};
+  const auto why = [&](const std::string& what) {
+    for (const PathFact& fact : RunStaging(input, cancel).paths)
+      if (fact.what == what) return fact.ok ? std::string("ok") : fact.why;
+    return std::string("absent");
+  };
+  EXPECT_EQ(why("script"), "ok") << "for root";
+  input.account = Account("ana", kAna);
+  EXPECT_EQ(why("script"), "Permission denied");
+  EXPECT_EQ(why("checkpoint"), "Permission denied");
+  ASSERT_EQ(::chown(bench_.Path("closed").c_str(), kAna, kAna), 0);
+  ASSERT_EQ(::chown(bench_.Path("closed/ckpt").c_str(), kAna, kAna), 0);
+  ASSERT_EQ(::chown(bench_.Path("closed/train.py").c_str(), kAna, kAna), 0);
+  EXPECT_EQ(why("script"), "ok");
+  EXPECT_EQ(why("checkpoint"), "ok");
+}
+
+TEST_F(AccountsTest, ActingAsEndsWithItsScope) {
+  const std::string closed = bench_.Path("closed");
+  fs::create_directories(closed);
+  fs::permissions(closed, fs::perms(0700));
+  {
+    const ActingAs acting(Account("ana", kAna));
+    EXPECT_EQ(::mkdir((closed + "/a").c_str(), 0700), -1);
+    EXPECT_EQ(errno, EACCES);
+    std::ofstream(bench_.Path("work/hers")) << "x";
+  }
+  EXPECT_EQ(Of(bench_.Path("work/hers")).st_uid, kAna);
+  EXPECT_EQ(::mkdir((closed + "/a").c_str(), 0700), 0);
+}
+
+TEST_F(AccountsTest, ATreeIsGivenWithoutFollowingItsLinks) {
+  const std::string tree = bench_.Path("tree");
+  fs::create_directories(tree + "/sub");
+  std::ofstream(bench_.Path("roots")) << "x";
+  std::ofstream(tree + "/sub/file") << "x";
+  fs::create_symlink(bench_.Path("roots"), tree + "/link");
+  fs::create_directory_symlink(bench_.Path("work"), tree + "/dir");
+  ASSERT_TRUE(GiveTree(tree, Account("ana", kAna)));
+  for (const char* given : {"", "/sub", "/sub/file", "/link", "/dir"})
+    EXPECT_EQ(Of(tree + given).st_uid, kAna) << given;
+  EXPECT_EQ(Of(bench_.Path("roots")).st_uid, 0u);
+  EXPECT_EQ(Of(bench_.Path("work")).st_uid, 0u);
+}
+
+TEST_F(AccountsTest, AStateDirectoryBehindAClosedOneIsRefusedByName) {
+  fs::create_directories(bench_.Path("shut/agent"));
+  fs::permissions(bench_.Path("shut"), fs::perms(0700));
+  PosixFileSystem files;
+  const auto opened = OpenStateDir(files, bench_.Path("shut/agent"));
+  ASSERT_FALSE(opened);
+  EXPECT_NE(opened.error().message.find(bench_.Path("shut") + " lets nobody pass"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace launch::agent
