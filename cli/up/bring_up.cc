@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/up/host_setup.h"
+#include "cli/up/settings.h"
 #include "cli/up/site.h"
 #include "cli/up/start_head.h"
 #include "common/pki.h"
@@ -55,9 +56,15 @@ Result<void> StartNode(Site& site, const UpOptions& options, Supply& supply,
   const auto& [cluster, authority] = head;
   const HostFacts& facts = site.result.facts;
   LAUNCH_RETURN_IF_ERROR(CheckOwner(site, options, authority));
+  const std::string settings = AgentFile(site.result.host.agent, facts.uid == 0);
+  if (facts.uid != 0 && NeedsRoot(site.result.host.agent))
+    return Fail(
+        ErrorCode::kFailedPrecondition, "run_as: multi_user needs root on it",
+        "write sudo: true, or user: root; or leave run_as out: it runs the jobs of " + facts.user);
   LAUNCH_RETURN_IF_ERROR(InstallOn(site, options, supply));
   const bool joins = facts.authority.empty() || CertificateOver(facts);
   if (options.dry_run) {
+    SayNewSettings(options, site, "agent.yaml", settings, facts.agent_settings);
     if (joins) Say(options, site, "would join the cluster at " + cluster.address);
     Say(options, site,
         "would see to it that the agent runs (" + std::string(ToString(facts.keeper)) + ")");
@@ -73,7 +80,8 @@ Result<void> StartNode(Site& site, const UpOptions& options, Supply& supply,
     LAUNCH_RETURN_IF_ERROR(Join(*site.remote, facts, token.token, again));
     Say(options, site, again ? "joined the cluster again" : "joined the cluster");
   }
-  LAUNCH_ASSIGN_OR_RETURN(const Started started, StartAgent(*site.remote, facts));
+  LAUNCH_ASSIGN_OR_RETURN(const Started started, StartAgent(*site.remote, facts, settings));
+  SayNewSettings(options, site, "agent.yaml", settings, facts.agent_settings);
   if (started == Started::kStarted)
     Say(options, site, "started the agent (" + std::string(ToString(facts.keeper)) + ")");
   Enter(options, site, Stage::kReporting);

@@ -65,6 +65,8 @@ HostFacts ReadFacts(std::string_view output) {
     if (name == "installed") facts.installed = value;
     if (name == "controller") facts.controller = value;
     if (name == "authority") facts.authority = value;
+    if (name == "agent_settings") facts.agent_settings = value;
+    if (name == "controller_settings") facts.controller_settings = value;
     if (name == "certificate") {
       facts.certificate = value;
       std::replace(facts.certificate.begin(), facts.certificate.end(), '|', '\n');

@@ -32,23 +32,29 @@ std::string_view KeeperWord(Keeper keeper) {
 }
 
 std::string Service(std::string_view verb, const std::string& name, const HostFacts& facts,
-                    const std::vector<std::string>& arguments) {
+                    const std::string& settings, const std::vector<std::string>& arguments) {
+  // As the shell over there reads a file: without the last line's end.
+  const std::string text = settings.substr(0, settings.find_last_not_of('\n') + 1);
   std::string command = "umask 077; sh -c " + ShellQuote(kServiceScript) + " sh " +
                         std::string(verb) + " " + ShellQuote(name) + " " +
                         ShellQuote(facts.programs) + " " + ShellQuote(facts.state) + " " +
-                        std::string(KeeperWord(facts.keeper));
+                        std::string(KeeperWord(facts.keeper)) + " " + ShellQuote(text);
   for (const std::string& argument : arguments) command += " " + ShellQuote(argument);
   return command;
 }
 
 Result<Started> Keep(Remote& remote, const HostFacts& facts, const std::string& name,
-                     const std::vector<std::string>& arguments) {
+                     const std::string& settings, std::vector<std::string> arguments) {
+  if (!settings.empty()) {
+    const std::string file = name.substr(name.find('-') + 1) + ".yaml";
+    arguments.insert(arguments.end(), {"--config", facts.state + "/" + file});
+  }
   std::string joined;
   for (const std::string& argument : arguments) joined += " " + argument;
   const std::string unit = facts.keeper == Keeper::kNobody ? "" : UnitText(name, facts, joined);
-  LAUNCH_ASSIGN_OR_RETURN(
-      const RemoteAnswer answer,
-      Must(remote, Service("keep", name, facts, arguments), unit, kShort, "starting " + name));
+  LAUNCH_ASSIGN_OR_RETURN(const RemoteAnswer answer,
+                          Must(remote, Service("keep", name, facts, settings, arguments), unit,
+                               kShort, "starting " + name));
   return answer.output.find("running") != std::string::npos ? Started::kRunning : Started::kStarted;
 }
 
@@ -115,7 +121,8 @@ Result<std::string> ClusterOfController(Remote& remote, const HostFacts& facts) 
 }
 
 Result<ControllerMade> StartController(Remote& remote, const HostFacts& facts,
-                                       const std::string& cluster, int port, Families families) {
+                                       const std::string& cluster, int port, Families families,
+                                       const std::string& settings) {
   const std::string state = facts.state + "/controller";
   LAUNCH_RETURN_IF_ERROR(Must(remote,
                               "[ -s " + ShellQuote(state + "/ca.pem") + " ] || " +
@@ -127,7 +134,7 @@ Result<ControllerMade> StartController(Remote& remote, const HostFacts& facts,
   // `::` takes both; where the kernel has no IPv6 nobody could listen on it.
   const std::string any = families == Families::kOnlyV6 ? "[::]:" : "0.0.0.0:";
   LAUNCH_ASSIGN_OR_RETURN(made.started,
-                          Keep(remote, facts, "launch-controller",
+                          Keep(remote, facts, "launch-controller", settings,
                                {"run", "--state", state, "--listen", any + std::to_string(port)}));
   // One command for the three: each costs a shell over there.
   constexpr std::string_view kBetween = "-- next --\n";
@@ -158,11 +165,13 @@ Result<void> Join(Remote& remote, const HostFacts& facts, const std::string& tok
   return {};
 }
 
-Result<Started> StartAgent(Remote& remote, const HostFacts& facts) {
+Result<Started> StartAgent(Remote& remote, const HostFacts& facts, const std::string& settings) {
   std::vector<std::string> arguments = {"run", "--state-dir", facts.state + "/agent"};
   // /run is root's; agents of other users of this machine lock their own devices.
-  if (facts.uid != 0) arguments.insert(arguments.end(), {"--lock-dir", facts.state + "/locks"});
-  return Keep(remote, facts, "launch-agent", arguments);
+  const bool said = settings.find("\nlock_dir: ") != std::string::npos;
+  if (facts.uid != 0 && !said)
+    arguments.insert(arguments.end(), {"--lock-dir", facts.state + "/locks"});
+  return Keep(remote, facts, "launch-agent", settings, arguments);
 }
 
 namespace {
@@ -202,15 +211,15 @@ Result<void> MustHaveNoRanks(Remote& remote, const HostFacts& facts) {
 Result<void> Remove(Remote& remote, const HostFacts& facts, bool purge) {
   if (purge) LAUNCH_RETURN_IF_ERROR(MustHaveNoRanks(remote, facts));
   for (const char* name : {"launch-agent", "launch-controller"}) {
-    LAUNCH_RETURN_IF_ERROR(
-        Must(remote, Service("end", name, facts, {}), "", kShort, std::string("ending ") + name));
+    LAUNCH_RETURN_IF_ERROR(Must(remote, Service("end", name, facts, "", {}), "", kShort,
+                                std::string("ending ") + name));
   }
   if (!purge) return {};
   std::string command = "rm -rf";
   for (const char* part : {"/current", "/releases"})
     command += " " + ShellQuote(facts.programs + part);
-  for (const char* part :
-       {"/agent", "/controller", "/locks", "/launch-agent.log", "/launch-controller.log"})
+  for (const char* part : {"/agent", "/controller", "/locks", "/agent.yaml", "/controller.yaml",
+                           "/launch-agent.log", "/launch-controller.log"})
     command += " " + ShellQuote(facts.state + part);
   command += "; rmdir " + ShellQuote(facts.programs) + " " + ShellQuote(facts.state) +
              " 2>/dev/null; true";

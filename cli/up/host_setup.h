@@ -26,14 +26,16 @@ struct ControllerMade {
   std::string key_pem;          // secret
 };
 // Makes the cluster's authority at the first time and starts the controller on `port` of every
-// address of the families. A port in use is an error with the controller's own words.
+// address of the families. A port in use is an error with the controller's own words. `settings` is
+// what its file shall hold, as for agents: empty = none is there.
 Result<ControllerMade> StartController(Remote& remote, const HostFacts& facts,
-                                       const std::string& cluster, int port, Families families);
+                                       const std::string& cluster, int port, Families families,
+                                       const std::string& settings);
 
 // `token` goes over stdin, so that no process list shows it. `again`: the cluster knows the node,
 // and its certificate is replaced.
 Result<void> Join(Remote& remote, const HostFacts& facts, const std::string& token, bool again);
-Result<Started> StartAgent(Remote& remote, const HostFacts& facts);
+Result<Started> StartAgent(Remote& remote, const HostFacts& facts, const std::string& settings);
 
 // Ends agent and controller; ranks that still run are the agent's to stop before. With `purge` the
 // programs and all state of the cluster go too, never a directory that is not ours.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cli/up/host_words.h"
+#include "cli/up/settings.h"
 #include "common/quoted.h"
 #include "common/text.h"
 #include "common/yaml_reader.h"
@@ -29,10 +30,11 @@ Result<void> CheckJump(const std::string& jump) {
               "ProxyJump");
 }
 
-Result<Host> ReadEntry(const YamlNode& node, const std::string& file, const Host& defaults) {
+Result<Host> ReadEntry(const YamlNode& node, const std::string& file, const Host& defaults,
+                       const YamlNode* agent) {
   const YamlMap map(node, file, "hosts");
   LAUNCH_RETURN_IF_ERROR(
-      map.AllowOnly({"name", "address", "user", "port", "key", "jump", "local", "sudo"}));
+      map.AllowOnly({"name", "address", "user", "port", "key", "jump", "local", "sudo", "agent"}));
   Host host = defaults;
   LAUNCH_ASSIGN_OR_RETURN(const auto name, map.String("name"));
   if (!name) return map.Bad(node, "name", "a host needs a name", "write name: gpu01");
@@ -48,6 +50,7 @@ Result<Host> ReadEntry(const YamlNode& node, const std::string& file, const Host
   LAUNCH_ASSIGN_OR_RETURN(const auto jump, map.String("jump"));
   LAUNCH_ASSIGN_OR_RETURN(const auto local, map.Bool("local"));
   LAUNCH_ASSIGN_OR_RETURN(const auto sudo, map.Bool("sudo"));
+  LAUNCH_ASSIGN_OR_RETURN(host.agent, ReadAgentSettings(agent, map.Get("agent"), file));
   host.local = local.value_or(false);
   host.sudo = sudo.value_or(defaults.sudo);
   if (user) host.user = *user;
@@ -64,7 +67,7 @@ Result<HostSet> ReadYamlHosts(std::string_view text, const std::string& file) {
   const YamlMap map(root, file, "");
   LAUNCH_RETURN_IF_ERROR(
       map.AllowOnly({"hosts", "head", "user", "port", "key", "jump", "sudo", "controller_port",
-                     "slurm_jobs", "ssh_config", "founding"}));
+                     "slurm_jobs", "ssh_config", "founding", "agent", "controller"}));
   HostSet set;
   Host defaults;
   LAUNCH_ASSIGN_OR_RETURN(const auto head, map.String("head"));
@@ -87,13 +90,16 @@ Result<HostSet> ReadYamlHosts(std::string_view text, const std::string& file) {
   if (listen) {
     LAUNCH_ASSIGN_OR_RETURN(set.controller_port, ReadPort(*listen));
   }
+  const YamlNode* agent = map.Get("agent");
+  LAUNCH_ASSIGN_OR_RETURN(defaults.agent, ReadAgentSettings(agent, nullptr, file));
+  LAUNCH_ASSIGN_OR_RETURN(set.controller, ReadControllerSettings(map.Get("controller"), file));
   const YamlNode* list = map.Get("hosts");
   if (list == nullptr || list->kind != YamlNode::Kind::kList)
     return map.Bad(list == nullptr ? root : *list, "hosts", "hosts is not a list",
                    "write hosts: [gpu01, gpu02], or entries with name, address, user ...");
   for (const YamlNode& item : list->items) {
     if (item.kind == YamlNode::Kind::kMap) {
-      LAUNCH_ASSIGN_OR_RETURN(Host host, ReadEntry(item, file, defaults));
+      LAUNCH_ASSIGN_OR_RETURN(Host host, ReadEntry(item, file, defaults, agent));
       set.hosts.push_back(std::move(host));
       continue;
     }
@@ -107,6 +113,7 @@ Result<HostSet> ReadYamlHosts(std::string_view text, const std::string& file) {
       host.key = defaults.key;
       host.jump = defaults.jump;
       host.sudo = defaults.sudo;
+      host.agent = defaults.agent;
     }
   }
   LAUNCH_ASSIGN_OR_RETURN(set.slurm_jobs, map.StringList("slurm_jobs"));
@@ -271,12 +278,35 @@ Result<HostSet> WithHead(HostSet set, const HostSet& known) {
                 "its agents know no other: leave the port out, or `launch down` first");
   set.head = known.head;
   set.controller_port = known.controller_port;
+  // What is not said stays.
+  if (!set.controller) set.controller = known.controller;
+  for (Host& host : set.hosts) {
+    for (const Host& one : known.hosts)
+      if (one.name == host.name && !host.agent) host.agent = one.agent;
+  }
   const auto is_head = [&](const Host& host) { return host.name == known.head; };
   const auto head = std::find_if(known.hosts.begin(), known.hosts.end(), is_head);
   if (std::none_of(set.hosts.begin(), set.hosts.end(), is_head) && head != known.hosts.end())
     set.hosts.insert(set.hosts.begin(), *head);
   return set;
 }
+
+namespace {
+
+std::string Indented(const char* key, const std::optional<std::string>& settings, int depth) {
+  if (!settings) return {};
+  const std::string space(static_cast<std::size_t>(depth), ' ');
+  if (settings->empty()) return space + key + ": {}\n";
+  std::string text = space + key + ":\n";
+  for (std::size_t begin = 0; begin < settings->size();) {
+    const std::size_t end = settings->find('\n', begin);
+    text += space + "  " + settings->substr(begin, end - begin) + "\n";
+    begin = end + 1;
+  }
+  return text;
+}
+
+}  // namespace
 
 std::string FormatHosts(const HostSet& set) {
   std::string text;
@@ -290,6 +320,7 @@ std::string FormatHosts(const HostSet& set) {
   };
   list("slurm_jobs", set.slurm_jobs);
   list("founding", set.founding);
+  text += Indented("controller", set.controller, 0);
   text += "hosts:\n";
   for (const Host& host : set.hosts) {
     text += "  - name: " + Quoted(host.name) + "\n";
@@ -303,6 +334,7 @@ std::string FormatHosts(const HostSet& set) {
     add("jump", host.jump);
     if (host.local) text += "    local: true\n";
     if (host.sudo) text += "    sudo: true\n";
+    text += Indented("agent", host.agent, 4);
   }
   return text;
 }
@@ -314,7 +346,9 @@ HostSet Merged(HostSet known, const HostSet& more) {
     if (same == known.hosts.end()) {
       known.hosts.push_back(host);
     } else {
+      const auto agent = same->agent;
       *same = host;
+      if (!host.agent) same->agent = agent;
     }
   }
   known.slurm_jobs.insert(known.slurm_jobs.end(), more.slurm_jobs.begin(), more.slurm_jobs.end());
@@ -322,6 +356,7 @@ HostSet Merged(HostSet known, const HostSet& more) {
     if (std::ranges::find(known.founding, head) == known.founding.end())
       known.founding.push_back(head);
   if (known.head.empty()) known.head = more.head;
+  if (more.controller) known.controller = more.controller;
   if (!more.ssh_config.empty()) known.ssh_config = more.ssh_config;
   if (more.controller_port != 0) known.controller_port = more.controller_port;
   return known;

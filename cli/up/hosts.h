@@ -23,18 +23,20 @@ struct Host {
   std::string jump;     // "user@bastion:port" or a name of the ssh configuration
   bool local = false;   // the machine that `launch` runs on: no ssh
   bool sudo = false;    // work there as root, by a sudo that asks for no password
+  std::optional<std::string> agent;  // settings of its agent (settings.h); absent = as they are
   friend bool operator==(const Host&, const Host&) = default;
 
   const std::string& Address() const { return address.empty() ? name : address; }
 };
 
 struct HostSet {
-  std::vector<Host> hosts;              // each name once, in the order given
-  std::string head;                     // where the controller runs; empty = the first
-  int controller_port = 0;              // 0 = not said
-  std::string ssh_config;               // an OpenSSH config in place of the user's own
-  std::vector<std::string> left_out;    // of that file: those that others are reached through
-  std::vector<std::string> slurm_jobs;  // allocations whose nodes are in the cluster too
+  std::vector<Host> hosts;                // each name once, in the order given
+  std::string head;                       // where the controller runs; empty = the first
+  int controller_port = 0;                // 0 = not said
+  std::string ssh_config;                 // an OpenSSH config in place of the user's own
+  std::vector<std::string> left_out;      // of that file: those that others are reached through
+  std::optional<std::string> controller;  // its settings; absent = as they are
+  std::vector<std::string> slurm_jobs;    // allocations whose nodes are in the cluster too
   // Heads on which an `up` began to make a controller and ended before its credentials were here.
   std::vector<std::string> founding;
   friend bool operator==(const HostSet&, const HostSet&) = default;

@@ -44,5 +44,8 @@ fi
 echo "installed=$(readlink "$programs/current" 2>/dev/null | sed 's#.*/##')"
 echo "controller=$(sha256sum "$state/controller/operator/ca.pem" 2>/dev/null | cut -c1-64)"
 echo "certificate=$(tr '\n' '|' <"$state/agent/identity/cert.pem" 2>/dev/null)"
+for one in agent controller; do
+  echo "${one}_settings=$(sha256sum "$state/$one.yaml" 2>/dev/null | cut -c1-64)"
+done
 echo "authority=$(sha256sum "$state/agent/identity/ca.pem" 2>/dev/null | cut -c1-64)"
 exit 0

@@ -1,15 +1,28 @@
-# service.sh keep|end NAME PROGRAMS STATE KEEPER ARGUMENT... <UNIT
+# service.sh keep|end NAME PROGRAMS STATE KEEPER SETTINGS ARGUMENT... <UNIT
 #   keep: sees to it that NAME runs from the current release, as a systemd unit or as a plain process;
-#         prints running or started
+#         prints running or started. SETTINGS is what its file (STATE/agent.yaml, STATE/controller.yaml) shall
+#         hold, empty = there is none: other settings than are there start it anew
 #   end:  ends it; nothing to end is fine
 # What runs is known by its command line, not by a number that may be another's; /proc/PID/exe is closed
 # to all but root.
-verb=$1 name=$2 programs=$(readlink -f "$3") state=$4 keeper=$5
+verb=$1 name=$2 programs=$(readlink -f "$3") state=$4 keeper=$5 settings=$6
 exe=$3/current/$name
-shift 5
+shift 6
 want=$(readlink -f "$exe")
 file=$state/$name.pid
+config=$state/${name#launch-}.yaml
 program_of() { [ -n "$1" ] && tr '\0' '\n' 2>/dev/null <"/proc/$1/cmdline" | head -n 1; }
+other_settings() {
+  if [ -n "$settings" ]; then [ "$(cat "$config" 2>/dev/null)" != "$settings" ]; else [ -e "$config" ]; fi
+}
+write_settings() {  # while nothing runs: what runs has read what is there
+  if [ -z "$settings" ]; then
+    rm -f "$config"
+    return
+  fi
+  printf '%s\n' "$settings" >"$config.new" && sync "$config.new" 2>/dev/null
+  mv -f "$config.new" "$config"
+}
 settle() {  # a program that cannot start ends within half a second
   i=0
   while [ $i -lt 5 ]; do sleep 0.1; i=$((i + 1)); done
@@ -29,11 +42,12 @@ end_plain() {  # one of ours, of whatever release; false when it does not end wi
   fi
 }
 keep_plain() {
-  if [ "$(program_of "$(cat "$file" 2>/dev/null)")" = "$want" ]; then
+  if ! other_settings && [ "$(program_of "$(cat "$file" 2>/dev/null)")" = "$want" ]; then
     echo running
     return 0
   fi
   end_plain || return 1
+  if other_settings; then write_settings || return 1; fi
   : >>"$state/$name.log"
   umask 022  # ranks inherit it
   setsid nohup "$want" "$@" >>"$state/$name.log" 2>&1 </dev/null &
@@ -58,10 +72,14 @@ keep_unit() {
   mkdir -p "$dir"
   # The release stands in the unit, so that another release is another unit.
   sed "s#^ExecStart=$exe #ExecStart=$want #" >"$dir/.$name.new"
-  if cmp -s "$dir/.$name.new" "$dir/$name.service" && $ctl is-active -q "$name"; then
+  if ! other_settings && cmp -s "$dir/.$name.new" "$dir/$name.service" && $ctl is-active -q "$name"; then
     rm -f "$dir/.$name.new"
     echo running
     return 0
+  fi
+  if other_settings; then
+    [ -f "$dir/$name.service" ] && $ctl stop "$name"
+    write_settings || return 1
   fi
   chmod 644 "$dir/.$name.new" && mv "$dir/.$name.new" "$dir/$name.service" || return 1
   $ctl daemon-reload && $ctl enable -q "$name" && $ctl restart "$name" || return 1
@@ -78,6 +96,13 @@ end_unit() {
   rm -f "$dir/$name.service"
   $ctl daemon-reload
 }
+
+if [ "$verb" = keep ] && [ -e "$config" ] && other_settings && ! grep -q '^# Written by .launch up.' "$config"; then
+  echo "$config is not of launch up: bring what it says into the hosts file, and move it away" >&2
+  exit 1
+fi
+# Ranks of other accounts pass through; what is in it is closed by itself.
+if [ "$verb" = keep ] && [ "$name" = launch-agent ] && [ "$(id -u)" = 0 ]; then chmod 711 "$state"; fi
 
 case $keeper in
   plain)

@@ -127,4 +127,20 @@ Unexpected BelongsToAnother(const Host& host, const HostFacts& facts, const UpOp
               (agent ? "its agent belongs to " : "its controller belongs to ") + whose, hint);
 }
 
+void SayNewSettings(const UpOptions& options, Site& site, const char* name,
+                    const std::string& wanted, const std::string& there) {
+  if (wanted.empty() ? there.empty() : Sha256Hex(wanted) == there) return;
+  const std::string path = site.result.facts.state + "/" + name;
+  std::string what;
+  // Behind the first line, which says whose file it is.
+  for (std::size_t begin = wanted.find('\n') + 1; begin > 0 && begin < wanted.size();) {
+    const std::size_t end = wanted.find('\n', begin);
+    what += (what.empty() ? "" : ", ") + wanted.substr(begin, end - begin);
+    begin = end + 1;
+  }
+  Say(options, site,
+      (options.dry_run ? "would write " : "new settings in ") + path + ": " +
+          (what.empty() ? "none" : what));
+}
+
 }  // namespace launch::up

@@ -48,6 +48,9 @@ struct Supply {
 // Connects, asks what is there and chooses the release; why it cannot be a node.
 Result<void> Reach(Site& site, const UpOptions& options, Supply& supply, bool head);
 Result<void> InstallOn(Site& site, const UpOptions& options, Supply& supply);
+// Says that settings are not those of the machine's file, if so: what was, or would be, written.
+void SayNewSettings(const UpOptions& options, Site& site, const char* name,
+                    const std::string& wanted, const std::string& there);
 // When what runs there runs from the new release.
 Result<void> Tidy(Site& site, const UpOptions& options);
 

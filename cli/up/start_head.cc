@@ -6,6 +6,7 @@
 
 #include "cli/up/head_address.h"
 #include "cli/up/host_setup.h"
+#include "cli/up/settings.h"
 #include "common/file_system.h"
 #include "common/pki.h"
 
@@ -56,7 +57,9 @@ Result<StartedHead> StartHead(Site& head, const HostSet& set, const UpOptions& o
     return BelongsToAnother(head.result.host, facts, options);
   LAUNCH_RETURN_IF_ERROR(InstallOn(head, options, supply));
   const Cluster cluster{address, contexts.Dir(options.context), false};
+  const std::string settings = ControllerFile(set.controller);
   if (options.dry_run) {
+    SayNewSettings(options, head, "controller.yaml", settings, facts.controller_settings);
     Say(options, head, "would see to it that the controller runs at " + address);
     return StartedHead{cluster, head.result.facts.controller};
   }
@@ -65,9 +68,10 @@ Result<StartedHead> StartHead(Site& head, const HostSet& set, const UpOptions& o
     LAUNCH_RETURN_IF_ERROR(options.founding());
   LAUNCH_ASSIGN_OR_RETURN(
       const ControllerMade made,
-      StartController(*head.remote, head.result.facts, options.cluster, port, families));
+      StartController(*head.remote, head.result.facts, options.cluster, port, families, settings));
   LAUNCH_RETURN_IF_ERROR(
       contexts.Save(options.context, {address, made.ca_pem, made.certificate_pem, made.key_pem}));
+  SayNewSettings(options, head, "controller.yaml", settings, facts.controller_settings);
   if (made.started == Started::kStarted)
     Say(options, head,
         "started the controller at " + address + " (" +

@@ -1,0 +1,29 @@
+// Settings that a hosts file hands over to agents and controller, as files on their machines.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "common/error.h"
+#include "common/yaml_reader.h"
+
+namespace launch::up {
+
+// As YAML with one key a line, always the same for the same settings; empty = nothing is set.
+// What `own` says of a key counts before `common`; labels and users are joined by name. Absent:
+// neither is there. kInvalidArgument with the line in `file`, also for what `launch up` sets
+// itself.
+Result<std::optional<std::string>> ReadAgentSettings(const YamlNode* common, const YamlNode* own,
+                                                     const std::string& file);
+Result<std::optional<std::string>> ReadControllerSettings(const YamlNode* node,
+                                                          const std::string& file);
+
+// What agent.yaml of a machine shall hold, empty = no file. An agent that is root and was told
+// nothing else runs the jobs of all its users, each as their account (docs/decisions/0009).
+std::string AgentFile(const std::optional<std::string>& settings, bool root);
+std::string ControllerFile(const std::optional<std::string>& settings);
+
+// Whether they ask for what only root can do.
+bool NeedsRoot(const std::optional<std::string>& settings);
+
+}  // namespace launch::up
