@@ -30,6 +30,7 @@
 #include "agent/probes/probe_thread.h"
 #include "agent/progress/rank_sampler.h"
 #include "agent/runner/attempt_dir.h"
+#include "agent/runner/cgroup.h"
 #include "agent/runner/log_reader.h"
 #include "agent/runner/posix_runner.h"
 #include "agent/runtime_prober.h"
@@ -445,6 +446,7 @@ Result<void> StartAndRun(AgentConfig config) {
   loop.Run(recovery.orders);
   execs.CutAll();
   link.reset();  // the controller hears of it at once
+  RemoveEmptyRoots(runner.cgroups());
   spdlog::info("agent.stop node={}", config.node.value);
   spdlog::shutdown();
   // A probe may wait minutes for an interpreter; nothing here is worth that wait, and ranks must

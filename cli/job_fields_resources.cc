@@ -3,6 +3,7 @@
 #include "cli/job_fields.h"
 #include "common/constraint.h"
 #include "common/mig.h"
+#include "common/text.h"
 
 namespace launch {
 namespace {
@@ -54,8 +55,11 @@ Result<GpuRequest> ReadGpus(const FieldValue& value, const YamlNode& at, std::st
     count = "1";
   }
   const auto number = ParseInt(count);
-  if (!number || *number < 0 || *number > kMaxPerNode)
-    return value.BadItem(at, "needs NAME:N or N, found `" + text + "`");
+  if (!number || *number < 0 || *number > kMaxPerNode) {
+    const bool ids = text.find_first_not_of("0123456789, ") == std::string::npos;
+    return value.BadItem(at, "needs NAME:N or N, found `" + text + "`",
+                         ids ? "devices by their numbers are gpu_ids: [" + text + "]" : "");
+  }
   request.count = static_cast<int>(*number);
   return request;
 }
@@ -175,13 +179,19 @@ constexpr JobField kResourceFields[] = {
      "Kind of device; auto takes cuda, then mps, then cpu, and never serves a GPU request by a "
      "CPU.",
      [](JobDraft& draft, const FieldValue& value) -> Result<void> {
+       if (value.node().kind == YamlNode::Kind::kScalar && Lower(value.node().scalar) == "gpu") {
+         return value.Bad("`gpu` is not one of auto, cuda, mps, cpu",
+                          "cuda is an NVIDIA GPU, mps one of Apple; auto takes what there is");
+       }
        LAUNCH_ASSIGN_OR_RETURN(draft.spec.device,
                                Choice(value, ParseDeviceChoice, {"auto", "cuda", "mps", "cpu"}));
        return {};
      }},
     {"procs_per_node", "nproc_per_node numProcPerNode ntasks_per_node", "N or gpu", "gpu",
      "Processes per node; gpu means one per GPU.", SetProcs},
-    {"cpus", "cpus_per_node", "N or N+", "a fair share of the node",
+    {"cpus", "cpus_per_node", "N or N+",
+     "a fair share of the node; without GPUs one for each process is reserved, and what else is "
+     "free is used",
      "CPU cores per node; + means at least.",
      [](JobDraft& draft, const FieldValue& value) -> Result<void> {
        LAUNCH_ASSIGN_OR_RETURN(draft.spec.cpus, value.AmountOf(draft, false));

@@ -99,7 +99,9 @@ constexpr JobField kSafetyFields[] = {
      "auto | torch | dcp | deepspeed | hf | accelerate | lightning | marker", "auto",
      "How a complete checkpoint is told from a torn one.", SetFormat},
     {"checkpoint.resume", "", "auto | never", "auto",
-     "Whether a retry gets LAUNCH_RESUME_FROM, the newest complete checkpoint.", SetResume},
+     "Whether attempts get LAUNCH_RESUME_FROM, the newest complete checkpoint: the first too, "
+     "where dir has one from before.",
+     SetResume},
     {"checkpoint.complete_marker", "", "file name", "unset",
      "A file whose presence makes a directory a complete checkpoint.",
      [](JobDraft& draft, const FieldValue& value) -> Result<void> {

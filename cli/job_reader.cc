@@ -4,16 +4,22 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
+#include "cli/import/import.h"
 #include "cli/job_draft.h"
 #include "cli/job_fields.h"
 #include "cli/named_files.h"
 #include "cli/shell_words.h"
+#include "common/file_system.h"
+#include "common/text.h"
 #include "planner/launch_line.h"
 
 namespace launch {
 namespace {
+
+constexpr std::size_t kMaxScriptBytes = 256 * 1024;
 
 std::string LineText(int line) { return line > 0 ? "line " + std::to_string(line) + ": " : ""; }
 
@@ -49,6 +55,31 @@ std::string_view ShortFormOf(std::string_view block) {
   if (block == "preflight") return "preflight.level";
   if (block == "checkpoint") return "checkpoint.dir";
   return {};
+}
+
+// Fields that this version does not read, in the order of the file.
+void FindStrangers(const YamlNode& map, const std::string& block, std::vector<std::string>& found) {
+  for (const auto& [key, node] : map.entries) {
+    const std::string name = block.empty() ? key.scalar : block + "." + key.scalar;
+    const JobField* field = FindJobField(name);
+    const bool is_map = node.kind == YamlNode::Kind::kMap;
+    if (field == nullptr && is_map && (name == "resources" || IsJobBlock(name))) {
+      FindStrangers(node, name == "resources" ? "" : name, found);
+    } else if (field == nullptr ? !IsJobBlock(name) : field->set == nullptr) {
+      found.push_back("`" + name + "` (line " + std::to_string(key.line) +
+                      (field == nullptr ? ")" : ", known, but not in this version)"));
+    }
+  }
+}
+
+// All at once, where there are several: who brings a file of another launcher mends it in one go.
+Result<void> CheckNames(const YamlNode& root, const std::string& file) {
+  std::vector<std::string> found;
+  FindStrangers(root, "", found);
+  if (found.size() < 2) return {};  // one is told with its place and the nearest name
+  return Fail(ErrorCode::kInvalidArgument,
+              "fields that this version does not read: " + Joined(found, ", "),
+              "remove or correct them; docs/job-file.md lists the fields", Where{file, 0, 0, {}});
 }
 
 Result<void> ReadMap(JobDraft& draft, const YamlNode& map, const std::string& block) {
@@ -184,6 +215,15 @@ Result<ReadJob> Finish(JobDraft draft, std::string source) {
   return ReadJob{std::move(draft.spec), std::move(draft.notices), std::move(source)};
 }
 
+// The text of a file that begins as a script does; empty: it does not, or cannot be read.
+std::string ShellScriptAt(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  char first[2] = {};
+  if (!in.read(first, sizeof first) || first[0] != '#' || first[1] != '!') return {};
+  const Result<std::string> text = PosixFileSystem().Read(path, kMaxScriptBytes);
+  return text ? *text : "";
+}
+
 }  // namespace
 
 std::string NameFrom(std::string_view text) {
@@ -232,6 +272,7 @@ Result<ReadJob> ReadJobText(std::string_view text, const std::string& file,
   JobDraft draft;
   draft.file = file;
   draft.base_dir = base_dir;
+  LAUNCH_RETURN_IF_ERROR(CheckNames(root, file));
   LAUNCH_RETURN_IF_ERROR(ReadMap(draft, root, ""));
   LAUNCH_RETURN_IF_ERROR(Apply(draft, overrides, cwd));
   if (draft.spec.name.empty())
@@ -241,14 +282,22 @@ Result<ReadJob> ReadJobText(std::string_view text, const std::string& file,
 
 Result<ReadJob> ReadJobFile(const std::string& path, const std::vector<JobOverride>& overrides,
                             const std::string& cwd) {
+  const std::filesystem::path absolute = std::filesystem::path(cwd) / path;
+  const std::string folder = AbsolutePath(absolute.parent_path().string(), "/");
+  if (const std::string script = ShellScriptAt(path); IsSlurmScript(script)) {
+    LAUNCH_ASSIGN_OR_RETURN(Imported imported, ImportText(script, path));
+    LAUNCH_ASSIGN_OR_RETURN(ReadJob job, ReadJobText(imported.yaml, path, folder, overrides, cwd));
+    job.notices.push_back(path + " is read as a " + imported.from +
+                          "; launch import shows the job file");
+    std::move(imported.notes.begin(), imported.notes.end(), std::back_inserter(job.notices));
+    return job;
+  }
   // The strict reader first: it looks at the size before it reads.
   if (Result<YamlNode> root = ReadYamlFile(path); !root) return Unexpected(root.error());
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
   text << in.rdbuf();
-  const std::filesystem::path absolute = std::filesystem::path(cwd) / path;
-  return ReadJobText(text.str(), path, AbsolutePath(absolute.parent_path().string(), "/"),
-                     overrides, cwd);
+  return ReadJobText(text.str(), path, folder, overrides, cwd);
 }
 
 Result<ReadJob> ReadJobLine(const std::vector<std::string>& words,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "planner/array_check.h"
+#include "planner/demand.h"
 #include "planner/planner.h"
 #include "preflight/codes.h"
 
@@ -28,7 +29,7 @@ Result<PlanAnswer> PlanOffline(const JobSpec& whole, const SubmitContext& contex
       if (node.gpus[i].health != Health::kBad) offer.free_gpus.push_back(static_cast<int>(i));
     offer.free_cpus = node.cores;
     offer.free_memory_bytes = node.memory_bytes;
-    offer.schedulable = HealthOf(node).health != Health::kBad;
+    offer.schedulable = !HasOnlyBadGpus(node);
     offers.push_back(std::move(offer));
   }
   PlanAnswer answer;

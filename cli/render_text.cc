@@ -135,8 +135,13 @@ std::string BatchText(const BatchSplit& batch, int world) {
   const auto number = [](const std::optional<std::int64_t>& n) {
     return n ? std::to_string(*n) : std::string("?");
   };
-  return number(batch.global) + " = " + number(batch.micro) + " micro x " +
-         number(batch.accumulate) + " accumulated x " + std::to_string(world) + " ranks";
+  std::string text = number(batch.global) + " = " + number(batch.micro) + " micro x " +
+                     number(batch.accumulate) + " accumulated x " + std::to_string(world) +
+                     " ranks";
+  // What a line that was written for one GPU means by its numbers.
+  const bool each = batch.micro && batch.accumulate && *batch.accumulate > 1 && world > 1;
+  if (each) text += " (" + std::to_string(*batch.micro * *batch.accumulate) + " on each)";
+  return text;
 }
 
 std::string ProcessesText(const Plan& plan) {

@@ -19,7 +19,7 @@ std::string Actions(const std::string& action) {
 }  // namespace
 
 std::string VerdictJson(const Verdict& verdict) {
-  Json json;
+  Json json = {{"version", 1}};
   json["label"] = verdict.label;
   json["confidence"] = ToString(verdict.confidence);
   json["rank"] = verdict.rank ? Json(*verdict.rank) : Json(nullptr);

@@ -6,6 +6,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <sstream>
 
@@ -198,6 +199,38 @@ class TreeBuilder final : public YAML::EventHandler {
   std::size_t nodes_ = 0;
 };
 
+// The parser names its own state where it stands; the mistake is mostly one of two, on that line or
+// the one before it: a tab, or a key without a colon and a blank behind it.
+std::optional<Error> UsualMistake(std::string_view text, int at, const std::string& file) {
+  std::vector<std::string_view> lines;
+  for (std::size_t from = 0; from <= text.size() && static_cast<int>(lines.size()) <= at;) {
+    const std::size_t end = std::min(text.find('\n', from), text.size());
+    lines.push_back(text.substr(from, end - from));
+    from = end + 1;
+  }
+  for (int line = static_cast<int>(lines.size()) - 1; line >= 0 && line >= at - 1; --line) {
+    const std::string_view one = lines[static_cast<std::size_t>(line)];
+    const std::size_t first = std::min(one.find_first_not_of(" \t"), one.size());
+    if (const std::size_t tab = one.find('\t'); tab < first) {
+      return Refuse(file, line + 1, static_cast<int>(tab) + 1, "a tab stands in the indentation",
+                    "indent with spaces")
+          .value();
+    }
+    const std::string_view word = one.substr(first);
+    const bool plain = !word.empty() && (std::isalpha(static_cast<unsigned char>(word[0])) != 0);
+    const std::size_t colon = word.find(':');
+    const bool key =
+        colon != std::string_view::npos && (colon + 1 == word.size() || word[colon + 1] == ' ');
+    if (plain && !key && word.find(": ") == std::string_view::npos) {
+      return Refuse(file, line + 1, static_cast<int>(first) + 1,
+                    "`" + std::string(word.substr(0, 40)) + "` is no field and its value",
+                    "write `name: value`, with a colon and a blank behind it")
+          .value();
+    }
+  }
+  return std::nullopt;
+}
+
 Result<YamlNode> ParseChecked(std::string_view text, const std::string& file) {
   TreeBuilder builder(file);
   try {
@@ -210,8 +243,8 @@ Result<YamlNode> ParseChecked(std::string_view text, const std::string& file) {
       }
     }
   } catch (const YAML::Exception& e) {
-    return Refuse(file, e.mark.line + 1, e.mark.column + 1, "not valid YAML: " + e.msg,
-                  e.msg.find("tab") != std::string::npos ? "indent with spaces" : "");
+    if (auto usual = UsualMistake(text, e.mark.line, file)) return Unexpected(std::move(*usual));
+    return Refuse(file, e.mark.line + 1, e.mark.column + 1, "not valid YAML: " + e.msg, "");
   }
   return builder.Take();
 }

@@ -37,15 +37,14 @@ std::string NearestDivisors(std::int64_t whole, std::int64_t wanted) {
 
 // global / world is to be cut in parts of `part`; the other factor is returned.
 Result<std::int64_t> OtherFactor(std::int64_t global, std::int64_t part, std::int64_t world,
-                                 const std::string& part_name) {
+                                 const std::string& name, const std::string& part_name) {
   if (global % (part * world) == 0) return global / (part * world);
-  std::string hint = "write batch.global: " + NearestMultiples(global, part * world);
+  std::string hint = "write " + name + ": " + NearestMultiples(global, part * world);
   if (global % world == 0) {
-    hint += ", or batch." + part_name + ": " + NearestDivisors(global / world, part);
+    hint += ", or " + part_name + ": " + NearestDivisors(global / world, part);
   }
-  return Conflict("batch.global " + N(global) + " is not batch." + part_name + " " + N(part) +
-                      " x " + N(world) + (world == 1 ? " process" : " processes") +
-                      " x a whole number",
+  return Conflict(name + " " + N(global) + " is not " + part_name + " " + N(part) + " x " +
+                      N(world) + (world == 1 ? " process" : " processes") + " x a whole number",
                   std::move(hint));
 }
 
@@ -84,7 +83,7 @@ Result<void> CheckBatch(const BatchSpec& batch) {
   return {};
 }
 
-Result<BatchChoice> SplitBatch(const BatchSpec& batch, int world_size) {
+Result<BatchChoice> SplitBatch(const BatchSpec& batch, int world_size, const BatchNames& names) {
   LAUNCH_RETURN_IF_ERROR(CheckNumbers(batch));
   const std::int64_t world = std::max(1, world_size);
   BatchChoice choice;
@@ -104,25 +103,26 @@ Result<BatchChoice> SplitBatch(const BatchSpec& batch, int world_size) {
   if (split.micro && split.accumulate) {
     const std::int64_t share = *split.micro * *split.accumulate;
     if (*split.global != share * world) {
-      return Conflict(
-          "batch.global " + N(*split.global) + " is not batch.micro " + N(*split.micro) +
-              " x batch.accumulate " + N(*split.accumulate) + " x " + N(world) +
-              (world == 1 ? " process" : " processes") + " = " + N(share * world),
-          "write batch.global: " + N(share * world) + ", or leave one of micro and accumulate out");
+      return Conflict(names.global + " " + N(*split.global) + " is not " + names.micro + " " +
+                          N(*split.micro) + " x " + names.accumulate + " " + N(*split.accumulate) +
+                          " x " + N(world) + (world == 1 ? " process" : " processes") + " = " +
+                          N(share * world),
+                      "write " + names.global + ": " + N(share * world) +
+                          ", or leave one of micro and accumulate out");
     }
     return choice;
   }
   if (split.micro) {
-    LAUNCH_ASSIGN_OR_RETURN(split.accumulate,
-                            OtherFactor(*split.global, *split.micro, world, "micro"));
+    LAUNCH_ASSIGN_OR_RETURN(split.accumulate, OtherFactor(*split.global, *split.micro, world,
+                                                          names.global, names.micro));
   } else if (split.accumulate) {
-    LAUNCH_ASSIGN_OR_RETURN(split.micro,
-                            OtherFactor(*split.global, *split.accumulate, world, "accumulate"));
+    LAUNCH_ASSIGN_OR_RETURN(split.micro, OtherFactor(*split.global, *split.accumulate, world,
+                                                     names.global, names.accumulate));
   } else {
     if (*split.global % world != 0) {
       return Conflict(
-          "batch.global " + N(*split.global) + " cannot be shared by " + N(world) + " processes",
-          "write batch.global: " + NearestMultiples(*split.global, world));
+          names.global + " " + N(*split.global) + " cannot be shared by " + N(world) + " processes",
+          "write " + names.global + ": " + NearestMultiples(*split.global, world));
     }
     split.micro = *split.global / world;
     split.accumulate = 1;

@@ -19,8 +19,16 @@ struct BatchChoice {
   std::vector<Finding> warnings;
 };
 
+// What the person who wrote the numbers calls them.
+struct BatchNames {
+  std::string global = "batch.global";
+  std::string micro = "batch.micro";
+  std::string accumulate = "batch.accumulate";
+};
+
 // Fills what the given numbers leave open. kInvalidArgument when no whole numbers fit; the hint
 // offers the nearest choices that do.
-Result<BatchChoice> SplitBatch(const BatchSpec& batch, int world_size);
+Result<BatchChoice> SplitBatch(const BatchSpec& batch, int world_size,
+                               const BatchNames& names = {});
 
 }  // namespace launch

@@ -79,8 +79,12 @@ std::string WhyChosen(const Choice& choice, const ChoiceInput& input) {
     why += NameOf(simpler->option) + " needs " + Gib(simpler->decision_bytes) + " GiB of " +
            Gib(input.gpu_bytes) + "; ";
   }
-  why += "predicted " + Gib(chosen.decision_bytes) + " GiB (" +
-         FormatNumber(100 * chosen.decision_bytes / input.gpu_bytes, "%.0f %%)");
+  // The number that the memory table ends with; `decision_bytes` is what the fit was judged on.
+  const double peak = choice.memory && !chosen.measured
+                          ? PeakOf(*choice.memory, MemoryMetric::kProcess).bytes
+                          : chosen.decision_bytes;
+  why +=
+      "predicted " + Gib(peak) + " GiB (" + FormatNumber(100 * peak / input.gpu_bytes, "%.0f %%)");
   if (chosen.fit == FitVerdict::kTight) why += ", tight";
   if (choice.time) {
     why += ", " + Seconds(choice.time->step_seconds) + " a step, most of it " +

@@ -34,6 +34,11 @@ bool IsKnown(const std::vector<PlannerOffer>& offers, DeviceClass device) {
   });
 }
 
+std::string NoGpu(const std::vector<PlannerOffer>& offers) {
+  const bool any = IsKnown(offers, DeviceClass::kCuda) || IsKnown(offers, DeviceClass::kMps);
+  return any ? "no node that takes jobs has a working GPU for it" : "no node has a GPU";
+}
+
 Result<void> TakeNodes(const JobSpec& spec, const LaunchLine& line, Demand& demand) {
   demand.nodes_min = spec.nodes.min;
   demand.nodes_max = std::max(spec.nodes.min, spec.nodes.max);
@@ -134,6 +139,12 @@ void MakeCpu(const JobSpec& spec, const LaunchLine& line, Demand& demand, std::s
 
 }  // namespace
 
+bool HasOnlyBadGpus(const NodeInventory& node) {
+  return !node.gpus.empty() &&
+         std::all_of(node.gpus.begin(), node.gpus.end(),
+                     [](const GpuDevice& gpu) { return gpu.health == Health::kBad; });
+}
+
 std::string Describe(const GpuAlternative& alternative) {
   if (alternative.models.empty()) {
     return std::to_string(alternative.count) + (alternative.count == 1 ? " GPU" : " GPUs");
@@ -165,6 +176,13 @@ Result<Demand> DemandOf(const JobSpec& spec, const LaunchLine& line, const NodeF
                            "write gpus: 1, or device: cpu");
     }
     MakeCpu(spec, line, demand, "gpus: 0");
+    // `--gpus 0` is the first GPU to those who come from a launcher that takes numbers of devices.
+    if (spec.device == DeviceChoice::kAuto && IsKnown(offers, DeviceClass::kCuda)) {
+      demand.warnings.push_back(MakeFinding("device_slower", Severity::kWarning,
+                                            "gpus: 0 asks for no GPU: the job runs on the CPU",
+                                            "write gpu_ids: 0 for the GPU of that number, gpus: 1 "
+                                            "for any; device: cpu if the CPU is meant"));
+    }
     return demand;
   }
   const bool accelerators_required = spec.gpus_written || spec.total_gpus ||
@@ -178,7 +196,7 @@ Result<Demand> DemandOf(const JobSpec& spec, const LaunchLine& line, const NodeF
     MakeCpu(spec, line, demand,
             hidden   ? "run hides the GPUs with CUDA_VISIBLE_DEVICES"
             : chosen ? line.on_cpu
-                     : "no node has a GPU");
+                     : NoGpu(offers));
     demand.cpu_fallback = !chosen;
     return demand;
   }

@@ -59,6 +59,9 @@ class NodeFilter {
 Result<Demand> DemandOf(const JobSpec& spec, const LaunchLine& line, const NodeFilter& filter,
                         const std::vector<PlannerOffer>& offers);
 
+// Such a node takes no job, not even one without GPUs: it wants a repair or a reboot.
+bool HasOnlyBadGpus(const NodeInventory& node);
+
 std::string Describe(const GpuAlternative& alternative);  // "8 H100", "4 GPUs"
 
 }  // namespace launch

@@ -367,7 +367,7 @@ class Placer {
       return "has " + Describe(shown);
     }
     if (node.gpus.empty()) {
-      return node.driver_problem.empty() ? "has no GPU"
+      return node.driver_problem.empty() ? "has no GPU (device: cpu runs the job without one)"
                                          : "has no GPU (" + node.driver_problem + ")";
     }
     const GpuDevice& gpu = node.gpus[0];

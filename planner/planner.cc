@@ -95,7 +95,7 @@ std::vector<Finding> Advice(const PlanInput& input, const Demand& demand, const 
   if (demand.cpu_fallback) {
     advice.push_back(
         MakeFinding("device_slower", Severity::kWarning,
-                    "no node has a GPU: the job runs on the CPU, which is slower",
+                    demand.device_reason + ": the job runs on the CPU, which is slower",
                     "write device: cpu if that is meant, or gpus: 1 to wait for a GPU"));
   }
   if (spec.checkpoint.dir.empty()) {
@@ -368,10 +368,13 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   BatchChoice batch;
   if (predictable) {
     const BatchSpec& fixed = choices.job.batch;
-    if (fixed.global && fixed.micro) LAUNCH_RETURN_IF_ERROR(SplitBatch(fixed, layout.world_size));
+    if (fixed.global && fixed.micro) {
+      LAUNCH_RETURN_IF_ERROR(SplitBatch(fixed, layout.world_size, choices.batch_names));
+    }
     LAUNCH_RETURN_IF_ERROR(Predict(input, choices, *model, layout, lessons, plan));
   } else {
-    LAUNCH_ASSIGN_OR_RETURN(batch, SplitBatch(choices.job.batch, layout.world_size));
+    LAUNCH_ASSIGN_OR_RETURN(batch,
+                            SplitBatch(choices.job.batch, layout.world_size, choices.batch_names));
     plan.batch = batch.split;
     plan.steps = StepsOf(choices.job, plan.batch);
     if (!input.questions.what_if.empty()) {

@@ -1,5 +1,6 @@
 #include "planner/precision.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "common/gpu_catalog.h"
@@ -142,6 +143,20 @@ Result<PrecisionChoice> ChoosePrecision(const JobSpec& spec, DeviceClass device,
       spec.precision,
       "asked for; " + weakest.gpu->model + " has capability " + ToString(weakest.cc),
       {}};
+}
+
+std::optional<Precision> SixteenBitsOn(const std::vector<const NodeInventory*>& nodes) {
+  std::optional<ComputeCapability> least;
+  for (const NodeInventory* node : nodes) {
+    for (const GpuDevice& gpu : node->gpus) {
+      if (gpu.device_class != DeviceClass::kCuda) continue;
+      const auto cc = CapabilityOf(gpu);
+      if (!cc) return std::nullopt;
+      least = least ? std::min(*least, *cc) : *cc;
+    }
+  }
+  if (!least) return std::nullopt;
+  return *least >= kBf16From ? Precision::kBf16 : Precision::kFp16;
 }
 
 }  // namespace launch

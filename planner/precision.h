@@ -1,6 +1,7 @@
 // Which number format a job trains in, by the weakest device it gets.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,5 +21,9 @@ struct PrecisionChoice {
 // kCannotFit: the format asked for does not exist on a device of the placement.
 Result<PrecisionChoice> ChoosePrecision(const JobSpec& spec, DeviceClass device,
                                         const RankLayout& layout);
+
+// 16 bits on all CUDA devices of these nodes: bf16 where each has it, else fp16. Absent where one
+// tells no capability, or there is no device.
+std::optional<Precision> SixteenBitsOn(const std::vector<const NodeInventory*>& nodes);
 
 }  // namespace launch

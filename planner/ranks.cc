@@ -15,6 +15,17 @@ int CpusOf(const JobSpec& spec, const Demand& demand, const PlannerOffer& offer,
   return std::clamp(fair, 1, std::max(1, offer.free_cpus));
 }
 
+// A CPU job that says nothing of cores reserves one for each process, so that it is always
+// placeable (rulings 40), and may run on all that are free: alone on a node it is as fast as by
+// hand. Elements of an array start side by side and keep to what they reserve.
+int CpusOfProcess(const JobSpec& spec, const Demand& demand, const PlannerOffer& offer,
+                  const NodeShare& share) {
+  int cores = share.cpus;
+  const bool alone = demand.device == DeviceClass::kCpu && !spec.cpus && !spec.element;
+  if (alone) cores = std::max(cores, std::min(offer.free_cpus, offer.inventory->cores));
+  return std::max(1, cores / std::max(1, share.processes));
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> MemoryLimitOn(const NodeInventory& node, const JobSpec& spec) {
@@ -37,6 +48,8 @@ RankLayout LayOutRanks(const JobSpec& spec, const Demand& demand,
     if (demand.procs_per_core) share.processes = std::max(1, offer.inventory->cores);
     share.first_rank = next;
     share.cpus = CpusOf(spec, demand, offer, share);
+    const int each = CpusOfProcess(spec, demand, offer, share);
+    layout.cpus_per_process = i == 0 ? each : std::min(layout.cpus_per_process, each);
     share.free_memory_bytes = offer.free_memory_bytes;
     if (const auto limit = MemoryLimitOn(*offer.inventory, spec)) {
       share.free_memory_bytes =
@@ -46,13 +59,6 @@ RankLayout LayOutRanks(const JobSpec& spec, const Demand& demand,
     layout.nodes.push_back(std::move(share));
   }
   layout.world_size = std::max(1, next);
-  layout.cpus_per_process = 0;
-  for (const NodeShare& share : layout.nodes) {
-    const int each = std::max(1, share.cpus / std::max(1, share.processes));
-    layout.cpus_per_process =
-        layout.cpus_per_process == 0 ? each : std::min(layout.cpus_per_process, each);
-  }
-  layout.cpus_per_process = std::max(1, layout.cpus_per_process);
   return layout;
 }
 

@@ -24,7 +24,7 @@ struct NodeShare {
 struct RankLayout {
   std::vector<NodeShare> nodes;  // in node order: rank 0's node first
   int world_size = 1;
-  int cpus_per_process = 1;  // the smallest over the nodes
+  int cpus_per_process = 1;  // that its threads may run on: the smallest over the nodes
 };
 
 // What `memory:` bounds the job to on that node; absent where it is a request only. GPU pages of a

@@ -148,6 +148,7 @@ std::optional<UserChoices> SaidElsewhere(JobSpec spec, const SubmitContext& cont
   spec.batch = {};
   spec.strategy = Strategy::kAuto;
   spec.offload = Offload::kAuto;
+  spec.precision = Precision::kAuto;
   auto choices = ReadWrittenChoices(spec, context, line);
   if (!choices) return std::nullopt;
   return std::move(*choices);
@@ -163,6 +164,7 @@ void Restrict(const UserChoices& said, PlanReach& reach) {
   }
   if (said.job.strategy != Strategy::kAuto || said.deepspeed) reach.strategy = false;
   if (said.flags.checkpointing) reach.checkpointing = false;
+  if (said.job.precision != Precision::kAuto) reach.precision = false;
   if (said.flags.workers) reach.workers = false;
 }
 
@@ -181,6 +183,8 @@ PlanReach ReachOf(const JobSpec& spec, const SubmitContext& context, const Plan&
   if (flags && reach.batch == BatchReach::kUnknown) reach.batch = BatchReach::kFollows;
   reach.strategy = StrategyByVariable(*line) || ByAccelerate(plan.trainer);
   reach.checkpointing = flags || Uses(*line, "LAUNCH_ACT_CKPT") || Uses(*line, "LAUNCH_PLAN_FILE");
+  reach.precision = flags || ByAccelerate(plan.trainer) || Uses(*line, "LAUNCH_PRECISION") ||
+                    Uses(*line, "LAUNCH_DS_CONFIG") || Uses(*line, "LAUNCH_PLAN_FILE");
   reach.workers = Uses(*line, "LAUNCH_NUM_WORKERS") || Uses(*line, "LAUNCH_PIN_MEMORY") ||
                   Uses(*line, "LAUNCH_PLAN_FILE");
   if (const auto said = SaidElsewhere(spec, context, *line)) Restrict(*said, reach);

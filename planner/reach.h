@@ -31,6 +31,7 @@ struct PlanReach {
   std::string batch_place = "the command";  // that fixes it
   bool strategy = false;                    // and offload
   bool checkpointing = false;
+  bool precision = false;
   bool workers = false;  // of the data loader
 };
 

@@ -139,6 +139,10 @@ Result<void> FixBatch(const JobSpec& spec, const FromAccelerate& accelerate, Use
     LAUNCH_RETURN_IF_ERROR(micro.Say(file.micro, file.path));
     LAUNCH_RETURN_IF_ERROR(accumulate.Say(file.accumulate, file.path));
     LAUNCH_RETURN_IF_ERROR(global.Say(file.train_batch, file.path));
+    if (file.train_batch && !spec.batch.global) {
+      choices.batch_names = {"train_batch_size in " + file.path, "the micro-batch",
+                             "the accumulation"};
+    }
   }
   if (accelerate) {
     LAUNCH_RETURN_IF_ERROR(accumulate.Say(accelerate->accumulate, "the settings of accelerate"));

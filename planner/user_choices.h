@@ -9,6 +9,7 @@
 #include "common/diagnosis.h"
 #include "common/error.h"
 #include "common/job.h"
+#include "planner/batch.h"
 #include "planner/deepspeed_config.h"
 #include "planner/launch_line.h"
 #include "planner/trainer_flags.h"
@@ -21,6 +22,7 @@ struct UserChoices {
   std::optional<DeepspeedConfig> deepspeed;
   Trainer trainer = Trainer::kAuto;  // hf when the line shows it
   bool by_accelerate = false;        // the accelerate line itself says how the model is split
+  BatchNames batch_names;            // of the file, where its global batch is the only one
   std::string precision_source;   // "ds.json", "--bf16"; empty when the job file or nobody says it
   std::vector<std::string> read;  // one sentence each, for `launch plan`
   std::vector<Finding> findings;

@@ -106,8 +106,9 @@ const std::vector<PreflightCode>& PreflightCodes() {
        "Rank 0's node finds a free block of ports to reserve, in the range of its agent.yaml; it "
        "refuses the start otherwise.",
        "Widen the agents' port range, or end the program that listens there."},
-      {"container_runtime_missing", "container", "error",
-       "The node has a container runtime when the job asks for `image:`.",
+      {"container_runtime_missing", "container", "error, warning",
+       "The node has a container runtime when the job asks for `image:`: for docker the daemon "
+       "answers, and docker and podman find the NVIDIA Container Toolkit where there are GPUs.",
        "Install one with the NVIDIA Container Toolkit, or use `venv:` or `python:`."},
       {"visible_devices_set", "visible devices", "warning, notice",
        "`run` does not set CUDA_VISIBLE_DEVICES against the devices the job gets.",

@@ -174,16 +174,39 @@ void JudgeAskedDisk(const JobSpec& spec, const std::vector<DiskFact>& disks, con
   }
 }
 
+// docker and podman give an image GPUs through the NVIDIA Container Toolkit; the others do it
+// themselves, and are taken first. Not known of an inventory written by hand.
+bool LacksGpuHook(const JobSpec& spec, const NodeInventory& node) {
+  const auto& runtimes = node.container_runtimes;
+  const bool by_hook = std::all_of(runtimes.begin(), runtimes.end(), [](const std::string& name) {
+    return name == "docker" || name == "podman";
+  });
+  const auto tool = node.tools.find("nvidia-container-cli");
+  const bool missing = tool != node.tools.end() && tool->second.empty();
+  return by_hook && missing && !node.gpus.empty() && spec.device != DeviceChoice::kCpu;
+}
+
 void JudgeContainer(const JobSpec& spec, const NodeInventory& node, PreflightReport& report) {
   if (spec.image.empty()) return;
   if (!node.container_runtimes.empty()) {
-    Pass(report, "container", node.node, node.container_runtimes.front() + " is there");
+    if (!LacksGpuHook(spec, node)) {
+      Pass(report, "container", node.node, node.container_runtimes.front() + " is there");
+      return;
+    }
+    Finding finding = MakeFinding("container_runtime_missing", Severity::kWarning, node.node,
+                                  node.container_runtimes.front() + " on " + node.node.value +
+                                      " may not give GPUs to image: " + spec.image);
+    finding.evidence = "nvidia-container-cli is not on PATH";
+    finding.remedy = "install the " + RemedyData::BuiltIn().container_needs() + " on the node";
+    Add(report, std::move(finding));
     return;
   }
   Finding finding =
       MakeFinding("container_runtime_missing", Severity::kError, node.node,
                   node.node.value + " has no container runtime for image: " + spec.image);
-  finding.evidence = "none of apptainer, docker, enroot, podman, singularity is on PATH";
+  finding.evidence =
+      "none of apptainer, enroot, podman, singularity is on PATH, nor a docker whose daemon "
+      "answers";
   finding.remedy = "install docker or podman with the " + RemedyData::BuiltIn().container_needs() +
                    " on the node, or write venv: or python: instead of image:";
   Add(report, std::move(finding));

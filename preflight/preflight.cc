@@ -44,7 +44,16 @@ void JudgeOneNode(const NodeCase& c, PreflightReport& report) {
   if (c.plan.device == DeviceClass::kCpu && c.runtime != nullptr) JudgeCpuRuntime(c, report);
   JudgeGpus(c, report);
   JudgeOpBuild(c, report);
+  JudgeContainer(c.spec, c.node, report);
   JudgeLimits(c, report);
+}
+
+// Path of the workdir where it is not there; else empty.
+std::string MissingWorkdirOf(const std::vector<PathFact>& paths) {
+  for (const PathFact& fact : paths) {
+    if (fact.what == "workdir" && !fact.ok) return fact.path;
+  }
+  return {};
 }
 
 // Without a job nobody knows which interpreter is meant: what would stop a job is a warning.
@@ -108,7 +117,12 @@ PreflightReport JudgeNode(const NodeInventory& node) {
 PreflightReport JudgeStaging(const AllocationSpec& spec, const NodeInventory& inventory,
                              const StagingFacts& facts) {
   PreflightReport report;
-  for (const PathFact& fact : facts.paths) JudgePath(spec, fact, inventory, report);
+  const std::string missing = MissingWorkdirOf(facts.paths);
+  for (const PathFact& fact : facts.paths) {
+    // What would lie in a workdir that is missing is missing for that reason alone.
+    if (!missing.empty() && fact.path.starts_with(missing + "/")) continue;
+    JudgePath(spec, fact, inventory, report);
+  }
   JudgeReach(facts, inventory, report);
   if (spec.preflight != PreflightLevel::kNone) {
     if (spec.needs_torch_cuda && facts.runtime) {
@@ -135,6 +149,10 @@ PreflightReport JudgeTogether(const JobSpec& spec, const Plan& plan,
   JudgeNamedPaths(paths, report);
   for (const StagedNode& node : nodes) {
     JudgeAskedDisk(spec, node.facts.disks, node.inventory.node, report);
+  }
+  // What the plan could not judge, for the node did not know the interpreter yet.
+  for (const NodeCase& c : cases) {
+    if (RuntimeOf(spec, plan, c.node) == nullptr) JudgeOpBuild(c, report);
   }
   JudgeSkew(cases, report);
   JudgeClocks(clock_offsets_ms, report);

@@ -73,6 +73,17 @@ std::optional<ComputeCapability> FirstCapability(const NodeInventory& node) {
   return std::nullopt;
 }
 
+// A torch that is built with a newer CUDA than the driver's starts nowhere on that node.
+std::string ToolkitToBuildWith(const NodeInventory& node) {
+  if (!node.toolkit) return "a CUDA toolkit (none was found)";
+  const auto nvcc = ParseVersionPair(node.toolkit->nvcc);
+  if (nvcc && node.driver_cuda && nvcc->major > node.driver_cuda->major) {
+    return "a CUDA " + std::to_string(node.driver_cuda->major) + " toolkit (that of the node is " +
+           node.toolkit->nvcc + ", too new for its driver)";
+  }
+  return "a CUDA toolkit (" + node.toolkit->nvcc + " is there)";
+}
+
 void AddContainerAndSource(const NodeInventory& node, RemedyText& remedy) {
   const RemedyData& data = RemedyData::BuiltIn();
   remedy.text += "container: " + data.ImageFor(node) + " brings a torch with CUDA for " +
@@ -82,9 +93,7 @@ void AddContainerAndSource(const NodeInventory& node, RemedyText& remedy) {
   if (const auto cc = FirstCapability(node))
     remedy.text += " TORCH_CUDA_ARCH_LIST=" + ToString(*cc);
   remedy.text += "; hours, > " + std::to_string(data.source_disk_gb()) + " GB of disk, cuDNN and ";
-  remedy.text += node.toolkit ? "a CUDA toolkit (" + node.toolkit->nvcc + " is there)"
-                              : "a CUDA toolkit (none was found)";
-  remedy.text += "\n";
+  remedy.text += ToolkitToBuildWith(node) + "\n";
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "agent/probes/toolkit_probe.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "agent/probes/child_process.h"
@@ -12,6 +13,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Millis kNvccDeadline{5'000};
+constexpr Millis kDaemonDeadline{5'000};
+// Of the NVIDIA Container Toolkit: every version and distribution has it.
+constexpr const char* kContainerToolkit = "nvidia-container-cli";
 
 std::string ReleaseOf(const std::string& nvcc, const std::string& path) {
   if (nvcc.empty()) return {};
@@ -32,6 +36,17 @@ std::string HomeOf(const std::string& nvcc, const std::string& release,
     if (!candidate.empty() && ReleaseOf(candidate, places.path) == release) return other;
   }
   return home.string();
+}
+
+// docker alone is a client: without a daemon that runs and lets us in, it starts nothing.
+bool DaemonAnswers(const std::string& docker, const std::string& path) {
+  std::map<std::string, std::string> env = {{"PATH", path}};
+  for (const char* name : {"HOME", "DOCKER_HOST", "XDG_RUNTIME_DIR"}) {
+    if (const char* value = std::getenv(name)) env[name] = value;
+  }
+  const Result<Captured> said =
+      RunProgram({docker, "version", "--format", "{{.Server.Version}}"}, env, kDaemonDeadline);
+  return said && said->status == 0;
 }
 
 }  // namespace
@@ -102,13 +117,20 @@ std::map<std::string, std::string> ProbeTools(const std::string& path) {
     }
     tools[name] = version.empty() ? "unknown" : version;
   }
+  const auto has = [&](const char* name) { return !FindProgram(name, path).empty(); };
+  if (has("docker") || has("podman"))
+    tools[kContainerToolkit] = has(kContainerToolkit) ? "there" : "";
   return tools;
 }
 
 std::vector<std::string> ProbeContainerRuntimes(const std::string& path) {
   std::vector<std::string> found;
-  for (const char* name : {"apptainer", "docker", "enroot", "podman", "singularity"})
-    if (!FindProgram(name, path).empty()) found.emplace_back(name);
+  for (const char* name : {"apptainer", "docker", "enroot", "podman", "singularity"}) {
+    const std::string program = FindProgram(name, path);
+    if (program.empty()) continue;
+    if (std::string_view(name) == "docker" && !DaemonAnswers(program, path)) continue;
+    found.emplace_back(name);
+  }
   return found;
 }
 

@@ -36,10 +36,12 @@ struct RuntimePlaces {
 std::optional<std::string> ProbeCudaRuntime(const RuntimePlaces& places);
 
 // Versions of the programs on `path` that builds of operators need: "c++", "ninja". One that does
-// not answer in five seconds counts as absent.
+// not answer in five seconds counts as absent. With docker or podman also "nvidia-container-cli":
+// "there", or empty.
 std::map<std::string, std::string> ProbeTools(const std::string& path);
 
-// Of apptainer, docker, enroot, podman, singularity: those found on `path`, in this order.
+// Of apptainer, docker, enroot, podman, singularity: those found on `path`, in this order. docker
+// only where its daemon answers us within five seconds.
 std::vector<std::string> ProbeContainerRuntimes(const std::string& path);
 
 }  // namespace launch::agent

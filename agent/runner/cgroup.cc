@@ -202,6 +202,12 @@ const char* JoinFile(bool v2) { return v2 ? "cgroup.procs" : "tasks"; }
 
 }  // namespace
 
+void RemoveEmptyRoots(const CgroupHost& host) {
+  for (const std::string& root : {host.kill_root, host.memory_root}) {
+    if (!root.empty()) (void)::rmdir(root.c_str());
+  }
+}
+
 CgroupHost SetUpCgroups(const CgroupWanted& wanted) {
   CgroupHost host;
   if (wanted.most == Containment::kTree) {

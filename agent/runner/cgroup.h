@@ -38,6 +38,9 @@ struct CgroupWanted {
 // Makes our roots. Never fails: what cannot be used lowers the level, with the reason.
 CgroupHost SetUpCgroups(const CgroupWanted& wanted);
 
+// At the agent's end: our roots go, unless something of an allocation is still in them.
+void RemoveEmptyRoots(const CgroupHost& host);
+
 struct MemoryFacts {
   std::uint64_t oom_kills = 0;
   std::uint64_t limit_bytes = 0;  // of the allocation; 0 = none

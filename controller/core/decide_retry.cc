@@ -75,6 +75,12 @@ Rank FailedRankOf(const AttemptRecord& attempt, const RankRecord& rank, bool per
   return told ? *attempt.verdict->rank : rank.rank;
 }
 
+// PyTorch raises an exception where the GPU's memory is short, and a program ends by it as by any.
+bool RanOutOfGpuMemory(const AttemptRecord& attempt) {
+  return attempt.verdict && attempt.verdict->confidence != Confidence::kSymptom &&
+         attempt.verdict->label.starts_with("cuda_oom");
+}
+
 void JudgeRank(const State& state, const AttemptRecord& attempt, const RankRecord& rank,
                Ending& ending) {
   const bool per_node = StartsPerNode(state, attempt.key);
@@ -91,6 +97,7 @@ void JudgeRank(const State& state, const AttemptRecord& attempt, const RankRecor
   if (std::holds_alternative<OutOfMemory>(cause)) {
     ending.outcome = "out_of_memory";
     ending.state = JobState::kOutOfMemory;
+    ending.sub_reason = "HOST";
     ending.blame = Blame::kOutOfMemory;
   } else if (EndedByLease(*rank.exit) || std::holds_alternative<UnknownEnd>(cause)) {
     ending.outcome = "node_fail";
@@ -102,6 +109,11 @@ void JudgeRank(const State& state, const AttemptRecord& attempt, const RankRecor
   } else if (const auto* signalled = std::get_if<Signalled>(&cause);
              signalled == nullptr || signalled->signal != SIGKILL) {
     ending.sub_reason = "USER_CODE";  // SIGKILL: nobody knows who sent it
+  }
+  if (ending.sub_reason == "USER_CODE" && RanOutOfGpuMemory(attempt)) {
+    ending.outcome = "out_of_memory";
+    ending.state = JobState::kOutOfMemory;
+    ending.sub_reason = "GPU";
   }
 }
 

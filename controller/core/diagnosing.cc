@@ -80,6 +80,33 @@ bool NamesACause(const Verdict& verdict) {
   return verdict.confidence == Confidence::kLikely || verdict.confidence == Confidence::kConfirmed;
 }
 
+// The code of the first failing rank, where the job says that it asks for another attempt.
+std::optional<int> CodeThatAsksAgain(const State& state, const AttemptRecord& attempt,
+                                     const Verdict& verdict) {
+  const auto ranks = state.ranks.find(attempt.key);
+  if (!verdict.rank || ranks == state.ranks.end()) return std::nullopt;
+  const auto rank = ranks->second.find(*verdict.rank);
+  if (rank == ranks->second.end() || !rank->second.exit) return std::nullopt;
+  const auto* exited = std::get_if<Exited>(&rank->second.exit->cause);
+  const auto& codes = state.specs.at(attempt.key.job).spec.retry.recover_on_exit_codes;
+  if (exited == nullptr || std::find(codes.begin(), codes.end(), exited->code) == codes.end()) {
+    return std::nullopt;
+  }
+  return exited->code;
+}
+
+// What no log explains is no riddle where the job itself says what the exit code means.
+void ExplainByExitCode(const State& state, const AttemptRecord& attempt, Verdict& verdict) {
+  if (verdict.label != "unknown") return;
+  const auto code = CodeThatAsksAgain(state, attempt, verdict);
+  if (!code) return;
+  verdict.cause = fmt::format(
+      "The program ended with exit code {}, which asks for another attempt "
+      "(retry.recover_on_exit_codes)",
+      *code);
+  verdict.remedy = "retry.max says how often; a newer checkpoint each time keeps it going";
+}
+
 }  // namespace
 
 std::string InWords(const Verdict& verdict) {
@@ -124,6 +151,7 @@ void OnDiagnosed(Draft& draft, const event::Diagnosed& event) {
   if (!waits && found->second.phase != AttemptPhase::kEnded) return;
   AttemptRecord attempt = found->second;
   attempt.verdict = event.verdict;
+  ExplainByExitCode(draft.state(), attempt, *attempt.verdict);
   if (const auto plan = draft.state().plans.find(event.key); plan != draft.state().plans.end()) {
     const JobSpec& spec = draft.state().specs.at(event.key.job).spec;
     const PlanChange& so_far = draft.state().jobs.at(event.key.job).change;

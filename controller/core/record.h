@@ -49,8 +49,9 @@ struct PlanChange {
   std::optional<std::int64_t> micro;
   std::optional<Strategy> strategy;
   std::optional<Offload> offload;
-  std::string checkpointing;   // none | selective | full; empty = as written
-  std::vector<Fallback> left;  // the planner's plans of less memory that were not tried yet
+  std::string checkpointing;           // none | selective | full; empty = as written
+  std::optional<Precision> precision;  // 16 bits instead of 32
+  std::vector<Fallback> left;          // the planner's plans of less memory that were not tried yet
   friend bool operator==(const PlanChange&, const PlanChange&) = default;
 };
 

@@ -7,6 +7,7 @@
 
 #include "controller/core/replan.h"
 #include "diagnosis/verdict.h"
+#include "planner/precision.h"
 
 namespace launch::controller {
 namespace {
@@ -134,6 +135,15 @@ bool IsOfHost(const Verdict& verdict) {
   return verdict.label == "host_oom_kill" || verdict.label == "dataloader_worker_killed";
 }
 
+std::vector<const NodeInventory*> InventoriesOf(const State& state, const AttemptRecord& attempt) {
+  std::vector<const NodeInventory*> nodes;
+  for (const NodeId& node : attempt.nodes) {
+    const auto found = state.inventories.find(node);
+    if (found != state.inventories.end()) nodes.push_back(found->second.get());
+  }
+  return nodes;
+}
+
 Recovery Replan(const State& state, const AttemptRecord& attempt, const JobRecord& job,
                 const JobSpec& spec) {
   if (spec.on_oom == OnOom::kFail) return Stop("on_oom: fail");
@@ -147,7 +157,8 @@ Recovery Replan(const State& state, const AttemptRecord& attempt, const JobRecor
   const SubmitContext& context = state.specs.at(attempt.key.job).context;
   NextPlan next = IsOfHost(*attempt.verdict)
                       ? SpareHostMemory(spec, context, job.change, failed)
-                      : ReplanAfter(spec, context, job.change, failed, *attempt.verdict);
+                      : ReplanAfter(spec, context, job.change, failed, *attempt.verdict,
+                                    SixteenBitsOn(InventoriesOf(state, attempt)));
   if (!next.change) return Stop(std::move(next.text));
   Recovery recovery;
   recovery.action = Action::kReplan;

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "controller/core/replan.h"
 #include "planner/fallbacks.h"
 #include "planner/strategy.h"
 
@@ -53,7 +54,8 @@ std::string EffectsOfRemedies(const JobSpec& spec, const Plan& failed, const Pla
   const auto step = [&](std::string_view remedy, LighterStep which, const std::string& fixed) {
     add(remedy, PeakOf(failed, rows, which, fixed));
   };
-  if (fragmented) add("allocator (expandable_segments)", OfAllocator(verdict));
+  if (fragmented && MayChangeAllocator(spec, failed))
+    add("allocator (expandable_segments)", OfAllocator(verdict));
   if (failed.batch.micro.value_or(2) > 1) {
     step("smaller micro-batch with accumulation", LighterStep::kMicroBatch,
          failed.batch.global ? "" : "batch.global is not given");

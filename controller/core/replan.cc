@@ -73,8 +73,12 @@ std::string BatchIsFixed(const JobSpec& spec, const Plan& failed, const PlanReac
 class Search {
  public:
   Search(const JobSpec& spec, const SubmitContext& context, const PlanChange& so_far,
-         const Plan& failed, const Verdict& verdict)
-      : spec_(spec), failed_(failed), verdict_(verdict), reach_(ReachOf(spec, context, failed)) {
+         const Plan& failed, const Verdict& verdict, std::optional<Precision> sixteen_bits)
+      : spec_(spec),
+        failed_(failed),
+        verdict_(verdict),
+        sixteen_bits_(sixteen_bits),
+        reach_(ReachOf(spec, context, failed)) {
     change_ = so_far;
     if (!change_.began) change_.left = failed.fallbacks;
     change_.began = true;
@@ -86,13 +90,17 @@ class Search {
     TakeAllocator();
     if (!NeedsLess()) return Result();
     if (fixed.empty() && TakeMicroBatch()) return Result();
+    if (!(fixed.empty() && PlansSmallerMicro()) && TakeSixteenBits()) return Result();
     if (TakeFallback(fixed.empty())) return Result();
     if (!said_.empty()) {
       NextPlan only = Result();
       if (!fixed.empty()) only.text += "; " + fixed;
       return only;
     }
-    return {std::nullopt, fixed.empty() ? "no plan of less memory is left" : fixed};
+    if (!fixed.empty()) return {std::nullopt, fixed};
+    std::string text = "no plan of less memory is left";
+    if (!unreached_.empty()) text += " that gets to the program: pass it " + unreached_;
+    return {std::nullopt, text};
   }
 
  private:
@@ -110,7 +118,7 @@ class Search {
 
   void TakeAllocator() {
     if (verdict_.label != "cuda_oom_fragmentation" || change_.expandable_segments) return;
-    if (IsOwnAllocator(spec_) || HasExpandableSegments(failed_)) return;
+    if (!MayChangeAllocator(spec_, failed_)) return;
     change_.expandable_segments = true;
     Say("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
   }
@@ -123,11 +131,26 @@ class Search {
 
   bool TakeMicroBatch() {
     const std::optional<std::int64_t> micro = NextMicro(failed_.batch);
-    // The planner's own next plan may be a smaller micro-batch that it knows to fit.
-    const bool planned = !change_.left.empty() && SameWay(change_.left.front(), failed_) &&
-                         change_.left.front().batch.micro < failed_.batch.micro;
-    if (!micro || planned) return false;
+    if (!micro || PlansSmallerMicro()) return false;
     TakeBatch(*micro);
+    return true;
+  }
+
+  // The planner's own next plan may be a smaller micro-batch that it knows to fit.
+  bool PlansSmallerMicro() const {
+    return !change_.left.empty() && SameWay(change_.left.front(), failed_) &&
+           change_.left.front().batch.micro < failed_.batch.micro;
+  }
+
+  bool TakeSixteenBits() {
+    if (failed_.precision != Precision::kFp32 || !spec_.allow_precision_change) return false;
+    if (change_.precision || !sixteen_bits_) return false;
+    if (!reach_.precision) {
+      NotReached("$LAUNCH_PRECISION");
+      return false;
+    }
+    change_.precision = sixteen_bits_;
+    Say(fmt::format("precision {} instead of fp32", ToString(*sixteen_bits_)));
     return true;
   }
 
@@ -147,9 +170,13 @@ class Search {
       }
       if ((next.strategy != failed_.strategy || next.offload != failed_.offload) &&
           !reach_.strategy) {
+        NotReached("$LAUNCH_STRATEGY or $LAUNCH_DS_CONFIG");
         continue;
       }
-      if (next.checkpointing != failed_.checkpointing && !reach_.checkpointing) continue;
+      if (next.checkpointing != failed_.checkpointing && !reach_.checkpointing) {
+        NotReached("$LAUNCH_ACT_CKPT");
+        continue;
+      }
       Take(next);
       return true;
     }
@@ -198,6 +225,11 @@ class Search {
     change_.micro = micro;
   }
 
+  void NotReached(const std::string& variable) {
+    if (unreached_.find(variable) != std::string::npos) return;
+    unreached_ += (unreached_.empty() ? "" : ", ") + variable;
+  }
+
   void Say(const std::string& text) { said_ += (said_.empty() ? "" : "; ") + text; }
 
   NextPlan Result() const { return {change_, said_}; }
@@ -205,16 +237,23 @@ class Search {
   const JobSpec& spec_;
   const Plan& failed_;
   const Verdict& verdict_;
+  const std::optional<Precision> sixteen_bits_;
   const PlanReach reach_;
   PlanChange change_;
   std::string said_;
+  std::string unreached_;  // what would have to be passed to the program
 };
 
 }  // namespace
 
 NextPlan ReplanAfter(const JobSpec& spec, const SubmitContext& context, const PlanChange& so_far,
-                     const Plan& failed, const Verdict& verdict) {
-  return Search(spec, context, so_far, failed, verdict).Run();
+                     const Plan& failed, const Verdict& verdict,
+                     std::optional<Precision> sixteen_bits) {
+  return Search(spec, context, so_far, failed, verdict, sixteen_bits).Run();
+}
+
+bool MayChangeAllocator(const JobSpec& spec, const Plan& plan) {
+  return !IsOwnAllocator(spec) && !HasExpandableSegments(plan);
 }
 
 NextPlan SpareHostMemory(const JobSpec& spec, const SubmitContext& context,
@@ -240,6 +279,7 @@ JobSpec WithChange(JobSpec spec, const PlanChange& change) {
   if (change.micro) spec.batch = {change.global, change.micro, std::nullopt};
   if (change.strategy) spec.strategy = *change.strategy;
   if (change.offload) spec.offload = *change.offload;
+  if (change.precision) spec.precision = *change.precision;
   if (!change.checkpointing.empty()) {
     spec.model.fields["activation_checkpointing"] = change.checkpointing;
   }

@@ -19,9 +19,14 @@ struct NextPlan {
 // What to try after `verdict`, a GPU out-of-memory one, ended an attempt that ran `failed`;
 // `so_far` is what earlier ones changed. In the order of rulings 12: the allocator when memory was
 // fragmented, micro-batch with accumulation, then the planner's plans of less memory. Never what
-// was tried before; never a change that cannot get to the program.
+// was tried before; never a change that cannot get to the program. 32 bits become `sixteen_bits`,
+// what the GPUs of the job have of that, where the job allows it.
 NextPlan ReplanAfter(const JobSpec& spec, const SubmitContext& context, const PlanChange& so_far,
-                     const Plan& failed, const Verdict& verdict);
+                     const Plan& failed, const Verdict& verdict,
+                     std::optional<Precision> sixteen_bits = std::nullopt);
+
+// Is PyTorch's allocator as it comes, and ours to set?
+bool MayChangeAllocator(const JobSpec& spec, const Plan& plan);
 
 // What to try after the host's memory ran out: fewer data loader workers without pinned memory,
 // once; plan of the GPUs and batch stay.

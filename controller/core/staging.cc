@@ -135,6 +135,17 @@ Resume ChooseCheckpoint(const std::vector<NodeId>& nodes,
   return resume;
 }
 
+// Who submits a job again may mean to go on with it or to start anew: it must not be a surprise.
+Finding ResumesAtFirst(const std::string& checkpoint) {
+  return {
+      "checkpoint_found",
+      Severity::kWarning,
+      std::nullopt,
+      fmt::format("the first attempt goes on from {}, which was there before the job", checkpoint),
+      "",
+      "write checkpoint: {resume: never}, or another checkpoint.dir, to start anew"};
+}
+
 // A directory on a disk of one node: what an attempt saved there no other node sees.
 std::string SavedElsewhere(const State& state, const AttemptRecord& attempt) {
   if (attempt.key.attempt.value < 2) return {};
@@ -238,6 +249,9 @@ LaunchDecision DecideLaunch(const State& state, const AttemptRecord& attempt) {
       decision.attempt.resumed_from = resume.newest->path;
       decision.attempt.resumed_step = resume.newest->step;
       decision.checkpoint_written = resume.newest->modified;
+      if (attempt.key.attempt == Attempt{1}) {
+        decision.findings.push_back(ResumesAtFirst(resume.newest->path));
+      }
     }
     decision.skipped_checkpoints = std::move(resume.skipped);
     if (resume.newest == nullptr) {

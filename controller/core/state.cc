@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "controller/core/erase_entity.h"
+#include "planner/demand.h"
 
 namespace launch::controller {
 namespace {
@@ -326,6 +327,9 @@ std::string WhyUnschedulable(const State& state, const NodeId& node) {
     if (const auto other = EarlierReporter(state, node, gpu.uuid)) {
       return fmt::format("GPU {} is also reported by node {}", gpu.uuid.value, other->value);
     }
+  }
+  if (HasOnlyBadGpus(*inventory->second)) {
+    return "no working GPU: " + HealthOf(*inventory->second).reason;
   }
   return {};
 }

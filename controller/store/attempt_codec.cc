@@ -22,6 +22,7 @@ pb::PlanChange ToRecord(const PlanChange& v) {
   if (v.strategy) m.set_strategy(launch::ToProto(*v.strategy));
   if (v.offload) m.set_offload(launch::ToProto(*v.offload));
   m.set_checkpointing(Utf8(v.checkpointing));
+  if (v.precision) m.set_precision(launch::ToProto(*v.precision));
   for (const Fallback& one : v.left) *m.add_left() = launch::ToProto(one);
   return m;
 }
@@ -35,6 +36,7 @@ PlanChange FromRecord(Edge& e, const pb::PlanChange& m) {
   if (m.has_strategy()) v.strategy = e.Value("strategy", m.strategy());
   if (m.has_offload()) v.offload = e.Value("offload", m.offload());
   v.checkpointing = e.Text("checkpointing", m.checkpointing());
+  if (m.has_precision()) v.precision = e.Value("precision", m.precision());
   v.left = e.Values("left", m.left(), edge::kMaxItems);
   return v;
 }

@@ -62,7 +62,7 @@ def test_the_rank_that_sleeps_is_named_while_the_job_goes_on_hanging(cluster):
     status = cluster.status(job)
     assert status["state"] == "RUNNING", "action: diagnose ends nothing"
     assert [f for f in status["findings"] if f["code"] == "hang"]
-    assert cluster.json("why", job) == verdict
+    assert cluster.json("why", job) == {"version": 1, **verdict}
     why = cluster.launch("why", job).stdout
     assert why.startswith("verdict   hang (confirmed), rank 1 on") and "load_batch" in why
     text = [e["text"] for e in cluster.events() if e["kind"] == "rank.stands"]

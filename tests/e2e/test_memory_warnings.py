@@ -137,7 +137,7 @@ def test_memory_that_grows_from_step_to_step_is_named_as_the_cause(cluster, nvml
         on_oom: fail
         run: {VENV}/bin/python leak.py
         """)))
-    cluster.wait_for(job, "FAILED", timeout=90)
+    cluster.wait_for(job, "OUT_OF_MEMORY", timeout=90)
     verdict = cluster.json("why", job)
     assert verdict["label"] == "cuda_oom"
     assert re.match(r"Memory grows from step to step until the GPU is full: .* more each step, over \d+ steps",

@@ -99,8 +99,7 @@ def test_S003_1_a_stub_nvcc_on_the_agents_path_is_the_toolkit(make_cluster, nvml
     lines = "".join(f"echo '@launch-python-probe {json.dumps(a)}'\n" for a in answers)
     script(cluster.work / "venv/bin/python", lines)
     cluster.env["PATH"] = f"{tools}:{cluster.env['PATH']}"
-    cluster.up("--nvml-library", nvml.library, "--interpreter", cluster.work / "venv/bin/python",
-               env=nvml.state("a100-40x4"))
+    cluster.up("--nvml-library", nvml.library, env=nvml.state("a100-40x4"))
     cluster.write("train.py", "")
     text = "name: ds\ngpus: 1\nvenv: ./venv\nstrategy: zero2-offload\nbatch: {global: 8, micro: 8}\nrun: python train.py\n"
     job = cluster.write("ds.yaml", text)
@@ -108,10 +107,11 @@ def test_S003_1_a_stub_nvcc_on_the_agents_path_is_the_toolkit(make_cluster, nvml
     def check(*args, code):
         return json.loads(cluster.launch("check", job, *args, "-o", "json", code=code).stdout)
 
-    wait_until("the toolkit in nodes", lambda: any(
-        f["code"] == "toolkit_mismatch" for f in json.loads(
-            cluster.launch("check", job, "-o", "json", code=None).stdout or '{"findings": []}')["findings"]))
-    (error,) = errors(check(code=4))
+    # No node knows the interpreter yet: what the start learns stops the job as well.
+    (first,) = errors(check(code=4))
+    assert first["code"] == "toolkit_mismatch"
+    wait_until("the interpreter in nodes", lambda: cluster.json("nodes")["nodes"][0]["interpreters"])
+    (error,) = errors(check("--known", code=4))
     assert error["code"] == "toolkit_mismatch"
     assert "11.5" in error["says"] and "12.4" in error["remedy"]
     skipped = check("-e", "DS_SKIP_CUDA_CHECK=1", "--known", code=0)

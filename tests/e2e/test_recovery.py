@@ -92,7 +92,7 @@ def test_S004_3_out_of_memory_at_epoch_5_ends_well(cluster):
     assert env["PYTORCH_ALLOC_CONF"] == "expandable_segments:True"
     assert second["resumed_from"].endswith("checkpoint-4")
     assert second["change"] in cluster.launch("status", job).stdout
-    assert cluster.json("why", job) == first["verdict"]
+    assert cluster.json("why", job) == {"version": 1, **first["verdict"]}
     (event,) = [e for e in cluster.events() if e["kind"] == "job.plan_changed"]
     assert event["text"] == second["change"]
     cluster.wait_for(undisturbed, "SUCCEEDED", timeout=90)
@@ -114,9 +114,9 @@ def test_S004_3_a_batch_in_the_command_is_not_changed_behind_its_back(cluster):
     file = job_file(cluster, "python train.py --batch_size 2", "on_oom: replan\n")
     cluster.write("train.py", f"raise RuntimeError({OOM!r})\n")
     job = cluster.submit(file)
-    cluster.wait_for(job, "SUCCEEDED", "FAILED", timeout=60)
+    cluster.wait_for(job, "SUCCEEDED", "FAILED", "OUT_OF_MEMORY", timeout=60)
     status = cluster.status(job)
-    assert status["state"] == "FAILED"
+    assert (status["state"], status["sub_reason"]) == ("OUT_OF_MEMORY", "GPU")
     first, second = status["attempts"]
     assert second["env"]["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True"
     assert second["batch"]["micro"] == first["batch"]["micro"] == 2

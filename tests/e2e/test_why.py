@@ -35,8 +35,9 @@ def test_the_rank_that_ran_out_of_memory_is_named_not_the_one_that_missed_it(clu
         """,
         processes=2,
     )
-    cluster.wait_for(job, "FAILED")
+    cluster.wait_for(job, "OUT_OF_MEMORY")
     verdict = cluster.json("why", job, "--attempt", 1)
+    assert verdict.pop("version") == 1
     assert verdict["label"] == "cuda_oom_fragmentation"
     assert verdict["rank"] == 1
     assert verdict["action"] == "retry_with_change"
@@ -109,7 +110,7 @@ def test_the_verdict_stays_with_the_attempt_when_logs_and_controller_are_gone(cl
     for log in logs:
         log.unlink()
     cluster.up()
-    assert cluster.json("why", job) == verdict
+    assert cluster.json("why", job) == {"version": 1, **verdict}
     assert cluster.status(job)["attempts"][-1]["verdict"] == verdict
 
 

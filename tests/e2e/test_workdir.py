@@ -184,7 +184,7 @@ exec env -i PATH=/usr/bin:/bin CONTAINER=image RANK="$APPTAINERENV_RANK" "$@"
 
 def test_S000_6_an_image_needs_a_runtime_on_the_node(cluster, tmp_path):
     tools = tmp_path / "tools"
-    script(tools / "true", "#!/bin/sh\n")
+    script(tools / "docker", "#!/bin/sh\necho Cannot connect to the Docker daemon >&2\nexit 1\n")
     cluster.env["PATH"] = f"{tools}:/usr/bin:/bin"
     present = [name for name in ("apptainer", "docker", "enroot", "podman", "singularity")
                if any(os.access(f"{d}/{name}", os.X_OK) for d in ("/usr/bin", "/bin"))]
@@ -216,6 +216,7 @@ def test_S000_6_ranks_run_inside_of_the_image(cluster, tmp_path):
 # The client of a daemon: it asks (here: the test) for what comes behind the image, and waits.
 CLIENT = """\
 #!/bin/bash
+[ "$1" = version ] && echo 27.3.1 && exit
 [ "$1" = run ] || exit 64
 while [ "$1" != nvcr.io/nvidia/pytorch:25.08-py3 ]; do shift; done
 shift

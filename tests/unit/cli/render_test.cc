@@ -213,7 +213,7 @@ TEST(Render, PlanSaysWhatWasDecidedAndWhy) {
   ExpectGolden("plan.txt", PlanText({SmallPlan(), {}, WaitReason{"Resources", "busy"}}, Pipe()));
   EXPECT_EQ(PlanSummary(SmallPlan()),
             "ddp on cpu, fp32, 2 processes = 2 nodes x 1, batch 64 = 8 micro x 4 accumulated x 2 "
-            "ranks");
+            "ranks (32 on each)");
 }
 
 TEST(Render, ColoursOnlyWhenTheScreenHasThem) {

@@ -191,5 +191,19 @@ TEST(HostCheck, AnImageNeedsAContainerRuntimeOnSomeNode) {
   EXPECT_TRUE(JudgeSpec(scene.job, {&scene.node, &scene.second}).findings.empty());
 }
 
+TEST(HostCheck, DockerWithoutTheToolkitMayGiveNoGpus) {
+  Scene scene;
+  scene.job.image = "nvcr.io/nvidia/pytorch:25.08-py3";
+  scene.node.container_runtimes = {"docker"};
+  EXPECT_TRUE(scene.Judge().findings.empty()) << "not looked for";
+  scene.node.tools["nvidia-container-cli"] = "";
+  const PreflightReport report = scene.Judge();
+  EXPECT_EQ(ResultOf(report, "container"), "warn");
+  ASSERT_EQ(Codes(report), std::vector<std::string>{"container_runtime_missing"});
+  EXPECT_EQ(report.findings[0].severity, Severity::kWarning);
+  scene.node.container_runtimes = {"apptainer", "docker"};
+  EXPECT_TRUE(scene.Judge().findings.empty()) << "apptainer is taken";
+}
+
 }  // namespace
 }  // namespace launch

@@ -122,8 +122,9 @@ TEST(JudgeStaging, NamesWhatIsMissingAndWhere) {
                  Path("script", "/proj/train.py", false, "no such file"),
                  Path("interpreter", "/v/bin/python", false, "not executable")};
   const PreflightReport report = JudgeStaging(scene.Allocation(), scene.node, facts);
-  EXPECT_EQ(Codes(report), (std::vector<std::string>{"command_missing", "command_missing",
-                                                     "command_missing", "workdir_missing"}));
+  EXPECT_EQ(Codes(report),
+            (std::vector<std::string>{"command_missing", "command_missing", "workdir_missing"}))
+      << "the script is missing for want of the workdir alone";
   for (const Finding& finding : report.findings) {
     EXPECT_EQ(finding.severity, Severity::kError);
     EXPECT_EQ(finding.node, scene.node.node);

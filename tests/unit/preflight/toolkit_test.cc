@@ -51,6 +51,21 @@ TEST(OpBuild, AnotherMajorVersionIsRefused) {
   EXPECT_FALSE(finding.fix.empty());
 }
 
+TEST(OpBuild, IsJudgedAtTheStartWhereTheInterpreterWasNotKnownBefore) {
+  Scene scene = Offloading();
+  scene.node.toolkit->nvcc = "11.5";
+  StagingFacts facts;
+  facts.runtime = scene.node.interpreters[0];
+  const AllocationSpec spec = scene.Allocation();
+  const auto codes = [&] {
+    const std::vector<StagedNode> nodes = {{spec, scene.node, facts}};
+    return Codes(JudgeTogether(scene.job, scene.plan, nodes, {}));
+  };
+  EXPECT_EQ(codes(), std::vector<std::string>{}) << "the plan has said it";
+  scene.node.interpreters.clear();
+  EXPECT_EQ(codes(), std::vector<std::string>{"toolkit_mismatch"});
+}
+
 TEST(OpBuild, TheVariableOfTheUserMakesItAWarning) {
   Scene scene = Offloading();
   scene.node.toolkit->nvcc = "11.5";

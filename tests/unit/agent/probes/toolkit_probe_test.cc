@@ -92,5 +92,16 @@ TEST(ToolkitProbe, ListsContainerRuntimesThatCanBeExecuted) {
             (std::vector<std::string>{"apptainer", "podman"}));
 }
 
+TEST(ToolkitProbe, DockerCountsWhereItsDaemonAnswers) {
+  const TemporaryTree tree;
+  tree.Script("bin/docker", "echo Cannot connect to the Docker daemon >&2\nexit 1\n");
+  EXPECT_EQ(ProbeContainerRuntimes(tree.Path("bin")), std::vector<std::string>{});
+  tree.Script("bin/docker", "[ \"$1\" = version ] && echo 27.3.1\n");
+  EXPECT_EQ(ProbeContainerRuntimes(tree.Path("bin")), std::vector<std::string>{"docker"});
+  EXPECT_EQ(ProbeTools(tree.Path("bin")).at("nvidia-container-cli"), "");
+  tree.Script("bin/nvidia-container-cli", "");
+  EXPECT_EQ(ProbeTools(tree.Path("bin")).at("nvidia-container-cli"), "there");
+}
+
 }  // namespace
 }  // namespace launch::agent

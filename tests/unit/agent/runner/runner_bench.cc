@@ -69,9 +69,7 @@ RunnerBench::~RunnerBench() {
   runner_.reset();
   std::error_code ignored;
   std::filesystem::remove_all(dir_, ignored);
-  const CgroupHost host = SetUpCgroups({options_.cgroup_name, options_.containment, {}});
-  if (!host.kill_root.empty()) ::rmdir(host.kill_root.c_str());
-  if (!host.memory_root.empty()) ::rmdir(host.memory_root.c_str());
+  RemoveEmptyRoots(SetUpCgroups({options_.cgroup_name, options_.containment, {}}));
 }
 
 RunnerState RunnerBench::Open() {

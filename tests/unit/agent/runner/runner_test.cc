@@ -386,6 +386,19 @@ TEST(Runner, CallsAKillByTheMemoryLimitOutOfMemory) {
   EXPECT_GE(report->oom_kills, 1u);
 }
 
+TEST(Cgroup, RootsGoOnceNothingIsInThem) {
+  const CgroupHost host =
+      SetUpCgroups({"launch-test-roots-" + std::to_string(::getpid()), std::nullopt, {}});
+  if (host.kill_root.empty()) GTEST_SKIP() << "no control groups: " << host.why;
+  const std::string below = host.kill_root + "/1.1";
+  ASSERT_EQ(::mkdir(below.c_str(), 0755), 0);
+  RemoveEmptyRoots(host);
+  EXPECT_EQ(::access(host.kill_root.c_str(), F_OK), 0);
+  ASSERT_EQ(::rmdir(below.c_str()), 0);
+  RemoveEmptyRoots(host);
+  EXPECT_NE(::access(host.kill_root.c_str(), F_OK), 0);
+}
+
 TEST(Runner, LeavesATombstoneForAnAttemptItNeverSaw) {
   RunnerBench bench;
   bench.Open();

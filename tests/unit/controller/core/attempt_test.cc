@@ -262,6 +262,11 @@ TEST_F(TwoNodes, ResumesFromTheNewestCheckpointThatIsCompleteEverywhere) {
   const auto go = core.Told<to_node::Go>("gpu2");
   EXPECT_EQ(Value(go.late_env, "LAUNCH_RESUME_FROM"), "/w/out/checkpoint-80");
   EXPECT_EQ(core.View(key.job).attempts[0].resumed_from, "/w/out/checkpoint-80");
+  const auto findings = core.View(key.job).findings;
+  const auto said = std::find_if(findings.begin(), findings.end(),
+                                 [](const Finding& one) { return one.code == "checkpoint_found"; });
+  ASSERT_NE(said, findings.end());
+  EXPECT_NE(said->says.find("goes on from /w/out/checkpoint-80"), std::string::npos);
   EXPECT_TRUE(core.HasEvent("checkpoint.skipped"));
 }
 

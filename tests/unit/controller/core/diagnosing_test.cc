@@ -122,6 +122,30 @@ TEST_F(Diagnosing, KeepsTheVerdictWithTheAttemptAndEndsItThen) {
   EXPECT_TRUE(core.HasEvent("attempt.diagnosed"));
 }
 
+TEST_F(Diagnosing, AnExitCodeThatAsksForAnotherAttemptIsExplainedByTheJob) {
+  JobSpec spec = GpuJob(1, 1);
+  spec.retry.recover_on_exit_codes = {33};
+  spec.retry.max = 0;
+  job = core.Submitted(spec);
+  key = core.Run(job);
+  core.Exit("gpu1", key, 0, Exited{33}, 6'000);
+  core.Release("gpu1", key);
+  Verdict unknown;
+  unknown.label = "unknown";
+  unknown.rank = 0;
+  unknown.node = NodeId{"gpu1"};
+  unknown.cause = "The cause is not in the evidence";
+  unknown.remedy = "run once more with NCCL_DEBUG=WARN";
+  unknown.action = "retry_same";
+  core.Post(event::Diagnosed{key, unknown});
+  const JobView view = core.View(job);
+  ASSERT_TRUE(view.attempts[0].verdict.has_value());
+  EXPECT_EQ(view.attempts[0].verdict->cause,
+            "The program ended with exit code 33, which asks for another attempt "
+            "(retry.recover_on_exit_codes)");
+  EXPECT_EQ(view.attempts[0].verdict->remedy.find("NCCL"), std::string::npos);
+}
+
 // One process for the node, a launcher: it knows which of its ranks failed, by its own number.
 TEST_F(Diagnosing, TheOutcomeNamesTheRankThatALauncherReported) {
   JobSpec spec = GpuJob(1, 2);

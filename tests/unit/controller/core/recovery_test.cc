@@ -198,7 +198,7 @@ TEST_F(OutOfMemoryRecovery, ChangesThePlanThreeTimesAtMostAndNeverBack) {
     Fail(job);
   }
   EXPECT_EQ(Attempts(job), 4u);
-  EXPECT_EQ(core.View(job).state, JobState::kFailed);
+  EXPECT_EQ(core.View(job).state, JobState::kOutOfMemory);
   EXPECT_NE(core.View(job).outcome.find("3 plans of less memory were tried"), std::string::npos);
   EXPECT_NE(core.View(job).attempts[1].change.find("micro-batch 16 -> 8"), std::string::npos);
   EXPECT_EQ(core.View(job).attempts[0].change, "");
@@ -226,7 +226,7 @@ TEST_F(OutOfMemoryRecovery, StopsWhenTheJobSaysFail) {
   spec.on_oom = OnOom::kFail;
   const JobId job = core.Submitted(spec);
   Fail(job);
-  EXPECT_EQ(core.View(job).state, JobState::kFailed);
+  EXPECT_EQ(core.View(job).state, JobState::kOutOfMemory);
   EXPECT_NE(core.View(job).outcome.find("on_oom: fail"), std::string::npos);
 }
 

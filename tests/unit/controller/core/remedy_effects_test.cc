@@ -77,6 +77,13 @@ TEST_F(RemedyEffects, WhatTheJobFixesIsSaidInsteadOfNothingFits) {
   EXPECT_TRUE(Says(text, "stage of ZeRO or FSDP: not predicted: the job fixes strategy")) << text;
 }
 
+TEST_F(RemedyEffects, TheAllocatorIsNoRemedyWhereItIsSetAlready) {
+  verdict.label = "cuda_oom_fragmentation";
+  EXPECT_TRUE(Says(Text(), "1. allocator")) << Text();
+  spec.env.push_back({"PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:64"});
+  EXPECT_FALSE(Says(Text(), "allocator")) << Text();
+}
+
 TEST_F(RemedyEffects, WithoutAModelNothingIsPredicted) {
   failed.memory.peak_gib.reset();
   EXPECT_TRUE(Says(Text(), "1. smaller micro-batch with accumulation: not predictable: model"));

@@ -241,6 +241,35 @@ TEST(Replan, AStrategyThatCannotGetToTheProgramIsNotTried) {
   EXPECT_FALSE(ReplanAfter(Job(), {}, {}, plan, TooLarge()).change.has_value());
 }
 
+TEST(Replan, SixteenBitsComeAfterTheMicroBatchWhereTheJobAllowsThem) {
+  JobSpec spec = Job(std::string(kFollows) + " --dtype ${LAUNCH_PRECISION:-fp32}");
+  spec.precision = Precision::kFp32;
+  Plan plan = Failed(1, 8);
+  plan.precision = Precision::kFp32;
+  EXPECT_FALSE(ReplanAfter(spec, {}, {}, plan, TooLarge(), Precision::kBf16).change.has_value());
+  spec.allow_precision_change = true;
+  EXPECT_EQ(ReplanAfter(spec, {}, {}, Failed(4, 2), TooLarge(), Precision::kBf16).change->micro, 2);
+  const NextPlan next = ReplanAfter(spec, {}, {}, plan, TooLarge(), Precision::kBf16);
+  ASSERT_TRUE(next.change.has_value());
+  EXPECT_EQ(next.text, "precision bf16 instead of fp32");
+  EXPECT_EQ(WithChange(spec, *next.change).precision, Precision::kBf16);
+  plan.precision = Precision::kBf16;
+  EXPECT_FALSE(ReplanAfter(spec, {}, *next.change, plan, TooLarge(), Precision::kBf16).change);
+}
+
+TEST(Replan, WhatDoesNotGetToTheProgramIsNamed) {
+  JobSpec spec = Job();
+  spec.allow_precision_change = true;
+  Plan plan = Failed(1, 8);
+  plan.precision = Precision::kFp32;
+  plan.fallbacks = {Planned(Strategy::kDdp, "full", 1, 8), Planned(Strategy::kZero2, "full", 1, 8)};
+  const NextPlan next = ReplanAfter(spec, {}, {}, plan, TooLarge(), Precision::kFp16);
+  EXPECT_FALSE(next.change.has_value());
+  EXPECT_EQ(next.text,
+            "no plan of less memory is left that gets to the program: pass it $LAUNCH_PRECISION, "
+            "$LAUNCH_ACT_CKPT, $LAUNCH_STRATEGY or $LAUNCH_DS_CONFIG");
+}
+
 TEST(Replan, HostMemoryGetsFewerWorkersOnceAndTheRestStays) {
   const JobSpec spec = Job("python train.py --workers $LAUNCH_NUM_WORKERS");
   Plan plan = Failed(4, 2);
