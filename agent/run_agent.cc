@@ -40,6 +40,7 @@
 #include "common/file_system.h"
 #include "common/gpu_catalog.h"
 #include "common/mailbox.h"
+#include "common/pki.h"
 #include "common/quoted.h"
 #include "common/unique_fd.h"
 #include "common/version.h"
@@ -383,6 +384,7 @@ Result<void> StartAndRun(AgentConfig config) {
                          .version = std::string(Version()),
                          .machine = ProbeMachine(roots),
                          .boot_id = BootId(roots),
+                         .instance = RandomHex(16),
                          .account = many ? std::nullopt : std::optional(UserName{OwnAccount()}),
                          .system_processes = {"Xorg", "Xwayland", "gnome-shell",
                                               "nvidia-persistenced", "nv-hostengine"}};

@@ -13,7 +13,9 @@ namespace launch {
 // README, job.json, events.jsonl, nodes.json and attempt-N/rank-R.log: of each log its first MiB
 // and its last three, of each attempt at most 64 ranks, the failing ones first. A log that cannot
 // be read is replaced by a line that says so.
-Result<TarEntries> MakeBundle(Client& client, const JobView& job, const Redaction& redaction);
+enum class BundleLogs { kWith, kWithout };
+Result<TarEntries> MakeBundle(Client& client, const JobView& job, const Redaction& redaction,
+                              BundleLogs logs);
 
 // The verdict that a bundle brings with its newest attempt; where it has none, judged from the exit
 // codes and logs in it. kInvalidArgument: it is no bundle.

@@ -109,9 +109,13 @@ constexpr JobField kSafetyFields[] = {
        return {};
      }},
     {"checkpoint.signal", "", "USR1@120s", "none",
-     "Signal to the ranks this long before they are ended.", SetSignal},
+     "Signal to the ranks this long before they are ended: before `time`, or after a cancel.",
+     SetSignal},
     {"retry.max", "max_restarts max_restarts_on_errors", "N",
-     "2 for the infrastructure's faults, 0 for yours", "How often the job is started again.",
+     "2 for the infrastructure's faults, 0 for yours",
+     "How often the job is started again. Alone: after every failure but those that end the same "
+     "way each time (an exception of Python) and a SIGTERM from outside without `checkpoint.dir`; "
+     "`recover_on_exit_codes` names what is tried again all the same.",
      [](JobDraft& draft, const FieldValue& value) -> Result<void> {
        LAUNCH_ASSIGN_OR_RETURN(std::int64_t number, value.Integer(0, 1000));
        draft.spec.retry.max = static_cast<int>(number);

@@ -5,6 +5,7 @@
 
 #include "cli/job_draft.h"
 #include "common/exec.h"
+#include "common/exec_mark.h"
 #include "common/quoted.h"
 #include "proto/convert_exec.h"
 
@@ -90,6 +91,7 @@ ShownEnvironment EnvironmentOfNode(ShownEnvironment planned, const JobView& job,
     if (equals == std::string_view::npos || equals == 0) continue;
     found.set[std::string(entry.substr(0, equals))] = std::string(entry.substr(equals + 1));
   }
+  found.set.erase(kExecMark);  // of the command that read it
   HideSecrets(job, found);
   return found;
 }

@@ -19,6 +19,7 @@ namespace {
 struct BundleOptions {
   std::string job;
   std::string file;
+  bool unredacted_logs = false;
 };
 
 // Never over another file: a bundle is sent to others.
@@ -54,7 +55,12 @@ Result<int> RunBundle(const App& app, const BundleOptions& options) {
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
   LAUNCH_ASSIGN_OR_RETURN(const JobView job, client.Job(id));
   const Redaction redaction(job, SecretsHere(job));
-  LAUNCH_ASSIGN_OR_RETURN(const TarEntries bundle, MakeBundle(client, job, redaction));
+  // The controller has deleted them with the job's end, so nobody can take them out.
+  const std::string unknown = Joined(redaction.unknown(), ", ");
+  const bool with_logs = unknown.empty() || options.unredacted_logs;
+  LAUNCH_ASSIGN_OR_RETURN(
+      const TarEntries bundle,
+      MakeBundle(client, job, redaction, with_logs ? BundleLogs::kWith : BundleLogs::kWithout));
   const std::string archive = MakeTar(bundle);
   const std::string path =
       options.file.empty() ? "launch-job-" + std::to_string(id.value) + ".tar" : options.file;
@@ -62,10 +68,13 @@ Result<int> RunBundle(const App& app, const BundleOptions& options) {
   app.Out(path + "\n");
   app.Note(std::to_string(bundle.size()) + " files, " + FormatBytes(archive.size()) +
            ", secrets removed; look through it before you send it: tar tvf " + path);
-  if (!redaction.unknown().empty())
-    app.Note("the values of " + Joined(redaction.unknown(), ", ") +
-             " are not known here: if a rank printed them, they are in the archive. Set them and "
-             "run this again");
+  if (!with_logs) {
+    app.Note("without the logs: the values of " + unknown +
+             " are not known here, and a rank may have printed them. Set them in your environment "
+             "and run this again, or add --unredacted-logs");
+  } else if (!unknown.empty()) {
+    app.Note("with the logs as they are: if a rank printed " + unknown + ", it is in the archive");
+  }
   return 0;
 }
 
@@ -77,6 +86,8 @@ void AddBundleVerb(CLI::App& parser, App& app) {
       parser.add_subcommand("bundle", "One archive of a job for a bug report, without secrets");
   bundle->add_option("job", options->job, "Job id")->required();
   bundle->add_option("--file", options->file, "Where to write it; launch-job-JOB.tar otherwise");
+  bundle->add_flag("--unredacted-logs", options->unredacted_logs,
+                   "Logs also where the values of the job's secrets are not known here");
   bundle->callback(
       [&app, options] { app.run = [&app, options] { return RunBundle(app, *options); }; });
 }

@@ -53,15 +53,19 @@ Result<int> RunQuarantine(const App& app, const QuarantineCall& call) {
     return 0;
   }
   if (call.action != "list") {
-    for (const QuarantinedGpu& row : rows)
-      app.Note(row.gpu.value + " on " + row.node.value +
-               (call.action == "release" ? " is released; it was held for: "
-                                         : " is tested again; it is held for: ") +
+    for (const QuarantinedGpu& row : rows) {
+      const bool of_process = row.gpu.value == "-";
+      app.Note((of_process && row.key ? ToString(*row.key) : row.gpu.value) + " on " +
+               row.node.value +
+               (call.action != "release" ? " is tested again; it is held for: "
+                : of_process             ? " is ended: "
+                                         : " is released; it was held for: ") +
                row.why);
+    }
     return 0;
   }
   if (rows.empty()) {
-    app.Note("no GPU is quarantined");
+    app.Note("nothing is quarantined");
     return 0;
   }
   Table table;
@@ -89,19 +93,24 @@ void AddRepairVerbs(CLI::App& parser, App& app) {
   verb->add_flag("--power-is-off", fence->power_is_off, "Confirm it here instead of by typing");
   verb->callback([&app, fence] { app.run = [&app, fence] { return RunFence(app, *fence); }; });
 
-  CLI::App* quarantine = parser.add_subcommand("quarantine", "GPUs that could not be proved free")
-                             ->require_subcommand(1);
+  CLI::App* quarantine =
+      parser
+          .add_subcommand("quarantine",
+                          "GPUs that could not be proved free, and what runs of no known job")
+          ->require_subcommand(1);
   const auto add = [&](const char* action, const char* help, bool needs_name) {
     auto call = std::make_shared<QuarantineCall>();
     call->action = action;
     CLI::App* one = quarantine->add_subcommand(action, help);
-    CLI::Option* name = one->add_option("what", call->what, "UUID of a GPU, or a node");
+    CLI::Option* name =
+        one->add_option("what", call->what, "UUID of a GPU, a node, or JOB.ATTEMPT");
     if (needs_name) name->required();
     one->callback([&app, call] { app.run = [&app, call] { return RunQuarantine(app, *call); }; });
   };
   add("list", "Which, since when and why", false);
   add("retest", "Make the proof again now", true);
-  add("release", "Take the reason back: the GPU is offered again", true);
+  add("release",
+      "Take the reason back: the GPU is offered again; what runs of no known job is ended", true);
 }
 
 }  // namespace launch

@@ -34,6 +34,7 @@ struct Hello {
   std::string version;
   MachineIdentity machine;
   std::string boot_id;
+  std::string instance = {};  // random, of this life of the agent; empty: of an agent of before
   BootTime boot{};
   Fence seen;  // highest the agent ever obeyed
   NodeInventory inventory;
@@ -176,6 +177,8 @@ struct Stage {
   std::optional<NetworkTest> network_test;  // then nothing else is looked at
   std::string refused = {};                 // as read: see Prepare
   bool use_snapshot = false;                // run from a copy of workdir, fetched first
+  // The attempt before ran here a moment ago: only what it may have changed is looked at.
+  bool again = false;
   friend bool operator==(const Stage&, const Stage&) = default;
 };
 struct Go {

@@ -31,6 +31,7 @@ enum class Bug {
   kUnboundedFollower,    // a follower that does not read makes the controller keep all that comes
   kUncheckedRows,  // a start takes rows of the store as they are, whatever their checksums say
   kUncheckedCall,  // one call is served to anybody with a certificate
+  kOfferedPlace,   // the place that a job keeps between two attempts is offered to others
   kPrefixIds,      // who is called like the beginning of an owner's name is taken for him
 };
 

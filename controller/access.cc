@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/planted.h"
+#include "controller/core/ownership.h"
 
 namespace launch::controller {
 namespace {
@@ -91,7 +92,7 @@ Result<void> CheckAccess(std::string_view method, Role role, const Identity& who
 
 bool MaySeeInFull(const Caller& caller, const UserName& owner) {
   if (Planted(Bug::kPrefixIds) && owner.value.starts_with(caller.user.value)) return true;
-  return caller.is_operator || caller.user == owner;
+  return MayDo(JobAct::kSeeInFull, caller, owner);
 }
 
 Error NotYourJob(const Caller& caller, JobId job) {

@@ -111,7 +111,7 @@ struct Controller::Running {
         own(parts.credentials),
         enrolment(parts.credentials),
         chunks(StatePaths(parts.state_dir).chunks),
-        gate(parts.credentials.cluster, directory, door),
+        gate(parts.credentials.cluster, directory, door, mailbox),
         switchboard({directory, requests, sessions, relay, watchers, planner, diagnosis, executor,
                      *parts.store, mailbox, parts.credentials.secrets_key,
                      StatePaths(parts.state_dir).secrets_key}),

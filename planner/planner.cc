@@ -25,6 +25,7 @@
 #include "planner/precision.h"
 #include "planner/probe_plan.h"
 #include "planner/reach.h"
+#include "planner/secret_env.h"
 #include "planner/strategy.h"
 #include "planner/trainer_configs.h"
 #include "planner/unused_fields.h"
@@ -295,6 +296,13 @@ Result<void> CheckFields(const JobSpec& spec) {
                 "conda: " + spec.conda + " is a name, and where it lies is not known here",
                 "write the path of the environment");
   }
+  const Millis lead = spec.checkpoint.signal ? spec.checkpoint.signal_before : Millis{0};
+  if (spec.time_limit && lead >= *spec.time_limit && lead > Millis{0}) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "checkpoint.signal: " + FormatDuration(lead) + " before the end of a run of " +
+                    FormatDuration(*spec.time_limit) + " is before its start",
+                "write a longer time:, or a signal that comes later");
+  }
   if (spec.procs_per_node && (*spec.procs_per_node < 1 || *spec.procs_per_node > 4096)) {
     return Fail(ErrorCode::kInvalidArgument,
                 "procs_per_node is " + std::to_string(*spec.procs_per_node),
@@ -415,6 +423,7 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   Append(plan.warnings, HardCoded(choices.job, line, plan));
   Append(plan.warnings, Advice(input, demand, layout, plan));
   Append(plan.warnings, MixedGpus(layout, plan));
+  Append(plan.warnings, SecretsInClear(spec));
   NameTheWay(plan);
   ApplyLessons(lessons, history, plan);
   ApplyHistory(history, spec, layout, plan);

@@ -113,6 +113,10 @@ const std::vector<PreflightCode>& PreflightCodes() {
       {"visible_devices_set", "visible devices", "warning, notice",
        "`run` does not set CUDA_VISIBLE_DEVICES against the devices the job gets.",
        "Leave it out; particular devices are asked for with `gpu_ids:`."},
+      {"secret_in_env", "secrets", "warning",
+       "No variable in `env:` has the name of a secret and a value: `env` is stored and shown in "
+       "clear.",
+       "Name it under `secrets:`, which seals it and deletes it when the job ends."},
       {"plan_cannot_reach_script", "plan reaches script", "warning",
        "Batch, precision, devices and sharding that the plan decides are not written into `run`.",
        "Pass `$LAUNCH_MICRO_BATCH` and the like, or write the same values into the job."},

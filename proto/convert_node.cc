@@ -40,6 +40,7 @@ void Set(const from_node::Hello& v, pb::FromNode& envelope) {
   m.set_version(observed::Word(v.version));
   *m.mutable_machine() = ToProto(v.machine);
   m.set_boot_id(Utf8(v.boot_id));
+  m.set_instance(Utf8(v.instance));
   m.set_boot_ms(ToMs(v.boot));
   *m.mutable_seen() = ToProto(v.seen);
   *m.mutable_inventory() = ToProto(v.inventory);
@@ -142,6 +143,7 @@ from_node::Hello Read(Edge& e, const pb::Hello& m) {
   v.machine = e.Value("machine", m.machine());
   e.Require(!m.boot_id().empty(), "boot_id", "is empty");
   v.boot_id = e.BootId("boot_id", m.boot_id());
+  v.instance = e.MaybeWord("instance", m.instance());
   v.boot = e.Boot("boot_ms", m.boot_ms());
   v.seen = Fence{m.seen().incarnation(), m.seen().epoch(), m.seen().revision()};
   v.inventory = e.Value("inventory", m.inventory());
@@ -268,6 +270,7 @@ void Set(const to_node::Stage& v, pb::ToNode& envelope) {
   m.set_master_port(v.master_port);
   m.set_find_checkpoint(v.find_checkpoint);
   m.set_use_snapshot(v.use_snapshot);
+  m.set_again(v.again);
   if (!v.network_test) return;
   pb::NetworkTest& test = *m.mutable_network_test();
   test.set_round(v.network_test->round);
@@ -379,6 +382,7 @@ to_node::Stage Read(Edge& e, const pb::Stage& m) {
             "is needed to probe an address");
   v.find_checkpoint = m.find_checkpoint();
   v.use_snapshot = m.use_snapshot();
+  v.again = m.again();
   if (m.has_network_test()) v.network_test = Read(e, m.network_test());
   return v;
 }

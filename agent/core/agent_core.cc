@@ -96,6 +96,7 @@ void StepScope::SayHello() {
   from_node::Hello hello{.version = state_.identity.version,
                          .machine = state_.identity.machine,
                          .boot_id = state_.identity.boot_id,
+                         .instance = state_.identity.instance,
                          .boot = now_,
                          .seen = state_.fence,
                          .inventory = *state_.inventory,

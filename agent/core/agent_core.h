@@ -29,7 +29,8 @@ namespace launch::agent {
 //   stopping   | order::StopAllocation given            | StopDone
 //   released   | nothing is left, but for `held` GPUs   | ExitAck of each exit, Forget
 //   dropped    | never started, gave up waiting         | Forget (or a new Prepare)
-//   unreadable | found on disk, not understood          | Stop; holds its GPUs until then
+//   unreadable | found on disk or in the kernel, not    | Stop, or its processes to be gone where
+//              | understood                             | there is no record; holds GPUs until then
 //
 // What each phase does with an event ("again" = the same answer as before, nothing else):
 //
@@ -110,6 +111,7 @@ struct AgentIdentity {
   std::string version;
   MachineIdentity machine;
   std::string boot_id;
+  std::string instance;  // random, of this life
   // Ranks run as this account, so only jobs of its user may; absent: each as the job's owner.
   std::optional<UserName> account;
   std::set<std::string> system_processes;  // names whose presence on a GPU is no claim to it

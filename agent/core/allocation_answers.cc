@@ -179,7 +179,10 @@ void StepScope::On(const told::StopDone& event) {
   const auto found = state_.allocations.find(event.key);
   if (found == state_.allocations.end()) return;
   Allocation& allocation = found->second;
-  if (allocation.phase != Phase::kStopping && allocation.phase != Phase::kReleased) return;
+  // Of what has no record the runner can see that it is gone, and no more.
+  if (allocation.phase != Phase::kStopping && allocation.phase != Phase::kReleased &&
+      allocation.phase != Phase::kUnreadable)
+    return;
   // The proof is made of the allocation as a whole, so it names what was given back as well.
   std::vector<std::pair<GpuUuid, std::string>> still_held = event.held;
   std::erase_if(still_held,

@@ -35,7 +35,8 @@ std::optional<std::string> StepScope::HolderOf(const GpuUuid& gpu, const Key& as
   for (const auto& [key, allocation] : state_.allocations) {
     if (key == asking) continue;
     const bool unknown_list = allocation.phase == Phase::kUnreadable && allocation.gpus.empty();
-    const bool listed = std::ranges::find(allocation.gpus, gpu) != allocation.gpus.end();
+    const bool listed = std::ranges::find(allocation.gpus, gpu) != allocation.gpus.end() &&
+                        !allocation.given_back.contains(gpu);
     if (HoldsGpus(allocation.phase) && (listed || unknown_list))
       return "held by attempt " + ToString(key);
     for (const auto& [held, why] : allocation.held)
@@ -298,7 +299,14 @@ void StepScope::On(const to_node::Retest& message) {
   for (auto& [key, allocation] : state_.allocations) {
     const auto held = std::ranges::find(allocation.held, message.gpu,
                                         [](const auto& entry) { return entry.first; });
-    if (held == allocation.held.end()) continue;
+    if (held == allocation.held.end()) {
+      // After a restart of ours its proof is still under way: what it will not prove is taken back
+      // already.
+      const bool has = std::ranges::find(allocation.gpus, message.gpu) != allocation.gpus.end();
+      if (message.release && has && allocation.phase == Phase::kStopping)
+        allocation.given_back.insert(message.gpu);
+      continue;
+    }
     if (!message.release || allocation.phase != Phase::kReleased) {
       // The ladder again, without grace: it kills what is left, and proves or says what is held.
       allocation.retry_at = now_ + kProofRetry;

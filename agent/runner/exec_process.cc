@@ -25,6 +25,7 @@
 #include "agent/runner/rank_surroundings.h"
 #include "agent/runner/spawn.h"
 #include "agent/shim/cgroup_birth.h"
+#include "common/exec_mark.h"
 #include "common/file_system.h"
 
 namespace launch::agent {
@@ -206,6 +207,7 @@ Result<ExecProcess> ExecProcess::Start(const ExecPlace& place, const ExecCommand
   std::vector<std::string>& env = beside.env;
   const bool terminal = command.terminal.has_value();
   if (terminal) Set(env, "TERM", command.term.empty() ? "dumb" : command.term);
+  Set(env, kExecMark, place.attempt_dir);
   std::vector<std::string> argv =
       command.argv.empty() ? ShellOf(place, terminal, env) : command.argv;
   LAUNCH_ASSIGN_OR_RETURN(const auto accepted, dir.ReadAccept());

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "agent/runner/small_files.h"
+#include "common/exec_mark.h"
 
 namespace launch::agent {
 namespace {
@@ -27,8 +28,11 @@ constexpr std::string_view kDeleted = " (deleted)";
 // but still open somewhere. Nobody else's file ever had that path.
 struct LockIdentity {
   explicit LockIdentity(const std::string& lock_path)
-      : path(lock_path), found(::stat(lock_path.c_str(), &info) == 0) {}
+      : path(lock_path),
+        exec_mark(std::string(kExecMark) + "=" + lock_path.substr(0, lock_path.rfind('/'))),
+        found(::stat(lock_path.c_str(), &info) == 0) {}
   const std::string path;
+  const std::string exec_mark;
   struct stat info {};
   bool found;
 };
@@ -89,11 +93,23 @@ bool DescendsFrom(int pid, const std::vector<int>& roots) {
   return false;
 }
 
+// "NAME=value", as the process was started with it; other users' cannot be read.
+bool HasVariable(int pid, const std::string& variable) {
+  const std::string bytes = ReadText("/proc/" + std::to_string(pid) + "/environ");
+  const std::string_view text(bytes);
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\0', at), text.size());
+    if (text.substr(at, end - at) == variable) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
 bool IsOwn(int pid, const LockIdentity& lock, const std::vector<int>& roots) {
   std::string state;
   StatOf(pid) >> state;
   if (state.empty() || state == "Z" || state == "X") return false;
-  return HoldsFile(pid, lock) || DescendsFrom(pid, roots);
+  return HoldsFile(pid, lock) || DescendsFrom(pid, roots) || HasVariable(pid, lock.exec_mark);
 }
 
 // Numbers of all processes but this one.

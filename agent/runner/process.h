@@ -18,9 +18,10 @@ bool HasEnded(const UniqueFd& process);  // without reaping it
 std::uint64_t StartTicksOf(int pid);
 
 // Containment level `tree`: processes that hold `lock_path` open, the `roots` (supervisors, and
-// ranks whose supervisor is gone), and what descends from them. Zombies and this process are left
-// out. An environment proves nothing: users paste that of a rank into their shells. So what has
-// closed the lock and lost every parent is not found at this level.
+// ranks whose supervisor is gone), what descends from them, and what carries kExecMark of the
+// lock's directory. Zombies and this process are left out. The environment of a rank proves
+// nothing: users paste it into their shells. So what a rank started that has closed the lock and
+// lost every parent is not found at this level.
 std::vector<int> FindOwn(const std::string& lock_path, const std::vector<int>& roots);
 
 // SIGKILL to each of FindOwn but `spare`, each checked again behind its pidfd.

@@ -78,6 +78,7 @@ Result<RunnerState> RunnerLoop::Recover() {
       cgroup.Remove();
       continue;
     }
+    unrecorded_.insert(key);
     state.allocations.push_back(WithoutRecord(
         options_.state_dir, key, "processes run in its cgroup, but there is no record of it"));
   }
@@ -86,15 +87,32 @@ Result<RunnerState> RunnerLoop::Recover() {
 }
 
 // Where no cgroup tells, what the processes of a lost directory still hold open does.
-void RunnerLoop::FindUnrecorded(RunnerState& state) const {
+void RunnerLoop::FindUnrecorded(RunnerState& state) {
   const std::string allocations = AllocationsPath(options_.state_dir);
   for (const std::string& path : DeletedButOpen(allocations)) {
     const std::string name = path.substr(allocations.size() + 1);
     const auto key = ParseKey(name.substr(0, name.find('/')));
     if (!key || !name.ends_with("/lock") || Exists(allocations + "/" + ToString(*key))) continue;
+    unrecorded_.insert(*key);
     state.allocations.push_back(WithoutRecord(
         options_.state_dir, *key, "processes hold its lock, but there is no record of it"));
   }
+}
+
+// How they ended nobody wrote down; that they are gone can be seen.
+void RunnerLoop::LookAtUnrecorded() {
+  std::erase_if(unrecorded_, [&](const Key& key) {
+    if (Find(key) != nullptr) return true;  // it is being stopped: the ladder tells its end
+    const AllocationCgroup cgroup(cgroups_, key);
+    const std::string lock = AllocationPath(options_.state_dir, key) + "/lock";
+    const bool lives = cgroups_.level == Containment::kTree
+                           ? !FindOwn(lock, {}).empty()
+                           : cgroup.RanksPopulated() || cgroup.ShimsPopulated();
+    if (lives) return false;
+    cgroup.Remove();
+    Tell(told::StopDone{.key = key, .held = {}, .log_ends = {}});
+    return true;
+  });
 }
 
 bool RunnerLoop::LivesWithoutLock(const AllocationRun& run) const {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <variant>
@@ -110,6 +111,7 @@ class RunnerLoop {
   void SweepSetup(AllocationRun& run);
   void TellStart(AllocationRun& run);
   void LookAtLogs();
+  void LookAtUnrecorded();
   void WatchShim(RankRun& rank);
   void EndRank(AllocationRun& run, RankRun& rank, ExitReport report);
 
@@ -127,7 +129,7 @@ class RunnerLoop {
   // Restart; recover_allocations.cc.
   std::optional<FoundAllocation> Read(const Key& key);
   FoundAllocation Adopt(AllocationRun& run, FoundAllocation found);
-  void FindUnrecorded(RunnerState& state) const;
+  void FindUnrecorded(RunnerState& state);
   bool LivesWithoutLock(const AllocationRun& run) const;
   void AdoptRank(AllocationRun& run, FoundAllocation& found, Rank rank);
   void HoldAgain(AllocationRun& run, FoundAllocation& found);
@@ -165,6 +167,7 @@ class RunnerLoop {
   KernelLog kernel_log_;
   std::vector<Worker> workers_;
   std::uint64_t stagings_ = 0;
+  std::set<Key> unrecorded_;  // found without a record, until they are gone or stopped
   int next_port_ = 0;
   bool disk_low_ = false;
   BootTime next_look_{};

@@ -243,6 +243,17 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
   facts.setup_tail = input.setup_tail;
   if (input.setup_exit.value_or(0) != 0) return facts;
 
+  const auto find_checkpoints = [&] {
+    if (cancel || !stage.find_checkpoint || spec.checkpoint_dir.empty()) return;
+    facts.checkpoints = FindCheckpoints({.directory = spec.checkpoint_dir,
+                                         .marker = spec.checkpoint_marker,
+                                         .format = spec.checkpoint_format,
+                                         .world = spec.world_size});
+  };
+  if (stage.again) {
+    find_checkpoints();
+    return facts;
+  }
   const std::vector<EnvVar> none;
   const std::vector<EnvVar>& env = spec.ranks.empty() ? none : spec.ranks.front().env;
   const std::string path = ValueOf(env, "PATH");
@@ -267,12 +278,7 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
   if (!cancel && !stage.masters.empty()) {
     facts.reach = ProbeAddresses(stage.masters, stage.master_port, kReachDeadline, cancel);
   }
-  if (!cancel && stage.find_checkpoint && !spec.checkpoint_dir.empty()) {
-    facts.checkpoints = FindCheckpoints({.directory = spec.checkpoint_dir,
-                                         .marker = spec.checkpoint_marker,
-                                         .format = spec.checkpoint_format,
-                                         .world = spec.world_size});
-  }
+  find_checkpoints();
   if (!cancel && spec.preflight != PreflightLevel::kNone) {
     facts.disks = Disks(spec);
     // Inside of an image the path may be another one.

@@ -175,6 +175,7 @@ void RunnerLoop::LookAtLogs() {
   const BootTime now = options_.clock->Now();
   if (now < next_look_) return;
   next_look_ = now + kLook;
+  LookAtUnrecorded();
   const bool low = !CheckFreeSpace().has_value();
   for (auto& [key, run] : runs_) {
     if (run->phase == RunPhase::kDropped) continue;

@@ -37,7 +37,8 @@ std::optional<Demand> Wanted(const State& state, const AttemptRecord& attempt,
       // The others look for the marker of the first; copies have none.
       const bool copies =
           live->second.use_snapshot || state.specs.at(attempt.key.job).spec.snapshot;
-      if (alloc.node != first && !copies && !live->second.ready.contains(first)) {
+      const bool marker = !copies && live->second.known.empty();
+      if (alloc.node != first && marker && !live->second.ready.contains(first)) {
         return std::nullopt;
       }
       return Demand::kStage;
@@ -80,7 +81,8 @@ to_node::Stage MakeStage(const State& state, const AttemptRecord& attempt,
   const auto live = state.live.attempts.find(attempt.key);
   stage.use_snapshot =
       spec.snapshot || (live != state.live.attempts.end() && live->second.use_snapshot);
-  if (attempt.nodes.size() > 1) {
+  stage.again = live != state.live.attempts.end() && !live->second.known.empty();
+  if (attempt.nodes.size() > 1 && !stage.again) {
     if (!stage.use_snapshot) {  // copies are nowhere the same directory
       stage.write_marker = alloc.node == attempt.nodes.front();
       stage.marker = ".launch-marker-" + ToString(attempt.key);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/planted.h"
-#include "controller/core/draft.h"
+#include "controller/core/kept_place.h"
 
 namespace launch::controller {
 namespace {
@@ -22,6 +22,10 @@ std::optional<BootTime> StopDue(const State& state, const Key& key, const NodeId
 
 }  // namespace
 
+Millis SignalLead(const JobSpec& spec) {
+  return spec.checkpoint.signal ? spec.checkpoint.signal_before : Millis{0};
+}
+
 // The wall clock, which may have jumped, is asked only when this host was booted since.
 void ArmTimeLimit(Live& live, const State& state, JobId job, const Now& now) {
   const std::optional<Millis> limit = state.specs.at(job).spec.time_limit;
@@ -34,7 +38,9 @@ void ArmTimeLimit(Live& live, const State& state, JobId job, const Now& now) {
                          !Planted(Bug::kWallTimeLimit);
   const Millis since = same_boot ? now.boot - record.started_boot : now.wall - record.started;
   const Millis used = std::clamp(since, Millis{0}, *limit);
-  live.time_limits[job] = now.boot + (*limit - used);
+  // The ranks are told before: TERM comes at the limit itself.
+  const Millis stop_at = std::max(Millis{0}, *limit - SignalLead(state.specs.at(job).spec));
+  live.time_limits[job] = now.boot + std::max(Millis{0}, stop_at - used);
 }
 
 void OnTick(Draft& draft) {
@@ -52,6 +58,7 @@ void OnTick(Draft& draft) {
     if (offers_again) draft.TouchQueue();
   }
   EndLeases(draft);
+  if (HasLostPlace(state, draft.now())) draft.TouchQueue();
   for (const auto& [key, live] : state.live.attempts) {
     if (live.deadline && *live.deadline <= draft.now()) draft.Touch(key.job);
     for (const auto& [node, asked] : live.asked) {
@@ -86,6 +93,7 @@ std::optional<BootTime> NextDeadline(const State& state) {
       if (const std::optional<BootTime> due = StopDue(state, key, node, asked)) consider(*due);
     }
   }
+  if (const std::optional<BootTime> lost = NextPlaceLost(state)) consider(*lost);
   if (const std::optional<BootTime> lease = NextLeaseEnd(state)) consider(*lease);
   for (const auto& [job, limit] : state.live.time_limits) consider(limit);
   for (const auto& [job, at] : state.live.not_before) consider(at);

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "common/planted.h"
 #include "controller/core/attempt_facts.h"
+#include "controller/core/kept_place.h"
 
 namespace launch::controller {
 namespace {
@@ -36,6 +38,24 @@ bool AllRanksSucceeded(const State& state, const Facts& facts) {
     return std::all_of(alloc.ranks.begin(), alloc.ranks.end(), [&](Rank rank) {
       const auto found = ranks->second.find(rank);
       return found != ranks->second.end() && found->second.exit && Succeeded(*found->second.exit);
+    });
+  });
+}
+
+Ending SuccessEnding() {
+  Ending ending;
+  ending.outcome = "success";
+  ending.state = JobState::kSucceeded;
+  ending.exit_code = 0;
+  return ending;
+}
+
+// All ranks came to their end between the signal and the limit, without a TERM.
+bool EndedInTime(const State& state, const Facts& facts) {
+  if (!AllRanksSucceeded(state, facts)) return false;
+  return std::ranges::none_of(state.ranks.at(facts.attempt.key), [](const auto& rank) {
+    return std::ranges::any_of(rank.second.exit->our_signals, [](const OurSignal& sent) {
+      return sent.signal == SIGTERM || sent.signal == SIGKILL;
     });
   });
 }
@@ -101,6 +121,7 @@ void BeginStop(Draft& draft, const Facts& facts, StopCause cause, std::string te
   draft.live().time_limits.erase(facts.job.id);
   draft.Event("attempt.stopping", Subject(attempt.key), attempt.cause);
   draft.Put(attempt);
+  KeepPlace(draft, facts, cause);
 }
 
 namespace {
@@ -171,12 +192,10 @@ void SettleLaunching(Draft& draft, const Facts& facts) {
     if (job.started == WallTime{}) job.started = draft.wall();
     draft.TouchQueue();  // others may wait for its start
     facts.live.deadline.reset();
-    if (const std::optional<Millis> limit = state.specs.at(job.id).spec.time_limit) {
-      draft.live().time_limits[job.id] = draft.now() + *limit;
-    }
     draft.Event("attempt.running", Subject(attempt.key), "");
     draft.Put(attempt);
     draft.Put(job);
+    ArmTimeLimit(draft.live(), state, job.id, draft.clock());
     return;
   }
   if (!facts.live.deadline) facts.live.deadline = draft.now() + kStartLimit;
@@ -192,10 +211,7 @@ void SettleLaunching(Draft& draft, const Facts& facts) {
 void SettleRunning(Draft& draft, const Facts& facts) {
   const State& state = draft.state();
   if (AllRanksSucceeded(state, facts)) {  // before the cancel: a success that was there first stays
-    Ending ending;
-    ending.outcome = "success";
-    ending.state = JobState::kSucceeded;
-    ending.exit_code = 0;
+    const Ending ending = SuccessEnding();
     draft.live().time_limits.erase(facts.job.id);
     EndAttempt(draft, facts.attempt.key, ending);
     return;
@@ -208,12 +224,27 @@ void SettleRunning(Draft& draft, const Facts& facts) {
   if (StopIfGivenBack(draft, facts) || StopIfHung(draft, facts)) return;
   const auto limit = draft.live().time_limits.find(facts.job.id);
   if (limit != draft.live().time_limits.end() && limit->second <= draft.now()) {
-    BeginStop(draft, facts, StopCause::kTimeLimit, "the time limit of the job was reached");
+    const JobSpec& spec = state.specs.at(facts.job.id).spec;
+    std::string text = "the time limit of the job was reached";
+    if (const Millis lead = SignalLead(spec); lead > Millis{0}) {
+      text += fmt::format("; signal {} was sent {} s before it", *spec.checkpoint.signal,
+                          lead.count() / 1000);
+    }
+    BeginStop(draft, facts, StopCause::kTimeLimit, std::move(text));
   }
 }
 
 void SettleStopping(Draft& draft, const Facts& facts) {
+  const bool stays = facts.job.cancelled_by.empty() && facts.job.requeued_by.empty();
+  if (facts.job.keeps != 0 && !stays) {  // what is released already is free for others
+    draft.TouchQueue();
+  }
   if (!AllOf(facts, [](const AllocRecord& alloc) { return IsReleased(alloc); })) return;
+  if (facts.attempt.stop_cause == StopCause::kTimeLimit && EndedInTime(draft.state(), facts)) {
+    Ending ending = SuccessEnding();
+    EndAttempt(draft, facts.attempt.key, ending);
+    return;
+  }
   const Ending ending = JudgeAttempt(draft.state(), facts.attempt);
   if (!IsDiagnosed(draft, facts.attempt, ending)) return;
   EndAttempt(draft, facts.attempt.key, ending);

@@ -3,6 +3,7 @@
 
 #include "controller/core/draft.h"
 #include "controller/core/offers.h"
+#include "controller/core/ownership.h"
 #include "controller/core/views.h"
 #include "planner/planner.h"
 
@@ -35,6 +36,7 @@ Result<std::string> HoldJob(Draft& draft, JobRecord job, const std::string& by) 
   if (job.held) return std::string("was held already");
   job.held = true;
   job.held_by = by;
+  job.keeps = 0;
   draft.Event("job.held", Subject(job.id), "by " + by);
   draft.Put(job);
   GiveUpPlace(draft, job.id);
@@ -147,6 +149,7 @@ Result<std::string> UpdateJob(Draft& draft, const JobRecord& job, const JobChang
     spec.nodes = *change.nodes;
     LAUNCH_RETURN_IF_ERROR(CheckFits(draft, job, record));
     note(fmt::format("{} nodes", spec.nodes.min));
+    if (JobRecord moved = job; std::exchange(moved.keeps, 0) != 0) draft.Put(std::move(moved));
   }
   if (change.time_limit) {
     spec.time_limit = change.time_limit;
@@ -166,6 +169,20 @@ Result<std::string> UpdateJob(Draft& draft, const JobRecord& job, const JobChang
   return says;
 }
 
+JobAct ActOf(JobAction action) {
+  switch (action) {
+    case JobAction::kHold:
+      return JobAct::kHold;
+    case JobAction::kRelease:
+      return JobAct::kRelease;
+    case JobAction::kRequeue:
+      return JobAct::kRequeue;
+    case JobAction::kUpdate:
+      break;
+  }
+  return JobAct::kUpdate;
+}
+
 }  // namespace
 
 void OnUser(Draft& draft, const event::Change& event) {
@@ -178,9 +195,10 @@ void OnUser(Draft& draft, const event::Change& event) {
     if (found == draft.state().jobs.end()) {
       result.error = Refusal(ErrorCode::kNotFound, fmt::format("there is no job {}", id.value),
                              "`launch queue -a` lists all jobs");
-    } else if (!event.caller.is_operator && event.caller.user != found->second.owner) {
+    } else if (const JobAct act = ActOf(event.change.action);
+               !MayDo(act, event.caller, found->second.owner)) {
       result.error = Refusal(ErrorCode::kPermissionDenied,
-                             fmt::format("user {} may not change job {}", by, id.value),
+                             fmt::format("user {} may not {} job {}", by, NameOf(act), id.value),
                              "only its owner or an operator may");
     } else {
       const JobRecord job = found->second;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "controller/core/draft.h"
+#include "controller/core/ownership.h"
 
 namespace launch::controller {
 namespace {
@@ -53,8 +54,8 @@ Result<Place> FindRank(const State& state, JobId id, Rank rank) {
 // with the attempt whose control group they are in.
 void OnUser(Draft& draft, const event::OpenExec& event) {
   const auto job = draft.state().jobs.find(event.job);
-  const bool may = job != draft.state().jobs.end() &&
-                   (event.caller.is_operator || event.caller.user == job->second.owner);
+  const bool may =
+      job != draft.state().jobs.end() && MayDo(JobAct::kExec, event.caller, job->second.owner);
   if (!may) {
     draft.Reply(event.request,
                 Fail(ErrorCode::kNotFound, fmt::format("there is no job {}", event.job.value),

@@ -9,6 +9,7 @@
 #include "common/planted.h"
 #include "controller/core/draft.h"
 #include "controller/core/hang_watch.h"
+#include "controller/core/kept_place.h"
 #include "controller/core/memory_watch.h"
 #include "controller/core/node_watch.h"
 
@@ -110,7 +111,7 @@ void On(Draft& draft, const NodeId& node, const from_node::Ready& said) {
   }
   // Of the staging in place, said again after it was found that a copy is needed.
   if (live.use_snapshot && !said.facts.from_snapshot) return;
-  live.ready[node] = said.facts;
+  live.ready[node] = WithKnown(live, node, said.facts);
   if (said.facts.wall) live.clock_offsets_ms[node] = ToMs(*said.facts.wall) - ToMs(draft.wall());
 }
 
@@ -298,6 +299,7 @@ void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
   const AllocRecord* known = FindAlloc(draft.state(), key, node);
   if (known == nullptr) {
     FreeUnheld(draft, node, key, said);
+    if (draft.live().nodes[node].strangers.erase(key) > 0) draft.TouchQueue();
     draft.Send(node, to_node::Forget{key});
     return;
   }

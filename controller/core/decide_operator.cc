@@ -34,6 +34,8 @@ const NodeRecord* FindNode(Draft& draft, const Asked& event) {
   return nullptr;
 }
 
+constexpr const char* kNoGpu = "-";
+
 // Agents come back within some 15 s after a restart of ours; until then nobody here knows who
 // lives.
 constexpr Millis kReturnTime{30'000};
@@ -136,14 +138,35 @@ void OnUser(Draft& draft, const event::FenceNode& event) {
   draft.Reply(event.request, ReplyBody(reply::Done{}));
 }
 
+// What a node runs of a job that is not here has no GPU to hold: a row without one.
+std::vector<GpuRecord> StrangersOn(const State& state, const std::string& what) {
+  std::vector<GpuRecord> rows;
+  for (const auto& [node, live] : state.live.nodes) {
+    for (const auto& [key, since] : live.strangers) {
+      if (!what.empty() && what != node.value && what != ToString(key)) continue;
+      rows.push_back({GpuUuid{kNoGpu}, node, "runs, but there is no such job here", key, since});
+    }
+  }
+  return rows;
+}
+
+void EndStranger(Draft& draft, const GpuRecord& row, const UserName& by) {
+  draft.Event("allocation.ended", Subject(row.node),
+              fmt::format("{}, of no job here, is stopped by {}", ToString(row.key), by.value));
+  draft.Send(row.node, to_node::Stop{row.key, StopCause::kStale, Millis{0}});
+}
+
 void OnUser(Draft& draft, const event::Quarantine& event) {
   const State& state = draft.state();
   reply::Quarantined answer;
   for (const auto& [gpu, record] : state.quarantine) {
-    if (event.what.empty() || gpu.value == event.what || record.node.value == event.what) {
+    const bool left_by = record.key.job.value > 0 && ToString(record.key) == event.what;
+    if (event.what.empty() || gpu.value == event.what || record.node.value == event.what ||
+        left_by) {
       answer.gpus.push_back(record);
     }
   }
+  for (GpuRecord& row : StrangersOn(state, event.what)) answer.gpus.push_back(std::move(row));
   if (event.action == QuarantineAction::kList) {
     draft.Reply(event.request, ReplyBody(std::move(answer)));
     return;
@@ -168,6 +191,14 @@ void OnUser(Draft& draft, const event::Quarantine& event) {
   }
   for (const GpuRecord& record : answer.gpus) {
     const bool release = event.action == QuarantineAction::kRelease;
+    if (record.uuid.value == kNoGpu) {
+      if (release) EndStranger(draft, record, event.caller.user);
+      continue;
+    }
+    // A process of a job that is not here goes with the reason for holding its GPU.
+    if (release && record.key.job.value > 0 && !state.jobs.contains(record.key.job)) {
+      EndStranger(draft, record, event.caller.user);
+    }
     draft.Event(release ? "gpu.released" : "gpu.retested", Subject(record.node),
                 fmt::format("{} by {}; it was held for: {}", record.uuid.value,
                             event.caller.user.value, record.why));

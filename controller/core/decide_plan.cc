@@ -5,6 +5,7 @@
 
 #include "common/planted.h"
 #include "controller/core/draft.h"
+#include "controller/core/kept_place.h"
 #include "controller/core/offers.h"
 #include "controller/core/views.h"
 #include "planner/planner.h"
@@ -174,6 +175,9 @@ void BeginAttempt(Draft& draft, JobRecord job, const Hold& hold, const PlanOutco
   draft.KeepPlan(attempt.key, StoredPlan{*outcome.plan, outcome.allocations});
   job.phase = JobPhase::kActive;
   job.attempts = hold.attempt.value;
+  if (const std::uint32_t kept = std::exchange(job.keeps, 0)) {
+    TakeOverStaging(draft, attempt.key, Attempt{kept});
+  }
   job.findings = outcome.findings;  // of these nodes; what they find while staging is added
   job.not_before = WallTime{};
   draft.live().not_before.erase(job.id);

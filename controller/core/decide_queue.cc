@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "common/planted.h"
 #include "controller/core/dependencies.h"
 #include "controller/core/draft.h"
+#include "controller/core/kept_place.h"
 #include "controller/core/measured_runs.h"
 #include "controller/core/offers.h"
 #include "controller/core/replan.h"
@@ -21,15 +23,18 @@ std::string Seconds(Millis time) { return fmt::format("{} s", (time.count() + 99
 
 WaitReason Planning() { return {"Planning", "placed; its plan is being made"}; }
 
-// Higher priority first; of equals the one that was submitted first.
+// What keeps its place waits for nobody; then higher priority first; of equals the one that was
+// submitted first.
 std::vector<JobId> InOrder(const State& state) {
-  std::vector<std::pair<int, JobId>> keyed;  // what is most urgent has the least number
+  std::vector<std::tuple<bool, int, JobId>> keyed;  // what is most urgent is the least
   keyed.reserve(state.queue.size());
-  for (const JobId id : state.queue) keyed.emplace_back(-state.specs.at(id).spec.priority, id);
+  for (const JobId id : state.queue) {
+    keyed.emplace_back(!state.keepers.contains(id), -state.specs.at(id).spec.priority, id);
+  }
   std::sort(keyed.begin(), keyed.end());
   std::vector<JobId> order;
   order.reserve(keyed.size());
-  for (const auto& [urgency, id] : keyed) order.push_back(id);
+  for (const auto& [moves, urgency, id] : keyed) order.push_back(id);
   return order;
 }
 
@@ -52,6 +57,8 @@ bool EndHopeless(Draft& draft, DependencyLooks& looks) {
   }
   return !hopeless.empty();
 }
+
+std::optional<WaitReason> RestartInPlace(Draft& draft, const JobRecord& job);
 
 // What the job waits for by its own fields; the wall clock is looked at again before long.
 std::optional<WaitReason> WaitsByItself(Draft& draft, DependencyLooks& looks,
@@ -86,7 +93,10 @@ std::vector<QueueEntry> Entries(Draft& draft, DependencyLooks& looks) {
       entry.passed_over = Planning();
     } else if (backoff != draft.live().not_before.end() && backoff->second > draft.now()) {
       entry.passed_over =
-          WaitReason{"BeginTime", "starts in " + Seconds(backoff->second - draft.now())};
+          WaitReason{"BeginTime", "starts in " + Seconds(backoff->second - draft.now()) +
+                                      (job.keeps != 0 ? " where it ran" : "")};
+    } else if (job.keeps != 0) {
+      entry.passed_over = RestartInPlace(draft, draft.state().jobs.at(id));
     }
     entries.push_back(std::move(entry));
   }
@@ -101,6 +111,9 @@ std::map<JobId, int> RunningElements(const State& state) {
   };
   for (const JobId id : state.active) count(id);
   for (const auto& [id, hold] : state.live.holds) count(id);
+  for (const JobId id : state.keepers) {
+    if (state.queue.contains(id) && !state.live.holds.contains(id)) count(id);
+  }
   return running;
 }
 
@@ -112,9 +125,22 @@ int CpusToKeep(const JobSpec& spec, const NodeInventory& node, bool has_gpus) {
 }
 
 // Nodes that an attempt of the job failed on are taken only when there is no other way.
-tl::expected<Placement, Unplaced> PlaceJob(const SpecRecord& spec, const JobRecord& job,
+// Where the last one saved checkpoints they may be on a disk of its own: there first.
+tl::expected<Placement, Unplaced> PlaceJob(const State& state, const JobRecord& job,
                                            const std::vector<effect::NodeOffer>& offers) {
+  const SpecRecord& spec = state.specs.at(job.id);
   std::vector<PlannerOffer> all = ForPlanner(offers, job.owner);
+  const auto last = state.attempts.find(Key{job.id, Attempt{job.attempts}});
+  const bool moldable = spec.spec.nodes.min != spec.spec.nodes.max;  // more nodes are better
+  if (last != state.attempts.end() && !spec.spec.checkpoint.dir.empty() && !moldable) {
+    std::vector<PlannerOffer> same = all;
+    for (PlannerOffer& offer : same) {
+      const NodeId& node = offer.inventory->node;
+      const bool ran = std::ranges::find(last->second.nodes, node) != last->second.nodes.end();
+      if (!ran || job.excluded_nodes.contains(node.value)) offer.refuses = "it did not run there";
+    }
+    if (auto placement = Place(spec.spec, same, spec.context.files)) return placement;
+  }
   if (!job.excluded_nodes.empty()) {
     std::vector<PlannerOffer> others = all;
     for (PlannerOffer& offer : others) {
@@ -182,10 +208,22 @@ void HoldAndPlan(Draft& draft, const JobRecord& job, const Placement& placement,
   draft.Want(std::move(wanted));
 }
 
+// Nobody else waits for that place, so it is in no queue.
+std::optional<WaitReason> RestartInPlace(Draft& draft, const JobRecord& job) {
+  const std::string waits = LookAtPlace(draft.state(), job, draft.now()).waits;
+  if (!waits.empty()) return WaitReason{"ReqNodeNotAvail", waits};
+  if (HighestAttempt(draft, job) >= kMaxAttempts) return std::nullopt;  // said in its turn
+  std::vector<effect::NodeOffer> offers = MakeOffers(draft.state(), job.id);
+  const Placement placement = PlacementInPlace(draft.state(), job, offers);
+  HoldAndPlan(draft, job, placement, std::move(offers));
+  return Planning();
+}
+
 }  // namespace
 
 void SettleQueue(Draft& draft) {
   Live& live = draft.live();
+  ReviewPlaces(draft);
   DependencyLooks looks(draft.state());
   if (EndHopeless(draft, looks)) return;  // the queue is looked at again
   live.reasons.clear();
@@ -205,7 +243,7 @@ void SettleQueue(Draft& draft) {
                     fmt::format("{} jobs of array {} at once", at_once, spec.element->array.value)},
                    false};
     }
-    const auto placement = PlaceJob(draft.state().specs.at(id), job, offers);
+    const auto placement = PlaceJob(draft.state(), job, offers);
     if (!placement) {
       WaitReason reason = placement.error().reason;
       if (reason.code.empty()) reason.code = "ReqNodeNotAvail";

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "controller/core/draft.h"
+#include "controller/core/kept_place.h"
 #include "controller/core/memory_watch.h"
 #include "controller/core/recovery.h"
 #include "controller/core/reputation.h"
@@ -185,7 +186,16 @@ void Requeue(Draft& draft, const Key& key, JobRecord job, const Ending& ending,
     job.not_before = draft.wall() + backoff;
     draft.live().not_before[job.id] = draft.now() + backoff;
   }
-  draft.Event("job.requeued", Subject(job.id), job.requeue_cause);
+  const bool moves = recovery.action == Action::kElsewhere;
+  if (!moves && StaysInPlace(draft, job, key, backoff)) {
+    KeepStaging(draft, key);
+    draft.Event("job.restarts", Subject(job.id),
+                fmt::format("in place on {}: {}", Names(draft.state().attempts.at(key).nodes),
+                            job.requeue_cause));
+  } else {
+    job.keeps = 0;
+    draft.Event("job.requeued", Subject(job.id), job.requeue_cause);
+  }
   draft.Put(job);
   draft.TouchQueue();
 }
@@ -193,6 +203,7 @@ void Requeue(Draft& draft, const Key& key, JobRecord job, const Ending& ending,
 // Not a retry: it counts for no limit and waits for no backoff.
 void QueueAgain(Draft& draft, JobRecord job, std::string cause) {
   job.phase = JobPhase::kQueued;
+  job.keeps = 0;
   job.requeue_cause = std::move(cause);
   job.not_before = WallTime{};
   draft.Event("job.requeued", Subject(job.id), job.requeue_cause);
@@ -323,6 +334,7 @@ void EndAttempt(Draft& draft, const Key& key, const Ending& ending) {
 
 void EndJob(Draft& draft, JobRecord job, const Ending& ending) {
   job.phase = JobPhase::kDone;
+  job.keeps = 0;
   job.requeued_by.clear();
   job.held = false;
   job.held_by.clear();
@@ -347,6 +359,7 @@ void EndJob(Draft& draft, JobRecord job, const Ending& ending) {
   live.reasons.erase(job.id);
   live.not_before.erase(job.id);
   live.floors.erase(job.id);
+  live.staged.erase(job.id);
   for (auto entry = draft.state().allocs.lower_bound(Key{job.id, Attempt{0}});
        entry != draft.state().allocs.end() && entry->first.job == job.id; ++entry) {
     for (const auto& [node, alloc] : entry->second) {

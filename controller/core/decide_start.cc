@@ -193,8 +193,8 @@ void SettlePreparing(Draft& draft, const Facts& facts) {
   };
   if (all_accepted && AllOf(facts, ready)) {
     if (StageCopies(draft, facts)) return;
-    const bool ask = TestsNetwork(state, facts.attempt) && !AllOf(facts, tested) &&
-                     !Refuses(facts, DecideLaunch(state, facts.attempt));
+    const bool ask = facts.live.known.empty() && TestsNetwork(state, facts.attempt) &&
+                     !AllOf(facts, tested) && !Refuses(facts, DecideLaunch(state, facts.attempt));
     if (!ask) {
       Launch(draft, facts);
       return;

@@ -7,16 +7,13 @@
 #include "controller/core/draft.h"
 #include "controller/core/measured_runs.h"
 #include "controller/core/offers.h"
+#include "controller/core/ownership.h"
 #include "controller/core/views.h"
 #include "planner/array_check.h"
 #include "planner/planner.h"
 
 namespace launch::controller {
 namespace {
-
-bool MaySee(const Caller& caller, const JobRecord& job) {
-  return caller.is_operator || caller.user == job.owner;
-}
 
 Unexpected NoSuchJob(JobId job) {
   return Fail(ErrorCode::kNotFound, fmt::format("there is no job {}", job.value),
@@ -185,7 +182,7 @@ void OnUser(Draft& draft, const event::Cancel& event) {
     const auto found = draft.state().jobs.find(id);
     if (found == draft.state().jobs.end()) {
       result.error = NoSuchJob(id).value();
-    } else if (!MaySee(event.caller, found->second)) {
+    } else if (!MayDo(JobAct::kCancel, event.caller, found->second.owner)) {
       result.error =
           Error{ErrorCode::kPermissionDenied,
                 fmt::format("user {} may not cancel job {}", event.caller.user.value, id.value),
@@ -211,7 +208,8 @@ void OnUser(Draft& draft, const event::Cancel& event) {
 
 void OnUser(Draft& draft, const event::NoteProbe& event) {
   const auto found = draft.state().jobs.find(event.job);
-  if (found == draft.state().jobs.end() || found->second.owner != event.caller.user) {
+  if (found == draft.state().jobs.end() ||
+      !MayDo(JobAct::kNoteProbe, event.caller, found->second.owner)) {
     draft.Reply(event.request, NoSuchJob(event.job));
     return;
   }
@@ -257,7 +255,7 @@ void OnUser(Draft& draft, const event::GetJob& event) {
     draft.Reply(event.request, NoSuchJob(event.job));
     return;
   }
-  const bool full = MaySee(event.caller, found->second);
+  const bool full = MayDo(JobAct::kSeeInFull, event.caller, found->second.owner);
   JobView view = ViewJob(draft.state(), found->second, full);
   std::vector<effect::ReadPlans::Stored> missing =
       full ? PlansNotHere(draft.state(), event.job) : std::vector<effect::ReadPlans::Stored>{};

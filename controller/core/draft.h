@@ -82,6 +82,7 @@ void OnUser(Draft& draft, const event::ForgetNode& event);
 void OnUser(Draft& draft, const event::FenceNode& event);
 void OnUser(Draft& draft, const event::Quarantine& event);
 void OnUser(Draft& draft, const event::OpenExec& event);     // decide_exec.cc
+void OnUser(Draft& draft, const event::Denied& event);       // node_claims.cc
 void OnUser(Draft& draft, const event::CreateToken& event);  // decide_token.cc
 void OnUser(Draft& draft, const event::RevokeMember& event);
 void OnUser(Draft& draft, const event::ListTokens& event);
@@ -125,6 +126,8 @@ void CutOff(Draft& draft, const NodeId& node, const char* told, const char* sile
 // Takes an inventory; records it when it differs.
 void NoteInventory(Draft& draft, const NodeId& node, NodeInventory inventory);
 
+// How long before the time limit the ranks get their signal, and the stop begins.
+Millis SignalLead(const JobSpec& spec);
 // Sets the time limit of a running attempt: what is left of it, never more than the whole.
 void ArmTimeLimit(Live& live, const State& state, JobId job, const Now& now);  // deadlines.cc
 
@@ -215,6 +218,7 @@ inline constexpr Millis kDiagnosisLimit{15'000};
 inline constexpr Millis kLogsAgain{1'000};  // until the node that has them is attached
 inline constexpr std::size_t kRanksDiagnosed = 8;
 inline constexpr Millis kSilentAfter{3'500};
+inline constexpr Millis kRivalShown{60'000};     // that a second agent wants to be a node
 inline constexpr Millis kTurnedAwayFor{30'000};  // a node that refused; 16 min at most, in a row
 inline constexpr Millis kBeginAgain{600'000};    // the wall clock may jump while a job waits for it
 inline constexpr Millis kAskAgain{30'000};       // a Stop that was not answered
@@ -223,6 +227,7 @@ inline constexpr std::uint32_t kMaxAttempts = 1'000'000;  // of one job
 inline constexpr std::uint32_t kMaxFloorJump = 1'000;     // beyond the attempts that we know of
 inline constexpr std::uint64_t kJobsSkipped = 10'000;     // when the store may have gone back
 inline constexpr int kMaxNoticesPerMinute = 128;          // of one session
+inline constexpr int kMaxDenialsPerMinute = 128;          // of all callers
 inline constexpr Millis kPlansKept{60'000};  // after the end of their attempt, in memory
 
 }  // namespace launch::controller

@@ -197,6 +197,12 @@ struct NodeDetached {  // the stream ended
   std::string why;
 };
 
+struct Denied {              // a member asked for what it may not; for the audit trail
+  std::string who;           // user/ana, node/gpu01
+  std::string what;          // "may not cancel it", "may not call Operator/Drain"
+  std::optional<JobId> job;  // that it asked for, known or not
+};
+
 struct SecretUnreadable {  // a secret could not be opened, so the node was told nothing
   Key key;
   NodeId node;
@@ -225,7 +231,7 @@ using Event =
                  event::FenceNode, event::Quarantine, event::OpenExec, event::CreateToken,
                  event::RevokeMember, event::ListTokens, event::UseToken, event::Renew,
                  event::NodeAttached, event::NodeSaid, event::NodeBeat, event::NodeDetached,
-                 event::SecretUnreadable, event::Planned, event::Diagnosed, event::Tick,
-                 event::StoreSpace>;
+                 event::Denied, event::SecretUnreadable, event::Planned, event::Diagnosed,
+                 event::Tick, event::StoreSpace>;
 
 }  // namespace launch::controller

@@ -52,6 +52,8 @@ void CheckJobs(const State& state, Violations& out) {
         out.Unless(!starts || state.plans.contains(newest->first), name + " starts without a plan");
       }
     }
+    out.Unless(job.keeps == 0 || (job.keeps == job.attempts && job.phase != JobPhase::kDone),
+               name + " keeps the place of an attempt that is not its last");
     if (job.phase != JobPhase::kQueued) {
       out.Unless(!state.live.holds.contains(id), name + " keeps a hold outside the queue");
     }
@@ -106,6 +108,18 @@ void CheckOwners(const State& state, Violations& out) {
         out.Unless(
             !owners.contains(gpu) && kept.insert(gpu).second,
             fmt::format("GPU {} is kept for job {} although it is taken", gpu.value, job.value));
+      }
+    }
+  }
+  for (const JobId job : state.keepers) {
+    const auto allocs = state.allocs.find(Key{job, Attempt{state.jobs.at(job).keeps}});
+    if (state.live.holds.contains(job) || allocs == state.allocs.end()) continue;
+    for (const auto& [node, alloc] : allocs->second) {
+      if (!IsReleased(alloc)) continue;
+      for (const GpuUuid& gpu : alloc.gpus) {
+        out.Unless(!owners.contains(gpu) && kept.insert(gpu).second,
+                   fmt::format("GPU {} is in the place of job {} although it is taken", gpu.value,
+                               job.value));
       }
     }
   }

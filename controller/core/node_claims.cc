@@ -63,6 +63,20 @@ void NoteNotice(Draft& draft, const NodeId& node, const from_node::Notice& said)
   draft.Event(std::move(kind), its_own ? Subject(*said.key) : Subject(node), std::move(text));
 }
 
+void OnUser(Draft& draft, const event::Denied& event) {
+  Live& live = draft.live();
+  if (draft.now() - live.denials_since >= kMinute) {
+    live.denials_since = draft.now();
+    live.denials = 0;
+  }
+  if (++live.denials > kMaxDenialsPerMinute) return;
+  const bool known = event.job && draft.state().jobs.contains(*event.job);
+  std::string text = event.who + " " + event.what;
+  if (event.job && !known) text += fmt::format(" (job {}, which is not there)", event.job->value);
+  if (live.denials == kMaxDenialsPerMinute) text += "; more of this minute are not written down";
+  draft.Event("access.denied", known ? Subject(*event.job) : event.who, std::move(text));
+}
+
 void NoteForeignGpus(Draft& draft, const NodeId& node, const std::vector<GpuUuid>& gpus) {
   if (gpus.empty()) return;
   draft.Event("gpu.claim_ignored", Subject(node),

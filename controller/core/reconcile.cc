@@ -9,8 +9,10 @@
 //   exit record                  anything                      committed, acknowledged
 //   nothing                      n preparing                   prepared again
 //   nothing, same boot id        n launching or running        unknown (agent state lost), stopped
+//   n without its record         n running                     left alone, an event
 //   anything else, a new boot    allocation of an older boot   unknown (node rebooted)
-//   a job we do not know         nothing                       its GPUs are held, an event, no kill
+//   a job we do not know         nothing                       its GPUs or the node are held, an
+//                                                              event, no kill
 // clang-format on
 #include <fmt/format.h>
 
@@ -37,6 +39,30 @@ bool SameMachine(const MachineIdentity& a, const MachineIdentity& b) {
   return true;
 }
 
+constexpr const char* kTwin =
+    "identity conflict: another agent with the same identity answers on this machine; if a state "
+    "directory was copied, join the copy under a name of its own";
+
+// A copied state directory, or an agent that was started again while its old stream still seems to
+// live. The one that answers keeps the name: it has the ranks. A dead one is silent before long.
+bool IsTwin(const LiveNode& attached, const from_node::Hello& hello) {
+  return !attached.instance.empty() && !hello.instance.empty() &&
+         attached.instance != hello.instance;
+}
+
+// A twin dials for as long as it lives: said once a minute.
+void Refuse(Draft& draft, const event::NodeAttached& event, const std::string& why) {
+  const auto live = draft.live().nodes.find(event.node);
+  bool said = false;
+  if (live != draft.live().nodes.end() && why == kTwin) {
+    std::optional<BootTime>& seen = live->second.rival_seen;
+    said = seen && draft.now() - *seen < kRivalShown;
+    if (!said) seen = draft.now();
+  }
+  if (!said) draft.Event("node.refused", Subject(event.node), why);
+  draft.Close(event.session, why);
+}
+
 // Why this stream may not speak for the node, or empty.
 std::string Conflict(const State& state, const event::NodeAttached& event) {
   const from_node::Hello& hello = event.hello;
@@ -61,6 +87,7 @@ std::string Conflict(const State& state, const event::NodeAttached& event) {
     if (!SameMachine(other.machine, hello.machine) || other.boot_id != hello.boot_id) {
       return "identity conflict: another machine answers under this name";
     }
+    if (IsTwin(other, hello)) return kTwin;
   }
   const auto record = state.nodes.find(event.node);
   if (record != state.nodes.end() && !event.serial.empty() &&
@@ -99,6 +126,10 @@ void ForgetStaging(Draft& draft, const AllocRecord& alloc, const AllocationStatu
                      status->phase == AllocationPhase::kReady;
   const auto live = draft.live().attempts.find(alloc.key);
   if (ready || live == draft.live().attempts.end()) return;
+  if (rebooted && !live->second.known.empty()) {  // nothing is as the attempt before found it
+    live->second.known.clear();
+    live->second.ready.clear();
+  }
   live->second.ready.erase(alloc.node);
   ForgetNetworkTest(live->second);
   live->second.clock_offsets_ms.erase(alloc.node);
@@ -178,6 +209,17 @@ void Reconcile(Draft& draft, AllocRecord alloc, const AllocationStatus* status,
     }
     return;
   }
+  // It runs, but its record is lost: an agent was installed anew. Nobody here knows that it is not
+  // well.
+  if (status != nullptr && status->digest.empty() && attempt.phase == AttemptPhase::kRunning) {
+    if (!draft.live().attempts[alloc.key].unrecorded.insert(alloc.node).second) return;
+    draft.Event(
+        "allocation.unrecorded", Subject(alloc.key),
+        fmt::format("{} runs its part, but has lost the record of it: it is left alone, and "
+                    "how it ends will not be seen; cancel or requeue the job to end it",
+                    alloc.node.value));
+    return;
+  }
   // The node knows nothing of it, or only another version.
   if (alloc.phase != StoredAllocPhase::kAssigned && MayHaveStarted(attempt)) {
     LoseRanks(draft, alloc, "agent state lost");
@@ -192,10 +234,14 @@ void JudgeStranger(Draft& draft, const NodeId& node, const AllocationStatus& sta
   const auto job = state.jobs.find(status.key.job);
   if (job == state.jobs.end()) {
     if (gone) return;
-    draft.Event("allocation.unknown", Subject(node),
-                fmt::format("{} runs there, but there is no such job here; left alone, its GPUs "
-                            "are held",
-                            ToString(status.key)));
+    if (status.gpus.empty()) draft.live().nodes.at(node).strangers[status.key] = draft.wall();
+    draft.Event(
+        "allocation.unknown", Subject(node),
+        fmt::format("{} runs there, but there is no such job here; left alone, {}; "
+                    "`launch quarantine release {}` ends it",
+                    ToString(status.key),
+                    status.gpus.empty() ? "nothing else is started there" : "its GPUs are held",
+                    ToString(status.key)));
     std::vector<GpuUuid> foreign;
     for (const GpuUuid& gpu : status.gpus) {
       const auto held = state.quarantine.find(gpu);
@@ -248,8 +294,7 @@ void OnNode(Draft& draft, const event::NodeAttached& event) {
   const State& state = draft.state();
   const from_node::Hello& hello = event.hello;
   if (const std::string why = Conflict(state, event); !why.empty()) {
-    draft.Event("node.refused", Subject(event.node), why);
-    draft.Close(event.session, why);
+    Refuse(draft, event, why);
     return;
   }
   LiveNode& live = draft.live().nodes[event.node];
@@ -261,6 +306,7 @@ void OnNode(Draft& draft, const event::NodeAttached& event) {
   live.silent = false;
   live.machine = hello.machine;
   live.boot_id = hello.boot_id;
+  live.instance = hello.instance;
   live.clock_offset = Millis{ToMs(draft.now()) - ToMs(hello.boot)};
 
   const auto known = state.nodes.find(event.node);

@@ -85,6 +85,9 @@ struct JobRecord {
   PlanChange change;
   std::string change_text;          // in words, of the newest change
   std::optional<ProbePoint> probe;  // what this probe or debug run measured
+  // The attempt whose nodes, GPUs and cores stay the job's until the next one begins there; 0:
+  // none.
+  std::uint32_t keeps = 0;
   WallTime submitted{};
   WallTime started{};
   WallTime ended{};

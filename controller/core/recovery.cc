@@ -74,7 +74,7 @@ const Policy& PolicyOf(const Verdict& verdict) {
   return kOfAction[1];
 }
 
-bool Names(const std::vector<std::string>& words, std::string_view word) {
+bool Lists(const std::vector<std::string>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
@@ -109,13 +109,13 @@ Recovery ByKind(const JobRecord& job, const RetrySpec& retry, const Ending& endi
   const int if_max_alone = retry.max && !narrowed ? *retry.max : 0;
   switch (ending.blame) {
     case Blame::kInfrastructure: {
-      const bool named = retry.on_events.empty() || Names(retry.on_events, "node_failure");
+      const bool named = retry.on_events.empty() || Lists(retry.on_events, "node_failure");
       if (ending.outcome == "node_fail" && !named) return {};
       return Within(job, retry.max.value_or(kInfrastructureRetries), Action::kElsewhere,
                     ending.outcome);
     }
     case Blame::kOutOfMemory: {
-      const bool named = Names(retry.on_events, "oom");
+      const bool named = Lists(retry.on_events, "oom");
       const int limit = named ? retry.max.value_or(kInfrastructureRetries) : if_max_alone;
       return Within(job, limit, Action::kSame, named ? "oom" : "failure");
     }
@@ -176,6 +176,8 @@ bool IsFaultOfNode(const Verdict& verdict) {
          verdict.confidence != Confidence::kUnknown && verdict.confidence != Confidence::kSymptom;
 }
 
+bool MayBeShared(const Verdict& verdict) { return PolicyOf(verdict).event != "gpu_error"; }
+
 int RetriesUsed(const JobRecord& job) {
   int used = 0;
   for (const auto& [cause, count] : job.retries) {
@@ -212,7 +214,7 @@ Recovery RecoveryAfter(const State& state, const AttemptRecord& attempt, const E
     return same;
   }
   if (policy.whose != Whose::kInfrastructure) return ByKind(job, retry, ending);
-  const bool narrowed = !retry.on_events.empty() && !Names(retry.on_events, policy.event);
+  const bool narrowed = !retry.on_events.empty() && !Lists(retry.on_events, policy.event);
   if (narrowed) return ByKind(job, retry, ending);
   // A line of the log, or a SIGTERM that is not ours, is all that speaks of an end from outside:
   // what we stop ourselves never comes here. So it costs a retry as anything else does.

@@ -28,6 +28,8 @@ struct Recovery {
 Recovery RecoveryAfter(const State& state, const AttemptRecord& attempt, const Ending& ending);
 
 // A verdict that says that hardware or system of the node is broken; not that others use it.
+// Whether several nodes may show it for one common cause: anything but a fault of a GPU.
+bool MayBeShared(const Verdict& verdict);
 bool IsFaultOfNode(const Verdict& verdict);
 
 // Retries that count against `retry.max`: all but changes of the plan.

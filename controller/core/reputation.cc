@@ -13,6 +13,9 @@ namespace {
 constexpr Millis kRemembered{7LL * 24 * 60 * 60 * 1000};
 constexpr std::size_t kJobs = 2;
 constexpr std::size_t kMostFaults = 16;  // kept of one node
+// What several nodes show within this time is the fault of what they share: a file server, a
+// switch.
+constexpr Millis kShared{60LL * 60 * 1000};
 
 void Remember(NodeRecord& node, NodeFault fault) {
   std::erase_if(node.faults, [&](const NodeFault& old) {
@@ -44,6 +47,18 @@ std::string Reason(const NodeRecord& node) {
       jobs, node.id.value, node.id.value);
 }
 
+// Another node that shows the same: the fault follows the job, or comes to several at one time.
+std::optional<NodeId> AlsoSeenOn(const State& state, const NodeId& node, const NodeFault& fault) {
+  for (const auto& [id, other] : state.nodes) {
+    if (id == node) continue;
+    const bool same = std::ranges::any_of(other.faults, [&](const NodeFault& one) {
+      return one.what == fault.what && (one.job == fault.job || fault.at - one.at <= kShared);
+    });
+    if (same) return id;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void NoteNodeFault(Draft& draft, const AttemptRecord& attempt, const Ending& ending) {
@@ -59,8 +74,14 @@ void NoteNodeFault(Draft& draft, const AttemptRecord& attempt, const Ending& end
   fault.owner = draft.state().jobs.at(attempt.key.job).owner;
   fault.what = attempt.verdict->label;
   fault.at = draft.wall();
+  const std::optional<NodeId> also =
+      MayBeShared(*attempt.verdict) ? AlsoSeenOn(draft.state(), node.id, fault) : std::nullopt;
   Remember(node, std::move(fault));
-  if (!node.drained && IsNoCoincidence(node)) {
+  if (!node.drained && IsNoCoincidence(node) && also) {
+    draft.Event("node.fault_shared", Subject(node.id),
+                fmt::format("{} was seen on {} too: it is not drained for what they share",
+                            attempt.verdict->label, also->value));
+  } else if (!node.drained && IsNoCoincidence(node)) {
     node.drained = true;
     node.drain_reason = Reason(node);
     node.drained_by = "launch";

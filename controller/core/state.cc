@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "common/error.h"
+#include "common/planted.h"
 #include "controller/core/erase_entity.h"
 #include "planner/demand.h"
 
@@ -22,6 +23,7 @@ void Index(State& state, const JobRecord& job) {
   if (job.phase == JobPhase::kQueued) state.queue.insert(job.id);
   if (job.phase == JobPhase::kActive) state.active.insert(job.id);
   if (job.array) state.arrays[*job.array].insert(job.id);
+  if (job.keeps != 0) state.keepers.insert(job.id);
   if (job.phase == JobPhase::kDone) {
     state.done.emplace(job.ended, job.id);
   } else {
@@ -34,6 +36,7 @@ void Unindex(State& state, JobId id) {
   if (job == state.jobs.end()) return;
   state.queue.erase(id);
   state.active.erase(id);
+  state.keepers.erase(id);
   state.done.erase({job->second.ended, id});
   if (const auto open = state.open.find(job->second.owner); open != state.open.end()) {
     open->second.erase(id);
@@ -315,6 +318,10 @@ std::string WhyUnschedulable(const State& state, const NodeId& node) {
   const auto live = state.live.nodes.find(node);
   if (live == state.live.nodes.end() || !live->second.session) return "silent";
   if (live->second.silent) return "silent: " + live->second.silent_why;
+  if (!live->second.strangers.empty()) {
+    const std::string key = ToString(live->second.strangers.begin()->first);
+    return fmt::format("runs {}, of no job here: launch quarantine release {}", key, key);
+  }
   if (live->second.turned_away) return "turns jobs away: " + live->second.turned_away->why;
   const auto record = state.nodes.find(node);
   if (record != state.nodes.end() && record->second.drained) {
@@ -338,7 +345,7 @@ bool IsSchedulable(const State& state, const NodeId& node) {
   return WhyUnschedulable(state, node).empty();
 }
 
-effect::NodeOffer MakeOffer(const State& state, const NodeId& node) {
+effect::NodeOffer MakeOffer(const State& state, const NodeId& node, JobId own) {
   const std::shared_ptr<const NodeInventory>& inventory = state.inventories.at(node);
   std::set<GpuUuid> kept;
   int cpus = 0;
@@ -357,6 +364,15 @@ effect::NodeOffer MakeOffer(const State& state, const NodeId& node) {
       cpus += alloc.cpus;
       memory_bytes += alloc.memory_bytes;
     }
+  }
+  for (const JobId job : state.keepers) {
+    // Not released yet: counted above; with a hold: that stands for it.
+    if (job == own || state.live.holds.contains(job) || Planted(Bug::kOfferedPlace)) continue;
+    const AllocRecord* alloc = FindAlloc(state, Key{job, Attempt{state.jobs.at(job).keeps}}, node);
+    if (alloc == nullptr || !IsReleased(*alloc)) continue;
+    kept.insert(alloc->gpus.begin(), alloc->gpus.end());
+    cpus += alloc->cpus;
+    memory_bytes += alloc->memory_bytes;
   }
   const auto live = state.live.nodes.find(node);
   const auto is_busy = [&](const GpuUuid& gpu) {
@@ -382,9 +398,10 @@ effect::NodeOffer MakeOffer(const State& state, const NodeId& node) {
   return offer;
 }
 
-std::vector<effect::NodeOffer> MakeOffers(const State& state) {
+std::vector<effect::NodeOffer> MakeOffers(const State& state, JobId own) {
   std::vector<effect::NodeOffer> offers;
-  for (const auto& [node, inventory] : state.inventories) offers.push_back(MakeOffer(state, node));
+  for (const auto& [node, inventory] : state.inventories)
+    offers.push_back(MakeOffer(state, node, own));
   return offers;
 }
 

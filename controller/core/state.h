@@ -50,12 +50,15 @@ struct LiveNode {
   std::string silent_why = "not seen since the controller started";
   MachineIdentity machine;
   std::string boot_id;
+  std::string instance;                // of the agent that is attached
+  std::optional<BootTime> rival_seen;  // another one with its identity was refused
   std::optional<Millis> clock_offset;  // our boot time minus the node's; the smallest seen
   std::vector<GpuSample> samples;
   WallTime sampled{};  // when they came
   std::optional<TurnedAway> turned_away;
   int refusals = 0;                       // in a row
   std::map<GpuUuid, BootTime> busy_gpus;  // as the node said; not offered until then
+  std::map<Key, WallTime> strangers;      // of no job here, without GPUs that could be held; since
   BootTime notices_since{};               // start of the minute in which its notices are counted
   int notices = 0;
 };
@@ -127,6 +130,7 @@ struct LiveAttempt {
   std::map<NodeId, from_node::Staging> staging;     // display only
   std::map<NodeId, Asked> asked;
   std::map<NodeId, std::string> lost;  // allocation the agent no longer knows
+  std::set<NodeId> unrecorded;         // nodes that run it without a record of it
   bool turned_away = false;  // by a node, for a reason of its own, and before anything began
   std::map<Rank, RankSample> samples;
   std::optional<BootTime> diagnosis_since;  // all its ranks are gone, and its verdict is wanted
@@ -139,6 +143,15 @@ struct LiveAttempt {
   std::map<Rank, LayerWatch> layers;
   std::map<NodeId, std::pair<std::uint64_t, std::uint64_t>> host_seen;  // memory: total, free
   std::vector<Rank> exit_order;  // arrival, for nodes whose clock is not known
+  // Of a restart in place: what the attempt before found there, which still holds.
+  std::map<NodeId, StagingFacts> known;
+};
+
+// What an attempt found while staging, for the next one in its place.
+struct Staged {
+  Attempt attempt;
+  bool use_snapshot = false;
+  std::map<NodeId, StagingFacts> facts;
 };
 
 // GPUs and cores kept for a job while its plan is being made.
@@ -174,10 +187,13 @@ struct Live {
   std::map<JobId, WaitReason> reasons;    // of the last pass over the queue
   std::optional<JobId> queue_head;        // the first job that blocks those behind it
   std::map<JobId, BootTime> not_before;   // backoff
+  std::map<JobId, Staged> staged;         // of jobs that keep their place
   std::map<JobId, BootTime> time_limits;  // of the running attempt
   std::map<JobId, Attempt> floors;        // highest attempt an agent reported
-  std::map<Key, BootTime> ended;          // attempts whose plans are soon let go
-  bool look_again = false;  // a decision was undone: the next one draws all consequences anew
+  BootTime denials_since{};               // start of the minute in which they are counted
+  int denials = 0;
+  std::map<Key, BootTime> ended;  // attempts whose plans are soon let go
+  bool look_again = false;        // a decision was undone: the next one draws all consequences anew
 };
 
 struct State {
@@ -201,6 +217,7 @@ struct State {
   // Derived from the above by Apply.
   std::set<JobId> queue;  // queued, in the order of submission
   std::set<JobId> active;
+  std::set<JobId> keepers;                       // jobs that keep the place of an attempt
   std::set<std::pair<WallTime, JobId>> done;     // by their end
   std::map<UserName, std::set<JobId>> open;      // not done
   std::map<JobId, std::set<JobId>> arrays;       // their elements
@@ -240,9 +257,9 @@ bool MaySpeakFor(const State& state, const NodeId& node, const GpuUuid& gpu);
 std::string WhyUnschedulable(const State& state, const NodeId& node);
 
 // A node as the planner may see it: without what others own or keep, and what is broken. Needs an
-// inventory.
-effect::NodeOffer MakeOffer(const State& state, const NodeId& node);
+// inventory. To `own` the place that it keeps is free.
+effect::NodeOffer MakeOffer(const State& state, const NodeId& node, JobId own = {});
 // All nodes that have one, by name.
-std::vector<effect::NodeOffer> MakeOffers(const State& state);
+std::vector<effect::NodeOffer> MakeOffers(const State& state, JobId own = {});
 
 }  // namespace launch::controller

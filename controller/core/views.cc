@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/units.h"
+#include "controller/core/draft.h"
 #include "controller/core/hang_watch.h"
 #include "controller/core/measured_runs.h"
 #include "controller/core/memory_watch.h"
@@ -262,6 +263,7 @@ JobView ViewJob(const State& state, const JobRecord& job, bool full) {
   if (job.phase == JobPhase::kQueued) {
     view.reason = WhyWaiting(state, job);
     if (job.attempts > 0) view.outcome = job.requeue_cause;
+    if (job.keeps != 0 && newest != nullptr) view.nodelist = newest->nodes;
   } else if (newest != nullptr) {
     view.nodelist = newest->nodes;
     view.nodes = static_cast<int>(newest->nodes.size());
@@ -320,6 +322,9 @@ NodeView ViewNode(const State& state, const NodeId& node, const Now& now) {
   if (const auto held = state.held_by_node.find(node); held != state.held_by_node.end()) {
     for (const Key& key : held->second) jobs.insert(key.job);
   }
+  for (const JobId job : state.keepers) {
+    if (FindAlloc(state, Key{job, Attempt{state.jobs.at(job).keeps}}, node)) jobs.insert(job);
+  }
   view.jobs.assign(jobs.begin(), jobs.end());
   for (const auto& [gpu, quarantine] : state.quarantine) {
     if (quarantine.node == node) view.quarantined.emplace_back(gpu, quarantine.why);
@@ -328,6 +333,10 @@ NodeView ViewNode(const State& state, const NodeId& node, const Now& now) {
   if (live != state.live.nodes.end()) {
     view.last_seen = live->second.last_seen;
     view.samples = live->second.samples;
+    if (view.reason.empty() && live->second.rival_seen &&
+        now.boot - *live->second.rival_seen < 2 * kRivalShown) {
+      view.reason = "a second agent with its identity is refused: was its state directory copied?";
+    }
     if (live->second.silent) {
       view.silent_ms = std::max<std::int64_t>(1, (now.boot - live->second.silent_since).count());
     }

@@ -77,10 +77,9 @@ class UserStream final : public ExecUserReactor {
   Result<void> Open() {
     opened_ = true;
     LAUNCH_ASSIGN_OR_RETURN(const ExecCall call, FromProto(incoming_.open()));
-    // A user learns the same of another's job as of one that does not exist.
+    LAUNCH_RETURN_IF_ERROR(parts_.gate.MayWith(caller_, JobAct::kExec, call.job));
     const auto owner = parts_.directory.OwnerOf(call.job);
     const bool own = owner && *owner == caller_.user;
-    if (!own && !caller_.is_operator) return Unexpected(NotYourJob(caller_, call.job));
     if (!own && owner && !parts_.operator_exec) {
       return Fail(ErrorCode::kPermissionDenied,
                   "job " + std::to_string(call.job.value) + " belongs to " + owner->value +

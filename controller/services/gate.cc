@@ -58,9 +58,19 @@ Result<Admitted> Gate::Admit(const grpc::ServerContextBase& context,
   if (auto allowed = CheckAccess(method, admitted.role, who); !allowed) {
     spdlog::warn("access.denied method={} who={} role={}", method, ToUri(who),
                  ToString(admitted.role));
+    const std::string call(method.substr(method.find('.', 8) + 1));
+    (void)mailbox_.Push(event::Denied{who.role + "/" + who.name, "may not call " + call, {}});
     return Unexpected(std::move(allowed).error());
   }
   return admitted;
+}
+
+Result<void> Gate::MayWith(const Caller& caller, JobAct act, JobId job) const {
+  const auto owner = directory_.OwnerOf(job);
+  if (owner ? MayDo(act, caller, *owner) : caller.is_operator) return {};
+  (void)mailbox_.Push(event::Denied{"user/" + caller.user.value,
+                                    "may not " + std::string(NameOf(act)) + " it", job});
+  return Unexpected(NotYourJob(caller, job));
 }
 
 }  // namespace launch::controller

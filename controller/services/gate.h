@@ -6,9 +6,11 @@
 #include <string_view>
 
 #include "common/error.h"
+#include "common/mailbox.h"
 #include "common/pki.h"
 #include "controller/access.h"
 #include "controller/core/event.h"
+#include "controller/core/ownership.h"
 #include "controller/services/directory.h"
 #include "controller/services/doorkeeper.h"
 
@@ -30,11 +32,15 @@ struct Admitted {
 // Thread-safe.
 class Gate {
  public:
-  Gate(std::string cluster, const Directory& directory, Doorkeeper& door)
-      : cluster_(std::move(cluster)), directory_(directory), door_(door) {}
+  Gate(std::string cluster, const Directory& directory, Doorkeeper& door, Mailbox<Event>& mailbox)
+      : cluster_(std::move(cluster)), directory_(directory), door_(door), mailbox_(mailbox) {}
 
   // `method` as gRPC names it. Errors are kPermissionDenied.
   Result<Admitted> Admit(const grpc::ServerContextBase& context, std::string_view method) const;
+
+  // Whether the caller may do it with that job; a user learns the same of another's job as of one
+  // that does not exist. What is denied becomes an event.
+  Result<void> MayWith(const Caller& caller, JobAct act, JobId job) const;
 
   const std::string& cluster() const { return cluster_; }
 
@@ -42,6 +48,7 @@ class Gate {
   const std::string cluster_;
   const Directory& directory_;
   Doorkeeper& door_;
+  Mailbox<Event>& mailbox_;
 };
 
 }  // namespace launch::controller

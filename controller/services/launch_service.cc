@@ -87,7 +87,9 @@ class LaunchService final : public pb::Launch::CallbackService {
     auto who = parts_.gate.Admit(*context, "/launch.v1.Launch/Job");
     if (!who) return Refuse(context, who.error());
     const JobId job{request->job()};
-    if (!Mine(who->caller, job)) return Refuse(context, NotYourJob(who->caller, job));
+    if (auto may = parts_.gate.MayWith(who->caller, JobAct::kSeeInFull, job); !may) {
+      return Refuse(context, may.error());
+    }
     event::GetJob event{{}, who->caller, job};
     auto* reactor = context->DefaultReactor();
     parts_.requests.Ask(who->caller.user.value, std::move(event),
@@ -106,10 +108,10 @@ class LaunchService final : public pb::Launch::CallbackService {
     event::Cancel event{{}, who.caller, {}};
     std::vector<CancelAnswer> refused;
     for (const JobId job : call.jobs) {
-      if (Mine(who.caller, job)) {
+      if (auto may = parts_.gate.MayWith(who.caller, JobAct::kCancel, job); may) {
         event.jobs.push_back(job);
       } else {
-        refused.push_back({job, false, FormatError(NotYourJob(who.caller, job)), {}});
+        refused.push_back({job, false, FormatError(may.error()), {}});
       }
     }
     auto* reactor = context->DefaultReactor();
@@ -136,7 +138,9 @@ class LaunchService final : public pb::Launch::CallbackService {
         Accept<NoteProbeCall>(parts_.gate, context, "/launch.v1.Launch/NoteProbe", *request);
     if (!accepted) return Refuse(context, accepted.error());
     const auto& [who, call] = *accepted;
-    if (!Mine(who.caller, call.job)) return Refuse(context, NotYourJob(who.caller, call.job));
+    if (auto may = parts_.gate.MayWith(who.caller, JobAct::kNoteProbe, call.job); !may) {
+      return Refuse(context, may.error());
+    }
     auto* reactor = context->DefaultReactor();
     parts_.requests.Ask(who.caller.user.value,
                         event::NoteProbe{{}, who.caller, call.job, call.point},
@@ -151,7 +155,9 @@ class LaunchService final : public pb::Launch::CallbackService {
     if (!accepted) return Refuse(context, accepted.error());
     auto& [who, call] = *accepted;
     for (const JobId job : call.jobs) {
-      if (!Mine(who.caller, job)) return Refuse(context, NotYourJob(who.caller, job));
+      if (auto may = parts_.gate.MayWith(who.caller, JobAct::kUpdate, job); !may) {
+        return Refuse(context, may.error());
+      }
     }
     event::Change event{{}, who.caller, std::move(call.jobs), std::move(call.change)};
     auto* reactor = context->DefaultReactor();
@@ -213,20 +219,13 @@ class LaunchService final : public pb::Launch::CallbackService {
     auto accepted = Accept<LogsCall>(parts_.gate, context, "/launch.v1.Launch/Logs", *request);
     if (!accepted) return new RefusedStream<pb::LogsReply>(ToStatus(accepted.error()));
     auto& [who, call] = *accepted;
-    if (!Mine(who.caller, call.job)) {
-      return new RefusedStream<pb::LogsReply>(ToStatus(NotYourJob(who.caller, call.job)));
+    if (auto may = parts_.gate.MayWith(who.caller, JobAct::kSeeInFull, call.job); !may) {
+      return new RefusedStream<pb::LogsReply>(ToStatus(may.error()));
     }
     return MakeLogStream(parts_.relay, {std::move(who.caller), std::move(call)});
   }
 
  private:
-  // A user learns the same of another's job as of one that does not exist.
-  bool Mine(const Caller& caller, JobId job) const {
-    if (caller.is_operator) return true;
-    const auto owner = parts_.directory.OwnerOf(job);
-    return owner && MaySeeInFull(caller, *owner);
-  }
-
   const LaunchServiceParts parts_;
 };
 

@@ -80,6 +80,7 @@ pb::JobRecord ToRecord(const JobRecord& v) {
   m.set_requeued_by(Utf8(v.requeued_by));
   if (v.array) m.set_array(v.array->value);
   m.set_array_index(v.array_index);
+  m.set_keeps(v.keeps);
   return m;
 }
 JobRecord FromRecord(Edge& e, const pb::JobRecord& m) {
@@ -116,6 +117,7 @@ JobRecord FromRecord(Edge& e, const pb::JobRecord& m) {
   v.requeued_by = e.Text("requeued_by", m.requeued_by());
   if (m.has_array()) v.array = e.Job("array", m.array());
   v.array_index = m.array_index();
+  v.keeps = m.keeps();
   return v;
 }
 

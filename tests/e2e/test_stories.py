@@ -230,6 +230,71 @@ def test_S002_4_a_rank_killed_from_outside_stops_both(s002_4):
     assert "memory" not in status["outcome"]
 
 
+def hold_at(cluster, step):
+    """The first attempt stands still at this step until a file `on` is there."""
+    script = cluster.work / "train_ddp.py"
+    script.write_text(script.read_text().replace(
+        "    if a.die_at == step",
+        f"    import time\n    while step == {step} and not os.path.exists('on'): time.sleep(0.05)\n"
+        "    if a.die_at == step"))
+
+
+def curves(cluster, job):
+    return [losses(cluster.launch("logs", job, "--attempt", n, "--rank", 0).stdout) for n in (1, 2)]
+
+
+def test_S002_4_a_node_is_lost(cluster):
+    cluster.up("--nodes", 3)
+    shutil.copy(HERE / "train_ddp.py", cluster.work)
+    hold_at(cluster, 60)
+    job = cluster.submit(cluster.write("job.yaml", S002_4.format(venv=VENV).replace("--die-at 90", "")))
+    wait_until("step 60", lambda: 60 in losses(cluster.launch("logs", job, "--rank", 0).stdout), timeout=90)
+    (lost,) = [r for r in cluster.status(job)["attempts"][0]["ranks"] if r["rank"] == 1]
+    # What loss of power leaves: no agent, no supervisor, no rank, and nobody who wrote down an end.
+    stat = open(f"/proc/{lost['pid']}/stat").read()
+    shim = int(stat.rsplit(")", 1)[1].split()[1])
+    cluster.kill(cluster.agent_pid(lost["node"]))
+    for pid in (shim, lost["pid"]):
+        cluster.kill(pid)
+    wait_until("the node is silent", lambda: {n["node"]: n["state"] for n in cluster.json("nodes")["nodes"]}
+               [lost["node"]] == "silent")
+    assert len(cluster.status(job)["attempts"]) == 1, "silence alone changes nothing"
+    (cluster.work / "on").write_text("")
+    cluster.launch("node", "fence", lost["node"], "--power-is-off")
+    cluster.wait_for(job, "SUCCEEDED", "FAILED", "NODE_FAIL", timeout=120)
+    status = cluster.status(job)
+    assert status["state"] == "SUCCEEDED", status["outcome"]
+    first, second = status["attempts"]
+    assert lost["node"] in first["nodes"] and lost["node"] not in second["nodes"]
+    assert second["env"]["LAUNCH_RESUME_FROM"].endswith("checkpoint-40")
+    one, two = curves(cluster, job)
+    assert sorted(two) == list(range(41, 121))
+    again = sorted(set(one) & set(two))
+    assert again and all(one[step] == two[step] for step in again), "what is trained again is the same"
+
+
+def test_S002_4_the_controller_is_killed_in_between(s002_4):
+    cluster = s002_4
+    hold_at(cluster, 60)
+    job = cluster.submit(cluster.job)
+    wait_until("step 60", lambda: 60 in losses(cluster.launch("logs", job, "--rank", 0).stdout), timeout=90)
+    ranks = [r["pid"] for r in cluster.status(job)["attempts"][0]["ranks"]]
+    cluster.kill(cluster.controller_pid())
+    (cluster.work / "on").write_text("")  # the ranks train on and end with 33 while it is away
+    wait_until("the ranks are gone", lambda: not any(os.path.exists(f"/proc/{pid}") for pid in ranks), timeout=60)
+    cluster.up()
+    cluster.wait_for(job, "SUCCEEDED", "FAILED", "NODE_FAIL", timeout=120)
+    status = cluster.status(job)
+    assert status["state"] == "SUCCEEDED", status["outcome"]
+    first, second = status["attempts"]
+    assert "exit 33" in first["cause"]
+    assert second["env"]["LAUNCH_RESUME_FROM"].endswith("checkpoint-80")
+    one, two = curves(cluster, job)
+    assert sorted(one) == list(range(1, 91)), "no line is lost"
+    assert sorted(two) == list(range(81, 121))
+    assert all(one[step] == two[step] for step in range(81, 91)), "what is trained again is the same"
+
+
 def test_S002_5_two_node_torchrun_line_and_gpu_ids(cluster):
     cluster.up("--nodes", 2)
     cluster.write("reduce.py", textwrap.dedent("""\

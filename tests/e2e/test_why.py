@@ -136,5 +136,15 @@ def test_a_bundle_has_what_a_bug_report_needs_and_no_secrets(cluster):
     assert "token is [removed]" in texts["attempt-1/rank-0.log"]
     assert json.loads(texts["job.json"])["attempts"][0]["verdict"]["label"] == "python_import"
     assert "File exists" in cluster.launch("bundle", job, code=None).stderr
+    # What the job calls a secret is deleted with its end: who does not have it gets no logs.
+    secret = cluster.write("secret.yaml", "name: secret\ngpus: 0\nsecrets: [PIN]\nrun: echo pin is $PIN; exit 1\n")
+    hidden = cluster.launch("submit", secret, "--parsable", env={"PIN": "no-secret-by-its-looks"}).stdout.strip()
+    cluster.wait_for(hidden, "FAILED")
+    done = cluster.launch("bundle", hidden)
+    assert "PIN" in done.stderr and "--unredacted-logs" in done.stderr
+    assert b"no-secret-by-its-looks" not in (cluster.work / done.stdout.strip()).read_bytes()
+    known = cluster.launch("bundle", hidden, "--file", "known.tar", env={"PIN": "no-secret-by-its-looks"})
+    data = (cluster.work / "known.tar").read_bytes()
+    assert b"no-secret-by-its-looks" not in data and b"pin is [removed]" in data, known.stderr
     cluster.down()
     assert cluster.json("diagnose", "--log", name)["label"] == "python_import"

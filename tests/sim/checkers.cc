@@ -10,6 +10,7 @@
 //   C8 bounds     (sim_cluster.cc, network.cc) queues
 //   C9 progress   everything ends once all is healed
 //   C12 silence   alone stops nothing, gives up nothing
+//   C14 place     nothing else runs there between two attempts of a job that restarts in place
 #include <algorithm>
 
 #include "tests/sim/world.h"
@@ -56,6 +57,7 @@ void World::JobCommitted(const JobRecord& job, const std::set<GpuUuid>& quaranti
       Violation("C5 the outcome of job " + std::to_string(job.id.value) + " changed");
     }
   }
+  if (before != jobs_.end()) CheckPlace(before->second, job);
   const bool now_done = job.phase == JobPhase::kDone &&
                         (before == jobs_.end() || before->second.phase != JobPhase::kDone);
   if (now_done) {
@@ -73,6 +75,26 @@ void World::JobCommitted(const JobRecord& job, const std::set<GpuUuid>& quaranti
     }
   }
   jobs_[job.id] = job;
+}
+
+void World::CheckPlace(const JobRecord& before, const JobRecord& after) {
+  if (before.keeps == 0 || after.keeps != 0) return;
+  const bool restarts = after.phase == JobPhase::kActive && after.attempts > before.attempts;
+  ++coverage.faults[restarts ? "restart in place" : "place given up"];
+  if (!restarts) return;
+  const Key last{after.id, Attempt{before.keeps}};
+  for (const Process& old : processes) {
+    if (old.key != last) continue;
+    for (const Process& other : processes) {
+      const bool shares = std::ranges::any_of(other.gpus, [&](const GpuUuid& gpu) {
+        return std::ranges::find(old.gpus, gpu) != old.gpus.end();
+      });
+      if (other.key.job == after.id || !shares || other.began < old.began) continue;
+      Violation("C14 " + ToString(other.key) + " ran on " + other.node.value +
+                ", in the place of " + ToString(last));
+    }
+    if (!old.ended) Violation("C2 " + ToString(last) + " lives when the next is made in its place");
+  }
 }
 
 void World::AttemptCommitted(const AttemptRecord& attempt) {

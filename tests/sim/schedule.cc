@@ -1,5 +1,6 @@
 #include "tests/sim/schedule.h"
 
+#include <algorithm>
 #include <array>
 #include <sstream>
 
@@ -84,6 +85,9 @@ Fault DrawFault(Rng& rng, const std::vector<std::string>& nodes) {
     case FaultKind::kSlow:
       fault.amount = rng.Between(200, 6'000);
       break;
+    case FaultKind::kCloneNode:
+      fault.amount = rng.OneIn(2) ? 1 : 0;  // of this machine
+      break;
     case FaultKind::kRepeat:
       fault.amount = rng.Between(1, 20);
       break;
@@ -149,6 +153,21 @@ PlannedJob DrawJob(Rng& rng, std::size_t number, std::size_t nodes_there) {
   return job;
 }
 
+// The clock of the controller jumps while a node is cut off whose ranks have a lease.
+void LapseLeases(std::uint64_t seed, const std::vector<std::string>& nodes, Schedule& schedule) {
+  Rng rng(seed, "leases");
+  const bool leased = std::ranges::any_of(
+      schedule.jobs, [](const PlannedJob& job) { return job.spec.requeue_after.has_value(); });
+  if (!leased || !rng.OneIn(3)) return;
+  const std::int64_t begin = rng.Between(8'000, kFaultsEnd / 2);
+  const std::int64_t lasts = rng.Between(8'000, 30'000);
+  const std::int64_t jump = begin + rng.Between(4'500, lasts);
+  for (const std::string& node : nodes) {
+    schedule.faults.push_back({FaultKind::kCut, begin, lasts, node, 0, ""});
+  }
+  schedule.faults.push_back({FaultKind::kControllerClock, jump, 1'000, "", 3'600'000, ""});
+}
+
 }  // namespace
 
 Schedule Draw(std::uint64_t seed, const std::vector<std::string>& nodes) {
@@ -163,6 +182,7 @@ Schedule Draw(std::uint64_t seed, const std::vector<std::string>& nodes) {
   const bool storm = faults.OneIn(4);
   const std::int64_t hits = faults.Between(1, storm ? 40 : 12);
   for (std::int64_t i = 0; i < hits; ++i) schedule.faults.push_back(DrawFault(faults, nodes));
+  LapseLeases(seed, nodes, schedule);
   // Swizzle: cut the nodes one after the other, heal them in another order.
   if (faults.OneIn(8)) {
     const std::int64_t begin = faults.Between(5'000, kFaultsEnd / 2);

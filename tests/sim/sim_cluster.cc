@@ -84,6 +84,7 @@ void SimCluster::EndpointSaid(const std::string& node, Network::Stream stream,
   if (!controller_.up()) return;
   const NodeId id{node};
   if (const auto* hello = std::get_if<from_node::Hello>(&message)) {
+    if (hello->instance == kTwin && !Answers(node)) return network_.CloseEndpoint(stream);
     const SessionId session{next_session_++};
     sessions_[stream] = session;
     controller::event::NodeAttached attached{session, id, *hello};

@@ -14,6 +14,8 @@
 
 namespace launch::sim {
 
+inline constexpr const char* kTwin = "twin";  // life of an agent from a copied state directory
+
 std::vector<std::string> SimNodes();
 
 class SimCluster {
@@ -44,7 +46,8 @@ class SimCluster {
   // ---- faults ----
   void Carry(const Fault& fault);
   void CarryToNode(const Fault& fault);
-  void SendClone(const std::string& node);
+  void SendClone(const std::string& node, bool twin);
+  bool Answers(const std::string& node) const;
   void Fence(const std::string& node, const std::string& boot);
   void Heal();
   bool Quiet() const;

@@ -1,4 +1,6 @@
 // How each fault of the schedule is done to the cluster, and how it ends.
+#include <algorithm>
+
 #include "tests/sim/sim_cluster.h"
 
 namespace launch::sim {
@@ -77,7 +79,7 @@ void SimCluster::CarryToNode(const Fault& fault) {
       network_.Reset(name);
       return;
     case FaultKind::kCloneNode:
-      return SendClone(name);
+      return SendClone(name, fault.amount != 0);
     case FaultKind::kKillShim:
       node.KillShim();
       return;
@@ -104,15 +106,32 @@ void SimCluster::Fence(const std::string& node, const std::string& boot) {
 }
 
 // Another machine whose disk was copied: the same install id, other hardware, an empty state.
-void SimCluster::SendClone(const std::string& node) {
+// Beside an agent that does not answer nobody can tell a copied state directory on the same machine
+// from that agent started again.
+bool SimCluster::Answers(const std::string& node) const {
+  if (!controller_.up() || controller_.paused()) return false;
+  const auto& nodes = controller_.state().live.nodes;
+  const auto live = nodes.find(NodeId{node});
+  if (live == nodes.end() || live->second.silent || !live->second.session) return false;
+  const auto dial = dials_.find(node);
+  if (dial == dials_.end() || !dial->second.open) return false;
+  const auto session = sessions_.find(dial->second.stream);
+  return session != sessions_.end() && session->second == *live->second.session;
+}
+
+void SimCluster::SendClone(const std::string& node, bool twin) {
   const std::optional<Network::Stream> stream = network_.Open(node);
   if (!stream) return;
   clones_.insert(*stream);
   from_node::Hello hello;
   hello.version = "clone";
   hello.machine = SimMachine(node);
-  hello.machine.product_uuid = "another machine";
-  hello.boot_id = "clone-boot-1";
+  hello.boot_id = nodes_.at(node)->boot_id();
+  hello.instance = twin ? kTwin : "clone";
+  if (!twin) {
+    hello.machine.product_uuid = "another machine";
+    hello.boot_id = "clone-boot-1";
+  }
   hello.inventory = SimInventory(node);
   network_.SendUp(*stream, hello);
 }

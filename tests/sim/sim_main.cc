@@ -51,6 +51,7 @@ const std::map<std::string, Bug> kBugs = {
     {"lease-from-pong", Bug::kLeaseFromPong},
     {"lease-of-agent", Bug::kLeaseOfAgent},
     {"lease-of-shim", Bug::kLeaseOfShim},
+    {"offered-place", Bug::kOfferedPlace},
 };
 
 struct Arguments {

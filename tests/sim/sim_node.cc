@@ -6,6 +6,11 @@
 #include "common/planted.h"
 
 namespace launch::sim {
+namespace {
+
+constexpr std::uint64_t kHelloNumber = 0;  // beats count from 1
+
+}  // namespace
 
 NodeInventory SimInventory(const std::string& name) {
   NodeInventory inventory;
@@ -110,6 +115,9 @@ void SimNode::StartAgent() {
   identity.node = id_;
   identity.machine = SimMachine(id_.value);
   identity.boot_id = boot_id();
+  identity.instance = "life " + std::to_string(incarnation_);
+  sent_.clear();
+  answered_.reset();
   world_.Trace("agent up " + id_.value);
   agent::Recovery recovery = agent::Recover(identity, Found(), Boot());
   agent_ = std::move(recovery.state);
@@ -277,6 +285,7 @@ void SimNode::Tell(const agent::Told& event) {
 void SimNode::Handle(const agent::Told& event) {
   if (!agent_) return;
   CountCell(event);
+  NoteAnswer(event);
   // A copy: an order may end the process, and its state with it.
   agent::AgentState state = std::move(*agent_);
   agent_.emplace();
@@ -289,6 +298,36 @@ void SimNode::Handle(const agent::Told& event) {
   if (incarnation != incarnation_ || !agent_) return;
   agent_ = std::move(state);
   ScheduleTick();
+}
+
+void SimNode::NoteSent(std::uint64_t stream, const FromNode& message) {
+  if (const auto* beat = std::get_if<from_node::Beat>(&message)) sent_[{stream, beat->n}] = Boot();
+  if (std::holds_alternative<from_node::Hello>(message)) sent_[{stream, kHelloNumber}] = Boot();
+}
+
+// When what the controller answered was sent, for the check of leases.
+void SimNode::NoteAnswer(const agent::Told& event) {
+  const auto* message = std::get_if<agent::told::FromController>(&event);
+  if (message == nullptr) return;
+  std::uint64_t number = kHelloNumber;
+  if (const auto* pong = std::get_if<to_node::Pong>(&message->envelope.body)) {
+    number = pong->n;
+  } else if (!std::holds_alternative<to_node::Welcome>(message->envelope.body)) {
+    return;
+  }
+  const auto sent = sent_.find({message->stream, number});
+  if (sent != sent_.end()) answered_ = std::max(answered_.value_or(sent->second), sent->second);
+}
+
+// A lease counts from when the node sent what was answered, never from the answer.
+void SimNode::CheckLease(const Key& key, BootTime end) {
+  const auto found = disk_.find(key);
+  if (found == disk_.end() || !found->second.spec || !found->second.spec->lease || !answered_)
+    return;
+  if (end <= *answered_ + *found->second.spec->lease) return;
+  world_.Violation("C3 the lease of " + ToString(key) + " on " + id_.value + " ends " +
+                   std::to_string((end - *answered_ - *found->second.spec->lease).count()) +
+                   " ms after what the controller may count on");
 }
 
 void SimNode::CountCell(const agent::Told& event) {

@@ -72,6 +72,9 @@ class SimNode {
   BootTime Boot() const { return BootMs(world_.now - booted_at_); }
   void Handle(const agent::Told& event);
   void CountCell(const agent::Told& event);
+  void NoteSent(std::uint64_t stream, const FromNode& message);
+  void NoteAnswer(const agent::Told& event);
+  void CheckLease(const Key& key, BootTime end);  // C3
   Result<void> Obey(const agent::Order& order);
   // The runner is one thread: an order waits until the ones before it are carried out.
   void Queue(std::int64_t takes_ms, std::function<void()> carry_out);
@@ -121,6 +124,8 @@ class SimNode {
   };
   std::deque<Queued> runner_;  // the first is being carried out
   std::optional<std::int64_t> tick_at_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, BootTime> sent_;  // beats, by stream and number
+  std::optional<BootTime> answered_;  // when the newest that was answered had been sent
   std::set<std::size_t> unrecorded_;  // ended, while their shim was stopped
 };
 

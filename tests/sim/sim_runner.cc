@@ -33,6 +33,7 @@ Result<void> SimNode::Obey(const agent::Order& given) {
       }
       highest = std::max(highest, accepted->key.attempt);
     }
+    NoteSent(send->stream, send->message);
     link_.send(send->stream, send->message);
     (void)Dies("send.after");
   } else if (const auto* close = std::get_if<order::CloseLink>(&given)) {
@@ -57,8 +58,10 @@ void SimNode::CarryOut(const agent::Order& given) {
   } else if (const auto* start = std::get_if<order::Start>(&given)) {
     if (Dies("start.before")) return;
     disk_[start->go.key].lease_end = start->lease_end;
+    if (start->lease_end) CheckLease(start->go.key, *start->lease_end);
     Later(delays_.Between(1, 60), [this, key = start->go.key] { Spawn(key, 0); });
   } else if (const auto* lease = std::get_if<order::ExtendLease>(&given)) {
+    CheckLease(lease->key, lease->end);
     if (const auto found = disk_.find(lease->key); found != disk_.end()) {
       found->second.lease_end = lease->end;
     }

@@ -102,6 +102,7 @@ class World {
   void RankCommitted(const controller::RankRecord& rank);
   bool IsLeased(JobId id) const;
   bool IsFenced(const Process& process) const;
+  void CheckPlace(const controller::JobRecord& before, const controller::JobRecord& after);
   void CheckTimeLimit(const controller::AttemptRecord& attempt, std::int64_t began);
 
   std::map<std::pair<std::int64_t, std::uint64_t>, std::function<void()>> queue_;

@@ -43,6 +43,7 @@ class Evidence:
     quarantined: list           # (node, gpu, why) while nothing ran any more
     store: list                 # what a check of the store says against it
     clients: list = dataclasses.field(default_factory=list)  # that never got an answer
+    restarts: list = dataclasses.field(default_factory=list)  # (job id, attempt) after which it said to begin in place
 
 
 def submits(e):
@@ -113,6 +114,27 @@ def once(e):
                        f"{start.ms - asked.cancel_acked_ms} ms after its cancel was acknowledged")
 
 
+GPUS_OF_A_NODE = 2
+
+
+def place(e):
+    """Nobody else starts on the nodes of a job between two attempts of which the second begins in place."""
+    takers = {asked.id: asked.plan.gpus for asked in e.asked}
+    for job, attempt in e.restarts:
+        mine = [s.ms for s in e.starts.get(job, []) if s.attempt == attempt]
+        after = [s.ms for s in e.starts.get(job, []) if s.attempt == attempt + 1]
+        if takers.get(job) != GPUS_OF_A_NODE or not mine or not after:
+            continue  # beside a job on fewer GPUs there is room
+        attempts = {a["attempt"]: a["nodes"] for a in e.statuses[job]["attempts"]}
+        if attempts[attempt + 1] != attempts[attempt]:
+            continue  # a node was not well any more
+        for other, starts in e.starts.items():
+            for start in starts:
+                between = min(mine) < start.ms < min(after) and start.node in attempts[attempt]
+                if other != job and takers.get(other) and between:
+                    yield f"job {other} started on {start.node} between attempts {attempt} and {attempt + 1} of job {job}"
+
+
 def nothing_left(e):
     """No process of ours, empty cgroups, free locks, nothing quarantined."""
     yield from (f"{name} ({pid}) still runs" for pid, name in e.processes)
@@ -164,7 +186,7 @@ def programs(e):
     yield from e.clients
 
 
-ALL = {check.__name__: check for check in (submits, ends, once, nothing_left, exit_codes, output, store, programs)}
+ALL = {check.__name__: check for check in (submits, ends, once, place, nothing_left, exit_codes, output, store, programs)}
 
 
 def judge(evidence):

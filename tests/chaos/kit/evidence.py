@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import fcntl
+import json
 import os
 import pathlib
 import sqlite3
@@ -137,6 +138,19 @@ def check_store(cluster, state):
     return wrong
 
 
+def read_restarts(events):
+    """(job, attempt) of each event that says that the next attempt begins in the place of this one."""
+    last, restarts = {}, []
+    for event in events:
+        what, _, number = event["subject"].partition("/")
+        if event["kind"] == "attempt.ended" and what == "attempt":
+            job, _, attempt = number.partition(".")
+            last[job] = int(attempt)
+        elif event["kind"] == "job.restarts":
+            restarts.append((number, last[number]))
+    return restarts
+
+
 def gather_living(cluster, clients, seconds):
     def ask(*words):
         return cluster.patiently(" ".join(words), lambda: cluster.json(*words), seconds)
@@ -149,12 +163,14 @@ def gather_living(cluster, clients, seconds):
     queue = [(str(job["id"]), job["name"]) for job in ask("queue", "-a")["jobs"]]
     statuses = {job: ask("status", job) for job, _ in queue}
     cluster.wait_for_nodes()
+    lines = cluster.patiently("events", lambda: cluster.launch("events", "-o", "json", code=0).stdout, seconds)
+    restarts = read_restarts([json.loads(line) for line in lines.splitlines()])
     quarantined = [(node["node"], gpu["uuid"], gpu["quarantined"]) for node in ask("nodes")["nodes"]
                    for gpu in node["gpus"] if gpu["quarantined"]]
     return Evidence(
         asked=clients.asked, statuses=statuses, before_restart=before, queue=queue, starts=starts, ends=ends, overlaps=overlaps,
         printed=printed, logs=read_logs(cluster, printed), unsettled=unsettled, deaths=[], processes=[], cgroups=[],
-        held_locks=[], quarantined=quarantined, store=[], clients=restless)
+        held_locks=[], quarantined=quarantined, store=[], clients=restless, restarts=restarts)
 
 
 def gather_machine(cluster, evidence):

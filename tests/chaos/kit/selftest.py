@@ -110,6 +110,22 @@ def late_start(cluster, found):
     return new
 
 
+@case("place", "a job that starts between two attempts of another that begins in place")
+def slipped_in(cluster, found):
+    new = copy.deepcopy(found)
+    asked = next(a for a in new.asked if a.id == good_job(found).id)
+    asked.plan.gpus = checkers.GPUS_OF_A_NODE
+    nodes = new.statuses[asked.id]["attempts"][-1]["nodes"]
+    new.statuses[asked.id]["attempts"] = [{"attempt": n, "nodes": nodes} for n in (1, 2)]
+    starts = [checkers.Start(attempt, 0, 1, 1000 * attempt, nodes[0]) for attempt in (1, 2)]
+    other = copy.deepcopy(asked)
+    other.ids = ["903"]
+    new.asked.append(other)
+    new.starts = {asked.id: starts, "903": [checkers.Start(1, 0, 2, 1500, nodes[0])]}
+    new.restarts = [(asked.id, 1)]
+    return new
+
+
 @case("nothing_left", "a rank that outlives its job")
 def left_process(cluster, found):
     left = rank(cluster, "901", 1, 60_000)

@@ -184,6 +184,17 @@ TEST(Plan, ReadsATorchrunLineForTwoNodes) {
   }
 }
 
+TEST(CheckSpec, RefusesASignalThatWouldComeBeforeTheStart) {
+  JobSpec job = Job();
+  job.time_limit = Millis{12'000};
+  job.checkpoint.signal = 10;
+  job.checkpoint.signal_before = Millis{20'000};
+  ASSERT_FALSE(CheckSpec(job, Context()));
+  EXPECT_TRUE(Contains(CheckSpec(job, Context()).error().message, "checkpoint.signal"));
+  job.time_limit = Millis{21'000};
+  EXPECT_TRUE(CheckSpec(job, Context()));
+}
+
 TEST(Plan, TheLineAndTheJobMustAgreeOnTheNumberOfNodes) {
   JobSpec job = GpuJob(1, "", 1, "torchrun --nnodes=2 --nproc_per_node=1 train.py");
   EXPECT_TRUE(Contains(CheckSpec(job, Context()).error().hint, "nodes: 2"));

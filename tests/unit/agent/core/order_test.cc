@@ -17,6 +17,31 @@ Rig WithHeldGpus() {
   return rig;
 }
 
+// Until the proof has failed once more nothing is held here, but the controller lists the GPU.
+TEST(AgentQuarantine, AReleaseDuringTheProofAfterARestartHolds) {
+  const Key old = KeyOf(1, 1);
+  FoundAllocation found{
+      .boot_id = "boot-a", .alive = true, .path = "/s/1.1", .spec = TwoRankSpec(old)};
+  found.status = {.key = old, .digest = "d1", .gpus = {kGpu0, kGpu1}};
+  found.status.ranks = {{.rank = 0, .started = true, .pid = 100},
+                        {.rank = 1, .started = true, .pid = 101}};
+  found.tombstone = true;
+  RunnerState runner;
+  runner.allocations.push_back(std::move(found));
+  Rig rig = ConnectedRig(runner);
+  rig.Receive(to_node::Retest{kGpu0, true});
+  AllocationSpec next = TwoRankSpec(KeyOf(2, 1));
+  next.gpus = {kGpu0};
+  next.gpu_indices = {0};
+  rig.Prepare(next);
+  EXPECT_EQ(rig.RefusalCode(), "") << "the kernel is asked, the record does not refuse";
+  EXPECT_EQ(rig.Ordered<order::Accept>().size(), 1u);
+  rig.StopDone(old, {{kGpu0, "D state"}, {kGpu1, "D state"}});
+  ASSERT_EQ(rig.Sent<from_node::Released>().size(), 1u);
+  EXPECT_EQ(rig.Sent<from_node::Released>()[0].held,
+            (std::vector<std::pair<GpuUuid, std::string>>{{kGpu1, "D state"}}));
+}
+
 TEST(AgentQuarantine, ARetestMakesTheProofAgainAndHoldsOnMeanwhile) {
   Rig rig = WithHeldGpus();
   rig.Receive(to_node::Retest{kGpu0, false});

@@ -165,6 +165,20 @@ TEST(AgentRecovery, AnUnreadableAttemptHoldsItsGpusAndNamesTheFile) {
   EXPECT_EQ(rig.Ordered<order::StopAllocation>().size(), 1u) << "on the controller's word only";
 }
 
+// Its processes ran and are gone: nothing is held any more, and how they ended nobody can say.
+TEST(AgentRecovery, WhatHadNoRecordIsGivenBackWhenItIsGone) {
+  FoundAllocation found{.alive = true, .unreadable = true, .path = "/s/1.1", .why = "no record"};
+  found.status.key = kKey;
+  Rig rig = ConnectedRig(With(std::move(found)));
+  EXPECT_EQ(rig.PhaseOf(kKey), Phase::kUnreadable);
+  rig.Tell(told::StopDone{kKey, {}, {}});
+  ASSERT_EQ(rig.Sent<from_node::Released>().size(), 1u);
+  EXPECT_TRUE(rig.Sent<from_node::RankExited>().empty());
+  EXPECT_EQ(rig.PhaseOf(kKey), Phase::kReleased);
+  rig.Receive(to_node::Forget{kKey});
+  EXPECT_TRUE(rig.state.allocations.empty());
+}
+
 TEST(AgentRecovery, AnUnreadableListHoldsAllGpusOfTheNode) {
   FoundAllocation found{.unreadable = true, .path = "/s/1.1/accept", .why = "bad checksum"};
   found.status.key = kKey;

@@ -84,5 +84,51 @@ TEST_F(Reputation, AnUndrainStartsAnew) {
   EXPECT_FALSE(Drained());
 }
 
+// A job of `owner` that is tried once more, fails everywhere, and blames the node it failed on.
+struct SharedFault : Reputation {
+  SharedFault() {
+    core.Attach("gpu2", 1);
+    core.verdict->label = "storage_io";
+  }
+  void FailEverywhere(const char* owner) {
+    core.user = UserName{owner};
+    JobSpec spec = GpuJob(1, 1);
+    spec.retry.max = 1;
+    const JobId job = core.Submitted(spec);
+    for (std::uint32_t attempt = 1; attempt <= 2; ++attempt) {
+      const Key key = core.Run(job);
+      const std::string node = core.state.attempts.at(key).nodes.front().value;
+      core.Exit(node, key, 0, Exited{1});
+      core.Ignore();
+      core.Release(node, key);
+    }
+    core.Ignore();
+  }
+  int DrainedNodes() {
+    int drained = 0;
+    for (const auto& [id, node] : core.state.nodes) drained += node.drained ? 1 : 0;
+    return drained;
+  }
+};
+
+TEST_F(SharedFault, OfAFileServerDrainsNoNode) {
+  for (const char* owner : {"ana", "ben", "eva", "ana"}) FailEverywhere(owner);
+  EXPECT_EQ(DrainedNodes(), 0);
+  EXPECT_TRUE(core.HasEvent("node.fault_shared"));
+}
+
+TEST_F(SharedFault, OfGpusIsEachNodesOwn) {
+  core.verdict->label = "ecc";
+  for (const char* owner : {"ana", "ben"}) FailEverywhere(owner);
+  EXPECT_EQ(DrainedNodes(), 2);
+}
+
+TEST_F(SharedFault, ThatComesBackOnOneNodeAloneIsItsOwn) {
+  core.Detach("gpu2");
+  FailOne();
+  FailOne();
+  EXPECT_TRUE(Drained());
+}
+
 }  // namespace
 }  // namespace launch::controller

@@ -226,6 +226,7 @@ Key TestCore::Run(JobId job) {
   }
   for (const NodeId& node : nodes) Accept(node.value, key);
   for (const NodeId& node : nodes) {
+    if (Phase(key) == AttemptPhase::kLaunching) break;  // in place: all is known
     EXPECT_EQ(Told<to_node::Stage>(node.value).key, key);
     Ready(node.value, key);
   }

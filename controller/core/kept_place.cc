@@ -1,0 +1,186 @@
+#include "controller/core/kept_place.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace launch::controller {
+namespace {
+
+// When a node that does not answer is no longer waited for; absent: it answers.
+std::optional<BootTime> GivenUpAt(const State& state, const NodeId& node) {
+  const auto live = state.live.nodes.find(node);
+  if (live == state.live.nodes.end()) return state.live.since + kKeptWhileSilent;
+  if (live->second.session && !live->second.silent) return std::nullopt;
+  return std::max(live->second.silent_since, state.live.since) + kKeptWhileSilent;
+}
+
+std::optional<std::size_t> IndexOf(const NodeInventory& inventory, const GpuUuid& gpu) {
+  for (std::size_t i = 0; i < inventory.gpus.size(); ++i) {
+    if (inventory.gpus[i].uuid == gpu) return i;
+  }
+  return std::nullopt;
+}
+
+std::string WhyNotGpu(const State& state, const AllocRecord& alloc, const GpuUuid& gpu) {
+  const NodeInventory& inventory = *state.inventories.at(alloc.node);
+  const std::optional<std::size_t> index = IndexOf(inventory, gpu);
+  if (!index) return gpu.value + " is gone";
+  const GpuDevice& device = inventory.gpus[*index];
+  if (device.health == Health::kBad) return gpu.value + ": " + device.why;
+  if (const auto held = state.quarantine.find(gpu); held != state.quarantine.end()) {
+    return gpu.value + " is quarantined: " + held->second.why;
+  }
+  if (state.live.nodes.at(alloc.node).busy_gpus.contains(gpu)) return gpu.value + " is busy";
+  const auto owner = state.gpu_owner.find(gpu);
+  if (owner != state.gpu_owner.end() && owner->second != alloc.key) {
+    return gpu.value + " has another owner";
+  }
+  return {};
+}
+
+std::string WhyNotNode(const State& state, const AllocRecord& alloc) {
+  if (std::string why = WhyUnschedulable(state, alloc.node); !why.empty()) return why;
+  if (!alloc.boot_id.empty() && state.live.nodes.at(alloc.node).boot_id != alloc.boot_id) {
+    return "it was booted since";
+  }
+  for (const GpuUuid& gpu : alloc.gpus) {
+    if (std::string why = WhyNotGpu(state, alloc, gpu); !why.empty()) return why;
+  }
+  return {};
+}
+
+bool IsWanted(const JobRecord& job) {
+  return job.phase != JobPhase::kDone && !job.held && job.cancelled_by.empty() &&
+         job.requeued_by.empty();
+}
+
+// Whether anything of a start may differ from that of the attempt before, so that nodes are asked.
+bool StagesAgain(const SpecRecord& record, bool use_snapshot) {
+  const JobSpec& spec = record.spec;
+  const bool finds_checkpoint = spec.checkpoint.resume && !spec.checkpoint.dir.empty();
+  return finds_checkpoint || !spec.setup.empty() || spec.snapshot || use_snapshot;
+}
+
+}  // namespace
+
+PlaceLook LookAtPlace(const State& state, const JobRecord& job, BootTime now) {
+  const Key key{job.id, Attempt{job.keeps}};
+  const auto attempt = state.attempts.find(key);
+  if (attempt == state.attempts.end()) return {"its attempt is gone", ""};
+  PlaceLook look;
+  for (const NodeId& node : attempt->second.nodes) {
+    const AllocRecord* alloc = FindAlloc(state, key, node);
+    if (alloc == nullptr) return {node.value + " has no part of it", ""};
+    if (const auto until = GivenUpAt(state, node)) {
+      if (*until <= now) return {node.value + " is silent", ""};
+      look.waits = node.value + " does not answer";
+      continue;
+    }
+    if (std::string why = WhyNotNode(state, *alloc); !why.empty()) {
+      return {fmt::format("{}: {}", node.value, why), ""};
+    }
+  }
+  return look;
+}
+
+void KeepPlace(Draft& draft, const Facts& facts, StopCause cause) {
+  if (cause != StopCause::kRankFailed && cause != StopCause::kHang) return;
+  const JobSpec& spec = draft.state().specs.at(facts.job.id).spec;
+  if (spec.retry.max == 0 || spec.debug || !IsWanted(facts.job)) return;
+  JobRecord job = draft.state().jobs.at(facts.job.id);
+  job.keeps = facts.attempt.key.attempt.value;
+  const PlaceLook look = LookAtPlace(draft.state(), job, draft.now());
+  if (look.lost.empty() && look.waits.empty()) draft.Put(std::move(job));
+}
+
+bool StaysInPlace(const Draft& draft, const JobRecord& job, const Key& ended, Millis backoff) {
+  if (job.keeps != ended.attempt.value || backoff > kLongestKept || !IsWanted(job)) return false;
+  const AttemptRecord& attempt = draft.state().attempts.at(ended);
+  const bool avoided = std::ranges::any_of(
+      attempt.nodes, [&](const NodeId& node) { return job.excluded_nodes.contains(node.value); });
+  return !avoided && LookAtPlace(draft.state(), job, draft.now()).lost.empty();
+}
+
+void ReviewPlaces(Draft& draft) {
+  const State& state = draft.state();
+  for (const JobId id : std::set<JobId>(state.keepers)) {
+    JobRecord job = state.jobs.at(id);
+    const std::string lost = LookAtPlace(state, job, draft.now()).lost;
+    if (lost.empty() && IsWanted(job)) continue;
+    job.keeps = 0;
+    if (!lost.empty() && job.phase == JobPhase::kQueued) {
+      draft.Event("job.leaves_place", Subject(id), lost);
+    }
+    draft.live().staged.erase(id);
+    draft.Put(std::move(job));
+    draft.TouchQueue();
+  }
+}
+
+bool HasLostPlace(const State& state, BootTime now) {
+  return std::ranges::any_of(state.keepers, [&](JobId id) {
+    return !LookAtPlace(state, state.jobs.at(id), now).lost.empty();
+  });
+}
+
+std::optional<BootTime> NextPlaceLost(const State& state) {
+  std::optional<BootTime> next;
+  for (const JobId id : state.keepers) {
+    const auto attempt = state.attempts.find(Key{id, Attempt{state.jobs.at(id).keeps}});
+    if (attempt == state.attempts.end()) continue;
+    for (const NodeId& node : attempt->second.nodes) {
+      if (const auto at = GivenUpAt(state, node)) next = std::min(next.value_or(*at), *at);
+    }
+  }
+  return next;
+}
+
+Placement PlacementInPlace(const State& state, const JobRecord& job,
+                           const std::vector<effect::NodeOffer>& offers) {
+  const Key key{job.id, Attempt{job.keeps}};
+  Placement placement;
+  for (const NodeId& node : state.attempts.at(key).nodes) {
+    const auto offer = std::ranges::find_if(
+        offers, [&](const effect::NodeOffer& one) { return one.inventory->node == node; });
+    placement.offers.push_back(static_cast<std::size_t>(offer - offers.begin()));
+    std::vector<int> gpus;
+    for (const GpuUuid& gpu : state.allocs.at(key).at(node).gpus) {
+      gpus.push_back(static_cast<int>(*IndexOf(*offer->inventory, gpu)));
+    }
+    placement.gpus.push_back(std::move(gpus));
+  }
+  return placement;
+}
+
+void KeepStaging(Draft& draft, const Key& ended) {
+  const auto live = draft.live().attempts.find(ended);
+  if (live == draft.live().attempts.end()) return;
+  // Nothing found: a restart of the controller, or a decision that was taken back and is drawn
+  // again; what was kept then is still there.
+  if (live->second.ready.size() != draft.state().attempts.at(ended).nodes.size()) return;
+  draft.live().staged[ended.job] = {ended.attempt, live->second.use_snapshot, live->second.ready};
+}
+
+void TakeOverStaging(Draft& draft, const Key& next, Attempt before) {
+  const auto staged = draft.live().staged.extract(next.job);
+  if (staged.empty() || staged.mapped().attempt != before) return;
+  LiveAttempt& live = draft.live().attempts[next];
+  live.use_snapshot = staged.mapped().use_snapshot;
+  live.known = std::move(staged.mapped().facts);
+  if (!StagesAgain(draft.state().specs.at(next.job), live.use_snapshot)) live.ready = live.known;
+}
+
+StagingFacts WithKnown(const LiveAttempt& live, const NodeId& node, StagingFacts found) {
+  const auto known = live.known.find(node);
+  if (known == live.known.end()) return found;
+  const StagingFacts& old = known->second;
+  if (found.paths.empty()) found.paths = old.paths;
+  if (found.reach.empty()) found.reach = old.reach;
+  if (found.disks.empty()) found.disks = old.disks;
+  if (!found.runtime) found.runtime = old.runtime;
+  return found;
+}
+
+}  // namespace launch::controller

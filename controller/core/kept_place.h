@@ -1,0 +1,48 @@
+// The place of a job between two attempts: when one ends by itself and its nodes are well, they,
+// the GPUs and the cores stay the job's, so that the next attempt begins there at once.
+//
+// The place is the attempt's own allocations (JobRecord::keeps names it), so it survives a restart
+// of the controller; what was found while staging is live, and is looked for again after one. It is
+// kept from the first sign that the attempt ends, because its nodes are done at different times.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "controller/core/attempt_facts.h"
+#include "planner/planner.h"
+
+namespace launch::controller {
+
+// Agents are back within 15 s of a restart of theirs or ours; until then their place waits.
+inline constexpr Millis kKeptWhileSilent{20'000};
+// GPUs do not idle for longer than this because of a backoff.
+inline constexpr Millis kLongestKept{300'000};
+
+struct PlaceLook {
+  std::string lost;   // why no attempt can begin there any more; empty: one can
+  std::string waits;  // what it waits for before that
+};
+PlaceLook LookAtPlace(const State& state, const JobRecord& job, BootTime now);
+
+// At the stop of an attempt: the place is kept, as far as can be known now.
+void KeepPlace(Draft& draft, const Facts& facts, StopCause cause);
+// At its end: whether the next one begins there.
+bool StaysInPlace(const Draft& draft, const JobRecord& job, const Key& ended, Millis backoff);
+// Gives up the places that are lost, or that nobody needs any more.
+void ReviewPlaces(Draft& draft);
+bool HasLostPlace(const State& state, BootTime now);
+std::optional<BootTime> NextPlaceLost(const State& state);
+
+// The kept place as positions in the offers.
+Placement PlacementInPlace(const State& state, const JobRecord& job,
+                           const std::vector<effect::NodeOffer>& offers);
+
+// What the attempt found while staging is kept for the next one, and taken over by it: whatever
+// cannot have changed meanwhile is not looked at again.
+void KeepStaging(Draft& draft, const Key& ended);
+void TakeOverStaging(Draft& draft, const Key& next, Attempt before);
+// What a node found, with what was not looked at again.
+StagingFacts WithKnown(const LiveAttempt& live, const NodeId& node, StagingFacts found);
+
+}  // namespace launch::controller

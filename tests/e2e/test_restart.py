@@ -1,0 +1,135 @@
+"""A gang that begins again in its place, signals before the time limit, and an agent that was copied."""
+
+import re
+import shutil
+import signal
+import subprocess
+import textwrap
+import time
+
+from conftest import BIN, VENV, wait_until
+
+# Says when it began; in the first attempt the last rank then fails.
+GANG = textwrap.dedent("""\
+    import os, pathlib, sys, time
+    job, rank, attempt = os.environ["LAUNCH_JOB_NAME"], os.environ["RANK"], os.environ["LAUNCH_ATTEMPT"]
+    print("began", time.time(), os.environ["MASTER_PORT"], flush=True)
+    fails = job == "first" and attempt == "1" and rank == "1"
+    while not pathlib.Path("fail" if fails else "go").exists():
+        time.sleep(0.02)
+    sys.exit(33 if fails else 0)
+    """)
+
+
+def gang(cluster, name, extra=""):
+    return cluster.submit(cluster.write(f"{name}.yaml", textwrap.dedent(f"""\
+        name: {name}
+        nodes: 2
+        device: cpu
+        gpus: 0
+        procs_per_node: 1
+        cpus: {cpus_of(cluster)}
+        checkpoint: {{dir: out}}
+        run: {VENV}/bin/python gang.py
+        """) + extra))
+
+
+def cpus_of(cluster):
+    """All cores of a node: there is room for one gang."""
+    return min(n["cores"] for n in cluster.json("nodes")["nodes"])
+
+
+def test_a_retry_begins_in_its_place_before_anybody_more_urgent(cluster):
+    cluster.up("--nodes", 2)
+    cluster.write("gang.py", GANG)
+    first = gang(cluster, "first", "priority: 10\nretry: {max: 1, recover_on_exit_codes: [33], backoff: 1s}\n")
+    cluster.wait_for(first, "RUNNING")
+    urgent = gang(cluster, "urgent", "priority: 90\n")
+    cluster.wait_for(urgent, "PENDING")
+    (cluster.work / "fail").write_text("")
+    wait_until("the second attempt runs", lambda: len(cluster.status(first)["attempts"]) == 2
+               and cluster.state_of(first) == "RUNNING")
+    one, two = cluster.status(first)["attempts"]
+    assert one["nodes"] == two["nodes"]
+    assert one["master"] != two["master"], "a port of its own"
+    assert cluster.status(urgent)["attempts"] == []
+    (cluster.work / "go").write_text("")
+    for job in (first, urgent):
+        cluster.wait_for(job, "SUCCEEDED")
+    events = [(e["kind"], e["subject"]) for e in cluster.events()]
+    assert ("job.restarts", f"job/{first}") in events
+    assert ("job.requeued", f"job/{first}") not in events
+    assert events.index(("job.done", f"job/{first}")) < events.index(("attempt.preparing", f"attempt/{urgent}.1"))
+
+
+TRAPS = """\
+    import signal, sys, time
+    began = time.monotonic()
+    def note(number, frame):
+        print(signal.Signals(number).name, round(time.monotonic() - began, 2), flush=True)
+        if number == signal.SIGUSR1 and sys.argv[1] == "saves":
+            sys.exit(0)
+        if number == signal.SIGTERM:
+            sys.exit(0)
+    signal.signal(signal.SIGUSR1, note)
+    signal.signal(signal.SIGTERM, note)
+    while True:
+        time.sleep(0.05)
+    """
+
+
+def test_the_signal_comes_before_the_limit_and_term_at_it(cluster):
+    cluster.up()
+    cluster.write("traps.py", textwrap.dedent(TRAPS))
+    jobs = {}
+    for kind in ("saves", "goes_on"):
+        jobs[kind] = cluster.submit(cluster.write(f"{kind}.yaml", textwrap.dedent(f"""\
+            name: {kind}
+            gpus: 0
+            cpus: 1
+            time: 8s
+            checkpoint: {{dir: out, signal: USR1@5s}}
+            stop_duration: 5s
+            run: {VENV}/bin/python traps.py {kind}
+            """)))
+    cluster.wait_for(jobs["saves"], "SUCCEEDED", "TIMEOUT", "FAILED")
+    assert cluster.state_of(jobs["saves"]) == "SUCCEEDED"
+    cluster.wait_for(jobs["goes_on"], "SUCCEEDED", "TIMEOUT", "FAILED")
+    assert cluster.state_of(jobs["goes_on"]) == "TIMEOUT"
+    out = cluster.launch("logs", jobs["goes_on"], "--no-prefix").stdout
+    seen = {name: float(at) for name, at in re.findall(r"(SIG\w+) ([\d.]+)", out)}
+    assert list(seen) == ["SIGUSR1", "SIGTERM"]
+    # Its own clock starts when Python has started; how loaded this machine is shows in both.
+    assert seen["SIGUSR1"] <= 4.0 and 4.0 <= seen["SIGTERM"] - seen["SIGUSR1"] <= 6.5
+    late = cluster.write("late.yaml", "name: late\ngpus: 0\ntime: 5s\ncheckpoint: {dir: out, signal: USR1@20s}\nrun: a\n")
+    assert "checkpoint.signal" in cluster.launch("submit", late, code=2).stderr
+
+
+def test_an_agent_from_a_copied_state_directory_is_refused_and_named(cluster, tmp_path):
+    cluster.up()
+    (node,) = cluster.node_names()
+    job = cluster.submit(cluster.write("wait.yaml", "name: wait\ngpus: 0\ncpus: 1\nrun: sleep 60\n"))
+    cluster.wait_for(job, "RUNNING")
+    pid = cluster.status(job)["attempts"][0]["ranks"][0]["pid"]
+    theirs = cluster.state / "agents" / node
+    copy = tmp_path / "copy"
+    shutil.copytree(theirs / "state", copy / "state", ignore=shutil.ignore_patterns("allocations", "*.lock"))
+    config = (theirs / "agent.yaml").read_text().replace(str(theirs), str(copy))
+    (copy / "agent.yaml").write_text(config)
+    twin = subprocess.Popen([BIN / "launch-agent", "run", "--config", copy / "agent.yaml"], stdin=subprocess.DEVNULL,
+                            stdout=(copy / "log").open("w"), stderr=subprocess.STDOUT, env=cluster.env)
+    try:
+        reason = wait_until("the node says so", lambda: cluster.json("nodes")["nodes"][0].get("reason"))
+        assert "copied" in reason
+        time.sleep(3.0)  # several dials of the copy
+        assert twin.poll() is None
+    finally:
+        twin.send_signal(signal.SIGKILL)
+        twin.wait()
+    status = cluster.status(job)
+    assert status["state"] == "RUNNING" and len(status["attempts"]) == 1
+    assert status["attempts"][0]["ranks"][0]["pid"] == pid
+    refused = [e for e in cluster.events() if e["kind"] == "node.refused"]
+    assert len(refused) == 1 and "identity conflict" in refused[0]["text"]
+    assert [e["kind"] for e in cluster.events()].count("node.attached") == 1
+    cluster.launch("cancel", job)

@@ -1,0 +1,103 @@
+// What runs on a node and should not, or without its record: left alone, said, ended by a person.
+#include <algorithm>
+
+#include "tests/unit/controller/core/test_core.h"
+
+namespace launch::controller {
+namespace {
+
+struct Strangers : testing::Test {
+  Strangers() {
+    core.Attach("gpu1", 1);
+    core.Ignore();
+  }
+  void Back(const AllocationStatus& status) {
+    from_node::Hello hello;
+    hello.allocations = {status};
+    core.Detach("gpu1");
+    core.Attach(MakeInventory("gpu1", 1), hello);
+  }
+  Result<reply::Quarantined> Ask(QuarantineAction action, const std::string& what) {
+    const RequestId request{next_++};
+    core.Post(event::Quarantine{request, {UserName{"root"}, true}, action, what});
+    return core.Answer<reply::Quarantined>(request);
+  }
+  TestCore core;
+  std::uint64_t next_ = 700;
+};
+
+TEST_F(Strangers, WithoutGpusKeepTheNodeFromJobsAndAreEndedByAVerb) {
+  const Key key{JobId{50}, Attempt{2}};
+  Back({.key = key, .digest = "?", .phase = AllocationPhase::kStarted});
+  EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
+  EXPECT_EQ(core.Node("gpu1").reason, "runs 50.2, of no job here: launch quarantine release 50.2");
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  EXPECT_TRUE(core.View(job).attempts.empty()) << "not beside it";
+  const auto rows = Ask(QuarantineAction::kList, "");
+  ASSERT_TRUE(rows);
+  ASSERT_EQ(rows->gpus.size(), 1u);
+  EXPECT_EQ(rows->gpus[0].key, key);
+  ASSERT_TRUE(Ask(QuarantineAction::kRetest, "50.2"));
+  EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
+  ASSERT_TRUE(Ask(QuarantineAction::kRelease, "50.2"));
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key);
+  EXPECT_TRUE(core.HasEvent("allocation.ended"));
+  EXPECT_FALSE(core.Node("gpu1").schedulable) << "until it is gone";
+  core.Release("gpu1", key);
+  EXPECT_EQ(core.Told<to_node::Forget>("gpu1").key, key);
+  EXPECT_TRUE(core.Node("gpu1").schedulable);
+  EXPECT_EQ(core.View(job).attempts.size(), 1u);
+}
+
+TEST_F(Strangers, OnGpusAreEndedWithTheReleaseOfTheGpu) {
+  const Key key{JobId{50}, Attempt{1}};
+  AllocationStatus status{.key = key, .digest = "?", .phase = AllocationPhase::kStarted};
+  status.gpus = {GpuUuid{"GPU-gpu1-0"}};
+  Back(status);
+  EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
+  ASSERT_TRUE(Ask(QuarantineAction::kRelease, "GPU-gpu1-0"));
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key);
+}
+
+TEST_F(Strangers, AreNotEndedByUsers) {
+  const Key key{JobId{50}, Attempt{1}};
+  Back({.key = key, .digest = "?", .phase = AllocationPhase::kStarted});
+  core.Post(event::Quarantine{
+      RequestId{800}, {UserName{"ana"}, false}, QuarantineAction::kRelease, "50.1"});
+  EXPECT_FALSE(core.Answer<reply::Quarantined>(RequestId{800}));
+  EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
+}
+
+// An agent that was installed anew found the processes, and no record of theirs.
+TEST_F(Strangers, RanksOfThisAttemptWithoutTheirRecordRunOn) {
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(job);
+  for (int times = 0; times < 3; ++times) {
+    Back({.key = key, .digest = "", .phase = AllocationPhase::kStarted});
+    EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
+    EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
+  }
+  EXPECT_EQ(std::ranges::count(core.rows, "allocation.unrecorded", &EventRow::kind), 1);
+  core.Cancel(job);
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key) << "who knows says so";
+}
+
+TEST_F(Strangers, TheEndOfRanksWithoutARecordIsSeenWhenTheyAreGone) {
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(job);
+  Back({.key = key, .digest = "", .phase = AllocationPhase::kStarted});
+  core.Release("gpu1", key);
+  EXPECT_EQ(core.View(job).attempts[0].outcome, "node_fail");
+  EXPECT_EQ(core.View(job).state, JobState::kRequeued);
+}
+
+TEST_F(Strangers, NothingAtAllOfARunningAttemptIsALossAsBefore) {
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(job);
+  core.Detach("gpu1");
+  core.Attach("gpu1", 1);
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kStopping);
+}
+
+}  // namespace
+}  // namespace launch::controller

@@ -1,0 +1,83 @@
+// `time` is the longest run: whoever wants a signal gets it before, as with Slurm's --signal.
+#include "tests/unit/controller/core/test_core.h"
+
+namespace launch::controller {
+namespace {
+
+struct TimeLimit : testing::Test {
+  TimeLimit() {
+    core.Attach("gpu1", 1);
+    core.Ignore();
+    JobSpec spec = GpuJob(1, 1);
+    spec.time_limit = Millis{60'000};
+    spec.checkpoint.signal = 10;
+    spec.checkpoint.signal_before = Millis{20'000};
+    key = core.Run(core.Submitted(spec));
+  }
+  void Wait(Millis time) {
+    for (; time > Millis{0}; time -= Millis{1'000}) {
+      core.now.boot += Millis{1'000};
+      core.now.wall += Millis{1'000};
+      core.Beat("gpu1");
+      core.Pass(Millis{0});
+    }
+  }
+  // The rank ends, and had been sent these.
+  void End(int code, std::vector<int> signals) {
+    ExitReport report;
+    report.key = key;
+    report.boot_id = core.boot.at("gpu1");
+    report.cause = Exited{code};
+    for (const int signal : signals)
+      report.our_signals.push_back({signal, BootMs(1), "time_limit"});
+    core.Say("gpu1", from_node::RankExited{report});
+    core.Release("gpu1", key);
+  }
+  TestCore core;
+  Key key;
+};
+
+TEST_F(TimeLimit, TheStopBeginsSoMuchBeforeItThatTermComesAtTheLimit) {
+  Wait(Millis{39'000});
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
+  Wait(Millis{1'000});
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kStopping);
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").cause, StopCause::kTimeLimit);
+  End(143, {10, 15});
+  EXPECT_EQ(core.View(key.job).state, JobState::kTimeout);
+  EXPECT_EQ(core.View(key.job).outcome,
+            "the time limit of the job was reached; signal 10 was sent 20 s before it");
+}
+
+TEST_F(TimeLimit, WhatEndsBetweenTheSignalAndTheLimitIsDone) {
+  Wait(Millis{40'000});
+  ASSERT_EQ(core.Phase(key), AttemptPhase::kStopping);
+  End(0, {10});
+  EXPECT_EQ(core.View(key.job).state, JobState::kSucceeded);
+}
+
+TEST_F(TimeLimit, AGoodEndAfterTermIsOneAtTheLimit) {
+  Wait(Millis{40'000});
+  End(0, {10, 15});
+  EXPECT_EQ(core.View(key.job).state, JobState::kTimeout);
+}
+
+TEST_F(TimeLimit, IsTheSameAfterARestartOfTheController) {
+  Wait(Millis{10'000});
+  core.host_boot = core.state.live.host_boot;
+  core.Restart();
+  from_node::Hello hello;
+  AllocationStatus status;
+  status.key = key;
+  status.digest = core.Digest("gpu1", key);
+  status.phase = AllocationPhase::kStarted;
+  hello.allocations = {status};
+  core.Attach(MakeInventory("gpu1", 1), hello);
+  Wait(Millis{29'000});
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
+  Wait(Millis{1'000});
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kStopping);
+}
+
+}  // namespace
+}  // namespace launch::controller
