@@ -237,4 +237,17 @@ Result<Contained> ContainerCommand(const ContainerInput& input) {
               "install apptainer, docker or enroot here, or keep the job off this node");
 }
 
+bool HasDaemon(const ContainerSpec& container) {
+  return container.runtime == "docker" || container.runtime == "podman";
+}
+
+std::vector<std::string> ExecInDaemon(const ContainerSpec& container, const std::string& name,
+                                      const std::vector<std::string>& argv, bool terminal) {
+  Words run = {container.runtime, "exec", "--interactive"};
+  if (terminal) Append(run, {"--tty", "--env", "TERM", "--env", "PS1"});
+  run.push_back(name);
+  Append(run, argv);
+  return run;
+}
+
 }  // namespace launch::agent

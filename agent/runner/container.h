@@ -47,4 +47,11 @@ struct Contained {
 // CUDA_VISIBLE_DEVICES chooses as it does outside. kInvalidArgument: the node has no runtime.
 Result<Contained> ContainerCommand(const ContainerInput& input);
 
+// The container is another process's child: its daemon or its tool starts what is to run in it.
+bool HasDaemon(const ContainerSpec& container);
+// `docker exec ... NAME argv`, with the account, directory and variables of `docker run`; TERM and
+// PS1 of the client for a terminal.
+std::vector<std::string> ExecInDaemon(const ContainerSpec& container, const std::string& name,
+                                      const std::vector<std::string>& argv, bool terminal);
+
 }  // namespace launch::agent

@@ -15,11 +15,9 @@
 #include <csignal>
 #include <utility>
 
-#include "agent/account/acting_as.h"
 #include "agent/runner/account_files.h"
 #include "agent/runner/attempt_dir.h"
 #include "agent/runner/container.h"
-#include "agent/runner/interpreter.h"
 #include "agent/runner/process.h"
 #include "agent/runner/rank_env.h"
 #include "agent/runner/rank_surroundings.h"
@@ -34,20 +32,11 @@ namespace {
 constexpr int kFdLock = 3;  // keeps the attempt's lock open: level tree finds it by that
 constexpr int kFdReport = 4;
 
-// The same command inside of the image that the rank runs in.
-Result<void> Contain(const ExecPlace& place, const std::optional<LocalAccount>& account,
-                     const std::string& own_dir, bool terminal, std::vector<std::string>& argv,
-                     std::vector<std::string>& env) {
-  const std::string& runtime = place.container->runtime;
-  if (runtime == "docker" || runtime == "podman") {
-    std::vector<std::string> run = {runtime, "exec", "--interactive"};
-    if (terminal) run.emplace_back("--tty");
-    run.push_back(ContainerName(place.key, place.rank));
-    run.insert(run.end(), argv.begin(), argv.end());
-    argv = std::move(run);
-    return {};
-  }
-  // Of a runtime without a daemon the image is entered a second time.
+// The image a second time: where its runtime needs rights that its user has not, nobody else can
+// enter what it made.
+Result<void> EnterAgain(const ExecPlace& place, const std::optional<LocalAccount>& account,
+                        const std::string& own_dir, std::vector<std::string>& argv,
+                        std::vector<std::string>& env) {
   std::erase_if(env, [](const std::string& variable) {
     return variable.starts_with("APPTAINERENV_") || variable.starts_with("SINGULARITYENV_");
   });
@@ -109,6 +98,7 @@ bool TakePipes(const UniqueFd (&stdio)[3]) {
 
 // What the child needs, ready before the fork: it may not allocate.
 struct ExecChild final : Becoming {
+  std::vector<char*> programs;  // paths of argv[0]: the first one that is there
   std::vector<char*> argv;
   std::vector<char*> env;
   std::vector<std::string> cgroups;
@@ -133,19 +123,62 @@ struct ExecChild final : Becoming {
     for (const auto& [kind, limit] : beside->limits) (void)::setrlimit(kind, &limit);
     const cpu_set_t& cpus = beside->cpus;
     if (CPU_COUNT(&cpus) > 0) (void)::sched_setaffinity(0, sizeof cpus, &cpus);
+    // Namespaces of root's are entered as root. A user namespace is entered by the account that
+    // owns it: in there that account could trace a process of root's.
+    const bool as_root = beside->inside && (beside->inside->kinds & CLONE_NEWUSER) == 0;
+    if (as_root) {
+      if (const int failed = Enter(); failed != 0) return failed;
+    }
     if (beside->account) {
       (void)::umask(kAccountUmask);
       if (!TakeIds(*beside->account, groups)) return errno == 0 ? EPERM : errno;
     }
     if (beside->no_new_privileges && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno;
-    if (::fchdir(beside->cwd.get()) != 0) return errno;
+    if (!as_root) {
+      if (const int failed = Enter(); failed != 0) return failed;
+    }
     if (::dup2(lock.get(), kFdLock) < 0) return errno;
     if (::dup3(report, kFdReport, O_CLOEXEC) < 0) return errno;
     report = kFdReport;
     ::close_range(kFdReport + 1, ~0U, 0);
+    if (beside->inside && (beside->inside->kinds & CLONE_NEWPID) != 0) {
+      const pid_t inner = ::_Fork();
+      if (inner < 0) return errno;
+      if (inner > 0) MirrorEnd(inner, report);
+    }
     UnblockSignals();
-    ::execve(argv[0], argv.data(), env.data());
-    return errno;
+    return Execute();
+  }
+
+ private:
+  int Enter() const {
+    if (beside->inside) return Join(*beside->inside);
+    return ::fchdir(beside->cwd.get()) == 0 ? 0 : errno;
+  }
+
+  // As a shell goes through PATH: what is there but may not be executed is what is told.
+  int Execute() const {
+    int told = ENOENT;
+    for (char* program : programs) {
+      if (program == nullptr) break;
+      ::execve(program, argv.data(), env.data());
+      if (errno != ENOENT && errno != ENOTDIR && errno != EACCES) return errno;
+      if (errno == EACCES) told = EACCES;
+    }
+    return told;
+  }
+
+  // Only children are in a PID namespace that was joined: this process waits, deaf to the signals
+  // of its group and of the terminal, which reach the child as well, and ends as the child ends.
+  [[noreturn]] static void MirrorEnd(pid_t inner, int report) {
+    ::close(report);
+    int status = 0;
+    while (::waitpid(inner, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (WIFEXITED(status)) ::_exit(WEXITSTATUS(status));
+    UnblockSignals();
+    (void)::raise(WTERMSIG(status));
+    ::_exit(128 + WTERMSIG(status));
   }
 };
 
@@ -204,29 +237,25 @@ Result<ExecProcess> ExecProcess::Start(const ExecPlace& place, const ExecCommand
   PosixFileSystem files;
   const AttemptDir dir(place.attempt_dir, files);
   LAUNCH_ASSIGN_OR_RETURN(Beside beside, LookAtRank(dir, place.rank));
+  LAUNCH_ASSIGN_OR_RETURN(const auto accepted, dir.ReadAccept());
+  if (!accepted) return EndedRank(place.rank);
+  beside.account = (*accepted).account;
+  const bool joins = place.container && !HasDaemon(*place.container);
+  if (joins) LAUNCH_RETURN_IF_ERROR(LookInside(beside));
   std::vector<std::string>& env = beside.env;
   const bool terminal = command.terminal.has_value();
   if (terminal) Set(env, "TERM", command.term.empty() ? "dumb" : command.term);
   Set(env, kExecMark, place.attempt_dir);
   std::vector<std::string> argv =
       command.argv.empty() ? ShellOf(place, terminal, env) : command.argv;
-  LAUNCH_ASSIGN_OR_RETURN(const auto accepted, dir.ReadAccept());
-  if (!accepted) return EndedRank(place.rank);
-  beside.account = (*accepted).account;
-  if (place.container) {
+  if (place.container && !joins) {
+    argv = ExecInDaemon(*place.container, ContainerName(place.key, place.rank), argv, terminal);
+  } else if (joins && !beside.inside) {
     const std::string own = beside.account ? dir.OwnPath(place.rank) : "";
-    LAUNCH_RETURN_IF_ERROR(Contain(place, beside.account, own, terminal, argv, env));
+    LAUNCH_RETURN_IF_ERROR(EnterAgain(place, beside.account, own, argv, env));
   }
-  std::optional<ActingAs> acting;
-  acting.emplace(beside.account);
-  auto program = FindProgram(argv[0], ValueOf(env, "PATH"), beside.cwd_path);
-  if (!program && place.container) program = FindProgram(argv[0], kSystemPath, beside.cwd_path);
-  if (!program) {
-    return Fail(ErrorCode::kNotFound, "cannot start " + argv[0] + ": " + program.error().message,
-                program.error().hint);
-  }
-  argv[0] = std::move(*program);
-  acting.reset();
+  LAUNCH_ASSIGN_OR_RETURN(std::vector<std::string> programs,
+                          ProgramsOf(argv[0], beside, place.container.has_value()));
 
   ExecProcess process;
   process.place_ = place;
@@ -256,6 +285,7 @@ Result<ExecProcess> ExecProcess::Start(const ExecPlace& place, const ExecCommand
   const UniqueFd lock(::open(dir.LockPath().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!lock) return EndedRank(place.rank);
   LAUNCH_ASSIGN_OR_RETURN(child.lock, AboveTargets(lock.get()));
+  JoinPointers(programs, child.programs);
   JoinPointers(argv, child.argv);
   JoinPointers(env, child.env);
 

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -145,6 +146,25 @@ std::uint64_t StartTicksOf(int pid) {
   std::string field;
   for (int i = 3; i <= 22; ++i) fields >> field;
   return std::strtoull(field.c_str(), nullptr, 10);
+}
+
+std::vector<int> FamilyOf(int pid) {
+  std::multimap<int, int> children;
+  bool found = false;
+  for (const int other : Others()) {
+    std::string state;
+    int parent = 0;
+    StatOf(other) >> state >> parent;
+    children.emplace(parent, other);
+    found = found || (other == pid && !state.empty());
+  }
+  std::vector<int> family;
+  if (found) family.push_back(pid);
+  for (std::size_t i = 0; i < family.size(); ++i) {
+    const auto [first, last] = children.equal_range(family[i]);
+    for (auto child = first; child != last; ++child) family.push_back(child->second);
+  }
+  return family;
 }
 
 std::vector<int> FindOwn(const std::string& lock_path, const std::vector<int>& roots) {

@@ -28,6 +28,9 @@ std::vector<int> FindOwn(const std::string& lock_path, const std::vector<int>& r
 void KillOwn(const std::string& lock_path, const std::vector<int>& roots,
              const std::vector<int>& spare);
 
+// The process and all that descend from it, parents before children; empty: there is none.
+std::vector<int> FamilyOf(int pid);
+
 // Does this process hold `path` open?
 bool HoldsOpen(int pid, const std::string& path);
 

@@ -2,29 +2,20 @@
 
 #include <fcntl.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
+#include <utility>
 
+#include "agent/account/acting_as.h"
+#include "agent/runner/interpreter.h"
 #include "agent/runner/process.h"
 #include "agent/runner/rank_env.h"
 #include "agent/runner/small_files.h"
 
 namespace launch::agent {
 namespace {
-
-std::vector<std::string> ReadEnviron(const std::string& proc) {
-  const std::string bytes = ReadText(proc + "/environ");
-  std::vector<std::string> env;
-  for (std::size_t at = 0; at < bytes.size();) {
-    const std::size_t end = std::min(bytes.find('\0', at), bytes.size());
-    if (end > at) env.push_back(bytes.substr(at, end - at));
-    at = end + 1;
-  }
-  return env;
-}
 
 // "Max open files            1024                 unlimited            files" of /proc/PID/limits.
 rlimit LimitIn(const std::string& limits, const std::string& name) {
@@ -57,7 +48,8 @@ Result<Beside> LookAtRank(const AttemptDir& dir, Rank rank) {
   if (!process || StartTicksOf(pid) != files.rank->start_ticks) return EndedRank(rank);
   const std::string proc = "/proc/" + std::to_string(pid);
   Beside beside;
-  beside.env = ReadEnviron(proc);
+  beside.pid = pid;
+  beside.env = ReadEnviron(pid);
   beside.cwd.Reset(::open((proc + "/cwd").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!beside.cwd) return FailErrno("the working directory of rank " + std::to_string(rank), errno);
   std::error_code unknown;
@@ -78,6 +70,36 @@ Result<Beside> LookAtRank(const AttemptDir& dir, Rank rank) {
                 "another rank of the node may still have its own: --rank N");
   }
   return beside;
+}
+
+Result<void> LookInside(Beside& beside) {
+  LAUNCH_ASSIGN_OR_RETURN(RankNamespaces inside, FindInside(beside.pid));
+  if (!MayJoin(inside)) return {};
+  beside.env = inside.env;
+  beside.inside = std::move(inside);
+  return {};
+}
+
+Result<std::vector<std::string>> ProgramsOf(const std::string& word, const Beside& beside,
+                                            bool contained) {
+  const std::string path = ValueOf(beside.env, "PATH");
+  if (beside.inside) {
+    if (word.find('/') != std::string::npos) return std::vector<std::string>{word};
+    std::vector<std::string> programs;
+    std::istringstream directories(path.empty() ? kSystemPath : path);
+    for (std::string directory; std::getline(directories, directory, ':');) {
+      programs.push_back((directory.empty() ? "." : directory) + "/" + word);
+    }
+    return programs;
+  }
+  const ActingAs acting(beside.account);
+  auto program = FindProgram(word, path, beside.cwd_path);
+  if (!program && contained) program = FindProgram(word, kSystemPath, beside.cwd_path);
+  if (!program) {
+    return Fail(ErrorCode::kNotFound, "cannot start " + word + ": " + program.error().message,
+                program.error().hint);
+  }
+  return std::vector<std::string>{std::move(*program)};
 }
 
 }  // namespace launch::agent

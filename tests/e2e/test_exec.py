@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 
+import pytest
 from conftest import BIN, wait_until
 
 JOB = """\
@@ -100,6 +101,87 @@ def test_a_command_ends_with_its_caller_and_with_its_job(cluster):
     assert session.wait(timeout=20) == 128 + signal.SIGKILL
     late = cluster.launch("exec", job, "--", "true", code=2)
     assert "is not running" in late.stderr
+
+
+# A stand-in for apptainer: mounts, a root, a host name and process numbers of its own, and the
+# variables as the real one gives them.
+SPACES = ["unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--propagation", "private", "--"]
+RUNTIME = """\
+#!/bin/bash
+while [ "$1" != docker://team/image:1 ]; do shift; done
+shift
+exec {spaces} /bin/bash -c '
+  set -e
+  mount -t tmpfs inside {root}
+  cd {root}
+  for place in bin sbin lib lib32 lib64 usr etc dev tmp var opt root home mnt; do
+    [ -e /$place ] || continue
+    if [ -L /$place ]; then cp -a /$place .; else mkdir $place; mount --rbind /$place $place; fi
+  done
+  mkdir -p proc only/inside {work} && mount --rbind {work} ./{work}
+  mount -t proc proc proc
+  printf "#!/bin/bash\\necho hello from the image\\n" >only/inside/hello
+  chmod 755 only/inside/hello
+  hostname insider
+  declare -a variables
+  while IFS= read -r -d "" entry; do
+    [[ $entry = APPTAINERENV_* ]] && variables+=("${{entry#APPTAINERENV_}}")
+  done </proc/self/environ
+  chroot=$(command -v chroot)
+  exec env -i CONTAINER=image "${{variables[@]}}" PATH=/only/inside:/usr/bin:/bin "$chroot" . "$@"
+' inside "$@"
+"""
+CONTAINED = """\
+name: contained
+device: cpu
+image: team/image:1
+stop_duration: 1s
+run: 'cd / && echo up && exec sleep 600'
+"""
+
+
+def test_exec_and_shell_run_inside_the_container_of_the_rank(cluster, tmp_path):
+    if subprocess.run([*SPACES, "true"], capture_output=True).returncode != 0:
+        pytest.skip("namespaces cannot be made here: unshare --mount --pid needs rights")
+    tools, root = tmp_path / "tools", tmp_path / "root"
+    tools.mkdir()
+    root.mkdir()
+    (tools / "apptainer").write_text(RUNTIME.format(spaces=" ".join(SPACES), root=root, work=tmp_path))
+    (tools / "apptainer").chmod(0o755)
+    cluster.env["PATH"] = f"{tools}:/usr/sbin:/usr/bin:/sbin:/bin"
+    cluster.up()
+    job = cluster.submit(cluster.write("job.yaml", CONTAINED))
+    cluster.wait_for(job, "RUNNING")
+    wait_until("the rank is inside", lambda: "up" in cluster.launch("logs", job).stdout)
+
+    def inside(*words, **how):
+        return cluster.launch("exec", job, "--", *words, **how)
+
+    assert inside("hello").stdout == "hello from the image\n", "found on the PATH of the image, in its root"
+    assert not os.path.exists("/only/inside/hello")
+    seen = inside("bash", "-c", "hostname; pwd; echo $CONTAINER $RANK; cat; exit 9", stdin="typed", code=9).stdout
+    assert seen.splitlines() == ["insider", "/", "image 0", "typed"], seen
+    # Process numbers are those of the container: the rank is one of few.
+    numbers = inside("bash", "-c", "cd /proc && echo [0-9]*").stdout.split()
+    assert len(numbers) < 8, numbers
+    inside("bash", "-c", "kill -USR1 $$", code=128 + signal.SIGUSR1)
+    assert "no-such-program" in inside("no-such-program", code=127).stderr
+
+    ours, theirs = pty.openpty()
+    shell = subprocess.Popen([str(BIN / "launch"), "shell", job], env={**cluster.env, "TERM": "xterm"},
+                             cwd=cluster.work, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    read_until(ours, f"job {job} rank 0")
+    os.write(ours, b"hello; sleep 614\n")
+    read_until(ours, "hello from the image")
+    wait_until("the program runs", lambda: subprocess.run(["pgrep", "-f", "^sleep 614$"], capture_output=True).stdout)
+    os.write(ours, b"\x03")
+    read_until(ours, "^C")
+    os.write(ours, b"echo code=$?; exit 5\n")
+    read_until(ours, "code=130")
+    assert shell.wait(timeout=20) == 5
+    cluster.launch("cancel", job)
+    cluster.wait_for(job, "CANCELLED")
 
 
 def read_until(fd, text, timeout=20):

@@ -229,4 +229,18 @@ TEST(Container, ANodeWithoutARuntimeRunsNothing) {
 }
 
 }  // namespace
+TEST(Container, EntersThatOfADaemonByItsName) {
+  const std::string name = ContainerName({JobId{7}, Attempt{2}}, 3);
+  EXPECT_TRUE(HasDaemon({.runtime = "docker"}));
+  EXPECT_TRUE(HasDaemon({.runtime = "podman"}));
+  EXPECT_FALSE(HasDaemon({.runtime = "apptainer"}));
+  EXPECT_FALSE(HasDaemon({.runtime = "enroot"}));
+  EXPECT_EQ(
+      ExecInDaemon({.runtime = "docker"}, name, {"nvidia-smi", "-L"}, false),
+      (std::vector<std::string>{"docker", "exec", "--interactive", name, "nvidia-smi", "-L"}));
+  EXPECT_EQ(ExecInDaemon({.runtime = "podman"}, name, {"/bin/bash"}, true),
+            (std::vector<std::string>{"podman", "exec", "--interactive", "--tty", "--env", "TERM",
+                                      "--env", "PS1", name, "/bin/bash"}));
+}
+
 }  // namespace launch::agent
