@@ -8,10 +8,14 @@ const std::vector<PreflightCode>& PreflightCodes() {
   static const std::vector<PreflightCode> codes = {
       {"torch_missing", "torch installed", "error, warning",
        "The job's interpreter on each node has a `torch` package. An error for a line that starts "
-       "torch itself (torchrun), a warning for other GPU programs.",
-       "Install torch into that environment, or name the right one with `venv:` or `python:`."},
+       "torch itself (torchrun), a warning for other GPU programs. One that is there and cannot be "
+       "imported is an error at the start of a lone command, whose environment is known.",
+       "Install torch into that environment, name the right one with `venv:` or `python:`, or give "
+       "it what it lacks with `env:`."},
       {"torch_cpu_only", "torch CUDA", "error",
-       "`torch.version.cuda` of the job's interpreter is not None when the job uses a GPU.",
+       "`torch.version.cuda` of the job's interpreter is not None (as it is in builds for the CPU "
+       "or "
+       "for ROCm) when the job uses a GPU.",
        "Install a CUDA build: the remedy names the channel that fits the node's driver, processor "
        "and GPU, then a container, a build from source, `device: cpu`."},
       {"cuda_driver_too_old", "torch CUDA", "error, notice",

@@ -48,6 +48,15 @@ void JudgeOneNode(const NodeCase& c, PreflightReport& report) {
   JudgeLimits(c, report);
 }
 
+// The plan lets the shell become the one command that there is.
+bool IsOneCommand(const AllocationSpec& spec) {
+  if (spec.ranks.empty()) return false;
+  const std::vector<std::string>& argv = spec.ranks.front().argv;
+  return std::any_of(argv.begin(), argv.end(), [](const std::string& text) {
+    return text.starts_with("exec ") && text.find('\n') == std::string::npos;
+  });
+}
+
 // Path of the workdir where it is not there; else empty.
 std::string MissingWorkdirOf(const std::vector<PathFact>& paths) {
   for (const PathFact& fact : paths) {
@@ -126,7 +135,9 @@ PreflightReport JudgeStaging(const AllocationSpec& spec, const NodeInventory& in
   JudgeReach(facts, inventory, report);
   if (spec.preflight != PreflightLevel::kNone) {
     if (spec.needs_torch_cuda && facts.runtime) {
-      JudgeTorch({inventory, *facts.runtime, FactsFrom::kStaging, TorchNeed::kPossible}, report);
+      JudgeTorch({inventory, *facts.runtime, FactsFrom::kStaging, TorchNeed::kPossible,
+                  IsOneCommand(spec)},
+                 report);
     }
     JudgeDisks(facts.disks, inventory.node, report);
   }

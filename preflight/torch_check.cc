@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/quoted.h"
 #include "common/text.h"
 #include "preflight/kernels.h"
 #include "preflight/node_case.h"
@@ -46,8 +47,7 @@ bool JudgeDriverOf(const Build& b, PreflightReport& report) {
   const auto& driver = b.node.driver_cuda;
   const bool newer = wanted && driver && wanted->major > driver->major;
   if (!newer || b.runtime.sees_gpu == true) {  // a compatibility library may bridge the two
-    Pass(report, kCuda, b.node.node,
-         b.name + " is built for " + (b.torch.cuda ? "CUDA " + *b.torch.cuda : "ROCm"));
+    Pass(report, kCuda, b.node.node, b.name + " is built for CUDA " + b.torch.cuda.value_or("?"));
     return true;
   }
   Finding finding =
@@ -119,13 +119,44 @@ void JudgeUse(const Build& b, FactsFrom from, PreflightReport& report) {
   Add(report, std::move(finding), kUsable);
 }
 
-void JudgeInstalled(const Build& b, FactsFrom from, PreflightReport& report) {
+// The probe's own words where it tried `import torch` and that failed; else empty. What was only
+// read from the package's files has no words and no answer about GPUs.
+std::string FailedImport(const RuntimeFacts& runtime) {
+  return runtime.sees_gpu.has_value() ? "" : runtime.says;
+}
+
+// A library that is missing or of another version: found by name, and of no use to anybody. Set up
+// by commands of `run` before Python starts, it may be well all the same.
+void JudgeImport(const Build& b, const TorchQuestion& question, PreflightReport& report) {
+  const std::string why = FailedImport(b.runtime);
+  const bool slow = why.starts_with("no answer within");
+  const bool sure = question.from == FactsFrom::kStaging && question.command_alone && !slow;
+  Finding finding = MakeFinding("torch_missing", sure ? Severity::kError : Severity::kWarning,
+                                b.node.node, b.name + " cannot be imported");
+  finding.evidence = why;
+  finding.remedy =
+      slow ? "try it by hand on the node: the environment may lie on a slow or stuck file system"
+           : "set what it lacks with env: (LD_LIBRARY_PATH), or install torch again into a fresh "
+             "environment";
+  finding.fix = {ShellQuote(b.runtime.path) + " -c 'import torch'"};
+  const Finding cause = finding;
+  Add(report, std::move(finding), kInstalled);
+  Follow(report, kUsable, cause, "not by this torch");
+}
+
+void JudgeInstalled(const Build& b, const TorchQuestion& question, PreflightReport& report) {
+  if (!FailedImport(b.runtime).empty()) {
+    JudgeImport(b, question, report);
+    return;
+  }
   Pass(report, kInstalled, b.node.node, b.name + " is installed");
-  if (!b.torch.cuda && !b.torch.hip) {
-    Finding finding = WithRemedy(
-        MakeFinding("torch_cpu_only", Severity::kError, b.node.node,
-                    b.name + " is built without CUDA: it cannot use the " + DeviceOf(b.node)),
-        CudaTorch(b.node, b.runtime));
+  if (!b.torch.cuda) {
+    const std::string built = b.torch.hip ? " is built for ROCm " + *b.torch.hip + ", not for CUDA"
+                                          : " is built without CUDA";
+    Finding finding =
+        WithRemedy(MakeFinding("torch_cpu_only", Severity::kError, b.node.node,
+                               b.name + built + ": it cannot use the " + DeviceOf(b.node)),
+                   CudaTorch(b.node, b.runtime));
     finding.evidence =
         "torch.version.cuda is None" +
         std::string(b.runtime.sees_gpu == false ? ", cuda.is_available() is False" : "") +
@@ -139,7 +170,7 @@ void JudgeInstalled(const Build& b, FactsFrom from, PreflightReport& report) {
   }
   if (!JudgeDriverOf(b, report)) return;
   if (!JudgeKernels(b, report)) return;
-  JudgeUse(b, from, report);
+  JudgeUse(b, question.from, report);
 }
 
 }  // namespace
@@ -169,7 +200,7 @@ void JudgeTorch(const TorchQuestion& question, PreflightReport& report) {
   }
   const Build build{node, runtime, *runtime.torch,
                     "torch " + runtime.torch->version + " of " + runtime.path + On(node)};
-  JudgeInstalled(build, question.from, report);
+  JudgeInstalled(build, question, report);
 }
 
 void JudgeDriver(const NodeInventory& node, PreflightReport& report) {

@@ -17,6 +17,7 @@ struct TorchQuestion {
   const RuntimeFacts& runtime;
   FactsFrom from = FactsFrom::kInventory;
   TorchNeed need = TorchNeed::kPossible;
+  bool command_alone = false;  // nothing of `run` comes before Python and could set its environment
 };
 
 // The lines "torch installed", "torch CUDA" and "GPU usable" of `launch check`.

@@ -150,6 +150,44 @@ TEST(TorchCheck, ATorchThatSeesNoGpuStopsAJobOnlyInItsOwnEnvironment) {
   EXPECT_EQ(report.findings[0].evidence, "CUDA unknown error");
 }
 
+// What the probe says where `import torch` fails: no answer about GPUs, and the exception's words.
+TEST(TorchCheck, ATorchThatCannotBeImportedUsesNoGpu) {
+  Scene scene;
+  RuntimeFacts& runtime = scene.node.interpreters[0];
+  runtime.sees_gpu.reset();
+  EXPECT_TRUE(scene.Judge().findings.empty()) << "only read, never tried";
+  runtime.says = "OSError: libcudart.so.12: cannot open shared object file";
+  const PreflightReport known = scene.Judge();
+  ASSERT_EQ(Codes(known), std::vector<std::string>{"torch_missing"});
+  EXPECT_EQ(known.findings[0].severity, Severity::kWarning);
+  EXPECT_EQ(ResultOf(known, "GPU usable"), "warn");
+
+  StagingFacts facts;
+  facts.runtime = runtime;
+  AllocationSpec spec = scene.Allocation();
+  RankSpec rank;
+  const auto judge = [&](const std::string& text) {
+    rank.argv = {"/bin/bash", "--norc", "-c", text};
+    spec.ranks = {rank};
+    return JudgeStaging(spec, scene.node, facts).findings;
+  };
+  EXPECT_TRUE(HasErrors(judge("exec python train.py")));
+  EXPECT_EQ(judge("exec python train.py")[0].evidence, runtime.says);
+  EXPECT_FALSE(HasErrors(judge("source env.sh\nexec python train.py")))
+      << "env.sh may say where the library is";
+  facts.runtime->says = "no answer within 120 s";
+  EXPECT_FALSE(HasErrors(judge("exec python train.py")));
+}
+
+TEST(TorchCheck, ABuildForRocmIsNoneForCuda) {
+  Scene scene;
+  scene.node.interpreters = {Torch(Scene::Interpreter(), "2.5.1+rocm6.2", std::nullopt, false)};
+  scene.node.interpreters[0].torch->hip = "6.2";
+  const PreflightReport report = scene.Judge();
+  ASSERT_EQ(Codes(report), std::vector<std::string>{"torch_cpu_only"});
+  EXPECT_TRUE(Contains(report.findings[0].says, "is built for ROCm 6.2, not for CUDA"));
+}
+
 TEST(TorchCheck, BlackwellIsNotSentToAChannelWithoutItsCode) {
   Scene scene;
   scene.node.arch = Arch::kX86_64;
