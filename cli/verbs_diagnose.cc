@@ -18,7 +18,7 @@ constexpr std::size_t kPiece = 1024 * 1024;
 
 struct DiagnoseOptions {
   std::string log;
-  std::optional<int> exit_code;
+  std::optional<std::int64_t> exit_code;
   std::string signal;
 };
 

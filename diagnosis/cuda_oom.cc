@@ -3,9 +3,11 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 
+#include "common/text.h"
 #include "common/units.h"
 
 namespace launch {
@@ -14,10 +16,11 @@ namespace {
 constexpr double kGiBf = 1024.0 * 1024.0 * 1024.0;
 
 // A size as torch prints it: "2.00 GiB", "512.00 MiB", "8 bytes", "0 bytes".
-#define LAUNCH_SIZE R"(([\d.]+) ?([KMGT]i?B|[Bb]ytes|B)\b)"
+// XLA writes "6.48G".
+#define LAUNCH_SIZE R"(([\d.]+) ?([KMGT]i?B|[Bb]ytes|B|[KMG])\b)"
 
 double UnitBytes(std::string_view unit) {
-  switch (unit.empty() ? 'b' : unit[0]) {
+  switch (unit.empty() ? 'b' : std::toupper(static_cast<unsigned char>(unit[0]))) {
     case 'K':
       return 1024.0;
     case 'M':
@@ -65,22 +68,81 @@ std::string Percent(double share) {
 
 }  // namespace
 
+namespace {
+
+// One item of a list, "- Allocated by PyTorch: 36.78 GiB" or "* 3.56 GiB reserved": its words tell
+// what its one number is.
+void TakeItem(std::string_view item, OomNumbers& n) {
+  static const RE2 size("(?i)" LAUNCH_SIZE);
+  const auto bytes = First(item, size);
+  if (!bytes) return;
+  const std::string words = Lower(item);
+  const auto has = [&](std::string_view word) { return words.find(word) != std::string::npos; };
+  std::optional<double>* field = nullptr;
+  if (has("tried") || has("asked") || has("request") || has("to allocate")) {
+    field = &n.tried;
+  } else if (has("unallocated") || has("unused") || (has("reserved") && !has("total"))) {
+    field = &n.unallocated;
+  } else if (has("other process")) {
+    field = &n.others;
+  } else if (has("process") || has("in use")) {
+    field = &n.process;
+  } else if (has("allocated")) {
+    field = &n.allocated;
+  } else if (has("free")) {
+    field = &n.free;
+  } else if (has("total") || has("capacity")) {
+    field = &n.total;
+  }
+  if (field != nullptr && !*field) *field = bytes;
+}
+
+// The items of a list, whose marks stayed when its lines were joined; fewer than two: none.
+OomNumbers ReadList(std::string_view text) {
+  static const RE2 mark("(?:^|[\\s:])(?:[-*]|\u2022|\\d+\\.)\\s+");
+  static const RE2 size("(?i)" LAUNCH_SIZE);
+  OomNumbers n;
+  std::size_t items = 0;
+  re2::StringPiece rest(text.data(), text.size());
+  while (RE2::FindAndConsume(&rest, mark)) {
+    re2::StringPiece ahead = rest;
+    const char* end = rest.data() + rest.size();
+    if (RE2::FindAndConsume(&ahead, mark)) end = ahead.data();
+    const std::string_view item(rest.data(), static_cast<std::size_t>(end - rest.data()));
+    if (RE2::PartialMatch(re2::StringPiece(item.data(), item.size()), size)) {
+      ++items;
+      TakeItem(item, n);
+    }
+  }
+  return items >= 2 ? n : OomNumbers();
+}
+
+}  // namespace
+
 OomNumbers ReadOomNumbers(std::string_view text) {
+  const OomNumbers list = ReadList(text);
+  if (list.tried || (list.process && list.allocated)) return list;
   // Compiled per call: a message is read a handful of times per log, and nothing is left behind.
   const RE2 tried(
-      "(?i)(?:tried to allocate:?|requested *:?|asked(?: for)?:?|to allocate:?) " LAUNCH_SIZE);
+      "(?i)(?:tried to allocate:?|requested *:?|asked(?: for)?:?|to allocate:?|to "
+      "reserve) " LAUNCH_SIZE);
   const RE2 tried_before("(?i)" LAUNCH_SIZE " (?:asked|requested|tried)");
   const RE2 total(
       "(?i)(?:capac?i?ty of|total capacity:?|device limit *:|max allowed:|total(?: "
       "memory)?:) " LAUNCH_SIZE);
   const RE2 total_before("(?i)" LAUNCH_SIZE " total(?: capacity)?");
   const RE2 free_after("(?i)(?:of which|free[^:;,.]{0,24}:) " LAUNCH_SIZE);
-  const RE2 free_before("(?i)" LAUNCH_SIZE "(?: is)? free");
+  // cudaMallocAsync's report: "Free (according to CUDA): 1.00 GiB" behind another number.
+  const RE2 free_of_cuda("(?i)free \\(according to cuda\\): *" LAUNCH_SIZE);
+  const RE2 free_before("(?i)" LAUNCH_SIZE "(?: is)? free\\b");
+  const RE2 hbm("(?i)used " LAUNCH_SIZE " of ([\\d.]+)([KMGT]) hbm");
+  const RE2 allowed("(?i)" LAUNCH_SIZE " allowed;");
+  const RE2 allowed_async("(?i)memory fraction\\) *: " LAUNCH_SIZE);
   const RE2 process("(?i)this process has " LAUNCH_SIZE " memory in use");
   const RE2 process_before("(?i)" LAUNCH_SIZE " (?:in use by this process|process)");
   const RE2 allocated("(?i)of the allocated memory " LAUNCH_SIZE " is allocated");
-  const RE2 allocated_before("(?i)" LAUNCH_SIZE
-                             " (?:already )?allocated|(?i)currently allocated *: " LAUNCH_SIZE);
+  const RE2 allocated_before("(?i)" LAUNCH_SIZE " (?:already )?allocated");
+  const RE2 allocated_async("(?i)currently allocated *: " LAUNCH_SIZE);
   const RE2 allocated_mps("(?i)allocated: " LAUNCH_SIZE);
   const RE2 unallocated("(?i)" LAUNCH_SIZE " is reserved by pytorch but unallocated");
   const RE2 reserved_total("(?i)" LAUNCH_SIZE " reserved in total");
@@ -94,14 +156,20 @@ OomNumbers ReadOomNumbers(std::string_view text) {
   if (!n.tried) n.tried = First(text, tried_before);
   n.total = First(text, total);
   if (!n.total) n.total = First(text, total_before);
-  n.free = First(text, free_before);
+  n.free = First(text, free_of_cuda);
+  if (!n.free) n.free = First(text, free_before);
   if (!n.free) n.free = First(text, free_after);
   n.process = First(text, process);
   if (!n.process) n.process = First(text, process_before);
   n.allocated = First(text, allocated);
+  if (!n.allocated) n.allocated = First(text, allocated_async);
   if (!n.allocated) n.allocated = First(text, allocated_before);
   if (!n.allocated) n.allocated = First(text, allocated_mps);
   n.unallocated = First(text, unallocated);
+
+  n.allowed = First(text, allowed);
+  if (!n.allowed) n.allowed = First(text, allowed_async);
+  if (n.allowed && n.total && *n.allowed >= *n.total) n.allowed.reset();  // no limit was set
 
   re2::StringPiece rest(text.data(), text.size());
   std::string number;
@@ -123,6 +191,12 @@ OomNumbers ReadOomNumbers(std::string_view text) {
     n.unallocated = is_total ? std::max(0.0, *spare - *n.allocated) : *spare;
   }
   if (!n.unallocated) n.unallocated = First(text, reserved_plain);
+  std::string used[4];
+  if (!n.tried && RE2::PartialMatch(re2::StringPiece(text.data(), text.size()), hbm, &used[0],
+                                    &used[1], &used[2], &used[3])) {
+    n.tried = Bytes(used[0], used[1]);
+    n.total = Bytes(used[2], used[3]);
+  }
   // torch's user text of 1.0: allocated and free only.
   if (!n.process && n.allocated) n.process = *n.allocated + n.unallocated.value_or(0);
   int index = 0;
@@ -141,14 +215,16 @@ OomKind ClassifyOom(const OomNumbers& n) {
   if (n.free && n.process) {
     // Old forms do not count the CUDA context, about half a GiB; a foreign process is far larger.
     const double foreign = c - *n.free - *n.process;
-    const double least = std::max(0.25 * c, 1.0 * kGiBf);
+    const double least = std::max(0.25 * c, (n.old_form ? 1.5 : 1.0) * kGiBf);
     if (foreign >= least && *n.process <= 0.5 * c && q + *n.process <= c) {
       return OomKind::kForeignProcess;
     }
   }
   if (n.unallocated) {
     const double r = *n.unallocated;
-    const double f = n.free.value_or(0);
+    double f = n.free.value_or(0);
+    // What is free on the card is not the program's beyond its own limit.
+    if (n.allowed) f = std::min(f, std::max(0.0, *n.allowed - n.allocated.value_or(0) - r));
     if (r >= 0.03 * c && r >= 0.25 * q && f + r >= q) return OomKind::kFragmentation;
   }
   return OomKind::kSize;
@@ -216,6 +292,7 @@ std::map<std::string, double> InGib(const OomNumbers& n) {
   add("process", n.process);
   add("allocated", n.allocated);
   add("unallocated", n.unallocated);
+  add("allowed", n.allowed);
   if (n.total && n.free && n.process)
     add("others", std::max(0.0, *n.total - *n.free - *n.process));
   else
@@ -280,6 +357,17 @@ OomVerdict JudgeOom(const OomNumbers& n, OomPhase phase, bool allocator_already_
     verdict.remedy =
         "shrink the single largest tensor (micro-batch, sequence length, logits) or "
         "split it over GPUs; allocator settings and accumulation alone do not help";
+    return verdict;
+  }
+  if (n.allowed && n.free && *n.free >= n.tried.value_or(0)) {
+    verdict.cause = "The program's own limit of " + Gib(*n.allowed) + " is reached" + when +
+                    ", not " + "the memory of " + where + facts;
+    verdict.remedy =
+        "raise the limit (torch.cuda.set_per_process_memory_fraction, or "
+        "per_process_memory_fraction "
+        "in PYTORCH_CUDA_ALLOC_CONF) to what the job may take; within it: " +
+        smaller;
+    verdict.changes.emplace_back(kBatchChange);
     return verdict;
   }
   verdict.cause = "The job needs more memory than " + where + " has" + when + facts;

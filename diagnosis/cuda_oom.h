@@ -21,6 +21,7 @@ struct OomNumbers {
   std::optional<double> others;       // "Process N has M memory in use", summed
   std::optional<double> allocated;    // by torch
   std::optional<double> unallocated;  // reserved by torch and not allocated
+  std::optional<double> allowed;      // set_per_process_memory_fraction, where it is less
   std::optional<int> gpu;
   bool old_form = false;  // reserved was given as a total; process is estimated from it
 };

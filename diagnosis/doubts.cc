@@ -11,6 +11,13 @@
 namespace launch {
 namespace {
 
+// Classes of errors that no GPU and no link makes.
+constexpr std::string_view kOfTheCode[] = {
+    "KeyError",          "TypeError",           "AttributeError",
+    "NameError",         "IndexError",          "ZeroDivisionError",
+    "UnboundLocalError", "NotImplementedError", "ModuleNotFoundError",
+    "ImportError",       "FileNotFoundError",   "SyntaxError"};
+
 // Of the card: what may differ between two messages, which are not of the same moment.
 constexpr double kSameShare = 0.05;
 
@@ -102,6 +109,52 @@ void DoubtHardware(std::vector<Suspect>& suspects, const NodeEvidence& node) {
     if (line.find("NVRM") != std::string::npos) return;
   for (Suspect& c : suspects) {
     if (c.tier != Tier::kHardware || c.text.find("CUDA error") != std::string::npos) continue;
+    c.tier = Tier::kNote;
+    c.confidence = Confidence::kSymptom;
+  }
+}
+
+void DoubtScheduler(std::vector<Suspect>& suspects) {
+  for (Suspect& c : suspects) {
+    if (c.tier != Tier::kAuthority || c.offset == kOutside) continue;
+    if (c.label != "preempted_signal" && c.label != "host_oom_kill") continue;
+    c.tier = Tier::kSymptom;
+    c.confidence = Confidence::kSymptom;
+  }
+}
+
+namespace {
+
+// As a log holds it: of the driver, of the kernel, about whichever process.
+bool IsWordOfKernel(const Suspect& c) {
+  if (c.offset == kOutside || c.of_node) return false;
+  if (c.text.find("CUDA error") != std::string::npos) return false;
+  if (c.tier == Tier::kHardware || c.label == "xid_app_fault") return true;
+  if (c.tier == Tier::kAuthority) return c.label == "storage_io" || c.label == "host_oom_kill";
+  return c.text.starts_with("kernel: ") || c.text.find("mlx5_core") != std::string::npos ||
+         c.text.find("blocked for more than") != std::string::npos ||
+         c.text.find("segfault at ") != std::string::npos;
+}
+
+}  // namespace
+
+void DoubtPrintedKernelLines(std::vector<Suspect>& suspects) {
+  const auto is_own_error = [](const Suspect& c) {
+    if (c.tier != Tier::kProgram || c.offset == kOutside) return false;
+    const std::string_view text = c.text;
+    const std::string_view name = text.substr(0, text.find(':'));
+    return std::ranges::any_of(kOfTheCode,
+                               [&](std::string_view known) { return name.ends_with(known); });
+  };
+  std::vector<std::pair<std::uint64_t, std::optional<Rank>>> own;
+  for (const Suspect& c : suspects)
+    if (is_own_error(c)) own.emplace_back(c.offset, c.rank);
+  for (Suspect& c : suspects) {
+    if (!IsWordOfKernel(c)) continue;
+    if (std::ranges::none_of(own, [&](const auto& end) {
+          return end.first > c.offset && (!end.second || !c.rank || *end.second == *c.rank);
+        }))
+      continue;
     c.tier = Tier::kNote;
     c.confidence = Confidence::kSymptom;
   }

@@ -30,6 +30,14 @@ void TellSharedGpu(std::vector<Verdict>& verdicts);  // each of one rank, with i
 // itself returned to it stands.
 void DoubtHardware(std::vector<Suspect>& suspects, const NodeEvidence& node);
 
+// Where we know that the process ended by itself: what its log says of a scheduler is not about
+// this end, however sure the scheduler was of another one.
+void DoubtScheduler(std::vector<Suspect>& suspects);
+
+// A rank that prints the kernel's lines and then ends with an error of its own code (a missing key,
+// a wrong type) did not end of them: they may be days old. What CUDA itself returned stands.
+void DoubtPrintedKernelLines(std::vector<Suspect>& suspects);
+
 // What the node saw itself makes a likely cause a certain one (failures.md 3, "Confirm with").
 bool NodeConfirms(std::string_view label, const NodeEvidence& node);
 

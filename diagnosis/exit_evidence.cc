@@ -4,6 +4,7 @@
 
 #include "common/units.h"
 #include "diagnosis/doubts.h"
+#include "diagnosis/rank_end.h"
 #include "diagnosis/verdict.h"
 
 namespace launch {
@@ -77,6 +78,7 @@ NodeEvidence EvidenceOf(const ExitReport& report) {
   node.our_kill = KillOf(report);
   if (const auto* exited = std::get_if<Exited>(&report.cause)) {
     node.exit_code = exited->code;
+    node.ended_by_itself = !DecodeExitCode(exited->code).signal;
   } else if (const auto* signalled = std::get_if<Signalled>(&report.cause)) {
     node.signal = signalled->signal;
   } else if (const auto* memory = std::get_if<OutOfMemory>(&report.cause)) {

@@ -191,10 +191,12 @@ std::optional<std::string_view> StripLevel(std::string_view s) {
 
 // Docker's json-file: {"log":"the line\n","stream":"stderr","time":"..."}. The text, or nothing.
 std::optional<std::string> TextOfDockerLine(std::string_view s) {
-  constexpr std::string_view kBegin = "{\"log\":\"";
+  constexpr std::string_view kBegin = "{\"log\":";
   if (!s.starts_with(kBegin)) return std::nullopt;
+  const std::size_t quote = s.find_first_not_of(' ', kBegin.size());
+  if (quote == std::string_view::npos || s[quote] != '"') return std::nullopt;
   std::string text;
-  for (std::size_t i = kBegin.size(); i < s.size() && s[i] != '"'; ++i) {
+  for (std::size_t i = quote + 1; i < s.size() && s[i] != '"'; ++i) {
     if (s[i] != '\\' || i + 1 == s.size()) {
       text += s[i];
       continue;
@@ -213,14 +215,49 @@ std::optional<std::string> TextOfDockerLine(std::string_view s) {
   return text;
 }
 
+// Structured logging keeps a whole traceback in one string, "...\\n  File \\"t.py\\", line 9\\n
+// y = f(x)\\nKeyError: 'x'"}, and so does the repr() of a message. Its last line, or nothing.
+std::optional<std::string> ExceptionInString(std::string_view s) {
+  constexpr std::string_view kNewLine = "\\n";
+  std::size_t frame = s.rfind("\\n  File \\\"");  // JSON escapes the quotes
+  const char quote = frame == std::string_view::npos ? '\'' : '"';
+  if (frame == std::string_view::npos) frame = s.rfind("\\n  File \"");
+  if (frame == std::string_view::npos) return std::nullopt;
+  std::size_t end = frame;
+  while (end < s.size() && s[end] != quote) end += s[end] == '\\' ? 2 : 1;
+  if (end > s.size()) end = s.size();
+  std::string_view lines = s.substr(frame, end - frame);
+  // The first line behind the last frame that is not indented.
+  for (std::size_t at = 0; (at = lines.find(kNewLine, at)) != std::string_view::npos;) {
+    at += kNewLine.size();
+    if (at >= lines.size() || lines[at] == ' ' || lines[at] == '^') continue;
+    const std::string_view line = lines.substr(at, lines.find(kNewLine, at) - at);
+    std::string text;
+    for (std::size_t i = 0; i < line.size(); ++i)
+      if (line[i] != '\\' || i + 1 == line.size()) text += line[i];
+    return text;
+  }
+  return std::nullopt;
+}
+
+// Behind one of these words, and in front of one of these characters, stands a rank.
+struct RankMark {
+  std::string_view before;
+  std::string_view behind;
+};
+constexpr RankMark kRankMarks[] = {{"[Rank ", "]"}, {"[rank", "]"},        {" Rank ", "]"},
+                                   {"[RANK ", "]"}, {": task ", ":"},      {": tasks ", ":-,"},
+                                   {"=TPU:", ":"},  {"Error: Rank ", ":"}, {"Error: rank ", ":"}};
+
 // "[Rank 3]", "[rank3]" or "[PG ... Rank 3]" somewhere in the text.
 std::optional<Rank> RankInside(std::string_view text) {
-  for (const std::string_view mark : {"[Rank ", "[rank", " Rank ", "[RANK "}) {
-    const std::size_t at = text.find(mark);
+  for (const RankMark& mark : kRankMarks) {
+    const std::size_t at = text.find(mark.before);
     if (at == std::string_view::npos) continue;
-    const std::size_t from = at + mark.size();
+    const std::size_t from = at + mark.before.size();
     const std::size_t digits = Digits(text, from);
-    if (digits > 0 && from + digits < text.size() && text[from + digits] == ']')
+    if (digits > 0 && from + digits < text.size() &&
+        mark.behind.find(text[from + digits]) != std::string_view::npos)
       return RankOf(text.substr(from, digits));
   }
   return std::nullopt;
@@ -277,6 +314,11 @@ LogLine ReadLine(std::string_view raw) {
     if (!rest.empty() && rest.front() == ' ') rest.remove_prefix(1);
   }
   if (!line.rank) line.rank = RankInside(rest);
+  if (auto exception = ExceptionInString(rest)) {
+    line.text = *std::move(exception);
+    line.quotes_traceback = true;
+    return line;
+  }
   line.text = rest;
   return line;
 }

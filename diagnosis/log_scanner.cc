@@ -15,6 +15,19 @@ constexpr std::size_t kSmiTable = 8000;    // of eight GPUs with their processes
 constexpr int kOomLines = 14;
 constexpr int kWrappedLines = 3;
 constexpr std::size_t kLongestPhrase = 64;
+constexpr std::size_t kWrappedLine = 60;  // a shorter line was not cut by a terminal
+
+// What only says how far the run was.
+bool IsPlace(Reading reading) {
+  return reading == Reading::kStep || reading == Reading::kRestart || reading == Reading::kDone;
+}
+
+// A terminal cut the line within a number: "23.1" and "0 GiB".
+bool IsCutNumber(std::string_view front, std::string_view behind) {
+  const auto of_number = [](char c) { return (c >= '0' && c <= '9') || c == '.'; };
+  return front.size() >= kWrappedLine && !behind.empty() && of_number(front.back()) &&
+         of_number(behind.front());
+}
 
 }  // namespace
 
@@ -166,8 +179,7 @@ void LogScanner::FindInEscapedLines(std::size_t end) {
 }
 
 void LogScanner::Evaluate(Span line, const std::vector<std::size_t>& phrases) {
-  const LogLine read =
-      ReadLine(std::string_view(buffer_).substr(line.begin, line.end - line.begin));
+  const LogLine read = Read(line);
   if (IsSourceLine(line, read)) return;
   std::vector<std::size_t> rows;
   for (const std::size_t phrase : phrases)
@@ -192,13 +204,12 @@ bool LogScanner::TryRow(std::size_t row, Span line, const LogLine& read) {
   CompiledSignatures::Match match;
   if (!signatures_.Matches(row, read.text, &match)) {
     // What a line says of itself holds, whatever stands next to it.
-    if (signature.reading == Reading::kStep || signatures_.IsVetoed(row, read.text)) return false;
+    if (IsPlace(signature.reading) || signatures_.IsVetoed(row, read.text)) return false;
     bool joined = false;
     for (const char* glue : {" ", ""}) {
       const std::string behind = Following(line, read.rank, kWrappedLines, glue);
       const Span before = LineBefore(line);
-      const std::string front =
-          ReadLine(std::string_view(buffer_).substr(before.begin, before.end - before.begin)).text;
+      const std::string front = Read(before).text;
       const std::string text = read.text + glue + behind;
       joined = signatures_.Matches(row, text, &match);
       if (joined) hit.text = Shortened(text);
@@ -216,6 +227,8 @@ bool LogScanner::TryRow(std::size_t row, Span line, const LogLine& read) {
   hit.second = match.second;
   switch (signature.reading) {
     case Reading::kTraceback:
+      if (read.quotes_traceback) return KeepQuoted(std::move(hit), read);
+      LearnPrefix(read.text);
       ReadException(std::move(hit), line, read.text);
       return true;
     case Reading::kOom: {
@@ -224,6 +237,7 @@ bool LogScanner::TryRow(std::size_t row, Span line, const LogLine& read) {
       // A terminal that breaks words: glued without a space the numbers are whole again.
       hit.second = read.text + Following(line, read.rank, kOomLines, "");
       hit.frames = Before(line);
+      hit.first = NumbersBefore(line);
       break;
     }
     case Reading::kSmi: {
@@ -276,13 +290,13 @@ std::string LogScanner::Following(Span line, std::optional<Rank> rank, int count
     Span span{at, at};
     while (span.end < limit && span.end - span.begin < kLongestLine && !EndsLine(buffer_[span.end]))
       ++span.end;
-    const LogLine next =
-        ReadLine(std::string_view(buffer_).substr(span.begin, span.end - span.begin));
+    const LogLine next = Read(span);
     at = std::max(span.end, at + 1);
     if (rank && next.rank && next.rank != rank) continue;
     ++lines;
-    if (!joined.empty()) joined += glue;
-    joined += TrimFront(next.text);
+    const std::string_view more = TrimFront(next.text);
+    if (!joined.empty() && !IsCutNumber(joined, more)) joined += glue;
+    joined += more;
     if (joined.size() > kLongestLine) break;
   }
   return joined;
@@ -338,7 +352,7 @@ void LogScanner::JoinBroken(std::string_view part, std::uint64_t base) {
         // What reads the lines behind it is left to whole phrases.
         if (signature.reading == Reading::kTraceback || signature.reading == Reading::kRankEnd ||
             signature.reading == Reading::kException || signature.reading == Reading::kNan ||
-            signature.reading == Reading::kStep)
+            IsPlace(signature.reading))
           continue;
         std::size_t length = 0;
         for (const std::string_view known : signature.phrases)

@@ -22,7 +22,7 @@ struct LogHit {
   std::uint64_t offset = 0;  // of the line's first byte in the log
   std::optional<Rank> rank;
   std::string text;   // the line, cleaned, at most kLongestEvidence bytes
-  std::string first;  // captures of the pattern
+  std::string first;  // captures of the pattern; kOom: the list of sizes above it
   std::string second;
   std::string context;  // kOom: the message with its lines joined; kException: the last
                         // frame; kSmi: what follows
@@ -81,6 +81,8 @@ class LogScanner {
   void Evaluate(Span line, const std::vector<std::size_t>& phrases);
   bool TryRow(std::size_t row, Span line, const struct LogLine& read);
   void ReadException(LogHit hit, Span header, std::string_view header_text);
+  // The exception of a traceback that stands in one string: false if it is none.
+  bool KeepQuoted(LogHit hit, const struct LogLine& read);
   // A traceback that CPython prints and goes on: of a destructor, or of a faulty log call.
   bool IsOfNoConsequence(Span header) const;
   // The frame right above the line, of an error that CPython finds before the program runs.
@@ -90,6 +92,11 @@ class LogScanner {
   void Keep(LogHit hit);
   void JoinBroken(std::string_view part, std::uint64_t base);
   bool Rests(std::size_t phrase) const;
+
+  // The line, without a prefix that a traceback of this log showed.
+  LogLine Read(Span line) const;
+  void LearnPrefix(std::string_view header);
+  std::string NumbersBefore(Span line) const;
 
   Span LineAt(std::size_t at) const;
   Span LineBefore(Span line) const;  // empty at the start
@@ -102,6 +109,7 @@ class LogScanner {
   RankEndReader ends_;
   std::vector<Kept> kept_;  // by row
   std::vector<Candidate> candidates_;
+  std::string prefix_;  // in front of each line; unknown to ReadLine
   std::string head_;
   std::string buffer_;
   std::set<std::uint64_t> ignored_;  // offsets of exceptions that Python itself passed over

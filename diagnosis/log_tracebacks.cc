@@ -9,6 +9,8 @@ namespace launch {
 namespace {
 
 constexpr int kMostStrangers = 5;
+constexpr std::size_t kLongestPrefix = 120;
+constexpr int kListLines = 10;
 constexpr int kSourceLines = 3;  // below a frame: the source and what is marked in it
 
 // "KeyError", "my.pkg.Failed": a dotted name whose last part has a capital and a small letter.
@@ -37,14 +39,66 @@ bool IsBoxedSource(std::string_view text) {
   return digits > 0 && text.substr(digits).starts_with(' ');
 }
 
+// The same but for its digits: a time goes on, a process number may differ.
+bool IsSamePrefix(std::string_view text, std::string_view prefix) {
+  if (text.size() < prefix.size()) return false;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  for (std::size_t i = 0; i < prefix.size(); ++i)
+    if (text[i] != prefix[i] && !(is_digit(text[i]) && is_digit(prefix[i]))) return false;
+  return true;
+}
+
+// "KeyError: 'x'": class and message.
+void TakeException(LogHit& hit, std::string_view text) {
+  const std::size_t colon = text.find(": ");
+  hit.text = Shortened(std::string(text));
+  hit.first = text.substr(0, std::min(colon, text.find_last_not_of(':') + 1));
+  hit.second = colon == std::string_view::npos ? "" : std::string(text.substr(colon + 2));
+}
+
 }  // namespace
+
+// "Nov 22 03:00:01 gpu07 train.sh[4411]: " in front of a traceback stands in front of its frames
+// too, whoever wrote it and in whatever format.
+void LogScanner::LearnPrefix(std::string_view header) {
+  const std::size_t at = header.find("Traceback (most recent");
+  if (at == 0 || at == std::string_view::npos || at > kLongestPrefix) return;
+  const std::string_view prefix = header.substr(0, at);
+  const bool is_words = std::ranges::all_of(
+      prefix, [](char c) { return c == ' ' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
+  if (!is_words) prefix_ = prefix;  // words: "Original Traceback ..."
+}
+
+LogLine LogScanner::Read(Span line) const {
+  LogLine read = ReadLine(std::string_view(buffer_).substr(line.begin, line.end - line.begin));
+  if (!prefix_.empty() && IsSamePrefix(read.text, prefix_)) read.text.erase(0, prefix_.size());
+  return read;
+}
+
+// The sizes of a list that ends with the words of the error.
+std::string LogScanner::NumbersBefore(Span line) const {
+  std::string text;
+  Span above = LineBefore(line);
+  for (int i = 0; i < kListLines && above.end > above.begin; ++i, above = LineBefore(above)) {
+    const std::string item = Read(above).text;
+    if (item.find("iB") == std::string::npos && item.find("GB") == std::string::npos) break;
+    text.insert(0, item + " ");
+  }
+  return text;
+}
+
+bool LogScanner::KeepQuoted(LogHit hit, const LogLine& read) {
+  TakeException(hit, TrimFront(read.text));
+  if (!IsClassName(hit.first)) return false;
+  Keep(std::move(hit));
+  return true;
+}
 
 bool LogScanner::IsSourceLine(Span line, const LogLine& read) const {
   if (IsBoxedSource(read.text)) return true;
   if (Indent(read.text) == 0) return false;
   const Span before = LineBefore(line);
-  const LogLine frame =
-      ReadLine(std::string_view(buffer_).substr(before.begin, before.end - before.begin));
+  const LogLine frame = Read(before);
   const std::string_view text = TrimFront(frame.text);
   return text.starts_with("File \"") && text.find(", line ") != std::string_view::npos &&
          Indent(read.text) > Indent(frame.text) && frame.rank == read.rank;
@@ -53,8 +107,7 @@ bool LogScanner::IsSourceLine(Span line, const LogLine& read) const {
 std::string LogScanner::FrameAbove(Span line) const {
   Span above = LineBefore(line);
   for (int i = 0; i < kSourceLines && above.end > above.begin; ++i, above = LineBefore(above)) {
-    const std::string text =
-        ReadLine(std::string_view(buffer_).substr(above.begin, above.end - above.begin)).text;
+    const std::string text = Read(above).text;
     if (TrimFront(text).starts_with("File \"")) return std::string(TrimFront(text));
     if (Indent(text) == 0) break;
   }
@@ -63,8 +116,7 @@ std::string LogScanner::FrameAbove(Span line) const {
 
 bool LogScanner::IsOfNoConsequence(Span header) const {
   const Span before = LineBefore(header);
-  const std::string text =
-      ReadLine(std::string_view(buffer_).substr(before.begin, before.end - before.begin)).text;
+  const std::string text = Read(before).text;
   return text.starts_with("Exception ignored in") || text == "--- Logging error ---";
 }
 
@@ -78,8 +130,7 @@ void LogScanner::ReadException(LogHit hit, Span header, std::string_view header_
     while (at < limit && EndsLine(buffer_[at])) ++at;
     if (at >= limit) return;
     const Span span = LineAt(at);
-    const LogLine line =
-        ReadLine(std::string_view(buffer_).substr(span.begin, span.end - span.begin));
+    const LogLine line = Read(span);
     const std::size_t next = std::max(span.end, at + 1);
     at = next;
     if (hit.rank && line.rank != hit.rank) continue;  // somebody else in between
@@ -91,12 +142,9 @@ void LogScanner::ReadException(LogHit hit, Span header, std::string_view header_
       if (text[0] == 'T') return;
       continue;
     }
-    const std::size_t colon = text.find(": ");
     hit.offset = base_ + span.begin;
     if (line.rank) hit.rank = line.rank;
-    hit.text = Shortened(std::string(text));
-    hit.first = text.substr(0, std::min(colon, text.find_last_not_of(':') + 1));
-    hit.second = colon == std::string_view::npos ? "" : std::string(text.substr(colon + 2));
+    TakeException(hit, text);
     hit.context = frame;
     // A message that begins on the line behind the class.
     if (hit.second.empty() && text.back() == ':') {

@@ -15,7 +15,8 @@ enum class OurKill { kNone, kCancel, kTimeLimit, kPreempt, kPeerFailed };
 
 struct NodeEvidence {
   // At most one of the two; neither: how it ended is not known.
-  std::optional<int> exit_code;  // as reported; 137, -9 and 247 are decoded
+  // As reported; 137, -9, 247 and Windows' codes of 32 bits are decoded.
+  std::optional<std::int64_t> exit_code;
   std::optional<int> signal;
   std::string ended;  // the same in words, for the evidence; may be empty
   OurKill our_kill = OurKill::kNone;
@@ -23,6 +24,8 @@ struct NodeEvidence {
   std::vector<std::string> kernel_lines;  // since the start, as the kernel wrote them
   std::vector<int> xids;                  // of the rank's GPUs, in order
   std::uint64_t ecc_errors = 0;           // uncorrectable ones of its GPUs while it ran
+  // We started the process ourselves, and it exited with a code of its own: no signal ended it.
+  bool ended_by_itself = false;
   // The driver was asked all the while and saw nothing wrong with its GPUs, or it had none.
   bool driver_saw_nothing = false;
   // Bytes; absent: not sampled.

@@ -2,6 +2,7 @@
 
 #include <re2/re2.h>
 
+#include <cstdint>
 #include <string>
 
 #include "common/units.h"
@@ -10,6 +11,7 @@ namespace launch {
 namespace {
 
 constexpr int kLastSignal = 64;
+constexpr std::int64_t kHighestRank = 1 << 20;
 
 std::optional<int> SignalOfName(std::string_view name) {
   struct Row {
@@ -35,14 +37,29 @@ RankEnd OfSignal(int signal) {
 
 }  // namespace
 
-RankEnd DecodeExitCode(int code) {
+RankEnd DecodeExitCode(std::int64_t code) {
   RankEnd end;
-  if (code < 0 && code >= -kLastSignal) return OfSignal(-code);
-  if (code > 128 && code <= 128 + 31) return OfSignal(code - 128);
+  // Windows: ntstatus.h, as 32 bits with or without a sign.
+  constexpr std::int64_t k32Bits = std::int64_t{1} << 32;
+  switch (code < 0 ? code + k32Bits : code) {
+    case 0xC0000005:  // access violation
+    case 0xC00000FD:  // stack overflow
+      return OfSignal(11);
+    case 0xC000001D:
+      return OfSignal(4);  // illegal instruction
+    case 0xC0000409:       // a failed check, as abort() ends
+      return OfSignal(6);
+    case 0xC000013A:
+      return OfSignal(2);  // Control-C
+    default:
+      break;
+  }
+  if (code < 0 && code >= -kLastSignal) return OfSignal(static_cast<int>(-code));
+  if (code > 128 && code <= 128 + 31) return OfSignal(static_cast<int>(code - 128));
   // Only the signals that end training in practice: 241 could also be somebody's own code.
   for (const int signal : {6, 7, 9, 11, 15})
     if (code == 256 - signal) return OfSignal(signal);
-  end.exit_code = code;
+  end.exit_code = static_cast<int>(code);
   return end;
 }
 
@@ -65,11 +82,69 @@ struct RankEndReader::Patterns {
   // Composer's launcher
   RE2 crashed{R"([Rr]ank (\d+)(?: \(PID \d+\))? (?:crashed|exited) with (?:exit )?code (-?\d+))"};
   RE2 died{R"(died with <Signals\.(SIG\w+))"};  // subprocess.CalledProcessError
+  // srun, of one task or the first of several
   RE2 task{
-      R"(task (\d+): (Killed|Segmentation fault|Aborted|Terminated|Bus error|Illegal instruction))"};  // srun
+      R"(tasks? (\d+)[-,\d]*: (Killed|Segmentation fault|Aborted|Terminated|Bus error|Illegal instruction))"};
+  RE2 task_code{R"(tasks? (\d+)[-,\d]*: Exited with exit code (\d+))"};
+  // Who was the first: Open MPI's and PRRTE's help texts (signal or code may stand on the next
+  // line), MPI_Abort, torch.multiprocessing, Lightning.
+  RE2 first{
+      R"((?:noticed that|exited due to) process rank (\d+) with PID|MPI_ABORT was invoked on rank (\d+)|)"
+      R"(application called MPI_Abort\([^)]*\) - process (\d+)|-- Process (\d+) terminated with the following error)"};
+  RE2 first_name{R"(^ *Process name: (?:\[(?:\[\d+,|prterun-\S+@)1[,\]],?(\d+)\]|(\d+)$))"};
+  RE2 child{R"(\[rank: (\d+)\] Child process with PID \d+ terminated with code (-?\d+))"};
+  // MPICH's and Intel MPI's table of ends
+  RE2 hydra_rank{R"(\bRANK (\d+) PID \d+ RUNNING AT )"};
+  RE2 hydra_end{
+      R"(KILLED BY SIGNAL: (\d+)|EXIT STRING: [\w ]+\(signal (\d+)\)|E(?:XIT CODE|xit code): +(\d+))"};
+  // DeepSpeed's and torch.distributed.launch's reports show the command that was started last,
+  // whoever failed: it names the rank only where there was but one.
+  RE2 only_rank{
+      R"('--local[_-]rank=0'.*(?:exits with return code|died with|returned non-zero exit))"};
   RE2 shell{
       R"((?:^|: (?:line \d+: +\d+ )?)(Killed|Segmentation fault|Aborted|Terminated|Bus error|Illegal instruction)(?: *$| {2,}| \())"};
 };
+
+// What says by itself, or on the lines behind it, who was the first.
+std::optional<RankEnd> RankEndReader::ReadFirst(std::string_view text) {
+  const re2::StringPiece line(text.data(), text.size());
+  const Patterns& p = *patterns_;
+  std::string who[4];
+  const bool named = RE2::PartialMatch(line, p.first_name, &who[0], &who[1]);
+  if (named || RE2::PartialMatch(line, p.first, &who[0], &who[1], &who[2], &who[3])) {
+    const auto rank = ParseInt(who[0] + who[1] + who[2] + who[3]);
+    if (!rank || *rank < 0 || *rank > kHighestRank) return std::nullopt;
+    std::string signal;
+    RankEnd end;
+    if (RE2::PartialMatch(line, R"(exited on signal (\d+))", &signal)) {
+      const auto value = ParseInt(signal);
+      if (value && *value >= 1 && *value <= kLastSignal) end = OfSignal(static_cast<int>(*value));
+    }
+    reported_rank_ = end.rank = static_cast<Rank>(*rank);
+    end.root = true;
+    return end;
+  }
+  int rank = 0;
+  int code = 0;
+  if (RE2::PartialMatch(line, p.child, &rank, &code) && code != 0) {
+    RankEnd end = DecodeExitCode(code);
+    end.rank = rank;
+    end.root = true;
+    return end;
+  }
+  if (RE2::PartialMatch(line, p.hydra_rank, &rank)) {
+    reported_rank_ = rank;
+    return std::nullopt;
+  }
+  std::string digits[3];
+  if (!RE2::PartialMatch(line, p.hydra_end, &digits[0], &digits[1], &digits[2]))
+    return std::nullopt;
+  const auto value = ParseInt(digits[0] + digits[1] + digits[2]);
+  if (!value || *value < 1 || *value > 255) return std::nullopt;
+  RankEnd end = digits[2].empty() ? OfSignal(static_cast<int>(*value)) : DecodeExitCode(*value);
+  end.rank = reported_rank_;
+  return end;
+}
 
 RankEndReader::RankEndReader() : patterns_(std::make_unique<const Patterns>()) {}
 RankEndReader::~RankEndReader() = default;
@@ -90,14 +165,17 @@ std::optional<RankEnd> RankEndReader::Read(std::string_view text, std::optional<
     reported_rank_ = number;
     return std::nullopt;
   }
-  if (RE2::PartialMatch(line, p.exit_code, &number)) {
-    RankEnd end = DecodeExitCode(number);
+  std::int64_t wide = 0;  // Windows' NTSTATUS has 32 bits
+  if (RE2::PartialMatch(line, p.exit_code, &wide)) {
+    RankEnd end = DecodeExitCode(wide);
     end.rank = reported_rank_ ? reported_rank_ : rank;
     if (!end.rank && RE2::PartialMatch(line, p.local_rank, &who)) end.rank = who;
     end.root = in_root_;
     in_root_ = false;
     return end;
   }
+  if (const auto first = ReadFirst(text)) return first;
+  if (!rank && RE2::PartialMatch(line, p.only_rank)) rank = 0;
   std::string digits[3];
   if (RE2::PartialMatch(line, p.ours, &who, &digits[0], &digits[1])) {
     const auto code = ParseInt(digits[0] + digits[1]);
@@ -124,6 +202,7 @@ std::optional<RankEnd> RankEndReader::Read(std::string_view text, std::optional<
     return end;
   }
   if (RE2::PartialMatch(line, p.spawned_code, &who, &number) ||
+      (RE2::PartialMatch(line, p.task_code, &who, &number) && number != 0) ||
       (RE2::PartialMatch(line, p.crashed, &who, &number) && number != 0)) {
     RankEnd end = DecodeExitCode(number);
     end.rank = who;

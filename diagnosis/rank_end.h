@@ -1,6 +1,7 @@
 // How a rank ended, read from the words of torchrun, DeepSpeed, srun, bash and Python.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -17,8 +18,8 @@ struct RankEnd {
 };
 
 // 137 and 139 as shells say it, -9 as Python says it, 245-250 as DeepSpeed's launcher hands a
-// negative code to exit(2) (failures.md 2.1).
-RankEnd DecodeExitCode(int code);
+// negative code to exit(2) (failures.md 2.1); Windows' codes of crashes.
+RankEnd DecodeExitCode(std::int64_t code);
 
 // Reads the lines of one report in order: torchrun spreads it over several.
 class RankEndReader {
@@ -31,6 +32,7 @@ class RankEndReader {
 
  private:
   struct Patterns;
+  std::optional<RankEnd> ReadFirst(std::string_view text);
   std::unique_ptr<const Patterns> patterns_;
   bool in_root_ = false;
   std::optional<Rank> reported_rank_;

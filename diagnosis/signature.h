@@ -33,6 +33,8 @@ enum class Reading : std::uint8_t {
   kSmi,        // a table of nvidia-smi begins: smi_table reads it
   kNan,        // the loss is not a number: counts only when it stays so
   kStep,       // training goes on: what was told before did not end it
+  kRestart,    // the run begins again: what was told before may be of an earlier attempt
+  kDone,       // training came to its end: what follows is cleaning up
 };
 
 inline constexpr int kMaxPhrases = 12;

@@ -14,7 +14,8 @@ constexpr Signature kCommunication[] = {
                  "port is already in use", "is already in use by"},
      .pattern = R"([Aa]ddress already in use|EADDRINUSE|[Ee]rrno:? 98\b|)"
                 R"([Pp]ort \S* ?is already in use|port is already in use)",
-     .veto = R"((?i)(?:tensorboard|jupyter|wandb|trying (?:another|next) port|using port))"},
+     .veto =
+         R"((?i)(?:tensorboard|jupyter|wandb|trying (?:another|next) port|using port)|NCCL WARN RAS )"},
     {.label = "port_in_use",
      .weight = 64,
      .phrases = {"failed to listen on any local", "already bound", "Address already",
@@ -22,7 +23,7 @@ constexpr Signature kCommunication[] = {
      .pattern =
          R"(on port `?\d+`?, but another process is utilizing it|server socket has failed to listen on any local network address|)"
          R"([Pp]ort `?\d+`? (?:is )?already (?:in use|bound)|bind[^\n]{0,60}already in use)",
-     .veto = R"((?i)tensorboard|jupyter)"},
+     .veto = R"((?i)tensorboard|jupyter|NCCL WARN RAS )"},
 
     {.label = "rendezvous_timeout",
      .tier = Tier::kSymptom,
@@ -53,6 +54,13 @@ constexpr Signature kCommunication[] = {
      .phrases = {"wait timeout after"},
      .pattern =
          R"(wait timeout after \d+ ?ms, keys: [^\n]*(?:rendezvous|torchelastic|store_based_barrier))"},
+    // The store was there; rank 0, which writes the key, was not.
+    {.label = "rendezvous_timeout",
+     .tier = Tier::kSymptom,
+     .weight = 69,
+     .phrases = {"ncclUniqueId from"},
+     .pattern = R"(ncclUniqueId from \[(\d+)\] via c10d[^\n]*(?:wait timeout after|[Tt]imed out))",
+     .cause = "Rank \\1 did not come to the set-up of the communicator in time"},
     {.label = "rendezvous_timeout",
      .tier = Tier::kSymptom,
      .weight = 63,
@@ -293,6 +301,19 @@ constexpr Signature kCommunication[] = {
      .pattern =
          R"(mpi(?:run|exec) was unable to|prterun was unable|looks like MPI_INIT failed|ORTE_ERROR_LOG|)"
          R"(PMIX ERROR: (?:UNREACHABLE|NO-PERMISSIONS|ERROR))"},
+    {.label = "mpi_launch",  // before the ranks have met; behind that it is a symptom
+     .weight = 55,
+     .phrases = {"error occurred in MPI_Init", "before MPI_INIT completed", "PMI2_Init failed",
+                 "It looks like orte_init failed", "not built with SLURM's PMI",
+                 "no allocated resources for the app", "binding more processes than cpus"},
+     .pattern =
+         R"(error occurred in MPI_Init|before MPI_INIT completed|PMI2_Init failed|)"
+         R"(It looks like orte_init failed|not built with SLURM's PMI|no allocated resources for the app|)"
+         R"(binding more processes than cpus)"},
+    {.label = "nccl_timeout_peer_died",  // Open MPI's help-mpi-btl-tcp.txt
+     .tier = Tier::kSymptom,
+     .weight = 50,
+     .phrases = {"peer process has unexpectedly disc"}},
     {.label = "mpi_launch",
      .weight = 56,
      .phrases = {"HYDU_sock_connect", "HYDT_bscd", "daemon (pid ", "mpirun has detected an attempt",

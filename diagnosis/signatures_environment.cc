@@ -85,6 +85,52 @@ constexpr Signature kEnvironment[] = {
          R"(RuntimeError: [^\n]*no CUDA-capable device is detected)",
      .cause = "The program sees no GPU and no driver in the job's environment"},
 
+    // c10/cuda/CUDAFunctions.cpp and torch/csrc/cuda/Module.cpp pass cudaGetErrorString on: 3, 999
+    // and 304 are a driver that cannot be initialised on this node (nvidia_uvm not loaded, no
+    // /dev/nvidia*, a card that does not answer), whatever the program does.
+    {.label = "torch_cpu_only",
+     .weight = 46,
+     .phrases = {"CUDA unknown error - this may", "CUDA driver initialization failed",
+                 "Error 999: unknown error", "Error 304: OS call", "CUDA error: OS call failed",
+                 "CUDA error: initialization error", "failed call to cuInit: "},
+     .pattern =
+         R"(Error: (?:[^\n]*)(?:CUDA unknown error - this may be due|CUDA driver initialization failed|)"
+         R"(Error 999: unknown error|Error 304: OS call|CUDA error: (?:OS call failed|initialization error)|)"
+         R"(failed call to cuInit: ))",
+     .veto = R"(forked subprocess|Warning: )",
+     .cause = "The NVIDIA driver of this node cannot be initialised",
+     .action = "retry_elsewhere",
+     .remedy = "nvidia-smi; ls -l /dev/nvidia*; sudo modprobe nvidia_uvm   # on the node; after a "
+               "suspend or an update of the driver reload the modules or reboot"},
+    {.label = "torch_cpu_only",  // as a warning: the program goes on without a GPU, or says more
+     .tier = Tier::kNote,
+     .weight = 46,
+     .phrases = {"CUDA unknown error - this may", "CUDA driver initialization failed",
+                 "Error 999: unknown error", "Error 304: OS call", "failed call to cuInit: "},
+     .cause = "The NVIDIA driver of this node cannot be initialised",
+     .action = "retry_elsewhere",
+     .remedy = "nvidia-smi; ls -l /dev/nvidia*; sudo modprobe nvidia_uvm   # on the node; after a "
+               "suspend or an update of the driver reload the modules or reboot"},
+    // libnvidia-container's nvc.c, as docker, podman and enroot pass it on.
+    {.label = "torch_cpu_only",
+     .weight = 58,
+     .phrases = {"nvidia-container-cli: "},
+     .pattern =
+         R"(nvidia-container-cli: (?:initialization|container|detection|mount) error: ([^\n]{1,120}))",
+     .veto = R"(rpc error|timed out|ersion mismatch|unsatisfied condition)",
+     .cause = "The container cannot be given this node's GPUs: \\1",
+     .action = "retry_elsewhere",
+     .remedy =
+         "nvidia-smi; nvidia-container-cli info   # on the node: is the driver loaded, are its "
+         "libraries there (ldconfig -p | grep libnvidia-ml)"},
+    {.label = "xid_gpu_hardware",
+     .confidence = Confidence::kSymptom,
+     .weight = 57,
+     .phrases = {"driver rpc error", "nvidia-container-cli: "},
+     .pattern =
+         R"(driver rpc error: (?:timed out|[^\n]{1,60})|nvidia-container-cli: [^\n]*timed out)",
+     .cause = "The NVIDIA driver of this node does not answer"},
+
     // Runtime texts, torch's warning of torch/cuda/__init__.py (_check_capability), ptxas, Triton.
     {.label = "no_kernel_image",
      .weight = 65,
@@ -104,6 +150,18 @@ constexpr Signature kEnvironment[] = {
          R"(current PyTorch install supports CUDA capabilities|)"
          R"(minimum cuda capability supported by this library|only supports GPUs with (?:compute )?capability)"},
 
+    // What libraries ask of a GPU: vllm/platforms, torch/_inductor/scheduler.py, bitsandbytes,
+    // TensorRT-LLM. Precisions have rows of their own.
+    {.label = "no_kernel_image",
+     .weight = 55,
+     .phrases = {"too old to be supported by", "compute capability", "Compute Capability",
+                 "CUDA Capability >=", "Minimum capability: ", "CUDA capability"},
+     .pattern =
+         R"(too old to be supported by the triton|devices of CUDA Capability >=|Minimum capability: \d+\. Current capability: \d+|)"
+         R"((?i:compute capability (?:below|lower than|less than|under|<) ?[\d.]+ (?:is|are) (?:not|no longer) supported)|)"
+         R"((?i:Error: [^\n]*(?:requires?|needs?|only supports?)[^\n]{0,40} (?:GPUs?|devices?|cards?)[^\n]{0,20} (?:of|with) (?:CUDA |a )?(?:compute )?capability))",
+     .veto = R"((?i)\b(?:bf16|bfloat16|fp8|float8|fp16|half|warning)\b)"},
+
     {.label = "no_kernel_image",
      .weight = 64,
      .phrases = {"invalid device function", "ErrorInvalidDeviceFunction", "STATUS_ARCH_MISMATCH"},
@@ -119,9 +177,14 @@ constexpr Signature kEnvironment[] = {
      .weight = 48,
      .phrases = {"does not match the version torch was", "CUDAMismatchException",
                  "mismatches the version", "version of Cuda that does not match",
-                 "version of CUDA that does not match"},
+                 "version of CUDA that does not match", "does not match torch",
+                 "does not match PyTorch", "does not match the torch", "does not match the PyTorch",
+                 "doesn't match torch", "doesn't match PyTorch"},
      .pattern =
          R"(Installed CUDA version ([\d.]+) does not match the version torch was compiled with ([\d.]*\d)|)"
+         // As people shorten it.
+         R"((?:CUDA|[Tt]oolkit|nvcc)(?: toolkit)?(?: version)? (\d+\.\d+)[\d.]* (?:does not|doesn't) match (?:the )?)"
+         R"((?:[Pp]y)?[Tt]orch\D{0,32}(\d+\.\d+)|)"
          R"(CUDAMismatchException|detected CUDA version \([\d.]+\) mismatches the version|)"
          R"(compiled with a version of C[Uu][Dd][Aa] that does not match|does not match the version torch was)",
      .veto = R"(accepting this combination|minor version mismatch)"},
@@ -190,6 +253,17 @@ constexpr Signature kEnvironment[] = {
          R"(DLL load failed)",
      .veto =
          R"(torch_extensions/|dlerror|Could not load dynamic library|libnvinfer|libcupti|^lib(?:cuda|nvidia-ml)\.so|WARNING)"},
+    // ENOEXEC and the loaders' words for it: x86 on Arm or the reverse, or a file cut short.
+    {.label = "lib_abi_mismatch",
+     .weight = 55,
+     .phrases = {"Exec format error", "exec format error", "cannot execute binary file",
+                 "wrong ELF class", "invalid ELF header", "bad CPU type in executable"},
+     .pattern =
+         R"([Ee]xec format error|cannot execute binary file|wrong ELF class|invalid ELF header|)"
+         R"(bad CPU type in executable)",
+     .cause = "A program or library was built for another kind of processor than this node's",
+     .remedy = "uname -m; file -L PATH   # make the environment or the image on a node of the same "
+               "architecture (x86_64 or aarch64)"},
     // The driver's own libraries come with the driver, into containers through its runtime.
     {.label = "torch_cpu_only",
      .weight = 57,
@@ -274,9 +348,10 @@ constexpr Signature kEnvironment[] = {
     // CUDAContext.cpp; Lightning's device_parser.py.
     {.label = "invalid_device_ordinal",
      .weight = 60,
-     .phrases = {"device >= 0 && device < num_gpus",
-                 "You requested gpu: ", "your machine only has: "},
-     .pattern = R"(device >= 0 && device < num_gpus|You requested gpu: \[)"},
+     .phrases = {"device >= 0 && device < num_gpus", "You requested gpu: ",
+                 "your machine only has: ", "processes requested per node but"},
+     .pattern = R"(device >= 0 && device < num_gpus|You requested gpu: \[|)"
+                R"(processes requested per node but only \d+ GPU)"},
 
     // absl, python-fire and click.
     {.label = "launcher_args",
@@ -300,16 +375,32 @@ constexpr Signature kEnvironment[] = {
          "cat the hostfile: one `HOST slots=N` a line; --include and --exclude name only what "
          "stands there"},
 
+    // srun and sbatch, of what was asked of the scheduler (slurm_errno.c); "retrying" goes on.
+    {.label = "launcher_args",
+     .weight = 52,
+     .phrases = {"Unable to create step for job", "Unable to allocate resources: ",
+                 "job submission failed: ", "Job submit/allocate failed: ",
+                 "are mutually exclusive", "Unable to confirm allocation"},
+     .pattern =
+         R"((?:srun|sbatch|salloc): (?:error|fatal): (?:[^\n]*)(?:Unable to create step for job \d+|Unable to allocate resources|)"
+         R"(job submission failed|Job submit/allocate failed|Unable to confirm allocation for job \d+): ([^\n]+)|)"
+         R"((?:srun|sbatch|salloc): fatal: ([^\n]*are mutually exclusive))",
+     .veto =
+         R"(, retrying|Requested nodes are busy|temporarily disabled|Socket timed out|Unable to contact|time limit)",
+     .cause = "Slurm refuses what the job asks for: \\1",
+     .remedy = "compare the options of srun and #SBATCH with scontrol show job and sinfo -o "
+               "\"%P %G %c %m %l\""},
+
     // argparse of the script; torchrun passes LOCAL_RANK in the environment since 2.0.
     {.label = "launcher_args",
      .weight = 55,
      .phrases = {"unrecognized arguments", "the following arguments are required",
                  "invalid choice: ", "no such option", "No such option",
-                 "arguments are not used by"},
+                 "arguments are not used by", "keys are not used by"},
      .pattern =
          R"(error: unrecognized arguments: ?(\S*)|error: the following arguments are required: ?(\S*)|)"
          R"(error: argument \S+:? .*invalid choice|[Nn]o such option:? ?(\S*)|)"
-         R"(Some specified arguments are not used by the HfArgumentParser)"},
+         R"(Some (?:specified arguments|keys) are not used by the HfArgumentParser)"},
     {.label = "launcher_args",
      .weight = 50,
      .phrases = {"error: argument ", "expected one argument", "ambiguous option"},
@@ -323,7 +414,8 @@ constexpr Signature kEnvironment[] = {
          R"((?:^|[\s(:])ModuleNotFoundError: ?(.*)|(?:^|[\s(:])ImportError: ?(.*)|)"
          R"(: No module named ['"]?([\w.]+)|^No module named|RuntimeError: Failed to import (\S+))",
      .veto =
-         R"((?i)^\s*(?:except|#)\b|\b(?:warning|warn|info|debug)\b.{0,40}(?:No module|Import)|falling back|ignor)"},
+         R"((?i)^\s*(?:except|#)\b|\b(?:warning|warn|info|debug)\b.{0,40}(?:No module|Import)|falling back|ignor)",
+     .cause = "A Python module could not be imported: \\1"},
 };
 
 }  // namespace

@@ -10,7 +10,8 @@ namespace {
 constexpr std::string_view kNoErrors =
     R"((?i)\b(?:0|no|zero) (?:volatile |aggregate |new )?(?:uncorrect|double)|)"
     R"((?:errors?|ECC|DRAM|SRAM)\)?\s*(?:count|\(\w+\))?\s*[:=|]?\s*(?:0\b|none|N/A))";
-constexpr std::string_view kIsNot = R"((?i)(?:lost|bus|reset)\W{1,3}(?:no|none|0|false)\b)";
+constexpr std::string_view kIsNot =
+    R"((?i)(?:lost|bus|reset)\W{1,3}(?:no|none|0|false)\b|docs\.nvidia\.com)";
 
 constexpr Signature kHardwareSignatures[] = {
     {.tier = Tier::kHardware,
@@ -23,13 +24,14 @@ constexpr Signature kHardwareSignatures[] = {
      .weight = 55,
      .phrases = {"Xid error", "XID error", "Xid Error", "XID Error", "Detected XID", "Xid code"},
      .pattern = R"(X[Ii][Dd](?: [Ee]rrors?)?\W{0,3}(?:code )?\W{0,2}(\d{1,3})\b)",
+     .veto = R"(docs\.nvidia\.com)",
      .reading = Reading::kXid},
     {.tier = Tier::kHardware,
      .weight = 55,
      .phrases = {"XID_ERR", "Xid event", "XID event", "critical Xid", "XidCriticalError",
                  "xid event"},
      .pattern = R"([Xx][Ii][Dd](?:_ERR\w*|CriticalError| [Ee]vents?)?[^\d;,.]{0,20}(\d{1,3})\b)",
-     .veto = R"((?i)\b(?:no|0|zero) (?:new |critical )?xid|resolved)",
+     .veto = R"((?i)\b(?:no|0|zero) (?:new |critical )?xid|resolved|docs\.nvidia\.com)",
      .reading = Reading::kXid},
 
     {.label = "ecc",

@@ -47,6 +47,17 @@ constexpr Signature kLauncher[] = {
                  "terminated: preempted"},
      .pattern =
          R"(TERM_(?:OWNER|PREEMPT)|(?i:preemption (?:notice|signal))|ACPI G2 Soft Off|terminated: preempted)"},
+    // Notices of clouds: EC2's and Azure's instance metadata as their handlers print them.
+    {.label = "preempted_signal",
+     .tier = Tier::kAuthority,
+     .weight = 58,
+     .phrases = {"interruption notice", "Interruption Notice", "interruption warning",
+                 "Spot Instance Interruption", "\"EventType\": \"Preempt",
+                 "\"EventType\":\"Preempt"},
+     .pattern =
+         R"((?i:(?:spot|instance)[^\n]{0,40}interruption (?:notice|warning))|Spot Instance Interruption|)"
+         R"("EventType": ?"Preempt)",
+     .veto = R"((?i)\bno (?:spot|interruption)|monitor|watch(?:ing|er)|polling|listen)"},
     {.label = "preempted_signal",
      .tier = Tier::kAuthority,
      .weight = 56,
@@ -98,13 +109,47 @@ constexpr Signature kLauncher[] = {
      .reading = Reading::kRankEnd},
     {.tier = Tier::kWrapper,
      .phrases = {"ChildFailedError", "received by PID", "Killed by signal", "exited on signal",
-                 "exited. Killed", "exit code 137", "crashed with exit code",
+                 "exited. Killed", "exit code 137", "crashed with exit code", "(core dumped)",
                  ") exited with code "},
      .reading = Reading::kRankEnd},
 
     {.tier = Tier::kWrapper,
      .phrases = {"launch: first failing rank of "},
      .reading = Reading::kRankEnd},
+    // Open MPI's, PRRTE's and MPICH's reports, Horovod's, torch.multiprocessing's, Lightning's
+    // (strategies/launchers/subprocess_script.py), Ray Train's.
+    {.tier = Tier::kWrapper,
+     .phrases = {"noticed that process rank", "exited due to process rank", "  Process name: ",
+                 "MPI_ABORT was invoked on rank", "application called MPI_Abort",
+                 "terminated with the following", "Child process with PID"},
+     .reading = Reading::kRankEnd},
+    {.tier = Tier::kWrapper,
+     .phrases = {" RUNNING AT ", "KILLED BY SIGNAL: ", "EXIT CODE: ", "  Exit code: ",
+                 "TERMINATED WITH THE EXIT STRING"},
+     .reading = Reading::kRankEnd},
+
+    // The run began again behind what was told so far: torch's elastic agent, trainers that resume.
+    {.tier = Tier::kNote,
+     .phrases = {"will restart worker group", "esuming from ", "esuming training", "esumed from ",
+                 "esume from checkpoint", "ontinuing training from checkpoint",
+                 "all states from the checkpoint", "states from the checkpoint path",
+                 "successfully loaded checkpoint", "loaded checkpoint '"},
+     .pattern =
+         R"(will restart worker group|[Rr]esum(?:ing|ed) (?:training )?(?:run )?(?:from|at) |[Rr]esuming training\b|)"
+         R"([Rr]esume from checkpoint|[Cc]ontinuing training from checkpoint|)"
+         R"(Restor(?:ed|ing) (?:all )?states from the checkpoint|successfully loaded checkpoint|=> loaded checkpoint ')",
+     .veto = R"((?i)\b(?:not|cannot|unable|failed to)\b)",
+     .reading = Reading::kRestart},
+    // And came to its end: Lightning, transformers' Trainer, most scripts.
+    {.tier = Tier::kNote,
+     .phrases = {"raining complete", "raining finished", "raining done", "raining is complete",
+                 "raining is done", "raining has finished", "inished training", "train_runtime",
+                 "Trainer.fit` stopped: `max_", "TRAINING COMPLETE", "Done training",
+                 "raining has completed"},
+     .pattern =
+         R"((?:^|[:\]>*!=-] *)(?:[Tt]raining|TRAINING) (?:is |has )?(?:[Dd]one|[Cc]ompleted?|COMPLETED?|[Ff]inished)(?:\W*$|\. Do not forget|!| in | after )|)"
+         R"((?:^|[:\]>*!=-] *)(?:[Ff]inished|Done) training(?:\W*$|!| in | after )|['"]train_runtime['"]: |`Trainer\.fit` stopped: `max_)",
+     .reading = Reading::kDone},
 
     // NCCL's own summary of an error told elsewhere.
     {.label = "unknown",

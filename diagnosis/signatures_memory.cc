@@ -12,9 +12,11 @@ constexpr Signature kMemory[] = {
     {.label = "cuda_oom",
      .weight = 60,
      .phrases = {"out of memory", "OutOfMemoryError", "STATUS_ALLOC_FAILED", "ERROR_OUT_OF_MEMORY",
-                 "cudaErrorMemoryAllocation", "would exceed allowed memory", "hipErrorOutOfMemory"},
+                 "cudaErrorMemoryAllocation", "would exceed allowed memory", "hipErrorOutOfMemory",
+                 "CUDA Out of Memory", "CUDA Out Of Memory", "CUDA OUT OF MEMORY",
+                 "GPU Out of Memory", "GPU OUT OF MEMORY"},
      .pattern =
-         R"((?:CUDA|HIP|XPU|NPU|MPS backend|GPU|[Dd]evice) out of memory|)"
+         R"((?i:(?:CUDA|HIP|XPU|NPU|MPS backend|GPU|device) out of memory)|)"
          R"(CUDA(?: driver| runtime)? [Ee]rror ?:? ?(?:\(?2\)? ?: ?)?out of memory|)"
          R"(cuda runtime error \(2\) ?: ?out of memory|OutOfMemoryError:|)"
          R"(OutOfMemoryError\b.*Tried to allocate|(?:CUBLAS|CUDNN|CUSOLVER|CUSPARSE)_STATUS_ALLOC_FAILED|)"
@@ -24,16 +26,33 @@ constexpr Signature kMemory[] = {
          R"(hipErrorOutOfMemory|failed to allocate .* from device: CUDA_ERROR)",
      .veto =
          R"(^\s*(?:except|raise|if|#|import|from)\b|ray\.exceptions\.OutOfMemoryError|java\.lang)"
+         R"(|out of resources?: |\bWarning: |[Rr]an out of memory[^\n]{0,40}, retrying)"
          R"(|(?i)(?:to avoid|in case of|if you (?:get|hit|see|run into)|may (?:run|lead|cause|go)|)"
          R"(might (?:run|cause)|prevent(?:s|ing)?|skip(?:ped|ping)|auto.?find|find_executable).{0,60}out of memory)",
      .reading = Reading::kOom},
+    // A kernel's own limit: shared memory, registers, tensor memory. torch/_inductor's autotuning
+    // prints dozens of these and takes another configuration; as an exception it ends the run.
+    {.label = "python_exception",
+     .tier = Tier::kProgram,
+     .weight = 41,
+     .phrases = {"out of resource: ", "OutOfResources: "},
+     .pattern =
+         R"(^(?:[A-Za-z_]\w*\.)*(?:Error|OutOfResources|[A-Z]\w*Error): (?:[^\n]*: )?out of resources?: )"
+         R"((.*?Required: \d+,? ?Hardware limit: ?\d+)?)",
+     .veto = R"(^No valid triton configs)",
+     .cause =
+         "A Triton kernel needs more of the chip's shared memory or registers than it has: \\1",
+     .remedy = "not a matter of the batch or of free memory: smaller blocks or num_stages in the "
+               "kernel, torch.compile without mode=\"max-autotune\", or a newer GPU"},
     {.label = "cuda_oom",
      .weight = 60,
      .phrases = {"RESOURCE_EXHAUSTED", "OOM when allocating", "Failed to CUDA ",
-                 "No available memory for the cache"},
+                 "No available memory for the cache", "in memory space hbm"},
      .pattern =
-         R"(RESOURCE_EXHAUSTED: (?:Out of memory|Failed to allocate)|OOM when allocating tensor|)"
-         R"(Failed to CUDA (?:c|m|host c|host )?alloc|No available memory for the cache blocks)",
+         R"(RESOURCE_EXHAUSTED: (?:[^\n]*)(?:[Oo]ut of memory|Failed to allocate|Attempting to (?:reserve|allocate)|)"
+         R"(Error (?:allocating device buffer|loading program))|OOM when allocating tensor|)"
+         R"(Failed to CUDA (?:c|m|host c|host )?alloc|No available memory for the cache blocks|)"
+         R"([Rr]an out of memory in memory space hbm)",
      .reading = Reading::kOom},
     // bitsandbytes csrc/ops.cuh, Triton's driver, accelerate/utils/memory.py at its last try.
     {.label = "cuda_oom",
@@ -103,6 +122,17 @@ constexpr Signature kMemory[] = {
      .pattern = R"(OOMKilled|job killed: mem \d+|TERM_MEMLIMIT|node running low on memory|)"
                 R"(systemd-oomd\S* killed|systemd-oomd.*[Kk]illed|have been OOM Killed)",
      .veto = R"((?i)OOMKilled["']?\s*[:=]\s*["']?(?:false|null|0))"},
+    // Ray's memory monitor (raylet's node_manager.cc, worker_killing_policy.cc): it kills by
+    // itself,
+    // and counts in the same sentence what ended for other reasons.
+    {.label = "host_oom_kill",
+     .weight = 72,
+     .phrases = {"due to memory pressure (OOM)", "exceeds the memory usage threshold"},
+     .pattern = R"([1-9]\d* [Ww]orkers? \(tasks / actors\) killed due to memory pressure \(OOM\)|)"
+                R"(exceeds the memory usage threshold of [\d.]+\. Ray killed)",
+     .cause = "Ray's memory monitor killed workers because the node ran out of host memory",
+     .remedy = "fewer tasks at a time (num_cpus and memory= of the task), fewer loader workers, or "
+               "nodes with more memory; a higher RAY_memory_usage_threshold only delays it"},
     // systemd's unit log, earlyoom's kill.c.
     {.label = "host_oom_kill",
      .tier = Tier::kAuthority,
@@ -122,11 +152,12 @@ constexpr Signature kMemory[] = {
      .weight = 45,
      .phrases = {"DefaultCPUAllocator", "annot allocate memory", "MemoryError", "std::bad_alloc",
                  "cudaHostAlloc", "Unable to allocate ", "Errno 12]", "error code 12", "errno: 12",
-                 "errno=12"},
+                 "errno=12", "paging file is too small", "WinError 1455]"},
      .pattern = R"(DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|)"
                 R"(Errno 12\]|error code 12\b|errno(?:: |=)12\b|[Cc]annot allocate memory|)"
                 R"((?:^|[.\s])(?:_Array)?MemoryError(?::|$)|std::bad_alloc|)"
-                R"(Unable to allocate [\d.]+ [KMGT]iB for an array|cudaHostAlloc.*out of memory)",
+                R"(Unable to allocate [\d.]+ [KMGT]iB for an array|cudaHostAlloc.*out of memory|)"
+                R"(paging file is too small|WinError 1455\])",
      .veto = R"(^\s*(?:except|raise)\b|/dev/shm/|ibv_|memlock|mlock|<torch_|static TLS block)",
      .cause = "The node could not give the process host memory that it asked for"},
 
@@ -134,16 +165,30 @@ constexpr Signature kMemory[] = {
     {.label = "dataloader_worker_killed",
      .weight = 70,
      .phrases = {"killed by signal: Killed", "killed by signal: 9"},
-     .pattern = R"([Ww]orker \(pid(?:\(s\))? [\d, ]+\) is killed by signal: (?:Killed|9))"},
+     .pattern =
+         R"((?:[Ww]orker|[Pp]rocess) \(pid(?:\(s\))? [\d, ]+\) (?:exited )?is killed by signal: (?:Killed|9))"},
+    // The worker did not run out of memory: somebody ended it, or it crashed by itself.
+    {.label = "preempted_signal",
+     .tier = Tier::kSymptom,
+     .confidence = Confidence::kSymptom,
+     .weight = 22,
+     .phrases = {"killed by signal: T", "killed by signal: H", "killed by signal: I"},
+     .pattern =
+         R"((?:[Ww]orker|[Pp]rocess) \(pid(?:\(s\))? [\d, ]+\) (?:exited )?is killed by signal: (?:Terminated|Hangup|Interrupt))",
+     .cause = "A data loader worker was ended from outside, as the whole job most likely was"},
+    {.label = "segfault",
+     .weight = 43,
+     .phrases = {"killed by signal: A", "killed by signal: F"},
+     .pattern =
+         R"((?:[Ww]orker|[Pp]rocess) \(pid(?:\(s\))? [\d, ]+\) (?:exited )?is killed by signal: (?:Aborted|Floating point))",
+     .cause = "A data loader worker crashed in native code (SIGABRT)"},
     {.label = "dataloader_worker_killed",
      .confidence = Confidence::kSymptom,
      .weight = 20,
-     .phrases = {"exited unexpectedly", "killed by signal: T", "killed by signal: H",
-                 "has abruptly died", "BrokenProcessPool", "TerminatedWorkerError",
-                 "worker process managed by the executor"},
+     .phrases = {"exited unexpectedly", "has abruptly died", "BrokenProcessPool",
+                 "TerminatedWorkerError", "worker process managed by the executor"},
      .pattern =
          R"(DataLoader worker \(pid(?:\(s\))? [\d, ]+\) exited unexpectedly|)"
-         R"(DataLoader worker \(pid(?:\(s\))? [\d, ]+\) is killed by signal: (?:Terminated|Hangup)|)"
          R"(subprocesses has abruptly died during map|BrokenProcessPool|TerminatedWorkerError|)"
          R"(worker process managed by the executor was unexpectedly terminated)",
      .cause = "A worker process that prepares data died without an exception of its own"},

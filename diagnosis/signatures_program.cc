@@ -38,17 +38,20 @@ constexpr Signature kProgram[] = {
     {.label = "segfault",  // malloc_printerr of glibc's malloc.c, __fortify_fail
      .weight = 44,
      .phrases = {"double free or corruption", "corrupted size vs. prev_size", "malloc(): ",
-                 "free(): ", "realloc(): ", "munmap_chunk(): ", "*** stack smashing detected"},
+                 "free(): ", "realloc(): ", "munmap_chunk(): ", "*** stack smashing detected",
+                 "ttempt to free invalid pointer"},
      .pattern =
          R"(double free or corruption|corrupted size vs\. prev_size|)"
          R"((?:malloc|free|realloc|munmap_chunk)\(\): (?:invalid|corrupted|unsorted|unaligned|mismatching|memory corruption)|)"
-         R"(\*\*\* stack smashing detected)",
-     .cause = "Native code wrote over memory that is not its own, and glibc noticed it (SIGABRT)"},
+         R"(\*\*\* stack smashing detected|[Aa]ttempt to free invalid pointer)",  // tcmalloc.cc
+     .cause = "Native code wrote over memory that is not its own, and the allocator noticed it "
+              "(SIGABRT)"},
     {.label = "segfault",
      .weight = 44,
      .phrases = {"Illegal instruction"},
      .pattern = R"((?:^|: )Illegal instruction\b)",
      .cause = "A native library uses instructions that this node's CPU does not have (SIGILL)",
+     .action = "no_retry",
      .remedy =
          "install a build of it for this CPU (pip install --no-binary, or an older baseline), "
          "or take nodes with a newer one: lscpu | grep Flags"},
@@ -109,6 +112,24 @@ constexpr Signature kProgram[] = {
      .pattern =
          R"((?:Error|ERROR|[Ee]xiting|[Ss]topping|[Aa]bort)[^\n]*(?i:nan loss|nan detected|gradients are nan)|)"
          R"((?i:nan (?:loss )?detected[^\n]*(?:exit|stop|abort)))"},
+    // Whatever a program calls it: an exception about a loss or gradient that is no number
+    // (detectron2, mmengine, fairseq, Keras, TensorFlow's estimators, Megatron's rerun machine).
+    {.label = "nan_loss",
+     .weight = 60,
+     .phrases = {"infinite or N", "infinite or n", "NaN or I", "nan or i", "Nan/Inf", "NaN/Inf",
+                 "Inf/NaN", "inf or nan", "Inf or NaN", "not finite", "NanLossDuringTraining",
+                 "on-finite "},
+     .pattern =
+         R"(NanLossDuringTrainingError|^(?:\w+\.)*\w*(?:Error|Exception): (?i:[^\n]*(?:loss|grad|norm|diverg)[^\n]{0,60})"
+         R"((?:infinite or n|nan or i|nan/inf|inf/nan|inf or nan|not finite|non-finite )|)"
+         R"([^\n]*(?:infinite or n|nan or i|nan/inf|inf/nan|inf or nan|not finite|non-finite )[^\n]{0,60}(?:loss|grad|norm|diverg)))"},
+    {.label = "nan_loss",
+     .weight = 60,
+     .phrases = {"NaN loss during training", "Invalid loss, terminating", "Inf/NaN. Training",
+                 "diverged with loss = NaN", "found NaN in local", "on-finite loss, ending"},
+     .pattern =
+         R"(NaN loss during training|Invalid loss, terminating training|Inf/NaN\. Training has diverged|)"
+         R"(diverged with loss = NaN|found NaN in local (?:forward loss|grad)|on-finite loss, ending)"},
     {.label = "nan_loss",
      .weight = 44,
      .phrases = {"loss: nan", "loss': nan", "loss\": nan", "loss=nan", "loss nan", "loss\": NaN"},
@@ -125,11 +146,14 @@ constexpr Signature kProgram[] = {
      .phrases = {"'grad_norm': nan"},
      .pattern = R"('loss': 0\.0, 'grad_norm': nan)",
      .reading = Reading::kNan},
-    {.label = "nan_loss",  // apex/amp/scaler.py; Megatron's training log
+    {.label =
+         "nan_loss",  // apex/amp/scaler.py; Megatron's training log, which leaves a bad loss out
      .weight = 44,
-     .phrases = {"reducing loss scale to", "number of nan iterations"},
+     .phrases = {"reducing loss scale to", "number of nan iterations", "grad norm: nan"},
      .pattern =
-         R"(reducing loss scale to (?:0\.0\b|\d\.?\d*e-\d\d)|number of nan iterations: +[1-9])",
+         R"(reducing loss scale to (?:0\.0\b|\d\.?\d*e-\d\d)|number of nan iterations: +[1-9]|)"
+         R"(iteration +\d+/ *\d+ \|[^\n]*\bgrad norm: nan)",
+     .veto = R"(loss: +\d\.\d+E)",
      .reading = Reading::kNan},
 
     // What trainers print while they train: tqdm, transformers' dictionaries, Lightning, Megatron,

@@ -9,11 +9,11 @@ namespace {
 constexpr Signature kStorage[] = {
     {.label = "disk_full",
      .weight = 62,
-     .phrases = {"No space left on device", "Errno 28", "Disk quota exceeded", "Errno 122",
+     .phrases = {"o space left on device", "Errno 28", "isk quota exceeded", "Errno 122",
                  "StorageFull", "not enough free disk space", "ot enough space",
                  "ot enough disk space"},
      .pattern =
-         R"(No space left on device|\[?Errno 28\]?|Disk quota exceeded|Errno 122|kind: StorageFull|)"
+         R"([Nn]o space left on device|\[?Errno 28\]?|[Dd]isk quota exceeded|Errno 122|kind: StorageFull|)"
          R"(not enough free disk space|[Nn]ot enough (?:disk )?space (?:left )?on)",
      .veto = R"(/dev/shm|</?torch_|posix_fallocate|shared memory|shm_open|inotify)"},
     {.label = "disk_full",  // datasets/builder.py, SQLite
@@ -104,6 +104,16 @@ constexpr Signature kStorage[] = {
      .pattern =
          R"([Tt]oo many open files|Errno 2[34]\]|received 0 items of ancdata|EMFILE:|VFS: file-max limit)"},
 
+    // libshm's manager hands each tensor over as an open file
+    // (torch/multiprocessing/reductions.py).
+    {.label = "too_many_open_files",
+     .weight = 50,
+     .phrases = {"unable to open shared memory obj"},
+     .pattern = R"(unable to open shared memory object </?torch_[^>]*> in read-write mode\s*$)",
+     .cause =
+         "A tensor of a data loader's worker could not be opened: most often the limit of open "
+         "files, else another process removed it from /dev/shm"},
+
     {.label = "hub_offline",
      .weight = 66,
      .phrases = {"We couldn't connect to", "ouldn't connect to the Hub", "LocalEntryNotFoundError",
@@ -155,6 +165,22 @@ constexpr Signature kStorage[] = {
      .veto = R"((?i)thrown while requesting|Retrying|: [./~]\S* is not a local folder)",
      .cause =
          "The Hub did not give the model or data set: wrong name, no access, or too many requests"},
+
+    // The kubelet, containerd, docker and podman, enroot (pyxis) and Apptainer, of an image.
+    {.label = "hub_offline",
+     .weight = 54,
+     .phrases = {"Failed to pull image", "ErrImagePull", "ImagePullBackOff",
+                 "pull access denied for", "manifest unknown", "failed to import docker image",
+                 "from oci registry: ", "failed to pull and unpack",
+                 "Error response from daemon: manifest for", "Error: initializing source docker"},
+     .pattern =
+         R"(Failed to pull image|ErrImagePull|ImagePullBackOff|pull access denied for|manifest unknown|)"
+         R"(failed to import docker image|FATAL: +While making image from oci registry: |)"
+         R"(failed to pull and unpack|Error response from daemon: manifest for|Error: initializing source docker)",
+     .cause = "The container image could not be fetched: a wrong name, no access, or no network",
+     .remedy =
+         "docker pull IMAGE   # (or enroot import, apptainer pull) by hand on the node: correct "
+         "the name and tag, or log in to the registry"},
 
     {.label = "permission",
      .tier = Tier::kProgram,
@@ -210,6 +236,61 @@ constexpr Signature kStorage[] = {
          R"(^(?:\w+\.)*(?:Value|Runtime|Key|OS|IO|Assertion|Attribute)?(?:Error|Exception): )"
          R"((?:[Cc]ould not|[Cc]annot|[Uu]nable to|[Ff]ailed to|[Cc]ouldn't|[Cc]an't) (?:find|locate))"
          R"([^\n]*[\s'"](?:/|\./|\.\./|~/)[\w.])"},
+    // conda/exceptions.py, libmamba; Lmod and Tcl modules; Apptainer. A script may go on behind
+    // some of these, so any exception is more likely.
+    {.label = "file_not_found",
+     .tier = Tier::kProgram,
+     .weight = 38,
+     .phrases = {"EnvironmentLocationNotFound", "EnvironmentNameNotFound",
+                 "The given prefix does not exist"},
+     .pattern = R"(Environment(?:Location|Name)NotFound: |The given prefix does not exist)",
+     .cause = "The conda environment does not exist on this node",
+     .remedy = "conda env list   # on the node: create it there or on a shared file system, and "
+               "write its name or path in `conda:`"},
+    {.label = "file_not_found",
+     .tier = Tier::kProgram,
+     .weight = 36,
+     .phrases = {"module(s) are unknown", "locate a modulefile for",
+                 "cannot be loaded as requested"},
+     .pattern = R"(following module\(s\) are unknown: ?(.*)|locate a modulefile for '?([^'\n]*)|)"
+                R"(module\(s\)[^\n]*cannot be loaded as requested)",
+     .cause = "A module that the job loads does not exist on this node",
+     .remedy = "module avail; module spider NAME   # on the node: correct name and version"},
+    {.label = "file_not_found",
+     .tier = Tier::kProgram,
+     .weight = 40,
+     .phrases = {"could not open image ", "no such file or directory"},
+     .pattern =
+         R"(FATAL: +could not open image (\S+)|(?:FATAL: |docker: |OCI runtime|Error: )[^\n]*no such file or directory)"},
+    {.label = "activation_failed",
+     .tier = Tier::kProgram,
+     .weight = 38,
+     .phrases = {"Run 'conda init' before", "configured to use 'conda activate'"},
+     .cause = "The shell of the job does not know conda's functions, so nothing was activated",
+     .remedy =
+         "source \"$(conda info --base)/etc/profile.d/conda.sh\"   # before conda activate; or "
+         "name the environment in `conda:` of the job file"},
+    // docker's and podman's clients: nothing of the job ran.
+    {.label = "unknown",
+     .tier = Tier::kProgram,
+     .weight = 45,
+     .phrases = {"connect to the Docker daemon", "to the docker daemon socket",
+                 "Cannot connect to Podman"},
+     .cause = "The container runtime of this node does not run, or the job's user may not use it",
+     .action = "retry_elsewhere",
+     .remedy = "systemctl status docker; id   # on the node: start it, or put the user into the "
+               "group docker"},
+    {.label = "unknown",
+     .tier = Tier::kProgram,
+     .weight = 32,
+     .phrases = {"OCI runtime error", "OCI runtime create failed", "OCI runtime attempted",
+                 "Error response from daemon: ", "container creation failed: "},
+     .pattern =
+         R"((OCI runtime (?:error|create failed|attempted)[^\n]{0,160}|container creation failed: [^\n]{0,160})|)"
+         R"(Error response from daemon: ([^\n]{0,160}))",
+     .cause = "The container could not be started: \\1",
+     .action = "retry_elsewhere",
+     .remedy = "try the same command by hand on the node"},
     // dash; runc.
     {.label = "file_not_found",
      .tier = Tier::kProgram,
@@ -235,7 +316,8 @@ constexpr Signature kStorage[] = {
      .pattern = R"(No such file or directory|command not found)",
      .veto =
          R"((?i)^\s*(?:except|#|raise)\b|torch_extensions/|\.(?:h|cuh|hpp)\b: No such|fatal error:|)"
-         R"(warn|ignor|libcupti|-laio|-lcufile|cannot open shared object|^(?:rm|ls|cat|du|touch|chmod|mkdir): )"},
+         R"(warn|ignor|libcupti|-laio|-lcufile|cannot open shared object|going to /tmp instead|)"
+         R"(^(?:rm|ls|cat|du|touch|chmod|mkdir): )"},
     {.label = "file_not_found",
      .tier = Tier::kProgram,
      .weight = 52,

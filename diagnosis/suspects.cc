@@ -67,14 +67,34 @@ std::string Filled(std::string_view cause, const LogHit& hit) {
 // command as the shell echoes it, the help of an option.
 bool IsInPassing(std::string_view text) {
   const std::string lower = Lower(text);
-  for (const std::string_view mark : {"falling back", "skipping", "retrying", "will retry",
-                                      "starting from scratch", "continuing", "trying to resume"})
+  for (const std::string_view mark :
+       {"falling back", "skipping", "retrying", "will retry", "starting from scratch", "continuing",
+        "trying to resume", "going to /tmp instead", "ignoring this choice", "will continue",
+        "using fallback"})
     if (lower.find(mark) != std::string::npos) return true;
+  // "...: undefined symbol: x; using sdpa"
+  for (const std::string_view mark : {"; using ", ", using "}) {
+    const std::size_t at = lower.rfind(mark);
+    if (at != std::string::npos && lower.find(' ', at + mark.size()) == std::string::npos)
+      return true;
+  }
   const std::size_t begin = std::min(text.find_first_not_of(' '), text.size());
   const std::string_view bare = text.substr(begin);
   return bare.starts_with("Namespace(") || bare.starts_with("+ ") || bare.starts_with("[INFO]") ||
          bare.starts_with("INFO:") || bare.starts_with("INFO ") ||
          (begin > 0 && bare.starts_with("--"));
+}
+
+// Whether the node had no memory left, not the job. Counters of cgroups count both. mm/oom_kill.c
+// names the constraint; without its lines a job well below its limit tells as much.
+bool OfTheWholeNode(const NodeEvidence& node) {
+  for (const std::string& line : node.kernel_lines) {
+    if (line.find("constraint=CONSTRAINT_MEMCG") != std::string::npos) return false;
+    if (line.find("Memory cgroup out of memory") != std::string::npos) return false;
+    if (line.find("constraint=CONSTRAINT_NONE") != std::string::npos) return true;
+    if (line.find("Out of memory: Killed process") != std::string::npos) return true;
+  }
+  return node.host_limit && node.host_peak && *node.host_peak < *node.host_limit / 10 * 9;
 }
 
 }  // namespace
@@ -95,6 +115,7 @@ Suspect SuspectOf(const LogHit& hit) {
   if (of_log && hit.signature->reading != Reading::kNan && IsInPassing(hit.text))
     c.tier = Tier::kNote;
   c.tells_without_failure = c.label == "gpu_remap_pending";
+  c.only_warns = hit.text.starts_with("[W");  // c10's logging
   return c;
 }
 
@@ -106,6 +127,7 @@ Suspect SuspectOfOom(const LogHit& hit, bool expandable_segments) {
   OomNumbers numbers = ReadOomNumbers(hit.context);
   const OomNumbers glued = ReadOomNumbers(hit.second);
   if (known(glued) > known(numbers)) numbers = glued;
+  if (known(numbers) == 0) numbers = ReadOomNumbers(hit.first);
   const OomVerdict oom = JudgeOom(numbers, PhaseOfOom(hit.frames), expandable_segments);
   Suspect c = SuspectOf(hit);
   c.label = oom.label;
@@ -113,11 +135,31 @@ Suspect SuspectOfOom(const LogHit& hit, bool expandable_segments) {
   c.remedy = oom.remedy;
   c.numbers = oom.numbers;
   c.changes = oom.changes;
+  // Neither has micro-batches of DeepSpeed: Apple's GPUs (rulings 13), and vLLM's cache.
+  if (hit.text.find("MPS backend") != std::string::npos) {
+    c.remedy =
+        "halve the micro-batch and double gradient accumulation; 16-bit precision, activation "
+        "checkpointing; other programs share this memory: close them";
+  } else if (hit.text.find("for the cache blocks") != std::string::npos) {
+    c.remedy =
+        "raise gpu_memory_utilization of vLLM, or leave it more of the GPU (trainer and vLLM "
+        "share it), a shorter max_model_len, more tensor parallelism";
+    c.changes.clear();
+  }
+  // torch/_inductor/select_algorithm.py leaves out what does not fit while it tunes; finders of
+  // batch sizes go on with a smaller one.
+  for (const std::string_view mark : {"gnoring this choice", "Finished batch size finder",
+                                      "trying batch size ", "Decreasing batch size to"})
+    if (hit.context.find(mark) != std::string::npos) c.tier = Tier::kNote;
   // The message with its numbers tells more than an echo of it without.
   c.weight += std::min(known(numbers), 4);
   // cudaHostAlloc says the same of the host's memory, and never any numbers.
-  if (known(numbers) == 0 && (hit.frames.find("pin_memory") != std::string::npos ||
-                              hit.frames.find("pin memory thread") != std::string::npos)) {
+  const auto pins = [](const std::string& text) {
+    return text.find("pin_memory") != std::string::npos ||
+           text.find("pin memory thread") != std::string::npos ||
+           text.find("bytes on host: CUDA_ERROR") != std::string::npos;  // TensorFlow's pool
+  };
+  if (known(numbers) == 0 && (pins(hit.frames) || pins(hit.text))) {
     c.label = "host_oom_kill";
     c.cause = "The host could not give the process page-locked (pinned) memory";
     c.remedy.clear();
@@ -186,10 +228,34 @@ std::optional<Suspect> SuspectOfException(const LogHit& hit, const LogEvidence& 
   const bool refused = hit.second.starts_with("Weights only load failed");
   for (const ClassLabel& known : kClasses)
     if (name == known.name && !refused) c.label = known.label, c.weight = 57;
+  if (c.label == "python_import" && !hit.second.empty())
+    c.cause = "A Python module could not be imported: " + hit.second.substr(0, 160);
   if (c.label == "python_exception") {
     c.cause = std::string(kEndedWith) + std::string(name);
     if (!hit.second.empty()) c.cause += ": " + hit.second.substr(0, 160);
     if (!hit.context.empty()) c.remedy = "correct the program at " + hit.context.substr(0, 200);
+  }
+  return c;
+}
+
+Suspect SuspectOfOomKills(const NodeEvidence& node, bool of_loader) {
+  Suspect c;
+  c.label = of_loader ? "dataloader_worker_killed" : "host_oom_kill";
+  c.tier = Tier::kAuthority;
+  c.weight = 80;
+  c.confidence = Confidence::kConfirmed;
+  c.rank = node.rank;
+  c.offset = kOutside;
+  c.text = "cgroup: oom_kill " + std::to_string(node.oom_kills);
+  if (OfTheWholeNode(node)) {
+    c.cause =
+        "The node ran out of memory, and the kernel chose " +
+        std::string(of_loader ? "a data loader worker" : "the process") +
+        (node.host_limit ? "; the job was below its own limit of " + FormatBytes(*node.host_limit)
+                         : "");
+  } else if (node.host_limit) {
+    c.cause = "The job reached its memory limit of " + FormatBytes(*node.host_limit) +
+              ", and the kernel killed " + (of_loader ? "a data loader worker" : "the process");
   }
   return c;
 }
@@ -206,10 +272,14 @@ std::optional<Suspect> SuspectOfEnd(const RankEnd& end, std::uint64_t offset,
   if (!end.signal) {
     // From a launcher's report only: a bare exit code 1 of the job says less.
     if (offset == kOutside) return std::nullopt;
-    c.label = "python_exception";
+    // torchrun starts Python, which exits so after an exception; others start whatever.
+    c.label = end.root ? "python_exception" : "unknown";
     c.confidence = Confidence::kSymptom;
     c.cause = "A rank ended with exit code 1; its own traceback is not in this log";
-    c.weight = 30;
+    c.remedy =
+        "look at the logs of all ranks for a traceback (torchrun --log-dir DIR --tee 3 keeps "
+        "them), and put @record of torch.distributed.elastic on main()";
+    c.weight = end.root ? 31 : 30;
     return c;
   }
   switch (*end.signal) {

@@ -11,6 +11,7 @@
 
 #include "common/diagnosis.h"
 #include "diagnosis/log_scanner.h"
+#include "diagnosis/node_evidence.h"
 #include "diagnosis/rank_end.h"
 #include "diagnosis/signature.h"
 
@@ -34,6 +35,8 @@ struct Suspect {
   std::string remedy;
   std::string action;
   bool tells_without_failure = false;
+  bool of_node = false;     // a line of the kernel that the node sent
+  bool only_warns = false;  // the line calls itself a warning
   std::map<std::string, double> numbers;
   std::vector<std::string> changes;
 };
@@ -51,6 +54,8 @@ std::optional<Suspect> SuspectOfException(const LogHit& hit, const LogEvidence& 
 // What an end alone tells; weaker than anything a log says about the cause.
 std::optional<Suspect> SuspectOfEnd(const RankEnd& end, std::uint64_t offset,
                                     const std::string& text);
+// What the kernel killed in the rank's control group: a worker of its data loader, or it.
+Suspect SuspectOfOomKills(const NodeEvidence& node, bool of_loader);
 // Whether the exception says that something failed at all: false for warnings.
 bool IsException(const LogHit& hit);
 

@@ -6,6 +6,7 @@
 #include "common/units.h"
 #include "diagnosis/doubts.h"
 #include "diagnosis/labels.h"
+#include "diagnosis/progress.h"
 #include "diagnosis/rank_end.h"
 #include "diagnosis/smi_table.h"
 #include "diagnosis/suspects.h"
@@ -17,11 +18,6 @@ constexpr std::size_t kMostEvidence = 5;
 constexpr std::uint64_t kBusyBefore = 2000;  // bytes: the last thing said before the timeout
 constexpr int kNansThatStay = 2;
 constexpr std::string_view kKernel = "kernel: ";  // in front of its lines as evidence
-constexpr std::size_t kStepsToGoOn = 2;           // one may have been on its way already
-
-bool MayBeOne(const std::optional<Rank>& a, const std::optional<Rank>& b) {
-  return !a || !b || *a == *b;
-}
 
 // What a program ends with, if nothing outside ends it. A line of the driver is not the program's.
 bool IsCause(const Suspect& c) {
@@ -29,21 +25,9 @@ bool IsCause(const Suspect& c) {
          (c.tier == Tier::kRoot || c.tier == Tier::kProgram);
 }
 
-// Whether the node had no memory left, not the job. Counters of cgroups count both. mm/oom_kill.c
-// names the constraint; without its lines a job well below its limit tells as much.
-bool OfTheWholeNode(const NodeEvidence& node) {
-  for (const std::string& line : node.kernel_lines) {
-    if (line.find("constraint=CONSTRAINT_MEMCG") != std::string::npos) return false;
-    if (line.find("Memory cgroup out of memory") != std::string::npos) return false;
-    if (line.find("constraint=CONSTRAINT_NONE") != std::string::npos) return true;
-    if (line.find("Out of memory: Killed process") != std::string::npos) return true;
-  }
-  return node.host_limit && node.host_peak && *node.host_peak < *node.host_limit / 10 * 9;
-}
-
-bool MayBeSurvived(const Suspect& c) {
-  return IsCause(c) ||
-         (c.offset != kOutside && (c.tier == Tier::kAuthority || c.tier == Tier::kSymptom));
+// The signals that a launcher or a script sends to what it no longer needs.
+bool IsCleaningUp(const RankEnd& end) {
+  return end.signal == 15 || end.signal == 1 || end.signal == 2;
 }
 
 class Case {
@@ -61,8 +45,8 @@ class Case {
   void TakeEnds();
   void TellSlowFromDead();
   void ForgetWhatWasSurvived();
-  bool GoesOnBehind(std::uint64_t offset, const std::optional<Rank>& rank,
-                    std::uint64_t until) const;
+  bool IsSurvived(const Suspect& c) const;
+  std::optional<Rank> RankOf(const Suspect& best) const;
   void Add(std::optional<Suspect> suspect);
   const Suspect* Best() const;
   bool EndsBadly() const;  // whoever says so: the node, or a launcher in the log
@@ -74,13 +58,14 @@ class Case {
   std::vector<Suspect> suspects_;
   std::vector<std::string> last_lines_;
   std::optional<Rank> root_rank_;    // as the launcher reports it
+  std::optional<Rank> only_end_;     // the one rank whose end is told
   std::vector<const LogHit*> ends_;  // of the log
   std::vector<std::uint64_t> busy_;
   struct Place {
     std::uint64_t offset;
     std::optional<Rank> rank;
   };
-  std::vector<Place> steps_;       // training went on
+  Progress progress_;
   std::vector<Place> exceptions_;  // that were not survived, as far as is known
   bool survives_ = false;          // the program is one that goes on after some of its errors
   int nans_ = 0;
@@ -93,7 +78,7 @@ void Case::TakeLog(const LogEvidence& log) {
   for (const LogHit& hit : log.hits) TakeHit(hit, log);
   TakeEnds();
   const bool came_back = last_nan_ != nullptr && !EndsBadly() &&
-                         GoesOnBehind(last_nan_->offset, last_nan_->rank, kOutside);
+                         progress_.GoesOnAt(last_nan_->offset, last_nan_->rank) < Progress::kNever;
   if (nans_ >= kNansThatStay && !came_back) suspects_.push_back(SuspectOf(*last_nan_));
   TellSlowFromDead();
   TellMismatch(suspects_);
@@ -104,35 +89,45 @@ void Case::TakeLog(const LogEvidence& log) {
   TellSharedGpu(suspects_);
   ForgetWhatWasSurvived();
   if (node_.driver_saw_nothing) DoubtHardware(suspects_, node_);
-}
-
-// Whether the rank made steps behind this place and before that one.
-bool Case::GoesOnBehind(std::uint64_t offset, const std::optional<Rank>& rank,
-                        std::uint64_t until) const {
-  std::size_t steps = 0;
-  for (const Place& step : steps_)
-    steps += step.offset > offset && step.offset < until && step.rank == rank ? 1 : 0;
-  return steps >= kStepsToGoOn;
+  if (node_.ended_by_itself) DoubtScheduler(suspects_);
+  DoubtPrintedKernelLines(suspects_);
 }
 
 // An error that the program caught did not end it: steps follow, and later another one. Where the
-// end is not known, steps alone tell as much. A fault of the hardware may show in one rank while
-// others go on printing.
+// end is not known, steps alone tell as much, and so does the end of training. A fault of the
+// hardware may show in one rank while others go on printing; that and what a scheduler says are of
+// an earlier attempt only where the run began again.
+bool Case::IsSurvived(const Suspect& c) const {
+  if (c.offset == kOutside || c.tier > Tier::kWrapper) return false;
+  const std::uint64_t goes_on = progress_.GoesOnAt(c.offset, c.rank);
+  const std::uint64_t anew = progress_.StartsAnewAt(c.offset);
+  if (!EndsBadly()) {
+    const bool of_program = c.tier >= Tier::kRoot;
+    if ((of_program && goes_on < Progress::kNever) || anew < Progress::kNever) return true;
+    if (progress_.IsDoneBehind(c.offset, c.rank)) return true;
+    if (c.tier == Tier::kSymptom && exceptions_.empty() && progress_.IsDoneBefore(c.offset))
+      return true;
+  }
+  const bool may_go_on = IsCause(c) || c.tier == Tier::kAuthority || c.tier == Tier::kSymptom;
+  const std::uint64_t until = may_go_on ? std::min(goes_on, anew) : anew;
+  if (until == Progress::kNever) return false;
+  return std::ranges::any_of(suspects_, [&](const Suspect& later) {
+    if (later.offset == kOutside || later.offset <= until) return false;
+    if (!IsCause(later) && later.tier != Tier::kHardware) return false;
+    return later.offset > anew || MayBeOne(later.rank, c.rank);
+  });
+}
+
 void Case::ForgetWhatWasSurvived() {
-  const bool may_be_well = !EndsBadly();
-  const auto survived = [&](std::uint64_t offset, const std::optional<Rank>& rank, Tier tier) {
-    const bool of_program = tier == Tier::kRoot || tier == Tier::kProgram || tier == Tier::kSymptom;
-    if (may_be_well && of_program && GoesOnBehind(offset, rank, kOutside)) return true;
-    return std::any_of(suspects_.begin(), suspects_.end(), [&](const Suspect& later) {
-      return IsCause(later) && later.offset > offset && MayBeOne(later.rank, rank) &&
-             GoesOnBehind(offset, rank, later.offset);
-    });
-  };
-  std::erase_if(exceptions_,
-                [&](const Place& e) { return survived(e.offset, e.rank, Tier::kProgram); });
+  std::erase_if(exceptions_, [&](const Place& e) {
+    Suspect exception;
+    exception.tier = Tier::kProgram;
+    exception.offset = e.offset;
+    exception.rank = e.rank;
+    return IsSurvived(exception);
+  });
   std::vector<bool> gone;
-  for (const Suspect& c : suspects_)
-    gone.push_back(MayBeSurvived(c) && survived(c.offset, c.rank, c.tier));
+  for (const Suspect& c : suspects_) gone.push_back(IsSurvived(c));
   survives_ = std::find(gone.begin(), gone.end(), true) != gone.end();
   std::vector<Suspect> left;
   for (std::size_t i = 0; i < suspects_.size(); ++i)
@@ -150,7 +145,13 @@ void Case::TakeHit(const LogHit& hit, const LogEvidence& log) {
       suspects_.push_back(SuspectOf(hit));
       break;
     case Reading::kStep:
-      steps_.push_back({hit.offset, hit.rank});
+      progress_.AddStep(hit.offset, hit.rank);
+      break;
+    case Reading::kRestart:
+      progress_.AddRestart(hit.offset);
+      break;
+    case Reading::kDone:
+      progress_.AddDone(hit.offset, hit.rank);
       break;
     case Reading::kOom:
       Add(SuspectOfOom(hit, node_.expandable_segments));
@@ -189,15 +190,24 @@ void Case::TakeSmi(const LogHit& hit) {
   suspects_.push_back(std::move(c));
 }
 
-void Case::TakeEnd(const LogHit& hit) {
-  wrapped_ = true;
-  if (hit.end->root && hit.end->rank) root_rank_ = hit.end->rank;
-  ends_.push_back(&hit);
-}
+void Case::TakeEnd(const LogHit& hit) { ends_.push_back(&hit); }
 
 // Once a launcher says who failed first, the ends of the others are its own doing: torchrun sends
-// SIGTERM to those that are well.
+// SIGTERM to those that are well. Ends of an attempt that was followed by another one, and what is
+// stopped behind the end of training, are no end of this run.
 void Case::TakeEnds() {
+  const bool told = node_.signal.has_value() || (node_.exit_code && *node_.exit_code != 0);
+  std::erase_if(ends_, [&](const LogHit* hit) {
+    return progress_.StartsAnewAt(hit->offset) < Progress::kNever ||
+           (!told && IsCleaningUp(*hit->end) && progress_.IsDoneBefore(hit->offset));
+  });
+  wrapped_ = !ends_.empty();
+  std::set<Rank> named;
+  for (const LogHit* hit : ends_) {
+    if (hit->end->root && hit->end->rank) root_rank_ = hit->end->rank;
+    if (hit->end->rank) named.insert(*hit->end->rank);
+  }
+  if (named.size() == 1) only_end_ = *named.begin();
   for (const LogHit* hit : ends_) {
     if (root_rank_ && hit->end->rank && hit->end->rank != root_rank_) continue;
     Add(SuspectOfEnd(*hit->end, hit->offset, hit->text));
@@ -232,6 +242,7 @@ void Case::TakeNode() {
     for (std::size_t i = before; i < suspects_.size(); ++i) {
       suspects_[i].confidence = Confidence::kConfirmed;
       suspects_[i].rank = node_.rank;
+      suspects_[i].of_node = true;
       suspects_[i].text = std::string(kKernel) + suspects_[i].text;
     }
   }
@@ -240,24 +251,7 @@ void Case::TakeNode() {
     const bool worker = std::any_of(suspects_.begin(), suspects_.end(), [](const Suspect& c) {
       return c.label == "dataloader_worker_killed";
     });
-    Suspect c;
-    c.label = worker ? "dataloader_worker_killed" : "host_oom_kill";
-    c.tier = Tier::kAuthority;
-    c.weight = 80;
-    c.confidence = Confidence::kConfirmed;
-    c.rank = node_.rank;
-    c.offset = kOutside;
-    c.text = "cgroup: oom_kill " + std::to_string(node_.oom_kills);
-    if (OfTheWholeNode(node_)) {
-      c.cause = "The node ran out of memory, and the kernel chose " +
-                std::string(worker ? "a data loader worker" : "the process") +
-                (node_.host_limit
-                     ? "; the job was below its own limit of " + FormatBytes(*node_.host_limit)
-                     : "");
-    } else if (node_.host_limit)
-      c.cause = "The job reached its memory limit of " + FormatBytes(*node_.host_limit) +
-                ", and the kernel killed " + (worker ? "a data loader worker" : "the process");
-    suspects_.push_back(std::move(c));
+    suspects_.push_back(SuspectOfOomKills(node_, worker));
   }
   if (node_.gpu_foreign && node_.gpu_total && *node_.gpu_foreign > *node_.gpu_total / 4) {
     for (Suspect& c : suspects_) {
@@ -283,7 +277,8 @@ const Suspect* Case::Best() const {
   const Suspect* best = nullptr;
   for (const Suspect& c : suspects_) {
     // A note is a verdict only where something failed, or where it is about the GPU's health.
-    if (c.tier == Tier::kNote && !Failed() && !c.tells_without_failure) continue;
+    const bool is_note = c.tier == Tier::kNote || (c.tier == Tier::kSymptom && c.only_warns);
+    if (is_note && !Failed() && !c.tells_without_failure) continue;
     if (best == nullptr) {
       best = &c;
       continue;
@@ -314,6 +309,19 @@ bool Case::EndsBadly() const {
   return node_.signal.has_value() || (node_.exit_code && *node_.exit_code != 0) || wrapped_;
 }
 
+// A message without a rank is of the one whose causes the rest of the log tells, if there is but
+// one, or of the one whose end is told. srun counts its tasks, which may be launchers.
+std::optional<Rank> Case::RankOf(const Suspect& best) const {
+  if (best.rank && !(root_rank_ && best.text.starts_with("srun: "))) return best.rank;
+  if (root_rank_) return root_rank_;
+  if (node_.rank) return node_.rank;
+  std::set<Rank> ranks;
+  for (const Suspect& c : suspects_)
+    if (c.rank && c.offset != kOutside && c.tier <= Tier::kProgram) ranks.insert(*c.rank);
+  if (ranks.size() == 1) return *ranks.begin();
+  return ranks.empty() ? only_end_ : std::nullopt;
+}
+
 bool Case::Failed() const { return EndsBadly() || !exceptions_.empty(); }
 
 Verdict Case::Decide() {
@@ -333,13 +341,12 @@ Verdict Case::Decide() {
   }
   if (best->tier == Tier::kSymptom && verdict.confidence == Confidence::kLikely)
     verdict.confidence = Confidence::kSymptom;
-  const bool kernel_too = std::ranges::any_of(suspects_, [&](const Suspect& c) {
-    return c.label == best->label && c.text.starts_with(kKernel);
-  });
+  const bool kernel_too = std::ranges::any_of(
+      suspects_, [&](const Suspect& c) { return c.label == best->label && c.of_node; });
   if (verdict.confidence == Confidence::kLikely &&
       (kernel_too || NodeConfirms(verdict.label, node_)))
     verdict.confidence = Confidence::kConfirmed;
-  if (best->rank) verdict.rank = best->rank;
+  verdict.rank = RankOf(*best);
   if (!best->cause.empty()) verdict.cause = best->cause;
   // Of a chain of exceptions the first is the better cause, but not what the program ended with.
   const bool chained = std::any_of(suspects_.begin(), suspects_.end(), [&](const Suspect& c) {

@@ -26,7 +26,7 @@ int Predict(std::istream& cases) {
     }
     launch::NodeEvidence node;
     if (row.contains("exit_code") && row["exit_code"].is_number_integer())
-      node.exit_code = row["exit_code"].get<int>();
+      node.exit_code = row["exit_code"].get<std::int64_t>();
     const launch::Verdict verdict =
         launch::Diagnose(row["log"].get_ref<const std::string&>(), node, signatures);
     const Json out = {

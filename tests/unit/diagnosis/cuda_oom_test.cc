@@ -180,5 +180,111 @@ TEST(OomPhases, ComeFromTheFrames) {
   EXPECT_EQ(PhaseOfOom(""), OomPhase::kUnknown);
 }
 
+TEST(OomNumbers, OfCudaMallocAsyncAreThoseOfTheirOwnLines) {
+  const OomNumbers n = ReadOomNumbers(
+      "torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory) "
+      "Currently allocated     : 9.10 GiB Requested               : 64.00 MiB Device limit         "
+      "   "
+      ": 10.00 GiB Free (according to CUDA): 0 bytes PyTorch limit (set by user-supplied memory "
+      "fraction) : 17179869184.00 GiB");
+  EXPECT_DOUBLE_EQ(*n.allocated, 9.10 * kGiBf);
+  EXPECT_DOUBLE_EQ(*n.tried, 64.0 * 1024 * 1024);
+  EXPECT_DOUBLE_EQ(*n.total, 10 * kGiBf);
+  EXPECT_DOUBLE_EQ(*n.free, 0);
+  EXPECT_FALSE(n.allowed);
+}
+
+TEST(OomNumbers, OfAListAreThoseOfItsItems) {
+  const std::string kLists[] = {
+      std::string(
+          "CUDA out of memory - Tried to allocate: 4.15 GiB - GPU total: 44.53 GiB - Free: 3.84 "
+          "GiB - "
+          "Process memory: 40.68 GiB - Allocated by PyTorch: 36.78 GiB - Reserved but unallocated: "
+          "3.56 "
+          "GiB"),
+      std::string(
+          "CUDA out of memory - Requested: 4.15 GiB - Total capacity: 44.53 GiB - Free: 3.84 GiB - "
+          "Process in use: 40.68 GiB - PyTorch allocated: 36.78 GiB - Reserved but unallocated: "
+          "3.56 "
+          "GiB"),
+      std::string("CUDA out of memory * tried to allocate 4.15 GiB * GPU 0 total capacity: 44.53 "
+                  "GiB * 3.84 "
+                  "GiB "
+                  "free * this process uses 40.68 GiB * PyTorch allocated 36.78 GiB * reserved by "
+                  "PyTorch but "
+                  "unallocated 3.56 GiB"),
+      std::string("CUDA Out of Memory error at epoch 5: - **Tried to allocate**: 4.15 GiB - "
+                  "**Total**: 44.53 "
+                  "GiB "
+                  "- **Free**: 3.84 GiB - **Process**: 40.68 GiB - **Allocated**: 36.78 GiB - "
+                  "**Reserved**: "
+                  "3.56 "
+                  "GiB"),
+      std::string("CUDA out of memory - 4.15 GiB asked - 44.53 GiB total - 3.84 GiB free - 40.68 "
+                  "GiB process - "
+                  "36.78 GiB allocated - 3.56 GiB reserved")};
+  for (const std::string& list : kLists) {
+    const OomNumbers n = ReadOomNumbers(list);
+    EXPECT_EQ(n.tried, 4.15 * kGiBf) << list;
+    EXPECT_EQ(n.total, 44.53 * kGiBf) << list;
+    EXPECT_EQ(n.free, 3.84 * kGiBf) << list;
+    EXPECT_EQ(n.process, 40.68 * kGiBf) << list;
+    EXPECT_EQ(n.allocated, 36.78 * kGiBf) << list;
+    EXPECT_EQ(n.unallocated, 3.56 * kGiBf) << list;
+    EXPECT_FALSE(n.others) << list;
+  }
+}
+
+TEST(OomNumbers, OfAListInFrontOfTheWordsAreRead) {
+  const Verdict verdict =
+      Of("- 4.15 GiB asked\n- 44.53 GiB total\n- 3.84 GiB free\n- 40.68 GiB process\n- 36.78 GiB "
+         "allocated\n- 3.56 GiB reserved\nCUDA out of memory\n");
+  EXPECT_EQ(verdict.label, "cuda_oom_fragmentation");
+  EXPECT_DOUBLE_EQ(verdict.numbers.at("asked"), 4.15);
+  EXPECT_EQ(Of("CUDA Out of Memory error at epoch 5:\n- **Tried to allocate**: 4.15 GiB\n- "
+               "**Total**: 44.53 GiB\n- **Free**: 3.84 GiB\n- **Reserved**: 3.56 GiB\n")
+                .label,
+            "cuda_oom_fragmentation");
+}
+
+TEST(OomNumbers, ThatATerminalCutAreWhole) {
+  const Verdict verdict = Of(
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB. GPU 0 has a total "
+      "capacity of 23.\n68 GiB of which 210.00 MiB is free. Including non-PyTorch memory, this "
+      "process has 23.4\n7 GiB memory in use. Of the allocated memory 23.10 GiB is allocated.\n");
+  EXPECT_EQ(verdict.label, "cuda_oom");
+  EXPECT_DOUBLE_EQ(verdict.numbers.at("total"), 23.68);
+  EXPECT_DOUBLE_EQ(verdict.numbers.at("process"), 23.47);
+}
+
+TEST(Oom, AtALimitOfTheProgramsOwnNamesTheLimit) {
+  const Verdict verdict = Of(
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total "
+      "capacity of 79.10 GiB of which 70.10 GiB is free. 8.00 GiB allowed; Of the allocated memory "
+      "7.50 GiB is allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but unallocated.");
+  EXPECT_EQ(verdict.label, "cuda_oom");
+  EXPECT_DOUBLE_EQ(verdict.numbers.at("allowed"), 8.0);
+  EXPECT_NE(verdict.cause.find("own limit of 8.00 GiB"), std::string::npos) << verdict.cause;
+  EXPECT_TRUE(verdict.remedy.starts_with("raise the limit")) << verdict.remedy;
+}
+
+TEST(Oom, OfASmallCardWithADesktopIsNotForeign) {
+  EXPECT_EQ(
+      Of("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.67 GiB (GPU 0; "
+         "3.95 GiB total capacity; 246.26 MiB already allocated; 770.62 MiB free; 1.91 GiB "
+         "reserved in total by PyTorch)")
+          .label,
+      "cuda_oom_fragmentation");
+}
+
+TEST(Oom, OfXlaHasItsNumbers) {
+  const Verdict verdict = Of(
+      "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. "
+      "Ran out of memory in memory space hbm. Used 21.90G of 7.48G hbm. Exceeded hbm capacity by "
+      "14.42G.");
+  EXPECT_EQ(verdict.label, "cuda_oom");
+  EXPECT_DOUBLE_EQ(verdict.numbers.at("total"), 7.48);
+}
+
 }  // namespace
 }  // namespace launch

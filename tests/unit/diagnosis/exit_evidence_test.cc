@@ -88,7 +88,8 @@ Verdict OfRank(const FailedRank& rank, const std::string& log) {
 TEST(Evidence, WhatTheDriverDidNotSeeIsNotBelievedOfALogAlone) {
   const std::string log =
       "NVRM: Xid (PCI:0000:01:00): 79, pid=1, GPU has fallen off the bus.\n"
-      "Traceback (most recent call last):\n  File \"t.py\", line 1, in <module>\nKeyError: 'lr'\n";
+      "Traceback (most recent call last):\n  File \"t.py\", line 1, in <module>\nRuntimeError: no "
+      "data\n";
   FailedRank rank{.node = NodeId{"gpu1"}, .exit = Ended(Exited{1})};
   EXPECT_EQ(OfRank(rank, log).label, "xid_gpu_hardware") << "nobody asked the driver";
   EXPECT_EQ(OfRank(rank, log).confidence, Confidence::kLikely);

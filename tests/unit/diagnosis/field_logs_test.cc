@@ -78,5 +78,50 @@ TEST(FieldLogs, FormsOfContainersKeepTheLabel) {
   }
 }
 
+// Prefixes that no list knows: what stands in front of a traceback is learnt from the log itself.
+TEST(FieldLogs, UnknownPrefixesKeepAPythonException) {
+  const char* const kPrefixes[] = {"[pod/train-worker-3/pytorch] ",
+                                   "Nov 22 03:00:01 gpu07 train.sh[4411]: ",
+                                   "2026-11-22T03:00:01+0000 gpu07 train.sh[4411]: ",
+                                   "2026-11-22 03:00:01.911 | ERROR    | train:main:71 - ",
+                                   "2026-11-22 03:00:01,911 - root - ERROR - ",
+                                   "E1122 03:00:01.911000 140211 launcher.py:71] ",
+                                   "2026-11-22T03:00:01.123456Z 01E ",
+                                   "2026-11-22T03:00:01.1234567Z ##[error]",
+                                   "[1,mpirank:3,algo-1]<stderr>:",
+                                   "[2026-11-22 03:00:01,911] [ERROR] ",
+                                   "trainer-1  | ",
+                                   "job/a (3): "};
+  const std::string log =
+      "starting\nTraceback (most recent call last):\n  File \"/w/train.py\", line 9, in <module>\n"
+      "    raise RuntimeError(\"CUDA out of memory\") if x else KeyError(x)\nKeyError: 'input_ids'";
+  for (const char* prefix : kPrefixes) {
+    const Verdict verdict = Of(EachLine(log, prefix, "\n"));
+    EXPECT_EQ(verdict.label, "python_exception") << prefix;
+    EXPECT_NE(verdict.cause.find("KeyError: 'input_ids'"), std::string::npos) << verdict.cause;
+    EXPECT_NE(verdict.remedy.find("train.py"), std::string::npos) << verdict.remedy;
+  }
+}
+
+// Structured logging keeps a traceback in one string.
+TEST(FieldLogs, ATracebackInOneStringIsRead) {
+  const std::string traceback =
+      "Traceback (most recent call last):\n  File \"/app/t.py\", line 9, in <module>\n    y = "
+      "model(x)\nKeyError: 'input_ids'";
+  std::string deep = "Traceback (most recent call last):\n";
+  for (int i = 0; i < 80; ++i)
+    deep += "  File \"/app/deep.py\", line 9, in f\n    return f(x - 1)\n";
+  deep += "KeyError: 'input_ids'";
+  for (const std::string& text : {traceback, deep}) {
+    const json line = {{"levelname", "ERROR"}, {"exc_info", text}, {"message", "training failed"}};
+    for (const std::string& log :
+         {line.dump(), json{{"a", 1}, {"error", text}}.dump(), "E main.py] " + line.dump(-1)}) {
+      const Verdict verdict = Of("{\"message\": \"step 12 loss 1.2\"}\n" + log + "\n");
+      EXPECT_EQ(verdict.label, "python_exception") << log.substr(0, 200);
+      EXPECT_NE(verdict.cause.find("KeyError: 'input_ids'"), std::string::npos) << verdict.cause;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace launch
