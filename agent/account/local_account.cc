@@ -3,6 +3,7 @@
 #include <grp.h>
 #include <pwd.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -93,6 +94,7 @@ Result<LocalAccount> AccountOfOwner(const std::string& owner, const AccountRules
 }
 
 std::vector<std::string> AsAccount(const LocalAccount& account, std::vector<std::string> argv) {
+  if (account.uid == ::geteuid()) return argv;
   std::string groups = "--clear-groups";
   for (std::size_t i = 0; i < account.groups.size(); ++i)
     groups = (i == 0 ? "--groups=" : groups + ",") + std::to_string(account.groups[i]);

@@ -36,7 +36,8 @@ Result<void> CheckAccount(const std::string& owner, const LocalAccount& account,
 // Both. kPermissionDenied with what whoever keeps the machine can do about it.
 Result<LocalAccount> AccountOfOwner(const std::string& owner, const AccountRules& rules);
 
-// What `argv` runs as, in front of it: setpriv of util-linux, with no capability and no way to any.
+// `argv` behind setpriv of util-linux, which becomes the account, with no capability and no way to
+// any. As it is for the account of this process.
 std::vector<std::string> AsAccount(const LocalAccount& account, std::vector<std::string> argv);
 
 }  // namespace launch::agent

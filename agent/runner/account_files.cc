@@ -127,6 +127,8 @@ std::string ImagesDir(const std::string& attempt_dir, const LocalAccount& accoun
 
 Result<std::string> MakeImagesDir(const AttemptDir& dir, const LocalAccount& account) {
   const std::string path = ImagesDir(dir.path(), account);
+  // Also for what was accepted before an agent of one account took over.
+  LAUNCH_RETURN_IF_ERROR(MakeOwned(fs::path(path).parent_path().string(), 0, 0, kPassThrough));
   LAUNCH_RETURN_IF_ERROR(MakeOwned(path, account.uid, account.gid, kPrivate));
   return path;
 }

@@ -159,3 +159,28 @@ def test_setup_copies_and_closed_homes_are_the_accounts(accounts):
     assert "/state/work/" in said and f"{PEOPLE['ana']}:700" in said and f"{PEOPLE['ana']}:755" in said and "more" in said, said
     assert pathlib.Path("/etc/passwd").stat().st_uid == 0
     assert (source / "sub/data.txt").read_text() == "data\n"
+
+
+def test_owners_without_an_account_are_refused_with_the_reason(accounts):
+    cluster = accounts("users: {ben: ana}")
+    job = cluster.job("who", "id -un")
+
+    def refused(who, reason):
+        number = cluster.of(who, "submit", job, "--parsable").stdout.strip()
+        said = wait_until("it is said", lambda: re.search(f".*{reason}.*", cluster.of(who, "status", number).stdout))
+        assert "na refused the start" in said.group(), said.group()
+        return said.group()
+
+    assert "users:" in refused("eve", "no account eve on this node")
+    # System accounts and root are for nobody, also where a certificate has their name.
+    refused("daemon", "below uid 1000")
+    refused("root", "root_jobs")
+    # The node is as good as before for everybody else.
+    mapped = cluster.of("ben", "submit", job, "--wait")
+    assert "ana" in cluster.of("ben", "logs", mapped.stdout.split()[0]).stdout
+    # Unless whoever keeps the node says so.
+    (cluster.tmp / "agent.yaml").write_text("run_as: multi_user\nroot_jobs: true\n")
+    cluster.stop("na")
+    cluster.serve_agent()
+    roots = cluster.of("root", "submit", job, "--wait")
+    assert "root" in cluster.of("root", "logs", roots.stdout.split()[0]).stdout
