@@ -174,9 +174,10 @@ Result<void> TakeStrategyOffload(JobDraft& draft) {
 // is said where the job is planned.
 void TakeNodesOfLine(JobDraft& draft) {
   const auto files = ReadNamedFiles(draft.spec);
-  const auto line = ReadLaunchLine(
-      draft.spec.run,
-      LineOptions(draft.spec, files ? *files : std::map<std::string, std::string>()));
+  LaunchLineOptions options =
+      LineOptions(draft.spec, files ? *files : std::map<std::string, std::string>());
+  options.told.erase("NNODES");
+  const auto line = ReadLaunchLine(draft.spec.run, options);
   if (!line || !line->nodes_min) return;
   draft.spec.nodes = {*line->nodes_min, line->nodes_max.value_or(*line->nodes_min), false};
 }

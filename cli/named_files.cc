@@ -1,7 +1,5 @@
 #include "cli/named_files.h"
 
-#include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,32 +10,13 @@
 #include "planner/accelerate_flags.h"
 #include "planner/launch_line.h"
 #include "planner/launcher_words.h"
-#include "planner/node_line.h"
-#include "planner/script_flags.h"
 #include "planner/shell_text.h"
+#include "planner/written_counts.h"
 
 namespace launch {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::array<std::string_view, 6> kFileFlags = {
-    "deepspeed", "deepspeed_config", "deepspeed_config_file",
-    "ds_config", "config_file",      "fsdp_config"};
-
-std::vector<std::string> FilesOfRun(const std::string& run) {
-  std::vector<std::string> files;
-  const auto script = ReadShell(run);
-  if (!script) return files;  // refused elsewhere, with its line and column
-  for (const ShellCommand& command : script->commands) {
-    for (const ScriptFlag& flag : ReadScriptFlags(command.words)) {
-      const bool file =
-          std::find(kFileFlags.begin(), kFileFlags.end(), flag.name) != kFileFlags.end();
-      if (file && flag.value) files.push_back(*flag.value);
-    }
-  }
-  return files;
-}
 
 Result<std::string> ReadBounded(const fs::path& path) {
   std::error_code error;
@@ -85,18 +64,26 @@ std::string DeepspeedFileIn(const std::string& text) {
   return settings ? settings->Value("deepspeed_config_file") : std::string();
 }
 
-// Shell scripts that the line runs: they tell whether a launcher is called inside. One that cannot
-// be read here is no error: the nodes may have it.
-std::vector<std::string> ScriptsOfRun(const std::string& run) {
-  std::vector<std::string> scripts;
-  const auto script = ReadShell(run);
-  if (!script) return scripts;
-  for (const ShellCommand& command : script->commands) {
-    if (std::string path = ShellScriptOf(command); !path.empty()) {
-      scripts.push_back(std::move(path));
+// What the text of `run`, and scripts within scripts, name where they are by then; by the word that
+// names it. Each round may show more.
+Result<void> AddFilesOfTexts(const JobSpec& spec, std::map<std::string, std::string>& files) {
+  constexpr int kMostRounds = 8;
+  const auto script = ReadShell(spec.run);
+  if (!script) return {};  // refused elsewhere, with its line and column
+  for (int round = 0; round < kMostRounds; ++round) {
+    const std::size_t before = files.size();
+    for (const auto& [named, path] : CountsIn(*script, LineOptions(spec, files)).wanted) {
+      if (files.size() == kMaxContextFiles) return {};
+      auto text = ReadBounded(path);
+      if (text) {
+        files[named] = std::move(*text);
+      } else if (text.error().code != ErrorCode::kNotFound && !named.ends_with(".sh")) {
+        return Unexpected(std::move(text).error());
+      }
     }
+    if (files.size() == before) break;
   }
-  return scripts;
+  return {};
 }
 
 // The Python script that the ranks run, by whose habits it is started; empty where the line names
@@ -129,15 +116,11 @@ Result<std::map<std::string, std::string>> ReadNamedFiles(const JobSpec& spec) {
     if (!text) return Unexpected(text.error());
     files[config->second] = std::move(*text);
   }
-  for (const std::string& path : ScriptsOfRun(spec.run)) {
-    if (files.size() == kMaxContextFiles) break;
-    if (auto text = ReadBounded(From(spec.workdir, path))) files[path] = std::move(*text);
-  }
-  std::vector<std::string> named = FilesOfRun(spec.run);
+  LAUNCH_RETURN_IF_ERROR(AddFilesOfTexts(spec, files));
   AddDefaultFile(spec.run, files);
-  if (const auto settings = files.find(std::string(kAccelerateDefaultFile));
-      settings != files.end()) {
-    named.push_back(DeepspeedFileIn(settings->second));
+  std::vector<std::string> named;
+  for (const auto& [name, text] : files) {
+    if (name.ends_with(".yaml") || name.ends_with(".yml")) named.push_back(DeepspeedFileIn(text));
   }
   for (std::size_t i = 0; i < named.size(); ++i) {
     const std::string written = named[i];

@@ -403,7 +403,8 @@ std::optional<Verdict> VerdictOfOurKill(OurKill kill) {
     case OurKill::kTimeLimit:
       return verdict("preempted_signal", "The job reached its time limit");
     case OurKill::kPreempt:
-      return verdict("preempted_signal", "The job was preempted by one of higher priority");
+      return verdict("preempted_signal",
+                     "The job was preempted or requeued: it was stopped to run again");
     case OurKill::kNone:
       break;
   }

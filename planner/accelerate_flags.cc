@@ -112,8 +112,8 @@ Result<void> Take(AccelerateArguments& out, const FlagRule& rule, const ShellWor
   const std::string value = FixedValue(word, known).value_or(word.value);
   switch (static_cast<AccelerateFlag>(rule.kind)) {
     case kSetting:
-      if (name == "num_processes" && value == kGpusOfNode) {
-        out.arguments.procs = ProcsWord::kGpu;
+      if (name == "num_processes" && (value == kGpusOfNode || value == kCoresOfNode)) {
+        out.arguments.procs = value == kGpusOfNode ? ProcsWord::kGpu : ProcsWord::kCpu;
         return {};
       }
       out.settings.values[name] = rule.takes_value

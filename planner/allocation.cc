@@ -8,6 +8,7 @@
 #include "planner/argument_paths.h"
 #include "planner/environment.h"
 #include "planner/node_launcher.h"
+#include "planner/shell_text.h"
 
 namespace launch {
 namespace {
@@ -32,13 +33,36 @@ std::string WithWrappers(const LaunchLine& line) {
   return text + line.shell;
 }
 
-// What `conda activate` runs beside setting variables. What env: names stays as it is there. A
+// A value of env: as bash expands it: its forms are bash's own, in double quotes.
+std::string InDoubleQuotes(const std::string& value) {
+  std::string text = "\"";
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const char next = i + 1 < value.size() ? value[i + 1] : '\0';
+    if (value[i] == '\\' && next == '$') {
+      text += "\\$";
+      ++i;
+    } else if (value[i] == '$') {
+      text += next == '{' || (IsNameChar(next) && (next < '0' || next > '9')) ? "$" : "\\$";
+    } else {
+      if (value[i] == '"' || value[i] == '`' || value[i] == '\\') text += '\\';
+      text += value[i];
+    }
+  }
+  return text + "\"";
+}
+
+// What `conda activate` runs beside setting variables. What env: names stays as it is there, or is
+// made anew where it builds upon a variable: the scripts may have added to that. A
 // script that ends the shell or does not end itself is named, in words that diagnosis/ reads: a
 // clock beside the shell is told of each of them, and an empty name ends it.
 std::string Activation(const JobSpec& job) {
   std::string keep;
   std::string restore;
   for (const EnvEntry& entry : job.env) {
+    if (entry.value && entry.value->find('$') != std::string::npos) {
+      restore += "export " + entry.name + "=" + InDoubleQuotes(*entry.value) + "\n";
+      continue;
+    }
     const std::string own = "launch_own_" + entry.name;
     keep += own + "=\"$" + entry.name + "\"\n";
     restore += "export " + entry.name + "=\"$" + own + "\"\nunset " + own + "\n";
@@ -81,7 +105,11 @@ std::vector<std::string> CommandOf(const LaunchLine& line, const JobSpec& job, b
   }
   argv.push_back(line.wrappers ? WithWrappers(line) : line.shell);
   // $0: the interpreter, found on the node; in an image, by its name.
-  if (line.interpreter_first) argv.emplace_back(job.image.empty() ? "" : "python3");
+  if (line.interpreter_first) {
+    argv.emplace_back(job.image.empty() ? "" : "python3");
+  } else if (line.uses_arg_zero) {
+    argv.emplace_back("bash");
+  }
   return argv;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -95,6 +96,29 @@ void TakeInclude(const std::string& text, LauncherArguments& out) {
     out.procs_number = static_cast<int>(*slots.begin());
   }
   out.replaced.emplace_back("include");
+  out.subset = true;
+}
+
+// "worker-1 slots=8", a line for each host; names are the cluster's business.
+void TakeHosts(const std::string& text, LauncherArguments& out) {
+  int hosts = 0;
+  std::set<int> slots;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string host;
+    std::string count;
+    if (!(words >> host >> count) || !count.starts_with("slots=")) continue;
+    const auto number = Count(count.substr(6), 4096);
+    if (!number) continue;
+    ++hosts;
+    slots.insert(*number);
+  }
+  if (hosts > 1 && hosts <= 100'000 && !out.nodes_min) out.nodes_min = out.nodes_max = hosts;
+  if (slots.size() == 1 && out.procs == ProcsWord::kNone) {
+    out.procs = ProcsWord::kNumber;
+    out.procs_number = *slots.begin();
+  }
 }
 
 Result<void> Take(const FlagRule& rule, const ShellWord& word, const KnownVariables& known,
@@ -113,8 +137,8 @@ Result<void> Take(const FlagRule& rule, const ShellWord& word, const KnownVariab
         return {};
       }
       if (*value == "-1") return {};
-      if (*value == kGpusOfNode) {
-        out.procs = ProcsWord::kGpu;
+      if (*value == kGpusOfNode || *value == kCoresOfNode) {
+        out.procs = *value == kGpusOfNode ? ProcsWord::kGpu : ProcsWord::kCpu;
         return {};
       }
       if (const auto number = Count(*value, 4096)) {
@@ -141,6 +165,8 @@ Result<void> Take(const FlagRule& rule, const ShellWord& word, const KnownVariab
       return {};
     case kReplaced:
       out.replaced.emplace_back(rule.name);
+      if (rule.name == "hostfile") out.hostfile = value.value_or(word.value);
+      out.subset = out.subset || rule.name == "exclude";
       return {};
     case kDropped:
       out.dropped.emplace_back(rule.name);
@@ -154,7 +180,8 @@ Result<void> Take(const FlagRule& rule, const ShellWord& word, const KnownVariab
 }  // namespace
 
 Result<LauncherArguments> ReadDeepspeed(const std::vector<ShellWord>& words, std::size_t first,
-                                        const KnownVariables& known) {
+                                        const KnownVariables& known,
+                                        const std::map<std::string, std::string>& files) {
   LauncherArguments out;
   out.local_rank_flag = "--local_rank";
   const FlagSyntax syntax{"deepspeed", kDeepspeedRules, kDeepspeedShorts, /*dashes=*/false,
@@ -163,6 +190,8 @@ Result<LauncherArguments> ReadDeepspeed(const std::vector<ShellWord>& words, std
                                                 [&](const FlagRule& rule, const ShellWord& value) {
                                                   return Take(rule, value, known, out);
                                                 }));
+  const auto hosts = files.find(out.hostfile);
+  if (hosts != files.end() && !out.subset) TakeHosts(hosts->second, out);
   return out;
 }
 

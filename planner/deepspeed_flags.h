@@ -1,6 +1,8 @@
 // The flags of DeepSpeed's launcher, read as its own argument parser does.
 #pragma once
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "common/error.h"
@@ -9,12 +11,14 @@
 namespace launch {
 
 // `words[first]` is the first word behind "deepspeed". --num_gpus and --num_nodes are counts;
-// --include names slots, of which the number is taken; --hostfile, --exclude and rendezvous flags
-// are replaced by the plan. Like the launcher it passes --local_rank=N to the script, unless
+// --include names slots, of which the number is taken; a --hostfile whose text is in `files` has a
+// number of hosts and slots; --exclude and rendezvous flags are replaced by the plan. Like the
+// launcher it passes --local_rank=N to the script, unless
 // --no_local_rank. kUnimplemented: a flag that is not known or changes what ranks are;
 // kInvalidArgument: a value the launcher would refuse, or no script.
 // Flags: deepspeed/launcher/runner.py at commit edaa7221.
 Result<LauncherArguments> ReadDeepspeed(const std::vector<ShellWord>& words, std::size_t first,
-                                        const KnownVariables& known);
+                                        const KnownVariables& known,
+                                        const std::map<std::string, std::string>& files = {});
 
 }  // namespace launch

@@ -32,6 +32,7 @@ struct EnvFacts {
   std::string role = "default";
   bool wrappers = false;  // launchers of ours are called first
   bool alone = false;     // one process that a RANK would make think it is one of several
+  bool own_fsdp = false;  // the line tells accelerate itself how to shard
 };
 
 struct EnvRule {

@@ -88,6 +88,16 @@ MaybeText MixedPrecision(const EnvFacts& f) {
   return If(asked || by_plan, std::string(ToString(f.plan.precision)));
 }
 
+// accelerate lets this variable win over the script's own Accelerator(...), and its launcher sets
+// none by itself: a number of the line is for the line's launcher.
+MaybeText PlannedAccumulation(const EnvFacts& f) {
+  const BatchSpec& batch = f.spec.batch;
+  const bool asked =
+      f.spec.trainer == Trainer::kAccelerate || batch.global || batch.micro || batch.accumulate;
+  if (f.plan.trainer != Trainer::kAccelerate || !asked) return std::nullopt;
+  return Number(f.plan.batch.accumulate);
+}
+
 constexpr bool kOurs = false;  // not overridable
 constexpr bool kYours = true;  // a value of the user wins
 
@@ -227,18 +237,17 @@ const std::vector<EnvRule>& EnvironmentTable() {
        [](const EnvFacts& f) -> MaybeText { return If(Fsdp(f), "true"); }},
       {"FSDP_SHARDING_STRATEGY", "plan", "as ACCELERATE_USE_FSDP", "FULL_SHARD, SHARD_GRAD_OP or HYBRID_SHARD", kYours, Known::kPlan,
        [](const EnvFacts& f) -> MaybeText { return If(Fsdp(f), std::string(FsdpSharding(f.plan.strategy))); }},
-      {"FSDP_AUTO_WRAP_POLICY", "plan", "as ACCELERATE_USE_FSDP", "TRANSFORMER_BASED_WRAP", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> MaybeText { return If(Fsdp(f), "TRANSFORMER_BASED_WRAP"); }},
+      {"FSDP_AUTO_WRAP_POLICY", "plan", "as ACCELERATE_USE_FSDP, unless the line shards itself", "TRANSFORMER_BASED_WRAP", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> MaybeText { return If(Fsdp(f) && !f.own_fsdp, "TRANSFORMER_BASED_WRAP"); }},
       {"FSDP_OFFLOAD_PARAMS", "plan", "as ACCELERATE_USE_FSDP", "true with offload", kYours, Known::kPlan,
        [](const EnvFacts& f) -> MaybeText { return If(Fsdp(f), f.plan.offload == Offload::kNone ? "false" : "true"); }},
       {"FSDP_USE_ORIG_PARAMS", "plan", "as ACCELERATE_USE_FSDP", "true: parts of a block may be frozen", kYours, Known::kPlan,
        [](const EnvFacts& f) -> MaybeText { return If(Fsdp(f), "true"); }},
-      {"FSDP_STATE_DICT_TYPE", "plan", "as ACCELERATE_USE_FSDP", "SHARDED_STATE_DICT: every rank saves its part", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> MaybeText { return If(Fsdp(f), "SHARDED_STATE_DICT"); }},
+      {"FSDP_STATE_DICT_TYPE", "plan", "as ACCELERATE_USE_FSDP, unless the line shards itself", "SHARDED_STATE_DICT: every rank saves its part", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> MaybeText { return If(Fsdp(f) && !f.own_fsdp, "SHARDED_STATE_DICT"); }},
       {"FSDP_ACTIVATION_CHECKPOINTING", "plan", "as ACCELERATE_USE_FSDP", "true when the plan recomputes activations", kYours, Known::kPlan,
        [](const EnvFacts& f) -> MaybeText { return If(Fsdp(f), f.plan.checkpointing == "full" ? "true" : "false"); }},
-      {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "plan", "trainer accelerate and a batch is given", "as LAUNCH_GRAD_ACCUM", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> MaybeText { return f.plan.trainer == Trainer::kAccelerate ? Number(f.plan.batch.accumulate) : std::nullopt; }},
+      {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "plan", "trainer accelerate and the job gives a batch", "as LAUNCH_GRAD_ACCUM", kYours, Known::kPlan, PlannedAccumulation},
       {"LAUNCH_PLAN_FILE", "plan", "always", "the plan's numbers as JSON", kOurs, Known::kNode,
        [](const EnvFacts&) -> MaybeText { return ""; }},
 

@@ -37,19 +37,15 @@ bool IsSurelyTrainer(const UserChoices& choices) {
           choices.flags.optimizer) {  // names of its own: adamw_torch, paged_lion_8bit
     if (optim->value.starts_with("adamw_") || optim->value.starts_with("paged_")) return true;
   }
-  constexpr std::array kOwn = {"do_train",
-                               "save_strategy",
+  if (choices.hf_parser) return *choices.hf_parser;
+  constexpr std::array kOwn = {"save_strategy",
                                "eval_strategy",
                                "evaluation_strategy",
                                "logging_strategy",
-                               "save_total_limit",
-                               "warmup_ratio",
                                "ddp_find_unused_parameters",
                                "remove_unused_columns",
                                "load_best_model_at_end",
-                               "overwrite_output_dir",
-                               "logging_first_step",
-                               "tf32"};
+                               "logging_first_step"};
   return std::any_of(kOwn.begin(), kOwn.end(),
                      [&](const char* name) { return choices.flags.names.count(name) > 0; });
 }
@@ -114,6 +110,26 @@ void NoteOptimizer(const UserChoices& choices, Plan& plan) {
 
 }  // namespace
 
+namespace {
+
+// What nobody asked for does not change what the script computes (docs/decisions/0008).
+void ApplyHfPrecision(UserChoices& choices) {
+  const bool unread = choices.flags.deepspeed && !choices.deepspeed;
+  const bool told = choices.precision_asked || choices.flags.names.count("bf16") > 0 ||
+                    choices.flags.names.count("fp16") > 0 ||
+                    choices.flags.names.count("tf32") > 0 ||
+                    choices.job.precision != Precision::kAuto;
+  if (choices.job.trainer == Trainer::kHf || told || unread) return;
+  choices.job.precision = Precision::kFp32;
+  choices.precision_source = "the Hugging Face trainer's default";
+  choices.findings.push_back(MakeFinding(
+      "precision_default", Severity::kNotice,
+      "the script trains in fp32: neither the line nor the job names a precision",
+      "write precision: bf16 (or auto with trainer: hf) in the job, or --bf16 behind the script"));
+}
+
+}  // namespace
+
 bool TakesHfFlags(const UserChoices& choices, const LaunchLine& line) {
   return choices.trainer == Trainer::kHf && IsSurelyTrainer(choices) && line.python &&
          !line.script.empty() && ArgumentsFile(line) == nullptr;
@@ -121,6 +137,7 @@ bool TakesHfFlags(const UserChoices& choices, const LaunchLine& line) {
 
 void ApplyHfDefaults(const LaunchLine& line, UserChoices& choices) {
   if (!TakesHfFlags(choices, line) || choices.job.debug) return;
+  ApplyHfPrecision(choices);
   BatchSpec& batch = choices.job.batch;
   const auto late = [&](std::string_view name, bool known) {
     return choices.flags.names.count(std::string(name)) > 0 && !known;
@@ -172,11 +189,15 @@ void AppendHfFlags(const UserChoices& choices, LaunchLine& line, Plan& plan) {
   // One half of the batch written with a variable of the user's: the other half must stay theirs.
   const bool late = (written("per_device_train_batch_size") && !choices.flags.micro) ||
                     (written("gradient_accumulation_steps") && !choices.flags.accumulate);
-  if (!choices.job.debug && !late) {  // a debug run gives the batch itself
+  // A plan of ours brings files with these numbers, and the trainer stops where they differ.
+  const bool asked = choices.job.trainer == Trainer::kHf;
+  const bool with_file = ZeroStage(plan.strategy) > 0 && !choices.flags.deepspeed;
+  const bool batch = asked || choices.batch_asked || with_file;
+  if (batch && !choices.job.debug && !late) {  // a debug run gives the batch itself
     if (plan.batch.micro) add("per_device_train_batch_size", "$LAUNCH_MICRO_BATCH");
     if (plan.batch.accumulate) add("gradient_accumulation_steps", "$LAUNCH_GRAD_ACCUM");
   }
-  if (!written("bf16") && !written("fp16")) {
+  if ((asked || choices.precision_asked || with_file) && !written("bf16") && !written("fp16")) {
     const bool half = plan.precision == Precision::kBf16 || plan.precision == Precision::kFp16;
     if (half) add(ToString(plan.precision), "True");
     if (half && plan.device == DeviceClass::kCpu)

@@ -12,6 +12,7 @@
 #include "planner/launcher_words.h"
 #include "planner/line_prefix.h"
 #include "planner/node_line.h"
+#include "planner/own_launchers.h"
 #include "planner/refused_starters.h"
 #include "planner/script_habits.h"
 #include "planner/shell_notes.h"
@@ -24,10 +25,11 @@ namespace {
 class LineReader {
  public:
   LineReader(const ShellScript& script, const LaunchLineOptions& options)
-      : script_(script), options_(options), prefix_(options.env) {}
+      : script_(script), options_(options), prefix_(options.env, options.told) {}
 
   Result<LaunchLine> Read(std::string_view text) {
     line_.uses = VariablesUsed(script_);
+    line_.uses_arg_zero = UsesArgZero(script_);
     if (script_.commands.empty()) {
       return Fail(ErrorCode::kInvalidArgument, "run: there is no command in it",
                   "write the command that trains, e.g. run: python train.py");
@@ -85,8 +87,12 @@ class LineReader {
   // command of its own.
   Result<void> CheckContinuations() const {
     for (const ShellCommand& command : script_.commands) {
+      // Also with a comment behind it.
       const bool broken =
-          command.joiner == "\n" && !command.words.empty() && command.words.back().raw == "\\ ";
+          command.joiner == "\n" &&
+          std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
+            return word.raw == "\\ " || word.raw.starts_with("\\ #");
+          });
       if (!broken) continue;
       return Fail(ErrorCode::kInvalidArgument,
                   "run: line " + std::to_string(command.words.back().line) +
@@ -149,7 +155,7 @@ class LineReader {
     const std::vector<ShellWord>& words = Main().words;
     const std::size_t first = place.launcher.first_flag;
     if (place.kind == LauncherKind::kDeepspeed) {
-      return ReadDeepspeed(words, first, prefix_.known());
+      return ReadDeepspeed(words, first, prefix_.known(), options_.files);
     }
     if (place.kind == LauncherKind::kTorchrun) {
       return ReadTorchrun(words, first, place.launcher.launch_module, prefix_.known());
@@ -170,6 +176,13 @@ class LineReader {
     const std::string prefix = prefix_.Assignments(parts_);
     const std::vector<ShellWord>& words = Main().words;
     LAUNCH_ASSIGN_OR_RETURN(const LauncherArguments arguments, ReadFlags(place));
+    if (prefix_.sets_path() && place.launcher.launcher.find('/') == std::string::npos &&
+        place.launcher.interpreter.empty() && !arguments.no_python) {
+      return Fail(ErrorCode::kUnimplemented,
+                  "run: it sets PATH, on which " + place.launcher.launcher +
+                      " and its interpreter are found on the node",
+                  "write the launcher with its whole path, or venv: or conda: in the job");
+    }
     line_.launcher = place.kind;
     line_.procs = arguments.procs;
     line_.procs_number = arguments.procs_number;
@@ -183,15 +196,26 @@ class LineReader {
     line_.python = !arguments.no_python;
     line_.arguments.assign(words.begin() + static_cast<std::ptrdiff_t>(arguments.script) + 1,
                            words.end());
+    // What the line itself gives a variable is known to who reads the script's flags.
+    for (ShellWord& word : line_.arguments) {
+      auto value = word.fixed ? std::nullopt : FixedValue(word, prefix_.known());
+      if (!value) continue;
+      word.value = std::move(*value);
+      word.fixed = true;
+    }
     // argparse takes the first "--" behind the script away.
     if (!line_.arguments.empty() && line_.arguments[0].raw == "--")
       line_.arguments.erase(line_.arguments.begin());
     line_.shell = prefix_.preparation() + prefix + "exec " +
                   CommandOf(arguments, place.launcher, words[arguments.script]);
+    // $0 of the text is that of `bash -c`, by which scripts know where they stand.
+    if (line_.interpreter_first && UsesArgZero(script_))
+      line_.shell = "launch_python=$0 BASH_ARGV0=bash; " + line_.shell;
     line_.read.insert(line_.read.begin(), std::string(ToString(place.kind)) + " line read");
     AddWarnings(prefix_.warnings());
     line_.shell += KeptRedirects();
     AddWarnings(LauncherNotes(arguments, place.kind, prefix_.overridden()));
+    if (options_.gpus_open) AddWarnings(OpenCountNotes(arguments, place.kind));
     if (!place.launcher.interpreter.empty()) {
       line_.read.push_back("interpreter " + place.launcher.interpreter + " of the line");
     }
@@ -207,7 +231,7 @@ class LineReader {
     } else if (place.interpreter.empty()) {
       line_.interpreter_first = true;
       line_.interpreter_of = place.launcher;
-      command = "\"$0\" -u ";
+      command = UsesArgZero(script_) ? "\"$launch_python\" -u " : "\"$0\" -u ";
     } else {
       line_.command_word = place.interpreter;
       command = ShellQuote(place.interpreter) + " -u ";
@@ -302,9 +326,11 @@ class LineReader {
           "leave it out"));
     }
     line_.shell = prefix_.preparation() + prefix + "exec " + command;
-    const bool elsewhere = prefix_.preparation().find("cd ") != std::string::npos;
+    const bool elsewhere =
+        prefix_.preparation().find("cd ") != std::string::npos || prefix_.sets_path();
     const bool by_path = word.value.find('/') != std::string::npos;
-    if ((word.fixed && !elsewhere) || (line_.python && !by_path)) line_.command_word = word.value;
+    if ((word.fixed && !elsewhere) || (line_.python && !by_path && !prefix_.sets_path()))
+      line_.command_word = word.value;
     line_.arguments.assign(Main().words.begin() + static_cast<std::ptrdiff_t>(parts.first) + 1,
                            Main().words.end());
     for (const ShellRedirect& redirect : Main().redirects) {
@@ -370,34 +396,6 @@ Result<LaunchLine> ReadLaunchLine(std::string_view run, const LaunchLineOptions&
   if (auto finding = DevicesSetIn(line, options.files))
     line.warnings.push_back(std::move(*finding));
   return line;
-}
-
-LaunchLineOptions LineOptions(const JobSpec& spec,
-                              const std::map<std::string, std::string>& files) {
-  return {spec.launcher, spec.local_rank_arg, spec.env, files};
-}
-
-bool IsContractVariable(std::string_view name) {
-  constexpr std::array<std::string_view, 19> kNames = {"RANK",
-                                                       "WORLD_SIZE",
-                                                       "LOCAL_RANK",
-                                                       "LOCAL_WORLD_SIZE",
-                                                       "NODE_RANK",
-                                                       "GROUP_RANK",
-                                                       "GROUP_WORLD_SIZE",
-                                                       "ROLE_RANK",
-                                                       "ROLE_WORLD_SIZE",
-                                                       "ROLE_NAME",
-                                                       "MASTER_ADDR",
-                                                       "MASTER_PORT",
-                                                       "CROSS_RANK",
-                                                       "CROSS_SIZE",
-                                                       "LOCAL_SIZE",
-                                                       "TORCHELASTIC_RUN_ID",
-                                                       "TORCHELASTIC_RESTART_COUNT",
-                                                       "TORCHELASTIC_MAX_RESTARTS",
-                                                       "TORCHELASTIC_USE_AGENT_STORE"};
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
 }  // namespace launch

@@ -2,6 +2,7 @@
 // started once per node with its launchers held to the plan.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -25,6 +26,7 @@ struct LaunchLine {
   bool wrappers = false;
   std::string shell;               // what bash -c of one rank, or of one node, executes
   bool interpreter_first = false;  // `shell` runs "$0": the interpreter, given as last argument
+  bool uses_arg_zero = false;      // the text itself looks at $0
   std::string interpreter_of;      // launcher word whose shebang names the interpreter
   std::string command_word;        // first word of the command; empty = not checkable
   bool python = false;             // what runs is Python, as far as can be seen
@@ -55,6 +57,11 @@ struct LaunchLineOptions {
   std::vector<EnvEntry> env;  // fixed values here may stand for variables in flags
   // Texts that the line names (a shell script, a configuration of accelerate), by path as written.
   std::map<std::string, std::string> files = {};
+  // NNODES and NPROC_PER_NODE, as far as the job fixes them: a text's own default for one of them
+  // counts where the job leaves it open.
+  std::map<std::string, std::string, std::less<>> told = {};
+  std::string workdir = {};  // absolute; empty: not known
+  bool gpus_open = false;    // the job says nothing of GPUs or processes
 };
 
 // kInvalidArgument: not bash, or a flag the launcher would refuse. kUnimplemented: a launcher of a

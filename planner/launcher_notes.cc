@@ -63,4 +63,16 @@ std::vector<Finding> LauncherNotes(const LauncherArguments& arguments, LauncherK
   return notes;
 }
 
+std::vector<Finding> OpenCountNotes(const LauncherArguments& arguments, LauncherKind launcher) {
+  const bool by_word = arguments.procs == ProcsWord::kGpu || arguments.procs == ProcsWord::kAuto;
+  const bool by_default =
+      arguments.procs == ProcsWord::kNone && launcher == LauncherKind::kAccelerate;
+  if (!by_word && !by_default) return {};
+  return {MakeFinding("processes_per_node", Severity::kNotice,
+                      std::string(ToString(launcher)) +
+                          " would take every GPU of the node: here it is those that the job asks "
+                          "for",
+                      "write gpus: N (1 where it is left out)")};
+}
+
 }  // namespace launch

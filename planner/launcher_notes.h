@@ -15,4 +15,7 @@ namespace launch {
 std::vector<Finding> LauncherNotes(const LauncherArguments& arguments, LauncherKind launcher,
                                    const std::vector<std::string>& overridden);
 
+// What the line leaves to the node where the job leaves it open too.
+std::vector<Finding> OpenCountNotes(const LauncherArguments& arguments, LauncherKind launcher);
+
 }  // namespace launch

@@ -4,9 +4,9 @@
 #include <array>
 #include <cctype>
 
+#include "planner/own_launchers.h"
 #include "planner/refused_starters.h"
 #include "planner/shell_values.h"
-#include "planner/written_counts.h"
 
 namespace launch {
 namespace {
@@ -216,7 +216,8 @@ class LauncherSearch {
     const std::string next = i + 1 < words.size() ? words[i + 1].value : "";
     if (ProgramOf(words[i]) == "accelerate" && next == "launch") return "accelerate launch";
     const std::string& word = words[i].value;
-    if (TakesText(word) && next.find(' ') != std::string::npos) return InText(next);
+    const bool text = TakesText(word) || word == "eval";
+    if (text && next.find(' ') != std::string::npos) return InText(next);
     const std::string module = word == "-m" ? next : word.rfind("-m", 0) == 0 ? word.substr(2) : "";
     if (module == "torch.distributed.run" || module == "torch.distributed.launch")
       return "torchrun";

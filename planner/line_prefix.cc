@@ -45,7 +45,8 @@ bool IsPreparation(const ShellCommand& command) {
                      [](const ShellWord& w) { return AssignmentOf(w).has_value(); });
 }
 
-LinePrefix::LinePrefix(const std::vector<EnvEntry>& env) {
+LinePrefix::LinePrefix(const std::vector<EnvEntry>& env, KnownVariables told)
+    : known_(std::move(told)) {
   for (const EnvEntry& entry : env) {
     if (entry.value && entry.value->find('$') == std::string::npos) {
       known_.insert_or_assign(entry.name, *entry.value);
@@ -102,9 +103,11 @@ bool LinePrefix::Keep(const ShellAssignment& assignment) {
   }
   if (IsContractVariable(assignment.name)) {
     overridden_.push_back(assignment.name);
-    if (assignment.value.fixed) known_.insert_or_assign(assignment.name, assignment.value.value);
+    if (const auto value = FixedValue(assignment.value, known_))
+      known_.insert_or_assign(assignment.name, *value);
     return false;
   }
+  sets_path_ = sets_path_ || assignment.name == "PATH";
   if (const auto value = FixedValue(assignment.value, known_)) {
     known_.insert_or_assign(assignment.name, *value);
   }

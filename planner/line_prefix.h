@@ -27,7 +27,7 @@ bool IsPreparation(const ShellCommand& command);
 // Reads the parts in order, leaves out what the plan decides, and keeps the rest as text.
 class LinePrefix {
  public:
-  explicit LinePrefix(const std::vector<EnvEntry>& env);
+  explicit LinePrefix(const std::vector<EnvEntry>& env, KnownVariables told = {});
 
   // The first `count` commands: preparation.
   void ReadPreparation(const ShellScript& script, std::size_t count);
@@ -39,6 +39,8 @@ class LinePrefix {
   // Names of the torch contract that the line sets and the plan replaces.
   const std::vector<std::string>& overridden() const { return overridden_; }
   std::optional<int> visible_devices() const { return visible_devices_; }
+  // It sets PATH: programs are found on the node only.
+  bool sets_path() const { return sets_path_; }
   const std::vector<Finding>& warnings() const { return warnings_; }
 
  private:
@@ -49,6 +51,7 @@ class LinePrefix {
   KnownVariables known_;
   std::vector<std::string> overridden_;
   std::optional<int> visible_devices_;
+  bool sets_path_ = false;
   std::vector<Finding> warnings_;
 };
 

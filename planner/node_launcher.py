@@ -92,15 +92,25 @@ def find_action(parser, name):
     return next(iter(found.values())) if len(found) == 1 else None
 
 
-def split(parser, argv, placement):
-    """(flags kept, names replaced, the script and what is behind it)."""
+def hold_count(place, asked):
+    """A number that neither the job nor the text told the plan is not replaced in silence."""
+    if os.environ.pop("LAUNCH_OPEN_COUNT", "") != "1" or not str(asked).isdigit():
+        return
+    if int(asked) not in (0, place.per_node):
+        stop(f"the call inside run asks for {asked} processes on each node, and the plan has {place.per_node}: "
+             f"the number was not known before\n  hint: write procs_per_node: {asked} (or gpus: {asked}) in the job")
+
+
+def split(parser, argv, placement, counts=()):
+    """(flags kept, names replaced, the script and what is behind it); `counts`, filled: values of
+    flags that it names."""
     kept, replaced = [], []
     i = 0
     while i < len(argv):
         word = argv[i]
         if word == "--" or not word.startswith("-") or word == "-":
             break
-        name, glued, _ = word.partition("=")
+        name, glued, value = word.partition("=")
         action = find_action(parser, name)
         width = 1
         takes_value = action is not None and action.nargs != 0
@@ -108,6 +118,8 @@ def split(parser, argv, placement):
             width = 2
         if action is not None and action.dest in placement:
             replaced.append(action.dest)
+            if action.dest in counts:
+                counts[action.dest] = value if glued else argv[i + 1] if i + 1 < len(argv) else ""
         else:
             kept += argv[i:i + width]
         i += width
@@ -139,7 +151,9 @@ def start(real, module, argv):
 
 def torchrun(place, real, argv):
     from torch.distributed.run import get_args_parser
-    kept, replaced, script = split(get_args_parser(), argv, TORCHRUN_PLACEMENT)
+    counts = {"nproc_per_node": ""}
+    kept, replaced, script = split(get_args_parser(), argv, TORCHRUN_PLACEMENT, counts)
+    hold_count(place, counts["nproc_per_node"])
     note(place, "torchrun", replaced)
     start(real, "torch.distributed.run", place.torchrun_flags() + kept + script)
 
@@ -150,7 +164,9 @@ def distributed_launch(place, real, argv):
     from torch.distributed.run import get_args_parser
     parser = get_args_parser()
     parser.add_argument("--use-env", "--use_env", action="store_true")
-    kept, replaced, script = split(parser, argv, TORCHRUN_PLACEMENT)
+    counts = {"nproc_per_node": ""}
+    kept, replaced, script = split(parser, argv, TORCHRUN_PLACEMENT, counts)
+    hold_count(place, counts["nproc_per_node"])
     note(place, "torch.distributed.launch", replaced)
     run_module("torch.distributed.launch", place.torchrun_flags() + kept + script)
 
@@ -178,7 +194,11 @@ def accelerate(place, real, argv):
 def accelerate_launch(place, real, argv, verb=()):
     from accelerate.commands.launch import launch_command_parser
     parser = launch_command_parser()
-    kept, replaced, script = split(parser, argv, ACCELERATE_PLACEMENT)
+    counts = {"num_processes": "", "num_machines": ""}
+    kept, replaced, script = split(parser, argv, ACCELERATE_PLACEMENT, counts)
+    machines = counts["num_machines"] if counts["num_machines"].isdigit() else str(place.nodes)
+    if counts["num_processes"].isdigit() and int(machines) > 0:
+        hold_count(place, int(counts["num_processes"]) // int(machines))
     note(place, "accelerate", replaced)
     together = place.nodes * place.per_node > 1
     if together and os.environ.get("LAUNCH_DEVICE") == "cpu":
@@ -199,7 +219,7 @@ def deepspeed(place, real, argv):
     """Its launcher would set its own devices and reach other nodes by ssh: torchrun starts the
     ranks, with the argument --local_rank that DeepSpeed's launcher gives."""
     del real
-    replaced, module, python, local_rank = [], False, True, True
+    replaced, module, python, local_rank, asked = [], False, True, True, ""
     i = 0
     while i < len(argv) and argv[i].startswith("-"):
         name, glued, _ = argv[i].partition("=")
@@ -210,10 +230,13 @@ def deepspeed(place, real, argv):
         local_rank = local_rank and name != "--no_local_rank"
         if name not in ("--module", "--no_python", "--no_local_rank"):
             replaced.append(name.lstrip("-"))
+        if name == "--num_gpus":
+            asked = argv[i].partition("=")[2] if glued else argv[i + 1] if i + 1 < len(argv) else ""
         i += 2 if name in DEEPSPEED_VALUES and not glued else 1
     script = argv[i:]
     if not script:
         stop("the deepspeed call inside run names no script")
+    hold_count(place, asked)
     note(place, "deepspeed", replaced)
     program = [sys.executable, "-u"] if python else []
     if module:

@@ -7,6 +7,7 @@
 
 #include "planner/launcher_words.h"
 #include "planner/line_prefix.h"
+#include "planner/own_launchers.h"
 #include "planner/refused_starters.h"
 #include "planner/shell_notes.h"
 #include "planner/written_counts.h"
@@ -23,6 +24,12 @@ void TakeCounts(const WrittenCounts& counts, LaunchLine& line) {
   if (counts.nodes && *counts.nodes > 1 && !line.nodes_min) {
     line.nodes_min = line.nodes_max = counts.nodes;
   }
+  if (counts.accelerate && !counts.accelerate->file.empty()) {
+    line.read.push_back(counts.accelerate->file +
+                        ": settings of accelerate read, kept as they are");
+  }
+  line.accelerate = counts.accelerate;
+  line.on_cpu = counts.on_cpu;
   if (!counts.devices) return;
   line.visible_devices = counts.devices;
   line.warnings.push_back(MakeFinding(
@@ -83,6 +90,40 @@ Result<std::string> LauncherBelow(const ShellScript& script,
                 HintInsteadOf(seen));
   }
   return std::string();
+}
+
+// What is said of script files that the text runs, as far as they are at hand.
+std::vector<Finding> HiddenInScripts(const ShellScript& script,
+                                     const std::map<std::string, std::string>& files,
+                                     SeenTexts& texts) {
+  for (const ShellCommand& command : script.commands) {
+    const std::string* text = TextBehind(command, files);
+    if (text == nullptr || !texts.insert(text).second) continue;
+    const auto inner = ReadShell(*text);
+    if (!inner) continue;
+    std::vector<Finding> hidden = HiddenStatus(*inner, ShellScriptOf(command));
+    std::erase_if(hidden, [](const Finding& one) { return one.code == "background"; });
+    if (hidden.empty()) hidden = HiddenInScripts(*inner, files, texts);
+    if (!hidden.empty()) return hidden;
+  }
+  return {};
+}
+
+// A script that ends while what it started still trains would end the job.
+Result<void> CheckScriptStays(const ShellScript& script,
+                              const std::map<std::string, std::string>& files) {
+  if (script.commands.empty()) return {};
+  const ShellCommand& last = script.commands.back();
+  const std::string* text = TextBehind(last, files);
+  const auto inner = text == nullptr ? std::nullopt : std::optional(ReadShell(*text));
+  if (!inner || !*inner) return {};
+  const std::string left = LeftInBackground(**inner);
+  if (left.empty()) return {};
+  const std::string path = ShellScriptOf(last);
+  return Fail(
+      ErrorCode::kInvalidArgument,
+      "run: " + path + " leaves " + left + " in the background and ends: the job would end with it",
+      "leave the & out, or write `wait` as the last line of " + path);
 }
 
 // "python -u train.py a" -> "torchrun train.py a".
@@ -178,6 +219,7 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
   line.start = StartKind::kPerNode;
   line.wrappers = true;
   line.uses = VariablesUsed(script);
+  line.uses_arg_zero = UsesArgZero(script);
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
   line.shell = std::string(text);
   const auto behind = LauncherBehind(script, options.files);
@@ -191,10 +233,13 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
     line.procs = ProcsWord::kNumber;
     line.procs_number = *own;
   }
-  TakeCounts(CountsIn(script, LinePrefix(options.env).known(), options.files), line);
   line.read.push_back(std::move(why));
+  TakeCounts(CountsIn(script, options), line);
   if (!lacks) line.shell += WaitBehind(script);
-  const std::vector<Finding> hidden = HiddenStatus(script);
+  LAUNCH_RETURN_IF_ERROR(CheckScriptStays(script, options.files));
+  std::vector<Finding> hidden = HiddenStatus(script);
+  SeenTexts texts;
+  if (hidden.empty()) hidden = HiddenInScripts(script, options.files, texts);
   line.warnings.insert(line.warnings.end(), hidden.begin(), hidden.end());
   if (line.procs == ProcsWord::kNone || line.procs == ProcsWord::kUnknown) {
     line.warnings.push_back(MakeFinding(
@@ -202,6 +247,8 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
         "how many processes run starts on a node is not known here: one per GPU of the job, one "
         "without GPUs, whatever the launcher inside says",
         "write procs_per_node in the job"));
+    // The call inside knows: a number of its own is not replaced by one that nobody wrote.
+    if (options.gpus_open) line.shell = "export LAUNCH_OPEN_COUNT=1\n" + line.shell;
   }
   const std::vector<Finding> notes = LoginShellNotes(script);
   line.warnings.insert(line.warnings.end(), notes.begin(), notes.end());

@@ -206,7 +206,8 @@ Result<std::vector<NodePaths>> AssignRanks(const PlanInput& input, const LaunchL
                            dir,
                            line.role,
                            line.wrappers,
-                           StartsAlone(line, layout, plan)};
+                           StartsAlone(line, layout, plan),
+                           line.env.contains("ACCELERATE_USE_FSDP")};
       RankEnvironment environment = EnvironmentOfRank(job, facts);
       RankAssignment rank;
       rank.rank = per_node ? static_cast<Rank>(node) : share.first_rank + local;

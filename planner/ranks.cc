@@ -45,7 +45,10 @@ RankLayout LayOutRanks(const JobSpec& spec, const Demand& demand,
     share.gpus = placement.gpus[i];
     share.processes = demand.procs_per_node.value_or(
         demand.device == DeviceClass::kCpu ? 1 : static_cast<int>(share.gpus.size()));
-    if (demand.procs_per_core) share.processes = std::max(1, offer.inventory->cores);
+    if (demand.procs_per_core) {
+      const int cores = spec.cpus ? static_cast<int>(spec.cpus->value) : offer.inventory->cores;
+      share.processes = std::max(1, cores);
+    }
     share.first_rank = next;
     share.cpus = CpusOf(spec, demand, offer, share);
     const int each = CpusOfProcess(spec, demand, offer, share);

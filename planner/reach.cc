@@ -221,7 +221,13 @@ std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line, cons
   }
   const bool by_flag = std::any_of(
       flags.begin(), flags.end(), [](const FlagUse& use) { return use.topic == Topic::kStrategy; });
-  const bool told = StrategyByVariable(line) || by_flag || ByAccelerate(plan.trainer);
+  // DeepSpeed's own argument, whose file the plan follows.
+  const bool by_file =
+      std::any_of(line.arguments.begin(), line.arguments.end(), [](const ShellWord& word) {
+        return word.value.starts_with("--deepspeed_config") ||
+               word.value.starts_with("--ds_config");
+      });
+  const bool told = StrategyByVariable(line) || by_flag || by_file || ByAccelerate(plan.trainer);
   if (IsSharded(plan.strategy) && !told) {
     findings.push_back(Unreachable(
         "strategy " + std::string(ToString(plan.strategy)) +

@@ -32,7 +32,12 @@ constexpr std::string_view kRay =
     "run what ray would run: launch starts it where the GPUs are; a Ray cluster of its own is not "
     "something launch can watch";
 
-constexpr std::array<Rule, 17> kRules = {{
+constexpr std::string_view kTerminal =
+    "leave it out: a job runs without a terminal anyway; `launch logs -f JOB` shows what it "
+    "prints, "
+    "`launch shell JOB` opens one beside it";
+
+constexpr std::array<Rule, 20> kRules = {{
     {"srun", Reach::kAlways, kSlurm},
     {"sbatch", Reach::kAlways, kSlurm},
     {"mpirun", Reach::kAlways, kMpi},
@@ -49,6 +54,9 @@ constexpr std::array<Rule, 17> kRules = {{
     {"clush", Reach::kWithTraining, kEveryNode},
     {"docker", Reach::kRun, kContainer},
     {"podman", Reach::kRun, kContainer},
+    {"kubectl", Reach::kRun, kEveryNode},
+    {"screen", Reach::kWithTraining, kTerminal},
+    {"tmux", Reach::kWithTraining, kTerminal},
     {"ray", Reach::kJob, kRay},
 }};
 

@@ -82,6 +82,9 @@ ScriptHabits HabitsIn(std::string_view text) {
       break;
     }
   }
+  const bool one_process = Has(squeezed, "nn.DataParallel(") && !Has(squeezed, "Distributed") &&
+                           !Has(squeezed, "init_process_group(") && !Has(squeezed, "LOCAL_RANK");
+  if (one_process) habits.drives_all = "nn.DataParallel";
   habits.sets_devices = Assigns(squeezed, "environ[\"CUDA_VISIBLE_DEVICES\"]=");
   return habits;
 }
@@ -126,6 +129,10 @@ std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const Script
     if (i > 0 && line.arguments[i - 1].value == "-m" && word == "llamafactory.cli") {
       found.why = word + " starts its ranks itself";
     }
+  }
+  if (found.why.empty() && !habits.drives_all.empty()) {
+    found.why = line.script + " drives all GPUs from one process (" + habits.drives_all + ")";
+    found.count = 1;
   }
   if (line.script.ends_with("deepy.py")) found.why = line.script + " starts deepspeed itself";
   return found.why.empty() ? std::nullopt : std::optional(found);

@@ -17,7 +17,9 @@ struct ScriptHabits {
   // without RANK, several on GPUs with it.
   bool optional_rank = false;
   // mp.spawn(...): one process per GPU made by the script itself, which reads no LOCAL_RANK.
-  std::string spawns;         // "mp.spawn"; empty: none
+  std::string spawns;  // "mp.spawn"; empty: none
+  // One process that drives every GPU it sees, and knows no ranks: "nn.DataParallel"; empty: none.
+  std::string drives_all;
   bool sets_devices = false;  // os.environ["CUDA_VISIBLE_DEVICES"] = ...
 };
 

@@ -1,7 +1,9 @@
 #include "planner/shell_notes.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
+#include <string_view>
 
 #include "planner/launcher_words.h"
 #include "planner/line_prefix.h"
@@ -59,19 +61,22 @@ std::set<std::size_t> InBackground(const ShellScript& script) {
 }
 
 // `torchrun ...; echo done`: what comes behind the launcher gives the exit code.
-std::vector<Finding> LaterStatus(const ShellScript& script) {
+std::vector<Finding> LaterStatus(const ShellScript& script, const std::string& where) {
   if (script.compound) return {};
+  const bool calls = FindLauncher(script).has_value();
   ShellOptions options;
   for (std::size_t i = 0; i + 1 < script.commands.size(); ++i) {
     const ShellCommand& command = script.commands[i];
     options.Take(command);
     const bool last = script.commands[i + 1].words.empty();
     const bool judged = command.joiner == ";" || command.joiner == "\n";
-    if (options.errexit || last || !judged || IsPreparation(command) || !FindLauncher(command))
-      continue;
+    if (options.errexit || last || !judged || IsPreparation(command)) continue;
+    // `eval $cmd` is the launcher of a text that calls one.
+    const bool evaluated = calls && !command.words.empty() && command.words[0].raw == "eval";
+    if (!evaluated && !FindLauncher(command)) continue;
     return {MakeFinding("exit_code_hidden", Severity::kWarning,
                         "`" + script.commands[i + 1].words.front().raw +
-                            "` behind the launcher in run: its exit code is the job's",
+                            "` behind the launcher in " + where + ": its exit code is the job's",
                         "write `set -e` in front, or && in between")};
   }
   return {};
@@ -120,7 +125,25 @@ std::vector<Finding> LoginShellNotes(const ShellScript& script) {
   return notes;
 }
 
-std::vector<Finding> HiddenStatus(const ShellScript& script) {
+std::string LeftInBackground(const ShellScript& script) {
+  static constexpr std::array<std::string_view, 6> kStay = {"wait",  "sleep", "tail",
+                                                            "while", "until", "fg"};
+  if (script.compound) return {};
+  std::string left;
+  const std::set<std::size_t> background = InBackground(script);
+  for (std::size_t i = 0; i < script.commands.size(); ++i) {
+    const ShellCommand& command = script.commands[i];
+    if (command.words.empty()) continue;
+    const std::string& first = command.words[0].raw;
+    if (std::find(kStay.begin(), kStay.end(), first) != kStay.end()) left.clear();
+    const std::size_t program = PartsOf(command).first;
+    if (background.count(i) > 0 && program < command.words.size())
+      left = command.words[program].raw;
+  }
+  return left;
+}
+
+std::vector<Finding> HiddenStatus(const ShellScript& script, const std::string& where) {
   const std::set<std::size_t> background = InBackground(script);
   ShellOptions options;
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
@@ -138,11 +161,12 @@ std::vector<Finding> HiddenStatus(const ShellScript& script) {
                           "& in run: launch waits for the command, as the job would end otherwise",
                           "leave it out; a job runs in the background anyway")};
     }
-    return {MakeFinding("exit_code_hidden", Severity::kWarning,
-                        "\"" + joiner + "\" in run: the exit code of a rank is not the training's",
-                        "leave it out; launch keeps the output of every rank itself")};
+    return {MakeFinding(
+        "exit_code_hidden", Severity::kWarning,
+        "\"" + joiner + "\" in " + where + ": the exit code of a rank is not the training's",
+        "leave it out; launch keeps the output of every rank itself")};
   }
-  return LaterStatus(script);
+  return LaterStatus(script, where);
 }
 
 }  // namespace launch

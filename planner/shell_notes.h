@@ -9,8 +9,13 @@
 
 namespace launch {
 
-// `| tee`, `|| true`, `&`: the exit code of the text is not the training's.
-std::vector<Finding> HiddenStatus(const ShellScript& script);
+// `| tee`, `|| true`, `&`: the exit code of the text is not the training's. `where`: what the text
+// is, for people.
+std::vector<Finding> HiddenStatus(const ShellScript& script, const std::string& where = "run");
+
+// The command of a script file that goes on in the background when the script ends; empty: none,
+// or the script stays for it.
+std::string LeftInBackground(const ShellScript& script);
 
 // What makes a text last as long as the last command that it leaves in the background, and end as
 // that one does; empty for a text that waits itself.

@@ -430,4 +430,13 @@ std::vector<ShellUse> VariablesUsed(const ShellScript& script) {
   return uses;
 }
 
+bool UsesArgZero(const ShellScript& script) {
+  const auto uses = [](const ShellWord& word) {
+    return word.raw.find("$0") != std::string::npos || word.raw.find("${0") != std::string::npos;
+  };
+  return std::any_of(script.commands.begin(), script.commands.end(), [&](const ShellCommand& one) {
+    return std::any_of(one.words.begin(), one.words.end(), uses);
+  });
+}
+
 }  // namespace launch

@@ -53,6 +53,8 @@ struct ShellAssignment {
 };
 std::optional<ShellAssignment> AssignmentOf(const ShellWord& word);
 
+bool UsesArgZero(const ShellScript& script);  // $0 or ${0...}
+
 // A use of a variable in the text, outside single quotes and comments.
 struct ShellUse {
   std::string name;

@@ -8,6 +8,7 @@
 #include "common/units.h"
 #include "planner/launch_line.h"
 #include "planner/launcher_words.h"
+#include "planner/shell_arithmetic.h"
 
 namespace launch {
 namespace {
@@ -15,12 +16,11 @@ namespace {
 constexpr std::size_t kMostVariables = 4096;
 constexpr std::size_t kLongestValue = 16 * 1024;  // A="$A$A" doubles with every line
 constexpr int kDeepest = 16;
-constexpr std::int64_t kLargest = 1'000'000'000;
 
-// In a text that starts once per node these have values of their own, known at the start.
+// In a text that starts once per node these have values of their own, known at the start. So have
+// NNODES and NPROC_PER_NODE, but they follow what the text asks for where the job does not say.
 bool IsSetByLaunch(std::string_view name) {
-  return name == "NNODES" || name == "NPROC_PER_NODE" || name.rfind("LAUNCH_", 0) == 0 ||
-         IsContractVariable(name);
+  return name.rfind("LAUNCH_", 0) == 0 || IsContractVariable(name);
 }
 
 std::string_view WithoutQuotes(std::string_view text) {
@@ -45,90 +45,16 @@ std::size_t BehindBracket(std::string_view text, std::size_t open) {
   return std::string_view::npos;
 }
 
+std::string DirectoryOf(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string_view::npos) return ".";
+  return slash == 0 ? "/" : std::string(path.substr(0, slash));
+}
+
 const std::string* Lookup(std::string_view name, const KnownVariables& known) {
   const auto found = known.find(name);
   return found == known.end() ? nullptr : &found->second;
 }
-
-// Sums, products and brackets of $((...)): whole numbers.
-class Arithmetic {
- public:
-  Arithmetic(std::string_view text, const KnownVariables& known) : text_(text), known_(known) {}
-
-  std::optional<std::int64_t> Value() {
-    const auto value = Sum();
-    Blanks();
-    return at_ == text_.size() ? value : std::nullopt;
-  }
-
- private:
-  using Number = std::optional<std::int64_t>;
-
-  void Blanks() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-  bool Take(char c) {
-    Blanks();
-    if (at_ >= text_.size() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
-  static Number Bounded(std::int64_t value) {
-    return value >= -kLargest && value <= kLargest ? Number(value) : std::nullopt;
-  }
-
-  Number Sum() {
-    Number left = Product();
-    while (left) {
-      const bool plus = Take('+');
-      if (!plus && !Take('-')) break;
-      const Number right = Product();
-      left = right ? Bounded(plus ? *left + *right : *left - *right) : std::nullopt;
-    }
-    return left;
-  }
-
-  Number Product() {
-    Number left = Factor();
-    while (left) {
-      const char op = Take('*') ? '*' : Take('/') ? '/' : Take('%') ? '%' : '\0';
-      if (op == '\0') break;
-      const Number right = Factor();
-      if (!right || (op != '*' && *right == 0)) return std::nullopt;
-      left = op == '*' ? Bounded(*left * *right) : op == '/' ? *left / *right : *left % *right;
-    }
-    return left;
-  }
-
-  Number Factor() {
-    if (Take('(')) {
-      if (++level_ > kDeepest) return std::nullopt;
-      const Number inner = Sum();
-      --level_;
-      return Take(')') ? inner : std::nullopt;
-    }
-    Blanks();
-    const bool dollar = Take('$');
-    const bool braces = dollar && Take('{');
-    const std::size_t begin = at_;
-    while (at_ < text_.size() && IsNameChar(text_[at_])) ++at_;
-    std::string_view word = text_.substr(begin, at_ - begin);
-    if (braces && !Take('}')) return std::nullopt;
-    if (word.empty()) return std::nullopt;
-    if (dollar || !IsDigit(word[0])) {
-      const std::string* value = Lookup(word, known_);
-      if (value == nullptr) return std::nullopt;
-      word = *value;
-    }
-    const auto number = ParseInt(word);
-    return number ? Bounded(*number) : std::nullopt;
-  }
-
-  const std::string_view text_;
-  const KnownVariables& known_;
-  std::size_t at_ = 0;
-  int level_ = 0;
-};
 
 bool Mentions(std::string_view text, std::string_view what) {
   return text.find(what) != std::string_view::npos;
@@ -185,7 +111,7 @@ class ValueReader {
   std::optional<std::string> ValueOf(std::string_view written) {
     if (written.front() == '`') return OfCommand(written.substr(1, written.size() - 2));
     if (written.starts_with("$((") && written.ends_with("))")) {
-      const auto number = Arithmetic(written.substr(3, written.size() - 5), known_).Value();
+      const auto number = ArithmeticValue(written.substr(3, written.size() - 5), known_);
       return number ? std::optional(std::to_string(*number)) : std::nullopt;
     }
     if (written[1] == '(') return OfCommand(written.substr(2, written.size() - 3));
@@ -198,6 +124,8 @@ class ValueReader {
     // Slurm's own word for it, in lines that sbatch ran.
     if (name == "SLURM_GPUS_ON_NODE" || name == "SLURM_GPUS_PER_NODE")
       return std::string(kGpusOfNode);
+    if (name == "SLURM_CPUS_ON_NODE" || name == "SLURM_JOB_CPUS_PER_NODE")
+      return std::string(kCoresOfNode);
     return std::nullopt;
   }
 
@@ -209,6 +137,11 @@ class ValueReader {
     while (end < inner.size() && IsNameChar(inner[end])) ++end;
     const std::string_view name = inner.substr(0, end);
     std::string_view rest = inner.substr(end);
+    if (rest == "[0]" && !count) return OfName(name);
+    if (rest == "%/*" && !count) {
+      const std::string* path = Lookup(name, known_);
+      return path == nullptr ? std::nullopt : std::optional(DirectoryOf(*path));
+    }
     if (rest == "[@]" || rest == "[*]") {
       const std::string* array = Lookup(std::string(name) + "[@]", known_);
       if (array == nullptr || !count)
@@ -238,8 +171,37 @@ class ValueReader {
     return expanded;
   }
 
-  // The questions after the number of GPUs, and after the length of a list with commas.
+  // Where a script stands: $(dirname "$0"), $(cd "$(dirname "$0")/.." && pwd), $(realpath "$0").
+  std::optional<std::string> OfPathCommand(std::string_view command) {
+    if (command == "pwd") return OfName("PWD");
+    const std::size_t blank = command.find(' ');
+    if (blank == std::string_view::npos || ++level_ > kDeepest) return std::nullopt;
+    const std::string_view verb = command.substr(0, blank);
+    std::string_view rest = Trim(command.substr(blank));
+    const bool enters = verb == "cd" && rest.ends_with("pwd") && Mentions(rest, "&&");
+    if (enters) rest = Trim(rest.substr(0, rest.rfind("&&")));
+    for (const std::string_view flag : {"-- ", "-f ", "-P "}) {
+      if (rest.starts_with(flag)) rest = Trim(rest.substr(flag.size()));
+    }
+    for (const std::string_view redirect : {" >", " &>", " 2>"}) {
+      rest = Trim(rest.substr(0, rest.find(redirect)));
+    }
+    std::optional<std::string> path;
+    if (enters || verb == "dirname" || verb == "realpath" || verb == "readlink") {
+      path = Expand(WithoutQuotes(rest));
+    }
+    --level_;
+    return path && verb == "dirname" ? DirectoryOf(*path) : path;
+  }
+
+  // The questions after the number of GPUs or cores, and after the length of a list with commas.
   std::optional<std::string> OfCommand(std::string_view command) {
+    const std::string_view asked = Trim(command);
+    if (auto path = OfPathCommand(asked)) return path;
+    if (asked == "nproc" || asked == "nproc --all" || asked == "getconf _NPROCESSORS_ONLN" ||
+        Mentions(command, "os.cpu_count()")) {
+      return std::string(kCoresOfNode);
+    }
     const bool counted = Mentions(command, "wc -l") || Mentions(command, "grep -c");
     const bool listed = Mentions(command, "nvidia-smi") &&
                         (Mentions(command, "-L") || Mentions(command, "--list-gpus") ||

@@ -19,6 +19,8 @@ using KnownVariables = std::map<std::string, std::string, std::less<>>;
 // How many GPUs the node has, however the text asks for it ($(nvidia-smi -L | wc -l)): the word
 // that torchrun has for it.
 inline constexpr std::string_view kGpusOfNode = "gpu";
+// The same of its cores: $(nproc).
+inline constexpr std::string_view kCoresOfNode = "cpu";
 
 // The value of a word with its ${X:-8} and $((2 * N)). Absent: not known here.
 std::optional<std::string> FixedValue(const ShellWord& word, const KnownVariables& known);

@@ -116,10 +116,22 @@ Result<void> CheckAutomatic(const DeepspeedConfig& config, Trainer trainer) {
               "write numbers there, or trainer: hf if the script uses that trainer");
 }
 
+// Absent: the text of the script is not at hand, or does not say.
+std::optional<bool> TakesTrainerFlags(const LaunchLine& line, const SubmitContext& context) {
+  const auto file = line.script.empty() ? context.files.end() : context.files.find(line.script);
+  if (file == context.files.end()) return std::nullopt;
+  const auto has = [&](std::string_view what) {
+    return file->second.find(what) != std::string::npos;
+  };
+  if (has("HfArgumentParser") || has("TrlParser") || has("parse_args_into_dataclasses"))
+    return true;
+  return has("ArgumentParser(") ? std::optional(false) : std::nullopt;
+}
+
 Trainer TrainerOf(const JobSpec& spec, const TrainerFlags& flags, const LaunchLine& line) {
   if (spec.trainer != Trainer::kAuto) return spec.trainer;
   if (flags.hugging_face) return Trainer::kHf;
-  if (line.launcher == LauncherKind::kAccelerate) return Trainer::kAccelerate;
+  if (line.launcher == LauncherKind::kAccelerate || line.accelerate) return Trainer::kAccelerate;
   return line.launcher == LauncherKind::kDeepspeed ? Trainer::kDeepspeed : Trainer::kAuto;
 }
 
@@ -252,6 +264,11 @@ Result<UserChoices> ReadWrittenChoices(const JobSpec& spec, const SubmitContext&
   UserChoices choices;
   choices.job = spec;
   LAUNCH_ASSIGN_OR_RETURN(choices.flags, ReadTrainerFlags(line.arguments));
+  choices.batch_asked = spec.batch.global || spec.batch.micro || spec.batch.accumulate;
+  choices.precision_asked = spec.precision != Precision::kAuto;
+  choices.hf_parser = TakesTrainerFlags(line, context);
+  // A parser of the script's own may have flags of the same names.
+  if (choices.hf_parser == false) choices.flags.hugging_face = false;
   // Flags of a script that is not the Hugging Face trainer's are its own affair: planner/reach
   // compares them with the plan. A DeepSpeed file means the same to everybody.
   if (!choices.flags.hugging_face && spec.trainer != Trainer::kHf) {

@@ -17,6 +17,11 @@
 namespace launch {
 
 struct UserChoices {
+  // Said in the job itself, not by a flag of the line or a file.
+  bool batch_asked = false;
+  bool precision_asked = false;
+  // Of the script whose text is at hand: whether it takes the flags of the Hugging Face trainer.
+  std::optional<bool> hf_parser;
   JobSpec job;  // the job with strategy, offload, precision, batch and steps as fixed elsewhere
   TrainerFlags flags;
   std::optional<DeepspeedConfig> deepspeed;

@@ -11,42 +11,19 @@
 #include "planner/launcher_words.h"
 #include "planner/line_prefix.h"
 #include "planner/node_line.h"
+#include "planner/own_launchers.h"
 #include "planner/torchrun_flags.h"
 
 namespace launch {
 namespace {
 
-struct OwnLauncher {
-  std::string_view program;
-  std::string_view procs;  // its flag for processes of a node, with '_'; empty: only those of all
-  bool total = false;      // the flag counts the processes of all nodes
-  std::string_view sign;   // a word begins so where it starts several; empty: it always does
-};
-
-constexpr std::array<OwnLauncher, 13> kOwnLaunchers = {{
-    {"llamafactory-cli", ""},
-    {"axolotl", "num_processes", true},
-    {"composer", "n"},
-    {"colossalai", ""},
-    {"fabric", "devices"},
-    {"lightning", "devices"},
-    {"swift", ""},
-    {"megatron", ""},
-    {"trl", "num_processes", true},
-    {"tune", ""},
-    {"xtuner", ""},
-    {"nnUNetv2_train", "num_gpus", false, "-num_gpus"},
-    {"yolo", "", false, "device="},
-}};
-
 constexpr int kMostParameters = 64;  // $1, $2 ...
+constexpr std::size_t kMostWanted = 64;
 
-const OwnLauncher* OwnLauncherOf(std::string_view program) {
-  const auto* const found =
-      std::find_if(kOwnLaunchers.begin(), kOwnLaunchers.end(),
-                   [&](const OwnLauncher& one) { return one.program == program; });
-  return found == kOwnLaunchers.end() ? nullptr : found;
-}
+// Flags of launchers and trainers that name a configuration.
+constexpr std::array<std::string_view, 7> kFileFlags = {
+    "deepspeed",   "deepspeed_config", "deepspeed_config_file", "ds_config", "config_file",
+    "fsdp_config", "hostfile"};
 
 // "--nproc-per-node=8" -> "nproc_per_node"; also "-n" and "-num_gpus".
 std::string FlagName(std::string_view word) {
@@ -79,13 +56,20 @@ std::size_t ScriptBehind(const std::vector<ShellWord>& words, std::size_t first)
 
 class CountReader {
  public:
-  CountReader(KnownVariables known, const std::map<std::string, std::string>& files)
-      : known_(std::move(known)), files_(files) {}
+  explicit CountReader(const LaunchLineOptions& options)
+      : known_(LinePrefix(options.env, options.told).known()),
+        files_(options.files),
+        place_(options.workdir) {
+    Enter(options.workdir);
+  }
 
   void Walk(const ShellScript& script) {
     for (const ShellCommand& command : script.commands) {
       const std::vector<ShellWord> words = splitter_.Split(command.words, known_);
       NoteBranches(command);
+      if (const std::string inner = ShellScriptOf(command); !inner.empty()) Want(inner, inner);
+      NoteFiles(words);
+      NoteFiles(command.words);  // as a reader of one line names them
       const std::vector<Before> before = TakeAssignments(command);
       if (!words.empty() && words[0].value == "shift") Shift(words);
       if (!FromCall(words, calls_)) FromTexts(words);
@@ -95,6 +79,7 @@ class CountReader {
         nested_.Visit(document, [&](const ShellScript& inner) { Walk(inner); });
       }
       Restore(before);
+      NoteDirectory(command);
       conditional_ = command.joiner == "&&" || command.joiner == "||";
     }
   }
@@ -107,6 +92,9 @@ class CountReader {
       if (counts.procs_number % *counts.nodes != 0) counts.procs = ProcsWord::kNone;
       counts.procs_number /= *counts.nodes;
     }
+    counts.accelerate = accelerate_;
+    counts.on_cpu = on_cpu_;
+    counts.wanted = wanted_;
     return counts;
   }
 
@@ -121,13 +109,17 @@ class CountReader {
     return found == known_.end() ? std::nullopt : std::optional(found->second);
   }
 
+  static bool IsWithinBranch(const ShellWord& word) {
+    static constexpr std::array<std::string_view, 6> kWithin = {"then", "do", "else",
+                                                                "elif", "{",  "!"};
+    return std::find(kWithin.begin(), kWithin.end(), word.raw) != kWithin.end();
+  }
+
   // What stands in an if, a case or a loop is done or not.
   void NoteBranches(const ShellCommand& command) {
     static constexpr std::array<std::string_view, 6> kOpen = {"if",    "case", "while",
                                                               "until", "for",  "select"};
     static constexpr std::array<std::string_view, 3> kClose = {"fi", "esac", "done"};
-    static constexpr std::array<std::string_view, 6> kWithin = {"then", "do", "else",
-                                                                "elif", "{",  "!"};
     for (const ShellWord& word : command.words) {
       const auto is_of = [&](const auto& words) {
         return std::find(words.begin(), words.end(), word.raw) != words.end();
@@ -136,7 +128,7 @@ class CountReader {
         ++branches_;
       } else if (is_of(kClose)) {
         branches_ = std::max(0, branches_ - 1);
-      } else if (!is_of(kWithin)) {
+      } else if (!IsWithinBranch(word)) {
         return;
       }
     }
@@ -173,6 +165,61 @@ class CountReader {
     }
   }
 
+  // Empty: nobody knows where the text stands now.
+  void Enter(std::string place) {
+    place_ = std::move(place);
+    if (place_.empty()) {
+      known_.erase("PWD");
+    } else {
+      known_.insert_or_assign("PWD", place_);
+    }
+  }
+
+  // Absolute; empty: not known.
+  std::string From(const std::string& path) const {
+    if (path.starts_with('/')) return path;
+    if (place_.empty() || path.empty() || path[0] == '~') return {};
+    return place_ + "/" + path;
+  }
+
+  void NoteDirectory(const ShellCommand& command) {
+    std::size_t first = 0;
+    while (first < command.words.size() && IsWithinBranch(command.words[first])) ++first;
+    if (first >= command.words.size()) return;
+    const std::string& verb = command.words[first].raw;
+    if (verb != "cd" && verb != "pushd") return;
+    const auto to = command.words.size() == first + 2 ? FixedValue(command.words[first + 1], known_)
+                                                      : std::nullopt;
+    Enter(to && branches_ == 0 ? From(*to) : std::string());
+  }
+
+  void Want(const std::string& named, const std::string& path) {
+    if (files_.contains(named) || wanted_.size() >= kMostWanted) return;
+    if (const std::string whole = From(path); !whole.empty()) wanted_.emplace(named, whole);
+  }
+
+  // Configurations behind flags. A word stands for itself where a reader that knows
+  // less looks for it.
+  void NoteFiles(const std::vector<ShellWord>& words) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const ShellWord& word = words[i];
+      const std::string name = FlagName(word.value);
+      if (std::find(kFileFlags.begin(), kFileFlags.end(), name) == kFileFlags.end()) continue;
+      ShellWord given = word;
+      const std::size_t equals = word.value.find('=');
+      if (equals != std::string::npos) {
+        given.value = word.value.substr(equals + 1);
+        given.raw = word.raw.substr(std::min(word.raw.find('=') + 1, word.raw.size()));
+      } else if (i + 1 < words.size()) {
+        given = words[i + 1];
+      }
+      const auto path = FixedValue(given, known_);
+      if (!path || path->empty() || path->starts_with('-')) continue;
+      Want(*path, *path);
+      Want(given.value, *path);
+    }
+  }
+
   // "bash dist_train.sh CONFIG 8": $2 is 8 in the script. What it sets stays where it is sourced.
   void FromScript(const ShellCommand& command) {
     const std::string path = ShellScriptOf(command);
@@ -194,9 +241,18 @@ class CountReader {
       behind = behind || word.value == path;
     }
     known_.insert_or_assign("@", all);
-    nested_.Visit(file->second, [&](const ShellScript& inner) { Walk(inner); });
     const std::string_view program = ProgramOf(command.words[0]);
-    if (program != "source" && program != ".") known_ = outside;
+    const bool sourced = program == "source" || program == ".";
+    const std::string whole = From(path);
+    if (!whole.empty()) {
+      known_.insert_or_assign("BASH_SOURCE", whole);
+      if (!sourced) known_.insert_or_assign("0", whole);
+    }
+    const std::string place = place_;
+    nested_.Visit(file->second, [&](const ShellScript& inner) { Walk(inner); });
+    if (sourced) return;
+    known_ = outside;
+    Enter(place);
   }
 
   // "shift" of a script: $2 becomes $1.
@@ -219,14 +275,22 @@ class CountReader {
         return read ? TakeRead(*read, false, out) : TakeFlags(words, place->first_flag, {}, out);
       }
       if (const auto place = FindDeepspeed(words, i)) {
-        const auto read = ReadDeepspeed(words, place->first_flag, known_);
+        const auto read = ReadDeepspeed(words, place->first_flag, known_, files_);
         return read ? TakeRead(*read, false, out) : TakeFlags(words, place->first_flag, {}, out);
       }
       if (const auto place = FindAccelerate(words, i)) {
         const auto read = ReadAccelerate(words, place->first_flag, known_, files_);
+        if (read && !accelerate_) accelerate_ = read->settings;
+        if (read && read->cpu) on_cpu_ = "accelerate's --cpu or use_cpu";
         return read ? TakeRead(read->arguments, true, out)
                     : TakeFlags(words, place->first_flag, {"", "num_processes", true}, out);
       }
+      // Behind a program that is not known: `coverage run -m torch.distributed.run`.
+      const std::string glued = words[i].value.starts_with("-m") ? words[i].value.substr(2) : "";
+      const bool apart = glued.empty() && words[i].value == "-m" && i + 1 < words.size();
+      const std::string& module = apart ? words[i + 1].value : glued;
+      if (module == "torch.distributed.run" || module == "torch.distributed.launch")
+        return TakeFlags(words, i + (apart ? 2 : 1), {}, out);
       if (StartsRanksItself(words, i)) {
         TakeFlags(words, i + 1, *OwnLauncherOf(ProgramOf(words[i])), out);
         FromVariables(out);
@@ -248,6 +312,8 @@ class CountReader {
       TakeProcs(ProcsWord::kGpu, 0, false, out);
     } else if (value == "auto") {
       TakeProcs(ProcsWord::kAuto, 0, false, out);
+    } else if (value == kCoresOfNode) {
+      TakeProcs(ProcsWord::kCpu, 0, false, out);
     } else if (const auto count = CountOf(value, 4096)) {
       TakeProcs(ProcsWord::kNumber, *count, total, out);
     }
@@ -261,14 +327,26 @@ class CountReader {
     return TakeDevices(out);
   }
 
+  // "4", and torchx's "2x4": nodes and processes of each.
+  static void TakeOwn(const std::string& value, const OwnLauncher& own, WrittenCounts& out) {
+    const std::size_t by = value.find('x');
+    if (by != std::string::npos && !out.nodes) out.nodes = CountOf(value.substr(0, by), 100'000);
+    TakeProcs(by == std::string::npos ? value : value.substr(by + 1), own.total, out);
+  }
+
   // "--nnodes 2 --nproc_per_node=8" from words[first] on to the script.
   bool TakeFlags(const std::vector<ShellWord>& words, std::size_t first, const OwnLauncher& own,
                  WrittenCounts& out) {
     const std::size_t last = ScriptBehind(words, first);
     for (std::size_t i = first; i < last; ++i) {
       const std::string name = FlagName(words[i].value);
-      if (!own.sign.empty() && words[i].value.starts_with("device=")) {
-        TakeProcs(ProcsWord::kNumber, ItemsOf(words[i].value), false, out);
+      if (own.sign.ends_with('=') && words[i].value.starts_with(own.sign)) {
+        const std::string value = words[i].value.substr(own.sign.size());
+        if (value.find(',') != std::string::npos) {
+          TakeProcs(ProcsWord::kNumber, ItemsOf(value), false, out);
+        } else {
+          TakeProcs(value, own.total, out);
+        }
       }
       if (name.empty()) continue;
       const std::size_t equals = words[i].value.find('=');
@@ -282,7 +360,7 @@ class CountReader {
       if (!value) continue;
       const bool procs = name == "nproc_per_node" || name == "num_gpus" || name == "nproc";
       if (procs) TakeProcs(*value, false, out);
-      if (!procs && !own.procs.empty() && name == own.procs) TakeProcs(*value, own.total, out);
+      if (!procs && !own.procs.empty() && name == own.procs) TakeOwn(*value, own, out);
       const bool nodes = name == "nnodes" || name == "num_nodes" || name == "num_machines";
       if (nodes && !out.nodes) out.nodes = CountOf(*value, 100'000);
     }
@@ -328,6 +406,10 @@ class CountReader {
 
   KnownVariables known_;
   const std::map<std::string, std::string>& files_;
+  std::string place_;  // absolute directory; empty: not known
+  std::map<std::string, std::string> wanted_;
+  std::optional<AccelerateSettings> accelerate_;
+  std::string on_cpu_;
   NestedTexts nested_;
   WordSplitter splitter_;
   int branches_ = 0;          // that are open: if, case, loops
@@ -338,24 +420,10 @@ class CountReader {
 
 }  // namespace
 
-WrittenCounts CountsIn(const ShellScript& script, KnownVariables known,
-                       const std::map<std::string, std::string>& files) {
-  CountReader reader(std::move(known), files);
+WrittenCounts CountsIn(const ShellScript& script, const LaunchLineOptions& options) {
+  CountReader reader(options);
   reader.Walk(script);
   return reader.Counts();
-}
-
-bool StartsRanksItself(std::string_view program) { return OwnLauncherOf(program) != nullptr; }
-
-bool StartsRanksItself(const std::vector<ShellWord>& words, std::size_t at) {
-  const OwnLauncher* own = OwnLauncherOf(ProgramOf(words[at]));
-  if (own == nullptr || at + 1 >= words.size()) return false;
-  const auto behind = words.begin() + static_cast<std::ptrdiff_t>(at) + 1;
-  const auto last = behind + std::min<std::ptrdiff_t>(256, words.end() - behind);
-  return own->sign.empty() || std::any_of(behind, last, [&](const ShellWord& word) {
-           return word.value.starts_with(own->sign) &&
-                  (own->sign != "device=" || word.value.find(',') != std::string::npos);
-         });
 }
 
 }  // namespace launch

@@ -66,8 +66,17 @@ void Nodes(const Options& options, JobFileDraft& draft) {
   }
 }
 
+// Written, or what follows from the tasks of all nodes.
+std::optional<std::int64_t> TasksPerNode(const Options& options) {
+  if (const auto written = NumberOf(options, "ntasks-per-node")) return written;
+  const auto tasks = NumberOf(options, "ntasks");
+  const auto nodes = NumberOf(options, "nodes");
+  if (!tasks || !nodes || *nodes < 1 || *tasks % *nodes != 0) return std::nullopt;
+  return *tasks / *nodes;
+}
+
 void Devices(const Options& options, JobFileDraft& draft) {
-  const auto per_node = NumberOf(options, "ntasks-per-node");
+  const auto per_node = TasksPerNode(options);
   const std::string node = ValueOf(options, "gpus-per-node");
   const std::string gres = ValueOf(options, "gres");
   const std::string total = ValueOf(options, "gpus");
@@ -82,6 +91,11 @@ void Devices(const Options& options, JobFileDraft& draft) {
         task.find(':') == std::string::npos ? "" : task.substr(0, task.rfind(':')) + ":";
     draft.SetRaw("gpus",
                  Gpus(name + std::to_string(own.value_or(1) * *per_node), false).value_or("1"));
+  } else if (const auto tasks = NumberOf(options, "ntasks"); !task.empty()) {
+    const auto own = ParseInt(task.substr(task.rfind(':') + 1));
+    draft.Set("total_gpus", std::to_string(own.value_or(1) * tasks.value_or(1)));
+    draft.Note("gpus-per-task " + task + " x " + std::to_string(tasks.value_or(1)) +
+               " tasks became the GPUs of all nodes");
   } else if (!total.empty()) {
     const std::optional<std::string> all = Gpus(total, false);
     const std::string count = all ? all->substr(all->rfind(':') + 1) : "1";
@@ -128,7 +142,7 @@ std::int64_t GpusPerNode(const Options& options) {
 
 void Cores(const Options& options, JobFileDraft& draft) {
   const auto per_task = NumberOf(options, "cpus-per-task");
-  const std::int64_t tasks = NumberOf(options, "ntasks-per-node").value_or(1);
+  const std::int64_t tasks = TasksPerNode(options).value_or(1);
   if (per_task) draft.Set("cpus", std::to_string(*per_task * tasks));
   const std::string memory = ValueOf(options, "mem");
   const std::string per_cpu = ValueOf(options, "mem-per-cpu");

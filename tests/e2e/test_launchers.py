@@ -1,5 +1,6 @@
 """Launchers inside a job's own scripts: the real programs, held to the plan."""
 
+import json
 import textwrap
 
 from conftest import VENV, wait_until
@@ -137,7 +138,7 @@ def test_a_launcher_that_would_start_once_per_rank_names_the_way_out(cluster):
     # Found at run time only: the submitter sees no launcher in the text.
     cluster.write("inner", "torchrun --nproc_per_node=2 train.py\n")
     text = JOB.format(venv=VENV, run="bash -e inner").replace("nodes: 2", "procs_per_node: 2")
-    cluster.write("outer.sh", "exec bash -e inner\n")
+    cluster.write("outer.sh", "exec bash -e $(echo inner)\n")
     job = cluster.write("job.yaml", text.replace("bash -e inner", "bash outer.sh"))
     done = cluster.launch("submit", job, "--wait", code=2, timeout=120)
     out = cluster.launch("logs", done.stdout.strip(), "--no-prefix").stdout
@@ -200,7 +201,7 @@ def test_a_conda_environment_is_activated_by_its_own_scripts(cluster):
     (prefix / "bin/python").symlink_to("/usr/bin/python3")
     scripts = prefix / "etc/conda/activate.d"
     scripts.mkdir(parents=True)
-    (scripts / "proj.sh").write_text('export PROJ_DATA="$CONDA_PREFIX/share/proj"\nexport LEVEL=from-conda\n')
+    (scripts / "proj.sh").write_text('export PROJ_DATA="$CONDA_PREFIX/share/proj"\nexport LEVEL=from-conda\nexport LIBS="$CONDA_PREFIX/lib"\n')
     (cluster.work / ".conda").mkdir()
     (cluster.work / ".conda/environments.txt").write_text(f"{prefix}\n")
     cluster.up()
@@ -209,12 +210,13 @@ name: conda
 device: cpu
 gpus: 0
 conda: train
-env: {LEVEL: mine}
-run: python -c 'import os, shutil; print(shutil.which("python"), os.environ["PROJ_DATA"], os.environ["LEVEL"])'
+env: {LEVEL: mine, LIBS: '/mine:${LIBS:-none}:\\$x"q'}
+run: python -c 'import os, shutil; print(shutil.which("python"), *(os.environ[n] for n in ("PROJ_DATA", "LEVEL", "LIBS")))'
 """)
     number = cluster.launch("submit", job, "--wait").stdout.strip()
     out = cluster.launch("logs", number, "--no-prefix").stdout
-    assert f"{prefix}/bin/python {prefix}/share/proj mine" in out, out
+    # A value that builds upon a variable builds upon what the scripts made of it.
+    assert f'{prefix}/bin/python {prefix}/share/proj mine /mine:{prefix}/lib:$x"q' in out, out
     refused = cluster.launch("submit", job, "--", "conda=tarin", code=2).stderr
     assert "train" in refused
     (scripts / "zlib.sh").write_text("echo no compiler here >&2\nexit 3\n")
@@ -228,6 +230,32 @@ run: python -c 'import os, shutil; print(shutil.which("python"), os.environ["PRO
     stuck = cluster.launch("submit", bounded, "--wait", code=None).stdout.strip()
     verdict = cluster.json("why", stuck)
     assert verdict["label"] == "activation_failed" and "had not ended after 1 s" in verdict["cause"], verdict
+
+
+def test_a_text_says_itself_where_it_stands_and_how_many_processes_it_starts(cluster):
+    cluster.up()
+    cluster.write("train.py", RANKS)
+    (cluster.work / "run").mkdir()
+    cluster.write("run/acc.yaml", "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_CPU\n"
+                                  "num_machines: 1\nnum_processes: 2\nuse_cpu: true\n")
+    cluster.write("run/sft.sh", 'cd "$(dirname "$0")"\nCFG=acc.yaml\naccelerate launch --config_file $CFG ../train.py\n')
+    plan = json.loads(cluster.launch("plan", "-o", "json", "--", "bash", "run/sft.sh").stdout)
+    assert plan["processes"]["total"] == 2, plan["read"]
+    assert any("acc.yaml: settings of accelerate read" in line for line in plan["read"]), plan["read"]
+    # The interpreter of a line stands in no user's $0.
+    job = cluster.write("job.yaml", f"""\
+name: here
+device: cpu
+venv: {VENV}
+retry: {{max: 0}}
+run: |
+  cd "$(dirname "$0")"
+  torchrun --nproc_per_node ${{NPROC_PER_NODE:-2}} train.py --name $(basename $0)
+""")
+    number = cluster.launch("submit", job, "--wait", timeout=180).stdout.strip()
+    out = cluster.launch("logs", number, "--no-prefix").stdout
+    for rank in range(2):
+        assert f"rank {rank} of 2 local {rank} group 0 sum 3 --name bash" in out, out
 
 
 def node_launcher():

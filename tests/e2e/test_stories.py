@@ -350,6 +350,27 @@ print("workers", os.environ["LAUNCH_NUM_WORKERS"])
 """
 
 
+def test_S002_6_a_real_job_shows_its_step_and_its_eta(cluster):
+    cluster.up()
+    bar = r"\r 17%%|1   | 20/120 [1:30:00<7:30:00, 270.00s/it]"
+    numbers = [cluster.submit(cluster.write(f"{name}.yaml", f"name: {name}\ndevice: cpu\ncpus: 1\nrun: {run}\n"))
+               for name, run in (("bar", f"printf '{bar}' >&2; exec sleep 600"), ("quiet", "exec sleep 600"))]
+    for number in numbers:
+        cluster.wait_for(number, "RUNNING")
+    wait_until("the bar is read", lambda: cluster.status(numbers[0])["step"] is not None)
+    shown = cluster.status(numbers[0])
+    assert (shown["step"], shown["steps"]) == (20, 120), shown
+    assert abs(shown["eta_s"] - 27_000) <= 270, shown
+    quiet = cluster.status(numbers[1])
+    assert (quiet["step"], quiet["eta_s"]) == (None, None), quiet
+    lines = cluster.launch("queue").stdout.splitlines()
+    column = lines[0].index("STEP")
+    steps = {line.split()[0]: line[column:].split()[0] for line in lines[1:]}
+    assert steps[numbers[0]] == "20/120" and steps[numbers[1]] == "-", lines
+    for number in numbers:
+        cluster.launch("cancel", number)
+
+
 def test_S003_5_debug_run(cluster):
     cluster.up()
     (cluster.work / "t.py").write_text(DEBUG_SCRIPT)

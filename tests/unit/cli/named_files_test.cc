@@ -58,6 +58,33 @@ TEST_F(NamedFiles, FollowAccelerateToTheFileOfDeepspeed) {
   EXPECT_EQ(files->count("conf/ds.json"), 1U);
 }
 
+TEST_F(NamedFiles, AreFollowedThroughScriptsToWhereTheyStand) {
+  Write("run/sft.sh",
+        "cd $(dirname \"$0\")\nCFG=../conf/z3.yaml\n"
+        "accelerate launch --config_file $CFG train.py\n");
+  Write("conf/z3.yaml", "deepspeed_config:\n  deepspeed_config_file: ds.json\n");
+  Write("ds.json", "{}");
+  spec_.run = "bash run/sft.sh";
+  const auto files = ReadNamedFiles(spec_);
+  ASSERT_TRUE(files) << FormatError(files.error());
+  EXPECT_TRUE(files->contains("../conf/z3.yaml"));
+  EXPECT_TRUE(files->contains("ds.json"));
+}
+
+TEST_F(NamedFiles, AreThoseOfTheDirectoryThatTheLineEnters) {
+  Write("acc.yaml", "num_processes: 8\n");
+  Write("sub/acc.yaml", "num_processes: 2\n");
+  Write("t.sh", "torchrun --nproc_per_node 3 t.py\n");
+  Write("sub/t.sh", "torchrun --nproc_per_node 5 t.py\n");
+  spec_.run = "cd sub && accelerate launch --config_file acc.yaml t.py && bash t.sh";
+  const auto files = ReadNamedFiles(spec_);
+  ASSERT_TRUE(files) << FormatError(files.error());
+  EXPECT_EQ(files->at("acc.yaml"), "num_processes: 2\n");
+  EXPECT_EQ(files->at("t.sh"), "torchrun --nproc_per_node 5 t.py\n");
+  spec_.run = "cd $SOMEWHERE && bash t.sh";
+  EXPECT_TRUE(ReadNamedFiles(spec_)->empty());
+}
+
 TEST_F(NamedFiles, TakeAModelDirectoryForItsConfig) {
   Write("llama/config.json", "{\"hidden_size\": 8}");
   spec_.model.fields["config"] = "llama";

@@ -102,14 +102,51 @@ TEST(HfFlags, AnotherScriptHasNoSuchDefaults) {
 }
 
 TEST(HfFlags, ThePlansNumbersAreAppended) {
-  EXPECT_EQ(Appended(Read("python t.py --optim adamw_torch --do_train")),
+  EXPECT_EQ(Appended(Read("python t.py --optim adamw_torch --do_train", Hf())),
             " --per_device_train_batch_size $LAUNCH_MICRO_BATCH"
             " --gradient_accumulation_steps $LAUNCH_GRAD_ACCUM --bf16 True");
+  JobSpec batch;
+  batch.batch.global = 64;
+  EXPECT_EQ(Appended(Read("python t.py --optim adamw_torch --do_train", batch)),
+            " --per_device_train_batch_size $LAUNCH_MICRO_BATCH"
+            " --gradient_accumulation_steps $LAUNCH_GRAD_ACCUM");
+  JobSpec half;
+  half.precision = Precision::kBf16;
+  EXPECT_EQ(Appended(Read("python t.py --optim adamw_torch --do_train", half)), " --bf16 True");
   Case cpu = Read("python t.py", Hf());
   cpu.plan.device = DeviceClass::kCpu;
   EXPECT_NE(Appended(cpu).find("--bf16 True --use_cpu True"), std::string::npos);
   cpu.plan.precision = Precision::kFp32;
   EXPECT_EQ(Appended(cpu).find("use_cpu"), std::string::npos);
+}
+
+// What nobody asked for changes neither the arguments of a script nor what it computes.
+TEST(HfFlags, AJobThatSaysNothingKeepsItsArguments) {
+  const Case made = Read("torchrun t.py --num_train_epochs 3 --save_strategy no --do_train");
+  ASSERT_TRUE(TakesHfFlags(made.choices, made.line));
+  EXPECT_EQ(made.choices.job.precision, Precision::kFp32);
+  EXPECT_EQ(Appended(made), "");
+  EXPECT_EQ(Read("torchrun t.py --num_train_epochs 3 --save_strategy no --bf16 True")
+                .choices.job.precision,
+            Precision::kBf16);
+}
+
+TEST(HfFlags, AParserOfTheScriptsOwnIsNotTheTrainers) {
+  const std::string run = "python t.py --do_train --num_train_epochs 3 --max_seq_length 128";
+  JobSpec spec;
+  spec.run = run;
+  SubmitContext context;
+  const auto line = ReadLaunchLine(run, LineOptions(spec, {}));
+  ASSERT_TRUE(line);
+  context.files["t.py"] = "parser = argparse.ArgumentParser()\nparser.add_argument('--do_train')\n";
+  const auto own = ReadUserChoices(spec, context, *line);
+  ASSERT_TRUE(own);
+  EXPECT_FALSE(own->flags.hugging_face);
+  EXPECT_FALSE(TakesHfFlags(*own, *line));
+  context.files["t.py"] = "parser = HfArgumentParser((ModelArguments, TrainingArguments))\n";
+  const auto theirs = ReadUserChoices(spec, context, *line);
+  ASSERT_TRUE(theirs);
+  EXPECT_TRUE(TakesHfFlags(*theirs, *line));
 }
 
 // diffusers and *_no_trainer.py take some of the trainer's flags and refuse the others.

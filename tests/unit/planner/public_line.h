@@ -19,6 +19,7 @@ inline std::string Reading(const Result<LaunchLine>& line) {
   if (line->launcher == LauncherKind::kProcess) text = "plain";
   if (line->procs == ProcsWord::kNumber) text += " procs=" + std::to_string(line->procs_number);
   if (line->procs == ProcsWord::kGpu) text += " procs=gpu";
+  if (line->procs == ProcsWord::kCpu) text += " procs=cpu";
   if (line->procs == ProcsWord::kUnknown) text += " procs=unknown";
   if (line->nodes_min) text += " nodes=" + std::to_string(*line->nodes_min);
   if (line->visible_devices) text += " devices=" + std::to_string(*line->visible_devices);

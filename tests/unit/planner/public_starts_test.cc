@@ -169,6 +169,15 @@ INSTANTIATE_TEST_SUITE_P(
         PublicLine{"the GPUs counted by the driver",
                    "torchrun --nproc_per_node=$(nvidia-smi -L | wc -l) train.py",
                    "torchrun procs=gpu train.py"},
+        PublicLine{"the cores of the node", "torchrun --nproc_per_node=$(nproc) train.py",
+                   "torchrun procs=cpu train.py"},
+        PublicLine{
+            "the cores of the node, inside of a script",
+            "set -e\nN=`nproc`\nmkdir -p out && torchrun --nproc_per_node $N train.py | tee log",
+            "node procs=cpu"},
+        PublicLine{"the cores of the node for accelerate",
+                   "accelerate launch --cpu --num_processes $(getconf _NPROCESSORS_ONLN) train.py",
+                   "accelerate procs=cpu cpu train.py"},
         PublicLine{"the GPUs counted by torch",
                    "NUM_GPUS=$(python -c \"import torch; print(torch.cuda.device_count())\")\n"
                    "deepspeed --num_gpus $NUM_GPUS train.py",
