@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
+#include <deque>
+#include <unordered_map>
 
 #include "common/quoted.h"
 
@@ -146,27 +147,41 @@ std::string SerializeManifest(const std::vector<SnapshotEntry>& entries) {
   return text;
 }
 
-Result<std::vector<SnapshotEntry>> ParseManifest(std::string_view text) {
+Result<void> VisitManifest(std::string_view text,
+                           const std::function<Result<void>(const SnapshotEntry&)>& visit) {
   const std::vector<std::string_view> lines = Split(text, '\n');
   if (lines.empty() || lines[0] != kManifestHead) {
     return Fail(ErrorCode::kDataLoss, "this is no manifest of a snapshot this version can read");
   }
-  std::vector<SnapshotEntry> entries;
-  std::map<std::string, SnapshotKind> seen;
+  // The names are those of the text, but for the few that are written with escapes.
+  std::unordered_map<std::string_view, SnapshotKind> seen;
+  std::deque<std::string> unescaped;
   for (std::size_t i = 1; i < lines.size(); ++i) {
-    LAUNCH_ASSIGN_OR_RETURN(SnapshotEntry entry, ParseEntry(lines[i]));
+    LAUNCH_ASSIGN_OR_RETURN(const SnapshotEntry entry, ParseEntry(lines[i]));
     const std::size_t slash = entry.path.rfind('/');
-    const auto parent =
-        slash == std::string::npos ? seen.end() : seen.find(entry.path.substr(0, slash));
+    const auto parent = slash == std::string::npos
+                            ? seen.end()
+                            : seen.find(std::string_view(entry.path).substr(0, slash));
     const bool inside = slash == std::string::npos ||
                         (parent != seen.end() && parent->second == SnapshotKind::kDirectory);
-    if (!inside || !seen.emplace(entry.path, entry.kind).second) {
+    std::string_view name = lines[i].substr(2, entry.path.size());  // behind the kind
+    if (name != entry.path) name = unescaped.emplace_back(entry.path);
+    if (!inside || !seen.emplace(name, entry.kind).second) {
       return Fail(ErrorCode::kDataLoss,
                   "the manifest has a path that lies in no directory of it, or twice: " +
                       Quoted(entry.path));
     }
-    entries.push_back(std::move(entry));
+    LAUNCH_RETURN_IF_ERROR(visit(entry));
   }
+  return {};
+}
+
+Result<std::vector<SnapshotEntry>> ParseManifest(std::string_view text) {
+  std::vector<SnapshotEntry> entries;
+  LAUNCH_RETURN_IF_ERROR(VisitManifest(text, [&](const SnapshotEntry& entry) -> Result<void> {
+    entries.push_back(entry);
+    return {};
+  }));
   return entries;
 }
 

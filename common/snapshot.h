@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,10 @@ std::string SerializeManifest(const std::vector<SnapshotEntry>& entries);
 // Refuses what could write outside of the directory it is unpacked into: absolute paths, "..",
 // a path below a file or link, a path twice.
 Result<std::vector<SnapshotEntry>> ParseManifest(std::string_view text);
+// The same, one entry after another: a directory may have 100,000 files. Ends with the first error
+// of `visit`.
+Result<void> VisitManifest(std::string_view text,
+                           const std::function<Result<void>(const SnapshotEntry&)>& visit);
 
 std::string SerializeRoot(const std::vector<std::string>& manifest_chunks);
 Result<std::vector<std::string>> ParseRoot(std::string_view text);

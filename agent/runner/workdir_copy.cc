@@ -71,35 +71,35 @@ class Cache {
     return {};
   }
 
+  // Fetches what is missing of them. A few thousand at a time: there may be 100,000.
   Result<void> Ensure(const std::vector<std::string>& digests) {
-    std::vector<std::string> missing;
-    std::set<std::string> seen;
-    for (const std::string& digest : digests) {
-      if (!seen.insert(digest).second) continue;
-      if (::access(PathOf(digest).c_str(), R_OK) != 0) {
-        missing.push_back(digest);
-      } else {
-        (void)::utimensat(AT_FDCWD, PathOf(digest).c_str(), nullptr, 0);
-      }
+    for (const std::string& digest : digests) LAUNCH_RETURN_IF_ERROR(Want(digest));
+    return FetchWanted();
+  }
+  // Fetched with the next others, or by FetchWanted.
+  Result<void> Want(const std::string& digest) {
+    if (::access(PathOf(digest).c_str(), R_OK) == 0) {
+      (void)::utimensat(AT_FDCWD, PathOf(digest).c_str(), nullptr, 0);
+      return {};
     }
-    for (std::size_t at = 0; at < missing.size(); at += kFetchedAtOnce) {
-      if (cancel_) return Cancelled();
-      const std::size_t end = std::min(at + kFetchedAtOnce, missing.size());
-      const std::vector<std::string> some(missing.begin() + static_cast<std::ptrdiff_t>(at),
-                                          missing.begin() + static_cast<std::ptrdiff_t>(end));
-      LAUNCH_RETURN_IF_ERROR(fetch_(
-          job_, some,
-          [this](const std::string& digest, std::string_view bytes) {
-            return Write(digest, bytes);
-          },
-          cancel_));
-    }
-    return {};
+    wanted_.insert(digest);
+    return wanted_.size() < kFetchedAtOnce ? Result<void>() : FetchWanted();
+  }
+  Result<void> FetchWanted() {
+    if (cancel_) return Cancelled();
+    if (wanted_.empty()) return {};
+    const std::vector<std::string> some(wanted_.begin(), wanted_.end());
+    wanted_.clear();
+    return fetch_(
+        job_, some,
+        [this](const std::string& digest, std::string_view bytes) { return Write(digest, bytes); },
+        cancel_);
   }
 
   // The oldest go until the rest is small enough.
   void Trim() {
     (void)files_.RemoveTree(incoming_);
+    if (Total() <= kCacheBytes) return;  // as nearly always: no list of them all
     struct Piece {
       fs::file_time_type used;
       std::uint64_t bytes;
@@ -126,6 +126,17 @@ class Cache {
   }
 
  private:
+  std::uint64_t Total() const {
+    std::uint64_t total = 0;
+    std::error_code error;
+    for (fs::recursive_directory_iterator at(all_, error), end; !error && at != end;
+         at.increment(error)) {
+      std::error_code ignored;
+      if (at->is_regular_file(ignored)) total += at->file_size(ignored);
+    }
+    return total;
+  }
+
   const std::string all_;  // of every user
   const std::string dir_;
   const std::string incoming_;
@@ -133,10 +144,11 @@ class Cache {
   const FetchChunks& fetch_;
   const std::atomic<bool>& cancel_;
   PosixFileSystem files_;
+  std::set<std::string> wanted_;
 };
 
-// The manifest named by the root.
-Result<std::vector<SnapshotEntry>> FetchManifest(const std::string& root, Cache& cache) {
+// The text of the manifest named by the root.
+Result<std::string> FetchManifest(const std::string& root, Cache& cache) {
   LAUNCH_RETURN_IF_ERROR(cache.Ensure({root}));
   LAUNCH_ASSIGN_OR_RETURN(const std::string text, cache.Read(root));
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<std::string> pieces, ParseRoot(text));
@@ -146,7 +158,7 @@ Result<std::vector<SnapshotEntry>> FetchManifest(const std::string& root, Cache&
     LAUNCH_ASSIGN_OR_RETURN(const std::string part, cache.Read(piece));
     manifest += part;
   }
-  return ParseManifest(manifest);
+  return manifest;
 }
 
 Result<void> CheckRoom(const std::string& dir, std::uint64_t needed) {
@@ -177,29 +189,48 @@ Result<void> WriteFile(const std::string& path, const SnapshotEntry& entry, Cach
   return Fail(ErrorCode::kDataLoss, path + " has another size than the manifest says");
 }
 
-Result<void> Unpack(const std::vector<SnapshotEntry>& entries, const std::string& into,
-                    Cache& cache, const std::atomic<bool>& cancel) {
+Result<void> Make(const SnapshotEntry& entry, const std::string& path, Cache& cache) {
+  switch (entry.kind) {
+    case SnapshotKind::kDirectory:
+      if (::mkdir(path.c_str(), 0755) != 0) return FailErrno("mkdir " + path, errno);
+      break;
+    case SnapshotKind::kLink:
+      if (::symlink(entry.target.c_str(), path.c_str()) != 0)
+        return FailErrno("symlink " + path, errno);
+      break;
+    case SnapshotKind::kFile:
+      return WriteFile(path, entry, cache);
+  }
+  return {};
+}
+
+Result<void> Unpack(const std::string& manifest, const std::string& into, Cache& cache,
+                    const std::atomic<bool>& cancel) {
   PosixFileSystem files;
   LAUNCH_RETURN_IF_ERROR(files.RemoveTree(into));
   LAUNCH_RETURN_IF_ERROR(files.MakeDirs(into));
-  for (const SnapshotEntry& entry : entries) {
+  return VisitManifest(manifest, [&](const SnapshotEntry& entry) -> Result<void> {
     if (cancel) return Cancelled();
-    const std::string path = into + "/" + entry.path;
-    switch (entry.kind) {
-      case SnapshotKind::kDirectory:
-        if (::mkdir(path.c_str(), 0755) != 0) return FailErrno("mkdir " + path, errno);
-        break;
-      case SnapshotKind::kLink:
-        if (::symlink(entry.target.c_str(), path.c_str()) != 0) {
-          return FailErrno("symlink " + path, errno);
-        }
-        break;
-      case SnapshotKind::kFile:
-        LAUNCH_RETURN_IF_ERROR(WriteFile(path, entry, cache));
-        break;
-    }
-  }
-  return {};
+    return Make(entry, into + "/" + entry.path, cache);
+  });
+}
+
+Result<std::uint64_t> BytesOf(const std::string& manifest) {
+  std::uint64_t bytes = 0;
+  LAUNCH_RETURN_IF_ERROR(VisitManifest(manifest, [&](const SnapshotEntry& entry) -> Result<void> {
+    bytes += entry.size;
+    return {};
+  }));
+  return bytes;
+}
+
+// Every piece of every file is here.
+Result<void> FetchPieces(const std::string& manifest, Cache& cache) {
+  LAUNCH_RETURN_IF_ERROR(VisitManifest(manifest, [&](const SnapshotEntry& entry) -> Result<void> {
+    for (const std::string& digest : entry.chunks) LAUNCH_RETURN_IF_ERROR(cache.Want(digest));
+    return {};
+  }));
+  return cache.FetchWanted();
 }
 
 // Copies of jobs that ended long ago, and what an interrupted unpacking left.
@@ -257,21 +288,15 @@ Result<std::string> MakeCopy(const CopyWish& wish, const FetchChunks& fetch,
   std::error_code error;
   if (fs::is_directory(copy, error)) return copy;
   Cache cache(wish, fetch, cancel);
-  LAUNCH_ASSIGN_OR_RETURN(const std::vector<SnapshotEntry> entries,
-                          FetchManifest(wish.root, cache));
-  std::vector<std::string> pieces;
-  std::uint64_t bytes = 0;
-  for (const SnapshotEntry& entry : entries) {
-    pieces.insert(pieces.end(), entry.chunks.begin(), entry.chunks.end());
-    bytes += entry.size;
-  }
+  LAUNCH_ASSIGN_OR_RETURN(const std::string manifest, FetchManifest(wish.root, cache));
+  LAUNCH_ASSIGN_OR_RETURN(const std::uint64_t bytes, BytesOf(manifest));
   LAUNCH_RETURN_IF_ERROR(CheckRoom(work, 2 * bytes));
   const std::string part = work + "/" + std::string(kPart) + ToString(wish.key);
   // Once more: another job's trimming may have taken pieces from under this one.
   Result<void> unpacked;
   for (int round = 0; round < 2; ++round) {
-    LAUNCH_RETURN_IF_ERROR(cache.Ensure(pieces));
-    unpacked = Unpack(entries, part, cache, cancel);
+    LAUNCH_RETURN_IF_ERROR(FetchPieces(manifest, cache));
+    unpacked = Unpack(manifest, part, cache, cancel);
     if (unpacked || unpacked.error().code != ErrorCode::kNotFound) break;
   }
   if (!unpacked) {

@@ -1,15 +1,20 @@
 #include "cli/snapshot/quiet_git.h"
 
+#include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <string_view>
 #include <utility>
+
+#include "common/units.h"
 
 namespace launch {
 namespace {
@@ -17,6 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kNoSuchProgram = 127;  // of env(1) and of shells
+
+constexpr std::string_view kOwnName = "launch-git-";
 
 // What changes how files are compared and names are written, and names no program. Git prints
 // section and key in small letters.
@@ -59,22 +66,44 @@ Result<void> WriteText(const fs::path& path, std::string_view text) {
   return CannotWrite(path, "no space, or not writable");
 }
 
+// What programs that were killed left; the process in the name is gone, and not just in another
+// namespace of processes.
+void Sweep(const fs::path& all) {
+  constexpr auto kSurely = std::chrono::minutes(30);
+  std::error_code error;
+  for (fs::directory_iterator at(all, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename();
+    if (!name.starts_with(kOwnName)) continue;
+    std::error_code ignored;
+    const auto age = fs::file_time_type::clock::now() - at->last_write_time(ignored);
+    const auto pid = ParseInt(name.substr(kOwnName.size(), name.rfind('-') - kOwnName.size()));
+    const bool gone = !pid || (::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH);
+    if (!ignored && gone && age > kSurely) fs::remove_all(at->path(), ignored);
+  }
+}
+
 }  // namespace
 
 Result<QuietGit> QuietGit::Open(const GitRepository& repository, Millis deadline) {
   std::error_code error;
-  std::string name = (fs::temp_directory_path(error) / "launch-git-XXXXXX").string();
+  const fs::path all = fs::temp_directory_path(error);
+  if (!error) Sweep(all);
+  std::string name =
+      (all / (std::string(kOwnName) + std::to_string(::getpid()) + "-XXXXXX")).string();
+  const std::shared_ptr<SignalHold> hold = SignalHold::Begin();
   if (error || ::mkdtemp(name.data()) == nullptr) {
     return FailErrno("make a directory " + name, error ? error.value() : errno);
   }
   QuietGit git;
+  git.hold_ = hold;
   git.own_ = name;
   LAUNCH_RETURN_IF_ERROR(git.Prepare(repository, deadline));
   return git;
 }
 
 QuietGit::QuietGit(QuietGit&& other) noexcept
-    : own_(std::exchange(other.own_, {})),
+    : hold_(std::move(other.hold_)),
+      own_(std::exchange(other.own_, {})),
       root_(std::move(other.root_)),
       objects_(std::move(other.objects_)),
       excludes_file_(std::move(other.excludes_file_)) {}
@@ -125,27 +154,34 @@ Result<std::string> QuietGit::Configuration(const GitRepository& repository, Mil
   excludes_file_ = UsualExcludesFile();
   std::string core = "[core]\n\tbare = false\n";
   std::string extensions;
-  const auto asked = RunToEnd(
-      {"/usr/bin/env", "git", "--git-dir=" + repository.own.string(), "config", "-z", "--path",
-       "--get-regexp",
-       "^(core\\.(autocrlf|eol|excludesfile|filemode|ignorecase|precomposeunicode|quotepath|"
-       "symlinks)|extensions\\.objectformat)$"},
-      "", deadline);
+  const auto ask = [&](std::vector<std::string> what) {
+    std::vector<std::string> argv = {"/usr/bin/env", "git", "--git-dir=" + repository.own.string(),
+                                     "config", "-z"};
+    argv.insert(argv.end(), what.begin(), what.end());
+    return RunToEnd(argv, "", deadline);
+  };
+  const auto asked =
+      ask({"--get-regexp",
+           "^(core\\.(autocrlf|eol|excludesfile|filemode|ignorecase|precomposeunicode|quotepath|"
+           "symlinks)|extensions\\.objectformat)$"});
   if (!asked && asked.error().code == ErrorCode::kDeadlineExceeded) {
     return Fail(ErrorCode::kDeadlineExceeded, "git took too long");
   }
   std::string_view rest = asked && asked->code == 0 ? std::string_view(asked->output) : "";
-  while (!rest.empty()) {  // KEY \n VALUE \0, the one that wins last
+  while (!rest.empty()) {  // KEY \n VALUE \0, the one that wins last; KEY \0 alone means true
     const std::string_view entry = rest.substr(0, rest.find('\0'));
     rest.remove_prefix(std::min(entry.size() + 1, rest.size()));
     const std::size_t end = entry.find('\n');
-    if (end == std::string_view::npos) continue;
+    const bool has_value = end != std::string_view::npos;
     const std::string_view name = entry.substr(0, end);
-    const std::string_view value = entry.substr(end + 1);
     const std::string_view key = name.substr(name.find('.') + 1);
-    const std::string line = "\t" + std::string(key) + " = " + ConfigValue(value) + "\n";
+    const std::string line =
+        "\t" + std::string(key) +
+        (has_value ? " = " + ConfigValue(entry.substr(end + 1)) : std::string()) + "\n";
     if (name == "core.excludesfile") {
-      excludes_file_ = value;
+      // Again as a path, with `~` and `%(prefix)`; git refuses one without a value.
+      const auto path = ask({"--path", "--get", "core.excludesfile"});
+      if (path && path->code == 0) excludes_file_ = path->output.substr(0, path->output.find('\0'));
     } else if (name == "extensions.objectformat") {
       extensions = "[extensions]\n" + line;
     } else if (std::ranges::find(kPlainKeys, key) != kPlainKeys.end()) {

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "cli/daemon.h"
+#include "cli/signal_hold.h"
 #include "cli/snapshot/git_repository.h"
 #include "common/clock.h"
 #include "common/error.h"
@@ -45,6 +47,7 @@ class QuietGit {
   Result<std::string> Configuration(const GitRepository& repository, Millis deadline);
   std::vector<std::string> Environment() const;
 
+  std::shared_ptr<SignalHold> hold_;  // outlives the directory
   std::filesystem::path own_;
   std::filesystem::path root_;
   std::filesystem::path objects_;

@@ -185,8 +185,9 @@ BroughtUp BringUp(const HostSet& set, const UpOptions& options, Contexts& contex
   if (!head) {
     const Error error = head.error();
     Failed(options, sites[first], error);
-    // A controller that answers has no need of ssh to its machine.
-    if (!sites[first].result.reached) head = RunningHead(options, contexts);
+    // A controller that answers has no need of ssh to its machine; but no agent gets a release
+    // before it.
+    if (!sites[first].result.reached && !options.in_turn) head = RunningHead(options, contexts);
     if (!head) {
       LookAtOthers(sites, options, supply);
       return {ResultsOf(sites), false};

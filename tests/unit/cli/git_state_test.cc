@@ -1,7 +1,10 @@
 #include "cli/snapshot/git_state.h"
 
+#include <csignal>
+#include <cstdio>
 #include <filesystem>
 
+#include "cli/snapshot/quiet_git.h"
 #include "tests/unit/cli/git_tree.h"
 
 namespace launch {
@@ -62,6 +65,38 @@ TEST_F(GitStateTest, APlainRepositoryOfSplitIndexAndSha256IsReadToo) {
   EXPECT_EQ(State().diff, "");
   Write("a", "2\n");
   EXPECT_NE(State().diff.find("-1\n+2\n"), std::string::npos) << State().diff;
+}
+
+TEST_F(GitStateTest, AKeyWithoutAValueTakesNoOtherWithIt) {
+  Write("a", "1\n");
+  Write("note.skip", "1\n");
+  std::ofstream(home_ / "ignored") << "*.skip\n";
+  Shell("git add a && git commit -qm one");
+  Shell(
+      "printf '[core]\\n\\tfileMode = false\\n\\tquotePath\\n\\texcludesFile = ~/ignored\\n' "
+      ">>.git/config");
+  Shell("chmod +x a");
+  EXPECT_EQ(State().diff, "") << "fileMode and excludesFile hold";
+}
+
+using GitStateDeathTest = GitStateTest;
+
+TEST_F(GitStateDeathTest, AnInterruptLeavesNothingBehind) {
+  Write("a", "1\n");
+  Shell("git add . && git commit -qm one");
+  ScopedVariables here;
+  here.Set("TMPDIR", home_.string());
+  const auto repository = GitRepositoryAround(dir_);
+  ASSERT_TRUE(repository);
+  EXPECT_EXIT(
+      {
+        const auto git = QuietGit::Open(*repository, kPatient);
+        ::raise(SIGINT);
+        std::fprintf(stderr, "goes on: %d", git.has_value());
+      },
+      testing::KilledBySignal(SIGINT), "goes on: 1");
+  for (const auto& entry : fs::directory_iterator(home_))
+    EXPECT_FALSE(entry.path().filename().string().starts_with("launch-git-")) << entry.path();
 }
 
 // Whoever wrote the repository's files decides nothing about what runs here.

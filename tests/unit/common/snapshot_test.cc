@@ -29,6 +29,20 @@ TEST(Snapshot, AManifestComesBackAsItWas) {
   EXPECT_EQ(*read, entries);
 }
 
+TEST(Snapshot, AVisitEndsWithTheFirstError) {
+  const std::string text =
+      SerializeManifest({Directory("a b"), File("a b/c", 3), File("a b/d", 3), File("e", 0)});
+  std::vector<std::string> seen;
+  const auto visited = VisitManifest(text, [&](const SnapshotEntry& entry) -> Result<void> {
+    seen.push_back(entry.path);
+    if (seen.size() < 3) return {};
+    return Fail(ErrorCode::kConflict, "enough");
+  });
+  ASSERT_FALSE(visited);
+  EXPECT_EQ(visited.error().message, "enough");
+  EXPECT_EQ(seen, (std::vector<std::string>{"a b", "a b/c", "a b/d"}));
+}
+
 TEST(Snapshot, ARootComesBackAsItWas) {
   const std::vector<std::string> chunks = {Sha256Hex("a"), Sha256Hex("b")};
   EXPECT_EQ(*ParseRoot(SerializeRoot(chunks)), chunks);
