@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "planner/accelerate_flags.h"
+#include "planner/called_script.h"
 #include "planner/launch_line.h"
 #include "planner/launcher_words.h"
 #include "planner/shell_text.h"
@@ -72,12 +73,14 @@ Result<void> AddFilesOfTexts(const JobSpec& spec, std::map<std::string, std::str
   if (!script) return {};  // refused elsewhere, with its line and column
   for (int round = 0; round < kMostRounds; ++round) {
     const std::size_t before = files.size();
-    for (const auto& [named, path] : CountsIn(*script, LineOptions(spec, files)).wanted) {
+    const WrittenCounts counts = CountsIn(*script, LineOptions(spec, files));
+    for (const auto& [named, wanted] : counts.wanted) {
       if (files.size() == kMaxContextFiles) return {};
-      auto text = ReadBounded(path);
-      if (text) {
+      auto text = ReadBounded(wanted.path);
+      const bool config = wanted.kind == ShellWalk::Kind::kConfig;
+      if (text && (wanted.kind != ShellWalk::Kind::kProgram || IsShellScript(*text))) {
         files[named] = std::move(*text);
-      } else if (text.error().code != ErrorCode::kNotFound && !named.ends_with(".sh")) {
+      } else if (!text && text.error().code != ErrorCode::kNotFound && config) {
         return Unexpected(std::move(text).error());
       }
     }
@@ -87,11 +90,11 @@ Result<void> AddFilesOfTexts(const JobSpec& spec, std::map<std::string, std::str
 }
 
 // The Python script that the ranks run, by whose habits it is started; empty where the line names
-// none, or another directory was entered before.
+// none that is known here.
 std::string TrainingScriptOf(const JobSpec& spec, const std::map<std::string, std::string>& files) {
   const auto line = ReadLaunchLine(spec.run, LineOptions(spec, files));
   if (!line || !line->script.ends_with(".py")) return {};
-  return line->shell.find("cd ") == std::string::npos ? line->script : std::string();
+  return line->place.NameOf(line->script);
 }
 
 fs::path From(const std::string& workdir, const std::string& written) {

@@ -151,13 +151,11 @@ Result<void> Take(AccelerateArguments& out, const FlagRule& rule, const ShellWor
   return {};
 }
 
-Result<void> AddFile(AccelerateArguments& out, const std::map<std::string, std::string>& files) {
+Result<void> AddFile(AccelerateArguments& out, const TextsAt& texts) {
   const std::string path =
       out.config_file.empty() ? std::string(kAccelerateDefaultFile) : out.config_file;
-  const auto file = files.find(path);
-  if (file != files.end()) {
-    LAUNCH_ASSIGN_OR_RETURN(const AccelerateSettings read,
-                            ReadAccelerateConfig(file->second, path));
+  if (const std::string* text = texts.Find(path)) {
+    LAUNCH_ASSIGN_OR_RETURN(const AccelerateSettings read, ReadAccelerateConfig(*text, path));
     AddFileSettings(read, out.settings);
     return {};
   }
@@ -192,8 +190,7 @@ Result<void> TakeShape(AccelerateArguments& out) {
 }  // namespace
 
 Result<AccelerateArguments> ReadAccelerate(const std::vector<ShellWord>& words, std::size_t first,
-                                           const KnownVariables& known,
-                                           const std::map<std::string, std::string>& files) {
+                                           const KnownVariables& known, const TextsAt& texts) {
   AccelerateArguments out;
   const FlagSyntax syntax{"accelerate launch", kAccelerateRules, kAccelerateShorts, /*dashes=*/true,
                           /*end_mark=*/true};
@@ -202,7 +199,7 @@ Result<AccelerateArguments> ReadAccelerate(const std::vector<ShellWord>& words, 
       WalkFlags(words, first, syntax, known, [&](const FlagRule& rule, const ShellWord& value) {
         return Take(out, rule, value, known);
       }));
-  LAUNCH_RETURN_IF_ERROR(AddFile(out, files));
+  LAUNCH_RETURN_IF_ERROR(AddFile(out, texts));
   if (KindOf(out.settings) == AccelerateKind::kOther) {
     return Fail(ErrorCode::kUnimplemented,
                 "run: accelerate with Megatron-LM, a TPU or a parallelism configuration is not "

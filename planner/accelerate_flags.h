@@ -1,13 +1,13 @@
 // The flags of `accelerate launch`, read as its own argument parser does.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
 #include "common/error.h"
 #include "planner/accelerate_settings.h"
 #include "planner/launcher_arguments.h"
+#include "planner/shell_place.h"
 
 namespace launch {
 
@@ -19,14 +19,13 @@ struct AccelerateArguments {
   bool cpu = false;             // --cpu, or use_cpu in the file
 };
 
-// `words[first]` is the first word behind "launch". `files` holds texts of files by their path as
-// written; without --config_file, the user's default file stands under kAccelerateDefaultFile.
+// `words[first]` is the first word behind "launch". `texts`: of files that the
+// flags name; without --config_file, the user's default file stands under kAccelerateDefaultFile.
 // kUnimplemented: a flag that is not known, Megatron-LM, TPUs, fp8 recipes, or a file that is not
 // at hand; kInvalidArgument: what accelerate would refuse.
 // Flags: accelerate/commands/launch.py of 1.x.
 Result<AccelerateArguments> ReadAccelerate(const std::vector<ShellWord>& words, std::size_t first,
-                                           const KnownVariables& known,
-                                           const std::map<std::string, std::string>& files);
+                                           const KnownVariables& known, const TextsAt& texts);
 
 inline constexpr std::string_view kAccelerateDefaultFile =
     "~/.cache/huggingface/accelerate/default_config.yaml";

@@ -104,12 +104,9 @@ std::vector<std::string> CommandOf(const LaunchLine& line, const JobSpec& job, b
     argv.emplace_back("launch");
   }
   argv.push_back(line.wrappers ? WithWrappers(line) : line.shell);
-  // $0: the interpreter, found on the node; in an image, by its name.
-  if (line.interpreter_first) {
-    argv.emplace_back(job.image.empty() ? "" : "python3");
-  } else if (line.uses_arg_zero) {
-    argv.emplace_back("bash");
-  }
+  // The interpreter, found on the node; in an image, by its name.
+  if (line.uses_arg_zero) argv.emplace_back("bash");
+  if (line.interpreter_first) argv.emplace_back(job.image.empty() ? "" : "python3");
   return argv;
 }
 
@@ -183,8 +180,7 @@ std::string NumberOrNull(const std::optional<std::int64_t>& number) {
 std::string ScriptPath(const LaunchLine& line, const std::string& workdir) {
   const std::string& script = line.script;
   const bool certain = !script.empty() && script[0] != '-' && script[0] != '~' &&
-                       script.find_first_of("$`*?[{") == std::string::npos &&
-                       line.shell.find("cd ") == std::string::npos;
+                       script.find_first_of("$`*?[{") == std::string::npos && !line.place.moved();
   if (!certain || line.module || !line.python) return {};
   return script[0] == '/' ? script : workdir + (workdir == "/" ? "" : "/") + script;
 }

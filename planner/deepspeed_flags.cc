@@ -180,8 +180,7 @@ Result<void> Take(const FlagRule& rule, const ShellWord& word, const KnownVariab
 }  // namespace
 
 Result<LauncherArguments> ReadDeepspeed(const std::vector<ShellWord>& words, std::size_t first,
-                                        const KnownVariables& known,
-                                        const std::map<std::string, std::string>& files) {
+                                        const KnownVariables& known, const TextsAt& texts) {
   LauncherArguments out;
   out.local_rank_flag = "--local_rank";
   const FlagSyntax syntax{"deepspeed", kDeepspeedRules, kDeepspeedShorts, /*dashes=*/false,
@@ -190,8 +189,9 @@ Result<LauncherArguments> ReadDeepspeed(const std::vector<ShellWord>& words, std
                                                 [&](const FlagRule& rule, const ShellWord& value) {
                                                   return Take(rule, value, known, out);
                                                 }));
-  const auto hosts = files.find(out.hostfile);
-  if (hosts != files.end() && !out.subset) TakeHosts(hosts->second, out);
+  const std::string* hosts = out.hostfile.empty() ? nullptr : texts.Find(out.hostfile);
+  if (hosts != nullptr && !out.subset) TakeHosts(*hosts, out);
+  out.hostfile_unread = hosts == nullptr && !out.hostfile.empty() && !out.nodes_min;
   return out;
 }
 

@@ -23,9 +23,11 @@ std::string Shape(const RankLayout& layout) {
 // The command as people read it: with a name for the interpreter that the node fills in.
 std::string ShownCommand(const LaunchLine& line, const std::string& interpreter) {
   std::string text = line.shell;
-  const std::size_t at = line.interpreter_first ? text.find("\"$0\"") : std::string::npos;
+  if (text.starts_with(kInterpreterBehindZero)) text.erase(0, kInterpreterBehindZero.size());
+  const std::string_view word = line.uses_arg_zero ? "\"$launch_python\"" : "\"$0\"";
+  const std::size_t at = line.interpreter_first ? text.find(word) : std::string::npos;
   if (at != std::string::npos) {
-    text.replace(at, 4, interpreter.empty() ? "python" : ShellQuote(interpreter));
+    text.replace(at, word.size(), interpreter.empty() ? "python" : ShellQuote(interpreter));
   }
   return text;
 }

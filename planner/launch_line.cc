@@ -25,7 +25,7 @@ namespace {
 class LineReader {
  public:
   LineReader(const ShellScript& script, const LaunchLineOptions& options)
-      : script_(script), options_(options), prefix_(options.env, options.told) {}
+      : script_(script), options_(options), prefix_(options) {}
 
   Result<LaunchLine> Read(std::string_view text) {
     line_.uses = VariablesUsed(script_);
@@ -61,8 +61,9 @@ class LineReader {
                     HintInsteadOf(*seen));
       }
     }
+    const WrittenCounts counts = open ? CountsIn(script_, options_) : WrittenCounts();
     if (open) {
-      LAUNCH_ASSIGN_OR_RETURN(const std::string inside, LauncherBehind(script_, options_.files));
+      LAUNCH_ASSIGN_OR_RETURN(const std::string inside, LauncherBehind(counts));
       if (!inside.empty()) return ReadNodeLine(text, script_, options_, inside);
     }
     LAUNCH_ASSIGN_OR_RETURN(LaunchLine plain, ReadPlain(text));
@@ -70,11 +71,13 @@ class LineReader {
     const auto own = StartsProcesses(plain, habits);
     if (open && own) return ReadNodeLine(text, script_, options_, own->why, own->count);
     TakeTrainerDevices(plain);
+    if (auto unread = UnreadScript(counts)) plain.warnings.push_back(std::move(*unread));
     plain.rank_means_several = habits.optional_rank;
     return plain;
   }
 
  private:
+  TextsAt Texts() const { return {options_.files, prefix_.place()}; }
   const ShellCommand& Main() const { return script_.commands[main_]; }
   std::string Kind() const { return std::string(ToString(options_.launcher)); }
 
@@ -155,13 +158,13 @@ class LineReader {
     const std::vector<ShellWord>& words = Main().words;
     const std::size_t first = place.launcher.first_flag;
     if (place.kind == LauncherKind::kDeepspeed) {
-      return ReadDeepspeed(words, first, prefix_.known(), options_.files);
+      return ReadDeepspeed(words, first, prefix_.known(), Texts());
     }
     if (place.kind == LauncherKind::kTorchrun) {
       return ReadTorchrun(words, first, place.launcher.launch_module, prefix_.known());
     }
     LAUNCH_ASSIGN_OR_RETURN(AccelerateArguments read,
-                            ReadAccelerate(words, first, prefix_.known(), options_.files));
+                            ReadAccelerate(words, first, prefix_.known(), Texts()));
     line_.env = AccelerateEnvironment(read.settings);
     if (read.cpu) line_.on_cpu = "accelerate's --cpu or use_cpu";
     if (!read.settings.file.empty()) {
@@ -184,6 +187,7 @@ class LineReader {
                   "write the launcher with its whole path, or venv: or conda: in the job");
     }
     line_.launcher = place.kind;
+    line_.place = prefix_.place();
     line_.procs = arguments.procs;
     line_.procs_number = arguments.procs_number;
     line_.procs_of_all_nodes = place.kind == LauncherKind::kAccelerate && !arguments.nodes_min;
@@ -209,12 +213,13 @@ class LineReader {
     line_.shell = prefix_.preparation() + prefix + "exec " +
                   CommandOf(arguments, place.launcher, words[arguments.script]);
     // $0 of the text is that of `bash -c`, by which scripts know where they stand.
-    if (line_.interpreter_first && UsesArgZero(script_))
-      line_.shell = "launch_python=$0 BASH_ARGV0=bash; " + line_.shell;
+    if (line_.interpreter_first && line_.uses_arg_zero)
+      line_.shell = std::string(kInterpreterBehindZero) + line_.shell;
     line_.read.insert(line_.read.begin(), std::string(ToString(place.kind)) + " line read");
     AddWarnings(prefix_.warnings());
     line_.shell += KeptRedirects();
     AddWarnings(LauncherNotes(arguments, place.kind, prefix_.overridden()));
+    if (arguments.hostfile_unread) line_.hostfile_unread = arguments.hostfile;
     if (options_.gpus_open) AddWarnings(OpenCountNotes(arguments, place.kind));
     if (!place.launcher.interpreter.empty()) {
       line_.read.push_back("interpreter " + place.launcher.interpreter + " of the line");
@@ -231,7 +236,7 @@ class LineReader {
     } else if (place.interpreter.empty()) {
       line_.interpreter_first = true;
       line_.interpreter_of = place.launcher;
-      command = UsesArgZero(script_) ? "\"$launch_python\" -u " : "\"$0\" -u ";
+      command = line_.uses_arg_zero ? "\"$launch_python\" -u " : "\"$0\" -u ";
     } else {
       line_.command_word = place.interpreter;
       command = ShellQuote(place.interpreter) + " -u ";
@@ -315,6 +320,7 @@ class LineReader {
     const ShellWord& word = Main().words[parts.first];
     if (IsShellBuiltin(word.raw)) return false;
     prefix_.ReadPreparation(script_, main_);
+    line_.place = prefix_.place();
     const std::string prefix = prefix_.Assignments(parts);
     line_.visible_devices = prefix_.visible_devices();
     AddWarnings(prefix_.warnings());
@@ -395,6 +401,10 @@ Result<LaunchLine> ReadLaunchLine(std::string_view run, const LaunchLineOptions&
   LAUNCH_ASSIGN_OR_RETURN(LaunchLine line, LineReader(script, options).Read(run));
   if (auto finding = DevicesSetIn(line, options.files))
     line.warnings.push_back(std::move(*finding));
+  const auto nodes = options.told.find("NNODES");
+  const bool one = nodes == options.told.end() || nodes->second == "1";
+  if (one && !line.hostfile_unread.empty())
+    line.warnings.push_back(HostfileUnread(line.hostfile_unread));
   return line;
 }
 

@@ -15,8 +15,15 @@
 #include "common/launch.h"
 #include "planner/accelerate_settings.h"
 #include "planner/launcher_arguments.h"
+#include "planner/shell_place.h"
 
 namespace launch {
+
+// A file that the line names, and its text.
+struct NamedText {
+  std::string name;
+  std::string text;
+};
 
 struct LaunchLine {
   // kTorchrun, kDeepspeed, kAccelerate: what was found; kNode: a text with one of them inside.
@@ -25,8 +32,8 @@ struct LaunchLine {
   // Launchers that the text may call are ours first: they hold the call to the plan, or refuse it.
   bool wrappers = false;
   std::string shell;               // what bash -c of one rank, or of one node, executes
-  bool interpreter_first = false;  // `shell` runs "$0": the interpreter, given as last argument
-  bool uses_arg_zero = false;      // the text itself looks at $0
+  bool interpreter_first = false;  // `shell` runs the interpreter that is given as last argument
+  bool uses_arg_zero = false;      // the text itself looks at $0: that is "bash", as of `bash -c`
   std::string interpreter_of;      // launcher word whose shebang names the interpreter
   std::string command_word;        // first word of the command; empty = not checkable
   bool python = false;             // what runs is Python, as far as can be seen
@@ -42,6 +49,9 @@ struct LaunchLine {
   std::optional<int> nodes_min;
   std::optional<int> nodes_max;
   std::optional<int> visible_devices;  // CUDA_VISIBLE_DEVICES= in front, read as a count
+  std::optional<NamedText> deepspeed;  // the engine's file, of a text that starts once per node
+  std::string hostfile_unread;         // of DeepSpeed, not at hand; empty: none, or it was read
+  ShellPlace place;                    // where the command itself is started
   std::string on_cpu;                  // "--cpu of the line": the line itself asks for the CPU
   std::optional<AccelerateSettings> accelerate;
   std::map<std::string, std::string> env;  // what the launcher would give its ranks, by name
@@ -50,6 +60,9 @@ struct LaunchLine {
   std::vector<ShellUse> uses;        // variables in the text
   std::vector<ShellWord> arguments;  // words behind the script, or of the plain command
 };
+
+// In front of a text that looks at $0: the interpreter is $1 then.
+inline constexpr std::string_view kInterpreterBehindZero = "launch_python=$1; shift; ";
 
 struct LaunchLineOptions {
   LauncherKind launcher = LauncherKind::kAuto;

@@ -36,9 +36,10 @@ struct LauncherArguments {
   std::vector<std::string> replaced;  // canonical names of flags whose value is ours: node_rank ...
   std::vector<std::string> dropped;   // flags that steer the launcher itself: "--log-dir=/x"
   std::optional<std::string> max_restarts;
-  std::string hostfile;    // of deepspeed, as written; empty: none is named
-  bool subset = false;     // its --include or --exclude takes some of the hosts
-  std::size_t script = 0;  // index of the script word in the words given
+  std::string hostfile;          // of deepspeed, as written; empty: none is named
+  bool hostfile_unread = false;  // its text is not at hand, and no flag says how many nodes
+  bool subset = false;           // its --include or --exclude takes some of the hosts
+  std::size_t script = 0;        // index of the script word in the words given
 };
 
 struct FlagRule {

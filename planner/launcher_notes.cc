@@ -63,6 +63,14 @@ std::vector<Finding> LauncherNotes(const LauncherArguments& arguments, LauncherK
   return notes;
 }
 
+Finding HostfileUnread(const std::string& path) {
+  return MakeFinding("hostfile_unread", Severity::kWarning,
+                     path +
+                         " was not found where the job was submitted: it says on how many nodes "
+                         "deepspeed starts, and the job takes nodes: instead",
+                     "write nodes: N, or submit from a machine that sees the file");
+}
+
 std::vector<Finding> OpenCountNotes(const LauncherArguments& arguments, LauncherKind launcher) {
   const bool by_word = arguments.procs == ProcsWord::kGpu || arguments.procs == ProcsWord::kAuto;
   const bool by_default =

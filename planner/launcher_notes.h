@@ -15,6 +15,9 @@ namespace launch {
 std::vector<Finding> LauncherNotes(const LauncherArguments& arguments, LauncherKind launcher,
                                    const std::vector<std::string>& overridden);
 
+// A hostfile of DeepSpeed that is not at hand.
+Finding HostfileUnread(const std::string& path);
+
 // What the line leaves to the node where the job leaves it open too.
 std::vector<Finding> OpenCountNotes(const LauncherArguments& arguments, LauncherKind launcher);
 

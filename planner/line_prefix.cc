@@ -45,9 +45,13 @@ bool IsPreparation(const ShellCommand& command) {
                      [](const ShellWord& w) { return AssignmentOf(w).has_value(); });
 }
 
-LinePrefix::LinePrefix(const std::vector<EnvEntry>& env, KnownVariables told)
-    : known_(std::move(told)) {
-  for (const EnvEntry& entry : env) {
+LinePrefix::LinePrefix(const LaunchLineOptions& options)
+    : known_(options.told), place_(options.workdir) {
+  if (!options.workdir.empty()) known_["PWD"] = options.workdir;
+  // Those of `bash -c`, by which scripts ask where they stand.
+  known_["0"] = "bash";
+  known_["BASH_SOURCE"] = "";
+  for (const EnvEntry& entry : options.env) {
     if (entry.value && entry.value->find('$') == std::string::npos) {
       known_.insert_or_assign(entry.name, *entry.value);
     }
@@ -68,6 +72,7 @@ void LinePrefix::ReadPreparation(const ShellScript& script, std::size_t count) {
       if (!assignment) TakeAssignment(word, known_);  // ": ${NGPU:=4}"
       kept.push_back(word.raw);
     }
+    place_.Note(command, known_);
     if (dropped && kept.size() <= (command.words[0].raw == "export" ? 1U : 0U)) continue;
     preparation_ += Joined(kept, " ") + (command.joiner == "&&" ? " && " : "; ");
   }

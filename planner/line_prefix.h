@@ -8,9 +8,12 @@
 #include "common/diagnosis.h"
 #include "common/job.h"
 #include "planner/launcher_arguments.h"
+#include "planner/shell_place.h"
 #include "planner/shell_text.h"
 
 namespace launch {
+
+struct LaunchLineOptions;
 
 // "A=1 exec time CMD ARGS": assignments and the index of the command word. exec, time, nohup and
 // env are not kept: a rank's process is the command itself.
@@ -27,7 +30,7 @@ bool IsPreparation(const ShellCommand& command);
 // Reads the parts in order, leaves out what the plan decides, and keeps the rest as text.
 class LinePrefix {
  public:
-  explicit LinePrefix(const std::vector<EnvEntry>& env, KnownVariables told = {});
+  explicit LinePrefix(const LaunchLineOptions& options);
 
   // The first `count` commands: preparation.
   void ReadPreparation(const ShellScript& script, std::size_t count);
@@ -36,6 +39,7 @@ class LinePrefix {
 
   const std::string& preparation() const { return preparation_; }
   const KnownVariables& known() const { return known_; }
+  const ShellPlace& place() const { return place_; }
   // Names of the torch contract that the line sets and the plan replaces.
   const std::vector<std::string>& overridden() const { return overridden_; }
   std::optional<int> visible_devices() const { return visible_devices_; }
@@ -49,6 +53,7 @@ class LinePrefix {
 
   std::string preparation_;
   KnownVariables known_;
+  ShellPlace place_;
   std::vector<std::string> overridden_;
   std::optional<int> visible_devices_;
   bool sets_path_ = false;

@@ -33,6 +33,11 @@ DEEPSPEED_VALUES = {
     "--autotuning", "--bind_core_list", "--ssh_port", "--venv_script", "--log_level",
 }
 DEEPSPEED_REFUSED = {"--autotuning", "--elastic_training"}
+# What a rank has and a launcher gives to its own.
+RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE",
+                  "ROLE_RANK", "ROLE_WORLD_SIZE", "ROLE_NAME", "CROSS_RANK", "CROSS_SIZE", "LOCAL_SIZE",
+                  "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS",
+                  "TORCHELASTIC_USE_AGENT_STORE")
 
 
 def say(text):
@@ -53,6 +58,7 @@ class Place:
         self.node = int(environ["NODE_RANK"])
         self.address = environ["MASTER_ADDR"]
         self.port = environ["MASTER_PORT"]
+        self.in_rank = environ.get("LAUNCH_START") != "node"
         self.run_id = f"{environ.get('LAUNCH_JOB_ID', '0')}-{environ.get('LAUNCH_ATTEMPT', '1')}"
 
     def torchrun_flags(self):
@@ -97,8 +103,10 @@ def hold_count(place, asked):
     if os.environ.pop("LAUNCH_OPEN_COUNT", "") != "1" or not str(asked).isdigit():
         return
     if int(asked) not in (0, place.per_node):
+        node = "launcher: node and " if place.in_rank else ""
         stop(f"the call inside run asks for {asked} processes on each node, and the plan has {place.per_node}: "
-             f"the number was not known before\n  hint: write procs_per_node: {asked} (or gpus: {asked}) in the job")
+             f"the number was not known before\n  hint: write {node}procs_per_node: {asked} (or gpus: {asked}) "
+             "in the job")
 
 
 def split(parser, argv, placement, counts=()):
@@ -185,6 +193,18 @@ def several_processes(settings):
     return ["--multi_gpu"]
 
 
+def asked_of_accelerate(place, flags, settings):
+    """Processes on each machine that the flags or the file of the call say; "" where neither does."""
+    total, machines = flags["num_processes"], flags["num_machines"]
+    if settings.config_file is not None and os.environ.get("LAUNCH_OPEN_COUNT") == "1":
+        from accelerate.commands.config import config_args
+        file = config_args.load_config_from_file(settings.config_file)
+        total = total or str(getattr(file, "num_processes", ""))
+        machines = machines or str(getattr(file, "num_machines", ""))
+    machines = int(machines) if machines.isdigit() else place.nodes
+    return int(total) // machines if total.isdigit() and machines > 0 else ""
+
+
 def accelerate(place, real, argv):
     if argv[:1] != ["launch"]:
         return start(real, "accelerate.commands.accelerate_cli", argv)  # config, env, test ...
@@ -196,9 +216,7 @@ def accelerate_launch(place, real, argv, verb=()):
     parser = launch_command_parser()
     counts = {"num_processes": "", "num_machines": ""}
     kept, replaced, script = split(parser, argv, ACCELERATE_PLACEMENT, counts)
-    machines = counts["num_machines"] if counts["num_machines"].isdigit() else str(place.nodes)
-    if counts["num_processes"].isdigit() and int(machines) > 0:
-        hold_count(place, int(counts["num_processes"]) // int(machines))
+    hold_count(place, asked_of_accelerate(place, counts, parser.parse_args(kept + script)))
     note(place, "accelerate", replaced)
     together = place.nodes * place.per_node > 1
     if together and os.environ.get("LAUNCH_DEVICE") == "cpu":
@@ -285,14 +303,23 @@ def hold(name, start):
         sys.exit(1)
 
 
+def become_node(environ):
+    """The only rank of a job is its only node too: a launcher called there starts that one process."""
+    for name in RANK_VARIABLES:
+        environ.pop(name, None)
+    environ.update(NNODES="1", NPROC_PER_NODE="1", NODE_RANK="0", LAUNCH_OPEN_COUNT="1")
+
+
 def main():
     name, real, argv = sys.argv[1], sys.argv[2], sys.argv[3:]
     if os.environ.get("LAUNCH_START") != "node":
         if "RANK" not in os.environ:
             return run_file(real, argv)
-        stop(f"{name} was called inside a command that runs once per rank: it would start "
-             "processes for each of them\n  hint: write launcher: node in the job, so that run "
-             "starts once per node")
+        if os.environ.get("WORLD_SIZE") != "1":
+            stop(f"{name} was called inside a command that runs once per rank: it would start "
+                 "processes for each of them\n  hint: write launcher: node in the job, so that run "
+                 "starts once per node")
+        become_node(os.environ)
     if "TORCHELASTIC_RUN_ID" in os.environ:
         return run_file(real, argv)  # a rank's own affair
     place = Place(os.environ)

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <utility>
 
 #include "planner/launcher_words.h"
@@ -29,6 +28,8 @@ void TakeCounts(const WrittenCounts& counts, LaunchLine& line) {
                         ": settings of accelerate read, kept as they are");
   }
   line.accelerate = counts.accelerate;
+  line.deepspeed = counts.deepspeed;
+  line.hostfile_unread = counts.hostfile_unread;
   line.on_cpu = counts.on_cpu;
   if (!counts.devices) return;
   line.visible_devices = counts.devices;
@@ -39,14 +40,6 @@ void TakeCounts(const WrittenCounts& counts, LaunchLine& line) {
       "leave it out; for particular devices write gpu_ids"));
   // What the wrappers (node_launcher.py) give back to the launcher.
   line.shell = "export LAUNCH_VISIBLE_DEVICES=\"$CUDA_VISIBLE_DEVICES\"\n" + line.shell;
-}
-
-// The text of the script that `command` runs, when the submitter could read it.
-const std::string* TextBehind(const ShellCommand& command,
-                              const std::map<std::string, std::string>& files) {
-  const std::string path = ShellScriptOf(command);
-  const auto found = path.empty() ? files.end() : files.find(path);
-  return found == files.end() ? nullptr : &found->second;
 }
 
 // A word is a word, wherever it stands; empty: none.
@@ -62,48 +55,29 @@ std::string LauncherIn(const std::string& text) {
   return script ? FindLauncher(*script).value_or(std::string()) : MentionedLauncher(text);
 }
 
-// A script may call a script, and itself: each text is read once.
-using SeenTexts = std::set<const std::string*>;
-
-Result<std::string> LauncherBelow(const ShellScript& script,
-                                  const std::map<std::string, std::string>& files,
-                                  SeenTexts& texts) {
-  for (const ShellCommand& command : script.commands) {
-    const std::string* text = TextBehind(command, files);
-    if (text == nullptr || !texts.insert(text).second) continue;
-    const std::string seen = LauncherIn(*text);
-    if (seen.empty()) {
-      const auto inner = ReadShell(*text);
-      LAUNCH_ASSIGN_OR_RETURN(const std::string below,
-                              inner ? LauncherBelow(*inner, files, texts) : std::string());
-      if (!below.empty()) return below;
-      continue;
-    }
-    if (IsWrapped(seen) || StartsRanksItself(seen))
-      return ShellScriptOf(command) + " calls " + seen;
+// The first script that calls a launcher, in words.
+Result<std::string> LauncherAmong(const std::vector<ShellWalk::CalledText>& scripts) {
+  for (const auto& [shown, text] : scripts) {
+    const std::string seen = LauncherIn(text);
+    if (seen.empty()) continue;
+    if (IsWrapped(seen) || StartsRanksItself(seen)) return shown + " calls " + seen;
     // One way of several may be refused: `if slurm; then srun ...; else torchrun ...`.
-    const std::string other = MentionedLauncher(*text);
-    if (!other.empty()) return ShellScriptOf(command) + " calls " + other;
+    const std::string other = MentionedLauncher(text);
+    if (!other.empty()) return shown + " calls " + other;
     return Fail(ErrorCode::kUnimplemented,
-                "run: " + ShellScriptOf(command) + " starts " + seen +
-                    ", which launch cannot hold to a plan",
+                "run: " + shown + " starts " + seen + ", which launch cannot hold to a plan",
                 HintInsteadOf(seen));
   }
   return std::string();
 }
 
 // What is said of script files that the text runs, as far as they are at hand.
-std::vector<Finding> HiddenInScripts(const ShellScript& script,
-                                     const std::map<std::string, std::string>& files,
-                                     SeenTexts& texts) {
-  for (const ShellCommand& command : script.commands) {
-    const std::string* text = TextBehind(command, files);
-    if (text == nullptr || !texts.insert(text).second) continue;
-    const auto inner = ReadShell(*text);
+std::vector<Finding> HiddenInScripts(const std::vector<ShellWalk::CalledText>& scripts) {
+  for (const auto& [shown, text] : scripts) {
+    const auto inner = ReadShell(text);
     if (!inner) continue;
-    std::vector<Finding> hidden = HiddenStatus(*inner, ShellScriptOf(command));
+    std::vector<Finding> hidden = HiddenStatus(*inner, shown);
     std::erase_if(hidden, [](const Finding& one) { return one.code == "background"; });
-    if (hidden.empty()) hidden = HiddenInScripts(*inner, files, texts);
     if (!hidden.empty()) return hidden;
   }
   return {};
@@ -111,19 +85,30 @@ std::vector<Finding> HiddenInScripts(const ShellScript& script,
 
 // A script that ends while what it started still trains would end the job.
 Result<void> CheckScriptStays(const ShellScript& script,
-                              const std::map<std::string, std::string>& files) {
-  if (script.commands.empty()) return {};
-  const ShellCommand& last = script.commands.back();
-  const std::string* text = TextBehind(last, files);
-  const auto inner = text == nullptr ? std::nullopt : std::optional(ReadShell(*text));
+                              const std::vector<ShellWalk::CalledText>& scripts) {
+  const std::string path =
+      script.commands.empty() ? std::string() : ShellScriptOf(script.commands.back());
+  const auto called = std::find_if(scripts.begin(), scripts.end(),
+                                   [&](const auto& one) { return one.shown == path; });
+  const auto inner =
+      called == scripts.end() ? std::nullopt : std::optional(ReadShell(called->text));
   if (!inner || !*inner) return {};
   const std::string left = LeftInBackground(**inner);
   if (left.empty()) return {};
-  const std::string path = ShellScriptOf(last);
   return Fail(
       ErrorCode::kInvalidArgument,
       "run: " + path + " leaves " + left + " in the background and ends: the job would end with it",
       "leave the & out, or write `wait` as the last line of " + path);
+}
+
+// Each of several launchers at once would get every process, device and port of the job.
+Result<void> CheckOneAtATime(const ShellScript& script, const std::string& where) {
+  const std::string twice = LaunchersAtOnce(script);
+  if (twice.empty()) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              where + " starts several of " + twice +
+                  " at the same time, and each would take all processes and devices of the job",
+              "submit a job for each (array: or sweep:), or start one after the other");
 }
 
 // "python -u train.py a" -> "torchrun train.py a".
@@ -177,38 +162,19 @@ bool IsWrapped(std::string_view launcher) {
   return launcher == "torchrun" || launcher == "deepspeed" || launcher == "accelerate launch";
 }
 
-std::string ShellScriptOf(const ShellCommand& command) {
-  const CommandParts parts = PartsOf(command);
-  std::size_t i = parts.first;
-  static constexpr std::array<std::string_view, 5> kBefore = {"then", "do", "else", "{", "!"};
-  const auto is_before = [&](const ShellWord& word) {
-    return std::find(kBefore.begin(), kBefore.end(), word.raw) != kBefore.end();
-  };
-  while (i < command.words.size() &&
-         (is_before(command.words[i]) || AssignmentOf(command.words[i]))) {
-    ++i;
-  }
-  if (i + 2 < command.words.size() && command.words[i].raw == "timeout") i += 2;
-  if (i >= command.words.size()) return {};
-  const std::string& program = command.words[i].value;
-  const std::string name = program.substr(program.rfind('/') + 1);
-  if (name == "bash" || name == "sh" || name == "source" || name == ".") {
-    ++i;
-    while (i < command.words.size() && command.words[i].value.rfind('-', 0) == 0) {
-      if (command.words[i].value.find('c') != std::string::npos) return {};  // bash -c TEXT
-      ++i;
-    }
-  } else if (!program.ends_with(".sh")) {
-    return {};
-  }
-  return i < command.words.size() && command.words[i].fixed ? command.words[i].value
-                                                            : std::string();
+Result<std::string> LauncherBehind(const WrittenCounts& counts) {
+  return LauncherAmong(counts.scripts);
 }
 
-Result<std::string> LauncherBehind(const ShellScript& script,
-                                   const std::map<std::string, std::string>& files) {
-  SeenTexts texts;
-  return LauncherBelow(script, files, texts);
+std::optional<Finding> UnreadScript(const WrittenCounts& counts) {
+  const std::vector<std::string>& unread = counts.unread;
+  if (unread.empty()) return std::nullopt;
+  return MakeFinding("script_unread", Severity::kNotice,
+                     "the text of " + unread.front() +
+                         " is not at hand: run is started once per rank, and a launcher called "
+                         "there would be stopped",
+                     "submit from the directory that holds it, or write launcher: node if it calls "
+                     "torchrun, deepspeed or accelerate");
 }
 
 Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script,
@@ -222,7 +188,8 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
   line.uses_arg_zero = UsesArgZero(script);
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
   line.shell = std::string(text);
-  const auto behind = LauncherBehind(script, options.files);
+  const WrittenCounts counts = CountsIn(script, options);
+  const auto behind = LauncherAmong(counts.scripts);
   const bool lacks = options.launcher != LauncherKind::kAuto &&
                      options.launcher != LauncherKind::kNode && !FindLauncher(script) && behind &&
                      behind->empty();
@@ -234,12 +201,16 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
     line.procs_number = *own;
   }
   line.read.push_back(std::move(why));
-  TakeCounts(CountsIn(script, options), line);
+  TakeCounts(counts, line);
   if (!lacks) line.shell += WaitBehind(script);
-  LAUNCH_RETURN_IF_ERROR(CheckScriptStays(script, options.files));
+  LAUNCH_RETURN_IF_ERROR(CheckScriptStays(script, counts.scripts));
+  LAUNCH_RETURN_IF_ERROR(CheckOneAtATime(script, "run: it"));
+  for (const auto& [shown, inside] : counts.scripts) {
+    if (const auto inner = ReadShell(inside))
+      LAUNCH_RETURN_IF_ERROR(CheckOneAtATime(*inner, "run: " + shown));
+  }
   std::vector<Finding> hidden = HiddenStatus(script);
-  SeenTexts texts;
-  if (hidden.empty()) hidden = HiddenInScripts(script, options.files, texts);
+  if (hidden.empty()) hidden = HiddenInScripts(counts.scripts);
   line.warnings.insert(line.warnings.end(), hidden.begin(), hidden.end());
   if (line.procs == ProcsWord::kNone || line.procs == ProcsWord::kUnknown) {
     line.warnings.push_back(MakeFinding(

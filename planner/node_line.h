@@ -1,15 +1,16 @@
 // A text that is started once per node, because a launcher inside it starts the ranks.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/error.h"
+#include "planner/called_script.h"
 #include "planner/launch_line.h"
 #include "planner/shell_text.h"
+#include "planner/written_counts.h"
 
 namespace launch {
 
@@ -22,17 +23,15 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
                                 const LaunchLineOptions& options, std::string why,
                                 std::optional<int> own = std::nullopt);
 
-// Why the text starts ranks by itself although no launcher stands in it: a shell script among
-// `files` that calls one. Empty: there is none. kUnimplemented: it calls nothing but what is
+// Why the text starts ranks by itself although no launcher stands in it: a shell script at hand
+// that calls one. Empty: there is none. kUnimplemented: it calls nothing but what is
 // refused (srun, mpirun).
-Result<std::string> LauncherBehind(const ShellScript& script,
-                                   const std::map<std::string, std::string>& files);
+Result<std::string> LauncherBehind(const WrittenCounts& counts);
+
+// A script that the text runs and that is not at hand, said for a text that starts once per rank.
+std::optional<Finding> UnreadScript(const WrittenCounts& counts);
 
 // The launchers that wrappers stand for; others (mpirun, srun) cannot be held to a plan.
 bool IsWrapped(std::string_view launcher);
-
-// The shell script that a command runs ("bash -x train.sh", "./train.sh"): its path as written;
-// empty for another command.
-std::string ShellScriptOf(const ShellCommand& command);
 
 }  // namespace launch

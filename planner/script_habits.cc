@@ -50,8 +50,7 @@ bool Assigns(const std::string& text, std::string_view target) {
 }
 
 const std::string* TextOf(const LaunchLine& line, const std::map<std::string, std::string>& files) {
-  const auto found = line.script.empty() ? files.end() : files.find(line.script);
-  return found == files.end() ? nullptr : &found->second;
+  return line.script.empty() ? nullptr : TextsAt(files, line.place).Find(line.script);
 }
 
 }  // namespace

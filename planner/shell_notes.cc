@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -123,6 +124,50 @@ std::vector<Finding> LoginShellNotes(const ShellScript& script) {
     }
   }
   return notes;
+}
+
+namespace {
+
+// Whether a loop waits for what it started at `at` before it goes on.
+bool WaitsInLoop(const std::vector<ShellCommand>& commands, std::size_t at) {
+  for (std::size_t i = at + 1; i < commands.size() && !commands[i].words.empty(); ++i) {
+    const std::string& first = commands[i].words[0].raw;
+    if (first == "wait") return true;
+    if (first == "done") break;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string LaunchersAtOnce(const ShellScript& script) {
+  static constexpr std::array<std::string_view, 4> kOther = {"else", "elif", ";;", "wait"};
+  std::map<std::string, std::string> functions;  // launcher in the body, by name
+  std::string body;                              // of this function
+  int loop = 0;                                  // that are open
+  int running = 0;
+  const auto& commands = script.commands;
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    const std::vector<ShellWord>& words = commands[i].words;
+    if (words.empty()) continue;
+    const bool opens = i + 1 < commands.size() && !commands[i + 1].words.empty() &&
+                       commands[i + 1].words[0].raw == "{";
+    if (opens) body = words.back().raw;
+    const std::string& first = words[0].raw;
+    if (first == "for" || first == "while" || first == "until") ++loop;
+    if (std::find(kOther.begin(), kOther.end(), first) != kOther.end()) running = 0;
+    if (first == "done" && loop > 0) --loop;
+    const std::size_t program = std::min(PartsOf(commands[i]).first, words.size() - 1);
+    const auto function = functions.find(words[program].raw);
+    const std::string seen =
+        FindLauncher(commands[i]).value_or(function == functions.end() ? "" : function->second);
+    if (!body.empty() && !seen.empty()) functions[body] = seen;
+    if (first == "}") body.clear();
+    if (seen.empty() || commands[i].joiner != "&") continue;
+    running += loop > 0 && !WaitsInLoop(commands, i) ? 2 : 1;
+    if (running > 1) return seen;
+  }
+  return {};
 }
 
 std::string LeftInBackground(const ShellScript& script) {

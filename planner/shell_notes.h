@@ -13,6 +13,9 @@ namespace launch {
 // is, for people.
 std::vector<Finding> HiddenStatus(const ShellScript& script, const std::string& where = "run");
 
+// The launcher that the text starts a second time while it still runs; empty: none.
+std::string LaunchersAtOnce(const ShellScript& script);
+
 // The command of a script file that goes on in the background when the script ends; empty: none,
 // or the script stays for it.
 std::string LeftInBackground(const ShellScript& script);

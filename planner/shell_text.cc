@@ -62,6 +62,7 @@ class ShellReader {
       return;
     }
     command_.joiner = std::move(joiner);
+    command_.subshell = subshell_;
     if (!command_.words.empty() &&
         std::find(kKeywords.begin(), kKeywords.end(), command_.words[0].raw) != kKeywords.end()) {
       script_.compound = true;
@@ -102,6 +103,8 @@ class ShellReader {
       script_.compound = true;
       ++at_;
       EndCommand(";");
+      // `f()` opens and closes; what closes a pattern of `case` opened nothing.
+      subshell_ = c == '(' ? subshell_ + 1 : std::max(0, subshell_ - 1);
       return {};
     }
     LAUNCH_ASSIGN_OR_RETURN(ShellWord word, ReadWord());
@@ -374,6 +377,7 @@ class ShellReader {
   int line_ = 1;
   int column_ = 1;
   int depth_ = 0;
+  int subshell_ = 0;
 };
 
 void CollectUses(std::string_view raw, std::vector<ShellUse>& uses) {

@@ -32,6 +32,7 @@ struct ShellCommand {
   std::vector<ShellWord> words;  // assignments and keywords included
   std::vector<ShellRedirect> redirects;
   std::string joiner;  // what follows: "&&" "||" ";" "|" "&" "\n" or "" at the end
+  int subshell = 0;    // brackets around it, ( ... )
   friend bool operator==(const ShellCommand&, const ShellCommand&) = default;
 };
 

@@ -9,6 +9,7 @@
 #include "planner/launch_line.h"
 #include "planner/launcher_words.h"
 #include "planner/shell_arithmetic.h"
+#include "planner/shell_place.h"
 
 namespace launch {
 namespace {
@@ -19,8 +20,11 @@ constexpr int kDeepest = 16;
 
 // In a text that starts once per node these have values of their own, known at the start. So have
 // NNODES and NPROC_PER_NODE, but they follow what the text asks for where the job does not say.
-bool IsSetByLaunch(std::string_view name) {
-  return name.rfind("LAUNCH_", 0) == 0 || IsContractVariable(name);
+bool IsSetByLaunch(std::string_view name, const KnownVariables& known) {
+  if (name.rfind("LAUNCH_", 0) == 0 || name == "NODE_RANK") return true;
+  if (!IsContractVariable(name)) return false;
+  // Only the ranks have it: the text's own default counts, unless the job says how many nodes.
+  return known.find("NNODES") != known.end();
 }
 
 std::string_view WithoutQuotes(std::string_view text) {
@@ -164,7 +168,7 @@ class ValueReader {
     if (rest.empty() || (rest[0] != '-' && rest[0] != '=')) return std::nullopt;
     // What stands in the text, unless launch sets the variable.
     const std::string_view otherwise = WithoutQuotes(rest.substr(1));
-    if (IsSetByLaunch(name) || ++level_ > kDeepest) return std::nullopt;
+    if (IsSetByLaunch(name, known_) || ++level_ > kDeepest) return std::nullopt;
     if (otherwise.find_first_of("\"'\\") != std::string_view::npos) return std::nullopt;
     auto expanded = Expand(otherwise);
     --level_;
@@ -173,15 +177,17 @@ class ValueReader {
 
   // Where a script stands: $(dirname "$0"), $(cd "$(dirname "$0")/.." && pwd), $(realpath "$0").
   std::optional<std::string> OfPathCommand(std::string_view command) {
-    if (command == "pwd") return OfName("PWD");
+    if (command == "pwd" || command == "pwd -P") return OfName("PWD");
     const std::size_t blank = command.find(' ');
     if (blank == std::string_view::npos || ++level_ > kDeepest) return std::nullopt;
     const std::string_view verb = command.substr(0, blank);
     std::string_view rest = Trim(command.substr(blank));
-    const bool enters = verb == "cd" && rest.ends_with("pwd") && Mentions(rest, "&&");
-    if (enters) rest = Trim(rest.substr(0, rest.rfind("&&")));
-    for (const std::string_view flag : {"-- ", "-f ", "-P "}) {
-      if (rest.starts_with(flag)) rest = Trim(rest.substr(flag.size()));
+    if (rest.ends_with(" -P")) rest = Trim(rest.substr(0, rest.size() - 3));
+    const std::size_t behind = std::min(rest.rfind("&&"), rest.rfind(';'));
+    const bool enters = verb == "cd" && rest.ends_with("pwd") && behind < rest.size();
+    if (enters) rest = Trim(rest.substr(0, behind));
+    while (rest.size() > 3 && rest[0] == '-' && rest.find(' ') < rest.size()) {
+      rest = Trim(rest.substr(rest.find(' ')));  // --, -f, -P, -m
     }
     for (const std::string_view redirect : {" >", " &>", " 2>"}) {
       rest = Trim(rest.substr(0, rest.find(redirect)));
@@ -191,7 +197,11 @@ class ValueReader {
       path = Expand(WithoutQuotes(rest));
     }
     --level_;
-    return path && verb == "dirname" ? DirectoryOf(*path) : path;
+    if (!path || verb == "dirname") return path ? std::optional(DirectoryOf(*path)) : path;
+    if (path->empty()) return std::nullopt;
+    const std::string* here = Lookup("PWD", known_);
+    if (!path->starts_with('/') && here == nullptr) return path;
+    return NormalPath(path->starts_with('/') ? *path : *here + "/" + *path);
   }
 
   // The questions after the number of GPUs or cores, and after the length of a list with commas.
@@ -252,6 +262,10 @@ std::string JoinedElements(const std::vector<ShellWord>& elements, const KnownVa
 
 std::optional<std::string> FixedValue(const ShellWord& word, const KnownVariables& known) {
   return ValueIn(word, known, /*strict=*/true);
+}
+
+std::optional<std::string> PartlyKnown(const ShellWord& word, const KnownVariables& known) {
+  return ValueIn(word, known, /*strict=*/false);
 }
 
 void TakeAssignment(const ShellWord& word, KnownVariables& known) {

@@ -25,6 +25,9 @@ inline constexpr std::string_view kCoresOfNode = "cpu";
 // The value of a word with its ${X:-8} and $((2 * N)). Absent: not known here.
 std::optional<std::string> FixedValue(const ShellWord& word, const KnownVariables& known);
 
+// The same of a text in which only parts are known: the others stay as written.
+std::optional<std::string> PartlyKnown(const ShellWord& word, const KnownVariables& known);
+
 // Notes what NAME=VALUE, NAME=(...), NAME+=VALUE and ${NAME:=VALUE} give to a variable. A text in
 // which only parts are known keeps the others as written.
 void TakeAssignment(const ShellWord& word, KnownVariables& known);

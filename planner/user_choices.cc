@@ -95,15 +95,18 @@ Result<void> SayFsdp(const std::optional<Flag<std::string>>& flag, Fixed<Strateg
 }
 
 Result<std::optional<DeepspeedConfig>> ReadFile(const SubmitContext& context,
-                                                const TrainerFlags& flags, Trainer trainer) {
+                                                const LaunchLine& line, const TrainerFlags& flags,
+                                                Trainer trainer) {
   std::optional<DeepspeedConfig> none;
   if (!flags.deepspeed) return none;
-  const auto file = context.files.find(flags.deepspeed->value);
-  if (file == context.files.end()) return none;  // on the nodes only
+  const std::string& name = flags.deepspeed->value;
+  const bool inside = line.deepspeed && line.deepspeed->name == name;
+  const std::string* text =
+      inside ? &line.deepspeed->text : TextsAt(context.files, line.place).Find(name);
+  if (text == nullptr) return none;  // on the nodes only
   const ConfigReader reader =
       ByAccelerate(trainer) ? ConfigReader::kJson : ConfigReader::kDeepspeed;
-  LAUNCH_ASSIGN_OR_RETURN(DeepspeedConfig config,
-                          ReadDeepspeedConfig(file->second, file->first, reader));
+  LAUNCH_ASSIGN_OR_RETURN(DeepspeedConfig config, ReadDeepspeedConfig(*text, name, reader));
   return std::optional(std::move(config));
 }
 
@@ -118,11 +121,10 @@ Result<void> CheckAutomatic(const DeepspeedConfig& config, Trainer trainer) {
 
 // Absent: the text of the script is not at hand, or does not say.
 std::optional<bool> TakesTrainerFlags(const LaunchLine& line, const SubmitContext& context) {
-  const auto file = line.script.empty() ? context.files.end() : context.files.find(line.script);
-  if (file == context.files.end()) return std::nullopt;
-  const auto has = [&](std::string_view what) {
-    return file->second.find(what) != std::string::npos;
-  };
+  const std::string* text =
+      line.script.empty() ? nullptr : TextsAt(context.files, line.place).Find(line.script);
+  if (text == nullptr) return std::nullopt;
+  const auto has = [&](std::string_view what) { return text->find(what) != std::string::npos; };
   if (has("HfArgumentParser") || has("TrlParser") || has("parse_args_into_dataclasses"))
     return true;
   return has("ArgumentParser(") ? std::optional(false) : std::nullopt;
@@ -277,6 +279,10 @@ Result<UserChoices> ReadWrittenChoices(const JobSpec& spec, const SubmitContext&
     choices.flags = std::move(own);
   }
   choices.trainer = TrainerOf(spec, choices.flags, line);
+  if (line.deepspeed && !choices.flags.deepspeed) {
+    const std::string& name = line.deepspeed->name;
+    choices.flags.deepspeed = Flag<std::string>{name, name + " of the call inside run"};
+  }
   FromAccelerate accelerate;
   if (line.accelerate) {
     LAUNCH_ASSIGN_OR_RETURN(accelerate, ChoicesOf(*line.accelerate));
@@ -286,9 +292,12 @@ Result<UserChoices> ReadWrittenChoices(const JobSpec& spec, const SubmitContext&
       choices.flags.deepspeed = Flag<std::string>{file, "deepspeed_config_file " + file};
     }
   }
-  LAUNCH_ASSIGN_OR_RETURN(choices.deepspeed, ReadFile(context, choices.flags, choices.trainer));
+  LAUNCH_ASSIGN_OR_RETURN(choices.deepspeed,
+                          ReadFile(context, line, choices.flags, choices.trainer));
   if (choices.deepspeed) {
-    LAUNCH_RETURN_IF_ERROR(CheckAutomatic(*choices.deepspeed, choices.trainer));
+    // What calls the trainer inside of a script is not known.
+    if (!line.deepspeed)
+      LAUNCH_RETURN_IF_ERROR(CheckAutomatic(*choices.deepspeed, choices.trainer));
   } else if (choices.flags.deepspeed) {
     choices.findings.push_back(MakeFinding(
         "ds_config_unread", Severity::kWarning,

@@ -9,16 +9,12 @@
 #include "planner/accelerate_flags.h"
 #include "planner/deepspeed_flags.h"
 #include "planner/launcher_words.h"
-#include "planner/line_prefix.h"
-#include "planner/node_line.h"
 #include "planner/own_launchers.h"
+#include "planner/shell_walk.h"
 #include "planner/torchrun_flags.h"
 
 namespace launch {
 namespace {
-
-constexpr int kMostParameters = 64;  // $1, $2 ...
-constexpr std::size_t kMostWanted = 64;
 
 // Flags of launchers and trainers that name a configuration.
 constexpr std::array<std::string_view, 7> kFileFlags = {
@@ -57,32 +53,11 @@ std::size_t ScriptBehind(const std::vector<ShellWord>& words, std::size_t first)
 class CountReader {
  public:
   explicit CountReader(const LaunchLineOptions& options)
-      : known_(LinePrefix(options.env, options.told).known()),
-        files_(options.files),
-        place_(options.workdir) {
-    Enter(options.workdir);
-  }
+      : walk_(options, [this](const ShellCommand& command, const std::vector<ShellWord>& words) {
+          return Take(command, words);
+        }) {}
 
-  void Walk(const ShellScript& script) {
-    for (const ShellCommand& command : script.commands) {
-      const std::vector<ShellWord> words = splitter_.Split(command.words, known_);
-      NoteBranches(command);
-      if (const std::string inner = ShellScriptOf(command); !inner.empty()) Want(inner, inner);
-      NoteFiles(words);
-      NoteFiles(command.words);  // as a reader of one line names them
-      const std::vector<Before> before = TakeAssignments(command);
-      if (!words.empty() && words[0].value == "shift") Shift(words);
-      if (!FromCall(words, calls_)) FromTexts(words);
-      FromScript(command);
-      FromAssignments(command.words);
-      for (const std::string_view document : ShellDocuments(command)) {
-        nested_.Visit(document, [&](const ShellScript& inner) { Walk(inner); });
-      }
-      Restore(before);
-      NoteDirectory(command);
-      conditional_ = command.joiner == "&&" || command.joiner == "||";
-    }
-  }
+  void Walk(const ShellScript& script) { walk_.Walk(script); }
 
   WrittenCounts Counts() const {
     const bool called = calls_.procs != ProcsWord::kNone || calls_.nodes || calls_.devices;
@@ -94,176 +69,82 @@ class CountReader {
     }
     counts.accelerate = accelerate_;
     counts.on_cpu = on_cpu_;
-    counts.wanted = wanted_;
+    counts.deepspeed = deepspeed_;
+    counts.hostfile_unread = hostfile_unread_;
+    counts.wanted = walk_.wanted();
+    counts.scripts = walk_.scripts();
+    counts.unread = walk_.unread();
     return counts;
   }
 
  private:
-  struct Before {
-    std::string name;
-    std::optional<std::string> value;
-  };
+  const KnownVariables& Known() const { return walk_.known(); }
 
-  std::optional<std::string> ValueOf(const std::string& name) const {
-    const auto found = known_.find(name);
-    return found == known_.end() ? std::nullopt : std::optional(found->second);
+  bool Take(const ShellCommand& command, const std::vector<ShellWord>& words) {
+    NoteFiles(words);
+    bool called = TakeChoices(command);
+    called = FromCall(words, calls_) || called;
+    if (called) NoteDeepspeed(words);
+    FromAssignments(command.words);
+    return called;
   }
 
-  static bool IsWithinBranch(const ShellWord& word) {
-    static constexpr std::array<std::string_view, 6> kWithin = {"then", "do", "else",
-                                                                "elif", "{",  "!"};
-    return std::find(kWithin.begin(), kWithin.end(), word.raw) != kWithin.end();
+  // `if ...; then ARGS="--nnodes 2 --nproc_per_node 4"; else ARGS="--nproc_per_node 4"; fi`: what
+  // the branches agree about is known.
+  bool TakeChoices(const ShellCommand& command) {
+    std::vector<WrittenCounts> each;
+    walk_.ForEachChoice(command, [&](const std::vector<ShellWord>& words) {
+      NoteFiles(words);
+      WrittenCounts one;
+      if (FromCall(words, one)) each.push_back(one);
+    });
+    if (each.empty()) return false;
+    const WrittenCounts& first = each.front();
+    const auto agree = [&each](auto same) { return std::all_of(each.begin(), each.end(), same); };
+    const bool procs = agree([&first](const WrittenCounts& one) {
+      return one.procs == first.procs && one.procs_number == first.procs_number &&
+             one.total == first.total;
+    });
+    if (procs) TakeProcs(first.procs, first.procs_number, first.total, calls_);
+    const bool nodes = agree([&first](const WrittenCounts& one) {
+      return one.nodes.value_or(1) == first.nodes.value_or(1);
+    });
+    if (nodes && !calls_.nodes) calls_.nodes = first.nodes;
+    return true;
   }
 
-  // What stands in an if, a case or a loop is done or not.
-  void NoteBranches(const ShellCommand& command) {
-    static constexpr std::array<std::string_view, 6> kOpen = {"if",    "case", "while",
-                                                              "until", "for",  "select"};
-    static constexpr std::array<std::string_view, 3> kClose = {"fi", "esac", "done"};
-    for (const ShellWord& word : command.words) {
-      const auto is_of = [&](const auto& words) {
-        return std::find(words.begin(), words.end(), word.raw) != words.end();
-      };
-      if (is_of(kOpen)) {
-        ++branches_;
-      } else if (is_of(kClose)) {
-        branches_ = std::max(0, branches_ - 1);
-      } else if (!IsWithinBranch(word)) {
-        return;
-      }
+  // The path behind `--flag` or `--flag=`; empty: it is not known, or there is none.
+  std::string PathBehind(const std::vector<ShellWord>& words, std::size_t i) const {
+    ShellWord given = words[i];
+    const std::size_t equals = given.value.find('=');
+    if (equals != std::string::npos) {
+      given.value = words[i].value.substr(equals + 1);
+      given.raw = words[i].raw.substr(std::min(words[i].raw.find('=') + 1, words[i].raw.size()));
+    } else if (i + 1 < words.size()) {
+      given = words[i + 1];
     }
+    const auto path = FixedValue(given, Known());
+    return path && !path->starts_with('-') ? *path : std::string();
   }
 
-  // What a branch changes is not known; "A=1 program" is of that program alone: what was before is
-  // given back, for afterwards.
-  std::vector<Before> TakeAssignments(const ShellCommand& command) {
-    const std::size_t first = PartsOf(command).first;
-    const bool of_program = first < command.words.size();
-    std::vector<Before> before;
-    for (std::size_t i = 0; i < command.words.size(); ++i) {
-      const auto assignment = AssignmentOf(command.words[i]);
-      const std::string name = assignment ? assignment->name : std::string();
-      const auto old = ValueOf(name);
-      TakeAssignment(command.words[i], known_);
-      if (name.empty()) continue;
-      if (of_program && i < first) {
-        before.push_back({name, old});
-      } else if ((branches_ > 0 || conditional_) && old && ValueOf(name) != old) {
-        known_.erase(name);
-      }
-    }
-    return before;
-  }
-
-  void Restore(const std::vector<Before>& before) {
-    for (const auto& [name, value] : before) {
-      if (value) {
-        known_.insert_or_assign(name, *value);
-      } else {
-        known_.erase(name);
-      }
-    }
-  }
-
-  // Empty: nobody knows where the text stands now.
-  void Enter(std::string place) {
-    place_ = std::move(place);
-    if (place_.empty()) {
-      known_.erase("PWD");
-    } else {
-      known_.insert_or_assign("PWD", place_);
-    }
-  }
-
-  // Absolute; empty: not known.
-  std::string From(const std::string& path) const {
-    if (path.starts_with('/')) return path;
-    if (place_.empty() || path.empty() || path[0] == '~') return {};
-    return place_ + "/" + path;
-  }
-
-  void NoteDirectory(const ShellCommand& command) {
-    std::size_t first = 0;
-    while (first < command.words.size() && IsWithinBranch(command.words[first])) ++first;
-    if (first >= command.words.size()) return;
-    const std::string& verb = command.words[first].raw;
-    if (verb != "cd" && verb != "pushd") return;
-    const auto to = command.words.size() == first + 2 ? FixedValue(command.words[first + 1], known_)
-                                                      : std::nullopt;
-    Enter(to && branches_ == 0 ? From(*to) : std::string());
-  }
-
-  void Want(const std::string& named, const std::string& path) {
-    if (files_.contains(named) || wanted_.size() >= kMostWanted) return;
-    if (const std::string whole = From(path); !whole.empty()) wanted_.emplace(named, whole);
-  }
-
-  // Configurations behind flags. A word stands for itself where a reader that knows
-  // less looks for it.
+  // Configurations behind flags.
   void NoteFiles(const std::vector<ShellWord>& words) {
     for (std::size_t i = 0; i < words.size(); ++i) {
-      const ShellWord& word = words[i];
-      const std::string name = FlagName(word.value);
+      const std::string name = FlagName(words[i].value);
       if (std::find(kFileFlags.begin(), kFileFlags.end(), name) == kFileFlags.end()) continue;
-      ShellWord given = word;
-      const std::size_t equals = word.value.find('=');
-      if (equals != std::string::npos) {
-        given.value = word.value.substr(equals + 1);
-        given.raw = word.raw.substr(std::min(word.raw.find('=') + 1, word.raw.size()));
-      } else if (i + 1 < words.size()) {
-        given = words[i + 1];
-      }
-      const auto path = FixedValue(given, known_);
-      if (!path || path->empty() || path->starts_with('-')) continue;
-      Want(*path, *path);
-      Want(given.value, *path);
+      if (const std::string path = PathBehind(words, i); !path.empty()) walk_.Want(path);
     }
   }
 
-  // "bash dist_train.sh CONFIG 8": $2 is 8 in the script. What it sets stays where it is sourced.
-  void FromScript(const ShellCommand& command) {
-    const std::string path = ShellScriptOf(command);
-    const auto file = path.empty() ? files_.end() : files_.find(path);
-    if (file == files_.end() || !nested_.Has(file->second)) return;
-    const KnownVariables outside = known_;
-    std::string all;
-    bool behind = false;
-    int number = 0;
-    for (const ShellWord& word : command.words) {
-      if (behind) {
-        all += (all.empty() ? "" : " ") + word.raw;
-        if (const auto value = FixedValue(word, outside)) {
-          known_.insert_or_assign(std::to_string(++number), *value);
-        } else {
-          known_.erase(std::to_string(++number));
-        }
-      }
-      behind = behind || word.value == path;
+  // The engine's file, behind the script of the first call that names one.
+  void NoteDeepspeed(const std::vector<ShellWord>& words) {
+    for (std::size_t i = 0; i < words.size() && !deepspeed_; ++i) {
+      const std::string name = FlagName(words[i].value);
+      if (name != "deepspeed" && name != "deepspeed_config" && name != "ds_config") continue;
+      const std::string path = PathBehind(words, i);
+      const std::string* text = path.empty() ? nullptr : walk_.texts().Find(path);
+      if (text != nullptr) deepspeed_ = NamedText{walk_.place().NameOf(path), *text};
     }
-    known_.insert_or_assign("@", all);
-    const std::string_view program = ProgramOf(command.words[0]);
-    const bool sourced = program == "source" || program == ".";
-    const std::string whole = From(path);
-    if (!whole.empty()) {
-      known_.insert_or_assign("BASH_SOURCE", whole);
-      if (!sourced) known_.insert_or_assign("0", whole);
-    }
-    const std::string place = place_;
-    nested_.Visit(file->second, [&](const ShellScript& inner) { Walk(inner); });
-    if (sourced) return;
-    known_ = outside;
-    Enter(place);
-  }
-
-  // "shift" of a script: $2 becomes $1.
-  void Shift(const std::vector<ShellWord>& words) {
-    const auto by = words.size() > 1 ? CountOf(words[1].value, kMostParameters) : 1;
-    for (int i = 1; i <= kMostParameters; ++i) {
-      known_.erase(std::to_string(i));
-      const auto next = by ? known_.find(std::to_string(i + *by)) : known_.end();
-      if (next != known_.end()) known_.insert_or_assign(std::to_string(i), next->second);
-    }
-    known_.erase("@");
   }
 
   // The call of a launcher among the words of a command. False: there is none.
@@ -271,16 +152,19 @@ class CountReader {
     for (std::size_t i = 0; i < words.size(); ++i) {
       if (AssignmentOf(words[i])) continue;
       if (const auto place = FindTorchrun(words, i)) {
-        const auto read = ReadTorchrun(words, place->first_flag, place->launch_module, known_);
+        const auto read = ReadTorchrun(words, place->first_flag, place->launch_module, Known());
         return read ? TakeRead(*read, false, out) : TakeFlags(words, place->first_flag, {}, out);
       }
       if (const auto place = FindDeepspeed(words, i)) {
-        const auto read = ReadDeepspeed(words, place->first_flag, known_, files_);
+        const auto read = ReadDeepspeed(words, place->first_flag, Known(), walk_.texts());
+        if (read && read->hostfile_unread) hostfile_unread_ = read->hostfile;
         return read ? TakeRead(*read, false, out) : TakeFlags(words, place->first_flag, {}, out);
       }
       if (const auto place = FindAccelerate(words, i)) {
-        const auto read = ReadAccelerate(words, place->first_flag, known_, files_);
+        const auto read = ReadAccelerate(words, place->first_flag, Known(), walk_.texts());
         if (read && !accelerate_) accelerate_ = read->settings;
+        const std::string inner = read ? read->settings.Value("deepspeed_config_file") : "";
+        if (!inner.empty()) walk_.Want(inner);
         if (read && read->cpu) on_cpu_ = "accelerate's --cpu or use_cpu";
         return read ? TakeRead(read->arguments, true, out)
                     : TakeFlags(words, place->first_flag, {"", "num_processes", true}, out);
@@ -356,7 +240,7 @@ class CountReader {
       } else if (i + 1 < words.size()) {
         given = words[i + 1];
       }
-      const auto value = FixedValue(given, known_);
+      const auto value = FixedValue(given, Known());
       if (!value) continue;
       const bool procs = name == "nproc_per_node" || name == "num_gpus" || name == "nproc";
       if (procs) TakeProcs(*value, false, out);
@@ -369,8 +253,8 @@ class CountReader {
 
   // Those in front of the call, or exported.
   bool TakeDevices(WrittenCounts& out) const {
-    const auto visible = known_.find("CUDA_VISIBLE_DEVICES");
-    const bool some = visible != known_.end() && !visible->second.empty() &&
+    const auto visible = Known().find("CUDA_VISIBLE_DEVICES");
+    const bool some = visible != Known().end() && !visible->second.empty() &&
                       visible->second.find_first_not_of("0123456789, ") == std::string::npos;
     if (some && !out.devices) out.devices = ItemsOf(visible->second);
     return true;
@@ -378,19 +262,10 @@ class CountReader {
 
   // What programs that start torchrun take from their environment.
   void FromVariables(WrittenCounts& out) const {
-    const auto procs = known_.find("NPROC_PER_NODE");
-    if (procs != known_.end()) TakeProcs(procs->second, false, out);
-    const auto nodes = known_.find("NNODES");
-    if (nodes != known_.end() && !out.nodes) out.nodes = CountOf(nodes->second, 100'000);
-  }
-
-  // bash -c "torchrun ...", eval "$CMD"
-  void FromTexts(const std::vector<ShellWord>& words) {
-    if (!words.empty() && (words[0].value == "echo" || words[0].value == "printf")) return;
-    for (const ShellWord& word : words) {
-      if (AssignmentOf(word) || word.value.find(' ') == std::string::npos) continue;
-      nested_.Visit(word.value, [&](const ShellScript& inner) { Walk(inner); });
-    }
+    const auto procs = Known().find("NPROC_PER_NODE");
+    if (procs != Known().end()) TakeProcs(procs->second, false, out);
+    const auto nodes = Known().find("NNODES");
+    if (nodes != Known().end() && !out.nodes) out.nodes = CountOf(nodes->second, 100'000);
   }
 
   // LAUNCHER="accelerate launch --num_processes 4": counts where no call is seen.
@@ -404,16 +279,12 @@ class CountReader {
     }
   }
 
-  KnownVariables known_;
-  const std::map<std::string, std::string>& files_;
-  std::string place_;  // absolute directory; empty: not known
-  std::map<std::string, std::string> wanted_;
-  std::optional<AccelerateSettings> accelerate_;
-  std::string on_cpu_;
+  ShellWalk walk_;
   NestedTexts nested_;
-  WordSplitter splitter_;
-  int branches_ = 0;          // that are open: if, case, loops
-  bool conditional_ = false;  // "test && A=1"
+  std::optional<AccelerateSettings> accelerate_;
+  std::optional<NamedText> deepspeed_;
+  std::string on_cpu_;
+  std::string hostfile_unread_;
   WrittenCounts calls_;
   WrittenCounts assigned_;
 };

@@ -11,6 +11,7 @@
 #include "planner/launcher_arguments.h"
 #include "planner/shell_text.h"
 #include "planner/shell_values.h"
+#include "planner/shell_walk.h"
 
 namespace launch {
 
@@ -22,9 +23,14 @@ struct WrittenCounts {
   std::optional<int> devices;                    // CUDA_VISIBLE_DEVICES of the call, as a count
   std::optional<AccelerateSettings> accelerate;  // of the first call of `accelerate launch`
   std::string on_cpu;                            // what in it asks for the CPU
-  // Files that the text names and that are not at hand: the absolute path, by the word that names
-  // it.
-  std::map<std::string, std::string> wanted;
+  std::optional<NamedText> deepspeed;            // the engine's file of the first call that has one
+  std::string hostfile_unread;                   // a hostfile of DeepSpeed that is not at hand
+  // Files that the text names and that are not at hand: where they lie, by the name under which a
+  // job keeps them.
+  std::map<std::string, ShellWalk::Wanted> wanted;
+  // Shell scripts that it runs, in the order of their calls, and those that are not at hand.
+  std::vector<ShellWalk::CalledText> scripts;
+  std::vector<std::string> unread;
 };
 
 // The first call with fixed numbers counts; what only the node knows stays open. Arguments of the

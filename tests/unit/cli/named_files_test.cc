@@ -67,8 +67,8 @@ TEST_F(NamedFiles, AreFollowedThroughScriptsToWhereTheyStand) {
   spec_.run = "bash run/sft.sh";
   const auto files = ReadNamedFiles(spec_);
   ASSERT_TRUE(files) << FormatError(files.error());
-  EXPECT_TRUE(files->contains("../conf/z3.yaml"));
-  EXPECT_TRUE(files->contains("ds.json"));
+  EXPECT_TRUE(files->contains("conf/z3.yaml"));
+  EXPECT_TRUE(files->contains("ds.json") || files->contains("run/ds.json")) << "beside the call";
 }
 
 TEST_F(NamedFiles, AreThoseOfTheDirectoryThatTheLineEnters) {
@@ -79,8 +79,9 @@ TEST_F(NamedFiles, AreThoseOfTheDirectoryThatTheLineEnters) {
   spec_.run = "cd sub && accelerate launch --config_file acc.yaml t.py && bash t.sh";
   const auto files = ReadNamedFiles(spec_);
   ASSERT_TRUE(files) << FormatError(files.error());
-  EXPECT_EQ(files->at("acc.yaml"), "num_processes: 2\n");
-  EXPECT_EQ(files->at("t.sh"), "torchrun --nproc_per_node 5 t.py\n");
+  EXPECT_EQ(files->at("sub/acc.yaml"), "num_processes: 2\n");
+  EXPECT_EQ(files->at("sub/t.sh"), "torchrun --nproc_per_node 5 t.py\n");
+  EXPECT_FALSE(files->contains("acc.yaml") || files->contains("t.sh"));
   spec_.run = "cd $SOMEWHERE && bash t.sh";
   EXPECT_TRUE(ReadNamedFiles(spec_)->empty());
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/launch_line.h"
+#include "planner/shell_place.h"
 #include "planner/shell_text.h"
 #include "planner/written_counts.h"
 
@@ -35,7 +36,10 @@ Files Wanted(const std::string& run, const Files& files = {}) {
   const JobSpec spec = JobOf(run);
   const auto script = ReadShell(run);
   EXPECT_TRUE(script) << run;
-  return CountsIn(*script, LineOptions(spec, files)).wanted;
+  Files wanted;
+  for (const auto& [name, file] : CountsIn(*script, LineOptions(spec, files)).wanted)
+    wanted[name] = file.path;
+  return wanted;
 }
 
 bool Says(const LaunchLine& line, const std::string& text) {
@@ -59,21 +63,18 @@ TEST(NamedTexts, AreFollowedFromScriptToConfiguration) {
             {{"t.sh", "accelerate launch --config_file acc.yaml t.py"}},
             "acc.yaml",
             "/home/me/project/acc.yaml"},
-           {"bash run/t.sh",
-            {{"run/t.sh", own}},
-            "../acc.yaml",
-            "/home/me/project/run/../acc.yaml"},
+           {"bash run/t.sh", {{"run/t.sh", own}}, "acc.yaml", "/home/me/project/run/../acc.yaml"},
            {"CFG=acc.yaml\naccelerate launch --config_file $CFG t.py",
             {},
             "acc.yaml",
             "/home/me/project/acc.yaml"},
            {"accelerate launch --config_file \"$PWD/acc.yaml\" t.py",
             {},
-            "$PWD/acc.yaml",
+            "acc.yaml",
             "/home/me/project/acc.yaml"},
            {"cd s && accelerate launch --config_file=../acc.yaml t.py",
             {},
-            "../acc.yaml",
+            "acc.yaml",
             "/home/me/project/s/../acc.yaml"},
            {"cmd=\"accelerate launch --config_file acc.yaml t.py\"; eval $cmd",
             {},
@@ -83,13 +84,13 @@ TEST(NamedTexts, AreFollowedFromScriptToConfiguration) {
             {{"a/t.sh",
               "HERE=$(cd \"$(dirname \"${BASH_SOURCE[0]}\")/..\" >/dev/null 2>&1 && pwd)\n"
               "torchrun t.py --deepspeed $HERE/ds.json"}},
-            "$HERE/ds.json",
-            "/home/me/project/a/../ds.json"},
+            "ds.json",
+            "/home/me/project/ds.json"},
            {"bash a/t.sh",
             {{"a/t.sh", "deepspeed t.py --deepspeed ${0%/*}/ds.json"}},
-            "${0%/*}/ds.json",
+            "a/ds.json",
             "/home/me/project/a/ds.json"},
-           {"cd /opt/x\nbash t.sh", {}, "t.sh", "/opt/x/t.sh"}}) {
+           {"cd /opt/x\nbash t.sh", {}, "/opt/x/t.sh", "/opt/x/t.sh"}}) {
     const Files wanted = Wanted(c.run, c.files);
     ASSERT_TRUE(wanted.contains(c.named)) << c.run;
     EXPECT_EQ(wanted.at(c.named), c.path) << c.run;
@@ -247,7 +248,7 @@ TEST(NamedTexts, ArgZeroIsThatOfTheText) {
   EXPECT_EQ(line.start, StartKind::kDirect);
   EXPECT_TRUE(line.uses_arg_zero);
   EXPECT_EQ(line.shell,
-            "launch_python=$0 BASH_ARGV0=bash; cd \"$(dirname \"$0\")\"; exec \"$launch_python\" "
+            "launch_python=$1; shift; cd \"$(dirname \"$0\")\"; exec \"$launch_python\" "
             "-u t.py");
   EXPECT_FALSE(Read(JobOf("torchrun t.py")).uses_arg_zero);
 }
@@ -285,12 +286,119 @@ TEST(NamedTexts, ACallOfUnknownCountIsHeldToItsOwn) {
 }
 
 TEST(NamedTexts, ScriptsBehindCdAreTheirs) {
-  EXPECT_EQ(Wanted("cd sub && bash only.sh"), (Files{{"only.sh", "/home/me/project/sub/only.sh"}}));
-  EXPECT_EQ(Wanted("cd sub\n./only.sh"), (Files{{"./only.sh", "/home/me/project/sub/./only.sh"}}));
+  EXPECT_EQ(Wanted("cd sub && bash only.sh"),
+            (Files{{"sub/only.sh", "/home/me/project/sub/only.sh"}}));
+  EXPECT_EQ(Wanted("cd sub\n./only.sh"),
+            (Files{{"sub/only.sh", "/home/me/project/sub/./only.sh"}}));
   const LaunchLine line =
-      Read(JobOf("cd sub && bash only.sh"), {{"only.sh", "torchrun --nproc_per_node 2 t.py"}});
+      Read(JobOf("cd sub && bash only.sh"), {{"sub/only.sh", "torchrun --nproc_per_node 2 t.py"},
+                                             {"only.sh", "torchrun --nproc_per_node 5 t.py"}});
   EXPECT_EQ(line.start, StartKind::kPerNode);
   EXPECT_EQ(ProcessesOf(line), 2);
+}
+
+TEST(NamedTexts, WhatBranchesAgreeAboutIsKnown) {
+  const std::string branches =
+      "N=4\nif [ -n \"$WORLD_SIZE\" ]; then\n  HOW=\"--nproc_per_node=$N --nnodes=$WORLD_SIZE\"\n"
+      "else\n  HOW=\"--standalone --nproc_per_node=%\"\nfi\ntorchrun $HOW t.py\n";
+  const auto with = [&branches](const std::string& other) {
+    std::string run = branches;
+    return ProcessesOf(Read(JobOf(run.replace(run.find('%'), 1, other))));
+  };
+  EXPECT_EQ(with("$N"), 4);
+  EXPECT_EQ(with("4"), 4);
+  EXPECT_EQ(with("8"), 0) << "they do not agree";
+  EXPECT_EQ(ProcessesOf(Read(JobOf("N=8\nif [ $A ]; then N=4; elif [ $B ]; then N=2; else N=8; "
+                                   "fi\ntrue && torchrun --nproc_per_node $N t.py"))),
+            0);
+}
+
+TEST(NamedTexts, AreReadAsTheTextItselfWritesThem) {
+  const LaunchLine hosts = Read(
+      JobOf("cat > hosts <<EOF\nn1 slots=4\nn2 slots=4\nEOF\ndeepspeed --hostfile hosts t.py\n"));
+  EXPECT_EQ(hosts.nodes_min, 2);
+  EXPECT_EQ(ProcessesOf(hosts), 4);
+  EXPECT_EQ(Read(JobOf("echo n1 slots=2 > h\necho 'n2 slots=2' >> h\nprintf 'n3 slots=2\\n' >> h\n"
+                       "deepspeed --hostfile h t.py"))
+                .nodes_min,
+            3);
+  const LaunchLine config =
+      Read(JobOf("N=4\ncat <<EOF > a.yaml\nnum_processes: $N\nEOF\naccelerate launch "
+                 "--config_file a.yaml t.py"),
+           {{"a.yaml", "num_processes: 2\n"}});
+  EXPECT_EQ(ProcessesOf(config), 4) << "not the one that an earlier run left";
+  EXPECT_EQ(ProcessesOf(Read(JobOf("cat <<'EOF' > a.yaml\nnum_processes: $N\nEOF\nN=4\n"
+                                   "accelerate launch --config_file a.yaml t.py"))),
+            0);
+  const LaunchLine engine =
+      Read(JobOf("cat > $PWD/ds.json <<E\n{\"zero_optimization\": {\"stage\": 2}}\nE\n"
+                 "deepspeed --num_gpus 2 t.py --deepspeed_config ds.json"));
+  ASSERT_TRUE(engine.deepspeed);
+  EXPECT_EQ(engine.deepspeed->name, "ds.json");
+}
+
+TEST(NamedTexts, LaunchersAtTheSameTimeAreRefused) {
+  for (const char* run :
+       {"torchrun --nproc_per_node=2 a.py &\ntorchrun --nproc_per_node=2 b.py &\nwait",
+        "f() { CUDA_VISIBLE_DEVICES=$1 torchrun --nproc_per_node=$2 t.py; }\nf 0,1 2 &\nf 2,3 2 &\n"
+        "wait",
+        "for i in 0 1; do\n  CUDA_VISIBLE_DEVICES=$i torchrun --nproc_per_node=1 t.py &\ndone\n"
+        "wait"}) {
+    const JobSpec job = JobOf(run);
+    const auto line = ReadLaunchLine(run, LineOptions(job, {}));
+    ASSERT_FALSE(line) << run;
+    EXPECT_EQ(line.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(line.error().message.find("several of torchrun at the same time"), std::string::npos)
+        << line.error().message;
+    const JobSpec by_script = JobOf("bash t.sh");
+    EXPECT_FALSE(ReadLaunchLine(by_script.run, LineOptions(by_script, {{"t.sh", run}}))) << run;
+  }
+  for (const char* run :
+       {"tensorboard --logdir o &\ntorchrun --nproc_per_node=2 a.py",
+        "torchrun --nproc_per_node=2 a.py &\nwait\ntorchrun --nproc_per_node=2 b.py &\nwait",
+        "for i in 0 1; do\n  torchrun --nproc_per_node=1 t.py &\n  wait $!\ndone",
+        "if [ $NODE_RANK = 0 ]; then\n  torchrun --nproc_per_node=2 a.py &\nelse\n  torchrun "
+        "--nproc_per_node=2 a.py &\nfi\nwait"}) {
+    EXPECT_TRUE(ReadLaunchLine(run, LineOptions(JobOf(run), {}))) << run;
+  }
+}
+
+TEST(NamedTexts, AScriptThatIsNotAtHandIsSaid) {
+  for (const char* run : {"bash t.sh", "bash $DIR/t.sh", "for s in a b; do bash $s.sh; done",
+                          "env -C sub bash t.sh"}) {
+    EXPECT_TRUE(Says(Read(JobOf(run)), "is not at hand: run is started once per rank")) << run;
+  }
+  EXPECT_FALSE(Says(Read(JobOf("bash t.sh"), {{"t.sh", "python t.py"}}), "not at hand"));
+  EXPECT_FALSE(Says(Read(JobOf("source ~/venv/bin/activate && python t.py")), "not at hand"));
+  EXPECT_TRUE(Says(Read(JobOf("deepspeed --hostfile h t.py")), "h was not found"));
+  JobSpec two = JobOf("deepspeed --hostfile h t.py");
+  two.nodes = {2, 2, false};
+  EXPECT_FALSE(Says(Read(two), "h was not found"));
+}
+
+TEST(NamedTexts, PlacesFollowTheDirectoriesOfTheText) {
+  const auto at = [](const std::string& text, const std::string& name) {
+    ShellPlace place("/w");
+    KnownVariables known = {{"PWD", "/w"}, {"D", "d"}};
+    const auto script = ReadShell(text);
+    EXPECT_TRUE(script);
+    for (const ShellCommand& command : script->commands) place.Note(command, known);
+    EXPECT_EQ(known.contains("PWD"), !place.directory().empty()) << text;
+    return place.NameOf(name);
+  };
+  EXPECT_EQ(at("true", "./a"), "./a");
+  EXPECT_EQ(at("cd a/../b", "./c"), "b/c");
+  EXPECT_EQ(at("cd -P -- $D; cd ..", "c"), "c");
+  EXPECT_EQ(at("cd a; cd -", "c"), "c");
+  EXPECT_EQ(at("pushd a\npushd b\npopd", "c"), "a/c");
+  EXPECT_EQ(at("cd ..", "w/c"), "c");
+  EXPECT_EQ(at("cd ..", "c"), "/c");
+  EXPECT_EQ(at("cd /x/y", "../c"), "/x/c");
+  EXPECT_EQ(at("cd a | true", "c"), "c");
+  for (const char* unknown : {"cd", "cd ~/x", "cd $NOBODY", "popd", "cd \"$(pick)\""}) {
+    EXPECT_EQ(at(unknown, "c"), "") << unknown;
+    EXPECT_EQ(at(unknown, "/w/c"), "c") << unknown;
+  }
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ TEST_P(PublicHabit, IsReadAsItsAuthorMeansIt) {
   options.files["run.sh"] =
       "accelerate launch --num_processes=$1 --gpu_ids=$2 --main_process_port=$3 01_train.py\n";
   options.files["outer.sh"] = "export NPROC=4\ncd src\nbash inner.sh cfg.yaml\n";
-  options.files["inner.sh"] = "torchrun --nproc_per_node=$NPROC train.py $1\n";
+  options.files["src/inner.sh"] = "torchrun --nproc_per_node=$NPROC train.py $1\n";
   options.files["either.sh"] =
       "if [ -n \"$SLURM_JOB_ID\" ]; then\n  srun python train.py\nelse\n"
       "  torchrun --nproc_per_node=4 train.py\nfi\n";
