@@ -69,6 +69,9 @@ void NoteNodeFault(Draft& draft, const AttemptRecord& attempt, const Ending& end
   const auto found = draft.state().nodes.find(*blamed);
   if (found == draft.state().nodes.end()) return;
   NodeRecord node = found->second;
+  // Where one user runs all jobs, nobody can agree with what the user's own logs say.
+  const bool confirmed = attempt.verdict->confidence == Confidence::kConfirmed;
+  if (node.account && !confirmed) return;
   NodeFault fault;
   fault.job = attempt.key.job;
   fault.owner = draft.state().jobs.at(attempt.key.job).owner;

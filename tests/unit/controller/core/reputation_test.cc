@@ -65,6 +65,18 @@ TEST_F(Reputation, TheLogsOfOneUserAloneCondemnNoNode) {
   EXPECT_FALSE(Drained());
 }
 
+TEST_F(Reputation, OnANodeOfOneUserOnlyWhatTheLogDoesNotSayAloneCounts) {
+  core.state.nodes.at(NodeId{"gpu1"}).account = UserName{"ana"};
+  core.verdict->confidence = Confidence::kLikely;
+  FailOneMore();
+  FailOneMore();
+  EXPECT_FALSE(Drained());
+  core.verdict->confidence = Confidence::kConfirmed;
+  FailOneMore();
+  FailOneMore();
+  EXPECT_TRUE(Drained());
+}
+
 TEST_F(Reputation, TheUsersOwnErrorsAreNotTheNodes) {
   for (const char* label : {"python_exception", "cuda_oom_foreign_process", "nccl_timeout"}) {
     core.verdict->label = label;
