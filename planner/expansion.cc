@@ -1,7 +1,8 @@
 #include "planner/expansion.h"
 
-#include <cctype>
 #include <utility>
+
+#include "planner/shell_text.h"
 
 namespace launch {
 namespace {
@@ -9,14 +10,11 @@ namespace {
 constexpr int kMaxExpansionDepth = 8;
 constexpr std::size_t kMaxBytes = 128 * 1024;  // what Linux takes as one string of an environment
 
-bool IsNameChar(char c, bool first) {
-  const auto u = static_cast<unsigned char>(c);
-  return c == '_' || std::isalpha(u) != 0 || (!first && std::isdigit(u) != 0);
-}
+bool BelongsToName(char c, bool first) { return first ? IsNameStart(c) : IsNameChar(c); }
 
 std::size_t NameEnd(std::string_view text, std::size_t at) {
   std::size_t end = at;
-  while (end < text.size() && IsNameChar(text[end], end == at)) ++end;
+  while (end < text.size() && BelongsToName(text[end], end == at)) ++end;
   return end;
 }
 
@@ -43,7 +41,7 @@ class Expander {
                                 Braced(text.substr(i + 2, close - i - 2), depth));
         out += value;
         i = close + 1;
-      } else if (IsNameChar(text[i + 1], true)) {
+      } else if (IsNameStart(text[i + 1])) {
         const std::size_t end = NameEnd(text, i + 1);
         LAUNCH_ASSIGN_OR_RETURN(std::string value, Value(text.substr(i + 1, end - i - 1)));
         out += value;

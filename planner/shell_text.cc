@@ -9,7 +9,6 @@
 namespace launch {
 namespace {
 
-bool IsNameStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 constexpr int kMaxShellDepth = 64;
 
 // Words that open or close compound commands when they stand first.
@@ -409,6 +408,8 @@ void CollectUses(std::string_view raw, std::vector<ShellUse>& uses) {
 }
 
 }  // namespace
+
+bool IsNameStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 bool IsNameChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 

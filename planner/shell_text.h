@@ -45,6 +45,7 @@ struct ShellScript {
 // Errors (kInvalidArgument, with line and column in Where): an open quote, bracket or backtick.
 Result<ShellScript> ReadShell(std::string_view text);
 
+bool IsNameStart(char c);
 bool IsNameChar(char c);  // of a variable's name, but for its first
 
 // "NAME=value" as a prefix or of export; absent for other words.
