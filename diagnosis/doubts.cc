@@ -1,6 +1,7 @@
 #include "diagnosis/doubts.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <string>
@@ -17,6 +18,10 @@ constexpr std::string_view kOfTheCode[] = {
     "NameError",         "IndexError",          "ZeroDivisionError",
     "UnboundLocalError", "NotImplementedError", "ModuleNotFoundError",
     "ImportError",       "FileNotFoundError",   "SyntaxError"};
+
+// What a program runs into behind a file system that is gone.
+constexpr std::string_view kOfLostFiles[] = {"ModuleNotFoundError", "ImportError",
+                                             "FileNotFoundError"};
 
 // Of the card: what may differ between two messages, which are not of the same moment.
 constexpr double kSameShare = 0.05;
@@ -104,11 +109,24 @@ void TellMismatch(std::vector<Suspect>& suspects) {
   }
 }
 
+namespace {
+
+// What CUDA, NCCL or NVML returned to the program itself: nobody prints it for having read it in a
+// kernel's log, and it stands whatever the program says behind it.
+bool IsAnswerOfTheDriver(std::string_view text) {
+  if (text.find("NVRM") != std::string_view::npos) return false;
+  return std::ranges::any_of(
+      std::array<std::string_view, 4>{"CUDA", "Cuda", "cuda", "NVML"},
+      [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
+}
+
+}  // namespace
+
 void DoubtHardware(std::vector<Suspect>& suspects, const NodeEvidence& node) {
   for (const std::string& line : node.kernel_lines)
     if (line.find("NVRM") != std::string::npos) return;
   for (Suspect& c : suspects) {
-    if (c.tier != Tier::kHardware || c.text.find("CUDA error") != std::string::npos) continue;
+    if (c.tier != Tier::kHardware || IsAnswerOfTheDriver(c.text)) continue;
     c.tier = Tier::kNote;
     c.confidence = Confidence::kSymptom;
   }
@@ -128,7 +146,7 @@ namespace {
 // As a log holds it: of the driver, of the kernel, about whichever process.
 bool IsWordOfKernel(const Suspect& c) {
   if (c.offset == kOutside || c.of_node) return false;
-  if (c.text.find("CUDA error") != std::string::npos) return false;
+  if (IsAnswerOfTheDriver(c.text)) return false;
   if (c.tier == Tier::kHardware || c.label == "xid_app_fault") return true;
   if (c.tier == Tier::kAuthority) return c.label == "storage_io" || c.label == "host_oom_kill";
   return c.text.starts_with("kernel: ") || c.text.find("mlx5_core") != std::string::npos ||
@@ -139,20 +157,26 @@ bool IsWordOfKernel(const Suspect& c) {
 }  // namespace
 
 void DoubtPrintedKernelLines(std::vector<Suspect>& suspects) {
-  const auto is_own_error = [](const Suspect& c) {
+  const auto is_among = [](const Suspect& c, auto& classes) {
     if (c.tier != Tier::kProgram || c.offset == kOutside) return false;
     const std::string_view text = c.text;
     const std::string_view name = text.substr(0, text.find(':'));
-    return std::ranges::any_of(kOfTheCode,
+    return std::ranges::any_of(classes,
                                [&](std::string_view known) { return name.ends_with(known); });
   };
-  std::vector<std::pair<std::uint64_t, std::optional<Rank>>> own;
+  struct OwnError {
+    std::uint64_t offset;
+    std::optional<Rank> rank;
+    bool of_lost_files;
+  };
+  std::vector<OwnError> own;
   for (const Suspect& c : suspects)
-    if (is_own_error(c)) own.emplace_back(c.offset, c.rank);
+    if (is_among(c, kOfTheCode)) own.push_back({c.offset, c.rank, is_among(c, kOfLostFiles)});
   for (Suspect& c : suspects) {
     if (!IsWordOfKernel(c)) continue;
-    if (std::ranges::none_of(own, [&](const auto& end) {
-          return end.first > c.offset && (!end.second || !c.rank || *end.second == *c.rank);
+    if (std::ranges::none_of(own, [&](const OwnError& end) {
+          if (end.of_lost_files && c.label == "storage_io") return false;
+          return end.offset > c.offset && (!end.rank || !c.rank || *end.rank == *c.rank);
         }))
       continue;
     c.tier = Tier::kNote;

@@ -255,6 +255,10 @@ std::optional<Rank> RankInside(std::string_view text) {
     const std::size_t at = text.find(mark.before);
     if (at == std::string_view::npos) continue;
     const std::size_t from = at + mark.before.size();
+    // "task 3" of other programs is no rank.
+    if (mark.before.starts_with(": task") && text.substr(0, at).find("srun") == text.npos &&
+        text.substr(0, at).find("slurmstepd") == text.npos)
+      continue;
     const std::size_t digits = Digits(text, from);
     if (digits > 0 && from + digits < text.size() &&
         mark.behind.find(text[from + digits]) != std::string_view::npos)

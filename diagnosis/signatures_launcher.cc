@@ -124,7 +124,7 @@ constexpr Signature kLauncher[] = {
                  "terminated with the following", "Child process with PID"},
      .reading = Reading::kRankEnd},
     {.tier = Tier::kWrapper,
-     .phrases = {" RUNNING AT ", "KILLED BY SIGNAL: ", "EXIT CODE: ", "  Exit code: ",
+     .phrases = {" RUNNING AT ", "KILLED BY SIGNAL: ", "EXIT CODE: ", "  Exit code:  ",
                  "TERMINATED WITH THE EXIT STRING"},
      .reading = Reading::kRankEnd},
 

@@ -9,7 +9,7 @@ const std::vector<PreflightCode>& PreflightCodes() {
       {"torch_missing", "torch installed", "error, warning",
        "The job's interpreter on each node has a `torch` package. An error for a line that starts "
        "torch itself (torchrun), a warning for other GPU programs. One that is there and cannot be "
-       "imported is an error at the start of a lone command, whose environment is known.",
+       "imported is an error at the start of a lone `python` command of a named environment.",
        "Install torch into that environment, name the right one with `venv:` or `python:`, or give "
        "it what it lacks with `env:`."},
       {"torch_cpu_only", "torch CUDA", "error",

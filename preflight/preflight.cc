@@ -48,13 +48,17 @@ void JudgeOneNode(const NodeCase& c, PreflightReport& report) {
   JudgeLimits(c, report);
 }
 
-// The plan lets the shell become the one command that there is.
-bool IsOneCommand(const AllocationSpec& spec) {
-  if (spec.ranks.empty()) return false;
-  const std::vector<std::string>& argv = spec.ranks.front().argv;
-  return std::any_of(argv.begin(), argv.end(), [](const std::string& text) {
-    return text.starts_with("exec ") && text.find('\n') == std::string::npos;
-  });
+// The plan lets the shell become the one command that there is, and that is the interpreter which
+// was probed: the launcher's own, or "python" where the job names an environment. Scripts that
+// activate an environment would stand in front (allocation.cc).
+bool IsOnlyTheInterpreter(const AllocationSpec& spec) {
+  constexpr std::size_t kText = 3;  // behind /bin/bash --norc -c
+  if (spec.ranks.empty() || spec.ranks.front().argv.size() <= kText) return false;
+  const std::string& text = spec.ranks.front().argv[kText];
+  if (text.find('\n') != std::string::npos) return false;
+  if (text.starts_with("exec \"$0\" ")) return true;
+  const bool python = text.starts_with("exec python ") || text.starts_with("exec python3 ");
+  return python && !spec.interpreter.empty();
 }
 
 // Path of the workdir where it is not there; else empty.
@@ -136,7 +140,7 @@ PreflightReport JudgeStaging(const AllocationSpec& spec, const NodeInventory& in
   if (spec.preflight != PreflightLevel::kNone) {
     if (spec.needs_torch_cuda && facts.runtime) {
       JudgeTorch({inventory, *facts.runtime, FactsFrom::kStaging, TorchNeed::kPossible,
-                  IsOneCommand(spec)},
+                  IsOnlyTheInterpreter(spec)},
                  report);
     }
     JudgeDisks(facts.disks, inventory.node, report);

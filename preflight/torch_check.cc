@@ -130,7 +130,10 @@ std::string FailedImport(const RuntimeFacts& runtime) {
 void JudgeImport(const Build& b, const TorchQuestion& question, PreflightReport& report) {
   const std::string why = FailedImport(b.runtime);
   const bool slow = why.starts_with("no answer within");
-  const bool sure = question.from == FactsFrom::kStaging && question.command_alone && !slow;
+  // Killed by whom, nobody knows: by the kernel for want of memory, for one.
+  const bool killed = why.starts_with("ended by signal");
+  const bool sure =
+      question.from == FactsFrom::kStaging && question.command_alone && !slow && !killed;
   Finding finding = MakeFinding("torch_missing", sure ? Severity::kError : Severity::kWarning,
                                 b.node.node, b.name + " cannot be imported");
   finding.evidence = why;

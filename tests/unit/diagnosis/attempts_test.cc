@@ -121,6 +121,20 @@ TEST(PrintedKernelLine, DoesNotOutrankAnErrorOfTheCode) {
       Of(std::string("RuntimeError: CUDA error: uncorrectable ECC error encountered\n") + kKeyError)
           .label,
       "ecc");
+  for (const char* answer :
+       {"gpu1:1:1 [0] NCCL WARN Cuda failure 214 'uncorrectable ECC error encountered'\n",
+        "jax.errors.JaxRuntimeError: INTERNAL: CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC "
+        "error "
+        "encountered\n",
+        "cupy_backends.cuda.api.runtime.CUDARuntimeError: cudaErrorECCUncorrectable: uncorrectable "
+        "ECC error encountered\n"})
+    EXPECT_EQ(Of(std::string(answer) + kKeyError).label, "ecc") << answer;
+  // A lost mount makes these errors.
+  EXPECT_EQ(Of("kernel: nfs: server nas1 not responding, timed out\n"
+               "Traceback (most recent call last):\n  File \"t.py\", line 3, in <module>\n"
+               "FileNotFoundError: [Errno 2] No such file or directory: '/data/a'\n")
+                .label,
+            "storage_io");
   // The node's own lines stand, whatever the program prints.
   NodeEvidence node;
   node.exit_code = 1;

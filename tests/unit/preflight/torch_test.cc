@@ -175,6 +175,13 @@ TEST(TorchCheck, ATorchThatCannotBeImportedUsesNoGpu) {
   EXPECT_EQ(judge("exec python train.py")[0].evidence, runtime.says);
   EXPECT_FALSE(HasErrors(judge("source env.sh\nexec python train.py")))
       << "env.sh may say where the library is";
+  EXPECT_FALSE(HasErrors(judge("exec bash train.sh"))) << "so may train.sh";
+  EXPECT_FALSE(HasErrors(judge("exec /opt/x/bin/python train.py"))) << "not the one probed";
+  rank.argv = {"/bin/bash", "--norc", "-c", "activate\n", "launch", "exec python train.py"};
+  spec.ranks = {rank};
+  EXPECT_FALSE(HasErrors(JudgeStaging(spec, scene.node, facts).findings)) << "activate.d may";
+  facts.runtime->says = "ended by signal 9";
+  EXPECT_FALSE(HasErrors(judge("exec python train.py")));
   facts.runtime->says = "no answer within 120 s";
   EXPECT_FALSE(HasErrors(judge("exec python train.py")));
 }
