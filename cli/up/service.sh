@@ -20,7 +20,11 @@ write_settings() {  # while nothing runs: what runs has read what is there
     rm -f "$config"
     return
   fi
-  printf '%s\n' "$settings" >"$config.new" && sync "$config.new" 2>/dev/null
+  printf '%s\n' "$settings" >"$config.new" || {  # on a full disk: half of it says something else
+    rm -f "$config.new"
+    return 1
+  }
+  sync "$config.new" 2>/dev/null
   mv -f "$config.new" "$config"
 }
 settle() {  # a program that cannot start ends within half a second

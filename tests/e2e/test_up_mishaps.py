@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import BIN, wait_until
+from conftest import BIN, ROOT, wait_until
 from test_namespaces import need_namespaces, sh
 from test_up import Operator, SshHosts
 
@@ -156,3 +156,18 @@ def test_clusters_of_one_name_have_names_of_their_own_and_can_be_ended_without_t
     assert gone.returncode == 0 and "na: not reached, and forgotten" in gone.stderr, gone.stderr
     assert list(listed(operator)) == ["second"]
     two.serve("na")
+
+
+def test_a_full_disk_leaves_the_settings_of_a_host_as_they_were(tmp_path):
+    was = "# Written by `launch up`.\nmin_uid: 10000\n"
+    state, programs = tmp_path / "state", tmp_path / "programs"
+    (programs / "current").mkdir(parents=True)
+    state.mkdir()
+    (state / "agent.yaml").write_text(was)
+    (state / "agent.yaml.new").symlink_to("/dev/full")
+    kept = subprocess.run(["sh", ROOT / "cli/up/service.sh", "keep", "launch-agent", programs, state, "plain",
+                           was.strip().replace("10000", "100000")],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert kept.returncode != 0, "nothing is started with settings that are not there"
+    assert (state / "agent.yaml").read_text() == was
+    assert not (state / "agent.yaml.new").is_symlink()
