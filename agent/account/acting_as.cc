@@ -1,5 +1,6 @@
 #include "agent/account/acting_as.h"
 
+#include <linux/capability.h>
 #include <sys/fsuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -26,7 +27,26 @@ bool SetThreadIds(uid_t uid, gid_t gid) {
          static_cast<gid_t>(::setfsgid(static_cast<gid_t>(-1))) == gid;
 }
 
-}  // namespace
+// The rights that this thread uses; those that it may take back stay.
+bool SetThreadRights(std::uint64_t rights) {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
+  if (::syscall(SYS_capget, &header, sets) != 0) return false;
+  sets[0].effective = static_cast<std::uint32_t>(rights);
+  sets[1].effective = static_cast<std::uint32_t>(rights >> 32);
+  return ::syscall(SYS_capset, &header, sets) == 0;
+}
+
+std::uint64_t ThreadRights() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
+  if (::syscall(SYS_capget, &header, sets) != 0) return 0;
+  return sets[0].effective | static_cast<std::uint64_t>(sets[1].effective) << 32;
+}
+
+// The way back. With any other right of root's the kernel lets a thread pass where the account may
+// not: CAP_SYS_PTRACE into the directories of other users' processes, CAP_SYS_RESOURCE over quotas.
+constexpr std::uint64_t kKept = 1ULL << CAP_SETUID | 1ULL << CAP_SETGID;
 
 std::vector<gid_t> ThreadGroups() {
   std::vector<gid_t> groups(static_cast<std::size_t>(std::max(0, ::getgroups(0, nullptr))));
@@ -35,30 +55,40 @@ std::vector<gid_t> ThreadGroups() {
   return groups;
 }
 
+ActingAs::Before Now() {
+  return {static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1))),
+          static_cast<gid_t>(::setfsgid(static_cast<gid_t>(-1))), ThreadGroups(), ThreadRights()};
+}
+
 bool Become(const LocalAccount& account) {
   return SetThreadGroups({account.groups.begin(), account.groups.end()}) &&
-         SetThreadIds(account.uid, account.gid);
+         SetThreadIds(account.uid, account.gid) && SetThreadRights(kKept) &&
+         ThreadRights() == kKept;
 }
 
 // Nothing may be done as root that was meant to be done as the account, or the other way round.
-void GoBack(const std::vector<gid_t>& groups) {
-  if (!SetThreadIds(::geteuid(), ::getegid()) || !SetThreadGroups(groups)) std::abort();
+void GoBack(const ActingAs::Before& before) {
+  if (!SetThreadIds(before.uid, before.gid) || !SetThreadGroups(before.groups) ||
+      !SetThreadRights(before.rights)) {
+    std::abort();
+  }
 }
+
+}  // namespace
 
 ActingAs::ActingAs(const std::optional<LocalAccount>& account) {
   if (!account || account->uid == ::geteuid()) return;
-  groups_ = ThreadGroups();
+  before_ = Now();
   if (!Become(*account)) std::abort();
-  acts_ = true;
 }
 
 ActingAs::~ActingAs() {
-  if (acts_) GoBack(groups_);
+  if (before_) GoBack(*before_);
 }
 
 Result<void> ActingAs::Try(const LocalAccount& account) {
   if (account.uid == ::geteuid()) return {};
-  const std::vector<gid_t> before = ThreadGroups();
+  const Before before = Now();
   const bool could = Become(account);
   GoBack(before);
   if (could) return {};

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -11,9 +12,10 @@
 namespace launch::agent {
 
 // While it lives, the kernel checks what this thread does with files against the account: its uid,
-// gid and groups, also towards a file server, and without root's right to pass every check. Only
-// files: the thread stays root for signals, so that the account cannot end the agent by it. Nothing
-// without an account. Programs started meanwhile are root's: AsAccount is for those.
+// gid and groups, also towards a file server, and without any right of root's but that to come
+// back. Only files: the thread's user stays root, so that the account cannot end the agent by a
+// signal. Nothing without an account. The scopes may be nested: each ends as it began. Programs
+// started meanwhile are root's, unless they are told to become the account (ChildProcess, Spawn).
 //
 // access(2) asks for the real user, which stays root: use faccessat with AT_EACCESS.
 class ActingAs {
@@ -23,12 +25,18 @@ class ActingAs {
   ActingAs& operator=(const ActingAs&) = delete;
   ~ActingAs();
 
+  struct Before {  // what the thread was
+    uid_t uid = 0;
+    gid_t gid = 0;
+    std::vector<gid_t> groups;
+    std::uint64_t rights = 0;  // its effective capabilities
+  };
+
   // Whether the kernel lets this process act as the account: in a container it may not.
   static Result<void> Try(const LocalAccount& account);
 
  private:
-  bool acts_ = false;
-  std::vector<gid_t> groups_;  // of before
+  std::optional<Before> before_;  // absent: this process is the account
 };
 
 }  // namespace launch::agent

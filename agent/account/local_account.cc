@@ -93,20 +93,8 @@ Result<LocalAccount> AccountOfOwner(const std::string& owner, const AccountRules
   return account;
 }
 
-std::vector<std::string> AsAccount(const LocalAccount& account, std::vector<std::string> argv) {
-  if (account.uid == ::geteuid()) return argv;
-  std::string groups = "--clear-groups";
-  for (std::size_t i = 0; i < account.groups.size(); ++i)
-    groups = (i == 0 ? "--groups=" : groups + ",") + std::to_string(account.groups[i]);
-  const std::vector<std::string> become = {"/usr/bin/setpriv",
-                                           "--reuid=" + std::to_string(account.uid),
-                                           "--regid=" + std::to_string(account.gid),
-                                           groups,
-                                           "--inh-caps=-all",
-                                           "--no-new-privs",
-                                           "--"};
-  argv.insert(argv.begin(), become.begin(), become.end());
-  return argv;
+shim::AccountIds IdsOf(const LocalAccount& account) {
+  return {account.uid, account.gid, account.groups.data(), account.groups.size()};
 }
 
 }  // namespace launch::agent

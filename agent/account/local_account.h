@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/shim/become_account.h"
 #include "common/error.h"
 
 namespace launch::agent {
@@ -36,8 +37,9 @@ Result<void> CheckAccount(const std::string& owner, const LocalAccount& account,
 // Both. kPermissionDenied with what whoever keeps the machine can do about it.
 Result<LocalAccount> AccountOfOwner(const std::string& owner, const AccountRules& rules);
 
-// `argv` behind setpriv of util-linux, which becomes the account, with no capability and no way to
-// any. As it is for the account of this process.
-std::vector<std::string> AsAccount(const LocalAccount& account, std::vector<std::string> argv);
+inline constexpr std::uint32_t kAccountUmask = 077;  // on a machine that others use too
+
+// For a child that becomes the account. Points into it.
+shim::AccountIds IdsOf(const LocalAccount& account);
 
 }  // namespace launch::agent

@@ -4,16 +4,20 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/fsuid.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <sstream>
 #include <utility>
+
+#include "agent/account/spawn.h"
 
 extern char** environ;
 
@@ -83,19 +87,73 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
 
 void SetNonBlocking(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
+// What a program is given at its start.
+struct Given {
+  int in = -1;
+  int out = -1;
+  bool merge_stderr = false;
+  char* const* argv = nullptr;
+  char* const* env = nullptr;
+};
+
+Result<pid_t> StartAsSelf(const Given& given) {
+  SpawnPlan plan;
+  ::posix_spawn_file_actions_adddup2(&plan.actions, given.in, STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&plan.actions, given.out, STDOUT_FILENO);
+  if (given.merge_stderr)
+    ::posix_spawn_file_actions_adddup2(&plan.actions, given.out, STDERR_FILENO);
+  // A descriptor that somebody forgot to mark would otherwise keep a lock or a socket alive.
+  ::posix_spawn_file_actions_addclosefrom_np(&plan.actions, STDERR_FILENO + 1);
+  pid_t pid = -1;
+  const int error =
+      ::posix_spawn(&pid, given.argv[0], &plan.actions, &plan.attributes, given.argv, given.env);
+  if (error != 0) return FailErrno("start " + std::string(given.argv[0]), error);
+  return pid;
+}
+
+// What the child needs, ready before the fork: it may not allocate.
+struct AccountChild final : Becoming {
+  Given given;
+  shim::AccountIds ids;
+
+  int Become(int& report) const override {
+    ResetHandlers();
+    // The thread that asks may act as the account: what comes first is this process's own to do.
+    (void)::setfsuid(::geteuid());
+    (void)::setfsgid(::getegid());
+    if (::setsid() < 0) return errno;  // no terminal of root's, and a process group of its own
+    shim::LeaveOomProtection();
+    (void)::umask(kAccountUmask);
+    if (::dup2(given.in, STDIN_FILENO) < 0 || ::dup2(given.out, STDOUT_FILENO) < 0) return errno;
+    if (given.merge_stderr && ::dup2(given.out, STDERR_FILENO) < 0) return errno;
+    constexpr int kReport = STDERR_FILENO + 1;
+    if (::dup3(report, kReport, O_CLOEXEC) < 0) return errno;
+    report = kReport;
+    ::close_range(kReport + 1, ~0U, 0);
+    if (const int failed = shim::BecomeAccount(ids); failed != 0) return failed;
+    if (::chdir("/") != 0) return errno;  // where Python looks for modules first
+    UnblockSignals();
+    ::execve(given.argv[0], given.argv, given.env);
+    return errno;
+  }
+};
+
+Result<pid_t> StartAs(const LocalAccount& account, Given given) {
+  LAUNCH_ASSIGN_OR_RETURN(const UniqueFd in, AboveTargets(given.in));
+  LAUNCH_ASSIGN_OR_RETURN(const UniqueFd out, AboveTargets(given.out));
+  given.in = in.get();
+  given.out = out.get();
+  AccountChild child;
+  child.given = given;
+  child.ids = IdsOf(account);
+  return Spawn(child, -1, "start " + std::string(given.argv[0]) + " as " + account.name);
+}
+
 }  // namespace
 
 Result<ChildProcess> ChildProcess::Spawn(const Options& options) {
   LAUNCH_ASSIGN_OR_RETURN(Pipe in, MakeInput());
   LAUNCH_ASSIGN_OR_RETURN(Pipe out, MakePipe());
-  SpawnPlan plan;
-  ::posix_spawn_file_actions_adddup2(&plan.actions, in.read.get(), STDIN_FILENO);
-  ::posix_spawn_file_actions_adddup2(&plan.actions, out.write.get(), STDOUT_FILENO);
-  if (options.merge_stderr)
-    ::posix_spawn_file_actions_adddup2(&plan.actions, out.write.get(), STDERR_FILENO);
-  // A descriptor that somebody forgot to mark would otherwise keep a lock or a socket alive.
-  ::posix_spawn_file_actions_addclosefrom_np(&plan.actions, STDERR_FILENO + 1);
-
   std::vector<std::string> argv_texts = options.argv;
   std::vector<std::string> env_texts;
   if (options.env)
@@ -103,10 +161,11 @@ Result<ChildProcess> ChildProcess::Spawn(const Options& options) {
   const std::vector<char*> argv = Pointers(argv_texts);
   const std::vector<char*> env = Pointers(env_texts);
 
-  pid_t pid = -1;
-  const int error = ::posix_spawn(&pid, argv[0], &plan.actions, &plan.attributes, argv.data(),
-                                  options.env ? env.data() : environ);
-  if (error != 0) return FailErrno("start " + options.argv.front(), error);
+  const Given given{in.read.get(), out.write.get(), options.merge_stderr, argv.data(),
+                    options.env ? env.data() : environ};
+  const bool as_self = !options.account || options.account->uid == ::geteuid();
+  LAUNCH_ASSIGN_OR_RETURN(const pid_t pid,
+                          as_self ? StartAsSelf(given) : StartAs(*options.account, given));
   SetNonBlocking(in.write.get());
   SetNonBlocking(out.read.get());
   return ChildProcess(pid, std::move(in.write), std::move(out.read));
@@ -163,9 +222,11 @@ void ChildProcess::Kill() const {
 
 Result<Captured> RunProgram(const std::vector<std::string>& argv,
                             const std::map<std::string, std::string>& env, Millis deadline,
-                            const std::atomic<bool>* cancel) {
-  LAUNCH_ASSIGN_OR_RETURN(ChildProcess child,
-                          ChildProcess::Spawn({.argv = argv, .env = env, .merge_stderr = true}));
+                            const std::atomic<bool>* cancel,
+                            const std::optional<LocalAccount>& account) {
+  LAUNCH_ASSIGN_OR_RETURN(
+      ChildProcess child,
+      ChildProcess::Spawn({.argv = argv, .env = env, .merge_stderr = true, .account = account}));
   child.CloseIn();
   const Steady::time_point until = Steady::now() + deadline;
   Captured captured;

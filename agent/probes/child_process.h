@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/account/local_account.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/unique_fd.h"
@@ -23,6 +24,9 @@ class ChildProcess {
     std::vector<std::string> argv;                          // argv[0] is a path
     std::optional<std::map<std::string, std::string>> env;  // unset: this process's
     bool merge_stderr = false;  // into stdout; else this process's stderr
+    // Who it runs as, from before its first instruction: `env` may be the user's own, and a program
+    // of root's that was given LD_PRELOAD runs the user's code as root. Absent: as this process.
+    std::optional<LocalAccount> account;
   };
   static Result<ChildProcess> Spawn(const Options& options);
 
@@ -58,7 +62,8 @@ struct Captured {
 // `cancel` ends it early, like the deadline.
 Result<Captured> RunProgram(const std::vector<std::string>& argv,
                             const std::map<std::string, std::string>& env, Millis deadline,
-                            const std::atomic<bool>* cancel = nullptr);
+                            const std::atomic<bool>* cancel = nullptr,
+                            const std::optional<LocalAccount>& account = std::nullopt);
 
 // First executable of this name in a PATH-like list; empty when there is none.
 std::string FindProgram(const std::string& name, const std::string& path);

@@ -29,20 +29,19 @@ NetworkFacts TestNetwork(const std::string& interpreter, const std::string& nccl
   }
   for (const EnvVar& variable : test.env) env[variable.name] = variable.value;
   if (!spec.gpus.empty()) env["LAUNCH_NCCL_TEST"] = nccl_program;
-  std::vector<std::string> argv = {interpreter,
-                                   "-c",
-                                   std::string(kNetworkTest),
-                                   test.address,
-                                   std::to_string(test.port),
-                                   std::to_string(test.place),
-                                   std::to_string(test.nodes),
-                                   ToString(spec.key) + "." + std::to_string(test.round)};
+  const std::vector<std::string> argv = {interpreter,
+                                         "-c",
+                                         std::string(kNetworkTest),
+                                         test.address,
+                                         std::to_string(test.port),
+                                         std::to_string(test.place),
+                                         std::to_string(test.nodes),
+                                         ToString(spec.key) + "." + std::to_string(test.round)};
   if (account) {
-    argv = AsAccount(*account, std::move(argv));
     env.try_emplace("HOME", account->home);
     env.try_emplace("USER", account->name);
   }
-  const Result<Captured> ran = RunProgram(argv, env, kTestDeadline, &cancel);
+  const Result<Captured> ran = RunProgram(argv, env, kTestDeadline, &cancel, account);
   if (!ran) return NoAnswer(ran.error().message);
   if (!ran->status) {
     return NoAnswer(cancel

@@ -149,7 +149,8 @@ std::optional<PythonProbe::Known> PythonProbe::Find(const PythonQuestion& questi
   }
   if (!found) return std::nullopt;
   const auto account = AccountOf(question);
-  const ActingAs acting(account ? *account : std::nullopt);
+  if (!account) return std::nullopt;
+  const ActingAs acting(*account);
   for (const Stamp& stamp : found->stamps)
     if (StampOf(stamp.path) != stamp) return std::nullopt;
   return found;
@@ -186,17 +187,16 @@ RuntimeFacts PythonProbe::Run(const PythonQuestion& question, Depth depth) {
     trouble = question.path + ": " + error.message();
   } else {
     stamps.push_back(StampOf(realpath));
-    std::vector<std::string> argv = {question.path, "-c", std::string(kPythonProbe),
-                                     import_torch ? "import" : "read"};
+    const std::vector<std::string> argv = {question.path, "-c", std::string(kPythonProbe),
+                                           import_torch ? "import" : "read"};
     std::map<std::string, std::string> env = options_.env;
     if (!account) trouble = account.error().message;
     if (as) {
-      argv = AsAccount(*as, std::move(argv));
       env["HOME"] = as->home;
       env["USER"] = as->name;
     }
-    const Result<Captured> ran =
-        trouble.empty() ? RunProgram(argv, env, deadline) : Fail(ErrorCode::kNotFound, trouble);
+    const Result<Captured> ran = trouble.empty() ? RunProgram(argv, env, deadline, nullptr, as)
+                                                 : Fail(ErrorCode::kNotFound, trouble);
     if (!ran) {
       trouble = ran.error().message;
     } else {

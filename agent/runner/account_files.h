@@ -25,8 +25,6 @@ Result<void> OpenAttempt(const AttemptDir& dir, const std::vector<Rank>& ranks,
                          const LocalAccount& account);
 Result<void> OpenSetup(const AttemptDir& dir, const LocalAccount& account);
 
-inline constexpr std::uint32_t kAccountUmask = 077;  // on a machine that others use too
-
 // Where the account keeps what is fetched once per node: images.
 std::string ImagesDir(const std::string& attempt_dir, const LocalAccount& account);
 Result<std::string> MakeImagesDir(const AttemptDir& dir, const LocalAccount& account);

@@ -1,7 +1,6 @@
 #include "agent/runner/exec_process.h"
 
 #include <fcntl.h>
-#include <grp.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -15,13 +14,14 @@
 #include <csignal>
 #include <utility>
 
+#include "agent/account/spawn.h"
 #include "agent/runner/account_files.h"
 #include "agent/runner/attempt_dir.h"
 #include "agent/runner/container.h"
 #include "agent/runner/process.h"
 #include "agent/runner/rank_env.h"
 #include "agent/runner/rank_surroundings.h"
-#include "agent/runner/spawn.h"
+#include "agent/shim/become_account.h"
 #include "agent/shim/cgroup_birth.h"
 #include "common/exec_mark.h"
 #include "common/file_system.h"
@@ -67,18 +67,6 @@ void JoinPointers(std::vector<std::string>& words, std::vector<char*>& pointers)
   pointers.push_back(nullptr);
 }
 
-// As BecomeRank of the shim does; reads back, for a command must never run with root's ids.
-bool TakeIds(const LocalAccount& account, const std::vector<gid_t>& groups) {
-  uid_t real = 0;
-  uid_t effective = 0;
-  uid_t saved = 0;
-  return ::setgroups(groups.size(), groups.data()) == 0 &&
-         ::setresgid(account.gid, account.gid, account.gid) == 0 &&
-         ::setresuid(account.uid, account.uid, account.uid) == 0 &&
-         ::getresuid(&real, &effective, &saved) == 0 && real == account.uid &&
-         effective == account.uid && saved == account.uid;
-}
-
 bool TakeTerminal(const std::string& slave) {
   const int fd = ::open(slave.c_str(), O_RDWR);
   if (fd < 0 || ::ioctl(fd, TIOCSCTTY, 0) != 0) return false;
@@ -108,7 +96,7 @@ struct ExecChild final : Becoming {
   UniqueFd stdio[3];  // without a terminal
   UniqueFd lock;
   const Beside* beside = nullptr;
-  std::vector<gid_t> groups;  // of beside's account
+  shim::AccountIds ids;  // of beside's account, if it has one
 
   int Become(int& report) const override {
     ResetHandlers();
@@ -116,10 +104,7 @@ struct ExecChild final : Becoming {
     if (error_number != 0) return error_number;
     if (::setsid() < 0) return errno;
     if (slave.empty() ? !TakePipes(stdio) : !TakeTerminal(slave)) return errno;
-    if (const int fd = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC); fd >= 0) {
-      (void)!::write(fd, "0", 1);
-      ::close(fd);
-    }
+    shim::LeaveOomProtection();
     for (const auto& [kind, limit] : beside->limits) (void)::setrlimit(kind, &limit);
     const cpu_set_t& cpus = beside->cpus;
     if (CPU_COUNT(&cpus) > 0) (void)::sched_setaffinity(0, sizeof cpus, &cpus);
@@ -131,7 +116,8 @@ struct ExecChild final : Becoming {
     }
     if (beside->account) {
       (void)::umask(kAccountUmask);
-      if (!TakeIds(*beside->account, groups)) return errno == 0 ? EPERM : errno;
+      const int failed = shim::BecomeAccount(ids);
+      if (failed != 0) return failed;
     }
     if (beside->no_new_privileges && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno;
     if (!as_root) {
@@ -261,9 +247,7 @@ Result<ExecProcess> ExecProcess::Start(const ExecPlace& place, const ExecCommand
   process.place_ = place;
   ExecChild child;
   child.beside = &beside;
-  if (beside.account) {
-    child.groups.assign(beside.account->groups.begin(), beside.account->groups.end());
-  }
+  if (beside.account) child.ids = IdsOf(*beside.account);
   if (terminal) {
     LAUNCH_ASSIGN_OR_RETURN(process.terminal_, OpenTerminal(*command.terminal, child.slave));
     // Made by devpts as root's; programs open it again by its name.

@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "agent/account/spawn.h"
 #include "agent/runner/process.h"
-#include "agent/runner/spawn.h"
 #include "agent/shim/cgroup_birth.h"
 
 namespace launch::agent {

@@ -1,18 +1,16 @@
 #include "agent/shim/shim_child.h"
 
 #include <fcntl.h>
-#include <grp.h>
-#include <linux/capability.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 
+#include "agent/shim/become_account.h"
 #include "agent/shim/cgroup_birth.h"
 
 namespace launch::shim {
@@ -30,46 +28,6 @@ int SetLimit(__rlimit_resource_t which, std::uint64_t value) {
   // Without the right to raise the hard limit, the best is what is allowed.
   const rlimit best{limit.rlim_max, limit.rlim_max};
   return ::setrlimit(which, &best);
-}
-
-// The switch away from root takes what counts; what a program could still inherit goes too.
-int DropCapabilities() {
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  const __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
-  return static_cast<int>(::syscall(SYS_capset, &header, none));
-}
-
-// The agent's session keyring may hold keys of root's login; a kernel without keyrings has none.
-void LeaveKeyring() {
-  constexpr int kJoinSessionKeyring = 1;  // KEYCTL_JOIN_SESSION_KEYRING of linux/keyctl.h
-  (void)::syscall(SYS_keyctl, kJoinSessionKeyring, nullptr);
-}
-
-// Switches and reads back: a rank with the wrong ids must never run.
-int SwitchIds(const SpecBlock& block) {
-  gid_t groups[kMaxGroups];
-  for (std::uint32_t i = 0; i < block.group_count; ++i) groups[i] = block.groups[i];
-  if (::setgroups(block.group_count, groups) != 0) return -1;
-  if (::setresgid(block.gid, block.gid, block.gid) != 0) return -1;
-  if (::setresuid(block.uid, block.uid, block.uid) != 0) return -1;
-  uid_t real = 0;
-  uid_t effective = 0;
-  uid_t saved = 0;
-  if (::getresuid(&real, &effective, &saved) != 0) return -1;
-  if (real != block.uid || effective != block.uid || saved != block.uid) {
-    errno = EPERM;
-    return -1;
-  }
-  gid_t real_group = 0;
-  gid_t effective_group = 0;
-  gid_t saved_group = 0;
-  if (::getresgid(&real_group, &effective_group, &saved_group) != 0) return -1;
-  if (real_group != block.gid || effective_group != block.gid || saved_group != block.gid) {
-    errno = EPERM;
-    return -1;
-  }
-  LeaveKeyring();
-  return block.uid == 0 ? 0 : DropCapabilities();
 }
 
 int BindCpus(const SpecBlock& block) {
@@ -106,17 +64,16 @@ ChildFailure BecomeRank(const SpecView& spec, bool born) {
     return {Stage::kCgroup, error_number};
   }
   if (::setsid() < 0) return Failed(Stage::kSession);
-  if (const int fd = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC); fd >= 0) {
-    // The shim's protection is not the rank's; without the right to change it there was none.
-    (void)!::write(fd, "0", 1);
-    ::close(fd);
-  }
+  LeaveOomProtection();
   if (SetLimit(RLIMIT_NOFILE, block.nofile) != 0 || SetLimit(RLIMIT_MEMLOCK, block.memlock) != 0 ||
       SetLimit(RLIMIT_CORE, block.core) != 0) {
     return Failed(Stage::kLimits);
   }
   if ((block.flags & kBindCpus) != 0 && BindCpus(block) != 0) return Failed(Stage::kAffinity);
-  if ((block.flags & kSwitchIds) != 0 && SwitchIds(block) != 0) return Failed(Stage::kIds);
+  if ((block.flags & kSwitchIds) != 0) {
+    const int error_number = BecomeAccount({block.uid, block.gid, block.groups, block.group_count});
+    if (error_number != 0) return {Stage::kIds, error_number};
+  }
   if (block.umask != kLeaveUmask) (void)::umask(static_cast<mode_t>(block.umask));
   if ((block.flags & kNoNewPrivs) != 0 && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
     return Failed(Stage::kNoNewPrivs);

@@ -161,6 +161,28 @@ def test_setup_copies_and_closed_homes_are_the_accounts(accounts):
     assert (source / "sub/data.txt").read_text() == "data\n"
 
 
+def test_what_a_job_preloads_never_has_roots_rights(accounts):
+    python = shutil.which("python3", path="/usr/bin:/bin:/usr/local/bin")  # one that other accounts reach
+    if not python:
+        pytest.skip("this machine has no python3 of its own")
+    cluster = accounts()
+    library = cluster.tmp / "home/ana/intruder.so"
+    shutil.copy(BIN.parent / "lib/libintruder.so", library)
+    told = cluster.tmp / "home/ana/intruder.so.ids"  # "euid program" of each program that loads it
+    told.write_text("")
+    for path in (library, told):
+        os.chown(path, PEOPLE["ana"], PEOPLE["ana"])
+    job = cluster.job("preload", "until [ -e ~/go ]; do sleep 0.1; done", workdir=library.parent,
+                      more=f"preflight: full\npython: {python}\nsetup: id -u\nenv: {{LD_PRELOAD: {library}}}\n")
+    number = cluster.of("ana", "submit", job, "--parsable").stdout.strip()
+    cluster.running("ana", number)
+    assert os.path.realpath(python) in told.read_text(), f"no interpreter was asked before the start:\n{told.read_text()}"
+    cluster.of("ana", "exec", number, "--", "id", "-u")
+    (library.parent / "go").write_text("")
+    wait_until("done", lambda: "SUCCEEDED" in cluster.of("ana", "status", number).stdout)
+    assert {line.split()[0] for line in told.read_text().splitlines()} == {str(PEOPLE["ana"])}, told.read_text()
+
+
 def test_owners_without_an_account_are_refused_with_the_reason(accounts):
     cluster = accounts("users: {ben: ana}")
     job = cluster.job("who", "id -un")

@@ -68,13 +68,6 @@ TEST(AccountOfOwner, GoesByTheMapAndSaysWhatIsMissing) {
   ASSERT_FALSE(root) << "also where a file says so";
 }
 
-TEST(AsAccountWords, NameEveryGroupAndLeaveNoWayUp) {
-  EXPECT_EQ(AsAccount(Account("ana", 1000), {"/bin/true", "-x"}),
-            (std::vector<std::string>{"/usr/bin/setpriv", "--reuid=1000", "--regid=1000",
-                                      "--groups=1000,61100", "--inh-caps=-all", "--no-new-privs",
-                                      "--", "/bin/true", "-x"}));
-}
-
 TEST(AtHomeOf, FillsInWhatThePlanDidNotKnow) {
   LocalAccount account = Account("lab-ana", kAna);
   account.home = "/nfs/ana";
@@ -250,6 +243,48 @@ TEST_F(AccountsTest, ActingAsEndsWithItsScope) {
   }
   EXPECT_EQ(Of(bench_.Path("work/hers")).st_uid, kAna);
   EXPECT_EQ(::mkdir((closed + "/a").c_str(), 0700), 0);
+}
+
+TEST_F(AccountsTest, ActingAsWithinActingAsEndsAsItBegan) {
+  const std::string anas = bench_.Path("anas");
+  fs::create_directories(anas);
+  fs::permissions(anas, fs::perms(0700));
+  ASSERT_EQ(::chown(anas.c_str(), kAna, kAna), 0);
+  const ActingAs outer(Account("ana", kAna));
+  for (const auto& [name, id] : {std::pair("ana", kAna), std::pair("ben", kBen)}) {
+    {
+      const ActingAs inner(Account(name, id));
+      EXPECT_EQ(::mkdir((anas + "/" + name).c_str(), 0700), id == kAna ? 0 : -1);
+    }
+    std::ofstream(anas + "/after-" + name) << "x";
+    EXPECT_EQ(Of(anas + "/after-" + name).st_uid, kAna);
+  }
+}
+
+// /proc/PID/cwd leads past every directory above, for whoever may trace the process.
+TEST_F(AccountsTest, ActingAsPassesThroughNobodyElsesProcesses) {
+  const std::string bens = bench_.Path("bens");
+  fs::create_directories(bens + "/open");
+  ASSERT_EQ(::chown(bens.c_str(), kBen, kBen), 0);
+  fs::permissions(bens, fs::perms(0700));
+  ASSERT_TRUE(
+      bench_.Run(Shell(kKey, "ben",
+                       "cd " + bens + "/open; echo $$ >" + bench_.Path("work/pid") +
+                           "; until [ -e " + bench_.Path("work/go") + " ]; do sleep 0.05; done")));
+  ASSERT_TRUE(bench_.Eventually([&] { return Work("pid").ends_with("\n"); }));
+  const std::string way = "/proc/" + Work("pid").substr(0, Work("pid").find('\n')) + "/cwd/";
+  struct stat info {};
+  {
+    const ActingAs acting(Account("ana", kAna));
+    EXPECT_EQ(::stat(way.c_str(), &info), -1);
+    EXPECT_EQ(errno, EACCES);
+  }
+  {
+    const ActingAs acting(Account("ben", kBen));
+    EXPECT_EQ(::stat(way.c_str(), &info), 0) << "its own, where it may be traced";
+  }
+  std::ofstream(bench_.Path("work/go")) << "";
+  EXPECT_TRUE(bench_.AwaitEnd(kKey, 0));
 }
 
 TEST_F(AccountsTest, ATreeIsGivenWithoutFollowingItsLinks) {

@@ -1,4 +1,4 @@
-#include "agent/runner/spawn.h"
+#include "agent/account/spawn.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>

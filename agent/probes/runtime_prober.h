@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -12,7 +13,9 @@
 
 namespace launch::agent {
 
-// Thread-safe; one question at a time. `clock` must outlive it.
+// Thread-safe. One question at a time of each account, which has 16 environments remembered: an
+// interpreter that does not answer, or many of them, are nobody else's trouble. `clock` must
+// outlive it.
 class RuntimeProber {
  public:
   RuntimeProber(std::map<std::string, std::string> base_env, Clock& clock)
@@ -25,12 +28,17 @@ class RuntimeProber {
   void SetDriver(std::string version);  // another driver makes known answers void
 
  private:
-  const std::map<std::string, std::string> base_env_;
+  using Environment = std::map<std::string, std::string>;
+  struct OfAccount {
+    std::mutex asking;  // held while an interpreter is asked
+    std::map<Environment, PythonProbe> probes;
+  };
+
+  const Environment base_env_;
   Clock& clock_;
-  std::mutex driver_mutex_;
-  std::string driver_;  // guarded by driver_mutex_
-  std::mutex mutex_;    // held while an interpreter is asked
-  std::map<std::map<std::string, std::string>, PythonProbe> probes_;  // guarded by mutex_
+  std::mutex mutex_;  // never held for long
+  std::string driver_;
+  std::map<std::string, std::shared_ptr<OfAccount>> accounts_;
 };
 
 }  // namespace launch::agent

@@ -1,4 +1,4 @@
-#include "agent/runtime_prober.h"
+#include "agent/probes/runtime_prober.h"
 
 #include <array>
 #include <string_view>
@@ -14,25 +14,30 @@ constexpr std::array<std::string_view, 11> kDeciding = {
 }  // namespace
 
 void RuntimeProber::SetDriver(std::string version) {
-  const std::lock_guard lock(driver_mutex_);
+  const std::lock_guard lock(mutex_);
   driver_ = std::move(version);
 }
 
 RuntimeFacts RuntimeProber::Ask(const std::string& interpreter, const std::vector<EnvVar>& env,
                                 const std::string& account) {
-  std::map<std::string, std::string> deciding = base_env_;
+  Environment deciding = base_env_;
   for (const EnvVar& variable : env)
     for (const std::string_view name : kDeciding)
       if (variable.name == name) deciding[variable.name] = variable.value;
   PythonQuestion question{.path = interpreter, .user = account, .driver = {}};
+  std::shared_ptr<OfAccount> known;
   {
-    const std::lock_guard lock(driver_mutex_);
+    const std::lock_guard lock(mutex_);
     question.driver = driver_;
+    std::shared_ptr<OfAccount>& kept = accounts_[account];
+    if (!kept) kept = std::make_shared<OfAccount>();
+    known = kept;
   }
-  const std::lock_guard lock(mutex_);
-  if (probes_.size() >= kMaxEnvironments && !probes_.contains(deciding)) probes_.clear();
+  const std::lock_guard asking(known->asking);
+  auto& probes = known->probes;
+  if (probes.size() >= kMaxEnvironments && !probes.contains(deciding)) probes.clear();
   const auto [probe, fresh] =
-      probes_.try_emplace(deciding, PythonProbe::Options{.env = deciding}, clock_);
+      probes.try_emplace(deciding, PythonProbe::Options{.env = deciding}, clock_);
   return probe->second.Ask(question);
 }
 
