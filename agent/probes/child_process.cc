@@ -202,16 +202,19 @@ ChildProcess::~ChildProcess() {
 std::optional<int> ChildProcess::Reap(Millis wait) {
   const Steady::time_point until = Steady::now() + wait;
   while (!status_) {
-    int status = 0;
-    if (::waitpid(pid_, &status, WNOHANG) == pid_) {
-      status_ = status;
+    siginfo_t ended{};
+    if (::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        ended.si_pid == pid_) {
+      Kill();  // what it left behind, while its number still is nobody else's
+      int status = 0;
+      if (::waitpid(pid_, &status, 0) == pid_) status_ = status;
       break;
     }
     const Millis left = Left(until);
     if (left == Millis{0}) break;
-    pollfd ended{pidfd_.get(), POLLIN, 0};  // without a pidfd: -1, and poll only waits
+    pollfd wake{pidfd_.get(), POLLIN, 0};  // without a pidfd: -1, and poll only waits
     const Millis step = pidfd_ ? left : std::min(left, kWithoutPidfd);
-    (void)::poll(&ended, 1, static_cast<int>(step.count()));
+    (void)::poll(&wake, 1, static_cast<int>(step.count()));
   }
   return status_;
 }

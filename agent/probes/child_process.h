@@ -40,7 +40,8 @@ class ChildProcess {
   int pidfd() const { return pidfd_.get(); }  // -1 on kernels without
   void CloseIn() { in_.Reset(); }
 
-  // The wait status once it ended, else nothing after at most `wait`.
+  // The wait status once it ended, else nothing after at most `wait`. With its end the rest of its
+  // group is killed.
   std::optional<int> Reap(Millis wait);
   void Kill() const;  // SIGKILL to the group
 
@@ -58,8 +59,8 @@ struct Captured {
   std::optional<int> status;  // as of waitpid; absent: killed at the deadline
 };
 
-// Runs to its end or to `deadline`, when its process group is killed. Waits for no grandchild.
-// `cancel` ends it early, like the deadline.
+// Runs to its end or to `deadline`, whichever comes first, and its process group no longer: no
+// grandchild is waited for. `cancel` ends it early, like the deadline.
 Result<Captured> RunProgram(const std::vector<std::string>& argv,
                             const std::map<std::string, std::string>& env, Millis deadline,
                             const std::atomic<bool>* cancel = nullptr,

@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -130,6 +130,25 @@ TEST_F(AccountChildTest, AnInterpreterThatHangsHoldsUpNobodyElse) {
   EXPECT_EQ(prober.Ask(other, {}, "bin").says, std::to_string(FindAccount("bin")->uid));
   tree.Write("open/go", "");
   first.join();
+}
+
+TEST_F(AccountChildTest, NothingOfItsGroupOutlivesIt) {
+  for (const bool as_ana : {false, true}) {
+    const auto ran =
+        RunProgram({"/bin/sh", "-c", "sleep 600 & echo $!"}, {{"PATH", "/usr/bin:/bin"}}, kPatience,
+                   nullptr, as_ana ? std::optional(Ana()) : std::nullopt);
+    ASSERT_TRUE(ran);
+    EXPECT_EQ(ran->status, 0);
+    const std::string left = "/proc/" + ran->output.substr(0, ran->output.find('\n')) + "/stat";
+    // Gone, or dead and not yet taken note of by init.
+    const auto lives = [&] {
+      const std::string stat = ReadSmallFile(left);
+      return !stat.empty() && stat.find(") Z") == std::string::npos;
+    };
+    const auto until = std::chrono::steady_clock::now() + kPatience;
+    while (lives() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    EXPECT_FALSE(lives()) << left;
+  }
 }
 
 // Children of a process whose other threads come and go.
