@@ -75,7 +75,7 @@ function(launch_unit_test name)
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} launch_warnings GTest::gtest_main)
   launch_test_headers(${name} "${ARG_HEADERS}" "${ARG_HEADERS_OF}")
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 120)
+  set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 300)
   if(ARG_TSAN)
     add_dependencies(tsan_tests ${name})
     set_tests_properties(${name} PROPERTIES LABELS "unit;tsan" ENVIRONMENT
