@@ -34,16 +34,20 @@ struct ShellOptions {
   }
 };
 
+constexpr int kLauncherWeight = 2;
+
 // How much a command looks like the training: a launcher, then Python or a script, then the rest.
 int Weight(const ShellCommand& command) {
-  if (FindLauncher(command)) return 2;
+  if (FindLauncher(command)) return kLauncherWeight;
   if (!ShellScriptOf(command).empty()) return 1;
   const std::size_t first = PartsOf(command).first;
   return first < command.words.size() && IsPython(command.words[first].value) ? 1 : 0;
 }
 
 // Commands with `&` behind them that may be the training. In `tensorboard --logdir runs &
-// torchrun ...` run is for the one in the foreground, and what still runs then may go.
+// torchrun ...` run is for the one in the foreground, and what still runs then may go. So it is
+// with two launchers: `trl vllm-serve ... & accelerate launch ...` serves the one in the
+// foreground.
 std::set<std::size_t> InBackground(const ShellScript& script) {
   std::set<std::size_t> found;
   const auto& commands = script.commands;
@@ -54,7 +58,7 @@ std::set<std::size_t> InBackground(const ShellScript& script) {
     const int weight = Weight(commands[i]);
     if (commands[i].joiner != "&") {
       foreground = std::max(foreground, weight);
-    } else if (weight >= foreground) {
+    } else if (weight > foreground || (weight == foreground && weight < kLauncherWeight)) {
       found.insert(i);
     }
   }
@@ -175,15 +179,24 @@ std::string LeftInBackground(const ShellScript& script) {
                                                             "while", "until", "fg"};
   if (script.compound) return {};
   std::string left;
+  int left_weight = 0;
   const std::set<std::size_t> background = InBackground(script);
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
     const ShellCommand& command = script.commands[i];
-    if (command.words.empty()) continue;
-    const std::string& first = command.words[0].raw;
-    if (std::find(kStay.begin(), kStay.end(), first) != kStay.end()) left.clear();
-    const std::size_t program = PartsOf(command).first;
-    if (background.count(i) > 0 && program < command.words.size())
-      left = command.words[program].raw;
+    const std::size_t program = PartsOf(command).first;  // behind `exec`, `time`
+    if (program >= command.words.size()) continue;
+    const std::string& word = command.words[program].raw;
+    const int weight = Weight(command);
+    if (command.joiner == "&") {
+      if (background.count(i) == 0) continue;
+      left = word;
+      left_weight = weight;
+      continue;
+    }
+    // A later command in the foreground that looks as much like the training: the script lasts as
+    // long as that one does.
+    const bool trains = weight > 0 && weight >= left_weight;
+    if (trains || std::find(kStay.begin(), kStay.end(), word) != kStay.end()) left.clear();
   }
   return left;
 }
