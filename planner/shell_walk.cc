@@ -18,6 +18,8 @@ constexpr std::size_t kMostOwnTexts = 16;
 constexpr std::size_t kLongestOwnText = 64 * 1024;
 constexpr int kMostSubshells = 16;  // within each other
 constexpr int kMostCopies = 256;
+constexpr std::size_t kMostWays = 16;   // branches within each other
+constexpr std::size_t kMostMoves = 64;  // functions that change the place
 
 bool Mentions(const ShellCommand& command, const std::string& name) {
   return std::any_of(command.words.begin(), command.words.end(), [&](const ShellWord& word) {
@@ -59,8 +61,11 @@ ShellWalk::ShellWalk(const LaunchLineOptions& options, Use use)
 
 void ShellWalk::Walk(const ShellScript& script) {
   std::vector<Outside> open;
-  for (const ShellCommand& command : script.commands) {
+  std::optional<Body> body;
+  for (std::size_t i = 0; i < script.commands.size(); ++i) {
+    const ShellCommand& command = script.commands[i];
     EnterSubshells(command.subshell, open);
+    NoteBody(command, i + 1 < script.commands.size() ? &script.commands[i + 1] : nullptr, body);
     const std::vector<ShellWord> words = splitter_.Split(command.words, known_);
     NoteBranches(command);
     const std::vector<Before> before = TakeAssignments(command);
@@ -74,7 +79,9 @@ void ShellWalk::Walk(const ShellScript& script) {
       nested_.Visit(document, [&](const ShellScript& inner) { Walk(inner); });
     }
     Restore(before);
-    place_.Note(command, known_, branches_ == 0 && !otherwise_);
+    place_.Note(command, known_, !otherwise_);
+    if (!body) NoteCall(command);
+    if (command.joiner == ";;") EndWay();
     conditional_ = command.joiner == "&&" || command.joiner == "||";
     otherwise_ = command.joiner == "||";
   }
@@ -111,12 +118,94 @@ void ShellWalk::NoteBranches(const ShellCommand& command) {
       return std::find(words.begin(), words.end(), word.raw) != words.end();
     };
     if (is_of(kOpen)) {
+      if (ways_.size() == static_cast<std::size_t>(branches_) && ways_.size() < kMostWays)
+        ways_.push_back({place_});
       ++branches_;
     } else if (is_of(kClose)) {
       branches_ = std::max(0, branches_ - 1);
+      EndBranch();
     } else if (!is_of(kWithin)) {
       return;
+    } else if (word.raw == "else" || word.raw == "elif") {
+      EndWay();
     }
+  }
+}
+
+void ShellWalk::GoTo(const ShellPlace& place) {
+  if (place_.directory() != place.directory()) {
+    known_.erase("OLDPWD");
+    known_.erase("PWD");
+    if (!place.directory().empty()) known_.insert_or_assign("PWD", place.directory());
+  }
+  place_ = place;
+}
+
+// As `cd` without a directory does.
+void ShellWalk::GoNowhereKnown() {
+  ShellWord word;
+  word.raw = word.value = "cd";
+  ShellCommand home;
+  home.words.push_back(std::move(word));
+  place_.Note(home, known_);
+}
+
+// Each way through a branch starts where the branch does.
+void ShellWalk::EndWay() {
+  if (ways_.empty() || ways_.size() != static_cast<std::size_t>(branches_)) return;
+  Branch& branch = ways_.back();
+  const std::string& here = place_.directory();
+  branch.elsewhere = branch.elsewhere || (!here.empty() && here != branch.before.directory());
+  GoTo(branch.before);
+}
+
+// Behind a branch that may end in another place nobody knows where the text stands. A place within
+// that is not known (`for d in *; do cd $d; make; cd ..; done`) is taken for one that was left.
+void ShellWalk::EndBranch() {
+  if (ways_.size() <= static_cast<std::size_t>(branches_)) return;
+  const Branch branch = std::move(ways_.back());
+  ways_.pop_back();
+  const std::string& here = place_.directory();
+  const bool elsewhere = branch.elsewhere || (!here.empty() && here != branch.before.directory());
+  if (elsewhere) {
+    GoNowhereKnown();
+  } else {
+    GoTo(branch.before);
+  }
+}
+
+// `f() { cd sub; }` moves nothing until it is called.
+void ShellWalk::NoteBody(const ShellCommand& command, const ShellCommand* next,
+                         std::optional<Body>& body) {
+  if (command.words.empty()) return;
+  const std::vector<ShellWord>& words = command.words;
+  if (!body) {
+    const bool word = words[0].raw == "function" && words.size() > 1;
+    const bool brackets = words.size() == 1 && command.joiner == ";" && next != nullptr &&
+                          !next->words.empty() && next->words[0].raw == "{";
+    if (!word && !brackets) return;
+    body = Body{words[word ? 1 : 0].raw, 0, place_};
+    if (word && words.size() > 2 && words[2].raw == "{") ++body->braces;
+    return;
+  }
+  if (words[0].raw == "{") ++body->braces;
+  if (words[0].raw != "}" || --body->braces > 0) return;
+  moves_.erase(body->name);
+  if (place_.directory() != body->before.directory() && moves_.size() < kMostMoves)
+    moves_.emplace(body->name, Move{body->before, place_});
+  GoTo(body->before);
+  body.reset();
+}
+
+void ShellWalk::NoteCall(const ShellCommand& command) {
+  const std::size_t program = PartsOf(command).first;
+  if (program >= command.words.size() || command.joiner == "|" || command.joiner == "&") return;
+  const auto move = moves_.find(command.words[program].raw);
+  if (move == moves_.end()) return;
+  if (place_.directory() == move->second.from.directory()) {
+    GoTo(move->second.to);
+  } else {
+    GoNowhereKnown();
   }
 }
 

@@ -63,7 +63,30 @@ class ShellWalk {
     ShellPlace place;
   };
 
+  // The body of a function that is open.
+  struct Body {
+    std::string name;
+    int braces = 0;
+    ShellPlace before;
+  };
+  // Where a function starts and ends that changes the place.
+  struct Move {
+    ShellPlace from;
+    ShellPlace to;
+  };
+  // An if, a case or a loop.
+  struct Branch {
+    ShellPlace before;
+    bool elsewhere = false;  // one way through it ends in another place
+  };
+
   std::optional<std::string> ValueOf(const std::string& name) const;
+  void NoteBody(const ShellCommand& command, const ShellCommand* next, std::optional<Body>& body);
+  void NoteCall(const ShellCommand& command);
+  void GoTo(const ShellPlace& place);
+  void GoNowhereKnown();
+  void EndWay();
+  void EndBranch();
   void EnterSubshells(int level, std::vector<Outside>& open);
   void NoteBranches(const ShellCommand& command);
   std::vector<Before> TakeAssignments(const ShellCommand& command);
@@ -86,10 +109,12 @@ class ShellWalk {
   std::vector<std::string> unread_;
   NestedTexts nested_;
   WordSplitter splitter_;
-  int branches_ = 0;          // that are open: if, case, loops
-  bool conditional_ = false;  // "test && A=1"
-  bool otherwise_ = false;    // "test || A=1"
-  int copies_ = 0;            // of all variables: texts may be hostile
+  int branches_ = 0;                   // that are open: if, case, loops
+  std::vector<Branch> ways_;           // of the outermost of them
+  std::map<std::string, Move> moves_;  // by function
+  bool conditional_ = false;           // "test && A=1"
+  bool otherwise_ = false;             // "test || A=1"
+  int copies_ = 0;                     // of all variables: texts may be hostile
 };
 
 }  // namespace launch

@@ -27,6 +27,18 @@ Result<LaunchLine> Line(const std::string& run, const Texts& files = {}) {
   return ReadLaunchLine(run, OptionsOf(run, files));
 }
 
+// The files that the text names, where it stands by then.
+std::vector<std::string> NamedBy(const std::string& run) {
+  const auto script = ReadShell(run);
+  EXPECT_TRUE(script) << run;
+  std::vector<std::string> names;
+  for (const auto& [name, wanted] : CountsIn(*script, OptionsOf(run, {})).wanted)
+    names.push_back(name);
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
 TEST(ShellWalk, AScriptStaysForTheTrainingInItsForeground) {
   const std::string run = "bash t.sh";
   for (const char* text :
@@ -60,6 +72,39 @@ TEST(ShellWalk, ATextOfRunEndsWithItsForegroundLauncher) {
   const auto left = Line("torchrun t.py &\necho $! > pid");
   ASSERT_TRUE(left) << left.error().message;
   EXPECT_NE(left->shell.find("wait $!"), std::string::npos) << left->shell;
+}
+
+TEST(ShellWalk, AFunctionMovesThePlaceWhereItIsCalled) {
+  const std::string call = "\naccelerate launch --config_file acc.yaml t.py";
+  for (const char* body :
+       {"setup() { cd third_party; make; }", "setup()\n{\n  cd third_party\n  make\n}",
+        "function setup {\n  cd third_party\n  { make; }\n  make install\n}",
+        "setup() { cd third_party; make; }\n(setup)", "setup() { cd x; }\nsetup | tee log",
+        "setup() { cd x || { exit 1; }; cd ..; }\nsetup"}) {
+    EXPECT_EQ(NamedBy(body + call), Names{"acc.yaml"}) << body;
+  }
+  EXPECT_EQ(NamedBy("enter() { cd sub; }\nenter" + call), Names{"sub/acc.yaml"});
+  EXPECT_EQ(NamedBy("enter() { cd sub; }\ncd other\nenter" + call), Names{});
+  EXPECT_EQ(NamedBy("go() { cd sub; bash go.sh; }\ngo"), Names{"sub/go.sh"});
+}
+
+TEST(ShellWalk, ABranchThatComesBackLeavesThePlaceAsItWas) {
+  const std::string call = "\naccelerate launch --config_file acc.yaml t.py";
+  for (const char* branch :
+       {"if [ ! -d data ]; then mkdir data; cd data; wget X; cd ..; fi",
+        "for d in a b; do cd $d; make; cd ..; done", "while read d; do pushd $d; popd; done",
+        "if A; then cd a; cd -; else cd b; cd ..; fi",
+        "case $X in\n  a) cd a; cd .. ;;\n  b) cd b\n    cd ..\n    ;;\nesac",
+        "if A; then if B; then cd b; cd ..; fi; fi", "if A; then cd $SOMEWHERE; fi"}) {
+    EXPECT_EQ(NamedBy(branch + call), Names{"acc.yaml"}) << branch;
+  }
+  EXPECT_EQ(NamedBy("if A; then cd a; bash x.sh; else cd b; bash y.sh; fi"),
+            (Names{"a/x.sh", "b/y.sh"}));
+  for (const char* open :
+       {"if [ -d sub ]; then cd sub; fi", "if A; then cd a; else cd b; fi",
+        "case $X in\n  a) cd a ;;\n  *) true ;;\nesac", "for d in a b; do cd sub; done"}) {
+    EXPECT_EQ(NamedBy(open + call), Names{}) << open;
+  }
 }
 
 }  // namespace
