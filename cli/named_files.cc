@@ -44,6 +44,7 @@ Result<std::string> ReadBounded(const fs::path& path) {
 
 // A launcher's own default, read like a file that the line names.
 void AddDefaultFile(const std::string& run, std::map<std::string, std::string>& files) {
+  if (files.size() >= kMaxContextFiles) return;
   const auto script = ReadShell(run);
   if (!script || FindLauncher(*script) != "accelerate launch") return;
   const char* const home = std::getenv("HOME");
@@ -74,14 +75,19 @@ Result<void> AddFilesOfTexts(const JobSpec& spec, std::map<std::string, std::str
   for (int round = 0; round < kMostRounds; ++round) {
     const std::size_t before = files.size();
     const WrittenCounts counts = CountsIn(*script, LineOptions(spec, files));
-    for (const auto& [named, wanted] : counts.wanted) {
-      if (files.size() == kMaxContextFiles) return {};
-      auto text = ReadBounded(wanted.path);
-      const bool config = wanted.kind == ShellWalk::Kind::kConfig;
-      if (text && (wanted.kind != ShellWalk::Kind::kProgram || IsShellScript(*text))) {
-        files[named] = std::move(*text);
-      } else if (!text && text.error().code != ErrorCode::kNotFound && config) {
-        return Unexpected(std::move(text).error());
+    // Where there are too many, numbers stand in configurations rather than in scripts.
+    for (const ShellWalk::Kind kind :
+         {ShellWalk::Kind::kConfig, ShellWalk::Kind::kScript, ShellWalk::Kind::kProgram}) {
+      for (const auto& [named, wanted] : counts.wanted) {
+        if (wanted.kind != kind) continue;
+        if (files.size() >= kMaxContextFiles) return {};
+        auto text = ReadBounded(wanted.path);
+        const bool config = kind == ShellWalk::Kind::kConfig;
+        if (text && (kind != ShellWalk::Kind::kProgram || IsShellScript(*text))) {
+          files[named] = std::move(*text);
+        } else if (!text && text.error().code != ErrorCode::kNotFound && config) {
+          return Unexpected(std::move(text).error());
+        }
       }
     }
     if (files.size() == before) break;

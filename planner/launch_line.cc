@@ -16,6 +16,7 @@
 #include "planner/refused_starters.h"
 #include "planner/script_habits.h"
 #include "planner/shell_notes.h"
+#include "planner/shell_values.h"
 #include "planner/torchrun_flags.h"
 #include "planner/written_counts.h"
 
@@ -72,6 +73,7 @@ class LineReader {
     if (open && own) return ReadNodeLine(text, script_, options_, own->why, own->count);
     TakeTrainerDevices(plain);
     if (auto unread = UnreadScript(counts)) plain.warnings.push_back(std::move(*unread));
+    if (auto left = FilesLeftOut(counts, options_)) plain.warnings.push_back(std::move(*left));
     plain.rank_means_several = habits.optional_rank;
     return plain;
   }
@@ -198,20 +200,21 @@ class LineReader {
     if (WhichOf(words[arguments.script].raw).empty()) line_.script = words[arguments.script].value;
     line_.module = arguments.module;
     line_.python = !arguments.no_python;
-    line_.arguments.assign(words.begin() + static_cast<std::ptrdiff_t>(arguments.script) + 1,
-                           words.end());
-    // What the line itself gives a variable is known to who reads the script's flags.
+    std::vector<ShellWord> behind(words.begin() + static_cast<std::ptrdiff_t>(arguments.script) + 1,
+                                  words.end());
+    // argparse takes the first "--" behind the script away.
+    if (!behind.empty() && behind[0].raw == "--") behind.erase(behind.begin());
+    // What the line itself gives a variable is known to who reads the script's flags: the words of
+    // $ARGS are several. The shell of the rank cuts them itself.
+    line_.arguments = WordSplitter().Split(behind, prefix_.known());
     for (ShellWord& word : line_.arguments) {
       auto value = word.fixed ? std::nullopt : FixedValue(word, prefix_.known());
       if (!value) continue;
       word.value = std::move(*value);
       word.fixed = true;
     }
-    // argparse takes the first "--" behind the script away.
-    if (!line_.arguments.empty() && line_.arguments[0].raw == "--")
-      line_.arguments.erase(line_.arguments.begin());
     line_.shell = prefix_.preparation() + prefix + "exec " +
-                  CommandOf(arguments, place.launcher, words[arguments.script]);
+                  CommandOf(arguments, place.launcher, words[arguments.script], behind);
     // $0 of the text is that of `bash -c`, by which scripts know where they stand.
     if (line_.interpreter_first && line_.uses_arg_zero)
       line_.shell = std::string(kInterpreterBehindZero) + line_.shell;
@@ -229,7 +232,7 @@ class LineReader {
 
   // The program of one rank, with the interpreter that the launcher would have given it.
   std::string CommandOf(const LauncherArguments& arguments, const LauncherPlace& place,
-                        const ShellWord& script) {
+                        const ShellWord& script, const std::vector<ShellWord>& behind) {
     std::string command;
     if (arguments.no_python) {
       line_.command_word = script.fixed ? script.value : "";
@@ -248,7 +251,7 @@ class LineReader {
     } else if (!arguments.local_rank_flag.empty()) {
       command += " " + arguments.local_rank_flag + "=$LOCAL_RANK";
     }
-    for (const ShellWord& word : line_.arguments) command += " " + word.raw;
+    for (const ShellWord& word : behind) command += " " + word.raw;
     return command;
   }
 

@@ -156,6 +156,51 @@ Result<std::string> WithLauncher(const ShellScript& script, LauncherKind launche
   return text;
 }
 
+// Where words begin in a text, by its lines.
+class Offsets {
+ public:
+  explicit Offsets(std::string_view text) : size_(text.size()) {
+    for (std::size_t i = 0; i < text.size(); ++i)
+      if (text[i] == '\n') starts_.push_back(i + 1);
+  }
+  std::size_t Of(const ShellWord& word) const {
+    const auto line = static_cast<std::size_t>(word.line - 1);
+    const auto column = static_cast<std::size_t>(word.column - 1);
+    return line < starts_.size() ? std::min(starts_[line] + column, size_) : size_;
+  }
+
+ private:
+  std::size_t size_;
+  std::vector<std::size_t> starts_ = {0};
+};
+
+// The functions that hold a launcher to the plan (WithWrappers of allocation.cc) are not called by
+// `exec torchrun`, `nohup torchrun` or `env A=1 torchrun`, and a text that sets PATH finds another
+// program there: those words are left out. `time` in front is of the shell itself.
+std::string WithoutStarters(std::string_view text, const ShellScript& script) {
+  const Offsets offsets(text);
+  std::string out;
+  std::size_t kept = 0;  // what lies before is in `out`, or left out
+  for (std::size_t i = 0; i < script.commands.size(); ++i) {
+    const std::vector<ShellWord>& words = script.commands[i].words;
+    const std::size_t first = PartsOf(script.commands[i]).first;
+    if (first == 0 || first >= words.size()) continue;
+    if (!IsWrapped(FindLauncher(script.commands[i]).value_or(""))) continue;
+    // What would follow is never reached behind exec.
+    const bool last = i + 1 == script.commands.size() && !script.compound;
+    for (std::size_t k = 0; k < first; ++k) {
+      const std::string& word = words[k].raw;
+      const bool cut =
+          word == "nohup" || word == "env" || word == "command" || (word == "exec" && last);
+      const std::size_t begin = offsets.Of(words[k]);
+      if (!cut || begin < kept || text.substr(begin, word.size()) != word) continue;
+      out += text.substr(kept, begin - kept);
+      kept = std::max(begin, offsets.Of(words[k + 1]));
+    }
+  }
+  return out + std::string(text.substr(kept));
+}
+
 }  // namespace
 
 bool IsWrapped(std::string_view launcher) {
@@ -177,6 +222,20 @@ std::optional<Finding> UnreadScript(const WrittenCounts& counts) {
                      "torchrun, deepspeed or accelerate");
 }
 
+std::optional<Finding> FilesLeftOut(const WrittenCounts& counts, const LaunchLineOptions& options) {
+  if (options.files.size() < kMaxContextFiles) return std::nullopt;
+  std::string names;
+  for (const auto& [name, wanted] : counts.wanted) {
+    if (wanted.kind == ShellWalk::Kind::kProgram) continue;
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  if (names.empty()) return std::nullopt;
+  return MakeFinding("files_left_out", Severity::kNotice,
+                     "a job takes " + std::to_string(kMaxContextFiles) +
+                         " files along for the plan: not read: " + names,
+                     "write procs_per_node and nodes in the job if they stand there");
+}
+
 Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script,
                                 const LaunchLineOptions& options, std::string why,
                                 std::optional<int> own) {
@@ -187,7 +246,7 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
   line.uses = VariablesUsed(script);
   line.uses_arg_zero = UsesArgZero(script);
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
-  line.shell = std::string(text);
+  line.shell = WithoutStarters(text, script);
   const WrittenCounts counts = CountsIn(script, options);
   const auto behind = LauncherAmong(counts.scripts);
   const bool lacks = options.launcher != LauncherKind::kAuto &&
@@ -202,6 +261,7 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
   }
   line.read.push_back(std::move(why));
   TakeCounts(counts, line);
+  if (auto finding = FilesLeftOut(counts, options)) line.warnings.push_back(std::move(*finding));
   if (!lacks) line.shell += WaitBehind(script);
   LAUNCH_RETURN_IF_ERROR(CheckScriptStays(script, counts.scripts));
   LAUNCH_RETURN_IF_ERROR(CheckOneAtATime(script, "run: it"));

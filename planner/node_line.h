@@ -31,6 +31,9 @@ Result<std::string> LauncherBehind(const WrittenCounts& counts);
 // A script that the text runs and that is not at hand, said for a text that starts once per rank.
 std::optional<Finding> UnreadScript(const WrittenCounts& counts);
 
+// Files that the text names beyond the number that a job takes along.
+std::optional<Finding> FilesLeftOut(const WrittenCounts& counts, const LaunchLineOptions& options);
+
 // The launchers that wrappers stand for; others (mpirun, srun) cannot be held to a plan.
 bool IsWrapped(std::string_view launcher);
 

@@ -86,6 +86,38 @@ TEST_F(NamedFiles, AreThoseOfTheDirectoryThatTheLineEnters) {
   EXPECT_TRUE(ReadNamedFiles(spec_)->empty());
 }
 
+TEST_F(NamedFiles, AreConfigurationsFirstWhereThereAreTooMany) {
+  std::string text;
+  for (int i = 0; i < 12; ++i) {
+    const std::string name = "a_env" + std::to_string(i) + ".sh";
+    Write(name, "export A=1\n");
+    text += "source " + name + "\n";
+  }
+  Write("zero3.json", "{}");
+  spec_.run = text + "torchrun train.py --deepspeed zero3.json";
+  const auto files = ReadNamedFiles(spec_);
+  ASSERT_TRUE(files) << FormatError(files.error());
+  EXPECT_TRUE(files->contains("zero3.json"));
+  EXPECT_EQ(files->size(), kMaxContextFiles);
+  // The default of accelerate counts as well.
+  Write("home/accelerate/default_config.yaml", "num_processes: 4\n");
+  const char* const before = std::getenv("HF_HOME");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("HF_HOME", (dir_ / "home").c_str(), 1);
+  spec_.run = text + "accelerate launch train.py";
+  const auto full = ReadNamedFiles(spec_);
+  spec_.run = "accelerate launch train.py";
+  const auto with_default = ReadNamedFiles(spec_);
+  if (before == nullptr) {
+    unsetenv("HF_HOME");
+  } else {
+    setenv("HF_HOME", kept.c_str(), 1);
+  }
+  ASSERT_TRUE(full && with_default);
+  EXPECT_EQ(full->size(), kMaxContextFiles);
+  EXPECT_EQ(with_default->size(), 1U) << "found where there is room";
+}
+
 TEST_F(NamedFiles, TakeAModelDirectoryForItsConfig) {
   Write("llama/config.json", "{\"hidden_size\": 8}");
   spec_.model.fields["config"] = "llama";

@@ -107,5 +107,62 @@ TEST(ShellWalk, ABranchThatComesBackLeavesThePlaceAsItWas) {
   }
 }
 
+TEST(ShellWalk, FilesBeyondTheNumberOfAJobAreNamed) {
+  Texts files;
+  std::string run;
+  for (int i = 0; i < 8; ++i) {
+    const std::string name = "env" + std::to_string(i) + ".sh";
+    files[name] = "export A" + std::to_string(i) + "=1\n";
+    run += "source " + name + "\n";
+  }
+  const auto says = [](const Result<LaunchLine>& line) {
+    std::string found;
+    EXPECT_TRUE(line);
+    for (const Finding& one : line->warnings)
+      if (one.code == "files_left_out") found = one.says;
+    return found;
+  };
+  const std::string more = run + "source more.sh\n";
+  EXPECT_NE(says(Line(more + "torchrun t.py", files)).find("not read: more.sh"), std::string::npos);
+  EXPECT_NE(says(Line(more + "python t.py", files)).find("not read: more.sh"), std::string::npos);
+  EXPECT_EQ(says(Line(run + "torchrun t.py", files)), "");
+  EXPECT_EQ(says(Line("source more.sh\ntorchrun t.py")), "");
+}
+
+TEST(ShellWalk, ALauncherIsCalledByItsNameAlone) {
+  const std::string path = "export PATH=/opt/x/bin:$PATH; ";
+  for (const auto& [written, started] : std::map<std::string, std::string>{
+           {path + "exec torchrun --nproc_per_node 4 t.py",
+            path + "torchrun --nproc_per_node 4 t.py"},
+           {"PATH=/x:$PATH nohup torchrun t.py", "PATH=/x:$PATH torchrun t.py"},
+           {path + "env A=1 torchrun t.py", path + "A=1 torchrun t.py"},
+           {"source x/bin/activate\nexec \\\n  torchrun t.py",
+            "source x/bin/activate\ntorchrun t.py"},
+           {path + "command accelerate launch t.py", path + "accelerate launch t.py"}}) {
+    const auto line = Line(written);
+    ASSERT_TRUE(line) << written << ": " << line.error().message;
+    EXPECT_TRUE(line->shell.ends_with(started)) << line->shell;
+  }
+  // Behind exec nothing is reached; other programs are started as written.
+  for (const char* kept : {"source a\nexec torchrun t.py\necho never",
+                           "if A; then exec torchrun t.py; fi; python x.py",
+                           "source a; nohup python x.py; torchrun t.py"}) {
+    const auto line = Line(kept);
+    ASSERT_TRUE(line) << kept << ": " << line.error().message;
+    EXPECT_NE(line->shell.find(kept), std::string::npos) << line->shell;
+  }
+}
+
+TEST(ShellWalk, AVariableOfSeveralArgumentsIsReadAsThoseAndKeptForTheShell) {
+  const auto line =
+      Line("ARGS=\"--bf16 --deepspeed ds.json\"; torchrun train.py $ARGS --name \"$ARGS\"");
+  ASSERT_TRUE(line) << line.error().message;
+  std::vector<std::string> values;
+  for (const ShellWord& word : line->arguments) values.push_back(word.value);
+  EXPECT_EQ(values, (std::vector<std::string>{"--bf16", "--deepspeed", "ds.json", "--name",
+                                              "--bf16 --deepspeed ds.json"}));
+  EXPECT_TRUE(line->shell.ends_with("train.py $ARGS --name \"$ARGS\"")) << line->shell;
+}
+
 }  // namespace
 }  // namespace launch
