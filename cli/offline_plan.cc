@@ -21,6 +21,7 @@ Result<PlanAnswer> PlanOffline(const JobSpec& whole, const SubmitContext& contex
                       std::move(refused.checks)};
   }
   LAUNCH_RETURN_IF_ERROR(CheckSpec(spec, context));
+  LAUNCH_RETURN_IF_ERROR(CheckSignalLead(spec));
   std::vector<PlannerOffer> offers;
   for (const NodeInventory& node : nodes) {
     PlannerOffer offer;

@@ -228,7 +228,9 @@ std::vector<AllocationSpec> MakeAllocations(const AllocationInput& input) {
     spec.cpus = share.cpus;
     spec.memory_limit_bytes = MemoryLimitOn(*share.inventory, job);
     spec.needs_ports = node == 0;
-    spec.stop = {job.checkpoint.signal, job.checkpoint.signal_before, job.stop_duration};
+    const Millis lead = job.checkpoint.signal_before;
+    spec.stop = {job.checkpoint.signal, std::min(lead, job.time_limit.value_or(lead)),
+                 job.stop_duration};
     spec.lease = job.requeue_after;
     spec.logs = job.logs;
     spec.progress_regex = job.progress_regex;

@@ -297,13 +297,6 @@ Result<void> CheckFields(const JobSpec& spec) {
                 "conda: " + spec.conda + " is a name, and where it lies is not known here",
                 "write the path of the environment");
   }
-  const Millis lead = spec.checkpoint.signal ? spec.checkpoint.signal_before : Millis{0};
-  if (spec.time_limit && lead >= *spec.time_limit && lead > Millis{0}) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "checkpoint.signal: " + FormatDuration(lead) + " before the end of a run of " +
-                    FormatDuration(*spec.time_limit) + " is before its start",
-                "write a longer time:, or a signal that comes later");
-  }
   if (spec.procs_per_node && (*spec.procs_per_node < 1 || *spec.procs_per_node > 4096)) {
     return Fail(ErrorCode::kInvalidArgument,
                 "procs_per_node is " + std::to_string(*spec.procs_per_node),
@@ -322,6 +315,17 @@ Result<void> CheckFields(const JobSpec& spec) {
 }
 
 }  // namespace
+
+Result<void> CheckSignalLead(const JobSpec& spec) {
+  const Millis lead = spec.checkpoint.signal ? spec.checkpoint.signal_before : Millis{0};
+  if (spec.time_limit && lead >= *spec.time_limit && lead > Millis{0}) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "checkpoint.signal: " + FormatDuration(lead) + " before the end of a run of " +
+                    FormatDuration(*spec.time_limit) + " is before its start",
+                "write a longer time:, or a signal that comes later");
+  }
+  return {};
+}
 
 Result<void> CheckSpec(const JobSpec& spec, const SubmitContext& context) {
   LAUNCH_RETURN_IF_ERROR(CheckFields(spec));

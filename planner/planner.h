@@ -70,5 +70,8 @@ Result<PlannedRun> MakePlan(const PlanInput& input);
 
 // Judges a spec alone, before any node is known: mpi launcher, unsupported lines, batch products.
 Result<void> CheckSpec(const JobSpec& spec, const SubmitContext& context);
+// The signal before the end of a run comes after its start. For what is submitted or changed: a job
+// that was accepted is not ended for it, its signal comes at its start.
+Result<void> CheckSignalLead(const JobSpec& spec);
 
 }  // namespace launch

@@ -250,6 +250,9 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
                                          .format = spec.checkpoint_format,
                                          .world = spec.world_size});
   };
+  // Also again: a directory may have been replaced meanwhile, and then its `setup` was left out.
+  facts.paths.push_back(WorkdirFact(spec));
+  if (stage.use_snapshot) facts.paths.back().inode = 0;  // not to be compared with the submitter's
   if (stage.again) {
     find_checkpoints();
     return facts;
@@ -257,8 +260,6 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
   const std::vector<EnvVar> none;
   const std::vector<EnvVar>& env = spec.ranks.empty() ? none : spec.ranks.front().env;
   const std::string path = ValueOf(env, "PATH");
-  facts.paths.push_back(WorkdirFact(spec));
-  if (stage.use_snapshot) facts.paths.back().inode = 0;  // not to be compared with the submitter's
   const bool workdir_ok = facts.paths.back().ok;
   if (!spec.command_word.empty()) facts.paths.push_back(CommandFact(spec, path));
   if (!spec.script.empty()) facts.paths.push_back(ScriptFact(spec));

@@ -23,7 +23,9 @@ std::optional<BootTime> StopDue(const State& state, const Key& key, const NodeId
 }  // namespace
 
 Millis SignalLead(const JobSpec& spec) {
-  return spec.checkpoint.signal ? spec.checkpoint.signal_before : Millis{0};
+  if (!spec.checkpoint.signal) return Millis{0};
+  const Millis lead = spec.checkpoint.signal_before;
+  return std::min(lead, spec.time_limit.value_or(lead));
 }
 
 // The wall clock, which may have jumped, is asked only when this host was booted since.

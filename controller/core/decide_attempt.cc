@@ -118,6 +118,7 @@ void BeginStop(Draft& draft, const Facts& facts, StopCause cause, std::string te
     }
   }
   facts.live.deadline.reset();
+  facts.live.stop_began = draft.now();
   draft.live().time_limits.erase(facts.job.id);
   draft.Event("attempt.stopping", Subject(attempt.key), attempt.cause);
   draft.Put(attempt);

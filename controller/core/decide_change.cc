@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "controller/core/draft.h"
+#include "controller/core/kept_place.h"
 #include "controller/core/offers.h"
 #include "controller/core/ownership.h"
 #include "controller/core/views.h"
@@ -21,7 +22,7 @@ Error NotWaiting(const State& state, const JobRecord& job, std::string hint) {
 }
 
 // A plan that is being made for it is thrown away when it comes.
-void GiveUpPlace(Draft& draft, JobId job) {
+void DropHold(Draft& draft, JobId job) {
   draft.live().holds.erase(job);
   draft.TouchQueue();
 }
@@ -36,10 +37,10 @@ Result<std::string> HoldJob(Draft& draft, JobRecord job, const std::string& by) 
   if (job.held) return std::string("was held already");
   job.held = true;
   job.held_by = by;
-  job.keeps = 0;
+  LeavePlace(draft, job, "held by " + by);
   draft.Event("job.held", Subject(job.id), "by " + by);
   draft.Put(job);
-  GiveUpPlace(draft, job.id);
+  DropHold(draft, job.id);
   return std::string("held");
 }
 
@@ -118,6 +119,13 @@ Result<void> CheckFits(Draft& draft, const JobRecord& job, const SpecRecord& cha
               "no known node could ever run it then: " + placed.error().reason.evidence, "");
 }
 
+// The ranks have their signal: what was said of the end can no longer be taken back.
+bool IsEndedByLimit(const State& state, const JobRecord& job) {
+  const auto attempt = state.attempts.find(Key{job.id, Attempt{job.attempts}});
+  return attempt != state.attempts.end() && attempt->second.phase == AttemptPhase::kStopping &&
+         attempt->second.stop_cause == StopCause::kTimeLimit;
+}
+
 Result<std::string> UpdateJob(Draft& draft, const JobRecord& job, const JobChange& change,
                               const std::string& by) {
   if (job.phase == JobPhase::kDone) {
@@ -128,8 +136,15 @@ Result<std::string> UpdateJob(Draft& draft, const JobRecord& job, const JobChang
     return Unexpected(
         NotWaiting(draft.state(), job, "nodes and begin can be changed while a job waits only"));
   }
+  if (change.time_limit && IsEndedByLimit(draft.state(), job)) {
+    return Unexpected(NotWaiting(draft.state(), job, "it is being stopped for its time limit"));
+  }
   SpecRecord record = draft.state().specs.at(job.id);
   JobSpec& spec = record.spec;
+  if (change.time_limit) {
+    spec.time_limit = change.time_limit;
+    LAUNCH_RETURN_IF_ERROR(CheckSignalLead(spec));
+  }
   std::string says;
   const auto note = [&](std::string text) { says += (says.empty() ? "" : ", ") + text; };
   if (change.priority) {
@@ -149,10 +164,8 @@ Result<std::string> UpdateJob(Draft& draft, const JobRecord& job, const JobChang
     spec.nodes = *change.nodes;
     LAUNCH_RETURN_IF_ERROR(CheckFits(draft, job, record));
     note(fmt::format("{} nodes", spec.nodes.min));
-    if (JobRecord moved = job; std::exchange(moved.keeps, 0) != 0) draft.Put(std::move(moved));
   }
   if (change.time_limit) {
-    spec.time_limit = change.time_limit;
     note(fmt::format("time limit {} s", change.time_limit->count() / 1000));
   }
   if (says.empty()) {
@@ -161,8 +174,13 @@ Result<std::string> UpdateJob(Draft& draft, const JobRecord& job, const JobChang
   }
   draft.Event("job.updated", Subject(job.id), fmt::format("{} by {}", says, by));
   draft.Put(record);
+  if (job.keeps != 0 && (change.nodes || change.begin)) {
+    JobRecord moved = job;
+    LeavePlace(draft, moved, says);
+    draft.Put(std::move(moved));
+  }
   if (waits) {
-    GiveUpPlace(draft, job.id);
+    DropHold(draft, job.id);
   } else if (change.time_limit) {
     ArmTimeLimit(draft.live(), draft.state(), job.id, draft.clock());
   }

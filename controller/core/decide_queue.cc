@@ -196,7 +196,14 @@ void HoldAndPlan(Draft& draft, const JobRecord& job, const Placement& placement,
                   node.node.value + ": no other node fits now, although an attempt failed there");
     }
     hold.nodes.push_back(node.node);
-    hold.cpus.push_back(CpusToKeep(spec.spec, node, !gpus.empty()));
+    int cpus = CpusToKeep(spec.spec, node, !gpus.empty());
+    // In place: the plan was made with them.
+    if (const AllocRecord* kept =
+            FindAlloc(draft.state(), Key{job.id, Attempt{job.keeps}}, node.node)) {
+      cpus = std::max(cpus, kept->cpus);
+      hold.memory_bytes = std::max(hold.memory_bytes, kept->memory_bytes);
+    }
+    hold.cpus.push_back(cpus);
     hold.gpus.push_back(std::move(gpus));
     placed.nodes.push_back(node.node);
     placed.gpus.push_back(placement.gpus[i]);
@@ -208,12 +215,36 @@ void HoldAndPlan(Draft& draft, const JobRecord& job, const Placement& placement,
   draft.Want(std::move(wanted));
 }
 
+// Why its own nodes would not take it any more (constraints, account, cores); empty: they would.
+std::string WhyNotAgain(const State& state, const JobRecord& job,
+                        const std::vector<effect::NodeOffer>& offers) {
+  const std::vector<NodeId>& place = state.attempts.at(Key{job.id, Attempt{job.keeps}}).nodes;
+  std::vector<PlannerOffer> own = ForPlanner(offers, job.owner);
+  for (PlannerOffer& offer : own) {
+    const bool is_own = std::ranges::find(place, offer.inventory->node) != place.end();
+    if (!is_own) offer.refuses = "it did not run there";
+  }
+  const SpecRecord& spec = state.specs.at(job.id);
+  const auto placement = Place(spec.spec, own, spec.context.files);
+  if (placement) return {};
+  const Unplaced& why = placement.error();
+  return why.missing.empty() ? why.reason.evidence
+                             : fmt::format("{}: {}", why.closest_node, why.missing);
+}
+
 // Nobody else waits for that place, so it is in no queue.
 std::optional<WaitReason> RestartInPlace(Draft& draft, const JobRecord& job) {
   const std::string waits = LookAtPlace(draft.state(), job, draft.now()).waits;
   if (!waits.empty()) return WaitReason{"ReqNodeNotAvail", waits};
   if (HighestAttempt(draft, job) >= kMaxAttempts) return std::nullopt;  // said in its turn
   std::vector<effect::NodeOffer> offers = MakeOffers(draft.state(), job.id);
+  if (const std::string why = WhyNotAgain(draft.state(), job, offers); !why.empty()) {
+    JobRecord moved = job;
+    LeavePlace(draft, moved, why);
+    draft.Put(std::move(moved));
+    draft.TouchQueue();  // its turn comes with offers that have this place
+    return WaitReason{"ReqNodeNotAvail", why};
+  }
   const Placement placement = PlacementInPlace(draft.state(), job, offers);
   HoldAndPlan(draft, job, placement, std::move(offers));
   return Planning();

@@ -84,6 +84,7 @@ bool StageCopies(Draft& draft, const Facts& facts) {
                 fmt::format("runs from a copy of the working directory, which {} does not see: {}",
                             node.value, why));
     facts.live.use_snapshot = true;
+    facts.live.known.clear();  // found in another directory
     facts.live.ready.clear();
     facts.live.asked.clear();
     facts.live.staging_began = false;

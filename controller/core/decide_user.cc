@@ -26,6 +26,7 @@ std::optional<Error> Hopeless(const effect::PlanWanted& wanted) {
   if (const Result<void> sound = CheckSpec(wanted.spec, wanted.context); !sound) {
     return sound.error();
   }
+  if (const Result<void> sound = CheckSignalLead(wanted.spec); !sound) return sound.error();
   if (wanted.offers.empty()) return std::nullopt;
   const auto placement =
       Place(wanted.spec, WhenEmpty(ForPlanner(wanted.offers, wanted.owner)), wanted.context.files);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "controller/core/recovery.h"
+
 namespace launch::controller {
 namespace {
 
@@ -14,6 +16,17 @@ std::optional<BootTime> GivenUpAt(const State& state, const NodeId& node) {
   if (live == state.live.nodes.end()) return state.live.since + kKeptWhileSilent;
   if (live->second.session && !live->second.silent) return std::nullopt;
   return std::max(live->second.silent_since, state.live.since) + kKeptWhileSilent;
+}
+
+// When its nodes are no longer kept for the slowest of them; absent: it is not being stopped.
+std::optional<BootTime> StopGivenUpAt(const State& state, const AttemptRecord& attempt) {
+  if (attempt.phase != AttemptPhase::kStopping) return std::nullopt;
+  const auto live = state.live.attempts.find(attempt.key);
+  const BootTime began = live == state.live.attempts.end()
+                             ? state.live.since
+                             : live->second.stop_began.value_or(state.live.since);
+  const JobSpec& spec = state.specs.at(attempt.key.job).spec;
+  return began + SignalLead(spec) + spec.stop_duration + kKeptInStop;
 }
 
 std::optional<std::size_t> IndexOf(const NodeInventory& inventory, const GpuUuid& gpu) {
@@ -56,6 +69,26 @@ bool IsWanted(const JobRecord& job) {
          job.requeued_by.empty();
 }
 
+// Why a job that waits is not for its place, although nothing is wrong there; empty: it is. A new
+// `begin` is far away, or the wall clock went back.
+std::string WhyTooEarly(const Draft& draft, const JobRecord& job) {
+  if (job.phase != JobPhase::kQueued) return {};
+  Millis left{0};
+  const std::optional<WallTime>& begin = draft.state().specs.at(job.id).spec.begin;
+  if (begin) left = *begin - draft.wall();
+  const auto backoff = draft.state().live.not_before.find(job.id);
+  if (backoff != draft.state().live.not_before.end()) {
+    left = std::max(left, backoff->second - draft.now());
+  }
+  if (left <= kLongestKept) return {};
+  return fmt::format("it begins in {} s", left.count() / 1000);
+}
+
+// What is used up is not kept for. A change of the plan is none of them, but rare.
+bool MayBeRetried(const JobRecord& job, const RetrySpec& retry) {
+  return !retry.max || RetriesUsed(job) < *retry.max;
+}
+
 // Whether anything of a start may differ from that of the attempt before, so that nodes are asked.
 bool StagesAgain(const SpecRecord& record, bool use_snapshot) {
   const JobSpec& spec = record.spec;
@@ -69,6 +102,9 @@ PlaceLook LookAtPlace(const State& state, const JobRecord& job, BootTime now) {
   const Key key{job.id, Attempt{job.keeps}};
   const auto attempt = state.attempts.find(key);
   if (attempt == state.attempts.end()) return {"its attempt is gone", ""};
+  if (const auto until = StopGivenUpAt(state, attempt->second); until && *until <= now) {
+    return {"its attempt does not end everywhere", ""};
+  }
   PlaceLook look;
   for (const NodeId& node : attempt->second.nodes) {
     const AllocRecord* alloc = FindAlloc(state, key, node);
@@ -88,7 +124,7 @@ PlaceLook LookAtPlace(const State& state, const JobRecord& job, BootTime now) {
 void KeepPlace(Draft& draft, const Facts& facts, StopCause cause) {
   if (cause != StopCause::kRankFailed && cause != StopCause::kHang) return;
   const JobSpec& spec = draft.state().specs.at(facts.job.id).spec;
-  if (spec.retry.max == 0 || spec.debug || !IsWanted(facts.job)) return;
+  if (!MayBeRetried(facts.job, spec.retry) || spec.debug || !IsWanted(facts.job)) return;
   JobRecord job = draft.state().jobs.at(facts.job.id);
   job.keeps = facts.attempt.key.attempt.value;
   const PlaceLook look = LookAtPlace(draft.state(), job, draft.now());
@@ -103,17 +139,22 @@ bool StaysInPlace(const Draft& draft, const JobRecord& job, const Key& ended, Mi
   return !avoided && LookAtPlace(draft.state(), job, draft.now()).lost.empty();
 }
 
+void LeavePlace(Draft& draft, JobRecord& job, const std::string& why) {
+  if (std::exchange(job.keeps, 0) == 0) return;
+  if (!why.empty() && job.phase == JobPhase::kQueued) {
+    draft.Event("job.leaves_place", Subject(job.id), why);
+  }
+  draft.live().staged.erase(job.id);
+}
+
 void ReviewPlaces(Draft& draft) {
   const State& state = draft.state();
   for (const JobId id : std::set<JobId>(state.keepers)) {
     JobRecord job = state.jobs.at(id);
-    const std::string lost = LookAtPlace(state, job, draft.now()).lost;
+    std::string lost = LookAtPlace(state, job, draft.now()).lost;
+    if (lost.empty()) lost = WhyTooEarly(draft, job);
     if (lost.empty() && IsWanted(job)) continue;
-    job.keeps = 0;
-    if (!lost.empty() && job.phase == JobPhase::kQueued) {
-      draft.Event("job.leaves_place", Subject(id), lost);
-    }
-    draft.live().staged.erase(id);
+    LeavePlace(draft, job, lost);
     draft.Put(std::move(job));
     draft.TouchQueue();
   }
@@ -130,6 +171,8 @@ std::optional<BootTime> NextPlaceLost(const State& state) {
   for (const JobId id : state.keepers) {
     const auto attempt = state.attempts.find(Key{id, Attempt{state.jobs.at(id).keeps}});
     if (attempt == state.attempts.end()) continue;
+    if (const auto at = StopGivenUpAt(state, attempt->second))
+      next = std::min(next.value_or(*at), *at);
     for (const NodeId& node : attempt->second.nodes) {
       if (const auto at = GivenUpAt(state, node)) next = std::min(next.value_or(*at), *at);
     }
@@ -176,7 +219,13 @@ StagingFacts WithKnown(const LiveAttempt& live, const NodeId& node, StagingFacts
   const auto known = live.known.find(node);
   if (known == live.known.end()) return found;
   const StagingFacts& old = known->second;
-  if (found.paths.empty()) found.paths = old.paths;
+  std::vector<PathFact> kept;
+  for (const PathFact& path : old.paths) {
+    const bool again = std::ranges::any_of(
+        found.paths, [&](const PathFact& one) { return one.what == path.what; });
+    if (!again) kept.push_back(path);
+  }
+  found.paths.insert(found.paths.end(), kept.begin(), kept.end());
   if (found.reach.empty()) found.reach = old.reach;
   if (found.disks.empty()) found.disks = old.disks;
   if (!found.runtime) found.runtime = old.runtime;

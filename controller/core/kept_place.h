@@ -18,6 +18,9 @@ namespace launch::controller {
 inline constexpr Millis kKeptWhileSilent{20'000};
 // GPUs do not idle for longer than this because of a backoff.
 inline constexpr Millis kLongestKept{300'000};
+// Beyond the job's own time to stop: a node that has not ended its part by then is stuck, and the
+// others do not wait for it. A Stop that got lost was sent again (kAskAgain) by then.
+inline constexpr Millis kKeptInStop{60'000};
 
 struct PlaceLook {
   std::string lost;   // why no attempt can begin there any more; empty: one can
@@ -29,6 +32,8 @@ PlaceLook LookAtPlace(const State& state, const JobRecord& job, BootTime now);
 void KeepPlace(Draft& draft, const Facts& facts, StopCause cause);
 // At its end: whether the next one begins there.
 bool StaysInPlace(const Draft& draft, const JobRecord& job, const Key& ended, Millis backoff);
+// Gives it up: `job` is still to be put.
+void LeavePlace(Draft& draft, JobRecord& job, const std::string& why);
 // Gives up the places that are lost, or that nobody needs any more.
 void ReviewPlaces(Draft& draft);
 bool HasLostPlace(const State& state, BootTime now);

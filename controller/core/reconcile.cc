@@ -43,11 +43,38 @@ constexpr const char* kTwin =
     "identity conflict: another agent with the same identity answers on this machine; if a state "
     "directory was copied, join the copy under a name of its own";
 
+// One that was stopped in its `setup` has no master, and no rank of it was ever told to start.
+bool MayHaveStarted(const AttemptRecord& attempt) {
+  return attempt.phase == AttemptPhase::kLaunching || attempt.phase == AttemptPhase::kRunning ||
+         (attempt.phase == AttemptPhase::kStopping && !attempt.master_address.empty());
+}
+
 // A copied state directory, or an agent that was started again while its old stream still seems to
 // live. The one that answers keeps the name: it has the ranks. A dead one is silent before long.
 bool IsTwin(const LiveNode& attached, const from_node::Hello& hello) {
   return !attached.instance.empty() && !hello.instance.empty() &&
          attached.instance != hello.instance;
+}
+
+// One that was refused while another answered, and knows nothing of what runs here: while that one
+// is away for a moment (its agent is started again) the name is not for it either.
+bool IsKnownRival(const State& state, const LiveNode& node, const event::NodeAttached& event,
+                  BootTime now) {
+  const auto rival = node.rivals.find(event.hello.instance);
+  if (rival == node.rivals.end() || now - rival->second >= kRivalShown * 2) return false;
+  const auto held = state.held_by_node.find(event.node);
+  if (held == state.held_by_node.end()) return false;
+  return std::ranges::any_of(held->second, [&](const Key& key) {
+    const bool known = std::ranges::any_of(event.hello.allocations,
+                                           [&](const auto& one) { return one.key == key; });
+    return !known && MayHaveStarted(state.attempts.at(key));
+  });
+}
+
+// One that is alone has the name before long: only what is refused beside another is a rival.
+void NoteRival(LiveNode& node, const std::string& instance, BootTime now) {
+  std::erase_if(node.rivals, [&](const auto& one) { return now - one.second >= kRivalShown * 2; });
+  if (node.session && !node.silent) node.rivals[instance] = now;
 }
 
 // A twin dials for as long as it lives: said once a minute.
@@ -58,13 +85,14 @@ void Refuse(Draft& draft, const event::NodeAttached& event, const std::string& w
     std::optional<BootTime>& seen = live->second.rival_seen;
     said = seen && draft.now() - *seen < kRivalShown;
     if (!said) seen = draft.now();
+    NoteRival(live->second, event.hello.instance, draft.now());
   }
   if (!said) draft.Event("node.refused", Subject(event.node), why);
   draft.Close(event.session, why);
 }
 
 // Why this stream may not speak for the node, or empty.
-std::string Conflict(const State& state, const event::NodeAttached& event) {
+std::string Conflict(const State& state, const event::NodeAttached& event, BootTime now) {
   const from_node::Hello& hello = event.hello;
   if (hello.seen.incarnation > state.cluster.incarnation ||
       (hello.seen.incarnation == state.cluster.incarnation &&
@@ -89,6 +117,7 @@ std::string Conflict(const State& state, const event::NodeAttached& event) {
     }
     if (IsTwin(other, hello)) return kTwin;
   }
+  if (live != state.live.nodes.end() && IsKnownRival(state, live->second, event, now)) return kTwin;
   const auto record = state.nodes.find(event.node);
   if (record != state.nodes.end() && !event.serial.empty() &&
       !record->second.certificate_serial.empty() &&
@@ -110,12 +139,6 @@ ExitReport Guess(const Key& key, Rank rank, const std::string& boot_id, const st
   report.boot_id = boot_id;
   report.cause = UnknownEnd{why};
   return report;
-}
-
-// One that was stopped in its `setup` has no master, and no rank of it was ever told to start.
-bool MayHaveStarted(const AttemptRecord& attempt) {
-  return attempt.phase == AttemptPhase::kLaunching || attempt.phase == AttemptPhase::kRunning ||
-         (attempt.phase == AttemptPhase::kStopping && !attempt.master_address.empty());
 }
 
 // What the node found while staging holds while it stays prepared: a reboot, a drop or a loss of
@@ -293,13 +316,15 @@ void TakeAsDead(Draft& draft, const NodeId& node, const Key& key, const std::str
 void OnNode(Draft& draft, const event::NodeAttached& event) {
   const State& state = draft.state();
   const from_node::Hello& hello = event.hello;
-  if (const std::string why = Conflict(state, event); !why.empty()) {
+  if (const std::string why = Conflict(state, event, draft.now()); !why.empty()) {
     Refuse(draft, event, why);
     return;
   }
   LiveNode& live = draft.live().nodes[event.node];
   if (live.session) draft.Close(*live.session, "a newer stream of the same agent");
+  std::map<std::string, BootTime> rivals = std::move(live.rivals);
   live = LiveNode{};
+  live.rivals = std::move(rivals);
   live.session = event.session;
   live.attached = live.heard = draft.now();
   live.last_seen = draft.wall();

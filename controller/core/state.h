@@ -50,9 +50,10 @@ struct LiveNode {
   std::string silent_why = "not seen since the controller started";
   MachineIdentity machine;
   std::string boot_id;
-  std::string instance;                // of the agent that is attached
-  std::optional<BootTime> rival_seen;  // another one with its identity was refused
-  std::optional<Millis> clock_offset;  // our boot time minus the node's; the smallest seen
+  std::string instance;                    // of the agent that is attached
+  std::optional<BootTime> rival_seen;      // another one with its identity was refused; said then
+  std::map<std::string, BootTime> rivals;  // such instances, when they last were
+  std::optional<Millis> clock_offset;      // our boot time minus the node's; the smallest seen
   std::vector<GpuSample> samples;
   WallTime sampled{};  // when they came
   std::optional<TurnedAway> turned_away;
@@ -119,9 +120,10 @@ struct HangWatch {                   // whether a running attempt stands still
 };
 
 struct LiveAttempt {
-  std::optional<BootTime> deadline;  // of accepting, staging or starting
-  bool staging_began = false;        // all accepted; the deadline is now that of staging
-  bool use_snapshot = false;         // the nodes do not share workdir: they run from a copy
+  std::optional<BootTime> deadline;    // of accepting, staging or starting
+  std::optional<BootTime> stop_began;  // absent after a restart of ours
+  bool staging_began = false;          // all accepted; the deadline is now that of staging
+  bool use_snapshot = false;           // the nodes do not share workdir: they run from a copy
   std::map<NodeId, StagingFacts> ready;
   bool testing_network = false;  // all are ready, and now speak with each other
   std::uint64_t network_round = 0;

@@ -184,15 +184,16 @@ TEST(Plan, ReadsATorchrunLineForTwoNodes) {
   }
 }
 
-TEST(CheckSpec, RefusesASignalThatWouldComeBeforeTheStart) {
+TEST(CheckSignalLead, RefusesASignalThatWouldComeBeforeTheStart) {
   JobSpec job = Job();
   job.time_limit = Millis{12'000};
   job.checkpoint.signal = 10;
   job.checkpoint.signal_before = Millis{20'000};
-  ASSERT_FALSE(CheckSpec(job, Context()));
-  EXPECT_TRUE(Contains(CheckSpec(job, Context()).error().message, "checkpoint.signal"));
+  ASSERT_FALSE(CheckSignalLead(job));
+  EXPECT_TRUE(Contains(CheckSignalLead(job).error().message, "checkpoint.signal"));
+  EXPECT_TRUE(CheckSpec(job, Context())) << "what was accepted before is not ended for it";
   job.time_limit = Millis{21'000};
-  EXPECT_TRUE(CheckSpec(job, Context()));
+  EXPECT_TRUE(CheckSignalLead(job));
 }
 
 TEST(Plan, TheLineAndTheJobMustAgreeOnTheNumberOfNodes) {

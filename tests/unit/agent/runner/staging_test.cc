@@ -65,6 +65,19 @@ TEST_F(StagingTest, FindsTheWorkdirWithItsInode) {
   EXPECT_EQ(Find(facts, "workdir")->inode, info.st_ino);
 }
 
+TEST_F(StagingTest, LooksAtTheWorkdirAlsoAgain) {
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  to_node::Stage stage;
+  stage.again = true;
+  ASSERT_EQ(Look(spec, stage).paths.size(), 1u);
+  EXPECT_TRUE(Find(Look(spec, stage), "workdir")->ok);
+  EXPECT_NE(Find(Look(spec, stage), "workdir")->inode, 0u);
+  stage.use_snapshot = true;
+  EXPECT_EQ(Find(Look(spec, stage), "workdir")->inode, 0u);
+  spec.workdir += "/moved";
+  EXPECT_FALSE(Find(Look(spec, stage), "workdir")->ok);
+}
+
 TEST_F(StagingTest, TriesTheCheckpointDirectoryAndLeavesNothing) {
   AllocationSpec spec = bench_.Spec(kKey, 1, {});
   spec.checkpoint_dir = bench_.Path("runs/one/ckpt");

@@ -212,7 +212,7 @@ TEST_F(InPlace, GoesBackToTheNodesThatMayHaveItsCheckpointsWhereThatIsPossible) 
 }
 
 TEST_F(InPlace, WhatAUserDoesMeanwhileGivesThePlaceUp) {
-  for (const char* what : {"cancel", "hold", "nodes"}) {
+  for (const char* what : {"cancel", "hold", "nodes", "begin"}) {
     JobSpec spec = Gang();
     spec.retry.backoff = Millis{30'000};
     const JobId job = core.Submitted(spec);
@@ -223,10 +223,12 @@ TEST_F(InPlace, WhatAUserDoesMeanwhileGivesThePlaceUp) {
     } else {
       JobChange change;
       change.action = std::string(what) == "hold" ? JobAction::kHold : JobAction::kUpdate;
-      if (change.action == JobAction::kUpdate) change.nodes = NodeCount{1, 1, false};
+      if (std::string(what) == "nodes") change.nodes = NodeCount{1, 1, false};
+      if (std::string(what) == "begin") change.begin = core.now.wall + Millis{86'400'000};
       core.Post(event::Change{RequestId{800}, {UserName{"ana"}, false}, {job}, change});
     }
     EXPECT_EQ(core.state.jobs.at(job).keeps, 0u) << what;
+    EXPECT_FALSE(core.state.live.staged.contains(job)) << what;
     const JobId other = Urgent();
     EXPECT_EQ(core.View(other).attempts.size(), 1u) << what;
     core.Cancel(other);
@@ -234,6 +236,101 @@ TEST_F(InPlace, WhatAUserDoesMeanwhileGivesThePlaceUp) {
     core.Cancel(job);
     core.Ignore();
   }
+}
+
+TEST_F(InPlace, AWallClockThatWentBackGivesThePlaceUp) {
+  JobSpec spec = Gang();
+  spec.retry.backoff = Millis{2'000};
+  spec.begin = core.now.wall;
+  const JobId job = core.Submitted(spec);
+  FailAndRelease(core.Run(job));
+  ASSERT_EQ(core.state.jobs.at(job).keeps, 1u);
+  core.now.wall -= Millis{86'400'000};
+  Wait(Millis{2'000});
+  Wait(Millis{0});
+  EXPECT_EQ(core.state.jobs.at(job).keeps, 0u);
+  EXPECT_TRUE(core.HasEvent("job.leaves_place"));
+  EXPECT_EQ(core.Node("gpu1").free_gpus.size(), 1u);
+}
+
+TEST_F(InPlace, OneNodeThatDoesNotEndItsPartDoesNotKeepTheOthersForEver) {
+  JobSpec spec = Gang();
+  spec.retry.max.reset();
+  spec.stop_duration = Millis{10'000};
+  const JobId job = core.Submitted(spec);
+  const Key key = core.Run(job);
+  Fail(key);
+  core.Release("gpu1", key);
+  for (int i = 0; i < 69; ++i) Wait(Millis{1'000});
+  EXPECT_TRUE(core.Node("gpu1").free_gpus.empty());
+  EXPECT_TRUE(NextDeadline(core.state) <= core.now.boot + Millis{1'000});
+  Wait(Millis{1'000});
+  EXPECT_EQ(core.Node("gpu1").free_gpus.size(), 1u);
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kStopping);
+}
+
+TEST_F(InPlace, TheLastRetryKeepsNothing) {
+  JobSpec spec = Gang();
+  spec.retry.max = 1;
+  const JobId job = core.Submitted(spec);
+  FailAndRelease(core.Run(job));
+  const Key second = core.Run(job);
+  Fail(second);
+  core.Release("gpu1", second);
+  EXPECT_EQ(core.Node("gpu1").free_gpus.size(), 1u);
+}
+
+TEST_F(InPlace, NobodyGetsTheCoresWhileThePlanIsMade) {
+  const JobId job = core.Submitted(Gang());
+  const Key first = core.Run(job);
+  AllocRecord planned = core.state.allocs.at(first).at(NodeId{"gpu1"});
+  planned.cpus = 8;  // as a plan has it that takes the cores of its GPUs
+  Apply(core.state, Put{planned});
+  core.answer_plans = false;
+  FailAndRelease(first);
+  ASSERT_TRUE(core.state.live.holds.contains(job));
+  const std::vector<effect::NodeOffer> offers = MakeOffers(core.state);
+  EXPECT_EQ(offers.front().inventory->node, NodeId{"gpu1"});
+  EXPECT_EQ(offers.front().free_cpus, 0);
+}
+
+TEST_F(InPlace, ANodeThatWouldNotTakeItAnyMoreSendsItToTheQueue) {
+  JobSpec spec = Gang();
+  spec.retry.backoff = Millis{2'000};
+  spec.cpus = Amount{8};
+  const JobId job = core.Submitted(spec);
+  FailAndRelease(core.Run(job));
+  core.Say("gpu2", from_node::InventoryChanged{MakeInventory("gpu2", 1, 4)});
+  ASSERT_EQ(core.state.jobs.at(job).keeps, 1u);
+  Wait(Millis{2'000});
+  EXPECT_EQ(core.state.jobs.at(job).keeps, 0u);
+  EXPECT_TRUE(core.HasEvent("job.leaves_place"));
+  EXPECT_EQ(core.state.jobs.at(job).phase, JobPhase::kQueued);
+  EXPECT_EQ(core.View(job).attempts.size(), 1u);
+}
+
+// Its `setup` was left out there: the agent saw that it is another one than at the submit.
+TEST_F(InPlace, AnotherDirectoryInItsPlaceIsSeenAndCopiesAreTaken) {
+  core.context.snapshot = std::string(64, 'a');
+  core.context.snapshot_bytes = 1000;
+  JobSpec spec = Gang();
+  spec.setup = "make";
+  const JobId job = core.Submitted(spec);
+  FailAndRelease(core.Run(job));
+  core.Ignore();
+  const Key second{job, Attempt{2}};
+  core.Accept("gpu1", second);
+  core.Accept("gpu2", second);
+  StagingFacts gone;
+  gone.paths = {{.what = "workdir", .path = "/proj", .ok = false, .why = "no such directory"}};
+  EXPECT_TRUE(core.Told<to_node::Stage>("gpu1").again);
+  EXPECT_TRUE(core.Told<to_node::Stage>("gpu2").again);
+  core.Say("gpu1", from_node::Ready{second, core.Digest("gpu1", second), {}});
+  core.Say("gpu2", from_node::Ready{second, core.Digest("gpu2", second), gone});
+  EXPECT_TRUE(core.HasEvent("attempt.shipping"));
+  const auto stage = core.Told<to_node::Stage>("gpu2");
+  EXPECT_TRUE(stage.use_snapshot);
+  EXPECT_FALSE(stage.again);
 }
 
 TEST_F(InPlace, ACancelDuringTheStopFreesWhatIsReleased) {

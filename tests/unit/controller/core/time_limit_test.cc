@@ -1,4 +1,6 @@
 // `time` is the longest run: whoever wants a signal gets it before, as with Slurm's --signal.
+#include "controller/core/draft.h"
+#include "planner/planner.h"
 #include "tests/unit/controller/core/test_core.h"
 
 namespace launch::controller {
@@ -60,6 +62,33 @@ TEST_F(TimeLimit, AGoodEndAfterTermIsOneAtTheLimit) {
   Wait(Millis{40'000});
   End(0, {10, 15});
   EXPECT_EQ(core.View(key.job).state, JobState::kTimeout);
+}
+
+TEST_F(TimeLimit, ANewOneBelowTheSignalsLeadOrAfterItIsRefused) {
+  const auto update = [&](std::int64_t ms) {
+    JobChange change;
+    change.action = JobAction::kUpdate;
+    change.time_limit = Millis{ms};
+    core.Post(event::Change{RequestId{700}, {UserName{"ana"}, false}, {key.job}, change});
+    const auto answer = core.Answer<reply::Changed>(RequestId{700});
+    return answer ? answer->results.at(0) : reply::ChangeResult{};
+  };
+  ASSERT_TRUE(update(20'000).error);
+  EXPECT_NE(update(20'000).error->message.find("checkpoint.signal"), std::string::npos);
+  EXPECT_EQ(core.state.specs.at(key.job).spec.time_limit, Millis{60'000});
+  EXPECT_FALSE(update(50'000).error);
+  Wait(Millis{30'000});
+  ASSERT_EQ(core.Phase(key), AttemptPhase::kStopping);
+  ASSERT_TRUE(update(7'200'000).error);
+  EXPECT_EQ(update(7'200'000).error->hint, "it is being stopped for its time limit");
+  EXPECT_EQ(core.state.specs.at(key.job).spec.time_limit, Millis{50'000});
+}
+
+TEST_F(TimeLimit, AnAcceptedJobWithALongerLeadHasItsSignalAtItsStart) {
+  SpecRecord record = core.state.specs.at(key.job);
+  record.spec.checkpoint.signal_before = Millis{90'000};
+  EXPECT_EQ(SignalLead(record.spec), Millis{60'000});
+  EXPECT_TRUE(CheckSpec(record.spec, record.context));
 }
 
 TEST_F(TimeLimit, IsTheSameAfterARestartOfTheController) {

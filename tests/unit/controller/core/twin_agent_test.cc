@@ -43,6 +43,49 @@ TEST_F(TwinAgents, TheOneThatAnswersKeepsTheNameAndItsJobs) {
   EXPECT_EQ(core.Node("gpu1").reason, "");
 }
 
+TEST_F(TwinAgents, ACopyDoesNotTakeTheNameWhileTheTrueAgentIsStartedAgain) {
+  Hello("first");
+  const SessionId session = core.session["gpu1"];
+  const Key key = core.Run(core.Submitted(GpuJob(1, 1)));
+  Hello("copy");
+  core.session["gpu1"] = session;
+  core.Detach("gpu1");
+  core.now.boot += Millis{1'000};
+  Hello("copy");
+  EXPECT_TRUE(core.Closed(core.session["gpu1"]));
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
+  from_node::Hello hello;
+  hello.instance = "first again";
+  AllocationStatus status;
+  status.key = key;
+  status.digest = core.Digest("gpu1", key);
+  status.phase = AllocationPhase::kStarted;
+  hello.allocations = {status};
+  core.Attach(MakeInventory("gpu1", 1), hello);
+  EXPECT_FALSE(core.Closed(core.session["gpu1"]));
+  EXPECT_EQ(core.state.live.nodes.at(NodeId{"gpu1"}).instance, "first again");
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
+}
+
+// It was no copy, but lost its state while its old stream still seemed to live.
+TEST_F(TwinAgents, OneThatIsAloneHasTheNameBeforeLong) {
+  Hello("first");
+  const SessionId session = core.session["gpu1"];
+  const Key key = core.Run(core.Submitted(GpuJob(1, 1)));
+  Hello("second");
+  core.session["gpu1"] = session;
+  core.Detach("gpu1");
+  for (int i = 0; i < 119; ++i) {
+    core.now.boot += Millis{1'000};
+    Hello("second");
+    ASSERT_TRUE(core.Closed(core.session["gpu1"]));
+  }
+  core.now.boot += Millis{1'000};
+  Hello("second");
+  EXPECT_FALSE(core.Closed(core.session["gpu1"]));
+  EXPECT_NE(core.Phase(key), AttemptPhase::kRunning);
+}
+
 TEST_F(TwinAgents, AnAgentThatIsStartedAgainHasTheNameWhenTheOldOneIsGoneOrSilent) {
   Hello("first");
   core.Detach("gpu1");
