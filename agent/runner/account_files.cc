@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr mode_t kPassThrough = 0711;  // for all: names that one knows, no list
 constexpr mode_t kGroupPasses = 0710;
+constexpr mode_t kGroupLists = 0750;  // Python looks for modules in lists of names
 constexpr mode_t kPrivate = 0700;
 
 // Both without following a link in the last place; the directories above are root's.
@@ -100,8 +101,8 @@ Result<void> OpenStateDir(FileSystem& files, const std::string& state_dir) {
 Result<void> OpenAttempt(const AttemptDir& dir, const std::vector<Rank>& ranks,
                          const LocalAccount& account) {
   LAUNCH_RETURN_IF_ERROR(Own(dir.path(), 0, account.gid, kGroupPasses));
-  LAUNCH_RETURN_IF_ERROR(Own(dir.HookPath(), 0, account.gid, kGroupPasses));
-  LAUNCH_RETURN_IF_ERROR(Own(dir.FilesPath(), 0, account.gid, kGroupPasses));
+  LAUNCH_RETURN_IF_ERROR(Own(dir.HookPath(), 0, account.gid, kGroupLists));
+  LAUNCH_RETURN_IF_ERROR(Own(dir.FilesPath(), 0, account.gid, kGroupLists));
   for (const std::string& inside : {dir.HookPath(), dir.FilesPath()}) {
     LAUNCH_ASSIGN_OR_RETURN(const std::vector<fs::directory_entry> entries, EntriesOf(inside));
     for (const fs::directory_entry& entry : entries) {
