@@ -96,6 +96,19 @@ bool StagesAgain(const SpecRecord& record, bool use_snapshot) {
   return finds_checkpoint || !spec.setup.empty() || spec.snapshot || use_snapshot;
 }
 
+// A node whose ranks ended well was free for others while the attempt went on elsewhere: one of
+// them may have failed since, and keep its own place there.
+bool IsInPlaceOfAnother(const State& state, JobId job, const AllocRecord& alloc) {
+  return std::ranges::any_of(state.keepers, [&](JobId keeper) {
+    if (keeper == job) return false;
+    const Key key{keeper, Attempt{state.jobs.at(keeper).keeps}};
+    const AllocRecord* other = FindAlloc(state, key, alloc.node);
+    return other != nullptr && std::ranges::any_of(other->gpus, [&](const GpuUuid& gpu) {
+             return std::ranges::find(alloc.gpus, gpu) != alloc.gpus.end();
+           });
+  });
+}
+
 }  // namespace
 
 PlaceLook LookAtPlace(const State& state, const JobRecord& job, BootTime now) {
@@ -113,6 +126,9 @@ PlaceLook LookAtPlace(const State& state, const JobRecord& job, BootTime now) {
       if (*until <= now) return {node.value + " is silent", ""};
       look.waits = node.value + " does not answer";
       continue;
+    }
+    if (IsInPlaceOfAnother(state, job.id, *alloc)) {
+      return {node.value + " is kept for another job by now", ""};
     }
     if (std::string why = WhyNotNode(state, *alloc); !why.empty()) {
       return {fmt::format("{}: {}", node.value, why), ""};

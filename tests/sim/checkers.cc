@@ -78,6 +78,7 @@ void World::JobCommitted(const JobRecord& job, const std::set<GpuUuid>& quaranti
 }
 
 void World::CheckPlace(const JobRecord& before, const JobRecord& after) {
+  if (before.keeps == 0 && after.keeps != 0) kept_since_[after.id] = now;
   if (before.keeps == 0 || after.keeps != 0) return;
   const bool restarts = after.phase == JobPhase::kActive && after.attempts > before.attempts;
   ++coverage.faults[restarts ? "restart in place" : "place given up"];
@@ -89,7 +90,8 @@ void World::CheckPlace(const JobRecord& before, const JobRecord& after) {
       const bool shares = std::ranges::any_of(other.gpus, [&](const GpuUuid& gpu) {
         return std::ranges::find(old.gpus, gpu) != old.gpus.end();
       });
-      if (other.key.job == after.id || !shares || other.began < old.began) continue;
+      // A node whose ranks have ended well is free for others while the attempt goes on elsewhere.
+      if (other.key.job == after.id || !shares || other.began < kept_since_[after.id]) continue;
       Violation("C14 " + ToString(other.key) + " ran on " + other.node.value +
                 ", in the place of " + ToString(last));
     }

@@ -113,6 +113,7 @@ class World {
   };
   std::vector<Armed> armed_;
   std::map<JobId, controller::JobRecord> jobs_;  // last committed
+  std::map<JobId, std::int64_t> kept_since_;     // time of the commit that keeps a job's place
   std::map<Key, controller::AttemptRecord> attempts_;
   std::map<Key, std::int64_t> attempt_made_;
   struct Running {
