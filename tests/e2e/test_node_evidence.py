@@ -137,7 +137,7 @@ def test_S004_5_three_layers_and_the_order_of_remedies(cluster, nvml):
     assert memory["foreign_bytes"] == 0
     assert memory["said"] and memory["sampled"]
     (cluster.work / "die").touch()
-    cluster.wait_for(job, "FAILED")
+    cluster.wait_for(job, "OUT_OF_MEMORY")
     verdict = cluster.json("why", job)
     assert verdict["label"] == "cuda_oom_fragmentation"
     remedy = verdict["remedy"]

@@ -110,7 +110,7 @@ def test_S003_1_a_stub_nvcc_on_the_agents_path_is_the_toolkit(make_cluster, nvml
     # No node knows the interpreter yet: what the start learns stops the job as well.
     (first,) = errors(check(code=4))
     assert first["code"] == "toolkit_mismatch"
-    wait_until("the interpreter in nodes", lambda: cluster.json("nodes")["nodes"][0]["interpreters"])
+    wait_until("the interpreter in nodes", lambda: cluster.launch("check", job, "--known", code=None).returncode == 4)
     (error,) = errors(check("--known", code=4))
     assert error["code"] == "toolkit_mismatch"
     assert "11.5" in error["says"] and "12.4" in error["remedy"]

@@ -130,7 +130,7 @@ def test_accelerate_loads_its_file(planned, lines, kind):
 
 def test_the_hugging_face_trainer_takes_deepspeed_and_the_batch(planned):
     """Its own checks compare file and flags: a number that differs would stop it."""
-    job = planned("gpus: 1\nstrategy: zero2\nbatch: {global: 12, micro: 3}\n"
+    job = planned("gpus: 1\nstrategy: zero2\nprecision: bf16\nbatch: {global: 12, micro: 3}\n"
                   "run: python train_with.py hf --output_dir out --max_steps 1 --optim adamw_torch --report_to none\n")
     (used,) = job.train()
     assert used["type"] == "DEEPSPEED" and used["stage"] == 2 and used["dtype"] == "torch.bfloat16"
