@@ -76,6 +76,13 @@ def test_an_nccl_that_fails_says_why(nccl_test, fault, says):
     assert says in first["nccl"]["why"]
 
 
+def test_a_slow_network_is_measured_and_not_given_up(nccl_test):
+    """64 MiB would take 16 s there, and 13 of them longer than the test may."""
+    for facts in run(2, nccl_test, p0={"FAKE_NCCL": "slow"}, p1={"FAKE_NCCL": "slow"}):
+        assert facts["nccl"]["ok"], facts["nccl"]
+        assert 10 < facts["nccl"]["mbit"] < 34, facts["nccl"]
+
+
 def test_a_node_without_a_gpu_or_without_the_program_is_named(nccl_test, tmp_path):
     for facts in run(2, nccl_test, p1={"FAKE_CUDA_DEVICES": "0"}):
         assert facts["ok"] and not facts["nccl"].get("tested")

@@ -1,6 +1,7 @@
 // The part of libnccl.so.2 that launch-nccl-test calls: a star over TCP on this machine, whose
 // centre, place 0, adds up what the others send. Its port is the unique id.
-//   FAKE_NCCL=wrong-sum: the sum is one too large; refuses: no meeting, as with a bad interface
+//   FAKE_NCCL=wrong-sum: the sum is one too large; refuses: no meeting, as with a bad interface;
+//   slow: 1 MiB takes a quarter of a second
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -99,6 +100,7 @@ int ncclCommGetAsyncError(Comm*, int* outcome) {
 
 int ncclAllReduce(const void* in, void* out, std::size_t count, int, int, Comm* comm, void*) {
   const std::size_t bytes = count * sizeof(float);
+  if (Is("slow")) ::usleep(static_cast<useconds_t>(bytes / 4));
   std::vector<float> sum(count);
   std::memcpy(sum.data(), in, bytes);
   if (comm->place != 0) {
