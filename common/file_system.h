@@ -23,7 +23,9 @@ class FileSystem {
   virtual Result<void> WriteDurable(const std::string& path, std::string_view bytes) = 0;
   virtual Result<void> MakeDirs(const std::string& path) = 0;  // mode 0700; existing is fine
   virtual Result<std::vector<std::string>> List(const std::string& path) = 0;  // names, sorted
-  virtual Result<void> RemoveTree(const std::string& path) = 0;  // missing is fine; follows no link
+  // Missing is fine. Follows no link and enters nothing that is mounted; removes what it can, and
+  // tells the first error.
+  virtual Result<void> RemoveTree(const std::string& path) = 0;
   virtual Result<void> SyncDir(const std::string& path) = 0;
 };
 

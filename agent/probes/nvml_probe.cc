@@ -12,10 +12,10 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <fstream>
 
 #include "agent/probes/nvml_child.h"
 #include "agent/probes/nvml_messages.h"
+#include "agent/probes/small_files.h"
 
 namespace launch::agent {
 namespace {
@@ -30,10 +30,8 @@ int PollMs(Steady::time_point until) {
 }
 
 std::string FirstLine(const std::string& path) {
-  std::string line;
-  std::ifstream file(path);
-  std::getline(file, line);
-  return line;
+  const std::string text = ReadSmallFile(path);
+  return text.substr(0, text.find('\n'));
 }
 
 // State letter of a process ("D" = uninterruptible), or "?" when it is gone.

@@ -2,17 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
+
+#include "common/foreign_file.h"
 
 namespace launch::agent {
 
-std::string ReadSmallFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(64 * 1024, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));
-  return text;
-}
+std::string ReadSmallFile(const std::string& path) { return ReadHead(path, 64 * 1024); }
 
 std::string TrimmedFile(const std::string& path) {
   std::string text = ReadSmallFile(path);

@@ -1,22 +1,22 @@
 #include "agent/progress/rank_sampler.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
 #include <sstream>
 #include <string>
 
-#include "common/unique_fd.h"
+#include "common/foreign_file.h"
 
 namespace launch::agent {
 namespace {
 
 constexpr std::uint64_t kNewest = 64 * 1024;
 constexpr std::size_t kMaxProcessesOfRank = 4096;
+constexpr std::size_t kMostChildren = 8 * kMaxProcessesOfRank;  // bytes of the list of them
+constexpr std::size_t kMostNumbers = 4096;                      // bytes of statm and stat
 
 struct NewBytes {
   std::string data;
@@ -27,11 +27,10 @@ struct NewBytes {
 // What was appended since the last call, but never more than the newest 64 KiB.
 NewBytes ReadNew(const std::string& path, std::uint64_t& offset) {
   NewBytes result;
-  // The rank's user may have put anything there: no link, no pipe, no other name of a file.
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  // The rank's user may have put anything there.
+  const auto file = OpenRegular(path, Links::kRefuse);
   struct stat info {};
-  if (!file || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_nlink > 1)
-    return result;
+  if (!file || ::fstat(file->get(), &info) != 0) return result;
   const auto size = static_cast<std::uint64_t>(info.st_size);
   if (size <= offset) return result;
   result.grew = true;
@@ -39,10 +38,7 @@ NewBytes ReadNew(const std::string& path, std::uint64_t& offset) {
     result.skipped = true;
     offset = size - kNewest;
   }
-  result.data.resize(size - offset);
-  const ssize_t got =
-      ::pread(file.get(), result.data.data(), result.data.size(), static_cast<off_t>(offset));
-  result.data.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  result.data = ReadRange(file->get(), offset, size - offset);
   offset += result.data.size();
   return result;
 }
@@ -61,7 +57,8 @@ Millis AgeOf(const std::string& path) {
 std::vector<std::int64_t> ChildrenOf(const std::string& proc_root, std::int64_t pid) {
   std::vector<std::int64_t> children;
   const std::string id = std::to_string(pid);
-  std::ifstream file(proc_root + "/" + id + "/task/" + id + "/children");
+  std::istringstream file(
+      ReadHead(proc_root + "/" + id + "/task/" + id + "/children", kMostChildren));
   for (std::int64_t child = 0; file >> child;) children.push_back(child);
   return children;
 }
@@ -72,9 +69,7 @@ namespace {
 
 // Fields 14 and 15 of /proc/PID/stat, behind the name in parentheses.
 std::uint64_t CpuMs(const std::string& proc_root, std::int64_t pid) {
-  std::ifstream file(proc_root + "/" + std::to_string(pid) + "/stat");
-  std::string text;
-  if (!std::getline(file, text)) return 0;
+  const std::string text = ReadHead(proc_root + "/" + std::to_string(pid) + "/stat", kMostNumbers);
   const std::size_t end = text.rfind(')');
   if (end == std::string::npos) return 0;
   std::istringstream fields(text.substr(end + 1));
@@ -97,7 +92,8 @@ TreeUse UseOfTree(const std::string& proc_root, std::int64_t pid) {
   std::uint64_t cpu_ms = 0;
   std::uint64_t shared_most = 0;
   for (std::size_t i = 0; i < tree.size() && i < kMaxProcessesOfRank; ++i) {
-    std::ifstream file(proc_root + "/" + std::to_string(tree[i]) + "/statm");
+    std::istringstream file(
+        ReadHead(proc_root + "/" + std::to_string(tree[i]) + "/statm", kMostNumbers));
     std::uint64_t size = 0;
     std::uint64_t resident = 0;
     std::uint64_t shared = 0;

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <utility>
 
 #include "common/unique_fd.h"
 
@@ -41,22 +42,6 @@ Result<std::vector<fs::directory_entry>> EntriesOf(const std::string& path) {
     entries.push_back(*at);
   if (error) return FailErrno("list " + path, error.value());
   return entries;
-}
-
-Result<void> GiveBelow(int dir, const std::string& path, const LocalAccount& account) {
-  LAUNCH_ASSIGN_OR_RETURN(const std::vector<fs::directory_entry> entries, EntriesOf(path));
-  for (const fs::directory_entry& entry : entries) {
-    const std::string name = entry.path().filename().string();
-    if (::fchownat(dir, name.c_str(), account.uid, account.gid, AT_SYMLINK_NOFOLLOW) != 0)
-      return FailErrno("chown " + path + "/" + name, errno);
-    std::error_code ignored;
-    if (entry.symlink_status(ignored).type() != fs::file_type::directory) continue;
-    const UniqueFd below(
-        ::openat(dir, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!below) return FailErrno("open " + path + "/" + name, errno);
-    LAUNCH_RETURN_IF_ERROR(GiveBelow(below.get(), path + "/" + name, account));
-  }
-  return {};
 }
 
 // At the start of a text, and behind what separates paths.
@@ -143,11 +128,24 @@ Result<void> MakeContainerLock(const AttemptDir& dir, const LocalAccount& accoun
 }
 
 Result<void> GiveTree(const std::string& path, const LocalAccount& account) {
-  const UniqueFd dir(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!dir) return FailErrno("open " + path, errno);
-  LAUNCH_RETURN_IF_ERROR(GiveBelow(dir.get(), path, account));
+  const UniqueFd top(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!top) return FailErrno("open " + path, errno);
+  std::vector<std::string> below = {"."};  // one descriptor, however deep it is
+  while (!below.empty()) {
+    const std::string within = std::move(below.back());
+    below.pop_back();
+    LAUNCH_ASSIGN_OR_RETURN(const std::vector<fs::directory_entry> entries,
+                            EntriesOf(path + "/" + within));
+    for (const fs::directory_entry& entry : entries) {
+      const std::string name = within + "/" + entry.path().filename().string();
+      if (::fchownat(top.get(), name.c_str(), account.uid, account.gid, AT_SYMLINK_NOFOLLOW) != 0)
+        return FailErrno("chown " + path + "/" + name, errno);
+      std::error_code ignored;
+      if (entry.symlink_status(ignored).type() == fs::file_type::directory) below.push_back(name);
+    }
+  }
   // The way in comes last: until then nobody else could change what was walked.
-  if (::fchown(dir.get(), account.uid, account.gid) != 0) return FailErrno("chown " + path, errno);
+  if (::fchown(top.get(), account.uid, account.gid) != 0) return FailErrno("chown " + path, errno);
   return {};
 }
 

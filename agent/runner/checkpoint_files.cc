@@ -1,17 +1,20 @@
 #include "agent/runner/checkpoint_files.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
-#include <cstdint>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "agent/runner/checkpoint_json.h"
+#include "common/foreign_file.h"
 
 namespace launch::agent {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 constexpr std::uint64_t kMaxHeader = std::uint64_t{100} << 20;
 constexpr std::uint32_t kZipEnd = 0x06054b50;
@@ -26,64 +29,66 @@ T LoadAt(const std::string& bytes, std::size_t at) {
   return value;
 }
 
-std::string ReadRange(std::ifstream& in, std::uint64_t at, std::uint64_t size) {
-  std::string bytes(size, '\0');
-  in.clear();
-  in.seekg(static_cast<std::streamoff>(at));
-  in.read(bytes.data(), static_cast<std::streamsize>(size));
-  bytes.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, in.gcount())));
-  return bytes;
-}
+// One file of a checkpoint, as much of it as is asked for and the budget has left.
+class CheckpointFile {
+ public:
+  static Result<CheckpointFile> Open(const std::string& path, ReadBudget* budget) {
+    LAUNCH_ASSIGN_OR_RETURN(UniqueFd fd, OpenRegular(path));
+    struct stat info {};
+    if (::fstat(fd.get(), &info) != 0) return FailErrno("stat " + path, errno);
+    return CheckpointFile(std::move(fd), static_cast<std::uint64_t>(info.st_size), budget);
+  }
+  std::uint64_t size() const { return size_; }
+  std::string Read(std::uint64_t at, std::uint64_t size) const {
+    if (budget_ != nullptr) {
+      if (budget_->bytes < size) return {};
+      budget_->bytes -= size;
+    }
+    return ReadRange(fd_.get(), at, size);
+  }
 
-std::uint64_t SizeOf(const fs::path& path) {
-  std::error_code error;
-  const auto size = fs::file_size(path, error);
-  return error ? 0 : size;
-}
+ private:
+  CheckpointFile(UniqueFd fd, std::uint64_t size, ReadBudget* budget)
+      : fd_(std::move(fd)), size_(size), budget_(budget) {}
+  UniqueFd fd_;
+  std::uint64_t size_;
+  ReadBudget* budget_;
+};
 
-// A file of another kind, or one that waits for a writer (a FIFO), is never opened.
-std::string WhyNotRegular(const fs::path& path) {
-  std::error_code error;
-  if (fs::is_regular_file(path, error)) return {};
-  return path.filename().string() + " is no regular file";
+std::string LastPart(const std::string& path) { return fs::path(path).filename().string(); }
+
+// Messages name files by their last part: the directory is told beside them.
+std::string WhyNotOpened(const std::string& path, const Error& error) {
+  return error.code == ErrorCode::kInvalidArgument ? LastPart(path) + " is no regular file"
+                                                   : error.message;
 }
 
 }  // namespace
 
-std::string WhySafetensorsIncomplete(const std::string& path) {
-  if (auto why = WhyNotRegular(path); !why.empty()) return why;
-  const std::string name = fs::path(path).filename().string();
-  const std::uint64_t size = SizeOf(path);
-  std::ifstream in(path, std::ios::binary);
-  const auto length = LoadAt<std::uint64_t>(ReadRange(in, 0, 8), 0);
-  if (size < 8 || length > kMaxHeader || 8 + length > size) return name + " is cut short";
-  const Json header = Json::parse(ReadRange(in, 8, length), nullptr, false);
-  if (!header.is_object()) return name + " has no header";
-  std::uint64_t end = 0;
-  for (const auto& [tensor, facts] : header.items()) {
-    if (tensor == "__metadata__") continue;
-    if (!facts.is_object() || !facts.contains("data_offsets") ||
-        !facts["data_offsets"].is_array() || facts["data_offsets"].size() != 2 ||
-        !facts["data_offsets"][1].is_number_unsigned()) {
-      return name + " has no header";
-    }
-    end = std::max(end, facts["data_offsets"][1].get<std::uint64_t>());
-  }
-  if (8 + length + end != size) return name + " is cut short";
+std::string WhySafetensorsIncomplete(const std::string& path, ReadBudget* budget) {
+  const auto in = CheckpointFile::Open(path, budget);
+  if (!in) return WhyNotOpened(path, in.error());
+  const std::string name = LastPart(path);
+  const std::uint64_t size = in->size();
+  const auto length = LoadAt<std::uint64_t>(in->Read(0, 8), 0);
+  if (size < 8 || length > kMaxHeader || length > size - 8) return name + " is cut short";
+  const auto end = SafetensorsBytes(in->Read(8, length));
+  if (!end) return name + " has no header";
+  if (*end != size - 8 - length) return name + " is cut short";
   return {};
 }
 
-std::string WhyTorchIncomplete(const std::string& path) {
-  if (auto why = WhyNotRegular(path); !why.empty()) return why;
-  const std::string name = fs::path(path).filename().string();
-  const std::uint64_t size = SizeOf(path);
-  std::ifstream in(path, std::ios::binary);
-  if (size < 22 || LoadAt<std::uint32_t>(ReadRange(in, 0, 4), 0) != 0x04034b50) {
+std::string WhyTorchIncomplete(const std::string& path, ReadBudget* budget) {
+  const auto in = CheckpointFile::Open(path, budget);
+  if (!in) return WhyNotOpened(path, in.error());
+  const std::string name = LastPart(path);
+  const std::uint64_t size = in->size();
+  if (size < 22 || LoadAt<std::uint32_t>(in->Read(0, 4), 0) != 0x04034b50) {
     return name + " is not a complete torch.save file";
   }
   // The end record is last; a comment may follow it, torch writes none.
   const std::uint64_t window = std::min<std::uint64_t>(size, 65557 + 76);
-  const std::string tail = ReadRange(in, size - window, window);
+  const std::string tail = in->Read(size - window, window);
   if (tail.size() < 22) return name + " is cut short";  // since its size was asked
   std::size_t end = std::string::npos;
   for (std::size_t at = tail.size() - 22;; --at) {
@@ -99,16 +104,16 @@ std::string WhyTorchIncomplete(const std::string& path) {
   std::uint64_t length = LoadAt<std::uint32_t>(tail, end + 12);
   std::uint64_t offset = LoadAt<std::uint32_t>(tail, end + 16);
   if (end >= 20 && LoadAt<std::uint32_t>(tail, end - 20) == kZip64Locator) {
-    const std::string big = ReadRange(in, LoadAt<std::uint64_t>(tail, end - 20 + 8), 56);
+    const std::string big = in->Read(LoadAt<std::uint64_t>(tail, end - 20 + 8), 56);
     if (LoadAt<std::uint32_t>(big, 0) != kZip64End) return name + " has a broken end record";
     entries = LoadAt<std::uint64_t>(big, 32);
     length = LoadAt<std::uint64_t>(big, 40);
     offset = LoadAt<std::uint64_t>(big, 48);
   }
-  if (length > kMaxHeader || offset > size || offset + length > size) {
+  if (length > kMaxHeader || offset > size || length > size - offset) {
     return name + " has a broken central directory";
   }
-  const std::string directory = ReadRange(in, offset, length);
+  const std::string directory = in->Read(offset, length);
   std::size_t at = 0;
   for (std::uint64_t i = 0; i < entries; ++i) {
     if (at + 46 > directory.size() || LoadAt<std::uint32_t>(directory, at) != kZipEntry) {

@@ -16,8 +16,8 @@ bool IsOf(const std::string& format, const CheckpointFound& found) {
 }  // namespace
 
 std::vector<CheckpointFound> FindCheckpoints(const CheckpointQuery& query) {
-  std::vector<CheckpointFound> found =
-      ReadCheckpoints(query.directory, {.marker = query.marker, .world = query.world});
+  std::vector<CheckpointFound> found = ReadCheckpoints(
+      query.directory, {.marker = query.marker, .world = query.world}, query.cancel);
   if (query.marker.empty() && !query.format.empty() && query.format != "auto") {
     std::erase_if(found, [&](const CheckpointFound& one) { return !IsOf(query.format, one); });
   }

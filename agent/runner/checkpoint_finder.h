@@ -1,6 +1,7 @@
 // Finds checkpoints below a directory and says which are complete, without loading any of them.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ struct CheckpointQuery {
   std::string marker;       // checkpoint.complete_marker; empty = judged by the format
   std::string format = {};  // the only one that counts, unless a marker does; empty or auto = any
   int world = 1;            // ranks of the job
+  const std::atomic<bool>* cancel = nullptr;  // borrowed; ends the search early
 };
 
 // A directory may hold any number of files; the message that tells of them may not.

@@ -3,23 +3,26 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "agent/runner/checkpoint_files.h"
+#include "agent/runner/checkpoint_json.h"
+#include "common/foreign_file.h"
 
 namespace launch::agent {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 std::int64_t ModifiedMs(const fs::path& path) {
   struct stat info {};
@@ -58,39 +61,70 @@ bool IsTorchFile(const fs::path& path) {
   return std::ranges::any_of(kEnds, [&end](const char* known) { return end == known; });
 }
 
-std::vector<fs::path> Entries(const fs::path& directory) {
-  std::vector<fs::path> entries;
-  std::error_code error;
-  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
-    entries.push_back(at->path());
+// One search: what it may still list and read. Behind the end of that nothing is complete, for what
+// was not seen may be what is missing.
+class Search {
+ public:
+  explicit Search(const std::atomic<bool>* cancel) : cancel_(cancel) {}
+
+  // Sorted.
+  std::vector<fs::path> Entries(const fs::path& directory) {
+    std::vector<fs::path> entries;
+    std::error_code error;
+    for (fs::directory_iterator at(directory, error), end; !error && at != end && !Ended();
+         at.increment(error)) {
+      over_ = over_ || left_ == 0 || entries.size() >= kMostInDirectory;
+      if (over_) break;
+      --left_;
+      entries.push_back(at->path());
+    }
+    std::ranges::sort(entries);
+    return entries;
   }
-  std::ranges::sort(entries);
-  return entries;
-}
+  std::string WhyTorch(const fs::path& path) { return Why(path, WhyTorchIncomplete); }
+  std::string WhySafetensors(const fs::path& path) { return Why(path, WhySafetensorsIncomplete); }
+  std::string Text(const fs::path& path) {
+    std::string text;
+    if (Ended()) return text;
+    if (auto read = ReadAll(path.string(), kMostText)) text = std::move(*read);
+    budget_.bytes -= std::min<std::uint64_t>(budget_.bytes, text.size());
+    return text;
+  }
 
-// Opened only where it is a file: a FIFO would wait for its writer.
-std::optional<std::ifstream> OpenFile(const fs::path& path) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return std::nullopt;
-  return std::ifstream(path);
-}
+  // Empty while all that was asked for was looked at.
+  std::string WhyEnded() const {
+    if (cancel_ != nullptr && *cancel_) return "the search was given up";
+    return over_ || budget_.bytes == 0 ? "there is more in this directory than is looked at" : "";
+  }
 
-std::optional<Json> ReadJson(const fs::path& path) {
-  auto in = OpenFile(path);
-  if (!in) return std::nullopt;
-  Json value = Json::parse(*in, nullptr, false);
-  if (value.is_discarded()) return std::nullopt;
-  return value;
-}
+ private:
+  static constexpr std::size_t kMostInDirectory = 100'000;
+  static constexpr std::size_t kMostEntries = 1'000'000;
+  static constexpr std::size_t kMostText = std::size_t{64} << 20;
 
-bool HasEntry(const fs::path& directory, const std::string& end) {
-  return std::ranges::any_of(Entries(directory), [&end](const fs::path& path) {
+  bool Ended() const { return over_ || (cancel_ != nullptr && *cancel_); }
+  std::string Why(const fs::path& path, std::string (*why)(const std::string&, ReadBudget*)) {
+    if (Ended()) return WhyEnded();
+    std::string said = why(path.string(), &budget_);
+    if (budget_.bytes < kReadAtOnce) over_ = true;
+    return said;
+  }
+
+  static constexpr std::uint64_t kReadAtOnce = std::uint64_t{101} << 20;  // of one file at most
+  const std::atomic<bool>* cancel_;
+  std::size_t left_ = kMostEntries;
+  ReadBudget budget_;
+  bool over_ = false;
+};
+
+bool HasEntry(Search& search, const fs::path& directory, const std::string& end) {
+  return std::ranges::any_of(search.Entries(directory), [&end](const fs::path& path) {
     return path.filename().string().ends_with(end);
   });
 }
 
-bool HasStart(const fs::path& directory, const std::string& start) {
-  return std::ranges::any_of(Entries(directory), [&start](const fs::path& path) {
+bool HasStart(Search& search, const fs::path& directory, const std::string& start) {
+  return std::ranges::any_of(search.Entries(directory), [&start](const fs::path& path) {
     return path.filename().string().starts_with(start);
   });
 }
@@ -102,23 +136,17 @@ bool HasLatest(const fs::path& directory) {
 }
 
 // The shards an index names, each complete.
-std::string WhyShardsIncomplete(const fs::path& index) {
-  const auto value = ReadJson(index);
-  if (!value || !value->contains("weight_map") || !(*value)["weight_map"].is_object()) {
-    return index.filename().string() + " does not parse";
-  }
-  std::set<std::string> shards;
-  for (const auto& [name, shard] : (*value)["weight_map"].items()) {
-    if (shard.is_string()) shards.insert(shard.get<std::string>());
-  }
-  if (shards.empty()) return index.filename().string() + " names no file";
-  for (const std::string& shard : shards) {
+std::string WhyShardsIncomplete(Search& search, const fs::path& index) {
+  const auto shards = ShardsOf(search.Text(index));
+  if (!shards) return index.filename().string() + " does not parse";
+  if (shards->empty()) return index.filename().string() + " names no file";
+  for (const std::string& shard : *shards) {
     if (shard.find('/') != std::string::npos) return index.filename().string() + " names a path";
     const fs::path path = index.parent_path() / shard;
     std::error_code error;
     if (!fs::exists(path, error)) return "weights " + shard + " are missing";
-    const std::string why = path.extension() == ".safetensors" ? WhySafetensorsIncomplete(path)
-                                                               : WhyTorchIncomplete(path);
+    const std::string why =
+        path.extension() == ".safetensors" ? search.WhySafetensors(path) : search.WhyTorch(path);
     if (!why.empty()) return why;
   }
   return {};
@@ -133,27 +161,27 @@ bool IsState(const std::string& name) {
 }
 
 // Files of weights directly in a Hugging Face or accelerate directory.
-std::string WhyWeightsIncomplete(const fs::path& directory) {
+std::string WhyWeightsIncomplete(Search& search, const fs::path& directory) {
   bool weights = false;
-  for (const fs::path& path : Entries(directory)) {
+  for (const fs::path& path : search.Entries(directory)) {
     const std::string name = path.filename().string();
-    if (name.ends_with(".index.json")) return WhyShardsIncomplete(path);
+    if (name.ends_with(".index.json")) return WhyShardsIncomplete(search, path);
     if (path.extension() != ".safetensors") continue;
     weights = true;
-    if (auto why = WhySafetensorsIncomplete(path); !why.empty()) return why;
+    if (auto why = search.WhySafetensors(path); !why.empty()) return why;
   }
-  for (const fs::path& path : Entries(directory)) {
+  for (const fs::path& path : search.Entries(directory)) {
     weights = weights || (IsTorchFile(path) && !IsState(path.filename().string()));
   }
   return weights ? std::string() : "no weights";
 }
 
-std::string WhyDcpIncomplete(const fs::path& directory) {
+std::string WhyDcpIncomplete(Search& search, const fs::path& directory) {
   std::error_code error;
   if (!fs::exists(directory / ".metadata", error)) {
     return ".metadata is missing: the save did not finish";
   }
-  for (const fs::path& path : Entries(directory)) {
+  for (const fs::path& path : search.Entries(directory)) {
     if (path.extension() == ".distcp" && fs::file_size(path, error) == 0) {
       return path.filename().string() + " is empty";
     }
@@ -163,24 +191,25 @@ std::string WhyDcpIncomplete(const fs::path& directory) {
 
 // What `latest` names; empty = nothing.
 std::string TagOf(const fs::path& directory) {
+  std::istringstream words(ReadHead((directory / "latest").string(), 4096));
   std::string tag;
-  if (auto in = OpenFile(directory / "latest")) *in >> tag;
+  words >> tag;
   return tag.find("..") == std::string::npos ? tag : std::string();
 }
 
 // Every rank of `world` writes its part of the optimizer, some the model too.
-std::string WhyDeepSpeedIncomplete(const fs::path& directory, int world) {
+std::string WhyDeepSpeedIncomplete(Search& search, const fs::path& directory, int world) {
   const std::string tag = TagOf(directory);
   if (tag.empty()) return "`latest` names no tag";
   int models = 0;
   int optimizers = 0;
   std::set<std::int64_t> data_ranks;
-  for (const fs::path& path : Entries(directory / tag)) {
+  for (const fs::path& path : search.Entries(directory / tag)) {
     const std::string name = path.filename().string();
     const bool model = name.ends_with("_model_states.pt");
     const bool optimizer = name.ends_with("_optim_states.pt");
     if (!model && !optimizer) continue;
-    if (auto why = WhyTorchIncomplete(path); !why.empty()) return tag + "/" + why;
+    if (auto why = search.WhyTorch(path); !why.empty()) return tag + "/" + why;
     models += model ? 1 : 0;
     optimizers += optimizer ? 1 : 0;
     const std::size_t rank = name.find("zero_pp_rank_");
@@ -198,36 +227,36 @@ std::string WhyDeepSpeedIncomplete(const fs::path& directory, int world) {
          " ranks, the job has " + std::to_string(world);
 }
 
-bool IsSharded(const fs::path& path) {
+bool IsSharded(Search& search, const fs::path& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return false;
   const std::string name = path.filename().string();
   return name.starts_with("pytorch_model_fsdp") || name.starts_with("optimizer_") ||
-         HasEntry(path, ".distcp");
+         HasEntry(search, path, ".distcp");
 }
 
 // All that the trainers of Hugging Face put into one directory: files of weights, what FSDP and
 // DeepSpeed keep in shards, and the state beside them.
-std::string WhyPartsIncomplete(const fs::path& directory, int world) {
+std::string WhyPartsIncomplete(Search& search, const fs::path& directory, int world) {
   bool sharded = false;
-  for (const fs::path& path : Entries(directory)) {
+  for (const fs::path& path : search.Entries(directory)) {
     const std::string name = path.filename().string();
-    if (IsSharded(path)) {
-      if (auto why = WhyDcpIncomplete(path); !why.empty()) return name + "/" + why;
+    if (IsSharded(search, path)) {
+      if (auto why = WhyDcpIncomplete(search, path); !why.empty()) return name + "/" + why;
       sharded = sharded || !IsState(name);
     } else if (IsTorchFile(path) && name != "training_args.bin") {
-      if (auto why = WhyTorchIncomplete(path); !why.empty()) return why;
+      if (auto why = search.WhyTorch(path); !why.empty()) return why;
     }
   }
   if (HasLatest(directory)) {
-    if (auto why = WhyDeepSpeedIncomplete(directory, world); !why.empty()) return why;
+    if (auto why = WhyDeepSpeedIncomplete(search, directory, world); !why.empty()) return why;
     sharded = true;
   }
-  const std::string why = WhyWeightsIncomplete(directory);
+  const std::string why = WhyWeightsIncomplete(search, directory);
   return sharded && why == "no weights" ? std::string() : why;
 }
 
-void ReadHuggingFace(const fs::path& directory, int world, CheckpointFound& found) {
+void ReadHuggingFace(Search& search, const fs::path& directory, int world, CheckpointFound& found) {
   found.format = "hf";
   const fs::path state = directory / "trainer_state.json";
   std::error_code error;
@@ -235,24 +264,23 @@ void ReadHuggingFace(const fs::path& directory, int world, CheckpointFound& foun
     found.why = "trainer_state.json is missing";
     return;
   }
-  const auto value = ReadJson(state);
-  if (!value || !value->is_object() || !value->contains("global_step") ||
-      !(*value)["global_step"].is_number_integer()) {
+  const auto step = GlobalStepOf(search.Text(state));
+  if (!step) {
     found.why = "trainer_state.json does not parse";
     return;
   }
-  if ((*value)["global_step"].get<std::int64_t>() != found.step) {
-    found.why = "trainer_state.json is of step " + (*value)["global_step"].dump();
+  if (*step != found.step) {
+    found.why = "trainer_state.json is of step " + std::to_string(*step);
     return;
   }
-  found.why = WhyPartsIncomplete(directory, world);
+  found.why = WhyPartsIncomplete(search, directory, world);
 }
 
 // One random_states_R.pkl a rank: the others write theirs while rank 0 still writes the optimizer.
-std::string WhyRandomStatesIncomplete(const fs::path& directory) {
+std::string WhyRandomStatesIncomplete(Search& search, const fs::path& directory) {
   constexpr std::string_view kStart = "random_states_";
   std::set<std::int64_t> ranks;
-  for (const fs::path& path : Entries(directory)) {
+  for (const fs::path& path : search.Entries(directory)) {
     const std::string name = path.filename().string();
     if (!name.starts_with(kStart)) continue;
     std::error_code error;
@@ -264,22 +292,23 @@ std::string WhyRandomStatesIncomplete(const fs::path& directory) {
   return *ranks.rbegin() + 1 == count ? std::string() : "random_states_R.pkl of a rank is missing";
 }
 
-void ReadAccelerate(const fs::path& directory, int world, CheckpointFound& found) {
+void ReadAccelerate(Search& search, const fs::path& directory, int world, CheckpointFound& found) {
   found.format = "accelerate";
-  found.why = WhyPartsIncomplete(directory, world);
-  if (found.why.empty()) found.why = WhyRandomStatesIncomplete(directory);
+  found.why = WhyPartsIncomplete(search, directory, world);
+  if (found.why.empty()) found.why = WhyRandomStatesIncomplete(search, directory);
 }
 
 // Weights in a directory of a step, as a script of the user's own writes them: what belongs to it
 // only the user knows.
-bool HoldsWeights(const fs::path& directory) {
-  return std::ranges::any_of(Entries(directory), [](const fs::path& path) {
+bool HoldsWeights(Search& search, const fs::path& directory) {
+  return std::ranges::any_of(search.Entries(directory), [](const fs::path& path) {
     return IsTorchFile(path) || path.extension() == ".safetensors";
   });
 }
 
 // Absent = this directory is not a checkpoint.
-std::optional<CheckpointFound> ReadDirectory(const fs::path& path, const CheckpointRules& rules) {
+std::optional<CheckpointFound> ReadDirectory(Search& search, const fs::path& path,
+                                             const CheckpointRules& rules) {
   CheckpointFound found{.path = path.string()};
   const std::string name = path.filename().string();
   found.step = StepIn(name);
@@ -290,22 +319,22 @@ std::optional<CheckpointFound> ReadDirectory(const fs::path& path, const Checkpo
     found.format = "marker";
     if (!fs::exists(path / rules.marker, error)) found.why = rules.marker + " is missing";
   } else if (name.starts_with("checkpoint-")) {
-    ReadHuggingFace(path, rules.world, found);
-  } else if (name.starts_with("checkpoint_") || HasStart(path, "random_states_")) {
-    ReadAccelerate(path, rules.world, found);
+    ReadHuggingFace(search, path, rules.world, found);
+  } else if (name.starts_with("checkpoint_") || HasStart(search, path, "random_states_")) {
+    ReadAccelerate(search, path, rules.world, found);
   } else if (HasLatest(path)) {
     found.format = "deepspeed";
     found.modified = WallMs(ModifiedMs(path / "latest"));  // logs may be written beside it
-    found.why = WhyDeepSpeedIncomplete(path, rules.world);
+    found.why = WhyDeepSpeedIncomplete(search, path, rules.world);
     if (const std::int64_t step = StepIn(TagOf(path)); step > 0) found.step = step;
-  } else if (HasEntry(path, ".distcp")) {
+  } else if (HasEntry(search, path, ".distcp")) {
     found.format = "dcp";
     if (const auto at = ModifiedMs(path / ".metadata"); at != 0) found.modified = WallMs(at);
-    found.why = WhyDcpIncomplete(path);
-  } else if (HasEntry(path, "_model_states.pt")) {
+    found.why = WhyDcpIncomplete(search, path);
+  } else if (HasEntry(search, path, "_model_states.pt")) {
     found.format = "deepspeed";
     found.why = "no file `latest` beside it names it: the save did not finish";
-  } else if (found.step > 0 && HoldsWeights(path)) {
+  } else if (found.step > 0 && HoldsWeights(search, path)) {
     found.format = "torch";
     found.why =
         "what makes this directory complete is not known: name a file that is written last "
@@ -313,6 +342,7 @@ std::optional<CheckpointFound> ReadDirectory(const fs::path& path, const Checkpo
   } else {
     return std::nullopt;
   }
+  if (found.why.empty()) found.why = search.WhyEnded();
   found.complete = found.why.empty();
   return found;
 }
@@ -323,51 +353,62 @@ void AskForStateOfOthers(std::vector<CheckpointFound>& all) {
                                            "scheduler.pt", "scheduler.bin"};
   std::error_code error;
   for (const char* const name : kNames) {
+    std::map<std::string, std::string> having;  // format -> the first that has it
+    std::vector<CheckpointFound*> lacking;
     for (CheckpointFound& one : all) {
-      if (!one.complete || (one.format != "hf" && one.format != "accelerate")) continue;
-      if (fs::exists(fs::path(one.path) / name, error)) continue;
-      const auto other = std::ranges::find_if(all, [&](const CheckpointFound& sibling) {
-        return sibling.format == one.format && fs::exists(fs::path(sibling.path) / name, error);
-      });
-      if (other == all.end()) continue;
-      one.complete = false;
-      one.why = std::string(name) + " is missing, " + fs::path(other->path).filename().string() +
-                " has it";
+      if (one.format != "hf" && one.format != "accelerate") continue;
+      if (fs::exists(fs::path(one.path) / name, error)) {
+        having.emplace(one.format, fs::path(one.path).filename().string());
+      } else if (one.complete) {
+        lacking.push_back(&one);
+      }
+    }
+    for (CheckpointFound* const one : lacking) {
+      const auto other = having.find(one->format);
+      if (other == having.end()) continue;
+      one->complete = false;
+      one->why = std::string(name) + " is missing, " + other->second + " has it";
     }
   }
 }
 
 // last.ckpt: of the step of the newest file with a number that it is not older than.
 void PlaceUnnumbered(std::vector<CheckpointFound>& files) {
+  std::map<WallTime, std::int64_t> reached;  // by then
+  for (const CheckpointFound& one : files) {
+    std::int64_t& step = reached[one.modified];
+    step = std::max(step, one.step);
+  }
+  std::int64_t most = 0;
+  for (auto& [when, step] : reached) step = most = std::max(most, step);
   for (CheckpointFound& one : files) {
     const std::string name = fs::path(one.path).stem().string();
-    if (name.find_first_of("0123456789") != std::string::npos) continue;
-    for (const CheckpointFound& other : files) {
-      if (other.modified <= one.modified) one.step = std::max(one.step, other.step);
-    }
+    if (name.find_first_of("0123456789") == std::string::npos) one.step = reached[one.modified];
   }
 }
 
 }  // namespace
 
 std::vector<CheckpointFound> ReadCheckpoints(const std::string& directory,
-                                             const CheckpointRules& rules) {
+                                             const CheckpointRules& rules,
+                                             const std::atomic<bool>* cancel) {
   std::vector<CheckpointFound> all;
   std::error_code error;
+  Search search(cancel);
   const fs::path top(directory);
   if (!fs::is_directory(top, error)) return all;
-  const bool itself = rules.marker.empty() && (HasLatest(top) || HasEntry(top, ".distcp") ||
-                                               HasStart(top, "random_states_"));
+  const bool itself = rules.marker.empty() && (HasLatest(top) || HasEntry(search, top, ".distcp") ||
+                                               HasStart(search, top, "random_states_"));
   if (itself) {
-    if (auto found = ReadDirectory(top, rules)) all.push_back(std::move(*found));
+    if (auto found = ReadDirectory(search, top, rules)) all.push_back(std::move(*found));
     return all;
   }
   std::vector<fs::path> loose;
-  for (const fs::path& path : Entries(top)) {
+  for (const fs::path& path : search.Entries(top)) {
     if (fs::is_directory(path, error)) {
       const bool alias = fs::is_symlink(path, error) && StepIn(path.filename().string()) == 0;
       if (alias) continue;  // "latest": to one that is here under its own name
-      if (auto found = ReadDirectory(path, rules)) all.push_back(std::move(*found));
+      if (auto found = ReadDirectory(search, path, rules)) all.push_back(std::move(*found));
     } else if (rules.marker.empty() && IsTorchFile(path) && !IsState(path.filename().string())) {
       loose.push_back(path);
     }
@@ -383,7 +424,8 @@ std::vector<CheckpointFound> ReadCheckpoints(const std::string& directory,
     CheckpointFound found{.path = path.string()};
     found.step = StepOf(path.filename().string());
     found.format = path.extension() == ".ckpt" ? "lightning" : "torch";
-    found.why = WhyTorchIncomplete(path);
+    found.why = search.WhyTorch(path);
+    if (found.why.empty()) found.why = search.WhyEnded();
     found.complete = found.why.empty();
     found.modified = WallMs(ModifiedMs(path));
     files.push_back(std::move(found));

@@ -13,6 +13,7 @@
 // complete: only the user knows which file is written last.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,11 @@ struct CheckpointRules {
 };
 
 // Every checkpoint directly below `directory`, and `directory` itself where it is one (DeepSpeed,
-// DCP). Not in any order. A missing directory holds none.
+// DCP). Not in any order. A missing directory holds none. The search ends early when `cancel` turns
+// true, and where a directory holds more than anybody's checkpoints do; what it could not look at
+// is not complete.
 std::vector<CheckpointFound> ReadCheckpoints(const std::string& directory,
-                                             const CheckpointRules& rules);
+                                             const CheckpointRules& rules,
+                                             const std::atomic<bool>* cancel = nullptr);
 
 }  // namespace launch::agent

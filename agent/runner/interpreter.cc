@@ -4,10 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <algorithm>
 #include <sstream>
+
+#include "common/foreign_file.h"
 
 namespace launch::agent {
 namespace {
@@ -23,14 +23,13 @@ Found Look(const std::string& path) {
                                                                     : Found::kNotExecutable;
 }
 
+// The first two lines of a script that a user named, or put on the PATH of his job.
+constexpr std::size_t kMostShebang = 8192;  // the kernel itself reads 256 bytes of a shebang
+
 // Interpreter of "#!/usr/bin/env -S python3" or "#!/venv/bin/python -E"; empty when none.
-std::string ShebangOf(const std::string& file, const std::string& path) {
-  std::ifstream in(file, std::ios::binary);
-  std::string line;
-  char start[2] = {};
-  if (!in.read(start, 2) || start[0] != '#' || start[1] != '!' || !std::getline(in, line))
-    return {};
-  std::stringstream words(line.substr(0, 4096));
+std::string ShebangOf(const std::string& lines, const std::string& path) {
+  if (!lines.starts_with("#!")) return {};
+  std::stringstream words(lines.substr(2, std::min<std::size_t>(lines.find('\n'), 4096) - 2));
   std::string word;
   words >> word;
   if (!word.ends_with("/env")) return word;
@@ -42,14 +41,12 @@ std::string ShebangOf(const std::string& file, const std::string& path) {
 }
 
 // pip writes this for paths too long for a shebang: "#!/bin/sh" and then "'''exec' /path/python".
-std::string ExecTrickOf(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string line;
-  std::getline(in, line);
-  if (!std::getline(in, line)) return {};
+std::string ExecTrickOf(const std::string& lines) {
   const std::string mark = "'''exec' ";
-  if (!line.starts_with(mark)) return {};
-  std::string rest = line.substr(mark.size());
+  const std::size_t first = lines.find('\n');
+  if (first == std::string::npos || !lines.substr(first + 1).starts_with(mark)) return {};
+  const std::size_t from = first + 1 + mark.size();
+  std::string rest = lines.substr(from, lines.find('\n', from) - from);
   const bool quoted = rest.starts_with('"');
   if (quoted) rest.erase(0, 1);
   return rest.substr(0, rest.find(quoted ? '"' : ' '));
@@ -90,8 +87,9 @@ Result<std::string> ResolveInterpreter(const AllocationSpec& spec, const std::st
   if (!spec.interpreter.empty()) return spec.interpreter;
   if (!spec.interpreter_of.empty()) {
     if (const auto launcher = FindProgram(spec.interpreter_of, path, spec.workdir)) {
-      std::string python = ShebangOf(*launcher, path);
-      if (python.ends_with("/sh")) python = ExecTrickOf(*launcher);
+      const std::string lines = ReadHead(*launcher, kMostShebang);
+      std::string python = ShebangOf(lines, path);
+      if (python.ends_with("/sh")) python = ExecTrickOf(lines);
       const std::string name = python.substr(python.rfind('/') + 1);
       if (name.starts_with("python") || name.starts_with("pypy")) return python;
     }

@@ -77,7 +77,8 @@ std::uint64_t LogKeeper::Punch(const std::string& path, std::uint64_t size,
   const std::uint64_t from = head / kBlock * kBlock;
   const std::uint64_t to = (size - tail) / kBlock * kBlock;
   if (to <= from) return 0;
-  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  // It is the account's file, who may hold a lease on it: never waited for.
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat before {};
   struct stat after {};
   if (!fd || ::fstat(fd.get(), &before) != 0) return 0;

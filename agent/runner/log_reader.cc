@@ -99,7 +99,7 @@ Result<LogPiece> LogReader::Read(const Key& key, Rank rank, const std::string& s
   // Asked before the size: what is complete then cannot grow any more.
   const bool ended = IsComplete(key, place);
   const std::string path = place.directory + "/" + stream;
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat info {};
   if (!fd || ::fstat(fd.get(), &info) != 0) return FailErrno("open " + path, errno);
   const auto size = static_cast<std::uint64_t>(info.st_size);
@@ -138,7 +138,7 @@ Result<std::uint64_t> LogReader::OffsetOfLastLines(const Key& key, Rank rank,
                                                    const std::string& stream, std::uint32_t lines) {
   LAUNCH_ASSIGN_OR_RETURN(const Place place, Find(key, rank, stream));
   const std::string path = place.directory + "/" + stream;
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat info {};
   if (!fd || ::fstat(fd.get(), &info) != 0) return FailErrno("open " + path, errno);
   const auto size = static_cast<std::uint64_t>(info.st_size);

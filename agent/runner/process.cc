@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <sstream>
 #include <string_view>
@@ -96,7 +95,7 @@ bool DescendsFrom(int pid, const std::vector<int>& roots) {
 
 // "NAME=value", as the process was started with it; other users' cannot be read.
 bool HasVariable(int pid, const std::string& variable) {
-  const std::string bytes = ReadText("/proc/" + std::to_string(pid) + "/environ");
+  const std::string bytes = ReadEnvironment("/proc/" + std::to_string(pid));
   const std::string_view text(bytes);
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\0', at), text.size());

@@ -47,7 +47,7 @@ bool IsRuntime(const std::vector<std::string>& env) {
 }  // namespace
 
 std::vector<std::string> ReadEnviron(int pid) {
-  const std::string bytes = ReadText("/proc/" + std::to_string(pid) + "/environ");
+  const std::string bytes = ReadEnvironment("/proc/" + std::to_string(pid));
   std::vector<std::string> env;
   for (std::size_t at = 0; at < bytes.size();) {
     const std::size_t end = std::min(bytes.find('\0', at), bytes.size());

@@ -1,18 +1,16 @@
 #include "agent/runner/rank_stacks.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <fstream>
 #include <sstream>
 #include <thread>
 #include <vector>
 
 #include "agent/runner/process.h"
+#include "agent/runner/small_files.h"
 #include "common/stack_text.h"
 #include "common/unique_fd.h"
 
@@ -59,14 +57,6 @@ constexpr NamedCall kCalls[] = {{22, "epoll_pwait"}, {56, "openat"},     {63, "r
                                 {202, "accept"},     {203, "connect"},   {207, "recvfrom"},
                                 {212, "recvmsg"},    {260, "wait4"}};
 #endif
-
-std::string ReadSmall(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string text(64 * 1024, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(in.gcount(), 0)));
-  return text;
-}
 
 std::string FirstWord(const std::string& text) {
   return text.substr(0, text.find_first_of(" \n\t"));
@@ -125,7 +115,7 @@ std::vector<std::int64_t> TreeOf(const std::string& proc_root, std::int64_t root
   std::vector<std::int64_t> tree{root};
   for (std::size_t i = 0; i < tree.size() && tree.size() < kMostProcesses; ++i) {
     const std::string id = std::to_string(tree[i]);
-    std::istringstream in(ReadSmall(proc_root + "/" + id + "/task/" + id + "/children"));
+    std::istringstream in(ReadText(proc_root + "/" + id + "/task/" + id + "/children"));
     for (std::int64_t child = 0; tree.size() < kMostProcesses && in >> child;) {
       tree.push_back(child);
     }
@@ -139,16 +129,9 @@ std::uint64_t SizeOf(const std::string& path) {
 }
 
 std::string ReadFrom(const std::string& path, std::uint64_t from) {
-  // The process's user may have put anything there: no link, no pipe, no other name of a file.
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  struct stat info {};
-  if (!file || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_nlink > 1) {
-    return {};
-  }
-  std::string text(kMostText, '\0');
-  const ssize_t got = ::pread(file.get(), text.data(), text.size(), static_cast<off_t>(from));
-  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-  return text;
+  // The process's user may have put anything there.
+  const auto file = OpenRegular(path, Links::kRefuse);
+  return file ? ReadRange(file->get(), from, kMostText) : std::string();
 }
 
 // What the process writes when it is sent the signal; nothing: it did not answer.
@@ -191,16 +174,16 @@ RankStacks CollectStacks(const StacksWish& wish, const StackTools& tools) {
   bool silent = false;  // one that does not answer may do so later, into the answer of another
   for (const std::int64_t pid : TreeOf(tools.proc_root, wish.pid)) {
     const std::string at = tools.proc_root + "/" + std::to_string(pid);
-    const std::string status = ReadSmall(at + "/status");
+    const std::string status = ReadText(at + "/status");
     if (status.empty()) continue;
     ProcessStack stack{.pid = pid};
     stack.name = FieldOf(status, "Name");
     stack.state = FirstWord(FieldOf(status, "State"));
-    stack.rank = RankIn(ReadSmall(at + "/environ"));
-    stack.syscall = CallName(ReadSmall(at + "/syscall"));
-    stack.kernel = KernelStack(ReadSmall(at + "/stack"));
+    stack.rank = RankIn(ReadEnvironment(at));
+    stack.syscall = CallName(ReadText(at + "/syscall"));
+    stack.kernel = KernelStack(ReadText(at + "/stack"));
     if (stack.kernel.empty()) {
-      const std::string wchan = FirstWord(ReadSmall(at + "/wchan"));
+      const std::string wchan = FirstWord(ReadText(at + "/wchan"));
       if (!wchan.empty() && wchan != "0") stack.kernel.push_back(wchan);
     }
     const bool answers = stack.state != "D" && stack.state != "T" && stack.state != "Z" &&

@@ -56,6 +56,7 @@ Result<RunnerState> RunnerLoop::Recover() {
 
   if (const auto free = FreeBytes(options_.state_dir))
     files_.Restore(*free, options_.min_free_bytes);
+  if (Exists(GonePath())) RemoveGone();
   RunnerState state;
   LAUNCH_ASSIGN_OR_RETURN(state.fence, ReadFence(files, options_.state_dir));
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<std::string> names,

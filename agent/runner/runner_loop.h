@@ -91,6 +91,9 @@ class RunnerLoop {
   Result<void> CheckFreeSpace() const;
   void FinishDrop(AllocationRun& run);
   void RemoveMarker(AllocationRun& run);
+  std::string GonePath() const { return options_.state_dir + "/gone"; }
+  void RemoveAside(const std::string& path, const std::string& name);
+  void RemoveGone();
 
   // Starting; start_ranks.cc.
   Result<void> SpawnShim(AllocationRun& run, RankRun& rank, const ShimWish& wish);

@@ -3,7 +3,9 @@
 #include <sys/inotify.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
+#include <utility>
 
 #include "agent/account/acting_as.h"
 #include "agent/runner/account_files.h"
@@ -13,6 +15,7 @@
 #include "agent/shim/shim_spec.h"
 #include "common/failpoint.h"
 #include "common/free_space.h"
+#include "common/pki.h"
 
 namespace launch::agent {
 
@@ -264,9 +267,31 @@ void RunnerLoop::Do(order::Forget& order) {
   }
   if (const auto copy = options_.files->Read(dir.CopyNotePath(), 4096)) NoteCopyUse(*copy);
   LAUNCH_FAILPOINT("exit.4.logs_kept");
-  (void)options_.files->RemoveTree(dir.path());
+  RemoveAside(dir.path(), ToString(order.key));
   runs_.erase(order.key);
   LAUNCH_FAILPOINT("exit.4.after");
+}
+
+// A rank may leave any number of files behind: they are moved out of the way now and removed on a
+// thread of their own, while the orders of other jobs are carried out.
+void RunnerLoop::RemoveAside(const std::string& path, const std::string& name) {
+  const std::string to = GonePath() + "/" + name + "-" + RandomHex(8);
+  const bool moved =
+      options_.files->MakeDirs(GonePath()) && ::rename(path.c_str(), to.c_str()) == 0;
+  if (!moved) return (void)options_.files->RemoveTree(path);
+  RemoveGone();
+}
+
+// Also what an agent that ended meanwhile had moved there.
+void RunnerLoop::RemoveGone() {
+  auto state = std::make_shared<WorkerState>();
+  auto work = [gone = GonePath(), state] {
+    PosixFileSystem files;
+    for (const std::string& name : files.List(gone).value_or(std::vector<std::string>()))
+      (void)files.RemoveTree(gone + "/" + name);
+    state->done = true;
+  };
+  workers_.push_back({std::thread(std::move(work)), state});
 }
 
 // On a thread of its own: a process may take its time to answer.

@@ -3,9 +3,10 @@
 
 #include <sys/stat.h>
 
-#include <fstream>
-#include <sstream>
+#include <cstddef>
 #include <string>
+
+#include "common/foreign_file.h"
 
 namespace launch::agent {
 
@@ -14,12 +15,14 @@ inline bool Exists(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0;
 }
 
-// Empty when it cannot be read.
-inline std::string ReadText(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
+// Its first 64 KiB; empty when it cannot be read.
+inline std::string ReadText(const std::string& path) { return ReadHead(path, 64 * 1024); }
+
+// What a process was started with. It may have told the kernel that its variables lie elsewhere and
+// are as long as it pleased (PR_SET_MM): more than the kernel gives to a new program is not read.
+inline std::string ReadEnvironment(const std::string& proc) {
+  constexpr std::size_t kMost = std::size_t{6} << 20;  // fs/exec.c: three quarters of 8 MiB
+  return ReadHead(proc + "/environ", kMost);
 }
 
 }  // namespace launch::agent

@@ -15,6 +15,7 @@
 #include "agent/runner/interpreter.h"
 #include "agent/runner/rank_env.h"
 #include "agent/runner/reachability.h"
+#include "common/foreign_file.h"
 #include "common/pki.h"
 #include "common/unique_fd.h"
 
@@ -107,8 +108,9 @@ std::string MarkerPath(const AllocationSpec& spec, const std::string& marker) {
 // The content names the attempt, so that a marker left by another one proves nothing.
 PathFact WriteMarker(const AllocationSpec& spec, const std::string& marker) {
   PathFact fact{.what = "marker", .path = MarkerPath(spec, marker)};
-  const UniqueFd fd(
-      ::open(fact.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
+  // A pipe there without a reader: ENXIO at once.
+  const UniqueFd fd(::open(
+      fact.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW, 0644));
   const std::string text = ToString(spec.key) + "\n";
   struct stat info {};
   if (!fd || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
@@ -127,20 +129,19 @@ PathFact ReadMarker(const AllocationSpec& spec, const std::string& marker,
   const std::string wanted = ToString(spec.key) + "\n";
   for (int i = 0; i < kMarkerTries && !cancel; ++i) {
     if (i > 0) ::usleep(kMarkerWait);
-    const UniqueFd fd(::open(fact.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    const auto fd = OpenRegular(fact.path, Links::kRefuse);
     if (!fd) {
-      fact.why = errno == ENOENT ? "not there: this is not the directory of rank 0's node"
-                                 : std::strerror(errno);
+      fact.why = fd.error().code == ErrorCode::kNotFound
+                     ? "not there: this is not the directory of rank 0's node"
+                     : fd.error().message;
       continue;
     }
-    char bytes[64] = {};
-    const ssize_t got = ::read(fd.get(), bytes, sizeof bytes);
-    if (got < 0 || std::string_view(bytes, static_cast<std::size_t>(got)) != wanted) {
+    if (ReadRange(fd->get(), 0, 64) != wanted) {
       fact.why = "holds another attempt's mark";
       continue;
     }
     struct stat info {};
-    (void)::fstat(fd.get(), &info);
+    (void)::fstat(fd->get(), &info);
     fact.ok = true;
     fact.inode = info.st_ino;
     fact.why.clear();
@@ -248,7 +249,8 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
     facts.checkpoints = FindCheckpoints({.directory = spec.checkpoint_dir,
                                          .marker = spec.checkpoint_marker,
                                          .format = spec.checkpoint_format,
-                                         .world = spec.world_size});
+                                         .world = spec.world_size,
+                                         .cancel = &cancel});
   };
   // Also again: a directory may have been replaced meanwhile, and then its `setup` was left out.
   facts.paths.push_back(WorkdirFact(spec));

@@ -1,10 +1,9 @@
 // RunnerLoop: one shim per rank, and one for `setup`.
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include "agent/account/acting_as.h"
 #include "agent/runner/account_files.h"
@@ -15,6 +14,7 @@
 #include "agent/runner/runner_loop.h"
 #include "agent/runner/shim_launch.h"
 #include "agent/runner/staging.h"
+#include "common/foreign_file.h"
 
 namespace launch::agent {
 namespace {
@@ -27,13 +27,12 @@ FailedToStart AsFailure(const Error& error, std::string stage) {
 }
 
 std::string TailOf(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  in.seekg(0, std::ios::end);
-  const auto size = static_cast<std::streamoff>(in.tellg());
-  in.seekg(std::max<std::streamoff>(0, size - static_cast<std::streamoff>(kSetupTailBytes)));
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
+  const auto file = OpenRegular(path, Links::kRefuse);
+  struct stat info {};
+  if (!file || ::fstat(file->get(), &info) != 0) return {};
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  return ReadRange(file->get(), size - std::min<std::uint64_t>(size, kSetupTailBytes),
+                   kSetupTailBytes);
 }
 
 // The same command inside of the job's image, if it has one.

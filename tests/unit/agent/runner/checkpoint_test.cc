@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -335,6 +336,58 @@ TEST_F(CheckpointTest, CountsOnlyTheFormatThatTheJobNames) {
   EXPECT_EQ(steps("torch"), (std::vector<std::int64_t>{20, 10}));
   EXPECT_EQ(steps("lightning"), (std::vector<std::int64_t>{20}));
   EXPECT_TRUE(steps("hf").empty());
+}
+
+TEST_F(CheckpointTest, ReadsJsonOfAnyDepthWithoutATreeOfIt) {
+  WriteHf(10);
+  const std::string deep(1'000'000, '[');
+  Write("checkpoint-10/trainer_state.json",
+        "{\"log_history\": " + deep + std::string(deep.size(), ']') + ", \"global_step\": 10}");
+  EXPECT_TRUE(Find()[0].complete) << Find()[0].why;
+  Write("checkpoint-10/trainer_state.json", "{\"log_history\": " + deep);
+  EXPECT_EQ(Find()[0].why, "trainer_state.json does not parse");
+  Write("checkpoint-10/trainer_state.json", R"({"inner": {"global_step": 10}})");
+  EXPECT_EQ(Find()[0].why, "trainer_state.json does not parse") << "not that of something else";
+  Write("checkpoint-10/trainer_state.json", R"({"global_step": 1e1})");
+  EXPECT_EQ(Find()[0].why, "trainer_state.json does not parse");
+  // A file that nobody's trainer writes, and that no agent reads.
+  fs::resize_file(dir_ + "/checkpoint-10/trainer_state.json", std::uintmax_t{1} << 40);
+  EXPECT_EQ(Find()[0].why, "trainer_state.json does not parse");
+}
+
+TEST_F(CheckpointTest, TakesAHeaderOfSafetensorsForNoMoreThanItSays) {
+  const auto why = [&](const std::string& header) {
+    std::string bytes;
+    Put<std::uint64_t>(bytes, header.size());
+    Write("one.safetensors", bytes + header + std::string(8, 'd'));
+    return WhySafetensorsIncomplete(dir_ + "/one.safetensors");
+  };
+  EXPECT_EQ(
+      why(R"({"__metadata__":{"a":"b"},"w":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}})"), "");
+  EXPECT_EQ(
+      why(R"({"w":{"data_offsets":[0,4],"more":{"data_offsets":[0,9]}},"v":{"data_offsets":[4,8]}})"),
+      "");
+  EXPECT_EQ(why(R"({"w":{"data_offsets":[0,9]}})"), "one.safetensors is cut short");
+  // Sums with it must not come round again to the size of the file.
+  EXPECT_EQ(why(R"({"w":{"data_offsets":[0,9223372036854775807]}})"),
+            "one.safetensors is cut short");
+  for (const char* const broken :
+       {"[]", "8", "", "{", R"({"w":8})", R"({"w":[0,8]})", R"({"w":{}})",
+        R"({"w":{"data_offsets":8}})", R"({"w":{"data_offsets":[8]}})",
+        R"({"w":{"data_offsets":[0,0,8]}})", R"({"w":{"data_offsets":[0,-8]}})",
+        R"({"w":{"data_offsets":[0,"8"]}})", R"({"w":{"data_offsets":{"a":0,"b":8}}})",
+        R"({"w":{"data_offsets":[0,[8]]}})",
+        R"({"w":{"data_offsets":[0,18446744073709551615]}})"}) {
+    EXPECT_EQ(why(broken), "one.safetensors has no header") << broken;
+  }
+}
+
+TEST_F(CheckpointTest, GivesUpWhenItIsToldTo) {
+  WriteHf(10);
+  Write("step-20.pt", Zip("x"));
+  const std::atomic<bool> cancel{true};
+  const auto found = FindCheckpoints({.directory = dir_, .marker = {}, .cancel = &cancel});
+  EXPECT_EQ(NewestComplete(found), nullptr);
 }
 
 TEST_F(CheckpointTest, FindsNothingWhereThereIsNothing) {

@@ -56,6 +56,31 @@ class StagingTest : public testing::Test {
   RunnerBench bench_;
 };
 
+// Each of these kept the thread that asked for ever, or took all memory.
+TEST_F(StagingTest, IsKeptByNothingThatAUserPutsInTheWay) {
+  const std::string bin = bench_.Path("bin");
+  std::filesystem::create_directories(bin);
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.interpreter_of = "torchrun";
+  WriteExecutable(bin + "/python3", "#!/bin/sh\n");
+  const auto resolved = [&] { return ResolveInterpreter(spec, bin).value_or("none"); };
+  ASSERT_EQ(::mkfifo((bin + "/torchrun").c_str(), 0777), 0);
+  EXPECT_EQ(resolved(), bin + "/python3");
+  std::filesystem::remove(bin + "/torchrun");
+  WriteExecutable(bin + "/torchrun", "#!");
+  std::filesystem::resize_file(bin + "/torchrun", std::uintmax_t{1} << 40);
+  EXPECT_EQ(resolved(), bin + "/python3");
+  WriteExecutable(bin + "/torchrun",
+                  "#!/usr/bin/env -S " + std::string(100'000, 'x') + " python9\n");
+  EXPECT_EQ(resolved(), bin + "/python3");
+
+  ASSERT_EQ(::mkfifo(bench_.Path("work/.mark").c_str(), 0666), 0);
+  const auto reading = Look(bench_.Spec(kKey, 1, {}), {.marker = ".mark"});
+  EXPECT_NE(Find(reading, "marker")->why.find("is not a regular file"), std::string::npos);
+  const auto writing = Look(bench_.Spec(kKey, 1, {}), {.write_marker = true, .marker = ".mark"});
+  EXPECT_NE(Find(writing, "marker")->why.find("cannot write"), std::string::npos);
+}
+
 TEST_F(StagingTest, FindsTheWorkdirWithItsInode) {
   const StagingFacts facts = Look(bench_.Spec(kKey, 1, {}));
   struct stat info {};
