@@ -9,6 +9,7 @@
 #include "cli/contexts.h"
 #include "cli/dev_cluster.h"
 #include "cli/environment_variable.h"
+#include "cli/passing_cluster.h"
 #include "cli/render_json.h"
 #include "common/clock.h"
 #include "common/units.h"
@@ -80,6 +81,16 @@ Result<Client> App::Connect(Embedded embedded) const {
     LAUNCH_RETURN_IF_ERROR(dev.Up(DevOptions(), [&](const std::string& line) {
       if (verbose) Note(line);
     }));
+  } else if (embedded == Embedded::kPassing && status.controller.pid == 0) {
+    if (!passing) {
+      Note(
+          "no cluster runs: one of this machine is asked that ends with this command "
+          "(`launch dev up` starts one that stays)");
+      LAUNCH_ASSIGN_OR_RETURN(passing, PassingCluster::Start([&](const std::string& line) {
+                                if (verbose) Note(line);
+                              }));
+    }
+    return Client::Open(passing->AsCluster());
   } else if (status.address.empty()) {
     return Fail(ErrorCode::kUnavailable, "no cluster is configured and none runs on this machine",
                 "`launch dev up` starts one; --controller and --credentials name another");

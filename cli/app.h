@@ -17,6 +17,8 @@ class App;
 
 namespace launch {
 
+class PassingCluster;
+
 struct App {
   // Global flags.
   std::string output = "table";  // table | wide | json | yaml | name
@@ -43,10 +45,13 @@ struct App {
   // A JSON document as JSON or YAML, by the flags.
   void OutDocument(const std::string& json) const;
 
-  enum class Embedded { kMayStart, kMustRun };
+  // kPassing: where no cluster runs, one for this command, for what only wants to know.
+  enum class Embedded { kMayStart, kMustRun, kPassing };
   // --controller and --credentials, else the variables, else the current context, else the embedded
   // cluster, which is started when `embedded` allows it. A LAUNCH_STATE_DIR means the embedded one.
   Result<Client> Connect(Embedded embedded) const;
+
+  mutable std::shared_ptr<PassingCluster> passing;  // of Connect; ends with the program
 };
 
 // One function per family; each adds its verbs to the parser and keeps its options alive with it.
@@ -57,11 +62,13 @@ void AddCheckVerb(CLI::App& parser, App& app);      // check
 void AddJobVerbs(CLI::App& parser, App& app);       // queue, status, cancel, wait, events
 void AddLogVerbs(CLI::App& parser, App& app);       // logs
 void AddExecVerbs(CLI::App& parser, App& app);      // exec, shell
+void AddCopyVerb(CLI::App& parser, App& app);       // cp
 void AddBundleVerb(CLI::App& parser, App& app);     // bundle
 void AddDiagnoseVerbs(CLI::App& parser, App& app);  // diagnose, why
 void AddServerVerbs(CLI::App& parser, App& app);    // server
 void AddClusterVerbs(CLI::App& parser, App& app);   // nodes, drain, token, login, version
 void AddRepairVerbs(CLI::App& parser, App& app);    // node fence, quarantine; after the cluster's
+void AddTopVerb(CLI::App& parser, App& app);        // top
 void AddDevVerbs(CLI::App& parser, App& app);       // dev up, status, down
 void AddUpVerbs(CLI::App& parser, App& app);        // up, upgrade
 void AddDownVerbs(CLI::App& parser, App& app);      // down, nodes remove

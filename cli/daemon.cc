@@ -237,6 +237,49 @@ Result<Finished> RunToEnd(const std::vector<std::string>& argv, const std::strin
   return finished;
 }
 
+Result<PipedProgram> PipedProgram::Start(const std::vector<std::string>& argv, End ours) {
+  LAUNCH_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
+  SpawnPlan plan;
+  posix_spawn_file_actions_adddup2(plan.actions(), pipe.read.get(), ours == End::kStdin ? 0 : 1);
+  LAUNCH_ASSIGN_OR_RETURN(const pid_t pid, plan.Spawn(argv, 0));
+  return PipedProgram(pid, std::move(pipe.write));
+}
+
+PipedProgram::~PipedProgram() {
+  if (fd_) (void)Finish();
+}
+
+bool PipedProgram::Write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t wrote = send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+  return true;
+}
+
+std::optional<std::string> PipedProgram::Read(std::size_t most) {
+  std::string bytes(most, '\0');
+  for (;;) {
+    const ssize_t got = read(fd_.get(), bytes.data(), bytes.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return std::nullopt;
+    bytes.resize(static_cast<std::size_t>(got));
+    return bytes;
+  }
+}
+
+int PipedProgram::Finish() {
+  if (!fd_) return code_;
+  fd_.Reset();
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return code_;
+}
+
 std::string TailOf(const std::string& path, std::size_t max_bytes) {
   std::ifstream in(path, std::ios::binary | std::ios::ate);
   if (!in) return {};

@@ -3,6 +3,8 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
@@ -37,6 +39,26 @@ struct Finished {
 // Runs a short program to its end with `input` on stdin; killed after `deadline`.
 Result<Finished> RunToEnd(const std::vector<std::string>& argv, const std::string& input,
                           Millis deadline);
+
+// A program at work whose stdin or stdout we have; its other streams are ours.
+class PipedProgram {
+ public:
+  enum class End { kStdin, kStdout };
+  // argv[0] is a path.
+  static Result<PipedProgram> Start(const std::vector<std::string>& argv, End ours);
+  PipedProgram(PipedProgram&&) = default;
+  PipedProgram& operator=(PipedProgram&&) = delete;
+  ~PipedProgram();                                    // waits for it
+  bool Write(std::string_view bytes);                 // false: it takes no more
+  std::optional<std::string> Read(std::size_t most);  // blocking; absent at its end
+  int Finish();  // closes our end and waits; exit code, 128+n for a signal
+
+ private:
+  PipedProgram(int pid, UniqueFd fd) : pid_(pid), fd_(std::move(fd)) {}
+  int pid_;
+  int code_ = -1;
+  UniqueFd fd_;
+};
 
 // Last lines of a log file, for error messages.
 std::string TailOf(const std::string& path, std::size_t max_bytes);

@@ -59,9 +59,11 @@ int main(int argc, char** argv) {
   launch::AddJobVerbs(parser, app);
   launch::AddLogVerbs(parser, app);
   launch::AddExecVerbs(parser, app);
+  launch::AddCopyVerb(parser, app);
   launch::AddDiagnoseVerbs(parser, app);
   launch::AddBundleVerb(parser, app);
   launch::AddClusterVerbs(parser, app);
+  launch::AddTopVerb(parser, app);
   launch::AddServerVerbs(parser, app);
   launch::AddRepairVerbs(parser, app);
   launch::AddDevVerbs(parser, app);

@@ -12,6 +12,7 @@
 #include "planner/launch_line.h"
 #include "planner/launcher_words.h"
 #include "planner/shell_text.h"
+#include "planner/shell_values.h"
 #include "planner/written_counts.h"
 
 namespace launch {
@@ -42,16 +43,47 @@ Result<std::string> ReadBounded(const fs::path& path) {
   return text;
 }
 
+// HF_HOME as the launcher of the text will see it: of `env:`, or as the text sets it; otherwise the
+// caller's, whose line it is. Empty: nobody sets it; absent: to what is not known here.
+std::optional<std::string> HfHomeOf(const JobSpec& spec, const ShellScript& script) {
+  KnownVariables known;
+  for (const char* name : {"HOME", "HF_HOME"}) {
+    if (const char* const value = std::getenv(name); value != nullptr) known[name] = value;
+  }
+  bool assigned = false;
+  const auto take = [&](const ShellScript& text) {
+    for (const ShellCommand& command : text.commands) {
+      for (const ShellWord& word : command.words) {
+        const auto set = AssignmentOf(word);
+        if (!set && word.value != "export") break;
+        if (!set) continue;
+        TakeAssignment(word, known);
+        assigned = assigned || set->name == "HF_HOME";
+      }
+    }
+  };
+  for (const EnvEntry& entry : spec.env) {
+    const bool plain = entry.value && entry.value->find_first_of("\"\\`") == std::string::npos;
+    if (!plain) continue;
+    if (const auto text = ReadShell(entry.name + "=\"" + *entry.value + "\"")) take(*text);
+  }
+  take(script);
+  std::string found = known["HF_HOME"];
+  if (assigned && found.empty()) return std::nullopt;
+  if (found.starts_with("~/")) found = known["HOME"] + found.substr(1);
+  return found;
+}
+
 // A launcher's own default, read like a file that the line names.
-void AddDefaultFile(const std::string& run, std::map<std::string, std::string>& files) {
+void AddDefaultFile(const JobSpec& spec, std::map<std::string, std::string>& files) {
   if (files.size() >= kMaxContextFiles) return;
-  const auto script = ReadShell(run);
+  const auto script = ReadShell(spec.run);
   if (!script || FindLauncher(*script) != "accelerate launch") return;
   const char* const home = std::getenv("HOME");
-  const char* const hf_home = std::getenv("HF_HOME");
-  if (home == nullptr && hf_home == nullptr) return;
+  const std::optional<std::string> hf_home = HfHomeOf(spec, *script);
+  if (!hf_home || (home == nullptr && hf_home->empty())) return;
   const fs::path cache =
-      hf_home != nullptr ? fs::path(hf_home) : fs::path(home) / ".cache/huggingface";
+      hf_home->empty() ? fs::path(home) / ".cache/huggingface" : fs::path(*hf_home);
   for (const char* name : {"default_config.yaml", "default_config.yml", "default_config.json"}) {
     auto text = ReadBounded(cache / "accelerate" / name);
     if (!text) continue;
@@ -126,7 +158,7 @@ Result<std::map<std::string, std::string>> ReadNamedFiles(const JobSpec& spec) {
     files[config->second] = std::move(*text);
   }
   LAUNCH_RETURN_IF_ERROR(AddFilesOfTexts(spec, files));
-  AddDefaultFile(spec.run, files);
+  AddDefaultFile(spec, files);
   std::vector<std::string> named;
   for (const auto& [name, text] : files) {
     if (name.ends_with(".yaml") || name.ends_with(".yml")) named.push_back(DeepspeedFileIn(text));

@@ -60,7 +60,7 @@ Result<int> CheckJob(const App& app, const CheckOptions& options) {
     NoteWaits(app, answer);
     return Show(app, options, ReportOf(answer));
   }
-  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kPassing));
   LAUNCH_ASSIGN_OR_RETURN(const PlanAnswer answer,
                           client.Plan({prepared.job.spec, prepared.facts.context}));
   PreflightReport report = ReportOf(answer);
@@ -79,7 +79,7 @@ Result<int> CheckJob(const App& app, const CheckOptions& options) {
 Result<std::vector<NodeView>> NodesMeant(const App& app, const CheckOptions& options) {
   std::vector<NodeView> views;
   if (options.inventory.empty()) {
-    LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
+    LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kPassing));
     LAUNCH_ASSIGN_OR_RETURN(views, client.Nodes());
   } else {
     LAUNCH_ASSIGN_OR_RETURN(std::vector<NodeInventory> nodes, ReadInventoryFile(options.inventory));

@@ -56,14 +56,15 @@ Result<int> RunShell(const App& app, const ExecOptions& options) {
                     .term = EnvironmentVariable("TERM")});
 }
 
-void AddOne(CLI::App& parser, App& app, const char* name, const char* says,
-            Result<int> (*run)(const App&, const ExecOptions&)) {
+CLI::App* AddOne(CLI::App& parser, App& app, const char* name, const char* says,
+                 Result<int> (*run)(const App&, const ExecOptions&)) {
   auto options = std::make_shared<ExecOptions>();
   CLI::App* verb = parser.add_subcommand(name, says);
   verb->add_option("job", options->job, "Job id")->required();
   verb->add_option("--rank,-r", options->rank, "On the node of this rank, with its environment");
   verb->callback(
       [&app, options, run] { app.run = [&app, options, run] { return run(app, *options); }; });
+  return verb;
 }
 
 }  // namespace
@@ -71,7 +72,8 @@ void AddOne(CLI::App& parser, App& app, const char* name, const char* says,
 void AddExecVerbs(CLI::App& parser, App& app) {
   AddOne(parser, app, "exec", "Run the command behind -- beside a rank; ends with its exit code",
          RunExec);
-  AddOne(parser, app, "shell", "A terminal beside a rank; or for the command behind --", RunShell);
+  AddOne(parser, app, "shell", "A terminal beside a rank; or for the command behind --", RunShell)
+      ->alias("attach");
 }
 
 }  // namespace launch

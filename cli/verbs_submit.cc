@@ -64,7 +64,8 @@ Result<int> AwaitArray(const App& app, Client& client, const SubmitAnswer& answe
 
 Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
   LAUNCH_ASSIGN_OR_RETURN(PreparedJob prepared, PrepareJob(app, options.job));
-  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(options.dry_run ? App::Embedded::kPassing
+                                                                     : App::Embedded::kMayStart));
   LAUNCH_RETURN_IF_ERROR(ShipWorkdir(app, client, prepared, !options.dry_run));
   const JobSpec whole = prepared.job.spec;
   if (options.debug) prepared.job.spec = AsDebugRun(std::move(prepared.job.spec));
@@ -135,7 +136,10 @@ Result<int> RunPlan(const App& app, const JobArguments& job, const std::string& 
     LAUNCH_ASSIGN_OR_RETURN(questions.history, ReadCalibrationFile(arguments.calibration));
   }
   if (inventory.empty()) {
-    LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
+    // What a probe measures is worth keeping.
+    const bool runs = arguments.probe || prepared.job.spec.model.probe;
+    LAUNCH_ASSIGN_OR_RETURN(Client client,
+                            app.Connect(runs ? App::Embedded::kMayStart : App::Embedded::kPassing));
     LAUNCH_RETURN_IF_ERROR(ShipWorkdir(app, client, prepared, arguments.probe));
     const PlanCall plan_call{prepared.job.spec, prepared.facts.context, questions};
     LAUNCH_ASSIGN_OR_RETURN(PlanAnswer answer, client.Plan(plan_call));

@@ -215,3 +215,31 @@ def test_shell_has_a_terminal_and_ctrl_c_goes_to_the_program(cluster):
     os.write(ours, b"exit 5\n")
     assert shell.wait(timeout=20) == 5
     assert cluster.state_of(job) == "RUNNING"
+
+
+def test_cp_brings_files_from_a_running_job_and_to_it(cluster, tmp_path):
+    job = start(cluster)
+    (cluster.work / "out").mkdir()
+    (cluster.work / "out/model.pt").write_bytes(bytes(range(256)) * 5000)
+    (cluster.work / "out/run.sh").write_text("true\n")
+    (cluster.work / "out/run.sh").chmod(0o755)
+    here = tmp_path / "here"
+    here.mkdir()
+    cluster.launch("cp", f"{job}:out", here)
+    assert (here / "out/model.pt").read_bytes() == bytes(range(256)) * 5000
+    assert (here / "out/run.sh").stat().st_mode & 0o111
+    cluster.launch("cp", "--rank", "3", f"{job}:{cluster.work}/out/run.sh", here / "renamed.sh")
+    assert (here / "renamed.sh").read_text() == "true\n"
+    gone = cluster.launch("cp", f"{job}:no/such", here, code=None)
+    assert gone.returncode != 0 and "no/such" in gone.stderr
+    assert sorted(p.name for p in here.iterdir()) == ["out", "renamed.sh"], "nothing half done is left"
+    # And back, under another name, and into a directory.
+    cluster.launch("cp", here / "renamed.sh", f"{job}:out/again.sh")
+    cluster.launch("cp", here / "out", here / "renamed.sh", f"{job}:")
+    assert (cluster.work / "out/again.sh").read_text() == "true\n"
+    assert (cluster.work / "renamed.sh").exists()
+    cluster.launch("cp", here / "out", here / "renamed.sh", f"{job}:no/such", code=None)
+    assert not (cluster.work / "no").exists()
+    assert "no terminal" in cluster.launch("attach", job, code=2).stderr, "another name of shell"
+    for wrong in (["cp", "a", "b"], ["cp", f"{job}:out", f"{job}:b"], ["cp", "a", f"{job}:out", "."]):
+        assert "of a job" in cluster.launch(*wrong, code=2).stderr

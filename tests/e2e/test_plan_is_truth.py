@@ -83,3 +83,21 @@ def test_nothing_of_the_submitters_shell_leaks(cluster):
     done = cluster.launch("submit", job, "--wait", "--parsable", env={"SECRET_OF_THE_SHELL": "2", "http_proxy": "x"})
     real = real_environments(cluster, done.stdout.strip().splitlines()[-1], 1)[0]
     assert "SECRET_OF_THE_SHELL" not in real and "http_proxy" not in real
+
+
+def test_a_plan_without_a_cluster_leaves_nothing_behind(cluster, tmp_path):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    job = cluster.write("job.yaml", "name: env\ndevice: cpu\nrun: python train.py\n")
+    cluster.write("train.py", "print('not yet')\n")
+    for verb in (["plan", job, "-o", "json"], ["submit", job, "--dry-run", "-o", "json"], ["check", "--known", job]):
+        done = cluster.launch(*verb, env={"TMPDIR": str(temporary)}, code=None)
+        assert done.returncode == 0, done.stderr
+        assert "ends with this command" in done.stderr
+        assert list(temporary.iterdir()) == [] and not cluster.state.exists()
+    # What it says is what a cluster that stays says.
+    passing = json.loads(cluster.launch("plan", job, "-o", "json", env={"TMPDIR": str(temporary)}).stdout)
+    cluster.up()
+    kept = cluster.json("plan", job)
+    assert passing["assignments"][0]["env"].keys() == kept["assignments"][0]["env"].keys()
+    assert passing["strategy"] == kept["strategy"] and passing["processes"] == kept["processes"]

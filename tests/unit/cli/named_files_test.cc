@@ -118,6 +118,24 @@ TEST_F(NamedFiles, AreConfigurationsFirstWhereThereAreTooMany) {
   EXPECT_EQ(with_default->size(), 1U) << "found where there is room";
 }
 
+TEST_F(NamedFiles, TheDefaultOfAccelerateLiesWhereTheJobSaysThatItsCacheIs) {
+  Write("mine/accelerate/default_config.yaml", "num_processes: 3\n");
+  const std::string mine = (dir_ / "mine").string();
+  const auto read = [&](std::vector<EnvEntry> env, const std::string& run) {
+    spec_.env = std::move(env);
+    spec_.run = run;
+    const auto files = ReadNamedFiles(spec_);
+    return files && files->size() == 1 ? files->begin()->second : std::string();
+  };
+  const std::string line = "accelerate launch train.py";
+  EXPECT_EQ(read({}, "HF_HOME=" + mine + " " + line), "num_processes: 3\n");
+  EXPECT_EQ(read({}, "export HF_HOME=" + mine + "\n" + line), "num_processes: 3\n");
+  EXPECT_EQ(read({{"BASE", mine.substr(0, mine.size() - 5)}, {"HF_HOME", "$BASE/mine"}}, line),
+            "num_processes: 3\n");
+  EXPECT_EQ(read({{"HF_HOME", mine}}, "HF_HOME=$(mktemp -d) " + line), "")
+      << "nobody knows it here";
+}
+
 TEST_F(NamedFiles, TakeAModelDirectoryForItsConfig) {
   Write("llama/config.json", "{\"hidden_size\": 8}");
   spec_.model.fields["config"] = "llama";

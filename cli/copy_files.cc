@@ -1,0 +1,216 @@
+#include "cli/copy_files.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "cli/daemon.h"
+#include "proto/convert_exec.h"
+
+namespace launch {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostErrors = 4'000;  // bytes of a command's stderr
+
+// Renames on the way where the target is no directory yet. $1: the target, $2: what the archive
+// has. mktemp beside the target, for a rename must not leave its file system.
+constexpr const char* kUnpackThere =
+    "if [ -d \"$1\" ]; then exec tar -xf - -C \"$1\"; fi\n"
+    "if [ -z \"$2\" ]; then echo \"$1 is no directory\" >&2; exit 1; fi\n"
+    "d=$(mktemp -d \"$(dirname -- \"$1\")/.launch-cp-XXXXXX\") || exit 1\n"
+    "tar -xf - -C \"$d\" && mv -f -T -- \"$d/$2\" \"$1\"; code=$?\n"
+    "rm -rf -- \"$d\"; exit $code\n";
+
+struct Split {
+  std::string directory;
+  std::string name;  // "." for all of the directory
+};
+Split SplitPath(const std::string& path) {
+  const fs::path asked = fs::path(path).lexically_normal();
+  const std::string name = asked.filename().string();
+  if (name.empty() || name == "." || name == "..") return {asked.string(), "."};
+  const std::string directory = asked.parent_path().string();
+  return {directory.empty() ? "." : directory, name};
+}
+
+Result<std::string> Tar() {
+  for (const char* path : {"/usr/bin/tar", "/bin/tar"}) {
+    if (::access(path, X_OK) == 0) return std::string(path);
+  }
+  return Fail(ErrorCode::kNotFound, "there is no tar on this machine", "apt install tar");
+}
+
+struct Ran {
+  ExecEnd end;
+  std::string errors;
+};
+
+// Runs `command` beside the rank; `take` gets its output, `give` its input, until it is absent.
+Result<Ran> RunThere(Client& client, JobId job, Rank rank, std::vector<std::string> argv,
+                     const std::function<bool(const std::string&)>& take,
+                     const std::function<std::optional<std::string>()>& give) {
+  ExecCall call;
+  call.job = job;
+  call.rank = rank;
+  call.command.argv = std::move(argv);
+  Ran ran;
+  bool ended = false;
+  const Result<void> status = client.Exec(call, [&](ExecStream& stream) {
+    std::atomic<bool> over{false};
+    std::thread input([&] {
+      while (!over) {
+        const std::optional<std::string> bytes = give ? give() : std::nullopt;
+        if (!bytes) {
+          (void)stream.EndInput();
+          return;
+        }
+        if (!stream.Write(*bytes)) return;
+      }
+    });
+    while (const auto said = stream.Read()) {
+      if (const auto* end = std::get_if<ExecEnd>(&*said)) {
+        ran.end = *end;
+        ended = true;
+      } else if (const auto& bytes = std::get<ExecBytes>(*said); bytes.err) {
+        ran.errors.append(bytes.data, 0, kMostErrors - std::min(kMostErrors, ran.errors.size()));
+      } else if (!take(bytes.data)) {
+        stream.Cancel();
+      }
+    }
+    over = true;
+    input.join();
+  });
+  if (ended) return ran;
+  if (!status) return Unexpected(status.error());
+  return Fail(ErrorCode::kUnavailable, "the connection ended before all was copied", "");
+}
+
+Result<void> CheckEnd(const Ran& ran, JobId job, const std::string& path) {
+  if (ran.end.code == 0) return {};
+  std::string why = ran.end.why.empty() ? ran.errors : ran.end.why;
+  while (!why.empty() && why.back() == '\n') why.pop_back();
+  return Fail(ErrorCode::kFailedPrecondition,
+              "job " + std::to_string(job.value) + ", " + path + ": " +
+                  (why.empty() ? "exit " + std::to_string(ran.end.code) : why),
+              "relative paths begin where the rank works");
+}
+
+// A directory beside `to`, removed with what is in it.
+class Aside {
+ public:
+  static Result<Aside> Make(const fs::path& to) {
+    const fs::path parent = to.has_parent_path() ? to.parent_path() : fs::path(".");
+    std::string name = (parent / ".launch-cp-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr)
+      return FailErrno("make a directory in " + parent.string(), errno);
+    return Aside(name);
+  }
+  Aside(Aside&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  Aside& operator=(Aside&&) = delete;
+  ~Aside() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit Aside(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+// The archive of `name` into the directory `into`.
+Result<void> Fetch(Client& client, JobId job, Rank rank, const std::string& path,
+                   const std::string& into) {
+  LAUNCH_ASSIGN_OR_RETURN(const std::string tar, Tar());
+  const Split split = SplitPath(path);
+  const auto fetch = [&](std::vector<std::string> argv) -> Result<Ran> {
+    LAUNCH_ASSIGN_OR_RETURN(PipedProgram unpack, PipedProgram::Start({tar, "-xf", "-", "-C", into},
+                                                                     PipedProgram::End::kStdin));
+    bool any = false;
+    LAUNCH_ASSIGN_OR_RETURN(Ran ran, RunThere(client, job, rank, std::move(argv),
+                                              [&](const std::string& bytes) {
+                                                any = true;
+                                                return unpack.Write(bytes);
+                                              },
+                                              {}));
+    if (!any) (void)unpack.Write(std::string(1024, '\0'));  // an archive without anything
+    const int code = unpack.Finish();
+    if (ran.end.code == 0 && code != 0) {
+      return Fail(
+          ErrorCode::kFailedPrecondition,
+          "tar could not write everything below " + into + " (exit " + std::to_string(code) + ")",
+          "is the disk full?");
+    }
+    return ran;
+  };
+  LAUNCH_ASSIGN_OR_RETURN(const Ran ran,
+                          fetch({"tar", "-cf", "-", "-C", split.directory, "--", split.name}));
+  return CheckEnd(ran, job, path);
+}
+
+}  // namespace
+
+std::optional<JobPath> ParseJobPath(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  if (colon == 0 || colon == std::string::npos) return std::nullopt;
+  const std::string job = text.substr(0, colon);
+  const bool names_job =
+      std::ranges::all_of(job, [](char c) { return (c >= '0' && c <= '9') || c == '_'; });
+  if (!names_job || job.front() == '_') return std::nullopt;
+  return JobPath{job, colon + 1 == text.size() ? "." : text.substr(colon + 1)};
+}
+
+Result<void> CopyFromJob(Client& client, JobId job, Rank rank, const std::string& path,
+                         const std::string& to) {
+  std::error_code error;
+  if (fs::is_directory(to, error)) return Fetch(client, job, rank, path, to);
+  fs::path target = fs::path(to).lexically_normal();
+  if (to.ends_with('/')) {
+    return Fail(ErrorCode::kNotFound, to + " is no directory", "mkdir -p " + to);
+  }
+  LAUNCH_ASSIGN_OR_RETURN(const Aside aside, Aside::Make(target));
+  LAUNCH_RETURN_IF_ERROR(Fetch(client, job, rank, path, aside.path()));
+  const Split split = SplitPath(path);
+  const fs::path made =
+      split.name == "." ? fs::path(aside.path()) : fs::path(aside.path()) / split.name;
+  fs::rename(made, target, error);
+  if (error) return FailErrno("rename to " + target.string(), error.value());
+  return {};
+}
+
+Result<void> CopyToJob(Client& client, JobId job, Rank rank, const std::vector<std::string>& paths,
+                       const std::string& to) {
+  LAUNCH_ASSIGN_OR_RETURN(const std::string tar, Tar());
+  std::vector<std::string> argv = {tar, "-cf", "-"};
+  std::string only;  // the archive's one name, where it has one
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (!fs::exists(fs::symlink_status(path, error))) {
+      return Fail(ErrorCode::kNotFound, path + " is not there", "");
+    }
+    const Split split = SplitPath(fs::absolute(path).string());
+    argv.insert(argv.end(), {"-C", split.directory, "./" + split.name});
+    only = paths.size() == 1 && split.name != "." ? split.name : "";
+  }
+  LAUNCH_ASSIGN_OR_RETURN(PipedProgram pack, PipedProgram::Start(argv, PipedProgram::End::kStdout));
+  LAUNCH_ASSIGN_OR_RETURN(
+      const Ran ran,
+      RunThere(
+          client, job, rank, {"sh", "-c", kUnpackThere, "sh", to, only},
+          [](const std::string&) { return true; }, [&] { return pack.Read(kExecPiece); }));
+  const int code = pack.Finish();
+  LAUNCH_RETURN_IF_ERROR(CheckEnd(ran, job, to));
+  if (code != 0) {
+    return Fail(ErrorCode::kFailedPrecondition,
+                "tar could not read everything here (exit " + std::to_string(code) + ")", "");
+  }
+  return {};
+}
+
+}  // namespace launch
