@@ -10,11 +10,14 @@
 #include <string_view>
 #include <vector>
 
+#include "common/clock.h"
 #include "common/error.h"
 
 namespace launch {
 
 inline constexpr std::size_t kChunkBytes = 256 * 1024;
+// The controller keeps a copy while its job is not done, and this long afterwards.
+inline constexpr Millis kCopyKept{24 * 60 * 60 * 1000};
 
 enum class SnapshotKind { kFile, kDirectory, kLink };
 

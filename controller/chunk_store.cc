@@ -1,6 +1,7 @@
 #include "controller/chunk_store.h"
 
 #include <fcntl.h>
+#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include "common/file_system.h"
 #include "common/free_space.h"
 #include "common/pki.h"
+#include "common/quoted.h"
 #include "common/snapshot.h"
 #include "common/units.h"
 
@@ -20,7 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kKeptFree = std::uint64_t{512} << 20;  // for the store of jobs beside it
-constexpr Millis kUnusedFor{24 * 60 * 60 * 1000};
 
 Result<void> CheckFree(const std::string& dir) {
   LAUNCH_ASSIGN_OR_RETURN(const std::uint64_t free, FreeBytes(dir));
@@ -78,6 +79,7 @@ Result<std::string> ChunkStore::Get(const UserName& user, const std::string& dig
   const std::string path = PathOf(user, digest);
   PosixFileSystem files;
   auto bytes = files.Read(path, kChunkBytes);
+  if (!bytes && bytes.error().code != ErrorCode::kNotFound) return bytes;
   if (!bytes) {
     return Fail(
         ErrorCode::kNotFound,
@@ -90,37 +92,54 @@ Result<std::string> ChunkStore::Get(const UserName& user, const std::string& dig
               "submit the job again: what is missing is sent again");
 }
 
-// The pieces that a snapshot needs, by path. What cannot be read fails the job when it is staged.
-void ChunkStore::AddNeeded(const OwnedSnapshot& snapshot, std::set<std::string>& needed) const {
+Result<void> ChunkStore::AddNeeded(const OwnedSnapshot& snapshot,
+                                   std::set<std::string>& needed) const {
+  const auto lost = [](const Error& error) {
+    return error.code == ErrorCode::kNotFound || error.code == ErrorCode::kDataLoss;
+  };
   const auto add = [&](const std::string& digest) { needed.insert(PathOf(snapshot.user, digest)); };
   add(snapshot.root);
   const auto text = Get(snapshot.user, snapshot.root);
-  const auto pieces = text ? ParseRoot(*text) : Result<std::vector<std::string>>();
-  if (!text || !pieces) return;
+  if (!text) return lost(text.error()) ? Result<void>() : Unexpected(text.error());
+  const auto pieces = ParseRoot(*text);
+  if (!pieces) return {};
+  std::ranges::for_each(*pieces, add);
   std::string manifest;
   for (const std::string& piece : *pieces) {
-    add(piece);
-    if (const auto part = Get(snapshot.user, piece)) manifest += *part;
+    const auto part = Get(snapshot.user, piece);
+    if (!part) return lost(part.error()) ? Result<void>() : Unexpected(part.error());
+    manifest += *part;
   }
   const auto entries = ParseManifest(manifest);
-  if (!entries) return;
+  if (!entries) return {};
   for (const SnapshotEntry& entry : *entries) std::ranges::for_each(entry.chunks, add);
+  return {};
 }
 
 Result<std::uint64_t> ChunkStore::Sweep(const std::set<OwnedSnapshot>& snapshots,
                                         WallTime now) const {
   std::set<std::string> needed;
-  for (const OwnedSnapshot& snapshot : snapshots) AddNeeded(snapshot, needed);
+  std::set<std::string> left_alone;  // folders of users
+  for (const OwnedSnapshot& snapshot : snapshots) {
+    const auto added = AddNeeded(snapshot, needed);
+    if (added || !left_alone.insert(snapshot.user.value).second) continue;
+    spdlog::warn("chunks.not_swept user={} why={}", snapshot.user.value,
+                 Quoted(added.error().message));
+  }
   std::uint64_t removed = 0;
   std::error_code error;
   for (fs::recursive_directory_iterator at(dir_, error), end; !error && at != end;
        at.increment(error)) {
     std::error_code ignored;
+    if (at.depth() == 0 && left_alone.contains(at->path().filename().string())) {
+      at.disable_recursion_pending();
+      continue;
+    }
     if (!at->is_regular_file(ignored) || needed.contains(at->path().string())) continue;
     struct stat info {};
     if (::stat(at->path().c_str(), &info) != 0) continue;
     const WallTime last{Millis(std::int64_t{info.st_mtim.tv_sec} * 1000)};
-    if (now - last < kUnusedFor) continue;
+    if (now - last < kCopyKept) continue;
     if (fs::remove(at->path(), ignored)) ++removed;
   }
   if (error && error != std::errc::no_such_file_or_directory) {

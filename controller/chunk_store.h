@@ -35,14 +35,18 @@ class ChunkStore {
   // kResourceExhausted when the disk would be left with less than is kept for the job store.
   Result<void> Put(const UserName& user, std::string_view bytes) const;
 
-  // kNotFound, or kDataLoss when the bytes are not those of the name (then the piece is removed).
+  // kNotFound; kDataLoss when the bytes are not those of the name (then the piece is removed); or
+  // why it cannot be read now.
   Result<std::string> Get(const UserName& user, const std::string& digest) const;
 
-  // Removes what none of the snapshots needs and nobody used for a day; how many.
+  // Removes what none of the snapshots needs and nobody used for a day; how many. Of a user of whom
+  // a snapshot cannot be read now, nothing is removed: it may need anything.
   Result<std::uint64_t> Sweep(const std::set<OwnedSnapshot>& snapshots, WallTime now) const;
 
  private:
-  void AddNeeded(const OwnedSnapshot& snapshot, std::set<std::string>& needed) const;
+  // The paths of the pieces that a snapshot needs. A piece that is gone or damaged ends the list:
+  // its job fails when it is staged, whatever else is kept.
+  Result<void> AddNeeded(const OwnedSnapshot& snapshot, std::set<std::string>& needed) const;
   std::string PathOf(const UserName& user, const std::string& digest) const;
 
   const std::string dir_;

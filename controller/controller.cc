@@ -112,14 +112,15 @@ struct Controller::Running {
         enrolment(parts.credentials),
         chunks(StatePaths(parts.state_dir).chunks),
         gate(parts.credentials.cluster, directory, door, mailbox),
-        switchboard({directory, requests, sessions, relay, watchers, planner, diagnosis, executor,
-                     *parts.store, mailbox, parts.credentials.secrets_key,
+        switchboard({directory, requests, sessions, relay, watchers, execs, planner, diagnosis,
+                     executor, *parts.store, mailbox, parts.credentials.secrets_key,
                      StatePaths(parts.state_dir).secrets_key}),
         brain(state) {}
 
   // Copies of directories that no waiting or running job needs go after a day.
   void SweepChunks() {
-    const auto swept = chunks.Sweep(directory.SnapshotsInUse(), parts.clock->WallNow());
+    const auto swept =
+        chunks.Sweep(directory.SnapshotsInUse(parts.clock->WallNow()), parts.clock->WallNow());
     if (!swept) {
       spdlog::warn("chunks.sweep_failed why={}", Quoted(swept.error().message));
     } else if (*swept > 0) {

@@ -59,6 +59,10 @@ struct LogRelay::Follower {
     finished = true;
     status = std::move(with);
   }
+  // What was not taken yet is nobody's any more.
+  void Drop() {
+    for (auto& [name, source] : sources) source.items.clear();
+  }
   // Whose item is next. Following: in order of arrival. Otherwise ranks are merged by time, which
   // needs the head of every rank that still sends.
   Source* Pick() {

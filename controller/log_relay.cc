@@ -81,6 +81,21 @@ void LogRelay::Close(FollowerId id) {
   followers_.erase(found);
 }
 
+void LogRelay::CloseUser(const UserName& user, const Error& why) {
+  After after;
+  {
+    const MutexLock lock(mutex_);
+    for (auto& [id, follower] : followers_) {
+      if (follower->query.caller.user != user) continue;
+      CloseReads(*follower);
+      follower->Finish(Unexpected(why));
+      follower->Drop();
+      Wake(*follower, after);
+    }
+  }
+  for (const auto& run : after) run();
+}
+
 void LogRelay::JobChanged(JobId job) {
   After after;
   {

@@ -89,6 +89,8 @@ class LogRelay {
   LogPull Pull(FollowerId follower) LAUNCH_EXCLUDES(mutex_);
   // After it `wake` is not called any more, but for a call already under way.
   void Close(FollowerId follower) LAUNCH_EXCLUDES(mutex_);
+  // What was not delivered yet of any stream of the user's is dropped, and it ends with the error.
+  void CloseUser(const UserName& user, const Error& why) LAUNCH_EXCLUDES(mutex_);
 
   void JobChanged(JobId job) LAUNCH_EXCLUDES(mutex_);
 

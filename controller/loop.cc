@@ -52,6 +52,7 @@ Loop::Loop(Parts parts, Revision revision, Fence fence, Limits limits)
 }
 
 Result<void> Loop::Commit(const Decision& decision) {
+  deadline_.reset();
   std::vector<Pending> pending;
   pending.push_back(Encode(decision));
   std::uint64_t last_event = 0;
@@ -101,14 +102,20 @@ void Loop::Stop() {
   mailbox_.PushAlways(event::Tick{});
 }
 
+// Looks at everything that waits, so it is asked once between decisions.
+std::optional<BootTime> Loop::Deadline() {
+  if (!deadline_) deadline_ = brain_.NextDeadline();
+  return *deadline_;
+}
+
 bool Loop::TickIsDue() {
-  const auto deadline = brain_.NextDeadline();
+  const auto deadline = Deadline();
   const BootTime now = clock_.Now();
   return deadline && *deadline <= now && hold_ticks_ <= now;
 }
 
 int Loop::WaitMs() {
-  const auto deadline = brain_.NextDeadline();
+  const auto deadline = Deadline();
   if (!deadline) return -1;
   const auto wait = std::max(*deadline, hold_ticks_) - clock_.Now();
   return static_cast<int>(std::clamp<std::int64_t>(wait.count(), 0, 60'000));
@@ -116,6 +123,7 @@ int Loop::WaitMs() {
 
 // Each event is decided on the state that the earlier ones left; what fits is committed together.
 Result<void> Loop::Take(const std::vector<Event>& events) {
+  deadline_.reset();
   const StoreLimits store = store_.Limits();
   std::vector<Pending> pending;
   std::size_t rows = 0;
@@ -126,10 +134,18 @@ Result<void> Loop::Take(const std::vector<Event>& events) {
     one.session = SessionOf(event);
     if (const auto too_large = WhyTooLarge(one)) {
       // No store will ever take it: it costs the one who asked, not the process.
+      const std::optional<JobId> job = too_large->job;
       std::vector<Pending> alone;
       alone.push_back(std::move(one));
-      TakeBack(alone, *too_large);
-      continue;
+      TakeBack(alone, too_large->error);
+      if (!job) continue;
+      // And it would be decided again by the next event, whoever sends that.
+      one = Encode(brain_.Decide(event::Unstorable{*job, too_large->error.message}, now));
+      if (const auto still = WhyTooLarge(one)) {
+        alone.push_back(std::move(one));
+        TakeBack(alone, still->error);
+        continue;
+      }
     }
     const bool full = rows + one.rows.size() > store.records_per_batch ||
                       bytes + one.bytes > store.bytes_per_batch;
@@ -191,17 +207,24 @@ Loop::Pending Loop::Encode(Decision decision) const {
   return pending;
 }
 
-std::optional<Error> Loop::WhyTooLarge(const Pending& one) const {
+std::optional<Loop::TooLarge> Loop::WhyTooLarge(const Pending& one) const {
   const StoreLimits store = store_.Limits();
+  std::optional<TooLarge> large;
   for (const auto& [key, value] : one.rows) {
     const std::size_t size = value ? value->size() : 0;
     if (key.size() <= store.bytes_per_key && size <= store.bytes_per_value) continue;
-    return Error{ErrorCode::kInvalidArgument,
-                 "row " + key.substr(0, 100) + " would have " + std::to_string(size) +
-                     " bytes; the store takes " + std::to_string(store.bytes_per_value),
-                 "keep large files beside the job, not in it", std::nullopt};
+    large = TooLarge{Error{ErrorCode::kInvalidArgument,
+                           "row " + key.substr(0, 100) + " would have " + std::to_string(size) +
+                               " bytes; the store takes " + std::to_string(store.bytes_per_value),
+                           "keep large files beside the job, not in it", std::nullopt},
+                     std::nullopt};
+    for (const Record& record : one.decision.records) {
+      const auto* put = std::get_if<Put>(&record);
+      if (put != nullptr && KeyOf(put->entity) == key) large->job = JobOf(put->entity);
+    }
+    break;
   }
-  return std::nullopt;
+  return large;
 }
 
 // One transaction; but what is larger than a transaction may be goes in parts, of which all but the

@@ -93,14 +93,21 @@ class Loop {
     std::size_t bytes = 0;
   };
 
+  // A row beyond the limits of the store, and the job it is of.
+  struct TooLarge {
+    Error error;
+    std::optional<JobId> job;
+  };
+
   Result<void> Take(const std::vector<Event>& events);
   Pending Encode(Decision decision) const;
-  std::optional<Error> WhyTooLarge(const Pending& one) const;
+  std::optional<TooLarge> WhyTooLarge(const Pending& one) const;
   Result<void> Flush(std::vector<Pending>& pending);
   Result<void> Write(const std::vector<Pending>& pending, std::uint64_t& last_event);
   Result<void> WriteBatch(Batch batch, std::uint64_t& last_event);
   void LetOut(std::vector<Pending>& pending, std::uint64_t last_event);
   void TakeBack(std::vector<Pending>& pending, const Error& error);
+  std::optional<BootTime> Deadline();
   bool TickIsDue();
 
   Brain& brain_;
@@ -112,6 +119,8 @@ class Loop {
   const Limits limits_;
   Revision revision_;
   Fence fence_;
+  // The brain's next deadline, which changes with decisions alone; absent: to be asked.
+  std::optional<std::optional<BootTime>> deadline_;
   BootTime turned_{};      // end of the last turn
   BootTime hold_ticks_{};  // after a stall, what peers sent meanwhile is read first
   bool low_ = false;       // what the core was told of the store's disk

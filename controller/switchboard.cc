@@ -2,12 +2,15 @@
 
 #include <spdlog/spdlog.h>
 
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "common/pki.h"
 #include "common/quoted.h"
 #include "controller/core/views.h"
 #include "controller/plan_codec.h"
+#include "proto/convert_error.h"
 
 namespace launch::controller {
 namespace {
@@ -26,8 +29,28 @@ void AddFindings(const std::vector<Finding>& findings, Error& error) {
 
 }  // namespace
 
+// A certificate is looked at when a call begins; what a user opened before has to be ended. Once
+// more a little later: a call that was let in just before may have opened its stream just after.
+void Switchboard::EndStreamsOf(const UserName& user) {
+  for (const Millis delay : {Millis{0}, Millis{1000}}) {
+    parts_.executor.After(delay, [this, user] {
+      const Error why = ShutOut(user);
+      parts_.execs.CloseUser(user, ToStatus(why));
+      parts_.relay.CloseUser(user, why);
+      parts_.watchers.CloseUser(user);
+    });
+  }
+}
+
 void Switchboard::Committed(const Change& change) {
-  for (const Record& record : change.records) parts_.directory.Note(record);
+  std::vector<UserName> shut_out;
+  for (const Record& record : change.records) {
+    const auto* put = std::get_if<Put>(&record);
+    const auto* user = put == nullptr ? nullptr : std::get_if<UserRecord>(&put->entity);
+    if (user != nullptr && parts_.directory.ShutsOut(*user)) shut_out.push_back(user->name);
+    parts_.directory.Note(record);
+  }
+  for (const UserName& user : shut_out) EndStreamsOf(user);
   StorePosition position = parts_.directory.Position();
   position.incarnation = change.fence.incarnation;
   position.epoch = change.fence.epoch;
@@ -55,7 +78,18 @@ void Switchboard::Committed(const Change& change) {
 
 void Switchboard::Reply(effect::Reply reply) {
   if (!reply.body) AddFindings(reply.findings, reply.body.error());
-  parts_.requests.Complete(reply.request, std::move(reply.body));
+  const bool large = reply.body && (std::holds_alternative<reply::Jobs>(*reply.body) ||
+                                    std::holds_alternative<reply::Nodes>(*reply.body) ||
+                                    std::holds_alternative<JobView>(*reply.body));
+  if (!large) {
+    parts_.requests.Complete(reply.request, std::move(reply.body));
+    return;
+  }
+  // Ten thousand jobs or ranks are put into a message elsewhere: the loop has better things to do.
+  parts_.executor.Post([this, id = reply.request,
+                        body = std::make_shared<Result<ReplyBody>>(std::move(reply.body))] {
+    parts_.requests.Complete(id, std::move(*body));
+  });
 }
 
 void Switchboard::Send(SessionId session, const Fence& fence, ToNode message) {

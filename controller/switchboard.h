@@ -8,6 +8,7 @@
 #include "controller/loop.h"
 #include "controller/plan_worker.h"
 #include "controller/services/directory.h"
+#include "controller/services/exec_desk.h"
 #include "controller/services/executor.h"
 #include "controller/services/requests.h"
 #include "controller/services/sessions.h"
@@ -23,6 +24,7 @@ class Switchboard final : public Outside {
     Sessions& sessions;
     LogRelay& relay;
     WatchHub& watchers;
+    ExecDesk& execs;
     PlanWorker& planner;
     DiagnosisWorker& diagnosis;
     Executor& executor;
@@ -43,6 +45,8 @@ class Switchboard final : public Outside {
   void Diagnose(effect::DiagnosisWanted wanted) override;
 
  private:
+  void EndStreamsOf(const UserName& user);
+
   const Parts parts_;
 };
 

@@ -113,12 +113,17 @@ Result<SubmitCall> FromProto(const pb::SubmitRequest& m) {
 std::string DigestOf(const SubmitCall& call, std::string_view key) {
   pb::SubmitRequest m = ToProto(call);
   m.clear_idempotency_key();
-  // What only describes the moment: a retry after somebody wrote into workdir is the same request.
+  // What only describes the moment: a retry after somebody wrote into workdir is the same request,
+  // and what runs is the copy that the first one named.
   pb::SubmitContext& seen = *m.mutable_context();
   seen.clear_host_boot_id();
   seen.clear_workdir_inode();
   seen.clear_workdir_mtime_ns();
   seen.clear_git_commit();
+  seen.clear_git_diff();
+  seen.clear_snapshot();
+  seen.clear_snapshot_files();
+  seen.clear_snapshot_bytes();
   return HmacSha256Hex(key, edge::SerializeDeterministic(m));
 }
 

@@ -63,7 +63,9 @@ to_node::Prepare MakePrepare(const State& state, const AllocRecord& alloc) {
   for (const PlannedAllocation& planned : state.plans.at(alloc.key)->allocations) {
     if (planned.spec.node != alloc.node) continue;
     prepare.spec = planned.spec;
+    prepare.spec_bytes = planned.bytes;
     prepare.digest = planned.digest;
+    break;
   }
   for (auto secret = state.secrets.lower_bound({alloc.key.job, ""});
        secret != state.secrets.end() && secret->first.first == alloc.key.job; ++secret) {

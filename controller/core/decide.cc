@@ -142,6 +142,22 @@ void HoldWhatIsNotDone(Draft& draft) {
   }
 }
 
+// A job whose rows grow beyond the store's limit must not hold up the others: it ends, without what
+// made it large.
+void EndUnstorable(Draft& draft, const event::Unstorable& event) {
+  const auto found = draft.state().jobs.find(event.job);
+  if (found == draft.state().jobs.end() || found->second.phase == JobPhase::kDone) return;
+  JobRecord job = found->second;
+  job.findings.clear();
+  if (job.cancelled_by.empty()) {
+    job.cancelled_by = "controller";
+    job.cancelled_at = draft.wall();
+    draft.Event("job.cancelled", Subject(event.job), "by controller: " + event.why);
+  }
+  draft.Put(job);
+  draft.Touch(event.job);
+}
+
 }  // namespace
 
 Decision Decide(State& state, const Event& event, const Now& now) {
@@ -162,6 +178,7 @@ Decision Decide(State& state, const Event& event, const Now& now) {
                  [&](const event::Diagnosed& e) { OnDiagnosed(draft, e); },
                  [&](const event::Tick&) { OnTick(draft); },
                  [&](const event::StoreSpace& e) { draft.live().store_low = e.low; },
+                 [&](const event::Unstorable& e) { EndUnstorable(draft, e); },
                  [&](const auto& e) { OnUser(draft, e); },
              },
              event);

@@ -17,16 +17,15 @@ namespace {
 const RankRecord* FirstFailure(const State& state, const Facts& facts) {
   const auto ranks = state.ranks.find(facts.attempt.key);
   if (ranks == state.ranks.end()) return nullptr;
-  const auto failed = [&](Rank rank) -> const RankRecord* {
-    const auto found = ranks->second.find(rank);
-    if (found == ranks->second.end() || !found->second.exit) return nullptr;
-    return Succeeded(*found->second.exit) ? nullptr : &found->second;
+  const auto failed = [](const RankRecord& record) {
+    return record.exit && !Succeeded(*record.exit);
   };
   for (const Rank rank : facts.live.exit_order) {
-    if (const RankRecord* record = failed(rank)) return record;
+    const auto found = ranks->second.find(rank);
+    if (found != ranks->second.end() && failed(found->second)) return &found->second;
   }
   for (const auto& [rank, record] : ranks->second) {
-    if (failed(rank) != nullptr) return &record;
+    if (failed(record)) return &record;
   }
   return nullptr;
 }

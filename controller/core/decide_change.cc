@@ -1,6 +1,7 @@
 // Hold, release, requeue and update: what users change of their jobs later.
 #include <fmt/format.h>
 
+#include "common/snapshot.h"
 #include "controller/core/draft.h"
 #include "controller/core/kept_place.h"
 #include "controller/core/offers.h"
@@ -65,6 +66,15 @@ Result<std::string> RunAgain(Draft& draft, JobRecord job, const JobChange& chang
         Refusal(ErrorCode::kFailedPrecondition,
                 fmt::format("the secrets of job {} were deleted when it ended", job.id.value),
                 "submit it again, which sends them again"));
+  }
+  const bool from_copy = draft.state().specs.at(job.id).spec.snapshot;
+  if (from_copy && draft.wall() - job.ended >= kCopyKept) {
+    return Unexpected(
+        Refusal(ErrorCode::kFailedPrecondition,
+                fmt::format("the copy of the working directory of job {} was kept for a day after "
+                            "its end",
+                            job.id.value),
+                "submit it again, which sends a copy again"));
   }
   if (auto full = WhyFull(draft.state(), job.owner, 1)) return Unexpected(std::move(*full));
   job.phase = JobPhase::kQueued;
@@ -153,11 +163,6 @@ Result<std::string> UpdateJob(Draft& draft, const JobRecord& job, const JobChang
   }
   if (change.begin) {
     spec.begin = change.begin;
-    // The old begin is no reason to wait any more, a retry's backoff still is.
-    draft.live().not_before.erase(job.id);
-    if (job.not_before > draft.wall()) {
-      draft.live().not_before[job.id] = draft.now() + (job.not_before - draft.wall());
-    }
     note("a new begin");
   }
   if (change.nodes) {
@@ -178,6 +183,13 @@ Result<std::string> UpdateJob(Draft& draft, const JobRecord& job, const JobChang
     JobRecord moved = job;
     LeavePlace(draft, moved, says);
     draft.Put(std::move(moved));
+  }
+  if (change.begin) {
+    // The old begin is no reason to wait any more, a retry's backoff still is.
+    draft.live().not_before.erase(job.id);
+    if (job.not_before > draft.wall()) {
+      draft.live().not_before[job.id] = draft.now() + (job.not_before - draft.wall());
+    }
   }
   if (waits) {
     DropHold(draft, job.id);

@@ -5,6 +5,7 @@
 
 #include "common/planted.h"
 #include "controller/core/draft.h"
+#include "controller/core/fold_findings.h"
 #include "controller/core/kept_place.h"
 #include "controller/core/offers.h"
 #include "controller/core/views.h"
@@ -69,7 +70,7 @@ void PutJob(Draft& draft, JobId id, const event::Submit& submit, const JobSpec& 
     job.array = spec.element->array;
     job.array_index = spec.element->index;
   }
-  job.findings = findings;
+  job.findings = FoldFindings(findings);
   job.submitted = draft.wall();
   job.idempotency_key = submit.idempotency_key;
   job.request_digest = submit.digest;
@@ -178,7 +179,8 @@ void BeginAttempt(Draft& draft, JobRecord job, const Hold& hold, const PlanOutco
   if (const std::uint32_t kept = std::exchange(job.keeps, 0)) {
     TakeOverStaging(draft, attempt.key, Attempt{kept});
   }
-  job.findings = outcome.findings;  // of these nodes; what they find while staging is added
+  job.findings =
+      FoldFindings(outcome.findings);  // of these nodes; what they find while staging is added
   job.not_before = WallTime{};
   draft.live().not_before.erase(job.id);
   draft.live().reasons.erase(job.id);

@@ -296,7 +296,7 @@ void SettleQueue(Draft& draft) {
     }
     HoldAndPlan(draft, job, *placement, offers);
     if (spec.element) ++running[spec.element->array];
-    offers = MakeOffers(draft.state());
+    RemakeOffers(draft.state(), live.holds.at(id).nodes, offers);
     return std::nullopt;
   };
   QueueOutcome outcome = RunFifo(Entries(draft, looks), start);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "controller/core/draft.h"
+#include "controller/core/fold_findings.h"
 #include "controller/core/kept_place.h"
 #include "controller/core/memory_watch.h"
 #include "controller/core/recovery.h"
@@ -343,7 +344,7 @@ void EndJob(Draft& draft, JobRecord job, const Ending& ending) {
   job.outcome_text = ending.text;
   job.exit_code = ending.exit_code;
   job.ended = draft.wall();
-  if (!ending.findings.empty()) job.findings = ending.findings;
+  if (!ending.findings.empty()) job.findings = FoldFindings(ending.findings);
   draft.Event(
       "job.done", Subject(job.id),
       std::string(ToString(ending.state)) + (ending.text.empty() ? "" : ": " + ending.text));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "controller/core/attempt_facts.h"
+#include "controller/core/fold_findings.h"
 #include "preflight/preflight.h"
 
 namespace launch::controller {
@@ -50,11 +51,11 @@ bool Refuses(const Facts& facts, const LaunchDecision& decision) {
 }
 
 // What the plan knew of these nodes stays with the job; what this start found of the same thing on
-// the same node is newer.
+// the same node is newer, and so is what is no node's own, as the sum of many nodes.
 std::vector<Finding> WithStaging(std::vector<Finding> known, const std::vector<Finding>& found) {
   std::erase_if(known, [&](const Finding& old) {
     return std::any_of(found.begin(), found.end(), [&](const Finding& now) {
-      return now.code == old.code && now.node == old.node;
+      return now.code == old.code && (now.node == old.node || !old.node);
     });
   });
   known.insert(known.end(), found.begin(), found.end());
@@ -114,7 +115,7 @@ void Launch(Draft& draft, const Facts& facts) {
     return;
   }
   JobRecord job = facts.job;
-  job.findings = decision.findings;
+  job.findings = FoldFindings(decision.findings);
   CountProgress(draft.state(), decision, job);
   if (const auto stuck = WhyStuck(draft.state(), facts.attempt, job)) {
     EndAttempt(draft, facts.attempt.key, *stuck);

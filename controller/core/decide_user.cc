@@ -115,11 +115,13 @@ void OnUser(Draft& draft, const event::Submit& event) {
   if (const auto known = state.idem.find({event.caller.user, event.idempotency_key});
       known != state.idem.end() && !Planted(Bug::kDoubleSubmit)) {
     if (known->second.digest != event.digest) {
-      draft.Reply(event.request,
-                  Fail(ErrorCode::kAlreadyExists,
-                       fmt::format("this idempotency key was used for job {} with other content",
-                                   known->second.job.value),
-                       "submit again without the key"));
+      draft.Reply(
+          event.request,
+          Fail(ErrorCode::kAlreadyExists,
+               fmt::format("this idempotency key was used for job {} with other content",
+                           known->second.job.value),
+               fmt::format("`launch status {}` shows that job; another key submits one more",
+                           known->second.job.value)));
       return;
     }
     reply::Submitted answer;

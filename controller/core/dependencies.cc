@@ -44,15 +44,9 @@ Targets Where(const Targets& targets, auto predicate) {
   return some;
 }
 
-DependencyLook LookAt(const State& state, const JobRecord& job, const Dependency& on) {
-  Targets targets = TargetsOf(state, on.job);
+DependencyLook LookAt(const State& state, const Targets& targets, const Dependency& on) {
   if (targets.empty())
     return {"", fmt::format("{}: job {} is not known", ToString(on), on.job.value)};
-  if (on.kind == DependencyKind::kAfterCorr && job.array) {
-    const Targets same = Where(
-        targets, [&](const JobRecord& t) { return t.array && t.array_index == job.array_index; });
-    if (!same.empty()) targets = same;
-  }
   const Targets running = Where(targets, [](const JobRecord& t) { return !IsDone(t); });
   const Targets failed =
       Where(targets, [](const JobRecord& t) { return IsDone(t) && !Succeeded(t); });
@@ -96,10 +90,30 @@ DependencyLook DependencyLooks::Twins(const JobRecord& job, const Dependency& on
   return {Waits(state_, {&state_.jobs.at(oldest->second)}, on), ""};
 }
 
+const std::map<int, const JobRecord*>& DependencyLooks::ByIndex(JobId array) {
+  const auto [known, fresh] = by_index_.try_emplace(array);
+  if (const auto found = state_.arrays.find(array); fresh && found != state_.arrays.end()) {
+    for (const JobId id : found->second) {
+      const JobRecord& element = state_.jobs.at(id);
+      known->second.emplace(element.array_index, &element);
+    }
+  }
+  return known->second;
+}
+
 const DependencyLook& DependencyLooks::At(const JobRecord& job, const Dependency& on) {
-  const bool by_index = on.kind == DependencyKind::kAfterCorr && job.array;
-  const auto [look, fresh] = known_.try_emplace({on.kind, on.job, by_index ? job.array_index : -1});
-  if (fresh) look->second = LookAt(state_, job, on);
+  const JobRecord* same = nullptr;  // the element that this one goes with
+  if (on.kind == DependencyKind::kAfterCorr && job.array) {
+    const auto& elements = ByIndex(on.job);
+    if (const auto found = elements.find(job.array_index); found != elements.end()) {
+      same = found->second;
+    }
+  }
+  const auto [look, fresh] =
+      known_.try_emplace({on.kind, on.job, same == nullptr ? -1 : job.array_index});
+  if (fresh) {
+    look->second = LookAt(state_, same == nullptr ? TargetsOf(state_, on.job) : Targets{same}, on);
+  }
   return look->second;
 }
 

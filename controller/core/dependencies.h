@@ -24,11 +24,14 @@ class DependencyLooks {
   DependencyLook Of(const JobRecord& job);
 
  private:
+  // The elements of an array by index; empty when there is no such array.
+  const std::map<int, const JobRecord*>& ByIndex(JobId array);
   const DependencyLook& At(const JobRecord& job, const Dependency& on);
   DependencyLook Twins(const JobRecord& job, const Dependency& on);
 
   const State& state_;
   std::map<std::tuple<DependencyKind, JobId, int>, DependencyLook> known_;
+  std::map<JobId, std::map<int, const JobRecord*>> by_index_;
   std::map<UserName, std::map<std::string, JobId>> oldest_;  // open job of each name
 };
 

@@ -221,6 +221,12 @@ struct Diagnosed {  // answer to a DiagnosisWanted effect
 struct StoreSpace {  // posted by the loop when it changes
   bool low = false;  // the store's disk is full but for its reserve
 };
+// Posted by the loop: what was decided for the job made one of its rows larger than the store
+// takes. It was taken back, and would be decided again by the next event.
+struct Unstorable {
+  JobId job;
+  std::string why;
+};
 struct Tick {};  // deadlines are looked at; posted by the loop when the earliest is due
 
 }  // namespace event
@@ -232,6 +238,6 @@ using Event =
                  event::RevokeMember, event::ListTokens, event::UseToken, event::Renew,
                  event::NodeAttached, event::NodeSaid, event::NodeBeat, event::NodeDetached,
                  event::Denied, event::SecretUnreadable, event::Planned, event::Diagnosed,
-                 event::Tick, event::StoreSpace>;
+                 event::Tick, event::StoreSpace, event::Unstorable>;
 
 }  // namespace launch::controller

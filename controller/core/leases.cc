@@ -19,13 +19,14 @@ constexpr Millis kLeaseMargin{30'000};
 // start: `setup` runs on no lease.
 std::optional<BootTime> LeaseOverAt(const State& state, const NodeId& node, const Key& key) {
   const std::optional<Millis> lease = state.specs.at(key.job).spec.requeue_after;
+  if (!lease) return std::nullopt;
   const AllocRecord& alloc = state.allocs.at(key).at(node);
   const AttemptRecord& attempt = state.attempts.at(key);
   if (attempt.master_address.empty()) return std::nullopt;
   const AttemptPhase phase = attempt.phase;
   const bool may_run = phase == AttemptPhase::kLaunching || phase == AttemptPhase::kRunning ||
                        phase == AttemptPhase::kStopping;
-  if (!lease || !alloc.leased || !may_run) return std::nullopt;
+  if (!alloc.leased || !may_run) return std::nullopt;
   // Before we started, another controller may have answered it.
   BootTime heard = state.live.since;
   const auto live = state.live.nodes.find(node);

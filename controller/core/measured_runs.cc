@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "common/units.h"
@@ -11,7 +12,6 @@ namespace {
 
 // A submit must stay cheap however many jobs there were.
 constexpr int kJobsLookedAt = 2'000;
-constexpr int kJobsPassed = 20'000;
 constexpr std::size_t kRunsGiven = 200;
 
 std::uint64_t LargestProcess(const State& state, const Key& key) {
@@ -24,20 +24,18 @@ std::uint64_t LargestProcess(const State& state, const Key& key) {
   return peak;
 }
 
-std::vector<MeasuredRun> Collect(const State& state, const UserName& owner,
-                                 std::map<JobId, JobRecord>::const_reverse_iterator from,
-                                 std::optional<WallTime> ended_by) {
+// Of jobs that had ended by then, oldest end first.
+std::vector<MeasuredRun> Collect(const State& state, const UserName& owner, WallTime ended_by) {
   std::vector<MeasuredRun> runs;
-  int passed = 0;
-  int looked = 0;  // that ended in time: elements of an array see the same ones
-  for (auto job = from; job != state.jobs.rend(); ++job) {
-    if (++passed > kJobsPassed || looked >= kJobsLookedAt || runs.size() >= kRunsGiven) break;
-    if (job->second.phase != JobPhase::kDone) continue;
-    if (ended_by && job->second.ended > *ended_by) continue;
-    ++looked;
-    auto run = MeasuredOf(state, job->second);
+  const auto after =
+      state.done.upper_bound({ended_by, JobId{std::numeric_limits<std::uint64_t>::max()}});
+  int looked = 0;
+  for (auto done = std::make_reverse_iterator(after); done != state.done.rend(); ++done) {
+    if (++looked > kJobsLookedAt || runs.size() >= kRunsGiven) break;
+    const JobRecord& job = state.jobs.at(done->second);
+    auto run = MeasuredOf(state, job);
     if (!run) continue;
-    if (job->second.owner != owner) {
+    if (job.owner != owner) {
       if (run->probe) continue;  // no whole run: it corrects nothing
       run->job.clear();
       run->script.clear();
@@ -73,12 +71,11 @@ std::optional<MeasuredRun> MeasuredOf(const State& state, const JobRecord& job) 
 }
 
 std::vector<MeasuredRun> HistoryFor(const State& state, const UserName& owner) {
-  return Collect(state, owner, state.jobs.rbegin(), std::nullopt);
+  return Collect(state, owner, WallTime::max());
 }
 
 std::vector<MeasuredRun> HistoryFor(const State& state, const JobRecord& job) {
-  const auto before = std::make_reverse_iterator(state.jobs.lower_bound(job.id));
-  return Collect(state, job.owner, before, job.submitted);
+  return Collect(state, job.owner, job.submitted);  // elements of an array see the same ones
 }
 
 }  // namespace launch::controller

@@ -271,7 +271,7 @@ void JudgeStranger(Draft& draft, const NodeId& node, const AllocationStatus& sta
       const bool of_another = held != state.quarantine.end() && held->second.node != node;
       if (of_another || !MaySpeakFor(state, node, gpu)) {
         foreign.push_back(gpu);
-      } else {
+      } else if (held == state.quarantine.end()) {  // else since when and why stay as they are
         draft.Put(GpuRecord{gpu, node, "allocation of an unknown job", status.key, draft.wall()});
       }
     }

@@ -259,9 +259,12 @@ bool MaySpeakFor(const State& state, const NodeId& node, const GpuUuid& gpu);
 std::string WhyUnschedulable(const State& state, const NodeId& node);
 
 // A node as the planner may see it: without what others own or keep, and what is broken. Needs an
-// inventory. To `own` the place that it keeps is free.
-effect::NodeOffer MakeOffer(const State& state, const NodeId& node, JobId own = {});
-// All nodes that have one, by name.
+// inventory.
+effect::NodeOffer MakeOffer(const State& state, const NodeId& node);
+// All nodes that have one, by name. To `own` the place that it keeps is free.
 std::vector<effect::NodeOffer> MakeOffers(const State& state, JobId own = {});
+// Those of the named nodes anew, after something was reserved there.
+void RemakeOffers(const State& state, const std::vector<NodeId>& nodes,
+                  std::vector<effect::NodeOffer>& offers);
 
 }  // namespace launch::controller

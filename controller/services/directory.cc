@@ -1,5 +1,7 @@
 #include "controller/services/directory.h"
 
+#include "common/snapshot.h"
+
 namespace launch::controller {
 
 void Directory::Note(const Record& record) {
@@ -37,7 +39,7 @@ void Directory::Note(const Record& record) {
     if (job->phase != JobPhase::kDone) {
       done_.erase(job->id);
     } else if (snapshots_.contains(job->id)) {
-      done_.insert(job->id);
+      done_[job->id] = job->ended;
     }
   } else if (const auto* spec = std::get_if<SpecRecord>(&put->entity)) {
     if (!spec->context.snapshot.empty()) snapshots_[spec->id] = spec->context.snapshot;
@@ -73,6 +75,13 @@ std::optional<std::string> Directory::WhyDenied(const CertificateFacts& facts) c
   return "by an operator";
 }
 
+bool Directory::ShutsOut(const UserRecord& user) const {
+  const MutexLock lock(mutex_);
+  const auto known = revoked_.find(user.name);
+  return user.revoked != WallTime{} &&
+         (known == revoked_.end() || known->second.until != user.revoked);
+}
+
 std::optional<UserName> Directory::OwnerOf(JobId job) const {
   const MutexLock lock(mutex_);
   const auto found = owners_.find(job);
@@ -80,12 +89,14 @@ std::optional<UserName> Directory::OwnerOf(JobId job) const {
   return found->second;
 }
 
-std::set<OwnedSnapshot> Directory::SnapshotsInUse() const {
+std::set<OwnedSnapshot> Directory::SnapshotsInUse(WallTime now) const {
   const MutexLock lock(mutex_);
   std::set<OwnedSnapshot> snapshots;  // the elements of an array share one
   for (const auto& [job, root] : snapshots_) {
     const auto owner = owners_.find(job);
-    if (owner != owners_.end() && !done_.contains(job)) snapshots.insert({owner->second, root});
+    const auto done = done_.find(job);
+    const bool kept = done == done_.end() || now - done->second < kCopyKept;
+    if (owner != owners_.end() && kept) snapshots.insert({owner->second, root});
   }
   return snapshots;
 }

@@ -16,6 +16,13 @@
 
 namespace launch::controller {
 
+// What ends the streams of a user who is shut out while they are open.
+inline Error ShutOut(const UserName& user) {
+  return {ErrorCode::kPermissionDenied,
+          "the certificates of " + user.value + " were revoked by an operator",
+          "join again with a new token", std::nullopt};
+}
+
 // Where the store is: stamped on messages and shown by `launch server status`.
 struct StorePosition {
   std::uint64_t incarnation = 0;
@@ -32,11 +39,14 @@ class Directory {
 
   bool IsOperator(const UserName& user) const LAUNCH_EXCLUDES(mutex_);
   std::optional<std::string> WhyDenied(const std::string& serial) const LAUNCH_EXCLUDES(mutex_);
-  // The same, and what was signed before its user was shut out.
+  // Does the record, not noted yet, shut its user out anew?
+  bool ShutsOut(const UserRecord& user) const LAUNCH_EXCLUDES(mutex_);
+  // The same as of the serial, and what was signed before its user was shut out.
   std::optional<std::string> WhyDenied(const CertificateFacts& facts) const LAUNCH_EXCLUDES(mutex_);
   std::optional<UserName> OwnerOf(JobId job) const LAUNCH_EXCLUDES(mutex_);
-  // Copied directories of jobs that are not done.
-  std::set<OwnedSnapshot> SnapshotsInUse() const LAUNCH_EXCLUDES(mutex_);
+  // Copied directories of jobs that are not done, or ended less than kCopyKept ago: those can be
+  // queued again.
+  std::set<OwnedSnapshot> SnapshotsInUse(WallTime now) const LAUNCH_EXCLUDES(mutex_);
   StorePosition Position() const LAUNCH_EXCLUDES(mutex_);
   std::uint64_t Jobs() const LAUNCH_EXCLUDES(mutex_);
   std::uint64_t Nodes() const LAUNCH_EXCLUDES(mutex_);
@@ -54,7 +64,8 @@ class Directory {
   std::map<JobId, UserName> owners_ LAUNCH_GUARDED_BY(mutex_);
   std::map<std::string, JobId> job_keys_ LAUNCH_GUARDED_BY(mutex_);  // stored key -> id
   std::map<JobId, std::string> snapshots_ LAUNCH_GUARDED_BY(mutex_);
-  std::set<JobId> done_ LAUNCH_GUARDED_BY(mutex_);  // of those with a snapshot; they may come back
+  std::map<JobId, WallTime> done_
+      LAUNCH_GUARDED_BY(mutex_);  // since when; of those with a snapshot
   std::set<std::string> node_keys_ LAUNCH_GUARDED_BY(mutex_);
 };
 

@@ -182,6 +182,17 @@ void ExecDesk::SessionOver(SessionId control) {
   for (const auto& session : over) session->NodeGone();
 }
 
+void ExecDesk::CloseUser(const UserName& user, const grpc::Status& status) {
+  std::vector<std::shared_ptr<ExecSession>> theirs;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [id, one] : sessions_) {
+      if (one.user == user) theirs.push_back(one.session);
+    }
+  }
+  for (const auto& session : theirs) session->Close(status);
+}
+
 void ExecDesk::CloseAll(const grpc::Status& status) {
   std::vector<std::shared_ptr<ExecSession>> all;
   {

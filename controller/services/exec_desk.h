@@ -92,6 +92,7 @@ class ExecDesk {
   std::shared_ptr<ExecSession> Find(const std::string& id) LAUNCH_EXCLUDES(mutex_);
   // The agent's control stream is over: so are the commands that it carries.
   void SessionOver(SessionId control) LAUNCH_EXCLUDES(mutex_);
+  void CloseUser(const UserName& user, const grpc::Status& status) LAUNCH_EXCLUDES(mutex_);
   void CloseAll(const grpc::Status& status) LAUNCH_EXCLUDES(mutex_);
 
  private:

@@ -30,6 +30,26 @@ class WatchHub {
     const MutexLock lock(mutex_);
     watchers_.erase(id);
   }
+  // Ends what the user watches: from now on IsOpen says so, and each is woken to see it.
+  void CloseUser(const UserName& user) {
+    std::vector<std::function<void()>> wakes;
+    {
+      const MutexLock lock(mutex_);
+      for (auto it = watchers_.begin(); it != watchers_.end();) {
+        if (it->second.user != user) {
+          ++it;
+          continue;
+        }
+        wakes.push_back(std::move(it->second.wake));
+        it = watchers_.erase(it);
+      }
+    }
+    for (const auto& wake : wakes) wake();
+  }
+  bool IsOpen(std::uint64_t id) {
+    const MutexLock lock(mutex_);
+    return watchers_.contains(id);
+  }
   // True for the one who should see to it that Ring is called.
   bool Announce() { return !announced_.exchange(true); }
   void Ring() {

@@ -30,6 +30,7 @@ class WatchStream final : public PullStream<pb::WatchReply> {
           caller_.user.value + " watches " + std::to_string(WatchHub::kPerUser) + " times already",
           "end some `launch wait` or `launch events --follow` of yours", std::nullopt});
     }
+    if (!parts_.watchers.IsOpen(ring_)) return ToStatus(ShutOut(caller_.user));
     for (std::size_t scanned = 0; ready_.empty(); scanned += kEventsAtOnce) {
       if (scanned >= kScanAtOnce) {
         parts_.executor.Post([handle = handle()] { handle->Wake(); });

@@ -78,6 +78,16 @@ TEST_F(ChunkStoreTest, SweepsWhatNoJobNeeds) {
   EXPECT_EQ(*store().Sweep({}, now_), 3u);
 }
 
+TEST_F(ChunkStoreTest, ASweepRemovesNothingOfAUserOfWhomItCannotReadEverything) {
+  const std::string piece = Put("of a job");
+  const std::string root = Put(SerializeRoot({piece}));
+  fs::remove(FileOf(root));
+  fs::create_directory(FileOf(root));  // reading it fails, as it does with no descriptor left
+  ASSERT_TRUE(store().Put(ben_, "of nobody"));
+  EXPECT_EQ(*store().Sweep({{ana_, root}}, now_), 1u) << "ben's";
+  EXPECT_TRUE(fs::exists(FileOf(piece)));
+}
+
 // Who knows or guesses the digest of somebody else's file learns nothing by it.
 TEST_F(ChunkStoreTest, EachUserHasPiecesOfTheirOwn) {
   const std::string secret = Put("password: hunter2");

@@ -94,8 +94,12 @@ struct RecordingOutside final : Outside {
   }
 };
 
-// A specification is as large as its source.
+// A specification is as large as its source, a job as its last words.
 std::string EncodeByKey(const Entity& entity) {
+  if (const auto* job = std::get_if<JobRecord>(&entity);
+      job != nullptr && !job->outcome_text.empty()) {
+    return job->outcome_text;
+  }
   if (const auto* spec = std::get_if<SpecRecord>(&entity)) return spec->source;
   return "value of " + KeyOf(entity);
 }
@@ -272,6 +276,30 @@ TEST_F(LoopTest, ARowTooLargeForTheStoreCostsItsCallerAndNobodyElse) {
   EXPECT_EQ(store.rows.size(), 2u) << "those of requests 1 and 4";
   EXPECT_EQ(outside.log, (Log{"reply 2 INVALID_ARGUMENT", "close 3", "committed 4", "job 1",
                               "job 4", "reply 1 ok rows=2", "send", "reply 4 ok rows=2", "send"}));
+}
+
+TEST_F(LoopTest, AJobWhoseRowIsTooLargeIsEndedAtOnceBecauseTheNextEventWouldDecideItAgain) {
+  JobRecord job;
+  job.id = JobId{5};
+  job.outcome_text = large.source;
+  std::vector<std::uint64_t> ended;
+  brain.decide = [&](const Event& event) {
+    Decision d = Decided(event);
+    if (const auto* unstorable = std::get_if<event::Unstorable>(&event)) {
+      ended.push_back(unstorable->job.value);
+      d.records = {PutJob(5)};
+    } else if (ended.empty()) {  // as what follows of itself does, whoever sent the event
+      d.records.push_back(Put{job});
+    }
+    return d;
+  };
+  Post(1);
+  Post(2);
+  ASSERT_TRUE(loop.Turn());
+  EXPECT_EQ(ended, std::vector<std::uint64_t>{5});
+  EXPECT_EQ(store.rows.size(), 2u) << "of job 5, ended, and of request 2";
+  EXPECT_EQ(outside.log, (Log{"reply 1 INVALID_ARGUMENT", "committed 3", "job 2", "job 5",
+                              "reply 2 ok rows=2", "send"}));
 }
 
 TEST_F(LoopTest, AFailedSyncEndsTheLoopAndNothingLeaves) {

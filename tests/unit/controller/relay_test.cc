@@ -299,6 +299,20 @@ TEST_F(RelayTest, RefusesOthersJobsAndAttemptsThatNeverWere) {
   EXPECT_EQ(Drain(relay.Open(query, [] {})), Got{"job 7 has no attempt 4"});
 }
 
+TEST_F(RelayTest, AUserWhoIsShutOutGetsNothingMoreNotEvenWhatIsHere) {
+  const auto follower = Open(true);
+  EXPECT_EQ(Drain(follower), Got{});
+  Chunk("n0", 0, 0, "a");
+  relay.CloseUser(UserName{"bob"}, Error{ErrorCode::kPermissionDenied, "shut out", "", {}});
+  EXPECT_EQ(Drain(follower), Got{"0@0:a"}) << "another user";
+  Chunk("n0", 0, 1, "b");
+  const int before = wakes;
+  relay.CloseUser(UserName{"ana"}, Error{ErrorCode::kPermissionDenied, "shut out", "", {}});
+  EXPECT_EQ(Drain(follower), Got{"shut out"});
+  EXPECT_EQ(links["n0"]->closed.size(), 1u);
+  EXPECT_GE(wakes, before);
+}
+
 TEST_F(RelayTest, ClosesTheOldestFollowerOfAUserBeyondTheLimit) {
   const auto first = Open(true);
   (void)Open(true);

@@ -347,6 +347,32 @@ TEST_F(ServicesTest, AUserWhoIsShutOutNeedsANewToken) {
   EXPECT_TRUE(WhoAmI(*again));
 }
 
+TEST_F(ServicesTest, WhatAUserHadOpenEndsWhenTheUserIsShutOut) {
+  const auto ana = Join(*Token("user", "ana"));
+  ASSERT_TRUE(ana);
+  auto stub = pb::Launch::NewStub(Dial(*ana));
+  grpc::ClientContext watching;
+  pb::WatchRequest everything;
+  everything.set_follow(true);
+  auto watch = stub->Watch(&watching, everything);
+  ASSERT_TRUE(Join(*Token("node", "gpu01")));
+  pb::WatchReply event;
+  ASSERT_TRUE(watch->Read(&event)) << "what becomes of nodes is everybody's to see";
+  grpc::ClientContext shell;
+  auto exec = stub->Exec(&shell);  // says nothing yet, and has its place at the desk
+  pb::RevokeTokenRequest revoke;
+  revoke.set_user("ana");
+  ASSERT_TRUE(Call(pb::Operator::NewStub(Dial(op)), &pb::Operator::Stub::RevokeToken, revoke));
+  while (watch->Read(&event)) {
+  }
+  const auto ended = watch->Finish();
+  EXPECT_EQ(ended.error_code(), grpc::StatusCode::PERMISSION_DENIED) << ended.error_message();
+  EXPECT_NE(ended.error_message().find("revoked"), std::string::npos) << ended.error_message();
+  pb::ExecOutput output;
+  EXPECT_FALSE(exec->Read(&output));
+  EXPECT_EQ(exec->Finish().error_code(), grpc::StatusCode::PERMISSION_DENIED);
+}
+
 TEST_F(ServicesTest, ANodeThatIsShutOutIsCutOffAtOnce) {
   const auto papers = Join(*Token("node", "gpu01"));
   ASSERT_TRUE(papers);

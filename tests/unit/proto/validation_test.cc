@@ -301,6 +301,10 @@ TEST(Submit, DigestIsTheSameAfterSomebodyWroteIntoWorkdir) {
   ++later.context.workdir_inode;
   ++later.context.workdir_mtime_ns;
   later.context.git_commit = std::string(40, 'b');
+  later.context.git_diff += "-seed = 1\n+seed = 2\n";
+  later.context.snapshot = std::string(64, 'c');
+  ++later.context.snapshot_files;
+  ++later.context.snapshot_bytes;
   EXPECT_EQ(DigestOf(later, "key"), DigestOf(call, "key")) << "a retry by hand is the same request";
   later.context.caller_env["SEED"] = "2";
   EXPECT_NE(DigestOf(later, "key"), DigestOf(call, "key")) << "what the job runs with is asked for";

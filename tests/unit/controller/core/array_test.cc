@@ -238,6 +238,24 @@ TEST(Begin, HoldsAfterARestart) {
   EXPECT_EQ(core.View(job).state, JobState::kStarting);
 }
 
+TEST(Begin, ARefusedUpdateDoesNotForgetIt) {
+  TestCore core;
+  core.Attach("gpu1", 1);
+  JobSpec spec = GpuJob(1, 1);
+  spec.begin = core.now.wall + Millis{60'000};
+  const JobId job = core.Submitted(spec);
+  JobChange change = Action(JobAction::kUpdate);
+  change.begin = core.now.wall + Millis{120'000};
+  change.nodes = NodeCount{99, 99, false};
+  ASSERT_TRUE(Change(core, job, change).error.has_value());
+  const auto wakes = NextDeadline(core.state);
+  ASSERT_TRUE(wakes.has_value());
+  EXPECT_LE(*wakes, core.now.boot + Millis{60'000});
+  core.Pass(Millis{61'000});
+  core.Beat("gpu1");
+  EXPECT_EQ(core.View(job).state, JobState::kStarting);
+}
+
 TEST(Begin, AnEarlierOneKeepsTheBackoffOfARetry) {
   TestCore core;
   core.Attach("gpu1", 1);
@@ -369,6 +387,23 @@ TEST(Requeue, RunsAJobAgainThatIsDone) {
   EXPECT_EQ(core.View(job).exit_code, std::nullopt);
   Finish(core, job, 0);
   EXPECT_EQ(core.View(job).state, JobState::kSucceeded);
+}
+
+TEST(Requeue, OfACopiedDirectoryIsRefusedOnceTheCopyIsGone) {
+  TestCore core;
+  core.Attach("gpu1", 1);
+  core.context.snapshot = std::string(64, 'a');
+  JobSpec spec = GpuJob(1, 1);
+  spec.snapshot = true;
+  const JobId job = core.Submitted(spec);
+  Finish(core, job, 5);
+  core.now.wall = core.now.wall + Millis{23 * 3'600'000};
+  EXPECT_EQ(Change(core, job, Action(JobAction::kRequeue)).says, "queued again");
+  Finish(core, job, 5);
+  core.now.wall = core.now.wall + Millis{25 * 3'600'000};
+  const reply::ChangeResult late = Change(core, job, Action(JobAction::kRequeue));
+  ASSERT_TRUE(late.error.has_value());
+  EXPECT_NE(late.error->hint.find("submit it again"), std::string::npos);
 }
 
 TEST(Requeue, ACancelWins) {

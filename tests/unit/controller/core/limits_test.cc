@@ -1,6 +1,7 @@
 // What a cluster takes on and what it keeps is bounded.
 #include <gtest/gtest.h>
 
+#include "controller/core/fold_findings.h"
 #include "tests/unit/controller/core/test_core.h"
 
 namespace launch::controller {
@@ -44,6 +45,35 @@ TEST_F(LimitsTest, TheQueueHasALength) {
   core.Submitted(GpuJob(1, 1));  // has the GPU
   core.Submitted(GpuJob(1, 1));  // waits
   EXPECT_EQ(SubmitCode(), "RESOURCE_EXHAUSTED");
+}
+
+TEST_F(LimitsTest, AJobThatTheStoreCannotHoldEndsAndItsGpuIsFreeAgain) {
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  core.Run(job);
+  core.Post(event::Unstorable{job, "row job/1 would have 2000000 bytes"});
+  core.Release("gpu1", Key{job, Attempt{1}});
+  EXPECT_EQ(core.View(job).state, JobState::kCancelled);
+  EXPECT_EQ(core.View(job).cancelled_by, "controller");
+  core.Post(event::Unstorable{JobId{99}, "was never stored"});
+  core.Run(core.Submitted(GpuJob(1, 1)));
+}
+
+// One cause on a thousand nodes is a row of the store that fits.
+TEST(FoldFindings, TellsTheFirstNodesOfACodeAndNamesTheOthers) {
+  std::vector<Finding> findings;
+  for (int i = 100; i < 1100; ++i) {
+    findings.push_back({"setup_failed", Severity::kError, NodeId{"gpu" + std::to_string(i)},
+                        "`setup` ended with exit 1", std::string(4096, 'x'), "run it by hand"});
+  }
+  findings.push_back({"gpu_busy", Severity::kWarning, NodeId{"gpu100"}, "is busy", "", ""});
+  const std::vector<Finding> folded = FoldFindings(findings);
+  ASSERT_EQ(folded.size(), kFindingsPerCode + 2);
+  EXPECT_EQ(folded.front(), findings.front()) << "with its whole evidence";
+  EXPECT_LT(folded.at(1).evidence.size(), 600u);
+  EXPECT_EQ(folded.at(kFindingsPerCode), findings.back());
+  EXPECT_EQ(folded.back().severity, Severity::kError);
+  EXPECT_EQ(folded.back().says, "the same on 992 more: gpu[108-1099]");
+  EXPECT_EQ(FoldFindings(folded), folded);
 }
 
 TEST_F(LimitsTest, AFullDiskRefusesSubmitsAndNothingElse) {
