@@ -114,6 +114,23 @@ void RunnerLoop::LookAtUnrecorded() {
     Tell(told::StopDone{.key = key, .held = {}, .log_ends = {}});
     return true;
   });
+  std::erase_if(unreadable_, [&](const Key& key) {
+    AllocationRun* run = Find(key);
+    if (run == nullptr || run->stop) return true;
+    const bool told = !run->ranks.empty() && std::ranges::all_of(run->ranks, [](const auto& rank) {
+      return rank.second.end.has_value();
+    });
+    if (told) return true;  // the controller knows, and stops it
+    if (Lives(*run)) return false;
+    order::StopAllocation proof{.key = key, .cause = StopCause::kStale, .grace = Millis{0}};
+    Do(proof);  // nothing is there to be ended: it only proves that
+    return true;
+  });
+}
+
+bool RunnerLoop::Lives(const AllocationRun& run) const {
+  return ProbeLock(run.dir.LockPath()) == LockState::kHeld || run.cgroup.RanksPopulated() ||
+         run.cgroup.ShimsPopulated() || LivesWithoutLock(run);
 }
 
 bool RunnerLoop::LivesWithoutLock(const AllocationRun& run) const {
@@ -128,12 +145,11 @@ std::optional<FoundAllocation> RunnerLoop::Read(const Key& key) {
   FoundAllocation found;
   found.status.key = key;
   found.path = run.dir.path();
-  found.alive = ProbeLock(run.dir.LockPath()) == LockState::kHeld || run.cgroup.RanksPopulated() ||
-                run.cgroup.ShimsPopulated() || LivesWithoutLock(run);
+  found.alive = Lives(run);
   const auto unreadable = [&](const Error& error) {
     found.unreadable = true;
     found.why = error.message;
-    for (const Rank rank : run.dir.ListRanks()) run.ranks[rank].rank = rank;
+    AdoptWithoutRecord(run, found);
     return found;
   };
   const auto tombstone = run.dir.ReadTombstone();
@@ -175,6 +191,24 @@ std::optional<FoundAllocation> RunnerLoop::Read(const Key& key) {
   LookForCopy(run);
   found.spec = std::move(*spec);
   return Adopt(run, found);
+}
+
+// What was accepted cannot be read; that its ranks began and how they end stands in files of their
+// own. Nothing is ended for it.
+void RunnerLoop::AdoptWithoutRecord(AllocationRun& run, FoundAllocation& found) {
+  found.acked = run.dir.ReadAcked();
+  const std::vector<Rank> ranks = run.dir.ListRanks();
+  for (const Rank rank : ranks) {
+    const RankFiles files = run.dir.ReadRank(rank);
+    if (found.boot_id.empty() && files.start) found.boot_id = files.start->boot_id;
+  }
+  for (const Rank rank : ranks) {
+    if (rank != kSetupRank) AdoptRank(run, found, rank);
+  }
+  const bool any = std::ranges::any_of(found.status.ranks, &RankStatus::started);
+  if (any) run.phase = RunPhase::kStarted;
+  run.start_told = any;
+  unreadable_.insert(run.key);
 }
 
 FoundAllocation RunnerLoop::Adopt(AllocationRun& run, FoundAllocation found) {
@@ -224,8 +258,8 @@ void RunnerLoop::AdoptRank(AllocationRun& run, FoundAllocation& found, Rank numb
                                   IN_CLOSE_WRITE | IN_ONLYDIR);
       }
     }
-    const std::uint64_t cap =
-        run.spec->logs.cap_bytes > 0 ? run.spec->logs.cap_bytes : options_.log_cap_bytes;
+    const std::uint64_t own_cap = run.spec ? run.spec->logs.cap_bytes : 0;
+    const std::uint64_t cap = own_cap > 0 ? own_cap : options_.log_cap_bytes;
     run.logs.insert_or_assign(number, LogKeeper(run.dir.RankPath(number), cap));
   }
   ExitEvidence evidence{.key = run.key, .rank = number, .memory = run.cgroup.Memory(number)};

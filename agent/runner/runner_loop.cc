@@ -82,7 +82,7 @@ void RunnerLoop::Drain() {
 }
 
 int RunnerLoop::NextTimeoutMs() {
-  int timeout = -1;
+  int timeout = unrecorded_.empty() && unreadable_.empty() ? -1 : kLookMs;
   for (const auto& [key, run] : runs_) {
     const bool alive = std::ranges::any_of(
         run->ranks, [](const auto& entry) { return entry.second.spawned && !entry.second.end; });

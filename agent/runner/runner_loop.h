@@ -132,7 +132,9 @@ class RunnerLoop {
   // Restart; recover_allocations.cc.
   std::optional<FoundAllocation> Read(const Key& key);
   FoundAllocation Adopt(AllocationRun& run, FoundAllocation found);
+  void AdoptWithoutRecord(AllocationRun& run, FoundAllocation& found);
   void FindUnrecorded(RunnerState& state);
+  bool Lives(const AllocationRun& run) const;
   bool LivesWithoutLock(const AllocationRun& run) const;
   void AdoptRank(AllocationRun& run, FoundAllocation& found, Rank rank);
   void HoldAgain(AllocationRun& run, FoundAllocation& found);
@@ -171,6 +173,7 @@ class RunnerLoop {
   std::vector<Worker> workers_;
   std::uint64_t stagings_ = 0;
   std::set<Key> unrecorded_;  // found without a record, until they are gone or stopped
+  std::set<Key> unreadable_;  // found with one that is damaged, until then
   int next_port_ = 0;
   bool disk_low_ = false;
   BootTime next_look_{};

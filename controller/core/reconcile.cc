@@ -132,6 +132,19 @@ std::string Conflict(const State& state, const event::NodeAttached& event, BootT
   return {};
 }
 
+// The attempt that a GPU is held for, whose record on the node cannot be read; with more than one
+// that may be it, none: what one of them gives back the other may still have.
+Key UnreadableHolder(const from_node::Hello& hello, const GpuUuid& gpu) {
+  Key holder;
+  for (const AllocationStatus& status : hello.allocations) {
+    const bool names = std::ranges::find(status.gpus, gpu) != status.gpus.end();
+    if (!status.digest.empty() || !(names || status.gpus.empty())) continue;
+    if (holder != Key{}) return Key{};
+    holder = status.key;
+  }
+  return holder;
+}
+
 ExitReport Guess(const Key& key, Rank rank, const std::string& boot_id, const std::string& why) {
   ExitReport report;
   report.key = key;
@@ -398,7 +411,7 @@ void OnNode(Draft& draft, const event::NodeAttached& event) {
       foreign.push_back(gpu);
       continue;
     }
-    draft.Put(GpuRecord{gpu, event.node, why, Key{}, draft.wall()});
+    draft.Put(GpuRecord{gpu, event.node, why, UnreadableHolder(hello, gpu), draft.wall()});
     draft.Event("gpu.quarantined", Subject(event.node), fmt::format("{}: {}", gpu.value, why));
   }
   NoteForeignGpus(draft, event.node, foreign);

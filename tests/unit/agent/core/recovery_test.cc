@@ -179,6 +179,24 @@ TEST(AgentRecovery, WhatHadNoRecordIsGivenBackWhenItIsGone) {
   EXPECT_TRUE(rig.state.allocations.empty());
 }
 
+TEST(AgentRecovery, TheEndsOfAnUnreadableAttemptAreTold) {
+  FoundAllocation found{.alive = true, .unreadable = true, .path = "/s/1.1", .why = "bad checksum"};
+  found.status.key = kKey;
+  found.status.ranks = {Ended(0, 3), {.rank = 1, .started = true, .pid = 101}};
+  Rig rig(With(std::move(found)));
+  rig.GiveInventory();
+  rig.Connect();
+  ASSERT_EQ(rig.Sent<from_node::Hello>().size(), 1u);
+  const auto said = rig.Sent<from_node::Hello>()[0].allocations;
+  ASSERT_EQ(said.size(), 1u);
+  ASSERT_EQ(said[0].ranks.size(), 2u);
+  EXPECT_TRUE(said[0].ranks[0].exit);
+  rig.End(kKey, 1, 4);
+  EXPECT_EQ(rig.Sent<from_node::RankExited>().back().report.rank, 1);
+  EXPECT_EQ(rig.PhaseOf(kKey), Phase::kUnreadable) << "ended by the controller's word only";
+  EXPECT_TRUE(rig.Ordered<order::StopAllocation>().empty());
+}
+
 TEST(AgentRecovery, AnUnreadableListHoldsAllGpusOfTheNode) {
   FoundAllocation found{.unreadable = true, .path = "/s/1.1/accept", .why = "bad checksum"};
   found.status.key = kKey;

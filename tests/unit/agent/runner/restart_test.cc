@@ -194,6 +194,50 @@ TEST(Restart, HoldsAnAttemptWhoseAcceptRecordCannotBeRead) {
   ASSERT_TRUE(bench.Stop(kKey, Millis{0}));  // an operator's decision frees it
 }
 
+// Its ranks' own records are whole: the controller must not wait for their ends for ever.
+TEST(Restart, TellsHowRanksEndWhoseAcceptRecordCannotBeRead) {
+  RunnerBench bench;
+  bench.Open();
+  ASSERT_TRUE(bench.Run(bench.Spec(kKey, 2, {"--exit", "33", "--sleep-until", bench.Path("go")})));
+  bench.Kill();
+  const std::string path = DirOf(bench) + "/accept";
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  const RunnerState state = bench.Open();
+  ASSERT_NE(Only(state), nullptr);
+  EXPECT_TRUE(Only(state)->unreadable);
+  ASSERT_EQ(Only(state)->status.ranks.size(), 2u);
+  EXPECT_TRUE(Only(state)->status.ranks[0].started);
+  bench.Touch("go");
+  for (const Rank rank : {0, 1}) {
+    const auto report = bench.AwaitEnd(kKey, rank);
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->cause, ExitCause(Exited{33}));
+  }
+  bench.Kill();  // and those that ended while no agent was there
+  const RunnerState again = bench.Open();
+  ASSERT_NE(Only(again), nullptr);
+  ASSERT_TRUE(Only(again)->status.ranks.at(1).exit);
+  EXPECT_EQ(Only(again)->status.ranks[1].exit->cause, ExitCause(Exited{33}));
+  ASSERT_TRUE(bench.Stop(kKey, Millis{0}));
+}
+
+TEST(Restart, GivesBackWhatItCannotReadOnceNothingOfItIsLeft) {
+  RunnerBench bench;
+  bench.Open();
+  ASSERT_TRUE(bench.Accept(bench.Spec(kKey, 1, {})));
+  bench.Kill();
+  const std::string path = DirOf(bench) + "/accept";
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  const RunnerState state = bench.Open();
+  ASSERT_NE(Only(state), nullptr);
+  EXPECT_TRUE(Only(state)->unreadable);
+  const auto done = bench.told().Await<told::StopDone>(
+      [](const told::StopDone& told) { return told.key == kKey && told.held.empty(); });
+  ASSERT_TRUE(done);
+  bench.runner().Forget({kKey});
+  EXPECT_TRUE(bench.Eventually([&] { return !std::filesystem::exists(DirOf(bench)); }));
+}
+
 TEST(Restart, ReportsAnAttemptFromBeforeAReboot) {
   RunnerBench bench;
   bench.Open();

@@ -91,6 +91,38 @@ TEST_F(Strangers, TheEndOfRanksWithoutARecordIsSeenWhenTheyAreGone) {
   EXPECT_EQ(core.View(job).state, JobState::kRequeued);
 }
 
+// Its list of GPUs is lost with its record: all of the node are held, until it is gone.
+TEST_F(Strangers, GpusHeldForADamagedRecordAreFreeWithItsEnd) {
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(job);
+  from_node::Hello hello;
+  hello.allocations = {{.key = key, .digest = "", .phase = AllocationPhase::kStarted}};
+  hello.held = {{GpuUuid{"GPU-gpu1-0"}, "accept: cut short"}};
+  core.Detach("gpu1");
+  core.Attach(MakeInventory("gpu1", 1), hello);
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
+  EXPECT_EQ(core.state.quarantine.size(), 1u);
+  core.Exit("gpu1", key, 0, Exited{0});
+  EXPECT_EQ(core.View(job).state, JobState::kSucceeded);
+  EXPECT_EQ(core.state.quarantine.size(), 1u) << "until the node has proved that nothing is left";
+  core.Release("gpu1", key);
+  EXPECT_TRUE(core.state.quarantine.empty());
+}
+
+TEST_F(Strangers, AGpuThatTwoDamagedRecordsMayNameIsNotFreeWithTheEndOfOne) {
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(job);
+  from_node::Hello hello;
+  hello.allocations = {{.key = key, .digest = "", .phase = AllocationPhase::kStarted},
+                       {.key = Key{JobId{77}, Attempt{1}}, .digest = ""}};
+  hello.held = {{GpuUuid{"GPU-gpu1-0"}, "accept: cut short"}};
+  core.Detach("gpu1");
+  core.Attach(MakeInventory("gpu1", 1), hello);
+  core.Exit("gpu1", key, 0, Exited{0});
+  core.Release("gpu1", key);
+  EXPECT_EQ(core.state.quarantine.size(), 1u);
+}
+
 TEST_F(Strangers, NothingAtAllOfARunningAttemptIsALossAsBefore) {
   const JobId job = core.Submitted(GpuJob(1, 1));
   const Key key = core.Run(job);
