@@ -216,9 +216,12 @@ Placement PlacementInPlace(const State& state, const JobRecord& job,
 void KeepStaging(Draft& draft, const Key& ended) {
   const auto live = draft.live().attempts.find(ended);
   if (live == draft.live().attempts.end()) return;
+  const AttemptRecord& attempt = draft.state().attempts.at(ended);
+  // What was reached then may not be any more: the next attempt stages as the first did.
+  if (attempt.nodes.size() > 1 && attempt.verdict && DoubtsNetwork(*attempt.verdict)) return;
   // Nothing found: a restart of the controller, or a decision that was taken back and is drawn
   // again; what was kept then is still there.
-  if (live->second.ready.size() != draft.state().attempts.at(ended).nodes.size()) return;
+  if (live->second.ready.size() != attempt.nodes.size()) return;
   draft.live().staged[ended.job] = {ended.attempt, live->second.use_snapshot, live->second.ready};
 }
 

@@ -163,8 +163,8 @@ void ForgetStaging(Draft& draft, const AllocRecord& alloc, const AllocationStatu
   const auto live = draft.live().attempts.find(alloc.key);
   if (ready || live == draft.live().attempts.end()) return;
   if (rebooted && !live->second.known.empty()) {  // nothing is as the attempt before found it
-    live->second.known.clear();
-    live->second.ready.clear();
+    live->second.turned_away = true;
+    live->second.lost[alloc.node] = "was booted while the job was to start again in its place";
   }
   live->second.ready.erase(alloc.node);
   ForgetNetworkTest(live->second);

@@ -64,6 +64,12 @@ constexpr Policy kOfAction[] = {
     {"retry_with_change", Whose::kProgram, Action::kSame, 0, "oom"},
 };
 
+// Ranks that did not hear of each other: by the network, as far as anybody can tell.
+constexpr std::string_view kOfNetwork[] = {
+    "hang",         "nccl_ib_error",          "nccl_network",           "nccl_no_interface",
+    "nccl_timeout", "nccl_timeout_peer_died", "nccl_timeout_slow_rank", "rendezvous_timeout",
+};
+
 const Policy& PolicyOf(const Verdict& verdict) {
   for (const Policy& row : kOfLabel) {
     if (row.name == verdict.label) return row;
@@ -177,6 +183,10 @@ bool IsFaultOfNode(const Verdict& verdict) {
 }
 
 bool MayBeShared(const Verdict& verdict) { return PolicyOf(verdict).event != "gpu_error"; }
+
+bool DoubtsNetwork(const Verdict& verdict) {
+  return std::ranges::find(kOfNetwork, verdict.label) != std::end(kOfNetwork);
+}
 
 int RetriesUsed(const JobRecord& job) {
   int used = 0;

@@ -27,10 +27,12 @@ struct Recovery {
 // The verdict, where there is one that names a cause, decides over the mere kind of the end.
 Recovery RecoveryAfter(const State& state, const AttemptRecord& attempt, const Ending& ending);
 
-// A verdict that says that hardware or system of the node is broken; not that others use it.
 // Whether several nodes may show it for one common cause: anything but a fault of a GPU.
 bool MayBeShared(const Verdict& verdict);
+// A verdict that says that hardware or system of the node is broken; not that others use it.
 bool IsFaultOfNode(const Verdict& verdict);
+// A verdict that leaves it open whether the nodes of the job still reach each other.
+bool DoubtsNetwork(const Verdict& verdict);
 
 // Retries that count against `retry.max`: all but changes of the plan.
 int RetriesUsed(const JobRecord& job);

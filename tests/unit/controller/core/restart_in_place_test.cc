@@ -111,6 +111,81 @@ TEST_F(InPlace, LooksForCheckpointsAgainAndForNothingElse) {
             core.state.attempts.at(Key{job, Attempt{1}}).master_address);
 }
 
+// One did not hear of the other: that they reach each other was proved before that.
+TEST_F(InPlace, TheNetworkIsProvedAgainAfterAnEndThatLeavesItInDoubt) {
+  core.verdict = Verdict{.label = "rendezvous_timeout", .action = "retry_same"};
+  core.verdict->confidence = Confidence::kLikely;
+  JobSpec spec = Gang();
+  spec.preflight = PreflightLevel::kFull;
+  spec.preflight_network = NetworkCheck::kSkip;
+  const JobId job = core.Submitted(spec);
+  FailAndRelease(core.Run(job));
+  core.Ignore();
+  ASSERT_TRUE(core.HasEvent("job.restarts"));
+  const Key second{job, Attempt{2}};
+  core.Accept("gpu1", second);
+  core.Accept("gpu2", second);
+  EXPECT_FALSE(core.Told<to_node::Stage>("gpu1").again);
+  core.Ready("gpu1", second);
+  const auto stage = core.Told<to_node::Stage>("gpu2");
+  EXPECT_FALSE(stage.again);
+  EXPECT_FALSE(stage.masters.empty());
+  core.Ready("gpu2", second);
+  EXPECT_EQ(core.Phase(second), AttemptPhase::kLaunching);
+}
+
+TEST_F(InPlace, OneNodeHasNoWayToProve) {
+  core.verdict = Verdict{.label = "hang", .action = "retry_same"};
+  core.verdict->confidence = Confidence::kLikely;
+  JobSpec spec = GpuJob(1, 1);
+  spec.retry.max = 2;
+  const JobId job = core.Submitted(spec);
+  const Key first = core.Run(job);
+  const std::string node = core.View(job).attempts[0].nodes[0].value;
+  core.Exit(node, first, 0, Exited{33});
+  core.Release(node, first);
+  core.Ignore();
+  core.Accept(node, Key{job, Attempt{2}});
+  EXPECT_FALSE(core.WasTold<to_node::Stage>(node));
+  EXPECT_TRUE(core.WasTold<to_node::Go>(node));
+}
+
+// What the attempt before found holds no more, and its GPUs have a proof to pass.
+TEST_F(InPlace, ANodeThatIsBootedMeanwhileGivesThePlaceUp) {
+  for (const bool stages : {false, true}) {
+    TestCore fresh;
+    fresh.Attach("gpu1", 1);
+    fresh.Attach("gpu2", 1);
+    fresh.Ignore();
+    JobSpec spec = Gang();
+    if (stages) spec.checkpoint.dir = "/ckpt";
+    const JobId job = fresh.Submitted(spec);
+    const Key first = fresh.Run(job);
+    fresh.Exit("gpu1", first, 0, Exited{33});
+    fresh.Exit("gpu2", first, 1, Signalled{15, false});
+    fresh.Release("gpu1", first);
+    fresh.Release("gpu2", first);
+    fresh.Ignore();
+    const Key second{job, Attempt{2}};
+    fresh.Accept("gpu1", second);
+    if (stages) fresh.Accept("gpu2", second);  // both are asked to look for checkpoints
+    ASSERT_EQ(fresh.Phase(second), AttemptPhase::kPreparing);
+    fresh.Detach("gpu1");
+    fresh.boot["gpu1"] = "b2-gpu1";
+    fresh.Attach("gpu1", 1);
+    EXPECT_EQ(fresh.Phase(second), AttemptPhase::kEnded);
+    fresh.Release("gpu1", second);
+    fresh.Release("gpu2", second);
+    ASSERT_EQ(fresh.View(job).attempts.size(), 3u) << "at once, and it costs no retry";
+    EXPECT_EQ(fresh.state.jobs.at(job).retries.at("failure"), 1);
+    fresh.Ignore();
+    const Key third{job, Attempt{3}};
+    fresh.Accept("gpu1", third);
+    fresh.Accept("gpu2", third);
+    EXPECT_FALSE(fresh.Told<to_node::Stage>("gpu1").again);
+  }
+}
+
 TEST_F(InPlace, KeepsItsPlaceDuringTheBackoff) {
   JobSpec spec = Gang();
   spec.retry.backoff = Millis{2'000};
