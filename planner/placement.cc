@@ -1,5 +1,6 @@
 // Place: which nodes and GPUs one attempt gets, or why none.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -98,12 +99,16 @@ class Placer {
 
   // Unset cpus or memory never makes a job unplaceable (rulings 40).
   bool HostFits(const PlannerOffer& offer) const {
-    if (spec_.cpus &&
-        spec_.cpus->value > static_cast<std::uint64_t>(std::max(offer.free_cpus, 0))) {
-      return false;
-    }
     if (spec_.memory_bytes && spec_.memory_bytes->value > offer.free_memory_bytes) return false;
-    return demand_.device != DeviceClass::kCpu || spec_.cpus || offer.free_cpus >= CpuNeed(offer);
+    return CpusOn(offer) <= std::max(offer.free_cpus, 0);
+  }
+
+  int CpusOn(const PlannerOffer& offer) const {
+    if (spec_.cpus) {
+      return static_cast<int>(
+          std::min<std::uint64_t>(spec_.cpus->value, std::numeric_limits<int>::max()));
+    }
+    return demand_.device == DeviceClass::kCpu ? CpuNeed(offer) : 0;
   }
 
   int CpuNeed(const PlannerOffer& offer) const {
@@ -197,6 +202,7 @@ class Placer {
     for (Slot& slot : slots) {
       placement.offers.push_back(slot.offer);
       placement.gpus.push_back(std::move(slot.gpus));
+      placement.cpus.push_back(CpusOn(offers_[slot.offer]));
     }
     return placement;
   }

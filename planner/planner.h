@@ -28,6 +28,7 @@ struct PlannerOffer {
 struct Placement {
   std::vector<std::size_t> offers;     // positions in the offers given
   std::vector<std::vector<int>> gpus;  // per node, indices in PCI order
+  std::vector<int> cpus;  // per node, cores that the job needs free; 0: it asks for none
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 

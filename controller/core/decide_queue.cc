@@ -117,13 +117,6 @@ std::map<JobId, int> RunningElements(const State& state) {
   return running;
 }
 
-// Cores to keep until the plan says exactly how many: two jobs of one pass must not share them.
-int CpusToKeep(const JobSpec& spec, const NodeInventory& node, bool has_gpus) {
-  if (spec.cpus) return static_cast<int>(spec.cpus->value);
-  if (has_gpus) return 0;
-  return std::min(spec.procs_per_node.value_or(1), node.cores);
-}
-
 // Nodes that an attempt of the job failed on are taken only when there is no other way.
 // Where the last one saved checkpoints they may be on a disk of its own: there first.
 tl::expected<Placement, Unplaced> PlaceJob(const State& state, const JobRecord& job,
@@ -196,7 +189,8 @@ void HoldAndPlan(Draft& draft, const JobRecord& job, const Placement& placement,
                   node.node.value + ": no other node fits now, although an attempt failed there");
     }
     hold.nodes.push_back(node.node);
-    int cpus = CpusToKeep(spec.spec, node, !gpus.empty());
+    // Until the plan says exactly how many: two jobs of one pass must not share them.
+    int cpus = placement.cpus.empty() ? 0 : placement.cpus[i];
     // In place: the plan was made with them.
     if (const AllocRecord* kept =
             FindAlloc(draft.state(), Key{job.id, Attempt{job.keeps}}, node.node)) {

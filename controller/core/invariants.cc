@@ -125,6 +125,43 @@ void CheckOwners(const State& state, Violations& out) {
   }
 }
 
+// Whether its placement counted the cores that it takes; others may share cores that are taken.
+bool AskedForCores(const State& state, JobId job) {
+  const JobSpec& spec = state.specs.at(job).spec;
+  return spec.cpus || spec.device == DeviceChoice::kCpu;
+}
+
+// A node that lost cores since may have one job that takes more than there are.
+void CheckCores(const State& state, Violations& out) {
+  struct Taken {
+    int cores = 0;
+    int jobs = 0;
+  };
+  std::map<NodeId, Taken> taken;
+  const auto take = [&](const NodeId& node, int cores, JobId job) {
+    if (!AskedForCores(state, job)) return;
+    taken[node].cores += cores;
+    ++taken[node].jobs;
+  };
+  for (const auto& [key, allocs] : state.allocs) {
+    const bool kept = state.keepers.contains(key.job) && !state.live.holds.contains(key.job) &&
+                      state.jobs.at(key.job).keeps == key.attempt.value;
+    for (const auto& [node, alloc] : allocs) {
+      if (!IsReleased(alloc) || kept) take(node, alloc.cpus, key.job);
+    }
+  }
+  for (const auto& [job, hold] : state.live.holds) {
+    for (std::size_t i = 0; i < hold.nodes.size(); ++i) take(hold.nodes[i], hold.cpus[i], job);
+  }
+  for (const auto& [node, sum] : taken) {
+    const NodeInventory* inventory = InventoryOf(state, node);
+    if (inventory == nullptr || sum.jobs < 2) continue;
+    out.Unless(sum.cores <= inventory->cores,
+               fmt::format("{} jobs have {} cores of {}, which has {}", sum.jobs, sum.cores,
+                           node.value, inventory->cores));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> CheckInvariants(const State& state) {
@@ -132,6 +169,7 @@ std::vector<std::string> CheckInvariants(const State& state) {
   CheckJobs(state, out);
   CheckAttempts(state, out);
   CheckOwners(state, out);
+  CheckCores(state, out);
   return out.Take();
 }
 

@@ -246,8 +246,9 @@ bool HasRank(const AllocRecord& alloc, Rank rank);
 // True once nothing of the allocation is left on its node (its quarantined GPUs aside).
 bool IsReleased(const AllocRecord& alloc);
 
-// Violated rules, one sentence each: a GPU with two owners, attempts that do not grow, phases that
-// contradict each other, an index that differs from what it is derived from.
+// Violated rules, one sentence each: a GPU with two owners, more cores given than a node has,
+// attempts that do not grow, phases that contradict each other, an index that differs from what it
+// is derived from.
 std::vector<std::string> CheckInvariants(const State& state);
 
 // A node that answers, is not drained and shares no GPU with another live node.

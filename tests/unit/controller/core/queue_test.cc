@@ -46,6 +46,23 @@ TEST(Queue, PlacesAGangOnlyAsAWhole) {
   EXPECT_EQ(core.Node("gpu1").free_gpus.size() + core.Node("gpu2").free_gpus.size(), 1u);
 }
 
+// As many processes as its line says, which the plan will say too.
+TEST(Queue, KeepsTheCoresOfAJobWhileItsPlanIsMade) {
+  TestCore core;
+  core.Attach("cpu1");
+  core.answer_plans = false;
+  JobSpec spec = CpuJob(1);
+  spec.procs_per_node.reset();
+  spec.run = "torchrun --nproc-per-node=6 train.py";
+  core.Submit(spec);
+  core.Post(core.Answered(std::get<effect::PlanWanted>(core.effects.back())));
+  ASSERT_EQ(core.state.live.holds.size(), 1u);
+  core.Ignore();
+  core.Submit(spec);
+  core.Post(core.Answered(std::get<effect::PlanWanted>(core.effects.back())));
+  EXPECT_EQ(core.state.live.holds.size(), 1u) << "two cores are free, and it needs six";
+}
+
 TEST(Queue, KeepsWhatAJobWasPlacedOnWhileItsPlanIsMade) {
   TestCore core;
   core.Attach("gpu1", 1);
@@ -128,6 +145,24 @@ TEST(Queue, PlacesAgainWhenTheNodeWentAwayWhileThePlanWasMade) {
   EXPECT_EQ(core.View(JobId{1}).state, JobState::kPending);
   EXPECT_EQ(core.View(JobId{1}).reason.code, "ReqNodeNotAvail");
   EXPECT_TRUE(core.state.attempts.empty());
+}
+
+TEST(Invariants, NoNodeGivesMoreCoresThanItHas) {
+  TestCore core;
+  core.Attach("cpu1");
+  JobSpec spec = CpuJob(1);
+  spec.cpus = Amount{4};
+  const Key first = core.Run(core.Submitted(spec));
+  const Key second = core.Run(core.Submitted(spec));
+  EXPECT_TRUE(CheckInvariants(core.state).empty());
+  for (const Key& key : {first, second}) {
+    AllocRecord greedy = core.state.allocs.at(key).at(NodeId{"cpu1"});
+    greedy.cpus = 5;
+    Apply(core.state, Put{greedy});
+  }
+  const std::vector<std::string> found = CheckInvariants(core.state);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0], "2 jobs have 10 cores of cpu1, which has 8");
 }
 
 TEST(Undo, GivesBackWhatWasPlacedInARefusedDecision) {
