@@ -14,13 +14,34 @@ namespace {
 
 constexpr int kSourceFloor = 400;
 
+struct Start {
+  const Becoming* child;
+  int report;
+};
+
+[[noreturn]] void RunChild(void* start) {
+  const auto [child, given] = *static_cast<const Start*>(start);
+  int report = given;
+  const int error_number = child->Become(report);
+  (void)!::write(report, &error_number, sizeof error_number);
+  ::_exit(127);
+}
+
+pid_t Fork(Start& start, int birthplace) {
+  if (start.child->SharesMemory()) {
+    const pid_t pid = shim::VforkInto(birthplace, RunChild, &start);
+    if (pid >= 0) return pid;
+  }
+  return birthplace >= 0 ? shim::ForkInto(birthplace) : ::_Fork();
+}
+
 // fork's answer; no handler of the agent runs in the child, whose signals are blocked till exec.
-pid_t ForkQuietly(int birthplace) {
+pid_t ForkQuietly(Start& start, int birthplace) {
   sigset_t all;
   ::sigfillset(&all);
   sigset_t before;
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t pid = birthplace >= 0 ? shim::ForkInto(birthplace) : ::_Fork();
+  const pid_t pid = Fork(start, birthplace);
   const int error_number = errno;
   if (pid != 0) ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   errno = error_number;
@@ -56,14 +77,10 @@ Result<int> Spawn(const Becoming& child, int birthplace, const std::string& what
   UniqueFd low(ends[1]);
   LAUNCH_ASSIGN_OR_RETURN(UniqueFd writer, AboveTargets(low.get()));
   low.Reset();
-  const pid_t pid = ForkQuietly(birthplace);
+  Start start{&child, writer.get()};
+  const pid_t pid = ForkQuietly(start, birthplace);
   if (pid < 0) return FailErrno("fork", errno);
-  if (pid == 0) {
-    int report = writer.get();
-    const int error_number = child.Become(report);
-    (void)!::write(report, &error_number, sizeof error_number);
-    ::_exit(127);
-  }
+  if (pid == 0) RunChild(&start);
   writer.Reset();
   int error_number = 0;
   ssize_t got = 0;

@@ -19,6 +19,9 @@ class Becoming {
   // nothing allocates. Ends with execve; returns only when something failed, with the errno.
   // `report` stays open until the exec; who needs its number moves it (close-on-exec) and says so.
   virtual int Become(int& report) const = 0;
+  // Whether it may share the memory of its parent until the exec, as after vfork: then it starts
+  // sooner, and may neither change its credentials nor write to what it is given.
+  virtual bool SharesMemory() const { return false; }
 
  protected:
   ~Becoming() = default;

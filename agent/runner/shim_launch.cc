@@ -47,6 +47,8 @@ struct ShimChild final : Becoming {
   char* const* argv = nullptr;
   char* const* env = nullptr;
 
+  bool SharesMemory() const override { return true; }
+
   int Become(int& report) const override {
     ResetHandlers();
     if (::setsid() < 0) return errno;

@@ -16,6 +16,13 @@ int OpenBirthplace(const char* procs_file);
 // when the kernel cannot (before Linux 5.7) or may not: fork and join by a write then.
 pid_t ForkInto(int birthplace);
 
+// As vfork, and born in `birthplace` (-1: where the caller is): the child shares this memory and
+// runs `run(argument)` on a stack of its own, and the calling thread waits until it executes
+// another program or ends, so that a large process is not copied for it. `run` does not return,
+// calls nothing that changes credentials, and writes nothing that the caller does not expect. -1
+// with errno when the kernel or this build cannot: fork then.
+pid_t VforkInto(int birthplace, void (*run)(void*), void* argument);
+
 // Writes "0" (the caller, which has one thread) into each cgroup.procs or tasks file; 0 or the
 // errno of the first failure.
 int JoinCgroups(char* const* procs_files);
