@@ -32,6 +32,7 @@ enum class Bug {
   kUncheckedRows,  // a start takes rows of the store as they are, whatever their checksums say
   kUncheckedCall,  // one call is served to anybody with a certificate
   kOfferedPlace,   // the place that a job keeps between two attempts is offered to others
+  kPipedOutput,    // what a rank prints goes through the agent
   kPrefixIds,      // who is called like the beginning of an owner's name is taken for him
 };
 

@@ -96,6 +96,7 @@ class RunnerLoop {
   void RemoveGone();
 
   // Starting; start_ranks.cc.
+  UniqueFd CarryOutput(const std::string& path);  // Bug::kPipedOutput
   Result<void> SpawnShim(AllocationRun& run, RankRun& rank, const ShimWish& wish);
   void StartRank(AllocationRun& run, const RankSpec& spec, const order::Start& order);
   void StartSetup(AllocationRun& run);

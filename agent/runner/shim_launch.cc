@@ -102,8 +102,9 @@ Result<StartedShim> StartIn(int birthplace, const ShimStart& start) {
   ShimChild child;
   LAUNCH_RETURN_IF_ERROR(Give(memory.get(), child));
   LAUNCH_RETURN_IF_ERROR(Give(directory.get(), child));
-  LAUNCH_RETURN_IF_ERROR(Give(out.get(), child));
-  LAUNCH_RETURN_IF_ERROR(Give(err ? err.get() : out.get(), child));
+  const int output = start.output < 0 ? out.get() : start.output;
+  LAUNCH_RETURN_IF_ERROR(Give(output, child));
+  LAUNCH_RETURN_IF_ERROR(Give(err ? err.get() : output, child));
   for (const int fd : start.locks) LAUNCH_RETURN_IF_ERROR(Give(fd, child));
   for (const int fd : start.ports) LAUNCH_RETURN_IF_ERROR(Give(fd, child));
 

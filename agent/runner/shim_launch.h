@@ -20,6 +20,7 @@ struct ShimStart {
   shim::ShimSpec spec;
   std::vector<int> locks;  // borrowed; inherited by the shim and by the rank
   std::vector<int> ports;  // borrowed; held by the shim only
+  int output = -1;         // borrowed; where the rank writes instead of its log
 };
 
 struct StartedShim {

@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
                                            {"unbounded-follower", Bug::kUnboundedFollower},
                                            {"unchecked-rows", Bug::kUncheckedRows},
                                            {"unchecked-call", Bug::kUncheckedCall},
+                                           {"piped-output", Bug::kPipedOutput},
                                            {"prefix-ids", Bug::kPrefixIds},
                                            {"none", Bug::kNone}};
   const char* name = std::getenv("LAUNCH_PLANT");
