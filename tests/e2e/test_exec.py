@@ -103,6 +103,34 @@ def test_a_command_ends_with_its_caller_and_with_its_job(cluster):
     assert "is not running" in late.stderr
 
 
+def up_without_cgroups(cluster):
+    hide = 'mount --make-rprivate / && umount -l /sys/fs/cgroup && exec "$@"'
+    subprocess.run(["unshare", "--mount", "sh", "-c", hide, "sh", BIN / "launch", "dev", "up"], env=cluster.env,
+                   cwd=cluster.work, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=60)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="hiding the cgroups takes root")
+def test_at_level_tree_what_left_the_group_of_a_command_ends_with_the_job(cluster):
+    up_without_cgroups(cluster)
+    node = cluster.json("nodes")["nodes"][0]
+    assert node["containment"] == "tree"
+    job = cluster.submit(cluster.write("job.yaml", "name: busy\ndevice: cpu\nstop_duration: 1s\nrun: sleep 600\n"))
+    cluster.wait_for(job, "RUNNING")
+    leaver = "echo $$; trap '' TERM HUP; setsid sh -c 'trap \"\" TERM; echo $$; sleep 603 & wait' & sleep 602"
+    session = cluster.spawn("exec", job, "--", "bash", "-c", leaver)
+    mine = [int(session.stdout.readline()) for _ in range(2)]
+    session.kill()
+    session.wait()
+    wait_until("the group of the command is gone", lambda: not alive(mine[0]))
+    # An agent that knows nothing of the command finds what is left of it all the same.
+    cluster.kill(cluster.agent_pid(node["node"]))
+    up_without_cgroups(cluster)
+    assert cluster.state_of(job) == "RUNNING"
+    cluster.launch("cancel", job)
+    cluster.wait_for(job, "CANCELLED")
+    assert not any(alive(pid) for pid in mine), "the end of the job is the end of its commands"
+
+
 # A stand-in for apptainer: mounts, a root, a host name and process numbers of its own, and the
 # variables as the real one gives them.
 SPACES = ["unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--propagation", "private", "--"]
