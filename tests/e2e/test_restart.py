@@ -133,3 +133,12 @@ def test_an_agent_from_a_copied_state_directory_is_refused_and_named(cluster, tm
     assert len(refused) == 1 and "identity conflict" in refused[0]["text"]
     assert [e["kind"] for e in cluster.events()].count("node.attached") == 1
     cluster.launch("cancel", job)
+
+
+def test_a_number_alone_is_how_often_any_failure_is_tried_again(cluster):
+    cluster.up()
+    work = 'bash -c \'echo $LAUNCH_ATTEMPT >>attempts; exit 5\''
+    job = cluster.submit(cluster.write("job.yaml", f"name: short\ndevice: cpu\nretry: 2\nrun: {work}\n"))
+    cluster.wait_for(job, "FAILED", timeout=60)
+    assert (cluster.work / "attempts").read_text().split() == ["1", "2", "3"]
+    assert "2 of 2 retries used" in cluster.status(job)["outcome"]
