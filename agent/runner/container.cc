@@ -87,7 +87,11 @@ Contained Apptainer(const ContainerInput& input) {
   const std::string& image = input.container.image;
   const bool named = IsLocalImage(image) || image.find("://") != std::string::npos;
   contained.argv.push_back(named ? image : "docker://" + image);
-  const std::string prefix = runtime == "singularity" ? "SINGULARITYENV_" : "APPTAINERENV_";
+  const bool elder = runtime == "singularity";
+  const std::string prefix = elder ? "SINGULARITYENV_" : "APPTAINERENV_";
+  // A shell would expand `$` and backquotes in the values (--no-eval, sylabs/singularity#704); as a
+  // variable, because releases before it refuse the flag.
+  contained.env.emplace_back(elder ? "SINGULARITY_NO_EVAL=1" : "APPTAINER_NO_EVAL=1");
   for (const std::string& variable : JobVariables(input)) {
     if (NameOf(variable) != "HOME") {
       contained.env.push_back(prefix + variable);

@@ -64,6 +64,7 @@ TEST(Container, Apptainer) {
             "--bind /var/lib/launch/allocations/7.1:/var/lib/launch/allocations/7.1 "
             "--bind /data:/mnt/data:ro docker://nvcr.io/nvidia/pytorch:25.08-py3 " +
                 std::string(kCommand));
+  EXPECT_TRUE(Has(contained->env, "APPTAINER_NO_EVAL=1")) << "values are no shell text";
   for (const char* passed : {"APPTAINERENV_CUDA_VISIBLE_DEVICES=0,1", "APPTAINERENV_RANK=0",
                              "APPTAINERENV_TOKEN=secret", "PATH=/usr/bin"}) {
     EXPECT_TRUE(Has(contained->env, passed)) << passed;
