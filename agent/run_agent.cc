@@ -22,8 +22,10 @@
 #include "agent/link/controller_link.h"
 #include "agent/link/exec_links.h"
 #include "agent/link/identity_files.h"
+#include "agent/probes/activated_environment.h"
 #include "agent/probes/child_process.h"
 #include "agent/probes/host_probe.h"
+#include "agent/probes/image_prober.h"
 #include "agent/probes/inventory_probe.h"
 #include "agent/probes/network_tester.h"
 #include "agent/probes/nvml_probe.h"
@@ -107,6 +109,7 @@ class AgentLoop {
     ControllerLink& link;
     ProbeThread& probes;
     RuntimeProber& runtimes;
+    ImageProber& images;
     SharedFacts& shared;
     ExecLinks& execs;
     const CgroupHost& cgroups;
@@ -244,6 +247,7 @@ class AgentLoop {
     bool rank_ended = false;
     if (const auto* inventory = std::get_if<told::Inventory>(&event)) {
       parts_.runtimes.SetDriver(inventory->inventory.driver.value_or(""));
+      parts_.images.SetDriver(inventory->inventory.driver.value_or(""));
     } else if (std::holds_alternative<told::LinkDown>(event)) {
       parts_.execs.CutAll();
     } else if (const auto* up = std::get_if<told::FromController>(&event)) {
@@ -334,6 +338,7 @@ Result<void> StartAndRun(AgentConfig config) {
   Mailbox<Told> mailbox(4096);
   SharedFacts shared;
   RuntimeProber runtimes(BaseEnvironment(config, environment), clock);
+  ImageProber images(clock);
   std::atomic<ProbeThread*> prober{nullptr};  // made after the runner, which may ask it
   const ToldSink tell = [&mailbox](Told event) { mailbox.PushAlways(std::move(event)); };
 
@@ -361,6 +366,23 @@ Result<void> StartAndRun(AgentConfig config) {
                        const std::optional<LocalAccount>& account) {
              return runtimes.Ask(interpreter, env, account ? account->name : "");
            },
+       .environment_of = EnvironmentOf,
+       .probe_image =
+           [&images](const ContainerSpec& container, const ImageCommand& image,
+                     const std::optional<LocalAccount>& account) {
+             ImageQuestion question{.runtime = container.runtime,
+                                    .program = image.program,
+                                    .image = container.image,
+                                    .file = image.command.file,
+                                    .argv = image.command.argv,
+                                    .env = {}};
+             for (const std::string& entry : image.command.env) {
+               const std::size_t equals = entry.find('=');
+               question.env[entry.substr(0, equals)] = entry.substr(equals + 1);
+             }
+             return images.Ask(question, account);
+           },
+       .python_words = PythonInImage(),
        .test_network =
            [](const std::string& interpreter, const AllocationSpec& spec,
               const to_node::NetworkTest& test, const std::optional<LocalAccount>& account,
@@ -438,6 +460,7 @@ Result<void> StartAndRun(AgentConfig config) {
                   .link = *link,
                   .probes = probes,
                   .runtimes = runtimes,
+                  .images = images,
                   .shared = shared,
                   .execs = execs,
                   .cgroups = runner.cgroups(),

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "common/counted_limits.h"
 #include "diagnosis/labels.h"
 #include "diagnosis/xid.h"
 
@@ -184,8 +185,14 @@ void DoubtPrintedKernelLines(std::vector<Suspect>& suspects) {
   }
 }
 
-bool NodeConfirms(std::string_view label, const NodeEvidence& node) {
+bool NodeConfirms(const Suspect& suspect, const NodeEvidence& node) {
+  const std::string& label = suspect.label;
   if (label == "ecc" && node.ecc_errors > 0) return true;
+  // The label is that of open files, too.
+  if (suspect.cause.find("pids.max") != std::string::npos &&
+      std::ranges::any_of(node.kernel_lines,
+                          [](const std::string& line) { return line.starts_with(kPidsMaxOf); }))
+    return true;
   return std::any_of(node.xids.begin(), node.xids.end(), [&](int code) {
     const std::string_view meaning = MeaningOfXid(code).label;
     return meaning == label || (label == "cuda_illegal_access" && meaning == "xid_app_fault");

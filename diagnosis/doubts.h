@@ -39,6 +39,6 @@ void DoubtScheduler(std::vector<Suspect>& suspects);
 void DoubtPrintedKernelLines(std::vector<Suspect>& suspects);
 
 // What the node saw itself makes a likely cause a certain one (failures.md 3, "Confirm with").
-bool NodeConfirms(std::string_view label, const NodeEvidence& node);
+bool NodeConfirms(const Suspect& suspect, const NodeEvidence& node);
 
 }  // namespace launch

@@ -1,9 +1,12 @@
 #include "diagnosis/exit_evidence.h"
 
 #include <algorithm>
+#include <iterator>
 
+#include "common/counted_limits.h"
 #include "common/units.h"
 #include "diagnosis/doubts.h"
+#include "diagnosis/flight.h"
 #include "diagnosis/rank_end.h"
 #include "diagnosis/verdict.h"
 
@@ -50,6 +53,9 @@ std::vector<std::string> Counters(const FailedRank& rank) {
     lines.push_back("NVML: " + std::to_string(seen.ecc_errors) + " uncorrectable ECC errors");
   }
   const ExitReport& exit = rank.exit;
+  for (const std::string& line : exit.kernel_lines) {
+    if (line.starts_with(kPidsMaxOf)) lines.push_back(line);
+  }
   if (exit.max_rss_bytes > 0) {
     lines.push_back("largest resident memory of one process " + FormatBytes(exit.max_rss_bytes));
   }
@@ -74,7 +80,8 @@ NodeEvidence EvidenceOf(const ExitReport& report) {
   NodeEvidence node;
   node.rank = report.rank;
   node.oom_kills = report.oom_kills;
-  node.kernel_lines = report.kernel_lines;
+  std::ranges::copy_if(report.kernel_lines, std::back_inserter(node.kernel_lines),
+                       [](const std::string& line) { return !line.starts_with(kFlightLine); });
   node.our_kill = KillOf(report);
   if (const auto* exited = std::get_if<Exited>(&report.cause)) {
     node.exit_code = exited->code;
@@ -125,6 +132,9 @@ Verdict JudgeRank(const LogEvidence& log, const FailedRank& rank,
   Verdict verdict = Judge(log, node, signatures);
   if (rank.seen.growth) verdict = WithGrowth(std::move(verdict), *rank.seen.growth);
   if (!verdict.rank) verdict.rank = rank.exit.rank;
+  for (const std::string& line : rank.exit.kernel_lines) {
+    if (line.starts_with(kFlightLine)) verdict.evidence.push_back(line);
+  }
   if (IsFailure(verdict)) {
     for (std::string& line : Counters(rank)) {
       if (std::ranges::find(verdict.evidence, line) == verdict.evidence.end())
@@ -165,6 +175,7 @@ Verdict ChooseVerdict(const std::vector<Verdict>& verdicts) {
   std::vector<Verdict> told = verdicts;
   TellSharedGpu(told);
   TellLate(told);
+  TellFlight(told);
   const Verdict* best = &told.front();
   for (const Verdict& verdict : told)
     if (Class(verdict) < Class(*best)) best = &verdict;

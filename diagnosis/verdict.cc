@@ -343,8 +343,7 @@ Verdict Case::Decide() {
     verdict.confidence = Confidence::kSymptom;
   const bool kernel_too = std::ranges::any_of(
       suspects_, [&](const Suspect& c) { return c.label == best->label && c.of_node; });
-  if (verdict.confidence == Confidence::kLikely &&
-      (kernel_too || NodeConfirms(verdict.label, node_)))
+  if (verdict.confidence == Confidence::kLikely && (kernel_too || NodeConfirms(*best, node_)))
     verdict.confidence = Confidence::kConfirmed;
   verdict.rank = RankOf(*best);
   if (!best->cause.empty()) verdict.cause = best->cause;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/activation.h"
 #include "common/clock.h"
 #include "common/quoted.h"
 #include "planner/argument_paths.h"
@@ -100,7 +101,7 @@ std::string Activation(const JobSpec& job) {
 std::vector<std::string> CommandOf(const LaunchLine& line, const JobSpec& job, bool conda) {
   std::vector<std::string> argv = {"/bin/bash", "--norc", "-c"};
   if (conda) {
-    argv.push_back(Activation(job) + "exec /bin/bash --norc -c \"$@\"\n");
+    argv.push_back(Activation(job) + std::string(kActivatedCommand));
     argv.emplace_back("launch");
   }
   argv.push_back(line.wrappers ? WithWrappers(line) : line.shell);

@@ -70,6 +70,9 @@ const std::vector<PreflightCode>& PreflightCodes() {
        "LimitMEMLOCK=infinity in the agent's unit."},
       {"nofile_low", "open files", "warning", "A process may open at least 1,024 files.",
        "LimitNOFILE in the agent's unit."},
+      {"nproc_low", "processes", "warning",
+       "The limit of processes and threads of a user leaves 512 to each rank of the node.",
+       "LimitNPROC in the agent's unit, or fewer threads with OMP_NUM_THREADS."},
       {"disk_low", "disk space", "error, warning",
        "The file systems of workdir and checkpoint directory have 1 GiB free and file entries "
        "left, at the start. An error when they take nothing more, when a file cannot be made in "

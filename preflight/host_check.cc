@@ -16,6 +16,9 @@ constexpr std::uint64_t kShmPerWorker = kGiB;           // of large samples
 constexpr std::uint64_t kShmOfContainers = 128 * kMiB;  // 64 MiB and what is like it
 constexpr std::uint64_t kMemlockForRdma = kGiB;         // NCCL registers its buffers
 constexpr std::uint64_t kFilesPerRank = 1024;
+// A rank with NCCL, OpenBLAS and loader workers has a few hundred threads on a large node, and the
+// limit counts those of all processes of its user (setrlimit(2)).
+constexpr std::uint64_t kThreadsPerRank = 512;
 constexpr std::uint64_t kDiskFloor = kGiB;
 constexpr std::uint64_t kDiskFull = 16 * kMiB;
 constexpr std::uint64_t kInodeFloor = 1000;
@@ -59,6 +62,26 @@ void AddFiles(const NodeInventory& node, std::uint64_t needed, PreflightReport& 
   finding.remedy =
       "LimitNOFILE=1048576 in the agent's unit, or `* - nofile 1048576` in "
       "/etc/security/limits.conf, then start the agent again";
+  Add(report, std::move(finding));
+}
+
+void JudgeProcesses(const NodeInventory& node, int ranks, PreflightReport& report) {
+  if (!node.limits.nproc) return;
+  const std::uint64_t needed = kThreadsPerRank * static_cast<std::uint64_t>(std::max(ranks, 1));
+  if (*node.limits.nproc >= needed) {
+    Pass(report, "processes", node.node, std::to_string(*node.limits.nproc) + " for a user");
+    return;
+  }
+  Finding finding = MakeFinding("nproc_low", Severity::kWarning, node.node,
+                                "the limit of processes and threads of a user" + On(node) + " is " +
+                                    std::to_string(*node.limits.nproc) + ", " +
+                                    std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") +
+                                    " with loader workers may want " + std::to_string(needed));
+  finding.evidence = "ulimit -u of the agent";
+  finding.remedy =
+      "LimitNPROC=infinity in the agent's unit, or `* - nproc unlimited` in "
+      "/etc/security/limits.conf, then start the agent again; or fewer threads: "
+      "OMP_NUM_THREADS=1";
   Add(report, std::move(finding));
 }
 
@@ -139,6 +162,7 @@ void JudgeLimits(const NodeCase& c, PreflightReport& report) {
   } else if (node.limits.nofile) {
     Pass(report, "open files", node.node, std::to_string(*node.limits.nofile) + " for a process");
   }
+  JudgeProcesses(node, ranks, report);
 }
 
 void JudgeNodeLimits(const NodeInventory& node, PreflightReport& report) {
@@ -151,6 +175,7 @@ void JudgeNodeLimits(const NodeInventory& node, PreflightReport& report) {
     AddMemlock(node, report);
   if (node.limits.nofile && *node.limits.nofile < kFilesPerRank)
     AddFiles(node, kFilesPerRank, report);
+  JudgeProcesses(node, 1, report);
 }
 
 void JudgeDisks(const std::vector<DiskFact>& disks, const NodeId& node, PreflightReport& report) {

@@ -12,7 +12,7 @@ namespace launch {
 // An InfiniBand or RoCE adapter.
 bool HasRdma(const NodeInventory& node);
 
-// shm_small, memlock_low and nofile_low, for what the plan starts on the node.
+// shm_small, memlock_low, nofile_low and nproc_low, for what the plan starts on the node.
 void JudgeLimits(const NodeCase& c, PreflightReport& report);
 // The same without a job: what a GPU job would meet.
 void JudgeNodeLimits(const NodeInventory& node, PreflightReport& report);

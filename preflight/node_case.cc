@@ -42,8 +42,9 @@ const RuntimeFacts* RuntimeOf(const JobSpec& spec, const Plan& plan, const NodeI
     if (!spec.python.empty() && facts.path == spec.python) return &facts;
     if (!venv.empty() && facts.path.rfind(venv + "/bin/python", 0) == 0) return &facts;
   }
-  const bool named =
-      !spec.python.empty() || !venv.empty() || !spec.conda.empty() || !spec.image.empty();
+  const bool conda =
+      !spec.conda.empty() || !VariableOf(plan, node.node, "CONDA_PREFIX").empty();  // active there
+  const bool named = !spec.python.empty() || !venv.empty() || conda || !spec.image.empty();
   if (named || node.interpreters.size() != 1) return nullptr;
   return &node.interpreters.front();
 }

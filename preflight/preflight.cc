@@ -1,13 +1,17 @@
 #include "preflight/preflight.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 
+#include "common/activation.h"
 #include "preflight/gpu_check.h"
 #include "preflight/host_check.h"
 #include "preflight/network_check.h"
 #include "preflight/node_case.h"
 #include "preflight/path_check.h"
+#include "preflight/remedy_data.h"
 #include "preflight/skew_check.h"
 #include "preflight/toolkit_check.h"
 #include "preflight/torch_check.h"
@@ -49,16 +53,50 @@ void JudgeOneNode(const NodeCase& c, PreflightReport& report) {
 }
 
 // The plan lets the shell become the one command that there is, and that is the interpreter which
-// was probed: the launcher's own, or "python" where the job names an environment. Scripts that
-// activate an environment would stand in front (allocation.cc).
+// was probed: the launcher's own, or "python" where the job names an environment. It was probed in
+// what scripts that activate the environment leave (agent/probes/activated_environment.h).
 bool IsOnlyTheInterpreter(const AllocationSpec& spec) {
-  constexpr std::size_t kText = 3;  // behind /bin/bash --norc -c
-  if (spec.ranks.empty() || spec.ranks.front().argv.size() <= kText) return false;
-  const std::string& text = spec.ranks.front().argv[kText];
+  if (spec.ranks.empty()) return false;
+  // Behind /bin/bash --norc -c, or that text and its name.
+  const std::size_t at = IsActivated(spec.ranks.front()) ? 5 : 3;
+  if (spec.ranks.front().argv.size() <= at) return false;
+  const std::string& text = spec.ranks.front().argv[at];
   if (text.find('\n') != std::string::npos) return false;
   if (text.starts_with("exec \"$0\" ")) return true;
   const bool python = text.starts_with("exec python ") || text.starts_with("exec python3 ");
   return python && !spec.interpreter.empty();
+}
+
+bool IsOfTorchBuild(std::string_view code) {
+  return code == "torch_missing" || code == "torch_cpu_only" || code == "cuda_driver_too_old" ||
+         code == "no_kernel_image";
+}
+
+// Whether the command of an image's job is one of Python or of a launcher that is.
+bool RunsPython(const AllocationSpec& spec) {
+  constexpr std::array<std::string_view, 4> kWords = {"python", "torchrun", "deepspeed",
+                                                      "accelerate"};
+  return !spec.ranks.empty() &&
+         std::ranges::any_of(spec.ranks.front().argv, [&](const std::string& word) {
+           return std::ranges::any_of(kWords, [&](std::string_view known) {
+             return word.find(known) != std::string::npos;
+           });
+         });
+}
+
+// What the image brings cannot be mended from here: another image can.
+void JudgeImageTorch(const NodeInventory& node, const AllocationSpec& spec,
+                     const RuntimeFacts& runtime, PreflightReport& report) {
+  PreflightReport one;
+  JudgeTorch({node, runtime, FactsFrom::kStaging, TorchNeed::kPossible}, one);
+  for (Finding& finding : one.findings) {
+    if (!IsOfTorchBuild(finding.code)) continue;
+    finding.remedy =
+        "use an image whose torch fits this node: " + RemedyData::BuiltIn().ImageFor(node) +
+        " does, " + spec.container->image + " does not; or build yours upon it";
+    finding.fix.clear();
+  }
+  Append(report, std::move(one));
 }
 
 // Path of the workdir where it is not there; else empty.
@@ -142,6 +180,8 @@ PreflightReport JudgeStaging(const AllocationSpec& spec, const NodeInventory& in
       JudgeTorch({inventory, *facts.runtime, FactsFrom::kStaging, TorchNeed::kPossible,
                   IsOnlyTheInterpreter(spec)},
                  report);
+    } else if (spec.container && facts.runtime && RunsPython(spec)) {
+      JudgeImageTorch(inventory, spec, *facts.runtime, report);
     }
     JudgeDisks(facts.disks, inventory.node, report);
   }

@@ -79,6 +79,11 @@ once took 171 ms at `none` and 163 ms at `quick` with known facts (medians of 12
 the noise). A job on two nodes took 0.5 s at `quick` and 6.6 to 10.7 s at `full`, while two plain imports of
 torch at the same moment took 9.5 to 12.9 s; the first time, with nothing known of the interpreter, 32 s.
 
+The interpreter is asked with the variables that the job has: those of Python, torch and CUDA in `env:` too,
+for a conda environment what its `activate.d` scripts leave, and for `image:` inside of a container, started as a
+rank's is. An image that is not on the node yet is not fetched for that: then the start says it first. What an
+image lacks is mended by another image, so the remedy names one.
+
 What a node is (its interpreters, driver and limits) is known ahead, kept by the content of the
 interpreter's packages and the driver's version for a day (ten minutes when the answer was bad), and
 looked at again at the start.

@@ -31,9 +31,31 @@ void WalkUp(const fs::path& root, const std::string& group,
   visit(root.string());
 }
 
+// Value of "name N" in memory.stat.
+std::uint64_t StatOf(const std::string& directory, const std::string& name) {
+  std::istringstream lines(ReadSmallFile(directory + "/memory.stat"));
+  std::string key;
+  for (std::uint64_t value = 0; lines >> key >> value;)
+    if (key == name) return value;
+  return 0;
+}
+
+// A limit of `bytes`, of which the file says how much is used. The kernel's own reclaim takes
+// inactive file pages first (Documentation/admin-guide/cgroup-v2.rst), as it does before it kills.
+void TakeMemory(std::uint64_t bytes, const std::string& directory, const char* used_file,
+                const char* inactive, CgroupLimits& limits) {
+  Lower<std::uint64_t>(limits.memory_bytes, bytes);
+  const auto said = ParseInt(TrimmedFile(directory + used_file));
+  if (!said || *said < 0) return;
+  const auto used = static_cast<std::uint64_t>(*said);
+  const std::uint64_t kept = used - std::min(used, StatOf(directory, inactive));
+  Lower<std::uint64_t>(limits.memory_available_bytes, bytes - std::min(bytes, kept));
+}
+
 void ReadV2(const std::string& directory, CgroupLimits& limits) {
-  if (const auto bytes = ParseInt(TrimmedFile(directory + "/memory.max")))
-    Lower<std::uint64_t>(limits.memory_bytes, static_cast<std::uint64_t>(*bytes));
+  if (const auto bytes = ParseInt(TrimmedFile(directory + "/memory.max")); bytes && *bytes >= 0)
+    TakeMemory(static_cast<std::uint64_t>(*bytes), directory, "/memory.current", "inactive_file",
+               limits);
   std::istringstream quota(ReadSmallFile(directory + "/cpu.max"));  // "max 100000"
   double microseconds = 0;
   double period = 0;
@@ -43,7 +65,8 @@ void ReadV2(const std::string& directory, CgroupLimits& limits) {
 void ReadV1Memory(const std::string& directory, CgroupLimits& limits) {
   const auto bytes = ParseInt(TrimmedFile(directory + "/memory.limit_in_bytes"));
   if (bytes && *bytes > 0 && static_cast<std::uint64_t>(*bytes) < kNoLimitV1)
-    Lower<std::uint64_t>(limits.memory_bytes, static_cast<std::uint64_t>(*bytes));
+    TakeMemory(static_cast<std::uint64_t>(*bytes), directory, "/memory.usage_in_bytes",
+               "total_inactive_file", limits);
 }
 
 void ReadV1Cpu(const std::string& directory, CgroupLimits& limits) {

@@ -10,6 +10,8 @@ struct HostRoots;
 
 struct CgroupLimits {  // lowest on the way to the root; absent = none
   std::optional<std::uint64_t> memory_bytes;
+  // What is left below the limits, file pages that the kernel can drop at once counted as free.
+  std::optional<std::uint64_t> memory_available_bytes;
   std::optional<double> cpus;  // quota over period
 };
 

@@ -91,6 +91,14 @@ std::uint64_t MemoryField(const std::string& text, const std::string& field) {
   return std::strtoull(text.c_str() + at + field.size() + 1, nullptr, 10) * kKiB;
 }
 
+// In a container the machine's own free memory is not ours to use; 0 would mean "not measured".
+HostSample WithinContainer(const HostRoots& roots, HostSample sample) {
+  const std::optional<std::uint64_t> left = ReadCgroupLimits(roots).memory_available_bytes;
+  if (left && *left < sample.memory_available_bytes)
+    sample.memory_available_bytes = std::max<std::uint64_t>(*left, 1);
+  return sample;
+}
+
 }  // namespace
 
 void ConfigureHwloc() {
@@ -138,14 +146,14 @@ HostSample SampleHost(const HostRoots& roots, CoherentMode coherent) {
   sample.load1 = std::strtod(ReadSmallFile(roots.proc + "/loadavg").c_str(), nullptr);
   sample.memory_available_bytes =
       MemoryField(ReadSmallFile(roots.proc + "/meminfo"), "MemAvailable");
-  if (coherent != CoherentMode::kNuma) return sample;
+  if (coherent != CoherentMode::kNuma) return WithinContainer(roots, sample);
   for (const std::string& name : ListNames(roots.sys + "/devices/system/node")) {
     const std::string node = roots.sys + "/devices/system/node/" + name;
     if (!name.starts_with("node") || !TrimmedFile(node + "/cpulist").empty()) continue;
     const std::uint64_t free = MemoryField(ReadSmallFile(node + "/meminfo"), "MemFree");
     sample.memory_available_bytes -= std::min(sample.memory_available_bytes, free);
   }
-  return sample;
+  return WithinContainer(roots, sample);
 }
 
 MachineIdentity ProbeMachine(const HostRoots& roots) {

@@ -65,16 +65,18 @@ void ProbeThread::Run() {
   using Steady = std::chrono::steady_clock;
   bool inventory_due = true;
   Steady::time_point next_inventory{};
-  Steady::time_point last_sample{};
+  std::optional<Steady::time_point> last_sample;  // the first is due at once
   std::unique_lock lock(mutex_);
+  const auto next_sample = [&] {
+    return last_sample ? *last_sample + options_.sample_period : Steady::now();
+  };
   while (!stop_) {
     if (!wanted_ && !sample_wanted_ && !processes_wanted_ && !inventory_due)
-      wake_.wait_until(lock, std::min(last_sample + options_.sample_period, next_inventory));
+      wake_.wait_until(lock, std::min(next_sample(), next_inventory));
     if (stop_) break;
     const std::vector<std::pair<std::string, std::string>> used = std::exchange(to_probe_, {});
     inventory_due = std::exchange(wanted_, false) || Steady::now() >= next_inventory;
-    const bool sample_due = std::exchange(sample_wanted_, false) ||
-                            Steady::now() >= last_sample + options_.sample_period;
+    const bool sample_due = std::exchange(sample_wanted_, false) || Steady::now() >= next_sample();
     const bool processes_due = std::exchange(processes_wanted_, false);
     lock.unlock();
     if (processes_due) (void)AskProcesses();  // first: somebody waits for it

@@ -1,5 +1,6 @@
 #include "agent/probes/runtime_prober.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -7,9 +8,22 @@ namespace launch::agent {
 namespace {
 
 constexpr std::size_t kMaxEnvironments = 16;
-constexpr std::array<std::string_view, 11> kDeciding = {
-    "CONDA_PREFIX", "CUDA_HOME",  "HOME",           "LD_LIBRARY_PATH",  "LD_PRELOAD", "PATH",
-    "PYTHONHOME",   "PYTHONPATH", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "VIRTUAL_ENV"};
+// What interpreter, dynamic linker, torch and CUDA read: by the beginnings of names, and whole
+// ones.
+constexpr std::array<std::string_view, 8> kFamilies = {"CONDA_",  "CUDA_",  "CUDNN_",   "LD_",
+                                                       "NVIDIA_", "PYTHON", "PYTORCH_", "TORCH_"};
+constexpr std::array<std::string_view, 4> kDeciding = {"GLIBC_TUNABLES", "HOME", "PATH",
+                                                       "VIRTUAL_ENV"};
+// Of one rank or attempt: each value would be a question of its own.
+constexpr std::array<std::string_view, 3> kOfAttempt = {
+    "CUDA_VISIBLE_DEVICES", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"};
+
+bool Decides(const std::string& name) {
+  if (std::ranges::find(kOfAttempt, name) != kOfAttempt.end()) return false;
+  return std::ranges::find(kDeciding, name) != kDeciding.end() ||
+         std::ranges::any_of(kFamilies,
+                             [&](std::string_view family) { return name.starts_with(family); });
+}
 
 }  // namespace
 
@@ -22,8 +36,7 @@ RuntimeFacts RuntimeProber::Ask(const std::string& interpreter, const std::vecto
                                 const std::string& account) {
   Environment deciding = base_env_;
   for (const EnvVar& variable : env)
-    for (const std::string_view name : kDeciding)
-      if (variable.name == name) deciding[variable.name] = variable.value;
+    if (Decides(variable.name)) deciding[variable.name] = variable.value;
   PythonQuestion question{.path = interpreter, .user = account, .driver = {}};
   std::shared_ptr<OfAccount> known;
   {

@@ -21,8 +21,8 @@ class RuntimeProber {
   RuntimeProber(std::map<std::string, std::string> base_env, Clock& clock)
       : base_env_(std::move(base_env)), clock_(clock) {}
 
-  // With those variables of `env` that decide what an interpreter finds: paths, not ranks. As the
-  // account, or as this process where it is empty.
+  // With those variables of `env` that decide what an interpreter finds: of paths, Python, torch
+  // and CUDA, not of ranks. As the account, or as this process where it is empty.
   RuntimeFacts Ask(const std::string& interpreter, const std::vector<EnvVar>& env,
                    const std::string& account);
   void SetDriver(std::string version);  // another driver makes known answers void

@@ -33,6 +33,7 @@ struct RankRun {
   bool orphan_told = false;
   bool started = false;
   std::int64_t pid = 0;
+  std::map<std::string, std::uint64_t> limit_hits;  // as its start found them; process_limits.h
   std::optional<ExitReport> end;
   bool told = false;
   int signal_sent = 0;  // of the ladder's present step

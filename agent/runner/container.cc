@@ -85,6 +85,7 @@ Contained Apptainer(const ContainerInput& input) {
            {"--bind", mount.source + ":" + mount.target + (mount.read_only ? ":ro" : "")});
   }
   const std::string& image = input.container.image;
+  if (IsLocalImage(image)) contained.file = image;
   const bool named = IsLocalImage(image) || image.find("://") != std::string::npos;
   contained.argv.push_back(named ? image : "docker://" + image);
   const bool elder = runtime == "singularity";
@@ -130,7 +131,8 @@ Contained Enroot(const ContainerInput& input) {
   Contained contained{
       {"/bin/bash", "-c", kEnrootFetch, "enroot", file, EnrootUri(image),
        (input.own_dir.empty() ? input.attempt_dir : input.own_dir) + "/enroot.rc", "--rw"},
-      input.env};
+      input.env,
+      file};
   for (const Mount& mount : AllMounts(input)) {
     Append(contained.argv, {"--mount", mount.source + ":" + mount.target + ":x-create=auto,rbind" +
                                            (mount.read_only ? ",ro" : ",rw")});

@@ -41,6 +41,13 @@ struct ContainerInput {
 struct Contained {
   std::vector<std::string> argv;
   std::vector<std::string> env;  // of the runtime; it passes the job's variables on
+  std::string file = {};         // that the image is on this node; empty: the runtime keeps it
+};
+
+// A program of Python's in the job's image, to be run as its first rank will be.
+struct ImageCommand {
+  std::string program;  // path of the runtime
+  Contained command;    // the program stands in place of its last word, which is empty
 };
 
 // Pure. No value of a variable is on the command line. All GPUs of the node are visible inside, and

@@ -9,6 +9,7 @@
 #include "agent/runner/exit_report.h"
 #include "agent/runner/fence_file.h"
 #include "agent/runner/process.h"
+#include "agent/runner/process_limits.h"
 #include "agent/runner/runner_loop.h"
 #include "agent/runner/small_files.h"
 #include "common/free_space.h"
@@ -252,6 +253,7 @@ void RunnerLoop::AdoptRank(AllocationRun& run, FoundAllocation& found, Rank numb
     if (ours) {
       rank.shim = std::move(shim);
       rank.shim_pid = pid;
+      rank.limit_hits = ProcessLimitHits(rank.pid > 0 ? rank.pid : pid);
       WatchShim(rank);
       if (inotify_) {
         (void)::inotify_add_watch(inotify_.get(), run.dir.RankPath(number).c_str(),

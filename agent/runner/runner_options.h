@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "agent/runner/attempt_dir.h"
+#include "agent/runner/container.h"
 #include "agent/runner/rank_runner.h"
 #include "agent/runner/workdir_copy.h"
 #include "common/clock.h"
@@ -52,6 +53,18 @@ struct RunnerOptions {
   std::function<RuntimeFacts(const std::string& interpreter, const std::vector<EnvVar>& env,
                              const std::optional<LocalAccount>& account)>
       probe_runtime;
+  // What a rank's command finds in its environment, behind scripts that activate it. Blocking,
+  // deadline of its own. Absent: what the plan says.
+  std::function<Result<std::vector<EnvVar>>(const RankSpec& rank,
+                                            const std::optional<LocalAccount>& account)>
+      environment_of = {};
+  // The truth about the Python of an image; absent: it is not on this node yet. Blocking, deadline
+  // of its own. `python_words` run a program in the place of their last, empty word.
+  std::function<std::optional<RuntimeFacts>(const ContainerSpec& container,
+                                            const ImageCommand& command,
+                                            const std::optional<LocalAccount>& account)>
+      probe_image = {};
+  std::vector<std::string> python_words = {};
   // The nodes of an attempt against each other. Blocking, deadline of its own; returns early when
   // `cancel` turns true.
   std::function<NetworkFacts(

@@ -15,6 +15,7 @@
 #include "agent/runner/interpreter.h"
 #include "agent/runner/rank_env.h"
 #include "agent/runner/reachability.h"
+#include "common/activation.h"
 #include "common/foreign_file.h"
 #include "common/pki.h"
 #include "common/unique_fd.h"
@@ -216,13 +217,27 @@ std::vector<DiskFact> Disks(const AllocationSpec& spec) {
   return disks;
 }
 
+// What the command of the first rank finds. Where its activation fails, what the plan says: the
+// start itself names the script (diagnosis/signatures_environment.cc).
+struct RealEnvironment {
+  std::vector<EnvVar> env;
+  bool known = true;
+};
+RealEnvironment EnvironmentOfFirst(const StagingInput& input) {
+  if (input.spec.ranks.empty()) return {};
+  const RankSpec& rank = input.spec.ranks.front();
+  if (!IsActivated(rank) || !input.environment_of) return {rank.env, !IsActivated(rank)};
+  const auto found = input.environment_of(rank, input.account);
+  return found ? RealEnvironment{*found} : RealEnvironment{rank.env, false};
+}
+
 StagingFacts NetworkTested(const StagingInput& input, const std::atomic<bool>& cancel) {
   StagingFacts facts;
   facts.network.emplace();
-  const std::vector<EnvVar> none;
-  const AllocationSpec& spec = input.spec;
-  const auto interpreter =
-      ResolveInterpreter(spec, ValueOf(spec.ranks.empty() ? none : spec.ranks.front().env, "PATH"));
+  AllocationSpec spec = input.spec;
+  RealEnvironment real = EnvironmentOfFirst(input);
+  const auto interpreter = ResolveInterpreter(spec, ValueOf(real.env, "PATH"));
+  if (!spec.ranks.empty()) spec.ranks.front().env = std::move(real.env);
   if (!interpreter || !input.test_network) {
     facts.network->why = interpreter ? "this agent cannot test it" : interpreter.error().message;
     return facts;
@@ -259,8 +274,8 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
     find_checkpoints();
     return facts;
   }
-  const std::vector<EnvVar> none;
-  const std::vector<EnvVar>& env = spec.ranks.empty() ? none : spec.ranks.front().env;
+  const RealEnvironment real = EnvironmentOfFirst(input);
+  const std::vector<EnvVar>& env = real.env;
   const std::string path = ValueOf(env, "PATH");
   const bool workdir_ok = facts.paths.back().ok;
   if (!spec.command_word.empty()) facts.paths.push_back(CommandFact(spec, path));
@@ -270,7 +285,7 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
     facts.paths.push_back(NamedFact("argument", named));
   }
   std::string interpreter;
-  if (UsesInterpreter(spec)) {
+  if (!spec.container && UsesInterpreter(spec)) {
     facts.paths.push_back(InterpreterFact(spec, path));
     if (facts.paths.back().ok) interpreter = facts.paths.back().path;
   }
@@ -292,8 +307,12 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
   // On CPUs the versions matter only between nodes, which is for the full level.
   const bool probe = spec.preflight == PreflightLevel::kFull ||
                      (spec.needs_torch_cuda && spec.preflight != PreflightLevel::kNone);
-  if (!cancel && probe && !interpreter.empty() && input.probe_runtime) {
+  if (!cancel && probe && real.known && !interpreter.empty() && input.probe_runtime) {
     facts.runtime = input.probe_runtime(interpreter, env, input.account);
+  }
+  const bool in_image = spec.container && input.image && input.probe_image && !spec.gpus.empty();
+  if (!cancel && in_image && workdir_ok && spec.preflight != PreflightLevel::kNone) {
+    facts.runtime = input.probe_image(*spec.container, *input.image, input.account);
   }
   return facts;
 }

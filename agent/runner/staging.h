@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "agent/account/local_account.h"
+#include "agent/runner/container.h"
+#include "common/error.h"
 #include "common/launch.h"
 #include "common/node_messages.h"
 
@@ -21,6 +23,16 @@ struct StagingInput {
   std::function<RuntimeFacts(const std::string& interpreter, const std::vector<EnvVar>& env,
                              const std::optional<LocalAccount>& account)>
       probe_runtime;
+  // What the rank's command finds, behind scripts that activate its environment.
+  std::function<Result<std::vector<EnvVar>>(const RankSpec& rank,
+                                            const std::optional<LocalAccount>& account)>
+      environment_of = {};
+  // Of a job with an image; absent: there is none, or its runtime is not here.
+  std::optional<ImageCommand> image = {};
+  std::function<std::optional<RuntimeFacts>(const ContainerSpec& container,
+                                            const ImageCommand& command,
+                                            const std::optional<LocalAccount>& account)>
+      probe_image = {};
   std::function<NetworkFacts(
       const std::string& interpreter, const AllocationSpec& spec, const to_node::NetworkTest& test,
       const std::optional<LocalAccount>& account, const std::atomic<bool>& cancel)>

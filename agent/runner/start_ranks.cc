@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "agent/account/acting_as.h"
 #include "agent/runner/account_files.h"
 #include "agent/runner/container.h"
 #include "agent/runner/interpreter.h"
 #include "agent/runner/process.h"
+#include "agent/runner/process_limits.h"
 #include "agent/runner/rank_env.h"
 #include "agent/runner/runner_loop.h"
 #include "agent/runner/shim_launch.h"
@@ -38,31 +40,67 @@ std::string TailOf(const std::string& path) {
                    kSetupTailBytes);
 }
 
+constexpr const char* kInDirectory = "cd \"$0\" && exec \"$@\"";
+
+Result<Contained> ContainedCommand(const AllocationRun& run, Rank rank, const char* suffix,
+                                   const ShimWish& wish) {
+  const Rank own = rank < 0 ? run.spec->ranks.front().rank : rank;
+  return ContainerCommand({.container = *run.spec->container,
+                           .name = ContainerName(run.key, rank) + suffix,
+                           .workdir = run.spec->workdir,
+                           .attempt_dir = run.dir.path(),
+                           .own_dir = run.account ? run.dir.OwnPath(own) : "",
+                           .images_dir = run.images_dir,
+                           .lock = run.dir.ContainerLockPath(),
+                           .gpus = !run.spec->gpus.empty(),
+                           .host = HostFor(run.account),
+                           .argv = wish.argv,
+                           .env = wish.env});
+}
+
+// The PATH of the job is that of its image.
+Result<std::string> RuntimeProgram(const AllocationRun& run, const std::string& word,
+                                   const std::vector<std::string>& env) {
+  auto program = FindProgram(word, ValueOf(env, "PATH"), run.spec->workdir);
+  if (!program) program = FindProgram(word, kSystemPath, run.spec->workdir);
+  return program;
+}
+
 // The same command inside of the job's image, if it has one.
 Result<void> Contain(const AllocationRun& run, Rank rank, ShimWish& wish) {
-  const Rank own = rank < 0 ? run.spec->ranks.front().rank : rank;
   if (!run.spec->container) return {};
-  LAUNCH_ASSIGN_OR_RETURN(Contained contained,
-                          ContainerCommand({.container = *run.spec->container,
-                                            .name = ContainerName(run.key, rank),
-                                            .workdir = run.spec->workdir,
-                                            .attempt_dir = run.dir.path(),
-                                            .own_dir = run.account ? run.dir.OwnPath(own) : "",
-                                            .images_dir = run.images_dir,
-                                            .lock = run.dir.ContainerLockPath(),
-                                            .gpus = !run.spec->gpus.empty(),
-                                            .host = HostFor(run.account),
-                                            .argv = wish.argv,
-                                            .env = wish.env}));
+  LAUNCH_ASSIGN_OR_RETURN(Contained contained, ContainedCommand(run, rank, "", wish));
   const ActingAs acting(run.account);
-  // The PATH of the job is that of its image.
-  auto program = FindProgram(contained.argv[0], ValueOf(wish.env, "PATH"), run.spec->workdir);
-  if (!program) program = FindProgram(contained.argv[0], kSystemPath, run.spec->workdir);
-  if (!program) return Unexpected(std::move(program).error());
+  LAUNCH_ASSIGN_OR_RETURN(std::string program, RuntimeProgram(run, contained.argv[0], wish.env));
   wish.argv = std::move(contained.argv);
-  wish.argv[0] = std::move(*program);
+  wish.argv[0] = std::move(program);
   wish.env = std::move(contained.env);
   return {};
+}
+
+// How the Python of the job's image is asked for the truth; absent: no image, or no runtime.
+std::optional<ImageCommand> AskImage(const AllocationRun& run, const RunnerOptions& options) {
+  if (!run.spec->container || run.spec->ranks.empty() || options.python_words.empty()) return {};
+  const RankSpec& first = run.spec->ranks.front();
+  ShimWish wish;
+  wish.argv = options.python_words;
+  wish.env = BuildRankEnv(
+      first.env, {}, {},
+      {.attempt = run.dir.path(), .own = run.dir.OwnPath(first.rank), .account = run.account});
+  const auto contained = ContainedCommand(run, first.rank, "-probe", wish);
+  if (!contained) return std::nullopt;
+  const ActingAs acting(run.account);
+  const auto program = RuntimeProgram(run, run.spec->container->runtime, wish.env);
+  const auto first_word = RuntimeProgram(run, contained->argv[0], wish.env);
+  if (!program || !first_word) return std::nullopt;
+  ImageCommand image{*program, *contained};
+  image.command.argv[0] = *first_word;
+  // Images may be named from there.
+  image.command.argv.insert(image.command.argv.begin(),
+                            {"/bin/bash", "-c", kInDirectory, run.spec->workdir});
+  if (!image.command.file.empty() && image.command.file[0] != '/')
+    image.command.file = run.spec->workdir + "/" + image.command.file;
+  return image;
 }
 
 }  // namespace
@@ -136,6 +174,11 @@ Result<void> RunnerLoop::SpawnShim(AllocationRun& run, RankRun& rank, const Shim
   UniqueFd carried;
   if (Planted(Bug::kPipedOutput)) carried = CarryOutput(directory + "/out");
   start.output = carried.get();
+  // Its own groups, and those that it has from us.
+  std::vector<std::string> groups;
+  for (const std::string& file : start.spec.rank_cgroups)
+    groups.push_back(std::filesystem::path(file).parent_path().string());
+  rank.limit_hits = ProcessLimitHits(::getpid(), groups);
   LAUNCH_ASSIGN_OR_RETURN(StartedShim started, StartShim(start));
   rank.spawned = true;
   rank.shim_pid = started.pid;
@@ -266,6 +309,9 @@ void RunnerLoop::StartStaging(AllocationRun& run, std::optional<int> setup_exit,
                      .setup_exit = setup_exit,
                      .setup_tail = std::move(setup_tail),
                      .probe_runtime = options_.probe_runtime,
+                     .environment_of = options_.environment_of,
+                     .image = AskImage(run, options_),
+                     .probe_image = options_.probe_image,
                      .test_network = options_.test_network,
                      .account = run.account};
   auto state = std::make_shared<WorkerState>();

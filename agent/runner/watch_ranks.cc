@@ -7,7 +7,9 @@
 #include <csignal>
 
 #include "agent/runner/exit_report.h"
+#include "agent/runner/flight_files.h"
 #include "agent/runner/process.h"
+#include "agent/runner/process_limits.h"
 #include "agent/runner/runner_loop.h"
 #include "common/failpoint.h"
 #include "common/free_space.h"
@@ -35,6 +37,13 @@ void RunnerLoop::EndRank(AllocationRun& run, RankRun& rank, ExitReport report) {
                         .ended = report.ended,
                         .pid = rank.pid,
                         .cgroup = options_.cgroup_name + "/" + ToString(run.key)});
+    for (std::string& line : ProcessLimitHitsSince(rank.limit_hits))
+      report.kernel_lines.push_back(std::move(line));
+  }
+  // Also of those that were ended because another one failed: they tell who was behind.
+  if (!rank.end && failed) {
+    for (std::string& line : FlightLinesIn(run.dir.OwnPath(rank.rank)))
+      report.kernel_lines.push_back(std::move(line));
   }
   if (!rank.end) rank.end = std::move(report);
   rank.orphan.Reset();

@@ -19,6 +19,10 @@ constexpr char kGpuRemedy[] =
 constexpr char kHostRemedy[] =
     "keep host memory under 70 %: fewer data loader workers, lower prefetch_factor, "
     "pin_memory=False, less CPU offload, or ask for more memory";
+constexpr char kLimitRemedy[] =
+    "above `memory:` the kernel kills it: ask for more, or keep it under 70 % with fewer data "
+    "loader "
+    "workers, lower prefetch_factor, pin_memory=False, less CPU offload";
 constexpr char kTrendRemedy[] =
     "candidates: tensors kept over steps (a loss without .item(), lists in the data set), samples "
     "that get longer, caches of evaluation, fragmentation (expandable_segments:True)";
@@ -51,6 +55,14 @@ Finding HostHigh(const NodeId& node, const MemoryLine& line, std::uint64_t total
       "host_memory_high", node,
       fmt::format("host memory is {:.0f} % in use, of {}", 100 * line.share, FormatBytes(total)),
       kHostRemedy);
+}
+
+Finding LimitNear(const NodeId& node, const LimitWatch& watch) {
+  return Warn(
+      "host_memory_high", node,
+      fmt::format("the job's processes hold {} of its own limit of {} ({:.0f} %)",
+                  FormatBytes(watch.used), FormatBytes(watch.limit), 100 * watch.line.share),
+      kLimitRemedy);
 }
 
 Finding Trend(const NodeId& node, const GpuUuid& gpu, const GpuWatch& watch) {
@@ -97,6 +109,33 @@ void WatchHost(Draft& draft, const Key& key, const NodeId& node, const HostSampl
   if (Crosses(line, share, kHostHigh)) Announce(draft, key, HostHigh(node, line, total));
 }
 
+// What `memory:` allows the attempt on the node; nothing: no limit.
+std::optional<std::uint64_t> LimitOn(const State& state, const Key& key, const NodeId& node) {
+  const auto plan = state.plans.find(key);
+  if (plan == state.plans.end()) return std::nullopt;
+  const auto& allocations = plan->second->allocations;
+  const auto found = std::ranges::find_if(allocations, [&](const PlannedAllocation& allocation) {
+    return allocation.spec.node == node;
+  });
+  return found == allocations.end() ? std::nullopt : found->spec.memory_limit_bytes;
+}
+
+void WatchLimit(Draft& draft, const Key& key, const NodeId& node,
+                const std::vector<RankSample>& ranks) {
+  const std::optional<std::uint64_t> limit = LimitOn(draft.state(), key, node);
+  if (!limit || *limit == 0) return;
+  std::uint64_t used = 0;
+  for (const RankSample& sample : ranks) {
+    if (sample.key == key) used += std::min(sample.rss_bytes, *limit);
+  }
+  if (used == 0) return;  // not measured
+  LimitWatch& watch = draft.live().attempts[key].limits[node];
+  watch.used = std::min(used, *limit);
+  watch.limit = *limit;
+  const double share = static_cast<double>(watch.used) / static_cast<double>(*limit);
+  if (Crosses(watch.line, share, kHostHigh)) Announce(draft, key, LimitNear(node, watch));
+}
+
 }  // namespace
 
 void WatchMemory(Draft& draft, const NodeId& node, const from_node::Samples& said) {
@@ -118,6 +157,7 @@ void WatchMemory(Draft& draft, const NodeId& node, const from_node::Samples& sai
     if (inventory->second->memory_bytes > 0) {
       WatchHost(draft, key, node, said.host, inventory->second->memory_bytes);
     }
+    WatchLimit(draft, key, node, said.ranks);
   }
 }
 
@@ -147,6 +187,9 @@ std::vector<Finding> MemoryWarnings(const State& state, const Key& key) {
     const auto inventory = state.inventories.find(node);
     if (!line.high || inventory == state.inventories.end()) continue;
     findings.push_back(HostHigh(node, line, inventory->second->memory_bytes));
+  }
+  for (const auto& [node, watch] : live->second.limits) {
+    if (watch.line.high) findings.push_back(LimitNear(node, watch));
   }
   return findings;
 }

@@ -8,7 +8,8 @@
 namespace launch::controller {
 
 // Looks at what a node measured for the attempts that run there: one event each time a line is
-// crossed (80 % of a GPU, 70 % of the host), one for a trend. Touches no job.
+// crossed (80 % of a GPU, 70 % of the host and of the job's own `memory:`), one for a trend.
+// Touches no job.
 void WatchMemory(Draft& draft, const NodeId& node, const from_node::Samples& said);
 
 // Most that a GPU of the attempt was seen to hold; 0 = none was sampled.

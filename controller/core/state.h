@@ -82,6 +82,11 @@ struct MemoryLine {  // the share in use, and whether it is over its limit
   double share = 0;
   bool high = false;
 };
+struct LimitWatch {  // memory of an attempt's ranks on one node, against its own `memory:`
+  std::uint64_t used = 0;
+  std::uint64_t limit = 0;
+  MemoryLine line;
+};
 struct GpuWatch {  // memory of one GPU of a running attempt
   NodeId node;
   std::uint64_t used = 0;
@@ -140,6 +145,7 @@ struct LiveAttempt {
   bool diagnosed = false;                   // and were, whether they said something or not
   std::map<GpuUuid, GpuWatch> gpus;
   std::map<NodeId, MemoryLine> hosts;
+  std::map<NodeId, LimitWatch> limits;
   HangWatch hang;
   std::map<GpuUuid, GpuSeen> seen;
   std::map<Rank, LayerWatch> layers;

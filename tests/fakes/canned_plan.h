@@ -29,6 +29,9 @@ inline PlanOutcome CannedPlan(const effect::PlanWanted& wanted) {
     spec.needs_ports = i == 0;
     spec.stop.grace = wanted.spec.stop_duration;
     spec.lease = wanted.spec.requeue_after;
+    if (const auto& memory = wanted.spec.memory_bytes; memory && !memory->at_least) {
+      spec.memory_limit_bytes = memory->value;
+    }
     for (const effect::NodeOffer& offer : wanted.offers) {
       if (offer.inventory->node != spec.node) continue;
       for (const int index : wanted.placed->gpus[i]) {

@@ -18,6 +18,7 @@ constexpr Target kTargets[] = {
     {"checkpoint", FuzzCheckpoint},
     {"constraint", FuzzConstraint},
     {"deepspeed_config", FuzzDeepspeedConfig},
+    {"flight_record", FuzzFlightRecord},
     {"hf_config", FuzzHfConfig},
     {"hostlist", FuzzHostlist},
     {"ignore_rules", FuzzIgnoreRules},

@@ -13,6 +13,7 @@
 #include "agent/runner/checkpoint_files.h"
 #include "agent/runner/checkpoint_formats.h"
 #include "agent/runner/record_file.h"
+#include "common/flight_record.h"
 #include "tests/fuzz/targets.h"
 
 namespace launch::fuzz {
@@ -52,6 +53,16 @@ void FuzzCheckpoint(std::string_view bytes) {
   (void)agent::WhySafetensorsIncomplete(path);
   (void)agent::ReadCheckpoints(directory.path(), {});
   (void)::unlink(path.c_str());
+}
+
+void FuzzFlightRecord(std::string_view bytes) {
+  const auto record = ReadFlightRecord(bytes);
+  if (!record) return;
+  for (const FlightGroup& group : record->groups) {
+    const std::string line = FlightLine(0, group);
+    Require(line.starts_with(kFlightLine), "a line begins as diagnosis knows it");
+    for (const char c : line) Require(c >= ' ' && c <= '~', "nothing that a terminal obeys");
+  }
 }
 
 void FuzzNvmlStrings(std::string_view bytes) {

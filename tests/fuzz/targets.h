@@ -19,6 +19,7 @@ void FuzzAttemptDirectory(std::string_view bytes);
 void FuzzCheckpoint(std::string_view bytes);
 void FuzzConstraint(std::string_view bytes);
 void FuzzDeepspeedConfig(std::string_view bytes);
+void FuzzFlightRecord(std::string_view bytes);
 void FuzzHfConfig(std::string_view bytes);
 void FuzzHostlist(std::string_view bytes);
 void FuzzIgnoreRules(std::string_view bytes);

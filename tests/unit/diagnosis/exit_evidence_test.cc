@@ -126,6 +126,24 @@ TEST(Evidence, CountersOfTheDriverConfirm) {
       << "a fault of the program's kernels does not explain a missing module";
 }
 
+TEST(Evidence, ALimitOfProcessesThatWasReachedConfirmsWhatTheLogSaysOfIt) {
+  FailedRank rank{.node = NodeId{"gpu1"}, .exit = Ended(Exited{1})};
+  const std::string log = "bash: fork: retry: Resource temporarily unavailable\n";
+  EXPECT_EQ(OfRank(rank, log).confidence, Confidence::kLikely);
+  const std::string reached = "pids.max of /sys/fs/cgroup/job (512) was reached 3 times";
+  rank.exit.kernel_lines = {reached};
+  const Verdict verdict = OfRank(rank, log);
+  EXPECT_EQ(verdict.label, "too_many_open_files");
+  EXPECT_EQ(verdict.confidence, Confidence::kConfirmed);
+  EXPECT_TRUE(HasLine(verdict, reached));
+  // Others may have reached it: it is no cause of its own, and none of open files.
+  const Verdict other = OfRank(rank, "ValueError: no such optimizer\n");
+  EXPECT_EQ(other.label, "python_exception");
+  EXPECT_TRUE(HasLine(other, reached));
+  EXPECT_EQ(OfRank(rank, "OSError: [Errno 24] Too many open files\n").confidence,
+            Confidence::kLikely);
+}
+
 TEST(Evidence, TheFirstToFailIsSoOnOneClock) {
   FailedRank late{.node = NodeId{"gpu1"}, .exit = Ended(Exited{1})};
   late.exit.ended = BootTime{Millis{10}};

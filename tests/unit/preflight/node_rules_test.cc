@@ -152,6 +152,19 @@ TEST(HostCheck, AFewOpenFilesAreTooFew) {
   EXPECT_TRUE(scene.Judge().findings.empty());
 }
 
+TEST(HostCheck, TheLimitOfProcessesIsForAllRanksOfTheNode) {
+  Scene scene;
+  scene.node.limits.nproc = 600;
+  EXPECT_TRUE(scene.Judge().findings.empty());
+  scene.plan.assignments.push_back(scene.Rank(1, scene.node.node, "GPU-1"));
+  const PreflightReport report = scene.Judge();
+  ASSERT_EQ(Codes(report), std::vector<std::string>{"nproc_low"});
+  EXPECT_TRUE(Contains(report.findings[0].says, "2 ranks with loader workers may want 1024"))
+      << report.findings[0].says;
+  scene.node.limits.nproc.reset();  // unlimited
+  EXPECT_TRUE(scene.Judge().findings.empty());
+}
+
 TEST(HostCheck, ADiskWithoutRoomIsNamedWithWhatIsWrittenThere) {
   PreflightReport report = JudgeDisk(Disk("checkpoint", 300 * kMi));
   ASSERT_EQ(Codes(report), std::vector<std::string>{"disk_low"});

@@ -75,6 +75,14 @@ TEST(JudgeInventories, TakesTheOnlyInterpreterForAJobThatNamesNone) {
   EXPECT_TRUE(scene.Judge().findings.empty());
 }
 
+TEST(JudgeInventories, TheOnlyInterpreterIsNotThatOfAnActiveCondaEnvironment) {
+  Scene scene;
+  scene.job.venv.clear();
+  scene.plan.assignments[0].env = {{"CONDA_PREFIX", "/envs/train"}};
+  scene.node.interpreters = {Torch("/usr/bin/python3", "2.0.1+cpu", std::nullopt, false)};
+  EXPECT_TRUE(scene.Judge().findings.empty());
+}
+
 TEST(JudgeInventories, AnActiveVenvSaysNothingAboutACommandThatIsNotPython) {
   Scene scene;
   scene.job.venv.clear();  // the venv of the plan is the one that was active at submit
@@ -189,6 +197,30 @@ TEST(JudgeStaging, JudgesTheRuntimeThatTheNodeProbed) {
   spec.needs_torch_cuda = true;
   facts.runtime->torch.reset();
   EXPECT_FALSE(HasErrors(JudgeStaging(spec, scene.node, facts).findings));
+}
+
+TEST(JudgeStaging, JudgesTheTorchThatAnImageBrings) {
+  const Scene scene;
+  AllocationSpec spec = scene.Allocation();
+  spec.needs_torch_cuda = false;
+  spec.interpreter.clear();
+  spec.container = ContainerSpec{.runtime = "apptainer", .image = "team/image:1"};
+  RankSpec rank;
+  rank.argv = {"/bin/bash", "--norc", "-c", "exec python train.py"};
+  spec.ranks = {rank};
+  StagingFacts facts;
+  facts.runtime = Torch("python3 of image team/image:1", "2.13.0+cpu", std::nullopt, false);
+  const PreflightReport report = JudgeStaging(spec, scene.node, facts);
+  ASSERT_EQ(Codes(report), std::vector<std::string>{"torch_cpu_only"});
+  EXPECT_TRUE(
+      report.findings[0].remedy.starts_with("use an image whose torch fits this node: nvcr"))
+      << report.findings[0].remedy;
+  EXPECT_TRUE(report.findings[0].fix.empty()) << "nothing is installed into an image";
+  spec.ranks[0].argv[3] = "exec ./benchmark";
+  EXPECT_TRUE(JudgeStaging(spec, scene.node, facts).findings.empty()) << "it may need no torch";
+  spec.ranks[0].argv[3] = "exec torchrun train.py";
+  facts.runtime = Torch("python3 of image team/image:1", "2.13.0+cu126", "12.6", true);
+  EXPECT_TRUE(JudgeStaging(spec, scene.node, facts).findings.empty());
 }
 
 TEST(JudgeInventories, OrdersErrorsFirstThenNodes) {

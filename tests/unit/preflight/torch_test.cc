@@ -1,6 +1,7 @@
 // torch_missing, torch_cpu_only, cuda_driver_too_old, no_kernel_image and what they advise.
 #include <gtest/gtest.h>
 
+#include "common/activation.h"
 #include "preflight/kernels.h"
 #include "tests/unit/preflight/scene.h"
 
@@ -177,9 +178,15 @@ TEST(TorchCheck, ATorchThatCannotBeImportedUsesNoGpu) {
       << "env.sh may say where the library is";
   EXPECT_FALSE(HasErrors(judge("exec bash train.sh"))) << "so may train.sh";
   EXPECT_FALSE(HasErrors(judge("exec /opt/x/bin/python train.py"))) << "not the one probed";
-  rank.argv = {"/bin/bash", "--norc", "-c", "activate\n", "launch", "exec python train.py"};
+  rank.argv = {"/bin/bash", "--norc",
+               "-c",        ". activate.sh\n" + std::string(kActivatedCommand),
+               "launch",    "exec python train.py"};
   spec.ranks = {rank};
-  EXPECT_FALSE(HasErrors(JudgeStaging(spec, scene.node, facts).findings)) << "activate.d may";
+  EXPECT_TRUE(HasErrors(JudgeStaging(spec, scene.node, facts).findings))
+      << "it was probed behind those scripts";
+  rank.argv[5] = "source env.sh\nexec python train.py";
+  spec.ranks = {rank};
+  EXPECT_FALSE(HasErrors(JudgeStaging(spec, scene.node, facts).findings));
   facts.runtime->says = "ended by signal 9";
   EXPECT_FALSE(HasErrors(judge("exec python train.py")));
   facts.runtime->says = "no answer within 120 s";

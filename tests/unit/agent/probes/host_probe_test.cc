@@ -112,6 +112,26 @@ TEST_F(HostProbeTest, AContainersLimitsCountWhereTheyAreLower) {
   EXPECT_EQ(host.cores, 1);
 }
 
+// The machine has 400 GB free, the container 3 of its 8 GiB.
+TEST_F(HostProbeTest, WhatAContainerHasLeftIsWhatIsFree) {
+  tree.Write("proc/self/cgroup", "0::/pod/agent\n");
+  tree.Write("sys/fs/cgroup/pod/memory.max", "8589934592\n");
+  tree.Write("sys/fs/cgroup/pod/memory.current", "6442450944\n");
+  tree.Write("sys/fs/cgroup/pod/memory.stat", "anon 5368709120\ninactive_file 1073741824\n");
+  const auto free = [this] {
+    return SampleHost(roots, CoherentMode::kNone).memory_available_bytes;
+  };
+  EXPECT_EQ(free(), 3 * kGiB);
+  tree.Write("sys/fs/cgroup/pod/memory.current", "9663676416\n");
+  EXPECT_EQ(free(), 1u) << "0 would mean that it was not measured";
+  tree.Write("sys/fs/cgroup/pod/memory.max", "max\n");
+  EXPECT_EQ(free(), 400000000 * kKiB);
+  tree.Write("proc/self/cgroup", "4:memory:/box\n");
+  tree.Write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "8589934592\n");
+  tree.Write("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "6442450944\n");
+  EXPECT_EQ(free(), 2 * kGiB);
+}
+
 TEST_F(HostProbeTest, LimitsAreFoundInBothVersionsOfCgroups) {
   tree.Write("proc/self/cgroup", "4:memory:/box\n2:cpu,cpuacct:/box\n0::/\n");
   tree.Write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");

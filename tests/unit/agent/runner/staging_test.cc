@@ -16,6 +16,7 @@
 #include "agent/runner/interpreter.h"
 #include "agent/runner/port_holder.h"
 #include "agent/runner/reachability.h"
+#include "common/activation.h"
 #include "tests/unit/agent/runner/runner_bench.h"
 
 namespace launch::agent {
@@ -338,6 +339,76 @@ TEST_F(StagingTest, AsksForTheTruthOfTheInterpreterOnlyWhenTorchMustSeeAGpu) {
   input.spec.needs_torch_cuda = false;  // on CPUs too, where versions are to be compared
   input.spec.preflight = PreflightLevel::kFull;
   EXPECT_TRUE(RunStaging(input, cancel).runtime);
+}
+
+TEST_F(StagingTest, AsksInTheEnvironmentThatTheScriptsOfTheJobsOwnLeave) {
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.interpreter = "/bin/sh";
+  spec.command_word = "only-behind-the-scripts";
+  spec.needs_torch_cuda = true;
+  spec.ranks.front().argv = {"/bin/bash", "--norc",
+                             "-c",        ". activate.sh\n" + std::string(kActivatedCommand),
+                             "launch",    "exec only-behind-the-scripts"};
+  const std::string program = bench_.Path("work/only-behind-the-scripts");
+  std::ofstream(program) << "#!/bin/sh\n";
+  ::chmod(program.c_str(), 0755);
+  std::vector<EnvVar> asked_with;
+  StagingInput input{.spec = spec,
+                     .stage = {},
+                     .setup_exit = {},
+                     .setup_tail = {},
+                     .probe_runtime = [&](const std::string& path, const std::vector<EnvVar>& env,
+                                          const std::optional<LocalAccount>&) {
+                       asked_with = env;
+                       return RuntimeFacts{.path = path};
+                     }};
+  const std::vector<EnvVar> real = {{"LD_LIBRARY_PATH", "/conda/lib"},
+                                    {"PATH", bench_.Path("work")}};
+  input.environment_of = [&](const RankSpec&, const std::optional<LocalAccount>&) {
+    return Result<std::vector<EnvVar>>(real);
+  };
+  const std::atomic<bool> cancel{false};
+  const StagingFacts facts = RunStaging(input, cancel);
+  EXPECT_EQ(asked_with, real);
+  for (const PathFact& fact : facts.paths) {
+    if (fact.what == "command") EXPECT_TRUE(fact.ok) << fact.why;
+  }
+  input.environment_of = [](const RankSpec&, const std::optional<LocalAccount>&) {
+    return Result<std::vector<EnvVar>>(Fail(ErrorCode::kFailedPrecondition, "a script failed"));
+  };
+  EXPECT_FALSE(RunStaging(input, cancel).runtime) << "nobody knows what it would be";
+}
+
+TEST_F(StagingTest, AsksThePythonOfTheJobsImageAndNotThatOfTheNode) {
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.needs_torch_cuda = true;
+  spec.gpus = {GpuUuid{"GPU-1"}};
+  spec.container = ContainerSpec{.runtime = "apptainer", .image = "./team.sif"};
+  StagingInput input{.spec = spec,
+                     .stage = {},
+                     .setup_exit = {},
+                     .setup_tail = {},
+                     .probe_runtime = [](const std::string& path, const std::vector<EnvVar>&,
+                                         const std::optional<LocalAccount>&) {
+                       ADD_FAILURE() << path;
+                       return RuntimeFacts{};
+                     }};
+  int asked = 0;
+  input.probe_image = [&asked](const ContainerSpec& container, const ImageCommand& image,
+                               const std::optional<LocalAccount>&) {
+    ++asked;
+    return std::optional(RuntimeFacts{.path = container.image + image.program});
+  };
+  const std::atomic<bool> cancel{false};
+  EXPECT_FALSE(RunStaging(input, cancel).runtime) << "its runtime is not here";
+  input.image = ImageCommand{.program = " by apptainer", .command = {}};
+  const StagingFacts facts = RunStaging(input, cancel);
+  ASSERT_TRUE(facts.runtime);
+  EXPECT_EQ(facts.runtime->path, "./team.sif by apptainer");
+  for (const PathFact& fact : facts.paths) EXPECT_NE(fact.what, "interpreter");
+  input.spec.preflight = PreflightLevel::kNone;
+  EXPECT_FALSE(RunStaging(input, cancel).runtime);
+  EXPECT_EQ(asked, 1);
 }
 
 TEST_F(StagingTest, TestsTheNetworkAndNothingElseWhenItIsAskedFor) {

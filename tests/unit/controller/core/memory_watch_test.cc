@@ -60,6 +60,34 @@ TEST_F(MemoryWatch, SaysOnceThatTheHostIsOverSeventyPercent) {
   EXPECT_TRUE(Shows("host_memory_high"));
 }
 
+TEST_F(MemoryWatch, SaysOnceThatAJobIsOverSeventyPercentOfItsOwnMemory) {
+  JobSpec spec = CpuJob(1);
+  spec.memory_bytes = Amount{.value = 1000, .at_least = false};
+  const JobId limited = core.Submitted(spec);
+  const Key key = core.Run(limited);
+  core.Ignore();
+  const auto hold = [&](const Key& whose, std::uint64_t bytes) {
+    from_node::Samples samples;
+    samples.boot = boot += Millis{200};
+    RankSample sample;
+    sample.key = whose;
+    sample.rss_bytes = bytes;
+    samples.ranks = {sample};
+    core.Say("gpu1", samples);
+  };
+  hold(key, 690);
+  hold(Key{job, Attempt{1}}, 1000);
+  EXPECT_EQ(Events("attempt.host_memory_high"), 0) << "that one has no limit";
+  for (const std::uint64_t bytes : {710, 900, 690, 710}) hold(key, bytes);
+  EXPECT_EQ(Events("attempt.host_memory_high"), 1);
+  const auto shown = core.View(limited).findings;
+  ASSERT_EQ(shown.size(), 1u);
+  EXPECT_NE(shown[0].says.find("its own limit"), std::string::npos) << shown[0].says;
+  EXPECT_FALSE(Shows("host_memory_high"));
+  hold(key, 100);
+  EXPECT_TRUE(core.View(limited).findings.empty());
+}
+
 TEST_F(MemoryWatch, ForeseesTheEndOfAGpuAndTouchesNothing) {
   for (int i = 0; i < 60; ++i) Measure(0.1 + 0.01 * i, 0.1);
   EXPECT_EQ(Events("attempt.memory_trend"), 1);

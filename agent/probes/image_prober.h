@@ -1,0 +1,52 @@
+// The truth about the Python of a container image, asked inside of it.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "agent/account/local_account.h"
+#include "common/clock.h"
+#include "common/inventory.h"
+
+namespace launch::agent {
+
+// The command of a rank's container around a program of Python's.
+struct ImageQuestion {
+  std::string runtime;            // apptainer | singularity | enroot | docker | podman
+  std::string program;            // path of the runtime's own program
+  std::string image;              // as the job names it
+  std::string file;               // where it lies on this node, as far as the runtime has files
+  std::vector<std::string> argv;  // the last word, which is empty, is replaced by the program
+  std::map<std::string, std::string> env;
+};
+
+// The words that run a program of Python's, which is to stand in place of the empty last one.
+std::vector<std::string> PythonInImage();
+
+// Answers are kept for a day as long as image, account and driver are the same. Thread-safe; one
+// question at a time. `clock` must outlive it.
+class ImageProber {
+ public:
+  explicit ImageProber(Clock& clock) : clock_(clock) {}
+
+  // Absent: the image is not on this node yet (fetching it may take an hour, which is left to the
+  // start), it has no Python, or there was no answer within two minutes.
+  std::optional<RuntimeFacts> Ask(const ImageQuestion& question,
+                                  const std::optional<LocalAccount>& account);
+  void SetDriver(std::string version);  // another driver makes known answers void
+
+ private:
+  using Known = std::tuple<std::string, std::string, std::string>;  // content, account, driver
+
+  Clock& clock_;
+  std::mutex asking_;  // held while a container runs
+  std::mutex mutex_;
+  std::string driver_;                                        // guarded by mutex_
+  std::map<Known, std::pair<RuntimeFacts, BootTime>> known_;  // guarded by mutex_
+};
+
+}  // namespace launch::agent
