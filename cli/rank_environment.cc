@@ -28,6 +28,15 @@ void HideSecrets(const JobView& job, ShownEnvironment& environment) {
   }
 }
 
+// It is the start text that puts them there (planner/allocation.cc), not the environment.
+void NoteWrappers(const JobView& job, ShownEnvironment& environment) {
+  const bool has =
+      environment.set.contains("LAUNCH_WRAPPERS") || environment.open.contains("LAUNCH_WRAPPERS");
+  if (!has || !job.plan || job.plan->start != StartKind::kPerNode) return;
+  environment.notes.emplace_back(
+      "the text of run finds torchrun, deepspeed and accelerate in $LAUNCH_WRAPPERS, before PATH");
+}
+
 }  // namespace
 
 Result<ShownEnvironment> PlannedEnvironment(const JobView& job, Rank rank) {
@@ -67,6 +76,7 @@ Result<ShownEnvironment> PlannedEnvironment(const JobView& job, Rank rank) {
   } else if (found.open.contains("PYTHONPATH")) {
     found.open["PYTHONPATH"] = "a directory of launch's own, in front of what is yours";
   }
+  NoteWrappers(job, found);
   if (found.set.contains("CONDA_PREFIX")) {
     found.notes.emplace_back(
         "the scripts of $CONDA_PREFIX/etc/conda/activate.d run on the node and may set or change "
@@ -92,6 +102,7 @@ ShownEnvironment EnvironmentOfNode(ShownEnvironment planned, const JobView& job,
     found.set[std::string(entry.substr(0, equals))] = std::string(entry.substr(equals + 1));
   }
   found.set.erase(kExecMark);  // of the command that read it
+  NoteWrappers(job, found);
   HideSecrets(job, found);
   return found;
 }

@@ -204,7 +204,17 @@ Result<Change> AskedChange(std::string_view text, const Forecast& forecast,
   LAUNCH_ASSIGN_OR_RETURN(ChoiceInput changed, ChangedInput(text, forecast));
   Forecast asked = forecast;
   if (text.find("batch.") != std::string_view::npos) asked.batch_given = true;
-  return RowOf(std::string(text), std::move(changed), asked, input);
+  Change row = RowOf(std::string(text), std::move(changed), asked, input);
+  if (row.fits != "no") return row;
+  // In the way of this plan it does not fit; a job file that says so is planned anew.
+  ChoiceInput anew = forecast.input;
+  LAUNCH_RETURN_IF_ERROR(ApplyChange(text, anew));
+  KeepLessons(forecast.input, anew);
+  const auto choice = ChoosePlan(anew);
+  if (!choice || !choice->chosen) return row;
+  row.says += "; written into the job it would be planned as " +
+              NameOf(choice->judged[*choice->chosen].option);
+  return row;
 }
 
 Result<std::vector<Change>> UnansweredChanges(const std::vector<std::string>& questions,

@@ -1,8 +1,10 @@
 """Launchers inside a job's own scripts: the real programs, held to the plan."""
 
+import importlib.util
 import json
 import textwrap
 
+import pytest
 from conftest import VENV, wait_until
 
 RANKS = textwrap.dedent("""\
@@ -311,3 +313,68 @@ def test_accelerate_is_told_of_several_processes_only_where_nothing_else_says_ho
     assert told() == [], "the file of `accelerate config` counts too"
     file.write_text(text + "distributed_type: 'NO'\n")
     assert told() == ["--multi_gpu"], "one process is no answer for several"
+
+
+CALLS = {
+    "accelerate": "accelerate launch --num_processes 4 --num_machines 2 train.py --die",
+    "deepspeed": "deepspeed --num_gpus 2 train.py --die",
+}
+
+
+@pytest.mark.parametrize("launcher", CALLS)
+def test_the_exit_code_of_the_first_failing_rank_survives_the_other_launchers(cluster, launcher):
+    if importlib.util.find_spec(launcher) is None:
+        pytest.skip(f"{launcher} is not installed: scripts/dependencies.sh names it")
+    cluster.up("--nodes", "2")
+    cluster.write("train.py", RANKS)
+    cluster.write("train.sh", f"set -e\n{CALLS[launcher]}\n")
+    job = cluster.write("job.yaml", JOB.format(venv=VENV, run="bash train.sh") + "procs_per_node: 2\n")
+    done = cluster.launch("submit", job, "--wait", code=33, timeout=240)
+    number = done.stdout.strip()
+    out = cluster.launch("logs", number, "--no-prefix").stdout
+    assert f"first failing rank of {launcher}: 3 (local rank 1): exit 33" in out, out
+    (attempt,) = cluster.status(number)["attempts"]
+    assert attempt["first_failed_rank"] == 3
+    assert cluster.json("why", number)["rank"] == 3
+
+
+@pytest.mark.parametrize("launcher", CALLS)
+def test_a_launcher_that_the_job_names_starts_the_real_program_once_per_node(cluster, launcher):
+    if importlib.util.find_spec(launcher) is None:
+        pytest.skip(f"{launcher} is not installed: scripts/dependencies.sh names it")
+    cluster.up("--nodes", "2")
+    cluster.write("train.py", RANKS)
+    text = JOB.format(venv=VENV, run="python train.py --x") + f"launcher: {launcher}\nprocs_per_node: 2\n"
+    plan = cluster.json("plan", cluster.write("job.yaml", text))
+    assert len(plan["assignments"]) == 2 and plan["processes"]["total"] == 4, plan["read"]
+    number = cluster.launch("submit", cluster.work / "job.yaml", "--wait", timeout=240).stdout.strip()
+    out = cluster.launch("logs", number, "--no-prefix").stdout
+    for rank in range(4):
+        assert f"rank {rank} of 4 local {rank % 2} group {rank // 2} sum 10" in out, out
+    # Each rank's arguments are the script's, but for the one that DeepSpeed's launcher gives.
+    assert out.count("--x") == 4 and out.count("--local_rank=") == (4 if launcher == "deepspeed" else 0), out
+
+
+DUMP = """\
+import json, os
+os.write(1, ("ENV " + json.dumps(dict(os.environ)) + "\\n").encode())
+"""
+
+
+def test_ranks_of_a_launcher_in_a_text_have_the_environment_of_the_plan(cluster):
+    cluster.up()
+    cluster.write("dump.py", DUMP)
+    cluster.write("train.sh", "set -e\ntorchrun --nproc_per_node=2 dump.py\n")
+    job = cluster.write("job.yaml", JOB.format(venv=VENV, run="bash train.sh").replace("nodes: 2", "env: {MINE: $HOME/x}"))
+    plan = cluster.json("plan", job)
+    (node,) = plan["assignments"]
+    number = cluster.launch("submit", job, "--wait", timeout=180).stdout.strip()
+    out = cluster.launch("logs", number, "--no-prefix").stdout
+    ranks = [json.loads(line[4:]) for line in out.splitlines() if line.startswith("ENV ")]
+    assert sorted(rank["RANK"] for rank in ranks) == ["0", "1"], out
+    planned = {k: v for k, v in node["env"].items() if k not in plan["late"]}
+    for rank in ranks:
+        # In front of PATH the text finds the launchers that hold it to the plan (docs/environment.md).
+        rank["PATH"] = rank["PATH"].removeprefix(rank["LAUNCH_WRAPPERS"] + ":")
+        assert {k: rank.get(k) for k in planned} == planned
+        assert rank["MASTER_PORT"] != "0" and rank["WORLD_SIZE"] == "2"

@@ -47,6 +47,22 @@ TEST(RankEnvironment, OfAPlanSaysWhatOnlyTheNodeSets) {
   EXPECT_FALSE(PlannedEnvironment(Planned(), 1));
 }
 
+TEST(RankEnvironment, SaysThatATextFindsItsLaunchersBeforePath) {
+  JobView job = Planned();
+  job.plan->assignments[0].env["LAUNCH_WRAPPERS"] = "";
+  const auto note = [&] {
+    return EnvironmentText(*PlannedEnvironment(job, 0)).find("# the text of run finds torchrun") !=
+           std::string::npos;
+  };
+  EXPECT_FALSE(note()) << "a rank started directly calls none";
+  job.plan->start = StartKind::kPerNode;
+  EXPECT_TRUE(note());
+  EXPECT_NE(EnvironmentText(
+                EnvironmentOfNode(*PlannedEnvironment(job, 0), job, "LAUNCH_WRAPPERS=/a/files\0"sv))
+                .find("in $LAUNCH_WRAPPERS"),
+            std::string::npos);
+}
+
 TEST(RankEnvironment, OfARunningRankIsWhatItsNodeHasButItsSecrets) {
   const JobView job = Planned();
   const ShownEnvironment read = EnvironmentOfNode(

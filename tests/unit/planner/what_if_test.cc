@@ -80,6 +80,29 @@ TEST(WhatIf, IsReadAndAnsweredWithoutAModelToo) {
   EXPECT_NE(cpu->plan.changes[0].says.find("cpu"), std::string::npos);
 }
 
+// A question about the batch keeps the plan's way, and a job file with that batch would not.
+TEST(WhatIf, SaysWhatAJobFileWithThatBatchWouldBePlannedAs) {
+  JobSpec job = GpuJob(1, "A100");
+  job.model.fields = Llama7B();
+  job.batch = {64, 1, {}};
+  for (const int micro : {4, 8, 16, 32, 64}) {
+    const auto run = Asked(job, {A100("a", 1)}, {"batch.micro=" + std::to_string(micro)});
+    ASSERT_TRUE(run) << run.error().message;
+    const Change& row = run->plan.changes.at(0);
+    if (row.fits != "no") continue;
+    JobSpec written = job;
+    written.batch.micro = micro;
+    const auto planned = Asked(written, {A100("a", 1)}, {});
+    ASSERT_TRUE(planned) << planned.error().message;
+    EXPECT_NE(row.says.find("written into the job it would be planned as " +
+                            std::string(ToString(planned->plan.strategy))),
+              std::string::npos)
+        << row.says;
+    return;
+  }
+  FAIL() << "no batch of these is too large for the GPU";
+}
+
 TEST(WhatIf, TellsMemoryOfTheHostFromThatOfTheGpu) {
   JobSpec job = GpuJob(1, "A100");
   job.model.fields = Llama7B();
