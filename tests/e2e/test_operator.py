@@ -1,6 +1,7 @@
 """What an operator says of a node that cannot prove anything itself."""
 
 import pathlib
+import subprocess
 import textwrap
 
 from conftest import VENV, wait_until
@@ -49,3 +50,41 @@ def test_a_fenced_node_gives_its_job_up_and_is_stopped_if_it_was_alive_after_all
 
 def state_of(cluster, node):
     return {n["node"]: n["state"] for n in cluster.json("nodes")["nodes"]}[node]
+
+
+def test_a_quarantine_outlives_the_agent_and_ends_by_an_operators_word(cluster, nvml):
+    up = ("--nvml-library", nvml.library)
+    state = nvml.state("a100-40x4")
+    cluster.up(*up, env=state)
+    wait_until("the GPUs are known", lambda: len(cluster.json("nodes")["nodes"][0]["gpus"]) == 4)
+    lines = "name: {}\ngpus: {}\npreflight: none\nstop_duration: 1s\nrun: sleep 600\n"
+    job = cluster.submit(cluster.write("job.yaml", lines.format("held", 1)))
+    cluster.wait_for(job, "RUNNING")
+
+    stays = subprocess.Popen(["sleep", "600"])  # of nobody here, and on no GPU before the job was
+
+    def leave(device):
+        device["processes"] = [{"pid": stays.pid, "used_mib": 900}]
+
+    def held():
+        return [gpu["gpu"] for gpu in cluster.json("quarantine", "list")["gpus"]]
+
+    nvml.edit(lambda data: [leave(device) for device in data["devices"]])
+    cluster.launch("cancel", job, code=None)
+    wait_until("the GPU of the job is held", held, timeout=100)
+    (gpu,) = held()
+    assert str(stays.pid) in cluster.launch("quarantine", "list").stdout
+
+    node = cluster.json("nodes")["nodes"][0]["node"]
+    cluster.kill(cluster.agent_pid(node))
+    cluster.up(*up, env=state)
+    wait_until("the agent is back", lambda: state_of(cluster, node) != "silent")
+    assert held() == [gpu], "its proof is still to be made"
+    cluster.launch("quarantine", "release", gpu)
+    assert held() == []
+    stays.kill()
+    stays.wait()
+    nvml.edit(lambda data: [device.update(processes=[]) for device in data["devices"]])
+    whole = cluster.submit(cluster.write("whole.yaml", lines.format("whole", 4)))
+    cluster.wait_for(whole, "RUNNING", timeout=60)
+    assert held() == [], "what was given back is not held again"
