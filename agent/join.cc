@@ -45,6 +45,15 @@ Result<v1::JoinReply> Ask(const std::string& address, const JoinToken& token,
   return reply;
 }
 
+// What cannot be written must be known before the token is used up, and what a node that works has
+// must stay whole when it is refused.
+Result<void> TryToWrite(FileSystem& files, const std::string& dir) {
+  LAUNCH_RETURN_IF_ERROR(files.MakeDirs(dir));
+  const std::string scratch = dir + "/.try-to-write";
+  LAUNCH_RETURN_IF_ERROR(files.WriteDurable(scratch, std::string(4096, '\n')));
+  return files.RemoveTree(scratch);
+}
+
 }  // namespace
 
 Result<Joined> JoinCluster(FileSystem& files, const JoinRequest& request) {
@@ -55,11 +64,10 @@ Result<Joined> JoinCluster(FileSystem& files, const JoinRequest& request) {
         ErrorCode::kInvalidArgument,
         "the token is for node " + node.value + ", the configuration says " + request.node.value,
         "make a token with: launch token create --node " + request.node.value);
-  // What cannot be written must be known before the token is used up.
-  LAUNCH_RETURN_IF_ERROR(files.MakeDirs(IdentityDir(request.state_dir)));
+  LAUNCH_RETURN_IF_ERROR(TryToWrite(files, IdentityDir(request.state_dir)));
   JoinedCluster joined{.node = node, .controllers = token.addresses, .install_id = RandomHex(16)};
-  if (auto before = ReadJoined(files, request.state_dir)) joined.install_id = before->install_id;
-  LAUNCH_RETURN_IF_ERROR(WriteJoined(files, request.state_dir, joined));
+  const auto before = ReadJoined(files, request.state_dir);
+  if (before) joined.install_id = before->install_id;
 
   LAUNCH_ASSIGN_OR_RETURN(const KeyPair key, MakeKey());
   v1::JoinRequest wire;
@@ -83,7 +91,11 @@ Result<Joined> JoinCluster(FileSystem& files, const JoinRequest& request) {
   if (facts.identity.role != "node" || facts.identity.name != node.value)
     return Fail(ErrorCode::kInternal, "the controller signed a certificate for " +
                                           ToUri(facts.identity) + " instead of this node");
-  LAUNCH_RETURN_IF_ERROR(WriteIdentity(files, request.state_dir, identity));
+  LAUNCH_RETURN_IF_ERROR(WriteJoined(files, request.state_dir, joined));
+  if (auto written = WriteIdentity(files, request.state_dir, identity); !written) {
+    if (before) (void)WriteJoined(files, request.state_dir, *before);
+    return Unexpected(std::move(written).error());
+  }
   return Joined{.node = node, .cluster = facts.identity.cluster};
 }
 

@@ -94,7 +94,8 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", "launch-agent " + std::string(Version()));
   app.require_subcommand(1);
   std::string level = "info";
-  app.add_option("--log-level", level, "trace, debug, info, warn or error");
+  app.add_option("--log-level", level)
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}));
 
   ConfigFlags run_flags;
   CLI::App* run = app.add_subcommand("run", "run the agent of this node");

@@ -34,6 +34,8 @@ constexpr const char* kSetHome =
     "export HOME=\"$LAUNCH_CONTAINER_HOME\"; unset LAUNCH_CONTAINER_HOME; exec \"$@\"";
 
 // enroot starts files only: fetched once per node and image, by one rank, while the others wait.
+// What an import that was killed left is removed first, under the lock, for enroot writes over no
+// file.
 // The image's own command script would put its entrypoint in front of ours.
 constexpr const char* kEnrootFetch =
     "file=$1; uri=$2; rc=$3; shift 3\n"
@@ -41,6 +43,7 @@ constexpr const char* kEnrootFetch =
     "if [ ! -e \"$file\" ]; then\n"
     "  mkdir -p \"${file%/*}\" && exec 9>\"$file.lock\" && flock 9 || exit 1\n"
     "  if [ ! -e \"$file\" ]; then\n"
+    "    rm -f \"$file.part\"\n"
     "    enroot import --output \"$file.part\" \"$uri\" >&2 && mv \"$file.part\" \"$file\" || exit "
     "1\n"
     "  fi\n"

@@ -65,9 +65,11 @@ void RunnerLoop::SweepRank(AllocationRun& run, RankRun& rank) {
   }
   if (rank.end) return;
   const RankFiles files = run.dir.ReadRank(rank.rank);
-  if (files.rank && !rank.started) {
+  if (files.rank && rank.pid == 0) {
+    const bool told = rank.started;  // without it: the shim was between its two writes
     rank.started = true;
     rank.pid = files.rank->pid;
+    if (told) Tell(told::StartDone{.key = run.key, .pids = {{rank.rank, rank.pid}}, .failed = {}});
   }
   ExitEvidence evidence{.key = run.key, .rank = rank.rank, .killed_at = run.killed_at};
   if (run.stop) evidence.killed_why = run.stop->cause;

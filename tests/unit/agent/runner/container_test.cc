@@ -223,6 +223,27 @@ TEST(Container, EnrootStartsOurCommandWithoutTheEntrypointOfTheImage) {
   std::filesystem::remove_all(dir);
 }
 
+// As enroot itself: "[ -e "${filename}" ]" ends an import with "File already exists".
+TEST(Container, EnrootFetchesAnImageAgainWhoseImportWasKilled) {
+  const std::string dir = testing::TempDir() + "/enroot-again-" + std::to_string(::getpid());
+  std::filesystem::create_directories(dir + "/images");
+  std::ofstream(dir + "/enroot")
+      << "#!/bin/sh\n[ $1 = start ] && exit 0\n"
+         "[ -e \"$3\" ] && { echo File already exists; exit 1; }\necho whole >\"$3\"\n";
+  ASSERT_EQ(::chmod((dir + "/enroot").c_str(), 0755), 0);
+  ContainerInput input = Input("enroot");
+  input.container.image = "nvidia/train:1";
+  input.attempt_dir = input.images_dir = dir;
+  const std::string file = dir + "/nvidia_train_1.sqsh";
+  std::ofstream(file + ".part") << "half";
+  (void)Output("PATH=" + dir + ":$PATH", ContainerCommand(input)->argv);
+  std::string image;
+  EXPECT_TRUE(std::getline(std::ifstream(file), image));
+  EXPECT_EQ(image, "whole");
+  EXPECT_FALSE(std::filesystem::exists(file + ".part"));
+  std::filesystem::remove_all(dir);
+}
+
 TEST(Container, ANodeWithoutARuntimeRunsNothing) {
   const auto contained = ContainerCommand(Input("none"));
   ASSERT_FALSE(contained);

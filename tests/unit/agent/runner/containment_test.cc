@@ -142,6 +142,21 @@ TEST_P(ContainmentTest, FindsAndEndsWhatRunsThoughItsRecordsAreGone) {
   }
 }
 
+TEST_P(ContainmentTest, TellsByItselfThatWhatHadNoRecordIsGone) {
+  const auto started = bench_.Run(bench_.Spec(kKey, 1, {"--sleep-until", bench_.Path("never")}));
+  ASSERT_TRUE(started && !started->failed);
+  const AttemptDir dir(bench_.Path("state/allocations/5.1"), *bench_.options().files);
+  const auto start = dir.ReadRank(0).start;
+  ASSERT_TRUE(start);
+  bench_.Kill();
+  std::filesystem::remove_all(bench_.Path("state/allocations"));
+  ASSERT_EQ(bench_.Open().allocations.size(), 1u);
+  ASSERT_EQ(::kill(static_cast<pid_t>(start->shim_pid), SIGKILL), 0);
+  ASSERT_EQ(::kill(static_cast<pid_t>(started->pids.at(0).second), SIGKILL), 0);
+  EXPECT_TRUE(bench_.told().Await<told::StopDone>(
+      [](const told::StopDone& done) { return done.key == kKey; }));
+}
+
 TEST_P(ContainmentTest, StopsARankWhoseSupervisorWasKilled) {
   const auto started =
       bench_.Run(bench_.Spec(kKey, 1, {"--ignore-term", "--sleep-until", bench_.Path("never")}));

@@ -177,6 +177,26 @@ TEST(Restart, ReportsATornExitRecordAsUnknown) {
   EXPECT_EQ(Only(state)->status.ranks[0].exit->cause, ExitCause(UnknownEnd{"record torn"}));
 }
 
+TEST(Restart, LearnsTheProcessOfARankThatItFoundInMidStart) {
+  RunnerBench bench;
+  bench.Open();
+  const auto started = bench.Run(bench.Spec(kKey, 1, {"--sleep-until", bench.Path("never")}));
+  ASSERT_TRUE(started && !started->failed);
+  bench.Kill();
+  const std::string path = bench.RankPath(kKey, 0) + "/start";
+  const std::string whole = bench.ReadFile(path);
+  std::filesystem::resize_file(path, shim::kRankRecordOffset);
+  const RunnerState state = bench.Open();
+  ASSERT_NE(Only(state), nullptr);
+  EXPECT_TRUE(Only(state)->status.ranks.at(0).started);
+  EXPECT_EQ(Only(state)->status.ranks.at(0).pid, 0);
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << whole;
+  EXPECT_TRUE(bench.Eventually([&] { return bench.told().Count<told::StartDone>() == 2; }));
+  const auto told = bench.told().Last<told::StartDone>();
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->pids, started->pids);
+}
+
 TEST(Restart, HoldsAnAttemptWhoseAcceptRecordCannotBeRead) {
   RunnerBench bench;
   bench.Open();

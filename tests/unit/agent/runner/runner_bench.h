@@ -25,6 +25,8 @@ class ToldLog {
   std::optional<T> Await(const std::function<bool(const T&)>& wanted);
   template <class T>
   int Count();
+  template <class T>
+  std::optional<T> Last();
 
  private:
   std::mutex mutex_;
@@ -107,6 +109,16 @@ int ToldLog::Count() {
   int count = 0;
   for (const Told& told : all_) count += std::holds_alternative<T>(told) ? 1 : 0;
   return count;
+}
+
+template <class T>
+std::optional<T> ToldLog::Last() {
+  const std::lock_guard lock(mutex_);
+  std::optional<T> last;
+  for (const Told& told : all_) {
+    if (const T* one = std::get_if<T>(&told)) last = *one;
+  }
+  return last;
 }
 
 }  // namespace launch::agent
