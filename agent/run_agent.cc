@@ -266,7 +266,7 @@ class AgentLoop {
                    ended->report.rank, Quoted(Describe(ended->report.cause)));
     } else if (const auto* done = std::get_if<told::StopDone>(&event)) {
       ranks_changed = true;
-      parts_.probes.RequestInventory();  // the driver's process list is older than the release
+      parts_.probes.RequestProcesses();  // the driver's process list is older than the release
       NoteInterpreter(done->key);
       spdlog::info("allocation.released key={} held={}", ToString(done->key), done->held.size());
     } else if (const auto* notice = std::get_if<told::NodeNotice>(&event)) {

@@ -74,19 +74,45 @@ InventoryProbe::InventoryProbe(Options options, GpuProbe& gpus, Clock& clock)
   ConfigureHwloc();
 }
 
-bool InventoryProbe::ImportTorch() {
-  std::vector<PythonQuestion> questions;
-  {
-    const std::lock_guard lock(mutex_);
-    questions = questions_;
-  }
+std::vector<PythonQuestion> InventoryProbe::LastQuestions() {
+  const std::lock_guard lock(mutex_);
+  return questions_;
+}
+
+// False when it says what was known.
+bool InventoryProbe::Learn(const PythonQuestion& question, RuntimeFacts facts) {
+  const std::lock_guard lock(mutex_);
+  const auto known = known_python_.find(question);
+  const bool fresh = known == known_python_.end();
+  if (!fresh) known->second.probed = facts.probed;
+  if (!fresh && known->second == facts) return false;
+  known_python_.insert_or_assign(question, std::move(facts));
+  return true;
+}
+
+bool InventoryProbe::ReadPython() {
   bool learnt = false;
-  for (const PythonQuestion& question : questions) {
+  for (const PythonQuestion& question : LastQuestions())
+    learnt = Learn(question, python_.Read(question)) || learnt;
+  return learnt;
+}
+
+bool InventoryProbe::ImportTorch() {
+  bool learnt = false;
+  for (const PythonQuestion& question : LastQuestions()) {
     if (python_.Knows(question)) continue;
-    (void)python_.Ask(question);
-    learnt = true;
+    learnt = Learn(question, python_.Ask(question)) || learnt;
   }
   return learnt;
+}
+
+std::vector<RuntimeFacts> InventoryProbe::Python() {
+  const std::lock_guard lock(mutex_);
+  std::vector<RuntimeFacts> facts;
+  for (const PythonQuestion& question : questions_)
+    if (const auto known = known_python_.find(question); known != known_python_.end())
+      facts.push_back(known->second);
+  return facts;
 }
 
 void InventoryProbe::AddInterpreter(const std::string& path, const std::string& user) {
@@ -166,13 +192,15 @@ Result<NodeInventory> InventoryProbe::Probe() {
   node.containment = options_.containment;
   node.labels = config.labels;
   node.base_env = base_env_;
-  const std::vector<PythonQuestion> questions = Questions(node);
-  for (const PythonQuestion& question : questions)
-    node.interpreters.push_back(python_.Read(question));
+  std::vector<PythonQuestion> questions = Questions(node);
   {
     const std::lock_guard lock(mutex_);
-    questions_ = questions;
+    questions_ = std::move(questions);
+    std::erase_if(known_python_, [&](const auto& known) {
+      return std::find(questions_.begin(), questions_.end(), known.first) == questions_.end();
+    });
   }
+  node.interpreters = Python();
   Result<NodeInventory> own = TakeSubset(std::move(node), config);
   own_gpus_.clear();
   if (own) ListSlicesAsDevices(*own);  // `gpu_ids` of agent.yaml counts whole GPUs

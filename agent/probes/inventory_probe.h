@@ -38,12 +38,17 @@ class InventoryProbe {
   // Construct before threads start (ConfigureHwloc). `gpus` outlives this.
   InventoryProbe(Options options, GpuProbe& gpus, Clock& clock);
 
-  // Within seconds also on a cold file system: of an interpreter that was not imported yet only
-  // what can be read.
+  // Looks at nothing but the node's own files: of interpreters, which lie where their users want
+  // them, it tells what ReadPython and ImportTorch last found, and of a new one nothing.
   Result<NodeInventory> Probe();
-  // Imports torch in the interpreters of the last Probe that are not known yet, up to two minutes
-  // each; true when there were any. For a thread of its own, beside all the rest.
+  // Both for a thread of its own, which a dead network file system may hold for ever; true when
+  // there is something new to tell. What can be read of the interpreters of the last Probe, within
+  // ten seconds each:
+  bool ReadPython();
+  // Imports torch in those that are not known yet, up to two minutes each.
   bool ImportTorch();
+  // What is known by now of the interpreters of the last Probe. From any thread.
+  std::vector<RuntimeFacts> Python();
 
   // An interpreter that a job used here is probed from now on (rulings 20).
   void AddInterpreter(const std::string& path, const std::string& user);
@@ -54,6 +59,8 @@ class InventoryProbe {
 
  private:
   std::vector<PythonQuestion> Questions(const NodeInventory& inventory) const;
+  std::vector<PythonQuestion> LastQuestions();
+  bool Learn(const PythonQuestion& question, RuntimeFacts facts);
 
   const Options options_;
   GpuProbe& gpus_;
@@ -63,7 +70,8 @@ class InventoryProbe {
   CoherentMode coherent_ = CoherentMode::kNone;            // of the last probe
   std::set<GpuUuid> own_gpus_;
   std::mutex mutex_;
-  std::vector<PythonQuestion> questions_;  // guarded by mutex_
+  std::vector<PythonQuestion> questions_;                // guarded by mutex_
+  std::map<PythonQuestion, RuntimeFacts> known_python_;  // guarded by mutex_
 };
 
 // Are these the same to a scheduler? Revision and the times of Python probes are left out.

@@ -18,7 +18,7 @@ ProbeThread::ProbeThread(Options options, InventoryProbe& inventory, Clock& cloc
       clock_(clock),
       sink_(std::move(sink)),
       thread_([this] { Run(); }),
-      import_thread_([this] { RunImports(); }) {}
+      python_thread_([this] { RunPython(); }) {}
 
 ProbeThread::~ProbeThread() {
   {
@@ -27,7 +27,7 @@ ProbeThread::~ProbeThread() {
   }
   wake_.notify_all();
   thread_.join();
-  import_thread_.join();
+  python_thread_.join();
 }
 
 void ProbeThread::SetSamplePeriod(Millis period) {
@@ -79,7 +79,7 @@ void ProbeThread::Run() {
     const bool sample_due = std::exchange(sample_wanted_, false) || Steady::now() >= next_sample();
     const bool processes_due = std::exchange(processes_wanted_, false);
     lock.unlock();
-    if (processes_due) (void)AskProcesses();  // first: somebody waits for it
+    if (processes_due) TellProcesses();  // first: somebody waits for it
     for (const auto& [path, user] : used) inventory_.AddInterpreter(path, user);
     if (inventory_due) {  // before the first sample: it says whose samples these are
       TellInventory(inventory_.Probe());
@@ -90,40 +90,64 @@ void ProbeThread::Run() {
       TellSample();
     }
     lock.lock();
-    if (inventory_due) {
-      import_ = true;
-      wake_.notify_all();
-    }
     inventory_due = false;
   }
 }
 
-void ProbeThread::RunImports() {
+void ProbeThread::RunPython() {
   std::unique_lock lock(mutex_);
-  while (!stop_) {
-    wake_.wait(lock, [this] { return stop_ || import_; });
-    if (stop_) break;
-    import_ = false;
+  const auto learn = [&](bool (InventoryProbe::*what)()) {
     lock.unlock();
-    const bool learnt = inventory_.ImportTorch();
+    const bool learnt = (inventory_.*what)();
     lock.lock();
-    if (learnt) {
-      wanted_ = true;
-      wake_.notify_all();
-    }
+    if (learnt && !reading_awaited_) wanted_ = true;
+    python_read_ = true;
+    wake_.notify_all();
+  };
+  while (!stop_) {
+    wake_.wait(lock, [this] { return stop_ || python_wanted_; });
+    if (stop_) break;
+    python_wanted_ = false;
+    learn(&InventoryProbe::ReadPython);
+    wake_.wait(lock, [this] { return stop_ || !reading_awaited_; });
+    if (!stop_) learn(&InventoryProbe::ImportTorch);
   }
 }
 
+void ProbeThread::TakeFirstReading(NodeInventory& inventory) {
+  std::unique_lock lock(mutex_);
+  wake_.wait_for(lock, options_.first_reading, [this] { return stop_ || python_read_; });
+  inventory.interpreters = inventory_.Python();
+  reading_awaited_ = false;
+  wake_.notify_all();
+}
+
 void ProbeThread::TellInventory(Result<NodeInventory> inventory) {
+  const bool first = inventory && !told_ && !inventory->simulated;
+  {
+    const std::lock_guard lock(mutex_);
+    python_wanted_ = true;
+    reading_awaited_ = first;
+    wake_.notify_all();
+  }
   if (!inventory) {
     if (options_.on_error) options_.on_error(inventory.error());
     return;
   }
+  if (first) TakeFirstReading(*inventory);
   GpuProcessList processes = AskProcesses();
   if (told_ && SameInventory(*told_, *inventory) && processes == told_processes_) return;
   told_ = *inventory;
   told_processes_ = processes;
   sink_(told::Inventory{*std::move(inventory), std::move(processes)});
+}
+
+// Of the known inventory: nothing else is looked at anew.
+void ProbeThread::TellProcesses() {
+  GpuProcessList processes = AskProcesses();
+  if (!told_ || processes == told_processes_) return;
+  told_processes_ = processes;
+  sink_(told::Inventory{*told_, std::move(processes)});
 }
 
 GpuProcessList ProbeThread::AskProcesses() {

@@ -19,12 +19,15 @@
 namespace launch::agent {
 
 // Tells told::Inventory at the start (without imports of torch) and whenever it changed, and
-// told::Sampled each period. Imports have a thread of their own, for they may take minutes and
-// samples must go on. All methods are safe from every thread.
+// told::Sampled each period. Interpreters have a thread of their own: an import may take minutes
+// and a look at a dead network file system for ever, and samples and the lists of processes, on
+// which the release of GPUs waits, must go on. All methods are safe from every thread.
 class ProbeThread {
  public:
   struct Options {
     Millis inventory_period{60'000};
+    // The first inventory waits this long for what can be read of the interpreters.
+    Millis first_reading{10'000};
     Millis sample_period{5'000};
     // Adds what only the agent knows of its ranks (memory, step); called on the probe thread.
     std::function<std::vector<RankSample>()> rank_samples;
@@ -43,14 +46,18 @@ class ProbeThread {
 
   void SetSamplePeriod(Millis period);  // of Welcome
   void RequestInventory();              // soon: an event hints at a change
-  void RequestProcesses();              // soon: a proof needs a list younger than now
-  void RequestSample();                 // soon: something will not be there at the next period
+  // Soon: somebody needs a list younger than now. Another one than was told is told, with the last
+  // inventory.
+  void RequestProcesses();
+  void RequestSample();  // soon: something will not be there at the next period
   void AddInterpreter(std::string path, std::string user);
 
  private:
   void Run();
-  void RunImports();
+  void RunPython();
+  void TakeFirstReading(NodeInventory& inventory);
   void TellInventory(Result<NodeInventory> inventory);
+  void TellProcesses();
   GpuProcessList AskProcesses();
   void TellSample();
   // Whose the memory of each GPU is.
@@ -67,7 +74,9 @@ class ProbeThread {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false;                                          // guarded by mutex_
-  bool import_ = false;                                        // guarded by mutex_
+  bool python_wanted_ = false;                                 // guarded by mutex_
+  bool python_read_ = false;                                   // guarded by mutex_
+  bool reading_awaited_ = false;                               // guarded by mutex_
   bool wanted_ = false;                                        // guarded by mutex_
   bool sample_wanted_ = false;                                 // guarded by mutex_
   bool processes_wanted_ = false;                              // guarded by mutex_
@@ -77,7 +86,7 @@ class ProbeThread {
   std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> told_processes_;
   std::vector<GpuSample> last_samples_;
   std::thread thread_;
-  std::thread import_thread_;
+  std::thread python_thread_;
 };
 
 }  // namespace launch::agent

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "common/units.h"
 #include "tests/unit/agent/probes/scripted_gpus.h"
 #include "tests/unit/agent/probes/settable_clock.h"
@@ -63,6 +65,9 @@ TEST_F(InventoryProbeTest, ProbesNamedInterpretersThenTheOneOnPathThenThoseOfJob
   InventoryProbe probe = Fresh();
   probe.AddInterpreter(tree.Script("job/python", answer), "");
   probe.AddInterpreter(tree.Path("job/python"), "");
+  ASSERT_TRUE(probe.Probe());
+  EXPECT_TRUE(probe.ReadPython());
+  EXPECT_FALSE(probe.ReadPython()) << "nothing new to learn";
   const Result<NodeInventory> node = probe.Probe();
   ASSERT_TRUE(node);
   std::vector<std::string> paths;
@@ -80,10 +85,21 @@ TEST_F(InventoryProbeTest, KnowsWhatTorchSaysOnlyAfterTheImport) {
                     R"({"version":"2.7.1","path":"/t"}}'; [ "$3" = import ] || exit 0
                        echo '@launch-python-probe {"stage":"b","sees_gpu":true}')")};
   InventoryProbe probe = Fresh();
+  ASSERT_TRUE(probe.Probe());
+  EXPECT_TRUE(probe.ReadPython());
   EXPECT_EQ(probe.Probe()->interpreters.at(0).sees_gpu, std::nullopt);
   EXPECT_TRUE(probe.ImportTorch());
   EXPECT_EQ(probe.Probe()->interpreters.at(0).sees_gpu, true);
   EXPECT_FALSE(probe.ImportTorch()) << "nothing new to learn";
+}
+
+// It lies where its user wants it: perhaps in a network file system that answers no more.
+TEST_F(InventoryProbeTest, LooksAtNoInterpreterByItself) {
+  config.interpreters = {tree.Script("job/python", "echo >" + tree.Path("looked"))};
+  InventoryProbe probe = Fresh();
+  ASSERT_TRUE(probe.Probe());
+  EXPECT_TRUE(probe.Probe()->interpreters.empty());
+  EXPECT_FALSE(std::filesystem::exists(tree.Path("looked")));
 }
 
 TEST_F(InventoryProbeTest, SamplesAndProcessesAreThoseOfItsOwnGpus) {

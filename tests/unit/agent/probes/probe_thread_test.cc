@@ -1,12 +1,15 @@
 #include "agent/probes/probe_thread.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <functional>
 #include <mutex>
 
+#include "common/unique_fd.h"
 #include "tests/unit/agent/probes/scripted_gpus.h"
 #include "tests/unit/agent/probes/settable_clock.h"
 #include "tests/unit/agent/probes/temporary_tree.h"
@@ -51,6 +54,7 @@ class GuardedGpus final : public GpuProbe {
  public:
   GpuFacts List() override {
     const std::lock_guard lock(mutex_);
+    ++lists_;
     return gpus_.facts;
   }
   std::vector<GpuSample> Sample() override {
@@ -65,10 +69,15 @@ class GuardedGpus final : public GpuProbe {
     const std::lock_guard lock(mutex_);
     edit(gpus_);
   }
+  int Lists() {
+    const std::lock_guard lock(mutex_);
+    return lists_;
+  }
 
  private:
   std::mutex mutex_;
   ScriptedGpus gpus_;
+  int lists_ = 0;
 };
 
 class ProbeThreadTest : public ::testing::Test {
@@ -230,6 +239,42 @@ TEST_F(ProbeThreadTest, ProbesTheInterpreterOfAJob) {
   const auto inventories = told.Inventories(2);
   ASSERT_EQ(inventories.size(), 2u);
   EXPECT_EQ(inventories[1].inventory.interpreters.at(0).python, "3.12.1");
+}
+
+// Its file system is dead, as far as the agent can tell.
+TEST_F(ProbeThreadTest, ListsProcessesWhileAnInterpreterDoesNotAnswer) {
+  const std::string asked = tree.Path("asked");
+  const std::string gate = tree.Path("gate");
+  ASSERT_EQ(::mkfifo(asked.c_str(), 0600), 0);
+  ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
+  const UniqueFd open(::open(gate.c_str(), O_RDWR | O_CLOEXEC));  // for a writer that never comes
+  Start();
+  (void)told.Samples(1);
+  thread->AddInterpreter(tree.Script("job/python", "echo >" + asked + "; read go <" + gate), "");
+  (void)std::ifstream(asked).get();  // waits for it
+  gpus.Edit([](ScriptedGpus& all) {
+    all.processes = {{all.facts.gpus[0].uuid, {GpuProcess{.pid = 4711}}}};
+  });
+  thread->RequestProcesses();
+  const auto inventories = told.Inventories(2);
+  ASSERT_EQ(inventories.size(), 2u);
+  EXPECT_EQ(inventories[1].processes.at(0).second.at(0).pid, 4711);
+  EXPECT_TRUE(inventories[1].inventory.interpreters.empty()) << "it has not answered";
+  EXPECT_EQ(::write(open.get(), "go\n", 3), 3);
+}
+
+TEST_F(ProbeThreadTest, TellsOtherProcessesWithoutLookingAtTheRest) {
+  Start();
+  (void)told.Samples(1);
+  ASSERT_EQ(told.Inventories(1).size(), 1u);
+  const int before = gpus.Lists();
+  gpus.Edit([](ScriptedGpus& all) {
+    all.processes = {{all.facts.gpus[0].uuid, {GpuProcess{.pid = 4711}}}};
+  });
+  thread->RequestProcesses();
+  ASSERT_EQ(told.Inventories(2).size(), 2u);
+  EXPECT_EQ(told.Inventories(2)[1].processes.at(0).second.at(0).pid, 4711);
+  EXPECT_EQ(gpus.Lists(), before);
 }
 
 TEST_F(ProbeThreadTest, SaysAnInventoryThatCannotBeMade) {
