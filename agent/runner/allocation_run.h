@@ -73,6 +73,8 @@ struct AllocationRun {
   std::map<Rank, RankRun> ranks;
   std::map<Rank, LogKeeper> logs;
   bool start_told = false;
+  std::optional<BootTime> commands_due;  // a start whose programs are still looked for
+  std::uint64_t commands_number = 0;
   std::optional<BootTime> lease_end;
   bool lease_told = false;            // that it could not be written
   std::optional<BootTime> killed_at;  // first SIGKILL of ours to the whole allocation
@@ -84,6 +86,7 @@ struct AllocationRun {
   std::optional<order::StageAllocation> staging;
   std::uint64_t staging_number = 0;
   std::shared_ptr<std::atomic<bool>> staging_cancel;
+  std::uint64_t marker_number = 0;  // of the marker that is noted
   bool in_copy = false;  // the paths of `spec` are those of a copy of workdir on this node
   std::optional<RankRun> setup;
   BootTime setup_deadline{};

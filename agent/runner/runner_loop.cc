@@ -87,7 +87,7 @@ int RunnerLoop::NextTimeoutMs() {
     const bool alive = std::ranges::any_of(
         run->ranks, [](const auto& entry) { return entry.second.spawned && !entry.second.end; });
     const bool logs = !run->logs.empty() && run->phase == RunPhase::kReleased;  // until forgotten
-    if (alive || run->setup || logs) timeout = kLookMs;
+    if (alive || run->setup || run->commands_due || logs) timeout = kLookMs;
     if (run->stop && run->phase != RunPhase::kReleased) {
       return cgroups_.level == Containment::kTree ? kTreePollMs : kLadderPollMs;
     }
@@ -99,6 +99,18 @@ void RunnerLoop::CancelStaging(AllocationRun& run) {
   if (run.staging_cancel) *run.staging_cancel = true;
   run.staging_cancel.reset();
   run.staging.reset();
+}
+
+std::shared_ptr<RunnerLoop::WorkerState> RunnerLoop::RunBeside(
+    std::function<void(const std::atomic<bool>& cancel, Mailbox<RunnerTask>& tasks)> work) {
+  auto state = std::make_shared<WorkerState>();
+  auto run = [work = std::move(work), state, tasks = tasks_, begins = options_.worker_begins] {
+    if (begins) begins();
+    work(state->cancel, *tasks);
+    state->done = true;
+  };
+  workers_.push_back({std::thread(std::move(run)), state});
+  return state;
 }
 
 void RunnerLoop::JoinFinished() {

@@ -1,8 +1,14 @@
 // The runner's own thread: carries out orders one after another and watches what runs.
+//
+// It touches only what is the node's own: the state and lock directories, /proc and cgroups. What
+// lies where a job has it (workdir, PATH, a home) or is asked of a directory service (accounts) may
+// never answer, and all jobs of the node wait for this thread: a worker thread looks there
+// (RunBeside) and posts what it found.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,6 +21,7 @@
 #include "agent/runner/allocation_run.h"
 #include "agent/runner/cgroup.h"
 #include "agent/runner/kernel_log.h"
+#include "agent/runner/rank_commands.h"
 #include "agent/runner/rank_runner.h"
 #include "agent/runner/reserved_files.h"
 #include "agent/runner/runner_options.h"
@@ -33,6 +40,26 @@ struct StageOutcome {  // from a staging thread
   std::string marker;                   // path of the one it wrote
   std::optional<LocalAccount> account;  // as whom
 };
+struct AccountFound {  // from a thread of its own: whom an accepted allocation runs as
+  order::Accept order;
+  std::uint64_t number = 0;
+  Result<std::optional<LocalAccount>> account;
+};
+struct CommandsFound {  // from a thread of its own, for a start
+  Key key;
+  std::uint64_t number = 0;
+  std::vector<FoundCommand> commands;
+};
+struct SetupFound {  // from a thread of its own, before `setup`
+  Key key;
+  std::uint64_t number = 0;  // of the staging
+  bool here = true;          // workdir is; else a copy may be taken
+  FoundCommand command;
+};
+struct MarkerGone {  // from the thread that removed it
+  Key key;
+  std::uint64_t number = 0;
+};
 struct StacksDone {  // from the thread that collected them
   Key key;
 };
@@ -43,17 +70,11 @@ struct CopyOutcome {  // from a staging thread: where the copy of workdir lies
 };
 struct Quit {};
 
-struct ShimWish {  // what differs between a rank and `setup`
-  std::vector<std::string> argv;
-  std::vector<std::string> env;
-  std::vector<int> cpus;
-  bool with_ports = false;
-};
-
 using RunnerTask =
     std::variant<order::Accept, order::StageAllocation, order::Start, order::StopAllocation,
                  order::Drop, order::NoteAcked, order::Forget, order::ExtendLease,
-                 order::CollectStacks, StageOutcome, CopyOutcome, StacksDone, Quit>;
+                 order::CollectStacks, AccountFound, CommandsFound, SetupFound, MarkerGone,
+                 StageOutcome, CopyOutcome, StacksDone, Quit>;
 
 // Everything but Post and SaveFence belongs to one thread: the caller of Recover until Run starts,
 // then Run's.
@@ -81,16 +102,22 @@ class RunnerLoop {
   void Do(order::Forget& order);
   void Do(order::ExtendLease& order);
   void Do(order::CollectStacks& order);
+  void Do(AccountFound& found);
+  void Do(CommandsFound& found);
+  void Do(SetupFound& found);
+  void Do(MarkerGone& gone);
   void Do(StageOutcome& outcome);
   void Do(StacksDone& done);
   void Do(CopyOutcome& outcome);
   void Do(Quit&) { quit_ = true; }
-  Result<std::optional<PortBlock>> AcceptNew(const AllocationSpec& spec, const std::string& digest);
-  Result<std::optional<LocalAccount>> AccountFor(const AllocationSpec& spec) const;
+  Result<std::optional<PortBlock>> AcceptNew(const AllocationSpec& spec, const std::string& digest,
+                                             const std::optional<LocalAccount>& account);
+  void AcceptAs(const order::Accept& order, Result<std::optional<LocalAccount>> account);
   Result<void> FindImages(AllocationRun& run) const;
   Result<void> CheckFreeSpace() const;
   void FinishDrop(AllocationRun& run);
-  void RemoveMarker(AllocationRun& run);
+  std::string MarkerOf(const AllocationRun& run) const;
+  void RemoveMarker(const AllocationRun& run);
   std::string GonePath() const { return options_.state_dir + "/gone"; }
   void RemoveAside(const std::string& path, const std::string& name);
   void RemoveGone();
@@ -98,8 +125,12 @@ class RunnerLoop {
   // Starting; start_ranks.cc.
   UniqueFd CarryOutput(const std::string& path);  // Bug::kPipedOutput
   Result<void> SpawnShim(AllocationRun& run, RankRun& rank, const ShimWish& wish);
-  void StartRank(AllocationRun& run, const RankSpec& spec, const order::Start& order);
-  void StartSetup(AllocationRun& run);
+  CommandWish WishOf(const AllocationRun& run, Rank rank, ShimWish shim) const;
+  std::optional<CommandWish> ImageWish(const AllocationRun& run) const;
+  void FindRankCommands(AllocationRun& run, const order::Start& order);
+  void FailStart(AllocationRun& run, FailedToStart why);
+  void StartRank(AllocationRun& run, FoundCommand& command);
+  void StartSetup(AllocationRun& run, FoundCommand& command);
   void StartStaging(AllocationRun& run, std::optional<int> setup_exit, std::string setup_tail);
 
   // Staging; stage_workdir.cc.
@@ -151,7 +182,7 @@ class RunnerLoop {
   void CancelStaging(AllocationRun& run);
   void JoinFinished();
 
-  // A staging thread may hang in a dead network file system: nobody waits for it.
+  // A worker may hang in a dead network file system: nobody waits for it, and it owns what it uses.
   struct WorkerState {
     std::atomic<bool> cancel{false};
     std::atomic<bool> done{false};
@@ -160,6 +191,8 @@ class RunnerLoop {
     std::thread thread;
     std::shared_ptr<WorkerState> state;
   };
+  std::shared_ptr<WorkerState> RunBeside(
+      std::function<void(const std::atomic<bool>& cancel, Mailbox<RunnerTask>& tasks)> work);
 
   RunnerOptions options_;  // `files` is `files_`
   ReservedFiles files_;
@@ -172,9 +205,14 @@ class RunnerLoop {
   Runs runs_;
   KernelLog kernel_log_;
   std::vector<Worker> workers_;
-  std::uint64_t stagings_ = 0;
-  std::set<Key> unrecorded_;  // found without a record, until they are gone or stopped
-  std::set<Key> unreadable_;  // found with one that is damaged, until then
+  std::uint64_t stagings_ = 0;  // numbers what workers were asked, so that late answers are known
+  struct Accepting {
+    std::uint64_t number = 0;
+    std::optional<order::Drop> drop;  // to follow
+  };
+  std::map<Key, Accepting> accepting_;  // until their account is known
+  std::set<Key> unrecorded_;            // found without a record, until they are gone or stopped
+  std::set<Key> unreadable_;            // found with one that is damaged, until then
   int next_port_ = 0;
   bool disk_low_ = false;
   BootTime next_look_{};

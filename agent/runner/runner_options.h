@@ -76,6 +76,9 @@ struct RunnerOptions {
   std::function<std::optional<std::string>(std::int64_t pid)> py_spy;
   // Pieces of a copied working directory, from the controller. Blocking; from any thread.
   FetchChunks fetch_chunks;
+  // For tests: called by each worker thread before it does anything, as a dead file system would
+  // hold it.
+  std::function<void()> worker_begins;
   FileSystem* files = nullptr;  // borrowed
   Clock* clock = nullptr;       // borrowed, thread-safe
   // From the end of the grace to giving up the free proof.

@@ -18,6 +18,26 @@
 #include "common/pki.h"
 
 namespace launch::agent {
+namespace {
+
+// kPreflightFailed: its ranks may not run here; another owner's may.
+Result<std::optional<LocalAccount>> AccountToRunAs(
+    const std::function<Result<LocalAccount>(const std::string& owner)>& account_of,
+    const AllocationSpec& spec) {
+  auto account = account_of(spec.user);
+  auto may = account ? ActingAs::Try(*account) : Result<void>(Unexpected(account.error()));
+  if (may && account->groups.size() > shim::kMaxGroups)
+    may = Fail(ErrorCode::kPermissionDenied, "account " + account->name + " is in more than " +
+                                                 std::to_string(shim::kMaxGroups) + " groups");
+  if (may) return std::optional(std::move(*account));
+  if (may.error().code == ErrorCode::kPermissionDenied) {
+    may.error().code = ErrorCode::kPreflightFailed;
+    if (!may.error().hint.empty()) may.error().message += "; " + may.error().hint;
+  }
+  return Unexpected(std::move(may).error());
+}
+
+}  // namespace
 
 Result<void> RunnerLoop::CheckFreeSpace() const {
   LAUNCH_ASSIGN_OR_RETURN(const std::uint64_t free, FreeBytes(options_.state_dir));
@@ -38,7 +58,28 @@ void RunnerLoop::Do(order::Accept& order) {
   if (known != nullptr && known->phase != RunPhase::kDropped) {
     return Tell(told::AcceptDone{.key = key, .ports = known->ports});
   }
-  auto ports = AcceptNew(order.spec, order.digest);
+  if (!options_.account_of) return AcceptAs(order, std::optional<LocalAccount>());
+  if (accepting_.contains(key)) return;  // a repetition
+  const std::uint64_t number = ++stagings_;
+  accepting_[key] = {.number = number, .drop = {}};
+  RunBeside([order, number, account_of = options_.account_of](const auto&, auto& tasks) {
+    tasks.PushAlways(AccountFound{order, number, AccountToRunAs(account_of, order.spec)});
+  });
+}
+
+void RunnerLoop::Do(AccountFound& found) {
+  const auto accepting = accepting_.find(found.order.spec.key);
+  if (accepting == accepting_.end() || accepting->second.number != found.number) return;
+  std::optional<order::Drop> drop = std::move(accepting->second.drop);
+  accepting_.erase(accepting);
+  AcceptAs(found.order, std::move(found.account));
+  if (drop) Do(*drop);
+}
+
+void RunnerLoop::AcceptAs(const order::Accept& order, Result<std::optional<LocalAccount>> account) {
+  const Key key = order.spec.key;
+  auto ports = account ? AcceptNew(order.spec, order.digest, *account)
+                       : Result<std::optional<PortBlock>>(Unexpected(std::move(account).error()));
   if (AllocationRun* run = ports ? nullptr : Find(key)) {
     const auto record = run->dir.ReadAccept();
     // Nothing is left of what never became durable; a lock we did not get is another's directory.
@@ -51,22 +92,6 @@ void RunnerLoop::Do(order::Accept& order) {
   Tell(told::AcceptDone{.key = key, .ports = std::move(ports)});
 }
 
-// kPreflightFailed: its ranks may not run here; another owner's may.
-Result<std::optional<LocalAccount>> RunnerLoop::AccountFor(const AllocationSpec& spec) const {
-  if (!options_.account_of) return std::optional<LocalAccount>();
-  auto account = options_.account_of(spec.user);
-  auto may = account ? ActingAs::Try(*account) : Result<void>(Unexpected(account.error()));
-  if (may && account->groups.size() > shim::kMaxGroups)
-    may = Fail(ErrorCode::kPermissionDenied, "account " + account->name + " is in more than " +
-                                                 std::to_string(shim::kMaxGroups) + " groups");
-  if (may) return std::optional(std::move(*account));
-  if (may.error().code == ErrorCode::kPermissionDenied) {
-    may.error().code = ErrorCode::kPreflightFailed;
-    if (!may.error().hint.empty()) may.error().message += "; " + may.error().hint;
-  }
-  return Unexpected(std::move(may).error());
-}
-
 // What runs in a container: where its account keeps images, and the lock that a daemon's holds.
 Result<void> RunnerLoop::FindImages(AllocationRun& run) const {
   if (!run.spec->container || !run.account) return {};
@@ -75,9 +100,9 @@ Result<void> RunnerLoop::FindImages(AllocationRun& run) const {
 }
 
 Result<std::optional<PortBlock>> RunnerLoop::AcceptNew(const AllocationSpec& spec,
-                                                       const std::string& digest) {
+                                                       const std::string& digest,
+                                                       const std::optional<LocalAccount>& account) {
   LAUNCH_RETURN_IF_ERROR(CheckFreeSpace());
-  LAUNCH_ASSIGN_OR_RETURN(const std::optional<LocalAccount> account, AccountFor(spec));
   LAUNCH_FAILPOINT("launch.3.before");
   AllocationRun& run = Make(spec.key);
   run.spec = account ? AtHome(spec, *account) : spec;
@@ -136,31 +161,11 @@ void RunnerLoop::Do(order::Start& order) {
   run->phase = RunPhase::kStarting;
   Result<void> written = run->dir.WriteFiles(order.go.late_files);
   if (written && run->account) written = OpenAttempt(run->dir, {}, *run->account);
-  if (!written) {
-    run->start_told = true;
-    run->phase = RunPhase::kStarted;
-    return Tell(told::StartDone{
-        .key = key, .pids = {}, .failed = FailedToStart{"files", 0, written.error().message}});
-  }
+  if (!written) return FailStart(*run, {"files", 0, written.error().message});
   run->lease_end = order.lease_end;
   const auto leased = order.lease_end ? run->dir.WriteLease(*order.lease_end) : Result<void>();
-  if (!leased) {
-    run->start_told = true;
-    run->phase = RunPhase::kStarted;
-    return Tell(told::StartDone{
-        .key = key, .pids = {}, .failed = FailedToStart{"lease", 0, leased.error().message}});
-  }
-  RemoveMarker(*run);  // every node of the job has seen it
-  LAUNCH_FAILPOINT("launch.7.before");
-  for (const RankSpec& rank : run->spec->ranks) {
-    StartRank(*run, rank, order);
-    LAUNCH_FAILPOINT("launch.7.spawned");
-  }
-  LAUNCH_FAILPOINT("launch.7.after");
-  // From here on only shims and ranks hold them: an agent restart changes nothing.
-  run->lock.reset();
-  run->gpu_locks.clear();
-  run->held_ports.reset();
+  if (!leased) return FailStart(*run, {"lease", 0, leased.error().message});
+  FindRankCommands(*run, order);
 }
 
 // What cannot be written is no extension: the shims go by what they can read.
@@ -177,6 +182,7 @@ void RunnerLoop::Do(order::ExtendLease& order) {
 }
 
 void RunnerLoop::Do(order::StopAllocation& order) {
+  accepting_.erase(order.key);
   AllocationRun* run = Find(order.key);
   if (run != nullptr && run->phase == RunPhase::kReleased) {
     return Tell(told::StopDone{.key = order.key, .held = {}, .log_ends = run->log_ends});
@@ -203,9 +209,14 @@ void RunnerLoop::Do(order::StopAllocation& order) {
     BeginProof(*run);
   }
   CancelStaging(*run);
+  if (run->commands_due) FailStart(*run, {"start", 0, "it was stopped before it began"});
 }
 
 void RunnerLoop::Do(order::Drop& order) {
+  if (const auto accepting = accepting_.find(order.key); accepting != accepting_.end()) {
+    accepting->second.drop = order;
+    return;
+  }
   AllocationRun* run = Find(order.key);
   if (run == nullptr || run->phase != RunPhase::kAccepted) return;
   CancelStaging(*run);
@@ -233,13 +244,26 @@ void RunnerLoop::FinishDrop(AllocationRun& run) {
 }
 
 // The marker's name is kept beside the record, so that a restart in between leaves no file behind.
-void RunnerLoop::RemoveMarker(AllocationRun& run) {
-  const std::string note = run.dir.path() + "/marker";
-  const auto name = options_.files->Read(note, 4096);
-  if (!name || !run.spec) return;
-  launch::agent::RemoveMarker(*run.spec, run.account, *name);
+std::string RunnerLoop::MarkerOf(const AllocationRun& run) const {
+  const auto name = options_.files->Read(run.dir.path() + "/marker", 4096);
+  return name && run.spec ? MarkerPath(*run.spec, *name) : std::string();
+}
+
+void RunnerLoop::RemoveMarker(const AllocationRun& run) {
+  const std::string path = MarkerOf(run);
+  if (path.empty()) return;
+  RunBeside([path, account = run.account, key = run.key, number = run.marker_number](const auto&,
+                                                                                     auto& tasks) {
+    launch::agent::RemoveMarker(path, account);
+    tasks.PushAlways(MarkerGone{key, number});
+  });
+}
+
+void RunnerLoop::Do(MarkerGone& gone) {
+  const AllocationRun* run = Find(gone.key);
+  if (run == nullptr || run->marker_number != gone.number) return;
   std::error_code ignored;
-  std::filesystem::remove(note, ignored);
+  std::filesystem::remove(run->dir.path() + "/marker", ignored);
 }
 
 void RunnerLoop::Do(order::NoteAcked& order) {
@@ -254,6 +278,7 @@ void RunnerLoop::Do(order::Forget& order) {
   if (run != nullptr && run->phase != RunPhase::kReleased && run->phase != RunPhase::kDropped) {
     return;
   }
+  accepting_.erase(order.key);
   LAUNCH_FAILPOINT("exit.4.before");
   const AttemptDir dir(AllocationPath(options_.state_dir, order.key), *options_.files);
   const std::string kept = KeptLogsPath(options_.state_dir, order.key);
@@ -284,14 +309,11 @@ void RunnerLoop::RemoveAside(const std::string& path, const std::string& name) {
 
 // Also what an agent that ended meanwhile had moved there.
 void RunnerLoop::RemoveGone() {
-  auto state = std::make_shared<WorkerState>();
-  auto work = [gone = GonePath(), state] {
+  RunBeside([gone = GonePath()](const auto&, auto&) {
     PosixFileSystem files;
     for (const std::string& name : files.List(gone).value_or(std::vector<std::string>()))
       (void)files.RemoveTree(gone + "/" + name);
-    state->done = true;
-  };
-  workers_.push_back({std::thread(std::move(work)), state});
+  });
 }
 
 // On a thread of its own: a process may take its time to answer.
@@ -303,17 +325,14 @@ void RunnerLoop::Do(order::CollectStacks& order) {
     if (!state.started || state.end) continue;
     wishes.push_back({run->key, rank, state.pid, run->dir.StacksPath(rank)});
   }
-  auto state = std::make_shared<WorkerState>();
   run->collecting = true;
-  auto work = [told = options_.told, py_spy = options_.py_spy, wishes = std::move(wishes), state,
-               tasks = tasks_, key = run->key] {
+  RunBeside([told = options_.told, py_spy = options_.py_spy, wishes = std::move(wishes),
+             key = run->key](const auto&, auto& tasks) {
     for (const StacksWish& wish : wishes) {
       told(told::StacksCollected{CollectStacks(wish, {.py_spy = py_spy})});
     }
-    tasks->PushAlways(StacksDone{key});
-    state->done = true;
-  };
-  workers_.push_back({std::thread(std::move(work)), state});
+    tasks.PushAlways(StacksDone{key});
+  });
 }
 
 void RunnerLoop::Do(StacksDone& done) {

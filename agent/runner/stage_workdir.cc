@@ -1,6 +1,7 @@
 // RunnerLoop: in place or in a copy of workdir, then setup, then the checks.
 #include <utility>
 
+#include "agent/runner/rank_env.h"
 #include "agent/runner/runner_loop.h"
 #include "agent/runner/staging.h"
 #include "agent/runner/workdir_copy.h"
@@ -8,13 +9,33 @@
 namespace launch::agent {
 
 void RunnerLoop::BeginStaging(AllocationRun& run) {
+  if (run.spec->setup.empty()) return StartStaging(run, std::nullopt, {});
   // With a copy to fall back on, nothing runs in a directory that is another one here.
   const bool may_copy = !run.spec->snapshot.empty() && !run.in_copy;
-  if (run.spec->setup.empty() || (may_copy && !SeesWorkdir(*run.spec, run.account))) {
-    return StartStaging(run, std::nullopt, {});
-  }
-  Tell(told::StageProgress{.key = run.key, .step = "setup", .line = "running setup"});
-  StartSetup(run);
+  ShimWish shim;
+  shim.argv = {"/bin/bash", "--noprofile", "--norc", "-e", "-c", run.spec->setup};
+  shim.env = BuildRankEnv(SharedEnv(*run.spec), {}, {},
+                          {.attempt = run.dir.path(),
+                           .own = run.dir.OwnPath(run.spec->ranks.front().rank),
+                           .account = run.account});
+  run.staging_number = ++stagings_;
+  const auto state =
+      RunBeside([spec = *run.spec, account = run.account, may_copy, number = run.staging_number,
+                 wish = WishOf(run, kSetupRank, std::move(shim))](const auto&, auto& tasks) {
+        const bool here = !may_copy || SeesWorkdir(spec, account);
+        std::vector<FoundCommand> found = FindCommands(spec, account, {wish});
+        tasks.PushAlways(SetupFound{spec.key, number, here, std::move(found.front())});
+      });
+  run.staging_cancel = std::shared_ptr<std::atomic<bool>>(state, &state->cancel);
+}
+
+void RunnerLoop::Do(SetupFound& found) {
+  AllocationRun* run = Find(found.key);
+  if (run == nullptr || !run->staging || run->staging_number != found.number) return;
+  run->staging_cancel.reset();
+  if (!found.here) return StartStaging(*run, std::nullopt, {});
+  Tell(told::StageProgress{.key = run->key, .step = "setup", .line = "running setup"});
+  StartSetup(*run, found.command);
 }
 
 // On a thread of its own, as StartStaging.
@@ -26,16 +47,14 @@ void RunnerLoop::StartFetch(AllocationRun& run) {
                 .live_jobs = {},
                 .account = run.account};
   for (const auto& [key, other] : runs_) wish.live_jobs.push_back(key.job);
-  auto state = std::make_shared<WorkerState>();
   run.staging_number = ++stagings_;
-  run.staging_cancel = std::shared_ptr<std::atomic<bool>>(state, &state->cancel);
   Tell(told::StageProgress{.key = run.key, .step = "copy", .line = "fetching a copy of workdir"});
-  auto work = [tasks = tasks_, wish = std::move(wish), state, fetch = options_.fetch_chunks,
-               number = run.staging_number] {
-    tasks->PushAlways(CopyOutcome{wish.key, number, MakeCopy(wish, fetch, state->cancel)});
-    state->done = true;
-  };
-  workers_.push_back({std::thread(std::move(work)), state});
+  const auto state =
+      RunBeside([wish = std::move(wish), fetch = options_.fetch_chunks,
+                 number = run.staging_number](const std::atomic<bool>& cancel, auto& tasks) {
+        tasks.PushAlways(CopyOutcome{wish.key, number, MakeCopy(wish, fetch, cancel)});
+      });
+  run.staging_cancel = std::shared_ptr<std::atomic<bool>>(state, &state->cancel);
 }
 
 void RunnerLoop::Do(CopyOutcome& outcome) {

@@ -102,10 +102,6 @@ PathFact InterpreterFact(const AllocationSpec& spec, const std::string& path) {
   return fact;
 }
 
-std::string MarkerPath(const AllocationSpec& spec, const std::string& marker) {
-  return spec.workdir + "/" + marker;
-}
-
 // The content names the attempt, so that a marker left by another one proves nothing.
 PathFact WriteMarker(const AllocationSpec& spec, const std::string& marker) {
   PathFact fact{.what = "marker", .path = MarkerPath(spec, marker)};
@@ -323,10 +319,13 @@ bool SeesWorkdir(const AllocationSpec& spec, const std::optional<LocalAccount>& 
   return fact.ok && (spec.workdir_inode == 0 || fact.inode == spec.workdir_inode);
 }
 
-void RemoveMarker(const AllocationSpec& spec, const std::optional<LocalAccount>& account,
-                  const std::string& marker) {
+std::string MarkerPath(const AllocationSpec& spec, const std::string& marker) {
+  return spec.workdir + "/" + marker;
+}
+
+void RemoveMarker(const std::string& path, const std::optional<LocalAccount>& account) {
   const ActingAs acting(account);
-  if (!marker.empty()) (void)::unlink(MarkerPath(spec, marker).c_str());
+  (void)::unlink(path.c_str());
 }
 
 }  // namespace launch::agent

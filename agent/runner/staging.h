@@ -48,8 +48,8 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
 // Whether workdir is here, and is that of the submitter as far as he told.
 bool SeesWorkdir(const AllocationSpec& spec, const std::optional<LocalAccount>& account);
 
-// The marker that proves a shared workdir; gone is fine.
-void RemoveMarker(const AllocationSpec& spec, const std::optional<LocalAccount>& account,
-                  const std::string& marker);
+// The marker that proves a shared workdir: its path, and its end; gone is fine. Blocking.
+std::string MarkerPath(const AllocationSpec& spec, const std::string& marker);
+void RemoveMarker(const std::string& path, const std::optional<LocalAccount>& account);
 
 }  // namespace launch::agent

@@ -8,16 +8,15 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "agent/account/acting_as.h"
 #include "agent/runner/account_files.h"
 #include "agent/runner/container.h"
-#include "agent/runner/interpreter.h"
 #include "agent/runner/process.h"
 #include "agent/runner/process_limits.h"
 #include "agent/runner/rank_env.h"
 #include "agent/runner/runner_loop.h"
 #include "agent/runner/shim_launch.h"
 #include "agent/runner/staging.h"
+#include "common/failpoint.h"
 #include "common/foreign_file.h"
 #include "common/planted.h"
 
@@ -25,6 +24,8 @@ namespace launch::agent {
 namespace {
 
 constexpr std::size_t kSetupTailBytes = 4096;
+// As long as a file server's restart may take.
+constexpr Millis kCommandsLimit{60'000};
 static_assert(shim::kWhyLease == static_cast<std::uint32_t>(StopCause::kLease));
 
 FailedToStart AsFailure(const Error& error, std::string stage) {
@@ -38,69 +39,6 @@ std::string TailOf(const std::string& path) {
   const auto size = static_cast<std::uint64_t>(info.st_size);
   return ReadRange(file->get(), size - std::min<std::uint64_t>(size, kSetupTailBytes),
                    kSetupTailBytes);
-}
-
-constexpr const char* kInDirectory = "cd \"$0\" && exec \"$@\"";
-
-Result<Contained> ContainedCommand(const AllocationRun& run, Rank rank, const char* suffix,
-                                   const ShimWish& wish) {
-  const Rank own = rank < 0 ? run.spec->ranks.front().rank : rank;
-  return ContainerCommand({.container = *run.spec->container,
-                           .name = ContainerName(run.key, rank) + suffix,
-                           .workdir = run.spec->workdir,
-                           .attempt_dir = run.dir.path(),
-                           .own_dir = run.account ? run.dir.OwnPath(own) : "",
-                           .images_dir = run.images_dir,
-                           .lock = run.dir.ContainerLockPath(),
-                           .gpus = !run.spec->gpus.empty(),
-                           .host = HostFor(run.account),
-                           .argv = wish.argv,
-                           .env = wish.env});
-}
-
-// The PATH of the job is that of its image.
-Result<std::string> RuntimeProgram(const AllocationRun& run, const std::string& word,
-                                   const std::vector<std::string>& env) {
-  auto program = FindProgram(word, ValueOf(env, "PATH"), run.spec->workdir);
-  if (!program) program = FindProgram(word, kSystemPath, run.spec->workdir);
-  return program;
-}
-
-// The same command inside of the job's image, if it has one.
-Result<void> Contain(const AllocationRun& run, Rank rank, ShimWish& wish) {
-  if (!run.spec->container) return {};
-  LAUNCH_ASSIGN_OR_RETURN(Contained contained, ContainedCommand(run, rank, "", wish));
-  const ActingAs acting(run.account);
-  LAUNCH_ASSIGN_OR_RETURN(std::string program, RuntimeProgram(run, contained.argv[0], wish.env));
-  wish.argv = std::move(contained.argv);
-  wish.argv[0] = std::move(program);
-  wish.env = std::move(contained.env);
-  return {};
-}
-
-// How the Python of the job's image is asked for the truth; absent: no image, or no runtime.
-std::optional<ImageCommand> AskImage(const AllocationRun& run, const RunnerOptions& options) {
-  if (!run.spec->container || run.spec->ranks.empty() || options.python_words.empty()) return {};
-  const RankSpec& first = run.spec->ranks.front();
-  ShimWish wish;
-  wish.argv = options.python_words;
-  wish.env = BuildRankEnv(
-      first.env, {}, {},
-      {.attempt = run.dir.path(), .own = run.dir.OwnPath(first.rank), .account = run.account});
-  const auto contained = ContainedCommand(run, first.rank, "-probe", wish);
-  if (!contained) return std::nullopt;
-  const ActingAs acting(run.account);
-  const auto program = RuntimeProgram(run, run.spec->container->runtime, wish.env);
-  const auto first_word = RuntimeProgram(run, contained->argv[0], wish.env);
-  if (!program || !first_word) return std::nullopt;
-  ImageCommand image{*program, *contained};
-  image.command.argv[0] = *first_word;
-  // Images may be named from there.
-  image.command.argv.insert(image.command.argv.begin(),
-                            {"/bin/bash", "-c", kInDirectory, run.spec->workdir});
-  if (!image.command.file.empty() && image.command.file[0] != '/')
-    image.command.file = run.spec->workdir + "/" + image.command.file;
-  return image;
 }
 
 }  // namespace
@@ -187,44 +125,107 @@ Result<void> RunnerLoop::SpawnShim(AllocationRun& run, RankRun& rank, const Shim
   return {};
 }
 
-void RunnerLoop::StartRank(AllocationRun& run, const RankSpec& spec, const order::Start& order) {
-  RankRun& rank = run.ranks[spec.rank];
-  rank.rank = spec.rank;
-  ShimWish wish;
-  wish.env = BuildRankEnv(
-      spec.env, order.go.late_env, order.secrets,
-      {.attempt = run.dir.path(), .own = run.dir.OwnPath(spec.rank), .account = run.account});
-  wish.argv = spec.argv;
-  wish.cpus = spec.cpus;
-  wish.with_ports = spec.rank == 0;
+CommandWish RunnerLoop::WishOf(const AllocationRun& run, Rank rank, ShimWish shim) const {
+  CommandWish wish{.rank = rank, .shim = std::move(shim), .container = {}};
+  if (!run.spec->container) return wish;
+  const Rank own = rank < 0 ? run.spec->ranks.front().rank : rank;
+  wish.container = {.container = *run.spec->container,
+                    .name = ContainerName(run.key, rank),
+                    .workdir = run.spec->workdir,
+                    .attempt_dir = run.dir.path(),
+                    .own_dir = run.account ? run.dir.OwnPath(own) : "",
+                    .images_dir = run.images_dir,
+                    .lock = run.dir.ContainerLockPath(),
+                    .gpus = !run.spec->gpus.empty(),
+                    .host = HostFor(run.account),
+                    .argv = {},
+                    .env = {}};
+  return wish;
+}
+
+// The Python of the job's image as its first rank would start it; absent: there is no image.
+std::optional<CommandWish> RunnerLoop::ImageWish(const AllocationRun& run) const {
+  if (!run.spec->container || run.spec->ranks.empty() || options_.python_words.empty()) return {};
+  const RankSpec& first = run.spec->ranks.front();
+  ShimWish shim;
+  shim.argv = options_.python_words;
+  shim.env = BuildRankEnv(
+      first.env, {}, {},
+      {.attempt = run.dir.path(), .own = run.dir.OwnPath(first.rank), .account = run.account});
+  CommandWish wish = WishOf(run, first.rank, std::move(shim));
+  wish.container->name += "-probe";
+  return wish;
+}
+
+// The marker goes before any rank is there: every node of the job has seen it.
+void RunnerLoop::FindRankCommands(AllocationRun& run, const order::Start& order) {
+  std::vector<CommandWish> wishes;
+  for (const RankSpec& spec : run.spec->ranks) {
+    ShimWish shim;
+    shim.env = BuildRankEnv(
+        spec.env, order.go.late_env, order.secrets,
+        {.attempt = run.dir.path(), .own = run.dir.OwnPath(spec.rank), .account = run.account});
+    shim.argv = spec.argv;
+    shim.cpus = spec.cpus;
+    shim.with_ports = spec.rank == 0;
+    wishes.push_back(WishOf(run, spec.rank, std::move(shim)));
+  }
+  run.commands_number = ++stagings_;
+  run.commands_due = options_.clock->Now() + kCommandsLimit;
+  RunBeside([spec = *run.spec, account = run.account, wishes = std::move(wishes),
+             marker = MarkerOf(run), number = run.commands_number](const auto&, auto& tasks) {
+    if (!marker.empty()) launch::agent::RemoveMarker(marker, account);
+    tasks.PushAlways(CommandsFound{spec.key, number, FindCommands(spec, account, wishes)});
+  });
+}
+
+void RunnerLoop::Do(CommandsFound& found) {
+  AllocationRun* run = Find(found.key);
+  if (run == nullptr || !run->commands_due || run->commands_number != found.number) return;
+  run->commands_due.reset();
+  MarkerGone gone{run->key, run->marker_number};
+  Do(gone);
+  LAUNCH_FAILPOINT("launch.7.before");
+  for (FoundCommand& command : found.commands) {
+    StartRank(*run, command);
+    LAUNCH_FAILPOINT("launch.7.spawned");
+  }
+  LAUNCH_FAILPOINT("launch.7.after");
+  // From here on only shims and ranks hold them: an agent restart changes nothing.
+  run->lock.reset();
+  run->gpu_locks.clear();
+  run->held_ports.reset();
+}
+
+// Before any rank was begun.
+void RunnerLoop::FailStart(AllocationRun& run, FailedToStart why) {
+  run.commands_due.reset();
+  run.start_told = true;
+  run.phase = RunPhase::kStarted;
+  Tell(told::StartDone{.key = run.key, .pids = {}, .failed = std::move(why)});
+}
+
+void RunnerLoop::StartRank(AllocationRun& run, FoundCommand& command) {
+  RankRun& rank = run.ranks[command.rank];
+  rank.rank = command.rank;
   const auto failed = [&](FailedToStart why) {
-    ExitReport report{.key = run.key, .rank = spec.rank, .boot_id = boot_id_};
+    ExitReport report{.key = run.key, .rank = command.rank, .boot_id = boot_id_};
     report.cause = std::move(why);
     report.started = report.ended = options_.clock->Now();
     rank.spawned = true;
     EndRank(run, rank, std::move(report));
   };
-  if (std::ranges::find(wish.argv, "") != wish.argv.end()) {
-    const auto interpreter = [&] {
-      const ActingAs acting(run.account);
-      return ResolveInterpreter(*run.spec, ValueOf(wish.env, "PATH"));
-    }();
-    if (!interpreter) return failed(AsFailure(interpreter.error(), "interpreter"));
-    std::ranges::replace(wish.argv, std::string(), *interpreter);
-  }
-  if (auto contained = Contain(run, spec.rank, wish); !contained) {
-    return failed(AsFailure(contained.error(), "container"));
-  }
+  if (!command.shim) return failed(AsFailure(command.shim.error(), command.stage));
   const std::uint64_t cap =
       run.spec->logs.cap_bytes > 0 ? run.spec->logs.cap_bytes : options_.log_cap_bytes;
-  run.logs.insert_or_assign(spec.rank, LogKeeper(run.dir.RankPath(spec.rank), cap));
-  if (const auto spawned = SpawnShim(run, rank, wish); !spawned) {
+  run.logs.insert_or_assign(command.rank, LogKeeper(run.dir.RankPath(command.rank), cap));
+  if (const auto spawned = SpawnShim(run, rank, *command.shim); !spawned) {
     failed(AsFailure(spawned.error(), "spawn"));
   }
 }
 
 // Once per node and attempt: what an earlier agent began is not begun again.
-void RunnerLoop::StartSetup(AllocationRun& run) {
+void RunnerLoop::StartSetup(AllocationRun& run, FoundCommand& command) {
   run.setup.emplace();
   run.setup->rank = kSetupRank;
   run.setup_deadline = options_.clock->Now() + run.spec->setup_timeout;
@@ -236,16 +237,8 @@ void RunnerLoop::StartSetup(AllocationRun& run) {
   (void)options_.files->RemoveTree(directory);
   Result<void> ready = options_.files->MakeDirs(directory);
   if (ready && run.account) ready = OpenSetup(run.dir, *run.account);
-  if (ready) {
-    ShimWish wish;
-    wish.argv = {"/bin/bash", "--noprofile", "--norc", "-e", "-c", run.spec->setup};
-    wish.env = BuildRankEnv(SharedEnv(*run.spec), {}, {},
-                            {.attempt = run.dir.path(),
-                             .own = run.dir.OwnPath(run.spec->ranks.front().rank),
-                             .account = run.account});
-    ready = Contain(run, kSetupRank, wish);
-    if (ready) ready = SpawnShim(run, *run.setup, wish);
-  }
+  if (ready && !command.shim) ready = Unexpected(command.shim.error());
+  if (ready) ready = SpawnShim(run, *run.setup, *command.shim);
   if (!ready) {
     run.setup.reset();
     StartStaging(run, 126, ready.error().message);
@@ -302,6 +295,7 @@ void RunnerLoop::StartStaging(AllocationRun& run, std::optional<int> setup_exit,
   if (!run.staging) return;
   const to_node::Stage& stage = run.staging->stage;
   if (stage.write_marker && !stage.marker.empty()) {
+    ++run.marker_number;
     (void)options_.files->WriteDurable(run.dir.path() + "/marker", stage.marker);
   }
   StagingInput input{.spec = *run.spec,
@@ -310,27 +304,29 @@ void RunnerLoop::StartStaging(AllocationRun& run, std::optional<int> setup_exit,
                      .setup_tail = std::move(setup_tail),
                      .probe_runtime = options_.probe_runtime,
                      .environment_of = options_.environment_of,
-                     .image = AskImage(run, options_),
+                     .image = {},
                      .probe_image = options_.probe_image,
                      .test_network = options_.test_network,
                      .account = run.account};
-  auto state = std::make_shared<WorkerState>();
   run.staging_number = ++stagings_;
-  run.staging_cancel = std::shared_ptr<std::atomic<bool>>(state, &state->cancel);
   Tell(told::StageProgress{.key = run.key,
                            .step = "check",
                            .line = stage.network_test ? "testing the network between the nodes"
                                                       : "checking paths and network"});
-  auto work = [tasks = tasks_, wish = std::move(input), state, number = run.staging_number] {
-    StageOutcome outcome{wish.spec.key, number, RunStaging(wish, state->cancel), {}, wish.account};
-    outcome.facts.from_snapshot = wish.stage.use_snapshot;
-    for (const PathFact& fact : outcome.facts.paths) {
-      if (wish.stage.write_marker && fact.what == "marker" && fact.ok) outcome.marker = fact.path;
-    }
-    tasks->PushAlways(std::move(outcome));
-    state->done = true;
-  };
-  workers_.push_back({std::thread(std::move(work)), state});
+  const auto state =
+      RunBeside([input = std::move(input), ask = ImageWish(run), number = run.staging_number](
+                    const std::atomic<bool>& cancel, auto& tasks) {
+        StagingInput wish = input;
+        if (ask) wish.image = FindImageCommand(wish.spec, wish.account, *ask);
+        StageOutcome outcome{wish.spec.key, number, RunStaging(wish, cancel), {}, wish.account};
+        outcome.facts.from_snapshot = wish.stage.use_snapshot;
+        for (const PathFact& fact : outcome.facts.paths) {
+          if (wish.stage.write_marker && fact.what == "marker" && fact.ok)
+            outcome.marker = fact.path;
+        }
+        tasks.PushAlways(std::move(outcome));
+      });
+  run.staging_cancel = std::shared_ptr<std::atomic<bool>>(state, &state->cancel);
 }
 
 void RunnerLoop::Do(StageOutcome& outcome) {
@@ -340,8 +336,9 @@ void RunnerLoop::Do(StageOutcome& outcome) {
     // a newer staging may have written the same one, and the end is still to come.
     const bool waits = run != nullptr && !run->stop && run->phase == RunPhase::kAccepted;
     if (outcome.marker.empty() || waits) return;
-    const ActingAs acting(outcome.account);
-    (void)::unlink(outcome.marker.c_str());
+    RunBeside([path = outcome.marker, account = outcome.account](const auto&, auto&) {
+      launch::agent::RemoveMarker(path, account);
+    });
     return;
   }
   run->staging.reset();

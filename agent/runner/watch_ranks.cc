@@ -176,6 +176,10 @@ void RunnerLoop::Sweep() {
     if (run->phase == RunPhase::kReleased || run->phase == RunPhase::kDropped) continue;
     for (auto& [rank, state] : run->ranks) SweepRank(*run, state);
     if (run->setup) SweepSetup(*run);
+    if (run->commands_due && options_.clock->Now() >= *run->commands_due) {
+      FailStart(*run, {"start", 0,
+                       "the file systems of workdir and of the job's PATH do not answer here"});
+    }
     TellStart(*run);
     if (run->stop) Climb(*run);
   }

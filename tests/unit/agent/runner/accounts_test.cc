@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <memory>
 
 #include "agent/account/acting_as.h"
 #include "agent/runner/account_files.h"
@@ -180,6 +182,34 @@ TEST_F(AccountsTest, AnUnknownOwnerIsRefusedBeforeAnythingIsMade) {
   EXPECT_EQ(refused->ports.error().code, ErrorCode::kPreflightFailed);
   EXPECT_EQ(refused->ports.error().message, "there is no account eve; make it");
   EXPECT_FALSE(fs::exists(bench_.options().state_dir + "/allocations/31.1"));
+}
+
+// As one of a directory service that does not answer.
+TEST_F(AccountsTest, AnAccountThatIsLookedForHoldsNobodyElse) {
+  const Key other{{33}, {1}};
+  const auto asked = std::make_shared<std::promise<void>>();
+  const auto answer = std::make_shared<std::promise<void>>();
+  bench_.Kill();
+  bench_.options().account_of = [=](const std::string& owner) -> Result<LocalAccount> {
+    if (owner == "ben") return Account("ben", kBen);
+    asked->set_value();
+    answer->get_future().wait();
+    return Account("ana", kAna);
+  };
+  bench_.Open();
+  bench_.runner().Accept({Shell(kKey, "ana", "true"), "digest"});
+  asked->get_future().wait();
+  bench_.runner().Accept({Shell(kKey, "ana", "true"), "digest"});  // a repetition: asked once
+  EXPECT_TRUE(bench_.Accept(Shell(other, "ben", "true")));
+  EXPECT_FALSE(bench_.told().Last<told::AcceptDone>()->key == kKey);
+  bench_.runner().Drop({kKey, "no longer wanted"});
+  answer->set_value();
+  const auto accepted = bench_.told().Await<told::AcceptDone>(
+      [](const told::AcceptDone& done) { return done.key == kKey; });
+  ASSERT_TRUE(accepted && accepted->ports);
+  EXPECT_TRUE(bench_.Eventually([&] {
+    return fs::exists(bench_.options().state_dir + "/allocations/31.1/dropped");
+  })) << "the drop follows";
 }
 
 TEST_F(AccountsTest, AnAgentThatComesBackKeepsTheAccountOfWhatItAccepted) {
