@@ -36,12 +36,10 @@ Result<void> Contexts::CheckName(const std::string& name) {
 }
 
 std::vector<std::string> Contexts::Names() const {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(dir_ + "/clusters", ignored)) {
-    if (fs::exists(entry.path() / "address")) names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
+  auto names = PosixFileSystem().List(dir_ + "/clusters").value_or(std::vector<std::string>());
+  std::erase_if(names, [this](const std::string& name) {
+    return !PathExists(dir_ + "/clusters/" + name + "/address");
+  });
   return names;
 }
 
@@ -49,7 +47,7 @@ std::optional<std::string> Contexts::Current() const {
   std::ifstream in(dir_ + "/current");
   std::string name;
   if (!std::getline(in, name) || !CheckName(name)) return std::nullopt;
-  if (!fs::exists(Dir(name) + "/address")) return std::nullopt;
+  if (!PathExists(Dir(name) + "/address")) return std::nullopt;
   return name;
 }
 

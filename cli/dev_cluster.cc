@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "cli/daemon.h"
+#include "common/file_system.h"
 #include "common/inventory_yaml.h"
 #include "common/unique_fd.h"
 
@@ -140,11 +141,11 @@ DevStatus DevCluster::Status() const {
     return record ? record->pid : 0;
   };
   status.controller = {"controller", pid_of(dir_ + "/controller.pid")};
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(dir_ + "/agents", ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (fs::exists(entry.path() / "agent.yaml"))
-      status.agents.push_back({name, pid_of((entry.path() / "agent.pid").string())});
+  const std::string agents = dir_ + "/agents/";
+  for (const std::string& name :
+       PosixFileSystem().List(agents).value_or(std::vector<std::string>())) {
+    if (PathExists(agents + name + "/agent.yaml"))
+      status.agents.push_back({name, pid_of(agents + name + "/agent.pid")});
   }
   std::sort(status.agents.begin(), status.agents.end(),
             [](const DevProcess& a, const DevProcess& b) {
@@ -241,7 +242,7 @@ Result<void> DevCluster::StartController(const Say& say) {
   const std::string state = dir_ + "/controller";
   std::string listen = ReadLine(dir_ + "/controller.address");
   if (listen.empty()) listen = "127.0.0.1:0";
-  if (!fs::exists(state + "/ca.pem")) {
+  if (!PathExists(state + "/ca.pem")) {
     LAUNCH_RETURN_IF_ERROR(MakeDir(state));
     LAUNCH_ASSIGN_OR_RETURN(Finished init,
                             RunToEnd({program, "init", "--state", state}, "", kStartLimit));
@@ -282,7 +283,7 @@ Result<void> DevCluster::StartAgent(const Node& node, Client& client, const Say&
   for (const auto& [name, value] : node.settings) yaml += name + ": " + value + "\n";
   const std::string config = dir + "/agent.yaml";
   LAUNCH_RETURN_IF_ERROR(WriteText(config, yaml));
-  if (!fs::exists(dir + "/joined")) {
+  if (!PathExists(dir + "/joined")) {
     LAUNCH_ASSIGN_OR_RETURN(
         TokenMade token, client.CreateToken({"node", node.name, Millis(0), {AsCluster().address}}));
     LAUNCH_ASSIGN_OR_RETURN(Finished join, RunToEnd({program, "join", "--config", config},

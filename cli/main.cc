@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 #include "cli/app.h"
 #include "cli/render_json.h"
@@ -97,7 +98,11 @@ int main(int argc, char** argv) {
     return code == 0 ? 0 : kBadUsage;
   }
   if (app.json) app.output = "json";
-  const launch::Result<int> code = app.run();
-  if (!code) return Report(app, code.error());
-  return *code;
+  try {
+    const launch::Result<int> code = app.run();
+    if (!code) return Report(app, code.error());
+    return *code;
+  } catch (const std::filesystem::filesystem_error& error) {  // as in a directory that was removed
+    return Report(app, launch::Error{launch::ErrorCode::kIo, error.what(), {}, {}});
+  }
 }

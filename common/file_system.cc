@@ -216,6 +216,11 @@ Result<void> Replace(const std::string& path, std::string_view bytes, bool sync)
 
 }  // namespace
 
+bool PathExists(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0;
+}
+
 Result<std::string> PosixFileSystem::Read(const std::string& path, std::size_t max_bytes) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return FailErrno("open " + path, errno);

@@ -11,6 +11,10 @@
 
 namespace launch {
 
+// Whether there is something, links followed. What cannot be looked at counts as absent, where
+// std::filesystem::exists throws: a directory of somebody else's, a stale handle, a loop of links.
+bool PathExists(const std::string& path);
+
 // Paths are absolute. Every error names the call and the path.
 class FileSystem {
  public:

@@ -8,6 +8,7 @@
 
 #include "agent/probes/host_probe.h"
 #include "agent/probes/small_files.h"
+#include "common/file_system.h"
 #include "common/units.h"
 
 namespace launch::agent {
@@ -27,7 +28,7 @@ void Lower(std::optional<T>& limit, T candidate) {
 void WalkUp(const fs::path& root, const std::string& group,
             const std::function<void(const std::string&)>& visit) {
   for (fs::path at = fs::path(group).relative_path(); !at.empty(); at = at.parent_path())
-    if (fs::exists(root / at)) visit((root / at).string());
+    if (PathExists(root / at)) visit((root / at).string());
   visit(root.string());
 }
 

@@ -18,6 +18,7 @@
 
 #include "agent/probes/cgroup_limits.h"
 #include "agent/probes/small_files.h"
+#include "common/file_system.h"
 #include "common/units.h"
 
 namespace launch::agent {
@@ -67,7 +68,7 @@ Machine ReadMachine(const HostRoots& roots, CoherentMode coherent) {
     // hwloc places a node without cores beside the cores that are near; the kernel knows better.
     const std::string cpus =
         roots.sys + "/devices/system/node/node" + std::to_string(found.id) + "/cpulist";
-    if (std::filesystem::exists(cpus) && TrimmedFile(cpus).empty()) found.cores = 0;
+    if (PathExists(cpus) && TrimmedFile(cpus).empty()) found.cores = 0;
     const bool marked = node->subtype != nullptr && std::string(node->subtype).starts_with("GPU");
     if (found.cores == 0 && (marked || coherent == CoherentMode::kNuma))
       machine.gpu_memory_nodes.push_back(found.id);
@@ -162,7 +163,7 @@ MachineIdentity ProbeMachine(const HostRoots& roots) {
   for (const std::string& name : ListNames(roots.sys + "/class/net")) {
     const std::string interface = roots.sys + "/class/net/" + name;
     // Only hardware keeps its address over reboots; 0 says that it was not made up.
-    if (!std::filesystem::exists(interface + "/device")) continue;
+    if (!PathExists(interface + "/device")) continue;
     if (TrimmedFile(interface + "/addr_assign_type") != "0") continue;
     machine.macs.push_back(TrimmedFile(interface + "/address"));
   }

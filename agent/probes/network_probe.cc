@@ -6,12 +6,12 @@
 #include <netinet/in.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <tuple>
 
 #include "agent/probes/small_files.h"
+#include "common/file_system.h"
 #include "common/units.h"
 
 namespace launch::agent {
@@ -47,8 +47,7 @@ std::optional<int> PositiveNumber(const std::string& path) {
 
 // InfiniBand and RoCE: the interface's device, or a port that names the interface.
 bool HasRdma(const std::string& sys_root, const std::string& interface) {
-  if (std::filesystem::exists(sys_root + "/class/net/" + interface + "/device/infiniband"))
-    return true;
+  if (PathExists(sys_root + "/class/net/" + interface + "/device/infiniband")) return true;
   const std::string root = sys_root + "/class/infiniband";
   for (const std::string& device : ListNames(root))
     for (const std::string& port : ListNames(root + "/" + device + "/ports"))
@@ -106,7 +105,7 @@ std::vector<RdmaPort> ProbeRdma(const std::string& sys_root) {
 
 bool StandsOnHardware(const std::string& sys_root, const std::string& interface) {
   const std::string directory = sys_root + "/class/net/" + interface;
-  if (std::filesystem::exists(directory + "/device")) return true;
+  if (PathExists(directory + "/device")) return true;
   for (const std::string& name : ListNames(directory))
     if (name.starts_with("lower_") && StandsOnHardware(sys_root, name.substr(6))) return true;
   return false;

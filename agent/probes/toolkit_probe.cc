@@ -6,6 +6,7 @@
 
 #include "agent/probes/child_process.h"
 #include "agent/probes/small_files.h"
+#include "common/file_system.h"
 
 namespace launch::agent {
 namespace {
@@ -29,7 +30,7 @@ std::string HomeOf(const std::string& nvcc, const std::string& release,
                    const ToolkitPlaces& places) {
   std::error_code ignored;
   const fs::path home = fs::canonical(nvcc, ignored).parent_path().parent_path();
-  if (fs::exists(home / "include" / "cuda_runtime.h") || fs::exists(home / "nvvm"))
+  if (PathExists(home / "include" / "cuda_runtime.h") || PathExists(home / "nvvm"))
     return home.string();
   for (const std::string& other : {places.cuda_home, places.standard}) {
     const std::string candidate = FindProgram("nvcc", other + "/bin");

@@ -38,12 +38,9 @@ Result<void> RemoveClusterFile(const Contexts& contexts, const std::string& clus
 
 std::vector<std::string> ClustersWithHosts(const Contexts& contexts) {
   namespace fs = std::filesystem;
-  std::vector<std::string> names;
-  std::error_code ignored;
-  for (const auto& entry :
-       fs::directory_iterator(fs::path(contexts.Dir("any")).parent_path(), ignored))
-    if (fs::exists(entry.path() / kName, ignored)) names.push_back(entry.path().filename());
-  std::sort(names.begin(), names.end());
+  const fs::path dir = fs::path(contexts.Dir("any")).parent_path();
+  auto names = PosixFileSystem().List(dir).value_or(std::vector<std::string>());
+  std::erase_if(names, [&](const std::string& name) { return !PathExists(dir / name / kName); });
   return names;
 }
 

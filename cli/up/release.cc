@@ -30,7 +30,7 @@ Result<Release> ReadRelease(const std::string& dir, bool head) {
   std::vector<std::string> names = {"launch-agent", "launch-shim"};
   if (head) names.insert(names.end(), {"launch", "launch-controller"});
   // For preflight's all-reduce by NCCL; a release that was built without nvcc has none.
-  if (std::filesystem::exists(dir + "/launch-nccl-test")) names.emplace_back("launch-nccl-test");
+  if (PathExists(dir + "/launch-nccl-test")) names.emplace_back("launch-nccl-test");
   std::string digests;
   for (const std::string& name : names) {
     const std::string path = dir + "/" + name;

@@ -49,6 +49,19 @@ TEST_F(ContextsTest, ARenamedOneStaysTheCurrentOne) {
   EXPECT_EQ(contexts.Current(), "lab");
 }
 
+// A loop of links: what cannot be looked at is no cluster, and no crash.
+TEST_F(ContextsTest, OneThatCannotBeLookedAtIsNone) {
+  Contexts contexts(dir_);
+  Save(contexts, "lab", "lab", "ana");
+  ASSERT_TRUE(contexts.Use("lab"));
+  fs::create_directories(contexts.Dir("torn"));
+  fs::create_symlink("address", contexts.Dir("torn") + "/address");
+  EXPECT_EQ(contexts.Names(), std::vector<std::string>{"lab"});
+  fs::remove(contexts.Dir("lab") + "/address");
+  fs::create_symlink("address", contexts.Dir("lab") + "/address");
+  EXPECT_FALSE(contexts.Current());
+}
+
 TEST_F(ContextsTest, NoNameIsTakenTwice) {
   Contexts contexts(dir_);
   Save(contexts, "launch", "launch", "ana");

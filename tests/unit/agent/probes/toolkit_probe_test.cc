@@ -103,5 +103,15 @@ TEST(ToolkitProbe, DockerCountsWhereItsDaemonAnswers) {
   EXPECT_EQ(ProbeTools(tree.Path("bin")).at("nvidia-container-cli"), "there");
 }
 
+// What std::filesystem::exists throws for, also where this process is root.
+TEST(ToolkitProbe, AToolkitThatCannotBeLookedAtIsNoEndOfTheAgent) {
+  const TemporaryTree tree;
+  tree.Script("cuda/bin/nvcc", "echo 'release 12.8, V12.8.61'\n");
+  std::filesystem::create_symlink("include", tree.Path("cuda/include"));
+  const auto toolkit = ProbeToolkit({.path = tree.Path("cuda/bin"), .cuda_home = ""});
+  ASSERT_TRUE(toolkit);
+  EXPECT_EQ(toolkit->nvcc, "12.8");
+}
+
 }  // namespace
 }  // namespace launch::agent
