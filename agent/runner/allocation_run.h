@@ -32,6 +32,7 @@ struct RankRun {
   UniqueFd orphan;               // pidfd of a rank whose shim is gone
   bool orphan_told = false;
   bool started = false;
+  bool changed = true;  // a record was closed since it was read
   std::int64_t pid = 0;
   std::map<std::string, std::uint64_t> limit_hits;  // as its start found them; process_limits.h
   std::optional<ExitReport> end;

@@ -38,11 +38,13 @@ Unexpected Malformed(const std::string& path) {
               "its GPUs stay held until an operator removes the directory");
 }
 
+UniqueFd OpenRecord(const std::string& path) {
+  return UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+}
+
 template <class Record>
-std::optional<Record> ReadFixed(const std::string& path, std::int64_t offset,
-                                shim::RecordState& state) {
+std::optional<Record> ReadFixed(const UniqueFd& fd, std::int64_t offset, shim::RecordState& state) {
   state = shim::RecordState::kAbsent;
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return std::nullopt;
   char bytes[sizeof(Record)] = {};
   const ssize_t got = ::pread(fd.get(), bytes, sizeof bytes, offset);
@@ -218,7 +220,7 @@ Result<void> AttemptDir::WriteLease(BootTime end) {
 
 std::optional<BootTime> AttemptDir::ReadLease() const {
   shim::RecordState state = shim::RecordState::kAbsent;
-  const auto record = ReadFixed<shim::LeaseRecord>(path_ + "/lease", 0, state);
+  const auto record = ReadFixed<shim::LeaseRecord>(OpenRecord(path_ + "/lease"), 0, state);
   return record ? std::optional(BootMs(record->end_boot_ms)) : std::nullopt;
 }
 
@@ -243,9 +245,10 @@ RankFiles AttemptDir::ReadRank(Rank rank) const {
   const std::string path = RankPath(rank);
   RankFiles found;
   shim::RecordState state = shim::RecordState::kAbsent;
-  found.start = ReadFixed<shim::StartRecord>(path + "/start", 0, state);
-  found.rank = ReadFixed<shim::RankRecord>(path + "/start", shim::kRankRecordOffset, state);
-  if (auto record = ReadFixed<shim::ExitRecord>(path + "/exit", 0, found.exit_state)) {
+  const UniqueFd start = OpenRecord(path + "/start");
+  found.start = ReadFixed<shim::StartRecord>(start, 0, state);
+  found.rank = ReadFixed<shim::RankRecord>(start, shim::kRankRecordOffset, state);
+  if (auto record = ReadFixed<shim::ExitRecord>(OpenRecord(path + "/exit"), 0, found.exit_state)) {
     found.exit = *record;
   }
   return found;

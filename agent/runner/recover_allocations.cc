@@ -1,5 +1,4 @@
 // RunnerLoop: what is found on disk and in the kernel at start, and how it is taken over.
-#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -255,10 +254,7 @@ void RunnerLoop::AdoptRank(AllocationRun& run, FoundAllocation& found, Rank numb
       rank.shim_pid = pid;
       rank.limit_hits = ProcessLimitHits(rank.pid > 0 ? rank.pid : pid);
       WatchShim(rank);
-      if (inotify_) {
-        (void)::inotify_add_watch(inotify_.get(), run.dir.RankPath(number).c_str(),
-                                  IN_CLOSE_WRITE | IN_ONLYDIR);
-      }
+      WatchRank(run, number);
     }
     const std::uint64_t own_cap = run.spec ? run.spec->logs.cap_bytes : 0;
     const std::uint64_t cap = own_cap > 0 ? own_cap : options_.log_cap_bytes;

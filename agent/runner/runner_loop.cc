@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "agent/runner/fence_file.h"
@@ -14,9 +15,8 @@ namespace {
 
 constexpr std::size_t kTaskQueue = 4096;
 constexpr std::size_t kTasksAtOnce = 64;
-constexpr int kLookMs = 1000;      // logs, and what inotify may have missed
-constexpr int kLadderPollMs = 20;  // a cgroup that empties is not announced at every level
-constexpr int kTreePollMs = 100;   // there it costs a walk over all processes
+constexpr Millis kLadderPoll{20};  // a cgroup that empties is not announced at every level
+constexpr Millis kTreePoll{100};   // there it costs a walk over all processes
 
 }  // namespace
 
@@ -75,24 +75,78 @@ void RunnerLoop::Notice(std::string kind, const AllocationRun* run, std::optiona
   Tell(told::NodeNotice{std::move(notice)});
 }
 
-void RunnerLoop::Drain() {
-  alignas(inotify_event) char bytes[16384];
-  while (::read(inotify_.get(), bytes, sizeof bytes) > 0) {
-  }
+void RunnerLoop::WatchRank(const AllocationRun& run, Rank rank) {
+  if (!inotify_) return;
+  const int watch = ::inotify_add_watch(inotify_.get(), run.dir.RankPath(rank).c_str(),
+                                        IN_CLOSE_WRITE | IN_ONLYDIR);
+  if (watch >= 0) watched_[watch] = {run.key, rank};
 }
 
-int RunnerLoop::NextTimeoutMs() {
-  int timeout = unrecorded_.empty() && unreadable_.empty() ? -1 : kLookMs;
-  for (const auto& [key, run] : runs_) {
-    const bool alive = std::ranges::any_of(
-        run->ranks, [](const auto& entry) { return entry.second.spawned && !entry.second.end; });
-    const bool logs = !run->logs.empty() && run->phase == RunPhase::kReleased;  // until forgotten
-    if (alive || run->setup || run->commands_due || logs) timeout = kLookMs;
-    if (run->stop && run->phase != RunPhase::kReleased) {
-      return cgroups_.level == Containment::kTree ? kTreePollMs : kLadderPollMs;
+RankRun* RunnerLoop::FindRank(const Key& key, Rank rank) {
+  AllocationRun* run = Find(key);
+  if (run == nullptr) return nullptr;
+  if (rank == kSetupRank) return run->setup ? &*run->setup : nullptr;
+  const auto found = run->ranks.find(rank);
+  return found == run->ranks.end() ? nullptr : &found->second;
+}
+
+// True when a shim closed a record. In the same directories a rank closes its progress file once a
+// second, and our own index is written: those are nobody's end.
+bool RunnerLoop::TakeChanges() {
+  bool changed = false;
+  alignas(inotify_event) char bytes[16384];
+  for (ssize_t got = 0; (got = ::read(inotify_.get(), bytes, sizeof bytes)) > 0;) {
+    for (ssize_t at = 0; at < got;) {
+      inotify_event event{};
+      std::memcpy(&event, bytes + at, sizeof event);
+      const char* const name = bytes + at + sizeof event;
+      at += static_cast<ssize_t>(sizeof event + event.len);
+      const auto watched = watched_.find(event.wd);
+      if ((event.mask & IN_Q_OVERFLOW) != 0) {
+        next_full_sweep_ = {};
+        changed = true;
+      } else if (watched == watched_.end()) {
+        continue;
+      } else if ((event.mask & IN_IGNORED) != 0) {
+        watched_.erase(watched);
+      } else if (event.len > 0 &&
+                 (std::strcmp(name, "start") == 0 || std::strcmp(name, "exit") == 0)) {
+        const auto [key, number] = watched->second;
+        if (RankRun* rank = FindRank(key, number)) rank->changed = changed = true;
+      }
     }
   }
-  return timeout;
+  return changed;
+}
+
+// When a sweep is due though nothing is announced; absent: never.
+std::optional<BootTime> RunnerLoop::NextSweep(BootTime now) const {
+  std::optional<BootTime> next;
+  const auto at = [&](BootTime time) { next = next ? std::min(*next, time) : time; };
+  // Nothing else tells their end.
+  if (!unrecorded_.empty() || !unreadable_.empty()) at(now + kLook);
+  for (const auto& [key, run] : runs_) {
+    const auto alive = [](const RankRun& rank) { return rank.spawned && !rank.end; };
+    const bool any =
+        std::ranges::any_of(run->ranks, [&](const auto& entry) { return alive(entry.second); });
+    const bool logs = !run->logs.empty() && run->phase == RunPhase::kReleased;  // until forgotten
+    if (any || run->setup || run->commands_due || logs) at(now + kLook);
+    if (!run->stop || run->phase == RunPhase::kReleased) continue;
+    // Ends are announced until the kill. What it leaves is not at every level, and a shim that was
+    // not ready to listen must be told again.
+    const bool untold = std::ranges::any_of(run->ranks, [&](const auto& entry) {
+      return alive(entry.second) && entry.second.signal_sent == 0;
+    });
+    const bool proves = run->stop->step >= StopStep::kKill && !run->stop->told_held;
+    if (proves || untold) {
+      at(now + (cgroups_.level == Containment::kTree ? kTreePoll : kLadderPoll));
+    } else if (run->stop->step < StopStep::kKill) {
+      at(std::min(now + kLook, run->stop->deadline));
+    } else {
+      at(now + kLook);
+    }
+  }
+  return next;
 }
 
 void RunnerLoop::CancelStaging(AllocationRun& run) {
@@ -123,14 +177,23 @@ void RunnerLoop::JoinFinished() {
 
 void RunnerLoop::Run() {
   while (!quit_) {
+    int timeout = -1;
+    if (next_sweep_) {
+      const std::int64_t wait = (*next_sweep_ - options_.clock->Now()).count();
+      timeout = static_cast<int>(std::clamp<std::int64_t>(wait, 0, kLook.count()));
+    }
     epoll_event events[32];
-    (void)::epoll_wait(epoll_.get(), events, 32, NextTimeoutMs());
-    Drain();
+    const int count = ::epoll_wait(epoll_.get(), events, 32, timeout);
+    bool due = TakeChanges();
+    for (int i = 0; i < count; ++i) due = due || events[i].data.fd != inotify_.get();
     for (RunnerTask& task : tasks_->TakeBatch(kTasksAtOnce, 0)) {
       std::visit([this](auto& what) { Do(what); }, task);
+      due = true;
     }
+    if (!due && !(next_sweep_ && options_.clock->Now() >= *next_sweep_)) continue;
     Sweep();
     LookAtLogs();
+    next_sweep_ = NextSweep(options_.clock->Now());
   }
 }
 

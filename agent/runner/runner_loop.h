@@ -15,6 +15,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -30,6 +31,8 @@
 
 namespace launch::agent {
 
+// How often logs are looked at, and what no event told.
+inline constexpr Millis kLook{1000};
 // `setup` runs behind a shim like a rank, so that it is contained, limited and recorded alike.
 inline constexpr Rank kSetupRank = -1;
 
@@ -177,8 +180,10 @@ class RunnerLoop {
   void Notice(std::string kind, const AllocationRun* run, std::optional<Rank> rank,
               std::string text);
   void Watch(const UniqueFd& fd);
-  int NextTimeoutMs();
-  void Drain();
+  void WatchRank(const AllocationRun& run, Rank rank);
+  RankRun* FindRank(const Key& key, Rank rank);
+  bool TakeChanges();
+  std::optional<BootTime> NextSweep(BootTime now) const;
   void CancelStaging(AllocationRun& run);
   void JoinFinished();
 
@@ -215,7 +220,11 @@ class RunnerLoop {
   std::set<Key> unreadable_;            // found with one that is damaged, until then
   int next_port_ = 0;
   bool disk_low_ = false;
+  std::map<int, std::pair<Key, Rank>> watched_;  // by inotify's number of the directory
   BootTime next_look_{};
+  BootTime next_full_sweep_{};
+  bool full_sweep_ = true;  // the present one reads the records of all ranks
+  std::optional<BootTime> next_sweep_ = BootTime{};
   bool quit_ = false;
 };
 

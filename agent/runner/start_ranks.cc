@@ -1,7 +1,6 @@
 // RunnerLoop: one shim per rank, and one for `setup`.
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,9 +64,7 @@ UniqueFd RunnerLoop::CarryOutput(const std::string& path) {
 
 Result<void> RunnerLoop::SpawnShim(AllocationRun& run, RankRun& rank, const ShimWish& wish) {
   const std::string directory = run.dir.RankPath(rank.rank);
-  if (inotify_) {
-    (void)::inotify_add_watch(inotify_.get(), directory.c_str(), IN_CLOSE_WRITE | IN_ONLYDIR);
-  }
+  WatchRank(run, rank.rank);
   ShimStart start;
   start.shim_path = options_.shim_path;
   start.directory = directory;

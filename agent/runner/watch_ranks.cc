@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "agent/runner/exit_report.h"
 #include "agent/runner/flight_files.h"
@@ -16,8 +17,6 @@
 
 namespace launch::agent {
 namespace {
-
-constexpr Millis kLook{1000};
 
 bool NeverRan(const ExitReport& report) {
   return std::holds_alternative<FailedToStart>(report.cause);
@@ -64,6 +63,7 @@ void RunnerLoop::SweepRank(AllocationRun& run, RankRun& rank) {
     shim_gone = true;
   }
   if (rank.end) return;
+  if (!std::exchange(rank.changed, false) && !full_sweep_ && !shim_gone) return;
   const RankFiles files = run.dir.ReadRank(rank.rank);
   if (files.rank && rank.pid == 0) {
     const bool told = rank.started;  // without it: the shim was between its two writes
@@ -172,11 +172,14 @@ void RunnerLoop::TellStart(AllocationRun& run) {
 }
 
 void RunnerLoop::Sweep() {
+  const BootTime now = options_.clock->Now();
+  full_sweep_ = now >= next_full_sweep_;
+  if (full_sweep_) next_full_sweep_ = now + kLook;
   for (auto& [key, run] : runs_) {
     if (run->phase == RunPhase::kReleased || run->phase == RunPhase::kDropped) continue;
     for (auto& [rank, state] : run->ranks) SweepRank(*run, state);
     if (run->setup) SweepSetup(*run);
-    if (run->commands_due && options_.clock->Now() >= *run->commands_due) {
+    if (run->commands_due && now >= *run->commands_due) {
       FailStart(*run, {"start", 0,
                        "the file systems of workdir and of the job's PATH do not answer here"});
     }

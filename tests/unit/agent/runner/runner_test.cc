@@ -1,5 +1,7 @@
 // PosixRunner with real processes: starting, ending, stopping.
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -424,6 +426,33 @@ TEST(Runner, KeepsTheLogsAndForgetsTheRest) {
   EXPECT_NE(bench.ReadFile(kept).find("line 2 "), std::string::npos);
   bench.Kill();
   EXPECT_TRUE(bench.Open().allocations.empty());
+}
+
+int CountOpens(const UniqueFd& inotify) {
+  int opens = 0;
+  alignas(inotify_event) char bytes[65536];
+  for (ssize_t got = 0; (got = ::read(inotify.get(), bytes, sizeof bytes)) > 0;)
+    for (ssize_t at = 0; at < got; ++opens)
+      at += static_cast<ssize_t>(sizeof(inotify_event)) +
+            reinterpret_cast<const inotify_event*>(bytes + at)->len;
+  return opens;
+}
+
+// As each rank does once a second.
+TEST(Runner, ReadsNoRecordBecauseARankTellsItsProgress) {
+  RunnerBench bench;
+  bench.Open();
+  ASSERT_TRUE(bench.Run(bench.Spec(kKey, 1, {"--sleep-until", bench.Path("never")})));
+  const UniqueFd opens(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  const std::string start = bench.RankPath(kKey, 0) + "/start";
+  ASSERT_GE(::inotify_add_watch(opens.get(), start.c_str(), IN_OPEN), 0);
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    std::ofstream(bench.RankPath(kKey, 0) + "/progress.jsonl") << i;
+    const Key other{{1000 + i}, {1}};
+    bench.runner().Drop({other, "never accepted"});
+    ::usleep(2000);
+  }
+  EXPECT_LT(CountOpens(opens), 25) << "once a second";
 }
 
 }  // namespace
