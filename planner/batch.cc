@@ -35,11 +35,21 @@ std::string NearestDivisors(std::int64_t whole, std::int64_t wanted) {
   return above ? N(below) + " or " + N(*above) : N(below);
 }
 
+// Samples of one step; all three are at least 1.
+Result<std::int64_t> Product(std::int64_t micro, std::int64_t accumulate, std::int64_t world) {
+  if (micro > kMaxBatch / accumulate / world) {
+    return Conflict("batch.micro x batch.accumulate x processes is too large to be meant",
+                    "write smaller numbers");
+  }
+  return micro * accumulate * world;
+}
+
 // global / world is to be cut in parts of `part`; the other factor is returned.
 Result<std::int64_t> OtherFactor(std::int64_t global, std::int64_t part, std::int64_t world,
                                  const std::string& name, const std::string& part_name) {
-  if (global % (part * world) == 0) return global / (part * world);
-  std::string hint = "write " + name + ": " + NearestMultiples(global, part * world);
+  LAUNCH_ASSIGN_OR_RETURN(const std::int64_t unit, Product(part, 1, world));
+  if (global % unit == 0) return global / unit;
+  std::string hint = "write " + name + ": " + NearestMultiples(global, unit);
   if (global % world == 0) {
     hint += ", or " + part_name + ": " + NearestDivisors(global / world, part);
   }
@@ -92,22 +102,19 @@ Result<BatchChoice> SplitBatch(const BatchSpec& batch, int world_size, const Bat
   if (!batch.global) {
     if (split.micro && !split.accumulate) split.accumulate = 1;  // rulings 42
     if (split.micro) {
-      if (*split.micro > kMaxBatch / *split.accumulate / world) {
-        return Conflict("batch.micro x batch.accumulate x processes is too large to be meant",
-                        "write smaller numbers");
-      }
-      split.global = *split.micro * *split.accumulate * world;
+      LAUNCH_ASSIGN_OR_RETURN(split.global, Product(*split.micro, *split.accumulate, world));
     }
     return choice;
   }
   if (split.micro && split.accumulate) {
-    const std::int64_t share = *split.micro * *split.accumulate;
-    if (*split.global != share * world) {
+    LAUNCH_ASSIGN_OR_RETURN(const std::int64_t product,
+                            Product(*split.micro, *split.accumulate, world));
+    if (*split.global != product) {
       return Conflict(names.global + " " + N(*split.global) + " is not " + names.micro + " " +
                           N(*split.micro) + " x " + names.accumulate + " " + N(*split.accumulate) +
                           " x " + N(world) + (world == 1 ? " process" : " processes") + " = " +
-                          N(share * world),
-                      "write " + names.global + ": " + N(share * world) +
+                          N(product),
+                      "write " + names.global + ": " + N(product) +
                           ", or leave one of micro and accumulate out");
     }
     return choice;

@@ -58,6 +58,18 @@ TEST(Batch, RefusesWhatNoNumberOfProcessesCanMakeRight) {
   EXPECT_TRUE(CheckBatch({64, 8, 4}));
 }
 
+TEST(Batch, NumbersWhoseProductNobodyMeansAreRefused) {
+  constexpr std::int64_t kMost = 1'000'000'000'000;
+  const BatchSpec absurd[] = {
+      {kMost, kMost, kMost}, {kMost, {}, kMost}, {kMost, kMost, {}}, {{}, kMost, kMost}};
+  for (const BatchSpec& spec : absurd) {
+    const auto choice = SplitBatch(spec, 1'000'000);
+    ASSERT_FALSE(choice);
+    EXPECT_NE(choice.error().message.find("too large"), std::string::npos)
+        << choice.error().message;
+  }
+}
+
 // For any numbers: either the product is exact, or the offered choices make it exact.
 TEST(Batch, TheProductIsAlwaysExact) {
   std::mt19937 random(7);
