@@ -135,6 +135,15 @@ bool TakesHfFlags(const UserChoices& choices, const LaunchLine& line) {
          !line.script.empty() && ArgumentsFile(line) == nullptr;
 }
 
+bool TakesHfBatch(const UserChoices& choices, const LaunchLine& line) {
+  const auto late = [&](const char* name, bool known) {
+    return choices.flags.names.count(name) > 0 && !known;
+  };
+  return TakesHfFlags(choices, line) &&
+         !late("per_device_train_batch_size", choices.flags.micro.has_value()) &&
+         !late("gradient_accumulation_steps", choices.flags.accumulate.has_value());
+}
+
 void ApplyHfDefaults(const LaunchLine& line, UserChoices& choices) {
   if (!TakesHfFlags(choices, line) || choices.job.debug) return;
   ApplyHfPrecision(choices);
@@ -186,14 +195,12 @@ void AppendHfFlags(const UserChoices& choices, LaunchLine& line, Plan& plan) {
     if (written(name)) return;
     added += " --" + std::string(name) + " " + std::string(value);
   };
-  // One half of the batch written with a variable of the user's: the other half must stay theirs.
-  const bool late = (written("per_device_train_batch_size") && !choices.flags.micro) ||
-                    (written("gradient_accumulation_steps") && !choices.flags.accumulate);
   // A plan of ours brings files with these numbers, and the trainer stops where they differ.
   const bool asked = choices.job.trainer == Trainer::kHf;
   const bool with_file = ZeroStage(plan.strategy) > 0 && !choices.flags.deepspeed;
   const bool batch = asked || choices.batch_asked || with_file;
-  if (batch && !choices.job.debug && !late) {  // a debug run gives the batch itself
+  // A debug run gives the batch itself.
+  if (batch && !choices.job.debug && TakesHfBatch(choices, line)) {
     if (plan.batch.micro) add("per_device_train_batch_size", "$LAUNCH_MICRO_BATCH");
     if (plan.batch.accumulate) add("gradient_accumulation_steps", "$LAUNCH_GRAD_ACCUM");
   }

@@ -21,6 +21,10 @@ inline constexpr double kHfGradientClipping = 1.0;
 // or .yaml file instead of flags.
 bool TakesHfFlags(const UserChoices& choices, const LaunchLine& line);
 
+// Would a batch that the plan chooses reach that trainer as flags? Not where a variable of the
+// user's already writes a half of it.
+bool TakesHfBatch(const UserChoices& choices, const LaunchLine& line);
+
 // A job that leaves the batch open trains with the trainer's own: it becomes a constraint, and
 // `read` says so. Nothing when the plan chooses the batch or a variable of the line fixes it.
 void ApplyHfDefaults(const LaunchLine& line, UserChoices& choices);

@@ -6,6 +6,7 @@
 
 #include "common/units.h"
 #include "planner/environment.h"
+#include "planner/hf_flags.h"
 #include "planner/script_flags.h"
 #include "planner/strategy.h"
 #include "planner/trainer_configs.h"
@@ -177,17 +178,19 @@ PlanReach ReachOf(const JobSpec& spec, const SubmitContext& context, const Plan&
     reach.batch = BatchReach::kFixed;
     return reach;
   }
-  // A lone argument may be that trainer's own file of settings, to which no flag is added.
-  const bool flags = plan.trainer == Trainer::kHf && line->arguments.size() != 1;
+  const auto said = SaidElsewhere(spec, context, *line);
+  const bool flags = said && TakesHfFlags(*said, *line);
   reach.batch = ReachOfBatch(*line);
-  if (flags && reach.batch == BatchReach::kUnknown) reach.batch = BatchReach::kFollows;
+  if (reach.batch == BatchReach::kUnknown && said && TakesHfBatch(*said, *line)) {
+    reach.batch = BatchReach::kFollows;
+  }
   reach.strategy = StrategyByVariable(*line) || ByAccelerate(plan.trainer);
   reach.checkpointing = flags || Uses(*line, "LAUNCH_ACT_CKPT") || Uses(*line, "LAUNCH_PLAN_FILE");
   reach.precision = flags || ByAccelerate(plan.trainer) || Uses(*line, "LAUNCH_PRECISION") ||
                     Uses(*line, "LAUNCH_DS_CONFIG") || Uses(*line, "LAUNCH_PLAN_FILE");
   reach.workers = Uses(*line, "LAUNCH_NUM_WORKERS") || Uses(*line, "LAUNCH_PIN_MEMORY") ||
                   Uses(*line, "LAUNCH_PLAN_FILE");
-  if (const auto said = SaidElsewhere(spec, context, *line)) Restrict(*said, reach);
+  if (said) Restrict(*said, reach);
   return reach;
 }
 
