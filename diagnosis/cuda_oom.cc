@@ -237,18 +237,25 @@ OomPhase PhaseOfOom(std::string_view frames) {
   };
   // The innermost call decides; of several in one stack the later in this list is the inner one.
   constexpr Sign kSigns[] = {
-      {"from_pretrained", OomPhase::kLoad},        {"load_state_dict", OomPhase::kLoad},
-      {"torch/serialization.py", OomPhase::kLoad}, {"in initialize", OomPhase::kStart},
-      {"_engine.py\", line", OomPhase::kUnknown},  {"in forward", OomPhase::kForward},
-      {"in _call_impl", OomPhase::kForward},       {"evaluation_loop", OomPhase::kEvaluation},
-      {"in evaluate", OomPhase::kEvaluation},      {"in validate", OomPhase::kEvaluation},
-      {"in backward", OomPhase::kBackward},        {"autograd/__init__.py", OomPhase::kBackward},
-      {"_tensor.py", OomPhase::kUnknown},          {"optim/", OomPhase::kOptimizer},
-      {"in _init_group", OomPhase::kOptimizer},    {"_take_model_step", OomPhase::kOptimizer},
+      {"from_pretrained", OomPhase::kLoad},
+      {"load_state_dict", OomPhase::kLoad},
+      {"torch/serialization.py", OomPhase::kLoad},
+      {"in initialize", OomPhase::kStart},
+      {"in forward", OomPhase::kForward},
+      {"in _call_impl", OomPhase::kForward},
+      {"evaluation_loop", OomPhase::kEvaluation},
+      {"in evaluate", OomPhase::kEvaluation},
+      {"in validate", OomPhase::kEvaluation},
+      {"in backward", OomPhase::kBackward},
+      {"autograd/__init__.py", OomPhase::kBackward},
+      {"torch/optim/", OomPhase::kOptimizer},
+      {"torchao/optim/", OomPhase::kOptimizer},
+      {"bitsandbytes/optim/", OomPhase::kOptimizer},
+      {"in _init_group", OomPhase::kOptimizer},
+      {"_take_model_step", OomPhase::kOptimizer},
   };
   OomPhase phase = OomPhase::kUnknown;
   for (const Sign& sign : kSigns) {
-    if (sign.phase == OomPhase::kUnknown) continue;
     if (frames.find(sign.text) == std::string_view::npos) continue;
     // An evaluation's forward is an evaluation; everything else: the inner sign wins.
     phase = sign.phase;

@@ -18,11 +18,12 @@ constexpr std::string_view kOfTheCode[] = {
     "KeyError",          "TypeError",           "AttributeError",
     "NameError",         "IndexError",          "ZeroDivisionError",
     "UnboundLocalError", "NotImplementedError", "ModuleNotFoundError",
-    "ImportError",       "FileNotFoundError",   "SyntaxError"};
+    "ImportError",       "FileNotFoundError",   "SyntaxError",
+    "JSONDecodeError"};
 
 // What a program runs into behind a file system that is gone.
 constexpr std::string_view kOfLostFiles[] = {"ModuleNotFoundError", "ImportError",
-                                             "FileNotFoundError"};
+                                             "FileNotFoundError", "JSONDecodeError"};
 
 // Of the card: what may differ between two messages, which are not of the same moment.
 constexpr double kSameShare = 0.05;
@@ -144,6 +145,12 @@ void DoubtScheduler(std::vector<Suspect>& suspects) {
 
 namespace {
 
+// torch's warning of a driver that is too old: it goes on without a GPU (torch/cuda/__init__.py).
+bool IsWarningOfTorch(const Suspect& c) {
+  return c.label == "cuda_driver_too_old" &&
+         c.text.find("Warning: CUDA initialization") != std::string::npos;
+}
+
 // As a log holds it: of the driver, of the kernel, about whichever process.
 bool IsWordOfKernel(const Suspect& c) {
   if (c.offset == kOutside || c.of_node) return false;
@@ -174,7 +181,7 @@ void DoubtPrintedKernelLines(std::vector<Suspect>& suspects) {
   for (const Suspect& c : suspects)
     if (is_among(c, kOfTheCode)) own.push_back({c.offset, c.rank, is_among(c, kOfLostFiles)});
   for (Suspect& c : suspects) {
-    if (!IsWordOfKernel(c)) continue;
+    if (!IsWordOfKernel(c) && !IsWarningOfTorch(c)) continue;
     if (std::ranges::none_of(own, [&](const OwnError& end) {
           if (end.of_lost_files && c.label == "storage_io") return false;
           return end.offset > c.offset && (!end.rank || !c.rank || *end.rank == *c.rank);

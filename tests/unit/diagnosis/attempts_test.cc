@@ -99,6 +99,18 @@ TEST(EndOfTraining, OutlivesNoticesOfTheNode) {
     EXPECT_EQ(Of(notice + Steps(4) + "Training done.\n", std::nullopt).label, "none") << notice;
 }
 
+// A run on the CPU of a node with an old driver: torch warns and goes on.
+TEST(PrintedWarning, OfTheDriverDoesNotOutrankAnErrorOfTheCode) {
+  const std::string warning =
+      "/v/torch/cuda/__init__.py:174: UserWarning: CUDA initialization: The NVIDIA driver on your "
+      "system is too old (found version 12020). Please update your GPU driver by downloading and "
+      "installing a new version\n  return torch._C._cuda_getDeviceCount() > 0\n";
+  EXPECT_EQ(Of(warning + kKeyError).label, "python_exception");
+  EXPECT_EQ(Of(warning).label, "cuda_driver_too_old");
+  EXPECT_EQ(Of(warning + "RuntimeError: No CUDA GPUs are available\n").label,
+            "cuda_driver_too_old");
+}
+
 TEST(PrintedKernelLine, DoesNotOutrankAnErrorOfTheCode) {
   for (const char* line :
        {"NVRM: Xid (PCI:0000:01:00): 79, pid=1, GPU has fallen off the bus.\n",
@@ -112,6 +124,11 @@ TEST(PrintedKernelLine, DoesNotOutrankAnErrorOfTheCode) {
     EXPECT_NE(Of(line).label, "python_exception") << line;
     EXPECT_NE(Of(line).label, "none") << line;
   }
+  EXPECT_EQ(Of("kernel: NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.\n"
+               "Traceback (most recent call last):\n  File \"t.py\", line 3, in <module>\n"
+               "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)\n")
+                .label,
+            "python_exception");
   // What CUDA returned, and an error that a lost GPU makes.
   EXPECT_EQ(Of("NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.\n"
                "RuntimeError: CUDA error: unspecified launch failure\n")

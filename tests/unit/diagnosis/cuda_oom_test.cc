@@ -177,6 +177,10 @@ TEST(OomPhases, ComeFromTheFrames) {
   EXPECT_EQ(PhaseOfOom("File \"t.py\", line 3, in forward\nFile \"torch/_tensor.py\", in backward"),
             OomPhase::kBackward);
   EXPECT_EQ(PhaseOfOom("torch/optim/adamw.py\", line 8, in _init_group"), OomPhase::kOptimizer);
+  EXPECT_EQ(PhaseOfOom("site-packages/bitsandbytes/optim/optimizer.py\", line 8, in update_step"),
+            OomPhase::kOptimizer);
+  EXPECT_EQ(PhaseOfOom("File \"/home/u/hyperoptim/train.py\", line 3, in forward"),
+            OomPhase::kForward);
   EXPECT_EQ(PhaseOfOom(""), OomPhase::kUnknown);
 }
 
