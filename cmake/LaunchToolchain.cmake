@@ -38,7 +38,8 @@ if(LAUNCH_MOLD AND NOT CMAKE_CROSSCOMPILING)
 endif()
 
 # launch_library(NAME SOURCES a.cc ... LINKS common ...): static library launch_NAME.
-# LINKS are other folders' names or imported targets; what is not listed cannot be included or linked.
+# LINKS are other folders' names or imported targets; what is not listed cannot be
+# linked; tests/structure/check_includes.cmake fails on an include of it.
 function(launch_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
   add_library(launch_${name} STATIC ${ARG_SOURCES})

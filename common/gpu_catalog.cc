@@ -276,4 +276,10 @@ std::vector<std::string> GpuCatalog::Names() const {
   return names;
 }
 
+std::optional<ComputeCapability> CapabilityOf(const GpuDevice& gpu) {
+  if (gpu.cc) return gpu.cc;
+  const GpuType* type = GpuCatalog::BuiltIn().TypeOf(gpu.model, gpu.memory_bytes);
+  return type == nullptr ? std::nullopt : std::optional(type->cc);
+}
+
 }  // namespace launch

@@ -26,6 +26,11 @@ struct GpuFigures {
   std::optional<double> nic_gbps;        // network of one GPU in the maker's reference system, GB/s
 };
 
+// From which capability the tensor cores take a format (CUDA C++ guide, arithmetic instructions).
+inline constexpr ComputeCapability kBf16From{8, 0};  // Ampere
+inline constexpr ComputeCapability kTf32From{8, 0};
+inline constexpr ComputeCapability kFp8From{8, 9};  // Ada, Hopper
+
 struct GpuVariant {
   std::vector<std::string> match;  // as of the class, in addition to its own
   GpuFigures figures;              // what is absent stays as the class has it
@@ -63,5 +68,8 @@ class GpuCatalog {
  private:
   std::vector<GpuType> types_;
 };
+
+// What the driver says, else the built-in data sheet; absent: neither knows.
+std::optional<ComputeCapability> CapabilityOf(const GpuDevice& gpu);
 
 }  // namespace launch

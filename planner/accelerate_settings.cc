@@ -61,11 +61,10 @@ Result<void> ChooseDeepspeed(const AccelerateSettings& settings, AccelerateChoic
     const std::string device = Lower(settings.Value(name));
     return device == "cpu" || device == "nvme";
   };
-  choices.offload = Offload::kNone;
-  if (offloads("offload_optimizer_device")) choices.offload = Offload::kOptimizer;
-  if (offloads("offload_optimizer_device") && offloads("offload_param_device") && stage == 3) {
-    choices.offload = Offload::kAll;
-  }
+  const bool optimizer = offloads("offload_optimizer_device");
+  const bool parameters = offloads("offload_param_device") && stage == 3;
+  choices.offload = !optimizer ? Offload::kNone : parameters ? Offload::kAll : Offload::kOptimizer;
+  choices.weights_alone = parameters && !optimizer;
   if (stage == 0) choices.offload.reset();
   return {};
 }

@@ -55,6 +55,7 @@ Result<AccelerateShape> ShapeOf(const AccelerateSettings& settings);
 struct AccelerateChoices {
   std::optional<Strategy> strategy;
   std::optional<Offload> offload;
+  bool weights_alone = false;  // parameters are offloaded, optimizer states are not
   std::optional<Precision> precision;
   std::optional<std::int64_t> accumulate;
   std::string deepspeed_file;  // path as written; empty = none

@@ -109,6 +109,11 @@ double AdapterParams(const ModelCard& card, const TrainingSetup& setup) {
   return Real(setup.lora_rank) * ends * Real(card.layers);
 }
 
+double TrainedParams(const ModelCard& card, const TrainingSetup& setup) {
+  if (setup.lora_rank > 0) return AdapterParams(card, setup);
+  return Real(card.trainable_params > 0 ? card.trainable_params : card.params);
+}
+
 double AdaptedMatrices(const ModelCard& card, const TrainingSetup& setup) {
   if (setup.lora_rank == 0) return 0;
   return static_cast<double>(AdaptedLayers(card, setup).size());

@@ -26,6 +26,9 @@ AdapterTargets AdapterTargetsOf(std::string_view targets);
 // r (in + out) of every adapted matrix, in every expert; 0 in full training.
 double AdapterParams(const ModelCard& card, const TrainingSetup& setup);
 
+// Parameters that are trained: all that the card says are, or the adapters of the setup.
+double TrainedParams(const ModelCard& card, const TrainingSetup& setup);
+
 // Adapted matrices that a token passes in one block.
 double AdaptedMatrices(const ModelCard& card, const TrainingSetup& setup);
 

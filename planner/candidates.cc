@@ -23,6 +23,12 @@ struct Way {
   Offload offload;
 };
 
+// What the user fixed in both respects is one way, tried by itself for nobody else or not.
+bool CanBe(const Way& way, const RankShape& shape) {
+  return TakesOffload(way.strategy, way.offload) &&
+         (way.strategy != Strategy::kSingle || shape.ranks == 1);
+}
+
 bool Allowed(const Way& way, const OptionLimits& limits) {
   if (limits.strategy && *limits.strategy != way.strategy) return false;
   if (limits.offload && *limits.offload != way.offload) return false;
@@ -35,6 +41,11 @@ std::vector<Way> WaysOf(const OptionLimits& limits, const RankShape& shape) {
   const bool several = shape.ranks > 1;
   const bool nodes = shape.per_node > 1 && shape.ranks > shape.per_node;
   std::vector<Way> ways;
+  if (limits.strategy && limits.offload) {
+    const Way way{*limits.strategy, *limits.offload};
+    if (CanBe(way, shape) && Allowed(way, limits)) ways.push_back(way);
+    return ways;
+  }
   const auto add = [&](Strategy strategy, Offload offload) {
     const Way way{strategy, offload};
     if (Allowed(way, limits)) ways.push_back(way);

@@ -10,6 +10,7 @@
 #include "common/units.h"
 #include "planner/adapters.h"
 #include "planner/optimizer_names.h"
+#include "planner/precision.h"
 #include "planner/strategy.h"
 
 namespace launch {
@@ -69,8 +70,13 @@ Result<void> ApplyGpu(const std::string& value, ChoiceInput& input) {
   }
   Machine machine;
   machine.gpu = GpuCatalog::VariantOf(*type, value);
-  SetDevice(input, machine, *type->memory_gib * kGiBytes);
+  SetDevice(input, machine, type->cc, *type->memory_gib * kGiBytes);
   return {};
+}
+
+void SetFormat(ChoiceInput& input) {
+  input.setup.format =
+      FormatOf(input.time.precision, input.pure_16_bit || input.setup.lora_rank > 0);
 }
 
 Result<void> ApplyOne(const std::string& key, const std::string& value, ChoiceInput& input,
@@ -113,7 +119,7 @@ Result<void> ApplyOne(const std::string& key, const std::string& value, ChoiceIn
     input.limits.can_accumulate = !input.setup.optimizer.in_backward;
   } else if (key == "lora.rank") {
     LAUNCH_ASSIGN_OR_RETURN(input.setup.lora_rank, count(kMaxAdapterRank));
-    if (input.setup.format != StateFormat::kFp32) input.setup.format = StateFormat::kPure16;
+    SetFormat(input);
   } else {
     const std::string near = NearestName(key, KnownKeys());
     return BadChange(key + ": not something that can be changed",
@@ -182,7 +188,8 @@ void SetRanks(ChoiceInput& input, int ranks, int per_node) {
   input.machine.gpus_per_node = per_node;
 }
 
-void SetDevice(ChoiceInput& input, const Machine& machine, double bytes) {
+void SetDevice(ChoiceInput& input, const Machine& machine, std::optional<ComputeCapability> cc,
+               double bytes) {
   const bool nvlink = machine.gpu.link_gbps.value_or(0) > 0;
   const auto network = input.machine.node_network_gbps;
   const int per_node = input.machine.gpus_per_node;
@@ -191,6 +198,11 @@ void SetDevice(ChoiceInput& input, const Machine& machine, double bytes) {
   input.machine.node_network_gbps = network;
   input.machine.gpus_per_node = per_node;
   input.gpu_bytes = bytes;
+  input.capability = cc;
+  input.setup.volta_context = LoadsKernelsAtOnce(cc);
+  if (!cc || !input.precision_is_open) return;
+  input.time.precision = SixteenBitsOf(*cc);
+  SetFormat(input);
 }
 
 }  // namespace launch

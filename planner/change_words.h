@@ -1,6 +1,7 @@
 // The words of --what-if: what they change of the question that a plan answers.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "common/error.h"
@@ -18,7 +19,9 @@ inline constexpr int kMaxRanks = 65'536;  // that are tried
 Result<void> ApplyChange(std::string_view text, ChoiceInput& input);
 
 void SetRanks(ChoiceInput& input, int ranks, int per_node);
-// The network stays that of the cluster.
-void SetDevice(ChoiceInput& input, const Machine& machine, double bytes);
+// GPUs of another class, of so many usable bytes. The network stays that of the cluster; precision
+// and formats follow the capability unless the job fixes them.
+void SetDevice(ChoiceInput& input, const Machine& machine, std::optional<ComputeCapability> cc,
+               double bytes);
 
 }  // namespace launch

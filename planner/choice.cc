@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "planner/precision.h"
 #include "planner/strategy.h"
 
 namespace launch {
@@ -169,21 +170,21 @@ TrainingSetup SetupOf(const ChoiceInput& input, const PlanOption& option) {
   setup.micro_batch = option.micro;
   setup.checkpointing = option.checkpointing;
   if (option.accumulate > 1) setup.keeps_gradients = true;
-  // Who shards keeps 16-bit weights with an fp32 master (ZeRO) or fp32 shards (FSDP).
-  // DeepSpeed's engine has its master even where the script would do without.
-  const bool mixed = setup.format == StateFormat::kAmp || setup.format == StateFormat::kMaster16 ||
-                     setup.format == StateFormat::kFsdpMixed ||
-                     (setup.format == StateFormat::kPure16 && ZeroStage(option.strategy) > 0);
-  if (mixed && setup.lora_rank == 0 && IsSharded(option.strategy)) {
-    setup.format =
-        ZeroStage(option.strategy) > 0 ? StateFormat::kMaster16 : StateFormat::kFsdpMixed;
-  }
+  setup.format = FormatUnder(option.strategy, setup.format, setup.lora_rank);
   return setup;
 }
 
 Result<Choice> ChoosePlan(const ChoiceInput& input) {
   if (!(input.gpu_bytes > 0)) {
     return Fail(ErrorCode::kInvalidArgument, "the memory of the GPUs is not known");
+  }
+  const auto needed = CapabilityFor(input.time.precision);
+  if (needed && input.capability && *input.capability < *needed) {
+    return Fail(ErrorCode::kCannotFit,
+                "precision: " + std::string(ToString(input.time.precision)) +
+                    " needs compute capability " + ToString(*needed) + " or newer; the GPU has " +
+                    ToString(*input.capability),
+                "write precision: auto");
   }
   LAUNCH_ASSIGN_OR_RETURN(const auto options, OptionsOf(input.limits, input.shape));
   LAUNCH_ASSIGN_OR_RETURN(ModelCard card, CompleteCard(input.card));

@@ -26,7 +26,10 @@ struct ChoiceInput {
   Machine machine;
   RankShape shape;
   OptionLimits limits;
-  double gpu_bytes = 0;              // usable memory of the smallest GPU
+  double gpu_bytes = 0;                         // usable memory of the smallest GPU
+  std::optional<ComputeCapability> capability;  // of the weakest GPU; absent = not known
+  bool precision_is_open = false;               // the planner took it, by the capability
+  bool pure_16_bit = false;                     // the script keeps no fp32 copy of anything
   std::optional<double> host_bytes;  // of the smallest node, for its ranks; absent = not known
   MemoryLessons lessons;             // of these ranks on these devices
 };
@@ -61,8 +64,9 @@ struct Choice {
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
-// Errors: those of OptionsOf; kInvalidArgument or kFailedPrecondition of the models when no
-// candidate can be predicted at all (no parameters, no shape, absurd sizes).
+// Errors: those of OptionsOf; kCannotFit for a precision that the GPU lacks; kInvalidArgument or
+// kFailedPrecondition of the models when no candidate can be predicted at all (no parameters, no
+// shape, absurd sizes).
 Result<Choice> ChoosePlan(const ChoiceInput& input);
 
 // Makes the judged option at `position` the chosen one, whether it fits or not, with its memory

@@ -20,13 +20,6 @@ double Occupancy(double rows, double hidden, double sms) {
 
 }  // namespace
 
-double TrainedParams(const ModelCard& card, const TrainingSetup& setup) {
-  if (setup.lora_rank == 0) {
-    return card.trainable_params > 0 ? Real(card.trainable_params) : Real(card.params);
-  }
-  return std::min(Real(card.params), AdapterParams(card, setup));
-}
-
 ComputeTime ComputeTimeOf(const ModelCard& card, const TrainingSetup& setup, Precision precision,
                           bool tuned, const GpuFigures& gpu, const TimeConstants& constants) {
   ComputeTime time;

@@ -22,7 +22,4 @@ struct ComputeTime {     // seconds of one micro-step unless said otherwise
 ComputeTime ComputeTimeOf(const ModelCard& card, const TrainingSetup& setup, Precision precision,
                           bool tuned, const GpuFigures& gpu, const TimeConstants& constants);
 
-// Parameters that are trained: all, or the adapters of the setup.
-double TrainedParams(const ModelCard& card, const TrainingSetup& setup);
-
 }  // namespace launch

@@ -218,6 +218,7 @@ class DeepspeedReader {
     const bool stage3 = config_.stage == 3;
     if (optimizer) config_.offload = Offload::kOptimizer;
     if (optimizer && parameters && stage3) config_.offload = Offload::kAll;
+    config_.weights_alone = parameters && stage3 && !optimizer;
     config_.reduce_bucket = Number(*zero, "reduce_bucket_size", "zero_optimization.");
     config_.gather_bucket = Number(*zero, "allgather_bucket_size", "zero_optimization.");
     config_.overlap_comm = Truth(*zero, "overlap_comm", "zero_optimization.");
@@ -241,6 +242,7 @@ class DeepspeedReader {
     if (config_.stage) add("ZeRO stage " + std::to_string(*config_.stage));
     if (config_.offload == Offload::kOptimizer) add("optimizer offload");
     if (config_.offload == Offload::kAll) add("optimizer and parameter offload");
+    if (config_.weights_alone) add("parameter offload");
     if (config_.reduce_bucket) add("reduce bucket " + ShortNumber(*config_.reduce_bucket));
     if (config_.gather_bucket) add("allgather bucket " + ShortNumber(*config_.gather_bucket));
     if (config_.gradient_clipping)

@@ -19,6 +19,7 @@ struct DeepspeedConfig {
   std::string path;  // as written in `run`, for texts
   std::optional<int> stage;
   Offload offload = Offload::kNone;
+  bool weights_alone = false;  // offload_param without offload_optimizer, at stage 3
   bool pin_memory = false;
   std::optional<std::int64_t> train_batch;  // samples per optimizer step over all ranks
   std::optional<std::int64_t> micro;        // per rank

@@ -116,7 +116,7 @@ double HostMemoryRate(const Machine& machine, const TimeConstants& constants) {
   const double assumed = machine.gpu.c2c_gbps ? kCoherentHostMemoryGbps : kHostMemoryGbps;
   // The memory of a coherent host belongs to one GPU each; of the others all share one.
   const int sharing = machine.gpu.c2c_gbps ? 1 : std::max(1, machine.gpus_per_node);
-  return machine.host_memory_gbps.value_or(assumed) * kGiga * constants.host_memory_share / sharing;
+  return assumed * kGiga * constants.host_memory_share / sharing;
 }
 
 Machine MachineOf(const GpuCatalog& catalog, const GpuDevice& device) {

@@ -16,7 +16,6 @@ struct Machine {
   int gpus_per_node = 1;
   bool nvlink = true;                       // GPUs of a node reach each other over it
   std::optional<double> node_network_gbps;  // all adapters that ranks use; absent = assumed
-  std::optional<double> host_memory_gbps;   // of one node; absent = assumed
 };
 
 // Operations per second of large matrix products in that precision; fp32 where the part lacks it.

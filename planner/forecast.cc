@@ -27,6 +27,7 @@ double ProcessesOnAGpu(const NodeShare& share) {
 void ReadDevices(const RankLayout& layout, Precision precision, ChoiceInput& input) {
   double slowest = 0;
   bool first = true;
+  bool known = true;
   for (const NodeShare& share : layout.nodes) {
     for (int index : share.gpus) {
       const GpuDevice& gpu = share.inventory->gpus[static_cast<std::size_t>(index)];
@@ -38,10 +39,14 @@ void ReadDevices(const RankLayout& layout, Precision precision, ChoiceInput& inp
       }
       const double usable = static_cast<double>(UsableBytes(gpu)) / ProcessesOnAGpu(share);
       input.gpu_bytes = first ? usable : std::min(input.gpu_bytes, usable);
-      if (gpu.cc && *gpu.cc < ComputeCapability{8, 0}) input.setup.volta_context = true;
+      const auto cc = CapabilityOf(gpu);
+      if (cc && (!input.capability || *cc < *input.capability)) input.capability = cc;
+      known = known && cc.has_value();
+      if (LoadsKernelsAtOnce(cc)) input.setup.volta_context = true;
       first = false;
     }
   }
+  if (!known) input.capability.reset();
 }
 
 // GPUs of one node reach each other over NVLink when the inventory says so; a node that tells no
@@ -212,9 +217,9 @@ Forecast PrepareForecast(const ForecastInput& input) {
   ask.card = input.model.card;
   ask.setup = input.model.setup;
   ask.lessons = input.lessons;
-  ask.setup.format =
-      FormatOf(Strategy::kDdp, input.precision, ask.setup.lora_rank > 0 || input.model.pure_16_bit);
-  ask.setup.fp8_compute = input.precision == Precision::kFp8;
+  ask.pure_16_bit = input.model.pure_16_bit;
+  ask.precision_is_open = input.choices.job.precision == Precision::kAuto;
+  ask.setup.format = FormatOf(input.precision, ask.setup.lora_rank > 0 || ask.pure_16_bit);
   ask.time.precision = input.precision;
   ask.time.tuned_code = IsTuned(ask.setup.framework, ask.setup.compiled);
   ReadDevices(input.layout, input.precision, ask);

@@ -26,7 +26,7 @@ Widths WidthsOf(const ModelCard& card, const TrainingSetup& setup) {
   w.key = static_cast<double>(card.kv_heads) * static_cast<double>(card.head_dim);
   w.ffn = static_cast<double>(card.ffn) *
           static_cast<double>(std::max<std::int64_t>(1, card.experts_active));
-  w.element = setup.format == StateFormat::kFp32 && setup.lora_rank == 0 ? 4 : 2;
+  w.element = ComputeBytes(setup.format);
   return w;
 }
 
@@ -40,7 +40,7 @@ double BlockBytes(const ModelCard& card, const TrainingSetup& setup, const Memor
   const bool lean = fused || !card.gated_ffn || setup.framework == Framework::kTorchtitan;
   double norms = lean ? c.norm_fused : c.norm_eager;
   if (setup.framework == Framework::kLlmFoundry) norms = c.norm_plain;
-  if (setup.format == StateFormat::kAmp && setup.lora_rank == 0) norms += c.norm_amp;
+  if (setup.format == StateFormat::kAmp) norms += c.norm_amp;
   const double mlp = !card.gated_ffn ? c.mlp_plain : fused ? c.mlp_gated_compiled : c.mlp_gated;
   return w.element * (norms * w.hidden + 2 * w.query + keys + mlp * w.ffn);
 }
@@ -58,7 +58,7 @@ double ScoreBytes(const ModelCard& card, const TrainingSetup& setup, const Memor
   // Models since Llama compute the softmax in fp32; encoders keep the scores with their mask.
   const bool in_fp32 = card.gated_ffn || card.architecture == Architecture::kEncoder;
   double bytes = c.scores_half;
-  if (setup.format == StateFormat::kFp32 && setup.lora_rank == 0)
+  if (setup.format == StateFormat::kFp32)
     bytes = c.scores_fp32;
   else if (setup.format == StateFormat::kAmp || (setup.framework == Framework::kHf && in_fp32))
     bytes = c.scores_amp;

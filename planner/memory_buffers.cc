@@ -11,43 +11,44 @@ namespace {
 // root's one unit. FSDP2 (torchtitan) wraps them apart.
 double ReduceStaging(const ModelCard& card, const TrainingSetup& setup) {
   if (setup.framework == Framework::kTorchtitan) return 0;
-  return 2 *
-         static_cast<double>(std::max(card.layer_params, card.embedding_params + card.head_params));
+  return ComputeBytes(setup.format) *
+         Real(std::max(card.layer_params, card.embedding_params + card.head_params));
 }
 
 // What DeepSpeed and FSDP hold unsharded while they compute, with the gradients of it.
 double Gathered(const ModelCard& card, const TrainingSetup& setup, const MemoryConstants& c) {
-  const double params = static_cast<double>(card.params);
-  const double layer = static_cast<double>(card.layer_params);
-  const double outside = static_cast<double>(card.embedding_params + card.head_params);
+  const double params = Real(card.params);
+  const double layer = Real(card.layer_params);
+  const double outside = Real(card.embedding_params + card.head_params);
+  const double width = ComputeBytes(setup.format);
   const double n = ShardsOf(setup).weights;
   const bool lora = setup.lora_rank > 0;
   switch (setup.strategy) {
     case Strategy::kFsdpGradOp:
       // All weights through forward and backward, and one gradient where there are any.
-      if (!lora) return 2 * params + 2 * layer;
-      return ShardsOf(setup).optimizer > 1 ? WholeWeights(card, setup, c) : 0;
+      if (!lora) return width * (params + layer);
+      return n > 1 ? WholeWeights(card, setup, c) : 0;
     case Strategy::kFsdp:
     case Strategy::kFsdpHybrid:
       if (n <= 1) return 0;
       // A frozen unit has no gradient whose arrival would reshard it (torch up to 2.0).
-      if (lora && setup.framework == Framework::kLitgpt) return 2 * params;
-      return std::min(2 * params, 4 * layer + 2 * outside) +
-             (lora ? 0 : 2 * (layer + outside) + ReduceStaging(card, setup));
+      if (lora && setup.framework == Framework::kLitgpt) return width * params;
+      return width * std::min(params, 2 * layer + outside) +
+             (lora ? 0 : width * (layer + outside) + ReduceStaging(card, setup));
     case Strategy::kZero3:
       if (n <= 1) return 0;
       // Blocks up to the limit of live parameters, and the head on top of them.
-      return 2 * std::min(params, std::max(c.max_live_parameters, 2 * layer) +
-                                      static_cast<double>(card.embedding_params)) +
-             (lora ? 0 : 2 * std::max(layer, static_cast<double>(card.embedding_params)));
+      return width * std::min(params, std::max(c.max_live_parameters, 2 * layer) +
+                                          Real(card.embedding_params)) +
+             (lora ? 0 : width * std::max(layer, Real(card.embedding_params)));
     default:
       return 0;
   }
 }
 
 double Buckets(const ModelCard& card, const TrainingSetup& setup, const MemoryConstants& c) {
-  const double trained =
-      setup.lora_rank > 0 ? AdapterParams(card, setup) : static_cast<double>(card.trainable_params);
+  const double trained = TrainedParams(card, setup);
+  const double width = ComputeBytes(setup.format);
   if (setup.strategy == Strategy::kDdp)  // gradient_as_bucket_view is off unless asked for
     return StateBytesOf(setup.format, setup.optimizer).gradient * trained;
   const int stage = ZeroStage(setup.strategy);
@@ -56,15 +57,15 @@ double Buckets(const ModelCard& card, const TrainingSetup& setup, const MemoryCo
   if (stage == 0) return setup.half_compute ? 4 * setup.reduce_bucket.value_or(usual) : 0;
   const double factor = setup.overlap_comm ? c.bucket_factor : 1;
   const auto bucket = [&](double elements) {
-    return std::min(factor * elements * 2, 2 * trained) / (stage == 3 ? 2 : 1);
+    return width * std::min(factor * elements, trained) / (stage == 3 ? 2 : 1);
   };
   if (setup.ranks == 1) {
     if (stage != 2) return 0;
     // Alone, stage 2 still copies gradients through its contiguous buffers, two with overlap_comm
     // (stage_1_and_2.py, setup_buckets), and with offload through one of the largest parameter.
-    const double largest = static_cast<double>(std::max(card.embedding_params, card.head_params));
-    const double staging = setup.offload == Offload::kNone ? 0 : 2 * largest;
-    return (setup.overlap_comm ? 2 : 1) * 2 * setup.reduce_bucket.value_or(usual) + staging;
+    const double largest = Real(std::max(card.embedding_params, card.head_params));
+    const double staging = setup.offload == Offload::kNone ? 0 : width * largest;
+    return (setup.overlap_comm ? 2 : 1) * width * setup.reduce_bucket.value_or(usual) + staging;
   }
   return bucket(setup.reduce_bucket.value_or(usual)) + bucket(setup.gather_bucket.value_or(usual));
 }

@@ -40,25 +40,21 @@ HostMemory HostMemoryOf(const ModelCard& card, const TrainingSetup& setup,
   const HostMemory load =
       Sum(PhaseKind::kLoad,
           {{"weights", TermKind::kState, weight * params * (rank_aware ? 1 : local)}, processes});
-  if (setup.offload == Offload::kNone && !setup.optimizer.paged && !setup.optimizer.on_host)
-    return load;
-  const double trained =
-      setup.lora_rank > 0 ? AdapterParams(card, setup) : static_cast<double>(card.trainable_params);
-  const double share = trained / std::max(1.0, ShardsOf(setup).optimizer) * local;
-  const double states =
-      setup.optimizer.paged ? StateBytesOf(setup.format, setup.optimizer).optimizer : 12;
-  const bool weights_too = setup.offload == Offload::kAll;
-  const HostMemory step =
-      Sum(PhaseKind::kStep,
-          {{"optimizer states", TermKind::kState, states * share},
-           {"gradients", TermKind::kBuffer, setup.optimizer.paged ? 0 : 4 * share},
-           {"weights", TermKind::kState,
-            weights_too ? 2 * params / ShardsOf(setup).weights * local : 0},
-           {"buffers", TermKind::kBuffer,
-            setup.optimizer.paged
-                ? 0
-                : (c.host_buffers - 1) * ((states + 4) * share + (weights_too ? 2 * params : 0))},
-           processes});
+  const bool paged = setup.optimizer.paged;
+  const bool states_too = setup.offload != Offload::kNone || paged || setup.optimizer.on_host;
+  const Shards shards = ShardsOf(setup);
+  const double held = HostHoldsWeights(setup) ? 2 * params / shards.weights * local : 0;
+  if (!states_too && held == 0) return load;
+  const double share = states_too ? TrainedParams(card, setup) / shards.optimizer * local : 0;
+  const double states = paged ? StateBytesOf(setup.format, setup.optimizer).optimizer : 12;
+  const double gradients = paged ? 0 : 4 * share;
+  const HostMemory step = Sum(
+      PhaseKind::kStep, {{"optimizer states", TermKind::kState, states * share},
+                         {"gradients", TermKind::kBuffer, gradients},
+                         {"weights", TermKind::kState, held},
+                         {"buffers", TermKind::kBuffer,
+                          paged ? 0 : (c.host_buffers - 1) * (states * share + gradients + held)},
+                         processes});
   return step.bytes > load.bytes ? step : load;
 }
 

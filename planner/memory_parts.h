@@ -9,14 +9,6 @@
 
 namespace launch {
 
-// How far weights, gradients and optimizer states are divided, in ranks (1 = whole).
-struct Shards {
-  double weights = 1;
-  double gradients = 1;
-  double optimizer = 1;
-};
-Shards ShardsOf(const TrainingSetup& setup);
-
 // Bytes of all frozen or trained weights, unsharded.
 double WholeWeights(const ModelCard& card, const TrainingSetup& setup, const MemoryConstants& c);
 

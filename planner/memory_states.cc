@@ -7,37 +7,12 @@ namespace launch {
 
 namespace {
 
-double RanksOfOneReplica(const TrainingSetup& setup) {
-  if (setup.strategy != Strategy::kFsdpHybrid || setup.ranks_per_node < 1) return setup.ranks;
-  return std::min(setup.ranks, setup.ranks_per_node);
-}
-
 bool LoadsWholeModel(const TrainingSetup& setup) {
   return setup.framework == Framework::kLitgpt &&
          (setup.base != BaseFormat::kSame || setup.strategy == Strategy::kFsdp);
 }
 
 }  // namespace
-
-Shards ShardsOf(const TrainingSetup& setup) {
-  const double n = RanksOfOneReplica(setup);
-  switch (setup.strategy) {
-    case Strategy::kAuto:
-    case Strategy::kSingle:
-    case Strategy::kDdp:
-      break;
-    case Strategy::kZero1:
-      return {1, 1, n};
-    case Strategy::kZero2:
-    case Strategy::kFsdpGradOp:
-      return {1, n, n};
-    case Strategy::kZero3:
-    case Strategy::kFsdp:
-    case Strategy::kFsdpHybrid:
-      return {n, n, n};
-  }
-  return {};
-}
 
 double WholeWeights(const ModelCard& card, const TrainingSetup& setup, const MemoryConstants& c) {
   const double params = static_cast<double>(card.params);
@@ -62,21 +37,15 @@ StateParts StatesOf(const ModelCard& card, const TrainingSetup& setup, const Mem
   const double parts = setup.pipeline_parts;
   const StateBytes bytes = StateBytesOf(setup.format, setup.optimizer);
   const bool lora = setup.lora_rank > 0;
-  const bool offload_states =
-      setup.offload == Offload::kOptimizer || setup.offload == Offload::kAll;
-  double trained = static_cast<double>(card.trainable_params);
+  const double trained = TrainedParams(card, setup);
   StateParts states;
   StateBytes per = bytes;
-  // ZeRO-2 of FSDP rests in shards too; the weights it gathers are counted with the buffers.
-  const bool grad_op = setup.strategy == Strategy::kFsdpGradOp;
-  const double resting = grad_op ? shards.optimizer : shards.weights;
-  states.weights = WholeWeights(card, setup, c) / resting / parts;
+  states.weights = WholeWeights(card, setup, c) / shards.weights / parts;
   if (lora) {
-    trained = AdapterParams(card, setup);
     // PEFT keeps adapters in fp32 beside a 16-bit base; the others train them in the base's format.
     if (setup.framework == Framework::kHf || setup.framework == Framework::kUnknown)
       per = StateBytesOf(StateFormat::kFp32, setup.optimizer);
-    states.adapters = per.weight * trained / resting / parts;
+    states.adapters = per.weight * trained / shards.weights / parts;
   }
   states.gradients = per.gradient * trained / shards.gradients / parts;
   states.optimizer = per.optimizer * trained / shards.optimizer / parts;
@@ -88,13 +57,12 @@ StateParts StatesOf(const ModelCard& card, const TrainingSetup& setup, const Mem
   if (setup.optimizer.in_backward)  // the largest gradient lives until its step
     states.gradients =
         bytes.weight * static_cast<double>(std::max(card.embedding_params, card.layer_params / 7));
-  if (offload_states) {
+  if (setup.offload != Offload::kNone) {
     states.optimizer = states.step = 0;
-    if (ZeroStage(setup.strategy) >= 2 || setup.strategy == Strategy::kFsdp) states.gradients = 0;
+    if (ZeroStage(setup.strategy) >= 2 || IsFsdp(setup.strategy)) states.gradients = 0;
   }
   if (setup.optimizer.paged) states.optimizer = 0;
-  if (setup.offload == Offload::kAll && shards.weights >= 1 && IsSharded(setup.strategy))
-    states.weights = states.adapters = 0;
+  if (HostHoldsWeights(setup)) states.weights = states.adapters = 0;
   if (setup.format == StateFormat::kAmp)
     states.autocast = 2 * static_cast<double>(card.params) / parts;
   states.load = states.weights;

@@ -16,8 +16,8 @@ double Pace(const ClassShare& share, Precision precision) {
 }
 
 Precision BestOf(const ClassShare& share, Precision planned, bool open) {
-  if (!open || !share.gpu.cc) return planned;
-  return *share.gpu.cc < ComputeCapability{8, 0} ? Precision::kFp16 : Precision::kBf16;
+  const auto cc = CapabilityOf(share.gpu);
+  return open && cc ? SixteenBitsOf(*cc) : planned;
 }
 
 double SlowestPace(const std::map<std::string, ClassShare>& shares, Precision precision) {

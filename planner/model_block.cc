@@ -321,6 +321,7 @@ Result<void> ReadRecipe(Block& block, const UserChoices& choices, ModelInput& in
     setup.eval_batch =
         choices.flags.eval_batch ? choices.flags.eval_batch->value : kHfEvaluationBatch;
   }
+  setup.host_weights = choices.weights_alone;
   if (choices.deepspeed) {
     setup.reduce_bucket = choices.deepspeed->reduce_bucket;
     setup.gather_bucket = choices.deepspeed->gather_bucket;
@@ -333,26 +334,6 @@ Result<void> ReadRecipe(Block& block, const UserChoices& choices, ModelInput& in
 
 Framework FrameworkOf(Trainer trainer) {
   return ByAccelerate(trainer) ? Framework::kHf : Framework::kUnknown;
-}
-
-StateFormat FormatOf(Strategy strategy, Precision precision, bool all_16_bit) {
-  if (IsFullWidth(precision)) return StateFormat::kFp32;
-  if (all_16_bit) return StateFormat::kPure16;
-  switch (strategy) {
-    case Strategy::kZero1:
-    case Strategy::kZero2:
-    case Strategy::kZero3:
-      return StateFormat::kMaster16;
-    case Strategy::kFsdp:
-    case Strategy::kFsdpGradOp:
-    case Strategy::kFsdpHybrid:
-      return StateFormat::kFsdpMixed;
-    case Strategy::kAuto:
-    case Strategy::kSingle:
-    case Strategy::kDdp:
-      break;
-  }
-  return StateFormat::kAmp;
 }
 
 Result<std::optional<ModelInput>> ReadModel(const UserChoices& choices,

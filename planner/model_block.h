@@ -29,9 +29,4 @@ Result<std::optional<ModelInput>> ReadModel(const UserChoices& choices,
 // Whose code computes, as far as the trainer tells.
 Framework FrameworkOf(Trainer trainer);
 
-// How weights and states are kept when this strategy trains in this precision: DeepSpeed keeps a
-// fp32 master beside 16-bit weights, FSDP shards fp32 weights, DDP scripts use autocast, adapters
-// train on a 16-bit base.
-StateFormat FormatOf(Strategy strategy, Precision precision, bool all_16_bit);
-
 }  // namespace launch

@@ -29,10 +29,8 @@ std::string Words(const Remedy& remedy) {
     case RemedyKind::kOffload:
       return "strategy " + std::string(ToString(setup.strategy)) + " with offload " +
              std::string(ToString(setup.offload));
-    case RemedyKind::kAllocator:
-      break;
   }
-  return "expandable segments";
+  return "";
 }
 
 // What the user's own choices kept from being tried.
@@ -43,7 +41,6 @@ std::vector<std::string> ByRemedies(const ChoiceInput& ask, const JudgedOption& 
   in.accumulate = least.option.accumulate;
   in.limit_bytes = ask.gpu_bytes;
   in.host_bytes = ask.host_bytes.value_or(0);
-  in.may_change_precision = true;
   std::vector<std::string> words;
   const auto remedies = MemoryRemedies(in);
   if (!remedies) return words;

@@ -8,9 +8,6 @@
 namespace launch {
 namespace {
 
-constexpr ComputeCapability kBf16From{8, 0};  // Ampere: CUDA C++ guide, arithmetic per capability
-constexpr ComputeCapability kTf32From{8, 0};
-constexpr ComputeCapability kFp8From{8, 9};  // Ada, Hopper
 constexpr ComputeCapability kTensorCoresFrom{7, 0};
 
 struct Weakest {
@@ -18,12 +15,6 @@ struct Weakest {
   const NodeInventory* node = nullptr;
   ComputeCapability cc;
 };
-
-std::optional<ComputeCapability> CapabilityOf(const GpuDevice& gpu) {
-  if (gpu.cc) return gpu.cc;
-  const GpuType* type = GpuCatalog::BuiltIn().TypeOf(gpu.model, gpu.memory_bytes);
-  return type == nullptr ? std::nullopt : std::optional(type->cc);
-}
 
 // The device of least capability; its `gpu` is null when one device tells none.
 Weakest WeakestOf(const RankLayout& layout) {
@@ -73,19 +64,24 @@ PrecisionChoice WithoutCuda(const JobSpec& spec, DeviceClass device) {
   return choice;
 }
 
-Unexpected Unsupported(const Weakest& weakest, std::string_view precision,
-                       const ComputeCapability& from, std::string hint) {
+Unexpected Unsupported(const Weakest& weakest, Precision precision, const ComputeCapability& from) {
+  const char* instead = precision == Precision::kBf16   ? "fp16"
+                        : precision == Precision::kTf32 ? "fp32"
+                                                        : "auto";
   return Fail(ErrorCode::kCannotFit,
-              "precision: " + std::string(precision) + " needs compute capability " +
+              "precision: " + std::string(ToString(precision)) + " needs compute capability " +
                   ToString(from) + " or newer; " + weakest.gpu->model + " on " +
                   weakest.node->node.value + " has " + ToString(weakest.cc),
-              std::move(hint));
+              std::string("write precision: ") + instead +
+                  ", or constraints: \"cc>=" + ToString(from) + "\"");
 }
 
 PrecisionChoice Automatic(const Weakest& weakest, bool mixed) {
   const std::string name = (mixed ? "weakest device " : "") + weakest.gpu->model + " (capability " +
                            ToString(weakest.cc) + ")";
-  if (weakest.cc >= kBf16From) return {Precision::kBf16, name + ": has bf16", {}};
+  if (SixteenBitsOf(weakest.cc) == Precision::kBf16) {
+    return {Precision::kBf16, name + ": has bf16", {}};
+  }
   if (weakest.cc >= kTensorCoresFrom) {
     return {Precision::kFp16, name + ": no bf16 before capability 8.0, so fp16", {}};
   }
@@ -114,31 +110,9 @@ Result<PrecisionChoice> ChoosePrecision(const JobSpec& spec, DeviceClass device,
     if (spec.precision != Precision::kAuto) return PrecisionChoice{spec.precision, "asked for", {}};
     return PrecisionChoice{Precision::kFp32, "the compute capability of a device is not known", {}};
   }
-  switch (spec.precision) {
-    case Precision::kAuto:
-      return Automatic(weakest, Mixed(layout));
-    case Precision::kBf16:
-      if (weakest.cc < kBf16From) {
-        return Unsupported(weakest, "bf16", kBf16From,
-                           "write precision: fp16, or constraints: \"cc>=8.0\"");
-      }
-      break;
-    case Precision::kFp8:
-      if (weakest.cc < kFp8From) {
-        return Unsupported(weakest, "fp8", kFp8From,
-                           "write precision: auto, or constraints: \"cc>=8.9\"");
-      }
-      break;
-    case Precision::kTf32:
-      if (weakest.cc < kTf32From) {
-        return Unsupported(weakest, "tf32", kTf32From,
-                           "write precision: fp32, or constraints: \"cc>=8.0\"");
-      }
-      break;
-    case Precision::kFp16:
-    case Precision::kFp32:
-      break;
-  }
+  if (spec.precision == Precision::kAuto) return Automatic(weakest, Mixed(layout));
+  const auto from = CapabilityFor(spec.precision);
+  if (from && weakest.cc < *from) return Unsupported(weakest, spec.precision, *from);
   return PrecisionChoice{
       spec.precision,
       "asked for; " + weakest.gpu->model + " has capability " + ToString(weakest.cc),
@@ -156,7 +130,27 @@ std::optional<Precision> SixteenBitsOn(const std::vector<const NodeInventory*>& 
     }
   }
   if (!least) return std::nullopt;
-  return *least >= kBf16From ? Precision::kBf16 : Precision::kFp16;
+  return SixteenBitsOf(*least);
+}
+
+Precision SixteenBitsOf(const ComputeCapability& cc) {
+  return cc < kBf16From ? Precision::kFp16 : Precision::kBf16;
+}
+
+std::optional<ComputeCapability> CapabilityFor(Precision precision) {
+  switch (precision) {
+    case Precision::kBf16:
+      return kBf16From;
+    case Precision::kTf32:
+      return kTf32From;
+    case Precision::kFp8:
+      return kFp8From;
+    case Precision::kAuto:
+    case Precision::kFp16:
+    case Precision::kFp32:
+      break;
+  }
+  return std::nullopt;
 }
 
 }  // namespace launch

@@ -26,4 +26,10 @@ Result<PrecisionChoice> ChoosePrecision(const JobSpec& spec, DeviceClass device,
 // tells no capability, or there is no device.
 std::optional<Precision> SixteenBitsOn(const std::vector<const NodeInventory*>& nodes);
 
+// The 16-bit format of GPUs of that capability: bf16 where they have it.
+Precision SixteenBitsOf(const ComputeCapability& cc);
+
+// The least capability that a precision needs; absent: every CUDA GPU has it.
+std::optional<ComputeCapability> CapabilityFor(Precision precision);
+
 }  // namespace launch

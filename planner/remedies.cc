@@ -18,7 +18,7 @@ struct Attempt {
 // Micro-batches below the present one that divide the samples of a step, from the largest.
 std::vector<Attempt> SmallerBatches(const RemedyInput& in) {
   std::vector<Attempt> attempts;
-  if (!in.may_change_batch || in.setup.optimizer.in_backward) return attempts;
+  if (in.setup.optimizer.in_backward) return attempts;
   for (std::int64_t micro = in.setup.micro_batch - 1; micro >= 1; --micro) {
     if (in.setup.micro_batch * in.accumulate % micro != 0) continue;
     Attempt attempt{in.setup, in.setup.micro_batch * in.accumulate / micro};
@@ -30,15 +30,16 @@ std::vector<Attempt> SmallerBatches(const RemedyInput& in) {
 }
 
 std::vector<Attempt> HalfPrecision(const RemedyInput& in) {
-  if (!in.may_change_precision || in.setup.format != StateFormat::kFp32) return {};
+  if (in.setup.format != StateFormat::kFp32) return {};
+  const bool adapters = in.setup.lora_rank > 0;
   Attempt attempt{in.setup, in.accumulate};
-  attempt.setup.format = StateFormat::kAmp;
+  attempt.setup.format =
+      FormatUnder(in.setup.strategy, FormatOf(Precision::kFp16, adapters), in.setup.lora_rank);
   return {attempt};
 }
 
 std::vector<Attempt> MoreCheckpointing(const RemedyInput& in) {
   std::vector<Attempt> attempts;
-  if (!in.may_checkpoint) return attempts;
   for (const Checkpointing next : {Checkpointing::kSelectiveOp, Checkpointing::kFull}) {
     if (next <= in.setup.checkpointing) continue;
     attempts.push_back({in.setup, in.accumulate});
@@ -69,28 +70,28 @@ std::vector<Strategy> StricterThan(Strategy strategy) {
   return {};
 }
 
+Attempt Under(Strategy strategy, const RemedyInput& in) {
+  Attempt attempt{in.setup, in.accumulate};
+  attempt.setup.strategy = strategy;
+  attempt.setup.format = FormatUnder(strategy, in.setup.format, in.setup.lora_rank);
+  return attempt;
+}
+
 std::vector<Attempt> HigherStages(const RemedyInput& in) {
   std::vector<Attempt> attempts;
-  if (!in.may_shard || in.setup.ranks < 2) return attempts;
-  for (const Strategy next : StricterThan(in.setup.strategy)) {
-    attempts.push_back({in.setup, in.accumulate});
-    attempts.back().setup.strategy = next;
-  }
+  if (in.setup.ranks < 2) return attempts;
+  for (const Strategy next : StricterThan(in.setup.strategy)) attempts.push_back(Under(next, in));
   return attempts;
 }
 
 std::vector<Attempt> Offloads(const RemedyInput& in) {
   std::vector<Attempt> attempts;
-  if (!in.may_shard) return attempts;
   const auto add = [&](Strategy strategy, Offload offload) {
-    attempts.push_back({in.setup, in.accumulate});
-    attempts.back().setup.strategy = strategy;
+    attempts.push_back(Under(strategy, in));
     attempts.back().setup.offload = offload;
   };
   const Strategy now = in.setup.strategy;
-  const bool fsdp =
-      now == Strategy::kFsdp || now == Strategy::kFsdpHybrid || now == Strategy::kFsdpGradOp;
-  if (fsdp) {  // all or nothing
+  if (IsFsdp(now)) {  // all or nothing
     if (in.setup.offload != Offload::kAll) add(Strategy::kFsdp, Offload::kAll);
     return attempts;
   }
@@ -98,18 +99,6 @@ std::vector<Attempt> Offloads(const RemedyInput& in) {
     add(ZeroStage(now) >= 2 ? now : Strategy::kZero2, Offload::kOptimizer);
   if (in.setup.offload != Offload::kAll) add(Strategy::kZero3, Offload::kAll);
   return attempts;
-}
-
-// Expandable segments leave next to no cache behind: the need is that of the tensors.
-double AllocatedNeed(const MemoryEstimate& estimate) {
-  double most = 0;
-  for (const MemoryPhase& phase : estimate.phases) {
-    double bytes = 0;
-    for (const MemoryTerm& term : phase.terms)
-      if (term.kind != TermKind::kReserve) bytes += term.bytes;
-    most = std::max(most, bytes);
-  }
-  return most;
 }
 
 class Finder {
@@ -126,20 +115,12 @@ class Finder {
       const double bytes = DecisionBytes(estimate);
       if (bytes >= failed_bytes_ || !HostHolds(estimate)) continue;
       if (best && bytes >= best->bytes) continue;
-      best = Remedy{kind,  attempt.setup,         attempt.accumulate,
-                    bytes, failed_bytes_ - bytes, JudgeFit(estimate, in_.limit_bytes)};
+      best = Remedy{kind, attempt.setup, attempt.accumulate, bytes,
+                    JudgeFit(estimate, in_.limit_bytes)};
       if (best->fit == FitVerdict::kYes) break;
     }
     if (best) remedies_.push_back(std::move(*best));
     return {};
-  }
-
-  void AddAllocator(const MemoryEstimate& failed) {
-    if (!in_.fragmented) return;
-    const double bytes = AllocatedNeed(failed);
-    const FitVerdict fit = bytes <= in_.limit_bytes ? FitVerdict::kTight : FitVerdict::kNo;
-    remedies_.push_back({RemedyKind::kAllocator, in_.setup, in_.accumulate, bytes,
-                         std::max(0.0, failed_bytes_ - bytes), fit});
   }
 
   std::vector<Remedy> Take() { return std::move(remedies_); }
@@ -165,31 +146,12 @@ Result<std::vector<Remedy>> MemoryRemedies(const RemedyInput& in) {
                 "micro batch is " + std::to_string(in.setup.micro_batch) + ", above 1e6");
   LAUNCH_ASSIGN_OR_RETURN(const MemoryEstimate failed, PredictMemory(in.card, in.setup));
   Finder finder(in, failed);
-  finder.AddAllocator(failed);
   LAUNCH_RETURN_IF_ERROR(finder.Add(RemedyKind::kMicroBatch, SmallerBatches(in)));
   LAUNCH_RETURN_IF_ERROR(finder.Add(RemedyKind::kPrecision, HalfPrecision(in)));
   LAUNCH_RETURN_IF_ERROR(finder.Add(RemedyKind::kCheckpointing, MoreCheckpointing(in)));
   LAUNCH_RETURN_IF_ERROR(finder.Add(RemedyKind::kStage, HigherStages(in)));
   LAUNCH_RETURN_IF_ERROR(finder.Add(RemedyKind::kOffload, Offloads(in)));
   return finder.Take();
-}
-
-std::string_view ToString(RemedyKind v) {
-  switch (v) {
-    case RemedyKind::kAllocator:
-      return "allocator";
-    case RemedyKind::kMicroBatch:
-      return "micro-batch";
-    case RemedyKind::kPrecision:
-      return "precision";
-    case RemedyKind::kCheckpointing:
-      return "checkpointing";
-    case RemedyKind::kStage:
-      return "stage";
-    case RemedyKind::kOffload:
-      return "offload";
-  }
-  return "allocator";
 }
 
 }  // namespace launch

@@ -1,9 +1,7 @@
-// What would make a run that is out of memory fit, in the order in which it is tried.
+// What would make a run that does not fit into memory fit, in the order in which it is tried.
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/error.h"
@@ -15,7 +13,6 @@ namespace launch {
 
 // In the order of trial: the first ones cost the least time and change the least.
 enum class RemedyKind {
-  kAllocator,      // expandable segments: gives back what is reserved in pieces
   kMicroBatch,     // fewer samples at once, more accumulation: the same global batch
   kPrecision,      // 16 bits instead of fp32
   kCheckpointing,  // activations computed again
@@ -25,23 +22,17 @@ enum class RemedyKind {
 
 struct RemedyInput {
   ModelCard card;
-  TrainingSetup setup;           // of the run that failed; a failed run's own sequence
-  std::int64_t accumulate = 1;   // micro-batches of one optimizer step
-  double limit_bytes = 0;        // of one GPU
-  double host_bytes = 0;         // of one node; 0 = unknown: offload is offered, unproved
-  bool fragmented = false;       // the failure says that much was reserved but not allocated
-  bool may_change_batch = true;  // the command takes micro-batch and accumulation from us
-  bool may_change_precision = false;
-  bool may_checkpoint = true;  // the script or trainer can
-  bool may_shard = true;       // false: a plain script
+  TrainingSetup setup;          // of the run that does not fit
+  std::int64_t accumulate = 1;  // micro-batches of one optimizer step
+  double limit_bytes = 0;       // of one GPU
+  double host_bytes = 0;        // of one node; 0 = unknown: offload is offered, unproved
 };
 
 struct Remedy {
-  RemedyKind kind = RemedyKind::kAllocator;
+  RemedyKind kind = RemedyKind::kMicroBatch;
   TrainingSetup setup;  // as the run would start with it; earlier remedies are not in it
   std::int64_t accumulate = 1;
-  double bytes = 0;        // predicted need, comparable with the input's
-  double saved_bytes = 0;  // against the failed setup; never negative
+  double bytes = 0;  // of one GPU, predicted
   FitVerdict fit = FitVerdict::kNo;
   friend bool operator==(const Remedy&, const Remedy&) = default;
 };
@@ -50,7 +41,5 @@ struct Remedy {
 // mildest that fits, else the strongest. micro x accumulate x ranks is the same in all of them.
 // Errors as PredictMemory; kInvalidArgument for an accumulation below 1.
 Result<std::vector<Remedy>> MemoryRemedies(const RemedyInput& input);
-
-std::string_view ToString(RemedyKind v);
 
 }  // namespace launch

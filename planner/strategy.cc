@@ -29,6 +29,19 @@ int ZeroStage(Strategy strategy) {
   }
 }
 
+bool TakesOffload(Strategy strategy, Offload offload) {
+  switch (offload) {
+    case Offload::kAuto:
+    case Offload::kNone:
+      return true;
+    case Offload::kOptimizer:
+      return ZeroStage(strategy) > 0;
+    case Offload::kAll:
+      return ZeroStage(strategy) == 3 || IsFsdp(strategy);
+  }
+  return false;
+}
+
 Result<void> CheckStrategy(const JobSpec& spec) {
   const std::string name(ToString(spec.strategy));
   if (spec.trainer == Trainer::kPlain && IsSharded(spec.strategy)) {
@@ -37,19 +50,24 @@ Result<void> CheckStrategy(const JobSpec& spec) {
                 "leave trainer out, or name the library that shards: hf, deepspeed, accelerate");
   }
   if (spec.offload != Offload::kOptimizer && spec.offload != Offload::kAll) return {};
+  if (spec.strategy == Strategy::kAuto || TakesOffload(spec.strategy, spec.offload)) return {};
   const std::string offload(ToString(spec.offload));
-  if (spec.strategy == Strategy::kSingle || spec.strategy == Strategy::kDdp) {
+  if (!IsSharded(spec.strategy)) {
+    const bool all = spec.offload == Offload::kAll;
     return Fail(ErrorCode::kInvalidArgument,
                 "offload: " + offload + " has no meaning with strategy: " + name,
-                "write strategy: zero2 or fsdp, or leave offload out");
+                std::string("write strategy: ") + (all ? "zero3 or fsdp" : "zero2") +
+                    ", or leave offload out");
   }
-  const bool parameters = spec.strategy == Strategy::kZero1 || spec.strategy == Strategy::kZero2;
-  if (spec.offload == Offload::kAll && parameters) {
+  if (IsFsdp(spec.strategy)) {
     return Fail(ErrorCode::kInvalidArgument,
-                "offload: all moves parameters too, which " + name + " does not shard",
-                "write offload: optimizer, or strategy: zero3");
+                "offload: optimizer with strategy: " + name +
+                    ", which moves parameters and optimizer states together or not at all",
+                "write offload: all, or strategy: zero2");
   }
-  return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              "offload: all moves parameters too, which " + name + " does not shard",
+              "write offload: optimizer, or strategy: zero3");
 }
 
 Result<StrategyChoice> ChooseStrategy(const JobSpec& spec, DeviceClass device, int world_size) {

@@ -32,6 +32,10 @@ bool IsSharded(Strategy strategy);  // ZeRO and FSDP
 bool IsFsdp(Strategy strategy);
 int ZeroStage(Strategy strategy);  // 1-3; 0 for what is not ZeRO
 
+// Can a run of that strategy move that much to the host? ZeRO moves optimizer states, its stage 3
+// parameters too; FSDP moves all or nothing (torch's CPUOffload).
+bool TakesOffload(Strategy strategy, Offload offload);
+
 // How much of the states is divided among the ranks: 0 (nothing) to kMostSharding (weights too).
 int ShardingOf(Strategy strategy);
 constexpr int kMostSharding = 3;

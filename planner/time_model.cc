@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "planner/adapters.h"
 #include "planner/compute_time.h"
 #include "planner/traffic_time.h"
 
@@ -136,19 +137,9 @@ Result<TimeEstimate> PredictTime(const ModelCard& card, const TrainingSetup& set
             micro_steps * Beyond(backward, traffic.host_micro, constants.reduce_exposed));
   terms.Add("optimizer on the host", TimeKind::kHostLink, traffic.host_step);
   if (setup.offload == Offload::kNone) {
-    const bool sharded = setup.strategy != Strategy::kSingle && setup.strategy != Strategy::kDdp;
-    int shards = sharded ? setup.ranks : 1;
-    if (setup.strategy == Strategy::kFsdpHybrid && setup.ranks_per_node > 0)
-      shards = std::min(shards, setup.ranks_per_node);
     terms.Add("optimizer", TimeKind::kMemory,
-              compute.optimizer_bytes * TrainedParams(card, setup) / shards /
+              compute.optimizer_bytes * TrainedParams(card, setup) / ShardsOf(setup).optimizer /
                   MemoryRate(machine.gpu, constants));
-  }
-  if (time.loader_seconds_per_sample && *time.loader_seconds_per_sample > 0) {
-    const double workers = std::max(1, time.loader_workers);
-    const double loading = micro_steps * static_cast<double>(setup.micro_batch) *
-                           *time.loader_seconds_per_sample / workers;
-    terms.Add("waiting for data", TimeKind::kLoader, std::max(0.0, loading - terms.Sum()));
   }
 
   TimeEstimate estimate;

@@ -28,9 +28,6 @@ struct TimeSetup {
   Precision precision = Precision::kBf16;  // of matrix products; never kAuto
   std::int64_t accumulate = 1;
   bool tuned_code = false;  // fused kernels and no Python between them; framework and compile tell
-  // Seconds one worker needs to make a sample, where that was measured, and their number.
-  std::optional<double> loader_seconds_per_sample;
-  int loader_workers = 0;
 };
 
 struct TimeEstimate {

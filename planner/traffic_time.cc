@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planner/compute_time.h"
+#include "planner/adapters.h"
+#include "planner/strategy.h"
 
 namespace launch {
 
@@ -74,19 +75,17 @@ TrafficTime TrafficTimeOf(const ModelCard& card, const TrainingSetup& setup, Pre
       break;
   }
 
-  if (setup.offload == Offload::kNone) return time;
-  const bool sharded = setup.strategy != Strategy::kSingle && setup.strategy != Strategy::kDdp;
-  const double shards = sharded ? ranks : 1;
+  const double shards = ShardsOf(setup).optimizer;
   const double link = HostLinkRate(machine, constants);
+  if (HostHoldsWeights(setup)) time.fetch_micro = 2 * weight * params / shards / link;
+  if (setup.offload == Offload::kNone) return time;
   // Stage 2 and above hand gradients over as they appear; below, once they are complete.
-  const bool streams = setup.strategy != Strategy::kSingle && setup.strategy != Strategy::kDdp &&
-                       setup.strategy != Strategy::kZero1;
+  const bool streams = IsSharded(setup.strategy) && setup.strategy != Strategy::kZero1;
   const double down = gradient * trained / shards / link;
   (streams ? time.host_micro : time.host_step) += down;
   time.host_step += weight * trained / shards / link + constants.host_adam_bytes * trained /
                                                            shards /
                                                            HostMemoryRate(machine, constants);
-  if (setup.offload == Offload::kAll) time.fetch_micro = 2 * weight * params / shards / link;
   return time;
 }
 

@@ -11,6 +11,11 @@ namespace launch {
 
 namespace {
 
+double RanksOfOneReplica(const TrainingSetup& setup) {
+  if (setup.strategy != Strategy::kFsdpHybrid || setup.ranks_per_node < 1) return setup.ranks;
+  return std::min(setup.ranks, setup.ranks_per_node);
+}
+
 Unexpected BadSetting(const std::string& field, const std::string& value, const std::string& rule) {
   return Fail(ErrorCode::kInvalidArgument, field + " is " + value + ", " + rule);
 }
@@ -43,6 +48,31 @@ Result<void> CheckSetup(const TrainingSetup& setup) {
     return Fail(ErrorCode::kInvalidArgument,
                 "strategy single on " + std::to_string(setup.ranks) + " ranks");
   return {};
+}
+
+Shards ShardsOf(const TrainingSetup& setup) {
+  const double n = RanksOfOneReplica(setup);
+  switch (setup.strategy) {
+    case Strategy::kAuto:
+    case Strategy::kSingle:
+    case Strategy::kDdp:
+      break;
+    case Strategy::kZero1:
+      return {1, 1, n};
+    case Strategy::kZero2:
+      return {1, n, n};
+    case Strategy::kZero3:
+    case Strategy::kFsdp:
+    case Strategy::kFsdpGradOp:
+    case Strategy::kFsdpHybrid:
+      return {n, n, n};
+  }
+  return {};
+}
+
+bool HostHoldsWeights(const TrainingSetup& setup) {
+  return (setup.offload == Offload::kAll && IsSharded(setup.strategy)) ||
+         (setup.host_weights && setup.strategy == Strategy::kZero3);
 }
 
 OptimizerTraits OptimizerOf(std::string_view word) {
@@ -96,6 +126,23 @@ StateBytes StateBytesOf(StateFormat format, const OptimizerTraits& optimizer) {
   if (optimizer.in_backward) bytes.gradient = bytes.step = 0;
   return bytes;
 }
+
+bool LoadsKernelsAtOnce(const std::optional<ComputeCapability>& cc) {
+  return cc && *cc < ComputeCapability{8, 0};
+}
+
+StateFormat FormatOf(Precision precision, bool all_16_bit) {
+  if (IsFullWidth(precision)) return StateFormat::kFp32;
+  return all_16_bit ? StateFormat::kPure16 : StateFormat::kAmp;
+}
+
+StateFormat FormatUnder(Strategy strategy, StateFormat format, std::int64_t lora_rank) {
+  if (format == StateFormat::kFp32 || lora_rank > 0 || !IsSharded(strategy)) return format;
+  if (ZeroStage(strategy) > 0) return StateFormat::kMaster16;
+  return format == StateFormat::kPure16 ? format : StateFormat::kFsdpMixed;
+}
+
+double ComputeBytes(StateFormat format) { return format == StateFormat::kFp32 ? 4 : 2; }
 
 std::string_view ToString(Framework v) {
   switch (v) {

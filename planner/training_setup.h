@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "common/error.h"
+#include "common/inventory.h"
 #include "common/job.h"
 
 namespace launch {
@@ -64,12 +65,12 @@ struct TrainingSetup {
   std::optional<bool> keeps_gradients;  // across micro-steps; absent = by framework
 
   StateFormat format = StateFormat::kMaster16;
-  bool fp8_compute = false;
   bool compiled = false;  // torch.compile
   OptimizerTraits optimizer;
   std::int64_t lora_rank = 0;      // 0 = full training
   std::set<AdaptedLayer> adapted;  // empty = every linear layer
   BaseFormat base = BaseFormat::kSame;
+  bool host_weights = false;  // ZeRO-3's offload_param without offload_optimizer
   bool half_compute = false;  // the model runs in fp16 throughout, without autocast
 
   Checkpointing checkpointing = Checkpointing::kNone;
@@ -80,7 +81,7 @@ struct TrainingSetup {
   std::optional<double> reduce_bucket;  // elements; absent = the framework's default
   std::optional<double> gather_bucket;
   bool overlap_comm = true;
-  bool volta_context = false;  // GPUs before Ampere load every kernel at once
+  bool volta_context = false;  // LoadsKernelsAtOnce
   bool coherent_host = false;  // GH200: CPU and GPU share one address space
   friend bool operator==(const TrainingSetup&, const TrainingSetup&) = default;
 };
@@ -89,9 +90,24 @@ struct TrainingSetup {
 // single GPU strategy on several ranks.
 Result<void> CheckSetup(const TrainingSetup& setup);
 
+// How far weights, gradients and optimizer states are divided as they rest, in ranks (1 = whole).
+// FSDP's SHARD_GRAD_OP rests in shards too: it keeps what it gathers until the backward pass ends.
+struct Shards {
+  double weights = 1;
+  double gradients = 1;
+  double optimizer = 1;
+};
+Shards ShardsOf(const TrainingSetup& setup);
+
+// Do weights rest in host memory and pass the GPU block by block?
+bool HostHoldsWeights(const TrainingSetup& setup);
+
 // "adamw", "paged_adamw8bit", "adamw_fused", "cpu_adam", "adafactor", "lion", "sgd" ...; words that
 // are not known mean Adam, the hungriest usual choice: ask NamesOptimizer first.
 OptimizerTraits OptimizerOf(std::string_view word);
+
+// GPUs before Ampere load every kernel with the context (planner paper 3); unknown ones do not.
+bool LoadsKernelsAtOnce(const std::optional<ComputeCapability>& cc);
 
 // Bytes each parameter costs, by format: planner paper 1.3.
 struct StateBytes {
@@ -101,6 +117,18 @@ struct StateBytes {
   double step = 0;       // temporaries while the optimizer steps
 };
 StateBytes StateBytesOf(StateFormat format, const OptimizerTraits& optimizer);
+
+// Of a script that shards nothing: fp32 weights under autocast, unless it keeps everything in 16
+// bits, as it does under adapters.
+StateFormat FormatOf(Precision precision, bool all_16_bit);
+
+// What `format` becomes where the strategy shards: 16-bit weights with an fp32 master (DeepSpeed's
+// engine has one even where the script would do without), or FSDP's fp32 shards. Frozen weights
+// under adapters, and fp32, stay as they are.
+StateFormat FormatUnder(Strategy strategy, StateFormat format, std::int64_t lora_rank);
+
+// Bytes of one number of what is computed: activations, and weights gathered for it.
+double ComputeBytes(StateFormat format);
 
 std::string_view ToString(Framework v);
 std::string_view ToString(Checkpointing v);

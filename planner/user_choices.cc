@@ -177,10 +177,12 @@ Result<void> FixStrategy(const JobSpec& spec, const FromAccelerate& accelerate,
     const auto stage = StrategyOf(file);
     LAUNCH_RETURN_IF_ERROR(strategy.Say(stage, file.path));
     if (stage) LAUNCH_RETURN_IF_ERROR(offload.Say(file.offload, file.path));
+    choices.weights_alone = file.weights_alone;
   }
   if (accelerate) {
     LAUNCH_RETURN_IF_ERROR(strategy.Say(accelerate->strategy, accelerate->strategy_place));
     LAUNCH_RETURN_IF_ERROR(offload.Say(accelerate->offload, accelerate->strategy_place));
+    choices.weights_alone = choices.weights_alone || accelerate->weights_alone;
   }
   choices.job.strategy = strategy.value().value_or(Strategy::kAuto);
   choices.job.offload = offload.value().value_or(Offload::kAuto);

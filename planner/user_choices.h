@@ -23,6 +23,7 @@ struct UserChoices {
   // Of the script whose text is at hand: whether it takes the flags of the Hugging Face trainer.
   std::optional<bool> hf_parser;
   JobSpec job;  // the job with strategy, offload, precision, batch and steps as fixed elsewhere
+  bool weights_alone = false;  // DeepSpeed offloads parameters and leaves optimizer states
   TrainerFlags flags;
   std::optional<DeepspeedConfig> deepspeed;
   Trainer trainer = Trainer::kAuto;  // hf when the line shows it

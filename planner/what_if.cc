@@ -15,6 +15,7 @@
 #include "planner/duration.h"
 #include "planner/mixed_gpus.h"
 #include "planner/model_block.h"
+#include "planner/strategy.h"
 #include "planner/training_setup.h"
 
 namespace launch {
@@ -112,17 +113,16 @@ std::vector<std::pair<std::string, GpuDevice>> OtherClasses(const std::vector<Pl
   return others;
 }
 
+void TakeDevice(const GpuDevice& gpu, ChoiceInput& changed) {
+  SetDevice(changed, MachineOf(GpuCatalog::BuiltIn(), gpu), CapabilityOf(gpu),
+            static_cast<double>(UsableBytes(gpu)));
+}
+
 // A mixed gang goes at the pace, and in the precision, of its weakest GPU; one class alone need
 // not.
-void TakeClass(const ClassShare& share, const ForecastInput& input, ChoiceInput& changed) {
+void TakeClass(const ClassShare& share, ChoiceInput& changed) {
   SetRanks(changed, share.count, share.most_per_node);
-  SetDevice(changed, MachineOf(GpuCatalog::BuiltIn(), share.gpu),
-            static_cast<double>(UsableBytes(share.gpu)));
-  changed.setup.volta_context = share.gpu.cc && *share.gpu.cc < ComputeCapability{8, 0};
-  const bool open = input.choices.job.precision == Precision::kAuto;
-  if (!open || !share.gpu.cc || changed.setup.volta_context) return;
-  changed.time.precision = Precision::kBf16;
-  changed.setup.format = FormatOf(Strategy::kDdp, Precision::kBf16, changed.setup.lora_rank > 0);
+  TakeDevice(share.gpu, changed);
 }
 
 }  // namespace
@@ -159,9 +159,8 @@ std::vector<Change> UsualChanges(const Forecast& forecast, const ForecastInput& 
   }
   add("offload=optimizer", [](ChoiceInput& changed) {
     changed.limits.offload = Offload::kOptimizer;
-    const bool sharded = changed.limits.strategy && *changed.limits.strategy != Strategy::kSingle &&
-                         *changed.limits.strategy != Strategy::kDdp;
-    if (!sharded) changed.limits.strategy.reset();
+    const auto& strategy = changed.limits.strategy;
+    if (strategy && !TakesOffload(*strategy, Offload::kOptimizer)) changed.limits.strategy.reset();
   });
   if (base.setup.optimizer.moments > 0 && base.setup.optimizer.moment_bytes == 0)
     add("optimizer=adamw8bit",
@@ -170,13 +169,10 @@ std::vector<Change> UsualChanges(const Forecast& forecast, const ForecastInput& 
   for (const auto& [name, share] : shares) {
     if (shares.size() < 2) break;
     add("only the " + std::to_string(share.count) + " x " + name,
-        [&, &one = share](ChoiceInput& changed) { TakeClass(one, input, changed); });
+        [&one = share](ChoiceInput& changed) { TakeClass(one, changed); });
   }
   for (const auto& [name, gpu] : OtherClasses(offers, input.layout)) {
-    add("gpu=" + name, [&, &device = gpu](ChoiceInput& changed) {
-      SetDevice(changed, MachineOf(GpuCatalog::BuiltIn(), device),
-                static_cast<double>(UsableBytes(device)));
-    });
+    add("gpu=" + name, [&device = gpu](ChoiceInput& changed) { TakeDevice(device, changed); });
   }
   return rows;
 }

@@ -4,13 +4,12 @@
 #include <map>
 #include <utility>
 
+#include "common/gpu_catalog.h"
 #include "common/units.h"
 
 namespace launch {
 namespace {
 
-constexpr ComputeCapability kBf16From{8, 0};
-constexpr ComputeCapability kFp8From{8, 9};
 // A limit this far below that of an equal GPU makes it the slowest rank that all others wait for.
 constexpr double kPowerSlack = 0.9;
 // What driver and display take of a GPU that nobody uses.

@@ -53,9 +53,9 @@ void ReadPrecision(const std::string& word, TrainingSetup& setup) {
     setup.base = BaseFormat::kInt8;
   // GPTQ's kernels take fp16: such a model runs in half precision throughout.
   setup.half_compute = setup.base != BaseFormat::kSame && Has(word, "fp16");
-  setup.fp8_compute = Has(word, "fp8") && setup.base == BaseFormat::kSame;
-  setup.compiled = setup.fp8_compute;  // eager fp8 is slower than 16 bits: nobody runs it
-  if (fsdp || setup.fp8_compute)
+  const bool fp8 = Has(word, "fp8") && setup.base == BaseFormat::kSame;
+  setup.compiled = fp8;  // eager fp8 is slower than 16 bits: nobody runs it
+  if (fsdp || fp8)
     setup.format = StateFormat::kFsdpMixed;
   else if (Has(word, "amp") || Has(word, "autocast") || Has(word, "mixed"))
     setup.format = StateFormat::kAmp;
@@ -108,8 +108,8 @@ Gpu GpuOf(const CaseTable& table, std::size_t row) {
   const auto stated = table.Number(row, "gpu_mem_gb");
   const GpuType* type = GpuCatalog::BuiltIn().Find(word, stated);
   Gpu gpu;
-  gpu.before_ampere = type != nullptr ? type->cc < ComputeCapability{8, 0}
-                                      : Has(word, "titan") || Has(word, "2080");
+  gpu.before_ampere =
+      type != nullptr ? LoadsKernelsAtOnce(type->cc) : Has(word, "titan") || Has(word, "2080");
   if (!stated || *stated <= 0 || *stated > 1e6) return gpu;
   const bool product = std::floor(*stated) == *stated;
   double gib = *stated;

@@ -66,7 +66,7 @@ Strategy StrategyOf(const std::string& word, int ranks) {
   return Strategy::kFsdp;
 }
 
-StateFormat FormatOf(const std::string& precision, Strategy strategy) {
+StateFormat FormatOfCase(const std::string& precision, Strategy strategy) {
   if (precision == "fp32" || precision == "tf32") return StateFormat::kFp32;
   const bool fsdp = strategy == Strategy::kFsdp || strategy == Strategy::kFsdpGradOp ||
                     strategy == Strategy::kFsdpHybrid;
@@ -138,8 +138,7 @@ Result<ThroughputCase> ReadThroughputCase(const CaseTable& table, std::size_t ro
   setup.ranks = ranks;
   setup.ranks_per_node = std::min(ranks, kUsualGpusPerNode);
   setup.strategy = StrategyOf(Word(table, row, "sharding"), ranks);
-  setup.format = FormatOf(precision, setup.strategy);
-  setup.fp8_compute = Has(precision, "fp8");
+  setup.format = FormatOfCase(precision, setup.strategy);
   setup.checkpointing = CheckpointingOf(Word(table, row, "act_ckpt"));
   setup.seq = Positive(table, row, "seq").value_or(kSeqOfThroughputRuns);
   setup.lora_rank = Positive(table, row, "lora_rank").value_or(0);

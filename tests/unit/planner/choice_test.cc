@@ -209,6 +209,40 @@ TEST(Choice, WhatTheUserFixedIsNotChanged) {
   EXPECT_EQ(Chosen(choice).option.offload, Offload::kOptimizer);
 }
 
+TEST(Choice, WhatTheUserFixedInBothRespectsIsTheOneWay) {
+  ChoiceInput input = On("A100", 80, 16, 8);
+  input.limits.batch.micro = 1;
+  for (const Strategy strategy :
+       {Strategy::kDdp, Strategy::kZero1, Strategy::kZero2, Strategy::kZero3, Strategy::kFsdp,
+        Strategy::kFsdpGradOp, Strategy::kFsdpHybrid}) {
+    for (const Offload offload : {Offload::kNone, Offload::kOptimizer, Offload::kAll}) {
+      input.limits.strategy = strategy;
+      input.limits.offload = offload;
+      const auto options = OptionsOf(input.limits, input.shape);
+      ASSERT_EQ(options.has_value(), TakesOffload(strategy, offload))
+          << ToString(strategy) << " " << ToString(offload);
+      if (!options) continue;
+      ASSERT_EQ(options->size(), 1u);
+      EXPECT_EQ(options->front().strategy, strategy);
+      EXPECT_EQ(options->front().offload, offload);
+    }
+  }
+  input.limits.strategy = Strategy::kSingle;
+  input.limits.offload = Offload::kNone;
+  EXPECT_FALSE(OptionsOf(input.limits, input.shape)) << "one process, and there are 16";
+}
+
+TEST(Choice, APrecisionThatTheGpuLacksIsRefused) {
+  ChoiceInput input = On("A100", 80, 8, 8);
+  input.capability = ComputeCapability{7, 0};
+  input.time.precision = Precision::kBf16;
+  const auto refused = ChoosePlan(input);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("bf16 needs compute capability 8.0"), std::string::npos);
+  input.time.precision = Precision::kFp16;
+  EXPECT_TRUE(ChoosePlan(input));
+}
+
 TEST(Choice, APlainScriptIsNeverSharded) {
   ChoiceInput input = On("A100", 80, 8, 8);
   input.limits.can_shard = false;

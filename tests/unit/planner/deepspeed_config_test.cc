@@ -46,6 +46,21 @@ TEST(DeepspeedConfig, TellsStageOffloadBucketsAndClipping) {
       "by the trainer");
 }
 
+TEST(DeepspeedConfig, TakesOffloadedParametersWithoutTheOptimizer) {
+  const auto config =
+      Read(R"({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}})", "ds.json");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_TRUE(config->weights_alone);
+  EXPECT_EQ(config->offload, Offload::kNone);
+  EXPECT_EQ(config->read[0], "ds.json: ZeRO stage 3, parameter offload");
+  const auto both = Read(R"({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"},
+                           "offload_optimizer": {"device": "cpu"}}})",
+                         "ds.json");
+  ASSERT_TRUE(both);
+  EXPECT_FALSE(both->weights_alone);
+  EXPECT_EQ(both->offload, Offload::kAll);
+}
+
 TEST(DeepspeedConfig, OffersTheNameOfAMisspelledKey) {
   const auto config =
       Read(R"({"gradient_accumulation_step": 4, "zero_optimization": {"stages": 2}})", "ds.json");

@@ -190,6 +190,59 @@ TEST(MemoryModel, HostMemoryIsDeepspeedsEstimate) {  // its functions, 6.8B on 4
   EXPECT_NEAR(host(), 18 * 1.5, 0.01);
   setup.offload = Offload::kOptimizer;
   EXPECT_NEAR(host(), 16 * 1.5, 0.01);
+  setup.ranks = 8;  // two nodes: each holds half, its buffers too
+  setup.ranks_per_node = 4;
+  EXPECT_NEAR(host(), 16 * 1.5 / 2, 0.01);
+  setup.offload = Offload::kAll;
+  EXPECT_NEAR(host(), 18 * 1.5 / 2, 0.01);
+}
+
+TEST(MemoryModel, ParametersAloneOnTheHostLeaveTheStatesOnTheGpu) {
+  TrainingSetup setup = Worked(Strategy::kZero3, 8);
+  const MemoryEstimate on_gpu = Predict(Llama2_7B(), setup);
+  setup.host_weights = true;
+  const MemoryEstimate on_host = Predict(Llama2_7B(), setup);
+  EXPECT_EQ(TermGib(on_host, PhaseKind::kForward, "weights"), 0);
+  EXPECT_EQ(TermGib(on_host, PhaseKind::kForward, "optimizer"),
+            TermGib(on_gpu, PhaseKind::kForward, "optimizer"));
+  double bytes = 0;
+  for (const MemoryTerm& term : on_host.host.terms)
+    if (term.name != "processes") bytes += term.bytes;
+  EXPECT_NEAR(bytes / 6738415616.0, 2 * 1.5, 0.01);
+}
+
+TEST(MemoryModel, EveryShardingOfFsdpOffloadsAllItHas) {
+  for (const Strategy strategy : {Strategy::kFsdp, Strategy::kFsdpGradOp, Strategy::kFsdpHybrid}) {
+    TrainingSetup setup = Worked(strategy, 8);
+    setup.format = StateFormat::kFsdpMixed;
+    setup.offload = Offload::kAll;
+    const StateParts parts = StatesOf(*CompleteCard(Llama2_7B()), setup, {});
+    EXPECT_EQ(parts.weights, 0);
+    EXPECT_EQ(parts.gradients, 0);
+    EXPECT_EQ(parts.optimizer, 0);
+  }
+}
+
+// Adapters change what is trained, not the width of what flows through the frozen base.
+TEST(MemoryModel, WhatIsComputedInFp32IsTwiceAsWide) {
+  const ModelCard card = *CompleteCard(Llama2_7B());
+  for (const std::int64_t lora : {0, 16}) {
+    for (const Strategy strategy :
+         {Strategy::kSingle, Strategy::kZero3, Strategy::kFsdp, Strategy::kFsdpGradOp}) {
+      TrainingSetup half = Worked(strategy, strategy == Strategy::kSingle ? 1 : 8);
+      half.checkpointing = Checkpointing::kNone;
+      half.format = StateFormat::kPure16;
+      half.lora_rank = lora;
+      TrainingSetup full = half;
+      full.format = StateFormat::kFp32;
+      EXPECT_DOUBLE_EQ(ActivationsOf(card, full, {}).saved, 2 * ActivationsOf(card, half, {}).saved)
+          << ToString(strategy) << " " << lora;
+      EXPECT_DOUBLE_EQ(ActivationsOf(card, full, {}).block, 2 * ActivationsOf(card, half, {}).block)
+          << ToString(strategy) << " " << lora;
+      EXPECT_DOUBLE_EQ(BuffersOf(card, full, {}).gathered, 2 * BuffersOf(card, half, {}).gathered)
+          << ToString(strategy) << " " << lora;
+    }
+  }
 }
 
 // --- properties -------------------------------------------------------------------------------

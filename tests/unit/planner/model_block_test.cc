@@ -185,12 +185,18 @@ TEST_F(ModelBlock, NamesBothValuesThatDisagree) {
   EXPECT_EQ(Refusal(), "") << "two spellings of one kind";
 }
 
-TEST(FormatOf, FollowsTheLibraryThatShards) {
-  EXPECT_EQ(FormatOf(Strategy::kZero2, Precision::kBf16, false), StateFormat::kMaster16);
-  EXPECT_EQ(FormatOf(Strategy::kFsdp, Precision::kBf16, false), StateFormat::kFsdpMixed);
-  EXPECT_EQ(FormatOf(Strategy::kDdp, Precision::kFp16, false), StateFormat::kAmp);
-  EXPECT_EQ(FormatOf(Strategy::kDdp, Precision::kFp32, true), StateFormat::kFp32);
-  EXPECT_EQ(FormatOf(Strategy::kZero3, Precision::kBf16, true), StateFormat::kPure16);
+TEST(FormatOf, FollowsPrecisionAndTheLibraryThatShards) {
+  EXPECT_EQ(FormatOf(Precision::kFp16, false), StateFormat::kAmp);
+  EXPECT_EQ(FormatOf(Precision::kBf16, true), StateFormat::kPure16);
+  EXPECT_EQ(FormatOf(Precision::kTf32, true), StateFormat::kFp32);
+  const StateFormat amp = StateFormat::kAmp;
+  EXPECT_EQ(FormatUnder(Strategy::kDdp, amp, 0), amp);
+  EXPECT_EQ(FormatUnder(Strategy::kZero2, amp, 0), StateFormat::kMaster16);
+  EXPECT_EQ(FormatUnder(Strategy::kZero3, StateFormat::kPure16, 0), StateFormat::kMaster16);
+  EXPECT_EQ(FormatUnder(Strategy::kFsdp, amp, 0), StateFormat::kFsdpMixed);
+  EXPECT_EQ(FormatUnder(Strategy::kFsdp, StateFormat::kPure16, 0), StateFormat::kPure16);
+  EXPECT_EQ(FormatUnder(Strategy::kZero3, StateFormat::kPure16, 8), StateFormat::kPure16);
+  EXPECT_EQ(FormatUnder(Strategy::kZero3, StateFormat::kFp32, 0), StateFormat::kFp32);
 }
 
 }  // namespace

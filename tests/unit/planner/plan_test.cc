@@ -428,6 +428,12 @@ TEST(Plan, StrategyIsWhatTheUserNamesOrFollowsTheProcesses) {
   EXPECT_TRUE(CheckSpec(offload, Context()));
   offload.offload = Offload::kAll;
   EXPECT_FALSE(CheckSpec(offload, Context()));
+  offload.strategy = Strategy::kDdp;
+  EXPECT_TRUE(Contains(CheckSpec(offload, Context()).error().hint, "zero3 or fsdp"));
+  offload.strategy = Strategy::kFsdpGradOp;
+  EXPECT_TRUE(CheckSpec(offload, Context()));
+  offload.offload = Offload::kOptimizer;
+  EXPECT_TRUE(Contains(CheckSpec(offload, Context()).error().hint, "offload: all"));
 }
 
 TEST(Plan, SaysWhenItCannotReachTheScript) {

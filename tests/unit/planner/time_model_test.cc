@@ -199,13 +199,16 @@ TEST(TimeModel, OverEthernetGatheringIsTheBound) {
   EXPECT_EQ(stage3.bound, TimeKind::kNetwork);
 }
 
-TEST(TimeModel, ASlowLoaderIsCalledTheBound) {
-  Training run;
-  run.time.loader_seconds_per_sample = 100;
-  run.time.loader_workers = 4;
-  const TimeEstimate estimate = run.Predict();
-  EXPECT_EQ(estimate.bound, TimeKind::kLoader);
-  EXPECT_NEAR(estimate.step_seconds, 25, 0.1);
+TEST(TimeModel, HybridShardingMovesTheShareOfANodeToTheHost) {
+  const auto on_host = [](Strategy strategy) {
+    Training run = Training().On(strategy, 16, 8);
+    run.setup.offload = Offload::kAll;
+    for (const TimeTerm& term : run.Predict().terms)
+      if (term.name == "optimizer on the host") return term.seconds;
+    return 0.0;
+  };
+  EXPECT_GT(on_host(Strategy::kFsdp), 0);
+  EXPECT_DOUBLE_EQ(on_host(Strategy::kFsdpHybrid), 2 * on_host(Strategy::kFsdp));
 }
 
 TEST(TimeModel, SmallModelsInEagerCodeWaitForTheirKernels) {

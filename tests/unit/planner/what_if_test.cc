@@ -103,6 +103,37 @@ TEST(WhatIf, SaysWhatAJobFileWithThatBatchWouldBePlannedAs) {
   FAIL() << "no batch of these is too large for the GPU";
 }
 
+TEST(WhatIf, GpusOfAnotherClassTrainInTheirOwnPrecision) {
+  ChoiceInput input;
+  input.time.precision = Precision::kBf16;
+  input.setup.format = StateFormat::kAmp;
+  input.precision_is_open = true;
+  ASSERT_TRUE(ApplyChange("gpu=V100", input));
+  EXPECT_EQ(input.time.precision, Precision::kFp16);
+  EXPECT_TRUE(input.setup.volta_context);
+  ASSERT_TRUE(ApplyChange("gpu=H100", input));
+  EXPECT_EQ(input.time.precision, Precision::kBf16);
+  EXPECT_FALSE(input.setup.volta_context);
+  input.pure_16_bit = true;
+  ASSERT_TRUE(ApplyChange("gpu=A100", input));
+  EXPECT_EQ(input.setup.format, StateFormat::kPure16);
+}
+
+TEST(WhatIf, APrecisionThatTheJobFixesIsRefusedWhereAGpuLacksIt) {
+  JobSpec job = GpuJob(8, "A100");
+  job.model.fields = Llama7B();
+  job.batch = {64, {}, {}};
+  const auto open = Asked(job, {A100("a", 8)}, {"gpu=V100-32GB"});
+  ASSERT_TRUE(open) << open.error().message;
+  EXPECT_TRUE(open->plan.changes.back().step_seconds) << open->plan.changes.back().says;
+  job.precision = Precision::kBf16;
+  const auto fixed = Asked(job, {A100("a", 8)}, {"gpu=V100-32GB"});
+  ASSERT_TRUE(fixed) << fixed.error().message;
+  EXPECT_NE(fixed->plan.changes.back().says.find("bf16 needs compute capability 8.0"),
+            std::string::npos)
+      << fixed->plan.changes.back().says;
+}
+
 TEST(WhatIf, TellsMemoryOfTheHostFromThatOfTheGpu) {
   JobSpec job = GpuJob(1, "A100");
   job.model.fields = Llama7B();
