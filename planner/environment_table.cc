@@ -181,6 +181,8 @@ const std::vector<EnvRule>& EnvironmentTable() {
       {"GLOO_SOCKET_IFNAME", "network", "several ranks, not mps", "interface of the proven route to rank 0", kYours, Known::kStart, Interface},
       {"NCCL_SOCKET_IFNAME", "network", "several ranks on cuda", "interface of the proven route to rank 0", kYours, Known::kStart,
        [](const EnvFacts& f) -> MaybeText { return Cuda(f) ? Interface(f) : std::nullopt; }},
+      {"TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "network", "several ranks on cuda, unless `hang.action: none`", "where that trace goes, for the verdict to read; torch adds the rank's number", kYours, Known::kNode,
+       [](const EnvFacts& f) -> MaybeText { return If(Cuda(f) && Together(f) && f.spec.hang.action != HangAction::kNone, ""); }},
       {"TORCH_NCCL_DUMP_ON_TIMEOUT", "network", "several ranks on cuda, unless `hang.action: none`", "1: collectives that hang leave a trace", kYours, Known::kPlan,
        [](const EnvFacts& f) -> MaybeText { return If(Cuda(f) && Together(f) && f.spec.hang.action != HangAction::kNone, "1"); }},
       {"TORCH_NCCL_TRACE_BUFFER_SIZE", "network", "several ranks on cuda, unless `hang.action: none`", "collectives that the trace remembers", kYours, Known::kPlan,

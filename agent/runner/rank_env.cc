@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "agent/runner/flight_files.h"
 #include "agent/runner/rank_stacks.h"
 
 namespace launch::agent {
@@ -22,6 +23,7 @@ std::vector<std::string> BuildRankEnv(
       {"LAUNCH_PROGRESS_FILE", paths.own + "/progress.jsonl"},
       {"TORCHELASTIC_ERROR_FILE", paths.own + "/error.json"},
       {"LAUNCH_STACKS", paths.own + "/stacks"},
+      {"TORCH_NCCL_DEBUG_INFO_TEMP_FILE", paths.own + "/" + kFlightFile},
       {"LAUNCH_HOSTFILE", paths.attempt + "/files/hostfile"},
       {"LAUNCH_PLAN_FILE", paths.attempt + "/files/plan.json"},
       {"LAUNCH_WRAPPERS", paths.attempt + "/files"},

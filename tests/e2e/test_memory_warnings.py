@@ -82,6 +82,28 @@ def test_S003_6_the_eighty_and_seventy_percent_lines(cluster, nvml, tmp_path):
     assert cluster.state_of(job) == "RUNNING"
 
 
+def test_S003_6_seventy_percent_of_the_memory_that_the_job_asked_for(cluster):
+    cluster.up("--sample-period", "100ms")
+    cluster.write("hold.py", textwrap.dedent("""\
+        import time
+        held = bytearray(240 << 20)
+        time.sleep(120)
+        """))
+    jobs = {limit: cluster.submit(cluster.write(f"{limit}.yaml", textwrap.dedent(f"""\
+        name: limited
+        gpus: 0
+        cpus: 1
+        memory: {limit}
+        run: {VENV}/bin/python hold.py
+        """))) for limit in ("300MiB", "600MiB")}
+    wait_until("the line of its own limit", lambda: events(cluster, "attempt.host_memory_high"))
+    assert [e["subject"] for e in events(cluster, "attempt.host_memory_high")] == [f"attempt/{jobs['300MiB']}.1"]
+    (finding,) = shown(cluster, jobs["300MiB"], "host_memory_high")
+    assert "its own limit of 300" in finding["says"], finding
+    assert not shown(cluster, jobs["600MiB"], "host_memory_high")
+    assert cluster.state_of(jobs["300MiB"]) == "RUNNING"
+
+
 def test_S004_2_out_of_memory_is_foreseen_an_epoch_before_it_happens(cluster, nvml):
     cluster.up("--nvml-library", nvml.library, "--sample-period", "100ms", env=nvml.state("card44"))
     use(nvml, 30.0 / 44.53)

@@ -1,6 +1,7 @@
 """What the node knows beside the log: the kernel, the cgroup, the driver, and the rank's own words."""
 
 import os
+import pathlib
 import signal
 import textwrap
 import time
@@ -146,3 +147,79 @@ def test_S004_5_three_layers_and_the_order_of_remedies(cluster, nvml):
     assert -1 not in order and order == sorted(order), remedy
     assert "20-30 %" in remedy
     assert "not predictable: model unknown" in remedy
+
+
+def test_a_limit_of_processes_that_was_reached_is_evidence_with_its_group(cluster):
+    group = pathlib.Path(f"/sys/fs/cgroup/pids/launch-test-{os.getpid()}")
+    try:
+        group.mkdir()
+        (group / "pids.max").write_text("300")
+    except OSError as error:
+        pytest.skip(f"no control group for processes can be made: {error}")
+    cluster.up()
+    agent = cluster.processes()["agents"][0]["pid"]
+    try:
+        (group / "cgroup.procs").write_text(str(agent))
+        job = submit(cluster, """
+            import threading
+            import time
+            for _ in range(400):
+                threading.Thread(target=time.sleep, args=(30,), daemon=True).start()
+            """, "gpus: 0\n", python="/usr/bin/python3")
+        cluster.wait_for(job, "FAILED")
+        verdict = cluster.json("why", job)
+        assert (verdict["label"], verdict["confidence"]) == ("too_many_open_files", "confirmed"), verdict
+        assert any(line.startswith(f"pids.max of {group} (300) was reached") for line in verdict["evidence"]), verdict
+    finally:
+        for pid in (group / "cgroup.procs").read_text().split():
+            (group.parent / "cgroup.procs").write_text(pid)
+        group.rmdir()
+
+
+WATCHDOG = """
+    import os, threading, time
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+
+    def watchdog():
+        time.sleep(2 + 2 * (rank == 0))
+        record = torch._C._distributed_c10d._dump_fr_trace(True, True, False)
+        with open(os.environ["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"] + str(rank), "wb") as file:
+            file.write(record)
+        if rank == 0:
+            print("[rank0]:[E1122 10:11:12.131415161 ProcessGroupNCCL.cpp:632] [Rank 0] Watchdog caught collective "
+                  "operation timeout: WorkNCCL(SeqNum=4, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) "
+                  "ran for 600029 milliseconds before timing out.", flush=True)
+            os.abort()
+
+    def step():
+        dist.all_reduce(torch.ones(4))
+
+    for _ in range(3):
+        step()
+    threading.Thread(target=watchdog, daemon=True).start()
+    if rank == 1:
+        time.sleep(600)
+    step()
+    """
+
+
+def test_the_rank_that_a_collective_waited_for_is_named_by_the_recorders_of_both(cluster, nvml):
+    cluster.up("--nvml-library", nvml.library, env=nvml.state("a100-40x4"))
+    cluster.write("rank.py", textwrap.dedent(WATCHDOG))
+    job = cluster.submit(cluster.write("job.yaml", textwrap.dedent(f"""\
+        name: late
+        preflight: {{level: none}}
+        gpus: 2
+        retry: {{max: 0}}
+        venv: {VENV}
+        run: torchrun --nproc_per_node=2 rank.py
+        """)))
+    cluster.wait_for(job, "FAILED", timeout=120)
+    verdict = cluster.json("why", job)
+    assert (verdict["label"], verdict["rank"], verdict["confidence"]) == ("nccl_timeout", 1, "confirmed"), verdict
+    assert "rank 1 is behind: it never entered collective number 4, in which rank 0 waits (all_reduce at" in verdict["cause"]
+    assert "rank.py:" in verdict["cause"] and "(step)" in verdict["cause"], verdict

@@ -52,6 +52,55 @@ def test_each_torch_that_cannot_use_the_node_is_refused_with_its_code(cluster, n
     assert errors(json.loads(cluster.launch("check", good, "-o", "json", timeout=120).stdout)) == []
 
 
+def test_the_torch_behind_condas_activation_scripts_is_the_one_that_is_judged(cluster, nvml):
+    prefix = cluster.work / "envs/train"
+    say_torch(prefix / "bin/python", GOOD)
+    answers = (prefix / "bin/python").read_text()
+    say_torch(prefix / "bin/python", ENVIRONMENTS["newer"][0], sees_gpu=False)
+    chooses = f'if [ "$LD_LIBRARY_PATH" = {prefix}/compat ]; then\n{answers}\nexit\nfi\n'
+    script(prefix / "bin/python", chooses + (prefix / "bin/python").read_text())
+    scripts = prefix / "etc/conda/activate.d"
+    scripts.mkdir(parents=True)
+    (cluster.work / ".conda").mkdir()
+    (cluster.work / ".conda/environments.txt").write_text(f"{prefix}\n")
+    cluster.up("--nvml-library", nvml.library, env=nvml.state("a100-40x4"))
+    cluster.write("train.py", "import torch\n")
+    job = cluster.write("job.yaml", "name: conda\ngpus: 1\nconda: train\nrun: python train.py\n")
+    refused = json.loads(cluster.launch("check", job, "-o", "json", code=4, timeout=120).stdout)
+    assert [f["code"] for f in errors(refused)] == ["cuda_driver_too_old"], refused
+    (scripts / "compat.sh").write_text('export LD_LIBRARY_PATH="$CONDA_PREFIX/compat"\n')
+    again = cluster.write("again.yaml", job.read_text())
+    assert errors(json.loads(cluster.launch("check", again, "-o", "json", timeout=120).stdout)) == []
+
+
+# A stand-in for apptainer: what is in the image is in a directory of its name.
+IMAGE = """\
+while [ "$1" != exec ]; do shift; done
+while [ -n "${1##*.sif}" ]; do shift; done
+export PATH=$(dirname "$(readlink -f "$1")")/inside:/usr/bin:/bin
+shift
+exec "$@"
+"""
+
+
+def test_the_torch_of_an_image_is_asked_inside_of_it(cluster, nvml):
+    script(cluster.work / "tools/apptainer", IMAGE)
+    cluster.env["PATH"] = f"{cluster.work}/tools:{cluster.env['PATH']}"
+    cluster.up("--nvml-library", nvml.library, env=nvml.state("a100-40x4"))
+    cluster.write("team.sif", "one")
+    cluster.write("train.py", "")
+    say_torch(cluster.work / "inside/python3", ("2.9.0", None, [], None), sees_gpu=False)
+    job = cluster.write("job.yaml", "name: image\ngpus: 1\nimage: ./team.sif\nrun: python3 train.py\n")
+    refused = json.loads(cluster.launch("check", job, "-o", "json", code=4, timeout=120).stdout)
+    (error,) = errors(refused)
+    assert error["code"] == "torch_cpu_only" and "./team.sif" in error["says"], error
+    assert error["remedy"].startswith("use an image") and not error["fix"], error
+    assert error["says"] in cluster.launch("submit", job, "--wait", code=4, timeout=120).stderr
+    cluster.write("new.sif", "two").replace(cluster.work / "team.sif")
+    say_torch(cluster.work / "inside/python3", GOOD)
+    assert errors(json.loads(cluster.launch("check", job, "-o", "json", timeout=120).stdout)) == []
+
+
 LATE_CLOCK = """
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from conftest import VENV
+from conftest import VENV, wait_until
 from test_namespaces import NET, Hosts, NetCluster, need_namespaces, sh
 
 
@@ -69,7 +69,7 @@ def test_a_full_preflight_names_what_differs_on_one_of_three_nodes(hosts, net_cl
     (other / "torch.pth").write_text(f"{torch_site}\n")
     say_package(other, "accelerate", "1.3.0")
     odd = (f"mount --bind {other} {site}; mount -t tmpfs -o size=16m none /dev/shm; "
-           "head -c 15m /dev/zero > /dev/shm/left-behind; ulimit -n 900; ")
+           "head -c 15m /dev/zero > /dev/shm/left-behind; ulimit -n 900; prlimit --pid $$ --nproc=400:400; ")
     sh(f"ip -n {hosts.ns('nb')} link set eth0 mtu 1400")
     cluster = net_cluster(prepare={"nb": odd})
     cluster.write("train.py", "print('ran')\n")
@@ -85,7 +85,7 @@ def test_a_full_preflight_names_what_differs_on_one_of_three_nodes(hosts, net_cl
     job = cluster.submit(job_file)
     cluster.launch("wait", job, timeout=150)
     found = findings_of(cluster, job)
-    for code in ("version_skew", "shm_small", "nofile_low", "network_slow"):
+    for code in ("version_skew", "shm_small", "nofile_low", "nproc_low", "network_slow"):
         assert (code, "nb") in found, (code, found)
     assert "1.3.0" in found["version_skew", "nb"]["evidence"] and "1.2.0" in found["version_skew", "nb"]["evidence"]
     assert "1400" in found["network_slow", "nb"]["says"]
@@ -115,6 +115,29 @@ def test_two_nodes_that_only_the_full_level_asks_to_meet(hosts, net_cluster):
     done = cluster.launch("submit", quick, "--wait", code=4, timeout=60)
     assert "network_unreachable" in done.stderr and f"{NET}.10" in done.stderr and "nb" in done.stderr
     find_packets(hosts, "nb", "na")
+
+
+LISTEN = "import socket, time; s = socket.socket(); s.bind(('', 29502)); s.listen(); print('up', flush=True); time.sleep(120)"
+
+
+def test_a_port_range_that_others_listen_in_is_named_and_the_job_goes_where_ports_are_free(hosts, net_cluster):
+    cluster = net_cluster(prepare={"na": 'set -- "$@" --port-range 29500-29503;'})
+    listener = subprocess.Popen(hosts.command("na", [sys.executable, "-c", LISTEN]), stdout=subprocess.PIPE, text=True)
+    try:
+        assert listener.stdout.readline() == "up\n"
+        only = cluster.write("only.yaml", "name: only\ngpus: 0\nnodelist: na\nrun: 'true'\n")
+        waits = cluster.submit(only)
+        refused = wait_until("na refuses", lambda: next(
+            (e for e in cluster.events()
+             if e["kind"] == "allocation.refused" and e["subject"].startswith(f"attempt/{waits}.")), None))
+        assert "port_busy" in refused["text"] and "29500-29503" in refused["text"], refused
+        wait_until("the reason in the queue", lambda: "29500-29503" in cluster.launch("status", waits).stdout)
+        both = cluster.write("both.yaml", "name: both\ngpus: 0\nnodelist: 'na,nb'\nrun: 'true'\n")
+        cluster.launch("submit", both, "--wait", timeout=60)
+    finally:
+        listener.kill()
+        listener.wait()
+    cluster.launch("wait", waits, timeout=90)  # it is asked again
 
 
 def test_data_that_one_of_three_nodes_lacks_is_named_before_the_start(hosts, net_cluster, tmp_path):
