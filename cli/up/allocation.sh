@@ -20,7 +20,13 @@ programs=$2 address=$3 credentials=$4
 umask 077
 node=${SLURMD_NODENAME:-$(uname -n)}
 state=${TMPDIR:-/tmp}/launch-$SLURM_JOB_ID-$node
-mkdir -p "$state" || exit
+# Whoever makes this name first in a directory for all could change what is in it: the node's key, and
+# settings that name programs. Ours is from before, when Slurm queued this allocation again.
+if ! mkdir -m 700 "$state" 2>/dev/null && { [ -L "$state" ] || [ ! -d "$state" ] || [ ! -O "$state" ]; }; then
+  echo "$node: $state cannot be made, or is somebody else's: remove it, or set TMPDIR to a directory of yours" >&2
+  exit 1
+fi
+chmod 700 "$state" || exit
 launch() { "$programs/launch" --controller "$address" --credentials "$credentials" "$@"; }
 
 # The GPUs that Slurm gave us; all of them where it does not know of GPUs.

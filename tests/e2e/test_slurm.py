@@ -141,13 +141,13 @@ def allocation(tmp_path):
         (programs / name).chmod(0o755)
     (credentials / "leaving-7").touch()
 
-    def leave(**env):
+    def leave(code=0, **env):
         done = subprocess.run(
             ["sh", ROOT / "cli/up/allocation.sh", "node", programs, "head:7470", credentials],
             env={"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "tmp"),
                  "SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n1", **env},
             capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.returncode == code, done.stdout + done.stderr
         return done
 
     return state, tmp_path / "home/.local/state/launch/slurm-7/n1", leave
@@ -180,6 +180,23 @@ def test_a_node_without_jobs_leaves_nothing_behind(allocation):
     state, kept, leave = allocation
     leave()
     assert not kept.exists() and not state.exists()
+
+
+def test_a_directory_of_somebody_else_is_not_taken_for_the_state(allocation, tmp_path):
+    state, _, leave = allocation
+    shutil.rmtree(state)
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    state.symlink_to(theirs)
+    done = leave(code=1)
+    assert f"{state} cannot be made, or is somebody else's" in done.stderr
+    state.unlink()
+    if os.geteuid() == 0:
+        state.mkdir()
+        os.chown(state, 61234, 61234)
+        leave(code=1)
+        theirs = state
+    assert list(theirs.iterdir()) == []
 
 
 def test_what_cannot_be_brought_home_stays_on_the_node(allocation, tmp_path):
