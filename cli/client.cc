@@ -246,6 +246,13 @@ Result<void> Client::NoteProbe(JobId job, const ProbePoint& point) {
   return {};
 }
 
+Result<void> Client::NoteNetwork(JobId job, const std::vector<NetworkFacts>& facts) {
+  auto reply = wire_->Call(*wire_->launch, &pb::Launch::Stub::NoteProbe,
+                           ToProto(NoteProbeCall{job, std::nullopt, facts}));
+  if (!reply) return Unexpected(reply.error());
+  return {};
+}
+
 Result<std::vector<ChangeAnswer>> Client::Change(const ChangeCall& call) {
   auto reply = wire_->Call(*wire_->launch, &pb::Launch::Stub::Change, ToProto(call));
   if (!reply) return Unexpected(reply.error());

@@ -90,6 +90,8 @@ class Client {
   Result<std::vector<NodeView>> Nodes();
   Result<void> Drain(const DrainCall& call);
   Result<void> NoteProbe(JobId job, const ProbePoint& point);
+  // By place, of a job that tested the network between its nodes.
+  Result<void> NoteNetwork(JobId job, const std::vector<NetworkFacts>& facts);
   Result<void> ForgetNode(const NodeId& node);
   Result<void> FenceNode(const NodeId& node);
   Result<std::vector<QuarantinedGpu>> Quarantine(const QuarantineCall& call);

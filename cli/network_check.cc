@@ -131,6 +131,9 @@ Result<PreflightReport> RunNetworkCheck(const App& app, Client& client, const Su
   std::vector<NetworkFacts> facts;
   for (std::size_t place = 0; place < places.size(); ++place)
     facts.push_back(ReadNetworkAnswer(outputs[static_cast<Rank>(place)]));
+  // A controller of before does not take it; the answer is as good.
+  if (const auto noted = client.NoteNetwork(answer.job, facts); !noted)
+    app.Note("later plans do not know of it: " + noted.error().message);
   std::vector<TestedNode> tested;
   for (std::size_t place = 0; place < places.size(); ++place) {
     const NodeInventory* inventory = InventoryOf(nodes, places[place]);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/pki.h"
+#include "controller/core/network_links.h"
 #include "controller/core/offers.h"
 #include "controller/plan_codec.h"
 #include "planner/planner.h"
@@ -102,14 +103,16 @@ PlanOutcome MakeOutcome(const effect::PlanWanted& wanted) {
     placement = std::move(*placed);
   }
 
-  const PlanInput input{wanted.spec,
-                        wanted.context,
-                        offers,
-                        placement,
-                        wanted.placed ? std::optional<Key>(wanted.placed->key) : std::nullopt,
-                        wanted.owner.value,
-                        wanted.questions,
-                        wanted.host_memory_was_short};
+  const PlanInput input{
+      wanted.spec,
+      wanted.context,
+      offers,
+      placement,
+      wanted.placed ? std::optional<Key>(wanted.placed->key) : std::nullopt,
+      wanted.owner.value,
+      wanted.questions,
+      wanted.host_memory_was_short,
+      MeasuredBetween(wanted.offers, placement.offers, wanted.now, wanted.network_known_by)};
   auto planned = MakePlan(input);
   if (!planned) return fail(std::move(planned).error());
   std::vector<const NodeInventory*> nodes;

@@ -9,13 +9,12 @@
 #include "planner/choice_text.h"
 #include "planner/duration.h"
 #include "planner/fallbacks.h"
+#include "planner/network_speed.h"
 #include "planner/nothing_fits.h"
 #include "planner/strategy.h"
 
 namespace launch {
 namespace {
-
-constexpr double kGbitToGbyte = 1.0 / 8000;  // Mbit/s -> GB/s
 
 // More than one where a node has more processes than GPUs.
 double ProcessesOnAGpu(const NodeShare& share) {
@@ -67,19 +66,8 @@ bool HasNvlink(const RankLayout& layout, const Machine& machine) {
   return told ? linked : machine.gpu.link_gbps.value_or(0) > 0;
 }
 
-// NCCL spreads its rings over all RDMA adapters of a node; plain sockets take the one of the route.
-double NetworkMbit(const NodeInventory& node) {
-  double fastest = 0;
-  double rdma = 0;
-  for (const NetworkAddress& address : node.addresses) {
-    const double mbit = std::max(0, address.mbit.value_or(0));
-    fastest = std::max(fastest, mbit);
-    if (address.rdma) rdma += mbit;
-  }
-  return std::max(fastest, rdma);
-}
-
-void ReadNodes(const RankLayout& layout, ChoiceInput& input) {
+void ReadNodes(const RankLayout& layout, const std::vector<MeasuredPair>& measured,
+               ChoiceInput& input) {
   int most = 1;
   for (const NodeShare& share : layout.nodes) {
     const NodeInventory& node = *share.inventory;
@@ -88,12 +76,8 @@ void ReadNodes(const RankLayout& layout, ChoiceInput& input) {
                                                                         : node.memory_bytes);
     if (host > 0) input.host_bytes = std::min(input.host_bytes.value_or(host), host);
     if (node.coherent == CoherentMode::kNuma) input.setup.coherent_host = true;
-    const double gbps = NetworkMbit(node) * kGbitToGbyte;
-    if (gbps > 0) {
-      input.machine.node_network_gbps =
-          std::min(input.machine.node_network_gbps.value_or(gbps), gbps);
-    }
   }
+  input.machine.node_network_gbps = NetworkOf(layout, measured).node_gbps;
   input.machine.gpus_per_node = most;
   input.machine.nvlink = HasNvlink(layout, input.machine);
   input.shape = {layout.world_size, most};
@@ -201,12 +185,14 @@ std::string LinkBetweenNodes(const RankLayout& layout) {
   return rdma ? gbit + " Gbit/s" : gbit + " GbE link (" + gbit + " Gbit/s)";
 }
 
-std::string WhyOf(const Forecast& forecast, const RankLayout& layout) {
-  if (forecast.input.limits.strategy) return "asked for";
+std::string WhyOf(const Forecast& forecast, const ForecastInput& input) {
+  const std::string measured = NetworkOf(input.layout, input.network).says;
+  const std::string basis = measured.empty() ? "" : "; " + measured;
+  if (forecast.input.limits.strategy) return "asked for" + basis;
   std::string why = WhyChosen(forecast.choice, forecast.input);
-  const std::string link = LinkBetweenNodes(layout);
+  const std::string link = LinkBetweenNodes(input.layout);
   if (!link.empty()) why += "; between the nodes a " + link;
-  return why;
+  return why + basis;
 }
 
 }  // namespace
@@ -223,7 +209,7 @@ Forecast PrepareForecast(const ForecastInput& input) {
   ask.time.precision = input.precision;
   ask.time.tuned_code = IsTuned(ask.setup.framework, ask.setup.compiled);
   ReadDevices(input.layout, input.precision, ask);
-  ReadNodes(input.layout, ask);
+  ReadNodes(input.layout, input.network, ask);
   ask.limits = LimitsOf(input.choices, input.model);
   const BatchSpec& batch = ask.limits.batch;
   forecast.batch_given = batch.global || batch.micro || batch.accumulate;
@@ -276,7 +262,7 @@ void ApplyForecast(const Forecast& forecast, const ForecastInput& input, Plan& p
   if (forecast.batch_given) {
     plan.fallbacks = FallbacksOf(forecast.input, forecast.choice.judged[*forecast.choice.chosen]);
   }
-  plan.why = WhyOf(forecast, input.layout);
+  plan.why = WhyOf(forecast, input);
   if (plan.memory.fits != "no") return;
   plan.warnings.push_back(
       MakeFinding("predicted_out_of_memory", Severity::kWarning,

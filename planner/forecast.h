@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/network_link.h"
 #include "common/plan.h"
 #include "planner/choice.h"
 #include "planner/model_block.h"
@@ -22,6 +23,7 @@ struct ForecastInput {
   Precision precision = Precision::kBf16;
   std::optional<std::int64_t> steps;
   MemoryLessons lessons = {};
+  std::vector<MeasuredPair> network = {};  // between nodes of the layout
 };
 
 struct Forecast {

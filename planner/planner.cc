@@ -22,6 +22,7 @@
 #include "planner/memory_lessons.h"
 #include "planner/mixed_gpus.h"
 #include "planner/model_block.h"
+#include "planner/network_speed.h"
 #include "planner/precision.h"
 #include "planner/probe_plan.h"
 #include "planner/reach.h"
@@ -93,6 +94,8 @@ std::vector<Finding> Advice(const PlanInput& input, const Demand& demand, const 
         "describe the model (model: {config: PATH} or {params: 7B}), or let a few "
         "steps measure it: launch plan --probe"));
   }
+  if (auto slow = NetworkOf(layout, input.network).slow; slow && layout.nodes.size() > 1)
+    advice.push_back(std::move(*slow));
   if (demand.cpu_fallback) {
     advice.push_back(
         MakeFinding("device_slower", Severity::kWarning,
@@ -250,7 +253,7 @@ std::string ArchitectureOf(const std::optional<ModelInput>& model) {
 // Strategy, batch, memory and time by prediction; what-if rows when they are asked for.
 Result<void> Predict(const PlanInput& input, const UserChoices& choices, const ModelInput& model,
                      const RankLayout& layout, const MemoryLessons& lessons, Plan& plan) {
-  ForecastInput ask{choices, model, layout, plan.precision, std::nullopt, lessons};
+  ForecastInput ask{choices, model, layout, plan.precision, std::nullopt, lessons, input.network};
   LAUNCH_ASSIGN_OR_RETURN(const Forecast forecast, MakeForecast(ask));
   ApplyForecast(forecast, ask, plan);
   plan.steps = StepsOf(choices.job, plan.batch);

@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "common/inventory.h"
 #include "common/job.h"
+#include "common/network_link.h"
 #include "common/plan.h"
 #include "common/view.h"
 
@@ -58,6 +59,8 @@ struct PlanInput {
   std::string user;
   PlanQuestions questions = {};
   bool host_memory_was_short = false;  // in an earlier attempt
+  // Pairs of nodes that were tested with each other; of other nodes too, these are passed over.
+  std::vector<MeasuredPair> network = {};
 };
 
 struct PlannedRun {

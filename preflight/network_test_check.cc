@@ -12,7 +12,7 @@
 namespace launch {
 namespace {
 
-// One stream of a plain program does not fill a fast interface: more is not expected of it.
+// A plain program on busy cores does not fill a fast interface: more is not expected of it.
 constexpr double kMostExpectedMbit = 10'000;
 // Far below: other traffic and busy cores halve a measurement easily, a wrong link divides by ten.
 constexpr double kFarBelow = 0.25;
@@ -80,17 +80,9 @@ void AddUnreachable(const Pair& pair, PreflightReport& report) {
   Add(report, std::move(finding));
 }
 
-// Two nodes of one machine, as `dev up` makes them: what is measured is its memory and its load.
-bool OnOneMachine(const Pair& pair) {
-  const std::string& theirs = pair.fact.address;
-  return theirs.starts_with("127.") || theirs == "::1" ||
-         std::any_of(pair.from.inventory.addresses.begin(), pair.from.inventory.addresses.end(),
-                     [&](const NetworkAddress& own) { return own.address == theirs; });
-}
-
 // False: it is as fast as it should be, nobody measured it, or there is no link.
 bool JudgeSpeedOf(const Pair& pair, double median, NetworkCheck wanted, PreflightReport& report) {
-  if (!pair.fact.mbit || OnOneMachine(pair)) return false;
+  if (!pair.fact.mbit || IsOnOneMachine(pair.from.inventory, pair.fact.address)) return false;
   const double mbit = *pair.fact.mbit;
   const auto theirs = LinkOf(pair.to.inventory, pair.fact.address);
   const auto ours = LinkOf(pair.from.inventory, {});
@@ -243,6 +235,12 @@ void JudgeNccl(const std::vector<TestedNode>& nodes, PreflightReport& report) {
 }
 
 }  // namespace
+
+bool IsOnOneMachine(const NodeInventory& from, const std::string& address) {
+  return address.starts_with("127.") || address == "::1" ||
+         std::any_of(from.addresses.begin(), from.addresses.end(),
+                     [&](const NetworkAddress& own) { return own.address == address; });
+}
 
 PreflightReport JudgeNetwork(NetworkCheck wanted, const std::vector<TestedNode>& nodes) {
   PreflightReport report;

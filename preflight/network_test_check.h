@@ -2,6 +2,7 @@
 // no node can judge alone.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "common/inventory.h"
@@ -15,6 +16,10 @@ struct TestedNode {
   const NodeInventory& inventory;
   const NetworkFacts& facts;
 };
+
+// Whether another node was met at an address of this one: nodes of one machine, as `dev up` makes
+// them, between which its memory and its load are measured.
+bool IsOnOneMachine(const NodeInventory& from, const std::string& address);
 
 // `nodes` by place. network_unreachable: two nodes that do not meet, an all-reduce that fails;
 // network_slow: a link far below its interfaces or below the others. Lines without a node say how

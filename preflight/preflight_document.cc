@@ -64,7 +64,8 @@ nodes opens a connection on a free port, measures latency and the slower directi
 plain TCP, and, where all of them have torch, an all-reduce through gloo must give the right sum. How
 it went is the event `attempt.network_tested`; what is wrong is a finding. `launch check --network` runs
 the same between nodes of your choice, prints a line for each pair, and says which interface they met
-over. It is a short job like any other: it waits for free cores, takes no GPU, and stays in `queue -a`.
+over. What was measured is kept for later plans ([planning.md](planning.md)). It is a short job like any
+other: it waits for free cores, takes no GPU, and stays in `queue -a`.
 Where each of the nodes has a GPU free, a second job takes one of each and sums by NCCL; else a note says
 which node has none.
 

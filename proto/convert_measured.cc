@@ -114,14 +114,17 @@ Result<MeasuredRun> FromProto(const pb::MeasuredRun& m) {
 pb::NoteProbeRequest ToProto(const NoteProbeCall& v) {
   pb::NoteProbeRequest m;
   m.set_job(v.job.value);
-  *m.mutable_point() = ToProto(v.point);
+  if (v.point) *m.mutable_point() = ToProto(*v.point);
+  for (const NetworkFacts& facts : v.network) *m.add_network() = ToProto(facts);
   return m;
 }
 Result<NoteProbeCall> FromProto(const pb::NoteProbeRequest& m) {
   Edge e;
   NoteProbeCall v;
   v.job = e.Job("job", m.job());
-  v.point = e.Value("point", m.point());
+  if (m.has_point()) v.point = e.Value("point", m.point());
+  v.network = e.Values("network", m.network(), edge::kMaxNodes);
+  e.Require(v.point.has_value() || !v.network.empty(), "point", "is missing");
   return e.Done(std::move(v));
 }
 

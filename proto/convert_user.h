@@ -12,6 +12,7 @@
 #include "common/ids.h"
 #include "common/job.h"
 #include "common/job_change.h"
+#include "common/launch.h"
 #include "common/view.h"
 
 namespace launch::v1 {
@@ -82,10 +83,12 @@ struct JobsCall {
   std::optional<JobId> array = std::nullopt;  // its elements only
   friend bool operator==(const JobsCall&, const JobsCall&) = default;
 };
-// What a probe or debug run measured, to be kept with it.
+// What a probe or debug run measured, to be kept with it, or a test of the network, kept with the
+// nodes of the job by place.
 struct NoteProbeCall {
   JobId job;
-  ProbePoint point;
+  std::optional<ProbePoint> point;
+  std::vector<NetworkFacts> network = {};
   friend bool operator==(const NoteProbeCall&, const NoteProbeCall&) = default;
 };
 struct CancelCall {

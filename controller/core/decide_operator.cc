@@ -96,6 +96,16 @@ void OnUser(Draft& draft, const event::ForgetNode& event) {
     if (record.node == event.node) quarantined.push_back(gpu);
   }
   for (const GpuUuid& gpu : quarantined) draft.EraseQuarantine(gpu);
+  // What was measured to it is not that of another machine which takes its name.
+  std::vector<NodeRecord> met;
+  for (const auto& [id, node] : state.nodes) {
+    std::vector<MeasuredLink> links = node.links.rows();
+    if (std::erase_if(links, [&](const auto& link) { return link.peer == event.node; }) == 0)
+      continue;
+    met.push_back(node);
+    met.back().links = LinkTable(std::move(links));
+  }
+  for (NodeRecord& node : met) draft.Put(std::move(node));
   draft.EraseNode(event.node);
   draft.live().nodes.erase(event.node);
   draft.Event("node.forgotten", Subject(event.node), "by " + event.caller.user.value);

@@ -176,6 +176,8 @@ void HoldAndPlan(Draft& draft, const JobRecord& job, const Placement& placement,
   wanted.host_memory_was_short = job.change.fewer_workers;
   wanted.context = spec.context;
   wanted.questions.history = HistoryFor(draft.state(), job);
+  wanted.now = draft.wall();
+  wanted.network_known_by = job.submitted;
   effect::PlanWanted::Placed placed;
   placed.key = Key{job.id, hold.attempt};
   for (std::size_t i = 0; i < placement.offers.size(); ++i) {

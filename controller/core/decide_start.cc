@@ -102,6 +102,8 @@ void Launch(Draft& draft, const Facts& facts) {
       if (check.node || check.check == "interface") continue;  // those of the attempt as a whole
       draft.Event("attempt.network_tested", Subject(facts.attempt.key), check.says);
     }
+    NoteNetwork(draft, Subject(facts.attempt.key), facts.attempt.nodes,
+                FactsByPlace(facts.live, facts.attempt.nodes));
     std::move(network.findings.begin(), network.findings.end(),
               std::back_inserter(decision.findings));
   }

@@ -51,6 +51,7 @@ std::optional<effect::PlanWanted> WantPlan(Draft& draft, const Asked& event) {
   wanted.context = event.context;
   wanted.offers = MakeOffers(draft.state());
   wanted.questions.history = HistoryFor(draft.state(), event.caller.user);
+  wanted.now = draft.wall();
   std::optional<Error> error;
   if (const Result<void> known = CheckDependencies(draft.state(), event.spec); !known) {
     error = known.error();
@@ -224,14 +225,26 @@ void OnUser(Draft& draft, const event::NoteProbe& event) {
                      "launch plan JOBFILE --probe"));
     return;
   }
-  if (found->second.probe != event.point) {
+  if (!event.network.empty()) {
+    const auto attempt = draft.state().attempts.find({event.job, Attempt{found->second.attempts}});
+    if (found->second.outcome != JobState::kSucceeded || attempt == draft.state().attempts.end() ||
+        attempt->second.nodes.size() != event.network.size()) {
+      draft.Reply(event.request, Fail(ErrorCode::kFailedPrecondition,
+                                      fmt::format("job {} is no test of {} nodes that ended well",
+                                                  event.job.value, event.network.size()),
+                                      "launch check --network"));
+      return;
+    }
+    NoteNetwork(draft, Subject(event.job), attempt->second.nodes, event.network);
+  }
+  if (event.point && found->second.probe != event.point) {
     JobRecord job = found->second;
     job.probe = event.point;
     draft.Put(job);
     draft.Event("job.probed", Subject(event.job),
-                fmt::format("micro-batch {}: {} at most, {:.3g} s a step", event.point.micro,
-                            FormatBytes(static_cast<std::uint64_t>(event.point.peak_bytes)),
-                            event.point.step_seconds));
+                fmt::format("micro-batch {}: {} at most, {:.3g} s a step", event.point->micro,
+                            FormatBytes(static_cast<std::uint64_t>(event.point->peak_bytes)),
+                            event.point->step_seconds));
   }
   draft.Reply(event.request, ReplyBody(reply::Done{}));
 }

@@ -198,6 +198,11 @@ to_node::Stage MakeNetworkStage(const State& state, const AttemptRecord& attempt
 // Of a test in progress or done nothing is left: the next one is with all nodes anew.
 void ForgetNetworkTest(LiveAttempt& live);
 PreflightReport JudgeNetworkRound(const State& state, const AttemptRecord& attempt);
+// What the nodes, by place, said of each other; empty while one has not.
+std::vector<NetworkFacts> FactsByPlace(const LiveAttempt& live, const std::vector<NodeId>& nodes);
+// Keeps what a test measured with the nodes, for later plans; `subject` of the event.
+void NoteNetwork(Draft& draft, const std::string& subject, const std::vector<NodeId>& nodes,
+                 const std::vector<NetworkFacts>& facts);
 
 // What Go carries for one node.
 to_node::Go MakeGo(const State& state, const AttemptRecord& attempt, const AllocRecord& alloc);

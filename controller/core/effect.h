@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/network_link.h"
 #include "common/view.h"
 #include "controller/core/event.h"
 #include "controller/core/record.h"
@@ -93,6 +94,7 @@ struct NodeOffer {
   std::uint64_t free_memory_bytes = 0;
   bool schedulable = true;          // false: silent, drained, unhealthy; counts for never-fits only
   std::optional<UserName> account;  // takes this user's jobs only; absent: anybody's
+  LinkTable links = {};             // to nodes whose names sort behind its own
 };
 // Ask a plan worker; its answer is event::Planned with the same ticket.
 struct PlanWanted {
@@ -103,6 +105,9 @@ struct PlanWanted {
   std::vector<NodeOffer> offers;
   PlanQuestions questions = {};
   bool host_memory_was_short = false;
+  WallTime now{};
+  // Of a job: what was measured of the network later does not change its plan.
+  std::optional<WallTime> network_known_by;
   // Placed: plan exactly these nodes with these GPUs (indices), for this attempt.
   struct Placed {
     Key key;

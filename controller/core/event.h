@@ -108,11 +108,12 @@ struct Drain {
   bool undrain = false;
   std::string reason;
 };
-struct NoteProbe {  // what a probe or debug run of the caller's measured
+struct NoteProbe {  // what a probe, debug run or network test of the caller's measured
   RequestId request;
   Caller caller;
   JobId job;
-  ProbePoint point;
+  std::optional<ProbePoint> point;
+  std::vector<NetworkFacts> network = {};  // by place
 };
 struct ForgetNode {  // a node that is gone for good
   RequestId request;

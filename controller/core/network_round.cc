@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "controller/core/draft.h"
+#include "controller/core/network_links.h"
 #include "preflight/network_test_check.h"
 
 namespace launch::controller {
@@ -53,6 +54,23 @@ PreflightReport JudgeNetworkRound(const State& state, const AttemptRecord& attem
     nodes.push_back({*inventory->second, facts->second});
   }
   return JudgeNetwork(state.specs.at(attempt.key.job).spec.preflight_network, nodes);
+}
+
+std::vector<NetworkFacts> FactsByPlace(const LiveAttempt& live, const std::vector<NodeId>& nodes) {
+  std::vector<NetworkFacts> facts;
+  for (const NodeId& node : nodes) {
+    const auto found = live.network.find(node);
+    if (found == live.network.end()) return {};
+    facts.push_back(found->second);
+  }
+  return facts;
+}
+
+void NoteNetwork(Draft& draft, const std::string& subject, const std::vector<NodeId>& nodes,
+                 const std::vector<NetworkFacts>& facts) {
+  LearntLinks learnt = LearnLinks(draft.state(), nodes, facts, draft.wall());
+  for (NodeRecord& node : learnt.nodes) draft.Put(std::move(node));
+  if (!learnt.says.empty()) draft.Event("network.measured", subject, learnt.says);
 }
 
 }  // namespace launch::controller

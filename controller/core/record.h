@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/ids.h"
+#include "common/network_link.h"
 #include "common/node_messages.h"
 #include "common/plan.h"
 #include "common/view.h"
@@ -215,6 +216,7 @@ struct NodeRecord {
   WallTime fenced_at{};
   WallTime first_seen{};
   std::vector<NodeFault> faults;  // oldest first, one per job, since the last undrain
+  LinkTable links;                // kMostLinks at most, of pairs in which its name sorts first
   friend bool operator==(const NodeRecord&, const NodeRecord&) = default;
 };
 

@@ -417,6 +417,7 @@ effect::NodeOffer OfferOf(const State& state, const NodeId& node,
   offer.schedulable = IsSchedulable(state, node);
   if (const auto record = state.nodes.find(node); record != state.nodes.end()) {
     offer.account = record->second.account;
+    offer.links = record->second.links;
   }
   return offer;
 }

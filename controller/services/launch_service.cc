@@ -143,7 +143,7 @@ class LaunchService final : public pb::Launch::CallbackService {
     }
     auto* reactor = context->DefaultReactor();
     parts_.requests.Ask(who.caller.user.value,
-                        event::NoteProbe{{}, who.caller, call.job, call.point},
+                        event::NoteProbe{{}, who.caller, call.job, call.point, call.network},
                         AnswerWith<reply::Done>(reactor, [](const reply::Done&) {}));
     return reactor;
   }

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "controller/core/network_links.h"
 #include "controller/store/attempt_codec.h"
 #include "proto/edge.h"
 #include "proto/record.pb.h"
@@ -170,6 +171,29 @@ NodeFault FromRecord(Edge& e, const pb::NodeFault& m) {
   return v;
 }
 
+pb::MeasuredLink ToRecord(const MeasuredLink& v) {
+  pb::MeasuredLink m;
+  m.set_node(Utf8(v.peer.value));
+  if (v.mbit) m.set_mbit(*v.mbit);
+  if (v.latency_us) m.set_latency_us(*v.latency_us);
+  if (v.nccl_mbit) m.set_nccl_mbit(*v.nccl_mbit);
+  m.set_transport(Utf8(v.transport));
+  m.set_since_ms(ToMs(v.since));
+  m.set_at_ms(ToMs(v.at));
+  return m;
+}
+MeasuredLink FromRecord(Edge& e, const pb::MeasuredLink& m) {
+  MeasuredLink v;
+  v.peer = e.Node("links.node", m.node());
+  if (m.has_mbit()) v.mbit = e.Number("links.mbit", m.mbit());
+  if (m.has_latency_us()) v.latency_us = e.Number("links.latency_us", m.latency_us());
+  if (m.has_nccl_mbit()) v.nccl_mbit = e.Number("links.nccl_mbit", m.nccl_mbit());
+  v.transport = e.MaybeWord("links.transport", m.transport());
+  v.since = e.Wall("links.since_ms", m.since_ms());
+  v.at = e.Wall("links.at_ms", m.at_ms());
+  return v;
+}
+
 pb::NodeRecord ToRecord(const NodeRecord& v) {
   pb::NodeRecord m;
   m.set_id(Utf8(v.id.value));
@@ -185,6 +209,7 @@ pb::NodeRecord ToRecord(const NodeRecord& v) {
   m.set_fenced_by(Utf8(v.fenced_by));
   m.set_fenced_ms(ToMs(v.fenced_at));
   m.set_earlier_serial(Utf8(v.earlier_serial));
+  for (const MeasuredLink& link : v.links.rows()) *m.add_links() = ToRecord(link);
   return m;
 }
 NodeRecord FromRecord(Edge& e, const pb::NodeRecord& m) {
@@ -207,6 +232,9 @@ NodeRecord FromRecord(Edge& e, const pb::NodeRecord& m) {
   v.fenced_by = e.Text("fenced_by", m.fenced_by());
   v.fenced_at = e.Wall("fenced_ms", m.fenced_ms());
   v.earlier_serial = e.Text("earlier_serial", m.earlier_serial());
+  v.links =
+      LinkTable(e.Each("links", m.links(), static_cast<int>(kMostLinks),
+                       [&](const std::string&, const auto& link) { return FromRecord(e, link); }));
   return v;
 }
 
