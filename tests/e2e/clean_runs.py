@@ -34,7 +34,7 @@ def run_one(cluster, number, example, level, extra):
     """What was said of one run that went well: one sentence each."""
     arguments = [example, "--preflight", level, "-e", f"RUN_DIR=out/clean-{number}", *extra]
     said = []
-    check = json.loads(cluster.launch("check", *arguments, "-o", "json", code=None).stdout)
+    check = json.loads(cluster.launch("check", *arguments, "-o", "json", code=None, timeout=1200).stdout)
     said += [f"check: {text}" for text in loud(check["findings"])]
     job = cluster.launch("submit", *arguments, "--parsable").stdout.strip()
     waited = cluster.launch("wait", job, code=None, timeout=1200)
