@@ -94,7 +94,7 @@ struct ExecChild final : Becoming {
   bool born = false;  // in the first of them
   std::string slave;  // path of its terminal; empty: none
   UniqueFd stdio[3];  // without a terminal
-  UniqueFd lock;
+  UniqueFd lock;      // none where a control group tells what belongs to the job
   const Beside* beside = nullptr;
   shim::AccountIds ids;  // of beside's account, if it has one
 
@@ -123,7 +123,8 @@ struct ExecChild final : Becoming {
     if (!as_root) {
       if (const int failed = Enter(); failed != 0) return failed;
     }
-    if (::dup2(lock.get(), kFdLock) < 0) return errno;
+    if (lock ? ::dup2(lock.get(), kFdLock) < 0 : ::close(kFdLock) < 0 && errno != EBADF)
+      return errno;
     if (::dup3(report, kFdReport, O_CLOEXEC) < 0) return errno;
     report = kFdReport;
     ::close_range(kFdReport + 1, ~0U, 0);
@@ -268,7 +269,9 @@ Result<ExecProcess> ExecProcess::Start(const ExecPlace& place, const ExecCommand
   }
   const UniqueFd lock(::open(dir.LockPath().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!lock) return EndedRank(place.rank);
-  LAUNCH_ASSIGN_OR_RETURN(child.lock, AboveTargets(lock.get()));
+  if (!beside.account || place.cgroups.level == Containment::kTree) {
+    LAUNCH_ASSIGN_OR_RETURN(child.lock, AboveTargets(lock.get()));
+  }
   JoinPointers(programs, child.programs);
   JoinPointers(argv, child.argv);
   JoinPointers(env, child.env);

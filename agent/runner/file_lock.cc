@@ -2,19 +2,34 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <utility>
 
 namespace launch::agent {
 
+namespace {
+
+// Who may open a lock may hold it, for ever: it is its owner's alone. Only in a directory that all
+// may write to, where agents of several users meet, it must be everybody's.
+mode_t ModeOfLock(const std::string& path) {
+  const std::string directory = path.substr(0, path.rfind('/'));
+  struct stat info {};
+  const bool shared = ::stat(directory.c_str(), &info) == 0 && (info.st_mode & S_IWOTH) != 0;
+  return shared ? 0644 : 0600;
+}
+
+}  // namespace
+
 Result<FileLock> FileLock::Take(const std::string& path) {
+  const mode_t mode = ModeOfLock(path);
+  const int flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW;
   // Two steps: in a shared sticky directory, O_CREAT on another user's file is refused.
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!fd && errno == ENOENT) {
-    fd.Reset(::open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
-  }
+  UniqueFd fd(::open(path.c_str(), flags));
+  if (!fd && errno == ENOENT) fd.Reset(::open(path.c_str(), flags | O_CREAT, mode));
   if (!fd) return FailErrno("open " + path, errno);
+  (void)::fchmod(fd.get(), mode);  // one that an older agent made; not ours: as its owner has it
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return FailErrno("flock " + path, errno);
     return Fail(ErrorCode::kConflict, path + " is locked by another process",

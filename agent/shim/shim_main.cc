@@ -150,7 +150,8 @@ int Shim::Prepare() {
   const int first_port = kFdFirstLock + static_cast<int>(block.locks);
   for (int fd = kFdDirectory; fd < first_port + static_cast<int>(block.ports); ++fd) {
     const bool lock = fd >= kFdFirstLock && fd < first_port;
-    if (::fcntl(fd, F_SETFD, lock ? 0 : FD_CLOEXEC) != 0) return errno;
+    const bool inherited = lock && (block.flags & kShimKeepsLocks) == 0;
+    if (::fcntl(fd, F_SETFD, inherited ? 0 : FD_CLOEXEC) != 0) return errno;
   }
   // Secrets are in our memory until the rank has them.
   if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) return errno;

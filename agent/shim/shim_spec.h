@@ -20,6 +20,7 @@ enum SpecFlags : std::uint32_t {
   kSwitchIds = 1u << 0,
   kNoNewPrivs = 1u << 1,
   kBindCpus = 1u << 2,
+  kShimKeepsLocks = 1u << 3,  // the rank inherits none: its control group tells what belongs to it
 };
 
 // Of the layout below: raised with every change of it, so that an agent and a shim of two versions

@@ -13,6 +13,7 @@
 #include "agent/account/acting_as.h"
 #include "agent/runner/account_files.h"
 #include "agent/runner/attempt_dir.h"
+#include "agent/runner/file_lock.h"
 #include "agent/runner/staging.h"
 #include "tests/unit/agent/runner/runner_bench.h"
 
@@ -86,6 +87,25 @@ TEST(AtHomeOf, FillsInWhatThePlanDidNotKnow) {
                                                     {"D", "file:///nfs/ana/z"},
                                                     {"HOME", "/nfs/ana"},
                                                     {"USER", "lab-ana"}}));
+}
+
+TEST(LocksOfAgents, AreTheirOwnersAloneWhereAgentsOfOthersDoNotMeet) {
+  const RunnerBench bench;
+  const auto mode = [](const std::string& path) {
+    struct stat info {};
+    EXPECT_EQ(::stat(path.c_str(), &info), 0);
+    return info.st_mode & 07777;
+  };
+  const std::string own = bench.Path("own");
+  ASSERT_EQ(::mkdir(own.c_str(), 0755), 0);
+  ASSERT_TRUE(FileLock::Take(own + "/a"));
+  EXPECT_EQ(mode(own + "/a"), 0600u);
+  ASSERT_EQ(::chmod((own + "/a").c_str(), 0644), 0);  // as it was made before
+  ASSERT_TRUE(FileLock::Take(own + "/a"));
+  EXPECT_EQ(mode(own + "/a"), 0600u);
+  ASSERT_EQ(::chmod(own.c_str(), 01777), 0);
+  ASSERT_TRUE(FileLock::Take(own + "/b"));
+  EXPECT_EQ(mode(own + "/b"), 0644u);
 }
 
 class AccountsTest : public testing::Test {
@@ -329,6 +349,40 @@ TEST_F(AccountsTest, ATreeIsGivenWithoutFollowingItsLinks) {
     EXPECT_EQ(Of(tree + given).st_uid, kAna) << given;
   EXPECT_EQ(Of(bench_.Path("roots")).st_uid, 0u);
   EXPECT_EQ(Of(bench_.Path("work")).st_uid, 0u);
+}
+
+// Who has a lock may give it up, hold it for ever, or hand it to a service of root's.
+TEST_F(AccountsTest, RanksAndTheirHelpersReachNoLock) {
+  if (bench_.runner().cgroups().level == Containment::kTree)
+    GTEST_SKIP() << "without control groups the lock tells what belongs to a job";
+  AllocationSpec spec = Shell(kKey, "ana",
+                              "ls -l /proc/$$/fd; for lock in $LOCKS; do "
+                              "flock -n $lock echo got 2>/dev/null || echo refused; done");
+  spec.gpus = {{"GPU-a"}};
+  spec.ranks[0].env.push_back({"LOCKS", bench_.options().state_dir + "/allocations/31.1/lock " +
+                                            GpuLockPath(bench_.options().lock_dir, {"GPU-a"})});
+  ASSERT_TRUE(bench_.Run(spec));
+  ASSERT_TRUE(bench_.AwaitEnd(kKey, 0));
+  const std::string out = Out(kKey);
+  EXPECT_EQ(out.find("31.1/lock\n"), std::string::npos) << out;
+  EXPECT_EQ(out.find("gpu-GPU-a.lock\n"), std::string::npos) << out;
+  EXPECT_EQ(out.find("got"), std::string::npos) << out;
+  EXPECT_TRUE(out.ends_with("refused\nrefused\n")) << out;
+  EXPECT_EQ(Of(GpuLockPath(bench_.options().lock_dir, {"GPU-a"})).st_mode & 0777, 0600u);
+}
+
+TEST_F(AccountsTest, GpuLocksAreHeldWhileTheirRankRunsAlsoWithoutTheAgent) {
+  AllocationSpec spec = Shell(kKey, "ana", "echo up >up; until [ -e go ]; do sleep 0.05; done");
+  spec.gpus = {{"GPU-a"}};
+  const std::string lock = GpuLockPath(bench_.options().lock_dir, {"GPU-a"});
+  ASSERT_TRUE(bench_.Run(spec));
+  ASSERT_TRUE(bench_.Eventually([&] { return !Work("up").empty(); }));
+  bench_.Kill();
+  EXPECT_EQ(ProbeLock(lock), LockState::kHeld);
+  bench_.Open();
+  EXPECT_EQ(ProbeLock(lock), LockState::kHeld);
+  ASSERT_TRUE(bench_.Stop(kKey, Millis{0}));
+  EXPECT_EQ(ProbeLock(lock), LockState::kFree);
 }
 
 TEST_F(AccountsTest, AStateDirectoryBehindAClosedOneIsRefusedByName) {

@@ -110,6 +110,13 @@ TEST_F(ExecAccountTest, CommandsHaveTheAccountsIdsAndNothingOfRoots) {
                       "CapEff:\t0000000000000000\nCapAmb:\t0000000000000000\nNoNewPrivs:\t1\n");
 }
 
+TEST_F(ExecAccountTest, CommandsReachNoLock) {
+  if (bench_.runner().cgroups().level == Containment::kTree) GTEST_SKIP() << "found by it there";
+  std::string said;
+  EXPECT_EQ(Exec("locks", {"/bin/bash", "--norc", "-c", "ls -l /proc/$$/fd"}, &said), 0);
+  EXPECT_EQ(said.find("/lock\n"), std::string::npos) << said;
+}
+
 TEST_F(ExecAccountTest, StartsWhileThreadsOfTheAgentComeAndGo) {
   std::atomic<bool> stop{false};
   std::vector<std::thread> busy;
