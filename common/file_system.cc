@@ -37,8 +37,11 @@ struct CloseDir {
 using UniqueDir = std::unique_ptr<DIR, CloseDir>;
 
 Result<std::vector<std::string>> NamesIn(int dir_fd, const std::string& path) {
-  UniqueDir dir(::fdopendir(::dup(dir_fd)));
+  UniqueFd own(::fcntl(dir_fd, F_DUPFD_CLOEXEC, 0));
+  if (!own) return FailErrno("dup " + path, errno);
+  UniqueDir dir(::fdopendir(own.get()));
   if (!dir) return FailErrno("opendir " + path, errno);
+  (void)own.Release();
   ::rewinddir(dir.get());
   std::vector<std::string> names;
   errno = 0;

@@ -155,7 +155,7 @@ struct Controller::Running {
   }
 
   void FetchJob(const Caller& caller, JobId job, std::function<void(Result<JobView>)> done) {
-    requests.Ask("logs:" + caller.user.value, event::GetJob{{}, caller, job},
+    requests.Ask("logs:" + caller.user.value, event::GetJob{{}, caller, job, /*plans=*/false},
                  [done = std::move(done)](Result<ReplyBody> body) {
                    if (!body) {
                      done(Unexpected(std::move(body).error()));

@@ -131,18 +131,20 @@ void HideMemory() {
 }
 
 // SIGTERM and SIGINT arrive by descriptor: blocked here, before any thread exists.
-UniqueFd SignalDescriptor() {
+Result<UniqueFd> SignalDescriptor() {
   sigset_t signals;
   ::sigemptyset(&signals);
   ::sigaddset(&signals, SIGTERM);
   ::sigaddset(&signals, SIGINT);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
-  return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC));
+  UniqueFd fd(::signalfd(-1, &signals, SFD_CLOEXEC));
+  if (!fd) return FailErrno("signalfd", errno);
+  return fd;
 }
 
 Result<void> Run(const Options& options) {
-  const UniqueFd signals = SignalDescriptor();
+  LAUNCH_ASSIGN_OR_RETURN(const UniqueFd signals, SignalDescriptor());
   PosixFileSystem files;
   const StatePaths paths(std::filesystem::absolute(options.state).lexically_normal());
   LAUNCH_ASSIGN_OR_RETURN(const ControllerConfig config, ReadConfig(files, options));
@@ -154,6 +156,7 @@ Result<void> Run(const Options& options) {
   LAUNCH_ASSIGN_OR_RETURN(auto store, OpenSqliteStore(paths.dir, {config.keep_events}));
 
   const UniqueFd failed(::eventfd(0, EFD_CLOEXEC));
+  if (!failed) return FailErrno("eventfd", errno);
   std::optional<Error> failure;
   LAUNCH_ASSIGN_OR_RETURN(const auto controller,
                           Controller::Start({credentials,

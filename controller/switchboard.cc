@@ -126,16 +126,18 @@ void Switchboard::Diagnose(effect::DiagnosisWanted wanted) {
 }
 
 void Switchboard::ReadPlans(effect::ReadPlans wanted) {
-  for (const effect::ReadPlans::Stored& stored : wanted.plans) {
-    const auto plan = ReadStoredPlan(parts_.store, stored);
-    if (!plan) {  // the job is shown without it: it may be running
-      spdlog::error("plan.unreadable attempt={} why={}", ToString(stored.attempt),
-                    Quoted(plan.error().message));
-      continue;
+  parts_.executor.Post([this, wanted = std::move(wanted)]() mutable {
+    for (const effect::ReadPlans::Stored& stored : wanted.plans) {
+      const auto plan = ReadStoredPlan(parts_.store, stored);
+      if (!plan) {  // the job is shown without it: it may be running
+        spdlog::error("plan.unreadable attempt={} why={}", ToString(stored.attempt),
+                      Quoted(plan.error().message));
+        continue;
+      }
+      AddPlan(wanted.view, stored.attempt.attempt, *plan);
     }
-    AddPlan(wanted.view, stored.attempt.attempt, *plan);
-  }
-  parts_.requests.Complete(wanted.request, ReplyBody(std::move(wanted.view)));
+    parts_.requests.Complete(wanted.request, ReplyBody(std::move(wanted.view)));
+  });
 }
 
 }  // namespace launch::controller

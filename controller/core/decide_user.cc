@@ -273,8 +273,11 @@ void OnUser(Draft& draft, const event::GetJob& event) {
   }
   const bool full = MayDo(JobAct::kSeeInFull, event.caller, found->second.owner);
   JobView view = ViewJob(draft.state(), found->second, full);
-  std::vector<effect::ReadPlans::Stored> missing =
-      full ? PlansNotHere(draft.state(), event.job) : std::vector<effect::ReadPlans::Stored>{};
+  std::vector<effect::ReadPlans::Stored> missing;
+  if (full && event.plans) {
+    AddPlans(draft.state(), view);
+    missing = PlansNotHere(draft.state(), event.job);
+  }
   if (missing.empty()) {
     draft.Reply(event.request, ReplyBody(std::move(view)));
   } else {

@@ -96,6 +96,7 @@ struct GetJob {
   RequestId request;
   Caller caller;
   JobId job;
+  bool plans = true;  // with those of its attempts, which are large; false: where its ranks run
 };
 struct ListNodes {
   RequestId request;

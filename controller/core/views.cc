@@ -233,6 +233,13 @@ void AddPlan(JobView& view, Attempt attempt, const StoredPlan& plan) {
   if (!view.attempts.empty() && view.attempts.back().attempt == attempt) view.plan = plan.plan;
 }
 
+void AddPlans(const State& state, JobView& view) {
+  for (auto plan = state.plans.lower_bound(Key{view.id, Attempt{0}});
+       plan != state.plans.end() && plan->first.job == view.id; ++plan) {
+    AddPlan(view, plan->first.attempt, *plan->second);
+  }
+}
+
 JobView ViewJob(const State& state, const JobRecord& job, bool full) {
   JobView view;
   view.id = job.id;
@@ -298,8 +305,6 @@ JobView ViewJob(const State& state, const JobRecord& job, bool full) {
   for (auto entry = state.attempts.lower_bound(Key{job.id, Attempt{0}});
        entry != state.attempts.end() && entry->first.job == job.id; ++entry) {
     view.attempts.push_back(ViewAttempt(state, entry->second, full));
-    const auto plan = state.plans.find(entry->first);
-    if (full && plan != state.plans.end()) AddPlan(view, entry->first.attempt, *plan->second);
   }
   if (full) view.spec = spec;
   return view;

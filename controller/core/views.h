@@ -6,11 +6,13 @@
 
 namespace launch::controller {
 
-// `full` adds spec, plan, environment, ranks: for the owner and for operators only.
+// `full` adds spec, environment and ranks: for the owner and for operators only.
 JobView ViewJob(const State& state, const JobRecord& job, bool full);
 NodeView ViewNode(const State& state, const NodeId& node, const Now& now);
 
-// Attempts of the job whose plans are in the store only; what they add to a full view.
+// What plans add to a full view: those in memory, and the attempts whose plans are in the store
+// only.
+void AddPlans(const State& state, JobView& view);
 std::vector<effect::ReadPlans::Stored> PlansNotHere(const State& state, JobId job);
 void AddPlan(JobView& view, Attempt attempt, const StoredPlan& plan);
 

@@ -79,6 +79,7 @@ class SqliteStore final : public Store {
   StoreLimits Limits() const override { return {}; }
 
  private:
+  Result<void> OpenReader() LAUNCH_REQUIRES(reader_mutex_);
   struct Statements {
     Statement meta;
     Statement set_meta;
@@ -125,7 +126,7 @@ class SqliteStore final : public Store {
   int log_pages_ = 0;
 
   Mutex reader_mutex_;
-  Database reader_ LAUNCH_GUARDED_BY(reader_mutex_);  // of Events; opened when first needed
+  Database reader_ LAUNCH_GUARDED_BY(reader_mutex_);  // opened when first needed
 };
 
 Result<std::unique_ptr<Store>> SqliteStore::Open(const std::string& dir, StoreKeeps keeps) {
@@ -223,10 +224,17 @@ Result<Snapshot> SqliteStore::Load() {
   return snapshot;
 }
 
+Result<void> SqliteStore::OpenReader() {
+  if (reader_) return {};
+  LAUNCH_ASSIGN_OR_RETURN(reader_, sqlite::OpenDatabase(file_, Access::kRead));
+  return {};
+}
+
 Result<std::vector<StoredRow>> SqliteStore::Read(const std::string& prefix) {
-  if (failed_) return Unexpected(*failed_);
+  const MutexLock lock(reader_mutex_);
+  LAUNCH_RETURN_IF_ERROR(OpenReader());
   LAUNCH_ASSIGN_OR_RETURN(Statement select,
-                          Statement::Prepare(db_.get(),
+                          Statement::Prepare(reader_.get(),
                                              "SELECT key, revision, value, crc FROM kv "
                                              "WHERE key >= ?1 AND key < ?2 ORDER BY key"));
   const std::string end = prefix + '\xff';  // no key holds this byte
@@ -386,9 +394,7 @@ Result<Committed> SqliteStore::Commit(const Batch& batch) {
 
 Result<std::vector<StoredEvent>> SqliteStore::Events(std::uint64_t after_seq, std::size_t max) {
   const MutexLock lock(reader_mutex_);
-  if (!reader_) {
-    LAUNCH_ASSIGN_OR_RETURN(reader_, sqlite::OpenDatabase(file_, Access::kRead));
-  }
+  LAUNCH_RETURN_IF_ERROR(OpenReader());
   LAUNCH_RETURN_IF_ERROR(Execute(reader_.get(), "BEGIN"));  // meta and events of one revision
   auto events = ReadEvents(reader_.get(), file_, after_seq, max);
   // An open transaction would keep the log from starting over.

@@ -63,7 +63,8 @@ struct StoreLimits {
   std::size_t bytes_per_key = 1 << 10;
 };
 
-// Loop thread only, but for Events, which may be called from any thread. Values are opaque bytes.
+// Loop thread only, but for Read and Events, which may be called from any thread and see what is
+// committed. Values are opaque bytes.
 // Errors: kConflict = another writer, exit; kResourceExhausted = full, nothing written, go on;
 // kDataLoss / kIo = corruption or a failed sync: the process must end, the message names file and
 // row.

@@ -258,7 +258,11 @@ void TestCore::NothingElse() const {
   }
 }
 
-JobView TestCore::View(JobId job) const { return ViewJob(state, state.jobs.at(job), true); }
+JobView TestCore::View(JobId job) const {
+  JobView view = ViewJob(state, state.jobs.at(job), true);
+  AddPlans(state, view);
+  return view;
+}
 
 NodeView TestCore::Node(const std::string& node) const {
   return ViewNode(state, NodeId{node}, now);
