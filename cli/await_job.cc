@@ -1,3 +1,5 @@
+#include "cli/await_job.h"
+
 #include <algorithm>
 #include <chrono>
 
@@ -17,13 +19,24 @@ constexpr Millis kPatience{120'000};
 
 Result<JobView> AwaitJob(Client& client, JobId job, std::optional<Millis> at_most,
                          const std::function<void(const JobView&)>& changed) {
+  const JobWatch watch{
+      .look = [&] { return client.Job(job); },
+      .watch = [&](const WatchCall& call, Millis limit,
+                   const auto& take) { return client.Watch(call, limit, take); },
+      .pause = [](int failures) { BackOff(std::min(failures, 6), Millis(100)); },
+  };
+  return AwaitJob(watch, job, at_most, changed);
+}
+
+Result<JobView> AwaitJob(const JobWatch& watch, JobId job, std::optional<Millis> at_most,
+                         const std::function<void(const JobView&)>& changed) {
   const auto start = Steady::now();
   auto last_answer = start;
   std::optional<JobState> state;
   std::size_t attempts = 0;
-  std::uint64_t seen = 0;
-  for (int failures = 0;;) {
-    Result<JobView> view = client.Job(job);
+  std::optional<std::uint64_t> seen;  // absent: what happened so far is still to be passed over
+  for (int failures = 0, refused = 0;;) {
+    Result<JobView> view = watch.look();
     if (view) {
       last_answer = Steady::now();
       failures = 0;
@@ -37,7 +50,7 @@ Result<JobView> AwaitJob(Client& client, JobId job, std::optional<Millis> at_mos
     } else if (Steady::now() - last_answer > kPatience) {
       return view;
     } else {
-      BackOff(std::min(failures++, 4), Millis(100));
+      watch.pause(std::min(failures++, 4));
     }
     Millis next = kRefresh;
     if (at_most) {
@@ -48,12 +61,23 @@ Result<JobView> AwaitJob(Client& client, JobId job, std::optional<Millis> at_mos
       next = std::min(next, left);
     }
     if (!view) continue;
-    // Whatever happened to the job, one look tells the state.
-    (void)client.Watch({seen, {job}, true}, next, [&](const EventView& event) {
-      const bool fresh = event.seq > seen;
-      seen = std::max(seen, event.seq);
-      return !fresh;
+    // Whatever happened to the job, one look tells the state: of all that happened so far only the
+    // number is of interest, and then of each thing that it happened.
+    const bool first = !seen;
+    if (first) seen = 0;
+    bool woken = false;
+    const Result<void> end = watch.watch({*seen, {job}, !first}, next, [&](const EventView& event) {
+      woken = event.seq > *seen;
+      seen = std::max(*seen, event.seq);
+      return first || !woken;
     });
+    // Without a stream, as beyond a user's number of them, a look now and then has to do.
+    const bool over = end || end.error().code == ErrorCode::kDeadlineExceeded;
+    if (first || woken || over) {
+      refused = 0;
+    } else {
+      watch.pause(refused++);
+    }
   }
 }
 

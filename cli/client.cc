@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "cli/own_certificate.h"
+#include "cli/silence_guard.h"
 #include "common/clock.h"
 #include "proto/convert_error.h"
 #include "proto/convert_exec.h"
@@ -368,6 +369,25 @@ Result<void> Client::Logs(const LogsCall& call, Millis at_most,
   context.set_deadline(std::chrono::system_clock::now() + at_most);
   auto reader = wire_->launch->Logs(&context, ToProto(call));
   return wire_->Drain(context, reader, pb::LogsReply(), take);
+}
+
+Result<void> Client::ReadLogs(const LogsCall& call, Millis silence,
+                              const std::function<bool(const LogPiece&)>& take) {
+  wire_->Reconnect();
+  grpc::ClientContext context;
+  auto reader = wire_->launch->Logs(&context, ToProto(call));
+  SilenceGuard guard(silence, [&] { context.TryCancel(); });
+  const Result<void> end =
+      wire_->Drain(context, reader, pb::LogsReply(), [&](const LogPiece& piece) {
+        guard.Heard();
+        const bool more = take(piece);
+        guard.Listen();
+        return more;
+      });
+  if (end || !guard.fired()) return end;
+  return Fail(ErrorCode::kDeadlineExceeded, "the controller at " + wire_->address +
+                                                " sent nothing of the log for " +
+                                                std::to_string(silence.count() / 1000) + " s");
 }
 
 Result<void> Client::Exec(const ExecCall& call, const std::function<void(ExecStream&)>& serve) {

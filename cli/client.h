@@ -119,6 +119,10 @@ class Client {
                      const std::function<bool(const EventView&)>& take);
   Result<void> Logs(const LogsCall& call, Millis at_most,
                     const std::function<bool(const LogPiece&)>& take);
+  // As long as there is something to take: kDeadlineExceeded once nothing came for `silence`, or
+  // for up to twice that.
+  Result<void> ReadLogs(const LogsCall& call, Millis silence,
+                        const std::function<bool(const LogPiece&)>& take);
   // Runs a command beside a rank; `serve` moves its bytes and returns when it is done with them.
   Result<void> Exec(const ExecCall& call, const std::function<void(ExecStream&)>& serve);
 

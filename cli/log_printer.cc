@@ -105,6 +105,10 @@ void LogPrinter::TakeChunk(const LogChunk& chunk) {
     if (seen >= data.size()) return;
     data.remove_prefix(seen);
   }
+  if (source.next_offset > 0 && chunk.offset > source.next_offset) {
+    notes_("[" + std::to_string(chunk.rank) + "] " +
+           std::to_string(chunk.offset - source.next_offset) + " bytes were not received here\n");
+  }
   source.next_offset = chunk.offset + chunk.data.size();
   if (chunk.wall < options_.since) return;
   // Within a rank time never goes back, so ordering by time keeps every rank's own order.
@@ -161,6 +165,16 @@ void LogPrinter::Take(const LogPiece& piece) {
   if (!end.complete && !end.error.empty())
     notes_("[" + std::to_string(end.rank) + "] the log ends early: " + CleanLine(end.error, false) +
            "\n");
+}
+
+std::vector<LogPosition> LogPrinter::Positions() const {
+  std::vector<LogPosition> positions;
+  for (const auto& [key, source] : sources_) {
+    const auto& [attempt, rank, stream] = key;
+    if (attempt == attempt_ && source.next_offset > 0)
+      positions.push_back({Attempt{attempt}, rank, stream, source.next_offset});
+  }
+  return positions;
 }
 
 void LogPrinter::Finish() {

@@ -37,6 +37,8 @@ class LogPrinter {
   LogPrinter(Options options, Write out, Write notes);
 
   void Take(const LogPiece& piece);
+  // Where each stream of the newest attempt goes on.
+  std::vector<LogPosition> Positions() const;
   void Finish();  // lines without a newline, and what was held back
 
  private:

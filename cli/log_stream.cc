@@ -5,6 +5,7 @@
 namespace launch {
 namespace {
 
+// Of silence: a log may be of any length. One that is followed may say nothing for long.
 constexpr Millis kReadLimit{120'000};
 constexpr Millis kFollowLimit{3'600'000};
 constexpr int kReconnects = 10;
@@ -26,10 +27,11 @@ Result<void> StreamLogs(const App& app, Client& client, const LogsCall& call, Lo
       [&](std::string_view text) {
         if (!app.quiet) std::fwrite(text.data(), 1, text.size(), stderr);
       });
-  // A controller that restarts ends the stream, not the reader: bytes already shown are skipped.
-  for (int failures = 0;;) {
+  // A controller that restarts ends the stream, not the reader: it goes on behind what is shown.
+  LogsCall next = call;
+  for (int failures = 0;; next.seen = printer.Positions()) {
     const Result<void> end =
-        client.Logs(call, call.follow ? kFollowLimit : kReadLimit, [&](const LogPiece& piece) {
+        client.ReadLogs(next, call.follow ? kFollowLimit : kReadLimit, [&](const LogPiece& piece) {
           failures = 0;
           printer.Take(piece);
           return true;
@@ -41,6 +43,7 @@ Result<void> StreamLogs(const App& app, Client& client, const LogsCall& call, Lo
       printer.Finish();
       return Unexpected(end.error());
     }
+    if (end.error().code == ErrorCode::kDeadlineExceeded) continue;  // the ranks said nothing
     BackOff(failures++, Millis(200));
   }
   printer.Finish();

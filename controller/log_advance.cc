@@ -40,6 +40,15 @@ const AttemptView* NextAttempt(const JobView& view, Attempt attempt) {
 
 }  // namespace
 
+// Where a follower without a choice begins: with what it was reading, else with the newest.
+const AttemptView* LogRelay::Begun(const Follower& follower, const JobView& view) {
+  if (!follower.seen.empty()) {
+    const Attempt last = std::get<Attempt>(follower.seen.rbegin()->first);
+    if (const AttemptView* attempt = FindAttempt(view, last)) return attempt;
+  }
+  return Newest(view);
+}
+
 void LogRelay::Advance(FollowerId id, Follower& follower) {
   if (follower.finished || !follower.view) return;
   const LogQuery& query = follower.query;
@@ -47,7 +56,7 @@ void LogRelay::Advance(FollowerId id, Follower& follower) {
   const bool job_over = IsTerminal(view.state);
   if (!follower.current) {
     const AttemptView* first =
-        query.call.attempt ? FindAttempt(view, *query.call.attempt) : Newest(view);
+        query.call.attempt ? FindAttempt(view, *query.call.attempt) : Begun(follower, view);
     if (first == nullptr) {
       if (query.call.attempt) {
         follower.Finish(Fail(ErrorCode::kNotFound, "job " + std::to_string(query.call.job.value) +
@@ -104,6 +113,11 @@ bool LogRelay::ReadsOver(FollowerId id, Follower& follower, const AttemptView& a
       source.rank = rank->rank;
       source.node = rank->node;
       source.stream = stream;
+      const auto seen = follower.seen.find({attempt.attempt, rank->rank, stream});
+      if (!source.located && seen != follower.seen.end()) {
+        source.located = true;
+        source.offset = seen->second;
+      }
       if (source.ended) continue;
       if (source.read != 0) {
         all_over = false;

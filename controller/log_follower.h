@@ -49,6 +49,8 @@ struct LogRelay::Follower {
   Result<void> status;
   std::optional<JobView> view;
   std::optional<Attempt> current;
+  // What the caller has of earlier streams of its own: offsets of the next bytes.
+  std::map<std::tuple<Attempt, Rank, std::string>, std::uint64_t> seen;
   std::map<std::pair<Rank, std::string>, Source> sources;
 
   bool HasItems() const {

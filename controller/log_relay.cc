@@ -44,6 +44,8 @@ LogRelay::FollowerId LogRelay::Open(LogQuery query, std::function<void()> wake) 
     }
     auto follower = std::make_unique<Follower>();
     follower->query = std::move(query);
+    for (const LogPosition& at : follower->query.call.seen)
+      follower->seen[{at.attempt, at.rank, at.stream}] = at.offset;
     follower->wake = std::move(wake);
     Refresh(id, *follower, after);
     followers_.emplace(id, std::move(follower));

@@ -122,6 +122,7 @@ class LogRelay {
   void OnView(FollowerId id, Result<JobView> view) LAUNCH_EXCLUDES(mutex_);
   void Await(FollowerId id, Source& source) LAUNCH_REQUIRES(mutex_);
   void OnAwaited(FollowerId id, std::uint64_t wait) LAUNCH_EXCLUDES(mutex_);
+  static const AttemptView* Begun(const Follower& follower, const JobView& view);
   void Advance(FollowerId id, Follower& follower) LAUNCH_REQUIRES(mutex_);
   bool ReadsOver(FollowerId id, Follower& follower, const AttemptView& attempt)
       LAUNCH_REQUIRES(mutex_);

@@ -305,6 +305,13 @@ pb::LogsRequest ToProto(const LogsCall& v) {
   for (const NodeId& node : v.nodes) m.add_nodes(Utf8(node.value));
   if (v.last_lines) m.set_last_lines(*v.last_lines);
   m.set_follow(v.follow);
+  for (const LogPosition& position : v.seen) {
+    pb::LogsRequest::Position& seen = *m.add_seen();
+    seen.set_attempt(position.attempt.value);
+    seen.set_rank(position.rank);
+    seen.set_stream(position.stream);
+    seen.set_offset(position.offset);
+  }
   return m;
 }
 Result<LogsCall> FromProto(const pb::LogsRequest& m) {
@@ -320,6 +327,15 @@ Result<LogsCall> FromProto(const pb::LogsRequest& m) {
     v.last_lines = static_cast<std::uint32_t>(e.Int("last_lines", m.last_lines(), 0, 10'000'000));
   }
   v.follow = m.follow();
+  v.seen = e.Each("seen", m.seen(), 2 * edge::kMaxRanks,  // each has "out" and "err"
+                  [&](const std::string& at, const pb::LogsRequest::Position& position) {
+                    LogPosition seen;
+                    seen.attempt = e.AttemptOf(at + ".attempt", position.attempt());
+                    seen.rank = e.RankOf(at + ".rank", position.rank());
+                    seen.stream = e.Text(at + ".stream", position.stream(), 16);
+                    seen.offset = position.offset();
+                    return seen;
+                  });
   return e.Done(std::move(v));
 }
 

@@ -119,6 +119,13 @@ struct WatchCall {
   bool follow = false;
   friend bool operator==(const WatchCall&, const WatchCall&) = default;
 };
+struct LogPosition {  // in one stream of one rank
+  Attempt attempt;
+  Rank rank = 0;
+  std::string stream;
+  std::uint64_t offset = 0;  // of the next byte
+  friend bool operator==(const LogPosition&, const LogPosition&) = default;
+};
 struct LogsCall {
   JobId job;
   std::optional<Attempt> attempt;
@@ -126,6 +133,7 @@ struct LogsCall {
   std::vector<NodeId> nodes;
   std::optional<std::uint32_t> last_lines;
   bool follow = false;
+  std::vector<LogPosition> seen = {};  // a reader goes on behind what it has
   friend bool operator==(const LogsCall&, const LogsCall&) = default;
 };
 struct LogChunk {

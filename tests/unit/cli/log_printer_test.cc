@@ -34,6 +34,19 @@ TEST(LogPrinter, JoinsLinesThatArriveInPieces) {
             "[1] x\n[0] hello\n");
 }
 
+TEST(LogPrinter, SaysWhereItGoesOnAndWhatItWasNotGiven) {
+  std::string notes;
+  LogPrinter printer(
+      {}, [](std::string_view) {}, [&](std::string_view text) { notes += text; });
+  printer.Take(Chunk(0, 0, "old", 0, 1));
+  printer.Take(Chunk(0, 10, "last lines", 0, 2));
+  EXPECT_EQ(notes, "== attempt 2 ==\n") << "what -n leaves out is not lost";
+  EXPECT_EQ(printer.Positions(), (std::vector<LogPosition>{{Attempt{2}, 0, "out", 20}}));
+  printer.Take(Chunk(0, 15, "lines and more", 0, 2));
+  printer.Take(Chunk(0, 50, "x", 0, 2));
+  EXPECT_EQ(notes, "== attempt 2 ==\n[0] 21 bytes were not received here\n");
+}
+
 TEST(LogPrinter, ShowsALineWithoutNewlineAtTheEnd) {
   EXPECT_EQ(Print({}, {Chunk(0, 0, "no newline")}).out, "[0] no newline\n");
 }

@@ -129,6 +129,27 @@ TEST_F(RelayTest, MergesTheRanksOfAFinishedJobByTime) {
   EXPECT_GE(wakes, 1);
 }
 
+TEST_F(RelayTest, AFollowerThatWasCutOffGoesOnBehindWhatItHas) {
+  view->attempts[0].phase = "ended";
+  view->attempts.push_back(view->attempts[0]);
+  view->attempts[1].attempt = Attempt{2};
+  view->attempts[1].phase = "running";
+  LogQuery query{Caller{UserName{"ana"}, false}, {}};
+  query.call.job = JobId{7};
+  query.call.follow = true;
+  query.call.last_lines = 10;
+  query.call.seen = {{Attempt{1}, 0, "out", 500}};
+  const auto follower = relay.Open(std::move(query), [this] { ++wakes; });
+  EXPECT_EQ(Drain(follower), Got{});
+  ASSERT_EQ(links["n0"]->reads.size(), 1u);
+  EXPECT_EQ(links["n0"]->reads[0].key.attempt, Attempt{1}) << "it has not seen the end of that";
+  EXPECT_EQ(links["n0"]->reads[0].from, 500u);
+  EXPECT_FALSE(links["n0"]->reads[0].last_lines);
+  EXPECT_EQ(links["n1"]->reads.at(0).last_lines, 10u) << "of which it has nothing";
+  Chunk("n0", 0, 520, "more");
+  EXPECT_EQ(Drain(follower), (Got{"gap 0 500-520 lost", "0@520:more"}));
+}
+
 TEST_F(RelayTest, DeliversInOrderOfArrivalToAFollower) {
   const auto follower = Open(true);
   EXPECT_EQ(Drain(follower), Got{});
