@@ -52,6 +52,12 @@ void App::OutDocument(const std::string& json_text) const {
 
 Result<Client> App::Connect(Embedded embedded) const {
   Cluster cluster;
+  if (!context.empty()) {
+    const Contexts contexts(Contexts::DefaultDir());
+    LAUNCH_RETURN_IF_ERROR(contexts.MustKnow(context));
+    LAUNCH_ASSIGN_OR_RETURN(cluster, ClusterOfCredentials(contexts.Dir(context)));
+    return Client::Open(cluster);
+  }
   cluster.address = controller.empty() ? EnvironmentVariable("LAUNCH_CONTROLLER") : controller;
   cluster.credentials =
       credentials.empty() ? EnvironmentVariable("LAUNCH_CREDENTIALS") : credentials;

@@ -28,6 +28,7 @@ struct App {
   bool verbose = false;
   std::string controller;
   std::string credentials;
+  std::string context;  // name of `launch context`; goes before the current one and the variables
 
   // Words behind the first `--`; absent without one.
   std::optional<std::vector<std::string>> rest;
@@ -47,8 +48,9 @@ struct App {
 
   // kPassing: where no cluster runs, one for this command, for what only wants to know.
   enum class Embedded { kMayStart, kMustRun, kPassing };
-  // --controller and --credentials, else the variables, else the current context, else the embedded
-  // cluster, which is started when `embedded` allows it. A LAUNCH_STATE_DIR means the embedded one.
+  // --context, else --controller and --credentials, else the variables, else the current context,
+  // else the embedded cluster, which is started when `embedded` allows it. A LAUNCH_STATE_DIR means
+  // the embedded one.
   Result<Client> Connect(Embedded embedded) const;
 
   mutable std::shared_ptr<PassingCluster> passing;  // of Connect; ends with the program

@@ -20,9 +20,15 @@ void AddGlobalFlags(CLI::App& parser, launch::App& app) {
   parser.add_flag("--no-color", app.no_color, "No colours; so does the variable NO_COLOR");
   parser.add_flag("-q,--quiet", app.quiet, "Results only, no advice");
   parser.add_flag("-v,--verbose", app.verbose, "Every step");
-  parser.add_option("--controller", app.controller, "host:port; also LAUNCH_CONTROLLER");
-  parser.add_option("--credentials", app.credentials,
-                    "Directory of your certificate; also LAUNCH_CREDENTIALS");
+  CLI::Option* controller =
+      parser.add_option("--controller", app.controller, "host:port; also LAUNCH_CONTROLLER");
+  CLI::Option* credentials = parser.add_option(
+      "--credentials", app.credentials, "Directory of your certificate; also LAUNCH_CREDENTIALS");
+  parser
+      .add_option("--context", app.context,
+                  "Cluster of `launch context`, for this command; else the current one")
+      ->excludes(controller)
+      ->excludes(credentials);
 }
 
 std::vector<std::string> VerbNames(CLI::App& parser) {

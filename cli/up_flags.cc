@@ -165,8 +165,18 @@ std::size_t ShowFailures(const App& app, const std::vector<HostResult>& results)
   return failed;
 }
 
-std::string ClusterMeant(const Contexts& contexts, const std::string& named) {
-  if (!named.empty()) return named;
+Result<std::string> NameGiven(const App& app, const std::string& named) {
+  if (!named.empty() && !app.context.empty() && named != app.context)
+    return Fail(ErrorCode::kInvalidArgument,
+                "--context " + app.context + " and " + named + " are two clusters",
+                "leave one of the two out");
+  return named.empty() ? app.context : named;
+}
+
+Result<std::string> ClusterMeant(const App& app, const Contexts& contexts,
+                                 const std::string& named) {
+  LAUNCH_ASSIGN_OR_RETURN(std::string given, NameGiven(app, named));
+  if (!given.empty()) return given;
   if (const auto current = contexts.Current()) return *current;
   // One whose `up` was interrupted before its controller answered is nobody's current one.
   const std::vector<std::string> begun = up::ClustersWithHosts(contexts);

@@ -44,9 +44,14 @@ Result<up::HostSet> HostsNamed(const UpFlags& flags);
 // until `progress` of what is returned is set to nothing, or that is destroyed.
 Result<up::UpOptions> OptionsOf(const App& app, const UpFlags& flags, const up::HostSet& set);
 
-// The cluster that is meant: the one named, else the current one, else the only one that was begun
+// What the verb names, or --context; empty when there is neither. kInvalidArgument: both, and not
+// the same.
+Result<std::string> NameGiven(const App& app, const std::string& named);
+
+// The cluster that is meant: the one given, else the current one, else the only one that was begun
 // here; empty when there is none of these.
-std::string ClusterMeant(const Contexts& contexts, const std::string& named);
+Result<std::string> ClusterMeant(const App& app, const Contexts& contexts,
+                                 const std::string& named);
 
 // The hosts of a cluster that `launch up` made from here.
 Result<up::HostSet> HostsOf(const Contexts& contexts, const std::string& cluster);

@@ -226,7 +226,8 @@ Result<int> RunLogin(const App& app, const std::string& into, const std::string&
     return Fail(ErrorCode::kInvalidArgument, "the token is for " + facts.identity.name,
                 "a user's token is made by: launch token create --user NAME");
   Contexts contexts(Contexts::DefaultDir());
-  const std::string name = as.empty() ? facts.identity.cluster : as;
+  const std::string& given = as.empty() ? app.context : as;
+  const std::string name = given.empty() ? facts.identity.cluster : given;
   if (into.empty()) LAUNCH_RETURN_IF_ERROR(Contexts::CheckName(name));
   const std::string known = contexts.Dir(name) + "/ca.pem";
   if (std::ifstream in(known, std::ios::binary); into.empty() && in) {

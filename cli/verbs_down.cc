@@ -78,7 +78,7 @@ Result<void> MustBeIdle(Client& client, const HostSet& set) {
 
 Result<int> RunRemove(const App& app, UpFlags flags) {
   Contexts contexts(Contexts::DefaultDir());
-  flags.cluster = ClusterMeant(contexts, flags.cluster);
+  LAUNCH_ASSIGN_OR_RETURN(flags.cluster, ClusterMeant(app, contexts, flags.cluster));
   LAUNCH_RETURN_IF_ERROR(HostsOf(contexts, flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(const UniqueFd turn, up::LockCluster(contexts, flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(HostSet all, HostsOf(contexts, flags.cluster));
@@ -183,7 +183,7 @@ Result<int> RunDownOfHosts(const App& app, const UpFlags& flags) {
 Result<int> RunDown(const App& app, UpFlags flags) {
   if (!flags.hosts.empty()) return RunDownOfHosts(app, flags);
   Contexts contexts(Contexts::DefaultDir());
-  flags.cluster = ClusterMeant(contexts, flags.cluster);
+  LAUNCH_ASSIGN_OR_RETURN(flags.cluster, ClusterMeant(app, contexts, flags.cluster));
   LAUNCH_RETURN_IF_ERROR(HostsOf(contexts, flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(const UniqueFd turn, up::LockCluster(contexts, flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(const HostSet set, HostsOf(contexts, flags.cluster));

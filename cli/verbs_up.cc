@@ -186,7 +186,7 @@ Result<int> RunUp(const App& app, const UpFlags& flags) {
 
 Result<int> RunUpgrade(const App& app, UpFlags flags) {
   Contexts contexts(Contexts::DefaultDir());
-  flags.cluster = ClusterMeant(contexts, flags.cluster);
+  LAUNCH_ASSIGN_OR_RETURN(flags.cluster, ClusterMeant(app, contexts, flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(const HostSet set, HostsOf(contexts, flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfCredentials(contexts.Dir(flags.cluster)));
   LAUNCH_ASSIGN_OR_RETURN(Client client, Client::Open(cluster));
@@ -236,7 +236,8 @@ void AddUpVerbs(CLI::App& parser, App& app) {
   up->add_flag("--dry-run", flags->dry_run, "Look, and say what would be done");
   AddSshFlags(*up, *flags);
   up->callback([&app, flags] {
-    app.run = [&app, flags] {
+    app.run = [&app, flags]() -> Result<int> {
+      LAUNCH_ASSIGN_OR_RETURN(flags->name, NameGiven(app, flags->name));
       return flags->slurm.empty() ? RunUp(app, *flags) : RunUpOnSlurm(app, *flags);
     };
   });
