@@ -37,6 +37,7 @@ Result<up::HostSet> SetOf(const SlurmWish& wish, const Contexts& contexts,
   up::HostSet set;
   set.head = NameOfThisMachine();
   set.controller_port = wish.controller_port;
+  set.controller = wish.settings.controller;
   up::Host here;
   here.name = set.head;
   here.address = wish.address;
@@ -51,7 +52,9 @@ Result<up::HostSet> SetOf(const SlurmWish& wish, const Contexts& contexts,
                     ", which ssh reaches; nodes of Slurm need one on this machine",
                 "make another cluster with --cluster");
   LAUNCH_RETURN_IF_ERROR(up::WithHead(std::move(set), *known));
-  return *known;
+  up::HostSet again = *known;
+  if (wish.settings.controller) again.controller = wish.settings.controller;
+  return again;
 }
 
 // True when every node of the allocation has reported; false when it has to wait for Slurm.
@@ -108,6 +111,9 @@ Result<int> UpOnSlurm(const App& app, const SlurmWish& wish, const up::UpOptions
   }
   LAUNCH_RETURN_IF_ERROR(
       contexts.SaveText(options.context, "allocation.sh", std::string(kAllocationScript)));
+  if (wish.settings.agent)
+    LAUNCH_RETURN_IF_ERROR(
+        contexts.SaveText(options.context, "allocation-agent.yaml", *wish.settings.agent));
   const auto here = up::ThisMachine();
   LAUNCH_ASSIGN_OR_RETURN(
       const std::string id,

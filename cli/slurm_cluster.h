@@ -6,6 +6,7 @@
 #include "cli/app.h"
 #include "cli/contexts.h"
 #include "cli/up/bring_up.h"
+#include "cli/up/settings.h"
 
 namespace launch {
 
@@ -13,6 +14,7 @@ struct SlurmWish {
   std::string arguments;    // of sbatch
   std::string address;      // of this machine as the nodes reach it; empty = its name
   int controller_port = 0;  // 0 = the usual one
+  up::Settings settings;    // of agents and controller; absent ones stay as they are
 };
 
 // The controller, once; another allocation every time. Waits a minute for its nodes, and returns 0

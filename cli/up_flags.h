@@ -16,8 +16,9 @@ struct UpFlags {
   std::string hosts;
   std::string slurm;
   std::string address;
-  std::string cluster;  // what it calls itself; of those that are known: what it is called here
-  std::string name;     // what it is called here, where that is to be another name
+  std::string settings;  // file with agent: and controller:, for --slurm
+  std::string cluster;   // what it calls itself; of those that are known: what it is called here
+  std::string name;      // what it is called here, where that is to be another name
   std::string ssh_config;
   std::string head;
   std::string user;

@@ -10,6 +10,7 @@
 #include "cli/up/cluster_file.h"
 #include "cli/up/upgrade.h"
 #include "cli/up_flags.h"
+#include "common/file_system.h"
 #include "common/text.h"
 #include "common/version.h"
 
@@ -102,7 +103,14 @@ Result<void> TakeBack(const App& app, Contexts& contexts, const std::string& con
 Result<int> RunUpOnSlurm(const App& app, const UpFlags& flags) {
   LAUNCH_ASSIGN_OR_RETURN(const UpOptions options, OptionsOf(app, flags, {}));
   Contexts contexts(Contexts::DefaultDir());
-  return UpOnSlurm(app, {flags.slurm, flags.address, flags.controller_port}, options, contexts);
+  up::Settings settings;
+  if (!flags.settings.empty()) {
+    LAUNCH_ASSIGN_OR_RETURN(const std::string text,
+                            PosixFileSystem().Read(flags.settings, up::kMostHostsBytes));
+    LAUNCH_ASSIGN_OR_RETURN(settings, up::ReadSlurmSettings(text, flags.settings));
+  }
+  return UpOnSlurm(app, {flags.slurm, flags.address, flags.controller_port, std::move(settings)},
+                   options, contexts);
 }
 
 // The hosts that could be nodes, and another head among them where none is bound to its own.
@@ -215,8 +223,13 @@ void AddUpVerbs(CLI::App& parser, App& app) {
   CLI::Option* hosts =
       up->add_option("hosts", flags->hosts,
                      "Hosts file, OpenSSH config, hostfile, or gpu[01-16],ana@10.0.0.7:2222");
-  up->add_option("--slurm", flags->slurm, "Nodes of a Slurm allocation: \"-p gpu -N 4 -t 8:00:00\"")
-      ->excludes(hosts);
+  CLI::Option* slurm = up->add_option("--slurm", flags->slurm,
+                                      "Nodes of a Slurm allocation: \"-p gpu -N 4 -t 8:00:00\"");
+  slurm->excludes(hosts);
+  up->add_option("--settings", flags->settings,
+                 "With --slurm: file with `agent:` and `controller:`, as in a hosts file")
+      ->needs(slurm)
+      ->check(CLI::ExistingFile);
   up->add_option("--address", flags->address,
                  "With --slurm: this machine as the nodes reach it; default: its name");
   up->add_option("--cluster", flags->cluster,

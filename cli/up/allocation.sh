@@ -46,7 +46,15 @@ case $gpus in
   none) echo 'gpu_ids: []' ;;
   *) echo "gpu_ids: [$gpus]" ;;
 esac >"$state/agent.yaml"
-echo "labels: {slurm_job: \"$SLURM_JOB_ID\"}" >>"$state/agent.yaml"
+# What `launch up --slurm --settings` says, one key a line.
+label="slurm_job: \"$SLURM_JOB_ID\""
+settings=$credentials/allocation-agent.yaml
+if grep -q '^labels: {' "$settings" 2>/dev/null; then
+  sed "s/^labels: {/labels: {$label, /" "$settings"
+else
+  cat "$settings" 2>/dev/null
+  echo "labels: {$label}"
+fi >>"$state/agent.yaml"
 
 join() {
   launch token create --node "$node" --address "$address" >"$state/token" &&

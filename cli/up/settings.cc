@@ -24,6 +24,8 @@ constexpr Reserved kOfAgents[] = {
     {"node", "it is the name of the host"},
     {"controllers", "the agent learns them when it joins; `address:` of the head says which"},
     {"state_dir", "it is below /var/lib/launch for root, else in the home directory"}};
+constexpr Reserved kOfAllocations[] = {{"gpu_ids", "Slurm says which GPUs it gave"},
+                                       {"lock_dir", "it is beside the agent's state"}};
 constexpr Reserved kOfControllers[] = {{"listen", "write controller_port:"}};
 
 template <std::size_t kCount>
@@ -116,6 +118,22 @@ Result<std::optional<std::string>> ReadControllerSettings(const YamlNode* node,
   LAUNCH_RETURN_IF_ERROR(ControllerConfigOf(*node, file, "controller"));
   LAUNCH_RETURN_IF_ERROR(RefuseReserved(*node, file, "controller", kOfControllers));
   return std::optional(Format(node->entries));
+}
+
+Result<Settings> ReadSlurmSettings(std::string_view text, const std::string& file) {
+  LAUNCH_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, file));
+  const YamlMap map(root, file, "");
+  LAUNCH_RETURN_IF_ERROR(map.AllowOnly({"agent", "controller"}));
+  Settings settings;
+  const YamlNode* agent = map.Get("agent");
+  if (agent != nullptr && !IsEmpty(*agent))
+    LAUNCH_RETURN_IF_ERROR(RefuseReserved(*agent, file, "agent", kOfAllocations));
+  LAUNCH_ASSIGN_OR_RETURN(settings.agent, ReadAgentSettings(agent, nullptr, file));
+  if (NeedsRoot(settings.agent))
+    return map.Bad(*agent, "agent", "run_as: multi_user takes an agent that is root",
+                   "agents of an allocation run as you: leave it out");
+  LAUNCH_ASSIGN_OR_RETURN(settings.controller, ReadControllerSettings(map.Get("controller"), file));
+  return settings;
 }
 
 std::string AgentFile(const std::optional<std::string>& settings, bool root) {

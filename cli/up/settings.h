@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/error.h"
 #include "common/yaml_reader.h"
@@ -17,6 +18,15 @@ Result<std::optional<std::string>> ReadAgentSettings(const YamlNode* common, con
                                                      const std::string& file);
 Result<std::optional<std::string>> ReadControllerSettings(const YamlNode* node,
                                                           const std::string& file);
+
+// `agent:` and `controller:` of a file that names no hosts, for nodes that Slurm gives.
+struct Settings {
+  std::optional<std::string> agent;
+  std::optional<std::string> controller;
+};
+// kInvalidArgument with the line in `file`, also for what allocation.sh sets itself and for what
+// only an agent that is root can do.
+Result<Settings> ReadSlurmSettings(std::string_view text, const std::string& file);
 
 // What agent.yaml of a machine shall hold, empty = no file. An agent that is root and was told
 // nothing else runs the jobs of all its users, each as their account (docs/decisions/0009).

@@ -208,6 +208,19 @@ def test_what_cannot_be_brought_home_stays_on_the_node(allocation, tmp_path):
     assert (state / "agent/allocations/1.2/rank.0/out").exists()
 
 
+def test_agents_of_an_allocation_take_settings(allocation, tmp_path):
+    state, _, leave = allocation
+    seen = tmp_path / "seen.yaml"
+    agent = tmp_path / "bin/launch-agent"
+    agent.write_text(f'#!/bin/sh\n[ "$1" = join ] && exec cp "$3" {seen}\n: >{tmp_path}/runs; exec sleep 60\n')
+    leave()
+    assert seen.read_text().splitlines()[-1] == 'labels: {slurm_job: "7"}'
+    write(tmp_path / "cluster/allocation-agent.yaml", "interpreters: [/opt/a/bin/python]\nlabels: {rack: b2}\n")
+    state.mkdir(parents=True)
+    leave()
+    assert seen.read_text().splitlines()[-2:] == ["interpreters: [/opt/a/bin/python]", 'labels: {slurm_job: "7", rack: b2}']
+
+
 def test_nodes_out_of_an_allocation_run_jobs_and_leave_with_it(slurm):
     bad = slurm.launch("up", "--slurm", "-N 1; rm x", code=2)
     assert "is not a list of sbatch's options" in bad.stderr
@@ -216,13 +229,19 @@ def test_nodes_out_of_an_allocation_run_jobs_and_leave_with_it(slurm):
     refused = slurm.launch("up", "--slurm", "-p nothing", "--address", "127.0.0.1", "--controller-port", port, code=None)
     assert refused.returncode != 0 and "sbatch refuses" in refused.stderr and "nvalid partition" in refused.stderr
 
-    up = slurm.launch("up", "--slurm", "-N 2 -t 30", "--address", "127.0.0.1", "--controller-port", port)
+    settings = slurm.home / "settings.yaml"
+    settings.write_text("agent: {gpu_ids: [0]}\n")
+    wrong = slurm.launch("up", "--slurm", "-N 2", "--settings", settings, code=2)
+    assert "settings.yaml:1" in wrong.stderr and "Slurm says which GPUs it gave" in wrong.stderr, wrong.stderr
+    settings.write_text("agent: {labels: {rack: b2}}\ncontroller: {operator_exec: true}\n")
+    up = slurm.launch("up", "--slurm", "-N 2 -t 30", "--address", "127.0.0.1", "--controller-port", port, "--settings", settings)
     assert [line.split()[:2] for line in up.stdout.splitlines()[1:]] == [["n1", "idle"], ["n2", "idle"]]
     state = slurm.home / ".config/launch/clusters/launch"
     assert oct((state / "key.pem").stat().st_mode)[-3:] == "600"
 
     job = slurm.home / "job.yaml"
-    job.write_text("name: hello\ndevice: cpu\ngpus: 0\nnodes: 2\nworkdir: /tmp\nrun: echo hello from rank $RANK\n")
+    job.write_text("name: hello\ndevice: cpu\ngpus: 0\nnodes: 2\nworkdir: /tmp\nconstraints: label.rack==b2\n"
+                   "run: echo hello from rank $RANK\n")
     slurm.launch("submit", job, "--wait")
     assert sorted(slurm.launch("logs", "1").stdout.splitlines()) == ["[0] hello from rank 0", "[1] hello from rank 1"]
 

@@ -51,6 +51,32 @@ TEST(UpSettings, AHostsOwnCountBeforeThoseOfAll) {
   EXPECT_EQ(back->controller, set->controller);
 }
 
+TEST(UpSettings, OfAnAllocationNameNoHosts) {
+  const auto settings = ReadSlurmSettings(
+      "agent:\n  labels: {rack: b2}\n  interpreters: [/opt/a/bin/python]\n"
+      "controller: {operator_exec: true}\n",
+      "settings.yaml");
+  ASSERT_TRUE(settings) << FormatError(settings.error());
+  EXPECT_EQ(settings->agent, "interpreters: [/opt/a/bin/python]\nlabels: {rack: b2}\n");
+  EXPECT_EQ(settings->controller, "operator_exec: true\n");
+  const auto nothing = ReadSlurmSettings("agent: {}\n", "settings.yaml");
+  ASSERT_TRUE(nothing) << FormatError(nothing.error());
+  EXPECT_EQ(nothing->agent, "") << "back to the defaults";
+  EXPECT_FALSE(nothing->controller) << "as it is";
+  for (const auto& [text, why] : {std::pair{"hosts: [a]\n", "hosts"},
+                                  {"agent: {gpu_ids: [0]}\n", "Slurm says which"},
+                                  {"agent: {run_as: multi_user}\n", "root"},
+                                  {"agent: {state_dir: /x}\n", "launch up"},
+                                  {"agent: {colour: red}\n", "colour"},
+                                  {"controller: {listen: 127.0.0.1:7470}\n", "controller_port"}}) {
+    const auto refused = ReadSlurmSettings(text, "settings.yaml");
+    ASSERT_FALSE(refused) << text;
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(FormatError(refused.error()).find(why), std::string::npos)
+        << FormatError(refused.error());
+  }
+}
+
 TEST(UpSettings, AreRefusedWithTheirLineBeforeAnythingIsTouched) {
   const auto where = [](const std::string& text) {
     const auto set = ReadHosts(text, "hosts.yaml");
