@@ -61,7 +61,7 @@ void AddSubmitVerbs(CLI::App& parser, App& app);    // submit, plan
 void AddChangeVerbs(CLI::App& parser, App& app);    // hold, release, requeue, update
 void AddRunVerbs(CLI::App& parser, App& app);       // run, env, history, init, completion
 void AddCheckVerb(CLI::App& parser, App& app);      // check
-void AddJobVerbs(CLI::App& parser, App& app);       // queue, status, cancel, wait, events
+void AddJobVerbs(CLI::App& parser, App& app);       // queue, status, explain, cancel, wait, events
 void AddLogVerbs(CLI::App& parser, App& app);       // logs
 void AddExecVerbs(CLI::App& parser, App& app);      // exec, shell
 void AddCopyVerb(CLI::App& parser, App& app);       // cp

@@ -14,7 +14,20 @@ void NoteFindings(const App& app, std::vector<Finding> findings) {
   app.Note(text);
 }
 
-void NoteDecision(const App& app, const SubmitAnswer& answer) {
+namespace {
+
+void NoteExpectedStart(const App& app, Client& client, JobId job) {
+  const Result<JobView> view = client.Job(job);
+  if (!view) return;
+  for (const Finding& finding : view->findings) {
+    if (finding.code != "expected_start") continue;
+    app.Note(finding.says + "; launch explain " + std::to_string(job.value) + " says more");
+  }
+}
+
+}  // namespace
+
+void NoteDecision(const App& app, Client& client, const SubmitAnswer& answer) {
   const std::string id = std::to_string(answer.job.value);
   if (answer.elements > 0)
     app.Note("array " + id + ": " + std::to_string(answer.elements) + " jobs, " +
@@ -29,11 +42,13 @@ void NoteDecision(const App& app, const SubmitAnswer& answer) {
   }
   NoteFindings(app, answer.answer.findings);
   // A job that was placed at once only waits for its plan.
-  if (answer.answer.waits && answer.answer.waits->code != "Planning")
+  if (answer.answer.waits && answer.answer.waits->code != "Planning") {
     app.Note("start: waits for " + answer.answer.waits->code +
              (answer.answer.waits->evidence.empty() ? "" : ": " + answer.answer.waits->evidence));
-  else
+    NoteExpectedStart(app, client, answer.elements > 0 ? answer.first : answer.job);
+  } else {
     app.Note("start: now");
+  }
   const std::string shown = std::to_string((answer.elements > 0 ? answer.first : answer.job).value);
   app.Note("next: launch logs -f " + shown + "   launch status " + id + "   launch cancel " + id);
 }

@@ -11,7 +11,7 @@ namespace launch {
 void NoteFindings(const App& app, std::vector<Finding> findings);
 
 // What was decided, when it starts, and the three next commands.
-void NoteDecision(const App& app, const SubmitAnswer& answer);
+void NoteDecision(const App& app, Client& client, const SubmitAnswer& answer);
 
 // The refusal of Submit: by findings the table or document of them, which is sent for.
 Result<int> RefuseSubmit(const App& app, Client& client, const PlanCall& call, const Error& error);

@@ -1,4 +1,4 @@
-// queue, status, cancel, wait, events: what jobs do, and ending them.
+// queue, status, explain, cancel, wait, events: what jobs do, and ending them.
 #include <CLI/CLI.hpp>
 #include <thread>
 
@@ -63,6 +63,36 @@ Result<int> RunStatus(const App& app, const std::string& id) {
     app.OutDocument(JobJson(view));
   else
     app.Out(JobText(view, app.ScreenNow()));
+  return 0;
+}
+
+// Why it waits, and what the controller expects of its start; of another job what it does.
+std::string Explained(const JobView& job, const Screen& screen) {
+  std::string text = "job " + std::to_string(job.id.value) + " " + job.name + ": " +
+                     std::string(ToString(job.state)) +
+                     (job.sub_reason.empty() ? "" : "(" + job.sub_reason + ")") + "\n";
+  if (!job.reason.code.empty()) {
+    text += "waits for " + job.reason.code +
+            (job.reason.evidence.empty() ? "" : ": " + job.reason.evidence) + "\n";
+  }
+  if (!job.outcome.empty()) text += job.outcome + "\n";
+  for (const std::string& held : job.held) text += "holds " + held + "\n";
+  std::vector<Finding> expected = job.findings;
+  std::erase_if(expected, [](const Finding& one) { return one.code != "expected_start"; });
+  return text + FindingsText(expected, screen);
+}
+
+Result<int> RunExplain(const App& app, const std::string& id) {
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<JobId> jobs, JobsNamed(client, id));
+  for (const JobId job : jobs) {
+    LAUNCH_ASSIGN_OR_RETURN(const JobView view, client.Job(job));
+    if (app.WantsJson() || app.WantsYaml()) {
+      app.OutDocument(JobJson(view));
+    } else {
+      app.Out((job == jobs.front() ? "" : "\n") + Explained(view, app.ScreenNow()));
+    }
+  }
   return 0;
 }
 
@@ -178,6 +208,14 @@ void AddJobVerbs(CLI::App& parser, App& app) {
   status->add_option("job", *status_id, "Job id")->required();
   status->callback(
       [&app, status_id] { app.run = [&app, status_id] { return RunStatus(app, *status_id); }; });
+
+  auto explain_id = std::make_shared<std::string>();
+  CLI::App* explain = parser.add_subcommand(
+      "explain", "Why a job waits, who is in front of it, when it may start, what would help");
+  explain->add_option("job", *explain_id, "Job id")->required();
+  explain->callback([&app, explain_id] {
+    app.run = [&app, explain_id] { return RunExplain(app, *explain_id); };
+  });
 
   auto wait_ids = std::make_shared<std::vector<std::string>>();
   auto wait_limit = std::make_shared<std::string>();

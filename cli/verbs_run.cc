@@ -42,7 +42,7 @@ Result<int> RunForeground(const App& app, const JobArguments& arguments) {
   if (!answer) {
     return RefuseSubmit(app, client, {prepared.job.spec, prepared.facts.context}, answer.error());
   }
-  NoteDecision(app, *answer);
+  NoteDecision(app, client, *answer);
   guard.Submitted(answer->job);
   LogsCall logs;
   logs.job = answer->job;

@@ -85,7 +85,7 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
   const Result<SubmitAnswer> answer = client.Submit(call);
   if (!answer) return RefuseSubmit(app, client, plan_call, answer.error());
   const std::string id = std::to_string(answer->job.value);
-  if (!options.parsable) NoteDecision(app, *answer);
+  if (!options.parsable) NoteDecision(app, client, *answer);
   if (!options.wait && !options.debug) {
     if (app.WantsJson() || app.WantsYaml())
       app.OutDocument(SubmitJson(*answer));

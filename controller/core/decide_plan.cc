@@ -5,6 +5,7 @@
 
 #include "common/planted.h"
 #include "controller/core/draft.h"
+#include "controller/core/expected_start.h"
 #include "controller/core/fold_findings.h"
 #include "controller/core/kept_place.h"
 #include "controller/core/offers.h"
@@ -47,6 +48,11 @@ void AnswerQuery(Draft& draft, const event::PlanQuery& query, const PlanOutcome&
     answer.waits = WaitReason{"Priority", fmt::format("behind {}", draft.live().queue_head->value)};
   } else if (!placed) {
     answer.waits = placed.error().reason;
+  }
+  if (answer.waits) {
+    const StartForecast start =
+        ForecastStart(draft.state(), query.spec, query.context.files, user, draft.clock());
+    answer.waits->evidence += "; expected start " + InWords(start, draft.clock());
   }
   draft.Reply(query.request, ReplyBody(std::move(answer)));
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include "common/planted.h"
@@ -12,6 +11,7 @@
 #include "controller/core/kept_place.h"
 #include "controller/core/measured_runs.h"
 #include "controller/core/offers.h"
+#include "controller/core/queue_order.h"
 #include "controller/core/replan.h"
 #include "planner/planner.h"
 #include "scheduler/fifo.h"
@@ -22,21 +22,6 @@ namespace {
 std::string Seconds(Millis time) { return fmt::format("{} s", (time.count() + 999) / 1000); }
 
 WaitReason Planning() { return {"Planning", "placed; its plan is being made"}; }
-
-// What keeps its place waits for nobody; then higher priority first; of equals the one that was
-// submitted first.
-std::vector<JobId> InOrder(const State& state) {
-  std::vector<std::tuple<bool, int, JobId>> keyed;  // what is most urgent is the least
-  keyed.reserve(state.queue.size());
-  for (const JobId id : state.queue) {
-    keyed.emplace_back(!state.keepers.contains(id), -state.specs.at(id).spec.priority, id);
-  }
-  std::sort(keyed.begin(), keyed.end());
-  std::vector<JobId> order;
-  order.reserve(keyed.size());
-  for (const auto& [moves, urgency, id] : keyed) order.push_back(id);
-  return order;
-}
 
 // Ends the jobs that wait for what can never be. True: the queue is another one now.
 bool EndHopeless(Draft& draft, DependencyLooks& looks) {
@@ -83,7 +68,7 @@ std::optional<WaitReason> WaitsByItself(Draft& draft, DependencyLooks& looks,
 
 std::vector<QueueEntry> Entries(Draft& draft, DependencyLooks& looks) {
   std::vector<QueueEntry> entries;
-  for (const JobId id : InOrder(draft.state())) {
+  for (const JobId id : QueueOrder(draft.state())) {
     QueueEntry entry{id, std::nullopt};
     const JobRecord& job = draft.state().jobs.at(id);
     const auto backoff = draft.live().not_before.find(id);

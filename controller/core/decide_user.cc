@@ -5,6 +5,7 @@
 #include "common/units.h"
 #include "controller/core/dependencies.h"
 #include "controller/core/draft.h"
+#include "controller/core/expected_start.h"
 #include "controller/core/measured_runs.h"
 #include "controller/core/offers.h"
 #include "controller/core/ownership.h"
@@ -275,6 +276,10 @@ void OnUser(Draft& draft, const event::GetJob& event) {
   JobView view = ViewJob(draft.state(), found->second, full);
   std::vector<effect::ReadPlans::Stored> missing;
   if (full && event.plans) {
+    if (found->second.phase == JobPhase::kQueued) {
+      view.findings.push_back(
+          AsFinding(ForecastStart(draft.state(), found->second, draft.clock()), draft.clock()));
+    }
     AddPlans(draft.state(), view);
     missing = PlansNotHere(draft.state(), event.job);
   }

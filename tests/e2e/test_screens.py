@@ -1,4 +1,4 @@
-"""launch top on a real cluster."""
+"""launch explain and launch top on a real cluster."""
 
 import os
 import pty
@@ -21,6 +21,33 @@ cpus: 1000000
 def all_cores(cluster, more=""):
     node = cluster.json("nodes")["nodes"][0]
     return BUSY.replace("1000000", str(node["cores"])).format(more=more)
+
+
+def expected(job):
+    (finding,) = [f for f in job["findings"] if f["code"] == "expected_start"]
+    return finding
+
+
+def test_explain_names_who_is_in_front_and_when(cluster):
+    cluster.up()
+    first = cluster.submit(cluster.write("first.yaml", all_cores(cluster, "time: 30m\n")))
+    cluster.wait_for(first, "RUNNING")
+    plan = cluster.json("plan", cluster.write("next.yaml", all_cores(cluster)))
+    assert plan["waits"]["code"] == "Resources" and f"job {first} ends then" in plan["waits"]["evidence"], plan["waits"]
+    said = cluster.launch("submit", cluster.work / "next.yaml")
+    second = said.stdout.strip()
+    assert f"job {first} ends then by its time limit" in said.stderr, said.stderr
+    third = cluster.submit(cluster.work / "next.yaml")
+    text = cluster.launch("explain", second).stdout
+    assert "waits for Resources" in text and f"job {first} (busy of" in text and "in 29m" in text, text
+    behind = expected(cluster.json("explain", third))
+    assert "not known" in behind["says"] and f"in front of it: job {second}" in behind["evidence"], behind
+    cluster.launch("hold", third)
+    assert f"launch release {third}" in cluster.launch("explain", third).stdout
+    assert "RUNNING" in cluster.launch("explain", first).stdout
+    for job in (first, second, third):
+        cluster.launch("cancel", job)
+    assert "CANCELLED" in cluster.launch("explain", first).stdout
 
 
 def read_until(fd, text, seconds=15):
