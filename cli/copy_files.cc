@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 #include <thread>
 
 #include "cli/daemon.h"
@@ -24,6 +25,7 @@ constexpr const char* kUnpackThere =
     "if [ -d \"$1\" ]; then exec tar -xf - -C \"$1\"; fi\n"
     "if [ -z \"$2\" ]; then echo \"$1 is no directory\" >&2; exit 1; fi\n"
     "d=$(mktemp -d \"$(dirname -- \"$1\")/.launch-cp-XXXXXX\") || exit 1\n"
+    "trap 'rm -rf -- \"$d\"; exit 1' HUP INT TERM\n"
     "tar -xf - -C \"$d\" && mv -f -T -- \"$d/$2\" \"$1\"; code=$?\n"
     "rm -rf -- \"$d\"; exit $code\n";
 
@@ -32,7 +34,9 @@ struct Split {
   std::string name;  // "." for all of the directory
 };
 Split SplitPath(const std::string& path) {
-  const fs::path asked = fs::path(path).lexically_normal();
+  std::string bare = path;  // "ckpt/" is the directory, as for cp
+  while (bare.size() > 1 && bare.ends_with('/')) bare.pop_back();
+  const fs::path asked = fs::path(bare).lexically_normal();
   const std::string name = asked.filename().string();
   if (name.empty() || name == "." || name == "..") return {asked.string(), "."};
   const std::string directory = asked.parent_path().string();
@@ -91,8 +95,21 @@ Result<Ran> RunThere(Client& client, JobId job, Rank rank, std::vector<std::stri
   return Fail(ErrorCode::kUnavailable, "the connection ended before all was copied", "");
 }
 
+// GNU tar's exit 1 for files that a running rank wrote to meanwhile: what it read is there.
+bool OnlyChanged(const Ran& ran) {
+  if (ran.end.code != 1 || ran.errors.empty()) return false;
+  std::istringstream lines(ran.errors);
+  for (std::string line; std::getline(lines, line);) {
+    const bool changed = line.ends_with("file changed as we read it") ||
+                         line.ends_with("File removed before we read it") ||
+                         line.ends_with("file is unchanged; not dumped");
+    if (!changed) return false;
+  }
+  return true;
+}
+
 Result<void> CheckEnd(const Ran& ran, JobId job, const std::string& path) {
-  if (ran.end.code == 0) return {};
+  if (ran.end.code == 0 || OnlyChanged(ran)) return {};
   std::string why = ran.end.why.empty() ? ran.errors : ran.end.why;
   while (!why.empty() && why.back() == '\n') why.pop_back();
   return Fail(ErrorCode::kFailedPrecondition,
@@ -130,8 +147,11 @@ Result<void> Fetch(Client& client, JobId job, Rank rank, const std::string& path
   LAUNCH_ASSIGN_OR_RETURN(const std::string tar, Tar());
   const Split split = SplitPath(path);
   const auto fetch = [&](std::vector<std::string> argv) -> Result<Ran> {
-    LAUNCH_ASSIGN_OR_RETURN(PipedProgram unpack, PipedProgram::Start({tar, "-xf", "-", "-C", into},
-                                                                     PipedProgram::End::kStdin));
+    // Nothing but what was asked for, owned by who asks: what fills the archive is a job's tar.
+    std::vector<std::string> here = {tar, "-xof", "-", "-C", into};
+    if (split.name != ".") here.insert(here.end(), {"--", split.name});
+    LAUNCH_ASSIGN_OR_RETURN(PipedProgram unpack,
+                            PipedProgram::Start(here, PipedProgram::End::kStdin));
     bool any = false;
     LAUNCH_ASSIGN_OR_RETURN(Ran ran, RunThere(client, job, rank, std::move(argv),
                                               [&](const std::string& bytes) {
@@ -141,7 +161,7 @@ Result<void> Fetch(Client& client, JobId job, Rank rank, const std::string& path
                                               {}));
     if (!any) (void)unpack.Write(std::string(1024, '\0'));  // an archive without anything
     const int code = unpack.Finish();
-    if (ran.end.code == 0 && code != 0) {
+    if ((ran.end.code == 0 || OnlyChanged(ran)) && code != 0) {
       return Fail(
           ErrorCode::kFailedPrecondition,
           "tar could not write everything below " + into + " (exit " + std::to_string(code) + ")",
@@ -149,8 +169,8 @@ Result<void> Fetch(Client& client, JobId job, Rank rank, const std::string& path
     }
     return ran;
   };
-  LAUNCH_ASSIGN_OR_RETURN(const Ran ran,
-                          fetch({"tar", "-cf", "-", "-C", split.directory, "--", split.name}));
+  LAUNCH_ASSIGN_OR_RETURN(const Ran ran, fetch({"env", "LC_ALL=C", "tar", "-cf", "-", "-C",
+                                                split.directory, "--", split.name}));
   return CheckEnd(ran, job, path);
 }
 
@@ -206,7 +226,7 @@ Result<void> CopyToJob(Client& client, JobId job, Rank rank, const std::vector<s
           [](const std::string&) { return true; }, [&] { return pack.Read(kExecPiece); }));
   const int code = pack.Finish();
   LAUNCH_RETURN_IF_ERROR(CheckEnd(ran, job, to));
-  if (code != 0) {
+  if (code > 1) {  // 1: files that changed meanwhile, which it named
     return Fail(ErrorCode::kFailedPrecondition,
                 "tar could not read everything here (exit " + std::to_string(code) + ")", "");
   }

@@ -150,7 +150,9 @@ void LogPrinter::Take(const LogPiece& piece) {
   }
   if (const auto* gap = std::get_if<LogGap>(&piece)) {
     for (auto& [key, source] : sources_)
-      if (std::get<0>(key) == gap->attempt.value && std::get<Rank>(key) == gap->rank)
+      // Of which of its streams it does not say: one that is not there yet has not lost this.
+      if (std::get<0>(key) == gap->attempt.value && std::get<Rank>(key) == gap->rank &&
+          source.next_offset >= gap->from)
         source.next_offset = std::max(source.next_offset, gap->to);
     notes_("[" + std::to_string(gap->rank) + "] " + std::to_string(gap->to - gap->from) +
            " bytes are missing here (" + CleanLine(gap->why, false) + ")\n");

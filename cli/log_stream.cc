@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "common/clock.h"
+
 namespace launch {
 namespace {
 
@@ -9,6 +11,7 @@ namespace {
 constexpr Millis kReadLimit{120'000};
 constexpr Millis kFollowLimit{3'600'000};
 constexpr int kReconnects = 10;
+constexpr Millis kLasted{10'000};  // a connection that was one
 
 }  // namespace
 
@@ -29,7 +32,9 @@ Result<void> StreamLogs(const App& app, Client& client, const LogsCall& call, Lo
       });
   // A controller that restarts ends the stream, not the reader: it goes on behind what is shown.
   LogsCall next = call;
+  SystemClock clock;
   for (int failures = 0;; next.seen = printer.Positions()) {
+    const BootTime began = clock.Now();
     const Result<void> end =
         client.ReadLogs(next, call.follow ? kFollowLimit : kReadLimit, [&](const LogPiece& piece) {
           failures = 0;
@@ -44,6 +49,7 @@ Result<void> StreamLogs(const App& app, Client& client, const LogsCall& call, Lo
       return Unexpected(end.error());
     }
     if (end.error().code == ErrorCode::kDeadlineExceeded) continue;  // the ranks said nothing
+    if (clock.Now() - began > kLasted) failures = 0;                 // of a job that says nothing
     BackOff(failures++, Millis(200));
   }
   printer.Finish();

@@ -10,7 +10,7 @@
 namespace launch {
 namespace {
 
-constexpr std::size_t kMostNodes = 4'000'000;
+constexpr std::size_t kMostNodes = 1'000'000;  // 2,000 entries have some 200,000
 constexpr std::size_t kMostFlightFrames = 64;
 constexpr std::size_t kMostGroups = 256;
 constexpr std::size_t kMostEntries = 65'536;  // the recorder keeps 2,000 as it comes

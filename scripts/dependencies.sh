@@ -55,14 +55,14 @@ ensure_python() {
   done
   if [ ${#missing[@]} -gt 0 ]; then
     say "installing into .venv: ${missing[*]}"
-    # All at once, so that none of them replaces a pinned one. An install that was cut short can leave
-    # an environment that pip itself fails on: then once more from nothing.
-    "$venv/bin/python" -m pip install -q --disable-pip-version-check "$@" >&2 || {
-      say "once more, in a new .venv"
+    # An install that was cut short can leave an environment that pip itself fails on.
+    if [ -d "$venv/lib" ] && ! "$venv/bin/python" -m pip list --disable-pip-version-check >/dev/null 2>&1; then
+      say "$venv is broken: made anew"
       rm -rf "$venv"
       python3 -m venv "$venv" >&2
-      "$venv/bin/python" -m pip install -q --disable-pip-version-check "$@" >&2
-    }
+    fi
+    # All at once, so that none of them replaces a pinned one.
+    "$venv/bin/python" -m pip install -q --disable-pip-version-check "$@" >&2
     printf '%s\n' "$@" | sort -u - <(cat "$venv/.launch-packages" 2>/dev/null) >"$venv/.launch-packages.new"
     mv "$venv/.launch-packages.new" "$venv/.launch-packages"
   fi

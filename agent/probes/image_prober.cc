@@ -17,8 +17,10 @@ extern const std::string_view kPythonProbe;  // python_probe.py
 namespace launch::agent {
 namespace {
 
-constexpr Millis kInspect{10'000};
-constexpr Millis kDeadline{120'000};
+// A start waits for it, and goes on without when it takes longer.
+constexpr Millis kInspect{5'000};
+constexpr Millis kDeadline{30'000};
+constexpr Millis kSilentFor{10 * 60 * 1000};
 constexpr Millis kImageGoodFor{24 * 60 * 60 * 1000};
 constexpr std::size_t kMostKnown = 256;
 
@@ -57,7 +59,6 @@ std::optional<RuntimeFacts> ImageProber::Ask(const ImageQuestion& question,
                                              const std::optional<LocalAccount>& account) {
   const std::string content = ContentOf(question, account);
   if (content.empty() || question.argv.empty()) return std::nullopt;
-  const std::lock_guard asking(asking_);
   Known known{content, account ? account->name : "", ""};
   {
     const std::lock_guard lock(mutex_);
@@ -65,10 +66,16 @@ std::optional<RuntimeFacts> ImageProber::Ask(const ImageQuestion& question,
     const auto found = known_.find(known);
     if (found != known_.end() && clock_.Now() < found->second.second) return found->second.first;
   }
+  const std::unique_lock asking(asking_, std::try_to_lock);
+  if (!asking) return std::nullopt;
   std::vector<std::string> argv = question.argv;
   argv.back() = std::string(kPythonProbe);
   const auto ran = RunProgram(argv, question.env, kDeadline, nullptr, account);
-  if (!ran || !ran->status) return std::nullopt;
+  if (!ran || !ran->status) {
+    const std::lock_guard lock(mutex_);
+    known_[known] = {std::nullopt, clock_.Now() + kSilentFor};
+    return std::nullopt;
+  }
   PythonAnswer answer = ReadPythonAnswer(ran->output);
   RuntimeFacts& facts = answer.facts;
   // Of a runtime that fails, and of an image without Python, the start itself tells more.

@@ -27,14 +27,15 @@ struct ImageQuestion {
 // The words that run a program of Python's, which is to stand in place of the empty last one.
 std::vector<std::string> PythonInImage();
 
-// Answers are kept for a day as long as image, account and driver are the same. Thread-safe; one
-// question at a time. `clock` must outlive it.
+// Answers are kept for a day as long as image, account and driver are the same. Thread-safe.
+// `clock` must outlive it.
 class ImageProber {
  public:
   explicit ImageProber(Clock& clock) : clock_(clock) {}
 
   // Absent: the image is not on this node yet (fetching it may take an hour, which is left to the
-  // start), it has no Python, or there was no answer within two minutes.
+  // start), it has no Python, another image is being asked, or there was no answer within half a
+  // minute, now or some minutes ago.
   std::optional<RuntimeFacts> Ask(const ImageQuestion& question,
                                   const std::optional<LocalAccount>& account);
   void SetDriver(std::string version);  // another driver makes known answers void
@@ -45,8 +46,9 @@ class ImageProber {
   Clock& clock_;
   std::mutex asking_;  // held while a container runs
   std::mutex mutex_;
-  std::string driver_;                                        // guarded by mutex_
-  std::map<Known, std::pair<RuntimeFacts, BootTime>> known_;  // guarded by mutex_
+  std::string driver_;  // guarded by mutex_
+  // Absent facts: it was silent. Guarded by mutex_.
+  std::map<Known, std::pair<std::optional<RuntimeFacts>, BootTime>> known_;
 };
 
 }  // namespace launch::agent

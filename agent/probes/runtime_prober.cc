@@ -8,21 +8,30 @@ namespace launch::agent {
 namespace {
 
 constexpr std::size_t kMaxEnvironments = 16;
-// What interpreter, dynamic linker, torch and CUDA read: by the beginnings of names, and whole
-// ones.
-constexpr std::array<std::string_view, 8> kFamilies = {"CONDA_",  "CUDA_",  "CUDNN_",   "LD_",
-                                                       "NVIDIA_", "PYTHON", "PYTORCH_", "TORCH_"};
-constexpr std::array<std::string_view, 4> kDeciding = {"GLIBC_TUNABLES", "HOME", "PATH",
-                                                       "VIRTUAL_ENV"};
-// Of one rank or attempt: each value would be a question of its own.
-constexpr std::array<std::string_view, 3> kOfAttempt = {
-    "CUDA_VISIBLE_DEVICES", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"};
+// What decides which interpreter, libraries and packages are loaded. Others of the same families
+// (PYTHONHASHSEED, TORCH_HOME, CUDA_CACHE_PATH) differ from task to task, and each value of one
+// that is named here is a question of its own, which imports torch.
+constexpr std::array<std::string_view, 18> kDeciding = {"CONDA_PREFIX",
+                                                        "CUDA_HOME",
+                                                        "CUDA_MODULE_LOADING",
+                                                        "CUDA_PATH",
+                                                        "GLIBC_TUNABLES",
+                                                        "HOME",
+                                                        "LD_AUDIT",
+                                                        "LD_LIBRARY_PATH",
+                                                        "LD_PRELOAD",
+                                                        "NVIDIA_VISIBLE_DEVICES",
+                                                        "PATH",
+                                                        "PYTHONHOME",
+                                                        "PYTHONNOUSERSITE",
+                                                        "PYTHONPATH",
+                                                        "PYTHONPLATLIBDIR",
+                                                        "PYTHONSAFEPATH",
+                                                        "PYTHONUSERBASE",
+                                                        "VIRTUAL_ENV"};
 
 bool Decides(const std::string& name) {
-  if (std::ranges::find(kOfAttempt, name) != kOfAttempt.end()) return false;
-  return std::ranges::find(kDeciding, name) != kDeciding.end() ||
-         std::ranges::any_of(kFamilies,
-                             [&](std::string_view family) { return name.starts_with(family); });
+  return std::ranges::find(kDeciding, name) != kDeciding.end();
 }
 
 }  // namespace

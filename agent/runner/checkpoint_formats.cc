@@ -62,24 +62,34 @@ bool IsTorchFile(const fs::path& path) {
 }
 
 // One search: what it may still list and read. Behind the end of that nothing is complete, for what
-// was not seen may be what is missing.
+// was not seen may be what is missing; a directory that is too large itself spoils no other.
 class Search {
  public:
   explicit Search(const std::atomic<bool>* cancel) : cancel_(cancel) {}
 
-  // Sorted.
+  // What is looked at from here on is another checkpoint.
+  void Begin() { cut_ = false; }
+
+  // Sorted. The same directory again costs nothing.
   std::vector<fs::path> Entries(const fs::path& directory) {
-    std::vector<fs::path> entries;
+    if (Ended()) return {};
+    if (directory == listed_) return entries_;
+    listed_.clear();
+    entries_.clear();
+    bool cut = false;
     std::error_code error;
     for (fs::directory_iterator at(directory, error), end; !error && at != end && !Ended();
          at.increment(error)) {
-      over_ = over_ || left_ == 0 || entries.size() >= kMostInDirectory;
-      if (over_) break;
+      over_ = left_ == 0;
+      cut = entries_.size() >= kMostInDirectory;
+      if (over_ || cut) break;
       --left_;
-      entries.push_back(at->path());
+      entries_.push_back(at->path());
     }
-    std::ranges::sort(entries);
-    return entries;
+    cut_ = cut_ || cut;
+    std::ranges::sort(entries_);
+    if (!cut && !Ended()) listed_ = directory;
+    return entries_;
   }
   std::string WhyTorch(const fs::path& path) { return Why(path, WhyTorchIncomplete); }
   std::string WhySafetensors(const fs::path& path) { return Why(path, WhySafetensorsIncomplete); }
@@ -94,7 +104,8 @@ class Search {
   // Empty while all that was asked for was looked at.
   std::string WhyEnded() const {
     if (cancel_ != nullptr && *cancel_) return "the search was given up";
-    return over_ || budget_.bytes == 0 ? "there is more in this directory than is looked at" : "";
+    return over_ || cut_ || budget_.bytes == 0 ? "there is more in this directory than is looked at"
+                                               : "";
   }
 
  private:
@@ -115,6 +126,9 @@ class Search {
   std::size_t left_ = kMostEntries;
   ReadBudget budget_;
   bool over_ = false;
+  bool cut_ = false;  // a directory of this checkpoint was not listed to its end
+  fs::path listed_;   // whose entries these are
+  std::vector<fs::path> entries_;
 };
 
 bool HasEntry(Search& search, const fs::path& directory, const std::string& end) {
@@ -309,6 +323,7 @@ bool HoldsWeights(Search& search, const fs::path& directory) {
 // Absent = this directory is not a checkpoint.
 std::optional<CheckpointFound> ReadDirectory(Search& search, const fs::path& path,
                                              const CheckpointRules& rules) {
+  search.Begin();
   CheckpointFound found{.path = path.string()};
   const std::string name = path.filename().string();
   found.step = StepIn(name);
@@ -421,6 +436,7 @@ std::vector<CheckpointFound> ReadCheckpoints(const std::string& directory,
   if (trainers) return all;
   std::vector<CheckpointFound> files;
   for (const fs::path& path : loose) {
+    search.Begin();
     CheckpointFound found{.path = path.string()};
     found.step = StepOf(path.filename().string());
     found.format = path.extension() == ".ckpt" ? "lightning" : "torch";

@@ -11,13 +11,16 @@ namespace launch::agent {
 
 namespace {
 
-// Who may open a lock may hold it, for ever: it is its owner's alone. Only in a directory that all
-// may write to, where agents of several users meet, it must be everybody's.
+// Who may open a lock may hold it, for ever: it is its owner's alone. Only in a directory that
+// others may write to, where agents of several users meet, it must be theirs too.
 mode_t ModeOfLock(const std::string& path) {
   const std::string directory = path.substr(0, path.rfind('/'));
   struct stat info {};
-  const bool shared = ::stat(directory.c_str(), &info) == 0 && (info.st_mode & S_IWOTH) != 0;
-  return shared ? 0644 : 0600;
+  if (::stat(directory.c_str(), &info) != 0) return 0600;
+  if ((info.st_mode & S_IWOTH) != 0) return 0644;
+  // Its files may have the group of whoever made them, unless the directory hands its own on.
+  if ((info.st_mode & S_IWGRP) != 0) return (info.st_mode & S_ISGID) != 0 ? 0640 : 0644;
+  return 0600;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "agent/runner/fence_file.h"
@@ -124,7 +125,7 @@ std::optional<BootTime> RunnerLoop::NextSweep(BootTime now) const {
   std::optional<BootTime> next;
   const auto at = [&](BootTime time) { next = next ? std::min(*next, time) : time; };
   // Nothing else tells their end.
-  if (!unrecorded_.empty() || !unreadable_.empty()) at(now + kLook);
+  if (!unrecorded_.empty() || !unreadable_.empty() || !waiting_.empty()) at(now + kLook);
   for (const auto& [key, run] : runs_) {
     const auto alive = [](const RankRun& rank) { return rank.spawned && !rank.end; };
     const bool any =
@@ -163,11 +164,25 @@ std::shared_ptr<RunnerLoop::WorkerState> RunnerLoop::RunBeside(
     work(state->cancel, *tasks);
     state->done = true;
   };
-  workers_.push_back({std::thread(std::move(run)), state});
+  waiting_.push_back({std::move(run), state});
+  StartWaiting();
   return state;
 }
 
+// A limit of processes, which ranks of the same account can reach, must not end the agent.
+void RunnerLoop::StartWaiting() {
+  while (!waiting_.empty()) {
+    try {
+      workers_.push_back({std::thread(waiting_.front().run), waiting_.front().state});
+    } catch (const std::system_error&) {
+      return;  // at the next sweep
+    }
+    waiting_.pop_front();
+  }
+}
+
 void RunnerLoop::JoinFinished() {
+  StartWaiting();
   std::erase_if(workers_, [](Worker& worker) {
     if (!worker.state->done) return false;
     worker.thread.join();

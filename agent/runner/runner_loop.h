@@ -196,8 +196,13 @@ class RunnerLoop {
     std::thread thread;
     std::shared_ptr<WorkerState> state;
   };
+  struct Waiting {  // for a thread
+    std::function<void()> run;
+    std::shared_ptr<WorkerState> state;
+  };
   std::shared_ptr<WorkerState> RunBeside(
       std::function<void(const std::atomic<bool>& cancel, Mailbox<RunnerTask>& tasks)> work);
+  void StartWaiting();
 
   RunnerOptions options_;  // `files` is `files_`
   ReservedFiles files_;
@@ -210,7 +215,8 @@ class RunnerLoop {
   Runs runs_;
   KernelLog kernel_log_;
   std::vector<Worker> workers_;
-  std::uint64_t stagings_ = 0;  // numbers what workers were asked, so that late answers are known
+  std::deque<Waiting> waiting_;  // as long as no thread can be made
+  std::uint64_t stagings_ = 0;   // numbers what workers were asked, so that late answers are known
   struct Accepting {
     std::uint64_t number = 0;
     std::optional<order::Drop> drop;  // to follow

@@ -425,8 +425,9 @@ Finding AsFinding(const StartForecast& start, const Now& now) {
     std::vector<std::string> nodes;
     for (const NodeId& node : holder.nodes) nodes.push_back(node.value);
     add(finding.evidence,
-        fmt::format("job {} ({} of {}) has {} GPUs on {}, {}", holder.job.value, holder.name,
-                    holder.user, holder.gpus, FoldHostlist(std::move(nodes)),
+        fmt::format("job {} ({} of {}) {} {}, {}", holder.job.value, holder.name, holder.user,
+                    holder.gpus > 0 ? fmt::format("has {} GPUs on", holder.gpus) : "runs on",
+                    FoldHostlist(std::move(nodes)),
                     holder.ends ? fmt::format("ends in {} by {}",
                                               FormatDurationShort(
                                                   std::max(Millis{0}, *holder.ends - now.wall)),

@@ -45,12 +45,25 @@ std::optional<NcclFacts> NcclOf(const std::vector<NetworkFacts>& facts) {
   return slowest;
 }
 
+// The slowest of all pairs as plain TCP measured it; 0: none was.
+double SlowestOf(const std::vector<NetworkFacts>& facts) {
+  double slowest = 0;
+  for (const NetworkFacts& one : facts) {
+    for (const PeerFact& peer : one.peers) {
+      if (!peer.ok || !peer.mbit || *peer.mbit <= 0) continue;
+      slowest = slowest == 0 ? *peer.mbit : std::min(slowest, *peer.mbit);
+    }
+  }
+  return slowest;
+}
+
 using Found = std::map<NodeId, std::vector<MeasuredLink>>;
 
 Found LinksOf(const State& state, const std::vector<NodeId>& nodes,
               const std::vector<NetworkFacts>& facts, WallTime now) {
   Found found;
   const std::optional<NcclFacts> nccl = NcclOf(facts);
+  const double slowest = SlowestOf(facts);
   for (std::size_t place = 0; place < nodes.size(); ++place) {
     const NodeInventory* own = InventoryOf(state, nodes[place]);
     if (own == nullptr) continue;
@@ -63,7 +76,8 @@ Found LinksOf(const State& state, const std::vector<NodeId>& nodes,
       link.peer = std::max(nodes[place], nodes[other]);
       link.mbit = peer.mbit;
       link.latency_us = peer.latency_us;
-      if (nccl) {
+      // The group is as fast as its slowest pair, which says nothing of a faster one.
+      if (nccl && (nodes.size() == 2 || *peer.mbit <= slowest * (1 + kAgrees))) {
         link.nccl_mbit = nccl->mbit;
         link.transport = nccl->transport;
       }

@@ -95,6 +95,18 @@ TEST(LogPrinter, NotesGapsEndsAndAttemptsBesideTheOutput) {
             "== attempt 2 ==\n");
 }
 
+TEST(LogPrinter, AGapInOneStreamHidesNothingOfTheOther) {
+  const auto err = [](std::uint64_t offset, const char* text) {
+    LogChunk chunk = Chunk(0, offset, text);
+    chunk.stream = "err";
+    return chunk;
+  };
+  EXPECT_EQ(
+      Print({}, {err(0, "e1\n"), LogGap{Attempt{1}, 0, 5'000, 5'000, "silent"}, err(3, "e2\n")})
+          .out,
+      "[0] e1\n[0] e2\n");
+}
+
 TEST(LogPrinter, StripsWhatCommandsATerminal) {
   EXPECT_EQ(CleanLine("a\033[31mred\033[0m\tb", true), "a\033[31mred\033[0m\tb");
   EXPECT_EQ(CleanLine("a\033[31mred\033[0m", false), "ared");

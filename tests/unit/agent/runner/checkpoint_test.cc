@@ -382,6 +382,18 @@ TEST_F(CheckpointTest, TakesAHeaderOfSafetensorsForNoMoreThanItSays) {
   }
 }
 
+TEST_F(CheckpointTest, ADirectoryThatIsTooLargeSpoilsNoneBesideIt) {
+  fs::create_directories(dir_ + "/cache");
+  for (int i = 0; i <= 100'000; ++i) {
+    const std::string name = dir_ + "/cache/" + std::to_string(i);
+    ASSERT_EQ(::mknod(name.c_str(), S_IFREG | 0600, 0), 0);
+  }
+  WriteHf(10);
+  const auto found = Find();
+  ASSERT_NE(NewestComplete(found), nullptr);
+  EXPECT_EQ(NewestComplete(found)->step, 10);
+}
+
 TEST_F(CheckpointTest, GivesUpWhenItIsToldTo) {
   WriteHf(10);
   Write("step-20.pt", Zip("x"));

@@ -102,6 +102,26 @@ TEST_F(NetworkLinks, OfTheSameNetworkKeepTheirFigures) {
   EXPECT_FALSE(changed.nccl_mbit) << "it was of the network of before";
 }
 
+TEST_F(NetworkLinks, AGroupsAllReduceSaysNothingOfItsFasterPairs) {
+  core.Attach("gpu3", 1);
+  const auto between = [](int place, double to_next, double to_third) {
+    NetworkFacts facts = Met(1, to_next, 90);
+    facts.peers.push_back(facts.peers.front());
+    facts.peers.front().place = place;
+    facts.peers.back().place = 2;
+    facts.peers.back().mbit = to_third;
+    return facts;
+  };
+  NetworkFacts second = Met(2, 100, 90);
+  const LearntLinks learnt =
+      LearnLinks(core.state, {NodeId{"gpu1"}, NodeId{"gpu2"}, NodeId{"gpu3"}},
+                 {between(1, 10'000, 100), second, Last(90)}, core.now.wall);
+  ASSERT_EQ(learnt.nodes.size(), 2u);
+  for (const MeasuredLink& link : learnt.nodes.front().links.rows()) {
+    EXPECT_EQ(link.nccl_mbit.has_value(), link.peer == NodeId{"gpu3"}) << link.peer.value;
+  }
+}
+
 TEST_F(NetworkLinks, AreLearntFromAFullPreflightToo) {
   JobSpec spec = GpuJob(2, 1);
   spec.preflight = PreflightLevel::kFull;
