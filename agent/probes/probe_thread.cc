@@ -68,7 +68,7 @@ void ProbeThread::Run() {
   std::optional<Steady::time_point> last_sample;  // the first is due at once
   std::unique_lock lock(mutex_);
   const auto next_sample = [&] {
-    return last_sample ? *last_sample + options_.sample_period : Steady::now();
+    return last_sample ? *last_sample + options_.sample_period : Steady::time_point{};
   };
   while (!stop_) {
     if (!wanted_ && !sample_wanted_ && !processes_wanted_ && !inventory_due)
