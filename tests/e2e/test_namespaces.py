@@ -125,15 +125,16 @@ def net_cluster(tmp_path, hosts):
         cluster.down()
 
 
-def torchrun_on(hosts, cluster):
-    """The same script under plain torchrun, one agent per host, as a user types it today."""
+def torchrun_on(hosts, cluster, threads):
+    """The same script under plain torchrun, one agent per host, as a user types it today. With as many threads as the
+    ranks of the job had: sums of another order differ in the last digit."""
     runs = []
     for i, name in enumerate(hosts.names):
         runs.append(subprocess.Popen(
             hosts.command(name, [VENV / "bin/python", "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1",
                                  f"--node-rank={i}", f"--master-addr={hosts.address('na')}", "--master-port=29533",
                                  HERE / "train_ddp.py", "--out", "truth"]),
-            env={**os.environ, "LAUNCH_MICRO_BATCH": "8", "LAUNCH_GRAD_ACCUM": "4", "OMP_NUM_THREADS": "1",
+            env={**os.environ, "LAUNCH_MICRO_BATCH": "8", "LAUNCH_GRAD_ACCUM": "4", "OMP_NUM_THREADS": threads,
                  "GLOO_SOCKET_IFNAME": "eth0"},
             cwd=cluster.work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     outs = [run.communicate(timeout=180) for run in runs]
@@ -143,7 +144,6 @@ def torchrun_on(hosts, cluster):
 
 def test_ddp_across_two_hosts_gives_the_losses_of_torchrun_and_every_line_of_every_rank(hosts, net_cluster):
     cluster = net_cluster()
-    truth = torchrun_on(hosts, cluster)
     script = (HERE / "train_ddp.py").read_text()
     # Every rank prints every step, so that a lost or reordered line shows.
     (cluster.work / "train_ddp.py").write_text(script.replace(
@@ -157,6 +157,7 @@ def test_ddp_across_two_hosts_gives_the_losses_of_torchrun_and_every_line_of_eve
     assert status["attempts"][0]["master"].startswith(hosts.address("na")), "an address that both hosts reach"
     assert status["attempts"][1]["env"]["GLOO_SOCKET_IFNAME"] == "eth0", "the host's name resolves to loopback"
     merged = {}
+    truth = torchrun_on(hosts, cluster, status["attempts"][0]["env"]["OMP_NUM_THREADS"])
     for attempt in (1, 2):
         merged |= losses(cluster.launch("logs", job, "--attempt", attempt, "--rank", 0).stdout)
     assert merged == truth, "the same loss on every step, and the resumed part continues the curve"
