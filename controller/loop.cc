@@ -209,22 +209,21 @@ Loop::Pending Loop::Encode(Decision decision) const {
 
 std::optional<Loop::TooLarge> Loop::WhyTooLarge(const Pending& one) const {
   const StoreLimits store = store_.Limits();
-  std::optional<TooLarge> large;
   for (const auto& [key, value] : one.rows) {
     const std::size_t size = value ? value->size() : 0;
     if (key.size() <= store.bytes_per_key && size <= store.bytes_per_value) continue;
-    large = TooLarge{Error{ErrorCode::kInvalidArgument,
-                           "row " + key.substr(0, 100) + " would have " + std::to_string(size) +
-                               " bytes; the store takes " + std::to_string(store.bytes_per_value),
-                           "keep large files beside the job, not in it", std::nullopt},
-                     std::nullopt};
+    TooLarge large{Error{ErrorCode::kInvalidArgument,
+                         "row " + key.substr(0, 100) + " would have " + std::to_string(size) +
+                             " bytes; the store takes " + std::to_string(store.bytes_per_value),
+                         "keep large files beside the job, not in it", std::nullopt},
+                   std::nullopt};
     for (const Record& record : one.decision.records) {
       const auto* put = std::get_if<Put>(&record);
-      if (put != nullptr && KeyOf(put->entity) == key) large->job = JobOf(put->entity);
+      if (put != nullptr && KeyOf(put->entity) == key) large.job = JobOf(put->entity);
     }
-    break;
+    return large;
   }
-  return large;
+  return std::nullopt;
 }
 
 // One transaction; but what is larger than a transaction may be goes in parts, of which all but the

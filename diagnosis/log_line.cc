@@ -4,6 +4,7 @@
 
 #include "common/terminal_text.h"
 #include "common/units.h"
+#include "common/utf8_head.h"
 
 namespace launch {
 namespace {
@@ -329,9 +330,7 @@ LogLine ReadLine(std::string_view raw) {
 
 std::string Shortened(std::string text) {
   if (text.size() <= kLongestEvidence) return text;
-  std::size_t cut = kLongestEvidence;
-  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;
-  text.resize(cut);
+  text.resize(Utf8Head(text, kLongestEvidence).size());
   return text + "...";
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/utf8_head.h"
 #include "proto/edge.h"
 
 namespace launch {
@@ -23,9 +24,7 @@ constexpr std::size_t kMaxPlace = 512;
 std::string Cut(const std::string& text, std::size_t max) {
   if (text.size() <= max) return Utf8(text);
   constexpr std::string_view kEllipsis = "\xE2\x80\xA6";
-  std::size_t end = max - kEllipsis.size();
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
-  return Utf8(text.substr(0, end)) + std::string(kEllipsis);
+  return Utf8(std::string(Utf8Head(text, max - kEllipsis.size()))) + std::string(kEllipsis);
 }
 
 grpc::StatusCode StatusCodeOf(ErrorCode code) {

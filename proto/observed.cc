@@ -1,15 +1,13 @@
 #include "proto/observed.h"
 
+#include "common/utf8_head.h"
+
 namespace launch::observed {
 
 std::string Word(std::string_view text) {
   // Every byte of a cut sequence is repaired to three: repair first, cut whole characters after.
   std::string word = edge::Utf8(text);
-  if (word.size() > edge::kMaxWord) {
-    std::size_t end = edge::kMaxWord;
-    while (end > 0 && (static_cast<unsigned char>(word[end]) & 0xC0U) == 0x80U) --end;
-    word.resize(end);
-  }
+  word.resize(Utf8Head(word, edge::kMaxWord).size());
   for (char& c : word)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
   return word;

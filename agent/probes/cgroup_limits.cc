@@ -9,6 +9,7 @@
 #include "agent/probes/host_probe.h"
 #include "agent/probes/small_files.h"
 #include "common/file_system.h"
+#include "common/flat_keyed.h"
 #include "common/units.h"
 
 namespace launch::agent {
@@ -32,15 +33,6 @@ void WalkUp(const fs::path& root, const std::string& group,
   visit(root.string());
 }
 
-// Value of "name N" in memory.stat.
-std::uint64_t StatOf(const std::string& directory, const std::string& name) {
-  std::istringstream lines(ReadSmallFile(directory + "/memory.stat"));
-  std::string key;
-  for (std::uint64_t value = 0; lines >> key >> value;)
-    if (key == name) return value;
-  return 0;
-}
-
 // A limit of `bytes`, of which the file says how much is used. The kernel's own reclaim takes
 // inactive file pages first (Documentation/admin-guide/cgroup-v2.rst), as it does before it kills.
 void TakeMemory(std::uint64_t bytes, const std::string& directory, const char* used_file,
@@ -49,7 +41,9 @@ void TakeMemory(std::uint64_t bytes, const std::string& directory, const char* u
   const auto said = ParseInt(TrimmedFile(directory + used_file));
   if (!said || *said < 0) return;
   const auto used = static_cast<std::uint64_t>(*said);
-  const std::uint64_t kept = used - std::min(used, StatOf(directory, inactive));
+  const std::uint64_t cache =
+      FlatKeyed(ReadSmallFile(directory + "/memory.stat"), inactive).value_or(0);
+  const std::uint64_t kept = used - std::min(used, cache);
   Lower<std::uint64_t>(limits.memory_available_bytes, bytes - std::min(bytes, kept));
 }
 

@@ -9,12 +9,13 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <sstream>
 
 #include "agent/runner/attempt_dir.h"
+#include "agent/runner/cgroup_mounts.h"
 #include "agent/runner/process.h"
 #include "agent/runner/small_files.h"
+#include "common/flat_keyed.h"
 #include "common/unique_fd.h"
 
 namespace launch::agent {
@@ -41,37 +42,9 @@ std::uint64_t ReadNumber(const std::string& path) {
   return in >> value ? value : 0;
 }
 
-// Value of "name N" in a flat keyed file.
+// 0: the file does not have it.
 std::uint64_t ReadKeyed(const std::string& path, const std::string& name) {
-  std::ifstream in(path);
-  std::string key;
-  std::uint64_t value = 0;
-  while (in >> key >> value) {
-    if (key == name) return value;
-  }
-  return 0;
-}
-
-struct Mounts {
-  std::string v2;
-  std::map<std::string, std::string> v1;  // controller -> mount point
-};
-
-Mounts FindMounts() {
-  Mounts mounts;
-  std::ifstream in("/proc/self/mounts");
-  std::string device;
-  std::string where;
-  std::string type;
-  std::string options;
-  std::string rest;
-  while (in >> device >> where >> type >> options && std::getline(in, rest)) {
-    if (type == "cgroup2" && mounts.v2.empty()) mounts.v2 = where;
-    if (type != "cgroup") continue;
-    std::stringstream list(options);
-    for (std::string option; std::getline(list, option, ',');) mounts.v1.emplace(option, where);
-  }
-  return mounts;
+  return FlatKeyed(ReadText(path), name).value_or(0);
 }
 
 // This process's path in a hierarchy: "" = v2, else a v1 controller. Starts with '/'.
@@ -125,8 +98,8 @@ std::string TryV2(const std::string& parent, const std::string& name, std::strin
   return root;
 }
 
-std::string TryV1(const Mounts& mounts, const std::string& controller, const std::string& name,
-                  std::string& why) {
+std::string TryV1(const CgroupMounts& mounts, const std::string& controller,
+                  const std::string& name, std::string& why) {
   const auto mount = mounts.v1.find(controller);
   if (mount == mounts.v1.end()) {
     why = "no " + controller + " controller";
@@ -214,7 +187,7 @@ CgroupHost SetUpCgroups(const CgroupWanted& wanted) {
     host.why = "set in the configuration";
     return host;
   }
-  const Mounts mounts = FindMounts();
+  const CgroupMounts mounts = FindCgroupMounts();
   std::string memory_why;
   if (wanted.most != Containment::kCgroup1) {
     std::vector<std::string> parents;

@@ -1,46 +1,21 @@
 #include "agent/runner/process_limits.h"
 
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <sstream>
 
+#include "agent/runner/cgroup_mounts.h"
 #include "agent/runner/small_files.h"
 #include "common/counted_limits.h"
+#include "common/flat_keyed.h"
 
 namespace launch::agent {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Where the hierarchy with the pids controller is mounted: v1's own, or v2.
-struct PidsMounts {
-  std::string v1;
-  std::string v2;
-};
-
-PidsMounts FindPidsMounts(const std::string& file) {
-  PidsMounts found;
-  std::ifstream in(file);
-  std::string device;
-  std::string where;
-  std::string type;
-  std::string options;
-  std::string rest;
-  while (in >> device >> where >> type >> options && std::getline(in, rest)) {
-    if (type == "cgroup2" && found.v2.empty()) found.v2 = where;
-    if (type == "cgroup" && ("," + options + ",").find(",pids,") != std::string::npos)
-      found.v1 = where;
-  }
-  return found;
-}
-
 std::optional<std::uint64_t> HitsOf(const std::string& directory) {
-  std::istringstream lines(ReadText(directory + "/pids.events"));
-  std::string key;
-  for (std::uint64_t value = 0; lines >> key >> value;)
-    if (key == "max") return value;
-  return std::nullopt;
+  return FlatKeyed(ReadText(directory + "/pids.events"), "max");
 }
 
 }  // namespace
@@ -56,7 +31,9 @@ std::map<std::string, std::uint64_t> ProcessLimitHits(std::int64_t pid,
     }
   };
   for (const std::string& group : groups) walk_up(group, "/");
-  const PidsMounts mounts = FindPidsMounts(places.mounts);
+  const CgroupMounts mounts = FindCgroupMounts(places.mounts);
+  const auto pids = mounts.v1.find("pids");
+  const std::string v1_mount = pids == mounts.v1.end() ? "" : pids->second;
   std::istringstream lines(ReadText(places.proc + "/" + std::to_string(pid) + "/cgroup"));
   for (std::string line; std::getline(lines, line);) {  // "8:pids:/job", "0::/job"
     const std::size_t first = line.find(':');
@@ -64,7 +41,7 @@ std::map<std::string, std::uint64_t> ProcessLimitHits(std::int64_t pid,
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string names = "," + line.substr(first + 1, second - first - 1) + ",";
     const bool v1 = names.find(",pids,") != std::string::npos;
-    const std::string& mount = v1 ? mounts.v1 : mounts.v2;
+    const std::string& mount = v1 ? v1_mount : mounts.v2;
     if (mount.empty() || (!v1 && names != ",,")) continue;
     const fs::path group = fs::path(line.substr(second + 1)).relative_path();
     walk_up(group.empty() ? fs::path(mount) : fs::path(mount) / group, mount);

@@ -182,7 +182,6 @@ void RunnerLoop::StartWaiting() {
 }
 
 void RunnerLoop::JoinFinished() {
-  StartWaiting();
   std::erase_if(workers_, [](Worker& worker) {
     if (!worker.state->done) return false;
     worker.thread.join();

@@ -187,6 +187,7 @@ void RunnerLoop::Sweep() {
     if (run->stop) Climb(*run);
   }
   JoinFinished();
+  StartWaiting();
 }
 
 void RunnerLoop::LookAtLogs() {

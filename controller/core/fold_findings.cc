@@ -7,18 +7,16 @@
 #include <utility>
 
 #include "common/hostlist.h"
+#include "common/utf8_head.h"
 
 namespace launch::controller {
 namespace {
 
 constexpr std::size_t kNamesBytes = 512;
 
-// The first bytes of a text, up to the end of a character.
 std::string Head(const std::string& text, std::size_t bytes) {
   if (text.size() <= bytes) return text;
-  std::size_t end = bytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end) + "...";
+  return std::string(Utf8Head(text, bytes)) + "...";
 }
 
 }  // namespace

@@ -1,0 +1,25 @@
+#include "agent/runner/cgroup_mounts.h"
+
+#include <fstream>
+#include <sstream>
+
+namespace launch::agent {
+
+CgroupMounts FindCgroupMounts(const std::string& file) {
+  CgroupMounts mounts;
+  std::ifstream in(file);
+  std::string device;
+  std::string where;
+  std::string type;
+  std::string options;
+  std::string rest;
+  while (in >> device >> where >> type >> options && std::getline(in, rest)) {
+    if (type == "cgroup2" && mounts.v2.empty()) mounts.v2 = where;
+    if (type != "cgroup") continue;
+    std::stringstream list(options);
+    for (std::string option; std::getline(list, option, ',');) mounts.v1.emplace(option, where);
+  }
+  return mounts;
+}
+
+}  // namespace launch::agent
