@@ -1,20 +1,16 @@
 #include "diagnosis/compiled_signatures.h"
 
-#include <re2/re2.h>
-
 #include <algorithm>
+
+#include "diagnosis/bounded_pattern.h"
 
 namespace launch {
 namespace {
 
 constexpr int kMostCaptures = 8;
 
-std::unique_ptr<const RE2> Compile(std::string_view pattern) {
-  if (pattern.empty()) return nullptr;
-  RE2::Options options;
-  options.set_log_errors(false);
-  options.set_max_mem(1 << 20);  // of each; bounds the scanner's memory whatever the log holds
-  return std::make_unique<const RE2>(re2::StringPiece(pattern.data(), pattern.size()), options);
+std::unique_ptr<const BoundedPattern> Compile(std::string_view pattern) {
+  return pattern.empty() ? nullptr : std::make_unique<const BoundedPattern>(pattern);
 }
 
 std::vector<CompiledSignatures::Row> CompileAll() {
@@ -88,7 +84,7 @@ std::vector<std::string> CompiledSignatures::Faults() const {
       if (!phrase.empty() && phrase.size() < LiteralFilter::kShortest)
         faults.push_back(name + ": too short: " + std::string(phrase));
     if (row.signature->phrases[0].empty()) faults.push_back(name + ": no phrase");
-    for (const RE2* pattern : {row.pattern.get(), row.veto.get()})
+    for (const BoundedPattern* pattern : {row.pattern.get(), row.veto.get()})
       if (pattern != nullptr && !pattern->ok()) faults.push_back(name + ": " + pattern->error());
   }
   return faults;

@@ -8,11 +8,9 @@
 #include "diagnosis/literal_filter.h"
 #include "diagnosis/signature.h"
 
-namespace re2 {
-class RE2;
-}
-
 namespace launch {
+
+class BoundedPattern;
 
 class CompiledSignatures {
  public:
@@ -21,8 +19,8 @@ class CompiledSignatures {
 
   struct Row {
     const Signature* signature = nullptr;
-    std::unique_ptr<const re2::RE2> pattern;  // null: the phrase is enough
-    std::unique_ptr<const re2::RE2> veto;     // null: none
+    std::unique_ptr<const BoundedPattern> pattern;  // null: the phrase is enough
+    std::unique_ptr<const BoundedPattern> veto;     // null: none
   };
 
   struct Match {

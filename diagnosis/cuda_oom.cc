@@ -1,7 +1,5 @@
 #include "diagnosis/cuda_oom.h"
 
-#include <re2/re2.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -9,6 +7,7 @@
 
 #include "common/text.h"
 #include "common/units.h"
+#include "diagnosis/bounded_pattern.h"
 
 namespace launch {
 namespace {
@@ -42,7 +41,7 @@ std::optional<double> Bytes(std::string_view number, std::string_view unit) {
 }
 
 // The first size that `pattern` captures; it holds LAUNCH_SIZE once.
-std::optional<double> First(std::string_view text, const RE2& pattern) {
+std::optional<double> First(std::string_view text, const BoundedPattern& pattern) {
   std::string number;
   std::string unit;
   if (!RE2::PartialMatch(re2::StringPiece(text.data(), text.size()), pattern, &number, &unit))
@@ -73,7 +72,7 @@ namespace {
 // One item of a list, "- Allocated by PyTorch: 36.78 GiB" or "* 3.56 GiB reserved": its words tell
 // what its one number is.
 void TakeItem(std::string_view item, OomNumbers& n) {
-  static const RE2 size("(?i)" LAUNCH_SIZE);
+  static const BoundedPattern size("(?i)" LAUNCH_SIZE);
   const auto bytes = First(item, size);
   if (!bytes) return;
   const std::string words = Lower(item);
@@ -99,8 +98,8 @@ void TakeItem(std::string_view item, OomNumbers& n) {
 
 // The items of a list, whose marks stayed when its lines were joined; fewer than two: none.
 OomNumbers ReadList(std::string_view text) {
-  static const RE2 mark("(?:^|[\\s:])(?:[-*]|\u2022|\\d+\\.)\\s+");
-  static const RE2 size("(?i)" LAUNCH_SIZE);
+  static const BoundedPattern mark("(?:^|[\\s:])(?:[-*]|\u2022|\\d+\\.)\\s+");
+  static const BoundedPattern size("(?i)" LAUNCH_SIZE);
   OomNumbers n;
   std::size_t items = 0;
   re2::StringPiece rest(text.data(), text.size());
@@ -117,82 +116,90 @@ OomNumbers ReadList(std::string_view text) {
   return items >= 2 ? n : OomNumbers();
 }
 
+// Of one message.
+struct OomPatterns {
+  BoundedPattern tried{
+      "(?i)(?:tried to allocate:?|requested *:?|asked(?: for)?:?|to allocate:?|to "
+      "reserve) " LAUNCH_SIZE};
+  BoundedPattern tried_before{"(?i)" LAUNCH_SIZE " (?:asked|requested|tried)"};
+  BoundedPattern total{
+      "(?i)(?:capac?i?ty of|total capacity:?|device limit *:|max allowed:|total(?: "
+      "memory)?:) " LAUNCH_SIZE};
+  BoundedPattern total_before{"(?i)" LAUNCH_SIZE " total(?: capacity)?"};
+  BoundedPattern free_after{"(?i)(?:of which|free[^:;,.]{0,24}:) " LAUNCH_SIZE};
+  // cudaMallocAsync's report: "Free (according to CUDA): 1.00 GiB" behind another number.
+  BoundedPattern free_of_cuda{"(?i)free \\(according to cuda\\): *" LAUNCH_SIZE};
+  BoundedPattern free_before{"(?i)" LAUNCH_SIZE "(?: is)? free\\b"};
+  BoundedPattern hbm{"(?i)used " LAUNCH_SIZE " of ([\\d.]+)([KMGT]) hbm"};
+  BoundedPattern allowed{"(?i)" LAUNCH_SIZE " allowed;"};
+  BoundedPattern allowed_async{"(?i)memory fraction\\) *: " LAUNCH_SIZE};
+  BoundedPattern process{"(?i)this process has " LAUNCH_SIZE " memory in use"};
+  BoundedPattern process_before{"(?i)" LAUNCH_SIZE " (?:in use by this process|process)"};
+  BoundedPattern allocated{"(?i)of the allocated memory " LAUNCH_SIZE " is allocated"};
+  BoundedPattern allocated_before{"(?i)" LAUNCH_SIZE " (?:already )?allocated"};
+  BoundedPattern allocated_async{"(?i)currently allocated *: " LAUNCH_SIZE};
+  BoundedPattern allocated_mps{"(?i)allocated: " LAUNCH_SIZE};
+  BoundedPattern unallocated{"(?i)" LAUNCH_SIZE " is reserved by pytorch but unallocated"};
+  BoundedPattern reserved_total{"(?i)" LAUNCH_SIZE " reserved in total"};
+  BoundedPattern cached{"(?i)" LAUNCH_SIZE " cached"};
+  BoundedPattern reserved_plain{"(?i)" LAUNCH_SIZE " reserved"};
+  BoundedPattern gpu{R"((?i)\bGPU (\d+))"};
+  BoundedPattern other{"(?i)process \\d+ has " LAUNCH_SIZE " memory in use"};
+};
+
+const OomPatterns& PatternsOfOom() {
+  static const OomPatterns patterns;
+  return patterns;
+}
+
 }  // namespace
 
 OomNumbers ReadOomNumbers(std::string_view text) {
   const OomNumbers list = ReadList(text);
   if (list.tried || (list.process && list.allocated)) return list;
-  // Compiled per call: a message is read a handful of times per log, and nothing is left behind.
-  const RE2 tried(
-      "(?i)(?:tried to allocate:?|requested *:?|asked(?: for)?:?|to allocate:?|to "
-      "reserve) " LAUNCH_SIZE);
-  const RE2 tried_before("(?i)" LAUNCH_SIZE " (?:asked|requested|tried)");
-  const RE2 total(
-      "(?i)(?:capac?i?ty of|total capacity:?|device limit *:|max allowed:|total(?: "
-      "memory)?:) " LAUNCH_SIZE);
-  const RE2 total_before("(?i)" LAUNCH_SIZE " total(?: capacity)?");
-  const RE2 free_after("(?i)(?:of which|free[^:;,.]{0,24}:) " LAUNCH_SIZE);
-  // cudaMallocAsync's report: "Free (according to CUDA): 1.00 GiB" behind another number.
-  const RE2 free_of_cuda("(?i)free \\(according to cuda\\): *" LAUNCH_SIZE);
-  const RE2 free_before("(?i)" LAUNCH_SIZE "(?: is)? free\\b");
-  const RE2 hbm("(?i)used " LAUNCH_SIZE " of ([\\d.]+)([KMGT]) hbm");
-  const RE2 allowed("(?i)" LAUNCH_SIZE " allowed;");
-  const RE2 allowed_async("(?i)memory fraction\\) *: " LAUNCH_SIZE);
-  const RE2 process("(?i)this process has " LAUNCH_SIZE " memory in use");
-  const RE2 process_before("(?i)" LAUNCH_SIZE " (?:in use by this process|process)");
-  const RE2 allocated("(?i)of the allocated memory " LAUNCH_SIZE " is allocated");
-  const RE2 allocated_before("(?i)" LAUNCH_SIZE " (?:already )?allocated");
-  const RE2 allocated_async("(?i)currently allocated *: " LAUNCH_SIZE);
-  const RE2 allocated_mps("(?i)allocated: " LAUNCH_SIZE);
-  const RE2 unallocated("(?i)" LAUNCH_SIZE " is reserved by pytorch but unallocated");
-  const RE2 reserved_total("(?i)" LAUNCH_SIZE " reserved in total");
-  const RE2 cached("(?i)" LAUNCH_SIZE " cached");
-  const RE2 reserved_plain("(?i)" LAUNCH_SIZE " reserved");
-  const RE2 gpu(R"((?i)\bGPU (\d+))");
-  const RE2 other("(?i)process \\d+ has " LAUNCH_SIZE " memory in use");
-
+  const OomPatterns& p = PatternsOfOom();
   OomNumbers n;
-  n.tried = First(text, tried);
-  if (!n.tried) n.tried = First(text, tried_before);
-  n.total = First(text, total);
-  if (!n.total) n.total = First(text, total_before);
-  n.free = First(text, free_of_cuda);
-  if (!n.free) n.free = First(text, free_before);
-  if (!n.free) n.free = First(text, free_after);
-  n.process = First(text, process);
-  if (!n.process) n.process = First(text, process_before);
-  n.allocated = First(text, allocated);
-  if (!n.allocated) n.allocated = First(text, allocated_async);
-  if (!n.allocated) n.allocated = First(text, allocated_before);
-  if (!n.allocated) n.allocated = First(text, allocated_mps);
-  n.unallocated = First(text, unallocated);
+  n.tried = First(text, p.tried);
+  if (!n.tried) n.tried = First(text, p.tried_before);
+  n.total = First(text, p.total);
+  if (!n.total) n.total = First(text, p.total_before);
+  n.free = First(text, p.free_of_cuda);
+  if (!n.free) n.free = First(text, p.free_before);
+  if (!n.free) n.free = First(text, p.free_after);
+  n.process = First(text, p.process);
+  if (!n.process) n.process = First(text, p.process_before);
+  n.allocated = First(text, p.allocated);
+  if (!n.allocated) n.allocated = First(text, p.allocated_async);
+  if (!n.allocated) n.allocated = First(text, p.allocated_before);
+  if (!n.allocated) n.allocated = First(text, p.allocated_mps);
+  n.unallocated = First(text, p.unallocated);
 
-  n.allowed = First(text, allowed);
-  if (!n.allowed) n.allowed = First(text, allowed_async);
+  n.allowed = First(text, p.allowed);
+  if (!n.allowed) n.allowed = First(text, p.allowed_async);
   if (n.allowed && n.total && *n.allowed >= *n.total) n.allowed.reset();  // no limit was set
 
   re2::StringPiece rest(text.data(), text.size());
   std::string number;
   std::string unit;
-  while (RE2::FindAndConsume(&rest, other, &number, &unit))
+  while (RE2::FindAndConsume(&rest, p.other, &number, &unit))
     if (const auto bytes = Bytes(number, unit)) n.others = n.others.value_or(0) + *bytes;
 
-  const auto old_reserved = First(text, reserved_total);
+  const auto old_reserved = First(text, p.reserved_total);
   if (!n.unallocated && old_reserved) {
     n.old_form = true;
     if (n.allocated) n.unallocated = std::max(0.0, *old_reserved - *n.allocated);
     if (!n.process) n.process = old_reserved;
   }
   // torch up to 1.3 counts only what is cached beyond what is allocated.
-  if (const auto spare = First(text, cached); spare && !n.unallocated) {
+  if (const auto spare = First(text, p.cached); spare && !n.unallocated) {
     n.old_form = true;
     const double sum = *spare + n.allocated.value_or(0) + n.free.value_or(0);
     const bool is_total = n.allocated && n.total && sum > 1.02 * *n.total;
     n.unallocated = is_total ? std::max(0.0, *spare - *n.allocated) : *spare;
   }
-  if (!n.unallocated) n.unallocated = First(text, reserved_plain);
+  if (!n.unallocated) n.unallocated = First(text, p.reserved_plain);
   std::string used[4];
-  if (!n.tried && RE2::PartialMatch(re2::StringPiece(text.data(), text.size()), hbm, &used[0],
+  if (!n.tried && RE2::PartialMatch(re2::StringPiece(text.data(), text.size()), p.hbm, &used[0],
                                     &used[1], &used[2], &used[3])) {
     n.tried = Bytes(used[0], used[1]);
     n.total = Bytes(used[2], used[3]);
@@ -200,7 +207,7 @@ OomNumbers ReadOomNumbers(std::string_view text) {
   // torch's user text of 1.0: allocated and free only.
   if (!n.process && n.allocated) n.process = *n.allocated + n.unallocated.value_or(0);
   int index = 0;
-  if (RE2::PartialMatch(re2::StringPiece(text.data(), text.size()), gpu, &index)) n.gpu = index;
+  if (RE2::PartialMatch(re2::StringPiece(text.data(), text.size()), p.gpu, &index)) n.gpu = index;
   return n;
 }
 

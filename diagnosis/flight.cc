@@ -1,9 +1,8 @@
 #include "diagnosis/flight.h"
 
-#include <re2/re2.h>
-
 #include <algorithm>
 
+#include "diagnosis/bounded_pattern.h"
 #include "diagnosis/labels.h"
 
 namespace launch {
@@ -74,7 +73,7 @@ std::optional<Told> Tell(const std::vector<FlightOfRank>& flights) {
 }  // namespace
 
 std::optional<FlightOfRank> ReadFlightLine(const std::string& line) {
-  static const RE2 pattern(
+  static const BoundedPattern pattern(
       R"(^flight recorder: rank (\d{1,7}) in group (\S+)(?: \((.*?)\))? completed (-?\d{1,18}), )"
       R"(entered (\d{1,18})(?:, waits in (\d{1,18}): (\S*)(?: at (.*))?)?$)");
   FlightOfRank flight;

@@ -1,5 +1,3 @@
-#include <re2/re2.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -7,6 +5,7 @@
 #include <string>
 
 #include "common/units.h"
+#include "diagnosis/bounded_pattern.h"
 #include "diagnosis/doubts.h"
 
 namespace launch {
@@ -23,7 +22,10 @@ struct Wait {
   std::int64_t enqueued = 0;  // the last one that the rank entered
 };
 
-std::optional<Wait> WaitOf(const std::string& text, const RE2& pattern) {
+std::optional<Wait> WaitOf(const std::string& text) {
+  static const BoundedPattern pattern(
+      R"(\[PG ([^\]]*?) ?Rank (\d+)\].* at (?:NCCL )?work(?: sequence id)?: (\d+),? (?:PG status: )?last )"
+      R"(enqueued (?:NCCL )?work: (\d+))");
   Wait wait;
   int rank = 0;
   if (!RE2::PartialMatch(text, pattern, &wait.group, &rank, &wait.at, &wait.enqueued)) return {};
@@ -43,7 +45,8 @@ void Name(std::vector<Suspect>& suspects, Rank late, const std::string& how) {
 }
 
 bool NameOfReport(std::vector<Suspect>& suspects) {
-  const RE2 report(R"(caused the desync are:? ?\[(\d+)\]|missing ranks: ?[{\[](\d+)[}\]])");
+  static const BoundedPattern report(
+      R"(caused the desync are:? ?\[(\d+)\]|missing ranks: ?[{\[](\d+)[}\]])");
   for (const Suspect& c : suspects) {
     std::string digits[2];
     if (c.label != kTimeout || !RE2::PartialMatch(c.text, report, &digits[0], &digits[1])) continue;
@@ -56,12 +59,9 @@ bool NameOfReport(std::vector<Suspect>& suspects) {
 }
 
 bool NameWhoIsBehind(std::vector<Suspect>& suspects) {
-  const RE2 pattern(
-      R"(\[PG ([^\]]*?) ?Rank (\d+)\].* at (?:NCCL )?work(?: sequence id)?: (\d+),? (?:PG status: )?last )"
-      R"(enqueued (?:NCCL )?work: (\d+))");
   std::map<std::string, std::vector<Wait>> groups;
   for (const Suspect& c : suspects)
-    if (const auto wait = WaitOf(c.text, pattern)) groups[wait->group].push_back(*wait);
+    if (const auto wait = WaitOf(c.text)) groups[wait->group].push_back(*wait);
   for (const auto& [group, waits] : groups) {
     const auto behind = std::ranges::min_element(waits, {}, &Wait::enqueued);
     const auto ahead = std::ranges::max_element(waits, {}, &Wait::at);

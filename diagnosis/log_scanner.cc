@@ -181,12 +181,25 @@ void LogScanner::FindInEscapedLines(std::size_t end) {
 void LogScanner::Evaluate(Span line, const std::vector<std::size_t>& phrases) {
   const LogLine read = Read(line);
   if (IsSourceLine(line, read)) return;
+  joined_.clear();
   std::vector<std::size_t> rows;
   for (const std::size_t phrase : phrases)
     for (const std::size_t row : signatures_.RowsOf(phrase)) rows.push_back(row);
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   for (const std::size_t row : rows) TryRow(row, line, read);
+}
+
+std::vector<LogScanner::Joined> LogScanner::Join(Span line, const LogLine& read) const {
+  const Span before = LineBefore(line);
+  const std::string front = Read(before).text;
+  std::vector<Joined> forms;
+  for (const char* glue : {" ", ""}) {
+    const std::string text = read.text + glue + Following(line, read.rank, kWrappedLines, glue);
+    forms.push_back({text, line.begin});
+    if (!front.empty()) forms.push_back({front + glue + text, before.begin});
+  }
+  return forms;
 }
 
 bool LogScanner::TryRow(std::size_t row, Span line, const LogLine& read) {
@@ -205,23 +218,12 @@ bool LogScanner::TryRow(std::size_t row, Span line, const LogLine& read) {
   if (!signatures_.Matches(row, read.text, &match)) {
     // What a line says of itself holds, whatever stands next to it.
     if (IsPlace(signature.reading) || signatures_.IsVetoed(row, read.text)) return false;
-    bool joined = false;
-    for (const char* glue : {" ", ""}) {
-      const std::string behind = Following(line, read.rank, kWrappedLines, glue);
-      const Span before = LineBefore(line);
-      const std::string front = Read(before).text;
-      const std::string text = read.text + glue + behind;
-      joined = signatures_.Matches(row, text, &match);
-      if (joined) hit.text = Shortened(text);
-      if (joined) break;
-      if (front.empty()) continue;
-      joined = signatures_.Matches(row, front + glue + text, &match);
-      if (!joined) continue;
-      hit.text = Shortened(front + glue + text);
-      hit.offset = base_ + before.begin;
-      break;
-    }
-    if (!joined || signature.reading == Reading::kException) return false;
+    if (joined_.empty()) joined_ = Join(line, read);
+    const auto joined = std::ranges::find_if(
+        joined_, [&](const Joined& form) { return signatures_.Matches(row, form.text, &match); });
+    if (joined == joined_.end() || signature.reading == Reading::kException) return false;
+    hit.text = Shortened(joined->text);
+    hit.offset = base_ + joined->begin;
   }
   hit.first = match.first;
   hit.second = match.second;

@@ -74,12 +74,18 @@ class LogScanner {
     std::size_t begin;
     std::size_t end;
   };
+  // A line with its neighbours, as it was before a terminal or a scheduler wrapped it.
+  struct Joined {
+    std::string text;
+    std::size_t begin;  // of its first line in buffer_
+  };
 
   void ReadUpTo(std::size_t end);
   void FindPhrases(std::size_t end);
   void FindInEscapedLines(std::size_t end);
   void Evaluate(Span line, const std::vector<std::size_t>& phrases);
   bool TryRow(std::size_t row, Span line, const struct LogLine& read);
+  std::vector<Joined> Join(Span line, const struct LogLine& read) const;
   void ReadException(LogHit hit, Span header, std::string_view header_text);
   // The exception of a traceback that stands in one string: false if it is none.
   bool KeepQuoted(LogHit hit, const struct LogLine& read);
@@ -112,6 +118,7 @@ class LogScanner {
   std::string prefix_;  // in front of each line; unknown to ReadLine
   std::string head_;
   std::string buffer_;
+  std::vector<Joined> joined_;       // of the line that is evaluated; empty: no row asked yet
   std::set<std::uint64_t> ignored_;  // offsets of exceptions that Python itself passed over
   std::size_t cleaned_ = 0;          // bytes of lines with escapes that were cleaned to be searched
   std::size_t done_ = 0;             // buffer_ up to here was read

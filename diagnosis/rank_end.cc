@@ -1,11 +1,10 @@
 #include "diagnosis/rank_end.h"
 
-#include <re2/re2.h>
-
 #include <cstdint>
 #include <string>
 
 #include "common/units.h"
+#include "diagnosis/bounded_pattern.h"
 
 namespace launch {
 namespace {
@@ -33,6 +32,57 @@ RankEnd OfSignal(int signal) {
   RankEnd end;
   end.signal = signal;
   return end;
+}
+
+struct EndPatterns {
+  // torch/distributed/elastic/multiprocessing/errors/__init__.py, _format_failure
+  BoundedPattern rank{R"(rank\s*: (\d+) \(local_rank: )"};
+  BoundedPattern exit_code{R"(exitcode\s*: (-?\d+))"};
+  // multiprocessing/api.py: "failed (exitcode: -9) local_rank: 3 (pid: 1) of binary: python"
+  BoundedPattern local_rank{R"(\) local_rank: (\d+))"};
+  BoundedPattern signal{
+      R"((?:Signal (\d+) \(\w+\) received by PID|[Kk]illed by signal (\d+)|exited on signal (\d+)))"};
+  BoundedPattern status{
+      R"((?:return code = (-?\d+)|returned non-zero exit status (\d+)|[Ee]xit(?:ed with exit)? code (\d+)))"};
+  // torch/multiprocessing/spawn.py
+  BoundedPattern spawned_signal{R"([Pp]rocess (\d+) terminated with signal (SIG\w+))"};
+  BoundedPattern spawned_code{R"([Pp]rocess (\d+) terminated with exit code (\d+))"};
+  // planner/node_launcher.py, of torchrun, accelerate and deepspeed inside a script
+  BoundedPattern ours{
+      R"(launch: first failing rank of [\w.-]+: (\d+) \(local rank \d+\): (?:signal (\d+)|exit (\d+)))"};
+  // Composer's launcher
+  BoundedPattern crashed{
+      R"([Rr]ank (\d+)(?: \(PID \d+\))? (?:crashed|exited) with (?:exit )?code (-?\d+))"};
+  BoundedPattern died{R"(died with <Signals\.(SIG\w+))"};  // subprocess.CalledProcessError
+  // srun, of one task or the first of several
+  BoundedPattern task{
+      R"(tasks? (\d+)[-,\d]*: (Killed|Segmentation fault|Aborted|Terminated|Bus error|Illegal instruction))"};
+  BoundedPattern task_code{R"(tasks? (\d+)[-,\d]*: Exited with exit code (\d+))"};
+  // Who was the first: Open MPI's and PRRTE's help texts (signal or code may stand on the next
+  // line), MPI_Abort, torch.multiprocessing, Lightning.
+  BoundedPattern first{
+      R"((?:noticed that|exited due to) process rank (\d+) with PID|MPI_ABORT was invoked on rank (\d+)|)"
+      R"(application called MPI_Abort\([^)]*\) - process (\d+)|-- Process (\d+) terminated with the following error)"};
+  BoundedPattern first_name{
+      R"(^ *Process name: (?:\[(?:\[\d+,|prterun-\S+@)1[,\]],?(\d+)\]|(\d+)$))"};
+  BoundedPattern on_signal{R"(exited on signal (\d+))"};
+  BoundedPattern child{
+      R"(\[rank: (\d+)\] Child process with PID \d+ terminated with code (-?\d+))"};
+  // MPICH's and Intel MPI's table of ends
+  BoundedPattern hydra_rank{R"(\bRANK (\d+) PID \d+ RUNNING AT )"};
+  BoundedPattern hydra_end{
+      R"(KILLED BY SIGNAL: (\d+)|EXIT STRING: [\w ]+\(signal (\d+)\)|E(?:XIT CODE|xit code): +(\d+))"};
+  // DeepSpeed's and torch.distributed.launch's reports show the command that was started last,
+  // whoever failed: it names the rank only where there was but one.
+  BoundedPattern only_rank{
+      R"('--local[_-]rank=0'.*(?:exits with return code|died with|returned non-zero exit))"};
+  BoundedPattern shell{
+      R"((?:^|: (?:line \d+: +\d+ )?)(Killed|Segmentation fault|Aborted|Terminated|Bus error|Illegal instruction)(?: *$| {2,}| \())"};
+};
+
+const EndPatterns& PatternsOfEnd() {
+  static const EndPatterns patterns;
+  return patterns;
 }
 
 }  // namespace
@@ -63,52 +113,10 @@ RankEnd DecodeExitCode(std::int64_t code) {
   return end;
 }
 
-struct RankEndReader::Patterns {
-  // torch/distributed/elastic/multiprocessing/errors/__init__.py, _format_failure
-  RE2 rank{R"(rank\s*: (\d+) \(local_rank: )"};
-  RE2 exit_code{R"(exitcode\s*: (-?\d+))"};
-  // multiprocessing/api.py: "failed (exitcode: -9) local_rank: 3 (pid: 1) of binary: python"
-  RE2 local_rank{R"(\) local_rank: (\d+))"};
-  RE2 signal{
-      R"((?:Signal (\d+) \(\w+\) received by PID|[Kk]illed by signal (\d+)|exited on signal (\d+)))"};
-  RE2 status{
-      R"((?:return code = (-?\d+)|returned non-zero exit status (\d+)|[Ee]xit(?:ed with exit)? code (\d+)))"};
-  // torch/multiprocessing/spawn.py
-  RE2 spawned_signal{R"([Pp]rocess (\d+) terminated with signal (SIG\w+))"};
-  RE2 spawned_code{R"([Pp]rocess (\d+) terminated with exit code (\d+))"};
-  // planner/node_launcher.py, of torchrun, accelerate and deepspeed inside a script
-  RE2 ours{
-      R"(launch: first failing rank of [\w.-]+: (\d+) \(local rank \d+\): (?:signal (\d+)|exit (\d+)))"};
-  // Composer's launcher
-  RE2 crashed{R"([Rr]ank (\d+)(?: \(PID \d+\))? (?:crashed|exited) with (?:exit )?code (-?\d+))"};
-  RE2 died{R"(died with <Signals\.(SIG\w+))"};  // subprocess.CalledProcessError
-  // srun, of one task or the first of several
-  RE2 task{
-      R"(tasks? (\d+)[-,\d]*: (Killed|Segmentation fault|Aborted|Terminated|Bus error|Illegal instruction))"};
-  RE2 task_code{R"(tasks? (\d+)[-,\d]*: Exited with exit code (\d+))"};
-  // Who was the first: Open MPI's and PRRTE's help texts (signal or code may stand on the next
-  // line), MPI_Abort, torch.multiprocessing, Lightning.
-  RE2 first{
-      R"((?:noticed that|exited due to) process rank (\d+) with PID|MPI_ABORT was invoked on rank (\d+)|)"
-      R"(application called MPI_Abort\([^)]*\) - process (\d+)|-- Process (\d+) terminated with the following error)"};
-  RE2 first_name{R"(^ *Process name: (?:\[(?:\[\d+,|prterun-\S+@)1[,\]],?(\d+)\]|(\d+)$))"};
-  RE2 child{R"(\[rank: (\d+)\] Child process with PID \d+ terminated with code (-?\d+))"};
-  // MPICH's and Intel MPI's table of ends
-  RE2 hydra_rank{R"(\bRANK (\d+) PID \d+ RUNNING AT )"};
-  RE2 hydra_end{
-      R"(KILLED BY SIGNAL: (\d+)|EXIT STRING: [\w ]+\(signal (\d+)\)|E(?:XIT CODE|xit code): +(\d+))"};
-  // DeepSpeed's and torch.distributed.launch's reports show the command that was started last,
-  // whoever failed: it names the rank only where there was but one.
-  RE2 only_rank{
-      R"('--local[_-]rank=0'.*(?:exits with return code|died with|returned non-zero exit))"};
-  RE2 shell{
-      R"((?:^|: (?:line \d+: +\d+ )?)(Killed|Segmentation fault|Aborted|Terminated|Bus error|Illegal instruction)(?: *$| {2,}| \())"};
-};
-
 // What says by itself, or on the lines behind it, who was the first.
 std::optional<RankEnd> RankEndReader::ReadFirst(std::string_view text) {
   const re2::StringPiece line(text.data(), text.size());
-  const Patterns& p = *patterns_;
+  const EndPatterns& p = PatternsOfEnd();
   std::string who[4];
   const bool named = RE2::PartialMatch(line, p.first_name, &who[0], &who[1]);
   if (named || RE2::PartialMatch(line, p.first, &who[0], &who[1], &who[2], &who[3])) {
@@ -116,7 +124,7 @@ std::optional<RankEnd> RankEndReader::ReadFirst(std::string_view text) {
     if (!rank || *rank < 0 || *rank > kHighestRank) return std::nullopt;
     std::string signal;
     RankEnd end;
-    if (RE2::PartialMatch(line, R"(exited on signal (\d+))", &signal)) {
+    if (RE2::PartialMatch(line, p.on_signal, &signal)) {
       const auto value = ParseInt(signal);
       if (value && *value >= 1 && *value <= kLastSignal) end = OfSignal(static_cast<int>(*value));
     }
@@ -146,12 +154,9 @@ std::optional<RankEnd> RankEndReader::ReadFirst(std::string_view text) {
   return end;
 }
 
-RankEndReader::RankEndReader() : patterns_(std::make_unique<const Patterns>()) {}
-RankEndReader::~RankEndReader() = default;
-
 std::optional<RankEnd> RankEndReader::Read(std::string_view text, std::optional<Rank> rank) {
   const re2::StringPiece line(text.data(), text.size());
-  const Patterns& p = *patterns_;
+  const EndPatterns& p = PatternsOfEnd();
   int number = 0;
   int who = -1;
   std::string word;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -24,16 +23,11 @@ RankEnd DecodeExitCode(std::int64_t code);
 // Reads the lines of one report in order: torchrun spreads it over several.
 class RankEndReader {
  public:
-  RankEndReader();
-  ~RankEndReader();
-
   // What `text`, a cleaned line, adds; nothing when it is no statement about an end.
   std::optional<RankEnd> Read(std::string_view text, std::optional<Rank> rank);
 
  private:
-  struct Patterns;
   std::optional<RankEnd> ReadFirst(std::string_view text);
-  std::unique_ptr<const Patterns> patterns_;
   bool in_root_ = false;
   std::optional<Rank> reported_rank_;
 };

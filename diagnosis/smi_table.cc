@@ -1,9 +1,8 @@
 #include "diagnosis/smi_table.h"
 
-#include <re2/re2.h>
-
 #include <algorithm>
 
+#include "diagnosis/bounded_pattern.h"
 #include "diagnosis/log_line.h"
 
 namespace launch {
@@ -14,8 +13,8 @@ constexpr int kHeldPercent = 20;  // a context without work holds some hundred M
 }  // namespace
 
 SmiReading ReadSmi(std::string_view text) {
-  const RE2 gpu(R"((\d+)MiB\s*/\s*(\d+)MiB\s*\|\s*(\d+)%)");
-  const RE2 process(R"(^\s*\|\s+\d+\s.*\s\d+MiB\s*\|)");
+  static const BoundedPattern gpu(R"((\d+)MiB\s*/\s*(\d+)MiB\s*\|\s*(\d+)%)");
+  static const BoundedPattern process(R"(^\s*\|\s+\d+\s.*\s\d+MiB\s*\|)");
   SmiReading reading;
   bool list = false;
   bool listed = false;

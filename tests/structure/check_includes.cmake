@@ -27,7 +27,7 @@ set(OWNED
   "<openssl/|common/(pki[a-z_]*\\.cc|openssl_handles\\.h)"
   "<sqlite3\\.h>|controller/store/sqlite_[a-z_]*\\.(cc|h)"
   "<hwloc|agent/probes/[a-z_]*\\.cc"
-  "<re2/|(common/progress_pattern\\.(cc|h)|diagnosis/[a-z_]*\\.cc|agent/progress/[a-z_]*\\.(cc|h))"
+  "<re2/|(common/progress_pattern\\.(cc|h)|diagnosis/([a-z_]*\\.cc|bounded_pattern\\.h)|agent/progress/[a-z_]*\\.(cc|h))"
   "<dlfcn\\.h>|agent/probes/nvml_[a-z_]*\\.cc"
   "<spawn\\.h>|agent/(runner|shim|probes)/[a-z_]*\\.cc|cli/daemon\\.cc")
 
