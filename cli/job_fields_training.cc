@@ -1,5 +1,5 @@
 #include "cli/job_fields.h"
-#include "planner/strategy.h"
+#include "planner/model/strategy.h"
 
 namespace launch {
 namespace {

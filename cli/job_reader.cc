@@ -14,7 +14,7 @@
 #include "cli/shell_words.h"
 #include "common/file_system.h"
 #include "common/text.h"
-#include "planner/launch_line.h"
+#include "planner/line/launch_line.h"
 
 namespace launch {
 namespace {

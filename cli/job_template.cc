@@ -3,8 +3,8 @@
 #include "cli/job_reader.h"
 #include "cli/named_files.h"
 #include "common/quoted.h"
-#include "planner/launch_line.h"
-#include "planner/node_line.h"
+#include "planner/line/launch_line.h"
+#include "planner/line/node_line.h"
 
 namespace launch {
 namespace {

@@ -7,13 +7,13 @@
 #include <string_view>
 #include <vector>
 
-#include "planner/accelerate_flags.h"
-#include "planner/called_script.h"
-#include "planner/launch_line.h"
-#include "planner/launcher_words.h"
-#include "planner/shell_text.h"
-#include "planner/shell_values.h"
-#include "planner/written_counts.h"
+#include "planner/line/accelerate_flags.h"
+#include "planner/line/called_script.h"
+#include "planner/line/launch_line.h"
+#include "planner/line/launcher_words.h"
+#include "planner/line/shell_text.h"
+#include "planner/line/shell_values.h"
+#include "planner/line/written_counts.h"
 
 namespace launch {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "planner/array_check.h"
-#include "planner/demand.h"
+#include "planner/place/demand.h"
 #include "planner/planner.h"
+#include "planner/start/array_check.h"
 #include "preflight/codes.h"
 
 namespace launch {

@@ -7,7 +7,7 @@
 #include "cli/debug_run.h"
 #include "common/pki.h"
 #include "common/units.h"
-#include "planner/probe_plan.h"
+#include "planner/trainer/probe_plan.h"
 
 namespace launch {
 namespace {

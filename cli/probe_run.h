@@ -8,7 +8,7 @@
 
 #include "cli/app.h"
 #include "cli/client.h"
-#include "planner/probe.h"
+#include "planner/choose/probe.h"
 
 namespace launch {
 
@@ -16,8 +16,8 @@ namespace launch {
 // most 8: the line between two points reaches further. 2 when the plan has none.
 std::vector<std::int64_t> ProbeMicros(const Plan& plan);
 
-// What the hook of one run printed (planner/probe_plan.h): the largest over its ranks. Absent: no
-// rank got to its second step.
+// What the hook of one run printed (planner/trainer/probe_plan.h): the largest over its ranks.
+// Absent: no rank got to its second step.
 std::optional<ProbePoint> ReadProbe(std::string_view log);
 
 // What a debug run measured, kept with the controller; absent as above.

@@ -28,7 +28,7 @@ void HideSecrets(const JobView& job, ShownEnvironment& environment) {
   }
 }
 
-// It is the start text that puts them there (planner/allocation.cc), not the environment.
+// It is the start text that puts them there (planner/start/allocation.cc), not the environment.
 void NoteWrappers(const JobView& job, ShownEnvironment& environment) {
   const bool has =
       environment.set.contains("LAUNCH_WRAPPERS") || environment.open.contains("LAUNCH_WRAPPERS");

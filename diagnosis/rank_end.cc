@@ -47,7 +47,7 @@ struct EndPatterns {
   // torch/multiprocessing/spawn.py
   BoundedPattern spawned_signal{R"([Pp]rocess (\d+) terminated with signal (SIG\w+))"};
   BoundedPattern spawned_code{R"([Pp]rocess (\d+) terminated with exit code (\d+))"};
-  // planner/node_launcher.py, of torchrun, accelerate and deepspeed inside a script
+  // planner/start/node_launcher.py, of torchrun, accelerate and deepspeed inside a script
   BoundedPattern ours{
       R"(launch: first failing rank of [\w.-]+: (\d+) \(local rank \d+\): (?:signal (\d+)|exit (\d+)))"};
   // Composer's launcher

@@ -84,7 +84,7 @@ constexpr Signature kLauncher[] = {
          R"((?i)(?:received|caught|got)[^\n]{0,24}(?:SIGTERM|SIGUSR[12])|(?:SIGTERM|SIGUSR[12]) received)",
      .veto = R"(closing signal|Bypassing)"},
 
-    // planner/allocation.cc, of the scripts that activate a conda environment.
+    // planner/start/allocation.cc, of the scripts that activate a conda environment.
     {.label = "activation_failed",
      .tier = Tier::kAuthority,
      .confidence = Confidence::kConfirmed,

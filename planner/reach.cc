@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "common/units.h"
-#include "planner/environment.h"
-#include "planner/hf_flags.h"
-#include "planner/script_flags.h"
-#include "planner/strategy.h"
-#include "planner/trainer_configs.h"
-#include "planner/user_choices.h"
+#include "planner/line/script_flags.h"
+#include "planner/model/strategy.h"
+#include "planner/start/environment.h"
+#include "planner/trainer/hf_flags.h"
+#include "planner/trainer/trainer_configs.h"
+#include "planner/trainer/user_choices.h"
 
 namespace launch {
 namespace {

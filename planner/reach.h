@@ -8,7 +8,7 @@
 #include "common/error.h"
 #include "common/job.h"
 #include "common/plan.h"
-#include "planner/launch_line.h"
+#include "planner/line/launch_line.h"
 
 namespace launch {
 

@@ -7,8 +7,8 @@
 #include "common/error.h"
 #include "common/job.h"
 #include "common/plan.h"
-#include "planner/launch_line.h"
-#include "planner/ranks.h"
+#include "planner/line/launch_line.h"
+#include "planner/place/ranks.h"
 
 namespace launch {
 

@@ -35,7 +35,8 @@ Result<void> MakeContainerLock(const AttemptDir& dir, const LocalAccount& accoun
 // A tree that this process just made where nobody else could reach it; never through a link.
 Result<void> GiveTree(const std::string& path, const LocalAccount& account);
 
-// "~" of a plan that did not know the node's accounts (planner/environment.cc) becomes the home.
+// "~" of a plan that did not know the node's accounts (planner/start/environment.cc) becomes the
+// home.
 AllocationSpec AtHome(AllocationSpec spec, const LocalAccount& account);
 
 }  // namespace launch::agent

@@ -6,8 +6,8 @@
 
 namespace launch::agent {
 
-// What a file of it is called, with the number of the rank behind it (planner/environment_table.cc:
-// TORCH_NCCL_DEBUG_INFO_TEMP_FILE).
+// What a file of it is called, with the number of the rank behind it
+// (planner/start/environment_table.cc: TORCH_NCCL_DEBUG_INFO_TEMP_FILE).
 inline constexpr const char* kFlightFile = "nccl_trace_rank_";
 
 // One line for each rank and process group in which it waits, and for that of all ranks; at most

@@ -4,7 +4,7 @@ Python imports it at its start, because its directory stands first in PYTHONPATH
 of the program. One signal that nobody uses gets a handler of faulthandler's, which writes the
 stacks of all threads to a file; that file is open in this process and in those it forks, by which
 the agent knows who may be sent the signal. `python -m torch.distributed.run` and the like inside of
-a run that starts once per node become the launcher of the plan (planner/node_launcher.py). After
+a run that starts once per node become the launcher of the plan (planner/start/node_launcher.py). After
 optimizer steps, once a second at most, what PyTorch's allocator holds is appended to
 LAUNCH_PROGRESS_FILE.
 """

@@ -3,7 +3,7 @@
 
 #include "cli/import/import.h"
 #include "common/units.h"
-#include "planner/accelerate_settings.h"
+#include "planner/line/accelerate_settings.h"
 
 namespace launch {
 namespace {

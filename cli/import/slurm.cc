@@ -11,8 +11,8 @@
 #include "common/quoted.h"
 #include "common/text.h"
 #include "common/units.h"
-#include "planner/launcher_words.h"
-#include "planner/shell_text.h"
+#include "planner/line/launcher_words.h"
+#include "planner/line/shell_text.h"
 
 namespace launch {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "common/text.h"
 #include "common/units.h"
-#include "planner/shell_text.h"
+#include "planner/line/shell_text.h"
 
 namespace launch {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "cli/predict/case_table.h"
-#include "planner/training_setup.h"
+#include "planner/model/training_setup.h"
 
 namespace launch {
 

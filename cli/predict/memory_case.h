@@ -5,7 +5,7 @@
 
 #include "cli/predict/case_table.h"
 #include "common/error.h"
-#include "planner/memory_model.h"
+#include "planner/cost/memory_model.h"
 
 namespace launch {
 

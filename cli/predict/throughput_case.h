@@ -7,10 +7,10 @@
 
 #include "cli/predict/case_table.h"
 #include "common/error.h"
-#include "planner/device_speed.h"
-#include "planner/model_card.h"
-#include "planner/time_model.h"
-#include "planner/training_setup.h"
+#include "planner/cost/device_speed.h"
+#include "planner/cost/time_model.h"
+#include "planner/model/model_card.h"
+#include "planner/model/training_setup.h"
 
 namespace launch {
 

@@ -5,7 +5,7 @@
 #include "common/hostlist.h"
 #include "common/quoted.h"
 #include "common/text.h"
-#include "planner/shell_text.h"
+#include "planner/line/shell_text.h"
 
 namespace launch::up {
 namespace {

@@ -10,8 +10,8 @@
 #include "controller/core/offers.h"
 #include "controller/core/ownership.h"
 #include "controller/core/views.h"
-#include "planner/array_check.h"
 #include "planner/planner.h"
+#include "planner/start/array_check.h"
 
 namespace launch::controller {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "controller/core/replan.h"
 #include "diagnosis/verdict.h"
-#include "planner/precision.h"
+#include "planner/choose/precision.h"
 
 namespace launch::controller {
 namespace {

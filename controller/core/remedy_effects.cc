@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "controller/core/replan.h"
-#include "planner/fallbacks.h"
-#include "planner/strategy.h"
+#include "planner/choose/fallbacks.h"
+#include "planner/model/strategy.h"
 
 namespace launch::controller {
 namespace {

@@ -6,9 +6,9 @@
 #include <array>
 
 #include "diagnosis/exit_evidence.h"
-#include "planner/fallbacks.h"
-#include "planner/loader.h"
+#include "planner/choose/fallbacks.h"
 #include "planner/reach.h"
+#include "planner/start/loader.h"
 
 namespace launch::controller {
 namespace {

@@ -9,7 +9,7 @@
 #include "common/error.h"
 #include "common/planted.h"
 #include "controller/core/erase_entity.h"
-#include "planner/demand.h"
+#include "planner/place/demand.h"
 
 namespace launch::controller {
 namespace {

@@ -7,7 +7,7 @@ error is measured on that source.
 The program itself predicts (`--set NAME=VALUE`), so there is no second implementation. A source is the
 repository (or page) that published a row. A constant that the remaining rows say nothing about falls
 back to its prior: what one would write without any of these measurements. --fit fits on all rows and
-prints the constants of planner/memory_constants.h.
+prints the constants of planner/cost/memory_constants.h.
 """
 import argparse
 import csv

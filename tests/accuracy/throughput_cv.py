@@ -5,7 +5,7 @@ the error is measured on that group.
     throughput_cv.py --program BIN/predict-throughput CASES.csv [--anchors ANCHORS.csv] [--fit]
 
 The program itself predicts (`--set NAME=VALUE`), so there is no second implementation. --fit only
-fits on all rows and prints the constants of planner/time_constants.h.
+fits on all rows and prints the constants of planner/cost/time_constants.h.
 
 Groups: the value of a column (a model, a GPU, a sequence length, a precision ...) and ten random
 tenths. A table that has one source cannot leave a source out; for that there are the anchors, rows of

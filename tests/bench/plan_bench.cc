@@ -3,7 +3,7 @@
 
 #include "common/error.h"
 #include "common/units.h"
-#include "planner/choice.h"
+#include "planner/choose/choice.h"
 
 namespace launch {
 namespace {

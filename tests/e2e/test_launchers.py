@@ -264,7 +264,7 @@ def node_launcher():
     import importlib.util
 
     from conftest import ROOT
-    spec = importlib.util.spec_from_file_location("node_launcher", ROOT / "planner/node_launcher.py")
+    spec = importlib.util.spec_from_file_location("node_launcher", ROOT / "planner/start/node_launcher.py")
     launcher = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(launcher)
     return launcher

@@ -12,11 +12,11 @@
 #include "common/hostlist.h"
 #include "common/snapshot.h"
 #include "common/units.h"
-#include "planner/deepspeed_config.h"
-#include "planner/hf_config.h"
-#include "planner/hjson.h"
-#include "planner/launch_line.h"
-#include "planner/shell_text.h"
+#include "planner/line/deepspeed_config.h"
+#include "planner/line/hjson.h"
+#include "planner/line/launch_line.h"
+#include "planner/line/shell_text.h"
+#include "planner/model/hf_config.h"
 #include "tests/fuzz/targets.h"
 
 namespace launch::fuzz {

@@ -16,6 +16,16 @@ set(ALLOWED_controller common proto planner preflight diagnosis scheduler contro
 set(ALLOWED_agent common proto agent)
 set(ALLOWED_cli common proto planner preflight diagnosis scheduler cli)
 
+# Folder inside of planner/ -> the others of them it may include; planner/planner.h, the answer of all of them, may be
+# included everywhere.
+set(WITHIN_line "")
+set(WITHIN_model "")
+set(WITHIN_cost model)
+set(WITHIN_place line cost)
+set(WITHIN_trainer line model cost)
+set(WITHIN_start line model place trainer)
+set(WITHIN_choose model cost place trainer)
+
 # Pure: no threads, sockets, files, environment or system clock.
 set(PURE planner preflight diagnosis scheduler controller/core agent/core agent/progress/progress_)
 set(IMPURE_HEADERS
@@ -56,6 +66,13 @@ foreach(file IN LISTS SOURCES)
     if(include MATCHES "\"([a-z]+)/[^\"]*\"")
       if(NOT CMAKE_MATCH_1 IN_LIST ALLOWED_${folder})
         complain(${file} "${include}" "${folder}/ must not include ${CMAKE_MATCH_1}/")
+      endif()
+    endif()
+    if(file MATCHES "^planner/([a-z]+)/")
+      set(inner ${CMAKE_MATCH_1})
+      if(include MATCHES "\"planner/([a-z]+)/" AND NOT CMAKE_MATCH_1 STREQUAL inner
+         AND NOT CMAKE_MATCH_1 IN_LIST WITHIN_${inner})
+        complain(${file} "${include}" "planner/${inner}/ must not include planner/${CMAKE_MATCH_1}/")
       endif()
     endif()
     if(pure AND include MATCHES "${IMPURE_HEADERS}")

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "planner/accelerate_flags.h"
-#include "planner/launch_line.h"
+#include "planner/line/accelerate_flags.h"
+#include "planner/line/launch_line.h"
 
 namespace launch {
 namespace {

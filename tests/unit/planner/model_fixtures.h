@@ -1,7 +1,7 @@
 // Models that several tests of the forecast use.
 #pragma once
 
-#include "planner/model_card.h"
+#include "planner/model/model_card.h"
 
 namespace launch::testing {
 

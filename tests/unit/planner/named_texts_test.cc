@@ -1,10 +1,10 @@
 // Lines whose counts stand in files beside them, or in defaults of their own.
 #include <gtest/gtest.h>
 
-#include "planner/launch_line.h"
-#include "planner/shell_place.h"
-#include "planner/shell_text.h"
-#include "planner/written_counts.h"
+#include "planner/line/launch_line.h"
+#include "planner/line/shell_place.h"
+#include "planner/line/shell_text.h"
+#include "planner/line/written_counts.h"
 
 namespace launch {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "planner/launch_line.h"
+#include "planner/line/launch_line.h"
 
 namespace launch {
 

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "planner/hf_flags.h"
-#include "planner/user_choices.h"
+#include "planner/trainer/hf_flags.h"
+#include "planner/trainer/user_choices.h"
 
 namespace launch {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "planner/launch_line.h"
+#include "planner/line/launch_line.h"
 #include "tests/unit/planner/plan_fixtures.h"
 
 namespace launch {

@@ -1,0 +1,414 @@
+#include "planner/line/launch_line.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "common/quoted.h"
+#include "common/text.h"
+#include "planner/line/accelerate_flags.h"
+#include "planner/line/deepspeed_flags.h"
+#include "planner/line/launcher_notes.h"
+#include "planner/line/launcher_words.h"
+#include "planner/line/line_prefix.h"
+#include "planner/line/node_line.h"
+#include "planner/line/own_launchers.h"
+#include "planner/line/refused_starters.h"
+#include "planner/line/script_habits.h"
+#include "planner/line/shell_notes.h"
+#include "planner/line/shell_values.h"
+#include "planner/line/torchrun_flags.h"
+#include "planner/line/written_counts.h"
+
+namespace launch {
+namespace {
+
+class LineReader {
+ public:
+  LineReader(const ShellScript& script, const LaunchLineOptions& options)
+      : script_(script), options_(options), prefix_(options) {}
+
+  Result<LaunchLine> Read(std::string_view text) {
+    line_.uses = VariablesUsed(script_);
+    line_.uses_arg_zero = UsesArgZero(script_);
+    if (script_.commands.empty()) {
+      return Fail(ErrorCode::kInvalidArgument, "run: there is no command in it",
+                  "write the command that trains, e.g. run: python train.py");
+    }
+    if (options_.launcher == LauncherKind::kMpi) {
+      return Fail(ErrorCode::kUnimplemented, "launcher: mpi is not in this version",
+                  "write `launcher: process` if the program reads RANK and WORLD_SIZE");
+    }
+    LAUNCH_RETURN_IF_ERROR(CheckContinuations());
+    const bool open = options_.launcher == LauncherKind::kAuto;
+    if (!open && options_.launcher != LauncherKind::kProcess) {
+      return ReadNodeLine(text, script_, options_, "launcher: " + Kind());
+    }
+    if (const auto place = FindPlace()) {
+      Result<LaunchLine> line = ReadLauncherLine(*place);
+      if (line || !open || line.error().code != ErrorCode::kUnimplemented) return line;
+      return ReadNodeLine(text, script_, options_, ReasonOf(line.error()));
+    }
+    if (const auto seen = FindLauncher(script_)) {
+      if (!open) {
+        NotePerRank(*seen);
+      } else if (IsWrapped(*seen)) {
+        return ReadNodeLine(text, script_, options_, *seen + " in a script of several commands");
+      } else if (StartsRanksItself(*seen)) {
+        return ReadNodeLine(text, script_, options_, *seen + " starts its ranks itself");
+      } else {
+        return Fail(ErrorCode::kUnimplemented,
+                    "run: it starts " + *seen + ", which launch cannot hold to a plan",
+                    HintInsteadOf(*seen));
+      }
+    }
+    const WrittenCounts counts = open ? CountsIn(script_, options_) : WrittenCounts();
+    if (open) {
+      LAUNCH_ASSIGN_OR_RETURN(const std::string inside, LauncherBehind(counts));
+      if (!inside.empty()) return ReadNodeLine(text, script_, options_, inside);
+    }
+    LAUNCH_ASSIGN_OR_RETURN(LaunchLine plain, ReadPlain(text));
+    const ScriptHabits habits = HabitsOf(plain, options_.files);
+    const auto own = StartsProcesses(plain, habits);
+    if (open && own) return ReadNodeLine(text, script_, options_, own->why, own->count);
+    TakeTrainerDevices(plain);
+    if (auto unread = UnreadScript(counts)) plain.warnings.push_back(std::move(*unread));
+    if (auto left = FilesLeftOut(counts, options_)) plain.warnings.push_back(std::move(*left));
+    plain.rank_means_several = habits.optional_rank;
+    return plain;
+  }
+
+ private:
+  TextsAt Texts() const { return {options_.files, prefix_.place()}; }
+  const ShellCommand& Main() const { return script_.commands[main_]; }
+  std::string Kind() const { return std::string(ToString(options_.launcher)); }
+
+  // "run: " is the key of an error, not a part of a reason.
+  static std::string ReasonOf(const Error& error) {
+    return error.message.rfind("run: ", 0) == 0 ? error.message.substr(5) : error.message;
+  }
+
+  // "\\ " at the end of a line looks like a continuation and is none: what follows would be a
+  // command of its own.
+  Result<void> CheckContinuations() const {
+    for (const ShellCommand& command : script_.commands) {
+      // Also with a comment behind it.
+      const bool broken =
+          command.joiner == "\n" &&
+          std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
+            return word.raw == "\\ " || word.raw.starts_with("\\ #");
+          });
+      if (!broken) continue;
+      return Fail(ErrorCode::kInvalidArgument,
+                  "run: line " + std::to_string(command.words.back().line) +
+                      " ends with a backslash and a blank, which does not continue the line",
+                  "remove the blank behind the backslash");
+    }
+    return {};
+  }
+
+  void NotePerRank(const std::string& seen) {
+    line_.warnings.push_back(
+        MakeFinding("launcher_per_rank", Severity::kWarning,
+                    "run starts " + seen + ", and `launcher: process` starts it once per rank",
+                    "leave launcher out if " + seen + " should start the ranks"));
+  }
+
+  // cd, export and set in front, then one command; at most `| tee FILE`, `&` and `wait` behind it.
+  bool IsOneCommandAfterPreparation() {
+    if (script_.compound) return false;
+    const auto& commands = script_.commands;
+    std::size_t main = 0;
+    while (main + 1 < commands.size() && IsPreparation(commands[main])) ++main;
+    main_ = main;
+    tee_ = false;
+    background_ = false;
+    std::size_t last = main;
+    if (commands[main].joiner == "|") {
+      const bool tee = main + 1 < commands.size() && !commands[main + 1].words.empty() &&
+                       commands[main + 1].words[0].raw == "tee";
+      if (!tee) return false;
+      tee_ = true;
+      ++last;
+    }
+    background_ = commands[last].joiner == "&";
+    if (last + 1 == commands.size()) return background_ || commands[last].joiner.empty();
+    const ShellCommand& next = commands[last + 1];
+    return background_ && last + 2 == commands.size() && next.words.size() == 1 &&
+           next.words[0].raw == "wait";
+  }
+
+  struct Place {
+    LauncherPlace launcher;
+    LauncherKind kind = LauncherKind::kTorchrun;
+  };
+
+  std::optional<Place> FindPlace() {
+    if (!IsOneCommandAfterPreparation()) return std::nullopt;
+    parts_ = PartsOf(Main());
+    if (parts_.first >= Main().words.size()) return std::nullopt;
+    if (const auto place = FindTorchrun(Main().words, parts_.first))
+      return Place{*place, LauncherKind::kTorchrun};
+    if (const auto place = FindDeepspeed(Main().words, parts_.first))
+      return Place{*place, LauncherKind::kDeepspeed};
+    if (const auto place = FindAccelerate(Main().words, parts_.first))
+      return Place{*place, LauncherKind::kAccelerate};
+    return std::nullopt;
+  }
+
+  Result<LauncherArguments> ReadFlags(const Place& place) {
+    const std::vector<ShellWord>& words = Main().words;
+    const std::size_t first = place.launcher.first_flag;
+    if (place.kind == LauncherKind::kDeepspeed) {
+      return ReadDeepspeed(words, first, prefix_.known(), Texts());
+    }
+    if (place.kind == LauncherKind::kTorchrun) {
+      return ReadTorchrun(words, first, place.launcher.launch_module, prefix_.known());
+    }
+    LAUNCH_ASSIGN_OR_RETURN(AccelerateArguments read,
+                            ReadAccelerate(words, first, prefix_.known(), Texts()));
+    line_.env = AccelerateEnvironment(read.settings);
+    if (read.cpu) line_.on_cpu = "accelerate's --cpu or use_cpu";
+    if (!read.settings.file.empty()) {
+      line_.read.push_back(read.settings.file + ": settings of accelerate read, kept as they are");
+    }
+    line_.accelerate = std::move(read.settings);
+    return std::move(read.arguments);
+  }
+
+  Result<LaunchLine> ReadLauncherLine(const Place& place) {
+    prefix_.ReadPreparation(script_, main_);
+    const std::string prefix = prefix_.Assignments(parts_);
+    const std::vector<ShellWord>& words = Main().words;
+    LAUNCH_ASSIGN_OR_RETURN(const LauncherArguments arguments, ReadFlags(place));
+    if (prefix_.sets_path() && place.launcher.launcher.find('/') == std::string::npos &&
+        place.launcher.interpreter.empty() && !arguments.no_python) {
+      return Fail(ErrorCode::kUnimplemented,
+                  "run: it sets PATH, on which " + place.launcher.launcher +
+                      " and its interpreter are found on the node",
+                  "write the launcher with its whole path, or venv: or conda: in the job");
+    }
+    line_.launcher = place.kind;
+    line_.place = prefix_.place();
+    line_.procs = arguments.procs;
+    line_.procs_number = arguments.procs_number;
+    line_.procs_of_all_nodes = place.kind == LauncherKind::kAccelerate && !arguments.nodes_min;
+    line_.nodes_min = arguments.nodes_min;
+    line_.nodes_max = arguments.nodes_max;
+    line_.role = arguments.role;
+    line_.visible_devices = prefix_.visible_devices();
+    if (WhichOf(words[arguments.script].raw).empty()) line_.script = words[arguments.script].value;
+    line_.module = arguments.module;
+    line_.python = !arguments.no_python;
+    std::vector<ShellWord> behind(words.begin() + static_cast<std::ptrdiff_t>(arguments.script) + 1,
+                                  words.end());
+    // argparse takes the first "--" behind the script away.
+    if (!behind.empty() && behind[0].raw == "--") behind.erase(behind.begin());
+    // What the line itself gives a variable is known to who reads the script's flags: the words of
+    // $ARGS are several. The shell of the rank cuts them itself.
+    line_.arguments = WordSplitter().Split(behind, prefix_.known());
+    for (ShellWord& word : line_.arguments) {
+      auto value = word.fixed ? std::nullopt : FixedValue(word, prefix_.known());
+      if (!value) continue;
+      word.value = std::move(*value);
+      word.fixed = true;
+    }
+    line_.shell = prefix_.preparation() + prefix + "exec " +
+                  CommandOf(arguments, place.launcher, words[arguments.script], behind);
+    // $0 of the text is that of `bash -c`, by which scripts know where they stand.
+    if (line_.interpreter_first && line_.uses_arg_zero)
+      line_.shell = std::string(kInterpreterBehindZero) + line_.shell;
+    line_.read.insert(line_.read.begin(), std::string(ToString(place.kind)) + " line read");
+    AddWarnings(prefix_.warnings());
+    line_.shell += KeptRedirects();
+    AddWarnings(LauncherNotes(arguments, place.kind, prefix_.overridden()));
+    if (arguments.hostfile_unread) line_.hostfile_unread = arguments.hostfile;
+    if (options_.gpus_open) AddWarnings(OpenCountNotes(arguments, place.kind));
+    if (!place.launcher.interpreter.empty()) {
+      line_.read.push_back("interpreter " + place.launcher.interpreter + " of the line");
+    }
+    return std::move(line_);
+  }
+
+  // The program of one rank, with the interpreter that the launcher would have given it.
+  std::string CommandOf(const LauncherArguments& arguments, const LauncherPlace& place,
+                        const ShellWord& script, const std::vector<ShellWord>& behind) {
+    std::string command;
+    if (arguments.no_python) {
+      line_.command_word = script.fixed ? script.value : "";
+    } else if (place.interpreter.empty()) {
+      line_.interpreter_first = true;
+      line_.interpreter_of = place.launcher;
+      command = line_.uses_arg_zero ? "\"$launch_python\" -u " : "\"$0\" -u ";
+    } else {
+      line_.command_word = place.interpreter;
+      command = ShellQuote(place.interpreter) + " -u ";
+    }
+    if (arguments.module) command += "-m ";
+    command += script.raw;
+    if (options_.local_rank_arg) {
+      command += " --local_rank=$LOCAL_RANK";
+    } else if (!arguments.local_rank_flag.empty()) {
+      command += " " + arguments.local_rank_flag + "=$LOCAL_RANK";
+    }
+    for (const ShellWord& word : behind) command += " " + word.raw;
+    return command;
+  }
+
+  std::string TeeText() const {
+    std::string text = "|";
+    for (const ShellWord& word : script_.commands[main_ + 1].words) text += " " + word.raw;
+    return text;
+  }
+
+  void AddWarnings(const std::vector<Finding>& warnings) {
+    line_.warnings.insert(line_.warnings.end(), warnings.begin(), warnings.end());
+  }
+
+  // Ranks of one node writing one file would overwrite each other, and `| tee` hides the exit code.
+  std::string KeptRedirects() {
+    std::vector<std::string> dropped;
+    std::string kept;
+    for (const ShellRedirect& redirect : Main().redirects) {
+      if (redirect.output) {
+        dropped.push_back(redirect.raw);
+      } else if (redirect.raw != "2>&1") {
+        kept += " " + redirect.raw;
+      }
+    }
+    if (tee_) dropped.push_back(TeeText());
+    if (background_) dropped.emplace_back("&");
+    if (!dropped.empty()) {
+      line_.warnings.push_back(MakeFinding(
+          "output_redirected", Severity::kWarning,
+          Joined(dropped, " ") + " is left out: each rank has a log of its own, and the job ends "
+                                 "when its ranks do",
+          "read the output with launch logs JOB [--rank R]"));
+    }
+    return kept;
+  }
+
+  Result<LaunchLine> ReadPlain(std::string_view text) {
+    line_.launcher = LauncherKind::kProcess;
+    if (ExecLast()) {
+      line_.wrappers = !ShellScriptOf(Main()).empty();
+      return std::move(line_);
+    }
+    line_.wrappers = true;
+    for (const ShellCommand& command : script_.commands) {
+      for (const ShellWord& word : command.words) {
+        const auto assignment = AssignmentOf(word);
+        if (assignment && assignment->name == "CUDA_VISIBLE_DEVICES" && line_.warnings.empty()) {
+          line_.warnings.push_back(
+              MakeFinding("visible_devices_set", Severity::kWarning,
+                          "run sets CUDA_VISIBLE_DEVICES itself, against the devices the job gets",
+                          "leave it out; for particular devices write gpu_ids"));
+        }
+      }
+    }
+    while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
+    line_.shell = std::string(text) + WaitBehind(script_);
+    AddWarnings(HiddenStatus(script_));
+    AddWarnings(LoginShellNotes(script_));
+    line_.read.push_back("script");
+    return std::move(line_);
+  }
+
+  // One command after cd and assignments becomes the rank's process itself: signals reach it and
+  // its exit code is the rank's. False: it is a builtin or part of something larger.
+  bool ExecLast() {
+    if (!IsOneCommandAfterPreparation() || Main().words.empty()) return false;
+    const CommandParts parts = PartsOf(Main());
+    if (parts.first >= Main().words.size()) return false;
+    const ShellWord& word = Main().words[parts.first];
+    if (IsShellBuiltin(word.raw)) return false;
+    prefix_.ReadPreparation(script_, main_);
+    line_.place = prefix_.place();
+    const std::string prefix = prefix_.Assignments(parts);
+    line_.visible_devices = prefix_.visible_devices();
+    AddWarnings(prefix_.warnings());
+    const std::string command = PlainCommand(parts);
+    if (!prefix_.overridden().empty()) {
+      line_.warnings.push_back(MakeFinding(
+          "launcher_flags_replaced", Severity::kWarning,
+          Joined(prefix_.overridden(), ", ") + " in run is replaced by the value of the plan",
+          "leave it out"));
+    }
+    line_.shell = prefix_.preparation() + prefix + "exec " + command;
+    const bool elsewhere =
+        prefix_.preparation().find("cd ") != std::string::npos || prefix_.sets_path();
+    const bool by_path = word.value.find('/') != std::string::npos;
+    if ((word.fixed && !elsewhere) || (line_.python && !by_path && !prefix_.sets_path()))
+      line_.command_word = word.value;
+    line_.arguments.assign(Main().words.begin() + static_cast<std::ptrdiff_t>(parts.first) + 1,
+                           Main().words.end());
+    for (const ShellRedirect& redirect : Main().redirects) {
+      if (!redirect.output) continue;
+      line_.warnings.push_back(MakeFinding(
+          "output_redirected", Severity::kWarning,
+          redirect.raw + ": the output goes to that file, and every rank writes the same one",
+          "leave it out and read launch logs JOB"));
+    }
+    if (background_) {
+      line_.warnings.push_back(MakeFinding(
+          "output_redirected", Severity::kWarning,
+          "& is left out: the job would end while the command still runs", "leave it out"));
+    }
+    if (tee_) {
+      line_.warnings.push_back(MakeFinding(
+          "output_redirected", Severity::kWarning,
+          TeeText() +
+              " is left out: it would hide the exit code, and every rank write the same file",
+          "read the output with launch logs JOB [--rank R]"));
+    }
+    line_.read.push_back("plain command");
+    return true;
+  }
+
+  std::string PlainCommand(const CommandParts& parts) {
+    const std::vector<ShellWord>& words = Main().words;
+    std::size_t script = parts.first + 1;
+    line_.python = IsPython(words[parts.first].value);
+    while (line_.python && script < words.size() && words[script].value.rfind('-', 0) == 0 &&
+           words[script].value != "-m" && words[script].value != "-c") {
+      ++script;
+    }
+    std::string command;
+    for (std::size_t i = parts.first; i < words.size(); ++i) {
+      command += (command.empty() ? "" : " ") + words[i].raw;
+      const bool named = line_.python && script < words.size() &&
+                         (words[script].value == "-m" || words[script].value == "-c");
+      if (options_.local_rank_arg && line_.python && i == script + (named ? 1 : 0)) {
+        command += " --local_rank=$LOCAL_RANK";
+      }
+    }
+    for (const ShellRedirect& redirect : Main().redirects) command += " " + redirect.raw;
+    if (line_.python && script < words.size()) line_.script = words[script].value;
+    return command;
+  }
+
+  const ShellScript& script_;
+  const LaunchLineOptions& options_;
+  LinePrefix prefix_;
+  std::size_t main_ = 0;
+  bool tee_ = false;         // `| tee FILE` behind the main command
+  bool background_ = false;  // `&` behind it
+  CommandParts parts_;
+  LaunchLine line_;
+};
+
+}  // namespace
+
+Result<LaunchLine> ReadLaunchLine(std::string_view run, const LaunchLineOptions& options) {
+  LAUNCH_ASSIGN_OR_RETURN(const ShellScript script, ReadShell(run));
+  LAUNCH_ASSIGN_OR_RETURN(LaunchLine line, LineReader(script, options).Read(run));
+  if (auto finding = DevicesSetIn(line, options.files))
+    line.warnings.push_back(std::move(*finding));
+  const auto nodes = options.told.find("NNODES");
+  const bool one = nodes == options.told.end() || nodes->second == "1";
+  if (one && !line.hostfile_unread.empty())
+    line.warnings.push_back(HostfileUnread(line.hostfile_unread));
+  return line;
+}
+
+}  // namespace launch

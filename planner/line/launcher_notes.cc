@@ -1,0 +1,86 @@
+#include "planner/line/launcher_notes.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "common/text.h"
+#include "planner/line/line_prefix.h"
+
+namespace launch {
+
+std::vector<Finding> LauncherNotes(const LauncherArguments& arguments, LauncherKind launcher,
+                                   const std::vector<std::string>& overridden) {
+  std::vector<Finding> notes;
+  std::vector<std::string> replaced = arguments.replaced;
+  for (const std::string& variable : overridden) {
+    const std::string name = Lower(variable);
+    if (std::find(replaced.begin(), replaced.end(), name) == replaced.end()) {
+      replaced.push_back(name);
+    }
+  }
+  if (!replaced.empty()) {
+    notes.push_back(MakeFinding(
+        "launcher_flags_replaced", Severity::kWarning,
+        Joined(replaced, ", ") + (replaced.size() == 1 ? " of the line is" : " of the line are") +
+            " replaced by the values of the plan",
+        "leave them out: launch sets rank, address and port for every node"));
+  }
+  if (!arguments.dropped.empty()) {
+    notes.push_back(MakeFinding(
+        "launcher_flags_dropped", Severity::kNotice,
+        Joined(arguments.dropped, ", ") + " steer the launcher itself and have no effect here",
+        "read logs with launch logs JOB --rank R"));
+  }
+  if (arguments.max_restarts && *arguments.max_restarts != "0") {
+    notes.push_back(MakeFinding(
+        "launcher_flags_dropped", Severity::kNotice,
+        "max_restarts=" + *arguments.max_restarts + " has no effect: launch restarts jobs",
+        "write retry: {max: " + *arguments.max_restarts + "}"));
+  }
+  // deepspeed and accelerate take all GPUs by themselves.
+  const bool one_by_default = launcher == LauncherKind::kTorchrun;
+  if (arguments.procs == ProcsWord::kNone && one_by_default) {
+    notes.push_back(MakeFinding(
+        "processes_per_node", Severity::kNotice,
+        "the line has no --nproc-per-node (torchrun would start 1): one process per GPU",
+        "write --nproc-per-node or procs_per_node"));
+  } else if (arguments.procs == ProcsWord::kNone && launcher == LauncherKind::kDeepspeed) {
+    notes.push_back(MakeFinding(
+        "processes_per_node", Severity::kNotice,
+        "deepspeed would take every GPU of the node: here it is those that the job asks for",
+        "write gpus: N (1 where it is left out)"));
+  } else if (arguments.procs == ProcsWord::kUnknown) {
+    notes.push_back(
+        MakeFinding("processes_per_node", Severity::kWarning,
+                    "the number of processes per node is known on the node only: one per GPU",
+                    "write a number, or procs_per_node in the job"));
+  }
+  if (!arguments.nodes_text.empty() && !arguments.nodes_min) {
+    notes.push_back(MakeFinding("launcher_flags_replaced", Severity::kWarning,
+                                "the number of nodes, " + arguments.nodes_text +
+                                    ", is read as the number of nodes of the job"));
+  }
+  return notes;
+}
+
+Finding HostfileUnread(const std::string& path) {
+  return MakeFinding("hostfile_unread", Severity::kWarning,
+                     path +
+                         " was not found where the job was submitted: it says on how many nodes "
+                         "deepspeed starts, and the job takes nodes: instead",
+                     "write nodes: N, or submit from a machine that sees the file");
+}
+
+std::vector<Finding> OpenCountNotes(const LauncherArguments& arguments, LauncherKind launcher) {
+  const bool by_word = arguments.procs == ProcsWord::kGpu || arguments.procs == ProcsWord::kAuto;
+  const bool by_default =
+      arguments.procs == ProcsWord::kNone && launcher == LauncherKind::kAccelerate;
+  if (!by_word && !by_default) return {};
+  return {MakeFinding("processes_per_node", Severity::kNotice,
+                      std::string(ToString(launcher)) +
+                          " would take every GPU of the node: here it is those that the job asks "
+                          "for",
+                      "write gpus: N (1 where it is left out)")};
+}
+
+}  // namespace launch

@@ -1,0 +1,256 @@
+#include "planner/line/launcher_words.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "planner/line/own_launchers.h"
+#include "planner/line/refused_starters.h"
+#include "planner/line/shell_values.h"
+
+namespace launch {
+namespace {
+
+std::string_view BaseName(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+// Programs that start what follows them; their own flags come first.
+constexpr std::array<std::string_view, 43> kWrappers = {
+    "exec",   "time",    "nohup",    "command",    "env",       "numactl",   "nsys",
+    "ncu",    "strace",  "ltrace",   "gdb",        "perf",      "py-spy",    "nice",
+    "ionice", "taskset", "timeout",  "stdbuf",     "unbuffer",  "setsid",    "chrt",
+    "flock",  "uv",      "pixi",     "hatch",      "pipenv",    "rye",       "pdm",
+    "conda",  "mamba",   "xargs",    "micromamba", "poetry",    "sudo",      "then",
+    "do",     "else",    "parallel", "xvfb-run",   "catchsegv", "apptainer", "singularity",
+    "ts"};
+
+bool Contains(const auto& list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+}  // namespace
+
+std::string_view WhichOf(std::string_view raw) {
+  if (raw.size() > 1 && raw.front() == '"' && raw.back() == '"') {
+    raw = raw.substr(1, raw.size() - 2);
+  }
+  for (std::string_view open : {"$(which ", "$(command -v ", "`which ", "`command -v "}) {
+    if (raw.substr(0, open.size()) != open || raw.size() <= open.size() + 1) continue;
+    return raw.substr(open.size(), raw.size() - open.size() - 1);
+  }
+  return {};
+}
+
+std::string_view ProgramOf(const ShellWord& word) {
+  const std::string_view which = WhichOf(word.raw);
+  return which.empty() ? BaseName(word.value) : which;
+}
+
+bool IsPython(std::string_view word) {
+  std::string_view name = BaseName(word);
+  if (name.substr(0, 6) != "python") return false;
+  name.remove_prefix(6);
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '.';
+  });
+}
+
+bool IsShellBuiltin(std::string_view word) {
+  constexpr std::array<std::string_view, 34> kBuiltins = {
+      ":",       ".",      "[",    "alias",  "bg",     "break", "builtin", "cd",     "continue",
+      "declare", "echo",   "eval", "exit",   "export", "false", "fg",      "hash",   "let",
+      "local",   "printf", "pwd",  "read",   "return", "set",   "shift",   "source", "test",
+      "trap",    "true",   "type", "ulimit", "umask",  "unset", "wait"};
+  return Contains(kBuiltins, word) || word == "!" || word == "{" || word == "[[";
+}
+
+namespace {
+
+// Index of the word behind "python" and its own flags, "-m" included; absent for another program.
+std::optional<std::size_t> BehindPython(const std::vector<ShellWord>& words, std::size_t first) {
+  if (!IsPython(words[first].value)) return std::nullopt;
+  std::size_t i = first + 1;
+  while (i < words.size() && words[i].value.rfind('-', 0) == 0 && words[i].value != "-m") {
+    const bool with_value = words[i].value == "-X" || words[i].value == "-W";
+    i += with_value ? 2 : 1;
+  }
+  if (i >= words.size()) return std::nullopt;
+  return i;
+}
+
+// `program` itself, one of its modules behind -m, or its file behind an interpreter.
+std::optional<LauncherPlace> FindProgram(const std::vector<ShellWord>& words, std::size_t first,
+                                         std::string_view program,
+                                         std::initializer_list<std::string_view> modules) {
+  if (first >= words.size()) return std::nullopt;
+  const std::string name(program);
+  if (ProgramOf(words[first]) == program) {
+    const std::string_view which = WhichOf(words[first].raw);
+    return LauncherPlace{first + 1, which.empty() ? words[first].value : name, "", false};
+  }
+  const auto behind = BehindPython(words, first);
+  if (!behind) return std::nullopt;
+  const std::size_t i = *behind;
+  if (words[i].value == "-m" && i + 1 < words.size()) {
+    const std::string& module = words[i + 1].value;
+    if (!Contains(modules, module)) return std::nullopt;
+    return LauncherPlace{i + 2, "python -m " + module, words[first].value,
+                         module == "torch.distributed.launch"};
+  }
+  if (ProgramOf(words[i]) != program) return std::nullopt;
+  return LauncherPlace{i + 1, name, words[first].value, false};
+}
+
+}  // namespace
+
+std::optional<LauncherPlace> FindTorchrun(const std::vector<ShellWord>& words, std::size_t first) {
+  return FindProgram(words, first, "torchrun",
+                     {"torch.distributed.run", "torch.distributed.launch"});
+}
+
+std::optional<LauncherPlace> FindDeepspeed(const std::vector<ShellWord>& words, std::size_t first) {
+  return FindProgram(words, first, "deepspeed", {"deepspeed", "deepspeed.launcher.runner"});
+}
+
+std::optional<LauncherPlace> FindAccelerate(const std::vector<ShellWord>& words,
+                                            std::size_t first) {
+  if (auto place = FindProgram(words, first, "accelerate-launch", {"accelerate.commands.launch"})) {
+    return place;
+  }
+  auto place =
+      FindProgram(words, first, "accelerate", {"accelerate.commands.accelerate_cli", "accelerate"});
+  if (!place || place->first_flag >= words.size()) return std::nullopt;
+  if (words[place->first_flag].value != "launch") return std::nullopt;  // config, test, env ...
+  ++place->first_flag;
+  return place;
+}
+
+namespace {
+
+// "-c", "-lc": a text to execute follows.
+bool TakesText(const std::string& flag) {
+  return flag.size() > 1 && flag[0] == '-' && flag[1] != '-' && flag.back() == 'c';
+}
+
+class LauncherSearch {
+ public:
+  std::optional<std::string> In(const ShellScript& script) {
+    for (const ShellCommand& command : script.commands) {
+      if (auto seen = In(command)) return seen;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<std::string> In(const ShellCommand& command) {
+    if (auto seen = InAssignments(command)) return seen;
+    const std::vector<ShellWord> words = splitter_.Split(command.words, known_);
+    for (const ShellWord& word : command.words) TakeAssignment(word, known_);
+    if (auto seen = InWords(words)) return seen;
+    for (const std::string_view document : ShellDocuments(command)) {
+      if (auto seen = InText(document)) return seen;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::optional<std::string> InText(std::string_view text) {
+    std::optional<std::string> seen;
+    nested_.Visit(text, [&](const ShellScript& inner) { seen = In(inner); });
+    return seen;
+  }
+
+  // LAUNCHER="accelerate launch --num_processes 4", RUN=(torchrun --nproc_per_node 4)
+  std::optional<std::string> InAssignments(const ShellCommand& command) {
+    for (const ShellWord& word : command.words) {
+      if (auto seen = word.elements.empty() ? std::nullopt : InWords(word.elements)) return seen;
+      const auto assignment = AssignmentOf(word);
+      if (!assignment || assignment->value.value.find(' ') == std::string::npos) continue;
+      if (auto seen = InText(assignment->value.value)) return seen;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<std::string> InWords(const std::vector<ShellWord>& words) {
+    bool wrapped = true;      // a command may stand here
+    bool behind_one = false;  // the first word is a wrapper: whatever follows may be a command
+    bool first = true;
+    bool training = true;  // may still stand behind
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (AssignmentOf(words[i])) continue;
+      if (Installs(words, i)) return std::nullopt;
+      const auto refused = wrapped ? FindRefused(words, i) : std::nullopt;
+      if (refused && refused->only_with_training && training) training = TrainsBehind(words, i);
+      if (refused && (training || !refused->only_with_training)) return refused->program;
+      if (auto seen = Anywhere(words, i)) return seen;
+      if (!wrapped) continue;
+      if (FindDeepspeed(words, i)) return "deepspeed";
+      if (FindAccelerate(words, i)) return "accelerate launch";
+      if (IsOwnLauncher(words, i)) return std::string(ProgramOf(words[i]));
+      const bool wrapper = Contains(kWrappers, ProgramOf(words[i]));
+      behind_one = first ? wrapper : behind_one;
+      wrapped = behind_one || wrapper;
+      first = false;
+    }
+    return std::nullopt;
+  }
+
+  // `uv pip install trl peft`: what follows are names of packages.
+  static bool Installs(const std::vector<ShellWord>& words, std::size_t i) {
+    constexpr std::array<std::string_view, 7> kInstallers = {"pip",        "pip3", "conda", "mamba",
+                                                             "micromamba", "uv",   "poetry"};
+    const bool verb = words[i].value == "install" || words[i].value == "add";
+    return verb && i > 0 && Contains(kInstallers, ProgramOf(words[i - 1]));
+  }
+
+  // Not `conda activate tune`, nor `conda run -n tune`.
+  static bool IsOwnLauncher(const std::vector<ShellWord>& words, std::size_t i) {
+    if (!StartsRanksItself(words, i)) return false;
+    return i == 0 || !words[i - 1].value.starts_with('-');
+  }
+
+  // What is never data in a training script, whatever program stands in front of it.
+  std::optional<std::string> Anywhere(const std::vector<ShellWord>& words, std::size_t i) {
+    if (ProgramOf(words[i]) == "torchrun") return "torchrun";
+    const std::string next = i + 1 < words.size() ? words[i + 1].value : "";
+    if (ProgramOf(words[i]) == "accelerate" && next == "launch") return "accelerate launch";
+    const std::string& word = words[i].value;
+    const bool text = TakesText(word) || word == "eval";
+    if (text && next.find(' ') != std::string::npos) return InText(next);
+    const std::string module = word == "-m" ? next : word.rfind("-m", 0) == 0 ? word.substr(2) : "";
+    if (module == "torch.distributed.run" || module == "torch.distributed.launch")
+      return "torchrun";
+    if (module == "accelerate.commands.launch") return "accelerate launch";
+    if (module == "deepspeed.launcher.runner") return "deepspeed";
+    return std::nullopt;
+  }
+
+  // "ssh node python train.py", "ssh node 'cd x && torchrun ...'"
+  bool TrainsBehind(const std::vector<ShellWord>& words, std::size_t at) {
+    for (std::size_t i = at + 1; i < words.size(); ++i) {
+      if (IsPython(words[i].value) || FindTorchrun(words, i) || FindDeepspeed(words, i) ||
+          FindAccelerate(words, i)) {
+        return true;
+      }
+      if (words[i].value.find(' ') != std::string::npos && InText(words[i].value)) return true;
+    }
+    return false;
+  }
+
+  NestedTexts nested_;
+  WordSplitter splitter_;
+  KnownVariables known_;
+};
+
+}  // namespace
+
+std::optional<std::string> FindLauncher(const ShellScript& script) {
+  return LauncherSearch().In(script);
+}
+
+std::optional<std::string> FindLauncher(const ShellCommand& command) {
+  return LauncherSearch().In(command);
+}
+
+}  // namespace launch

@@ -1,0 +1,296 @@
+#include "planner/line/node_line.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "planner/line/launcher_words.h"
+#include "planner/line/line_prefix.h"
+#include "planner/line/own_launchers.h"
+#include "planner/line/refused_starters.h"
+#include "planner/line/shell_notes.h"
+#include "planner/line/written_counts.h"
+
+namespace launch {
+namespace {
+
+void TakeCounts(const WrittenCounts& counts, LaunchLine& line) {
+  if (line.procs == ProcsWord::kNone) {
+    line.procs = counts.procs;
+    line.procs_number = counts.procs_number;
+    line.procs_of_all_nodes = counts.total;
+  }
+  if (counts.nodes && *counts.nodes > 1 && !line.nodes_min) {
+    line.nodes_min = line.nodes_max = counts.nodes;
+  }
+  if (counts.accelerate && !counts.accelerate->file.empty()) {
+    line.read.push_back(counts.accelerate->file +
+                        ": settings of accelerate read, kept as they are");
+  }
+  line.accelerate = counts.accelerate;
+  line.deepspeed = counts.deepspeed;
+  line.hostfile_unread = counts.hostfile_unread;
+  line.on_cpu = counts.on_cpu;
+  if (!counts.devices) return;
+  line.visible_devices = counts.devices;
+  line.warnings.push_back(MakeFinding(
+      "visible_devices_set", Severity::kWarning,
+      "run sets CUDA_VISIBLE_DEVICES itself, against the devices the job gets: read as a count (" +
+          std::to_string(*counts.devices) + "), and replaced where a launcher is called",
+      "leave it out; for particular devices write gpu_ids"));
+  // What the wrappers (node_launcher.py) give back to the launcher.
+  line.shell = "export LAUNCH_VISIBLE_DEVICES=\"$CUDA_VISIBLE_DEVICES\"\n" + line.shell;
+}
+
+// A word is a word, wherever it stands; empty: none.
+std::string MentionedLauncher(const std::string& text) {
+  for (const char* name : {"torchrun", "torch.distributed", "accelerate launch", "deepspeed "}) {
+    if (text.find(name) != std::string::npos) return name;
+  }
+  return {};
+}
+
+std::string LauncherIn(const std::string& text) {
+  const auto script = ReadShell(text);
+  return script ? FindLauncher(*script).value_or(std::string()) : MentionedLauncher(text);
+}
+
+// The first script that calls a launcher, in words.
+Result<std::string> LauncherAmong(const std::vector<ShellWalk::CalledText>& scripts) {
+  for (const auto& [shown, text] : scripts) {
+    const std::string seen = LauncherIn(text);
+    if (seen.empty()) continue;
+    if (IsWrapped(seen) || StartsRanksItself(seen)) return shown + " calls " + seen;
+    // One way of several may be refused: `if slurm; then srun ...; else torchrun ...`.
+    const std::string other = MentionedLauncher(text);
+    if (!other.empty()) return shown + " calls " + other;
+    return Fail(ErrorCode::kUnimplemented,
+                "run: " + shown + " starts " + seen + ", which launch cannot hold to a plan",
+                HintInsteadOf(seen));
+  }
+  return std::string();
+}
+
+// What is said of script files that the text runs, as far as they are at hand.
+std::vector<Finding> HiddenInScripts(const std::vector<ShellWalk::CalledText>& scripts) {
+  for (const auto& [shown, text] : scripts) {
+    const auto inner = ReadShell(text);
+    if (!inner) continue;
+    std::vector<Finding> hidden = HiddenStatus(*inner, shown);
+    std::erase_if(hidden, [](const Finding& one) { return one.code == "background"; });
+    if (!hidden.empty()) return hidden;
+  }
+  return {};
+}
+
+// A script that ends while what it started still trains would end the job.
+Result<void> CheckScriptStays(const ShellScript& script,
+                              const std::vector<ShellWalk::CalledText>& scripts) {
+  const std::string path =
+      script.commands.empty() ? std::string() : ShellScriptOf(script.commands.back());
+  const auto called = std::find_if(scripts.begin(), scripts.end(),
+                                   [&](const auto& one) { return one.shown == path; });
+  const auto inner =
+      called == scripts.end() ? std::nullopt : std::optional(ReadShell(called->text));
+  if (!inner || !*inner) return {};
+  const std::string left = LeftInBackground(**inner);
+  if (left.empty()) return {};
+  return Fail(
+      ErrorCode::kInvalidArgument,
+      "run: " + path + " leaves " + left + " in the background and ends: the job would end with it",
+      "leave the & out, or write `wait` as the last line of " + path);
+}
+
+// Each of several launchers at once would get every process, device and port of the job.
+Result<void> CheckOneAtATime(const ShellScript& script, const std::string& where) {
+  const std::string twice = LaunchersAtOnce(script);
+  if (twice.empty()) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              where + " starts several of " + twice +
+                  " at the same time, and each would take all processes and devices of the job",
+              "submit a job for each (array: or sweep:), or start one after the other");
+}
+
+// "python -u train.py a" -> "torchrun train.py a".
+Result<std::string> WithLauncher(const ShellScript& script, LauncherKind launcher) {
+  std::string prefix;
+  for (std::size_t i = 0; i + 1 < script.commands.size(); ++i) {
+    if (!IsPreparation(script.commands[i])) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "launcher: " + std::string(ToString(launcher)) + ", but `" +
+                      (script.commands[i].words.empty() ? script.commands[i].redirects.front().raw
+                                                        : script.commands[i].words.front().raw) +
+                      "` of run goes before the program",
+                  "write the launcher into run, or launcher: node to start the text as it is");
+    }
+    for (const ShellWord& word : script.commands[i].words) prefix += word.raw + " ";
+    prefix += script.commands[i].joiner == "&&" ? "&& " : "; ";
+  }
+  const ShellCommand& command = script.commands.back();
+  const CommandParts parts = PartsOf(command);
+  const bool python = !script.compound && parts.first < command.words.size() &&
+                      IsPython(command.words[parts.first].value);
+  if (!python || parts.first + 1 >= command.words.size()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "launcher: " + std::string(ToString(launcher)) +
+                    ", but run neither calls it nor is a Python command it could start",
+                "write the launcher into run, or launcher: node to start the text as it is");
+  }
+  for (std::size_t i = 0; i < parts.first; ++i) prefix += command.words[i].raw + " ";
+  std::string text = prefix + std::string(ToString(launcher));
+  if (launcher == LauncherKind::kAccelerate) text += " launch";
+  bool script_seen = false;
+  for (std::size_t i = parts.first + 1; i < command.words.size(); ++i) {
+    const std::string& word = command.words[i].value;
+    if (word == "-u" && !script_seen) continue;
+    if (!script_seen && word[0] == '-' && word != "-m") {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "launcher: " + std::string(ToString(launcher)) + " would read " + word +
+                      " of run's python as a flag of its own",
+                  "write the launcher into run, or put what " + word + " sets into env:");
+    }
+    script_seen = true;
+    text += " " + command.words[i].raw;
+  }
+  for (const ShellRedirect& redirect : command.redirects) text += " " + redirect.raw;
+  return text;
+}
+
+// Where words begin in a text, by its lines.
+class Offsets {
+ public:
+  explicit Offsets(std::string_view text) : size_(text.size()) {
+    for (std::size_t i = 0; i < text.size(); ++i)
+      if (text[i] == '\n') starts_.push_back(i + 1);
+  }
+  std::size_t Of(const ShellWord& word) const {
+    const auto line = static_cast<std::size_t>(word.line - 1);
+    const auto column = static_cast<std::size_t>(word.column - 1);
+    return line < starts_.size() ? std::min(starts_[line] + column, size_) : size_;
+  }
+
+ private:
+  std::size_t size_;
+  std::vector<std::size_t> starts_ = {0};
+};
+
+// The functions that hold a launcher to the plan (WithWrappers of allocation.cc) are not called by
+// `exec torchrun`, `nohup torchrun` or `env A=1 torchrun`, and a text that sets PATH finds another
+// program there: those words are left out. `time` in front is of the shell itself.
+std::string WithoutStarters(std::string_view text, const ShellScript& script) {
+  const Offsets offsets(text);
+  std::string out;
+  std::size_t kept = 0;  // what lies before is in `out`, or left out
+  for (std::size_t i = 0; i < script.commands.size(); ++i) {
+    const std::vector<ShellWord>& words = script.commands[i].words;
+    const std::size_t first = PartsOf(script.commands[i]).first;
+    if (first == 0 || first >= words.size()) continue;
+    if (!IsWrapped(FindLauncher(script.commands[i]).value_or(""))) continue;
+    // What would follow is never reached behind exec.
+    const bool last = i + 1 == script.commands.size() && !script.compound;
+    for (std::size_t k = 0; k < first; ++k) {
+      const std::string& word = words[k].raw;
+      const bool cut =
+          word == "nohup" || word == "env" || word == "command" || (word == "exec" && last);
+      const std::size_t begin = offsets.Of(words[k]);
+      if (!cut || begin < kept || text.substr(begin, word.size()) != word) continue;
+      out += text.substr(kept, begin - kept);
+      kept = std::max(begin, offsets.Of(words[k + 1]));
+    }
+  }
+  return out + std::string(text.substr(kept));
+}
+
+}  // namespace
+
+bool IsWrapped(std::string_view launcher) {
+  return launcher == "torchrun" || launcher == "deepspeed" || launcher == "accelerate launch";
+}
+
+Result<std::string> LauncherBehind(const WrittenCounts& counts) {
+  return LauncherAmong(counts.scripts);
+}
+
+std::optional<Finding> UnreadScript(const WrittenCounts& counts) {
+  const std::vector<std::string>& unread = counts.unread;
+  if (unread.empty()) return std::nullopt;
+  return MakeFinding("script_unread", Severity::kNotice,
+                     "the text of " + unread.front() +
+                         " is not at hand: run is started once per rank, and a launcher called "
+                         "there would be stopped",
+                     "submit from the directory that holds it, or write launcher: node if it calls "
+                     "torchrun, deepspeed or accelerate");
+}
+
+std::optional<Finding> FilesLeftOut(const WrittenCounts& counts, const LaunchLineOptions& options) {
+  if (options.files.size() < kMaxContextFiles) return std::nullopt;
+  std::string names;
+  for (const auto& [name, wanted] : counts.wanted) {
+    if (wanted.kind == ShellWalk::Kind::kProgram) continue;
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  if (names.empty()) return std::nullopt;
+  return MakeFinding("files_left_out", Severity::kNotice,
+                     "a job takes " + std::to_string(kMaxContextFiles) +
+                         " files along for the plan: not read: " + names,
+                     "write procs_per_node and nodes in the job if they stand there");
+}
+
+Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script,
+                                const LaunchLineOptions& options, std::string why,
+                                std::optional<int> own) {
+  LaunchLine line;
+  line.launcher = options.launcher == LauncherKind::kAuto ? LauncherKind::kNode : options.launcher;
+  line.start = StartKind::kPerNode;
+  line.wrappers = true;
+  line.uses = VariablesUsed(script);
+  line.uses_arg_zero = UsesArgZero(script);
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
+  line.shell = WithoutStarters(text, script);
+  const WrittenCounts counts = CountsIn(script, options);
+  const auto behind = LauncherAmong(counts.scripts);
+  const bool lacks = options.launcher != LauncherKind::kAuto &&
+                     options.launcher != LauncherKind::kNode && !FindLauncher(script) && behind &&
+                     behind->empty();
+  if (lacks) {
+    LAUNCH_ASSIGN_OR_RETURN(line.shell, WithLauncher(script, options.launcher));
+  }
+  if (own) {
+    line.procs = ProcsWord::kNumber;
+    line.procs_number = *own;
+  }
+  line.read.push_back(std::move(why));
+  TakeCounts(counts, line);
+  if (auto finding = FilesLeftOut(counts, options)) line.warnings.push_back(std::move(*finding));
+  if (!lacks) line.shell += WaitBehind(script);
+  LAUNCH_RETURN_IF_ERROR(CheckScriptStays(script, counts.scripts));
+  LAUNCH_RETURN_IF_ERROR(CheckOneAtATime(script, "run: it"));
+  for (const auto& [shown, inside] : counts.scripts) {
+    if (const auto inner = ReadShell(inside))
+      LAUNCH_RETURN_IF_ERROR(CheckOneAtATime(*inner, "run: " + shown));
+  }
+  std::vector<Finding> hidden = HiddenStatus(script);
+  if (hidden.empty()) hidden = HiddenInScripts(counts.scripts);
+  line.warnings.insert(line.warnings.end(), hidden.begin(), hidden.end());
+  if (line.procs == ProcsWord::kNone || line.procs == ProcsWord::kUnknown) {
+    line.warnings.push_back(MakeFinding(
+        "processes_per_node", Severity::kNotice,
+        "how many processes run starts on a node is not known here: one per GPU of the job, one "
+        "without GPUs, whatever the launcher inside says",
+        "write procs_per_node in the job"));
+    // The call inside knows: a number of its own is not replaced by one that nobody wrote.
+    if (options.gpus_open) line.shell = "export LAUNCH_OPEN_COUNT=1\n" + line.shell;
+  }
+  const std::vector<Finding> notes = LoginShellNotes(script);
+  line.warnings.insert(line.warnings.end(), notes.begin(), notes.end());
+  const CommandParts parts = PartsOf(script.commands.back());
+  const bool single = script.commands.size() == 1 && !script.compound &&
+                      parts.first < script.commands[0].words.size();
+  if (single && script.commands[0].words[parts.first].fixed && !lacks) {
+    line.command_word = script.commands[0].words[parts.first].value;
+    if (IsShellBuiltin(line.command_word)) line.command_word.clear();
+  }
+  return line;
+}
+
+}  // namespace launch

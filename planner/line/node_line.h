@@ -1,0 +1,40 @@
+// A text that is started once per node, because a launcher inside it starts the ranks.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/error.h"
+#include "planner/line/called_script.h"
+#include "planner/line/launch_line.h"
+#include "planner/line/shell_text.h"
+#include "planner/line/written_counts.h"
+
+namespace launch {
+
+// `why`: what was seen, for `launch plan`. Counts of the first launcher call with fixed numbers are
+// taken (--nproc-per-node, --num_gpus, --num_processes, --nnodes). `launcher:` torchrun, deepspeed
+// `own`: the processes that the program itself starts. `launcher:` torchrun, deepspeed
+// or accelerate puts that program in front of a plain Python command that lacks it;
+// kInvalidArgument where the text is not such a command.
+Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script,
+                                const LaunchLineOptions& options, std::string why,
+                                std::optional<int> own = std::nullopt);
+
+// Why the text starts ranks by itself although no launcher stands in it: a shell script at hand
+// that calls one. Empty: there is none. kUnimplemented: it calls nothing but what is
+// refused (srun, mpirun).
+Result<std::string> LauncherBehind(const WrittenCounts& counts);
+
+// A script that the text runs and that is not at hand, said for a text that starts once per rank.
+std::optional<Finding> UnreadScript(const WrittenCounts& counts);
+
+// Files that the text names beyond the number that a job takes along.
+std::optional<Finding> FilesLeftOut(const WrittenCounts& counts, const LaunchLineOptions& options);
+
+// The launchers that wrappers stand for; others (mpirun, srun) cannot be held to a plan.
+bool IsWrapped(std::string_view launcher);
+
+}  // namespace launch

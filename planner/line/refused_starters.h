@@ -1,0 +1,26 @@
+// Programs that start a training elsewhere or out of reach: srun, mpirun, ssh, docker run, ray job
+// submit. launch starts the ranks itself; such a line is refused with what to write instead.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/line/shell_text.h"
+
+namespace launch {
+
+struct RefusedStarter {
+  std::string program;  // "srun", "docker run"
+  // It is used for other things too: refused where Python or a launcher stands behind it.
+  bool only_with_training = false;
+};
+
+// The one at words[at], where a command may stand.
+std::optional<RefusedStarter> FindRefused(const std::vector<ShellWord>& words, std::size_t at);
+
+// What to write instead, for a name that FindRefused gave; empty for another.
+std::string HintInsteadOf(std::string_view program);
+
+}  // namespace launch

@@ -1,0 +1,175 @@
+#include "planner/line/script_habits.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "common/text.h"
+#include "common/units.h"
+#include "planner/line/script_flags.h"
+
+namespace launch {
+namespace {
+
+// Without blanks and comments, with one kind of quote: spellings differ in no more than that.
+std::string Squeezed(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  bool comment = false;
+  for (char c : text) {
+    if (c == '\n') comment = false;
+    if (c == '#') comment = true;
+    if (comment) continue;
+    if (c == '\n') {
+      out += c;
+    } else if (std::isspace(static_cast<unsigned char>(c)) == 0) {
+      out += c == '\'' ? '"' : c;
+    }
+  }
+  return out;
+}
+
+bool Has(std::string_view text, std::string_view what) {
+  return text.find(what) != std::string_view::npos;
+}
+
+std::optional<int> CountIn(std::string_view text) {
+  const auto number = ParseInt(text);
+  if (!number || *number < 1 || *number > 4096) return std::nullopt;
+  return static_cast<int>(*number);
+}
+
+// `environ["X"]=value`, not a comparison.
+bool Assigns(const std::string& text, std::string_view target) {
+  for (std::size_t at = text.find(target); at != std::string::npos;
+       at = text.find(target, at + 1)) {
+    const std::size_t behind = at + target.size();
+    if (behind < text.size() && text[behind] != '=') return true;
+  }
+  return false;
+}
+
+const std::string* TextOf(const LaunchLine& line, const std::map<std::string, std::string>& files) {
+  return line.script.empty() ? nullptr : TextsAt(files, line.place).Find(line.script);
+}
+
+}  // namespace
+
+ScriptHabits HabitsIn(std::string_view text) {
+  constexpr std::array<std::string_view, 8> kOptional = {"environ.get(\"RANK\",-1)",
+                                                         "environ.get(\"RANK\",\"-1\")",
+                                                         "environ.get(\"LOCAL_RANK\",-1)",
+                                                         "environ.get(\"LOCAL_RANK\",\"-1\")",
+                                                         "getenv(\"RANK\",-1)",
+                                                         "getenv(\"LOCAL_RANK\",-1)",
+                                                         "\"RANK\"inos.environ",
+                                                         "\"LOCAL_RANK\"inos.environ"};
+  constexpr std::array<std::string_view, 5> kSpawns = {"mp.spawn(", "multiprocessing.spawn(",
+                                                       "xmp.spawn(", "notebook_launcher(",
+                                                       "mp.start_processes("};
+  const std::string squeezed = Squeezed(text);
+  ScriptHabits habits;
+  // A script that only asks, or that has a way without CUDA, keeps the variables of every start.
+  habits.optional_rank = Has(squeezed, "init_process_group(") &&
+                         Has(squeezed, "cuda.set_device(") &&
+                         std::any_of(kOptional.begin(), kOptional.end(),
+                                     [&](std::string_view what) { return Has(squeezed, what); });
+  if (!Has(squeezed, "\"LOCAL_RANK\"")) {
+    for (std::string_view what : kSpawns) {
+      if (!Has(squeezed, what)) continue;
+      habits.spawns = std::string(what.substr(0, what.size() - 1));
+      break;
+    }
+  }
+  const bool one_process = Has(squeezed, "nn.DataParallel(") && !Has(squeezed, "Distributed") &&
+                           !Has(squeezed, "init_process_group(") && !Has(squeezed, "LOCAL_RANK");
+  if (one_process) habits.drives_all = "nn.DataParallel";
+  habits.sets_devices = Assigns(squeezed, "environ[\"CUDA_VISIBLE_DEVICES\"]=");
+  return habits;
+}
+
+ScriptHabits HabitsOf(const LaunchLine& line, const std::map<std::string, std::string>& files) {
+  const std::string* text = line.python ? TextOf(line, files) : nullptr;
+  return text == nullptr ? ScriptHabits{} : HabitsIn(*text);
+}
+
+std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const ScriptHabits& habits) {
+  if (!line.python) return std::nullopt;
+  const auto own = [&line](const std::string& how) {
+    return how + ": " + line.script + " starts its processes itself";
+  };
+  OwnProcesses found;
+  bool config = false;
+  bool several = false;
+  for (const ScriptFlag& flag : ReadScriptFlags(line.arguments)) {
+    const std::string value = flag.value.value_or("");
+    if (flag.name == "multiprocessing_distributed" && Lower(value) != "false") {
+      found.why = own(flag.flag);
+    }
+    config = config || flag.name == "config_file";
+    constexpr std::array<std::string_view, 4> kCounts = {"num_gpus", "gpus", "ngpus", "ngpu"};
+    if (std::find(kCounts.begin(), kCounts.end(), flag.name) == kCounts.end()) continue;
+    found.count = CountIn(value);
+    // detectron2's engine: one process starts --num-gpus of them.
+    several = several || (flag.name == "num_gpus" && found.count != 1);
+  }
+  if (!habits.spawns.empty()) {
+    found.why = line.script + " starts its processes itself (" + habits.spawns + ")";
+  }
+  if (found.why.empty() && config && several) found.why = own("--num-gpus");
+  for (std::size_t i = 0; i < line.arguments.size(); ++i) {
+    const std::string& word = line.arguments[i].value;
+    // verl: one process asks ray for all others.
+    constexpr std::string_view kRayGpus = "trainer.n_gpus_per_node=";
+    if (word.starts_with(kRayGpus)) {
+      found.why = word + ": the program starts its processes itself";
+      found.count = CountIn(word.substr(kRayGpus.size()));
+    }
+    if (i > 0 && line.arguments[i - 1].value == "-m" && word == "llamafactory.cli") {
+      found.why = word + " starts its ranks itself";
+    }
+  }
+  if (found.why.empty() && !habits.drives_all.empty()) {
+    found.why = line.script + " drives all GPUs from one process (" + habits.drives_all + ")";
+    found.count = 1;
+  }
+  if (line.script.ends_with("deepy.py")) found.why = line.script + " starts deepspeed itself";
+  return found.why.empty() ? std::nullopt : std::optional(found);
+}
+
+void TakeTrainerDevices(LaunchLine& line) {
+  if (!line.python || line.procs != ProcsWord::kNone) return;
+  for (std::size_t i = 0; i < line.arguments.size(); ++i) {
+    std::string_view word = line.arguments[i].value;
+    while (word.starts_with('-') || word.starts_with('+')) word.remove_prefix(1);
+    const std::size_t equals = std::min(word.find('='), word.size());
+    const std::string_view name = word.substr(0, equals);
+    std::string value(word.substr(std::min(equals + 1, word.size())));
+    if (equals == word.size() && i + 1 < line.arguments.size()) value = line.arguments[i + 1].value;
+    if (name == "trainer.num_nodes" && !line.nodes_min) {
+      line.nodes_min = line.nodes_max = CountIn(value);
+    }
+    if (name != "trainer.devices" && name != "trainer.gpus") continue;
+    if (value.starts_with('[') && value.ends_with(']')) {
+      value = std::to_string(std::count(value.begin(), value.end(), ',') + 1);
+    }
+    const auto count = CountIn(value);
+    line.procs = count ? ProcsWord::kNumber : ProcsWord::kGpu;
+    line.procs_number = count.value_or(0);
+    line.read.push_back(std::string(name) + " of the line: processes per node");
+  }
+}
+
+std::optional<Finding> DevicesSetIn(const LaunchLine& line,
+                                    const std::map<std::string, std::string>& files) {
+  const std::string* text = TextOf(line, files);
+  // Spelling out what a script does takes time that most need not.
+  if (text == nullptr || !Has(*text, "CUDA_VISIBLE_DEVICES")) return std::nullopt;
+  if (!HabitsIn(*text).sets_devices) return std::nullopt;
+  return MakeFinding(
+      "visible_devices_set", Severity::kWarning,
+      line.script + " sets CUDA_VISIBLE_DEVICES itself, against the devices the job gets",
+      "take the line out of the script; for particular devices write gpu_ids");
+}
+
+}  // namespace launch

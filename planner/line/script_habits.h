@@ -1,0 +1,48 @@
+// What the text of a training script, read where the job was submitted, tells of how it wants to be
+// started. Habits of public scripts, found by their spelling: a hint for the start, never a proof.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/diagnosis.h"
+#include "planner/line/launch_line.h"
+
+namespace launch {
+
+struct ScriptHabits {
+  // os.environ.get("RANK", -1) != -1, then a process group and a CUDA device (nanoGPT): one process
+  // without RANK, several on GPUs with it.
+  bool optional_rank = false;
+  // mp.spawn(...): one process per GPU made by the script itself, which reads no LOCAL_RANK.
+  std::string spawns;  // "mp.spawn"; empty: none
+  // One process that drives every GPU it sees, and knows no ranks: "nn.DataParallel"; empty: none.
+  std::string drives_all;
+  bool sets_devices = false;  // os.environ["CUDA_VISIBLE_DEVICES"] = ...
+};
+
+ScriptHabits HabitsIn(std::string_view text);
+
+// Of the script of a line, where its text is at hand.
+ScriptHabits HabitsOf(const LaunchLine& line, const std::map<std::string, std::string>& files);
+
+struct OwnProcesses {
+  std::string why;
+  std::optional<int> count;  // of one node, where the line names it
+};
+
+// A plain command that starts its ranks by itself: by its script's habit, or by flags that are
+// known for it (detectron2's --num-gpus, --multiprocessing-distributed). Absent: it does not.
+std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const ScriptHabits& habits);
+
+// Lightning compares trainer.devices and trainer.num_nodes with the ranks it finds; where the line
+// has them they are the job's. Takes them into the line.
+void TakeTrainerDevices(LaunchLine& line);
+
+// A script that sets CUDA_VISIBLE_DEVICES itself escapes the devices the job gets.
+std::optional<Finding> DevicesSetIn(const LaunchLine& line,
+                                    const std::map<std::string, std::string>& files);
+
+}  // namespace launch

@@ -1,0 +1,373 @@
+#include "planner/line/shell_values.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "common/text.h"
+#include "common/units.h"
+#include "planner/line/launch_line.h"
+#include "planner/line/launcher_words.h"
+#include "planner/line/shell_arithmetic.h"
+#include "planner/line/shell_place.h"
+
+namespace launch {
+namespace {
+
+constexpr std::size_t kMostVariables = 4096;
+constexpr std::size_t kLongestValue = 16 * 1024;  // A="$A$A" doubles with every line
+constexpr int kDeepest = 16;
+
+// In a text that starts once per node these have values of their own, known at the start. So have
+// NNODES and NPROC_PER_NODE, but they follow what the text asks for where the job does not say.
+bool IsSetByLaunch(std::string_view name, const KnownVariables& known) {
+  if (name.rfind("LAUNCH_", 0) == 0 || name == "NODE_RANK") return true;
+  if (!IsContractVariable(name)) return false;
+  // Only the ranks have it: the text's own default counts, unless the job says how many nodes.
+  return known.find("NNODES") != known.end();
+}
+
+std::string_view WithoutQuotes(std::string_view text) {
+  const bool quoted = text.size() > 1 && text.front() == text.back() &&
+                      (text.front() == '"' || text.front() == '\'');
+  return quoted ? text.substr(1, text.size() - 2) : text;
+}
+
+// Behind the bracket that closes the one at `open`; npos: none does.
+std::size_t BehindBracket(std::string_view text, std::size_t open) {
+  const char opening = text[open];
+  const char closing = opening == '(' ? ')' : '}';
+  int depth = 0;
+  for (std::size_t i = open; i < text.size(); ++i) {
+    if (text[i] == '\\') {
+      ++i;
+      continue;
+    }
+    depth += text[i] == opening ? 1 : text[i] == closing ? -1 : 0;
+    if (depth == 0) return i + 1;
+  }
+  return std::string_view::npos;
+}
+
+std::string DirectoryOf(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string_view::npos) return ".";
+  return slash == 0 ? "/" : std::string(path.substr(0, slash));
+}
+
+const std::string* Lookup(std::string_view name, const KnownVariables& known) {
+  const auto found = known.find(name);
+  return found == known.end() ? nullptr : &found->second;
+}
+
+bool Mentions(std::string_view text, std::string_view what) {
+  return text.find(what) != std::string_view::npos;
+}
+
+// Puts values in the place of variables. Strict: absent where one is not known; otherwise it stays
+// as written.
+class ValueReader {
+ public:
+  ValueReader(const KnownVariables& known, bool strict) : known_(known), strict_(strict) {}
+
+  std::optional<std::string> Expand(std::string_view text) {
+    std::string out;
+    for (std::size_t i = 0; i < text.size();) {
+      const std::size_t end = EndOf(text, i);
+      if (end == i) {
+        if (strict_ && std::string_view("*?[{~").find(text[i]) != std::string_view::npos)
+          return std::nullopt;
+        out += text[i++];
+        if (out.size() > kLongestValue) return std::nullopt;
+        continue;
+      }
+      const std::string_view written = text.substr(i, end - i);
+      const auto value = ValueOf(written);
+      if (!value && strict_) return std::nullopt;
+      out += value ? std::string_view(*value) : written;
+      if (out.size() > kLongestValue) return std::nullopt;
+      i = end;
+    }
+    return out;
+  }
+
+ private:
+  // Behind the expansion that begins at `i`; `i` where none does.
+  static std::size_t EndOf(std::string_view text, std::size_t i) {
+    if (text[i] == '`') {
+      const std::size_t close = text.find('`', i + 1);
+      return close == std::string_view::npos ? i : close + 1;
+    }
+    if (text[i] != '$' || i + 1 >= text.size()) return i;
+    if (text[i + 1] == '(' || text[i + 1] == '{') {
+      const std::size_t end = BehindBracket(text, i + 1);
+      return end == std::string_view::npos ? i : end;
+    }
+    std::size_t end = i + 1;
+    while (end < text.size() && IsNameChar(text[end])) ++end;
+    // $10 is $1 and a 0.
+    if (end > i + 1 && IsDigit(text[i + 1])) end = i + 2;
+    if (end == i + 1 && std::string_view("@*#?-$!").find(text[end]) != std::string_view::npos)
+      ++end;
+    return end == i + 1 ? i : end;
+  }
+
+  std::optional<std::string> ValueOf(std::string_view written) {
+    if (written.front() == '`') return OfCommand(written.substr(1, written.size() - 2));
+    if (written.starts_with("$((") && written.ends_with("))")) {
+      const auto number = ArithmeticValue(written.substr(3, written.size() - 5), known_);
+      return number ? std::optional(std::to_string(*number)) : std::nullopt;
+    }
+    if (written[1] == '(') return OfCommand(written.substr(2, written.size() - 3));
+    if (written[1] == '{') return OfBraces(written.substr(2, written.size() - 3));
+    return OfName(written.substr(1));
+  }
+
+  std::optional<std::string> OfName(std::string_view name) const {
+    if (const std::string* value = Lookup(name, known_)) return *value;
+    // Slurm's own word for it, in lines that sbatch ran.
+    if (name == "SLURM_GPUS_ON_NODE" || name == "SLURM_GPUS_PER_NODE")
+      return std::string(kGpusOfNode);
+    if (name == "SLURM_CPUS_ON_NODE" || name == "SLURM_JOB_CPUS_PER_NODE")
+      return std::string(kCoresOfNode);
+    return std::nullopt;
+  }
+
+  // "NAME", "NAME:-8", "NAME[@]", "#NAME[@]"
+  std::optional<std::string> OfBraces(std::string_view inner) {
+    const bool count = inner.starts_with('#');
+    if (count) inner.remove_prefix(1);
+    std::size_t end = 0;
+    while (end < inner.size() && IsNameChar(inner[end])) ++end;
+    const std::string_view name = inner.substr(0, end);
+    std::string_view rest = inner.substr(end);
+    if (rest == "[0]" && !count) return OfName(name);
+    if (rest == "%/*" && !count) {
+      const std::string* path = Lookup(name, known_);
+      return path == nullptr ? std::nullopt : std::optional(DirectoryOf(*path));
+    }
+    if (rest == "[@]" || rest == "[*]") {
+      const std::string* array = Lookup(std::string(name) + "[@]", known_);
+      if (array == nullptr || !count)
+        return array == nullptr ? std::nullopt : std::optional(*array);
+      const auto words = ReadShell(*array);
+      if (!words || words->commands.size() != 1) return std::nullopt;
+      return std::to_string(words->commands[0].words.size());
+    }
+    if (count) return std::nullopt;
+    if (rest.empty()) return OfName(name);
+    const std::string* value = Lookup(name, known_);
+    const bool as_unset =
+        value != nullptr && value->empty() && (rest.starts_with(":-") || rest.starts_with(":="));
+    if (value != nullptr && !as_unset) {
+      const bool plain = rest.starts_with(":-") || rest.starts_with(":=") ||
+                         rest.starts_with('-') || rest.starts_with('=') || rest.starts_with(":?");
+      return plain ? std::optional(*value) : std::nullopt;
+    }
+    if (rest.starts_with(':')) rest.remove_prefix(1);
+    if (rest.empty() || (rest[0] != '-' && rest[0] != '=')) return std::nullopt;
+    // What stands in the text, unless launch sets the variable.
+    const std::string_view otherwise = WithoutQuotes(rest.substr(1));
+    if (IsSetByLaunch(name, known_) || ++level_ > kDeepest) return std::nullopt;
+    if (otherwise.find_first_of("\"'\\") != std::string_view::npos) return std::nullopt;
+    auto expanded = Expand(otherwise);
+    --level_;
+    return expanded;
+  }
+
+  // Where a script stands: $(dirname "$0"), $(cd "$(dirname "$0")/.." && pwd), $(realpath "$0").
+  std::optional<std::string> OfPathCommand(std::string_view command) {
+    if (command == "pwd" || command == "pwd -P") return OfName("PWD");
+    const std::size_t blank = command.find(' ');
+    if (blank == std::string_view::npos || ++level_ > kDeepest) return std::nullopt;
+    const std::string_view verb = command.substr(0, blank);
+    std::string_view rest = Trim(command.substr(blank));
+    if (rest.ends_with(" -P")) rest = Trim(rest.substr(0, rest.size() - 3));
+    const std::size_t behind = std::min(rest.rfind("&&"), rest.rfind(';'));
+    const bool enters = verb == "cd" && rest.ends_with("pwd") && behind < rest.size();
+    if (enters) rest = Trim(rest.substr(0, behind));
+    while (rest.size() > 3 && rest[0] == '-' && rest.find(' ') < rest.size()) {
+      rest = Trim(rest.substr(rest.find(' ')));  // --, -f, -P, -m
+    }
+    for (const std::string_view redirect : {" >", " &>", " 2>"}) {
+      rest = Trim(rest.substr(0, rest.find(redirect)));
+    }
+    std::optional<std::string> path;
+    if (enters || verb == "dirname" || verb == "realpath" || verb == "readlink") {
+      path = Expand(WithoutQuotes(rest));
+    }
+    --level_;
+    if (!path || verb == "dirname") return path ? std::optional(DirectoryOf(*path)) : path;
+    if (path->empty()) return std::nullopt;
+    const std::string* here = Lookup("PWD", known_);
+    if (!path->starts_with('/') && here == nullptr) return path;
+    return NormalPath(path->starts_with('/') ? *path : *here + "/" + *path);
+  }
+
+  // The questions after the number of GPUs or cores, and after the length of a list with commas.
+  std::optional<std::string> OfCommand(std::string_view command) {
+    const std::string_view asked = Trim(command);
+    if (auto path = OfPathCommand(asked)) return path;
+    if (asked == "nproc" || asked == "nproc --all" || asked == "getconf _NPROCESSORS_ONLN" ||
+        Mentions(command, "os.cpu_count()")) {
+      return std::string(kCoresOfNode);
+    }
+    const bool counted = Mentions(command, "wc -l") || Mentions(command, "grep -c");
+    const bool listed = Mentions(command, "nvidia-smi") &&
+                        (Mentions(command, "-L") || Mentions(command, "--list-gpus") ||
+                         Mentions(command, "--query-gpu") || Mentions(command, "grep"));
+    if ((counted && listed) || Mentions(command, "cuda.device_count()") ||
+        (Mentions(command, "nvidia-smi") && Mentions(command, "--query-gpu=count"))) {
+      return std::string(kGpusOfNode);
+    }
+    const bool list = command.starts_with("echo ") && counted && Mentions(command, "tr ") &&
+                      Mentions(command, ",");
+    if (!list || ++level_ > kDeepest) return std::nullopt;
+    const std::string_view word = command.substr(5, command.find_first_of("|", 5) - 5);
+    const auto value = Expand(WithoutQuotes(Trim(word)));
+    --level_;
+    if (!value || value->empty() || value->find('$') != std::string::npos) return std::nullopt;
+    return std::to_string(std::count(value->begin(), value->end(), ',') + 1);
+  }
+
+  const KnownVariables& known_;
+  const bool strict_;
+  int level_ = 0;
+};
+
+// Quotes have been taken away from the value: what looks like a variable may not be one.
+bool IsLiteralInParts(const ShellWord& word) {
+  const std::string_view bare = WithoutQuotes(word.raw);
+  return !bare.ends_with(word.value) && word.raw.find_first_of("'\\") != std::string::npos;
+}
+
+std::optional<std::string> ValueIn(const ShellWord& word, const KnownVariables& known,
+                                   bool strict) {
+  if (word.fixed) return word.value;
+  if (IsLiteralInParts(word)) return std::nullopt;
+  return ValueReader(known, strict).Expand(word.value);
+}
+
+std::string JoinedElements(const std::vector<ShellWord>& elements, const KnownVariables& known) {
+  std::string text;
+  for (const ShellWord& element : elements) {
+    const auto value = element.fixed ? std::nullopt : ValueIn(element, known, /*strict=*/false);
+    text += (text.empty() ? "" : " ") + value.value_or(element.raw);
+    if (text.size() > kLongestValue) return {};
+  }
+  return text;
+}
+
+}  // namespace
+
+std::optional<std::string> FixedValue(const ShellWord& word, const KnownVariables& known) {
+  return ValueIn(word, known, /*strict=*/true);
+}
+
+std::optional<std::string> PartlyKnown(const ShellWord& word, const KnownVariables& known) {
+  return ValueIn(word, known, /*strict=*/false);
+}
+
+void TakeAssignment(const ShellWord& word, KnownVariables& known) {
+  std::size_t end = 0;
+  while (end < word.raw.size() && IsNameChar(word.raw[end])) ++end;
+  const std::string_view rest = std::string_view(word.raw).substr(end);
+  const bool more = rest.starts_with("+=");
+  if (end > 0 && !IsDigit(word.raw[0]) && (more || rest.starts_with('='))) {
+    const std::string name = word.raw.substr(0, end);
+    if (known.size() >= kMostVariables && !known.contains(name)) return;
+    if (rest.ends_with(')') && rest.substr(more ? 2 : 1).starts_with('(')) {
+      std::string& array = known[name + "[@]"];
+      const std::string added = JoinedElements(word.elements, known);
+      if (!more) array.clear();
+      if (array.size() + added.size() > kLongestValue) return;
+      array += (array.empty() ? "" : " ") + added;
+      return;
+    }
+    ShellWord value = word;
+    value.raw = word.raw.substr(end + (more ? 2 : 1));
+    value.value = word.value.substr(std::min(end + (more ? 2 : 1), word.value.size()));
+    auto text = ValueIn(value, known, /*strict=*/true);
+    if (!text && value.value.find(' ') != std::string::npos) {
+      text = ValueIn(value, known, /*strict=*/false);
+    }
+    if (more) {
+      const std::string* before = Lookup(name, known);
+      text = before != nullptr && text && before->size() + text->size() < kLongestValue
+                 ? std::optional(*before + *text)
+                 : std::nullopt;
+    }
+    if (text) {
+      known.insert_or_assign(name, *text);
+    } else {
+      known.erase(name);
+    }
+    return;
+  }
+  // ": ${NGPU:=4}"
+  const std::string_view bare = WithoutQuotes(word.raw);
+  if (!bare.starts_with("${") || !bare.ends_with('}') || !Mentions(bare, "=")) return;
+  end = 2;
+  while (end < bare.size() && IsNameChar(bare[end])) ++end;
+  if (!bare.substr(end).starts_with(":=") && !bare.substr(end).starts_with('=')) return;
+  if (const auto value = ValueIn(word, known, /*strict=*/true)) {
+    known.insert_or_assign(std::string(bare.substr(2, end - 2)), *value);
+  }
+}
+
+std::vector<ShellWord> WordSplitter::Split(const std::vector<ShellWord>& words,
+                                           const KnownVariables& known) {
+  std::vector<ShellWord> out;
+  for (const ShellWord& word : words) {
+    // Quotes keep a value together, but for "${ARRAY[@]}".
+    const bool open = !word.fixed && (word.value == word.raw || word.value.ends_with("[@]}") ||
+                                      word.value == "$@");
+    const auto value = open && word.value[0] == '$'
+                           ? ValueReader(known, /*strict=*/true).Expand(word.value)
+                           : std::nullopt;
+    if (!value || value->size() > left_) {
+      out.push_back(word);
+      continue;
+    }
+    left_ -= value->size();
+    const auto inner = ReadShell(*value);
+    if (!inner || inner->commands.empty()) continue;  // empty: no word at all
+    for (ShellWord part : inner->commands.front().words) {
+      part.line = word.line;
+      part.column = word.column;
+      out.push_back(std::move(part));
+    }
+  }
+  return out;
+}
+
+void NestedTexts::Visit(std::string_view text, const std::function<void(const ShellScript&)>& use) {
+  if (!Has(text)) return;
+  left_ -= text.size() + kEach;
+  const auto script = ReadShell(text);
+  if (!script) return;
+  ++level_;
+  use(*script);
+  --level_;
+}
+
+std::vector<std::string_view> ShellDocuments(const ShellCommand& command) {
+  std::vector<std::string_view> documents;
+  bool shell = false;
+  bool copies = false;
+  for (const ShellWord& word : command.words) {
+    const std::string_view program = ProgramOf(word);
+    shell = shell || program == "bash" || program == "sh";
+    copies = copies || (program == "cat" && command.joiner == "|") ||
+             (program == "tee" && command.words.back().value.ends_with(".sh"));
+  }
+  for (const ShellRedirect& redirect : command.redirects) {
+    copies = copies || (redirect.output && redirect.target.ends_with(".sh"));
+  }
+  for (const ShellRedirect& redirect : command.redirects) {
+    if ((shell || copies) && !redirect.document.empty()) documents.push_back(redirect.document);
+  }
+  return documents;
+}
+
+}  // namespace launch

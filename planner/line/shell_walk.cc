@@ -1,0 +1,387 @@
+#include "planner/line/shell_walk.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "common/units.h"
+#include "planner/line/line_prefix.h"
+
+namespace launch {
+namespace {
+
+constexpr int kMostParameters = 64;  // $1, $2 ...
+constexpr std::size_t kMostWanted = 64;
+constexpr std::size_t kMostScripts = 64;
+constexpr std::size_t kMostChoices = 4;  // values of one variable
+constexpr std::size_t kMostOwnTexts = 16;
+constexpr std::size_t kLongestOwnText = 64 * 1024;
+constexpr int kMostSubshells = 16;  // within each other
+constexpr int kMostCopies = 256;
+constexpr std::size_t kMostWays = 16;   // branches within each other
+constexpr std::size_t kMostMoves = 64;  // functions that change the place
+
+bool Mentions(const ShellCommand& command, const std::string& name) {
+  return std::any_of(command.words.begin(), command.words.end(), [&](const ShellWord& word) {
+    return word.raw.find("$" + name) != std::string::npos ||
+           word.raw.find("${" + name) != std::string::npos;
+  });
+}
+
+// What echo and printf write, as far as the words are known.
+std::optional<std::string> Printed(const std::vector<ShellWord>& words,
+                                   const KnownVariables& known) {
+  const bool echo = words[0].value == "echo";
+  if (!echo && words[0].value != "printf") return std::nullopt;
+  std::string text;
+  bool escapes = !echo;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (echo && (words[i].value == "-e" || words[i].value == "-n")) {
+      escapes = escapes || words[i].value == "-e";
+      continue;
+    }
+    const auto value = FixedValue(words[i], known);
+    if (!value || (!echo && (i > 1 || value->find('%') != std::string::npos))) return std::nullopt;
+    text += (text.empty() ? "" : " ") + *value;
+  }
+  for (std::size_t at = text.find("\\n"); escapes && at != std::string::npos;
+       at = text.find("\\n", at)) {
+    text.replace(at, 2, "\n");
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+ShellWalk::ShellWalk(const LaunchLineOptions& options, Use use)
+    : known_(LinePrefix(options).known()),
+      files_(options.files),
+      place_(options.workdir),
+      use_(std::move(use)) {}
+
+void ShellWalk::Walk(const ShellScript& script) {
+  std::vector<Outside> open;
+  std::optional<Body> body;
+  for (std::size_t i = 0; i < script.commands.size(); ++i) {
+    const ShellCommand& command = script.commands[i];
+    EnterSubshells(command.subshell, open);
+    NoteBody(command, i + 1 < script.commands.size() ? &script.commands[i + 1] : nullptr, body);
+    const std::vector<ShellWord> words = splitter_.Split(command.words, known_);
+    NoteBranches(command);
+    const std::vector<Before> before = TakeAssignments(command);
+    if (!words.empty() && words[0].value == "shift") Shift(words);
+    NoteWritten(command);
+    if (!use_(command, words)) FromTexts(words);
+    ShellCommand called = command;
+    called.words = words;
+    FromScript(called);
+    for (const std::string_view document : ShellDocuments(command)) {
+      nested_.Visit(document, [&](const ShellScript& inner) { Walk(inner); });
+    }
+    Restore(before);
+    place_.Note(command, known_, !otherwise_);
+    if (!body) NoteCall(command);
+    if (command.joiner == ";;") EndWay();
+    conditional_ = command.joiner == "&&" || command.joiner == "||";
+    otherwise_ = command.joiner == "||";
+  }
+  EnterSubshells(0, open);
+}
+
+std::optional<std::string> ShellWalk::ValueOf(const std::string& name) const {
+  const auto found = known_.find(name);
+  return found == known_.end() ? std::nullopt : std::optional(found->second);
+}
+
+// What a subshell sets and enters ends with it.
+void ShellWalk::EnterSubshells(int level, std::vector<Outside>& open) {
+  level = std::min(level, kMostSubshells);
+  for (; static_cast<int>(open.size()) < level; ++copies_) {
+    if (copies_ >= kMostCopies) known_.clear();
+    open.push_back({known_, place_});
+  }
+  for (; static_cast<int>(open.size()) > level; open.pop_back()) {
+    known_ = std::move(open.back().known);
+    place_ = std::move(open.back().place);
+  }
+}
+
+// What stands in an if, a case or a loop is done or not.
+void ShellWalk::NoteBranches(const ShellCommand& command) {
+  static constexpr std::array<std::string_view, 6> kOpen = {"if",    "case", "while",
+                                                            "until", "for",  "select"};
+  static constexpr std::array<std::string_view, 3> kClose = {"fi", "esac", "done"};
+  static constexpr std::array<std::string_view, 6> kWithin = {"then", "do", "else",
+                                                              "elif", "{",  "!"};
+  for (const ShellWord& word : command.words) {
+    const auto is_of = [&](const auto& words) {
+      return std::find(words.begin(), words.end(), word.raw) != words.end();
+    };
+    if (is_of(kOpen)) {
+      if (ways_.size() == static_cast<std::size_t>(branches_) && ways_.size() < kMostWays)
+        ways_.push_back({place_});
+      ++branches_;
+    } else if (is_of(kClose)) {
+      branches_ = std::max(0, branches_ - 1);
+      EndBranch();
+    } else if (!is_of(kWithin)) {
+      return;
+    } else if (word.raw == "else" || word.raw == "elif") {
+      EndWay();
+    }
+  }
+}
+
+void ShellWalk::GoTo(const ShellPlace& place) {
+  if (place_.directory() != place.directory()) {
+    known_.erase("OLDPWD");
+    known_.erase("PWD");
+    if (!place.directory().empty()) known_.insert_or_assign("PWD", place.directory());
+  }
+  place_ = place;
+}
+
+// As `cd` without a directory does.
+void ShellWalk::GoNowhereKnown() {
+  ShellWord word;
+  word.raw = word.value = "cd";
+  ShellCommand home;
+  home.words.push_back(std::move(word));
+  place_.Note(home, known_);
+}
+
+// Each way through a branch starts where the branch does.
+void ShellWalk::EndWay() {
+  if (ways_.empty() || ways_.size() != static_cast<std::size_t>(branches_)) return;
+  Branch& branch = ways_.back();
+  const std::string& here = place_.directory();
+  branch.elsewhere = branch.elsewhere || (!here.empty() && here != branch.before.directory());
+  GoTo(branch.before);
+}
+
+// Behind a branch that may end in another place nobody knows where the text stands. A place within
+// that is not known (`for d in *; do cd $d; make; cd ..; done`) is taken for one that was left.
+void ShellWalk::EndBranch() {
+  if (ways_.size() <= static_cast<std::size_t>(branches_)) return;
+  const Branch branch = std::move(ways_.back());
+  ways_.pop_back();
+  const std::string& here = place_.directory();
+  const bool elsewhere = branch.elsewhere || (!here.empty() && here != branch.before.directory());
+  if (elsewhere) {
+    GoNowhereKnown();
+  } else {
+    GoTo(branch.before);
+  }
+}
+
+// `f() { cd sub; }` moves nothing until it is called.
+void ShellWalk::NoteBody(const ShellCommand& command, const ShellCommand* next,
+                         std::optional<Body>& body) {
+  if (command.words.empty()) return;
+  const std::vector<ShellWord>& words = command.words;
+  if (!body) {
+    const bool word = words[0].raw == "function" && words.size() > 1;
+    const bool brackets = words.size() == 1 && command.joiner == ";" && next != nullptr &&
+                          !next->words.empty() && next->words[0].raw == "{";
+    if (!word && !brackets) return;
+    body = Body{words[word ? 1 : 0].raw, 0, place_};
+    if (word && words.size() > 2 && words[2].raw == "{") ++body->braces;
+    return;
+  }
+  if (words[0].raw == "{") ++body->braces;
+  if (words[0].raw != "}" || --body->braces > 0) return;
+  moves_.erase(body->name);
+  if (place_.directory() != body->before.directory() && moves_.size() < kMostMoves)
+    moves_.emplace(body->name, Move{body->before, place_});
+  GoTo(body->before);
+  body.reset();
+}
+
+void ShellWalk::NoteCall(const ShellCommand& command) {
+  const std::size_t program = PartsOf(command).first;
+  if (program >= command.words.size() || command.joiner == "|" || command.joiner == "&") return;
+  const auto move = moves_.find(command.words[program].raw);
+  if (move == moves_.end()) return;
+  if (place_.directory() == move->second.from.directory()) {
+    GoTo(move->second.to);
+  } else {
+    GoNowhereKnown();
+  }
+}
+
+// What a branch changes is one value or the other; "A=1 program" is of that program alone: what was
+// before is given back, for afterwards.
+std::vector<ShellWalk::Before> ShellWalk::TakeAssignments(const ShellCommand& command) {
+  const std::size_t first = PartsOf(command).first;
+  const bool of_program = first < command.words.size();
+  std::vector<Before> before;
+  for (std::size_t i = 0; i < command.words.size(); ++i) {
+    const auto assignment = AssignmentOf(command.words[i]);
+    const std::string name = assignment ? assignment->name : std::string();
+    const auto old = ValueOf(name);
+    TakeAssignment(command.words[i], known_);
+    if (name.empty()) continue;
+    if (of_program && i < first) {
+      before.push_back({name, old});
+    } else if (branches_ > 0 || conditional_) {
+      TakeChoice(name, old);
+    } else {
+      choices_.erase(name);
+    }
+  }
+  return before;
+}
+
+void ShellWalk::TakeChoice(const std::string& name, const std::optional<std::string>& old) {
+  const auto now = ValueOf(name);
+  std::vector<std::string>& values = choices_[name];
+  if (values.empty() && (!old || old == now)) {
+    choices_.erase(name);
+    return;
+  }
+  if (values.empty()) values.push_back(*old);
+  // A value that is not known leaves none to compare: an empty one stands for it.
+  if (values.size() <= kMostChoices) values.push_back(now.value_or(std::string()));
+  known_.erase(name);
+}
+
+void ShellWalk::ForEachChoice(const ShellCommand& command, const Words& use) {
+  for (const auto& [name, values] : choices_) {
+    if (values.size() > kMostChoices || known_.contains(name) || !Mentions(command, name)) continue;
+    for (const std::string& value : values) {
+      known_.insert_or_assign(name, value);
+      use(splitter_.Split(command.words, known_));
+    }
+    known_.erase(name);
+    return;
+  }
+}
+
+void ShellWalk::Restore(const std::vector<Before>& before) {
+  for (const auto& [name, value] : before) {
+    if (value) {
+      known_.insert_or_assign(name, *value);
+    } else {
+      known_.erase(name);
+    }
+  }
+}
+
+void ShellWalk::Want(const std::string& path, Kind kind) {
+  const std::string name = place_.NameOf(path);
+  if (name.empty() || texts().Find(path) != nullptr || wanted_.size() >= kMostWanted) return;
+  wanted_.emplace(name, Wanted{place_.Whole(path), kind});
+}
+
+// "cat > ds.json <<EOF", "echo 'node1 slots=8' >> hostfile"
+void ShellWalk::NoteWritten(const ShellCommand& command) {
+  if (command.words.empty()) return;
+  std::string target = command.words[0].raw == "tee" && command.words.size() == 2
+                           ? command.words[1].raw
+                           : std::string();
+  bool more = false;
+  std::optional<std::string> text;
+  for (const ShellRedirect& redirect : command.redirects) {
+    if (redirect.output && !redirect.raw.starts_with('2')) {
+      target = redirect.target;
+      more = redirect.raw.starts_with(">>");
+    }
+    if (!redirect.raw.starts_with("<<") || redirect.raw.starts_with("<<<")) continue;
+    if (command.words[0].raw != "cat" && command.words[0].raw != "tee") continue;
+    ShellWord document;
+    document.value = document.raw = redirect.document;
+    document.fixed = redirect.raw.find_first_of("'\"\\") != std::string::npos;
+    text = PartlyKnown(document, known_);
+  }
+  if (!target.empty() && !text) text = Printed(command.words, known_);
+  if (target.empty() || !text) return;
+  const auto path = ReadShell(target);
+  if (!path || path->commands.size() != 1 || path->commands[0].words.size() != 1) return;
+  const auto value = FixedValue(path->commands[0].words[0], known_);
+  const std::string name = value ? place_.NameOf(*value) : std::string();
+  if (name.empty() || name.starts_with("/dev/")) return;
+  if (!own_.contains(name) && own_.size() >= kMostOwnTexts) return;
+  std::string& written = own_[name];
+  if (!more) written.clear();
+  if (written.size() + text->size() <= kLongestOwnText) written += *text;
+}
+
+// What a script sets stays where it is sourced.
+void ShellWalk::FromScript(const ShellCommand& command) {
+  const CalledScript called = CalledScriptOf(command, known_);
+  if (called.shown.empty()) return;
+  const std::string* found = called.path.empty() ? nullptr : texts().Find(called.path);
+  if (found == nullptr && !called.path.empty())
+    Want(called.path, called.by_name ? Kind::kScript : Kind::kProgram);
+  if (found == nullptr || !nested_.Has(*found)) {
+    const bool missing = found == nullptr && called.by_name && !called.sourced;
+    if (missing && unread_.size() < kMostScripts) unread_.push_back(called.shown);
+    return;
+  }
+  if (!called.by_name && !IsShellScript(*found)) return;
+  const std::string text = *found;  // the script may write it anew
+  if (scripts_.size() < kMostScripts) scripts_.push_back({called.path, text});
+  Outside outside{known_, place_};
+  SetParameters(command, called.word);
+  if (const std::string whole = place_.Whole(called.path); !whole.empty()) {
+    known_.insert_or_assign("BASH_SOURCE", whole);
+    if (!called.sourced) known_.insert_or_assign("0", whole);
+  }
+  nested_.Visit(text, [&](const ShellScript& inner) { Walk(inner); });
+  if (called.sourced) {
+    const auto source = outside.known.find("BASH_SOURCE");
+    if (source != outside.known.end()) known_.insert_or_assign("BASH_SOURCE", source->second);
+    return;
+  }
+  known_ = std::move(outside.known);
+  place_ = std::move(outside.place);
+}
+
+// "bash dist_train.sh CONFIG 8": $2 is 8 in the script.
+void ShellWalk::SetParameters(const ShellCommand& command, std::size_t script) {
+  const KnownVariables outside = known_;
+  std::string all;
+  int number = 0;
+  for (std::size_t i = script + 1; i < command.words.size(); ++i) {
+    all += (all.empty() ? "" : " ") + command.words[i].raw;
+    if (const auto value = FixedValue(command.words[i], outside)) {
+      known_.insert_or_assign(std::to_string(++number), *value);
+    } else {
+      known_.erase(std::to_string(++number));
+    }
+  }
+  known_.insert_or_assign("@", all);
+}
+
+// "shift" of a script: $2 becomes $1.
+void ShellWalk::Shift(const std::vector<ShellWord>& words) {
+  const auto given = words.size() > 1 ? ParseInt(words[1].value) : std::optional<std::int64_t>(1);
+  const bool fits = given && *given >= 1 && *given <= kMostParameters;
+  for (int i = 1; i <= kMostParameters; ++i) {
+    known_.erase(std::to_string(i));
+    const auto next = fits ? known_.find(std::to_string(i + *given)) : known_.end();
+    if (next != known_.end()) known_.insert_or_assign(std::to_string(i), next->second);
+  }
+  known_.erase("@");
+}
+
+// bash -c "torchrun ...", eval "$CMD"
+void ShellWalk::FromTexts(const std::vector<ShellWord>& words) {
+  if (words.empty() || words[0].value == "echo" || words[0].value == "printf") return;
+  const bool here = words[0].value == "eval";
+  for (const ShellWord& word : words) {
+    if (AssignmentOf(word) || word.value.find(' ') == std::string::npos || !nested_.Has(word.value))
+      continue;
+    std::optional<Outside> outside;
+    if (!here && copies_ < kMostCopies) {
+      outside = Outside{known_, place_};
+      ++copies_;
+    }
+    nested_.Visit(word.value, [&](const ShellScript& inner) { Walk(inner); });
+    if (!outside) continue;
+    known_ = std::move(outside->known);
+    place_ = std::move(outside->place);
+  }
+}
+
+}  // namespace launch

@@ -1,0 +1,120 @@
+// Follows a text of bash from command to command as bash would: its variables, the directory it
+// stands in, the texts and scripts that it runs, and the files that it writes for itself.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "planner/line/called_script.h"
+#include "planner/line/launch_line.h"
+#include "planner/line/shell_place.h"
+#include "planner/line/shell_text.h"
+#include "planner/line/shell_values.h"
+
+namespace launch {
+
+class ShellWalk {
+ public:
+  // A command with its words as it gets them. True: they are a launcher's call, so that none of
+  // them is a text to execute.
+  using Use = std::function<bool(const ShellCommand& command, const std::vector<ShellWord>& words)>;
+  struct CalledText {
+    std::string shown;  // as the calling command names it
+    std::string text;
+  };
+  using Words = std::function<void(const std::vector<ShellWord>& words)>;
+
+  ShellWalk(const LaunchLineOptions& options, Use use);
+
+  void Walk(const ShellScript& script);
+
+  const KnownVariables& known() const { return known_; }
+  // Texts of files by the names that they have where the walk stands.
+  TextsAt texts() const { return {files_, place_, &own_}; }
+  const ShellPlace& place() const { return place_; }
+  // The words for each value that a variable in them has in one branch or the other; not called
+  // where no such variable stands in them.
+  void ForEachChoice(const ShellCommand& command, const Words& use);
+  // A file that the text names and that may be at hand.
+  enum class Kind { kConfig, kScript, kProgram };  // kProgram: a script only by its first line
+  void Want(const std::string& path, Kind kind = Kind::kConfig);
+
+  // Files that are not at hand: where they lie, by name.
+  struct Wanted {
+    std::string path;
+    Kind kind = Kind::kConfig;
+  };
+  const std::map<std::string, Wanted>& wanted() const { return wanted_; }
+  // Shell scripts in the order of their calls, and those whose text is not at hand.
+  const std::vector<CalledText>& scripts() const { return scripts_; }
+  const std::vector<std::string>& unread() const { return unread_; }
+
+ private:
+  struct Before {
+    std::string name;
+    std::optional<std::string> value;
+  };
+  struct Outside {
+    KnownVariables known;
+    ShellPlace place;
+  };
+
+  // The body of a function that is open.
+  struct Body {
+    std::string name;
+    int braces = 0;
+    ShellPlace before;
+  };
+  // Where a function starts and ends that changes the place.
+  struct Move {
+    ShellPlace from;
+    ShellPlace to;
+  };
+  // An if, a case or a loop.
+  struct Branch {
+    ShellPlace before;
+    bool elsewhere = false;  // one way through it ends in another place
+  };
+
+  std::optional<std::string> ValueOf(const std::string& name) const;
+  void NoteBody(const ShellCommand& command, const ShellCommand* next, std::optional<Body>& body);
+  void NoteCall(const ShellCommand& command);
+  void GoTo(const ShellPlace& place);
+  void GoNowhereKnown();
+  void EndWay();
+  void EndBranch();
+  void EnterSubshells(int level, std::vector<Outside>& open);
+  void NoteBranches(const ShellCommand& command);
+  std::vector<Before> TakeAssignments(const ShellCommand& command);
+  void TakeChoice(const std::string& name, const std::optional<std::string>& old);
+  void Restore(const std::vector<Before>& before);
+  void NoteWritten(const ShellCommand& command);
+  void FromScript(const ShellCommand& command);
+  void SetParameters(const ShellCommand& command, std::size_t script);
+  void Shift(const std::vector<ShellWord>& words);
+  void FromTexts(const std::vector<ShellWord>& words);
+
+  KnownVariables known_;
+  const std::map<std::string, std::string>& files_;
+  ShellPlace place_;
+  const Use use_;
+  std::map<std::string, std::string> own_;  // files that the text writes
+  std::map<std::string, std::vector<std::string>, std::less<>> choices_;  // by variable
+  std::map<std::string, Wanted> wanted_;
+  std::vector<CalledText> scripts_;
+  std::vector<std::string> unread_;
+  NestedTexts nested_;
+  WordSplitter splitter_;
+  int branches_ = 0;                   // that are open: if, case, loops
+  std::vector<Branch> ways_;           // of the outermost of them
+  std::map<std::string, Move> moves_;  // by function
+  bool conditional_ = false;           // "test && A=1"
+  bool otherwise_ = false;             // "test || A=1"
+  int copies_ = 0;                     // of all variables: texts may be hostile
+};
+
+}  // namespace launch

@@ -1,0 +1,300 @@
+#include "planner/line/written_counts.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "common/units.h"
+#include "planner/line/accelerate_flags.h"
+#include "planner/line/deepspeed_flags.h"
+#include "planner/line/launcher_words.h"
+#include "planner/line/own_launchers.h"
+#include "planner/line/shell_walk.h"
+#include "planner/line/torchrun_flags.h"
+
+namespace launch {
+namespace {
+
+// Flags of launchers and trainers that name a configuration.
+constexpr std::array<std::string_view, 7> kFileFlags = {
+    "deepspeed",   "deepspeed_config", "deepspeed_config_file", "ds_config", "config_file",
+    "fsdp_config", "hostfile"};
+
+// "--nproc-per-node=8" -> "nproc_per_node"; also "-n" and "-num_gpus".
+std::string FlagName(std::string_view word) {
+  const std::size_t dashes = std::min(word.find_first_not_of('-'), word.size());
+  if (dashes == 0 || dashes > 2) return {};
+  std::string name(word.substr(dashes, word.find('=') - dashes));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+std::optional<int> CountOf(const std::string& value, int most) {
+  const auto number = ParseInt(value);
+  if (!number || *number < 1 || *number > most) return std::nullopt;
+  return static_cast<int>(*number);
+}
+
+int ItemsOf(const std::string& list) {
+  return static_cast<int>(std::count(list.begin(), list.end(), ',')) + 1;
+}
+
+// A line that the launcher's own parser would not read ends at what looks like the script.
+std::size_t ScriptBehind(const std::vector<ShellWord>& words, std::size_t first) {
+  std::size_t i = first;
+  while (i < words.size() && words[i].value != "--" && words[i].value != "-m" &&
+         words[i].value != "--module" && !words[i].value.ends_with(".py")) {
+    ++i;
+  }
+  return i;
+}
+
+class CountReader {
+ public:
+  explicit CountReader(const LaunchLineOptions& options)
+      : walk_(options, [this](const ShellCommand& command, const std::vector<ShellWord>& words) {
+          return Take(command, words);
+        }) {}
+
+  void Walk(const ShellScript& script) { walk_.Walk(script); }
+
+  WrittenCounts Counts() const {
+    const bool called = calls_.procs != ProcsWord::kNone || calls_.nodes || calls_.devices;
+    WrittenCounts counts = called ? calls_ : assigned_;
+    if (counts.procs == ProcsWord::kNumber && counts.total && counts.nodes) {
+      counts.total = false;
+      if (counts.procs_number % *counts.nodes != 0) counts.procs = ProcsWord::kNone;
+      counts.procs_number /= *counts.nodes;
+    }
+    counts.accelerate = accelerate_;
+    counts.on_cpu = on_cpu_;
+    counts.deepspeed = deepspeed_;
+    counts.hostfile_unread = hostfile_unread_;
+    counts.wanted = walk_.wanted();
+    counts.scripts = walk_.scripts();
+    counts.unread = walk_.unread();
+    return counts;
+  }
+
+ private:
+  const KnownVariables& Known() const { return walk_.known(); }
+
+  bool Take(const ShellCommand& command, const std::vector<ShellWord>& words) {
+    NoteFiles(words);
+    bool called = TakeChoices(command);
+    called = FromCall(words, calls_) || called;
+    if (called) NoteDeepspeed(words);
+    FromAssignments(command.words);
+    return called;
+  }
+
+  // `if ...; then ARGS="--nnodes 2 --nproc_per_node 4"; else ARGS="--nproc_per_node 4"; fi`: what
+  // the branches agree about is known.
+  bool TakeChoices(const ShellCommand& command) {
+    std::vector<WrittenCounts> each;
+    walk_.ForEachChoice(command, [&](const std::vector<ShellWord>& words) {
+      NoteFiles(words);
+      WrittenCounts one;
+      if (FromCall(words, one)) each.push_back(one);
+    });
+    if (each.empty()) return false;
+    const WrittenCounts& first = each.front();
+    const auto agree = [&each](auto same) { return std::all_of(each.begin(), each.end(), same); };
+    const bool procs = agree([&first](const WrittenCounts& one) {
+      return one.procs == first.procs && one.procs_number == first.procs_number &&
+             one.total == first.total;
+    });
+    if (procs) TakeProcs(first.procs, first.procs_number, first.total, calls_);
+    const bool nodes = agree([&first](const WrittenCounts& one) {
+      return one.nodes.value_or(1) == first.nodes.value_or(1);
+    });
+    if (nodes && !calls_.nodes) calls_.nodes = first.nodes;
+    return true;
+  }
+
+  // The path behind `--flag` or `--flag=`; empty: it is not known, or there is none.
+  std::string PathBehind(const std::vector<ShellWord>& words, std::size_t i) const {
+    ShellWord given = words[i];
+    const std::size_t equals = given.value.find('=');
+    if (equals != std::string::npos) {
+      given.value = words[i].value.substr(equals + 1);
+      given.raw = words[i].raw.substr(std::min(words[i].raw.find('=') + 1, words[i].raw.size()));
+    } else if (i + 1 < words.size()) {
+      given = words[i + 1];
+    }
+    const auto path = FixedValue(given, Known());
+    return path && !path->starts_with('-') ? *path : std::string();
+  }
+
+  // Configurations behind flags.
+  void NoteFiles(const std::vector<ShellWord>& words) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const std::string name = FlagName(words[i].value);
+      if (std::find(kFileFlags.begin(), kFileFlags.end(), name) == kFileFlags.end()) continue;
+      if (const std::string path = PathBehind(words, i); !path.empty()) walk_.Want(path);
+    }
+  }
+
+  // The engine's file, behind the script of the first call that names one.
+  void NoteDeepspeed(const std::vector<ShellWord>& words) {
+    for (std::size_t i = 0; i < words.size() && !deepspeed_; ++i) {
+      const std::string name = FlagName(words[i].value);
+      if (name != "deepspeed" && name != "deepspeed_config" && name != "ds_config") continue;
+      const std::string path = PathBehind(words, i);
+      const std::string* text = path.empty() ? nullptr : walk_.texts().Find(path);
+      if (text != nullptr) deepspeed_ = NamedText{walk_.place().NameOf(path), *text};
+    }
+  }
+
+  // The call of a launcher among the words of a command. False: there is none.
+  bool FromCall(const std::vector<ShellWord>& words, WrittenCounts& out) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (AssignmentOf(words[i])) continue;
+      if (const auto place = FindTorchrun(words, i)) {
+        const auto read = ReadTorchrun(words, place->first_flag, place->launch_module, Known());
+        return read ? TakeRead(*read, false, out) : TakeFlags(words, place->first_flag, {}, out);
+      }
+      if (const auto place = FindDeepspeed(words, i)) {
+        const auto read = ReadDeepspeed(words, place->first_flag, Known(), walk_.texts());
+        if (read && read->hostfile_unread) hostfile_unread_ = read->hostfile;
+        return read ? TakeRead(*read, false, out) : TakeFlags(words, place->first_flag, {}, out);
+      }
+      if (const auto place = FindAccelerate(words, i)) {
+        const auto read = ReadAccelerate(words, place->first_flag, Known(), walk_.texts());
+        if (read && !accelerate_) accelerate_ = read->settings;
+        const std::string inner = read ? read->settings.Value("deepspeed_config_file") : "";
+        if (!inner.empty()) walk_.Want(inner);
+        if (read && read->cpu) on_cpu_ = "accelerate's --cpu or use_cpu";
+        return read ? TakeRead(read->arguments, true, out)
+                    : TakeFlags(words, place->first_flag, {"", "num_processes", true}, out);
+      }
+      // Behind a program that is not known: `coverage run -m torch.distributed.run`.
+      const std::string glued = words[i].value.starts_with("-m") ? words[i].value.substr(2) : "";
+      const bool apart = glued.empty() && words[i].value == "-m" && i + 1 < words.size();
+      const std::string& module = apart ? words[i + 1].value : glued;
+      if (module == "torch.distributed.run" || module == "torch.distributed.launch")
+        return TakeFlags(words, i + (apart ? 2 : 1), {}, out);
+      if (StartsRanksItself(words, i)) {
+        TakeFlags(words, i + 1, *OwnLauncherOf(ProgramOf(words[i])), out);
+        FromVariables(out);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  static void TakeProcs(ProcsWord word, int number, bool total, WrittenCounts& out) {
+    if (out.procs != ProcsWord::kNone) return;
+    out.procs = word;
+    out.procs_number = number;
+    out.total = total;
+  }
+
+  static void TakeProcs(const std::string& value, bool total, WrittenCounts& out) {
+    if (value == "gpu" || value == "xpu") {
+      TakeProcs(ProcsWord::kGpu, 0, false, out);
+    } else if (value == "auto") {
+      TakeProcs(ProcsWord::kAuto, 0, false, out);
+    } else if (value == kCoresOfNode) {
+      TakeProcs(ProcsWord::kCpu, 0, false, out);
+    } else if (const auto count = CountOf(value, 4096)) {
+      TakeProcs(ProcsWord::kNumber, *count, total, out);
+    }
+  }
+
+  bool TakeRead(const LauncherArguments& read, bool accelerate, WrittenCounts& out) {
+    const bool known = read.procs != ProcsWord::kNone && read.procs != ProcsWord::kUnknown;
+    // A total over machines was divided by them where they are written.
+    if (known) TakeProcs(read.procs, read.procs_number, accelerate && !read.nodes_min, out);
+    if (read.nodes_min && !out.nodes) out.nodes = read.nodes_min;
+    return TakeDevices(out);
+  }
+
+  // "4", and torchx's "2x4": nodes and processes of each.
+  static void TakeOwn(const std::string& value, const OwnLauncher& own, WrittenCounts& out) {
+    const std::size_t by = value.find('x');
+    if (by != std::string::npos && !out.nodes) out.nodes = CountOf(value.substr(0, by), 100'000);
+    TakeProcs(by == std::string::npos ? value : value.substr(by + 1), own.total, out);
+  }
+
+  // "--nnodes 2 --nproc_per_node=8" from words[first] on to the script.
+  bool TakeFlags(const std::vector<ShellWord>& words, std::size_t first, const OwnLauncher& own,
+                 WrittenCounts& out) {
+    const std::size_t last = ScriptBehind(words, first);
+    for (std::size_t i = first; i < last; ++i) {
+      const std::string name = FlagName(words[i].value);
+      if (own.sign.ends_with('=') && words[i].value.starts_with(own.sign)) {
+        const std::string value = words[i].value.substr(own.sign.size());
+        if (value.find(',') != std::string::npos) {
+          TakeProcs(ProcsWord::kNumber, ItemsOf(value), false, out);
+        } else {
+          TakeProcs(value, own.total, out);
+        }
+      }
+      if (name.empty()) continue;
+      const std::size_t equals = words[i].value.find('=');
+      ShellWord given = words[i];
+      if (equals != std::string::npos) {
+        given.value = words[i].value.substr(equals + 1);
+      } else if (i + 1 < words.size()) {
+        given = words[i + 1];
+      }
+      const auto value = FixedValue(given, Known());
+      if (!value) continue;
+      const bool procs = name == "nproc_per_node" || name == "num_gpus" || name == "nproc";
+      if (procs) TakeProcs(*value, false, out);
+      if (!procs && !own.procs.empty() && name == own.procs) TakeOwn(*value, own, out);
+      const bool nodes = name == "nnodes" || name == "num_nodes" || name == "num_machines";
+      if (nodes && !out.nodes) out.nodes = CountOf(*value, 100'000);
+    }
+    return TakeDevices(out);
+  }
+
+  // Those in front of the call, or exported.
+  bool TakeDevices(WrittenCounts& out) const {
+    const auto visible = Known().find("CUDA_VISIBLE_DEVICES");
+    const bool some = visible != Known().end() && !visible->second.empty() &&
+                      visible->second.find_first_not_of("0123456789, ") == std::string::npos;
+    if (some && !out.devices) out.devices = ItemsOf(visible->second);
+    return true;
+  }
+
+  // What programs that start torchrun take from their environment.
+  void FromVariables(WrittenCounts& out) const {
+    const auto procs = Known().find("NPROC_PER_NODE");
+    if (procs != Known().end()) TakeProcs(procs->second, false, out);
+    const auto nodes = Known().find("NNODES");
+    if (nodes != Known().end() && !out.nodes) out.nodes = CountOf(nodes->second, 100'000);
+  }
+
+  // LAUNCHER="accelerate launch --num_processes 4": counts where no call is seen.
+  void FromAssignments(const std::vector<ShellWord>& words) {
+    for (const ShellWord& word : words) {
+      const auto assignment = AssignmentOf(word);
+      if (!assignment || assignment->value.value.find(' ') == std::string::npos) continue;
+      nested_.Visit(assignment->value.value, [&](const ShellScript& inner) {
+        if (!inner.commands.empty()) FromCall(inner.commands.front().words, assigned_);
+      });
+    }
+  }
+
+  ShellWalk walk_;
+  NestedTexts nested_;
+  std::optional<AccelerateSettings> accelerate_;
+  std::optional<NamedText> deepspeed_;
+  std::string on_cpu_;
+  std::string hostfile_unread_;
+  WrittenCounts calls_;
+  WrittenCounts assigned_;
+};
+
+}  // namespace
+
+WrittenCounts CountsIn(const ShellScript& script, const LaunchLineOptions& options) {
+  CountReader reader(options);
+  reader.Walk(script);
+  return reader.Counts();
+}
+
+}  // namespace launch

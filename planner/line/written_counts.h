@@ -1,0 +1,40 @@
+// Processes and nodes that the launcher calls inside of a text fix.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/line/launch_line.h"
+#include "planner/line/launcher_arguments.h"
+#include "planner/line/shell_text.h"
+#include "planner/line/shell_values.h"
+#include "planner/line/shell_walk.h"
+
+namespace launch {
+
+struct WrittenCounts {
+  ProcsWord procs = ProcsWord::kNone;
+  int procs_number = 0;
+  bool total = false;  // procs_number is that of all nodes (accelerate)
+  std::optional<int> nodes;
+  std::optional<int> devices;                    // CUDA_VISIBLE_DEVICES of the call, as a count
+  std::optional<AccelerateSettings> accelerate;  // of the first call of `accelerate launch`
+  std::string on_cpu;                            // what in it asks for the CPU
+  std::optional<NamedText> deepspeed;            // the engine's file of the first call that has one
+  std::string hostfile_unread;                   // a hostfile of DeepSpeed that is not at hand
+  // Files that the text names and that are not at hand: where they lie, by the name under which a
+  // job keeps them.
+  std::map<std::string, ShellWalk::Wanted> wanted;
+  // Shell scripts that it runs, in the order of their calls, and those that are not at hand.
+  std::vector<ShellWalk::CalledText> scripts;
+  std::vector<std::string> unread;
+};
+
+// The first call with fixed numbers counts; what only the node knows stays open. Arguments of the
+// script have names like these flags and mean something else. `files`: texts that the job names.
+WrittenCounts CountsIn(const ShellScript& script, const LaunchLineOptions& options);
+
+}  // namespace launch

@@ -1,0 +1,19 @@
+// How the ranks are started, in the words of `launch plan`.
+#pragma once
+
+#include <string>
+
+#include "common/plan.h"
+#include "planner/line/launch_line.h"
+#include "planner/place/ranks.h"
+
+namespace launch {
+
+// One process without a GPU whose script would take RANK for one of several on GPUs.
+bool StartsAlone(const LaunchLine& line, const RankLayout& layout, const Plan& plan);
+
+// Fills start, launcher, command and the first sentences of `read`.
+void DescribeStart(const LaunchLine& line, const RankLayout& layout, const std::string& interpreter,
+                   Plan& plan);
+
+}  // namespace launch

@@ -1,0 +1,27 @@
+#include "planner/start/node_launcher.h"
+
+#include <string>
+#include <string_view>
+
+namespace launch {
+
+extern const std::string_view kNodeLauncherPy;
+extern const std::string_view kNodeLauncherSh;
+
+std::vector<GeneratedFile> NodeLauncherFiles() {
+  std::vector<GeneratedFile> files;
+  for (const char* word : {"accelerate", "accelerate-launch", "deepspeed", "torchrun"}) {
+    const std::string name(word);
+    // The shell sees ":" and the next line, Python a string and what is behind it.
+    files.push_back({name, "#!/bin/sh\n''':'\nexec /bin/sh \"$LAUNCH_WRAPPERS/node_launcher.sh\" " +
+                               name + " \"$@\"\n'''\nimport os, sys\n" +
+                               "os.environ[\"LAUNCH_PYTHON\"] = sys.executable\n" +
+                               "os.execv(\"/bin/sh\", [\"sh\", os.environ[\"LAUNCH_WRAPPERS\"] + " +
+                               "\"/node_launcher.sh\", \"" + name + "\", *sys.argv[1:]])\n"});
+  }
+  files.push_back({"node_launcher.py", std::string(kNodeLauncherPy)});
+  files.push_back({"node_launcher.sh", std::string(kNodeLauncherSh)});
+  return files;
+}
+
+}  // namespace launch

@@ -1,0 +1,23 @@
+// How a debug run differs from the job itself (user stories S003-5).
+#pragma once
+
+#include <cstdint>
+
+#include "common/job.h"
+#include "planner/line/launch_line.h"
+#include "planner/trainer/user_choices.h"
+
+namespace launch {
+
+inline constexpr std::int64_t kDebugSteps = 10;
+inline constexpr std::int64_t kDebugSaveEvery = 5;
+inline constexpr std::int64_t kDebugAccumulate = 16;
+inline constexpr int kDebugWorkers = 1;
+
+// micro-batch 1, at most 16 accumulated, 10 steps. Nothing for other jobs.
+void ApplyDebug(UserChoices& choices);
+
+// The same as flags of the Hugging Face trainer, behind the line's own: its parser takes the last.
+void AppendDebugFlags(const UserChoices& choices, LaunchLine& line);
+
+}  // namespace launch

@@ -1,0 +1,168 @@
+// Texts followed from command to command: what a script leaves running, where functions and
+// branches stand, which words call a launcher.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "planner/line/launch_line.h"
+#include "planner/line/shell_text.h"
+#include "planner/line/written_counts.h"
+
+namespace launch {
+namespace {
+
+using Texts = std::map<std::string, std::string>;
+
+LaunchLineOptions OptionsOf(const std::string& run, const Texts& files) {
+  JobSpec spec;
+  spec.run = run;
+  spec.workdir = "/home/me/project";
+  return LineOptions(spec, files);
+}
+
+Result<LaunchLine> Line(const std::string& run, const Texts& files = {}) {
+  return ReadLaunchLine(run, OptionsOf(run, files));
+}
+
+// The files that the text names, where it stands by then.
+std::vector<std::string> NamedBy(const std::string& run) {
+  const auto script = ReadShell(run);
+  EXPECT_TRUE(script) << run;
+  std::vector<std::string> names;
+  for (const auto& [name, wanted] : CountsIn(*script, OptionsOf(run, {})).wanted)
+    names.push_back(name);
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(ShellWalk, AScriptStaysForTheTrainingInItsForeground) {
+  const std::string run = "bash t.sh";
+  for (const char* text :
+       {"CUDA_VISIBLE_DEVICES=7 trl vllm-serve --model X &\n"
+        "accelerate launch grpo.py\n",
+        "torchrun server.py &\nsleep_until_up\ntorchrun train.py\n",
+        "torchrun train.py &\nexec tail -f log\n", "torchrun train.py &\ntime wait\n",
+        "torchrun train.py &\ncommand wait\n"}) {
+    const auto line = Line(run, {{"t.sh", text}});
+    EXPECT_TRUE(line) << text << (line ? "" : line.error().message);
+  }
+  const std::string servers = "python reward_server.py &\npython train.py\n";
+  JobSpec spec;
+  spec.run = run;
+  spec.workdir = "/w";
+  spec.launcher = LauncherKind::kNode;
+  const Texts files = {{"t.sh", servers}};
+  EXPECT_TRUE(ReadLaunchLine(run, LineOptions(spec, files)));
+  for (const char* text :
+       {"python prepare.py\ntorchrun train.py &\n", "torchrun train.py &\necho started\n"}) {
+    const auto line = Line(run, {{"t.sh", text}});
+    ASSERT_FALSE(line) << text;
+    EXPECT_NE(line.error().message.find("leaves torchrun in the background"), std::string::npos);
+  }
+}
+
+TEST(ShellWalk, ATextOfRunEndsWithItsForegroundLauncher) {
+  const auto served = Line("trl vllm-serve --model X &\naccelerate launch grpo.py");
+  ASSERT_TRUE(served) << served.error().message;
+  EXPECT_EQ(served->shell.find("wait $!"), std::string::npos) << served->shell;
+  const auto left = Line("torchrun t.py &\necho $! > pid");
+  ASSERT_TRUE(left) << left.error().message;
+  EXPECT_NE(left->shell.find("wait $!"), std::string::npos) << left->shell;
+}
+
+TEST(ShellWalk, AFunctionMovesThePlaceWhereItIsCalled) {
+  const std::string call = "\naccelerate launch --config_file acc.yaml t.py";
+  for (const char* body :
+       {"setup() { cd third_party; make; }", "setup()\n{\n  cd third_party\n  make\n}",
+        "function setup {\n  cd third_party\n  { make; }\n  make install\n}",
+        "setup() { cd third_party; make; }\n(setup)", "setup() { cd x; }\nsetup | tee log",
+        "setup() { cd x || { exit 1; }; cd ..; }\nsetup"}) {
+    EXPECT_EQ(NamedBy(body + call), Names{"acc.yaml"}) << body;
+  }
+  EXPECT_EQ(NamedBy("enter() { cd sub; }\nenter" + call), Names{"sub/acc.yaml"});
+  EXPECT_EQ(NamedBy("enter() { cd sub; }\ncd other\nenter" + call), Names{});
+  EXPECT_EQ(NamedBy("go() { cd sub; bash go.sh; }\ngo"), Names{"sub/go.sh"});
+}
+
+TEST(ShellWalk, ABranchThatComesBackLeavesThePlaceAsItWas) {
+  const std::string call = "\naccelerate launch --config_file acc.yaml t.py";
+  for (const char* branch :
+       {"if [ ! -d data ]; then mkdir data; cd data; wget X; cd ..; fi",
+        "for d in a b; do cd $d; make; cd ..; done", "while read d; do pushd $d; popd; done",
+        "if A; then cd a; cd -; else cd b; cd ..; fi",
+        "case $X in\n  a) cd a; cd .. ;;\n  b) cd b\n    cd ..\n    ;;\nesac",
+        "if A; then if B; then cd b; cd ..; fi; fi", "if A; then cd $SOMEWHERE; fi"}) {
+    EXPECT_EQ(NamedBy(branch + call), Names{"acc.yaml"}) << branch;
+  }
+  EXPECT_EQ(NamedBy("if A; then cd a; bash x.sh; else cd b; bash y.sh; fi"),
+            (Names{"a/x.sh", "b/y.sh"}));
+  for (const char* open :
+       {"if [ -d sub ]; then cd sub; fi", "if A; then cd a; else cd b; fi",
+        "case $X in\n  a) cd a ;;\n  *) true ;;\nesac", "for d in a b; do cd sub; done"}) {
+    EXPECT_EQ(NamedBy(open + call), Names{}) << open;
+  }
+}
+
+TEST(ShellWalk, FilesBeyondTheNumberOfAJobAreNamed) {
+  Texts files;
+  std::string run;
+  for (int i = 0; i < 8; ++i) {
+    const std::string name = "env" + std::to_string(i) + ".sh";
+    files[name] = "export A" + std::to_string(i) + "=1\n";
+    run += "source " + name + "\n";
+  }
+  const auto says = [](const Result<LaunchLine>& line) {
+    std::string found;
+    EXPECT_TRUE(line);
+    for (const Finding& one : line->warnings)
+      if (one.code == "files_left_out") found = one.says;
+    return found;
+  };
+  const std::string more = run + "source more.sh\n";
+  EXPECT_NE(says(Line(more + "torchrun t.py", files)).find("not read: more.sh"), std::string::npos);
+  EXPECT_NE(says(Line(more + "python t.py", files)).find("not read: more.sh"), std::string::npos);
+  EXPECT_EQ(says(Line(run + "torchrun t.py", files)), "");
+  EXPECT_EQ(says(Line("source more.sh\ntorchrun t.py")), "");
+}
+
+TEST(ShellWalk, ALauncherIsCalledByItsNameAlone) {
+  const std::string path = "export PATH=/opt/x/bin:$PATH; ";
+  for (const auto& [written, started] : std::map<std::string, std::string>{
+           {path + "exec torchrun --nproc_per_node 4 t.py",
+            path + "torchrun --nproc_per_node 4 t.py"},
+           {"PATH=/x:$PATH nohup torchrun t.py", "PATH=/x:$PATH torchrun t.py"},
+           {path + "env A=1 torchrun t.py", path + "A=1 torchrun t.py"},
+           {"source x/bin/activate\nexec \\\n  torchrun t.py",
+            "source x/bin/activate\ntorchrun t.py"},
+           {path + "command accelerate launch t.py", path + "accelerate launch t.py"}}) {
+    const auto line = Line(written);
+    ASSERT_TRUE(line) << written << ": " << line.error().message;
+    EXPECT_TRUE(line->shell.ends_with(started)) << line->shell;
+  }
+  // Behind exec nothing is reached; other programs are started as written.
+  for (const char* kept : {"source a\nexec torchrun t.py\necho never",
+                           "if A; then exec torchrun t.py; fi; python x.py",
+                           "source a; nohup python x.py; torchrun t.py"}) {
+    const auto line = Line(kept);
+    ASSERT_TRUE(line) << kept << ": " << line.error().message;
+    EXPECT_NE(line->shell.find(kept), std::string::npos) << line->shell;
+  }
+}
+
+TEST(ShellWalk, AVariableOfSeveralArgumentsIsReadAsThoseAndKeptForTheShell) {
+  const auto line =
+      Line("ARGS=\"--bf16 --deepspeed ds.json\"; torchrun train.py $ARGS --name \"$ARGS\"");
+  ASSERT_TRUE(line) << line.error().message;
+  std::vector<std::string> values;
+  for (const ShellWord& word : line->arguments) values.push_back(word.value);
+  EXPECT_EQ(values, (std::vector<std::string>{"--bf16", "--deepspeed", "ds.json", "--name",
+                                              "--bf16 --deepspeed ds.json"}));
+  EXPECT_TRUE(line->shell.ends_with("train.py $ARGS --name \"$ARGS\"")) << line->shell;
+}
+
+}  // namespace
+}  // namespace launch
