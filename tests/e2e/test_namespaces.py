@@ -79,7 +79,7 @@ def hosts(tmp_path):
 class NetCluster(Cluster):
     """Controller on the bridge, one agent per host, joined by token: as an operator would by hand."""
 
-    def __init__(self, tmp, hosts, prepare=None):
+    def __init__(self, tmp, hosts, prepare=None, agent=()):
         work = tmp / "work"
         work.mkdir()
         super().__init__(tmp / "state", work)
@@ -96,7 +96,7 @@ class NetCluster(Cluster):
             state = tmp / f"agent-{name}"
             subprocess.run(hosts.command(name, [BIN / "launch-agent", "join", "--state", state]), input=token, text=True,
                            check=True, timeout=30, capture_output=True)
-            self.start(hosts.command(name, [BIN / "launch-agent", "run", "--state", state], (prepare or {}).get(name, "")))
+            self.start(hosts.command(name, [BIN / "launch-agent", "run", "--state", state, *agent], (prepare or {}).get(name, "")))
         wait_until("both nodes idle", lambda: [n["state"] for n in self.json("nodes")["nodes"]] == ["idle"] * len(hosts.names))
 
     def start(self, argv):

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import textwrap
@@ -172,3 +173,39 @@ def test_the_network_between_nodes_is_measured_pair_by_pair_and_the_slow_link_na
     slow = [f for f in check()["findings"] if f["code"] == "network_slow"]
     assert len(slow) == 2 and all("nc" in f["says"] and f["severity"] == "warning" for f in slow), slow
     assert all("Mbit/s" in f["says"] and "GLOO_SOCKET_IFNAME" in f["remedy"] for f in slow), slow
+
+
+def test_plans_count_with_the_network_as_it_was_measured(hosts, net_cluster, nvml, tmp_path):
+    prepare = {}
+    for name in hosts.names:
+        nvml.state("rtx4090")
+        own = tmp_path / f"nvml-{name}.json"
+        own.write_text(nvml.file.read_text().replace("GPU-41b0c7de", f"GPU-{name}b0c7de"))
+        prepare[name] = f"export FAKE_NVML_CONFIG={own};"
+    sh(f"ip netns exec {hosts.ns('nb')} tc qdisc add dev eth0 root tbf rate 100mbit burst 64kb latency 50ms")
+    cluster = net_cluster(prepare=prepare, agent=["--nvml-library", nvml.library])
+    job = cluster.write("job.yaml", textwrap.dedent("""\
+        name: gang
+        nodes: 2
+        gpus: 1
+        nodelist: na,nb
+        model: {params: 134515008, layers: 30, hidden: 576, heads: 9, vocab: 49152, seq_len: 1024}
+        batch: {global: 16}
+        steps: 100
+        run: python train.py
+        """))
+    cluster.write("train.py", "")
+
+    def plan():
+        return json.loads(cluster.launch("plan", job, "-o", "json").stdout)
+
+    before = plan()
+    assert "measured" not in before["why"], before["why"]
+    done = cluster.launch("check", "--network", "--venv", VENV, "na", "nb", timeout=150, code=None)
+    assert "na and nb" in done.stdout, done.stdout + done.stderr
+    after = plan()
+    assert re.search(r"network measured 1\d MB/s between na and nb, (just now|\d+[ms])", after["why"]), after["why"]
+    assert after["duration"]["step_seconds"] > 3 * before["duration"]["step_seconds"]
+    slow = [f for f in after["warnings"] if f["code"] == "network_slow"]
+    assert slow and "na and nb" in slow[0]["says"], after["warnings"]
+    assert any(e["kind"] == "network.measured" and "na and nb" in e["text"] for e in cluster.events())
