@@ -3,6 +3,7 @@
 import pathlib
 import subprocess
 import textwrap
+import time
 
 from conftest import VENV, wait_until
 
@@ -88,3 +89,39 @@ def test_a_quarantine_outlives_the_agent_and_ends_by_an_operators_word(cluster, 
     whole = cluster.submit(cluster.write("whole.yaml", lines.format("whole", 4)))
     cluster.wait_for(whole, "RUNNING", timeout=60)
     assert held() == [], "what was given back is not held again"
+
+
+def test_a_retest_frees_what_can_be_proved_by_now_and_nothing_else(cluster, nvml):
+    cluster.up("--nvml-library", nvml.library, env=nvml.state("a100-40x4"))
+    wait_until("the GPUs are known", lambda: len(cluster.json("nodes")["nodes"][0]["gpus"]) == 4)
+    job = cluster.submit(cluster.write(
+        "job.yaml", "name: held\ngpus: 1\npreflight: none\nstop_duration: 1s\nrun: sleep 600\n"))
+    cluster.wait_for(job, "RUNNING")
+    stays = subprocess.Popen(["sleep", "600"])
+    leave = {"pid": stays.pid, "used_mib": 900}
+    nvml.edit(lambda data: [device.update(processes=[leave]) for device in data["devices"]])
+
+    def held():
+        return [gpu["gpu"] for gpu in cluster.json("quarantine", "list")["gpus"]]
+
+    def retested():
+        return sum(event["kind"] == "gpu.retested" for event in cluster.events())
+
+    try:
+        cluster.launch("cancel", job, code=None)
+        wait_until("the GPU of the job is held", held, timeout=100)
+        (gpu,) = held()
+        cluster.launch("quarantine", "retest", gpu)
+        assert retested() == 1
+        time.sleep(3)  # longer than the driver is asked anew for
+        assert held() == [gpu], "the process is still on it"
+    finally:
+        stays.kill()
+        stays.wait()
+    nvml.edit(lambda data: [device.update(processes=[]) for device in data["devices"]])
+    cluster.launch("quarantine", "retest", gpu)
+    # By itself the proof is made again each minute.
+    wait_until("the GPU is free", lambda: not held(), timeout=20)
+    assert retested() == 2
+    unknown = cluster.launch("quarantine", "retest", gpu, code=None)
+    assert unknown.returncode != 0 and gpu in unknown.stderr
