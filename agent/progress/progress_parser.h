@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -82,9 +81,9 @@ class ProgressParser {
   void See(const Reading& reading, BootTime now);
   const Bar* Chosen() const;
 
-  std::unique_ptr<const ProgressPatterns> patterns_;
-  ProgressPattern pattern_;  // regex null = none
-  std::string log_rest_;     // unfinished line
+  const ProgressPatterns* patterns_;  // of all ranks
+  ProgressPattern pattern_;           // regex null = none
+  std::string log_rest_;              // unfinished line
   std::string file_rest_;
   std::optional<Memory> memory_;
   Track from_file_;
