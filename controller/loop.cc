@@ -195,9 +195,9 @@ Loop::Pending Loop::Encode(Decision decision) const {
       pending.early.push_back(std::holds_alternative<PlanChunkRecord>(put->entity));
       pending.bytes += pending.rows.back().first.size() + pending.rows.back().second->size();
     } else if (const auto* gone = std::get_if<Delete>(&record)) {
-      pending.rows.emplace_back(gone->key, std::nullopt);
+      pending.rows.emplace_back(KeyOf(gone->entity), std::nullopt);
       pending.early.push_back(false);
-      pending.bytes += gone->key.size();
+      pending.bytes += pending.rows.back().first.size();
     } else {
       const auto& event = std::get<EventRow>(record);
       pending.bytes += event.kind.size() + event.subject.size() + event.text.size();

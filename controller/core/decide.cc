@@ -6,7 +6,6 @@
 
 #include "common/planted.h"
 #include "controller/core/draft.h"
-#include "controller/core/erase_entity.h"
 #include "controller/core/views.h"
 
 namespace launch::controller {
@@ -193,7 +192,7 @@ void Undo(State& state, const Decision& decision) {
     if (step->old) {
       Apply(state, Put{*step->old});
     } else {
-      EraseEntity(state, step->touched);
+      Apply(state, Delete{step->touched});
     }
   }
   // Live facts that stand for what was not done after all. What was to be said is said again, what

@@ -1,7 +1,5 @@
 #include "controller/core/draft.h"
 
-#include "controller/core/erase_entity.h"
-
 namespace launch::controller {
 namespace {
 
@@ -33,7 +31,7 @@ void Draft::Put(Entity entity) {
 
 void Draft::Erase(const Entity& entity) {
   decision_.undo.push_back({entity, entity});
-  decision_.records.push_back(Delete{KeyOf(entity)});
+  decision_.records.push_back(Delete{entity});
   Apply(state_, decision_.records.back());
 }
 
@@ -80,7 +78,7 @@ void Draft::EraseJob(JobId job) {
     EraseChunks(key, 0);
     // Those of an attempt that ended a while ago are in the store only: nothing is undone here.
     for (std::uint32_t chunk = 0; chunk < attempt->second.plan_chunks; ++chunk) {
-      decision_.records.push_back(Delete{KeyOf(PlanChunkRecord{key, chunk, ""})});
+      decision_.records.push_back(Delete{PlanChunkRecord{key, chunk, ""}});
     }
     if (const auto ranks = state_.ranks.find(key); ranks != state_.ranks.end()) {
       for (const auto& [number, rank] : ranks->second) entities.emplace_back(rank);

@@ -290,7 +290,7 @@ struct Put {
   friend bool operator==(const Put&, const Put&) = default;
 };
 struct Delete {
-  std::string key;  // see KeyOf
+  Entity entity;  // its key counts
   friend bool operator==(const Delete&, const Delete&) = default;
 };
 // Append-only audit row; kinds are `noun.verb`, listed in docs/events.md.
@@ -305,9 +305,6 @@ using Record = std::variant<Put, Delete, EventRow>;
 
 // Stored key of an entity; numbers are zero-padded so that key order is number order.
 std::string KeyOf(const Entity& entity);
-// An entity with that key and nothing else, for what is deleted: jobs with all that belongs to
-// them, quarantines, secrets, and nodes with their inventories; absent for any other key.
-std::optional<Entity> EntityOfKey(std::string_view key);
 // What the keys of all chunks of an attempt's plan begin with.
 std::string PlanPrefix(const Key& attempt);
 

@@ -240,8 +240,13 @@ struct State {
   Live live;
 };
 
+// ---- apply.cc ----
 // The only way stored entities and their indexes change; the same code loads the store and serves.
 void Apply(State& state, const Record& record);
+// The stored entity with the same key as `like`.
+std::optional<Entity> FindEntity(const State& state, const Entity& like);
+
+// ---- state.cc ----
 
 // What the node reported; null = nothing yet.
 const NodeInventory* InventoryOf(const State& state, const NodeId& node);
@@ -265,6 +270,7 @@ bool MaySpeakFor(const State& state, const NodeId& node, const GpuUuid& gpu);
 // Why it is not, in a few words; empty when it is.
 std::string WhyUnschedulable(const State& state, const NodeId& node);
 
+// ---- node_offer.cc ----
 // A node as the planner may see it: without what others own or keep, and what is broken. Needs an
 // inventory.
 effect::NodeOffer MakeOffer(const State& state, const NodeId& node);

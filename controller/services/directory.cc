@@ -7,17 +7,18 @@ namespace launch::controller {
 void Directory::Note(const Record& record) {
   const MutexLock lock(mutex_);
   if (const auto* gone = std::get_if<Delete>(&record)) {
-    if (const auto job = job_keys_.find(gone->key); job != job_keys_.end()) {
-      owners_.erase(job->second);
-      snapshots_.erase(job->second);
-      done_.erase(job->second);
-      job_keys_.erase(job);
+    if (const auto* job = std::get_if<JobRecord>(&gone->entity)) {
+      jobs_.erase(job->id);
+      owners_.erase(job->id);
+      snapshots_.erase(job->id);
+      done_.erase(job->id);
+    } else if (const auto* node = std::get_if<NodeRecord>(&gone->entity)) {
+      nodes_.erase(node->id);
+    } else if (const auto* deny = std::get_if<DenyRecord>(&gone->entity)) {
+      denied_.erase(deny->serial);
+    } else if (const auto* user = std::get_if<UserRecord>(&gone->entity)) {
+      operators_.erase(user->name);
     }
-    node_keys_.erase(gone->key);
-    constexpr std::string_view kDeny = "deny/";
-    if (gone->key.starts_with(kDeny)) denied_.erase(gone->key.substr(kDeny.size()));
-    constexpr std::string_view kUser = "user/";
-    if (gone->key.starts_with(kUser)) operators_.erase(UserName{gone->key.substr(kUser.size())});
     return;
   }
   const auto* put = std::get_if<Put>(&record);
@@ -34,7 +35,8 @@ void Directory::Note(const Record& record) {
   } else if (const auto* deny = std::get_if<DenyRecord>(&put->entity)) {
     denied_[deny->serial] = deny->why;
   } else if (const auto* job = std::get_if<JobRecord>(&put->entity)) {
-    if (owners_.emplace(job->id, job->owner).second) job_keys_[KeyOf(put->entity)] = job->id;
+    jobs_.insert(job->id);
+    owners_.emplace(job->id, job->owner);
     if (job->array) owners_.emplace(*job->array, job->owner);
     if (job->phase != JobPhase::kDone) {
       done_.erase(job->id);
@@ -43,8 +45,8 @@ void Directory::Note(const Record& record) {
     }
   } else if (const auto* spec = std::get_if<SpecRecord>(&put->entity)) {
     if (!spec->context.snapshot.empty()) snapshots_[spec->id] = spec->context.snapshot;
-  } else if (std::holds_alternative<NodeRecord>(put->entity)) {
-    node_keys_.insert(KeyOf(put->entity));
+  } else if (const auto* node = std::get_if<NodeRecord>(&put->entity)) {
+    nodes_.insert(node->id);
   }
 }
 
@@ -108,12 +110,12 @@ StorePosition Directory::Position() const {
 
 std::uint64_t Directory::Jobs() const {
   const MutexLock lock(mutex_);
-  return job_keys_.size();
+  return jobs_.size();
 }
 
 std::uint64_t Directory::Nodes() const {
   const MutexLock lock(mutex_);
-  return node_keys_.size();
+  return nodes_.size();
 }
 
 }  // namespace launch::controller

@@ -61,12 +61,12 @@ class Directory {
     std::string since;  // serial of who was let in afterwards: certificates name whole seconds
   };
   std::map<UserName, Revoked> revoked_ LAUNCH_GUARDED_BY(mutex_);
-  std::map<JobId, UserName> owners_ LAUNCH_GUARDED_BY(mutex_);
-  std::map<std::string, JobId> job_keys_ LAUNCH_GUARDED_BY(mutex_);  // stored key -> id
+  std::map<JobId, UserName> owners_ LAUNCH_GUARDED_BY(mutex_);  // of jobs and of arrays
+  std::set<JobId> jobs_ LAUNCH_GUARDED_BY(mutex_);
   std::map<JobId, std::string> snapshots_ LAUNCH_GUARDED_BY(mutex_);
   std::map<JobId, WallTime> done_
       LAUNCH_GUARDED_BY(mutex_);  // since when; of those with a snapshot
-  std::set<std::string> node_keys_ LAUNCH_GUARDED_BY(mutex_);
+  std::set<NodeId> nodes_ LAUNCH_GUARDED_BY(mutex_);
 };
 
 }  // namespace launch::controller

@@ -213,7 +213,7 @@ TEST_F(LoopTest, TheLastValueOfAKeyWinsWithinABatch) {
   brain.decide = [](const Event& event) {
     Decision d;
     d.records = {PutJob(1)};
-    if (RequestOf(event) == 2) d.records.push_back(Delete{KeyOf(std::get<Put>(PutJob(1)).entity)});
+    if (RequestOf(event) == 2) d.records.push_back(Delete{std::get<Put>(PutJob(1)).entity});
     return d;
   };
   Post(1);

@@ -156,7 +156,7 @@ TEST(DirectoryTest, KnowsOperatorsOwnersAndRevokedCertificatesAsOfTheLastRecord)
   directory.Note(Put{job});
   EXPECT_EQ(directory.OwnerOf(JobId{3}), UserName{"bob"});
   EXPECT_EQ(directory.Jobs(), 1u);
-  directory.Note(Delete{KeyOf(job)});
+  directory.Note(Delete{job});
   EXPECT_EQ(directory.OwnerOf(JobId{3}), std::nullopt);
 }
 

@@ -151,32 +151,5 @@ TEST_F(LimitsTest, WhatIsNotProvedGoneStays) {
   EXPECT_FALSE(core.state.jobs.contains(job));
 }
 
-TEST(EntityKeys, OfWhatIsDeletedCanBeReadBack) {
-  const Key key{JobId{7}, Attempt{3}};
-  AllocRecord alloc;
-  alloc.key = key;
-  alloc.node = NodeId{"gpu-01.lab"};
-  RankRecord rank;
-  rank.key = key;
-  rank.rank = 12;
-  IdemRecord idem;
-  idem.user = UserName{"ana"};
-  idem.key = "a/b";
-  JobRecord job;
-  job.id = key.job;
-  AttemptRecord attempt;
-  attempt.key = key;
-  for (const Entity& entity :
-       {Entity(alloc), Entity(rank), Entity(idem), Entity(job), Entity(attempt),
-        Entity(PlanChunkRecord{key, 4, ""}), Entity(SecretRecord{key.job, "a/b", ""}),
-        Entity(GpuRecord{GpuUuid{"GPU-1"}, {}, {}, {}, {}})}) {
-    const auto read = EntityOfKey(KeyOf(entity));
-    ASSERT_TRUE(read) << KeyOf(entity);
-    EXPECT_EQ(KeyOf(*read), KeyOf(entity));
-  }
-  EXPECT_FALSE(EntityOfKey("cluster"));
-  EXPECT_FALSE(EntityOfKey("moon/1"));
-}
-
 }  // namespace
 }  // namespace launch::controller

@@ -71,7 +71,7 @@ void TestCore::Post(Event event) {
     if (const auto* put = std::get_if<Put>(&record)) {
       durable_.insert_or_assign(KeyOf(put->entity), put->entity);
     } else if (const auto* erased = std::get_if<Delete>(&record)) {
-      durable_.erase(erased->key);
+      durable_.erase(KeyOf(erased->entity));
     } else {
       rows.push_back(std::get<EventRow>(record));
     }
