@@ -54,6 +54,20 @@ bool EndedBeforeStart(const JobView& job) {
          (job.sub_reason == "PREFLIGHT" || job.sub_reason == "SETUP");
 }
 
+// Of a job that waits because a node refused its newest start: what that node has against it.
+std::optional<Verdict> VerdictOfRefusal(const JobView& job) {
+  const bool waits = job.state == JobState::kPending || job.state == JobState::kRequeued;
+  if (!waits || job.attempts.empty()) return std::nullopt;
+  const AttemptView& newest = job.attempts.back();
+  if (newest.outcome != "start_failed") return std::nullopt;
+  std::vector<Finding> said = job.findings;
+  std::erase_if(said,
+                [&](const Finding& finding) { return finding.node != newest.first_failed_node; });
+  std::optional<Verdict> verdict = VerdictOfFindings(said);
+  if (verdict) verdict->action = "retry_elsewhere";
+  return verdict;
+}
+
 Result<Verdict> Judged(Client& client, const JobView& job, std::optional<Attempt> attempt,
                        Patience patience) {
   const std::string id = "job " + std::to_string(job.id.value);
@@ -61,6 +75,9 @@ Result<Verdict> Judged(Client& client, const JobView& job, std::optional<Attempt
       !attempt || (!job.attempts.empty() && job.attempts.back().attempt == *attempt);
   if (newest && EndedBeforeStart(job)) {
     if (auto verdict = VerdictOfFindings(job.findings)) return *std::move(verdict);
+  }
+  if (newest) {
+    if (auto verdict = VerdictOfRefusal(job)) return *std::move(verdict);
   }
   const AttemptView* view = FindAttempt(job, attempt);
   if (view == nullptr)

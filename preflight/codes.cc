@@ -36,9 +36,11 @@ const std::vector<PreflightCode>& PreflightCodes() {
        "sees the GPU that it was built for.",
        "Look with `nvidia-smi -q`, repair or reset the GPU, or leave the node out with "
        "`exclude_nodes:`."},
-      {"gpu_busy", "GPU free", "warning",
-       "GPUs that no job of ours has hold no more memory than an idle driver takes.",
-       "Find the foreign processes with `nvidia-smi`; a start on such a GPU is refused."},
+      {"gpu_busy", "GPU free", "error, warning",
+       "GPUs that no job of ours has hold no more memory than an idle driver takes. An error when "
+       "a "
+       "node refuses a start because a process of others, or another agent's lock, is on the GPU.",
+       "Find the foreign processes with `nvidia-smi`, and wait for them or end them."},
       {"gpu_name_unknown", "GPU model", "notice",
        "The driver's name of the GPU matches a rule of `configs/gpus.yaml`.",
        "Write a rule for it; without one times are not predicted."},
@@ -77,7 +79,8 @@ const std::vector<PreflightCode>& PreflightCodes() {
        "The file systems of workdir and checkpoint directory have 1 GiB free and file entries "
        "left, at the start. An error when they take nothing more, when a file cannot be made in "
        "the "
-       "checkpoint directory, or when workdir's has less than `disk:`.",
+       "checkpoint directory, when workdir's has less than `disk:`, or when the agent's state "
+       "directory has no room for the attempt or for the copy of workdir.",
        "Make room, or name another directory."},
       {"workdir_missing", "workdir", "error",
        "The workdir is a directory that the job's user may enter, on every node.",
@@ -111,7 +114,7 @@ const std::vector<PreflightCode>& PreflightCodes() {
        "Use faster links, accumulate more per step, or set one MTU."},
       {"port_busy", "port", "error",
        "Rank 0's node finds a free block of ports to reserve, in the range of its agent.yaml; it "
-       "refuses the start otherwise.",
+       "refuses the start otherwise, and names who has them.",
        "Widen the agents' port range, or end the program that listens there."},
       {"container_runtime_missing", "container", "error, warning",
        "The node has a container runtime when the job asks for `image:`: for docker the daemon "

@@ -51,6 +51,19 @@ Finding UselessCheckpointDir(const PathFact& fact, const NodeInventory& node) {
   return finding;
 }
 
+Finding NoRoomForCopy(const PathFact& fact, const NodeInventory& node) {
+  Finding finding = MakeFinding("disk_low", Severity::kError, node.node,
+                                "no room for a copy of workdir" + On(node) + ": " + fact.why);
+  finding.evidence = "free space of " + fact.path + ", and writing there";
+  finding.remedy =
+      "make room: df -h and df -i show which file system is full\nor set `state_dir` "
+      "in " +
+      node.node.value +
+      "'s agent.yaml to a larger disk\nor leave large files out with .launchignore";
+  finding.fix = {"df -h", "df -i"};
+  return finding;
+}
+
 bool IsNamed(const PathFact& fact) { return fact.what == "input" || fact.what == "argument"; }
 
 }  // namespace
@@ -107,6 +120,8 @@ void JudgePath(const AllocationSpec& spec, const PathFact& fact, const NodeInven
                     "snapshot: true"));
     } else if (fact.what == "checkpoint") {
       Add(report, UselessCheckpointDir(fact, node));
+    } else if (fact.what == "copy") {
+      Add(report, NoRoomForCopy(fact, node));
     } else {
       Add(report, fact.what == "workdir" ? MissingWorkdir(fact, node) : MissingCommand(fact, node));
     }

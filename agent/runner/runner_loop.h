@@ -48,6 +48,11 @@ struct AccountFound {  // from a thread of its own: whom an accepted allocation 
   std::uint64_t number = 0;
   Result<std::optional<LocalAccount>> account;
 };
+struct HoldersFound {  // from a thread of its own: who has what an allocation was refused for
+  Key key;
+  std::uint64_t number = 0;
+  Error refusal;
+};
 struct CommandsFound {  // from a thread of its own, for a start
   Key key;
   std::uint64_t number = 0;
@@ -76,8 +81,8 @@ struct Quit {};
 using RunnerTask =
     std::variant<order::Accept, order::StageAllocation, order::Start, order::StopAllocation,
                  order::Drop, order::NoteAcked, order::Forget, order::ExtendLease,
-                 order::CollectStacks, AccountFound, CommandsFound, SetupFound, MarkerGone,
-                 StageOutcome, CopyOutcome, StacksDone, Quit>;
+                 order::CollectStacks, AccountFound, HoldersFound, CommandsFound, SetupFound,
+                 MarkerGone, StageOutcome, CopyOutcome, StacksDone, Quit>;
 
 // Everything but Post and SaveFence belongs to one thread: the caller of Recover until Run starts,
 // then Run's.
@@ -106,6 +111,7 @@ class RunnerLoop {
   void Do(order::ExtendLease& order);
   void Do(order::CollectStacks& order);
   void Do(AccountFound& found);
+  void Do(HoldersFound& found);
   void Do(CommandsFound& found);
   void Do(SetupFound& found);
   void Do(MarkerGone& gone);
@@ -116,6 +122,7 @@ class RunnerLoop {
   Result<std::optional<PortBlock>> AcceptNew(const AllocationSpec& spec, const std::string& digest,
                                              const std::optional<LocalAccount>& account);
   void AcceptAs(const order::Accept& order, Result<std::optional<LocalAccount>> account);
+  void FindHolders(const order::Accept& order, Error refusal);
   Result<void> FindImages(AllocationRun& run) const;
   Result<void> CheckFreeSpace() const;
   void FinishDrop(AllocationRun& run);
@@ -221,7 +228,7 @@ class RunnerLoop {
     std::uint64_t number = 0;
     std::optional<order::Drop> drop;  // to follow
   };
-  std::map<Key, Accepting> accepting_;  // until their account is known
+  std::map<Key, Accepting> accepting_;  // until their account, or who is in their way, is known
   std::set<Key> unrecorded_;            // found without a record, until they are gone or stopped
   std::set<Key> unreadable_;            // found with one that is damaged, until then
   int next_port_ = 0;

@@ -10,6 +10,7 @@
 #include "agent/account/acting_as.h"
 #include "agent/runner/account_files.h"
 #include "agent/runner/rank_stacks.h"
+#include "agent/runner/resource_holders.h"
 #include "agent/runner/runner_loop.h"
 #include "agent/runner/staging.h"
 #include "agent/shim/shim_spec.h"
@@ -58,8 +59,8 @@ void RunnerLoop::Do(order::Accept& order) {
   if (known != nullptr && known->phase != RunPhase::kDropped) {
     return Tell(told::AcceptDone{.key = key, .ports = known->ports});
   }
-  if (!options_.account_of) return AcceptAs(order, std::optional<LocalAccount>());
   if (accepting_.contains(key)) return;  // a repetition
+  if (!options_.account_of) return AcceptAs(order, std::optional<LocalAccount>());
   const std::uint64_t number = ++stagings_;
   accepting_[key] = {.number = number, .drop = {}};
   RunBeside([order, number, account_of = options_.account_of](const auto&, auto& tasks) {
@@ -89,7 +90,39 @@ void RunnerLoop::AcceptAs(const order::Accept& order, Result<std::optional<Local
     }
     runs_.erase(key);
   }
+  const bool taken = !ports && (ports.error().code == ErrorCode::kUnavailable ||
+                                ports.error().code == ErrorCode::kConflict);
+  if (taken) return FindHolders(order, std::move(ports).error());
   Tell(told::AcceptDone{.key = key, .ports = std::move(ports)});
+}
+
+// Ports or GPUs that somebody else has: the refusal names who, in lines of its own.
+void RunnerLoop::FindHolders(const order::Accept& order, Error refusal) {
+  const Key key = order.spec.key;
+  const std::uint64_t number = ++stagings_;
+  accepting_[key] = {.number = number, .drop = {}};
+  std::vector<std::string> locks;
+  if (refusal.code == ErrorCode::kConflict) {
+    for (const GpuUuid& gpu : order.spec.gpus) locks.push_back(GpuLockPath(options_.lock_dir, gpu));
+  }
+  const PortBlock ports{options_.port_first, options_.port_last - options_.port_first + 1};
+  RunBeside([key, number, refusal = std::move(refusal), locks = std::move(locks), ports](
+                const std::atomic<bool>& cancel, auto& tasks) mutable {
+    std::vector<std::string> lines;
+    if (refusal.code == ErrorCode::kUnavailable) lines = PortHolders(ports, cancel);
+    for (const std::string& lock : locks) {
+      for (std::string& line : LockHolders(lock, cancel)) lines.push_back(std::move(line));
+    }
+    for (const std::string& line : lines) refusal.message += "\n" + line;
+    tasks.PushAlways(HoldersFound{key, number, std::move(refusal)});
+  });
+}
+
+void RunnerLoop::Do(HoldersFound& found) {
+  const auto accepting = accepting_.find(found.key);
+  if (accepting == accepting_.end() || accepting->second.number != found.number) return;
+  accepting_.erase(accepting);  // nothing is there for a drop that came meanwhile
+  Tell(told::AcceptDone{.key = found.key, .ports = Unexpected(std::move(found.refusal))});
 }
 
 // What runs in a container: where its account keeps images, and the lock that a daemon's holds.

@@ -72,11 +72,13 @@ void RunnerLoop::Do(CopyOutcome& outcome) {
     StagingFacts facts;
     facts.from_snapshot = true;
     facts.wall = options_.clock->WallNow();
-    facts.paths.push_back({.what = "workdir",
-                           .path = run->spec->workdir,
-                           .ok = false,
-                           .why = "no copy of it could be made: " + entered.error().message,
-                           .inode = 0});
+    const bool full = entered.error().code == ErrorCode::kResourceExhausted;
+    facts.paths.push_back(
+        {.what = full ? "copy" : "workdir",
+         .path = full ? options_.state_dir : run->spec->workdir,
+         .ok = false,
+         .why = (full ? "" : "no copy of it could be made: ") + entered.error().message,
+         .inode = 0});
     return Tell(told::StageDone{.key = outcome.key, .facts = std::move(facts)});
   }
   // Left by a staging in place.

@@ -8,10 +8,12 @@
 
 #include "common/planted.h"
 #include "controller/core/draft.h"
+#include "controller/core/fold_findings.h"
 #include "controller/core/hang_watch.h"
 #include "controller/core/kept_place.h"
 #include "controller/core/memory_watch.h"
 #include "controller/core/node_watch.h"
+#include "preflight/refusal_check.h"
 
 namespace launch::controller {
 namespace {
@@ -60,23 +62,38 @@ void NoteTurnedAway(Draft& draft, const AllocRecord& alloc, const from_node::Ref
   if (said.code == "gpu_busy" && !alloc.gpus.empty()) {
     for (const GpuUuid& gpu : alloc.gpus) live.busy_gpus[gpu] = until;
   } else {
-    live.turned_away = TurnedAway{fmt::format("{} ({})", said.why, said.code), until};
+    const std::string why = SplitRefusal(said.why).says;
+    live.turned_away = TurnedAway{fmt::format("{} ({})", why, said.code), until};
   }
   draft.live().attempts[said.key].turned_away = true;
+}
+
+// What the node has against the start stands with the job until its next attempt is made.
+void NoteRefusal(Draft& draft, const NodeId& node, const from_node::Refused& said) {
+  std::optional<Finding> finding = JudgeRefusal(node, said.code, said.why);
+  if (!finding) return;
+  JobRecord job = draft.state().jobs.at(said.key.job);
+  std::erase_if(job.findings, [&](const Finding& known) {
+    return known.code == finding->code && known.node == node;
+  });
+  job.findings.push_back(*std::move(finding));
+  job.findings = FoldFindings(job.findings);
+  draft.Put(job);
 }
 
 void On(Draft& draft, const NodeId& node, const from_node::Refused& said) {
   if (said.floor) NoteFloor(draft, node, Key{said.key.job, *said.floor});
   const AllocRecord* known = FindAlloc(draft.state(), said.key, node);
   if (known == nullptr || IsReleased(*known)) return;
-  draft.Event(
-      "allocation.refused", Subject(said.key),
-      fmt::format("{} refused to {}: {} ({})", node.value, said.stage, said.why, said.code));
+  const RefusalText why = SplitRefusal(said.why);
+  draft.Event("allocation.refused", Subject(said.key),
+              fmt::format("{} refused to {}: {} ({}){}{}", node.value, said.stage, why.says,
+                          said.code, why.evidence.empty() ? "" : "; ", why.evidence));
   AttemptRecord attempt = draft.state().attempts.at(said.key);
   if (attempt.phase == AttemptPhase::kPreparing || attempt.phase == AttemptPhase::kLaunching) {
     if (attempt.stop_cause == StopCause::kNone) {
       attempt.stop_cause = StopCause::kStartFailed;
-      attempt.cause = fmt::format("{} refused the start: {} ({})", node.value, said.why, said.code);
+      attempt.cause = fmt::format("{} refused the start: {} ({})", node.value, why.says, said.code);
       attempt.first_failed_node = node;
     }
     draft.Put(attempt);
@@ -87,6 +104,7 @@ void On(Draft& draft, const NodeId& node, const from_node::Refused& said) {
     AllocRecord alloc = *known;
     alloc.phase = StoredAllocPhase::kRefused;
     NoteTurnedAway(draft, alloc, said);
+    NoteRefusal(draft, node, said);
     draft.Put(alloc);
     draft.TouchQueue();
   }

@@ -201,6 +201,23 @@ void Requeue(Draft& draft, const Key& key, JobRecord job, const Ending& ending,
   draft.TouchQueue();
 }
 
+// Of a job that may not be tried again: what the node has against the start, as any check before
+// it. Nothing where the node gave no such reason.
+std::optional<Ending> TurnedAwayEnding(const JobRecord& job, const Ending& ending) {
+  for (const Finding& finding : job.findings) {
+    const bool refused = finding.severity == Severity::kError && finding.node &&
+                         finding.node == ending.first_failed_node;
+    if (!refused) continue;
+    Ending last = ending;
+    last.state = JobState::kFailed;
+    last.sub_reason = "PREFLIGHT";
+    last.text = fmt::format("{} on {}: {}", finding.code, finding.node->value, finding.says);
+    last.blame = Blame::kPlan;
+    return last;
+  }
+  return std::nullopt;
+}
+
 // Not a retry: it counts for no limit and waits for no backoff.
 void QueueAgain(Draft& draft, JobRecord job, std::string cause) {
   job.phase = JobPhase::kQueued;
@@ -320,6 +337,10 @@ void EndAttempt(Draft& draft, const Key& key, const Ending& ending) {
       ending.outcome == "start_failed" && draft.live().attempts[key].turned_away;
   if (turned_away && draft.state().specs.at(key.job).spec.retry.max != 0) {
     QueueAgain(draft, job, ending.text);
+    return;
+  }
+  if (const auto refused = turned_away ? TurnedAwayEnding(job, ending) : std::nullopt) {
+    EndJob(draft, job, *refused);
     return;
   }
   NoteNodeFault(draft, attempt, ending);

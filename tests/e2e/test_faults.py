@@ -289,8 +289,14 @@ def test_with_one_nodes_gpu_lock_held_no_rank_ever_existed_on_the_other(cluster,
         cluster.wait_for(job, "FAILED", "NODE_FAIL", timeout=60)
         time.sleep(1)
         assert not ledger.exists(), "no rank process ever existed"
-        assert uuid in str(cluster.status(job)) or "gpu_busy" in str(cluster.status(job)) or "lock" in str(cluster.status(job))
-        cluster.launch("cancel", job, code=None)
+        (finding,) = [f for f in cluster.status(job)["findings"] if f["code"] == "gpu_busy"]
+        assert (finding["severity"], finding["node"]) == ("error", victim["node"])
+        assert uuid in finding["says"] and f"process {holder.pid} (flock of " in finding["evidence"], finding
+        assert "nvidia-smi" in finding["remedy"]
+        done = cluster.launch("wait", job, code=4)  # as any finding before a start
+        assert "gpu_busy on " + victim["node"] in done.stdout + done.stderr
+        check = json.loads(cluster.launch("check", job_file, "-o", "json", code=4).stdout)
+        assert "gpu_busy" in [f["code"] for f in check["findings"] if f["severity"] == "error"], check
     finally:
         holder.kill()
         holder.wait()

@@ -133,6 +133,18 @@ def test_a_port_range_that_others_listen_in_is_named_and_the_job_goes_where_port
              if e["kind"] == "allocation.refused" and e["subject"].startswith(f"attempt/{waits}.")), None))
         assert "port_busy" in refused["text"] and "29500-29503" in refused["text"], refused
         wait_until("the reason in the queue", lambda: "29500-29503" in cluster.launch("status", waits).stdout)
+
+        # A finding like any other, wherever the refusal is shown.
+        def busy(document):
+            (finding,) = [f for f in document["findings"] if f["code"] == "port_busy"]
+            assert (finding["severity"], finding["node"]) == ("error", "na")
+            assert f"port 29502: process {listener.pid} (" in finding["evidence"], finding
+            assert "ss -tanp 'sport >= :29500 and sport <= :29503'" in finding["remedy"], finding
+            return finding["says"]
+
+        says = busy(cluster.status(waits))
+        why = json.loads(cluster.launch("why", waits, "-o", "json").stdout)
+        assert (why["label"], why["node"], why["cause"]) == ("port_busy", "na", says), why
         both = cluster.write("both.yaml", "name: both\ngpus: 0\nnodelist: 'na,nb'\nrun: 'true'\n")
         cluster.launch("submit", both, "--wait", timeout=60)
     finally:

@@ -344,6 +344,7 @@ TEST(Runner, SaysThatEveryPortIsTaken) {
   RunnerBench bench;
   const auto taken = HoldPorts(bench.options().port_first, bench.options().port_first + 3, 0);
   ASSERT_TRUE(taken);
+  ASSERT_EQ(::listen(taken->sockets[2].get(), 1), 0);
   bench.options().port_last = bench.options().port_first + 3;
   bench.Open();
   AllocationSpec spec = bench.Spec(kKey, 1, {});
@@ -351,7 +352,11 @@ TEST(Runner, SaysThatEveryPortIsTaken) {
   const auto accepted = bench.Accept(spec);
   ASSERT_TRUE(accepted);
   ASSERT_FALSE(accepted->ports);
-  EXPECT_NE(accepted->ports.error().message.find("no free block of 4 ports"), std::string::npos);
+  const std::string& why = accepted->ports.error().message;
+  EXPECT_NE(why.find("no free block of 4 ports"), std::string::npos);
+  const std::string holder = "\nport " + std::to_string(bench.options().port_first + 2) +
+                             ": process " + std::to_string(::getpid()) + " (";
+  EXPECT_NE(why.find(holder), std::string::npos) << why;
 }
 
 TEST(Runner, NamesTheSupervisorThatWasKilledAndLetsItsRankRunOn) {

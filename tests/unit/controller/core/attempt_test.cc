@@ -466,9 +466,14 @@ TEST_F(TwoNodes, EndsAtOnceWhenANodeRefuses) {
   core.Ignore();
   core.Accept("gpu1", key);
   core.Say("gpu2", from_node::Refused{key, core.Digest("gpu2", key), "accept", "gpu_busy",
-                                      "process 77 of bob is on it", std::nullopt});
-  EXPECT_EQ(core.View(job).state, JobState::kNodeFail);
-  EXPECT_NE(core.View(job).outcome.find("gpu_busy"), std::string::npos);
+                                      "GPU 0 is in use\nprocess 77 of bob", std::nullopt});
+  EXPECT_EQ(core.View(job).state, JobState::kFailed);
+  EXPECT_EQ(core.View(job).sub_reason, "PREFLIGHT");
+  EXPECT_NE(core.View(job).outcome.find("gpu_busy on gpu2"), std::string::npos);
+  EXPECT_EQ(core.View(job).attempts[0].cause, "gpu2 refused the start: GPU 0 is in use (gpu_busy)");
+  ASSERT_EQ(core.View(job).findings.size(), 1U);
+  EXPECT_EQ(core.View(job).findings[0].code, "gpu_busy");
+  EXPECT_EQ(core.View(job).findings[0].evidence, "process 77 of bob");
   EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key);
   EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu2"));  // nothing is held there
 }

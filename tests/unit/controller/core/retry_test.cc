@@ -126,6 +126,7 @@ TEST_F(Elsewhere, GoesToAnotherNodeThanTheOneThatTurnedItAway) {
   EXPECT_EQ(core.View(job).attempts[0].cause, "gpu1 refused the start: busy (gpu_busy)");
   EXPECT_EQ(NodeOf(job), "gpu2");
   EXPECT_EQ(RetriesUsed(core.state.jobs.at(job)), 0) << "it was not tried";
+  EXPECT_TRUE(core.View(job).findings.empty()) << "gpu1 is no part of its new start";
 }
 
 // A disk that is full would else end the whole queue, a job every few seconds.
