@@ -276,7 +276,10 @@ std::string FindingsText(const std::vector<Finding>& findings, const Screen& scr
 std::string EventText(const EventView& event, const Screen&) {
   std::string text = LocalTime(event.at) + "  " + event.kind;
   text += std::string(event.kind.size() < 20 ? 20 - event.kind.size() : 1, ' ') + event.subject;
-  return text + "  " + event.text + "\n";
+  // The lines behind its sentence are for `launch check JOB`.
+  const bool lists = event.kind == "attempt.checked";
+  return text + "  " + event.text.substr(0, lists ? event.text.find('\n') : event.text.size()) +
+         "\n";
 }
 
 std::string PlanText(const PlanAnswer& answer, const Screen& screen) {

@@ -5,8 +5,15 @@
 
 #include "cli/snapshot/ship.h"
 #include "common/pki.h"
+#include "preflight/checked_text.h"
+#include "preflight/codes.h"
 
 namespace launch {
+namespace {
+
+constexpr Millis kOfEvents{30'000};
+
+}  // namespace
 
 JobSpec AsStartCheck(JobSpec spec) {
   spec.check_only = true;
@@ -30,6 +37,27 @@ PreflightReport WithFound(PreflightReport known, const std::vector<Finding>& fou
   return known;
 }
 
+Result<PreflightReport> ReportOfStart(Client& client, const JobView& job) {
+  PreflightReport report;
+  std::vector<Finding> found = job.findings;
+  std::erase_if(found, [](const Finding& one) { return !IsPreflightCode(one.code); });
+  if (job.attempts.empty()) return WithFound({}, found);
+  const std::string newest = "attempt/" + ToString(Key{job.id, job.attempts.back().attempt});
+  WatchCall call;
+  call.jobs = {job.id};
+  LAUNCH_RETURN_IF_ERROR(client.Watch(call, kOfEvents, [&](const EventView& event) {
+    if (event.kind != "attempt.checked" || event.subject != newest) return true;
+    for (Check& check : ParseChecked(event.text)) {
+      const bool known = std::ranges::find(report.checks, check) != report.checks.end();
+      if (!known) report.checks.push_back(std::move(check));
+    }
+    return true;
+  }));
+  report = WithFound(std::move(report), found);
+  Sort(report);
+  return report;
+}
+
 Result<PreflightReport> CheckAtStart(const App& app, Client& client, PreparedJob job,
                                      PreflightReport known) {
   LAUNCH_RETURN_IF_ERROR(ShipWorkdir(app, client, job, true));
@@ -44,6 +72,12 @@ Result<PreflightReport> CheckAtStart(const App& app, Client& client, PreparedJob
            " looks at its nodes; its ranks are not started");
   LAUNCH_ASSIGN_OR_RETURN(const JobView view,
                           AwaitJob(client, answer.job, std::nullopt, [](const JobView&) {}));
+  if (const auto start = ReportOfStart(client, view)) {
+    for (const Check& check : start->checks) {
+      const bool there = std::ranges::find(known.checks, check) != known.checks.end();
+      if (!there) known.checks.push_back(check);
+    }
+  }
   PreflightReport report = WithFound(std::move(known), view.findings);
   const bool refused = view.sub_reason == "PREFLIGHT" || view.sub_reason == "SETUP";
   if (view.state == JobState::kSucceeded && !view.attempts.empty()) {

@@ -13,6 +13,9 @@ JobSpec AsStartCheck(JobSpec spec);
 // `known` with what the start found: newer about the same thing on the same node.
 PreflightReport WithFound(PreflightReport known, const std::vector<Finding>& found);
 
+// All that the newest start of a job looked at, as its events tell, with what stands against it.
+Result<PreflightReport> ReportOfStart(Client& client, const JobView& job);
+
 // Submits that job, waits for it, and returns what is known after it. The nodes must be free.
 Result<PreflightReport> CheckAtStart(const App& app, Client& client, PreparedJob job,
                                      PreflightReport known);

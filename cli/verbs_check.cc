@@ -12,6 +12,7 @@
 #include "cli/start_check.h"
 #include "common/hostlist.h"
 #include "common/inventory_yaml.h"
+#include "common/text.h"
 #include "preflight/gpu_check.h"
 
 namespace launch {
@@ -25,6 +26,10 @@ struct CheckOptions {
   bool network = false;
   bool known = false;
 };
+
+bool NamesJob(const std::string& target) {
+  return !target.empty() && std::ranges::all_of(target, IsDigit);
+}
 
 bool NamesFile(const std::string& target) {
   const bool path = target.find('/') != std::string::npos || target.ends_with(".yaml") ||
@@ -50,11 +55,38 @@ void NoteWaits(const App& app, const PlanAnswer& answer) {
            (answer.waits->evidence.empty() ? "" : ": " + answer.waits->evidence));
 }
 
+// A file beside a node of the same name: which of the two was taken, and how to name the other.
+void NoteBoth(const App& app, const std::string& file, const std::vector<NodeInventory>& nodes) {
+  if (!std::ranges::any_of(nodes, [&](const auto& node) { return node.node.value == file; }))
+    return;
+  app.Note("`" + file +
+           "` is a file here and a node: this is of the job in the file; for the "
+           "node, run it in another directory");
+}
+
+// What its newest start looked at, or what it was not started for.
+Result<int> CheckOfStart(const App& app, const CheckOptions& options) {
+  LAUNCH_ASSIGN_OR_RETURN(const JobId id, ParseJobId(options.targets[0]));
+  LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  LAUNCH_ASSIGN_OR_RETURN(const JobView job, client.Job(id));
+  LAUNCH_ASSIGN_OR_RETURN(PreflightReport report, ReportOfStart(client, job));
+  const std::string name = "job " + std::to_string(id.value);
+  if (job.attempts.empty()) {
+    app.Note(name + " never started: this is what stands against it");
+  } else if (report.checks.empty()) {
+    app.Note("nothing is kept of what was looked at before " + name + " started");
+  } else {
+    app.Note("before attempt " + std::to_string(job.attempts.back().attempt.value) + " of " + name);
+  }
+  return Show(app, options, report);
+}
+
 Result<int> CheckJob(const App& app, const CheckOptions& options) {
   LAUNCH_ASSIGN_OR_RETURN(PreparedJob prepared, PrepareJob(app, options.job));
   if (!options.inventory.empty()) {
     LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeInventory> nodes,
                             ReadInventoryFile(options.inventory));
+    NoteBoth(app, options.job.file, nodes);
     LAUNCH_ASSIGN_OR_RETURN(const PlanAnswer answer,
                             PlanOffline(prepared.job.spec, prepared.facts.context, nodes));
     NoteWaits(app, answer);
@@ -64,6 +96,11 @@ Result<int> CheckJob(const App& app, const CheckOptions& options) {
   LAUNCH_ASSIGN_OR_RETURN(const PlanAnswer answer,
                           client.Plan({prepared.job.spec, prepared.facts.context}));
   PreflightReport report = ReportOf(answer);
+  if (const auto views = client.Nodes()) {
+    std::vector<NodeInventory> nodes;
+    for (const NodeView& view : *views) nodes.push_back(view.inventory);
+    NoteBoth(app, options.job.file, nodes);
+  }
   NoteWaits(app, answer);
   if (answer.waits) {
     app.Note(
@@ -172,6 +209,8 @@ Result<int> RunCheck(const App& app, CheckOptions& options) {
     if (file) options.job.file = std::exchange(options.targets, {})[0];
     return CheckNetwork(app, options);
   }
+  const bool job = options.targets.size() == 1 && !file && NamesJob(options.targets[0]);
+  if (job && options.inventory.empty()) return CheckOfStart(app, options);
   if (!file && !app.rest) return CheckNodes(app, options);
   if (file) options.job.file = options.targets[0];
   return CheckJob(app, options);
@@ -185,8 +224,10 @@ void AddCheckVerb(CLI::App& parser, App& app) {
       parser.add_subcommand("check", "What stands against a job, or what ails nodes: all of them")
           ->alias("preflight")
           ->alias("doctor");
-  check->add_option("target", options->targets,
-                    "A job file, or nodes: gpu[01-04]; or give a training line after --");
+  check->add_option(
+      "target", options->targets,
+      "A job file, nodes: gpu[01-04], or a job's number: what its newest start looked at; "
+      "or give a training line after --");
   options->job.AddFlags(*check);
   check->add_option("--inventory", options->inventory, "Judge the nodes of this file");
   check->add_flag("--fix", options->fix, "Print a script of what to do instead");

@@ -17,6 +17,7 @@ launch check job.yaml                        # all that a start does on its node
 launch check job.yaml --known                # only what the nodes have told before; starts nothing
 launch check job.yaml --inventory nodes.yaml # the same without a cluster
 launch check gpu01 gpu02                     # nodes without a job; none named: all of them
+launch check 12                              # what was looked at before job 12 started, also what passed
 launch check job.yaml --fix                  # a script of remedies, one block for each node
 launch check job.yaml -o json                # findings, checks, passed: docs/cli-json.md
 launch check --network                       # every pair measured, NCCL over free GPUs; or --network gpu01 gpu02

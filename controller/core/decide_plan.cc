@@ -11,6 +11,7 @@
 #include "controller/core/offers.h"
 #include "controller/core/views.h"
 #include "planner/planner.h"
+#include "preflight/checked_text.h"
 #include "preflight/preflight.h"
 
 namespace launch::controller {
@@ -194,6 +195,9 @@ void BeginAttempt(Draft& draft, JobRecord job, const Hold& hold, const PlanOutco
   std::string nodes;
   for (const NodeId& node : attempt.nodes) nodes += (nodes.empty() ? "" : ",") + node.value;
   draft.Event("attempt.preparing", Subject(attempt.key), "on " + nodes);
+  if (!outcome.checks.empty()) {
+    draft.Event("attempt.checked", Subject(attempt.key), CheckedText(outcome.checks));
+  }
 }
 
 void PlacePlanned(Draft& draft, JobId id, std::uint64_t ticket, const PlanOutcome& outcome) {

@@ -7,6 +7,7 @@
 
 #include "controller/core/attempt_facts.h"
 #include "controller/core/fold_findings.h"
+#include "preflight/checked_text.h"
 #include "preflight/preflight.h"
 
 namespace launch::controller {
@@ -106,6 +107,10 @@ void Launch(Draft& draft, const Facts& facts) {
                 FactsByPlace(facts.live, facts.attempt.nodes));
     std::move(network.findings.begin(), network.findings.end(),
               std::back_inserter(decision.findings));
+    std::move(network.checks.begin(), network.checks.end(), std::back_inserter(decision.checks));
+  }
+  if (!decision.checks.empty()) {
+    draft.Event("attempt.checked", Subject(facts.attempt.key), CheckedText(decision.checks));
   }
   decision.findings = WithStaging(facts.job.findings, decision.findings);
   if (Refuses(facts, decision)) {

@@ -176,6 +176,7 @@ struct LaunchDecision {
   AttemptRecord attempt;
   std::vector<AllocRecord> allocs;
   std::vector<Finding> findings;  // errors among them forbid the start unless the job is forced
+  std::vector<Check> checks;      // all that was looked at on its nodes
   bool setup_failed = false;
   std::vector<std::string> skipped_checkpoints;  // one sentence each
   WallTime checkpoint_written{};                 // the one that it resumes from

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
+#include <utility>
 
 #include "controller/core/attempt_facts.h"
 #include "preflight/preflight.h"
@@ -186,6 +188,11 @@ PreflightReport Compared(const State& state, const AttemptRecord& attempt) {
                        live.clock_offsets_ms);
 }
 
+void TakeReport(PreflightReport report, LaunchDecision& decision) {
+  std::move(report.findings.begin(), report.findings.end(), std::back_inserter(decision.findings));
+  std::move(report.checks.begin(), report.checks.end(), std::back_inserter(decision.checks));
+}
+
 }  // namespace
 
 std::vector<std::string> MasterCandidates(const State& state, const AttemptRecord& attempt) {
@@ -221,15 +228,16 @@ LaunchDecision DecideLaunch(const State& state, const AttemptRecord& attempt) {
     }
     const auto inventory = state.inventories.find(node);
     if (planned == nullptr || inventory == state.inventories.end()) continue;
-    for (Finding& finding : JudgeStaging(planned->spec, *inventory->second, found).findings) {
-      // Which of several addresses serves everybody is seen only here.
-      if (finding.code == "network_unreachable" || finding.code == "setup_failed") continue;
-      decision.findings.push_back(std::move(finding));
-    }
+    PreflightReport report = JudgeStaging(planned->spec, *inventory->second, found);
+    // Which of several addresses serves everybody is seen only here.
+    const auto is_of_all = [](const auto& one) {
+      return one.code == "network_unreachable" || one.code == "setup_failed";
+    };
+    std::erase_if(report.findings, is_of_all);
+    std::erase_if(report.checks, is_of_all);
+    TakeReport(std::move(report), decision);
   }
-  for (Finding& finding : Compared(state, attempt).findings) {
-    decision.findings.push_back(std::move(finding));
-  }
+  TakeReport(Compared(state, attempt), decision);
   const std::vector<std::string> candidates = MasterCandidates(state, attempt);
   const std::string master =
       attempt.nodes.size() == 1 ? kLoopback : ChooseMaster(candidates, attempt.nodes, facts);

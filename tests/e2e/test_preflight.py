@@ -155,6 +155,38 @@ run: python3 -c pass --data_path {cluster.work}/nothing
         assert [text for text in says if part in text], says
 
 
+def test_check_of_a_job_lists_what_its_start_looked_at(cluster):
+    cluster.up()
+    job = cluster.submit(cluster.write("job.yaml", "name: good\ngpus: 0\ndevice: cpu\nrun: 'true'\n"))
+    cluster.launch("wait", job)
+    (node,) = cluster.node_names()
+    shown = json.loads(cluster.launch("check", job, "-o", "json").stdout)
+    passed = {check["check"]: check for check in shown["passed"]}
+    assert {"workdir", "disk space", "shared memory"} <= passed.keys(), shown
+    assert passed["workdir"]["node"] == node and str(cluster.work) in passed["workdir"]["says"], passed
+    assert [line for line in cluster.launch("check", job).stdout.splitlines() if line.split()[:3] == ["workdir", "pass", node]]
+    (line,) = [row for row in cluster.launch("events", job).stdout.splitlines() if "attempt.checked" in row][-1:]
+    assert " passed" in line and "workdir" not in line, "the list is for `check`"
+
+    refused = cluster.write("gone.yaml", "name: gone\ngpus: 0\ndevice: cpu\nrun: python3 trian.py\n")
+    gone = cluster.submit(refused)
+    cluster.launch("wait", gone, code=4)
+    shown = json.loads(cluster.launch("check", gone, "-o", "json", code=4).stdout)
+    assert [f["code"] for f in shown["findings"]] == ["command_missing"]
+    assert {c["check"]: c["result"] for c in shown["checks"]}.items() >= {"command": "fail", "workdir": "pass"}.items()
+
+
+def test_a_file_with_the_name_of_a_node_says_which_was_taken(cluster):
+    cluster.up()
+    (node,) = cluster.node_names()
+    assert "is a file here" not in cluster.launch("check", node).stderr
+    file = cluster.write(node, "name: good\ngpus: 0\ndevice: cpu\nrun: 'true'\n")
+    done = cluster.launch("check", node)
+    assert f"`{node}` is a file here and a node" in done.stderr and "workdir" in done.stdout, done
+    file.unlink()
+    assert "open files" in cluster.launch("check", node).stdout
+
+
 @pytest.fixture
 def small_disk(tmp_path):
     """A file system of 64 MiB, mounted for this test only."""

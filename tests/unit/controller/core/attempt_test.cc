@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "preflight/checked_text.h"
 #include "tests/unit/controller/core/test_core.h"
 
 namespace launch::controller {
@@ -302,6 +303,28 @@ TEST_F(TwoNodes, KeepsWhatThePlanSaidBesideWhatTheStartFound) {
   EXPECT_EQ(core.Phase(key), AttemptPhase::kLaunching);
   EXPECT_TRUE(has(key, "shm_small"));
   EXPECT_TRUE(has(key, "disk_low"));
+}
+
+TEST_F(TwoNodes, TellsWhatItLookedAtBeforeTheStart) {
+  const Key key = Accepted(GpuJob(2, 1));
+  StagingFacts facts;
+  facts.paths = {{"workdir", "/w", true, "", 0}};
+  core.Ready("gpu1", key, facts);
+  facts.reach = {{"10.0.0.1", true, "eth1", ""}};
+  core.Ready("gpu2", key, facts);
+  std::vector<Check> checks;
+  for (const EventRow& row : core.rows) {
+    if (row.kind == "attempt.checked" && row.subject == Subject(key))
+      checks = ParseChecked(row.text);
+  }
+  const auto has = [&](const std::string& check, const std::string& node) {
+    return std::any_of(checks.begin(), checks.end(), [&](const Check& one) {
+      return one.check == check && one.node == NodeId{node} && one.result == CheckResult::kPass;
+    });
+  };
+  EXPECT_TRUE(has("workdir", "gpu1"));
+  EXPECT_TRUE(has("workdir", "gpu2"));
+  EXPECT_TRUE(has("network", "gpu2"));
 }
 
 struct FullPreflight : TwoNodes {
