@@ -65,7 +65,8 @@ const std::vector<PreflightCode>& PreflightCodes() {
       {"shm_small", "shared memory", "error, warning, notice",
        "/dev/shm has room for the loader workers of the plan; at the start, for its free space. An "
        "error when it is smaller than `shm_size:`.",
-       "Enlarge it (`--ipc=host` or `--shm-size` in a container), or use fewer workers."},
+       "Enlarge it, as the remedy writes it for a bare node, docker and podman, apptainer and "
+       "kubernetes, or use fewer workers."},
       {"memlock_low", "locked memory", "warning",
        "The limit of locked memory lets NCCL register buffers, for jobs on several nodes with an "
        "InfiniBand or RoCE adapter.",

@@ -23,9 +23,26 @@ constexpr std::uint64_t kDiskFloor = kGiB;
 constexpr std::uint64_t kDiskFull = 16 * kMiB;
 constexpr std::uint64_t kInodeFloor = 1000;
 
-constexpr const char* kShmRemedy =
-    "in a container: docker run --ipc=host, or --shm-size=16g; on a host: mount -o "
-    "remount,size=50% /dev/shm; or fewer loader workers";
+constexpr std::uint64_t kShmUsual = 16 * kGiB;
+
+std::string WholeGib(std::uint64_t bytes) {
+  return std::to_string((std::max(bytes, kGiB) + kGiB - 1) / kGiB);
+}
+
+// Who gives /dev/shm its size differs with what the agent runs in: one line for each.
+std::string ShmRemedy(std::uint64_t needed) {
+  const std::string size = WholeGib(needed);
+  return "on the node itself: mount -o remount,size=" + size +
+         "g /dev/shm, and in /etc/fstab to keep it: tmpfs /dev/shm tmpfs defaults,size=" + size +
+         "g 0 0\ndocker, podman: docker run --ipc=host, or --shm-size=" + size +
+         "g; shm_size: " + size +
+         "GiB where the job has an image:\napptainer: it has the node's, but for --contain: "
+         "apptainer exec --bind /dev/shm\nkubernetes: volumes: [{name: shm, emptyDir: {medium: "
+         "Memory, sizeLimit: " +
+         size +
+         "Gi}}] of the pod, volumeMounts: [{name: shm, mountPath: /dev/shm}] of the "
+         "container\nfewer loader workers";
+}
 
 void AddShm(const NodeInventory& node, std::uint64_t needed, Severity severity,
             const std::string& why, PreflightReport& report) {
@@ -33,8 +50,8 @@ void AddShm(const NodeInventory& node, std::uint64_t needed, Severity severity,
                                 "/dev/shm" + On(node) + " has " + FormatBytes(node.shm_bytes) +
                                     ", " + why + " " + FormatBytes(needed));
   finding.evidence = "statvfs of /dev/shm";
-  finding.remedy = kShmRemedy;
-  finding.fix = {"mount -o remount,size=50% /dev/shm"};
+  finding.remedy = ShmRemedy(needed);
+  finding.fix = {"mount -o remount,size=" + WholeGib(needed) + "g /dev/shm"};
   Add(report, std::move(finding));
 }
 
@@ -115,7 +132,7 @@ void JudgeDisk(const DiskFact& disk, const NodeId& node, PreflightReport& report
                                     " fit");
   finding.evidence = StatvfsOf(disk);
   finding.remedy =
-      shm ? "remove files that dead programs left: ls -la /dev/shm; " + std::string(kShmRemedy)
+      shm ? "remove files that dead programs left: ls -la /dev/shm\n" + ShmRemedy(kShmUsual)
           : "make room on that file system, or name another directory";
   finding.fix = {"df -h " + ShellQuote(disk.path)};
   Add(report, std::move(finding));

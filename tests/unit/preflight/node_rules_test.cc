@@ -115,7 +115,12 @@ TEST(HostCheck, SharedMemoryOfAContainerIsTooSmallForLoaderWorkers) {
   const PreflightReport report = scene.Judge();
   ASSERT_EQ(Codes(report), std::vector<std::string>{"shm_small"});
   EXPECT_EQ(report.findings[0].severity, Severity::kWarning);
-  EXPECT_TRUE(Contains(report.findings[0].remedy, "--ipc=host"));
+  // A way for each thing that an agent may run in, with the size that is wanted.
+  for (const char* const way :
+       {"mount -o remount,size=4g /dev/shm", "docker run --ipc=host, or --shm-size=4g",
+        "apptainer exec --bind /dev/shm", "emptyDir: {medium: Memory, sizeLimit: 4Gi}"})
+    EXPECT_TRUE(Contains(report.findings[0].remedy, way)) << report.findings[0].remedy;
+  EXPECT_EQ(report.findings[0].fix, std::vector<std::string>{"mount -o remount,size=4g /dev/shm"});
   scene.plan.device = DeviceClass::kCpu;
   EXPECT_EQ(scene.Judge().findings.at(0).severity, Severity::kNotice);
   scene.plan.device = DeviceClass::kCuda;
