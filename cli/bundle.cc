@@ -56,7 +56,8 @@ std::string Readme(const JobView& job) {
          "attempt-N/        output of its ranks\n\n"
          "Values of variables that look like secrets, tokens and passwords in URLs are replaced "
          "by\n"
-         "[removed]. Look through it before you send it. `launch diagnose --log THIS` reads it.\n";
+         "[removed]#123456, the same secret by the same digits, which mean nothing outside of this "
+         "bundle. Look through it before you send it. `launch diagnose --log THIS` reads it.\n";
 }
 
 std::string Events(Client& client, const JobView& job) {

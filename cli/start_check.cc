@@ -11,7 +11,7 @@
 namespace launch {
 namespace {
 
-constexpr Millis kOfEvents{30'000};
+constexpr Millis kUntilChecked{30'000};
 
 }  // namespace
 
@@ -45,7 +45,7 @@ Result<PreflightReport> ReportOfStart(Client& client, const JobView& job) {
   const std::string newest = "attempt/" + ToString(Key{job.id, job.attempts.back().attempt});
   WatchCall call;
   call.jobs = {job.id};
-  LAUNCH_RETURN_IF_ERROR(client.Watch(call, kOfEvents, [&](const EventView& event) {
+  LAUNCH_RETURN_IF_ERROR(client.Watch(call, kUntilChecked, [&](const EventView& event) {
     if (event.kind != "attempt.checked" || event.subject != newest) return true;
     for (Check& check : ParseChecked(event.text)) {
       const bool known = std::ranges::find(report.checks, check) != report.checks.end();

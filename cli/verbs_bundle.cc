@@ -9,6 +9,7 @@
 #include "cli/app.h"
 #include "cli/bundle.h"
 #include "cli/environment_variable.h"
+#include "common/pki.h"
 #include "common/text.h"
 #include "common/unique_fd.h"
 #include "common/units.h"
@@ -54,7 +55,8 @@ Result<int> RunBundle(const App& app, const BundleOptions& options) {
   LAUNCH_ASSIGN_OR_RETURN(const JobId id, ParseJobId(options.job));
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
   LAUNCH_ASSIGN_OR_RETURN(const JobView job, client.Job(id));
-  const Redaction redaction(job, SecretsHere(job));
+  Redaction redaction(job, SecretsHere(job));
+  redaction.MarkWith(RandomHex(32));
   // The controller has deleted them with the job's end, so nobody can take them out.
   const std::string unknown = Joined(redaction.unknown(), ", ");
   const bool with_logs = unknown.empty() || options.unredacted_logs;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <utility>
 
 #include "common/base64.h"
+#include "common/pki.h"
 #include "common/secret_text.h"
 #include "common/text.h"
 
@@ -13,10 +15,10 @@ namespace {
 
 constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
 
-void ReplaceAll(std::string& text, const std::string& value) {
+void ReplaceAll(std::string& text, const std::string& value, const std::string& mark) {
   for (std::size_t at = text.find(value); at != std::string::npos; at = text.find(value, at)) {
-    text.replace(at, value.size(), kRemoved);
-    at += kRemoved.size();
+    text.replace(at, value.size(), mark);
+    at += mark.size();
   }
 }
 
@@ -78,17 +80,19 @@ void Redaction::LearnVariable(const std::string& name, const std::string& value)
 
 // Longest first: a value may be a part of another one.
 void Redaction::Sort() {
-  std::sort(values_.begin(), values_.end(), [](const std::string& a, const std::string& b) {
-    return a.size() != b.size() ? a.size() > b.size() : a < b;
+  std::sort(values_.begin(), values_.end(), [](const Spelled& a, const Spelled& b) {
+    if (a.text.size() != b.text.size()) return a.text.size() > b.text.size();
+    return std::tie(a.text, a.secret) < std::tie(b.text, b.secret);
   });
-  values_.erase(std::unique(values_.begin(), values_.end()), values_.end());
+  const auto same = [](const Spelled& a, const Spelled& b) { return a.text == b.text; };
+  values_.erase(std::unique(values_.begin(), values_.end(), same), values_.end());
 }
 
 // As it is, as JSON, a URL and Kubernetes spell it, and each line of it: a key's file is printed
 // so.
 void Redaction::Learn(const std::string& value) {
   const auto learn = [&](std::string text) {
-    if (text.size() >= kShortestSecret) values_.push_back(std::move(text));
+    if (text.size() >= kShortestSecret) values_.push_back({std::move(text), value});
   };
   learn(value);
   learn(AsJson(value));
@@ -106,22 +110,32 @@ bool Redaction::IsSecret(const std::string& name) const {
   return IsSecretName(name) || std::find(names_.begin(), names_.end(), name) != names_.end();
 }
 
+std::string Redaction::MarkOf(std::string_view secret) const {
+  constexpr std::size_t kDigits = 6;
+  std::string mark(kRemoved);
+  if (!salt_.empty()) mark += "#" + HmacSha256Hex(salt_, secret).substr(0, kDigits);
+  return mark;
+}
+
 std::string Redaction::Clean(std::string_view text) const {
   std::string clean(text);
-  for (const std::string& value : values_) ReplaceAll(clean, value);
-  RemoveSecretTexts(clean, names_);
+  for (const Spelled& value : values_) {
+    if (clean.find(value.text) != std::string::npos)
+      ReplaceAll(clean, value.text, MarkOf(value.secret));
+  }
+  RemoveSecretTexts(clean, names_, [this](std::string_view secret) { return MarkOf(secret); });
   return clean;
 }
 
 JobView Redaction::Clean(JobView job) const {
   const auto clean = [&](std::map<std::string, std::string>& env) {
     for (auto& [name, value] : env) {
-      if (IsSecret(name)) value = kRemoved;
+      if (IsSecret(name)) value = MarkOf(value);
     }
   };
   if (job.spec) {
     for (EnvEntry& entry : job.spec->env) {
-      if (entry.value && IsSecret(entry.name)) entry.value = kRemoved;
+      if (entry.value && IsSecret(entry.name)) entry.value = MarkOf(*entry.value);
     }
   }
   for (AttemptView& attempt : job.attempts) clean(attempt.env);

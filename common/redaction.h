@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/view.h"
@@ -22,6 +23,11 @@ class Redaction {
   // controller gives the latter to nobody: `here` is where the caller has them.
   explicit Redaction(const JobView& job, const Variables& here = {});
 
+  // From now on each mark ends with six digits of the secret's HMAC under `salt`: the same secret
+  // has the same mark, so that a reader sees whether two ranks had one, and nobody without the salt
+  // can try words on it. A salt of its own for each text that leaves the house, kept nowhere.
+  void MarkWith(std::string salt) { salt_ = std::move(salt); }
+
   // Names that the job calls secrets and that have no value `here`: texts with their values stay.
   const std::vector<std::string>& unknown() const { return unknown_; }
 
@@ -36,9 +42,15 @@ class Redaction {
   void LearnVariable(const std::string& name, const std::string& value);
   void Learn(const std::string& value);
   void Sort();
+  std::string MarkOf(std::string_view secret) const;
 
-  std::vector<std::string> names_;   // that the job calls secrets
-  std::vector<std::string> values_;  // longest first
+  struct Spelled {
+    std::string text;    // as it may stand somewhere
+    std::string secret;  // what it spells
+  };
+  std::string salt_;
+  std::vector<std::string> names_;  // that the job calls secrets
+  std::vector<Spelled> values_;     // longest first
   std::vector<std::string> unknown_;
 };
 

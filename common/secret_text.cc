@@ -36,7 +36,14 @@ std::size_t RunFrom(std::string_view text, std::size_t at, bool (*belongs)(char)
   return end;
 }
 
-void RemoveTokens(std::string& text) {
+// Length of the mark that now stands from `from`, where the secret ended at `end`.
+std::size_t Replace(std::string& text, std::size_t from, std::size_t end, const SecretMark& mark) {
+  const std::string put = mark(std::string_view(text).substr(from, end - from));
+  text.replace(from, end - from, put);
+  return put.size();
+}
+
+void RemoveTokens(std::string& text, const SecretMark& mark) {
   for (const std::string_view start : kTokenStarts) {
     for (std::size_t at = text.find(start); at != std::string::npos; at = text.find(start, at)) {
       const std::size_t from = at + start.size();
@@ -46,8 +53,7 @@ void RemoveTokens(std::string& text) {
         at = from;
         continue;
       }
-      text.replace(from, end - from, kRemoved);
-      at = from + kRemoved.size();
+      at = from + Replace(text, from, end, mark);
     }
   }
 }
@@ -130,7 +136,8 @@ std::pair<std::size_t, std::size_t> ValueAt(std::string_view text, std::size_t f
 }
 
 // "NAME=value", "NAME: value", "\"NAME\": \"value\"", "--name value" where the name is a secret's.
-void RemoveAssigned(std::string& text, const std::vector<std::string>& names) {
+void RemoveAssigned(std::string& text, const std::vector<std::string>& names,
+                    const SecretMark& mark) {
   const auto of_name = [](char c) { return IsNameChar(c) || c == '-'; };
   std::string clean;
   std::size_t kept = 0;
@@ -155,7 +162,7 @@ void RemoveAssigned(std::string& text, const std::vector<std::string>& names) {
     if (value.empty() || value.starts_with(kRemoved)) continue;
     if (!sure && (value.size() < kShortestSecret || IsPlainValue(value))) continue;
     if (Lower(value) == "bearer" || Lower(value) == "basic") continue;  // the token follows
-    clean.append(text, kept, from - kept).append(kRemoved);
+    clean.append(text, kept, from - kept).append(mark(value));
     kept = i = to;
   }
   text = clean.append(text, kept, std::string::npos);
@@ -186,39 +193,39 @@ std::pair<std::size_t, std::size_t> PasswordOf(std::string_view text, std::size_
   return web && first < host ? std::pair(from, from + first) : std::pair(from, from);
 }
 
-void RemoveUrlPasswords(std::string& text) {
+void RemoveUrlPasswords(std::string& text, const SecretMark& mark) {
   for (std::size_t at = text.find("://"); at != std::string::npos; at = text.find("://", at + 3)) {
     const auto [from, to] = PasswordOf(text, at);
-    if (to > from && text.substr(from, to - from) != kRemoved)
-      text.replace(from, to - from, kRemoved);
+    const bool there = to > from && !std::string_view(text).substr(from).starts_with(kRemoved);
+    if (there) (void)Replace(text, from, to, mark);
   }
 }
 
 // `begin` .. end of line, for what is a list of secrets.
-void RemoveCookies(std::string& text) {
+void RemoveCookies(std::string& text, const SecretMark& mark) {
   for (const std::string_view name : {"Cookie: ", "cookie: "}) {
     for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at)) {
       at += name.size();
       const std::size_t end = std::min(text.find_first_of("\r\n'\"", at), text.size());
-      text.replace(at, end - at, kRemoved);
+      if (end > at) (void)Replace(text, at, end, mark);
     }
   }
 }
 
 // "-----BEGIN RSA PRIVATE KEY-----" ... "-----END"; the rest of the text where the end is missing.
-void RemovePrivateKeys(std::string& text) {
+void RemovePrivateKeys(std::string& text, const SecretMark& mark) {
   constexpr std::string_view kOpen = " PRIVATE KEY-----";
   for (std::size_t at = text.find(kOpen); at != std::string::npos; at = text.find(kOpen, at)) {
     at += kOpen.size();
     const std::size_t begin = text.rfind("-----BEGIN ", at);
     if (begin == std::string::npos || at - begin > 64) continue;
     const std::size_t end = std::min(text.find("-----END", at), text.size());
-    text.replace(at, end - at, kRemoved);
+    (void)Replace(text, at, end, mark);
   }
 }
 
 // `curl -u name:password`, `--user name:password`.
-void RemoveUsersPasswords(std::string& text) {
+void RemoveUsersPasswords(std::string& text, const SecretMark& mark) {
   for (const std::string_view flag : {" -u ", " --user ", " --user="}) {
     for (std::size_t at = text.find(flag); at != std::string::npos; at = text.find(flag, at)) {
       at += flag.size();
@@ -228,13 +235,13 @@ void RemoveUsersPasswords(std::string& text) {
       if (text.substr(colon + 1, to - colon - 1).find_first_not_of("0123456789") ==
           std::string::npos)
         continue;  // "docker run --user 1000:1000"
-      text.replace(colon + 1, to - colon - 1, kRemoved);
+      (void)Replace(text, colon + 1, to, mark);
     }
   }
 }
 
 // "password is pa55word": what is said of a password has no digits.
-void RemoveToldPasswords(std::string& text) {
+void RemoveToldPasswords(std::string& text, const SecretMark& mark) {
   constexpr std::string_view kIs = " is ";
   for (std::size_t at = text.find(kIs); at != std::string::npos; at = text.find(kIs, at + 1)) {
     std::size_t begin = at;
@@ -244,7 +251,7 @@ void RemoveToldPasswords(std::string& text) {
     const std::string_view value = std::string_view(text).substr(from, to - from);
     if (value.size() < kShortestSecret || IsPlainValue(value) || value.starts_with(kRemoved))
       continue;
-    if (std::ranges::any_of(value, IsDigit)) text.replace(from, to - from, kRemoved);
+    if (std::ranges::any_of(value, IsDigit)) (void)Replace(text, from, to, mark);
   }
 }
 
@@ -276,14 +283,15 @@ std::string_view UrlPassword(std::string_view url) {
   return url.substr(from, to - from);
 }
 
-void RemoveSecretTexts(std::string& text, const std::vector<std::string>& names) {
-  RemovePrivateKeys(text);
-  RemoveCookies(text);
-  RemoveUsersPasswords(text);
-  RemoveAssigned(text, names);
-  RemoveTokens(text);
-  RemoveUrlPasswords(text);
-  RemoveToldPasswords(text);
+void RemoveSecretTexts(std::string& text, const std::vector<std::string>& names,
+                       const SecretMark& mark) {
+  RemovePrivateKeys(text, mark);
+  RemoveCookies(text, mark);
+  RemoveUsersPasswords(text, mark);
+  RemoveAssigned(text, names, mark);
+  RemoveTokens(text, mark);
+  RemoveUrlPasswords(text, mark);
+  RemoveToldPasswords(text, mark);
 }
 
 }  // namespace launch

@@ -1,6 +1,7 @@
 """Why a job failed: the verdict from its exit reports and logs, and on a log from elsewhere."""
 
 import json
+import re
 import tarfile
 import textwrap
 
@@ -133,7 +134,11 @@ def test_a_bundle_has_what_a_bug_report_needs_and_no_secrets(cluster):
         texts = {m.name: archive.extractfile(m).read().decode() for m in archive.getmembers()}
     assert set(texts) == {"README", "job.json", "events.jsonl", "nodes.json", "attempt-1/rank-0.log"}
     assert not [n for n, text in texts.items() if "plain-looking-value" in text]
-    assert "token is [removed]" in texts["attempt-1/rank-0.log"]
+    mark = texts["attempt-1/rank-0.log"].split("token is ")[1].split()[0]
+    assert re.fullmatch(r"\[removed\]#[0-9a-f]{6}", mark), mark
+    assert json.loads(texts["job.json"])["attempts"][0]["env"]["HF_TOKEN"] == mark, "one secret, one mark"
+    again = cluster.launch("bundle", job, "--file", "again.tar").stdout.strip()
+    assert mark.encode() not in (cluster.work / again).read_bytes(), "a mark of this bundle alone"
     assert json.loads(texts["job.json"])["attempts"][0]["verdict"]["label"] == "python_import"
     assert "File exists" in cluster.launch("bundle", job, code=None).stderr
     # What the job calls a secret is deleted with its end: who does not have it gets no logs.

@@ -55,6 +55,30 @@ TEST(Redaction, KnowsTokensAndPasswordsByTheirForm) {
   EXPECT_EQ(redaction.Clean("MY_TOKEN=1 --lr=0.1"), "MY_TOKEN=[removed] --lr=0.1");
 }
 
+// What two ranks of one bundle share is seen, what it is cannot be tried out.
+TEST(Redaction, ASaltMakesMarksOfItsOwn) {
+  Redaction one(JobWithSecrets());
+  one.MarkWith("salt");
+  const std::string text = one.Clean("0123456789abcdef and blue-green-red");
+  ASSERT_EQ(text.size(), 2 * std::string("[removed]#123456").size() + 5) << text;
+  EXPECT_TRUE(text.starts_with("[removed]#")) << text;
+  const std::string mark = text.substr(0, 16);
+  EXPECT_NE(text.substr(21), mark) << "another secret";
+  EXPECT_EQ(one.Clean("0123456789abcdef"), mark);
+  EXPECT_EQ(one.Clean("MDEyMzQ1Njc4OWFiY2RlZg=="), mark) << "in base64";
+  EXPECT_EQ(one.Clean(text), text) << "marks stay";
+  const JobView job = one.Clean(JobWithSecrets());
+  EXPECT_EQ(job.spec->env[0].value, mark);
+  EXPECT_EQ(one.Clean("WANDB_API_KEY: " + mark), "WANDB_API_KEY: " + mark);
+  EXPECT_EQ(one.Clean("https://ana:" + mark + "@host"), "https://ana:" + mark + "@host");
+  EXPECT_TRUE(one.Clean("python t.py --api-key k33p-out-of-this")
+                  .starts_with("python t.py --api-key [removed]#"));
+
+  Redaction other(JobWithSecrets());
+  other.MarkWith("another");
+  EXPECT_NE(other.Clean("0123456789abcdef"), mark);
+}
+
 TEST(Redaction, RemovesTheValuesThatTheCallerStillHas) {
   JobView job;
   job.spec = JobSpec{};
