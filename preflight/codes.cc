@@ -41,6 +41,10 @@ const std::vector<PreflightCode>& PreflightCodes() {
        "a "
        "node refuses a start because a process of others, or another agent's lock, is on the GPU.",
        "Find the foreign processes with `nvidia-smi`, and wait for them or end them."},
+      {"duplicate_gpu", "GPU of each rank", "warning",
+       "No two ranks of a node that is to speak through NCCL are on one GPU, as `procs_per_node:` "
+       "can put them.",
+       "One process a GPU, more `gpus:`, or gloo."},
       {"gpu_name_unknown", "GPU model", "notice",
        "The driver's name of the GPU matches a rule of `configs/gpus.yaml`.",
        "Write a rule for it; without one times are not predicted."},

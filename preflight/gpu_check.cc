@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "common/gpu_catalog.h"
@@ -113,6 +114,30 @@ void JudgePrecision(const NodeCase& c, std::size_t position, PreflightReport& re
   Add(report, std::move(finding));
 }
 
+// NCCL takes no two ranks on one device (init.cc, "Duplicate GPU detected"), and fails at the first
+// collective, minutes after the start.
+void JudgeSharing(const NodeCase& c, PreflightReport& report) {
+  if (c.plan.device != DeviceClass::kCuda || c.plan.start != StartKind::kDirect) return;
+  std::set<GpuUuid> devices;
+  for (const RankAssignment& rank : c.plan.assignments) {
+    if (rank.node == c.node.node) devices.insert(rank.gpu_uuids.begin(), rank.gpu_uuids.end());
+  }
+  const auto count = static_cast<int>(devices.size());
+  const int ranks = RanksOn(c.plan, c.node.node);
+  if (count == 0 || ranks <= count || RankVariable(c, "LAUNCH_BACKEND") != "nccl") return;
+  const std::string shared = count == 1 ? "one GPU" : std::to_string(count) + " GPUs";
+  Finding finding = MakeFinding("duplicate_gpu", Severity::kWarning, c.node.node,
+                                std::to_string(ranks) + " ranks share " + shared + On(c.node) +
+                                    ": NCCL refuses two of them on one device");
+  finding.evidence = c.spec.procs_per_node
+                         ? "procs_per_node: " + std::to_string(*c.spec.procs_per_node)
+                         : "the plan's ranks and devices";
+  finding.remedy = "procs_per_node: " + std::to_string(count) +
+                   ", one process a GPU\nor gpus: " + std::to_string(ranks) +
+                   "\nor init_process_group(\"gloo\") in the program, where that is meant";
+  Add(report, std::move(finding));
+}
+
 void JudgeDevices(const NodeInventory& node, const std::vector<std::size_t>& positions,
                   PreflightReport& report) {
   if (positions.empty()) return;
@@ -137,6 +162,7 @@ void JudgeGpus(const NodeCase& c, PreflightReport& report) {
   const std::vector<std::size_t> positions = GpusUsed(c.plan, c.node);
   JudgeDevices(c.node, positions, report);
   for (const std::size_t i : positions) JudgePrecision(c, i, report);
+  JudgeSharing(c, report);
 }
 
 void JudgeAllGpus(const NodeInventory& node, PreflightReport& report) {

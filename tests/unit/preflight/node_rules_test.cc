@@ -74,6 +74,24 @@ TEST(GpuCheck, Fp8NeedsItsCapabilityAndBf16Its) {
   EXPECT_EQ(Codes(scene.Judge()), std::vector<std::string>{"precision_unsupported"});
 }
 
+TEST(GpuCheck, TwoRanksOnOneGpuAreWhatNcclRefuses) {
+  Scene scene;
+  scene.job.procs_per_node = 2;
+  scene.plan.assignments = {scene.Rank(0, scene.node.node, "GPU-1"),
+                            scene.Rank(1, scene.node.node, "GPU-1")};
+  for (RankAssignment& rank : scene.plan.assignments) rank.env["LAUNCH_BACKEND"] = "nccl";
+  const PreflightReport report = scene.Judge();
+  ASSERT_EQ(Codes(report), std::vector<std::string>{"duplicate_gpu"});
+  EXPECT_EQ(report.findings[0].says,
+            "2 ranks share one GPU on gh01: NCCL refuses two of them on one device");
+  EXPECT_EQ(report.findings[0].evidence, "procs_per_node: 2");
+  scene.plan.assignments[1].gpu_uuids = {GpuUuid{"GPU-3"}};
+  EXPECT_TRUE(scene.Judge().findings.empty()) << "a GPU, or a MIG slice, for each";
+  scene.plan.assignments[1].gpu_uuids = {GpuUuid{"GPU-1"}};
+  for (RankAssignment& rank : scene.plan.assignments) rank.env["LAUNCH_BACKEND"] = "gloo";
+  EXPECT_TRUE(scene.Judge().findings.empty());
+}
+
 TEST(GpuCheck, MemoryThatNoJobOfOursHasIsForeignUse) {
   Scene scene;
   PreflightReport report;
