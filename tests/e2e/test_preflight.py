@@ -130,6 +130,17 @@ def test_a_missing_script_is_named_before_any_rank_starts(cluster):
     assert "command_missing" in done.stderr and "trian.py" in done.stderr
 
 
+def test_a_setup_that_fails_stops_the_job_with_its_last_lines(cluster):
+    cluster.up()
+    job = cluster.write("job.yaml", "name: s\ngpus: 0\ndevice: cpu\nsetup: echo no such channel; exit 3\nrun: touch ran\n")
+    (node,) = cluster.node_names()
+    for verb in (["check", job, "-o", "json"], ["submit", job, "--wait", "-o", "json"]):
+        (finding,) = errors(json.loads(cluster.launch(*verb, code=4).stdout))
+        assert (finding["code"], finding["node"]) == ("setup_failed", node)
+        assert "exit 3" in finding["says"] and "no such channel" in finding["evidence"] and finding["remedy"]
+    assert not (cluster.work / "ran").exists()
+
+
 def test_check_starts_everything_but_the_ranks(cluster):
     cluster.up()
     ran = cluster.work / "ran"

@@ -160,7 +160,7 @@ def test_a_full_disk_is_named_where_it_is_full(cluster, project, small_disk):
 
     small_disk(next(path.parent for path in cluster.state.rglob("owner.lock")) / "work")
     failed = cluster.launch("submit", job_file, "--wait", code=4, timeout=90)
-    assert "the copy of workdir needs" in failed.stdout + failed.stderr, failed.stderr
+    assert "error disk_low on " in failed.stderr and "the copy of workdir needs" in failed.stderr, failed.stderr
 
 
 IMAGE = """\
