@@ -51,6 +51,10 @@ struct Beat {
   std::int64_t pong_age_ms = 0;  // age of the last Pong: a node that cannot hear us is silent too
   friend bool operator==(const Beat&, const Beat&) = default;
 };
+struct Heard {  // a Pong came: said at once, so that the controller knows that we hear it
+  std::uint64_t n = 0;
+  friend bool operator==(const Heard&, const Heard&) = default;
+};
 struct Samples {
   BootTime boot{};
   std::vector<GpuSample> gpus;
@@ -130,7 +134,7 @@ using FromNode =
     std::variant<from_node::Hello, from_node::Beat, from_node::Samples, from_node::InventoryChanged,
                  from_node::Accepted, from_node::Refused, from_node::Staging, from_node::Ready,
                  from_node::Started, from_node::RankExited, from_node::Released, from_node::Notice,
-                 from_node::Stacks>;
+                 from_node::Stacks, from_node::Heard>;
 
 namespace to_node {  // controller -> agent
 

@@ -80,7 +80,10 @@ Result<void> Loop::TurnWith(std::vector<Event> events, int waited_ms) {
   if (now < hold_ticks_) {
     // That nodes did not hear us is our own doing; it says nothing about the network.
     for (Event& event : events) {
-      if (auto* beat = std::get_if<event::NodeBeat>(&event)) beat->pong_age_ms = 0;
+      auto* beat = std::get_if<event::NodeBeat>(&event);
+      if (beat == nullptr) continue;
+      beat->pong_age_ms = 0;
+      beat->after_stall = true;
     }
   }
   if (store_.Low() != low_) {
@@ -88,11 +91,10 @@ Result<void> Loop::TurnWith(std::vector<Event> events, int waited_ms) {
     spdlog::warn("store.space low={}", low_);
     events.insert(events.begin(), event::StoreSpace{low_});
   }
+  // The mailbox was emptied first: what peers said before a deadline counts before it. Decided with
+  // what was read, not after its commit, for in the time that a slow disk takes mail waits again.
+  if (events.size() < limits_.events_per_batch && TickIsDue()) events.emplace_back(event::Tick{});
   if (!events.empty()) LAUNCH_RETURN_IF_ERROR(Take(events));
-  // The mailbox was emptied first: what peers said before a deadline counts before it.
-  if (events.size() < limits_.events_per_batch && TickIsDue()) {
-    LAUNCH_RETURN_IF_ERROR(Take({Event{event::Tick{}}}));
-  }
   turned_ = clock_.Now();
   return {};
 }

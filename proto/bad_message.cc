@@ -59,6 +59,7 @@ std::optional<FromNodeEnvelope> InsteadOf(const pb::FromNode& m, const Error& wh
     case pb::FromNode::BODY_NOT_SET:
     case pb::FromNode::kHello:
     case pb::FromNode::kBeat:
+    case pb::FromNode::kHeard:
       return std::nullopt;
     // Not "accept": of what it refuses to accept a node holds nothing, and this one holds it.
     case pb::FromNode::kAccepted:

@@ -59,6 +59,9 @@ void Set(const from_node::Beat& v, pb::FromNode& envelope) {
   m.set_boot_ms(ToMs(v.boot));
   m.set_pong_age_ms(observed::Count(v.pong_age_ms));
 }
+void Set(const from_node::Heard& v, pb::FromNode& envelope) {
+  envelope.mutable_heard()->set_n(v.n);
+}
 void Set(const from_node::Samples& v, pb::FromNode& envelope) {
   pb::Samples& m = *envelope.mutable_samples();
   m.set_boot_ms(ToMs(v.boot));
@@ -160,6 +163,7 @@ from_node::Beat Read(Edge& e, const pb::Beat& m) {
           .boot = e.Boot("boot_ms", m.boot_ms()),
           .pong_age_ms = e.Int64("pong_age_ms", m.pong_age_ms(), 0)};
 }
+from_node::Heard Read(Edge&, const pb::Heard& m) { return {.n = m.n()}; }
 from_node::Samples Read(Edge& e, const pb::Samples& m) {
   from_node::Samples v;
   v.boot = e.Boot("boot_ms", m.boot_ms());
@@ -467,6 +471,8 @@ Result<FromNode> ReadFromNode(const pb::FromNode& m) {
       return ReadBody<FromNode>("notice", m.notice());
     case pb::FromNode::kStacks:
       return ReadBody<FromNode>("stacks", m.stacks());
+    case pb::FromNode::kHeard:
+      return ReadBody<FromNode>("heard", m.heard());
     case pb::FromNode::BODY_NOT_SET:
       break;
   }

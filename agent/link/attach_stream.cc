@@ -14,6 +14,7 @@ namespace {
 // Slot of what may be replaced by a newer one; empty for what may not be lost.
 std::string SlotOf(const FromNode& message) {
   if (std::holds_alternative<from_node::Beat>(message)) return "beat";
+  if (std::holds_alternative<from_node::Heard>(message)) return "heard";
   if (std::holds_alternative<from_node::Samples>(message)) return "samples";
   if (const auto* staging = std::get_if<from_node::Staging>(&message))
     return "staging " + ToString(staging->key);

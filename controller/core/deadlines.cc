@@ -51,6 +51,8 @@ void OnTick(Draft& draft) {
     if (live.session && !live.silent && live.heard + kSilentAfter < draft.now()) {
       MarkSilent(draft, node, live, true, "no beat");
     }
+    if (live.session && live.unheard.IsOver(draft.now()))
+      MarkSilent(draft, node, live, true, kDeafWords);
     bool offers_again = live.turned_away && live.turned_away->until <= draft.now();
     if (offers_again) live.turned_away.reset();
     offers_again =
@@ -85,7 +87,10 @@ std::optional<BootTime> NextDeadline(const State& state) {
   std::optional<BootTime> next;
   const auto consider = [&](BootTime at) { next = std::min(next.value_or(at), at); };
   for (const auto& [node, live] : state.live.nodes) {
-    if (live.session && !live.silent) consider(live.heard + kSilentAfter + Millis{1});
+    if (live.session && !live.silent) {
+      consider(live.heard + kSilentAfter + Millis{1});
+      if (const std::optional<BootTime> over = live.unheard.OverAt()) consider(*over + Millis{1});
+    }
     if (live.turned_away) consider(live.turned_away->until);
     for (const auto& [gpu, until] : live.busy_gpus) consider(until);
   }

@@ -171,6 +171,7 @@ Decision Decide(State& state, const Event& event, const Now& now) {
                  [&](const event::NodeAttached& e) { OnNode(draft, e); },
                  [&](const event::NodeSaid& e) { OnNode(draft, e); },
                  [&](const event::NodeBeat& e) { OnNode(draft, e); },
+                 [&](const event::NodeHeard& e) { OnNode(draft, e); },
                  [&](const event::NodeDetached& e) { OnNode(draft, e); },
                  [&](const event::SecretUnreadable& e) { OnNode(draft, e); },
                  [&](const event::Planned& e) { OnPlanned(draft, e); },

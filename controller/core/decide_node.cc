@@ -215,6 +215,7 @@ void On(Draft& draft, const NodeId& node, const from_node::Stacks& said) {
 
 void On(Draft&, const NodeId&, const from_node::Hello&) {}  // comes as NodeAttached
 void On(Draft&, const NodeId&, const from_node::Beat&) {}   // comes as NodeBeat
+void On(Draft&, const NodeId&, const from_node::Heard&) {}  // comes as NodeHeard
 
 // Said again after a retest, or the end of what nobody here knew: what is no longer held is free.
 void FreeUnheld(Draft& draft, const NodeId& node, const Key& key,
@@ -396,8 +397,20 @@ void OnNode(Draft& draft, const event::NodeBeat& event) {
   LiveNode& live = found->second;
   live.heard = draft.now();
   live.last_seen = draft.wall();
-  const bool one_way = Millis{event.pong_age_ms} > kSilentAfter;
-  MarkSilent(draft, event.node, live, one_way, "one-way: it does not hear us");
+  if (event.after_stall) live.unheard.Clear();
+  const bool one_way = Millis{event.pong_age_ms} > kSilentAfter || live.unheard.IsOver(draft.now());
+  if (event.n > 0) live.unheard.Sent(event.n, draft.now());
+  MarkSilent(draft, event.node, live, one_way, kDeafWords);
+}
+
+void OnNode(Draft& draft, const event::NodeHeard& event) {
+  const auto found = draft.live().nodes.find(event.node);
+  if (found == draft.live().nodes.end() || found->second.session != event.session) return;
+  LiveNode& live = found->second;
+  live.heard = draft.now();
+  live.last_seen = draft.wall();
+  live.unheard.Arrived(event.n, draft.now());
+  MarkSilent(draft, event.node, live, live.unheard.IsOver(draft.now()), kDeafWords);
 }
 
 void OnNode(Draft& draft, const event::NodeDetached& event) {

@@ -91,6 +91,7 @@ void OnUser(Draft& draft, const event::Renew& event);
 void OnNode(Draft& draft, const event::NodeAttached& event);  // reconcile.cc
 void OnNode(Draft& draft, const event::NodeSaid& event);      // decide_node.cc
 void OnNode(Draft& draft, const event::NodeBeat& event);
+void OnNode(Draft& draft, const event::NodeHeard& event);
 void OnNode(Draft& draft, const event::NodeDetached& event);
 void OnNode(Draft& draft, const event::SecretUnreadable& event);
 void OnPlanned(Draft& draft, const event::Planned& event);      // decide_plan.cc
@@ -224,6 +225,7 @@ inline constexpr Millis kDiagnosisLimit{15'000};
 inline constexpr Millis kLogsAgain{1'000};  // until the node that has them is attached
 inline constexpr std::size_t kRanksDiagnosed = 8;
 inline constexpr Millis kSilentAfter{3'500};
+inline constexpr const char* kDeafWords = "one-way: it does not hear us";
 inline constexpr Millis kRivalShown{60'000};     // that a second agent wants to be a node
 inline constexpr Millis kTurnedAwayFor{30'000};  // a node that refused; 16 min at most, in a row
 inline constexpr Millis kBeginAgain{600'000};    // the wall clock may jump while a job waits for it

@@ -183,15 +183,22 @@ struct NodeAttached {  // first message of a stream; identity from the certifica
   std::string serial = {};                     // of the certificate that opened the stream
   std::optional<std::uint64_t> revision = {};  // of our store when the Hello came
 };
-struct NodeSaid {  // Beat never gets here as a message: see NodeBeat
+struct NodeSaid {  // Beat and Heard never get here as messages: see NodeBeat, NodeHeard
   SessionId session;
   NodeId node;
-  FromNode message;  // neither Hello nor Beat
+  FromNode message;  // neither Hello, Beat nor Heard
 };
 struct NodeBeat {
   SessionId session;
   NodeId node;
   std::int64_t pong_age_ms = 0;
+  std::uint64_t n = 0;       // of the Pong that answers it; 0: nothing does
+  bool after_stall = false;  // by the loop: that it did not hear us may be our own doing
+};
+struct NodeHeard {  // what we sent arrives there: that Pong did
+  SessionId session;
+  NodeId node;
+  std::uint64_t n = 0;
 };
 struct NodeDetached {  // the stream ended
   SessionId session;
@@ -238,8 +245,8 @@ using Event =
                  event::GetJob, event::ListNodes, event::Drain, event::ForgetNode, event::NoteProbe,
                  event::FenceNode, event::Quarantine, event::OpenExec, event::CreateToken,
                  event::RevokeMember, event::ListTokens, event::UseToken, event::Renew,
-                 event::NodeAttached, event::NodeSaid, event::NodeBeat, event::NodeDetached,
-                 event::Denied, event::SecretUnreadable, event::Planned, event::Diagnosed,
-                 event::Tick, event::StoreSpace, event::Unstorable>;
+                 event::NodeAttached, event::NodeSaid, event::NodeBeat, event::NodeHeard,
+                 event::NodeDetached, event::Denied, event::SecretUnreadable, event::Planned,
+                 event::Diagnosed, event::Tick, event::StoreSpace, event::Unstorable>;
 
 }  // namespace launch::controller

@@ -14,6 +14,7 @@
 #include "controller/core/effect.h"
 #include "controller/core/event.h"
 #include "controller/core/record.h"
+#include "controller/core/unheard.h"
 #include "diagnosis/hang.h"
 #include "diagnosis/memory_trend.h"
 
@@ -45,6 +46,7 @@ struct LiveNode {
   BootTime heard{};   // last beat, or the Hello
   BootTime ponged{};  // last beat that was answered, also one of a session that is being closed
   WallTime last_seen{};
+  Unheard unheard;
   bool silent = true;
   BootTime silent_since{};
   std::string silent_why = "not seen since the controller started";

@@ -93,6 +93,10 @@ class ControlStream final : public NodeStream<pb::FromNode, pb::ToNode> {
       Answer(*beat);
       return {};
     }
+    if (const auto* heard = std::get_if<from_node::Heard>(&envelope.body)) {
+      (void)parts_.mailbox.Push(event::NodeHeard{*session_, node(), heard->n});
+      return {};
+    }
     if (const auto* changed = std::get_if<from_node::InventoryChanged>(&envelope.body)) {
       LAUNCH_RETURN_IF_ERROR(SpeaksForItself(changed->inventory.node));
     }
@@ -131,7 +135,9 @@ class ControlStream final : public NodeStream<pb::FromNode, pb::ToNode> {
 
   void Answer(const from_node::Beat& beat) {
     // First: what the core does not hear of may not make a node's lease longer.
-    if (!parts_.mailbox.Push(event::NodeBeat{*session_, node(), beat.pong_age_ms})) return;
+    if (!parts_.mailbox.Push(event::NodeBeat{*session_, node(), beat.pong_age_ms, beat.n})) {
+      return;
+    }
     const StorePosition at = parts_.directory.Position();
     outbox()->Push(ToProto(ToNodeEnvelope{Fence{at.incarnation, at.epoch, at.revision},
                                           session_->value, to_node::Pong{beat.n}}),

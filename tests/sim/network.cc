@@ -19,7 +19,7 @@ std::string Describe(const std::string& node, const std::optional<FromNode>& up,
                      const std::optional<ToNodeEnvelope>& down) {
   static constexpr const char* kUp[] = {
       "Hello", "Beat",    "Samples",    "InventoryChanged", "Accepted", "Refused", "Staging",
-      "Ready", "Started", "RankExited", "Released",         "Notice",   "Stacks"};
+      "Ready", "Started", "RankExited", "Released",         "Notice",   "Stacks",  "Heard"};
   static constexpr const char* kDown[] = {"Welcome", "Pong",          "Prepare", "Stage",
                                           "Go",      "Stop",          "ExitAck", "Forget",
                                           "Retest",  "CollectStacks", "OpenExec"};

@@ -95,7 +95,9 @@ void SimCluster::EndpointSaid(const std::string& node, Network::Stream stream,
   const auto session = sessions_.find(stream);
   if (session == sessions_.end()) return;
   if (const auto* beat = std::get_if<from_node::Beat>(&message)) {
-    controller_.Post(controller::event::NodeBeat{session->second, id, beat->pong_age_ms});
+    // One that is stopped answers nothing, so nothing of it can arrive.
+    controller_.Post(controller::event::NodeBeat{session->second, id, beat->pong_age_ms,
+                                                 controller_.paused() ? 0 : beat->n});
     if (controller_.paused()) return;
     ToNodeEnvelope pong;  // by the endpoint, not by the core
     const auto& cluster = controller_.state().cluster;
@@ -103,6 +105,10 @@ void SimCluster::EndpointSaid(const std::string& node, Network::Stream stream,
     pong.session = session->second.value;
     pong.body = to_node::Pong{beat->n};
     network_.SendDown(stream, std::move(pong));
+    return;
+  }
+  if (const auto* heard = std::get_if<from_node::Heard>(&message)) {
+    controller_.Post(controller::event::NodeHeard{session->second, id, heard->n});
     return;
   }
   controller_.Post(controller::event::NodeSaid{session->second, id, message});

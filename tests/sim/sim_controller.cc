@@ -36,7 +36,7 @@ std::string PhaseOf(const controller::State& state, const Key& key) {
 void CountCells(World& world, const controller::State& state, const controller::Event& event) {
   static constexpr const char* kUp[] = {
       "Hello", "Beat",    "Samples",    "InventoryChanged", "Accepted", "Refused", "Staging",
-      "Ready", "Started", "RankExited", "Released",         "Notice",   "Stacks"};
+      "Ready", "Started", "RankExited", "Released",         "Notice",   "Stacks",  "Heard"};
   static constexpr const char* kPhases[] = {"accepted", "ready",    "started",
                                             "exited",   "released", "dropped"};
   auto& cells = world.coverage.controller_cells;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <thread>
+#include <utility>
 
 namespace launch::controller {
 namespace {
@@ -19,11 +20,13 @@ struct FakeClock final : Clock {
 struct ScriptedStore final : Store {
   StoreLimits limits;
   std::optional<Error> refuse;
+  std::function<void()> meanwhile;  // what happens while it writes
   std::vector<Batch> batches;
   std::map<std::string, std::string> rows;
 
   Result<Snapshot> Load() override { return Snapshot{}; }
   Result<Committed> Commit(const Batch& batch) override {
+    if (meanwhile) std::exchange(meanwhile, nullptr)();
     if (refuse) return Unexpected(*refuse);
     if (batch.expected != batches.size()) return Fail(ErrorCode::kConflict, "another writer");
     std::size_t bytes = 0;
@@ -322,6 +325,19 @@ TEST_F(LoopTest, EmptiesTheMailboxBeforeATimerFires) {
   EXPECT_EQ(brain.seen, (Log{"event", "event", "tick"}));
 }
 
+TEST_F(LoopTest, WhatWaitedWhileTheDiskWasSlowIsReadBeforeATimerFires) {
+  brain.deadline = clock.now + Millis{3'500};
+  store.meanwhile = [this] {
+    clock.now += Millis{5'000};
+    Post(2);
+  };
+  Post(1);
+  ASSERT_TRUE(loop.Turn());
+  EXPECT_EQ(brain.seen, Log{"event"});
+  ASSERT_TRUE(loop.Turn());
+  EXPECT_EQ(brain.seen, (Log{"event", "event", "tick"}));
+}
+
 TEST_F(LoopTest, AfterAStallNoTimerFiresUntilPeersCouldBeHeard) {
   brain.deadline = clock.now + Millis{100};
   clock.now += Millis{30'000};  // SIGSTOP, or a paused machine
@@ -338,8 +354,12 @@ TEST_F(LoopTest, AfterAStallNoTimerFiresUntilPeersCouldBeHeard) {
 
 TEST_F(LoopTest, AfterAStallNodesAreNotBlamedForNotHearingUs) {
   std::vector<std::int64_t> ages;
+  std::vector<bool> blameless;
   brain.decide = [&](const Event& event) {
-    if (const auto* beat = std::get_if<event::NodeBeat>(&event)) ages.push_back(beat->pong_age_ms);
+    if (const auto* beat = std::get_if<event::NodeBeat>(&event)) {
+      ages.push_back(beat->pong_age_ms);
+      blameless.push_back(beat->after_stall);
+    }
     return Decision{};
   };
   const auto beat = [&] {
@@ -355,6 +375,7 @@ TEST_F(LoopTest, AfterAStallNodesAreNotBlamedForNotHearingUs) {
     beat();
   }
   EXPECT_EQ(ages, (std::vector<std::int64_t>{8'000, 0, 0, 0, 8'000}));
+  EXPECT_EQ(blameless, (std::vector<bool>{false, true, true, true, false}));
 }
 
 TEST_F(LoopTest, StopEndsARunThatWaits) {

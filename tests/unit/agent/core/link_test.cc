@@ -44,6 +44,13 @@ TEST(AgentLink, BeatsAtTheIntervalOfWelcomeWithTheAgeOfTheLastPong) {
   EXPECT_EQ(rig.Sent<from_node::Beat>()[2].pong_age_ms, 200);
 }
 
+TEST(AgentLink, SaysAtOnceThatAPongCame) {
+  Rig rig = ConnectedRig();
+  rig.Receive(to_node::Pong{7});
+  ASSERT_EQ(rig.Sent<from_node::Heard>().size(), 1u);
+  EXPECT_EQ(rig.Sent<from_node::Heard>()[0].n, 7u);
+}
+
 TEST(AgentLink, ReportsAnInventoryOnlyWhenItChanged) {
   Rig rig = ConnectedRig();
   rig.GiveInventory();

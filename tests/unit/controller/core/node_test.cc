@@ -60,6 +60,72 @@ TEST_F(Node, IsSilentTooWhenItDoesNotHearUs) {
   EXPECT_EQ(core.Node("gpu1").state, "idle");
 }
 
+// Over a connection whose packets nobody acknowledges the beat that would tell does not come.
+TEST_F(Node, IsSilentWhenItDoesNotSayThatAPongCame) {
+  core.Beat("gpu1", 0, 1);
+  core.Heard("gpu1", 1);
+  core.Pass(Millis{1'000});
+  core.Beat("gpu1", 1'000, 2);
+  EXPECT_EQ(NextDeadline(core.state), core.now.boot + Millis{2'301});
+  core.Pass(Millis{2'300});
+  EXPECT_EQ(core.Node("gpu1").state, "idle") << "a pause of two seconds is no silence";
+  core.Pass(Millis{1});
+  EXPECT_EQ(core.Node("gpu1").state, "silent");
+  EXPECT_NE(core.Node("gpu1").reason.find("one-way"), std::string::npos);
+  core.Beat("gpu1", 3'301, 3);
+  core.Heard("gpu1", 1);
+  EXPECT_EQ(core.Node("gpu1").state, "silent") << "what it heard before tells nothing of now";
+  core.Heard("gpu1", 2);
+  EXPECT_EQ(core.Node("gpu1").state, "idle");
+}
+
+TEST_F(Node, OfAnOlderVersionThatNeverSaysWhatItHeardIsJudgedByItsBeats) {
+  for (std::uint64_t n = 1; n <= 20; ++n) {
+    core.Beat("gpu1", 1'000, n);
+    core.Pass(Millis{1'000});
+    ASSERT_EQ(core.Node("gpu1").state, "idle") << n;
+  }
+  core.Beat("gpu1", 3'501, 21);
+  EXPECT_EQ(core.Node("gpu1").state, "silent");
+}
+
+TEST_F(Node, OnASlowNetworkIsGivenTheTimeThatItUsuallyTakes) {
+  for (std::uint64_t n = 1; n <= 30; ++n) {
+    core.Beat("gpu1", 0, n);
+    core.Pass(Millis{1'000});
+    if (n > 2) core.Heard("gpu1", n - 2);  // three seconds there and back
+    ASSERT_EQ(core.Node("gpu1").state, "idle") << n;
+  }
+  core.Pass(Millis{3'200});
+  EXPECT_EQ(core.Node("gpu1").state, "idle");
+}
+
+TEST_F(Node, WhatItHeardOverAnEarlierStreamDoesNotCount) {
+  core.Beat("gpu1", 0, 1);
+  core.Heard("gpu1", 1);
+  const SessionId old = core.session["gpu1"];
+  core.Attach("gpu1", 1);
+  for (std::uint64_t n = 1; n <= 2; ++n) {
+    core.Beat("gpu1", 0, n);
+    if (n == 1) core.Heard("gpu1", 1);
+  }
+  core.Pass(Millis{2'301});
+  ASSERT_EQ(core.Node("gpu1").state, "silent");
+  core.Post(event::NodeHeard{old, NodeId{"gpu1"}, 2});
+  EXPECT_EQ(core.Node("gpu1").state, "silent");
+}
+
+TEST_F(Node, IsNotBlamedForAPongThatWeDidNotSendInAPauseOfOurs) {
+  core.Beat("gpu1", 0, 1);
+  core.Heard("gpu1", 1);
+  core.Beat("gpu1", 0, 2);
+  core.now.boot += Millis{30'000};
+  core.Post(event::NodeBeat{core.session["gpu1"], NodeId{"gpu1"}, 0, 3, true});
+  EXPECT_EQ(core.Node("gpu1").state, "idle");
+  core.Pass(Millis{2'301});
+  EXPECT_EQ(core.Node("gpu1").state, "silent") << "but for those of after it";
+}
+
 TEST_F(Node, TheNewerStreamOfAnAgentWins) {
   const SessionId old = core.session["gpu1"];
   core.Attach("gpu1", 1);

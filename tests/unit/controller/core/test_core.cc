@@ -164,8 +164,12 @@ void TestCore::Say(const std::string& node, FromNode message) {
   Post(event::NodeSaid{session.at(node), NodeId{node}, std::move(message)});
 }
 
-void TestCore::Beat(const std::string& node, std::int64_t pong_age_ms) {
-  Post(event::NodeBeat{session.at(node), NodeId{node}, pong_age_ms});
+void TestCore::Beat(const std::string& node, std::int64_t pong_age_ms, std::uint64_t n) {
+  Post(event::NodeBeat{session.at(node), NodeId{node}, pong_age_ms, n});
+}
+
+void TestCore::Heard(const std::string& node, std::uint64_t n) {
+  Post(event::NodeHeard{session.at(node), NodeId{node}, n});
 }
 
 std::string TestCore::Digest(const std::string& node, Key key) const {

@@ -34,7 +34,9 @@ class TestCore {
   void Attach(const NodeInventory& inventory, from_node::Hello hello = {});
   void Detach(const std::string& node);
   void Say(const std::string& node, FromNode message);
-  void Beat(const std::string& node, std::int64_t pong_age_ms = 0);
+  // `n` of the Pong that answers it; 0: none that anybody waits for.
+  void Beat(const std::string& node, std::int64_t pong_age_ms = 0, std::uint64_t n = 0);
+  void Heard(const std::string& node, std::uint64_t n);
   void Accept(const std::string& node, Key key, int port = 29500);
   void Ready(const std::string& node, Key key, StagingFacts facts = {});
   void Start(const std::string& node, Key key);

@@ -1,0 +1,32 @@
+// Pongs that a node has not said it heard. Its own next beat would tell that it is deaf, but up to
+// a beat later, and over a connection whose packets nobody acknowledges that beat does not come.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "common/clock.h"
+
+namespace launch::controller {
+
+class Unheard {
+ public:
+  // The Pong `n` goes out.
+  void Sent(std::uint64_t n, BootTime now);
+  // The node says that it came, and with it all before; one that is not waited for says nothing.
+  void Arrived(std::uint64_t n, BootTime now);
+  // What was sent tells nothing any more.
+  void Clear() { sent_.clear(); }
+
+  // When the node is taken to be deaf unless it says something; absent: never, as of an agent of
+  // before, which does not say what it hears.
+  std::optional<BootTime> OverAt() const;
+  bool IsOver(BootTime now) const;
+
+ private:
+  std::map<std::uint64_t, BootTime> sent_;
+  std::optional<Millis> usual_;  // how long it takes until a Pong is known to have come
+};
+
+}  // namespace launch::controller
