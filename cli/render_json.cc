@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/json_inventory.h"
+#include "common/launcher_process.h"
 
 namespace launch {
 namespace {
@@ -204,15 +205,29 @@ Json OfMemory(const RankMemory& memory) {
           {"sampled", memory.sampled == WallTime{} ? Json(nullptr) : Time(memory.sampled)}};
 }
 
+Json OfProcess(const LauncherProcess& process) {
+  return {{"rank", process.rank},
+          {"local_rank", process.local_rank},
+          {"pid", process.pid == 0 ? Json(nullptr) : Json(process.pid)},
+          {"code", process.end ? Json(ShellCode(*process.end)) : Json(nullptr)},
+          {"says", process.end ? Json(Describe(*process.end)) : Json(nullptr)},
+          {"error", process.error.empty() ? Json(nullptr) : Json(process.error)}};
+}
+
 Json OfRank(const RankView& rank) {
   Json exit = nullptr;
+  Json processes = Json::array();
+  if (rank.exit)
+    for (const std::string& line : rank.exit->kernel_lines)
+      if (const auto process = ProcessIn(line)) processes.push_back(OfProcess(*process));
   if (rank.exit)
     exit = {{"code", ShellCode(rank.exit->cause)},
             {"says", Describe(rank.exit->cause)},
             {"user_ms", rank.exit->user_ms},
             {"system_ms", rank.exit->system_ms},
             {"max_rss_bytes", rank.exit->max_rss_bytes},
-            {"log_bytes", rank.exit->log_end}};
+            {"log_bytes", rank.exit->log_end},
+            {"processes", processes}};
   return {{"rank", rank.rank},
           {"node", rank.node.value},
           {"pid", rank.pid == 0 ? Json(nullptr) : Json(rank.pid)},

@@ -8,6 +8,7 @@
 #include "cli/render_json.h"
 #include "cli/table.h"
 #include "common/hostlist.h"
+#include "common/launcher_process.h"
 #include "common/units.h"
 
 namespace launch {
@@ -342,6 +343,29 @@ std::string PlanText(const PlanAnswer& answer, const Screen& screen) {
   return text;
 }
 
+namespace {
+
+// Where ranks were launchers, a row for each process that they started; else empty.
+std::string ProcessTable(const std::vector<RankView>& ranks, const Screen& screen) {
+  Table table;
+  table.columns = {{"PROCESS", true, false}, {"LOCAL", true, false}, {"NODE", false, false},
+                   {"PID", true, false},     {"EXIT", false, true},  {"ERROR", false, true}};
+  for (const RankView& rank : ranks) {
+    if (!rank.exit) continue;
+    for (const std::string& line : rank.exit->kernel_lines) {
+      const auto process = ProcessIn(line);
+      if (!process) continue;
+      table.rows.push_back({std::to_string(process->rank), std::to_string(process->local_rank),
+                            rank.node.value, process->pid == 0 ? "-" : std::to_string(process->pid),
+                            process->end ? Describe(*process->end) : "unknown",
+                            process->error.empty() ? "-" : process->error});
+    }
+  }
+  return table.rows.empty() ? "" : "processes of the launcher\n" + FormatTable(table, screen.width);
+}
+
+}  // namespace
+
 std::string JobText(const JobView& job, const Screen& screen) {
   std::string text;
   Line(text, "job", std::to_string(job.id.value) + "  " + Paint(job.name, kBold, screen));
@@ -399,7 +423,7 @@ std::string JobText(const JobView& job, const Screen& screen) {
       ranks.rows.push_back({std::to_string(rank.rank), rank.node.value,
                             rank.pid == 0 ? "-" : std::to_string(rank.pid), rank.state,
                             rank.exit ? Describe(rank.exit->cause) : "-"});
-    text += FormatTable(ranks, screen.width);
+    text += FormatTable(ranks, screen.width) + ProcessTable(attempt.ranks, screen);
   }
   if (!job.findings.empty()) text += "\n" + FindingsText(job.findings, screen);
   return text;

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "common/counted_limits.h"
+#include "common/launcher_process.h"
 #include "common/units.h"
 #include "diagnosis/doubts.h"
 #include "diagnosis/flight.h"
@@ -81,7 +82,9 @@ NodeEvidence EvidenceOf(const ExitReport& report) {
   node.rank = report.rank;
   node.oom_kills = report.oom_kills;
   std::ranges::copy_if(report.kernel_lines, std::back_inserter(node.kernel_lines),
-                       [](const std::string& line) { return !line.starts_with(kFlightLine); });
+                       [](const std::string& line) {
+                         return !line.starts_with(kFlightLine) && !line.starts_with(kProcessLine);
+                       });
   node.our_kill = KillOf(report);
   if (const auto* exited = std::get_if<Exited>(&report.cause)) {
     node.exit_code = exited->code;

@@ -9,6 +9,7 @@
 
 #include "agent/runner/exit_report.h"
 #include "agent/runner/flight_files.h"
+#include "agent/runner/launcher_processes.h"
 #include "agent/runner/process.h"
 #include "agent/runner/process_limits.h"
 #include "agent/runner/runner_loop.h"
@@ -43,6 +44,10 @@ void RunnerLoop::EndRank(AllocationRun& run, RankRun& rank, ExitReport report) {
   if (!rank.end && failed) {
     for (std::string& line : FlightLinesIn(run.dir.OwnPath(rank.rank)))
       report.kernel_lines.push_back(std::move(line));
+  }
+  if (!rank.end && !NeverRan(report)) {
+    for (const LauncherProcess& process : LauncherProcessesIn(run.dir.OwnPath(rank.rank)))
+      report.kernel_lines.push_back(LineOf(process));
   }
   if (!rank.end) rank.end = std::move(report);
   rank.orphan.Reset();

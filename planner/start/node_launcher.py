@@ -266,6 +266,68 @@ def deepspeed(place, real, argv):
     run_module("torch.distributed.run", place.torchrun_flags() + ["--no-python", "/bin/bash", "-c", "exec " + " ".join(words)])
 
 
+class Processes:
+    """What the launcher started here and how each ended, for `launch status`: a line of JSON each,
+    beside the launcher's own error file. The start is written down too, for a launcher that is
+    killed leaves nothing else behind."""
+
+    def __init__(self, error_file):
+        self.path = os.path.join(os.path.dirname(error_file), "processes.jsonl") if error_file else ""
+        self.context = None
+
+    def watch(self):
+        """Hears of the processes that torchelastic starts; all launchers here start theirs so, but
+        accelerate a single one."""
+        if not self.path:
+            return
+        try:
+            from torch.distributed.elastic.multiprocessing.api import SubprocessContext
+            begin = SubprocessContext._start
+        except (ImportError, AttributeError):
+            return  # a torch that has none
+
+        def start(context):
+            begin(context)
+            self.context = context  # of the newest round, where torchrun starts its ranks again
+            self.write()
+
+        SubprocessContext._start = start
+
+    def rows(self):
+        context = self.context
+        for local_rank, handler in sorted(context.subprocess_handlers.items()):
+            code = handler.proc.poll()
+            row = {"rank": int(context.envs[local_rank]["RANK"]), "local_rank": local_rank, "pid": handler.proc.pid}
+            if code is not None:
+                row.update({"exit_code": code} if code >= 0 else {"signal": -code})
+            if code:
+                row["error"] = error_class(context.error_files.get(local_rank, ""))
+            yield row
+
+    def write(self, rows=None):
+        if not self.path or (rows is None and self.context is None):
+            return
+        try:
+            text = "".join(json.dumps(row) + "\n" for row in (rows or self.rows()))
+            with open(self.path + ".new", "w") as out:
+                out.write(text)
+            os.replace(self.path + ".new", self.path)
+        except Exception:
+            pass  # for people only, and made from another program's insides
+
+
+def error_class(path):
+    """The exception's class in an error file of torchelastic; "" where the script is not its own
+    witness (`@record`)."""
+    try:
+        with open(path) as file:
+            said = json.load(file)["message"]
+        name = (said["message"] if isinstance(said, dict) else said).partition(":")[0]
+        return name if name.replace(".", "").isidentifier() else ""
+    except Exception:
+        return ""
+
+
 def report(name, rank, local_rank, code):
     """What failed first, for people and beside the launcher's own error file."""
     ended = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit {code}"
@@ -285,7 +347,9 @@ def report(name, rank, local_rank, code):
 
 def hold(name, start):
     """Runs `start`; ends as the first failing rank did."""
+    processes = Processes(os.environ.get("TORCHELASTIC_ERROR_FILE", ""))
     try:
+        processes.watch()
         start()
     except SystemExit:
         raise
@@ -299,8 +363,13 @@ def hold(name, start):
             sys.exit(report(name, rank, failure.local_rank, failure.exitcode))
         traceback.print_exc()
         if kind == "CalledProcessError":
-            sys.exit(report(name, 0, 0, error.returncode))
+            code = error.returncode
+            ended = {"exit_code": code} if code >= 0 else {"signal": -code}
+            processes.write([{"rank": 0, "local_rank": 0, "pid": 0, **ended}])
+            sys.exit(report(name, 0, 0, code))
         sys.exit(1)
+    finally:
+        processes.write()
 
 
 def become_node(environ):

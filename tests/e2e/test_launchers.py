@@ -130,8 +130,50 @@ def test_the_exit_code_of_the_first_failing_rank_survives_torchrun(cluster):
     (attempt,) = status["attempts"]
     assert status["outcome"] == f"rank 3 on {attempt['first_failed_node']}: exit 33", status["outcome"]
     assert attempt["first_failed_rank"] == 3
+    processes = {p["rank"]: p for rank in attempt["ranks"] for p in rank["exit"]["processes"]}
+    assert sorted(processes) == [0, 1, 2, 3], attempt["ranks"]
+    assert [processes[rank]["local_rank"] for rank in range(4)] == [0, 1, 0, 1]
+    assert processes[3]["says"] == "exit 33" and processes[3]["error"] is None
+    assert len({p["pid"] for p in processes.values()} - {None}) == 4
+    # torchrun itself ended the others.
+    assert processes[2]["says"] == "signal 15 (SIGTERM)", processes
+    table = cluster.launch("status", done.stdout.strip()).stdout
+    assert "processes of the launcher" in table and "exit 33" in table, table
     verdict = cluster.json("why", done.stdout.strip())
     assert verdict["rank"] == 3 and verdict["label"] != "preempted_signal", verdict
+
+
+RECORDED = textwrap.dedent("""\
+    import os, signal, sys
+    from torch.distributed.elastic.multiprocessing.errors import record
+
+    @record
+    def main():
+        if os.environ["RANK"] == "1":
+            raise ValueError("no such corpus")
+        signal.pause()
+
+    main()
+""")
+
+
+def test_status_names_the_exception_of_a_process_that_is_its_own_witness(cluster):
+    cluster.up()
+    cluster.write("train.py", RECORDED)
+    cluster.write("good.py", "print('done')\n")
+    cluster.write("train.sh", "set -e\ntorchrun --nproc_per_node=2 good.py\ntorchrun --nproc_per_node=2 ${1:-good.py}\n")
+    text = JOB.format(venv=VENV, run="bash train.sh train.py").replace("nodes: 2", "nodes: 1")
+    number = cluster.launch("submit", cluster.write("job.yaml", text), "--wait", code=1, timeout=180).stdout.strip()
+    (attempt,) = cluster.status(number)["attempts"]
+    (rank,) = attempt["ranks"]
+    first, second = rank["exit"]["processes"]
+    assert (second["rank"], second["code"], second["error"]) == (1, 1, "ValueError"), rank
+    assert first["rank"] == 0 and first["code"] is not None, rank
+    # What ended well is shown too; of launchers one after the other the last.
+    well = cluster.write("well.yaml", text.replace("train.sh train.py", "train.sh"))
+    number = cluster.launch("submit", well, "--wait", timeout=180).stdout.strip()
+    (attempt,) = cluster.status(number)["attempts"]
+    assert [p["says"] for p in attempt["ranks"][0]["exit"]["processes"]] == ["exit 0", "exit 0"], attempt
 
 
 def test_a_launcher_that_would_start_once_per_rank_names_the_way_out(cluster):

@@ -8,6 +8,7 @@
 #include "cli/node_text.h"
 #include "cli/render_json.h"
 #include "cli/render_text.h"
+#include "common/launcher_process.h"
 
 namespace launch {
 namespace {
@@ -207,6 +208,30 @@ TEST(Render, ANodeInFullSaysWhatItsAgentReports) {
 TEST(Render, StatusNamesTheFirstFailingRank) {
   setenv("TZ", "UTC", 1);
   ExpectGolden("status.txt", JobText(Failed(), Pipe()));
+}
+
+TEST(Render, StatusShowsTheProcessesOfALauncher) {
+  JobView job = Failed();
+  EXPECT_EQ(JobText(job, Pipe()).find("processes of the launcher"), std::string::npos);
+  const LauncherProcess processes[] = {
+      {.rank = 2, .local_rank = 0, .pid = 40, .end = Signalled{15, false}, .error = ""},
+      {.rank = 3, .local_rank = 1, .pid = 0, .end = Exited{33}, .error = "ValueError"},
+      {.rank = 4, .local_rank = 2, .pid = 41, .end = std::nullopt, .error = ""}};
+  for (const LauncherProcess& process : processes)
+    job.attempts[0].ranks[1].exit->kernel_lines.push_back(LineOf(process));
+  const std::string text = JobText(job, Pipe());
+  EXPECT_NE(text.find("processes of the launcher\n"
+                      "PROCESS  LOCAL  NODE   PID  EXIT                 ERROR\n"
+                      "      2      0  gpu02   40  signal 15 (SIGTERM)  -\n"
+                      "      3      1  gpu02    -  exit 33              ValueError\n"
+                      "      4      2  gpu02   41  unknown              -\n"),
+            std::string::npos)
+      << text;
+  const auto exit = nlohmann::json::parse(JobJson(job))["attempts"][0]["ranks"][1]["exit"];
+  EXPECT_EQ(exit["processes"][0]["code"], 143);
+  EXPECT_EQ(exit["processes"][1], nlohmann::json::parse(R"({"rank": 3, "local_rank": 1,
+      "pid": null, "code": 33, "says": "exit 33", "error": "ValueError"})"));
+  EXPECT_EQ(exit["processes"][2]["code"], nullptr);
 }
 
 TEST(Render, PlanSaysWhatWasDecidedAndWhy) {
