@@ -190,6 +190,45 @@ std::optional<std::string_view> StripLevel(std::string_view s) {
   return rest.substr(end + 1);
 }
 
+// journald and syslog: "Nov 22 03:00:01 gpu07 train.sh[4411]: ". The kernel's lines have no number
+// and stay as they are.
+std::optional<std::string_view> StripSyslog(std::string_view s, LogLine& line) {
+  constexpr std::string_view kMonths = "JanFebMarAprMayJunJulAugSepOctNovDec";
+  const std::size_t month = kMonths.find(s.substr(0, 3));
+  if (s.size() < 24 || month == std::string_view::npos || month % 3 != 0 || s[3] != ' ')
+    return std::nullopt;
+  if (s[6] != ' ' || s[9] != ':' || s[12] != ':' || s[15] != ' ') return std::nullopt;
+  const std::size_t end = s.find("]: ");
+  if (end == std::string_view::npos || end > 120) return std::nullopt;
+  const std::string_view who = s.substr(16, end - 16);  // "gpu07 train.sh[4411"
+  const std::size_t space = who.find(' ');
+  const std::size_t bracket = who.find('[');
+  if (space == std::string_view::npos || bracket == std::string_view::npos || bracket < space ||
+      who.find(' ', space + 1) != std::string_view::npos ||
+      bracket + 1 + Digits(who, bracket + 1) != who.size())
+    return std::nullopt;
+  if (line.host.empty()) line.host = who.substr(0, space);
+  return s.substr(end + 2);
+}
+
+// docker compose: "trainer-worker-0  | text"; kubectl logs --prefix: "[pod/worker-0/main] text".
+std::optional<std::string_view> StripContainer(std::string_view s) {
+  constexpr std::string_view kPod = "[pod/";
+  if (s.starts_with(kPod)) {
+    const std::size_t end = s.substr(0, 120).find("] ");
+    if (end == std::string_view::npos) return std::nullopt;
+    return s.substr(end + 1);
+  }
+  std::size_t i = 0;
+  bool dash = false;
+  while (i < s.size() && i < 64 && (IsLetter(s[i]) || IsDigit(s[i]) || s[i] == '-' || s[i] == '_'))
+    dash = s[i] == '-' || s[i] == '_' || dash, ++i;
+  if (!dash || !IsLetter(s[0]) || !IsDigit(s[i - 1])) return std::nullopt;
+  const std::string_view bar = SkipSpaces(s.substr(i));
+  if (bar.size() == s.size() - i || !bar.starts_with("| ")) return std::nullopt;
+  return bar.substr(1);
+}
+
 // Docker's json-file: {"log":"the line\n","stream":"stderr","time":"..."}. The text, or nothing.
 std::optional<std::string> TextOfDockerLine(std::string_view s) {
   constexpr std::string_view kBegin = "{\"log\":";
@@ -311,6 +350,8 @@ LogLine ReadLine(std::string_view raw) {
     if (!next) next = StripTime(SkipSpaces(rest));
     if (!next) next = StripLevel(SkipSpaces(rest));
     if (!next) next = StripRay(SkipSpaces(rest));
+    if (!next) next = StripContainer(rest);
+    if (!next && prefixes == 0) next = StripSyslog(rest, line);
     if (!next && prefixes == 0) next = StripLabel(rest, line);
     if (!next) next = StripHost(rest, line);
     if (!next) break;

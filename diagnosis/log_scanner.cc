@@ -4,6 +4,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "diagnosis/in_passing.h"
 #include "diagnosis/log_line.h"
 
 namespace launch {
@@ -22,11 +23,21 @@ bool IsPlace(Reading reading) {
   return reading == Reading::kStep || reading == Reading::kRestart || reading == Reading::kDone;
 }
 
-// A terminal cut the line within a number: "23.1" and "0 GiB".
+// A terminal cut the line within a number or its unit: "23.1" and "0 GiB", "23.10 Gi" and "B".
 bool IsCutNumber(std::string_view front, std::string_view behind) {
   const auto of_number = [](char c) { return (c >= '0' && c <= '9') || c == '.'; };
-  return front.size() >= kWrappedLine && !behind.empty() && of_number(front.back()) &&
-         of_number(behind.front());
+  if (front.size() < kWrappedLine || behind.empty()) return false;
+  if (of_number(front.back())) return of_number(behind.front());
+  const std::size_t unit = front.find_last_of("0123456789");
+  if (unit == std::string_view::npos) return false;
+  const std::string_view begun = TrimFront(front.substr(unit + 1));
+  constexpr std::string_view kPrefixes = "KMGT";
+  if (begun.empty() || kPrefixes.find(begun[0]) == std::string_view::npos) return false;
+  return begun.size() == 1 ? behind.starts_with("iB") : begun.substr(1) == "i" && behind[0] == 'B';
+}
+
+std::string Glued(const std::string& front, const std::string& behind, const char* glue) {
+  return front + (IsCutNumber(front, behind) ? "" : glue) + behind;
 }
 
 }  // namespace
@@ -180,7 +191,7 @@ void LogScanner::FindInEscapedLines(std::size_t end) {
 
 void LogScanner::Evaluate(Span line, const std::vector<std::size_t>& phrases) {
   const LogLine read = Read(line);
-  if (IsSourceLine(line, read)) return;
+  if (IsSourceLine(line, read) || IsNoMessage(read.text)) return;
   joined_.clear();
   std::vector<std::size_t> rows;
   for (const std::size_t phrase : phrases)
@@ -195,7 +206,8 @@ std::vector<LogScanner::Joined> LogScanner::Join(Span line, const LogLine& read)
   const std::string front = Read(before).text;
   std::vector<Joined> forms;
   for (const char* glue : {" ", ""}) {
-    const std::string text = read.text + glue + Following(line, read.rank, kWrappedLines, glue);
+    const std::string text =
+        Glued(read.text, Following(line, read.rank, kWrappedLines, glue), glue);
     forms.push_back({text, line.begin});
     if (!front.empty()) forms.push_back({front + glue + text, before.begin});
   }
@@ -214,6 +226,7 @@ bool LogScanner::TryRow(std::size_t row, Span line, const LogLine& read) {
   hit.rank = read.rank;
   hit.text = Shortened(read.text);
   if (signature.reading == Reading::kException && ignored_.contains(hit.offset)) return false;
+  hit.is_caught = caught_.contains(hit.offset) || ignored_.contains(hit.offset);
   CompiledSignatures::Match match;
   if (!signatures_.Matches(row, read.text, &match)) {
     // What a line says of itself holds, whatever stands next to it.
@@ -224,6 +237,7 @@ bool LogScanner::TryRow(std::size_t row, Span line, const LogLine& read) {
     if (joined == joined_.end() || signature.reading == Reading::kException) return false;
     hit.text = Shortened(joined->text);
     hit.offset = base_ + joined->begin;
+    hit.is_caught = hit.is_caught || IsInPassing(read.text, signature.label);
   }
   hit.first = match.first;
   hit.second = match.second;
@@ -234,8 +248,7 @@ bool LogScanner::TryRow(std::size_t row, Span line, const LogLine& read) {
       ReadException(std::move(hit), line, read.text);
       return true;
     case Reading::kOom: {
-      const std::string spaced = Following(line, read.rank, kOomLines, " ");
-      hit.context = read.text + " " + spaced;
+      hit.context = Glued(read.text, Following(line, read.rank, kOomLines, " "), " ");
       // A terminal that breaks words: glued without a space the numbers are whole again.
       hit.second = read.text + Following(line, read.rank, kOomLines, "");
       hit.frames = Before(line);
@@ -296,7 +309,9 @@ std::string LogScanner::Following(Span line, std::optional<Rank> rank, int count
     at = std::max(span.end, at + 1);
     if (rank && next.rank && next.rank != rank) continue;
     ++lines;
-    const std::string_view more = TrimFront(next.text);
+    // One space, where a terminal broke the line in front of it, is no indentation.
+    const bool is_cut = *glue == '\0' && Indent(next.text) == 1;
+    const std::string_view more = is_cut ? next.text : TrimFront(next.text);
     if (!joined.empty() && !IsCutNumber(joined, more)) joined += glue;
     joined += more;
     if (joined.size() > kLongestLine) break;

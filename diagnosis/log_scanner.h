@@ -28,6 +28,7 @@ struct LogHit {
                         // frame; kSmi: what follows
   std::string frames;   // kOom: what stood before it
   std::optional<RankEnd> end;
+  bool is_caught = false;  // of a traceback beside which the program says that it goes on
 };
 
 struct LogEvidence {
@@ -91,6 +92,9 @@ class LogScanner {
   bool KeepQuoted(LogHit hit, const struct LogLine& read);
   // A traceback that CPython prints and goes on: of a destructor, or of a faulty log call.
   bool IsOfNoConsequence(Span header) const;
+  // A traceback that the program printed and went on: the line above it or behind its exception
+  // says so.
+  bool IsCaught(Span header, Span exception, const LogHit& hit) const;
   // The frame right above the line, of an error that CPython finds before the program runs.
   std::string FrameAbove(Span line) const;
   // A line of the program's source in a traceback: what its strings say did not happen.
@@ -120,6 +124,7 @@ class LogScanner {
   std::string buffer_;
   std::vector<Joined> joined_;       // of the line that is evaluated; empty: no row asked yet
   std::set<std::uint64_t> ignored_;  // offsets of exceptions that Python itself passed over
+  std::set<std::uint64_t> caught_;   // and of those that the program did
   std::size_t cleaned_ = 0;          // bytes of lines with escapes that were cleaned to be searched
   std::size_t done_ = 0;             // buffer_ up to here was read
   std::uint64_t base_ = 0;           // offset of buffer_[0] in the log

@@ -2,6 +2,8 @@
 // are the program's source.
 #include <algorithm>
 
+#include "common/text.h"
+#include "diagnosis/in_passing.h"
 #include "diagnosis/log_line.h"
 #include "diagnosis/log_scanner.h"
 
@@ -11,6 +13,9 @@ namespace {
 constexpr int kMostStrangers = 5;
 constexpr std::size_t kLongestPrefix = 120;
 constexpr int kListLines = 10;
+constexpr std::size_t kLongWord = 5;
+constexpr std::string_view kCommonWords[] = {"error", "failed", "cannot",  "could", "found",
+                                             "using", "tried",  "runtime", "memory"};
 constexpr int kSourceLines = 3;  // below a frame: the source and what is marked in it
 
 // "KeyError", "my.pkg.Failed": a dotted name whose last part has a capital and a small letter.
@@ -46,6 +51,24 @@ bool IsSamePrefix(std::string_view text, std::string_view prefix) {
   for (std::size_t i = 0; i < prefix.size(); ++i)
     if (text[i] != prefix[i] && !(is_digit(text[i]) && is_digit(prefix[i]))) return false;
   return true;
+}
+
+// Whether the line is about this error: one of its longer words is among those of the message.
+bool SharesAWord(std::string_view line, std::string_view message) {
+  const std::string lower = Lower(line);
+  const std::string of_message = Lower(message);
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
+  for (std::size_t at = 0; at < lower.size();) {
+    std::size_t end = at;
+    while (end < lower.size() && is_letter(lower[end])) ++end;
+    const std::string word = lower.substr(at, end - at);
+    at = end + 1;
+    const bool is_common =
+        std::ranges::find(kCommonWords, std::string_view(word)) != std::end(kCommonWords);
+    if (word.size() >= kLongWord && !is_common && of_message.find(word) != std::string::npos)
+      return true;
+  }
+  return false;
 }
 
 // "KeyError: 'x'": class and message.
@@ -120,6 +143,21 @@ bool LogScanner::IsOfNoConsequence(Span header) const {
   return text.starts_with("Exception ignored in") || text == "--- Logging error ---";
 }
 
+bool LogScanner::IsCaught(Span header, Span exception, const LogHit& hit) const {
+  const Span before = LineBefore(header);
+  const LogLine above = Read(before);
+  // Not the last of several tries, and not what was said of the traceback above.
+  if (above.rank == hit.rank && SaysItGoesOn(above.text) && SharesAWord(above.text, hit.text) &&
+      above.text.find("etry") == std::string::npos &&
+      !caught_.contains(base_ + LineBefore(before).begin))
+    return true;
+  std::size_t at = exception.end;
+  while (at < buffer_.size() && EndsLine(buffer_[at])) ++at;
+  if (at >= buffer_.size()) return false;
+  const LogLine below = Read(LineAt(at));
+  return below.rank == hit.rank && SaysItGoesOn(below.text);
+}
+
 void LogScanner::ReadException(LogHit hit, Span header, std::string_view header_text) {
   const std::size_t indent = Indent(header_text);
   const std::size_t limit = std::min(buffer_.size(), header.end + kAhead);
@@ -159,6 +197,8 @@ void LogScanner::ReadException(LogHit hit, Span header, std::string_view header_
       if (++strangers > kMostStrangers) return;
       continue;
     }
+    hit.is_caught = IsCaught(header, span, hit);
+    if (hit.is_caught) caught_.insert(hit.offset);
     return Keep(std::move(hit));
   }
 }

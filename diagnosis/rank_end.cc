@@ -37,7 +37,8 @@ RankEnd OfSignal(int signal) {
 struct EndPatterns {
   // torch/distributed/elastic/multiprocessing/errors/__init__.py, _format_failure
   BoundedPattern rank{R"(rank\s*: (\d+) \(local_rank: )"};
-  BoundedPattern exit_code{R"(exitcode\s*: (-?\d+))"};
+  BoundedPattern exit_code{
+      R"(exitcode\s*: (-?\d+)|Process finished with exit code (-?[1-9]\d*))"};  // PyCharm's
   // multiprocessing/api.py: "failed (exitcode: -9) local_rank: 3 (pid: 1) of binary: python"
   BoundedPattern local_rank{R"(\) local_rank: (\d+))"};
   BoundedPattern signal{
@@ -67,7 +68,7 @@ struct EndPatterns {
       R"(^ *Process name: (?:\[(?:\[\d+,|prterun-\S+@)1[,\]],?(\d+)\]|(\d+)$))"};
   BoundedPattern on_signal{R"(exited on signal (\d+))"};
   BoundedPattern child{
-      R"(\[rank: (\d+)\] Child process with PID \d+ terminated with code (-?\d+))"};
+      R"((?:\[rank: (\d+)\] )?Child process with PID \d+ terminated with code (-?\d+))"};
   // MPICH's and Intel MPI's table of ends
   BoundedPattern hydra_rank{R"(\bRANK (\d+) PID \d+ RUNNING AT )"};
   BoundedPattern hydra_end{
@@ -134,9 +135,10 @@ std::optional<RankEnd> RankEndReader::ReadFirst(std::string_view text) {
   }
   int rank = 0;
   int code = 0;
-  if (RE2::PartialMatch(line, p.child, &rank, &code) && code != 0) {
+  std::string of_child;
+  if (RE2::PartialMatch(line, p.child, &of_child, &code) && code != 0) {
     RankEnd end = DecodeExitCode(code);
-    end.rank = rank;
+    if (const auto child = ParseInt(of_child)) end.rank = static_cast<Rank>(*child);
     end.root = true;
     return end;
   }
@@ -171,7 +173,9 @@ std::optional<RankEnd> RankEndReader::Read(std::string_view text, std::optional<
     return std::nullopt;
   }
   std::int64_t wide = 0;  // Windows' NTSTATUS has 32 bits
-  if (RE2::PartialMatch(line, p.exit_code, &wide)) {
+  std::string codes[2];
+  if (RE2::PartialMatch(line, p.exit_code, &codes[0], &codes[1])) {
+    wide = ParseInt(codes[0] + codes[1]).value_or(0);
     RankEnd end = DecodeExitCode(wide);
     end.rank = reported_rank_ ? reported_rank_ : rank;
     if (!end.rank && RE2::PartialMatch(line, p.local_rank, &who)) end.rank = who;

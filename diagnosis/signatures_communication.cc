@@ -53,7 +53,7 @@ constexpr Signature kCommunication[] = {
      .weight = 69,
      .phrases = {"wait timeout after"},
      .pattern =
-         R"(wait timeout after \d+ ?ms, keys: [^\n]*(?:rendezvous|torchelastic|store_based_barrier))"},
+         R"(wait timeout after \d+ ?ms, keys: [^\n]*(?:rendezvous|torchelastic|store_based_barrier|default_pg|cuda//))"},
     // The store was there; rank 0, which writes the key, was not.
     {.label = "rendezvous_timeout",
      .tier = Tier::kSymptom,
@@ -67,15 +67,35 @@ constexpr Signature kCommunication[] = {
      .phrases = {"connect() timed out"},  // TCPStore of torch up to 1.9
      .pattern = R"(connect\(\) timed out)"},
 
+    // xla/tsl/distributed_runtime/coordination: JAX's and TensorFlow's tasks that meet at the
+    // start, at a barrier of the program, and one that stopped answering.
+    {.label = "rendezvous_timeout",
+     .tier = Tier::kSymptom,
+     .weight = 66,
+     .phrases = {"Barrier timed out. ", "cluster registration failed"},
+     .pattern =
+         R"(Barrier timed out\. (?:Id|Barrier_id): (?:\[Init\]|PjRT_Client_Connect|WaitForClusterReady)|)"
+         R"(Stopping coordination service as cluster registration failed)"},
+    {.label = "nccl_timeout",
+     .tier = Tier::kSymptom,
+     .weight = 52,
+     .phrases = {"Barrier timed out. "},
+     .pattern = R"(DEADLINE_EXCEEDED: Barrier timed out\. )"},
+    {.label = "nccl_timeout_peer_died",
+     .tier = Tier::kSymptom,
+     .weight = 60,
+     .phrases = {"heartbeat timeout. This indicates", "JAX distributed service detected",
+                 "Failed to send RPC to coordination"}},
+
     // src/misc/socket.cc before and after 2.26; gloo; c10d's key exchange before a communicator.
     {.label = "nccl_network",
      .tier = Tier::kSymptom,
      .weight = 68,
      .phrases = {"o route to host", "Call to connect ", "etwork is unreachable", "onnect to ",
-                 "exceeded error retr", "exceeded retr"},
+                 "exceeded error retr", "exceeded retr", "Connect timeout ["},
      .pattern =
          R"(Call to connect (?:to \S+ )?(?:returned|timeout|failed|refused)|)"
-         R"([Cc]onnect to \S+ (?:failed|returned|timeout|timed out)|exceeded (?:error )?retr(?:y|ies)|)"
+         R"([Cc]onnect to \S+ (?:failed|returned|timeout|timed out)|exceeded (?:error )?retr(?:y|ies)|Connect timeout \[|)"
          R"((?:NCCL|gloo|Gloo|socket|c10d|pair\.cc|connect|Errno 113|Errno 101)[^\n]*(?:[Nn]o route to host|[Nn]etwork is unreachable)|)"
          R"(^[^\n]*(?:errno:? ?1?113?|\(113\))?[^\n]*[Nn]o route to host)",
      .veto =
@@ -133,10 +153,11 @@ constexpr Signature kCommunication[] = {
      .weight = 70,
      .phrases = {"no socket interface found", "neither AF_INET", "Bootstrap : no ",
                  "o interface found", "usable interface", "listening interface found",
-                 "no device found", "Unable to find address for", "Unable to find interface for"},
+                 "no device found", "Unable to find address for", "Unable to find interface for",
+                 "No IP interface found"},
      .pattern =
          R"(no socket interface found|neither AF_INET|Bootstrap : no |NET/Socket ?: no interface found|)"
-         R"(No (?:usable listening )?interface found|no usable interface|)"
+         R"(No (?:usable listening |IP )?interface found|no usable interface|)"
          R"(no device found (?:matching|after excluding)|Unable to find (?:address|interface) for)"},
     {.label = "nccl_no_interface",
      .weight = 60,
@@ -175,6 +196,13 @@ constexpr Signature kCommunication[] = {
      .pattern =
          R"(NET/IB ?: Unable to (?:open|query) (?:device|port)|Call to ibv_\w+ failed|ibv_post_\w+\(\) failed|)"
          R"(ibv_poll_cq[^\n]*fail|NET/IB: Fatal)"},
+    // aws-ofi-nccl over libfabric (EFA); rdma-core's providers/mlx5/cq.c.
+    {.label = "nccl_ib_error",
+     .weight = 61,
+     .phrases = {"NCCL WARN NET/OFI ", "got completion with error"},
+     .pattern =
+         R"(NCCL WARN NET/OFI (?:Request[^\n]* completed with error|Unable to register memory|Couldn't open |)"
+         R"(Creating new endpoint[^\n]* failed)|(?:^|: )got completion with error)"},
     {.label = "nccl_ib_error",
      .weight = 60,
      .phrases = {"transport retry counter exceeded", "port module event", "Port module event",
@@ -256,9 +284,10 @@ constexpr Signature kCommunication[] = {
      .tier = Tier::kSymptom,
      .weight = 58,
      .phrases = {"keep-alive heartbeat", "emote process has ", "process has terminated",
-                 "eer has terminated", "Call to recv ", "Broken pipe"},
+                 "eer has terminated", "Call to recv ", "Broken pipe",
+                 "remote process exited or there"},
      .pattern =
-         R"(failed to send a keep-alive heartbeat|remote (?:process|peer) has (?:exited|terminated|died)|)"
+         R"(failed to send a keep-alive heartbeat|remote process exited or there was a network error|remote (?:process|peer) has (?:exited|terminated|died)|)"
          R"((?:NCCL|ncclSocket|TCPStore|sendBytes|gloo|pair\.cc)[^\n]*Broken pipe|Call to recv from \S+ failed)"},
     {.label = "nccl_timeout_peer_died",
      .tier = Tier::kNote,  // torch 2.8 also warns of it at a healthy end

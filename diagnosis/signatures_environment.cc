@@ -78,11 +78,12 @@ constexpr Signature kEnvironment[] = {
      .weight = 45,
      .phrases = {"Found no NVIDIA driver", "the accelerator is not available",
                  "supported gpu backend found", "can only be used on CUDA",
-                 "no CUDA-capable device is detected"},
+                 "no CUDA-capable device is detected", "Unable to initialize backend"},
      .pattern =
          R"(Error: Found no NVIDIA driver|can not run on your system since the accelerator is not available|)"
          R"(No supported gpu backend found|Error: (?:FP16|BF16)[^\n]*can only be used on CUDA|)"
-         R"(RuntimeError: [^\n]*no CUDA-capable device is detected)",
+         R"(RuntimeError: [^\n]*no CUDA-capable device is detected|)"
+         R"(RuntimeError: Unable to initialize backend '(?:cuda|gpu|rocm)')",  // jax/_src/xla_bridge.py
      .cause = "The program sees no GPU and no driver in the job's environment"},
 
     // c10/cuda/CUDAFunctions.cpp and torch/csrc/cuda/Module.cpp pass cudaGetErrorString on: 3, 999
@@ -164,9 +165,11 @@ constexpr Signature kEnvironment[] = {
 
     {.label = "no_kernel_image",
      .weight = 64,
-     .phrases = {"invalid device function", "ErrorInvalidDeviceFunction", "STATUS_ARCH_MISMATCH"},
+     .phrases = {"invalid device function", "ErrorInvalidDeviceFunction", "STATUS_ARCH_MISMATCH",
+                 "ErrorNoBinaryForGpu"},
      .pattern =
-         R"(CUDA error: invalid device function|cudaErrorInvalidDeviceFunction|CUDNN_STATUS_ARCH_MISMATCH)"},
+         R"((?:CUDA|HIP) error: invalid device function|cudaErrorInvalidDeviceFunction|CUDNN_STATUS_ARCH_MISMATCH|)"
+         R"(hipErrorNoBinaryForGpu)"},
     {.label = "no_kernel_image",  // cutlass's kernel_forward.h in xformers and torch
      .weight = 64,
      .phrases = {"FATAL: kernel `"},
@@ -252,7 +255,8 @@ constexpr Signature kEnvironment[] = {
          R"(lib(?:cu|nccl|nv|torch|c10|mpi|stdc|cudart|cublas|cudnn|gomp|mkl|openblas|rocm|hip|amd)[\w.+-]*\.so[\w.]*: cannot open shared object|)"
          R"(DLL load failed)",
      .veto =
-         R"(torch_extensions/|dlerror|Could not load dynamic library|libnvinfer|libcupti|^lib(?:cuda|nvidia-ml)\.so|WARNING)"},
+         R"(torch_extensions/|dlerror|Could not load dynamic library|libnvinfer|libcupti|^lib(?:cuda|nvidia-ml)\.so|WARNING|)"
+         R"(NCCL INFO)"},  // a plugin that is not there
     // ENOEXEC and the loaders' words for it: x86 on Arm or the reverse, or a file cut short.
     {.label = "lib_abi_mismatch",
      .weight = 55,
@@ -286,10 +290,12 @@ constexpr Signature kEnvironment[] = {
     {.label = "lib_abi_mismatch",
      .weight = 54,
      .phrases = {"compiled with different CUDA", "operator torchvision::", "load custom C++ ops",
-                 "cuDNN version incompatibility", "in static TLS block", "Numpy is not available"},
+                 "cuDNN version incompatibility", "in static TLS block", "Numpy is not available",
+                 "Loaded runtime CuDNN library"},
      .pattern =
          R"(were compiled with different CUDA(?: major)? versions|operator torchvision::\w+ does not exist|)"
          R"(Couldn't load custom C\+\+ ops|cuDNN version incompatibility|)"
+         R"(Loaded runtime CuDNN library: [\d.]+ but source was compiled with|)"
          R"(cannot allocate memory in static TLS block|RuntimeError: Numpy is not available)"},
     {.label = "lib_abi_mismatch",  // its C interface is of another version than the extension's
      .tier = Tier::kProgram,
@@ -326,10 +332,12 @@ constexpr Signature kEnvironment[] = {
      .weight = 58,
      .phrases = {"not implemented for 'Half'", "not implemented for 'BFloat16'",
                  "not implemented for 'Float8", "not supported in this architecture",
-                 "required for FP8", "required for MXFP8", "required for NVFP4"},
+                 "required for FP8", "required for MXFP8", "required for NVFP4", " requires SM",
+                 " requires sm"},
      .pattern =
          R"(not implemented for '(?:Half|BFloat16|Float8\w*)'|type fp8\w* not supported in this architecture|)"
-         R"(compute capability [\d.]+(?: or higher)? required for (?:FP8|MXFP8|NVFP4))"},
+         R"(compute capability [\d.]+(?: or higher)? required for (?:FP8|MXFP8|NVFP4)|)"
+         R"((?i:\b(?:fp8|mxfp8|nvfp4|fp4|bf16|bfloat16)\b[^\n]{0,20} requires sm ?(?:>=|_)? ?\d+))"},
 
     {.label = "duplicate_gpu",
      .weight = 70,

@@ -60,6 +60,12 @@ constexpr Signature kHardwareSignatures[] = {
      .pattern =
          R"(Row Remapper: New row|(?i:remap(?:ped|ping)? ?(?:rows? )?pending)[^\n]*|Row remapping pending)",
      .veto = R"((?i)pending\S*\s*[:=|]\s*(?:no|0|false))"},
+    // nvidia-smi -q -d ROW_REMAPPER: the word stands some lines below.
+    {.label = "gpu_remap_pending",
+     .tier = Tier::kNote,
+     .weight = 60,
+     .phrases = {"Remapped Rows"},
+     .pattern = R"(Remapped Rows [^\n]*Pending +: Yes)"},
 
     {.label = "xid_gpu_hardware",
      .tier = Tier::kHardware,

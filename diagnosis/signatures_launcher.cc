@@ -110,7 +110,7 @@ constexpr Signature kLauncher[] = {
     {.tier = Tier::kWrapper,
      .phrases = {"ChildFailedError", "received by PID", "Killed by signal", "exited on signal",
                  "exited. Killed", "exit code 137", "crashed with exit code", "(core dumped)",
-                 ") exited with code "},
+                 ") exited with code ", "Process finished with exit"},
      .reading = Reading::kRankEnd},
 
     {.tier = Tier::kWrapper,

@@ -27,6 +27,13 @@ constexpr Signature kProgram[] = {
      .pattern =
          R"(cudaErrorLaunchFailure|CUDA_ERROR_LAUNCH_FAILED|Invalid __global__ (?:read|write)|Warp (?:Illegal|Out-of-range))"},
 
+    // ROCm: rocr-runtime's queue of faults; the process is aborted.
+    {.label = "cuda_illegal_access",
+     .weight = 60,
+     .phrases = {"Memory access fault by GPU", "APERTURE_VIOLATION", "HSA_STATUS_ERROR_EXCEPTION"},
+     .pattern =
+         R"(Memory access fault by GPU node-\d+|HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION|HSA_STATUS_ERROR_EXCEPTION)"},
+
     {.label = "segfault",
      .weight = 46,
      .phrases = {"Segmentation fault", "SIGSEGV", "segfault at ", "segmentation fault", "ignal 11",
@@ -94,10 +101,10 @@ constexpr Signature kProgram[] = {
          R"(loss scale already at minimum|Minimum loss scale reached|(?i:loss is (?:nan|inf)[^\n]*stopping)|)"
          R"([Ff]ound NaN in (?:local )?(?:forward )?(?:grad|loss)|[Ll]oss (?:returned in `training_step` )?is nan or inf|)"
          R"([Ll]oss scale: 1(?:\.0*)?, reducing to 1(?:\.0*)?\b)"},
-    {.label = "nan_loss",  // torch/csrc/autograd, anomaly mode
+    {.label = "nan_loss",  // torch/csrc/autograd, anomaly mode; jax_debug_nans
      .weight = 60,
      .phrases = {"returned nan values in its", "in `training_step` is nan",
-                 "in `training_step` is inf"}},
+                 "in `training_step` is inf", "invalid value (nan) encountered in"}},
     {.label = "nan_loss",
      .weight = 60,
      .phrases = {"Loss is nan", "loss is nan", "Loss is NaN", "loss is NaN", "on-finite loss",
@@ -186,6 +193,14 @@ constexpr Signature kProgram[] = {
          R"(^(?:\[\w+\]:? ?)?((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Fault)): ?(.*)$|)"
          R"(^((?:[A-Za-z_]\w*\.)*(?:AssertionError|KeyboardInterrupt|NotImplementedError|StopIteration))$)",
      .reading = Reading::kException},
+    // hydra/_internal/instantiate/_instantiate2.py, with HYDRA_FULL_ERROR unset.
+    {.label = "python_exception",
+     .tier = Tier::kProgram,
+     .weight = 39,
+     .phrases = {"Error in call to target"},
+     .pattern = R"(Error in call to target '([^'\n]*)': *(\w+\([^\n]{0,120}))",
+     .cause = "Hydra could not make \\1: \\2",
+     .remedy = "HYDRA_FULL_ERROR=1 shows the traceback; correct the configuration or the class"},
     {.label = "python_exception",  // libraries' own classes, not all of which are called errors
      .tier = Tier::kProgram,
      .weight = 40,

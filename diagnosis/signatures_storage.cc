@@ -166,6 +166,15 @@ constexpr Signature kStorage[] = {
      .cause =
          "The Hub did not give the model or data set: wrong name, no access, or too many requests"},
 
+    // transformers/configuration_utils.py, tokenization_utils_base.py, image_processing_base.py.
+    {.label = "hub_offline",
+     .weight = 52,
+     .phrases = {"If you were trying to load it from 'http"},
+     .pattern =
+         R"(Can't load [^\n]{1,80} for '([^'\n]*)'\. If you were trying to load it from 'http)",
+     .cause = "Neither a directory of this node nor the Hub gave '\\1': a wrong name or path, or "
+              "no network"},
+
     // The kubelet, containerd, docker and podman, enroot (pyxis) and Apptainer, of an image.
     {.label = "hub_offline",
      .weight = 54,
@@ -317,7 +326,7 @@ constexpr Signature kStorage[] = {
      .veto =
          R"((?i)^\s*(?:except|#|raise)\b|torch_extensions/|\.(?:h|cuh|hpp)\b: No such|fatal error:|)"
          R"(warn|ignor|libcupti|-laio|-lcufile|cannot open shared object|going to /tmp instead|)"
-         R"(^(?:rm|ls|cat|du|touch|chmod|mkdir): )"},
+         R"(^(?:rm|ls|cat|df|du|touch|chmod|mkdir): )"},
     {.label = "file_not_found",
      .tier = Tier::kProgram,
      .weight = 52,
@@ -339,6 +348,13 @@ constexpr Signature kStorage[] = {
      R"([Oo]peration not permitted: ['"/])",
      .veto =
          R"(\(publickey|^\s*(?:except|#|raise)\b|(?i:warning|ignor|matplotlib|dmesg|nice|sched_setaffinity))"},
+    {.label = "permission",  // transformers/utils/hub.py
+     .tier = Tier::kProgram,
+     .weight = 59,
+     .phrases = {"PermissionError at "},
+     .pattern = R"(PermissionError at (\S+) when downloading)",
+     .cause = "The user of the job may not write the cache of the Hub at \\1",
+     .remedy = "ls -ld the directory on the node; point HF_HOME at one that the job may write"},
     {.label = "permission",
      .tier = Tier::kProgram,
      .weight = 37,

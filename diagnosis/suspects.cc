@@ -5,6 +5,7 @@
 #include "common/text.h"
 #include "common/units.h"
 #include "diagnosis/cuda_oom.h"
+#include "diagnosis/in_passing.h"
 #include "diagnosis/xid.h"
 
 namespace launch {
@@ -63,28 +64,6 @@ std::string Filled(std::string_view cause, const LogHit& hit) {
   return text;
 }
 
-// The line says itself that the program goes on, or is no message at all: a dump of arguments, a
-// command as the shell echoes it, the help of an option.
-bool IsInPassing(std::string_view text) {
-  const std::string lower = Lower(text);
-  for (const std::string_view mark :
-       {"falling back", "skipping", "retrying", "will retry", "starting from scratch", "continuing",
-        "trying to resume", "going to /tmp instead", "ignoring this choice", "will continue",
-        "using fallback"})
-    if (lower.find(mark) != std::string::npos) return true;
-  // "...: undefined symbol: x; using sdpa"
-  for (const std::string_view mark : {"; using ", ", using "}) {
-    const std::size_t at = lower.rfind(mark);
-    if (at != std::string::npos && lower.find(' ', at + mark.size()) == std::string::npos)
-      return true;
-  }
-  const std::size_t begin = std::min(text.find_first_not_of(' '), text.size());
-  const std::string_view bare = text.substr(begin);
-  return bare.starts_with("Namespace(") || bare.starts_with("+ ") || bare.starts_with("[INFO]") ||
-         bare.starts_with("INFO:") || bare.starts_with("INFO ") ||
-         (begin > 0 && bare.starts_with("--"));
-}
-
 // Whether the node had no memory left, not the job. Counters of cgroups count both. mm/oom_kill.c
 // names the constraint; without its lines a job well below its limit tells as much.
 bool OfTheWholeNode(const NodeEvidence& node) {
@@ -112,7 +91,8 @@ Suspect SuspectOf(const LogHit& hit) {
   c.action = hit.signature->action;
   c.remedy = hit.signature->remedy;
   const bool of_log = c.tier != Tier::kHardware && c.tier < Tier::kWrapper;
-  if (of_log && hit.signature->reading != Reading::kNan && IsInPassing(hit.text))
+  if (of_log && hit.signature->reading != Reading::kNan &&
+      (hit.is_caught || IsInPassing(hit.text, c.label)))
     c.tier = Tier::kNote;
   c.tells_without_failure = c.label == "gpu_remap_pending";
   c.only_warns = hit.text.starts_with("[W");  // c10's logging
@@ -314,7 +294,7 @@ std::optional<Suspect> SuspectOfEnd(const RankEnd& end, std::uint64_t offset,
       c.label = "preempted_signal";
       c.cause = "The process got SIGTERM from outside";
       c.confidence = Confidence::kSymptom;
-      c.weight -= 20;  // most often the launcher's own cleaning up
+      c.weight -= 31;  // most often the launcher's own cleaning up, so below any report of a code
       break;
     default:
       return std::nullopt;

@@ -5,6 +5,7 @@
 
 #include "common/units.h"
 #include "diagnosis/doubts.h"
+#include "diagnosis/in_passing.h"
 #include "diagnosis/labels.h"
 #include "diagnosis/progress.h"
 #include "diagnosis/rank_end.h"
@@ -161,7 +162,8 @@ void Case::TakeHit(const LogHit& hit, const LogEvidence& log) {
       break;
     case Reading::kException:
     case Reading::kTraceback:
-      if (IsException(hit)) exceptions_.push_back({hit.offset, hit.rank});
+      if (IsException(hit) && !hit.is_caught && !SaysItGoesOn(hit.text))
+        exceptions_.push_back({hit.offset, hit.rank});
       Add(SuspectOfException(hit, log));
       break;
     case Reading::kRankEnd:

@@ -123,6 +123,37 @@ constexpr Snippet kSnippets[] = {
      "n1"},
     {"mpi_launch",
      "ORTE was unable to reliably start one or more daemons.\nThis usually is caused by:"},
+    {"rendezvous_timeout",
+     "jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: "
+     "PjRT_Client_Connect. Timed out task names:\n/job:jax_worker/replica:0/task:6"},
+    {"rendezvous_timeout",
+     "Stopping coordination service as cluster registration failed. This may be due to 1) some "
+     "tasks crashed earlier before connecting"},
+    {"nccl_timeout",
+     "jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Id: "
+     "end_of_epoch_4::0."},
+    {"nccl_timeout_peer_died",
+     "absl::Status: UNAVAILABLE: Task /job:jax_worker/replica:0/task:5 heartbeat timeout. This "
+     "indicates that the remote task has failed, got preempted, or crashed unexpectedly.",
+     134},
+    {"nccl_timeout_peer_died",
+     "[Rank 9] Process group watchdog thread terminated with exception: NCCL error: remote process "
+     "exited or there was a network error, NCCL version 2.21.5",
+     134},
+    {"nccl_ib_error",
+     "n4:8:90 [2] create_nccl_ofi_component:459 NCCL WARN NET/OFI Couldn't open AV. RC: -22, "
+     "ERROR: Invalid argument"},
+    {"nccl_ib_error",
+     "mlx5: n4: got completion with error:\n00000000 00000000 00000000 00000000\n00000000 08005104 "
+     "0a0003f7 000030d2"},
+    {"nccl_network",
+     "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:212] Connect timeout "
+     "[192.168.4.9]:40112"},
+    {"nccl_no_interface",
+     "n4:8:8 [0] transport/net_ib.cc:212 NCCL WARN NET/IB : No IP interface found."},
+    {"rendezvous_timeout",
+     "torch.distributed.DistStoreError: wait timeout after 300000ms, keys: "
+     "/default_pg/0//cuda//0"},
 };
 
 }  // namespace

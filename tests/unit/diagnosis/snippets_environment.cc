@@ -154,6 +154,18 @@ constexpr Snippet kSnippets[] = {
      "ImportError: cannot import name 'AdamW' from 'transformers' "
      "(/opt/v/transformers/__init__.py)"},
     {"python_import", "/usr/bin/python3: No module named torchrun"},
+    {"torch_cpu_only",
+     "RuntimeError: Unable to initialize backend 'cuda': FAILED_PRECONDITION: No visible GPU "
+     "devices."},
+    {"no_kernel_image", "RuntimeError: HIP error: invalid device function"},
+    {"no_kernel_image",
+     "\"hipErrorNoBinaryForGpu: Unable to find code object for all current "
+     "devices!\"\nAborted (core dumped)",
+     134},
+    {"lib_abi_mismatch",
+     "E external/xla/xla/stream_executor/cuda/cuda_dnn.cc:522] Loaded runtime CuDNN library: 9.0.0 "
+     "but source was compiled with: 9.3.0.  CuDNN library needs to have matching major version"},
+    {"precision_unsupported", "AssertionError: NVFP4 requires SM >= 100, got 90"},
 };
 
 }  // namespace

@@ -57,6 +57,13 @@ constexpr Snippet kSnippets[] = {
      "NVRM: Xid (PCI:0000:17:00): 13, pid=441, Graphics SM Warp Exception on (GPC 0, TPC 1, SM 0): "
      "Out Of Range Address\nNVRM: Xid (PCI:0000:17:00): 45, pid=441",
      std::nullopt},
+    {"gpu_remap_pending",
+     "    Remapped Rows\n        Correctable Error                 : 1\n        Uncorrectable "
+     "Error "
+     "              : 3\n        Pending                           : Yes\n        Remapping "
+     "Failure "
+     "Occurred        : No",
+     std::nullopt},
 };
 
 constexpr std::string_view kBenign[] = {
@@ -109,6 +116,23 @@ constexpr std::string_view kBenign[] = {
     "recv, got 0 bytes. Connection was likely closed.",
     "rm: cannot remove 'old.log': No such file or directory\nstep 1 loss 2.0",
     "GPU 0: ECC errors volatile 0, uncorrectable 0; remapped rows pending: No",
+    "    Remapped Rows\n        Correctable Error                 : 0\n        Uncorrectable Error "
+    "              : 0\n        Pending                           : No",
+    "Could not load the optional kernels: libcublasLt.so.11: cannot open shared object file: No "
+    "such file or directory",
+    "n1:1:2 [0] NCCL INFO NET/Plugin: Plugin load returned 2 : libnccl-net.so: cannot open shared "
+    "object file: No such file or directory : when loading libnccl-net.so",
+    "n1:1:2 [0] ofi_init:230 NCCL WARN NET/OFI Unable to find a protocol that worked.  Failing "
+    "initialization.\nn1:1:2 [0] NCCL INFO Using network Socket",
+    "statsd: [Errno 111] connection refused, metrics disabled",
+    "Warning: tf32 is not supported on this device, using fp32 instead",
+    "df: /root/.triton/autotune: No such file or directory",
+    "cp: cannot stat 'extra.yaml': No such file or directory",
+    "Couldn't reach the Hub, using the cached version of 'squad'",
+    "/opt/v/check.py:9: UserWarning: could not ask for the newest version: <urlopen error [Errno "
+    "101] Network is unreachable>",
+    "INFO:absl:Unable to initialize backend 'cuda': not found",
+    "Process finished with exit code 0",
 };
 
 }  // namespace

@@ -155,6 +155,30 @@ constexpr Snippet kSnippets[] = {
      "RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:410, unhandled system error, NCCL version "
      "2.4.8",
      1},
+    {"nan_loss", "FloatingPointError: invalid value (nan) encountered in jit(loss_fn)"},
+    {"cuda_illegal_access",
+     "Memory access fault by GPU node-2 (Agent handle: 0x7e10) on address 0x7f0000. Reason: "
+     "Unknown.",
+     134},
+    {"cuda_illegal_access",
+     ":0:rocdevice.cpp:2786: Callback: Queue 0x7f aborting with error : "
+     "HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION: The agent attempted to access memory beyond",
+     134},
+    {"python_exception",
+     "Error executing job with overrides: ['data=c4']\nError in call to target "
+     "'src.data.C4':\nValueError(\"no shard\")\nfull_key: data"},
+    {"hub_offline",
+     "OSError: Can't load image processor for 'acme/vit'. If you were trying to load it from "
+     "'https://huggingface.co/models', make sure you don't have a local directory with the same "
+     "name."},
+    {"permission",
+     "OSError: PermissionError at /cache/hub when downloading acme/vit. Check cache directory "
+     "permissions."},
+    {"segfault", "Process finished with exit code 139 (interrupted by signal 11: SIGSEGV)"},
+    {"segfault", "Process finished with exit code -1073741819 (0xC0000005)"},
+    {"sigkill_unknown",
+     "Child process with PID 71 terminated with code -9. Forcefully terminating all other "
+     "processes to avoid zombies"},
 };
 
 }  // namespace
