@@ -8,7 +8,8 @@
 
 namespace launch {
 
-// gpu_unhealthy, gpu_name_unknown, precision_unsupported and duplicate_gpu for the GPUs that the job gets.
+// gpu_unhealthy, gpu_name_unknown, precision_unsupported and duplicate_gpu for the GPUs that the
+// job gets.
 void JudgeGpus(const NodeCase& c, PreflightReport& report);
 
 // The same for every GPU of a node, without a job.
