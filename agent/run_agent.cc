@@ -86,15 +86,16 @@ std::string ProgramBeside(const std::string& name) {
   return error ? name : (self.parent_path() / name).string();
 }
 
-// Without a stop of the process; absent where it is not installed or may not look.
-std::optional<std::string> AskPySpy(std::int64_t pid,
+// Without a stop of the process; absent where it is not installed or may not look. Never as root:
+// it reads what the process wants it to find.
+std::optional<std::string> RunPySpy(std::int64_t pid, const std::optional<LocalAccount>& account,
                                     const std::map<std::string, std::string>& environment) {
   constexpr Millis kPatience{5'000};
   const auto path = environment.find("PATH");
   const std::string program = path == environment.end() ? "" : FindProgram("py-spy", path->second);
   if (program.empty()) return std::nullopt;
   const auto said = RunProgram({program, "dump", "--nonblocking", "--pid", std::to_string(pid)},
-                               environment, kPatience);
+                               {*path}, kPatience, nullptr, account);
   if (!said || said->status != 0) return std::nullopt;
   return said->output;
 }
@@ -337,8 +338,17 @@ Result<void> StartAndRun(AgentConfig config) {
   const auto environment = OwnEnvironment();
   Mailbox<Told> mailbox(4096);
   SharedFacts shared;
-  RuntimeProber runtimes(BaseEnvironment(config, environment), clock);
-  ImageProber images(clock);
+  // What users' interpreters start is bounded and ends with the question, where users are others.
+  std::atomic<const CgroupHost*> groups{nullptr};  // once the runner has them
+  const MakeProbeScope apart = [&groups]() -> Result<ProbeScope> {
+    const CgroupHost* const host = groups;
+    if (host == nullptr) return ProbeScope{};
+    LAUNCH_ASSIGN_OR_RETURN(const auto group, ProbeCgroup::Make(*host));
+    return ProbeScope{.cgroups = group->procs(), .end = group};
+  };
+  const MakeProbeScope scope = many ? apart : MakeProbeScope();
+  RuntimeProber runtimes(BaseEnvironment(config, environment), clock, scope);
+  ImageProber images(clock, scope);
   std::atomic<ProbeThread*> prober{nullptr};  // made after the runner, which may ask it
   const ToldSink tell = [&mailbox](Told event) { mailbox.PushAlways(std::move(event)); };
 
@@ -366,7 +376,10 @@ Result<void> StartAndRun(AgentConfig config) {
                        const std::optional<LocalAccount>& account) {
              return runtimes.Ask(interpreter, env, account ? account->name : "");
            },
-       .environment_of = EnvironmentOf,
+       .environment_of =
+           [&scope](const RankSpec& rank, const std::optional<LocalAccount>& account) {
+             return EnvironmentOf(rank, account, scope);
+           },
        .probe_image =
            [&images](const ContainerSpec& container, const ImageCommand& image,
                      const std::optional<LocalAccount>& account) {
@@ -384,13 +397,16 @@ Result<void> StartAndRun(AgentConfig config) {
            },
        .python_words = PythonInImage(),
        .test_network =
-           [](const std::string& interpreter, const AllocationSpec& spec,
-              const to_node::NetworkTest& test, const std::optional<LocalAccount>& account,
-              const std::atomic<bool>& cancel) {
+           [&scope](const std::string& interpreter, const AllocationSpec& spec,
+                    const to_node::NetworkTest& test, const std::optional<LocalAccount>& account,
+                    const std::atomic<bool>& cancel) {
              return TestNetwork(interpreter, ProgramBeside("launch-nccl-test"), spec, test, account,
-                                cancel);
+                                cancel, scope);
            },
-       .py_spy = [&environment](std::int64_t pid) { return AskPySpy(pid, environment); },
+       .py_spy =
+           [&environment](std::int64_t pid, const std::optional<LocalAccount>& account) {
+             return RunPySpy(pid, account, environment);
+           },
        .fetch_chunks =
            [settings =
                 LinkSettings{.controllers = config.controllers, .state_dir = config.state_dir},
@@ -400,6 +416,7 @@ Result<void> StartAndRun(AgentConfig config) {
            },
        .files = &files,
        .clock = &clock});
+  groups = &runner.cgroups();
   LAUNCH_ASSIGN_OR_RETURN(const RunnerState found, runner.Recover());
 
   AgentIdentity identity{.node = config.node,
@@ -421,8 +438,9 @@ Result<void> StartAndRun(AgentConfig config) {
 
   NvmlProbe gpus({.library = config.nvml_library, .proc_root = config.proc_root}, clock,
                  GpuCatalog::BuiltIn());
-  InventoryProbe inventory({.config = config, .containment = runner.containment(), .roots = roots},
-                           gpus, clock);
+  InventoryProbe inventory(
+      {.config = config, .containment = runner.containment(), .roots = roots, .scope = scope}, gpus,
+      clock);
   RankSampler sampler(config.proc_root);
   LogReader logs(config.state_dir);
   std::optional<ControllerLink> link(

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "common/quoted.h"
+#include "common/units.h"
 
 namespace launch {
 namespace {
@@ -13,6 +14,12 @@ namespace {
 constexpr std::string_view kManifestHead = "launch-snapshot 1";
 constexpr std::string_view kRootHead = "launch-snapshot-root 1";
 constexpr std::size_t kMaxPathBytes = 4096;
+constexpr std::size_t kMaxNameBytes = 255;
+// Of a file of kMostCopyBytes with a path of the longest, all of it escaped.
+constexpr std::size_t kMaxLineBytes = kMostCopyBytes / kChunkBytes * 65 + 3 * kMaxPathBytes + 32;
+constexpr const char* kLess =
+    "name what the job does not need in .launchignore (as in .gitignore), or put workdir on a file "
+    "system that all nodes share";
 
 // One word of a line: every byte that is not plain becomes %XX, so that names with spaces and line
 // breaks survive.
@@ -66,7 +73,7 @@ std::vector<std::string_view> Split(std::string_view text, char at) {
 }
 
 bool IsSafePath(std::string_view path) {
-  if (path.empty() || path.size() > kMaxPathBytes || path.front() == '/' || path.back() == '/') {
+  if (path.empty() || path.front() == '/' || path.back() == '/') {
     return false;
   }
   for (const std::string_view part : Split(path, '/')) {
@@ -80,6 +87,7 @@ Unexpected Bad(std::string_view line) {
 }
 
 Result<SnapshotEntry> ParseEntry(std::string_view line) {
+  if (line.size() > kMaxLineBytes) return Bad(line.substr(0, kMaxNameBytes));
   const std::vector<std::string_view> words = Split(line, ' ');
   SnapshotEntry entry;
   if (words.size() < 2 || words[0].size() != 1) return Bad(line);
@@ -147,8 +155,39 @@ std::string SerializeManifest(const std::vector<SnapshotEntry>& entries) {
   return text;
 }
 
+Result<void> CopyBounds::Add(const SnapshotEntry& entry) {
+  const auto beyond = [](const std::string& what) {
+    return Fail(ErrorCode::kResourceExhausted, "the copy of workdir has " + what, kLess);
+  };
+  ++entries_;
+  bytes_ += std::min(entry.size, kMostCopyBytes + 1);
+  if (entries_ > kMostCopyEntries)
+    return beyond("more than " + std::to_string(kMostCopyEntries) +
+                  " files, links and directories");
+  if (bytes_ > kMostCopyBytes) return beyond("more than " + FormatBytes(kMostCopyBytes));
+  if (std::max(entry.path.size(), entry.target.size()) > kMaxPathBytes)
+    return beyond("a path of more than " + std::to_string(kMaxPathBytes) +
+                  " bytes: " + Quoted(entry.path.substr(0, kMaxNameBytes)) + "...");
+  const std::vector<std::string_view> names = Split(entry.path, '/');
+  if (names.size() > kMostCopyDepth)
+    return beyond("a path more than " + std::to_string(kMostCopyDepth) +
+                  " directories deep: " + Quoted(entry.path.substr(0, kMaxNameBytes)) + "...");
+  const auto too_long = [](std::string_view name) { return name.size() > kMaxNameBytes; };
+  if (std::ranges::any_of(names, too_long))
+    return beyond("a name of more than " + std::to_string(kMaxNameBytes) +
+                  " bytes: " + Quoted(entry.path.substr(0, kMaxNameBytes)) + "...");
+  return {};
+}
+
 Result<void> VisitManifest(std::string_view text,
                            const std::function<Result<void>(const SnapshotEntry&)>& visit) {
+  // Before there is a list of them.
+  if (static_cast<std::size_t>(std::ranges::count(text, '\n')) > kMostCopyEntries + 1) {
+    return Fail(ErrorCode::kResourceExhausted,
+                "the copy of workdir has more than " + std::to_string(kMostCopyEntries) +
+                    " files, links and directories",
+                kLess);
+  }
   const std::vector<std::string_view> lines = Split(text, '\n');
   if (lines.empty() || lines[0] != kManifestHead) {
     return Fail(ErrorCode::kDataLoss, "this is no manifest of a snapshot this version can read");
@@ -156,8 +195,10 @@ Result<void> VisitManifest(std::string_view text,
   // The names are those of the text, but for the few that are written with escapes.
   std::unordered_map<std::string_view, SnapshotKind> seen;
   std::deque<std::string> unescaped;
+  CopyBounds bounds;
   for (std::size_t i = 1; i < lines.size(); ++i) {
     LAUNCH_ASSIGN_OR_RETURN(const SnapshotEntry entry, ParseEntry(lines[i]));
+    LAUNCH_RETURN_IF_ERROR(bounds.Add(entry));
     const std::size_t slash = entry.path.rfind('/');
     const auto parent = slash == std::string::npos
                             ? seen.end()
@@ -196,6 +237,12 @@ Result<std::vector<std::string>> ParseRoot(std::string_view text) {
   const std::vector<std::string_view> lines = Split(text, '\n');
   if (lines.empty() || lines[0] != kRootHead) {
     return Fail(ErrorCode::kDataLoss, "this is no root of a snapshot this version can read");
+  }
+  if (lines.size() - 1 > kMostManifestBytes / kChunkBytes) {
+    return Fail(
+        ErrorCode::kResourceExhausted,
+        "the list of files in the copy of workdir has more than " + FormatBytes(kMostManifestBytes),
+        kLess);
   }
   std::vector<std::string> chunks;
   for (std::size_t i = 1; i < lines.size(); ++i) {

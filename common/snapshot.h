@@ -19,6 +19,13 @@ inline constexpr std::size_t kChunkBytes = 256 * 1024;
 // The controller keeps a copy while its job is not done, and this long afterwards.
 inline constexpr Millis kCopyKept{24 * 60 * 60 * 1000};
 
+// Of one copy: what the command line sends, and what a node takes from whoever sent it.
+inline constexpr std::uint64_t kMostCopyBytes = std::uint64_t{1} << 30;
+inline constexpr std::size_t kMostCopyFiles = 100'000;
+inline constexpr std::size_t kMostCopyEntries = 4 * kMostCopyFiles;  // with links and directories
+inline constexpr std::size_t kMostCopyDepth = 128;
+inline constexpr std::size_t kMostManifestBytes = std::size_t{128} << 20;
+
 enum class SnapshotKind { kFile, kDirectory, kLink };
 
 struct SnapshotEntry {
@@ -31,11 +38,22 @@ struct SnapshotEntry {
   friend bool operator==(const SnapshotEntry&, const SnapshotEntry&) = default;
 };
 
+// Counts the entries of one copy. kResourceExhausted: the one added is beyond a bound, which the
+// message names.
+class CopyBounds {
+ public:
+  Result<void> Add(const SnapshotEntry& entry);
+
+ private:
+  std::size_t entries_ = 0;
+  std::uint64_t bytes_ = 0;
+};
+
 // Entries are ordered by path, and whatever a path lies in comes before it.
 std::string SerializeManifest(const std::vector<SnapshotEntry>& entries);
 
 // Refuses what could write outside of the directory it is unpacked into: absolute paths, "..",
-// a path below a file or link, a path twice.
+// a path below a file or link, a path twice; and what is beyond CopyBounds.
 Result<std::vector<SnapshotEntry>> ParseManifest(std::string_view text);
 // The same, one entry after another: a directory may have 100,000 files. Ends with the first error
 // of `visit`.

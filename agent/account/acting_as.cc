@@ -44,6 +44,13 @@ std::uint64_t ThreadRights() {
   return sets[0].effective | static_cast<std::uint64_t>(sets[1].effective) << 32;
 }
 
+std::uint64_t PermittedRights() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
+  if (::syscall(SYS_capget, &header, sets) != 0) return 0;
+  return sets[0].permitted | static_cast<std::uint64_t>(sets[1].permitted) << 32;
+}
+
 // The way back. With any other right of root's the kernel lets a thread pass where the account may
 // not: CAP_SYS_PTRACE into the directories of other users' processes, CAP_SYS_RESOURCE over quotas.
 constexpr std::uint64_t kKept = 1ULL << CAP_SETUID | 1ULL << CAP_SETGID;
@@ -83,6 +90,18 @@ ActingAs::ActingAs(const std::optional<LocalAccount>& account) {
 }
 
 ActingAs::~ActingAs() {
+  if (before_) GoBack(*before_);
+}
+
+// The groups stay the account's: root needs none.
+ActingAsSelf::ActingAsSelf() {
+  const ActingAs::Before before = Now();
+  if (before.uid == ::geteuid()) return;
+  before_ = before;
+  if (!SetThreadIds(::geteuid(), ::getegid()) || !SetThreadRights(PermittedRights())) std::abort();
+}
+
+ActingAsSelf::~ActingAsSelf() {
   if (before_) GoBack(*before_);
 }
 

@@ -39,4 +39,17 @@ class ActingAs {
   std::optional<Before> before_;  // absent: this process is the account
 };
 
+// While it lives, a thread that acts as an account is what the process is again: for what is done
+// for the account, not as it.
+class ActingAsSelf {
+ public:
+  ActingAsSelf();
+  ActingAsSelf(const ActingAsSelf&) = delete;
+  ActingAsSelf& operator=(const ActingAsSelf&) = delete;
+  ~ActingAsSelf();
+
+ private:
+  std::optional<ActingAs::Before> before_;  // absent: it acted as nobody else
+};
+
 }  // namespace launch::agent

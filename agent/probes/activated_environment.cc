@@ -40,7 +40,8 @@ std::optional<std::vector<EnvVar>> ReadEnvironment(std::string_view output) {
 }
 
 Result<std::vector<EnvVar>> EnvironmentOf(const RankSpec& rank,
-                                          const std::optional<LocalAccount>& account) {
+                                          const std::optional<LocalAccount>& account,
+                                          const MakeProbeScope& scope) {
   if (!IsActivated(rank)) return rank.env;
   std::map<std::string, std::string> env;
   for (const EnvVar& variable : rank.env) env[variable.name] = variable.value;
@@ -54,7 +55,7 @@ Result<std::vector<EnvVar>> EnvironmentOf(const RankSpec& rank,
   argv.push_back("printf '\\n%s\\n' '" + std::string(kMark.substr(0, kMark.size() - 1)) +
                  "'; exec /usr/bin/env -0");
   LAUNCH_ASSIGN_OR_RETURN(const Captured ran,
-                          RunProgram(argv, env, kActivationDeadline, nullptr, account));
+                          RunProgram(argv, env, kActivationDeadline, nullptr, account, scope));
   if (!ran.status) {
     return Fail(ErrorCode::kDeadlineExceeded, "the activation of the environment did not end");
   }

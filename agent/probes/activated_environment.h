@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "agent/account/local_account.h"
+#include "agent/probes/child_process.h"
 #include "common/error.h"
 #include "common/launch.h"
 
@@ -17,7 +18,8 @@ namespace launch::agent {
 // the account and with the same text, but not in its working directory. kDeadlineExceeded: not
 // within 30 s; kFailedPrecondition: a script ended it.
 Result<std::vector<EnvVar>> EnvironmentOf(const RankSpec& rank,
-                                          const std::optional<LocalAccount>& account);
+                                          const std::optional<LocalAccount>& account,
+                                          const MakeProbeScope& scope = {});
 
 // Of `env -0` behind our mark; what scripts print stands in front. Absent: there is no mark.
 std::optional<std::vector<EnvVar>> ReadEnvironment(std::string_view output);

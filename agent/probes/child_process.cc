@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "agent/account/spawn.h"
+#include "agent/shim/cgroup_birth.h"
 
 extern char** environ;
 
@@ -114,39 +115,46 @@ Result<pid_t> StartAsSelf(const Given& given) {
 // What the child needs, ready before the fork: it may not allocate.
 struct AccountChild final : Becoming {
   Given given;
-  shim::AccountIds ids;
+  std::vector<char*> cgroups;           // ends with a null pointer
+  std::optional<shim::AccountIds> ids;  // absent: it stays what this process is
 
   int Become(int& report) const override {
     ResetHandlers();
     // The thread that asks may act as the account: what comes first is this process's own to do.
     (void)::setfsuid(::geteuid());
     (void)::setfsgid(::getegid());
+    if (const int failed = shim::JoinCgroups(cgroups.data()); failed != 0) return failed;
     if (::setsid() < 0) return errno;  // no terminal of root's, and a process group of its own
     shim::LeaveOomProtection();
-    (void)::umask(kAccountUmask);
+    if (ids) (void)::umask(kAccountUmask);
     if (::dup2(given.in, STDIN_FILENO) < 0 || ::dup2(given.out, STDOUT_FILENO) < 0) return errno;
     if (given.merge_stderr && ::dup2(given.out, STDERR_FILENO) < 0) return errno;
     constexpr int kReport = STDERR_FILENO + 1;
     if (::dup3(report, kReport, O_CLOEXEC) < 0) return errno;
     report = kReport;
     ::close_range(kReport + 1, ~0U, 0);
-    if (const int failed = shim::BecomeAccount(ids); failed != 0) return failed;
-    if (::chdir("/") != 0) return errno;  // where Python looks for modules first
+    if (ids) {
+      if (const int failed = shim::BecomeAccount(*ids); failed != 0) return failed;
+      if (::chdir("/") != 0) return errno;  // where Python looks for modules first
+    }
     UnblockSignals();
     ::execve(given.argv[0], given.argv, given.env);
     return errno;
   }
 };
 
-Result<pid_t> StartAs(const LocalAccount& account, Given given) {
+Result<pid_t> StartAs(const std::optional<LocalAccount>& account, std::vector<std::string> cgroups,
+                      Given given) {
   LAUNCH_ASSIGN_OR_RETURN(const UniqueFd in, AboveTargets(given.in));
   LAUNCH_ASSIGN_OR_RETURN(const UniqueFd out, AboveTargets(given.out));
   given.in = in.get();
   given.out = out.get();
   AccountChild child;
   child.given = given;
-  child.ids = IdsOf(account);
-  return Spawn(child, -1, "start " + std::string(given.argv[0]) + " as " + account.name);
+  child.cgroups = Pointers(cgroups);
+  if (account) child.ids = IdsOf(*account);
+  const std::string as = account ? " as " + account->name : "";
+  return Spawn(child, -1, "start " + std::string(given.argv[0]) + as);
 }
 
 }  // namespace
@@ -164,8 +172,10 @@ Result<ChildProcess> ChildProcess::Spawn(const Options& options) {
   const Given given{in.read.get(), out.write.get(), options.merge_stderr, argv.data(),
                     options.env ? env.data() : environ};
   const bool as_self = !options.account || options.account->uid == ::geteuid();
-  LAUNCH_ASSIGN_OR_RETURN(const pid_t pid,
-                          as_self ? StartAsSelf(given) : StartAs(*options.account, given));
+  LAUNCH_ASSIGN_OR_RETURN(const pid_t pid, as_self&& options.cgroups.empty()
+                                               ? StartAsSelf(given)
+                                               : StartAs(as_self ? std::nullopt : options.account,
+                                                         options.cgroups, given));
   SetNonBlocking(in.write.get());
   SetNonBlocking(out.read.get());
   return ChildProcess(pid, std::move(in.write), std::move(out.read));
@@ -226,10 +236,17 @@ void ChildProcess::Kill() const {
 Result<Captured> RunProgram(const std::vector<std::string>& argv,
                             const std::map<std::string, std::string>& env, Millis deadline,
                             const std::atomic<bool>* cancel,
-                            const std::optional<LocalAccount>& account) {
-  LAUNCH_ASSIGN_OR_RETURN(
-      ChildProcess child,
-      ChildProcess::Spawn({.argv = argv, .env = env, .merge_stderr = true, .account = account}));
+                            const std::optional<LocalAccount>& account,
+                            const MakeProbeScope& scope) {
+  ProbeScope within;  // ends behind the child
+  if (scope) {
+    LAUNCH_ASSIGN_OR_RETURN(within, scope());
+  }
+  LAUNCH_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Spawn({.argv = argv,
+                                                                   .env = env,
+                                                                   .merge_stderr = true,
+                                                                   .account = account,
+                                                                   .cgroups = within.cgroups}));
   child.CloseIn();
   const Steady::time_point until = Steady::now() + deadline;
   Captured captured;

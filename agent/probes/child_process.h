@@ -4,7 +4,9 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +29,9 @@ class ChildProcess {
     // Who it runs as, from before its first instruction: `env` may be the user's own, and a program
     // of root's that was given LD_PRELOAD runs the user's code as root. Absent: as this process.
     std::optional<LocalAccount> account;
+    // Control groups that it joins before it becomes the account: files of one process each, "0" is
+    // written to them.
+    std::vector<std::string> cgroups;
   };
   static Result<ChildProcess> Spawn(const Options& options);
 
@@ -59,12 +64,21 @@ struct Captured {
   std::optional<int> status;  // as of waitpid; absent: killed at the deadline
 };
 
+// Who starts a program for a user, and where. Its end, when the last copy goes, ends what is left.
+struct ProbeScope {
+  std::vector<std::string> cgroups;  // as of ChildProcess::Options
+  std::shared_ptr<const void> end;
+};
+// A scope for one program, from any thread; none = wherever this process is.
+using MakeProbeScope = std::function<Result<ProbeScope>()>;
+
 // Runs to its end or to `deadline`, whichever comes first, and its process group no longer: no
 // grandchild is waited for. `cancel` ends it early, like the deadline.
 Result<Captured> RunProgram(const std::vector<std::string>& argv,
                             const std::map<std::string, std::string>& env, Millis deadline,
                             const std::atomic<bool>* cancel = nullptr,
-                            const std::optional<LocalAccount>& account = std::nullopt);
+                            const std::optional<LocalAccount>& account = std::nullopt,
+                            const MakeProbeScope& scope = {});
 
 // First executable of this name in a PATH-like list; empty when there is none.
 std::string FindProgram(const std::string& name, const std::string& path);

@@ -65,14 +65,15 @@ std::optional<RuntimeFacts> ImageProber::Ask(const ImageQuestion& question,
     std::get<2>(known) = driver_;
     const auto found = known_.find(known);
     if (found != known_.end() && clock_.Now() < found->second.second) return found->second.first;
+    if (!asking_.insert(std::get<1>(known)).second) return std::nullopt;
   }
-  const std::unique_lock asking(asking_, std::try_to_lock);
-  if (!asking) return std::nullopt;
   std::vector<std::string> argv = question.argv;
   argv.back() = std::string(kPythonProbe);
-  const auto ran = RunProgram(argv, question.env, kDeadline, nullptr, account);
+  const auto ran = RunProgram(argv, question.env, kDeadline, nullptr, account, scope_);
+  const std::lock_guard lock(mutex_);
+  asking_.erase(std::get<1>(known));
+  if (known_.size() >= kMostKnown) known_.clear();
   if (!ran || !ran->status) {
-    const std::lock_guard lock(mutex_);
     known_[known] = {std::nullopt, clock_.Now() + kSilentFor};
     return std::nullopt;
   }
@@ -84,8 +85,6 @@ std::optional<RuntimeFacts> ImageProber::Ask(const ImageQuestion& question,
   facts.realpath = facts.path;
   facts.user = account ? account->name : "";
   facts.probed = clock_.WallNow();
-  const std::lock_guard lock(mutex_);
-  if (known_.size() >= kMostKnown) known_.clear();
   known_[known] = {facts, clock_.Now() + kImageGoodFor};
   return facts;
 }

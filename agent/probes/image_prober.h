@@ -4,11 +4,14 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "agent/account/local_account.h"
+#include "agent/probes/child_process.h"
 #include "common/clock.h"
 #include "common/inventory.h"
 
@@ -31,11 +34,12 @@ std::vector<std::string> PythonInImage();
 // `clock` must outlive it.
 class ImageProber {
  public:
-  explicit ImageProber(Clock& clock) : clock_(clock) {}
+  explicit ImageProber(Clock& clock, MakeProbeScope scope = {})
+      : clock_(clock), scope_(std::move(scope)) {}
 
   // Absent: the image is not on this node yet (fetching it may take an hour, which is left to the
-  // start), it has no Python, another image is being asked, or there was no answer within half a
-  // minute, now or some minutes ago.
+  // start), it has no Python, another image of the account is being asked, or there was no answer
+  // within half a minute, now or some minutes ago.
   std::optional<RuntimeFacts> Ask(const ImageQuestion& question,
                                   const std::optional<LocalAccount>& account);
   void SetDriver(std::string version);  // another driver makes known answers void
@@ -44,9 +48,10 @@ class ImageProber {
   using Known = std::tuple<std::string, std::string, std::string>;  // content, account, driver
 
   Clock& clock_;
-  std::mutex asking_;  // held while a container runs
+  const MakeProbeScope scope_;  // where a container's client runs
   std::mutex mutex_;
-  std::string driver_;  // guarded by mutex_
+  std::set<std::string> asking_;  // accounts for whom a container runs. Guarded by mutex_.
+  std::string driver_;            // guarded by mutex_
   // Absent facts: it was silent. Guarded by mutex_.
   std::map<Known, std::pair<std::optional<RuntimeFacts>, BootTime>> known_;
 };

@@ -70,7 +70,7 @@ InventoryProbe::InventoryProbe(Options options, GpuProbe& gpus, Clock& clock)
     : options_(WithProcOfConfig(std::move(options))),
       gpus_(gpus),
       base_env_(BaseEnvironment(options_.config, OwnEnvironment())),
-      python_({.env = base_env_}, clock) {
+      python_({.env = base_env_, .scope = options_.scope}, clock) {
   ConfigureHwloc();
 }
 

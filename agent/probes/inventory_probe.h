@@ -34,6 +34,7 @@ class InventoryProbe {
     AgentConfig config;
     Containment containment = Containment::kTree;  // the runner knows what it can
     HostRoots roots;                               // proc of `config` is taken instead
+    MakeProbeScope scope = {};                     // where interpreters of users run
   };
   // Construct before threads start (ConfigureHwloc). `gpus` outlives this.
   InventoryProbe(Options options, GpuProbe& gpus, Clock& clock);

@@ -22,7 +22,7 @@ NetworkFacts NoAnswer(std::string why) {
 NetworkFacts TestNetwork(const std::string& interpreter, const std::string& nccl_program,
                          const AllocationSpec& spec, const to_node::NetworkTest& test,
                          const std::optional<LocalAccount>& account,
-                         const std::atomic<bool>& cancel) {
+                         const std::atomic<bool>& cancel, const MakeProbeScope& scope) {
   std::map<std::string, std::string> env;
   if (!spec.ranks.empty()) {
     for (const EnvVar& variable : spec.ranks.front().env) env[variable.name] = variable.value;
@@ -41,7 +41,7 @@ NetworkFacts TestNetwork(const std::string& interpreter, const std::string& nccl
     env.try_emplace("HOME", account->home);
     env.try_emplace("USER", account->name);
   }
-  const Result<Captured> ran = RunProgram(argv, env, kTestDeadline, &cancel, account);
+  const Result<Captured> ran = RunProgram(argv, env, kTestDeadline, &cancel, account, scope);
   if (!ran) return NoAnswer(ran.error().message);
   if (!ran->status) {
     return NoAnswer(cancel

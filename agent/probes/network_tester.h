@@ -6,6 +6,7 @@
 #include <string>
 
 #include "agent/account/local_account.h"
+#include "agent/probes/child_process.h"
 #include "common/launch.h"
 #include "common/node_messages.h"
 
@@ -18,6 +19,6 @@ namespace launch::agent {
 NetworkFacts TestNetwork(const std::string& interpreter, const std::string& nccl_program,
                          const AllocationSpec& spec, const to_node::NetworkTest& test,
                          const std::optional<LocalAccount>& account,
-                         const std::atomic<bool>& cancel);
+                         const std::atomic<bool>& cancel, const MakeProbeScope& scope = {});
 
 }  // namespace launch::agent

@@ -12,6 +12,7 @@
 
 #include "agent/account/acting_as.h"
 #include "agent/probes/child_process.h"
+#include "common/utf8_head.h"
 
 namespace launch {
 extern const std::string_view kPythonProbe;  // python_probe.py
@@ -26,26 +27,39 @@ constexpr std::string_view kMark = "@launch-python-probe ";
 constexpr Millis kGoodFor{24 * 60 * 60 * 1000};
 constexpr Millis kBadFor{10 * 60 * 1000};
 
+// Of what an interpreter may say; real ones stay far below.
+constexpr std::size_t kMostSaid = 4096;
+constexpr std::size_t kMostNamed = 256;
+
+std::string Cut(const std::string& text) { return std::string(Utf8Head(text, kMostSaid)); }
+
 std::string TextOf(const json& from, const char* key) {
   const auto found = from.find(key);
-  return found != from.end() && found->is_string() ? found->get<std::string>() : std::string{};
+  return found != from.end() && found->is_string() ? Cut(found->get<std::string>()) : std::string{};
+}
+
+std::vector<std::string> TextsOf(const json& from, const char* key) {
+  std::vector<std::string> texts;
+  for (const json& text : from.value(key, json::array())) {
+    if (texts.size() >= kMostNamed) break;
+    if (text.is_string()) texts.push_back(Cut(text.get<std::string>()));
+  }
+  return texts;
 }
 
 std::optional<std::string> MaybeTextOf(const json& from, const char* key) {
   const auto found = from.find(key);
   if (found == from.end() || !found->is_string()) return std::nullopt;
-  return found->get<std::string>();
+  return Cut(found->get<std::string>());
 }
 
 TorchFacts TorchOf(const json& from) {
   TorchFacts torch{.version = TextOf(from, "version"),
                    .cuda = MaybeTextOf(from, "cuda"),
                    .hip = MaybeTextOf(from, "hip"),
-                   .arch_list = {},
+                   .arch_list = TextsOf(from, "arch_list"),
                    .nccl = MaybeTextOf(from, "nccl"),
                    .path = TextOf(from, "path")};
-  for (const json& arch : from.value("arch_list", json::array()))
-    if (arch.is_string()) torch.arch_list.push_back(arch);
   return torch;
 }
 
@@ -57,11 +71,10 @@ void TakeStage(const json& stage, PythonAnswer& answer) {
     facts.python = TextOf(stage, "python");
     const json packages = stage.value("packages", json::object());
     for (const auto& [name, version] : packages.items())
-      if (version.is_string()) facts.packages[name] = version;
-    for (const json& op : stage.value("built_ops", json::array()))
-      if (op.is_string()) facts.built_ops.push_back(op);
-    for (const json& place : stage.value("stamps", json::array()))
-      if (place.is_string()) answer.places.push_back(place);
+      if (version.is_string() && facts.packages.size() < kMostNamed)
+        facts.packages[Cut(name)] = Cut(version.get<std::string>());
+    facts.built_ops = TextsOf(stage, "built_ops");
+    answer.places = TextsOf(stage, "stamps");
     answer.complete = !facts.torch;  // without torch there is no second stage
     return;
   }
@@ -195,8 +208,9 @@ RuntimeFacts PythonProbe::Run(const PythonQuestion& question, Depth depth) {
       env["HOME"] = as->home;
       env["USER"] = as->name;
     }
-    const Result<Captured> ran = trouble.empty() ? RunProgram(argv, env, deadline, nullptr, as)
-                                                 : Fail(ErrorCode::kNotFound, trouble);
+    const Result<Captured> ran = trouble.empty()
+                                     ? RunProgram(argv, env, deadline, nullptr, as, options_.scope)
+                                     : Fail(ErrorCode::kNotFound, trouble);
     if (!ran) {
       trouble = ran.error().message;
     } else {
@@ -221,6 +235,9 @@ RuntimeFacts PythonProbe::Run(const PythonQuestion& question, Depth depth) {
   if (import_torch || !facts.torch) {  // a reading without the import is no full answer
     for (const std::string& place : answer.places) stamps.push_back(StampOf(place));
     const std::lock_guard lock(mutex_);
+    if (known_.size() >= options_.most_known && !known_.contains(question))
+      known_.erase(std::ranges::min_element(known_, {},
+                                            [](const auto& known) { return known.second.until; }));
     known_[question] = {facts, std::move(stamps), clock_.Now() + (good ? kGoodFor : kBadFor)};
   }
   return facts;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/probes/child_process.h"
 #include "common/clock.h"
 #include "common/inventory.h"
 
@@ -31,6 +32,8 @@ class PythonProbe {
     std::map<std::string, std::string> env;  // clean base environment of a rank
     Millis deadline{120'000};                // of the import of torch
     Millis read_deadline{10'000};            // of Read
+    MakeProbeScope scope = {};               // where an interpreter runs
+    std::size_t most_known = 256;            // beyond: the answer that is good for the least time
   };
   PythonProbe(Options options, Clock& clock);
 
@@ -67,7 +70,8 @@ class PythonProbe {
   std::map<PythonQuestion, Known> known_;  // guarded by mutex_
 };
 
-// Facts of the program's output; other text on its stdout is ignored. `places` are files and
+// Facts of the program's output, which may be whatever the interpreter's owner likes: cut to what a
+// real one has. Other text on its stdout is ignored. `places` are files and
 // directories whose change voids the answer; `complete` says that the last stage answered.
 struct PythonAnswer {
   RuntimeFacts facts;

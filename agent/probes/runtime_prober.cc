@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <iterator>
 #include <string_view>
 
 namespace launch::agent {
 namespace {
 
-constexpr std::size_t kMaxEnvironments = 16;
+constexpr std::size_t kMostAnswers = 256;
+constexpr std::ptrdiff_t kMostAnswersOfAccount = 32;
 // What decides which interpreter, libraries and packages are loaded. Others of the same families
 // (PYTHONHASHSEED, TORCH_HOME, CUDA_CACHE_PATH) differ from task to task, and each value of one
 // that is named here is a question of its own, which imports torch.
@@ -41,26 +44,44 @@ void RuntimeProber::SetDriver(std::string version) {
   driver_ = std::move(version);
 }
 
+// Its mutex is held. What is left out is the account's own before it is another's.
+std::shared_ptr<PythonProbe> RuntimeProber::ProbeOf(const Asked& asked) {
+  const auto found = std::ranges::find(known_, asked, &Known::asked);
+  if (found != known_.end()) {
+    known_.splice(known_.begin(), known_, found);
+    return known_.front().probe;
+  }
+  const auto of_account = [&](const Known& known) { return known.asked.account == asked.account; };
+  const bool many = std::ranges::count_if(known_, of_account) >= kMostAnswersOfAccount;
+  if (many) {
+    known_.erase(std::prev(std::find_if(known_.rbegin(), known_.rend(), of_account).base()));
+  } else if (known_.size() >= kMostAnswers) {
+    known_.pop_back();
+  }
+  const PythonProbe::Options options{.env = asked.environment, .scope = scope_, .most_known = 1};
+  known_.push_front({asked, std::make_shared<PythonProbe>(options, clock_)});
+  return known_.front().probe;
+}
+
 RuntimeFacts RuntimeProber::Ask(const std::string& interpreter, const std::vector<EnvVar>& env,
                                 const std::string& account) {
-  Environment deciding = base_env_;
+  Asked asked{account, interpreter, base_env_};
   for (const EnvVar& variable : env)
-    if (Decides(variable.name)) deciding[variable.name] = variable.value;
+    if (Decides(variable.name)) asked.environment[variable.name] = variable.value;
   PythonQuestion question{.path = interpreter, .user = account, .driver = {}};
-  std::shared_ptr<OfAccount> known;
+  std::mutex* turn = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    turn = &asking_[account];  // never removed: accounts are those of this machine
+  }
+  const std::lock_guard asking(*turn);
+  std::shared_ptr<PythonProbe> probe;
   {
     const std::lock_guard lock(mutex_);
     question.driver = driver_;
-    std::shared_ptr<OfAccount>& kept = accounts_[account];
-    if (!kept) kept = std::make_shared<OfAccount>();
-    known = kept;
+    probe = ProbeOf(asked);
   }
-  const std::lock_guard asking(known->asking);
-  auto& probes = known->probes;
-  if (probes.size() >= kMaxEnvironments && !probes.contains(deciding)) probes.clear();
-  const auto [probe, fresh] =
-      probes.try_emplace(deciding, PythonProbe::Options{.env = deciding}, clock_);
-  return probe->second.Ask(question);
+  return probe->Ask(question);
 }
 
 }  // namespace launch::agent

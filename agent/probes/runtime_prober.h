@@ -1,6 +1,7 @@
 // Asks interpreters for the truth on behalf of many staging threads, and remembers the answers.
 #pragma once
 
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -13,13 +14,14 @@
 
 namespace launch::agent {
 
-// Thread-safe. One question at a time of each account, which has 16 environments remembered: an
-// interpreter that does not answer, or many of them, are nobody else's trouble. `clock` must
-// outlive it.
+// Thread-safe. One question at a time of each account: an interpreter that does not answer is
+// nobody else's trouble. The 256 answers that were asked for last are kept, at most 32 of them of
+// one account: many interpreters are nobody else's trouble either. `clock` must outlive it.
 class RuntimeProber {
  public:
-  RuntimeProber(std::map<std::string, std::string> base_env, Clock& clock)
-      : base_env_(std::move(base_env)), clock_(clock) {}
+  RuntimeProber(std::map<std::string, std::string> base_env, Clock& clock,
+                MakeProbeScope scope = {})
+      : base_env_(std::move(base_env)), clock_(clock), scope_(std::move(scope)) {}
 
   // With those variables of `env` that decide what an interpreter finds: of paths, Python, torch
   // and CUDA, not of ranks. As the account, or as this process where it is empty.
@@ -28,17 +30,25 @@ class RuntimeProber {
   void SetDriver(std::string version);  // another driver makes known answers void
 
  private:
-  using Environment = std::map<std::string, std::string>;
-  struct OfAccount {
-    std::mutex asking;  // held while an interpreter is asked
-    std::map<Environment, PythonProbe> probes;
+  struct Asked {
+    std::string account;
+    std::string interpreter;
+    std::map<std::string, std::string> environment;
+    friend bool operator==(const Asked&, const Asked&) = default;
   };
+  struct Known {
+    Asked asked;
+    std::shared_ptr<PythonProbe> probe;  // shared with who asks meanwhile
+  };
+  std::shared_ptr<PythonProbe> ProbeOf(const Asked& asked);
 
-  const Environment base_env_;
+  const std::map<std::string, std::string> base_env_;
   Clock& clock_;
+  const MakeProbeScope scope_;
   std::mutex mutex_;  // never held for long
   std::string driver_;
-  std::map<std::string, std::shared_ptr<OfAccount>> accounts_;
+  std::map<std::string, std::mutex> asking_;  // by account: held while an interpreter is asked
+  std::list<Known> known_;                    // asked last first
 };
 
 }  // namespace launch::agent

@@ -9,13 +9,19 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
+#include <string_view>
+#include <thread>
 
+#include "agent/account/acting_as.h"
 #include "agent/runner/attempt_dir.h"
 #include "agent/runner/cgroup_mounts.h"
 #include "agent/runner/process.h"
 #include "agent/runner/small_files.h"
+#include "common/clock.h"
 #include "common/flat_keyed.h"
+#include "common/pki.h"
 #include "common/unique_fd.h"
 
 namespace launch::agent {
@@ -75,21 +81,27 @@ bool HasController(const std::string& dir, const std::string& name) {
   return false;
 }
 
+// To the groups below, as far as it has them. Each alone: one that is missing spoils a list.
+void HandOn(const std::string& dir) {
+  for (const char* controller : {"+memory", "+pids"})
+    (void)WriteText(dir + "/cgroup.subtree_control", controller);
+}
+
 // A new child must be able to hold processes and to be killed: tried, not guessed.
 std::string TryV2(const std::string& parent, const std::string& name, std::string& why) {
   const std::string launch = parent + "/launch";
-  (void)WriteText(parent + "/cgroup.subtree_control", "+memory");
+  HandOn(parent);
   if (!MakeDir(launch)) {
     why = "cannot make " + launch + ": " + ErrnoError("mkdir", errno).message;
     return {};
   }
-  (void)WriteText(launch + "/cgroup.subtree_control", "+memory");
+  HandOn(launch);
   const std::string root = launch + "/" + name;
   if (!MakeDir(root) || !IsFile(root + "/cgroup.procs")) {
     why = "cannot make " + root;
     return {};
   }
-  (void)WriteText(root + "/cgroup.subtree_control", "+memory");
+  HandOn(root);
   if (::access((root + "/cgroup.procs").c_str(), W_OK) != 0 ||
       ::access((parent + "/cgroup.procs").c_str(), W_OK) != 0) {
     why = "no right to move processes below " + parent;
@@ -171,12 +183,26 @@ void RemoveBelow(const std::string& dir) {
   (void)::rmdir(dir.c_str());
 }
 
+constexpr std::string_view kProbe = "probe-";
+
+// What does not end at once (a process that waits in the kernel) stays until the agent starts
+// again.
+void EndProbe(const std::vector<std::string>& dirs, bool kill_v2) {
+  constexpr Millis kPatience{1'000};
+  constexpr Millis kStep{2};
+  for (Millis waited{0}; Populated(dirs.front(), kill_v2) && waited < kPatience; waited += kStep) {
+    KillDir(dirs.front(), kill_v2);
+    std::this_thread::sleep_for(kStep);
+  }
+  for (const std::string& dir : dirs) RemoveBelow(dir);
+}
+
 const char* JoinFile(bool v2) { return v2 ? "cgroup.procs" : "tasks"; }
 
 }  // namespace
 
 void RemoveEmptyRoots(const CgroupHost& host) {
-  for (const std::string& root : {host.kill_root, host.memory_root}) {
+  for (const std::string& root : {host.kill_root, host.memory_root, host.pids_root}) {
     if (!root.empty()) (void)::rmdir(root.c_str());
   }
 }
@@ -210,6 +236,10 @@ CgroupHost SetUpCgroups(const CgroupWanted& wanted) {
     host.level = Containment::kCgroup;
     host.kill_v2 = true;
     host.why.clear();
+    std::string pids_why;
+    host.pids_root = HasController(host.kill_root, "pids")
+                         ? host.kill_root
+                         : TryV1(mounts, "pids", wanted.name, pids_why);
     if (HasController(host.kill_root, "memory")) {
       host.memory_root = host.kill_root;
       host.memory_v2 = true;
@@ -222,6 +252,7 @@ CgroupHost SetUpCgroups(const CgroupWanted& wanted) {
   if (host.kill_root.empty()) return host;
   host.level = Containment::kCgroup1;
   host.memory_root = TryV1(mounts, "memory", wanted.name, memory_why);
+  host.pids_root = TryV1(mounts, "pids", wanted.name, memory_why);
   return host;
 }
 
@@ -385,6 +416,59 @@ void AllocationCgroup::Remove() const {
   if (host_.level == Containment::kTree) return;
   RemoveBelow(Kill(""));
   if (!host_.memory_root.empty() && host_.memory_root != host_.kill_root) RemoveBelow(Mem(""));
+}
+
+Result<std::shared_ptr<const ProbeCgroup>> ProbeCgroup::Make(const CgroupHost& host,
+                                                             const ProbeLimits& limits) {
+  const ActingAsSelf self;
+  const std::shared_ptr<ProbeCgroup> made(new ProbeCgroup());
+  if (host.level == Containment::kTree) return std::shared_ptr<const ProbeCgroup>(made);
+  made->kill_v2_ = host.kill_v2;
+  const std::string name = std::string(kProbe) + RandomHex(8);
+  const std::string memory =
+      host.memory_root.empty() ? host.memory_root : host.memory_root + "/" + name;
+  const std::string pids = host.pids_root.empty() ? host.pids_root : host.pids_root + "/" + name;
+  for (const std::string& dir : {host.kill_root + "/" + name, memory, pids}) {
+    if (dir.empty() || std::ranges::find(made->dirs_, dir) != made->dirs_.end()) continue;
+    if (!MakeDir(dir)) return FailErrno("mkdir " + dir, errno);
+    made->dirs_.push_back(dir);
+    const bool v2 = IsFile(dir + "/cgroup.events");
+    made->procs_.push_back(dir + "/" + JoinFile(v2));
+  }
+  const auto limit = [](const std::string& dir, const char* file,
+                        std::uint64_t most) -> Result<void> {
+    if (dir.empty()) return {};
+    const int error_number = WriteText(dir + file, std::to_string(most));
+    if (error_number != 0) return FailErrno("write " + dir + file, error_number);
+    return {};
+  };
+  const char* of_memory = host.memory_v2 ? "/memory.max" : "/memory.limit_in_bytes";
+  LAUNCH_RETURN_IF_ERROR(limit(memory, of_memory, limits.memory_bytes));
+  LAUNCH_RETURN_IF_ERROR(limit(pids, "/pids.max", limits.processes));
+  return std::shared_ptr<const ProbeCgroup>(made);
+}
+
+ProbeCgroup::~ProbeCgroup() {
+  if (dirs_.empty()) return;
+  const ActingAsSelf self;
+  EndProbe(dirs_, kill_v2_);
+}
+
+void RemoveProbeCgroups(const CgroupHost& host) {
+  if (host.level == Containment::kTree) return;
+  std::set<std::string> names;
+  for (const std::string& root : {host.kill_root, host.memory_root, host.pids_root}) {
+    std::error_code error;
+    for (fs::directory_iterator at(root, error), end; !error && at != end; at.increment(error)) {
+      std::string name = at->path().filename().string();
+      if (name.starts_with(kProbe)) names.insert(std::move(name));
+    }
+  }
+  for (const std::string& name : names) {
+    EndProbe(
+        {host.kill_root + "/" + name, host.memory_root + "/" + name, host.pids_root + "/" + name},
+        host.kill_v2);
+  }
 }
 
 std::vector<Key> ListCgroups(const CgroupHost& host) {

@@ -4,12 +4,14 @@
 //   <kill root>/J.N/ranks          memory limit of the allocation
 //   <kill root>/J.N/ranks/R        one rank and whatever it starts
 //   <kill root>/J.N/ranks/exec-ID  a user's command beside the ranks
+//   <kill root>/probe-ID           what a question to a user's interpreter starts
 //
 // On hybrid hosts the same tree stands twice: in v2 for killing, in the v1 memory hierarchy for
 // limits and evidence.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,7 +28,8 @@ struct CgroupHost {
   bool kill_v2 = false;
   std::string memory_root;  // our directory where memory limits work; empty = no limits
   bool memory_v2 = false;
-  std::string why;  // why not the level above
+  std::string pids_root;  // our directory where numbers of processes can be limited, or empty
+  std::string why;        // why not the level above
 };
 
 struct CgroupWanted {
@@ -88,6 +91,34 @@ class AllocationCgroup {
   CgroupHost host_;
   std::string name_;
 };
+
+struct ProbeLimits {
+  std::uint64_t memory_bytes = std::uint64_t{8} << 30;  // an import of torch takes less than one
+  std::uint64_t processes = 4096;                       // and threads: one for each core
+};
+
+// What one program that is run for a user starts, within limits; the end of this kills and removes
+// it. At kTree it is no group and nothing is bounded. From any thread, also one that acts as an
+// account.
+class ProbeCgroup {
+ public:
+  static Result<std::shared_ptr<const ProbeCgroup>> Make(const CgroupHost& host,
+                                                         const ProbeLimits& limits = {});
+  ProbeCgroup(const ProbeCgroup&) = delete;
+  ProbeCgroup& operator=(const ProbeCgroup&) = delete;
+  ~ProbeCgroup();
+
+  const std::vector<std::string>& procs() const { return procs_; }  // as of RankProcs
+
+ private:
+  ProbeCgroup() = default;
+  bool kill_v2_ = false;
+  std::vector<std::string> dirs_;  // that of the kill root first
+  std::vector<std::string> procs_;
+};
+
+// Those that an agent left that was killed.
+void RemoveProbeCgroups(const CgroupHost& host);
 
 // Keys of the subtrees that exist, for those without a record.
 std::vector<Key> ListCgroups(const CgroupHost& host);

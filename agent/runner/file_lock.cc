@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <utility>
 
 namespace launch::agent {
@@ -46,6 +48,25 @@ LockState ProbeLock(const std::string& path) {
   if (!fd) return errno == ENOENT ? LockState::kMissing : LockState::kHeld;
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return LockState::kHeld;
   return LockState::kFree;
+}
+
+Result<void> CheckLockDir(const std::string& lock_dir) {
+  struct stat info {};
+  if (::stat(lock_dir.c_str(), &info) != 0) return FailErrno("stat " + lock_dir, errno);
+  char mode[8];
+  std::snprintf(mode, sizeof mode, "%04o", info.st_mode & 07777u);
+  const std::string what = "lock_dir " + lock_dir + " (mode " + mode + ", owner uid " +
+                           std::to_string(info.st_uid) + ")";
+  const std::string other = ", or name another directory as lock_dir in agent.yaml";
+  if (info.st_uid != ::geteuid())
+    return Fail(ErrorCode::kFailedPrecondition,
+                what + " belongs to another account, which could keep jobs from the GPUs",
+                "chown " + std::to_string(::geteuid()) + " " + lock_dir + other);
+  const bool group = (info.st_mode & S_IWGRP) != 0 && info.st_gid != 0;
+  if (!group && (info.st_mode & S_IWOTH) == 0) return {};
+  return Fail(ErrorCode::kFailedPrecondition,
+              what + " can be written to by other accounts, which could keep jobs from the GPUs",
+              "chmod go-w " + lock_dir + other);
 }
 
 std::string GpuLockPath(const std::string& lock_dir, const GpuUuid& gpu) {

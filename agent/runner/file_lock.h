@@ -29,6 +29,10 @@ class FileLock {
 enum class LockState { kFree, kHeld, kMissing };
 LockState ProbeLock(const std::string& path);
 
+// Where an agent runs the jobs of many accounts, nobody but this process's user may make, remove or
+// open a lock. kFailedPrecondition: somebody else may.
+Result<void> CheckLockDir(const std::string& lock_dir);
+
 std::string GpuLockPath(const std::string& lock_dir, const GpuUuid& gpu);
 
 // All or none. CONFLICT names the GPU that is taken.

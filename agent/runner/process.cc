@@ -105,7 +105,21 @@ bool HasVariable(int pid, const std::string& variable) {
   return false;
 }
 
-bool IsOwn(int pid, const LockIdentity& lock, const std::vector<int>& roots) {
+// Real and effective, of /proc/PID/status; empty: it is gone. The owner of the directory would be
+// root's where the process may not be dumped.
+std::vector<std::uint32_t> UsersOf(int pid) {
+  std::istringstream lines(ReadText("/proc/" + std::to_string(pid) + "/status"));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("Uid:")) continue;
+    std::istringstream words(line.substr(4));
+    std::vector<std::uint32_t> users(2);
+    if (words >> users[0] >> users[1]) return users;
+  }
+  return {};
+}
+
+bool IsOwn(int pid, const LockIdentity& lock, const std::vector<int>& roots, const MayBeOwn& may) {
+  if (may && std::ranges::none_of(UsersOf(pid), may)) return false;
   std::string state;
   StatOf(pid) >> state;
   if (state.empty() || state == "Z" || state == "X") return false;
@@ -166,10 +180,15 @@ std::vector<int> FamilyOf(int pid) {
   return family;
 }
 
-std::vector<int> FindOwn(const std::string& lock_path, const std::vector<int>& roots) {
+bool IsOfUser(int pid, std::uint32_t uid) {
+  return std::ranges::any_of(UsersOf(pid), [&](std::uint32_t user) { return user == uid; });
+}
+
+std::vector<int> FindOwn(const std::string& lock_path, const std::vector<int>& roots,
+                         const MayBeOwn& may) {
   const LockIdentity lock(lock_path);
   std::vector<int> pids = Others();
-  std::erase_if(pids, [&](int pid) { return !IsOwn(pid, lock, roots); });
+  std::erase_if(pids, [&](int pid) { return !IsOwn(pid, lock, roots, may); });
   return pids;
 }
 
@@ -186,14 +205,14 @@ std::set<std::string> DeletedButOpen(const std::string& directory) {
 }
 
 void KillOwn(const std::string& lock_path, const std::vector<int>& roots,
-             const std::vector<int>& spare) {
+             const std::vector<int>& spare, const MayBeOwn& may) {
   const LockIdentity lock(lock_path);
   // All are held before the first is killed: what loses its parent descends from nothing any more.
   std::vector<UniqueFd> found;
-  for (const int pid : FindOwn(lock_path, roots)) {
+  for (const int pid : FindOwn(lock_path, roots, may)) {
     if (std::find(spare.begin(), spare.end(), pid) != spare.end()) continue;
     UniqueFd process = OpenPidFd(pid);
-    if (process && IsOwn(pid, lock, roots)) found.push_back(std::move(process));
+    if (process && IsOwn(pid, lock, roots, may)) found.push_back(std::move(process));
   }
   for (const UniqueFd& process : found) SignalPidFd(process, SIGKILL);
 }

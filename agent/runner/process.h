@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,16 +18,24 @@ bool HasEnded(const UniqueFd& process);  // without reaping it
 // Field 22 of /proc/PID/stat; 0 = no such process.
 std::uint64_t StartTicksOf(int pid);
 
+// Whether processes of this user can be an allocation's; none = of any. A user can make one of
+// somebody else's hold a lock, by sending it the descriptor.
+using MayBeOwn = std::function<bool(std::uint32_t uid)>;
+
 // Containment level `tree`: processes that hold `lock_path` open, the `roots` (supervisors, and
 // ranks whose supervisor is gone), what descends from them, and what carries kExecMark of the
 // lock's directory. Zombies and this process are left out. The environment of a rank proves
 // nothing: users paste it into their shells. So what a rank started that has closed the lock and
 // lost every parent is not found at this level.
-std::vector<int> FindOwn(const std::string& lock_path, const std::vector<int>& roots);
+std::vector<int> FindOwn(const std::string& lock_path, const std::vector<int>& roots,
+                         const MayBeOwn& may = {});
 
 // SIGKILL to each of FindOwn but `spare`, each checked again behind its pidfd.
 void KillOwn(const std::string& lock_path, const std::vector<int>& roots,
-             const std::vector<int>& spare);
+             const std::vector<int>& spare, const MayBeOwn& may = {});
+
+// Whether the process runs as this user, or was started by it.
+bool IsOfUser(int pid, std::uint32_t uid);
 
 // The process and all that descend from it, parents before children; empty: there is none.
 std::vector<int> FamilyOf(int pid);

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "agent/account/acting_as.h"
 #include "agent/runner/process.h"
 #include "agent/runner/small_files.h"
 #include "common/stack_text.h"
@@ -135,7 +136,8 @@ std::string ReadFrom(const std::string& path, std::uint64_t from) {
 }
 
 // What the process writes when it is sent the signal; nothing: it did not answer.
-std::optional<std::string> Ask(std::int64_t pid, const std::string& file, Millis patience) {
+std::optional<std::string> Ask(std::int64_t pid, const StacksWish& wish, Millis patience) {
+  const std::string& file = wish.file;
   const UniqueFd process = OpenPidFd(static_cast<int>(pid));
   if (!process || !HoldsOpen(static_cast<int>(pid), file)) return std::nullopt;
   const std::uint64_t before = SizeOf(file);
@@ -151,6 +153,7 @@ std::optional<std::string> Ask(std::int64_t pid, const std::string& file, Millis
     if (size > before && Steady::now() - grew >= kQuiet) break;
   }
   if (size == before) return std::nullopt;
+  const ActingAs acting(wish.account);
   return ReadFrom(file, before);
 }
 
@@ -189,14 +192,15 @@ RankStacks CollectStacks(const StacksWish& wish, const StackTools& tools) {
     const bool answers = stack.state != "D" && stack.state != "T" && stack.state != "Z" &&
                          HasSignal(FieldOf(status, "SigCgt"), kStackSignal) &&
                          !HasSignal(FieldOf(status, "SigBlk"), kStackSignal);
-    const bool in_time = Steady::now() < end;
-    if (answers && in_time && !silent) {
-      const auto text = Ask(pid, wish.file, tools.answer);
+    const bool may_ask = Steady::now() < end &&
+                         (!wish.account || IsOfUser(static_cast<int>(pid), wish.account->uid));
+    if (answers && may_ask && !silent) {
+      const auto text = Ask(pid, wish, tools.answer);
       silent = !text;
       AddFrames(text, "faulthandler", stack);
     }
-    if (stack.frames.empty() && in_time && tools.py_spy && IsPython(stack.name)) {
-      AddFrames(tools.py_spy(pid), "py-spy", stack);
+    if (stack.frames.empty() && may_ask && tools.py_spy && IsPython(stack.name)) {
+      AddFrames(tools.py_spy(pid, wish.account), "py-spy", stack);
     }
     stacks.processes.push_back(std::move(stack));
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "agent/account/local_account.h"
 #include "common/clock.h"
 #include "common/stacks.h"
 
@@ -21,19 +22,25 @@ struct StacksWish {
   Key key;
   Rank rank = 0;
   std::int64_t pid = 0;
-  std::string file;  // LAUNCH_STACKS of the rank
+  std::string file;                          // LAUNCH_STACKS of the rank
+  std::optional<LocalAccount> account = {};  // that the rank runs as; absent = as this process
 };
+
+// What py-spy, run as the account, says of a process; absent = there is none, or it could not.
+using AskPySpy = std::function<std::optional<std::string>(
+    std::int64_t pid, const std::optional<LocalAccount>& account)>;
 
 struct StackTools {
   std::string proc_root = "/proc";
   // For a process without the hook; see RunnerOptions.
-  std::function<std::optional<std::string>(std::int64_t pid)> py_spy;
+  AskPySpy py_spy;
   Millis answer{1'500};  // of one process
 };
 
 // Looks at the process and what descends from it, at most 64. Nothing is stopped or changed: a
-// process is sent the signal only if it holds `wish.file` open and catches that signal. Blocks for
-// as long as the processes take to answer, at most some seconds.
+// process is sent the signal only if it holds `wish.file` open and catches that signal, and none is
+// asked that is not of the account. Blocks for as long as the processes take to answer, at most
+// some seconds.
 RankStacks CollectStacks(const StacksWish& wish, const StackTools& tools);
 
 }  // namespace launch::agent

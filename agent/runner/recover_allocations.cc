@@ -46,7 +46,10 @@ Result<RunnerState> RunnerLoop::Recover() {
   LAUNCH_RETURN_IF_ERROR(files.MakeDirs(options_.state_dir));
   LAUNCH_RETURN_IF_ERROR(files.MakeDirs(AllocationsPath(options_.state_dir)));
   LAUNCH_RETURN_IF_ERROR(files.MakeDirs(options_.lock_dir));
-  if (options_.account_of) LAUNCH_RETURN_IF_ERROR(OpenStateDir(files, options_.state_dir));
+  if (options_.account_of) {
+    LAUNCH_RETURN_IF_ERROR(CheckLockDir(options_.lock_dir));
+    LAUNCH_RETURN_IF_ERROR(OpenStateDir(files, options_.state_dir));
+  }
   auto owner = TakeOwnerLock(options_.state_dir);
   if (!owner) {
     return Fail(owner.error().code, "another agent uses " + options_.state_dir,
@@ -57,6 +60,7 @@ Result<RunnerState> RunnerLoop::Recover() {
   if (const auto free = FreeBytes(options_.state_dir))
     files_.Restore(*free, options_.min_free_bytes);
   if (Exists(GonePath())) RemoveGone();
+  RemoveProbeCgroups(cgroups_);
   RunnerState state;
   LAUNCH_ASSIGN_OR_RETURN(state.fence, ReadFence(files, options_.state_dir));
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<std::string> names,

@@ -22,6 +22,7 @@
 #include "agent/runner/allocation_run.h"
 #include "agent/runner/cgroup.h"
 #include "agent/runner/kernel_log.h"
+#include "agent/runner/process.h"
 #include "agent/runner/rank_commands.h"
 #include "agent/runner/rank_runner.h"
 #include "agent/runner/reserved_files.h"
@@ -162,6 +163,7 @@ class RunnerLoop {
 
   // Stopping; stop_ladder.cc.
   void Climb(AllocationRun& run);
+  MayBeOwn WhoseOwn(const AllocationRun& run) const;
   bool Populated(const AllocationRun& run) const;
   void KillRanks(AllocationRun& run);
   bool SendToShim(AllocationRun& run, RankRun& rank, std::uint32_t op, int signal);

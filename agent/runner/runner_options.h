@@ -10,6 +10,7 @@
 #include "agent/runner/attempt_dir.h"
 #include "agent/runner/container.h"
 #include "agent/runner/rank_runner.h"
+#include "agent/runner/rank_stacks.h"
 #include "agent/runner/workdir_copy.h"
 #include "common/clock.h"
 #include "common/error.h"
@@ -71,9 +72,7 @@ struct RunnerOptions {
       const std::string& interpreter, const AllocationSpec& spec, const to_node::NetworkTest& test,
       const std::optional<LocalAccount>& account, const std::atomic<bool>& cancel)>
       test_network;
-  // What py-spy says of a process; absent = there is none, or it could not. Blocking, with a
-  // deadline of its own.
-  std::function<std::optional<std::string>(std::int64_t pid)> py_spy;
+  AskPySpy py_spy;  // blocking, with a deadline of its own
   // Pieces of a copied working directory, from the controller. Blocking; from any thread.
   FetchChunks fetch_chunks;
   // For tests: called by each worker thread before it does anything, as a dead file system would

@@ -125,10 +125,12 @@ void RunnerLoop::Do(HoldersFound& found) {
   Tell(told::AcceptDone{.key = found.key, .ports = Unexpected(std::move(found.refusal))});
 }
 
-// What runs in a container: where its account keeps images, and the lock that a daemon's holds.
+// What runs in a container: where its account keeps images, and the lock that what runs behind
+// docker's daemon holds.
 Result<void> RunnerLoop::FindImages(AllocationRun& run) const {
   if (!run.spec->container || !run.account) return {};
   LAUNCH_ASSIGN_OR_RETURN(run.images_dir, MakeImagesDir(run.dir, *run.account));
+  if (run.spec->container->runtime != "docker") return {};
   return MakeContainerLock(run.dir, *run.account);
 }
 
@@ -356,7 +358,7 @@ void RunnerLoop::Do(order::CollectStacks& order) {
   std::vector<StacksWish> wishes;
   for (const auto& [rank, state] : run->ranks) {
     if (!state.started || state.end) continue;
-    wishes.push_back({run->key, rank, state.pid, run->dir.StacksPath(rank)});
+    wishes.push_back({run->key, rank, state.pid, run->dir.StacksPath(rank), run->account});
   }
   run->collecting = true;
   RunBeside([told = options_.told, py_spy = options_.py_spy, wishes = std::move(wishes),

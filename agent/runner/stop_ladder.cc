@@ -88,10 +88,18 @@ void RunnerLoop::SendToAll(AllocationRun& run, std::uint32_t op, int signal) {
   if (run.setup) send(*run.setup);
 }
 
+// Of whom nothing is told but root: supervisors end by themselves, and what else is root's was
+// handed the lock.
+MayBeOwn RunnerLoop::WhoseOwn(const AllocationRun& run) const {
+  if (run.account) return [uid = run.account->uid](std::uint32_t user) { return user == uid; };
+  if (options_.account_of) return [](std::uint32_t user) { return user != 0; };
+  return {};
+}
+
 bool RunnerLoop::Populated(const AllocationRun& run) const {
   if (cgroups_.level != Containment::kTree) return run.cgroup.RanksPopulated();
   const std::vector<int> spared = ShimPids(run);
-  for (const int pid : FindOwn(run.dir.LockPath(), RootPids(run))) {
+  for (const int pid : FindOwn(run.dir.LockPath(), RootPids(run), WhoseOwn(run))) {
     if (std::find(spared.begin(), spared.end(), pid) == spared.end()) return true;
   }
   return false;
@@ -106,7 +114,7 @@ void RunnerLoop::KillRanks(AllocationRun& run) {
     if (state.shim) (void)SendToShim(run, state, kill, SIGKILL);
   }
   if (run.setup && run.setup->shim) (void)SendToShim(run, *run.setup, kill, SIGKILL);
-  KillOwn(run.dir.LockPath(), RootPids(run), ShimPids(run));
+  KillOwn(run.dir.LockPath(), RootPids(run), ShimPids(run), WhoseOwn(run));
 }
 
 void RunnerLoop::BeginProof(AllocationRun& run) {
@@ -128,7 +136,10 @@ std::string RunnerLoop::WhyNotFree(AllocationRun& run) {
   run.gpu_locks.clear();
   run.held_ports.reset();
   if (ProbeLock(run.dir.LockPath()) == LockState::kHeld) return "its allocation lock is held";
-  if (ProbeLock(run.dir.ContainerLockPath()) == LockState::kHeld) {
+  // Of others nobody but their user, who can hold it for ever, has any use for that file.
+  const bool behind_docker =
+      !run.spec || (run.spec->container && run.spec->container->runtime == "docker");
+  if (behind_docker && ProbeLock(run.dir.ContainerLockPath()) == LockState::kHeld) {
     return "a process in a container of the job is still there";
   }
   if (!run.spec || run.spec->gpus.empty()) return {};

@@ -192,6 +192,8 @@ Result<WorkdirCopy> CopyWorkdir(const std::string& directory, const CopyLimits& 
   Walk walk{.root = directory};
   LAUNCH_RETURN_IF_ERROR(WalkInto("", CopyRules::Around(directory), walk));
   LAUNCH_RETURN_IF_ERROR(CheckLimits(walk, limits));
+  CopyBounds bounds;  // as the nodes will count
+  for (const SnapshotEntry& entry : walk.entries) LAUNCH_RETURN_IF_ERROR(bounds.Add(entry));
   WorkdirCopy copy;
   copy.files = walk.files;
   copy.bytes = walk.bytes;
@@ -207,10 +209,7 @@ Result<WorkdirCopy> CopyWorkdir(const std::string& directory, const CopyLimits& 
   AddText(SerializeManifest(walk.entries), manifest, copy);
   std::vector<std::string> root;
   AddText(SerializeRoot(manifest), root, copy);
-  if (root.size() != 1) {  // 4,000 chunks of manifest: some ten million files
-    return Fail(ErrorCode::kResourceExhausted, "workdir " + directory + " has too many files",
-                "name what the job does not need in .launchignore");
-  }
+  LAUNCH_RETURN_IF_ERROR(ParseRoot(SerializeRoot(manifest)));  // within the bound of its pieces
   copy.root = root.front();
   return copy;
 }

@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/snapshot.h"
 
 namespace launch {
 
 struct CopyLimits {
-  std::uint64_t bytes = std::uint64_t{1} << 30;
-  std::size_t files = 100'000;
+  std::uint64_t bytes = kMostCopyBytes;
+  std::size_t files = kMostCopyFiles;
 };
 
 struct ChunkSource {

@@ -76,6 +76,16 @@ TEST_F(WorkdirCopyTest, HoldsFilesDirectoriesLinksAndModes) {
   EXPECT_EQ(*ReadChunk(entries[4].chunks[0], copy->chunks.at(entries[4].chunks[0])), "print(1)\n");
 }
 
+TEST_F(WorkdirCopyTest, WhatNodesWouldRefuseIsRefusedHere) {
+  std::string deep;
+  for (std::size_t i = 0; i <= kMostCopyDepth; ++i) deep += "d/";
+  fs::create_directories(dir_ / deep);
+  const auto copy = Copy();
+  ASSERT_FALSE(copy);
+  EXPECT_EQ(copy.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_NE(copy.error().message.find("directories deep"), std::string::npos);
+}
+
 TEST_F(WorkdirCopyTest, LeavesOutWhatGitAndLaunchIgnore) {
   Write(".gitignore", "*.pt\n/runs/\n");
   Write(".launchignore", "data\n!small.pt\n");

@@ -80,6 +80,55 @@ TEST(Snapshot, ABrokenLineIsRefused) {
   EXPECT_FALSE(ParseManifest("launch-snapshot 2\n"));
 }
 
+std::string Refusal(const std::string& text) {
+  const auto read = ParseManifest(text);
+  if (read) return "taken";
+  EXPECT_EQ(read.error().code, ErrorCode::kResourceExhausted) << read.error().message;
+  EXPECT_NE(read.error().hint.find(".launchignore"), std::string::npos);
+  return read.error().message;
+}
+
+// Nobody but the command line makes sure that a user's manifest is a small one.
+TEST(Snapshot, AManifestWithoutBoundsIsRefusedAndSaysWhichItBreaks) {
+  const std::string head = "launch-snapshot 1\n";
+  std::string many = head;
+  for (std::size_t i = 0; i <= kMostCopyEntries; ++i) many += "f " + std::to_string(i) + " 0\n";
+  EXPECT_EQ(Refusal(many), "the copy of workdir has more than 400000 files, links and directories");
+  EXPECT_EQ(Refusal(head + std::string(kMostCopyEntries + 2, '\n')),
+            "the copy of workdir has more than 400000 files, links and directories");
+  std::vector<SnapshotEntry> entries;
+  for (const char* name : {"a", "b", "c"}) entries.push_back(File(name, kMostCopyBytes / 2));
+  EXPECT_EQ(Refusal(SerializeManifest(entries)), "the copy of workdir has more than 1GiB");
+  entries.resize(2);
+  EXPECT_TRUE(ParseManifest(SerializeManifest(entries)));
+
+  std::vector<SnapshotEntry> deep;
+  std::string path;
+  for (std::size_t i = 0; i < kMostCopyDepth; ++i) {
+    path += i == 0 ? "d" : "/d";
+    deep.push_back(Directory(path));
+  }
+  EXPECT_TRUE(ParseManifest(SerializeManifest(deep)));
+  deep.push_back(Directory(path + "/d"));
+  EXPECT_NE(Refusal(SerializeManifest(deep)).find("more than 128 directories deep"),
+            std::string::npos);
+  EXPECT_NE(Refusal(head + "f " + std::string(256, 'n') + " 0\n").find("more than 255 bytes"),
+            std::string::npos);
+  EXPECT_NE(Refusal(head + "l l " + std::string(4097, 't') + "\n").find("more than 4096 bytes"),
+            std::string::npos);
+}
+
+TEST(Snapshot, TheListOfPiecesOfAManifestIsBounded) {
+  const std::vector<std::string> most(kMostManifestBytes / kChunkBytes, Sha256Hex("a"));
+  EXPECT_TRUE(ParseRoot(SerializeRoot(most)));
+  std::vector<std::string> more = most;
+  more.push_back(Sha256Hex("a"));
+  const auto refused = ParseRoot(SerializeRoot(more));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_NE(refused.error().message.find("more than 128MiB"), std::string::npos);
+}
+
 TEST(Snapshot, PiecesAreOfOneSizeButTheLast) {
   const std::string bytes(2 * kChunkBytes + 7, 'x');
   const auto pieces = CutIntoChunks(bytes);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "agent/probes/child_process.h"
+#include "agent/probes/runtime_prober.h"
 #include "agent/probes/small_files.h"
 #include "tests/unit/agent/probes/settable_clock.h"
 #include "tests/unit/agent/probes/temporary_tree.h"
@@ -114,6 +115,42 @@ TEST_F(PythonProbeTest, AsksAgainOnlyWhenSomethingChanged) {
   clock.Advance(Millis{25 * 60 * 60 * 1000});
   (void)probe.Ask(question);
   EXPECT_EQ(Runs(), 4u);
+}
+
+TEST_F(PythonProbeTest, AnswersOfOneAccountAreKeptWithinALimitTheOldestGoFirst) {
+  const std::string python = FakeInterpreter(kGpuBuild);
+  RuntimeProber prober(options.env, clock);
+  const auto ask = [&](int path) {
+    return prober.Ask(python, {{"PYTHONPATH", "/" + std::to_string(path)}}, "");
+  };
+  for (int path = 0; path < 32; ++path) (void)ask(path);
+  (void)ask(0);
+  EXPECT_EQ(Runs(), 32u);
+  (void)ask(32);  // in place of 1, the one that was asked for longest ago
+  (void)ask(0);
+  (void)ask(2);
+  EXPECT_EQ(Runs(), 33u);
+  (void)ask(1);
+  EXPECT_EQ(Runs(), 34u);
+}
+
+TEST(PythonAnswer, OfAnInterpreterThatSaysTooMuchIsCut) {
+  std::string packages;
+  std::string places;
+  for (int i = 0; i < 1000; ++i) {
+    packages += (i == 0 ? "\"p" : ",\"p") + std::to_string(i) + "\":\"1\"";
+    places += (i == 0 ? "\"/" : ",\"/") + std::to_string(i) + "\"";
+  }
+  const std::string long_text(100'000, 'x');
+  const PythonAnswer answer =
+      ReadPythonAnswer("@launch-python-probe {\"stage\":\"a\",\"python\":\"" + long_text +
+                       "\",\"packages\":{" + packages + "},\"stamps\":[" + places +
+                       "],\"built_ops\":[" + places + "],\"says\":\"" + long_text + "\"}\n");
+  EXPECT_EQ(answer.facts.python.size(), 4096u);
+  EXPECT_EQ(answer.facts.says.size(), 4096u);
+  EXPECT_EQ(answer.facts.packages.size(), 256u);
+  EXPECT_EQ(answer.facts.built_ops.size(), 256u);
+  EXPECT_EQ(answer.places.size(), 256u);
 }
 
 TEST_F(PythonProbeTest, AReadingIsNotKeptAsAFullAnswer) {

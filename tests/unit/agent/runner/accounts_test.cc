@@ -1,7 +1,10 @@
 // Ranks of another account than the agent's: what they run as, reach, and cannot touch.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <pwd.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,9 +14,11 @@
 #include <memory>
 
 #include "agent/account/acting_as.h"
+#include "agent/probes/child_process.h"
 #include "agent/runner/account_files.h"
 #include "agent/runner/attempt_dir.h"
 #include "agent/runner/file_lock.h"
+#include "agent/runner/process.h"
 #include "agent/runner/staging.h"
 #include "tests/unit/agent/runner/runner_bench.h"
 
@@ -106,6 +111,30 @@ TEST(LocksOfAgents, AreTheirOwnersAloneWhereAgentsOfOthersDoNotMeet) {
   ASSERT_EQ(::chmod(own.c_str(), 01777), 0);
   ASSERT_TRUE(FileLock::Take(own + "/b"));
   EXPECT_EQ(mode(own + "/b"), 0644u);
+}
+
+TEST(LocksOfAgents, LieWhereNobodyElseMayWriteIfManyAccountsRunJobs) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: it gives a directory away";
+  const RunnerBench bench;
+  const std::string dir = bench.Path("locks-of-all");
+  ASSERT_EQ(::mkdir(dir.c_str(), 0755), 0);
+  EXPECT_TRUE(CheckLockDir(dir));
+  ASSERT_EQ(::chmod(dir.c_str(), 01777), 0);
+  const auto open = CheckLockDir(dir);
+  ASSERT_FALSE(open);
+  EXPECT_EQ(open.error().message, "lock_dir " + dir +
+                                      " (mode 1777, owner uid 0) can be written to by other "
+                                      "accounts, which could keep jobs from the GPUs");
+  EXPECT_TRUE(open.error().hint.starts_with("chmod go-w " + dir)) << open.error().hint;
+  ASSERT_EQ(::chown(dir.c_str(), kAna, 0), 0);
+  ASSERT_EQ(::chmod(dir.c_str(), 0755), 0);
+  const auto anas = CheckLockDir(dir);
+  ASSERT_FALSE(anas);
+  EXPECT_NE(anas.error().message.find("owner uid " + kAnas + ") belongs to another"),
+            std::string::npos);
+  ASSERT_EQ(::chown(dir.c_str(), 0, kAna), 0);
+  ASSERT_EQ(::chmod(dir.c_str(), 0775), 0);
+  EXPECT_FALSE(CheckLockDir(dir)) << "a group of others";
 }
 
 class AccountsTest : public testing::Test {
@@ -383,6 +412,117 @@ TEST_F(AccountsTest, GpuLocksAreHeldWhileTheirRankRunsAlsoWithoutTheAgent) {
   EXPECT_EQ(ProbeLock(lock), LockState::kHeld);
   ASSERT_TRUE(bench_.Stop(kKey, Millis{0}));
   EXPECT_EQ(ProbeLock(lock), LockState::kFree);
+}
+
+TEST_F(AccountsTest, AnAgentRefusesALockDirOfAll) {
+  bench_.Kill();
+  ASSERT_EQ(::chmod(bench_.options().lock_dir.c_str(), 01777), 0);
+  PosixRunner runner(bench_.options());
+  const auto state = runner.Recover();
+  ASSERT_FALSE(state);
+  EXPECT_NE(state.error().message.find("(mode 1777, owner uid 0)"), std::string::npos);
+  ASSERT_EQ(::chmod(bench_.options().lock_dir.c_str(), 0700), 0);
+}
+
+// Without control groups a lock tells what belongs to a job, and a user can hand it to anybody.
+TEST_F(AccountsTest, AStopEndsNoProcessOfAnotherAccountThatWasHandedTheLock) {
+  bench_.Kill();
+  bench_.options().containment = Containment::kTree;
+  bench_.Open();
+  ASSERT_TRUE(
+      bench_.Run(Shell(kKey, "ana", "trap '' TERM; echo up >up; while :; do sleep 0.05; done")));
+  ASSERT_TRUE(bench_.Eventually([&] { return !Work("up").empty(); }));
+  const std::string lock = bench_.options().state_dir + "/allocations/31.1/lock";
+  const auto holder = [&](std::uint32_t uid) {
+    const pid_t pid = ::fork();
+    if (pid != 0) return pid;
+    if (::open(lock.c_str(), O_RDONLY) < 0 || ::setresuid(uid, uid, uid) != 0) ::_exit(1);
+    for (;;) ::pause();
+  };
+  const pid_t roots = holder(0);
+  const pid_t bens = holder(kBen);
+  const pid_t anas = holder(kAna);
+  const auto holds = [&](pid_t pid) { return HoldsOpen(pid, lock); };
+  ASSERT_TRUE(bench_.Eventually([&] { return holds(roots) && holds(bens) && holds(anas); }));
+  const auto stopped = bench_.Stop(kKey, Millis{0});
+  ASSERT_TRUE(stopped);
+  EXPECT_TRUE(stopped->held.empty());
+  int status = 0;
+  EXPECT_TRUE(bench_.Eventually([&] { return ::waitpid(anas, &status, WNOHANG) == anas; }))
+      << "hers is of her job";
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
+  for (const pid_t spared : {roots, bens}) {
+    EXPECT_EQ(::waitpid(spared, &status, WNOHANG), 0) << "another account's process was ended";
+    ::kill(spared, SIGKILL);
+    ::waitpid(spared, &status, 0);
+  }
+}
+
+TEST_F(AccountsTest, TheFileOfADockerLockTellsNothingOfOtherJobs) {
+  AllocationSpec spec = Shell(kKey, "ana", "true");
+  ASSERT_TRUE(bench_.Run(spec));
+  ASSERT_TRUE(bench_.AwaitEnd(kKey, 0));
+  const auto held = FileLock::Take(bench_.options().state_dir + "/allocations/31.1/container");
+  ASSERT_TRUE(held);
+  ASSERT_TRUE(bench_.Stop(kKey, Millis{0})) << "whoever holds it keeps nothing";
+}
+
+TEST_F(AccountsTest, AQuestionToAUsersInterpreterHasAGroupOfItsOwnThatEndsWithIt) {
+  const CgroupHost& host = bench_.runner().cgroups();
+  if (host.level == Containment::kTree) GTEST_SKIP() << "this machine has no control groups for us";
+  const auto groups = [&] {
+    int count = 0;
+    for (const fs::directory_entry& entry : fs::directory_iterator(host.kill_root))
+      count += entry.path().filename().string().starts_with("probe-") ? 1 : 0;
+    return count;
+  };
+  const MakeProbeScope scope = [&]() -> Result<ProbeScope> {
+    LAUNCH_ASSIGN_OR_RETURN(const auto group, ProbeCgroup::Make(host, {.processes = 20}));
+    EXPECT_EQ(groups(), 1);
+    return ProbeScope{.cgroups = group->procs(), .end = group};
+  };
+  // Its own session and no parent: nothing but the group tells that the daemon is of the probe.
+  const std::string script =
+      "setsid setsid sleep 600 >/dev/null 2>&1 & sleep 0.1; cat /proc/self/cgroup; "
+      "echo $!; for i in $(seq 40); do sleep 0.2 & done; wait";
+  const ActingAs acting(Account("ana", kAna));  // as staging does
+  const auto ran = RunProgram({"/bin/sh", "-c", script}, {{"PATH", "/usr/bin:/bin"}},
+                              Millis{60'000}, nullptr, Account("ana", kAna), scope);
+  ASSERT_TRUE(ran) << ran.error().message;
+  EXPECT_NE(ran->output.find("/probe-"), std::string::npos) << ran->output;
+  if (!host.pids_root.empty()) {
+    EXPECT_NE(ran->output.find("Cannot fork"), std::string::npos) << ran->output;
+  }
+  EXPECT_EQ(groups(), 0);
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
+    const std::string pid = entry.path().filename().string();
+    if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (bench_.ReadFile("/proc/" + pid + "/stat").find(") Z") != std::string::npos) continue;
+    EXPECT_FALSE(IsOfUser(std::stoi(pid), kAna)) << pid << " outlived the question";
+  }
+  std::ofstream(bench_.Path("work/hers")) << "x";
+  EXPECT_EQ(Of(bench_.Path("work/hers")).st_uid, kAna) << "the thread acts as her again";
+}
+
+TEST_F(AccountsTest, GroupsOfQuestionsThatAnAgentLeftAreEndedByTheNext) {
+  const CgroupHost host = bench_.runner().cgroups();
+  if (host.level == Containment::kTree) GTEST_SKIP() << "this machine has no control groups for us";
+  const std::string left = host.kill_root + "/probe-left";
+  ASSERT_EQ(::mkdir(left.c_str(), 0755), 0);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    std::ofstream(left + "/cgroup.procs") << ::getpid();
+    ::execl("/bin/sleep", "sleep", "600", nullptr);  // without what this process holds open
+    ::_exit(127);
+  }
+  ASSERT_TRUE(bench_.Eventually([&] { return bench_.ReadFile(left + "/cgroup.procs") != ""; }));
+  bench_.Kill();
+  bench_.Open();
+  int status = 0;
+  const bool ended = bench_.Eventually([&] { return ::waitpid(pid, &status, WNOHANG) == pid; });
+  EXPECT_TRUE(ended);
+  if (!ended) ::kill(pid, SIGKILL);
+  EXPECT_FALSE(fs::exists(left));
 }
 
 TEST_F(AccountsTest, AStateDirectoryBehindAClosedOneIsRefusedByName) {

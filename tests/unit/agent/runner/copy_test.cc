@@ -100,6 +100,20 @@ TEST_F(CopyTest, UnpacksFilesModesAndLinks) {
   EXPECT_EQ(info.st_mode & S_IXUSR, 0u);
 }
 
+TEST_F(CopyTest, WhatIsBeyondTheBoundsIsRefusedBeforeItsFilesAreFetched) {
+  std::string path;
+  for (std::size_t i = 0; i <= kMostCopyDepth; ++i) {
+    path += i == 0 ? "d" : "/d";
+    depot_.AddEntry({.kind = SnapshotKind::kDirectory, .path = path});
+  }
+  depot_.AddFile("train.py", "x");
+  const auto copy = Make(kFirst, depot_.Root());
+  ASSERT_FALSE(copy);
+  EXPECT_EQ(copy.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_NE(copy.error().message.find("more than 128 directories deep"), std::string::npos);
+  EXPECT_EQ(depot_.fetched(), 2) << "the root and the manifest";
+}
+
 TEST_F(CopyTest, ARetryFindsItsOutputAndFetchesNothing) {
   depot_.AddFile("train.py", "x");
   const std::string root = depot_.Root();

@@ -92,10 +92,11 @@ trainer()
 TEST_F(Stacks, WithoutTheHookNothingIsSentAndTheKernelSpeaks) {
   Run("import time\nopen('ready', 'w').close()\ntime.sleep(60)", "-S");
   int asked = 0;
-  const RankStacks stacks = Collect({.py_spy = [&](std::int64_t) -> std::optional<std::string> {
+  const AskPySpy py_spy = [&](std::int64_t, const auto&) -> std::optional<std::string> {
     ++asked;
     return "Thread 1 (idle): \"MainThread\"\n    nap (x.py:3)\n";
-  }});
+  };
+  const RankStacks stacks = Collect({.py_spy = py_spy});
   ASSERT_EQ(stacks.processes.size(), 1u);
   EXPECT_EQ(asked, 1);
   EXPECT_EQ(stacks.processes[0].source, "py-spy");
@@ -109,6 +110,27 @@ TEST_F(Stacks, WithoutTheHookNothingIsSentAndTheKernelSpeaks) {
   }
   EXPECT_NE(kernel.processes[0].syscall, "");
   EXPECT_EQ(::kill(pid_, 0), 0) << "it lives";
+}
+
+TEST_F(Stacks, NothingIsAskedOfAProcessOfAnotherAccountThanTheJobs) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: its process has another account";
+  Run("import os, time\nos.chmod('.', 0o777)\nos.setuid(1300000000)\n"
+      "open('ready', 'w').close()\ntime.sleep(60)",
+      "-S");
+  std::vector<std::string> asked_as;
+  const AskPySpy py_spy = [&](std::int64_t, const auto& account) -> std::optional<std::string> {
+    asked_as.push_back(account ? account->name : "");
+    return std::nullopt;
+  };
+  const auto collect = [&](const std::string& name, std::uint32_t uid) {
+    LocalAccount account{.name = name, .uid = uid, .gid = uid, .groups = {}, .home = "/"};
+    const StacksWish wish{Key{JobId{1}, Attempt{1}}, 0, pid_, File(), account};
+    return CollectStacks(wish, {.py_spy = py_spy}).processes.size();
+  };
+  EXPECT_EQ(collect("ben", 1'300'000'001), 1u);
+  EXPECT_TRUE(asked_as.empty());
+  EXPECT_EQ(collect("ana", 1'300'000'000), 1u);
+  EXPECT_EQ(asked_as, std::vector<std::string>{"ana"});
 }
 
 TEST_F(Stacks, AHandlerOfTheTrainersOwnIsKept) {
