@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "cli/up/blocked_port.h"
 #include "cli/up/host_setup.h"
 #include "cli/up/settings.h"
 #include "cli/up/site.h"
@@ -77,7 +78,9 @@ Result<void> StartNode(Site& site, const UpOptions& options, Supply& supply,
         const TokenMade token,
         client.CreateToken({"node", site.result.host.name, Millis(0), {cluster.address}}));
     LAUNCH_ASSIGN_OR_RETURN(const bool again, IsSilentNode(client, site.result.host.name));
-    LAUNCH_RETURN_IF_ERROR(Join(*site.remote, facts, token.token, again));
+    if (auto joined = Join(*site.remote, facts, token.token, again); !joined)
+      return Unexpected(WhyNotJoined(std::move(joined).error(), *site.remote, site.result.host.name,
+                                     cluster.address));
     Say(options, site, again ? "joined the cluster again" : "joined the cluster");
   }
   LAUNCH_ASSIGN_OR_RETURN(const Started started, StartAgent(*site.remote, facts, settings));
@@ -112,15 +115,11 @@ void AwaitReports(std::vector<Site>& sites, const UpOptions& options, const Clus
     if (std::chrono::steady_clock::now() > end) break;
     std::this_thread::sleep_for(kPoll);
   }
-  for (Site& site : sites) {
-    if (site.result.error || site.result.done) continue;
-    Failed(options, site,
-           Error{ErrorCode::kUnavailable,
-                 "its agent runs and has not reported for " + FormatDurationShort(kAwaitNodes),
-                 "is " + cluster.address + " open to it? its own words: " +
-                     site.result.facts.state + "/launch-agent.log, or journalctl -u launch-agent",
-                 std::nullopt});
-  }
+  ForEach(sites, options, options.parallel, [&](Site& site) -> Result<void> {
+    if (site.result.done) return {};
+    return Unexpected(WhyNotHeard(*site.remote, site.result.facts, site.result.host.name,
+                                  cluster.address, kAwaitNodes));
+  });
 }
 
 // Side by side, each reported when its time is over.

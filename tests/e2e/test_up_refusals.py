@@ -107,3 +107,39 @@ def test_each_host_that_cannot_be_a_node_says_why_and_what_to_do(lot, tmp_path):
 
     down = operator.launch("down", "--purge", "--ssh-config", operator.config)
     assert not lot.pids("head", "launch-agent"), down.stderr
+
+
+def drop(hosts, name, address):
+    """From now on what the host sends to the address is lost on the way, as behind a firewall that drops."""
+    sh(f"ip netns exec {hosts.ns(name)} ip neigh replace {address} lladdr 02:00:5e:00:53:01 dev eth0 nud permanent")
+
+
+@pytest.fixture
+def walled(tmp_path):
+    need_namespaces()
+    made = SshHosts(tmp_path, ["head", "late", "never"])
+    yield made
+    made.close()
+
+
+def test_a_controllers_port_that_a_host_does_not_reach_is_named_with_what_was_met(walled, tmp_path):
+    operator = Operator(walled, tmp_path)
+    operator.write(["head", "late"], walled)
+    first = operator.up("--accept-new-host-keys")
+    assert first.returncode == 0, first.stderr
+
+    # One whose agent ran before the wall was there, and one that never came through.
+    for name in ("late", "never"):
+        drop(walled, name, walled.address("head"))
+    for pid in walled.pids("late", "launch-agent"):
+        sh(f"kill -9 {pid}")
+    operator.write(walled.names, walled)
+    done = operator.up("--accept-new-host-keys")
+    assert done.returncode == 1, done.stderr
+    port = rf"from it no connection comes about to the controller at {walled.address('head')}:\d+ " \
+           r"\((no answer within 5 s|No route to host)\)"
+    assert re.search(rf"^late: its agent runs and has not reported for 30s: {port}; it says: no connection to", done.stderr,
+                     re.M), done.stderr
+    assert re.search(rf"^never: joining the cluster failed: .*{port}", done.stderr, re.M), done.stderr
+    for name in ("late", "never"):
+        assert re.search(rf"let {name} in on TCP port \d+ of {walled.address('head')}", done.stderr), done.stderr

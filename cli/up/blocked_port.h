@@ -1,0 +1,27 @@
+// Why a host that ssh reaches does not reach the controller: tried from there, and in the words of
+// the agent that tries.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "cli/up/host_facts.h"
+#include "cli/up/remote.h"
+#include "common/clock.h"
+#include "common/error.h"
+
+namespace launch::up {
+
+// Of an agent that runs and did not report within `waited`. `address` is HOST:PORT of the
+// controller.
+Error WhyNotHeard(Remote& remote, const HostFacts& facts, const std::string& host,
+                  const std::string& address, Millis waited);
+
+// The error of a join, with what a connection from there to the controller met, if it meets one.
+Error WhyNotJoined(Error error, Remote& remote, const std::string& host,
+                   const std::string& address);
+
+// What the last line of an agent's log with a reason gives as that; empty = there is none.
+std::string LastReason(std::string_view log);
+
+}  // namespace launch::up
