@@ -295,8 +295,6 @@ def test_with_one_nodes_gpu_lock_held_no_rank_ever_existed_on_the_other(cluster,
         assert "nvidia-smi" in finding["remedy"]
         done = cluster.launch("wait", job, code=4)  # as any finding before a start
         assert "gpu_busy on " + victim["node"] in done.stdout + done.stderr
-        check = json.loads(cluster.launch("check", job_file, "-o", "json", code=4).stdout)
-        assert "gpu_busy" in [f["code"] for f in check["findings"] if f["severity"] == "error"], check
     finally:
         holder.kill()
         holder.wait()
