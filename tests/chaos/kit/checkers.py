@@ -75,7 +75,8 @@ def right_state(e, asked, status):
         return None if asked.plan.code == 0 else "SUCCEEDED, but its ranks exit with another code"
     if state == "CANCELLED":
         return None if asked.cancel_asked else "CANCELLED, but nobody asked for it"
-    if asked.cancel_acked_ms and not (ends and all(ends)):
+    # A cancel that found the job done changes nothing: a rank may have been killed before it wrote its end.
+    if asked.cancel_acked_ms and not asked.found_done and not (ends and all(ends)):
         return f"{state}, although its cancel was acknowledged"
     if asked.plan.code == 0 and not asked.cancel_asked:
         return f"{state} ({status['outcome']}), although its ranks exit with 0 and {asked.plan.retries} retries were allowed"

@@ -20,6 +20,7 @@ class Asked:
     refused: str = ""
     cancel_asked: bool = False
     cancel_acked_ms: int = 0  # boot time; 0 = never
+    found_done: bool = False  # that cancel was told that the job was done before
 
     @property
     def id(self):
@@ -78,8 +79,9 @@ class Clients:
         time.sleep(max(0.0, begun + plan.cancel_after - time.monotonic()))
         while not asked.cancel_acked_ms and time.monotonic() < self.give_up:
             asked.cancel_asked = True
-            code, _, _ = self.call("cancel", asked.id)
+            code, _, said = self.call("cancel", asked.id)
             if code == 0:
+                asked.found_done = "was already done" in said
                 asked.cancel_acked_ms = boot_ms()
             else:
                 time.sleep(0.3)

@@ -13,11 +13,19 @@ import subprocess
 from kit import checkers, evidence, runs
 
 CASES = []
+CLEAN = []  # what looks like a violation and is none
 
 
 def case(checker, what):
     def keep(function):
         CASES.append((checker, what, function))
+        return function
+    return keep
+
+
+def no_violation(checker, what):
+    def keep(function):
+        CLEAN.append((checker, what, function))
         return function
     return keep
 
@@ -78,6 +86,26 @@ def false_success(cluster, found):
     key = next(key for key in new.ends if key[0] == good_job(found).id)
     new.ends[key].code = 7
     return new
+
+
+def failed_and_cancelled(found, found_done):
+    """Its only rank was killed before it could write its end; its user's cancel was answered."""
+    new = copy.deepcopy(found)
+    asked = next(a for a in new.asked if a.id == good_job(found).id)
+    asked.cancel_asked, asked.cancel_acked_ms, asked.found_done = True, 2**62, found_done
+    new.statuses[asked.id]["state"] = new.before_restart[asked.id] = "FAILED"
+    new.ends = {key: end for key, end in new.ends.items() if key[0] != asked.id}
+    return new
+
+
+@case("ends", "a job that failed after its cancel was acknowledged")
+def ignored_cancel(cluster, found):
+    return failed_and_cancelled(found, found_done=False)
+
+
+@no_violation("ends", "a job that had failed when somebody cancelled it")
+def late_cancel(cluster, found):
+    return failed_and_cancelled(found, found_done=True)
 
 
 @case("ends", "a job that never ends")
@@ -229,6 +257,8 @@ def run(seed, build, directory, limits):
         noise.extend(checkers.judge(found))
         for checker, what, spoil in CASES:
             expect(checker, what, spoil(cluster, found))
+        for checker, what, spoil in CLEAN:
+            noise.extend(f"{checker}: {what}: {line}" for line in checkers.ALL[checker](spoil(cluster, found)))
         for job in cluster.json("queue", "-a")["jobs"]:
             if job["state"] not in evidence.DONE:
                 cluster.launch("cancel", job["id"], code=None)
