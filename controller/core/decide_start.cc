@@ -36,6 +36,35 @@ Ending PreflightEnding(const LaunchDecision& decision) {
   return ending;
 }
 
+bool IsUnreachable(const Finding& finding) {
+  return finding.severity == Severity::kError && finding.code == "network_unreachable";
+}
+
+// Nodes that do not reach each other are no fault of the job: another try, and other nodes, may do.
+bool IsOfNetwork(const Facts& facts, const LaunchDecision& decision) {
+  if (decision.setup_failed || !std::ranges::any_of(decision.findings, IsUnreachable)) return false;
+  return std::ranges::all_of(decision.findings, [&](const Finding& finding) {
+    return IsUnreachable(finding) || finding.severity != Severity::kError || facts.job.forced;
+  });
+}
+
+// Whose fault it is. When no node reaches the first, the first; of two nobody knows: the second,
+// and where the first does not get on with another one either, the first.
+NodeId UnreachableNode(const Facts& facts, const LaunchDecision& decision, JobRecord& job) {
+  const std::vector<NodeId>& nodes = facts.attempt.nodes;
+  std::vector<NodeId> cut_off;
+  for (const Finding& finding : decision.findings) {
+    if (IsUnreachable(finding) && finding.node) cut_off.push_back(*finding.node);
+  }
+  const auto earlier = [](const auto& entry) {
+    return entry.second.starts_with("network_unreachable");
+  };
+  const bool again = std::ranges::any_of(job.excluded_nodes, earlier);
+  if (cut_off.size() == 1 && !(nodes.size() == 2 && again)) return cut_off.front();
+  if (nodes.size() == 2) std::erase_if(job.excluded_nodes, earlier);
+  return nodes.front();
+}
+
 // All that comes before a start was done and nothing refuses it.
 Ending CheckedEnding(const LaunchDecision& decision) {
   Ending ending;
@@ -114,7 +143,15 @@ void Launch(Draft& draft, const Facts& facts) {
   }
   decision.findings = WithStaging(facts.job.findings, decision.findings);
   if (Refuses(facts, decision)) {
-    EndAttempt(draft, facts.attempt.key, PreflightEnding(decision));
+    Ending ending = PreflightEnding(decision);
+    const bool checks = draft.state().specs.at(facts.job.id).spec.check_only;
+    if (!checks && IsOfNetwork(facts, decision)) {
+      JobRecord job = facts.job;
+      ending.blame = Blame::kInfrastructure;
+      ending.first_failed_node = UnreachableNode(facts, decision, job);
+      draft.Put(std::move(job));
+    }
+    EndAttempt(draft, facts.attempt.key, ending);
     return;
   }
   if (draft.state().specs.at(facts.job.id).spec.check_only) {

@@ -102,7 +102,7 @@ def test_a_full_preflight_names_what_differs_on_one_of_three_nodes(hosts, net_cl
 
 def test_two_nodes_that_only_the_full_level_asks_to_meet(hosts, net_cluster):
     cluster = net_cluster()
-    text = "name: apart\nnodes: 3\ngpus: 0\ndevice: cpu\npreflight: {{level: {level}}}\nrun: {python} -c pass\n"
+    text = "name: apart\nretry: 0\nnodes: 3\ngpus: 0\ndevice: cpu\npreflight: {{level: {level}}}\nrun: {python} -c pass\n"
     quick = cluster.write("quick.yaml", text.format(level="quick", python=f"{VENV}/bin/python"))
     full = cluster.write("full.yaml", text.format(level="full", python=f"{VENV}/bin/python"))
     lose_packets(hosts, "nb", "nc")

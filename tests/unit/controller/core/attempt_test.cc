@@ -226,7 +226,9 @@ TEST_F(TwoNodes, UsesLoopbackOnlyWhenTheNodesAreOneMachine) {
 }
 
 TEST_F(TwoNodes, FailsWithoutStartingWhenNoAddressIsReachable) {
-  const Key key = Accepted(GpuJob(2, 1));
+  JobSpec spec = GpuJob(2, 1);
+  spec.retry.max = 0;
+  const Key key = Accepted(spec);
   core.Ready("gpu1", key);
   StagingFacts facts;
   facts.reach = {{"10.0.0.1", false, "", "timeout: a firewall drops it"}};
@@ -332,6 +334,7 @@ struct FullPreflight : TwoNodes {
   Key Staged() {
     JobSpec spec = GpuJob(2, 1);
     spec.preflight = PreflightLevel::kFull;
+    spec.retry.max = 0;
     const Key key = Accepted(std::move(spec));
     core.Ignore();
     core.Ready("gpu1", key);

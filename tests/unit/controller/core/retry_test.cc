@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "controller/core/recovery.h"
 #include "tests/unit/controller/core/test_core.h"
 
@@ -115,6 +117,63 @@ struct Elsewhere : testing::Test {
   }
   TestCore core;
 };
+
+struct Apart : Elsewhere {
+  Apart() { core.Attach("gpu3", 1); }
+  // Both are staged, and the second does not reach the first.
+  Key Staged(JobId job) {
+    const Key key{job, Attempt{core.state.jobs.at(job).attempts}};
+    const std::vector<NodeId> nodes = core.state.attempts.at(key).nodes;
+    for (const NodeId& node : nodes) core.Accept(node.value, key);
+    core.Ready(nodes[0].value, key);
+    StagingFacts facts;
+    for (const NetworkAddress& own : core.state.inventories.at(nodes[0])->addresses) {
+      facts.reach.push_back({own.address, false, "", "timeout: a firewall drops it"});
+    }
+    core.Ready(nodes[1].value, key, facts);
+    for (const NodeId& node : nodes) core.Release(node.value, key);
+    return key;
+  }
+  void Again() {
+    core.now.boot += Millis{5'000};
+    core.now.wall += Millis{5'000};
+    for (const char* node : {"gpu1", "gpu2", "gpu3"}) core.Beat(node);
+    core.Pass(Millis{0});
+  }
+  std::vector<NodeId> NodesOf(JobId job) { return core.View(job).attempts.back().nodes; }
+};
+
+TEST_F(Apart, NodesThatDoNotReachEachOtherAreTheInfrastructuresFault) {
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  ASSERT_EQ(NodesOf(job), (std::vector{NodeId{"gpu1"}, NodeId{"gpu2"}}));
+  Staged(job);
+  EXPECT_EQ(core.View(job).state, JobState::kRequeued);
+  EXPECT_EQ(EventText("job.avoids_node").substr(0, 25), "gpu2: network_unreachable");
+  Again();
+  EXPECT_EQ(NodesOf(job), (std::vector{NodeId{"gpu1"}, NodeId{"gpu3"}}));
+  Staged(job);  // so it is gpu1
+  Again();
+  EXPECT_EQ(NodesOf(job), (std::vector{NodeId{"gpu2"}, NodeId{"gpu3"}}));
+  Staged(job);
+  const JobView view = core.View(job);
+  EXPECT_EQ(view.state, JobState::kFailed);
+  EXPECT_EQ(view.sub_reason, "PREFLIGHT");
+  EXPECT_NE(view.outcome.find("2 of 2 retries used"), std::string::npos) << view.outcome;
+  EXPECT_TRUE(std::ranges::any_of(
+      view.findings, [](const Finding& finding) { return finding.code == "network_unreachable"; }));
+}
+
+TEST_F(Apart, WithoutRetriesAndInACheckThatIsTheAnswer) {
+  for (const bool check : {false, true}) {
+    JobSpec spec = GpuJob(2, 1);
+    spec.check_only = check;
+    if (!check) spec.retry.max = 0;
+    const JobId job = core.Submitted(spec);
+    Staged(job);
+    EXPECT_EQ(core.View(job).state, JobState::kFailed) << check;
+    EXPECT_EQ(core.View(job).sub_reason, "PREFLIGHT");
+  }
+}
 
 TEST_F(Elsewhere, GoesToAnotherNodeThanTheOneThatTurnedItAway) {
   const JobId job = core.Submitted(GpuJob(1, 1));
