@@ -222,7 +222,7 @@ struct Reachability {  // of rank 0's address, probed from this node
 };
 
 struct PathFact {
-  // "workdir", "command", "script", "interpreter", "marker", "input", "argument"
+  // "workdir", "command", "script", "interpreter", "marker", "input", "argument", "local_disk"
   std::string what;
   std::string path;
   bool ok = false;

@@ -109,7 +109,8 @@ void JudgeNamedPaths(const std::vector<FoundPaths>& nodes, PreflightReport& repo
 
 void JudgePath(const AllocationSpec& spec, const PathFact& fact, const NodeInventory& node,
                PreflightReport& report) {
-  if (IsNamed(fact)) return;  // compared between the nodes
+  if (IsNamed(fact)) return;              // compared between the nodes
+  if (fact.what == "local_disk") return;  // for what follows after the attempt
   if (!fact.ok) {
     if (fact.what == "marker") {
       Add(report,

@@ -13,6 +13,7 @@
 #include "agent/account/acting_as.h"
 #include "agent/runner/checkpoint_finder.h"
 #include "agent/runner/interpreter.h"
+#include "agent/runner/local_disk.h"
 #include "agent/runner/rank_env.h"
 #include "agent/runner/reachability.h"
 #include "common/activation.h"
@@ -262,6 +263,10 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
                                          .format = spec.checkpoint_format,
                                          .world = spec.world_size,
                                          .cancel = &cancel});
+    // Inside of an image the path may be another one.
+    if (!spec.container && StaysHere(spec.checkpoint_dir)) {
+      facts.paths.push_back({.what = kLocalDisk, .path = spec.checkpoint_dir, .ok = true});
+    }
   };
   // Also again: a directory may have been replaced meanwhile, and then its `setup` was left out.
   facts.paths.push_back(WorkdirFact(spec));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/planted.h"
+#include "controller/core/checkpoint_tie.h"
 #include "controller/core/kept_place.h"
 
 namespace launch::controller {
@@ -63,6 +64,7 @@ void OnTick(Draft& draft) {
   }
   EndLeases(draft);
   if (HasLostPlace(state, draft.now())) draft.TouchQueue();
+  EndTies(draft);
   for (const auto& [key, live] : state.live.attempts) {
     if (live.deadline && *live.deadline <= draft.now()) draft.Touch(key.job);
     for (const auto& [node, asked] : live.asked) {
@@ -101,6 +103,7 @@ std::optional<BootTime> NextDeadline(const State& state) {
     }
   }
   if (const std::optional<BootTime> lost = NextPlaceLost(state)) consider(*lost);
+  if (const std::optional<BootTime> tie = NextTieEnd(state)) consider(*tie);
   if (const std::optional<BootTime> lease = NextLeaseEnd(state)) consider(*lease);
   for (const auto& [job, limit] : state.live.time_limits) consider(limit);
   for (const auto& [job, at] : state.live.not_before) consider(at);

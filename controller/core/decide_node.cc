@@ -258,6 +258,7 @@ void MarkSilent(Draft& draft, const NodeId& node, LiveNode& live, bool silent, s
     live.silent_since = draft.now();
     live.silent_why = std::move(why);
     draft.Event("node.silent", Subject(node), live.silent_why);
+    if (!draft.live().ties.empty()) draft.TouchQueue();  // how long they wait may be shorter now
     if (Planted(Bug::kSilentIsDead)) GiveUpNode(draft, node);
   } else {
     draft.Event("node.answers", Subject(node), "");

@@ -109,6 +109,7 @@ void OnUser(Draft& draft, const event::ForgetNode& event) {
   draft.EraseNode(event.node);
   draft.live().nodes.erase(event.node);
   draft.Event("node.forgotten", Subject(event.node), "by " + event.caller.user.value);
+  draft.TouchQueue();  // nobody waits for its disks any more
   draft.Reply(event.request, ReplyBody(reply::Done{}));
 }
 
@@ -145,6 +146,7 @@ void OnUser(Draft& draft, const event::FenceNode& event) {
   for (const Key& key : held) {
     TakeAsDead(draft, node, key, fmt::format("node fenced by {}", record.fenced_by));
   }
+  draft.TouchQueue();
   draft.Reply(event.request, ReplyBody(reply::Done{}));
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/planted.h"
+#include "controller/core/checkpoint_tie.h"
 #include "controller/core/dependencies.h"
 #include "controller/core/draft.h"
 #include "controller/core/kept_place.h"
@@ -102,12 +103,32 @@ std::map<JobId, int> RunningElements(const State& state) {
   return running;
 }
 
+// Nodes with the checkpoints of jobs that wait for them, by the job.
+using KeptNodes = std::map<NodeId, JobId>;
+
+// A job that starts again in a moment would find its nodes taken by those behind it.
+bool StartsAgainSoon(const Draft& draft, const JobRecord& job) {
+  const auto backoff = draft.state().live.not_before.find(job.id);
+  return job.attempts > 0 && job.keeps == 0 && !job.held &&
+         backoff != draft.state().live.not_before.end() && backoff->second > draft.now() &&
+         backoff->second - draft.now() <= kLongestKept;
+}
+
+std::vector<PlannerOffer> WithoutKept(std::vector<PlannerOffer> offers, const KeptNodes& kept) {
+  for (PlannerOffer& offer : offers) {
+    const auto found = kept.find(offer.inventory->node);
+    if (found == kept.end() || !offer.refuses.empty()) continue;
+    offer.refuses =
+        fmt::format("is kept for job {}, whose checkpoints are there", found->second.value);
+  }
+  return offers;
+}
+
 // Nodes that an attempt of the job failed on are taken only when there is no other way.
 // Where the last one saved checkpoints they may be on a disk of its own: there first.
 tl::expected<Placement, Unplaced> PlaceJob(const State& state, const JobRecord& job,
-                                           const std::vector<effect::NodeOffer>& offers) {
+                                           const std::vector<PlannerOffer>& all) {
   const SpecRecord& spec = state.specs.at(job.id);
-  std::vector<PlannerOffer> all = ForPlanner(offers, job.owner);
   const auto last = state.attempts.find(Key{job.id, Attempt{job.attempts}});
   const bool moldable = spec.spec.nodes.min != spec.spec.nodes.max;  // more nodes are better
   if (last != state.attempts.end() && !spec.spec.checkpoint.dir.empty() && !moldable) {
@@ -128,6 +149,20 @@ tl::expected<Placement, Unplaced> PlaceJob(const State& state, const JobRecord& 
     if (auto placement = Place(spec.spec, others, spec.context.files)) return placement;
   }
   return Place(spec.spec, all, spec.context.files);
+}
+
+// What it would take is kept for others.
+WaitReason WaitsForKept(const std::vector<PlannerOffer>& offers, const Placement& placement,
+                        const KeptNodes& kept) {
+  std::string evidence;
+  for (const std::size_t at : placement.offers) {
+    const NodeId& node = offers[at].inventory->node;
+    const auto found = kept.find(node);
+    if (found == kept.end()) continue;
+    evidence += fmt::format("{}{} is kept for job {}, whose checkpoints are on a disk there",
+                            evidence.empty() ? "" : "; ", node.value, found->second.value);
+  }
+  return {"Resources", evidence};
 }
 
 // The highest attempt that we, or a node, know of.
@@ -172,8 +207,11 @@ void HoldAndPlan(Draft& draft, const JobRecord& job, const Placement& placement,
       gpus.push_back(node.gpus[static_cast<std::size_t>(index)].uuid);
     }
     if (job.excluded_nodes.contains(node.node.value)) {
-      draft.Event("job.keeps_node", Subject(job.id),
-                  node.node.value + ": no other node fits now, although an attempt failed there");
+      const bool tied = TieOf(draft.state(), job, draft.now()).has_value();
+      draft.Event(
+          "job.keeps_node", Subject(job.id),
+          fmt::format("{}: {}, although an attempt failed there", node.node.value,
+                      tied ? "its checkpoints are on a disk there" : "no other node fits now"));
     }
     hold.nodes.push_back(node.node);
     // Until the plan says exactly how many: two jobs of one pass must not share them.
@@ -241,6 +279,13 @@ void SettleQueue(Draft& draft) {
   live.reasons.clear();
   live.queue_head.reset();
   if (draft.state().queue.empty()) return;
+  const std::vector<QueueEntry> entries = Entries(draft, looks);
+  std::size_t passed = 0;  // of the entries: before the one that is tried
+  KeptNodes kept;
+  const auto keep = [&](const JobRecord& job, const std::optional<Tie>& tie) {
+    if (!tie) return;
+    for (const NodeId& node : tie->nodes) kept.emplace(node, job.id);
+  };
   std::map<JobId, int> running = RunningElements(draft.state());
   std::vector<effect::NodeOffer> offers = MakeOffers(draft.state());
   const auto start = [&](JobId id) -> std::optional<Waits> {
@@ -255,7 +300,30 @@ void SettleQueue(Draft& draft) {
                     fmt::format("{} jobs of array {} at once", at_once, spec.element->array.value)},
                    false};
     }
-    const auto placement = PlaceJob(draft.state(), job, offers);
+    for (; passed < entries.size() && entries[passed].job != id; ++passed) {
+      const JobRecord& before = draft.state().jobs.at(entries[passed].job);
+      if (!entries[passed].passed_over || !StartsAgainSoon(draft, before)) continue;
+      keep(before, TieOf(draft.state(), before, draft.now()));
+    }
+    const std::vector<PlannerOffer> all = ForPlanner(offers, job.owner);
+    auto placement = PlaceJob(draft.state(), job, WithoutKept(all, kept));
+    if (const auto tie = TieOf(draft.state(), job, draft.now())) {
+      std::vector<PlannerOffer> own = WithoutKept(all, kept);
+      KeepToTie(draft.state(), job, *tie, own);
+      if (auto there = Place(spec, own, draft.state().specs.at(id).context.files)) {
+        placement = std::move(there);
+      } else if (auto reason = WaitForTie(draft, job, *tie, there.error())) {
+        keep(job, tie);
+        return Waits{std::move(*reason), false};
+      }
+    } else {
+      LoseTie(draft, job);
+    }
+    if (!placement && !kept.empty()) {
+      auto otherwise = PlaceJob(draft.state(), job, all);
+      if (otherwise) return Waits{WaitsForKept(all, *otherwise, kept), true};
+      placement = std::move(otherwise);
+    }
     if (!placement) {
       WaitReason reason = placement.error().reason;
       if (reason.code.empty()) reason.code = "ReqNodeNotAvail";
@@ -275,12 +343,13 @@ void SettleQueue(Draft& draft) {
       EndForAttempts(draft, job);
       return Waits{{"Ended", "no attempt is left"}, false};
     }
+    live.ties.erase(id);
     HoldAndPlan(draft, job, *placement, offers);
     if (spec.element) ++running[spec.element->array];
     RemakeOffers(draft.state(), live.holds.at(id).nodes, offers);
     return std::nullopt;
   };
-  QueueOutcome outcome = RunFifo(Entries(draft, looks), start);
+  QueueOutcome outcome = RunFifo(entries, start);
   for (QueueVerdict& verdict : outcome.verdicts) {
     live.reasons[verdict.job] = verdict.waits ? std::move(*verdict.waits) : Planning();
   }

@@ -382,6 +382,7 @@ void EndJob(Draft& draft, JobRecord job, const Ending& ending) {
   live.not_before.erase(job.id);
   live.floors.erase(job.id);
   live.staged.erase(job.id);
+  live.ties.erase(job.id);
   for (auto entry = draft.state().allocs.lower_bound(Key{job.id, Attempt{0}});
        entry != draft.state().allocs.end() && entry->first.job == job.id; ++entry) {
     for (const auto& [node, alloc] : entry->second) {

@@ -388,6 +388,12 @@ StartForecast ForecastStart(const State& state, const JobRecord& job, const Now&
     forecast.basis = "it is placed, and its plan is being made";
     return forecast;
   }
+  const auto tie = state.live.ties.find(job.id);
+  if (tie != state.live.ties.end() && !tie->second.over && reason != state.live.reasons.end()) {
+    StartForecast forecast;
+    forecast.basis = reason->second.evidence;
+    return forecast;
+  }
   StartForecast forecast = Forecast(state, {spec.spec, spec.context.files, job.owner, job.id}, now);
   const auto backoff = state.live.not_before.find(job.id);
   if (forecast.start && backoff != state.live.not_before.end() && backoff->second > now.boot) {

@@ -143,6 +143,7 @@ struct AttemptRecord {
   int master_port = 0;
   std::string resumed_from;
   std::int64_t resumed_step = -1;
+  bool local_checkpoints = false;  // they are on disks of its nodes: see checkpoint_tie.h
   StopCause stop_cause = StopCause::kNone;
   std::string cause;    // one sentence
   std::string outcome;  // success | failed | cancelled | timeout | node_fail | ...

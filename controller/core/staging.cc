@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "controller/core/attempt_facts.h"
+#include "controller/core/checkpoint_tie.h"
 #include "preflight/preflight.h"
 
 namespace launch::controller {
@@ -262,6 +263,10 @@ LaunchDecision DecideLaunch(const State& state, const AttemptRecord& attempt) {
       }
     }
     decision.skipped_checkpoints = std::move(resume.skipped);
+    decision.attempt.local_checkpoints = HaveOwnDisks(attempt.nodes, facts);
+    if (auto ties = TiesRetries(state, decision.attempt)) {
+      decision.findings.push_back(std::move(*ties));
+    }
     if (resume.newest == nullptr) {
       std::string elsewhere = SavedElsewhere(state, attempt);
       if (!elsewhere.empty()) decision.skipped_checkpoints.push_back(std::move(elsewhere));

@@ -182,6 +182,14 @@ struct Limits {
   friend bool operator==(const Limits&, const Limits&) = default;
 };
 
+// A job that waits for the nodes that have its checkpoints; checkpoint_tie.h.
+struct TieWait {
+  Attempt attempt;    // that saved them
+  BootTime last{};    // until then at most
+  BootTime next{};    // when it is looked at again
+  bool over = false;  // it goes elsewhere
+};
+
 struct Live {
   Limits limits;
   bool store_low = false;  // nothing new is taken on until the store's disk has room
@@ -194,10 +202,11 @@ struct Live {
   std::map<std::uint64_t, event::Submit> submits;  // by ticket of the plan they wait for
   std::map<std::uint64_t, event::PlanQuery> queries;
   std::map<std::uint64_t, JobId> placings;
-  std::map<JobId, WaitReason> reasons;    // of the last pass over the queue
-  std::optional<JobId> queue_head;        // the first job that blocks those behind it
-  std::map<JobId, BootTime> not_before;   // backoff
-  std::map<JobId, Staged> staged;         // of jobs that keep their place
+  std::map<JobId, WaitReason> reasons;   // of the last pass over the queue
+  std::optional<JobId> queue_head;       // the first job that blocks those behind it
+  std::map<JobId, BootTime> not_before;  // backoff
+  std::map<JobId, Staged> staged;        // of jobs that keep their place
+  std::map<JobId, TieWait> ties;
   std::map<JobId, BootTime> time_limits;  // of the running attempt
   std::map<JobId, Attempt> floors;        // highest attempt an agent reported
   BootTime denials_since{};               // start of the minute in which they are counted

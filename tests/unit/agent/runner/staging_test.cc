@@ -14,6 +14,7 @@
 #include <future>
 
 #include "agent/runner/interpreter.h"
+#include "agent/runner/local_disk.h"
 #include "agent/runner/port_holder.h"
 #include "agent/runner/reachability.h"
 #include "common/activation.h"
@@ -470,6 +471,28 @@ TEST_F(StagingTest, LooksForTheScriptAndForRoomOnTheDisks) {
   EXPECT_EQ(disks[1].path, spec.workdir) << "the nearest directory that is there";
   input.spec.preflight = PreflightLevel::kNone;
   EXPECT_TRUE(RunStaging(input, cancel).disks.empty());
+}
+
+TEST_F(StagingTest, SaysThatCheckpointsStayOnThisMachineUnlessItServesThem) {
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.checkpoint_dir = spec.workdir + "/out/not there/yet";
+  EXPECT_EQ(Find(Look(spec), "local_disk"), nullptr) << "nobody asked";
+  for (const bool again : {false, true}) {
+    const StagingFacts facts = Look(spec, {.find_checkpoint = true, .again = again});
+    EXPECT_NE(Find(facts, "local_disk"), nullptr) << again;
+  }
+  spec.container.emplace();
+  EXPECT_EQ(Find(Look(spec, {.find_checkpoint = true}), "local_disk"), nullptr)
+      << "inside of an image the path may be another one";
+
+  const std::string exports = spec.workdir + "/etab";
+  const std::string real = std::filesystem::canonical(spec.workdir).string();
+  std::filesystem::create_directory(spec.workdir + "/out of it");
+  std::ofstream(exports) << "/elsewhere\t10.0.0.0/8(ro)\n" << real << "/out\\040of\\040it\t*(rw)\n";
+  EXPECT_TRUE(StaysHere(spec.checkpoint_dir, exports));
+  EXPECT_FALSE(StaysHere(spec.workdir + "/out of it/run1", exports));
+  EXPECT_TRUE(StaysHere(spec.workdir, exports));
+  EXPECT_FALSE(StaysHere("/proc/self")) << "no disk at all";
 }
 
 TEST(Reachability, TakesAHeldPortForReachableAndNamesTheInterface) {
