@@ -144,14 +144,13 @@ def test_the_exit_code_of_the_first_failing_rank_survives_torchrun(cluster):
 
 
 RECORDED = textwrap.dedent("""\
-    import os, signal, sys
+    import os
     from torch.distributed.elastic.multiprocessing.errors import record
 
     @record
     def main():
         if os.environ["RANK"] == "1":
             raise ValueError("no such corpus")
-        signal.pause()
 
     main()
 """)
@@ -160,20 +159,15 @@ RECORDED = textwrap.dedent("""\
 def test_status_names_the_exception_of_a_process_that_is_its_own_witness(cluster):
     cluster.up()
     cluster.write("train.py", RECORDED)
-    cluster.write("good.py", "print('done')\n")
-    cluster.write("train.sh", "set -e\ntorchrun --nproc_per_node=2 good.py\ntorchrun --nproc_per_node=2 ${1:-good.py}\n")
-    text = JOB.format(venv=VENV, run="bash train.sh train.py").replace("nodes: 2", "nodes: 1")
-    number = cluster.launch("submit", cluster.write("job.yaml", text), "--wait", code=1, timeout=180).stdout.strip()
+    cluster.write("train.sh", "set -e\ntorchrun --nproc_per_node=2 train.py\n")
+    text = JOB.format(venv=VENV, run="bash train.sh").replace("nodes: 2", "nodes: 1")
+    number = cluster.launch("submit", cluster.write("job.yaml", text), "--wait", code=1, timeout=300).stdout.strip()
     (attempt,) = cluster.status(number)["attempts"]
     (rank,) = attempt["ranks"]
     first, second = rank["exit"]["processes"]
-    assert (second["rank"], second["code"], second["error"]) == (1, 1, "ValueError"), rank
-    assert first["rank"] == 0 and first["code"] is not None, rank
-    # What ended well is shown too; of launchers one after the other the last.
-    well = cluster.write("well.yaml", text.replace("train.sh train.py", "train.sh"))
-    number = cluster.launch("submit", well, "--wait", timeout=180).stdout.strip()
-    (attempt,) = cluster.status(number)["attempts"]
-    assert [p["says"] for p in attempt["ranks"][0]["exit"]["processes"]] == ["exit 0", "exit 0"], attempt
+    assert (second["rank"], second["says"], second["error"]) == (1, "exit 1", "ValueError"), rank
+    # Ended well, or was ended by torchrun.
+    assert first["rank"] == 0 and first["says"] in ("exit 0", "signal 15 (SIGTERM)"), rank
 
 
 def test_a_launcher_that_would_start_once_per_rank_names_the_way_out(cluster):
