@@ -4,6 +4,7 @@
 
 #include "cli/begin_time.h"
 #include "cli/import/import.h"
+#include "cli/import/slurm_commands.h"
 #include "cli/import/slurm_options.h"
 #include "cli/job_reader.h"
 #include "common/clock.h"
@@ -11,8 +12,6 @@
 #include "common/quoted.h"
 #include "common/text.h"
 #include "common/units.h"
-#include "planner/line/launcher_words.h"
-#include "planner/line/shell_text.h"
 
 namespace launch {
 namespace {
@@ -269,157 +268,12 @@ Result<void> Policies(const Options& options, JobFileDraft& draft) {
     if (options.contains(name))
       draft.Note(std::string(name) + " " + ValueOf(options, name) +
                  " is dropped: this version has nothing like it");
+  for (const auto& [name, option] : options) {
+    if (!IsSbatchOption(name))
+      draft.Note("line " + std::to_string(option.line) + ": #SBATCH " +
+                 (name.size() == 1 ? "-" : "--") + name + " is not supported: it is left out");
+  }
   return {};
-}
-
-// ---- what is run ----
-
-constexpr std::pair<std::string_view, std::string_view> kTwins[] = {
-    {"SLURM_JOB_NUM_NODES", "NNODES"},
-    {"SLURM_NNODES", "NNODES"},
-    {"SLURM_NODEID", "NODE_RANK"},
-    {"SLURM_PROCID", "RANK"},
-    {"SLURM_LOCALID", "LOCAL_RANK"},
-    {"SLURM_NTASKS", "WORLD_SIZE"},
-    {"SLURM_GPUS_ON_NODE", "NPROC_PER_NODE"},
-    {"SLURM_GPUS_PER_NODE", "NPROC_PER_NODE"},
-    {"SLURM_ARRAY_TASK_ID", "LAUNCH_ARRAY_INDEX"},
-    {"SLURM_ARRAY_JOB_ID", "LAUNCH_ARRAY_ID"},
-    {"SLURM_SUBMIT_DIR", "LAUNCH_SUBMIT_DIR"},
-    {"SLURM_JOB_ID", "LAUNCH_JOB_ID"},
-    {"SLURM_JOBID", "LAUNCH_JOB_ID"}};
-
-std::string Renamed(std::string text, JobFileDraft& draft) {
-  for (const auto& [from, to] : kTwins) {
-    if (text.find(from) == std::string::npos) continue;
-    RenameVariable(text, from, to);
-    draft.Note("run: " + std::string(from) + " became " + std::string(to));
-  }
-  if (const std::size_t left = text.find("$SLURM_"); left != std::string::npos)
-    draft.Note("run still uses " +
-               text.substr(left + 1, text.find_first_of(" \n}\"/", left + 1) - left - 1) +
-               ", which launch has no twin for");
-  return text;
-}
-
-// "srun --ntasks 4 -l CMD": index of CMD; 0 when there is no srun in front.
-std::size_t BehindSrun(const std::vector<ShellWord>& words) {
-  std::size_t i = 0;
-  while (i < words.size() &&
-         (AssignmentOf(words[i]) || words[i].value == "exec" || words[i].value == "time"))
-    ++i;
-  if (i >= words.size() || words[i].value != "srun") return 0;
-  constexpr std::string_view kSwitches[] = {"-l",          "--label",   "-u", "--unbuffered",
-                                            "--exclusive", "--overlap", "-v", "-K",
-                                            "-Q",          "--exact"};
-  for (++i; i < words.size() && words[i].value.starts_with("-"); ++i) {
-    const std::string& flag = words[i].value;
-    const bool glued = flag.find('=') != std::string::npos || (flag[1] != '-' && flag.size() > 2);
-    const bool alone =
-        std::find(std::begin(kSwitches), std::end(kSwitches), flag) != std::end(kSwitches) ||
-        flag.starts_with("--kill-on-bad-exit") || flag.starts_with("--wait");
-    if (!glued && !alone) ++i;
-  }
-  return i;
-}
-
-// Assignments that only find the master: ours is proved reachable.
-bool FindsMaster(const ShellCommand& command) {
-  constexpr std::string_view kNames[] = {"MASTER_ADDR",  "MASTER_PORT", "head_node",
-                                         "head_node_ip", "nodes",       "nodes_array"};
-  if (command.words.empty()) return false;
-  const std::size_t first = command.words.front().value == "export" ? 1 : 0;
-  for (std::size_t i = first; i < command.words.size(); ++i) {
-    const std::string& raw = command.words[i].raw;
-    const std::string name = raw.substr(0, raw.find('='));
-    const bool known = std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
-    const bool looks = raw.find("scontrol show hostname") != std::string::npos || known;
-    if (raw.find('=') == std::string::npos || !looks) return false;
-  }
-  return command.words.size() > first;
-}
-
-// "conda activate NAME", "source activate NAME" and what makes them known to the shell: the rank's
-// environment is the job's own field.
-bool SetsConda(const ShellCommand& command, JobFileDraft& draft) {
-  const std::vector<ShellWord>& words = command.words;
-  const auto is = [&](std::size_t i, std::string_view text) {
-    return i < words.size() && words[i].fixed && words[i].value == text;
-  };
-  const bool source = is(0, "source") || is(0, ".");
-  if (source && words.size() == 2 &&
-      words[1].raw.find("etc/profile.d/conda.sh") != std::string::npos)
-    return true;
-  if (is(0, "eval") && words.size() == 2 && words[1].raw.find("conda") != std::string::npos &&
-      words[1].raw.find("hook") != std::string::npos)
-    return true;
-  const bool activates = (is(0, "conda") || is(0, "source")) && is(1, "activate");
-  if (!activates) return false;
-  if (words.size() != 3 || !words[2].fixed || draft.Has("conda")) {
-    draft.Note("run keeps `" + words.back().raw +
-               "` of conda activate, which a rank's shell does not know: write conda: NAME");
-    return false;
-  }
-  draft.Set("conda", words[2].value);
-  draft.Note("run: conda activate became conda: " + words[2].value);
-  return true;
-}
-
-// The body without srun in front of commands and without the search for a master. Compound texts
-// stay as they are.
-std::string Commands(const std::string& body, bool& per_task, JobFileDraft& draft) {
-  const Result<ShellScript> script = ReadShell(body);
-  if (!script || script->compound) {
-    draft.Note(
-        "run is the script's text: it has loops, arrays or functions, so nothing in it was "
-        "changed but names");
-    if (body.find("conda activate") != std::string::npos)
-      draft.Note("run keeps conda activate, which a rank's shell does not know: write conda: NAME");
-    return body;
-  }
-  std::string text;
-  const auto joins = [](const std::string& joiner) {
-    return joiner == "&&" || joiner == "||" || joiner == "|";
-  };
-  // What joined the last command to one that is dropped would join it to nothing.
-  const auto end_chain = [&](const ShellCommand& dropped) {
-    if (joins(dropped.joiner)) return;
-    for (const std::string_view end : {" && ", " || ", " | "}) {
-      if (text.ends_with(end)) text.replace(text.size() - end.size(), end.size(), "\n");
-    }
-  };
-  for (const ShellCommand& command : script->commands) {
-    if (FindsMaster(command)) {
-      end_chain(command);
-      draft.Note("run: `" + command.words.back().raw.substr(0, 60) +
-                 "` is dropped: launch finds an address that every node reaches");
-      continue;
-    }
-    if (SetsConda(command, draft)) {
-      end_chain(command);
-      continue;
-    }
-    const std::size_t first = BehindSrun(command.words);
-    if (first > 0) {
-      draft.Note("run: srun is dropped: launch starts the command on every node");
-      ShellCommand one = command;
-      one.words.erase(one.words.begin(), one.words.begin() + static_cast<std::ptrdiff_t>(first));
-      per_task = per_task || !FindLauncher(one);
-    }
-    std::string line;
-    for (std::size_t i = 0; i < command.words.size(); ++i) {
-      const bool kept = i >= first || AssignmentOf(command.words[i]);
-      if (kept) line += (line.empty() ? "" : " ") + command.words[i].raw;
-    }
-    for (const ShellRedirect& redirect : command.redirects) line += " " + redirect.raw;
-    if (line.empty()) {
-      end_chain(command);
-      continue;
-    }
-    const std::string& joiner = command.joiner;
-    text += line + (joins(joiner) ? " " + joiner + " " : joiner == "&" ? " &\n" : "\n");
-  }
-  return text;
 }
 
 }  // namespace
@@ -433,8 +287,9 @@ Result<Imported> ImportSlurm(std::string_view text, const std::string& path) {
   JobFileDraft draft;
   Options options;
   for (const SlurmOption& option : script.options) options[option.name] = option;
-  if (script.late)
-    draft.Note("#SBATCH lines behind the first command are ignored, as sbatch ignores them");
+  for (const int line : script.late)
+    draft.Note("line " + std::to_string(line) +
+               ": #SBATCH behind the first command is ignored, as sbatch ignores it");
   Nodes(options, draft);
   Devices(options, draft);
   Cores(options, draft);
@@ -445,7 +300,7 @@ Result<Imported> ImportSlurm(std::string_view text, const std::string& path) {
   }
   if (options.contains("hold")) draft.Note("hold: submit with launch submit --hold");
   bool per_task = false;
-  std::string run = Renamed(Commands(script.body, per_task, draft), draft);
+  std::string run = SlurmCommands(script, TasksPerNode(options).value_or(1), per_task, draft);
   while (!run.empty() && run.back() == '\n') run.pop_back();
   while (!run.empty() && run.front() == '\n') run.erase(0, 1);
   if (!run.empty()) draft.Block("run", run);

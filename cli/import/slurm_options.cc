@@ -136,7 +136,7 @@ Result<SlurmScript> ReadSlurmScript(std::string_view text, const std::string& pa
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.starts_with("#SBATCH")) {
       if (commands) {
-        script.late = true;
+        script.late.push_back(number);
         continue;
       }
       if (trimmed.find("hetjob") != std::string_view::npos ||
@@ -159,8 +159,14 @@ Result<SlurmScript> ReadSlurmScript(std::string_view text, const std::string& pa
     if (line.starts_with("#!")) continue;
     if (!trimmed.empty() && trimmed.front() != '#') commands = true;
     script.body += std::string(line) + "\n";
+    script.lines.push_back(number);
   }
   return script;
+}
+
+bool IsSbatchOption(std::string_view name) {
+  return std::any_of(kKnown.begin(), kKnown.end(),
+                     [&](const Known& one) { return one.name == name; });
 }
 
 Result<std::string> SlurmTime(const std::string& text) {

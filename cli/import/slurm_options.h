@@ -17,12 +17,15 @@ struct SlurmOption {
 struct SlurmScript {
   std::vector<SlurmOption> options;  // the last of a name counts
   std::string body;                  // the commands
-  bool late = false;                 // #SBATCH lines behind the first command, which sbatch ignores
+  std::vector<int> lines;            // of the file, for each line of the body
+  std::vector<int> late;             // #SBATCH lines behind the first command, ignored by sbatch
 };
 
 // Long names may be abbreviated, short ones glued ("-N4"); several may stand on a line.
 // kInvalidArgument: an abbreviation of several options, an option without its value.
 Result<SlurmScript> ReadSlurmScript(std::string_view text, const std::string& path);
+
+bool IsSbatchOption(std::string_view name);  // that this version knows, by its long name
 
 // Slurm's times: "15" and "15:00" are minutes.
 Result<std::string> SlurmTime(const std::string& text);

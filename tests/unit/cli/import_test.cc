@@ -121,7 +121,7 @@ TEST(ImportSlurm, PassesOverOptionsBehindTheFirstCommand) {
   const auto imported =
       ImportText("#!/bin/bash\n#SBATCH -N 1\npython t.py\n#SBATCH -N 8\n", "j.sh");
   EXPECT_EQ(Read(imported).nodes.min, 1);
-  EXPECT_TRUE(Says(*imported, "behind the first command"));
+  EXPECT_TRUE(Says(*imported, "behind the first command is ignored"));
 }
 
 TEST(ImportHostfile, NamesNodesAndTheSmallestNumberOfSlots) {
@@ -306,6 +306,115 @@ TEST(ImportSlurm, NothingIsJoinedToADroppedCommand) {
       "true && export MASTER_PORT=1 && python t.py\n",
       "a.sh");
   EXPECT_EQ(Read(imported).run, "module load cuda\ntrue && python t.py\n");
+}
+
+// examples/distributed/ddp-tutorial-series/slurm/sbatch_run.sh of pytorch/examples has this form.
+TEST(ImportSlurm, AnArrayOfNodesStaysAndIsFilledWithOurs) {
+  const auto imported = ImportText(R"(#!/bin/bash
+#SBATCH --nodes=4
+#SBATCH --ntasks=4
+#SBATCH --gpus-per-task=1
+
+nodes=( $( scontrol show hostnames $SLURM_JOB_NODELIST ) )
+nodes_array=($nodes)
+head_node=${nodes_array[0]}
+head_node_ip=$(srun --nodes=1 --ntasks=1 -w "$head_node" hostname --ip-address)
+
+echo Node IP: $head_node_ip
+srun torchrun \
+--nnodes 4 \
+--rdzv_endpoint $head_node_ip:29500 \
+/shared/train.py 50 10
+)",
+                                   "job.sbatch");
+  const JobSpec spec = Read(imported);
+  EXPECT_NE(spec.run.find("nodes=( $( echo \"$LAUNCH_NODE_IPS\" ) )\n"), std::string::npos)
+      << spec.run;
+  EXPECT_NE(spec.run.find("head_node_ip=$MASTER_ADDR\n"), std::string::npos) << spec.run;
+  EXPECT_NE(spec.run.find("\ntorchrun \\\n--nnodes 4"), std::string::npos) << spec.run;
+  EXPECT_EQ(spec.run.find("srun"), std::string::npos) << spec.run;
+  EXPECT_FALSE(spec.procs_per_node.has_value());
+}
+
+TEST(ImportSlurm, FlagsOfSrunMayBeInVariables) {
+  const auto run = [](const std::string& body) {
+    return Read(ImportText("#SBATCH -N 2\n" + body, "j.sh")).run;
+  };
+  EXPECT_EQ(run("SRUN_ARGS=\"--wait 60 --kill-on-bad-exit=1\"\n"
+                "srun $SRUN_ARGS --jobid $SLURM_JOB_ID torchrun t.py\n"),
+            "SRUN_ARGS=\"--wait 60 --kill-on-bad-exit=1\"\ntorchrun t.py\n");
+  EXPECT_EQ(run("CMD=\"python t.py\"\nsrun -l $CMD\n"), "CMD=\"python t.py\"\n$CMD\n");
+  // An empty array gives no word.
+  EXPECT_EQ(run("EXTRA=()\nsrun \"${EXTRA[@]}\" -u python t.py\n"), "EXTRA=()\npython t.py\n");
+  EXPECT_EQ(run("FLAGS=(--mpi pmix -n 4)\nsrun \"${FLAGS[@]}\" python t.py\n"),
+            "FLAGS=(--mpi pmix -n 4)\npython t.py\n");
+  const auto open = ImportText("#SBATCH -N 2\n\nsrun $UNKNOWN python t.py\n", "j.sh");
+  EXPECT_TRUE(Says(*open, "line 3: srun is dropped; $UNKNOWN is not known here"));
+  // One variable with both: nothing is cut through it.
+  const auto both = ImportText("#SBATCH -N 2\nS=\"-l python t.py\"\nsrun $S\n", "j.sh");
+  EXPECT_EQ(Read(both).run, "S=\"-l python t.py\"\nsrun $S\n");
+  EXPECT_TRUE(Says(*both, "line 3: srun is not supported"));
+}
+
+TEST(ImportSlurm, AnSrunWithoutACommandIsLeftOutAndSaid) {
+  for (const char* line : {"srun --", "srun", "srun -n", "srun --nodes", "srun -l --", "srun -",
+                           "srun --mpi=pmix -N 2", "time srun -w", "if srun -n; then echo; fi"}) {
+    const auto imported =
+        ImportText("#SBATCH -N 2\n" + std::string(line) + "\npython t.py\n", "j.sh");
+    ASSERT_TRUE(imported) << line;
+    if (std::string_view(line) == "srun -") continue;  // a command named "-"
+    EXPECT_TRUE(Says(*imported, "line 2: srun has no command here")) << line;
+    EXPECT_NE(Read(imported).run.find("python t.py"), std::string::npos) << line;
+  }
+}
+
+TEST(ImportSlurm, BlocksAroundTheLineStay) {
+  const auto imported = ImportText(R"(#SBATCH --array=0-3
+#SBATCH -N 2
+#SBATCH --ntasks-per-node=1
+if [ -n "$DEBUG" ]; then
+  export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+else
+  export MASTER_PORT=29500
+fi
+for seed in 1 2; do
+  srun --label torchrun --node_rank $SLURM_PROCID --nnodes $SLURM_NTASKS t.py --seed $seed \
+    --part $SLURM_ARRAY_TASK_ID || exit 1
+done
+)",
+                                   "j.sh");
+  const JobSpec spec = Read(imported);
+  EXPECT_EQ(spec.run,
+            "if [ -n \"$DEBUG\" ]; then\n  :\nelse\n  :\nfi\n"
+            "for seed in 1 2; do\n"
+            "  torchrun --node_rank $NODE_RANK --nnodes $NNODES t.py --seed $seed \\\n"
+            "    --part $LAUNCH_ARRAY_INDEX || exit 1\ndone\n");
+  ASSERT_TRUE(spec.array);
+  EXPECT_EQ(spec.array->indices.size(), 4u);
+}
+
+TEST(ImportSlurm, VariablesOfTheScriptAreNoSearchForAMaster) {
+  const auto imported = ImportText(
+      "#SBATCH -N 2\nnodes=4\nhead_node=gpu01\nhosts=$(scontrol show hostnames)\n"
+      "echo $hosts $head_node\npython t.py --nodes $nodes\n",
+      "j.sh");
+  EXPECT_EQ(Read(imported).run,
+            "nodes=4\nhead_node=gpu01\nhosts=$(echo \"$LAUNCH_NODE_IPS\")\n"
+            "echo $hosts $head_node\npython t.py --nodes $nodes\n");
+  EXPECT_EQ(Read(imported).nodes.min, 2);
+}
+
+TEST(ImportSlurm, WhatIsNotUnderstoodIsToldWithItsLine) {
+  const auto imported = ImportText(
+      "#!/bin/bash\n#SBATCH -N 2\n#SBATCH --core-spec=2\n#SBATCH --gres-flags=enforce-binding\n"
+      "module load cuda\nscontrol update job $SLURM_JOB_ID\n# srun is a comment\n"
+      "echo $SLURM_TOPOLOGY_ADDR\npython t.py\n#SBATCH -N 8\n",
+      "j.sh");
+  EXPECT_TRUE(Says(*imported, "line 3: #SBATCH --core-spec is not supported"));
+  EXPECT_TRUE(Says(*imported, "line 4: #SBATCH --gres-flags is not supported"));
+  EXPECT_TRUE(Says(*imported, "line 8: run still uses SLURM_TOPOLOGY_ADDR"));
+  EXPECT_TRUE(Says(*imported, "line 10: #SBATCH behind the first command"));
+  EXPECT_FALSE(Says(*imported, "line 7"));
 }
 
 }  // namespace
