@@ -14,6 +14,7 @@
 #include "planner/choose/mixed_gpus.h"
 #include "planner/choose/precision.h"
 #include "planner/choose/what_if.h"
+#include "planner/line/script_habits.h"
 #include "planner/model/batch.h"
 #include "planner/model/strategy.h"
 #include "planner/place/demand.h"
@@ -429,6 +430,8 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   Append(plan.warnings, loader.findings);
   Append(plan.warnings, batch.warnings);
   Append(plan.warnings, HardCoded(choices.job, line, plan));
+  if (auto finding = OnlyNccl(line, input.context.files, plan.device))
+    plan.warnings.push_back(std::move(*finding));
   Append(plan.warnings, Advice(input, demand, layout, plan));
   Append(plan.warnings, MixedGpus(layout, plan));
   Append(plan.warnings, SecretsInClear(spec));

@@ -84,6 +84,12 @@ ScriptHabits HabitsIn(std::string_view text) {
   const bool one_process = Has(squeezed, "nn.DataParallel(") && !Has(squeezed, "Distributed") &&
                            !Has(squeezed, "init_process_group(") && !Has(squeezed, "LOCAL_RANK");
   if (one_process) habits.drives_all = "nn.DataParallel";
+  constexpr std::array<std::string_view, 3> kNccl = {"init_process_group(\"nccl\"",
+                                                     "init_process_group(backend=\"nccl\"",
+                                                     "init_process_group(\nbackend=\"nccl\""};
+  habits.only_nccl = !Has(squeezed, "gloo") && !Has(squeezed, "LAUNCH_BACKEND") &&
+                     std::any_of(kNccl.begin(), kNccl.end(),
+                                 [&](std::string_view what) { return Has(squeezed, what); });
   habits.sets_devices = Assigns(squeezed, "environ[\"CUDA_VISIBLE_DEVICES\"]=");
   return habits;
 }
@@ -158,6 +164,22 @@ void TakeTrainerDevices(LaunchLine& line) {
     line.procs_number = count.value_or(0);
     line.read.push_back(std::string(name) + " of the line: processes per node");
   }
+}
+
+std::optional<Finding> OnlyNccl(const LaunchLine& line,
+                                const std::map<std::string, std::string>& files,
+                                DeviceClass device) {
+  const std::string* text = TextOf(line, files);
+  if (device == DeviceClass::kCuda || line.rank_means_several || text == nullptr ||
+      !Has(*text, "nccl") || !HabitsIn(*text).only_nccl) {
+    return std::nullopt;
+  }
+  return MakeFinding("plan_cannot_reach_script", Severity::kWarning,
+                     "this plan cannot reach your script: " + line.script +
+                         " asks for the backend nccl, which needs a GPU for each rank, and this "
+                         "job has none",
+                     "pass os.environ[\"LAUNCH_BACKEND\"] to init_process_group, or leave the "
+                     "backend out: torch then takes the one of the device");
 }
 
 std::optional<Finding> DevicesSetIn(const LaunchLine& line,

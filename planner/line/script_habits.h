@@ -21,6 +21,7 @@ struct ScriptHabits {
   // One process that drives every GPU it sees, and knows no ranks: "nn.DataParallel"; empty: none.
   std::string drives_all;
   bool sets_devices = false;  // os.environ["CUDA_VISIBLE_DEVICES"] = ...
+  bool only_nccl = false;     // init_process_group("nccl"), and nothing of gloo or of a choice
 };
 
 ScriptHabits HabitsIn(std::string_view text);
@@ -40,6 +41,11 @@ std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const Script
 // Lightning compares trainer.devices and trainer.num_nodes with the ranks it finds; where the line
 // has them they are the job's. Takes them into the line.
 void TakeTrainerDevices(LaunchLine& line);
+
+// A script that asks for the backend nccl whatever its devices are, on a device that is no GPU.
+std::optional<Finding> OnlyNccl(const LaunchLine& line,
+                                const std::map<std::string, std::string>& files,
+                                DeviceClass device);
 
 // A script that sets CUDA_VISIBLE_DEVICES itself escapes the devices the job gets.
 std::optional<Finding> DevicesSetIn(const LaunchLine& line,

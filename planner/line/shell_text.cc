@@ -10,6 +10,7 @@ namespace launch {
 namespace {
 
 constexpr int kMaxShellDepth = 64;
+constexpr std::size_t kMostTried = 1 << 20;  // texts may be hostile
 
 // Words that open or close compound commands when they stand first.
 constexpr std::array<std::string_view, 19> kKeywords = {
@@ -33,6 +34,13 @@ class ShellReader {
   }
 
  private:
+  struct HereDocument {
+    std::string end;           // the word of its last line
+    bool tabs = false;         // "<<-": those at the beginning of a line are not part of it
+    std::size_t command = 0;   // in the script
+    std::size_t redirect = 0;  // of the command
+  };
+
   bool AtEnd() const { return at_ >= text_.size(); }
   char Peek(std::size_t ahead = 0) const {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
@@ -98,6 +106,7 @@ class ShellReader {
       EndCommand(op == "|&" ? "|" : std::string(op));
       return {};
     }
+    if (c == '(' && Peek(1) == '(' && ReadArithmetic()) return {};
     if (c == '(' || c == ')') {
       script_.compound = true;
       ++at_;
@@ -109,6 +118,25 @@ class ShellReader {
     LAUNCH_ASSIGN_OR_RETURN(ShellWord word, ReadWord());
     command_.words.push_back(std::move(word));
     return {};
+  }
+
+  // "((i << 2))" and "for ((i = 0; ...))" as one word: nothing in it is a command or a document.
+  // False, and nothing is read, where the brackets are those of subshells.
+  bool ReadArithmetic() {
+    const std::size_t begin = at_;
+    ShellWord word;
+    const bool closed = tried_ < kMostTried && SkipBracket('(', ')').has_value();
+    if (!closed || text_.substr(at_ - 2, 2) != "))") {
+      tried_ += at_ - begin + 1;
+      at_ = begin;
+      return false;
+    }
+    script_.compound = true;
+    word.raw = word.value = std::string(text_.substr(begin, at_ - begin));
+    word.fixed = false;
+    CountTo(begin, word);
+    command_.words.push_back(std::move(word));
+    return true;
   }
 
   bool IsRedirect() const {
@@ -142,7 +170,8 @@ class ShellReader {
     redirect.target = target.raw;
     if (op == "<<" || op == "<<-") {
       script_.compound = true;
-      here_documents_.push_back({target.value, script_.commands.size(), command_.redirects.size()});
+      here_documents_.push_back(
+          {target.value, op == "<<-", script_.commands.size(), command_.redirects.size()});
     }
     const bool to_descriptor =
         op == ">&" && !target.raw.empty() && (IsDigit(target.raw[0]) || target.raw[0] == '-');
@@ -156,17 +185,34 @@ class ShellReader {
   // Behind the newline that ended their commands.
   void ReadHereDocuments() {
     for (const HereDocument& open : here_documents_) {
-      std::string& document = script_.commands[open.command].redirects[open.redirect].document;
-      while (!AtEnd()) {
-        const std::size_t stop = std::min(text_.find('\n', at_), text_.size());
-        std::string_view line = text_.substr(at_, stop - at_);
-        at_ = stop + (stop < text_.size() ? 1 : 0);
-        while (!line.empty() && line.front() == '\t') line.remove_prefix(1);
-        if (line == open.end) break;
-        document += std::string(line) + "\n";
-      }
+      script_.commands[open.command].redirects[open.redirect].document = TakeDocument(open);
     }
     here_documents_.clear();
+  }
+
+  // Its lines from here on, up to the one that ends it.
+  std::string TakeDocument(const HereDocument& open) {
+    std::string document;
+    while (!AtEnd()) {
+      const std::size_t stop = std::min(text_.find('\n', at_), text_.size());
+      std::string_view line = text_.substr(at_, stop - at_);
+      at_ = stop + (stop < text_.size() ? 1 : 0);
+      while (open.tabs && !line.empty() && line.front() == '\t') line.remove_prefix(1);
+      if (line == open.end) break;
+      document += std::string(line) + "\n";
+    }
+    return document;
+  }
+
+  // At "<<" inside of $( ... ).
+  Result<void> NoteInnerDocument(std::vector<HereDocument>& inner) {
+    at_ += 2;
+    const bool tabs = Peek() == '-';
+    if (tabs) ++at_;
+    while (Peek() == ' ' || Peek() == '\t') ++at_;
+    LAUNCH_ASSIGN_OR_RETURN(const ShellWord end, ReadWord());
+    inner.push_back({end.value, tabs, 0, 0});
+    return {};
   }
 
   // NAME=( a "b c" $D ), at the bracket: words over any number of lines.
@@ -190,14 +236,18 @@ class ShellReader {
     return {};
   }
 
-  Result<ShellWord> ReadWord() {
-    ShellWord word;
-    for (; counted_ < at_ && counted_ < text_.size(); ++counted_) {
+  void CountTo(std::size_t at, ShellWord& word) {
+    for (; counted_ < at && counted_ < text_.size(); ++counted_) {
       column_ = text_[counted_] == '\n' ? 1 : column_ + 1;
       line_ += text_[counted_] == '\n' ? 1 : 0;
     }
     word.line = line_;
     word.column = column_;
+  }
+
+  Result<ShellWord> ReadWord() {
+    ShellWord word;
+    CountTo(at_, word);
     const std::size_t begin = at_;
     while (!AtEnd()) {
       const char c = Peek();
@@ -231,8 +281,17 @@ class ShellReader {
     std::string raw;
     bool single = false;
     bool twice = false;
+    bool escaped = false;  // in $'...'
     for (std::size_t i = begin; i < at_ && i < text_.size(); ++i) {
-      if (text_[i] == '\'' && !twice) single = !single;
+      if (escaped && text_[i] == '\\' && i + 1 < text_.size()) {
+        raw += text_[i++];
+        raw += text_[i];
+        continue;
+      }
+      if (text_[i] == '\'' && !twice) {
+        single = !single;
+        escaped = single && i > begin && text_[i - 1] == '$';
+      }
       if (text_[i] == '"' && !single) twice = !twice;
       if (!single && text_[i] == '\\' && i + 1 < text_.size()) {
         if (text_[i + 1] == '\n') {
@@ -255,10 +314,10 @@ class ShellReader {
     }
     if (c == '\'') return SingleQuoted(word);
     if (c == '"') return DoubleQuoted(word);
-    if (c == '$' && Peek(1) == '\'') {
+    if (c == '$' && Peek(1) == '\'') return EscapedQuoted(word);
+    if (c == '$' && Peek(1) == '"') {  // to be translated: in the C locale as it is
       ++at_;
-      word.fixed = false;  // ANSI-C escapes: not worth decoding
-      return SingleQuoted(word);
+      return DoubleQuoted(word);
     }
     if (c == '$' || c == '`') return Expansion(word);
     if (c == '*' || c == '?' || c == '[' || c == '{' || (c == '~' && word.value.empty())) {
@@ -276,6 +335,50 @@ class ShellReader {
     word.value += text_.substr(at_, close - at_);
     at_ = close + 1;
     return {};
+  }
+
+  // $'it\'s\t', at the dollar: what escapes stand for. Those of other characters than bytes make
+  // the word one that is not known.
+  Result<void> EscapedQuoted(ShellWord& word) {
+    const std::size_t open = ++at_;
+    ++at_;
+    while (!AtEnd() && Peek() != '\'') {
+      if (Peek() != '\\' || at_ + 1 >= text_.size()) {
+        word.value += text_[at_++];
+        continue;
+      }
+      const char c = Peek(1);
+      at_ += 2;
+      constexpr std::string_view kLetters = "abeEfnrtv\\'\"?";
+      constexpr std::string_view kMeanings = "\a\b\x1b\x1b\f\n\r\t\v\\'\"?";
+      if (const std::size_t at = kLetters.find(c); at != std::string_view::npos) {
+        word.value += kMeanings[at];
+      } else if ((c >= '0' && c <= '7') || c == 'x') {
+        if (c != 'x') --at_;
+        word.value += NumberedByte(c == 'x' ? 16 : 8, c == 'x' ? 2 : 3);
+      } else {
+        word.fixed = false;  // \uHHHH, \cX
+        word.value += '\\';
+        word.value += c;
+      }
+    }
+    if (AtEnd()) return Open(open, "the quote '");
+    ++at_;
+    return {};
+  }
+
+  char NumberedByte(int base, int most) {
+    int number = 0;
+    for (; most > 0 && !AtEnd(); --most, ++at_) {
+      const char c = Peek();
+      const int digit = IsDigit(c)             ? c - '0'
+                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                               : base;
+      if (digit >= base) break;
+      number = number * base + digit;
+    }
+    return static_cast<char>(number & 0xff);
   }
 
   Result<void> DoubleQuoted(ShellWord& word) {
@@ -340,14 +443,24 @@ class ShellReader {
     }
     ++depth_;
     ShellWord ignored;
+    std::vector<HereDocument> inner;  // of the commands in $( ... )
+    const bool arithmetic = opening != '(' || Peek(1) == '(';
     int depth = 0;
     do {
       if (AtEnd()) return Open(open, std::string("the bracket ") + opening);
       const char c = Peek();
       if (c == '\\') {
         at_ += 2;
+      } else if (c == '$' && Peek(1) == '\'' && opening == '(') {
+        LAUNCH_RETURN_IF_ERROR(EscapedQuoted(ignored));
       } else if (c == '\'' && opening == '(') {
         LAUNCH_RETURN_IF_ERROR(SingleQuoted(ignored));
+      } else if (!arithmetic && Looking("<<") && Peek(2) != '<') {
+        LAUNCH_RETURN_IF_ERROR(NoteInnerDocument(inner));
+      } else if (c == '\n' && !inner.empty()) {
+        ++at_;
+        for (const HereDocument& document : inner) (void)TakeDocument(document);
+        inner.clear();
       } else if (c == '"') {
         LAUNCH_RETURN_IF_ERROR(DoubleQuoted(ignored));
       } else if (c == '`' || (c == '$' && (Peek(1) == '(' || Peek(1) == '{'))) {
@@ -365,13 +478,9 @@ class ShellReader {
   std::size_t at_ = 0;
   ShellScript script_;
   ShellCommand command_;
-  struct HereDocument {
-    std::string end;           // the word of its last line
-    std::size_t command = 0;   // in the script
-    std::size_t redirect = 0;  // of the command
-  };
   std::vector<HereDocument> here_documents_;
   bool in_array_ = false;
+  std::size_t tried_ = 0;    // bytes looked at for arithmetic that was none
   std::size_t counted_ = 0;  // line_ and column_ are those of this position
   int line_ = 1;
   int column_ = 1;
@@ -386,6 +495,10 @@ void CollectUses(std::string_view raw, std::vector<ShellUse>& uses) {
     const char c = raw[i];
     if (c == '\\' && !single) {
       ++i;
+      continue;
+    }
+    if (c == '$' && !single && !twice && i + 1 < raw.size() && raw[i + 1] == '\'') {
+      for (i += 2; i < raw.size() && raw[i] != '\''; ++i) i += raw[i] == '\\' ? 1 : 0;
       continue;
     }
     if (c == '\'' && !twice) single = !single;

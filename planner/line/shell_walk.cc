@@ -70,6 +70,11 @@ void ShellWalk::Walk(const ShellScript& script) {
     NoteBranches(command);
     const std::vector<Before> before = TakeAssignments(command);
     if (!words.empty() && words[0].value == "shift") Shift(words);
+    // In one branch too: what the other one set is then no longer sure.
+    for (std::size_t i = 1; i < words.size() && words[0].value == "unset"; ++i) {
+      known_.erase(words[i].value);
+      choices_.erase(words[i].value);
+    }
     NoteWritten(command);
     if (!use_(command, words)) FromTexts(words);
     ShellCommand called = command;

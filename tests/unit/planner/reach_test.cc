@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "planner/line/script_habits.h"
 #include "planner/trainer/hf_flags.h"
 #include "planner/trainer/user_choices.h"
 
@@ -58,6 +59,33 @@ TEST(Reach, AgreesWithTheFlagsThatAreAdded) {
               read->shell.find("--gradient_checkpointing") != std::string::npos)
         << line.run;
   }
+}
+
+// A script that knows NCCL alone cannot train on a CPU: said before it fails.
+TEST(Reach, AScriptThatOnlyKnowsNcclIsNamedOnAJobWithoutGpus) {
+  const auto warns = [](const std::string& text, DeviceClass device) {
+    JobSpec spec;
+    spec.run = "torchrun --nproc_per_node=2 train.py";
+    const std::map<std::string, std::string> files = {{"train.py", text}};
+    const auto line = ReadLaunchLine(spec.run, LineOptions(spec, files));
+    EXPECT_TRUE(line);
+    const auto finding = OnlyNccl(*line, files, device);
+    EXPECT_EQ(
+        finding.has_value(),
+        finding && finding->says.find("train.py asks for the backend nccl") != std::string::npos);
+    return finding.has_value();
+  };
+  for (const char* nccl :
+       {"dist.init_process_group('nccl')\n", "init_process_group(backend=\"nccl\", rank=r)\n",
+        "    init_process_group(\n        backend='nccl')\n"}) {
+    EXPECT_TRUE(warns(nccl, DeviceClass::kCpu)) << nccl;
+    EXPECT_FALSE(warns(nccl, DeviceClass::kCuda)) << nccl;
+  }
+  for (const char* fine :
+       {"dist.init_process_group()\n", "dist.init_process_group(args.backend)\n",
+        "dist.init_process_group('nccl' if cuda else 'gloo')\n", "# init_process_group('nccl')\n",
+        "dist.init_process_group('cpu:gloo,cuda:nccl')\n"})
+    EXPECT_FALSE(warns(fine, DeviceClass::kCpu)) << fine;
 }
 
 }  // namespace
