@@ -1,9 +1,11 @@
 #include "cli/copy_files.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
+#include <array>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
@@ -19,14 +21,17 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostErrors = 4'000;  // bytes of a command's stderr
 
-// Renames on the way where the target is no directory yet. $1: the target, $2: what the archive
-// has. mktemp beside the target, for a rename must not leave its file system.
+// Nothing gets its name before it is whole: unpacked aside, then renamed, or linked into a
+// directory. $1: the target, $2: what the archive has. mktemp where the target is, for neither a
+// rename nor a link leaves its file system.
 constexpr const char* kUnpackThere =
-    "if [ -d \"$1\" ]; then exec tar -xf - -C \"$1\"; fi\n"
-    "if [ -z \"$2\" ]; then echo \"$1 is no directory\" >&2; exit 1; fi\n"
-    "d=$(mktemp -d \"$(dirname -- \"$1\")/.launch-cp-XXXXXX\") || exit 1\n"
+    "if [ -d \"$1\" ]; then in=$1; elif [ -z \"$2\" ]; then\n"
+    "  echo \"$1 is no directory\" >&2; exit 1; else in=$(dirname -- \"$1\"); fi\n"
+    "d=$(mktemp -d \"$in/.launch-cp-XXXXXX\") || exit 1\n"
     "trap 'rm -rf -- \"$d\"; exit 1' HUP INT TERM\n"
-    "tar -xf - -C \"$d\" && mv -f -T -- \"$d/$2\" \"$1\"; code=$?\n"
+    "tar -xf - -C \"$d\" && if [ -d \"$1\" ]; then\n"
+    "  cp -alf -- \"$d/.\" \"$1/\" 2>/dev/null || cp -af -- \"$d/.\" \"$1/\"\n"
+    "else mv -f -T -- \"$d/$2\" \"$1\"; fi; code=$?\n"
     "rm -rf -- \"$d\"; exit $code\n";
 
 struct Split {
@@ -56,13 +61,9 @@ struct Ran {
 };
 
 // Runs `command` beside the rank; `take` gets its output, `give` its input, until it is absent.
-Result<Ran> RunThere(Client& client, JobId job, Rank rank, std::vector<std::string> argv,
+Result<Ran> RunThere(Client& client, ExecCall call,
                      const std::function<bool(const std::string&)>& take,
                      const std::function<std::optional<std::string>()>& give) {
-  ExecCall call;
-  call.job = job;
-  call.rank = rank;
-  call.command.argv = std::move(argv);
   Ran ran;
   bool ended = false;
   const Result<void> status = client.Exec(call, [&](ExecStream& stream) {
@@ -118,60 +119,93 @@ Result<void> CheckEnd(const Ran& ran, JobId job, const std::string& path) {
               "relative paths begin where the rank works");
 }
 
-// A directory beside `to`, removed with what is in it.
+// A directory in `parent`, removed with what is in it.
 class Aside {
  public:
-  static Result<Aside> Make(const fs::path& to) {
-    const fs::path parent = to.has_parent_path() ? to.parent_path() : fs::path(".");
-    std::string name = (parent / ".launch-cp-XXXXXX").string();
+  static Result<Aside> Make(CopyGuard& guard, const fs::path& parent) {
+    std::string name = (parent.empty() ? fs::path(".") : parent) / ".launch-cp-XXXXXX";
     if (::mkdtemp(name.data()) == nullptr)
       return FailErrno("make a directory in " + parent.string(), errno);
-    return Aside(name);
+    name = fs::absolute(name).string();
+    guard.Add(name);
+    return Aside(guard, name);
   }
-  Aside(Aside&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  Aside(Aside&& other) noexcept : guard_(other.guard_), path_(std::exchange(other.path_, {})) {}
   Aside& operator=(Aside&&) = delete;
   ~Aside() {
     std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
+    if (path_.empty()) return;
+    fs::remove_all(path_, ignored);
+    guard_->Forget(path_);
   }
   const std::string& path() const { return path_; }
 
  private:
-  explicit Aside(std::string path) : path_(std::move(path)) {}
+  Aside(CopyGuard& guard, std::string path) : guard_(&guard), path_(std::move(path)) {}
+  CopyGuard* guard_;
   std::string path_;
 };
 
-// The archive of `name` into the directory `into`.
-Result<void> Fetch(Client& client, JobId job, Rank rank, const std::string& path,
+// The archive of `path` into the directory `into`.
+Result<void> Fetch(Client& client, const JobPlace& place, const std::string& path,
                    const std::string& into) {
   LAUNCH_ASSIGN_OR_RETURN(const std::string tar, Tar());
   const Split split = SplitPath(path);
-  const auto fetch = [&](std::vector<std::string> argv) -> Result<Ran> {
-    // Nothing but what was asked for, owned by who asks: what fills the archive is a job's tar.
-    std::vector<std::string> here = {tar, "-xof", "-", "-C", into};
-    if (split.name != ".") here.insert(here.end(), {"--", split.name});
-    LAUNCH_ASSIGN_OR_RETURN(PipedProgram unpack,
-                            PipedProgram::Start(here, PipedProgram::End::kStdin));
-    bool any = false;
-    LAUNCH_ASSIGN_OR_RETURN(Ran ran, RunThere(client, job, rank, std::move(argv),
-                                              [&](const std::string& bytes) {
-                                                any = true;
-                                                return unpack.Write(bytes);
-                                              },
-                                              {}));
-    if (!any) (void)unpack.Write(std::string(1024, '\0'));  // an archive without anything
-    const int code = unpack.Finish();
-    if ((ran.end.code == 0 || OnlyChanged(ran)) && code != 0) {
-      return Fail(
-          ErrorCode::kFailedPrecondition,
-          "tar could not write everything below " + into + " (exit " + std::to_string(code) + ")",
-          "is the disk full?");
-    }
-    return ran;
+  ExecCall call{.job = place.job, .rank = place.rank, .command = {}};
+  call.command.argv = {"env", "LC_ALL=C",      "tar", "-cf",     "-",
+                       "-C",  split.directory, "--",  split.name};
+  // Nothing but what was asked for, owned by who asks: what fills the archive is a job's tar.
+  std::vector<std::string> here = {tar, "-xof", "-", "-C", into};
+  if (split.name != ".") here.insert(here.end(), {"--", split.name});
+  LAUNCH_ASSIGN_OR_RETURN(PipedProgram unpack,
+                          PipedProgram::Start(here, PipedProgram::End::kStdin));
+  bool any = false;
+  const auto take = [&](const std::string& bytes) {
+    any = true;
+    return unpack.Write(bytes);
   };
-  LAUNCH_ASSIGN_OR_RETURN(const Ran ran, fetch({"env", "LC_ALL=C", "tar", "-cf", "-", "-C",
-                                                split.directory, "--", split.name}));
-  return CheckEnd(ran, job, path);
+  LAUNCH_ASSIGN_OR_RETURN(const Ran ran, RunThere(client, std::move(call), take, {}));
+  if (!any) (void)unpack.Write(std::string(1024, '\0'));  // an archive without anything
+  const int code = unpack.Finish();
+  if ((ran.end.code == 0 || OnlyChanged(ran)) && code != 0) {
+    return Fail(
+        ErrorCode::kFailedPrecondition,
+        "tar could not write everything below " + into + " (exit " + std::to_string(code) + ")",
+        "is the disk full?");
+  }
+  return CheckEnd(ran, place.job, path);
+}
+
+// `from` becomes `to`; a directory that is there already gets what is in `from`, as with cp -r.
+Result<void> MoveInto(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  const auto is_directory = [&](const fs::path& path) {
+    return fs::symlink_status(path, error).type() == fs::file_type::directory;
+  };
+  if (!is_directory(from) || !is_directory(to)) {
+    fs::rename(from, to, error);
+    if (error) return FailErrno("rename to " + to.string(), error.value());
+    return {};
+  }
+  std::vector<fs::path> names;
+  for (fs::directory_iterator at(from, error), end; !error && at != end; at.increment(error))
+    names.push_back(at->path().filename());
+  if (error) return FailErrno("read " + from.string(), error.value());
+  for (const fs::path& name : names) LAUNCH_RETURN_IF_ERROR(MoveInto(from / name, to / name));
+  return {};
+}
+
+constexpr std::array<int, 4> kInterrupts = {SIGINT, SIGTERM, SIGHUP, SIGUSR2};  // USR2: our own
+
+sigset_t InterruptSet() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : kInterrupts) {
+    struct sigaction now {};
+    const bool ignored = ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+    if (!ignored) ::sigaddset(&set, signal);  // under nohup the terminal's end is no end
+  }
+  return set;
 }
 
 }  // namespace
@@ -186,22 +220,59 @@ std::optional<JobPath> ParseJobPath(const std::string& text) {
   return JobPath{job, colon + 1 == text.size() ? "." : text.substr(colon + 1)};
 }
 
-Result<void> CopyFromJob(Client& client, JobId job, Rank rank, const std::string& path,
-                         const std::string& to) {
+CopyGuard::CopyGuard() {
+  const sigset_t set = InterruptSet();
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  thread_ = std::thread([this] { Wait(); });
+}
+
+CopyGuard::~CopyGuard() {
+  over_ = true;
+  ::pthread_kill(thread_.native_handle(), SIGUSR2);
+  thread_.join();
+}
+
+void CopyGuard::Add(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  aside_.insert(path);
+}
+
+void CopyGuard::Forget(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  aside_.erase(path);
+}
+
+void CopyGuard::Wait() {
+  const sigset_t set = InterruptSet();
+  int signal = 0;
+  while (!over_) {
+    if (::sigwait(&set, &signal) != 0 || signal == SIGUSR2) continue;
+    const std::lock_guard lock(mutex_);
+    for (const std::string& path : aside_) {
+      // tar may still write: what it makes meanwhile goes with the next round.
+      std::error_code error;
+      for (int round = 0; round < 100 && fs::exists(path, error); ++round)
+        fs::remove_all(path, error);
+    }
+    ::_exit(128 + signal);
+  }
+}
+
+Result<void> CopyFromJob(Client& client, CopyGuard& guard, const JobPlace& place,
+                         const std::string& path, const std::string& to) {
   std::error_code error;
-  if (fs::is_directory(to, error)) return Fetch(client, job, rank, path, to);
-  fs::path target = fs::path(to).lexically_normal();
-  if (to.ends_with('/')) {
+  const bool into = fs::is_directory(to, error);
+  const fs::path target = fs::path(to).lexically_normal();
+  if (!into && to.ends_with('/')) {
     return Fail(ErrorCode::kNotFound, to + " is no directory", "mkdir -p " + to);
   }
-  LAUNCH_ASSIGN_OR_RETURN(const Aside aside, Aside::Make(target));
-  LAUNCH_RETURN_IF_ERROR(Fetch(client, job, rank, path, aside.path()));
+  LAUNCH_ASSIGN_OR_RETURN(const Aside aside,
+                          Aside::Make(guard, into ? target : target.parent_path()));
+  LAUNCH_RETURN_IF_ERROR(Fetch(client, place, path, aside.path()));
   const Split split = SplitPath(path);
   const fs::path made =
       split.name == "." ? fs::path(aside.path()) : fs::path(aside.path()) / split.name;
-  fs::rename(made, target, error);
-  if (error) return FailErrno("rename to " + target.string(), error.value());
-  return {};
+  return MoveInto(made, into && split.name != "." ? target / split.name : target);
 }
 
 Result<void> CopyToJob(Client& client, JobId job, Rank rank, const std::vector<std::string>& paths,
@@ -222,7 +293,12 @@ Result<void> CopyToJob(Client& client, JobId job, Rank rank, const std::vector<s
   LAUNCH_ASSIGN_OR_RETURN(
       const Ran ran,
       RunThere(
-          client, job, rank, {"sh", "-c", kUnpackThere, "sh", to, only},
+          client,
+          {.job = job,
+           .rank = rank,
+           .command = {.argv = {"sh", "-c", kUnpackThere, "sh", to, only},
+                       .terminal = std::nullopt,
+                       .term = {}}},
           [](const std::string&) { return true; }, [&] { return pack.Read(kExecPiece); }));
   const int code = pack.Finish();
   LAUNCH_RETURN_IF_ERROR(CheckEnd(ran, job, to));

@@ -2,8 +2,12 @@
 // command beside a rank.
 #pragma once
 
+#include <atomic>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cli/client.h"
@@ -21,10 +25,37 @@ struct JobPath {
 };
 std::optional<JobPath> ParseJobPath(const std::string& text);
 
-// As `cp -r`: into `to` where that is a directory, else as a file or directory of that name. The
-// rank must run.
-Result<void> CopyFromJob(Client& client, JobId job, Rank rank, const std::string& path,
-                         const std::string& to);
+// Ctrl-C ends the program with 130 and takes what was not copied whole with it: while one lives,
+// nothing has its final name before all of it is there. Made before the first other thread, which
+// inherits the signals blocked.
+class CopyGuard {
+ public:
+  CopyGuard();
+  CopyGuard(const CopyGuard&) = delete;
+  CopyGuard& operator=(const CopyGuard&) = delete;
+  ~CopyGuard();
+
+  // A directory that goes with the program; removed by Forget's caller.
+  void Add(const std::string& path);
+  void Forget(const std::string& path);
+
+ private:
+  void Wait();
+
+  std::mutex mutex_;
+  std::set<std::string> aside_;  // guarded by mutex_
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+struct JobPlace {
+  JobId job;
+  Rank rank = 0;  // must run
+};
+
+// As `cp -r`: into `to` where that is a directory, else as a file or directory of that name.
+Result<void> CopyFromJob(Client& client, CopyGuard& guard, const JobPlace& place,
+                         const std::string& path, const std::string& to);
 // The rank must run. Several only into a directory.
 Result<void> CopyToJob(Client& client, JobId job, Rank rank, const std::vector<std::string>& paths,
                        const std::string& to);

@@ -25,6 +25,7 @@ Result<int> RunCopy(const App& app, const CopyOptions& options) {
     return Fail(ErrorCode::kInvalidArgument, "either the sources or the target are of a job",
                 "launch cp 12:out/model.pt .   or   launch cp data.json 12:data/");
   }
+  CopyGuard guard;
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
   if (to) {
     LAUNCH_ASSIGN_OR_RETURN(const JobId job, JobNamed(client, to->job));
@@ -33,7 +34,7 @@ Result<int> RunCopy(const App& app, const CopyOptions& options) {
   }
   for (const JobPath& one : from) {
     LAUNCH_ASSIGN_OR_RETURN(const JobId job, JobNamed(client, one.job));
-    LAUNCH_RETURN_IF_ERROR(CopyFromJob(client, job, options.rank, one.path, target));
+    LAUNCH_RETURN_IF_ERROR(CopyFromJob(client, guard, {job, options.rank}, one.path, target));
   }
   return 0;
 }

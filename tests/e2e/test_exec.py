@@ -245,6 +245,31 @@ def test_shell_has_a_terminal_and_ctrl_c_goes_to_the_program(cluster):
     assert cluster.state_of(job) == "RUNNING"
 
 
+def test_cp_that_is_interrupted_leaves_nothing_half_done(cluster, tmp_path):
+    job = start(cluster)
+    (cluster.work / "out").mkdir()
+    with open(cluster.work / "out/model.pt", "wb") as file:
+        file.truncate(1 << 40)
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "model.pt").write_text("of the last time\n")
+    for target in (here, here / "model.pt"):
+        copying = cluster.spawn("cp", f"{job}:out/model.pt", target)
+        wait_until("some of it came", lambda: any(p.stat().st_size > 1 << 20 for p in here.glob(".launch-cp-*/*")))
+        copying.send_signal(signal.SIGINT)
+        assert copying.wait(timeout=30) == 128 + signal.SIGINT
+        assert [p.name for p in here.iterdir()] == ["model.pt"], "no half of it, under whatever name"
+        assert (here / "model.pt").read_text() == "of the last time\n"
+    # The other way: what reached the job's node goes too.
+    with open(here / "large.bin", "wb") as file:
+        file.truncate(1 << 40)
+    copying = cluster.spawn("cp", here / "large.bin", f"{job}:out")
+    wait_until("some of it came", lambda: any(p.stat().st_size > 1 << 20 for p in (cluster.work / "out").glob(".launch-cp-*/*")))
+    copying.send_signal(signal.SIGINT)
+    assert copying.wait(timeout=30) == 128 + signal.SIGINT
+    wait_until("nothing of it is left", lambda: [p.name for p in (cluster.work / "out").iterdir()] == ["model.pt"])
+
+
 def test_cp_brings_files_from_a_running_job_and_to_it(cluster, tmp_path):
     job = start(cluster)
     (cluster.work / "out").mkdir()
@@ -261,6 +286,12 @@ def test_cp_brings_files_from_a_running_job_and_to_it(cluster, tmp_path):
     gone = cluster.launch("cp", f"{job}:no/such", here, code=None)
     assert gone.returncode != 0 and "no/such" in gone.stderr
     assert sorted(p.name for p in here.iterdir()) == ["out", "renamed.sh"], "nothing half done is left"
+    # Into a directory of that name, as cp -r.
+    (here / "out/mine").write_text("stays\n")
+    (here / "out/run.sh").write_text("old\n")
+    cluster.launch("cp", f"{job}:out", here)
+    assert (here / "out/mine").read_text() == "stays\n" and (here / "out/run.sh").read_text() == "true\n"
+    (here / "out/mine").unlink()
     # And back, under another name, and into a directory.
     cluster.launch("cp", here / "renamed.sh", f"{job}:out/again.sh")
     cluster.launch("cp", here / "out", here / "renamed.sh", f"{job}:")
