@@ -192,6 +192,19 @@ void DoubtPrintedKernelLines(std::vector<Suspect>& suspects) {
   }
 }
 
+void DoubtCpuOnly(Suspect& suspect) {
+  if (suspect.label != "torch_cpu_only" || !suspect.action.empty()) return;
+  const LabelInfo& info = LabelInfoOf("python_exception");
+  suspect.label = info.label;
+  suspect.tier = Tier::kProgram;
+  suspect.confidence = Confidence::kSymptom;
+  suspect.cause = std::string(kEndedWith) + suspect.text +
+                  ", although it saw a GPU before: another interpreter, or a torch without NCCL";
+  suspect.remedy =
+      "print sys.executable, torch.__version__ and torch.version.cuda where it fails; for gloo "
+      "instead of NCCL name the backend in init_process_group";
+}
+
 bool NodeConfirms(const Suspect& suspect, const NodeEvidence& node) {
   const std::string& label = suspect.label;
   if (label == "ecc" && node.ecc_errors > 0) return true;

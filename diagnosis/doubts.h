@@ -38,6 +38,10 @@ void DoubtScheduler(std::vector<Suspect>& suspects);
 // a wrong type) did not end of them: they may be days old. What CUDA itself returned stands.
 void DoubtPrintedKernelLines(std::vector<Suspect>& suspects);
 
+// A program that saw a GPU before runs no CPU-only torch: another interpreter or environment that
+// it started does, or its backend was built without NCCL.
+void DoubtCpuOnly(Suspect& suspect);
+
 // What the node saw itself makes a likely cause a certain one (failures.md 3, "Confirm with").
 bool NodeConfirms(const Suspect& suspect, const NodeEvidence& node);
 

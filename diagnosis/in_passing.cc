@@ -41,6 +41,14 @@ bool NamesItsMeans(std::string_view text, std::string_view lower) {
   return with != std::string_view::npos && instead - with < kLongestMeans;
 }
 
+// "I0501 10:00:00.000000 140 service.cc:145] ...", TensorFlow's "I tensorflow/x.cc:304] ...".
+bool IsInfoOfGlog(std::string_view bare) {
+  constexpr std::size_t kLongestHead = 120;
+  return bare.size() > 2 && bare[0] == 'I' &&
+         (bare[1] == ' ' || (bare[1] >= '0' && bare[1] <= '1')) &&
+         bare.substr(0, kLongestHead).find("] ") != std::string_view::npos;
+}
+
 // What a model was asked and said, as training scripts print it.
 bool IsOfConversation(std::string_view lower) {
   const std::size_t colon = lower.substr(0, 32).find(':');
@@ -94,10 +102,14 @@ bool IsNoMessage(std::string_view text) {
                         "\"message\":", "\"msg\":", "\"log\":"});
 }
 
+bool IsOfShell(std::string_view text) {
+  return StartsWithAny(text, {"bash: ", "sh: ", "-bash: ", "zsh: ", "/bin/bash: ", "/bin/sh: "});
+}
+
 bool IsInPassing(std::string_view text, std::string_view label) {
   if (SaysItGoesOn(text)) return true;
   const std::string_view bare = text.substr(std::min(text.find_first_not_of(' '), text.size()));
-  if (StartsWithAny(bare, {"[INFO]", "INFO:", "INFO "})) return true;
+  if (StartsWithAny(bare, {"[INFO]", "INFO:", "INFO "}) || IsInfoOfGlog(bare)) return true;
   if (IsOfException(bare)) return false;
   const std::string lower = Lower(bare);
   if (lower.ends_with(" disabled") || lower.ends_with(" disabled.")) return true;

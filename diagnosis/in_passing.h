@@ -13,6 +13,9 @@ bool SaysItGoesOn(std::string_view text);
 // nothing of it happened.
 bool IsNoMessage(std::string_view text);
 
+// A shell's word on a command of its script.
+bool IsOfShell(std::string_view text);
+
 // The line goes on, or tells of `label` in passing only.
 bool IsInPassing(std::string_view text, std::string_view label);
 

@@ -239,6 +239,7 @@ bool LogScanner::TryRow(std::size_t row, Span line, const LogLine& read) {
     hit.offset = base_ + joined->begin;
     hit.is_caught = hit.is_caught || IsInPassing(read.text, signature.label);
   }
+  hit.of_script = IsOfShell(read.text) && !Following(line, std::nullopt, 1, "").empty();
   hit.first = match.first;
   hit.second = match.second;
   switch (signature.reading) {

@@ -28,6 +28,7 @@ struct LogHit {
                         // frame; kSmi: what follows
   std::string frames;   // kOom: what stood before it
   std::optional<RankEnd> end;
+  bool of_script = false;  // a shell's complaint, and something stands behind it
   bool is_caught = false;  // of a traceback beside which the program says that it goes on
 };
 

@@ -34,6 +34,7 @@ enum class Reading : std::uint8_t {
   kNan,        // the loss is not a number: counts only when it stays so
   kStep,       // training goes on: what was told before did not end it
   kRestart,    // the run begins again: what was told before may be of an earlier attempt
+  kGpuSeen,    // the program said that it sees a GPU
   kDone,       // training came to its end: what follows is cleaning up
 };
 

@@ -73,6 +73,14 @@ constexpr Signature kEnvironment[] = {
      .pattern = R"(CUDA device but torch\.cuda\.is_available\(\) is False)",
      .cause = "torch sees no GPU in the job's environment"},
 
+    // Lightning's set-up, torch.utils.collect_env, what scripts print at their start.
+    {.tier = Tier::kNote,
+     .phrases = {" available: True", "is_available(): True", "is_available() = True",
+                 "is_available()=True", "is_available() True", "sing device"},
+     .pattern = R"((?:CUDA|cuda) available: True|GPU available: True \(cuda\)|)"
+                R"(cuda\.is_available\(\)(?:: | = |=| )True|[Uu]sing device:? ['"]?cuda)",
+     .reading = Reading::kGpuSeen},
+
     // torch/cuda (_lazy_init), Lightning's accelerators, transformers/training_args.py.
     {.label = "torch_cpu_only",
      .weight = 45,

@@ -43,10 +43,10 @@ constexpr Signature kStorage[] = {
     {.label = "checkpoint_corrupt",
      .weight = 64,
      .phrases = {"Ran out of input", "UnpicklingError", "BadZipFile", "MetadataIncompleteBuffer",
-                 "storage has wrong byte size", "unexpected EOF"},
+                 "storage has wrong ", "unexpected EOF"},
      .pattern =
          R"(EOFError: Ran out of input|UnpicklingError: (?:pickle data was truncated|unpickling stack|invalid|A load)|BadZipFile|)"
-         R"(MetadataIncompleteBuffer|storage has wrong byte size|unexpected EOF, expected \d+)"},
+         R"(MetadataIncompleteBuffer|storage has wrong (?:byte )?size|unexpected EOF, expected \d+)"},
     {.label = "checkpoint_corrupt",
      .weight = 64,
      .phrases = {"HeaderTooLarge", "HeaderTooSmall", "InvalidHeader", "pickle data was truncated",

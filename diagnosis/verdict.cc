@@ -67,6 +67,7 @@ class Case {
     std::optional<Rank> rank;
   };
   Progress progress_;
+  std::vector<Place> gpu_seen_;
   std::vector<Place> exceptions_;  // that were not survived, as far as is known
   bool survives_ = false;          // the program is one that goes on after some of its errors
   int nans_ = 0;
@@ -92,6 +93,14 @@ void Case::TakeLog(const LogEvidence& log) {
   if (node_.driver_saw_nothing) DoubtHardware(suspects_, node_);
   if (node_.ended_by_itself) DoubtScheduler(suspects_);
   DoubtPrintedKernelLines(suspects_);
+  for (Suspect& c : suspects_) {
+    // A script goes on behind a command that failed, unless something says that it did not.
+    if (c.of_script && !EndsBadly()) c.tier = Tier::kNote;
+    const bool saw_gpu = std::ranges::any_of(gpu_seen_, [&](const Place& place) {
+      return place.offset < c.offset && c.offset != kOutside && MayBeOne(place.rank, c.rank);
+    });
+    if (saw_gpu) DoubtCpuOnly(c);
+  }
 }
 
 // An error that the program caught did not end it: steps follow, and later another one. Where the
@@ -150,6 +159,9 @@ void Case::TakeHit(const LogHit& hit, const LogEvidence& log) {
       break;
     case Reading::kRestart:
       progress_.AddRestart(hit.offset);
+      break;
+    case Reading::kGpuSeen:
+      gpu_seen_.push_back({hit.offset, hit.rank});
       break;
     case Reading::kDone:
       progress_.AddDone(hit.offset, hit.rank);

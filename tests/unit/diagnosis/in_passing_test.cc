@@ -76,6 +76,42 @@ TEST(InPassing, DataAndCommandsAreNoMessages) {
       "none");
 }
 
+// A script goes on behind a command that its shell does not find.
+TEST(InPassing, AShellsComplaintCountsWhereSomethingFailed) {
+  for (const std::string log : {"sh: 1: ibstat: not found\nfound 2 nodes\n",
+                                "bash: /opt/site.sh: No such file or "
+                                "directory\nmodules loaded\n"}) {
+    EXPECT_EQ(Of(log, std::nullopt).label, "none") << log;
+    EXPECT_EQ(Of(log, 1).label, "file_not_found") << log;
+  }
+  EXPECT_EQ(Of("bash: torchrun: command not found\n", std::nullopt).label, "file_not_found");
+  EXPECT_EQ(Of("bash: torchrun: command not found\nsrun: error: n1: task 0: Exited with exit code "
+               "1\n",
+               std::nullopt)
+                .label,
+            "file_not_found");
+}
+
+TEST(InPassing, ATorchThatSawAGpuIsNoCpuBuild) {
+  for (const std::string seen :
+       {"GPU available: True (cuda), used: True", "Is CUDA available: True",
+        "torch.cuda.is_available() True", "Using device: cuda:0"}) {
+    const Verdict verdict = Of(seen + "\nAssertionError: Torch not compiled with CUDA enabled\n");
+    EXPECT_EQ(verdict.label, "python_exception") << seen;
+    EXPECT_EQ(verdict.action, "no_retry");
+    EXPECT_NE(verdict.cause.find("saw a GPU"), std::string::npos) << verdict.cause;
+  }
+  for (const std::string seen : {"GPU available: False, used: False", "Is CUDA available: False",
+                                 "GPU available: True (mps), used: False", "Using device: cpu"})
+    EXPECT_EQ(Of(seen + "\nAssertionError: Torch not compiled with CUDA enabled\n").label,
+              "torch_cpu_only")
+        << seen;
+  EXPECT_EQ(Of("[rank1]: CUDA available: True\n[rank0]: AssertionError: Torch not compiled with "
+               "CUDA enabled\n")
+                .label,
+            "torch_cpu_only");
+}
+
 TEST(InPassing, ReplacementsAreNamed) {
   EXPECT_TRUE(SaysItGoesOn("bf16 is not supported on this device, using fp16 instead"));
   EXPECT_TRUE(SaysItGoesOn("libx.so: undefined symbol: y; using sdpa"));

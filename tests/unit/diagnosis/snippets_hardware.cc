@@ -133,6 +133,8 @@ constexpr std::string_view kBenign[] = {
     "101] Network is unreachable>",
     "INFO:absl:Unable to initialize backend 'cuda': not found",
     "Process finished with exit code 0",
+    "2026-01-01 00:00:00.1 I external/tsl/platform/subprocess.cc:304] Start cannot spawn child "
+    "process: No such file or directory",
 };
 
 }  // namespace

@@ -179,6 +179,7 @@ constexpr Snippet kSnippets[] = {
     {"sigkill_unknown",
      "Child process with PID 71 terminated with code -9. Forcefully terminating all other "
      "processes to avoid zombies"},
+    {"checkpoint_corrupt", "RuntimeError: storage has wrong size: expected 8 got 4096"},
 };
 
 }  // namespace
