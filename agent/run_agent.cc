@@ -87,15 +87,16 @@ std::string ProgramBeside(const std::string& name) {
 }
 
 // Without a stop of the process; absent where it is not installed or may not look. Never as root:
-// it reads what the process wants it to find.
+// it reads what the process wants it to find; and where it ends with what that makes of it.
 std::optional<std::string> RunPySpy(std::int64_t pid, const std::optional<LocalAccount>& account,
-                                    const std::map<std::string, std::string>& environment) {
+                                    const std::map<std::string, std::string>& environment,
+                                    const MakeProbeScope& scope) {
   constexpr Millis kPatience{5'000};
   const auto path = environment.find("PATH");
   const std::string program = path == environment.end() ? "" : FindProgram("py-spy", path->second);
   if (program.empty()) return std::nullopt;
   const auto said = RunProgram({program, "dump", "--nonblocking", "--pid", std::to_string(pid)},
-                               {*path}, kPatience, nullptr, account);
+                               {*path}, kPatience, nullptr, account, scope);
   if (!said || said->status != 0) return std::nullopt;
   return said->output;
 }
@@ -404,8 +405,8 @@ Result<void> StartAndRun(AgentConfig config) {
                                 cancel, scope);
            },
        .py_spy =
-           [&environment](std::int64_t pid, const std::optional<LocalAccount>& account) {
-             return RunPySpy(pid, account, environment);
+           [&environment, &scope](std::int64_t pid, const std::optional<LocalAccount>& account) {
+             return RunPySpy(pid, account, environment, scope);
            },
        .fetch_chunks =
            [settings =

@@ -157,7 +157,7 @@ std::string SerializeManifest(const std::vector<SnapshotEntry>& entries) {
 
 Result<void> CopyBounds::Add(const SnapshotEntry& entry) {
   const auto beyond = [](const std::string& what) {
-    return Fail(ErrorCode::kResourceExhausted, "the copy of workdir has " + what, kLess);
+    return Fail(ErrorCode::kInvalidArgument, "the copy of workdir has " + what, kLess);
   };
   ++entries_;
   bytes_ += std::min(entry.size, kMostCopyBytes + 1);
@@ -183,7 +183,7 @@ Result<void> VisitManifest(std::string_view text,
                            const std::function<Result<void>(const SnapshotEntry&)>& visit) {
   // Before there is a list of them.
   if (static_cast<std::size_t>(std::ranges::count(text, '\n')) > kMostCopyEntries + 1) {
-    return Fail(ErrorCode::kResourceExhausted,
+    return Fail(ErrorCode::kInvalidArgument,
                 "the copy of workdir has more than " + std::to_string(kMostCopyEntries) +
                     " files, links and directories",
                 kLess);
@@ -240,7 +240,7 @@ Result<std::vector<std::string>> ParseRoot(std::string_view text) {
   }
   if (lines.size() - 1 > kMostManifestBytes / kChunkBytes) {
     return Fail(
-        ErrorCode::kResourceExhausted,
+        ErrorCode::kInvalidArgument,
         "the list of files in the copy of workdir has more than " + FormatBytes(kMostManifestBytes),
         kLess);
   }

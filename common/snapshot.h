@@ -24,7 +24,7 @@ inline constexpr std::uint64_t kMostCopyBytes = std::uint64_t{1} << 30;
 inline constexpr std::size_t kMostCopyFiles = 100'000;
 inline constexpr std::size_t kMostCopyEntries = 4 * kMostCopyFiles;  // with links and directories
 inline constexpr std::size_t kMostCopyDepth = 128;
-inline constexpr std::size_t kMostManifestBytes = std::size_t{128} << 20;
+inline constexpr std::size_t kMostManifestBytes = std::size_t{64} << 20;
 
 enum class SnapshotKind { kFile, kDirectory, kLink };
 

@@ -1,15 +1,19 @@
 #include "agent/runner/file_lock.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace launch::agent {
+
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -50,23 +54,62 @@ LockState ProbeLock(const std::string& path) {
   return LockState::kFree;
 }
 
+namespace {
+
+// Others could put a directory of their own in the place of one below `directory`.
+bool LetsOthersRename(const struct stat& directory) {
+  const bool sticky = (directory.st_mode & S_ISVTX) != 0;
+  const bool group = (directory.st_mode & S_IWGRP) != 0 && directory.st_gid != 0;
+  const bool ours = directory.st_uid == 0 || directory.st_uid == ::geteuid();
+  return !ours || (!sticky && (group || (directory.st_mode & S_IWOTH) != 0));
+}
+
+// Made while others could: their owners may hold them for ever, whatever their mode is.
+void RemoveForeignLocks(const std::string& lock_dir) {
+  std::error_code error;
+  for (fs::directory_iterator entry(lock_dir, error), end; !error && entry != end;
+       entry.increment(error)) {
+    struct stat info {};
+    const std::string path = entry->path().string();
+    if (!path.ends_with(".lock") || ::lstat(path.c_str(), &info) != 0) continue;
+    if (info.st_uid != ::geteuid()) (void)::unlink(path.c_str());
+  }
+}
+
+}  // namespace
+
 Result<void> CheckLockDir(const std::string& lock_dir) {
+  const auto found = [](const std::string& directory, const struct stat& info) {
+    return fmt::format("{} (mode {:04o}, owner uid {})", directory, info.st_mode & 07777u,
+                       info.st_uid);
+  };
+  const std::string other = ", or name another directory as lock_dir in agent.yaml";
   struct stat info {};
   if (::stat(lock_dir.c_str(), &info) != 0) return FailErrno("stat " + lock_dir, errno);
-  char mode[8];
-  std::snprintf(mode, sizeof mode, "%04o", info.st_mode & 07777u);
-  const std::string what = "lock_dir " + lock_dir + " (mode " + mode + ", owner uid " +
-                           std::to_string(info.st_uid) + ")";
-  const std::string other = ", or name another directory as lock_dir in agent.yaml";
+  const std::string what = "lock_dir " + found(lock_dir, info);
   if (info.st_uid != ::geteuid())
     return Fail(ErrorCode::kFailedPrecondition,
                 what + " belongs to another account, which could keep jobs from the GPUs",
                 "chown " + std::to_string(::geteuid()) + " " + lock_dir + other);
   const bool group = (info.st_mode & S_IWGRP) != 0 && info.st_gid != 0;
-  if (!group && (info.st_mode & S_IWOTH) == 0) return {};
-  return Fail(ErrorCode::kFailedPrecondition,
-              what + " can be written to by other accounts, which could keep jobs from the GPUs",
-              "chmod go-w " + lock_dir + other);
+  if (group || (info.st_mode & S_IWOTH) != 0)
+    return Fail(ErrorCode::kFailedPrecondition,
+                what + " can be written to by other accounts, which could keep jobs from the GPUs",
+                "chmod go-w " + lock_dir + other);
+  std::error_code error;
+  for (fs::path above = fs::canonical(lock_dir, error).parent_path(); !error && !above.empty();
+       above = above.parent_path()) {
+    if (::stat(above.c_str(), &info) != 0) return FailErrno("stat " + above.string(), errno);
+    if (LetsOthersRename(info))
+      return Fail(ErrorCode::kFailedPrecondition,
+                  "lock_dir " + lock_dir + " lies in " + found(above.string(), info) +
+                      ", where other accounts could put another in its place",
+                  "chown root and chmod go-w " + above.string() + other);
+    if (above == above.root_path()) break;
+  }
+  if (error) return FailErrno("resolve " + lock_dir, error.value());
+  RemoveForeignLocks(lock_dir);
+  return {};
 }
 
 std::string GpuLockPath(const std::string& lock_dir, const GpuUuid& gpu) {

@@ -30,7 +30,8 @@ enum class LockState { kFree, kHeld, kMissing };
 LockState ProbeLock(const std::string& path);
 
 // Where an agent runs the jobs of many accounts, nobody but this process's user may make, remove or
-// open a lock. kFailedPrecondition: somebody else may.
+// open a lock. kFailedPrecondition: somebody else may. Locks of others that are there already, from
+// when they could, are removed.
 Result<void> CheckLockDir(const std::string& lock_dir);
 
 std::string GpuLockPath(const std::string& lock_dir, const GpuUuid& gpu);

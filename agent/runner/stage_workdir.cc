@@ -77,7 +77,8 @@ void RunnerLoop::Do(CopyOutcome& outcome) {
         {.what = full ? "copy" : "workdir",
          .path = full ? options_.state_dir : run->spec->workdir,
          .ok = false,
-         .why = (full ? "" : "no copy of it could be made: ") + entered.error().message,
+         .why = (full ? "" : "no copy of it could be made: ") + entered.error().message +
+                (full || entered.error().hint.empty() ? "" : " (" + entered.error().hint + ")"),
          .inode = 0});
     return Tell(told::StageDone{.key = outcome.key, .facts = std::move(facts)});
   }

@@ -82,7 +82,7 @@ TEST_F(WorkdirCopyTest, WhatNodesWouldRefuseIsRefusedHere) {
   fs::create_directories(dir_ / deep);
   const auto copy = Copy();
   ASSERT_FALSE(copy);
-  EXPECT_EQ(copy.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_EQ(copy.error().code, ErrorCode::kInvalidArgument);
   EXPECT_NE(copy.error().message.find("directories deep"), std::string::npos);
 }
 

@@ -83,7 +83,7 @@ TEST(Snapshot, ABrokenLineIsRefused) {
 std::string Refusal(const std::string& text) {
   const auto read = ParseManifest(text);
   if (read) return "taken";
-  EXPECT_EQ(read.error().code, ErrorCode::kResourceExhausted) << read.error().message;
+  EXPECT_EQ(read.error().code, ErrorCode::kInvalidArgument) << read.error().message;
   EXPECT_NE(read.error().hint.find(".launchignore"), std::string::npos);
   return read.error().message;
 }
@@ -125,8 +125,8 @@ TEST(Snapshot, TheListOfPiecesOfAManifestIsBounded) {
   more.push_back(Sha256Hex("a"));
   const auto refused = ParseRoot(SerializeRoot(more));
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
-  EXPECT_NE(refused.error().message.find("more than 128MiB"), std::string::npos);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(refused.error().message.find("more than 64MiB"), std::string::npos);
 }
 
 TEST(Snapshot, PiecesAreOfOneSizeButTheLast) {

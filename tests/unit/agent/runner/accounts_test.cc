@@ -137,6 +137,36 @@ TEST(LocksOfAgents, LieWhereNobodyElseMayWriteIfManyAccountsRunJobs) {
   EXPECT_FALSE(CheckLockDir(dir)) << "a group of others";
 }
 
+TEST(LocksOfAgents, OfOthersThatWereThereBeforeTheDirectoryWasOursGo) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: it gives a file away";
+  const RunnerBench bench;
+  const std::string dir = bench.Path("locks-of-all");
+  ASSERT_EQ(::mkdir(dir.c_str(), 0755), 0);
+  for (const char* name : {"/gpu-ours.lock", "/gpu-anas.lock"})
+    ASSERT_TRUE(FileLock::Take(dir + name));
+  ASSERT_EQ(::chown((dir + "/gpu-anas.lock").c_str(), kAna, kAna), 0);
+  EXPECT_TRUE(CheckLockDir(dir));
+  EXPECT_EQ(ProbeLock(dir + "/gpu-ours.lock"), LockState::kFree);
+  EXPECT_EQ(ProbeLock(dir + "/gpu-anas.lock"), LockState::kMissing);
+}
+
+TEST(LocksOfAgents, LieWhereNobodyElseMayPutAnotherDirectory) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: it gives a directory away";
+  const RunnerBench bench;
+  const std::string above = bench.Path("above");
+  ASSERT_EQ(::mkdir(above.c_str(), 0777), 0);
+  ASSERT_EQ(::mkdir((above + "/locks").c_str(), 0755), 0);
+  ASSERT_EQ(::chmod(above.c_str(), 0777), 0);
+  const auto open = CheckLockDir(above + "/locks");
+  ASSERT_FALSE(open);
+  EXPECT_NE(open.error().message.find(above + " (mode 0777, owner uid 0), where other accounts"),
+            std::string::npos)
+      << open.error().message;
+  ASSERT_EQ(::chmod(above.c_str(), 01777), 0);
+  EXPECT_TRUE(CheckLockDir(above + "/locks"))
+      << "in a sticky one nobody renames what is not theirs";
+}
+
 class AccountsTest : public testing::Test {
  protected:
   void SetUp() override {

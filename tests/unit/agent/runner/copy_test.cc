@@ -109,7 +109,7 @@ TEST_F(CopyTest, WhatIsBeyondTheBoundsIsRefusedBeforeItsFilesAreFetched) {
   depot_.AddFile("train.py", "x");
   const auto copy = Make(kFirst, depot_.Root());
   ASSERT_FALSE(copy);
-  EXPECT_EQ(copy.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_EQ(copy.error().code, ErrorCode::kInvalidArgument);
   EXPECT_NE(copy.error().message.find("more than 128 directories deep"), std::string::npos);
   EXPECT_EQ(depot_.fetched(), 2) << "the root and the manifest";
 }
