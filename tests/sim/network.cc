@@ -39,7 +39,8 @@ Network::Network(World& world, Agents agents, Endpoint endpoint)
     : world_(world),
       agents_(std::move(agents)),
       endpoint_(std::move(endpoint)),
-      rng_(world.options.seed, "network") {}
+      rng_(world.options.seed, "network"),
+      heard_rng_(world.options.seed, "heard") {}
 
 bool Network::CanReach(const std::string& node) const {
   const auto line = lines_.find(node);
@@ -58,8 +59,10 @@ void Network::Put(Stream stream, bool up, Item item) {
   Connection& connection = found->second;
   std::deque<Item>& queue = up ? connection.up : connection.down;
   const std::int64_t slow = lines_[connection.node].slow;
+  const bool heard = item.up && std::holds_alternative<from_node::Heard>(*item.up);
+  Rng& rng = heard ? heard_rng_ : rng_;
   const std::int64_t arrives =
-      world_.now + rng_.Between(1, 60) + (slow > 0 ? rng_.Between(0, slow) : 0);
+      world_.now + rng.Between(1, 60) + (slow > 0 ? rng.Between(0, slow) : 0);
   item.due = queue.empty() ? arrives : std::max(arrives, queue.back().due);
   queue.push_back(std::move(item));
   if (queue.size() > kMostInFlight) {

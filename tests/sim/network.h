@@ -76,6 +76,7 @@ class Network {
   const Agents agents_;
   const Endpoint endpoint_;
   Rng rng_;
+  Rng heard_rng_;  // of Heard: for all else the kept histories draw what they drew before it
   std::map<std::string, Line> lines_;
   std::map<Stream, Connection> streams_;
   Stream next_ = 1;

@@ -249,7 +249,7 @@ TEST(AgentFence, APongAloneWritesNothing) {
   Rig rig = ConnectedRig();
   rig.fence.revision = 50;
   rig.Receive(to_node::Pong{1});
-  EXPECT_TRUE(rig.orders.empty());
+  EXPECT_TRUE(rig.Ordered<order::SaveFence>().empty());
 }
 
 TEST(AgentLink, KeepsTheNewestNoticesWhileCut) {
