@@ -1,6 +1,7 @@
 // PosixRunner with real processes: starting, ending, stopping.
 #include <gtest/gtest.h>
 #include <sys/inotify.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>

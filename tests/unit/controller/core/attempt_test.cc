@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "controller/core/draft.h"
 #include "preflight/checked_text.h"
 #include "tests/unit/controller/core/test_core.h"
 
