@@ -14,8 +14,11 @@ constexpr int kMostStrangers = 5;
 constexpr std::size_t kLongestPrefix = 120;
 constexpr int kListLines = 10;
 constexpr std::size_t kLongWord = 5;
-constexpr std::string_view kCommonWords[] = {"error", "failed", "cannot",  "could", "found",
-                                             "using", "tried",  "runtime", "memory"};
+constexpr std::string_view kCommonWords[] = {
+    "error",    "failed",     "cannot",   "could",  "found",  "using",  "tried",
+    "runtime",  "memory",     "model",    "train",  "device", "rank",   "batch",
+    "training", "checkpoint", "tensor",   "input",  "value",  "module", "files",
+    "after",    "skipping",   "retrying", "upload", "cached", "loading"};
 constexpr int kSourceLines = 3;  // below a frame: the source and what is marked in it
 
 // "KeyError", "my.pkg.Failed": a dotted name whose last part has a capital and a small letter.
@@ -155,7 +158,7 @@ bool LogScanner::IsCaught(Span header, Span exception, const LogHit& hit) const 
   while (at < buffer_.size() && EndsLine(buffer_[at])) ++at;
   if (at >= buffer_.size()) return false;
   const LogLine below = Read(LineAt(at));
-  return below.rank == hit.rank && SaysItGoesOn(below.text);
+  return below.rank == hit.rank && SaysItGoesOn(below.text) && SharesAWord(below.text, hit.text);
 }
 
 void LogScanner::ReadException(LogHit hit, Span header, std::string_view header_text) {

@@ -95,6 +95,7 @@ Suspect SuspectOf(const LogHit& hit) {
       (hit.is_caught || IsInPassing(hit.text, c.label)))
     c.tier = Tier::kNote;
   c.tells_without_failure = c.label == "gpu_remap_pending";
+  c.is_caught = hit.is_caught;
   c.of_script = hit.of_script;
   c.only_warns = hit.text.starts_with("[W");  // c10's logging
   return c;

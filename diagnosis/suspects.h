@@ -36,6 +36,7 @@ struct Suspect {
   std::string action;
   bool tells_without_failure = false;
   bool of_node = false;     // a line of the kernel that the node sent
+  bool is_caught = false;   // the program says beside it that it goes on
   bool of_script = false;   // a shell says it of a command, and the script goes on
   bool only_warns = false;  // the line calls itself a warning
   std::map<std::string, double> numbers;

@@ -18,6 +18,7 @@ namespace {
 constexpr std::size_t kMostEvidence = 5;
 constexpr std::uint64_t kBusyBefore = 2000;  // bytes: the last thing said before the timeout
 constexpr int kNansThatStay = 2;
+constexpr int kCaughtWeight = 35;  // above the report of an exit code, below that of a signal
 constexpr std::string_view kKernel = "kernel: ";  // in front of its lines as evidence
 
 // What a program ends with, if nothing outside ends it. A line of the driver is not the program's.
@@ -94,6 +95,13 @@ void Case::TakeLog(const LogEvidence& log) {
   if (node_.ended_by_itself) DoubtScheduler(suspects_);
   DoubtPrintedKernelLines(suspects_);
   for (Suspect& c : suspects_) {
+    // Where the run failed, and nothing but a launcher's report of an exit code tells of what, the
+    // program may have been wrong in saying that it goes on.
+    if (c.is_caught && c.tier == Tier::kNote && EndsBadly()) {
+      c.tier = Tier::kWrapper;
+      c.weight = kCaughtWeight;
+      c.confidence = Confidence::kSymptom;
+    }
     // A script goes on behind a command that failed, unless something says that it did not.
     if (c.of_script && !EndsBadly()) c.tier = Tier::kNote;
     const bool saw_gpu = std::ranges::any_of(gpu_seen_, [&](const Place& place) {

@@ -25,7 +25,7 @@ const char* const kCaught[] = {
     "recent call last):\n  File \"x.py\", line 5, in check\n    import triton\n"
     "ModuleNotFoundError: No module named 'triton'",
     "Traceback (most recent call last):\n  File \"retry.py\", line 131, in __call__\n    "
-    "f()\nacme.errors.CommError: HTTP 502\nacme: network error, entering retry loop.",
+    "f()\nacme.errors.CommError: HTTP 502\nacme: network error (CommError), entering retry loop.",
     "--- Logging error ---\nTraceback (most recent call last):\n  File \"log.py\", line 9, in "
     "emit\n    write(m)\nOSError: [Errno 28] No space left on device\nCall stack:\n  File "
     "\"t.py\", line 1, in f",
@@ -58,6 +58,42 @@ TEST(InPassing, WhatStandsAboveMustBeAboutTheError) {
          std::nullopt)
           .label,
       "hub_offline");
+}
+
+// A line behind the last traceback that is about something else hides no cause of it.
+TEST(InPassing, WhatStandsBelowMustBeAboutTheErrorToo) {
+  const std::string traceback =
+      "Traceback (most recent call last):\n  File \"t.py\", line 1, in f\n    g()\n";
+  const std::string report =
+      "\ntrain.py FAILED\nRoot Cause (first observed failure):\n[0]:\n  rank      : 0 (local_rank: "
+      "0)\n  exitcode  : 1 (pid: 77)\n  error_file: <N/A>\n";
+  const struct {
+    const char* label;
+    const char* error;
+  } kErrors[] = {
+      {"cuda_oom", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."},
+      {"disk_full", "OSError: [Errno 28] No space left on device"},
+      {"python_import", "ModuleNotFoundError: No module named 'apex'"},
+      {"file_not_found", "FileNotFoundError: [Errno 2] No such file or directory: '/data/x'"},
+      {"python_exception", "ValueError: expected 3 channels, got 4"}};
+  for (const auto& [label, error] : kErrors) {
+    for (const std::string below : {"INFO: skipping the upload of artifacts",
+                                    "continuing with the "
+                                    "clean-up",
+                                    "acme: run failed, retrying the sync"}) {
+      const std::string log = traceback + error + "\n" + below;
+      EXPECT_EQ(Of(log, std::nullopt).label, label) << log;
+      EXPECT_EQ(Of(log, 1).label, label) << log;
+      EXPECT_EQ(Of(log + report, 1).label, label) << log;
+    }
+  }
+  // Said of the very error, but the run failed and nothing else tells why.
+  const std::string wrong = traceback +
+                            "ModuleNotFoundError: No module named 'fused'\nfused "
+                            "kernels: falling back to eager";
+  EXPECT_EQ(Of(wrong, std::nullopt).label, "none");
+  EXPECT_EQ(Of(wrong + report, 1).label, "python_import");
+  EXPECT_EQ(Of(wrong + "\nKilled\n", 137).label, "sigkill_unknown");
 }
 
 TEST(InPassing, DataAndCommandsAreNoMessages) {
