@@ -105,6 +105,7 @@ Error WhyNotJoined(Error error, Remote& remote, const std::string& host,
                    const std::string& address) {
   const std::string why = TryPort(remote, address);
   if (why.empty()) return error;
+  error.message.resize(std::min(error.message.find('\n'), error.message.size()));  // its own hint
   error.message +=
       "; from it no connection comes about to the controller at " + address + " (" + why + ")";
   error.hint = Remedy(why, host, address);

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <string>
 
+#include "agent/link/channel.h"
 #include "agent/link/identity_files.h"
 #include "common/mailbox.h"
 #include "common/pki.h"
@@ -298,6 +299,33 @@ TEST_F(LinkOverTls, WhereNobodyRenewsOrSignsForAnotherTheOldOneIsKept) {
     EXPECT_EQ(Next<told::LinkDown>()->why, "enough");
     link_.reset();
     EXPECT_EQ(ReadIdentity(files_, dir_)->certificate_pem, before);
+  }
+}
+
+// Whoever has the key of a node or of a user is no controller to the others.
+TEST_F(LinkOverTls, AMemberOfTheClusterIsNotTakenForItsController) {
+  for (const Identity& member : {Identity{"c", "node", "n2"}, Identity{"c", "user", "eve"}}) {
+    const KeyPair key = *MakeKey();
+    grpc::SslServerCredentialsOptions options(
+        GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    options.pem_root_certs = ca_.pem;
+    options.pem_key_cert_pairs.push_back({key.private_pem, Sign(key, member, {}).pem});
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::SslServerCredentials(options), &port);
+    builder.RegisterService(&authority_);
+    const auto impostor = builder.BuildAndStart();
+    for (const auto& [to, taken] : {std::pair(port, false), std::pair(port_, true)}) {
+      const auto channel = Dial("127.0.0.1:" + std::to_string(to), *ReadIdentity(files_, dir_));
+      grpc::ClientContext context;
+      context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+      v1::JoinReply reply;
+      const auto status = v1::Identity::NewStub(channel)->Renew(&context, {}, &reply);
+      EXPECT_EQ(status.error_code() == grpc::StatusCode::UNAVAILABLE, !taken)
+          << status.error_message();
+      EXPECT_EQ(authority_.asked.TakeBatch(10, 0).size(), taken ? 1u : 0u);
+    }
+    impostor->Shutdown();
   }
 }
 

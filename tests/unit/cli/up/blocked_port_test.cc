@@ -69,8 +69,8 @@ TEST_F(BlockedPort, ThatIsOpenLeavesTheAgentsWords) {
 }
 
 TEST_F(BlockedPort, SpoilsNoErrorOfAJoinThatHasAnotherReason) {
-  const Error refused{ErrorCode::kFailedPrecondition, "joining failed: it is revoked", "mend it",
-                      std::nullopt};
+  const Error refused{ErrorCode::kFailedPrecondition,
+                      "joining failed: it is revoked\n  hint: join anew", "mend it", std::nullopt};
   const auto remote = ThisMachine();
   const Error blocked = WhyNotJoined(refused, *remote, "gpu07", address_);
   EXPECT_NE(
