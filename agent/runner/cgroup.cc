@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <set>
+#include <map>
 #include <sstream>
 #include <string_view>
 #include <thread>
@@ -437,7 +437,8 @@ Result<std::shared_ptr<const ProbeCgroup>> ProbeCgroup::Make(const CgroupHost& h
   }
   const auto limit = [](const std::string& dir, const char* file,
                         std::uint64_t most) -> Result<void> {
-    if (dir.empty()) return {};
+    // A controller that a group has may still not be handed on to those below it.
+    if (dir.empty() || !IsFile(dir + file)) return {};
     const int error_number = WriteText(dir + file, std::to_string(most));
     if (error_number != 0) return FailErrno("write " + dir + file, error_number);
     return {};
@@ -456,19 +457,16 @@ ProbeCgroup::~ProbeCgroup() {
 
 void RemoveProbeCgroups(const CgroupHost& host) {
   if (host.level == Containment::kTree) return;
-  std::set<std::string> names;
+  std::map<std::string, std::vector<std::string>> found;  // by name, that of the kill root first
   for (const std::string& root : {host.kill_root, host.memory_root, host.pids_root}) {
     std::error_code error;
     for (fs::directory_iterator at(root, error), end; !error && at != end; at.increment(error)) {
-      std::string name = at->path().filename().string();
-      if (name.starts_with(kProbe)) names.insert(std::move(name));
+      const std::string name = at->path().filename().string();
+      if (name.starts_with(kProbe)) found[name].push_back(at->path().string());
     }
   }
-  for (const std::string& name : names) {
-    EndProbe(
-        {host.kill_root + "/" + name, host.memory_root + "/" + name, host.pids_root + "/" + name},
-        host.kill_v2);
-  }
+  for (const auto& [name, dirs] : found) KillDir(dirs.front(), host.kill_v2);
+  for (const auto& [name, dirs] : found) EndProbe(dirs, host.kill_v2);
 }
 
 std::vector<Key> ListCgroups(const CgroupHost& host) {

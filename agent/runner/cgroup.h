@@ -93,8 +93,9 @@ class AllocationCgroup {
 };
 
 struct ProbeLimits {
-  std::uint64_t memory_bytes = std::uint64_t{8} << 30;  // an import of torch takes less than one
-  std::uint64_t processes = 4096;                       // and threads: one for each core
+  // An import of torch takes less than one, the network's test a context for each GPU.
+  std::uint64_t memory_bytes = std::uint64_t{16} << 30;
+  std::uint64_t processes = 4096;  // and threads: one for each core
 };
 
 // What one program that is run for a user starts, within limits; the end of this kills and removes

@@ -1,6 +1,7 @@
 #include "cli/up/blocked_port.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "common/quoted.h"
 #include "common/text.h"
@@ -12,12 +13,15 @@ namespace {
 constexpr Millis kTry(15'000);
 constexpr Millis kRead(15'000);
 
-// Prints nothing when somebody listens, else why not, as bash has it: "connect: No route to host".
-// 2: there is no bash to ask.
+// "open" when somebody listens; else what bash says: "try: connect: No route to host". 2: there is
+// nothing to ask with. Without the user's own start files, which may print what they like.
 constexpr const char* kTryPort =
     "command -v bash >/dev/null && command -v timeout >/dev/null || exit 2\n"
-    "LC_ALL=C timeout 5 bash -c 'exec 3<>\"/dev/tcp/$1/$2\"' try \"$1\" \"$2\" 2>&1\n"
-    "[ $? != 124 ] || echo 'no answer within 5 s'\n";
+    "LC_ALL=C timeout 5 bash --norc --noprofile -c 'exec 3<>\"/dev/tcp/$1/$2\"' try \"$1\" \"$2\" "
+    "2>&1\n"
+    "case $? in 0) echo open ;; 124) echo 'connect: no answer within 5 s' ;; esac\n";
+constexpr std::string_view kConnect = "connect: ";
+constexpr std::string_view kUnknownName = "Name or service not known";
 
 struct Endpoint {
   std::string host;  // without the brackets of IPv6
@@ -31,19 +35,25 @@ Endpoint Split(const std::string& address) {
   return {host, colon == std::string::npos ? "" : address.substr(colon + 1)};
 }
 
+// What a connection met: of other words nothing is made.
+std::string WhyClosed(const std::string& output) {
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    if (line == "open") return {};
+    if (line.find(kUnknownName) != std::string::npos) return std::string(kUnknownName);
+    if (const std::size_t at = line.find(kConnect); at != std::string::npos)
+      return line.substr(at + kConnect.size());
+  }
+  return {};
+}
+
 // Why nobody over there can connect to the address; empty = one can, or it cannot be told.
 std::string TryPort(Remote& remote, const std::string& address) {
   const Endpoint to = Split(address);
   const auto tried = remote.Run(
       "sh -c " + ShellQuote(kTryPort) + " sh " + ShellQuote(to.host) + " " + ShellQuote(to.port),
       "", kTry);
-  if (!tried || tried->code == 2) return {};
-  std::string why(Trim(tried->output));
-  // bash adds where it was: "try: connect: No route to host" and a line that repeats it.
-  why = why.substr(0, why.find('\n'));
-  if (const std::size_t at = why.find("connect: "); at != std::string::npos)
-    why = why.substr(at + 9);
-  return why;
+  return tried ? WhyClosed(tried->output) : std::string();
 }
 
 std::string AgentLog(Remote& remote, const HostFacts& facts) {
@@ -58,6 +68,9 @@ std::string AgentLog(Remote& remote, const HostFacts& facts) {
 
 std::string Remedy(const std::string& why, const std::string& host, const std::string& address) {
   const Endpoint to = Split(address);
+  if (why == kUnknownName)
+    return "write address: of the head in the hosts file, one that " + host +
+           " reaches, or mend its DNS; then run this again";
   if (why == "Connection refused")
     return "nothing listens there, or a firewall answers in its place: `launch nodes` tells "
            "whether "
@@ -72,12 +85,21 @@ std::string Remedy(const std::string& why, const std::string& host, const std::s
 
 std::string LastReason(std::string_view log) {
   constexpr std::string_view kKey = " why=\"";
-  const std::size_t at = log.rfind(kKey);
-  if (at == std::string_view::npos) return {};
-  const std::size_t begin = at + kKey.size();
-  std::size_t end = begin;
-  while (end < log.size() && log[end] != '"' && log[end] != '\n') end += log[end] == '\\' ? 2 : 1;
-  return std::string(log.substr(begin, std::min(end, log.size()) - begin));
+  // Of the agent that runs now, and of its link alone.
+  if (const std::size_t start = log.rfind(" agent.start "); start != std::string_view::npos)
+    log.remove_prefix(start);
+  std::string reason;
+  while (!log.empty()) {
+    const std::string_view line = log.substr(0, log.find('\n'));
+    log.remove_prefix(std::min(line.size() + 1, log.size()));
+    const std::size_t at = line.find(kKey);
+    if (at == std::string_view::npos || line.find(" link.") > at) continue;
+    const std::size_t begin = at + kKey.size();
+    std::size_t end = begin;
+    while (end < line.size() && line[end] != '"') end += line[end] == '\\' ? 2 : 1;
+    reason = line.substr(begin, std::min(end, line.size()) - begin);
+  }
+  return reason;
 }
 
 Error WhyNotHeard(Remote& remote, const HostFacts& facts, const std::string& host,

@@ -21,7 +21,8 @@ Error WhyNotHeard(Remote& remote, const HostFacts& facts, const std::string& hos
 Error WhyNotJoined(Error error, Remote& remote, const std::string& host,
                    const std::string& address);
 
-// What the last line of an agent's log with a reason gives as that; empty = there is none.
+// Why the link of the agent that wrote this log, the last one that did, is down; empty = it says
+// nothing.
 std::string LastReason(std::string_view log);
 
 }  // namespace launch::up

@@ -60,7 +60,7 @@ TEST_F(BlockedPort, IsNamedWithWhatAConnectionMet) {
 TEST_F(BlockedPort, ThatIsOpenLeavesTheAgentsWords) {
   ASSERT_EQ(::listen(socket_.get(), 1), 0);
   std::ofstream(facts_.state + "/launch-agent.log")
-      << "x why=\"the certificate is \\\"over\\\"\" y";
+      << "x link.down why=\"the certificate is \\\"over\\\"\" y";
   const Error why = Why();
   EXPECT_EQ(why.message,
             "its agent runs and has not reported for 30s; it says: the certificate is "
@@ -80,9 +80,42 @@ TEST_F(BlockedPort, SpoilsNoErrorOfAJoinThatHasAnotherReason) {
   EXPECT_EQ(WhyNotJoined(refused, *remote, "gpu07", address_), refused);
 }
 
+// As one whose shell greets, or that has another `timeout`.
+class Chatty final : public Remote {
+ public:
+  explicit Chatty(std::string output) : output_(std::move(output)) {}
+  Result<RemoteAnswer> Send(const std::string&, std::string_view, Millis,
+                            const SentBytes&) override {
+    return RemoteAnswer{.code = 1, .output = output_, .errors = {}};
+  }
+
+ private:
+  const std::string output_;
+};
+
+TEST(BlockedPortOf, AHostThatPrintsWhatItLikesIsNotTakenForClosed) {
+  const auto why = [](const std::string& output) {
+    Chatty remote(output);
+    const Error error = WhyNotHeard(remote, {}, "gpu07", "head:7470", Millis{30'000});
+    return error.message + "|" + error.hint;
+  };
+  for (const char* said : {"Welcome to gpu07\nopen\n", "timeout: can't execute '5'\n",
+                           "try: /dev/tcp/head/7470: No such file or directory\n", ""})
+    EXPECT_EQ(why(said).find("no connection"), std::string::npos) << said;
+  EXPECT_NE(why("Welcome\ntry: connect: No route to host\n").find("(No route to host)"),
+            std::string::npos);
+  const std::string unknown = why("try: head: Name or service not known\n");
+  EXPECT_NE(unknown.find("(Name or service not known)"), std::string::npos) << unknown;
+  EXPECT_NE(unknown.find("write address: of the head"), std::string::npos) << unknown;
+}
+
 TEST(LastReason, IsTheLastOneAndMayBeMissing) {
-  EXPECT_EQ(LastReason("a why=\"one\"\nb why=\"two words\" hint=\"x\"\nc\n"), "two words");
-  EXPECT_EQ(LastReason("a why=\"cut off"), "cut off");
+  EXPECT_EQ(LastReason("a link.down why=\"one\"\nb link.down x why=\"two words\" hint=\"x\"\nc\n"),
+            "two words");
+  EXPECT_EQ(LastReason("a link.down why=\"cut off"), "cut off");
+  EXPECT_EQ(
+      LastReason("a link.down why=\"of before\"\nb agent.start x\nc allocation.drop why=\"no\""),
+      "");
   EXPECT_EQ(LastReason("nothing of that"), "");
 }
 
