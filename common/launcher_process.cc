@@ -27,7 +27,7 @@ std::string LineOf(const LauncherProcess& process) {
     if (const auto* exited = std::get_if<Exited>(&*process.end))
       line += ", exit " + std::to_string(exited->code);
     if (const auto* signalled = std::get_if<Signalled>(&*process.end))
-      line += ", signal " + std::to_string(signalled->signal);
+      line += ", ended by " + std::to_string(signalled->signal);
   }
   return process.error.empty() ? line : line + ", " + process.error;
 }
@@ -46,7 +46,7 @@ std::optional<LauncherProcess> ProcessIn(std::string_view line) {
                           .error = {}};
   if (const auto code = TakeNumber(line, ", exit ", 255))
     process.end = Exited{static_cast<int>(*code)};
-  else if (const auto signal = TakeNumber(line, ", signal ", 64))
+  else if (const auto signal = TakeNumber(line, ", ended by ", 64))
     process.end = Signalled{static_cast<int>(*signal), false};
   if (line.starts_with(", ")) process.error = line.substr(2);
   return process;

@@ -23,7 +23,9 @@ struct LauncherProcess {
 // How such a line of ExitReport::kernel_lines begins.
 inline constexpr std::string_view kProcessLine = "launcher's process: ";
 
-// "launcher's process: rank 3, local rank 1, pid 41, exit 33, ValueError"
+// "launcher's process: rank 3, local rank 1, pid 41, exit 33, ValueError"; "ended by 11" for a
+// signal: a release that takes the line for the kernel's must not read a segfault of the node in
+// it.
 std::string LineOf(const LauncherProcess& process);
 // Absent: no such line.
 std::optional<LauncherProcess> ProcessIn(std::string_view line);
