@@ -80,10 +80,12 @@ Result<void> Loop::TurnWith(std::vector<Event> events, int waited_ms) {
   if (now < hold_ticks_) {
     // That nodes did not hear us is our own doing; it says nothing about the network.
     for (Event& event : events) {
-      auto* beat = std::get_if<event::NodeBeat>(&event);
-      if (beat == nullptr) continue;
-      beat->pong_age_ms = 0;
-      beat->after_stall = true;
+      if (auto* beat = std::get_if<event::NodeBeat>(&event)) {
+        beat->pong_age_ms = 0;
+        beat->after_stall = true;
+      } else if (auto* heard = std::get_if<event::NodeHeard>(&event)) {
+        heard->after_stall = true;
+      }
     }
   }
   if (store_.Low() != low_) {

@@ -53,7 +53,7 @@ void OnTick(Draft& draft) {
       MarkSilent(draft, node, live, true, "no beat");
     }
     if (live.session && live.unheard.IsOver(draft.now()))
-      MarkSilent(draft, node, live, true, kDeafWords);
+      MarkSilent(draft, node, live, true, kUnansweredWords);
     bool offers_again = live.turned_away && live.turned_away->until <= draft.now();
     if (offers_again) live.turned_away.reset();
     offers_again =

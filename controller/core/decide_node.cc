@@ -411,6 +411,7 @@ void OnNode(Draft& draft, const event::NodeHeard& event) {
   live.heard = draft.now();
   live.last_seen = draft.wall();
   live.unheard.Arrived(event.n, draft.now());
+  if (event.after_stall) live.unheard.Clear();
   MarkSilent(draft, event.node, live, live.unheard.IsOver(draft.now()), kDeafWords);
 }
 

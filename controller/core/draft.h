@@ -226,6 +226,8 @@ inline constexpr Millis kLogsAgain{1'000};  // until the node that has them is a
 inline constexpr std::size_t kRanksDiagnosed = 8;
 inline constexpr Millis kSilentAfter{3'500};
 inline constexpr const char* kDeafWords = "one-way: it does not hear us";
+inline constexpr const char* kUnansweredWords =
+    "it does not say that it hears us: one-way, or it stands still";
 inline constexpr Millis kRivalShown{60'000};     // that a second agent wants to be a node
 inline constexpr Millis kTurnedAwayFor{30'000};  // a node that refused; 16 min at most, in a row
 inline constexpr Millis kBeginAgain{600'000};    // the wall clock may jump while a job waits for it

@@ -199,6 +199,7 @@ struct NodeHeard {  // what we sent arrives there: that Pong did
   SessionId session;
   NodeId node;
   std::uint64_t n = 0;
+  bool after_stall = false;  // as of NodeBeat
 };
 struct NodeDetached {  // the stream ended
   SessionId session;

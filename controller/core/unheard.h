@@ -27,6 +27,7 @@ class Unheard {
  private:
   std::map<std::uint64_t, BootTime> sent_;
   std::optional<Millis> usual_;  // how long it takes until a Pong is known to have come
+  Millis varies_{0};             // by how much, as a mean: RFC 6298
 };
 
 }  // namespace launch::controller

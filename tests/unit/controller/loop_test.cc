@@ -355,15 +355,20 @@ TEST_F(LoopTest, AfterAStallNoTimerFiresUntilPeersCouldBeHeard) {
 TEST_F(LoopTest, AfterAStallNodesAreNotBlamedForNotHearingUs) {
   std::vector<std::int64_t> ages;
   std::vector<bool> blameless;
+  int words = 0;
   brain.decide = [&](const Event& event) {
     if (const auto* beat = std::get_if<event::NodeBeat>(&event)) {
       ages.push_back(beat->pong_age_ms);
       blameless.push_back(beat->after_stall);
+    } else if (const auto* heard = std::get_if<event::NodeHeard>(&event)) {
+      EXPECT_EQ(heard->after_stall, blameless.back());
+      ++words;
     }
     return Decision{};
   };
   const auto beat = [&] {
     ASSERT_TRUE(mailbox.Push(event::NodeBeat{SessionId{1}, NodeId{"n"}, 8'000}));
+    ASSERT_TRUE(mailbox.Push(event::NodeHeard{SessionId{1}, NodeId{"n"}, 1}));
     ASSERT_TRUE(loop.Turn());
   };
   brain.deadline = clock.now + Millis{100};
@@ -376,6 +381,7 @@ TEST_F(LoopTest, AfterAStallNodesAreNotBlamedForNotHearingUs) {
   }
   EXPECT_EQ(ages, (std::vector<std::int64_t>{8'000, 0, 0, 0, 8'000}));
   EXPECT_EQ(blameless, (std::vector<bool>{false, true, true, true, false}));
+  EXPECT_EQ(words, 5);
 }
 
 TEST_F(LoopTest, StopEndsARunThatWaits) {

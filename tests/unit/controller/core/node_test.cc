@@ -100,6 +100,28 @@ TEST_F(Node, OnASlowNetworkIsGivenTheTimeThatItUsuallyTakes) {
   EXPECT_EQ(core.Node("gpu1").state, "idle");
 }
 
+TEST_F(Node, WhoseAnswersTakeLongerNowAndThenIsGivenMoreTime) {
+  for (std::uint64_t n = 1; n <= 40; ++n) {
+    core.Beat("gpu1", 0, n);
+    core.Pass(Millis{n % 4 == 0 ? 2'000 : 100});
+    core.Heard("gpu1", n);
+    ASSERT_EQ(core.Node("gpu1").state, "idle") << n;
+  }
+  core.Beat("gpu1", 0, 41);
+  core.Pass(Millis{3'400});
+  EXPECT_EQ(core.Node("gpu1").state, "idle") << "a beat is waited for as long";
+}
+
+TEST_F(Node, IsNotBlamedByAWordThatWaitedWhileWeStoodStill) {
+  core.Beat("gpu1", 0, 1);
+  core.Heard("gpu1", 1);
+  core.Beat("gpu1", 0, 2);
+  core.Beat("gpu1", 0, 3);
+  core.now.boot += Millis{5'000};
+  core.Post(event::NodeHeard{core.session["gpu1"], NodeId{"gpu1"}, 2, true});
+  EXPECT_EQ(core.Node("gpu1").state, "idle") << "the word of the third may wait behind it";
+}
+
 TEST_F(Node, WhatItHeardOverAnEarlierStreamDoesNotCount) {
   core.Beat("gpu1", 0, 1);
   core.Heard("gpu1", 1);
