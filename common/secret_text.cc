@@ -258,9 +258,9 @@ void RemoveToldPasswords(std::string& text, const SecretMark& mark) {
 }  // namespace
 
 bool IsPlainValue(std::string_view value) {
-  constexpr std::array<std::string_view, 5> kWords = {"TRUE", "FALSE", "NONE", "NULL", "UNK"};
+  constexpr std::array<std::string_view, 5> kPlainWords = {"TRUE", "FALSE", "NONE", "NULL", "UNK"};
   const std::string upper = Upper(value);
-  return std::find(kWords.begin(), kWords.end(), upper) != kWords.end() ||
+  return std::find(kPlainWords.begin(), kPlainWords.end(), upper) != kPlainWords.end() ||
          value.find_first_not_of("0123456789.,-+eE%") == std::string_view::npos;
 }
 
