@@ -1,12 +1,12 @@
 #include "agent/runner/file_lock.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -80,8 +80,9 @@ void RemoveForeignLocks(const std::string& lock_dir) {
 
 Result<void> CheckLockDir(const std::string& lock_dir) {
   const auto found = [](const std::string& directory, const struct stat& info) {
-    return fmt::format("{} (mode {:04o}, owner uid {})", directory, info.st_mode & 07777u,
-                       info.st_uid);
+    char mode[8];
+    std::snprintf(mode, sizeof mode, "%04o", info.st_mode & 07777u);
+    return directory + " (mode " + mode + ", owner uid " + std::to_string(info.st_uid) + ")";
   };
   const std::string other = ", or name another directory as lock_dir in agent.yaml";
   struct stat info {};
