@@ -76,6 +76,49 @@ TEST(FoldFindings, TellsTheFirstNodesOfACodeAndNamesTheOthers) {
   EXPECT_EQ(FoldFindings(folded), folded);
 }
 
+// Nodes of a gang refuse one after another, and each refusal is folded into what is there.
+TEST(FoldFindings, WhatIsAddedLengthensTheOneSummaryOfItsCode) {
+  const auto add = [](std::vector<Finding>& folded, const std::string& node) {
+    folded.push_back({"port_busy", Severity::kError, NodeId{node}, "no port is free", "", ""});
+    folded = FoldFindings(folded);
+  };
+  std::vector<Finding> folded;
+  for (int i = 10; i < 30; ++i) add(folded, "gpu" + std::to_string(i));
+  ASSERT_EQ(folded.size(), kFindingsPerCode + 1);
+  EXPECT_EQ(folded.back().says, "the same on 12 more: gpu[18-29]");
+  folded.push_back({"gpu_busy", Severity::kError, NodeId{"gpu10"}, "is busy", "", ""});
+  add(folded, "gpu30");
+  ASSERT_EQ(folded.size(), kFindingsPerCode + 2);
+  EXPECT_EQ(folded.back().says, "the same on 13 more: gpu[18-30]");
+  EXPECT_EQ(FoldFindings(folded), folded);
+}
+
+TEST(FoldFindings, ASummaryWhoseNamesWereCutStillCounts) {
+  std::vector<Finding> folded;
+  for (int i = 0; i < 200; ++i) {
+    // The letters keep the names apart: no range is shorter.
+    const NodeId node{"n" + std::to_string(i) + std::string(1 + i % 3, "abc"[i % 3])};
+    folded.push_back({"port_busy", Severity::kError, node, "no port is free", "", ""});
+    folded = FoldFindings(folded);
+    ASSERT_LE(folded.size(), kFindingsPerCode + 1);
+    ASSERT_LE(folded.back().says.size(), 600u);
+  }
+  EXPECT_EQ(folded.back().says.rfind("the same on 192 more: ", 0), 0u) << folded.back().says;
+  EXPECT_EQ(FoldFindings(folded), folded);
+}
+
+TEST_F(LimitsTest, AGangWhoseNodesAllRefuseHasOneSummary) {
+  for (int i = 10; i < 30; ++i) core.Attach("n" + std::to_string(i), 1);
+  const JobId job = core.Submitted(GpuJob(20, 1));
+  const Key key{job, Attempt{1}};
+  for (const NodeId& node : core.state.attempts.at(key).nodes) {
+    core.Say(node.value,
+             from_node::Refused{
+                 key, core.Digest(node.value, key), "accept", "port_busy", "no port is free", {}});
+  }
+  EXPECT_EQ(core.state.jobs.at(job).findings.size(), kFindingsPerCode + 1);
+}
+
 TEST_F(LimitsTest, AFullDiskRefusesSubmitsAndNothingElse) {
   const JobId job = core.Submitted(GpuJob(1, 1));
   core.Run(job);
