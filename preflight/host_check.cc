@@ -25,13 +25,24 @@ constexpr std::uint64_t kInodeFloor = 1000;
 
 constexpr std::uint64_t kShmUsual = 16 * kGiB;
 
-std::string WholeGib(std::uint64_t bytes) {
-  return std::to_string((std::max(bytes, kGiB) + kGiB - 1) / kGiB);
+// Whole GiB that /dev/shm may be given: what is needed, and no more than half of the node's memory,
+// which a tmpfs that fills would else take all of. 0: that is not larger than it is.
+std::uint64_t ShmGib(std::uint64_t needed, std::uint64_t present, std::uint64_t memory) {
+  const std::uint64_t wanted = std::max(needed, present);
+  std::uint64_t gib = std::max<std::uint64_t>(wanted / kGiB + (wanted % kGiB != 0), 1);
+  if (memory > 0) gib = std::min(gib, memory / 2 / kGiB);
+  return gib > present / kGiB ? gib : 0;
+}
+
+std::string ShmLimit(std::uint64_t memory) {
+  return "half of the node's memory is " + FormatBytes(memory / 2) +
+         ", and /dev/shm must not take more: ask for less with shm_size:, use fewer loader "
+         "workers, or a node with more memory";
 }
 
 // Who gives /dev/shm its size differs with what the agent runs in: one line for each.
-std::string ShmRemedy(std::uint64_t needed) {
-  const std::string size = WholeGib(needed);
+std::string ShmRemedy(std::uint64_t gib) {
+  const std::string size = std::to_string(gib);
   return "on the node itself: mount -o remount,size=" + size +
          "g /dev/shm, and in /etc/fstab to keep it: tmpfs /dev/shm tmpfs defaults,size=" + size +
          "g 0 0\ndocker, podman: docker run --ipc=host, or --shm-size=" + size +
@@ -44,14 +55,30 @@ std::string ShmRemedy(std::uint64_t needed) {
          "container\nfewer loader workers";
 }
 
+// Of one that is full: what takes its room goes first, and only a small one is made larger.
+std::string FullShmRemedy(const DiskFact& shm, bool inodes, std::uint64_t memory) {
+  std::string remedy = "remove files that dead programs left: ls -la /dev/shm";
+  if (inodes) {
+    return remedy +
+           "\nor let it have more files than df -i /dev/shm shows: mount -o "
+           "remount,nr_inodes=N /dev/shm on the node itself";
+  }
+  const std::uint64_t gib =
+      shm.total_bytes < kShmUsual ? ShmGib(kShmUsual, shm.total_bytes, memory) : 0;
+  return gib == 0 ? remedy : remedy + "\n" + ShmRemedy(gib);
+}
+
 void AddShm(const NodeInventory& node, std::uint64_t needed, Severity severity,
             const std::string& why, PreflightReport& report) {
   Finding finding = MakeFinding("shm_small", severity, node.node,
                                 "/dev/shm" + On(node) + " has " + FormatBytes(node.shm_bytes) +
                                     ", " + why + " " + FormatBytes(needed));
   finding.evidence = "statvfs of /dev/shm";
-  finding.remedy = ShmRemedy(needed);
-  finding.fix = {"mount -o remount,size=" + WholeGib(needed) + "g /dev/shm"};
+  const std::uint64_t gib = ShmGib(needed, node.shm_bytes, node.memory_bytes);
+  // What a job asks for it gets whole or not at all.
+  const bool helps = gib > 0 && (severity != Severity::kError || gib * kGiB >= needed);
+  finding.remedy = helps ? ShmRemedy(gib) : ShmLimit(node.memory_bytes);
+  if (helps) finding.fix = {"mount -o remount,size=" + std::to_string(gib) + "g /dev/shm"};
   Add(report, std::move(finding));
 }
 
@@ -112,7 +139,8 @@ std::string StatvfsOf(const DiskFact& disk) {
   return "statvfs: " + FormatBytes(disk.free_bytes) + " free of " + FormatBytes(disk.total_bytes);
 }
 
-void JudgeDisk(const DiskFact& disk, const NodeId& node, PreflightReport& report) {
+void JudgeDisk(const DiskFact& disk, const NodeInventory& inventory, PreflightReport& report) {
+  const NodeId& node = inventory.node;
   const bool inodes = disk.free_inodes && *disk.free_inodes < kInodeFloor;
   const bool shm = disk.what == "shm";
   const std::uint64_t floor =
@@ -131,9 +159,8 @@ void JudgeDisk(const DiskFact& disk, const NodeId& node, PreflightReport& report
                                             : FormatBytes(disk.free_bytes)) +
                                     " fit");
   finding.evidence = StatvfsOf(disk);
-  finding.remedy =
-      shm ? "remove files that dead programs left: ls -la /dev/shm\n" + ShmRemedy(kShmUsual)
-          : "make room on that file system, or name another directory";
+  finding.remedy = shm ? FullShmRemedy(disk, inodes, inventory.memory_bytes)
+                       : "make room on that file system, or name another directory";
   finding.fix = {"df -h " + ShellQuote(disk.path)};
   Add(report, std::move(finding));
 }
@@ -184,7 +211,7 @@ void JudgeLimits(const NodeCase& c, PreflightReport& report) {
 
 void JudgeNodeLimits(const NodeInventory& node, PreflightReport& report) {
   if (node.shm_bytes > 0 && node.shm_bytes < kShmOfContainers) {
-    AddShm(node, kShmPerWorker, Severity::kWarning, "loader workers", report);
+    AddShm(node, kShmUsual, Severity::kWarning, "loader workers of a job may want", report);
   } else if (node.shm_bytes > 0) {
     Pass(report, "shared memory", node.node, "/dev/shm has " + FormatBytes(node.shm_bytes));
   }
@@ -195,7 +222,8 @@ void JudgeNodeLimits(const NodeInventory& node, PreflightReport& report) {
   JudgeProcesses(node, 1, report);
 }
 
-void JudgeDisks(const std::vector<DiskFact>& disks, const NodeId& node, PreflightReport& report) {
+void JudgeDisks(const std::vector<DiskFact>& disks, const NodeInventory& node,
+                PreflightReport& report) {
   for (const DiskFact& disk : disks) JudgeDisk(disk, node, report);
 }
 

@@ -18,7 +18,8 @@ void JudgeLimits(const NodeCase& c, PreflightReport& report);
 void JudgeNodeLimits(const NodeInventory& node, PreflightReport& report);
 
 // disk_low and shm_small from the free space that staging found.
-void JudgeDisks(const std::vector<DiskFact>& disks, const NodeId& node, PreflightReport& report);
+void JudgeDisks(const std::vector<DiskFact>& disks, const NodeInventory& node,
+                PreflightReport& report);
 // What `disk:` of the job asks of them.
 void JudgeAskedDisk(const JobSpec& spec, const std::vector<DiskFact>& disks, const NodeId& node,
                     PreflightReport& report);

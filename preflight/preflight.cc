@@ -183,7 +183,7 @@ PreflightReport JudgeStaging(const AllocationSpec& spec, const NodeInventory& in
     } else if (spec.container && facts.runtime && RunsPython(spec)) {
       JudgeImageTorch(inventory, spec, *facts.runtime, report);
     }
-    JudgeDisks(facts.disks, inventory.node, report);
+    JudgeDisks(facts.disks, inventory, report);
   }
   Sort(report);
   return report;

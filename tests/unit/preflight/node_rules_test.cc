@@ -153,6 +153,46 @@ TEST(HostCheck, SharedMemoryOfAContainerIsTooSmallForLoaderWorkers) {
   EXPECT_TRUE(scene.Judge().findings.empty());
 }
 
+TEST(HostCheck, SharedMemoryIsNeverMadeSmallerNorMoreThanHalfOfTheMemory) {
+  Scene scene;
+  scene.plan.loader.num_workers = 4;
+  scene.node.shm_bytes = 512 * kMi;
+  scene.node.memory_bytes = 6 * kGi;
+  const Finding half = scene.Judge().findings.at(0);  // 4 GiB are wanted
+  EXPECT_EQ(half.fix, std::vector<std::string>{"mount -o remount,size=3g /dev/shm"});
+  EXPECT_FALSE(Contains(half.remedy, "size=4g")) << half.remedy;
+  scene.job.shm_bytes = 900 * kGi;
+  scene.node.memory_bytes = 64 * kGi;
+  const Finding asked = scene.Judge().findings.at(0);
+  EXPECT_EQ(asked.severity, Severity::kError);
+  EXPECT_TRUE(asked.fix.empty());
+  EXPECT_TRUE(Contains(asked.remedy, "half of the node's memory is 32")) << asked.remedy;
+  EXPECT_FALSE(Contains(asked.remedy, "remount")) << asked.remedy;
+  scene.job.shm_bytes = 32 * kGi;
+  EXPECT_EQ(scene.Judge().findings.at(0).fix,
+            std::vector<std::string>{"mount -o remount,size=32g /dev/shm"});
+  scene.node.shm_bytes = 64 * kMi;
+  const PreflightReport node = JudgeNode(scene.node);
+  ASSERT_NE(Find(node, "shm_small"), nullptr);
+  EXPECT_TRUE(Contains(Find(node, "shm_small")->remedy, "size=16g"))
+      << "what the next job may want, not one worker's";
+}
+
+TEST(HostCheck, AFullSharedMemoryThatIsLargeIsCleanedNotMadeSmall) {
+  for (const std::uint64_t total : {503 * kGi, 16 * kGi}) {
+    const Finding large = JudgeDisk(Disk("shm", 0, total)).findings.at(0);
+    EXPECT_TRUE(Contains(large.remedy, "ls -la /dev/shm")) << large.remedy;
+    EXPECT_FALSE(Contains(large.remedy, "size=")) << large.remedy;
+  }
+  const Finding small = JudgeDisk(Disk("shm", 0, 64 * kMi)).findings.at(0);
+  EXPECT_TRUE(Contains(small.remedy, "remount,size=16g")) << small.remedy;
+  DiskFact disk = Disk("shm", 60 * kMi, 64 * kMi);
+  disk.free_inodes = 0;
+  const Finding inodes = JudgeDisk(disk).findings.at(0);
+  EXPECT_TRUE(Contains(inodes.remedy, "nr_inodes=")) << inodes.remedy;
+  EXPECT_FALSE(Contains(inodes.remedy, ",size=")) << inodes.remedy;
+}
+
 TEST(HostCheck, LockedMemoryMattersToRdmaOnSeveralNodes) {
   Scene scene;
   scene.node.addresses = {{"ib0", "10.0.0.1", 200'000, 4096, true}};
