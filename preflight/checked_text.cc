@@ -12,7 +12,7 @@ namespace launch {
 namespace {
 
 constexpr std::size_t kNodesPerCheck = 8;
-constexpr std::size_t kMostBytes = 32 << 10;
+constexpr std::size_t kMostBytes = 4 << 10;
 constexpr std::size_t kSentence = 400;  // bytes
 
 std::string OneField(std::string_view text) {
@@ -73,11 +73,19 @@ std::string Counted(const std::vector<Check>& checks) {
 
 std::string CheckedText(const std::vector<Check>& checks) {
   std::string text = Counted(checks);
-  for (const Check& check : Folded(checks)) {
-    const std::string line = LineOf(check);
-    if (text.size() + line.size() > kMostBytes) break;
-    text += line;
+  const std::vector<Check> folded = Folded(checks);
+  std::vector<std::string> lines(folded.size());  // empty: no room for it
+  std::size_t size = text.size();
+  for (const CheckResult result : {CheckResult::kFail, CheckResult::kWarn, CheckResult::kPass}) {
+    for (std::size_t i = 0; i < folded.size(); ++i) {
+      if (folded[i].result != result) continue;
+      std::string line = LineOf(folded[i]);
+      if (size + line.size() > kMostBytes) break;
+      size += line.size();
+      lines[i] = std::move(line);
+    }
   }
+  for (const std::string& line : lines) text += line;
   return text;
 }
 

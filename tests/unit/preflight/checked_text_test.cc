@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/unit/preflight/scene.h"
 
 namespace launch {
@@ -47,7 +49,28 @@ TEST(CheckedText, HasABound) {
   std::vector<Check> checks;
   for (int i = 0; i < 1000; ++i)
     checks.push_back(CheckOf("check " + std::to_string(i), "gh01", CheckResult::kPass));
-  EXPECT_LE(CheckedText(checks).size(), 32U << 10);
+  EXPECT_LE(CheckedText(checks).size(), 4U << 10);
+}
+
+TEST(CheckedText, WhatPassedIsCutFirst) {
+  std::vector<Check> checks;
+  for (int i = 0; i < 200; ++i)
+    checks.push_back(CheckOf("check " + std::to_string(i), "gh01", CheckResult::kPass));
+  for (int i = 0; i < 5; ++i) {
+    checks.push_back(CheckOf("warned " + std::to_string(i), "gh01", CheckResult::kWarn));
+    checks.push_back(CheckOf("failed " + std::to_string(i), "gh01", CheckResult::kFail));
+  }
+  const std::string text = CheckedText(checks);
+  EXPECT_LE(text.size(), 4U << 10);
+  EXPECT_TRUE(text.starts_with("210 checks: 200 passed, 5 with a warning, 5 failed\n")) << text;
+  const std::vector<Check> back = ParseChecked(text);
+  const auto count = [&](CheckResult result) {
+    return std::ranges::count(back, result, &Check::result);
+  };
+  EXPECT_EQ(count(CheckResult::kFail), 5);
+  EXPECT_EQ(count(CheckResult::kWarn), 5);
+  EXPECT_GT(count(CheckResult::kPass), 20);
+  EXPECT_EQ(back.front().check, "check 0") << "order is kept";
 }
 
 TEST(CheckedText, WhatIsNoLineIsLeftOut) {
