@@ -3,6 +3,7 @@
 #include <sys/inotify.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <utility>
@@ -20,6 +21,10 @@
 
 namespace launch::agent {
 namespace {
+
+// Far less than the controller waits for an answer to an Accept: a refusal that comes too late
+// would count as a failed start.
+constexpr std::chrono::seconds kHolderSearch{3};
 
 // kPreflightFailed: its ranks may not run here; another owner's may.
 Result<std::optional<LocalAccount>> AccountToRunAs(
@@ -108,11 +113,11 @@ void RunnerLoop::FindHolders(const order::Accept& order, Error refusal) {
   const PortBlock ports{options_.port_first, options_.port_last - options_.port_first + 1};
   RunBeside([key, number, refusal = std::move(refusal), locks = std::move(locks), ports](
                 const std::atomic<bool>& cancel, auto& tasks) mutable {
-    std::vector<std::string> lines;
-    if (refusal.code == ErrorCode::kUnavailable) lines = PortHolders(ports, cancel);
-    for (const std::string& lock : locks) {
-      for (std::string& line : LockHolders(lock, cancel)) lines.push_back(std::move(line));
-    }
+    const HolderSearch search{.cancel = cancel,
+                              .until = std::chrono::steady_clock::now() + kHolderSearch};
+    const std::vector<std::string> lines = refusal.code == ErrorCode::kUnavailable
+                                               ? PortHolders(ports, search)
+                                               : LockHolders(locks, search);
     for (const std::string& line : lines) refusal.message += "\n" + line;
     tasks.PushAlways(HoldersFound{key, number, std::move(refusal)});
   });
