@@ -10,6 +10,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -20,6 +21,10 @@ LIB = BIN.parent / "lib"
 FAKE_NVML = LIB / "libnvidia-ml.so.1"
 STATES = ROOT / "tests/fakes/nvml"
 VENV = pathlib.Path(sys.prefix)
+
+# A shell that starts the tests in the background has SIGINT ignored in them, and all that they start would inherit that.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist's own, which reads the marks
