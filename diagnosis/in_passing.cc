@@ -21,11 +21,13 @@ bool StartsWithAny(std::string_view text, std::initializer_list<std::string_view
   return std::ranges::any_of(marks, [&](std::string_view mark) { return text.starts_with(mark); });
 }
 
-// "KeyError: 'x'", "torch.OutOfMemoryError: ...": what an uncaught exception ends with.
-bool IsOfException(std::string_view text) {
-  const std::string_view name = text.substr(0, std::min(text.find(':'), text.size()));
-  return name.size() < kLongestClass && name.find(' ') == std::string_view::npos &&
-         (name.ends_with("Error") || name.ends_with("Exception"));
+// "consider using", "please try using": a hint of what could be done, not what the program does.
+bool IsAdvised(std::string_view lower, std::size_t use) {
+  std::string_view before = lower.substr(0, use);
+  while (before.ends_with(' ')) before.remove_suffix(1);
+  return std::ranges::any_of(std::initializer_list<std::string_view>{"consider", "try", "recommend",
+                                                                     "please", "by", "avoid"},
+                             [&](std::string_view word) { return before.ends_with(word); });
 }
 
 // "; using sdpa", ", using fp16 instead": the program names what it takes in its place.
@@ -38,7 +40,8 @@ bool NamesItsMeans(std::string_view text, std::string_view lower) {
   const std::size_t instead = lower.rfind(" instead");
   if (instead == std::string_view::npos || IsOfException(text)) return false;
   const std::size_t with = lower.rfind("using ", instead);
-  return with != std::string_view::npos && instead - with < kLongestMeans;
+  return with != std::string_view::npos && instead - with < kLongestMeans &&
+         !IsAdvised(lower, with);
 }
 
 // "I0501 10:00:00.000000 140 service.cc:145] ...", TensorFlow's "I tensorflow/x.cc:304] ...".
@@ -50,11 +53,29 @@ bool IsInfoOfGlog(std::string_view bare) {
 }
 
 // What a model was asked and said, as training scripts print it.
-bool IsOfConversation(std::string_view lower) {
+bool IsOfConversation(std::string_view bare, std::string_view lower) {
   const std::size_t colon = lower.substr(0, 32).find(':');
-  return colon != std::string_view::npos &&
-         StartsWithAny(lower, {"sample", "prompt", "completion", "generated", "question",
-                               "assistant", "instruction", "### "});
+  if (colon == std::string_view::npos) return false;
+  const std::string_view head = lower.substr(0, colon);
+  const std::string_view said =
+      lower.substr(std::min(lower.find_first_not_of(' ', colon + 1), lower.size()));
+  if (IsOfException(bare.substr(bare.size() - said.size())) ||
+      StartsWithAny(said, {"cuda", "nccl", "error", "fatal", "[error"}))
+    return false;
+  if (head.starts_with("### "))
+    return !HasAny(head, {"error", "fatal", "fail", "abort", "crash", "exception"});
+  const bool is_plain = std::ranges::all_of(head, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == ' ' || c == '#';
+  });
+  return is_plain && std::ranges::any_of(
+                         std::initializer_list<std::string_view>{
+                             "sample", "samples", "prompt", "completion", "generated", "question",
+                             "assistant", "instruction"},
+                         [&](std::string_view word) {
+                           return head.starts_with(word) &&
+                                  (head.size() == word.size() || head[word.size()] < 'a' ||
+                                   head[word.size()] > 'z');
+                         });
 }
 
 // Tools that a script calls; it goes on behind their complaints unless it was told not to.
@@ -63,7 +84,63 @@ bool IsOfTool(std::string_view bare) {
                               "find: ", "chmod: ", "chown: ", "touch: ", "sed: ", "grep: "});
 }
 
+// "; checkpointing disabled": the program does without it. What a library or the network gives can
+// be done without.
+bool IsDoneWithout(std::string_view bare, std::string_view lower, std::string_view label) {
+  if (!lower.ends_with(" disabled") && !lower.ends_with(" disabled.")) return false;
+  return (label == "hub_offline" || label.starts_with("lib_") || label == "nccl_network" ||
+          label == "python_import") &&
+         !StartsWithAny(bare, {"FATAL", "ERROR", "CRITICAL", "[FATAL", "[ERROR"});
+}
+
 }  // namespace
+
+bool IsClassName(std::string_view name) {
+  bool capital = false;
+  bool small = false;
+  for (const char c : name) {
+    const bool upper = c >= 'A' && c <= 'Z';
+    const bool lower = c >= 'a' && c <= 'z';
+    if (!upper && !lower && !(c >= '0' && c <= '9') && c != '_' && c != '.') return false;
+    capital = capital || upper;
+    small = small || lower;
+  }
+  return capital && small;
+}
+
+bool IsOfException(std::string_view text) {
+  const std::string_view name = text.substr(0, std::min(text.find(':'), text.size()));
+  if (name.size() >= kLongestClass || !IsClassName(name)) return false;
+  if (name.ends_with("Error") || name.ends_with("Exception")) return true;
+  const std::size_t dot = name.rfind('.');
+  return dot != std::string_view::npos && dot + 1 < name.size() && name[dot + 1] >= 'A' &&
+         name[dot + 1] <= 'Z';
+}
+
+bool AnnouncesNext(std::string_view text) {
+  return HasAny(Lower(text),
+                {"starting from scratch", "trying to resume", "using ", "fallback to"});
+}
+
+int LifeIn(std::string_view text) {
+  if (text.empty() || text[0] == ' ' || SaysItGoesOn(text)) return 0;
+  const std::string lower = Lower(text);
+  const bool has_word =
+      std::ranges::any_of(lower, [](char c) { return (c >= 'a' && c <= 'z') || c == '%'; });
+  if (!has_word || text.starts_with('+') ||
+      HasAny(lower,
+             {"error",    "exception",     "traceback",  "fail",    "fatal",      "crash",
+              "abort",    "kill",          "terminat",   "signal",  "exit",       "srun",
+              "slurm",    "scancel",       "wandb",      "elastic", "torchrun",   "deepspeed",
+              "launcher", "launch.py",     "root cause", "rank  ",  "error_file", "host  ",
+              "time  ",   "shut",          "stop",       "clean",   "leaked",     "destroy",
+              "dump",     "core",          "upload",     "sync",    "sav",        "finish",
+              "complete", "done",          "elapsed",    "end",     "warn",       "[w",
+              "nccl",     "process group", "make: ",     "make[",   "exception",  "date",
+              "job",      "pointless",     "giving up",  "bye",     "total time"}))
+    return 0;
+  return HasAny(lower, {"step", "epoch", "iter", "loss", "it/s", "s/it", "batch"}) ? 2 : 1;
+}
 
 bool SaysItGoesOn(std::string_view text) {
   const std::string lower = Lower(text);
@@ -99,7 +176,8 @@ bool IsNoMessage(std::string_view text) {
          HasAny(bare, {"\"text\":", "\"prompt\":", "\"completion\":", "\"instruction\":",
                        "\"content\":", "\"question\":", "\"answer\":", "\"conversations\":"}) &&
          !HasAny(bare, {"\"level", "\"severity", "\"record\":", "\"exc_info", "\"time",
-                        "\"message\":", "\"msg\":", "\"log\":"});
+                        "\"message\":", "\"msg\":", "\"log\":", "\"lvl\"", "\"ts\"", "\"@",
+                        "\"logger\"", "\"stream\""});
 }
 
 bool IsOfShell(std::string_view text) {
@@ -112,7 +190,7 @@ bool IsInPassing(std::string_view text, std::string_view label) {
   if (StartsWithAny(bare, {"[INFO]", "INFO:", "INFO "}) || IsInfoOfGlog(bare)) return true;
   if (IsOfException(bare)) return false;
   const std::string lower = Lower(bare);
-  if (lower.ends_with(" disabled") || lower.ends_with(" disabled.")) return true;
+  if (IsDoneWithout(bare, lower, label)) return true;
   // What Python warns of; of a GPU that torch cannot use it means it.
   if ((label == "hub_offline" || label == "nccl_network" || label == "file_not_found" ||
        label == "permission" || label == "lib_abi_mismatch") &&
@@ -123,7 +201,7 @@ bool IsInPassing(std::string_view text, std::string_view label) {
                               "could not import", "failed to import", "unable to import"}))
       return true;
   if ((label == "file_not_found" || label == "permission") && IsOfTool(bare)) return true;
-  return IsOfConversation(lower);
+  return IsOfConversation(bare, lower);
 }
 
 }  // namespace launch

@@ -9,6 +9,20 @@ namespace launch {
 // beside it, ended nothing.
 bool SaysItGoesOn(std::string_view text);
 
+// "starting from scratch", "using the cached ...": about what the program does next, which may be
+// what fails.
+bool AnnouncesNext(std::string_view text);
+
+// "KeyError", "my.pkg.Failed": a dotted name whose last part has a capital and a small letter.
+bool IsClassName(std::string_view name);
+
+// "KeyError: 'x'", "torch._dynamo.exc.Unsupported: ...": what an uncaught exception ends with.
+bool IsOfException(std::string_view text);
+
+// How much the line says that its program lives on: 0 for what programs, their wrappers and
+// launchers print while they end, 2 for progress.
+int LifeIn(std::string_view text);
+
 // A dump of arguments, a command as the shell echoes it, the help of an option, a record of data:
 // nothing of it happened.
 bool IsNoMessage(std::string_view text);

@@ -208,6 +208,11 @@ std::optional<std::string_view> StripSyslog(std::string_view s, LogLine& line) {
       bracket + 1 + Digits(who, bracket + 1) != who.size())
     return std::nullopt;
   if (line.host.empty()) line.host = who.substr(0, space);
+  // What a service of the node says means something only with its name.
+  const std::string_view name = who.substr(space + 1);
+  for (const std::string_view service :
+       {"systemd", "nvidia-", "nv-", "earlyoom", "kubelet", "dockerd", "containerd"})
+    if (name.starts_with(service)) return s.substr(16 + space + 1);
   return s.substr(end + 2);
 }
 

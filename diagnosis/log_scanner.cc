@@ -227,6 +227,7 @@ bool LogScanner::TryRow(std::size_t row, Span line, const LogLine& read) {
   hit.text = Shortened(read.text);
   if (signature.reading == Reading::kException && ignored_.contains(hit.offset)) return false;
   hit.is_caught = caught_.contains(hit.offset) || ignored_.contains(hit.offset);
+  hit.is_unproven = unproven_.contains(hit.offset);
   CompiledSignatures::Match match;
   if (!signatures_.Matches(row, read.text, &match)) {
     // What a line says of itself holds, whatever stands next to it.
@@ -239,6 +240,9 @@ bool LogScanner::TryRow(std::size_t row, Span line, const LogLine& read) {
     hit.offset = base_ + joined->begin;
     hit.is_caught = hit.is_caught || IsInPassing(read.text, signature.label);
   }
+  if (!IsPlace(signature.reading) && !hit.is_unproven && IsOfException(TrimFront(read.text)) &&
+      SaysItGoesOn(read.text))
+    hit.is_unproven = !LivesBehind(line, read.rank);
   hit.of_script = IsOfShell(read.text) && !Following(line, std::nullopt, 1, "").empty();
   hit.first = match.first;
   hit.second = match.second;

@@ -28,8 +28,9 @@ struct LogHit {
                         // frame; kSmi: what follows
   std::string frames;   // kOom: what stood before it
   std::optional<RankEnd> end;
-  bool of_script = false;  // a shell's complaint, and something stands behind it
-  bool is_caught = false;  // of a traceback beside which the program says that it goes on
+  bool of_script = false;    // a shell's complaint, and something stands behind it
+  bool is_caught = false;    // of a traceback beside which the program says that it goes on
+  bool is_unproven = false;  // an exception of which it is said so, and nothing shows that it did
 };
 
 struct LogEvidence {
@@ -96,6 +97,8 @@ class LogScanner {
   // A traceback that the program printed and went on: the line above it or behind its exception
   // says so.
   bool IsCaught(Span header, Span exception, const LogHit& hit) const;
+  // Whether the rank printed behind this line what a program that ends does not.
+  bool LivesBehind(Span line, std::optional<Rank> rank) const;
   // The frame right above the line, of an error that CPython finds before the program runs.
   std::string FrameAbove(Span line) const;
   // A line of the program's source in a traceback: what its strings say did not happen.
@@ -123,12 +126,13 @@ class LogScanner {
   std::string prefix_;  // in front of each line; unknown to ReadLine
   std::string head_;
   std::string buffer_;
-  std::vector<Joined> joined_;       // of the line that is evaluated; empty: no row asked yet
-  std::set<std::uint64_t> ignored_;  // offsets of exceptions that Python itself passed over
-  std::set<std::uint64_t> caught_;   // and of those that the program did
-  std::size_t cleaned_ = 0;          // bytes of lines with escapes that were cleaned to be searched
-  std::size_t done_ = 0;             // buffer_ up to here was read
-  std::uint64_t base_ = 0;           // offset of buffer_[0] in the log
+  std::vector<Joined> joined_;        // of the line that is evaluated; empty: no row asked yet
+  std::set<std::uint64_t> ignored_;   // offsets of exceptions that Python itself passed over
+  std::set<std::uint64_t> caught_;    // and of those that the program did
+  std::set<std::uint64_t> unproven_;  // see LogHit
+  std::size_t cleaned_ = 0;  // bytes of lines with escapes that were cleaned to be searched
+  std::size_t done_ = 0;     // buffer_ up to here was read
+  std::uint64_t base_ = 0;   // offset of buffer_[0] in the log
 };
 
 }  // namespace launch

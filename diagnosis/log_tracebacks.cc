@@ -1,6 +1,8 @@
 // What LogScanner reads of Python's tracebacks: the exception below one, its frame, and which lines
 // are the program's source.
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "common/text.h"
 #include "diagnosis/in_passing.h"
@@ -14,26 +16,15 @@ constexpr int kMostStrangers = 5;
 constexpr std::size_t kLongestPrefix = 120;
 constexpr int kListLines = 10;
 constexpr std::size_t kLongWord = 5;
+constexpr int kLife = 2;               // of what stands behind an error: see LifeIn
+constexpr std::size_t kLivesIn = 100;  // lines
 constexpr std::string_view kCommonWords[] = {
-    "error",    "failed",     "cannot",   "could",  "found",  "using",  "tried",
-    "runtime",  "memory",     "model",    "train",  "device", "rank",   "batch",
-    "training", "checkpoint", "tensor",   "input",  "value",  "module", "files",
-    "after",    "skipping",   "retrying", "upload", "cached", "loading"};
+    "error",     "failed", "cannot",  "could",     "found",   "using", "tried",    "runtime",
+    "memory",    "model",  "train",   "device",    "rank",    "batch", "training", "checkpoint",
+    "tensor",    "input",  "value",   "module",    "files",   "after", "skipping", "retrying",
+    "upload",    "cached", "loading", "attention", "dataset", "cache", "config",   "because",
+    "exception", "script", "failing", "loader",    "trainer"};
 constexpr int kSourceLines = 3;  // below a frame: the source and what is marked in it
-
-// "KeyError", "my.pkg.Failed": a dotted name whose last part has a capital and a small letter.
-bool IsClassName(std::string_view name) {
-  bool capital = false;
-  bool small = false;
-  for (const char c : name) {
-    const bool upper = c >= 'A' && c <= 'Z';
-    const bool lower = c >= 'a' && c <= 'z';
-    if (!upper && !lower && !(c >= '0' && c <= '9') && c != '_' && c != '.') return false;
-    capital = capital || upper;
-    small = small || lower;
-  }
-  return capital && small;
-}
 
 // "| > 753 |   elastic_launch(" of a traceback that rich draws a box around.
 bool IsBoxedSource(std::string_view text) {
@@ -56,22 +47,28 @@ bool IsSamePrefix(std::string_view text, std::string_view prefix) {
   return true;
 }
 
-// Whether the line is about this error: one of its longer words is among those of the message.
-bool SharesAWord(std::string_view line, std::string_view message) {
-  const std::string lower = Lower(line);
-  const std::string of_message = Lower(message);
+// The longer words, but for those of every training script.
+std::set<std::string> TellingWords(std::string_view text) {
+  const std::string lower = Lower(text);
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
+  std::set<std::string> words;
   for (std::size_t at = 0; at < lower.size();) {
     std::size_t end = at;
     while (end < lower.size() && is_letter(lower[end])) ++end;
-    const std::string word = lower.substr(at, end - at);
+    std::string word = lower.substr(at, end - at);
     at = end + 1;
     const bool is_common =
         std::ranges::find(kCommonWords, std::string_view(word)) != std::end(kCommonWords);
-    if (word.size() >= kLongWord && !is_common && of_message.find(word) != std::string::npos)
-      return true;
+    if (word.size() >= kLongWord && !is_common) words.insert(std::move(word));
   }
-  return false;
+  return words;
+}
+
+// Whether the line is about this error: one of its telling words is among those of the message.
+bool SharesAWord(std::string_view line, std::string_view message) {
+  const std::set<std::string> of_message = TellingWords(message);
+  return std::ranges::any_of(TellingWords(line),
+                             [&](const std::string& word) { return of_message.contains(word); });
 }
 
 // "KeyError: 'x'": class and message.
@@ -150,8 +147,8 @@ bool LogScanner::IsCaught(Span header, Span exception, const LogHit& hit) const 
   const Span before = LineBefore(header);
   const LogLine above = Read(before);
   // Not the last of several tries, and not what was said of the traceback above.
-  if (above.rank == hit.rank && SaysItGoesOn(above.text) && SharesAWord(above.text, hit.text) &&
-      above.text.find("etry") == std::string::npos &&
+  if (above.rank == hit.rank && SaysItGoesOn(above.text) && !AnnouncesNext(above.text) &&
+      SharesAWord(above.text, hit.text) && above.text.find("etry") == std::string::npos &&
       !caught_.contains(base_ + LineBefore(before).begin))
     return true;
   std::size_t at = exception.end;
@@ -159,6 +156,21 @@ bool LogScanner::IsCaught(Span header, Span exception, const LogHit& hit) const 
   if (at >= buffer_.size()) return false;
   const LogLine below = Read(LineAt(at));
   return below.rank == hit.rank && SaysItGoesOn(below.text) && SharesAWord(below.text, hit.text);
+}
+
+bool LogScanner::LivesBehind(Span line, std::optional<Rank> rank) const {
+  const std::size_t limit = std::min(buffer_.size(), line.end + kAhead);
+  int life = 0;
+  std::size_t at = line.end;
+  for (std::size_t lines = 0; lines < kLivesIn && life < kLife; ++lines) {
+    while (at < limit && EndsLine(buffer_[at])) ++at;
+    if (at >= limit) break;
+    const Span span = LineAt(at);
+    const LogLine next = Read(span);
+    at = std::max(span.end, at + 1);
+    if (next.rank == rank) life += LifeIn(next.text);
+  }
+  return life >= kLife;
 }
 
 void LogScanner::ReadException(LogHit hit, Span header, std::string_view header_text) {
@@ -202,6 +214,8 @@ void LogScanner::ReadException(LogHit hit, Span header, std::string_view header_
     }
     hit.is_caught = IsCaught(header, span, hit);
     if (hit.is_caught) caught_.insert(hit.offset);
+    hit.is_unproven = (hit.is_caught || SaysItGoesOn(hit.text)) && !LivesBehind(span, hit.rank);
+    if (hit.is_unproven) unproven_.insert(hit.offset);
     return Keep(std::move(hit));
   }
 }

@@ -38,7 +38,7 @@ struct EndPatterns {
   // torch/distributed/elastic/multiprocessing/errors/__init__.py, _format_failure
   BoundedPattern rank{R"(rank\s*: (\d+) \(local_rank: )"};
   BoundedPattern exit_code{
-      R"(exitcode\s*: (-?\d+)|Process finished with exit code (-?[1-9]\d*))"};  // PyCharm's
+      R"(exitcode\s*: (-?\d+)|^ *Process finished with exit code (-?[1-9]\d*))"};  // PyCharm's
   // multiprocessing/api.py: "failed (exitcode: -9) local_rank: 3 (pid: 1) of binary: python"
   BoundedPattern local_rank{R"(\) local_rank: (\d+))"};
   BoundedPattern signal{
@@ -138,7 +138,8 @@ std::optional<RankEnd> RankEndReader::ReadFirst(std::string_view text) {
   std::string of_child;
   if (RE2::PartialMatch(line, p.child, &of_child, &code) && code != 0) {
     RankEnd end = DecodeExitCode(code);
-    if (const auto child = ParseInt(of_child)) end.rank = static_cast<Rank>(*child);
+    const auto child = ParseInt(of_child);
+    if (child && *child >= 0 && *child <= kHighestRank) end.rank = static_cast<Rank>(*child);
     end.root = true;
     return end;
   }
@@ -172,11 +173,11 @@ std::optional<RankEnd> RankEndReader::Read(std::string_view text, std::optional<
     reported_rank_ = number;
     return std::nullopt;
   }
-  std::int64_t wide = 0;  // Windows' NTSTATUS has 32 bits
   std::string codes[2];
   if (RE2::PartialMatch(line, p.exit_code, &codes[0], &codes[1])) {
-    wide = ParseInt(codes[0] + codes[1]).value_or(0);
-    RankEnd end = DecodeExitCode(wide);
+    const auto code = ParseInt(codes[0] + codes[1]);  // Windows' NTSTATUS has 32 bits
+    if (!code) return std::nullopt;
+    RankEnd end = DecodeExitCode(*code);
     end.rank = reported_rank_ ? reported_rank_ : rank;
     if (!end.rank && RE2::PartialMatch(line, p.local_rank, &who)) end.rank = who;
     end.root = in_root_;

@@ -345,7 +345,7 @@ constexpr Signature kEnvironment[] = {
      .pattern =
          R"(not implemented for '(?:Half|BFloat16|Float8\w*)'|type fp8\w* not supported in this architecture|)"
          R"(compute capability [\d.]+(?: or higher)? required for (?:FP8|MXFP8|NVFP4)|)"
-         R"((?i:\b(?:fp8|mxfp8|nvfp4|fp4|bf16|bfloat16)\b[^\n]{0,20} requires sm ?(?:>=|_)? ?\d+))"},
+         R"((?:Error|Exception): [^\n]{0,60}(?i:\b(?:fp8|mxfp8|nvfp4|fp4|bf16|bfloat16)\b[^\n]{0,20} requires sm ?(?:>=|_)? ?\d+))"},
 
     {.label = "duplicate_gpu",
      .weight = 70,

@@ -110,7 +110,12 @@ constexpr Signature kLauncher[] = {
     {.tier = Tier::kWrapper,
      .phrases = {"ChildFailedError", "received by PID", "Killed by signal", "exited on signal",
                  "exited. Killed", "exit code 137", "crashed with exit code", "(core dumped)",
-                 ") exited with code ", "Process finished with exit"},
+                 ") exited with code "},
+     .reading = Reading::kRankEnd},
+    // PyCharm's, on a line of its own.
+    {.tier = Tier::kWrapper,
+     .phrases = {"Process finished with exit"},
+     .pattern = R"(^ *Process finished with exit)",
      .reading = Reading::kRankEnd},
 
     {.tier = Tier::kWrapper,

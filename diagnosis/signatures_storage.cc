@@ -171,9 +171,16 @@ constexpr Signature kStorage[] = {
      .weight = 52,
      .phrases = {"If you were trying to load it from 'http"},
      .pattern =
-         R"(Can't load [^\n]{1,80} for '([^'\n]*)'\. If you were trying to load it from 'http)",
+         R"(Can't load [^\n]{1,80} for '([^/.~'\n][^'\n]*)'\. If you were trying to load it from 'http)",
      .cause = "Neither a directory of this node nor the Hub gave '\\1': a wrong name or path, or "
               "no network"},
+
+    {.label = "file_not_found",
+     .weight = 52,
+     .phrases = {"If you were trying to load it from 'http"},
+     .pattern =
+         R"(Can't load [^\n]{1,80} for '([/.~][^'\n]*)'\. If you were trying to load it from 'http)",
+     .cause = "'\\1' is no directory with a model or tokenizer on this node"},
 
     // The kubelet, containerd, docker and podman, enroot (pyxis) and Apptainer, of an image.
     {.label = "hub_offline",

@@ -92,10 +92,11 @@ Suspect SuspectOf(const LogHit& hit) {
   c.remedy = hit.signature->remedy;
   const bool of_log = c.tier != Tier::kHardware && c.tier < Tier::kWrapper;
   if (of_log && hit.signature->reading != Reading::kNan &&
-      (hit.is_caught || IsInPassing(hit.text, c.label)))
+      (hit.is_caught || IsInPassing(hit.text, c.label)) && !hit.is_unproven)
     c.tier = Tier::kNote;
   c.tells_without_failure = c.label == "gpu_remap_pending";
   c.is_caught = hit.is_caught;
+  c.is_unproven = hit.is_unproven;
   c.of_script = hit.of_script;
   c.only_warns = hit.text.starts_with("[W");  // c10's logging
   return c;

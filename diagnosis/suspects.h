@@ -35,10 +35,11 @@ struct Suspect {
   std::string remedy;
   std::string action;
   bool tells_without_failure = false;
-  bool of_node = false;     // a line of the kernel that the node sent
-  bool is_caught = false;   // the program says beside it that it goes on
-  bool of_script = false;   // a shell says it of a command, and the script goes on
-  bool only_warns = false;  // the line calls itself a warning
+  bool of_node = false;      // a line of the kernel that the node sent
+  bool is_caught = false;    // the program says beside it that it goes on
+  bool is_unproven = false;  // and nothing shows that it did
+  bool of_script = false;    // a shell says it of a command, and the script goes on
+  bool only_warns = false;   // the line calls itself a warning
   std::map<std::string, double> numbers;
   std::vector<std::string> changes;
 };

@@ -19,6 +19,7 @@ constexpr std::size_t kMostEvidence = 5;
 constexpr std::uint64_t kBusyBefore = 2000;  // bytes: the last thing said before the timeout
 constexpr int kNansThatStay = 2;
 constexpr int kCaughtWeight = 35;  // above the report of an exit code, below that of a signal
+constexpr std::size_t kRoomInFront = 24;          // in front of the line of an exception
 constexpr std::string_view kKernel = "kernel: ";  // in front of its lines as evidence
 
 // What a program ends with, if nothing outside ends it. A line of the driver is not the program's.
@@ -30,6 +31,13 @@ bool IsCause(const Suspect& c) {
 // The signals that a launcher or a script sends to what it no longer needs.
 bool IsCleaningUp(const RankEnd& end) {
   return end.signal == 15 || end.signal == 1 || end.signal == 2;
+}
+
+// Below whatever else tells of the end, but for a launcher's report of an exit code.
+void Weaken(Suspect& c) {
+  c.tier = Tier::kWrapper;
+  c.weight = kCaughtWeight;
+  c.confidence = Confidence::kSymptom;
 }
 
 class Case {
@@ -47,6 +55,7 @@ class Case {
   void TakeEnds();
   void TellSlowFromDead();
   void ForgetWhatWasSurvived();
+  void BelieveWhatGoesOn();
   bool IsSurvived(const Suspect& c) const;
   std::optional<Rank> RankOf(const Suspect& best) const;
   void Add(std::optional<Suspect> suspect);
@@ -90,6 +99,7 @@ void Case::TakeLog(const LogEvidence& log) {
     if (hit.rank) seen.insert(*hit.rank);
   TellLate(suspects_, seen);
   TellSharedGpu(suspects_);
+  BelieveWhatGoesOn();
   ForgetWhatWasSurvived();
   if (node_.driver_saw_nothing) DoubtHardware(suspects_, node_);
   if (node_.ended_by_itself) DoubtScheduler(suspects_);
@@ -97,11 +107,7 @@ void Case::TakeLog(const LogEvidence& log) {
   for (Suspect& c : suspects_) {
     // Where the run failed, and nothing but a launcher's report of an exit code tells of what, the
     // program may have been wrong in saying that it goes on.
-    if (c.is_caught && c.tier == Tier::kNote && EndsBadly()) {
-      c.tier = Tier::kWrapper;
-      c.weight = kCaughtWeight;
-      c.confidence = Confidence::kSymptom;
-    }
+    if (c.is_caught && c.tier == Tier::kNote && EndsBadly()) Weaken(c);
     // A script goes on behind a command that failed, unless something says that it did not.
     if (c.of_script && !EndsBadly()) c.tier = Tier::kNote;
     const bool saw_gpu = std::ranges::any_of(gpu_seen_, [&](const Place& place) {
@@ -134,6 +140,24 @@ bool Case::IsSurvived(const Suspect& c) const {
     if (!IsCause(later) && later.tier != Tier::kHardware) return false;
     return later.offset > anew || MayBeOne(later.rank, c.rank);
   });
+}
+
+// Of an exception the program says that it goes on, and nothing of its rank stands behind it that
+// shows that it did: another exception does, and a signal that no exception ends with.
+void Case::BelieveWhatGoesOn() {
+  std::optional<int> signal = node_.signal;
+  if (!signal && node_.exit_code) signal = DecodeExitCode(*node_.exit_code).signal;
+  const bool is_killed = signal == 9 || signal == 11 || signal == 7 || signal == 4;
+  for (Suspect& c : suspects_) {
+    if (!c.is_unproven || c.tier >= Tier::kWrapper) continue;
+    const std::uint64_t behind = c.offset + c.text.size() + kRoomInFront;
+    if (std::ranges::any_of(exceptions_, [&](const Place& later) {
+          return later.offset > behind && later.rank == c.rank;
+        }))
+      c.tier = Tier::kNote;
+    else if (is_killed)
+      Weaken(c);
+  }
 }
 
 void Case::ForgetWhatWasSurvived() {
@@ -182,7 +206,7 @@ void Case::TakeHit(const LogHit& hit, const LogEvidence& log) {
       break;
     case Reading::kException:
     case Reading::kTraceback:
-      if (IsException(hit) && !hit.is_caught && !SaysItGoesOn(hit.text))
+      if (IsException(hit) && (hit.is_unproven || (!hit.is_caught && !SaysItGoesOn(hit.text))))
         exceptions_.push_back({hit.offset, hit.rank});
       Add(SuspectOfException(hit, log));
       break;

@@ -34,12 +34,122 @@ const char* const kCaught[] = {
 
 TEST(InPassing, ACaughtTracebackIsNoVerdict) {
   for (const std::string log : kCaught) {
-    EXPECT_EQ(Of(log, std::nullopt).label, "none") << log;
+    EXPECT_EQ(Of(log + "\nepoch 2: loss 1.9\n", std::nullopt).label, "none") << log;
+    EXPECT_EQ(Of(log + "\nfound 12 shards\nmesh is 2 x 4\n", std::nullopt).label, "none") << log;
     const Verdict verdict = Of(log + kKeyError);
     EXPECT_EQ(verdict.label, "python_exception") << log;
     EXPECT_NE(verdict.cause.find("KeyError"), std::string::npos) << verdict.cause;
     EXPECT_EQ(Of(log + "\nKilled\n", 137).label, "sigkill_unknown") << log;
   }
+}
+
+// The words alone prove nothing: without anything of the program behind them the error may have
+// been its end.
+TEST(InPassing, WhoSaysThatItGoesOnMustBeSeenToDoIt) {
+  for (const std::string log : kCaught) {
+    if (log.starts_with("--- Logging error")) continue;  // Python itself goes on
+    for (const std::string end :
+         {"", "\nwandb: Synced 3 files", "\nsrun: error: n1: task 0: Exited with exit code 1",
+          "\nmake: *** [train] Error 1", "\n[rank7]: epoch 2: loss 1.9"})
+      EXPECT_NE(Of(log + end, std::nullopt).label, "none") << log << end;
+    const std::string peer =
+        "\n[rank1]: Traceback (most recent call last):\n[rank1]:   File \"t.py\", line 9, in step\n"
+        "[rank1]: torch.distributed.DistBackendError: NCCL error in: x.cpp:9, remote process "
+        "exited or there was a network error\n[rank1]: ncclRemoteError: A call failed possibly due "
+        "to a network error or a remote process exiting prematurely.";
+    EXPECT_NE(Of(log + peer).label, "nccl_timeout_peer_died") << log;
+  }
+}
+
+const std::string kPeer =
+    "[rank1]: ncclRemoteError: A call failed possibly due to a network error or a remote process "
+    "exiting prematurely.\n";
+const std::string kTrace =
+    "Traceback (most recent call last):\n  File \"t.py\", line 3, in <module>\n    step()\n";
+
+// Real ends beside words that sound as if nothing had happened.
+TEST(InPassing, RealFailuresKeepTheirVerdict) {
+  const std::string oom =
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
+      "capacity of 79.10 GiB of which 1.00 GiB is free.\n";
+  const struct {
+    const char* label;
+    std::string log;
+  } kEnded[] = {
+      {"python_exception",
+       "step 10 loss 2.1\n" + kTrace + "KeyError: 'ids'\ntrain.py failed, skipping evaluation\n"},
+      {"cuda_oom", "step 10 loss 2.1\n" + kTrace + oom +
+                       "acme: Network error (ConnectionError), entering retry loop.\n"},
+      {"disk_full", "no checkpoint in /ckpt, starting from scratch\n" + kTrace +
+                        "OSError: [Errno 28] No space left on device: '/ckpt/checkpoint-1.pt'\n"},
+      {"cuda_oom",
+       EachLine(kTrace + oom, "[rank0]: ", "\n") +
+           "[rank0]: Skipping checkpoint save because of the exception\n" +
+           EachLine(kTrace, "[rank1]: ", "\n") +
+           "[rank1]: torch.distributed.DistBackendError: NCCL error in: x.cpp:9, remote "
+           "process exited or there was a network error\n" +
+           kPeer},
+      {"python_exception", kTrace +
+                               "RuntimeError: extension not compiled; set USE_SLOW=1 to fallback "
+                               "to the slow path\n"},
+      {"python_exception", kTrace +
+                               "torch._dynamo.exc.Unsupported: Data-dependent branching; consider "
+                               "using torch.cond instead\n"},
+      {"cuda_oom",
+       "step 3 loss 2.0\n### ERROR: CUDA out of memory. Tried to allocate 2.00 GiB\n" + kPeer},
+      {"cuda_oom",
+       R"({"ts": "2026-11-22T01:00:00Z", "lvl": "error", "text": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"})"},
+      {"python_exception",
+       "warning: fp8 kernels requires SM90, the bf16 path is taken\n" + kTrace + "KeyError: 'x'\n"},
+      {"python_exception",
+       "step 1 loss 2\n" + kTrace + "KeyError: 'x'\nRetrying the job is pointless\n"},
+      {"file_not_found",
+       kTrace +
+           "OSError: Can't load the model for '/data/llama-ckpt'. If you were trying to load it "
+           "from 'https://huggingface.co/models', make sure you don't have a local directory with "
+           "the same name.\n"},
+      {"cuda_illegal_access",
+       "step 12 loss 2.0\nsampler[0]: RuntimeError: CUDA error: an illegal memory access was "
+       "encountered\n" +
+           kPeer},
+      {"disk_full",
+       "step 12 loss 2.0\nFATAL: Disk quota exceeded, checkpointing disabled\n" + kPeer},
+      {"host_oom_kill",
+       "Nov 22 03:00:01 gpu07 train.sh[4411]: step 5 loss 2.0\nNov 22 03:00:02 gpu07 "
+       "systemd-oomd[703]: Killed /user.slice/user-1000.slice/session-3.scope due to memory "
+       "pressure for /user.slice being 80.00%\nNov 22 03:00:03 gpu07 train.sh[4410]: Killed\n"},
+      {"cuda_fabric_not_ready",
+       "Nov 22 03:00:01 gpu07 nvidia-fabricmanager[901]: failed to start: driver and library "
+       "version mismatch\n"},
+      {"checkpoint_corrupt",
+       "no checkpoint given, starting from scratch\n" + kTrace +
+           "RuntimeError: checkpoint is corrupt: PytorchStreamReader failed reading zip archive: "
+           "failed finding central directory\n" +
+           kPeer},
+  };
+  for (const auto& [label, log] : kEnded) {
+    EXPECT_EQ(Of(log, 1).label, label) << log;
+    if (log.find("fabricmanager") != std::string::npos) continue;  // of no program that failed
+    EXPECT_EQ(Of(log, std::nullopt).label, label) << log;
+  }
+  const Verdict oom_of_first = Of(kEnded[3].log, std::nullopt);
+  EXPECT_EQ(oom_of_first.rank, 0);
+  EXPECT_EQ(oom_of_first.action, "retry_with_change");
+}
+
+// Ranks, codes and processes that a line does not tell.
+TEST(InPassing, AnEndIsReadOnlyWhereItIsTold) {
+  const Verdict wide =
+      Of("[rank: 4294967295] Child process with PID 71 terminated with code -9. Forcefully "
+         "terminating all other processes\n",
+         std::nullopt);
+  EXPECT_FALSE(wide.rank.has_value());
+  EXPECT_EQ(Of("  exitcode  : 99999999999999999999 (pid: 3)\n", std::nullopt).label, "none");
+  EXPECT_EQ(
+      Of("step 10 loss 2.0\neval helper: Process finished with exit code 1\n", std::nullopt).label,
+      "none");
+  EXPECT_NE(Of("step 10 loss 2.0\nProcess finished with exit code 1\n", std::nullopt).label,
+            "none");
 }
 
 // Only what is about the error: another warning right above it says nothing of it, and the last of
@@ -91,7 +201,7 @@ TEST(InPassing, WhatStandsBelowMustBeAboutTheErrorToo) {
   const std::string wrong = traceback +
                             "ModuleNotFoundError: No module named 'fused'\nfused "
                             "kernels: falling back to eager";
-  EXPECT_EQ(Of(wrong, std::nullopt).label, "none");
+  EXPECT_EQ(Of(wrong, std::nullopt).label, "python_import");
   EXPECT_EQ(Of(wrong + report, 1).label, "python_import");
   EXPECT_EQ(Of(wrong + "\nKilled\n", 137).label, "sigkill_unknown");
 }
@@ -198,6 +308,8 @@ TEST(InPassing, PrefixesOfCollectorsAreTakenAway) {
         << prefix;
   }
   EXPECT_EQ(ReadLine("Nov 08 03:12:44 n7 train[2211]: x").host, "n7");
+  EXPECT_EQ(ReadLine("Nov 08 03:12:44 n7 systemd-oomd[7]: Killed /x").text,
+            "systemd-oomd[7]: Killed /x");
   const std::string kernel = "Nov  8 03:00:01 n1 kernel: NVRM: Xid (PCI:0000:4e:00): 79";
   EXPECT_EQ(ReadLine(kernel).text, kernel);
   EXPECT_EQ(ReadLine("loss | 2.3").text, "loss | 2.3");
