@@ -111,7 +111,8 @@ TEST_F(LimitsTest, AGangWhoseNodesAllRefuseHasOneSummary) {
   for (int i = 10; i < 30; ++i) core.Attach("n" + std::to_string(i), 1);
   const JobId job = core.Submitted(GpuJob(20, 1));
   const Key key{job, Attempt{1}};
-  for (const NodeId& node : core.state.attempts.at(key).nodes) {
+  const std::vector<NodeId> nodes = core.state.attempts.at(key).nodes;  // each word changes them
+  for (const NodeId& node : nodes) {
     core.Say(node.value,
              from_node::Refused{
                  key, core.Digest(node.value, key), "accept", "port_busy", "no port is free", {}});
