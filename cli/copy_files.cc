@@ -1,10 +1,8 @@
 #include "cli/copy_files.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -195,19 +193,6 @@ Result<void> MoveInto(const fs::path& from, const fs::path& to) {
   return {};
 }
 
-constexpr std::array<int, 4> kInterrupts = {SIGINT, SIGTERM, SIGHUP, SIGUSR2};  // USR2: our own
-
-sigset_t InterruptSet() {
-  sigset_t set;
-  ::sigemptyset(&set);
-  for (const int signal : kInterrupts) {
-    struct sigaction now {};
-    const bool ignored = ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
-    if (!ignored) ::sigaddset(&set, signal);  // under nohup the terminal's end is no end
-  }
-  return set;
-}
-
 }  // namespace
 
 std::optional<JobPath> ParseJobPath(const std::string& text) {
@@ -220,17 +205,7 @@ std::optional<JobPath> ParseJobPath(const std::string& text) {
   return JobPath{job, colon + 1 == text.size() ? "." : text.substr(colon + 1)};
 }
 
-CopyGuard::CopyGuard() {
-  const sigset_t set = InterruptSet();
-  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  thread_ = std::thread([this] { Wait(); });
-}
-
-CopyGuard::~CopyGuard() {
-  over_ = true;
-  ::pthread_kill(thread_.native_handle(), SIGUSR2);
-  thread_.join();
-}
+CopyGuard::CopyGuard() : signals_({SIGINT, SIGTERM, SIGHUP}, [this](int s) { Leave(s); }) {}
 
 void CopyGuard::Add(const std::string& path) {
   const std::lock_guard lock(mutex_);
@@ -242,20 +217,15 @@ void CopyGuard::Forget(const std::string& path) {
   aside_.erase(path);
 }
 
-void CopyGuard::Wait() {
-  const sigset_t set = InterruptSet();
-  int signal = 0;
-  while (!over_) {
-    if (::sigwait(&set, &signal) != 0 || signal == SIGUSR2) continue;
-    const std::lock_guard lock(mutex_);
-    for (const std::string& path : aside_) {
-      // tar may still write: what it makes meanwhile goes with the next round.
-      std::error_code error;
-      for (int round = 0; round < 100 && fs::exists(path, error); ++round)
-        fs::remove_all(path, error);
-    }
-    ::_exit(128 + signal);
+void CopyGuard::Leave(int signal) {
+  const std::lock_guard lock(mutex_);
+  for (const std::string& path : aside_) {
+    // tar may still write: what it makes meanwhile goes with the next round.
+    std::error_code error;
+    for (int round = 0; round < 100 && fs::exists(path, error); ++round)
+      fs::remove_all(path, error);
   }
+  ::_exit(128 + signal);
 }
 
 Result<void> CopyFromJob(Client& client, CopyGuard& guard, const JobPlace& place,

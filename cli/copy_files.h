@@ -2,15 +2,14 @@
 // command beside a rank.
 #pragma once
 
-#include <atomic>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "cli/client.h"
+#include "cli/signal_thread.h"
 #include "common/launch.h"
 
 namespace launch {
@@ -26,26 +25,22 @@ struct JobPath {
 std::optional<JobPath> ParseJobPath(const std::string& text);
 
 // Ctrl-C ends the program with 130 and takes what was not copied whole with it: while one lives,
-// nothing has its final name before all of it is there. Made before the first other thread, which
-// inherits the signals blocked.
+// nothing has its final name before all of it is there. Made before the first other thread, as
+// SignalThread says.
 class CopyGuard {
  public:
   CopyGuard();
-  CopyGuard(const CopyGuard&) = delete;
-  CopyGuard& operator=(const CopyGuard&) = delete;
-  ~CopyGuard();
 
   // A directory that goes with the program; removed by Forget's caller.
   void Add(const std::string& path);
   void Forget(const std::string& path);
 
  private:
-  void Wait();
+  [[noreturn]] void Leave(int signal);
 
   std::mutex mutex_;
   std::set<std::string> aside_;  // guarded by mutex_
-  std::atomic<bool> over_{false};
-  std::thread thread_;
+  SignalThread signals_;         // the last: it calls as long as it lives
 };
 
 struct JobPlace {

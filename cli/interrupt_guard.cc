@@ -1,34 +1,14 @@
 #include "cli/interrupt_guard.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <string>
 
 namespace launch {
-namespace {
 
-sigset_t Interrupts() {
-  sigset_t set;
-  ::sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR2}) ::sigaddset(&set, signal);
-  return set;
-}
-
-}  // namespace
-
-InterruptGuard::InterruptGuard(const App& app) : app_(app) {
-  const sigset_t set = Interrupts();
-  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  thread_ = std::thread([this] { Wait(); });
-}
-
-InterruptGuard::~InterruptGuard() {
-  over_ = true;
-  ::pthread_kill(thread_.native_handle(), SIGUSR2);
-  thread_.join();
-}
+InterruptGuard::InterruptGuard(const App& app)
+    : app_(app), signals_({SIGINT, SIGTERM, SIGHUP}, [this](int) { OnInterrupt(); }) {}
 
 void InterruptGuard::Submitting() {
   const std::lock_guard lock(mutex_);
@@ -78,13 +58,6 @@ void InterruptGuard::OnInterrupt() {
     }
   }
   Cancel(*job);
-}
-
-void InterruptGuard::Wait() {
-  const sigset_t set = Interrupts();
-  for (int signal = 0; !over_;) {
-    if (::sigwait(&set, &signal) == 0 && signal != SIGUSR2) OnInterrupt();
-  }
 }
 
 }  // namespace launch

@@ -4,23 +4,19 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 #include "cli/app.h"
+#include "cli/signal_thread.h"
 
 namespace launch {
 
 inline constexpr int kInterrupted = 130;  // 128 + SIGINT, as a shell says it
 
 // Before anything was submitted, Ctrl-C ends the program. Then the first one cancels the job, and
-// the second one leaves it alone. Made before the first other thread, which inherits the signals
-// blocked: only the guard's takes them.
+// the second one leaves it alone. Made before the first other thread, as SignalThread says.
 class InterruptGuard {
  public:
   explicit InterruptGuard(const App& app);
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
-  ~InterruptGuard();
 
   void Submitting();          // from now on a job may be there
   void Submitted(JobId job);  // cancels it if somebody asked for that meanwhile
@@ -28,7 +24,6 @@ class InterruptGuard {
 
  private:
   enum class Stage { kBefore, kSubmitting, kSubmitted };
-  void Wait();
   void OnInterrupt();
   void Cancel(JobId job) const;
 
@@ -36,9 +31,8 @@ class InterruptGuard {
   std::mutex mutex_;  // of stage_ and job_
   Stage stage_ = Stage::kBefore;
   std::optional<JobId> job_;
-  std::atomic<bool> over_{false};
   std::atomic<bool> interrupted_{false};
-  std::thread thread_;
+  SignalThread signals_;  // the last: it calls as long as it lives
 };
 
 }  // namespace launch

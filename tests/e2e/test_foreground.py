@@ -24,6 +24,21 @@ def test_ctrl_c_cancels_the_job_in_the_foreground(cluster):
     assert cluster.state_of("1") == "CANCELLED"
 
 
+def test_under_nohup_the_end_of_the_terminal_leaves_the_job_alone(cluster):
+    cluster.up()
+    kept = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # what nohup does, and children inherit
+    try:
+        run = cluster.spawn("run", "--device", "cpu", "--", "bash", "-c",
+                            "echo up; until [ -e go ]; do sleep 0.1; done; exit 4")
+    finally:
+        signal.signal(signal.SIGHUP, kept)
+    wait_until("the job runs", lambda: any(j["state"] == "RUNNING" for j in cluster.json("queue")["jobs"]))
+    run.send_signal(signal.SIGHUP)
+    cluster.write("go", "")
+    out, err = run.communicate(timeout=60)
+    assert (run.returncode, "cancelling" in err) == (4, False), (out, err)
+
+
 def test_env_of_a_rank_is_what_the_rank_saw(cluster):
     cluster.up()
     job = cluster.write("job.yaml", """\
