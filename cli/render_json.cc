@@ -216,18 +216,18 @@ Json OfProcess(const LauncherProcess& process) {
 
 Json OfRank(const RankView& rank) {
   Json exit = nullptr;
-  Json processes = Json::array();
-  if (rank.exit)
-    for (const std::string& line : rank.exit->kernel_lines)
-      if (const auto process = ProcessIn(line)) processes.push_back(OfProcess(*process));
-  if (rank.exit)
+  if (rank.exit) {
+    Json processes = Json::array();
+    for (const LauncherProcess& process : ProcessesIn(rank.exit->kernel_lines))
+      processes.push_back(OfProcess(process));
     exit = {{"code", ShellCode(rank.exit->cause)},
             {"says", Describe(rank.exit->cause)},
             {"user_ms", rank.exit->user_ms},
             {"system_ms", rank.exit->system_ms},
             {"max_rss_bytes", rank.exit->max_rss_bytes},
             {"log_bytes", rank.exit->log_end},
-            {"processes", processes}};
+            {"processes", std::move(processes)}};
+  }
   return {{"rank", rank.rank},
           {"node", rank.node.value},
           {"pid", rank.pid == 0 ? Json(nullptr) : Json(rank.pid)},

@@ -352,13 +352,11 @@ std::string ProcessTable(const std::vector<RankView>& ranks, const Screen& scree
                    {"PID", true, false},     {"EXIT", false, true},  {"ERROR", false, true}};
   for (const RankView& rank : ranks) {
     if (!rank.exit) continue;
-    for (const std::string& line : rank.exit->kernel_lines) {
-      const auto process = ProcessIn(line);
-      if (!process) continue;
-      table.rows.push_back({std::to_string(process->rank), std::to_string(process->local_rank),
-                            rank.node.value, process->pid == 0 ? "-" : std::to_string(process->pid),
-                            process->end ? Describe(*process->end) : "unknown",
-                            process->error.empty() ? "-" : process->error});
+    for (const LauncherProcess& process : ProcessesIn(rank.exit->kernel_lines)) {
+      table.rows.push_back({std::to_string(process.rank), std::to_string(process.local_rank),
+                            rank.node.value, process.pid == 0 ? "-" : std::to_string(process.pid),
+                            process.end ? Describe(*process.end) : "unknown",
+                            process.error.empty() ? "-" : process.error});
     }
   }
   return table.rows.empty() ? "" : "processes of the launcher\n" + FormatTable(table, screen.width);

@@ -13,6 +13,28 @@ namespace {
 
 constexpr Millis kUntilChecked{30'000};
 
+void AddNew(std::vector<Check> more, std::vector<Check>& checks) {
+  for (Check& check : more) {
+    const bool known = std::ranges::find(checks, check) != checks.end();
+    if (!known) checks.push_back(std::move(check));
+  }
+}
+
+// All that the job's newest start looked at, as its events tell.
+Result<std::vector<Check>> ChecksOfStart(Client& client, const JobView& job) {
+  std::vector<Check> checks;
+  if (job.attempts.empty()) return checks;
+  const std::string newest = "attempt/" + ToString(Key{job.id, job.attempts.back().attempt});
+  WatchCall call;
+  call.jobs = {job.id};
+  LAUNCH_RETURN_IF_ERROR(client.Watch(call, kUntilChecked, [&](const EventView& event) {
+    const bool is_it = event.kind == "attempt.checked" && event.subject == newest;
+    if (is_it) AddNew(ParseChecked(event.text), checks);
+    return true;
+  }));
+  return checks;
+}
+
 }  // namespace
 
 JobSpec AsStartCheck(JobSpec spec) {
@@ -38,22 +60,10 @@ PreflightReport WithFound(PreflightReport known, const std::vector<Finding>& fou
 }
 
 Result<PreflightReport> ReportOfStart(Client& client, const JobView& job) {
-  PreflightReport report;
   std::vector<Finding> found = job.findings;
   std::erase_if(found, [](const Finding& one) { return !IsPreflightCode(one.code); });
-  if (job.attempts.empty()) return WithFound({}, found);
-  const std::string newest = "attempt/" + ToString(Key{job.id, job.attempts.back().attempt});
-  WatchCall call;
-  call.jobs = {job.id};
-  LAUNCH_RETURN_IF_ERROR(client.Watch(call, kUntilChecked, [&](const EventView& event) {
-    if (event.kind != "attempt.checked" || event.subject != newest) return true;
-    for (Check& check : ParseChecked(event.text)) {
-      const bool known = std::ranges::find(report.checks, check) != report.checks.end();
-      if (!known) report.checks.push_back(std::move(check));
-    }
-    return true;
-  }));
-  report = WithFound(std::move(report), found);
+  LAUNCH_ASSIGN_OR_RETURN(std::vector<Check> checks, ChecksOfStart(client, job));
+  PreflightReport report = WithFound({.findings = {}, .checks = std::move(checks)}, found);
   Sort(report);
   return report;
 }
@@ -72,12 +82,7 @@ Result<PreflightReport> CheckAtStart(const App& app, Client& client, PreparedJob
            " looks at its nodes; its ranks are not started");
   LAUNCH_ASSIGN_OR_RETURN(const JobView view,
                           AwaitJob(client, answer.job, std::nullopt, [](const JobView&) {}));
-  if (const auto start = ReportOfStart(client, view)) {
-    for (const Check& check : start->checks) {
-      const bool there = std::ranges::find(known.checks, check) != known.checks.end();
-      if (!there) known.checks.push_back(check);
-    }
-  }
+  if (auto checks = ChecksOfStart(client, view)) AddNew(std::move(*checks), known.checks);
   PreflightReport report = WithFound(std::move(known), view.findings);
   const bool refused = view.sub_reason == "PREFLIGHT" || view.sub_reason == "SETUP";
   if (view.state == JobState::kSucceeded && !view.attempts.empty()) {

@@ -99,11 +99,11 @@ Result<void> RequeueJobsOn(const App& app, Client& client, const std::vector<std
 }
 
 Result<void> AwaitIdle(Client& client, const std::vector<std::string>& names) {
-  constexpr Millis kBetween(500);
+  constexpr Millis kBetweenLooks(500);
   for (;;) {
     LAUNCH_ASSIGN_OR_RETURN(const std::vector<JobId> jobs, JobsOn(client, names));
     if (jobs.empty()) return {};
-    std::this_thread::sleep_for(kBetween);
+    std::this_thread::sleep_for(kBetweenLooks);
   }
 }
 

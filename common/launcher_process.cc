@@ -52,4 +52,12 @@ std::optional<LauncherProcess> ProcessIn(std::string_view line) {
   return process;
 }
 
+std::vector<LauncherProcess> ProcessesIn(const std::vector<std::string>& kernel_lines) {
+  std::vector<LauncherProcess> processes;
+  for (const std::string& line : kernel_lines) {
+    if (auto process = ProcessIn(line)) processes.push_back(*std::move(process));
+  }
+  return processes;
+}
+
 }  // namespace launch

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/launch.h"
 
@@ -29,5 +30,7 @@ inline constexpr std::string_view kProcessLine = "launcher's process: ";
 std::string LineOf(const LauncherProcess& process);
 // Absent: no such line.
 std::optional<LauncherProcess> ProcessIn(std::string_view line);
+// Those that the lines of one report tell of, in order.
+std::vector<LauncherProcess> ProcessesIn(const std::vector<std::string>& kernel_lines);
 
 }  // namespace launch

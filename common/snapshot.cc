@@ -119,6 +119,14 @@ Result<SnapshotEntry> ParseEntry(std::string_view line) {
   return entry;
 }
 
+Unexpected Beyond(const std::string& what) {
+  return Fail(ErrorCode::kInvalidArgument, "the copy of workdir has " + what, kLess);
+}
+
+Unexpected TooManyEntries() {
+  return Beyond("more than " + std::to_string(kMostCopyEntries) + " files, links and directories");
+}
+
 }  // namespace
 
 bool IsDigest(std::string_view text) {
@@ -156,25 +164,20 @@ std::string SerializeManifest(const std::vector<SnapshotEntry>& entries) {
 }
 
 Result<void> CopyBounds::Add(const SnapshotEntry& entry) {
-  const auto beyond = [](const std::string& what) {
-    return Fail(ErrorCode::kInvalidArgument, "the copy of workdir has " + what, kLess);
-  };
   ++entries_;
   bytes_ += std::min(entry.size, kMostCopyBytes + 1);
-  if (entries_ > kMostCopyEntries)
-    return beyond("more than " + std::to_string(kMostCopyEntries) +
-                  " files, links and directories");
-  if (bytes_ > kMostCopyBytes) return beyond("more than " + FormatBytes(kMostCopyBytes));
+  if (entries_ > kMostCopyEntries) return TooManyEntries();
+  if (bytes_ > kMostCopyBytes) return Beyond("more than " + FormatBytes(kMostCopyBytes));
   if (std::max(entry.path.size(), entry.target.size()) > kMaxPathBytes)
-    return beyond("a path of more than " + std::to_string(kMaxPathBytes) +
+    return Beyond("a path of more than " + std::to_string(kMaxPathBytes) +
                   " bytes: " + Quoted(entry.path.substr(0, kMaxNameBytes)) + "...");
   const std::vector<std::string_view> names = Split(entry.path, '/');
   if (names.size() > kMostCopyDepth)
-    return beyond("a path more than " + std::to_string(kMostCopyDepth) +
+    return Beyond("a path more than " + std::to_string(kMostCopyDepth) +
                   " directories deep: " + Quoted(entry.path.substr(0, kMaxNameBytes)) + "...");
   const auto too_long = [](std::string_view name) { return name.size() > kMaxNameBytes; };
   if (std::ranges::any_of(names, too_long))
-    return beyond("a name of more than " + std::to_string(kMaxNameBytes) +
+    return Beyond("a name of more than " + std::to_string(kMaxNameBytes) +
                   " bytes: " + Quoted(entry.path.substr(0, kMaxNameBytes)) + "...");
   return {};
 }
@@ -182,12 +185,8 @@ Result<void> CopyBounds::Add(const SnapshotEntry& entry) {
 Result<void> VisitManifest(std::string_view text,
                            const std::function<Result<void>(const SnapshotEntry&)>& visit) {
   // Before there is a list of them.
-  if (static_cast<std::size_t>(std::ranges::count(text, '\n')) > kMostCopyEntries + 1) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "the copy of workdir has more than " + std::to_string(kMostCopyEntries) +
-                    " files, links and directories",
-                kLess);
-  }
+  if (static_cast<std::size_t>(std::ranges::count(text, '\n')) > kMostCopyEntries + 1)
+    return TooManyEntries();
   const std::vector<std::string_view> lines = Split(text, '\n');
   if (lines.empty() || lines[0] != kManifestHead) {
     return Fail(ErrorCode::kDataLoss, "this is no manifest of a snapshot this version can read");

@@ -38,7 +38,7 @@ struct SnapshotEntry {
   friend bool operator==(const SnapshotEntry&, const SnapshotEntry&) = default;
 };
 
-// Counts the entries of one copy. kResourceExhausted: the one added is beyond a bound, which the
+// Counts the entries of one copy. kInvalidArgument: the one added is beyond a bound, which the
 // message names.
 class CopyBounds {
  public:

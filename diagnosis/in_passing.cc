@@ -129,15 +129,15 @@ int LifeIn(std::string_view text) {
       std::ranges::any_of(lower, [](char c) { return (c >= 'a' && c <= 'z') || c == '%'; });
   if (!has_word || text.starts_with('+') ||
       HasAny(lower,
-             {"error",    "exception",     "traceback",  "fail",    "fatal",      "crash",
-              "abort",    "kill",          "terminat",   "signal",  "exit",       "srun",
-              "slurm",    "scancel",       "wandb",      "elastic", "torchrun",   "deepspeed",
-              "launcher", "launch.py",     "root cause", "rank  ",  "error_file", "host  ",
-              "time  ",   "shut",          "stop",       "clean",   "leaked",     "destroy",
-              "dump",     "core",          "upload",     "sync",    "sav",        "finish",
-              "complete", "done",          "elapsed",    "end",     "warn",       "[w",
-              "nccl",     "process group", "make: ",     "make[",   "exception",  "date",
-              "job",      "pointless",     "giving up",  "bye",     "total time"}))
+             {"error",     "exception",     "traceback",  "fail",      "fatal",      "crash",
+              "abort",     "kill",          "terminat",   "signal",    "exit",       "srun",
+              "slurm",     "scancel",       "wandb",      "elastic",   "torchrun",   "deepspeed",
+              "launcher",  "launch.py",     "root cause", "rank  ",    "error_file", "host  ",
+              "time  ",    "shut",          "stop",       "clean",     "leaked",     "destroy",
+              "dump",      "core",          "upload",     "sync",      "sav",        "finish",
+              "complete",  "done",          "elapsed",    "end",       "warn",       "[w",
+              "nccl",      "process group", "make: ",     "make[",     "date",       "job",
+              "pointless", "giving up",     "bye",        "total time"}))
     return 0;
   return HasAny(lower, {"step", "epoch", "iter", "loss", "it/s", "s/it", "batch"}) ? 2 : 1;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "preflight/node_case.h"
+#include "preflight/remedies.h"
 
 namespace launch {
 namespace {
@@ -55,12 +56,9 @@ Finding NoRoomForCopy(const PathFact& fact, const NodeInventory& node) {
   Finding finding = MakeFinding("disk_low", Severity::kError, node.node,
                                 "no room for a copy of workdir" + On(node) + ": " + fact.why);
   finding.evidence = "free space of " + fact.path + ", and writing there";
-  finding.remedy =
-      "make room: df -h and df -i show which file system is full\nor set `state_dir` "
-      "in " +
-      node.node.value +
-      "'s agent.yaml to a larger disk\nor leave large files out with .launchignore";
-  finding.fix = {"df -h", "df -i"};
+  RemedyText room = RoomForState(node.node.value);
+  finding.remedy = std::move(room.text) + "\nor leave large files out with .launchignore";
+  finding.fix = std::move(room.fix);
   return finding;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "common/text.h"
+#include "preflight/remedies.h"
 #include "preflight/report.h"
 
 namespace launch {
@@ -58,10 +59,9 @@ void AddRemedy(Finding& finding, const std::string& node, std::string_view says)
                      ", or repair it: nvidia-smi -q shows ECC, remapped rows and links";
     finding.fix = {"nvidia-smi -q"};
   } else {
-    finding.remedy =
-        "make room: df -h and df -i show which file system is full\nor set `state_dir` in " + node +
-        "'s agent.yaml to a larger disk";
-    finding.fix = {"df -h", "df -i"};
+    RemedyText room = RoomForState(node);
+    finding.remedy = std::move(room.text);
+    finding.fix = std::move(room.fix);
   }
 }
 

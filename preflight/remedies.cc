@@ -137,4 +137,10 @@ RemedyText MatchingToolkit(CudaVersion torch_cuda) {
           {command}};
 }
 
+RemedyText RoomForState(const std::string& node) {
+  return {"make room: df -h and df -i show which file system is full\nor set `state_dir` in " +
+              node + "'s agent.yaml to a larger disk",
+          {"df -h", "df -i"}};
+}
+
 }  // namespace launch

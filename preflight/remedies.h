@@ -21,6 +21,8 @@ RemedyText OlderCudaTorch(const NodeInventory& node, const RuntimeFacts& runtime
                           CudaVersion wanted);
 // A toolkit of the version that torch was built with.
 RemedyText MatchingToolkit(CudaVersion torch_cuda);
+// Room in the agent's state_dir, where copies of workdir and logs lie.
+RemedyText RoomForState(const std::string& node);
 
 // The command for one release of a package; torch's "2.13.0+cu126" comes from its own channel.
 std::string InstallRelease(const RuntimeFacts& runtime, const std::string& package,

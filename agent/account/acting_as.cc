@@ -37,19 +37,17 @@ bool SetThreadRights(std::uint64_t rights) {
   return ::syscall(SYS_capset, &header, sets) == 0;
 }
 
-std::uint64_t ThreadRights() {
+// One of the thread's sets of rights; none where the kernel does not tell.
+std::uint64_t ReadRights(__u32 __user_cap_data_struct::*set) {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
   if (::syscall(SYS_capget, &header, sets) != 0) return 0;
-  return sets[0].effective | static_cast<std::uint64_t>(sets[1].effective) << 32;
+  return sets[0].*set | static_cast<std::uint64_t>(sets[1].*set) << 32;
 }
 
-std::uint64_t PermittedRights() {
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
-  if (::syscall(SYS_capget, &header, sets) != 0) return 0;
-  return sets[0].permitted | static_cast<std::uint64_t>(sets[1].permitted) << 32;
-}
+std::uint64_t ThreadRights() { return ReadRights(&__user_cap_data_struct::effective); }
+
+std::uint64_t PermittedRights() { return ReadRights(&__user_cap_data_struct::permitted); }
 
 // The way back. With any other right of root's the kernel lets a thread pass where the account may
 // not: CAP_SYS_PTRACE into the directories of other users' processes, CAP_SYS_RESOURCE over quotas.

@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <poll.h>
-#include <pwd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -16,6 +15,7 @@
 #include "agent/probes/nvml_child.h"
 #include "agent/probes/nvml_messages.h"
 #include "agent/probes/small_files.h"
+#include "common/account.h"
 
 namespace launch::agent {
 namespace {
@@ -225,11 +225,7 @@ std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> NvmlProbe::Processes() 
 
 std::string NvmlProbe::NameOfUser(unsigned uid) {
   if (const auto known = users_.find(uid); known != users_.end()) return known->second;
-  passwd entry{};
-  passwd* found = nullptr;
-  std::array<char, 16384> buffer{};
-  const bool named = ::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found;
-  return users_[uid] = named ? found->pw_name : std::to_string(uid);
+  return users_[uid] = launch::NameOfUser(uid).value_or(std::to_string(uid));
 }
 
 }  // namespace launch::agent

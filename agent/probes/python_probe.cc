@@ -1,17 +1,16 @@
 #include "agent/probes/python_probe.h"
 
-#include <pwd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "agent/account/acting_as.h"
 #include "agent/probes/child_process.h"
+#include "common/account.h"
 #include "common/utf8_head.h"
 
 namespace launch {
@@ -114,14 +113,7 @@ std::string LastLines(std::string_view text, std::size_t lines) {
   return kept;
 }
 
-std::string OwnUser() {
-  passwd entry{};
-  passwd* found = nullptr;
-  std::array<char, 16384> buffer{};
-  const bool named =
-      ::getpwuid_r(::geteuid(), &entry, buffer.data(), buffer.size(), &found) == 0 && found;
-  return named ? found->pw_name : std::to_string(::geteuid());
-}
+std::string OwnUser() { return NameOfUser(::geteuid()).value_or(std::to_string(::geteuid())); }
 
 // Who the interpreter runs as; absent = as this process.
 Result<std::optional<LocalAccount>> AccountOf(const PythonQuestion& question) {

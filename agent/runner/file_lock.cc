@@ -56,12 +56,16 @@ LockState ProbeLock(const std::string& path) {
 
 namespace {
 
+bool LetsOthersWrite(const struct stat& directory) {
+  const bool group = (directory.st_mode & S_IWGRP) != 0 && directory.st_gid != 0;
+  return group || (directory.st_mode & S_IWOTH) != 0;
+}
+
 // Others could put a directory of their own in the place of one below `directory`.
 bool LetsOthersRename(const struct stat& directory) {
   const bool sticky = (directory.st_mode & S_ISVTX) != 0;
-  const bool group = (directory.st_mode & S_IWGRP) != 0 && directory.st_gid != 0;
   const bool ours = directory.st_uid == 0 || directory.st_uid == ::geteuid();
-  return !ours || (!sticky && (group || (directory.st_mode & S_IWOTH) != 0));
+  return !ours || (!sticky && LetsOthersWrite(directory));
 }
 
 // Made while others could: their owners may hold them for ever, whatever their mode is.
@@ -92,8 +96,7 @@ Result<void> CheckLockDir(const std::string& lock_dir) {
     return Fail(ErrorCode::kFailedPrecondition,
                 what + " belongs to another account, which could keep jobs from the GPUs",
                 "chown " + std::to_string(::geteuid()) + " " + lock_dir + other);
-  const bool group = (info.st_mode & S_IWGRP) != 0 && info.st_gid != 0;
-  if (group || (info.st_mode & S_IWOTH) != 0)
+  if (LetsOthersWrite(info))
     return Fail(ErrorCode::kFailedPrecondition,
                 what + " can be written to by other accounts, which could keep jobs from the GPUs",
                 "chmod go-w " + lock_dir + other);

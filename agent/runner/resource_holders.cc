@@ -1,7 +1,6 @@
 #include "agent/runner/resource_holders.h"
 
 #include <dirent.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include <system_error>
 
 #include "agent/runner/small_files.h"
+#include "common/account.h"
 #include "common/text.h"
 
 namespace launch::agent {
@@ -34,11 +34,7 @@ struct Socket {
 };
 
 std::string UserName(unsigned uid) {
-  passwd entry{};
-  passwd* found = nullptr;
-  std::array<char, 16384> buffer{};
-  const bool named = ::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found;
-  return named ? found->pw_name : "uid " + std::to_string(uid);
+  return NameOfUser(uid).value_or("uid " + std::to_string(uid));
 }
 
 std::string Describe(const std::string& proc_root, const std::string& pid) {

@@ -226,10 +226,11 @@ Result<std::uint64_t> BytesOf(const std::string& manifest) {
 
 // Every piece of every file is here.
 Result<void> FetchPieces(const std::string& manifest, Cache& cache) {
-  LAUNCH_RETURN_IF_ERROR(VisitManifest(manifest, [&](const SnapshotEntry& entry) -> Result<void> {
+  const auto want = [&](const SnapshotEntry& entry) -> Result<void> {
     for (const std::string& digest : entry.chunks) LAUNCH_RETURN_IF_ERROR(cache.Want(digest));
     return {};
-  }));
+  };
+  LAUNCH_RETURN_IF_ERROR(VisitManifest(manifest, want));
   return cache.FetchWanted();
 }
 

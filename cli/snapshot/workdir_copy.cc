@@ -207,9 +207,10 @@ Result<WorkdirCopy> CopyWorkdir(const std::string& directory, const CopyLimits& 
   }
   std::vector<std::string> manifest;
   AddText(SerializeManifest(walk.entries), manifest, copy);
+  const std::string root_text = SerializeRoot(manifest);
+  LAUNCH_RETURN_IF_ERROR(ParseRoot(root_text));  // within the bound of its pieces
   std::vector<std::string> root;
-  AddText(SerializeRoot(manifest), root, copy);
-  LAUNCH_RETURN_IF_ERROR(ParseRoot(SerializeRoot(manifest)));  // within the bound of its pieces
+  AddText(root_text, root, copy);
   copy.root = root.front();
   return copy;
 }

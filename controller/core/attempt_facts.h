@@ -35,6 +35,11 @@ std::string Names(const std::vector<NodeId>& nodes);  // "gpu1, gpu2"
 // When several fail in the same way, the reason is not one of them.
 std::optional<NodeId> OnlyOne(const std::vector<NodeId>& nodes);
 
+// Whether a job avoids a node because the others could not reach it: `why` of its excluded_nodes.
+inline bool WasUnreachable(const std::string& why) {
+  return why.starts_with("network_unreachable");
+}
+
 Ending CancelledEnding(const JobRecord& job);
 Ending StartFailed(std::optional<NodeId> node, std::string text);
 

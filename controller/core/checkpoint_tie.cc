@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/units.h"
 #include "controller/core/attempt_facts.h"
 #include "controller/core/recovery.h"
 
@@ -69,8 +70,7 @@ std::optional<Tie> TieOf(const State& state, const JobRecord& job, BootTime now)
     const std::optional<BootTime> lost = LostAt(state, job.id, node);
     const auto avoided = job.excluded_nodes.find(node.value);
     // That it was lost or restarted is no reason to leave what is there.
-    const bool cut_off =
-        avoided != job.excluded_nodes.end() && avoided->second.starts_with("network_unreachable");
+    const bool cut_off = avoided != job.excluded_nodes.end() && WasUnreachable(avoided->second);
     if (IsGone(state, node) || cut_off) return std::nullopt;
     if (lost && *lost <= now) return std::nullopt;
   }
@@ -107,7 +107,7 @@ std::optional<WaitReason> WaitForTie(Draft& draft, const JobRecord& job, const T
     return std::nullopt;
   };
   if (unplaced.never) return give_up("the job does not fit there any more");
-  if (wait.last <= draft.now()) return give_up(std::string("it waited ") + kTieWords);
+  if (wait.last <= draft.now()) return give_up("it waited " + FormatDurationShort(kTieKept));
   wait.next = wait.last;
   for (const NodeId& node : tie.nodes) {
     if (const auto lost = LostAt(state, job.id, node)) wait.next = std::min(wait.next, *lost);
@@ -121,7 +121,7 @@ std::optional<WaitReason> WaitForTie(Draft& draft, const JobRecord& job, const T
   return WaitReason{
       code, fmt::format("its checkpoints are on a disk of {}, so it waits {} at most before it "
                         "begins elsewhere from the first step: {}",
-                        Names(tie.nodes), kTieWords, unplaced.reason.evidence)};
+                        Names(tie.nodes), FormatDurationShort(kTieKept), unplaced.reason.evidence)};
 }
 
 void LoseTie(Draft& draft, const JobRecord& job) {
@@ -165,7 +165,7 @@ std::optional<Finding> TiesRetries(const State& state, const AttemptRecord& atte
       std::nullopt,
       fmt::format("checkpoint.dir is on a disk of {}: a retry waits {} for that before it "
                   "begins elsewhere from the first step",
-                  Names(attempt.nodes), kTieWords),
+                  Names(attempt.nodes), FormatDurationShort(kTieKept)),
       "",
       "name a directory that all nodes share, and it goes on anywhere"};
 }

@@ -15,7 +15,6 @@
 namespace launch::controller {
 
 inline constexpr Millis kTieKept{20 * 60'000};
-inline constexpr const char* kTieWords = "20 min";
 // Of a job with requeue_after: a node that is silent for a moment is not lost.
 inline constexpr Millis kTieWhileSilent{20'000};
 // An attempt that ran for less has little to go on from.

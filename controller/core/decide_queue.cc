@@ -114,14 +114,14 @@ bool StartsAgainSoon(const Draft& draft, const JobRecord& job) {
          backoff->second - draft.now() <= kLongestKept;
 }
 
-std::vector<PlannerOffer> WithoutKept(std::vector<PlannerOffer> offers, const KeptNodes& kept) {
+void RefuseKept(const KeptNodes& kept, std::vector<PlannerOffer>& offers) {
+  if (kept.empty()) return;
   for (PlannerOffer& offer : offers) {
     const auto found = kept.find(offer.inventory->node);
     if (found == kept.end() || !offer.refuses.empty()) continue;
     offer.refuses =
         fmt::format("is kept for job {}, whose checkpoints are there", found->second.value);
   }
-  return offers;
 }
 
 // Nodes that an attempt of the job failed on are taken only when there is no other way.
@@ -305,10 +305,11 @@ void SettleQueue(Draft& draft) {
       if (!entries[passed].passed_over || !StartsAgainSoon(draft, before)) continue;
       keep(before, TieOf(draft.state(), before, draft.now()));
     }
-    const std::vector<PlannerOffer> all = ForPlanner(offers, job.owner);
-    auto placement = PlaceJob(draft.state(), job, WithoutKept(all, kept));
+    std::vector<PlannerOffer> offered = ForPlanner(offers, job.owner);
+    RefuseKept(kept, offered);
+    tl::expected<Placement, Unplaced> placement = tl::unexpected(Unplaced{});
     if (const auto tie = TieOf(draft.state(), job, draft.now())) {
-      std::vector<PlannerOffer> own = WithoutKept(all, kept);
+      std::vector<PlannerOffer> own = offered;
       KeepToTie(draft.state(), job, *tie, own);
       if (auto there = Place(spec, own, draft.state().specs.at(id).context.files)) {
         placement = std::move(there);
@@ -319,7 +320,9 @@ void SettleQueue(Draft& draft) {
     } else {
       LoseTie(draft, job);
     }
+    if (!placement) placement = PlaceJob(draft.state(), job, offered);
     if (!placement && !kept.empty()) {
+      const std::vector<PlannerOffer> all = ForPlanner(offers, job.owner);
       auto otherwise = PlaceJob(draft.state(), job, all);
       if (otherwise) return Waits{WaitsForKept(all, *otherwise, kept), true};
       placement = std::move(otherwise);

@@ -56,9 +56,7 @@ NodeId UnreachableNode(const Facts& facts, const LaunchDecision& decision, JobRe
   for (const Finding& finding : decision.findings) {
     if (IsUnreachable(finding) && finding.node) cut_off.push_back(*finding.node);
   }
-  const auto earlier = [](const auto& entry) {
-    return entry.second.starts_with("network_unreachable");
-  };
+  const auto earlier = [](const auto& entry) { return WasUnreachable(entry.second); };
   const bool again = std::ranges::any_of(job.excluded_nodes, earlier);
   if (cut_off.size() == 1 && !(nodes.size() == 2 && again)) return cut_off.front();
   if (nodes.size() == 2) std::erase_if(job.excluded_nodes, earlier);

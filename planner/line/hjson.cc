@@ -42,8 +42,8 @@ std::string_view Stripped(std::string_view text) {
 }
 
 std::string InQuotes(std::string_view text) {
-  using Json = nlohmann::json;
-  return Json(std::string(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
+  using nlohmann::json;
+  return json(std::string(text)).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 // Writes JSON while it reads; the first problem ends it. After a problem every function returns

@@ -71,9 +71,9 @@ void ShellWalk::Walk(const ShellScript& script) {
     const std::vector<Before> before = TakeAssignments(command);
     if (!words.empty() && words[0].value == "shift") Shift(words);
     // In one branch too: what the other one set is then no longer sure.
-    for (std::size_t i = 1; i < words.size() && words[0].value == "unset"; ++i) {
-      known_.erase(words[i].value);
-      choices_.erase(words[i].value);
+    for (std::size_t word = 1; word < words.size() && words[0].value == "unset"; ++word) {
+      known_.erase(words[word].value);
+      choices_.erase(words[word].value);
     }
     NoteWritten(command);
     if (!use_(command, words)) FromTexts(words);

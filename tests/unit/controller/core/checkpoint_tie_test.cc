@@ -72,7 +72,7 @@ TEST_F(Tied, ARetryWaitsForTheNodeThatHasTheCheckpoints) {
   const JobId job = core.Submitted(Saving());
   EndAndCutOff(Run(job, Millis{120'000}));
   EXPECT_EQ(core.state.jobs.at(job).attempts, 1u) << "gpu2 is free, but has none of them";
-  EXPECT_NE(Reason(job).find("its checkpoints are on a disk of gpu1, so it waits 20 min at most"),
+  EXPECT_NE(Reason(job).find("its checkpoints are on a disk of gpu1, so it waits 20m at most"),
             std::string::npos)
       << Reason(job);
   EXPECT_TRUE(core.HasEvent("job.waits_for_checkpoint"));
@@ -191,7 +191,7 @@ TEST_F(Tied, SaysAtTheStartThatRetriesWaitForTheDisk) {
   const auto said = std::ranges::find(findings, "checkpoint_local", &Finding::code);
   ASSERT_NE(said, findings.end());
   EXPECT_EQ(said->says,
-            "checkpoint.dir is on a disk of gpu1: a retry waits 20 min for that before it begins "
+            "checkpoint.dir is on a disk of gpu1: a retry waits 20m for that before it begins "
             "elsewhere from the first step");
 }
 
