@@ -62,31 +62,32 @@ void ProbeThread::AddInterpreter(std::string path, std::string user) {
 }
 
 void ProbeThread::Run() {
-  using Steady = std::chrono::steady_clock;
+  using std::chrono::steady_clock;
   bool inventory_due = true;
-  Steady::time_point next_inventory{};
-  std::optional<Steady::time_point> last_sample;  // the first is due at once
+  steady_clock::time_point next_inventory{};
+  std::optional<steady_clock::time_point> last_sample;  // the first is due at once
   std::unique_lock lock(mutex_);
   const auto next_sample = [&] {
-    return last_sample ? *last_sample + options_.sample_period : Steady::time_point{};
+    return last_sample ? *last_sample + options_.sample_period : steady_clock::time_point{};
   };
   while (!stop_) {
     if (!wanted_ && !sample_wanted_ && !processes_wanted_ && !inventory_due)
       wake_.wait_until(lock, std::min(next_sample(), next_inventory));
     if (stop_) break;
     const std::vector<std::pair<std::string, std::string>> used = std::exchange(to_probe_, {});
-    inventory_due = std::exchange(wanted_, false) || Steady::now() >= next_inventory;
-    const bool sample_due = std::exchange(sample_wanted_, false) || Steady::now() >= next_sample();
+    inventory_due = std::exchange(wanted_, false) || steady_clock::now() >= next_inventory;
+    const bool sample_due =
+        std::exchange(sample_wanted_, false) || steady_clock::now() >= next_sample();
     const bool processes_due = std::exchange(processes_wanted_, false);
     lock.unlock();
     if (processes_due) TellProcesses();  // first: somebody waits for it
     for (const auto& [path, user] : used) inventory_.AddInterpreter(path, user);
     if (inventory_due) {  // before the first sample: it says whose samples these are
       TellInventory(inventory_.Probe());
-      next_inventory = Steady::now() + options_.inventory_period;
+      next_inventory = steady_clock::now() + options_.inventory_period;
     }
     if (sample_due) {
-      last_sample = Steady::now();
+      last_sample = steady_clock::now();
       TellSample();
     }
     lock.lock();

@@ -72,13 +72,14 @@ void NoteTurnedAway(Draft& draft, const AllocRecord& alloc, const from_node::Ref
 void NoteRefusal(Draft& draft, const NodeId& node, const from_node::Refused& said) {
   std::optional<Finding> finding = JudgeRefusal(node, said.code, said.why);
   if (!finding) return;
+  const std::string code = finding->code;
   JobRecord job = draft.state().jobs.at(said.key.job);
-  std::erase_if(job.findings, [&](const Finding& known) {
-    return known.code == finding->code && known.node == node;
-  });
+  std::erase_if(job.findings,
+                [&](const Finding& known) { return known.code == code && known.node == node; });
   job.findings.push_back(*std::move(finding));
   job.findings = FoldFindings(job.findings);
   draft.Put(job);
+  draft.live().attempts[said.key].refused_for = code;
 }
 
 void On(Draft& draft, const NodeId& node, const from_node::Refused& said) {

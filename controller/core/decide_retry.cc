@@ -203,9 +203,10 @@ void Requeue(Draft& draft, const Key& key, JobRecord job, const Ending& ending,
 
 // Of a job that may not be tried again: what the node has against the start, as any check before
 // it. Nothing where the node gave no such reason.
-std::optional<Ending> TurnedAwayEnding(const JobRecord& job, const Ending& ending) {
+std::optional<Ending> RefusedEnding(const JobRecord& job, const LiveAttempt& live,
+                                    const Ending& ending) {
   for (const Finding& finding : job.findings) {
-    const bool refused = finding.severity == Severity::kError && finding.node &&
+    const bool refused = finding.code == live.refused_for && finding.node &&
                          finding.node == ending.first_failed_node;
     if (!refused) continue;
     Ending last = ending;
@@ -332,14 +333,15 @@ void EndAttempt(Draft& draft, const Key& key, const Ending& ending) {
     QueueAgain(draft, std::move(again), std::move(cause));
     return;
   }
-  // `retry: 0` says that one try is enough, also of this kind.
-  const bool turned_away =
-      ending.outcome == "start_failed" && draft.live().attempts[key].turned_away;
-  if (turned_away && draft.state().specs.at(key.job).spec.retry.max != 0) {
+  const LiveAttempt& live = draft.live().attempts[key];
+  const bool start_failed = ending.outcome == "start_failed";
+  const bool once = draft.state().specs.at(key.job).spec.retry.max == 0;
+  if (start_failed && live.turned_away && !once) {
     QueueAgain(draft, job, ending.text);
     return;
   }
-  if (const auto refused = turned_away ? TurnedAwayEnding(job, ending) : std::nullopt) {
+  // `retry: 0` says that one try is enough, also of this kind.
+  if (const auto refused = start_failed && once ? RefusedEnding(job, live, ending) : std::nullopt) {
     EndJob(draft, job, *refused);
     return;
   }

@@ -141,6 +141,7 @@ struct LiveAttempt {
   std::map<NodeId, std::string> lost;  // allocation the agent no longer knows
   std::set<NodeId> unrecorded;         // nodes that run it without a record of it
   bool turned_away = false;  // by a node, for a reason of its own, and before anything began
+  std::string refused_for;   // code of the finding about a node that refused it; empty = none did
   std::map<Rank, RankSample> samples;
   std::optional<BootTime> diagnosis_since;  // all its ranks are gone, and its verdict is wanted
   bool diagnosis_asked = false;             // its logs are being read

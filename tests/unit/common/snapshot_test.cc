@@ -67,13 +67,13 @@ TEST(Snapshot, NothingIsWrittenOutsideOfItsDirectory) {
 TEST(Snapshot, ABrokenLineIsRefused) {
   const std::string head = "launch-snapshot 1\n";
   const std::string digest = Sha256Hex("x");
-  for (const std::string line : {std::string("f a"), std::string("f a x"), std::string("q a 0"),
-                                 "f a 0 " + digest,     // a piece of nothing
-                                 std::string("f a 5"),  // a size without pieces
-                                 std::string("f a 18446744073709551615"),
-                                 "f a 5 " + digest.substr(1) + "X",  // not a digest
-                                 std::string("f a%0 0"), std::string("f a%zz 0"),
-                                 std::string("f a%00b 0"), std::string("l a")}) {
+  for (const std::string& line : {std::string("f a"), std::string("f a x"), std::string("q a 0"),
+                                  "f a 0 " + digest,     // a piece of nothing
+                                  std::string("f a 5"),  // a size without pieces
+                                  std::string("f a 18446744073709551615"),
+                                  "f a 5 " + digest.substr(1) + "X",  // not a digest
+                                  std::string("f a%0 0"), std::string("f a%zz 0"),
+                                  std::string("f a%00b 0"), std::string("l a")}) {
     EXPECT_FALSE(ParseManifest(head + line + "\n")) << line;
   }
   EXPECT_FALSE(ParseManifest(""));

@@ -505,6 +505,19 @@ TEST_F(TwoNodes, EndsAtOnceWhenANodeRefuses) {
   EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu2"));  // nothing is held there
 }
 
+TEST_F(TwoNodes, SaysWhichGpuWentBadBeforeTheOnlyTry) {
+  JobSpec spec = GpuJob(2, 1);
+  spec.retry.max = 0;
+  const JobId job = core.Submitted(spec);
+  const Key key{job, Attempt{1}};
+  core.Say("gpu2", from_node::Refused{key, core.Digest("gpu2", key), "accept", "gpu_unhealthy",
+                                      "GPU 0 (GPU-0): fell off the bus", std::nullopt});
+  EXPECT_EQ(core.View(job).state, JobState::kFailed);
+  EXPECT_EQ(core.View(job).sub_reason, "PREFLIGHT");
+  EXPECT_EQ(core.View(job).outcome,
+            "gpu_unhealthy on gpu2: gpu2 refused the start: GPU 0 (GPU-0): fell off the bus");
+}
+
 TEST_F(TwoNodes, GivesUpWhenANodeDoesNotAcceptInThirtySeconds) {
   const JobId job = core.Submitted(GpuJob(2, 1));
   const Key key{job, Attempt{1}};

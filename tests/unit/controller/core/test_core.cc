@@ -210,8 +210,8 @@ void TestCore::Exit(const std::string& node, Key key, Rank rank, ExitCause cause
 }
 
 void TestCore::Release(const std::string& node, Key key,
-                       std::vector<std::pair<GpuUuid, std::string>> held) {
-  Say(node, from_node::Released{key, std::move(held), {}});
+                       std::vector<std::pair<GpuUuid, std::string>> holders) {
+  Say(node, from_node::Released{key, std::move(holders), {}});
 }
 
 JobId TestCore::Cancel(JobId job, const std::string& user) {

@@ -43,7 +43,7 @@ class TestCore {
   void Exit(const std::string& node, Key key, Rank rank, ExitCause cause,
             std::int64_t ended_boot_ms = 0);
   void Release(const std::string& node, Key key,
-               std::vector<std::pair<GpuUuid, std::string>> held = {});
+               std::vector<std::pair<GpuUuid, std::string>> holders = {});
   JobId Cancel(JobId job, const std::string& user = "ana");
 
   // Everything up to Running, on the nodes of the attempt; takes the effects on the way.
