@@ -9,19 +9,20 @@
 #include "cli/contexts.h"
 #include "cli/dev_cluster.h"
 #include "cli/environment_variable.h"
+#include "cli/output_form.h"
 #include "cli/passing_cluster.h"
 #include "cli/render_json.h"
 #include "common/clock.h"
 #include "common/units.h"
 
 namespace launch {
-namespace {}  // namespace
 
 bool App::StdoutIsTerminal() const { return isatty(STDOUT_FILENO) != 0; }
 
 Screen App::ScreenNow() const {
   Screen screen;
-  screen.wide = output == "wide";
+  screen.wide = output == "wide" || WantsCells();
+  screen.expand = expand;
   screen.now = SystemClock().WallNow();
   if (StdoutIsTerminal()) {
     winsize size{};
@@ -48,6 +49,12 @@ void App::Note(const std::string& text) const {
 
 void App::OutDocument(const std::string& json_text) const {
   Out(WantsYaml() ? YamlOfJson(json_text) : json_text + "\n");
+}
+
+Result<void> App::OutTable(const Table& table) const {
+  LAUNCH_ASSIGN_OR_RETURN(const Table chosen, SelectColumns(table, columns));
+  Out(output == "csv" ? FormatCsv(chosen) : FormatTable(chosen, ScreenNow().width));
+  return {};
 }
 
 Result<Client> App::Connect(Embedded embedded) const {

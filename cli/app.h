@@ -4,11 +4,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "cli/client.h"
 #include "cli/render_text.h"
+#include "cli/table.h"
 #include "common/error.h"
 
 namespace CLI {
@@ -21,8 +23,10 @@ class PassingCluster;
 
 struct App {
   // Global flags.
-  std::string output = "table";  // table | wide | json | yaml | name
-  bool json = false;             // --json, the same as -o json
+  std::string output = "table";      // as OutputForm::name
+  std::vector<std::string> columns;  // of -o csv= and custom=; empty: all
+  bool json = false;                 // --json, the same as -o json
+  bool expand = false;               // lists of hosts are not folded
   bool no_color = false;
   bool quiet = false;
   bool verbose = false;
@@ -34,10 +38,13 @@ struct App {
   std::optional<std::vector<std::string>> rest;
   // Set by the verb that was given; returns the exit code.
   std::function<Result<int>()> run;
+  // Verbs whose answer is one table; the others refuse -o csv and custom=.
+  std::set<const CLI::App*> listing;
 
   bool WantsJson() const { return output == "json"; }
   bool WantsYaml() const { return output == "yaml"; }
   bool WantsName() const { return output == "name"; }
+  bool WantsCells() const { return output == "csv" || output == "custom"; }
   Screen ScreenNow() const;
   bool StdoutIsTerminal() const;
 
@@ -45,6 +52,8 @@ struct App {
   void Note(const std::string& text) const;  // stderr, not with -q; adds the newline
   // A JSON document as JSON or YAML, by the flags.
   void OutDocument(const std::string& json) const;
+  // As a table or as CSV, by the flags. kInvalidArgument: it has no such column.
+  Result<void> OutTable(const Table& table) const;
 
   // kPassing: where no cluster runs, one for this command, for what only wants to know.
   enum class Embedded { kMayStart, kMustRun, kPassing };

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <vector>
 
+#include "cli/output_form.h"
 #include "common/text.h"
 
 namespace launch {
@@ -54,6 +55,11 @@ std::string Bash(const std::vector<VerbWords>& all) {
   }
   script +=
       "  esac\n"
+      "  case \"${COMP_WORDS[COMP_CWORD-1]}\" in\n"
+      "    -o | --output) COMPREPLY=($(compgen -W \"" +
+      Joined(OutputForms(), " ") +
+      "\" -- \"$word\")); return ;;\n"
+      "  esac\n"
       "  if [[ $word == -* ]]; then\n"
       "    COMPREPLY=($(compgen -W \"$flags " +
       Joined(all.front().flags, " ") +
@@ -76,7 +82,8 @@ std::string Plain(std::string text) {
 }
 
 std::string Fish(const std::vector<VerbWords>& all) {
-  std::string script;
+  std::string script =
+      "complete -c launch -s o -l output -x -a '" + Joined(OutputForms(), " ") + "'\n";
   for (const VerbWords& words : all) {
     std::string when = "__fish_use_subcommand";
     if (!words.path.empty()) {

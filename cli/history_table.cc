@@ -53,7 +53,7 @@ std::optional<double> TrainedShare(const JobView& job) {
 
 double GpuHours(const JobView& job) { return job.gpus * RunSeconds(job) / 3600; }
 
-std::string HistoryTable(const std::vector<JobView>& jobs, const Screen& screen) {
+Table HistoryTable(const std::vector<JobView>& jobs) {
   Table table;
   table.columns = {{"ID", true, false},    {"NAME", false, true},   {"USER", false, true},
                    {"ST", false, false},   {"EXIT", true, false},   {"GPUS", true, false},
@@ -72,7 +72,7 @@ std::string HistoryTable(const std::vector<JobView>& jobs, const Screen& screen)
          std::to_string(job.attempts.empty() ? 0 : job.attempts.back().attempt.value),
          Outcome(job)});
   }
-  return FormatTable(table, screen.width);
+  return table;
 }
 
 std::string HistoryJson(const std::vector<JobView>& jobs) {

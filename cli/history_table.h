@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/render_text.h"
+#include "cli/table.h"
 #include "common/view.h"
 
 namespace launch {
@@ -18,7 +18,7 @@ std::optional<double> TrainedShare(const JobView& job);
 // GPUs x hours from the first start to the end.
 double GpuHours(const JobView& job);
 
-std::string HistoryTable(const std::vector<JobView>& jobs, const Screen& screen);
+Table HistoryTable(const std::vector<JobView>& jobs);
 std::string HistoryJson(const std::vector<JobView>& jobs);
 
 }  // namespace launch

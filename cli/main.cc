@@ -1,12 +1,15 @@
 // launch: the command line.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
 #include "cli/app.h"
+#include "cli/output_form.h"
 #include "cli/render_json.h"
+#include "common/text.h"
 #include "proto/protobuf_log.h"
 
 namespace {
@@ -14,19 +17,32 @@ namespace {
 constexpr int kBadUsage = 2;
 
 void AddGlobalFlags(CLI::App& parser, launch::App& app) {
-  parser.add_option("-o,--output", app.output, "table, wide, json, yaml or name")
-      ->check(CLI::IsMember({"table", "wide", "json", "yaml", "name"}));
+  parser
+      .add_option_function<std::string>(
+          "-o,--output",
+          [&app](const std::string& text) {
+            launch::Result<launch::OutputForm> form = launch::ParseOutputForm(text);
+            if (!form) throw CLI::ValidationError("-o", launch::FormatError(form.error()));
+            app.output = std::move(form->name);
+            app.columns = std::move(form->columns);
+          },
+          "table, wide, json, yaml, name, csv, custom=ID,NAME,ST")
+      ->type_name("FORM");
   parser.add_flag("--json", app.json, "The same as -o json");
+  parser.add_flag("--expand", app.expand, "gpu01,gpu02 instead of gpu[01-02]");
   parser.add_flag("--no-color", app.no_color, "No colours; so does the variable NO_COLOR");
   parser.add_flag("-q,--quiet", app.quiet, "Results only, no advice");
   parser.add_flag("-v,--verbose", app.verbose, "Every step");
   CLI::Option* controller =
-      parser.add_option("--controller", app.controller, "host:port; also LAUNCH_CONTROLLER");
-  CLI::Option* credentials = parser.add_option(
-      "--credentials", app.credentials, "Directory of your certificate; also LAUNCH_CREDENTIALS");
-  parser
-      .add_option("--context", app.context,
-                  "Cluster of `launch context`, for this command; else the current one")
+      parser
+          .add_option("--controller", app.controller, "Of the controller; also LAUNCH_CONTROLLER")
+          ->type_name("HOST:PORT");
+  CLI::Option* credentials = parser
+                                 .add_option("--credentials", app.credentials,
+                                             "Of your certificate; also LAUNCH_CREDENTIALS")
+                                 ->type_name("DIR");
+  parser.add_option("--context", app.context, "Cluster of `launch context`; else the current one")
+      ->type_name("NAME")
       ->excludes(controller)
       ->excludes(credentials);
 }
@@ -38,6 +54,27 @@ std::vector<std::string> VerbNames(CLI::App& parser) {
     for (const std::string& alias : verb->get_aliases()) names.push_back(alias);
   }
   return names;
+}
+
+// "token list"
+std::string PathOf(const CLI::App* verb) {
+  const CLI::App* const above = verb->get_parent();
+  if (above == nullptr || above->get_parent() == nullptr) return verb->get_name();
+  return PathOf(above) + " " + verb->get_name();
+}
+
+// Before the verb does anything.
+launch::Result<void> MustPrintCells(const CLI::App& parser, const launch::App& app) {
+  const CLI::App* verb = &parser;
+  while (!verb->get_subcommands().empty()) verb = verb->get_subcommands().front();
+  if (!app.WantsCells() || app.listing.contains(verb)) return {};
+  std::vector<std::string> can;
+  for (const CLI::App* one : app.listing) can.push_back(PathOf(one));
+  std::ranges::sort(can);
+  return launch::Fail(
+      launch::ErrorCode::kInvalidArgument,
+      "`launch " + PathOf(verb) + "` prints no single table, so it has no -o " + app.output,
+      "tables are printed by " + launch::Joined(can, ", "));
 }
 
 int Report(const launch::App& app, const launch::Error& error) {
@@ -105,6 +142,7 @@ int main(int argc, char** argv) {
   }
   if (app.json) app.output = "json";
   try {
+    if (auto fine = MustPrintCells(parser, app); !fine) return Report(app, fine.error());
     const launch::Result<int> code = app.run();
     if (!code) return Report(app, code.error());
     return *code;

@@ -9,6 +9,7 @@
 #include "cli/table.h"
 #include "common/hostlist.h"
 #include "common/launcher_process.h"
+#include "common/text.h"
 #include "common/units.h"
 
 namespace launch {
@@ -35,10 +36,10 @@ std::string Indented(const std::string& text, std::size_t columns) {
 
 std::string OrDash(std::string text) { return text.empty() ? "-" : text; }
 
-std::string Fold(const std::vector<NodeId>& nodes) {
+std::string HostsText(const std::vector<NodeId>& nodes, const Screen& screen) {
   std::vector<std::string> names;
   for (const NodeId& node : nodes) names.push_back(node.value);
-  return FoldHostlist(std::move(names));
+  return screen.expand ? Joined(names, ",") : FoldHostlist(std::move(names));
 }
 
 std::string Step(const JobView& job) {
@@ -57,7 +58,7 @@ std::string Elapsed(const JobView& job, WallTime now) {
 }
 
 // Slurm's last column: where it runs, or why it does not.
-std::string NodelistOrReason(const JobView& job) {
+std::string NodelistOrReason(const JobView& job, const Screen& screen) {
   const bool waits = job.state == JobState::kPending || job.state == JobState::kRequeued;
   if (waits) {
     if (job.reason.code.empty()) return "(None)";
@@ -65,7 +66,7 @@ std::string NodelistOrReason(const JobView& job) {
            ")";
   }
   if (job.nodelist.empty() && !job.outcome.empty()) return "(" + job.outcome + ")";
-  return OrDash(Fold(job.nodelist));
+  return OrDash(HostsText(job.nodelist, screen));
 }
 
 std::string LocalTime(WallTime time) {
@@ -162,7 +163,7 @@ std::string OneLine(const std::string& value) {
 
 }  // namespace
 
-std::string JobsTable(const std::vector<JobView>& jobs, const Screen& screen) {
+Table JobsTable(const std::vector<JobView>& jobs, const Screen& screen) {
   Table table;
   table.columns = {{"ID", true, false},        {"NAME", false, true},  {"USER", false, true},
                    {"ST", false, false},       {"GPUS", true, false},  {"NODES", true, false},
@@ -192,13 +193,13 @@ std::string JobsTable(const std::vector<JobView>& jobs, const Screen& screen) {
       row.emplace_back(text);
       row.push_back(std::to_string(job.attempts.empty() ? 0 : job.attempts.back().attempt.value));
     }
-    row.push_back(NodelistOrReason(job));
+    row.push_back(NodelistOrReason(job, screen));
     table.rows.push_back(std::move(row));
   }
-  return FormatTable(table, screen.width);
+  return table;
 }
 
-std::string NodesTable(const std::vector<NodeView>& nodes, const Screen& screen) {
+Table NodesTable(const std::vector<NodeView>& nodes, const Screen& screen) {
   Table table;
   table.columns = {
       {"NODE", false, false},   {"STATE", false, false}, {"GPUS(FREE/ALL)", false, false},
@@ -244,7 +245,7 @@ std::string NodesTable(const std::vector<NodeView>& nodes, const Screen& screen)
     row.push_back(node.reason.empty() ? node.health.reason : node.reason);
     table.rows.push_back(std::move(row));
   }
-  return FormatTable(table, screen.width);
+  return table;
 }
 
 std::string PlanSummary(const Plan& plan) {
@@ -377,7 +378,7 @@ std::string JobText(const JobView& job, const Screen& screen) {
   if (job.exit_code) Line(text, "exit code", std::to_string(*job.exit_code));
   Line(text, "cancelled by", job.cancelled_by);
   Line(text, "user", job.user);
-  Line(text, "nodes", Fold(job.nodelist));
+  Line(text, "nodes", HostsText(job.nodelist, screen));
   if (job.plan) Line(text, "plan", PlanSummary(*job.plan));
   Line(text, "step", Step(job));
   if (job.seconds_per_step) {
@@ -397,7 +398,7 @@ std::string JobText(const JobView& job, const Screen& screen) {
     text += "\nattempt " + std::to_string(attempt.attempt.value) + ": " +
             (attempt.outcome.empty() ? attempt.phase : attempt.outcome) +
             (attempt.cause.empty() ? "" : ", " + attempt.cause) + "\n";
-    Line(text, "  nodes", Fold(attempt.nodes));
+    Line(text, "  nodes", HostsText(attempt.nodes, screen));
     Line(text, "  master", attempt.master);
     Line(text, "  resumed", attempt.resumed_from);
     Line(text, "  changed", attempt.change);

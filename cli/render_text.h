@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/table.h"
 #include "common/view.h"
 #include "preflight/preflight.h"
 
@@ -13,12 +14,13 @@ namespace launch {
 struct Screen {
   int width = 0;  // 0 = unlimited
   bool colour = false;
-  bool wide = false;  // -o wide: more columns
-  WallTime now{};     // for TIME
+  bool wide = false;    // -o wide: more columns
+  bool expand = false;  // --expand: every host by its name
+  WallTime now{};       // for TIME
 };
 
-std::string JobsTable(const std::vector<JobView>& jobs, const Screen& screen);
-std::string NodesTable(const std::vector<NodeView>& nodes, const Screen& screen);
+Table JobsTable(const std::vector<JobView>& jobs, const Screen& screen);
+Table NodesTable(const std::vector<NodeView>& nodes, const Screen& screen);
 std::string JobText(const JobView& job, const Screen& screen);
 std::string PlanText(const PlanAnswer& answer, const Screen& screen);
 std::string FindingsText(const std::vector<Finding>& findings, const Screen& screen);

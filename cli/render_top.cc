@@ -135,7 +135,7 @@ std::vector<std::string> TopLines(const TopFacts& facts, const Screen& screen) {
       screen.width > 0 ? Shorten(head, static_cast<std::size_t>(screen.width)) : head, ""};
   AddLines(lines, GpuTable(facts, screen));
   lines.emplace_back();
-  AddLines(lines, JobsTable(jobs, screen));
+  AddLines(lines, FormatTable(JobsTable(jobs, screen), screen.width));
   return lines;
 }
 

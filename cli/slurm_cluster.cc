@@ -127,7 +127,7 @@ Result<int> UpOnSlurm(const App& app, const SlurmWish& wish, const up::UpOptions
   LAUNCH_ASSIGN_OR_RETURN(const bool here_now, AwaitNodes(app, *here, client, id));
   if (!here_now) return 0;
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeView> nodes, client.Nodes());
-  app.Out(NodesTable(nodes, app.ScreenNow()));
+  LAUNCH_RETURN_IF_ERROR(app.OutTable(NodesTable(nodes, app.ScreenNow())));
   return 0;
 }
 

@@ -62,8 +62,8 @@ Result<int> RunNodes(const App& app, const NodesOptions& options) {
   } else if (app.WantsName()) {
     for (const NodeInventory& node : inventories) app.Out(node.node.value + "\n");
   } else {
-    app.Out(NodesTable(nodes, app.ScreenNow()));
-    if (!options.names.empty())
+    LAUNCH_RETURN_IF_ERROR(app.OutTable(NodesTable(nodes, app.ScreenNow())));
+    if (!options.names.empty() && !app.WantsCells())
       for (const NodeView& node : nodes) app.Out("\n" + NodeText(node));
   }
   return 0;
@@ -161,8 +161,14 @@ Result<int> RunTokenCreate(const App& app, const TokenOptions& options) {
 Result<int> RunTokenList(const App& app) {
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
   LAUNCH_ASSIGN_OR_RETURN(std::vector<TokenRow> rows, client.ListTokens());
-  for (const TokenRow& row : rows)
-    app.Out(app.WantsName() ? row.serial + "\n" : row.serial + "  " + row.says + "\n");
+  if (app.WantsName()) {
+    for (const TokenRow& row : rows) app.Out(row.serial + "\n");
+    return 0;
+  }
+  Table table;
+  table.columns = {{"SERIAL", false, false}, {"TOKEN", false, true}};
+  for (const TokenRow& row : rows) table.rows.push_back({row.serial, row.says});
+  if (!rows.empty() || app.WantsCells()) LAUNCH_RETURN_IF_ERROR(app.OutTable(table));
   return 0;
 }
 
@@ -285,6 +291,7 @@ Result<int> RunVersion(const App& app) {
 void AddNodes(CLI::App& parser, const char* name, const char* help, App& app) {
   auto options = std::make_shared<NodesOptions>();
   CLI::App* nodes = parser.add_subcommand(name, help);
+  app.listing.insert(nodes);
   nodes->add_option("nodes", options->names, "Only these: gpu[01-04]");
   nodes->add_option("--save", options->save,
                     "Write an inventory file for plan and check --inventory");
@@ -319,9 +326,9 @@ void AddToken(CLI::App& parser, App& app) {
   create->add_option("--address", options->addresses, "The controller as the joiner sees it");
   create->callback(
       [&app, options] { app.run = [&app, options] { return RunTokenCreate(app, *options); }; });
-  token->add_subcommand("list", "Tokens that were not used yet")->callback([&app] {
-    app.run = [&app] { return RunTokenList(app); };
-  });
+  CLI::App* list = token->add_subcommand("list", "Tokens that were not used yet");
+  app.listing.insert(list);
+  list->callback([&app] { app.run = [&app] { return RunTokenList(app); }; });
   auto call = std::make_shared<RevokeCall>();
   CLI::App* revoke =
       token->add_subcommand("revoke", "Make a token useless, or shut out a user or a node");

@@ -5,7 +5,6 @@
 
 #include "cli/app.h"
 #include "cli/contexts.h"
-#include "cli/table.h"
 #include "cli/up/cluster_file.h"
 #include "cli/up/slurm.h"
 #include "cli/up/this_machine.h"
@@ -23,7 +22,7 @@ Result<int> ListContexts(const App& app) {
     return 0;
   }
   Table table;
-  table.columns = {{" ", false, false},
+  table.columns = {{app.WantsCells() ? "CURRENT" : " ", false, false},
                    {"NAME", false, false},
                    {"CLUSTER", false, false},
                    {"ADDRESS", false, false},
@@ -37,7 +36,7 @@ Result<int> ListContexts(const App& app) {
   for (const std::string& name : up::ClustersWithHosts(contexts))
     if (std::ranges::find(names, name) == names.end())
       table.rows.push_back({" ", name, "-", "its controller never answered", "-"});
-  if (!table.rows.empty()) app.Out(FormatTable(table, app.ScreenNow().width));
+  if (!table.rows.empty() || app.WantsCells()) LAUNCH_RETURN_IF_ERROR(app.OutTable(table));
   return 0;
 }
 
@@ -71,6 +70,7 @@ Result<int> RenameContext(const App& app, const std::string& from, const std::st
 void AddContextVerbs(CLI::App& parser, App& app) {
   CLI::App* context = parser.add_subcommand(
       "context", "Clusters known here; `use` chooses one, `rename` and `forget` change the list");
+  app.listing.insert(context);
   context->callback([&app] {
     if (!app.run) app.run = [&app] { return ListContexts(app); };
   });

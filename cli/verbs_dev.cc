@@ -6,7 +6,6 @@
 #include "cli/app.h"
 #include "cli/dev_cluster.h"
 #include "cli/render_json.h"
-#include "cli/table.h"
 
 namespace launch {
 namespace {
@@ -45,7 +44,7 @@ Result<int> ShowDev(const App& app, const DevStatus& status) {
   };
   row("launch-controller", "-", status.controller, status.address);
   for (const DevProcess& agent : status.agents) row("launch-agent", agent.name, agent, "-");
-  app.Out(FormatTable(table, app.ScreenNow().width));
+  LAUNCH_RETURN_IF_ERROR(app.OutTable(table));
   app.Note("state: " + status.state_dir);
   return 0;
 }
@@ -77,7 +76,9 @@ void AddDevVerbs(CLI::App& parser, App& app) {
     };
   });
 
-  dev->add_subcommand("status", "Which of its programs run")->callback([&app] {
+  CLI::App* status = dev->add_subcommand("status", "Which of its programs run");
+  app.listing.insert(status);
+  status->callback([&app] {
     app.run = [&app] { return ShowDev(app, DevCluster(DevCluster::DefaultDir()).Status()); };
   });
 

@@ -34,7 +34,7 @@ Result<int> ShowQueue(const App& app, Client& client, const QueueOptions& option
   } else if (app.WantsName()) {
     for (const JobView& job : jobs) app.Out(std::to_string(job.id.value) + "\n");
   } else {
-    app.Out(JobsTable(jobs, app.ScreenNow()));
+    LAUNCH_RETURN_IF_ERROR(app.OutTable(JobsTable(jobs, app.ScreenNow())));
   }
   return 0;
 }
@@ -56,7 +56,7 @@ Result<int> RunStatus(const App& app, const std::string& id) {
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<JobId> jobs, JobsNamed(client, id));
   // All of an array stand in one table.
-  if (jobs.size() > 1) return ShowQueue(app, client, {{id}, true, false, {}});
+  if (jobs.size() > 1 || app.WantsCells()) return ShowQueue(app, client, {{id}, true, false, {}});
   LAUNCH_ASSIGN_OR_RETURN(JobView view, client.Job(jobs.front()));
   AddVerdict(client, view);
   if (app.WantsJson() || app.WantsYaml())
@@ -195,6 +195,7 @@ Result<int> RunEvents(const App& app, const EventsOptions& options) {
 void AddJobVerbs(CLI::App& parser, App& app) {
   auto queue_options = std::make_shared<QueueOptions>();
   CLI::App* queue = parser.add_subcommand("queue", "Jobs that wait or run")->alias("ps");
+  app.listing.insert(queue);
   queue->add_option("jobs", queue_options->names, "Only these jobs or arrays, also when done");
   queue->add_flag("-a,--all", queue_options->all, "All users, and jobs that are done");
   queue->add_flag("--watch", queue_options->watch, "Again and again");
@@ -205,6 +206,7 @@ void AddJobVerbs(CLI::App& parser, App& app) {
 
   auto status_id = std::make_shared<std::string>();
   CLI::App* status = parser.add_subcommand("status", "One job in full");
+  app.listing.insert(status);
   status->add_option("job", *status_id, "Job id")->required();
   status->callback(
       [&app, status_id] { app.run = [&app, status_id] { return RunStatus(app, *status_id); }; });

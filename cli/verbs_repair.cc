@@ -6,7 +6,6 @@
 
 #include "cli/app.h"
 #include "cli/render_json.h"
-#include "cli/table.h"
 #include "common/units.h"
 
 namespace launch {
@@ -44,7 +43,7 @@ Result<int> RunFence(const App& app, const FenceOptions& options) {
 Result<int> RunQuarantine(const App& app, const QuarantineCall& call) {
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<QuarantinedGpu> rows, client.Quarantine(call));
-  if (app.WantsJson()) {
+  if (app.WantsJson() || app.WantsYaml()) {
     app.OutDocument(QuarantineJson(rows));
     return 0;
   }
@@ -64,7 +63,7 @@ Result<int> RunQuarantine(const App& app, const QuarantineCall& call) {
     }
     return 0;
   }
-  if (rows.empty()) {
+  if (rows.empty() && !app.WantsCells()) {
     app.Note("nothing is quarantined");
     return 0;
   }
@@ -74,12 +73,12 @@ Result<int> RunQuarantine(const App& app, const QuarantineCall& call) {
                    {"ATTEMPT", false, false},
                    {"SINCE", false, false},
                    {"WHY", false, true}};
-  const Screen screen = app.ScreenNow();
+  const WallTime now = app.ScreenNow().now;
   for (const QuarantinedGpu& row : rows) {
     table.rows.push_back({row.gpu.value, row.node.value, row.key ? ToString(*row.key) : "-",
-                          FormatDuration(screen.now - row.since), row.why});
+                          FormatDuration(now - row.since), row.why});
   }
-  app.Out(FormatTable(table, screen.width));
+  LAUNCH_RETURN_IF_ERROR(app.OutTable(table));
   return 0;
 }
 
@@ -105,6 +104,7 @@ void AddRepairVerbs(CLI::App& parser, App& app) {
     CLI::Option* name =
         one->add_option("what", call->what, "UUID of a GPU, a node, or JOB.ATTEMPT");
     if (needs_name) name->required();
+    if (call->action == "list") app.listing.insert(one);
     one->callback([&app, call] { app.run = [&app, call] { return RunQuarantine(app, *call); }; });
   };
   add("list", "Which, since when and why", false);

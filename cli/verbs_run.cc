@@ -88,10 +88,13 @@ Result<int> ShowHistory(const App& app, const std::string& name, bool all) {
   std::erase_if(jobs, [&](const JobView& job) {
     return !IsTerminal(job.state) || (!name.empty() && job.name != name);
   });
-  if (app.WantsJson() || app.WantsYaml())
+  if (app.WantsJson() || app.WantsYaml()) {
     app.OutDocument(HistoryJson(jobs));
-  else
-    app.Out(HistoryTable(jobs, app.ScreenNow()));
+  } else if (app.WantsName()) {
+    for (const JobView& job : jobs) app.Out(std::to_string(job.id.value) + "\n");
+  } else {
+    LAUNCH_RETURN_IF_ERROR(app.OutTable(HistoryTable(jobs)));
+  }
   return 0;
 }
 
@@ -149,6 +152,7 @@ void AddRunVerbs(CLI::App& parser, App& app) {
   auto all = std::make_shared<bool>(false);
   CLI::App* history =
       parser.add_subcommand("history", "Jobs that are done, and how much of their time trained");
+  app.listing.insert(history);
   history->add_option("name", *name, "Only jobs of this name");
   history->add_flag("-a,--all", *all, "All users");
   history->callback(

@@ -188,7 +188,7 @@ Result<int> RunUp(const App& app, const UpFlags& flags) {
   LAUNCH_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfCredentials(contexts.Dir(context)));
   LAUNCH_ASSIGN_OR_RETURN(Client client, Client::Open(cluster));
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeView> nodes, client.Nodes());
-  app.Out(NodesTable(nodes, app.ScreenNow()));
+  LAUNCH_RETURN_IF_ERROR(app.OutTable(NodesTable(nodes, app.ScreenNow())));
   return failed == 0 ? 0 : 1;
 }
 
@@ -210,7 +210,7 @@ Result<int> RunUpgrade(const App& app, UpFlags flags) {
     return failed == 0 ? 0 : 1;
   }
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeView> nodes, client.Nodes());
-  app.Out(NodesTable(nodes, app.ScreenNow()));
+  LAUNCH_RETURN_IF_ERROR(app.OutTable(NodesTable(nodes, app.ScreenNow())));
   return failed == 0 ? 0 : 1;
 }
 

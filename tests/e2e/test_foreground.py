@@ -79,5 +79,42 @@ def test_init_history_and_completion(cluster):
         ["bash", "--norc", "-c", script + "COMP_WORDS=(launch dev d); COMP_CWORD=2; _launch; echo ${COMPREPLY[@]}"],
         capture_output=True, text=True, check=True).stdout.split()
     assert words == ["down"], words
+    forms = subprocess.run(
+        ["bash", "--norc", "-c", script + "COMP_WORDS=(launch queue -o c); COMP_CWORD=3; _launch; echo ${COMPREPLY[@]}"],
+        capture_output=True, text=True, check=True).stdout.split()
+    assert forms == ["csv", "custom="], forms
     assert "complete -c launch" in cluster.launch("completion", "fish").stdout
     assert cluster.launch("completion", "tcsh", code=2).stderr
+
+
+def test_tables_as_csv_and_by_column(cluster):
+    """-o csv and custom= of what prints tables; the rest refuses them before it does anything."""
+    import csv
+    import io
+    cluster.up("--nodes", 2)
+    job = cluster.write("two.yaml", "name: two\nnodes: 2\ndevice: cpu\ngpus: 0\nrun: sleep 600\n")
+    first = cluster.submit(job)
+    cluster.wait_for(first, "RUNNING")
+
+    def rows(*args):
+        return list(csv.DictReader(io.StringIO(cluster.launch(*args).stdout)))
+
+    nodes = sorted(row["NODE"] for row in rows("nodes", "-o", "csv"))
+    (row,) = rows("queue", "-o", "csv", "--expand")
+    assert row["ID"] == first and row["NAME"] == "two" and row["ST"] == "R" and row["SUBMITTED"] != "-", row
+    assert sorted(row["NODELIST(REASON)"].split(",")) == nodes, row
+    assert cluster.launch("status", first, "-o", "custom=st").stdout.split() == ["ST", "R"]
+    folded = cluster.launch("queue", "-o", "custom=nodelist,ID").stdout.split()
+    assert folded[:2] == ["NODELIST(REASON)", "ID"] and folded[3] == first and "[" in folded[2], folded
+    unknown = cluster.launch("queue", "-o", "custom=ID,COLOUR", code=2)
+    assert "COLOUR" in unknown.stderr and "STRATEGY, STEP" in unknown.stderr and not unknown.stdout, unknown.stderr
+    refused = cluster.launch("submit", job, "-o", "csv", code=2)
+    assert "`launch submit` prints no single table" in refused.stderr and "token list" in refused.stderr, refused.stderr
+    assert len(rows("queue", "-a", "-o", "csv")) == 1, "the refused submit submitted"
+    cluster.launch("cancel", first)
+    assert [row["ST"] for row in rows("history", "-o", "csv=ID,ST")] == ["CA"]
+    assert cluster.launch("history", "-o", "name").stdout == first + "\n"
+    assert rows("quarantine", "list", "-o", "csv") == []
+    assert {row["TOKEN"].split(":")[0] for row in rows("token", "list", "-o", "csv")} == {"node " + n for n in nodes}
+    assert {row["PROGRAM"] for row in rows("dev", "status", "-o", "csv")} == {"launch-controller", "launch-agent"}
+    assert cluster.launch("context", "-o", "csv").stdout.startswith("CURRENT,NAME,")

@@ -35,7 +35,7 @@ TEST(History, SharesTheTimeThatStepsTook) {
 }
 
 TEST(History, ATableRowTellsHowItEnded) {
-  const std::string table = HistoryTable({Done()}, Screen());
+  const std::string table = FormatTable(HistoryTable({Done()}), 0);
   for (const char* cell : {"TRAINED", "75%", "4.00", "100/100", "sft"}) {
     EXPECT_NE(table.find(cell), std::string::npos) << cell << "\n" << table;
   }
@@ -49,10 +49,10 @@ TEST(History, SaysWhyAJobFailed) {
   AttemptView attempt;
   attempt.verdict = Verdict{.label = "cuda_oom", .confidence = Confidence::kLikely};
   job.attempts = {attempt};
-  EXPECT_NE(HistoryTable({job}, Screen()).find("cuda_oom (likely)"), std::string::npos);
+  EXPECT_NE(FormatTable(HistoryTable({job}), 0).find("cuda_oom (likely)"), std::string::npos);
   EXPECT_NE(HistoryJson({job}).find("\"confidence\": \"likely\""), std::string::npos);
   job.attempts.push_back({});  // a later attempt went well
-  EXPECT_EQ(HistoryTable({job}, Screen()).find("cuda_oom"), std::string::npos);
+  EXPECT_EQ(FormatTable(HistoryTable({job}), 0).find("cuda_oom"), std::string::npos);
 }
 
 }  // namespace

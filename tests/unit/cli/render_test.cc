@@ -163,17 +163,28 @@ Screen Pipe() {
 }
 
 TEST(Render, QueueLooksLikeSlurmsForAPipe) {
-  ExpectGolden("queue.txt", JobsTable({Running(), Waiting(), Failed()}, Pipe()));
+  ExpectGolden("queue.txt", FormatTable(JobsTable({Running(), Waiting(), Failed()}, Pipe()), 0));
 }
 
 TEST(Render, QueueFitsATerminal) {
   Screen screen = Pipe();
   screen.width = 100;
-  ExpectGolden("queue_100.txt", JobsTable({Running(), Waiting(), Failed()}, screen));
+  ExpectGolden("queue_100.txt",
+               FormatTable(JobsTable({Running(), Waiting(), Failed()}, screen), 100));
+}
+
+TEST(Render, HostsAreUnfoldedWhenAsked) {
+  JobView job = Running();
+  job.nodelist = {NodeId{"gpu01"}, NodeId{"gpu02"}};
+  Screen screen = Pipe();
+  EXPECT_EQ(JobsTable({job}, screen).rows[0].back(), "gpu[01-02]");
+  screen.expand = true;
+  EXPECT_EQ(JobsTable({job}, screen).rows[0].back(), "gpu01,gpu02");
+  EXPECT_NE(JobText(job, screen).find("gpu01,gpu02"), std::string::npos);
 }
 
 TEST(Render, NodesShowCapabilityTorchAndHealth) {
-  ExpectGolden("nodes.txt", NodesTable({Gpu(), Cpu()}, Pipe()));
+  ExpectGolden("nodes.txt", FormatTable(NodesTable({Gpu(), Cpu()}, Pipe()), 0));
 }
 
 TEST(Render, ANodeInFullSaysWhatItsAgentReports) {
