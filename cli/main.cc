@@ -9,6 +9,7 @@
 #include "cli/app.h"
 #include "cli/output_form.h"
 #include "cli/render_json.h"
+#include "cli/top_help.h"
 #include "common/text.h"
 #include "proto/protobuf_log.h"
 
@@ -114,6 +115,10 @@ int main(int argc, char** argv) {
   launch::AddUpVerbs(parser, app);
   launch::AddDownVerbs(parser, app);
   launch::AddContextVerbs(parser, app);
+  // After the verbs, which would inherit it.
+  parser.formatter_fn([](const CLI::App* top, const std::string&, CLI::AppFormatMode) {
+    return launch::TopHelp(*top);
+  });
 
   // Behind the first `--` stands somebody else's command line, or overrides: not ours to parse.
   int own = argc;

@@ -118,3 +118,15 @@ def test_tables_as_csv_and_by_column(cluster):
     assert {row["TOKEN"].split(":")[0] for row in rows("token", "list", "-o", "csv")} == {"node " + n for n in nodes}
     assert {row["PROGRAM"] for row in rows("dev", "status", "-o", "csv")} == {"launch-controller", "launch-agent"}
     assert cluster.launch("context", "-o", "csv").stdout.startswith("CURRENT,NAME,")
+
+
+def test_help_has_every_verb_once_and_fits_80_columns(cluster):
+    text = cluster.launch("--help").stdout
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+    script = cluster.launch("completion", "bash").stdout
+    verbs = script.split('    "") verbs="')[1].split('"')[0].split()
+    shown = [line.split()[0] for line in text.split("Flags of every verb")[0].splitlines() if line.startswith("  ")]
+    assert sorted(shown) == sorted(verbs)
+    for title in ("Run jobs", "Look", "Steer", "Inside a job", "Nodes and clusters", "Offline and help"):
+        assert f"\n\n{title}\n" in text, title
+    assert "Copy files and directories from a job" in cluster.launch("cp", "--help").stdout

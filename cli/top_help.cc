@@ -1,0 +1,117 @@
+#include "cli/top_help.h"
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <set>
+#include <span>
+#include <string_view>
+
+#include "common/text.h"
+
+namespace launch {
+namespace {
+
+struct VerbLine {
+  std::string_view name;
+  std::string_view says;  // empty: what the verb's own help says
+};
+
+constexpr VerbLine kRun[] = {
+    {"submit", ""}, {"run", "Submit, show the output, end with its code; Ctrl-C cancels"},
+    {"plan", ""},   {"check", "What stands against a job, or ails nodes"},
+    {"init", ""},   {"import", "A job file from sbatch, a hostfile, accelerate or SkyPilot"},
+};
+constexpr VerbLine kLook[] = {
+    {"queue", ""},
+    {"status", ""},
+    {"explain", "Why a job waits, when it may start, what would help"},
+    {"why", ""},
+    {"logs", ""},
+    {"events", ""},
+    {"history", "Jobs that are done, and how much of their time trained"},
+    {"top", "GPUs and jobs on the whole screen"},
+};
+constexpr VerbLine kSteer[] = {
+    {"wait", ""}, {"cancel", ""}, {"hold", ""}, {"release", ""}, {"requeue", ""}, {"update", ""},
+};
+constexpr VerbLine kInside[] = {
+    {"exec", "Run a command beside a rank; ends with its exit code"},
+    {"shell", "A terminal beside a rank"},
+    {"cp", "Copy files from a job (JOB:path .) or to one (path JOB:path)"},
+    {"env", ""},
+};
+constexpr VerbLine kCluster[] = {
+    {"nodes", ""},
+    {"node", "A node: status, drain, undrain, fence, forget"},
+    {"drain", ""},
+    {"undrain", ""},
+    {"quarantine", "GPUs that could not be proved free: list, retest, release"},
+    {"up", ""},
+    {"upgrade", "Put this release on a cluster that `launch up` made"},
+    {"down", ""},
+    {"dev", "The embedded cluster of this machine: up, status, down"},
+    {"context", "Clusters known here: list, use, rename, forget"},
+    {"login", ""},
+    {"token", "Join tokens for users and nodes: create, list, revoke"},
+    {"server", "The controller's store: check, backup, restore"},
+};
+constexpr VerbLine kOffline[] = {
+    {"diagnose", ""}, {"bundle", ""}, {"calibration", ""}, {"completion", ""}, {"version", ""},
+};
+
+struct VerbGroup {
+  std::string_view title;
+  std::span<const VerbLine> verbs;
+};
+const std::array<VerbGroup, 6> kGroups = {{{"Run jobs", kRun},
+                                           {"Look", kLook},
+                                           {"Steer", kSteer},
+                                           {"Inside a job", kInside},
+                                           {"Nodes and clusters", kCluster},
+                                           {"Offline and help", kOffline}}};
+
+std::string Line(std::string_view left, std::size_t width, std::string_view says) {
+  std::string line = "  " + std::string(left);
+  line.append(line.size() < width ? width - line.size() : 1, ' ');
+  return line.append(says) + "\n";
+}
+
+std::string VerbText(const CLI::App& verb, std::string_view says) {
+  constexpr std::size_t kVerbWidth = 15;
+  std::string text(says.empty() ? std::string_view(verb.get_description()) : says);
+  if (!verb.get_aliases().empty()) text += " (also " + Joined(verb.get_aliases(), ", ") + ")";
+  return Line(verb.get_name(), kVerbWidth, text);
+}
+
+std::string FlagsText(const CLI::App& parser) {
+  constexpr std::size_t kFlagWidth = 26;
+  std::string text = "\nFlags of every verb\n";
+  for (const CLI::Option* flag : parser.get_options()) {
+    const bool takes_value = flag->get_type_size() > 0;
+    const std::string name = flag->get_name(false, true);
+    text += Line(takes_value ? name + " " + flag->get_type_name() : name, kFlagWidth,
+                 flag->get_description());
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string TopHelp(const CLI::App& parser) {
+  std::string text = parser.get_description() + "\nUsage: launch [FLAGS] VERB ...\n";
+  std::set<const CLI::App*> shown;
+  for (const VerbGroup& group : kGroups) {
+    text += "\n" + std::string(group.title) + "\n";
+    for (const VerbLine& line : group.verbs) {
+      const CLI::App* verb = parser.get_subcommand(std::string(line.name));
+      text += VerbText(*verb, line.says);
+      shown.insert(verb);
+    }
+  }
+  // Nothing is hidden because nobody gave it a group.
+  for (const CLI::App* verb : parser.get_subcommands([](const CLI::App*) { return true; }))
+    if (!shown.contains(verb)) text += VerbText(*verb, "");
+  return text + FlagsText(parser) + "\n`launch VERB --help` has the flags of a verb.\n";
+}
+
+}  // namespace launch
