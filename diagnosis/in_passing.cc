@@ -84,6 +84,12 @@ bool IsOfTool(std::string_view bare) {
                               "find: ", "chmod: ", "chown: ", "touch: ", "sed: ", "grep: "});
 }
 
+// "nvidia-smi: command not found": a command that only shows something is not there.
+bool IsOfDisplay(std::string_view bare) {
+  return bare.ends_with("not found") && HasAny(bare, {" nvidia-smi: ", " lspci: ", " ibstat: ",
+                                                      " tput: ", " clear: ", " tree: ", " htop: "});
+}
+
 // "; checkpointing disabled": the program does without it. What a library or the network gives can
 // be done without.
 bool IsDoneWithout(std::string_view bare, std::string_view lower, std::string_view label) {
@@ -201,6 +207,7 @@ bool IsInPassing(std::string_view text, std::string_view label) {
                               "could not import", "failed to import", "unable to import"}))
       return true;
   if ((label == "file_not_found" || label == "permission") && IsOfTool(bare)) return true;
+  if (label == "file_not_found" && IsOfDisplay(bare)) return true;
   return IsOfConversation(bare, lower);
 }
 

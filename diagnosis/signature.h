@@ -32,6 +32,7 @@ enum class Reading : std::uint8_t {
   kBusy,       // a rank was doing long work of its own: tells slow from dead
   kSmi,        // a table of nvidia-smi begins: smi_table reads it
   kNan,        // the loss is not a number: counts only when it stays so
+  kHealed,     // the server of capture 1 answers again
   kStep,       // training goes on: what was told before did not end it
   kRestart,    // the run begins again: what was told before may be of an earlier attempt
   kGpuSeen,    // the program said that it sees a GPU

@@ -16,6 +16,11 @@ constexpr Signature kCommunication[] = {
                 R"([Pp]ort \S* ?is already in use|port is already in use)",
      .veto =
          R"((?i)(?:tensorboard|jupyter|wandb|trying (?:another|next) port|using port)|NCCL WARN RAS )"},
+    {.label = "port_in_use",  // gRPC's chttp2_server.cc: JAX's coordinator, Ray, TensorBoard
+     .weight = 60,
+     .phrases = {"No address added out of total"},
+     .pattern = R"(No address added out of total \d+ resolved)",
+     .veto = R"((?i)tensorboard)"},
     {.label = "port_in_use",
      .weight = 64,
      .phrases = {"failed to listen on any local", "already bound", "Address already",
@@ -76,6 +81,11 @@ constexpr Signature kCommunication[] = {
      .pattern =
          R"(Barrier timed out\. (?:Id|Barrier_id): (?:\[Init\]|PjRT_Client_Connect|WaitForClusterReady)|)"
          R"(Stopping coordination service as cluster registration failed)"},
+    {.label = "rendezvous_timeout",
+     .tier = Tier::kSymptom,
+     .weight = 64,
+     .phrases = {"GetKeyValue() timed out with key"},
+     .pattern = R"(GetKeyValue\(\) timed out with key)"},
     {.label = "nccl_timeout",
      .tier = Tier::kSymptom,
      .weight = 52,
@@ -234,6 +244,22 @@ constexpr Signature kCommunication[] = {
          R"(to timeout or exceptions? in watchdog|Some NCCL operations have failed or timed out|)"
          R"(collective timeout|[Ww]atchdog got stuck|due to ProcessGroupNCCL watchdog hang|)"
          R"([Hh]eartbeat monitor timed out|detected no heartbeat of its watchdog)"},
+    // horovod/common/stall_inspector.cc and common.h (SHUT_DOWN_ERROR).
+    {.label = "nccl_timeout",
+     .tier = Tier::kSymptom,
+     .weight = 58,
+     .phrases = {"seconds. Will shutdown"},
+     .pattern = R"(stalled for longer than (\d+) seconds\. Will shutdown)",
+     .cause = "A rank did not take part in a collective for \\1 s, and Horovod ended the run"},
+    {.label = "nccl_timeout",
+     .tier = Tier::kNote,
+     .weight = 45,
+     .phrases = {"waiting for remainder of ranks"},
+     .cause = "Ranks waited in a collective for others that did not submit the same tensors"},
+    {.label = "nccl_timeout_peer_died",
+     .tier = Tier::kSymptom,
+     .weight = 57,
+     .phrases = {"Horovod has been shut down"}},
     // How far a rank came, beside its watchdog's own line.
     {.label = "nccl_timeout",
      .tier = Tier::kSymptom,

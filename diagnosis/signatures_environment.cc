@@ -73,6 +73,20 @@ constexpr Signature kEnvironment[] = {
      .pattern = R"(CUDA device but torch\.cuda\.is_available\(\) is False)",
      .cause = "torch sees no GPU in the job's environment"},
 
+    // paddle/device, mxnet's libinfo, dgl's runtime, xgboost, LightGBM: builds without CUDA.
+    {.label = "torch_cpu_only",
+     .weight = 60,
+     .phrases = {"installed CPU version PaddlePaddle", "Compile with USE_CUDA=1",
+                 "Device API cuda is not enabled", "not compiled with GPU support",
+                 "GPU Tree Learner was not enabled"},
+     .pattern = R"(installed CPU version PaddlePaddle|Compile with USE_CUDA=1 to enable GPU|)"
+                R"(Device API cuda is not enabled|XGBoost version not compiled with GPU support|)"
+                R"(GPU Tree Learner was not enabled in this build)",
+     .veto = R"((?i)warning)",
+     .cause = "The framework of this environment is a build without CUDA",
+     .remedy = "install its build for GPUs (paddlepaddle-gpu, mxnet-cuXXX, dgl of its own CUDA "
+               "index), and look with pip list which one the job's environment has"},
+
     // Lightning's set-up, torch.utils.collect_env, what scripts print at their start.
     {.tier = Tier::kNote,
      .phrases = {" available: True", "is_available(): True", "is_available() = True",
@@ -255,7 +269,9 @@ constexpr Signature kEnvironment[] = {
      .pattern =
          R"(undefined symbol: ?(\S*)|(?:GLIBC_2|GLIBCXX_3|CXXABI_1)\.[\d.]+['"]? not found|)"
          R"(symbol lookup error|may indicate binary incompatibility|CUDA Setup failed despite)",
-     .veto = R"((?i)UserWarning|Failed to load image Python extension|warn\()"},
+     // bitsandbytes/cextension.py tells so of its CPU library, and goes on without 8 bits.
+     .veto =
+         R"((?i)UserWarning|Failed to load image Python extension|warn\(|libbitsandbytes_cpu\.so: undefined)"},
     {.label = "lib_abi_mismatch",
      .weight = 54,
      .phrases = {"cannot open shared object", "DLL load failed"},
@@ -299,11 +315,12 @@ constexpr Signature kEnvironment[] = {
      .weight = 54,
      .phrases = {"compiled with different CUDA", "operator torchvision::", "load custom C++ ops",
                  "cuDNN version incompatibility", "in static TLS block", "Numpy is not available",
-                 "Loaded runtime CuDNN library"},
+                 "Loaded runtime CuDNN library", "Unable to load NCCL library"},
      .pattern =
          R"(were compiled with different CUDA(?: major)? versions|operator torchvision::\w+ does not exist|)"
          R"(Couldn't load custom C\+\+ ops|cuDNN version incompatibility|)"
          R"(Loaded runtime CuDNN library: [\d.]+ but source was compiled with|)"
+         R"(Unable to load NCCL library|)"  // XLA's nccl stub
          R"(cannot allocate memory in static TLS block|RuntimeError: Numpy is not available)"},
     {.label = "lib_abi_mismatch",  // its C interface is of another version than the extension's
      .tier = Tier::kProgram,
@@ -365,9 +382,11 @@ constexpr Signature kEnvironment[] = {
     {.label = "invalid_device_ordinal",
      .weight = 60,
      .phrases = {"device >= 0 && device < num_gpus", "You requested gpu: ",
-                 "your machine only has: ", "processes requested per node but"},
-     .pattern = R"(device >= 0 && device < num_gpus|You requested gpu: \[|)"
-                R"(processes requested per node but only \d+ GPU)"},
+                 "your machine only has: ", "processes requested per node but",
+                 "Invalid CUDAPlace("},  // Paddle's place checks
+     .pattern =
+         R"(device >= 0 && device < num_gpus|You requested gpu: \[|Invalid CUDAPlace\(\d+\)|)"
+         R"(processes requested per node but only \d+ GPU)"},
 
     // absl, python-fire and click.
     {.label = "launcher_args",
@@ -376,6 +395,22 @@ constexpr Signature kEnvironment[] = {
                  "Error: Missing argument", "unexpected extra argument"},
      .pattern = R"(Unknown command line flag '?([\w-]*)|ERROR: Could not consume arg: (\S*)|)"
                 R"(^Error: Missing (?:option|argument) |^Error: Got unexpected extra argument)"},
+
+    // hydra/core/override_parser/overrides_parser.py and hydra/_internal/config_loader_impl.py: the
+    // parser's own words stand on the line above.
+    {.label = "launcher_args",
+     .weight = 54,
+     .phrases = {"/advanced/override_grammar"},
+     .pattern = R"((\S[^\n]{0,160}?) See https?://hydra\.cc/\S+/advanced/override_grammar)",
+     .cause = "Hydra cannot read an override of the command line: \\1",
+     .remedy = "write overrides as key=value, quoted for Hydra too where the value has spaces, "
+               "commas or brackets: 'key=\"a, b\"'"},
+    {.label = "launcher_args",
+     .weight = 54,
+     .phrases = {"': Could not find '", "Could not override '"},
+     .pattern = R"(In '[^'\n]*': (Could not find '[^'\n]*')|(Could not override '[^'\n]*')\.)",
+     .cause = "Hydra's configuration has no such key or option: \\1\\2",
+     .remedy = "correct the name, or add the key with +key=value; --cfg job prints what there is"},
 
     // deepspeed/launcher/runner.py, of --include, --exclude and the hostfile.
     {.label = "launcher_args",
@@ -419,8 +454,12 @@ constexpr Signature kEnvironment[] = {
          R"(Some (?:specified arguments|keys) are not used by the HfArgumentParser)"},
     {.label = "launcher_args",
      .weight = 50,
-     .phrases = {"error: argument ", "expected one argument", "ambiguous option"},
-     .pattern = R"(error: argument \S+: (?:invalid|expected)|error: ambiguous option)"},
+     // tyro and jsonargparse (Lightning's command line) beside it.
+     .phrases = {"error: argument ", "expected one argument", "ambiguous option",
+                 "Unrecognized options: ", "error: Parser key ", "error: Validation failed: "},
+     .pattern =
+         R"(error: argument \S+: (?:invalid|expected)|error: ambiguous option|)"
+         R"(Unrecognized options: -|^(?:\S+: )?error: (?:Parser key \S|Validation failed: ))"},
 
     {.label = "python_import",
      .tier = Tier::kProgram,

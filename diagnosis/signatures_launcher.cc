@@ -43,7 +43,7 @@ constexpr Signature kLauncher[] = {
     {.label = "preempted_signal",
      .tier = Tier::kAuthority,
      .weight = 58,
-     .phrases = {"TERM_OWNER", "TERM_PREEMPT", "preemption notice", "ACPI G2", "reemption signal",
+     .phrases = {"TERM_OWNER", "TERM_PREEMPT", "reemption notice", "ACPI G2", "reemption signal",
                  "terminated: preempted"},
      .pattern =
          R"(TERM_(?:OWNER|PREEMPT)|(?i:preemption (?:notice|signal))|ACPI G2 Soft Off|terminated: preempted)"},
@@ -66,16 +66,18 @@ constexpr Signature kLauncher[] = {
     {.label = "preempted_signal",
      .tier = Tier::kRoot,
      .weight = 42,
-     .phrases = {"signal SIGHUP", "got signal: 1", "Received 1 death signal"},
-     .pattern = R"(closing signal SIGHUP|got signal: 1\b|Received 1 death signal)",
+     .phrases = {"signal SIGHUP", "got signal: 1", " death signal"},
+     .pattern =
+         R"(closing signal SIGHUP|got signal: 1\b|Received (?:Signals\.SIGHUP|1) death signal)",
      .cause = "The process got SIGHUP: its terminal was closed"},
     // SIGTERM is often the launcher's own cleaning up, so whatever else is told is the cause.
     {.label = "preempted_signal",
      .tier = Tier::kSymptom,
      .weight = 42,
-     .phrases = {"got signal: 15", "Received 15 death signal", "got signal: 2",
-                 "Received 2 death signal"},
-     .pattern = R"(got signal: (?:15|2)\b|Received (?:15|2) death signal)"},
+     .phrases = {"got signal: 15", "got signal: 2", " death signal"},
+     // Python before 3.11 prints the name, later ones the number.
+     .pattern =
+         R"(got signal: (?:15|2)\b|Received (?:Signals\.SIG(?:TERM|INT)|15|2) death signal)"},
     {.label = "preempted_signal",
      .tier = Tier::kSymptom,
      .weight = 41,
@@ -102,6 +104,7 @@ constexpr Signature kLauncher[] = {
     {.tier = Tier::kWrapper,
      .phrases = {"return code = ", "died with <Signals", "terminated with signal",
                  "terminated with exit code", "returned non-zero exit", "Exited with exit code"},
+     .veto = R"((?i)^\W*warn(?:ing)?\b|Command '\['git')",  // a helper that failed is no rank
      .reading = Reading::kRankEnd},
     {.tier = Tier::kWrapper,
      .phrases = {": Killed", ": Segmentation fault", ": Aborted", ": Terminated", ": Bus error",
@@ -172,6 +175,7 @@ constexpr Signature kLauncher[] = {
      .weight = 41,
      .phrases = {"NCCL WARN Cuda failure "},
      .pattern = R"(NCCL WARN Cuda failure (?:\d+ )?'([^'\n]+)')",
+     .veto = R"(transport/nvls\.cc)",  // tries whether the switch multicasts, and goes without
      .cause = "CUDA refused a call of NCCL: \\1"},
 };
 

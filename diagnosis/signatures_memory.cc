@@ -47,12 +47,14 @@ constexpr Signature kMemory[] = {
     {.label = "cuda_oom",
      .weight = 60,
      .phrases = {"RESOURCE_EXHAUSTED", "OOM when allocating", "Failed to CUDA ",
-                 "No available memory for the cache", "in memory space hbm"},
+                 "No available memory for the cache", "in memory space hbm",
+                 "Resource exhausted: ", "Out of memory error on GPU"},
      .pattern =
-         R"(RESOURCE_EXHAUSTED: (?:[^\n]*)(?:[Oo]ut of memory|Failed to allocate|Attempting to (?:reserve|allocate)|)"
+         R"((?:RESOURCE_EXHAUSTED|Resource exhausted): (?:[^\n]*)(?:[Oo]ut of memory|[Ff]ailed to allocate|Attempting to (?:reserve|allocate)|)"
          R"(Error (?:allocating device buffer|loading program))|OOM when allocating tensor|)"
          R"(Failed to CUDA (?:c|m|host c|host )?alloc|No available memory for the cache blocks|)"
-         R"([Rr]an out of memory in memory space hbm)",
+         R"([Rr]an out of memory in memory space hbm|)"
+         R"(Out of memory error on GPU \d+\. Cannot allocate)",  // Paddle's cuda_allocator.cc
      .reading = Reading::kOom},
     // bitsandbytes csrc/ops.cuh, Triton's driver, accelerate/utils/memory.py at its last try.
     {.label = "cuda_oom",
@@ -61,6 +63,19 @@ constexpr Signature kMemory[] = {
                  "batch size found, reached"},
      .pattern = R"(Error out of memory at line \d+|Triton Error \[CUDA\]: out of memory|)"
                 R"(No executable batch size found, reached zero)",
+     .reading = Reading::kOom},
+    // MXNet's pooled_storage_manager.h, Caffe's syncedmem.cpp, TensorFlow's gpu_util.cc and
+    // eager/execute.cc, MindSpore's memory_manager.cc, SYCL's runtimes.
+    {.label = "cuda_oom",
+     .weight = 60,
+     .phrases = {"cudaMalloc failed: out", "cudaMalloc retry failed: out", "cudaSuccess (2 vs. 0)",
+                 "Dst tensor is not initialized", "failed to allocate memory",
+                 "memory isn't enough and alloc failed", "OUT_OF_DEVICE_MEMORY",
+                 "PI_ERROR_OUT_OF_RESOURCES", "UR_RESULT_ERROR_OUT_OF_RESOURCES"},
+     .pattern =
+         R"(cudaMalloc (?:retry )?failed: out of memory|cudaSuccess \(2 vs\. 0\)|Dst tensor is not initialized|)"
+         R"(ResourceExhaustedError: [^\n]*failed to allocate memory|memory isn't enough and alloc failed|)"
+         R"(_OUT_OF_DEVICE_MEMORY|(?:PI_ERROR|UR_RESULT_ERROR)_OUT_OF_RESOURCES)",
      .reading = Reading::kOom},
     {.label = "cuda_oom_foreign_process",  // vllm/v1/worker: what others hold is counted as taken
      .weight = 62,
@@ -155,7 +170,7 @@ constexpr Signature kMemory[] = {
                  "errno=12", "paging file is too small", "WinError 1455]"},
      .pattern = R"(DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|)"
                 R"(Errno 12\]|error code 12\b|errno(?:: |=)12\b|[Cc]annot allocate memory|)"
-                R"((?:^|[.\s])(?:_Array)?MemoryError(?::|$)|std::bad_alloc|)"
+                R"((?:^|[.\s])(?:_Array|Arrow)?MemoryError(?::|$)|std::bad_alloc|)"
                 R"(Unable to allocate [\d.]+ [KMGT]iB for an array|cudaHostAlloc.*out of memory|)"
                 R"(paging file is too small|WinError 1455\])",
      .veto = R"(^\s*(?:except|raise)\b|/dev/shm/|ibv_|memlock|mlock|<torch_|static TLS block)",

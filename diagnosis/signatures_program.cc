@@ -13,6 +13,11 @@ constexpr Signature kProgram[] = {
      .pattern = R"(device-side assert triggered|cudaErrorAssert|CUDA_ERROR_ASSERT|)"
                 R"(block: \[\d+, ?\d+, ?\d+\], thread: \[\d+, ?\d+, ?\d+\] Assertion)",
      .veto = R"((?i)TORCH_USE_CUDA_DSA)"},
+    {.label =
+         "device_side_assert",  // Paddle's kernels: PADDLE_ENFORCE of paddle/phi/core/enforce.h
+     .weight = 72,
+     .phrases = {" Assertion `"},
+     .pattern = R"(^Error: \S+\.cu:\d+ Assertion `)"},
     {.label = "cuda_illegal_access",
      .weight = 62,
      .phrases = {"illegal memory access", "IllegalAddress", "ILLEGAL_ADDRESS",
@@ -108,10 +113,17 @@ constexpr Signature kProgram[] = {
     {.label = "nan_loss",
      .weight = 60,
      .phrases = {"Loss is nan", "loss is nan", "Loss is NaN", "loss is NaN", "on-finite loss",
-                 "Loss is inf"},
+                 "Loss is inf", "loss is inf"},
      .pattern =
          R"((?:Error|ERROR|[Ee]xit|[Ss]top|[Aa]bort)[^\n]*(?:[Ll]oss is (?:nan|NaN|inf)|on-finite loss)|)"
          R"((?:[Ll]oss is (?:nan|NaN|inf)|on-finite loss)[^\n]*(?:exit|stop|abort|Error|raise|terminat))"},
+    // TensorFlow's check_numerics_op.cc; how scripts word it.
+    {.label = "nan_loss",
+     .weight = 60,
+     .phrases = {"Tensor had NaN", "Tensor had Inf", "became nan", "became NaN", "has become nan",
+                 "went to nan"},
+     .pattern =
+         R"(Error: [^\n]*: Tensor had (?:NaN|Inf)|(?i:(?:loss|gradient)s? (?:became|has become|went to) nan[^\n]{0,20}(?:abort|stop|exit|terminat)))"},
     {.label = "nan_loss",
      .weight = 58,
      .phrases = {"divergence", "Gradients are NaN", "NaN loss", "nan loss", "NaN detected",
@@ -177,6 +189,14 @@ constexpr Signature kProgram[] = {
      .phrases = {" loss: ", ", loss=", " loss = ", " loss 0.", " loss 1.", " loss 2."},
      .pattern =
          R"((?i)\b(?:step|iter(?:ation)?|epoch)s?\b\W*\d+[^\n]*\bloss\b['"]?\s*[:=]?\s*[\d.]+)",
+     .reading = Reading::kStep},
+
+    // Composer's console_logger.py; reinforcement learning, which has a reward beside its loss.
+    {.tier = Tier::kNote,
+     .phrases = {"[batch=", "reward/", " reward", "'reward"},
+     .pattern =
+         R"(^\s*\[batch=\d+/\d+\]:|['"]reward['"]: *-?[\d.]+|)"
+         R"((?i)\b(?:step|iter(?:ation)?|epoch)s?\b\W*\d+[^\n]*\breward(?:/\w+)?\b['"]?\s*[:=]?\s*-?[\d.]+)",
      .reading = Reading::kStep},
 
     {.label = "python_exception",

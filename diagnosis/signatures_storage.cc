@@ -66,7 +66,7 @@ constexpr Signature kStorage[] = {
      .pattern =
          R"((?i)corrupt(?:ed)? checkpoint|header too small|Unable to load weights from pytorch checkpoint|)"
          R"(incomplete checkpoint)",
-     .veto = R"((?i)\bno (?:corrupt|incomplete))"},
+     .veto = R"((?i)\b(?:no|remov\w+|delet\w+|skip\w*|ignor\w+) (?:corrupt|incomplete))"},
 
     {.label = "storage_io",
      .weight = 62,
@@ -87,7 +87,14 @@ constexpr Signature kStorage[] = {
          R"(Buffer I/O error on dev|I/O error, dev \w+|[Rr]emounting filesystem read-only|)"
          R"(nfs: server \S+ not responding(?:, timed out)?|LustreError: .*(?:evict|timed out|failed)|EXT4-fs error|)"
          R"(nvme nvme\d+: (?:I/O \d+ .*timeout|controller is down)|metadata I/O error|)"
-         R"(blk_update_request: (?:I/O|critical \w+) error|critical medium error)"},
+         R"(blk_update_request: (?:I/O|critical \w+) error|critical medium error)",
+     .veto =
+         R"(completion polled)"},  // drivers/nvme/host/pci.c: it was done, the interrupt was lost
+    // net/sunrpc/clnt.c: the same server answers again.
+    {.tier = Tier::kNote,
+     .phrases = {"nfs: server "},
+     .pattern = R"(nfs: server (\S+) OK\b)",
+     .reading = Reading::kHealed},
     {.label = "storage_io",
      .weight = 58,
      .phrases = {"Read-only file system", "Errno 30]", "Transport endpoint is not",
@@ -95,7 +102,8 @@ constexpr Signature kStorage[] = {
                  "Errno 107]"},
      .pattern = R"([Rr]ead-only file system|Errno 30\]|OSError: \[Errno 107\]|)"
                 R"(Transport endpoint is not connected: ?['"/]|transport endpoint shutdown|)"
-                R"(task \S+ blocked for more than \d+ seconds)"},
+                R"(task \S+ blocked for more than \d+ seconds)",
+     .veto = R"(\.pyc\b|__pycache__)"},  // of an image's own files, without which it goes
 
     {.label = "too_many_open_files",
      .weight = 66,
@@ -141,7 +149,7 @@ constexpr Signature kStorage[] = {
          R"(<urlopen error (?:\[Errno|timed out|_ssl)|(?:requests\.exceptions|urllib3)\S*: HTTPSConnectionPool|)"
          R"(NewConnectionError\(|ConnectTimeoutError)",
      .veto =
-         R"((?i)wandb|mlflow|comet_ml|telemetry|neptune|thrown while requesting|Retrying \(Retry)"},
+         R"((?i)wandb|mlflow|comet|telemetry|neptune|thrown while requesting|Retrying \(Retry)"},
 
     {.label = "hub_offline",
      .weight = 58,
@@ -150,9 +158,8 @@ constexpr Signature kStorage[] = {
      .pattern =
          R"(5\d\d Server Error: [^\n]*(?:huggingface|hf\.co|modelscope)|httpx\.Connect(?:Error|Timeout)|)"
          R"(HTTPS?ConnectionPool\([^\n]*Read timed out)",
-     .veto =
-         R"((?i)wandb|mlflow|comet_ml|telemetry|neptune|thrown while requesting|Retrying \(Retry|)"
-         R"(Error while downloading from)"},  // it tries to resume the download
+     .veto = R"((?i)wandb|mlflow|comet|telemetry|neptune|thrown while requesting|Retrying \(Retry|)"
+             R"(Error while downloading from)"},  // it tries to resume the download
 
     // huggingface_hub/utils/_http.py: refused or limited, not unreachable.
     {.label = "hub_offline",
@@ -165,6 +172,14 @@ constexpr Signature kStorage[] = {
      .veto = R"((?i)thrown while requesting|Retrying|: [./~]\S* is not a local folder)",
      .cause =
          "The Hub did not give the model or data set: wrong name, no access, or too many requests"},
+
+    // paddle/utils/download.py, modelscope/hub/errors.py, tensorflow_datasets' downloader.py.
+    {.label = "hub_offline",
+     .weight = 58,
+     .phrases = {"failed. Retry limit reached", "modelscope.hub.errors.", "Failed to get url "},
+     .pattern =
+         R"(failed\. Retry limit reached|)"
+         R"(modelscope\.hub\.errors\.(?:NotExistError|RequestError|FileDownloadError)|DownloadError: Failed to get url )"},
 
     // transformers/configuration_utils.py, tokenization_utils_base.py, image_processing_base.py.
     {.label = "hub_offline",
@@ -206,13 +221,14 @@ constexpr Signature kStorage[] = {
      .cause = "The Hub gives this model or data set only to users whom its owner let in",
      .remedy = "ask for access on its page, then pass HF_TOKEN by `secrets: [HF_TOKEN]`, or run "
                "huggingface-cli login on the node"},
-    // botocore, google-auth, s3fs: object stores.
+    // botocore, google-auth and google-api-core, s3fs, azure-storage: object stores.
     {.label = "permission",
      .tier = Tier::kProgram,
      .weight = 57,
      .phrases = {"NoCredentialsError", "DefaultCredentialsError", "error occurred (AccessDenied)",
                  "error occurred (ExpiredToken)", "error occurred (InvalidAccessKeyId)",
-                 "error occurred (403)"},
+                 "error occurred (403)", "exceptions.Forbidden: 403 ",
+                 "AuthorizationPermissionMismatch"},
      .cause = "The object store refuses the job: no credentials, or ones that may not do this",
      .remedy = "give the credentials by `secrets:` (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or a "
                "role of the node, and try it there: aws s3 ls BUCKET"},
@@ -234,6 +250,26 @@ constexpr Signature kStorage[] = {
      .weight = 57,
      .phrases = {" is not a local folder"},
      .pattern = R"(: [./~]\S* is not a local folder)"},
+    // hydra/_internal/config_loader_impl.py.
+    {.label = "file_not_found",
+     .tier = Tier::kProgram,
+     .weight = 57,
+     .phrases = {"annot find primary config", "rimary config directory not found",
+                 "rimary config module"},
+     .pattern =
+         R"([Cc]annot find primary config '([^'\n]*)'|[Pp]rimary config directory not found|)"
+         R"([Pp]rimary config module '[^'\n]*' not found)",
+     .cause = "Hydra does not find the configuration that the program begins with",
+     .remedy = "correct config_path and config_name of @hydra.main, or pass --config-dir DIR "
+               "--config-name NAME"},
+    // tensorflow/core/util/tensor_bundle and table, tensorstore's zarr driver (orbax).
+    {.label = "checkpoint_corrupt",
+     .tier = Tier::kProgram,
+     .weight = 60,
+     .phrases = {"Unable to open table file", "DataLossError: ", " driver: Metadata at "},
+     .pattern =
+         R"(Unable to open table file|DataLossError: (?:Checksum does not match|Unable to read file)|)"
+         R"(Error opening "?zarr3?"? driver: Metadata at [^\n]*does not exist)"},
     // torch/distributed/checkpoint/filesystem.py writes .metadata last.
     {.label = "checkpoint_corrupt",
      .tier = Tier::kProgram,
@@ -340,7 +376,7 @@ constexpr Signature kStorage[] = {
      .phrases = {"does not exist", "Unable to find any data file", "Couldn't find a dataset",
                  "not the path to a directory", "Couldn't find any data file"},
      .pattern =
-         R"((?:Error|ERROR|error)\b[^\n]*(?:file|path|directory|folder|dataset|checkpoint)[^\n]* does not exist|)"
+         R"((?:Error|ERROR|error)\b[^\n]*(?i:file|path|directory|folder|dataset|checkpoint)[^\n]* does not exist|)"
          R"(Unable to find any data file|Couldn't find (?:a dataset|any data file))",
      .veto = R"((?i)^\s*#|warning)"},
 

@@ -131,8 +131,9 @@ Suspect SuspectOfOom(const LogHit& hit, bool expandable_segments) {
   }
   // torch/_inductor/select_algorithm.py leaves out what does not fit while it tunes; finders of
   // batch sizes go on with a smaller one.
-  for (const std::string_view mark : {"gnoring this choice", "Finished batch size finder",
-                                      "trying batch size ", "Decreasing batch size to"})
+  for (const std::string_view mark :
+       {"gnoring this choice", "Finished batch size finder", "trying batch size ",
+        "Decreasing batch size to", "microbatch size will be decreased"})
     if (hit.context.find(mark) != std::string::npos) c.tier = Tier::kNote;
   // The message with its numbers tells more than an echo of it without.
   c.weight += std::min(known(numbers), 4);

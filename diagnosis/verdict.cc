@@ -28,6 +28,15 @@ bool IsCause(const Suspect& c) {
          (c.tier == Tier::kRoot || c.tier == Tier::kProgram);
 }
 
+// An NFS server that did not respond, and answered later on.
+bool IsHealed(const LogHit& hit, const LogEvidence& log) {
+  if (hit.text.find("nfs: server ") == std::string::npos) return false;
+  return std::ranges::any_of(log.hits, [&](const LogHit& later) {
+    return later.signature->reading == Reading::kHealed && later.offset > hit.offset &&
+           hit.text.find("server " + later.first + " not responding") != std::string::npos;
+  });
+}
+
 // The signals that a launcher or a script sends to what it no longer needs.
 bool IsCleaningUp(const RankEnd& end) {
   return end.signal == 15 || end.signal == 1 || end.signal == 2;
@@ -184,7 +193,9 @@ void Case::Add(std::optional<Suspect> suspect) {
 void Case::TakeHit(const LogHit& hit, const LogEvidence& log) {
   switch (hit.signature->reading) {
     case Reading::kLabel:
-      suspects_.push_back(SuspectOf(hit));
+      if (!IsHealed(hit, log)) suspects_.push_back(SuspectOf(hit));
+      break;
+    case Reading::kHealed:
       break;
     case Reading::kStep:
       progress_.AddStep(hit.offset, hit.rank);

@@ -315,5 +315,23 @@ TEST(InPassing, PrefixesOfCollectorsAreTakenAway) {
   EXPECT_EQ(ReadLine("loss | 2.3").text, "loss | 2.3");
 }
 
+// An error of a program that a trainer runs to reward it, and steps without a loss behind it.
+TEST(InPassing, RewardsAreSteps) {
+  const std::string log =
+      "Error executing code: Traceback (most recent call last):\n  File \"<string>\", line 3, in "
+      "<module>\nModuleNotFoundError: No module named 'sortedcontainers'\n";
+  const std::string steps = "step 12 | reward/mean 0.31\nstep 13 | reward/mean 0.33\n";
+  EXPECT_EQ(Of(log + steps, std::nullopt).label, "none");
+  EXPECT_EQ(Of(log + steps + kKeyError).label, "python_exception");
+}
+
+// Only the server that did not respond, and only behind it.
+TEST(InPassing, AServerThatAnswersAgainIsNoVerdict) {
+  const std::string lost = "[10.1] nfs: server a not responding, still trying\n";
+  EXPECT_EQ(Of(lost + "[19.5] nfs: server a OK\n", std::nullopt).label, "none");
+  EXPECT_EQ(Of(lost + "[19.5] nfs: server b OK\n", std::nullopt).label, "storage_io");
+  EXPECT_EQ(Of("[9.5] nfs: server a OK\n" + lost, std::nullopt).label, "storage_io");
+}
+
 }  // namespace
 }  // namespace launch

@@ -154,6 +154,19 @@ constexpr Snippet kSnippets[] = {
     {"rendezvous_timeout",
      "torch.distributed.DistStoreError: wait timeout after 300000ms, keys: "
      "/default_pg/0//cuda//0"},
+    {"nccl_timeout",
+     "[2021-04-13 14:03:31.854741: E horovod/common/stall_inspector.cc:170] One or more rank "
+     "(marked by \"!\") is stalled for longer than 600 seconds. Will shutdown."},
+    {"nccl_timeout_peer_died",
+     "tensorflow.python.framework.errors_impl.UnknownError: Horovod has been shut down. This was "
+     "caused by an exception on one of the ranks or an attempt to allreduce, allgather or "
+     "broadcast a tensor after one of the ranks finished execution."},
+    {"rendezvous_timeout",
+     "RuntimeError: DEADLINE_EXCEEDED: GetKeyValue() timed out with key: "
+     "cuda:local_topology/cuda/1 and duration: 2m"},
+    {"port_in_use",
+     "RuntimeError: UNKNOWN:No address added out of total 1 resolved for '0.0.0.0:8470' "
+     "{children:[UNKNOWN:Failed to add any wildcard listeners]}"},
 };
 
 }  // namespace

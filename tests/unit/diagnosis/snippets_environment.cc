@@ -166,6 +166,29 @@ constexpr Snippet kSnippets[] = {
      "E external/xla/xla/stream_executor/cuda/cuda_dnn.cc:522] Loaded runtime CuDNN library: 9.0.0 "
      "but source was compiled with: 9.3.0.  CuDNN library needs to have matching major version"},
     {"precision_unsupported", "AssertionError: NVFP4 requires SM >= 100, got 90"},
+    {"launcher_args",
+     "missing EQUAL at '<EOF>'\nSee https://hydra.cc/docs/1.2/advanced/override_grammar/basic for "
+     "details"},
+    {"launcher_args",
+     "Error parsing override 'a=b c'\nmismatched input ' ' expecting <EOF>\nSee "
+     "https://hydra.cc/docs/1.3/advanced/override_grammar/basic for details"},
+    {"launcher_args",
+     "Could not override 'model.depth'.\nTo append to your config use +model.depth=3\nKey 'depth' "
+     "is not in struct"},
+    {"launcher_args",
+     "In 'config': Could not find 'model/vit_l'\n\nAvailable options in 'model':\n	vit_b"},
+    {"launcher_args", "Unrecognized options: --max-step 10", 2},
+    {"launcher_args",
+     "fit.py: error: Parser key \"trainer.max_epoch\": Key \"max_epoch\" is not expected", 2},
+    {"lib_abi_mismatch",
+     "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: NCCL operation ncclGetUniqueId(&id) failed: "
+     "Unable to load NCCL library. Multi-GPU collectives will not work."},
+    {"torch_cpu_only",
+     "ValueError: Cannot use GPU because you have installed CPU version PaddlePaddle."},
+    {"torch_cpu_only", "xgboost.core.XGBoostError: XGBoost version not compiled with GPU support."},
+    {"invalid_device_ordinal",
+     "ValueError: (InvalidArgument) Invalid CUDAPlace(3), must inside [0, 1), because GPU number "
+     "on your machine is 1"},
 };
 
 }  // namespace

@@ -135,6 +135,21 @@ constexpr std::string_view kBenign[] = {
     "Process finished with exit code 0",
     "2026-01-01 00:00:00.1 I external/tsl/platform/subprocess.cc:304] Start cannot spawn child "
     "process: No such file or directory",
+    "composer.trainer.trainer: CUDA out of memory detected. Train microbatch size will be "
+    "decreased from 16 -> 8.\n[batch=1/4800]:\n	 Train loss/train/total: 11.0412",
+    "[81201.118] nfs: server store01 not responding, still trying\n[81219.511] nfs: server store01 "
+    "OK",
+    "COMET WARNING: Failed to send metrics, connection error: "
+    "HTTPSConnectionPool(host='www.comet.com', port=443): Read timed out. (read timeout=10)",
+    "/opt/v/bitsandbytes/libbitsandbytes_cpu.so: undefined symbol: cadam32bit_grad_fp32",
+    "Warning: no commit known: Command '['git', 'rev-parse', 'HEAD']' returned non-zero exit "
+    "status 128.",
+    "[932.1] nvme nvme0: I/O 12 QID 3 timeout, completion polled",
+    "n1:8:8 [0] transport/nvls.cc:254 NCCL WARN Cuda failure 1 'invalid argument'",
+    "Unable to write .pyc: [Errno 30] Read-only file system: '/opt/conda/lib/__pycache__'",
+    "/bin/sh: 1: lspci: not found",
+    "./run.sh: line 3: nvidia-smi: command not found",
+    "Removing corrupt checkpoint /out/ckpt-900 of an earlier run",
 };
 
 }  // namespace

@@ -126,6 +126,35 @@ constexpr Snippet kSnippets[] = {
      " rank      : 5 (local_rank: 1)\n  exitcode  : -9 (pid: 991)\n  error_file: <N/A>\n  "
      "traceback : Signal 9 (SIGKILL) received by PID 991",
      1},
+    {"cuda_oom",
+     "W0810 10:52:50.697477 31331 operator.cc:242] mul raises an exception, "
+     "ResourceExhaustedError: \n\nOut of memory error on GPU 0. Cannot allocate 165.586182MB "
+     "memory on GPU 0, 5.866455GB memory has been allocated and available memory is only "
+     "67.937500MB."},
+    {"cuda_oom",
+     "RuntimeError: ResourceExhaustedError: \n\nOut of memory error on GPU 2. Cannot allocate "
+     "1.531250GB memory on GPU 2, available memory is only 416.625000MB."},
+    {"cuda_oom",
+     "tensorflow.python.framework.errors_impl.ResourceExhaustedError: 2 root error(s) found.\n  "
+     "(0) Resource exhausted: Out of memory while trying to allocate 68852648264 bytes.\n         "
+     "[[{{node cluster_0_1/xla_run}}]]"},
+    {"cuda_oom",
+     "mxnet.base.MXNetError: src/storage/./pooled_storage_manager.h:161: cudaMalloc retry failed: "
+     "out of memory"},
+    {"cuda_oom",
+     "F0719 10:51:50.941951  2540 syncedmem.cpp:71] Check failed: error == cudaSuccess (2 vs. 0)  "
+     "out of memory",
+     134},
+    {"cuda_oom", "InternalError: Dst tensor is not initialized."},
+    {"cuda_oom",
+     "tensorflow.python.framework.errors_impl.ResourceExhaustedError: {{function_node "
+     "__wrapped__AddV2}} failed to allocate memory [Op:AddV2]"},
+    {"cuda_oom",
+     "RuntimeError: Memory not enough: Device(id:0) memory isn't enough and alloc failed, kernel "
+     "name: Default/MatMul-op12, alloc size: 1073741824B."},
+    {"cuda_oom",
+     "RuntimeError: Native API failed. Native API returns: -5 (PI_ERROR_OUT_OF_RESOURCES)"},
+    {"host_oom_kill", "pyarrow.lib.ArrowMemoryError: malloc of size 134217728 failed"},
 };
 
 }  // namespace

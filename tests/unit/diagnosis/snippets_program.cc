@@ -180,6 +180,38 @@ constexpr Snippet kSnippets[] = {
      "Child process with PID 71 terminated with code -9. Forcefully terminating all other "
      "processes to avoid zombies"},
     {"checkpoint_corrupt", "RuntimeError: storage has wrong size: expected 8 got 4096"},
+    {"device_side_assert",
+     "Error: ../paddle/phi/kernels/gpu/cross_entropy_kernel.cu:1010 Assertion `lbl < dim` failed. "
+     "The value of label expected to be less than 10"},
+    {"nan_loss",
+     "tensorflow.python.framework.errors_impl.InvalidArgumentError: Gradient for encoder/kernel:0 "
+     "is NaN : Tensor had NaN values"},
+    {"nan_loss", "RuntimeError: the loss became nan, aborting"},
+    {"nan_loss", "Training stopped: loss is inf or nan for 10 consecutive steps"},
+    {"preempted_signal",
+     "W1016 06:21:18.872000 1400 torch/distributed/elastic/agent/server/api.py:688] Received "
+     "Signals.SIGINT death signal, shutting down workers"},
+    {"preempted_signal",
+     "W0616 01:23:35.651000 4086 torch/distributed/elastic/agent/server/api.py:719] Received "
+     "Signals.SIGTERM death signal, shutting down workers"},
+    {"hub_offline",
+     "RuntimeError: Downloading from https://host.example/models/resnet50.pdparams failed. Retry "
+     "limit reached"},
+    {"hub_offline",
+     "modelscope.hub.errors.NotExistError: The model: acme/m9 has no revision: master"},
+    {"permission",
+     "google.api_core.exceptions.Forbidden: 403 GET https://storage.example/b/x: the account may "
+     "not read it"},
+    {"file_not_found", "AssertionError: Path /data/coco does not exist!"},
+    {"file_not_found",
+     "hydra.errors.MissingConfigException: Cannot find primary config 'trainn'. Check that it's in "
+     "your config search path."},
+    {"checkpoint_corrupt",
+     "tensorflow.python.framework.errors_impl.DataLossError: Unable to open table file "
+     "/ckpt/model.ckpt-100: Data loss: not an sstable (bad magic number)"},
+    {"checkpoint_corrupt",
+     "ValueError: NOT_FOUND: Error opening \"zarr\" driver: Metadata at local file "
+     "\"/ckpt/w/.zarray\" does not exist"},
 };
 
 }  // namespace
