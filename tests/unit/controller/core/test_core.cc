@@ -214,9 +214,9 @@ void TestCore::Release(const std::string& node, Key key,
   Say(node, from_node::Released{key, std::move(holders), {}});
 }
 
-JobId TestCore::Cancel(JobId job, const std::string& user) {
+JobId TestCore::Cancel(JobId job, const std::string& by) {
   const RequestId request{next_request_++};
-  Post(event::Cancel{request, {UserName{user}, false}, {job}});
+  Post(event::Cancel{request, {UserName{by}, false}, {job}});
   const auto answer = Answer<reply::Cancelled>(request);
   EXPECT_TRUE(answer.has_value());
   return job;

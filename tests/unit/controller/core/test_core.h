@@ -44,7 +44,7 @@ class TestCore {
             std::int64_t ended_boot_ms = 0);
   void Release(const std::string& node, Key key,
                std::vector<std::pair<GpuUuid, std::string>> holders = {});
-  JobId Cancel(JobId job, const std::string& user = "ana");
+  JobId Cancel(JobId job, const std::string& by = "ana");
 
   // Everything up to Running, on the nodes of the attempt; takes the effects on the way.
   Key Run(JobId job);
