@@ -36,6 +36,12 @@ bool IsCutNumber(std::string_view front, std::string_view behind) {
   return begun.size() == 1 ? behind.starts_with("iB") : begun.substr(1) == "i" && behind[0] == 'B';
 }
 
+// torch/_dynamo/convert_frame.py warns of what it leaves to Python, with the whole traceback.
+bool IsOfDynamo(std::string_view raw) {
+  constexpr std::size_t kLongestHead = 160;
+  return raw.substr(0, kLongestHead).find("torch/_dynamo/convert_frame.py:") != raw.npos;
+}
+
 std::string Glued(const std::string& front, const std::string& behind, const char* glue) {
   return front + (IsCutNumber(front, behind) ? "" : glue) + behind;
 }
@@ -190,6 +196,7 @@ void LogScanner::FindInEscapedLines(std::size_t end) {
 }
 
 void LogScanner::Evaluate(Span line, const std::vector<std::size_t>& phrases) {
+  if (IsOfDynamo(std::string_view(buffer_).substr(line.begin, line.end - line.begin))) return;
   const LogLine read = Read(line);
   if (IsSourceLine(line, read) || IsNoMessage(read.text)) return;
   joined_.clear();

@@ -140,7 +140,12 @@ std::string LogScanner::FrameAbove(Span line) const {
 bool LogScanner::IsOfNoConsequence(Span header) const {
   const Span before = LineBefore(header);
   const std::string text = Read(before).text;
-  return text.starts_with("Exception ignored in") || text == "--- Logging error ---";
+  // The rest of its chain.
+  if (text.starts_with("During handling of the above exception") ||
+      text.starts_with("The above exception was the direct cause"))
+    return ignored_.contains(base_ + LineBefore(before).begin);
+  return text.starts_with("Exception ignored in") || text == "--- Logging error ---" ||
+         text == "Retry attempt failed:";  // wandb/sdk/lib/retry.py
 }
 
 bool LogScanner::IsCaught(Span header, Span exception, const LogHit& hit) const {
@@ -204,7 +209,7 @@ void LogScanner::ReadException(LogHit hit, Span header, std::string_view header_
       hit.second = Following(span, line.rank, 1, "");
       hit.text = Shortened(std::string(text) + " " + hit.second);
     }
-    if (ignored && IsClassName(hit.first)) {
+    if (ignored && hit.first.find(' ') == std::string::npos) {  // socket.gaierror too
       ignored_.insert(hit.offset);
       return;
     }

@@ -194,11 +194,16 @@ constexpr Signature kCommunication[] = {
          R"(Got async event ?: ?(?:port error|.*fatal|.*port_err))"},
     {.label = "nccl_ib_error",
      .weight = 63,
-     .phrases = {"Call to ibv_reg_mr"},
-     .pattern = R"(Call to ibv_reg_mr\w* failed[^\n]*Cannot allocate memory)",
+     .phrases = {"Call to ibv_reg_mr", "set max locked memory (ulimit"},  // NCCL, UCX's ib_md.c
+     .pattern = R"(Call to ibv_reg_mr\w* failed[^\n]*Cannot allocate memory|)"
+                R"(set max locked memory \(ulimit -l\))",
      .cause =
          "NCCL may not lock memory for the adapter: the limit of locked memory (ulimit -l) is low",
      .action = "no_retry"},
+    {.label = "nccl_ib_error",  // perftest, UCX, UCCL and other users of verbs
+     .weight = 60,
+     .phrases = {"ailed to modify QP "},
+     .pattern = R"([Ff]ailed to modify QP [^\n]{0,20}to (?:INIT|RTR|RTS))"},
     {.label = "nccl_ib_error",
      .weight = 62,
      .phrases = {"NET/IB : Unable to", "NET/IB: Unable to", "Call to ibv_", "ibv_post_",

@@ -87,6 +87,35 @@ constexpr Signature kEnvironment[] = {
      .remedy = "install its build for GPUs (paddlepaddle-gpu, mxnet-cuXXX, dgl of its own CUDA "
                "index), and look with pip list which one the job's environment has"},
 
+    // What programs say themselves; Megatron's arguments.
+    {.label = "torch_cpu_only",
+     .weight = 44,
+     .phrases = {"is not available", "are not available", "requires CUDA", "device found",
+                 "devices found", "CUDA not available"},
+     .pattern =
+         R"(^(?:\w+\.)*\w*(?:Error|Exception): (?:[^\n]{0,40}\b)?(?:CUDA|GPUs?)(?: is| are)? not available|)"
+         R"(^AssertionError: Megatron requires CUDA|)"
+         R"(^(?:\w+\.)*\w*(?:Error|Exception): (?:[^\n]{0,40}\b)?[Nn]o (?:CUDA|GPU) devices? found)",
+     .cause = "The program sees no GPU in the job's environment"},
+    // tensorflow/core/common_runtime/colocation_graph.cc.
+    {.label = "torch_cpu_only",
+     .weight = 46,
+     .phrases = {"but available devices are ["},
+     .pattern = R"(explicitly assigned to \S*device:GPU:\d+ but available devices are \[)",
+     .veto = R"(available devices are \[[^\n]*device:GPU)",
+     .cause = "The program places work on a GPU, and TensorFlow sees none in the job's environment",
+     .remedy = "python -c \"import tensorflow as tf; print(tf.config.list_physical_devices())\"; "
+               "nvidia-smi   # on the node: install tensorflow[and-cuda] or repair the driver"},
+    // torch/_inductor/exc.py, TritonMissing.
+    {.label = "python_import",
+     .tier = Tier::kProgram,
+     .weight = 62,
+     .phrases = {"working triton installation"},
+     .pattern = R"(Cannot find a working triton installation)",
+     .cause = "torch.compile found no working Triton in the job's environment",
+     .remedy = "pip install the triton that this torch names (pip show torch), on every node; or "
+               "run without torch.compile"},
+
     // Lightning's set-up, torch.utils.collect_env, what scripts print at their start.
     {.tier = Tier::kNote,
      .phrases = {" available: True", "is_available(): True", "is_available() = True",
@@ -383,9 +412,11 @@ constexpr Signature kEnvironment[] = {
      .weight = 60,
      .phrases = {"device >= 0 && device < num_gpus", "You requested gpu: ",
                  "your machine only has: ", "processes requested per node but",
-                 "Invalid CUDAPlace("},  // Paddle's place checks
+                 "Invalid CUDAPlace(", "requested device for vllm ("},  // Paddle's place checks
      .pattern =
          R"(device >= 0 && device < num_gpus|You requested gpu: \[|Invalid CUDAPlace\(\d+\)|)"
+         R"(requested device for vllm \(\w+:\d+\) is not available|)"  // TRL's grpo_trainer.py
+
          R"(processes requested per node but only \d+ GPU)"},
 
     // absl, python-fire and click.

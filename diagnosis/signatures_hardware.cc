@@ -34,6 +34,13 @@ constexpr Signature kHardwareSignatures[] = {
      .veto = R"((?i)\b(?:no|0|zero) (?:new |critical )?xid|resolved|docs\.nvidia\.com)",
      .reading = Reading::kXid},
 
+    // Xid 45 of newer drivers.
+    {.tier = Tier::kHardware,
+     .weight = 55,
+     .phrases = {"caused by previous Xid "},
+     .pattern = R"(caused by previous Xid (\d{1,3})\b)",
+     .reading = Reading::kXid},
+
     {.label = "ecc",
      .tier = Tier::kHardware,
      .weight = 58,
@@ -124,6 +131,23 @@ constexpr Signature kHardwareSignatures[] = {
                 R"([Uu]ncorrected hardware memory error)",
      .cause = "The node's main memory has an uncorrectable error",
      .remedy = "take the node out; ras-mc-ctl --summary or edac-util -v   # names the module"},
+
+    // drivers/gpu/drm/amd/amdgpu/amdgpu_ras.c and amdgpu_device.c.
+    {.label = "ecc",
+     .tier = Tier::kHardware,
+     .weight = 57,
+     .phrases = {"uncorrectable hardware errors"},
+     .pattern = R"(\b[1-9]\d* (?:new )?uncorrectable hardware errors detected in (\w+) block)",
+     .cause = "An AMD GPU reported uncorrectable errors in its \\1 block",
+     .remedy = "rocm-smi --showrasinfo all; dmesg -T | grep amdgpu   # drain the node, reset the "
+               "GPU when it is idle"},
+    {.label = "xid_gpu_hardware",
+     .tier = Tier::kHardware,
+     .weight = 56,
+     .phrases = {"amdgpu: GPU reset(", "GPU Recovery Failed"},
+     .pattern = R"(amdgpu: GPU reset\(\d+\) failed|amdgpu: GPU Recovery Failed)",
+     .cause = "An AMD GPU stopped answering and could not be reset",
+     .remedy = "drain the node, reboot it; dmesg -T | grep amdgpu, rocm-smi"},
 
     {.label = "xid_gsp",
      .tier = Tier::kHardware,

@@ -15,6 +15,7 @@ constexpr Signature kLauncher[] = {
      .phrases = {"DUE TO PREEMPTION", "DUE TO TIME LIMIT", "DUE TO JOB REQUEUE", "CANCELLED AT"},
      .pattern =
          R"((?:JOB|STEP) \S+ (?:ON \S+ )?CANCELLED AT \S+ DUE TO (PREEMPTION|TIME LIMIT|JOB REQUEUE)|)"
+         R"(JOB \S+ ON \S+ CANCELLED AT \S+ DUE to SIGNAL \w+|)"
          R"(JOB \S+ ON \S+ CANCELLED AT \S+ \*\*\*)"},
     // A step alone is also cancelled by srun itself when one of its tasks failed.
     {.label = "preempted_signal",
@@ -61,7 +62,9 @@ constexpr Signature kLauncher[] = {
     {.label = "preempted_signal",
      .tier = Tier::kAuthority,
      .weight = 56,
-     .phrases = {"reason: Preempted", "Preempted in order to admit", "DisruptionTarget"}},
+     .phrases = {"reason: Preempted", "Preempted in order to admit", "DisruptionTarget",
+                 "Preempted by pod ", "Preempted by a pod on node",  // kube-scheduler's event
+                 "compute.instances.preempted"}},                    // Google's audit log
     // The terminal was closed: torchrun passes SIGHUP on.
     {.label = "preempted_signal",
      .tier = Tier::kRoot,

@@ -65,17 +65,20 @@ constexpr Signature kMemory[] = {
                 R"(No executable batch size found, reached zero)",
      .reading = Reading::kOom},
     // MXNet's pooled_storage_manager.h, Caffe's syncedmem.cpp, TensorFlow's gpu_util.cc and
-    // eager/execute.cc, MindSpore's memory_manager.cc, SYCL's runtimes.
+    // eager/execute.cc, MindSpore's memory_manager.cc, SYCL's runtimes, Apple's
+    // Metal (MLX).
     {.label = "cuda_oom",
      .weight = 60,
      .phrases = {"cudaMalloc failed: out", "cudaMalloc retry failed: out", "cudaSuccess (2 vs. 0)",
                  "Dst tensor is not initialized", "failed to allocate memory",
                  "memory isn't enough and alloc failed", "OUT_OF_DEVICE_MEMORY",
-                 "PI_ERROR_OUT_OF_RESOURCES", "UR_RESULT_ERROR_OUT_OF_RESOURCES"},
+                 "PI_ERROR_OUT_OF_RESOURCES", "UR_RESULT_ERROR_OUT_OF_RESOURCES",
+                 "kIOGPUCommandBufferCallbackErrorOutOfMemory"},
      .pattern =
          R"(cudaMalloc (?:retry )?failed: out of memory|cudaSuccess \(2 vs\. 0\)|Dst tensor is not initialized|)"
          R"(ResourceExhaustedError: [^\n]*failed to allocate memory|memory isn't enough and alloc failed|)"
-         R"(_OUT_OF_DEVICE_MEMORY|(?:PI_ERROR|UR_RESULT_ERROR)_OUT_OF_RESOURCES)",
+         R"(_OUT_OF_DEVICE_MEMORY|(?:PI_ERROR|UR_RESULT_ERROR)_OUT_OF_RESOURCES|)"
+         R"(kIOGPUCommandBufferCallbackErrorOutOfMemory)",
      .reading = Reading::kOom},
     {.label = "cuda_oom_foreign_process",  // vllm/v1/worker: what others hold is counted as taken
      .weight = 62,
@@ -124,9 +127,11 @@ constexpr Signature kMemory[] = {
      .tier = Tier::kAuthority,
      .confidence = Confidence::kConfirmed,
      .phrases = {"oom-kill event", "oom_kill event", "Out Of Memory", "OUT_OF_MEMORY",
-                 "Exceeded job memory limit", "Exceeded step memory limit"},
+                 "Exceeded job memory limit", "Exceeded step memory limit",
+                 " exceeded memory limit ("},
      .pattern = R"([1-9]\d* oom[-_]kill event|(?:task[s ][^:]*: |task \d+ .*)Out Of Memory|)"
-                R"((?:^|[\s|=:"'])OUT_OF_MEMORY\b|Exceeded (?:job|step) memory limit)",
+                R"((?:^|[\s|=:"'])OUT_OF_MEMORY\b|Exceeded (?:job|step) memory limit|)"
+                R"((?i:job|step) \S+ exceeded memory limit \(\d+ > \d+\))",
      .veto = R"((?:CUDA|HIP|CL|NVML|hip|cuda)_?(?:ERROR)?_OUT_OF_MEMORY)"},
     // Kubernetes, PBS, LSF, Grid Engine, OpenPAI, Ray's memory monitor, earlyoom and systemd-oomd.
     {.label = "host_oom_kill",

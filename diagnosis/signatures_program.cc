@@ -121,9 +121,10 @@ constexpr Signature kProgram[] = {
     {.label = "nan_loss",
      .weight = 60,
      .phrases = {"Tensor had NaN", "Tensor had Inf", "became nan", "became NaN", "has become nan",
-                 "went to nan"},
+                 "went to nan", "diverged: loss"},
      .pattern =
-         R"(Error: [^\n]*: Tensor had (?:NaN|Inf)|(?i:(?:loss|gradient)s? (?:became|has become|went to) nan[^\n]{0,20}(?:abort|stop|exit|terminat)))"},
+         R"(Error: [^\n]*: Tensor had (?:NaN|Inf)|(?i:(?:loss|gradient)s? (?:became|has become|went to) nan[^\n]{0,20}(?:abort|stop|exit|terminat))|)"
+         R"(diverged: loss ?[:=] ?(?i:nan|inf)\b)"},
     {.label = "nan_loss",
      .weight = 58,
      .phrases = {"divergence", "Gradients are NaN", "NaN loss", "nan loss", "NaN detected",

@@ -173,11 +173,14 @@ constexpr Signature kStorage[] = {
      .cause =
          "The Hub did not give the model or data set: wrong name, no access, or too many requests"},
 
-    // paddle/utils/download.py, modelscope/hub/errors.py, tensorflow_datasets' downloader.py.
+    // paddle/utils/download.py, modelscope/hub/errors.py, tensorflow_datasets' downloader.py, and
+    // hf_xet, whose Rust client words it in its own way.
     {.label = "hub_offline",
      .weight = 58,
-     .phrases = {"failed. Retry limit reached", "modelscope.hub.errors.", "Failed to get url "},
+     .phrases = {"failed. Retry limit reached", "modelscope.hub.errors.", "Failed to get url ",
+                 "CAS service error", "HTTP status client error (", "HTTP status server error ("},
      .pattern =
+         R"(Error: [^\n]*(?:CAS service error|HTTP status (?:client|server) error \(\d)|)"
          R"(failed\. Retry limit reached|)"
          R"(modelscope\.hub\.errors\.(?:NotExistError|RequestError|FileDownloadError)|DownloadError: Failed to get url )"},
 
@@ -240,11 +243,11 @@ constexpr Signature kStorage[] = {
      .weight = 57,
      .phrases = {"HFValidationError: Repo id must", "does not appear to have a file named",
                  "Error no file named ", "EmptyDatasetError", "DataFilesNotFoundError",
-                 "valid checkpoint found in output"},
+                 "valid checkpoint found in output", "No file with name: "},
      .pattern =
          R"(HFValidationError: Repo id must be in the form [^\n]*: '[/.~]|does not appear to have a file named|)"
          R"(Error no file named \S+ *[^\n]*found in directory|EmptyDatasetError|DataFilesNotFoundError|)"
-         R"(No valid checkpoint found in output directory)"},
+         R"(No valid checkpoint found in output directory|No file with name: \S+ found in )"},
     {.label = "file_not_found",
      .tier = Tier::kProgram,
      .weight = 57,

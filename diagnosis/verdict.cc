@@ -37,6 +37,12 @@ bool IsHealed(const LogHit& hit, const LogEvidence& log) {
   });
 }
 
+// "run.sh: line 31:  4121 Killed   tensorboard": bash, of a command of its script.
+bool IsOfShellLine(std::string_view text) {
+  const std::size_t at = text.find(": line ");
+  return at != std::string_view::npos && text.find(": ", at + 2) != std::string_view::npos;
+}
+
 // The signals that a launcher or a script sends to what it no longer needs.
 bool IsCleaningUp(const RankEnd& end) {
   return end.signal == 15 || end.signal == 1 || end.signal == 2;
@@ -251,12 +257,15 @@ void Case::TakeEnd(const LogHit& hit) { ends_.push_back(&hit); }
 
 // Once a launcher says who failed first, the ends of the others are its own doing: torchrun sends
 // SIGTERM to those that are well. Ends of an attempt that was followed by another one, and what is
-// stopped behind the end of training, are no end of this run.
+// stopped behind the end of training, are no end of this run; nor is what a script started beside
+// the training, which goes on.
 void Case::TakeEnds() {
   const bool told = node_.signal.has_value() || (node_.exit_code && *node_.exit_code != 0);
   std::erase_if(ends_, [&](const LogHit* hit) {
     return progress_.StartsAnewAt(hit->offset) < Progress::kNever ||
-           (!told && IsCleaningUp(*hit->end) && progress_.IsDoneBefore(hit->offset));
+           (!told && IsCleaningUp(*hit->end) && progress_.IsDoneBefore(hit->offset)) ||
+           (!told && IsOfShellLine(hit->text) &&
+            progress_.GoesOnAt(hit->offset, hit->rank) < Progress::kNever);
   });
   wrapped_ = !ends_.empty();
   std::set<Rank> named;

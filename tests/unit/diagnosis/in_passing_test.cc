@@ -325,6 +325,22 @@ TEST(InPassing, RewardsAreSteps) {
   EXPECT_EQ(Of(log + steps + kKeyError).label, "python_exception");
 }
 
+// wandb prints the whole chain of what it tries again.
+TEST(InPassing, ARetryOfATrackerIsNoVerdict) {
+  const std::string trace =
+      "Traceback (most recent call last):\n  File \"socket.py\", line 918, in "
+      "getaddrinfo\n    f()\n";
+  const std::string chain =
+      trace +
+      "socket.gaierror: [Errno -2] Name or service not known\n\nDuring handling of the "
+      "above exception, another exception occurred:\n\n" +
+      trace +
+      "requests.exceptions.ConnectionError: host='api.wandb.ai': Name or service not known\n";
+  EXPECT_EQ(Of("Retry attempt failed:\n" + chain, std::nullopt).label, "none");
+  EXPECT_NE(Of(chain, std::nullopt).label, "none");
+  EXPECT_EQ(Of("Retry attempt failed:\n" + chain + kKeyError).label, "python_exception");
+}
+
 // Only the server that did not respond, and only behind it.
 TEST(InPassing, AServerThatAnswersAgainIsNoVerdict) {
   const std::string lost = "[10.1] nfs: server a not responding, still trying\n";

@@ -167,6 +167,11 @@ constexpr Snippet kSnippets[] = {
     {"port_in_use",
      "RuntimeError: UNKNOWN:No address added out of total 1 resolved for '0.0.0.0:8470' "
      "{children:[UNKNOWN:Failed to add any wildcard listeners]}"},
+    {"nccl_ib_error", "Failed to modify QP to RTR: Connection timed out\nerrno: 110"},
+    {"nccl_ib_error", "Failed to modify QP 0x1a2 to RTS"},
+    {"nccl_ib_error",
+     "[n1:8] UCX  ERROR ibv_reg_mr(address=0x7f, length=8192) failed: Cannot allocate memory. "
+     "Please set max locked memory (ulimit -l) to 'unlimited'"},
 };
 
 }  // namespace

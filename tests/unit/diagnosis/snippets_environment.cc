@@ -189,6 +189,21 @@ constexpr Snippet kSnippets[] = {
     {"invalid_device_ordinal",
      "ValueError: (InvalidArgument) Invalid CUDAPlace(3), must inside [0, 1), because GPU number "
      "on your machine is 1"},
+    {"invalid_device_ordinal",
+     "ValueError: The requested device for vllm (cuda:1) is not available. You are likely using "
+     "vLLM without restricting the number of GPUs for training."},
+    {"torch_cpu_only",
+     "tensorflow.python.framework.errors_impl.InvalidArgumentError: Cannot assign a device for "
+     "operation rnn/CudnnRNNV3: {{node rnn/CudnnRNNV3}} was explicitly assigned to /device:GPU:0 "
+     "but available devices are [ /job:localhost/replica:0/task:0/device:CPU:0 ]. Make sure the "
+     "device specification refers to a valid device."},
+    {"python_import",
+     "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\nRuntimeError: Cannot "
+     "find a working triton installation. More information on installing Triton can be found at "
+     "its page"},
+    {"torch_cpu_only", "AssertionError: CUDA is not available"},
+    {"torch_cpu_only", "AssertionError: Megatron requires CUDA."},
+    {"torch_cpu_only", "ValueError: no CUDA device found, use --device cpu"},
 };
 
 }  // namespace

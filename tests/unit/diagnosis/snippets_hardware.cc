@@ -64,6 +64,14 @@ constexpr Snippet kSnippets[] = {
      "Failure "
      "Occurred        : No",
      std::nullopt},
+    {"xid_nvlink",
+     "kernel: NVRM: Xid (PCI:0000:dc:00): 45, pid=18, name=python3, Ch 00000001 caused by previous "
+     "Xid 149"},
+    {"xid_app_fault",
+     "kernel: NVRM: Xid (PCI:0000:dc:00): 45, pid=18, name=python3, Ch 00000001 caused by previous "
+     "Xid 31"},
+    {"ecc", "amdgpu 0000:c1:00.0: amdgpu: 1 uncorrectable hardware errors detected in umc block"},
+    {"xid_gpu_hardware", "amdgpu 0000:c1:00.0: amdgpu: GPU reset(2) failed"},
 };
 
 constexpr std::string_view kBenign[] = {
@@ -150,6 +158,14 @@ constexpr std::string_view kBenign[] = {
     "/bin/sh: 1: lspci: not found",
     "./run.sh: line 3: nvidia-smi: command not found",
     "Removing corrupt checkpoint /out/ckpt-900 of an earlier run",
+    "W1024 01:17:10.936000 1404 torch/_dynamo/convert_frame.py:1009] WON'T CONVERT forward m.py "
+    "line 88\nW1024 01:17:10.936000 1404 torch/_dynamo/convert_frame.py:1009] due to:\nW1024 "
+    "01:17:10.936000 1404 torch/_dynamo/convert_frame.py:1009] Traceback (most recent call "
+    "last):\nW1024 01:17:10.936000 1404 torch/_dynamo/convert_frame.py:1009] NameError: name 's4' "
+    "is not defined",
+    "./train.sh: line 31:  4121 Killed                  tensorboard --logdir runs\nEpoch [12/90] "
+    "loss 2.311 acc1 51.1\nEpoch [13/90] loss 2.290 acc1 51.6",
+    "amdgpu 0000:c1:00.0: amdgpu: 0 uncorrectable hardware errors detected in umc block",
 };
 
 }  // namespace

@@ -155,6 +155,13 @@ constexpr Snippet kSnippets[] = {
     {"cuda_oom",
      "RuntimeError: Native API failed. Native API returns: -5 (PI_ERROR_OUT_OF_RESOURCES)"},
     {"host_oom_kill", "pyarrow.lib.ArrowMemoryError: malloc of size 134217728 failed"},
+    {"cuda_oom",
+     "libc++abi: terminating due to uncaught exception of type std::runtime_error: [METAL] Command "
+     "buffer execution failed: Insufficient Memory "
+     "(00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)",
+     134},
+    {"host_oom_kill",
+     "slurmstepd: error: Job 811 exceeded memory limit (812342 > 512000), being killed"},
 };
 
 }  // namespace

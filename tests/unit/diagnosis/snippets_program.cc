@@ -212,6 +212,16 @@ constexpr Snippet kSnippets[] = {
     {"checkpoint_corrupt",
      "ValueError: NOT_FOUND: Error opening \"zarr\" driver: Metadata at local file "
      "\"/ckpt/w/.zarray\" does not exist"},
+    {"hub_offline",
+     "RuntimeError: Data processing error: CAS service error : Reqwest Error: HTTP status client "
+     "error (429 Too Many Requests), domain: https://cas.example/reconstructions/0d1bd"},
+    {"file_not_found",
+     "ValueError: No file with name: model-00001-of-00001.safetensors found in /data/out."},
+    {"nan_loss", "ValueError: Training diverged: loss=nan at iteration 411"},
+    {"preempted_signal",
+     "slurmstepd: error: *** JOB 81 ON n1 CANCELLED AT 2024-01-01T00:00:00 DUE to SIGNAL "
+     "Terminated ***"},
+    {"preempted_signal", "Warning  Preempted  pod/train-0  Preempted by pod 0a1b on node gpu1"},
 };
 
 }  // namespace
