@@ -119,14 +119,15 @@ OomNumbers ReadList(std::string_view text) {
 // Of one message.
 struct OomPatterns {
   BoundedPattern tried{
-      "(?i)(?:tried to allocate:?|requested *:?|asked(?: for)?:?|to allocate:?|to "
+      "(?i)(?:tried to allocate:?|cannot allocate|requested *:?|asked(?: for)?:?|to allocate:?|to "
       "reserve) " LAUNCH_SIZE};
   BoundedPattern tried_before{"(?i)" LAUNCH_SIZE " (?:asked|requested|tried)"};
   BoundedPattern total{
       "(?i)(?:capac?i?ty of|total capacity:?|device limit *:|max allowed:|total(?: "
       "memory)?:) " LAUNCH_SIZE};
   BoundedPattern total_before{"(?i)" LAUNCH_SIZE " total(?: capacity)?"};
-  BoundedPattern free_after{"(?i)(?:of which|free[^:;,.]{0,24}:) " LAUNCH_SIZE};
+  BoundedPattern free_after{
+      "(?i)(?:of which|free[^:;,.]{0,24}:|available memory is only) " LAUNCH_SIZE};
   // cudaMallocAsync's report: "Free (according to CUDA): 1.00 GiB" behind another number.
   BoundedPattern free_of_cuda{"(?i)free \\(according to cuda\\): *" LAUNCH_SIZE};
   BoundedPattern free_before{"(?i)" LAUNCH_SIZE "(?: is)? free\\b"};
@@ -136,7 +137,7 @@ struct OomPatterns {
   BoundedPattern process{"(?i)this process has " LAUNCH_SIZE " memory in use"};
   BoundedPattern process_before{"(?i)" LAUNCH_SIZE " (?:in use by this process|process)"};
   BoundedPattern allocated{"(?i)of the allocated memory " LAUNCH_SIZE " is allocated"};
-  BoundedPattern allocated_before{"(?i)" LAUNCH_SIZE " (?:already )?allocated"};
+  BoundedPattern allocated_before{"(?i)" LAUNCH_SIZE " (?:already |memory has been )?allocated"};
   BoundedPattern allocated_async{"(?i)currently allocated *: " LAUNCH_SIZE};
   BoundedPattern allocated_mps{"(?i)allocated: " LAUNCH_SIZE};
   BoundedPattern unallocated{"(?i)" LAUNCH_SIZE " is reserved by pytorch but unallocated"};

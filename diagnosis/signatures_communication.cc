@@ -255,7 +255,9 @@ constexpr Signature kCommunication[] = {
      .weight = 58,
      .phrases = {"seconds. Will shutdown"},
      .pattern = R"(stalled for longer than (\d+) seconds\. Will shutdown)",
-     .cause = "A rank did not take part in a collective for \\1 s, and Horovod ended the run"},
+     .cause = "A rank did not take part in a collective for \\1 s, and Horovod ended the run",
+     .remedy = "look at the logs of the ranks that stand under 'Missing ranks': late, dead, or in "
+               "another branch; HOROVOD_STALL_SHUTDOWN_TIME_SECONDS allows for longer waits"},
     {.label = "nccl_timeout",
      .tier = Tier::kNote,
      .weight = 45,

@@ -87,15 +87,15 @@ constexpr Signature kEnvironment[] = {
      .remedy = "install its build for GPUs (paddlepaddle-gpu, mxnet-cuXXX, dgl of its own CUDA "
                "index), and look with pip list which one the job's environment has"},
 
-    // What programs say themselves; Megatron's arguments.
+    // What programs say themselves; Megatron's arguments, Unsloth's device_type.py.
     {.label = "torch_cpu_only",
      .weight = 44,
      .phrases = {"is not available", "are not available", "requires CUDA", "device found",
-                 "devices found", "CUDA not available"},
+                 "devices found", "CUDA not available", "GPU found", "any torch accelerator"},
      .pattern =
          R"(^(?:\w+\.)*\w*(?:Error|Exception): (?:[^\n]{0,40}\b)?(?:CUDA|GPUs?)(?: is| are)? not available|)"
          R"(^AssertionError: Megatron requires CUDA|)"
-         R"(^(?:\w+\.)*\w*(?:Error|Exception): (?:[^\n]{0,40}\b)?[Nn]o (?:CUDA|GPU) devices? found)",
+         R"(^(?:\w+\.)*\w*(?:Error|Exception): (?:[^\n]{0,40}\b)?(?:[Nn]o (?:CUDA |GPU |NVIDIA )?(?:devices?|GPU) found|cannot find any torch accelerator))",
      .cause = "The program sees no GPU in the job's environment"},
     // tensorflow/core/common_runtime/colocation_graph.cc.
     {.label = "torch_cpu_only",
@@ -257,6 +257,20 @@ constexpr Signature kEnvironment[] = {
          R"(No such file or directory: '(?:\S*/)?(?:nvcc|ninja|g\+\+|c\+\+|gcc|cc)'|Failed to find C compiler|)"
          R"(No working C\+\+ compiler found|cannot execute 'cc1plus')",
      .cause = "There is no compiler where a CUDA or C++ extension is built at the start"},
+    // torch's c10/util/C++17.h; the compilers' own lines, of which the first tells most.
+    {.label = "deepspeed_op_build",
+     .weight = 60,
+     .phrases = {"too old version of GCC"},
+     .pattern = R"(too old version of GCC\. ?([^"\n]{0,60}))",
+     .cause = "The compiler is too old for this torch: \\1",
+     .remedy = "module load gcc or conda install -c conda-forge gxx; export CC=gcc CXX=g++; rm -rf "
+               "~/.cache/torch_extensions"},
+    {.label = "deepspeed_op_build",
+     .weight = 59,
+     .phrases = {": error: ", ": fatal error: "},
+     .pattern =
+         R"(\.(?:h|hh|hpp|cuh|cu|c|cc|cpp|cxx)(?::\d+:\d+|\(\d+\)): (?:fatal )?error: (\S[^\n]{0,160}))",
+     .cause = "A CUDA or C++ extension could not be compiled: \\1"},
     {.label = "deepspeed_op_build",
      .weight = 58,
      .phrases = {"fatal error: ", "ninja: build stopped", "Error building extension",
@@ -291,12 +305,22 @@ constexpr Signature kEnvironment[] = {
          R"('which', '[cg]\+\+'\]' returned non-zero|#error (?:"?You need )?C\+\+17|)"
          R"(C\+\+17 or later compatible compiler is required|gnu-gcc' failed with exit|failed to build op)"},
 
+    {.label = "lib_abi_mismatch",  // glibc's ld.so
+     .weight = 57,
+     .phrases = {"GLIBC_2.", "GLIBCXX_3.", "CXXABI_1."},
+     .pattern = R"(((?:GLIBC_2|GLIBCXX_3|CXXABI_1)\.[\d.]+)['"]? not found)",
+     .veto = R"((?i)UserWarning|Failed to load image Python extension|warn\()",
+     .cause = "A compiled library needs \\1, which the C or C++ library that it found here lacks",
+     .remedy =
+         "GLIBCXX and CXXABI: a newer libstdc++ in front (conda install -c conda-forge "
+         "libstdcxx-ng; export LD_LIBRARY_PATH=$CONDA_PREFIX/lib); GLIBC: a wheel for this system "
+         "or a container; what torch built itself: rm -rf ~/.cache/torch_extensions"},
     {.label = "lib_abi_mismatch",
      .weight = 56,
-     .phrases = {"undefined symbol", "GLIBC_2.", "GLIBCXX_3.", "CXXABI_1.", "symbol lookup error",
-                 "binary incompatibility", "CUDA Setup failed despite"},
+     .phrases = {"undefined symbol", "symbol lookup error", "binary incompatibility",
+                 "CUDA Setup failed despite"},
      .pattern =
-         R"(undefined symbol: ?(\S*)|(?:GLIBC_2|GLIBCXX_3|CXXABI_1)\.[\d.]+['"]? not found|)"
+         R"(undefined symbol: ?(\S*)|)"
          R"(symbol lookup error|may indicate binary incompatibility|CUDA Setup failed despite)",
      // bitsandbytes/cextension.py tells so of its CPU library, and goes on without 8 bits.
      .veto =

@@ -12,11 +12,17 @@ constexpr Signature kLauncher[] = {
      .tier = Tier::kAuthority,
      .confidence = Confidence::kConfirmed,
      .weight = 70,
-     .phrases = {"DUE TO PREEMPTION", "DUE TO TIME LIMIT", "DUE TO JOB REQUEUE", "CANCELLED AT"},
+     .phrases = {"DUE TO PREEMPTION", "DUE TO TIME LIMIT", "DUE TO JOB REQUEUE"},
      .pattern =
-         R"((?:JOB|STEP) \S+ (?:ON \S+ )?CANCELLED AT \S+ DUE TO (PREEMPTION|TIME LIMIT|JOB REQUEUE)|)"
-         R"(JOB \S+ ON \S+ CANCELLED AT \S+ DUE to SIGNAL \w+|)"
-         R"(JOB \S+ ON \S+ CANCELLED AT \S+ \*\*\*)"},
+         R"((?:JOB|STEP) \S+ (?:ON \S+ )?CANCELLED AT \S+ DUE TO (PREEMPTION|TIME LIMIT|JOB REQUEUE))",
+     .cause = "Slurm ended the job, not an error of its own: \\1"},
+    {.label = "preempted_signal",
+     .tier = Tier::kAuthority,
+     .confidence = Confidence::kConfirmed,
+     .weight = 69,
+     .phrases = {"CANCELLED AT"},
+     .pattern = R"(JOB \S+ ON \S+ CANCELLED AT \S+ DUE to SIGNAL \w+|)"
+                R"(JOB \S+ ON \S+ CANCELLED AT \S+ \*\*\*)"},
     // A step alone is also cancelled by srun itself when one of its tasks failed.
     {.label = "preempted_signal",
      .tier = Tier::kSymptom,
@@ -178,7 +184,6 @@ constexpr Signature kLauncher[] = {
      .weight = 41,
      .phrases = {"NCCL WARN Cuda failure "},
      .pattern = R"(NCCL WARN Cuda failure (?:\d+ )?'([^'\n]+)')",
-     .veto = R"(transport/nvls\.cc)",  // tries whether the switch multicasts, and goes without
      .cause = "CUDA refused a call of NCCL: \\1"},
 };
 

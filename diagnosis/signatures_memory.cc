@@ -166,7 +166,10 @@ constexpr Signature kMemory[] = {
     {.label = "host_oom_kill",  // the kubelet's eviction
      .tier = Tier::kAuthority,
      .confidence = Confidence::kConfirmed,
-     .phrases = {"low on resource: memory"}},
+     .phrases = {"low on resource: memory"},
+     .cause = "The node ran low on memory, and the kubelet evicted the pod",
+     .remedy = "ask for as much memory as the job takes (request = limit), or take less: fewer "
+               "loader workers, less CPU offload, pin_memory=False"},
     // Refused instead of killed: the same shortage, told politely.
     {.label = "host_oom_kill",
      .weight = 45,

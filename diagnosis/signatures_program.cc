@@ -124,14 +124,15 @@ constexpr Signature kProgram[] = {
                  "went to nan", "diverged: loss"},
      .pattern =
          R"(Error: [^\n]*: Tensor had (?:NaN|Inf)|(?i:(?:loss|gradient)s? (?:became|has become|went to) nan[^\n]{0,20}(?:abort|stop|exit|terminat))|)"
-         R"(diverged: loss ?[:=] ?(?i:nan|inf)\b)"},
+         R"(Error: [^\n]{0,40}\bloss (?:became|has become) (?i:nan)|diverged: loss ?[:=] ?(?i:nan|inf)\b)"},
     {.label = "nan_loss",
      .weight = 58,
      .phrases = {"divergence", "Gradients are NaN", "NaN loss", "nan loss", "NaN detected",
                  "nan detected"},
      .pattern =
          R"((?:Error|ERROR|[Ee]xiting|[Ss]topping|[Aa]bort)[^\n]*(?i:nan loss|nan detected|gradients are nan)|)"
-         R"((?i:nan (?:loss )?detected[^\n]*(?:exit|stop|abort)))"},
+         R"((?i:nan (?:loss )?detected[^\n]*(?:exit|stop|abort)))",
+     .veto = R"(NaN detected in latents)"},  // kohya's train_util.py: of one image, before training
     // Whatever a program calls it: an exception about a loss or gradient that is no number
     // (detectron2, mmengine, fairseq, Keras, TensorFlow's estimators, Megatron's rerun machine).
     {.label = "nan_loss",
@@ -214,6 +215,14 @@ constexpr Signature kProgram[] = {
          R"(^(?:\[\w+\]:? ?)?((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Fault)): ?(.*)$|)"
          R"(^((?:[A-Za-z_]\w*\.)*(?:AssertionError|KeyboardInterrupt|NotImplementedError|StopIteration))$)",
      .reading = Reading::kException},
+    {.label = "python_exception",  // wandb/sdk/wandb_login.py
+     .tier = Tier::kProgram,
+     .weight = 42,
+     .phrases = {"UsageError: api_key not"},
+     .pattern = R"(UsageError: api_key not configured)",
+     .cause = "Weights & Biases has no API key in the job",
+     .remedy = "pass it by `secrets: [WANDB_API_KEY]`, or set WANDB_MODE=offline (or =disabled) in "
+               "`env:`"},
     // hydra/_internal/instantiate/_instantiate2.py, with HYDRA_FULL_ERROR unset.
     {.label = "python_exception",
      .tier = Tier::kProgram,

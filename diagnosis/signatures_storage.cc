@@ -164,14 +164,21 @@ constexpr Signature kStorage[] = {
     // huggingface_hub/utils/_http.py: refused or limited, not unreachable.
     {.label = "hub_offline",
      .weight = 60,
+     .phrases = {"Too Many Requests for url:", "error (429 Too Many Requests)"},
+     .pattern = R"(429 Client Error: Too Many Requests for url: \S*(?:huggingface|hf)\.co|)"
+                R"(status client error \(429 Too Many Requests\))",
+     .veto = R"((?i)thrown while requesting|Retrying)",
+     .cause = "The Hub refused: too many requests (429)",
+     .remedy = "download once to a path that all nodes see (huggingface-cli download NAME), then "
+               "HF_HUB_OFFLINE=1; HF_TOKEN in `secrets:` raises the limit"},
+    {.label = "hub_offline",
+     .weight = 60,
      .phrases = {"RepositoryNotFoundError", "DatasetNotFoundError",
-                 "Too Many Requests for url:", "is not a valid model identifier"},
-     .pattern =
-         R"((?:Repository|Dataset)NotFoundError: |429 Client Error: Too Many Requests for url: \S*(?:huggingface|hf)\.co|)"
-         R"(is not a local folder and is not a valid model identifier)",
+                 "is not a valid model identifier"},
+     .pattern = R"((?:Repository|Dataset)NotFoundError: |)"
+                R"(is not a local folder and is not a valid model identifier)",
      .veto = R"((?i)thrown while requesting|Retrying|: [./~]\S* is not a local folder)",
-     .cause =
-         "The Hub did not give the model or data set: wrong name, no access, or too many requests"},
+     .cause = "The Hub did not give the model or data set: a wrong name, or no access"},
 
     // paddle/utils/download.py, modelscope/hub/errors.py, tensorflow_datasets' downloader.py, and
     // hf_xet, whose Rust client words it in its own way.
@@ -363,6 +370,23 @@ constexpr Signature kStorage[] = {
      .veto =
          R"((?i)^\s*(?:except|#|raise)\b|torch_extensions/|\.(?:h|cuh|hpp)\b: No such|fatal error:|)"
          R"(^\S*\s*\bwarn(?:ing)?\b|ignor|libcupti|cannot open shared object)"},
+    // slurmstepd and bash, of a command.
+    {.label = "file_not_found",
+     .tier = Tier::kProgram,
+     .weight = 37,
+     .phrases = {"command not found", "execve(): "},
+     .pattern = R"(execve\(\): ([^\s:]+): No such file|(?:^|[\s:])([^\s:]+): command not found)",
+     .cause = "There is no command \\1\\2 on this node, or not in the PATH of the job",
+     .remedy = "activate its environment in the script or by `conda:`, `module load` it, or give "
+               "its whole path"},
+    {.label = "permission",
+     .tier = Tier::kProgram,
+     .weight = 38,
+     .phrases = {"execve(): "},
+     .pattern = R"(execve\(\): ([^\s:]+): Permission denied)",
+     .cause = "\\1 may not be executed on this node",
+     .remedy = "chmod +x the script (git keeps that bit: git update-index --chmod=+x), or start it "
+               "with its interpreter: bash FILE"},
     // A command of a script says it too, and the script may go on: any exception is more likely.
     {.label = "file_not_found",
      .tier = Tier::kProgram,

@@ -283,6 +283,9 @@ std::optional<Suspect> SuspectOfEnd(const RankEnd& end, std::uint64_t offset,
       break;
     case 7:
       c.label = "shm_bus_error";
+      c.cause =
+          "The process got SIGBUS: most often /dev/shm was full, else a file that it maps was cut "
+          "short";
       c.weight += 12;
       break;
     case 1:

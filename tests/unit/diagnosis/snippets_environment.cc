@@ -204,6 +204,9 @@ constexpr Snippet kSnippets[] = {
     {"torch_cpu_only", "AssertionError: CUDA is not available"},
     {"torch_cpu_only", "AssertionError: Megatron requires CUDA."},
     {"torch_cpu_only", "ValueError: no CUDA device found, use --device cpu"},
+    {"torch_cpu_only", "NotImplementedError: Unsloth: No NVIDIA GPU found? It needs one."},
+    {"torch_cpu_only",
+     "NotImplementedError: Unsloth cannot find any torch accelerator? You need a GPU."},
 };
 
 }  // namespace

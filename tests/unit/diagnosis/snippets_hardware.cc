@@ -153,7 +153,6 @@ constexpr std::string_view kBenign[] = {
     "Warning: no commit known: Command '['git', 'rev-parse', 'HEAD']' returned non-zero exit "
     "status 128.",
     "[932.1] nvme nvme0: I/O 12 QID 3 timeout, completion polled",
-    "n1:8:8 [0] transport/nvls.cc:254 NCCL WARN Cuda failure 1 'invalid argument'",
     "Unable to write .pyc: [Errno 30] Read-only file system: '/opt/conda/lib/__pycache__'",
     "/bin/sh: 1: lspci: not found",
     "./run.sh: line 3: nvidia-smi: command not found",

@@ -222,6 +222,8 @@ constexpr Snippet kSnippets[] = {
      "slurmstepd: error: *** JOB 81 ON n1 CANCELLED AT 2024-01-01T00:00:00 DUE to SIGNAL "
      "Terminated ***"},
     {"preempted_signal", "Warning  Preempted  pod/train-0  Preempted by pod 0a1b on node gpu1"},
+    {"nan_loss", "RuntimeError: Training loss became NaN. This may be due to invalid parameters."},
+    {"python_exception", "RuntimeError: NaN detected in latents: /data/image/150_car/car_0001.png"},
 };
 
 }  // namespace

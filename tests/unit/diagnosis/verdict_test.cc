@@ -103,6 +103,51 @@ TEST(Verdicts, BenignLinesBeforeAnExceptionDoNotNameIt) {
         << log;
 }
 
+// What the message names stands in the sentence, and the remedy is for it.
+TEST(Verdicts, CausesNameWhatTheMessageNames) {
+  struct Case {
+    const char* log;
+    const char* cause;
+    const char* remedy;
+  };
+  for (const Case& c : {
+           Case{"RuntimeError: ResourceExhaustedError: \n\nOut of memory error on GPU 2. Cannot "
+                "allocate 1.531250GB memory on GPU 2, 6.000000GB memory has been allocated and "
+                "available memory is only 416.625000MB.",
+                "asked 1.53 GiB", "micro-batch"},
+           Case{"slurmstepd: error: *** JOB 4 ON n1 CANCELLED AT 2024-01-01T00:00:00 DUE TO TIME "
+                "LIMIT ***",
+                "TIME LIMIT", "requeue"},
+           Case{"The node was low on resource: memory. Container t was using 28Gi", "evicted",
+                "memory"},
+           Case{"ImportError: /l/libstdc++.so.6: version `GLIBCXX_3.4.29' not found (required by "
+                "/c/fused_adam.so)",
+                "GLIBCXX_3.4.29", "libstdcxx-ng"},
+           Case{"/t/C++17.h:13:2: error: #error \"You're trying to build PyTorch with a too old "
+                "version of GCC. We need GCC 9 or later.\"\nninja: build stopped: subcommand "
+                "failed.",
+                "We need GCC 9 or later.", "gxx"},
+           Case{"/s/adam.cpp:12:3: error: 'vec' was not declared in this scope\nninja: build "
+                "stopped: subcommand failed.\nRuntimeError: Error building extension 'cpu_adam'",
+                "'vec' was not declared", "torch_extensions"},
+           Case{"slurmstepd: error: execve(): torchrun: No such file or directory",
+                "no command torchrun", "module load"},
+           Case{"job.sh: line 7: python3.8: command not found", "no command python3.8", "conda"},
+           Case{"slurmstepd: error: execve(): start.sh: Permission denied", "start.sh", "chmod +x"},
+           Case{"huggingface_hub.errors.HfHubHTTPError: 429 Client Error: Too Many Requests for "
+                "url: https://huggingface.co/d/x",
+                "429", "HF_TOKEN"},
+           Case{"wandb.errors.errors.UsageError: api_key not configured (no-tty). call wandb.login",
+                "no API key", "WANDB_MODE"},
+           Case{"ERROR:composer.cli.launcher:Rank 2 crashed with exit code -7.", "SIGBUS",
+                "/dev/shm"},
+       }) {
+    const Verdict verdict = Of(c.log);
+    EXPECT_NE(verdict.cause.find(c.cause), std::string::npos) << c.log << "\n" << verdict.cause;
+    EXPECT_NE(verdict.remedy.find(c.remedy), std::string::npos) << c.log << "\n" << verdict.remedy;
+  }
+}
+
 TEST(Exceptions, OfAChainTheFirstIsNotCalledTheEnd) {
   const Verdict verdict =
       Of("Traceback (most recent call last):\n  File \"t.py\", line 1, in <module>\n    x['lr']\n"
