@@ -94,8 +94,18 @@ constexpr Signature kCommunication[] = {
     {.label = "nccl_timeout_peer_died",
      .tier = Tier::kSymptom,
      .weight = 60,
+     .phrases = {"heartbeat timeout. This indicates"},
+     .pattern = R"(/task:(\d+) heartbeat timeout\. This indicates)",
+     .cause =
+         "Task \\1 stopped answering JAX's coordinator: it died, was preempted or stands still",
+     .remedy = "look at the log or exit code of that task"},
+    {.label = "nccl_timeout_peer_died",
+     .tier = Tier::kSymptom,
+     .weight = 59,
      .phrases = {"heartbeat timeout. This indicates", "JAX distributed service detected",
-                 "Failed to send RPC to coordination"}},
+                 "Failed to send RPC to coordination"},
+     .cause = "Another task of JAX's job went away first, and this one was ended for it",
+     .remedy = "look at the logs of the other tasks: one of them has an earlier error"},
 
     // src/misc/socket.cc before and after 2.26; gloo; c10d's key exchange before a communicator.
     {.label = "nccl_network",

@@ -129,13 +129,20 @@ constexpr Signature kEnvironment[] = {
      .weight = 45,
      .phrases = {"Found no NVIDIA driver", "the accelerator is not available",
                  "supported gpu backend found", "can only be used on CUDA",
-                 "no CUDA-capable device is detected", "Unable to initialize backend"},
+                 "no CUDA-capable device is detected"},
      .pattern =
          R"(Error: Found no NVIDIA driver|can not run on your system since the accelerator is not available|)"
          R"(No supported gpu backend found|Error: (?:FP16|BF16)[^\n]*can only be used on CUDA|)"
-         R"(RuntimeError: [^\n]*no CUDA-capable device is detected|)"
-         R"(RuntimeError: Unable to initialize backend '(?:cuda|gpu|rocm)')",  // jax/_src/xla_bridge.py
+         R"(RuntimeError: [^\n]*no CUDA-capable device is detected)",
      .cause = "The program sees no GPU and no driver in the job's environment"},
+
+    {.label = "torch_cpu_only",  // jax/_src/xla_bridge.py
+     .weight = 45,
+     .phrases = {"Unable to initialize backend '"},
+     .pattern = R"(RuntimeError: Unable to initialize backend '(?:cuda|gpu|rocm)')",
+     .cause = "JAX sees no GPU in the job's environment",
+     .remedy = "nvidia-smi; python -c 'import jax; print(jax.devices())'   # pip install -U "
+               "'jax[cuda12]' where its plugin is missing; echo $CUDA_VISIBLE_DEVICES"},
 
     // c10/cuda/CUDAFunctions.cpp and torch/csrc/cuda/Module.cpp pass cudaGetErrorString on: 3, 999
     // and 304 are a driver that cannot be initialised on this node (nvidia_uvm not loaded, no
@@ -183,6 +190,13 @@ constexpr Signature kEnvironment[] = {
          R"(driver rpc error: (?:timed out|[^\n]{1,60})|nvidia-container-cli: [^\n]*timed out)",
      .cause = "The NVIDIA driver of this node does not answer"},
 
+    {.label = "no_kernel_image",  // ROCm
+     .weight = 66,
+     .phrases = {"HIP error: no kernel image", "HIP error: invalid device function",
+                 "hipErrorNoBinaryForGpu"},
+     .remedy = "rocminfo | grep gfx; python -c 'import torch; print(torch.cuda.get_arch_list())'   "
+               "# install a build for that gfx, or rebuild with PYTORCH_ROCM_ARCH; "
+               "HSA_OVERRIDE_GFX_VERSION helps near relatives"},
     // Runtime texts, torch's warning of torch/cuda/__init__.py (_check_capability), ptxas, Triton.
     {.label = "no_kernel_image",
      .weight = 65,
@@ -305,6 +319,12 @@ constexpr Signature kEnvironment[] = {
          R"('which', '[cg]\+\+'\]' returned non-zero|#error (?:"?You need )?C\+\+17|)"
          R"(C\+\+17 or later compatible compiler is required|gnu-gcc' failed with exit|failed to build op)"},
 
+    {.label = "lib_abi_mismatch",  // bitsandbytes/cextension.py
+     .weight = 57,
+     .phrases = {"CUDA Setup failed despite"},
+     .cause = "bitsandbytes has no library of its own for this CUDA version",
+     .remedy = "python -m bitsandbytes; pip install -U bitsandbytes   # 0.43 and later bring one "
+               "for each CUDA version; BNB_CUDA_VERSION=121 names another one"},
     {.label = "lib_abi_mismatch",  // glibc's ld.so
      .weight = 57,
      .phrases = {"GLIBC_2.", "GLIBCXX_3.", "CXXABI_1."},
@@ -431,6 +451,19 @@ constexpr Signature kEnvironment[] = {
          R"(invalid device ordinal|cudaErrorInvalidDevice\b|CUDA_ERROR_INVALID_DEVICE\b|Invalid device id|)"
          R"(No CUDA GPUs are available|but torch\.cuda\.device_count\(\) is \d+)"},
 
+    // Lightning's device_parser.py.
+    {.label = "invalid_device_ordinal",
+     .weight = 61,
+     .phrases = {"your machine only has: "},
+     .pattern = R"(You requested gpu: (\[[^\]\n]*\]) +But your machine only has: (\[[^\]\n]*\]))",
+     .cause = "The program asks for the GPUs \\1, and it sees \\2"},
+    {.label = "invalid_device_ordinal",  // trl/trainer/grpo_trainer.py
+     .weight = 61,
+     .phrases = {"requested device for vllm ("},
+     .pattern = R"(requested device for vllm \((\w+:\d+)\) is not available)",
+     .cause = "vLLM is given the GPU \\1 for itself, which is not there",
+     .remedy = "start one rank fewer than there are GPUs (--num_processes N-1), or let both share "
+               "them: vllm_mode=colocate"},
     // CUDAContext.cpp; Lightning's device_parser.py.
     {.label = "invalid_device_ordinal",
      .weight = 60,

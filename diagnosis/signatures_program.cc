@@ -37,7 +37,9 @@ constexpr Signature kProgram[] = {
      .weight = 60,
      .phrases = {"Memory access fault by GPU", "APERTURE_VIOLATION", "HSA_STATUS_ERROR_EXCEPTION"},
      .pattern =
-         R"(Memory access fault by GPU node-\d+|HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION|HSA_STATUS_ERROR_EXCEPTION)"},
+         R"(Memory access fault by GPU node-\d+|HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION|HSA_STATUS_ERROR_EXCEPTION)",
+     .remedy = "run once with AMD_SERIALIZE_KERNEL=3 HIP_LAUNCH_BLOCKING=1 to find the kernel; if "
+               "it comes back on another GPU it is a bug of the program or of an extension"},
 
     {.label = "segfault",
      .weight = 46,
@@ -215,6 +217,25 @@ constexpr Signature kProgram[] = {
          R"(^(?:\[\w+\]:? ?)?((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Fault)): ?(.*)$|)"
          R"(^((?:[A-Za-z_]\w*\.)*(?:AssertionError|KeyboardInterrupt|NotImplementedError|StopIteration))$)",
      .reading = Reading::kException},
+    {.label = "python_exception",  // torch/nn/modules/module.py
+     .tier = Tier::kProgram,
+     .weight = 41,
+     .phrases = {" in loading state_dict for "},
+     .pattern =
+         R"(RuntimeError: Error\(s\) in loading state_dict for (\w+): *)"
+         R"((size mismatch for [^\n]{1,180}? in current model is [^\n]{1,60}?\)|(?:Missing|Unexpected) key\(s\)[^\n]{1,120}))",
+     .cause = "The checkpoint is of another model than \\1: \\2",
+     .remedy = "load it into the configuration that wrote it (layers, sizes, vocabulary), or leave "
+               "out what does not fit before load_state_dict: strict=False passes over names, not "
+               "over sizes"},
+    {.label = "python_exception",  // wandb/errors
+     .tier = Tier::kProgram,
+     .weight = 41,
+     .phrases = {".CommError: "},
+     .pattern = R"(^wandb\.(?:errors\.)*CommError: ([^\n]{1,160}))",
+     .cause = "Weights & Biases did not take the run: \\1",
+     .remedy = "look at project, entity and WANDB_BASE_URL; WANDB_MODE=offline in `env:` trains "
+               "without it, and wandb sync sends the run later"},
     {.label = "python_exception",  // wandb/sdk/wandb_login.py
      .tier = Tier::kProgram,
      .weight = 42,

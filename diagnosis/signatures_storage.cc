@@ -68,6 +68,21 @@ constexpr Signature kStorage[] = {
          R"(incomplete checkpoint)",
      .veto = R"((?i)\b(?:no|remov\w+|delet\w+|skip\w*|ignor\w+) (?:corrupt|incomplete))"},
 
+    {.label = "storage_io",  // ESTALE
+     .weight = 62,
+     .phrases = {"tale file handle", "tale NFS file handle", "Errno 116]"},
+     .pattern = R"([Ss]tale (?:NFS )?file handle|Errno 116\])",
+     .cause = "A file of a network file system was removed or replaced on its server while it was "
+              "open here (stale handle)",
+     .remedy = "see whether two jobs or nodes write the same cache or output (HF_DATASETS_CACHE, "
+               "HF_HOME of each node its own); else mount; dmesg -T | tail -50 on that node"},
+    {.label = "storage_io",  // ENOTCONN, of FUSE
+     .weight = 62,
+     .phrases = {"Transport endpoint is not", "Errno 107]"},
+     .pattern = R"(OSError: \[Errno 107\]|Transport endpoint is not connected: ?['"/])",
+     .cause = "A FUSE mount (gcsfuse, s3fs, sshfs, ...) lost its daemon on this node",
+     .remedy = "mount | grep fuse; fusermount -u DIR and mount it again on that node; its own log "
+               "says why it ended"},
     {.label = "storage_io",
      .weight = 62,
      .phrases = {"tale file handle", "nput/output error", "tale NFS file handle",
@@ -255,6 +270,12 @@ constexpr Signature kStorage[] = {
          R"(HFValidationError: Repo id must be in the form [^\n]*: '[/.~]|does not appear to have a file named|)"
          R"(Error no file named \S+ *[^\n]*found in directory|EmptyDatasetError|DataFilesNotFoundError|)"
          R"(No valid checkpoint found in output directory|No file with name: \S+ found in )"},
+    {.label = "file_not_found",  // torchtune/training/checkpointing/_utils.py
+     .tier = Tier::kProgram,
+     .weight = 58,
+     .phrases = {"No file with name: "},
+     .pattern = R"(No file with name: (\S+) found in (\S+?)\.?$)",
+     .cause = "The checkpoint directory \\2 has no file \\1"},
     {.label = "file_not_found",
      .tier = Tier::kProgram,
      .weight = 57,
@@ -360,6 +381,14 @@ constexpr Signature kStorage[] = {
      .phrases = {": not found", "executable file not found in"},
      .pattern =
          R"(^(?:/bin/)?(?:ba|da)?sh: (?:line )?\d+: [^\s:]+: not found$|executable file not found in \$PATH)"},
+    {.label = "file_not_found",  // as below, and it names the path
+     .tier = Tier::kProgram,
+     .weight = 58,
+     .phrases = {"Errno 2] No such file or directory: "},
+     .pattern = R"(\[Errno 2\] No such file or directory: ['"]([^'"\n]{1,200})['"])",
+     .veto =
+         R"((?i)^\s*(?:except|#|raise)\b|torch_extensions/|^\S*\s*\bwarn(?:ing)?\b|ignor|libcupti)",
+     .cause = "\\1 does not exist on this node"},
     {.label = "file_not_found",
      .tier = Tier::kProgram,
      .weight = 58,
@@ -407,6 +436,13 @@ constexpr Signature kStorage[] = {
          R"(Unable to find any data file|Couldn't find (?:a dataset|any data file))",
      .veto = R"((?i)^\s*#|warning)"},
 
+    {.label = "permission",  // as below, and it names the path
+     .tier = Tier::kProgram,
+     .weight = 59,
+     .phrases = {"Errno 13] Permission denied: "},
+     .pattern = R"(\[Errno 13\] Permission denied: ['"]([^'"\n]{1,200})['"])",
+     .veto = R"(^\s*(?:except|#|raise)\b|(?i:warning|ignor|matplotlib))",
+     .cause = "The user of the job may not read or write \\1"},
     {.label = "permission",
      .tier = Tier::kProgram,
      .weight = 59,

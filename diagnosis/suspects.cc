@@ -119,7 +119,8 @@ Suspect SuspectOfOom(const LogHit& hit, bool expandable_segments) {
   c.numbers = oom.numbers;
   c.changes = oom.changes;
   // Neither has micro-batches of DeepSpeed: Apple's GPUs (rulings 13), and vLLM's cache.
-  if (hit.text.find("MPS backend") != std::string::npos) {
+  if (hit.text.find("MPS backend") != std::string::npos ||
+      hit.text.find("[METAL]") != std::string::npos) {
     c.remedy =
         "halve the micro-batch and double gradient accumulation; 16-bit precision, activation "
         "checkpointing; other programs share this memory: close them";

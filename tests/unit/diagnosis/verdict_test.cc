@@ -139,6 +139,33 @@ TEST(Verdicts, CausesNameWhatTheMessageNames) {
                 "429", "HF_TOKEN"},
            Case{"wandb.errors.errors.UsageError: api_key not configured (no-tty). call wandb.login",
                 "no API key", "WANDB_MODE"},
+           Case{"FileNotFoundError: [Errno 2] No such file or directory: '/data/t.idx'",
+                "/data/t.idx does not exist", "ls -l"},
+           Case{"PermissionError: [Errno 13] Permission denied: '/out'", "read or write /out",
+                "id"},
+           Case{"ValueError: No file with name: a.pt found in /ckpt.", "/ckpt has no file a.pt",
+                "ls"},
+           Case{"OSError: [Errno 116] Stale file handle", "stale handle", "HF_DATASETS_CACHE"},
+           Case{"OSError: [Errno 107] Transport endpoint is not connected: '/gcs/x'", "FUSE",
+                "fusermount"},
+           Case{"UNAVAILABLE: Task /job:jax_worker/replica:0/task:37 heartbeat timeout. This "
+                "indicates that the remote task has failed",
+                "Task 37", "that task"},
+           Case{"Memory access fault by GPU node-1 on address 0x10. Reason: Page not present.",
+                "not its own", "AMD_SERIALIZE_KERNEL"},
+           Case{"RuntimeError: HIP error: no kernel image is available for execution on the device",
+                "no code", "PYTORCH_ROCM_ARCH"},
+           Case{"RuntimeError: Unable to initialize backend 'cuda': FAILED_PRECONDITION", "JAX",
+                "jax[cuda12]"},
+           Case{"MisconfigurationException: You requested gpu: [0, 1]\n But your machine only has: "
+                "[0]",
+                "[0, 1], and it sees [0]", "LOCAL_RANK"},
+           Case{"RuntimeError: Error(s) in loading state_dict for Net:\n\tsize mismatch for fc.w: "
+                "copying a param with shape torch.Size([9]) from checkpoint, the shape in current "
+                "model is torch.Size([8]).",
+                "another model than Net: size mismatch for fc.w", "strict=False"},
+           Case{"wandb.errors.errors.CommError: Error uploading run: returned error 404", "404",
+                "WANDB_MODE"},
            Case{"ERROR:composer.cli.launcher:Rank 2 crashed with exit code -7.", "SIGBUS",
                 "/dev/shm"},
        }) {
