@@ -43,8 +43,9 @@ struct EndPatterns {
   BoundedPattern local_rank{R"(\) local_rank: (\d+))"};
   BoundedPattern signal{
       R"((?:Signal (\d+) \(\w+\) received by PID|[Kk]illed by signal (\d+)|exited on signal (\d+)))"};
-  BoundedPattern status{
-      R"((?:return code = (-?\d+)|returned non-zero exit status (\d+)|[Ee]xit(?:ed with exit)? code (\d+)))"};
+  // AlgorithmError is SageMaker's.
+  BoundedPattern status{R"((?:return code = (-?\d+)|returned non-zero exit status (\d+)|)"
+                        R"((?:[Ee]xit(?:ed with exit)? code|AlgorithmError: Exit Code:) (\d+)))"};
   // torch/multiprocessing/spawn.py
   BoundedPattern spawned_signal{R"([Pp]rocess (\d+) terminated with signal (SIG\w+))"};
   BoundedPattern spawned_code{R"([Pp]rocess (\d+) terminated with exit code (\d+))"};

@@ -277,6 +277,32 @@ constexpr Signature kCommunication[] = {
      .tier = Tier::kSymptom,
      .weight = 57,
      .phrases = {"Horovod has been shut down"}},
+    // HCCL of Ascend's NPUs (its error codes), torch_npu.
+    {.label = "rendezvous_timeout",
+     .tier = Tier::kSymptom,
+     .weight = 62,
+     .phrases = {"Getting socket times out"},
+     .cause = "A rank did not come to the set-up of an HCCL communicator in time (EI0006)",
+     .remedy = "look at the logs of the other ranks for an earlier error; HCCL_CONNECT_TIMEOUT=600 "
+               "where they are only slow"},
+    {.label = "nccl_timeout",
+     .tier = Tier::kSymptom,
+     .weight = 54,
+     .phrases = {"of the Notify register times out", "Stream synchronize timeout",
+                 "aclrtSynchronizeDevice, error code is 507046"},
+     .cause = "A collective on the NPUs timed out: some rank did not take part in time",
+     .remedy = "look at the logs of all ranks for an earlier error, and in ~/ascend/log; "
+               "HCCL_EXEC_TIMEOUT=3600 where one is only slow"},
+    {.label = "unknown",
+     .tier = Tier::kWrapper,
+     .confidence = Confidence::kSymptom,
+     .weight = 40,
+     .phrases = {"HCCL function error: ", "NPU function error: ", "OPS function error: Hccl",
+                 "HCCL error in: "},
+     .pattern =
+         R"(Error: [^\n]*(?:HCCL function error: |NPU function error: |OPS function error: Hccl|HCCL error in: ))",
+     .cause = "HCCL or the NPU reports an error; its own line (EI..., EE..., EH...) says which",
+     .remedy = "look for such a line behind it and in ~/ascend/log of each node"},
     // How far a rank came, beside its watchdog's own line.
     {.label = "nccl_timeout",
      .tier = Tier::kSymptom,

@@ -446,10 +446,11 @@ constexpr Signature kEnvironment[] = {
     {.label = "invalid_device_ordinal",
      .weight = 60,
      .phrases = {"invalid device ordinal", "ErrorInvalidDevice", "ERROR_INVALID_DEVICE",
-                 "Invalid device id", "No CUDA GPUs are available", "torch.cuda.device_count() is"},
+                 "Invalid device id", "No CUDA GPUs are available", "torch.cuda.device_count() is",
+                 "No HIP GPUs are available", "No XPU devices are available"},
      .pattern =
          R"(invalid device ordinal|cudaErrorInvalidDevice\b|CUDA_ERROR_INVALID_DEVICE\b|Invalid device id|)"
-         R"(No CUDA GPUs are available|but torch\.cuda\.device_count\(\) is \d+)"},
+         R"(No (?:CUDA|HIP) GPUs are available|No XPU devices are available|but torch\.cuda\.device_count\(\) is \d+)"},
 
     // Lightning's device_parser.py.
     {.label = "invalid_device_ordinal",

@@ -122,7 +122,7 @@ constexpr Signature kLauncher[] = {
     {.tier = Tier::kWrapper,
      .phrases = {"ChildFailedError", "received by PID", "Killed by signal", "exited on signal",
                  "exited. Killed", "exit code 137", "crashed with exit code", "(core dumped)",
-                 ") exited with code "},
+                 ") exited with code ", "AlgorithmError: "},
      .reading = Reading::kRankEnd},
     // PyCharm's, on a line of its own.
     {.tier = Tier::kWrapper,

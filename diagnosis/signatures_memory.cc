@@ -65,7 +65,7 @@ constexpr Signature kMemory[] = {
                 R"(No executable batch size found, reached zero)",
      .reading = Reading::kOom},
     // MXNet's pooled_storage_manager.h, Caffe's syncedmem.cpp, TensorFlow's gpu_util.cc and
-    // eager/execute.cc, MindSpore's memory_manager.cc, SYCL's runtimes, Apple's
+    // eager/execute.cc, MindSpore's memory_manager.cc, SYCL's runtimes, CANN, Apple's
     // Metal (MLX).
     {.label = "cuda_oom",
      .weight = 60,
@@ -73,12 +73,12 @@ constexpr Signature kMemory[] = {
                  "Dst tensor is not initialized", "failed to allocate memory",
                  "memory isn't enough and alloc failed", "OUT_OF_DEVICE_MEMORY",
                  "PI_ERROR_OUT_OF_RESOURCES", "UR_RESULT_ERROR_OUT_OF_RESOURCES",
-                 "kIOGPUCommandBufferCallbackErrorOutOfMemory"},
+                 "kIOGPUCommandBufferCallbackErrorOutOfMemory", "Failed to allocate memory."},
      .pattern =
          R"(cudaMalloc (?:retry )?failed: out of memory|cudaSuccess \(2 vs\. 0\)|Dst tensor is not initialized|)"
          R"(ResourceExhaustedError: [^\n]*failed to allocate memory|memory isn't enough and alloc failed|)"
          R"(_OUT_OF_DEVICE_MEMORY|(?:PI_ERROR|UR_RESULT_ERROR)_OUT_OF_RESOURCES|)"
-         R"(kIOGPUCommandBufferCallbackErrorOutOfMemory)",
+         R"(kIOGPUCommandBufferCallbackErrorOutOfMemory|\[PID: \d+\] [^\n]*Failed to allocate memory\.)",
      .reading = Reading::kOom},
     {.label = "cuda_oom_foreign_process",  // vllm/v1/worker: what others hold is counted as taken
      .weight = 62,

@@ -25,7 +25,8 @@ constexpr std::string_view kEchoes[] = {"ChildFailedError",       "CalledProcess
                                         "ConnectionAbortedError", "RayTaskError",
                                         "WorkerCrashedError",     "RayActorError",
                                         "ActorDiedError",         "CancelledError",
-                                        "TaskFailedError"};
+                                        "TaskFailedError",        "UnexpectedStatusException",
+                                        "ExecuteUserScriptError", "AlgorithmError"};
 
 // Classes whose name is the cause, for a traceback without a text of the table.
 struct ClassLabel {
@@ -196,6 +197,8 @@ bool IsException(const LogHit& hit) {
 std::optional<Suspect> SuspectOfException(const LogHit& hit, const LogEvidence& log) {
   const std::string_view name = LastName(hit.first);
   if (!IsException(hit) || IsEcho(name)) return std::nullopt;
+  // The ValueError of SageMaker's SDK only repeats how the job ended.
+  if (hit.second.find(": Failed Reason:") != std::string::npos) return std::nullopt;
   // A message that another row of the table reads is theirs, also where it was wrapped: the line
   // stops in the middle of its sentence and the next one goes on.
   const bool stops = hit.second.empty() ||

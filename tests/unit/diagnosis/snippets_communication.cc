@@ -172,6 +172,18 @@ constexpr Snippet kSnippets[] = {
     {"nccl_ib_error",
      "[n1:8] UCX  ERROR ibv_reg_mr(address=0x7f, length=8192) failed: Cannot allocate memory. "
      "Please set max locked memory (ulimit -l) to 'unlimited'"},
+    {"rendezvous_timeout",
+     "RuntimeError: InnerRunOpApi:OpParamMaker.cpp:281 OPS function error: HcclAllreduce, error "
+     "code "
+     "is 6\nEI0006: [PID: 12] Getting socket times out. Reason: Remote Rank did not send the data "
+     "in "
+     "time."},
+    {"nccl_timeout",
+     "EI0002: The wait execution of the Notify register times out. Reason: no record came from the "
+     "remote rank."},
+    {"nccl_timeout",
+     "RuntimeError: npuSynchronizeDevice:NPUStream.cpp:435 NPU function error: "
+     "aclrtSynchronizeDevice, error code is 507046"},
 };
 
 }  // namespace

@@ -207,6 +207,8 @@ constexpr Snippet kSnippets[] = {
     {"torch_cpu_only", "NotImplementedError: Unsloth: No NVIDIA GPU found? It needs one."},
     {"torch_cpu_only",
      "NotImplementedError: Unsloth cannot find any torch accelerator? You need a GPU."},
+    {"invalid_device_ordinal", "RuntimeError: No HIP GPUs are available"},
+    {"invalid_device_ordinal", "RuntimeError: No XPU devices are available."},
 };
 
 }  // namespace

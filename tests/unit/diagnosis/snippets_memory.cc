@@ -162,6 +162,7 @@ constexpr Snippet kSnippets[] = {
      134},
     {"host_oom_kill",
      "slurmstepd: error: Job 811 exceeded memory limit (812342 > 512000), being killed"},
+    {"cuda_oom", "EL0004: [PID: 12] 2025-04-08-18:07:20.444 Failed to allocate memory."},
 };
 
 }  // namespace

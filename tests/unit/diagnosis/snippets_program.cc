@@ -224,6 +224,12 @@ constexpr Snippet kSnippets[] = {
     {"preempted_signal", "Warning  Preempted  pod/train-0  Preempted by pod 0a1b on node gpu1"},
     {"nan_loss", "RuntimeError: Training loss became NaN. This may be due to invalid parameters."},
     {"python_exception", "RuntimeError: NaN detected in latents: /data/image/150_car/car_0001.png"},
+    {"segfault",
+     "ValueError: Error training job-2019-05-02-11-29-42-401: Failed Reason: "
+     "AlgorithmError: Exit Code: 139"},
+    {"sigkill_unknown",
+     "sagemaker.exceptions.UnexpectedStatusException: Error for Training job j1: Failed. Reason: "
+     "AlgorithmError: Exit Code: 137"},
 };
 
 }  // namespace
