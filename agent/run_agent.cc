@@ -101,6 +101,8 @@ std::optional<std::string> RunPySpy(std::int64_t pid, const std::optional<LocalA
   return said->output;
 }
 
+using AccountOf = std::function<Result<LocalAccount>(const std::string& owner)>;
+
 // The loop's own thread owns everything here.
 class AgentLoop {
  public:
@@ -115,6 +117,7 @@ class AgentLoop {
     SharedFacts& shared;
     ExecLinks& execs;
     const CgroupHost& cgroups;
+    const AccountOf& account_of;
     FileSystem& files;
     Clock& clock;
     int stop_fd = -1;
@@ -234,7 +237,15 @@ class AgentLoop {
                             .key = order.key,
                             .rank = order.rank,
                             .id = order.exec,
-                            .container = std::nullopt}};
+                            .container = std::nullopt},
+                  .copy = std::nullopt};
+    if (order.copy) {
+      wish.copy = {.state_dir = parts_.config.state_dir,
+                   .key = order.key,
+                   .node = parts_.config.node.value,
+                   .copy = *order.copy,
+                   .account_of = parts_.account_of};
+    }
     const auto found = state_.allocations.find(order.key);
     if (found != state_.allocations.end() && found->second.spec) {
       wish.place.container = found->second.spec->container;
@@ -334,6 +345,9 @@ Result<void> StartAndRun(AgentConfig config) {
                 "run_as: multi_user needs root, and this agent is " + OwnAccount(),
                 "start it as root, or leave run_as out: it runs the jobs of " + OwnAccount());
   const AccountRules rules{config.users, config.min_uid, config.root_jobs};
+  const AccountOf account_of =
+      many ? [rules](const std::string& owner) { return AccountOfOwner(owner, rules); }
+           : AccountOf();
 
   const HostRoots roots{.proc = config.proc_root};
   const auto environment = OwnEnvironment();
@@ -362,9 +376,7 @@ Result<void> StartAndRun(AgentConfig config) {
        .port_first = config.ports.first,
        .port_last = config.ports.last,
        .log_cap_bytes = config.log_cap,
-       .account_of =
-           many ? [rules](const std::string& owner) { return AccountOfOwner(owner, rules); }
-                : std::function<Result<LocalAccount>(const std::string&)>(),
+       .account_of = account_of,
        .codec = {.serialize = SerializeSpec, .parse = ParseSpec},
        .told = tell,
        .gpu_processes = [&] { return shared.Processes(config.proc_root); },
@@ -483,6 +495,7 @@ Result<void> StartAndRun(AgentConfig config) {
                   .shared = shared,
                   .execs = execs,
                   .cgroups = runner.cgroups(),
+                  .account_of = account_of,
                   .files = files,
                   .clock = clock,
                   .stop_fd = stop.get()},

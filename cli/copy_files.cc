@@ -114,7 +114,7 @@ Result<void> CheckEnd(const Ran& ran, JobId job, const std::string& path) {
   return Fail(ErrorCode::kFailedPrecondition,
               "job " + std::to_string(job.value) + ", " + path + ": " +
                   (why.empty() ? "exit " + std::to_string(ran.end.code) : why),
-              "relative paths begin where the rank works");
+              ran.end.why.empty() ? "relative paths begin where the rank works" : "");
 }
 
 // A directory in `parent`, removed with what is in it.
@@ -152,19 +152,19 @@ Result<void> Fetch(Client& client, const JobPlace& place, const std::string& pat
   ExecCall call{.job = place.job, .rank = place.rank, .command = {}};
   call.command.argv = {"env", "LC_ALL=C",      "tar", "-cf",     "-",
                        "-C",  split.directory, "--",  split.name};
+  call.command.archive = path;
   // Nothing but what was asked for, owned by who asks: what fills the archive is a job's tar.
   std::vector<std::string> here = {tar, "-xof", "-", "-C", into};
   if (split.name != ".") here.insert(here.end(), {"--", split.name});
-  LAUNCH_ASSIGN_OR_RETURN(PipedProgram unpack,
-                          PipedProgram::Start(here, PipedProgram::End::kStdin));
-  bool any = false;
+  // Begun with the first byte: where there is none, its complaints are not the reason.
+  std::optional<Result<PipedProgram>> unpack;
   const auto take = [&](const std::string& bytes) {
-    any = true;
-    return unpack.Write(bytes);
+    if (!unpack) unpack.emplace(PipedProgram::Start(here, PipedProgram::End::kStdin));
+    return unpack->has_value() && (*unpack)->Write(bytes);
   };
   LAUNCH_ASSIGN_OR_RETURN(const Ran ran, RunThere(client, std::move(call), take, {}));
-  if (!any) (void)unpack.Write(std::string(1024, '\0'));  // an archive without anything
-  const int code = unpack.Finish();
+  if (unpack && !*unpack) return Unexpected(unpack->error());
+  const int code = unpack ? (*unpack)->Finish() : 0;
   if ((ran.end.code == 0 || OnlyChanged(ran)) && code != 0) {
     return Fail(
         ErrorCode::kFailedPrecondition,

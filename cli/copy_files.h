@@ -45,10 +45,11 @@ class CopyGuard {
 
 struct JobPlace {
   JobId job;
-  Rank rank = 0;  // must run
+  Rank rank = 0;
 };
 
-// As `cp -r`: into `to` where that is a directory, else as a file or directory of that name.
+// From beside the rank; where it does not run any more, from the copy of workdir that it ran in. As
+// `cp -r`: into `to` where that is a directory, else as a file or directory of that name.
 Result<void> CopyFromJob(Client& client, CopyGuard& guard, const JobPlace& place,
                          const std::string& path, const std::string& to);
 // The rank must run. Several only into a directory.

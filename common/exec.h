@@ -1,4 +1,5 @@
-// A command that a user runs beside a rank of a running job: `launch exec` and `launch shell`.
+// A command that a user runs beside a rank of a running job: `launch exec`, `launch shell` and
+// `launch cp`, which reads what a job left as well.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,19 @@ struct ExecCommand {
   // Present: it gets a terminal of its own, and both its streams are one.
   std::optional<TerminalSize> terminal;
   std::string term;  // TERM of the caller; only with a terminal
+  // Where the rank does not run any more: this path of its copy of workdir, as a tar archive on
+  // standard output, instead of argv.
+  std::optional<std::string> archive = {};
   friend bool operator==(const ExecCommand&, const ExecCommand&) = default;
+};
+
+// A copy of a job's working directory, which outlives it on its node.
+struct JobCopy {
+  std::string user;     // whose job
+  std::string root;     // of the snapshot
+  std::string workdir;  // that it is a copy of
+  bool used = false;    // the attempt ran in it, as far as is known
+  friend bool operator==(const JobCopy&, const JobCopy&) = default;
 };
 
 // One message of a session's bytes, in either direction. Each side reads the next one only when it

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/diagnosis.h"
+#include "common/exec.h"
 #include "common/inventory.h"
 #include "common/launch.h"
 #include "common/stacks.h"
@@ -227,7 +228,8 @@ struct CollectStacks {  // the ranks of the attempt seem to hang: where do they 
 struct OpenExec {  // a user's command beside a rank: dial Node.Exec with this number
   Key key;
   Rank rank = 0;
-  std::string exec;  // 32 hex digits, drawn by the controller
+  std::string exec;                  // 32 hex digits, drawn by the controller
+  std::optional<JobCopy> copy = {};  // read from there: the rank does not run
   friend bool operator==(const OpenExec&, const OpenExec&) = default;
 };
 

@@ -48,6 +48,7 @@ pb::ExecCommand ToProto(const ExecCommand& v) {
   for (const std::string& word : v.argv) m.add_argv(word);
   if (v.terminal) *m.mutable_terminal() = ToProto(*v.terminal);
   m.set_term(v.term);
+  if (v.archive) m.set_archive(*v.archive);
   return m;
 }
 Result<ExecCommand> FromProto(const pb::ExecCommand& m) {
@@ -59,6 +60,7 @@ Result<ExecCommand> FromProto(const pb::ExecCommand& m) {
   e.Require(v.argv.empty() || !v.argv.front().empty(), "argv[0]", "is empty");
   if (m.has_terminal()) v.terminal = Nested(e, "terminal", FromProto(m.terminal()));
   v.term = e.Bytes("term", m.term(), edge::kMaxWord);
+  if (m.has_archive()) v.archive = e.Path("archive", m.archive());
   return e.Done(std::move(v));
 }
 

@@ -321,6 +321,12 @@ void Set(const to_node::OpenExec& v, pb::ToNode& envelope) {
   *m.mutable_key() = ToProto(v.key);
   m.set_rank(v.rank);
   m.set_exec(Utf8(v.exec));
+  if (!v.copy) return;
+  pb::JobCopy& copy = *m.mutable_copy();
+  copy.set_user(Utf8(v.copy->user));
+  copy.set_root(Utf8(v.copy->root));
+  copy.set_workdir(v.copy->workdir);
+  copy.set_used(v.copy->used);
 }
 
 // ---- controller -> agent, in ----
@@ -428,6 +434,13 @@ to_node::OpenExec Read(Edge& e, const pb::OpenExec& m) {
   v.key = e.Value("key", m.key());
   v.rank = e.RankOf("rank", m.rank());
   v.exec = e.Hex("exec", m.exec(), 32);
+  if (m.has_copy()) {
+    v.copy.emplace();
+    v.copy->user = e.Name("copy.user", m.copy().user());
+    v.copy->root = e.Digest("copy.root", m.copy().root());
+    v.copy->workdir = e.AbsolutePath("copy.workdir", m.copy().workdir());
+    v.copy->used = m.copy().used();
+  }
   return v;
 }
 

@@ -56,6 +56,7 @@ namespace launch::agent {
 //   unreadable Stage, Go: refused where they would be obeyed, ignored once started
 //   CollectStacks| ignore    ignore   ignore   ignore   ignore   collect  ignore   ignore   ignore
 //   OpenExec     | say no    say no   say no   say no   say no   dial     say no   say no   say no
+//   ... of a copy| dial, whatever the phase: what an attempt left
 //
 // A key that is not known: Prepare accepts, Stage is ignored, Go is refused, Stop leaves a
 // tombstone.

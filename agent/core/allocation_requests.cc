@@ -271,7 +271,8 @@ void StepScope::On(const to_node::CollectStacks& message) {
 }
 
 void StepScope::On(const to_node::OpenExec& message) {
-  order::OpenExec order{message.key, message.rank, message.exec, {}};
+  order::OpenExec order{message.key, message.rank, message.exec, {}, message.copy};
+  if (order.copy) return Give(std::move(order));
   const auto found = state_.allocations.find(message.key);
   if (found == state_.allocations.end() || found->second.phase != Phase::kStarted) {
     order.refused = "attempt " + ToString(message.key) + " does not run here";

@@ -150,7 +150,8 @@ struct OpenExec {  // dial the controller's Exec and run what it sends, or say w
   Key key;
   Rank rank = 0;
   std::string exec;
-  std::string refused;  // why not; empty: the rank runs here
+  std::string refused;          // why not; empty: the rank runs here
+  std::optional<JobCopy> copy;  // of an attempt that is over: read from there, whatever runs
 };
 
 }  // namespace order

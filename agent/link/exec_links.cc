@@ -165,6 +165,12 @@ Result<std::optional<ExecCommand>> ReadCommand(Stream& stream) {
   return std::optional(std::move(command));
 }
 
+Result<ExecProcess> Begin(const ExecWish& wish, const ExecCommand& command) {
+  if (!wish.copy) return ExecProcess::Start(wish.place, command);
+  if (command.archive) return ReadCopy(*wish.copy, *command.archive);
+  return Fail(ErrorCode::kInvalidArgument, "of an attempt that is over only files are read");
+}
+
 void Refuse(Stream& stream, const Error& why) {
   ExecEnd end{.code = why.code == ErrorCode::kNotFound ? kNotFound : kNotStarted};
   end.why = why.hint.empty() ? why.message : why.message + " (" + why.hint + ")";
@@ -237,7 +243,7 @@ void ExecLinks::Serve(const ExecWish& wish, One& one) {
   } else if (*command && !wish.refused.empty()) {
     Refuse(*stream, {ErrorCode::kFailedPrecondition, wish.refused, {}, {}});
   } else if (*command) {
-    auto process = ExecProcess::Start(wish.place, **command);
+    auto process = Begin(wish, **command);
     if (!process) {
       Refuse(*stream, process.error());
     } else {

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "agent/link/identity_files.h"
+#include "agent/runner/copy_reader.h"
 #include "agent/runner/exec_process.h"
 
 namespace launch::agent {
@@ -19,6 +21,7 @@ struct ExecWish {
   IdentityFiles identity;
   std::string refused;  // why it cannot be; empty: it runs
   ExecPlace place;
+  std::optional<CopyPlace> copy;  // what an attempt left is read instead
 };
 
 // Each command has two threads: one moves what it says, one moves what it is told. Both pass on one

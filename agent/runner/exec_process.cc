@@ -257,15 +257,7 @@ Result<ExecProcess> ExecProcess::Start(const ExecPlace& place, const ExecCommand
       return FailErrno("chown " + child.slave, errno);
     }
   } else {
-    LAUNCH_ASSIGN_OR_RETURN(ExecPipe in, MakePipe(true));
-    LAUNCH_ASSIGN_OR_RETURN(ExecPipe out, MakePipe(false));
-    LAUNCH_ASSIGN_OR_RETURN(ExecPipe err, MakePipe(false));
-    process.in_ = std::move(in.ours);
-    process.out_ = std::move(out.ours);
-    process.err_ = std::move(err.ours);
-    child.stdio[0] = std::move(in.theirs);
-    child.stdio[1] = std::move(out.theirs);
-    child.stdio[2] = std::move(err.theirs);
+    LAUNCH_RETURN_IF_ERROR(process.MakePipes(child.stdio));
   }
   const UniqueFd lock(::open(dir.LockPath().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!lock) return EndedRank(place.rank);
@@ -288,20 +280,36 @@ Result<ExecProcess> ExecProcess::Start(const ExecPlace& place, const ExecCommand
     cgroup.EndExec(place.id);
     return Unexpected(std::move(pid).error());
   }
-  process.pid_ = *pid;
-  process.pidfd_ = OpenPidFd(*pid);
-  if (!process.pidfd_) {
-    const int error_number = errno;
-    process.Kill();
-    (void)process.Reap();
-    return FailErrno("pidfd_open", error_number);
-  }
+  LAUNCH_RETURN_IF_ERROR(process.Watch(*pid));
   // The end of an attempt begins with its tombstone: either it is seen here, or whoever wrote it
   // sees this process.
   if (const auto tombstone = dir.ReadTombstone(); !tombstone || *tombstone) {
     return EndedRank(place.rank);
   }
   return process;
+}
+
+Result<void> ExecProcess::MakePipes(UniqueFd (&stdio)[3]) {
+  LAUNCH_ASSIGN_OR_RETURN(ExecPipe in, MakePipe(true));
+  LAUNCH_ASSIGN_OR_RETURN(ExecPipe out, MakePipe(false));
+  LAUNCH_ASSIGN_OR_RETURN(ExecPipe err, MakePipe(false));
+  in_ = std::move(in.ours);
+  out_ = std::move(out.ours);
+  err_ = std::move(err.ours);
+  stdio[0] = std::move(in.theirs);
+  stdio[1] = std::move(out.theirs);
+  stdio[2] = std::move(err.theirs);
+  return {};
+}
+
+Result<void> ExecProcess::Watch(int pid) {
+  pid_ = pid;
+  pidfd_ = OpenPidFd(pid);
+  if (pidfd_) return {};
+  const int error_number = errno;
+  Kill();
+  (void)Reap();
+  return FailErrno("pidfd_open", error_number);
 }
 
 ExecProcess::~ExecProcess() {

@@ -15,6 +15,8 @@
 
 namespace launch::agent {
 
+struct CopyPlace;
+
 struct ExecPlace {
   std::string attempt_dir;
   CgroupHost cgroups;
@@ -48,7 +50,13 @@ class ExecProcess {
   ExecEnd Reap();
 
  private:
+  friend Result<ExecProcess> ReadCopy(const CopyPlace& place, const std::string& path);
+
   ExecProcess() = default;
+  // Of the child, in the order of their numbers; above all that it is given.
+  Result<void> MakePipes(UniqueFd (&stdio)[3]);
+  Result<void> Watch(int pid);  // ends it when it cannot be watched
+
   ExecPlace place_;
   int pid_ = -1;
   bool reaped_ = false;

@@ -263,6 +263,8 @@ void SweepCopies(const std::string& work, const std::vector<JobId>& live) {
   }
 }
 
+std::string WorkPath(const std::string& state_dir) { return state_dir + "/work"; }
+
 bool IsPathByte(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
          c == '_' || c == '-' || c == '/';
@@ -276,14 +278,17 @@ void NoteCopyUse(const std::string& directory) {
   if (fd) (void)::futimens(fd.get(), nullptr);
 }
 
+std::string CopyPath(const std::string& state_dir, JobId job, const std::string& root) {
+  return WorkPath(state_dir) + "/" + std::to_string(job.value) + "-" + root.substr(0, 12);
+}
+
 Result<std::string> MakeCopy(const CopyWish& wish, const FetchChunks& fetch,
                              const std::atomic<bool>& cancel) {
   if (!fetch) return Fail(ErrorCode::kUnimplemented, "this agent cannot fetch copies");
-  const std::string work = wish.state_dir + "/work";
+  const std::string work = WorkPath(wish.state_dir);
   PosixFileSystem files;
   LAUNCH_RETURN_IF_ERROR(files.MakeDirs(work));
-  const std::string copy =
-      work + "/" + std::to_string(wish.key.job.value) + "-" + wish.root.substr(0, 12);
+  const std::string copy = CopyPath(wish.state_dir, wish.key.job, wish.root);
   NoteCopyUse(copy);
   SweepCopies(work, wish.live_jobs);
   std::error_code error;

@@ -1,6 +1,6 @@
 // The copy of a working directory on a node that does not see the directory itself.
 //
-//   <state_dir>/work/JOB-ROOT/         the copy; kept for a week after its job ended
+//   <state_dir>/work/JOB-ROOT/         the copy; kept for a week after its job ended, or was read
 //   <state_dir>/work/JOB-ROOT.used     when it was needed last
 //   <state_dir>/chunks/USER/           pieces of copies, so that the next one costs only what
 //                                      changed; of each user apart, as on the controller
@@ -32,6 +32,9 @@ struct CopyWish {
   std::vector<JobId> live_jobs;              // whose copies stay, whatever their age
   std::optional<LocalAccount> account = {};  // whose the copy becomes; absent = stays ours
 };
+
+// Whether it is there or not.
+std::string CopyPath(const std::string& state_dir, JobId job, const std::string& root);
 
 // Blocking. The directory of the copy: as an earlier attempt of the job left it, or fetched and
 // unpacked now. Errors say what is missing on this node.

@@ -165,6 +165,7 @@ void Launch(Draft& draft, const Facts& facts) {
   }
   AttemptRecord attempt = decision.attempt;
   attempt.phase = AttemptPhase::kLaunching;
+  attempt.in_copy = facts.live.use_snapshot || draft.state().specs.at(facts.job.id).spec.snapshot;
   for (const std::string& skipped : decision.skipped_checkpoints) {
     draft.Event("checkpoint.skipped", Subject(attempt.key), skipped);
   }

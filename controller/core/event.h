@@ -139,6 +139,8 @@ struct OpenExec {  // a command beside a rank of a running job
   Rank rank = 0;
   std::string exec;  // 32 hex digits: what the node's stream will name
   std::string what;  // the command in one line, for the audit trail
+  // Where the rank does not run: the path of its copy of workdir to be read, as `what` is written.
+  std::optional<std::string> archive;
 };
 struct CreateToken {  // join certificates; the secret part never enters the core
   RequestId request;

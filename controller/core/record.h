@@ -144,6 +144,7 @@ struct AttemptRecord {
   std::string resumed_from;
   std::int64_t resumed_step = -1;
   bool local_checkpoints = false;  // they are on disks of its nodes: see checkpoint_tie.h
+  bool in_copy = false;            // it ran from copies of workdir
   StopCause stop_cause = StopCause::kNone;
   std::string cause;    // one sentence
   std::string outcome;  // success | failed | cancelled | timeout | node_fail | ...

@@ -86,7 +86,9 @@ class UserStream final : public ExecUserReactor {
                       "; operators may not run commands in jobs of others",
                   "its owner may; `operator_exec: true` in controller.yaml allows it to operators");
     }
-    event::OpenExec event{{}, caller_, call.job, call.rank, id_, InWords(call.command)};
+    event::OpenExec event{{},          caller_, call.job, call.rank, id_, InWords(call.command),
+                          std::nullopt};
+    if (call.command.archive) event.archive = Quoted(*call.command.archive);
     pb::ExecInput command;
     *command.mutable_command() = ToProto(call.command);
     parts_.requests.Ask(caller_.user.value, std::move(event),

@@ -53,6 +53,7 @@ pb::AttemptRecord ToRecord(const AttemptRecord& v) {
   m.set_resumed_from(v.resumed_from);
   m.set_resumed_step(v.resumed_step);
   m.set_local_checkpoints(v.local_checkpoints);
+  m.set_in_copy(v.in_copy);
   m.set_stop_cause(launch::ToProto(v.stop_cause));
   m.set_cause(Utf8(v.cause));
   m.set_outcome(Utf8(v.outcome));
@@ -88,6 +89,7 @@ AttemptRecord FromRecord(Edge& e, const pb::AttemptRecord& m) {
   v.resumed_from = e.Path("resumed_from", m.resumed_from());
   v.resumed_step = m.resumed_step();
   v.local_checkpoints = m.local_checkpoints();
+  v.in_copy = m.in_copy();
   v.stop_cause = e.Value("stop_cause", m.stop_cause());
   v.cause = e.Text("cause", m.cause());
   v.outcome = e.Text("outcome", m.outcome());

@@ -160,6 +160,22 @@ def test_setup_copies_and_closed_homes_are_the_accounts(accounts):
     assert pathlib.Path("/etc/passwd").stat().st_uid == 0
     assert (source / "sub/data.txt").read_text() == "data\n"
 
+    # After the end the owner alone reads it, with the account's rights and none of root's.
+    cluster.of("ana", "cp", f"{number}:sub", cluster.tmp / "work/back")
+    assert (cluster.tmp / "work/back/data.txt").read_text() == "data\nmore\n"
+    for other in ("ben", "eve"):
+        refused = cluster.of(other, "cp", f"{number}:sub", cluster.tmp / "work/stolen", code=6)
+        assert f"job {number} is not one of yours" in refused.stderr, refused.stderr
+    assert not (cluster.tmp / "work/stolen").exists()
+    (copy,) = (path for path in (cluster.tmp / "state/work").glob(f"{number}-*") if path.is_dir())
+    (copy / "of-root").write_text("a secret\n")
+    (copy / "of-root").chmod(0o600)
+    refused = cluster.of("ana", "cp", f"{number}:of-root", cluster.tmp / "work", code=None)
+    assert refused.returncode != 0 and "Permission denied" in refused.stderr, refused.stderr
+    os.chown(copy, PEOPLE["ben"], PEOPLE["ben"])
+    refused = cluster.of("ana", "cp", f"{number}:new", cluster.tmp / "work", code=None)
+    assert refused.returncode != 0 and "belongs to uid" in refused.stderr, refused.stderr
+
 
 def test_what_a_job_preloads_never_has_roots_rights(accounts):
     python = shutil.which("python3", path="/usr/bin:/bin:/usr/local/bin")  # one that other accounts reach

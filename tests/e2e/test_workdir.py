@@ -73,6 +73,68 @@ def test_a_copy_of_the_workdir_is_shipped_to_every_node(cluster, project):
     assert "workdir: sent" not in cluster.launch("submit", job_file, "--wait", timeout=90).stderr
 
 
+def test_files_come_back_from_a_copy_after_the_end(cluster, project, tmp_path):
+    """`launch cp JOB:path .` of a job that is done: from the copy on the node where the rank ran."""
+    cluster.up("--nodes", "2")
+    text = JOB.format(workdir=project).split("run:")[0] + (
+        "run: mkdir -p out && echo rank $RANK > out/rank$RANK && ln -sf ../made out/link && ln -sfn /etc up && chmod +x out/rank$RANK\n")
+    job = cluster.launch("submit", cluster.write("job.yaml", text), "--wait", timeout=90).stdout.split()[0]
+    here = tmp_path / "here"
+    here.mkdir()
+
+    cluster.launch("cp", f"{job}:out", here)
+    ranks = {path.name for path in (here / "out").glob("rank*")}
+    assert "rank0" in ranks and (here / "out/rank0").read_text() == "rank 0\n"
+    assert (here / "out/rank0").stat().st_mode & stat.S_IXUSR and os.readlink(here / "out/link") == "../made"
+    cluster.launch("cp", "--rank", "1", f"{job}:out/rank1", here / "of1")
+    assert (here / "of1").read_text() == "rank 1\n"
+    cluster.launch("cp", f"{job}:{project}/made", here)
+    where = (here / "made").read_text().split("made on ")[1].strip()
+    cluster.launch("cp", f"{job}:{where}/train.txt", here)
+    assert (here / "train.txt").read_text() == "version one\n"
+    (here / "all").mkdir()
+    cluster.launch("cp", f"{job}:", here / "all")
+    assert (here / "all/data/set").read_text() == "the data\n" and (here / "all/out/rank0").exists()
+
+    def refused(*words):
+        done = cluster.launch("cp", *words, code=None)
+        assert done.returncode not in (0, 124), words
+        return done.stderr
+
+    for outside in ("../../node.key", "out/../../x", "/etc/passwd"):
+        assert "outside of the directory that the job worked in" in refused(f"{job}:{outside}", here), outside
+    assert "leads out" in refused(f"{job}:up/passwd", here)
+    assert "there is no out/none in the copy" in refused(f"{job}:out/none", here)
+    assert "has ranks 0 to 1" in refused("--rank", "2", f"{job}:out", here)
+    assert "is not running" in refused(here / "of1", f"{job}:out"), "nothing is written to what is done"
+    assert "is not running" in cluster.launch("exec", job, "--", "true", code=None).stderr
+    assert sorted(path.name for path in here.iterdir()) == ["all", "made", "of1", "out", "train.txt"], "no half of anything"
+    assert [event for event in cluster.events() if event["kind"] == "exec.opened" and "files that were left by rank 1 on" in event["text"] and '"out/rank1"' in event["text"]]
+
+    # After a restart of both ends too; and when it is gone, it is said so.
+    cluster.kill(cluster.controller_pid())
+    for node in cluster.node_names():
+        cluster.kill(cluster.agent_pid(node))
+    cluster.up("--nodes", "2")
+    wait_until("its node is back", lambda: cluster.launch("cp", f"{job}:made", here / "again", code=None).returncode == 0)
+    subprocess.run(["rm", "-r", where], check=True)
+    gone = refused(f"{job}:out", here)
+    assert "is not on " in gone and "any more" in gone and "kept for a week" in gone, gone
+
+
+def test_files_of_a_job_that_ran_in_place_are_where_it_ran(cluster, project, tmp_path):
+    cluster.up()
+    text = f"name: here\ndevice: cpu\ngpus: 0\nworkdir: {project}\nrun: echo done > result\n"
+    job = cluster.launch("submit", cluster.write("job.yaml", text), "--wait", timeout=60).stdout.split()[0]
+    refused = cluster.launch("cp", f"{job}:result", tmp_path, code=None)
+    assert refused.returncode != 0 and f"ran in place: what it wrote is in {project} on" in refused.stderr, refused.stderr
+    held = cluster.submit(cluster.work / "job.yaml", "--hold")
+    never = cluster.launch("cp", f"{held}:result", tmp_path, code=None)
+    assert "has not run" in never.stderr, never.stderr
+    cluster.launch("cancel", held)
+    assert "has not run" in cluster.launch("cp", f"{held}:result", tmp_path, code=None).stderr
+
+
 def test_a_copy_that_is_too_large_is_refused_with_the_way_out(cluster, project):
     cluster.up()
     with open(project / "data/huge.bin", "wb") as huge:

@@ -36,6 +36,19 @@ TEST(ExecMessages, ComeBackAsTheyWere) {
   EXPECT_EQ(*FromProto(ToProto(envelope)), envelope);
 }
 
+TEST(ExecMessages, OfACopyComeBackAsTheyWere) {
+  ExecCall call = SomeCall();
+  call.command.archive = "out/model.pt";
+  EXPECT_EQ(*FromProto(ToProto(call)), call);
+  const JobCopy copy{.user = "ana", .root = std::string(64, 'b'), .workdir = "/proj", .used = true};
+  const ToNodeEnvelope envelope{
+      {1, 2, 3}, 4, to_node::OpenExec{{JobId{7}, Attempt{2}}, 3, std::string(32, 'a'), copy}};
+  EXPECT_EQ(*FromProto(ToProto(envelope)), envelope);
+  pb::ToNode bad = ToProto(envelope);
+  bad.mutable_open_exec()->mutable_copy()->set_root("../../etc");
+  EXPECT_FALSE(FromProto(bad)) << "it becomes a path";
+}
+
 TEST(ExecMessages, WhatCannotBeRunIsRefused) {
   const auto with = [](const auto& change) {
     pb::ExecRequest_Open open = ToProto(SomeCall());

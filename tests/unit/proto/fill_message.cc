@@ -94,7 +94,8 @@ std::string MessageFiller::Text(const Field& field) {
   const std::string& name = field.name();
   const std::string& of = field.containing_type()->name();
   if (name == "exec") return Hex(32);
-  if (name == "digest" || name == "plan_digest" || name == "request_digest" || name == "snapshot") {
+  if (name == "digest" || name == "plan_digest" || name == "request_digest" || name == "snapshot" ||
+      name == "root") {
     return Hex(64);
   }
   if (name == "idempotency_key") return Hex(32);

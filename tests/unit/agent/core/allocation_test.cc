@@ -633,5 +633,15 @@ TEST(AgentExec, IsDialledAlwaysAndToldWhyNotUnlessTheRankRuns) {
   EXPECT_NE(ask(1), "") << "its end has begun";
 }
 
+TEST(AgentExec, OfACopyIsDialledWhateverRunsHere) {
+  Rig rig = ConnectedRig();
+  const JobCopy copy{.user = "ana", .root = std::string(64, 'b'), .workdir = "/proj"};
+  rig.Receive(to_node::OpenExec{kKey, 0, "0123", copy});
+  const auto orders = rig.Ordered<order::OpenExec>();
+  ASSERT_EQ(orders.size(), 1u);
+  EXPECT_EQ(orders[0].refused, "");
+  EXPECT_EQ(orders[0].copy, copy);
+}
+
 }  // namespace
 }  // namespace launch::agent

@@ -9,10 +9,15 @@ struct Exec : testing::Test {
     core.Attach("gpu2", 1);
     core.Ignore();
   }
-  RequestId Ask(JobId job, Rank rank, Caller caller = {UserName{"ana"}, false}) {
+  RequestId Ask(JobId job, Rank rank, Caller caller = {UserName{"ana"}, false},
+                std::optional<std::string> archive = {}) {
     const RequestId request{++last};
-    core.Post(event::OpenExec{request, caller, job, rank, std::string(32, 'a'), "\"nvidia-smi\""});
+    core.Post(event::OpenExec{request, caller, job, rank, std::string(32, 'a'), "\"nvidia-smi\"",
+                              archive});
     return request;
+  }
+  Result<reply::ExecOpened> Read(JobId job, Rank rank, const std::string& user = "ana") {
+    return core.Answer<reply::ExecOpened>(Ask(job, rank, {UserName{user}, false}, "\"out\""));
   }
   TestCore core;
   std::uint64_t last = 9'000;
@@ -76,6 +81,64 @@ TEST_F(Exec, IsRefusedForARankThatEndedAndOnANodeThatIsSilent) {
   const auto silent = core.Answer<reply::ExecOpened>(Ask(job, 1));
   ASSERT_FALSE(silent);
   EXPECT_EQ(silent.error().code, ErrorCode::kUnavailable);
+}
+
+TEST_F(Exec, ReadsTheCopyOfARankThatRunsNoMore) {
+  core.context.snapshot = std::string(64, 'b');
+  JobSpec spec = GpuJob(2, 1);
+  spec.workdir = "/proj";
+  spec.snapshot = true;
+  const JobId job = core.Submitted(spec);
+  EXPECT_EQ(Read(job, 0).error().message, "job 1 has not run, so it left nothing");
+  const Key key{job, Attempt{1}};
+  StagingFacts facts;
+  facts.from_snapshot = true;
+  facts.reach = {{"127.0.0.1", true, "lo", ""}, {"10.0.0.1", true, "eth0", ""}};
+  for (const char* node : {"gpu1", "gpu2"}) core.Accept(node, key);
+  for (const char* node : {"gpu1", "gpu2"}) core.Ready(node, key, facts);
+  for (const char* node : {"gpu1", "gpu2"}) core.Start(node, key);
+  ASSERT_EQ(core.Phase(key), AttemptPhase::kRunning);
+  core.Ignore();
+
+  const auto beside = Read(job, 1);
+  ASSERT_TRUE(beside);
+  const std::string node = beside->node.value;
+  EXPECT_FALSE(core.Told<to_node::OpenExec>(node).copy) << "it runs: a command beside it";
+  core.Exit(node, key, 1, Exited{0});
+  core.Ignore();
+  ASSERT_TRUE(Read(job, 1)) << "the others go on";
+  const JobCopy copy{
+      .user = "ana", .root = core.context.snapshot, .workdir = "/proj", .used = true};
+  EXPECT_EQ(core.Told<to_node::OpenExec>(node),
+            (to_node::OpenExec{key, 1, std::string(32, 'a'), copy}));
+  EXPECT_FALSE(core.Answer<reply::ExecOpened>(Ask(job, 1))) << "commands still need the rank";
+
+  core.Cancel(job);
+  for (const char* each : {"gpu1", "gpu2"}) core.Release(each, key);
+  ASSERT_TRUE(IsTerminal(core.View(job).state));
+  core.Ignore();
+  ASSERT_TRUE(Read(job, 0));
+  EXPECT_TRUE(Read(job, 1));
+  EXPECT_EQ(core.rows.back().text,
+            "by ana, files that were left by rank 1 on " + node + ": \"out\"");
+  EXPECT_EQ(Read(job, 7).error().message, "job 1 has ranks 0 to 1");
+  EXPECT_EQ(Read(job, 0, "bob").error().message, "there is no job 1");
+  core.Detach(node);
+  EXPECT_EQ(Read(job, 1).error().code, ErrorCode::kUnavailable);
+}
+
+TEST_F(Exec, OfAJobThatRanInPlaceSaysWhereItsFilesAre) {
+  JobSpec spec = GpuJob(1, 1);
+  spec.workdir = "/proj";
+  const JobId job = core.Submitted(spec);
+  const Key key = core.Run(job);
+  const std::string node = core.state.attempts.at(key).nodes.front().value;
+  core.Exit(node, key, 0, Exited{0});
+  core.Release(node, key);
+  core.Ignore();
+  const auto read = Read(job, 0);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().message, "job 1 ran in place: what it wrote is in /proj on " + node);
 }
 
 TEST_F(Exec, AnothersJobIsLikeNone) {
