@@ -148,6 +148,7 @@ struct Welcome {
 };
 struct Pong {
   std::uint64_t n = 0;
+  bool wants_heard = false;  // to be answered with Heard, which older controllers do not read
   friend bool operator==(const Pong&, const Pong&) = default;
 };
 struct Prepare {

@@ -253,7 +253,11 @@ void Set(const to_node::Welcome& v, pb::ToNode& envelope) {
   m.set_silent_ms(v.silent_ms);
   m.set_samples_ms(v.samples_ms);
 }
-void Set(const to_node::Pong& v, pb::ToNode& envelope) { envelope.mutable_pong()->set_n(v.n); }
+void Set(const to_node::Pong& v, pb::ToNode& envelope) {
+  pb::Pong& m = *envelope.mutable_pong();
+  m.set_n(v.n);
+  m.set_wants_heard(v.wants_heard);
+}
 void Set(const to_node::Prepare& v, pb::ToNode& envelope) {
   pb::Prepare& m = *envelope.mutable_prepare();
   m.set_spec(v.spec_bytes.empty() ? SerializeSpec(v.spec) : v.spec_bytes);
@@ -343,7 +347,9 @@ to_node::Welcome Read(Edge& e, const pb::Welcome& m) {
   e.Require(m.silent_ms() > m.beat_ms(), "silent_ms", "is not longer than beat_ms");
   return v;
 }
-to_node::Pong Read(Edge&, const pb::Pong& m) { return {.n = m.n()}; }
+to_node::Pong Read(Edge&, const pb::Pong& m) {
+  return {.n = m.n(), .wants_heard = m.wants_heard()};
+}
 to_node::Prepare Read(Edge& e, const pb::Prepare& m) {
   to_node::Prepare v;
   pb::AllocationSpec spec;

@@ -218,7 +218,7 @@ void StepScope::On(const to_node::Welcome& message) {
 void StepScope::On(const to_node::Pong& message) {
   LinkState& link = state_.link;
   link.last_pong = now_;
-  Send(from_node::Heard{message.n});
+  if (message.wants_heard) Send(from_node::Heard{message.n});
   const auto beat = link.unanswered.find(message.n);
   if (beat == link.unanswered.end()) return;
   NoteAnswered(Planted(Bug::kLeaseFromPong) ? now_ : beat->second);

@@ -139,9 +139,10 @@ class ControlStream final : public NodeStream<pb::FromNode, pb::ToNode> {
       return;
     }
     const StorePosition at = parts_.directory.Position();
-    outbox()->Push(ToProto(ToNodeEnvelope{Fence{at.incarnation, at.epoch, at.revision},
-                                          session_->value, to_node::Pong{beat.n}}),
-                   true);
+    outbox()->Push(
+        ToProto(ToNodeEnvelope{Fence{at.incarnation, at.epoch, at.revision}, session_->value,
+                               to_node::Pong{.n = beat.n, .wants_heard = true}}),
+        true);
   }
 
   Result<void> SpeaksForItself(const NodeId& claimed) const {

@@ -103,7 +103,7 @@ void SimCluster::EndpointSaid(const std::string& node, Network::Stream stream,
     const auto& cluster = controller_.state().cluster;
     pong.fence = {cluster.incarnation, cluster.epoch, 0};
     pong.session = session->second.value;
-    pong.body = to_node::Pong{beat->n};
+    pong.body = to_node::Pong{.n = beat->n, .wants_heard = true};
     network_.SendDown(stream, std::move(pong));
     return;
   }

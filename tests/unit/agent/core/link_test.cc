@@ -46,9 +46,15 @@ TEST(AgentLink, BeatsAtTheIntervalOfWelcomeWithTheAgeOfTheLastPong) {
 
 TEST(AgentLink, SaysAtOnceThatAPongCame) {
   Rig rig = ConnectedRig();
-  rig.Receive(to_node::Pong{7});
+  rig.Receive(to_node::Pong{.n = 7, .wants_heard = true});
   ASSERT_EQ(rig.Sent<from_node::Heard>().size(), 1u);
   EXPECT_EQ(rig.Sent<from_node::Heard>()[0].n, 7u);
+}
+
+TEST(AgentLink, SaysNothingOfAPongToAControllerOfBeforeHeard) {
+  Rig rig = ConnectedRig();
+  rig.Receive(to_node::Pong{.n = 7});
+  EXPECT_TRUE(rig.Sent<from_node::Heard>().empty());
 }
 
 TEST(AgentLink, ReportsAnInventoryOnlyWhenItChanged) {
