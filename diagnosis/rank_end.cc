@@ -10,6 +10,7 @@ namespace launch {
 namespace {
 
 constexpr int kLastSignal = 64;
+constexpr std::int64_t kAccessViolation = 0xC0000005;  // of Windows, as Python prints it
 constexpr std::int64_t kHighestRank = 1 << 20;
 
 std::optional<int> SignalOfName(std::string_view name) {
@@ -221,6 +222,9 @@ std::optional<RankEnd> RankEndReader::Read(std::string_view text, std::optional<
   }
   if (RE2::PartialMatch(line, p.status, &digits[0], &digits[1], &digits[2])) {
     const auto code = ParseInt(digits[0] + digits[1] + digits[2]);
+    RankEnd crashed = OfSignal(11);
+    crashed.rank = rank;
+    if (code && *code == kAccessViolation) return crashed;
     if (!code || *code == 0 || *code < -kLastSignal || *code > 255) return std::nullopt;
     RankEnd end = DecodeExitCode(static_cast<int>(*code));
     end.rank = rank;

@@ -39,15 +39,27 @@ constexpr Signature kCommunication[] = {
      .pattern =
          R"(client socket has timed out after (\d+)|RendezvousTimeoutError|RendezvousConnectionError|)"
          R"([Tt]imed out initializing process group in store based barrier|\d+/\d+ clients joined|RendezvousClosedError)"},
+    // ray/train (v1 and v2), xgboost_ray and nemo_rl: the workers were never all placed.
+    {.label = "rendezvous_timeout",
+     .tier = Tier::kSymptom,
+     .weight = 66,
+     .phrases = {"worker group startup timed out", "Placement group creation timed out",
+                 "imed out waiting for placement groups"},
+     .pattern = R"(worker group startup timed out after|Placement group creation timed out|)"
+                R"([Tt]imed out waiting for placement groups)",
+     .cause = "Ray did not find room for all workers in time",
+     .remedy = "ray status   # what is asked and what the nodes offer: fewer workers or GPUs per "
+               "worker, end what still holds them, or wait for the nodes that are missing"},
     {.label = "rendezvous_timeout",
      .tier = Tier::kSymptom,
      .weight = 65,
      .phrases = {"waiting for clients", "rendezvous backend has failed",
                  "failed to connect to any network", "/rendezvous", "torch.rendezvous",
                  "connection to the C10d store", "RendezvousStateError", "waiting for all nodes",
-                 "join the rendezvous"},
+                 "join the rendezvous", "Stop_waiting response is expected"},
      .pattern =
          R"(Timed out after \d+ seconds waiting for clients|connection to the C10d store has failed|)"
+         R"(Error: Stop_waiting response is expected|)"
          R"(rendezvous backend has failed|client socket has failed to connect to any network address|)"
          R"((?:imeout|imed out)[^\n]*(?:torch\.rendezvous|/rendezvous|rdzv)|)"
          R"(RendezvousStateError|Timeout waiting for all nodes|did not join the rendezvous)",

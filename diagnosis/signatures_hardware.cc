@@ -109,6 +109,15 @@ constexpr Signature kHardwareSignatures[] = {
      .remedy =
          "nvidia-smi --query-gpu=index,compute_mode --format=csv; nvidia-smi   # whose it is; "
          "sudo nvidia-smi -c 0 lets several programs share it"},
+    {.label = "xid_gpu_hardware",  // libtpu's; its lock outlives a program that was killed
+     .tier = Tier::kHardware,
+     .confidence = Confidence::kSymptom,
+     .weight = 30,
+     .phrases = {"TPU is already in use by"},
+     .pattern = R"(ABORTED: The TPU is already in use by (?:a(?:nother)? )?process)",
+     .cause = "The TPU takes no further program: another process has it",
+     .remedy = "sudo lsof -w /dev/accel* /dev/vfio/*   # end what is left of an earlier run; then "
+               "remove /tmp/libtpu_lockfile"},
 
     {.label = "xid_nvlink",
      .tier = Tier::kHardware,

@@ -43,10 +43,12 @@ constexpr Signature kLauncher[] = {
      .tier = Tier::kAuthority,
      .weight = 60,
      .phrases = {"job is preempted", "will be preempted", "has been preempted", "was preempted",
-                 "reached time limit", "reached the time limit", "walltime", "TERM_RUNLIMIT"},
+                 "reached time limit", "reached the time limit", "walltime", "TERM_RUNLIMIT",
+                 "exceeded hard wallclock"},
      .pattern =
          R"((?i)job (?:is|was|has been|will be) preempted|has been preempted|instance[^\n]*was preempted|)"
-         R"(reached (?:the )?time limit|job killed: walltime|exceeded (?:the )?walltime|TERM_RUNLIMIT)"},
+         R"(reached (?:the )?time limit|job killed: walltime|exceeded (?:the )?walltime|TERM_RUNLIMIT|)"
+         R"(job \S+ exceeded hard wallclock time)"},  // Grid Engine's execd
     {.label = "preempted_signal",
      .tier = Tier::kAuthority,
      .weight = 58,
@@ -124,6 +126,20 @@ constexpr Signature kLauncher[] = {
                  "exited. Killed", "exit code 137", "crashed with exit code", "(core dumped)",
                  ") exited with code ", "AlgorithmError: "},
      .reading = Reading::kRankEnd},
+    // Ray's raylet (node_manager.cc): it saw the connection end, and lists what may be behind it.
+    {.label = "unknown",
+     .tier = Tier::kWrapper,
+     .confidence = Confidence::kSymptom,
+     .weight = 40,
+     .phrases = {"Worker unexpectedly exits with a connection error",
+                 "worker process has died unexpectedly"},
+     .pattern = R"(Worker unexpectedly exits with a connection error code \d+|)"
+                R"(because its worker process has died unexpectedly)",
+     .cause =
+         "A worker of Ray ended without a word: killed (most often for host memory) or crashed",
+     .remedy =
+         "dmesg -T | grep -iE 'oom|killed process|segfault' on the node of that worker; "
+         "ls /tmp/ray/session_latest/logs/worker-*   # the file with its pid has its last words"},
     // PyCharm's, on a line of its own.
     {.tier = Tier::kWrapper,
      .phrases = {"Process finished with exit"},

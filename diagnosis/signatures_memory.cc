@@ -133,14 +133,19 @@ constexpr Signature kMemory[] = {
                 R"((?:^|[\s|=:"'])OUT_OF_MEMORY\b|Exceeded (?:job|step) memory limit|)"
                 R"((?i:job|step) \S+ exceeded memory limit \(\d+ > \d+\))",
      .veto = R"((?:CUDA|HIP|CL|NVML|hip|cuda)_?(?:ERROR)?_OUT_OF_MEMORY)"},
-    // Kubernetes, PBS, LSF, Grid Engine, OpenPAI, Ray's memory monitor, earlyoom and systemd-oomd.
+    // Kubernetes, PBS, LSF, Grid Engine, HTCondor, OpenPAI, Ray's memory monitor, earlyoom and
+    // systemd-oomd.
     {.label = "host_oom_kill",
      .tier = Tier::kAuthority,
      .confidence = Confidence::kConfirmed,
      .phrases = {"OOMKilled", "job killed: mem", "TERM_MEMLIMIT", "running low on memory",
-                 "systemd-oomd", "OOM Killed"},
-     .pattern = R"(OOMKilled|job killed: mem \d+|TERM_MEMLIMIT|node running low on memory|)"
-                R"(systemd-oomd\S* killed|systemd-oomd.*[Kk]illed|have been OOM Killed)",
+                 "systemd-oomd", "OOM Killed", "ob has gone over memory limit",
+                 "ob has encountered an out-of-memory event", "exceeds job hard limit"},
+     .pattern =
+         R"(OOMKilled|job killed: mem \d+|TERM_MEMLIMIT|node running low on memory|)"
+         R"([Jj]ob has gone over memory limit of|Job has encountered an out-of-memory event|)"
+         R"(exceeds job hard limit .(?:h_vmem|h_rss|h_data)\b|)"
+         R"(systemd-oomd\S* killed|systemd-oomd.*[Kk]illed|have been OOM Killed)",
      .veto = R"((?i)OOMKilled["']?\s*[:=]\s*["']?(?:false|null|0))"},
     // Ray's memory monitor (raylet's node_manager.cc, worker_killing_policy.cc): it kills by
     // itself,

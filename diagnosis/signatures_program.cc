@@ -47,7 +47,8 @@ constexpr Signature kProgram[] = {
                  "ignal: 11"},
      .pattern =
          R"([Ss]egmentation fault|SIGSEGV|segfault at [0-9a-f]+ ip \S+ sp \S+ error \d+ in ([^\s\[]+)|segfault at |[Ss]ignal:? 11\b)",
-     .veto = R"((?i)install.*handler|faulthandler|potential root causes)"},
+     .veto =
+         R"((?i)install.*handler|faulthandler|potential root causes|common causes include|SIGSEGV or (?:an)?other|unexpectedly due to SIGSEGV)"},
 
     {.label = "segfault",  // malloc_printerr of glibc's malloc.c, __fortify_fail
      .weight = 44,

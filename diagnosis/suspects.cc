@@ -26,7 +26,8 @@ constexpr std::string_view kEchoes[] = {"ChildFailedError",       "CalledProcess
                                         "WorkerCrashedError",     "RayActorError",
                                         "ActorDiedError",         "CancelledError",
                                         "TaskFailedError",        "UnexpectedStatusException",
-                                        "ExecuteUserScriptError", "AlgorithmError"};
+                                        "ExecuteUserScriptError", "AlgorithmError",
+                                        "GetTimeoutError"};
 
 // Classes whose name is the cause, for a traceback without a text of the table.
 struct ClassLabel {

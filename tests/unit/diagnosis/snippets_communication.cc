@@ -184,6 +184,16 @@ constexpr Snippet kSnippets[] = {
     {"nccl_timeout",
      "RuntimeError: npuSynchronizeDevice:NPUStream.cpp:435 NPU function error: "
      "aclrtSynchronizeDevice, error code is 507046"},
+    {"rendezvous_timeout",
+     "ray.train.v2._internal.exceptions.WorkerGroupStartupTimeoutError: The worker group startup "
+     "timed out after 30.0 seconds waiting for 2 workers. Potential causes include: (1)"},
+    {"rendezvous_timeout",
+     "TimeoutError: Placement group creation timed out after 100 seconds. Make sure your cluster"},
+    {"rendezvous_timeout",
+     "ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready.\n\n"
+     "During handling of the above exception, another exception occurred:\n\n"
+     "TimeoutError: Timed out waiting for placement groups to be ready. The cluster may not have"},
+    {"rendezvous_timeout", "RuntimeError: Stop_waiting response is expected"},
 };
 
 }  // namespace

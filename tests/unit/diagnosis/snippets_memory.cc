@@ -163,6 +163,11 @@ constexpr Snippet kSnippets[] = {
     {"host_oom_kill",
      "slurmstepd: error: Job 811 exceeded memory limit (812342 > 512000), being killed"},
     {"cuda_oom", "EL0004: [PID: 12] 2025-04-08-18:07:20.444 Failed to allocate memory."},
+    {"host_oom_kill",
+     "Error from slot1_3@node7: Docker job has gone over memory limit of 16384 Mb"},
+    {"host_oom_kill", "Job has encountered an out-of-memory event."},
+    {"host_oom_kill",
+     "W|job 12 exceeds job hard limit \"h_vmem\" of queue \"all.q@n1\" (9.1 > limit:8.0)"},
 };
 
 }  // namespace

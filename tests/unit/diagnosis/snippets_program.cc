@@ -230,6 +230,17 @@ constexpr Snippet kSnippets[] = {
     {"sigkill_unknown",
      "sagemaker.exceptions.UnexpectedStatusException: Error for Training job j1: Failed. Reason: "
      "AlgorithmError: Exit Code: 137"},
+    {"preempted_signal",
+     "main|node001|W|job 48.1 exceeded hard wallclock time - initiate terminate method"},
+    {"segfault",
+     "subprocess.CalledProcessError: Command '['python.exe', 'train.py']' returned non-zero exit "
+     "status 3221225477."},
+    {"unknown",
+     "(raylet) A worker died or was killed while executing a task by an unexpected system error. "
+     "Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a "
+     "connection error code 2. End of file. Some common causes include: (1) the process was killed "
+     "by the OOM killer due to high memory usage, (2) ray stop --force was called, or (3) the "
+     "worker crashed unexpectedly due to SIGSEGV or another unexpected error."},
 };
 
 }  // namespace
