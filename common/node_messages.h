@@ -80,7 +80,8 @@ struct Refused {
   std::string stage;  // accept | stage | go
   std::string code;   // stale_attempt, gpu_busy, inventory_changed, disk_full, dropped ...
   std::string why;
-  std::optional<Attempt> floor;  // highest attempt of the job seen here
+  std::optional<Attempt> floor;    // highest attempt of the job seen here
+  std::vector<GpuUuid> gpus = {};  // that it is about; empty: not said
   friend bool operator==(const Refused&, const Refused&) = default;
 };
 struct Staging {  // display only; latest wins

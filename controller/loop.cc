@@ -88,8 +88,8 @@ Result<void> Loop::TurnWith(std::vector<Event> events, int waited_ms) {
       }
     }
   }
-  if (store_.Low() != low_) {
-    low_ = store_.Low();
+  if (const bool low = store_.Low(); low != low_) {
+    low_ = low;
     spdlog::warn("store.space low={}", low_);
     events.insert(events.begin(), event::StoreSpace{low_});
   }

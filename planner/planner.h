@@ -19,6 +19,7 @@ namespace launch {
 struct PlannerOffer {
   const NodeInventory* inventory = nullptr;  // never null; outlives the call
   std::vector<int> free_gpus;
+  std::vector<int> crowded_gpus;  // of them, those whose memory others use: taken last
   int free_cpus = 0;
   std::uint64_t free_memory_bytes = 0;
   bool schedulable = true;  // false: silent, drained or unhealthy: counts for never-fits only
@@ -43,8 +44,9 @@ struct Unplaced {
 };
 
 // All-or-nothing gang placement by count, model, capability, arch, memory, constraints, nodelist,
-// exclude, gpu_ids. Deterministic: prefers the user's GPU order, then fewest spare GPUs, then name.
-// `files`: SubmitContext::files, which may say how many processes a line starts.
+// exclude, gpu_ids. Deterministic: prefers the user's GPU order, then GPUs that nobody else uses,
+// then fewest spare GPUs, then name. `files`: SubmitContext::files, which may say how many
+// processes a line starts.
 tl::expected<Placement, Unplaced> Place(const JobSpec& spec,
                                         const std::vector<PlannerOffer>& offers,
                                         const std::map<std::string, std::string>& files = {});

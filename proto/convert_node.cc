@@ -89,6 +89,7 @@ void Set(const from_node::Refused& v, pb::FromNode& envelope) {
   m.set_code(observed::Word(v.code));
   m.set_why(Utf8(v.why));
   if (v.floor) m.set_floor(v.floor->value);
+  for (const GpuUuid& gpu : v.gpus) m.add_gpus(Utf8(gpu.value));
 }
 void Set(const from_node::Staging& v, pb::FromNode& envelope) {
   pb::Staging& m = *envelope.mutable_staging();
@@ -191,6 +192,7 @@ from_node::Refused Read(Edge& e, const pb::Refused& m) {
   v.code = e.Word("code", m.code());
   v.why = e.Text("why", m.why());
   if (m.has_floor()) v.floor = e.AttemptOf("floor", m.floor());
+  v.gpus = e.Gpus("gpus", m.gpus());
   return v;
 }
 from_node::Staging Read(Edge& e, const pb::Staging& m) {

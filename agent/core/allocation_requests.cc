@@ -12,7 +12,8 @@ void StepScope::Refuse(const Key& key, const std::string& digest, Refusal refusa
                           .stage = std::move(refusal.stage),
                           .code = std::move(refusal.code),
                           .why = std::move(refusal.why),
-                          .floor = HighestAttempt(key.job)});
+                          .floor = HighestAttempt(key.job),
+                          .gpus = std::move(refusal.gpus)});
 }
 
 std::optional<Attempt> StepScope::HighestAttempt(JobId job) const {
@@ -69,7 +70,7 @@ std::optional<StepScope::Refusal> StepScope::WhyNotGpu(const AllocationSpec& spe
                    name + " had index " + std::to_string(spec.gpu_indices[position]) +
                        " when the plan was made"};
   if (const auto holder = HolderOf(uuid, spec.key))
-    return Refusal{"accept", "gpu_busy", name + " is " + *holder};
+    return Refusal{"accept", "gpu_busy", name + " is " + *holder, {uuid}};
   const auto released = state_.released_at.find(uuid);
   if (released != state_.released_at.end() &&
       state_.processes_at <= released->second + kProcessListLag)
@@ -84,7 +85,7 @@ std::optional<StepScope::Refusal> StepScope::WhyNotGpu(const AllocationSpec& spe
       pids += " (" + process.name + (process.user.empty() ? "" : " of " + process.user) + ")";
   }
   if (pids.empty()) return std::nullopt;
-  return Refusal{"accept", "gpu_busy", name + " is used by process " + pids};
+  return Refusal{"accept", "gpu_busy", name + " is used by process " + pids, {uuid}};
 }
 
 std::optional<StepScope::Refusal> StepScope::WhyNotPrepare(const to_node::Prepare& message) const {
@@ -115,9 +116,24 @@ std::optional<StepScope::Refusal> StepScope::WhyNotPrepare(const to_node::Prepar
       return Refusal{"accept", "digest", "the same attempt was accepted with another content"};
     if (allocation.phase != Phase::kDropped) return std::nullopt;  // a repetition
   }
-  for (std::size_t i = 0; i < spec.gpus.size(); ++i)
-    if (auto refusal = WhyNotGpu(spec, i)) return refusal;
-  return std::nullopt;
+  return WhyNotGpus(spec);
+}
+
+// All that are busy at once: the next attempt is sent to none of them.
+std::optional<StepScope::Refusal> StepScope::WhyNotGpus(const AllocationSpec& spec) const {
+  std::optional<Refusal> busy;
+  for (std::size_t i = 0; i < spec.gpus.size(); ++i) {
+    auto refusal = WhyNotGpu(spec, i);
+    if (!refusal) continue;
+    if (refusal->gpus.empty()) return refusal;
+    if (!busy) {
+      busy = std::move(refusal);
+    } else {
+      busy->why += "; " + refusal->why;
+      busy->gpus.push_back(spec.gpus[i]);
+    }
+  }
+  return busy;
 }
 
 void StepScope::On(const to_node::Prepare& message) {

@@ -76,10 +76,12 @@ class StepScope {
     std::string stage;
     std::string code;
     std::string why;
+    std::vector<GpuUuid> gpus = {};  // that it is about
   };
   void Refuse(const Key& key, const std::string& digest, Refusal refusal);
   std::optional<Refusal> WhyNotPrepare(const to_node::Prepare& message) const;
   std::optional<Refusal> WhyNotGpu(const AllocationSpec& spec, std::size_t position) const;
+  std::optional<Refusal> WhyNotGpus(const AllocationSpec& spec) const;
   std::optional<std::string> HolderOf(const GpuUuid& gpu, const Key& asking) const;
   void NoteAnswered(BootTime sent);
   std::optional<Attempt> HighestAttempt(JobId job) const;

@@ -58,7 +58,7 @@ void OnTick(Draft& draft) {
     if (offers_again) live.turned_away.reset();
     offers_again =
         std::erase_if(live.busy_gpus,
-                      [&](const auto& busy) { return busy.second <= draft.now(); }) > 0 ||
+                      [&](const auto& busy) { return busy.second.until <= draft.now(); }) > 0 ||
         offers_again;
     if (offers_again) draft.TouchQueue();
   }
@@ -94,7 +94,7 @@ std::optional<BootTime> NextDeadline(const State& state) {
       if (const std::optional<BootTime> over = live.unheard.OverAt()) consider(*over + Millis{1});
     }
     if (live.turned_away) consider(live.turned_away->until);
-    for (const auto& [gpu, until] : live.busy_gpus) consider(until);
+    for (const auto& [gpu, busy] : live.busy_gpus) consider(busy.until);
   }
   for (const auto& [key, live] : state.live.attempts) {
     if (live.deadline) consider(*live.deadline);

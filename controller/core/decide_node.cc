@@ -59,11 +59,14 @@ void NoteTurnedAway(Draft& draft, const AllocRecord& alloc, const from_node::Ref
   LiveNode& live = draft.live().nodes.at(alloc.node);
   // Each time is an attempt that the job keeps: what lasts is asked after ever more rarely.
   const BootTime until = draft.now() + kTurnedAwayFor * (1 << std::min(live.refusals++, 5));
+  const TurnedAway away{fmt::format("{} ({})", SplitRefusal(said.why).says, said.code), until};
   if (said.code == "gpu_busy" && !alloc.gpus.empty()) {
-    for (const GpuUuid& gpu : alloc.gpus) live.busy_gpus[gpu] = until;
+    for (const GpuUuid& gpu : alloc.gpus) {
+      const bool named = std::ranges::find(said.gpus, gpu) != said.gpus.end();
+      if (named || said.gpus.empty()) live.busy_gpus[gpu] = away;
+    }
   } else {
-    const std::string why = SplitRefusal(said.why).says;
-    live.turned_away = TurnedAway{fmt::format("{} ({})", why, said.code), until};
+    live.turned_away = away;
   }
   draft.live().attempts[said.key].turned_away = true;
 }

@@ -90,6 +90,7 @@ struct CloseSession {
 struct NodeOffer {
   std::shared_ptr<const NodeInventory> inventory;
   std::vector<int> free_gpus;
+  std::vector<int> crowded_gpus;  // of them, those whose memory others use: taken last
   int free_cpus = 0;
   std::uint64_t free_memory_bytes = 0;
   bool schedulable = true;          // false: silent, drained, unhealthy; counts for never-fits only

@@ -45,6 +45,13 @@ std::map<NodeId, Reserved> ReservedNodes(const State& state, JobId own) {
   return nodes;
 }
 
+// More than a driver and a desktop take. No job of ours has the GPU, so it is somebody else's, whom
+// the agent may not see: in another container, or of another user.
+bool IsCrowded(const GpuDevice& gpu, const std::vector<GpuSample>& samples) {
+  const auto sample = std::ranges::find(samples, gpu.uuid, &GpuSample::uuid);
+  return sample != samples.end() && sample->used_bytes.value_or(0) > gpu.memory_bytes / 10;
+}
+
 effect::NodeOffer OfferOf(const State& state, const NodeId& node,
                           const std::map<NodeId, Reserved>& reserved) {
   static const Reserved kNothing;
@@ -73,6 +80,8 @@ effect::NodeOffer OfferOf(const State& state, const NodeId& node,
       continue;
     }
     offer.free_gpus.push_back(static_cast<int>(i));
+    if (live != state.live.nodes.end() && IsCrowded(gpu, live->second.samples))
+      offer.crowded_gpus.push_back(static_cast<int>(i));
   }
   offer.free_cpus = std::max(0, inventory->cores - cpus);
   offer.free_memory_bytes =

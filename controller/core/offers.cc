@@ -52,6 +52,7 @@ std::vector<PlannerOffer> ForPlanner(const std::vector<effect::NodeOffer>& offer
     PlannerOffer& one = result.emplace_back();
     one.inventory = offer.inventory.get();
     one.free_gpus = offer.free_gpus;
+    one.crowded_gpus = offer.crowded_gpus;
     one.free_cpus = offer.free_cpus;
     one.free_memory_bytes = offer.free_memory_bytes;
     one.schedulable = offer.schedulable;
@@ -67,6 +68,7 @@ std::vector<PlannerOffer> WhenEmpty(std::vector<PlannerOffer> offers) {
   for (PlannerOffer& offer : offers) {
     offer.free_gpus.resize(offer.inventory->gpus.size());
     std::iota(offer.free_gpus.begin(), offer.free_gpus.end(), 0);
+    offer.crowded_gpus.clear();
     offer.free_cpus = offer.inventory->cores;
     offer.free_memory_bytes = offer.inventory->memory_bytes;
   }

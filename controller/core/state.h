@@ -34,7 +34,7 @@ struct StoredPlan {
 
 // ---- live facts: true now, never stored; empty after a restart ----
 
-// A node turned a job away for a reason of its own: it gets nothing new until then.
+// A node turned a job away for a reason of its own: it, or that GPU, gets nothing new until then.
 struct TurnedAway {
   std::string why;
   BootTime until{};
@@ -59,10 +59,10 @@ struct LiveNode {
   std::vector<GpuSample> samples;
   WallTime sampled{};  // when they came
   std::optional<TurnedAway> turned_away;
-  int refusals = 0;                       // in a row
-  std::map<GpuUuid, BootTime> busy_gpus;  // as the node said; not offered until then
-  std::map<Key, WallTime> strangers;      // of no job here, without GPUs that could be held; since
-  BootTime notices_since{};               // start of the minute in which its notices are counted
+  int refusals = 0;  // in a row
+  std::map<GpuUuid, TurnedAway> busy_gpus;
+  std::map<Key, WallTime> strangers;  // of no job here, without GPUs that could be held; since
+  BootTime notices_since{};           // start of the minute in which its notices are counted
   int notices = 0;
 };
 

@@ -340,6 +340,8 @@ NodeView ViewNode(const State& state, const NodeId& node, const Now& now) {
   if (live != state.live.nodes.end()) {
     view.last_seen = live->second.last_seen;
     view.samples = live->second.samples;
+    if (view.reason.empty() && !live->second.busy_gpus.empty())
+      view.reason = live->second.busy_gpus.begin()->second.why;
     if (view.reason.empty() && live->second.rival_seen &&
         now.boot - *live->second.rival_seen < 2 * kRivalShown) {
       view.reason = "a second agent with its identity is refused: was its state directory copied?";

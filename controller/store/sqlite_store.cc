@@ -75,7 +75,10 @@ class SqliteStore final : public Store {
   Result<std::vector<StoredRow>> Read(const std::string& prefix) override;
   Result<Committed> Commit(const Batch& batch) override;
   Result<std::vector<StoredEvent>> Events(std::uint64_t after_seq, std::size_t max) override;
-  bool Low() const override { return reserve_.spent(); }
+  bool Low() override {
+    if (reserve_.spent()) reserve_.Restore();
+    return reserve_.spent();
+  }
   StoreLimits Limits() const override { return {}; }
 
  private:

@@ -1,5 +1,6 @@
 // Place: which nodes and GPUs one attempt gets, or why none.
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -23,8 +24,9 @@ enum class View { kNow, kEmpty };
 struct Slot {  // a node that can take the job's share
   std::size_t offer = 0;
   std::vector<int> gpus;
-  int spare = 0;     // suitable GPUs it would keep
-  std::string kind;  // model of its GPUs: nodes of one kind are preferred
+  int spare = 0;         // suitable GPUs it would keep
+  bool crowded = false;  // it has not enough without those whose memory others use
+  std::string kind;      // model of its GPUs: nodes of one kind are preferred
 };
 
 class Placer {
@@ -140,7 +142,12 @@ class Placer {
         filter_.Gpus(demand_.device, alternative, *offer.inventory, Candidates(offer, view));
     if (static_cast<int>(suitable.size()) < gpus) return std::nullopt;
     if (!spec_.gpu_ids.empty() && suitable.size() != spec_.gpu_ids.size()) return std::nullopt;
-    slot.gpus = OneKind(*offer.inventory, suitable, gpus);
+    std::vector<int> quiet;
+    std::ranges::copy_if(suitable, std::back_inserter(quiet), [&](int index) {
+      return std::ranges::find(offer.crowded_gpus, index) == offer.crowded_gpus.end();
+    });
+    slot.crowded = static_cast<int>(quiet.size()) < gpus;
+    slot.gpus = OneKind(*offer.inventory, slot.crowded ? suitable : quiet, gpus);
     slot.kind = offer.inventory->gpus[static_cast<std::size_t>(slot.gpus[0])].model;
     slot.spare = static_cast<int>(suitable.size()) - gpus;
     return slot;
@@ -183,6 +190,7 @@ class Placer {
                          offers_[b.offer].inventory->node.value);
     };
     std::sort(slots.begin(), slots.end(), [&](const Slot& a, const Slot& b) {
+      if (a.crowded != b.crowded) return b.crowded;
       return a.spare != b.spare ? a.spare < b.spare : by_name(a, b);
     });
     // The first kind, in that order, of which there are enough nodes; else any.

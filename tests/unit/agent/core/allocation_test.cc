@@ -152,6 +152,19 @@ TEST(AgentPrepare, NamesTheForeignProcessOfABusyGpu) {
   EXPECT_NE(rig.Sent<from_node::Refused>()[0].why.find("4711 (python of bob)"), std::string::npos);
 }
 
+TEST(AgentPrepare, NamesAllBusyGpusAndNoOther) {
+  Rig rig = ConnectedRig();
+  rig.Tell(told::Inventory{TwoGpuInventory(), {{kGpu1, {GpuProcess{.pid = 4711}}}}});
+  rig.Prepare(TwoRankSpec(kKey));
+  EXPECT_EQ(rig.Sent<from_node::Refused>()[0].gpus, std::vector<GpuUuid>{kGpu1});
+  rig.Tell(told::Inventory{TwoGpuInventory(),
+                           {{kGpu0, {GpuProcess{.pid = 7}}}, {kGpu1, {GpuProcess{.pid = 4711}}}}});
+  rig.Prepare(TwoRankSpec(kKey));
+  const from_node::Refused both = rig.Sent<from_node::Refused>().back();
+  EXPECT_EQ(both.gpus, (std::vector<GpuUuid>{kGpu0, kGpu1}));
+  EXPECT_NE(both.why.find("process 7; GPU 1"), std::string::npos) << both.why;
+}
+
 TEST(AgentPrepare, ASystemProcessIsNoClaimToAGpu) {
   Rig rig = ConnectedRig();
   rig.state.identity.system_processes = {"Xorg"};

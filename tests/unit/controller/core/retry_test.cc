@@ -188,6 +188,38 @@ TEST_F(Elsewhere, GoesToAnotherNodeThanTheOneThatTurnedItAway) {
   EXPECT_TRUE(core.View(job).findings.empty()) << "gpu1 is no part of its new start";
 }
 
+TEST_F(Retry, AGpuThatOthersUseIsLeftOutAndItsNeighboursAreNot) {
+  core.Attach("gpu1", 4);
+  const std::vector<GpuDevice> gpus = core.state.inventories.at(NodeId{"gpu1"})->gpus;
+  const JobId job = core.Submitted(GpuJob(1, 4));
+  const Key key{job, Attempt{1}};
+  core.Say("gpu1", from_node::Refused{.key = key,
+                                      .digest = core.Digest("gpu1", key),
+                                      .stage = "accept",
+                                      .code = "gpu_busy",
+                                      .why = "GPU 1 is used by process 7",
+                                      .floor = {},
+                                      .gpus = {gpus[1].uuid, GpuUuid{"of nobody"}}});
+  const NodeView view = ViewNode(core.state, NodeId{"gpu1"}, core.now);
+  EXPECT_EQ(view.free_gpus, (std::vector<GpuUuid>{gpus[0].uuid, gpus[2].uuid, gpus[3].uuid}));
+  EXPECT_EQ(view.reason, "GPU 1 is used by process 7 (gpu_busy)");
+  EXPECT_TRUE(view.schedulable);
+}
+
+TEST_F(Retry, AGpuWhoseMemoryOthersUseIsTakenLast) {
+  core.Attach("gpu1", 2);
+  const std::vector<GpuDevice> gpus = core.state.inventories.at(NodeId{"gpu1"})->gpus;
+  from_node::Samples samples;
+  samples.gpus = {{.uuid = gpus[0].uuid, .used_bytes = gpus[0].memory_bytes / 2},
+                  {.uuid = gpus[1].uuid, .used_bytes = gpus[1].memory_bytes / 50}};
+  core.Say("gpu1", samples);
+  const auto gpu_of = [&](JobId job) {
+    return core.state.allocs.at(Key{job, Attempt{1}}).at(NodeId{"gpu1"}).gpus;
+  };
+  EXPECT_EQ(gpu_of(core.Submitted(GpuJob(1, 1))), std::vector<GpuUuid>{gpus[1].uuid});
+  EXPECT_EQ(gpu_of(core.Submitted(GpuJob(1, 1))), std::vector<GpuUuid>{gpus[0].uuid});
+}
+
 // A disk that is full would else end the whole queue, a job every few seconds.
 TEST_F(Elsewhere, ANodeThatTurnsJobsAwayGetsNoneForAWhileAndNoJobEndsForIt) {
   const JobId first = core.Submitted(GpuJob(1, 1));

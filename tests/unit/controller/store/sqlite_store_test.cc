@@ -453,9 +453,10 @@ TEST_F(SqliteStoreTest, CommitsOnItsReserveWhenTheDiskIsFull) {
   ASSERT_TRUE((*store)->Load().has_value());
   fs::remove(small + "/filler2");
 
+  EXPECT_TRUE((*store)->Low()) << "less than it keeps back";
   fs::remove(small + "/filler");
+  EXPECT_FALSE((*store)->Low()) << "without a commit: submits are what would make one";
   ASSERT_TRUE((*store)->Commit({.expected = 1, .at = {}, .puts = {{"a", "1"}}}).has_value());
-  EXPECT_FALSE((*store)->Low());
   EXPECT_TRUE(fs::exists(small + "/store.reserve"));
   EXPECT_EQ((*store)->Load()->rows.size(), 2U);
 }

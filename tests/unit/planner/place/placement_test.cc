@@ -39,6 +39,18 @@ TEST(Place, PrefersTheNodeWithFewestSpareGpus) {
   EXPECT_EQ(NodesOf(*Place(GpuJob(2), offers), offers), std::vector<std::string>{"b"});
 }
 
+TEST(Place, TakesGpusWhoseMemoryOthersUseLast) {
+  const std::vector<NodeInventory> nodes = {H100("a", 2), H100("b", 4)};
+  auto offers = Offers(nodes);
+  offers[0].crowded_gpus = {0};
+  offers[1].crowded_gpus = {0, 2};
+  EXPECT_EQ(Place(GpuJob(1), offers)->gpus, std::vector<std::vector<int>>{{1}});
+  const auto two = Place(GpuJob(2), offers);
+  EXPECT_EQ(NodesOf(*two, offers), std::vector<std::string>{"b"}) << "though it spares more";
+  EXPECT_EQ(two->gpus, (std::vector<std::vector<int>>{{1, 3}}));
+  EXPECT_EQ(Place(GpuJob(3), offers)->gpus, (std::vector<std::vector<int>>{{0, 1, 2}}));
+}
+
 TEST(Place, FollowsTheOrderOfPreference) {
   const std::vector<NodeInventory> nodes = {A100("a", 1), H100("h", 8)};
   const auto offers = Offers(nodes);
