@@ -55,7 +55,11 @@ constexpr Signature kLauncher[] = {
      .phrases = {"TERM_OWNER", "TERM_PREEMPT", "reemption notice", "ACPI G2", "reemption signal",
                  "terminated: preempted"},
      .pattern =
-         R"(TERM_(?:OWNER|PREEMPT)|(?i:preemption (?:notice|signal))|ACPI G2 Soft Off|terminated: preempted)"},
+         R"(TERM_(?:OWNER|PREEMPT)|(?i:(?:got|received|caught|detected)(?: an?| the)? preemption (?:notice|signal))|)"
+         R"((?i:^\W*preemption (?:notice|signal):|preemption (?:notice|signal) (?:was )?(?:received|caught|detected))|)"
+         R"(ACPI G2 Soft Off|terminated: preempted)",
+     .veto =
+         R"((?i)\b(?:no|not|if|when|until|handlers?|listen\w*|watch\w*|wait\w*|install\w*|register\w*)\b)"},
     // Notices of clouds: EC2's and Azure's instance metadata as their handlers print them.
     {.label = "preempted_signal",
      .tier = Tier::kAuthority,
@@ -72,7 +76,11 @@ constexpr Signature kLauncher[] = {
      .weight = 56,
      .phrases = {"reason: Preempted", "Preempted in order to admit", "DisruptionTarget",
                  "Preempted by pod ", "Preempted by a pod on node",  // kube-scheduler's event
-                 "compute.instances.preempted"}},                    // Google's audit log
+                 "compute.instances.preempted"},                     // Google's audit log
+     .pattern =
+         R"(reason: Preempted|Preempted in order to admit|DisruptionTarget|Preempted by (?:pod |a pod on node)|)"
+         R"((?i:method_?name|operation_?type)['"]?\s*[:=]\s*['"]?(?:v1\.|beta\.)?compute\.instances\.preempted)",
+     .veto = R"(DisruptionTarget['"]?\s*[:=]?\s*['"]?[Ff]alse)"},
     // The terminal was closed: torchrun passes SIGHUP on.
     {.label = "preempted_signal",
      .tier = Tier::kRoot,

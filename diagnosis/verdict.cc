@@ -19,6 +19,7 @@ constexpr std::size_t kMostEvidence = 5;
 constexpr std::uint64_t kBusyBefore = 2000;  // bytes: the last thing said before the timeout
 constexpr int kNansThatStay = 2;
 constexpr int kCaughtWeight = 35;  // above the report of an exit code, below that of a signal
+constexpr int kOutageWeight = 75;  // above the timeouts of those that waited for it
 constexpr std::size_t kRoomInFront = 24;          // in front of the line of an exception
 constexpr std::string_view kKernel = "kernel: ";  // in front of its lines as evidence
 
@@ -28,13 +29,37 @@ bool IsCause(const Suspect& c) {
          (c.tier == Tier::kRoot || c.tier == Tier::kProgram);
 }
 
-// An NFS server that did not respond, and answered later on.
+// Whether the line tells of a failure, and is not of the server itself.
+bool TellsOfFailure(const LogHit& hit) {
+  switch (hit.signature->reading) {
+    case Reading::kLabel:
+      return hit.signature->tier != Tier::kNote && !hit.text.starts_with("[W") &&
+             hit.text.find("nfs: server ") == std::string::npos;
+    case Reading::kOom:
+    case Reading::kXid:
+    case Reading::kRankEnd:
+      return true;
+    case Reading::kException:
+    case Reading::kTraceback:
+      return IsException(hit) && !hit.is_caught;
+    default:
+      return false;
+  }
+}
+
+// An NFS server that did not respond and answered later on, and nothing failed in between. Who was
+// told that it timed out got an error, which no answer mends.
 bool IsHealed(const LogHit& hit, const LogEvidence& log) {
-  if (hit.text.find("nfs: server ") == std::string::npos) return false;
-  return std::ranges::any_of(log.hits, [&](const LogHit& later) {
+  if (hit.text.find("nfs: server ") == std::string::npos ||
+      hit.text.find("still trying") == std::string::npos)
+    return false;
+  const auto answer = std::ranges::find_if(log.hits, [&](const LogHit& later) {
     return later.signature->reading == Reading::kHealed && later.offset > hit.offset &&
            hit.text.find("server " + later.first + " not responding") != std::string::npos;
   });
+  return answer != log.hits.end() && std::none_of(log.hits.begin(), answer, [&](const LogHit& h) {
+           return h.offset > hit.offset && TellsOfFailure(h);
+         });
 }
 
 // "run.sh: line 31:  4121 Killed   tensorboard": bash, of a command of its script.
@@ -199,7 +224,11 @@ void Case::Add(std::optional<Suspect> suspect) {
 void Case::TakeHit(const LogHit& hit, const LogEvidence& log) {
   switch (hit.signature->reading) {
     case Reading::kLabel:
-      if (!IsHealed(hit, log)) suspects_.push_back(SuspectOf(hit));
+      suspects_.push_back(SuspectOf(hit));
+      if (IsHealed(hit, log)) {
+        suspects_.back().tier = Tier::kNote;
+        suspects_.back().is_over = true;
+      }
       break;
     case Reading::kHealed:
       break;
@@ -310,6 +339,11 @@ void Case::TakeNode() {
       suspects_[i].rank = node_.rank;
       suspects_[i].of_node = true;
       suspects_[i].text = std::string(kKernel) + suspects_[i].text;
+      // The kernel's lines do not say whether the program failed before the server answered.
+      if (!suspects_[i].is_over) continue;
+      suspects_[i].confidence = Confidence::kSymptom;
+      suspects_[i].tier = EndsBadly() ? Tier::kSymptom : Tier::kNote;
+      suspects_[i].weight = kOutageWeight;
     }
   }
   for (const int code : node_.xids) Add(SuspectOfXid(code, node_.rank));
