@@ -125,12 +125,6 @@ void CheckOwners(const State& state, Violations& out) {
   }
 }
 
-// Whether its placement counted the cores that it takes; others may share cores that are taken.
-bool AskedForCores(const State& state, JobId job) {
-  const JobSpec& spec = state.specs.at(job).spec;
-  return spec.cpus || spec.device == DeviceChoice::kCpu;
-}
-
 // A node that lost cores since may have one job that takes more than there are.
 void CheckCores(const State& state, Violations& out) {
   struct Taken {
@@ -139,7 +133,7 @@ void CheckCores(const State& state, Violations& out) {
   };
   std::map<NodeId, Taken> taken;
   const auto take = [&](const NodeId& node, int cores, JobId job) {
-    if (!AskedForCores(state, job)) return;
+    if (!CountsCores(state, job)) return;
     taken[node].cores += cores;
     ++taken[node].jobs;
   };

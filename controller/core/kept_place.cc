@@ -96,6 +96,11 @@ bool StagesAgain(const SpecRecord& record, bool use_snapshot) {
   return finds_checkpoint || !spec.setup.empty() || spec.snapshot || use_snapshot;
 }
 
+bool Share(const std::vector<GpuUuid>& some, const std::vector<GpuUuid>& others) {
+  return std::ranges::any_of(
+      some, [&](const GpuUuid& gpu) { return std::ranges::find(others, gpu) != others.end(); });
+}
+
 // A node whose ranks ended well was free for others while the attempt went on elsewhere: one of
 // them may have failed since, and keep its own place there.
 bool IsInPlaceOfAnother(const State& state, JobId job, const AllocRecord& alloc) {
@@ -103,10 +108,43 @@ bool IsInPlaceOfAnother(const State& state, JobId job, const AllocRecord& alloc)
     if (keeper == job) return false;
     const Key key{keeper, Attempt{state.jobs.at(keeper).keeps}};
     const AllocRecord* other = FindAlloc(state, key, alloc.node);
-    return other != nullptr && std::ranges::any_of(other->gpus, [&](const GpuUuid& gpu) {
-             return std::ranges::find(alloc.gpus, gpu) != alloc.gpus.end();
-           });
+    return other != nullptr && Share(other->gpus, alloc.gpus);
   });
+}
+
+// The same of one whose plan is being made.
+bool IsHeldForAnother(const State& state, JobId job, const AllocRecord& alloc) {
+  return std::ranges::any_of(state.live.holds, [&](const auto& entry) {
+    const Hold& hold = entry.second;
+    for (std::size_t i = 0; entry.first != job && i < hold.nodes.size(); ++i) {
+      if (hold.nodes[i] == alloc.node && Share(hold.gpus[i], alloc.gpus)) return true;
+    }
+    return false;
+  });
+}
+
+// Others were given the cores that a job which counts them had there.
+bool LacksCores(const State& state, JobId job, const AllocRecord& alloc) {
+  if (!IsReleased(alloc) || !CountsCores(state, job)) return false;
+  int taken = alloc.cpus;
+  const auto take = [&](JobId other, int cpus) {
+    if (other != job && CountsCores(state, other)) taken += cpus;
+  };
+  if (const auto held = state.held_by_node.find(alloc.node); held != state.held_by_node.end()) {
+    for (const Key& key : held->second) take(key.job, state.allocs.at(key).at(alloc.node).cpus);
+  }
+  for (const auto& [other, hold] : state.live.holds) {
+    for (std::size_t i = 0; i < hold.nodes.size(); ++i) {
+      if (hold.nodes[i] == alloc.node) take(other, hold.cpus[i]);
+    }
+  }
+  for (const JobId other : state.keepers) {
+    const Key key{other, Attempt{state.jobs.at(other).keeps}};
+    const AllocRecord* kept = FindAlloc(state, key, alloc.node);
+    const bool counted = state.live.holds.contains(other) || kept == nullptr || !IsReleased(*kept);
+    if (!counted) take(other, kept->cpus);
+  }
+  return taken > state.inventories.at(alloc.node)->cores;
 }
 
 }  // namespace
@@ -127,11 +165,14 @@ PlaceLook LookAtPlace(const State& state, const JobRecord& job, BootTime now) {
       look.waits = node.value + " does not answer";
       continue;
     }
-    if (IsInPlaceOfAnother(state, job.id, *alloc)) {
+    if (IsInPlaceOfAnother(state, job.id, *alloc) || IsHeldForAnother(state, job.id, *alloc)) {
       return {node.value + " is kept for another job by now", ""};
     }
     if (std::string why = WhyNotNode(state, *alloc); !why.empty()) {
       return {fmt::format("{}: {}", node.value, why), ""};
+    }
+    if (LacksCores(state, job.id, *alloc)) {
+      return {node.value + " has given its cores to other jobs by now", ""};
     }
   }
   return look;

@@ -68,6 +68,11 @@ bool MaySpeakFor(const State& state, const NodeId& node, const GpuUuid& gpu) {
   return false;
 }
 
+bool CountsCores(const State& state, JobId job) {
+  const JobSpec& spec = state.specs.at(job).spec;
+  return spec.cpus || spec.device == DeviceChoice::kCpu;
+}
+
 std::string WhyUnschedulable(const State& state, const NodeId& node) {
   const auto live = state.live.nodes.find(node);
   if (live == state.live.nodes.end() || !live->second.session) return "silent";

@@ -281,6 +281,9 @@ bool IsSchedulable(const State& state, const NodeId& node);
 bool MaySpeakFor(const State& state, const NodeId& node, const GpuUuid& gpu);
 // Why it is not, in a few words; empty when it is.
 std::string WhyUnschedulable(const State& state, const NodeId& node);
+// Whether the job's placement counted the cores that it takes; others may share cores that are
+// taken.
+bool CountsCores(const State& state, JobId job);
 
 // ---- node_offer.cc ----
 // A node as the planner may see it: without what others own or keep, and what is broken. Needs an

@@ -25,7 +25,11 @@ effect::PlanWanted Wanted(const std::string& run) {
   wanted.spec.procs_per_node = 1;
   wanted.spec.workdir = "/home/ana";
   wanted.context.submit_dir = "/home/ana";
-  wanted.offers.push_back({node, {}, 4, 8ULL << 30, true, std::nullopt});
+  effect::NodeOffer offer;
+  offer.inventory = node;
+  offer.free_cpus = 4;
+  offer.free_memory_bytes = 8ULL << 30;
+  wanted.offers.push_back(std::move(offer));
   return wanted;
 }
 
