@@ -32,9 +32,23 @@ bool IsException(std::string_view line) {
   return word && colon && std::isalpha(static_cast<unsigned char>(name.front())) != 0;
 }
 
+// The line behind what torch ("[rank1]: ") and torchrun ("[default1]:") put in front of it.
+std::string_view BehindRank(std::string_view line) {
+  const std::size_t end = line.find("]:");
+  if (!line.starts_with('[') || end == std::string_view::npos) return line;
+  const std::string_view name = line.substr(1, end - 1);
+  const std::size_t digits = name.find_last_not_of("0123456789") + 1;
+  const std::string_view word = name.substr(0, digits);
+  if (digits == name.size() || (word != "rank" && word != "default")) return line;
+  line.remove_prefix(end + 2);
+  if (line.starts_with(' ')) line.remove_prefix(1);
+  return line;
+}
+
 }  // namespace
 
 bool ErrorLines::Take(std::string_view line) {
+  line = BehindRank(line);
   if (line.find("Traceback (most recent call last)") != std::string_view::npos) {
     inside_ = true;
     return true;

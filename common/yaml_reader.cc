@@ -88,6 +88,7 @@ class TreeBuilder final : public YAML::EventHandler {
     if (!Enter(mark, tag, anchor)) return;
     YamlNode node = Make(YamlNode::Kind::kScalar, mark);
     node.quoted = tag == "!";
+    if (node.quoted) last_quoted_ = mark;
     node.scalar = value;
     Add(std::move(node));
   }
@@ -104,6 +105,9 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnAnchor(const YAML::Mark& mark, const std::string& /*name*/) override {
     Stop(mark, "anchors (&name) are not supported", "write the value out");
   }
+
+  // Where the last quoted value, or block of lines, begins.
+  const std::optional<YAML::Mark>& LastQuoted() const { return last_quoted_; }
 
   Result<YamlNode> Take() {
     if (error_) return Unexpected(std::move(*error_));
@@ -196,8 +200,33 @@ class TreeBuilder final : public YAML::EventHandler {
   std::vector<Open> stack_;
   std::optional<YamlNode> root_;
   std::optional<Error> error_;
+  std::optional<YAML::Mark> last_quoted_;
   std::size_t nodes_ = 0;
 };
+
+// yaml-cpp takes the end of the text behind a line break for the end of a quote: all lines after a
+// forgotten one would be part of its value.
+std::optional<Error> UnclosedQuote(std::string_view text, const YAML::Mark& opening,
+                                   const std::string& file) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  std::size_t at = 0;
+  for (int line = 0; line < opening.line; ++line) at = text.find('\n', at) + 1;
+  at += static_cast<std::size_t>(opening.column);
+  if (at >= text.size() || (text[at] != '"' && text[at] != '\'')) return std::nullopt;
+  const char quote = text[at];
+  for (std::size_t i = at + 1; i < text.size(); ++i) {
+    if (text[i] == '\\' && quote == '"')
+      ++i;
+    else if (text[i] == quote && quote == '\'' && i + 1 < text.size() && text[i + 1] == quote)
+      ++i;
+    else if (text[i] == quote)
+      return std::nullopt;
+  }
+  return Refuse(file, opening.line + 1, opening.column + 1,
+                std::string("the quote that opens here (") + quote + ") is not closed",
+                "close it at the end of its value")
+      .value();
+}
 
 // The parser names its own state where it stands; the mistake is mostly one of two, on that line or
 // the one before it: a tab, or a key without a colon and a blank behind it.
@@ -233,6 +262,10 @@ std::optional<Error> UsualMistake(std::string_view text, int at, const std::stri
 
 Result<YamlNode> ParseChecked(std::string_view text, const std::string& file) {
   TreeBuilder builder(file);
+  const auto unclosed = [&] {
+    const auto& opening = builder.LastQuoted();
+    return opening ? UnclosedQuote(text, *opening, file) : std::nullopt;
+  };
   try {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
@@ -243,9 +276,13 @@ Result<YamlNode> ParseChecked(std::string_view text, const std::string& file) {
       }
     }
   } catch (const YAML::Exception& e) {
+    if (auto error = unclosed()) return Unexpected(std::move(*error));
+    if (e.msg == YAML::ErrorMsg::EOF_IN_SCALAR && !text.ends_with('\n'))
+      return ParseChecked(std::string(text) + '\n', file);
     if (auto usual = UsualMistake(text, e.mark.line, file)) return Unexpected(std::move(*usual));
     return Refuse(file, e.mark.line + 1, e.mark.column + 1, "not valid YAML: " + e.msg, "");
   }
+  if (auto error = unclosed()) return Unexpected(std::move(*error));
   return builder.Take();
 }
 

@@ -17,6 +17,18 @@ TEST(ErrorLines, ShowATracebackFromItsFirstLineToTheException) {
   EXPECT_FALSE(errors.Take("saving before the end"));
 }
 
+TEST(ErrorLines, ReadTracebacksBehindTheRankThatTorchNames) {
+  for (const std::string rank : {"[rank1]: ", "[rank12]:", "[default0]:"}) {
+    ErrorLines errors;
+    EXPECT_TRUE(errors.Take(rank + "Traceback (most recent call last):"));
+    EXPECT_TRUE(errors.Take(rank + "  File \"train.py\", line 3, in <module>"));
+    EXPECT_TRUE(errors.Take(rank + "    loss = batch['loss']"));
+    EXPECT_TRUE(errors.Take(rank + "KeyError: 'loss'"));
+    EXPECT_FALSE(errors.Take(rank + "step 11"));
+    EXPECT_FALSE(errors.Take("[rank]: step 12"));
+  }
+}
+
 TEST(ErrorLines, FollowAChainOfExceptions) {
   ErrorLines errors;
   errors.Take("Traceback (most recent call last):");

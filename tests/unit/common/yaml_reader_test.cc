@@ -40,6 +40,23 @@ TEST(Yaml, RefusesDuplicateKeysWithBothLines) {
   EXPECT_EQ(error.where->line, 3);
 }
 
+TEST(Yaml, RefusesAQuoteThatIsNotClosed) {
+  for (const std::string text :
+       {"a: 1\nrun: \"python x\nretry: 3\n", "a: 1\nrun: 'python x\nretry: 3\n",
+        "a: 1\nrun: 'python ''x''\nretry: 3", "a: 1\nrun: \"a \\\" b\nretry: 3",
+        "\xEF\xBB\xBF"
+        "a: 1\nrun: \"b\n",
+        "a: [b]\nrun: \"c\n", "a: \"x\"\nb: [1, \"2]\n"}) {
+    const Error error = ErrorOf(text);
+    EXPECT_NE(error.message.find("that opens here"), std::string::npos) << text << error.message;
+    EXPECT_EQ(error.where->line, 2) << text;
+  }
+  EXPECT_EQ(ParseYaml("a: 'x\n\n  it''s'\n", "job.yaml")->Find("a")->scalar, "x\nit's");
+  EXPECT_EQ(ParseYaml("a: \"\\\"\"", "job.yaml")->Find("a")->scalar, "\"");
+  EXPECT_EQ(ParseYaml("a: |\n  it's\n", "job.yaml")->Find("a")->scalar, "it's\n");
+  EXPECT_EQ(ParseYaml("# it's\na: b # it's\n", "job.yaml")->Find("a")->scalar, "b");
+}
+
 TEST(Yaml, RefusesAnchorsAliasesMergeKeysAndTags) {
   for (const char* text :
        {"a: &x 1\n", "a: *x\n", "<<: {a: 1}\n", "a: !!python/object x\n", "a: !t x\n"}) {
