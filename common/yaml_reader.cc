@@ -323,8 +323,8 @@ Result<YamlNode> ParseYaml(std::string_view text, const std::string& file) {
   return root;
 }
 
-Result<YamlNode> ReadYamlFile(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+Result<std::string> ReadYamlText(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return FailErrno("open " + path, errno);
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return FailErrno("stat " + path, errno);
@@ -340,6 +340,11 @@ Result<YamlNode> ReadYamlFile(const std::string& path) {
     if (n == 0) break;
     text.append(buffer, static_cast<std::size_t>(n));
   }
+  return text;
+}
+
+Result<YamlNode> ReadYamlFile(const std::string& path) {
+  LAUNCH_ASSIGN_OR_RETURN(const std::string text, ReadYamlText(path));
   return ParseYaml(text, path);
 }
 
