@@ -21,6 +21,20 @@ Finding MissingWorkdir(const PathFact& fact, const NodeInventory& node) {
   return finding;
 }
 
+std::string RemedyOfCommand(const PathFact& fact) {
+  constexpr std::string_view kNotExecutable = "not executable";
+  if (fact.why.ends_with(kNotExecutable)) {
+    const std::size_t named = fact.why.find(" is not executable");
+    const std::string file = named == std::string::npos ? fact.path : fact.why.substr(0, named);
+    const std::string with = file.ends_with(".py") ? "python " : "bash ";
+    return "chmod +x " + file + ", or write `" + with + file + "` in run";
+  }
+  if (fact.path.find('/') != std::string::npos)
+    return "write the command's path from the workdir in run, or copy it to the node";
+  return "check the first word of run, and the PATH of venv: or env:; a file of the workdir is ./" +
+         fact.path;
+}
+
 Finding MissingCommand(const PathFact& fact, const NodeInventory& node) {
   const bool interpreter = fact.what == "interpreter";
   const bool script = fact.what == "script";
@@ -33,7 +47,7 @@ Finding MissingCommand(const PathFact& fact, const NodeInventory& node) {
   finding.remedy =
       interpreter ? "name an environment that exists on every node with venv: or python:"
       : script    ? "write the script's path from the workdir in run, or copy it to the node"
-                  : "check the first word of run, and the PATH of venv: or env:";
+                  : RemedyOfCommand(fact);
   return finding;
 }
 

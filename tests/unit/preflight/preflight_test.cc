@@ -122,6 +122,21 @@ TEST(JudgeInventories, RefusesAPrecisionTheDeviceLacks) {
   EXPECT_EQ(Codes(scene.Judge()), std::vector<std::string>{"precision_unsupported"});
 }
 
+TEST(JudgeStaging, AScriptThatIsNotExecutableIsMadeSoOrGivenToBash) {
+  const Scene scene;
+  const auto remedy = [&](const char* word, const char* why) {
+    StagingFacts facts;
+    facts.paths = {Path("command", word, false, why)};
+    return JudgeStaging(scene.Allocation(), scene.node, facts).findings.at(0).remedy;
+  };
+  EXPECT_EQ(remedy("./run.sh", "not executable"),
+            "chmod +x ./run.sh, or write `bash ./run.sh` in run");
+  EXPECT_EQ(remedy("train.py", "/v/bin/train.py is not executable"),
+            "chmod +x /v/bin/train.py, or write `python /v/bin/train.py` in run");
+  EXPECT_TRUE(Contains(remedy("./run.sh", "no such file"), "path from the workdir"));
+  EXPECT_TRUE(Contains(remedy("run.sh", "not found on PATH /bin"), "./run.sh"));
+}
+
 TEST(JudgeStaging, NamesWhatIsMissingAndWhere) {
   const Scene scene;
   StagingFacts facts;
