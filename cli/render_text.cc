@@ -36,6 +36,13 @@ std::string Indented(const std::string& text, std::size_t columns) {
 
 std::string OrDash(std::string text) { return text.empty() ? "-" : text; }
 
+std::string LabelsText(const std::map<std::string, std::string>& labels) {
+  std::string text;
+  for (const auto& [name, value] : labels)
+    text += (text.empty() ? "" : ",") + name + (value.empty() ? "" : "=" + value);
+  return text;
+}
+
 std::string HostsText(const std::vector<NodeId>& nodes, const Screen& screen) {
   std::vector<std::string> names;
   for (const NodeId& node : nodes) names.push_back(node.value);
@@ -236,10 +243,7 @@ Table NodesTable(const std::vector<NodeView>& nodes, const Screen& screen) {
       row.emplace_back(ToString(inventory.containment));
       row.push_back(node.account ? node.account->value : "owner's");
       row.push_back(inventory.addresses.empty() ? "-" : inventory.addresses[0].address);
-      std::string labels;
-      for (const auto& [name, value] : inventory.labels)
-        labels += (labels.empty() ? "" : ",") + name + (value.empty() ? "" : "=" + value);
-      row.push_back(OrDash(labels));
+      row.push_back(OrDash(LabelsText(inventory.labels)));
     }
     row.push_back(JobList(node.jobs));
     row.push_back(node.reason.empty() ? node.health.reason : node.reason);
@@ -378,6 +382,7 @@ std::string JobText(const JobView& job, const Screen& screen) {
   if (job.exit_code) Line(text, "exit code", std::to_string(*job.exit_code));
   Line(text, "cancelled by", job.cancelled_by);
   Line(text, "user", job.user);
+  if (job.spec) Line(text, "labels", LabelsText(job.spec->labels));
   Line(text, "nodes", HostsText(job.nodelist, screen));
   if (job.plan) Line(text, "plan", PlanSummary(*job.plan));
   Line(text, "step", Step(job));

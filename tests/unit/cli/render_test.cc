@@ -221,6 +221,12 @@ TEST(Render, StatusNamesTheFirstFailingRank) {
   ExpectGolden("status.txt", JobText(Failed(), Pipe()));
 }
 
+TEST(Render, StatusShowsTheLabelsOfTheJobFile) {
+  JobView job = Running();
+  job.spec.emplace().labels = {{"ablation", ""}, {"team", "vision"}};
+  EXPECT_NE(JobText(job, Pipe()).find("ablation,team=vision"), std::string::npos);
+}
+
 TEST(Render, StatusShowsTheProcessesOfALauncher) {
   JobView job = Failed();
   EXPECT_EQ(JobText(job, Pipe()).find("processes of the launcher"), std::string::npos);
