@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::int64_t kMaxNodes = 10000;
 constexpr std::int64_t kMaxPerNode = 1024;
+constexpr std::uint64_t kMaxCpus = 65'536;
 
 Result<void> SetNodes(JobDraft& draft, const FieldValue& value) {
   const Result<std::string> written = value.Text();
@@ -56,6 +57,8 @@ Result<GpuRequest> ReadGpus(const FieldValue& value, const YamlNode& at, std::st
   }
   const auto number = ParseInt(count);
   if (!number || *number < 0 || *number > kMaxPerNode) {
+    if (number && *number > kMaxPerNode)
+      return value.BadItem(at, "is more than a node can have: " + std::to_string(kMaxPerNode));
     const bool ids = text.find_first_not_of("0123456789, ") == std::string::npos;
     return value.BadItem(at, "needs NAME:N or N, found `" + text + "`",
                          ids ? "devices by their numbers are gpu_ids: [" + text + "]" : "");
@@ -195,6 +198,8 @@ constexpr JobField kResourceFields[] = {
      "CPU cores per node; + means at least.",
      [](JobDraft& draft, const FieldValue& value) -> Result<void> {
        LAUNCH_ASSIGN_OR_RETURN(draft.spec.cpus, value.AmountOf(draft, false));
+       if (draft.spec.cpus->value > kMaxCpus)
+         return value.Bad("is more than a node can have: " + std::to_string(kMaxCpus));
        return {};
      }},
     {"memory", "mem", "size or size+", "no limit of ours",

@@ -18,8 +18,9 @@ Result<int> RunChange(const App& app, const std::vector<std::string>& names,
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<ChangeAnswer> answers, client.Change({jobs, change}));
   int code = 0;
   for (const ChangeAnswer& answer : answers) {
-    const std::string id = std::to_string(answer.job.value);
-    app.Note("job " + id + ": " + (answer.error.empty() ? answer.says : answer.error));
+    const std::string job = "job " + std::to_string(answer.job.value);
+    const std::string& says = answer.error.empty() ? answer.says : answer.error;
+    app.Note(says.starts_with(job + " ") ? says : job + ": " + says);
     if (!answer.error.empty()) code = ExitCodeOf(ErrorCode::kInvalidArgument);
   }
   if (app.WantsJson() || app.WantsYaml()) app.OutDocument(ChangeJson(answers));

@@ -101,7 +101,8 @@ std::string FormatError(const Error& error) {
       if (where.column > 0) text += ":" + std::to_string(where.column);
     }
     if (!text.empty()) text += ": ";
-    if (!where.field.empty()) text += where.field + ": ";
+    const std::string field = where.field + ": ";  // errors of messages say it themselves
+    if (!where.field.empty() && !error.message.starts_with(field)) text += field;
   }
   text += error.message;
   if (!error.hint.empty()) text += "\n  hint: " + error.hint;

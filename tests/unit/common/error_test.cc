@@ -21,6 +21,8 @@ TEST(Error, NearestNameIsOfferedOnlyWhenItIsNear) {
 TEST(Error, PrintsPlaceMessageAndHint) {
   const Error error{ErrorCode::kInvalidArgument, "bad", "do this", Where{"j.yaml", 3, 7, "a.b"}};
   EXPECT_EQ(FormatError(error), "j.yaml:3:7: a.b: bad\n  hint: do this");
+  EXPECT_EQ(FormatError({ErrorCode::kInvalidArgument, "a.b: bad", "", Where{"", 0, 0, "a.b"}}),
+            "a.b: bad");
 }
 
 TEST(Names, RefuseWhatAPathOrAFlagCouldTake) {
