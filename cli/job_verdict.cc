@@ -1,5 +1,6 @@
 #include "cli/job_verdict.h"
 
+#include "cli/unstarted_verdict.h"
 #include "diagnosis/exit_evidence.h"
 #include "diagnosis/verdict.h"
 
@@ -79,9 +80,10 @@ Result<Verdict> Judged(Client& client, const JobView& job, std::optional<Attempt
   if (newest) {
     if (auto verdict = VerdictOfRefusal(job)) return *std::move(verdict);
   }
+  if (job.attempts.empty() && !attempt) return VerdictOfUnstarted(job);
   const AttemptView* view = FindAttempt(job, attempt);
   if (view == nullptr)
-    return Fail(ErrorCode::kNotFound, id + (attempt ? " has no such attempt" : " never started"),
+    return Fail(ErrorCode::kNotFound, id + " has no such attempt",
                 "`launch status " + std::to_string(job.id.value) + "` lists its attempts");
   if (view->verdict) return *view->verdict;
   const std::vector<FailedRank> ranks = FailingRanks(*view, patience.ranks);

@@ -1,6 +1,8 @@
 #include "cli/submit_note.h"
 
+#include "cli/job_verdict.h"
 #include "cli/render_json.h"
+#include "cli/render_verdict.h"
 
 namespace launch {
 
@@ -51,6 +53,17 @@ void NoteDecision(const App& app, Client& client, const SubmitAnswer& answer) {
   }
   const std::string shown = std::to_string((answer.elements > 0 ? answer.first : answer.job).value);
   app.Note("next: launch logs -f " + shown + "   launch status " + id + "   launch cancel " + id);
+}
+
+void NoteFailure(const App& app, Client& client, JobView& view) {
+  if (!IsTerminal(view.state) || view.state == JobState::kSucceeded ||
+      view.state == JobState::kCancelled)
+    return;
+  AddVerdict(client, view);
+  const std::string id = std::to_string(view.id.value);
+  const bool judged = !view.attempts.empty() && view.attempts.back().verdict;
+  app.Note("job " + id + ": " + (judged ? VerdictLine(*view.attempts.back().verdict) + "; " : "") +
+           "launch why " + id + " has the evidence and what to do");
 }
 
 // The refusal is one sentence; the findings behind it say what to do on which node.

@@ -7,6 +7,7 @@
 #include "cli/job_names.h"
 #include "cli/job_verdict.h"
 #include "cli/render_json.h"
+#include "cli/submit_note.h"
 #include "common/units.h"
 
 namespace launch {
@@ -108,6 +109,7 @@ Result<int> RunWait(const App& app, const std::vector<std::string>& ids, const s
     LAUNCH_ASSIGN_OR_RETURN(JobView view, AwaitJob(client, job, at_most, [](const JobView&) {}));
     app.Note("job " + std::to_string(job.value) + ": " + std::string(ToString(view.state)) +
              (view.outcome.empty() ? "" : ": " + view.outcome));
+    NoteFailure(app, client, view);
     if (code == 0) code = ExitCodeOfJob(view);
   }
   return code;

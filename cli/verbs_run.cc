@@ -51,11 +51,12 @@ Result<int> RunForeground(const App& app, const JobArguments& arguments) {
   const bool alone = answer->answer.plan && answer->answer.plan->assignments.size() == 1;
   const Result<void> streamed = StreamLogs(app, client, logs, {false, !alone});
   if (!streamed) app.Note(FormatError(streamed.error()));
-  LAUNCH_ASSIGN_OR_RETURN(const JobView view,
+  LAUNCH_ASSIGN_OR_RETURN(JobView view,
                           AwaitJob(client, answer->job, std::nullopt, [](const JobView&) {}));
   NoteFindings(app, view.findings);
   app.Note("job " + std::to_string(view.id.value) + ": " + std::string(ToString(view.state)) +
            (view.outcome.empty() ? "" : ": " + view.outcome));
+  NoteFailure(app, client, view);
   if (guard.interrupted() && view.state == JobState::kCancelled) return kInterrupted;
   return ExitCodeOfJob(view);
 }

@@ -6,6 +6,7 @@
 #include "cli/calibration_file.h"
 #include "cli/debug_run.h"
 #include "cli/job_arguments.h"
+#include "cli/leave_note.h"
 #include "cli/offline_plan.h"
 #include "cli/probe_run.h"
 #include "cli/render_json.h"
@@ -55,6 +56,7 @@ Result<int> AwaitArray(const App& app, Client& client, const SubmitAnswer& answe
                             AwaitJob(client, job, std::nullopt, [](const JobView&) {}));
     app.Note("job " + std::to_string(job.value) + ": " + std::string(ToString(view.state)) +
              (view.outcome.empty() ? "" : ": " + view.outcome));
+    NoteFailure(app, client, view);
     if (code == 0) code = ExitCodeOfJob(view);
     views.push_back(std::move(view));
   }
@@ -94,6 +96,8 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
     return 0;
   }
   if (!app.WantsJson() && !app.WantsYaml()) app.Out(id + "\n");
+  const LeaveNote leaving("launch: left; job " + id + " goes on: launch wait " + id +
+                          ", launch cancel " + id);
   if (answer->elements > 0 && !options.debug) return AwaitArray(app, client, *answer);
   LAUNCH_ASSIGN_OR_RETURN(
       JobView view, AwaitJob(client, FirstJob(*answer), std::nullopt, [&](const JobView& now) {
@@ -104,6 +108,7 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
         app.Note(line);
       }));
   NoteFindings(app, view.findings);
+  NoteFailure(app, client, view);
   if (options.debug) {
     // The last sample of a rank may come a beat after its end.
     const int most = view.state == JobState::kSucceeded ? 50 : 5;
