@@ -57,7 +57,7 @@ std::string Readme(const JobView& job) {
          "Values of variables that look like secrets, tokens and passwords in URLs are replaced "
          "by\n"
          "[removed]#123456, the same secret by the same digits, which mean nothing outside of this "
-         "bundle. Look through it before you send it. `launch diagnose --log THIS` reads it.\n";
+         "bundle. Look through it before you send it. `launch diagnose THIS` reads it.\n";
 }
 
 std::string Events(Client& client, const JobView& job) {
@@ -232,7 +232,7 @@ Result<Verdict> VerdictOfBundle(const TarEntries& bundle, const CompiledSignatur
   const Document document = readable ? Document::parse(*job, nullptr, false) : Document();
   const auto bad = [] {
     return Fail(ErrorCode::kInvalidArgument, "the archive is not one of `launch bundle`",
-                "give the log itself: launch diagnose --log FILE");
+                "give the log itself: launch diagnose FILE");
   };
   if (!document.is_object()) return bad();
   try {

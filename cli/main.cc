@@ -11,6 +11,7 @@
 #include "cli/render_json.h"
 #include "cli/top_help.h"
 #include "common/text.h"
+#include "common/version.h"
 #include "proto/protobuf_log.h"
 
 namespace {
@@ -46,6 +47,8 @@ void AddGlobalFlags(CLI::App& parser, launch::App& app) {
       ->type_name("NAME")
       ->excludes(controller)
       ->excludes(credentials);
+  parser.set_version_flag("--version", "launch " + std::string(launch::Version()),
+                          "The same as `launch version`");
 }
 
 std::vector<std::string> VerbNames(CLI::App& parser) {

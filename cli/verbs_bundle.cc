@@ -9,6 +9,7 @@
 #include "cli/app.h"
 #include "cli/bundle.h"
 #include "cli/environment_variable.h"
+#include "cli/job_names.h"
 #include "common/pki.h"
 #include "common/text.h"
 #include "common/unique_fd.h"
@@ -52,8 +53,8 @@ Redaction::Variables SecretsHere(const JobView& job) {
 }
 
 Result<int> RunBundle(const App& app, const BundleOptions& options) {
-  LAUNCH_ASSIGN_OR_RETURN(const JobId id, ParseJobId(options.job));
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  LAUNCH_ASSIGN_OR_RETURN(const JobId id, JobNamed(client, options.job));
   LAUNCH_ASSIGN_OR_RETURN(const JobView job, client.Job(id));
   Redaction redaction(job, SecretsHere(job));
   redaction.MarkWith(RandomHex(32));

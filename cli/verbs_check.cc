@@ -6,6 +6,7 @@
 
 #include "cli/app.h"
 #include "cli/job_arguments.h"
+#include "cli/job_names.h"
 #include "cli/network_check.h"
 #include "cli/offline_plan.h"
 #include "cli/render_json.h"
@@ -27,13 +28,21 @@ struct CheckOptions {
   bool known = false;
 };
 
+// "17", or an element of an array: "17_3".
 bool NamesJob(const std::string& target) {
-  return !target.empty() && std::ranges::all_of(target, IsDigit);
+  const auto digits = [](std::string_view text) {
+    return !text.empty() && std::ranges::all_of(text, IsDigit);
+  };
+  const std::string_view all = target;
+  const std::size_t line = all.find('_');
+  return digits(all.substr(0, line)) &&
+         (line == std::string_view::npos || digits(all.substr(line + 1)));
 }
 
 bool NamesFile(const std::string& target) {
-  const bool path = target.find('/') != std::string::npos || target.ends_with(".yaml") ||
-                    target.ends_with(".yml") || target.ends_with(".json");
+  const bool path = target == "-" || target.find('/') != std::string::npos ||
+                    target.ends_with(".yaml") || target.ends_with(".yml") ||
+                    target.ends_with(".json");
   std::error_code ignored;
   return path || std::filesystem::is_regular_file(target, ignored);
 }
@@ -66,8 +75,8 @@ void NoteBoth(const App& app, const std::string& file, const std::vector<NodeInv
 
 // What its newest start looked at, or what it was not started for.
 Result<int> CheckOfStart(const App& app, const CheckOptions& options) {
-  LAUNCH_ASSIGN_OR_RETURN(const JobId id, ParseJobId(options.targets[0]));
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  LAUNCH_ASSIGN_OR_RETURN(const JobId id, JobNamed(client, options.targets[0]));
   LAUNCH_ASSIGN_OR_RETURN(const JobView job, client.Job(id));
   LAUNCH_ASSIGN_OR_RETURN(PreflightReport report, ReportOfStart(client, job));
   const std::string name = "job " + std::to_string(id.value);

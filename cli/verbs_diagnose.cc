@@ -6,6 +6,7 @@
 
 #include "cli/app.h"
 #include "cli/bundle.h"
+#include "cli/job_names.h"
 #include "cli/job_verdict.h"
 #include "cli/render_verdict.h"
 #include "common/units.h"
@@ -53,7 +54,8 @@ Result<Input> OpenInput(const std::string& path) {
   input.file.reset(path == "-" ? stdin : std::fopen(path.c_str(), "rb"));
   if (input.file == nullptr)
     return Fail(ErrorCode::kNotFound, "cannot read the log `" + path + "`",
-                "give a readable file, or - for the standard input");
+                ParseInt(path) ? "of a job: launch why " + path
+                               : "give a readable file, or - for the standard input");
   input.head.resize(std::fread(input.head.data(), 1, input.head.size(), input.file.get()));
   return input;
 }
@@ -116,6 +118,10 @@ void Print(const App& app, const Verdict& verdict) {
 Result<int> RunDiagnose(const App& app, const DiagnoseOptions& options) {
   NodeEvidence node;
   node.exit_code = options.exit_code;
+  if (node.exit_code < 0) {  // torchrun and Python's subprocess write a signal so
+    node.signal = static_cast<int>(-*options.exit_code);
+    node.exit_code.reset();
+  }
   if (!options.signal.empty()) {
     LAUNCH_ASSIGN_OR_RETURN(node.signal, ParseSignal(options.signal));
   }
@@ -124,7 +130,7 @@ Result<int> RunDiagnose(const App& app, const DiagnoseOptions& options) {
   for (const Compression& kind : kCompressions) {
     if (input.head.starts_with(kind.magic))
       return Fail(ErrorCode::kInvalidArgument, "`" + input.path + "` is compressed by " + kind.name,
-                  std::string(kind.unpack) + " FILE | launch diagnose --log -");
+                  std::string(kind.unpack) + " FILE | launch diagnose -");
   }
   if (LooksLikeTar(input.head)) {
     LAUNCH_ASSIGN_OR_RETURN(const TarEntries bundle, ReadBundle(input));
@@ -143,8 +149,8 @@ struct WhyOptions {
 };
 
 Result<int> RunWhy(const App& app, const WhyOptions& options) {
-  LAUNCH_ASSIGN_OR_RETURN(const JobId id, ParseJobId(options.job));
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  LAUNCH_ASSIGN_OR_RETURN(const JobId id, JobNamed(client, options.job));
   LAUNCH_ASSIGN_OR_RETURN(const JobView job, client.Job(id));
   std::optional<Attempt> attempt;
   if (options.attempt) attempt = Attempt{*options.attempt};
@@ -160,10 +166,14 @@ void AddDiagnoseVerbs(CLI::App& parser, App& app) {
   CLI::App* diagnose =
       parser.add_subcommand("diagnose", "Name the cause of a failed run from its log");
   diagnose
-      ->add_option("--log", options->log, "The log, or a bundle; - is a log on the standard input")
+      ->add_option("file,--log", options->log,
+                   "The log, or a bundle; - is a log on the standard input")
       ->required();
-  auto* code = diagnose->add_option("--exit-code", options->exit_code,
-                                    "Exit code of the run, as the shell or the launcher said");
+  auto* code =
+      diagnose
+          ->add_option("--exit-code", options->exit_code,
+                       "Exit code of the run, as the shell or the launcher said; -9 is signal 9")
+          ->check(CLI::Range(-64, 255));
   diagnose->add_option("--signal", options->signal, "Signal that ended it: 9 or KILL")
       ->excludes(code);
   auto why_options = std::make_shared<WhyOptions>();
