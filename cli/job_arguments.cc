@@ -52,7 +52,8 @@ void JobArguments::AddFlags(CLI::App& verb) {
 }
 
 void JobArguments::AddTo(CLI::App& verb) {
-  verb.add_option("file", file, "Job file; or give a training line after --");
+  verb.add_option("file", file,
+                  "Job file, - for the standard input; or give a training line after --");
   AddFlags(verb);
 }
 

@@ -3,23 +3,18 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
-#include <sstream>
 
 #include "cli/import/import.h"
 #include "cli/job_draft.h"
 #include "cli/job_fields.h"
 #include "cli/named_files.h"
 #include "cli/shell_words.h"
-#include "common/file_system.h"
 #include "common/text.h"
 #include "planner/line/launch_line.h"
 
 namespace launch {
 namespace {
-
-constexpr std::size_t kMaxScriptBytes = 256 * 1024;
 
 std::string LineText(int line) { return line > 0 ? "line " + std::to_string(line) + ": " : ""; }
 
@@ -57,6 +52,10 @@ std::string_view ShortFormOf(std::string_view block) {
   return {};
 }
 
+std::string NearestField(const std::string& key, const std::string& block) {
+  return NearestName(Lower(key), JobFieldNames(block));
+}
+
 // Fields that this version does not read, in the order of the file.
 void FindStrangers(const YamlNode& map, const std::string& block, std::vector<std::string>& found) {
   for (const auto& [key, node] : map.entries) {
@@ -66,8 +65,11 @@ void FindStrangers(const YamlNode& map, const std::string& block, std::vector<st
     if (field == nullptr && is_map && (name == "resources" || IsJobBlock(name))) {
       FindStrangers(node, name == "resources" ? "" : name, found);
     } else if (field == nullptr ? !IsJobBlock(name) : field->set == nullptr) {
+      const std::string nearest = field == nullptr ? NearestField(key.scalar, block) : "";
       found.push_back("`" + name + "` (line " + std::to_string(key.line) +
-                      (field == nullptr ? ")" : ", known, but not in this version)"));
+                      (field != nullptr  ? ", known, but not in this version)"
+                       : nearest.empty() ? ")"
+                                         : ": did you mean `" + nearest + "`?)"));
     }
   }
 }
@@ -106,7 +108,7 @@ Result<void> ReadMap(JobDraft& draft, const YamlNode& map, const std::string& bl
                   Where{draft.file, node.line, node.column, name});
     }
     if (field == nullptr) {
-      const std::string nearest = NearestName(key.scalar, JobFieldNames(block));
+      const std::string nearest = NearestField(key.scalar, block);
       return Fail(
           ErrorCode::kInvalidArgument, "unknown field `" + name + "`",
           nearest.empty() ? "docs/job-file.md lists the fields" : "did you mean `" + nearest + "`?",
@@ -115,6 +117,11 @@ Result<void> ReadMap(JobDraft& draft, const YamlNode& map, const std::string& bl
     LAUNCH_RETURN_IF_ERROR(SetField(draft, *field, name, key, node));
   }
   return {};
+}
+
+Result<void> ReadRoot(JobDraft& draft, const YamlNode& root) {
+  LAUNCH_RETURN_IF_ERROR(CheckNames(root, draft.file));
+  return ReadMap(draft, root, "");
 }
 
 // A scalar as written, unless it starts like a list or a map.
@@ -216,14 +223,8 @@ Result<ReadJob> Finish(JobDraft draft, std::string source) {
   return ReadJob{std::move(draft.spec), std::move(draft.notices), std::move(source)};
 }
 
-// The text of a file that begins as a script does; empty: it does not, or cannot be read.
-std::string ShellScriptAt(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  char first[2] = {};
-  if (!in.read(first, sizeof first) || first[0] != '#' || first[1] != '!') return {};
-  const Result<std::string> text = PosixFileSystem().Read(path, kMaxScriptBytes);
-  return text ? *text : "";
-}
+// "-", /dev/stdin and bash's <(...): what they hold has no place and no name of its own.
+bool IsPipe(const std::string& path) { return path == "-" || path.starts_with("/dev/"); }
 
 }  // namespace
 
@@ -273,32 +274,37 @@ Result<ReadJob> ReadJobText(std::string_view text, const std::string& file,
   JobDraft draft;
   draft.file = file;
   draft.base_dir = base_dir;
-  LAUNCH_RETURN_IF_ERROR(CheckNames(root, file));
-  LAUNCH_RETURN_IF_ERROR(ReadMap(draft, root, ""));
+  if (auto read = ReadRoot(draft, root); !read) {
+    Error error = read.error();
+    if (IsSkyPilotTask(root))
+      error.hint += (error.hint.empty() ? "`" : "; `") + ("launch import " + file) +
+                    "` makes a job file of a SkyPilot task";
+    return Unexpected(std::move(error));
+  }
+  if (text.find("SKYPILOT_") != std::string_view::npos)
+    draft.notices.push_back("nobody sets the SKYPILOT_ variables here: `launch import " + file +
+                            "` gives them the names that launch sets");
   LAUNCH_RETURN_IF_ERROR(Apply(draft, overrides, cwd));
   if (draft.spec.name.empty())
-    draft.spec.name = NameFrom(std::filesystem::path(file).stem().string());
+    draft.spec.name = NameFrom(IsPipe(file) ? "" : std::filesystem::path(file).stem().string());
   return Finish(std::move(draft), std::string(text));
 }
 
 Result<ReadJob> ReadJobFile(const std::string& path, const std::vector<JobOverride>& overrides,
                             const std::string& cwd) {
   const std::filesystem::path absolute = std::filesystem::path(cwd) / path;
-  const std::string folder = AbsolutePath(absolute.parent_path().string(), "/");
-  if (const std::string script = ShellScriptAt(path); IsSlurmScript(script)) {
-    LAUNCH_ASSIGN_OR_RETURN(Imported imported, ImportText(script, path));
+  const std::string folder =
+      IsPipe(path) ? cwd : AbsolutePath(absolute.parent_path().string(), "/");
+  LAUNCH_ASSIGN_OR_RETURN(const std::string text, ReadYamlText(path == "-" ? "/dev/stdin" : path));
+  if (text.starts_with("#!") && IsSlurmScript(text)) {
+    LAUNCH_ASSIGN_OR_RETURN(Imported imported, ImportText(text, path));
     LAUNCH_ASSIGN_OR_RETURN(ReadJob job, ReadJobText(imported.yaml, path, folder, overrides, cwd));
     job.notices.push_back(path + " is read as a " + imported.from +
                           "; launch import shows the job file");
     std::move(imported.notes.begin(), imported.notes.end(), std::back_inserter(job.notices));
     return job;
   }
-  // The strict reader first: it looks at the size before it reads.
-  if (Result<YamlNode> root = ReadYamlFile(path); !root) return Unexpected(root.error());
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return ReadJobText(text.str(), path, folder, overrides, cwd);
+  return ReadJobText(text, path, folder, overrides, cwd);
 }
 
 Result<ReadJob> ReadJobLine(const std::vector<std::string>& words,

@@ -121,7 +121,10 @@ Result<Imported> ImportText(std::string_view text, const std::string& path) {
       return NotSupported("Determined", path);
     if (has("type") && (has("commands") || has("ide"))) return NotSupported("dstack", path);
     if (has("distributed_type") || has("compute_environment")) return ImportAccelerate(*root, path);
-    if (has("run") || has("resources") || has("num_nodes")) return ImportSkyPilot(*root, path);
+    if (IsSkyPilotTask(*root)) return ImportSkyPilot(*root, path);
+    if (has("run"))
+      return Fail(ErrorCode::kInvalidArgument, path + " is a job file of launch already",
+                  "launch plan " + path + " shows how it would run");
   }
   const bool yaml = path.ends_with(".yaml") || path.ends_with(".yml");
   if (!root && yaml) return Unexpected(root.error());

@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "cli/import/import.h"
+#include "cli/job_fields.h"
 #include "common/quoted.h"
 #include "common/units.h"
 
@@ -107,7 +108,24 @@ std::string Renamed(std::string text) {
   return text;
 }
 
+constexpr std::string_view kShared[] = {"name", "workdir", "setup", "run", "secrets", "config"};
+constexpr std::string_view kOnlySky[] = {"resources", "num_nodes",   "envs",
+                                         "service",   "file_mounts", "storage_mounts"};
+
 }  // namespace
+
+bool IsSkyPilotTask(const YamlNode& root) {
+  bool sky = false;
+  for (const auto& [key, value] : root.entries) {
+    const std::string& name = key.scalar;
+    sky |= std::ranges::find(kOnlySky, name) != std::end(kOnlySky) ||
+           value.scalar.find("SKYPILOT_") != std::string::npos;
+    const bool theirs = std::ranges::find(kOnlySky, name) != std::end(kOnlySky) ||
+                        std::ranges::find(kShared, name) != std::end(kShared);
+    if (!theirs && (FindJobField(name) != nullptr || IsJobBlock(name))) return false;
+  }
+  return sky;
+}
 
 Result<Imported> ImportSkyPilot(const YamlNode& root, const std::string& path) {
   JobFileDraft draft;

@@ -243,6 +243,16 @@ run: |
   EXPECT_TRUE(Says(*imported, "resources.cloud"));
 }
 
+TEST(Import, LeavesAJobFileOfOursAlone) {
+  for (const char* text : {"gpus: 4\npython: bin/python\nrun: python train.py\nretry: 3\n",
+                           "resources: {gpus: 4}\ncheckpoint: ckpt\nrun: python train.py\n",
+                           "name: a\nrun: python train.py\n"}) {
+    const auto imported = ImportText(text, "job.yaml");
+    ASSERT_FALSE(imported) << text;
+    EXPECT_EQ(imported.error().message, "job.yaml is a job file of launch already");
+  }
+}
+
 TEST(Import, NamesTheFormatsThatItDoesNotRead) {
   const auto error = [](const char* text, const char* path) {
     const auto imported = ImportText(text, path);

@@ -30,9 +30,33 @@ TEST(JobMistakes, FieldsThatAreNotReadAreNamedAtOnce) {
   const Error error = Refusal(
       "quue: a\nbatch: {micr: 4}\ntopology: {within: block}\nname: a\nrun: python train.py\n");
   EXPECT_EQ(error.message,
-            "fields that this version does not read: `quue` (line 1), `batch.micr` (line 2), "
+            "fields that this version does not read: `quue` (line 1: did you mean `queue`?), "
+            "`batch.micr` (line 2: did you mean `micro`?), "
             "`topology` (line 3, known, but not in this version)");
   EXPECT_EQ(Refusal("quue: a\nrun: python train.py\n").message, "unknown field `quue`");
+}
+
+TEST(JobMistakes, CapitalsAreNoReasonNotToKnowTheNearestName) {
+  const std::string message = Refusal("Name: a\nGPUs: 1\nRun: python train.py\n").message;
+  for (const char* name : {"`name`?", "`gpus`?", "`run`?"})
+    EXPECT_NE(message.find(name), std::string::npos) << message;
+  EXPECT_EQ(Refusal("GPUs: 1\nrun: python train.py\n").hint, "did you mean `gpus`?");
+}
+
+TEST(JobMistakes, MoreThanANodeCanHaveIsToldWithItsLine) {
+  const Error cpus = Refusal("gpus: 0\ncpus: 4000000000\nrun: python train.py\n");
+  EXPECT_EQ(cpus.where->line, 2);
+  EXPECT_NE(cpus.message.find("more than a node can have"), std::string::npos) << cpus.message;
+  const Error gpus = Refusal("gpus: 1000000\nrun: python train.py\n");
+  EXPECT_NE(gpus.message.find("more than a node can have"), std::string::npos) << gpus.message;
+  EXPECT_TRUE(gpus.hint.empty()) << gpus.hint;
+}
+
+TEST(JobMistakes, AFileOfSkyPilotIsSentToImport) {
+  const std::string task = "num_nodes: 2\nfile_mounts: {/data: x}\nrun: python train.py\n";
+  EXPECT_NE(Refusal(task).hint.find("launch import"), std::string::npos) << Refusal(task).hint;
+  const std::string ours = "num_nodes: 2\ncheckpoints: x\ntime: 3h\nrun: python train.py\n";
+  EXPECT_EQ(Refusal(ours).hint.find("launch import"), std::string::npos) << Refusal(ours).hint;
 }
 
 TEST(JobMistakes, NumbersOfDevicesAreNoCounts) {

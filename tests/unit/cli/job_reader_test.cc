@@ -1,6 +1,7 @@
 #include "cli/job_reader.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -447,6 +448,20 @@ TEST(JobFiles, OfTheExamplesAreAccepted) {
     if (!job) continue;
     EXPECT_TRUE(job->notices.empty()) << job->notices[0];
   }
+}
+
+TEST(JobFiles, MayComeFromAPipe) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const std::string text = "gpus: 0\nrun: python train.py\n";
+  ASSERT_EQ(write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  close(ends[1]);
+  const auto job = ReadJobFile("/dev/fd/" + std::to_string(ends[0]), {}, "/work");
+  close(ends[0]);
+  ASSERT_TRUE(job) << FormatError(job.error());
+  EXPECT_EQ(job->spec.run, "python train.py");
+  EXPECT_EQ(job->spec.name, "job");
+  EXPECT_EQ(job->spec.workdir, "/work");
 }
 
 TEST(JobFiles, ThatAreMissingOrHugeAreRefused) {
