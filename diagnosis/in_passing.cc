@@ -52,6 +52,45 @@ bool IsInfoOfGlog(std::string_view bare) {
          bare.substr(0, kLongestHead).find("] ") != std::string_view::npos;
 }
 
+// "W0501 10:00:00.000000 140 x.cc:12] ...", "[W1120 10:11:12.1 x.cpp:759] ..." of c10,
+// TensorFlow's "W tensorflow/x.cc:304] ...".
+bool IsWarningOfGlog(std::string_view bare) {
+  constexpr std::size_t kLongestHead = 120;
+  if (bare.starts_with('[')) bare.remove_prefix(1);
+  if (bare.size() < 6 || bare[0] != 'W') return false;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (bare[1] != ' ' && !std::all_of(bare.begin() + 1, bare.begin() + 5, is_digit)) return false;
+  const std::string_view head = bare.substr(0, kLongestHead);
+  // What an operator of the graph ended with.
+  return head.find("] ") != std::string_view::npos &&
+         !HasAny(bare, {"OP_REQUIRES failed", "raises an exception"});
+}
+
+// "mlflow.utils - WARNING - ...", "main.py:12 [WARNING] ...": one or two words, then the level.
+bool IsWarningOfLogger(std::string_view bare) {
+  constexpr std::size_t kLongestHead = 80;
+  constexpr int kMostWords = 2;
+  constexpr std::string_view kLevel = "WARNING";
+  const std::size_t at = bare.substr(0, kLongestHead).find(kLevel);
+  if (at == std::string_view::npos || at == 0 || at + kLevel.size() >= bare.size()) return false;
+  const char behind = bare[at + kLevel.size()];
+  if (std::string_view(" :]|-)").find(behind) == std::string_view::npos) return false;
+  const std::string_view head = bare.substr(0, at);
+  int words = 0;
+  bool in_word = false;
+  for (const char c : head) {
+    if (c != ' ' && !in_word && c != '-' && c != '|' && c != '[') ++words;
+    in_word = c != ' ';
+  }
+  return words <= kMostWords &&
+         std::string_view(" [|(-").find(head.back()) != std::string_view::npos;
+}
+
+// An event of Kubernetes: its kind is called a warning, and tells of the end.
+bool IsOfKubernetes(std::string_view bare) {
+  return HasAny(bare, {"kubelet", "kernel-monitor", "default-scheduler", " Evicted "});
+}
+
 // What a model was asked and said, as training scripts print it.
 bool IsOfConversation(std::string_view bare, std::string_view lower) {
   const std::size_t colon = lower.substr(0, 32).find(':');
@@ -188,6 +227,53 @@ bool IsNoMessage(std::string_view text) {
 
 bool IsOfShell(std::string_view text) {
   return StartsWithAny(text, {"bash: ", "sh: ", "-bash: ", "zsh: ", "/bin/bash: ", "/bin/sh: "});
+}
+
+bool IsWarning(std::string_view text) {
+  constexpr std::string_view kTime = " *#>!-=|([<])0123456789:/.,+";
+  constexpr std::size_t kLongestTime = 40;
+  constexpr std::size_t kLongestLevel = 10;
+  const std::size_t begin = std::min(text.find_first_not_of(kTime), text.size());
+  if (begin > kLongestTime) return false;
+  const std::string_view bare = text.substr(begin);
+  if (IsOfKubernetes(bare)) return false;
+  if (IsWarningOfGlog(bare) || IsWarningOfLogger(bare)) return true;
+  const std::string level = Lower(bare.substr(0, kLongestLevel));
+  const std::size_t end =
+      std::min(level.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"), level.size());
+  const std::string_view word = std::string_view(level).substr(0, end);
+  if (word == "warn" || word == "warning") return end < bare.size();
+  const bool is_advice = word == "hint" || word == "tip" || word == "note" || word == "notice";
+  return is_advice && end < level.size() &&
+         (level[end] == ':' || level[end] == ']' || level.substr(end).starts_with(" that "));
+}
+
+bool IsMeantByWarning(std::string_view label) {
+  static constexpr std::string_view kLabels[] = {"activation_failed",
+                                                 "checkpoint_corrupt",
+                                                 "cuda_oom",
+                                                 "cuda_oom_foreign_process",
+                                                 "cuda_oom_fragmentation",
+                                                 "dataloader_worker_killed",
+                                                 "deepspeed_op_build",
+                                                 "disk_full",
+                                                 "duplicate_gpu",
+                                                 "file_not_found",
+                                                 "host_oom_kill",
+                                                 "hub_offline",
+                                                 "invalid_device_ordinal",
+                                                 "launcher_args",
+                                                 "lib_abi_mismatch",
+                                                 "nccl_shm_full",
+                                                 "permission",
+                                                 "precision_unsupported",
+                                                 "python_import",
+                                                 "shm_bus_error",
+                                                 "storage_io",
+                                                 "too_many_open_files",
+                                                 "toolkit_mismatch",
+                                                 "torch_cpu_only"};
+  return std::ranges::find(kLabels, label) != std::end(kLabels);
 }
 
 bool IsInPassing(std::string_view text, std::string_view label) {

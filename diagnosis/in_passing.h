@@ -33,4 +33,12 @@ bool IsOfShell(std::string_view text);
 // The line goes on, or tells of `label` in passing only.
 bool IsInPassing(std::string_view text, std::string_view label);
 
+// The line calls itself a warning, a hint or a note: "WARNING:root: ...", "[rank0]: W0501 ...".
+bool IsWarning(std::string_view text);
+
+// A program that warns of `label` goes on: of its environment, its files, its memory. Of a driver
+// that is too old, of libraries of two versions and of a GPU that torch has no code for, the
+// warning is all that is said of the cause.
+bool IsMeantByWarning(std::string_view label);
+
 }  // namespace launch

@@ -166,7 +166,7 @@ std::optional<std::string_view> StripTime(std::string_view s) {
 
 // Behind the time: "stderr F " of Kubernetes' container runtimes, "- ERROR - train.py:12 - " of
 // Python's logging, "ERROR 05-02 10:01:13 [core.py:586] " of vLLM.
-std::optional<std::string_view> StripLevel(std::string_view s) {
+std::optional<std::string_view> StripLevel(std::string_view s, LogLine& line) {
   for (const std::string_view stream : {"stdout F ", "stderr F ", "stdout P ", "stderr P "})
     if (s.starts_with(stream)) return s.substr(stream.size() - 1);
   const bool dashes = s.starts_with("- ");
@@ -175,10 +175,12 @@ std::optional<std::string_view> StripLevel(std::string_view s) {
   for (const std::string_view name : {"ERROR", "CRITICAL", "FATAL", "WARNING", "INFO", "DEBUG"})
     if (s.starts_with(name)) level = name.size();
   if (level == 0) return std::nullopt;
+  const bool warns = s.starts_with("WARNING");
   std::string_view rest = s.substr(level);
   if (dashes) {
     if (!rest.starts_with(" - ")) return std::nullopt;
     rest.remove_prefix(3);
+    line.warns = warns;
     const std::size_t name = rest.find(' ');
     if (name < 60 && rest.substr(name).starts_with(" - ")) return rest.substr(name + 2);
     return rest;
@@ -187,6 +189,7 @@ std::optional<std::string_view> StripLevel(std::string_view s) {
   if (end == std::string_view::npos || end > 80 || !rest.starts_with(" ") || rest.size() < 17 ||
       Digits(rest, 1) != 2 || rest[3] != '-' || rest.find(" [") > end)
     return std::nullopt;
+  line.warns = warns;
   return rest.substr(end + 1);
 }
 
@@ -353,7 +356,7 @@ LogLine ReadLine(std::string_view raw) {
   for (int prefixes = 0; prefixes < 4; ++prefixes) {
     auto next = StripBracket(SkipSpaces(rest), line);
     if (!next) next = StripTime(SkipSpaces(rest));
-    if (!next) next = StripLevel(SkipSpaces(rest));
+    if (!next) next = StripLevel(SkipSpaces(rest), line);
     if (!next) next = StripRay(SkipSpaces(rest));
     if (!next) next = StripContainer(rest);
     if (!next && prefixes == 0) next = StripSyslog(rest, line);

@@ -13,6 +13,7 @@ struct LogLine {
   std::string text;          // valid UTF-8 without control characters; at most kLongestLine bytes
   std::optional<Rank> rank;  // from a prefix or from "[Rank 3]" in the text
   std::string host;          // from a prefix such as "gpu01: "
+  bool warns = false;        // a level in front of the text says so
   bool quotes_traceback = false;  // the text is the exception of a traceback that was one string
 };
 

@@ -251,6 +251,7 @@ bool LogScanner::TryRow(std::size_t row, Span line, const LogLine& read) {
       SaysItGoesOn(read.text))
     hit.is_unproven = !LivesBehind(line, read.rank);
   hit.of_script = IsOfShell(read.text) && !Following(line, std::nullopt, 1, "").empty();
+  hit.warns = IsWarning(hit.text) || (read.warns && !IsOfException(TrimFront(read.text)));
   hit.first = match.first;
   hit.second = match.second;
   switch (signature.reading) {
@@ -400,6 +401,7 @@ void LogScanner::JoinBroken(std::string_view part, std::uint64_t base) {
         hit.offset = base + pieces[first].offset;
         hit.rank = pieces[first].rank;
         hit.text = Shortened(joined);
+        hit.warns = IsWarning(hit.text);
         hit.first = match.first;
         hit.second = match.second;
         if (signature.reading == Reading::kOom) {

@@ -31,6 +31,7 @@ struct LogHit {
   bool of_script = false;    // a shell's complaint, and something stands behind it
   bool is_caught = false;    // of a traceback beside which the program says that it goes on
   bool is_unproven = false;  // an exception of which it is said so, and nothing shows that it did
+  bool warns = false;        // the line calls itself a warning, or its logger does
 };
 
 struct LogEvidence {

@@ -16,8 +16,16 @@ constexpr Signature kCommunication[] = {
                 R"([Pp]ort \S* ?is already in use|port is already in use)",
      .veto =
          R"((?i)(?:tensorboard|jupyter|wandb|trying (?:another|next) port|using port)|NCCL WARN RAS )"},
-    {.label = "port_in_use",  // gRPC's chttp2_server.cc: JAX's coordinator, Ray, TensorBoard
+    // gRPC's chttp2_server.cc: JAX's coordinator, Ray, TensorBoard. It logs it too where the caller
+    // takes another port.
+    {.label = "port_in_use",
      .weight = 60,
+     .phrases = {"No address added out of total"},
+     .pattern = R"(Error: [^\n]*No address added out of total \d+ resolved)",
+     .veto = R"((?i)tensorboard)"},
+    {.label = "port_in_use",
+     .tier = Tier::kNote,
+     .weight = 45,
      .phrases = {"No address added out of total"},
      .pattern = R"(No address added out of total \d+ resolved)",
      .veto = R"((?i)tensorboard)"},
@@ -217,8 +225,9 @@ constexpr Signature kCommunication[] = {
     {.label = "nccl_ib_error",
      .weight = 63,
      .phrases = {"Call to ibv_reg_mr", "set max locked memory (ulimit"},  // NCCL, UCX's ib_md.c
-     .pattern = R"(Call to ibv_reg_mr\w* failed[^\n]*Cannot allocate memory|)"
-                R"(set max locked memory \(ulimit -l\))",
+     .pattern =
+         R"(Call to ibv_reg_mr\w* failed[^\n]*Cannot allocate memory|)"
+         R"((?:[Ff]ailed|ERROR|[Cc]annot allocate)[^\n]{0,160}set max locked memory \(ulimit -l\))",
      .cause =
          "NCCL may not lock memory for the adapter: the limit of locked memory (ulimit -l) is low",
      .action = "no_retry"},
@@ -446,7 +455,7 @@ constexpr Signature kCommunication[] = {
      .pattern =
          R"(Loading checkpoint shards: +\d|[Ee]valuating|Running [Ee]valuation|[Ss]aving checkpoint|)"
          R"((?i)preprocessing|Validation)",
-     .veto = R"(100%)",
+     .veto = R"(100%|Validation failed)",
      .reading = Reading::kBusy},
     {.tier = Tier::kNote,
      .phrases = {"sanity checking", "Sanity Checking", "Grouping texts", "indexing ", "Indexing ",

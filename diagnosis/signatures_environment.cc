@@ -79,9 +79,10 @@ constexpr Signature kEnvironment[] = {
      .phrases = {"installed CPU version PaddlePaddle", "Compile with USE_CUDA=1",
                  "Device API cuda is not enabled", "not compiled with GPU support",
                  "GPU Tree Learner was not enabled"},
-     .pattern = R"(installed CPU version PaddlePaddle|Compile with USE_CUDA=1 to enable GPU|)"
-                R"(Device API cuda is not enabled|XGBoost version not compiled with GPU support|)"
-                R"(GPU Tree Learner was not enabled in this build)",
+     .pattern =
+         R"((?:Error|ERROR|[Ff]atal|FATAL|CRITICAL|Check failed)[^\n]*(?:installed CPU version PaddlePaddle|)"
+         R"(Compile with USE_CUDA=1 to enable GPU|Device API cuda is not enabled|)"
+         R"(XGBoost version not compiled with GPU support|GPU Tree Learner was not enabled in this build))",
      .veto = R"((?i)warning)",
      .cause = "The framework of this environment is a build without CUDA",
      .remedy = "install its build for GPUs (paddlepaddle-gpu, mxnet-cuXXX, dgl of its own CUDA "
@@ -485,19 +486,32 @@ constexpr Signature kEnvironment[] = {
      .pattern = R"(Unknown command line flag '?([\w-]*)|ERROR: Could not consume arg: (\S*)|)"
                 R"(^Error: Missing (?:option|argument) |^Error: Got unexpected extra argument)"},
 
-    // hydra/core/override_parser/overrides_parser.py and hydra/_internal/config_loader_impl.py: the
-    // parser's own words stand on the line above.
+    // hydra/core/override_parser/overrides_parser.py, ANTLR's error strategy, and
+    // hydra/_internal/config_loader_impl.py: the parser's own words stand on the line above, or
+    // what it read and a mark below it.
     {.label = "launcher_args",
      .weight = 54,
      .phrases = {"/advanced/override_grammar"},
-     .pattern = R"((\S[^\n]{0,160}?) See https?://hydra\.cc/\S+/advanced/override_grammar)",
+     .pattern =
+         R"(((?:mismatched input|no viable alternative|extraneous input|token recognition error|missing \S{1,40} at|)"
+         R"(Error (?:parsing|when parsing))[^\n]{0,160}?) See https?://hydra\.cc/docs/(?:[\w.]{1,16}/)?advanced/override_grammar)",
      .cause = "Hydra cannot read an override of the command line: \\1",
+     .remedy = "write overrides as key=value, quoted for Hydra too where the value has spaces, "
+               "commas or brackets: 'key=\"a, b\"'"},
+    {.label = "launcher_args",
+     .weight = 53,
+     .phrases = {"/advanced/override_grammar", "LexerNoViableAltException"},
+     .pattern =
+         R"(\^ See https?://hydra\.cc/docs/(?:[\w.]{1,16}/)?advanced/override_grammar|LexerNoViableAltException: )",
+     .cause = "Hydra cannot read an override of the command line",
      .remedy = "write overrides as key=value, quoted for Hydra too where the value has spaces, "
                "commas or brackets: 'key=\"a, b\"'"},
     {.label = "launcher_args",
      .weight = 54,
      .phrases = {"': Could not find '", "Could not override '"},
-     .pattern = R"(In '[^'\n]*': (Could not find '[^'\n]*')|(Could not override '[^'\n]*')\.)",
+     .pattern =
+         R"(^(?:[\w.]+Exception: )?In '[^'\n]*': (Could not find '[^'\n]*')|)"
+         R"(^(?:[\w.]+Exception: )?(Could not override '[^'\n]*')\.(?:$| To append| No match in the defaults))",
      .cause = "Hydra's configuration has no such key or option: \\1\\2",
      .remedy = "correct the name, or add the key with +key=value; --cfg job prints what there is"},
 
@@ -545,10 +559,12 @@ constexpr Signature kEnvironment[] = {
      .weight = 50,
      // tyro and jsonargparse (Lightning's command line) beside it.
      .phrases = {"error: argument ", "expected one argument", "ambiguous option",
-                 "Unrecognized options: ", "error: Parser key ", "error: Validation failed: "},
+                 "Unrecognized options: ", "Unrecognized or misplaced options: ",
+                 "error: Parser key ", "error: Validation failed: "},
      .pattern =
          R"(error: argument \S+: (?:invalid|expected)|error: ambiguous option|)"
-         R"(Unrecognized options: -|^(?:\S+: )?error: (?:Parser key \S|Validation failed: ))"},
+         R"(^\W*Unrecognized (?:or misplaced )?options: -|^(?:\S+: )?error: (?:Parser key \S|)"
+         R"(Validation failed: (?:Key |No action for |Parser key |Problem with|Configuration check)))"},
 
     {.label = "python_import",
      .tier = Tier::kProgram,

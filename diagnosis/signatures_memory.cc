@@ -75,9 +75,10 @@ constexpr Signature kMemory[] = {
                  "PI_ERROR_OUT_OF_RESOURCES", "UR_RESULT_ERROR_OUT_OF_RESOURCES",
                  "kIOGPUCommandBufferCallbackErrorOutOfMemory", "Failed to allocate memory."},
      .pattern =
-         R"(cudaMalloc (?:retry )?failed: out of memory|cudaSuccess \(2 vs\. 0\)|Dst tensor is not initialized|)"
+         R"(cudaMalloc (?:retry )?failed: out of memory|cudaSuccess \(2 vs\. 0\)|)"
+         R"((?:Error|INTERNAL|Internal): [^\n]*Dst tensor is not initialized|^ *Dst tensor is not initialized\.(?:$| +\[\[)|)"
          R"(ResourceExhaustedError: [^\n]*failed to allocate memory|memory isn't enough and alloc failed|)"
-         R"(_OUT_OF_DEVICE_MEMORY|(?:PI_ERROR|UR_RESULT_ERROR)_OUT_OF_RESOURCES|)"
+         R"((?:[Ff]ailed|[Ee]rror|[Rr]eturn(?:s|ed)?)\b[^\n]*_OUT_OF_DEVICE_MEMORY|(?:PI_ERROR|UR_RESULT_ERROR)_OUT_OF_RESOURCES|)"
          R"(kIOGPUCommandBufferCallbackErrorOutOfMemory|\[PID: \d+\] [^\n]*Failed to allocate memory\.)",
      .reading = Reading::kOom},
     {.label = "cuda_oom_foreign_process",  // vllm/v1/worker: what others hold is counted as taken

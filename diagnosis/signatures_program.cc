@@ -119,7 +119,9 @@ constexpr Signature kProgram[] = {
                  "Loss is inf", "loss is inf"},
      .pattern =
          R"((?:Error|ERROR|[Ee]xit|[Ss]top|[Aa]bort)[^\n]*(?:[Ll]oss is (?:nan|NaN|inf)|on-finite loss)|)"
-         R"((?:[Ll]oss is (?:nan|NaN|inf)|on-finite loss)[^\n]*(?:exit|stop|abort|Error|raise|terminat))"},
+         R"((?:[Ll]oss is (?:nan|NaN|inf)|on-finite loss)[^\n]*(?:exit|stop|abort|Error|raise|terminat))",
+     .veto =
+         R"((?i)\b(?:no reason to|not|never|without|instead of) (?:exit|stop|abort|terminat|rais))"},
     // TensorFlow's check_numerics_op.cc; how scripts word it.
     {.label = "nan_loss",
      .weight = 60,
@@ -127,7 +129,7 @@ constexpr Signature kProgram[] = {
                  "went to nan", "diverged: loss"},
      .pattern =
          R"(Error: [^\n]*: Tensor had (?:NaN|Inf)|(?i:(?:loss|gradient)s? (?:became|has become|went to) nan[^\n]{0,20}(?:abort|stop|exit|terminat))|)"
-         R"(Error: [^\n]{0,40}\bloss (?:became|has become) (?i:nan)|diverged: loss ?[:=] ?(?i:nan|inf)\b)"},
+         R"(Error: [^\n]{0,40}\bloss (?:became|has become) (?i:nan)|diverged: loss ?[:=] ?(?i:nan|inf)(?:$|[.,;!)]| at | in | after ))"},
     {.label = "nan_loss",
      .weight = 58,
      .phrases = {"divergence", "Gradients are NaN", "NaN loss", "nan loss", "NaN detected",

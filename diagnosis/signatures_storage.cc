@@ -203,7 +203,7 @@ constexpr Signature kStorage[] = {
                  "CAS service error", "HTTP status client error (", "HTTP status server error ("},
      .pattern =
          R"(Error: [^\n]*(?:CAS service error|HTTP status (?:client|server) error \(\d)|)"
-         R"(failed\. Retry limit reached|)"
+         R"(\S+://\S+ failed\. Retry limit reached|)"
          R"(modelscope\.hub\.errors\.(?:NotExistError|RequestError|FileDownloadError)|DownloadError: Failed to get url )"},
 
     // transformers/configuration_utils.py, tokenization_utils_base.py, image_processing_base.py.
@@ -299,7 +299,7 @@ constexpr Signature kStorage[] = {
      .weight = 60,
      .phrases = {"Unable to open table file", "DataLossError: ", " driver: Metadata at "},
      .pattern =
-         R"(Unable to open table file|DataLossError: (?:Checksum does not match|Unable to read file)|)"
+         R"(Error: [^\n]*Unable to open table file|DataLossError: (?:Checksum does not match|Unable to read file)|)"
          R"(Error opening "?zarr3?"? driver: Metadata at [^\n]*does not exist)"},
     // torch/distributed/checkpoint/filesystem.py writes .metadata last.
     {.label = "checkpoint_corrupt",
