@@ -208,11 +208,14 @@ void StepScope::On(const to_node::Welcome& message) {
   // Hello holds the exits too, but not where logs end: say both once more, receivers are
   // idempotent.
   ResendUnacked();
+  std::vector<Key> forgettable;
   for (const auto& [key, allocation] : state_.allocations) {
     if (allocation.phase == Phase::kReleased) SendReleased(key, allocation);
     // It may have been accepted between Hello and Welcome: then nobody was told.
     if (allocation.phase == Phase::kAccepted) SendAccepted(key, allocation);
+    if (allocation.forget) forgettable.push_back(key);
   }
+  for (const Key& key : forgettable) ForgetWhenDone(key);
 }
 
 void StepScope::On(const to_node::Pong& message) {

@@ -305,6 +305,8 @@ void StepScope::On(const to_node::OpenExec& message) {
 void StepScope::ForgetWhenDone(const Key& key) {
   const auto found = state_.allocations.find(key);
   if (found == state_.allocations.end() || !found->second.forget) return;
+  // A Hello under way may say that GPUs are held: Welcome is when the newest word can be said.
+  if (state_.link.greeted && !state_.link.welcomed) return;
   const bool unacked = std::ranges::any_of(found->second.ranks, [](const auto& rank) {
     return rank.second.exit.has_value() && !rank.second.acked;
   });

@@ -49,8 +49,11 @@ Ending SuccessEnding() {
   return ending;
 }
 
-// All ranks came to their end between the signal and the limit, without a TERM.
-bool EndedInTime(const State& state, const Facts& facts) {
+// All ranks came to their end without a TERM: between the signal and the limit, or on a node that
+// was taken for lost and came back with the proof.
+bool EndedByThemselves(const State& state, const Facts& facts) {
+  const StopCause cause = facts.attempt.stop_cause;
+  if (cause != StopCause::kTimeLimit && cause != StopCause::kNodeLost) return false;
   if (!AllRanksSucceeded(state, facts)) return false;
   return std::ranges::none_of(state.ranks.at(facts.attempt.key), [](const auto& rank) {
     return std::ranges::any_of(rank.second.exit->our_signals, [](const OurSignal& sent) {
@@ -240,9 +243,8 @@ void SettleStopping(Draft& draft, const Facts& facts) {
     draft.TouchQueue();
   }
   if (!AllOf(facts, [](const AllocRecord& alloc) { return IsReleased(alloc); })) return;
-  if (facts.attempt.stop_cause == StopCause::kTimeLimit && EndedInTime(draft.state(), facts)) {
-    Ending ending = SuccessEnding();
-    EndAttempt(draft, facts.attempt.key, ending);
+  if (EndedByThemselves(draft.state(), facts)) {
+    EndAttempt(draft, facts.attempt.key, SuccessEnding());
     return;
   }
   const Ending ending = JudgeAttempt(draft.state(), facts.attempt);

@@ -25,27 +25,19 @@ OurKill KillOf(StopCause cause) {
 }
 
 // The first to fail by itself: what we killed is a consequence, not a cause. Times of different
-// nodes are compared on our clock; where one is not known, the first that arrived stands.
+// nodes are compared on our clock; where one is not known, the first that arrived stands, unless a
+// node that was taken for lost came back with the proof that its rank succeeded.
 const RankRecord* FirstFailureOf(const State& state, const AttemptRecord& attempt) {
   const auto ranks = state.ranks.find(attempt.key);
-  if (ranks == state.ranks.end()) return nullptr;
-  const RankRecord* first = nullptr;
-  if (attempt.first_failed_rank) {
-    if (const auto found = ranks->second.find(*attempt.first_failed_rank);
-        found != ranks->second.end() && found->second.exit) {
-      first = &found->second;
-    }
-  }
-  if (first == nullptr) return nullptr;
-  std::optional<BootTime> earliest = OurTimeOf(state, *first);
-  if (!earliest) return first;
+  if (ranks == state.ranks.end() || !attempt.first_failed_rank) return nullptr;
+  const auto arrived = ranks->second.find(*attempt.first_failed_rank);
+  if (arrived == ranks->second.end() || !arrived->second.exit) return nullptr;
+  const RankRecord* first = Succeeded(*arrived->second.exit) ? nullptr : &arrived->second;
   for (const auto& [rank, record] : ranks->second) {
     if (!record.exit || Succeeded(*record.exit) || !record.exit->our_signals.empty()) continue;
+    const std::optional<BootTime> earliest = first ? OurTimeOf(state, *first) : std::nullopt;
     const std::optional<BootTime> at = OurTimeOf(state, record);
-    if (at && *at < *earliest) {
-      earliest = at;
-      first = &record;
-    }
+    if (first == nullptr || (earliest && at && *at < *earliest)) first = &record;
   }
   return first;
 }
@@ -248,7 +240,6 @@ Ending JudgeAttempt(const State& state, const AttemptRecord& attempt) {
   if (first != nullptr) JudgeRank(state, attempt, *first, ending);
   switch (attempt.stop_cause) {
     case StopCause::kRankFailed:
-      break;
     case StopCause::kNodeLost:
       if (first != nullptr) break;
       ending.outcome = "node_fail";

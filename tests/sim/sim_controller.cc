@@ -411,6 +411,11 @@ void SimController::ReadPlans(controller::effect::ReadPlans) {}
 // A worker that reads logs: slow at times, and now and then it says nothing at all.
 void SimController::Diagnose(controller::effect::DiagnosisWanted wanted) {
   if (dying_) return;
+  if (wanted.ranks.empty()) {
+    world_.Violation("C4 " + ToString(wanted.key) +
+                     " is to be diagnosed, but none of its ranks failed");
+    return;
+  }
   controller::event::Diagnosed diagnosed{wanted.key, std::nullopt};
   if (rng_.OneIn(2)) {
     diagnosed.verdict.emplace();

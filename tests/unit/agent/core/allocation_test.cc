@@ -610,6 +610,29 @@ TEST(AgentForget, WaitsUntilNothingIsHeldAndEveryEndIsAcknowledged) {
   EXPECT_EQ(rig.Ordered<order::Forget>().size(), 1u);
 }
 
+TEST(AgentForget, WaitsForWelcomeSoThatTheEndOfAHoldIsSaid) {
+  Rig rig = ConnectedRig();
+  rig.Run(TwoRankSpec(kKey));
+  rig.End(kKey, 0);
+  rig.End(kKey, 1);
+  rig.Receive(to_node::ExitAck{kKey, 0});
+  rig.Receive(to_node::ExitAck{kKey, 1});
+  rig.Receive(to_node::Stop{.key = kKey});
+  rig.StopDone(kKey, {{kGpu0, "busy"}});
+  rig.Receive(to_node::Forget{kKey});
+  rig.Cut();
+  rig.Clear();
+  rig.Tell(told::LinkUp{++rig.stream});
+  ASSERT_EQ(rig.Sent<from_node::Hello>().at(0).held.size(), 1u);
+  rig.StopDone(kKey);
+  EXPECT_TRUE(rig.Ordered<order::Forget>().empty()) << "Hello said that a GPU is held";
+  ++rig.session;
+  rig.Receive(to_node::Welcome{.cluster = "c"});
+  ASSERT_EQ(rig.Sent<from_node::Released>().size(), 1u);
+  EXPECT_TRUE(rig.Sent<from_node::Released>()[0].held.empty());
+  EXPECT_EQ(rig.Ordered<order::Forget>().size(), 1u);
+}
+
 TEST(AgentAnswers, OfAForgottenAllocationAreIgnored) {
   Rig rig = ConnectedRig();
   rig.StartAll(kKey);

@@ -91,6 +91,39 @@ TEST_F(Leased, ARestartOfTheControllerBeginsTheTimeAnew) {
   EXPECT_EQ(core.Phase(key), AttemptPhase::kEnded) << "neither node was heard again";
 }
 
+// Between the guess that its rank was lost and the end of the rest, the node comes with the proof.
+class ReturnsWithSuccess : public Leased {
+ protected:
+  ReturnsWithSuccess() : key(Run()) {
+    core.Detach("gpu2");
+    Beats(kLease + kMargin + Millis{2'000});
+    core.Attach("gpu2", 1);
+    core.Exit("gpu2", key, 1, Exited{0});
+  }
+  Key key;
+};
+
+TEST_F(ReturnsWithSuccess, AndTheJobSucceededIfTheRestDidToo) {
+  ASSERT_EQ(core.Phase(key), AttemptPhase::kStopping);
+  core.Exit("gpu1", key, 0, Exited{0});
+  core.Release("gpu1", key);
+  EXPECT_EQ(core.View(job).state, JobState::kSucceeded);
+}
+
+TEST_F(ReturnsWithSuccess, AndTheRestThatWeStoppedIsNoFaultOfTheUser) {
+  ASSERT_EQ(core.Phase(key), AttemptPhase::kStopping);
+  ExitReport stopped;
+  stopped.key = key;
+  stopped.rank = 0;
+  stopped.cause = Signalled{15, false};
+  stopped.our_signals = {{15, BootMs(1), "node_lost"}};
+  core.Say("gpu1", from_node::RankExited{stopped});
+  core.Release("gpu1", key);
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kEnded);
+  EXPECT_EQ(core.View(job).attempts.at(0).outcome, "node_fail");
+  EXPECT_EQ(core.View(job).attempts.at(0).cause.find("exit 0"), std::string::npos);
+}
+
 TEST_F(Leased, ARankThatItsLeaseEndedIsNoFailureOfTheUserAndNoSuccess) {
   const Key key = Run();
   ExitReport report;
