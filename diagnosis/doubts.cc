@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <map>
 #include <string>
 
@@ -189,6 +190,20 @@ void DoubtPrintedKernelLines(std::vector<Suspect>& suspects) {
       continue;
     c.tier = Tier::kNote;
     c.confidence = Confidence::kSymptom;
+  }
+}
+
+void DoubtCompiler(std::vector<Suspect>& suspects) {
+  for (Suspect& c : suspects) {
+    if (!c.of_compiler) continue;
+    const bool of_package = std::ranges::any_of(
+        std::initializer_list<std::string_view>{"torch_extensions/", "-packages/", "torch/include/",
+                                                "csrc/", "/pip-"},
+        [&](std::string_view mark) { return c.text.find(mark) != std::string::npos; });
+    const bool fails = std::ranges::any_of(suspects, [&](const Suspect& build) {
+      return !build.of_compiler && build.label == c.label && build.offset > c.offset;
+    });
+    if (!of_package && !fails) c.tier = Tier::kNote;
   }
 }
 

@@ -38,6 +38,10 @@ void DoubtScheduler(std::vector<Suspect>& suspects);
 // a wrong type) did not end of them: they may be days old. What CUDA itself returned stands.
 void DoubtPrintedKernelLines(std::vector<Suspect>& suspects);
 
+// A compiler's error is an extension's where a file of torch or of a package is compiled, or where
+// a build fails behind it: configure scripts and graders of generated code run compilers too.
+void DoubtCompiler(std::vector<Suspect>& suspects);
+
 // A program that saw a GPU before runs no CPU-only torch: another interpreter or environment that
 // it started does, or its backend was built without NCCL.
 void DoubtCpuOnly(Suspect& suspect);

@@ -272,7 +272,8 @@ bool IsMeantByWarning(std::string_view label) {
                                                  "storage_io",
                                                  "too_many_open_files",
                                                  "toolkit_mismatch",
-                                                 "torch_cpu_only"};
+                                                 "torch_cpu_only",
+                                                 "unknown"};
   return std::ranges::find(kLabels, label) != std::end(kLabels);
 }
 

@@ -139,6 +139,9 @@ std::optional<std::string_view> StripHost(std::string_view s, LogLine& line) {
   if (IsDigit(name[0]) && name.find('.') == std::string_view::npos) return std::nullopt;
   for (const std::string_view not_host : {"Error", "Exception", "Warning", "Xid"})
     if (name.find(not_host) != std::string_view::npos) return std::nullopt;
+  constexpr std::size_t kCode = 6;  // "EI0006": an error of Ascend's NPUs
+  if (name.size() == kCode && name[0] == 'E' && IsLetter(name[1]) && Digits(name, 2) == kCode - 2)
+    return std::nullopt;
   if (line.host.empty()) line.host = name;
   return s.substr(i + 1);
 }

@@ -39,7 +39,15 @@ bool IsCutNumber(std::string_view front, std::string_view behind) {
 // torch/_dynamo/convert_frame.py warns of what it leaves to Python, with the whole traceback.
 bool IsOfDynamo(std::string_view raw) {
   constexpr std::size_t kLongestHead = 160;
-  return raw.substr(0, kLongestHead).find("torch/_dynamo/convert_frame.py:") != raw.npos;
+  constexpr std::size_t kDate = 4;  // digits behind the level: "W1024"
+  const std::size_t at = raw.substr(0, kLongestHead).find("torch/_dynamo/convert_frame.py:");
+  if (at == raw.npos) return false;
+  const std::string_view head = raw.substr(0, at);
+  for (std::size_t i = head.find('E'); i != head.npos; i = head.find('E', i + 1)) {
+    const std::string_view date = head.substr(i + 1, kDate);
+    if (date.size() == kDate && date.find_first_not_of("0123456789") == date.npos) return false;
+  }
+  return true;
 }
 
 std::string Glued(const std::string& front, const std::string& behind, const char* glue) {

@@ -15,6 +15,7 @@ namespace {
 constexpr int kMostStrangers = 5;
 constexpr std::size_t kLongestPrefix = 120;
 constexpr int kListLines = 10;
+constexpr std::size_t kOfTracker = 16000;  // of a chain of tracebacks that names who tries again
 constexpr std::size_t kLongWord = 5;
 constexpr int kLife = 2;               // of what stands behind an error: see LifeIn
 constexpr std::size_t kLivesIn = 100;  // lines
@@ -144,8 +145,11 @@ bool LogScanner::IsOfNoConsequence(Span header) const {
   if (text.starts_with("During handling of the above exception") ||
       text.starts_with("The above exception was the direct cause"))
     return ignored_.contains(base_ + LineBefore(before).begin);
-  return text.starts_with("Exception ignored in") || text == "--- Logging error ---" ||
-         text == "Retry attempt failed:";  // wandb/sdk/lib/retry.py
+  if (text == "Retry attempt failed:") {  // wandb/sdk/lib/retry.py
+    const std::string_view trace = std::string_view(buffer_).substr(header.begin, kOfTracker);
+    return trace.find("wandb") != std::string_view::npos;
+  }
+  return text.starts_with("Exception ignored in") || text == "--- Logging error ---";
 }
 
 bool LogScanner::IsCaught(Span header, Span exception, const LogHit& hit) const {

@@ -24,6 +24,7 @@ enum class Tier : std::uint8_t {
 // How the line is read once the pattern matched.
 enum class Reading : std::uint8_t {
   kLabel,      // `label` it is
+  kCompiler,   // a compiler's own line: of an extension where one was being built
   kOom,        // a memory request that a GPU refused: cuda_oom reads the numbers
   kXid,        // capture 1 is an Xid: xid gives the label
   kException,  // capture 1 is the class of a Python exception, capture 2 its message

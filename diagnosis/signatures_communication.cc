@@ -285,7 +285,7 @@ constexpr Signature kCommunication[] = {
      .tier = Tier::kSymptom,
      .weight = 58,
      .phrases = {"seconds. Will shutdown"},
-     .pattern = R"(stalled for longer than (\d+) seconds\. Will shutdown)",
+     .pattern = R"(stalled for longer than (\d+) seconds\. Will shutdown(?:\.|$))",
      .cause = "A rank did not take part in a collective for \\1 s, and Horovod ended the run",
      .remedy = "look at the logs of the ranks that stand under 'Missing ranks': late, dead, or in "
                "another branch; HOROVOD_STALL_SHUTDOWN_TIME_SECONDS allows for longer waits"},
@@ -297,12 +297,14 @@ constexpr Signature kCommunication[] = {
     {.label = "nccl_timeout_peer_died",
      .tier = Tier::kSymptom,
      .weight = 57,
-     .phrases = {"Horovod has been shut down"}},
+     .phrases = {"Horovod has been shut down"},
+     .pattern = R"(Horovod has been shut down\. This was caused)"},
     // HCCL of Ascend's NPUs (its error codes), torch_npu.
     {.label = "rendezvous_timeout",
      .tier = Tier::kSymptom,
      .weight = 62,
      .phrases = {"Getting socket times out"},
+     .pattern = R"(EI\d{4}[^\n]*Getting socket times out|Getting socket times out\. Reason)",
      .cause = "A rank did not come to the set-up of an HCCL communicator in time (EI0006)",
      .remedy = "look at the logs of the other ranks for an earlier error; HCCL_CONNECT_TIMEOUT=600 "
                "where they are only slow"},
@@ -311,6 +313,8 @@ constexpr Signature kCommunication[] = {
      .weight = 54,
      .phrases = {"of the Notify register times out", "Stream synchronize timeout",
                  "aclrtSynchronizeDevice, error code is 507046"},
+     .pattern = R"(of the Notify register times out|aclrtSynchronizeDevice, error code is 507046|)"
+                R"((?:E[A-Z]\d{4}|[Ee]rror|ERROR|failed)[^\n]*Stream synchronize timeout)",
      .cause = "A collective on the NPUs timed out: some rank did not take part in time",
      .remedy = "look at the logs of all ranks for an earlier error, and in ~/ascend/log; "
                "HCCL_EXEC_TIMEOUT=3600 where one is only slow"},

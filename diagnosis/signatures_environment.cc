@@ -88,15 +88,23 @@ constexpr Signature kEnvironment[] = {
      .remedy = "install its build for GPUs (paddlepaddle-gpu, mxnet-cuXXX, dgl of its own CUDA "
                "index), and look with pip list which one the job's environment has"},
 
-    // What programs say themselves; Megatron's arguments, Unsloth's device_type.py.
+    // What programs say themselves; Megatron's arguments, Unsloth's device_type.py. Of a feature, a
+    // kind of GPU or a count of them the same words tell nothing of what torch sees.
     {.label = "torch_cpu_only",
+     .tier = Tier::kProgram,
      .weight = 44,
      .phrases = {"is not available", "are not available", "requires CUDA", "device found",
-                 "devices found", "CUDA not available", "GPU found", "any torch accelerator"},
+                 "devices found", "CUDA not available", "GPU not available", "GPU found",
+                 "GPUs found", "any torch accelerator"},
      .pattern =
-         R"(^(?:\w+\.)*\w*(?:Error|Exception): (?:[^\n]{0,40}\b)?(?:CUDA|GPUs?)(?: is| are)? not available|)"
+         R"(^(?:\w+\.)*\w*(?:Error|Exception): (?:[^\n]{0,60}(?:[:,;] |\(|\b(?:but|and|because|as|since|while) ))?)"
+         R"((?:the |this |your )?(?:[Pp]y[Tt]orch |[Tt]orch )?(?:CUDA|GPUs?)(?: devices?| support| runtime)?(?: is| are)? not available)"
+         R"((?:$|[.,;!?)]| on (?:this|the|your) | in (?:this|the|your) | to [Pp]y[Tt]orch| to torch)|)"
          R"(^AssertionError: Megatron requires CUDA|)"
-         R"(^(?:\w+\.)*\w*(?:Error|Exception): (?:[^\n]{0,40}\b)?(?:[Nn]o (?:CUDA |GPU |NVIDIA )?(?:devices?|GPU) found|cannot find any torch accelerator))",
+         R"(^(?:\w+\.)*\w*(?:Error|Exception): (?:[^\n]{0,40}[:,;] )?[Nn]o (?:(?:CUDA|GPU|NVIDIA)(?: GPU)? devices?|(?:NVIDIA |CUDA )?GPUs?) found)"
+         R"((?:$|[.,;!?)]| on (?:this|the|your) | in (?:this|the|your) )|)"
+         R"(^(?:\w+\.)*\w*(?:Error|Exception): (?:[^\n]{0,40}\b)?cannot find any torch accelerator)",
+     .veto = R"(^(?:\w+\.)*(?:Import|ModuleNotFound)Error: )",
      .cause = "The program sees no GPU in the job's environment"},
     // tensorflow/core/common_runtime/colocation_graph.cc.
     {.label = "torch_cpu_only",
@@ -285,15 +293,27 @@ constexpr Signature kEnvironment[] = {
      .phrases = {": error: ", ": fatal error: "},
      .pattern =
          R"(\.(?:h|hh|hpp|cuh|cu|c|cc|cpp|cxx)(?::\d+:\d+|\(\d+\)): (?:fatal )?error: (\S[^\n]{0,160}))",
-     .cause = "A CUDA or C++ extension could not be compiled: \\1"},
+     .cause = "A CUDA or C++ extension could not be compiled: \\1",
+     .reading = Reading::kCompiler},
     {.label = "deepspeed_op_build",
      .weight = 58,
-     .phrases = {"fatal error: ", "ninja: build stopped", "Error building extension",
-                 "Unable to JIT load", "Error compiling objects", "subcommand failed."},
+     .phrases = {"fatal error: "},
      .pattern =
-         R"(fatal error: \S+\.(?:h|hh|hpp|cuh|inc|hxx): No such file|fatal error: \S+: No such file or directory|)"
+         R"(fatal error: (\S+\.(?:h|hh|hpp|cuh|inc|hxx)): No such file|fatal error: (\S+): No such file or directory)",
+     .cause = "A CUDA or C++ extension could not be compiled: there is no \\1",
+     .reading = Reading::kCompiler},
+    {.label = "deepspeed_op_build",
+     .weight = 58,
+     .phrases = {"ninja: build stopped", "Error building extension", "Unable to JIT load",
+                 "Error compiling objects", "subcommand failed."},
+     .pattern =
          R"(ninja: build stopped|Error building extension '?(\w+)?|Unable to JIT load the (\w+)|)"
          R"(Error compiling objects for extension)"},
+    {.label = "deepspeed_op_build",  // triton/runtime/build.py, of what it writes to be compiled
+     .weight = 56,
+     .phrases = {"/main.c'", "/cuda_utils.c'", "/hip_utils.c'", "_launcher.c'"},
+     .pattern =
+         R"(Command '\['\S*(?:gcc|clang|cc)', '\S*(?:/main|/cuda_utils|/hip_utils|_launcher)\.c')"},
     {.label = "deepspeed_op_build",
      .weight = 58,
      .phrases = {"torch_extensions/", "'ds_opt_", "inja is required to load C++",
@@ -343,9 +363,25 @@ constexpr Signature kEnvironment[] = {
      .pattern =
          R"(undefined symbol: ?(\S*)|)"
          R"(symbol lookup error|may indicate binary incompatibility|CUDA Setup failed despite)",
-     // bitsandbytes/cextension.py tells so of its CPU library, and goes on without 8 bits.
      .veto =
-         R"((?i)UserWarning|Failed to load image Python extension|warn\(|libbitsandbytes_cpu\.so: undefined)"},
+         R"((?i)UserWarning|Failed to load image Python extension|warn\(|^\S*libbitsandbytes_cpu\.so: undefined)"},
+    // bitsandbytes/cextension.py tells so of its CPU library, and goes on without 8 bits; what
+    // needs them fails later.
+    {.label = "lib_abi_mismatch",
+     .tier = Tier::kNote,
+     .weight = 55,
+     .phrases = {"libbitsandbytes_cpu.so: undefined"},
+     .pattern = R"(^\S*libbitsandbytes_cpu\.so: undefined)",
+     .cause = "bitsandbytes took its library for CPUs"},
+    {.label = "lib_abi_mismatch",
+     .tier = Tier::kProgram,
+     .weight = 60,
+     .phrases = {"name 'str2optimizer"},
+     .pattern = R"(NameError: name 'str2optimizer\d+bit' is not defined)",
+     .cause = "bitsandbytes took its library for CPUs, which has no 8-bit optimizer",
+     .remedy =
+         "python -m bitsandbytes   # which library it looks for; pip install -U bitsandbytes; "
+         "BNB_CUDA_VERSION=121 names another one"},
     {.label = "lib_abi_mismatch",
      .weight = 54,
      .phrases = {"cannot open shared object", "DLL load failed"},
@@ -451,7 +487,7 @@ constexpr Signature kEnvironment[] = {
                  "No HIP GPUs are available", "No XPU devices are available"},
      .pattern =
          R"(invalid device ordinal|cudaErrorInvalidDevice\b|CUDA_ERROR_INVALID_DEVICE\b|Invalid device id|)"
-         R"(No (?:CUDA|HIP) GPUs are available|No XPU devices are available|but torch\.cuda\.device_count\(\) is \d+)"},
+         R"(No CUDA GPUs are available|Error: No (?:HIP GPUs|XPU devices) are available|but torch\.cuda\.device_count\(\) is \d+)"},
 
     // Lightning's device_parser.py.
     {.label = "invalid_device_ordinal",

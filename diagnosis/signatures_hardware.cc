@@ -109,13 +109,17 @@ constexpr Signature kHardwareSignatures[] = {
      .remedy =
          "nvidia-smi --query-gpu=index,compute_mode --format=csv; nvidia-smi   # whose it is; "
          "sudo nvidia-smi -c 0 lets several programs share it"},
-    {.label = "xid_gpu_hardware",  // libtpu's; its lock outlives a program that was killed
-     .tier = Tier::kHardware,
+    {.label = "unknown",  // libtpu's; its lock outlives a program that was killed
+     .tier = Tier::kProgram,
      .confidence = Confidence::kSymptom,
-     .weight = 30,
-     .phrases = {"TPU is already in use by"},
-     .pattern = R"(ABORTED: The TPU is already in use by (?:a(?:nother)? )?process)",
+     .weight = 45,
+     .phrases = {"TPU is already in use by", "libtpu.so already in use",
+                 "libtpu multi-process lockfile", "Device or resource busy"},
+     .pattern =
+         R"((?:TPU is|libtpu\.so) already in used? by (?:a(?:nother)? )?process|libtpu multi-process lockfile|)"
+         R"(open\(/dev/(?:accel|vfio/)\d+\): [^\n]*Device or resource busy)",
      .cause = "The TPU takes no further program: another process has it",
+     .action = "retry_elsewhere",
      .remedy = "sudo lsof -w /dev/accel* /dev/vfio/*   # end what is left of an earlier run; then "
                "remove /tmp/libtpu_lockfile"},
 

@@ -123,7 +123,8 @@ constexpr Signature kLauncher[] = {
     {.tier = Tier::kWrapper,
      .phrases = {"return code = ", "died with <Signals", "terminated with signal",
                  "terminated with exit code", "returned non-zero exit", "Exited with exit code"},
-     .veto = R"((?i)^\W*warn(?:ing)?\b|Command '\['git')",  // a helper that failed is no rank
+     // A helper that failed is no rank.
+     .veto = R"((?i)^\W*warn(?:ing)?\b[^\n]*returned non-zero exit|Command '\['git')",
      .reading = Reading::kRankEnd},
     {.tier = Tier::kWrapper,
      .phrases = {": Killed", ": Segmentation fault", ": Aborted", ": Terminated", ": Bus error",

@@ -79,7 +79,7 @@ constexpr Signature kMemory[] = {
          R"((?:Error|INTERNAL|Internal): [^\n]*Dst tensor is not initialized|^ *Dst tensor is not initialized\.(?:$| +\[\[)|)"
          R"(ResourceExhaustedError: [^\n]*failed to allocate memory|memory isn't enough and alloc failed|)"
          R"((?:[Ff]ailed|[Ee]rror|[Rr]eturn(?:s|ed)?)\b[^\n]*_OUT_OF_DEVICE_MEMORY|(?:PI_ERROR|UR_RESULT_ERROR)_OUT_OF_RESOURCES|)"
-         R"(kIOGPUCommandBufferCallbackErrorOutOfMemory|\[PID: \d+\] [^\n]*Failed to allocate memory\.)",
+         R"(kIOGPUCommandBufferCallbackErrorOutOfMemory|E[A-Z]\d{4}: [^\n]*Failed to allocate memory\.)",
      .reading = Reading::kOom},
     {.label = "cuda_oom_foreign_process",  // vllm/v1/worker: what others hold is counted as taken
      .weight = 62,
@@ -132,7 +132,8 @@ constexpr Signature kMemory[] = {
                  " exceeded memory limit ("},
      .pattern = R"([1-9]\d* oom[-_]kill event|(?:task[s ][^:]*: |task \d+ .*)Out Of Memory|)"
                 R"((?:^|[\s|=:"'])OUT_OF_MEMORY\b|Exceeded (?:job|step) memory limit|)"
-                R"((?i:job|step) \S+ exceeded memory limit \(\d+ > \d+\))",
+                R"(slurmstepd: [^\n]*(?i:job|step) \S+ exceeded memory limit \(\d+ > \d+\)|)"
+                R"((?i:job|step) \S+ exceeded memory limit \(\d+ > \d+\), being killed)",
      .veto = R"((?:CUDA|HIP|CL|NVML|hip|cuda)_?(?:ERROR)?_OUT_OF_MEMORY)"},
     // Kubernetes, PBS, LSF, Grid Engine, HTCondor, OpenPAI, Ray's memory monitor, earlyoom and
     // systemd-oomd.

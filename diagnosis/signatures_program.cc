@@ -202,8 +202,10 @@ constexpr Signature kProgram[] = {
     {.tier = Tier::kNote,
      .phrases = {"[batch=", "reward/", " reward", "'reward"},
      .pattern =
-         R"(^\s*\[batch=\d+/\d+\]:|['"]reward['"]: *-?[\d.]+|)"
-         R"((?i)\b(?:step|iter(?:ation)?|epoch)s?\b\W*\d+[^\n]*\breward(?:/\w+)?\b['"]?\s*[:=]?\s*-?[\d.]+)",
+         R"(^\s*\[batch=\d+/\d+\]:|)"
+         R"(['"]reward['"]: *-?\d[^\n]*['"](?:\w*step|epoch|iteration)['"]: *\d|)"
+         R"(['"](?:\w*step|epoch|iteration)['"]: *\d[^\n]*['"]reward['"]: *-?\d|)"
+         R"((?i)\b(?:step|iter(?:ation)?|epoch)\b\W*\d+[^\n]*\breward(?:/\w+)?\b['"]?(?: *[:=] *| +)-?\d)",
      .reading = Reading::kStep},
 
     {.label = "python_exception",

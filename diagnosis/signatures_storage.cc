@@ -66,7 +66,8 @@ constexpr Signature kStorage[] = {
      .pattern =
          R"((?i)corrupt(?:ed)? checkpoint|header too small|Unable to load weights from pytorch checkpoint|)"
          R"(incomplete checkpoint)",
-     .veto = R"((?i)\b(?:no|remov\w+|delet\w+|skip\w*|ignor\w+) (?:corrupt|incomplete))"},
+     .veto =
+         R"(^\W*(?:[a-z_.\d]+[\]:]+ )?(?:\w+ ){0,3}(?i:(?:no|remov\w+|delet\w+|skip\w*|ignor\w+) (?:corrupt|incomplete)))"},
 
     {.label = "storage_io",  // ESTALE
      .weight = 62,
@@ -79,7 +80,8 @@ constexpr Signature kStorage[] = {
     {.label = "storage_io",  // ENOTCONN, of FUSE
      .weight = 62,
      .phrases = {"Transport endpoint is not", "Errno 107]"},
-     .pattern = R"(OSError: \[Errno 107\]|Transport endpoint is not connected: ?['"/])",
+     .pattern =
+         R"(OSError: \[Errno 107\][^\n]*: ?['"/]|Transport endpoint is not connected: ?['"/])",
      .cause = "A FUSE mount (gcsfuse, s3fs, sshfs, ...) lost its daemon on this node",
      .remedy = "mount | grep fuse; fusermount -u DIR and mount it again on that node; its own log "
                "says why it ended"},
@@ -112,13 +114,12 @@ constexpr Signature kStorage[] = {
      .reading = Reading::kHealed},
     {.label = "storage_io",
      .weight = 58,
-     .phrases = {"Read-only file system", "Errno 30]", "Transport endpoint is not",
-                 "transport endpoint shutdown", "blocked for more than", "ead-only file system",
-                 "Errno 107]"},
-     .pattern = R"([Rr]ead-only file system|Errno 30\]|OSError: \[Errno 107\]|)"
-                R"(Transport endpoint is not connected: ?['"/]|transport endpoint shutdown|)"
+     .phrases = {"Read-only file system", "Errno 30]", "transport endpoint shutdown",
+                 "blocked for more than", "ead-only file system"},
+     .pattern = R"([Rr]ead-only file system|Errno 30\]|transport endpoint shutdown|)"
                 R"(task \S+ blocked for more than \d+ seconds)",
-     .veto = R"(\.pyc\b|__pycache__)"},  // of an image's own files, without which it goes
+     // Of an image's own files, without which it goes.
+     .veto = R"((?i)(?:unable|could not|cannot|can't|failed) [^\n]*(?:\.pyc\b|__pycache__))"},
 
     {.label = "too_many_open_files",
      .weight = 66,
@@ -154,7 +155,7 @@ constexpr Signature kStorage[] = {
          R"(Max retries exceeded with url|Couldn't reach (?:http|'|the Hub)|[Oo]ffline mode is enabled|)"
          R"(resolve 'huggingface\.co|(?:urlopen|urllib|requests|NewConnectionError|http|NameResolution)[^\n]*Name or service not known)",
      .veto =
-         R"((?i)wandb|mlflow|comet|telemetry|neptune|thrown while requesting|Retrying \(Retry)"},
+         R"((?i)wandb|mlflow|comet_ml|comet\.(?:com|ml)|comet (?:warning|error|info)|telemetry|neptune|thrown while requesting|Retrying \(Retry)"},
     {.label = "hub_offline",
      .weight = 60,
      .phrases = {"Temporary failure in name", "urlopen error", "HTTPSConnectionPool",
@@ -164,7 +165,7 @@ constexpr Signature kStorage[] = {
          R"(<urlopen error (?:\[Errno|timed out|_ssl)|(?:requests\.exceptions|urllib3)\S*: HTTPSConnectionPool|)"
          R"(NewConnectionError\(|ConnectTimeoutError)",
      .veto =
-         R"((?i)wandb|mlflow|comet|telemetry|neptune|thrown while requesting|Retrying \(Retry)"},
+         R"((?i)wandb|mlflow|comet_ml|comet\.(?:com|ml)|comet (?:warning|error|info)|telemetry|neptune|thrown while requesting|Retrying \(Retry)"},
 
     {.label = "hub_offline",
      .weight = 58,
@@ -173,15 +174,18 @@ constexpr Signature kStorage[] = {
      .pattern =
          R"(5\d\d Server Error: [^\n]*(?:huggingface|hf\.co|modelscope)|httpx\.Connect(?:Error|Timeout)|)"
          R"(HTTPS?ConnectionPool\([^\n]*Read timed out)",
-     .veto = R"((?i)wandb|mlflow|comet|telemetry|neptune|thrown while requesting|Retrying \(Retry|)"
-             R"(Error while downloading from)"},  // it tries to resume the download
+     .veto =
+         R"((?i)wandb|mlflow|comet_ml|comet\.(?:com|ml)|comet (?:warning|error|info)|telemetry|neptune|thrown while requesting|Retrying \(Retry|)"
+         R"(Error while downloading from)"},  // it tries to resume the download
 
     // huggingface_hub/utils/_http.py: refused or limited, not unreachable.
     {.label = "hub_offline",
      .weight = 60,
      .phrases = {"Too Many Requests for url:", "error (429 Too Many Requests)"},
-     .pattern = R"(429 Client Error: Too Many Requests for url: \S*(?:huggingface|hf)\.co|)"
-                R"(status client error \(429 Too Many Requests\))",
+     .pattern =
+         R"(429 Client Error: Too Many Requests for url: \S*(?:huggingface|hf)\.co|)"
+         R"((?:CAS |[Rr]eqwest|xet|hf\.co)[^\n]*status client error \(429 Too Many Requests\)|)"
+         R"(status client error \(429 Too Many Requests\)[^\n]*(?:xet|hf\.co|huggingface))",
      .veto = R"((?i)thrown while requesting|Retrying)",
      .cause = "The Hub refused: too many requests (429)",
      .remedy = "download once to a path that all nodes see (huggingface-cli download NAME), then "
@@ -202,7 +206,8 @@ constexpr Signature kStorage[] = {
      .phrases = {"failed. Retry limit reached", "modelscope.hub.errors.", "Failed to get url ",
                  "CAS service error", "HTTP status client error (", "HTTP status server error ("},
      .pattern =
-         R"(Error: [^\n]*(?:CAS service error|HTTP status (?:client|server) error \(\d)|)"
+         R"(Error: [^\n]*CAS service error|Error: [^\n]*HTTP status (?:client|server) error \(\d[^\n]*(?:xet|hf\.co|huggingface)|)"
+         R"(Error: [^\n]*(?:CAS |[Rr]eqwest|xet|hf\.co)[^\n]*HTTP status (?:client|server) error \(\d|)"
          R"(\S+://\S+ failed\. Retry limit reached|)"
          R"(modelscope\.hub\.errors\.(?:NotExistError|RequestError|FileDownloadError)|DownloadError: Failed to get url )"},
 
@@ -254,6 +259,9 @@ constexpr Signature kStorage[] = {
                  "error occurred (ExpiredToken)", "error occurred (InvalidAccessKeyId)",
                  "error occurred (403)", "exceptions.Forbidden: 403 ",
                  "AuthorizationPermissionMismatch"},
+     .pattern =
+         R"(NoCredentialsError|DefaultCredentialsError|error occurred \((?:AccessDenied|ExpiredToken|InvalidAccessKeyId|403)\)|)"
+         R"(google\.(?:api_core|cloud)\.exceptions\.Forbidden: 403 |(?i:error ?code): ?AuthorizationPermissionMismatch)",
      .cause = "The object store refuses the job: no credentials, or ones that may not do this",
      .remedy = "give the credentials by `secrets:` (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or a "
                "role of the node, and try it there: aws s3 ls BUCKET"},
@@ -432,9 +440,10 @@ constexpr Signature kStorage[] = {
      .phrases = {"does not exist", "Unable to find any data file", "Couldn't find a dataset",
                  "not the path to a directory", "Couldn't find any data file"},
      .pattern =
-         R"((?:Error|ERROR|error)\b[^\n]*(?i:file|path|directory|folder|dataset|checkpoint)[^\n]* does not exist|)"
+         R"((?:Error|Exception): [^\n]*(?i:file|path|directory|folder|dataset|checkpoint)[^\n]* does not exist|)"
+         R"(\b(?:Error|ERROR|error)\b[^\n]*(?:file|path|directory|folder|dataset|checkpoint)[^\n]* does not exist|)"
          R"(Unable to find any data file|Couldn't find (?:a dataset|any data file))",
-     .veto = R"((?i)^\s*#|warning)"},
+     .veto = R"((?i)^\s*#|warning|does not exist yet|\bno error\b|\berror: ?\d+\.\d)"},
 
     {.label = "permission",  // as below, and it names the path
      .tier = Tier::kProgram,

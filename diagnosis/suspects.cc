@@ -104,6 +104,7 @@ Suspect SuspectOf(const LogHit& hit) {
   c.is_caught = hit.is_caught;
   c.is_unproven = hit.is_unproven;
   c.of_script = hit.of_script;
+  c.of_compiler = hit.signature->reading == Reading::kCompiler;
   c.only_warns = hit.text.starts_with("[W");  // c10's logging
   return c;
 }
@@ -201,9 +202,12 @@ bool IsException(const LogHit& hit) {
 
 std::optional<Suspect> SuspectOfException(const LogHit& hit, const LogEvidence& log) {
   const std::string_view name = LastName(hit.first);
-  if (!IsException(hit) || IsEcho(name)) return std::nullopt;
+  // SageMaker's report of a job has no frames, a program's own class of that name has.
+  const bool is_own = name == "AlgorithmError" && !hit.context.empty();
+  if (!IsException(hit) || (IsEcho(name) && !is_own)) return std::nullopt;
   // The ValueError of SageMaker's SDK only repeats how the job ended.
-  if (hit.second.find(": Failed Reason:") != std::string::npos) return std::nullopt;
+  if (hit.second.starts_with("Error ") && hit.second.find(": Failed Reason:") != std::string::npos)
+    return std::nullopt;
   // A message that another row of the table reads is theirs, also where it was wrapped: the line
   // stops in the middle of its sentence and the next one goes on.
   const bool stops = hit.second.empty() ||

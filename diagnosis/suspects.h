@@ -39,6 +39,7 @@ struct Suspect {
   bool is_caught = false;    // the program says beside it that it goes on
   bool is_unproven = false;  // and nothing shows that it did
   bool of_script = false;    // a shell says it of a command, and the script goes on
+  bool of_compiler = false;  // its own line, whatever it compiles
   bool only_warns = false;   // the line calls itself a warning
   bool is_over = false;      // an outage that ended before anything failed
   std::map<std::string, double> numbers;

@@ -35,6 +35,7 @@ bool TellsOfFailure(const LogHit& hit) {
     case Reading::kLabel:
       return hit.signature->tier != Tier::kNote && !hit.text.starts_with("[W") &&
              hit.text.find("nfs: server ") == std::string::npos;
+    case Reading::kCompiler:
     case Reading::kOom:
     case Reading::kXid:
     case Reading::kRankEnd:
@@ -139,6 +140,7 @@ void Case::TakeLog(const LogEvidence& log) {
     if (hit.rank) seen.insert(*hit.rank);
   TellLate(suspects_, seen);
   TellSharedGpu(suspects_);
+  DoubtCompiler(suspects_);
   BelieveWhatGoesOn();
   ForgetWhatWasSurvived();
   if (node_.driver_saw_nothing) DoubtHardware(suspects_, node_);
@@ -189,6 +191,8 @@ void Case::BelieveWhatGoesOn() {
   if (!signal && node_.exit_code) signal = DecodeExitCode(*node_.exit_code).signal;
   const bool is_killed = signal == 9 || signal == 11 || signal == 7 || signal == 4;
   for (Suspect& c : suspects_) {
+    // A command that a script does not find kills nobody.
+    if (is_killed && c.tier == Tier::kProgram && (c.of_script || IsOfShellLine(c.text))) Weaken(c);
     if (!c.is_unproven || c.tier >= Tier::kWrapper) continue;
     const std::uint64_t behind = c.offset + c.text.size() + kRoomInFront;
     if (std::ranges::any_of(exceptions_, [&](const Place& later) {
@@ -224,6 +228,7 @@ void Case::Add(std::optional<Suspect> suspect) {
 void Case::TakeHit(const LogHit& hit, const LogEvidence& log) {
   switch (hit.signature->reading) {
     case Reading::kLabel:
+    case Reading::kCompiler:
       suspects_.push_back(SuspectOf(hit));
       if (IsHealed(hit, log)) {
         suspects_.back().tier = Tier::kNote;

@@ -47,6 +47,25 @@ constexpr std::string_view kRemarks[] = {
     "/ckpt/model-90: older one is taken",
     "loss is inf at step 3: the scaler halves the scale, no reason to stop",
     "early stop rule: diverged: loss = inf or nan ends the trial",
+    "./run.sh: line 3: nvidia-smi: command not found",
+    "reward worker 3: /tmp/sol_8812.cpp:3:5: error: 'foo' was not declared in this scope",
+    "checking for fopen64: conftest.c:12:10: error: unknown type name 'off64_t'",
+    "checking for x.h: conftest.c:12:10: fatal error: x.h: No such file or directory",
+    "step 120 exceeded memory limit (81234 > 80000), cache cleared",
+    "val error: 0.12; Checkpoint best.pt does not exist yet, saved as the first one",
+    "No error: Checkpoint /out/last does not exist yet",
+    "on_error: resume; Checkpoint directory /out does not exist, begins at step 0",
+    "AuthorizationPermissionMismatch on the listing of containers: the one given by name is used",
+    "Stream synchronize timeout is set to 1800 s",
+    "Getting socket times out after 120 s by default (HCCL_CONNECT_TIMEOUT)",
+    "[PID: 77] cache: Failed to allocate memory. Smaller one taken.",
+    "Note: No XPU devices are available, running on CUDA",
+    "No HIP GPUs are available here; CUDA it is",
+    "Horovod has been shut down, all ranks finished",
+    "stalled for longer than 60 seconds. Will shutdown is disabled",
+    "/opt/v/bitsandbytes/libbitsandbytes_cpu.so: undefined symbol: cadam32bit_grad_fp32",
+    "Removing corrupt checkpoint /out/ckpt-900 of an earlier run",
+    "WARNING:jax: libtpu.so already in use by another process, CPU is taken",
     "warning: device-side check Invalid CUDAPlace(1) seen, rank pinned to 0",
 };
 
@@ -147,7 +166,146 @@ TEST(Warnings, OfADriverOrAGpuAreTheCause) {
             "hub_offline");
 }
 
+// Features, kinds and counts of GPUs: the program says nothing of whether torch sees one.
+TEST(NoGpu, IsSaidOfTorchAndCudaOnly) {
+  for (const char* error :
+       {"RuntimeError: CUDA is not available.", "ValueError: device=cuda but CUDA is not available",
+        "ValueError: Invalid device: cuda:0 (CUDA is not available)",
+        "RuntimeError: PyTorch CUDA is not available on this node", "Exception: GPU not available",
+        "AssertionError: No GPU found", "RuntimeError: No CUDA GPUs found, one is needed"})
+    EXPECT_EQ(Of(std::string(kTraceback) + error + "\n").label, "torch_cpu_only") << error;
+  for (const char* error :
+       {"RuntimeError: Flash attention on GPUs is not available for head dim 512",
+        "NotImplementedError: fp8 matmul on this GPU is not available, needs sm_89",
+        "RuntimeError: P2P between these GPUs is not available",
+        "ValueError: GPUs are not available: asked for 8, the pool has 4 free",
+        "ValueError: no GPU device found with 80 GB, all 4 have 40 GB",
+        "RuntimeError: No CUDA device found with index 7",
+        "RuntimeError: No devices found on the audio bus",
+        "ValueError: expected H100 but no GPU found with that name"})
+    EXPECT_EQ(Of(std::string(kTraceback) + error + "\n").label, "python_exception") << error;
+  EXPECT_EQ(
+      Of(std::string(kTraceback) +
+         "ImportError: the fused kernel with CUDA is not available: No module named 'apex_C'\n")
+          .label,
+      "python_import");
+}
+
+// Lines with a reward are steps where they have its number and that of a step.
+TEST(Rewards, OfNoStepForgiveNothing) {
+  const std::string oom = std::string(kTraceback) +
+                          "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 "
+                          "GiB.\n";
+  for (const char* line :
+       {"report: {'reward': 0.5}", "step 12 actor 3: reward . not computed",
+        "step 12: no reward ... waiting", "steps 100, eval every 5, reward = 1.0"})
+    EXPECT_EQ(Of(oom + EachLine(std::string(line) + "\n" + line, "", "\n"), std::nullopt).label,
+              "cuda_oom")
+        << line;
+  const std::string error = std::string(kTraceback) + "KeyError: 'x'\n";
+  for (const char* line : {"{'reward': 0.5, 'step': 12}", "{'epoch': 0.1, 'reward': -0.5}",
+                           "step 12 | reward/mean 0.31", "iter 12: reward = 3"})
+    EXPECT_EQ(Of(error + EachLine(std::string(line) + "\n" + line, "", "\n"), std::nullopt).label,
+              "none")
+        << line;
+}
+
+// Names that trackers share with models, hosts and servers, and codes of others.
+TEST(Names, ShareNoVerdict) {
+  const struct {
+    const char* label;
+    const char* error;
+  } kErrors[] = {
+      {"hub_offline",
+       "urllib.error.URLError: <urlopen error [Errno 110] Connection timed out> for "
+       "wmt22-comet-da"},
+      {"hub_offline",
+       "requests.exceptions.HTTPError: 503 Server Error: Service Unavailable for url: "
+       "https://huggingface.co/Unbabel/wmt22-comet-da/resolve/main/x"},
+      {"python_exception", "werkzeug.exceptions.Forbidden: 403 Forbidden: no"},
+      {"permission", "google.api_core.exceptions.Forbidden: 403 GET https://storage/b"},
+      {"lib_abi_mismatch",
+       "AttributeError: /v/bitsandbytes/libbitsandbytes_cpu.so: undefined "
+       "symbol: cget_col_row_stats"},
+      {"lib_abi_mismatch", "NameError: name 'str2optimizer32bit' is not defined"},
+      {"python_exception", "OSError: [Errno 107] Transport endpoint is not connected"},
+      {"storage_io", "OSError: [Errno 107] Transport endpoint is not connected: '/gcs/x'"},
+      {"storage_io", "OSError: [Errno 30] Read-only file system: '/repo/pkg/__pycache__'"},
+      {"checkpoint_corrupt",
+       "RuntimeError: Skipping corrupt checkpoint is off: corrupt checkpoint "
+       "/x/9"},
+      {"python_exception", "solver.errors.AlgorithmError: did not converge in 100 iterations"},
+      {"python_exception", "ValueError: Validation of rows: Failed Reason: column 3 is text"},
+      {"python_exception",
+       "RuntimeError: qdrant: HTTP status server error (503 Service "
+       "Unavailable) for url (http://db:6333)"},
+      {"hub_offline",
+       "RuntimeError: Data processing error: CAS service error : Reqwest Error: HTTP "
+       "status server error (503 Service Unavailable)"},
+  };
+  for (const auto& [label, error] : kErrors)
+    EXPECT_EQ(Of(std::string(kTraceback) + error + "\n").label, label) << error;
+}
+
+TEST(Ends, AreReadInWarningsToo) {
+  for (const char* line :
+       {"WARNING:root:process 3 terminated with signal SIGKILL",
+        "WARNING: worker 3: return code = -9",
+        "WARNING:torch.distributed.elastic:rank 3 exited: died with <Signals.SIGKILL: 9>."})
+    EXPECT_EQ(Of(line).label, "sigkill_unknown") << line;
+  EXPECT_EQ(
+      Of("Warning: Command '['nvidia-smi']' returned non-zero exit status 9.", std::nullopt).label,
+      "none");
+}
+
+// A compiler's error is of an extension where one is built.
+TEST(Compilers, AreOfExtensionsWhereABuildFails) {
+  const std::string error = "/w/k.cu(12): error: identifier \"foo\" is undefined\n";
+  const Verdict built =
+      Of(error +
+         "ninja: build stopped: subcommand failed.\nRuntimeError: Error building extension "
+         "'k'\n");
+  EXPECT_EQ(built.label, "deepspeed_op_build");
+  EXPECT_NE(built.cause.find("identifier"), std::string::npos) << built.cause;
+  EXPECT_EQ(Of(error + std::string(kTraceback) + "KeyError: 'x'\n").label, "python_exception");
+  EXPECT_EQ(Of("/v/site-packages/torch/include/x.h:1:2: error: 'y' was not declared\n").label,
+            "deepspeed_op_build");
+  EXPECT_EQ(Of("subprocess.CalledProcessError: Command '['/usr/bin/gcc', '/tmp/tmp1/main.c', "
+               "'-O3']' returned non-zero exit status 1.\n")
+                .label,
+            "deepspeed_op_build");
+}
+
+// Another process has the TPU: neither a port nor a fault.
+TEST(Tpu, ThatIsInUseIsNoFault) {
+  for (const char* error :
+       {"RuntimeError: Unable to initialize backend 'tpu': ABORTED: The TPU is already in use by "
+        "process with pid 10437.",
+        "RuntimeError: TPU initialization failed: open(/dev/vfio/0): Device or resource busy"}) {
+    const Verdict verdict = Of(std::string(kTraceback) + error + "\n");
+    EXPECT_EQ(verdict.label, "unknown") << error;
+    EXPECT_NE(verdict.cause.find("another process"), std::string::npos) << verdict.cause;
+  }
+}
+
+TEST(Dynamo, ErrorsOfItsFileAreNoWarnings) {
+  EXPECT_EQ(Of("[rank0]:E1024 01:17:10.936000 1404 torch/_dynamo/convert_frame.py:1009] "
+               "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB")
+                .label,
+            "cuda_oom");
+}
+
+TEST(Tries, OfAnotherProgramAreItsErrors) {
+  EXPECT_EQ(Of("Retry attempt failed:\n" + std::string(kTraceback) + "KeyError: 'x'\n").label,
+            "python_exception");
+}
+
 constexpr Snippet kEnds[] = {
+    {"host_oom_kill", "slurmstepd: error: Step 11.0 exceeded memory limit (90 > 80)", 137},
+    {"host_oom_kill", "Job 7 exceeded memory limit (90 > 80), being killed", 137},
+    {"rendezvous_timeout", "EI0006: [PID: 12] Getting socket times out. Reason: no answer"},
+    {"nccl_timeout", "[ERROR] EE9999: Stream synchronize timeout, stream 3"},
+    {"cuda_oom", "gpu07: EL0004: [PID: 12] 2025-04-08-18:07:20.444 Failed to allocate memory."},
     {"launcher_args",
      "LexerNoViableAltException: trainer.x=[1,2\n                         ^\nSee "
      "https://hydra.cc/docs/1.1/advanced/override_grammar/basic for details"},

@@ -72,7 +72,7 @@ constexpr Snippet kSnippets[] = {
      "Xid 31"},
     {"ecc", "amdgpu 0000:c1:00.0: amdgpu: 1 uncorrectable hardware errors detected in umc block"},
     {"xid_gpu_hardware", "amdgpu 0000:c1:00.0: amdgpu: GPU reset(2) failed"},
-    {"xid_gpu_hardware",
+    {"unknown",
      "RuntimeError: Unable to initialize backend 'tpu': ABORTED: The TPU is already in use by "
      "process with pid 10437. Not attempting to load libtpu.so in this process."},
 };
