@@ -270,8 +270,8 @@ Result<void> CopyToJob(Client& client, JobId job, Rank rank, const std::vector<s
                        .terminal = std::nullopt,
                        .term = {}}},
           [](const std::string&) { return true; }, [&] { return pack.Read(kExecPiece); }));
-  const int code = pack.Finish();
   LAUNCH_RETURN_IF_ERROR(CheckEnd(ran, job, to));
+  const int code = pack.Finish();
   if (code > 1) {  // 1: files that changed meanwhile, which it named
     return Fail(ErrorCode::kFailedPrecondition,
                 "tar could not read everything here (exit " + std::to_string(code) + ")", "");

@@ -246,7 +246,9 @@ Result<PipedProgram> PipedProgram::Start(const std::vector<std::string>& argv, E
 }
 
 PipedProgram::~PipedProgram() {
-  if (fd_) (void)Finish();
+  if (!fd_) return;
+  (void)kill(pid_, SIGKILL);  // nobody wants the rest any more, nor its complaint about that
+  (void)Finish();
 }
 
 bool PipedProgram::Write(std::string_view bytes) {

@@ -48,7 +48,7 @@ class PipedProgram {
   static Result<PipedProgram> Start(const std::vector<std::string>& argv, End ours);
   PipedProgram(PipedProgram&&) = default;
   PipedProgram& operator=(PipedProgram&&) = delete;
-  ~PipedProgram();                                    // waits for it
+  ~PipedProgram();                                    // ends it, unless Finish did
   bool Write(std::string_view bytes);                 // false: it takes no more
   std::optional<std::string> Read(std::size_t most);  // blocking; absent at its end
   int Finish();  // closes our end and waits; exit code, 128+n for a signal

@@ -105,7 +105,7 @@ Result<void> Upload(const App& app, Client& client, const WorkdirCopy& copy) {
       batch.push_back(std::move(bytes));
     }
     if (!batch.empty()) LAUNCH_RETURN_IF_ERROR(client.PutChunks(batch));
-    app.Note("workdir: sent " + FormatBytes(sent) + " of " + FormatBytes(copy.bytes));
+    app.Note("workdir: sent " + FormatBytes(sent) + " for a copy of " + FormatBytes(copy.bytes));
   }
   return Fail(ErrorCode::kResourceExhausted, "the controller does not keep the copy of workdir",
               "look at the free space of its state directory, then submit again");

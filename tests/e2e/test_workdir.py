@@ -98,7 +98,7 @@ def test_files_come_back_from_a_copy_after_the_end(cluster, project, tmp_path):
 
     def refused(*words):
         done = cluster.launch("cp", *words, code=None)
-        assert done.returncode not in (0, 124), words
+        assert done.returncode not in (0, 124) and "tar:" not in done.stderr, done.stderr
         return done.stderr
 
     for outside in ("../../node.key", "out/../../x", "/etc/passwd"):
