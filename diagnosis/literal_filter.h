@@ -28,12 +28,13 @@ class LiteralFilter {
     const char* const data = text.data();
     const std::size_t last = text.size() - 4;
     for (std::size_t at = 0; at <= last; at += kStride) {
-      const std::uint32_t hash = HashAt(data + at);
+      const std::uint32_t word = WordAt(data + at);
+      const std::uint32_t hash = HashOf(word);
       if ((bits_[hash >> 6] >> (hash & 63) & 1) == 0) continue;
       for (std::uint32_t i = bucket_[hash]; i < bucket_[hash + 1]; ++i) {
         const Piece piece = pieces_[i];
+        if (piece.word != word || piece.offset > at) continue;
         const std::string& phrase = phrases_[piece.phrase];
-        if (piece.offset > at) continue;
         const std::size_t start = at - piece.offset;
         if (start + phrase.size() > text.size()) continue;
         if (std::memcmp(data + start, phrase.data(), phrase.size()) != 0) continue;
@@ -43,22 +44,24 @@ class LiteralFilter {
   }
 
  private:
-  static constexpr int kHashBits = 14;
+  static constexpr int kHashBits = 17;
   struct Piece {
+    std::uint32_t word;
     std::uint16_t phrase;
     std::uint16_t offset;
   };
 
-  static std::uint32_t HashAt(const char* at) {
+  static std::uint32_t WordAt(const char* at) {
     std::uint32_t word;
     std::memcpy(&word, at, sizeof(word));
-    return word * 2654435761u >> (32 - kHashBits);
+    return word;
   }
+  static std::uint32_t HashOf(std::uint32_t word) { return word * 2654435761u >> (32 - kHashBits); }
 
   std::vector<std::string> phrases_;
   std::vector<Piece> pieces_;  // ordered by hash
   std::array<std::uint64_t, (1u << kHashBits) / 64> bits_{};
-  std::array<std::uint32_t, (1u << kHashBits) + 1> bucket_{};
+  std::vector<std::uint32_t> bucket_;  // where the pieces of a hash begin
 };
 
 }  // namespace launch

@@ -1,6 +1,7 @@
 #include "diagnosis/log_line.h"
 
 #include <algorithm>
+#include <array>
 
 #include "common/terminal_text.h"
 #include "common/units.h"
@@ -49,6 +50,20 @@ std::size_t CharacterLength(std::string_view s) {
   if (first == 0xf4 && byte(1) > 0x8f) return 0;
   return length;
 }
+
+constexpr std::size_t kLongestCharacter = 4;  // of UTF-8
+
+// What CleanText makes of a byte by itself; 0 where that is nothing, or depends on the next ones.
+constexpr std::array<char, 256> Cleaned() {
+  std::array<char, 256> cleaned{};
+  for (std::size_t c = 0x20; c < 0x7f; ++c) cleaned[c] = static_cast<char>(c);
+  for (const char c : {'\t', '\n', '\r'}) cleaned[static_cast<std::size_t>(c)] = ' ';
+  // They begin no character.
+  for (std::size_t c = 0x80; c < 0xc2; ++c) cleaned[c] = '?';
+  for (std::size_t c = 0xf5; c <= 0xff; ++c) cleaned[c] = '?';
+  return cleaned;
+}
+constexpr std::array<char, 256> kCleaned = Cleaned();
 
 std::size_t Digits(std::string_view s, std::size_t from) {
   std::size_t i = from;
@@ -321,33 +336,30 @@ std::optional<Rank> RankInside(std::string_view text) {
 }  // namespace
 
 std::string CleanText(std::string_view raw) {
-  std::string text;
-  text.reserve(std::min(raw.size(), kLongestLine));
-  while (!raw.empty() && text.size() < kLongestLine) {
-    const char c = raw[0];
-    if (c == '\x1b') {
-      raw.remove_prefix(EscapeLength(raw));
-    } else if (c == '\t' || c == '\n' || c == '\r') {
-      text += ' ';
-      raw.remove_prefix(1);
-    } else if ((c >= 0 && c < 0x20) || c == 0x7f) {
-      raw.remove_prefix(1);
-    } else if (c >= 0x20) {
-      text += c;
-      raw.remove_prefix(1);
+  std::string text(std::min(raw.size(), kLongestLine + kLongestCharacter), '\0');
+  std::size_t size = 0;
+  for (std::size_t at = 0; at < raw.size() && size < kLongestLine;) {
+    const char c = raw[at];
+    if (const char as = kCleaned[static_cast<unsigned char>(c)]; as != '\0') {
+      text[size++] = as;
+      ++at;
+    } else if (c == '\x1b') {
+      at += EscapeLength(raw.substr(at));
+    } else if (c >= 0) {
+      ++at;
     } else {
-      const std::size_t length = CharacterLength(raw);
-      if (ScreenControlLength(raw) > 0) {
-        // dropped
-      } else if (length == 0) {
-        text += '?';
-      } else {
-        text.append(raw.substr(0, length));
+      const std::string_view rest = raw.substr(at);
+      const std::size_t length = CharacterLength(rest);
+      if (length == 0) {
+        text[size++] = '?';
+      } else if (ScreenControlLength(rest) == 0) {
+        size += rest.copy(text.data() + size, length);
       }
-      raw.remove_prefix(std::max<std::size_t>(length, 1));
+      at += std::max<std::size_t>(length, 1);
     }
   }
-  while (!text.empty() && text.back() == ' ') text.pop_back();
+  while (size > 0 && text[size - 1] == ' ') --size;
+  text.resize(size);
   return text;
 }
 

@@ -192,13 +192,16 @@ void LogScanner::FindInEscapedLines(std::size_t end) {
       if (found == nullptr) break;
       const auto position = static_cast<std::size_t>(static_cast<const char*>(found) - data);
       const Span line = LineAt(position);
-      const std::string clean =
-          CleanText(std::string_view(buffer_).substr(line.begin, line.end - line.begin));
+      const std::string_view raw =
+          std::string_view(buffer_).substr(line.begin, line.end - line.begin);
+      at = std::max(line.end, position + 1);
+      // Searched already, for its escapes.
+      if (mark == '\0' && raw.find('\x1b') != raw.npos) continue;
+      const std::string clean = CleanText(raw);
       signatures_.filter().Find(clean, [&](std::size_t phrase, std::size_t) {
         if (!Rests(phrase)) candidates_.push_back({line.begin, phrase});
       });
       cleaned_ += line.end - line.begin;
-      at = std::max(line.end, position + 1);
     }
   }
 }
