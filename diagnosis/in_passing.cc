@@ -86,6 +86,13 @@ bool IsWarningOfLogger(std::string_view bare) {
          std::string_view(" [|(-").find(head.back()) != std::string_view::npos;
 }
 
+// "/v/x.py:12: UserWarning: ..." of Python's warnings.
+bool IsWarningOfPython(std::string_view bare) {
+  constexpr std::size_t kLongestPath = 300;
+  const std::size_t at = bare.substr(0, kLongestPath).find("Warning: ");
+  return at != std::string_view::npos && bare.substr(0, at).find(".py:") != std::string_view::npos;
+}
+
 // An event of Kubernetes: its kind is called a warning, and tells of the end.
 bool IsOfKubernetes(std::string_view bare) {
   return HasAny(bare, {"kubelet", "kernel-monitor", "default-scheduler", " Evicted "});
@@ -237,7 +244,7 @@ bool IsWarning(std::string_view text) {
   if (begin > kLongestTime) return false;
   const std::string_view bare = text.substr(begin);
   if (IsOfKubernetes(bare)) return false;
-  if (IsWarningOfGlog(bare) || IsWarningOfLogger(bare)) return true;
+  if (IsWarningOfGlog(bare) || IsWarningOfLogger(bare) || IsWarningOfPython(text)) return true;
   const std::string level = Lower(bare.substr(0, kLongestLevel));
   const std::size_t end =
       std::min(level.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"), level.size());

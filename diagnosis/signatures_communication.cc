@@ -298,7 +298,7 @@ constexpr Signature kCommunication[] = {
      .tier = Tier::kSymptom,
      .weight = 57,
      .phrases = {"Horovod has been shut down"},
-     .pattern = R"(Horovod has been shut down\. This was caused)"},
+     .pattern = R"(Horovod has been shut down\. This (?:was|has been) caused)"},
     // HCCL of Ascend's NPUs (its error codes), torch_npu.
     {.label = "rendezvous_timeout",
      .tier = Tier::kSymptom,

@@ -78,8 +78,9 @@ constexpr Signature kEnvironment[] = {
      .weight = 60,
      .phrases = {"installed CPU version PaddlePaddle", "Compile with USE_CUDA=1",
                  "Device API cuda is not enabled", "not compiled with GPU support",
-                 "GPU Tree Learner was not enabled"},
+                 "GPU Tree Learner was not enabled", "using paddlepaddle cpu version"},
      .pattern =
+         R"(while you are using paddlepaddle cpu version|)"
          R"((?:Error|ERROR|[Ff]atal|FATAL|CRITICAL|Check failed)[^\n]*(?:installed CPU version PaddlePaddle|)"
          R"(Compile with USE_CUDA=1 to enable GPU|Device API cuda is not enabled|)"
          R"(XGBoost version not compiled with GPU support|GPU Tree Learner was not enabled in this build))",

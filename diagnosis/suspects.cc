@@ -95,8 +95,10 @@ Suspect SuspectOf(const LogHit& hit) {
   const bool of_log = c.tier != Tier::kHardware && c.tier < Tier::kWrapper;
   // A scheduler's word stands, whatever it calls it, and so does the allocator's own message.
   if (hit.warns && c.tier > Tier::kHardware && c.tier < Tier::kWrapper &&
-      IsMeantByWarning(c.label) && hit.text.find("Tried to allocate") == std::string::npos)
+      IsMeantByWarning(c.label) && hit.text.find("Tried to allocate") == std::string::npos) {
     c.tier = Tier::kNote;
+    c.confidence = Confidence::kSymptom;
+  }
   if (of_log && hit.signature->reading != Reading::kNan &&
       (hit.is_caught || IsInPassing(hit.text, c.label)) && !hit.is_unproven)
     c.tier = Tier::kNote;

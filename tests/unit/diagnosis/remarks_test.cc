@@ -97,6 +97,8 @@ constexpr std::string_view kLoggers[] = {
     "3: [1,0]<stderr>:[WARNING|trainer.py:12] 2026-01-01 10:00:00,123 >> ",
     "Note: ",
     "Hint: ",
+    "/v/site-packages/x.py:12: UserWarning: ",
+    "[rank3]: /v/site-packages/x.py:12: RuntimeWarning: ",
 };
 
 constexpr std::string_view kTimeout =
@@ -300,7 +302,19 @@ TEST(Tries, OfAnotherProgramAreItsErrors) {
             "python_exception");
 }
 
+// It may be what ended the run, and forbids nothing.
+TEST(Warnings, AloneAreSymptoms) {
+  const Verdict verdict = Of("WARNING: [Errno 28] No space left on device, nothing is saved");
+  EXPECT_EQ(verdict.label, "disk_full");
+  EXPECT_EQ(verdict.confidence, Confidence::kSymptom);
+}
+
 constexpr Snippet kEnds[] = {
+    {"torch_cpu_only",
+     "Config use_gpu cannot be set as true while you are using paddlepaddle cpu version !"},
+    {"nccl_timeout_peer_died",
+     "horovod.common.exceptions.HorovodInternalError: Horovod has been "
+     "shut down. This has been caused by an exception on one of the ranks"},
     {"host_oom_kill", "slurmstepd: error: Step 11.0 exceeded memory limit (90 > 80)", 137},
     {"host_oom_kill", "Job 7 exceeded memory limit (90 > 80), being killed", 137},
     {"rendezvous_timeout", "EI0006: [PID: 12] Getting socket times out. Reason: no answer"},
