@@ -1,5 +1,6 @@
 // queue, status, explain, cancel, wait, events: what jobs do, and ending them.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <thread>
 
 #include "cli/app.h"
@@ -79,7 +80,9 @@ std::string Explained(const JobView& job, const Screen& screen) {
   if (!job.outcome.empty()) text += job.outcome + "\n";
   for (const std::string& held : job.held) text += "holds " + held + "\n";
   std::vector<Finding> expected = job.findings;
-  std::erase_if(expected, [](const Finding& one) { return one.code != "expected_start"; });
+  std::erase_if(expected, [](const Finding& one) {
+    return one.code != "expected_start" && one.code != "gpu_failed";
+  });
   return text + FindingsText(expected, screen);
 }
 
@@ -115,6 +118,8 @@ Result<int> RunWait(const App& app, const std::vector<std::string>& ids, const s
   return code;
 }
 
+constexpr Millis kQuietStop{5'000};  // a stop that takes longer is explained
+
 // Cancel is decided at once; it is over when nothing of the job is left on any node.
 Result<int> AwaitNothingLeft(const App& app, Client& client, const std::vector<JobId>& jobs) {
   int code = 0;
@@ -122,8 +127,14 @@ Result<int> AwaitNothingLeft(const App& app, Client& client, const std::vector<J
     Millis patience{130'000};
     if (const Result<JobView> view = client.Job(job); view && view->spec)
       patience = view->spec->stop_duration + Millis(10'000);
-    const Result<JobView> end = AwaitJob(client, job, patience, [](const JobView&) {});
     const std::string id = std::to_string(job.value);
+    const Millis quiet = std::min(patience, kQuietStop);
+    Result<JobView> end = AwaitJob(client, job, quiet, [](const JobView&) {});
+    if (!end && end.error().code == ErrorCode::kDeadlineExceeded && quiet < patience) {
+      app.Note("job " + id + " is being ended; this waits " + FormatDurationShort(patience) +
+               " for it at most, and Ctrl-C leaves it to the cluster");
+      end = AwaitJob(client, job, patience - quiet, [](const JobView&) {});
+    }
     if (end) {
       app.Note("job " + id + ": " + std::string(ToString(end->state)));
       for (const std::string& held : end->held) app.Note("  still held: " + held);

@@ -61,6 +61,8 @@ Result<int> RunQuarantine(const App& app, const QuarantineCall& call) {
                                          : " is released; it was held for: ") +
                row.why);
     }
+    if (call.action == "retest" && !rows.empty())
+      app.Note("`launch quarantine list` shows what came of it, within a minute");
     return 0;
   }
   if (rows.empty() && !app.WantsCells()) {

@@ -15,6 +15,7 @@ namespace launch {
 namespace {
 
 constexpr int kSigkill = 9;
+constexpr int kXidLost = 79;  // fallen off the bus
 
 OurKill KillOf(const ExitReport& report) {
   for (const OurSignal& sent : report.our_signals) {
@@ -50,6 +51,7 @@ std::vector<std::string> Counters(const FailedRank& rank) {
                     FormatBytes(*seen.host_total) + " in use");
   }
   for (const int xid : seen.xids) lines.push_back("NVML: Xid " + std::to_string(xid));
+  for (const std::string& gpu : seen.failed_gpus) lines.push_back("NVML: " + gpu);
   if (seen.ecc_errors > 0) {
     lines.push_back("NVML: " + std::to_string(seen.ecc_errors) + " uncorrectable ECC errors");
   }
@@ -126,7 +128,12 @@ Verdict JudgeRank(const LogEvidence& log, const FailedRank& rank,
   node.node = rank.node;
   node.xids = rank.seen.xids;
   node.ecc_errors = rank.seen.ecc_errors;
-  const bool watched = rank.seen.gpu_used.has_value();
+  const bool lost = std::ranges::any_of(rank.seen.failed_gpus, [](const std::string& gpu) {
+    return gpu.find(": lost:") != std::string::npos;
+  });
+  if (lost && std::ranges::find(node.xids, kXidLost) == node.xids.end())
+    node.xids.push_back(kXidLost);
+  const bool watched = rank.seen.gpu_used.has_value() && rank.seen.failed_gpus.empty();
   node.driver_saw_nothing =
       rank.seen.had_no_gpu || (watched && node.xids.empty() && node.ecc_errors == 0);
   node.gpu_total = rank.seen.gpu_total;

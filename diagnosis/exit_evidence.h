@@ -21,8 +21,9 @@ NodeEvidence EvidenceOf(const ExitReport& report);
 
 // What the node's samples had said by then of what the rank had. Bytes.
 struct LastSeen {
-  std::vector<int> xids;         // of its GPUs while it ran, oldest first
-  std::uint64_t ecc_errors = 0;  // uncorrectable ones, while it ran
+  std::vector<int> xids;                      // of its GPUs while it ran, oldest first
+  std::uint64_t ecc_errors = 0;               // uncorrectable ones, while it ran
+  std::vector<std::string> failed_gpus = {};  // "GPU 1 (UUID): lost: ...", as the driver says now
   bool had_no_gpu = false;
   std::optional<std::uint64_t> gpu_total;
   std::optional<std::uint64_t> gpu_used;

@@ -183,7 +183,7 @@ void StepScope::On(const told::StopDone& event) {
   if (allocation.phase != Phase::kStopping && allocation.phase != Phase::kReleased &&
       allocation.phase != Phase::kUnreadable)
     return;
-  // The proof is made of the allocation as a whole, so it names what was given back as well.
+  // The proof does not know what was given back, and names it as well.
   std::vector<std::pair<GpuUuid, std::string>> still_held = event.held;
   std::erase_if(still_held,
                 [&](const auto& entry) { return allocation.given_back.contains(entry.first); });

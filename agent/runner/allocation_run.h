@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +41,8 @@ struct RankRun {
   int signal_sent = 0;  // of the ladder's present step
 };
 
+using HeldGpus = std::vector<std::pair<GpuUuid, std::string>>;  // and why
+
 enum class StopStep { kBegin, kCheckpoint, kTerminate, kKill, kProve };
 
 struct StopRun {
@@ -50,6 +53,8 @@ struct StopRun {
   BootTime give_up{};      // of the free proof
   BootTime proof_since{};  // an older list of the driver proves nothing
   bool told_held = false;
+  // Free when others were told as held: from then on somebody else may have them.
+  std::set<GpuUuid> proved;
 };
 
 enum class RunPhase { kAccepted, kStarting, kStarted, kReleased, kDropped };

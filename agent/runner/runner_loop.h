@@ -169,8 +169,11 @@ class RunnerLoop {
   bool SendToShim(AllocationRun& run, RankRun& rank, std::uint32_t op, int signal);
   void SendToAll(AllocationRun& run, std::uint32_t op, int signal);
   void BeginProof(AllocationRun& run);
-  std::string WhyNotFree(AllocationRun& run);
-  std::string WhyDriverNotFree(const AllocationRun& run) const;
+  std::string WhyNotEnded(AllocationRun& run);
+  HeldGpus FindHeld(const AllocationRun& run, const std::string& why_not_ended) const;
+  bool HasAnother(const AllocationRun& run, const GpuUuid& gpu) const;
+  static std::string WhyDriverHolds(const AllocationRun& run, const GpuUuid& gpu,
+                                    const std::optional<GpuProcessSnapshot>& now);
   void Release(AllocationRun& run);
 
   // Restart; recover_allocations.cc.

@@ -123,8 +123,8 @@ void RunnerLoop::BeginProof(AllocationRun& run) {
   if (gpus && options_.ask_gpu_processes) options_.ask_gpu_processes();
 }
 
-// Empty = free.
-std::string RunnerLoop::WhyNotFree(AllocationRun& run) {
+// Empty = nothing of the job is left; whether its GPUs are free is asked of each.
+std::string RunnerLoop::WhyNotEnded(AllocationRun& run) {
   if (Populated(run)) return "a process of the job is still there after SIGKILL";
   for (const auto& [rank, state] : run.ranks) {
     if (state.shim) return "the supervisor of rank " + std::to_string(rank) + " has not ended";
@@ -142,45 +142,64 @@ std::string RunnerLoop::WhyNotFree(AllocationRun& run) {
   if (behind_docker && ProbeLock(run.dir.ContainerLockPath()) == LockState::kHeld) {
     return "a process in a container of the job is still there";
   }
-  if (!run.spec || run.spec->gpus.empty()) return {};
+  return {};
+}
+
+// Each GPU that is not free, and why: what is left of the job may use any of them.
+HeldGpus RunnerLoop::FindHeld(const AllocationRun& run, const std::string& why_not_ended) const {
+  HeldGpus held;
+  if (!run.spec || run.spec->gpus.empty()) return held;
+  const auto now = options_.gpu_processes ? options_.gpu_processes() : std::nullopt;
   for (const GpuUuid& gpu : run.spec->gpus) {
-    if (ProbeLock(GpuLockPath(options_.lock_dir, gpu)) == LockState::kHeld) {
-      return "the lock of GPU " + gpu.value + " is held";
+    if (run.stop->proved.contains(gpu) || HasAnother(run, gpu)) continue;
+    std::string why = why_not_ended;
+    if (why.empty() && ProbeLock(GpuLockPath(options_.lock_dir, gpu)) == LockState::kHeld) {
+      why = "the lock of GPU " + gpu.value + " is held";
     }
+    if (why.empty()) why = WhyDriverHolds(run, gpu, now);
+    if (!why.empty()) held.emplace_back(gpu, std::move(why));
   }
-  return WhyDriverNotFree(run);
+  return held;
+}
+
+// Proved free before a restart of ours, and given to somebody since, whose end makes the proof
+// anew.
+bool RunnerLoop::HasAnother(const AllocationRun& run, const GpuUuid& gpu) const {
+  return std::ranges::any_of(runs_, [&](const auto& entry) {
+    const AllocationRun& other = *entry.second;
+    const bool lives = other.phase == RunPhase::kAccepted || other.phase == RunPhase::kStarting ||
+                       other.phase == RunPhase::kStarted;
+    return &other != &run && lives && !other.stop && other.spec &&
+           std::ranges::find(other.spec->gpus, gpu) != other.spec->gpus.end();
+  });
 }
 
 // Not free when the driver lists a process that was not there before the allocation. A list from
 // before the kill may lack what came later, and a driver that spoke of the GPU at the accept and
 // says nothing of it now has failed: that is no empty list. Without any driver there never was
 // one, and nothing to prove.
-std::string RunnerLoop::WhyDriverNotFree(const AllocationRun& run) const {
-  const auto now = options_.gpu_processes ? options_.gpu_processes() : std::nullopt;
-  const auto speaks_of = [](const GpuProcessList& lists, const GpuUuid& gpu) {
+std::string RunnerLoop::WhyDriverHolds(const AllocationRun& run, const GpuUuid& gpu,
+                                       const std::optional<GpuProcessSnapshot>& now) {
+  const auto speaks_of = [&](const GpuProcessList& lists) {
     return std::ranges::any_of(lists, [&](const auto& list) { return list.first == gpu; });
   };
-  for (const GpuUuid& gpu : run.spec->gpus) {
-    if (!speaks_of(run.gpu_processes, gpu) || (now && speaks_of(now->lists, gpu))) continue;
+  if (speaks_of(run.gpu_processes) && !(now && speaks_of(now->lists))) {
     return "the driver does not list the processes of GPU " + gpu.value + " any more";
   }
   if (!now) return {};
-  if (run.stop && now->asked < run.stop->proof_since) {
+  if (now->asked < run.stop->proof_since) {
     return "the driver has not listed its processes since the kill";
   }
-  for (const GpuUuid& gpu : run.spec->gpus) {
-    std::set<std::int64_t> before;
-    for (const auto& [uuid, processes] : run.gpu_processes) {
-      for (const GpuProcess& process : processes) {
-        if (uuid == gpu) before.insert(process.pid);
-      }
-    }
-    for (const auto& [uuid, processes] : now->lists) {
-      for (const GpuProcess& process : processes) {
-        if (uuid != gpu || before.contains(process.pid)) continue;
-        return "the driver still lists process " + std::to_string(process.pid) + " on GPU " +
-               gpu.value;
-      }
+  std::set<std::int64_t> before;
+  for (const auto& [uuid, processes] : run.gpu_processes) {
+    if (uuid != gpu) continue;
+    for (const GpuProcess& process : processes) before.insert(process.pid);
+  }
+  for (const auto& [uuid, processes] : now->lists) {
+    for (const GpuProcess& process : processes) {
+      if (uuid != gpu || before.contains(process.pid)) continue;
+      return "the driver still lists process " + std::to_string(process.pid) + " on GPU " +
+             gpu.value;
     }
   }
   return {};
@@ -242,20 +261,24 @@ void RunnerLoop::Climb(AllocationRun& run) {
     // Again while anything is there: a shim that was just starting may still fork its rank.
     if (Populated(run)) KillRanks(run);
     stop.step = StopStep::kProve;
-    const std::string why = WhyNotFree(run);
-    if (why.empty()) return run.dropping ? FinishDrop(run) : Release(run);
+    const std::string why = WhyNotEnded(run);
+    HeldGpus held = FindHeld(run, why);
+    if (why.empty() && held.empty()) return run.dropping ? FinishDrop(run) : Release(run);
     if (now < stop.give_up || stop.told_held) return;
     stop.told_held = true;
-    if (run.dropping || !run.spec || run.spec->gpus.empty()) {
-      // Nothing to hold back from others, but the attempt cannot end: somebody must learn why.
-      Notice("node.stop_stuck", &run, std::nullopt,
-             "attempt " + ToString(run.key) + " cannot be ended: " + why);
-      return TellStart(run);
-    }
-    told::StopDone done{.key = run.key, .held = {}, .log_ends = {}};
-    for (const GpuUuid& gpu : run.spec->gpus) done.held.emplace_back(gpu, why);
     TellStart(run);
-    Tell(std::move(done));
+    if (run.dropping || held.empty()) {
+      // Nothing to hold back from others, but the attempt cannot end: somebody must learn why.
+      return Notice("node.stop_stuck", &run, std::nullopt,
+                    "attempt " + ToString(run.key) +
+                        " cannot be ended: " + (why.empty() ? held.front().second : why));
+    }
+    for (const GpuUuid& gpu : run.spec->gpus) {
+      if (std::ranges::find(held, gpu, &HeldGpus::value_type::first) == held.end()) {
+        stop.proved.insert(gpu);
+      }
+    }
+    Tell(told::StopDone{.key = run.key, .held = std::move(held), .log_ends = {}});
   }
 }
 

@@ -9,6 +9,7 @@
 #include "common/planted.h"
 #include "controller/core/draft.h"
 #include "controller/core/fold_findings.h"
+#include "controller/core/gpu_watch.h"
 #include "controller/core/hang_watch.h"
 #include "controller/core/kept_place.h"
 #include "controller/core/memory_watch.h"
@@ -371,6 +372,7 @@ void NoteInventory(Draft& draft, const NodeId& node, NodeInventory inventory) {
     inventory.revision = revision;
     draft.Event("node.inventory_changed", Subject(node),
                 fmt::format("revision {}", inventory.revision));
+    TellFailedGpus(draft, node, *known->second, inventory);
   }
   draft.Put(InventoryRecord{std::move(inventory)});
   draft.TouchQueue();

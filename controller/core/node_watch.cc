@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/text.h"
+#include "controller/core/gpu_watch.h"
 #include "diagnosis/xid.h"
 
 namespace launch::controller {
@@ -143,6 +144,11 @@ LastSeen SeenOf(const State& state, const Key& key, const RankRecord& rank) {
   const std::vector<GpuUuid> gpus = GpusOf(state, key, rank);
   last.had_no_gpu = gpus.empty();
   for (const GpuUuid& gpu : gpus) {
+    if (inventory != nullptr) {
+      if (std::string why = WhyGpuFails(*inventory, gpu); !why.empty()) {
+        last.failed_gpus.push_back(std::move(why));
+      }
+    }
     const auto found = live->second.seen.find(gpu);
     if (found == live->second.seen.end()) continue;
     const GpuSeen& seen = found->second;

@@ -6,6 +6,7 @@
 
 #include "common/units.h"
 #include "controller/core/draft.h"
+#include "controller/core/gpu_watch.h"
 #include "controller/core/hang_watch.h"
 #include "controller/core/measured_runs.h"
 #include "controller/core/memory_watch.h"
@@ -296,7 +297,9 @@ JobView ViewJob(const State& state, const JobRecord& job, bool full) {
     }
     ShowProgress(state, *newest, view);
     if (view.state == JobState::kRunning) {
-      std::vector<Finding> warnings = MemoryWarnings(state, newest->key);
+      std::vector<Finding> warnings = GpuFailures(state, newest->key);
+      view.findings.insert(view.findings.end(), warnings.begin(), warnings.end());
+      warnings = MemoryWarnings(state, newest->key);
       view.findings.insert(view.findings.end(), warnings.begin(), warnings.end());
       warnings = HangWarnings(state, newest->key);
       view.findings.insert(view.findings.end(), warnings.begin(), warnings.end());

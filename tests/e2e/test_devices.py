@@ -1,4 +1,8 @@
-"""Which devices a job is given: MIG slices, with a driver that is not there."""
+"""Which devices a job is given: MIG slices, and one that is lost, with a driver that is not there."""
+
+import os
+
+from conftest import wait_until
 
 MIG = {"enabled": True, "pending": True, "max": 7, "slices": [
     {"uuid": "MIG-small-1", "profile": "1g.5gb", "memory_mib": 4864, "gi": 7, "ci": 0},
@@ -44,3 +48,29 @@ def test_a_mig_slice_is_a_device_of_its_own(cluster, nvml):
     refused = cluster.launch("submit", cluster.write("two.yaml", JOB.replace("{GPUS}", "{mig: \"1g.5gb:2\"}")), code=3)
     assert "NCCL" in refused.stderr, refused.stderr
     cluster.launch("cancel", second)
+
+
+def test_a_gpu_that_is_lost_is_told_with_its_job_and_held_alone(cluster, nvml):
+    env = nvml.state("a100-40x4")
+    cluster.up("--nvml-library", nvml.library, "--sample-period", "200ms", env=env)
+    job = cluster.submit(cluster.write("job.yaml", JOB.replace("{GPUS}", "2").replace("SECONDS", "600")))
+    cluster.wait_for(job, "RUNNING")
+    nvml.edit(lambda state: state["devices"][1].update(lost=True))
+    (told,) = wait_until("the lost GPU with its job", lambda: [
+        finding for finding in cluster.status(job)["findings"] if finding["code"] == "gpu_failed"])
+    assert "GPU 1" in told["says"] and "fallen off the bus" in told["says"], told
+    assert f"launch requeue {job}" in told["remedy"], told
+    (event,) = [event for event in cluster.events() if event["kind"] == "attempt.gpu_failed"]
+    assert "fallen off the bus" in event["text"], event
+    assert "fallen off the bus" in cluster.launch("explain", job).stdout
+    assert cluster.state_of(job) == "RUNNING", "the job is not touched"
+    if not os.environ.get("LAUNCH_LONG_TESTS"):
+        return  # what is proved free, and what not, is said after a minute
+    said = cluster.launch("cancel", job, timeout=120).stderr
+    assert "is being ended" in said, said
+    (held,) = cluster.json("quarantine", "list")["gpus"]
+    assert held["gpu"].endswith("01"), held
+    (node,) = cluster.json("nodes")["nodes"]
+    assert [gpu["free"] for gpu in node["gpus"]] == [True, False, True, True], node["gpus"]
+    after = cluster.submit(cluster.write("next.yaml", JOB.replace("{GPUS}", "3").replace("SECONDS", "0")))
+    cluster.wait_for(after, "SUCCEEDED")

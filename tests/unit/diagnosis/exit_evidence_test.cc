@@ -126,6 +126,14 @@ TEST(Evidence, CountersOfTheDriverConfirm) {
       << "a fault of the program's kernels does not explain a missing module";
 }
 
+TEST(Evidence, AGpuThatTheDriverLostIsTheCause) {
+  FailedRank rank{.node = NodeId{"gpu1"}, .exit = Ended(Exited{1})};
+  rank.seen.gpu_used = 1ULL << 30;
+  rank.seen.failed_gpus = {"GPU 1 (GPU-b): lost: the GPU has fallen off the bus"};
+  const Verdict verdict = OfRank(rank, "RuntimeError: CUDA error: unknown error\n");
+  EXPECT_EQ(verdict.label, "xid_gpu_hardware");
+  EXPECT_TRUE(HasLine(verdict, "NVML: GPU 1 (GPU-b): lost: the GPU has fallen off the bus"));
+}
 TEST(Evidence, ALimitOfProcessesThatWasReachedConfirmsWhatTheLogSaysOfIt) {
   FailedRank rank{.node = NodeId{"gpu1"}, .exit = Ended(Exited{1})};
   const std::string log = "bash: fork: retry: Resource temporarily unavailable\n";

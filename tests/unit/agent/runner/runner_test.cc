@@ -228,6 +228,34 @@ TEST(Runner, HoldsAGpuThatTheDriverStillShowsInUseUntilItIsFree) {
       [](const told::StopDone& done) { return done.held.empty(); }));
 }
 
+TEST(Runner, HoldsOnlyTheGpuThatTheDriverLostAndAsksNoMoreAfterTheOther) {
+  RunnerBench bench;
+  std::atomic<bool> lost = false;
+  bench.options().proof_time = Millis{50};
+  SystemClock clock;
+  bench.options().gpu_processes = [&]() -> std::optional<GpuProcessSnapshot> {
+    GpuProcessSnapshot said{.asked = clock.Now(), .lists = {{{"GPU-a"}, {}}}};
+    if (!lost) said.lists.push_back({{"GPU-b"}, {}});
+    return said;
+  };
+  bench.Open();
+  AllocationSpec spec = bench.Spec(kKey, 1, {});
+  spec.gpus = {{"GPU-a"}, {"GPU-b"}};
+  ASSERT_TRUE(bench.Run(spec));
+  lost = true;
+  const auto held = bench.Stop(kKey, Millis{0});
+  ASSERT_TRUE(held);
+  ASSERT_EQ(held->held.size(), 1u);
+  EXPECT_EQ(held->held[0].first, GpuUuid{"GPU-b"});
+  // As the next attempt holds it, to which it was given meanwhile.
+  const auto next = FileLock::Take(GpuLockPath(bench.options().lock_dir, {"GPU-a"}));
+  ASSERT_TRUE(next);
+  lost = false;
+  bench.runner().Stop({kKey, StopCause::kCancelled, Millis{0}});
+  EXPECT_TRUE(bench.told().Await<told::StopDone>(
+      [](const told::StopDone& done) { return done.held.empty(); }));
+}
+
 TEST(Runner, TakesTheSilenceOfTheDriverForNoProof) {
   RunnerBench bench;
   std::atomic<bool> silent = false;

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tests/unit/controller/core/test_core.h"
 
 namespace launch::controller {
@@ -38,6 +40,30 @@ TEST_F(Node, SilenceStopsPlacementAndNothingElse) {
   core.Beat("gpu2");
   core.Beat("gpu1");
   EXPECT_EQ(core.View(job).state, JobState::kRunning);
+}
+
+TEST_F(Node, AGpuThatFailsUnderAJobIsToldOnceAndShown) {
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  core.Run(job);
+  const NodeId node = core.View(job).nodelist.at(0);
+  NodeInventory inventory = *core.state.inventories.at(node);
+  EXPECT_TRUE(core.View(job).findings.empty());
+  inventory.gpus[0].health = Health::kBad;
+  inventory.gpus[0].why = "lost: the GPU has fallen off the bus";
+  for (int i = 0; i < 2; ++i) {
+    inventory.revision += 1;
+    inventory.memory_bytes += 1;
+    core.Say(node.value, from_node::InventoryChanged{inventory});
+  }
+  EXPECT_EQ(std::ranges::count_if(
+                core.rows, [](const EventRow& row) { return row.kind == "attempt.gpu_failed"; }),
+            1);
+  const JobView view = core.View(job);
+  ASSERT_EQ(view.findings.size(), 1u);
+  EXPECT_EQ(view.findings[0].code, "gpu_failed");
+  EXPECT_NE(view.findings[0].says.find("GPU 0"), std::string::npos);
+  EXPECT_NE(view.findings[0].says.find("fallen off the bus"), std::string::npos);
+  EXPECT_EQ(view.state, JobState::kRunning) << "the job is not touched";
 }
 
 TEST_F(Node, ThatTakesAnOrderOfAnEndedAttemptForANewOneIsStopped) {
