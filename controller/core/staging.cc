@@ -106,6 +106,7 @@ std::vector<Finding> Unreachable(const std::vector<std::string>& candidates,
 struct Resume {
   const CheckpointFound* newest = nullptr;
   std::vector<std::string> skipped;
+  std::vector<const CheckpointFound*> incomplete;  // of those
 };
 
 Resume ChooseCheckpoint(const std::vector<NodeId>& nodes,
@@ -130,6 +131,7 @@ Resume ChooseCheckpoint(const std::vector<NodeId>& nodes,
     if (resume.newest != nullptr && found.step <= resume.newest->step) continue;
     if (!found.complete) {
       resume.skipped.push_back(fmt::format("{} is not complete: {}", found.path, found.why));
+      resume.incomplete.push_back(&found);
     } else if (const auto node = lacks(found); node != nodes.end()) {
       resume.skipped.push_back(
           fmt::format("{} of {} is not seen on {}", found.path, nodes.front().value, node->value));
@@ -147,6 +149,27 @@ Finding ResumesAtFirst(const std::string& checkpoint) {
       fmt::format("the first attempt goes on from {}, which was there before the job", checkpoint),
       "",
       "write checkpoint: {resume: never}, or another checkpoint.dir, to start anew"};
+}
+
+// One that is newer than what is gone on from may be torn; where all are, they are rather of a
+// format that we do not know, and the work of the attempts before is lost.
+Finding PassesOver(const Resume& resume, const std::string& dir) {
+  const CheckpointFound& newest = **std::ranges::max_element(
+      resume.incomplete, {}, [](const CheckpointFound* found) { return found->step; });
+  const bool lost = resume.newest == nullptr;
+  return {
+      "checkpoint_skipped",
+      lost ? Severity::kWarning : Severity::kNotice,
+      std::nullopt,
+      fmt::format(
+          "{} in {} {} taken for incomplete, so it {}",
+          resume.incomplete.size() == 1 ? "a checkpoint"
+                                        : fmt::format("{} checkpoints", resume.incomplete.size()),
+          dir, resume.incomplete.size() == 1 ? "is" : "are",
+          lost ? std::string("begins at the first step") : "goes on from " + resume.newest->path),
+      newest.path + ": " + newest.why,
+      "if it is whole, write checkpoint: {complete_marker: FILE} with the name of a file that "
+      "the program writes into each checkpoint as the last one"};
 }
 
 // A directory on a disk of one node: what an attempt saved there no other node sees.
@@ -261,6 +284,9 @@ LaunchDecision DecideLaunch(const State& state, const AttemptRecord& attempt) {
       if (attempt.key.attempt == Attempt{1}) {
         decision.findings.push_back(ResumesAtFirst(resume.newest->path));
       }
+    }
+    if (!resume.incomplete.empty()) {
+      decision.findings.push_back(PassesOver(resume, spec.checkpoint.dir));
     }
     decision.skipped_checkpoints = std::move(resume.skipped);
     decision.attempt.local_checkpoints = HaveOwnDisks(attempt.nodes, facts);

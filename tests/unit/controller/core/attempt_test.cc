@@ -272,6 +272,30 @@ TEST_F(TwoNodes, ResumesFromTheNewestCheckpointThatIsCompleteEverywhere) {
   ASSERT_NE(said, findings.end());
   EXPECT_NE(said->says.find("goes on from /w/out/checkpoint-80"), std::string::npos);
   EXPECT_TRUE(core.HasEvent("checkpoint.skipped"));
+  const auto torn = std::ranges::find(findings, "checkpoint_skipped", &Finding::code);
+  ASSERT_NE(torn, findings.end());
+  EXPECT_EQ(torn->severity, Severity::kNotice);
+  EXPECT_EQ(torn->evidence, "/w/out/checkpoint-120: truncated");
+}
+
+TEST_F(TwoNodes, CheckpointsThatAllPassForIncompleteAreAWarning) {
+  JobSpec spec = GpuJob(2, 1);
+  spec.checkpoint.dir = "out";
+  const Key key = Accepted(spec);
+  StagingFacts facts;
+  facts.checkpoints = {{"/w/out/checkpoint-20", 20, "torch", false, "cut off", WallMs(2)},
+                       {"/w/out/checkpoint-10", 10, "torch", false, "cut off", WallMs(1)}};
+  core.Ready("gpu1", key, facts);
+  facts.reach = {{"10.0.0.1", true, "eth1", ""}};
+  core.Ready("gpu2", key, facts);
+  const auto findings = core.View(key.job).findings;
+  const auto said = std::ranges::find(findings, "checkpoint_skipped", &Finding::code);
+  ASSERT_NE(said, findings.end());
+  EXPECT_EQ(said->severity, Severity::kWarning);
+  EXPECT_EQ(said->says,
+            "2 checkpoints in out are taken for incomplete, so it begins at the first step");
+  EXPECT_EQ(said->evidence, "/w/out/checkpoint-20: cut off");
+  EXPECT_NE(said->remedy.find("complete_marker"), std::string::npos);
 }
 
 TEST_F(TwoNodes, ACheckpointThatOneNodeDoesNotSeeIsPassedOverInWords) {
