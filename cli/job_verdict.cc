@@ -2,6 +2,7 @@
 
 #include "cli/unstarted_verdict.h"
 #include "diagnosis/exit_evidence.h"
+#include "diagnosis/labels.h"
 #include "diagnosis/verdict.h"
 
 namespace launch {
@@ -97,7 +98,9 @@ Result<Verdict> Judged(Client& client, const JobView& job, std::optional<Attempt
   std::vector<Verdict> verdicts;
   for (const FailedRank& rank : ranks)
     verdicts.push_back(JudgeLog(client, call, rank, patience.of_each, signatures));
-  return ChooseVerdict(verdicts);
+  Verdict chosen = ChooseVerdict(verdicts);
+  NameJob(job.id, chosen);
+  return chosen;
 }
 
 }  // namespace

@@ -169,6 +169,9 @@ constexpr LabelInfo kLabels[] = {
      "key and known_hosts"},
     {"storage_io", kElsewhere, "A file system of the node answers with input/output errors",
      "dmesg -T | tail -50; mount   # on that node; leave it out until its mount is healthy"},
+    {"time_limit", "resume", "The job reached its time limit",
+     "submit it with a larger `time:`; with `checkpoint: {dir: ...}` a new attempt goes on from "
+     "where this one was"},
     {"too_many_open_files", kChange, "The process ran out of file descriptors",
      "ulimit -n 65536, and torch.multiprocessing.set_sharing_strategy('file_system')"},
     {"toolkit_mismatch", kNoRetry,
@@ -216,6 +219,15 @@ Verdict VerdictOfLabel(std::string_view label, Confidence confidence) {
   verdict.remedy = info.remedy;
   verdict.action = info.action;
   return verdict;
+}
+
+void NameJob(JobId job, Verdict& verdict) {
+  constexpr std::string_view kPlace = " JOB";
+  for (const std::string_view verb : {"launch requeue", "launch logs"}) {
+    const std::string wanted = std::string(verb) + std::string(kPlace);
+    for (std::size_t at = 0; (at = verdict.remedy.find(wanted, at)) != std::string::npos;)
+      verdict.remedy.replace(at + verb.size() + 1, kPlace.size() - 1, std::to_string(job.value));
+  }
 }
 
 }  // namespace launch

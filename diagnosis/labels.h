@@ -22,4 +22,7 @@ const LabelInfo& LabelInfoOf(std::string_view label);  // of an unknown word: th
 // With the label's own sentence, remedy and action, for the caller to say more precisely.
 Verdict VerdictOfLabel(std::string_view label, Confidence confidence);
 
+// "launch requeue JOB" of the remedy becomes "launch requeue 12".
+void NameJob(JobId job, Verdict& verdict);
+
 }  // namespace launch

@@ -505,7 +505,7 @@ std::optional<Verdict> VerdictOfOurKill(OurKill kill) {
     case OurKill::kPeerFailed:
       return verdict("none", "The rank was ended because another one had failed");
     case OurKill::kTimeLimit:
-      return verdict("preempted_signal", "The job reached its time limit");
+      return verdict("time_limit", "The job reached its time limit");
     case OurKill::kPreempt:
       return verdict("preempted_signal",
                      "The job was preempted or requeued: it was stopped to run again");

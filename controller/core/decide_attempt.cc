@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/planted.h"
+#include "common/units.h"
 #include "controller/core/attempt_facts.h"
 #include "controller/core/kept_place.h"
 
@@ -228,7 +229,8 @@ void SettleRunning(Draft& draft, const Facts& facts) {
   const auto limit = draft.live().time_limits.find(facts.job.id);
   if (limit != draft.live().time_limits.end() && limit->second <= draft.now()) {
     const JobSpec& spec = state.specs.at(facts.job.id).spec;
-    std::string text = "the time limit of the job was reached";
+    std::string text =
+        fmt::format("the time limit of {} was reached", FormatDurationShort(*spec.time_limit));
     if (const Millis lead = SignalLead(spec); lead > Millis{0}) {
       text += fmt::format("; signal {} was sent {} s before it", *spec.checkpoint.signal,
                           lead.count() / 1000);

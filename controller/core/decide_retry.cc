@@ -11,18 +11,12 @@
 #include "controller/core/memory_watch.h"
 #include "controller/core/recovery.h"
 #include "controller/core/reputation.h"
+#include "controller/core/stop_verdict.h"
 #include "controller/core/views.h"
 #include "diagnosis/rank_end.h"
-#include "diagnosis/verdict.h"
 
 namespace launch::controller {
 namespace {
-
-// The kills that end an attempt whatever its ranks do; who cancels knows why.
-OurKill KillOf(StopCause cause) {
-  if (cause == StopCause::kTimeLimit) return OurKill::kTimeLimit;
-  return cause == StopCause::kPreempted ? OurKill::kPreempt : OurKill::kNone;
-}
 
 // The first to fail by itself: what we killed is a consequence, not a cause. Times of different
 // nodes are compared on our clock; where one is not known, the first that arrived stands, unless a
@@ -298,7 +292,7 @@ void EndAttempt(Draft& draft, const Key& key, const Ending& ending) {
   attempt.ended = draft.wall();
   if (ending.state == JobState::kSucceeded) attempt.verdict.reset();  // it stood still, and went on
   if (!attempt.verdict && ending.state != JobState::kSucceeded) {
-    attempt.verdict = VerdictOfOurKill(KillOf(attempt.stop_cause));
+    attempt.verdict = VerdictOfStop(draft.state().specs.at(key.job).spec, attempt);
   }
   if (ending.first_failed_rank) attempt.first_failed_rank = ending.first_failed_rank;
   if (ending.first_failed_node) attempt.first_failed_node = ending.first_failed_node;

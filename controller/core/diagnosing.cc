@@ -8,6 +8,7 @@
 #include "controller/core/hang_watch.h"
 #include "controller/core/node_watch.h"
 #include "controller/core/remedy_effects.h"
+#include "diagnosis/labels.h"
 #include "diagnosis/verdict.h"
 
 namespace launch::controller {
@@ -152,6 +153,7 @@ void OnDiagnosed(Draft& draft, const event::Diagnosed& event) {
   AttemptRecord attempt = found->second;
   attempt.verdict = event.verdict;
   ExplainByExitCode(draft.state(), attempt, *attempt.verdict);
+  NameJob(event.key.job, *attempt.verdict);
   if (const auto plan = draft.state().plans.find(event.key); plan != draft.state().plans.end()) {
     const JobSpec& spec = draft.state().specs.at(event.key.job).spec;
     const PlanChange& so_far = draft.state().jobs.at(event.key.job).change;

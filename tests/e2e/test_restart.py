@@ -101,6 +101,13 @@ def test_the_signal_comes_before_the_limit_and_term_at_it(cluster):
     assert list(seen) == ["SIGUSR1", "SIGTERM"]
     # Its own clock starts when Python has started; how loaded this machine is shows in both.
     assert seen["SIGUSR1"] <= 4.0 and 4.0 <= seen["SIGTERM"] - seen["SIGUSR1"] <= 6.5
+    verdict = cluster.json("why", jobs["goes_on"])
+    assert (verdict["label"], verdict["confidence"]) == ("time_limit", "confirmed"), verdict
+    # The remedy, word for word.
+    subprocess.run(["bash", "-c", verdict["remedy"]], check=True, cwd=cluster.work,
+                   env={**cluster.env, "PATH": f"{BIN}:{cluster.env['PATH']}"})
+    cluster.wait_for(jobs["goes_on"], "RUNNING")
+    cluster.launch("cancel", jobs["goes_on"])
     late = cluster.write("late.yaml", "name: late\ngpus: 0\ntime: 5s\ncheckpoint: {dir: out, signal: USR1@20s}\nrun: a\n")
     assert "checkpoint.signal" in cluster.launch("submit", late, code=2).stderr
 

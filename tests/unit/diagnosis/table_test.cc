@@ -76,5 +76,11 @@ TEST(Table, EachAlternativeOfAPatternIsReachedByItsOwnExample) {
   EXPECT_GT(alternatives, 800u);
 }
 
+TEST(Labels, TheirRemediesNameTheJob) {
+  Verdict verdict = VerdictOfLabel("preempted_signal", Confidence::kLikely);
+  NameJob(JobId{12}, verdict);
+  EXPECT_TRUE(verdict.remedy.starts_with("launch requeue 12 ")) << verdict.remedy;
+}
+
 }  // namespace
 }  // namespace launch

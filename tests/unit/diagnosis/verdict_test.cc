@@ -76,9 +76,9 @@ TEST(Verdicts, EverySnippetHasItsLabel) {
 
 TEST(Verdicts, EveryLabelHasASnippet) {
   for (const LabelInfo& info : Labels()) {
-    // Two come from the stacks of ranks, never from a log.
-    bool found =
-        info.label == "none" || info.label == "hang" || info.label == "collective_mismatch";
+    // Two come from the stacks of ranks and one from the controller, never from a log.
+    bool found = info.label == "none" || info.label == "hang" ||
+                 info.label == "collective_mismatch" || info.label == "time_limit";
     for (const Snippet& snippet : AllSnippets()) found = found || snippet.label == info.label;
     EXPECT_TRUE(found) << info.label;
   }
@@ -367,7 +367,7 @@ TEST(Node, OurOwnKillsAreToldApart) {
   node.our_kill = OurKill::kCancel;
   EXPECT_EQ(Diagnose("", node, Table()).label, "none");
   node.our_kill = OurKill::kTimeLimit;
-  EXPECT_EQ(Diagnose("", node, Table()).label, "preempted_signal");
+  EXPECT_EQ(Diagnose("", node, Table()).label, "time_limit");
   EXPECT_EQ(Diagnose("", node, Table()).action, "resume");
 }
 

@@ -581,7 +581,7 @@ TEST_F(TwoNodes, EndsAtItsTimeLimit) {
   EXPECT_EQ(core.View(job).state, JobState::kTimeout);
   const std::optional<Verdict> verdict = core.View(job).attempts[0].verdict;
   ASSERT_TRUE(verdict) << "nobody need judge from logs what we did ourselves";
-  EXPECT_EQ(verdict->label, "preempted_signal");
+  EXPECT_EQ(verdict->label, "time_limit");
   EXPECT_EQ(verdict->confidence, Confidence::kConfirmed);
 }
 

@@ -1,5 +1,6 @@
 // `time` is the longest run: whoever wants a signal gets it before, as with Slurm's --signal.
 #include "controller/core/draft.h"
+#include "controller/core/stop_verdict.h"
 #include "planner/planner.h"
 #include "tests/unit/controller/core/test_core.h"
 
@@ -48,7 +49,41 @@ TEST_F(TimeLimit, TheStopBeginsSoMuchBeforeItThatTermComesAtTheLimit) {
   End(143, {10, 15});
   EXPECT_EQ(core.View(key.job).state, JobState::kTimeout);
   EXPECT_EQ(core.View(key.job).outcome,
-            "the time limit of the job was reached; signal 10 was sent 20 s before it");
+            "the time limit of 1m was reached; signal 10 was sent 20 s before it");
+}
+
+TEST_F(TimeLimit, TheVerdictSaysHowToGetMoreTime) {
+  Wait(Millis{40'000});
+  End(143, {10, 15});
+  ASSERT_TRUE(core.state.attempts.at(key).verdict);
+  const Verdict& verdict = *core.state.attempts.at(key).verdict;
+  EXPECT_EQ(verdict.label, "time_limit");
+  EXPECT_EQ(verdict.cause, "The time limit of 1m was reached");
+  EXPECT_EQ(verdict.action, "retry_with_change");
+  const std::string id = std::to_string(key.job.value);
+  EXPECT_NE(verdict.remedy.find("launch update " + id + " time=2m"), std::string::npos);
+  EXPECT_EQ(verdict.remedy.find("checkpoint"), std::string::npos);
+}
+
+TEST(StopVerdict, GoesOnFromACheckpointWhereTheJobHasOne) {
+  JobSpec spec;
+  spec.time_limit = Millis{3'600'000};
+  spec.checkpoint.dir = "/ckpt";
+  AttemptRecord attempt;
+  attempt.key = {JobId{7}, Attempt{1}};
+  attempt.stop_cause = StopCause::kTimeLimit;
+  const auto verdict = VerdictOfStop(spec, attempt);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->action, "resume");
+  EXPECT_NE(verdict->remedy.find("checkpoint in /ckpt"), std::string::npos);
+}
+
+TEST(StopVerdict, OfARequeueHasNoRemedy) {
+  AttemptRecord attempt;
+  attempt.stop_cause = StopCause::kPreempted;
+  const auto verdict = VerdictOfStop(JobSpec{}, attempt);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->remedy, "");
 }
 
 TEST_F(TimeLimit, WhatEndsBetweenTheSignalAndTheLimitIsDone) {
