@@ -61,7 +61,8 @@ void SetEnd(const State& state, const JobRecord& job, const Now& now,
   };
   if (latest) take(*latest, "its time limit, at the latest");
   if (view.state == JobState::kStopping) {
-    return take(now.wall + state.specs.at(job.id).spec.stop_duration, "it is being stopped");
+    return take(now.wall + state.specs.at(job.id).spec.stop_duration,
+                "its stop_duration, at the latest");
   }
   if (view.eta_s) {
     return take(now.wall + Millis{static_cast<std::int64_t>(*view.eta_s * 1000)}, "its ETA");
@@ -212,7 +213,8 @@ std::string Ids(const std::vector<JobId>& jobs) {
   for (std::size_t i = 0; i < jobs.size() && i < 4; ++i) {
     text += (i == 0 ? "" : ", ") + std::to_string(jobs[i].value);
   }
-  return jobs.size() > 4 ? fmt::format("{} and {} more", text, jobs.size() - 4) : text;
+  if (jobs.size() > 4) text += fmt::format(" and {} more", jobs.size() - 4);
+  return (jobs.size() == 1 ? "job " : "jobs ") + text;
 }
 
 // Ends what runs, one after the other, and serves the queue in between.
@@ -267,9 +269,10 @@ void Simulate(const State& state, const Asked& asked, const Now& now, StartForec
     if (!end.at) unknown.push_back(end.holder.job);
   }
   if (!unknown.empty()) {
-    forecast.basis = fmt::format("nothing says when job {} ends", Ids(unknown));
+    forecast.basis =
+        fmt::format("nothing says when {} {}", Ids(unknown), unknown.size() == 1 ? "ends" : "end");
   } else {
-    forecast.basis = fmt::format("it depends on how long job {} will run", Ids(forecast.ahead));
+    forecast.basis = fmt::format("it depends on how long {} will run", Ids(forecast.ahead));
   }
   show(ends, ends.size(), placed);
 }
@@ -360,7 +363,6 @@ StartForecast Forecast(const State& state, const Asked& asked, const Now& now) {
   forecast.ahead = Ahead(state, asked, now);
   Simulate(state, asked, now, forecast);
   if (!forecast.start || *forecast.start > now.wall) AddChanges(state, asked, forecast);
-  if (forecast.ahead.size() > kMostAhead) forecast.ahead.resize(kMostAhead);
   return forecast;
 }
 
@@ -426,13 +428,15 @@ Finding AsFinding(const StartForecast& start, const Now& now) {
   const auto add = [](std::string& text, const std::string& line) {
     text += (text.empty() ? "" : "\n") + line;
   };
-  if (!start.ahead.empty()) add(finding.evidence, "in front of it: job " + Ids(start.ahead));
+  if (!start.ahead.empty()) add(finding.evidence, "in front of it: " + Ids(start.ahead));
   for (const StartForecast::Holder& holder : start.holders) {
     std::vector<std::string> nodes;
     for (const NodeId& node : holder.nodes) nodes.push_back(node.value);
     add(finding.evidence,
         fmt::format("job {} ({} of {}) {} {}, {}", holder.job.value, holder.name, holder.user,
-                    holder.gpus > 0 ? fmt::format("has {} GPUs on", holder.gpus) : "runs on",
+                    holder.gpus > 0
+                        ? fmt::format("has {} GPU{} on", holder.gpus, holder.gpus == 1 ? "" : "s")
+                        : "runs on",
                     FoldHostlist(std::move(nodes)),
                     holder.ends ? fmt::format("ends in {} by {}",
                                               FormatDurationShort(

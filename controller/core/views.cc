@@ -206,11 +206,13 @@ std::vector<std::string> StillHeld(const State& state, JobId job) {
       }
       const auto live = state.live.nodes.find(node);
       const bool silent = live == state.live.nodes.end() || live->second.silent;
-      held.push_back(
-          fmt::format("{}: {}{} {} of attempt {}{}", node.value,
-                      alloc.gpus.empty() ? "" : fmt::format("{} GPUs, ", alloc.gpus.size()),
-                      alloc.ranks.size(), alloc.ranks.size() == 1 ? "rank" : "ranks",
-                      entry->first.attempt.value, silent ? "; the node is silent" : ""));
+      held.push_back(fmt::format(
+          "{}: {}{} {} of attempt {}{}", node.value,
+          alloc.gpus.empty()
+              ? ""
+              : fmt::format("{} GPU{}, ", alloc.gpus.size(), alloc.gpus.size() == 1 ? "" : "s"),
+          alloc.ranks.size(), alloc.ranks.size() == 1 ? "rank" : "ranks",
+          entry->first.attempt.value, silent ? "; the node is silent" : ""));
     }
   }
   return held;

@@ -267,7 +267,8 @@ std::string NodeFilter::Lacks(const PlannerOffer& offer) const {
     return "is " + std::string(ToString(node.arch)) + ", not " + std::string(ToString(*spec.arch));
   }
   if (spec.cpus && spec.cpus->value > static_cast<std::uint64_t>(std::max(node.cores, 0))) {
-    return "has " + std::to_string(node.cores) + " cores of " + std::to_string(spec.cpus->value);
+    return "has " + std::to_string(node.cores) + (node.cores == 1 ? " core of " : " cores of ") +
+           std::to_string(spec.cpus->value);
   }
   if (spec.memory_bytes && spec.memory_bytes->value > node.memory_bytes) {
     return "has " + FormatBytes(node.memory_bytes) + " of " +

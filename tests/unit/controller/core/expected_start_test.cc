@@ -64,6 +64,23 @@ TEST_F(ExpectedStart, ServesThoseInFrontFirst) {
   EXPECT_EQ(*Of(big).start, core.now.wall + Millis{10 * 60'000});
 }
 
+TEST_F(ExpectedStart, CountsAllThatAreInFrontOfALongQueue) {
+  core.Run(core.Submitted(WithLimit(GpuJob(2, 2), 10)));
+  for (int i = 0; i < 40; ++i) core.Submitted(GpuJob(2, 2));
+  const StartForecast start = Of(core.Submitted(GpuJob(1, 1)));
+  EXPECT_EQ(start.basis, "40 jobs are in front of it");
+  EXPECT_NE(AsFinding(start, core.now).evidence.find(" and 36 more"), std::string::npos);
+}
+
+TEST_F(ExpectedStart, SpeaksOfOneJobAndOfSeveral) {
+  const JobId one = core.Submitted(GpuJob(1, 2));
+  const JobId other = core.Submitted(GpuJob(1, 2));
+  core.Run(one);
+  core.Run(other);
+  const std::string ids = std::to_string(one.value) + ", " + std::to_string(other.value);
+  EXPECT_EQ(Of(core.Submitted(GpuJob(2, 2))).basis, "nothing says when jobs " + ids + " end");
+}
+
 TEST_F(ExpectedStart, IsNotKnownWithoutAnEnd) {
   const JobId endless = core.Submitted(GpuJob(2, 2));
   core.Run(endless);
