@@ -15,6 +15,7 @@ namespace {
 constexpr int kMostStrangers = 5;
 constexpr std::size_t kLongestPrefix = 120;
 constexpr int kListLines = 10;
+constexpr int kLinesAbove = 5;
 constexpr std::size_t kOfTracker = 16000;  // of a chain of tracebacks that names who tries again
 constexpr std::size_t kLongWord = 5;
 constexpr int kLife = 2;               // of what stands behind an error: see LifeIn
@@ -139,17 +140,27 @@ std::string LogScanner::FrameAbove(Span line) const {
 }
 
 bool LogScanner::IsOfNoConsequence(Span header) const {
-  const Span before = LineBefore(header);
-  const std::string text = Read(before).text;
-  // The rest of its chain.
-  if (text.starts_with("During handling of the above exception") ||
-      text.starts_with("The above exception was the direct cause"))
-    return ignored_.contains(base_ + LineBefore(before).begin);
-  if (text == "Retry attempt failed:") {  // wandb/sdk/lib/retry.py
-    const std::string_view trace = std::string_view(buffer_).substr(header.begin, kOfTracker);
-    return trace.find("wandb") != std::string_view::npos;
+  const std::optional<Rank> rank = Read(header).rank;
+  // Above the header, or above what others wrote in between and the rest of a line that was cut.
+  bool of_chain = false;
+  Span above = LineBefore(header);
+  for (int i = 0; i < kLinesAbove && above.end > above.begin; ++i, above = LineBefore(above)) {
+    if (of_chain && ignored_.contains(base_ + above.begin)) return true;
+    const LogLine line = Read(above);
+    if (line.rank != rank) continue;
+    const std::string& text = line.text;
+    if (text.starts_with("Exception ignored in") || text == "--- Logging error ---") return true;
+    if (text == "Retry attempt failed:") {  // wandb/sdk/lib/retry.py
+      const std::string_view trace = std::string_view(buffer_).substr(header.begin, kOfTracker);
+      return trace.find("wandb") != std::string_view::npos;
+    }
+    if (text.starts_with("During handling of the above exception") ||
+        text.starts_with("The above exception was the direct cause"))
+      of_chain = true;
+    else if (IsOfException(text) || Indent(text) > 0 || text.starts_with("Traceback"))
+      return false;
   }
-  return text.starts_with("Exception ignored in") || text == "--- Logging error ---";
+  return false;
 }
 
 bool LogScanner::IsCaught(Span header, Span exception, const LogHit& hit) const {

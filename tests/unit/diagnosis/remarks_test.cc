@@ -297,6 +297,31 @@ TEST(Dynamo, ErrorsOfItsFileAreNoWarnings) {
             "cuda_oom");
 }
 
+// Others write in between, each line has its rank in front, and a terminal cuts lines.
+TEST(Tries, ThatPythonPassesOverAreSeenInNoise) {
+  const std::string trace =
+      "Traceback (most recent call last):\n  File \"/v/logging/__init__.py\", line 1100, in emit\n"
+      "    msg = self.format(record)\n";
+  const std::string chain = trace +
+                            "socket.gaierror: [Errno -2] Name or service not known\n\nDuring "
+                            "handling of the above exception, another exception occurred:\n\n" +
+                            trace + "requests.exceptions.ConnectionError: host='api.wandb.ai'\n";
+  for (const std::string& log :
+       {"--- Logging error ---\n[rank5]: step 3 took 1 s\n" + trace + "TypeError: not all\n",
+        "--- Logging error ---\nshard 12 is open\n" + trace + "TypeError: not all\n",
+        "Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7f21\n"
+        "c4b8a5e0>\n" +
+            trace + "AssertionError: can only test a child process\n",
+        "Retry attempt failed:\n" + chain}) {
+    EXPECT_EQ(Of(log, std::nullopt).label, "none") << log;
+    EXPECT_EQ(Of(EachLine(log, "[rank3]: ", "\n"), std::nullopt).label, "none") << log;
+    EXPECT_EQ(Of(log + std::string(kTraceback) + "KeyError: 'x'\n").label, "python_exception")
+        << log;
+    const Verdict verdict = Of(log + "step\n" + std::string(kTraceback) + "KeyError: 'x'\n");
+    EXPECT_NE(verdict.cause.find("KeyError"), std::string::npos) << verdict.cause;
+  }
+}
+
 TEST(Tries, OfAnotherProgramAreItsErrors) {
   EXPECT_EQ(Of("Retry attempt failed:\n" + std::string(kTraceback) + "KeyError: 'x'\n").label,
             "python_exception");
