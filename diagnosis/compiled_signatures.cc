@@ -17,7 +17,7 @@ std::vector<CompiledSignatures::Row> CompileAll() {
   std::vector<CompiledSignatures::Row> rows;
   for (const std::span<const Signature> table :
        {LauncherSignatures(), HardwareSignatures(), MemorySignatures(), EnvironmentSignatures(),
-        CommunicationSignatures(), StorageSignatures(), ProgramSignatures()}) {
+        CommunicationSignatures(), StorageSignatures(), ProgramSignatures(), ShellSignatures()}) {
     for (const Signature& signature : table)
       rows.push_back({&signature, Compile(signature.pattern), Compile(signature.veto)});
   }

@@ -71,5 +71,6 @@ std::span<const Signature> ProgramSignatures();
 std::span<const Signature> StorageSignatures();
 std::span<const Signature> HardwareSignatures();
 std::span<const Signature> LauncherSignatures();
+std::span<const Signature> ShellSignatures();
 
 }  // namespace launch

@@ -17,19 +17,19 @@ namespace {
 // Our launchers first, where run starts once per node on PATH, and also where the text puts another
 // directory before PATH (an activated environment): bash takes a function before any file, and
 // scripts that bash runs inherit it. torchrun reads PET_ variables where it is reached by its own
-// path.
+// path. All on the first line of the text, so that bash counts its lines as their author does.
 std::string WithWrappers(const LaunchLine& line) {
   const bool per_node = line.start == StartKind::kPerNode;
-  std::string text = per_node ? "PATH=\"$LAUNCH_WRAPPERS:$PATH\"\n" : "";
+  std::string text = per_node ? "PATH=\"$LAUNCH_WRAPPERS:$PATH\"; " : "";
   for (const char* name : {"torchrun", "deepspeed", "accelerate"}) {
-    text += std::string(name) + "() { \"$LAUNCH_WRAPPERS/" + name + "\" \"$@\"; }\n";
+    text += std::string(name) + "() { \"$LAUNCH_WRAPPERS/" + name + "\" \"$@\"; }; ";
   }
-  text += "export -f torchrun deepspeed accelerate\n";
+  text += "export -f torchrun deepspeed accelerate; ";
   if (per_node) {
     text +=
         "export PET_NNODES=\"$NNODES\" PET_NPROC_PER_NODE=\"$NPROC_PER_NODE\" "
         "PET_NODE_RANK=\"$NODE_RANK\" PET_MASTER_ADDR=\"$MASTER_ADDR\" "
-        "PET_MASTER_PORT=\"$MASTER_PORT\"\n";
+        "PET_MASTER_PORT=\"$MASTER_PORT\"; ";
   }
   return text + line.shell;
 }

@@ -41,6 +41,8 @@ def plan(cluster, text, *args, code=2, inventory="cpu.yaml"):
     ("name: x\nenv: {A: $NOT_THERE}\nrun: a\n", ["A", "NOT_THERE"]),
     ("name: x\nenv: {RANK: '3'}\nrun: a\n", ["RANK"]),
     ("name: x\nrun: \"echo 'open\"\n", ["quote"]),
+    ("name: x\nrun: |\n  if true; then\n  echo\n", ["job.yaml:4: run: bash: ", "end of file", "not closed"]),
+    ("name: x\nrun: a\nsetup: |\n  echo\n  fi\n", ["job.yaml:5: setup: bash: ", "`fi'"]),
     ("a: &x 1\nb: *x\n", ["anchors"]),
 ])
 def test_a_wrong_job_file_says_what_and_where(cluster, text, words):

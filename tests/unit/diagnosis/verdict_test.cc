@@ -361,6 +361,13 @@ TEST(Node, ABareSigkillIsNotCalledOutOfMemory) {
     EXPECT_NE(verdict.remedy.find(word), std::string::npos) << word;
 }
 
+TEST(Causes, ATextThatBashCannotReadEndsTheSameWayAgain) {
+  const Verdict verdict = Of("/bin/bash: -c: line 7: syntax error: unexpected end of file\n", 2);
+  EXPECT_EQ(verdict.label, "launcher_args");
+  EXPECT_EQ(verdict.action, "no_retry");
+  EXPECT_NE(verdict.cause.find("syntax error: unexpected end of file"), std::string::npos);
+}
+
 TEST(Node, OurOwnKillsAreToldApart) {
   NodeEvidence node;
   node.signal = 9;
