@@ -108,8 +108,10 @@ struct Client::Wire {
     channel->WaitForConnected(std::chrono::system_clock::now() + kReconnectWait);
   }
 
+  // With details of ours the controller has answered: a node may be what cannot be reached.
   Error Explained(const grpc::Status& status) const {
-    return Explain(FromStatus(status, "the controller at " + address));
+    Error error = FromStatus(status, "the controller at " + address);
+    return status.error_details().empty() ? Explain(std::move(error)) : error;
   }
 
   template <class Stub, class Request, class Reply>

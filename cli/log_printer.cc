@@ -154,8 +154,11 @@ void LogPrinter::Take(const LogPiece& piece) {
       if (std::get<0>(key) == gap->attempt.value && std::get<Rank>(key) == gap->rank &&
           source.next_offset >= gap->from)
         source.next_offset = std::max(source.next_offset, gap->to);
-    notes_("[" + std::to_string(gap->rank) + "] " + std::to_string(gap->to - gap->from) +
-           " bytes are missing here (" + CleanLine(gap->why, false) + ")\n");
+    const std::string why = CleanLine(gap->why, false);
+    notes_("[" + std::to_string(gap->rank) + "] " +
+           (gap->to == gap->from
+                ? "cannot be read on: " + why + "\n"
+                : std::to_string(gap->to - gap->from) + " bytes are missing here (" + why + ")\n"));
     return;
   }
   const LogEnd& end = std::get<LogEnd>(piece);

@@ -13,6 +13,23 @@ constexpr Millis kFollowLimit{3'600'000};
 constexpr int kReconnects = 10;
 constexpr Millis kLasted{10'000};  // a connection that was one
 
+// What was there to read, so that nothing is not taken for silence of the program.
+struct Readable {
+  bool any = false;    // bytes, or a log that is known to be empty
+  std::string unread;  // why the first that was not read was not
+
+  void Take(const LogPiece& piece) {
+    if (std::holds_alternative<LogChunk>(piece)) any = true;
+    const auto* end = std::get_if<LogEnd>(&piece);
+    if (end == nullptr) return;
+    if (end->complete) {
+      any = true;
+    } else if (unread.empty() && !end->error.empty()) {
+      unread = "rank " + std::to_string(end->rank) + ": " + CleanLine(end->error, false);
+    }
+  }
+};
+
 }  // namespace
 
 Result<void> StreamLogs(const App& app, Client& client, const LogsCall& call, LogStyle style) {
@@ -32,12 +49,14 @@ Result<void> StreamLogs(const App& app, Client& client, const LogsCall& call, Lo
       });
   // A controller that restarts ends the stream, not the reader: it goes on behind what is shown.
   LogsCall next = call;
+  Readable readable;
   SystemClock clock;
   for (int failures = 0;; next.seen = printer.Positions()) {
     const BootTime began = clock.Now();
     const Result<void> end =
         client.ReadLogs(next, call.follow ? kFollowLimit : kReadLimit, [&](const LogPiece& piece) {
           failures = 0;
+          readable.Take(piece);
           printer.Take(piece);
           return true;
         });
@@ -53,6 +72,10 @@ Result<void> StreamLogs(const App& app, Client& client, const LogsCall& call, Lo
     BackOff(failures++, Millis(200));
   }
   printer.Finish();
+  if (!readable.any && !readable.unread.empty())
+    return Fail(ErrorCode::kUnavailable, "nothing of the log can be read: " + readable.unread,
+                "it is kept on the node of the rank: try again when `launch nodes` shows that one "
+                "back");
   return {};
 }
 

@@ -27,6 +27,11 @@ def test_a_fenced_node_gives_its_job_up_and_is_stopped_if_it_was_alive_after_all
     assert len(cluster.status(job)["attempts"]) == 1, "a node that answers is not fenced"
     cluster.kill(cluster.agent_pid(node))
     wait_until("the node is silent", lambda: state_of(cluster, node) == "silent")
+    unread = cluster.launch("logs", job, "-n", "2", code=None)
+    assert unread.returncode == 5 and "nothing of the log can be read" in unread.stderr, unread
+    unheard = cluster.launch("exec", job, "--", "true", code=None)
+    assert unheard.returncode == 5 and f"node {node} of rank 0 does not answer" in unheard.stderr
+    assert "controller" not in unheard.stderr, unheard.stderr
     refused = cluster.launch("node", "fence", node, code=None)
     assert refused.returncode != 0 and "--power-is-off" in refused.stderr
     assert len(cluster.status(job)["attempts"]) == 1, "silence and a question change nothing"

@@ -47,6 +47,11 @@ TEST(LogPrinter, SaysWhereItGoesOnAndWhatItWasNotGiven) {
   EXPECT_EQ(notes, "== attempt 2 ==\n[0] 21 bytes were not received here\n");
 }
 
+TEST(LogPrinter, DoesNotCountNoBytesAsMissing) {
+  EXPECT_EQ(Print({}, {LogGap{Attempt{1}, 0, 7, 7, "node silent"}}).notes,
+            "[0] cannot be read on: node silent\n");
+}
+
 TEST(LogPrinter, ShowsALineWithoutNewlineAtTheEnd) {
   EXPECT_EQ(Print({}, {Chunk(0, 0, "no newline")}).out, "[0] no newline\n");
 }
