@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/units.h"
+#include "planner/trainer/debug_plan.h"
 
 namespace launch {
 namespace {
@@ -62,7 +63,13 @@ std::string DebugReport(const JobView& done, const std::optional<Plan>& full,
   if (done.state == JobState::kTimeout)
     text += "; a script that reads LAUNCH_MAX_STEPS ends by itself";
   text += "\n";
-  const std::int64_t samples = done.plan ? done.plan->batch.global.value_or(0) : 0;
+  // A script that ignores the limit of steps ignores the small batch too.
+  const bool own_steps = done.step && *done.step > kDebugSteps;
+  if (own_steps)
+    text += "  steps   " + std::to_string(*done.step) +
+            ": the script does not read LAUNCH_MAX_STEPS=" + std::to_string(kDebugSteps) +
+            ", so it trained with its own batch\n";
+  const std::int64_t samples = done.plan && !own_steps ? done.plan->batch.global.value_or(0) : 0;
   const auto measured = StepOf(done, point);
   if (measured) {
     text += "  step    " + Seconds(measured->seconds);
@@ -79,6 +86,9 @@ std::string DebugReport(const JobView& done, const std::optional<Plan>& full,
   } else if (done.plan && done.plan->memory.peak_gib)
     text += "  memory  " + FormatNumber(*done.plan->memory.peak_gib, "%.1fGiB") +
             " of GPU memory predicted for this run\n";
+  if (own_steps && full && full->steps && measured)
+    text += "  full    " + std::to_string(*full->steps) + " steps like these: about " +
+            Seconds(measured->seconds * static_cast<double>(*full->steps)) + "\n";
   const bool scalable = full && full->steps && full->batch.global && measured && samples > 0;
   if (scalable) {
     const double step =

@@ -64,8 +64,10 @@ Table HistoryTable(const std::vector<JobView>& jobs) {
     const auto share = TrainedShare(job);
     const auto seconds = static_cast<std::int64_t>(RunSeconds(job) * 1000);
     table.rows.push_back(
-        {std::to_string(job.id.value), job.name, job.user, std::string(StateCode(job.state)),
-         Exit(job), std::to_string(job.gpus), std::to_string(job.nodes), Steps(job),
+        {std::to_string(job.id.value),
+         job.kind == "job" ? job.name : job.name + " (" + job.kind + ")", job.user,
+         std::string(StateCode(job.state)), Exit(job), std::to_string(job.gpus),
+         std::to_string(job.nodes), Steps(job),
          job.seconds_per_step ? Rounded(*job.seconds_per_step, "%.3g") : "-",
          FormatDuration(Millis(seconds)), Rounded(GpuHours(job), "%.2f"),
          share ? Rounded(*share * 100, "%.0f%%") : "-",
@@ -80,13 +82,21 @@ std::string HistoryJson(const std::vector<JobView>& jobs) {
   Json list = Json::array();
   for (const JobView& job : jobs) {
     const auto share = TrainedShare(job);
-    Json one = {{"id", job.id.value},         {"name", job.name},
-                {"user", job.user},           {"state", std::string(ToString(job.state))},
-                {"exit_code", nullptr},       {"gpus", job.gpus},
-                {"nodes", job.nodes},         {"step", nullptr},
-                {"steps", nullptr},           {"seconds_per_step", nullptr},
-                {"seconds", RunSeconds(job)}, {"gpu_hours", GpuHours(job)},
-                {"trained_share", nullptr},   {"outcome", job.outcome}};
+    Json one = {{"id", job.id.value},
+                {"name", job.name},
+                {"kind", job.kind},
+                {"user", job.user},
+                {"state", std::string(ToString(job.state))},
+                {"exit_code", nullptr},
+                {"gpus", job.gpus},
+                {"nodes", job.nodes},
+                {"step", nullptr},
+                {"steps", nullptr},
+                {"seconds_per_step", nullptr},
+                {"seconds", RunSeconds(job)},
+                {"gpu_hours", GpuHours(job)},
+                {"trained_share", nullptr},
+                {"outcome", job.outcome}};
     one["verdict"] = nullptr;
     if (const Verdict* verdict = VerdictOf(job))
       one["verdict"] = {{"label", verdict->label},

@@ -263,6 +263,7 @@ Json OfJob(const JobView& job) {
   for (const AttemptView& attempt : job.attempts) attempts.push_back(OfAttempt(attempt));
   return {{"id", job.id.value},
           {"name", job.name},
+          {"kind", job.kind},
           {"user", job.user},
           {"array", job.array ? Json(job.array->value) : Json(nullptr)},
           {"array_index", job.array ? Json(job.array_index) : Json(nullptr)},

@@ -90,6 +90,7 @@ struct AttemptView {
 struct JobView {
   JobId id;
   std::string name;
+  std::string kind = "job";  // or check: its ranks are not started; debug | probe: a few steps
   std::string user;
   std::optional<JobId> array;  // the array it is an element of
   int array_index = 0;

@@ -151,6 +151,7 @@ pb::JobView ToProto(const JobView& v) {
   m.set_priority(v.priority);
   m.set_git_commit(Utf8(v.git_commit));
   m.set_git_diff(v.git_diff);
+  m.set_kind(Utf8(v.kind));
   return m;
 }
 Result<JobView> FromProto(const pb::JobView& m) {
@@ -189,6 +190,7 @@ Result<JobView> FromProto(const pb::JobView& m) {
   v.priority = e.Int("priority", m.priority(), 0, 100);
   v.git_commit = e.MaybeWord("git_commit", m.git_commit());
   v.git_diff = e.Bytes("git_diff", m.git_diff(), kMaxGitDiffBytes);
+  if (!m.kind().empty()) v.kind = e.MaybeWord("kind", m.kind());
   return e.Done(std::move(v));
 }
 

@@ -11,6 +11,7 @@
 #include "controller/core/measured_runs.h"
 #include "controller/core/memory_watch.h"
 #include "controller/core/node_watch.h"
+#include "planner/trainer/probe_plan.h"
 
 namespace launch::controller {
 namespace {
@@ -263,6 +264,7 @@ JobView ViewJob(const State& state, const JobRecord& job, bool full) {
   view.findings = job.findings;
   view.held = StillHeld(state, job.id);
   const JobSpec& spec = state.specs.at(job.id).spec;
+  view.kind = spec.check_only ? "check" : IsProbe(spec) ? "probe" : spec.debug ? "debug" : "job";
   if (full) {
     view.git_commit = state.specs.at(job.id).context.git_commit;
     view.git_diff = state.specs.at(job.id).context.git_diff;

@@ -393,6 +393,7 @@ def test_S003_5_debug_run(cluster):
     assert "for 16 samples (measured" in done.stderr
     assert "1000 steps of 128 samples" in done.stderr and "host memory" in done.stderr
     assert cluster.launch("calibration").stdout.strip() == "[]", "not part of the job's history"
+    assert [run["kind"] for run in cluster.json("history")["jobs"]] == ["debug"]
     (cluster.work / "t.py").write_text("import time\nwhile True: time.sleep(1)\n")
     stuck = cluster.launch("submit", "job.yaml", "--debug", "--time", "2s", code=None, timeout=120)
     assert stuck.returncode != 0 and "LAUNCH_MAX_STEPS" in stuck.stderr

@@ -40,6 +40,22 @@ TEST(DebugRun, ReportsTheStepAndScalesItToTheFullRun) {
   EXPECT_NE(text.find("900 steps of 64 samples: about 2h"), std::string::npos) << text;
 }
 
+TEST(DebugRun, SaysThatTheScriptIgnoredItsLimit) {
+  JobView done;
+  done.state = JobState::kSucceeded;
+  done.plan.emplace();
+  done.plan->batch = {16, 1, 16};
+  done.step = 60;
+  done.seconds_per_step = 1;
+  Plan full;
+  full.batch = {64, 4, 16};
+  full.steps = 3600;
+  const std::string text = DebugReport(done, full);
+  EXPECT_NE(text.find("60: the script does not read LAUNCH_MAX_STEPS=10"), std::string::npos);
+  EXPECT_EQ(text.find("16 samples"), std::string::npos) << text;
+  EXPECT_NE(text.find("3600 steps like these: about 1h"), std::string::npos) << text;
+}
+
 TEST(DebugRun, SaysWhatItDidNotSee) {
   JobView done;
   done.state = JobState::kTimeout;

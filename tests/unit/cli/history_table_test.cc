@@ -43,6 +43,13 @@ TEST(History, ATableRowTellsHowItEnded) {
   EXPECT_NE(json.find("\"trained_share\": 0.75"), std::string::npos) << json;
 }
 
+TEST(History, MarksWhatWasNoWholeRun) {
+  JobView job = Done();
+  job.kind = "debug";
+  EXPECT_NE(FormatTable(HistoryTable({job}), 0).find("sft (debug)"), std::string::npos);
+  EXPECT_NE(HistoryJson({job}).find("\"kind\": \"debug\""), std::string::npos);
+}
+
 TEST(History, SaysWhyAJobFailed) {
   JobView job = Done();
   job.state = JobState::kFailed;
