@@ -11,6 +11,15 @@
 
 namespace launch {
 
+// One of `launch context`.
+struct ContextRow {
+  std::string name;
+  bool current = false;
+  std::optional<std::string> cluster;  // absent: the certificate cannot be read
+  std::optional<std::string> address;  // absent: its controller never answered
+  std::optional<std::string> user;
+};
+
 class Contexts {
  public:
   explicit Contexts(std::string dir) : dir_(std::move(dir)) {}

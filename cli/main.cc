@@ -1,16 +1,16 @@
 // launch: the command line.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 
 #include "cli/app.h"
 #include "cli/output_form.h"
 #include "cli/render_json.h"
 #include "cli/top_help.h"
-#include "common/text.h"
+#include "cli/verb_output.h"
 #include "common/version.h"
 #include "proto/protobuf_log.h"
 
@@ -60,25 +60,8 @@ std::vector<std::string> VerbNames(CLI::App& parser) {
   return names;
 }
 
-// "token list"
-std::string PathOf(const CLI::App* verb) {
-  const CLI::App* const above = verb->get_parent();
-  if (above == nullptr || above->get_parent() == nullptr) return verb->get_name();
-  return PathOf(above) + " " + verb->get_name();
-}
-
-// Before the verb does anything.
-launch::Result<void> MustPrintCells(const CLI::App& parser, const launch::App& app) {
-  const CLI::App* verb = &parser;
-  while (!verb->get_subcommands().empty()) verb = verb->get_subcommands().front();
-  if (!app.WantsCells() || app.listing.contains(verb)) return {};
-  std::vector<std::string> can;
-  for (const CLI::App* one : app.listing) can.push_back(PathOf(one));
-  std::ranges::sort(can);
-  return launch::Fail(
-      launch::ErrorCode::kInvalidArgument,
-      "`launch " + PathOf(verb) + "` prints no single table, so it has no -o " + app.output,
-      "tables are printed by " + launch::Joined(can, ", "));
+launch::Error Misused(const CLI::ParseError& error) {
+  return {launch::ErrorCode::kInvalidArgument, error.what(), "launch --help", {}};
 }
 
 int Report(const launch::App& app, const launch::Error& error) {
@@ -133,24 +116,30 @@ int main(int argc, char** argv) {
   }
   try {
     parser.parse(own, argv);
-  } catch (const CLI::RequiredError&) {
+  } catch (const CLI::RequiredError& error) {
+    if (launch::AsksForJson({argv + 1, argv + own})) app.output = "json";
     const std::vector<std::string> left = parser.remaining(true);
     if (left.empty()) {
       std::fputs(parser.help().c_str(), stderr);
+      if (app.WantsJson()) app.OutDocument(launch::ErrorJson(Misused(error)));
     } else {
       const std::string nearest = launch::NearestName(left[0], VerbNames(parser));
-      std::fprintf(stderr, "launch: there is no verb `%s`\n  hint: %s\n", left[0].c_str(),
-                   nearest.empty() ? "launch --help lists them"
-                                   : ("did you mean `" + nearest + "`?").c_str());
+      return Report(
+          app, {launch::ErrorCode::kInvalidArgument,
+                "there is no verb `" + left[0] + "`",
+                nearest.empty() ? "launch --help lists them" : "did you mean `" + nearest + "`?",
+                {}});
     }
     return kBadUsage;
   } catch (const CLI::ParseError& error) {
     const int code = parser.exit(error);
+    if (code != 0 && launch::AsksForJson({argv + 1, argv + own}))
+      app.OutDocument(launch::ErrorJson(Misused(error)));
     return code == 0 ? 0 : kBadUsage;
   }
   if (app.json) app.output = "json";
   try {
-    if (auto fine = MustPrintCells(parser, app); !fine) return Report(app, fine.error());
+    if (auto fine = launch::MustPrint(parser, app); !fine) return Report(app, fine.error());
     const launch::Result<int> code = app.run();
     if (!code) return Report(app, code.error());
     return *code;

@@ -5,8 +5,11 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "cli/client.h"
+#include "cli/contexts.h"
 #include "cli/json_inventory.h"
 #include "common/launcher_process.h"
+#include "common/version.h"
 
 namespace launch {
 namespace {
@@ -519,6 +522,32 @@ std::string ChangeJson(const std::vector<ChangeAnswer>& answers) {
     list.push_back({{"id", answer.job.value}, {"error", answer.error}, {"says", answer.says}});
   return Dump({{"version", kVersion}, {"jobs", list}});
 }
+
+std::string ContextsJson(const std::vector<ContextRow>& contexts) {
+  Json list = Json::array();
+  for (const ContextRow& context : contexts)
+    list.push_back({{"name", context.name},
+                    {"current", context.current},
+                    {"cluster", Maybe(context.cluster)},
+                    {"address", Maybe(context.address)},
+                    {"user", Maybe(context.user)}});
+  return Dump({{"version", kVersion}, {"contexts", list}});
+}
+
+std::string DrainJson(const std::vector<std::string>& nodes, bool drained) {
+  Json list = Json::array();
+  for (const std::string& node : nodes) list.push_back({{"node", node}, {"drained", drained}});
+  return Dump({{"version", kVersion}, {"nodes", list}});
+}
+
+std::string TokensJson(const std::vector<TokenRow>& tokens) {
+  Json list = Json::array();
+  for (const TokenRow& token : tokens)
+    list.push_back({{"serial", token.serial}, {"says", token.says}});
+  return Dump({{"version", kVersion}, {"tokens", list}});
+}
+
+std::string VersionJson() { return Dump({{"version", kVersion}, {"launch", Text(Version())}}); }
 
 std::string EventLine(const EventView& event) {
   const Json line = {{"version", kVersion}, {"seq", event.seq},         {"at", Time(event.at)},

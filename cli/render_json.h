@@ -11,6 +11,9 @@
 
 namespace launch {
 
+struct ContextRow;
+struct TokenRow;
+
 // Each text is one JSON document, indented by two, without a final newline.
 std::string JobJson(const JobView& job);
 std::string JobsJson(const std::vector<JobView>& jobs);
@@ -20,6 +23,10 @@ std::string SubmitJson(const SubmitAnswer& answer);
 std::string CheckJson(const PreflightReport& report);
 std::string ChangeJson(const std::vector<ChangeAnswer>& answers);
 std::string CancelJson(const std::vector<CancelAnswer>& answers);
+std::string ContextsJson(const std::vector<ContextRow>& contexts);
+std::string DrainJson(const std::vector<std::string>& nodes, bool drained);
+std::string TokensJson(const std::vector<TokenRow>& tokens);
+std::string VersionJson();
 std::string QuarantineJson(const std::vector<QuarantinedGpu>& gpus);
 std::string EventLine(const EventView& event);  // one line, for streams
 std::string ErrorJson(const Error& error);

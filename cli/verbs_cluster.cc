@@ -118,6 +118,7 @@ Result<int> RunDrain(const App& app, const DrainOptions& options, bool undrain) 
   }
   if (options.requeue) LAUNCH_RETURN_IF_ERROR(RequeueJobsOn(app, client, names));
   if (options.wait) LAUNCH_RETURN_IF_ERROR(AwaitIdle(client, names));
+  if (app.WantsJson() || app.WantsYaml()) app.OutDocument(DrainJson(names, !undrain));
   return 0;
 }
 
@@ -161,6 +162,10 @@ Result<int> RunTokenCreate(const App& app, const TokenOptions& options) {
 Result<int> RunTokenList(const App& app) {
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
   LAUNCH_ASSIGN_OR_RETURN(std::vector<TokenRow> rows, client.ListTokens());
+  if (app.WantsJson() || app.WantsYaml()) {
+    app.OutDocument(TokensJson(rows));
+    return 0;
+  }
   if (app.WantsName()) {
     for (const TokenRow& row : rows) app.Out(row.serial + "\n");
     return 0;
@@ -284,7 +289,10 @@ Result<int> RunLogin(const App& app, const std::string& into, const std::string&
 }
 
 Result<int> RunVersion(const App& app) {
-  app.Out("launch " + std::string(Version()) + "\n");
+  if (app.WantsJson() || app.WantsYaml())
+    app.OutDocument(VersionJson());
+  else
+    app.Out("launch " + std::string(Version()) + "\n");
   return 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include "cli/app.h"
 #include "cli/contexts.h"
+#include "cli/render_json.h"
 #include "cli/up/cluster_file.h"
 #include "cli/up/slurm.h"
 #include "cli/up/this_machine.h"
@@ -21,21 +22,34 @@ Result<int> ListContexts(const App& app) {
     for (const std::string& name : names) app.Out(name + "\n");
     return 0;
   }
+  std::vector<ContextRow> rows;
+  for (const std::string& name : names) {
+    const auto holder = contexts.Holder(name);
+    const auto address = AddressOfCredentials(contexts.Dir(name));
+    rows.push_back({.name = name,
+                    .current = current == name,
+                    .cluster = holder ? std::optional(holder->cluster) : std::nullopt,
+                    .address = address ? std::optional(*address) : std::nullopt,
+                    .user = holder ? std::optional(holder->name) : std::nullopt});
+  }
+  for (const std::string& name : up::ClustersWithHosts(contexts))
+    if (std::ranges::find(names, name) == names.end()) rows.push_back({.name = name});
+  if (app.WantsJson() || app.WantsYaml()) {
+    app.OutDocument(ContextsJson(rows));
+    return 0;
+  }
   Table table;
   table.columns = {{app.WantsCells() ? "CURRENT" : " ", false, false},
                    {"NAME", false, false},
                    {"CLUSTER", false, false},
                    {"ADDRESS", false, false},
                    {"USER", false, false}};
-  for (const std::string& name : names) {
-    const auto address = AddressOfCredentials(contexts.Dir(name));
-    const auto holder = contexts.Holder(name);
-    table.rows.push_back({current == name ? "*" : " ", name, holder ? holder->cluster : "-",
-                          address ? *address : "-", holder ? holder->name : "-"});
+  for (const ContextRow& row : rows) {
+    const bool known = std::ranges::find(names, row.name) != names.end();
+    table.rows.push_back({row.current ? "*" : " ", row.name, row.cluster.value_or("-"),
+                          known ? row.address.value_or("-") : "its controller never answered",
+                          row.user.value_or("-")});
   }
-  for (const std::string& name : up::ClustersWithHosts(contexts))
-    if (std::ranges::find(names, name) == names.end())
-      table.rows.push_back({" ", name, "-", "its controller never answered", "-"});
   if (!table.rows.empty() || app.WantsCells()) LAUNCH_RETURN_IF_ERROR(app.OutTable(table));
   return 0;
 }

@@ -108,13 +108,16 @@ Result<int> RunWait(const App& app, const std::vector<std::string>& ids, const s
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
   int code = 0;
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<JobId> jobs, JobsNamed(client, ids));
+  std::vector<JobView> ended;
   for (const JobId job : jobs) {
     LAUNCH_ASSIGN_OR_RETURN(JobView view, AwaitJob(client, job, at_most, [](const JobView&) {}));
+    ended.push_back(view);
     app.Note("job " + std::to_string(job.value) + ": " + std::string(ToString(view.state)) +
              (view.outcome.empty() ? "" : ": " + view.outcome));
     NoteFailure(app, client, view);
     if (code == 0) code = ExitCodeOfJob(view);
   }
+  if (app.WantsJson() || app.WantsYaml()) app.OutDocument(JobsJson(ended));
   return code;
 }
 

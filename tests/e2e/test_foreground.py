@@ -1,5 +1,6 @@
 """launch run: a job in the foreground, with its output, its exit code and Ctrl-C."""
 
+import json
 import signal
 
 from conftest import wait_until
@@ -118,6 +119,25 @@ def test_tables_as_csv_and_by_column(cluster):
     assert {row["TOKEN"].split(":")[0] for row in rows("token", "list", "-o", "csv")} == {"node " + n for n in nodes}
     assert {row["PROGRAM"] for row in rows("dev", "status", "-o", "csv")} == {"launch-controller", "launch-agent"}
     assert cluster.launch("context", "-o", "csv").stdout.startswith("CURRENT,NAME,")
+
+
+def test_json_is_a_document_or_refused(cluster):
+    cluster.up()
+    (node,) = cluster.node_names()
+    job = cluster.submit(cluster.write("job.yaml", "name: one\ngpus: 0\nrun: exit 3\n"))
+    (ended,) = json.loads(cluster.launch("wait", job, "-o", "json", code=3).stdout)["jobs"]
+    assert (ended["id"], ended["state"], ended["kind"]) == (int(job), "FAILED", "job"), ended
+    assert cluster.json("drain", node, "--reason", "x")["nodes"] == [{"node": node, "drained": True}]
+    assert cluster.json("undrain", node)["nodes"] == [{"node": node, "drained": False}]
+    assert all("serial" in token for token in cluster.json("token", "list")["tokens"])
+    assert "contexts" in cluster.json("context") and "launch" in cluster.json("version")
+    for verb in (["logs", job], ["top", "--once"], ["calibration"]):
+        refused = cluster.launch(*verb, "-o", "json", code=2)
+        assert json.loads(refused.stdout)["error"]["exit"] == 2, refused.stdout
+        assert f"`launch {verb[0]}` has no json" in refused.stderr, refused.stderr
+    for line in (["bogus"], ["queue", "--bogus"], ["status"]):
+        wrong = cluster.launch(*line, "-o", "json", code=2)
+        assert json.loads(wrong.stdout)["error"]["code"] == "INVALID_ARGUMENT", wrong.stdout
 
 
 def test_help_has_every_verb_once_and_fits_80_columns(cluster):
