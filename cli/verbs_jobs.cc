@@ -30,6 +30,9 @@ Result<int> ShowQueue(const App& app, Client& client, const QueueOptions& option
     std::erase_if(jobs, [&](const JobView& job) {
       return std::find(ids.begin(), ids.end(), job.id) == ids.end();
     });
+  } else {
+    std::erase_if(jobs,
+                  [](const JobView& job) { return job.kind == "check" && IsTerminal(job.state); });
   }
   if (app.WantsJson() || app.WantsYaml()) {
     app.OutDocument(JobsJson(jobs));

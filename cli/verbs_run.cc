@@ -87,7 +87,7 @@ Result<int> ShowHistory(const App& app, const std::string& name, bool all) {
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
   LAUNCH_ASSIGN_OR_RETURN(std::vector<JobView> jobs, client.Jobs({all, true}));
   std::erase_if(jobs, [&](const JobView& job) {
-    return !IsTerminal(job.state) || (!name.empty() && job.name != name);
+    return !IsTerminal(job.state) || job.kind == "check" || (!name.empty() && job.name != name);
   });
   if (app.WantsJson() || app.WantsYaml()) {
     app.OutDocument(HistoryJson(jobs));

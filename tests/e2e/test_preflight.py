@@ -71,6 +71,9 @@ def test_S000_1_what_is_only_known_at_the_start_ends_the_job(cluster, nvml):
     assert "torch_cpu_only" not in cluster.launch("check", job, "--known").stdout
     checked = json.loads(cluster.launch("check", job, "-o", "json", code=4, timeout=120).stdout)
     assert [f["code"] for f in checked["findings"] if f["severity"] == "error"] == ["torch_cpu_only"]
+    for verb in (["queue", "-a"], ["history"]):
+        assert cluster.json(*verb)["jobs"] == [], "a check is no job that was done"
+    assert cluster.status(1)["kind"] == "check"
     done = cluster.launch("submit", job, "--wait", code=4, timeout=120)
     assert "torch_cpu_only" in done.stderr
     status = cluster.status(cluster.json("queue", "-a")["jobs"][-1]["id"])

@@ -23,6 +23,7 @@ TEST_F(StartCheck, EndsWhereItsRanksWouldBeStarted) {
   const JobView view = core.View(key.job);
   EXPECT_EQ(view.state, JobState::kSucceeded);
   EXPECT_NE(view.outcome.find("not to be started"), std::string::npos) << view.outcome;
+  EXPECT_EQ(view.kind, "check");
 }
 
 TEST_F(StartCheck, IsRefusedAsTheStartWouldBe) {
