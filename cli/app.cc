@@ -30,9 +30,8 @@ Screen App::ScreenNow() const {
         ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
     screen.colour = !no_color && EnvironmentVariable("NO_COLOR").empty() &&
                     EnvironmentVariable("TERM") != "dumb";
-  } else if (const auto columns = ParseInt(EnvironmentVariable("COLUMNS"));
-             columns && *columns > 20) {
-    screen.width = static_cast<int>(std::min<std::int64_t>(*columns, 1000));
+  } else if (const auto width = ParseInt(EnvironmentVariable("COLUMNS")); width && *width > 20) {
+    screen.width = static_cast<int>(std::min<std::int64_t>(*width, 1000));
   }
   return screen;
 }

@@ -51,7 +51,7 @@ struct App {
   void Out(const std::string& text) const;   // stdout
   void Note(const std::string& text) const;  // stderr, not with -q; adds the newline
   // A JSON document as JSON or YAML, by the flags.
-  void OutDocument(const std::string& json) const;
+  void OutDocument(const std::string& json_text) const;
   // As a table or as CSV, by the flags. kInvalidArgument: it has no such column.
   Result<void> OutTable(const Table& table) const;
 

@@ -58,7 +58,10 @@ std::string Bash(const std::vector<VerbWords>& all) {
       "  case \"${COMP_WORDS[COMP_CWORD-1]}\" in\n"
       "    -o | --output) COMPREPLY=($(compgen -W \"" +
       Joined(OutputForms(), " ") +
-      "\" -- \"$word\")); return ;;\n"
+      "\" -- \"$word\"))\n"
+      "      compopt +o filenames  # which would escape the `=`\n"
+      "      [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n"
+      "      return ;;\n"
       "  esac\n"
       "  if [[ $word == -* ]]; then\n"
       "    COMPREPLY=($(compgen -W \"$flags " +

@@ -59,13 +59,16 @@ Result<OutputForm> ParseOutputForm(const std::string& text) {
   }
   if (!takes_columns)
     return Fail(ErrorCode::kInvalidArgument, form.name + " takes no columns", kExample);
+  const auto nameless = [&] {
+    return Fail(ErrorCode::kInvalidArgument, "a column has no name in `" + text + "`", kExample);
+  };
   std::istringstream names(text.substr(equals + 1));
   for (std::string name; std::getline(names, name, ',');) {
     name = Trim(name);
-    if (name.empty())
-      return Fail(ErrorCode::kInvalidArgument, "a column has no name in `" + text + "`", kExample);
+    if (name.empty()) return nameless();
     form.columns.push_back(name);
   }
+  if (text.ends_with(',')) return nameless();  // getline ends before it
   if (form.columns.empty())
     return Fail(ErrorCode::kInvalidArgument, "no column is named in `" + text + "`", kExample);
   return form;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <map>
 
 #include "cli/render_forecast.h"
 #include "cli/render_json.h"
@@ -14,6 +15,22 @@
 
 namespace launch {
 namespace {
+
+// "0,1": as `nodes` counts them.
+std::string GpuList(const RankAssignment& rank) {
+  std::string gpus;
+  for (const int gpu : rank.gpus) gpus += (gpus.empty() ? "" : ",") + std::to_string(gpu);
+  return gpus;
+}
+
+using GpuNumbers = std::map<Rank, std::string>;
+
+GpuNumbers GpusOfRanks(const Plan& plan) {
+  GpuNumbers gpus;
+  for (const RankAssignment& rank : plan.assignments)
+    if (!rank.gpus.empty()) gpus[rank.rank] = GpuList(rank);
+  return gpus;
+}
 
 constexpr const char* kRed = "31";
 constexpr const char* kYellow = "33";
@@ -322,10 +339,8 @@ std::string PlanText(const PlanAnswer& answer, const Screen& screen) {
                      {"LOCAL", true, false},
                      {"GPUS", false, false}};
     for (const RankAssignment& one : plan.assignments) {
-      std::string gpus;
-      for (const int gpu : one.gpus) gpus += (gpus.empty() ? "" : ",") + std::to_string(gpu);
-      ranks.rows.push_back(
-          {std::to_string(one.rank), one.node.value, std::to_string(one.local_rank), OrDash(gpus)});
+      ranks.rows.push_back({std::to_string(one.rank), one.node.value,
+                            std::to_string(one.local_rank), OrDash(GpuList(one))});
     }
     text += "\n" + FormatTable(ranks, screen.width);
     if (!plan.assignments.empty()) {
@@ -349,6 +364,26 @@ std::string PlanText(const PlanAnswer& answer, const Screen& screen) {
 }
 
 namespace {
+
+std::string RankTable(const std::vector<RankView>& ranks, const GpuNumbers& gpus,
+                      const Screen& screen) {
+  Table table;
+  table.columns = {{"RANK", true, false},
+                   {"NODE", false, false},
+                   {"PID", true, false},
+                   {"STATE", false, false},
+                   {"EXIT", false, true}};
+  if (!gpus.empty()) table.columns.insert(table.columns.begin() + 2, {"GPUS", false, false});
+  for (const RankView& rank : ranks) {
+    std::vector<std::string> row = {std::to_string(rank.rank), rank.node.value,
+                                    rank.pid == 0 ? "-" : std::to_string(rank.pid), rank.state,
+                                    rank.exit ? Describe(rank.exit->cause) : "-"};
+    const auto own = gpus.find(rank.rank);
+    if (!gpus.empty()) row.insert(row.begin() + 2, own == gpus.end() ? "-" : own->second);
+    table.rows.push_back(std::move(row));
+  }
+  return FormatTable(table, screen.width);
+}
 
 // Where ranks were launchers, a row for each process that they started; else empty.
 std::string ProcessTable(const std::vector<RankView>& ranks, const Screen& screen) {
@@ -417,17 +452,11 @@ std::string JobText(const JobView& job, const Screen& screen) {
                "): " + attempt.verdict->cause);
     if (attempt.verdict) Line(text, "  remedy", attempt.verdict->remedy);
     if (attempt.ranks.empty()) continue;
-    Table ranks;
-    ranks.columns = {{"RANK", true, false},
-                     {"NODE", false, false},
-                     {"PID", true, false},
-                     {"STATE", false, false},
-                     {"EXIT", false, true}};
-    for (const RankView& rank : attempt.ranks)
-      ranks.rows.push_back({std::to_string(rank.rank), rank.node.value,
-                            rank.pid == 0 ? "-" : std::to_string(rank.pid), rank.state,
-                            rank.exit ? Describe(rank.exit->cause) : "-"});
-    text += FormatTable(ranks, screen.width) + ProcessTable(attempt.ranks, screen);
+    // The plan is that of the newest attempt.
+    const bool newest = attempt.attempt == job.attempts.back().attempt;
+    text += RankTable(attempt.ranks, newest && job.plan ? GpusOfRanks(*job.plan) : GpuNumbers(),
+                      screen) +
+            ProcessTable(attempt.ranks, screen);
   }
   if (!job.findings.empty()) text += "\n" + FindingsText(job.findings, screen);
   return text;

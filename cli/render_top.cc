@@ -100,11 +100,13 @@ std::string GpuTable(const TopFacts& facts, const Screen& screen) {
 std::string Head(const TopFacts& facts, const Screen& screen) {
   std::size_t gpus = 0;
   std::size_t used = 0;
+  std::size_t quarantined = 0;
   std::size_t away = 0;
   for (const NodeView& node : facts.nodes) {
     gpus += node.inventory.gpus.size();
-    used +=
-        node.inventory.gpus.size() - std::min(node.inventory.gpus.size(), node.free_gpus.size());
+    const std::size_t idle = node.free_gpus.size() + node.quarantined.size();
+    used += node.inventory.gpus.size() - std::min(node.inventory.gpus.size(), idle);
+    quarantined += node.quarantined.size();
     away += node.schedulable ? 0 : 1;
   }
   std::size_t running = 0;
@@ -113,7 +115,8 @@ std::string Head(const TopFacts& facts, const Screen& screen) {
   if (!facts.cluster.empty()) text += ", " + facts.cluster;
   text += "  " + ClockTime(screen.now) + "  " + Counted(facts.nodes.size(), "node", "nodes");
   if (away > 0) text += " (" + std::to_string(away) + " out of service)";
-  text += "  " + std::to_string(used) + " of " + Counted(gpus, "GPU", "GPUs") + " in use  " +
+  text += "  " + std::to_string(used) + " of " + Counted(gpus, "GPU", "GPUs") + " in use" +
+          (quarantined > 0 ? ", " + std::to_string(quarantined) + " quarantined" : "") + "  " +
           Counted(facts.jobs.size(), "job", "jobs") + ", " + std::to_string(running) + " started";
   return facts.trouble.empty() ? text : text + "  " + facts.trouble;
 }

@@ -44,10 +44,10 @@ std::string VerdictText(const Verdict& verdict) {
   std::string text = "verdict   " + verdict.label;
   if (verdict.label != "none") text += " (" + std::string(ToString(verdict.confidence)) + ")";
   const bool stands = verdict.label == "hang" || verdict.label == "collective_mismatch";
-  if (verdict.rank) {
+  if (verdict.rank && verdict.label != "none") {
     text += (stands ? ", rank " : ", first failing rank ") + std::to_string(*verdict.rank);
   }
-  if (verdict.node) text += " on " + verdict.node->value;
+  if (verdict.node && verdict.label != "none") text += " on " + verdict.node->value;
   text += "\ncause     " + verdict.cause + "\n";
   const char* name = "evidence  ";
   for (const std::string& line : verdict.evidence) {

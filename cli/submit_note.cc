@@ -75,7 +75,12 @@ Result<int> RefuseSubmit(const App& app, Client& client, const PlanCall& call, c
       app.Note(FormatError(error));
       return ExitCodeOf(error.code);
     }
-    if (why) app.Note(FindingsText(why->findings, Screen()));
+    if (why) {
+      app.Note(FindingsText(why->findings, Screen()));
+      Error told = error;
+      told.hint.clear();  // the remedies, which stand there
+      return Unexpected(std::move(told));
+    }
   }
   return Unexpected(error);
 }

@@ -95,7 +95,7 @@ std::optional<v1::BulkUp> LogServer::Serve(std::uint64_t id, ActiveRead& read) {
     gap->set_read(id);
     gap->set_from(piece->gap->first);
     gap->set_to(piece->gap->second);
-    gap->set_why("punched");
+    gap->set_why("dropped to save space");
     read.next = piece->gap->second;  // what follows the gap is read at the next turn
     return up;
   }

@@ -43,9 +43,9 @@ Finding Warn(std::string code, const NodeId& node, std::string says, std::string
   return finding;
 }
 
-Finding GpuHigh(const NodeId& node, const GpuUuid& gpu, const GpuWatch& watch) {
+Finding GpuHigh(const NodeId& node, const GpuWatch& watch) {
   return Warn("gpu_memory_high", node,
-              fmt::format("GPU {} holds {} of {} ({:.0f} %)", gpu.value, FormatBytes(watch.used),
+              fmt::format("{} holds {} of {} ({:.0f} %)", watch.name, FormatBytes(watch.used),
                           FormatBytes(watch.total), 100 * watch.line.share),
               kGpuRemedy);
 }
@@ -65,12 +65,12 @@ Finding LimitNear(const NodeId& node, const LimitWatch& watch) {
       kLimitRemedy);
 }
 
-Finding Trend(const NodeId& node, const GpuUuid& gpu, const GpuWatch& watch) {
+Finding Trend(const NodeId& node, const GpuWatch& watch) {
   return Warn(
       "memory_trend", node,
-      fmt::format("memory of GPU {} grows by {} a minute: {} of {} are in use, full in "
+      fmt::format("memory of {} grows by {} a minute: {} of {} are in use, full in "
                   "about {}",
-                  gpu.value,
+                  watch.name,
                   FormatBytes(static_cast<std::uint64_t>(60 * watch.forecast->bytes_per_second)),
                   FormatBytes(watch.used), FormatBytes(watch.total),
                   FormatDurationShort(watch.forecast->left)),
@@ -82,22 +82,25 @@ void Announce(Draft& draft, const Key& key, const Finding& finding) {
               fmt::format("{}: {}; {}", finding.node->value, finding.says, finding.remedy));
 }
 
-void WatchGpu(Draft& draft, const Key& key, const NodeId& node, const GpuSample& sample,
-              std::uint64_t total, BootTime at) {
+void WatchGpu(Draft& draft, const Key& key, const NodeInventory& inventory, const GpuSample& sample,
+              const GpuDevice& device, BootTime at) {
+  const NodeId& node = inventory.node;
+  const std::uint64_t total = device.memory_bytes;
   GpuWatch& watch = draft.live().attempts[key].gpus[sample.uuid];
+  watch.name = fmt::format("GPU {} ({})", &device - inventory.gpus.data(), sample.uuid.value);
   watch.node = node;
   watch.used = std::min(*sample.used_bytes, total);  // a node may say what it likes
   watch.peak = std::max(watch.peak, watch.used);
   watch.total = total;
   const double share = static_cast<double>(watch.used) / static_cast<double>(total);
   if (Crosses(watch.line, share, kGpuHigh)) {
-    Announce(draft, key, GpuHigh(node, sample.uuid, watch));
+    Announce(draft, key, GpuHigh(node, watch));
   }
   watch.trend.Add(at, watch.used);
   watch.forecast = watch.trend.Foresee(total);
   if (!watch.forecast || watch.foreseen) return;
   watch.foreseen = true;
-  Announce(draft, key, Trend(node, sample.uuid, watch));
+  Announce(draft, key, Trend(node, watch));
 }
 
 void WatchHost(Draft& draft, const Key& key, const NodeId& node, const HostSample& sample,
@@ -152,7 +155,7 @@ void WatchMemory(Draft& draft, const NodeId& node, const from_node::Samples& sai
       }
       const auto device = std::ranges::find(inventory->second->gpus, sample.uuid, &GpuDevice::uuid);
       if (device == inventory->second->gpus.end() || device->memory_bytes == 0) continue;
-      WatchGpu(draft, key, node, sample, device->memory_bytes, said.boot);
+      WatchGpu(draft, key, *inventory->second, sample, *device, said.boot);
     }
     if (inventory->second->memory_bytes > 0) {
       WatchHost(draft, key, node, said.host, inventory->second->memory_bytes);
@@ -179,9 +182,9 @@ std::vector<Finding> MemoryWarnings(const State& state, const Key& key) {
   std::vector<Finding> findings;
   const auto live = state.live.attempts.find(key);
   if (live == state.live.attempts.end()) return findings;
-  for (const auto& [gpu, watch] : live->second.gpus) {
-    if (watch.line.high) findings.push_back(GpuHigh(watch.node, gpu, watch));
-    if (watch.forecast) findings.push_back(Trend(watch.node, gpu, watch));
+  for (const auto& [_, watch] : live->second.gpus) {
+    if (watch.line.high) findings.push_back(GpuHigh(watch.node, watch));
+    if (watch.forecast) findings.push_back(Trend(watch.node, watch));
   }
   for (const auto& [node, line] : live->second.hosts) {
     const auto inventory = state.inventories.find(node);

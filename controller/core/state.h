@@ -89,7 +89,8 @@ struct LimitWatch {  // memory of an attempt's ranks on one node, against its ow
   std::uint64_t limit = 0;
   MemoryLine line;
 };
-struct GpuWatch {  // memory of one GPU of a running attempt
+struct GpuWatch {    // memory of one GPU of a running attempt
+  std::string name;  // "GPU 0 (UUID)"
   NodeId node;
   std::uint64_t used = 0;
   std::uint64_t peak = 0;

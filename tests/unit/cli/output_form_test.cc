@@ -22,7 +22,7 @@ TEST(OutputForm, NamesAFormAndItsColumns) {
 
 TEST(OutputForm, RefusesWhatIsNone) {
   for (const char* text :
-       {"", "xml", "custom", "custom=", "custom=,", "custom=ID,,ST", "json=ID"}) {
+       {"", "xml", "custom", "custom=", "custom=,", "custom=ID,,ST", "custom=ID,", "json=ID"}) {
     const auto form = ParseOutputForm(text);
     ASSERT_FALSE(form) << text;
     EXPECT_EQ(form.error().code, ErrorCode::kInvalidArgument) << text;

@@ -62,9 +62,9 @@ TEST(Top, ShowsEachGpuWithItsUseAndWhoHasIt) {
   screen.now = WallMs(kMoment);
   const std::string text = Joined(TopLines(Facts(), screen));
   for (const char* shown :
-       {"lab", "2 nodes (1 out of service)", "3 of 4 GPUs in use", "2 jobs, 1 started",
-        "[|||||     ]  50%", "40GiB of 80GiB", "412 W", "job 4", "one of 4, 5", "free",
-        "quarantined: process 7 holds it", "8 cores", "drain", "(Priority: behind 2)"}) {
+       {"lab", "2 nodes (1 out of service)", "2 of 4 GPUs in use, 1 quarantined",
+        "2 jobs, 1 started", "[|||||     ]  50%", "40GiB of 80GiB", "412 W", "job 4", "one of 4, 5",
+        "free", "quarantined: process 7 holds it", "8 cores", "drain", "(Priority: behind 2)"}) {
     EXPECT_NE(text.find(shown), std::string::npos) << shown << "\n" << text;
   }
   EXPECT_LT(text.find("runs"), text.find("waits")) << "what runs comes first";
