@@ -10,42 +10,42 @@ namespace launch {
 
 namespace {
 
-struct Attempt {
+struct Trial {
   TrainingSetup setup;
   std::int64_t accumulate = 1;
 };
 
 // Micro-batches below the present one that divide the samples of a step, from the largest.
-std::vector<Attempt> SmallerBatches(const RemedyInput& in) {
-  std::vector<Attempt> attempts;
-  if (in.setup.optimizer.in_backward) return attempts;
+std::vector<Trial> SmallerBatches(const RemedyInput& in) {
+  std::vector<Trial> trials;
+  if (in.setup.optimizer.in_backward) return trials;
   for (std::int64_t micro = in.setup.micro_batch - 1; micro >= 1; --micro) {
     if (in.setup.micro_batch * in.accumulate % micro != 0) continue;
-    Attempt attempt{in.setup, in.setup.micro_batch * in.accumulate / micro};
-    attempt.setup.micro_batch = micro;
-    attempt.setup.keeps_gradients = true;
-    attempts.push_back(std::move(attempt));
+    Trial trial{in.setup, in.setup.micro_batch * in.accumulate / micro};
+    trial.setup.micro_batch = micro;
+    trial.setup.keeps_gradients = true;
+    trials.push_back(std::move(trial));
   }
-  return attempts;
+  return trials;
 }
 
-std::vector<Attempt> HalfPrecision(const RemedyInput& in) {
+std::vector<Trial> HalfPrecision(const RemedyInput& in) {
   if (in.setup.format != StateFormat::kFp32) return {};
   const bool adapters = in.setup.lora_rank > 0;
-  Attempt attempt{in.setup, in.accumulate};
-  attempt.setup.format =
+  Trial trial{in.setup, in.accumulate};
+  trial.setup.format =
       FormatUnder(in.setup.strategy, FormatOf(Precision::kFp16, adapters), in.setup.lora_rank);
-  return {attempt};
+  return {trial};
 }
 
-std::vector<Attempt> MoreCheckpointing(const RemedyInput& in) {
-  std::vector<Attempt> attempts;
+std::vector<Trial> MoreCheckpointing(const RemedyInput& in) {
+  std::vector<Trial> trials;
   for (const Checkpointing next : {Checkpointing::kSelectiveOp, Checkpointing::kFull}) {
     if (next <= in.setup.checkpointing) continue;
-    attempts.push_back({in.setup, in.accumulate});
-    attempts.back().setup.checkpointing = next;
+    trials.push_back({in.setup, in.accumulate});
+    trials.back().setup.checkpointing = next;
   }
-  return attempts;
+  return trials;
 }
 
 // A run keeps its family: DeepSpeed climbs its stages, FSDP goes from gradients to full.
@@ -70,35 +70,35 @@ std::vector<Strategy> StricterThan(Strategy strategy) {
   return {};
 }
 
-Attempt Under(Strategy strategy, const RemedyInput& in) {
-  Attempt attempt{in.setup, in.accumulate};
-  attempt.setup.strategy = strategy;
-  attempt.setup.format = FormatUnder(strategy, in.setup.format, in.setup.lora_rank);
-  return attempt;
+Trial Under(Strategy strategy, const RemedyInput& in) {
+  Trial trial{in.setup, in.accumulate};
+  trial.setup.strategy = strategy;
+  trial.setup.format = FormatUnder(strategy, in.setup.format, in.setup.lora_rank);
+  return trial;
 }
 
-std::vector<Attempt> HigherStages(const RemedyInput& in) {
-  std::vector<Attempt> attempts;
-  if (in.setup.ranks < 2) return attempts;
-  for (const Strategy next : StricterThan(in.setup.strategy)) attempts.push_back(Under(next, in));
-  return attempts;
+std::vector<Trial> HigherStages(const RemedyInput& in) {
+  std::vector<Trial> trials;
+  if (in.setup.ranks < 2) return trials;
+  for (const Strategy next : StricterThan(in.setup.strategy)) trials.push_back(Under(next, in));
+  return trials;
 }
 
-std::vector<Attempt> Offloads(const RemedyInput& in) {
-  std::vector<Attempt> attempts;
+std::vector<Trial> Offloads(const RemedyInput& in) {
+  std::vector<Trial> trials;
   const auto add = [&](Strategy strategy, Offload offload) {
-    attempts.push_back(Under(strategy, in));
-    attempts.back().setup.offload = offload;
+    trials.push_back(Under(strategy, in));
+    trials.back().setup.offload = offload;
   };
   const Strategy now = in.setup.strategy;
   if (IsFsdp(now)) {  // all or nothing
     if (in.setup.offload != Offload::kAll) add(Strategy::kFsdp, Offload::kAll);
-    return attempts;
+    return trials;
   }
   if (in.setup.offload == Offload::kNone)
     add(ZeroStage(now) >= 2 ? now : Strategy::kZero2, Offload::kOptimizer);
   if (in.setup.offload != Offload::kAll) add(Strategy::kZero3, Offload::kAll);
-  return attempts;
+  return trials;
 }
 
 class Finder {
@@ -106,17 +106,16 @@ class Finder {
   Finder(const RemedyInput& in, const MemoryEstimate& failed)
       : in_(in), failed_bytes_(DecisionBytes(failed)) {}
 
-  // The mildest attempt that fits, else the one that needs least.
-  Result<void> Add(RemedyKind kind, const std::vector<Attempt>& attempts) {
+  // The mildest trial that fits, else the one that needs least.
+  Result<void> Add(RemedyKind kind, const std::vector<Trial>& trials) {
     std::optional<Remedy> best;
-    for (const Attempt& attempt : attempts) {
-      LAUNCH_ASSIGN_OR_RETURN(const MemoryEstimate estimate,
-                              PredictMemory(in_.card, attempt.setup));
+    for (const Trial& trial : trials) {
+      LAUNCH_ASSIGN_OR_RETURN(const MemoryEstimate estimate, PredictMemory(in_.card, trial.setup));
       const double bytes = DecisionBytes(estimate);
       if (bytes >= failed_bytes_ || !HostHolds(estimate)) continue;
       if (best && bytes >= best->bytes) continue;
-      best = Remedy{kind, attempt.setup, attempt.accumulate, bytes,
-                    JudgeFit(estimate, in_.limit_bytes)};
+      best =
+          Remedy{kind, trial.setup, trial.accumulate, bytes, JudgeFit(estimate, in_.limit_bytes)};
       if (best->fit == FitVerdict::kYes) break;
     }
     if (best) remedies_.push_back(std::move(*best));

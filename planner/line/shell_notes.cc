@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <set>
 #include <string_view>
 
+#include "planner/line/command_roles.h"
 #include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
 #include "planner/line/node_line.h"
@@ -34,29 +34,17 @@ struct ShellOptions {
   }
 };
 
-constexpr int kLauncherWeight = 2;
-
-// How much a command looks like the training: a launcher, then Python or a script, then the rest.
-int Weight(const ShellCommand& command) {
-  if (FindLauncher(command)) return kLauncherWeight;
-  if (!ShellScriptOf(command).empty()) return 1;
-  const std::size_t first = PartsOf(command).first;
-  return first < command.words.size() && IsPython(command.words[first].value) ? 1 : 0;
-}
-
 // Commands with `&` behind them that may be the training. In `tensorboard --logdir runs &
 // torchrun ...` run is for the one in the foreground, and what still runs then may go. So it is
 // with two launchers: `trl vllm-serve ... & accelerate launch ...` serves the one in the
 // foreground.
-std::set<std::size_t> InBackground(const ShellScript& script) {
+std::set<std::size_t> InBackground(const ShellScript& script,
+                                   const std::vector<CommandRole>& roles) {
   std::set<std::size_t> found;
-  const auto& commands = script.commands;
-  const bool any = std::any_of(commands.begin(), commands.end(),
-                               [](const ShellCommand& one) { return one.joiner == "&"; });
   int foreground = 0;  // the heaviest behind
-  for (std::size_t i = commands.size(); any && i-- > 0;) {
-    const int weight = Weight(commands[i]);
-    if (commands[i].joiner != "&") {
+  for (std::size_t i = script.commands.size(); i-- > 0;) {
+    const int weight = roles[i].weight;
+    if (script.commands[i].joiner != "&") {
       foreground = std::max(foreground, weight);
     } else if (weight > foreground || (weight == foreground && weight < kLauncherWeight)) {
       found.insert(i);
@@ -90,12 +78,12 @@ std::vector<Finding> LaterStatus(const ShellScript& script, const std::string& w
 }  // namespace
 
 std::string WaitBehind(const ShellScript& script) {
-  const std::set<std::size_t> background = InBackground(script);
+  const std::set<std::size_t> background = InBackground(script, RolesOf(script));
   bool left = false;
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
     const ShellCommand& command = script.commands[i];
     if (!command.words.empty() && command.words[0].raw == "wait") left = false;
-    if (background.count(i) > 0) left = true;
+    if (background.contains(i)) left = true;
   }
   if (!left || script.compound) return {};
   return "\nwait $!; launch_status=$?; wait; exit $launch_status";
@@ -146,63 +134,86 @@ bool WaitsInLoop(const std::vector<ShellCommand>& commands, std::size_t at) {
 
 std::string LaunchersAtOnce(const ShellScript& script) {
   static constexpr std::array<std::string_view, 4> kOther = {"else", "elif", ";;", "wait"};
-  std::map<std::string, std::string> functions;  // launcher in the body, by name
-  std::string body;                              // of this function
-  int loop = 0;                                  // that are open
+  const std::vector<CommandRole> roles = RolesOf(script);
+  int loop = 0;  // that are open
   int running = 0;
   const auto& commands = script.commands;
   for (std::size_t i = 0; i < commands.size(); ++i) {
-    const std::vector<ShellWord>& words = commands[i].words;
-    if (words.empty()) continue;
-    const bool opens = i + 1 < commands.size() && !commands[i + 1].words.empty() &&
-                       commands[i + 1].words[0].raw == "{";
-    if (opens) body = words.back().raw;
-    const std::string& first = words[0].raw;
+    if (commands[i].words.empty()) continue;
+    const std::string& first = commands[i].words[0].raw;
     if (first == "for" || first == "while" || first == "until") ++loop;
     if (std::find(kOther.begin(), kOther.end(), first) != kOther.end()) running = 0;
     if (first == "done" && loop > 0) --loop;
-    const std::size_t program = std::min(PartsOf(commands[i]).first, words.size() - 1);
-    const auto function = functions.find(words[program].raw);
-    const std::string seen =
-        FindLauncher(commands[i]).value_or(function == functions.end() ? "" : function->second);
-    if (!body.empty() && !seen.empty()) functions[body] = seen;
-    if (first == "}") body.clear();
-    if (seen.empty() || commands[i].joiner != "&") continue;
+    if (roles[i].launcher.empty() || commands[i].joiner != "&") continue;
     running += loop > 0 && !WaitsInLoop(commands, i) ? 2 : 1;
-    if (running > 1) return seen;
+    if (running > 1) return roles[i].launcher;
   }
   return {};
 }
 
+namespace {
+
+// What a script does that has nothing to wait for any more. Of other commands nobody here knows
+// how long they last.
+bool IsDoneAtOnce(const CommandRole& role) {
+  static constexpr std::array<std::string_view, 19> kAtOnce = {
+      "echo", "printf", "exit",  "true", ":",     "date",   "disown", "fi",   "done", "esac",
+      ";;",   "}",      "mkdir", "cd",   "touch", "return", "set",    "test", "["};
+  return role.verb.empty() || std::find(kAtOnce.begin(), kAtOnce.end(), role.verb) != kAtOnce.end();
+}
+
+}  // namespace
+
 std::string LeftInBackground(const ShellScript& script) {
-  static constexpr std::array<std::string_view, 6> kStay = {"wait",  "sleep", "tail",
-                                                            "while", "until", "fg"};
-  if (script.compound) return {};
   std::string left;
   int left_weight = 0;
-  const std::set<std::size_t> background = InBackground(script);
+  const std::vector<CommandRole> roles = RolesOf(script);
+  const std::set<std::size_t> background = InBackground(script, roles);
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
-    const ShellCommand& command = script.commands[i];
-    const std::size_t program = PartsOf(command).first;  // behind `exec`, `time`
-    if (program >= command.words.size()) continue;
-    const std::string& word = command.words[program].raw;
-    const int weight = Weight(command);
-    if (command.joiner == "&") {
-      if (background.count(i) == 0) continue;
-      left = word;
-      left_weight = weight;
+    const CommandRole& role = roles[i];
+    const bool behind = script.commands[i].joiner == "&";
+    if (role.leaves || (behind && background.contains(i))) {
+      // In loops and branches only what trains for sure.
+      if (script.compound && role.weight == 0) continue;
+      left = role.verb;
+      left_weight = role.weight;
       continue;
     }
+    if (behind) continue;
     // A later command in the foreground that looks as much like the training: the script lasts as
     // long as that one does.
-    const bool trains = weight > 0 && weight >= left_weight;
-    if (trains || std::find(kStay.begin(), kStay.end(), word) != kStay.end()) left.clear();
+    const bool trains = role.weight > 0 && role.weight >= left_weight;
+    if (trains || role.waits || (script.compound && !IsDoneAtOnce(role))) left.clear();
   }
   return left;
 }
 
+namespace {
+
+// Whether the status that is lost at `at`, by a pipe or ||, may be that of the training.
+bool MayBeOfTraining(const ShellScript& script, const std::vector<CommandRole>& roles,
+                     std::size_t at) {
+  int heaviest = 0;
+  for (const CommandRole& role : roles) heaviest = std::max(heaviest, role.weight);
+  if (heaviest == 0) return true;  // programs that nobody here knows
+  for (std::size_t i = at;; --i) {
+    const ShellCommand& command = script.commands[i];
+    static constexpr std::array<std::string_view, 4> kEnds = {"}", "done", "fi", "esac"};
+    const bool several = command.subshell > 0 ||
+                         (!command.words.empty() && std::find(kEnds.begin(), kEnds.end(),
+                                                              command.words[0].raw) != kEnds.end());
+    if (several || roles[i].weight == heaviest) return true;
+    if (i == 0) return false;
+    const std::string& before = script.commands[i - 1].joiner;
+    if (before != "|" && (before != "&&" || script.commands[at].joiner == "|")) return false;
+  }
+}
+
+}  // namespace
+
 std::vector<Finding> HiddenStatus(const ShellScript& script, const std::string& where) {
-  const std::set<std::size_t> background = InBackground(script);
+  const std::vector<CommandRole> roles = RolesOf(script);
+  const std::set<std::size_t> background = InBackground(script, roles);
   ShellOptions options;
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
     const ShellCommand& command = script.commands[i];
@@ -213,7 +224,8 @@ std::vector<Finding> HiddenStatus(const ShellScript& script, const std::string& 
     const bool exits = i + 1 < script.commands.size() && !script.commands[i + 1].words.empty() &&
                        script.commands[i + 1].words[0].raw == "exit";
     if (joiner == "||" && exits) continue;
-    if (joiner == "&" && background.count(i) == 0) continue;
+    if (joiner == "&" && !background.contains(i)) continue;
+    if (joiner != "&" && !MayBeOfTraining(script, roles, i)) continue;
     if (joiner == "&" && !WaitBehind(script).empty()) {
       return {MakeFinding("background", Severity::kNotice,
                           "& in run: launch waits for the command, as the job would end otherwise",

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "planner/line/launch_line.h"
+#include "planner/line/shell_notes.h"
 #include "planner/line/shell_text.h"
 #include "planner/line/written_counts.h"
 
@@ -63,6 +64,61 @@ TEST(ShellWalk, AScriptStaysForTheTrainingInItsForeground) {
     ASSERT_FALSE(line) << text;
     EXPECT_NE(line.error().message.find("leaves torchrun in the background"), std::string::npos);
   }
+}
+
+TEST(ShellWalk, WhatAScriptLeavesIsFoundBehindVariablesFunctionsAndBranches) {
+  const std::string array =
+      "if [ $N -gt 1 ]; then L=(torchrun --nproc_per_node=2 t.py)\nelse L=(python t.py)\nfi\n";
+  for (const std::string& text :
+       {array + "nohup \"${L[@]}\" --a b > log 2>&1 &\necho \"PID $!\"\n",
+        std::string("L='torchrun --nproc_per_node=2'\nif [ -z $A ]; then A=1; fi\n$L t.py &\n"),
+        std::string("go() { torchrun t.py; }\nfor s in 1; do mkdir -p $s; done\ngo a &\n"),
+        std::string("go() {\n  torchrun t.py &\n}\ngo\necho started\n")}) {
+    const auto line = Line("bash t.sh", {{"t.sh", text}});
+    ASSERT_FALSE(line) << text;
+    EXPECT_NE(line.error().message.find("in the background and ends"), std::string::npos) << text;
+  }
+  for (const std::string& text :
+       {array + "\"${L[@]}\" &\nPIDS+=($!)\nfor p in ${PIDS[@]}; do wait $p; done\n",
+        array + "\"${L[@]}\" &\nwhile kill -0 $!; do sleep 1; done\n",
+        array + "\"${L[@]}\" &\nmonitor $!\n",
+        std::string("all() { for p in $P; do wait $p; done; }\ntorchrun t.py &\nP=$!\nall\n"),
+        std::string("go() { torchrun t.py & wait; }\ngo\n"),
+        std::string("if A; then nvidia-smi -l > g.log &\nfi\ntorchrun t.py\n")}) {
+    const auto line = Line("bash t.sh", {{"t.sh", text}});
+    EXPECT_TRUE(line) << text << (line ? "" : line.error().message);
+  }
+}
+
+TEST(ShellWalk, OnlyAStatusOfTheTrainingCanBeHidden) {
+  const auto hidden = [](const std::string& text) {
+    const auto script = ReadShell(text);
+    EXPECT_TRUE(script) << text;
+    return std::ranges::any_of(HiddenStatus(*script), [](const Finding& finding) {
+      return finding.code == "exit_code_hidden";
+    });
+  };
+  for (const char* text :
+       {"if [ $A = 1 ] || [ $B = 1 ]; then X=1; fi\ntorchrun t.py",
+        "cd out || { echo no; exit 1; }\ntorchrun t.py", "pip install -q x || true\ntorchrun t.py",
+        "ls | head -1\npython t.py", "yes | torchrun t.py", "N=$(ls | wc -l)\nbash t.sh"}) {
+    EXPECT_FALSE(hidden(text)) << text;
+  }
+  for (const char* text :
+       {"torchrun t.py | tee log", "torchrun t.py || true", "cd x && torchrun t.py || true",
+        "torchrun t.py && echo ok || echo failed", "{ torchrun t.py; } 2>&1 | tee log",
+        "L='torchrun --nproc_per_node 2'\n$L t.py | tee log", "(cd x; torchrun t.py) | tee log",
+        "./train_binary | tee log", "go() { torchrun t.py; }\ngo | tee log"}) {
+    EXPECT_TRUE(hidden(text)) << text;
+  }
+}
+
+TEST(ShellWalk, TwoLaunchersAtOnceAreSeenThroughVariables) {
+  const std::string named = "L='torchrun --nproc_per_node=2'\n";
+  EXPECT_FALSE(Line(named + "$L a.py & $L b.py & wait"));
+  EXPECT_FALSE(
+      Line("L=(torchrun --nproc_per_node 2)\n\"${L[@]}\" a.py &\n\"${L[@]}\" b.py &\nwait"));
+  EXPECT_TRUE(Line(named + "$L a.py\n$L b.py"));
 }
 
 TEST(ShellWalk, ATextOfRunEndsWithItsForegroundLauncher) {
