@@ -69,7 +69,7 @@ class LineReader {
     }
     LAUNCH_ASSIGN_OR_RETURN(LaunchLine plain, ReadPlain(text));
     const ScriptHabits habits = HabitsOf(plain, options_.files);
-    const auto own = StartsProcesses(plain, habits);
+    const auto own = plain.python ? StartsProcesses(plain, habits) : OwnProcessesAmong(counts);
     if (open && own) return ReadNodeLine(text, script_, options_, own->why, own->count);
     TakeTrainerDevices(plain);
     if (auto unread = UnreadScript(counts)) plain.warnings.push_back(std::move(*unread));
@@ -112,6 +112,19 @@ class LineReader {
         MakeFinding("launcher_per_rank", Severity::kWarning,
                     "run starts " + seen + ", and `launcher: process` starts it once per rank",
                     "leave launcher out if " + seen + " should start the ranks"));
+  }
+
+  // The first of the text's Python programs, also of scripts that it runs, that starts its
+  // processes itself.
+  std::optional<OwnProcesses> OwnProcessesAmong(const WrittenCounts& counts) const {
+    for (const std::vector<ShellWord>& words : counts.python) {
+      const ShellScript one{{ShellCommand{words, {}, "", 0}}, false};
+      LineReader reader(one, options_);
+      if (!reader.ExecLast()) continue;
+      const LaunchLine& line = reader.line_;
+      if (auto own = StartsProcesses(line, HabitsOf(line, options_.files))) return own;
+    }
+    return std::nullopt;
   }
 
   // cd, export and set in front, then one command; at most `| tee FILE`, `&` and `wait` behind it.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 
+#include "planner/line/line_prefix.h"
 #include "planner/line/own_launchers.h"
 #include "planner/line/refused_starters.h"
 #include "planner/line/shell_values.h"
@@ -233,9 +234,21 @@ class LauncherSearch {
           FindAccelerate(words, i)) {
         return true;
       }
-      if (words[i].value.find(' ') != std::string::npos && InText(words[i].value)) return true;
+      if (words[i].value.find(' ') == std::string::npos) continue;
+      if (InText(words[i].value) || CallsPython(words[i].value)) return true;
     }
     return false;
+  }
+
+  bool CallsPython(std::string_view text) {
+    bool calls = false;
+    nested_.Visit(text, [&calls](const ShellScript& inner) {
+      calls = std::ranges::any_of(inner.commands, [](const ShellCommand& command) {
+        const std::size_t first = PartsOf(command).first;
+        return first < command.words.size() && IsPython(command.words[first].value);
+      });
+    });
+    return calls;
   }
 
   NestedTexts nested_;

@@ -9,7 +9,7 @@
 namespace launch {
 namespace {
 
-constexpr std::array<OwnLauncher, 15> kOwnLaunchers = {{
+constexpr std::array<OwnLauncher, 16> kOwnLaunchers = {{
     {"llamafactory-cli", ""},
     {"axolotl", "num_processes", true},
     {"composer", "n"},
@@ -24,6 +24,7 @@ constexpr std::array<OwnLauncher, 15> kOwnLaunchers = {{
     {"nnUNetv2_train", "num_gpus", false, "-num_gpus"},
     {"yolo", "", false, "device="},
     {"torchx", "j"},
+    {"ray", "", false, "start"},
     {"fairseq-hydra-train", "", true, "distributed_training.distributed_world_size="},
 }};
 

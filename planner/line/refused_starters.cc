@@ -32,14 +32,25 @@ constexpr std::string_view kRay =
     "run what ray would run: launch starts it where the GPUs are; a Ray cluster of its own is not "
     "something launch can watch";
 
+constexpr std::string_view kSubmit =
+    "leave it out and write what the batch job itself runs: launch is the scheduler here";
+
 constexpr std::string_view kTerminal =
     "leave it out: a job runs without a terminal anyway; `launch logs -f JOB` shows what it "
     "prints, "
     "`launch shell JOB` opens one beside it";
 
-constexpr std::array<Rule, 20> kRules = {{
+constexpr std::array<Rule, 33> kRules = {{
     {"srun", Reach::kAlways, kSlurm},
     {"sbatch", Reach::kAlways, kSlurm},
+    {"salloc", Reach::kAlways, kSlurm},
+    {"qsub", Reach::kAlways, kSubmit},
+    {"bsub", Reach::kAlways, kSubmit},
+    {"condor_submit", Reach::kAlways, kSubmit},
+    {"jsrun", Reach::kAlways, kMpi},
+    {"aprun", Reach::kAlways, kMpi},
+    {"flux", Reach::kRun, kMpi},
+    {"ipexrun", Reach::kAlways, kMpi},
     {"mpirun", Reach::kAlways, kMpi},
     {"mpiexec", Reach::kAlways, kMpi},
     {"mpiexec.hydra", Reach::kAlways, kMpi},
@@ -54,6 +65,8 @@ constexpr std::array<Rule, 20> kRules = {{
     {"clush", Reach::kWithTraining, kEveryNode},
     {"docker", Reach::kRun, kContainer},
     {"podman", Reach::kRun, kContainer},
+    {"nvidia-docker", Reach::kRun, kContainer},
+    {"docker-compose", Reach::kRun, kContainer},
     {"kubectl", Reach::kRun, kEveryNode},
     {"screen", Reach::kWithTraining, kTerminal},
     {"tmux", Reach::kWithTraining, kTerminal},
@@ -67,7 +80,9 @@ std::optional<RefusedStarter> FindRefused(const std::vector<ShellWord>& words, s
   const auto* const rule = std::find_if(kRules.begin(), kRules.end(),
                                         [&](const Rule& r) { return r.program == program; });
   if (rule == kRules.end()) return std::nullopt;
-  const std::string verb = at + 1 < words.size() ? words[at + 1].value : "";
+  const auto behind = [&](std::size_t i) { return i < words.size() ? words[i].value : ""; };
+  const bool compose = behind(at + 1) == "compose";  // docker compose run
+  const std::string verb = behind(at + (compose ? 2 : 1));
   const std::string alone(program);
   switch (rule->reach) {
     case Reach::kAlways:

@@ -9,6 +9,7 @@
 #include "planner/line/accelerate_flags.h"
 #include "planner/line/deepspeed_flags.h"
 #include "planner/line/launcher_words.h"
+#include "planner/line/line_prefix.h"
 #include "planner/line/own_launchers.h"
 #include "planner/line/shell_walk.h"
 #include "planner/line/torchrun_flags.h"
@@ -74,6 +75,7 @@ class CountReader {
     counts.wanted = walk_.wanted();
     counts.scripts = walk_.scripts();
     counts.unread = walk_.unread();
+    counts.python = python_;
     return counts;
   }
 
@@ -82,11 +84,19 @@ class CountReader {
 
   bool Take(const ShellCommand& command, const std::vector<ShellWord>& words) {
     NoteFiles(words);
+    NotePython(words);
     bool called = TakeChoices(command);
     called = FromCall(words, calls_) || called;
     if (called) NoteDeepspeed(words);
     FromAssignments(command.words);
     return called;
+  }
+
+  void NotePython(const std::vector<ShellWord>& words) {
+    constexpr std::size_t kMostCommands = 32;  // texts may be hostile
+    if (python_.size() == kMostCommands) return;
+    const std::size_t first = PartsOf({words, {}, "", 0}).first;
+    if (first < words.size() && IsPython(words[first].value)) python_.push_back(words);
   }
 
   // `if ...; then ARGS="--nnodes 2 --nproc_per_node 4"; else ARGS="--nproc_per_node 4"; fi`: what
@@ -286,6 +296,7 @@ class CountReader {
   std::string on_cpu_;
   std::string hostfile_unread_;
   WrittenCounts calls_;
+  std::vector<std::vector<ShellWord>> python_;
   WrittenCounts assigned_;
 };
 

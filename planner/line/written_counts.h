@@ -31,6 +31,7 @@ struct WrittenCounts {
   // Shell scripts that it runs, in the order of their calls, and those that are not at hand.
   std::vector<ShellWalk::CalledText> scripts;
   std::vector<std::string> unread;
+  std::vector<std::vector<ShellWord>> python;  // commands of Python programs, the first of them
 };
 
 // The first call with fixed numbers counts; what only the node knows stays open. Arguments of the

@@ -212,8 +212,12 @@ TEST(NamedTexts, AScriptThatEndsBeforeItsTrainingIsRefused) {
       ReadLaunchLine("bash resume.sh; tail -f out", LineOptions(job, {{"resume.sh", left}})));
   EXPECT_TRUE(ReadLaunchLine(
       job.run, LineOptions(job, {{"resume.sh", "tensorboard --logdir o &\ntorchrun t.py\n"}})));
-  for (const char* run : {"screen -dmS t torchrun t.py", "tmux new -d -s t 'torchrun t.py'",
-                          "kubectl exec pod -- torchrun t.py"}) {
+  for (const char* run :
+       {"screen -dmS t torchrun t.py", "tmux new -d -s t 'torchrun t.py'",
+        "kubectl exec pod -- torchrun t.py", "tmux new-session -d -s t 'python train.py'",
+        "screen -dmS t bash -c 'cd x && python t.py'", "ssh node1 'cd /x && python train.py'",
+        "docker compose run app python t.py", "docker exec c bash -c 'python t.py'",
+        "jsrun -n 2 python t.py", "qsub job.sh"}) {
     const auto line = ReadLaunchLine(run, LineOptions(JobOf(run), {}));
     ASSERT_FALSE(line) << run;
     EXPECT_EQ(line.error().code, ErrorCode::kUnimplemented) << run;

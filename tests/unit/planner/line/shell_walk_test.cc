@@ -121,6 +121,26 @@ TEST(ShellWalk, TwoLaunchersAtOnceAreSeenThroughVariables) {
   EXPECT_TRUE(Line(named + "$L a.py\n$L b.py"));
 }
 
+TEST(ShellWalk, ProgramsThatStartTheirProcessesThemselvesAreFoundInScripts) {
+  const std::string verl =
+      "set -x\nmkdir -p out\npython3 -m verl.trainer.main_ppo data.train_files=x "
+      "trainer.n_gpus_per_node=8 trainer.nnodes=1 $@ 2>&1 | tee log\n";
+  const std::string detectron =
+      "mkdir -p out\nN=4\npython tools/train_net.py --num-gpus $N --config-file c.yaml\n";
+  const std::string ray = "ray start --head --num-gpus 8\npython -m verl.trainer.main_ppo a=b\n";
+  for (const std::string& text : {verl, detectron, ray}) {
+    for (const auto& [run, files] :
+         {std::pair(text, Texts()),
+          std::pair(std::string("bash run.sh"), Texts{{"run.sh", text}})}) {
+      const auto line = Line(run, files);
+      ASSERT_TRUE(line) << text;
+      EXPECT_EQ(line->launcher, LauncherKind::kNode) << run << text;
+    }
+  }
+  EXPECT_EQ(Line(detectron)->procs_number, 4);
+  EXPECT_NE(Line("mkdir -p out\npython t.py --gpus 1")->launcher, LauncherKind::kNode);
+}
+
 TEST(ShellWalk, ATextOfRunEndsWithItsForegroundLauncher) {
   const auto served = Line("trl vllm-serve --model X &\naccelerate launch grpo.py");
   ASSERT_TRUE(served) << served.error().message;
