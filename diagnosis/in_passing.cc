@@ -273,6 +273,7 @@ bool IsMeantByWarning(std::string_view label) {
                                                  "lib_abi_mismatch",
                                                  "nccl_shm_full",
                                                  "permission",
+                                                 "port_in_use",
                                                  "precision_unsupported",
                                                  "python_import",
                                                  "shm_bus_error",

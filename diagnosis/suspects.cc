@@ -78,6 +78,12 @@ bool OfTheWholeNode(const NodeEvidence& node) {
   return node.host_limit && node.host_peak && *node.host_peak < *node.host_limit / 10 * 9;
 }
 
+// What torch's allocator and its sockets print of the very error.
+bool IsOfItsLibrary(std::string_view text) {
+  return text.find("Tried to allocate") != std::string_view::npos ||
+         text.find("[c10d]") != std::string_view::npos;
+}
+
 }  // namespace
 
 Suspect SuspectOf(const LogHit& hit) {
@@ -93,9 +99,9 @@ Suspect SuspectOf(const LogHit& hit) {
   c.action = hit.signature->action;
   c.remedy = hit.signature->remedy;
   const bool of_log = c.tier != Tier::kHardware && c.tier < Tier::kWrapper;
-  // A scheduler's word stands, whatever it calls it, and so does the allocator's own message.
+  // A scheduler's word stands, whatever it calls it.
   if (hit.warns && c.tier > Tier::kHardware && c.tier < Tier::kWrapper &&
-      IsMeantByWarning(c.label) && hit.text.find("Tried to allocate") == std::string::npos) {
+      IsMeantByWarning(c.label) && !IsOfItsLibrary(hit.text)) {
     c.tier = Tier::kNote;
     c.confidence = Confidence::kSymptom;
   }

@@ -78,6 +78,7 @@ constexpr std::string_view kWarned[] = {
     "cuda out of memory in the warm-up, smaller blocks are taken",
     "no kernels: ninja: build stopped: subcommand failed.",
     "/data/x: Stale file handle, read again",
+    "Port 8265 is already in use by another dashboard",
 };
 constexpr std::string_view kLoggers[] = {
     "WARNING: ",
