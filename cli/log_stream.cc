@@ -15,10 +15,12 @@ constexpr Millis kLasted{10'000};  // a connection that was one
 
 // What was there to read, so that nothing is not taken for silence of the program.
 struct Readable {
+  bool heard = false;  // of any rank
   bool any = false;    // bytes, or a log that is known to be empty
   std::string unread;  // why the first that was not read was not
 
   void Take(const LogPiece& piece) {
+    heard = true;
     if (std::holds_alternative<LogChunk>(piece)) any = true;
     const auto* end = std::get_if<LogEnd>(&piece);
     if (end == nullptr) return;
@@ -76,6 +78,10 @@ Result<void> StreamLogs(const App& app, Client& client, const LogsCall& call, Lo
     return Fail(ErrorCode::kUnavailable, "nothing of the log can be read: " + readable.unread,
                 "it is kept on the node of the rank: try again when `launch nodes` shows that one "
                 "back");
+  const std::string id = std::to_string(call.job.value);
+  if (!readable.heard)
+    app.Note("no rank of job " + id + " has begun; `launch why " + id +
+             "` says what went before, and shows the output of `setup`");
   return {};
 }
 

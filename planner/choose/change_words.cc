@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/gpu_catalog.h"
+#include "common/text.h"
 #include "common/units.h"
 #include "planner/choose/precision.h"
 #include "planner/model/adapters.h"
@@ -122,10 +123,9 @@ Result<void> ApplyOne(const std::string& key, const std::string& value, ChoiceIn
     SetFormat(input);
   } else {
     const std::string near = NearestName(key, KnownKeys());
-    return BadChange(key + ": not something that can be changed",
-                     near.empty()
-                         ? "write nodes=4, gpus=8, gpu=H100, seq_len=8192, batch.micro=2 ..."
-                         : "write " + near + "=" + value);
+    return BadChange(
+        key + ": not something that can be changed",
+        near.empty() ? "these can: " + Joined(KnownKeys(), ", ") : "write " + near + "=" + value);
   }
   return {};
 }

@@ -195,3 +195,11 @@ def test_output_off_a_terminal_has_no_colours(cluster):
     cluster.up()
     for args in (["nodes"], ["queue"], ["dev", "status"]):
         assert "\x1b" not in cluster.launch(*args).stdout
+
+
+def test_logs_of_a_job_whose_setup_failed_say_where_its_output_is(cluster):
+    cluster.up()
+    job = cluster.submit(cluster.write("job.yaml", "name: s\ngpus: 0\nsetup: echo no such wheel; exit 3\nrun: echo\n"))
+    cluster.wait_for(job, "FAILED")
+    assert f"launch why {job}" in cluster.launch("logs", job).stderr
+    assert "no such wheel" in cluster.launch("why", job).stdout
