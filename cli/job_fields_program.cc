@@ -158,7 +158,8 @@ constexpr JobField kProgramFields[] = {
        draft.spec.conda = std::move(text);
        return {};
      }},
-    {"python", "", "path", "unset", "An interpreter; relative to workdir.",
+    {"python", "", "path", "unset",
+     "An interpreter; relative to workdir. `python` and `python3` of run stand for it.",
      [](JobDraft& draft, const FieldValue& value) -> Result<void> {
        LAUNCH_ASSIGN_OR_RETURN(std::string text, value.Text());
        if (text.find('/') == std::string::npos)

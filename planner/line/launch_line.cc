@@ -243,6 +243,11 @@ class LineReader {
     return std::move(line_);
   }
 
+  // The interpreter that the node fills in.
+  std::string InterpreterWord() const {
+    return line_.uses_arg_zero ? "\"$launch_python\"" : "\"$0\"";
+  }
+
   // The program of one rank, with the interpreter that the launcher would have given it.
   std::string CommandOf(const LauncherArguments& arguments, const LauncherPlace& place,
                         const ShellWord& script, const std::vector<ShellWord>& behind) {
@@ -252,7 +257,7 @@ class LineReader {
     } else if (place.interpreter.empty()) {
       line_.interpreter_first = true;
       line_.interpreter_of = place.launcher;
-      command = line_.uses_arg_zero ? "\"$launch_python\" -u " : "\"$0\" -u ";
+      command = InterpreterWord() + " -u ";
     } else {
       line_.command_word = place.interpreter;
       command = ShellQuote(place.interpreter) + " -u ";
@@ -348,10 +353,14 @@ class LineReader {
           "leave it out"));
     }
     line_.shell = prefix_.preparation() + prefix + "exec " + command;
+    if (line_.interpreter_first && line_.uses_arg_zero)
+      line_.shell = std::string(kInterpreterBehindZero) + line_.shell;
     const bool elsewhere =
         prefix_.preparation().find("cd ") != std::string::npos || prefix_.sets_path();
     const bool by_path = word.value.find('/') != std::string::npos;
-    if ((word.fixed && !elsewhere) || (line_.python && !by_path && !prefix_.sets_path()))
+    if (line_.interpreter_first) {
+      line_.command_word.clear();  // what preflight asks for is the interpreter
+    } else if ((word.fixed && !elsewhere) || (line_.python && !by_path && !prefix_.sets_path()))
       line_.command_word = word.value;
     line_.arguments.assign(Main().words.begin() + static_cast<std::ptrdiff_t>(parts.first) + 1,
                            Main().words.end());
@@ -387,8 +396,12 @@ class LineReader {
       ++script;
     }
     std::string command;
+    const std::string& program = words[parts.first].raw;
+    line_.interpreter_first = options_.names_python && !prefix_.sets_path() &&
+                              (program == "python" || program == "python3");
     for (std::size_t i = parts.first; i < words.size(); ++i) {
-      command += (command.empty() ? "" : " ") + words[i].raw;
+      const bool named_by_job = line_.interpreter_first && i == parts.first;
+      command += (command.empty() ? "" : " ") + (named_by_job ? InterpreterWord() : words[i].raw);
       const bool named = line_.python && script < words.size() &&
                          (words[script].value == "-m" || words[script].value == "-c");
       if (options_.local_rank_arg && line_.python && i == script + (named ? 1 : 0)) {

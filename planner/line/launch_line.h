@@ -75,6 +75,8 @@ struct LaunchLineOptions {
   std::map<std::string, std::string, std::less<>> told = {};
   std::string workdir = {};  // absolute; empty: not known
   bool gpus_open = false;    // the job says nothing of GPUs or processes
+  // The job names the interpreter itself: `python` and `python3` of the line stand for it.
+  bool names_python = false;
 };
 
 // kInvalidArgument: not bash, or a flag the launcher would refuse. kUnimplemented: a launcher of a

@@ -12,7 +12,8 @@ LaunchLineOptions LineOptions(const JobSpec& spec,
                             .local_rank_arg = spec.local_rank_arg,
                             .env = spec.env,
                             .files = files,
-                            .workdir = spec.workdir};
+                            .workdir = spec.workdir,
+                            .names_python = !spec.python.empty() && spec.image.empty()};
   if (!spec.nodes.automatic) {
     options.told["NNODES"] =
         std::to_string(spec.nodes.min) +

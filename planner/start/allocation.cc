@@ -14,13 +14,17 @@
 namespace launch {
 namespace {
 
+// In an image, what stands first on PATH is the image's.
+bool NamesPython(const JobSpec& job) { return !job.python.empty() && job.image.empty(); }
+
 // Our launchers first, where run starts once per node on PATH, and also where the text puts another
 // directory before PATH (an activated environment): bash takes a function before any file, and
 // scripts that bash runs inherit it. torchrun reads PET_ variables where it is reached by its own
 // path. All on the first line of the text, so that bash counts its lines as their author does.
-std::string WithWrappers(const LaunchLine& line) {
+std::string WithWrappers(const LaunchLine& line, const JobSpec& job) {
   const bool per_node = line.start == StartKind::kPerNode;
-  std::string text = per_node ? "PATH=\"$LAUNCH_WRAPPERS:$PATH\"; " : "";
+  const bool on_path = per_node || NamesPython(job);
+  std::string text = on_path ? "PATH=\"$LAUNCH_WRAPPERS:$PATH\"; " : "";
   for (const char* name : {"torchrun", "deepspeed", "accelerate"}) {
     text += std::string(name) + "() { \"$LAUNCH_WRAPPERS/" + name + "\" \"$@\"; }; ";
   }
@@ -104,7 +108,7 @@ std::vector<std::string> CommandOf(const LaunchLine& line, const JobSpec& job, b
     argv.push_back(Activation(job) + std::string(kActivatedCommand));
     argv.emplace_back("launch");
   }
-  argv.push_back(line.wrappers ? WithWrappers(line) : line.shell);
+  argv.push_back(line.wrappers ? WithWrappers(line, job) : line.shell);
   // The interpreter, found on the node; in an image, by its name.
   if (line.uses_arg_zero) argv.emplace_back("bash");
   if (line.interpreter_first) argv.emplace_back(job.image.empty() ? "" : "python3");
@@ -221,6 +225,9 @@ std::vector<AllocationSpec> MakeAllocations(const AllocationInput& input) {
     spec.files = input.plan.files;
     if (input.line.wrappers) {
       for (GeneratedFile& file : NodeLauncherFiles()) spec.files.push_back(std::move(file));
+      if (NamesPython(job)) {
+        for (GeneratedFile& file : PythonFiles(job.python)) spec.files.push_back(std::move(file));
+      }
     }
     for (int index : share.gpus) {
       spec.gpus.push_back(share.inventory->gpus[static_cast<std::size_t>(index)].uuid);

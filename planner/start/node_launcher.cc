@@ -3,6 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include "common/quoted.h"
+
 namespace launch {
 
 extern const std::string_view kNodeLauncherPy;
@@ -22,6 +24,11 @@ std::vector<GeneratedFile> NodeLauncherFiles() {
   files.push_back({"node_launcher.py", std::string(kNodeLauncherPy)});
   files.push_back({"node_launcher.sh", std::string(kNodeLauncherSh)});
   return files;
+}
+
+std::vector<GeneratedFile> PythonFiles(const std::string& interpreter) {
+  const std::string text = "#!/bin/sh\nexec " + ShellQuote(interpreter) + " \"$@\"\n";
+  return {{"python", text}, {"python3", text}};
 }
 
 }  // namespace launch

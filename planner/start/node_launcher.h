@@ -1,6 +1,7 @@
 // The programs that hold a launcher inside `run` to the plan, as files of an attempt.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "common/launch.h"
@@ -11,5 +12,9 @@ namespace launch {
 // (`python $(which torchrun)`), and what they call. They stand in LAUNCH_WRAPPERS; a file that
 // begins with "#!" is written executable.
 std::vector<GeneratedFile> NodeLauncherFiles();
+
+// `python` and `python3` beside them, for the interpreter that the job names. Not links: a venv
+// is found by the path of the interpreter.
+std::vector<GeneratedFile> PythonFiles(const std::string& interpreter);
 
 }  // namespace launch

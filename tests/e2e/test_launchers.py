@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import sys
 import textwrap
 
 import pytest
@@ -268,6 +269,21 @@ run: python -c 'import os, shutil; print(shutil.which("python"), *(os.environ[n]
     stuck = cluster.launch("submit", bounded, "--wait", code=None).stdout.strip()
     verdict = cluster.json("why", stuck)
     assert verdict["label"] == "activation_failed" and "had not ended after 1 s" in verdict["cause"], verdict
+
+
+def test_the_interpreter_that_the_job_names_is_the_one_that_runs(cluster):
+    # Not called python, and recognized by what it adds.
+    mine = cluster.write("my-interpreter", f'#!/bin/sh\nMARK=mine exec {sys.executable} "$@"\n')
+    mine.chmod(0o755)
+    cluster.write("who.py", "import os\nprint('MARK', os.environ.get('MARK'), *os.sys.argv[1:])\n")
+    cluster.write("who.sh", "true && python who.py in-script\npython3 who.py in-script\n")
+    cluster.up()
+    for run, words in (("python who.py a", "a"), ("A=$0 python3 who.py a", "a"), ("bash who.sh", "in-script"),
+                       ("true; python who.py text", "text")):
+        job = cluster.write("job.yaml", f"name: who\ndevice: cpu\ngpus: 0\npython: {mine}\nrun: {run}\n")
+        number = cluster.launch("submit", job, "--wait").stdout.strip()
+        out = cluster.launch("logs", number, "--no-prefix").stdout
+        assert f"MARK mine {words}" in out and "None" not in out, (run, out)
 
 
 def test_a_text_says_itself_where_it_stands_and_how_many_processes_it_starts(cluster):

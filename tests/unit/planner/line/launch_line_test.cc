@@ -406,6 +406,14 @@ TEST(LaunchLine, MpiIsRefusedByName) {
 }
 
 TEST(LaunchLine, PassesTheLocalRankBehindTheScriptWhenAsked) {
+  LaunchLineOptions named;
+  named.names_python = true;
+  const auto own = ReadLaunchLine("A=1 python -u train.py", named);
+  ASSERT_TRUE(own);
+  EXPECT_TRUE(own->interpreter_first);
+  EXPECT_TRUE(own->shell.ends_with("exec \"$0\" -u train.py")) << own->shell;
+  EXPECT_FALSE(ReadLaunchLine("/usr/bin/python3 train.py", named)->interpreter_first);
+  EXPECT_FALSE(ReadLaunchLine("PATH=/x:$PATH python train.py", named)->interpreter_first);
   const auto plain = ReadLaunchLine("python -u train.py --a", {LauncherKind::kAuto, true, {}});
   ASSERT_TRUE(plain);
   EXPECT_EQ(plain->shell, "exec python -u train.py --local_rank=$LOCAL_RANK --a");
