@@ -19,7 +19,7 @@ constexpr Signature kLauncher[] = {
     {.label = "preempted_signal",
      .tier = Tier::kAuthority,
      .confidence = Confidence::kConfirmed,
-     .weight = 69,
+     .weight = 66,  // below the memory limit that it is cancelled for
      .phrases = {"CANCELLED AT"},
      .pattern = R"(JOB \S+ ON \S+ CANCELLED AT \S+ DUE to SIGNAL \w+|)"
                 R"(JOB \S+ ON \S+ CANCELLED AT \S+ \*\*\*)"},

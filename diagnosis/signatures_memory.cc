@@ -123,18 +123,25 @@ constexpr Signature kMemory[] = {
      .pattern = R"(oom-kill:constraint|Out of memory: Kill(?:ed)? process \d+ \(([^)]*)\)|)"
                 R"([Mm]emory cgroup out of memory|invoked oom-killer|oom_reaper: reaped process|)"
                 R"(Killed process \d+ .*(?:total-vm|anon-rss))"},
-    // Slurm: slurmstepd, srun and the states of sacct; "Exceeded" is Slurm before 20.
+    // Slurm: slurmstepd, srun and the states of sacct.
     {.label = "host_oom_kill",
      .tier = Tier::kAuthority,
      .confidence = Confidence::kConfirmed,
-     .phrases = {"oom-kill event", "oom_kill event", "Out Of Memory", "OUT_OF_MEMORY",
-                 "Exceeded job memory limit", "Exceeded step memory limit",
-                 " exceeded memory limit ("},
+     .phrases = {"oom-kill event", "oom_kill event", "Out Of Memory", "OUT_OF_MEMORY"},
      .pattern = R"([1-9]\d* oom[-_]kill event|(?:task[s ][^:]*: |task \d+ .*)Out Of Memory|)"
-                R"((?:^|[\s|=:"'])OUT_OF_MEMORY\b|Exceeded (?:job|step) memory limit|)"
-                R"(slurmstepd: [^\n]*(?i:job|step) \S+ exceeded memory limit \(\d+ > \d+\)|)"
-                R"((?i:job|step) \S+ exceeded memory limit \(\d+ > \d+\), being killed)",
+                R"((?:^|[\s|=:"'])OUT_OF_MEMORY\b)",
      .veto = R"((?:CUDA|HIP|CL|NVML|hip|cuda)_?(?:ERROR)?_OUT_OF_MEMORY)"},
+    // Slurm without cgroups, which then cancels the job, and says no more of that than of an
+    // scancel.
+    {.label = "host_oom_kill",
+     .tier = Tier::kAuthority,
+     .confidence = Confidence::kConfirmed,
+     .weight = 68,
+     .phrases = {"Exceeded job memory limit", "Exceeded step memory limit",
+                 " exceeded memory limit ("},
+     .pattern = R"(Exceeded (?:job|step) memory limit|)"
+                R"(slurmstepd: [^\n]*(?i:job|step) \S+ exceeded memory limit \(\d+ > \d+\)|)"
+                R"((?i:job|step) \S+ exceeded memory limit \(\d+ > \d+\), being killed)"},
     // Kubernetes, PBS, LSF, Grid Engine, HTCondor, OpenPAI, Ray's memory monitor, earlyoom and
     // systemd-oomd.
     {.label = "host_oom_kill",

@@ -437,6 +437,25 @@ TEST(Verdict, AScriptThatActivatesTheEnvironmentIsNamed) {
   EXPECT_EQ(late.action, "no_retry");
 }
 
+TEST(Verdict, AMemoryLimitOfSlurmOutranksTheCancellationThatItMade) {
+  const std::string cancelled =
+      "slurmstepd: error: *** JOB 77 ON n4 CANCELLED AT 2019-11-02T04:11:09";
+  for (const std::string_view limit :
+       {"slurmstepd: error: Exceeded job memory limit\n",
+        "slurmstepd: error: Exceeded step memory limit at some point.\n",
+        "slurmstepd: error: Job 77 exceeded memory limit (52100 > 51200), being killed\n"}) {
+    for (const bool before : {true, false}) {
+      const std::string end = cancelled + " ***\n";
+      const Verdict verdict = Of(before ? std::string(limit) + end : end + std::string(limit), 137);
+      EXPECT_EQ(verdict.label, "host_oom_kill") << limit;
+      EXPECT_EQ(verdict.action, "retry_with_change") << limit;
+    }
+    EXPECT_EQ(Of(std::string(limit) + cancelled + " DUE TO PREEMPTION ***\n", 143).label,
+              "preempted_signal");
+  }
+  EXPECT_EQ(Of(cancelled + " ***\n", 143).label, "preempted_signal");
+}
+
 TEST(Node, KernelLinesAndXidsConfirm) {
   NodeEvidence node;
   node.exit_code = 134;
