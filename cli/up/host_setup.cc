@@ -55,7 +55,13 @@ Result<Started> Keep(Remote& remote, const HostFacts& facts, const std::string& 
   LAUNCH_ASSIGN_OR_RETURN(const RemoteAnswer answer,
                           Must(remote, Service("keep", name, facts, settings, arguments), unit,
                                kShort, "starting " + name));
-  return answer.output.find("running") != std::string::npos ? Started::kRunning : Started::kStarted;
+  const std::string_view said = Trim(answer.output);
+  const std::string_view last = said.substr(said.rfind('\n') + 1);  // none: 0
+  if (last == "running") return Started::kRunning;
+  if (last == "started") return Started::kStarted;
+  return Fail(ErrorCode::kFailedPrecondition,
+              "starting " + name + ": its shell answers " + Quoted(LastWords(said)),
+              "look at what `ssh HOST true` prints: it should be nothing");
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "cli/up/install.h"
 
+#include <algorithm>
+
 #include "cli/up/embedded_texts.h"
 #include "common/quoted.h"
 #include "common/text.h"
@@ -26,19 +28,21 @@ Result<void> MakeDirectories(Remote& remote, const HostFacts& facts) {
   return {};
 }
 
-// Whether the release is there and current. What is there was compared with its digest when it
-// came; a file of another length was damaged since.
-Result<bool> IsInstalled(Remote& remote, const HostFacts& facts, const Release& release,
-                         const std::string& dir) {
-  if (facts.installed != release.id) return false;
+// The programs that are not there, or cannot be those of the release. What is there was compared
+// with its digest when it came; a file of another length was damaged since.
+Result<std::string> MissingPrograms(Remote& remote, const Release& release,
+                                    const std::string& dir) {
   std::string command;
   for (const Program& program : release.programs) {
     const std::string path = ShellQuote(dir + "/" + program.name);
-    command += (command.empty() ? "" : " && ") + ("[ -x " + path) + " ] && [ $(wc -c < " + path +
-               ") -eq " + std::to_string(program.bytes) + " ]";
+    command += "[ -x " + path + " ] && [ \"$(wc -c < " + path + ")\" -eq " +
+               std::to_string(program.bytes) + " ] || echo " + program.name + "; ";
   }
-  LAUNCH_ASSIGN_OR_RETURN(const RemoteAnswer answer, remote.Run(command, "", kCommand));
-  return answer.code == 0;
+  LAUNCH_ASSIGN_OR_RETURN(const RemoteAnswer answer,
+                          Must(remote, command, "", kCommand, "looking at the programs"));
+  std::string missing(Trim(answer.output));
+  std::replace(missing.begin(), missing.end(), '\n', ' ');
+  return missing;
 }
 
 // Where programs of ours may lie: the releases of this host, and of the others that share its
@@ -59,7 +63,12 @@ Result<std::uint64_t> Bring(Remote& remote, const HostFacts& facts, const Progra
            ScriptOf("take " + program.name + " " + std::to_string(program.bytes) + " " +
                     program.digest + " " + ShellQuote(dir) + " " + Places(facts)),
            "", kHash, "looking for " + program.name));
-  if (Trim(there.output) != "missing") return std::uint64_t{0};
+  const std::string_view said = Trim(there.output);
+  if (said == "same" || said == "taken") return std::uint64_t{0};
+  if (said != "missing")
+    return Fail(ErrorCode::kFailedPrecondition,
+                "looking for " + program.name + ": its shell answers " + Quoted(LastWords(said)),
+                "look at what `ssh HOST true` prints: it should be nothing");
   LAUNCH_ASSIGN_OR_RETURN(const std::string bytes, ReadProgram(program));
   const std::string path = ShellQuote(dir + "/" + program.name);
   const std::string part = ShellQuote(dir + "/." + program.name + ".part") + ".$$";
@@ -92,9 +101,11 @@ Result<Installed> Install(Remote& remote, const HostFacts& facts, const Release&
                           SharedHomes& homes, const SentOf& sent) {
   const std::string dir = facts.programs + "/releases/" + release.id;
   LAUNCH_RETURN_IF_ERROR(MakeDirectories(remote, facts));
-  LAUNCH_ASSIGN_OR_RETURN(const bool there, IsInstalled(remote, facts, release, dir));
   Installed done;
-  if (there) return done;
+  if (facts.installed == release.id) {
+    LAUNCH_ASSIGN_OR_RETURN(const std::string missing, MissingPrograms(remote, release, dir));
+    if (missing.empty()) return done;
+  }
   LAUNCH_RETURN_IF_ERROR(
       Must(remote, "umask 022; mkdir -p " + ShellQuote(dir), "", kCommand, "mkdir"));
   std::uint64_t total = release.bytes;
@@ -106,6 +117,12 @@ Result<Installed> Install(Remote& remote, const HostFacts& facts, const Release&
     if (bytes == 0) total -= program.bytes;
     done.sent += bytes;
   }
+  LAUNCH_ASSIGN_OR_RETURN(const std::string missing, MissingPrograms(remote, release, dir));
+  if (!missing.empty())
+    return Fail(ErrorCode::kFailedPrecondition,
+                missing + ": not whole in " + dir + " after it was installed",
+                "is its disk full or damaged? `current` is as it was; run this again when that is "
+                "mended");
   const std::string link = ShellQuote(facts.programs + "/current");
   const std::string fresh = ShellQuote(facts.programs + "/.current.new") + ".$$";
   LAUNCH_RETURN_IF_ERROR(Must(remote,

@@ -292,7 +292,7 @@ class SshSession final : public Remote {
     }
     answer.code = ssh_channel_get_exit_status(channel.get());
     ssh_channel_close(channel.get());
-    return answer;
+    return AnswerWithin(std::move(answer));
   }
 
   Channel OpenChannel() {

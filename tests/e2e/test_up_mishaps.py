@@ -90,6 +90,41 @@ def test_what_an_interrupted_up_left_is_known_and_can_be_undone(two, tmp_path):
         assert not [f for f in pathlib.Path(tmp_path / name / "lib").rglob("*") if f.is_file()]
 
 
+def test_a_shell_that_prints_at_every_login_is_no_answer(two, tmp_path):
+    """Welcome words, a line without its end, a line that looks like a fact, words on stderr: as start files of clusters do."""
+    for name in ("na", "nb"):
+        (tmp_path / name / "root/.bashrc").write_text("echo Welcome; echo installed=0; echo quota >&2; printf 'no end'\n")
+    operator = Operator(two, tmp_path)
+    done = operator.up("--accept-new-host-keys")
+    assert done.returncode == 0, done.stderr
+    programs = {path.name for path in BIN.iterdir()}
+    for name in ("na", "nb"):
+        there = {path.name for path in (tmp_path / name / "opt/launch/current/").iterdir()}
+        assert {"launch-agent", "launch-shim"} <= there <= programs, there
+    again = operator.up()
+    assert again.returncode == 0 and "installed" not in again.stderr and "started" not in again.stderr, again.stderr
+
+    newer = tmp_path / "newer"
+    newer.mkdir()
+    for program in ("launch", "launch-agent", "launch-controller", "launch-shim"):
+        (newer / program).write_bytes((BIN / program).read_bytes() + b"\n")
+        (newer / program).chmod(0o755)
+    upgraded = subprocess.run([newer / "launch", "upgrade", "-F", operator.config], env=operator.env, capture_output=True,
+                              text=True, timeout=120, stdin=subprocess.DEVNULL)
+    assert upgraded.returncode == 0, upgraded.stderr
+    for name in ("na", "nb"):
+        shim = tmp_path / name / "opt/launch/current/launch-shim"
+        assert shim.read_bytes() == (newer / "launch-shim").read_bytes()
+    job = tmp_path / "job.yaml"
+    job.write_text("name: hello\ndevice: cpu\ngpus: 0\nnodes: 2\nworkdir: /tmp\nrun: echo hello\n")
+    ran = operator.launch("submit", job, "--wait")
+    assert ran.returncode == 0, ran.stderr
+    down = operator.launch("down", "--purge", "-F", operator.config)
+    assert down.returncode == 0 and "ranks run" not in down.stderr, down.stderr
+    for name in ("na", "nb"):
+        assert not list((tmp_path / name / "opt").iterdir()) and not two.pids(name, "launch-agent")
+
+
 def listed(operator):
     """The rows of `launch context`: name -> the rest, the current one with its star."""
     rows = [line.split(maxsplit=2) if line.startswith("*") else ["", *line.split(maxsplit=1)]

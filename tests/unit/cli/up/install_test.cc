@@ -9,6 +9,7 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cli/up/this_machine.h"
@@ -100,6 +101,38 @@ TEST_F(Install, AFileThatWasDamagedSinceIsNotTakenAgain) {
   ASSERT_TRUE(second) << FormatError(second.error());
   EXPECT_EQ(second->sent, 15u);
   EXPECT_EQ(Read(dir_ / "share/gpu1/current/launch-shim"), "the shim");
+}
+
+// A machine whose shell says something else to one kind of command.
+class Answering final : public Remote {
+ public:
+  Answering(std::string to, std::string with) : to_(std::move(to)), with_(std::move(with)) {}
+  Result<RemoteAnswer> Send(const std::string& command, std::string_view input, Millis deadline,
+                            const SentBytes& sent) override {
+    if (command.find(to_) != std::string::npos) return RemoteAnswer{0, with_, ""};
+    return here_->Send(command, input, deadline, sent);
+  }
+
+ private:
+  const std::unique_ptr<Remote> here_ = ThisMachine();
+  const std::string to_;
+  const std::string with_;
+};
+
+TEST_F(Install, AnAnswerThatIsNoneOfTheKnownOnesIsAnError_AndCurrentIsAsItWas) {
+  Counted first;
+  ASSERT_TRUE(
+      up::Install(first, Facts("gpu1", ""), Of("aaaa", "agent 1", "shim"), homes_, ignored_));
+  const std::pair<const char*, const char*> cases[] = {{"take launch-shim", "Welcome\nmissing\n"},
+                                                       {"take launch-shim", "same\n"}};
+  for (const auto& [to, with] : cases) {
+    Answering remote(to, with);
+    const auto done = up::Install(remote, Facts("gpu1", "aaaa"), Of("bbbb", "agent 2", "other"),
+                                  homes_, ignored_);
+    ASSERT_FALSE(done) << with;
+    EXPECT_NE(done.error().message.find("launch-shim"), std::string::npos) << done.error().message;
+    EXPECT_EQ(fs::read_symlink(dir_ / "share/gpu1/current"), "releases/aaaa");
+  }
 }
 
 TEST_F(Install, HostsThatShareAHomeGetItOnce) {
