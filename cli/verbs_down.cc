@@ -96,7 +96,8 @@ Result<int> RunRemove(const App& app, UpFlags flags) {
     const std::string& name = ended.host.name;
     // A machine that is gone is what this verb is for; one that still answers must have ended.
     if (ended.error) app.Note(name + ": " + FormatError(*ended.error));
-    if (auto gone = ForgetEnded(client, NodeId{name});
+    if (auto gone =
+            ended.of_others ? client.ForgetNode(NodeId{name}) : ForgetEnded(client, NodeId{name});
         !gone && gone.error().code != ErrorCode::kNotFound) {
       std::fprintf(stderr, "%s: %s\n", name.c_str(), FormatError(gone.error()).c_str());
       code = 1;

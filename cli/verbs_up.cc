@@ -57,8 +57,32 @@ HostSet Binding(const Written& written) {
   return before;
 }
 
-// Without the hosts that failed before anything of ours was put on them.
-HostSet Reached(HostSet set, const std::vector<HostResult>& results) {
+// What is written before any host was asked: those that nobody knew. How a known one is reached
+// stays as it is until the machine there has proved to be that node.
+HostSet BeforeHosts(const HostSet& before, HostSet set) {
+  std::erase_if(set.hosts,
+                [&](const up::Host& host) { return up::HostNamed(before, host.name) != nullptr; });
+  if (!before.hosts.empty()) set.ssh_config.clear();
+  return set;
+}
+
+// Without the hosts that failed before anything of ours was put on them; and with what was known of
+// those that did not prove to be the node.
+HostSet Reached(const HostSet& before, HostSet set, const std::vector<HostResult>& results) {
+  const auto proved = [&](const std::string& name) {
+    return std::any_of(results.begin(), results.end(), [&](const HostResult& result) {
+      return result.host.name == name && result.proved;
+    });
+  };
+  for (up::Host& host : set.hosts) {
+    const up::Host* known = up::HostNamed(before, host.name);
+    if (known == nullptr || proved(host.name)) continue;
+    auto agent = host.agent ? host.agent : known->agent;
+    host = *known;
+    host.agent = std::move(agent);
+  }
+  if (!before.hosts.empty() && std::ranges::none_of(results, &HostResult::proved))
+    set.ssh_config.clear();
   const auto untouched = [](const HostResult& result) {
     return result.error && result.steps.empty() &&
            (result.of_others || (result.facts.installed.empty() && result.facts.authority.empty()));
@@ -157,7 +181,8 @@ Result<int> RunUp(const App& app, const UpFlags& flags) {
   // Whatever happens next, `down` knows all that may have something of ours.
   const auto write = [&]() -> Result<void> {
     if (flags.dry_run) return {};
-    return up::WriteClusterFile(contexts, context, up::Merged(written.before, written.set));
+    return up::WriteClusterFile(
+        contexts, context, up::Merged(written.before, BeforeHosts(written.before, written.set)));
   };
   options.founding = [&] {
     written.set.founding = {written.set.head};
@@ -181,7 +206,7 @@ Result<int> RunUp(const App& app, const UpFlags& flags) {
     ShowPlan(app, results);
     return failed == 0 ? 0 : 1;
   }
-  HostSet all = up::Merged(written.before, Reached(written.set, results));
+  HostSet all = up::Merged(written.before, Reached(written.before, written.set, results));
   std::erase(all.founding, all.head);
   LAUNCH_RETURN_IF_ERROR(up::WriteClusterFile(contexts, context, all));
   LAUNCH_RETURN_IF_ERROR(contexts.Use(context));

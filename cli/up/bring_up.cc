@@ -26,12 +26,7 @@ Result<void> CheckOwner(Site& site, const UpOptions& options, const std::string&
   if (facts.authority.empty()) return {};
   site.result.of_others = true;
   if (facts.authority != authority) return BelongsToAnother(site.result.host, facts, options);
-  const auto certificate = ReadCertificate(facts.certificate);
-  if (certificate && certificate->identity.name != site.result.host.name)
-    return Fail(ErrorCode::kFailedPrecondition,
-                "this machine is the node " + certificate->identity.name + " already",
-                "two entries lead to one machine: keep that one, or `launch nodes remove " +
-                    certificate->identity.name + "` first");
+  LAUNCH_RETURN_IF_ERROR(MustBeNode(site.result.host, facts));
   site.result.of_others = false;
   return {};
 }
@@ -83,6 +78,7 @@ Result<void> StartNode(Site& site, const UpOptions& options, Supply& supply,
                                      cluster.address));
     Say(options, site, again ? "joined the cluster again" : "joined the cluster");
   }
+  site.result.proved = true;
   LAUNCH_ASSIGN_OR_RETURN(const Started started, StartAgent(*site.remote, facts, settings));
   SayNewSettings(options, site, "agent.yaml", settings, facts.agent_settings);
   if (started == Started::kStarted)

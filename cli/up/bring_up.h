@@ -39,6 +39,7 @@ struct HostResult {
   bool reached = false;  // ssh let us in
   bool done = false;
   bool of_others = false;          // what is on it is another cluster's, or another node
+  bool proved = false;             // its agent has this node's certificate of this cluster
   std::vector<std::string> steps;  // what was done, or would be with dry_run
   std::optional<Error> error;
 };
@@ -64,7 +65,8 @@ struct Ending {
   bool purge = false;       // programs and state go too, where no supervisor lives
   bool of_anybody = false;  // whatever cluster it is of
 };
-// Ends agents, then the controller. A host of another cluster is left as it is.
+// Ends agents, then the controller. A host of another cluster is left as it is, and one that is
+// another node, or the head under another name.
 std::vector<HostResult> TakeDown(const HostSet& set, const UpOptions& options,
                                  const Ending& ending);
 

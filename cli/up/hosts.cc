@@ -291,6 +291,11 @@ Result<HostSet> WithHead(HostSet set, const HostSet& known) {
   return set;
 }
 
+const Host* HostNamed(const HostSet& set, const std::string& name) {
+  const auto found = std::ranges::find(set.hosts, name, &Host::name);
+  return found == set.hosts.end() ? nullptr : &*found;
+}
+
 namespace {
 
 std::string Indented(const char* key, const std::optional<std::string>& settings, int depth) {

@@ -61,6 +61,9 @@ Result<HostSet> CheckHosts(HostSet set, const std::string& file);
 // the known one.
 Result<HostSet> WithHead(HostSet set, const HostSet& known);
 
+// nullptr: none of that name.
+const Host* HostNamed(const HostSet& set, const std::string& name);
+
 // The YAML that ReadHosts reads back to an equal value, and `known` with what `more` adds or
 // changes.
 std::string FormatHosts(const HostSet& set);

@@ -108,6 +108,16 @@ Result<void> Tidy(Site& site, const UpOptions& options) {
   return {};
 }
 
+Result<void> MustBeNode(const Host& host, const HostFacts& facts) {
+  const auto certificate = ReadCertificate(facts.certificate);
+  if (!certificate || certificate->identity.name == host.name) return {};
+  return Fail(ErrorCode::kFailedPrecondition,
+              "this machine is the node " + certificate->identity.name + " already",
+              "two entries lead to one machine, or the address of " + host.name +
+                  " is wrong; nothing was done here: mend the entry, or `launch nodes remove " +
+                  certificate->identity.name + "` first");
+}
+
 Unexpected BelongsToAnother(const Host& host, const HostFacts& facts, const UpOptions& options) {
   const bool agent = !facts.authority.empty();
   std::string whose = "another cluster";

@@ -54,6 +54,8 @@ void SayNewSettings(const UpOptions& options, Site& site, const char* name,
 // When what runs there runs from the new release.
 Result<void> Tidy(Site& site, const UpOptions& options);
 
+// kFailedPrecondition where the machine's certificate is that of another node.
+Result<void> MustBeNode(const Host& host, const HostFacts& facts);
 // kFailedPrecondition that names the cluster whose agent or controller is on it, and the way to
 // end that one.
 Unexpected BelongsToAnother(const Host& host, const HostFacts& facts, const UpOptions& options);

@@ -20,6 +20,24 @@ bool IsOurs(const HostResult& result, const HostSet& set, const Ending& ending) 
          std::ranges::find(set.founding, result.host.name) != set.founding.end();
 }
 
+// Not another node whose address stands under this name.
+Result<void> MustBeNamed(HostResult& result, const HostSet& set, const Ending& ending) {
+  const HostFacts& facts = result.facts;
+  result.of_others = true;
+  if (!IsOurs(result, set, ending)) return {};
+  if (!ending.of_anybody) {
+    LAUNCH_RETURN_IF_ERROR(MustBeNode(result.host, facts));
+    if (!facts.controller.empty() && facts.controller == ending.authority &&
+        result.host.name != set.head)
+      return Fail(ErrorCode::kFailedPrecondition,
+                  "this machine is the head " + set.head + ": the controller lives on it",
+                  "two entries lead to one machine, or the address of " + result.host.name +
+                      " is wrong; nothing was done here");
+  }
+  result.of_others = false;
+  return {};
+}
+
 }  // namespace
 
 std::vector<HostResult> TakeDown(const HostSet& set, const UpOptions& options,
@@ -30,7 +48,8 @@ std::vector<HostResult> TakeDown(const HostSet& set, const UpOptions& options,
     LAUNCH_RETURN_IF_ERROR(Open(site, options));
     Enter(options, site, Stage::kEnding);
     LAUNCH_ASSIGN_OR_RETURN(site.result.facts, Probe(*site.remote));
-    if (!IsOurs(site.result, set, ending))
+    LAUNCH_RETURN_IF_ERROR(MustBeNamed(site.result, set, ending));
+    if (site.result.of_others)
       return BelongsToAnother(site.result.host, site.result.facts, options);
     LAUNCH_RETURN_IF_ERROR(Remove(*site.remote, site.result.facts, ending.purge));
     Say(options, site, ending.purge ? "ended and removed" : "ended");

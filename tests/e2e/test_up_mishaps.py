@@ -21,6 +21,14 @@ def two(tmp_path):
     made.close()
 
 
+@pytest.fixture
+def three(tmp_path):
+    need_namespaces()
+    made = SshHosts(tmp_path, ["na", "nb", "nc"])
+    yield made
+    made.close()
+
+
 def test_what_an_interrupted_up_left_is_known_and_can_be_undone(two, tmp_path):
     operator = Operator(two, tmp_path)
     ssh = ("--ssh-config", operator.config, "--accept-new-host-keys")
@@ -123,6 +131,56 @@ def test_a_shell_that_prints_at_every_login_is_no_answer(two, tmp_path):
     assert down.returncode == 0 and "ranks run" not in down.stderr, down.stderr
     for name in ("na", "nb"):
         assert not list((tmp_path / name / "opt").iterdir()) and not two.pids(name, "launch-agent")
+
+
+def test_a_wrong_address_touches_no_other_node(three, tmp_path):
+    operator = Operator(three, tmp_path)
+    ssh = ("-F", operator.config, "--accept-new-host-keys")
+    assert operator.up(*ssh[2:]).returncode == 0
+    known = tmp_path / "config/launch/clusters/launch/hosts.yaml"
+    right = known.read_text()
+    job = tmp_path / "job.yaml"
+    job.write_text("name: long\ndevice: cpu\ngpus: 0\nnodelist: nc\nworkdir: /tmp\nrun: sleep 300\n")
+    running = operator.launch("submit", job, "--parsable").stdout.strip()
+    wait_until("the rank runs", lambda: three.pids("nc", "/sleep"))
+    agents = {name: three.pids(name, "launch-agent") for name in three.names}
+
+    # The wrong address, and another ssh configuration beside it, are not kept: interrupted or to the end.
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(operator.hosts_file.read_text().replace(three.address("nb"), three.address("nc")))
+    line = subprocess.Popen([BIN / "launch", "up", wrong, *ssh], env=operator.env, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until("it has begun", lambda: (known.parent.parent / ".launch.lock").exists())
+    line.send_signal(signal.SIGINT)
+    line.wait(20)
+    assert known.read_text() == right
+    refused = operator.launch("up", wrong, *ssh)
+    assert refused.returncode == 1 and "nb: this machine is the node nc already" in refused.stderr, refused.stderr
+    assert known.read_text() == right
+
+    # A list that has it from elsewhere.
+    known.write_text(right.replace(three.address("nb"), three.address("nc")))
+    for purge in ((), ("--purge",)):
+        removed = operator.launch("nodes", "remove", "nb", *purge)
+        assert removed.returncode == 1 and "this machine is the node nc already" in removed.stderr, removed.stderr
+        assert {name: three.pids(name, "launch-agent") for name in three.names} == agents
+        assert "RUNNING" in operator.launch("status", running).stdout
+    head = right.replace(three.address("nb"), three.address("na"))
+    known.write_text(head)
+    assert "this machine is the node na already" in operator.launch("nodes", "remove", "nb", "--purge").stderr
+    assert operator.launch("cancel", running).returncode == 0
+    known.write_text(right.replace(three.address("nb"), three.address("nc")))
+    down = operator.launch("down", "--force")
+    assert down.returncode == 1 and "nb: this machine is the node nc already" in down.stderr, down.stderr
+    assert three.pids("nb", "launch-agent") == agents["nb"] and not three.pids("nc", "launch-agent")
+
+    # The right file mends the list, and then it is the right one that goes.
+    mended = operator.up()
+    assert mended.returncode == 0 and known.read_text() == right, mended.stderr
+    gone = operator.launch("nodes", "remove", "nb", "--purge")
+    assert gone.returncode == 0, gone.stderr
+    assert not list((tmp_path / "nb/opt").iterdir()) and three.pids("nc", "launch-agent")
+    assert operator.launch("down", "--purge").returncode == 0
 
 
 def listed(operator):
