@@ -31,15 +31,14 @@ void TakeCounts(const WrittenCounts& counts, LaunchLine& line) {
   line.deepspeed = counts.deepspeed;
   line.hostfile_unread = counts.hostfile_unread;
   line.on_cpu = counts.on_cpu;
-  if (!counts.devices) return;
   line.visible_devices = counts.devices;
+  if (!counts.devices && !counts.sets_devices) return;
+  const std::string count = counts.devices ? std::to_string(*counts.devices) : "unknown";
   line.warnings.push_back(MakeFinding(
       "visible_devices_set", Severity::kWarning,
       "run sets CUDA_VISIBLE_DEVICES itself, against the devices the job gets: read as a count (" +
-          std::to_string(*counts.devices) + "), and replaced where a launcher is called",
+          count + "), and replaced where a launcher is called",
       "leave it out; for particular devices write gpu_ids"));
-  // What the wrappers (node_launcher.py) give back to the launcher.
-  line.shell = "export LAUNCH_VISIBLE_DEVICES=\"$CUDA_VISIBLE_DEVICES\"\n" + line.shell;
 }
 
 // A word is a word, wherever it stands; empty: none.

@@ -68,6 +68,7 @@ class CountReader {
       if (counts.procs_number % *counts.nodes != 0) counts.procs = ProcsWord::kNone;
       counts.procs_number /= *counts.nodes;
     }
+    counts.sets_devices = sets_devices_;
     counts.accelerate = accelerate_;
     counts.on_cpu = on_cpu_;
     counts.deepspeed = deepspeed_;
@@ -88,6 +89,7 @@ class CountReader {
     bool called = TakeChoices(command);
     called = FromCall(words, calls_) || called;
     if (called) NoteDeepspeed(words);
+    NoteDevices(command, called);
     FromAssignments(command.words);
     return called;
   }
@@ -97,6 +99,17 @@ class CountReader {
     if (python_.size() == kMostCommands) return;
     const std::size_t first = PartsOf({words, {}, "", 0}).first;
     if (first < words.size() && IsPython(words[first].value)) python_.push_back(words);
+  }
+
+  // Not `CUDA_VISIBLE_DEVICES= python prepare.py`: no launcher sees that.
+  void NoteDevices(const ShellCommand& command, bool called) {
+    const std::size_t program = PartsOf(command).first;
+    const bool python = program < command.words.size() && IsPython(command.words[program].value);
+    if (python && !called) return;
+    for (const ShellWord& word : command.words) {
+      const auto assignment = AssignmentOf(word);
+      if (assignment && assignment->name == "CUDA_VISIBLE_DEVICES") sets_devices_ = true;
+    }
   }
 
   // `if ...; then ARGS="--nnodes 2 --nproc_per_node 4"; else ARGS="--nproc_per_node 4"; fi`: what
@@ -293,6 +306,7 @@ class CountReader {
   NestedTexts nested_;
   std::optional<AccelerateSettings> accelerate_;
   std::optional<NamedText> deepspeed_;
+  bool sets_devices_ = false;
   std::string on_cpu_;
   std::string hostfile_unread_;
   WrittenCounts calls_;

@@ -21,6 +21,7 @@ struct WrittenCounts {
   bool total = false;  // procs_number is that of all nodes (accelerate)
   std::optional<int> nodes;
   std::optional<int> devices;                    // CUDA_VISIBLE_DEVICES of the call, as a count
+  bool sets_devices = false;                     // the text gives it a value, known or not
   std::optional<AccelerateSettings> accelerate;  // of the first call of `accelerate launch`
   std::string on_cpu;                            // what in it asks for the CPU
   std::optional<NamedText> deepspeed;            // the engine's file of the first call that has one

@@ -33,7 +33,10 @@ std::string WithWrappers(const LaunchLine& line, const JobSpec& job) {
     text +=
         "export PET_NNODES=\"$NNODES\" PET_NPROC_PER_NODE=\"$NPROC_PER_NODE\" "
         "PET_NODE_RANK=\"$NODE_RANK\" PET_MASTER_ADDR=\"$MASTER_ADDR\" "
-        "PET_MASTER_PORT=\"$MASTER_PORT\"; ";
+        "PET_MASTER_PORT=\"$MASTER_PORT\"; "
+        // What node_launcher.py gives back to a launcher, whatever the text sets by then.
+        "[ -z \"${CUDA_VISIBLE_DEVICES+x}\" ] || "
+        "export LAUNCH_VISIBLE_DEVICES=\"$CUDA_VISIBLE_DEVICES\"; ";
   }
   return text + line.shell;
 }
