@@ -70,8 +70,8 @@ struct LaunchLineOptions {
   std::vector<EnvEntry> env;  // fixed values here may stand for variables in flags
   // Texts that the line names (a shell script, a configuration of accelerate), by path as written.
   std::map<std::string, std::string> files = {};
-  // NNODES and NPROC_PER_NODE, as far as the job fixes them: a text's own default for one of them
-  // counts where the job leaves it open.
+  // NNODES, NPROC_PER_NODE and their names under torchrun (PET_) and Slurm, as far as the job fixes
+  // them: a text's own default for one of them counts where the job leaves it open.
   std::map<std::string, std::string, std::less<>> told = {};
   std::string workdir = {};  // absolute; empty: not known
   bool gpus_open = false;    // the job says nothing of GPUs or processes

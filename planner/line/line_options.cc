@@ -6,6 +6,29 @@
 
 namespace launch {
 
+namespace {
+
+using Told = std::map<std::string, std::string, std::less<>>;
+
+// In a start script each of these has a default for a run by hand.
+constexpr std::array<std::string_view, 4> kProcsNames = {
+    "NPROC_PER_NODE", "PET_NPROC_PER_NODE", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"};
+constexpr std::array<std::string_view, 4> kNodesNames = {"NNODES", "PET_NNODES", "SLURM_NNODES",
+                                                         "SLURM_JOB_NUM_NODES"};
+
+void Tell(const auto& names, const std::string& value, Told& told) {
+  for (const std::string_view name : names) told.insert_or_assign(std::string(name), value);
+}
+
+// GPUs of a node, where all alternatives have the same number.
+std::string CountOf(const std::vector<GpuRequest>& gpus) {
+  const bool same = std::all_of(gpus.begin(), gpus.end(),
+                                [&](const GpuRequest& one) { return one.count == gpus[0].count; });
+  return same ? std::to_string(gpus[0].count) : std::string(kGpusOfNode);
+}
+
+}  // namespace
+
 LaunchLineOptions LineOptions(const JobSpec& spec,
                               const std::map<std::string, std::string>& files) {
   LaunchLineOptions options{.launcher = spec.launcher,
@@ -15,19 +38,19 @@ LaunchLineOptions LineOptions(const JobSpec& spec,
                             .workdir = spec.workdir,
                             .names_python = !spec.python.empty() && spec.image.empty()};
   if (!spec.nodes.automatic) {
-    options.told["NNODES"] =
-        std::to_string(spec.nodes.min) +
-        (spec.nodes.max > spec.nodes.min ? ":" + std::to_string(spec.nodes.max) : "");
+    const std::string most =
+        spec.nodes.max > spec.nodes.min ? ":" + std::to_string(spec.nodes.max) : "";
+    Tell(kNodesNames, std::to_string(spec.nodes.min) + most, options.told);
   }
   const bool counted = spec.gpus_written && !spec.gpus.empty() && spec.gpus[0].count > 0;
   if (spec.procs_per_node) {
-    options.told["NPROC_PER_NODE"] = std::to_string(*spec.procs_per_node);
+    Tell(kProcsNames, std::to_string(*spec.procs_per_node), options.told);
   } else if (!spec.gpu_ids.empty()) {
-    options.told["NPROC_PER_NODE"] = std::to_string(spec.gpu_ids.size());
+    Tell(kProcsNames, std::to_string(spec.gpu_ids.size()), options.told);
   } else if (counted) {
-    options.told["NPROC_PER_NODE"] = std::to_string(spec.gpus[0].count);
+    Tell(kProcsNames, CountOf(spec.gpus), options.told);
   } else if (spec.total_gpus) {
-    options.told["NPROC_PER_NODE"] = kGpusOfNode;
+    Tell(kProcsNames, std::string(kGpusOfNode), options.told);
   } else {
     options.gpus_open = !spec.gpus_written;
   }

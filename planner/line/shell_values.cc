@@ -21,7 +21,8 @@ constexpr int kDeepest = 16;
 // In a text that starts once per node these have values of their own, known at the start. So have
 // NNODES and NPROC_PER_NODE, but they follow what the text asks for where the job does not say.
 bool IsSetByLaunch(std::string_view name, const KnownVariables& known) {
-  if (name.rfind("LAUNCH_", 0) == 0 || name == "NODE_RANK") return true;
+  if (name.rfind("LAUNCH_", 0) == 0 || name == "NODE_RANK" || name == "PET_NODE_RANK") return true;
+  if (name == "CUDA_VISIBLE_DEVICES") return known.find("NPROC_PER_NODE") != known.end();
   if (!IsContractVariable(name)) return false;
   // Only the ranks have it: the text's own default counts, unless the job says how many nodes.
   return known.find("NNODES") != known.end();
@@ -222,6 +223,11 @@ class ValueReader {
     }
     const bool list = command.starts_with("echo ") && counted && Mentions(command, "tr ") &&
                       Mentions(command, ",");
+    // Those that the job gets: a value that the text gives it is known, or not known here.
+    const bool devices = Mentions(command, "CUDA_VISIBLE_DEVICES") &&
+                         Lookup("CUDA_VISIBLE_DEVICES", known_) == nullptr &&
+                         Lookup("NPROC_PER_NODE", known_) != nullptr;
+    if (list && devices) return std::string(kGpusOfNode);
     if (!list || ++level_ > kDeepest) return std::nullopt;
     const std::string_view word = command.substr(5, command.find_first_of("|", 5) - 5);
     const auto value = Expand(WithoutQuotes(Trim(word)));

@@ -55,5 +55,34 @@ TEST(WrittenCounts, DevicesOfAValueThatIsNotKnownAreSaid) {
   EXPECT_EQ(Warning(other, "visible_devices_set"), "");
 }
 
+TEST(WrittenCounts, ADefaultOfTheTextHoldsWhereTheJobSaysNothing) {
+  const char* const texts[] = {
+      "torchrun --nnodes=${PET_NNODES:-1} --nproc_per_node=${PET_NPROC_PER_NODE:-1} t.py\n",
+      "N=${SLURM_GPUS_ON_NODE:-1}\nM=${SLURM_NNODES:-1}\n"
+      "torchrun --nnodes=$M --nproc_per_node=$N t.py\n",
+      ": ${SLURM_GPUS_PER_NODE:=1}\n: ${SLURM_JOB_NUM_NODES:=1}\n"
+      "torchrun --nnodes=$SLURM_JOB_NUM_NODES --nproc_per_node=$SLURM_GPUS_PER_NODE t.py\n",
+      "export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0}\n"
+      "N=$(echo $CUDA_VISIBLE_DEVICES | tr ',' '\\n' | wc -l)\n"
+      "torchrun --nnodes=$NNODES --nproc_per_node=$N t.py\n"};
+  for (const char* text : texts) {
+    JobSpec nothing;
+    nothing.nodes.automatic = true;
+    const auto open = Script(text, nothing);
+    ASSERT_TRUE(open) << text << open.error().message;
+    EXPECT_EQ(open->procs, ProcsWord::kNumber) << text;
+    EXPECT_EQ(open->procs_number, 1) << text;
+    JobSpec spec;
+    spec.gpus_written = true;
+    spec.gpus = {GpuRequest{.count = 4}};
+    spec.nodes.min = spec.nodes.max = 2;
+    spec.nodes.automatic = false;
+    const auto told = Script(text, spec);
+    ASSERT_TRUE(told) << text << told.error().message;
+    EXPECT_TRUE(told->procs == ProcsWord::kGpu || told->procs_number == 4) << text << Reading(told);
+    EXPECT_EQ(told->nodes_min, 2) << text;
+  }
+}
+
 }  // namespace
 }  // namespace launch
