@@ -47,27 +47,38 @@ def _refuse(name):
     os._exit(2)
 
 
+def _python_program(words):
+    """(module, "" for a script; index behind it, or of the script): "-um pkg" is one of several flags."""
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        rest = "" if words[at].startswith("--") else words[at][1:].lstrip("bBdEiIOPqRsSuvx")
+        if rest[:1] == "m":
+            return (rest[1:], at + 1) if rest[1:] else ("".join(words[at + 1:at + 2]), at + 2)
+        if rest[:1] == "c":
+            break
+        at += 2 if rest in ("X", "W") else 1
+    return "", at
+
+
 def _hold_launcher():
     wrappers = os.environ.get("LAUNCH_WRAPPERS")
     with open("/proc/self/cmdline", "rb") as file:
         words = [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
-    at = 1
-    while at < len(words) and words[at].startswith("-") and words[at] != "-m":
-        at += 2 if words[at] in ("-X", "-W") else 1
-    program = os.path.basename(words[at]) if at < len(words) else ""
-    if program != "-m":
+    module, at = _python_program(words)
+    if not module:
+        program = os.path.basename(words[at]) if at < len(words) else ""
         verb = words[at + 1:at + 2]
         if program in ("torchrun", "deepspeed", "accelerate-launch") or (program, verb) == ("accelerate", ["launch"]):
             _refuse(program)
         return
-    name = _LAUNCHER_MODULES.get(words[at + 1]) if at + 1 < len(words) else None
+    name = _LAUNCHER_MODULES.get(module)
     if name is None:
         return
     if not wrappers or os.environ.get("LAUNCH_START") != "node" or "RANK" in os.environ:
         return _refuse(name)
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, os.path.join(wrappers, "node_launcher.py"),
-                              name, "", *words[at + 2:]])
+                              name, "", *words[at:]])
 
 
 class _Memory:

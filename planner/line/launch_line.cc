@@ -13,6 +13,7 @@
 #include "planner/line/line_prefix.h"
 #include "planner/line/node_line.h"
 #include "planner/line/own_launchers.h"
+#include "planner/line/python_words.h"
 #include "planner/line/refused_starters.h"
 #include "planner/line/script_habits.h"
 #include "planner/line/shell_notes.h"
@@ -389,27 +390,24 @@ class LineReader {
 
   std::string PlainCommand(const CommandParts& parts) {
     const std::vector<ShellWord>& words = Main().words;
-    std::size_t script = parts.first + 1;
     line_.python = IsPython(words[parts.first].value);
-    while (line_.python && script < words.size() && words[script].value.rfind('-', 0) == 0 &&
-           words[script].value != "-m" && words[script].value != "-c") {
-      ++script;
-    }
+    const auto program = line_.python ? PythonProgramOf(words, parts.first) : std::nullopt;
     std::string command;
-    const std::string& program = words[parts.first].raw;
+    const std::string& interpreter = words[parts.first].raw;
     line_.interpreter_first = options_.names_python && !prefix_.sets_path() &&
-                              (program == "python" || program == "python3");
+                              (interpreter == "python" || interpreter == "python3");
     for (std::size_t i = parts.first; i < words.size(); ++i) {
       const bool named_by_job = line_.interpreter_first && i == parts.first;
       command += (command.empty() ? "" : " ") + (named_by_job ? InterpreterWord() : words[i].raw);
-      const bool named = line_.python && script < words.size() &&
-                         (words[script].value == "-m" || words[script].value == "-c");
-      if (options_.local_rank_arg && line_.python && i == script + (named ? 1 : 0)) {
+      if (options_.local_rank_arg && program && i + 1 == program->behind) {
         command += " --local_rank=$LOCAL_RANK";
       }
     }
     for (const ShellRedirect& redirect : Main().redirects) command += " " + redirect.raw;
-    if (line_.python && script < words.size()) line_.script = words[script].value;
+    if (program) {
+      const bool module = program->runs == PythonRuns::kModule;
+      line_.script = module ? "-m" : words[program->word].value;
+    }
     return command;
   }
 

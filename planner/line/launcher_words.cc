@@ -6,6 +6,7 @@
 
 #include "planner/line/line_prefix.h"
 #include "planner/line/own_launchers.h"
+#include "planner/line/python_words.h"
 #include "planner/line/refused_starters.h"
 #include "planner/line/shell_values.h"
 
@@ -69,18 +70,6 @@ bool IsShellBuiltin(std::string_view word) {
 
 namespace {
 
-// Index of the word behind "python" and its own flags, "-m" included; absent for another program.
-std::optional<std::size_t> BehindPython(const std::vector<ShellWord>& words, std::size_t first) {
-  if (!IsPython(words[first].value)) return std::nullopt;
-  std::size_t i = first + 1;
-  while (i < words.size() && words[i].value.rfind('-', 0) == 0 && words[i].value != "-m") {
-    const bool with_value = words[i].value == "-X" || words[i].value == "-W";
-    i += with_value ? 2 : 1;
-  }
-  if (i >= words.size()) return std::nullopt;
-  return i;
-}
-
 // `program` itself, one of its modules behind -m, or its file behind an interpreter.
 std::optional<LauncherPlace> FindProgram(const std::vector<ShellWord>& words, std::size_t first,
                                          std::string_view program,
@@ -91,17 +80,15 @@ std::optional<LauncherPlace> FindProgram(const std::vector<ShellWord>& words, st
     const std::string_view which = WhichOf(words[first].raw);
     return LauncherPlace{first + 1, which.empty() ? words[first].value : name, "", false};
   }
-  const auto behind = BehindPython(words, first);
-  if (!behind) return std::nullopt;
-  const std::size_t i = *behind;
-  if (words[i].value == "-m" && i + 1 < words.size()) {
-    const std::string& module = words[i + 1].value;
-    if (!Contains(modules, module)) return std::nullopt;
-    return LauncherPlace{i + 2, "python -m " + module, words[first].value,
-                         module == "torch.distributed.launch"};
+  const auto python = IsPython(words[first].value) ? PythonProgramOf(words, first) : std::nullopt;
+  if (!python || python->runs == PythonRuns::kText) return std::nullopt;
+  if (python->runs == PythonRuns::kModule) {
+    if (!Contains(modules, python->name)) return std::nullopt;
+    return LauncherPlace{python->behind, "python -m " + python->name, words[first].value,
+                         python->name == "torch.distributed.launch"};
   }
-  if (ProgramOf(words[i]) != program) return std::nullopt;
-  return LauncherPlace{i + 1, name, words[first].value, false};
+  if (ProgramOf(words[python->word]) != program) return std::nullopt;
+  return LauncherPlace{python->behind, name, words[first].value, false};
 }
 
 }  // namespace
@@ -219,7 +206,8 @@ class LauncherSearch {
     const std::string& word = words[i].value;
     const bool text = TakesText(word) || word == "eval";
     if (text && next.find(' ') != std::string::npos) return InText(next);
-    const std::string module = word == "-m" ? next : word.rfind("-m", 0) == 0 ? word.substr(2) : "";
+    const auto named = ModuleAt(words, i);
+    const std::string module = named ? named->name : "";
     if (module == "torch.distributed.run" || module == "torch.distributed.launch")
       return "torchrun";
     if (module == "accelerate.commands.launch") return "accelerate launch";

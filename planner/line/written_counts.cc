@@ -11,6 +11,7 @@
 #include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
 #include "planner/line/own_launchers.h"
+#include "planner/line/python_words.h"
 #include "planner/line/shell_walk.h"
 #include "planner/line/torchrun_flags.h"
 
@@ -193,11 +194,10 @@ class CountReader {
                     : TakeFlags(words, place->first_flag, {"", "num_processes", true}, out);
       }
       // Behind a program that is not known: `coverage run -m torch.distributed.run`.
-      const std::string glued = words[i].value.starts_with("-m") ? words[i].value.substr(2) : "";
-      const bool apart = glued.empty() && words[i].value == "-m" && i + 1 < words.size();
-      const std::string& module = apart ? words[i + 1].value : glued;
-      if (module == "torch.distributed.run" || module == "torch.distributed.launch")
-        return TakeFlags(words, i + (apart ? 2 : 1), {}, out);
+      const auto module = ModuleAt(words, i);
+      if (module &&
+          (module->name == "torch.distributed.run" || module->name == "torch.distributed.launch"))
+        return TakeFlags(words, module->behind, {}, out);
       if (StartsRanksItself(words, i)) {
         TakeFlags(words, i + 1, *OwnLauncherOf(ProgramOf(words[i])), out);
         FromVariables(out);

@@ -84,5 +84,23 @@ TEST(WrittenCounts, ADefaultOfTheTextHoldsWhereTheJobSaysNothing) {
   }
 }
 
+TEST(WrittenCounts, AModuleBehindSeveralFlagsInOneWordIsOne) {
+  EXPECT_EQ(Reading(Line("coverage run -um torch.distributed.run --nproc_per_node 4 t.py")),
+            "node procs=4");
+  EXPECT_EQ(Reading(Script("if A; then\n  python3 -um torch.distributed.launch "
+                           "--nproc_per_node 4 --nnodes 2 t.py\nfi\n")),
+            "node procs=4 nodes=2");
+  for (const auto& [run, script] :
+       std::map<std::string, std::string>{{"python3 -um train --lr 1", "-m"},
+                                          {"python -mtrain", "-m"},
+                                          {"python -W ignore -uX dev train.py", "train.py"},
+                                          {"python -uWignore train.py -um x", "train.py"}}) {
+    const auto line = Line(run);
+    ASSERT_TRUE(line) << run;
+    EXPECT_EQ(line->script, script) << run;
+    EXPECT_EQ(line->shell, "exec " + run);
+  }
+}
+
 }  // namespace
 }  // namespace launch

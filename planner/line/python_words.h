@@ -1,0 +1,30 @@
+// What an interpreter is told to run: a script, a module or a text.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/line/shell_text.h"
+
+namespace launch {
+
+enum class PythonRuns { kScript, kModule, kText };
+
+struct PythonProgram {
+  PythonRuns runs = PythonRuns::kScript;
+  std::size_t word = 0;    // index of the script, or of the flag: "-m", "-um", "-mpkg.train"
+  std::string name;        // of the script or module
+  std::size_t behind = 0;  // index of the program's first own argument
+};
+
+// words[first] is the interpreter. Absent: it reads standard input, or only says something.
+std::optional<PythonProgram> PythonProgramOf(const std::vector<ShellWord>& words,
+                                             std::size_t first);
+
+// The module that words[i] alone makes an interpreter run: "-m pkg", "-um pkg", "-mpkg".
+std::optional<PythonProgram> ModuleAt(const std::vector<ShellWord>& words, std::size_t i);
+
+}  // namespace launch
