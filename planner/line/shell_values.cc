@@ -65,6 +65,12 @@ bool Mentions(std::string_view text, std::string_view what) {
   return text.find(what) != std::string_view::npos;
 }
 
+// "0,1" -> "0 1"
+std::string WithBlanks(std::string list) {
+  std::replace(list.begin(), list.end(), ',', ' ');
+  return list;
+}
+
 // Puts values in the place of variables. Strict: absent where one is not known; otherwise it stays
 // as written.
 class ValueReader {
@@ -149,8 +155,9 @@ class ValueReader {
     }
     if (rest == "[@]" || rest == "[*]") {
       const std::string* array = Lookup(std::string(name) + "[@]", known_);
-      if (array == nullptr || !count)
-        return array == nullptr ? std::nullopt : std::optional(*array);
+      if (array == nullptr) return std::nullopt;
+      if (!count) return *array;
+      if (Lookup(std::string(name) + "[#]", known_) != nullptr) return std::nullopt;
       const auto words = ReadShell(*array);
       if (!words || words->commands.size() != 1) return std::nullopt;
       return std::to_string(words->commands[0].words.size());
@@ -158,6 +165,7 @@ class ValueReader {
     if (count) return std::nullopt;
     if (rest.empty()) return OfName(name);
     const std::string* value = Lookup(name, known_);
+    if (rest == "//,/ " && value != nullptr) return WithBlanks(*value);
     const bool as_unset =
         value != nullptr && value->empty() && (rest.starts_with(":-") || rest.starts_with(":="));
     if (value != nullptr && !as_unset) {
@@ -221,18 +229,28 @@ class ValueReader {
         (Mentions(command, "nvidia-smi") && Mentions(command, "--query-gpu=count"))) {
       return std::string(kGpusOfNode);
     }
-    const bool list = command.starts_with("echo ") && counted && Mentions(command, "tr ") &&
-                      Mentions(command, ",");
-    // Those that the job gets: a value that the text gives it is known, or not known here.
-    const bool devices = Mentions(command, "CUDA_VISIBLE_DEVICES") &&
+    return OfList(asked, counted);
+  }
+
+  // `echo $GPUS | tr ',' ' '`, and with `| wc -l` the length of that list.
+  std::optional<std::string> OfList(std::string_view asked, bool counted) {
+    if (!asked.starts_with("echo ") || !Mentions(asked, ",")) return std::nullopt;
+    constexpr std::array<std::string_view, 4> kCuts = {"tr ',' ' '", "tr \",\" \" \"", "tr , ' '",
+                                                       "sed 's/,/ /g'"};
+    const bool cut = !counted && std::any_of(kCuts.begin(), kCuts.end(), [&](std::string_view end) {
+      return asked.ends_with(end);
+    });
+    if (!cut && !(counted && Mentions(asked, "tr "))) return std::nullopt;
+    // Those that the job gets, unless the text gives it a value.
+    const bool devices = Mentions(asked, "CUDA_VISIBLE_DEVICES") &&
                          Lookup("CUDA_VISIBLE_DEVICES", known_) == nullptr &&
                          Lookup("NPROC_PER_NODE", known_) != nullptr;
-    if (list && devices) return std::string(kGpusOfNode);
-    if (!list || ++level_ > kDeepest) return std::nullopt;
-    const std::string_view word = command.substr(5, command.find_first_of("|", 5) - 5);
-    const auto value = Expand(WithoutQuotes(Trim(word)));
+    if (devices) return counted ? std::optional(std::string(kGpusOfNode)) : std::nullopt;
+    if (++level_ > kDeepest) return std::nullopt;
+    const auto value = Expand(WithoutQuotes(Trim(asked.substr(5, asked.find('|', 5) - 5))));
     --level_;
     if (!value || value->empty() || value->find('$') != std::string::npos) return std::nullopt;
+    if (cut) return WithBlanks(*value);
     return std::to_string(std::count(value->begin(), value->end(), ',') + 1);
   }
 
@@ -254,14 +272,25 @@ std::optional<std::string> ValueIn(const ShellWord& word, const KnownVariables& 
   return ValueReader(known, strict).Expand(word.value);
 }
 
-std::string JoinedElements(const std::vector<ShellWord>& elements, const KnownVariables& known) {
+// Under this name stands that nobody here knows how many elements an array has.
+std::string UncountedName(std::string_view array) { return std::string(array) + "[#]"; }
+
+struct Elements {
   std::string text;
+  bool counted = true;  // each is one word, or its value is known
+};
+
+Elements JoinedElements(const std::vector<ShellWord>& elements, const KnownVariables& known) {
+  Elements joined;
   for (const ShellWord& element : elements) {
+    const bool one = element.fixed || (element.raw.starts_with('"') && element.raw.ends_with('"') &&
+                                       !Mentions(element.raw, "@"));
+    joined.counted = joined.counted && (one || ValueIn(element, known, /*strict=*/true));
     const auto value = element.fixed ? std::nullopt : ValueIn(element, known, /*strict=*/false);
-    text += (text.empty() ? "" : " ") + value.value_or(element.raw);
-    if (text.size() > kLongestValue) return {};
+    joined.text += (joined.text.empty() ? "" : " ") + value.value_or(element.raw);
+    if (joined.text.size() > kLongestValue) return {"", false};
   }
-  return text;
+  return joined;
 }
 
 }  // namespace
@@ -284,10 +313,12 @@ void TakeAssignment(const ShellWord& word, KnownVariables& known) {
     if (known.size() >= kMostVariables && !known.contains(name)) return;
     if (rest.ends_with(')') && rest.substr(more ? 2 : 1).starts_with('(')) {
       std::string& array = known[name + "[@]"];
-      const std::string added = JoinedElements(word.elements, known);
+      const Elements added = JoinedElements(word.elements, known);
       if (!more) array.clear();
-      if (array.size() + added.size() > kLongestValue) return;
-      array += (array.empty() ? "" : " ") + added;
+      if (!more) known.erase(UncountedName(name));
+      if (!added.counted) known.insert_or_assign(UncountedName(name), "");
+      if (array.size() + added.text.size() > kLongestValue) return;
+      array += (array.empty() ? "" : " ") + added.text;
       return;
     }
     ShellWord value = word;

@@ -14,6 +14,7 @@ constexpr int kMostParameters = 64;  // $1, $2 ...
 constexpr std::size_t kMostWanted = 64;
 constexpr std::size_t kMostScripts = 64;
 constexpr std::size_t kMostChoices = 4;  // values of one variable
+constexpr std::size_t kMostUnknown = 4096;
 constexpr std::size_t kMostOwnTexts = 16;
 constexpr std::size_t kLongestOwnText = 64 * 1024;
 constexpr int kMostSubshells = 16;  // within each other
@@ -86,7 +87,10 @@ void ShellWalk::Walk(const ShellScript& script) {
     Restore(before);
     place_.Note(command, known_, !otherwise_);
     if (!body) NoteCall(command);
-    if (command.joiner == ";;") EndWay();
+    if (command.joiner == ";;") {
+      ++way_;
+      EndWay();
+    }
     conditional_ = command.joiner == "&&" || command.joiner == "||";
     otherwise_ = command.joiner == "||";
   }
@@ -122,6 +126,7 @@ void ShellWalk::NoteBranches(const ShellCommand& command) {
     const auto is_of = [&](const auto& words) {
       return std::find(words.begin(), words.end(), word.raw) != words.end();
     };
+    if (is_of(kOpen) || is_of(kClose) || word.raw == "else" || word.raw == "elif") ++way_;
     if (is_of(kOpen)) {
       if (ways_.size() == static_cast<std::size_t>(branches_) && ways_.size() < kMostWays)
         ways_.push_back({place_});
@@ -222,14 +227,17 @@ std::vector<ShellWalk::Before> ShellWalk::TakeAssignments(const ShellCommand& co
   std::vector<Before> before;
   for (std::size_t i = 0; i < command.words.size(); ++i) {
     const auto assignment = AssignmentOf(command.words[i]);
-    const std::string name = assignment ? assignment->name : std::string();
+    std::string name = assignment ? assignment->name : std::string();
+    if (assignment && command.words[i].raw.starts_with(name + "=(")) name += "[@]";
     const auto old = ValueOf(name);
     TakeAssignment(command.words[i], known_);
     if (name.empty()) continue;
+    if (!known_.contains(name) && unknown_.size() < kMostUnknown) unknown_.insert(name);
     if (of_program && i < first) {
       before.push_back({name, old});
     } else if (branches_ > 0 || conditional_) {
-      TakeChoice(name, old);
+      if (conditional_) ++way_;
+      if (!CopiesNothing(*assignment)) TakeChoice(name, old);
     } else {
       choices_.erase(name);
     }
@@ -237,22 +245,37 @@ std::vector<ShellWalk::Before> ShellWalk::TakeAssignments(const ShellCommand& co
   return before;
 }
 
+// `if [ -n "$1" ]; then N=$1; fi`: what nobody sets is no value.
+bool ShellWalk::CopiesNothing(const ShellAssignment& assignment) const {
+  if (known_.contains(assignment.name) || choices_.contains(assignment.name)) return false;
+  std::string_view from = assignment.value.value;
+  if (!from.starts_with('$')) return false;
+  from.remove_prefix(1);
+  if (from.starts_with('{') && from.ends_with('}')) from = from.substr(1, from.size() - 2);
+  return std::all_of(from.begin(), from.end(), IsNameChar) && !unknown_.contains(from);
+}
+
+// Two values in one way through a branch are one after the other: the last one counts.
 void ShellWalk::TakeChoice(const std::string& name, const std::optional<std::string>& old) {
   const auto now = ValueOf(name);
-  std::vector<std::string>& values = choices_[name];
-  if (values.empty() && (!old || old == now)) {
-    choices_.erase(name);
-    return;
-  }
-  if (values.empty()) values.push_back(*old);
+  Choice& choice = choices_[name];
+  std::vector<std::string>& values = choice.values;
+  const bool again = !values.empty() && choice.way == way_;
+  if (again && choice.added) values.pop_back();
+  if (!again && values.empty() && old) values.push_back(*old);
   // A value that is not known leaves none to compare: an empty one stands for it.
-  if (values.size() <= kMostChoices) values.push_back(now.value_or(std::string()));
-  known_.erase(name);
+  const std::string value = now.value_or(std::string());
+  choice.added = std::find(values.begin(), values.end(), value) == values.end();
+  choice.way = way_;
+  if (choice.added && values.size() <= kMostChoices) values.push_back(value);
+  if (values.size() > 1) known_.erase(name);
 }
 
 void ShellWalk::ForEachChoice(const ShellCommand& command, const Words& use) {
-  for (const auto& [name, values] : choices_) {
-    if (values.size() > kMostChoices || known_.contains(name) || !Mentions(command, name)) continue;
+  for (const auto& [name, choice] : choices_) {
+    const std::vector<std::string>& values = choice.values;
+    const bool some = values.size() > 1 && values.size() <= kMostChoices;
+    if (!some || known_.contains(name) || !Mentions(command, name)) continue;
     for (const std::string& value : values) {
       known_.insert_or_assign(name, value);
       use(splitter_.Split(command.words, known_));

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,6 +75,12 @@ class ShellWalk {
     ShellPlace from;
     ShellPlace to;
   };
+  // What a variable is in one way through the branches or another; empty: not known.
+  struct Choice {
+    std::vector<std::string> values;
+    int way = 0;         // the last one that gave it a value
+    bool added = false;  // which stands at the end of `values`
+  };
   // An if, a case or a loop.
   struct Branch {
     ShellPlace before;
@@ -90,6 +97,7 @@ class ShellWalk {
   void EnterSubshells(int level, std::vector<Outside>& open);
   void NoteBranches(const ShellCommand& command);
   std::vector<Before> TakeAssignments(const ShellCommand& command);
+  bool CopiesNothing(const ShellAssignment& assignment) const;
   void TakeChoice(const std::string& name, const std::optional<std::string>& old);
   void Restore(const std::vector<Before>& before);
   void NoteWritten(const ShellCommand& command);
@@ -102,14 +110,16 @@ class ShellWalk {
   const std::map<std::string, std::string>& files_;
   ShellPlace place_;
   const Use use_;
-  std::map<std::string, std::string> own_;  // files that the text writes
-  std::map<std::string, std::vector<std::string>, std::less<>> choices_;  // by variable
+  std::map<std::string, std::string> own_;              // files that the text writes
+  std::map<std::string, Choice, std::less<>> choices_;  // by variable
+  std::set<std::string, std::less<>> unknown_;          // set to what is not known here
   std::map<std::string, Wanted> wanted_;
   std::vector<CalledText> scripts_;
   std::vector<std::string> unread_;
   NestedTexts nested_;
   WordSplitter splitter_;
   int branches_ = 0;                   // that are open: if, case, loops
+  int way_ = 0;                        // number of the way through them that is read
   std::vector<Branch> ways_;           // of the outermost of them
   std::map<std::string, Move> moves_;  // by function
   bool conditional_ = false;           // "test && A=1"

@@ -102,5 +102,41 @@ TEST(WrittenCounts, AModuleBehindSeveralFlagsInOneWordIsOne) {
   }
 }
 
+TEST(WrittenCounts, AnArrayOfUnknownElementsHasNoLength) {
+  const std::string call = "\ntorchrun --nproc_per_node=${#A[@]} t.py\n";
+  for (const char* array :
+       {"A=($(seq 0 3))", "A=(`cat gpus`)", "A=({0..3})", "A=(data/*.bin)", "A=(0)\nA+=($MORE)",
+        "A=(\"$@\")", "if X; then A=(0 1); else A=(0); fi"}) {
+    const auto line = Script(array + call);
+    ASSERT_TRUE(line) << array << line.error().message;
+    EXPECT_EQ(line->procs, ProcsWord::kNone) << array << " " << Reading(line);
+  }
+  for (const char* array :
+       {"A=(0 $X)\nA=(0 1)", "G=0,1\nA=(${G//,/ })", "G=0,1\nA=(`echo $G | tr ',' ' '`)",
+        "A=(\"$X\" 1)", "if X; then A=(0 1); else A=(2 3); fi; A=(0 1)"}) {
+    const auto line = Script(array + call);
+    EXPECT_EQ(Reading(line), "node procs=2") << array;
+  }
+  // The words of a command stay what they are.
+  EXPECT_EQ(Reading(Script("A=(torchrun --nproc_per_node 4 t.py $X)\n\"${A[@]}\"\n")),
+            "node procs=4");
+}
+
+TEST(WrittenCounts, AValueOfOneBranchIsNotThatOfAll) {
+  const std::string call = "\ntorchrun --nproc_per_node=$N t.py\n";
+  for (const char* branch :
+       {"if A; then N=$(count); else N=1; fi", "if A; then N=1; else N=$(count); fi",
+        "case $X in a) N=$(count) ;; *) N=1 ;; esac", "if A; then N=4; else N=1; fi"}) {
+    const auto line = Script(branch + call);
+    ASSERT_TRUE(line) << branch;
+    EXPECT_EQ(line->procs, ProcsWord::kNone) << branch << " " << Reading(line);
+  }
+  for (const char* branch :
+       {"if A; then N=$(count); N=4; fi", "if [ -n \"$1\" ]; then N=$1; else N=4; fi",
+        "if A; then N=4; else N=4; fi", "if A; then N=$(count); else N=1; fi; N=4"}) {
+    EXPECT_EQ(Reading(Script(branch + call)), "node procs=4") << branch;
+  }
+}
+
 }  // namespace
 }  // namespace launch
