@@ -34,6 +34,7 @@ enum class Reading : std::uint8_t {
   kSmi,        // a table of nvidia-smi begins: smi_table reads it
   kNan,        // the loss is not a number: counts only when it stays so
   kHealed,     // the server of capture 1 answers again
+  kRetry,      // try `capture 1` of `capture 2`: only the last one may be what the run ended with
   kStep,       // training goes on: what was told before did not end it
   kRestart,    // the run begins again: what was told before may be of an earlier attempt
   kGpuSeen,    // the program said that it sees a GPU

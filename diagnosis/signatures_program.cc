@@ -172,6 +172,12 @@ constexpr Signature kProgram[] = {
      .phrases = {"'grad_norm': nan"},
      .pattern = R"('loss': 0\.0, 'grad_norm': nan)",
      .reading = Reading::kNan},
+    {.label = "nan_loss",  // deepspeed's loss_scaler.py: the scale of fp16 can go no lower
+     .weight = 44,
+     .phrases = {"reducing to 1", "scale already at minimum"},
+     .pattern =
+         R"([Ll]oss scale: 1(?:\.0*)?, reducing to 1(?:\.0*)?(?:$|[^.\d])|scale already at minimum)",
+     .reading = Reading::kNan},
     {.label =
          "nan_loss",  // apex/amp/scaler.py; Megatron's training log, which leaves a bad loss out
      .weight = 44,

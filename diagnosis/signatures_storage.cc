@@ -178,6 +178,21 @@ constexpr Signature kStorage[] = {
          R"((?i)wandb|mlflow|comet_ml|comet\.(?:com|ml)|comet (?:warning|error|info)|telemetry|neptune|thrown while requesting|Retrying \(Retry|)"
          R"(Error while downloading from)"},  // it tries to resume the download
 
+    // huggingface_hub/utils/_http.py goes on with what is cached, or tries again.
+    {.label = "hub_offline",
+     .tier = Tier::kNote,
+     .confidence = Confidence::kSymptom,
+     .phrases = {"thrown while requesting"},
+     .pattern =
+         R"((?:MaxRetryError|ConnectionError|ConnectTimeout|ReadTimeout|ProxyError|SSLError|NewConnectionError)[^\n]*thrown while requesting)"},
+    {.label = "hub_offline",
+     .tier = Tier::kWrapper,
+     .confidence = Confidence::kSymptom,
+     .weight = 35,  // above a launcher's report of an exit code, below that of a signal
+     .phrases = {"s [Retry "},
+     .pattern = R"(Retrying in [\d.]+s \[Retry (\d+)/(\d+)\])",
+     .reading = Reading::kRetry},
+
     // huggingface_hub/utils/_http.py: refused or limited, not unreachable.
     {.label = "hub_offline",
      .weight = 60,

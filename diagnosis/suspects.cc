@@ -117,6 +117,15 @@ Suspect SuspectOf(const LogHit& hit) {
   return c;
 }
 
+Suspect SuspectOfRetry(const LogHit& hit) {
+  Suspect c = SuspectOf(hit);
+  c.only_warns = true;
+  const bool is_last = hit.first == hit.second;
+  c.tier = is_last ? hit.signature->tier : Tier::kNote;
+  c.confidence = Confidence::kSymptom;
+  return c;
+}
+
 Suspect SuspectOfOom(const LogHit& hit, bool expandable_segments) {
   const auto known = [](const OomNumbers& n) {
     return (n.tried ? 1 : 0) + (n.total ? 1 : 0) + (n.free ? 1 : 0) + (n.allocated ? 1 : 0) +

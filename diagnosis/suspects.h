@@ -40,7 +40,7 @@ struct Suspect {
   bool is_unproven = false;  // and nothing shows that it did
   bool of_script = false;    // a shell says it of a command, and the script goes on
   bool of_compiler = false;  // its own line, whatever it compiles
-  bool only_warns = false;   // the line calls itself a warning
+  bool only_warns = false;   // the line calls itself a warning, or tries again
   bool is_over = false;      // an outage that ended before anything failed
   std::map<std::string, double> numbers;
   std::vector<std::string> changes;
@@ -48,6 +48,8 @@ struct Suspect {
 
 // What the row of the table says.
 Suspect SuspectOf(const LogHit& hit);
+// A try that failed: more than a note where it was the last one and the run failed.
+Suspect SuspectOfRetry(const LogHit& hit);
 // The numbers of a memory request that a GPU refused.
 Suspect SuspectOfOom(const LogHit& hit, bool expandable_segments);
 // Absent: a code that means nothing by itself.

@@ -63,6 +63,11 @@ bool IsHealed(const LogHit& hit, const LogEvidence& log) {
          });
 }
 
+// DeepSpeed tells of an overflow at each step, others of a loss now and then.
+bool IsOfEachStep(const LogHit& nan) {
+  return nan.text.find("Attempted loss scale") != std::string::npos;
+}
+
 // "run.sh: line 31:  4121 Killed   tensorboard": bash, of a command of its script.
 bool IsOfShellLine(std::string_view text) {
   const std::size_t at = text.find(": line ");
@@ -130,7 +135,7 @@ void Case::TakeLog(const LogEvidence& log) {
   last_lines_ = log.last_lines;
   for (const LogHit& hit : log.hits) TakeHit(hit, log);
   TakeEnds();
-  const bool came_back = last_nan_ != nullptr && !EndsBadly() &&
+  const bool came_back = last_nan_ != nullptr && (!EndsBadly() || IsOfEachStep(*last_nan_)) &&
                          progress_.GoesOnAt(last_nan_->offset, last_nan_->rank) < Progress::kNever;
   if (nans_ >= kNansThatStay && !came_back) suspects_.push_back(SuspectOf(*last_nan_));
   TellSlowFromDead();
@@ -236,6 +241,9 @@ void Case::TakeHit(const LogHit& hit, const LogEvidence& log) {
       }
       break;
     case Reading::kHealed:
+      break;
+    case Reading::kRetry:
+      suspects_.push_back(SuspectOfRetry(hit));
       break;
     case Reading::kStep:
       progress_.AddStep(hit.offset, hit.rank);
@@ -382,7 +390,7 @@ const Suspect* Case::Best() const {
   const Suspect* best = nullptr;
   for (const Suspect& c : suspects_) {
     // A note is a verdict only where something failed, or where it is about the GPU's health.
-    const bool is_note = c.tier == Tier::kNote || (c.tier == Tier::kSymptom && c.only_warns);
+    const bool is_note = c.tier == Tier::kNote || (c.tier >= Tier::kSymptom && c.only_warns);
     if (is_note && !Failed() && !c.tells_without_failure) continue;
     if (best == nullptr) {
       best = &c;

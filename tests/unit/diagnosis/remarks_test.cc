@@ -328,6 +328,64 @@ TEST(Tries, OfAnotherProgramAreItsErrors) {
             "python_exception");
 }
 
+constexpr std::string_view kLastTry =
+    "n7:90:95 [2] NCCL INFO socketPollConnect: connect returned No route to host, retrying (34/34) "
+    "after sleep for 3400 msec\n";
+constexpr std::string_view kHubTry =
+    "'(ConnectTimeoutError(\"host='huggingface.co'\"))' thrown while requesting HEAD "
+    "https://huggingface.co/org/model/resolve/main/config.json\n";
+
+// What failed then, nobody says.
+TEST(Retries, ThatRanOutAreTheEndOfAFailedRun) {
+  EXPECT_EQ(Of(kLastTry).label, "nccl_network");
+  EXPECT_EQ(Of(kLastTry).action, "retry_elsewhere");
+  EXPECT_EQ(Of(std::string(kLastTry) +
+               "torch.distributed.DistBackendError: NCCL error\nncclRemoteError: A call failed "
+               "possibly due to a network error or a remote process exiting prematurely.")
+                .label,
+            "nccl_network");
+  EXPECT_EQ(Of(kHubTry).label, "hub_offline");
+  EXPECT_EQ(Of(std::string(kHubTry) + "Retrying in 8s [Retry 5/5].\n").label, "hub_offline");
+  EXPECT_EQ(Of(kHubTry, 137).label, "sigkill_unknown");
+  for (const std::string_view retry : {kLastTry, kHubTry}) {
+    EXPECT_EQ(Of(retry, std::nullopt).label, "none") << retry;
+    EXPECT_EQ(Of(std::string(retry) + "Retrying in 8s [Retry 5/5].", std::nullopt).label, "none");
+    EXPECT_EQ(Of(std::string(retry) + "step 1 loss 2.0\nstep 2 loss 1.9\n" +
+                 std::string(kTraceback) + "KeyError: 'lr'\n")
+                  .label,
+              "python_exception")
+        << retry;
+  }
+}
+
+TEST(Retries, OneOfSeveralIsBelowWhateverElseFailed) {
+  const std::string first =
+      "n7:90:95 [2] NCCL INFO socketPollConnect: connect returned Connection refused, retrying "
+      "(1/34) after sleep for 100 msec\n";
+  EXPECT_EQ(Of(first + "ncclRemoteError: A call failed possibly due to a network error or a remote "
+                       "process exiting prematurely.")
+                .label,
+            "nccl_timeout_peer_died");
+  EXPECT_EQ(Of(first, std::nullopt).label, "none");
+}
+
+TEST(LossScale, ThatStaysAtItsMinimumIsADivergedRun) {
+  const std::string overflow =
+      "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 1, reducing to 1\n";
+  EXPECT_EQ(Of(overflow + overflow + overflow, std::nullopt).label, "nan_loss");
+  EXPECT_EQ(Of(overflow + overflow, 1).label, "nan_loss");
+  EXPECT_EQ(Of(overflow, std::nullopt).label, "none");
+  EXPECT_EQ(
+      Of(overflow + overflow + "step 8 loss 2.0\nstep 9 loss 1.9\n" + std::string(kTimeout), 134)
+          .label,
+      "nccl_timeout");
+  EXPECT_EQ(Of(overflow + overflow, 0).label, "none");
+  EXPECT_EQ(
+      Of(overflow + overflow + "step 8 loss 2.0\nstep 9 loss 1.9\nstep 10 loss 1.8\n", std::nullopt)
+          .label,
+      "none");
+}
+
 // It may be what ended the run, and forbids nothing.
 TEST(Warnings, AloneAreSymptoms) {
   const Verdict verdict = Of("WARNING: [Errno 28] No space left on device, nothing is saved");
