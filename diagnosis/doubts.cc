@@ -8,7 +8,10 @@
 #include <string>
 
 #include "common/counted_limits.h"
+#include "common/text.h"
+#include "diagnosis/in_passing.h"
 #include "diagnosis/labels.h"
+#include "diagnosis/progress.h"
 #include "diagnosis/xid.h"
 
 namespace launch {
@@ -146,10 +149,14 @@ void DoubtScheduler(std::vector<Suspect>& suspects) {
 
 namespace {
 
-// torch's warning of a driver that is too old: it goes on without a GPU (torch/cuda/__init__.py).
-bool IsWarningOfTorch(const Suspect& c) {
-  return c.label == "cuda_driver_too_old" &&
-         c.text.find("Warning: CUDA initialization") != std::string::npos;
+// An exception of one of the classes.
+template <class Classes>
+bool IsAmong(const Suspect& c, const Classes& classes) {
+  if (c.tier != Tier::kProgram || c.offset == kOutside) return false;
+  const std::string_view text = c.text;
+  const std::string_view name = text.substr(0, text.find(':'));
+  return std::ranges::any_of(classes,
+                             [&](std::string_view known) { return name.ends_with(known); });
 }
 
 // As a log holds it: of the driver, of the kernel, about whichever process.
@@ -166,13 +173,6 @@ bool IsWordOfKernel(const Suspect& c) {
 }  // namespace
 
 void DoubtPrintedKernelLines(std::vector<Suspect>& suspects) {
-  const auto is_among = [](const Suspect& c, auto& classes) {
-    if (c.tier != Tier::kProgram || c.offset == kOutside) return false;
-    const std::string_view text = c.text;
-    const std::string_view name = text.substr(0, text.find(':'));
-    return std::ranges::any_of(classes,
-                               [&](std::string_view known) { return name.ends_with(known); });
-  };
   struct OwnError {
     std::uint64_t offset;
     std::optional<Rank> rank;
@@ -180,12 +180,83 @@ void DoubtPrintedKernelLines(std::vector<Suspect>& suspects) {
   };
   std::vector<OwnError> own;
   for (const Suspect& c : suspects)
-    if (is_among(c, kOfTheCode)) own.push_back({c.offset, c.rank, is_among(c, kOfLostFiles)});
+    if (IsAmong(c, kOfTheCode)) own.push_back({c.offset, c.rank, IsAmong(c, kOfLostFiles)});
   for (Suspect& c : suspects) {
-    if (!IsWordOfKernel(c) && !IsWarningOfTorch(c)) continue;
+    if (!IsWordOfKernel(c)) continue;
     if (std::ranges::none_of(own, [&](const OwnError& end) {
           if (end.of_lost_files && c.label == "storage_io") return false;
           return end.offset > c.offset && (!end.rank || !c.rank || *end.rank == *c.rank);
+        }))
+      continue;
+    c.tier = Tier::kNote;
+    c.confidence = Confidence::kSymptom;
+  }
+}
+
+namespace {
+
+// The labels that a warning of the GPU's software is given.
+constexpr std::string_view kOfGpuSoftware[] = {"cuda_driver_too_old", "driver_library_mismatch",
+                                               "no_kernel_image"};
+
+// What may follow from them, besides: the program gets no GPU, or none that computes.
+constexpr std::string_view kOfUselessGpu[] = {
+    "torch_cpu_only",   "precision_unsupported", "cuda_fabric_not_ready", "cuda_illegal_access",
+    "toolkit_mismatch", "lib_abi_mismatch",      "deepspeed_op_build",    "unknown"};
+
+bool HoldsAny(std::string_view text, std::initializer_list<std::string_view> marks) {
+  return std::ranges::any_of(
+      marks, [&](std::string_view mark) { return text.find(mark) != std::string_view::npos; });
+}
+
+bool IsGpuSoftware(const Suspect& c) {
+  return std::ranges::find(kOfGpuSoftware, c.label) != std::end(kOfGpuSoftware);
+}
+
+// torch/cuda/__init__.py warns of what it finds, and goes on; so do others' loggers.
+bool IsWarningOfGpuSoftware(const Suspect& c) {
+  return c.tier == Tier::kRoot && c.offset != kOutside && IsGpuSoftware(c) &&
+         (IsWarning(c.text) ||
+          HoldsAny(c.text, {"Warning: CUDA initialization", "with the current PyTorch installation",
+                            "current PyTorch install supports", "no longer supports this GPU"}));
+}
+
+// Whether the exception may come of a GPU that is of no use. A bare assertion may ask for one.
+bool MayBeAboutGpu(const Suspect& c) {
+  if (IsAmong(c, kOfTheCode)) return false;
+  const std::string lower = Lower(c.text);
+  return lower.ends_with("assertionerror") ||
+         HoldsAny(lower, {"cuda",   "gpu",        "nvidia",      "nvml",    "device",
+                          "triton", "ptx",        "sm_",         "cublas",  "cudnn",
+                          "nccl",   "cpu",        "accelerator", "backend", "not implemented for",
+                          "driver", "capability", "fp16",        "bf16",    "half"});
+}
+
+bool NamesAnotherCause(const Suspect& c) {
+  if (c.offset == kOutside || c.is_caught || c.of_script || c.only_warns || IsWarning(c.text) ||
+      (c.tier != Tier::kRoot && c.tier != Tier::kProgram) || IsGpuSoftware(c) ||
+      c.label.starts_with("xid_") ||
+      std::ranges::find(kOfUselessGpu, c.label) != std::end(kOfUselessGpu))
+    return false;
+  if (c.label == "invalid_device_ordinal")  // else: there is no GPU at all
+    return c.text.find("ordinal") != std::string::npos;
+  return c.label != "python_exception" || !MayBeAboutGpu(c);
+}
+
+}  // namespace
+
+void DoubtWarningsOfGpuSoftware(std::vector<Suspect>& suspects) {
+  struct End {
+    std::uint64_t offset;
+    std::optional<Rank> rank;
+  };
+  std::vector<End> ends;
+  for (const Suspect& c : suspects)
+    if (NamesAnotherCause(c)) ends.push_back({c.offset, c.rank});
+  for (Suspect& c : suspects) {
+    if (!IsWarningOfGpuSoftware(c)) continue;
+    if (std::ranges::none_of(ends, [&](const End& end) {
+          return end.offset > c.offset && MayBeOne(end.rank, c.rank);
         }))
       continue;
     c.tier = Tier::kNote;

@@ -38,6 +38,11 @@ void DoubtScheduler(std::vector<Suspect>& suspects);
 // a wrong type) did not end of them: they may be days old. What CUDA itself returned stands.
 void DoubtPrintedKernelLines(std::vector<Suspect>& suspects);
 
+// A warning that the driver is too old, or that torch has no code for the GPU, gives way to what
+// the same rank ended with later, unless that may come of it: no GPU, none that computes, an
+// exception about one.
+void DoubtWarningsOfGpuSoftware(std::vector<Suspect>& suspects);
+
 // A compiler's error is an extension's where a file of torch or of a package is compiled, or where
 // a build fails behind it: configure scripts and graders of generated code run compilers too.
 void DoubtCompiler(std::vector<Suspect>& suspects);

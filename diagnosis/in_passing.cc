@@ -136,6 +136,14 @@ bool IsOfDisplay(std::string_view bare) {
                                                       " tput: ", " clear: ", " tree: ", " htop: "});
 }
 
+// "If you get `CUDA error: ...` errors, the above might be the cause": nothing of it happened yet.
+bool IsConditional(std::string_view bare) {
+  for (const std::string_view call : {"warn(", "warnings.warn(", "\"", "'", "f\""})
+    if (bare.starts_with(call)) bare.remove_prefix(call.size());
+  return StartsWithAny(bare, {"If you get ", "If you see ", "If you encounter ",
+                              "If you are getting ", "If you're getting ", "If you run into "});
+}
+
 // "; checkpointing disabled": the program does without it. What a library or the network gives can
 // be done without.
 bool IsDoneWithout(std::string_view bare, std::string_view lower, std::string_view label) {
@@ -290,6 +298,7 @@ bool IsInPassing(std::string_view text, std::string_view label) {
   const std::string_view bare = text.substr(std::min(text.find_first_not_of(' '), text.size()));
   if (StartsWithAny(bare, {"[INFO]", "INFO:", "INFO "}) || IsInfoOfGlog(bare)) return true;
   if (IsOfException(bare)) return false;
+  if (IsConditional(bare)) return true;
   const std::string lower = Lower(bare);
   if (IsDoneWithout(bare, lower, label)) return true;
   // What Python warns of; of a GPU that torch cannot use it means it.

@@ -151,6 +151,7 @@ void Case::TakeLog(const LogEvidence& log) {
   if (node_.driver_saw_nothing) DoubtHardware(suspects_, node_);
   if (node_.ended_by_itself) DoubtScheduler(suspects_);
   DoubtPrintedKernelLines(suspects_);
+  DoubtWarningsOfGpuSoftware(suspects_);
   for (Suspect& c : suspects_) {
     // Where the run failed, and nothing but a launcher's report of an exit code tells of what, the
     // program may have been wrong in saying that it goes on.

@@ -328,6 +328,70 @@ TEST(Tries, OfAnotherProgramAreItsErrors) {
             "python_exception");
 }
 
+constexpr std::string_view kOfGpuSoftware[] = {
+    "/v/torch/cuda/__init__.py:181: UserWarning: CUDA initialization: The NVIDIA driver on your "
+    "system is too old (found version 11060).",
+    "UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount(). Error 804: "
+    "forward compatibility was attempted on non supported HW",
+    "  RTX 5070 with CUDA capability sm_120 is not compatible with the current PyTorch "
+    "installation.\nThe current PyTorch install supports CUDA capabilities sm_80 sm_90."};
+
+// torch goes on behind them, and so may the program until something else ends it.
+TEST(Warnings, OfADriverOrAGpuYieldToTheEndThatNamesItsOwnCause) {
+  const std::string above(kTraceback);
+  const struct {
+    std::string_view label;
+    std::string end;
+  } kOwn[] = {{"cuda_oom",
+               above + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. "
+                       "GPU 0 has a total capacity of 23.6 GiB of which 1.0 GiB is free.\n"},
+              {"python_exception", above + "KeyError: 'input_ids'\n"},
+              {"python_exception", above + "ValueError: the data set has 3 columns, expected 4\n"},
+              {"python_import", above + "ModuleNotFoundError: No module named 'einops'\n"},
+              {"disk_full", above + "OSError: [Errno 28] No space left on device: 'out/last.pt'\n"},
+              {"segfault",
+               "Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f0 (most "
+               "recent call first):\n  File \"t.py\", line 4 in run\n"}};
+  for (const std::string_view warning : kOfGpuSoftware)
+    for (const auto& [label, end] : kOwn)
+      EXPECT_EQ(Of(Log(warning, end)).label, label) << warning << end;
+}
+
+TEST(Warnings, OfADriverOrAGpuStayTheCauseOfWhatComesOfThem) {
+  for (const std::string_view warning : kOfGpuSoftware) {
+    const std::string alone = Of(warning).label;
+    EXPECT_TRUE(alone == "cuda_driver_too_old" || alone == "driver_library_mismatch" ||
+                alone == "no_kernel_image")
+        << alone;
+    for (const std::string_view end :
+         {"RuntimeError: CUDA error: invalid argument", "RuntimeError: No CUDA GPUs are available",
+          "ValueError: Your setup doesn't support bf16/gpu.",
+          "RuntimeError: no accelerator was found", "AssertionError",
+          "RuntimeError: \"addmm_impl_cpu_\" not implemented for 'Half'"})
+      EXPECT_EQ(Of(Log(warning, std::string(kTraceback) + std::string(end))).label, alone) << end;
+    EXPECT_EQ(Of("[rank1]: " + Log(warning,
+                                   "[rank0]: Traceback (most recent call last):\n[rank0]:   "
+                                   "File \"t.py\", line 2, in f\n[rank0]: RuntimeError: "
+                                   "NCCL error: unhandled cuda error"))
+                  .label,
+              alone);
+    const std::string before = std::string(kTraceback) + "KeyError: 'lr'\n";
+    EXPECT_EQ(Of(Log(before, warning)).label, alone);
+  }
+}
+
+TEST(Warnings, AdviceForAnErrorIsNoError) {
+  const std::string advice =
+      "  warn(\"If you get `CUDA error: invalid device function`, keep only one of the paths "
+      "above\")";
+  EXPECT_EQ(Of(advice, std::nullopt).label, "none");
+  EXPECT_EQ(Of(Log("RuntimeError: CUDA error: invalid device ordinal", advice)).label,
+            "invalid_device_ordinal");
+  EXPECT_EQ(Of(Log(advice, std::string(kTimeout)), 134).label, "nccl_timeout");
+  EXPECT_EQ(Of(Log(advice, "RuntimeError: CUDA error: invalid device function")).label,
+            "no_kernel_image");
+}
+
 constexpr std::string_view kLastTry =
     "n7:90:95 [2] NCCL INFO socketPollConnect: connect returned No route to host, retrying (34/34) "
     "after sleep for 3400 msec\n";
