@@ -386,8 +386,9 @@ Result<void> StartAndRun(AgentConfig config) {
            },
        .probe_runtime =
            [&runtimes](const std::string& interpreter, const std::vector<EnvVar>& env,
-                       const std::optional<LocalAccount>& account) {
-             return runtimes.Ask(interpreter, env, account ? account->name : "");
+                       const std::optional<LocalAccount>& account,
+                       const std::atomic<bool>& cancel) {
+             return runtimes.Ask(interpreter, env, account ? account->name : "", cancel);
            },
        .environment_of =
            [&scope](const RankSpec& rank, const std::optional<LocalAccount>& account) {
@@ -508,6 +509,7 @@ Result<void> StartAndRun(AgentConfig config) {
   spdlog::shutdown();
   // A probe may wait minutes for an interpreter; nothing here is worth that wait, and ranks must
   // live through any end of the agent anyway.
+  EndChildProcesses();
   std::_Exit(0);
 }
 

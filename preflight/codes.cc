@@ -94,6 +94,12 @@ const std::vector<PreflightCode>& PreflightCodes() {
        "The first word of `run` and the job's interpreter can be run on every node, and the script "
        "that the interpreter is given can be read there.",
        "Check `run`, `venv:` and PATH."},
+      {"interpreter_silent", "interpreter", "error, warning",
+       "The job's interpreter does something within ten seconds, and says its version within the "
+       "time of a start. A warning where it was asked ahead of the job.",
+       "Look for a file system that does not answer (NFS), a `sitecustomize.py` or .pth file that "
+       "blocks, and hooks of conda's activation; or name another environment with `venv:` or "
+       "`python:`."},
       {"path_not_shared", "same directory", "error, warning, notice",
        "A file that rank 0's node writes into the workdir is seen by the other nodes, the workdir "
        "is the directory from which the job was submitted, and absolute paths in `run` are on all "

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/no_answer.h"
 #include "common/quoted.h"
 #include "common/text.h"
 #include "preflight/kernels.h"
@@ -129,7 +130,7 @@ std::string FailedImport(const RuntimeFacts& runtime) {
 // by commands of `run` before Python starts, it may be well all the same.
 void JudgeImport(const Build& b, const TorchQuestion& question, PreflightReport& report) {
   const std::string why = FailedImport(b.runtime);
-  const bool slow = why.starts_with("no answer within");
+  const bool slow = why.starts_with(kNoAnswer);
   // Killed by whom, nobody knows: by the kernel for want of memory, for one.
   const bool killed = why.starts_with("ended by signal");
   const bool sure =
@@ -176,11 +177,34 @@ void JudgeInstalled(const Build& b, const TorchQuestion& question, PreflightRepo
   JudgeUse(b, question.from, report);
 }
 
+// Asked ahead of a job, at the start of the agent for one, it may only have been slow.
+Finding SilentInterpreter(const TorchQuestion& question) {
+  const RuntimeFacts& runtime = question.runtime;
+  Finding finding =
+      MakeFinding("interpreter_silent",
+                  question.from == FactsFrom::kStaging ? Severity::kError : Severity::kWarning,
+                  question.node.node, runtime.path + On(question.node) + " does not answer");
+  finding.evidence = runtime.says;
+  finding.remedy =
+      "try `" + ShellQuote(runtime.path) +
+      " -v -c pass`: its last lines say where it hangs\n"
+      "look at a file system that does not answer (NFS), at sitecustomize.py and .pth files of its "
+      "site-packages, at hooks of conda's activation, and at what stands before the interpreter in "
+      "a script of its name\n"
+      "or name another environment with venv: or python:";
+  finding.fix = {ShellQuote(runtime.path) + " -v -c pass"};
+  return finding;
+}
+
 }  // namespace
 
 void JudgeTorch(const TorchQuestion& question, PreflightReport& report) {
   const NodeInventory& node = question.node;
   const RuntimeFacts& runtime = question.runtime;
+  if (runtime.python.empty() && runtime.says.starts_with(kNoAnswer)) {
+    Add(report, SilentInterpreter(question));
+    return;
+  }
   if (runtime.python.empty()) {
     Finding finding = MakeFinding("command_missing", Severity::kError, node.node,
                                   runtime.path + " does not run" + On(node));

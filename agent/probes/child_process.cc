@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/fsuid.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -14,6 +15,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <mutex>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -27,8 +30,38 @@ namespace {
 
 constexpr std::size_t kMaxOutput = 1u << 20;
 constexpr Millis kWithoutPidfd{20};  // how often an old kernel is asked whether the child ended
+constexpr int kReadsPerTurn = 64;    // of 8 KiB, of a program that prints without end
 
 using Steady = std::chrono::steady_clock;
+
+// The children that were not waited for: their numbers are nobody else's.
+class Children {
+ public:
+  // Never destroyed: threads may end children until the last moment.
+  static Children& All() {
+    static auto* const children = new Children;
+    return *children;
+  }
+  void Add(pid_t pid) {
+    const std::lock_guard lock(mutex_);
+    pids_.insert(pid);
+    if (over_) ::kill(-pid, SIGKILL);
+  }
+  void Remove(pid_t pid) {
+    const std::lock_guard lock(mutex_);
+    pids_.erase(pid);
+  }
+  void End() {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    for (const pid_t pid : pids_) ::kill(-pid, SIGKILL);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<pid_t> pids_;
+  bool over_ = false;
+};
 
 Millis Left(Steady::time_point until) {
   return std::max(Millis{0}, std::chrono::duration_cast<Millis>(until - Steady::now()));
@@ -117,6 +150,7 @@ struct AccountChild final : Becoming {
   Given given;
   std::vector<char*> cgroups;           // ends with a null pointer
   std::optional<shim::AccountIds> ids;  // absent: it stays what this process is
+  pid_t parent = -1;                    // with whom it dies; -1: with nobody
 
   int Become(int& report) const override {
     ResetHandlers();
@@ -137,6 +171,11 @@ struct AccountChild final : Becoming {
       if (const int failed = shim::BecomeAccount(*ids); failed != 0) return failed;
       if (::chdir("/") != 0) return errno;  // where Python looks for modules first
     }
+    // A change of credentials would clear it.
+    if (parent > 0) {
+      if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return errno;
+      if (::getppid() != parent) return ESRCH;
+    }
     UnblockSignals();
     ::execve(given.argv[0], given.argv, given.env);
     return errno;
@@ -144,7 +183,7 @@ struct AccountChild final : Becoming {
 };
 
 Result<pid_t> StartAs(const std::optional<LocalAccount>& account, std::vector<std::string> cgroups,
-                      Given given) {
+                      Given given, bool dies_with_us) {
   LAUNCH_ASSIGN_OR_RETURN(const UniqueFd in, AboveTargets(given.in));
   LAUNCH_ASSIGN_OR_RETURN(const UniqueFd out, AboveTargets(given.out));
   given.in = in.get();
@@ -152,6 +191,7 @@ Result<pid_t> StartAs(const std::optional<LocalAccount>& account, std::vector<st
   AccountChild child;
   child.given = given;
   child.cgroups = Pointers(cgroups);
+  if (dies_with_us) child.parent = ::getpid();
   if (account) child.ids = IdsOf(*account);
   const std::string as = account ? " as " + account->name : "";
   return Spawn(child, -1, "start " + std::string(given.argv[0]) + as);
@@ -172,10 +212,11 @@ Result<ChildProcess> ChildProcess::Spawn(const Options& options) {
   const Given given{in.read.get(), out.write.get(), options.merge_stderr, argv.data(),
                     options.env ? env.data() : environ};
   const bool as_self = !options.account || options.account->uid == ::geteuid();
-  LAUNCH_ASSIGN_OR_RETURN(const pid_t pid, as_self&& options.cgroups.empty()
-                                               ? StartAsSelf(given)
-                                               : StartAs(as_self ? std::nullopt : options.account,
-                                                         options.cgroups, given));
+  const bool plain = as_self && options.cgroups.empty() && !options.dies_with_us;
+  LAUNCH_ASSIGN_OR_RETURN(const pid_t pid,
+                          plain ? StartAsSelf(given)
+                                : StartAs(as_self ? std::nullopt : options.account, options.cgroups,
+                                          given, options.dies_with_us));
   SetNonBlocking(in.write.get());
   SetNonBlocking(out.read.get());
   return ChildProcess(pid, std::move(in.write), std::move(out.read));
@@ -185,7 +226,9 @@ ChildProcess::ChildProcess(pid_t pid, UniqueFd in, UniqueFd out)
     : pid_(pid),
       in_(std::move(in)),
       out_(std::move(out)),
-      pidfd_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}
+      pidfd_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {
+  Children::All().Add(pid_);
+}
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)),
@@ -206,7 +249,7 @@ ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
 ChildProcess::~ChildProcess() {
   if (pid_ < 0 || status_) return;
   Kill();
-  (void)Reap(Millis{500});
+  if (!Reap(Millis{500})) Children::All().Remove(pid_);
 }
 
 std::optional<int> ChildProcess::Reap(Millis wait) {
@@ -216,6 +259,7 @@ std::optional<int> ChildProcess::Reap(Millis wait) {
     if (::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
         ended.si_pid == pid_) {
       Kill();  // what it left behind, while its number still is nobody else's
+      Children::All().Remove(pid_);
       int status = 0;
       if (::waitpid(pid_, &status, 0) == pid_) status_ = status;
       break;
@@ -233,8 +277,10 @@ void ChildProcess::Kill() const {
   if (pid_ > 0 && !status_) ::kill(-pid_, SIGKILL);
 }
 
+void EndChildProcesses() { Children::All().End(); }
+
 Result<Captured> RunProgram(const std::vector<std::string>& argv,
-                            const std::map<std::string, std::string>& env, Millis deadline,
+                            const std::map<std::string, std::string>& env, const Patience& patience,
                             const std::atomic<bool>* cancel,
                             const std::optional<LocalAccount>& account,
                             const MakeProbeScope& scope) {
@@ -246,21 +292,26 @@ Result<Captured> RunProgram(const std::vector<std::string>& argv,
                                                                    .env = env,
                                                                    .merge_stderr = true,
                                                                    .account = account,
-                                                                   .cgroups = within.cgroups}));
+                                                                   .cgroups = within.cgroups,
+                                                                   .dies_with_us = true}));
   child.CloseIn();
-  const Steady::time_point until = Steady::now() + deadline;
+  const Steady::time_point began = Steady::now();
+  bool spoke = patience.word.empty();
   Captured captured;
   while (true) {
     // Asked before reading: what was written before the end is then surely in the pipe.
     const std::optional<int> status = child.Reap(Millis{0});
     char buffer[8192];
     ssize_t got = 0;
-    while ((got = ::read(child.out(), buffer, sizeof buffer)) > 0) {
+    for (int i = 0; i < kReadsPerTurn; ++i) {
+      if ((got = ::read(child.out(), buffer, sizeof buffer)) <= 0) break;
       const std::size_t room = kMaxOutput - captured.output.size();
       captured.output.append(buffer, std::min(room, static_cast<std::size_t>(got)));
     }
     captured.status = status;
-    const Millis left = Left(until);
+    if (!spoke) spoke = captured.output.find(patience.word) != std::string::npos;
+    const Millis left =
+        Left(began + (spoke ? patience.all : std::min(patience.first, patience.all)));
     if (status || left == Millis{0} || (cancel != nullptr && *cancel)) {
       child.Kill();
       (void)child.Reap(Millis{500});

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/account/local_account.h"
@@ -32,6 +33,8 @@ class ChildProcess {
     // Control groups that it joins before it becomes the account: files of one process each, "0" is
     // written to them.
     std::vector<std::string> cgroups;
+    // Killed when the thread that started it ends, so also with a crash of this process.
+    bool dies_with_us = false;
   };
   static Result<ChildProcess> Spawn(const Options& options);
 
@@ -59,9 +62,13 @@ class ChildProcess {
   UniqueFd pidfd_;
 };
 
+// Kills the groups of all children that there are, and of those that are still to come: for the end
+// of this process.
+void EndChildProcesses();
+
 struct Captured {
   std::string output;         // stdout and stderr in the order written, at most 1 MiB
-  std::optional<int> status;  // as of waitpid; absent: killed at the deadline
+  std::optional<int> status;  // as of waitpid; absent: killed at a deadline
 };
 
 // Who starts a program for a user, and where. Its end, when the last copy goes, ends what is left.
@@ -72,10 +79,21 @@ struct ProbeScope {
 // A scope for one program, from any thread; none = wherever this process is.
 using MakeProbeScope = std::function<Result<ProbeScope>()>;
 
-// Runs to its end or to `deadline`, whichever comes first, and its process group no longer: no
-// grandchild is waited for. `cancel` ends it early, like the deadline.
+struct Patience {
+  Millis all{};
+  // Until `word` is in its output, which may come first, last or between other text. Empty: none.
+  std::string word = {};
+  Millis first{};
+  // NOLINTNEXTLINE(google-explicit-constructor): most programs have the one deadline.
+  Patience(Millis deadline) : all(deadline) {}
+  Patience(Millis deadline, std::string first_word, Millis first_deadline)
+      : all(deadline), word(std::move(first_word)), first(first_deadline) {}
+};
+
+// Runs to its end or as long as patience lasts, whichever comes first, and its process group no
+// longer: no grandchild is waited for. `cancel` ends it early, like a deadline.
 Result<Captured> RunProgram(const std::vector<std::string>& argv,
-                            const std::map<std::string, std::string>& env, Millis deadline,
+                            const std::map<std::string, std::string>& env, const Patience& patience,
                             const std::atomic<bool>* cancel = nullptr,
                             const std::optional<LocalAccount>& account = std::nullopt,
                             const MakeProbeScope& scope = {});

@@ -11,6 +11,7 @@
 #include "agent/account/acting_as.h"
 #include "agent/probes/child_process.h"
 #include "common/account.h"
+#include "common/no_answer.h"
 #include "common/utf8_head.h"
 
 namespace launch {
@@ -25,6 +26,7 @@ using nlohmann::json;
 constexpr std::string_view kMark = "@launch-python-probe ";
 constexpr Millis kGoodFor{24 * 60 * 60 * 1000};
 constexpr Millis kBadFor{10 * 60 * 1000};
+constexpr Millis kUnansweredFor{2 * 60 * 1000};  // a file system may answer again
 
 // Of what an interpreter may say; real ones stay far below.
 constexpr std::size_t kMostSaid = 4096;
@@ -63,6 +65,7 @@ TorchFacts TorchOf(const json& from) {
 }
 
 void TakeStage(const json& stage, PythonAnswer& answer) {
+  if (TextOf(stage, "stage") == "start") return;
   RuntimeFacts& facts = answer.facts;
   if (const std::string says = TextOf(stage, "says"); !says.empty()) facts.says = says;
   if (stage.contains("torch") && stage["torch"].is_object()) facts.torch = TorchOf(stage["torch"]);
@@ -168,18 +171,21 @@ bool PythonProbe::Knows(const PythonQuestion& question) const {
 
 RuntimeFacts PythonProbe::Read(const PythonQuestion& question) {
   if (std::optional<Known> known = Find(question)) return known->facts;
-  return Run(question, Depth::kRead);
+  return Run(question, Depth::kRead, nullptr);
 }
 
-RuntimeFacts PythonProbe::Ask(const PythonQuestion& question) {
+RuntimeFacts PythonProbe::Ask(const PythonQuestion& question, const std::atomic<bool>* cancel) {
   if (std::optional<Known> known = Find(question); known && clock_.Now() < known->until)
     return known->facts;
-  return Run(question, Depth::kImport);
+  return Run(question, Depth::kImport, cancel);
 }
 
-RuntimeFacts PythonProbe::Run(const PythonQuestion& question, Depth depth) {
+RuntimeFacts PythonProbe::Run(const PythonQuestion& question, Depth depth,
+                              const std::atomic<bool>* cancel) {
   const bool import_torch = depth == Depth::kImport;
   const Millis deadline = import_torch ? options_.deadline : options_.read_deadline;
+  const Patience patience(deadline, std::string(kMark), options_.answer_deadline);
+  bool silent = false;
   PythonAnswer answer;
   const auto account = AccountOf(question);
   const std::optional<LocalAccount> as = account ? *account : std::nullopt;
@@ -201,14 +207,19 @@ RuntimeFacts PythonProbe::Run(const PythonQuestion& question, Depth depth) {
       env["USER"] = as->name;
     }
     const Result<Captured> ran = trouble.empty()
-                                     ? RunProgram(argv, env, deadline, nullptr, as, options_.scope)
+                                     ? RunProgram(argv, env, patience, cancel, as, options_.scope)
                                      : Fail(ErrorCode::kNotFound, trouble);
     if (!ran) {
       trouble = ran.error().message;
     } else {
       answer = ReadPythonAnswer(ran->output);
       if (!ran->status) {
-        trouble = "no answer within " + std::to_string(deadline.count() / 1000) + " s";
+        silent = true;
+        const bool spoke = ran->output.find(kMark) != std::string::npos;
+        const Millis waited = spoke ? deadline : std::min(deadline, options_.answer_deadline);
+        trouble = std::string(kNoAnswer) + std::to_string(waited.count() / 1000) + " s";
+        if (const std::string last = LastLines(ran->output, 1); !spoke && !last.empty())
+          trouble += "; it prints: " + last;
       } else if (WIFSIGNALED(*ran->status)) {
         trouble = "ended by signal " + std::to_string(WTERMSIG(*ran->status));
       } else if (*ran->status != 0 || answer.facts.python.empty()) {
@@ -223,14 +234,17 @@ RuntimeFacts PythonProbe::Run(const PythonQuestion& question, Depth depth) {
   facts.user = question.user.empty() ? OwnUser() : question.user;
   facts.probed = clock_.WallNow();
   const bool good = trouble.empty() && answer.complete;
+  const bool given_up = cancel != nullptr && *cancel;
   if (!trouble.empty()) facts.says = trouble + (facts.says.empty() ? "" : "\n" + facts.says);
-  if (import_torch || !facts.torch) {  // a reading without the import is no full answer
+  if (!given_up &&
+      (import_torch || !facts.torch)) {  // a reading without the import is no full answer
     for (const std::string& place : answer.places) stamps.push_back(StampOf(place));
     const std::lock_guard lock(mutex_);
     if (known_.size() >= options_.most_known && !known_.contains(question))
       known_.erase(std::ranges::min_element(known_, {},
                                             [](const auto& known) { return known.second.until; }));
-    known_[question] = {facts, std::move(stamps), clock_.Now() + (good ? kGoodFor : kBadFor)};
+    const Millis lasts = good ? kGoodFor : silent ? kUnansweredFor : kBadFor;
+    known_[question] = {facts, std::move(stamps), clock_.Now() + lasts};
   }
   return facts;
 }

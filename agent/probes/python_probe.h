@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -24,14 +25,15 @@ struct PythonQuestion {
 };
 
 // Answers are kept while the interpreter, its site-packages, torch/version.py and the driver stay
-// the same: good ones for a day, bad ones for ten minutes. Thread-safe; answers of two threads that
-// ask at once are both true.
+// the same: good ones for a day, bad ones for ten minutes, that there was none for two.
+// Thread-safe; answers of two threads that ask at once are both true.
 class PythonProbe {
  public:
   struct Options {
     std::map<std::string, std::string> env;  // clean base environment of a rank
     Millis deadline{120'000};                // of the import of torch
     Millis read_deadline{10'000};            // of Read
+    Millis answer_deadline{10'000};          // until it does anything at all
     MakeProbeScope scope = {};               // where an interpreter runs
     std::size_t most_known = 256;            // beyond: the answer that is good for the least time
   };
@@ -41,8 +43,8 @@ class PythonProbe {
   // when it is old, as long as nothing on disk changed.
   RuntimeFacts Read(const PythonQuestion& question);
   // With the import, up to the deadline. A missing, broken or slow interpreter is a fact with
-  // `says`, never an error.
-  RuntimeFacts Ask(const PythonQuestion& question);
+  // `says`, never an error. `cancel` ends the question, and then the answer is of no worth.
+  RuntimeFacts Ask(const PythonQuestion& question, const std::atomic<bool>* cancel = nullptr);
   // Would Ask answer without starting the interpreter?
   bool Knows(const PythonQuestion& question) const;
 
@@ -62,7 +64,7 @@ class PythonProbe {
   // The known answer, if nothing changed on disk.
   std::optional<Known> Find(const PythonQuestion& question) const;
   enum class Depth { kRead, kImport };
-  RuntimeFacts Run(const PythonQuestion& question, Depth depth);
+  RuntimeFacts Run(const PythonQuestion& question, Depth depth, const std::atomic<bool>* cancel);
 
   const Options options_;
   Clock& clock_;

@@ -1,20 +1,20 @@
 # Run by the interpreter under test with -c. Prints one line per stage, each with a mark in front:
-# first what can be read without importing torch, then what torch says of itself.
+# first that it runs, then what can be read without importing torch, then what torch says of itself.
+import os
 import sys
 
+MARK = "@launch-python-probe "
+os.write(1, ("\n" + MARK + '{"stage": "start"}\n').encode())  # it runs; all else may take its time
 sys.path[:] = [entry for entry in sys.path if entry]  # not the directory we were started in
 
 import ast
 import importlib.util
 import json
-import os
 import platform
 import re
 import signal
 
 signal.alarm(180)  # nobody waits longer; an agent that was killed cannot end us
-
-MARK = "@launch-python-probe "
 
 
 def emit(stage, facts):

@@ -50,9 +50,11 @@ struct RunnerOptions {
   std::function<std::optional<GpuProcessSnapshot>()> gpu_processes;
   // Asks the driver anew, so that gpu_processes soon gives a younger list. Returns at once.
   std::function<void()> ask_gpu_processes;
-  // The truth about one interpreter, run with this environment. Blocking, deadline of its own.
+  // The truth about one interpreter, run with this environment. Blocking, deadline of its own;
+  // `cancel` ends it.
   std::function<RuntimeFacts(const std::string& interpreter, const std::vector<EnvVar>& env,
-                             const std::optional<LocalAccount>& account)>
+                             const std::optional<LocalAccount>& account,
+                             const std::atomic<bool>& cancel)>
       probe_runtime;
   // What a rank's command finds in its environment, behind scripts that activate it. Blocking,
   // deadline of its own. Absent: what the plan says.

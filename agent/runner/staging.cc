@@ -309,7 +309,7 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
   const bool probe = spec.preflight == PreflightLevel::kFull ||
                      (spec.needs_torch_cuda && spec.preflight != PreflightLevel::kNone);
   if (!cancel && probe && real.known && !interpreter.empty() && input.probe_runtime) {
-    facts.runtime = input.probe_runtime(interpreter, env, input.account);
+    facts.runtime = input.probe_runtime(interpreter, env, input.account, cancel);
   }
   const bool in_image = spec.container && input.image && input.probe_image && !spec.gpus.empty();
   if (!cancel && in_image && workdir_ok && spec.preflight != PreflightLevel::kNone) {

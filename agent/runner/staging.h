@@ -21,7 +21,8 @@ struct StagingInput {
   std::optional<int> setup_exit;
   std::string setup_tail;
   std::function<RuntimeFacts(const std::string& interpreter, const std::vector<EnvVar>& env,
-                             const std::optional<LocalAccount>& account)>
+                             const std::optional<LocalAccount>& account,
+                             const std::atomic<bool>& cancel)>
       probe_runtime;
   // What the rank's command finds, behind scripts that activate its environment.
   std::function<Result<std::vector<EnvVar>>(const RankSpec& rank,

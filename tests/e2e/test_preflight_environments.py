@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from conftest import FAKE_NVML
+from conftest import FAKE_NVML, processes_with, wait_until
 from test_namespaces import NetCluster, hosts  # noqa: F401  (a fixture)
 from test_preflight import errors, script
 
@@ -157,3 +157,48 @@ def test_what_differs_on_one_of_two_gpu_nodes_is_named(tmp_path, hosts, nvml):  
         assert "version_skew" in refused.stderr and "2.20.5" in refused.stderr, refused.stderr
     finally:
         cluster.down()
+
+
+def test_an_interpreter_that_hangs_is_named_soon_and_is_nobody_elses_trouble(cluster, nvml):
+    cluster.up("--nvml-library", nvml.library, env=nvml.state("a100-40x4"))
+    cluster.write("train.py", "")
+    started = cluster.work / "started"
+    hung = cluster.work / "hung/bin/python"
+    script(hung, f"echo $$ >>{started}\nsleep 86424321 & wait\n")
+    script(cluster.work / "endless/bin/python", "exec yes \x1b]0;evil\x07\n")
+    say_torch(cluster.work / "good/bin/python", GOOD)
+    jobs = {name: cluster.write(f"{name}.yaml", f"name: {name}\ngpus: 1\nretry: 0\nvenv: ./{name}\nrun: python train.py\n")
+            for name in ("hung", "endless", "good")}
+
+    waiting = [cluster.submit(jobs["hung"]) for _ in range(2)]
+    wait_until("the interpreter is asked", started.exists)
+    good = cluster.submit(jobs["good"])
+    cluster.wait_for(good, "SUCCEEDED", timeout=60)
+    for job in waiting:
+        cluster.wait_for(job, "FAILED", timeout=60)
+        assert len(cluster.status(job)["attempts"]) == 1, cluster.status(job)
+    for name in ("hung", "endless"):
+        check = json.loads(cluster.launch("check", jobs[name], "-o", "json", code=4, timeout=60).stdout)
+        (error,) = errors(check)
+        assert error["code"] == "interpreter_silent" and f"{name}/bin/python" in error["says"], error
+        assert "no answer within 10 s" in error["evidence"] and "sitecustomize" in error["remedy"]
+        refused = cluster.launch("submit", jobs[name], "--wait", code=4, timeout=60)
+        assert "interpreter_silent" in refused.stderr and error["says"] in refused.stderr
+    assert not processes_with("86424321")
+
+
+def test_the_question_to_an_interpreter_ends_with_its_job_and_with_the_agent(cluster, nvml):
+    cluster.up("--nvml-library", nvml.library, env=nvml.state("a100-40x4"))
+    cluster.write("train.py", "")
+    started = cluster.work / "started"
+    script(cluster.work / "hung/bin/python", f"echo $$ >>{started}\nsleep 86424322 & wait\n")
+    job = cluster.write("hung.yaml", "name: hung\ngpus: 1\nvenv: ./hung\nrun: python train.py\n")
+    first = cluster.submit(job)
+    wait_until("the interpreter is asked", started.exists)
+    cluster.launch("cancel", first, timeout=30)
+    wait_until("its processes are gone", lambda: not processes_with("86424322"), timeout=5)
+    started.unlink()
+    cluster.submit(job)
+    wait_until("the interpreter is asked again", started.exists)
+    cluster.launch("dev", "down", "--force", timeout=30)
+    wait_until("its processes are gone", lambda: not processes_with("86424322"), timeout=5)

@@ -193,6 +193,25 @@ TEST(TorchCheck, ATorchThatCannotBeImportedUsesNoGpu) {
   EXPECT_FALSE(HasErrors(judge("exec python train.py")));
 }
 
+TEST(TorchCheck, AnInterpreterThatDoesNotAnswerHasACodeOfItsOwn) {
+  Scene scene;
+  RuntimeFacts runtime;
+  runtime.path = "/nfs/env/bin/python";
+  runtime.says = "no answer within 10 s";
+  scene.node.interpreters = {runtime};
+  EXPECT_FALSE(HasErrors(scene.Judge().findings)) << "asked ahead, it may have been slow";
+  AllocationSpec spec;
+  spec.needs_torch_cuda = true;
+  StagingFacts facts;
+  facts.runtime = runtime;
+  const PreflightReport report = JudgeStaging(spec, scene.node, facts);
+  ASSERT_EQ(Codes(report), std::vector<std::string>{"interpreter_silent"});
+  EXPECT_EQ(report.findings[0].severity, Severity::kError);
+  EXPECT_TRUE(Contains(report.findings[0].says, "/nfs/env/bin/python on "));
+  EXPECT_TRUE(Contains(report.findings[0].evidence, "no answer within 10 s"));
+  EXPECT_TRUE(Contains(report.findings[0].remedy, "sitecustomize"));
+}
+
 TEST(TorchCheck, ABuildForRocmIsNoneForCuda) {
   Scene scene;
   scene.node.interpreters = {Torch(Scene::Interpreter(), "2.5.1+rocm6.2", std::nullopt, false)};

@@ -125,9 +125,10 @@ TEST_F(AccountChildTest, AnInterpreterThatHangsHoldsUpNobodyElse) {
   const std::string other = tree.Script("other", "id -u >&2; exit 3\n");
   SettableClock clock;
   RuntimeProber prober({{"PATH", "/usr/bin:/bin"}}, clock);
-  std::thread first([&] { (void)prober.Ask(slow, {}, "daemon"); });
+  const std::atomic<bool> never{false};
+  std::thread first([&] { (void)prober.Ask(slow, {}, "daemon", never); });
   while (!fs::exists(tree.Path("open/asked"))) std::this_thread::yield();
-  EXPECT_EQ(prober.Ask(other, {}, "bin").says, std::to_string(FindAccount("bin")->uid));
+  EXPECT_EQ(prober.Ask(other, {}, "bin", never).says, std::to_string(FindAccount("bin")->uid));
   tree.Write("open/go", "");
   first.join();
 }

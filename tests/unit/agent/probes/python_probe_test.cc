@@ -3,12 +3,16 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include "agent/probes/child_process.h"
 #include "agent/probes/runtime_prober.h"
 #include "agent/probes/small_files.h"
+#include "common/no_answer.h"
 #include "tests/unit/agent/probes/settable_clock.h"
 #include "tests/unit/agent/probes/temporary_tree.h"
 
@@ -120,8 +124,9 @@ TEST_F(PythonProbeTest, AsksAgainOnlyWhenSomethingChanged) {
 TEST_F(PythonProbeTest, AnswersOfOneAccountAreKeptWithinALimitTheOldestGoFirst) {
   const std::string python = FakeInterpreter(kGpuBuild);
   RuntimeProber prober(options.env, clock);
+  const std::atomic<bool> never{false};
   const auto ask = [&](int path) {
-    return prober.Ask(python, {{"PYTHONPATH", "/" + std::to_string(path)}}, "");
+    return prober.Ask(python, {{"PYTHONPATH", "/" + std::to_string(path)}}, "", never);
   };
   for (int path = 0; path < 32; ++path) (void)ask(path);
   (void)ask(0);
@@ -217,6 +222,54 @@ TEST_F(PythonProbeTest, AnImportThatHangsIsEndedWithItsChildrenAtTheDeadline) {
   const RuntimeFacts facts = Probe().Ask({.path = python, .user = {}, .driver = {}});
   EXPECT_EQ(facts.torch.value_or(TorchFacts{}).version, "2.7.1+cu126");
   EXPECT_NE(facts.says.find("no answer within"), std::string::npos) << facts.says;
+}
+
+TEST_F(PythonProbeTest, OneThatDoesNothingOrPrintsWithoutEndIsLeftSoon) {
+  options.answer_deadline = Millis{300};
+  for (const std::string program : {"exec sleep 1000", "exec yes nothing"}) {
+    const std::string python = tree.Script("python3", program + "\n");
+    const auto began = std::chrono::steady_clock::now();
+    const RuntimeFacts facts = Probe().Ask({.path = python, .user = {}, .driver = {}});
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds{60}) << program;
+    EXPECT_EQ(facts.python, "");
+    EXPECT_TRUE(facts.says.starts_with(kNoAnswer)) << facts.says;
+    EXPECT_EQ(facts.says.find("nothing") != std::string::npos, program == "exec yes nothing");
+  }
+}
+
+TEST_F(PythonProbeTest, ThatItRunsIsNoAnswerYet) {
+  options.deadline = Millis{300};
+  const std::string python = tree.Script(
+      "python3", "echo '@launch-python-probe {\"stage\": \"start\"}'; exec sleep 1000\n");
+  const RuntimeFacts facts = Probe().Ask({.path = python, .user = {}, .driver = {}});
+  EXPECT_EQ(facts.python, "");
+  EXPECT_TRUE(facts.says.starts_with(kNoAnswer)) << facts.says;
+}
+
+TEST_F(PythonProbeTest, AHungInterpreterHoldsUpNoOtherAndEndsWithItsQuestion) {
+  const std::string hung =
+      tree.Script("hung", "sleep 1000 & echo $! >" + tree.Path("pid") + "; wait\n");
+  const std::string good = FakeInterpreter(kGpuBuild);
+  RuntimeProber prober(options.env, clock);
+  std::atomic<bool> given_up{false};
+  const std::atomic<bool> never{false};
+  std::thread first([&] { (void)prober.Ask(hung, {}, "", given_up); });
+  std::thread second([&] { (void)prober.Ask(hung, {}, "", given_up); });
+  while (ReadSmallFile(tree.Path("pid")).find('\n') == std::string::npos) std::this_thread::yield();
+  EXPECT_EQ(prober.Ask(good, {}, "", never).sees_gpu, true);
+  given_up = true;
+  first.join();
+  second.join();
+  const std::string stat = "/proc/" + std::to_string(std::stoi(ReadSmallFile(tree.Path("pid"))));
+  const auto lives = [&] {  // not dead and not yet taken note of by init
+    const std::string says = ReadSmallFile(stat + "/stat");
+    return !says.empty() && says.find(") Z") == std::string::npos;
+  };
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{30};
+  while (lives() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  EXPECT_FALSE(lives()) << stat;
+  (void)tree.Script("hung", "exec " + good + " \"$@\"\n");
+  EXPECT_EQ(prober.Ask(hung, {}, "", never).sees_gpu, true) << "what was given up is not kept";
 }
 
 TEST_F(PythonProbeTest, RunsInTheCleanEnvironmentOfARank) {

@@ -241,7 +241,8 @@ TEST_F(StagingTest, RemovesAMarkerThatAppearedAfterTheStop) {
   std::promise<void> go;
   bench_.Kill();
   bench_.options().probe_runtime = [&](const std::string&, const std::vector<EnvVar>&,
-                                       const std::optional<LocalAccount>&) {
+                                       const std::optional<LocalAccount>&,
+                                       const std::atomic<bool>&) {
     asked.set_value();
     go.get_future().wait();
     return RuntimeFacts{};
@@ -323,7 +324,7 @@ TEST_F(StagingTest, AsksForTheTruthOfTheInterpreterOnlyWhenTorchMustSeeAGpu) {
   spec.interpreter = "/bin/sh";
   int asked = 0;
   const auto probe = [&asked](const std::string& path, const std::vector<EnvVar>&,
-                              const std::optional<LocalAccount>&) {
+                              const std::optional<LocalAccount>&, const std::atomic<bool>&) {
     ++asked;
     return RuntimeFacts{.path = path};
   };
@@ -355,15 +356,16 @@ TEST_F(StagingTest, AsksInTheEnvironmentThatTheScriptsOfTheJobsOwnLeave) {
   std::ofstream(program) << "#!/bin/sh\n";
   ::chmod(program.c_str(), 0755);
   std::vector<EnvVar> asked_with;
-  StagingInput input{.spec = spec,
-                     .stage = {},
-                     .setup_exit = {},
-                     .setup_tail = {},
-                     .probe_runtime = [&](const std::string& path, const std::vector<EnvVar>& env,
-                                          const std::optional<LocalAccount>&) {
-                       asked_with = env;
-                       return RuntimeFacts{.path = path};
-                     }};
+  StagingInput input{
+      .spec = spec,
+      .stage = {},
+      .setup_exit = {},
+      .setup_tail = {},
+      .probe_runtime = [&](const std::string& path, const std::vector<EnvVar>& env,
+                           const std::optional<LocalAccount>&, const std::atomic<bool>&) {
+        asked_with = env;
+        return RuntimeFacts{.path = path};
+      }};
   const std::vector<EnvVar> real = {{"LD_LIBRARY_PATH", "/conda/lib"},
                                     {"PATH", bench_.Path("work")}};
   input.environment_of = [&](const RankSpec&, const std::optional<LocalAccount>&) {
@@ -386,15 +388,16 @@ TEST_F(StagingTest, AsksThePythonOfTheJobsImageAndNotThatOfTheNode) {
   spec.needs_torch_cuda = true;
   spec.gpus = {GpuUuid{"GPU-1"}};
   spec.container = ContainerSpec{.runtime = "apptainer", .image = "./team.sif"};
-  StagingInput input{.spec = spec,
-                     .stage = {},
-                     .setup_exit = {},
-                     .setup_tail = {},
-                     .probe_runtime = [](const std::string& path, const std::vector<EnvVar>&,
-                                         const std::optional<LocalAccount>&) {
-                       ADD_FAILURE() << path;
-                       return RuntimeFacts{};
-                     }};
+  StagingInput input{
+      .spec = spec,
+      .stage = {},
+      .setup_exit = {},
+      .setup_tail = {},
+      .probe_runtime = [](const std::string& path, const std::vector<EnvVar>&,
+                          const std::optional<LocalAccount>&, const std::atomic<bool>&) {
+        ADD_FAILURE() << path;
+        return RuntimeFacts{};
+      }};
   int asked = 0;
   input.probe_image = [&asked](const ContainerSpec& container, const ImageCommand& image,
                                const std::optional<LocalAccount>&) {
