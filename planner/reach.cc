@@ -6,6 +6,7 @@
 
 #include "common/units.h"
 #include "planner/line/script_flags.h"
+#include "planner/line/script_habits.h"
 #include "planner/model/strategy.h"
 #include "planner/start/environment.h"
 #include "planner/trainer/hf_flags.h"
@@ -126,20 +127,36 @@ bool Uses(const LaunchLine& line, std::string_view name) {
                      [&](const ShellUse& use) { return use.name == name; });
 }
 
-bool StrategyByVariable(const LaunchLine& line) {
-  return Uses(line, "LAUNCH_STRATEGY") || Uses(line, "LAUNCH_ZERO_STAGE") ||
-         Uses(line, "LAUNCH_DS_CONFIG") || Uses(line, "LAUNCH_ACCELERATE_CONFIG");
+// What gets to the program: by its command, or by its own look at the environment.
+class Contract {
+ public:
+  Contract(const LaunchLine& line, const std::map<std::string, std::string>& files)
+      : line_(line), files_(files) {}
+  bool Has(std::string_view name) const {
+    return Uses(line_, name) || ReadsVariable(line_, files_, name);
+  }
+
+ private:
+  const LaunchLine& line_;
+  const std::map<std::string, std::string>& files_;
+};
+
+bool StrategyByVariable(const Contract& contract) {
+  return contract.Has("LAUNCH_STRATEGY") || contract.Has("LAUNCH_ZERO_STAGE") ||
+         contract.Has("LAUNCH_DS_CONFIG") || contract.Has("LAUNCH_ACCELERATE_CONFIG");
 }
 
-BatchReach ReachOfBatch(const LaunchLine& line) {
+BatchReach ReachOfBatch(const LaunchLine& line, const Contract& contract) {
   const std::vector<FlagUse> flags = FlagsOf(line.arguments);
   const bool fixed = std::any_of(flags.begin(), flags.end(), [](const FlagUse& use) {
     return !use.late && ParseInt(use.value) &&
            (use.topic == Topic::kMicro || use.topic == Topic::kAccumulate);
   });
   if (fixed) return BatchReach::kFixed;
-  const bool both = Uses(line, "LAUNCH_MICRO_BATCH") && Uses(line, "LAUNCH_GRAD_ACCUM");
-  return both || Uses(line, "LAUNCH_DS_CONFIG") ? BatchReach::kFollows : BatchReach::kUnknown;
+  // How often it accumulates follows from the global batch, too.
+  const bool both = contract.Has("LAUNCH_MICRO_BATCH") &&
+                    (contract.Has("LAUNCH_GRAD_ACCUM") || contract.Has("LAUNCH_GLOBAL_BATCH"));
+  return both || contract.Has("LAUNCH_DS_CONFIG") ? BatchReach::kFollows : BatchReach::kUnknown;
 }
 
 // What the flags and files behind the line say by themselves, the job file's numbers left out.
@@ -180,16 +197,18 @@ PlanReach ReachOf(const JobSpec& spec, const SubmitContext& context, const Plan&
   }
   const auto said = SaidElsewhere(spec, context, *line);
   const bool flags = said && TakesHfFlags(*said, *line);
-  reach.batch = ReachOfBatch(*line);
+  const Contract contract(*line, context.files);
+  reach.batch = ReachOfBatch(*line, contract);
   if (reach.batch == BatchReach::kUnknown && said && TakesHfBatch(*said, *line)) {
     reach.batch = BatchReach::kFollows;
   }
-  reach.strategy = StrategyByVariable(*line) || ByAccelerate(plan.trainer);
-  reach.checkpointing = flags || Uses(*line, "LAUNCH_ACT_CKPT") || Uses(*line, "LAUNCH_PLAN_FILE");
-  reach.precision = flags || ByAccelerate(plan.trainer) || Uses(*line, "LAUNCH_PRECISION") ||
-                    Uses(*line, "LAUNCH_DS_CONFIG") || Uses(*line, "LAUNCH_PLAN_FILE");
-  reach.workers = Uses(*line, "LAUNCH_NUM_WORKERS") || Uses(*line, "LAUNCH_PIN_MEMORY") ||
-                  Uses(*line, "LAUNCH_PLAN_FILE");
+  reach.strategy = StrategyByVariable(contract) || ByAccelerate(plan.trainer);
+  reach.checkpointing =
+      flags || contract.Has("LAUNCH_ACT_CKPT") || contract.Has("LAUNCH_PLAN_FILE");
+  reach.precision = flags || ByAccelerate(plan.trainer) || contract.Has("LAUNCH_PRECISION") ||
+                    contract.Has("LAUNCH_DS_CONFIG") || contract.Has("LAUNCH_PLAN_FILE");
+  reach.workers = contract.Has("LAUNCH_NUM_WORKERS") || contract.Has("LAUNCH_PIN_MEMORY") ||
+                  contract.Has("LAUNCH_PLAN_FILE");
   if (said) Restrict(*said, reach);
   return reach;
 }
@@ -230,7 +249,9 @@ std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line, cons
         return word.value.starts_with("--deepspeed_config") ||
                word.value.starts_with("--ds_config");
       });
-  const bool told = StrategyByVariable(line) || by_flag || by_file || ByAccelerate(plan.trainer);
+  const std::map<std::string, std::string> no_files;
+  const bool told = StrategyByVariable(Contract(line, no_files)) || by_flag || by_file ||
+                    ByAccelerate(plan.trainer);
   if (IsSharded(plan.strategy) && !told) {
     findings.push_back(Unreachable(
         "strategy " + std::string(ToString(plan.strategy)) +

@@ -19,8 +19,8 @@ std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line, cons
 Result<void> CheckVariablesUsed(const LaunchLine& line, const Plan& plan);
 
 enum class BatchReach {
-  kFollows,  // the command passes both of our variables on, the DeepSpeed file that has them, or
-             // gets the flags of the Hugging Face trainer from us
+  kFollows,  // the command passes both of our variables on or the DeepSpeed file that has them, its
+             // script reads them, or it gets the flags of the Hugging Face trainer from us
   kUnknown,  // nothing is written; a program may read the variables by itself
   kFixed,    // the command has a number of its own, or a file that it names
 };

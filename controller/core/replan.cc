@@ -64,8 +64,8 @@ std::string BatchIsFixed(const JobSpec& spec, const Plan& failed, const PlanReac
   }
   if (reach.batch == BatchReach::kUnknown && spec.on_oom == OnOom::kAuto) {
     return "nothing shows that the program takes its batch from us: pass it $LAUNCH_MICRO_BATCH "
-           "and "
-           "$LAUNCH_GRAD_ACCUM, or write on_oom: replan if it reads them by itself";
+           "and $LAUNCH_GRAD_ACCUM in run, read both in its script, or write on_oom: replan if "
+           "another of its files reads them";
   }
   return {};
 }

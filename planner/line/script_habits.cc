@@ -99,6 +99,15 @@ ScriptHabits HabitsOf(const LaunchLine& line, const std::map<std::string, std::s
   return text == nullptr ? ScriptHabits{} : HabitsIn(*text);
 }
 
+bool ReadsVariable(const LaunchLine& line, const std::map<std::string, std::string>& files,
+                   std::string_view name) {
+  const std::string* text = line.python ? TextOf(line, files) : nullptr;
+  if (text == nullptr || !Has(*text, name)) return false;
+  const std::string squeezed = Squeezed(*text);
+  const std::string quoted = "\"" + std::string(name) + "\"";
+  return Has(squeezed, quoted) && !Assigns(squeezed, "environ[" + quoted + "]=");
+}
+
 std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const ScriptHabits& habits) {
   if (!line.python) return std::nullopt;
   const auto own = [&line](const std::string& how) {

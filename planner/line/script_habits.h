@@ -29,6 +29,11 @@ ScriptHabits HabitsIn(std::string_view text);
 // Of the script of a line, where its text is at hand.
 ScriptHabits HabitsOf(const LaunchLine& line, const std::map<std::string, std::string>& files);
 
+// Whether the text of the line's Python script asks its environment for the variable, as far as the
+// spelling tells: it names it, in quotes, and does not set it.
+bool ReadsVariable(const LaunchLine& line, const std::map<std::string, std::string>& files,
+                   std::string_view name);
+
 struct OwnProcesses {
   std::string why;
   std::optional<int> count;  // of one node, where the line names it

@@ -145,6 +145,27 @@ TEST(Replan, AProgramThatMayReadOurVariablesIsTrustedOnlyWhenTheJobSaysSo) {
   EXPECT_EQ(ReplanAfter(silent, {}, {}, Failed(4, 2), TooLarge()).change->micro, 2);
 }
 
+TEST(Replan, AScriptThatReadsOurVariablesFollowsThem) {
+  const JobSpec job = Job("python train.py");
+  SubmitContext context;
+  const auto micro_after = [&](const std::string& script) {
+    context.files["train.py"] = script;
+    const NextPlan next = ReplanAfter(job, context, {}, Failed(4, 2), TooLarge());
+    return next.change ? next.change->micro : std::nullopt;
+  };
+  const std::string micro = "import os\nm = int(os.environ['LAUNCH_MICRO_BATCH'])\n";
+  EXPECT_EQ(micro_after(micro + "a = int(os.environ.get(\"LAUNCH_GRAD_ACCUM\", 1))\n"), 2);
+  EXPECT_EQ(micro_after(micro + "a = int(os.getenv('LAUNCH_GLOBAL_BATCH')) // m\n"), 2);
+  EXPECT_EQ(micro_after(micro), std::nullopt) << "the steps would become smaller";
+  EXPECT_EQ(micro_after(micro + "# os.environ['LAUNCH_GRAD_ACCUM']\n"), std::nullopt);
+  EXPECT_EQ(micro_after(micro + "os.environ['LAUNCH_GRAD_ACCUM'] = '2'\n"), std::nullopt);
+  context.files["train.py"] = "import os\na = os.environ['LAUNCH_GRAD_ACCUM']\n";
+  const JobSpec shared = Job("python train.py --micro $LAUNCH_MICRO_BATCH");
+  EXPECT_EQ(ReplanAfter(shared, context, {}, Failed(4, 2), TooLarge()).change->micro, 2);
+  const JobSpec fixed = Job("python train.py --batch_size 4");
+  EXPECT_FALSE(ReplanAfter(fixed, context, {}, Failed(4, 2), TooLarge()).change.has_value());
+}
+
 TEST(Replan, WithoutAGlobalBatchNothingIsHalved) {
   Plan plan = Failed(4, 2);
   plan.batch.global.reset();
