@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "cli/app.h"
@@ -54,12 +55,17 @@ Result<HostSet> ToRemove(const HostSet& all, const std::string& nodes) {
   return set;
 }
 
-// Drained first, so that nothing new starts there while its jobs are looked at.
-Result<void> MustBeIdle(Client& client, const HostSet& set) {
+// Drained first, so that nothing new starts there while its jobs are looked at. Those that were not
+// drained before.
+Result<std::set<std::string>> DrainIdle(Client& client, const HostSet& set) {
+  std::set<std::string> fresh;
+  LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeView> before, client.Nodes());
+  for (const NodeView& node : before)
+    if (node.state != "drain") fresh.insert(node.inventory.node.value);
   for (const up::Host& host : set.hosts) {
     if (auto drained = client.Drain({NodeId{host.name}, false, "to be removed"});
         !drained && drained.error().code != ErrorCode::kNotFound)
-      return drained;
+      return Unexpected(drained.error());
   }
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeView> nodes, client.Nodes());
   for (const NodeView& node : nodes) {
@@ -73,7 +79,14 @@ Result<void> MustBeIdle(Client& client, const HostSet& set) {
                 "over; `launch undrain " +
                     name + "` keeps it");
   }
-  return {};
+  return fresh;
+}
+
+// One that could not be removed takes jobs again, unless it was drained before.
+void KeepNode(const App& app, Client& client, const std::string& name, bool undrain) {
+  if (undrain && client.Drain({NodeId{name}, true, ""}))
+    return app.Note(name + ": is a node as before, and takes jobs");
+  app.Note(name + ": stays drained; `launch undrain " + name + "` keeps it as a node");
 }
 
 Result<int> RunRemove(const App& app, UpFlags flags) {
@@ -85,11 +98,12 @@ Result<int> RunRemove(const App& app, UpFlags flags) {
   LAUNCH_ASSIGN_OR_RETURN(const HostSet set, ToRemove(all, flags.hosts));
   LAUNCH_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfCredentials(contexts.Dir(flags.cluster)));
   LAUNCH_ASSIGN_OR_RETURN(Client client, Client::Open(cluster));
-  LAUNCH_RETURN_IF_ERROR(MustBeIdle(client, set));
+  LAUNCH_ASSIGN_OR_RETURN(const std::set<std::string> fresh, DrainIdle(client, set));
   LAUNCH_ASSIGN_OR_RETURN(UpOptions options, OptionsOf(app, flags, set));
   LAUNCH_ASSIGN_OR_RETURN(const std::string ca_pem,
                           PosixFileSystem().Read(cluster.credentials + "/ca.pem", 1 << 20));
-  const auto results = up::TakeDown(set, options, {Sha256Hex(ca_pem), flags.purge, false});
+  const auto results = up::TakeDown(
+      set, options, {.authority = Sha256Hex(ca_pem), .purge = flags.purge, .leaves = true});
   options.progress = nullptr;
   int code = 0;
   for (const HostResult& ended : results) {
@@ -100,6 +114,7 @@ Result<int> RunRemove(const App& app, UpFlags flags) {
             ended.of_others ? client.ForgetNode(NodeId{name}) : ForgetEnded(client, NodeId{name});
         !gone && gone.error().code != ErrorCode::kNotFound) {
       std::fprintf(stderr, "%s: %s\n", name.c_str(), FormatError(gone.error()).c_str());
+      KeepNode(app, client, name, fresh.contains(name));
       code = 1;
       continue;
     }
@@ -176,7 +191,15 @@ Result<int> RunDownOfHosts(const App& app, const UpFlags& flags) {
                 "known here is ended by its name");
   LAUNCH_ASSIGN_OR_RETURN(const HostSet set, HostsNamed(flags));
   LAUNCH_ASSIGN_OR_RETURN(UpOptions options, OptionsOf(app, flags, set));
-  const auto results = up::TakeDown(set, options, {.purge = true, .of_anybody = true});
+  const Contexts contexts(Contexts::DefaultDir());
+  const auto answers = [&](const std::string& context) {
+    const auto cluster = ClusterOfCredentials(contexts.Dir(context));
+    if (!cluster) return false;
+    auto client = Client::Open(*cluster);
+    return client && client->Status();
+  };
+  const auto results = up::TakeDown(
+      set, options, {.authority = "", .purge = true, .of_anybody = true, .answers = answers});
   options.progress = nullptr;
   return ShowFailures(app, results) == 0 ? 0 : 1;
 }

@@ -63,7 +63,10 @@ Result<HeadUp> BringUpHead(const HostSet& set, const UpOptions& options, Context
 struct Ending {
   std::string authority;    // SHA-256 of the cluster's CA; empty: it has none yet
   bool purge = false;       // programs and state go too, where no supervisor lives
-  bool of_anybody = false;  // whatever cluster it is of
+  bool leaves = false;      // its identity goes too: another cluster may have the machine
+  bool of_anybody = false;  // whatever cluster it is of, but
+  // not one that is known here as this, and whose controller answers.
+  std::function<bool(const std::string& context)> answers;
 };
 // Ends agents, then the controller. A host of another cluster is left as it is, and one that is
 // another node, or the head under another name.

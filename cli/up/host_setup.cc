@@ -214,13 +214,16 @@ Result<void> MustHaveNoRanks(Remote& remote, const HostFacts& facts) {
 
 }  // namespace
 
-Result<void> Remove(Remote& remote, const HostFacts& facts, bool purge) {
-  if (purge) LAUNCH_RETURN_IF_ERROR(MustHaveNoRanks(remote, facts));
+Result<void> Remove(Remote& remote, const HostFacts& facts, const Removal& removal) {
+  if (removal.purge) LAUNCH_RETURN_IF_ERROR(MustHaveNoRanks(remote, facts));
   for (const char* name : {"launch-agent", "launch-controller"}) {
     LAUNCH_RETURN_IF_ERROR(Must(remote, Service("end", name, facts, "", {}), "", kShort,
                                 std::string("ending ") + name));
   }
-  if (!purge) return {};
+  if (!removal.purge && removal.leaves)
+    LAUNCH_RETURN_IF_ERROR(Must(remote, "rm -rf " + ShellQuote(facts.state + "/agent/identity"), "",
+                                kShort, "removing the identity"));
+  if (!removal.purge) return {};
   std::string command = "rm -rf";
   for (const char* part : {"/current", "/releases"})
     command += " " + ShellQuote(facts.programs + part);

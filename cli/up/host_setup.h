@@ -37,10 +37,13 @@ Result<ControllerMade> StartController(Remote& remote, const HostFacts& facts,
 Result<void> Join(Remote& remote, const HostFacts& facts, const std::string& token, bool again);
 Result<Started> StartAgent(Remote& remote, const HostFacts& facts, const std::string& settings);
 
-// Ends agent and controller; ranks that still run are the agent's to stop before. With `purge` the
-// programs and all state of the cluster go too, never a directory that is not ours.
+struct Removal {
+  bool purge = false;   // programs and all state go too, never a directory that is not ours
+  bool leaves = false;  // the agent's identity goes
+};
+// Ends agent and controller; ranks that still run are the agent's to stop before.
 // kFailedPrecondition, and nothing changed, where ranks live that `purge` would leave behind.
-Result<void> Remove(Remote& remote, const HostFacts& facts, bool purge);
+Result<void> Remove(Remote& remote, const HostFacts& facts, const Removal& removal);
 
 // The cluster whose controller lives on the host; empty = none.
 Result<std::string> ClusterOfController(Remote& remote, const HostFacts& facts);

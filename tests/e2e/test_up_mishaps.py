@@ -165,6 +165,7 @@ def test_a_wrong_address_touches_no_other_node(three, tmp_path):
         assert removed.returncode == 1 and "this machine is the node nc already" in removed.stderr, removed.stderr
         assert {name: three.pids(name, "launch-agent") for name in three.names} == agents
         assert "RUNNING" in operator.launch("status", running).stdout
+        assert "nb: is a node as before" in removed.stderr and "idle" in operator.launch("nodes", "nb").stdout
     head = right.replace(three.address("nb"), three.address("na"))
     known.write_text(head)
     assert "this machine is the node na already" in operator.launch("nodes", "remove", "nb", "--purge").stderr
@@ -181,6 +182,38 @@ def test_a_wrong_address_touches_no_other_node(three, tmp_path):
     assert gone.returncode == 0, gone.stderr
     assert not list((tmp_path / "nb/opt").iterdir()) and three.pids("nc", "launch-agent")
     assert operator.launch("down", "--purge").returncode == 0
+
+
+def test_a_removed_node_may_go_elsewhere_and_a_cluster_in_use_is_ended_only_by_its_name(two, tmp_path):
+    operator = Operator(two, tmp_path)
+    ssh = ("-F", operator.config)
+    assert operator.up("--accept-new-host-keys").returncode == 0
+    refused = operator.launch("down", "--hosts", "na,nb", "--purge", "--force", *ssh)
+    assert refused.returncode == 1 and refused.stderr.count("known here as launch, whose controller answers") == 2, refused.stderr
+    assert two.pids("na", "launch-controller") and two.pids("nb", "launch-agent") and "launch down launch" in refused.stderr
+
+    assert operator.launch("nodes", "remove", "nb").returncode == 0
+    back = operator.up()
+    assert back.returncode == 0 and "nb: joined the cluster" in back.stderr, back.stderr
+    assert operator.launch("nodes", "remove", "nb").returncode == 0
+    assert operator.launch("down", "--purge").returncode == 0
+    second = operator.up("--cluster", "second")
+    assert second.returncode == 0 and "nb: joined the cluster" in second.stderr, second.stderr
+
+    # A remove that does nothing leaves the node as it was; a drain of somebody else stays.
+    for name in ("na", "nb"):
+        (tmp_path / f"away-{name}").write_text(f"Host *\n  IdentityFile {tmp_path}/nothing\n  UserKnownHostsFile {operator.known}\n")
+    failed = operator.launch("up", "na,nb", "--cluster", "second", "-F", tmp_path / "away-na")
+    assert failed.returncode == 1, failed.stderr
+    assert str(operator.config) in (tmp_path / "config/launch/clusters/second/hosts.yaml").read_text()
+    kept = operator.launch("nodes", "remove", "nb", "-F", tmp_path / "away-nb")
+    assert kept.returncode == 1 and "nb: is a node as before, and takes jobs" in kept.stderr, kept.stderr
+
+    # One that nobody here knows is named before it goes.
+    stranger = Operator(two, tmp_path)
+    stranger.env = operator.env | {"XDG_CONFIG_HOME": str(tmp_path / "elsewhere")}
+    cleared = stranger.launch("down", "--hosts", "nb,na", "--purge", "--force", *ssh)
+    assert cleared.returncode == 0 and "nb: ends the node nb of cluster second" in cleared.stderr, cleared.stderr
 
 
 def listed(operator):
