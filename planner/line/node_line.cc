@@ -31,6 +31,14 @@ void TakeCounts(const WrittenCounts& counts, LaunchLine& line) {
   line.deepspeed = counts.deepspeed;
   line.hostfile_unread = counts.hostfile_unread;
   line.on_cpu = counts.on_cpu;
+  if (counts.other_procs && line.procs_number == counts.procs_number) {
+    line.warnings.push_back(
+        MakeFinding("processes_per_node", Severity::kWarning,
+                    "calls inside run ask for " + std::to_string(*counts.other_procs) + " and " +
+                        std::to_string(counts.procs_number) + " processes: each of them gets the " +
+                        "number of the plan",
+                    "write procs_per_node in the job, or submit a job for each call"));
+  }
   line.visible_devices = counts.devices;
   if (!counts.devices && !counts.sets_devices) return;
   const std::string count = counts.devices ? std::to_string(*counts.devices) : "unknown";
@@ -247,6 +255,11 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
   line.shell = WithoutStarters(text, script);
   const WrittenCounts counts = CountsIn(script, options);
+  if (options.launcher == LauncherKind::kAuto && !counts.refused.empty()) {
+    return Fail(ErrorCode::kUnimplemented,
+                "run: it starts " + counts.refused + ", which launch cannot hold to a plan",
+                HintInsteadOf(counts.refused));
+  }
   const auto behind = LauncherAmong(counts.scripts);
   const bool lacks = options.launcher != LauncherKind::kAuto &&
                      options.launcher != LauncherKind::kNode && !FindLauncher(script) && behind &&

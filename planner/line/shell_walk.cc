@@ -29,6 +29,14 @@ bool Mentions(const ShellCommand& command, const std::string& name) {
   });
 }
 
+// "[ -n "$X" ] && ..."
+bool IsTest(const ShellCommand& command) {
+  static constexpr std::array<std::string_view, 8> kTests = {"[",       "[[",   "test", "((",
+                                                             "command", "type", "hash", "which"};
+  return command.words.empty() || command.words[0].raw.starts_with("((") ||
+         std::find(kTests.begin(), kTests.end(), command.words[0].raw) != kTests.end();
+}
+
 // What echo and printf write, as far as the words are known.
 std::optional<std::string> Printed(const std::vector<ShellWord>& words,
                                    const KnownVariables& known) {
@@ -63,6 +71,8 @@ ShellWalk::ShellWalk(const LaunchLineOptions& options, Use use)
 void ShellWalk::Walk(const ShellScript& script) {
   std::vector<Outside> open;
   std::optional<Body> body;
+  const bool maybe_outside = maybe_;
+  bool maybe_joined = false;  // "test && command", "command || other"
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
     const ShellCommand& command = script.commands[i];
     EnterSubshells(command.subshell, open);
@@ -77,6 +87,9 @@ void ShellWalk::Walk(const ShellScript& script) {
       choices_.erase(words[word].value);
     }
     NoteWritten(command);
+    const bool joined = command.joiner == "&&" || command.joiner == "||";
+    maybe_ = maybe_outside || maybe_joined || branches_ > 0 || body || command.joiner == "||";
+    maybe_joined = joined && (maybe_joined || command.joiner == "||" || IsTest(command));
     if (!use_(command, words)) FromTexts(words);
     ShellCommand called = command;
     called.words = words;
@@ -95,6 +108,7 @@ void ShellWalk::Walk(const ShellScript& script) {
     otherwise_ = command.joiner == "||";
   }
   EnterSubshells(0, open);
+  maybe_ = maybe_outside;
 }
 
 std::optional<std::string> ShellWalk::ValueOf(const std::string& name) const {

@@ -34,6 +34,8 @@ class ShellWalk {
   void Walk(const ShellScript& script);
 
   const KnownVariables& known() const { return known_; }
+  // The command at hand may not be reached: it stands in a branch, a loop or a function.
+  bool maybe() const { return maybe_; }
   // Texts of files by the names that they have where the walk stands.
   TextsAt texts() const { return {files_, place_, &own_}; }
   const ShellPlace& place() const { return place_; }
@@ -118,7 +120,8 @@ class ShellWalk {
   std::vector<std::string> unread_;
   NestedTexts nested_;
   WordSplitter splitter_;
-  int branches_ = 0;                   // that are open: if, case, loops
+  int branches_ = 0;  // that are open: if, case, loops
+  bool maybe_ = false;
   int way_ = 0;                        // number of the way through them that is read
   std::vector<Branch> ways_;           // of the outermost of them
   std::map<std::string, Move> moves_;  // by function

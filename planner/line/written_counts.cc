@@ -55,20 +55,25 @@ std::size_t ScriptBehind(const std::vector<ShellWord>& words, std::size_t first)
 class CountReader {
  public:
   explicit CountReader(const LaunchLineOptions& options)
-      : walk_(options, [this](const ShellCommand& command, const std::vector<ShellWord>& words) {
-          return Take(command, words);
-        }) {}
+      : walk_(options,
+              [this](const ShellCommand& command, const std::vector<ShellWord>& words) {
+                return Take(command, words);
+              }),
+        told_procs_(ToldProcs(options)) {}
 
   void Walk(const ShellScript& script) { walk_.Walk(script); }
 
   WrittenCounts Counts() const {
-    const bool called = calls_.procs != ProcsWord::kNone || calls_.nodes || calls_.devices;
-    WrittenCounts counts = called ? calls_ : assigned_;
+    const auto some = [](const WrittenCounts& one) {
+      return one.procs != ProcsWord::kNone || one.nodes || one.devices;
+    };
+    WrittenCounts counts = some(calls_) ? calls_ : some(assigned_) ? assigned_ : served_;
     if (counts.procs == ProcsWord::kNumber && counts.total && counts.nodes) {
       counts.total = false;
       if (counts.procs_number % *counts.nodes != 0) counts.procs = ProcsWord::kNone;
       counts.procs_number /= *counts.nodes;
     }
+    counts.refused = refused_;
     counts.sets_devices = sets_devices_;
     counts.accelerate = accelerate_;
     counts.on_cpu = on_cpu_;
@@ -84,11 +89,20 @@ class CountReader {
  private:
   const KnownVariables& Known() const { return walk_.known(); }
 
+  static std::string ToldProcs(const LaunchLineOptions& options) {
+    const auto told = options.told.find("NPROC_PER_NODE");
+    return told == options.told.end() ? std::string() : told->second;
+  }
+
   bool Take(const ShellCommand& command, const std::vector<ShellWord>& words) {
     NoteFiles(words);
     NotePython(words);
     bool called = TakeChoices(command);
-    called = FromCall(words, calls_) || called;
+    WrittenCounts one;
+    const bool written = FromCall(words, one);
+    if (written) Merge(one, IsServer(words) ? served_ : calls_);
+    called = written || called;
+    NoteRefused(words, called);
     if (called) NoteDeepspeed(words);
     NoteDevices(command, called);
     FromAssignments(command.words);
@@ -100,6 +114,46 @@ class CountReader {
     if (python_.size() == kMostCommands) return;
     const std::size_t first = PartsOf({words, {}, "", 0}).first;
     if (first < words.size() && IsPython(words[first].value)) python_.push_back(words);
+  }
+
+  // `trl vllm-serve`, `swift rollout`: what it starts answers to a training.
+  static bool IsServer(const std::vector<ShellWord>& words) {
+    constexpr std::array<std::string_view, 4> kServes = {"vllm-serve", "rollout", "deploy",
+                                                         "serve"};
+    for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+      if (OwnLauncherOf(ProgramOf(words[i])) != nullptr)
+        return std::find(kServes.begin(), kServes.end(), words[i + 1].value) != kServes.end();
+    }
+    return false;
+  }
+
+  // What a call asks for, beside those before it.
+  void Merge(const WrittenCounts& one, WrittenCounts& out) {
+    const bool numbers = one.procs == ProcsWord::kNumber && out.procs == ProcsWord::kNumber &&
+                         one.total == out.total;
+    if (!numbers) {
+      TakeProcs(one.procs, one.procs_number, one.total, out);
+    } else if (one.procs_number != out.procs_number) {
+      const bool told = std::to_string(one.procs_number) == told_procs_;
+      const bool old_told = std::to_string(out.procs_number) == told_procs_;
+      const bool takes = told || (!old_told && one.procs_number > out.procs_number);
+      out.other_procs = takes ? out.procs_number : one.procs_number;
+      if (takes) out.procs_number = one.procs_number;
+      if (takes) out.devices = one.devices;
+    }
+    if (!out.nodes) out.nodes = one.nodes;
+    if (!out.devices) out.devices = one.devices;
+  }
+
+  // Not in one branch of several, nor `srun hostname` in front of the launcher.
+  void NoteRefused(const std::vector<ShellWord>& words, bool called) {
+    constexpr std::array<std::string_view, 7> kOnNodes = {
+        "srun", "mpirun", "mpiexec", "mpiexec.hydra", "ompirun", "orterun", "horovodrun"};
+    launcher_seen_ = launcher_seen_ || called;
+    const std::size_t first = PartsOf({words, {}, "", 0}).first;
+    if (!launcher_seen_ || walk_.maybe() || !refused_.empty() || first >= words.size()) return;
+    const std::string_view program = ProgramOf(words[first]);
+    if (std::find(kOnNodes.begin(), kOnNodes.end(), program) != kOnNodes.end()) refused_ = program;
   }
 
   // Not `CUDA_VISIBLE_DEVICES= python prepare.py`: no launcher sees that.
@@ -297,7 +351,8 @@ class CountReader {
       const auto assignment = AssignmentOf(word);
       if (!assignment || assignment->value.value.find(' ') == std::string::npos) continue;
       nested_.Visit(assignment->value.value, [&](const ShellScript& inner) {
-        if (!inner.commands.empty()) FromCall(inner.commands.front().words, assigned_);
+        if (inner.commands.empty()) return;
+        launcher_seen_ = FromCall(inner.commands.front().words, assigned_) || launcher_seen_;
       });
     }
   }
@@ -307,6 +362,10 @@ class CountReader {
   std::optional<AccelerateSettings> accelerate_;
   std::optional<NamedText> deepspeed_;
   bool sets_devices_ = false;
+  bool launcher_seen_ = false;
+  std::string refused_;
+  const std::string told_procs_;  // by the job
+  WrittenCounts served_;
   std::string on_cpu_;
   std::string hostfile_unread_;
   WrittenCounts calls_;

@@ -26,6 +26,9 @@ struct WrittenCounts {
   std::string on_cpu;                            // what in it asks for the CPU
   std::optional<NamedText> deepspeed;            // the engine's file of the first call that has one
   std::string hostfile_unread;                   // a hostfile of DeepSpeed that is not at hand
+  std::string refused;  // srun or mpirun that the text reaches for sure, beside a launcher
+  // Of calls that ask for different numbers: the one that was left.
+  std::optional<int> other_procs;
   // Files that the text names and that are not at hand: where they lie, by the name under which a
   // job keeps them.
   std::map<std::string, ShellWalk::Wanted> wanted;
@@ -35,7 +38,8 @@ struct WrittenCounts {
   std::vector<std::vector<ShellWord>> python;  // commands of Python programs, the first of them
 };
 
-// The first call with fixed numbers counts; what only the node knows stays open. Arguments of the
+// Of calls with fixed numbers the one with the job's number counts, or that with the largest, and
+// no server beside a training; what only the node knows stays open. Arguments of the
 // script have names like these flags and mean something else. `files`: texts that the job names.
 WrittenCounts CountsIn(const ShellScript& script, const LaunchLineOptions& options);
 

@@ -138,5 +138,46 @@ TEST(WrittenCounts, AValueOfOneBranchIsNotThatOfAll) {
   }
 }
 
+TEST(WrittenCounts, AStarterOfOtherNodesBehindALauncherIsRefused) {
+  for (const char* text :
+       {"export LAUNCHER=\"torchrun --nproc_per_node 8\"\nsrun bash -c '$LAUNCHER t.py'\n",
+        "CMD=\"torchrun t.py\"; mpirun -np 2 bash -c \"$CMD\"\n",
+        "torchrun t.py\nsrun python eval.py\n", "deepspeed t.py && mpirun python eval.py\n",
+        "cd x && srun torchrun t.py\n"}) {
+    for (const auto& line : {Line(text), Script(text)}) {
+      ASSERT_FALSE(line) << text << Reading(line);
+      EXPECT_NE(line.error().message.find("which launch cannot hold to a plan"), std::string::npos);
+      EXPECT_FALSE(line.error().hint.empty());
+    }
+  }
+  for (const char* text :
+       {"if [ -n \"$SLURM_JOB_ID\" ]; then\n  srun torchrun t.py\nelse\n  torchrun t.py\nfi\n",
+        "[ -n \"$SLURM\" ] && srun torchrun t.py || torchrun t.py\n",
+        "one() { srun torchrun t.py; }\ntorchrun t.py\n", "srun hostname\ntorchrun t.py\n"}) {
+    const auto line = Script(text);
+    EXPECT_TRUE(line) << text << (line ? "" : line.error().message);
+  }
+}
+
+TEST(WrittenCounts, OfSeveralNumbersTheJobsOrTheLargestHolds) {
+  const std::string text =
+      "torchrun --nproc_per_node=1 prep.py\ntorchrun --nproc_per_node=4 train.py\n";
+  const auto largest = Script(text);
+  EXPECT_EQ(Reading(largest), "node procs=4");
+  EXPECT_NE(Warning(largest, "processes_per_node").find("ask for 1 and 4 processes"),
+            std::string::npos);
+  JobSpec spec;
+  spec.procs_per_node = 1;
+  EXPECT_EQ(Reading(Script(text, spec)), "node procs=1");
+  const auto same = Script("torchrun --nproc_per_node=2 a.py\ntorchrun --nproc_per_node=2 b.py\n");
+  EXPECT_EQ(Warning(same, "processes_per_node"), "");
+  // A server answers to the training.
+  for (const char* served :
+       {"trl vllm-serve --num_processes 8 --model m &\naccelerate launch --num_processes 7 t.py\n",
+        "swift rollout --model m &\nNPROC_PER_NODE=7 swift rlhf --model m\n"}) {
+    EXPECT_EQ(Reading(Line(served)), "node procs=7") << served;
+  }
+}
+
 }  // namespace
 }  // namespace launch
