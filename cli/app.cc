@@ -9,6 +9,7 @@
 #include "cli/contexts.h"
 #include "cli/dev_cluster.h"
 #include "cli/environment_variable.h"
+#include "cli/log_printer.h"
 #include "cli/output_form.h"
 #include "cli/passing_cluster.h"
 #include "cli/render_json.h"
@@ -36,23 +37,29 @@ Screen App::ScreenNow() const {
   return screen;
 }
 
-void App::Out(const std::string& text) const {
-  std::fwrite(text.data(), 1, text.size(), stdout);
+void App::Out(const std::string& text) const { OutBytes(CleanText(text, true)); }
+
+void App::OutBytes(std::string_view bytes) const {
+  std::fwrite(bytes.data(), 1, bytes.size(), stdout);
   std::fflush(stdout);
 }
 
 void App::Note(const std::string& text) const {
   if (quiet) return;
-  std::fprintf(stderr, "%s\n", text.c_str());
+  std::fprintf(stderr, "%s\n", CleanText(text, false).c_str());
 }
 
 void App::OutDocument(const std::string& json_text) const {
-  Out(WantsYaml() ? YamlOfJson(json_text) : json_text + "\n");
+  OutBytes(WantsYaml() ? YamlOfJson(json_text) : json_text + "\n");
 }
 
 Result<void> App::OutTable(const Table& table) const {
   LAUNCH_ASSIGN_OR_RETURN(const Table chosen, SelectColumns(table, columns));
-  Out(output == "csv" ? FormatCsv(chosen) : FormatTable(chosen, ScreenNow().width));
+  if (output == "csv") {
+    OutBytes(FormatCsv(chosen));
+  } else {
+    Out(FormatTable(chosen, ScreenNow().width));
+  }
   return {};
 }
 

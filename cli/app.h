@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/client.h"
@@ -48,8 +49,10 @@ struct App {
   Screen ScreenNow() const;
   bool StdoutIsTerminal() const;
 
-  void Out(const std::string& text) const;   // stdout
-  void Note(const std::string& text) const;  // stderr, not with -q; adds the newline
+  // Texts for people, on stdout: nothing of them commands the terminal, but colours.
+  void Out(const std::string& text) const;
+  void OutBytes(std::string_view bytes) const;  // as they are, for programs
+  void Note(const std::string& text) const;     // stderr, not with -q; adds the newline
   // A JSON document as JSON or YAML, by the flags.
   void OutDocument(const std::string& json_text) const;
   // As a table or as CSV, by the flags. kInvalidArgument: it has no such column.

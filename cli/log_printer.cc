@@ -54,6 +54,17 @@ std::string CleanLine(std::string_view line, bool colour) {
   return clean;
 }
 
+std::string CleanText(std::string_view text, bool colour) {
+  std::string clean;
+  while (true) {
+    const std::size_t end = text.find('\n');
+    clean += CleanLine(text.substr(0, end), colour);
+    if (end == std::string_view::npos) return clean;
+    clean += '\n';
+    text.remove_prefix(end + 1);
+  }
+}
+
 LogPrinter::LogPrinter(Options options, Write out, Write notes)
     : options_(options), out_(std::move(out)), notes_(std::move(notes)) {}
 

@@ -17,6 +17,8 @@ namespace launch {
 // What a terminal may see of a rank's line: tabs and, with `colour`, colour sequences; every other
 // control character and escape sequence is dropped.
 std::string CleanLine(std::string_view line, bool colour);
+// The same of each line of a text.
+std::string CleanText(std::string_view text, bool colour);
 
 // Bytes of all ranks become lines "[3] text". Of a progress bar, which rewrites its line with
 // carriage returns, the last state counts; on a followed terminal the bar moves on the last line.

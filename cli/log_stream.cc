@@ -45,7 +45,7 @@ Result<void> StreamLogs(const App& app, Client& client, const LogsCall& call, Lo
   how.since = style.since;
   how.merge = !call.follow && !style.raw;
   LogPrinter printer(
-      how, [&](std::string_view text) { app.Out(std::string(text)); },
+      how, [&](std::string_view text) { app.OutBytes(text); },
       [&](std::string_view text) {
         if (!app.quiet) std::fwrite(text.data(), 1, text.size(), stderr);
       });

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cli/app.h"
+#include "cli/log_printer.h"
 #include "cli/output_form.h"
 #include "cli/render_json.h"
 #include "cli/top_help.h"
@@ -65,7 +66,8 @@ launch::Error Misused(const CLI::ParseError& error) {
 }
 
 int Report(const launch::App& app, const launch::Error& error) {
-  std::fprintf(stderr, "launch: %s\n", launch::FormatError(error).c_str());
+  const std::string text = launch::CleanText(launch::FormatError(error), false);
+  std::fprintf(stderr, "launch: %s\n", text.c_str());
   if (app.WantsJson()) app.OutDocument(launch::ErrorJson(error));
   return launch::ExitCodeOf(error.code);
 }

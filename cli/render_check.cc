@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "cli/log_printer.h"
 #include "cli/render_text.h"
 #include "cli/table.h"
 
@@ -14,7 +15,7 @@ std::string Comment(const std::string& text, const std::string& indent) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find_first_of("\n\r", at), text.size());
-    out += "#" + indent + text.substr(at, end - at) + "\n";
+    out += "#" + indent + CleanLine(std::string_view(text).substr(at, end - at), false) + "\n";
     at = end + 1;
   }
   return out;
@@ -30,7 +31,7 @@ std::string CheckText(const PreflightReport& report, const Screen& screen) {
                    {"SAYS", false, true}};
   for (const Check& check : report.checks) {
     table.rows.push_back({check.check, std::string(ToString(check.result)),
-                          check.node ? check.node->value : "-", check.says});
+                          check.node ? check.node->value : "-", CleanText(check.says, false)});
   }
   std::string text = table.rows.empty() ? std::string() : FormatTable(table, screen.width);
   // Notices are in the table; what warns or fails needs its evidence and its way out.

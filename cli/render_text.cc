@@ -5,6 +5,7 @@
 #include <ctime>
 #include <map>
 
+#include "cli/log_printer.h"
 #include "cli/render_forecast.h"
 #include "cli/render_json.h"
 #include "cli/table.h"
@@ -41,10 +42,10 @@ std::string Paint(const std::string& text, const char* code, const Screen& scree
   return screen.colour ? std::string("\033[") + code + "m" + text + "\033[0m" : text;
 }
 
-// Further lines of a text stand below its first one.
+// Further lines of a text, which may be a node's or a program's, stand below its first one.
 std::string Indented(const std::string& text, std::size_t columns) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : CleanText(text, false)) {
     out += c;
     if (c == '\n') out.append(columns, ' ');
   }
@@ -289,7 +290,7 @@ std::string FindingsText(const std::vector<Finding>& findings, const Screen& scr
                                                                   : kBold;
     text += Paint(std::string(ToString(finding.severity)), colour, screen) + " " + finding.code;
     if (finding.node) text += " on " + finding.node->value;
-    text += ": " + finding.says + "\n";
+    text += ": " + CleanText(finding.says, false) + "\n";
     if (!finding.evidence.empty()) text += "  seen: " + Indented(finding.evidence, 8) + "\n";
     if (!finding.remedy.empty()) text += "  remedy: " + Indented(finding.remedy, 10) + "\n";
   }

@@ -49,7 +49,7 @@ bool NamesFile(const std::string& target) {
 
 int Show(const App& app, const CheckOptions& options, const PreflightReport& report) {
   if (options.fix) {
-    app.Out(FixScript(report));
+    app.OutBytes(FixScript(report));
   } else if (app.WantsJson() || app.WantsYaml()) {
     app.OutDocument(CheckJson(report));
   } else {

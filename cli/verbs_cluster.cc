@@ -58,7 +58,7 @@ Result<int> RunNodes(const App& app, const NodesOptions& options) {
   if (app.WantsJson()) {
     app.OutDocument(NodesJson(nodes));
   } else if (app.WantsYaml()) {
-    app.Out(FormatInventories(inventories));
+    app.OutBytes(FormatInventories(inventories));
   } else if (app.WantsName()) {
     for (const NodeInventory& node : inventories) app.Out(node.node.value + "\n");
   } else {

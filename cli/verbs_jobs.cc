@@ -48,7 +48,7 @@ Result<int> RunQueue(const App& app, const QueueOptions& options) {
   LAUNCH_ASSIGN_OR_RETURN(Millis interval, ParseDuration(options.interval));
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
   while (options.watch) {
-    if (app.StdoutIsTerminal()) app.Out("\033[H\033[2J");
+    if (app.StdoutIsTerminal()) app.OutBytes("\033[H\033[2J");
     const Result<int> shown = ShowQueue(app, client, options);
     if (!shown && shown.error().code != ErrorCode::kUnavailable) return shown;
     if (!shown) app.Note(FormatError(shown.error()));
@@ -193,7 +193,11 @@ Result<int> RunEvents(const App& app, const EventsOptions& options) {
   const Screen screen = app.ScreenNow();
   for (int failures = 0;;) {
     const Result<void> end = client.Watch(call, Millis(3'600'000), [&](const EventView& event) {
-      app.Out(app.WantsJson() ? EventLine(event) + "\n" : EventText(event, screen));
+      if (app.WantsJson()) {
+        app.OutBytes(EventLine(event) + "\n");
+      } else {
+        app.Out(EventText(event, screen));
+      }
       call.after_seq = std::max(call.after_seq, event.seq);
       failures = 0;
       return true;

@@ -79,7 +79,7 @@ Result<int> ShowEnv(const App& app, const std::string& id, Rank rank) {
   if (app.WantsJson() || app.WantsYaml())
     app.OutDocument(EnvironmentJson(environment));
   else
-    app.Out(EnvironmentText(environment));
+    app.OutBytes(EnvironmentText(environment));
   return 0;
 }
 
@@ -106,7 +106,7 @@ Result<int> RunInit(const App& app, const std::string& file) {
   }
   LAUNCH_ASSIGN_OR_RETURN(const std::string text, JobFileFor(*app.rest, CurrentDirectory()));
   if (file.empty()) {
-    app.Out(text);
+    app.OutBytes(text);
     return 0;
   }
   if (std::ifstream(file)) {
@@ -127,7 +127,7 @@ Result<int> RunImport(const App& app, const std::string& file) {
   if (text.empty()) return Fail(ErrorCode::kInvalidArgument, file + " is empty", "");
   LAUNCH_ASSIGN_OR_RETURN(const Imported imported, ImportText(text, file));
   for (const std::string& note : imported.notes) app.Note("notice: " + note);
-  app.Out(imported.yaml);
+  app.OutBytes(imported.yaml);
   return 0;
 }
 
@@ -177,7 +177,7 @@ void AddRunVerbs(CLI::App& parser, App& app) {
   completion->callback([&parser, &app, shell] {
     app.run = [&parser, &app, shell]() -> Result<int> {
       LAUNCH_ASSIGN_OR_RETURN(const std::string script, CompletionScript(parser, *shell));
-      app.Out(script);
+      app.OutBytes(script);
       return 0;
     };
   });

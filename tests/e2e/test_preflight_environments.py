@@ -202,3 +202,16 @@ def test_the_question_to_an_interpreter_ends_with_its_job_and_with_the_agent(clu
     wait_until("the interpreter is asked again", started.exists)
     cluster.launch("dev", "down", "--force", timeout=30)
     wait_until("its processes are gone", lambda: not processes_with("86424322"), timeout=5)
+
+
+def test_what_an_interpreter_prints_commands_no_terminal(cluster, nvml):
+    cluster.up("--nvml-library", nvml.library, env=nvml.state("a100-40x4"))
+    cluster.write("train.py", "")
+    script(cluster.work / "evil/bin/python", "printf 'A\\033]0;evil\\007\\033[2J\\033[31mB\\001\\n'; exit 3\n")
+    job = cluster.write("evil.yaml", "name: evil\ngpus: 1\nretry: 0\nvenv: ./evil\nrun: python train.py\n")
+    check = cluster.launch("check", job, code=4, timeout=60)
+    assert "seen: AB\n" in check.stdout, check.stdout
+    refused = cluster.launch("submit", job, "--wait", code=4, timeout=60)
+    fix = cluster.launch("check", job, "--fix", code=None, timeout=60)
+    for said in (check, refused, fix):
+        assert not set(said.stdout + said.stderr) & {"\x1b", "\x07", "\x01"}, said

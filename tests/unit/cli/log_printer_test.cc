@@ -130,6 +130,12 @@ TEST(LogPrinter, StripsWhatCommandsATerminal) {
   EXPECT_EQ(CleanLine("cut \033[", true), "cut ");
 }
 
+TEST(LogPrinter, StripsTheSameFromEachLineOfAText) {
+  EXPECT_EQ(CleanText("", false), "");
+  EXPECT_EQ(CleanText("a\033[2J\n\033]0;evil\a\tb\n", false), "a\n\tb\n");
+  EXPECT_EQ(CleanText("\033[31ma\033[0m\n\033]cut\nb", true), "\033[31ma\033[0m\n\nb");
+}
+
 TEST(LogPrinter, RawLeavesBytesAlone) {
   LogPrinter::Options options;
   options.raw = true;

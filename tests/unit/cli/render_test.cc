@@ -258,6 +258,21 @@ TEST(Render, PlanSaysWhatWasDecidedAndWhy) {
             "ranks (32 on each)");
 }
 
+TEST(Render, AFindingsWordsCommandNoTerminal) {
+  Finding finding;
+  finding.code = "command_missing";
+  finding.says = "a\033]0;evil\a\033[2J does not run";
+  finding.evidence = "A\033[31mB\001\nC";
+  finding.remedy = "see \033[8mthis";
+  EXPECT_EQ(FindingsText({finding}, Pipe()),
+            "notice command_missing: a does not run\n  seen: AB\n        C\n  remedy: see this\n");
+  PreflightReport report;
+  report.findings = {finding};
+  report.checks = {{"command", {}, CheckResult::kFail, finding.says, finding.code}};
+  EXPECT_EQ(CheckText(report, Pipe()).find('\033'), std::string::npos);
+  EXPECT_EQ(FixScript(report).find('\033'), std::string::npos);
+}
+
 TEST(Render, ColoursOnlyWhenTheScreenHasThem) {
   Screen screen = Pipe();
   EXPECT_EQ(JobText(Failed(), screen).find('\033'), std::string::npos);
