@@ -1,5 +1,6 @@
 #include "preflight/torch_check.h"
 
+#include <csignal>
 #include <optional>
 #include <utility>
 
@@ -126,22 +127,36 @@ std::string FailedImport(const RuntimeFacts& runtime) {
   return runtime.sees_gpu.has_value() ? "" : runtime.says;
 }
 
+bool WasEndedBy(const std::string& why, int signal) {
+  const std::string words = "ended by signal " + std::to_string(signal);
+  return why.starts_with(words) && (why.size() == words.size() || !IsDigit(why[words.size()]));
+}
+
+std::string HowToImport(const std::string& why, bool slow, bool killed) {
+  if (slow)
+    return "try it by hand on the node: the environment may lie on a slow or stuck file system";
+  if (killed) return "look for `Out of memory` in dmesg of the node, and try it by hand there";
+  if (WasEndedBy(why, SIGILL))
+    return "install a build of torch for the node's processor, which lacks instructions of this "
+           "one";
+  return "set what it lacks with env: (LD_LIBRARY_PATH), or install torch again into a fresh "
+         "environment";
+}
+
 // A library that is missing or of another version: found by name, and of no use to anybody. Set up
 // by commands of `run` before Python starts, it may be well all the same.
 void JudgeImport(const Build& b, const TorchQuestion& question, PreflightReport& report) {
   const std::string why = FailedImport(b.runtime);
   const bool slow = why.starts_with(kNoAnswer);
-  // Killed by whom, nobody knows: by the kernel for want of memory, for one.
-  const bool killed = why.starts_with("ended by signal");
+  // By whom, nobody knows: by the kernel for want of memory, for one. Other signals are its own.
+  const bool killed =
+      WasEndedBy(why, SIGKILL) || WasEndedBy(why, SIGTERM) || WasEndedBy(why, SIGHUP);
   const bool sure =
       question.from == FactsFrom::kStaging && question.command_alone && !slow && !killed;
   Finding finding = MakeFinding("torch_missing", sure ? Severity::kError : Severity::kWarning,
                                 b.node.node, b.name + " cannot be imported");
   finding.evidence = why;
-  finding.remedy =
-      slow ? "try it by hand on the node: the environment may lie on a slow or stuck file system"
-           : "set what it lacks with env: (LD_LIBRARY_PATH), or install torch again into a fresh "
-             "environment";
+  finding.remedy = HowToImport(why, slow, killed);
   finding.fix = {ShellQuote(b.runtime.path) + " -c 'import torch'"};
   const Finding cause = finding;
   Add(report, std::move(finding), kInstalled);
@@ -215,11 +230,14 @@ void JudgeTorch(const TorchQuestion& question, PreflightReport& report) {
   }
   if (!runtime.torch) {
     // Not every GPU program uses torch: said, but no reason to stop it.
-    const bool sure = question.need == TorchNeed::kCertain;
-    Finding finding =
-        WithRemedy(MakeFinding("torch_missing", sure ? Severity::kError : Severity::kWarning,
-                               node.node, runtime.path + On(node) + " has no torch"),
-                   CudaTorch(node, runtime));
+    const bool half = runtime.says.starts_with("torch is half installed");
+    const bool sure = question.need == TorchNeed::kCertain ||
+                      (half && question.from == FactsFrom::kStaging && question.command_alone);
+    Finding finding = WithRemedy(
+        MakeFinding("torch_missing", sure ? Severity::kError : Severity::kWarning, node.node,
+                    runtime.path + On(node) +
+                        (half ? " has a torch that is half installed" : " has no torch")),
+        CudaTorch(node, runtime));
     finding.evidence = runtime.says.empty() ? "find_spec(\"torch\") is None" : runtime.says;
     if (!sure) finding.remedy = "if the job needs it:\n" + finding.remedy;
     Add(report, std::move(finding));

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -125,6 +126,12 @@ Result<std::optional<LocalAccount>> AccountOf(const PythonQuestion& question) {
   return std::optional(std::move(account));
 }
 
+std::string EndedBySignal(int number) {
+  const char* const name = ::sigdescr_np(number);
+  return "ended by signal " + std::to_string(number) +
+         (name == nullptr ? "" : " (" + std::string(name) + ")");
+}
+
 }  // namespace
 
 PythonAnswer ReadPythonAnswer(std::string_view output) {
@@ -221,7 +228,7 @@ RuntimeFacts PythonProbe::Run(const PythonQuestion& question, Depth depth,
         if (const std::string last = LastLines(ran->output, 1); !spoke && !last.empty())
           trouble += "; it prints: " + last;
       } else if (WIFSIGNALED(*ran->status)) {
-        trouble = "ended by signal " + std::to_string(WTERMSIG(*ran->status));
+        trouble = EndedBySignal(WTERMSIG(*ran->status));
       } else if (*ran->status != 0 || answer.facts.python.empty()) {
         trouble = LastLines(ran->output, 3);
         if (trouble.empty()) trouble = "it is not a Python interpreter";

@@ -79,7 +79,7 @@ def stage_a():
             facts["torch"] = {"version": text.get("__version__") or "", "cuda": text.get("cuda"),
                               "hip": text.get("hip"), "path": directory}
         except OSError as error:
-            facts["says"] = str(error)
+            facts["says"] = "torch is half installed: %s" % error
     facts["stamps"] = stamp_places(directory)
     emit("a", facts)
     return facts["torch"]

@@ -5,9 +5,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include "agent/account/acting_as.h"
@@ -89,6 +91,23 @@ bool UsesInterpreter(const AllocationSpec& spec) {
   return false;
 }
 
+// What the first line of a script names to run it, where that cannot be run; else empty: an
+// environment whose Python was removed or moved. A pipe is not waited for.
+std::string LostShebang(const std::string& program) {
+  const UniqueFd fd(::open(program.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  char head[256];
+  const ssize_t got = fd ? ::read(fd.get(), head, sizeof head) : -1;
+  std::string_view line(head, got > 0 ? static_cast<std::size_t>(got) : 0);
+  if (!line.starts_with("#!")) return {};
+  line = line.substr(2, line.find_first_of("\r\n") - 2);
+  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+  const std::string named(line.substr(0, line.find_first_of(" \t")));
+  if (named.size() + 16 > sizeof head) return {};  // may be cut
+  if (!named.starts_with('/') || ::faccessat(AT_FDCWD, named.c_str(), X_OK, AT_EACCESS) == 0)
+    return {};
+  return named;
+}
+
 PathFact InterpreterFact(const AllocationSpec& spec, const std::string& path) {
   PathFact fact{.what = "interpreter", .path = spec.interpreter};
   const auto interpreter = ResolveInterpreter(spec, path);
@@ -99,7 +118,12 @@ PathFact InterpreterFact(const AllocationSpec& spec, const std::string& path) {
   fact.path = *interpreter;
   const auto program = FindProgram(*interpreter, path, spec.workdir);
   fact.ok = program.has_value();
-  if (!program) fact.why = program.error().message;
+  if (!program) {
+    fact.why = program.error().message;
+  } else if (const std::string lost = LostShebang(*program); !lost.empty()) {
+    fact.ok = false;
+    fact.why = "its first line names " + lost + ", which cannot be run";
+  }
   return fact;
 }
 

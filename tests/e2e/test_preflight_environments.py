@@ -215,3 +215,24 @@ def test_what_an_interpreter_prints_commands_no_terminal(cluster, nvml):
     fix = cluster.launch("check", job, "--fix", code=None, timeout=60)
     for said in (check, refused, fix):
         assert not set(said.stdout + said.stderr) & {"\x1b", "\x07", "\x01"}, said
+
+
+def test_a_torch_that_dies_or_is_half_there_is_refused_and_an_interpreter_without_its_own(cluster, nvml):
+    cluster.up("--nvml-library", nvml.library, env=nvml.state("a100-40x4"))
+    cluster.write("train.py", "import torch\n")
+    say_torch(cluster.work / "killed/bin/python", GOOD)
+    killed = cluster.work / "killed/bin/python"
+    killed.write_text("".join(killed.read_text().splitlines(keepends=True)[:2]) + "kill -ILL $$\n")
+    half = {"stage": "a", "python": "3.11.7", "packages": {}, "torch": None, "stamps": [],
+            "says": "torch is half installed: [Errno 2] No such file or directory: /env/torch/version.py"}
+    script(cluster.work / "half/bin/python", f"echo '@launch-python-probe {json.dumps(half)}'\n")
+    for name, says in (("killed", "cannot be imported"), ("half", "half installed")):
+        job = cluster.write(f"{name}.yaml", f"name: {name}\ngpus: 1\nvenv: ./{name}\nrun: python train.py\n")
+        (error,) = errors(json.loads(cluster.launch("check", job, "-o", "json", code=4, timeout=60).stdout))
+        assert error["code"] == "torch_missing" and says in error["says"], error
+    lost = cluster.work / "lost/bin/python"
+    script(lost, "")
+    lost.write_text("#!/no/bin/python\n")
+    job = cluster.write("lost.yaml", f"name: lost\ndevice: cpu\npython: {lost}\nrun: python train.py\n")
+    (error,) = errors(json.loads(cluster.launch("check", job, "-o", "json", code=4, timeout=60).stdout))
+    assert error["code"] == "command_missing" and "/no/bin/python" in error["says"], error

@@ -187,10 +187,36 @@ TEST(TorchCheck, ATorchThatCannotBeImportedUsesNoGpu) {
   rank.argv[5] = "source env.sh\nexec python train.py";
   spec.ranks = {rank};
   EXPECT_FALSE(HasErrors(JudgeStaging(spec, scene.node, facts).findings));
-  facts.runtime->says = "ended by signal 9";
-  EXPECT_FALSE(HasErrors(judge("exec python train.py")));
+  for (const char* killed : {"ended by signal 9", "ended by signal 15 (Terminated)"}) {
+    facts.runtime->says = killed;
+    EXPECT_FALSE(HasErrors(judge("exec python train.py"))) << "by others";
+  }
+  for (const char* own : {"ended by signal 4 (Illegal instruction)", "ended by signal 11"}) {
+    facts.runtime->says = own;
+    EXPECT_TRUE(HasErrors(judge("exec python train.py"))) << own;
+  }
   facts.runtime->says = "no answer within 120 s";
   EXPECT_FALSE(HasErrors(judge("exec python train.py")));
+}
+
+TEST(TorchCheck, ATorchThatIsHalfInstalledIsNamedAsSuch) {
+  Scene scene;
+  RuntimeFacts runtime;
+  runtime.path = "/env/bin/python";
+  runtime.python = "3.11.7";
+  runtime.says = "torch is half installed: [Errno 2] No such file or directory: 'version.py'";
+  AllocationSpec spec;
+  spec.needs_torch_cuda = true;
+  spec.interpreter = runtime.path;
+  RankSpec rank;
+  rank.argv = {"/bin/bash", "--norc", "-c", "exec python train.py"};
+  spec.ranks = {rank};
+  StagingFacts facts;
+  facts.runtime = runtime;
+  const PreflightReport report = JudgeStaging(spec, scene.node, facts);
+  ASSERT_EQ(Codes(report), std::vector<std::string>{"torch_missing"});
+  EXPECT_TRUE(Contains(report.findings[0].says, "half installed"));
+  EXPECT_EQ(report.findings[0].severity, Severity::kError) << "import torch fails";
 }
 
 TEST(TorchCheck, AnInterpreterThatDoesNotAnswerHasACodeOfItsOwn) {

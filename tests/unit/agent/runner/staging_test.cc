@@ -344,6 +344,28 @@ TEST_F(StagingTest, AsksForTheTruthOfTheInterpreterOnlyWhenTorchMustSeeAGpu) {
   EXPECT_TRUE(RunStaging(input, cancel).runtime);
 }
 
+TEST_F(StagingTest, AnInterpreterWhoseOwnIsGoneDoesNotRun) {
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.interpreter = bench_.Path("work/python");
+  const StagingInput input{
+      .spec = spec, .stage = {}, .setup_exit = {}, .setup_tail = {}, .probe_runtime = {}};
+  const std::atomic<bool> cancel{false};
+  const auto interpreter_of = [&](const std::string& text) {
+    std::ofstream(spec.interpreter) << text;
+    ::chmod(spec.interpreter.c_str(), 0755);
+    for (const PathFact& fact : RunStaging(input, cancel).paths)
+      if (fact.what == "interpreter") return fact;
+    return PathFact{};
+  };
+  for (const char* lost : {"#!/no/bin/python\n", "#! /no/bin/python -I\r\n", "#!/no/bin/python"}) {
+    const PathFact fact = interpreter_of(lost);
+    EXPECT_FALSE(fact.ok) << lost;
+    EXPECT_EQ(fact.why, "its first line names /no/bin/python, which cannot be run");
+  }
+  for (const char* there : {"#!/bin/sh\n", "#!/usr/bin/env python3\n", "#!", "", "true\n"})
+    EXPECT_TRUE(interpreter_of(there).ok) << there;
+}
+
 TEST_F(StagingTest, AsksInTheEnvironmentThatTheScriptsOfTheJobsOwnLeave) {
   AllocationSpec spec = bench_.Spec(kKey, 1, {});
   spec.interpreter = "/bin/sh";
