@@ -209,7 +209,9 @@ class CountReader {
   void NoteFiles(const std::vector<ShellWord>& words) {
     for (std::size_t i = 0; i < words.size(); ++i) {
       const std::string name = FlagName(words[i].value);
-      if (std::find(kFileFlags.begin(), kFileFlags.end(), name) == kFileFlags.end()) continue;
+      const bool hosts = words[i].value == "-H" && i > 0 && FindDeepspeed(words, i - 1);
+      if (!hosts && std::find(kFileFlags.begin(), kFileFlags.end(), name) == kFileFlags.end())
+        continue;
       if (const std::string path = PathBehind(words, i); !path.empty()) walk_.Want(path);
     }
   }

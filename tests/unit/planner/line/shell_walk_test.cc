@@ -162,6 +162,8 @@ TEST(ShellWalk, AFunctionMovesThePlaceWhereItIsCalled) {
   EXPECT_EQ(NamedBy("enter() { cd sub; }\nenter" + call), Names{"sub/acc.yaml"});
   EXPECT_EQ(NamedBy("enter() { cd sub; }\ncd other\nenter" + call), Names{});
   EXPECT_EQ(NamedBy("go() { cd sub; bash go.sh; }\ngo"), Names{"sub/go.sh"});
+  EXPECT_EQ(NamedBy("cd sub; deepspeed -H hosts t.py"), Names{"sub/hosts"});
+  EXPECT_EQ(NamedBy("curl -H hosts t.py"), Names{});
 }
 
 TEST(ShellWalk, ABranchThatComesBackLeavesThePlaceAsItWas) {
