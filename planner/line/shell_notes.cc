@@ -167,6 +167,7 @@ bool IsDoneAtOnce(const CommandRole& role) {
 std::string LeftInBackground(const ShellScript& script) {
   std::string left;
   int left_weight = 0;
+  int before = 0;  // the heaviest in the foreground so far
   const std::vector<CommandRole> roles = RolesOf(script);
   const std::set<std::size_t> background = InBackground(script, roles);
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
@@ -175,11 +176,13 @@ std::string LeftInBackground(const ShellScript& script) {
     if (role.leaves || (behind && background.contains(i))) {
       // In loops and branches only what trains for sure.
       if (script.compound && role.weight == 0) continue;
+      if (role.weight < before) continue;  // something beside a training that has ended
       left = role.verb;
       left_weight = role.weight;
       continue;
     }
     if (behind) continue;
+    before = std::max(before, role.weight);
     // A later command in the foreground that looks as much like the training: the script lasts as
     // long as that one does.
     const bool trains = role.weight > 0 && role.weight >= left_weight;

@@ -83,6 +83,7 @@ TEST(ShellWalk, WhatAScriptLeavesIsFoundBehindVariablesFunctionsAndBranches) {
         array + "\"${L[@]}\" &\nwhile kill -0 $!; do sleep 1; done\n",
         array + "\"${L[@]}\" &\nmonitor $!\n",
         std::string("all() { for p in $P; do wait $p; done; }\ntorchrun t.py &\nP=$!\nall\n"),
+        std::string("torchrun t.py\nnohup python hold_gpu.py &\n"),
         std::string("go() { torchrun t.py & wait; }\ngo\n"),
         std::string("if A; then nvidia-smi -l > g.log &\nfi\ntorchrun t.py\n")}) {
     const auto line = Line("bash t.sh", {{"t.sh", text}});
