@@ -122,15 +122,16 @@ void AwaitReports(std::vector<Site>& sites, const UpOptions& options, const Clus
 void BringUpTogether(std::vector<Site>& sites, const UpOptions& options, Supply& supply,
                      const StartedHead& head) {
   ForEach(sites, options, options.parallel, [&](Site& site) -> Result<void> {
-    if (!site.remote) LAUNCH_RETURN_IF_ERROR(Reach(site, options, supply, false));
+    LAUNCH_RETURN_IF_ERROR(site.remote ? OpenAgain(site, options)
+                                       : Reach(site, options, supply, false));
     return StartNode(site, options, supply, head);
   });
   if (!options.dry_run) AwaitReports(sites, options, head.cluster);
 }
 
 // The head first, the others one after another, each only when the one before has reported. After
-// the first that took the release and failed the rest is left as it is; a machine that is not
-// reached says nothing of the release.
+// the first node that failed the rest is left as it is; a machine that is not reached, or never was
+// this node, says nothing of the release.
 void BringUpInTurn(std::vector<Site>& sites, const UpOptions& options, Supply& supply,
                    const StartedHead& head, std::size_t first) {
   std::vector<std::size_t> order = {first};
@@ -150,15 +151,18 @@ void BringUpInTurn(std::vector<Site>& sites, const UpOptions& options, Supply& s
     BringUpTogether(one, options, supply, head);
     std::swap(one.front(), sites[i]);
     const HostResult& result = sites[i].result;
-    if (result.error && result.reached) failed = result.host.name;
+    const bool node = !result.of_others && !result.facts.authority.empty();
+    if (result.error && result.reached && node) failed = result.host.name;
   }
 }
 
-// Without a controller nothing can be done on the others; whether they could be nodes is told all
-// the same.
-void LookAtOthers(std::vector<Site>& sites, const UpOptions& options, Supply& supply) {
+// Before anything is done on any: whether it could be a node, which is told also where the head
+// fails.
+void LookAtAll(std::vector<Site>& sites, const UpOptions& options, Supply& supply,
+               const Site& head) {
   ForEach(sites, options, options.parallel,
-          [&](Site& site) { return Reach(site, options, supply, false); });
+          [&](Site& site) { return Reach(site, options, supply, &site == &head); });
+  RefuseTwins(sites, options);
 }
 
 }  // namespace
@@ -176,17 +180,17 @@ BroughtUp BringUp(const HostSet& set, const UpOptions& options, Contexts& contex
   std::vector<Site> sites = SitesOf(set);
   const std::size_t first = HeadOf(set);
   Supply supply(options.programs);
-  Result<StartedHead> head = StartHead(sites[first], set, options, supply, contexts);
+  // An upgrade comes to the last of many nodes much later.
+  if (!options.in_turn) LookAtAll(sites, options, supply, sites[first]);
+  const std::optional<Error> unfit = sites[first].result.error;
+  Result<StartedHead> head = unfit ? Result<StartedHead>(Unexpected(*unfit))
+                                   : StartHead(sites[first], set, options, supply, contexts);
   if (!head) {
-    const Error error = head.error();
-    Failed(options, sites[first], error);
+    if (!unfit) Failed(options, sites[first], head.error());
     // A controller that answers has no need of ssh to its machine; but no agent gets a release
     // before it.
     if (!sites[first].result.reached && !options.in_turn) head = RunningHead(options, contexts);
-    if (!head) {
-      LookAtOthers(sites, options, supply);
-      return {ResultsOf(sites), false};
-    }
+    if (!head) return {ResultsOf(sites), false};
   }
   if (options.in_turn) {
     BringUpInTurn(sites, options, supply, *head, first);

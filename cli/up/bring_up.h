@@ -49,7 +49,8 @@ struct BroughtUp {
   bool controller = false;        // false: the head's error says why; the others were looked at
 };
 // A head that ssh does not reach is one bad host like any other where its controller answers.
-// With `in_turn` the hosts after the first that took the release and failed are left as they are,
+// Two that lead to one machine are told before anything is done on any, but not with `in_turn`.
+// With `in_turn` the hosts after the first node that failed are left as they are,
 // with an error that says so; ranks and their supervisors outlive it.
 BroughtUp BringUp(const HostSet& set, const UpOptions& options, Contexts& contexts);
 

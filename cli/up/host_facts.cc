@@ -52,6 +52,7 @@ HostFacts ReadFacts(std::string_view output) {
     if (name == "uid") facts.uid = static_cast<int>(ParseInt(value).value_or(-1));
     if (name == "programs") facts.programs = value;
     if (name == "state") facts.state = value;
+    if (name == "place") facts.place = value;
     if (name == "home") facts.home = value;
     if (name == "clock") facts.clock = ParseInt(value).value_or(0);
     if (name == "made") facts.made = value == "1";

@@ -24,10 +24,11 @@ struct HostFacts {
   std::string glibc;  // "2.36"; empty = another C library
   std::string user;
   int uid = -1;
-  std::string programs;          // directory for ours: /opt/launch, ~/.local/share/launch/HOST
-  std::string state;             // /var/lib/launch, ~/.local/state/launch/HOST
-  std::string home;              // of the user, where other hosts may share it; empty = they do not
-  bool made = false;             // both directories are there
+  std::string programs;  // directory for ours: /opt/launch, ~/.local/share/launch/HOST
+  std::string state;     // /var/lib/launch, ~/.local/state/launch/HOST
+  std::string place;     // of `state`, the same by all names of the machine; empty = unknown
+  std::string home;      // of the user, where other hosts may share it; empty = they do not
+  bool made = false;     // both directories are there
   std::uint64_t free_bytes = 0;  // where the programs go
   bool writable = false;
   bool executable = false;  // false: the file system is mounted noexec

@@ -20,6 +20,14 @@ echo "uid=$uid"
 echo "programs=$programs"
 echo "state=$state"
 echo "clock=$(date +%s)"
+# The same for two names of one machine: its boot, and the directory as the kernel knows it, which containers
+# and mounts of one machine have apart.
+boot=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)
+place=$(readlink -m "$state" 2>/dev/null)
+[ -n "$boot" ] && [ -n "$place" ] && echo "place=$boot $(P=$place awk '
+  BEGIN { p = ENVIRON["P"]; n = 0 }
+  $5 == "/" || $5 == p || index(p, $5 "/") == 1 { if (length($5) >= n) { n = length($5); r = $3 ":" $4 } }
+  END { print r, p }' /proc/self/mountinfo 2>/dev/null)"
 there() {  # the directory, or the nearest one above it
   place=$1
   while [ -n "$place" ] && ! [ -e "$place" ]; do place=${place%/*}; done

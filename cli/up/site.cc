@@ -1,10 +1,12 @@
 #include "cli/up/site.h"
 
 #include <ctime>
+#include <map>
 
 #include "cli/up/host_setup.h"
 #include "cli/up/this_machine.h"
 #include "common/pki.h"
+#include "common/text.h"
 #include "common/units.h"
 
 namespace launch::up {
@@ -54,7 +56,43 @@ Result<void> Open(Site& site, const UpOptions& options) {
     LAUNCH_ASSIGN_OR_RETURN(site.remote, Connect(host, options.ssh));
   }
   site.result.reached = true;
+  site.opened = std::chrono::steady_clock::now();
   return {};
+}
+
+Result<void> OpenAgain(Site& site, const UpOptions& options) {
+  constexpr std::chrono::seconds kIdle(20);
+  if (std::chrono::steady_clock::now() - site.opened < kIdle) return {};
+  return Open(site, options);
+}
+
+void RefuseTwins(std::vector<Site>& sites, const UpOptions& options) {
+  std::map<std::string, std::vector<Site*>> by_place;
+  for (Site& site : sites)
+    if (!site.result.error && !site.result.facts.place.empty())
+      by_place[site.result.facts.place].push_back(&site);
+  for (const auto& [place, twins] : by_place) {
+    if (twins.size() < 2) continue;
+    std::vector<std::string> names;
+    for (const Site* site : twins) names.push_back(site->result.host.name);
+    const auto certificate = ReadCertificate(twins.front()->result.facts.certificate);
+    const bool known =
+        certificate && std::ranges::find(names, certificate->identity.name) != names.end();
+    for (Site* site : twins) {
+      const auto node = MustBeNode(site->result.host, site->result.facts);
+      if (known && node) continue;
+      site->result.of_others = true;
+      if (!node) {
+        Failed(options, *site, node.error());
+        continue;
+      }
+      Failed(options, *site,
+             Error{ErrorCode::kFailedPrecondition, Joined(names, ", ") + " lead to one machine",
+                   "a machine is one node: mend the address of all but one, or leave them out; "
+                   "nothing was done for this one",
+                   std::nullopt});
+    }
+  }
 }
 
 Result<void> Reach(Site& site, const UpOptions& options, Supply& supply, bool head) {

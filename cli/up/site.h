@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -24,6 +25,7 @@ struct Site {
   std::unique_ptr<Remote> remote;
   Release release;
   bool installed = false;  // the release, in this run
+  std::chrono::steady_clock::time_point opened;
 };
 
 std::vector<Site> SitesOf(const HostSet& set);
@@ -44,6 +46,12 @@ struct Supply {
   Releases releases;
   SharedHomes homes;
 };
+
+// Connects again where the connection lay idle for so long that sshd may have ended it.
+Result<void> OpenAgain(Site& site, const UpOptions& options);
+
+// Those of one machine fail, but for the one whose node it is already.
+void RefuseTwins(std::vector<Site>& sites, const UpOptions& options);
 
 // Connects, asks what is there and chooses the release; why it cannot be a node.
 Result<void> Reach(Site& site, const UpOptions& options, Supply& supply, bool head);

@@ -43,7 +43,7 @@ Result<StartedHead> StartHead(Site& head, const HostSet& set, const UpOptions& o
   const int port = set.Port();
   LAUNCH_ASSIGN_OR_RETURN(const std::string name, AddressOf(head.result.host, options.ssh));
   const std::string address = WithPort(name, port);
-  LAUNCH_RETURN_IF_ERROR(Reach(head, options, supply, true));
+  if (!head.remote) LAUNCH_RETURN_IF_ERROR(Reach(head, options, supply, true));
   // After ssh, whose own words say more.
   LAUNCH_ASSIGN_OR_RETURN(const Families families, MustResolve(name));
   LAUNCH_ASSIGN_OR_RETURN(const std::string there,

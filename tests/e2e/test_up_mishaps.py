@@ -216,6 +216,41 @@ def test_a_removed_node_may_go_elsewhere_and_a_cluster_in_use_is_ended_only_by_i
     assert cleared.returncode == 0 and "nb: ends the node nb of cluster second" in cleared.stderr, cleared.stderr
 
 
+def test_two_names_of_one_machine_are_told_before_anything_is_done(two, tmp_path):
+    operator = Operator(two, tmp_path)
+    twins = tmp_path / "twins.yaml"
+    twins.write_text(f"user: root\nhosts:\n  - {{name: na, address: {two.address('na')}}}\n"
+                     f"  - {{name: n1, address: {two.address('nb')}}}\n  - {{name: n2, address: {two.address('nb')}}}\n")
+    for more in (("--dry-run",), ()):
+        told = operator.launch("up", twins, "-F", operator.config, "--accept-new-host-keys", *more)
+        assert told.returncode == 1 and told.stderr.count("n1, n2 lead to one machine") == 2, told.stderr
+        assert "2 of 3 hosts failed" in told.stderr and not list((tmp_path / "nb/opt").iterdir()), told.stderr
+    known = tmp_path / "config/launch/clusters/launch/hosts.yaml"
+    assert "n1" not in known.read_text() and "n2" not in known.read_text()
+    assert operator.up().returncode == 0
+    # The one that is the node already is not in question.
+    beside = tmp_path / "beside.yaml"
+    beside.write_text(operator.hosts_file.read_text() + f"  - {{name: n0, address: {two.address('nb')}}}\n")
+    told = operator.launch("up", beside, "-F", operator.config)
+    assert told.returncode == 1 and "n0: this machine is the node nb already" in told.stderr, told.stderr
+    assert "1 of 3 hosts failed" in told.stderr, told.stderr
+
+    # An entry that never was a node, of an older release, does not hold back those behind it.
+    known.write_text(known.read_text().replace('  - name: "nb"', f'  - name: "n0"\n    address: "{two.address("nb")}"\n'
+                                               '    user: "root"\n  - name: "nb"'))
+    newer = tmp_path / "newer"
+    newer.mkdir()
+    for program in ("launch", "launch-agent", "launch-controller", "launch-shim"):
+        (newer / program).write_bytes((BIN / program).read_bytes() + b"\n")
+        (newer / program).chmod(0o755)
+    upgraded = subprocess.run([newer / "launch", "upgrade"], env=operator.env, capture_output=True, text=True, timeout=120,
+                              stdin=subprocess.DEVNULL)
+    assert upgraded.returncode == 1 and "n0: this machine is the node nb already" in upgraded.stderr, upgraded.stderr
+    assert "nb: installed" in upgraded.stderr and "not upgraded" not in upgraded.stderr, upgraded.stderr
+    assert operator.launch("nodes", "remove", "n0").returncode == 0 and two.pids("nb", "launch-agent")
+    assert operator.launch("down", "--purge").returncode == 0
+
+
 def listed(operator):
     """The rows of `launch context`: name -> the rest, the current one with its star."""
     rows = [line.split(maxsplit=2) if line.startswith("*") else ["", *line.split(maxsplit=1)]
