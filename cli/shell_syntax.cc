@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <sstream>
 #include <string_view>
 #include <vector>
@@ -14,11 +15,37 @@ namespace {
 
 constexpr Millis kCheckTime{10'000};
 
-// `extglob` because the text may turn it on, which `-n` does not do. Nothing of our environment: it
-// may name a file that every bash reads first.
-Result<Finished> Ask(const std::string& text) {
-  return RunToEnd({"/usr/bin/env", "-i", "LC_ALL=C", "/bin/bash", "--norc", "-O", "extglob", "-n"},
-                  text, kCheckTime);
+// Nothing of our environment: it may name a file that every bash reads first.
+Result<Finished> Bash(std::vector<std::string> options, const std::string& input) {
+  std::vector<std::string> argv = {"/usr/bin/env", "-i", "LC_ALL=C", "/bin/bash", "--norc"};
+  argv.insert(argv.end(), options.begin(), options.end());
+  return RunToEnd(argv, input, kCheckTime);
+}
+
+// What it has against the text; absent: nothing, or nobody knows. The text may turn on `extglob`,
+// which `-n` does not do, and which reads some texts as nothing that one without it would.
+std::optional<std::string> Objection(const std::string& text) {
+  const Result<Finished> plain = Bash({"-n"}, text);
+  if (!plain || plain->code == 0) return std::nullopt;
+  const Result<Finished> extended = Bash({"-O", "extglob", "-n"}, text);
+  if (!extended || extended->code == 0) return std::nullopt;
+  // Version 3, of a Mac, does not know what the node's reads (`|&`, `;&`).
+  const Result<Finished> known = Bash({"-c", "[ ${BASH_VERSINFO[0]} -ge 4 ]"}, {});
+  if (!known || known->code != 0) return std::nullopt;
+  return plain->errors;
+}
+
+// The line at which the text ends for bash, which reads no further: `exit`, `exec`; 0: none.
+int LastRead(const std::string& text) {
+  std::istringstream in(text);
+  int number = 1;
+  for (std::string line; std::getline(in, line); ++number) {
+    for (const std::string_view word : {"exit", "exec"}) {
+      if (line.starts_with(word) && (line.size() == word.size() || line[word.size()] == ' '))
+        return number;
+    }
+  }
+  return 0;
 }
 
 std::vector<std::string> LinesOf(const std::string& text) {
@@ -42,16 +69,21 @@ int LineInFile(const BashText& text, int number) {
 
 Result<void> CheckShellSyntax(const BashText& text) {
   if (text.text.empty()) return {};
-  const Result<Finished> asked = Ask(text.text);
-  if (!asked || asked->code == 0) return {};
-  const std::string& says = asked->errors;
+  const std::optional<std::string> objection = Objection(text.text);
+  if (!objection) return {};
+  const std::string& says = *objection;
   constexpr std::string_view kPlace = "bash: line ";
-  const std::size_t at = says.find(kPlace);
+  std::size_t at = says.find(kPlace);
+  while (at != std::string::npos &&  // `warning: here-document at line 2 delimited by end-of-file`
+         says.substr(at, says.find('\n', at) - at).find(": warning: ") != std::string::npos) {
+    at = says.find(kPlace, at + 1);
+  }
   if (at == std::string::npos) return {};
   const char* const end = says.data() + says.size();
   int line = 0;
   const auto [after, error] = std::from_chars(says.data() + at + kPlace.size(), end, line);
   if (error != std::errc() || end - after < 2) return {};
+  if (const int last_read = LastRead(text.text); last_read > 0 && line > last_read) return {};
   std::string why(after + 2, end);
   why.resize(std::min(why.find('\n'), why.size()));
   const std::vector<std::string> lines = LinesOf(text.text);

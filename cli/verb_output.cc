@@ -33,7 +33,9 @@ Result<void> MustPrint(const CLI::App& parser, const App& app) {
   while (!verb->get_subcommands().empty()) verb = verb->get_subcommands().front();
   const std::string path = PathOf(verb);
   const bool document = app.WantsJson() || app.WantsYaml();
-  if (document && std::ranges::find(kDocuments, path) == std::end(kDocuments))
+  const bool lines = path == "events";  // one of JSON for each
+  if ((document && std::ranges::find(kDocuments, path) == std::end(kDocuments)) ||
+      (lines && app.WantsYaml()))
     return Fail(ErrorCode::kInvalidArgument, "`launch " + path + "` has no " + app.output,
                 "docs/cli-json.md lists the verbs that print a document");
   if (!app.WantsCells() || app.listing.contains(verb)) return {};

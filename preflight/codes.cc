@@ -95,7 +95,7 @@ const std::vector<PreflightCode>& PreflightCodes() {
        "that the interpreter is given can be read there.",
        "Check `run`, `venv:` and PATH."},
       {"interpreter_silent", "interpreter", "error, warning",
-       "The job's interpreter does something within ten seconds, and says its version within the "
+       "The job's interpreter does something within 30 seconds, and says its version within the "
        "time of a start. A warning where it was asked ahead of the job.",
        "Look for a file system that does not answer (NFS), a `sitecustomize.py` or .pth file that "
        "blocks, and hooks of conda's activation; or name another environment with `venv:` or "

@@ -33,7 +33,7 @@ class PythonProbe {
     std::map<std::string, std::string> env;  // clean base environment of a rank
     Millis deadline{120'000};                // of the import of torch
     Millis read_deadline{10'000};            // of Read
-    Millis answer_deadline{10'000};          // until it does anything at all
+    Millis answer_deadline{30'000};          // until it does anything: shared disks may be cold
     MakeProbeScope scope = {};               // where an interpreter runs
     std::size_t most_known = 256;            // beyond: the answer that is good for the least time
   };

@@ -195,11 +195,10 @@ namespace {
 
 // Whether the status that is lost at `at`, by a pipe or ||, may be that of the training.
 bool MayBeOfTraining(const ShellScript& script, const std::vector<CommandRole>& roles,
-                     std::size_t at) {
-  int heaviest = 0;
-  for (const CommandRole& role : roles) heaviest = std::max(heaviest, role.weight);
-  if (heaviest == 0) return true;  // programs that nobody here knows
-  for (std::size_t i = at;; --i) {
+                     std::size_t at, int heaviest) {
+  if (heaviest == 0) return true;        // programs that nobody here knows
+  constexpr std::size_t kLongest = 256;  // texts may be hostile
+  for (std::size_t i = at; at - i < kLongest; --i) {
     const ShellCommand& command = script.commands[i];
     static constexpr std::array<std::string_view, 4> kEnds = {"}", "done", "fi", "esac"};
     const bool several = command.subshell > 0 ||
@@ -210,6 +209,7 @@ bool MayBeOfTraining(const ShellScript& script, const std::vector<CommandRole>& 
     const std::string& before = script.commands[i - 1].joiner;
     if (before != "|" && (before != "&&" || script.commands[at].joiner == "|")) return false;
   }
+  return false;
 }
 
 }  // namespace
@@ -217,6 +217,8 @@ bool MayBeOfTraining(const ShellScript& script, const std::vector<CommandRole>& 
 std::vector<Finding> HiddenStatus(const ShellScript& script, const std::string& where) {
   const std::vector<CommandRole> roles = RolesOf(script);
   const std::set<std::size_t> background = InBackground(script, roles);
+  int heaviest = 0;
+  for (const CommandRole& role : roles) heaviest = std::max(heaviest, role.weight);
   ShellOptions options;
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
     const ShellCommand& command = script.commands[i];
@@ -228,7 +230,7 @@ std::vector<Finding> HiddenStatus(const ShellScript& script, const std::string& 
                        script.commands[i + 1].words[0].raw == "exit";
     if (joiner == "||" && exits) continue;
     if (joiner == "&" && !background.contains(i)) continue;
-    if (joiner != "&" && !MayBeOfTraining(script, roles, i)) continue;
+    if (joiner != "&" && !MayBeOfTraining(script, roles, i, heaviest)) continue;
     if (joiner == "&" && !WaitBehind(script).empty()) {
       return {MakeFinding("background", Severity::kNotice,
                           "& in run: launch waits for the command, as the job would end otherwise",

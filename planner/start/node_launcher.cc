@@ -28,7 +28,12 @@ std::vector<GeneratedFile> NodeLauncherFiles() {
 
 std::vector<GeneratedFile> PythonFiles(const std::string& interpreter) {
   const std::string text = "#!/bin/sh\nexec " + ShellQuote(interpreter) + " \"$@\"\n";
-  return {{"python", text}, {"python3", text}};
+  std::vector<GeneratedFile> files;
+  const std::string_view word = std::string_view(interpreter).substr(interpreter.rfind('/') + 1);
+  for (const char* name : {"python", "python3"}) {
+    if (word != "python" && word != name) files.push_back({name, text});
+  }
+  return files;
 }
 
 }  // namespace launch

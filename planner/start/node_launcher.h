@@ -13,8 +13,9 @@ namespace launch {
 // begins with "#!" is written executable.
 std::vector<GeneratedFile> NodeLauncherFiles();
 
-// `python` and `python3` beside them, for the interpreter that the job names. Not links: a venv
-// is found by the path of the interpreter.
+// `python` and `python3` beside them, for an interpreter that the job names and whose directory,
+// which stands on PATH, has it by another word; an environment's own `python` has both words. Not
+// links: a venv is found by the path of the interpreter.
 std::vector<GeneratedFile> PythonFiles(const std::string& interpreter);
 
 }  // namespace launch

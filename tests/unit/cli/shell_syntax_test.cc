@@ -26,12 +26,15 @@ TEST(ShellSyntax, SaysWhatAnEarlyEndMeans) {
   EXPECT_NE(error.message.find("end of file"), std::string::npos) << error.message;
   EXPECT_NE(error.hint.find("not closed"), std::string::npos) << error.hint;
   EXPECT_EQ(error.where->line, 3);
+  EXPECT_NE(Refused("if true; then\ncat <<E\nx\n").message.find("syntax error"), std::string::npos);
   EXPECT_NE(Refused("echo \"a").hint.find("not closed"), std::string::npos);
 }
 
 TEST(ShellSyntax, TakesWhatBashReads) {
-  for (const char* text : {"", "python train.py --lr 1e-3", "shopt -s extglob\nls !(a)",
-                           "cat <<E\nx\nE\n", "f() { echo $1; }; f x", "cat <<E\nnot closed"})
+  for (const char* text :
+       {"", "python train.py --lr 1e-3", "shopt -s extglob\nls !(a)", "cat <<E\nx\nE\n",
+        "f() { echo $1; }; f x", "cat <<E\nnot closed", "step+() { echo; }; step+",
+        "python t.py\nexit\nnotes (see mail)\n", "exec python t.py\n) rubbish\n"})
     EXPECT_TRUE(CheckShellSyntax({"run", text, "job.yaml", ""})) << text;
 }
 
