@@ -59,7 +59,7 @@ struct Ran {
 };
 
 // Runs `command` beside the rank; `take` gets its output, `give` its input, until it is absent.
-Result<Ran> RunThere(Client& client, ExecCall call,
+Result<Ran> RunThere(Client& client, const ExecCall& call,
                      const std::function<bool(const std::string&)>& take,
                      const std::function<std::optional<std::string>()>& give) {
   Ran ran;

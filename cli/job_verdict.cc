@@ -96,6 +96,7 @@ Result<Verdict> Judged(Client& client, const JobView& job, std::optional<Attempt
   call.job = job.id;
   call.attempt = view->attempt;
   std::vector<Verdict> verdicts;
+  verdicts.reserve(ranks.size());
   for (const FailedRank& rank : ranks)
     verdicts.push_back(JudgeLog(client, call, rank, patience.of_each, signatures));
   Verdict chosen = ChooseVerdict(verdicts);

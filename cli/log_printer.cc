@@ -69,7 +69,7 @@ LogPrinter::LogPrinter(Options options, Write out, Write notes)
     : options_(options), out_(std::move(out)), notes_(std::move(notes)) {}
 
 std::string LogPrinter::Prefixed(const SourceKey& key, std::string_view line) const {
-  const std::string clean = CleanLine(line, options_.colour);
+  std::string clean = CleanLine(line, options_.colour);
   if (!options_.prefix) return clean;
   return "[" + std::to_string(std::get<Rank>(key)) + "] " + clean;
 }

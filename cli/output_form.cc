@@ -85,6 +85,7 @@ Result<Table> SelectColumns(Table table, const std::vector<std::string>& wanted)
   }
   for (const std::vector<std::string>& row : table.rows) {
     std::vector<std::string> cells;
+    cells.reserve(indices.size());
     for (const std::size_t index : indices) cells.push_back(row[index]);
     chosen.rows.push_back(std::move(cells));
   }

@@ -382,7 +382,7 @@ Json OfNode(const NodeView& node) {
   return json;
 }
 
-Json WithVersion(Json body) {
+Json WithVersion(const Json& body) {
   Json document = {{"version", kVersion}};
   document.update(body);
   return document;

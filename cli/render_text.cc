@@ -52,7 +52,7 @@ std::string Indented(const std::string& text, std::size_t columns) {
   return out;
 }
 
-std::string OrDash(std::string text) { return text.empty() ? "-" : text; }
+std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }
 
 std::string LabelsText(const std::map<std::string, std::string>& labels) {
   std::string text;
@@ -63,6 +63,7 @@ std::string LabelsText(const std::map<std::string, std::string>& labels) {
 
 std::string HostsText(const std::vector<NodeId>& nodes, const Screen& screen) {
   std::vector<std::string> names;
+  names.reserve(nodes.size());
   for (const NodeId& node : nodes) names.push_back(node.value);
   return screen.expand ? Joined(names, ",") : FoldHostlist(std::move(names));
 }

@@ -40,6 +40,7 @@ Result<void> MustPrint(const CLI::App& parser, const App& app) {
                 "docs/cli-json.md lists the verbs that print a document");
   if (!app.WantsCells() || app.listing.contains(verb)) return {};
   std::vector<std::string> can;
+  can.reserve(app.listing.size());
   for (const CLI::App* one : app.listing) can.push_back(PathOf(one));
   std::ranges::sort(can);
   return Fail(ErrorCode::kInvalidArgument,

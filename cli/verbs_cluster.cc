@@ -45,6 +45,7 @@ Result<int> RunNodes(const App& app, const NodesOptions& options) {
       return std::find(wanted.begin(), wanted.end(), node.inventory.node.value) == wanted.end();
     });
   std::vector<NodeInventory> inventories;
+  inventories.reserve(nodes.size());
   for (const NodeView& node : nodes) inventories.push_back(node.inventory);
   if (!options.save.empty()) {
     std::ofstream out(options.save, std::ios::binary);

@@ -101,7 +101,7 @@ std::string LostShebang(const std::string& program) {
   if (!line.starts_with("#!")) return {};
   line = line.substr(2, line.find_first_of("\r\n") - 2);
   line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
-  const std::string named(line.substr(0, line.find_first_of(" \t")));
+  std::string named(line.substr(0, line.find_first_of(" \t")));
   if (named.size() + 16 > sizeof head) return {};  // may be cut
   if (!named.starts_with('/') || ::faccessat(AT_FDCWD, named.c_str(), X_OK, AT_EACCESS) == 0)
     return {};

@@ -75,6 +75,7 @@ bool IsNoProject(const std::string& directory) {
 
 Result<void> Upload(const App& app, Client& client, const WorkdirCopy& copy) {
   std::vector<std::pair<std::string, std::uint32_t>> all;
+  all.reserve(copy.chunks.size());
   for (const auto& [digest, source] : copy.chunks) all.emplace_back(digest, source.size);
   // A second look, because another client's sweep or a full disk may have come in between.
   for (int round = 0; round < kRounds; ++round) {

@@ -48,7 +48,7 @@ Result<std::string> MissingPrograms(Remote& remote, const Release& release,
 // Where programs of ours may lie: the releases of this host, and of the others that share its
 // home. The newest first: most of what a release has was in the one before.
 std::string Places(const HostFacts& facts) {
-  const std::string own = ShellQuote(facts.programs) + "/releases/*";
+  std::string own = ShellQuote(facts.programs) + "/releases/*";
   if (facts.home.empty()) return own;
   return own + " " + ShellQuote(facts.programs.substr(0, facts.programs.rfind('/'))) +
          "/*/releases/*";

@@ -13,6 +13,7 @@ namespace launch::up {
 
 std::vector<HostResult> ResultsOf(std::vector<Site>& sites) {
   std::vector<HostResult> results;
+  results.reserve(sites.size());
   for (Site& site : sites) results.push_back(std::move(site.result));
   return results;
 }

@@ -431,6 +431,7 @@ Finding AsFinding(const StartForecast& start, const Now& now) {
   if (!start.ahead.empty()) add(finding.evidence, "in front of it: " + Ids(start.ahead));
   for (const StartForecast::Holder& holder : start.holders) {
     std::vector<std::string> nodes;
+    nodes.reserve(holder.nodes.size());
     for (const NodeId& node : holder.nodes) nodes.push_back(node.value);
     add(finding.evidence,
         fmt::format("job {} ({} of {}) {} {}, {}", holder.job.value, holder.name, holder.user,
