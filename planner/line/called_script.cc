@@ -25,12 +25,6 @@ bool IsStarter(std::string_view program) {
   return std::find(kStarters.begin(), kStarters.end(), program) != kStarters.end();
 }
 
-bool IsKeyword(const ShellWord& word) {
-  static constexpr std::array<std::string_view, 9> kBefore = {"then", "do",   "else",  "{",    "!",
-                                                              "if",   "elif", "while", "until"};
-  return std::find(kBefore.begin(), kBefore.end(), word.raw) != kBefore.end();
-}
-
 bool EndsAsScript(const ShellWord& word) {
   return word.value.ends_with(".sh") || word.value.ends_with(".bash");
 }
@@ -75,7 +69,7 @@ std::string InputOf(const ShellCommand& command) {
 CalledScript CalledScriptOf(const ShellCommand& command, const KnownVariables& known) {
   const std::vector<ShellWord>& words = command.words;
   std::size_t i = PartsOf(command).first;
-  while (i < words.size() && (IsKeyword(words[i]) || AssignmentOf(words[i]))) ++i;
+  while (i < words.size() && (StandsBeforeCommand(words[i].raw) || AssignmentOf(words[i]))) ++i;
   const std::size_t front = i;
   if (i < words.size() && IsStarter(ProgramOf(words[i]))) i = StartedBy(words, i);
   if (i >= words.size()) return {};

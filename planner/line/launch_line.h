@@ -73,15 +73,17 @@ struct LaunchLineOptions {
   // NNODES, NPROC_PER_NODE and their names under torchrun (PET_) and Slurm, as far as the job fixes
   // them: a text's own default for one of them counts where the job leaves it open.
   std::map<std::string, std::string, std::less<>> told = {};
-  std::string workdir = {};  // absolute; empty: not known
-  bool gpus_open = false;    // the job says nothing of GPUs or processes
-  // The job names the interpreter itself: `python` and `python3` of the line stand for it.
-  bool names_python = false;
+  std::string workdir = {};   // absolute; empty: not known
+  bool gpus_open = false;     // the job says nothing of GPUs or processes
+  bool names_python = false;  // `python` and `python3` of the line stand for the job's own
 };
 
 // kInvalidArgument: not bash, or a flag the launcher would refuse. kUnimplemented: a launcher of a
 // later version; the message says what was seen, the hint what to write instead.
 Result<LaunchLine> ReadLaunchLine(std::string_view run, const LaunchLineOptions& options);
+
+// The job names the interpreter itself. In an image, what stands first on PATH is the image's.
+bool NamesPython(const JobSpec& spec);
 
 // The options a job gives, with the files its submitter read.
 LaunchLineOptions LineOptions(const JobSpec& spec, const std::map<std::string, std::string>& files);

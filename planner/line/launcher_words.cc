@@ -59,6 +59,11 @@ bool IsPython(std::string_view word) {
   });
 }
 
+bool CallsPython(const ShellCommand& command) {
+  const std::size_t program = PartsOf(command).first;
+  return program < command.words.size() && IsPython(command.words[program].value);
+}
+
 bool IsShellBuiltin(std::string_view word) {
   constexpr std::array<std::string_view, 34> kBuiltins = {
       ":",       ".",      "[",    "alias",  "bg",     "break", "builtin", "cd",     "continue",
@@ -66,6 +71,12 @@ bool IsShellBuiltin(std::string_view word) {
       "local",   "printf", "pwd",  "read",   "return", "set",   "shift",   "source", "test",
       "trap",    "true",   "type", "ulimit", "umask",  "unset", "wait"};
   return Contains(kBuiltins, word) || word == "!" || word == "{" || word == "[[";
+}
+
+bool StandsBeforeCommand(std::string_view word) {
+  constexpr std::array<std::string_view, 9> kBefore = {"then", "do",   "else",  "{",    "!",
+                                                       "if",   "elif", "while", "until"};
+  return Contains(kBefore, word);
 }
 
 namespace {
@@ -223,20 +234,17 @@ class LauncherSearch {
         return true;
       }
       if (words[i].value.find(' ') == std::string::npos) continue;
-      if (InText(words[i].value) || CallsPython(words[i].value)) return true;
+      if (InText(words[i].value) || HasPython(words[i].value)) return true;
     }
     return false;
   }
 
-  bool CallsPython(std::string_view text) {
-    bool calls = false;
-    nested_.Visit(text, [&calls](const ShellScript& inner) {
-      calls = std::ranges::any_of(inner.commands, [](const ShellCommand& command) {
-        const std::size_t first = PartsOf(command).first;
-        return first < command.words.size() && IsPython(command.words[first].value);
-      });
+  bool HasPython(std::string_view text) {
+    bool has = false;
+    nested_.Visit(text, [&has](const ShellScript& inner) {
+      has = std::ranges::any_of(inner.commands, CallsPython);
     });
-    return calls;
+    return has;
   }
 
   NestedTexts nested_;

@@ -36,6 +36,8 @@ std::string_view WhichOf(std::string_view raw);     // "$(which X)" and "`which 
 std::string_view ProgramOf(const ShellWord& word);  // the name without its directory
 
 bool IsPython(std::string_view word);  // "python", "python3.11", "/x/bin/python3"
+bool CallsPython(const ShellCommand& command);
 bool IsShellBuiltin(std::string_view word);
+bool StandsBeforeCommand(std::string_view word);  // "then", "do", "{", "!" ...
 
 }  // namespace launch

@@ -29,6 +29,8 @@ std::string CountOf(const std::vector<GpuRequest>& gpus) {
 
 }  // namespace
 
+bool NamesPython(const JobSpec& spec) { return !spec.python.empty() && spec.image.empty(); }
+
 LaunchLineOptions LineOptions(const JobSpec& spec,
                               const std::map<std::string, std::string>& files) {
   LaunchLineOptions options{.launcher = spec.launcher,
@@ -36,7 +38,7 @@ LaunchLineOptions LineOptions(const JobSpec& spec,
                             .env = spec.env,
                             .files = files,
                             .workdir = spec.workdir,
-                            .names_python = !spec.python.empty() && spec.image.empty()};
+                            .names_python = NamesPython(spec)};
   if (!spec.nodes.automatic) {
     const std::string most =
         spec.nodes.max > spec.nodes.min ? ":" + std::to_string(spec.nodes.max) : "";

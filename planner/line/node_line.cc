@@ -135,8 +135,7 @@ Result<std::string> WithLauncher(const ShellScript& script, LauncherKind launche
   }
   const ShellCommand& command = script.commands.back();
   const CommandParts parts = PartsOf(command);
-  const bool python = !script.compound && parts.first < command.words.size() &&
-                      IsPython(command.words[parts.first].value);
+  const bool python = !script.compound && CallsPython(command);
   if (!python || parts.first + 1 >= command.words.size()) {
     return Fail(ErrorCode::kInvalidArgument,
                 "launcher: " + std::string(ToString(launcher)) +

@@ -8,7 +8,7 @@
 namespace launch {
 namespace {
 
-enum class Reach { kAlways, kWithTraining, kRun, kJob };
+enum class Reach { kAlways, kRanks, kWithTraining, kRun, kJob };
 
 struct Rule {
   std::string_view program;
@@ -40,8 +40,8 @@ constexpr std::string_view kTerminal =
     "prints, "
     "`launch shell JOB` opens one beside it";
 
-constexpr std::array<Rule, 33> kRules = {{
-    {"srun", Reach::kAlways, kSlurm},
+constexpr std::array<Rule, 30> kRules = {{
+    {"srun", Reach::kRanks, kSlurm},
     {"sbatch", Reach::kAlways, kSlurm},
     {"salloc", Reach::kAlways, kSlurm},
     {"qsub", Reach::kAlways, kSubmit},
@@ -51,12 +51,12 @@ constexpr std::array<Rule, 33> kRules = {{
     {"aprun", Reach::kAlways, kMpi},
     {"flux", Reach::kRun, kMpi},
     {"ipexrun", Reach::kAlways, kMpi},
-    {"mpirun", Reach::kAlways, kMpi},
-    {"mpiexec", Reach::kAlways, kMpi},
-    {"mpiexec.hydra", Reach::kAlways, kMpi},
-    {"ompirun", Reach::kAlways, kMpi},
-    {"orterun", Reach::kAlways, kMpi},
-    {"horovodrun", Reach::kAlways, kMpi},
+    {"mpirun", Reach::kRanks, kMpi},
+    {"mpiexec", Reach::kRanks, kMpi},
+    {"mpiexec.hydra", Reach::kRanks, kMpi},
+    {"ompirun", Reach::kRanks, kMpi},
+    {"orterun", Reach::kRanks, kMpi},
+    {"horovodrun", Reach::kRanks, kMpi},
     {"torchpippy-run", Reach::kAlways, kMpi},
     {"ssh", Reach::kWithTraining, kEveryNode},
     {"pdsh", Reach::kWithTraining, kEveryNode},
@@ -86,7 +86,9 @@ std::optional<RefusedStarter> FindRefused(const std::vector<ShellWord>& words, s
   const std::string alone(program);
   switch (rule->reach) {
     case Reach::kAlways:
-      return RefusedStarter{alone, false};
+      return RefusedStarter{alone};
+    case Reach::kRanks:
+      return RefusedStarter{.program = alone, .starts_ranks = true};
     case Reach::kWithTraining:
       return RefusedStarter{alone, true};
     case Reach::kRun:
@@ -94,7 +96,7 @@ std::optional<RefusedStarter> FindRefused(const std::vector<ShellWord>& words, s
       return RefusedStarter{alone + " " + verb, true};
     case Reach::kJob:
       if (verb != "job") return std::nullopt;
-      return RefusedStarter{alone + " " + verb, false};
+      return RefusedStarter{alone + " " + verb};
   }
   return std::nullopt;
 }

@@ -15,6 +15,7 @@ struct RefusedStarter {
   std::string program;  // "srun", "docker run"
   // It is used for other things too: refused where Python or a launcher stands behind it.
   bool only_with_training = false;
+  bool starts_ranks = false;  // srun, mpirun: also refused beside a launcher
 };
 
 // The one at words[at], where a command may stand.

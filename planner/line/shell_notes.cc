@@ -75,10 +75,7 @@ std::vector<Finding> LaterStatus(const ShellScript& script, const std::string& w
   return {};
 }
 
-}  // namespace
-
-std::string WaitBehind(const ShellScript& script) {
-  const std::set<std::size_t> background = InBackground(script, RolesOf(script));
+std::string WaitFor(const std::set<std::size_t>& background, const ShellScript& script) {
   bool left = false;
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
     const ShellCommand& command = script.commands[i];
@@ -87,6 +84,12 @@ std::string WaitBehind(const ShellScript& script) {
   }
   if (!left || script.compound) return {};
   return "\nwait $!; launch_status=$?; wait; exit $launch_status";
+}
+
+}  // namespace
+
+std::string WaitBehind(const ShellScript& script) {
+  return WaitFor(InBackground(script, RolesOf(script)), script);
 }
 
 std::vector<Finding> LoginShellNotes(const ShellScript& script) {
@@ -231,7 +234,7 @@ std::vector<Finding> HiddenStatus(const ShellScript& script, const std::string& 
     if (joiner == "||" && exits) continue;
     if (joiner == "&" && !background.contains(i)) continue;
     if (joiner != "&" && !MayBeOfTraining(script, roles, i, heaviest)) continue;
-    if (joiner == "&" && !WaitBehind(script).empty()) {
+    if (joiner == "&" && !WaitFor(background, script).empty()) {
       return {MakeFinding("background", Severity::kNotice,
                           "& in run: launch waits for the command, as the job would end otherwise",
                           "leave it out; a job runs in the background anyway")};

@@ -71,6 +71,9 @@ std::string WithBlanks(std::string list) {
   return list;
 }
 
+// Under this name stands that nobody here knows how many elements an array has.
+std::string UncountedName(std::string_view array) { return std::string(array) + "[#]"; }
+
 // Puts values in the place of variables. Strict: absent where one is not known; otherwise it stays
 // as written.
 class ValueReader {
@@ -157,7 +160,7 @@ class ValueReader {
       const std::string* array = Lookup(std::string(name) + "[@]", known_);
       if (array == nullptr) return std::nullopt;
       if (!count) return *array;
-      if (Lookup(std::string(name) + "[#]", known_) != nullptr) return std::nullopt;
+      if (Lookup(UncountedName(name), known_) != nullptr) return std::nullopt;
       const auto words = ReadShell(*array);
       if (!words || words->commands.size() != 1) return std::nullopt;
       return std::to_string(words->commands[0].words.size());
@@ -271,9 +274,6 @@ std::optional<std::string> ValueIn(const ShellWord& word, const KnownVariables& 
   if (IsLiteralInParts(word)) return std::nullopt;
   return ValueReader(known, strict).Expand(word.value);
 }
-
-// Under this name stands that nobody here knows how many elements an array has.
-std::string UncountedName(std::string_view array) { return std::string(array) + "[#]"; }
 
 struct Elements {
   std::string text;

@@ -12,6 +12,7 @@
 #include "planner/line/line_prefix.h"
 #include "planner/line/own_launchers.h"
 #include "planner/line/python_words.h"
+#include "planner/line/refused_starters.h"
 #include "planner/line/shell_walk.h"
 #include "planner/line/torchrun_flags.h"
 
@@ -112,8 +113,7 @@ class CountReader {
   void NotePython(const std::vector<ShellWord>& words) {
     constexpr std::size_t kMostCommands = 32;  // texts may be hostile
     if (python_.size() == kMostCommands) return;
-    const std::size_t first = PartsOf({words, {}, "", 0}).first;
-    if (first < words.size() && IsPython(words[first].value)) python_.push_back(words);
+    if (CallsPython({words, {}, "", 0})) python_.push_back(words);
   }
 
   // `trl vllm-serve`, `swift rollout`: what it starts answers to a training.
@@ -147,20 +147,16 @@ class CountReader {
 
   // Not in one branch of several, nor `srun hostname` in front of the launcher.
   void NoteRefused(const std::vector<ShellWord>& words, bool called) {
-    constexpr std::array<std::string_view, 7> kOnNodes = {
-        "srun", "mpirun", "mpiexec", "mpiexec.hydra", "ompirun", "orterun", "horovodrun"};
     launcher_seen_ = launcher_seen_ || called;
     const std::size_t first = PartsOf({words, {}, "", 0}).first;
     if (!launcher_seen_ || walk_.maybe() || !refused_.empty() || first >= words.size()) return;
-    const std::string_view program = ProgramOf(words[first]);
-    if (std::find(kOnNodes.begin(), kOnNodes.end(), program) != kOnNodes.end()) refused_ = program;
+    const auto found = FindRefused(words, first);
+    if (found && found->starts_ranks) refused_ = found->program;
   }
 
   // Not `CUDA_VISIBLE_DEVICES= python prepare.py`: no launcher sees that.
   void NoteDevices(const ShellCommand& command, bool called) {
-    const std::size_t program = PartsOf(command).first;
-    const bool python = program < command.words.size() && IsPython(command.words[program].value);
-    if (python && !called) return;
+    if (CallsPython(command) && !called) return;
     for (const ShellWord& word : command.words) {
       const auto assignment = AssignmentOf(word);
       if (assignment && assignment->name == "CUDA_VISIBLE_DEVICES") sets_devices_ = true;

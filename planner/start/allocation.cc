@@ -14,9 +14,6 @@
 namespace launch {
 namespace {
 
-// In an image, what stands first on PATH is the image's.
-bool NamesPython(const JobSpec& job) { return !job.python.empty() && job.image.empty(); }
-
 // Our launchers first, where run starts once per node on PATH, and also where the text puts another
 // directory before PATH (an activated environment): bash takes a function before any file, and
 // scripts that bash runs inherit it. torchrun reads PET_ variables where it is reached by its own
