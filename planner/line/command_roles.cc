@@ -8,25 +8,15 @@
 
 #include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
+#include "planner/line/shell_functions.h"
 #include "planner/line/shell_values.h"
 
 namespace launch {
 namespace {
 
-template <std::size_t N>
-bool IsOneOf(const std::array<std::string_view, N>& words, std::string_view word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
-bool IsKeyword(std::string_view word) {
-  static constexpr std::array<std::string_view, 10> kKeywords = {
-      "if", "then", "else", "elif", "while", "until", "do", "{", "!", "time"};
-  return IsOneOf(kKeywords, word);
-}
-
 bool Stays(std::string_view verb) {
   static constexpr std::array<std::string_view, 4> kStay = {"wait", "sleep", "tail", "fg"};
-  return IsOneOf(kStay, verb);
+  return std::find(kStay.begin(), kStay.end(), verb) != kStay.end();
 }
 
 class RoleReader {
@@ -34,10 +24,8 @@ class RoleReader {
   std::vector<CommandRole> Read(const std::vector<ShellCommand>& commands) {
     std::vector<CommandRole> roles;
     for (std::size_t i = 0; i < commands.size(); ++i) {
-      const bool opens = i + 1 < commands.size() && !commands[i + 1].words.empty() &&
-                         commands[i + 1].words[0].raw == "{";
       roles.push_back(RoleOf(commands[i]));
-      NoteBody(commands[i], opens, roles.back());
+      NoteBody(commands[i], i + 1 < commands.size() ? &commands[i + 1] : nullptr, roles.back());
     }
     return roles;
   }
@@ -68,7 +56,7 @@ class RoleReader {
     role.launcher = FindLauncher(called).value_or("");
     if (!role.launcher.empty()) {
       role.weight = kLauncherWeight;
-    } else if (!ShellScriptOf(called).empty() || IsPython(called.words[first].value)) {
+    } else if (!ShellScriptOf(called).empty() || CallsPython(called)) {
       role.weight = kProgramWeight;
     }
     return role;
@@ -80,28 +68,25 @@ class RoleReader {
     std::size_t begin = 0;
     if (!words.empty() && words[0].raw == "function")
       begin = std::min<std::size_t>(2, words.size());
-    while (begin < words.size() && IsKeyword(words[begin].raw)) ++begin;
+    while (begin < words.size() &&
+           (StandsBeforeCommand(words[begin].raw) || words[begin].raw == "time")) {
+      ++begin;
+    }
     words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(begin));
     std::erase_if(words, [](const ShellWord& word) { return AssignmentOf(word).has_value(); });
     return words;
   }
 
-  // "run() {", "function run {": what is called until the "}" is what a call of it does.
-  void NoteBody(const ShellCommand& command, bool opens, const CommandRole& role) {
-    const std::vector<ShellWord>& words = command.words;
-    if (words.empty()) return;
-    const bool keyword = words[0].raw == "function" && words.size() > 1;
-    if (name_.empty() && (opens || keyword)) {
-      name_ = keyword ? words[1].raw : words.back().raw;
+  // What is called in the body of a function is what a call of it does.
+  void NoteBody(const ShellCommand& command, const ShellCommand* next, const CommandRole& role) {
+    const FunctionReader::Step step = reader_.Take(command, next);
+    if (step == FunctionReader::Step::kOutside) return;
+    if (step == FunctionReader::Step::kOpens) {
       body_ = {};
-      if (!keyword) return;
+      if (command.words[0].raw != "function") return;
     }
-    if (name_.empty()) return;
-    if (words[0].raw == "{") ++braces_;
-    if (keyword && words.size() > 2 && words[2].raw == "{") ++braces_;
-    if (words[0].raw == "}" && --braces_ <= 0) {
-      functions_.insert_or_assign(std::exchange(name_, {}), std::exchange(body_, {}));
-      braces_ = 0;
+    if (step == FunctionReader::Step::kCloses) {
+      functions_.insert_or_assign(reader_.name(), std::exchange(body_, {}));
       return;
     }
     if (role.weight >= body_.weight && role.weight > 0) {
@@ -118,9 +103,8 @@ class RoleReader {
   WordSplitter splitter_;
   KnownVariables known_;
   std::map<std::string, CommandRole, std::less<>> functions_;
-  std::string name_;  // of the function whose body is open
-  CommandRole body_;
-  int braces_ = 0;
+  FunctionReader reader_;
+  CommandRole body_;  // of the function that is open
 };
 
 }  // namespace

@@ -70,7 +70,7 @@ ShellWalk::ShellWalk(const LaunchLineOptions& options, Use use)
 
 void ShellWalk::Walk(const ShellScript& script) {
   std::vector<Outside> open;
-  std::optional<Body> body;
+  Body body;
   const bool maybe_outside = maybe_;
   bool maybe_joined = false;  // "test && command", "command || other"
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
@@ -88,7 +88,8 @@ void ShellWalk::Walk(const ShellScript& script) {
     }
     NoteWritten(command);
     const bool joined = command.joiner == "&&" || command.joiner == "||";
-    maybe_ = maybe_outside || maybe_joined || branches_ > 0 || body || command.joiner == "||";
+    maybe_ = maybe_outside || maybe_joined || branches_ > 0 || body.reader.open() ||
+             command.joiner == "||";
     maybe_joined = joined && (maybe_joined || command.joiner == "||" || IsTest(command));
     if (!use_(command, words)) FromTexts(words);
     ShellCommand called = command;
@@ -99,7 +100,7 @@ void ShellWalk::Walk(const ShellScript& script) {
     }
     Restore(before);
     place_.Note(command, known_, !otherwise_);
-    if (!body) NoteCall(command);
+    if (!body.reader.open()) NoteCall(command);
     if (command.joiner == ";;") {
       ++way_;
       EndWay();
@@ -199,26 +200,15 @@ void ShellWalk::EndBranch() {
 }
 
 // `f() { cd sub; }` moves nothing until it is called.
-void ShellWalk::NoteBody(const ShellCommand& command, const ShellCommand* next,
-                         std::optional<Body>& body) {
-  if (command.words.empty()) return;
-  const std::vector<ShellWord>& words = command.words;
-  if (!body) {
-    const bool word = words[0].raw == "function" && words.size() > 1;
-    const bool brackets = words.size() == 1 && command.joiner == ";" && next != nullptr &&
-                          !next->words.empty() && next->words[0].raw == "{";
-    if (!word && !brackets) return;
-    body = Body{words[word ? 1 : 0].raw, 0, place_};
-    if (word && words.size() > 2 && words[2].raw == "{") ++body->braces;
-    return;
-  }
-  if (words[0].raw == "{") ++body->braces;
-  if (words[0].raw != "}" || --body->braces > 0) return;
-  moves_.erase(body->name);
-  if (place_.directory() != body->before.directory() && moves_.size() < kMostMoves)
-    moves_.emplace(body->name, Move{body->before, place_});
-  GoTo(body->before);
-  body.reset();
+void ShellWalk::NoteBody(const ShellCommand& command, const ShellCommand* next, Body& body) {
+  const FunctionReader::Step step = body.reader.Take(command, next);
+  if (step == FunctionReader::Step::kOpens) body.before = place_;
+  if (step != FunctionReader::Step::kCloses) return;
+  const std::string& name = body.reader.name();
+  moves_.erase(name);
+  if (place_.directory() != body.before.directory() && moves_.size() < kMostMoves)
+    moves_.emplace(name, Move{body.before, place_});
+  GoTo(body.before);
 }
 
 void ShellWalk::NoteCall(const ShellCommand& command) {

@@ -12,6 +12,7 @@
 
 #include "planner/line/called_script.h"
 #include "planner/line/launch_line.h"
+#include "planner/line/shell_functions.h"
 #include "planner/line/shell_place.h"
 #include "planner/line/shell_text.h"
 #include "planner/line/shell_values.h"
@@ -66,10 +67,9 @@ class ShellWalk {
     ShellPlace place;
   };
 
-  // The body of a function that is open.
+  // Where the text stands in a function, and the place in front of its body.
   struct Body {
-    std::string name;
-    int braces = 0;
+    FunctionReader reader;
     ShellPlace before;
   };
   // Where a function starts and ends that changes the place.
@@ -90,7 +90,7 @@ class ShellWalk {
   };
 
   std::optional<std::string> ValueOf(const std::string& name) const;
-  void NoteBody(const ShellCommand& command, const ShellCommand* next, std::optional<Body>& body);
+  void NoteBody(const ShellCommand& command, const ShellCommand* next, Body& body);
   void NoteCall(const ShellCommand& command);
   void GoTo(const ShellPlace& place);
   void GoNowhereKnown();

@@ -362,7 +362,9 @@ TEST(NamedTexts, LaunchersAtTheSameTimeAreRefused) {
         "torchrun --nproc_per_node=2 a.py &\nwait\ntorchrun --nproc_per_node=2 b.py &\nwait",
         "for i in 0 1; do\n  torchrun --nproc_per_node=1 t.py &\n  wait $!\ndone",
         "if [ $NODE_RANK = 0 ]; then\n  torchrun --nproc_per_node=2 a.py &\nelse\n  torchrun "
-        "--nproc_per_node=2 a.py &\nfi\nwait"}) {
+        "--nproc_per_node=2 a.py &\nfi\nwait",
+        // A block behind a command is no function of that name.
+        "sync\n{ torchrun --nproc_per_node=2 a.py; }\nsync & sync & wait"}) {
     EXPECT_TRUE(ReadLaunchLine(run, LineOptions(JobOf(run), {}))) << run;
   }
 }
