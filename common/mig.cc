@@ -39,6 +39,16 @@ bool IsMigProfile(std::string_view text) {
 
 bool IsMigSlice(const GpuDevice& gpu) { return gpu.uuid.value.starts_with(kUuidPrefix); }
 
+std::optional<GpuPlace> FindGpu(const NodeInventory& node, const GpuUuid& uuid) {
+  for (std::size_t i = 0; i < node.gpus.size(); ++i) {
+    const GpuDevice& device = node.gpus[i];
+    if (device.uuid == uuid) return GpuPlace{i, false};
+    if (std::ranges::find(device.mig, uuid, &MigSlice::uuid) != device.mig.end())
+      return GpuPlace{i, true};
+  }
+  return std::nullopt;
+}
+
 void ListSlicesAsDevices(NodeInventory& node) {
   std::vector<GpuDevice> devices;
   for (GpuDevice& gpu : node.gpus) {

@@ -1,6 +1,8 @@
 // MIG: a GPU that its driver cuts into slices, each of which programs use like a GPU of its own.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string_view>
 
 #include "common/inventory.h"
@@ -12,6 +14,13 @@ bool IsMigProfile(std::string_view text);
 
 // A device of ListSlicesAsDevices.
 bool IsMigSlice(const GpuDevice& gpu);
+
+// The device of this UUID, or the one that it is a slice of.
+struct GpuPlace {
+  std::size_t index = 0;  // in NodeInventory::gpus
+  bool slice = false;
+};
+std::optional<GpuPlace> FindGpu(const NodeInventory& node, const GpuUuid& uuid);
 
 // Each slice in place of its GPU, as a device with the slice's UUID and memory, the profile as its
 // type and everything else as the GPU has it: it is offered, held, proved free and quarantined by

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "agent/core/step_scope.h"
+#include "common/mig.h"
 #include "common/planted.h"
 
 namespace launch::agent {
@@ -49,23 +50,15 @@ std::optional<std::string> StepScope::HolderOf(const GpuUuid& gpu, const Key& as
 std::optional<StepScope::Refusal> StepScope::WhyNotGpu(const AllocationSpec& spec,
                                                        std::size_t position) const {
   const GpuUuid& uuid = spec.gpus[position];
-  const GpuDevice* device = nullptr;
-  std::size_t index = 0;
-  bool slice = false;
-  for (std::size_t i = 0; i < state_.inventory->gpus.size() && device == nullptr; ++i) {
-    const GpuDevice& candidate = state_.inventory->gpus[i];
-    slice = std::ranges::any_of(candidate.mig, [&](const MigSlice& m) { return m.uuid == uuid; });
-    if (candidate.uuid != uuid && !slice) continue;
-    device = &candidate;
-    index = i;
-  }
-  if (device == nullptr)
+  const std::optional<GpuPlace> place = FindGpu(*state_.inventory, uuid);
+  if (!place)
     return Refusal{"accept", "inventory_changed", "no GPU " + uuid.value + " on this node now"};
-  const std::string name = "GPU " + std::to_string(index) + " (" + uuid.value + ")";
-  if (device->health == Health::kBad)
-    return Refusal{"accept", "gpu_unhealthy", name + ": " + device->why};
-  if (!slice && position < spec.gpu_indices.size() &&
-      std::cmp_not_equal(spec.gpu_indices[position], index))
+  const GpuDevice& device = state_.inventory->gpus[place->index];
+  const std::string name = "GPU " + std::to_string(place->index) + " (" + uuid.value + ")";
+  if (device.health == Health::kBad)
+    return Refusal{"accept", "gpu_unhealthy", name + ": " + device.why};
+  if (!place->slice && position < spec.gpu_indices.size() &&
+      std::cmp_not_equal(spec.gpu_indices[position], place->index))
     return Refusal{"accept", "inventory_changed",
                    name + " had index " + std::to_string(spec.gpu_indices[position]) +
                        " when the plan was made"};

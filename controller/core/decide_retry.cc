@@ -7,6 +7,7 @@
 
 #include "controller/core/draft.h"
 #include "controller/core/fold_findings.h"
+#include "controller/core/gpu_watch.h"
 #include "controller/core/kept_place.h"
 #include "controller/core/memory_watch.h"
 #include "controller/core/recovery.h"
@@ -27,11 +28,13 @@ const RankRecord* FirstFailureOf(const State& state, const AttemptRecord& attemp
   const auto arrived = ranks->second.find(*attempt.first_failed_rank);
   if (arrived == ranks->second.end() || !arrived->second.exit) return nullptr;
   const RankRecord* first = Succeeded(*arrived->second.exit) ? nullptr : &arrived->second;
+  std::optional<BootTime> earliest = first ? OurTimeOf(state, *first) : std::nullopt;
   for (const auto& [rank, record] : ranks->second) {
     if (!record.exit || Succeeded(*record.exit) || !record.exit->our_signals.empty()) continue;
-    const std::optional<BootTime> earliest = first ? OurTimeOf(state, *first) : std::nullopt;
     const std::optional<BootTime> at = OurTimeOf(state, record);
-    if (first == nullptr || (earliest && at && *at < *earliest)) first = &record;
+    if (first != nullptr && !(earliest && at && *at < *earliest)) continue;
+    first = &record;
+    earliest = at;
   }
   return first;
 }
@@ -110,14 +113,8 @@ std::string GpuFault(const State& state, const Key& key, const NodeId& node) {
   const AllocRecord* alloc = FindAlloc(state, key, node);
   const NodeInventory* inventory = InventoryOf(state, node);
   if (alloc == nullptr || inventory == nullptr) return {};
-  const std::vector<GpuDevice>& devices = inventory->gpus;
   for (const GpuUuid& gpu : alloc->gpus) {
-    const auto device = std::find_if(devices.begin(), devices.end(), [&](const GpuDevice& one) {
-      return one.uuid == gpu || std::any_of(one.mig.begin(), one.mig.end(),
-                                            [&](const MigSlice& m) { return m.uuid == gpu; });
-    });
-    if (device == devices.end()) return gpu.value + " is gone";
-    if (device->health == Health::kBad) return gpu.value + ": " + device->why;
+    if (std::string why = WhyGpuFails(*inventory, gpu); !why.empty()) return why;
   }
   return {};
 }

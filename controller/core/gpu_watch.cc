@@ -2,19 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <optional>
+
+#include "common/mig.h"
 
 namespace launch::controller {
 
 std::string WhyGpuFails(const NodeInventory& inventory, const GpuUuid& gpu) {
-  for (std::size_t i = 0; i < inventory.gpus.size(); ++i) {
-    const GpuDevice& device = inventory.gpus[i];
-    const bool slice = std::ranges::find(device.mig, gpu, &MigSlice::uuid) != device.mig.end();
-    if (device.uuid != gpu && !slice) continue;
-    if (device.health != Health::kBad) return {};
-    return fmt::format("GPU {} ({}): {}", i, gpu.value, device.why);
-  }
-  return fmt::format("GPU {}: the driver does not name it any more", gpu.value);
+  const std::optional<GpuPlace> place = FindGpu(inventory, gpu);
+  if (!place) return fmt::format("GPU {}: the driver does not name it any more", gpu.value);
+  const GpuDevice& device = inventory.gpus[place->index];
+  if (device.health != Health::kBad) return {};
+  return fmt::format("GPU {} ({}): {}", place->index, gpu.value, device.why);
 }
 
 void TellFailedGpus(Draft& draft, const NodeId& node, const NodeInventory& before,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "common/mig.h"
 #include "planner/place/demand.h"
 
 namespace launch::controller {
@@ -60,12 +61,8 @@ bool MaySpeakFor(const State& state, const NodeId& node, const GpuUuid& gpu) {
   }
   const NodeInventory* inventory = InventoryOf(state, node);
   if (inventory == nullptr) return false;
-  for (const GpuDevice& device : inventory->gpus) {
-    const bool slice =
-        std::ranges::any_of(device.mig, [&](const MigSlice& one) { return one.uuid == gpu; });
-    if (device.uuid == gpu || slice) return !EarlierReporter(state, node, device.uuid);
-  }
-  return false;
+  const std::optional<GpuPlace> place = FindGpu(*inventory, gpu);
+  return place && !EarlierReporter(state, node, inventory->gpus[place->index].uuid);
 }
 
 bool CountsCores(const State& state, JobId job) {

@@ -73,5 +73,22 @@ TEST(Mig, ASliceIsMeantOnlyByItsOwnName) {
   EXPECT_FALSE(catalog.Matches("1g.10gb", node.gpus[2]));
 }
 
+TEST(Mig, AGpuIsFoundByItsUuidAndByThoseOfItsSlices) {
+  const NodeInventory node = CutNode();
+  for (std::size_t i = 0; i < node.gpus.size(); ++i) {
+    const std::optional<GpuPlace> whole = FindGpu(node, node.gpus[i].uuid);
+    ASSERT_TRUE(whole);
+    EXPECT_EQ(whole->index, i);
+    EXPECT_FALSE(whole->slice);
+    for (const MigSlice& slice : node.gpus[i].mig) {
+      const std::optional<GpuPlace> cut = FindGpu(node, slice.uuid);
+      ASSERT_TRUE(cut) << slice.uuid.value;
+      EXPECT_EQ(cut->index, i);
+      EXPECT_TRUE(cut->slice);
+    }
+  }
+  EXPECT_FALSE(FindGpu(node, GpuUuid{"GPU-of-another-node"}));
+}
+
 }  // namespace
 }  // namespace launch

@@ -285,7 +285,7 @@ TEST_F(Elsewhere, AvoidsANodeWhoseGpuBrokeUnderTheJob) {
   core.Say("gpu1", from_node::InventoryChanged{broken});
   core.Exit("gpu1", key, 0, Exited{1});
   core.Release("gpu1", key);
-  EXPECT_EQ(EventText("job.avoids_node"), "gpu1: GPU-gpu1-0: XID 79: fell off the bus");
+  EXPECT_EQ(EventText("job.avoids_node"), "gpu1: GPU 0 (GPU-gpu1-0): XID 79: fell off the bus");
   EXPECT_EQ(core.state.jobs.at(job).attempts, 2u);
   EXPECT_EQ(NodeOf(job), "gpu2");
 }
