@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "cli/daemon.h"
+#include "cli/environment_variable.h"
 #include "cli/progress_screen.h"
 #include "cli/up/cluster_file.h"
 #include "common/file_system.h"
@@ -99,6 +100,23 @@ void ApplyFlags(const UpFlags& flags, HostSet& set) {
   if (flags.controller_port != 0) set.controller_port = flags.controller_port;
 }
 
+// Of a key that an agent holds the public half may be all that is here. The paths are kept with the
+// cluster, as that of the configuration.
+Result<void> FindKeys(HostSet& set) {
+  std::error_code ignored;
+  const std::string home = EnvironmentVariable("HOME");
+  for (up::Host& host : set.hosts) {
+    if (host.key.empty()) continue;
+    const bool of_home = host.key.starts_with("~/") && !home.empty();
+    if (!of_home) host.key = std::filesystem::absolute(host.key, ignored).lexically_normal();
+    const std::string file = of_home ? home + host.key.substr(1) : host.key;
+    if (::access(file.c_str(), R_OK) == 0 || ::access((file + ".pub").c_str(), R_OK) == 0) continue;
+    return Fail(ErrorCode::kNotFound, "the key " + host.key + " of " + host.name + " is not here",
+                "name a private key file that you can read, or leave it out: ssh's own are tried");
+  }
+  return {};
+}
+
 // A context that is known keeps the name that its cluster has; a new one is called like it.
 Result<void> Name(const UpFlags& flags, const Contexts& contexts, UpOptions& options) {
   options.context = flags.name.empty() ? flags.cluster : flags.name;
@@ -120,7 +138,9 @@ Result<void> Name(const UpFlags& flags, const Contexts& contexts, UpOptions& opt
 Result<HostSet> HostsNamed(const UpFlags& flags) {
   LAUNCH_ASSIGN_OR_RETURN(HostSet set, ReadHostArgument(flags.hosts));
   ApplyFlags(flags, set);
-  return up::CheckHosts(std::move(set), flags.hosts);
+  LAUNCH_ASSIGN_OR_RETURN(set, up::CheckHosts(std::move(set), flags.hosts));
+  LAUNCH_RETURN_IF_ERROR(FindKeys(set));
+  return set;
 }
 
 Result<UpOptions> OptionsOf(const App& app, const UpFlags& flags, const HostSet& set) {
@@ -152,11 +172,13 @@ Result<UpOptions> OptionsOf(const App& app, const UpFlags& flags, const HostSet&
   return options;
 }
 
-std::size_t ShowFailures(const App& app, const std::vector<HostResult>& results) {
+std::size_t ShowFailures(const App& app, const std::vector<HostResult>& results,
+                         const std::string& told) {
   std::size_t failed = 0;
   for (const HostResult& result : results) {
     if (!result.error) continue;
     ++failed;
+    if (result.host.name == told) continue;
     std::fprintf(stderr, "%s: %s\n", result.host.name.c_str(), FormatError(*result.error).c_str());
   }
   if (failed > 0)

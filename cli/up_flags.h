@@ -57,7 +57,9 @@ Result<std::string> ClusterMeant(const App& app, const Contexts& contexts,
 // The hosts of a cluster that `launch up` made from here.
 Result<up::HostSet> HostsOf(const Contexts& contexts, const std::string& cluster);
 
-// The hosts that did not make it, with what to do; the number of them.
-std::size_t ShowFailures(const App& app, const std::vector<up::HostResult>& results);
+// The hosts that did not make it, with what to do; the number of them. What happened to `told` is
+// said elsewhere.
+std::size_t ShowFailures(const App& app, const std::vector<up::HostResult>& results,
+                         const std::string& told = {});
 
 }  // namespace launch

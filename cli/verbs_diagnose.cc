@@ -1,5 +1,7 @@
 // diagnose: the verdict on a log of a run that happened elsewhere; needs no cluster.
 // why: the verdict on a job.
+#include <sys/stat.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <functional>
@@ -9,6 +11,7 @@
 #include "cli/job_names.h"
 #include "cli/job_verdict.h"
 #include "cli/render_verdict.h"
+#include "common/quoted.h"
 #include "common/units.h"
 #include "diagnosis/verdict.h"
 
@@ -56,6 +59,11 @@ Result<Input> OpenInput(const std::string& path) {
     return Fail(ErrorCode::kNotFound, "cannot read the log `" + path + "`",
                 ParseInt(path) ? "of a job: launch why " + path
                                : "give a readable file, or - for the standard input");
+  if (struct stat there{};
+      ::fstat(::fileno(input.file.get()), &there) == 0 && S_ISDIR(there.st_mode))
+    return Fail(ErrorCode::kInvalidArgument, "`" + path + "` is a directory",
+                "give one file: the log of the rank that failed first, or all of them: cat " +
+                    ShellQuote(path) + "/*.log | launch diagnose -");
   input.head.resize(std::fread(input.head.data(), 1, input.head.size(), input.file.get()));
   return input;
 }
@@ -68,7 +76,7 @@ Result<void> ReadRest(const Input& input,
     LAUNCH_RETURN_IF_ERROR(take(std::string_view(piece).substr(0, got)));
   if (std::ferror(input.file.get()) != 0)
     return Fail(ErrorCode::kIo, "reading `" + input.path + "` failed before its end",
-                "is it a directory, or on a file system with trouble?");
+                "is its file system in trouble?");
   return {};
 }
 

@@ -7,6 +7,7 @@
 
 #include "cli/app.h"
 #include "cli/contexts.h"
+#include "cli/leave_note.h"
 #include "cli/slurm_cluster.h"
 #include "cli/up/bring_up.h"
 #include "cli/up/cluster_file.h"
@@ -21,6 +22,8 @@ namespace {
 using up::HostResult;
 using up::HostSet;
 using up::UpOptions;
+
+constexpr const char* kGoOn = "launch: left in the middle; run it again to go on";
 
 // A controller that was just left by an agent may need a moment to see it.
 Result<void> ForgetEnded(Client& client, const NodeId& node) {
@@ -94,6 +97,7 @@ Result<int> RunRemove(const App& app, UpFlags flags) {
   LAUNCH_ASSIGN_OR_RETURN(flags.cluster, ClusterMeant(app, contexts, flags.cluster));
   LAUNCH_RETURN_IF_ERROR(HostsOf(contexts, flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(const UniqueFd turn, up::LockCluster(contexts, flags.cluster));
+  const LeaveNote leaving(kGoOn);
   LAUNCH_ASSIGN_OR_RETURN(HostSet all, HostsOf(contexts, flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(const HostSet set, ToRemove(all, flags.hosts));
   LAUNCH_ASSIGN_OR_RETURN(const Cluster cluster, ClusterOfCredentials(contexts.Dir(flags.cluster)));
@@ -210,6 +214,7 @@ Result<int> RunDown(const App& app, UpFlags flags) {
   LAUNCH_ASSIGN_OR_RETURN(flags.cluster, ClusterMeant(app, contexts, flags.cluster));
   LAUNCH_RETURN_IF_ERROR(HostsOf(contexts, flags.cluster));
   LAUNCH_ASSIGN_OR_RETURN(const UniqueFd turn, up::LockCluster(contexts, flags.cluster));
+  const LeaveNote leaving(kGoOn);
   LAUNCH_ASSIGN_OR_RETURN(const HostSet set, HostsOf(contexts, flags.cluster));
   up::Ending ending{.purge = flags.purge};
   // None where an `up` ended before its controller answered: then no job was ever taken.

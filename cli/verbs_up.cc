@@ -4,6 +4,7 @@
 
 #include "cli/app.h"
 #include "cli/contexts.h"
+#include "cli/leave_note.h"
 #include "cli/slurm_cluster.h"
 #include "cli/table.h"
 #include "cli/up/bring_up.h"
@@ -184,6 +185,12 @@ Result<int> RunUp(const App& app, const UpFlags& flags) {
     return up::WriteClusterFile(
         contexts, context, up::Merged(written.before, BeforeHosts(written.before, written.set)));
   };
+  std::optional<LeaveNote> leaving;
+  if (!flags.dry_run)  // what nobody uses yet can be undone
+    leaving.emplace(written.founded
+                        ? "launch: left; run it again to go on: what is done is not done twice"
+                        : "launch: left; run it again to go on, or undo it: launch down " +
+                              context + " --purge");
   options.founding = [&] {
     written.set.founding = {written.set.head};
     return write();
@@ -191,14 +198,11 @@ Result<int> RunUp(const App& app, const UpFlags& flags) {
   LAUNCH_RETURN_IF_ERROR(write());
   const up::BroughtUp brought = up::BringUp(written.set, options, contexts);
   options.progress = nullptr;
-  std::vector<HostResult> results = brought.hosts;
+  const std::vector<HostResult>& results = brought.hosts;
   if (!brought.controller) {
     const Error error = HeadError(app, flags, written, results);
-    std::erase_if(results,
-                  [&](const HostResult& one) { return one.host.name == written.set.head; });
-    ShowFailures(app, results);
-    if (!flags.dry_run)
-      LAUNCH_RETURN_IF_ERROR(TakeBack(app, contexts, context, written, brought.hosts));
+    ShowFailures(app, results, written.set.head);
+    if (!flags.dry_run) LAUNCH_RETURN_IF_ERROR(TakeBack(app, contexts, context, written, results));
     return Unexpected(error);
   }
   const std::size_t failed = ShowFailures(app, results);
@@ -227,6 +231,9 @@ Result<int> RunUpgrade(const App& app, UpFlags flags) {
   LAUNCH_RETURN_IF_ERROR(up::CheckUpgrade(status.version, Version()));
   LAUNCH_ASSIGN_OR_RETURN(UpOptions options, OptionsOf(app, flags, set));
   options.in_turn = true;
+  std::optional<LeaveNote> leaving;
+  if (!flags.dry_run)
+    leaving.emplace("launch: left; hosts may be of the release before: launch upgrade goes on");
   const up::BroughtUp brought = up::BringUp(set, options, contexts);
   options.progress = nullptr;
   const std::size_t failed = ShowFailures(app, brought.hosts);

@@ -51,7 +51,25 @@ class KnownHosts {
 
 enum class KeyState { kKnown, kUnknown };
 
-Result<KeyState> LookUpKey(ssh_session session, const Host& host, const std::string& fingerprint) {
+// The command by which a person takes the known key of the host away.
+std::string Forgetting(ssh_session session, const Host& host, const std::string& known_hosts) {
+  constexpr unsigned kUsualPort = 22;
+  char* asked = nullptr;
+  std::string name = host.Address();
+  if (ssh_options_get(session, SSH_OPTIONS_HOST, &asked) == SSH_OK) {
+    name = asked;
+    ssh_string_free_char(asked);
+  }
+  unsigned port = kUsualPort;
+  (void)ssh_options_get_port(session, &port);
+  if (port != kUsualPort) name = "[" + name + "]:" + std::to_string(port);
+  std::string command = "ssh-keygen -R " + ShellQuote(name);
+  if (!known_hosts.empty()) command += " -f " + ShellQuote(known_hosts);
+  return command;
+}
+
+Result<KeyState> LookUpKey(ssh_session session, const Host& host, const std::string& fingerprint,
+                           const std::string& known_hosts) {
   switch (ssh_session_is_known_server(session)) {
     case SSH_KNOWN_HOSTS_OK:
       return KeyState::kKnown;
@@ -59,7 +77,7 @@ Result<KeyState> LookUpKey(ssh_session session, const Host& host, const std::str
     case SSH_KNOWN_HOSTS_OTHER:
       return Fail(ErrorCode::kPermissionDenied,
                   "the host key of " + NameOf(host) + " is not the known one: " + fingerprint,
-                  "if the machine was installed anew: ssh-keygen -R " + host.Address() +
+                  "if the machine was installed anew: " + Forgetting(session, host, known_hosts) +
                       ", then run this again; if not, somebody may stand in between");
     case SSH_KNOWN_HOSTS_UNKNOWN:
     case SSH_KNOWN_HOSTS_NOT_FOUND:
@@ -83,14 +101,16 @@ std::string ByHand(const Host& host, const SshOptions& options) {
   if (!options.config.empty()) command += " -F " + ShellQuote(options.config);
   if (!host.jump.empty()) command += " -J " + host.jump;
   if (host.port != 0) command += " -p " + std::to_string(host.port);
-  return command + " " + (host.user.empty() ? "" : host.user + "@") + host.Address();
+  return command + " " + ShellQuote((host.user.empty() ? "" : host.user + "@") + host.Address());
 }
 
-Result<void> CheckKey(ssh_session session, const Host& host, const SshOptions& options) {
+Result<void> CheckKey(ssh_session session, const Host& host, const SshOptions& options,
+                      const std::string& known_hosts) {
   const std::string fingerprint = Fingerprint(session);
   {
     const KnownHosts turn(options.known_hosts_lock);
-    LAUNCH_ASSIGN_OR_RETURN(const KeyState state, LookUpKey(session, host, fingerprint));
+    LAUNCH_ASSIGN_OR_RETURN(const KeyState state,
+                            LookUpKey(session, host, fingerprint, known_hosts));
     if (state == KeyState::kKnown) return {};
   }
   if (!options.accept_key || !options.accept_key(NameOf(host), fingerprint))
@@ -100,7 +120,7 @@ Result<void> CheckKey(ssh_session session, const Host& host, const SshOptions& o
                     "` once, or give --accept-new-host-keys");
   const KnownHosts turn(options.known_hosts_lock);
   // Somebody else may have written it while the question stood.
-  LAUNCH_ASSIGN_OR_RETURN(const KeyState state, LookUpKey(session, host, fingerprint));
+  LAUNCH_ASSIGN_OR_RETURN(const KeyState state, LookUpKey(session, host, fingerprint, known_hosts));
   if (state == KeyState::kUnknown && ssh_session_update_known_hosts(session) != SSH_OK)
     return Fail(ErrorCode::kIo, "known_hosts cannot be written: " + LastError(session),
                 "look at ~/.ssh/known_hosts");

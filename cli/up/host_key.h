@@ -17,7 +17,8 @@ std::string NameOf(const Host& host);
 std::string ByHand(const Host& host, const SshOptions& options);
 
 // Asks about a key that is not known, and writes it down. kPermissionDenied where nobody accepts
-// it, or another one is known.
-Result<void> CheckKey(ssh_session_struct* session, const Host& host, const SshOptions& options);
+// it, or another one is known. `known_hosts`: the file of the known ones; empty: ssh's usual one.
+Result<void> CheckKey(ssh_session_struct* session, const Host& host, const SshOptions& options,
+                      const std::string& known_hosts);
 
 }  // namespace launch::up

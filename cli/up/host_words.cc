@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/hostlist.h"
+#include "common/quoted.h"
 #include "common/text.h"
 #include "common/units.h"
 
@@ -66,7 +67,7 @@ Result<std::vector<Host>> ReadPart(std::string_view part) {
     if (like.user.empty())
       return Fail(ErrorCode::kInvalidArgument, "no user before '@' in '" + std::string(part) + "'",
                   "write user@host");
-    LAUNCH_RETURN_IF_ERROR(CheckHostName(like.user));
+    LAUNCH_RETURN_IF_ERROR(CheckUser(like.user));
   }
   if (const auto v6 = V6Of(rest)) {
     LAUNCH_RETURN_IF_ERROR(CheckV6(v6->address));
@@ -115,6 +116,19 @@ Result<void> CheckHostName(const std::string& name) {
   if (good) return {};
   return Fail(ErrorCode::kInvalidArgument, "'" + name + "' is not a host name",
               "write names or addresses: gpu[01-16], ana@10.0.0.7:2222, [fd00::9]");
+}
+
+Result<void> CheckUser(const std::string& user) {
+  constexpr std::string_view kOfShells = "'`\"$;&<>|(){} \t";
+  const bool good =
+      !user.empty() && user[0] != '-' && user.back() != '\\' &&
+      std::none_of(user.begin(), user.end(), [&](char c) {
+        const auto byte = static_cast<unsigned char>(c);
+        return byte < 0x20 || byte == 0x7f || kOfShells.find(c) != std::string_view::npos;
+      });
+  if (good) return {};
+  return Fail(ErrorCode::kInvalidArgument, Quoted(user) + " is not a user name",
+              "write it as ssh takes it: ana, ana@lab.org");
 }
 
 Result<std::string> ReadAddress(const std::string& text) {

@@ -18,6 +18,9 @@ Result<void> CheckHostName(const std::string& name);
 // A name, or an address of IPv4 or IPv6, that one also in brackets.
 Result<std::string> ReadAddress(const std::string& text);
 
+// Of a name on the other machine, as OpenSSH takes it: also LAB\ana and ana@lab.
+Result<void> CheckUser(const std::string& user);
+
 // Splits a hostlist at the commas outside brackets.
 std::vector<std::string> HostParts(std::string_view text);
 

@@ -30,6 +30,44 @@ Result<void> CheckJump(const std::string& jump) {
               "ProxyJump");
 }
 
+Result<void> CheckHowReached(const Host& host) {
+  if (!host.user.empty()) LAUNCH_RETURN_IF_ERROR(CheckUser(host.user));
+  return CheckJump(host.jump);
+}
+
+// Each host has one name, and a name one host.
+class Names {
+ public:
+  // Of the hosts from `begin` on.
+  Result<void> Take(const std::vector<Host>& hosts, std::size_t begin) {
+    for (std::size_t i = begin; i < hosts.size(); ++i) {
+      if (!seen_.insert(hosts[i].name).second)
+        return Fail(ErrorCode::kInvalidArgument, "host " + hosts[i].name + " is named twice",
+                    "name each host once");
+    }
+    return {};
+  }
+
+ private:
+  std::set<std::string> seen_;
+};
+
+Result<int> PortOf(const YamlMap& map, std::string_view key) {
+  LAUNCH_ASSIGN_OR_RETURN(const auto text, map.String(key));
+  if (!text) return 0;
+  const Result<int> port = ReadPort(*text);
+  if (!port) return map.Bad(*map.Get(key), key, port.error().message, port.error().hint);
+  return *port;
+}
+
+Result<std::string> UserOf(const YamlMap& map) {
+  LAUNCH_ASSIGN_OR_RETURN(const auto user, map.String("user"));
+  if (!user || user->empty()) return std::string();
+  if (const auto good = CheckUser(*user); !good)
+    return map.Bad(*map.Get("user"), "user", good.error().message, good.error().hint);
+  return *user;
+}
+
 Result<Host> ReadEntry(const YamlNode& node, const std::string& file, const Host& defaults,
                        const YamlNode* agent) {
   const YamlMap map(node, file, "hosts");
@@ -44,8 +82,8 @@ Result<Host> ReadEntry(const YamlNode& node, const std::string& file, const Host
   if (address) {
     LAUNCH_ASSIGN_OR_RETURN(host.address, ReadAddress(*address));
   }
-  LAUNCH_ASSIGN_OR_RETURN(const auto user, map.String("user"));
-  LAUNCH_ASSIGN_OR_RETURN(const auto port, map.String("port"));
+  LAUNCH_ASSIGN_OR_RETURN(const std::string user, UserOf(map));
+  LAUNCH_ASSIGN_OR_RETURN(const int port, PortOf(map, "port"));
   LAUNCH_ASSIGN_OR_RETURN(const auto key, map.String("key"));
   LAUNCH_ASSIGN_OR_RETURN(const auto jump, map.String("jump"));
   LAUNCH_ASSIGN_OR_RETURN(const auto local, map.Bool("local"));
@@ -53,43 +91,36 @@ Result<Host> ReadEntry(const YamlNode& node, const std::string& file, const Host
   LAUNCH_ASSIGN_OR_RETURN(host.agent, ReadAgentSettings(agent, map.Get("agent"), file));
   host.local = local.value_or(false);
   host.sudo = sudo.value_or(defaults.sudo);
-  if (user) host.user = *user;
+  if (!user.empty()) host.user = user;
   if (key) host.key = *key;
   if (jump) host.jump = *jump;
-  if (port) {
-    LAUNCH_ASSIGN_OR_RETURN(host.port, ReadPort(*port));
-  }
+  if (port != 0) host.port = port;
   return host;
 }
 
 Result<HostSet> ReadYamlHosts(std::string_view text, const std::string& file) {
   LAUNCH_ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, file));
   const YamlMap map(root, file, "");
+  if (root.kind == YamlNode::Kind::kList)
+    return map.Bad(root, "hosts", "the list of hosts has no name", "write `hosts:` above it");
   LAUNCH_RETURN_IF_ERROR(
       map.AllowOnly({"hosts", "head", "user", "port", "key", "jump", "sudo", "controller_port",
                      "slurm_jobs", "ssh_config", "founding", "agent", "controller"}));
   HostSet set;
   Host defaults;
   LAUNCH_ASSIGN_OR_RETURN(const auto head, map.String("head"));
-  LAUNCH_ASSIGN_OR_RETURN(const auto user, map.String("user"));
-  LAUNCH_ASSIGN_OR_RETURN(const auto port, map.String("port"));
+  LAUNCH_ASSIGN_OR_RETURN(defaults.user, UserOf(map));
+  LAUNCH_ASSIGN_OR_RETURN(defaults.port, PortOf(map, "port"));
   LAUNCH_ASSIGN_OR_RETURN(const auto key, map.String("key"));
   LAUNCH_ASSIGN_OR_RETURN(const auto jump, map.String("jump"));
   LAUNCH_ASSIGN_OR_RETURN(const auto sudo, map.Bool("sudo"));
-  LAUNCH_ASSIGN_OR_RETURN(const auto listen, map.String("controller_port"));
+  LAUNCH_ASSIGN_OR_RETURN(set.controller_port, PortOf(map, "controller_port"));
   LAUNCH_ASSIGN_OR_RETURN(const auto ssh_config, map.String("ssh_config"));
   set.head = head.value_or("");
   set.ssh_config = ssh_config.value_or("");
-  defaults.user = user.value_or("");
   defaults.key = key.value_or("");
   defaults.jump = jump.value_or("");
   defaults.sudo = sudo.value_or(false);
-  if (port) {
-    LAUNCH_ASSIGN_OR_RETURN(defaults.port, ReadPort(*port));
-  }
-  if (listen) {
-    LAUNCH_ASSIGN_OR_RETURN(set.controller_port, ReadPort(*listen));
-  }
   const YamlNode* agent = map.Get("agent");
   LAUNCH_ASSIGN_OR_RETURN(defaults.agent, ReadAgentSettings(agent, nullptr, file));
   LAUNCH_ASSIGN_OR_RETURN(set.controller, ReadControllerSettings(map.Get("controller"), file));
@@ -97,15 +128,20 @@ Result<HostSet> ReadYamlHosts(std::string_view text, const std::string& file) {
   if (list == nullptr || list->kind != YamlNode::Kind::kList)
     return map.Bad(list == nullptr ? root : *list, "hosts", "hosts is not a list",
                    "write hosts: [gpu01, gpu02], or entries with name, address, user ...");
+  Names names;
   for (const YamlNode& item : list->items) {
+    const std::size_t before = set.hosts.size();
     if (item.kind == YamlNode::Kind::kMap) {
       LAUNCH_ASSIGN_OR_RETURN(Host host, ReadEntry(item, file, defaults, agent));
       set.hosts.push_back(std::move(host));
+      if (const auto once = names.Take(set.hosts, before); !once)
+        return map.Bad(item, "hosts", once.error().message, once.error().hint);
       continue;
     }
-    const std::size_t before = set.hosts.size();
     if (auto added = AppendHosts(item.scalar, set.hosts); !added)
       return map.Bad(item, "hosts", added.error().message, added.error().hint);
+    if (const auto once = names.Take(set.hosts, before); !once)
+      return map.Bad(item, "hosts", once.error().message, once.error().hint);
     for (std::size_t i = before; i < set.hosts.size(); ++i) {
       Host& host = set.hosts[i];
       if (host.user.empty()) host.user = defaults.user;
@@ -123,14 +159,29 @@ Result<HostSet> ReadYamlHosts(std::string_view text, const std::string& file) {
 
 enum class Kind { kYaml, kSshConfig, kLines };
 
+// "head: gpu01", "hosts:"
+bool HasYamlKey(std::string_view line) {
+  const std::size_t end = line.find_first_not_of("abcdefghijklmnopqrstuvwxyz_");
+  return end != 0 && end != std::string_view::npos && line[end] == ':' &&
+         (end + 1 == line.size() || line[end + 1] == ' ');
+}
+
+// `host slots=8` of MPI: a machine that is called host.
+bool IsSlots(std::string_view rest) {
+  return rest.starts_with("slots=") || rest.starts_with("max_slots=") ||
+         rest.starts_with("max-slots=");
+}
+
 Kind KindOf(std::string_view text) {
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string line = Lower(Trim(text.substr(begin, end - begin)));
     begin = end + 1;
-    if (line.starts_with("hosts:")) return Kind::kYaml;
+    if (line.starts_with('{') || line.starts_with("- ") || line == "---" || HasYamlKey(line))
+      return Kind::kYaml;
     const std::string word = line.substr(0, line.find_first_of(" \t="));
-    if (word.size() < line.size() && (word == "host" || word == "include" || word == "match"))
+    if (word.size() < line.size() && (word == "host" || word == "include" || word == "match") &&
+        !IsSlots(Trim(std::string_view(line).substr(word.size()))))
       return Kind::kSshConfig;
   }
   return Kind::kLines;
@@ -204,6 +255,7 @@ Result<HostSet> ReadSshConfig(std::string_view text, const std::string& file) {
 
 Result<HostSet> ReadLines(std::string_view text, const std::string& file) {
   HostSet set;
+  Names names;
   int number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -212,9 +264,11 @@ Result<HostSet> ReadLines(std::string_view text, const std::string& file) {
     ++number;
     line = Trim(line.substr(0, line.find('#')));
     if (line.empty()) continue;
+    const std::size_t before = set.hosts.size();
     // What follows the name is for another launcher: slots=8, max-slots=8.
-    if (auto added = AppendHosts(line.substr(0, line.find_first_of(" \t")), set.hosts); !added)
-      return Bad(file, number, added.error().message, added.error().hint);
+    auto taken = AppendHosts(line.substr(0, line.find_first_of(" \t")), set.hosts);
+    if (taken) taken = names.Take(set.hosts, before);
+    if (!taken) return Bad(file, number, taken.error().message, taken.error().hint);
   }
   return set;
 }
@@ -234,23 +288,22 @@ Result<HostSet> ReadByKind(std::string_view text, const std::string& file) {
 }  // namespace
 
 Result<HostSet> CheckHosts(HostSet set, const std::string& file) {
-  for (const Host& host : set.hosts) LAUNCH_RETURN_IF_ERROR(CheckJump(host.jump));
+  for (const Host& host : set.hosts) LAUNCH_RETURN_IF_ERROR(CheckHowReached(host));
   if (set.hosts.empty())
     return Bad(file, 0, "no host is named",
                "write one a line, or `hosts:` with a list; an OpenSSH config needs a Host without "
                "wildcards");
-  std::set<std::string> names;
-  for (const Host& host : set.hosts) {
-    if (names.insert(host.name).second) continue;
-    return Bad(file, 0, "host " + host.name + " is named twice", "name each host once");
-  }
-  if (!set.head.empty() && !names.contains(set.head))
+  if (const auto once = Names().Take(set.hosts, 0); !once)
+    return Bad(file, 0, once.error().message, once.error().hint);
+  if (!set.head.empty() && HostNamed(set, set.head) == nullptr)
     return Bad(file, 0, "head: " + set.head + " is not among the hosts",
                "name one of them: the controller runs there");
   return set;
 }
 
 Result<HostSet> ReadHosts(std::string_view text, const std::string& file) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   LAUNCH_ASSIGN_OR_RETURN(HostSet set, ReadByKind(text, file));
   return CheckHosts(std::move(set), file);
 }

@@ -71,6 +71,7 @@ struct Prepared {
   Session session;
   bool jumps = false;
   std::vector<std::string> keys;  // files that somebody named, to be tried first
+  std::string known_hosts;        // file; empty: the usual one
   UniqueFd complaints;  // what the ssh program of a jump says; libssh itself throws it away
 };
 
@@ -131,6 +132,8 @@ Result<Prepared> Prepare(const Host& host, const SshOptions& options) {
   bool good = SetOption(session, SSH_OPTIONS_HOST, host.Address());
   if (settings) {
     good = good && SetAll(session, *settings);
+    made.known_hosts = WithoutTilde(settings->known_hosts);
+    if (made.known_hosts == WithoutTilde("~/.ssh/known_hosts")) made.known_hosts.clear();
   } else {
     const char* file = options.config.empty() ? nullptr : options.config.c_str();
     good = good && ssh_options_parse_config(session, file) == SSH_OK;
@@ -347,7 +350,7 @@ Result<std::unique_ptr<Remote>> Connect(const Host& host, const SshOptions& opti
       continue;
     }
     GiveUpWhenStalled(session.get());
-    LAUNCH_RETURN_IF_ERROR(CheckKey(session.get(), host, options));
+    LAUNCH_RETURN_IF_ERROR(CheckKey(session.get(), host, options, prepared.known_hosts));
     auto watchdog = std::make_unique<Watchdog>(ssh_get_fd(session.get()));
     watchdog->Begin(kLogIn);
     auto entered = LogIn(session.get(), host, prepared.keys);

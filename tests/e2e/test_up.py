@@ -199,6 +199,7 @@ def test_up_from_a_hosts_file_to_a_cluster_and_back(ssh_hosts, tmp_path):
     ssh_hosts.serve("nb")
     changed = operator.up("--accept-new-host-keys")
     assert changed.returncode == 1 and "not the known one" in changed.stderr, changed.stderr
+    assert f"ssh-keygen -R {ssh_hosts.address('nb')} -f {operator.known}" in changed.stderr, changed.stderr
     sh(f"sed -i '/^{NET.replace('.', '[.]')}[.]11 /d' {operator.known}")
 
     # Back to nothing.

@@ -37,19 +37,22 @@ def test_what_an_interrupted_up_left_is_known_and_can_be_undone(two, tmp_path):
     # A head that was never reached binds nobody.
     typo = operator.launch("up", "hosts.yml", *ssh)
     assert typo.returncode != 0 and "there is no file hosts.yml" in typo.stderr, typo.stderr
+    nokey = operator.launch("up", "na,nb", "--key", tmp_path / "nokey", *ssh)
+    assert nokey.returncode != 0 and f"the key {tmp_path}/nokey of na is not here" in nokey.stderr, nokey.stderr
     down = operator.launch("up", "nowhere,nb", *ssh)
     assert down.returncode != 0 and "head nowhere" in down.stderr, down.stderr
-    assert "nb: can be nodes" in down.stderr and "--head nb" in down.stderr, "the others are looked at in the same run"
+    assert "1 of 2 hosts failed" in down.stderr and "nb: can be nodes" in down.stderr and "--head nb" in down.stderr, "the others are looked at in the same run"
     assert not (clusters / "launch").exists() and "no cluster is current" in operator.launch("down").stderr
 
     # Interrupted when the second host has its agent: both are known.
     line = subprocess.Popen([BIN / "launch", "up", operator.hosts_file, *ssh], env=operator.env, stdin=subprocess.DEVNULL,
-                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     wait_until("programs are there", lambda: list((tmp_path / "nb/opt").rglob("launch-agent*")) or line.poll() is not None)
     busy = operator.up()
     assert line.poll() is not None or (busy.returncode != 0 and "another `launch` of yours is at work" in busy.stderr), busy.stderr
     line.send_signal(signal.SIGINT)
-    line.wait(20)
+    said = line.communicate(timeout=20)[1]
+    assert line.returncode == 130 and "launch: left; run it again to go on, or undo it: launch down launch --purge" in said, said
     known = (clusters / "launch/hosts.yaml").read_text()
     assert '"na"' in known and '"nb"' in known, known
     again = operator.up()

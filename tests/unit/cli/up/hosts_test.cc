@@ -69,6 +69,39 @@ TEST(Hosts, ReadsWhatOtherLaunchersRead) {
   EXPECT_EQ(ssh->ssh_config, "config");
 }
 
+TEST(Hosts, ReadsUsersAsDirectoriesCallThem) {
+  const auto set = ReadHostlist("bob@corp.org@gpu01,LAB\\ana@gpu02:2222");
+  ASSERT_TRUE(set) << FormatError(set.error());
+  EXPECT_EQ(set->hosts[0].user, "bob@corp.org");
+  EXPECT_EQ(set->hosts[1].user, "LAB\\ana");
+  EXPECT_EQ(set->hosts[1].port, 2222);
+  for (const char* bad : {"-bob", "a b", "a;b", "a\\nb", "bob\\\\", "$(id)"}) {
+    const auto refused =
+        ReadHosts("hosts:\n  - {name: a, user: \"" + std::string(bad) + "\"}\n", "f");
+    ASSERT_FALSE(refused) << bad;
+    EXPECT_EQ(refused.error().where->line, 2) << bad;
+  }
+}
+
+TEST(Hosts, KnowsAFileByItsFirstWords) {
+  for (const char* yaml :
+       {"{hosts: [a, b]}", "---\nhosts: [a, b]\n", "\xef\xbb\xbfhosts:\n  - a\n  - b\n",
+        "# mine\nhead: a\nhosts: [a, b]\n"}) {
+    const auto set = ReadHosts(yaml, "h.yaml");
+    ASSERT_TRUE(set) << yaml << FormatError(set.error());
+    EXPECT_EQ(Names(*set), "a b");
+  }
+  const auto other = ReadHosts("host: [a]\n", "h.yaml");
+  ASSERT_FALSE(other);
+  EXPECT_NE(other.error().hint.find("hosts"), std::string::npos) << FormatError(other.error());
+  const auto list = ReadHosts("- a\n- b\n", "h.yaml");
+  ASSERT_FALSE(list);
+  EXPECT_EQ(list.error().hint, "write `hosts:` above it");
+  const auto slots = ReadHosts("host slots=8\ninclude max_slots=4\n", "hostfile");
+  ASSERT_TRUE(slots) << FormatError(slots.error());
+  EXPECT_EQ(Names(*slots), "host include") << "machines of these names";
+}
+
 TEST(Hosts, ReadsAnOpenSshConfigAsItMayBeWritten) {
   const auto set = ReadHosts(
       "# mine\nMatch host x\n  User no\nHost=gpu1\nHost \"gpu2\"\tgpu3 # three\n"
@@ -98,6 +131,12 @@ TEST(Hosts, RefusesWithPlaceAndRemedy) {
   EXPECT_FALSE(ReadHostlist("gpu01:0"));
   EXPECT_FALSE(ReadHostlist("@gpu01"));
   EXPECT_FALSE(ReadHosts("head: gpu9\nhosts: [gpu1]\n", "f"));
+  for (const char* text : {"hosts:\n  - a\n  - {name: a}\n",
+                           "hosts:\n  - a\n  - {name: b, port: 22222222}\n", "a\nb\na\n"}) {
+    const auto third = ReadHosts(text, "f");
+    ASSERT_FALSE(third) << text;
+    EXPECT_EQ(third.error().where->line, 3) << text;
+  }
   const auto line = ReadHosts("gpu1\nbad name[\n", "list");
   ASSERT_TRUE(line || line.error().where->line == 2);
 }
