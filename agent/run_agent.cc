@@ -390,6 +390,12 @@ Result<void> StartAndRun(AgentConfig config) {
                        const std::atomic<bool>& cancel) {
              return runtimes.Ask(interpreter, env, account ? account->name : "", cancel);
            },
+       .read_runtime =
+           [&runtimes](const std::string& interpreter, const std::vector<EnvVar>& env,
+                       const std::optional<LocalAccount>& account,
+                       const std::atomic<bool>& cancel) {
+             return runtimes.Read(interpreter, env, account ? account->name : "", cancel);
+           },
        .environment_of =
            [&scope](const RankSpec& rank, const std::optional<LocalAccount>& account) {
              return EnvironmentOf(rank, account, scope);

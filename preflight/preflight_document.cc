@@ -56,7 +56,7 @@ first. Versions and places in remedies come from one file, `configs/remedies.yam
 | Level | Before each start |
 |---|---|
 | `none` | paths, the workdir's marker and the way to rank 0, because a start needs them; nothing that judges the node |
-| `quick` (default) | the same, disks, /dev/shm, clocks, and for GPU jobs the job's own interpreter on every node, compared between the nodes |
+| `quick` (default) | the same, disks, /dev/shm, clocks, and for GPU jobs the job's own interpreter on every node, compared between the nodes; for CPU jobs whether one that they name runs |
 | `full` | the same, the interpreter also for CPU jobs; then, on several nodes, all of them speak with each other |
 
 That last part is one program, run on all nodes at the same moment by the job's interpreter in the

@@ -176,9 +176,10 @@ bool PythonProbe::Knows(const PythonQuestion& question) const {
   return known && clock_.Now() < known->until;
 }
 
-RuntimeFacts PythonProbe::Read(const PythonQuestion& question) {
-  if (std::optional<Known> known = Find(question)) return known->facts;
-  return Run(question, Depth::kRead, nullptr);
+RuntimeFacts PythonProbe::Read(const PythonQuestion& question, const std::atomic<bool>* cancel) {
+  const std::optional<Known> known = Find(question);
+  if (known && (!known->facts.python.empty() || clock_.Now() < known->until)) return known->facts;
+  return Run(question, Depth::kRead, cancel);
 }
 
 RuntimeFacts PythonProbe::Ask(const PythonQuestion& question, const std::atomic<bool>* cancel) {

@@ -40,8 +40,8 @@ class PythonProbe {
   PythonProbe(Options options, Clock& clock);
 
   // What can be read without importing torch. A full answer is better and is given instead, also
-  // when it is old, as long as nothing on disk changed.
-  RuntimeFacts Read(const PythonQuestion& question);
+  // when it is old, as long as nothing on disk changed; one that did not run is asked again.
+  RuntimeFacts Read(const PythonQuestion& question, const std::atomic<bool>* cancel = nullptr);
   // With the import, up to the deadline. A missing, broken or slow interpreter is a fact with
   // `says`, never an error. `cancel` ends the question, and then the answer is of no worth.
   RuntimeFacts Ask(const PythonQuestion& question, const std::atomic<bool>* cancel = nullptr);

@@ -66,8 +66,9 @@ std::shared_ptr<RuntimeProber::Turn> RuntimeProber::TurnOf(const Asked& asked) {
   return known_.front().turn;
 }
 
-RuntimeFacts RuntimeProber::Ask(const std::string& interpreter, const std::vector<EnvVar>& env,
-                                const std::string& account, const std::atomic<bool>& cancel) {
+RuntimeFacts RuntimeProber::InTurn(Question ask, const std::string& interpreter,
+                                   const std::vector<EnvVar>& env, const std::string& account,
+                                   const std::atomic<bool>& cancel) {
   Asked asked{account, interpreter, base_env_};
   for (const EnvVar& variable : env)
     if (Decides(variable.name)) asked.environment[variable.name] = variable.value;
@@ -82,7 +83,17 @@ RuntimeFacts RuntimeProber::Ask(const std::string& interpreter, const std::vecto
   while (!asking.try_lock_for(kLookAgain)) {
     if (cancel) return {.path = interpreter, .user = account};
   }
-  return turn->probe.Ask(question, &cancel);
+  return (turn->probe.*ask)(question, &cancel);
+}
+
+RuntimeFacts RuntimeProber::Ask(const std::string& interpreter, const std::vector<EnvVar>& env,
+                                const std::string& account, const std::atomic<bool>& cancel) {
+  return InTurn(&PythonProbe::Ask, interpreter, env, account, cancel);
+}
+
+RuntimeFacts RuntimeProber::Read(const std::string& interpreter, const std::vector<EnvVar>& env,
+                                 const std::string& account, const std::atomic<bool>& cancel) {
+  return InTurn(&PythonProbe::Read, interpreter, env, account, cancel);
 }
 
 }  // namespace launch::agent

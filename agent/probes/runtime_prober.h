@@ -31,6 +31,9 @@ class RuntimeProber {
   // than a start waits for one node (controller/core/draft.h, kStagingMargin); `cancel` ends it.
   RuntimeFacts Ask(const std::string& interpreter, const std::vector<EnvVar>& env,
                    const std::string& account, const std::atomic<bool>& cancel);
+  // The same without the import of torch, in as little time as it takes to start: whether it runs.
+  RuntimeFacts Read(const std::string& interpreter, const std::vector<EnvVar>& env,
+                    const std::string& account, const std::atomic<bool>& cancel);
   void SetDriver(std::string version);  // another driver makes known answers void
 
  private:
@@ -50,6 +53,9 @@ class RuntimeProber {
     std::shared_ptr<Turn> turn;  // shared with who asks meanwhile
   };
   std::shared_ptr<Turn> TurnOf(const Asked& asked);
+  using Question = RuntimeFacts (PythonProbe::*)(const PythonQuestion&, const std::atomic<bool>*);
+  RuntimeFacts InTurn(Question ask, const std::string& interpreter, const std::vector<EnvVar>& env,
+                      const std::string& account, const std::atomic<bool>& cancel);
 
   const std::map<std::string, std::string> base_env_;
   Clock& clock_;

@@ -44,6 +44,11 @@ struct StageOutcome {  // from a staging thread
   std::string marker;                   // path of the one it wrote
   std::optional<LocalAccount> account;  // as whom
 };
+struct StageWaits {  // from a staging thread: for what, in words
+  Key key;
+  std::uint64_t number = 0;
+  std::string line;
+};
 struct AccountFound {  // from a thread of its own: whom an accepted allocation runs as
   order::Accept order;
   std::uint64_t number = 0;
@@ -83,7 +88,7 @@ using RunnerTask =
     std::variant<order::Accept, order::StageAllocation, order::Start, order::StopAllocation,
                  order::Drop, order::NoteAcked, order::Forget, order::ExtendLease,
                  order::CollectStacks, AccountFound, HoldersFound, CommandsFound, SetupFound,
-                 MarkerGone, StageOutcome, CopyOutcome, StacksDone, Quit>;
+                 MarkerGone, StageWaits, StageOutcome, CopyOutcome, StacksDone, Quit>;
 
 // Everything but Post and SaveFence belongs to one thread: the caller of Recover until Run starts,
 // then Run's.
@@ -116,6 +121,7 @@ class RunnerLoop {
   void Do(CommandsFound& found);
   void Do(SetupFound& found);
   void Do(MarkerGone& gone);
+  void Do(StageWaits& waits);
   void Do(StageOutcome& outcome);
   void Do(StacksDone& done);
   void Do(CopyOutcome& outcome);

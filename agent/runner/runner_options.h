@@ -11,6 +11,7 @@
 #include "agent/runner/container.h"
 #include "agent/runner/rank_runner.h"
 #include "agent/runner/rank_stacks.h"
+#include "agent/runner/staging.h"
 #include "agent/runner/workdir_copy.h"
 #include "common/clock.h"
 #include "common/error.h"
@@ -52,10 +53,9 @@ struct RunnerOptions {
   std::function<void()> ask_gpu_processes;
   // The truth about one interpreter, run with this environment. Blocking, deadline of its own;
   // `cancel` ends it.
-  std::function<RuntimeFacts(const std::string& interpreter, const std::vector<EnvVar>& env,
-                             const std::optional<LocalAccount>& account,
-                             const std::atomic<bool>& cancel)>
-      probe_runtime;
+  AskInterpreter probe_runtime;
+  // The same without what takes long: whether it runs.
+  AskInterpreter read_runtime = {};
   // What a rank's command finds in its environment, behind scripts that activate it. Blocking,
   // deadline of its own. Absent: what the plan says.
   std::function<Result<std::vector<EnvVar>>(const RankSpec& rank,

@@ -20,6 +20,7 @@
 #include "agent/runner/reachability.h"
 #include "common/activation.h"
 #include "common/foreign_file.h"
+#include "common/no_answer.h"
 #include "common/pki.h"
 #include "common/unique_fd.h"
 
@@ -125,6 +126,13 @@ PathFact InterpreterFact(const AllocationSpec& spec, const std::string& path) {
     fact.why = "its first line names " + lost + ", which cannot be run";
   }
   return fact;
+}
+
+// One that hangs may only be slow: then its ranks are.
+void MustRun(const RuntimeFacts& facts, PathFact& interpreter) {
+  if (!facts.python.empty() || facts.says.empty() || facts.says.starts_with(kNoAnswer)) return;
+  interpreter.ok = false;
+  interpreter.why = facts.says;
 }
 
 // The content names the attempt, so that a marker left by another one proves nothing.
@@ -309,9 +317,22 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
   for (const std::string& named : spec.arguments) {
     facts.paths.push_back(NamedFact("argument", named));
   }
+  // On CPUs the versions matter only between nodes, which is for the full level.
+  const bool probe =
+      real.known && (spec.preflight == PreflightLevel::kFull ||
+                     (spec.needs_torch_cuda && spec.preflight != PreflightLevel::kNone));
+  const auto wait_for = [&](const std::string& python) {
+    if (input.waits_for) input.waits_for("the answer of the interpreter " + python);
+  };
   std::string interpreter;
   if (!spec.container && UsesInterpreter(spec)) {
     facts.paths.push_back(InterpreterFact(spec, path));
+    PathFact& found = facts.paths.back();
+    const bool named = !spec.interpreter.empty() && spec.preflight != PreflightLevel::kNone;
+    if (found.ok && named && !probe && real.known && input.read_runtime && !cancel) {
+      wait_for(found.path);
+      MustRun(input.read_runtime(found.path, env, input.account, cancel), found);
+    }
     if (facts.paths.back().ok) interpreter = facts.paths.back().path;
   }
   if (!stage.marker.empty() && workdir_ok && !cancel) {
@@ -329,10 +350,8 @@ StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& canc
       facts.paths.push_back(CheckpointDirFact(spec.checkpoint_dir, cancel));
     }
   }
-  // On CPUs the versions matter only between nodes, which is for the full level.
-  const bool probe = spec.preflight == PreflightLevel::kFull ||
-                     (spec.needs_torch_cuda && spec.preflight != PreflightLevel::kNone);
-  if (!cancel && probe && real.known && !interpreter.empty() && input.probe_runtime) {
+  if (!cancel && probe && !interpreter.empty() && input.probe_runtime) {
+    wait_for(interpreter);
     facts.runtime = input.probe_runtime(interpreter, env, input.account, cancel);
   }
   const bool in_image = spec.container && input.image && input.probe_image && !spec.gpus.empty();

@@ -15,15 +15,17 @@
 
 namespace launch::agent {
 
+using AskInterpreter = std::function<RuntimeFacts(
+    const std::string& interpreter, const std::vector<EnvVar>& env,
+    const std::optional<LocalAccount>& account, const std::atomic<bool>& cancel)>;
+
 struct StagingInput {
   AllocationSpec spec;
   to_node::Stage stage;
   std::optional<int> setup_exit;
   std::string setup_tail;
-  std::function<RuntimeFacts(const std::string& interpreter, const std::vector<EnvVar>& env,
-                             const std::optional<LocalAccount>& account,
-                             const std::atomic<bool>& cancel)>
-      probe_runtime;
+  AskInterpreter probe_runtime;
+  AskInterpreter read_runtime = {};
   // What the rank's command finds, behind scripts that activate its environment.
   std::function<Result<std::vector<EnvVar>>(const RankSpec& rank,
                                             const std::optional<LocalAccount>& account)>
@@ -38,6 +40,8 @@ struct StagingInput {
       const std::string& interpreter, const AllocationSpec& spec, const to_node::NetworkTest& test,
       const std::optional<LocalAccount>& account, const std::atomic<bool>& cancel)>
       test_network = {};
+  // Told before a wait that may be long, in words: "the answer of the interpreter /x/python".
+  std::function<void(std::string what)> waits_for = {};
   // Whose files are looked at, with this account's eyes; absent = the agent's own.
   std::optional<LocalAccount> account = {};
 };

@@ -303,6 +303,7 @@ void RunnerLoop::StartStaging(AllocationRun& run, std::optional<int> setup_exit,
                      .setup_exit = setup_exit,
                      .setup_tail = std::move(setup_tail),
                      .probe_runtime = options_.probe_runtime,
+                     .read_runtime = options_.read_runtime,
                      .environment_of = options_.environment_of,
                      .image = {},
                      .probe_image = options_.probe_image,
@@ -312,11 +313,15 @@ void RunnerLoop::StartStaging(AllocationRun& run, std::optional<int> setup_exit,
   Tell(told::StageProgress{.key = run.key,
                            .step = "check",
                            .line = stage.network_test ? "testing the network between the nodes"
-                                                      : "checking paths and network"});
+                                                      : "checking workdir " + run.spec->workdir +
+                                                            ", other paths and network"});
   const auto state =
       RunBeside([input = std::move(input), ask = ImageWish(run), number = run.staging_number](
                     const std::atomic<bool>& cancel, auto& tasks) {
         StagingInput wish = input;
+        wish.waits_for = [&](std::string what) {
+          tasks.PushAlways(StageWaits{wish.spec.key, number, "waits for " + std::move(what)});
+        };
         if (ask) wish.image = FindImageCommand(wish.spec, wish.account, *ask);
         StageOutcome outcome{wish.spec.key, number, RunStaging(wish, cancel), {}, wish.account};
         outcome.facts.from_snapshot = wish.stage.use_snapshot;
@@ -327,6 +332,12 @@ void RunnerLoop::StartStaging(AllocationRun& run, std::optional<int> setup_exit,
         tasks.PushAlways(std::move(outcome));
       });
   run.staging_cancel = std::shared_ptr<std::atomic<bool>>(state, &state->cancel);
+}
+
+void RunnerLoop::Do(StageWaits& waits) {
+  const AllocationRun* run = Find(waits.key);
+  if (run == nullptr || !run->staging || run->staging_number != waits.number) return;
+  Tell(told::StageProgress{.key = waits.key, .step = "check", .line = std::move(waits.line)});
 }
 
 void RunnerLoop::Do(StageOutcome& outcome) {

@@ -172,6 +172,8 @@ def test_an_interpreter_that_hangs_is_named_soon_and_is_nobody_elses_trouble(clu
 
     waiting = [cluster.submit(jobs["hung"]) for _ in range(2)]
     wait_until("the interpreter is asked", started.exists)
+    wait_until("it is told what a start waits for", lambda: f"waits for the answer of the interpreter {hung}" in
+               cluster.launch("explain", waiting[0]).stdout)
     good = cluster.submit(jobs["good"])
     cluster.wait_for(good, "SUCCEEDED", timeout=60)
     for job in waiting:
@@ -236,3 +238,7 @@ def test_a_torch_that_dies_or_is_half_there_is_refused_and_an_interpreter_withou
     job = cluster.write("lost.yaml", f"name: lost\ndevice: cpu\npython: {lost}\nrun: python train.py\n")
     (error,) = errors(json.loads(cluster.launch("check", job, "-o", "json", code=4, timeout=60).stdout))
     assert error["code"] == "command_missing" and "/no/bin/python" in error["says"], error
+    script(cluster.work / "dies/bin/python", "kill -SEGV $$\n")
+    job = cluster.write("dies.yaml", f"name: dies\ndevice: cpu\npython: {cluster.work}/dies/bin/python\nrun: python train.py\n")
+    (error,) = errors(json.loads(cluster.launch("check", job, "-o", "json", code=4, timeout=60).stdout))
+    assert error["code"] == "command_missing" and "signal 11" in error["says"], error

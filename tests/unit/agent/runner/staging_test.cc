@@ -344,6 +344,41 @@ TEST_F(StagingTest, AsksForTheTruthOfTheInterpreterOnlyWhenTorchMustSeeAGpu) {
   EXPECT_TRUE(RunStaging(input, cancel).runtime);
 }
 
+TEST_F(StagingTest, AnInterpreterThatEndsByItselfIsNoneForCpusEither) {
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.interpreter = "/bin/sh";
+  RuntimeFacts says{.path = "/bin/sh"};
+  int asked = 0;
+  StagingInput input{
+      .spec = spec, .stage = {}, .setup_exit = {}, .setup_tail = {}, .probe_runtime = {}};
+  input.read_runtime = [&](const std::string&, const std::vector<EnvVar>&,
+                           const std::optional<LocalAccount>&, const std::atomic<bool>&) {
+    ++asked;
+    return says;
+  };
+  const std::atomic<bool> cancel{false};
+  const auto interpreter = [&] {
+    const StagingFacts facts = RunStaging(input, cancel);
+    EXPECT_FALSE(facts.runtime) << "its versions are not compared";
+    for (const PathFact& fact : facts.paths)
+      if (fact.what == "interpreter") return fact;
+    return PathFact{};
+  };
+  says.says = "ended by signal 11";
+  EXPECT_EQ(interpreter().why, "ended by signal 11");
+  says.says = "no answer within 10 s";
+  EXPECT_TRUE(interpreter().ok) << "it may be slow";
+  says.python = "3.11.7";
+  EXPECT_TRUE(interpreter().ok);
+  EXPECT_EQ(asked, 3);
+  input.spec.preflight = PreflightLevel::kNone;
+  EXPECT_TRUE(interpreter().ok);
+  input.spec.interpreter.clear();
+  input.spec.preflight = PreflightLevel::kQuick;
+  (void)interpreter();
+  EXPECT_EQ(asked, 3) << "not looked at, or none is named";
+}
+
 TEST_F(StagingTest, AnInterpreterWhoseOwnIsGoneDoesNotRun) {
   AllocationSpec spec = bench_.Spec(kKey, 1, {});
   spec.interpreter = bench_.Path("work/python");
