@@ -405,7 +405,9 @@ void OnNode(Draft& draft, const event::NodeBeat& event) {
   live.heard = draft.now();
   live.last_seen = draft.wall();
   if (event.after_stall) live.unheard.Clear();
-  const bool one_way = Millis{event.pong_age_ms} > kSilentAfter || live.unheard.IsOver(draft.now());
+  // Beats that a cut link held up tell of Pongs that were never sent, for no beat came.
+  const bool one_way = live.unheard.Tells() ? live.unheard.IsOver(draft.now())
+                                            : Millis{event.pong_age_ms} > kSilentAfter;
   if (event.n > 0) live.unheard.Sent(event.n, draft.now());
   MarkSilent(draft, event.node, live, one_way, kDeafWords);
 }

@@ -19,8 +19,10 @@ class Unheard {
   // What was sent tells nothing any more.
   void Clear() { sent_.clear(); }
 
-  // When the node is taken to be deaf unless it says something; absent: never, as of an agent of
-  // before, which does not say what it hears.
+  // Whether it says what it hears at all: an agent of before does not.
+  bool Tells() const { return usual_.has_value(); }
+  // When the node is taken to be deaf unless it says something; absent: never, as of one that does
+  // not tell.
   std::optional<BootTime> OverAt() const;
   bool IsOver(BootTime now) const;
 

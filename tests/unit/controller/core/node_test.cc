@@ -105,6 +105,20 @@ TEST_F(Node, IsSilentWhenItDoesNotSayThatAPongCame) {
   EXPECT_EQ(core.Node("gpu1").state, "idle");
 }
 
+// Both ways again after nothing that it sends arrived: what TCP held up comes at once.
+TEST_F(Node, IsNotTakenForDeafByBeatsThatACutLinkHeldUp) {
+  core.Beat("gpu1", 0, 1);
+  core.Heard("gpu1", 1);
+  core.Pass(Millis{6'000});
+  ASSERT_EQ(core.Node("gpu1").state, "silent");
+  for (std::uint64_t n = 2; n <= 7; ++n) {
+    core.Beat("gpu1", 1'000 * static_cast<std::int64_t>(n - 1), n);
+    EXPECT_EQ(core.Node("gpu1").state, "idle") << n;
+  }
+  for (std::uint64_t n = 2; n <= 7; ++n) core.Heard("gpu1", n);
+  EXPECT_EQ(core.Node("gpu1").state, "idle");
+}
+
 TEST_F(Node, OfAnOlderVersionThatNeverSaysWhatItHeardIsJudgedByItsBeats) {
   for (std::uint64_t n = 1; n <= 20; ++n) {
     core.Beat("gpu1", 1'000, n);
