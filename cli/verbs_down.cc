@@ -15,6 +15,7 @@
 #include "common/file_system.h"
 #include "common/hostlist.h"
 #include "common/pki.h"
+#include "common/quoted.h"
 
 namespace launch {
 namespace {
@@ -174,25 +175,25 @@ Result<void> EndJobs(const App& app, const UpFlags& flags, Client& client, const
 
 // What stays on machines that ssh does not reach. False where another host failed too: that one
 // can be mended.
-bool NameLeft(const App& app, const std::vector<HostResult>& results) {
+bool NameLeft(const App& app, const std::string& cluster, const std::vector<HostResult>& results) {
   for (const HostResult& result : results)
     if (result.error && result.reached) return false;
   for (const HostResult& result : results) {
     if (!result.error) continue;
     app.Note(result.host.name +
              ": not reached, and forgotten. If it comes back, its agent still looks for this "
-             "cluster: launch down --hosts " +
-             result.host.name + " --purge --force");
+             "cluster: launch down " +
+             ShellQuote(cluster) + " --hosts " + result.host.name + " --purge --force");
   }
   return true;
 }
 
-// The hosts that are named, whatever cluster they are of: for those that no context knows any more.
+// The hosts that are named, of a cluster that no context knows any more.
 Result<int> RunDownOfHosts(const App& app, const UpFlags& flags) {
-  if (!flags.purge || !flags.force || !flags.cluster.empty())
-    return Fail(ErrorCode::kInvalidArgument, "--hosts ends whatever cluster is on them",
-                "with --purge and --force, and without the name of a cluster; a cluster that is "
-                "known here is ended by its name");
+  if (!flags.purge || !flags.force)
+    return Fail(ErrorCode::kInvalidArgument, "--hosts ends a cluster that nobody here knows",
+                "with --purge and --force, and the name that it gives itself; a cluster that is "
+                "known here is ended by its name alone");
   LAUNCH_ASSIGN_OR_RETURN(const HostSet set, HostsNamed(flags));
   LAUNCH_ASSIGN_OR_RETURN(UpOptions options, OptionsOf(app, flags, set));
   const Contexts contexts(Contexts::DefaultDir());
@@ -203,7 +204,8 @@ Result<int> RunDownOfHosts(const App& app, const UpFlags& flags) {
     return client && client->Status();
   };
   const auto results = up::TakeDown(
-      set, options, {.authority = "", .purge = true, .of_anybody = true, .answers = answers});
+      set, options,
+      {.purge = true, .of_anybody = true, .cluster = flags.cluster, .answers = answers});
   options.progress = nullptr;
   return ShowFailures(app, results) == 0 ? 0 : 1;
 }
@@ -234,7 +236,8 @@ Result<int> RunDown(const App& app, UpFlags flags) {
   const std::size_t failed = ShowFailures(app, results);
   if (failed > 0 && flags.purge && !flags.force)
     app.Note("--force forgets those that ssh does not reach any more");
-  if (failed > 0 && !(flags.purge && flags.force && NameLeft(app, results))) return 1;
+  if (failed > 0 && !(flags.purge && flags.force && NameLeft(app, options.cluster, results)))
+    return 1;
   if (flags.purge) LAUNCH_RETURN_IF_ERROR(contexts.Forget(flags.cluster));
   return 0;
 }
@@ -244,12 +247,10 @@ Result<int> RunDown(const App& app, UpFlags flags) {
 void AddDownVerbs(CLI::App& parser, App& app) {
   auto ending = std::make_shared<UpFlags>();
   CLI::App* down = parser.add_subcommand("down", "End a cluster that `launch up` made");
-  CLI::Option* named =
-      down->add_option("cluster", ending->cluster, "Its name; the current one if left out");
+  down->add_option("cluster", ending->cluster, "Its name; the current one if left out");
   down->add_option(
-          "--hosts", ending->hosts,
-          "With --purge --force: these hosts, of a cluster that nobody here knows any more")
-      ->excludes(named);
+      "--hosts", ending->hosts,
+      "With --purge --force: these hosts, of the cluster of that name that nobody here knows");
   down->add_flag("--force", ending->force,
                  "Cancel its jobs first; with --purge: forget hosts that ssh does not reach");
   down->add_flag("--purge", ending->purge, "Remove programs and state from the hosts too");

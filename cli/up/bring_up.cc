@@ -8,6 +8,7 @@
 
 #include "cli/up/blocked_port.h"
 #include "cli/up/host_setup.h"
+#include "cli/up/owner.h"
 #include "cli/up/settings.h"
 #include "cli/up/site.h"
 #include "cli/up/start_head.h"

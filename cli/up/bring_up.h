@@ -62,11 +62,13 @@ struct HeadUp {
 Result<HeadUp> BringUpHead(const HostSet& set, const UpOptions& options, Contexts& contexts);
 
 struct Ending {
-  std::string authority;    // SHA-256 of the cluster's CA; empty: it has none yet
-  bool purge = false;       // programs and state go too, where no supervisor lives
-  bool leaves = false;      // its identity goes too: another cluster may have the machine
-  bool of_anybody = false;  // whatever cluster it is of, but
-  // not one that is known here as this, and whose controller answers.
+  std::string authority;  // SHA-256 of the cluster's CA; empty: it has none yet
+  bool purge = false;     // programs and state go too, where no supervisor lives
+  bool leaves = false;    // its identity goes too: another cluster may have the machine
+  // Of a cluster that nobody here knows: of that which the machines call `cluster`, but not of one
+  // that is known here as `context`, and whose controller answers.
+  bool of_anybody = false;
+  std::string cluster;
   std::function<bool(const std::string& context)> answers;
 };
 // Ends agents, then the controller. A host of another cluster is left as it is, and one that is

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "cli/up/host_setup.h"
+#include "cli/up/owner.h"
 #include "cli/up/this_machine.h"
 #include "common/pki.h"
 #include "common/text.h"
@@ -145,35 +146,6 @@ Result<void> Tidy(Site& site, const UpOptions& options) {
         "removed " + std::to_string(removed) +
             (removed == 1 ? " older release" : " older releases"));
   return {};
-}
-
-Result<void> MustBeNode(const Host& host, const HostFacts& facts) {
-  const auto certificate = ReadCertificate(facts.certificate);
-  if (!certificate || certificate->identity.name == host.name) return {};
-  return Fail(ErrorCode::kFailedPrecondition,
-              "this machine is the node " + certificate->identity.name + " already",
-              "two entries lead to one machine, or the address of " + host.name +
-                  " is wrong; nothing was done here: mend the entry, or `launch nodes remove " +
-                  certificate->identity.name + "` first");
-}
-
-Unexpected BelongsToAnother(const Host& host, const HostFacts& facts, const UpOptions& options) {
-  const bool agent = !facts.authority.empty();
-  std::string whose = "another cluster";
-  if (const auto certificate = ReadCertificate(facts.certificate); agent && certificate)
-    whose +=
-        " called " + certificate->identity.cluster + ", where it is " + certificate->identity.name;
-  const auto known = options.known.find(agent ? facts.authority : facts.controller);
-  const std::string hint =
-      known != options.known.end()
-          ? "it is known here as " + known->second + ": `launch down " + known->second +
-                "` ends it, `launch nodes remove " + host.name + " --cluster " + known->second +
-                "` takes this host out of it"
-          : "`launch down` where it was brought up; where nobody can any more: launch down "
-            "--hosts " +
-                host.name + " --purge --force, which removes nothing while ranks live there";
-  return Fail(ErrorCode::kFailedPrecondition,
-              (agent ? "its agent belongs to " : "its controller belongs to ") + whose, hint);
 }
 
 void SayNewSettings(const UpOptions& options, Site& site, const char* name,

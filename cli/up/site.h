@@ -62,12 +62,6 @@ void SayNewSettings(const UpOptions& options, Site& site, const char* name,
 // When what runs there runs from the new release.
 Result<void> Tidy(Site& site, const UpOptions& options);
 
-// kFailedPrecondition where the machine's certificate is that of another node.
-Result<void> MustBeNode(const Host& host, const HostFacts& facts);
-// kFailedPrecondition that names the cluster whose agent or controller is on it, and the way to
-// end that one.
-Unexpected BelongsToAnother(const Host& host, const HostFacts& facts, const UpOptions& options);
-
 // Runs `work` for each site, `parallel` at a time; an error stays with its site.
 template <class Work>
 void ForEach(std::vector<Site>& sites, const UpOptions& options, int parallel, Work work) {

@@ -6,6 +6,7 @@
 
 #include "cli/up/head_address.h"
 #include "cli/up/host_setup.h"
+#include "cli/up/owner.h"
 #include "cli/up/settings.h"
 #include "common/file_system.h"
 #include "common/pki.h"

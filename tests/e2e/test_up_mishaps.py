@@ -212,10 +212,14 @@ def test_a_removed_node_may_go_elsewhere_and_a_cluster_in_use_is_ended_only_by_i
     kept = operator.launch("nodes", "remove", "nb", "-F", tmp_path / "away-nb")
     assert kept.returncode == 1 and "nb: is a node as before, and takes jobs" in kept.stderr, kept.stderr
 
-    # One that nobody here knows is named before it goes.
+    # One that nobody here knows goes by the name that it gives itself.
     stranger = Operator(two, tmp_path)
     stranger.env = operator.env | {"XDG_CONFIG_HOME": str(tmp_path / "elsewhere")}
-    cleared = stranger.launch("down", "--hosts", "nb,na", "--purge", "--force", *ssh)
+    for name in ((), ("launch",)):
+        whose = stranger.launch("down", *name, "--hosts", "nb,na", "--purge", "--force", *ssh)
+        assert whose.returncode == 1 and "it is the node nb of cluster second" in whose.stderr, whose.stderr
+        assert "launch down second --hosts nb --purge --force" in whose.stderr and two.pids("na", "launch-controller")
+    cleared = stranger.launch("down", "second", "--hosts", "nb,na", "--purge", "--force", *ssh)
     assert cleared.returncode == 0 and "nb: ends the node nb of cluster second" in cleared.stderr, cleared.stderr
 
 
@@ -301,9 +305,9 @@ def test_clusters_of_one_name_have_names_of_their_own_and_can_be_ended_without_t
     stranger.env = operator.env | {"XDG_CONFIG_HOME": str(tmp_path / "elsewhere")}
     whose = stranger.launch("up", "nb", "--cluster", "other", *ssh)
     assert whose.returncode != 0 and "its agent belongs to another cluster called launch, where it is nb" in whose.stderr, whose.stderr
-    assert "launch down --hosts nb --purge --force" in whose.stderr, whose.stderr
+    assert "launch down launch --hosts nb --purge --force" in whose.stderr, whose.stderr
     assert not (tmp_path / "elsewhere/launch/clusters/other").exists() and not two.pids("nb", "launch-controller"), "before anything is done"
-    cleared = stranger.launch("down", "--hosts", "nb", "--purge", "--force", *ssh)
+    cleared = stranger.launch("down", "launch", "--hosts", "nb", "--purge", "--force", *ssh)
     assert cleared.returncode == 0 and not two.pids("nb", "launch-agent"), cleared.stderr
     assert not list((tmp_path / "nb/opt").iterdir())
 
