@@ -1,6 +1,7 @@
 // What `launch check` prints: a line for every check, and the script of remedies.
 #include <algorithm>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "cli/log_printer.h"
@@ -21,6 +22,12 @@ std::string Comment(const std::string& text, const std::string& indent) {
   return out;
 }
 
+// What passed with a word to say is no plain pass: "CUDA 13.0 is newer than the driver".
+std::string_view Word(const Check& check) {
+  const bool note = check.result == CheckResult::kPass && !check.code.empty();
+  return note ? "note" : ToString(check.result);
+}
+
 }  // namespace
 
 std::string CheckText(const PreflightReport& report, const Screen& screen) {
@@ -30,7 +37,7 @@ std::string CheckText(const PreflightReport& report, const Screen& screen) {
                    {"NODE", false, false},
                    {"SAYS", false, true}};
   for (const Check& check : report.checks) {
-    table.rows.push_back({check.check, std::string(ToString(check.result)),
+    table.rows.push_back({check.check, std::string(Word(check)),
                           check.node ? check.node->value : "-", CleanText(check.says, false)});
   }
   std::string text = table.rows.empty() ? std::string() : FormatTable(table, screen.width);

@@ -47,7 +47,7 @@ first. Versions and places in remedies come from one file, `configs/remedies.yam
 |---|---|---|
 | error | fail | `check` and `submit` exit with 4 and no job is made; found at the start, the job ends FAILED(PREFLIGHT). `submit --force` starts in spite of it, which is recorded |
 | warning | warn | the job starts; the warning is shown after `submit` and kept with the job |
-| notice | pass | nothing is wrong; shown by `-o wide` and in JSON |
+| notice | note | nothing is wrong; its evidence is shown by `-o wide` and in JSON, where `result` is pass with a code |
 
 ## Levels
 

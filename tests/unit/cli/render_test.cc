@@ -273,6 +273,19 @@ TEST(Render, AFindingsWordsCommandNoTerminal) {
   EXPECT_EQ(FixScript(report).find('\033'), std::string::npos);
 }
 
+TEST(Render, ACheckThatHasSomethingToSayIsANote) {
+  PreflightReport report;
+  report.checks = {{"driver", {}, CheckResult::kPass, "driver 570", ""},
+                   {"CUDA runtime",
+                    {},
+                    CheckResult::kPass,
+                    "CUDA 13.0 is newer than its driver",
+                    "cuda_driver_too_old"}};
+  EXPECT_EQ(CheckText(report, Pipe()),
+            "CHECK         RESULT  NODE  SAYS\ndriver        pass    -     driver 570\n"
+            "CUDA runtime  note    -     CUDA 13.0 is newer than its driver\n");
+}
+
 TEST(Render, ColoursOnlyWhenTheScreenHasThem) {
   Screen screen = Pipe();
   EXPECT_EQ(JobText(Failed(), screen).find('\033'), std::string::npos);
