@@ -8,6 +8,7 @@
 #include "common/text.h"
 #include "planner/line/accelerate_flags.h"
 #include "planner/line/deepspeed_flags.h"
+#include "planner/line/device_split.h"
 #include "planner/line/launcher_notes.h"
 #include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
@@ -72,6 +73,8 @@ class LineReader {
     const ScriptHabits habits = HabitsOf(plain, options_.files);
     const auto own = plain.python ? StartsProcesses(plain, habits) : OwnProcessesAmong(counts);
     if (open && own) return ReadNodeLine(text, script_, options_, own->why, own->count);
+    if (open) LAUNCH_RETURN_IF_ERROR(TakeSplits(counts, plain));
+    if (open) TakeProgramDevices(counts, plain);
     TakeTrainerDevices(plain);
     if (auto unread = UnreadScript(counts)) plain.warnings.push_back(std::move(*unread));
     if (auto left = FilesLeftOut(counts, options_)) plain.warnings.push_back(std::move(*left));
@@ -126,6 +129,50 @@ class LineReader {
       if (auto own = StartsProcesses(line, HabitsOf(line, options_.files))) return own;
     }
     return std::nullopt;
+  }
+
+  // A text that starts a program for each GPU would do so in every process of the job.
+  Result<void> TakeSplits(const WrittenCounts& counts, LaunchLine& line) const {
+    LAUNCH_RETURN_IF_ERROR(TakeSplit(script_, "it", line));
+    for (const auto& [shown, text] : counts.scripts) {
+      if (const auto script = ReadShell(text))
+        LAUNCH_RETURN_IF_ERROR(TakeSplit(*script, shown, line));
+    }
+    return {};
+  }
+
+  Result<void> TakeSplit(const ShellScript& script, const std::string& where,
+                         LaunchLine& line) const {
+    const auto split = DeviceSplitOf(script);
+    if (!split) return {};
+    const auto told = options_.told.find("NPROC_PER_NODE");
+    if (told != options_.told.end() && told->second != "1" && !options_.gpu_per_rank) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "run: " + where + " starts a program for each GPU at the same time (" +
+                      split->assignment + "), and every process of the job would do so",
+                  HintInsteadOfSplit(*split));
+    }
+    if (options_.gpus_open && split->devices.size() > 1 && line.procs == ProcsWord::kNone) {
+      line.procs = ProcsWord::kNumber;
+      line.procs_number = 1;
+      line.visible_devices = static_cast<int>(split->devices.size());
+      line.read.push_back(split->assignment + ": the text starts a program for each GPU itself");
+    }
+    return {};
+  }
+
+  // Of programs that no launcher starts.
+  void TakeProgramDevices(const WrittenCounts& counts, LaunchLine& line) const {
+    const bool said = std::any_of(line.warnings.begin(), line.warnings.end(), [](const auto& one) {
+      return one.code == "visible_devices_set";
+    });
+    if (options_.gpus_open && !line.visible_devices) line.visible_devices = counts.program_devices;
+    if (said || !counts.program_sets_devices) return;
+    const std::string where = counts.scripts.empty() ? "run" : counts.scripts.front().shown;
+    line.warnings.push_back(
+        MakeFinding("visible_devices_set", Severity::kWarning,
+                    where + " sets CUDA_VISIBLE_DEVICES itself, against the devices the job gets",
+                    "leave it out; for particular devices write gpu_ids"));
   }
 
   // cd, export and set in front, then one command; at most `| tee FILE`, `&` and `wait` behind it.

@@ -75,6 +75,7 @@ struct LaunchLineOptions {
   std::map<std::string, std::string, std::less<>> told = {};
   std::string workdir = {};   // absolute; empty: not known
   bool gpus_open = false;     // the job says nothing of GPUs or processes
+  bool gpu_per_rank = false;  // each rank sees its own GPU alone
   bool names_python = false;  // `python` and `python3` of the line stand for the job's own
 };
 

@@ -87,17 +87,20 @@ std::string LinePrefix::Assignments(const CommandParts& parts) {
 }
 
 void LinePrefix::TakeVisibleDevices(const ShellAssignment& assignment) {
-  const std::string& value = assignment.value.value;
-  if (assignment.value.fixed) {
-    const bool none = value.empty() || value[0] == '-' || value == "NoDevFiles";
-    visible_devices_ = none ? 0 : static_cast<int>(std::count(value.begin(), value.end(), ',')) + 1;
+  const auto value = FixedValue(assignment.value, known_);
+  if (value) {
+    const bool none = value->empty() || (*value)[0] == '-' || *value == "NoDevFiles";
+    visible_devices_ =
+        none ? 0 : static_cast<int>(std::count(value->begin(), value->end(), ',')) + 1;
   }
   const std::string count = visible_devices_ ? std::to_string(*visible_devices_) : "unknown";
-  warnings_.push_back(MakeFinding(
-      "visible_devices_set", Severity::kWarning,
-      "CUDA_VISIBLE_DEVICES=" + assignment.value.raw + " in run is read as a count (" + count +
-          ") and replaced by the devices the job gets",
-      "for particular devices write gpu_ids: [" + (assignment.value.fixed ? value : "0") + "]"));
+  const bool numbers =
+      value && !value->empty() && value->find_first_not_of("0123456789, ") == std::string::npos;
+  warnings_.push_back(
+      MakeFinding("visible_devices_set", Severity::kWarning,
+                  "CUDA_VISIBLE_DEVICES=" + assignment.value.raw + " in run is read as a count (" +
+                      count + ") and replaced by the devices the job gets",
+                  "for particular devices write gpu_ids: [" + (numbers ? *value : "0") + "]"));
 }
 
 // False: the assignment names something the plan decides; it is left out and said.

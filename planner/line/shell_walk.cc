@@ -229,6 +229,8 @@ std::vector<ShellWalk::Before> ShellWalk::TakeAssignments(const ShellCommand& co
   const std::size_t first = PartsOf(command).first;
   const bool of_program = first < command.words.size();
   std::vector<Before> before;
+  const std::string program = of_program ? command.words[first].raw : std::string();
+  if (program == "echo" || program == "printf") return before;
   for (std::size_t i = 0; i < command.words.size(); ++i) {
     const auto assignment = AssignmentOf(command.words[i]);
     std::string name = assignment ? assignment->name : std::string();

@@ -76,6 +76,8 @@ class CountReader {
     }
     counts.refused = refused_;
     counts.sets_devices = sets_devices_;
+    counts.program_sets_devices = program_sets_devices_;
+    counts.program_devices = program_devices_;
     counts.accelerate = accelerate_;
     counts.on_cpu = on_cpu_;
     counts.deepspeed = deepspeed_;
@@ -156,11 +158,32 @@ class CountReader {
 
   // Not `CUDA_VISIBLE_DEVICES= python prepare.py`: no launcher sees that.
   void NoteDevices(const ShellCommand& command, bool called) {
-    if (CallsPython(command) && !called) return;
+    if (CallsPython(command) && !called) {
+      NoteProgramDevices(command);
+      return;
+    }
     for (const ShellWord& word : command.words) {
       const auto assignment = AssignmentOf(word);
       if (assignment && assignment->name == "CUDA_VISIBLE_DEVICES") sets_devices_ = true;
     }
+  }
+
+  // Not those that hide the GPUs, nor some of those that the job gets.
+  void NoteProgramDevices(const ShellCommand& command) {
+    const auto visible = Known().find("CUDA_VISIBLE_DEVICES");
+    if (visible == Known().end()) {
+      for (const ShellAssignment& one : PartsOf(command).assignments) {
+        const bool own = one.name == "CUDA_VISIBLE_DEVICES" &&
+                         one.value.raw.find("CUDA_VISIBLE_DEVICES") == std::string::npos;
+        program_sets_devices_ = program_sets_devices_ || own;
+      }
+      return;
+    }
+    if (visible->second.empty() || visible->second[0] == '-') return;
+    program_sets_devices_ = true;
+    WrittenCounts one;
+    TakeDevices(one);
+    if (one.devices) program_devices_ = std::max(*one.devices, program_devices_.value_or(0));
   }
 
   // `if ...; then ARGS="--nnodes 2 --nproc_per_node 4"; else ARGS="--nproc_per_node 4"; fi`: what
@@ -360,6 +383,8 @@ class CountReader {
   std::optional<AccelerateSettings> accelerate_;
   std::optional<NamedText> deepspeed_;
   bool sets_devices_ = false;
+  bool program_sets_devices_ = false;
+  std::optional<int> program_devices_;
   bool launcher_seen_ = false;
   std::string refused_;
   const std::string told_procs_;  // by the job

@@ -22,6 +22,8 @@ struct WrittenCounts {
   std::optional<int> nodes;
   std::optional<int> devices;                    // CUDA_VISIBLE_DEVICES of the call, as a count
   bool sets_devices = false;                     // the text gives it a value, known or not
+  bool program_sets_devices = false;             // so does a program that calls no launcher
+  std::optional<int> program_devices;            // the most that such a program is given
   std::optional<AccelerateSettings> accelerate;  // of the first call of `accelerate launch`
   std::string on_cpu;                            // what in it asks for the CPU
   std::optional<NamedText> deepspeed;            // the engine's file of the first call that has one

@@ -1,0 +1,441 @@
+#include "planner/line/device_split.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/units.h"
+#include "planner/line/called_script.h"
+#include "planner/line/launcher_words.h"
+#include "planner/line/line_prefix.h"
+#include "planner/line/shell_functions.h"
+
+namespace launch {
+namespace {
+
+constexpr std::size_t kMostUses = 64;    // texts may be hostile
+constexpr std::size_t kMostBlocks = 16;  // within each other
+constexpr std::size_t kLongestList = 16;
+constexpr std::size_t kLongestUse = 1024;
+constexpr std::int64_t kMostDevices = 64;
+
+constexpr std::string_view kDevices = "CUDA_VISIBLE_DEVICES";
+
+template <std::size_t N>
+bool Is(std::string_view word, const std::array<std::string_view, N>& words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+// As a word of its own: "$i", "${i}", "$((i % 4))".
+bool Names(std::string_view text, std::string_view name) {
+  for (std::size_t at = text.find(name); at != std::string_view::npos;
+       at = text.find(name, at + 1)) {
+    const std::size_t end = at + name.size();
+    if ((at == 0 || !IsNameChar(text[at - 1])) && (end == text.size() || !IsNameChar(text[end])))
+      return true;
+  }
+  return false;
+}
+
+bool NamesOneOf(std::string_view text, const std::set<std::string, std::less<>>& names) {
+  return text.find('$') != std::string_view::npos &&
+         std::any_of(names.begin(), names.end(), [&](const auto& one) { return Names(text, one); });
+}
+
+// "$1", "${2:-x}", "$@"
+bool NamesArguments(std::string_view text) {
+  for (std::size_t at = text.find('$'); at != std::string_view::npos; at = text.find('$', at + 1)) {
+    const std::size_t next = at + (text.substr(at + 1).starts_with('{') ? 2 : 1);
+    if (next >= text.size()) return false;
+    if (std::string_view("123456789@*").find(text[next]) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> Range(std::int64_t from, std::int64_t to) {
+  std::vector<std::string> numbers;
+  for (; from <= to && static_cast<std::int64_t>(numbers.size()) < kMostDevices; ++from)
+    numbers.push_back(std::to_string(from));
+  return numbers;
+}
+
+// "{0..3}", "$(seq 0 3)", "$(seq 4)"
+std::vector<std::string> RangeIn(std::string_view word) {
+  const bool braces = word.starts_with('{') && word.ends_with('}');
+  if (!braces && (!word.starts_with("$(seq ") || !word.ends_with(')'))) return {};
+  const std::string_view inner =
+      braces ? word.substr(1, word.size() - 2) : word.substr(6, word.size() - 7);
+  const std::string_view between = braces ? ".." : " ";
+  const std::size_t at = inner.find(between);
+  const auto first = ParseInt(inner.substr(0, at));
+  if (at == std::string_view::npos) return first && !braces ? Range(1, *first) : Range(1, 0);
+  const auto last = ParseInt(inner.substr(at + between.size()));
+  return first && last ? Range(*first, *last) : Range(1, 0);
+}
+
+std::string Unquoted(std::string_view text) {
+  std::string out;
+  std::copy_if(text.begin(), text.end(), std::back_inserter(out),
+               [](char c) { return c != '"' && c != '\''; });
+  return out;
+}
+
+// What a program takes for itself.
+struct Use {
+  std::string assignment;
+  std::string value;  // as written, in a function with the words of its call
+  bool devices = false;
+};
+
+// What is open: a loop, `{`, `(`, a function, or the text itself.
+struct OpenBlock {
+  enum class Kind { kText, kLoop, kBraces, kSubshell, kFunction };
+  Kind kind = Kind::kText;
+  std::set<std::string, std::less<>> names = {};  // that change with every round, or call
+  std::string variable = {};                      // of `for VARIABLE in ...`
+  std::vector<std::string> list = {};             // its values, where they are written out
+  std::vector<ShellAssignment> assigned = {};
+  std::vector<Use> serial = {};
+  std::vector<Use> parallel = {};  // left in the background, and not waited for
+  std::optional<Use> exported = {};
+  int ifs = 0;
+};
+
+class SplitReader {
+ public:
+  std::optional<DeviceSplit> Read(const std::vector<ShellCommand>& commands) {
+    for (std::size_t i = 0; i < commands.size(); ++i) {
+      const ShellCommand& command = commands[i];
+      EnterSubshells(command.subshell, i > 0 && commands[i - 1].joiner == "&");
+      if (command.words.empty()) continue;
+      const ShellCommand* next = i + 1 < commands.size() ? &commands[i + 1] : nullptr;
+      const bool opens = reader_.Take(command, next) == FunctionReader::Step::kOpens;
+      const bool background = InBackground(commands, i);
+      ShellCommand own = command;
+      own.words = TakeKeywords(command.words, opens, background);
+      const bool certain =
+          i == 0 || (commands[i - 1].joiner != "&&" && commands[i - 1].joiner != "||");
+      Take(own, background, certain);
+      if (command.joiner == ";;") blocks_.back().parallel.clear();
+    }
+    EnterSubshells(0, !commands.empty() && commands.back().joiner == "&");
+    if (!found_) return std::nullopt;
+    if (!known_) split_.devices.clear();
+    return split_;
+  }
+
+ private:
+  // `a && b | tee log &` is one list.
+  static bool InBackground(const std::vector<ShellCommand>& commands, std::size_t i) {
+    static constexpr std::array<std::string_view, 3> kGoesOn = {"|", "&&", "||"};
+    const std::size_t last = std::min(i + kLongestList, commands.size() - 1);
+    while (i < last && Is(commands[i].joiner, kGoesOn)) ++i;
+    return commands[i].joiner == "&";
+  }
+
+  void EnterSubshells(int level, bool background) {
+    level = std::min(level, static_cast<int>(kMostBlocks));
+    for (; subshells_ > level; --subshells_) Close(OpenBlock::Kind::kSubshell, background);
+    for (; subshells_ < level; ++subshells_) Open({OpenBlock::Kind::kSubshell});
+  }
+
+  void Open(OpenBlock block) {
+    if (blocks_.size() < kMostBlocks) {
+      blocks_.push_back(std::move(block));
+    } else {
+      ++deeper_;
+    }
+  }
+
+  // The innermost one of that kind; what is open in it ends with it.
+  void Close(OpenBlock::Kind kind, bool background) {
+    if (deeper_ > 0) {
+      --deeper_;
+      return;
+    }
+    const auto is = [kind](const OpenBlock& one) {
+      return one.kind == kind ||
+             (kind == OpenBlock::Kind::kBraces && one.kind == OpenBlock::Kind::kFunction);
+    };
+    if (std::none_of(blocks_.begin() + 1, blocks_.end(), is)) return;
+    bool closed = false;
+    while (!closed) {
+      OpenBlock block = std::move(blocks_.back());
+      blocks_.pop_back();
+      closed = is(block);
+      SettleNames(block);
+      if (block.kind == OpenBlock::Kind::kFunction) {
+        functions_.insert_or_assign(function_, std::move(block));
+        continue;
+      }
+      if (block.kind == OpenBlock::Kind::kLoop && block.list.size() != 1) {
+        for (const Use& use : block.parallel)
+          if (NamesOneOf(use.value, block.names)) Found(use);
+      }
+      for (Use& use : block.parallel) Push(std::move(use), true);
+      for (Use& use : block.serial) Push(std::move(use), background);
+    }
+  }
+
+  // The words behind those that only open and close something.
+  std::vector<ShellWord> TakeKeywords(const std::vector<ShellWord>& words, bool opens_function,
+                                      bool background) {
+    std::size_t i = 0;
+    if (opens_function) {
+      function_ = reader_.name();
+      Open({OpenBlock::Kind::kFunction});
+      const bool keyword = words[0].raw == "function";
+      const bool brace = keyword && words.size() > 2 && words[2].raw == "{";
+      brace_of_function_ = !brace;
+      i = brace ? 3 : words.size();
+    }
+    for (; i < words.size(); ++i) {
+      const std::string& word = words[i].raw;
+      if (word == "{") {
+        if (!std::exchange(brace_of_function_, false)) Open({OpenBlock::Kind::kBraces});
+      } else if (word == "}") {
+        Close(OpenBlock::Kind::kBraces, background);
+      } else if (word == "done") {
+        Close(OpenBlock::Kind::kLoop, background);
+      } else if (word == "for" || word == "select") {
+        OpenFor(words, i);
+        return {};
+      } else if (word == "while" || word == "until") {
+        Open({OpenBlock::Kind::kLoop});
+      } else if (word == "if" || word == "case") {
+        ++blocks_.back().ifs;
+        if (word == "case") return {};
+      } else if (word == "fi" || word == "esac") {
+        --blocks_.back().ifs;
+      } else if (word == "else" || word == "elif") {
+        blocks_.back().parallel.clear();
+      } else if (!StandsBeforeCommand(word) && word != "time") {
+        break;
+      }
+    }
+    return {words.begin() + static_cast<std::ptrdiff_t>(i), words.end()};
+  }
+
+  // "for i in 0 1 2 3", "for ((i = 0; i < 4; i++))"
+  void OpenFor(const std::vector<ShellWord>& words, std::size_t i) {
+    OpenBlock loop{OpenBlock::Kind::kLoop};
+    if (i + 1 < words.size()) {
+      const std::string& name = words[i + 1].raw;
+      const std::size_t begin = std::min(name.find_first_not_of("( "), name.size());
+      std::size_t end = begin;
+      while (end < name.size() && IsNameChar(name[end])) ++end;
+      loop.variable = name.substr(begin, end - begin);
+      if (end > begin) loop.names.insert(loop.variable);
+    }
+    for (std::size_t k = i + 3; k < words.size(); ++k) {
+      const std::vector<std::string> range = RangeIn(words[k].raw);
+      if (!words[k].fixed && range.empty()) {
+        loop.list.clear();
+        break;
+      }
+      if (range.empty()) {
+        loop.list.push_back(words[k].value);
+      } else {
+        loop.list.insert(loop.list.end(), range.begin(), range.end());
+      }
+    }
+    Open(std::move(loop));
+  }
+
+  void Take(const ShellCommand& command, bool background, bool certain) {
+    const std::vector<ShellWord>& words = command.words;
+    if (words.empty()) return;
+    if (words[0].raw == "wait") {
+      NoteWait(words, certain);
+      return;
+    }
+    const CommandParts parts = PartsOf(command);
+    const bool program = parts.first < words.size() && words[parts.first].raw != "export" &&
+                         words[parts.first].raw != "declare";
+    NoteNames(words, program ? parts.first : 0);
+    std::optional<Use> own;
+    for (std::size_t i = 0; i < (program ? parts.first : words.size()); ++i) {
+      const auto assignment = AssignmentOf(words[i]);
+      const bool names =
+          assignment && (assignment->name == kDevices || assignment->name == "RANK" ||
+                         assignment->name == "LOCAL_RANK");
+      if (names && (!own || assignment->name == kDevices)) {
+        own = Use{words[i].raw, Unquoted(assignment->value.raw), assignment->name == kDevices};
+      }
+    }
+    if (!program) {
+      if (own) blocks_.back().exported = std::move(own);
+      return;
+    }
+    if (const auto called = functions_.find(words[parts.first].raw); called != functions_.end()) {
+      Call(called->second, words, background);
+    } else if (own) {
+      Add(std::move(*own), background);
+    } else if (StartsOnEach(words, parts.first)) {
+      Found({std::string(kDevices) + "={}", "{}", true});
+      known_ = false;
+    } else if (CallsPython(command) || !ShellScriptOf(command).empty()) {
+      const auto set = std::find_if(blocks_.rbegin(), blocks_.rend(), [](const OpenBlock& block) {
+        return block.exported.has_value();
+      });
+      if (set != blocks_.rend()) Add(*set->exported, background);
+    }
+  }
+
+  // `parallel -j4 CUDA_VISIBLE_DEVICES={%} ...`, `xargs -P4 -I{} ... CUDA_VISIBLE_DEVICES={} ...`
+  static bool StartsOnEach(const std::vector<ShellWord>& words, std::size_t program) {
+    const std::string_view name = ProgramOf(words[program]);
+    const bool at_once =
+        name == "parallel" ||
+        (name == "xargs" && std::any_of(words.begin(), words.end(), [](const ShellWord& word) {
+           return word.value.starts_with("-P") || word.value.starts_with("--max-procs");
+         }));
+    return at_once && std::any_of(words.begin(), words.end(), [](const ShellWord& word) {
+             const std::size_t set = word.value.find(std::string(kDevices) + "=");
+             return set != std::string::npos &&
+                    word.value.substr(set, word.value.find(' ', set) - set).find('{') !=
+                        std::string::npos;
+           });
+  }
+
+  // Not `wait -n`, nor one that only some rounds of a loop come to.
+  void NoteWait(const std::vector<ShellWord>& words, bool certain) {
+    const bool some = words.size() > 1 && words[1].raw == "-n";
+    const OpenBlock& here = blocks_.back();
+    if (some || (here.kind == OpenBlock::Kind::kLoop && (here.ifs > 0 || !certain))) return;
+    for (OpenBlock& block : blocks_) block.parallel.clear();
+  }
+
+  void NoteNames(const std::vector<ShellWord>& words, std::size_t first) {
+    for (std::size_t i = first; i < words.size(); ++i) {
+      const ShellWord& word = words[i];
+      const auto assignment = AssignmentOf(word);
+      for (OpenBlock& block : blocks_) {
+        if (assignment && block.assigned.size() < kMostUses) block.assigned.push_back(*assignment);
+        if (block.kind != OpenBlock::Kind::kLoop || !word.raw.starts_with("((")) continue;
+        std::size_t end = 2;
+        while (end < word.raw.size() && IsNameChar(word.raw[end])) ++end;
+        if (end > 2) block.names.insert(word.raw.substr(2, end - 2));
+      }
+    }
+  }
+
+  // Variables that follow those of the loop, or the arguments of the function.
+  static void SettleNames(OpenBlock& block) {
+    const bool loop = block.kind == OpenBlock::Kind::kLoop;
+    if (!loop && block.kind != OpenBlock::Kind::kFunction) return;
+    constexpr int kMostRounds = 4;
+    for (int round = 0; round < kMostRounds; ++round) {
+      const std::size_t before = block.names.size();
+      for (const ShellAssignment& one : block.assigned) {
+        const std::string_view value = one.value.raw;
+        const bool counts =
+            loop && value.find('$') != std::string_view::npos && Names(value, one.name);
+        if (counts || (!loop && NamesArguments(value)) || NamesOneOf(value, block.names))
+          block.names.insert(one.name);
+      }
+      if (block.names.size() == before) return;
+    }
+  }
+
+  void Call(const OpenBlock& function, const std::vector<ShellWord>& words, bool background) {
+    std::string call;
+    for (const ShellWord& word : words) call += " " + word.raw;
+    const auto add = [&](Use use, bool behind) {
+      const bool follows = NamesArguments(use.value) || NamesOneOf(use.value, function.names);
+      if (follows && use.value.size() < kLongestUse) use.value += call;
+      Push(std::move(use), behind);
+    };
+    const std::vector<Use> serial = function.serial;
+    const std::vector<Use> parallel = function.parallel;
+    for (const Use& use : serial) add(use, background);
+    for (const Use& use : parallel) add(use, true);
+  }
+
+  // The rank's own device, or none.
+  static bool IsHarmless(std::string_view value) {
+    return value.empty() || value[0] == '-' || value == "NoDevFiles" ||
+           (value.find('$') != std::string_view::npos && value.find("RANK") < value.size()) ||
+           value.find(kDevices) != std::string_view::npos ||
+           value.find("SLURM_") != std::string_view::npos;
+  }
+
+  void Add(Use use, bool background) {
+    if (IsHarmless(use.value)) return;
+    NoteDevices(use);
+    Push(std::move(use), background);
+  }
+
+  void Push(Use use, bool background) {
+    for (const OpenBlock& block : blocks_) {
+      for (const Use& other : block.parallel)
+        if (other.value != use.value && other.devices == use.devices) Found(use);
+    }
+    std::vector<Use>& uses = background ? blocks_.back().parallel : blocks_.back().serial;
+    if (uses.size() < kMostUses) uses.push_back(std::move(use));
+  }
+
+  // The numbers in a value, or in those that it has in the rounds of a loop.
+  void NoteDevices(const Use& use) {
+    if (!use.devices) return;
+    std::vector<std::string> lists = {use.value};
+    if (use.value.starts_with('$')) {
+      lists.clear();
+      std::string name = use.value.substr(1);
+      if (name.starts_with('{') && name.ends_with('}')) name = name.substr(1, name.size() - 2);
+      for (const OpenBlock& block : blocks_)
+        if (block.variable == name) lists = block.list;
+    }
+    known_ = known_ && !lists.empty();
+    for (const std::string_view list : lists) {
+      for (std::size_t at = 0; at <= list.size();) {
+        const std::size_t end = std::min(list.find(',', at), list.size());
+        const auto number = ParseInt(list.substr(at, end - at));
+        known_ = known_ && number && *number >= 0 && *number < kMostDevices;
+        if (known_) split_.devices.insert(static_cast<int>(*number));
+        at = end + 1;
+      }
+    }
+  }
+
+  void Found(const Use& use) {
+    if (!found_ || (use.devices && !split_.by_devices)) split_.assignment = use.assignment;
+    split_.by_devices = split_.by_devices || use.devices;
+    found_ = true;
+  }
+
+  FunctionReader reader_;
+  std::vector<OpenBlock> blocks_ = {OpenBlock{}};
+  std::map<std::string, OpenBlock, std::less<>> functions_;
+  std::string function_;  // that is open
+  bool brace_of_function_ = false;
+  int subshells_ = 0;
+  int deeper_ = 0;  // blocks beyond those that are kept
+  bool found_ = false;
+  bool known_ = true;
+  DeviceSplit split_;
+};
+
+}  // namespace
+
+std::optional<DeviceSplit> DeviceSplitOf(const ShellScript& script) {
+  return SplitReader().Read(script.commands);
+}
+
+std::string HintInsteadOfSplit(const DeviceSplit& split) {
+  if (!split.by_devices) {
+    return "write the command of one rank: launch sets RANK, WORLD_SIZE and LOCAL_RANK; "
+           "procs_per_node: 1 starts the text once as it is";
+  }
+  std::string ids;
+  for (const int device : split.devices) ids += (ids.empty() ? "" : ", ") + std::to_string(device);
+  return "write " + (ids.empty() ? "" : "gpu_ids: [" + ids + "] and ") +
+         "procs_per_node: 1 to start the text once as it is; or the command of one program, with "
+         "$LOCAL_RANK for the GPU's number and gpu_binding: per_rank";
+}
+
+}  // namespace launch

@@ -1,0 +1,25 @@
+// Texts that divide the GPUs among programs of their own, which run at the same time:
+// `for i in 0 1 2 3; do CUDA_VISIBLE_DEVICES=$i python eval.py & done; wait`.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+
+#include "planner/line/shell_text.h"
+
+namespace launch {
+
+struct DeviceSplit {
+  std::string assignment;   // of one program, as written: "CUDA_VISIBLE_DEVICES=$i", "RANK=1"
+  std::set<int> devices;    // of all programs; empty: they are not written out
+  bool by_devices = false;  // not by ranks alone
+};
+
+// Not one program behind the other, nor programs that share a device.
+std::optional<DeviceSplit> DeviceSplitOf(const ShellScript& script);
+
+// What to write where it would be started several times.
+std::string HintInsteadOfSplit(const DeviceSplit& split);
+
+}  // namespace launch

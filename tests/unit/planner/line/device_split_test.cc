@@ -1,0 +1,164 @@
+#include "planner/line/device_split.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "planner/line/launch_line.h"
+#include "tests/unit/planner/plan_fixtures.h"
+
+namespace launch {
+namespace {
+
+constexpr const char* kLoop =
+    "for i in 0 1 2 3; do\n  CUDA_VISIBLE_DEVICES=$i python train.py --rank $i > log_$i 2>&1 &\n"
+    "done\nwait";
+
+std::optional<DeviceSplit> SplitOf(const std::string& text) {
+  const auto script = ReadShell(text);
+  EXPECT_TRUE(script) << text;
+  return script ? DeviceSplitOf(*script) : std::nullopt;
+}
+
+JobSpec JobOf(const std::string& run, int gpus) {
+  JobSpec job;
+  job.name = "x";
+  job.run = run;
+  if (gpus > 0) {
+    job.gpus = {{"", gpus}};
+    job.gpus_written = true;
+  }
+  return job;
+}
+
+Result<LaunchLine> Read(const JobSpec& job, const std::string& script = kLoop) {
+  return ReadLaunchLine(job.run, LineOptions(job, {{"t.sh", script}}));
+}
+
+TEST(DeviceSplit, ProgramsAtTheSameTimeOnDevicesOfTheirOwnAreSeen) {
+  for (
+      const char* text :
+      {kLoop,
+       // The number follows that of the loop, or is counted.
+       "n=0\nfor s in a b c; do\n  gpu=$((n % 4))\n  CUDA_VISIBLE_DEVICES=$gpu nohup python $s.py &"
+       "\n  n=$((n + 1))\ndone\nwait",
+       "for ((i = 0; i < 4; i++)); do CUDA_VISIBLE_DEVICES=\"${i}\" python t.py & done; wait",
+       "while read -r s; do\n  CUDA_VISIBLE_DEVICES=$((n % 8)) python t.py $s &\n  ((n++))\n"
+       "  if (( n % 8 == 0 )); then wait; fi\ndone < seeds.txt\nwait",
+       "GPUS=(0 1)\nfor i in ${!GPUS[@]}; do CUDA_VISIBLE_DEVICES=${GPUS[$i]} python t.py & done",
+       // One after the other on each of them.
+       "for g in 0 1; do\n  for s in 1 2 3; do\n    CUDA_VISIBLE_DEVICES=$g python t.py $s\n  done "
+       "&\ndone\nwait",
+       "for g in 0 1; do ( export CUDA_VISIBLE_DEVICES=$g; python a.py; python b.py ) & done; wait",
+       "for g in 0 1; do\n  export CUDA_VISIBLE_DEVICES=$g\n  bash eval.sh $g &\ndone\nwait",
+       "for g in 0 1; do cd w && CUDA_VISIBLE_DEVICES=$g python t.py 2>&1 | tee l$g & done; wait",
+       "CUDA_VISIBLE_DEVICES=0 python a.py &\nCUDA_VISIBLE_DEVICES=1 python b.py &\nwait",
+       "CUDA_VISIBLE_DEVICES=0 python serve.py &\nCUDA_VISIBLE_DEVICES=1 python train.py",
+       "job() {\n  local gpu=$1; shift\n  CUDA_VISIBLE_DEVICES=$gpu python t.py \"$@\"\n}\n"
+       "(\n  job 0 --lr 1\n) &\n(\n  job 1 --lr 2\n) &\nwait",
+       "function job {\n  CUDA_VISIBLE_DEVICES=$1 python t.py &\n}\nfor i in 0 1; do job $i; done\n"
+       "wait",
+       "for r in 0 1; do RANK=$r WORLD_SIZE=2 LOCAL_RANK=$r python t.py & done; wait",
+       "seq 0 3 | xargs -P4 -I{} bash -c 'CUDA_VISIBLE_DEVICES={} python g.py --shard {}'",
+       "parallel -j4 CUDA_VISIBLE_DEVICES={%} python g.py ::: a b c d"}) {
+    EXPECT_TRUE(SplitOf(text)) << text;
+  }
+}
+
+TEST(DeviceSplit, TextsOfTheirOwnProcessOrDeviceAreNone) {
+  for (const char* text :
+       {"python train.py",
+        "CUDA_VISIBLE_DEVICES=0,1 python train.py &\nwait",
+        "for s in 1 2 3; do CUDA_VISIBLE_DEVICES=$s python t.py; done",
+        "for s in 1 2 3; do\n  CUDA_VISIBLE_DEVICES=$s python t.py &\n  wait\ndone",
+        "for s in 1 2 3; do CUDA_VISIBLE_DEVICES=0 python t.py --seed $s & done; wait",
+        "gpu=$1\nfor s in 1 2 3; do CUDA_VISIBLE_DEVICES=$gpu python t.py --seed $s & done; wait",
+        "export CUDA_VISIBLE_DEVICES=0\nfor s in 1 2 3; do python t.py --seed $s & done; wait",
+        "for s in a b; do CUDA_VISIBLE_DEVICES=$LOCAL_RANK python $s.py & done; wait",
+        "for i in 0; do CUDA_VISIBLE_DEVICES=$i python t.py & done; wait",
+        "CUDA_VISIBLE_DEVICES= tensorboard --logdir o &\nCUDA_VISIBLE_DEVICES=0 python t.py",
+        "CUDA_VISIBLE_DEVICES=-1 python watch.py &\nCUDA_VISIBLE_DEVICES=0 python t.py",
+        "CUDA_VISIBLE_DEVICES=0 python a.py &\nwait\nCUDA_VISIBLE_DEVICES=1 python b.py &\nwait",
+        "if [ $A ]; then\n  CUDA_VISIBLE_DEVICES=0 python a.py &\nelse\n  CUDA_VISIBLE_DEVICES=1 "
+        "python a.py &\nfi\nwait",
+        "job() {\n  CUDA_VISIBLE_DEVICES=$1 python t.py\n}\njob 0\njob 1",
+        "job() {\n  CUDA_VISIBLE_DEVICES=0 python t.py $1 &\n}\njob a\njob b\nwait",
+        "for s in 1 2; do python t.py --seed $s & done; wait",
+        "seq 0 3 | xargs -I{} bash -c 'CUDA_VISIBLE_DEVICES={} python g.py'",
+        "parallel -j4 python g.py ::: a b c d",
+        "WORLD_SIZE=1 RANK=0 python t.py &\nwait",
+        "for i in 1 2; do echo CUDA_VISIBLE_DEVICES=$i & done; wait"}) {
+    EXPECT_FALSE(SplitOf(text)) << text;
+  }
+}
+
+TEST(DeviceSplit, NumbersAreKnownWhereTheyAreWrittenOut) {
+  EXPECT_EQ(SplitOf(kLoop)->devices, (std::set<int>{0, 1, 2, 3}));
+  EXPECT_EQ(SplitOf("for g in 0,1 2,3; do CUDA_VISIBLE_DEVICES=$g python t.py & done")->devices,
+            (std::set<int>{0, 1, 2, 3}));
+  for (const char* list : {"{4..6}", "$(seq 4 6)"}) {
+    const std::string text =
+        "for g in " + std::string(list) + "; do CUDA_VISIBLE_DEVICES=${g} python t.py & done";
+    EXPECT_EQ(SplitOf(text)->devices, (std::set<int>{4, 5, 6})) << text;
+  }
+  EXPECT_EQ(SplitOf("CUDA_VISIBLE_DEVICES=0 python a.py &\nCUDA_VISIBLE_DEVICES=3 python b.py &")
+                ->devices,
+            (std::set<int>{0, 3}));
+  EXPECT_TRUE(SplitOf("for g in $(seq 0 $((N - 1))); do CUDA_VISIBLE_DEVICES=$g python t.py & done")
+                  ->devices.empty());
+}
+
+TEST(DeviceSplit, WhatEveryProcessOfTheJobWouldStartIsRefused) {
+  for (const char* run : {kLoop, "bash t.sh"}) {
+    const auto line = Read(JobOf(run, 4));
+    ASSERT_FALSE(line) << run;
+    EXPECT_EQ(line.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(line.error().message.find("starts a program for each GPU at the same time"),
+              std::string::npos)
+        << line.error().message;
+    EXPECT_NE(line.error().hint.find("gpu_ids: [0, 1, 2, 3] and procs_per_node: 1"),
+              std::string::npos)
+        << line.error().hint;
+    JobSpec once = JobOf(run, 4);
+    once.procs_per_node = 1;
+    EXPECT_TRUE(Read(once)) << "started once, as its author does";
+    JobSpec each = JobOf(run, 4);
+    each.launcher = LauncherKind::kProcess;
+    EXPECT_TRUE(Read(each));
+    JobSpec bound = JobOf(run, 4);
+    bound.gpu_binding = GpuBinding::kPerRank;
+    EXPECT_TRUE(Read(bound));
+    EXPECT_TRUE(Read(JobOf(run, 1)));
+  }
+}
+
+TEST(DeviceSplit, AJobWithoutGpusGetsTheDevicesOfItsText) {
+  for (const char* run : {kLoop, "bash t.sh"}) {
+    const auto line = Read(JobOf(run, 0));
+    ASSERT_TRUE(line) << run;
+    EXPECT_EQ(line->visible_devices, 4);
+    EXPECT_EQ(line->procs_number, 1) << "one process that starts the others";
+    EXPECT_TRUE(std::any_of(line->warnings.begin(), line->warnings.end(),
+                            [](const Finding& one) { return one.code == "visible_devices_set"; }));
+  }
+}
+
+TEST(DeviceSplit, DevicesThatAScriptSetsForItsProgramAreSaid) {
+  const auto devices = [](const std::string& script) {
+    const auto line = Read(JobOf("bash t.sh", 0), script);
+    EXPECT_TRUE(line) << script;
+    const bool said =
+        line && std::any_of(line->warnings.begin(), line->warnings.end(),
+                            [](const Finding& one) { return one.code == "visible_devices_set"; });
+    return line && said ? line->visible_devices.value_or(0) : -1;
+  };
+  EXPECT_EQ(devices("export CUDA_VISIBLE_DEVICES=0,1\npython train.py"), 2);
+  EXPECT_EQ(devices("CUDA_VISIBLE_DEVICES=0,1,2 python train.py"), 3);
+  EXPECT_EQ(devices("CUDA_VISIBLE_DEVICES=$(pick) python train.py"), 0);
+  EXPECT_EQ(devices("CUDA_VISIBLE_DEVICES= python prepare.py\npython train.py"), -1);
+  EXPECT_EQ(devices("CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES%%,*} python train.py"), -1);
+  EXPECT_EQ(devices("echo CUDA_VISIBLE_DEVICES=0\npython train.py"), -1);
+}
+
+}  // namespace
+}  // namespace launch
