@@ -66,12 +66,24 @@ std::string CleanText(std::string_view text, bool colour) {
 }
 
 LogPrinter::LogPrinter(Options options, Write out, Write notes)
-    : options_(options), out_(std::move(out)), notes_(std::move(notes)) {}
+    : options_(std::move(options)), out_(std::move(out)), notes_(std::move(notes)) {}
 
 std::string LogPrinter::Prefixed(const SourceKey& key, std::string_view line) const {
   std::string clean = CleanLine(line, options_.colour);
   if (!options_.prefix) return clean;
   return "[" + std::to_string(std::get<Rank>(key)) + "] " + clean;
+}
+
+std::string LogPrinter::Formed(const SourceKey& key, const Source& source,
+                               std::string_view line) const {
+  if (!options_.form) return Prefixed(key, line);
+  const auto& [attempt, rank, stream] = key;
+  return options_.form({.wall_ms = source.wall_ms,
+                        .attempt = Attempt{attempt},
+                        .rank = rank,
+                        .node = source.node,
+                        .stream = stream,
+                        .text = line});
 }
 
 void LogPrinter::EraseLive() {
@@ -87,7 +99,7 @@ void LogPrinter::ShowLive(const SourceKey& key, std::string_view line) {
 
 void LogPrinter::Emit(const SourceKey& key, Source& source, std::string_view line) {
   if (options_.errors && !source.errors.Take(LastState(line))) return;
-  std::string text = Prefixed(key, LastState(line)) + "\n";
+  std::string text = Formed(key, source, LastState(line)) + "\n";
   if (!options_.merge) {
     EraseLive();
     out_(text);
@@ -110,6 +122,7 @@ void LogPrinter::FlushHeld() {
 void LogPrinter::TakeChunk(const LogChunk& chunk) {
   const SourceKey key(chunk.attempt.value, chunk.rank, chunk.stream);
   Source& source = sources_[key];
+  source.node = chunk.node.value;
   std::string_view data = chunk.data;
   if (chunk.offset < source.next_offset) {
     const std::uint64_t seen = source.next_offset - chunk.offset;

@@ -20,6 +20,15 @@ std::string CleanLine(std::string_view line, bool colour);
 // The same of each line of a text.
 std::string CleanText(std::string_view text, bool colour);
 
+struct RankLine {
+  std::int64_t wall_ms = 0;  // when its end was written
+  Attempt attempt;
+  Rank rank = 0;
+  std::string_view node;
+  std::string_view stream;  // out | err
+  std::string_view text;    // as written, of a progress bar the last state
+};
+
 // Bytes of all ranks become lines "[3] text". Of a progress bar, which rewrites its line with
 // carriage returns, the last state counts; on a followed terminal the bar moves on the last line.
 // A chunk that was seen already (after a reconnect) is dropped by its offset.
@@ -30,9 +39,10 @@ class LogPrinter {
     bool colour = false;
     bool raw = false;  // bytes as they are, without prefix
     bool prefix = true;
-    bool errors = false;  // only lines that tell of errors
-    WallTime since{};     // nothing older; by pieces as they were written
-    bool merge = false;   // hold everything and order it by time: for a log that has ended
+    std::function<std::string(const RankLine&)> form = {};  // a line in place of "[3] text"
+    bool errors = false;                                    // only lines that tell of errors
+    WallTime since{};    // nothing older; by pieces as they were written
+    bool merge = false;  // hold everything and order it by time: for a log that has ended
   };
   using Write = std::function<void(std::string_view)>;
   // `out` gets the output, `notes` what is not output: gaps, new attempts.
@@ -47,6 +57,7 @@ class LogPrinter {
   struct Source {  // one stream of one rank of one attempt
     std::uint64_t next_offset = 0;
     std::string pending;  // the line that has not ended
+    std::string node;
     std::int64_t wall_ms = 0;
     ErrorLines errors;
   };
@@ -64,6 +75,7 @@ class LogPrinter {
   void EraseLive();
   void FlushHeld();
   std::string Prefixed(const SourceKey& key, std::string_view line) const;
+  std::string Formed(const SourceKey& key, const Source& source, std::string_view line) const;
 
   const Options options_;
   const Write out_;

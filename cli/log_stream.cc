@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "cli/render_json.h"
 #include "common/clock.h"
 
 namespace launch {
@@ -37,12 +38,13 @@ struct Readable {
 Result<void> StreamLogs(const App& app, Client& client, const LogsCall& call, LogStyle style) {
   const Screen screen = app.ScreenNow();
   LogPrinter::Options how;
-  how.terminal = app.StdoutIsTerminal() && call.follow;
+  how.terminal = app.StdoutIsTerminal() && call.follow && !style.json;
   how.colour = screen.colour;
   how.raw = style.raw;
   how.prefix = style.prefix;
   how.errors = style.errors;
   how.since = style.since;
+  if (style.json) how.form = RankLineJson;
   how.merge = !call.follow && !style.raw;
   LogPrinter printer(
       how, [&](std::string_view text) { app.OutBytes(text); },

@@ -11,6 +11,7 @@ struct LogStyle {
   bool prefix = true;
   bool errors = false;  // only lines that tell of errors
   WallTime since{};     // nothing older
+  bool json = false;    // each line as an object
 };
 
 // Prints until the log ends; with `call.follow`, until the job is done.

@@ -8,6 +8,8 @@
 #include "cli/client.h"
 #include "cli/contexts.h"
 #include "cli/json_inventory.h"
+#include "cli/log_printer.h"
+#include "cli/render_top.h"
 #include "common/launcher_process.h"
 #include "common/version.h"
 
@@ -20,6 +22,10 @@ constexpr int kVersion = 1;
 
 std::string Dump(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string OneLine(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 template <class T>
@@ -422,6 +428,51 @@ void WriteYaml(const Json& json, std::size_t indent, std::string& out) {
   }
 }
 
+Json OfJobs(const std::vector<JobView>& jobs) {
+  Json list = Json::array();
+  for (const JobView& job : jobs) list.push_back(OfJob(job));
+  return list;
+}
+
+Json OfNodes(const std::vector<NodeView>& nodes) {
+  Json list = Json::array();
+  for (const NodeView& node : nodes) list.push_back(OfNode(node));
+  return list;
+}
+
+// The names of the calibration file, but sizes of the probe in bytes.
+Json OfMeasured(const MeasuredRun& run) {
+  Json probe = nullptr;
+  if (run.probe)
+    probe = {{"micro", run.probe->micro},
+             {"accumulate", run.probe->accumulate},
+             {"gpu", run.probe->gpu},
+             {"load_bytes", run.probe->load_bytes},
+             {"peak_bytes", run.probe->peak_bytes},
+             {"static_bytes", run.probe->static_bytes},
+             {"step_seconds", run.probe->step_seconds},
+             {"loader_seconds", run.probe->loader_seconds}};
+  return {{"job", run.job},
+          {"device", run.device},
+          {"ranks", run.ranks},
+          {"global_batch", Maybe(run.global_batch)},
+          {"step_seconds", Maybe(run.step_seconds)},
+          {"seconds", Maybe(run.seconds)},
+          {"micro", Maybe(run.micro)},
+          {"peak_gib", Maybe(run.peak_gib)},
+          {"architecture", run.architecture},
+          {"framework", run.framework},
+          {"strategy", run.strategy},
+          {"cold_step_seconds", Maybe(run.cold_step_seconds)},
+          {"cold_peak_gib", Maybe(run.cold_peak_gib)},
+          {"cold_fixed_gib", Maybe(run.cold_fixed_gib)},
+          {"script", run.script},
+          {"precision", run.precision},
+          {"offload", run.offload},
+          {"checkpointing", run.checkpointing},
+          {"probe", probe}};
+}
+
 }  // namespace
 
 std::string FormatTime(WallTime time) {
@@ -453,15 +504,11 @@ std::string NodePrecision(const NodeInventory& inventory) {
 std::string JobJson(const JobView& job) { return Dump(WithVersion(OfJob(job))); }
 
 std::string JobsJson(const std::vector<JobView>& jobs) {
-  Json list = Json::array();
-  for (const JobView& job : jobs) list.push_back(OfJob(job));
-  return Dump({{"version", kVersion}, {"jobs", list}});
+  return Dump({{"version", kVersion}, {"jobs", OfJobs(jobs)}});
 }
 
 std::string NodesJson(const std::vector<NodeView>& nodes) {
-  Json list = Json::array();
-  for (const NodeView& node : nodes) list.push_back(OfNode(node));
-  return Dump({{"version", kVersion}, {"nodes", list}});
+  return Dump({{"version", kVersion}, {"nodes", OfNodes(nodes)}});
 }
 
 std::string PlanJson(const PlanAnswer& answer) { return Dump(WithVersion(OfAnswer(answer))); }
@@ -550,9 +597,38 @@ std::string TokensJson(const std::vector<TokenRow>& tokens) {
 std::string VersionJson() { return Dump({{"version", kVersion}, {"launch", Text(Version())}}); }
 
 std::string EventLine(const EventView& event) {
-  const Json line = {{"version", kVersion}, {"seq", event.seq},         {"at", Time(event.at)},
-                     {"kind", event.kind},  {"subject", event.subject}, {"text", event.text}};
-  return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return OneLine({{"version", kVersion},
+                  {"seq", event.seq},
+                  {"at", Time(event.at)},
+                  {"kind", event.kind},
+                  {"subject", event.subject},
+                  {"text", event.text}});
+}
+
+std::string RankLineJson(const RankLine& line) {
+  return OneLine({{"version", kVersion},
+                  {"time", Time(WallTime(Millis(line.wall_ms)))},
+                  {"attempt", line.attempt.value},
+                  {"node", Text(line.node)},
+                  {"rank", line.rank},
+                  {"stream", Text(line.stream)},
+                  {"text", Text(line.text)}});
+}
+
+std::string TopJson(const TopFacts& facts) {
+  Json gpus = Json::object();
+  for (const auto& [gpu, job] : facts.gpu_users) gpus[gpu.value] = job.value;
+  return Dump({{"version", kVersion},
+               {"cluster", facts.cluster},
+               {"nodes", OfNodes(facts.nodes)},
+               {"jobs", OfJobs(facts.jobs)},
+               {"gpu_jobs", gpus}});
+}
+
+std::string CalibrationJson(const std::vector<MeasuredRun>& runs) {
+  Json list = Json::array();
+  for (const MeasuredRun& run : runs) list.push_back(OfMeasured(run));
+  return Dump({{"version", kVersion}, {"runs", list}});
 }
 
 std::string ErrorJson(const Error& error) {

@@ -12,7 +12,9 @@
 namespace launch {
 
 struct ContextRow;
+struct RankLine;
 struct TokenRow;
+struct TopFacts;
 
 // Each text is one JSON document, indented by two, without a final newline.
 std::string JobJson(const JobView& job);
@@ -28,7 +30,10 @@ std::string DrainJson(const std::vector<std::string>& nodes, bool drained);
 std::string TokensJson(const std::vector<TokenRow>& tokens);
 std::string VersionJson();
 std::string QuarantineJson(const std::vector<QuarantinedGpu>& gpus);
-std::string EventLine(const EventView& event);  // one line, for streams
+std::string EventLine(const EventView& event);   // one line, for streams
+std::string RankLineJson(const RankLine& line);  // likewise
+std::string TopJson(const TopFacts& facts);
+std::string CalibrationJson(const std::vector<MeasuredRun>& runs);
 std::string ErrorJson(const Error& error);
 
 // The same document as YAML, for `-o yaml`.

@@ -13,10 +13,11 @@ namespace {
 // docs/cli-json.md says what stands in them.
 // clang-format off
 constexpr std::string_view kDocuments[] = {
-    "cancel", "check", "context", "dev status", "dev up", "diagnose", "drain", "env", "events",
-    "explain", "history", "hold", "node drain", "node status", "node undrain", "nodes", "plan",
-    "quarantine list", "quarantine release", "quarantine retest", "queue", "release", "requeue",
-    "status", "submit", "token list", "undrain", "update", "version", "wait", "why"};
+    "calibration", "cancel", "check", "context", "dev status", "dev up", "diagnose", "drain", "env",
+    "events", "explain", "history", "hold", "logs", "node drain", "node status", "node undrain",
+    "nodes", "plan", "quarantine list", "quarantine release", "quarantine retest", "queue",
+    "release", "requeue", "status", "submit", "token list", "top", "undrain", "update", "version",
+    "wait", "why"};
 // clang-format on
 
 // "token list"
@@ -33,7 +34,7 @@ Result<void> MustPrint(const CLI::App& parser, const App& app) {
   while (!verb->get_subcommands().empty()) verb = verb->get_subcommands().front();
   const std::string path = PathOf(verb);
   const bool document = app.WantsJson() || app.WantsYaml();
-  const bool lines = path == "events";  // one of JSON for each
+  const bool lines = path == "events" || path == "logs";  // one of JSON for each
   if ((document && std::ranges::find(kDocuments, path) == std::end(kDocuments)) ||
       (lines && app.WantsYaml()))
     return Fail(ErrorCode::kInvalidArgument, "`launch " + path + "` has no " + app.output,

@@ -271,7 +271,11 @@ void AddJobVerbs(CLI::App& parser, App& app) {
     app.run = [&app, history_name]() -> Result<int> {
       LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
       LAUNCH_ASSIGN_OR_RETURN(const auto runs, HistoryOf(client, *history_name));
-      app.Out(FormatCalibration(runs));
+      if (app.WantsJson()) {
+        app.OutDocument(CalibrationJson(runs));
+      } else {
+        app.Out(FormatCalibration(runs));
+      }
       return 0;
     };
   });

@@ -86,6 +86,9 @@ Result<void> CheckThere(Client& client, const LogsCall& call) {
 }
 
 Result<int> RunLogs(const App& app, const LogOptions& options) {
+  if (options.raw && app.WantsJson())
+    return Fail(ErrorCode::kInvalidArgument, "--raw shows bytes, and JSON has lines",
+                "leave one of the two out");
   if (options.raw && options.errors)
     return Fail(ErrorCode::kInvalidArgument, "--raw shows bytes, and --errors chooses lines",
                 "leave one of the two out");
@@ -103,7 +106,7 @@ Result<int> RunLogs(const App& app, const LogOptions& options) {
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
   LAUNCH_ASSIGN_OR_RETURN(call.job, JobNamed(client, options.job));
   LAUNCH_RETURN_IF_ERROR(CheckThere(client, call));
-  LogStyle style{options.raw, !options.no_prefix, options.errors, WallTime{}};
+  LogStyle style{options.raw, !options.no_prefix, options.errors, WallTime{}, app.WantsJson()};
   if (!options.since.empty()) {
     LAUNCH_ASSIGN_OR_RETURN(style.since, ParseSince(options.since));
   }

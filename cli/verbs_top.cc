@@ -154,13 +154,18 @@ Result<int> ShowTop(const App& app, bool all, bool once, const std::string& inte
   if (interval < Millis(100)) {
     return Fail(ErrorCode::kInvalidArgument, "--interval is at least 0.1 s", "--interval 1s");
   }
-  if (!once && (!app.StdoutIsTerminal() || ::isatty(STDIN_FILENO) == 0)) {
+  const bool document = app.WantsJson() || app.WantsYaml();
+  if (!once && !document && (!app.StdoutIsTerminal() || ::isatty(STDIN_FILENO) == 0)) {
     return Fail(ErrorCode::kInvalidArgument, "this is no terminal to paint on",
                 "launch top --once prints one picture");
   }
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
   TopSource source(client, all);
   LAUNCH_RETURN_IF_ERROR(source.Ask());
+  if (document) {
+    app.OutDocument(TopJson(source.facts()));
+    return 0;
+  }
   if (once) {
     for (const std::string& line : TopLines(source.facts(), app.ScreenNow())) app.Out(line + "\n");
     return 0;

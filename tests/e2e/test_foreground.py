@@ -125,13 +125,20 @@ def test_json_is_a_document_or_refused(cluster):
     cluster.up()
     (node,) = cluster.node_names()
     job = cluster.submit(cluster.write("job.yaml", "name: one\ngpus: 0\nrun: exit 3\n"))
+    loud = cluster.submit(cluster.write("loud.yaml", "name: loud\ngpus: 0\nrun: echo hello\n"))
+    cluster.wait_for(loud, "SUCCEEDED")
     (ended,) = json.loads(cluster.launch("wait", job, "-o", "json", code=3).stdout)["jobs"]
     assert (ended["id"], ended["state"], ended["kind"]) == (int(job), "FAILED", "job"), ended
     assert cluster.json("drain", node, "--reason", "x")["nodes"] == [{"node": node, "drained": True}]
     assert cluster.json("undrain", node)["nodes"] == [{"node": node, "drained": False}]
     assert all("serial" in token for token in cluster.json("token", "list")["tokens"])
     assert "contexts" in cluster.json("context") and "launch" in cluster.json("version")
-    for verb in (["logs", job], ["top", "--once"], ["calibration"]):
+    (line,) = [json.loads(line) for line in cluster.launch("logs", loud, "-o", "json").stdout.splitlines()]
+    assert (line["text"], line["rank"], line["stream"], line["node"]) == ("hello", 0, "out", node) and line["time"], line
+    top = cluster.json("top")
+    assert [one["node"] for one in top["nodes"]] == [node] and top["jobs"] == [] and "gpu_jobs" in top, top
+    assert [run["job"] for run in cluster.json("calibration")["runs"]] == ["loud"]
+    for verb in (["bundle", job], ["init"], ["down"]):
         refused = cluster.launch(*verb, "-o", "json", code=2)
         assert json.loads(refused.stdout)["error"]["exit"] == 2, refused.stdout
         assert f"`launch {verb[0]}` has no json" in refused.stderr, refused.stderr

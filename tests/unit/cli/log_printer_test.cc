@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/render_json.h"
+
 namespace launch {
 namespace {
 
@@ -27,6 +29,19 @@ Printed Print(LogPrinter::Options options, const std::vector<LogPiece>& pieces) 
 
 TEST(LogPrinter, PrefixesEveryLineWithItsRank) {
   EXPECT_EQ(Print({}, {Chunk(0, 0, "a\nb\n"), Chunk(1, 0, "c\n")}).out, "[0] a\n[0] b\n[1] c\n");
+}
+
+TEST(LogPrinter, WritesLinesInAnotherForm) {
+  LogPrinter::Options options;
+  options.merge = true;
+  options.form = RankLineJson;
+  LogChunk late = Chunk(1, 0, "a\r50%\r100%\n", 2000);
+  late.stream = "err";
+  EXPECT_EQ(Print(options, {late, Chunk(0, 0, "\033[1mb\xff\n", 1000)}).out,
+            "{\"version\":1,\"time\":\"1970-01-01T00:00:01.000Z\",\"attempt\":1,\"node\":\"n1\","
+            "\"rank\":0,\"stream\":\"out\",\"text\":\"\\u001b[1mb\xef\xbf\xbd\"}\n"
+            "{\"version\":1,\"time\":\"1970-01-01T00:00:02.000Z\",\"attempt\":1,\"node\":\"n1\","
+            "\"rank\":1,\"stream\":\"err\",\"text\":\"100%\"}\n");
 }
 
 TEST(LogPrinter, JoinsLinesThatArriveInPieces) {
