@@ -15,8 +15,10 @@
 #include <string_view>
 #include <utility>
 
+#include "agent/runner/checkpoint_dcp.h"
 #include "agent/runner/checkpoint_files.h"
 #include "agent/runner/checkpoint_json.h"
+#include "agent/runner/checkpoint_pickle.h"
 #include "common/foreign_file.h"
 
 namespace launch::agent {
@@ -93,6 +95,13 @@ class Search {
   }
   std::string WhyTorch(const fs::path& path) { return Why(path, WhyTorchIncomplete); }
   std::string WhySafetensors(const fs::path& path) { return Why(path, WhySafetensorsIncomplete); }
+  std::string WhyDcp(const fs::path& directory, int world) {
+    const std::vector<fs::path> entries = Entries(directory);
+    return Ended() ? WhyEnded() : Counted(WhyDcpIncomplete(directory, entries, world, &budget_));
+  }
+  bool HoldsOptimizer(const fs::path& model_states) {
+    return !Ended() && OptimizerIsBeside(model_states.string(), &budget_) == false;
+  }
   std::string Text(const fs::path& path) {
     std::string text;
     if (Ended()) return text;
@@ -116,7 +125,9 @@ class Search {
   bool Ended() const { return over_ || (cancel_ != nullptr && *cancel_); }
   std::string Why(const fs::path& path, std::string (*why)(const std::string&, ReadBudget*)) {
     if (Ended()) return WhyEnded();
-    std::string said = why(path.string(), &budget_);
+    return Counted(why(path.string(), &budget_));
+  }
+  std::string Counted(std::string said) {
     if (budget_.bytes < kReadAtOnce) over_ = true;
     return said;
   }
@@ -190,19 +201,6 @@ std::string WhyWeightsIncomplete(Search& search, const fs::path& directory) {
   return weights ? std::string() : "no weights";
 }
 
-std::string WhyDcpIncomplete(Search& search, const fs::path& directory) {
-  std::error_code error;
-  if (!fs::exists(directory / ".metadata", error)) {
-    return ".metadata is missing: the save did not finish";
-  }
-  for (const fs::path& path : search.Entries(directory)) {
-    if (path.extension() == ".distcp" && fs::file_size(path, error) == 0) {
-      return path.filename().string() + " is empty";
-    }
-  }
-  return {};
-}
-
 // What `latest` names; empty = nothing.
 std::string TagOf(const fs::path& directory) {
   std::istringstream words(ReadHead((directory / "latest").string(), 4096));
@@ -211,11 +209,12 @@ std::string TagOf(const fs::path& directory) {
   return tag.find("..") == std::string::npos ? tag : std::string();
 }
 
-// Every rank of `world` writes its part of the optimizer, some the model too.
+// Every rank of `world` writes its part of the optimizer, some the model too. Without ZeRO the
+// optimizer stands beside the model in the same file.
 std::string WhyDeepSpeedIncomplete(Search& search, const fs::path& directory, int world) {
   const std::string tag = TagOf(directory);
   if (tag.empty()) return "`latest` names no tag";
-  int models = 0;
+  std::vector<fs::path> models;
   int optimizers = 0;
   std::set<std::int64_t> data_ranks;
   for (const fs::path& path : search.Entries(directory / tag)) {
@@ -224,15 +223,19 @@ std::string WhyDeepSpeedIncomplete(Search& search, const fs::path& directory, in
     const bool optimizer = name.ends_with("_optim_states.pt");
     if (!model && !optimizer) continue;
     if (auto why = search.WhyTorch(path); !why.empty()) return tag + "/" + why;
-    models += model ? 1 : 0;
+    if (model) models.push_back(path);
     optimizers += optimizer ? 1 : 0;
     const std::size_t rank = name.find("zero_pp_rank_");
     if (optimizer && rank != std::string::npos) {
       data_ranks.insert(std::strtoll(name.c_str() + rank + 13, nullptr, 10));
     }
   }
-  if (models == 0) return tag + " has no model states";
-  if (optimizers == 0) return tag + " has no optimizer states";
+  if (models.empty()) return tag + " has no model states";
+  if (optimizers == 0) {
+    const bool held = std::ranges::all_of(
+        models, [&search](const fs::path& path) { return search.HoldsOptimizer(path); });
+    return held ? std::string() : tag + " has no optimizer states";
+  }
   const auto ranks = static_cast<std::int64_t>(data_ranks.size());
   if (ranks == 0) return {};
   if (*data_ranks.rbegin() + 1 != ranks) return tag + " lacks the optimizer states of a rank";
@@ -256,7 +259,7 @@ std::string WhyPartsIncomplete(Search& search, const fs::path& directory, int wo
   for (const fs::path& path : search.Entries(directory)) {
     const std::string name = path.filename().string();
     if (IsSharded(search, path)) {
-      if (auto why = WhyDcpIncomplete(search, path); !why.empty()) return name + "/" + why;
+      if (auto why = search.WhyDcp(path, world); !why.empty()) return name + "/" + why;
       sharded = sharded || !IsState(name);
     } else if (IsTorchFile(path) && name != "training_args.bin") {
       if (auto why = search.WhyTorch(path); !why.empty()) return why;
@@ -345,7 +348,7 @@ std::optional<CheckpointFound> ReadDirectory(Search& search, const fs::path& pat
   } else if (HasEntry(search, path, ".distcp")) {
     found.format = "dcp";
     if (const auto at = ModifiedMs(path / ".metadata"); at != 0) found.modified = WallMs(at);
-    found.why = WhyDcpIncomplete(search, path);
+    found.why = search.WhyDcp(path, rules.world);
   } else if (HasEntry(search, path, "_model_states.pt")) {
     found.format = "deepspeed";
     found.why = "no file `latest` beside it names it: the save did not finish";

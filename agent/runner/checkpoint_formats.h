@@ -4,8 +4,10 @@
 //   lightning  *.ckpt               as torch
 //   hf         checkpoint-N/        trainer_state.json of step N; weights whole, in files, FSDP's
 //                                   shards or DeepSpeed's; the state that others beside it have
-//   dcp        *.distcp             .metadata is there (written last), no file is empty
-//   deepspeed  `latest`             the tag's model states and the optimizer states of every rank
+//   dcp        *.distcp             .metadata is there (written last), the files that it names
+//                                   too, and none of them was written since
+//   deepspeed  `latest`             the tag's model states and the optimizer states of every rank,
+//                                   or in the model states where these say so (no ZeRO)
 //   accelerate checkpoint_N/        as hf, and random_states_R.pkl of every rank
 //   marker     any directory        the file that the user named
 //

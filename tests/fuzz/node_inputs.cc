@@ -4,14 +4,17 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 
 #include "agent/probes/nvml_messages.h"
 #include "agent/progress/progress_parser.h"
 #include "agent/runner/attempt_dir.h"
 #include "agent/runner/checkpoint_files.h"
 #include "agent/runner/checkpoint_formats.h"
+#include "agent/runner/checkpoint_pickle.h"
 #include "agent/runner/record_file.h"
 #include "common/flight_record.h"
 #include "tests/fuzz/targets.h"
@@ -27,7 +30,10 @@ class ScratchDirectory {
     Require(::mkdtemp(name) != nullptr, "a directory can be made");
     path_ = name;
   }
-  ~ScratchDirectory() { (void)::rmdir(path_.c_str()); }
+  ~ScratchDirectory() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+  }
   const std::string& path() const { return path_; }
 
  private:
@@ -38,6 +44,22 @@ void Write(const std::string& path, std::string_view bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
+// The text in the pickles of DCP and of DeepSpeed.
+void FuzzPickles(std::string_view bytes) {
+  static const ScratchDirectory directory;
+  static const std::string dcp = directory.path() + "/dcp";
+  static const std::string tag = directory.path() + "/deepspeed/global_step1";
+  std::filesystem::create_directories(dcp);
+  std::filesystem::create_directories(tag);
+  Write(dcp + "/__0_0.distcp", "x");
+  Write(dcp + "/.metadata", bytes);
+  (void)agent::ReadCheckpoints(dcp, {});
+  Write(directory.path() + "/deepspeed/latest", "global_step1");
+  Write(tag + "/mp_rank_00_model_states.pt", bytes);
+  (void)agent::OptimizerIsBeside(tag + "/mp_rank_00_model_states.pt", nullptr);
+  (void)agent::ReadCheckpoints(directory.path() + "/deepspeed", {});
+}
+
 }  // namespace
 
 // The first byte says which format the file claims to be.
@@ -46,6 +68,7 @@ void FuzzCheckpoint(std::string_view bytes) {
   static constexpr const char* kNames[] = {"step_1.pt", "model.safetensors", "epoch=1.ckpt",
                                            "latest"};
   if (bytes.empty()) return;
+  if (bytes[0] == 'm') return FuzzPickles(bytes.substr(1));
   const std::string path =
       directory.path() + "/" + kNames[static_cast<unsigned char>(bytes[0]) % 4];
   Write(path, bytes.substr(1));

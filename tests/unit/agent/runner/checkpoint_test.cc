@@ -1,4 +1,5 @@
 // Which checkpoints are complete: made small by hand, and one by torch itself where it is there.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "agent/runner/checkpoint_files.h"
 #include "agent/runner/checkpoint_finder.h"
@@ -61,6 +63,16 @@ std::string Safetensors(std::size_t data_bytes) {
   std::string bytes;
   Put<std::uint64_t>(bytes, header.size());
   return bytes + header + std::string(data_bytes, 'd');
+}
+
+// A string as pickle's protocol 2 writes it, and as 4 does.
+std::string Pickled(const std::string& text) {
+  std::string bytes = "X";
+  Put(bytes, static_cast<std::uint32_t>(text.size()));
+  return bytes + text;
+}
+std::string PickledShort(const std::string& text) {
+  return std::string("\x8c") + static_cast<char>(text.size()) + text;
 }
 
 class CheckpointTest : public testing::Test {
@@ -168,10 +180,74 @@ TEST_F(CheckpointTest, ChecksTheZipOfTorchSaveAtEveryCut) {
 TEST_F(CheckpointTest, TakesDcpOnlyWithItsMetadata) {
   Write("step-5/__0_0.distcp", "x");
   EXPECT_EQ(Find()[0].why, ".metadata is missing: the save did not finish");
+  Write("step-5/.metadata", "");
+  EXPECT_EQ(Find()[0].why, ".metadata is empty");
   Write("step-5/.metadata", "m");
   EXPECT_TRUE(Find()[0].complete);
   Write("step-5/__1_0.distcp", "");
+  EXPECT_EQ(Find()[0].why, "__1_0.distcp is empty") << "nobody says whether it should be";
+}
+
+TEST_F(CheckpointTest, NeedsTheShardsThatTheMetadataOfDcpNames) {
+  // Protocols 4 and 2; a name in the middle of another string is none.
+  Write("step-5/.metadata", PickledShort("__0_0.distcp") + "\x94" + Pickled("__1_0.distcp") +
+                                "q\1" + Pickled("of/__7_0.distcp") + "__8_0.distcp.");
+  Write("step-5/__0_0.distcp", "x");
+  EXPECT_EQ(Find()[0].why, "__1_0.distcp is missing");
+  Write("step-5/__1_0.distcp", "");
   EXPECT_EQ(Find()[0].why, "__1_0.distcp is empty");
+  Write("step-5/__1_0.distcp", "x");
+  EXPECT_TRUE(Find()[0].complete) << Find()[0].why;
+  Write("step-5/__2_0.distcp", "");
+  EXPECT_TRUE(Find()[0].complete) << "of a rank that had nothing to save";
+  // Over the border of what is read at once.
+  const std::string far = std::string((1 << 20) - 7, 'f') + PickledShort("__3_0.distcp");
+  Write("step-5/.metadata", far);
+  EXPECT_EQ(Find()[0].why, "__3_0.distcp is missing");
+}
+
+TEST_F(CheckpointTest, ADcpThatWasBeingSavedOverIsNone) {
+  const std::string shard = dir_ + "/step-5/__0_0.distcp";
+  const std::string metadata = dir_ + "/step-5/.metadata";
+  Write("step-5/__0_0.distcp", "x");
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(30));  // born before, also by a coarse clock
+  Write("step-5/.metadata", PickledShort("__0_0.distcp"));
+  fs::last_write_time(shard, fs::last_write_time(metadata));
+  EXPECT_TRUE(Find()[0].complete) << "a clock may be coarse";
+  fs::last_write_time(shard, fs::last_write_time(metadata) + std::chrono::seconds(30));
+  EXPECT_EQ(Find()[0].why,
+            "__0_0.distcp is newer than .metadata: a save over it did not finish (of a copy: "
+            "touch .metadata)");
+  fs::last_write_time(metadata, fs::last_write_time(shard));
+  EXPECT_TRUE(Find()[0].complete);
+}
+
+TEST_F(CheckpointTest, ACopyOfDcpMayComeInAnyOrder) {
+  struct statx info {};
+  Write("step-5/.metadata", PickledShort("__0_0.distcp"));
+  const std::string metadata = dir_ + "/step-5/.metadata";
+  ASSERT_EQ(::statx(AT_FDCWD, metadata.c_str(), 0, STATX_BTIME, &info), 0);
+  if ((info.stx_mask & STATX_BTIME) == 0) GTEST_SKIP() << "no time of birth on this file system";
+  Write("step-5/__0_0.distcp", "x");
+  fs::last_write_time(dir_ + "/step-5/__0_0.distcp",
+                      fs::last_write_time(metadata) + std::chrono::seconds(30));
+  EXPECT_TRUE(Find()[0].complete) << Find()[0].why;
+}
+
+TEST_F(CheckpointTest, TakesDcpWhoseRanksSavedEachForItself) {
+  for (const std::string rank : {"0", "1"}) {
+    const std::string shard = "__" + rank + "_0.distcp";
+    Write("step-5/" + shard, "x");
+    Write("step-5/__" + rank + ".metadata", PickledShort(shard));
+  }
+  const auto why = [&](int world) {
+    return FindCheckpoints({.directory = dir_, .marker = {}, .world = world}).at(0).why;
+  };
+  EXPECT_EQ(why(2), "");
+  EXPECT_EQ(why(4), "__2.metadata is missing, the job has 4 ranks");
+  fs::remove(dir_ + "/step-5/__1_0.distcp");
+  EXPECT_EQ(why(2), "__1_0.distcp is missing");
 }
 
 TEST_F(CheckpointTest, TakesDeepSpeedByItsLatestTag) {
@@ -183,6 +259,16 @@ TEST_F(CheckpointTest, TakesDeepSpeedByItsLatestTag) {
   EXPECT_TRUE(Find()[0].complete);
   Write("global_step12/bf16_zero_pp_rank_2_mp_rank_00_optim_states.pt", Zip("o"));
   EXPECT_EQ(Find()[0].why, "global_step12 lacks the optimizer states of a rank");
+}
+
+TEST_F(CheckpointTest, WithoutZeroTheOptimizerIsInTheModelStates) {
+  const std::string before = Pickled("optimizer") + "q\1}q\2";
+  Write("latest", "global_step12");
+  Write("global_step12/mp_rank_00_model_states.pt", Zip(before + Pickled("param_shapes") + "q\3N"));
+  EXPECT_TRUE(Find()[0].complete) << Find()[0].why;
+  Write("global_step12/mp_rank_01_model_states.pt",
+        Zip(before + Pickled("param_shapes") + "r" + std::string(4, '\1') + "]"));
+  EXPECT_EQ(Find()[0].why, "global_step12 has no optimizer states") << "ZeRO keeps them beside";
 }
 
 TEST_F(CheckpointTest, TakesAccelerateWithWeightsAndRandomStates) {
