@@ -12,6 +12,7 @@ import time
 from kit.controls import Controls
 from kit.machine import must, run
 
+CANNOT_START = 3  # ends of a program before any fault: it is not made to run here
 DISK = "160m"  # of each tmpfs: above what our programs keep in reserve
 
 
@@ -47,6 +48,10 @@ class Program:
             self.process.send_signal(number)
 
 
+class CannotStart(Exception):
+    """A program that ends again and again with nothing done to it: no run can tell anything."""
+
+
 def link_or_copy(source, target):
     try:
         os.link(source, target)
@@ -69,6 +74,7 @@ class Cluster:
         self.environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(self.work), "LANG": "C.UTF-8"}
         self.lib = build / "lib"
         self.closed = threading.Event()
+        self.faults_begun = False
         self.keeper = threading.Thread(target=self.keep_alive, daemon=True)
 
     # Set-up
@@ -189,6 +195,8 @@ class Cluster:
         end = time.monotonic() + seconds
         why = "no answer yet"
         while time.monotonic() < end:
+            if not self.faults_begun:
+                self.must_start()
             try:
                 answer = ask()
                 if answer:
@@ -198,6 +206,13 @@ class Cluster:
                 why = str(error)
             time.sleep(0.2)
         raise TimeoutError(f"not within {seconds:.0f} s: {what} ({why})")
+
+    def must_start(self):
+        for program in self.programs.values():
+            if len(program.deaths) >= CANNOT_START:
+                code = program.deaths[-1][0]
+                said = program.log.read_text(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
+                raise CannotStart(f"{program.log.stem} does not start: {'signal' if code < 0 else 'exit'} {abs(code)}: {said[0]}")
 
     def wait_for_controller(self):
         self.patiently("the controller serves", lambda: self.launch("nodes", "-o", "json", code=0), 120)

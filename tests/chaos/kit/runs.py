@@ -13,7 +13,7 @@ import traceback
 
 from kit import checkers, evidence, schedule
 from kit.clients import Clients
-from kit.cluster import Cluster
+from kit.cluster import CannotStart, Cluster
 from kit.inject import Injector
 from kit.network import Network
 
@@ -51,6 +51,7 @@ def one(seed, build, directory, limits, without, after=None):
         network.make()
         cluster.make()
         cluster.wait_for_nodes()
+        cluster.faults_begun = True
         clients = Clients(cluster, limits.seconds + limits.settle)
         with open(work / "timeline", "w") as log:
             injector = Injector(cluster, clients, plan, log)
@@ -68,6 +69,8 @@ def one(seed, build, directory, limits, without, after=None):
         else:
             evidence.gather_stopped(cluster, found)
             outcome.violations = checkers.judge(found)
+    except CannotStart:
+        raise
     except Exception as error:  # the kit's own failure must not end a campaign unseen
         outcome.violations.append(f"the run itself failed: {error}")
         (work / "traceback").write_text(traceback.format_exc())
