@@ -14,9 +14,10 @@ namespace launch {
 // One of `launch context`.
 struct ContextRow {
   std::string name;
+  bool known = false;  // false: its controller never answered
   bool current = false;
   std::optional<std::string> cluster;  // absent: the certificate cannot be read
-  std::optional<std::string> address;  // absent: its controller never answered
+  std::optional<std::string> address;  // likewise of its own file
   std::optional<std::string> user;
 };
 

@@ -27,6 +27,7 @@ Result<int> ListContexts(const App& app) {
     const auto holder = contexts.Holder(name);
     const auto address = AddressOfCredentials(contexts.Dir(name));
     rows.push_back({.name = name,
+                    .known = true,
                     .current = current == name,
                     .cluster = holder ? std::optional(holder->cluster) : std::nullopt,
                     .address = address ? std::optional(*address) : std::nullopt,
@@ -45,9 +46,8 @@ Result<int> ListContexts(const App& app) {
                    {"ADDRESS", false, false},
                    {"USER", false, false}};
   for (const ContextRow& row : rows) {
-    const bool known = std::ranges::find(names, row.name) != names.end();
     table.rows.push_back({row.current ? "*" : " ", row.name, row.cluster.value_or("-"),
-                          known ? row.address.value_or("-") : "its controller never answered",
+                          row.known ? row.address.value_or("-") : "its controller never answered",
                           row.user.value_or("-")});
   }
   if (!table.rows.empty() || app.WantsCells()) LAUNCH_RETURN_IF_ERROR(app.OutTable(table));

@@ -76,6 +76,20 @@ class SshHosts(Hosts):
 
 
 @pytest.fixture
+def fresh_hosts(tmp_path):
+    """`fresh_hosts("na", "nb")`: hosts with a running sshd and nothing of ours."""
+    need_namespaces()
+    made = []
+
+    def make(*names):
+        made.append(SshHosts(tmp_path, list(names)))
+        return made[-1]
+    yield make
+    for hosts in made:
+        hosts.close()
+
+
+@pytest.fixture
 def ssh_hosts(tmp_path):
     need_namespaces()
     # nc has a full disk; nd is down.

@@ -6,8 +6,8 @@ import subprocess
 import pytest
 
 from conftest import BIN
-from test_namespaces import need_namespaces, sh
-from test_up import Operator, SshHosts
+from test_namespaces import sh
+from test_up import Operator, SshHosts, fresh_hosts  # noqa: F401 (conftest goes by SshHosts)
 
 MEET = """
 import os, socket, time
@@ -25,15 +25,8 @@ else:
 """
 
 
-@pytest.fixture
-def three(tmp_path):
-    need_namespaces()
-    made = SshHosts(tmp_path, ["na", "nb", "nc"])
-    yield made
-    made.close()
-
-
-def test_up_from_an_openssh_config_whose_names_nothing_else_knows(three, tmp_path):
+def test_up_from_an_openssh_config_whose_names_nothing_else_knows(fresh_hosts, tmp_path):  # noqa: F811
+    three = fresh_hosts("na", "nb", "nc")
     operator = Operator(three, tmp_path)
     config = tmp_path / "lab.conf"
     alias = {"gate": "na", "lab1": "nb", "lab2": "nc"}
@@ -72,7 +65,8 @@ def test_up_from_an_openssh_config_whose_names_nothing_else_knows(three, tmp_pat
         assert not three.pids(name, "launch-agent") and not list((tmp_path / name / "opt").iterdir())
 
 
-def test_up_says_that_the_head_has_no_address_before_anything_is_installed(three, tmp_path):
+def test_up_says_that_the_head_has_no_address_before_anything_is_installed(fresh_hosts, tmp_path):  # noqa: F811
+    three = fresh_hosts("na", "nb", "nc")
     operator = Operator(three, tmp_path)
     # A name that ssh reaches by a command, as through a broker, and that nobody else can find.
     (tmp_path / "broker").write_text("exec 3<>/dev/tcp/127.0.0.1/22\ncat <&3 &\ncat >&3\n")
@@ -83,7 +77,8 @@ def test_up_says_that_the_head_has_no_address_before_anything_is_installed(three
     assert not list((tmp_path / "na/opt").iterdir())
 
 
-def test_up_over_ipv6_alone_to_servers_that_let_one_session_in(three, tmp_path):
+def test_up_over_ipv6_alone_to_servers_that_let_one_session_in(fresh_hosts, tmp_path):  # noqa: F811
+    three = fresh_hosts("na", "nb", "nc")
     if subprocess.run("ip netns exec " + three.ns("na") + " ip -6 addr show dev lo | grep -q ::1", shell=True).returncode != 0:
         pytest.skip("the kernel has no IPv6 here")
     sh(f"ip -6 addr add fd00:213::1/64 dev {three.bridge} nodad")

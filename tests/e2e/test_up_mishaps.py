@@ -6,30 +6,13 @@ import shutil
 import signal
 import subprocess
 
-import pytest
-
 from conftest import BIN, ROOT, wait_until
-from test_namespaces import need_namespaces, sh
-from test_up import Operator, SshHosts
+from test_namespaces import sh
+from test_up import Operator, SshHosts, fresh_hosts  # noqa: F401 (conftest goes by SshHosts)
 
 
-@pytest.fixture
-def two(tmp_path):
-    need_namespaces()
-    made = SshHosts(tmp_path, ["na", "nb"])
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def three(tmp_path):
-    need_namespaces()
-    made = SshHosts(tmp_path, ["na", "nb", "nc"])
-    yield made
-    made.close()
-
-
-def test_what_an_interrupted_up_left_is_known_and_can_be_undone(two, tmp_path):
+def test_what_an_interrupted_up_left_is_known_and_can_be_undone(fresh_hosts, tmp_path):  # noqa: F811
+    two = fresh_hosts("na", "nb")
     operator = Operator(two, tmp_path)
     ssh = ("--ssh-config", operator.config, "--accept-new-host-keys")
     clusters = tmp_path / "config/launch/clusters"
@@ -101,8 +84,9 @@ def test_what_an_interrupted_up_left_is_known_and_can_be_undone(two, tmp_path):
         assert not [f for f in pathlib.Path(tmp_path / name / "lib").rglob("*") if f.is_file()]
 
 
-def test_a_shell_that_prints_at_every_login_is_no_answer(two, tmp_path):
+def test_a_shell_that_prints_at_every_login_is_no_answer(fresh_hosts, tmp_path):  # noqa: F811
     """Welcome words, a line without its end, a line that looks like a fact, words on stderr: as start files of clusters do."""
+    two = fresh_hosts("na", "nb")
     for name in ("na", "nb"):
         (tmp_path / name / "root/.bashrc").write_text("echo Welcome; echo installed=0; echo quota >&2; printf 'no end'\n")
     operator = Operator(two, tmp_path)
@@ -136,7 +120,8 @@ def test_a_shell_that_prints_at_every_login_is_no_answer(two, tmp_path):
         assert not list((tmp_path / name / "opt").iterdir()) and not two.pids(name, "launch-agent")
 
 
-def test_a_wrong_address_touches_no_other_node(three, tmp_path):
+def test_a_wrong_address_touches_no_other_node(fresh_hosts, tmp_path):  # noqa: F811
+    three = fresh_hosts("na", "nb", "nc")
     operator = Operator(three, tmp_path)
     ssh = ("-F", operator.config, "--accept-new-host-keys")
     assert operator.up(*ssh[2:]).returncode == 0
@@ -187,7 +172,8 @@ def test_a_wrong_address_touches_no_other_node(three, tmp_path):
     assert operator.launch("down", "--purge").returncode == 0
 
 
-def test_a_removed_node_may_go_elsewhere_and_a_cluster_in_use_is_ended_only_by_its_name(two, tmp_path):
+def test_a_removed_node_may_go_elsewhere_and_a_cluster_in_use_is_ended_only_by_its_name(fresh_hosts, tmp_path):  # noqa: F811
+    two = fresh_hosts("na", "nb")
     operator = Operator(two, tmp_path)
     ssh = ("-F", operator.config)
     assert operator.up("--accept-new-host-keys").returncode == 0
@@ -223,7 +209,8 @@ def test_a_removed_node_may_go_elsewhere_and_a_cluster_in_use_is_ended_only_by_i
     assert cleared.returncode == 0 and "nb: ends the node nb of cluster second" in cleared.stderr, cleared.stderr
 
 
-def test_two_names_of_one_machine_are_told_before_anything_is_done(two, tmp_path):
+def test_two_names_of_one_machine_are_told_before_anything_is_done(fresh_hosts, tmp_path):  # noqa: F811
+    two = fresh_hosts("na", "nb")
     operator = Operator(two, tmp_path)
     twins = tmp_path / "twins.yaml"
     twins.write_text(f"user: root\nhosts:\n  - {{name: na, address: {two.address('na')}}}\n"
@@ -265,7 +252,8 @@ def listed(operator):
     return {name: (star, rest) for star, name, rest in rows}
 
 
-def test_clusters_of_one_name_have_names_of_their_own_and_can_be_ended_without_their_head(two, tmp_path):
+def test_clusters_of_one_name_have_names_of_their_own_and_can_be_ended_without_their_head(fresh_hosts, tmp_path):  # noqa: F811
+    two = fresh_hosts("na", "nb")
     operator = Operator(two, tmp_path)
     ssh = ("--ssh-config", operator.config, "--accept-new-host-keys")
 

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from test_namespaces import NET, need_namespaces, sh
-from test_up import Operator, SshHosts
+from test_up import Operator, SshHosts, fresh_hosts  # noqa: F401
 
 
 def instead(home, program, text):
@@ -114,15 +114,8 @@ def drop(hosts, name, address):
     sh(f"ip netns exec {hosts.ns(name)} ip neigh replace {address} lladdr 02:00:5e:00:53:01 dev eth0 nud permanent")
 
 
-@pytest.fixture
-def walled(tmp_path):
-    need_namespaces()
-    made = SshHosts(tmp_path, ["head", "late", "never"])
-    yield made
-    made.close()
-
-
-def test_a_controllers_port_that_a_host_does_not_reach_is_named_with_what_was_met(walled, tmp_path):
+def test_a_controllers_port_that_a_host_does_not_reach_is_named_with_what_was_met(fresh_hosts, tmp_path):  # noqa: F811
+    walled = fresh_hosts("head", "late", "never")
     operator = Operator(walled, tmp_path)
     operator.write(["head", "late"], walled)
     first = operator.up("--accept-new-host-keys")

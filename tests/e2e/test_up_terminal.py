@@ -7,19 +7,8 @@ import select
 import subprocess
 import time
 
-import pytest
-
 from conftest import BIN
-from test_namespaces import need_namespaces
-from test_up import Operator, SshHosts
-
-
-@pytest.fixture
-def two(tmp_path):
-    need_namespaces()
-    made = SshHosts(tmp_path, ["na", "nb"])
-    yield made
-    made.close()
+from test_up import Operator, SshHosts, fresh_hosts  # noqa: F401 (conftest goes by SshHosts)
 
 
 def at_terminal(argv, env, answer="yes\n", timeout=90):
@@ -69,7 +58,8 @@ def screen(text):
     return lines
 
 
-def test_up_in_a_terminal_asks_about_keys_and_paints_one_line_for_each_host(two, tmp_path):
+def test_up_in_a_terminal_asks_about_keys_and_paints_one_line_for_each_host(fresh_hosts, tmp_path):  # noqa: F811
+    two = fresh_hosts("na", "nb")
     operator = Operator(two, tmp_path)
     env = operator.env | {"TERM": "xterm"}
     line = [BIN / "launch", "up", operator.hosts_file, "--ssh-config", operator.config]
