@@ -379,13 +379,12 @@ Result<void> Client::ReadLogs(const LogsCall& call, Millis silence,
   grpc::ClientContext context;
   auto reader = wire_->launch->Logs(&context, ToProto(call));
   SilenceGuard guard(silence, [&] { context.TryCancel(); });
-  const Result<void> end =
-      wire_->Drain(context, reader, pb::LogsReply(), [&](const LogPiece& piece) {
-        guard.Heard();
-        const bool more = take(piece);
-        guard.Listen();
-        return more;
-      });
+  Result<void> end = wire_->Drain(context, reader, pb::LogsReply(), [&](const LogPiece& piece) {
+    guard.Heard();
+    const bool more = take(piece);
+    guard.Listen();
+    return more;
+  });
   if (end || !guard.fired()) return end;
   return Fail(ErrorCode::kDeadlineExceeded, "the controller at " + wire_->address +
                                                 " sent nothing of the log for " +

@@ -86,6 +86,7 @@ class SpawnPlan {
     posix_spawnattr_setflags(&attributes_, static_cast<short>(POSIX_SPAWN_SETSIGMASK |
                                                               POSIX_SPAWN_SETSIGDEF | extra_flags));
     std::vector<char*> words;
+    words.reserve(argv.size() + 1);
     for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);
     pid_t pid = 0;

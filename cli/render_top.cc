@@ -1,6 +1,7 @@
 #include "cli/render_top.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <sstream>
@@ -28,7 +29,7 @@ std::string Counted(std::size_t n, const char* one, const char* many) {
 }
 
 std::string Bar(double share) {
-  const int full = static_cast<int>(std::clamp(share, 0.0, 1.0) * kBarWidth + 0.5);
+  const int full = static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * kBarWidth));
   char text[48];
   std::snprintf(text, sizeof text, "[%s%s] %3.0f%%", std::string(full, '|').c_str(),
                 std::string(kBarWidth - full, ' ').c_str(), share * 100);
@@ -84,7 +85,7 @@ std::string GpuTable(const TopFacts& facts, const Screen& screen) {
       const GpuSample* sample = SampleOf(node, gpu.uuid);
       std::string memory = FormatBytes(gpu.memory_bytes);
       if (sample != nullptr && sample->used_bytes)
-        memory = FormatBytes(*sample->used_bytes) + " of " + memory;
+        memory.insert(0, FormatBytes(*sample->used_bytes) + " of ");
       table.rows.push_back(
           {i == 0 ? inventory.node.value : "", std::to_string(i),
            gpu.type.empty() ? gpu.model : gpu.type,

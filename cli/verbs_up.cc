@@ -164,8 +164,12 @@ Result<int> RunUp(const App& app, const UpFlags& flags) {
                 "launch up gpu[01-16], launch up hosts.yaml, or launch up --slurm \"-N 4\"");
   LAUNCH_ASSIGN_OR_RETURN(HostSet set, HostsNamed(flags));
   for (const std::string& jump : set.left_out)
-    app.Note(jump + ": left out, others are reached through it; to have it too, name the hosts: " +
-             "launch up " + jump + ",... -F " + flags.hosts);
+    app.Note(std::string(jump)
+                 .append(": left out, others are reached through it; to have it too, name the "
+                         "hosts: launch up ")
+                 .append(jump)
+                 .append(",... -F ")
+                 .append(flags.hosts));
   Contexts contexts(Contexts::DefaultDir());
   LAUNCH_ASSIGN_OR_RETURN(UpOptions options, OptionsOf(app, flags, HostSet{}));
   const std::string context = options.context;

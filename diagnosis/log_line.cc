@@ -57,7 +57,7 @@ constexpr std::size_t kLongestCharacter = 4;  // of UTF-8
 constexpr std::array<char, 256> Cleaned() {
   std::array<char, 256> cleaned{};
   for (std::size_t c = 0x20; c < 0x7f; ++c) cleaned[c] = static_cast<char>(c);
-  for (const char c : {'\t', '\n', '\r'}) cleaned[static_cast<std::size_t>(c)] = ' ';
+  for (const unsigned char c : {'\t', '\n', '\r'}) cleaned[c] = ' ';
   // They begin no character.
   for (std::size_t c = 0x80; c < 0xc2; ++c) cleaned[c] = '?';
   for (std::size_t c = 0xf5; c <= 0xff; ++c) cleaned[c] = '?';

@@ -227,7 +227,8 @@ std::vector<LogScanner::Joined> LogScanner::Join(Span line, const LogLine& read)
     const std::string text =
         Glued(read.text, Following(line, read.rank, kWrappedLines, glue), glue);
     forms.push_back({text, line.begin});
-    if (!front.empty()) forms.push_back({front + glue + text, before.begin});
+    if (!front.empty())
+      forms.push_back({std::string(front).append(glue).append(text), before.begin});
   }
   return forms;
 }

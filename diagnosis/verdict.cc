@@ -219,6 +219,7 @@ void Case::ForgetWhatWasSurvived() {
     return IsSurvived(exception);
   });
   std::vector<bool> gone;
+  gone.reserve(suspects_.size());
   for (const Suspect& c : suspects_) gone.push_back(IsSurvived(c));
   survives_ = std::find(gone.begin(), gone.end(), true) != gone.end();
   std::vector<Suspect> left;

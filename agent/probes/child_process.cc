@@ -205,8 +205,11 @@ Result<ChildProcess> ChildProcess::Spawn(const Options& options) {
   LAUNCH_ASSIGN_OR_RETURN(Pipe out, MakePipe());
   std::vector<std::string> argv_texts = options.argv;
   std::vector<std::string> env_texts;
-  if (options.env)
-    for (const auto& [name, value] : *options.env) env_texts.push_back(name + "=" + value);
+  if (options.env) {
+    env_texts.reserve(options.env->size());
+    for (const auto& [name, value] : *options.env)
+      env_texts.emplace_back(name).append("=").append(value);
+  }
   const std::vector<char*> argv = Pointers(argv_texts);
   const std::vector<char*> env = Pointers(env_texts);
 
@@ -305,7 +308,8 @@ Result<Captured> RunProgram(const std::vector<std::string>& argv,
     char buffer[8192];
     ssize_t got = 0;
     for (int i = 0; i < kReadsPerTurn; ++i) {
-      if ((got = ::read(child.out(), buffer, sizeof buffer)) <= 0) break;
+      got = ::read(child.out(), buffer, sizeof buffer);
+      if (got <= 0) break;
       const std::size_t room = kMaxOutput - captured.output.size();
       captured.output.append(buffer, std::min(room, static_cast<std::size_t>(got)));
     }
@@ -330,7 +334,7 @@ std::string FindProgram(const std::string& name, const std::string& path) {
   std::istringstream directories(path);
   for (std::string directory; std::getline(directories, directory, ':');) {
     if (directory.empty() || directory.front() != '/') continue;
-    const std::string candidate = directory + "/" + name;
+    const std::string candidate = directory.append("/").append(name);
     struct stat found {};
     if (::stat(candidate.c_str(), &found) == 0 && S_ISREG(found.st_mode) &&
         ::access(candidate.c_str(), X_OK) == 0)

@@ -109,7 +109,7 @@ std::string LastLines(std::string_view text, std::size_t lines) {
         text.substr(start == std::string_view::npos ? 0 : start + 1,
                     end - (start == std::string_view::npos ? 0 : start + 1) + 1);
     if (!line.starts_with(kMark)) {
-      kept = std::string(line.substr(0, 300)) + (kept.empty() ? "" : "\n") + kept;
+      kept.insert(0, kept.empty() ? "" : "\n").insert(0, line.substr(0, 300));
       --lines;
     }
     text = start == std::string_view::npos ? std::string_view{} : text.substr(0, start);

@@ -35,8 +35,13 @@ Result<std::string> MissingPrograms(Remote& remote, const Release& release,
   std::string command;
   for (const Program& program : release.programs) {
     const std::string path = ShellQuote(dir + "/" + program.name);
-    command += "[ -x " + path + " ] && [ \"$(wc -c < " + path + ")\" -eq " +
-               std::to_string(program.bytes) + " ] || echo " + program.name + "; ";
+    const std::string bytes = std::to_string(program.bytes);
+    command.append("[ -x ").append(path).append(" ] && [ \"$(wc -c < ").append(path);
+    command.append(")\" -eq ")
+        .append(bytes)
+        .append(" ] || echo ")
+        .append(program.name)
+        .append("; ");
   }
   LAUNCH_ASSIGN_OR_RETURN(const RemoteAnswer answer,
                           Must(remote, command, "", kCommand, "looking at the programs"));

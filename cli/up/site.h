@@ -74,6 +74,7 @@ void ForEach(std::vector<Site>& sites, const UpOptions& options, int parallel, W
   };
   std::vector<std::thread> threads;
   const std::size_t count = std::min(sites.size(), static_cast<std::size_t>(std::max(1, parallel)));
+  threads.reserve(count);
   for (std::size_t i = 0; i < count; ++i) threads.emplace_back(run);
   for (std::thread& thread : threads) thread.join();
 }
