@@ -50,7 +50,9 @@ Result<std::string> JobFileFor(const std::vector<std::string>& words, const std:
                                                         : ": its ranks are started directly") +
                      "; `launch plan` shows the rest.\n";
   text += "name: " + (job.spec.name.empty() ? std::string("job") : job.spec.name) + "\n";
-  text += "nodes: " + std::to_string(job.spec.nodes.min) + "\n";
+  const NodeCount& nodes = job.spec.nodes;
+  text += "nodes: " + std::to_string(nodes.min) +
+          (nodes.max > nodes.min ? ".." + std::to_string(nodes.max) : "") + "\n";
   text += Devices(line);
   text += "# venv: ./venv             # or conda: NAME, or python: PATH\n";
   text += "# checkpoint: {dir: out}   # lets a retry resume\n";

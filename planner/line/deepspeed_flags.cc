@@ -179,8 +179,25 @@ Result<void> Take(const FlagRule& rule, const ShellWord& word, const KnownVariab
 
 }  // namespace
 
+std::string NeverStarted(const std::vector<ShellWord>& words, std::size_t first) {
+  constexpr std::array<std::string_view, 2> kNever = {"--autotuning", "--elastic_training"};
+  for (std::size_t i = first; i < words.size(); ++i) {
+    const std::string& word = words[i].value;
+    if (word.ends_with(".py") || word == "--module") break;
+    const std::string name = word.substr(0, word.find('='));
+    if (std::find(kNever.begin(), kNever.end(), name) != kNever.end()) return name;
+  }
+  return {};
+}
+
 Result<LauncherArguments> ReadDeepspeed(const std::vector<ShellWord>& words, std::size_t first,
                                         const KnownVariables& known, const TextsAt& texts) {
+  if (const std::string flag = NeverStarted(words, first); !flag.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "run: deepspeed " + flag +
+                    " chooses nodes and processes itself, which launch cannot hold to a plan",
+                "leave " + flag + " out; `launch plan` says what a job needs");
+  }
   LauncherArguments out;
   out.local_rank_flag = "--local_rank";
   const FlagSyntax syntax{"deepspeed", kDeepspeedRules, kDeepspeedShorts, /*dashes=*/false,

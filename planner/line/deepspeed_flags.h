@@ -19,4 +19,8 @@ namespace launch {
 Result<LauncherArguments> ReadDeepspeed(const std::vector<ShellWord>& words, std::size_t first,
                                         const KnownVariables& known, const TextsAt& texts = {});
 
+// The flag from words[first] on with which no start is made, not inside of a text either
+// (node_launcher.py): ReadDeepspeed refuses it; empty: none.
+std::string NeverStarted(const std::vector<ShellWord>& words, std::size_t first);
+
 }  // namespace launch

@@ -72,7 +72,20 @@ class LineReader {
     LAUNCH_ASSIGN_OR_RETURN(LaunchLine plain, ReadPlain(text));
     const ScriptHabits habits = HabitsOf(plain, options_.files);
     const auto own = plain.python ? StartsProcesses(plain, habits) : OwnProcessesAmong(counts);
-    if (open && own) return ReadNodeLine(text, script_, options_, own->why, own->count);
+    if (open && own) {
+      if (own->one_rank) {
+        return Fail(ErrorCode::kInvalidArgument,
+                    "run: --num-machines " + std::to_string(*own->nodes) +
+                        " with one --machine-rank: launch starts run on every node, and each "
+                        "would be that machine",
+                    "write --machine-rank $NODE_RANK --dist-url tcp://$MASTER_ADDR:$MASTER_PORT");
+      }
+      LAUNCH_ASSIGN_OR_RETURN(LaunchLine line,
+                              ReadNodeLine(text, script_, options_, own->why, own->count));
+      if (own->nodes.value_or(1) > 1 && !line.nodes_min)
+        line.nodes_min = line.nodes_max = own->nodes;
+      return line;
+    }
     if (open) LAUNCH_RETURN_IF_ERROR(TakeSplits(counts, plain));
     if (open) TakeProgramDevices(counts, plain);
     TakeTrainerDevices(plain);

@@ -7,6 +7,7 @@
 #include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
 #include "planner/line/own_launchers.h"
+#include "planner/line/rank_branches.h"
 #include "planner/line/refused_starters.h"
 #include "planner/line/shell_notes.h"
 #include "planner/line/written_counts.h"
@@ -116,6 +117,22 @@ Result<void> CheckOneAtATime(const ShellScript& script, const std::string& where
               where + " starts several of " + twice +
                   " at the same time, and each would take all processes and devices of the job",
               "submit a job for each (array: or sweep:), or start one after the other");
+}
+
+// Each node starts its own part of the launcher: with one that starts none the others wait for it.
+Result<void> CheckEveryNode(const ShellScript& script, const std::string& where) {
+  const std::string condition = ConditionOfOneNode(script);
+  if (condition.empty()) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              where + " starts its launcher behind `" + condition +
+                  "` only, and the launcher of that node would wait for the others",
+              "take the launcher out of the if: launch starts run on every node, and each starts "
+              "its own ranks there");
+}
+
+bool IsOfSeveralNodes(const LaunchLineOptions& options, const LaunchLine& line) {
+  const auto told = options.told.find("NNODES");
+  return told != options.told.end() ? told->second != "1" : line.nodes_min.value_or(1) > 1;
 }
 
 // "python -u train.py a" -> "torchrun train.py a".
@@ -259,6 +276,7 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
                 "run: it starts " + counts.refused + ", which launch cannot hold to a plan",
                 HintInsteadOf(counts.refused));
   }
+  if (options.launcher == LauncherKind::kAuto && counts.stops) return Unexpected(*counts.stops);
   const auto behind = LauncherAmong(counts.scripts);
   const bool lacks = options.launcher != LauncherKind::kAuto &&
                      options.launcher != LauncherKind::kNode && !FindLauncher(script) && behind &&
@@ -275,10 +293,15 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
   if (auto finding = FilesLeftOut(counts, options)) line.warnings.push_back(std::move(*finding));
   if (!lacks) line.shell += WaitBehind(script);
   LAUNCH_RETURN_IF_ERROR(CheckScriptStays(script, counts.scripts));
+  const bool everywhere =
+      options.launcher == LauncherKind::kAuto && IsOfSeveralNodes(options, line);
   LAUNCH_RETURN_IF_ERROR(CheckOneAtATime(script, "run: it"));
+  if (everywhere) LAUNCH_RETURN_IF_ERROR(CheckEveryNode(script, "run: it"));
   for (const auto& [shown, inside] : counts.scripts) {
-    if (const auto inner = ReadShell(inside))
-      LAUNCH_RETURN_IF_ERROR(CheckOneAtATime(*inner, "run: " + shown));
+    const auto inner = ReadShell(inside);
+    if (!inner) continue;
+    LAUNCH_RETURN_IF_ERROR(CheckOneAtATime(*inner, "run: " + shown));
+    if (everywhere) LAUNCH_RETURN_IF_ERROR(CheckEveryNode(*inner, "run: " + shown));
   }
   std::vector<Finding> hidden = HiddenStatus(script);
   if (hidden.empty()) hidden = HiddenInScripts(counts.scripts);

@@ -15,7 +15,7 @@
 namespace launch {
 
 // `why`: what was seen, for `launch plan`. Counts of the first launcher call with fixed numbers are
-// taken (--nproc-per-node, --num_gpus, --num_processes, --nnodes). `launcher:` torchrun, deepspeed
+// taken (--nproc-per-node, --num_gpus, --num_processes, --nnodes).
 // `own`: the processes that the program itself starts. `launcher:` torchrun, deepspeed
 // or accelerate puts that program in front of a plain Python command that lacks it;
 // kInvalidArgument where the text is not such a command.

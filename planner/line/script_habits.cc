@@ -116,12 +116,15 @@ std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const Script
   OwnProcesses found;
   bool config = false;
   bool several = false;
+  bool machine = true;  // its rank is written out; it is 0 by default
   for (const ScriptFlag& flag : ReadScriptFlags(line.arguments)) {
     const std::string value = flag.value.value_or("");
     if (flag.name == "multiprocessing_distributed" && Lower(value) != "false") {
       found.why = own(flag.flag);
     }
     config = config || flag.name == "config_file";
+    if (flag.name == "num_machines") found.nodes = CountIn(value);
+    if (flag.name == "machine_rank") machine = !flag.late;
     constexpr std::array<std::string_view, 4> kCounts = {"num_gpus", "gpus", "ngpus", "ngpu"};
     if (std::find(kCounts.begin(), kCounts.end(), flag.name) == kCounts.end()) continue;
     found.count = CountIn(value);
@@ -148,6 +151,7 @@ std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const Script
     found.why = line.script + " drives all GPUs from one process (" + habits.drives_all + ")";
     found.count = 1;
   }
+  found.one_rank = machine && found.nodes.value_or(1) > 1;
   if (line.script.ends_with("deepy.py")) found.why = line.script + " starts deepspeed itself";
   return found.why.empty() ? std::nullopt : std::optional(found);
 }

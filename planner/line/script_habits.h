@@ -37,6 +37,8 @@ bool ReadsVariable(const LaunchLine& line, const std::map<std::string, std::stri
 struct OwnProcesses {
   std::string why;
   std::optional<int> count;  // of one node, where the line names it
+  std::optional<int> nodes;
+  bool one_rank = false;  // the line names the same machine of several for every node
 };
 
 // A plain command that starts its ranks by itself: by its script's habit, or by flags that are

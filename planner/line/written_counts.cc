@@ -75,6 +75,7 @@ class CountReader {
       counts.procs_number /= *counts.nodes;
     }
     counts.refused = refused_;
+    counts.stops = stops_;
     counts.sets_devices = sets_devices_;
     counts.program_sets_devices = program_sets_devices_;
     counts.program_devices = program_devices_;
@@ -226,9 +227,11 @@ class CountReader {
 
   // Configurations behind flags.
   void NoteFiles(const std::vector<ShellWord>& words) {
+    bool deepspeed = false;  // its own flags go up to the script
     for (std::size_t i = 0; i < words.size(); ++i) {
       const std::string name = FlagName(words[i].value);
-      const bool hosts = words[i].value == "-H" && i > 0 && FindDeepspeed(words, i - 1);
+      deepspeed = FindDeepspeed(words, i) || (deepspeed && !words[i].value.ends_with(".py"));
+      const bool hosts = deepspeed && words[i].value == "-H";
       if (!hosts && std::find(kFileFlags.begin(), kFileFlags.end(), name) == kFileFlags.end())
         continue;
       if (const std::string path = PathBehind(words, i); !path.empty()) walk_.Want(path);
@@ -256,6 +259,7 @@ class CountReader {
       }
       if (const auto place = FindDeepspeed(words, i)) {
         const auto read = ReadDeepspeed(words, place->first_flag, Known(), walk_.texts());
+        if (!read && !NeverStarted(words, place->first_flag).empty()) NoteStop(read.error());
         if (read && read->hostfile_unread) hostfile_unread_ = read->hostfile;
         return read ? TakeRead(*read, false, out) : TakeFlags(words, place->first_flag, {}, out);
       }
@@ -274,12 +278,37 @@ class CountReader {
           (module->name == "torch.distributed.run" || module->name == "torch.distributed.launch"))
         return TakeFlags(words, module->behind, {}, out);
       if (StartsRanksItself(words, i)) {
+        NoteHosts(words, i);
         TakeFlags(words, i + 1, *OwnLauncherOf(ProgramOf(words[i])), out);
         FromVariables(out);
         return true;
       }
     }
     return false;
+  }
+
+  void NoteStop(Error error) {
+    if (!stops_ && !walk_.maybe()) stops_ = std::move(error);
+  }
+
+  // Each node's colossalai would reach all of the hosts by ssh.
+  void NoteHosts(const std::vector<ShellWord>& words, std::size_t at) {
+    if (ProgramOf(words[at]) != "colossalai") return;
+    for (std::size_t i = at + 1; i < words.size(); ++i) {
+      const std::string name = FlagName(words[i].value);
+      if (words[i].value.ends_with(".py")) return;
+      if (name != "host" && name != "H") continue;
+      const std::string hosts = PathBehind(words, i);
+      if (hosts.find(',') == std::string::npos) continue;
+      const std::string count = std::to_string(ItemsOf(hosts));
+      NoteStop({ErrorCode::kInvalidArgument,
+                "run: colossalai " + words[i].value.substr(0, words[i].value.find('=')) +
+                    " starts its processes on other hosts by ssh, out of launch's reach",
+                "leave it out and write nodes: " + count +
+                    ": launch starts the command on every node of the job itself",
+                {}});
+      return;
+    }
   }
 
   static void TakeProcs(ProcsWord word, int number, bool total, WrittenCounts& out) {
@@ -387,6 +416,7 @@ class CountReader {
   std::optional<int> program_devices_;
   bool launcher_seen_ = false;
   std::string refused_;
+  std::optional<Error> stops_;
   const std::string told_procs_;  // by the job
   WrittenCounts served_;
   std::string on_cpu_;

@@ -28,7 +28,8 @@ struct WrittenCounts {
   std::string on_cpu;                            // what in it asks for the CPU
   std::optional<NamedText> deepspeed;            // the engine's file of the first call that has one
   std::string hostfile_unread;                   // a hostfile of DeepSpeed that is not at hand
-  std::string refused;  // srun or mpirun that the text reaches for sure, beside a launcher
+  std::optional<Error> stops;  // why a call that the text reaches for sure cannot be started
+  std::string refused;         // srun or mpirun that the text reaches for sure, beside a launcher
   // Of calls that ask for different numbers: the one that was left.
   std::optional<int> other_procs;
   // Files that the text names and that are not at hand: where they lie, by the name under which a

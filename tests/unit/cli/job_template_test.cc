@@ -28,6 +28,14 @@ TEST(JobTemplate, GivesBackTheLineAndWhatItShows) {
   EXPECT_EQ(spec.run, "torchrun --nnodes=2 --nproc-per-node=4 train.py 'a b'\n");
 }
 
+TEST(JobTemplate, KeepsARangeOfNodes) {
+  const auto text = JobFileFor({"torchrun", "--nnodes=1:4", "--nproc_per_node=8", "t.py"}, "/proj");
+  ASSERT_TRUE(text) << FormatError(text.error());
+  const JobSpec spec = ReadBack(*text);
+  EXPECT_EQ(spec.nodes.min, 1);
+  EXPECT_EQ(spec.nodes.max, 4);
+}
+
 TEST(JobTemplate, ALineForTheCpuBecomesAJobForTheCpu) {
   const auto text =
       JobFileFor({"accelerate", "launch", "--cpu", "--num_processes", "2", "t.py"}, "/proj");

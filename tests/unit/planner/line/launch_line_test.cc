@@ -327,10 +327,8 @@ TEST_P(NodeLine, IsStartedOncePerNodeAsItIs) {
 INSTANTIATE_TEST_SUITE_P(
     All, NodeLine,
     ::testing::Values(
-        Row{"deepspeed --autotuning run --num_gpus 2 train.py", "autotuning",
+        Row{"deepspeed --min_elastic_nodes 1 --num_gpus 2 train.py", "min_elastic_nodes",
             "procs=2 cmd=deepspeed"},
-        Row{"deepspeed --elastic_training train.py", "elastic_training",
-            "cmd=deepspeed warn=processes_per_node"},
         Row{"if true; then deepspeed train.py; fi", "deepspeed", "warn=processes_per_node"},
         Row{"deepspeed a.py && deepspeed b.py", "deepspeed", "warn=processes_per_node"},
         Row{"accelerate launch --config_file far.yaml --num_processes 4 train.py", "far.yaml",
