@@ -70,6 +70,11 @@ class LineReader {
       if (!inside.empty()) return ReadNodeLine(text, script_, options_, inside);
     }
     LAUNCH_ASSIGN_OR_RETURN(LaunchLine plain, ReadPlain(text));
+    if (const std::string submits = open ? SubmitsItself(plain) : ""; !submits.empty()) {
+      return Fail(ErrorCode::kUnimplemented,
+                  "run: " + submits + " submits to Slurm, once for each process of the job",
+                  "write the command that its jobs run: launch is the scheduler here");
+    }
     const ScriptHabits habits = HabitsOf(plain, options_.files);
     const auto own = plain.python ? StartsProcesses(plain, habits) : OwnProcessesAmong(counts);
     if (open && own) {

@@ -123,6 +123,8 @@ std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const Script
       found.why = own(flag.flag);
     }
     config = config || flag.name == "config_file";
+    // OpenRLHF: one process asks ray for the actors.
+    if (flag.name == "actor_num_gpus_per_node") found.why = own(flag.flag);
     if (flag.name == "num_machines") found.nodes = CountIn(value);
     if (flag.name == "machine_rank") machine = !flag.late;
     constexpr std::array<std::string_view, 4> kCounts = {"num_gpus", "gpus", "ngpus", "ngpu"};
@@ -154,6 +156,14 @@ std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const Script
   found.one_rank = machine && found.nodes.value_or(1) > 1;
   if (line.script.ends_with("deepy.py")) found.why = line.script + " starts deepspeed itself";
   return found.why.empty() ? std::nullopt : std::optional(found);
+}
+
+std::string SubmitsItself(const LaunchLine& line) {
+  if (!line.python) return {};
+  const auto submits = std::find_if(
+      line.arguments.begin(), line.arguments.end(),
+      [](const ShellWord& word) { return word.value == "hydra/launcher=submitit_slurm"; });
+  return submits == line.arguments.end() ? std::string() : submits->value;
 }
 
 void TakeTrainerDevices(LaunchLine& line) {

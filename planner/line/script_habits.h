@@ -45,6 +45,9 @@ struct OwnProcesses {
 // known for it (detectron2's --num-gpus, --multiprocessing-distributed). Absent: it does not.
 std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const ScriptHabits& habits);
 
+// What makes the program submit jobs to Slurm instead of training: submitit; empty: nothing does.
+std::string SubmitsItself(const LaunchLine& line);
+
 // Lightning compares trainer.devices and trainer.num_nodes with the ranks it finds; where the line
 // has them they are the job's. Takes them into the line.
 void TakeTrainerDevices(LaunchLine& line);
