@@ -45,6 +45,13 @@ Result<v1::JoinReply> Ask(const std::string& address, const JoinToken& token,
   return reply;
 }
 
+// Begins alike in every installation of one node of one cluster (of which only the CA is unlike any
+// other's): the node's control groups are called so, and what an earlier one started is found.
+std::string MakeInstallId(const std::string& ca_pem, const NodeId& node) {
+  return Sha256Hex(ca_pem + node.value).substr(0, kInstallDigits) +
+         RandomHex(16 - kInstallDigits / 2);
+}
+
 // What cannot be written must be known before the token is used up, and what a node that works has
 // must stay whole when it is refused.
 Result<void> TryToWrite(FileSystem& files, const std::string& dir) {
@@ -65,7 +72,9 @@ Result<Joined> JoinCluster(FileSystem& files, const JoinRequest& request) {
         "the token is for node " + node.value + ", the configuration says " + request.node.value,
         "make a token with: launch token create --node " + request.node.value);
   LAUNCH_RETURN_IF_ERROR(TryToWrite(files, IdentityDir(request.state_dir)));
-  JoinedCluster joined{.node = node, .controllers = token.addresses, .install_id = RandomHex(16)};
+  JoinedCluster joined{.node = node,
+                       .controllers = token.addresses,
+                       .install_id = MakeInstallId(token.ca_pem, node)};
   const auto before = ReadJoined(files, request.state_dir);
   if (before) joined.install_id = before->install_id;
 

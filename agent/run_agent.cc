@@ -34,6 +34,7 @@
 #include "agent/progress/rank_sampler.h"
 #include "agent/runner/attempt_dir.h"
 #include "agent/runner/cgroup.h"
+#include "agent/runner/cgroup_note.h"
 #include "agent/runner/log_reader.h"
 #include "agent/runner/posix_runner.h"
 #include "agent/shared_facts.h"
@@ -228,12 +229,14 @@ class AgentLoop {
     const auto peer = parts_.link.CurrentPeer();
     const auto identity = ReadIdentity(parts_.files, parts_.config.state_dir);
     if (!peer || !identity) return {};  // the link is gone, and with it whoever asks
+    const std::string attempt_dir = AllocationPath(parts_.config.state_dir, order.key);
+    const CgroupHost cgroups = NotedCgroups(parts_.files, attempt_dir).value_or(parts_.cgroups);
     ExecWish wish{.controller = peer->address,
                   .session = peer->session,
                   .identity = *identity,
                   .refused = order.refused,
-                  .place = {.attempt_dir = AllocationPath(parts_.config.state_dir, order.key),
-                            .cgroups = parts_.cgroups,
+                  .place = {.attempt_dir = attempt_dir,
+                            .cgroups = cgroups,
                             .key = order.key,
                             .rank = order.rank,
                             .id = order.exec,
@@ -371,7 +374,8 @@ Result<void> StartAndRun(AgentConfig config) {
       {.state_dir = config.state_dir,
        .lock_dir = config.lock_dir,
        .shim_path = ProgramBeside("launch-shim"),
-       .cgroup_name = "launch-" + config.node.value + "-" + joined.install_id.substr(0, 8),
+       .cgroup_name =
+           "launch-" + config.node.value + "-" + joined.install_id.substr(0, kInstallDigits),
        .cgroup_root = config.cgroup_root,
        .port_first = config.ports.first,
        .port_last = config.ports.last,

@@ -178,7 +178,7 @@ struct Limits {  // absent = unlimited
 
 // Who a machine is, over agent restarts and re-installs (reliability 3.6).
 struct MachineIdentity {
-  std::string install_id;    // random, made at join
+  std::string install_id;    // made at join: another on every machine
   std::string product_uuid;  // empty when unreadable
   std::vector<std::string> macs;
   std::string network_namespace;  // inode of /proc/self/ns/net: loopback is shared only within one

@@ -1,6 +1,7 @@
 // The agent's identity on disk: key, certificate and CA below <state_dir>/identity.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,11 @@ using IdentityFiles = CredentialFiles;
 struct JoinedCluster {
   NodeId node;
   std::vector<std::string> controllers;  // "host:port", tried in this order
-  std::string install_id;                // random, made at join: who this machine is (rulings 38)
+  // Made at join: who this machine is (rulings 38). Its first kInstallDigits digits are those of
+  // the node in its cluster, whichever machine it is; the others random.
+  std::string install_id;
 };
+inline constexpr std::size_t kInstallDigits = 8;
 
 std::string IdentityDir(const std::string& state_dir);
 

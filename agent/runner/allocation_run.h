@@ -99,6 +99,10 @@ struct AllocationRun {
   bool setup_timed_out = false;
 };
 
+// Whether a process, which lives behind a pidfd, is the allocation's: in its group, or with its
+// lock, which it keeps where the group cannot be found.
+bool IsOf(const AllocationRun& run, int pid);
+
 // The environment that every rank of the allocation shares, for setup and checks.
 inline const std::vector<EnvVar>& SharedEnv(const AllocationSpec& spec) {
   const static std::vector<EnvVar> kNone;

@@ -8,6 +8,7 @@
 //     acked        one line a rank
 //     lease        until when ranks run without word of the controller; its shims read it
 //     container    flock of what runs behind a container daemon, held by the processes inside
+//     cgroups      the control groups of its processes
 //     copy         path of the copy of workdir that the ranks run in
 //     files/       what the plan generated
 //     rank.R/      start, exit, control (shim); out, err and their .index, progress.jsonl,

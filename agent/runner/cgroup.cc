@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -53,9 +54,9 @@ std::uint64_t ReadKeyed(const std::string& path, const std::string& name) {
   return FlatKeyed(ReadText(path), name).value_or(0);
 }
 
-// This process's path in a hierarchy: "" = v2, else a v1 controller. Starts with '/'.
-std::string OwnPath(const std::string& controller) {
-  std::ifstream in("/proc/self/cgroup");
+// A process's path in a hierarchy: "" = v2, else a v1 controller. Starts with '/'.
+std::string PathOf(const std::string& process, const std::string& controller) {
+  std::ifstream in("/proc/" + process + "/cgroup");
   for (std::string line; std::getline(in, line);) {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
@@ -68,6 +69,8 @@ std::string OwnPath(const std::string& controller) {
   }
   return "/";
 }
+
+std::string OwnPath(const std::string& controller) { return PathOf("self", controller); }
 
 std::string Join(const std::string& mount, const std::string& path) {
   return path == "/" ? mount : mount + path;
@@ -199,15 +202,7 @@ void EndProbe(const std::vector<std::string>& dirs, bool kill_v2) {
 
 const char* JoinFile(bool v2) { return v2 ? "cgroup.procs" : "tasks"; }
 
-}  // namespace
-
-void RemoveEmptyRoots(const CgroupHost& host) {
-  for (const std::string& root : {host.kill_root, host.memory_root, host.pids_root}) {
-    if (!root.empty()) (void)::rmdir(root.c_str());
-  }
-}
-
-CgroupHost SetUpCgroups(const CgroupWanted& wanted) {
+CgroupHost MakeRoots(const CgroupWanted& wanted) {
   CgroupHost host;
   if (wanted.most == Containment::kTree) {
     host.why = "set in the configuration";
@@ -256,8 +251,79 @@ CgroupHost SetUpCgroups(const CgroupWanted& wanted) {
   return host;
 }
 
+// Kept until this process ends; two agents of one node and cluster have the same root.
+std::shared_ptr<const UniqueFd> Claim(const std::string& root) {
+  UniqueFd fd(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return nullptr;
+  return std::make_shared<const UniqueFd>(std::move(fd));
+}
+
+// Where the process's group of that hierarchy lies but for "/J.N/shims" or "/J.N/ranks..."; empty:
+// it is in none of the attempt.
+std::string RootOf(const std::string& mount, int pid, const std::string& controller,
+                   const std::string& name) {
+  if (mount.empty()) return {};
+  const std::string path = PathOf(std::to_string(pid), controller);
+  const std::size_t at = path.rfind(name + "/");
+  if (at == std::string::npos) return {};
+  const std::string_view below = std::string_view(path).substr(at + name.size() + 1);
+  if (!below.starts_with("shims") && !below.starts_with("ranks")) return {};
+  const std::string root = mount + path.substr(0, at);
+  return IsFile(root + name + "/cgroup.procs") ? root : std::string();
+}
+
+}  // namespace
+
+void RemoveEmptyRoots(const CgroupHost& host) {
+  if (!host.claim) return;
+  for (const std::string& root : {host.kill_root, host.memory_root, host.pids_root}) {
+    if (!root.empty()) (void)::rmdir(root.c_str());
+  }
+}
+
+std::optional<CgroupHost> CgroupsOfProcesses(const CgroupHost& own, const std::vector<int>& pids,
+                                             const Key& key) {
+  const CgroupMounts mounts = FindCgroupMounts();
+  const auto freezer = mounts.v1.find("freezer");
+  const std::string name = "/" + ToString(key);
+  std::optional<CgroupHost> found;
+  for (const int pid : pids) {
+    CgroupHost host{.level = Containment::kCgroup,
+                    .kill_root = RootOf(mounts.v2, pid, "", name),
+                    .kill_v2 = true};
+    if (host.kill_root.empty() && freezer != mounts.v1.end()) {
+      host = {.level = Containment::kCgroup1,
+              .kill_root = RootOf(freezer->second, pid, "freezer", name)};
+    }
+    // A job may make groups below its own, of any name: the uppermost is its whole.
+    const bool above = !found || host.kill_root.size() < found->kill_root.size();
+    if (!host.kill_root.empty() && above) found = std::move(host);
+  }
+  if (!found) return found;
+  if (found->kill_v2 && HasController(found->kill_root, "memory")) {
+    found->memory_root = found->kill_root;
+    found->memory_v2 = true;
+  } else if (!own.memory_root.empty()) {
+    const std::string beside = fs::path(own.memory_root).parent_path().string() + "/" +
+                               fs::path(found->kill_root).filename().string();
+    if (IsFile(beside + name)) found->memory_root = beside;
+  }
+  return found;
+}
+
+CgroupHost SetUpCgroups(const CgroupWanted& wanted) {
+  CgroupHost host = MakeRoots(wanted);
+  if (!host.kill_root.empty()) host.claim = Claim(host.kill_root);
+  return host;
+}
+
 AllocationCgroup::AllocationCgroup(const CgroupHost& host, const Key& key)
     : host_(host), name_("/" + ToString(key)) {}
+
+std::string AllocationCgroup::LogName() const {
+  if (host_.level == Containment::kTree) return {};
+  return fs::path(host_.kill_root).filename().string() + name_;
+}
 
 std::string AllocationCgroup::Kill(const std::string& below) const {
   return host_.kill_root + name_ + below;
@@ -270,6 +336,7 @@ std::string AllocationCgroup::Mem(const std::string& below) const {
 Result<void> AllocationCgroup::Create(const std::vector<Rank>& ranks,
                                       std::optional<std::uint64_t> memory_limit) {
   if (host_.level == Containment::kTree) return {};
+  (void)MakeDir(host_.kill_root);  // it goes with the last agent that used it
   std::vector<std::string> dirs = {"", "/shims", "/ranks"};
   for (const Rank rank : ranks) dirs.push_back("/ranks/" + std::to_string(rank));
   const bool apart = !host_.memory_root.empty() && host_.memory_root != host_.kill_root;
@@ -456,7 +523,7 @@ ProbeCgroup::~ProbeCgroup() {
 }
 
 void RemoveProbeCgroups(const CgroupHost& host) {
-  if (host.level == Containment::kTree) return;
+  if (host.level == Containment::kTree || !host.claim) return;
   std::map<std::string, std::vector<std::string>> found;  // by name, that of the kill root first
   for (const std::string& root : {host.kill_root, host.memory_root, host.pids_root}) {
     std::error_code error;

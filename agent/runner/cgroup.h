@@ -19,6 +19,7 @@
 #include "common/error.h"
 #include "common/ids.h"
 #include "common/inventory.h"
+#include "common/unique_fd.h"
 
 namespace launch::agent {
 
@@ -30,10 +31,12 @@ struct CgroupHost {
   bool memory_v2 = false;
   std::string pids_root;  // our directory where numbers of processes can be limited, or empty
   std::string why;        // why not the level above
+  // flock of the kill root; absent: another agent that lives has it, and nothing of it is removed.
+  std::shared_ptr<const UniqueFd> claim;
 };
 
 struct CgroupWanted {
-  std::string name;                 // "launch-<node>": must be unique on the host
+  std::string name;                 // "launch-<node>-<of its cluster>"
   std::optional<Containment> most;  // not above this level
   std::string v2_parent;            // below which ours is made; empty = found
 };
@@ -41,8 +44,14 @@ struct CgroupWanted {
 // Makes our roots. Never fails: what cannot be used lowers the level, with the reason.
 CgroupHost SetUpCgroups(const CgroupWanted& wanted);
 
-// At the agent's end: our roots go, unless something of an allocation is still in them.
+// At the agent's end: our roots go, unless something of an allocation is still in them or another
+// agent uses them.
 void RemoveEmptyRoots(const CgroupHost& host);
+
+// The groups that one of these processes of an attempt is in, whichever agent made them; absent:
+// none of them is in any. `own` are ours, whose memory groups stand beside the others.
+std::optional<CgroupHost> CgroupsOfProcesses(const CgroupHost& own, const std::vector<int>& pids,
+                                             const Key& key);
 
 struct MemoryFacts {
   std::uint64_t oom_kills = 0;
@@ -54,6 +63,11 @@ struct MemoryFacts {
 class AllocationCgroup {
  public:
   AllocationCgroup(const CgroupHost& host, const Key& key);
+
+  const CgroupHost& host() const { return host_; }
+  Containment level() const { return host_.level; }
+  // As the kernel's log names it: the last two parts of its path.
+  std::string LogName() const;
 
   Result<void> Create(const std::vector<Rank>& ranks, std::optional<std::uint64_t> memory_limit);
   // Files that a process of one thread joins by writing "0": cgroup.procs of v2, which comes first,
@@ -72,6 +86,7 @@ class AllocationCgroup {
   bool RanksPopulated() const;
   bool RankPopulated(Rank rank) const;
   bool ShimsPopulated() const;
+  bool AnyPopulated() const { return RanksPopulated() || ShimsPopulated(); }
   std::vector<int> RankMembers(Rank rank) const;
   bool Contains(int pid) const;  // in this allocation's subtree now
 

@@ -37,14 +37,19 @@ struct LockIdentity {
   bool found;
 };
 
+std::string TargetOf(const std::string& fd) {
+  char text[4096];
+  const ssize_t size = ::readlink(fd.c_str(), text, sizeof text);
+  return {text, static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
+}
+
 // What a descriptor was opened as, where that file has no name any more; or empty.
 std::string DeletedPathOf(const std::string& fd, const struct stat& info) {
   if (info.st_nlink > 0 || !S_ISREG(info.st_mode)) return {};
-  char text[4096];
-  const ssize_t size = ::readlink(fd.c_str(), text, sizeof text);
-  const std::string_view target(text, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  std::string target = TargetOf(fd);
   if (!target.ends_with(kDeleted)) return {};
-  return std::string(target.substr(0, target.size() - kDeleted.size()));
+  target.resize(target.size() - kDeleted.size());
+  return target;
 }
 
 // Calls `look` with the path and the facts of each descriptor until it returns true.
@@ -192,16 +197,21 @@ std::vector<int> FindOwn(const std::string& lock_path, const std::vector<int>& r
   return pids;
 }
 
-std::set<std::string> DeletedButOpen(const std::string& directory) {
-  std::set<std::string> paths;
+std::map<std::string, std::vector<int>> OpenBelow(const std::string& directory) {
+  std::map<std::string, std::vector<int>> holders;
   for (const int pid : Others()) {
     (void)AnyDescriptor(pid, [&](const std::string& fd, const struct stat& info) {
-      std::string path = DeletedPathOf(fd, info);
-      if (path.starts_with(directory + "/")) paths.insert(std::move(path));
+      if (!S_ISREG(info.st_mode)) return false;
+      std::string path = TargetOf(fd);
+      if (!path.starts_with(directory + "/")) return false;
+      if (info.st_nlink == 0 && path.ends_with(kDeleted))
+        path.resize(path.size() - kDeleted.size());
+      std::vector<int>& pids = holders[path];
+      if (pids.empty() || pids.back() != pid) pids.push_back(pid);
       return false;
     });
   }
-  return paths;
+  return holders;
 }
 
 void KillOwn(const std::string& lock_path, const std::vector<int>& roots,

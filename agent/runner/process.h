@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <set>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -43,7 +43,8 @@ std::vector<int> FamilyOf(int pid);
 // Does this process hold `path` open?
 bool HoldsOpen(int pid, const std::string& path);
 
-// Files that were below `directory` and are deleted, but that some process still holds open.
-std::set<std::string> DeletedButOpen(const std::string& directory);
+// Files below `directory`, also those that are deleted by now, and the processes that hold each
+// open.
+std::map<std::string, std::vector<int>> OpenBelow(const std::string& directory);
 
 }  // namespace launch::agent

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "agent/runner/account_files.h"
+#include "agent/runner/cgroup_note.h"
 #include "agent/runner/exit_report.h"
 #include "agent/runner/fence_file.h"
 #include "agent/runner/process.h"
@@ -66,6 +67,7 @@ Result<RunnerState> RunnerLoop::Recover() {
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                           files.List(AllocationsPath(options_.state_dir)));
   std::map<JobId, Attempt> floors;
+  holders_ = OpenBelow(AllocationsPath(options_.state_dir));
   for (const std::string& name : names) {
     const auto key = ParseKey(name);
     if (!key) continue;
@@ -76,43 +78,64 @@ Result<RunnerState> RunnerLoop::Recover() {
     }
   }
   for (const auto& [job, attempt] : floors) state.floors.push_back({job, attempt});
-  for (const Key& key : ListCgroups(cgroups_)) {
-    if (Exists(AllocationPath(options_.state_dir, key))) continue;
-    const AllocationCgroup cgroup(cgroups_, key);
-    if (!cgroup.RanksPopulated() && !cgroup.ShimsPopulated()) {
-      cgroup.Remove();
-      continue;
-    }
-    unrecorded_.insert(key);
-    state.allocations.push_back(WithoutRecord(
-        options_.state_dir, key, "processes run in its cgroup, but there is no record of it"));
-  }
-  if (cgroups_.level == Containment::kTree) FindUnrecorded(state);
+  FindUnrecorded(state);
+  holders_.clear();
   return state;
 }
 
-// Where no cgroup tells, what the processes of a lost directory still hold open does.
+// What runs here although its directory is gone: in a group of ours, or with a lock from there in
+// whatever group an earlier installation of this node put it.
 void RunnerLoop::FindUnrecorded(RunnerState& state) {
+  for (const Key& key : ListCgroups(cgroups_)) {
+    if (Exists(AllocationPath(options_.state_dir, key))) continue;
+    const AllocationCgroup cgroup(cgroups_, key);
+    if (cgroup.AnyPopulated()) {
+      TellUnrecorded(state, key, cgroups_, "processes run in its cgroup");
+    } else if (cgroups_.claim) {  // else another agent may be about to start it
+      cgroup.Remove();
+    }
+  }
   const std::string allocations = AllocationsPath(options_.state_dir);
-  for (const std::string& path : DeletedButOpen(allocations)) {
+  for (const auto& [path, pids] : holders_) {
     const std::string name = path.substr(allocations.size() + 1);
     const auto key = ParseKey(name.substr(0, name.find('/')));
-    if (!key || !name.ends_with("/lock") || Exists(allocations + "/" + ToString(*key))) continue;
-    unrecorded_.insert(*key);
-    state.allocations.push_back(WithoutRecord(
-        options_.state_dir, *key, "processes hold its lock, but there is no record of it"));
+    if (!key || name != ToString(*key) + "/lock" || unrecorded_.contains(*key)) continue;
+    if (Exists(AllocationPath(options_.state_dir, *key))) continue;
+    TellUnrecorded(state, *key, CgroupsOfProcesses(cgroups_, pids, *key).value_or(CgroupHost{}),
+                   "processes hold its lock");
   }
+}
+
+void RunnerLoop::TellUnrecorded(RunnerState& state, const Key& key, const CgroupHost& host,
+                                std::string why) {
+  unrecorded_.emplace(key, host);
+  state.allocations.push_back(
+      WithoutRecord(options_.state_dir, key, std::move(why) + ", but there is no record of it"));
+}
+
+// Where the processes of a recorded attempt are, whatever the groups of this agent are by now. What
+// nothing is left of may be anywhere: then it is ours.
+CgroupHost RunnerLoop::FindCgroups(const Key& key) const {
+  if (AllocationCgroup(cgroups_, key).AnyPopulated()) return cgroups_;
+  const std::string path = AllocationPath(options_.state_dir, key);
+  const std::optional<CgroupHost> noted = NotedCgroups(*options_.files, path);
+  if (noted && AllocationCgroup(*noted, key).AnyPopulated()) return *noted;
+  if (const auto held = holders_.find(path + "/lock"); held != holders_.end()) {
+    if (auto host = CgroupsOfProcesses(cgroups_, held->second, key)) return *host;
+    if (!noted) return {};  // they were started without any
+  }
+  return noted.value_or(cgroups_);
 }
 
 // How they ended nobody wrote down; that they are gone can be seen.
 void RunnerLoop::LookAtUnrecorded() {
-  std::erase_if(unrecorded_, [&](const Key& key) {
+  std::erase_if(unrecorded_, [&](const auto& entry) {
+    const auto& [key, host] = entry;
     if (Find(key) != nullptr) return true;  // it is being stopped: the ladder tells its end
-    const AllocationCgroup cgroup(cgroups_, key);
+    const AllocationCgroup cgroup(host, key);
     const std::string lock = AllocationPath(options_.state_dir, key) + "/lock";
-    const bool lives = cgroups_.level == Containment::kTree
-                           ? !FindOwn(lock, {}).empty()
-                           : cgroup.RanksPopulated() || cgroup.ShimsPopulated();
+    const bool lives =
+        host.level == Containment::kTree ? !FindOwn(lock, {}).empty() : cgroup.AnyPopulated();
     if (lives) return false;
     cgroup.Remove();
     Tell(told::StopDone{.key = key, .held = {}, .log_ends = {}});
@@ -133,23 +156,25 @@ void RunnerLoop::LookAtUnrecorded() {
 }
 
 bool RunnerLoop::Lives(const AllocationRun& run) const {
-  return ProbeLock(run.dir.LockPath()) == LockState::kHeld || run.cgroup.RanksPopulated() ||
-         run.cgroup.ShimsPopulated() || LivesWithoutLock(run);
+  return ProbeLock(run.dir.LockPath()) == LockState::kHeld || run.cgroup.AnyPopulated() ||
+         LivesWithoutLock(run);
 }
 
 bool RunnerLoop::LivesWithoutLock(const AllocationRun& run) const {
-  return cgroups_.level == Containment::kTree &&
+  return run.cgroup.level() == Containment::kTree &&
          ProbeLock(run.dir.LockPath()) == LockState::kMissing &&
          !FindOwn(run.dir.LockPath(), {}).empty();
 }
 
 // Absent = the directory meant nothing and is gone.
 std::optional<FoundAllocation> RunnerLoop::Read(const Key& key) {
-  AllocationRun& run = Make(key);
+  AllocationRun& run = Make(key, FindCgroups(key));
   FoundAllocation found;
   found.status.key = key;
   found.path = run.dir.path();
   found.alive = Lives(run);
+  if (found.alive && run.cgroup.host().kill_root != cgroups_.kill_root)
+    (void)NoteCgroups(*options_.files, found.path, run.cgroup.host());  // for `exec`
   const auto unreadable = [&](const Error& error) {
     found.unreadable = true;
     found.why = error.message;
@@ -250,10 +275,7 @@ void RunnerLoop::AdoptRank(AllocationRun& run, FoundAllocation& found, Rank numb
     const int pid = static_cast<int>(files.start->shim_pid);
     UniqueFd shim = OpenPidFd(pid);
     // The number alone proves nothing: start time and membership must agree behind the pidfd.
-    const bool ours = shim && StartTicksOf(pid) == files.start->shim_start_ticks &&
-                      (cgroups_.level == Containment::kTree ? HoldsOpen(pid, run.dir.LockPath())
-                                                            : run.cgroup.Contains(pid));
-    if (ours) {
+    if (shim && StartTicksOf(pid) == files.start->shim_start_ticks && IsOf(run, pid)) {
       rank.shim = std::move(shim);
       rank.shim_pid = pid;
       rank.limit_hits = ProcessLimitHits(rank.pid > 0 ? rank.pid : pid);
@@ -287,6 +309,11 @@ void RunnerLoop::AdoptRank(AllocationRun& run, FoundAllocation& found, Rank numb
 // Accepted and not started: this process takes the locks and ports that the last one held.
 void RunnerLoop::HoldAgain(AllocationRun& run, FoundAllocation& found) {
   const auto hold = [&]() -> Result<void> {
+    if (run.cgroup.host().kill_root != cgroups_.kill_root) {  // nothing is in it yet
+      run.cgroup.Remove();
+      run.cgroup = AllocationCgroup(cgroups_, run.key);
+      LAUNCH_RETURN_IF_ERROR(NoteCgroups(*options_.files, run.dir.path(), cgroups_));
+    }
     LAUNCH_ASSIGN_OR_RETURN(FileLock lock, FileLock::Take(run.dir.LockPath()));
     run.lock = std::move(lock);
     LAUNCH_ASSIGN_OR_RETURN(run.gpu_locks, TakeGpuLocks(options_.lock_dir, run.spec->gpus));

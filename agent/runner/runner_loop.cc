@@ -62,10 +62,10 @@ AllocationRun* RunnerLoop::Find(const Key& key) {
   return found == runs_.end() ? nullptr : found->second.get();
 }
 
-AllocationRun& RunnerLoop::Make(const Key& key) {
+AllocationRun& RunnerLoop::Make(const Key& key, const CgroupHost& cgroups) {
   auto& run = runs_[key];
   run = std::make_unique<AllocationRun>(
-      key, AttemptDir(AllocationPath(options_.state_dir, key), *options_.files), cgroups_);
+      key, AttemptDir(AllocationPath(options_.state_dir, key), *options_.files), cgroups);
   return *run;
 }
 
@@ -140,7 +140,7 @@ std::optional<BootTime> RunnerLoop::NextSweep(BootTime now) const {
     });
     const bool proves = run->stop->step >= StopStep::kKill && !run->stop->told_held;
     if (proves || untold) {
-      at(now + (cgroups_.level == Containment::kTree ? kTreePoll : kLadderPoll));
+      at(now + (run->cgroup.level() == Containment::kTree ? kTreePoll : kLadderPoll));
     } else if (run->stop->step < StopStep::kKill) {
       at(std::min(now + kLook, run->stop->deadline));
     } else {

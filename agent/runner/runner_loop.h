@@ -183,6 +183,7 @@ class RunnerLoop {
   void Release(AllocationRun& run);
 
   // Restart; recover_allocations.cc.
+  CgroupHost FindCgroups(const Key& key) const;
   std::optional<FoundAllocation> Read(const Key& key);
   FoundAllocation Adopt(AllocationRun& run, FoundAllocation found);
   void AdoptWithoutRecord(AllocationRun& run, FoundAllocation& found);
@@ -190,10 +191,11 @@ class RunnerLoop {
   bool Lives(const AllocationRun& run) const;
   bool LivesWithoutLock(const AllocationRun& run) const;
   void AdoptRank(AllocationRun& run, FoundAllocation& found, Rank rank);
+  void TellUnrecorded(RunnerState& state, const Key& key, const CgroupHost& host, std::string why);
   void HoldAgain(AllocationRun& run, FoundAllocation& found);
 
   AllocationRun* Find(const Key& key);
-  AllocationRun& Make(const Key& key);
+  AllocationRun& Make(const Key& key, const CgroupHost& cgroups);
   void Tell(Told told) { options_.told(std::move(told)); }
   void Notice(std::string kind, const AllocationRun* run, std::optional<Rank> rank,
               std::string text);
@@ -240,8 +242,11 @@ class RunnerLoop {
     std::optional<order::Drop> drop;  // to follow
   };
   std::map<Key, Accepting> accepting_;  // until their account, or who is in their way, is known
-  std::set<Key> unrecorded_;            // found without a record, until they are gone or stopped
-  std::set<Key> unreadable_;            // found with one that is damaged, until then
+  // Found without a record, and where; until they are gone or stopped.
+  std::map<Key, CgroupHost> unrecorded_;
+  // While what is there is taken over: who holds which file below `allocations` open.
+  std::map<std::string, std::vector<int>> holders_;
+  std::set<Key> unreadable_;  // found with one that is damaged, until then
   int next_port_ = 0;
   bool disk_low_ = false;
   std::map<int, std::pair<Key, Rank>> watched_;  // by inotify's number of the directory

@@ -31,7 +31,7 @@ struct RunnerOptions {
   std::string state_dir;    // absolute, mode 0700, this agent's alone
   std::string lock_dir;     // absolute; the same for all agents of a host, so that GPU locks meet
   std::string shim_path;    // absolute path of launch-shim
-  std::string cgroup_name;  // unique on the host: "launch-<node>-<install id>"
+  std::string cgroup_name;  // of no other node: "launch-<node>-<of its cluster>"
   std::string cgroup_root;  // directory that the allocations' cgroups go below; empty: found
   std::string kernel_log = "/dev/kmsg";
   std::optional<Containment> containment;  // not above this level; absent = the best there is

@@ -10,6 +10,7 @@
 
 #include "agent/account/acting_as.h"
 #include "agent/runner/account_files.h"
+#include "agent/runner/cgroup_note.h"
 #include "agent/runner/rank_stacks.h"
 #include "agent/runner/resource_holders.h"
 #include "agent/runner/runner_loop.h"
@@ -144,7 +145,7 @@ Result<std::optional<PortBlock>> RunnerLoop::AcceptNew(const AllocationSpec& spe
                                                        const std::optional<LocalAccount>& account) {
   LAUNCH_RETURN_IF_ERROR(CheckFreeSpace());
   LAUNCH_FAILPOINT("launch.3.before");
-  AllocationRun& run = Make(spec.key);
+  AllocationRun& run = Make(spec.key, cgroups_);
   run.spec = account ? AtHome(spec, *account) : spec;
   run.account = account;
   LAUNCH_RETURN_IF_ERROR(run.dir.Create(spec.ranks));
@@ -177,6 +178,7 @@ Result<std::optional<PortBlock>> RunnerLoop::AcceptNew(const AllocationSpec& spe
   std::vector<Rank> grouped = ranks;
   if (!spec.setup.empty()) grouped.push_back(kSetupRank);
   LAUNCH_RETURN_IF_ERROR(run.cgroup.Create(grouped, spec.memory_limit_bytes));
+  LAUNCH_RETURN_IF_ERROR(NoteCgroups(*options_.files, run.dir.path(), cgroups_));
   LAUNCH_RETURN_IF_ERROR(run.dir.WriteFiles(spec.files));
   LAUNCH_RETURN_IF_ERROR(run.dir.WriteRankHook());
   if (account) {
@@ -228,7 +230,8 @@ void RunnerLoop::Do(order::StopAllocation& order) {
     return Tell(told::StopDone{.key = order.key, .held = {}, .log_ends = run->log_ends});
   }
   if (run == nullptr) {
-    run = &Make(order.key);
+    const auto unrecorded = unrecorded_.find(order.key);
+    run = &Make(order.key, unrecorded == unrecorded_.end() ? cgroups_ : unrecorded->second);
     for (const Rank rank : run->dir.ListRanks()) run->ranks[rank].rank = rank;
   }
   run->dropping = false;  // whose end is told
@@ -236,6 +239,9 @@ void RunnerLoop::Do(order::StopAllocation& order) {
   if (const auto written = run->dir.WriteTombstone({order.cause, ""}); !written) {
     Notice("node.state_write_failed", run, std::nullopt, written.error().message);
   }
+  // For a restart that comes before the end; without it the processes tell, if any has the lock.
+  if (unrecorded_.contains(order.key))
+    (void)NoteCgroups(*options_.files, run->dir.path(), run->cgroup.host());
   LAUNCH_FAILPOINT("stop.4.tombstone");
   if (run->phase == RunPhase::kDropped) run->phase = RunPhase::kAccepted;
   const BootTime now = options_.clock->Now();

@@ -85,7 +85,7 @@ Result<void> RunnerLoop::SpawnShim(AllocationRun& run, RankRun& rank, const Shim
     start.account = run.account;
     // Whoever has a lock can give it up for all who share it, and hand it to a process that no stop
     // of the job reaches. Without control groups it is what tells the job's processes.
-    if (cgroups_.level != Containment::kTree) block.flags |= shim::kShimKeepsLocks;
+    if (run.cgroup.level() != Containment::kTree) block.flags |= shim::kShimKeepsLocks;
   }
   for (const int cpu : wish.cpus) {
     if (cpu < 0 || cpu >= shim::kMaxCpus) continue;

@@ -61,7 +61,7 @@ bool RunnerLoop::SendToShim(AllocationRun& run, RankRun& rank, std::uint32_t op,
     return fifo && ::write(fifo.get(), &command, sizeof command) == sizeof command;
   }
   if (op == static_cast<std::uint32_t>(shim::Op::kSignalRank) ||
-      cgroups_.level == Containment::kTree) {
+      run.cgroup.level() == Containment::kTree) {
     if (rank.orphan) SignalPidFd(rank.orphan, signal);
     return true;
   }
@@ -97,7 +97,7 @@ MayBeOwn RunnerLoop::WhoseOwn(const AllocationRun& run) const {
 }
 
 bool RunnerLoop::Populated(const AllocationRun& run) const {
-  if (cgroups_.level != Containment::kTree) return run.cgroup.RanksPopulated();
+  if (run.cgroup.level() != Containment::kTree) return run.cgroup.RanksPopulated();
   const std::vector<int> spared = ShimPids(run);
   for (const int pid : FindOwn(run.dir.LockPath(), RootPids(run), WhoseOwn(run))) {
     if (std::find(spared.begin(), spared.end(), pid) == spared.end()) return true;
@@ -108,7 +108,7 @@ bool RunnerLoop::Populated(const AllocationRun& run) const {
 void RunnerLoop::KillRanks(AllocationRun& run) {
   LAUNCH_FAILPOINT("stop.4.kill");
   if (!run.killed_at) run.killed_at = options_.clock->Now();
-  if (cgroups_.level != Containment::kTree) return run.cgroup.KillRanks();
+  if (run.cgroup.level() != Containment::kTree) return run.cgroup.KillRanks();
   const auto kill = static_cast<std::uint32_t>(shim::Op::kKillAll);
   for (auto& [rank, state] : run.ranks) {
     if (state.shim) (void)SendToShim(run, state, kill, SIGKILL);

@@ -25,6 +25,10 @@ bool NeverRan(const ExitReport& report) {
 
 }  // namespace
 
+bool IsOf(const AllocationRun& run, int pid) {
+  return run.cgroup.Contains(pid) || HoldsOpen(pid, run.dir.LockPath());
+}
+
 void RunnerLoop::WatchShim(RankRun& rank) {
   if (rank.shim) Watch(rank.shim);
 }
@@ -32,11 +36,10 @@ void RunnerLoop::WatchShim(RankRun& rank) {
 void RunnerLoop::EndRank(AllocationRun& run, RankRun& rank, ExitReport report) {
   const bool failed = !Succeeded(report) && !NeverRan(report);
   if (!rank.end && failed && report.our_signals.empty()) {
-    report.kernel_lines =
-        kernel_log_.Of({.started = report.started,
-                        .ended = report.ended,
-                        .pid = rank.pid,
-                        .cgroup = options_.cgroup_name + "/" + ToString(run.key)});
+    report.kernel_lines = kernel_log_.Of({.started = report.started,
+                                          .ended = report.ended,
+                                          .pid = rank.pid,
+                                          .cgroup = run.cgroup.LogName()});
     for (std::string& line : ProcessLimitHitsSince(rank.limit_hits))
       report.kernel_lines.push_back(std::move(line));
   }
@@ -108,10 +111,7 @@ void RunnerLoop::SweepOrphan(AllocationRun& run, RankRun& rank) {
   if (!rank.orphan && files.rank) {
     const int pid = static_cast<int>(files.rank->pid);
     UniqueFd process = OpenPidFd(pid);
-    const bool same = process && StartTicksOf(pid) == files.rank->start_ticks &&
-                      (cgroups_.level == Containment::kTree ? HoldsOpen(pid, run.dir.LockPath())
-                                                            : run.cgroup.Contains(pid));
-    if (same) {
+    if (process && StartTicksOf(pid) == files.rank->start_ticks && IsOf(run, pid)) {
       rank.orphan = std::move(process);
       Watch(rank.orphan);
     }

@@ -142,6 +142,83 @@ TEST_P(ContainmentTest, FindsAndEndsWhatRunsThoughItsRecordsAreGone) {
   }
 }
 
+// As a node that is installed anew: other groups are its own by then.
+TEST_P(ContainmentTest, FindsAndEndsWhatAnEarlierInstallationStarted) {
+  const auto started =
+      bench_.Run(bench_.Spec(kKey, 2, {"--ignore-term", "--sleep-until", bench_.Path("never")}));
+  ASSERT_TRUE(started && !started->failed);
+  ASSERT_TRUE(bench_.AwaitWitnesses(2));
+  bench_.Kill();
+  std::filesystem::remove_all(bench_.Path("state"));
+  RunnerBench anew(bench_.dir(), bench_.options().cgroup_name + "-anew");
+  anew.options().containment = GetParam();
+  const RunnerState state = anew.Open();
+  ASSERT_EQ(state.allocations.size(), 1u);
+  EXPECT_EQ(state.allocations[0].status.key, kKey);
+  EXPECT_TRUE(state.allocations[0].unreadable);
+  EXPECT_TRUE(state.allocations[0].alive);
+  for (const auto& [rank, pid] : started->pids)
+    EXPECT_TRUE(anew.ProcessLives(static_cast<int>(pid)));
+  const auto stopped = anew.Stop(kKey, Millis{0});
+  ASSERT_TRUE(stopped);
+  EXPECT_TRUE(stopped->held.empty());
+  for (const auto& [rank, pid] : started->pids)
+    EXPECT_FALSE(anew.ProcessLives(static_cast<int>(pid)));
+  anew.Kill();
+}
+
+// `cgroup_root` or the identity is another one, the records are there.
+TEST_P(ContainmentTest, TakesRanksOverThatLiveInGroupsOfAnotherName) {
+  for (const bool noted : {true, false}) {
+    SCOPED_TRACE(noted);
+    const Key key{{noted ? 5u : 6u}, {1}};
+    const AllocationSpec spec =
+        bench_.Spec(key, 1, {"--ignore-term", "--sleep-until", bench_.Path("never")});
+    const auto started = bench_.Run(spec);
+    ASSERT_TRUE(started && !started->failed);
+    ASSERT_TRUE(bench_.AwaitWitnesses(noted ? 1 : 2));
+    bench_.Kill();
+    const std::string note = bench_.Path("state/allocations/" + ToString(key) + "/cgroups");
+    ASSERT_TRUE(std::filesystem::exists(note));
+    if (!noted) std::filesystem::remove(note);  // as of an agent of before
+    RunnerBench other(bench_.dir(), bench_.options().cgroup_name + "-other");
+    other.options().containment = GetParam();
+    other.Remember(spec);
+    const RunnerState state = other.Open();
+    ASSERT_FALSE(state.allocations.empty());
+    const FoundAllocation& found = state.allocations.back();
+    EXPECT_EQ(found.status.key, key);
+    EXPECT_TRUE(found.alive);
+    EXPECT_FALSE(found.unreadable);
+    ASSERT_EQ(found.status.ranks.size(), 1u);
+    EXPECT_FALSE(found.status.ranks[0].exit) << Describe(found.status.ranks[0].exit->cause);
+    const auto stopped = other.Stop(key, Millis{0});
+    ASSERT_TRUE(stopped);
+    EXPECT_TRUE(stopped->held.empty());
+    EXPECT_FALSE(other.ProcessLives(static_cast<int>(started->pids.at(0).second)));
+    other.Kill();
+    bench_.Remember(spec);
+    bench_.Open();
+  }
+}
+
+TEST_P(ContainmentTest, ARankRunsOnWhenOnlyTheLevelOfContainmentChanges) {
+  const AllocationSpec spec =
+      bench_.Spec(kKey, 1, {"--ignore-term", "--sleep-until", bench_.Path("never")});
+  const auto started = bench_.Run(spec);
+  ASSERT_TRUE(started && !started->failed);
+  ASSERT_TRUE(bench_.AwaitWitnesses(1));
+  bench_.Kill();
+  bench_.options().containment =
+      GetParam() == Containment::kTree ? std::nullopt : std::optional(Containment::kTree);
+  const RunnerState state = bench_.Open();
+  ASSERT_EQ(state.allocations.size(), 1u);
+  EXPECT_TRUE(state.allocations[0].alive);
+  EXPECT_FALSE(state.allocations[0].status.ranks.at(0).exit);
+  ASSERT_TRUE(bench_.Stop(kKey, Millis{0}));
+  EXPECT_FALSE(bench_.ProcessLives(static_cast<int>(started->pids.at(0).second)));
+}
+
 TEST_P(ContainmentTest, TellsByItselfThatWhatHadNoRecordIsGone) {
   const auto started = bench_.Run(bench_.Spec(kKey, 1, {"--sleep-until", bench_.Path("never")}));
   ASSERT_TRUE(started && !started->failed);

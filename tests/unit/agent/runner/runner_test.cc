@@ -435,6 +435,20 @@ TEST(Cgroup, RootsGoOnceNothingIsInThem) {
   EXPECT_NE(::access(host.kill_root.c_str(), F_OK), 0);
 }
 
+TEST(Cgroup, WhatAnAgentThatLivesUsesIsNotSweptByAnother) {
+  const CgroupWanted wanted{"launch-test-claim-" + std::to_string(::getpid()), std::nullopt, {}};
+  const CgroupHost first = SetUpCgroups(wanted);
+  if (first.kill_root.empty()) GTEST_SKIP() << "no control groups: " << first.why;
+  ASSERT_TRUE(first.claim);
+  const CgroupHost second = SetUpCgroups(wanted);
+  EXPECT_EQ(second.kill_root, first.kill_root);
+  EXPECT_FALSE(second.claim);
+  RemoveEmptyRoots(second);
+  EXPECT_EQ(::access(first.kill_root.c_str(), F_OK), 0);
+  RemoveEmptyRoots(first);
+  EXPECT_NE(::access(first.kill_root.c_str(), F_OK), 0);
+}
+
 TEST(Runner, LeavesATombstoneForAnAttemptItNeverSaw) {
   RunnerBench bench;
   bench.Open();

@@ -1,0 +1,84 @@
+"""An agent that comes back as another one: what an earlier installation started is found, never doubled, never forgotten."""
+
+import json
+import shutil
+import subprocess
+import textwrap
+import time
+
+import pytest
+
+from conftest import BIN, processes_with, wait_until
+
+SLEEPER = textwrap.dedent("""\
+    name: sleeper
+    gpus: 0
+    cpus: 1
+    retry: 3
+    run: exec sleep 627
+    """)
+
+
+def sleepers(cluster):
+    return [pid for pid, command in processes_with(str(cluster.work)) if command.startswith("sleep 627")]
+
+
+def rejoin(cluster, node):
+    """As an administrator puts an agent back whose disk is new."""
+    config = cluster.state / "agents" / node / "agent.yaml"
+    token = cluster.launch("token", "create", "--node", node).stdout
+    subprocess.run([BIN / "launch-agent", "join", "--config", config, "--rejoin"], input=token, text=True, check=True,
+                   env=cluster.env, stdout=subprocess.DEVNULL)
+
+
+def as_joined_before(cluster, node):
+    """By a version whose groups had a random name."""
+    cluster.kill(cluster.agent_pid(node))
+    path = cluster.state / "agents" / node / "state" / "identity" / "joined.json"
+    joined = json.loads(path.read_text())
+    path.write_text(json.dumps({**joined, "install_id": "0123456789abcdef0123456789abcdef"}))
+    rejoin(cluster, node)  # of another machine, for the controller; it keeps the name of its groups
+    cluster.up()
+
+
+def started(cluster, before=False):
+    cluster.up()
+    (node,) = cluster.node_names()
+    if before:
+        as_joined_before(cluster, node)
+    job = cluster.submit(cluster.write("job.yaml", SLEEPER))
+    cluster.wait_for(job, "RUNNING")
+    wait_until("the rank sleeps", lambda: sleepers(cluster))
+    return node, job, sleepers(cluster)
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_an_agent_installed_anew_starts_nothing_beside_what_runs(cluster, before):
+    node, job, ranks = started(cluster, before)
+    cluster.kill(cluster.agent_pid(node))
+    shutil.rmtree(cluster.state / "agents" / node / "state")
+    rejoin(cluster, node)
+    cluster.up()
+    wait_until("it says what it found", lambda: "allocation.unrecorded" in [e["kind"] for e in cluster.events()])
+    time.sleep(3.0)  # a retry would have begun
+    assert sleepers(cluster) == ranks
+    assert len(cluster.status(job)["attempts"]) == 1
+    cluster.launch("cancel", job)
+    cluster.wait_for(job, "CANCELLED")
+    assert not sleepers(cluster)
+
+
+def test_a_rank_lives_and_can_be_ended_when_the_groups_of_its_agent_are_others(cluster):
+    node, job, ranks = started(cluster, before=True)
+    cluster.kill(cluster.agent_pid(node))
+    attached = [e["kind"] for e in cluster.events()].count("node.attached")
+    identity = cluster.state / "agents" / node / "state" / "identity"
+    shutil.rmtree(identity)  # the records of its allocations are there
+    rejoin(cluster, node)
+    cluster.up()
+    wait_until("the node is back", lambda: [e["kind"] for e in cluster.events()].count("node.attached") > attached)
+    time.sleep(2.0)
+    assert cluster.state_of(job) == "RUNNING" and sleepers(cluster) == ranks
+    cluster.launch("cancel", job)
+    cluster.wait_for(job, "CANCELLED")
+    assert not sleepers(cluster)
