@@ -10,8 +10,12 @@ Result<void> SetArray(JobDraft& draft, const FieldValue& value) {
   LAUNCH_ASSIGN_OR_RETURN(std::vector<std::string> parts, value.Texts());
   Result<ArraySpec> array = ParseArray(Joined(parts, ","));
   if (!array) return Unexpected(value.Place(array.error()));
-  if (draft.spec.array && !draft.spec.array->sweep.empty() && !draft.on_command_line)
-    return value.Bad("stands beside `sweep`", "keep one of them: a sweep is an array");
+  if (draft.spec.array && !draft.spec.array->sweep.empty())
+    return value.Bad("stands beside `sweep`",
+                     draft.on_command_line ? "leave it out: the sweep has a job for each of its " +
+                                                 std::to_string(draft.spec.array->indices.size()) +
+                                                 " points; -- sweep='{...}' gives it other values"
+                                           : "keep one of them: a sweep is an array");
   draft.spec.array = std::move(*array);
   return {};
 }
@@ -38,7 +42,7 @@ Result<void> SetSweep(JobDraft& draft, const FieldValue& value) {
   }
   Result<ArraySpec> array = MakeSweep(std::move(axes));
   if (!array) return Unexpected(value.Place(array.error()));
-  if (draft.spec.array && draft.spec.array->sweep.empty() && !draft.on_command_line)
+  if (draft.spec.array && draft.spec.array->sweep.empty())
     return value.Bad("stands beside `array`", "keep one of them: a sweep is an array");
   draft.spec.array = std::move(*array);
   return {};

@@ -10,6 +10,7 @@
 #include "cli/job_fields.h"
 #include "cli/named_files.h"
 #include "cli/shell_words.h"
+#include "common/quoted.h"
 #include "common/text.h"
 #include "planner/line/launch_line.h"
 
@@ -142,8 +143,25 @@ Result<YamlNode> OverrideNode(const JobOverride& change) {
   return node;
 }
 
+// Each of them drops the one of the file, so the last of several would win in silence.
+Result<void> CheckOneInterpreter(const std::vector<JobOverride>& overrides) {
+  const JobOverride* first = nullptr;
+  for (const JobOverride& change : overrides) {
+    const JobField* field = FindJobField(change.field);
+    const std::string_view name = field == nullptr ? "" : field->name;
+    if (name != "venv" && name != "conda" && name != "python" && name != "image") continue;
+    if (first != nullptr && FindJobField(first->field) != field)
+      return Fail(ErrorCode::kInvalidArgument,
+                  first->flag + " and " + change.flag + " name two interpreters",
+                  "keep one of them");
+    first = &change;
+  }
+  return {};
+}
+
 Result<void> Apply(JobDraft& draft, const std::vector<JobOverride>& overrides,
                    const std::string& cwd) {
+  LAUNCH_RETURN_IF_ERROR(CheckOneInterpreter(overrides));
   const std::string file = draft.file;
   const std::string base = draft.base_dir;
   draft.file.clear();
@@ -226,6 +244,28 @@ Result<ReadJob> Finish(JobDraft draft, std::string source) {
 // "-", /dev/stdin and bash's <(...): what they hold has no place and no name of its own.
 bool IsPipe(const std::string& path) { return path == "-" || path.starts_with("/dev/"); }
 
+// After its script, else after its program.
+std::string NameOfCommand(const std::vector<std::string>& words) {
+  for (const std::string_view ending : {".py", ".sh"})
+    for (const std::string& word : words)
+      if (word.ends_with(ending)) return NameFrom(std::filesystem::path(word).stem().string());
+  const auto program =
+      std::ranges::find_if(words, [](const std::string& word) { return AssignedName(word) == 0; });
+  return program == words.end() ? ""
+                                : NameFrom(std::filesystem::path(*program).filename().string());
+}
+
+// `-- 'python train.py'`: nobody has a program of that name.
+Result<void> CheckNotOneWord(const std::vector<std::string>& words, const std::string& cwd) {
+  if (words.size() != 1 || words[0].find_first_of(" \t\n") == std::string::npos) return {};
+  std::error_code unreadable;
+  if (std::filesystem::exists(std::filesystem::path(cwd) / words[0], unreadable)) return {};
+  return Fail(
+      ErrorCode::kInvalidArgument, "the command is one word with blanks: " + Quoted(words[0]),
+      "leave the quotes out: -- " + words[0] +
+          "; a text with `&&`, `;` or `$` needs a shell: -- bash -c " + ShellQuote(words[0]));
+}
+
 }  // namespace
 
 std::string NameFrom(std::string_view text) {
@@ -304,23 +344,22 @@ Result<ReadJob> ReadJobFile(const std::string& path, const std::vector<JobOverri
     std::move(imported.notes.begin(), imported.notes.end(), std::back_inserter(job.notices));
     return job;
   }
+  if (path.ends_with(".py") || path.ends_with(".sh"))
+    return Fail(ErrorCode::kInvalidArgument, path + " is a script, not a job file",
+                "give it as a command: -- " +
+                    std::string(path.ends_with(".py") ? "python " : "bash ") + ShellQuote(path));
   return ReadJobText(text, path, folder, overrides, cwd);
 }
 
 Result<ReadJob> ReadJobLine(const std::vector<std::string>& words,
                             const std::vector<JobOverride>& overrides, const std::string& cwd) {
+  LAUNCH_RETURN_IF_ERROR(CheckNotOneWord(words, cwd));
   JobDraft draft;
   draft.file = "command line";
   draft.base_dir = cwd;
   draft.spec.run = JoinWords(words);
-  for (const std::string& word : words) {
-    if (!word.ends_with(".py")) continue;
-    draft.spec.name = NameFrom(std::filesystem::path(word).stem().string());
-    break;
-  }
+  draft.spec.name = NameOfCommand(words);
   LAUNCH_RETURN_IF_ERROR(Apply(draft, overrides, cwd));
-  if (draft.spec.name.empty() && !words.empty())
-    draft.spec.name = NameFrom(std::filesystem::path(words.front()).filename().string());
   std::string source = draft.spec.run;
   return Finish(std::move(draft), std::move(source));
 }

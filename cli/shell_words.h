@@ -1,10 +1,15 @@
 // Words of a command line and the shell text that gives them back.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace launch {
+
+// How much of the word is `NAME=`; 0 when it does not begin so.
+std::size_t AssignedName(std::string_view word);
 
 // Words as one line that bash reads back.
 std::string JoinWords(const std::vector<std::string>& words);

@@ -409,6 +409,69 @@ TEST(JobReader, MakesAJobOfALine) {
   EXPECT_EQ(job->spec.nodes.min, 2);
 }
 
+TEST(JobReader, KeepsAVariableInFrontOfALineAVariable) {
+  const auto run = [](const std::vector<std::string>& words) {
+    const auto job = ReadJobLine(words, {}, "/w");
+    EXPECT_TRUE(job) << FormatError(job.error());
+    return job ? job->spec.run : "";
+  };
+  EXPECT_EQ(run({"FOO=a b", "EMPTY=", "BAR=it's $x", "python", "t.py", "lr=1 e"}),
+            "FOO='a b' EMPTY= BAR='it'\\''s $x' python t.py lr='1 e'");
+  EXPECT_EQ(run({"env", "A=8.0;9.0", "torchrun", "t.py"}), "env A='8.0;9.0' torchrun t.py");
+  EXPECT_EQ(run({"a b=c", "--name=a b"}), "'a b=c' '--name=a b'");
+}
+
+TEST(JobReader, NamesAJobAfterTheScriptOfItsLine) {
+  const auto name = [](const std::vector<std::string>& words) {
+    return ReadJobLine(words, {}, "/w")->spec.name;
+  };
+  EXPECT_EQ(name({"bash", "scripts/Train.sh", "7"}), "train");
+  EXPECT_EQ(name({"bash", "train.sh", "--script", "sft.py"}), "sft");
+  EXPECT_EQ(name({"FOO=a b", "./prog", "x"}), "prog");
+  EXPECT_EQ(name({"FOO=1"}), "");
+}
+
+TEST(JobReader, SaysThatAWholeLineInQuotesIsOneWord) {
+  for (const char* word : {"python t.py", "cd sub && torchrun t.py", "python\nt.py"}) {
+    const auto job = ReadJobLine({word}, {}, "/w");
+    ASSERT_FALSE(job) << word;
+    EXPECT_EQ(job.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(job.error().message.find("one word"), std::string::npos);
+    EXPECT_NE(job.error().hint.find("bash -c '"), std::string::npos) << job.error().hint;
+  }
+  EXPECT_TRUE(ReadJobLine({"./train"}, {}, "/w"));
+  EXPECT_TRUE(ReadJobLine({"bash", "-c", "python t.py"}, {}, "/w"));
+}
+
+TEST(JobReader, AScriptIsNoJobFile) {
+  std::string dir = (std::filesystem::temp_directory_path() / "job-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(dir.data()), nullptr);
+  std::ofstream(dir + "/train.sh") << "torchrun train.py\n";
+  const auto refused = ReadJobFile(dir + "/train.sh", {}, dir);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("is a script, not a job file"), std::string::npos);
+  EXPECT_EQ(refused.error().hint, "give it as a command: -- bash " + dir + "/train.sh");
+  std::filesystem::remove_all(dir);
+}
+
+TEST(JobReader, FlagsNameOneInterpreter) {
+  const auto job = Read("run: x\n", {{"conda", "a", "--conda"}, {"venv", "v", "--venv"}});
+  ASSERT_FALSE(job);
+  EXPECT_EQ(job.error().message, "--conda and --venv name two interpreters");
+  EXPECT_TRUE(Read("conda: a\nrun: x\n", {{"venv", "v", "--venv"}})) << "instead of the file's";
+}
+
+TEST(JobReader, AnArrayOfTheCommandLineDoesNotReplaceASweep) {
+  const auto array = Read("sweep: {lr: [1, 2]}\nrun: x\n", {{"array", "1-3", "-a"}});
+  ASSERT_FALSE(array);
+  EXPECT_NE(array.error().message.find("stands beside `sweep`"), std::string::npos);
+  EXPECT_NE(array.error().hint.find("each of its 2 points"), std::string::npos);
+  EXPECT_FALSE(Read("array: 1-3\nrun: x\n", {{"sweep", "{lr: [1]}", "sweep"}}));
+  const auto other = Read("sweep: {lr: [1, 2]}\nrun: x\n", {{"sweep", "{lr: [3]}", "sweep"}});
+  ASSERT_TRUE(other) << FormatError(other.error());
+  EXPECT_EQ(other->spec.array->indices.size(), 1U);
+}
+
 TEST(JobReader, TakesTheNumberOfNodesFromTheLine) {
   const auto job =
       ReadJobLine({"torchrun", "--nnodes=2", "--nproc_per_node=2", "train.py"}, {}, "/w");
