@@ -31,6 +31,24 @@ std::string TrimmedDirectory(std::string path) {
   return path;
 }
 
+// The python3 that a job gets which names none: the agent asks the first of the node's PATH always,
+// so the first directory with a known one has it. Not where the job has a PATH of its own.
+const RuntimeFacts* FirstOnPath(const Plan& plan, const NodeInventory& node) {
+  const auto base = node.base_env.find("PATH");
+  if (base == node.base_env.end()) return nullptr;
+  const std::string own = VariableOf(plan, node.node, "PATH");
+  if (!own.empty() && own != base->second) return nullptr;
+  std::size_t begin = 0;
+  while (begin <= base->second.size()) {
+    const std::size_t end = std::min(base->second.find(':', begin), base->second.size());
+    const std::string python = base->second.substr(begin, end - begin) + "/python3";
+    const auto known = std::ranges::find(node.interpreters, python, &RuntimeFacts::path);
+    if (known != node.interpreters.end()) return &*known;
+    begin = end + 1;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 const RuntimeFacts* RuntimeOf(const JobSpec& spec, const Plan& plan, const NodeInventory& node) {
@@ -45,8 +63,8 @@ const RuntimeFacts* RuntimeOf(const JobSpec& spec, const Plan& plan, const NodeI
   const bool conda =
       !spec.conda.empty() || !VariableOf(plan, node.node, "CONDA_PREFIX").empty();  // active there
   const bool named = !spec.python.empty() || !venv.empty() || conda || !spec.image.empty();
-  if (named || node.interpreters.size() != 1) return nullptr;
-  return &node.interpreters.front();
+  if (named) return nullptr;
+  return node.interpreters.size() == 1 ? &node.interpreters.front() : FirstOnPath(plan, node);
 }
 
 std::string RankVariable(const NodeCase& c, const std::string& name) {

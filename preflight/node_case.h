@@ -20,7 +20,7 @@ struct NodeCase {
 };
 
 // The probed facts of the job's own interpreter, when it is certain that they are its: the venv or
-// path the job names, or the only interpreter the node knows.
+// path the job names, the only interpreter the node knows, or the first of its PATH.
 const RuntimeFacts* RuntimeOf(const JobSpec& spec, const Plan& plan, const NodeInventory& node);
 
 // Value of a variable in the environment of the node's first rank; empty when it is not set.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/activation.h"
+#include "common/quoted.h"
 #include "preflight/gpu_check.h"
 #include "preflight/host_check.h"
 #include "preflight/network_check.h"
@@ -31,7 +32,15 @@ void JudgeCpuRuntime(const NodeCase& c, PreflightReport& report) {
   const bool needed = NeedOf(c.plan) == TorchNeed::kCertain;
   if (!needed || c.runtime->python.empty()) return;
   if (!c.runtime->torch) {
-    JudgeTorch({c.node, *c.runtime, FactsFrom::kInventory, TorchNeed::kCertain}, report);
+    PreflightReport one;
+    JudgeTorch({c.node, *c.runtime, FactsFrom::kInventory, TorchNeed::kCertain}, one);
+    for (Finding& finding : one.findings) {
+      finding.remedy = "install torch into it: " + ShellQuote(c.runtime->path) +
+                       " -m pip install torch\nor name the environment that has it with venv:, "
+                       "conda: or python:";
+      finding.fix = {ShellQuote(c.runtime->path) + " -m pip install torch"};
+    }
+    Append(report, std::move(one));
     return;
   }
   Pass(report, "torch installed", c.node.node,

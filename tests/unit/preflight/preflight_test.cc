@@ -75,6 +75,19 @@ TEST(JudgeInventories, TakesTheOnlyInterpreterForAJobThatNamesNone) {
   EXPECT_TRUE(scene.Judge().findings.empty());
 }
 
+TEST(JudgeInventories, AJobThatNamesNoInterpreterGetsTheFirstOfThePath) {
+  Scene scene;
+  scene.job.venv.clear();
+  scene.plan.assignments[0].env.clear();
+  scene.node.interpreters = {Torch("/opt/py/bin/python3", "2.13.0+cu126", "12.6", true),
+                             Torch("/usr/bin/python3", "2.0.1+cpu", std::nullopt, false)};
+  EXPECT_TRUE(scene.Judge().findings.empty()) << "its PATH is not known";
+  scene.node.base_env["PATH"] = "/usr/local/bin:/usr/bin:/opt/py/bin";
+  EXPECT_EQ(Codes(scene.Judge()), std::vector<std::string>{"torch_cpu_only"});
+  scene.plan.assignments[0].env["PATH"] = "/opt/other/bin:/usr/local/bin:/usr/bin";
+  EXPECT_TRUE(scene.Judge().findings.empty()) << "the job's own PATH may have another in front";
+}
+
 TEST(JudgeInventories, TheOnlyInterpreterIsNotThatOfAnActiveCondaEnvironment) {
   Scene scene;
   scene.job.venv.clear();
