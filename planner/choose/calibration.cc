@@ -22,6 +22,18 @@ bool SameRun(const MeasuredRun& run, const RunShape& shape) {
          (!run.global_batch || !shape.global_batch || run.global_batch == shape.global_batch);
 }
 
+// A name alone makes no same run: every train.py is called "train". Files of the user's own
+// (plan --calibration) go by the name.
+bool OfSameProgram(const MeasuredRun& run, const RunShape& shape) {
+  return run.job == shape.job &&
+         (run.script.empty() || shape.script.empty() || run.script == shape.script);
+}
+
+// Whether ranks share the work, and how much, is known by the batch alone.
+bool Scales(const MeasuredRun& run, const RunShape& shape) {
+  return run.ranks == shape.ranks || (run.global_batch && shape.global_batch);
+}
+
 // Samples of one rank per step, relative to the measured run.
 double Scale(const MeasuredRun& run, const RunShape& shape) {
   const double ranks = static_cast<double>(run.ranks) / std::max(1, shape.ranks);
@@ -47,8 +59,8 @@ const MeasuredRun* Nearest(const std::vector<MeasuredRun>& history, const RunSha
   };
   for (const MeasuredRun& run : history) {  // oldest first: the newest of equals stays
     // Runs of others come without a name; a probe is no whole run.
-    if (run.job.empty() || run.job != shape.job || run.probe) continue;
-    if (!SameDevice(run.device, shape.device)) continue;
+    if (run.job.empty() || !OfSameProgram(run, shape) || run.probe) continue;
+    if (!SameDevice(run.device, shape.device) || !Scales(run, shape)) continue;
     if (!run.step_seconds && !run.seconds) continue;
     if (nearest == nullptr || distance(run) <= distance(*nearest)) nearest = &run;
   }
@@ -61,7 +73,8 @@ std::string Compare(const std::vector<MeasuredRun>& history, const RunShape& sha
   const MeasuredRun* fastest = nullptr;
   double best = 0;
   for (const MeasuredRun& run : history) {
-    if (run.job != shape.job || SameDevice(run.device, shape.device)) continue;
+    if (!OfSameProgram(run, shape) || !Scales(run, shape)) continue;
+    if (SameDevice(run.device, shape.device)) continue;
     const auto total = Total(run, shape);
     if (!total || *total <= 0 || (fastest != nullptr && *total >= best)) continue;
     fastest = &run;
@@ -212,7 +225,9 @@ RunShape ShapeOfRun(const JobSpec& spec, const Plan& plan, const RankLayout& lay
 
 void ApplyHistory(const std::vector<MeasuredRun>& history, const JobSpec& spec,
                   const RankLayout& layout, Plan& plan) {
-  auto time = TimeByHistory(history, ShapeOfRun(spec, plan, layout));
+  RunShape shape = ShapeOfRun(spec, plan, layout);
+  shape.script = plan.run.script;
+  auto time = TimeByHistory(history, shape);
   if (!time) {
     CorrectTime(history, plan);
     return;

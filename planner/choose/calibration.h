@@ -18,6 +18,7 @@ struct RunShape {
   int ranks = 1;
   std::optional<std::int64_t> global_batch;
   std::optional<std::int64_t> steps;
+  std::string script;    // as MeasuredRun::script
   bool bounded = false;  // the job says how long it runs: by steps or a dataset
 };
 
@@ -27,10 +28,11 @@ struct MeasuredTime {
   std::string compared;  // "12x the time of RTX 4090 (150 s)"; empty = nothing to compare with
 };
 
-// By the nearest measured run of that job: the same device first, then the same number of ranks,
-// then the same batch, the newest of equals. A step is scaled by the samples of a rank: gangs of
-// data-parallel ranks share the batch. The interval is +-5 % for the same shape, +-25 % for a
-// scaled one. Absent: nothing measured on this device.
+// By the nearest measured run of that job and the same program: the same device first, then the
+// same number of ranks, then the same batch, the newest of equals. A step is scaled by the samples
+// of a rank: gangs of data-parallel ranks share the batch. The interval is +-5 % for the same
+// shape, +-25 % for a scaled one, for which both batches must be known. Absent: nothing measured on
+// this device.
 std::optional<MeasuredTime> TimeByHistory(const std::vector<MeasuredRun>& history,
                                           const RunShape& shape);
 

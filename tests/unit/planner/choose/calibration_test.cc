@@ -62,6 +62,28 @@ TEST(Calibration, KnowsNothingOfOtherJobsAndDevices) {
   EXPECT_FALSE(TimeByHistory({Took("RTX3090", 1, 270)}, other));
 }
 
+TEST(Calibration, MeasuresByTheSameProgramOnly) {
+  MeasuredRun debug_run = Took("cpu", 1, std::nullopt, 10);
+  debug_run.script = "0000000000000001";
+  RunShape shape = Shape("cpu", 1);
+  shape.script = "0000000000000002";
+  EXPECT_FALSE(TimeByHistory({debug_run}, shape)) << "another command of the same name";
+  shape.script = debug_run.script;
+  EXPECT_TRUE(TimeByHistory({debug_run}, shape));
+  debug_run.script.clear();
+  EXPECT_TRUE(TimeByHistory({debug_run}, shape)) << "a calibration file goes by the name";
+}
+
+TEST(Calibration, ScalesNothingToOtherRanksWithoutABatch) {
+  MeasuredRun run = Took("cpu", 1, 2.5, 100);
+  RunShape shape = Shape("cpu", 2);
+  EXPECT_TRUE(TimeByHistory({run}, shape));
+  run.global_batch.reset();
+  EXPECT_FALSE(TimeByHistory({run}, shape)) << "two ranks may do all of it twice";
+  shape.ranks = 1;
+  EXPECT_TRUE(TimeByHistory({run}, shape));
+}
+
 MeasuredRun Keyed(double measured, double cold) {
   MeasuredRun run = Took("A100-40GB", 1, measured);
   run.architecture = "llama";
