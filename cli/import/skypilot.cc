@@ -3,7 +3,9 @@
 #include <cctype>
 
 #include "cli/import/import.h"
+#include "cli/import/processes.h"
 #include "cli/job_fields.h"
+#include "cli/job_reader.h"
 #include "common/quoted.h"
 #include "common/units.h"
 
@@ -129,10 +131,13 @@ bool IsSkyPilotTask(const YamlNode& root) {
 
 Result<Imported> ImportSkyPilot(const YamlNode& root, const std::string& path) {
   JobFileDraft draft;
+  bool once_per_node = false;
   for (const auto& [key, value] : root.entries) {
     const std::string& name = key.scalar;
     if (name == "name") {
-      draft.Set("name", value.scalar);
+      const std::string ours = NameFrom(value.scalar);
+      draft.Set("name", ours);
+      if (ours != value.scalar) draft.Note("name " + Quoted(value.scalar) + " became " + ours);
     } else if (name == "num_nodes") {
       draft.Set("nodes", value.scalar);
     } else if (name == "resources") {
@@ -155,11 +160,17 @@ Result<Imported> ImportSkyPilot(const YamlNode& root, const std::string& path) {
       if (text.find("SKYPILOT_") != std::string::npos)
         draft.Note(name + " still uses a SKYPILOT_ variable that launch has no twin for");
       if (!text.empty()) draft.Block(name, text);
+      once_per_node = once_per_node || (name == "run" && CallsPythonAlone(text));
     } else {
       draft.Note("`" + name + "` is dropped: launch has nothing like it");
     }
   }
-  if (!draft.Has("gpus")) draft.Set("gpus", "0");
+  if (!draft.Has("gpus")) {
+    draft.Set("gpus", "0");
+  } else if (once_per_node) {
+    draft.Set("procs_per_node", "1");
+    draft.Note("procs_per_node is 1: SkyPilot runs the task's Python once per node, not per GPU");
+  }
   return std::move(draft).Finish("SkyPilot task", path);
 }
 

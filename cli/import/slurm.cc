@@ -1,9 +1,11 @@
 // An sbatch script.
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 
 #include "cli/begin_time.h"
 #include "cli/import/import.h"
+#include "cli/import/processes.h"
 #include "cli/import/slurm_commands.h"
 #include "cli/import/slurm_options.h"
 #include "cli/job_reader.h"
@@ -137,6 +139,15 @@ std::int64_t GpusPerNode(const Options& options) {
     if (!text.empty() && count) return ParseInt(count->substr(count->rfind(':') + 1)).value_or(0);
   }
   return 0;
+}
+
+bool HasSeveralGpus(const Options& options) {
+  if (GpusPerNode(options) > 1) return true;
+  return std::ranges::any_of(
+      std::initializer_list<const char*>{"gpus", "gpus-per-task"}, [&](const char* name) {
+        const auto count = Gpus(ValueOf(options, name), false);
+        return count && ParseInt(count->substr(count->rfind(':') + 1)).value_or(0) > 1;
+      });
 }
 
 void Cores(const Options& options, JobFileDraft& draft) {
@@ -276,6 +287,35 @@ Result<void> Policies(const Options& options, JobFileDraft& draft) {
   return {};
 }
 
+// Of tasks that srun starts, or of the script itself, which Slurm runs once. A launcher counts its
+// processes itself.
+void Processes(const Options& options, const SrunUse& srun, const std::string& run,
+               JobFileDraft& draft) {
+  const bool python = CallsPythonAlone(run);
+  if (!srun.any && python) {
+    if (HasSeveralGpus(options)) {
+      draft.Set("procs_per_node", "1");
+      draft.Note("procs_per_node is 1: Slurm runs the script's Python once, not once per GPU");
+    }
+    if (NumberOf(options, "nodes").value_or(1) > 1)
+      draft.Note("Slurm runs the script on the first node only, and launch runs it on every node");
+    return;
+  }
+  if (!srun.per_task || options.contains("ntasks-per-gpu")) return;
+  if (srun.counts && !options.contains("ntasks-per-node")) {
+    draft.Note("srun says itself how many tasks there are: write procs_per_node");
+    return;
+  }
+  auto tasks = TasksPerNode(options);
+  if (!tasks && !options.contains("nodes")) tasks = NumberOf(options, "ntasks");
+  if (tasks) {
+    draft.Set("procs_per_node", std::to_string(*tasks));
+  } else if (python && HasSeveralGpus(options)) {
+    draft.Set("procs_per_node", "1");
+    draft.Note("procs_per_node is 1: without ntasks srun starts one task on each node");
+  }
+}
+
 }  // namespace
 
 bool IsSlurmScript(std::string_view text) {
@@ -299,13 +339,12 @@ Result<Imported> ImportSlurm(std::string_view text, const std::string& path) {
     return Unexpected(std::move(error));
   }
   if (options.contains("hold")) draft.Note("hold: submit with launch submit --hold");
-  bool per_task = false;
-  std::string run = SlurmCommands(script, TasksPerNode(options).value_or(1), per_task, draft);
+  SrunUse srun;
+  std::string run = SlurmCommands(script, TasksPerNode(options).value_or(1), srun, draft);
   while (!run.empty() && run.back() == '\n') run.pop_back();
   while (!run.empty() && run.front() == '\n') run.erase(0, 1);
   if (!run.empty()) draft.Block("run", run);
-  const auto tasks = NumberOf(options, "ntasks-per-node");
-  if (per_task && tasks) draft.Set("procs_per_node", std::to_string(*tasks));
+  Processes(options, srun, run, draft);
   return std::move(draft).Finish("Slurm script", path);
 }
 

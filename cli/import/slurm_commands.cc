@@ -102,6 +102,7 @@ struct Srun {
   std::size_t word = 0;   // "srun" itself
   std::size_t first = 0;  // of its command; as many as there are words: it has none
   bool cut = true;        // false: flags and command come out of one variable
+  bool counts = false;    // says how many tasks
   bool guessed = false;   // its command is a variable that is not known here
 };
 
@@ -127,6 +128,7 @@ std::optional<Srun> FindSrun(const std::vector<ShellWord>& words, const KnownVar
     const std::string& flag = given[at].first.value;
     ++at;
     if (flag == "--") break;
+    srun.counts = srun.counts || flag.starts_with("-n") || flag.starts_with("--ntasks");
     if (TakesValue(flag)) ++at;
   }
   if (at >= given.size()) {
@@ -277,7 +279,13 @@ bool StartsPerTask(const ShellCommand& command, std::size_t first) {
   return !one.words.empty() && !FindLauncher(one);
 }
 
-std::string Plain(const ShellScript& script, const Lines& lines, bool& per_task,
+void Count(const Srun& srun, bool per_task, SrunUse& use) {
+  use.any = true;
+  use.per_task = use.per_task || per_task;
+  use.counts = use.counts || (per_task && srun.counts);
+}
+
+std::string Plain(const ShellScript& script, const Lines& lines, SrunUse& use,
                   JobFileDraft& draft) {
   std::string text;
   const auto joins = [](const std::string& joiner) {
@@ -309,7 +317,7 @@ std::string Plain(const ShellScript& script, const Lines& lines, bool& per_task,
     if (srun && srun->cut) {
       first = srun->first;
       NoteSrun(*srun, command, lines, draft);
-      per_task = per_task || StartsPerTask(command, first);
+      Count(*srun, StartsPerTask(command, first), use);
       if (first == command.words.size()) {
         end_chain(command);
         continue;
@@ -377,7 +385,7 @@ class InPlace {
 };
 
 std::string WithBlocks(const ShellScript& script, const std::string& body, const Lines& lines,
-                       bool& per_task, JobFileDraft& draft) {
+                       SrunUse& use, JobFileDraft& draft) {
   InPlace text(body);
   KnownVariables known;
   for (const ShellCommand& command : script.commands) {
@@ -400,7 +408,7 @@ std::string WithBlocks(const ShellScript& script, const std::string& body, const
     const std::optional<Srun> srun = FindSrun(words, known);
     if (!srun || !srun->cut) continue;
     NoteSrun(*srun, command, lines, draft);
-    per_task = per_task || StartsPerTask(command, srun->first);
+    Count(*srun, StartsPerTask(command, srun->first), use);
     if (srun->first < words.size())
       text.Change(text.Of(words[srun->word]), text.Of(words[srun->first]), "");
     else if (end)
@@ -476,7 +484,7 @@ void NoteLeft(const SlurmScript& script, const std::string& run, JobFileDraft& d
 
 }  // namespace
 
-std::string SlurmCommands(const SlurmScript& script, std::int64_t tasks_per_node, bool& per_task,
+std::string SlurmCommands(const SlurmScript& script, std::int64_t tasks_per_node, SrunUse& use,
                           JobFileDraft& draft) {
   const Lines lines(script);
   const bool by_node = tasks_per_node == 1 && HasLauncher(script.body);
@@ -487,9 +495,9 @@ std::string SlurmCommands(const SlurmScript& script, std::int64_t tasks_per_node
                read.error().message);
     text = script.body;
   } else if (!read->compound) {
-    text = Plain(*read, lines, per_task, draft);
+    text = Plain(*read, lines, use, draft);
   } else {
-    text = WithBlocks(*read, script.body, lines, per_task, draft);
+    text = WithBlocks(*read, script.body, lines, use, draft);
     draft.Note(
         "run is the script's text: it has loops, arrays or functions, so nothing in it was changed "
         "but srun, the master and names");

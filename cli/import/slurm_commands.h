@@ -9,10 +9,15 @@
 
 namespace launch {
 
+struct SrunUse {
+  bool any = false;
+  bool per_task = false;  // it started something once per task that is no launcher
+  bool counts = false;    // it says itself how many tasks: -n, --ntasks, --ntasks-per-node
+};
+
 // Without srun in front of commands and without the search for a master, with our names for Slurm's
 // variables. What stays and works nowhere else than under Slurm is told with its line.
-// `per_task`: srun started something once per task that is no launcher.
-std::string SlurmCommands(const SlurmScript& script, std::int64_t tasks_per_node, bool& per_task,
+std::string SlurmCommands(const SlurmScript& script, std::int64_t tasks_per_node, SrunUse& srun,
                           JobFileDraft& draft);
 
 }  // namespace launch

@@ -89,6 +89,28 @@ TEST(ImportSlurm, ASrunOfPlainPythonIsAProcessForEachTask) {
   EXPECT_EQ(spec.run, "python train.py\n");
 }
 
+TEST(ImportSlurm, PythonStaysAsManyProcessesAsItIsInSlurm) {
+  const auto procs = [](const std::string& text) {
+    return Read(ImportText("#!/bin/bash\n" + text, "j.sh")).procs_per_node;
+  };
+  const std::string two = "#SBATCH --gres=gpu:2\n#SBATCH -N 1\n";
+  EXPECT_EQ(procs(two + "python train.py\n"), 1);
+  EXPECT_EQ(procs(two + "source v/bin/activate\ncd x && FOO=1 python -u train.py\n"), 1);
+  EXPECT_EQ(procs("#SBATCH --gpus=8\n#SBATCH -N2\nsrun python train.py\n"), 1);
+  EXPECT_EQ(procs("#SBATCH --gpus=8 -N2 -n 8\nsrun python train.py\n"), 4);
+  EXPECT_EQ(procs("#SBATCH --gres=gpu:4 -n 4\nsrun python train.py\n"), 4);
+  EXPECT_EQ(procs("#SBATCH --gpus=8 --ntasks-per-gpu=1\nsrun python t.py\n"), std::nullopt);
+  EXPECT_EQ(procs(two + "srun -n 2 python train.py\n"), std::nullopt);
+  EXPECT_EQ(procs(two + "torchrun --nproc_per_node 2 train.py\n"), std::nullopt);
+  EXPECT_EQ(procs(two + "python prepare.py\nbash train.sh\n"), std::nullopt) << "not known";
+  EXPECT_EQ(procs("#SBATCH --gres=gpu:1\npython train.py\n"), std::nullopt);
+  const auto told = ImportText("#!/bin/bash\n#SBATCH -N 2 --gpus=4\npython train.py\n", "j.sh");
+  EXPECT_TRUE(Says(*told, "procs_per_node is 1"));
+  EXPECT_TRUE(Says(*told, "first node only"));
+  const auto srun = ImportText("#!/bin/bash\n" + two + "srun -n 2 python train.py\n", "j.sh");
+  EXPECT_TRUE(Says(*srun, "write procs_per_node"));
+}
+
 TEST(ImportSlurm, ReadsTimesAndArraysAsSlurmMeansThem) {
   const auto with = [](const std::string& lines) {
     return Read(ImportText("#!/bin/bash\n" + lines + "python t.py\n", "j.sh"));
@@ -241,6 +263,15 @@ run: |
   EXPECT_NE(spec.setup.find("pip install"), std::string::npos);
   EXPECT_TRUE(Says(*imported, "file_mounts"));
   EXPECT_TRUE(Says(*imported, "resources.cloud"));
+}
+
+TEST(ImportSkyPilot, PythonStaysOneProcessOnEachNode) {
+  const auto imported = ImportText(
+      "name: my task\nresources: {accelerators: A100:4}\nrun: |\n  python train.py\n", "sky.yaml");
+  const JobSpec spec = Read(imported);
+  EXPECT_EQ(spec.procs_per_node, 1);
+  EXPECT_EQ(spec.name, "my-task");
+  EXPECT_TRUE(Says(*imported, "once per node"));
 }
 
 TEST(Import, LeavesAJobFileOfOursAlone) {
