@@ -113,7 +113,9 @@ constexpr JobField kSafetyFields[] = {
      SetSignal},
     {"retry.max", "max_restarts max_restarts_on_errors", "N",
      "2 for the infrastructure's faults, 0 for yours",
-     "How often the job is started again. Alone: after every failure but those that end the same "
+     "How often the job is started again, counted apart for faults of the infrastructure (anew "
+     "from each newer checkpoint) and for those of the program. Alone: after every failure but "
+     "those that end the same "
      "way each time (an exception of Python) and a SIGTERM from outside without `checkpoint.dir`; "
      "`recover_on_exit_codes` names what is tried again all the same.",
      [](JobDraft& draft, const FieldValue& value) -> Result<void> {

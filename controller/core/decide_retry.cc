@@ -152,7 +152,7 @@ void Change(Draft& draft, const Recovery& recovery, JobRecord& job) {
 
 void Requeue(Draft& draft, const Key& key, JobRecord job, const Ending& ending,
              const Recovery& recovery) {
-  ++job.retries[recovery.counted_as];
+  CountRetry(recovery, job);
   job.phase = JobPhase::kQueued;
   job.requeue_cause = ending.text;
   job.change_text.clear();
@@ -162,7 +162,8 @@ void Requeue(Draft& draft, const Key& key, JobRecord job, const Ending& ending,
   const bool from_outside =
       ending.blame == Blame::kInfrastructure || recovery.action == Action::kResume;
   if (backoff == Millis{0} && from_outside) {
-    backoff = Millis{2000} * (1 << std::min(RetriesUsed(job) - 1, 5));  // 2 s, 4 s ... 64 s
+    const int used = RetriesUsed(job, Budget::kInfrastructure);
+    backoff = Millis{2000} * (1 << std::clamp(used - 1, 0, 5));  // 2 s, 4 s ... 64 s
   }
   backoff = std::max(backoff, recovery.wait);
   job.not_before = WallTime{};

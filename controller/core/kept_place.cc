@@ -85,8 +85,10 @@ std::string WhyTooEarly(const Draft& draft, const JobRecord& job) {
 }
 
 // What is used up is not kept for. A change of the plan is none of them, but rare.
-bool MayBeRetried(const JobRecord& job, const RetrySpec& retry) {
-  return !retry.max || RetriesUsed(job) < *retry.max;
+bool MayBeRetried(const JobRecord& job, const RetrySpec& retry, StopCause cause) {
+  const Budget budget =
+      cause == StopCause::kRankFailed ? Budget::kProgram : Budget::kInfrastructure;
+  return !retry.max || RetriesUsed(job, budget) < *retry.max;
 }
 
 // Whether anything of a start may differ from that of the attempt before, so that nodes are asked.
@@ -181,7 +183,7 @@ PlaceLook LookAtPlace(const State& state, const JobRecord& job, BootTime now) {
 void KeepPlace(Draft& draft, const Facts& facts, StopCause cause) {
   if (cause != StopCause::kRankFailed && cause != StopCause::kHang) return;
   const JobSpec& spec = draft.state().specs.at(facts.job.id).spec;
-  if (!MayBeRetried(facts.job, spec.retry) || spec.debug || !IsWanted(facts.job)) return;
+  if (!MayBeRetried(facts.job, spec.retry, cause) || spec.debug || !IsWanted(facts.job)) return;
   JobRecord job = draft.state().jobs.at(facts.job.id);
   job.keeps = facts.attempt.key.attempt.value;
   const PlaceLook look = LookAtPlace(draft.state(), job, draft.now());

@@ -15,7 +15,14 @@ namespace {
 constexpr int kInfrastructureRetries = 2;  // rulings 14
 constexpr int kPlanChanges = 3;            // rulings 12: at most three
 constexpr Millis kForOthersToGo{30'000};   // until another process may have given its memory back
+
+// Keys of JobRecord::retries; the others are outcomes and labels of the infrastructure.
 constexpr std::string_view kChanged = "oom_change";
+constexpr std::string_view kExitCode = "exit_code";
+constexpr std::string_view kFailure = "failure";
+constexpr std::string_view kOom = "oom";
+constexpr std::string_view kPreempted = "preempted";
+constexpr std::string_view kUnproved = "unproved";  // the last one was beyond the budget
 
 enum class Whose {
   kUser,            // another try ends the same way
@@ -96,20 +103,67 @@ Recovery Stop(std::string says) {
   return recovery;
 }
 
-// Within the budget of `limit` retries in all, or not at all.
-Recovery Within(const JobRecord& job, int limit, Action action, std::string counted_as) {
-  const int used = RetriesUsed(job);
-  if (used >= limit) {
-    return Stop(limit > 0 ? fmt::format("{} of {} retries used", used, limit) : "");
-  }
+bool IsOfProgram(std::string_view cause) {
+  return cause == kExitCode || cause == kFailure || cause == kOom;
+}
+
+int CountOf(const JobRecord& job, std::string_view cause) {
+  const auto found = job.retries.find(std::string(cause));
+  return found == job.retries.end() ? 0 : found->second;
+}
+
+Recovery Retry(Action action, std::string counted_as) {
   Recovery recovery;
   recovery.action = action;
   recovery.counted_as = std::move(counted_as);
   return recovery;
 }
 
+// For what the program itself did: `limit` in all.
+Recovery WithinProgram(const JobRecord& job, int limit, std::string_view counted_as) {
+  const int used = RetriesUsed(job, Budget::kProgram);
+  if (used < limit) return Retry(Action::kSame, std::string(counted_as));
+  return Stop(limit > 0 ? fmt::format("{} of {} retries used", used, limit) : "");
+}
+
+std::string InfrastructureUsed(const JobRecord& job, int used, int limit) {
+  return fmt::format("{} of {} retries used for the infrastructure{}", used, limit,
+                     job.best_step >= 0 ? " since its newest checkpoint" : "");
+}
+
+// Whether the attempt may have saved something newer, which only the next start would see.
+bool MayHaveSaved(const State& state, const AttemptRecord& attempt) {
+  constexpr Millis kShortest{60'000};
+  const JobSpec& spec = state.specs.at(attempt.key.job).spec;
+  const bool looks = !spec.checkpoint.dir.empty() && spec.checkpoint.resume;
+  return looks && attempt.started != WallTime{} && attempt.ended - attempt.started >= kShortest;
+}
+
+// For what the infrastructure did: `alike` for the same cause, `retry.max` in all.
+Recovery WithinInfrastructure(const State& state, const AttemptRecord& attempt, int alike,
+                              Action action, std::string counted_as) {
+  const JobRecord& job = state.jobs.at(attempt.key.job);
+  const std::optional<int>& max = state.specs.at(attempt.key.job).spec.retry.max;
+  const int limit = max.value_or(std::max(kInfrastructureRetries, alike));
+  const int used = RetriesUsed(job, Budget::kInfrastructure);
+  const int same = CountOf(job, counted_as);
+  if (limit == 0) return Stop("");
+  const bool over = used >= limit || (!max && same >= alike);
+  if (!over) return Retry(action, std::move(counted_as));
+  if (action == Action::kResume || !MayHaveSaved(state, attempt)) {
+    return Stop(used >= limit
+                    ? InfrastructureUsed(job, used, limit)
+                    : fmt::format("{} of {} retries used for {}", same, alike, counted_as));
+  }
+  Recovery recovery = Retry(action, std::move(counted_as));
+  recovery.unproved = true;
+  return recovery;
+}
+
 // By the kind of the end alone, as far as `retry` covers it.
-Recovery ByKind(const JobRecord& job, const RetrySpec& retry, const Ending& ending) {
+Recovery ByKind(const State& state, const AttemptRecord& attempt, const Ending& ending) {
+  const JobRecord& job = state.jobs.at(attempt.key.job);
+  const RetrySpec& retry = state.specs.at(attempt.key.job).spec.retry;
   // `max: N` alone means every failure, as in torchrun; naming events or codes narrows it.
   const bool narrowed = !retry.on_events.empty() || !retry.recover_on_exit_codes.empty();
   const int if_max_alone = retry.max && !narrowed ? *retry.max : 0;
@@ -117,18 +171,18 @@ Recovery ByKind(const JobRecord& job, const RetrySpec& retry, const Ending& endi
     case Blame::kInfrastructure: {
       const bool named = retry.on_events.empty() || Lists(retry.on_events, "node_failure");
       if (ending.outcome == "node_fail" && !named) return {};
-      return Within(job, retry.max.value_or(kInfrastructureRetries), Action::kElsewhere,
-                    ending.outcome);
+      return WithinInfrastructure(state, attempt, kInfrastructureRetries, Action::kElsewhere,
+                                  ending.outcome);
     }
     case Blame::kOutOfMemory: {
       const bool named = Lists(retry.on_events, "oom");
       const int limit = named ? retry.max.value_or(kInfrastructureRetries) : if_max_alone;
-      return Within(job, limit, Action::kSame, named ? "oom" : "failure");
+      return WithinProgram(job, limit, named ? kOom : kFailure);
     }
     case Blame::kUserCode: {
       const bool named = NamesExitCode(retry, ending);
       const int limit = named ? retry.max.value_or(kInfrastructureRetries) : if_max_alone;
-      return Within(job, limit, Action::kSame, named ? "exit_code" : "failure");
+      return WithinProgram(job, limit, named ? kExitCode : kFailure);
     }
     case Blame::kPlan:
     case Blame::kNobody:
@@ -153,9 +207,8 @@ std::vector<const NodeInventory*> InventoriesOf(const State& state, const Attemp
 Recovery Replan(const State& state, const AttemptRecord& attempt, const JobRecord& job,
                 const JobSpec& spec) {
   if (spec.on_oom == OnOom::kFail) return Stop("on_oom: fail");
-  const auto used = job.retries.find(std::string(kChanged));
-  if (used != job.retries.end() && used->second >= kPlanChanges) {
-    return Stop(fmt::format("{} plans of less memory were tried", used->second));
+  if (const int used = CountOf(job, kChanged); used >= kPlanChanges) {
+    return Stop(fmt::format("{} plans of less memory were tried", used));
   }
   const auto plan = state.plans.find(attempt.key);
   if (plan == state.plans.end()) return Stop("its plan cannot be read, so none of less memory");
@@ -188,12 +241,31 @@ bool DoubtsNetwork(const Verdict& verdict) {
   return std::ranges::find(kOfNetwork, verdict.label) != std::end(kOfNetwork);
 }
 
-int RetriesUsed(const JobRecord& job) {
+int RetriesUsed(const JobRecord& job, Budget budget) {
   int used = 0;
   for (const auto& [cause, count] : job.retries) {
-    if (cause != kChanged) used += count;
+    if (cause == kChanged || cause == kUnproved) continue;
+    used += IsOfProgram(cause) == (budget == Budget::kProgram) ? count : 0;
   }
   return used;
+}
+
+void RefillRetries(JobRecord& job) {
+  std::erase_if(job.retries, [](const auto& entry) {
+    const std::string& cause = entry.first;
+    return !IsOfProgram(cause) && cause != kChanged && cause != kPreempted;
+  });
+}
+
+void CountRetry(const Recovery& recovery, JobRecord& job) {
+  ++job.retries[recovery.counted_as];
+  if (recovery.unproved) job.retries[std::string(kUnproved)] = 1;
+}
+
+std::string WhyOverBudget(const JobRecord& job) {
+  if (CountOf(job, kUnproved) == 0) return {};
+  return fmt::format("{} retries used for the infrastructure, the last without a newer checkpoint",
+                     RetriesUsed(job, Budget::kInfrastructure));
 }
 
 Recovery RecoveryAfter(const State& state, const AttemptRecord& attempt, const Ending& ending) {
@@ -203,7 +275,7 @@ Recovery RecoveryAfter(const State& state, const AttemptRecord& attempt, const E
   const bool caused_by_program =
       ending.blame == Blame::kUserCode || ending.blame == Blame::kOutOfMemory;
   if (!attempt.verdict || !caused_by_program || NamesExitCode(retry, ending)) {
-    return ByKind(job, retry, ending);
+    return ByKind(state, attempt, ending);
   }
   const Verdict& verdict = *attempt.verdict;
   const Policy& policy = PolicyOf(verdict);
@@ -219,20 +291,21 @@ Recovery RecoveryAfter(const State& state, const AttemptRecord& attempt, const E
     Recovery changed = Replan(state, attempt, job, spec);
     if (changed.action != Action::kStop || !IsOfHost(verdict)) return changed;
     // More may be free next time: where `retry` asks for it, also unchanged.
-    Recovery same = ByKind(job, retry, ending);
+    Recovery same = ByKind(state, attempt, ending);
     if (same.says.empty()) same.says = std::move(changed.says);
     return same;
   }
-  if (policy.whose != Whose::kInfrastructure) return ByKind(job, retry, ending);
+  if (policy.whose != Whose::kInfrastructure) return ByKind(state, attempt, ending);
   const bool narrowed = !retry.on_events.empty() && !Lists(retry.on_events, policy.event);
-  if (narrowed) return ByKind(job, retry, ending);
+  if (narrowed) return ByKind(state, attempt, ending);
   // A line of the log, or a SIGTERM that is not ours, is all that speaks of an end from outside:
   // what we stop ourselves never comes here. So it costs a retry as anything else does.
   if (policy.action == Action::kResume && spec.checkpoint.dir.empty()) {
     return Stop("ended from outside, and there is no checkpoint.dir to resume from");
   }
-  Recovery recovery =
-      Within(job, retry.max.value_or(policy.budget), policy.action, std::string(verdict.label));
+  const bool resumes = policy.action == Action::kResume;
+  Recovery recovery = WithinInfrastructure(state, attempt, policy.budget, policy.action,
+                                           std::string(resumes ? kPreempted : verdict.label));
   recovery.wait = policy.wait;
   return recovery;
 }

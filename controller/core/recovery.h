@@ -19,6 +19,7 @@ enum class Action {
 struct Recovery {
   Action action = Action::kStop;
   std::string counted_as;            // key in JobRecord::retries
+  bool unproved = false;             // beyond the budget, only to look for a newer checkpoint
   std::string says;                  // what changes, or why it is not tried again; may be empty
   Millis wait{0};                    // before the next attempt
   std::optional<PlanChange> change;  // of kReplan
@@ -34,7 +35,20 @@ bool IsFaultOfNode(const Verdict& verdict);
 // A verdict that leaves it open whether the nodes of the job still reach each other.
 bool DoubtsNetwork(const Verdict& verdict);
 
-// Retries that count against `retry.max`: all but changes of the plan.
-int RetriesUsed(const JobRecord& job);
+// What a retry counts against: `retry.max` holds for each by itself. Changes of the plan have a
+// limit of their own.
+enum class Budget {
+  kInfrastructure,  // filled again by a newer checkpoint; not by one of an end from outside
+  kProgram,
+};
+int RetriesUsed(const JobRecord& job, Budget budget);
+
+void CountRetry(const Recovery& recovery, JobRecord& job);
+// The job has a newer checkpoint than at its start before: what the infrastructure broke until then
+// counts no more.
+void RefillRetries(JobRecord& job);
+// Why the job ends, where its last retry was one beyond the budget, only to look for a newer
+// checkpoint; else empty.
+std::string WhyOverBudget(const JobRecord& job);
 
 }  // namespace launch::controller

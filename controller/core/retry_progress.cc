@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "controller/core/draft.h"
+#include "controller/core/recovery.h"
 
 namespace launch::controller {
 namespace {
@@ -40,6 +41,7 @@ void CountProgress(const State& state, const LaunchDecision& decision, JobRecord
   if (newer || decision.attempt.resumed_step > job.best_step) {
     job.best_step = std::max(job.best_step, decision.attempt.resumed_step);
     job.no_progress = 0;
+    RefillRetries(job);
     return;
   }
   // What a user stopped is no try that gained nothing, and none counts twice: a start since then
@@ -56,7 +58,8 @@ std::optional<Ending> WhyStuck(const State& state, const AttemptRecord& attempt,
   const bool same_plan = attempt.change.empty();
   // With `resume: never` nobody has looked.
   if (!same_plan || spec.checkpoint.dir.empty() || !spec.checkpoint.resume) return std::nullopt;
-  if (job.no_progress <= spec.retry.no_progress_max) return std::nullopt;
+  const std::string over = WhyOverBudget(job);
+  if (over.empty() && job.no_progress <= spec.retry.no_progress_max) return std::nullopt;
   Ending ending;
   if (const AttemptRecord* before = LastThatRan(state, attempt.key)) {
     ending = JudgeAttempt(state, *before);
@@ -66,8 +69,10 @@ std::optional<Ending> WhyStuck(const State& state, const AttemptRecord& attempt,
   ending.first_failed_node.reset();
   ending.state = JobState::kFailed;
   ending.sub_reason = "CHECKPOINT";
-  ending.text += fmt::format("{}given up after {} retries without a newer checkpoint",
-                             ending.text.empty() ? "" : "; ", job.no_progress - 1);
+  if (!ending.text.empty()) ending.text += "; ";
+  ending.text += over.empty() ? fmt::format("given up after {} retries without a newer checkpoint",
+                                            job.no_progress - 1)
+                              : over;
   ending.blame = Blame::kPlan;  // nothing that a further try would mend
   return ending;
 }

@@ -153,7 +153,7 @@ TEST_F(Recovering, AnEndFromOutsideNeedsACheckpointAndWaitsBeforeItGoesOn) {
   EXPECT_EQ(core.View(job).state, JobState::kRequeued) << "not at once";
   Wait(Millis{3'000});
   EXPECT_EQ(Attempts(job), 2u);
-  EXPECT_EQ(RetriesUsed(core.state.jobs.at(job)), 1);
+  EXPECT_EQ(RetriesUsed(core.state.jobs.at(job), Budget::kInfrastructure), 1);
   Fail(job);  // it may have saved something: the next start tells
   Wait(Millis{5'000});
   EXPECT_EQ(Attempts(job), 3u);
@@ -178,6 +178,78 @@ TEST_F(Recovering, AnEndFromOutsideCostsARetryEvenWhereEachAttemptSavesANewerChe
   Fail(once, 1, 2);
   EXPECT_EQ(core.View(once).state, JobState::kFailed);
   EXPECT_EQ(Attempts(once), 2u) << "retry.max is the limit";
+}
+
+TEST_F(Recovering, RetriesOfTheProgramAndOfTheInfrastructureAreCountedApart) {
+  Say("hang", "retry_same");
+  RetrySpec retry;
+  retry.recover_on_exit_codes = {75};
+  const JobId job = Submit(retry);
+  for (const int code : {75, 75, 1, 1}) Fail(job, code);
+  EXPECT_EQ(Attempts(job), 5u);
+  const JobRecord& record = core.state.jobs.at(job);
+  EXPECT_EQ(RetriesUsed(record, Budget::kProgram), 2);
+  EXPECT_EQ(RetriesUsed(record, Budget::kInfrastructure), 2);
+  Fail(job, 75);
+  EXPECT_NE(core.View(job).outcome.find("2 of 2 retries used"), std::string::npos);
+  const JobId other = Submit(retry);
+  for (const int code : {1, 1, 75, 1}) Fail(other, code);
+  EXPECT_EQ(core.View(other).state, JobState::kFailed);
+  EXPECT_NE(core.View(other).outcome.find("2 of 2 retries used for the infrastructure"),
+            std::string::npos)
+      << core.View(other).outcome;
+}
+
+TEST_F(Recovering, ANewerCheckpointRefillsTheRetriesOfTheInfrastructureOnly) {
+  Say("hang", "retry_same");
+  const JobId job = Submit({}, "/ckpt");
+  for (int step = 1; step <= 6; ++step) Fail(job, 1, step);
+  EXPECT_EQ(Attempts(job), 7u);
+  for (int i = 0; i < 3; ++i) Fail(job, 1, 6);
+  EXPECT_EQ(core.View(job).state, JobState::kFailed);
+  EXPECT_NE(core.View(job).outcome.find("for the infrastructure since its newest checkpoint"),
+            std::string::npos)
+      << core.View(job).outcome;
+  Say("unknown", "retry_same", Confidence::kUnknown);
+  const JobId program = Submit(Max(2), "/other");
+  for (int step = 1; step <= 3; ++step) Fail(program, 1, step);
+  EXPECT_EQ(core.View(program).state, JobState::kFailed);
+}
+
+// Weeks after the last retry: what this attempt saved only the next start sees.
+TEST_F(Recovering, ALongAttemptMayShowANewerCheckpointBeyondTheBudget) {
+  Say("hang", "retry_same");
+  const auto run_long = [&](JobId job, std::int64_t saved) {
+    core.Ignore();
+    const std::string node = NodeOf(job);
+    const Key key{job, Attempt{core.state.jobs.at(job).attempts}};
+    core.Accept(node, key);
+    core.Ready(node, key, FactsOf(saved));
+    core.Start(node, key);
+    Wait(Millis{120'000});
+    core.Exit(node, key, 0, Exited{1});
+    core.Release(node, key);
+    core.Ignore();
+  };
+  const JobId job = Submit({}, "/ckpt");
+  for (int i = 0; i < 2; ++i) Fail(job);
+  run_long(job, -1);
+  EXPECT_EQ(Attempts(job), 4u);
+  run_long(job, 100);
+  EXPECT_EQ(Attempts(job), 5u) << "the checkpoint of step 100 was new";
+  EXPECT_EQ(RetriesUsed(core.state.jobs.at(job), Budget::kInfrastructure), 1);
+  Fail(job, 1, 100);
+  run_long(job, 100);
+  EXPECT_EQ(Attempts(job), 7u);
+  const std::string node = NodeOf(job);
+  const Key key{job, Attempt{7}};
+  core.Accept(node, key);
+  core.Ready(node, key, FactsOf(100));
+  EXPECT_EQ(core.View(job).state, JobState::kFailed);
+  EXPECT_NE(core.View(job).outcome.find(
+                "3 retries used for the infrastructure, the last without a newer checkpoint"),
+            std::string::npos)
+      << core.View(job).outcome;
 }
 
 struct OutOfMemoryRecovery : Recovering {
@@ -218,7 +290,7 @@ TEST_F(OutOfMemoryRecovery, IsNotBoundByTheRetriesOfTheJobNorByProgress) {
   const JobId job = Submit(Max(1), "/ckpt");
   for (int i = 0; i < 3; ++i) Fail(job);
   EXPECT_EQ(Attempts(job), 4u);
-  EXPECT_EQ(RetriesUsed(core.state.jobs.at(job)), 0);
+  EXPECT_EQ(RetriesUsed(core.state.jobs.at(job), Budget::kInfrastructure), 0);
 }
 
 TEST_F(OutOfMemoryRecovery, StopsWhenTheJobSaysFail) {

@@ -184,7 +184,7 @@ TEST_F(Elsewhere, GoesToAnotherNodeThanTheOneThatTurnedItAway) {
   EXPECT_EQ(core.View(job).attempts[0].first_failed_node, NodeId{"gpu1"});
   EXPECT_EQ(core.View(job).attempts[0].cause, "gpu1 refused the start: busy (gpu_busy)");
   EXPECT_EQ(NodeOf(job), "gpu2");
-  EXPECT_EQ(RetriesUsed(core.state.jobs.at(job)), 0) << "it was not tried";
+  EXPECT_EQ(RetriesUsed(core.state.jobs.at(job), Budget::kInfrastructure), 0) << "it was not tried";
   EXPECT_TRUE(core.View(job).findings.empty()) << "gpu1 is no part of its new start";
 }
 
@@ -248,7 +248,7 @@ TEST_F(Elsewhere, ANodeThatTurnsJobsAwayGetsNoneForAWhileAndNoJobEndsForIt) {
     }
     EXPECT_EQ(core.View(job).attempts.size(), attempt + 1) << "asked again";
   }
-  EXPECT_EQ(RetriesUsed(core.state.jobs.at(job)), 0);
+  EXPECT_EQ(RetriesUsed(core.state.jobs.at(job), Budget::kInfrastructure), 0);
 }
 
 TEST_F(Elsewhere, AvoidsANodeThatWasLostAlsoAfterARestartOfTheController) {
