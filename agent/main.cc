@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/end_attempts.h"
 #include "agent/join.h"
 #include "agent/probes/nvml_child.h"
 #include "agent/run_agent.h"
@@ -87,6 +88,26 @@ int Join(const ConfigFlags& flags, bool rejoin) {
   return 0;
 }
 
+int End(const ConfigFlags& flags) {
+  const auto config = flags.Read();
+  if (!config) return Complain(config.error());
+  const auto ended = EndAttempts(*config);
+  if (!ended) return Complain(ended.error());
+  int code = 0;
+  for (const EndedAttempt& attempt : *ended) {
+    const std::string name = "attempt " + ToString(attempt.key);
+    if (attempt.left.empty()) {
+      std::printf("ended %s\n", name.c_str());
+    } else {
+      code = Complain(Error{ErrorCode::kFailedPrecondition,
+                            name + " was killed, but is not gone: " + attempt.left,
+                            {},
+                            {}});
+    }
+  }
+  return code;
+}
+
 int Main(int argc, char** argv) {
   // Secrets pass through this process: no core dumps, no ptrace by others of the same user.
   ::prctl(PR_SET_DUMPABLE, 0);
@@ -108,6 +129,11 @@ int Main(int argc, char** argv) {
   join_flags.AddTo(*join);
   join->add_flag("--rejoin", rejoin, "the node's name is known: replace its certificate");
 
+  ConfigFlags end_flags;
+  CLI::App* end = app.add_subcommand(
+      "end", "kill what jobs left running here, and prove it; where no agent runs");
+  end_flags.AddTo(*end);
+
   std::string library;
   CLI::App* child = app.add_subcommand(kNvmlChildVerb, "internal");
   child->group("");
@@ -124,6 +150,7 @@ int Main(int argc, char** argv) {
   spdlog::set_level(spdlog::level::from_str(level));
   spdlog::flush_on(spdlog::level::info);
   SetProtobufLog([](const std::string& line) { spdlog::warn("protobuf says={}", Quoted(line)); });
+  if (*end) return End(end_flags);
   return *run ? Run(run_flags) : Join(join_flags, rejoin);
 }
 

@@ -13,11 +13,13 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <thread>
 
 #include "cli/daemon.h"
 #include "common/file_system.h"
 #include "common/inventory_yaml.h"
+#include "common/text.h"
 #include "common/unique_fd.h"
 
 namespace launch {
@@ -30,6 +32,7 @@ using Say = std::function<void(const std::string&)>;
 constexpr Millis kStartLimit{30'000};
 constexpr Millis kNodesLimit{60'000};
 constexpr Millis kStopGrace{10'000};
+constexpr Millis kEndLimit{40'000};  // of a node's ranks, with the proof
 constexpr int kMaxDevNodes = 64;
 
 // Looks again until `done` is true or the time is over: another process has to make progress.
@@ -411,6 +414,28 @@ Result<void> DevCluster::EndJobs(OnJobs on_jobs, const Say& say) {
   return {};
 }
 
+// Ranks of jobs that the controller does not know: of a store that was put back or lost, of a node
+// that was installed anew.
+Result<void> DevCluster::EndRest(const Say& say) {
+  LAUNCH_ASSIGN_OR_RETURN(const std::string program, ProgramBeside("launch-agent"));
+  std::error_code error;
+  for (fs::directory_iterator at(dir_ + "/agents", error), end; !error && at != end;
+       at.increment(error)) {
+    if (!at->is_directory(error)) continue;
+    const std::string node = at->path().filename().string();
+    LAUNCH_ASSIGN_OR_RETURN(const Finished done,
+                            RunToEnd({program, "end", "--node", node, "--state-dir",
+                                      AgentDir(node) + "/state", "--lock-dir", dir_ + "/locks"},
+                                     "", kEndLimit));
+    std::istringstream lines(done.output);
+    for (std::string line; std::getline(lines, line);) say(line + " on " + node);
+    if (done.code != 0)
+      return Fail(ErrorCode::kFailedPrecondition,
+                  "what runs on " + node + " cannot be ended: " + std::string(Trim(done.errors)));
+  }
+  return {};
+}
+
 Result<void> DevCluster::Down(OnJobs on_jobs, const Say& say) {
   std::error_code ignored;
   if (!fs::exists(dir_, ignored)) return {};
@@ -423,7 +448,7 @@ Result<void> DevCluster::Down(OnJobs on_jobs, const Say& say) {
   }
   LAUNCH_RETURN_IF_ERROR(StopDaemon(dir_ + "/controller.pid", kStopGrace));
   if (status.controller.pid != 0) say("stopped launch-controller");
-  return {};
+  return on_jobs == OnJobs::kCancel ? EndRest(say) : Result<void>();
 }
 
 }  // namespace launch

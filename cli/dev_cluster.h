@@ -68,6 +68,7 @@ class DevCluster {
                             const std::function<void(const std::string&)>& say);
   Result<void> AwaitNodes(const std::vector<Node>& nodes, Client& client);
   Result<void> EndJobs(OnJobs on_jobs, const std::function<void(const std::string&)>& say);
+  Result<void> EndRest(const std::function<void(const std::string&)>& say);
 
   const std::string dir_;
 };

@@ -82,3 +82,17 @@ def test_a_rank_lives_and_can_be_ended_when_the_groups_of_its_agent_are_others(c
     cluster.launch("cancel", job)
     cluster.wait_for(job, "CANCELLED")
     assert not sleepers(cluster)
+
+
+def test_down_by_force_ends_what_the_controller_does_not_know(cluster):
+    node, job, ranks = started(cluster)
+    cluster.kill(cluster.agent_pid(node))
+    cluster.kill(cluster.controller_pid())
+    shutil.rmtree(cluster.state / "controller")  # and with it the job
+    shutil.rmtree(cluster.state / "agents" / node / "state")
+    (cluster.state / "agents" / node / "joined").unlink()
+    cluster.up()
+    assert sleepers(cluster) == ranks
+    said = cluster.launch("dev", "down", "--force")
+    assert f"ended attempt {job}.1 on {node}" in said.stdout + said.stderr
+    assert not sleepers(cluster)

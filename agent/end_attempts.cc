@@ -1,0 +1,74 @@
+#include "agent/end_attempts.h"
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "agent/link/identity_files.h"
+#include "agent/runner/posix_runner.h"
+#include "common/clock.h"
+#include "common/file_system.h"
+#include "common/mailbox.h"
+#include "proto/convert_node.h"
+
+namespace launch::agent {
+namespace {
+
+constexpr Millis kProofTime{20'000};
+constexpr int kWaitMs = 100;
+
+// What a runner says of the end of one attempt; absent: something else.
+std::optional<EndedAttempt> EndIn(const Told& event) {
+  if (const auto* done = std::get_if<told::StopDone>(&event))
+    return EndedAttempt{done->key, done->held.empty() ? "" : done->held.front().second};
+  const auto* notice = std::get_if<told::NodeNotice>(&event);
+  if (notice == nullptr || notice->notice.kind != "node.stop_stuck" || !notice->notice.key)
+    return std::nullopt;
+  return EndedAttempt{*notice->notice.key, notice->notice.text};
+}
+
+}  // namespace
+
+Result<std::vector<EndedAttempt>> EndAttempts(const AgentConfig& config) {
+  SystemClock clock;
+  PosixFileSystem files;
+  const auto joined = ReadJoined(files, config.state_dir);
+  const std::string node = joined ? joined->node.value : config.node.value;
+  const std::string install =
+      joined ? joined->install_id.substr(0, kInstallDigits) : std::string("none");
+  Mailbox<Told> mailbox(1024);
+  RunnerOptions options;
+  options.state_dir = config.state_dir;
+  options.lock_dir = config.lock_dir;
+  options.cgroup_name = "launch-" + node + "-" + install;
+  options.cgroup_root = config.cgroup_root;
+  options.codec = {.serialize = SerializeSpec, .parse = ParseSpec};
+  options.told = [&mailbox](Told event) { mailbox.PushAlways(std::move(event)); };
+  options.files = &files;
+  options.clock = &clock;
+  options.proof_time = kProofTime;
+  PosixRunner runner(std::move(options));
+  LAUNCH_ASSIGN_OR_RETURN(const RunnerState found, runner.Recover());
+  std::size_t left = 0;
+  for (const FoundAllocation& allocation : found.allocations) {
+    if (!allocation.alive) continue;
+    runner.Stop({.key = allocation.status.key, .cause = StopCause::kStale, .grace = Millis{0}});
+    ++left;
+  }
+  std::map<Key, std::string> ended;  // and what is left
+  const BootTime until = clock.Now() + kProofTime + Millis{5'000};
+  while (ended.size() < left && clock.Now() < until) {
+    for (const Told& event : mailbox.TakeBatch(64, kWaitMs))
+      if (auto end = EndIn(event)) ended[end->key] = std::move(end->left);
+  }
+  if (ended.size() < left)
+    return Fail(ErrorCode::kDeadlineExceeded,
+                "attempts below " + config.state_dir + " did not end in time");
+  RemoveEmptyRoots(runner.cgroups());
+  std::vector<EndedAttempt> all;
+  for (auto& [key, why] : ended) all.push_back({key, std::move(why)});
+  return all;
+}
+
+}  // namespace launch::agent
