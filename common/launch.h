@@ -178,6 +178,11 @@ std::string Describe(
 
 enum class AllocationPhase { kAccepted, kReady, kStarted, kExited, kReleased, kDropped };
 
+// Nothing of it is left on the node.
+constexpr bool IsGone(AllocationPhase phase) {
+  return phase == AllocationPhase::kReleased || phase == AllocationPhase::kDropped;
+}
+
 struct PortBlock {
   int first = 0;
   int count = 0;

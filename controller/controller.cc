@@ -200,6 +200,7 @@ Result<std::unique_ptr<Controller>> Controller::Start(Parts given) {
   LAUNCH_ASSIGN_OR_RETURN(const Loaded loaded, LoadState(*given.store, given.codec, state));
   const Now now{given.clock->Now(), given.clock->WallNow()};
   state.live.host_boot = HostBootId();
+  state.live.opened_at = loaded.position.revision;
   state.live.limits = {.queued = given.config.max_queued,
                        .jobs_of_a_user = given.config.max_jobs_of_a_user,
                        .done = given.config.keep_jobs};

@@ -113,8 +113,13 @@ Result<void> Restore(const Options& options) {
   if (!restored.old_store.empty()) {
     std::cout << "  the one that was there: " << restored.old_store << "\n";
   }
-  std::cout << "  the next start is a new incarnation: jobs submitted after the backup are unknown "
-            << "to it; what runs of them is left alone and its GPUs are held\n";
+  if (!restored.unreadable.empty()) {
+    std::cout << "  its numbers of jobs could not be read, and may be given a second time: "
+              << restored.unreadable << "\n";
+  }
+  std::cout
+      << "  the next start is a new incarnation: jobs and attempts that began after the backup "
+      << "are unknown to it; what runs of them is left alone and its GPUs are held\n";
   return {};
 }
 

@@ -34,7 +34,8 @@ bool HasUnacked(const AgentState& state) {
 // Messages whose revision must outlive us: what they made us do is visible to the world.
 bool HasEffect(const ToNode& body) {
   return std::holds_alternative<to_node::Prepare>(body) ||
-         std::holds_alternative<to_node::Go>(body) || std::holds_alternative<to_node::Stop>(body);
+         std::holds_alternative<to_node::Go>(body) || std::holds_alternative<to_node::Stop>(body) ||
+         std::holds_alternative<to_node::ExitAck>(body);  // an end that is not said again
 }
 
 std::pair<std::uint64_t, std::uint64_t> LeaderOf(const Fence& fence) {

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "common/planted.h"
 #include "controller/core/draft.h"
+#include "controller/core/unknown_attempts.h"
 #include "controller/core/views.h"
 
 namespace launch::controller {
@@ -114,6 +116,22 @@ void GiveUpPlan(Draft& draft, const Key& key, const std::string& why) {
   attempt.stop_cause = StopCause::kStartFailed;
   attempt.cause = text;
   draft.Put(attempt);
+}
+
+// Seconds since 1970, where the upper half of a session's number can hold them.
+std::uint64_t EpochAt(WallTime wall) {
+  const std::int64_t seconds = ToMs(wall) / 1000;
+  const bool fits = seconds > 0 && seconds <= std::numeric_limits<std::uint32_t>::max();
+  return fits ? static_cast<std::uint64_t>(seconds) : 0;
+}
+
+// What is left of attempts that the store never knew: their GPUs are held for them.
+void RecallUnknown(State& state) {
+  for (const auto& [gpu, record] : state.quarantine) {
+    const auto job = state.jobs.find(record.key.job);
+    if (job == state.jobs.end() || job->second.phase == JobPhase::kDone) continue;
+    if (IsUnknownHere(state, record.key)) state.live.unknown[record.key].insert(record.node);
+  }
 }
 
 // A store of an earlier time does not know what was cancelled or done since. What runs goes on, as
@@ -249,10 +267,12 @@ Result<Decision> Start(State& state, const PlanDecoder& decode, const std::strin
   }
 
   state.live.since = now.boot;
+  RecallUnknown(state);
   Draft draft(state, now);
   ClusterRecord cluster = state.cluster;
   if (cluster.id.empty()) cluster.id = new_cluster_id;
-  ++cluster.epoch;
+  // Of two histories that begin with one backup, the later one has the higher epoch.
+  cluster.epoch = std::max(cluster.epoch + 1, EpochAt(now.wall));
   if (went_back) {
     ++cluster.incarnation;
     cluster.next_job += kJobsSkipped;

@@ -14,6 +14,7 @@
 #include "controller/core/kept_place.h"
 #include "controller/core/memory_watch.h"
 #include "controller/core/node_watch.h"
+#include "controller/core/unknown_attempts.h"
 #include "preflight/refusal_check.h"
 
 namespace launch::controller {
@@ -141,6 +142,7 @@ void On(Draft& draft, const NodeId& node, const from_node::Ready& said) {
 void On(Draft& draft, const NodeId& node, const from_node::Started& said) {
   const AllocRecord* known = FindAlloc(draft.state(), said.key, node);
   if (known == nullptr) {
+    if (draft.state().live.unknown.contains(said.key)) return;  // left alone
     draft.Send(node, to_node::Stop{said.key, StopCause::kStale, Millis{0}});
     return;
   }
@@ -324,7 +326,7 @@ void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
   const AllocRecord* known = FindAlloc(draft.state(), key, node);
   if (known == nullptr) {
     FreeUnheld(draft, node, key, said);
-    if (draft.live().nodes[node].strangers.erase(key) > 0) draft.TouchQueue();
+    if (said.empty()) ForgetUnknown(draft, node, key);
     draft.Send(node, to_node::Forget{key});
     return;
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "controller/core/draft.h"
+#include "controller/core/unknown_attempts.h"
 
 namespace launch::controller {
 namespace {
@@ -107,6 +108,7 @@ void OnUser(Draft& draft, const event::ForgetNode& event) {
   }
   for (NodeRecord& node : met) draft.Put(std::move(node));
   draft.EraseNode(event.node);
+  ForgetUnknownOf(draft, event.node);
   draft.live().nodes.erase(event.node);
   draft.Event("node.forgotten", Subject(event.node), "by " + event.caller.user.value);
   draft.TouchQueue();  // nobody waits for its disks any more
@@ -146,6 +148,7 @@ void OnUser(Draft& draft, const event::FenceNode& event) {
   for (const Key& key : held) {
     TakeAsDead(draft, node, key, fmt::format("node fenced by {}", record.fenced_by));
   }
+  ForgetUnknownOf(draft, node);
   draft.TouchQueue();
   draft.Reply(event.request, ReplyBody(reply::Done{}));
 }
@@ -156,7 +159,9 @@ std::vector<GpuRecord> StrangersOn(const State& state, const std::string& what) 
   for (const auto& [node, live] : state.live.nodes) {
     for (const auto& [key, since] : live.strangers) {
       if (!what.empty() && what != node.value && what != ToString(key)) continue;
-      rows.push_back({GpuUuid{kNoGpu}, node, "runs, but there is no such job here", key, since});
+      rows.push_back({GpuUuid{kNoGpu}, node,
+                      fmt::format("runs, but there is no such {} here", WhatIsUnknown(state, key)),
+                      key, since});
     }
   }
   return rows;
@@ -164,7 +169,8 @@ std::vector<GpuRecord> StrangersOn(const State& state, const std::string& what) 
 
 void EndStranger(Draft& draft, const GpuRecord& row, const UserName& by) {
   draft.Event("allocation.ended", Subject(row.node),
-              fmt::format("{}, of no job here, is stopped by {}", ToString(row.key), by.value));
+              fmt::format("{}, of no {} here, is stopped by {}", ToString(row.key),
+                          WhatIsUnknown(draft.state(), row.key), by.value));
   draft.Send(row.node, to_node::Stop{row.key, StopCause::kStale, Millis{0}});
 }
 
@@ -208,7 +214,7 @@ void OnUser(Draft& draft, const event::Quarantine& event) {
       continue;
     }
     // A process of a job that is not here goes with the reason for holding its GPU.
-    if (release && record.key.job.value > 0 && !state.jobs.contains(record.key.job)) {
+    if (release && record.key.job.value > 0 && IsUnknownHere(state, record.key)) {
       EndStranger(draft, record, event.caller.user);
     }
     draft.Event(release ? "gpu.released" : "gpu.retested", Subject(record.node),

@@ -14,6 +14,7 @@
 #include "controller/core/offers.h"
 #include "controller/core/queue_order.h"
 #include "controller/core/replan.h"
+#include "controller/core/unknown_attempts.h"
 #include "planner/planner.h"
 #include "scheduler/fifo.h"
 
@@ -53,6 +54,9 @@ std::optional<WaitReason> WaitsByItself(Draft& draft, DependencyLooks& looks,
   if (job.held) {
     return WaitReason{"JobHeldUser", job.held_by.empty() ? "held when it was submitted"
                                                          : "held by " + job.held_by};
+  }
+  if (std::string why = WhyRunsAlready(draft.state(), job.id); !why.empty()) {
+    return WaitReason{"ReqNodeNotAvail", std::move(why)};
   }
   if (!spec.depends_on.empty() && job.attempts == 0) {
     const DependencyLook look = looks.Of(job);

@@ -9,6 +9,7 @@
 #include "controller/core/measured_runs.h"
 #include "controller/core/offers.h"
 #include "controller/core/ownership.h"
+#include "controller/core/unknown_attempts.h"
 #include "controller/core/views.h"
 #include "planner/planner.h"
 #include "planner/start/array_check.h"
@@ -203,6 +204,7 @@ void OnUser(Draft& draft, const event::Cancel& event) {
         draft.Event("job.cancelled", Subject(id), "by " + job.cancelled_by);
         draft.Put(job);
       }
+      StopUnknown(draft, id);
       SettleJob(draft, id);
       result.held = StillHeld(draft.state(), id);
     }

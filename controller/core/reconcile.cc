@@ -11,8 +11,8 @@
 //   nothing, same boot id        n launching or running        unknown (agent state lost), stopped
 //   n without its record         n running                     left alone, an event
 //   anything else, a new boot    allocation of an older boot   unknown (node rebooted)
-//   a job we do not know         nothing                       its GPUs or the node are held, an
-//                                                              event, no kill
+//   a job we do not know, or n   nothing, or an attempt < n    its GPUs or the node are held, an
+//   of one that we do                                          event, no kill (unknown_attempts.h)
 // clang-format on
 #include <fmt/format.h>
 
@@ -20,6 +20,7 @@
 
 #include "common/planted.h"
 #include "controller/core/draft.h"
+#include "controller/core/unknown_attempts.h"
 
 namespace launch::controller {
 namespace {
@@ -77,38 +78,61 @@ void NoteRival(LiveNode& node, const std::string& instance, BootTime now) {
   if (node.session && !node.silent) node.rivals[instance] = now;
 }
 
-// A twin dials for as long as it lives: said once a minute.
+// Dials again for as long as it lives: said once a minute.
+bool SaidLately(std::optional<BootTime>& said, BootTime now) {
+  if (said && now - *said < kRivalShown) return true;
+  said = now;
+  return false;
+}
+
+// Nothing is ended there, nothing that it runs is started elsewhere.
+void RefuseRegress(Draft& draft, const event::NodeAttached& event, const std::string& why) {
+  LiveNode& live = draft.live().nodes[event.node];
+  if (!live.session) live.silent_why = "refused: " + why;
+  ForgetUnknownOf(draft, event.node);
+  NoteUnknown(draft, event.node, event.hello);
+  if (!SaidLately(live.regress_said, draft.now())) {
+    draft.Event("node.refused", Subject(event.node), why);
+  }
+  draft.Close(event.session, why);
+}
+
 void Refuse(Draft& draft, const event::NodeAttached& event, const std::string& why) {
   const auto live = draft.live().nodes.find(event.node);
   bool said = false;
   if (live != draft.live().nodes.end() && why == kTwin) {
-    std::optional<BootTime>& seen = live->second.rival_seen;
-    said = seen && draft.now() - *seen < kRivalShown;
-    if (!said) seen = draft.now();
+    said = SaidLately(live->second.rival_seen, draft.now());
     NoteRival(live->second, event.hello.instance, draft.now());
   }
   if (!said) draft.Event("node.refused", Subject(event.node), why);
   draft.Close(event.session, why);
 }
 
+// What the node has seen of this store and the store has lost, or empty. What it saw in an earlier
+// epoch was there when this one began: compared with the revision of now it would be forgiven as
+// soon as as much is written again.
+std::string WhyWentBack(const State& state, const event::NodeAttached& event) {
+  const Fence& seen = event.hello.seen;
+  const ClusterRecord& cluster = state.cluster;
+  if (seen.incarnation > cluster.incarnation ||
+      (seen.incarnation == cluster.incarnation && seen.epoch > cluster.epoch)) {
+    return fmt::format(
+        "the node obeyed a newer controller (incarnation {}, epoch {}); this store is older",
+        seen.incarnation, seen.epoch);
+  }
+  if (seen.incarnation < cluster.incarnation) return {};
+  const bool earlier = seen.epoch < cluster.epoch;
+  const std::optional<std::uint64_t> had = earlier ? state.live.opened_at : event.revision;
+  if (!had || seen.revision <= *had) return {};
+  return fmt::format(
+      "this store went back in time: the node has seen its revision {}, it {} {}; put back the "
+      "newest store, or remove store.witness and start again to go on with this one",
+      seen.revision, earlier ? "began with" : "is at", *had);
+}
+
 // Why this stream may not speak for the node, or empty.
 std::string Conflict(const State& state, const event::NodeAttached& event, BootTime now) {
   const from_node::Hello& hello = event.hello;
-  if (hello.seen.incarnation > state.cluster.incarnation ||
-      (hello.seen.incarnation == state.cluster.incarnation &&
-       hello.seen.epoch > state.cluster.epoch)) {
-    return fmt::format(
-        "the node obeyed a newer controller (incarnation {}, epoch {}); this store is older",
-        hello.seen.incarnation, hello.seen.epoch);
-  }
-  if (event.revision && hello.seen.incarnation == state.cluster.incarnation &&
-      hello.seen.revision > *event.revision) {
-    return fmt::format(
-        "this store went back in time: the node has seen its revision {}, it is at {}; put back "
-        "the "
-        "newest store, or remove store.witness and start again to go on with this one",
-        hello.seen.revision, *event.revision);
-  }
   const auto live = state.live.nodes.find(event.node);
   if (live != state.live.nodes.end() && live->second.session && !live->second.silent) {
     const LiveNode& other = live->second;
@@ -143,6 +167,21 @@ Key UnreadableHolder(const from_node::Hello& hello, const GpuUuid& gpu) {
     holder = status.key;
   }
   return holder;
+}
+
+// Whether the node has an attempt of the job that is newer than all that this store knows.
+bool RanNewer(const State& state, const from_node::Hello& hello, const Key& key) {
+  return std::ranges::any_of(hello.allocations, [&](const AllocationStatus& status) {
+    return status.key.job == key.job && !IsGone(status.phase) && IsUnknownHere(state, status.key);
+  });
+}
+
+// What this store takes for the newest attempt ended in its absence: nobody failed.
+void RequeueForNewer(Draft& draft, JobId id) {
+  JobRecord job = draft.state().jobs.at(id);
+  if (!job.requeued_by.empty() || !job.cancelled_by.empty()) return;
+  job.requeued_by = "restore";
+  draft.Put(std::move(job));
 }
 
 ExitReport Guess(const Key& key, Rank rank, const std::string& boot_id, const std::string& why) {
@@ -257,6 +296,7 @@ void Reconcile(Draft& draft, AllocRecord alloc, const AllocationStatus* status,
     return;
   }
   // The node knows nothing of it, or only another version.
+  if (RanNewer(draft.state(), hello, alloc.key)) RequeueForNewer(draft, alloc.key.job);
   if (alloc.phase != StoredAllocPhase::kAssigned && MayHaveStarted(attempt)) {
     LoseRanks(draft, alloc, "agent state lost");
   }
@@ -265,32 +305,14 @@ void Reconcile(Draft& draft, AllocRecord alloc, const AllocationStatus* status,
 // An allocation of the node that we did not expect there.
 void JudgeStranger(Draft& draft, const NodeId& node, const AllocationStatus& status) {
   const State& state = draft.state();
-  const bool gone =
-      status.phase == AllocationPhase::kReleased || status.phase == AllocationPhase::kDropped;
+  const bool gone = IsGone(status.phase);
   const auto job = state.jobs.find(status.key.job);
-  if (job == state.jobs.end()) {
-    if (gone) return;
-    if (status.gpus.empty()) draft.live().nodes.at(node).strangers[status.key] = draft.wall();
-    draft.Event(
-        "allocation.unknown", Subject(node),
-        fmt::format("{} runs there, but there is no such job here; left alone, {}; "
-                    "`launch quarantine release {}` ends it",
-                    ToString(status.key),
-                    status.gpus.empty() ? "nothing else is started there" : "its GPUs are held",
-                    ToString(status.key)));
-    std::vector<GpuUuid> foreign;
-    for (const GpuUuid& gpu : status.gpus) {
-      const auto held = state.quarantine.find(gpu);
-      const bool of_another = held != state.quarantine.end() && held->second.node != node;
-      if (of_another || !MaySpeakFor(state, node, gpu)) {
-        foreign.push_back(gpu);
-      } else if (held == state.quarantine.end()) {  // else since when and why stay as they are
-        draft.Put(GpuRecord{gpu, node, "allocation of an unknown job", status.key, draft.wall()});
-      }
-    }
-    NoteForeignGpus(draft, node, foreign);
+  const bool cancelled = job != state.jobs.end() && !job->second.cancelled_by.empty();
+  if (!gone && !cancelled && IsUnknownHere(state, status.key)) {
+    LeaveUnknown(draft, node, status);
     return;
   }
+  if (job == state.jobs.end()) return;
   if (gone) {
     if (job->second.phase == JobPhase::kDone) draft.Send(node, to_node::Forget{status.key});
     return;
@@ -329,6 +351,10 @@ void TakeAsDead(Draft& draft, const NodeId& node, const Key& key, const std::str
 void OnNode(Draft& draft, const event::NodeAttached& event) {
   const State& state = draft.state();
   const from_node::Hello& hello = event.hello;
+  if (const std::string why = WhyWentBack(state, event); !why.empty()) {
+    RefuseRegress(draft, event, why);
+    return;
+  }
   if (const std::string why = Conflict(state, event, draft.now()); !why.empty()) {
     Refuse(draft, event, why);
     return;
@@ -337,6 +363,7 @@ void OnNode(Draft& draft, const event::NodeAttached& event) {
   if (live.session) draft.Close(*live.session, "a newer stream of the same agent");
   std::map<std::string, BootTime> rivals = std::move(live.rivals);
   live = LiveNode{};
+  ForgetUnknownOf(draft, event.node);
   live.rivals = std::move(rivals);
   live.session = event.session;
   live.attached = live.heard = draft.now();

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "common/mig.h"
+#include "controller/core/unknown_attempts.h"
 #include "planner/place/demand.h"
 
 namespace launch::controller {
@@ -72,11 +73,13 @@ bool CountsCores(const State& state, JobId job) {
 
 std::string WhyUnschedulable(const State& state, const NodeId& node) {
   const auto live = state.live.nodes.find(node);
-  if (live == state.live.nodes.end() || !live->second.session) return "silent";
+  if (live == state.live.nodes.end()) return "silent";
+  if (!live->second.session) return live->second.regress_said ? live->second.silent_why : "silent";
   if (live->second.silent) return "silent: " + live->second.silent_why;
   if (!live->second.strangers.empty()) {
     const std::string key = ToString(live->second.strangers.begin()->first);
-    return fmt::format("runs {}, of no job here: launch quarantine release {}", key, key);
+    return fmt::format("runs {}, of no {} here: launch quarantine release {}", key,
+                       WhatIsUnknown(state, live->second.strangers.begin()->first), key);
   }
   if (live->second.turned_away) return "turns jobs away: " + live->second.turned_away->why;
   const auto record = state.nodes.find(node);

@@ -52,8 +52,9 @@ struct LiveNode {
   std::string silent_why = "not seen since the controller started";
   MachineIdentity machine;
   std::string boot_id;
-  std::string instance;                    // of the agent that is attached
-  std::optional<BootTime> rival_seen;      // another one with its identity was refused; said then
+  std::string instance;                  // of the agent that is attached
+  std::optional<BootTime> rival_seen;    // another one with its identity was refused; said then
+  std::optional<BootTime> regress_said;  // it saw what this store lost, and was refused; said then
   std::map<std::string, BootTime> rivals;  // such instances, when they last were
   std::optional<Millis> clock_offset;      // our boot time minus the node's; the smallest seen
   std::vector<GpuSample> samples;
@@ -213,6 +214,10 @@ struct Live {
   std::map<JobId, Attempt> floors;        // highest attempt an agent reported
   BootTime denials_since{};               // start of the minute in which they are counted
   int denials = 0;
+  // Attempts of jobs here that are newer than what the store knows, and the nodes that say so.
+  std::map<Key, std::set<NodeId>> unknown;
+  // Revision with which the store was opened; absent: nobody said.
+  std::optional<std::uint64_t> opened_at;
   std::map<Key, BootTime> ended;  // attempts whose plans are soon let go
   bool look_again = false;        // a decision was undone: the next one draws all consequences anew
 };

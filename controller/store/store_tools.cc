@@ -4,15 +4,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
+#include <system_error>
 #include <utility>
+#include <variant>
 
 #include "common/failpoint.h"
 #include "common/unique_fd.h"
 #include "controller/store/local_disk.h"
 #include "controller/store/record_codec.h"
+#include "controller/store/sqlite_store.h"
 #include "controller/store/state_lock.h"
 #include "controller/store/store_reader.h"
 
@@ -85,6 +90,43 @@ Result<std::string> MoveAside(const std::string& file) {
   return aside;
 }
 
+struct Numbers {
+  std::string store_id;
+  ClusterRecord cluster;
+};
+
+Result<Numbers> ReadNumbers(const std::string& file) {
+  LAUNCH_ASSIGN_OR_RETURN(const Database db, sqlite::OpenDatabase(file, Access::kRead));
+  LAUNCH_RETURN_IF_ERROR(CheckSchema(db.get(), file));
+  LAUNCH_RETURN_IF_ERROR(Execute(db.get(), "BEGIN"));
+  LAUNCH_ASSIGN_OR_RETURN(const StoreMeta meta, ReadMeta(db.get(), file));
+  LAUNCH_ASSIGN_OR_RETURN(const auto rows, ReadRows(db.get(), file, meta));
+  Numbers numbers{meta.store_id, {}};
+  for (const StoredRow& row : rows) {
+    if (row.key != KeyOf(numbers.cluster)) continue;
+    LAUNCH_ASSIGN_OR_RETURN(const Entity entity, DecodeRecord(row.key, row.value));
+    numbers.cluster = std::get<ClusterRecord>(entity);
+  }
+  return numbers;
+}
+
+// None is given a second time.
+Result<void> GoOnFrom(const ClusterRecord& old, const std::string& dir) {
+  LAUNCH_ASSIGN_OR_RETURN(const auto store, OpenSqliteStore(dir, {.reserve_bytes = 0}));
+  LAUNCH_ASSIGN_OR_RETURN(const Snapshot snapshot, store->Load());
+  LAUNCH_ASSIGN_OR_RETURN(const auto rows, store->Read(KeyOf(old)));
+  if (rows.empty()) return {};
+  LAUNCH_ASSIGN_OR_RETURN(const Entity entity, DecodeRecord(rows[0].key, rows[0].value));
+  auto cluster = std::get<ClusterRecord>(entity);
+  cluster.incarnation = std::max(cluster.incarnation, old.incarnation);
+  cluster.epoch = std::max(cluster.epoch, old.epoch);
+  cluster.next_job = std::max(cluster.next_job, old.next_job);
+  Batch batch{.expected = snapshot.revision};
+  batch.puts.emplace_back(KeyOf(cluster), EncodeRecord(cluster));
+  LAUNCH_RETURN_IF_ERROR(store->Commit(batch));
+  return {};
+}
+
 }  // namespace
 
 Result<StoreFacts> CheckStore(const std::string& file) {
@@ -131,17 +173,37 @@ Result<Restored> RestoreStore(const std::string& backup, const std::string& dir)
   Restored restored;
   LAUNCH_ASSIGN_OR_RETURN(restored.facts, CheckStore(backup));
   const std::string file = dir + "/store.db";
-  const std::string draft = file + ".restored";
-  (void)::unlink(draft.c_str());
-  LAUNCH_RETURN_IF_ERROR(Copy(backup, draft));
-  LAUNCH_RETURN_IF_ERROR(CheckStore(draft));
-  LAUNCH_RETURN_IF_ERROR(SyncPath(draft, O_RDWR));
+  std::optional<Numbers> old;
+  if (IsThere(file)) {
+    if (auto numbers = ReadNumbers(file)) {
+      old = std::move(*numbers);
+    } else {
+      restored.unreadable = numbers.error().message;
+    }
+  }
+  if (old && old->store_id != restored.facts.store_id) {
+    return Fail(ErrorCode::kFailedPrecondition,
+                backup + " is of store " + restored.facts.store_id + ", but " + file +
+                    " is store " + old->store_id,
+                "name a backup of this cluster, or move " + file + " away if that one is meant");
+  }
+  // In a directory of its own until it is whole.
+  const std::string draft = dir + "/store.restored";
+  std::error_code failed;
+  fs::remove_all(draft, failed);
+  if (::mkdir(draft.c_str(), 0700) != 0) return FailErrno("mkdir " + draft, errno);
+  const std::string made = draft + "/store.db";
+  LAUNCH_RETURN_IF_ERROR(Copy(backup, made));
+  if (old) LAUNCH_RETURN_IF_ERROR(GoOnFrom(old->cluster, draft));
+  LAUNCH_ASSIGN_OR_RETURN(restored.facts, CheckStore(made));
+  LAUNCH_RETURN_IF_ERROR(SyncPath(made, O_RDWR));
   LAUNCH_ASSIGN_OR_RETURN(restored.old_store, MoveAside(file));
   // Without a witness the next start knows that commits may be missing.
   (void)::unlink((dir + "/store.witness").c_str());
   LAUNCH_FAILPOINT("restore.before");
-  LAUNCH_RETURN_IF_ERROR(Rename(draft, file));
+  LAUNCH_RETURN_IF_ERROR(Rename(made, file));
   LAUNCH_RETURN_IF_ERROR(SyncPath(dir, O_RDONLY | O_DIRECTORY));
+  fs::remove_all(draft, failed);
   return restored;
 }
 

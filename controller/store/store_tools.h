@@ -29,10 +29,13 @@ Result<StoreFacts> BackupStore(const std::string& dir, const std::string& target
 
 // Puts a verified backup in the place of the store of `dir`, whose controller must be down. The old
 // one stays beside it under another name. The next start opens a new incarnation, skips numbers of
-// jobs, and takes the numbers of attempts from what the nodes saw.
+// jobs, and takes the numbers of attempts from what the nodes saw. Incarnation and numbers go on
+// from those of the old store, which one backup that is restored twice would give twice.
+// kFailedPrecondition: a backup of another store than the one that is there.
 struct Restored {
   StoreFacts facts;
-  std::string old_store;  // where the one that was there is now; empty: there was none
+  std::string old_store;   // where the one that was there is now; empty: there was none
+  std::string unreadable;  // why its numbers could not be read; empty: they were, or there was none
 };
 Result<Restored> RestoreStore(const std::string& backup, const std::string& dir);
 

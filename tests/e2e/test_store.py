@@ -1,6 +1,8 @@
 """The controller's store in the hands of an operator: copied while it serves, refused when it is damaged, put back."""
 
 import json
+import os
+import shutil
 import signal
 import textwrap
 
@@ -75,3 +77,64 @@ def test_what_was_cancelled_after_the_backup_does_not_run_again(cluster):
     (cluster.work / "go").write_text("")
     cluster.launch("release", job)
     cluster.wait_for(job, "SUCCEEDED")
+
+
+def held_job(cluster):
+    """A job that was held when it was submitted, as `launch submit --hold` leaves it."""
+    cluster.write("wait.py", WAIT)
+    return cluster.submit(cluster.write("job.yaml", f"name: wait\ngpus: 0\nrun: {VENV}/bin/python wait.py\n"), "--hold")
+
+
+def released(cluster, job):
+    cluster.launch("release", job)
+    cluster.wait_for(job, "RUNNING")
+    return [r["pid"] for r in cluster.status(job)["attempts"][-1]["ranks"]]
+
+
+def lives(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_an_attempt_that_began_after_the_backup_runs_on_alone(cluster):
+    cluster.up()
+    job = held_job(cluster)
+    state = cluster.state / "controller"
+    copy = cluster.work / "copy.db"
+    cluster.launch("server", "backup", "--state", state, copy)
+    pids = released(cluster, job)
+    cluster.kill(cluster.controller_pid(), signal.SIGKILL)
+    cluster.launch("server", "restore", "--state", state, copy)
+    cluster.up()
+    wait_until("its node tells of it", lambda: "allocation.unknown" in cluster.launch("events").stdout)
+    cluster.launch("release", job)
+    wait_until("it waits", lambda: f"runs {job}.1" in json.dumps(cluster.status(job)))
+    assert cluster.status(job)["attempts"] == []
+    assert all(lives(pid) for pid in pids), "nobody here ends it by himself"
+    (cluster.work / "go").write_text("")
+    cluster.wait_for(job, "SUCCEEDED")
+    assert cluster.status(job)["attempts"][-1]["attempt"] > 1
+
+
+def test_a_state_directory_that_went_back_costs_no_rank_however_much_is_written_then(cluster):
+    cluster.up()
+    job = held_job(cluster)
+    state = cluster.state / "controller"
+    cluster.kill(cluster.controller_pid(), signal.SIGKILL)
+    shutil.copytree(state, cluster.work / "earlier", symlinks=True)
+    cluster.up()
+    pids = released(cluster, job)
+    cluster.kill(cluster.controller_pid(), signal.SIGKILL)
+    shutil.rmtree(state)
+    shutil.move(cluster.work / "earlier", state)
+    cluster.launch("dev", "up", code=None, timeout=90)  # it waits for its node in vain
+    for _ in range(12):
+        cluster.submit(cluster.work / "job.yaml", "--hold")
+    wait_until("its node is refused", lambda: "went back in time" in cluster.launch("events").stdout)
+    assert "node.attached" not in cluster.launch("events").stdout.split("went back in time", 1)[1]
+    assert "went back in time" in cluster.launch("nodes", "-o", "json").stdout
+    assert all(lives(pid) for pid in pids)
+    (cluster.work / "go").write_text("")

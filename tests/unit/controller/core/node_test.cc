@@ -254,7 +254,7 @@ TEST_F(Node, AnotherBootIdWhileTheOldSessionAnswersIsRefused) {
 
 TEST_F(Node, ANodeThatObeyedANewerControllerIsRefused) {
   from_node::Hello hello;
-  hello.seen = {1, 99, 0};
+  hello.seen = {1, core.state.cluster.epoch + 1, 0};
   core.Detach("gpu1");
   core.Attach(MakeInventory("gpu1", 1), hello);
   EXPECT_TRUE(core.Closed(core.session["gpu1"]));
@@ -277,6 +277,24 @@ TEST_F(Node, ThatSawALaterRevisionThanTheStoreHasIsRefused) {
   EXPECT_FALSE(attach(902, 71));
   hello.seen.incarnation = 0;  // of before the store was restored
   EXPECT_FALSE(attach(903, 70));
+}
+
+TEST_F(Node, ThatSawMoreThanTheStoreBeganWithIsRefusedForAsLongAsThisEpochLasts) {
+  core.state.live.opened_at = 12;
+  from_node::Hello hello;
+  hello.seen = {core.state.cluster.incarnation, core.state.cluster.epoch - 1, 17};
+  hello.machine.install_id = "install-gpu1";
+  hello.boot_id = core.boot["gpu1"];
+  hello.inventory = MakeInventory("gpu1", 1);
+  const auto attach = [&](std::uint64_t session, std::uint64_t revision) {
+    core.Post(event::NodeAttached{SessionId{session}, NodeId{"gpu1"}, hello, "", revision});
+    return core.Closed(SessionId{session});
+  };
+  EXPECT_TRUE(attach(901, 13));
+  EXPECT_TRUE(attach(902, 900)) << "what was written since is not what it saw";
+  EXPECT_EQ(std::ranges::count(core.rows, "node.refused", &EventRow::kind), 1) << "once a minute";
+  hello.seen.revision = 12;
+  EXPECT_FALSE(attach(903, 13));
 }
 
 TEST_F(Node, WithACertificateThatWasReplacedIsRefused) {

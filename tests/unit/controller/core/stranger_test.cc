@@ -68,6 +68,99 @@ TEST_F(Strangers, AreNotEndedByUsers) {
   EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
 }
 
+// The store is of before they began: a backup, or a copy of its disk.
+struct NewerAttempt : Strangers {
+  NewerAttempt() {
+    core.Detach("gpu1");
+    key = Key{core.Submitted(GpuJob(1, 1)), Attempt{1}};
+    hello.allocations = {{.key = key, .digest = "?", .phase = AllocationPhase::kStarted}};
+    hello.allocations[0].gpus = {GpuUuid{"GPU-gpu1-0"}};
+  }
+  void Return() { core.Attach(MakeInventory("gpu1", 1), hello); }
+  std::size_t Attempts() { return core.View(key.job).attempts.size(); }
+  Key key;
+  from_node::Hello hello;
+};
+
+TEST_F(NewerAttempt, RunsOnAndItsJobDoesNotStartBesideIt) {
+  Return();
+  EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
+  ASSERT_EQ(core.state.quarantine.size(), 1u);
+  core.Attach("gpu2", 1);
+  EXPECT_EQ(Attempts(), 0u) << "not on another node either";
+  const std::string why = core.View(key.job).reason.evidence;
+  EXPECT_NE(why.find("gpu1 runs " + ToString(key)), std::string::npos) << why;
+  core.Detach("gpu1");
+  EXPECT_EQ(Attempts(), 0u) << "a silent node runs it still";
+  Return();
+  core.Release("gpu1", key);
+  EXPECT_TRUE(core.state.quarantine.empty());
+  EXPECT_EQ(Attempts(), 1u);
+}
+
+TEST_F(NewerAttempt, IsRecalledByARestartOfTheController) {
+  Return();
+  State again;
+  for (const auto& [id, record] : core.state.jobs) Apply(again, Put{record});
+  for (const auto& [id, record] : core.state.specs) Apply(again, Put{record});
+  for (const auto& [id, record] : core.state.quarantine) Apply(again, Put{record});
+  const PlanDecoder decode = [](std::string_view, const std::string&) -> Result<StoredPlan> {
+    return StoredPlan{};
+  };
+  ASSERT_TRUE(controller::Start(again, decode, "x", core.now).has_value());
+  EXPECT_TRUE(again.live.unknown.contains(key));
+}
+
+TEST_F(NewerAttempt, IsStoppedWithItsJob) {
+  Return();
+  core.Cancel(key.job);
+  const auto stop = core.Told<to_node::Stop>("gpu1");
+  EXPECT_EQ(stop.key, key);
+  EXPECT_GT(stop.grace, Millis{0});
+  core.Ignore();
+  core.Detach("gpu1");
+  Return();
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key) << "its node was away when it was cancelled";
+}
+
+TEST_F(NewerAttempt, IsStoppedByThePersonWhoReleasesItsGpu) {
+  Return();
+  ASSERT_TRUE(Ask(QuarantineAction::kRelease, ToString(key)));
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key);
+  EXPECT_EQ(Attempts(), 0u) << "until it is gone";
+}
+
+TEST_F(NewerAttempt, OnANodeThatIsRefusedForItKeepsItsJobToo) {
+  hello.seen = {core.state.cluster.incarnation, core.state.cluster.epoch, 71};
+  hello.boot_id = core.boot["gpu1"];
+  hello.machine.install_id = "install-gpu1";
+  hello.inventory = MakeInventory("gpu1", 1);
+  core.Post(event::NodeAttached{SessionId{901}, NodeId{"gpu1"}, hello, "", 70});
+  EXPECT_TRUE(core.Closed(SessionId{901}));
+  EXPECT_NE(core.Node("gpu1").reason.find("went back in time"), std::string::npos);
+  core.Attach("gpu2", 1);
+  EXPECT_EQ(Attempts(), 0u);
+  EXPECT_NE(core.View(key.job).reason.evidence.find("gpu1 runs"), std::string::npos);
+}
+
+TEST_F(NewerAttempt, EndsWhatTheStoreTakesForTheNewestWithoutBlame) {
+  core.Attach("gpu1", 1);
+  ASSERT_EQ(core.Run(key.job), key);
+  core.Detach("gpu1");
+  const Key newer{key.job, Attempt{2}};
+  hello.allocations[0].key = newer;
+  Return();
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key) << "of the newer one there is none";
+  EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
+  core.Release("gpu1", key);
+  const JobView view = core.View(key.job);
+  EXPECT_EQ(view.state, JobState::kRequeued);
+  EXPECT_TRUE(core.state.jobs.at(key.job).excluded_nodes.empty());
+  EXPECT_TRUE(core.state.jobs.at(key.job).retries.empty());
+  EXPECT_NE(view.reason.evidence.find("gpu1 runs " + ToString(newer)), std::string::npos)
+      << view.reason.evidence;
+}
+
 // An agent that was installed anew found the processes, and no record of theirs.
 TEST_F(Strangers, RanksOfThisAttemptWithoutTheirRecordRunOn) {
   const JobId job = core.Submitted(GpuJob(1, 1));

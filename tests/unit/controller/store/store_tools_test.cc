@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <variant>
 
 #include "controller/store/record_codec.h"
 #include "controller/store/sqlite_store.h"
@@ -80,6 +81,48 @@ TEST_F(StoreTools, ARestoredStoreSaysThatItMayLackCommits) {
   ASSERT_TRUE(snapshot.has_value()) << snapshot.error().message;
   EXPECT_EQ(snapshot->rows.size(), 1u);
   EXPECT_TRUE(snapshot->unwitnessed);
+}
+
+TEST_F(StoreTools, TwoRestoresOfOneBackupGiveNoNumberTwice) {
+  const auto write = [&](const ClusterRecord& cluster) {
+    const auto store = OpenSqliteStore(dir());
+    ASSERT_TRUE(store.has_value()) << store.error().message;
+    Batch batch{.expected = (*store)->Load()->revision};
+    batch.puts.emplace_back(KeyOf(cluster), EncodeRecord(cluster));
+    ASSERT_TRUE((*store)->Commit(batch).has_value());
+  };
+  const auto restored = [&] {
+    EXPECT_TRUE(RestoreStore(backup(), dir()).has_value());
+    const auto store = OpenSqliteStore(dir());
+    EXPECT_TRUE((*store)->Load()->unwitnessed);
+    const auto rows = (*store)->Read("cluster");
+    return std::get<ClusterRecord>(*DecodeRecord(rows->at(0).key, rows->at(0).value));
+  };
+  write({.id = "c", .incarnation = 1, .epoch = 100, .next_job = 3});
+  ASSERT_TRUE(BackupStore(dir(), backup()).has_value());
+  write({.id = "c", .incarnation = 2, .epoch = 200, .next_job = 10'004});
+  const ClusterRecord again = restored();
+  EXPECT_EQ(again.incarnation, 2u) << "the next start makes it 3";
+  EXPECT_EQ(again.epoch, 200u);
+  EXPECT_EQ(again.next_job, 10'004u);
+  EXPECT_FALSE(fs::exists(dir() + "/store.restored"));
+  WriteFile(file(), "no store at all");
+  const auto facts = RestoreStore(backup(), dir());
+  ASSERT_TRUE(facts.has_value()) << facts.error().message;
+  EXPECT_FALSE(facts->unreadable.empty());
+}
+
+TEST_F(StoreTools, TheBackupOfAnotherClusterIsNotRestored) {
+  Add("ana");
+  TemporaryDir other;
+  ASSERT_TRUE(MakeSqliteStore(other.path()).has_value());
+  ASSERT_TRUE(BackupStore(other.path(), backup()).has_value());
+  const auto refused = RestoreStore(backup(), dir());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("is store"), std::string::npos);
+  EXPECT_EQ(CheckStore(file())->rows, 1u);
+  fs::rename(file(), file() + ".aside");
+  EXPECT_TRUE(RestoreStore(backup(), dir()).has_value()) << "nothing says that it is another";
 }
 
 TEST_F(StoreTools, ARestoreLeavesNoLogOfTheOldStoreBesideTheNewOne) {

@@ -1,0 +1,102 @@
+#include "controller/core/unknown_attempts.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <vector>
+
+namespace launch::controller {
+namespace {
+
+void Claim(Draft& draft, const NodeId& node, const Key& key) {
+  if (!draft.state().jobs.contains(key.job)) return;
+  draft.live().unknown[key].insert(node);
+  draft.TouchQueue();
+}
+
+}  // namespace
+
+bool IsUnknownHere(const State& state, const Key& key) {
+  const auto job = state.jobs.find(key.job);
+  return job == state.jobs.end() || key.attempt.value > job->second.attempts;
+}
+
+std::string_view WhatIsUnknown(const State& state, const Key& key) {
+  return state.jobs.contains(key.job) ? "attempt" : "job";
+}
+
+void NoteUnknown(Draft& draft, const NodeId& node, const from_node::Hello& hello) {
+  for (const AllocationStatus& status : hello.allocations) {
+    if (!IsGone(status.phase) && IsUnknownHere(draft.state(), status.key))
+      Claim(draft, node, status.key);
+  }
+}
+
+void LeaveUnknown(Draft& draft, const NodeId& node, const AllocationStatus& status) {
+  const State& state = draft.state();
+  const std::string key = ToString(status.key);
+  if (status.gpus.empty()) draft.live().nodes.at(node).strangers[status.key] = draft.wall();
+  Claim(draft, node, status.key);
+  const bool of_a_job = state.jobs.contains(status.key.job);
+  draft.Event(
+      "allocation.unknown", Subject(node),
+      fmt::format("{} runs there, but there is no such {} here; left alone, {}{}; "
+                  "`launch quarantine release {}` ends it",
+                  key, WhatIsUnknown(state, status.key),
+                  status.gpus.empty() ? "nothing else is started there" : "its GPUs are held",
+                  of_a_job ? ", and its job does not start beside it" : "", key));
+  std::vector<GpuUuid> foreign;
+  for (const GpuUuid& gpu : status.gpus) {
+    const auto held = state.quarantine.find(gpu);
+    const bool of_another = held != state.quarantine.end() && held->second.node != node;
+    if (of_another || !MaySpeakFor(state, node, gpu)) {
+      foreign.push_back(gpu);
+    } else if (held == state.quarantine.end()) {  // else since when and why stay as they are
+      draft.Put(GpuRecord{
+          gpu, node, fmt::format("allocation of an unknown {}", WhatIsUnknown(state, status.key)),
+          status.key, draft.wall()});
+    }
+  }
+  NoteForeignGpus(draft, node, foreign);
+}
+
+void ForgetUnknown(Draft& draft, const NodeId& node, const Key& key) {
+  Live& live = draft.live();
+  if (live.nodes[node].strangers.erase(key) > 0) draft.TouchQueue();
+  const auto found = live.unknown.find(key);
+  if (found == live.unknown.end() || found->second.erase(node) == 0) return;
+  if (found->second.empty()) live.unknown.erase(found);
+  draft.TouchQueue();
+}
+
+void ForgetUnknownOf(Draft& draft, const NodeId& node) {
+  std::set<Key> keys;
+  for (const auto& [key, nodes] : draft.live().unknown) {
+    if (nodes.contains(node)) keys.insert(key);
+  }
+  for (const Key& key : keys) ForgetUnknown(draft, node, key);
+}
+
+void StopUnknown(Draft& draft, JobId job) {
+  const auto& unknown = draft.state().live.unknown;
+  for (auto found = unknown.lower_bound(Key{job, Attempt{0}});
+       found != unknown.end() && found->first.job == job; ++found) {
+    for (const NodeId& node : found->second) {
+      draft.Event("allocation.stale", Subject(found->first),
+                  fmt::format("{} has it, and its job was cancelled; stopped", node.value));
+      draft.Send(node, to_node::Stop{found->first, StopCause::kStale,
+                                     draft.state().specs.at(job).spec.stop_duration});
+    }
+  }
+}
+
+std::string WhyRunsAlready(const State& state, JobId job) {
+  const auto found = state.live.unknown.lower_bound(Key{job, Attempt{0}});
+  if (found == state.live.unknown.end() || found->first.job != job) return {};
+  return fmt::format(
+      "{} runs {}, which this store does not know, for it went back in time; it is waited for: "
+      "`launch quarantine release {}` or `launch cancel {}` ends it",
+      found->second.begin()->value, ToString(found->first), ToString(found->first), job.value);
+}
+
+}  // namespace launch::controller

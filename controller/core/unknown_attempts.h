@@ -1,0 +1,33 @@
+// Attempts that nodes have and this store does not know: it went back in time (a backup, a copy of
+// the disk). They may be what should run, so nobody but a person ends them, their GPUs are held,
+// and their jobs do not start beside them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "controller/core/draft.h"
+
+namespace launch::controller {
+
+// Of a job that is not here, or newer than its newest.
+bool IsUnknownHere(const State& state, const Key& key);
+// "job" or "attempt".
+std::string_view WhatIsUnknown(const State& state, const Key& key);
+
+// What a node that may not speak for itself now says that it runs.
+void NoteUnknown(Draft& draft, const NodeId& node, const from_node::Hello& hello);
+// Leaves it alone; the GPUs that it names and the node may speak for are held.
+void LeaveUnknown(Draft& draft, const NodeId& node, const AllocationStatus& status);
+// It ended there.
+void ForgetUnknown(Draft& draft, const NodeId& node, const Key& key);
+// All of the node: it says anew what it has, or has nothing any more.
+void ForgetUnknownOf(Draft& draft, const NodeId& node);
+
+// Of the job, on every node that answers; one that does not is told when it is back.
+void StopUnknown(Draft& draft, JobId job);
+
+// Why the job must not start now, or empty.
+std::string WhyRunsAlready(const State& state, JobId job);
+
+}  // namespace launch::controller
