@@ -177,7 +177,10 @@ constexpr JobField kResourceFields[] = {
        return {};
      }},
     {"gpu_ids", "", "list of N", "any free ones",
-     "Particular devices on each node, by PCI order as nvidia-smi counts them.", SetGpuIds},
+     "Particular devices on each node, by PCI order as nvidia-smi counts them, on nodes with MIG "
+     "too; "
+     "a GPU that is cut into slices is asked for by `gpus` instead.",
+     SetGpuIds},
     {"device", "", "auto | cuda | mps | cpu", "auto",
      "Kind of device; auto takes cuda, then mps, then cpu, and never serves a GPU request by a "
      "CPU.",

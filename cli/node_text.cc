@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/mig.h"
 #include "common/units.h"
 
 namespace launch {
@@ -90,8 +91,9 @@ std::string LinksLine(const std::vector<GpuLink>& links) {
   return text;
 }
 
-std::string Gpu(const GpuDevice& gpu, std::size_t index) {
-  const std::string label = "gpu " + std::to_string(index);
+std::string Gpu(const NodeInventory& node, std::size_t index) {
+  const GpuDevice& gpu = node.gpus[index];
+  const std::string label = "gpu " + std::to_string(GpuNumber(node, index));
   std::string text =
       Row(label, Parts({gpu.model, gpu.type == gpu.model ? "" : gpu.type,
                         gpu.cc ? "capability " + ToString(*gpu.cc) : "", gpu.pci, gpu.uuid.value}));
@@ -136,7 +138,8 @@ std::string Interpreter(const RuntimeFacts& facts) {
 std::string HostLine(const NodeInventory& node) {
   return Parts({std::string(ToString(node.arch)), node.kernel,
                 node.glibc.empty() ? "" : "glibc " + node.glibc,
-                std::to_string(node.cores) + " cores", FormatBytes(node.memory_bytes),
+                std::to_string(node.cores) + (node.cores == 1 ? " core" : " cores"),
+                FormatBytes(node.memory_bytes),
                 node.shm_bytes == 0 ? "" : "/dev/shm " + FormatBytes(node.shm_bytes)});
 }
 
@@ -166,7 +169,7 @@ std::string NodeText(const NodeView& view) {
   text += Row("driver", Parts({node.driver.value_or(""),
                                node.driver_cuda ? "CUDA " + ToString(*node.driver_cuda) : "",
                                node.driver_problem}));
-  for (std::size_t i = 0; i < node.gpus.size(); ++i) text += Gpu(node.gpus[i], i);
+  for (std::size_t i = 0; i < node.gpus.size(); ++i) text += Gpu(node, i);
   for (const NetworkAddress& address : node.addresses)
     text += Row("address", Parts({address.address, address.interface, Speed(address.mbit),
                                   address.mtu ? "MTU " + std::to_string(*address.mtu) : "",

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "cli/table.h"
+#include "common/mig.h"
 #include "common/units.h"
 
 namespace launch {
@@ -87,7 +88,7 @@ std::string GpuTable(const TopFacts& facts, const Screen& screen) {
       if (sample != nullptr && sample->used_bytes)
         memory.insert(0, FormatBytes(*sample->used_bytes) + " of ");
       table.rows.push_back(
-          {i == 0 ? inventory.node.value : "", std::to_string(i),
+          {i == 0 ? inventory.node.value : "", std::to_string(GpuNumber(inventory, i)),
            gpu.type.empty() ? gpu.model : gpu.type,
            sample != nullptr && sample->utilization ? Bar(*sample->utilization) : "-", memory,
            sample != nullptr ? Rounded(sample->power_w, " W") : "-",

@@ -49,6 +49,22 @@ std::optional<GpuPlace> FindGpu(const NodeInventory& node, const GpuUuid& uuid) 
   return std::nullopt;
 }
 
+int GpuNumber(const NodeInventory& node, std::size_t index) {
+  int number = 0;
+  for (std::size_t i = 1; i <= index && i < node.gpus.size(); ++i) {
+    const GpuDevice& gpu = node.gpus[i];
+    const bool same_gpu =
+        IsMigSlice(gpu) && IsMigSlice(node.gpus[i - 1]) && gpu.pci == node.gpus[i - 1].pci;
+    if (!same_gpu) ++number;
+  }
+  return number;
+}
+
+std::string GpuLabel(const NodeInventory& node, std::size_t index) {
+  const std::string gpu = "GPU " + std::to_string(GpuNumber(node, index));
+  return index < node.gpus.size() && IsMigSlice(node.gpus[index]) ? "a slice of " + gpu : gpu;
+}
+
 void ListSlicesAsDevices(NodeInventory& node) {
   std::vector<GpuDevice> devices;
   for (GpuDevice& gpu : node.gpus) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "common/inventory.h"
@@ -21,6 +22,12 @@ struct GpuPlace {
   bool slice = false;
 };
 std::optional<GpuPlace> FindGpu(const NodeInventory& node, const GpuUuid& uuid);
+
+// The number that nvidia-smi gives to gpus[index], or to the GPU that it is a slice of.
+int GpuNumber(const NodeInventory& node, std::size_t index);
+
+// "GPU 3", "a slice of GPU 3".
+std::string GpuLabel(const NodeInventory& node, std::size_t index);
 
 // Each slice in place of its GPU, as a device with the slice's UUID and memory, the profile as its
 // type and everything else as the GPU has it: it is offered, held, proved free and quarantined by

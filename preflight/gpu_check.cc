@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/gpu_catalog.h"
+#include "common/mig.h"
 #include "common/units.h"
 
 namespace launch {
@@ -17,7 +18,7 @@ constexpr double kPowerSlack = 0.9;
 constexpr std::uint64_t kIdleBytes = kGiB;
 
 std::string Name(const NodeInventory& node, std::size_t position) {
-  return "GPU " + std::to_string(position) + " (" + node.gpus[position].model + ")" + On(node);
+  return GpuLabel(node, position) + " (" + node.gpus[position].model + ")" + On(node);
 }
 
 bool JudgeHealth(const NodeInventory& node, std::size_t position, PreflightReport& report) {
@@ -29,8 +30,9 @@ bool JudgeHealth(const NodeInventory& node, std::size_t position, PreflightRepor
       Name(node, position) + ": " + (gpu.why.empty() ? "its driver reports trouble" : gpu.why));
   finding.evidence = "NVML of " + node.node.value;
   finding.remedy = "exclude_nodes: " + node.node.value + ", or repair it: nvidia-smi -q -i " +
-                   std::to_string(position) + " shows ECC, remapped rows and links";
-  finding.fix = {"nvidia-smi -q -i " + std::to_string(position)};
+                   std::to_string(GpuNumber(node, position)) +
+                   " shows ECC, remapped rows and links";
+  finding.fix = {"nvidia-smi -q -i " + std::to_string(GpuNumber(node, position))};
   Add(report, std::move(finding));
   return false;
 }
@@ -56,7 +58,7 @@ void JudgeSlices(const NodeInventory& node, std::size_t position, PreflightRepor
                       " MIG slices: a process uses one slice (" + gpu.mig.front().profile +
                       "), never the whole GPU");
   finding.evidence = "NVML lists MIG devices";
-  finding.remedy = "nvidia-smi -i " + std::to_string(position) +
+  finding.remedy = "nvidia-smi -i " + std::to_string(GpuNumber(node, position)) +
                    " -mig 0 when nobody uses it, or exclude_nodes: " + node.node.value;
   Add(report, std::move(finding));
 }
@@ -91,7 +93,8 @@ void JudgePower(const NodeInventory& node, const std::vector<std::size_t>& posit
         Name(node, i) + " is limited to " + std::to_string(*gpu.power_limit_w) +
             " W, equal ones beside it to " + std::to_string(peers) + " W: all ranks wait for it");
     finding.evidence = "NVML: power limits of the node's GPUs";
-    finding.remedy = "nvidia-smi -i " + std::to_string(i) + " -pl " + std::to_string(peers);
+    finding.remedy =
+        "nvidia-smi -i " + std::to_string(GpuNumber(node, i)) + " -pl " + std::to_string(peers);
     finding.fix = {finding.remedy};
     Add(report, std::move(finding));
   }
@@ -186,9 +189,9 @@ void JudgeForeignUse(const NodeInventory& node, const std::vector<GpuUuid>& free
                                   Name(node, i) + " is free for us, and " + FormatBytes(used) +
                                       " of it are used by programs that are not ours");
     finding.evidence = "NVML: " + FormatBytes(used) + " of " + FormatBytes(gpu.memory_bytes);
-    finding.remedy = "find them: nvidia-smi -i " + std::to_string(i) +
+    finding.remedy = "find them: nvidia-smi -i " + std::to_string(GpuNumber(node, i)) +
                      " --query-compute-apps=pid,name,used_memory --format=csv";
-    finding.fix = {"nvidia-smi -i " + std::to_string(i) +
+    finding.fix = {"nvidia-smi -i " + std::to_string(GpuNumber(node, i)) +
                    " --query-compute-apps=pid,name,used_memory --format=csv"};
     Add(report, std::move(finding));
   }

@@ -54,7 +54,7 @@ std::optional<StepScope::Refusal> StepScope::WhyNotGpu(const AllocationSpec& spe
   if (!place)
     return Refusal{"accept", "inventory_changed", "no GPU " + uuid.value + " on this node now"};
   const GpuDevice& device = state_.inventory->gpus[place->index];
-  const std::string name = "GPU " + std::to_string(place->index) + " (" + uuid.value + ")";
+  const std::string name = GpuLabel(*state_.inventory, place->index) + " (" + uuid.value + ")";
   if (device.health == Health::kBad)
     return Refusal{"accept", "gpu_unhealthy", name + ": " + device.why};
   if (!place->slice && position < spec.gpu_indices.size() &&

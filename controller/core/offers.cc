@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "common/mig.h"
+
 namespace launch::controller {
 namespace {
 
@@ -33,10 +35,11 @@ Broken WithoutBroken(const State& state, std::vector<PlannerOffer> offers,
     std::erase_if(offer.free_gpus, [&](int index) {
       const GpuDevice& gpu = offer.inventory->gpus[static_cast<std::size_t>(index)];
       const std::string why = WhyBroken(state, gpu);
-      const bool wanted = ids.empty() || std::find(ids.begin(), ids.end(), index) != ids.end();
+      const int number = GpuNumber(*offer.inventory, static_cast<std::size_t>(index));
+      const bool wanted = ids.empty() || std::ranges::find(ids, number) != ids.end();
       if (why.empty() || !wanted) return false;
       broken.gpus.push_back(
-          fmt::format("GPU {} of {} ({})", index, offer.inventory->node.value, why));
+          fmt::format("GPU {} of {} ({})", number, offer.inventory->node.value, why));
       return true;
     });
   }

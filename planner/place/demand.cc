@@ -290,7 +290,10 @@ std::vector<int> NodeFilter::Gpus(DeviceClass device, const GpuAlternative& alte
     const GpuDevice& gpu = node.gpus[static_cast<std::size_t>(index)];
     if (gpu.device_class != device) continue;
     if (IsMigSlice(gpu) && alternative.models.empty()) continue;  // only for those who name it
-    if (!ids.empty() && std::find(ids.begin(), ids.end(), index) == ids.end()) continue;
+    if (!ids.empty() &&
+        (IsMigSlice(gpu) ||
+         std::ranges::find(ids, GpuNumber(node, static_cast<std::size_t>(index))) == ids.end()))
+      continue;
     const auto& models = alternative.models;
     if (!models.empty() && std::none_of(models.begin(), models.end(), [&](const std::string& m) {
           return catalog.Matches(m, gpu);

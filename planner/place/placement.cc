@@ -374,19 +374,53 @@ class Placer {
 
   std::string GpusLack(const GpuAlternative& alternative, const NodeInventory& node,
                        int has) const {
+    if (!spec_.gpu_ids.empty() && !node.gpus.empty()) return IdsLack(alternative, node);
     if (has > 0) {
       GpuAlternative shown = alternative;
       shown.count = has;
-      if (!spec_.gpu_ids.empty()) return "has " + Number(node.gpus.size(), "GPU");
       return "has " + Describe(shown);
     }
     if (node.gpus.empty()) {
       return node.driver_problem.empty() ? "has no GPU (device: cpu runs the job without one)"
                                          : "has no GPU (" + node.driver_problem + ")";
     }
-    const GpuDevice& gpu = node.gpus[0];
-    return "has " + std::to_string(node.gpus.size()) + " " +
-           (gpu.type.empty() ? gpu.model : gpu.type);
+    std::vector<std::pair<std::string, int>> kinds;
+    for (const GpuDevice& gpu : node.gpus) {
+      const std::string& kind = gpu.type.empty() ? gpu.model : gpu.type;
+      const auto same = std::ranges::find(kinds, kind, &std::pair<std::string, int>::first);
+      if (same == kinds.end()) {
+        kinds.emplace_back(kind, 1);
+      } else {
+        ++same->second;
+      }
+    }
+    std::string text;
+    for (const auto& [kind, count] : kinds) {
+      text += (text.empty() ? "has " : ", ") + std::to_string(count) + " " + kind;
+    }
+    return text;
+  }
+
+  // Why the first of gpu_ids that is not to be had is not.
+  std::string IdsLack(const GpuAlternative& alternative, const NodeInventory& node) const {
+    std::vector<int> all(node.gpus.size());
+    std::iota(all.begin(), all.end(), 0);
+    const std::vector<int> suitable = filter_.Gpus(demand_.device, alternative, node, all);
+    const auto number = [&](int index) { return GpuNumber(node, static_cast<std::size_t>(index)); };
+    for (const int id : spec_.gpu_ids) {
+      if (std::ranges::find(suitable, id, number) != suitable.end()) continue;
+      const auto named = std::ranges::find(all, id, number);
+      if (named == all.end()) break;
+      const GpuDevice& gpu = node.gpus[static_cast<std::size_t>(*named)];
+      const std::string name = "GPU " + std::to_string(id) + " is ";
+      if (IsMigSlice(gpu)) {
+        return name + "cut into MIG slices, which are asked for by their profile: gpus: {mig: " +
+               gpu.type + "}";
+      }
+      return name + (gpu.type.empty() ? gpu.model : gpu.type) + ", which the job does not ask for";
+    }
+    const auto gpus = static_cast<std::size_t>(number(all.back()) + 1);
+    return "has " + Number(gpus, "GPU") + ", numbered from 0";
   }
 
   const JobSpec& spec_;

@@ -109,7 +109,8 @@ std::string WhyDevicesByUuid(const NodeInventory& node) {
     const GpuDevice& gpu = node.gpus[i];
     if (IsMigSlice(gpu)) return "has a GPU that is cut into MIG slices";
     if (gpu.health != Health::kBad) continue;
-    return "has an unhealthy GPU " + std::to_string(i) + (gpu.why.empty() ? "" : ": " + gpu.why);
+    return "has an unhealthy GPU " + std::to_string(GpuNumber(node, i)) +
+           (gpu.why.empty() ? "" : ": " + gpu.why);
   }
   return {};
 }

@@ -45,6 +45,17 @@ def test_a_mig_slice_is_a_device_of_its_own(cluster, nvml):
     cluster.launch("cancel", first)
     cluster.wait_for(third, "SUCCEEDED")
 
+    # gpu_ids counts as nvidia-smi does: GPU 1 is the one that is cut.
+    (node,) = cluster.json("nodes")["nodes"]
+    uuid_of_3 = [gpu["uuid"] for gpu in node["gpus"]][-1]
+    numbered = cluster.launch("nodes", "node1").stdout
+    assert "gpu 3" in numbered and "gpu 4" not in numbered, numbered
+    ids = 'import os; print("devices=" + os.environ["CUDA_VISIBLE_DEVICES"])'
+    mine = cluster.launch("run", "-q", "--preflight", "none", "--gpu-ids", "3", "--", "python3", "-c", ids).stdout
+    assert mine.strip().endswith("devices=" + uuid_of_3), (mine, uuid_of_3)
+    cut = cluster.launch("run", "--gpu-ids", "1", "--", "python3", "-c", ids, code=3).stderr
+    assert "GPU 1 is cut into MIG slices" in cut, cut
+
     refused = cluster.launch("submit", cluster.write("two.yaml", JOB.replace("{GPUS}", "{mig: \"1g.5gb:2\"}")), code=3)
     assert "NCCL" in refused.stderr, refused.stderr
     cluster.launch("cancel", second)

@@ -47,6 +47,23 @@ TEST(Mig, SlicesStandInPlaceOfTheirGpu) {
   EXPECT_EQ(again, node);
 }
 
+TEST(Mig, NumbersAreThoseOfWholeGpus) {
+  NodeInventory node = CutNode();
+  GpuDevice third = node.gpus[1];
+  third.pci = "0000:03:00.0";
+  third.mig = {{GpuUuid{"MIG-c"}, "1g.10gb", 10ull << 30}};
+  GpuDevice fourth = third;
+  fourth.pci = "0000:04:00.0";
+  node.gpus.insert(node.gpus.end(), {third, fourth});
+  ListSlicesAsDevices(node);
+  ASSERT_EQ(node.gpus.size(), 5u);
+  std::vector<int> numbers;
+  for (std::size_t i = 0; i < node.gpus.size(); ++i) numbers.push_back(GpuNumber(node, i));
+  EXPECT_EQ(numbers, (std::vector<int>{0, 0, 1, 2, 3}));
+  EXPECT_EQ(GpuLabel(node, 1), "a slice of GPU 0");
+  EXPECT_EQ(GpuLabel(node, 2), "GPU 1");
+}
+
 TEST(Mig, ProfilesAreToldFromCountsAndNames) {
   for (const char* text : {"1g.10gb", "MIG-1g.5gb", "mig 7g.80gb", "1c.2g.20gb", "1g.10gb+me"}) {
     EXPECT_TRUE(IsMigProfile(text)) << text;

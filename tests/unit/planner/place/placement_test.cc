@@ -300,6 +300,32 @@ TEST(Place, GivesSlicesToThoseWhoNameThem) {
   EXPECT_FALSE(waits.error().never);
 }
 
+TEST(Place, CountsGpuIdsAsNvidiaSmiDoes) {
+  const std::vector<NodeInventory> nodes = {CutH100()};  // two slices of GPU 0, then GPU 1
+  JobSpec job = Job();
+  job.gpu_ids = {1};
+  EXPECT_EQ(Place(job, Offers(nodes))->gpus[0], std::vector<int>{2});
+  const auto missing = [&](std::vector<int> ids, std::vector<GpuRequest> gpus = {}) {
+    job.gpu_ids = std::move(ids);
+    job.gpus_written = !gpus.empty();
+    job.gpus = std::move(gpus);
+    const auto unplaced = Place(job, Offers(nodes));
+    return unplaced ? "placed" : unplaced.error().missing;
+  };
+  EXPECT_TRUE(Contains(missing({0}), "GPU 0 is cut into MIG slices")) << missing({0});
+  EXPECT_TRUE(Contains(missing({0, 1}), "GPU 0 is cut into MIG slices"));
+  EXPECT_TRUE(Contains(missing({0}, {{"1g.10gb", 1}}), "GPU 0 is cut into MIG slices"));
+  EXPECT_EQ(missing({2}), "has 2 GPUs, numbered from 0");
+  EXPECT_EQ(missing({1}, {{"A100", 1}}), "GPU 1 is H100-SXM, which the job does not ask for");
+}
+
+TEST(Place, SaysOfWhichKindsTheDevicesOfANodeAre) {
+  const std::vector<NodeInventory> nodes = {CutH100()};
+  const auto unplaced = Place(GpuJob(1, "A100"), Offers(nodes));
+  ASSERT_FALSE(unplaced);
+  EXPECT_EQ(unplaced.error().missing, "has 1 3g.40gb, 1 1g.10gb, 1 H100-SXM");
+}
+
 TEST(Place, RefusesAGroupOfSlices) {
   const std::vector<NodeInventory> nodes = {CutH100(), CutH100()};
   JobSpec two_processes = GpuJob(1, "1g.10gb");
