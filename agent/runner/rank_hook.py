@@ -60,11 +60,22 @@ def _python_program(words):
     return "", at
 
 
+def _module_of(path):
+    """Of "/x/torch/distributed/run.py"; "" of any other script."""
+    for name in _LAUNCHER_MODULES:
+        if "." in name and path.endswith("/" + name.replace(".", "/") + ".py"):
+            return name
+    return ""
+
+
 def _hold_launcher():
     wrappers = os.environ.get("LAUNCH_WRAPPERS")
     with open("/proc/self/cmdline", "rb") as file:
         words = [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
     module, at = _python_program(words)
+    if not module:
+        module = _module_of(words[at]) if at < len(words) else ""
+        at += 1 if module else 0
     if not module:
         program = os.path.basename(words[at]) if at < len(words) else ""
         verb = words[at + 1:at + 2]

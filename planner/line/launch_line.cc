@@ -335,8 +335,23 @@ class LineReader {
     } else if (!arguments.local_rank_flag.empty()) {
       command += " " + arguments.local_rank_flag + "=$LOCAL_RANK";
     }
-    for (const ShellWord& word : behind) command += " " + word.raw;
+    for (std::size_t i = 0; i < behind.size(); ++i) {
+      if (const std::size_t replaced = ReplacedLocalRank(behind, i)) {
+        i += replaced - 1;
+      } else {
+        command += " " + behind[i].raw;
+      }
+    }
     return command;
+  }
+
+  // Words of a --local_rank that local_rank_arg gives in its place: of two the last would count.
+  std::size_t ReplacedLocalRank(const std::vector<ShellWord>& words, std::size_t i) const {
+    const std::string& word = words[i].value;
+    if (!options_.local_rank_arg) return 0;
+    if (word.starts_with("--local_rank=") || word.starts_with("--local-rank=")) return 1;
+    const bool apart = word == "--local_rank" || word == "--local-rank";
+    return apart ? std::min<std::size_t>(2, words.size() - i) : 0;
   }
 
   std::string TeeText() const {
@@ -462,6 +477,11 @@ class LineReader {
     line_.interpreter_first = options_.names_python && !prefix_.sets_path() &&
                               (interpreter == "python" || interpreter == "python3");
     for (std::size_t i = parts.first; i < words.size(); ++i) {
+      const bool argument = program && i >= program->behind;
+      if (const std::size_t replaced = argument ? ReplacedLocalRank(words, i) : 0) {
+        i += replaced - 1;
+        continue;
+      }
       const bool named_by_job = line_.interpreter_first && i == parts.first;
       command += (command.empty() ? "" : " ") + (named_by_job ? InterpreterWord() : words[i].raw);
       if (options_.local_rank_arg && program && i + 1 == program->behind) {

@@ -78,8 +78,10 @@ std::vector<Finding> OpenCountNotes(const LauncherArguments& arguments, Launcher
   if (!by_word && !by_default) return {};
   return {MakeFinding("processes_per_node", Severity::kNotice,
                       std::string(ToString(launcher)) +
-                          " would take every GPU of the node: here it is those that the job asks "
-                          "for",
+                          (arguments.procs == ProcsWord::kAuto
+                               ? " would take every GPU of the node, or every core without one"
+                               : " would take every GPU of the node") +
+                          ": here it is those that the job asks for",
                       "write gpus: N (1 where it is left out)")};
 }
 

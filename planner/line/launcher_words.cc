@@ -81,6 +81,13 @@ bool StandsBeforeCommand(std::string_view word) {
 
 namespace {
 
+// "/x/site-packages/torch/distributed/run.py", as debuggers call a module.
+bool IsFileOf(std::string_view module, std::string_view path) {
+  std::string file = "/" + std::string(module) + ".py";
+  std::replace(file.begin(), file.end() - 3, '.', '/');
+  return module.find('.') != std::string_view::npos && path.ends_with(file);
+}
+
 // `program` itself, one of its modules behind -m, or its file behind an interpreter.
 std::optional<LauncherPlace> FindProgram(const std::vector<ShellWord>& words, std::size_t first,
                                          std::string_view program,
@@ -97,6 +104,11 @@ std::optional<LauncherPlace> FindProgram(const std::vector<ShellWord>& words, st
     if (!Contains(modules, python->name)) return std::nullopt;
     return LauncherPlace{python->behind, "python -m " + python->name, words[first].value,
                          python->name == "torch.distributed.launch"};
+  }
+  for (const std::string_view module : modules) {
+    if (IsFileOf(module, python->name))
+      return LauncherPlace{python->behind, "python " + python->name, words[first].value,
+                           module == "torch.distributed.launch"};
   }
   if (ProgramOf(words[python->word]) != program) return std::nullopt;
   return LauncherPlace{python->behind, name, words[first].value, false};

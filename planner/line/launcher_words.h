@@ -18,7 +18,8 @@ struct LauncherPlace {
   bool launch_module = false;  // torch.distributed.launch
 };
 
-// torchrun, python -m torch.distributed.run|launch, python $(which torchrun) at `first`.
+// torchrun, python -m torch.distributed.run|launch, python $(which torchrun) and
+// python .../torch/distributed/run.py at `first`.
 std::optional<LauncherPlace> FindTorchrun(const std::vector<ShellWord>& words, std::size_t first);
 
 // deepspeed, python -m deepspeed.launcher.runner, python $(which deepspeed) at `first`.

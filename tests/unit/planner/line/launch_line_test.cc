@@ -109,6 +109,11 @@ INSTANTIATE_TEST_SUITE_P(
             "exec python -u train.py", "procs=2 cmd=python"},
         Row{"python3.11 -u -m torch.distributed.run --nproc_per_node=2 train.py",
             "exec python3.11 -u train.py", "procs=2 cmd=python3.11"},
+        Row{"python /v/lib/python3.11/site-packages/torch/distributed/run.py --nproc_per_node 2 "
+            "train.py --a",
+            "exec python -u train.py --a", "procs=2 cmd=python"},
+        Row{"python3 /v/torch/distributed/launch.py --nproc_per_node 2 train.py",
+            "exec python3 -u train.py --local-rank=$LOCAL_RANK", "procs=2 cmd=python3"},
         Row{"python3 -um torch.distributed.run --nproc_per_node=2 train.py",
             "exec python3 -u train.py", "procs=2 cmd=python3"},
         Row{"python -OOBmtorch.distributed.run --nproc_per_node=2 train.py",
