@@ -7,6 +7,7 @@
 #include "common/exec.h"
 #include "common/exec_mark.h"
 #include "common/quoted.h"
+#include "common/text_processes.h"
 #include "proto/convert_exec.h"
 
 namespace launch {
@@ -28,6 +29,15 @@ void HideSecrets(const JobView& job, ShownEnvironment& environment) {
   }
 }
 
+// The variables of ranks are missing here, and another number is theirs.
+void NoteLauncher(const Plan& plan, Rank rank, ShownEnvironment& environment) {
+  if (!TextThatStarts(plan, rank)) return;
+  const int first = rank * plan.processes.per_node;
+  environment.notes.push_back("the launcher in run starts processes " + std::to_string(first) +
+                              " to " + std::to_string(first + plan.processes.per_node - 1) +
+                              " here and sets RANK, LOCAL_RANK and WORLD_SIZE for each of them");
+}
+
 // It is the start text that puts them there (planner/start/allocation.cc), not the environment.
 void NoteWrappers(const JobView& job, ShownEnvironment& environment) {
   const bool has =
@@ -47,6 +57,14 @@ Result<ShownEnvironment> PlannedEnvironment(const JobView& job, Rank rank) {
   }
   const std::vector<RankAssignment>& ranks = job.plan->assignments;
   if (rank < 0 || static_cast<std::size_t>(rank) >= ranks.size()) {
+    if (const auto text = TextThatStarts(*job.plan, rank)) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "process " + std::to_string(rank) + " of job " + id +
+                      " is started by the launcher in its run, which gives it RANK, LOCAL_RANK and "
+                      "WORLD_SIZE beside the environment of rank " +
+                      std::to_string(*text) + ", the text on its node",
+                  "launch env " + id + " --rank " + std::to_string(*text));
+    }
     return Fail(ErrorCode::kInvalidArgument,
                 "job " + id + " has ranks 0 to " + std::to_string(ranks.size() - 1),
                 "launch env " + id + " --rank 0");
@@ -77,6 +95,7 @@ Result<ShownEnvironment> PlannedEnvironment(const JobView& job, Rank rank) {
     found.open["PYTHONPATH"] = "a directory of launch's own, in front of what is yours";
   }
   NoteWrappers(job, found);
+  NoteLauncher(*job.plan, rank, found);
   if (found.set.contains("CONDA_PREFIX")) {
     found.notes.emplace_back(
         "the scripts of $CONDA_PREFIX/etc/conda/activate.d run on the node and may set or change "
@@ -103,6 +122,7 @@ ShownEnvironment EnvironmentOfNode(ShownEnvironment planned, const JobView& job,
   }
   found.set.erase(kExecMark);  // of the command that read it
   NoteWrappers(job, found);
+  if (job.plan) NoteLauncher(*job.plan, found.rank, found);
   HideSecrets(job, found);
   return found;
 }

@@ -7,6 +7,7 @@
 #include "cli/job_names.h"
 #include "cli/log_stream.h"
 #include "common/hostlist.h"
+#include "common/text_processes.h"
 #include "common/units.h"
 
 namespace launch {
@@ -69,6 +70,14 @@ Result<void> CheckThere(Client& client, const LogsCall& call) {
   for (const Rank rank : call.ranks) {
     if (std::any_of(ranks.begin(), ranks.end(), [&](const RankView& r) { return r.rank == rank; }))
       continue;
+    if (const auto text = view.plan ? TextThatStarts(*view.plan, rank) : std::nullopt)
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          "process " + std::to_string(rank) + " of " + job +
+              " is started by the launcher in its run, which is one text on each node: "
+              "what it writes is in the log of rank " +
+              std::to_string(*text),
+          "launch logs " + std::to_string(call.job.value) + " --rank " + std::to_string(*text));
     return Fail(ErrorCode::kInvalidArgument,
                 job + " has no rank " + std::to_string(rank) + ": it has " +
                     std::to_string(ranks.size()) + ", from 0",

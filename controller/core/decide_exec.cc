@@ -20,7 +20,9 @@ Unexpected NoSuchRank(const State& state, const Key& key) {
   std::size_t ranks = 0;
   for (const auto& [node, alloc] : state.allocs.at(key)) ranks += alloc.ranks.size();
   return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("job {} has ranks 0 to {}", key.job.value, ranks - 1), "--rank 0");
+              fmt::format("job {} has ranks 0 to {}", key.job.value, ranks - 1),
+              "--rank 0; processes that a launcher inside run starts are beside the rank of the "
+              "text on their node, which `launch env JOB --rank N` names");
 }
 
 // Of a job that ended: what its newest attempt left where the rank ran.

@@ -136,6 +136,12 @@ def test_the_exit_code_of_the_first_failing_rank_survives_torchrun(cluster):
     assert [processes[rank]["local_rank"] for rank in range(4)] == [0, 1, 0, 1]
     assert processes[3]["says"] == "exit 33" and processes[3]["error"] is None
     assert len({p["pid"] for p in processes.values()} - {None}) == 4
+    # It writes to the log of the text on its node, and is asked for by that text's rank.
+    number = done.stdout.strip()
+    for verb in ("logs", "env"):
+        refused = cluster.launch(verb, number, "--rank", "3", code=2).stderr
+        assert "process 3" in refused and f"launch {verb} {number} --rank 1" in refused, refused
+    assert "the launcher in run starts processes 2 to 3" in cluster.launch("env", number, "--rank", "1").stdout
     # torchrun itself ended the others.
     assert processes[2]["says"] == "signal 15 (SIGTERM)", processes
     table = cluster.launch("status", done.stdout.strip()).stdout

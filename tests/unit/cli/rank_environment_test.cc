@@ -47,6 +47,21 @@ TEST(RankEnvironment, OfAPlanSaysWhatOnlyTheNodeSets) {
   EXPECT_FALSE(PlannedEnvironment(Planned(), 1));
 }
 
+TEST(RankEnvironment, SaysWhichTextStartsAProcessOfALauncher) {
+  JobView job = Planned();
+  job.plan->start = StartKind::kPerNode;
+  job.plan->processes = {2, 2, 1};
+  const auto refused = PlannedEnvironment(job, 1);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("process 1 of job 7 is started by the launcher"),
+            std::string::npos);
+  EXPECT_EQ(refused.error().hint, "launch env 7 --rank 0");
+  EXPECT_NE(EnvironmentText(*PlannedEnvironment(job, 0))
+                .find("# the launcher in run starts processes 0 to 1"),
+            std::string::npos);
+  EXPECT_NE(PlannedEnvironment(job, 2).error().message.find("has ranks 0 to 0"), std::string::npos);
+}
+
 TEST(RankEnvironment, SaysThatATextFindsItsLaunchersBeforePath) {
   JobView job = Planned();
   job.plan->assignments[0].env["LAUNCH_WRAPPERS"] = "";
