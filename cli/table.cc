@@ -8,6 +8,21 @@ namespace {
 constexpr std::size_t kLeast = 8;
 constexpr std::size_t kGap = 2;
 
+// A row is a line, also of a command that is written on several.
+std::string OnOneLine(const std::string& cell) {
+  std::string line;
+  for (std::size_t i = 0; i < cell.size(); ++i) {
+    const bool continued = cell[i] == '\\' && i + 1 < cell.size() && cell[i + 1] == '\n';
+    if (continued) continue;
+    const bool blank = cell[i] == '\n' || cell[i] == '\r' || cell[i] == '\t';
+    if (!blank)
+      line += cell[i];
+    else if (!line.empty() && line.back() != ' ')
+      line += ' ';
+  }
+  return line;
+}
+
 }  // namespace
 
 std::size_t DisplayWidth(std::string_view text) {
@@ -29,7 +44,10 @@ std::string Shorten(const std::string& text, std::size_t width) {
   return cut + "…";
 }
 
-std::string FormatTable(const Table& table, int width) {
+std::string FormatTable(const Table& given, int width) {
+  Table table = given;
+  for (auto& row : table.rows)
+    for (std::string& cell : row) cell = OnOneLine(cell);
   const std::size_t count = table.columns.size();
   std::vector<std::size_t> widths(count);
   for (std::size_t i = 0; i < count; ++i) {

@@ -127,6 +127,13 @@ Result<std::vector<Dependency>> ParseDependencies(std::string_view text) {
     if (words.empty()) return bad("names no job");
     for (const std::string_view word : words) {
       const auto job = ParseInt(word);
+      const std::size_t element = word.find('_');
+      if (element != std::string_view::npos && ParseInt(word.substr(0, element)) &&
+          ParseInt(word.substr(element + 1)))
+        return Fail(
+            ErrorCode::kInvalidArgument, "`" + std::string(text) + "` names an element of an array",
+            "write the element's own number, which `launch status " + std::string(word) +
+                "` shows, or " + std::string(word.substr(0, element)) + " for the whole array");
       if (!job || *job < 1)
         return bad("needs the number of a job, found `" + std::string(word) + "`");
       all.push_back({kind, JobId{static_cast<std::uint64_t>(*job)}});

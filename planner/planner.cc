@@ -429,7 +429,7 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   Append(plan.warnings, precision.warnings);
   Append(plan.warnings, loader.findings);
   Append(plan.warnings, batch.warnings);
-  Append(plan.warnings, HardCoded(choices.job, line, plan));
+  Append(plan.warnings, HardCoded(choices.job, line, input.context.files, plan));
   if (auto finding = OnlyNccl(line, input.context.files, plan.device))
     plan.warnings.push_back(std::move(*finding));
   Append(plan.warnings, Advice(input, demand, layout, plan));

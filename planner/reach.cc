@@ -235,7 +235,8 @@ std::optional<Finding> CheckpointingOutOfReach(const JobSpec& spec, const Launch
 
 }  // namespace
 
-std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line, const Plan& plan) {
+std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line,
+                               const std::map<std::string, std::string>& files, const Plan& plan) {
   std::vector<Finding> findings;
   const std::vector<FlagUse> flags = FlagsOf(line.arguments);
   for (const FlagUse& use : flags) {
@@ -249,9 +250,8 @@ std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line, cons
         return word.value.starts_with("--deepspeed_config") ||
                word.value.starts_with("--ds_config");
       });
-  const std::map<std::string, std::string> no_files;
-  const bool told = StrategyByVariable(Contract(line, no_files)) || by_flag || by_file ||
-                    ByAccelerate(plan.trainer);
+  const bool told =
+      StrategyByVariable(Contract(line, files)) || by_flag || by_file || ByAccelerate(plan.trainer);
   if (IsSharded(plan.strategy) && !told) {
     findings.push_back(Unreachable(
         "strategy " + std::string(ToString(plan.strategy)) +

@@ -1,6 +1,7 @@
 // What a plan cannot change in the user's script: said instead of hidden.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@
 namespace launch {
 
 // Devices, batch or precision written into the command (plan_cannot_reach_script).
-std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line, const Plan& plan);
+std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line,
+                               const std::map<std::string, std::string>& files, const Plan& plan);
 
 // A LAUNCH_ variable in run that no rank gets: kInvalidArgument (rulings 42).
 Result<void> CheckVariablesUsed(const LaunchLine& line, const Plan& plan);

@@ -32,6 +32,12 @@ TEST(Table, KeepsAtLeastEightCharactersInANarrowTerminal) {
   EXPECT_NE(FormatTable(Jobs(), 5).find("a-very-…"), std::string::npos);
 }
 
+TEST(Table, KeepsARowOnOneLine) {
+  const Table table{{{"A", false, true}, {"B", false, false}},
+                    {{"torchrun \\\n\t--nproc 2\n", "x"}}};
+  EXPECT_EQ(FormatTable(table, 0), "A                    B\ntorchrun --nproc 2   x\n");
+}
+
 TEST(Table, CountsCharactersAndNotBytes) {
   EXPECT_EQ(DisplayWidth("Zürich"), 6u);
   const Table table{{{"A", false, true}, {"B", false, false}}, {{"Zürich", "x"}, {"Berlin", "y"}}};

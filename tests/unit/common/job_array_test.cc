@@ -57,6 +57,13 @@ TEST(JobArray, AnElementIsAJobOfItsOwn) {
   EXPECT_EQ(FirstElement(first), first) << "no array is left in it";
 }
 
+TEST(Dependencies, OfAnElementAskForItsOwnNumber) {
+  const auto refused = ParseDependencies("afterok:43_1");
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("an element of an array"), std::string::npos);
+  EXPECT_NE(refused.error().hint.find("launch status 43_1"), std::string::npos);
+}
+
 TEST(Dependencies, AreSlurmsWords) {
   EXPECT_EQ(*ParseDependencies("17"),
             (std::vector<Dependency>{{DependencyKind::kAfterOk, JobId{17}}}));
