@@ -95,6 +95,7 @@ struct Allocation {
   BootTime accepted_at{};  // start of the 60 s without a pong
   Millis stop_grace{0};    // of the ladder in progress
   StopCause stop_cause = StopCause::kNone;
+  bool stop_at_once = false;  // somebody cancelled what another cause was ending
   std::vector<std::pair<GpuUuid, std::string>> held;  // of the last StopDone
   std::vector<std::pair<Rank, std::uint64_t>> log_ends;
   BootTime retry_at{};  // of the free proof, while something is held

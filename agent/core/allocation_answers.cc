@@ -68,7 +68,10 @@ void StepScope::BeginStop(const Key& key, Allocation& allocation, StopCause caus
   allocation.stop_grace = grace;
   allocation.phase = Phase::kStopping;
   RaiseFloor(key);
-  Give(order::StopAllocation{.key = key, .cause = allocation.stop_cause, .grace = grace});
+  Give(order::StopAllocation{.key = key,
+                             .cause = allocation.stop_cause,
+                             .grace = grace,
+                             .at_once = allocation.stop_at_once});
 }
 
 void StepScope::EndRank(const Key& key, Allocation& allocation, const ExitReport& report) {

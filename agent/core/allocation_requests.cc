@@ -246,8 +246,13 @@ void StepScope::On(const to_node::Stop& message) {
     SendReleased(message.key, allocation);
     return;
   }
-  if (!unknown && allocation.phase == Phase::kStopping && message.grace >= allocation.stop_grace)
+  const bool stopping = !unknown && allocation.phase == Phase::kStopping;
+  // A limit may leave minutes to the signal before the end; who cancels does not wait for them.
+  const bool at_once = stopping && message.cause == StopCause::kCancelled &&
+                       allocation.stop_cause != StopCause::kCancelled && !allocation.stop_at_once;
+  if (stopping && !at_once && message.grace >= allocation.stop_grace)
     return;  // the ladder is on its way; its end answers
+  allocation.stop_at_once = allocation.stop_at_once || at_once;
   BeginStop(message.key, allocation, message.cause, message.grace);
 }
 

@@ -70,9 +70,10 @@ void Adopt(StepScope& scope, AgentState& state, const FoundAllocation& found, Bo
     }
   }
   allocation.phase = Phase::kStarted;
-  if (found.tombstone) {  // the ladder was interrupted: repeat it
-    scope.BeginStop(key, allocation, StopCause::kStale,
-                    found.spec ? found.spec->stop.grace : Millis{0});
+  if (found.tombstone) {  // the ladder was interrupted: it goes on, or begins again
+    const FoundStop again{StopCause::kStale, found.spec ? found.spec->stop.grace : Millis{0}};
+    const FoundStop stop = found.stop.value_or(again);
+    scope.BeginStop(key, allocation, stop.cause, stop.grace);
     return;
   }
   if (!AllStarted(found)) {  // a half-spawned allocation is never completed

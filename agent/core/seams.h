@@ -16,6 +16,12 @@ namespace launch::agent {
 
 // ---- runner: owns attempt directories, locks, cgroups, shims, ports, logs of this node ----
 
+// The ladder of an earlier agent, which is gone on with.
+struct FoundStop {
+  StopCause cause = StopCause::kNone;
+  Millis grace{0};
+};
+
 // What the runner found on disk and in the kernel at start (reliability 3.5), one per directory.
 struct FoundAllocation {
   AllocationStatus status;
@@ -26,6 +32,7 @@ struct FoundAllocation {
   std::string why;
   std::optional<AllocationSpec> spec;
   bool tombstone = false;
+  std::optional<FoundStop> stop;      // of a tombstone; absent: where it stood was not noted
   std::optional<BootTime> lease_end;  // of a leased one that started; absent: it was lost
   std::vector<Rank> acked;  // the controller has their exit record; their status.exit is absent
 };
@@ -130,6 +137,7 @@ struct StopAllocation {  // tombstone, signal ladder, proof; idempotent; StopDon
   Key key;
   StopCause cause = StopCause::kNone;
   Millis grace{0};
+  bool at_once = false;  // no more time for the signal before the end
 };
 struct Drop {  // an accepted allocation that never started: free locks and ports
   Key key;

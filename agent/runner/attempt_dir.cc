@@ -159,6 +159,30 @@ Result<std::optional<TombstoneRecord>> AttemptDir::ReadTombstone() const {
   return std::optional<TombstoneRecord>(std::move(record));
 }
 
+Result<void> AttemptDir::WriteLadder(const LadderRecord& record) {
+  RecordWriter out;
+  out.Put(static_cast<std::uint64_t>(record.cause));
+  out.Put(static_cast<std::uint64_t>(record.grace.count()));
+  out.Put(record.step);
+  out.Put(static_cast<std::uint64_t>(ToMs(record.deadline)));
+  out.Put(std::uint64_t{record.signalled});
+  return files_->Write(path_ + "/ladder", SealBody(out.bytes()));
+}
+
+std::optional<LadderRecord> AttemptDir::ReadLadder() const {
+  const auto body = ReadBody(*files_, path_ + "/ladder");
+  if (!body || !*body) return std::nullopt;
+  RecordReader in(**body);
+  LadderRecord record;
+  record.cause = static_cast<StopCause>(in.TakeNumber());
+  record.grace = Millis(static_cast<std::int64_t>(in.TakeNumber()));
+  record.step = in.TakeNumber();
+  record.deadline = BootMs(static_cast<std::int64_t>(in.TakeNumber()));
+  record.signalled = in.TakeNumber() != 0;
+  if (!in.ok() || !in.AtEnd()) return std::nullopt;
+  return record;
+}
+
 Result<void> AttemptDir::WriteReleased(
     const std::vector<std::pair<Rank, std::uint64_t>>& log_ends) {
   RecordWriter out;
@@ -228,14 +252,23 @@ void AttemptDir::NoteAcked(Rank rank) {
   const UniqueFd fd(
       ::open((path_ + "/acked").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!fd) return;
-  const std::string line = std::to_string(rank) + "\n";
+  const std::string number = std::to_string(rank);
+  const std::string line = number + " " + number + "\n";
   (void)!::write(fd.get(), line.data(), line.size());  // losing it only resends
 }
 
 std::vector<Rank> AttemptDir::ReadAcked() const {
   std::vector<Rank> ranks;
   std::ifstream in(path_ + "/acked");
-  for (Rank rank = 0; in >> rank;) ranks.push_back(rank);
+  // A line that a full disk cut short, and the one that was added behind it, name no rank: each
+  // number stands there twice. An older agent wrote it once.
+  for (std::string line; std::getline(in, line) && !in.eof();) {
+    std::istringstream words(line);
+    Rank rank = 0;
+    words >> rank;
+    const std::string number = std::to_string(rank);
+    if (line == number || line == number + " " + number) ranks.push_back(rank);
+  }
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;

@@ -4,8 +4,9 @@
 //     accept       AcceptRecord, durable before the answer: this is the fence
 //     lock         flock on one open description, inherited by all shims and ranks
 //     tombstone    the attempt may never start again
+//     ladder       how far the stop has come
 //     released     the free proof held, with the ends of the logs
-//     acked        one line a rank
+//     acked        one line a rank, its number twice
 //     lease        until when ranks run without word of the controller; its shims read it
 //     container    flock of what runs behind a container daemon, held by the processes inside
 //     cgroups      the control groups of its processes
@@ -52,6 +53,16 @@ struct TombstoneRecord {
   friend bool operator==(const TombstoneRecord&, const TombstoneRecord&) = default;
 };
 
+// How far the ladder of a stop has come, for an agent that goes on with it.
+struct LadderRecord {
+  StopCause cause = StopCause::kNone;
+  Millis grace{0};
+  std::uint64_t step = 0;  // StopStep
+  BootTime deadline{};     // of the step
+  bool signalled = false;  // every rank has the step's signal
+  friend bool operator==(const LadderRecord&, const LadderRecord&) = default;
+};
+
 struct RankFiles {
   std::optional<shim::StartRecord> start;
   std::optional<shim::RankRecord> rank;
@@ -87,6 +98,9 @@ class AttemptDir {
   Result<std::optional<AcceptRecord>> ReadAccept() const;
   Result<void> WriteTombstone(const TombstoneRecord& record);
   Result<std::optional<TombstoneRecord>> ReadTombstone() const;
+  // Not synced: a host that goes down ends the ranks too.
+  Result<void> WriteLadder(const LadderRecord& record);
+  std::optional<LadderRecord> ReadLadder() const;  // absent also where it cannot be read
   Result<void> WriteReleased(const std::vector<std::pair<Rank, std::uint64_t>>& log_ends);
   Result<std::optional<std::vector<std::pair<Rank, std::uint64_t>>>> ReadReleased() const;
   Result<void> WriteFiles(const std::vector<GeneratedFile>& generated);

@@ -184,6 +184,8 @@ std::optional<FoundAllocation> RunnerLoop::Read(const Key& key) {
   const auto tombstone = run.dir.ReadTombstone();
   if (!tombstone) return unreadable(tombstone.error());
   found.tombstone = tombstone->has_value();
+  if (const auto ladder = run.dir.ReadLadder(); ladder && found.tombstone)
+    found.stop = FoundStop{ladder->cause, ladder->grace};
   const auto accept = run.dir.ReadAccept();
   if (!accept) return unreadable(accept.error());
   if (!*accept) {

@@ -169,6 +169,8 @@ class RunnerLoop {
 
   // Stopping; stop_ladder.cc.
   void Climb(AllocationRun& run);
+  void NoteLadder(AllocationRun& run);
+  void GoOnClimbing(AllocationRun& run);
   MayBeOwn WhoseOwn(const AllocationRun& run) const;
   bool Populated(const AllocationRun& run) const;
   void KillRanks(AllocationRun& run);

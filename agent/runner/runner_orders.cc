@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <sys/inotify.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -26,6 +27,8 @@ namespace {
 // Far less than the controller waits for an answer to an Accept: a refusal that comes too late
 // would count as a failed start.
 constexpr std::chrono::seconds kHolderSearch{3};
+// For the driver's new list, when the free proof is made again.
+constexpr Millis kAgainTime{3'000};
 
 // kPreflightFailed: its ranks may not run here; another owner's may.
 Result<std::optional<LocalAccount>> AccountToRunAs(
@@ -247,13 +250,20 @@ void RunnerLoop::Do(order::StopAllocation& order) {
   const BootTime now = options_.clock->Now();
   if (!run->stop) {
     run->stop = StopRun{.cause = order.cause, .grace = order.grace};
+    GoOnClimbing(*run);
+  } else if (order.at_once && run->stop->step == StopStep::kCheckpoint) {
+    run->stop->grace = std::min(run->stop->grace, order.grace);
+    run->stop->deadline = now;
   } else if (run->stop->step <= StopStep::kTerminate && order.grace < run->stop->grace) {
     run->stop->grace = order.grace;
     run->stop->deadline = std::min(run->stop->deadline, now + order.grace);
   } else if (run->stop->step == StopStep::kProve) {
     run->stop->told_held = false;
+    run->stop->give_up = now + kAgainTime;
     BeginProof(*run);
   }
+  const StopStep step = run->stop->step;
+  if (step == StopStep::kCheckpoint || step == StopStep::kTerminate) NoteLadder(*run);
   CancelStaging(*run);
   if (run->commands_due) FailStart(*run, {"start", 0, "it was stopped before it began"});
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 #include <set>
+#include <utility>
 
 #include "agent/runner/process.h"
 #include "agent/runner/runner_loop.h"
@@ -225,6 +226,34 @@ void RunnerLoop::Release(AllocationRun& run) {
   Tell(told::StopDone{.key = run.key, .held = {}, .log_ends = run.log_ends});
 }
 
+void RunnerLoop::NoteLadder(AllocationRun& run) {
+  if (run.dropping) return;
+  const StopRun& stop = *run.stop;
+  // Without it the next agent begins the ladder again: nothing to tell anybody.
+  (void)run.dir.WriteLadder({.cause = stop.cause,
+                             .grace = stop.grace,
+                             .step = static_cast<std::uint64_t>(stop.step),
+                             .deadline = stop.deadline,
+                             .signalled = stop.signalled});
+}
+
+// Where the agent before stood: ranks keep the time they were given, and no signal comes twice.
+void RunnerLoop::GoOnClimbing(AllocationRun& run) {
+  const auto ladder = run.dir.ReadLadder();
+  if (!ladder || !run.spec) return;
+  StopRun& stop = *run.stop;
+  const auto step = static_cast<StopStep>(ladder->step);
+  const bool waits = step == StopStep::kCheckpoint || step == StopStep::kTerminate;
+  const bool asks = step == StopStep::kCheckpoint && run.spec->stop.signal.has_value();
+  if (step == StopStep::kBegin || (step == StopStep::kCheckpoint && !asks)) return;
+  stop.step = asks ? StopStep::kCheckpoint : StopStep::kTerminate;
+  stop.deadline = waits ? ladder->deadline : options_.clock->Now();
+  stop.signalled = ladder->signalled || !waits;
+  if (!stop.signalled) return;
+  const int signal = asks ? *run.spec->stop.signal : SIGTERM;
+  for (auto& [rank, state] : run.ranks) state.signal_sent = signal;
+}
+
 void RunnerLoop::Climb(AllocationRun& run) {
   StopRun& stop = *run.stop;
   const BootTime now = options_.clock->Now();
@@ -235,6 +264,15 @@ void RunnerLoop::Climb(AllocationRun& run) {
     stop.deadline = now + time;
     for (auto& [rank, state] : run.ranks) state.signal_sent = 0;
     if (run.setup) run.setup->signal_sent = 0;
+    stop.signalled = false;
+    NoteLadder(run);
+  };
+  const auto send = [&](shim::Op op, int signal) {
+    SendToAll(run, static_cast<std::uint32_t>(op), signal);
+    const bool all = std::ranges::all_of(run.ranks, [&](const auto& rank) {
+      return !Alive(rank.second) || rank.second.signal_sent == signal;
+    });
+    if (all && !std::exchange(stop.signalled, true)) NoteLadder(run);
   };
 
   if (stop.step == StopStep::kBegin) {
@@ -246,11 +284,11 @@ void RunnerLoop::Climb(AllocationRun& run) {
     }
   }
   if (stop.step == StopStep::kCheckpoint) {
-    SendToAll(run, static_cast<std::uint32_t>(shim::Op::kSignalRank), *run.spec->stop.signal);
+    send(shim::Op::kSignalRank, *run.spec->stop.signal);
     if (!alive || now >= stop.deadline) enter(StopStep::kTerminate, stop.grace);
   }
   if (stop.step == StopStep::kTerminate) {
-    SendToAll(run, static_cast<std::uint32_t>(shim::Op::kSignalGroup), SIGTERM);
+    send(shim::Op::kSignalGroup, SIGTERM);
     if (!alive || now >= stop.deadline) {
       enter(StopStep::kKill, Millis{0});
       stop.give_up = now + options_.proof_time;

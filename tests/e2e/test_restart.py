@@ -112,6 +112,36 @@ def test_the_signal_comes_before_the_limit_and_term_at_it(cluster):
     assert "checkpoint.signal" in cluster.launch("submit", late, code=2).stderr
 
 
+def signalled(cluster, limit, before):
+    """A job that goes on after the signal before its limit, which it has just got."""
+    cluster.up()
+    cluster.write("traps.py", textwrap.dedent(TRAPS))
+    job = cluster.submit(cluster.write("job.yaml", textwrap.dedent(f"""\
+        name: job
+        gpus: 0
+        cpus: 1
+        time: {limit}
+        checkpoint: {{dir: out, signal: USR1@{before}}}
+        stop_duration: 5s
+        run: {VENV}/bin/python traps.py goes_on
+        """)))
+    wait_until("the signal", lambda: "SIGUSR1" in cluster.launch("logs", job, "--no-prefix", code=None).stdout, 60)
+    return job
+
+
+def test_ranks_keep_the_time_until_their_limit_when_the_agent_restarts_after_the_signal(cluster):
+    job = signalled(cluster, "16s", "12s")
+    (node,) = cluster.node_names()
+    cluster.kill(cluster.agent_pid(node))
+    cluster.up()
+    cluster.wait_for(job, "TIMEOUT", "FAILED", timeout=60)
+    out = cluster.launch("logs", job, "--no-prefix").stdout
+    seen = [(name, float(at)) for name, at in re.findall(r"(SIG\w+) ([\d.]+)", out)]
+    assert [name for name, _ in seen] == ["SIGUSR1", "SIGTERM"]
+    assert seen[1][1] - seen[0][1] >= 10.0
+    assert cluster.state_of(job) == "TIMEOUT"
+
+
 def test_an_agent_from_a_copied_state_directory_is_refused_and_named(cluster, tmp_path):
     cluster.up()
     (node,) = cluster.node_names()

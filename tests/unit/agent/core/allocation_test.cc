@@ -463,6 +463,20 @@ TEST(AgentStop, IsRepeatedToTheRunnerOnlyWhenItBecomesMoreUrgent) {
   EXPECT_EQ(rig.Ordered<order::StopAllocation>()[1].cause, StopCause::kCancelled);
 }
 
+TEST(AgentStop, ACancelDoesNotWaitForTheTimeThatALimitLeavesToASignal) {
+  Rig rig = ConnectedRig();
+  rig.Run(TwoRankSpec(kKey));
+  rig.Receive(to_node::Stop{kKey, StopCause::kTimeLimit, Millis{5000}});
+  rig.Receive(to_node::Stop{kKey, StopCause::kRankFailed, Millis{5000}});
+  ASSERT_EQ(rig.Ordered<order::StopAllocation>().size(), 1u);
+  EXPECT_FALSE(rig.Ordered<order::StopAllocation>()[0].at_once);
+  rig.Receive(to_node::Stop{kKey, StopCause::kCancelled, Millis{5000}});
+  rig.Receive(to_node::Stop{kKey, StopCause::kCancelled, Millis{5000}});
+  ASSERT_EQ(rig.Ordered<order::StopAllocation>().size(), 2u);
+  EXPECT_TRUE(rig.Ordered<order::StopAllocation>()[1].at_once);
+  EXPECT_EQ(rig.Ordered<order::StopAllocation>()[1].cause, StopCause::kTimeLimit);
+}
+
 TEST(AgentStop, ARepetitionAfterTheEndIsAnsweredAgain) {
   Rig rig = ConnectedRig();
   rig.Receive(to_node::Stop{.key = kKey});

@@ -120,6 +120,17 @@ TEST(AgentRecovery, AnInterruptedStopIsRepeated) {
   EXPECT_EQ(rig.Ordered<order::StopAllocation>()[0].grace, Millis{5000});
 }
 
+TEST(AgentRecovery, AnInterruptedStopGoesOnForTheCauseThatItHad) {
+  FoundAllocation found = Found({Running(0), Running(1)});
+  found.alive = true;
+  found.tombstone = true;
+  found.stop = {StopCause::kTimeLimit, Millis{7000}};
+  Rig rig(With(found));
+  ASSERT_EQ(rig.Ordered<order::StopAllocation>().size(), 1u);
+  EXPECT_EQ(rig.Ordered<order::StopAllocation>()[0].cause, StopCause::kTimeLimit);
+  EXPECT_EQ(rig.Ordered<order::StopAllocation>()[0].grace, Millis{7000});
+}
+
 TEST(AgentRecovery, ATombstoneRefusesItsAttemptAndAnswersStopAgain) {
   FoundAllocation found{.tombstone = true};
   found.status = {.key = KeyOf(4, 2), .phase = AllocationPhase::kReleased};

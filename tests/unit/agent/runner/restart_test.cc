@@ -1,7 +1,9 @@
 // An agent that dies and comes back: what it finds, adopts, reports and never touches.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -109,6 +111,55 @@ TEST(Restart, DoesNotRepeatAnAcknowledgedExit) {
   ASSERT_NE(Only(state), nullptr);
   EXPECT_EQ(Only(state)->acked, std::vector<Rank>{0});
   EXPECT_FALSE(Only(state)->status.ranks.at(0).exit);
+}
+
+TEST(Restart, AnAcknowledgementThatWasCutShortIsOfNoRank) {
+  RunnerBench bench;
+  std::filesystem::create_directories(bench.Path("attempt"));
+  AttemptDir dir(bench.Path("attempt"), *bench.options().files);
+  const auto read = [&](const std::string& text) {
+    std::ofstream(bench.Path("attempt/acked")) << text;
+    return dir.ReadAcked();
+  };
+  using Ranks = std::vector<Rank>;
+  EXPECT_EQ(read("12 12\n3 3\n"), (Ranks{3, 12}));
+  EXPECT_EQ(read("12\n3\n"), (Ranks{3, 12}));  // of an older agent
+  for (const char* cut : {"1", "12", "12 ", "12 1", "12 12"}) {
+    SCOPED_TRACE(cut);
+    EXPECT_EQ(read("5 5\n" + std::string(cut)), Ranks{5});
+    EXPECT_EQ(read(std::string(cut) + "3 3\n7 7\n"), Ranks{7});
+  }
+}
+
+// As at an upgrade of the agent between `checkpoint.signal` and the limit.
+TEST(Restart, AStopGoesOnWhereItWas) {
+  RunnerBench bench;
+  bench.Open();
+  AllocationSpec spec =
+      bench.Spec(kKey, 1, {"--on-usr1", bench.Path("saved"), "--sleep-until", bench.Path("never")});
+  spec.stop.signal = SIGUSR1;
+  spec.stop.signal_before = Millis{3'000};
+  ASSERT_TRUE(bench.Run(spec));
+  ASSERT_TRUE(bench.AwaitWitnesses(1));
+  const order::StopAllocation stop{kKey, StopCause::kTimeLimit, Millis{10'000}};
+  const auto begun = std::chrono::steady_clock::now();
+  bench.runner().Stop(stop);
+  ASSERT_TRUE(bench.Eventually([&] { return !bench.ReadFile(bench.Path("saved")).empty(); }));
+  for (int restart = 0; restart < 2; ++restart) {
+    bench.Kill();
+    const RunnerState state = bench.Open();
+    ASSERT_NE(Only(state), nullptr);
+    EXPECT_TRUE(Only(state)->tombstone);
+    ASSERT_TRUE(Only(state)->stop);
+    EXPECT_EQ(Only(state)->stop->cause, StopCause::kTimeLimit);
+    EXPECT_EQ(Only(state)->stop->grace, Millis{10'000});
+    bench.runner().Stop(stop);
+    ::usleep(200'000);
+  }
+  ASSERT_TRUE(bench.AwaitEnd(kKey, 0));
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(2'900));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(8));
+  EXPECT_EQ(bench.ReadFile(bench.Path("saved")), "usr1 0\n");  // once
 }
 
 TEST(Restart, TakesLocksAndPortsAgainForWhatWasNotStarted) {

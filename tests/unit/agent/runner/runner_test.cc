@@ -152,6 +152,23 @@ TEST(Runner, SendsTheCheckpointSignalToTheRankBeforeTerm) {
   EXPECT_EQ(report->our_signals[0].signal, SIGUSR1);
 }
 
+TEST(Runner, ACancelEndsTheTimeThatTheSignalHas) {
+  RunnerBench bench;
+  bench.Open();
+  AllocationSpec spec =
+      bench.Spec(kKey, 1, {"--on-usr1", bench.Path("saved"), "--sleep-until", bench.Path("never")});
+  spec.stop.signal = SIGUSR1;
+  spec.stop.signal_before = Millis{3'600'000};
+  ASSERT_TRUE(bench.Run(spec));
+  ASSERT_TRUE(bench.AwaitWitnesses(1));
+  bench.runner().Stop({kKey, StopCause::kTimeLimit, Millis{10'000}});
+  ASSERT_TRUE(bench.Eventually([&] { return !bench.ReadFile(bench.Path("saved")).empty(); }));
+  bench.runner().Stop({kKey, StopCause::kTimeLimit, Millis{10'000}, true});
+  const auto report = bench.AwaitEnd(kKey, 0);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->cause, ExitCause(Signalled{SIGTERM, false}));
+}
+
 TEST(Runner, FindsAndKillsADaemonThatLeftTheSession) {
   RunnerBench bench;
   bench.Open();
