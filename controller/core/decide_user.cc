@@ -195,7 +195,7 @@ void OnUser(Draft& draft, const event::Cancel& event) {
                 "only its owner or an operator may", std::nullopt};
     } else if (found->second.phase == JobPhase::kDone) {
       result.already_done = true;
-      result.held = StillHeld(draft.state(), id);
+      result.held = StillHeld(draft.state(), id, draft.now());
     } else {
       JobRecord job = found->second;
       if (job.cancelled_by.empty()) {
@@ -206,7 +206,7 @@ void OnUser(Draft& draft, const event::Cancel& event) {
       }
       StopUnknown(draft, id);
       SettleJob(draft, id);
-      result.held = StillHeld(draft.state(), id);
+      result.held = StillHeld(draft.state(), id, draft.now());
     }
     answer.results.push_back(std::move(result));
   }
@@ -257,7 +257,7 @@ void OnUser(Draft& draft, const event::ListJobs& event) {
   const auto take = [&](const JobRecord& job) {
     if (!event.all_users && job.owner != event.caller.user) return;
     if (!event.include_done && job.phase == JobPhase::kDone) return;
-    answer.jobs.push_back(ViewJob(draft.state(), job, false));
+    answer.jobs.push_back(ViewJob(draft.state(), job, false, draft.now()));
   };
   if (!event.array) {
     for (const auto& [id, job] : draft.state().jobs) take(job);
@@ -275,7 +275,7 @@ void OnUser(Draft& draft, const event::GetJob& event) {
     return;
   }
   const bool full = MayDo(JobAct::kSeeInFull, event.caller, found->second.owner);
-  JobView view = ViewJob(draft.state(), found->second, full);
+  JobView view = ViewJob(draft.state(), found->second, full, draft.now());
   std::vector<effect::ReadPlans::Stored> missing;
   if (full && event.plans) {
     if (found->second.phase == JobPhase::kQueued) {

@@ -46,7 +46,7 @@ struct End {
 // When the job ends, by the surest of what is known.
 void SetEnd(const State& state, const JobRecord& job, const Now& now,
             StartForecast::Holder& holder) {
-  const JobView view = ViewJob(state, job, false);
+  const JobView view = ViewJob(state, job, false, now.boot);
   const auto limit = state.live.time_limits.find(job.id);
   std::optional<WallTime> latest;
   if (limit != state.live.time_limits.end()) {

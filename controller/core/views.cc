@@ -21,14 +21,26 @@ const AttemptRecord* NewestAttempt(const State& state, const JobRecord& job) {
   return found == state.attempts.end() ? nullptr : &found->second;
 }
 
+// Since when a node is silent; absent while it answers.
+std::optional<BootTime> QuietSince(const State& state, const NodeId& node) {
+  const auto live = state.live.nodes.find(node);
+  if (live == state.live.nodes.end()) return state.live.since;
+  if (!live->second.silent) return std::nullopt;
+  return std::max(live->second.silent_since, state.live.since);
+}
+
+// "silent for 2m10s".
+std::string SilentWords(BootTime since, BootTime now) {
+  return "silent for " + FormatDurationShort(std::max(Millis{0}, now - since));
+}
+
 // A node of the attempt that is silent and still has something to say about it.
 bool WaitsForSilentNode(const State& state, const AttemptRecord& attempt) {
   const auto allocs = state.allocs.find(attempt.key);
   if (allocs == state.allocs.end()) return false;
   return std::any_of(allocs->second.begin(), allocs->second.end(), [&](const auto& entry) {
     if (IsReleased(entry.second)) return false;
-    const auto live = state.live.nodes.find(entry.first);
-    return live == state.live.nodes.end() || live->second.silent;
+    return QuietSince(state, entry.first).has_value();
   });
 }
 
@@ -193,7 +205,7 @@ WaitReason WhyWaiting(const State& state, const JobRecord& job) {
   return reason;
 }
 
-std::vector<std::string> StillHeld(const State& state, JobId job) {
+std::vector<std::string> StillHeld(const State& state, JobId job, BootTime now) {
   std::vector<std::string> held;
   for (auto entry = state.allocs.lower_bound(Key{job, Attempt{0}});
        entry != state.allocs.end() && entry->first.job == job; ++entry) {
@@ -205,15 +217,14 @@ std::vector<std::string> StillHeld(const State& state, JobId job) {
         }
         continue;
       }
-      const auto live = state.live.nodes.find(node);
-      const bool silent = live == state.live.nodes.end() || live->second.silent;
+      const auto silent = QuietSince(state, node);
       held.push_back(fmt::format(
           "{}: {}{} {} of attempt {}{}", node.value,
           alloc.gpus.empty()
               ? ""
               : fmt::format("{} GPU{}, ", alloc.gpus.size(), alloc.gpus.size() == 1 ? "" : "s"),
           alloc.ranks.size(), alloc.ranks.size() == 1 ? "rank" : "ranks",
-          entry->first.attempt.value, silent ? "; the node is silent" : ""));
+          entry->first.attempt.value, silent ? "; the node is " + SilentWords(*silent, now) : ""));
     }
   }
   return held;
@@ -246,7 +257,7 @@ void AddPlans(const State& state, JobView& view) {
   }
 }
 
-JobView ViewJob(const State& state, const JobRecord& job, bool full) {
+JobView ViewJob(const State& state, const JobRecord& job, bool full, BootTime now) {
   JobView view;
   view.id = job.id;
   view.name = job.name;
@@ -262,7 +273,7 @@ JobView ViewJob(const State& state, const JobRecord& job, bool full) {
   view.started = job.started;
   view.ended = job.ended;
   view.findings = job.findings;
-  view.held = StillHeld(state, job.id);
+  view.held = StillHeld(state, job.id, now);
   const JobSpec& spec = state.specs.at(job.id).spec;
   view.kind = spec.check_only ? "check" : IsProbe(spec) ? "probe" : spec.debug ? "debug" : "job";
   if (full) {
@@ -291,11 +302,10 @@ JobView ViewJob(const State& state, const JobRecord& job, bool full) {
       view.reason = {"Starting", StartingStep(state, *newest)};
     } else if (view.state == JobState::kUnreachable || view.state == JobState::kStopping) {
       for (const auto& [node, alloc] : state.allocs.at(newest->key)) {
-        const auto live = state.live.nodes.find(node);
-        const bool silent = live == state.live.nodes.end() || live->second.silent;
+        const auto silent = QuietSince(state, node);
         if (IsReleased(alloc) || !silent) continue;
-        view.reason = {"NodeSilent",
-                       fmt::format("{} is silent; what it holds stays held", node.value)};
+        view.reason = {"NodeSilent", fmt::format("{} is {}; what it holds stays held", node.value,
+                                                 SilentWords(*silent, now))};
         break;
       }
     }
@@ -353,8 +363,9 @@ NodeView ViewNode(const State& state, const NodeId& node, const Now& now) {
         now.boot - *live->second.rival_seen < 2 * kRivalShown) {
       view.reason = "a second agent with its identity is refused: was its state directory copied?";
     }
-    if (live->second.silent) {
-      view.silent_ms = std::max<std::int64_t>(1, (now.boot - live->second.silent_since).count());
+    if (const auto since = QuietSince(state, node)) {
+      view.silent_ms = std::max<std::int64_t>(1, (now.boot - *since).count());
+      view.reason = SilentWords(*since, now.boot) + ": " + live->second.silent_why;
     }
   }
   if (!record.fenced_by.empty()) {

@@ -7,7 +7,7 @@
 namespace launch::controller {
 
 // `full` adds spec, environment and ranks: for the owner and for operators only.
-JobView ViewJob(const State& state, const JobRecord& job, bool full);
+JobView ViewJob(const State& state, const JobRecord& job, bool full, BootTime now);
 NodeView ViewNode(const State& state, const NodeId& node, const Now& now);
 
 // What plans add to a full view: those in memory, and the attempts whose plans are in the store
@@ -26,6 +26,6 @@ JobState ShownState(const State& state, const JobRecord& job);
 WaitReason WhyWaiting(const State& state, const JobRecord& job);
 
 // What of a job its nodes still hold, one phrase each: "gpu01: 2 GPUs of attempt 1".
-std::vector<std::string> StillHeld(const State& state, JobId job);
+std::vector<std::string> StillHeld(const State& state, JobId job, BootTime now);
 
 }  // namespace launch::controller

@@ -238,7 +238,7 @@ TEST_F(Diagnosing, ACancelWhileTheLogsAreReadEndsTheJobAtOnce) {
 TEST_F(Diagnosing, OthersSeeTheLabelOfTheVerdictAndNoWordOfTheLog) {
   RunAndFail();
   core.Post(event::Diagnosed{key, OutOfRange()});
-  const JobView view = ViewJob(core.state, core.state.jobs.at(job), false);
+  const JobView view = ViewJob(core.state, core.state.jobs.at(job), false, core.now.boot);
   ASSERT_TRUE(view.attempts[0].verdict.has_value());
   EXPECT_EQ(*view.attempts[0].verdict, (Verdict{.label = "device_side_assert",
                                                 .confidence = Confidence::kLikely,

@@ -33,8 +33,12 @@ TEST_F(Node, SilenceStopsPlacementAndNothingElse) {
   EXPECT_EQ(core.Node("gpu2").state, "silent");
   EXPECT_EQ(core.Node("gpu1").state, "alloc");
   EXPECT_EQ(core.View(job).state, JobState::kUnreachable);
-  EXPECT_NE(core.View(job).reason.evidence.find("gpu2"), std::string::npos);
   core.NothingElse();  // no Stop, no release, no replacement
+  core.Pass(Millis{130'000});
+  core.Beat("gpu1");
+  EXPECT_EQ(core.Node("gpu2").reason, "silent for 2m10s: no beat");
+  EXPECT_EQ(core.Node("gpu2").silent_ms, 130'000);
+  EXPECT_EQ(core.View(job).reason.evidence, "gpu2 is silent for 2m10s; what it holds stays held");
   core.Pass(Millis{24LL * 3'600'000});
   EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
   core.Beat("gpu2");

@@ -263,7 +263,7 @@ void TestCore::NothingElse() const {
 }
 
 JobView TestCore::View(JobId job) const {
-  JobView view = ViewJob(state, state.jobs.at(job), true);
+  JobView view = ViewJob(state, state.jobs.at(job), true, now.boot);
   AddPlans(state, view);
   return view;
 }
