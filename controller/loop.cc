@@ -15,7 +15,11 @@ namespace {
 
 std::optional<SessionId> SessionOf(const Event& event) {
   if (const auto* e = std::get_if<event::NodeAttached>(&event)) return e->session;
-  if (const auto* e = std::get_if<event::NodeSaid>(&event)) return e->session;
+  if (const auto* e = std::get_if<event::NodeSaid>(&event)) {
+    // The next ones come by themselves.
+    if (std::holds_alternative<from_node::Samples>(e->message)) return std::nullopt;
+    return e->session;
+  }
   return std::nullopt;
 }
 
@@ -136,6 +140,7 @@ Result<void> Loop::Take(const std::vector<Event>& events) {
     const Now now{clock_.Now(), clock_.WallNow()};
     Pending one = Encode(brain_.Decide(event, now));
     one.session = SessionOf(event);
+    one.read = IsRead(event) ? &event : nullptr;
     if (const auto too_large = WhyTooLarge(one)) {
       // No store will ever take it: it costs the one who asked, not the process.
       const std::optional<JobId> job = too_large->job;
@@ -325,13 +330,19 @@ void Loop::LetOut(std::vector<Pending>& pending, std::uint64_t last_event) {
   }
 }
 
-// The store cannot take it and nothing was written. Callers are told; nodes whose messages were in
+// The store cannot take it and nothing was written. Who only reads is answered by what is stored;
+// other callers are told; nodes whose messages were in
 // the batch lose their session and say everything again; planning changes nothing and goes on.
 void Loop::TakeBack(std::vector<Pending>& pending, const Error& error) {
   spdlog::error("store.refused events={} why={}", pending.size(), Quoted(error.message));
   for (auto one = pending.rbegin(); one != pending.rend(); ++one) brain_.Undo(one->decision);
   std::set<SessionId> sessions;
+  std::vector<Pending> reads;
   for (Pending& one : pending) {
+    if (one.read != nullptr) {
+      reads.push_back(Encode(brain_.Decide(*one.read, {clock_.Now(), clock_.WallNow()})));
+      continue;
+    }
     if (one.session) sessions.insert(*one.session);
     for (Effect& effect : one.decision.effects) {
       if (auto* reply = std::get_if<effect::Reply>(&effect)) {
@@ -347,6 +358,7 @@ void Loop::TakeBack(std::vector<Pending>& pending, const Error& error) {
     }
   }
   for (const SessionId session : sessions) outside_.CloseSession(session, error.message);
+  LetOut(reads, 0);
   pending.clear();
 }
 

@@ -86,6 +86,7 @@ class Loop {
   // One decided event that is not durable yet.
   struct Pending {
     std::optional<SessionId> session;  // of a node's event
+    const Event* read = nullptr;       // that it answers, if nothing else
     Decision decision;
     // Encoded records, in order: a value to put, or nothing to delete.
     std::vector<std::pair<std::string, std::optional<std::string>>> rows;

@@ -177,9 +177,28 @@ void EndUnstorable(Draft& draft, const event::Unstorable& event) {
 
 }  // namespace
 
+bool IsRead(const Event& event) {
+  return std::holds_alternative<event::ListJobs>(event) ||
+         std::holds_alternative<event::GetJob>(event) ||
+         std::holds_alternative<event::ListNodes>(event) ||
+         std::holds_alternative<event::ListTokens>(event);
+}
+
 Decision Decide(State& state, const Event& event, const Now& now) {
   LetPlansGo(state, now.boot);
   Draft draft(state, now);
+  if (IsRead(event)) {
+    // Nothing else is drawn with it: its answer must not wait for a store that is full.
+    std::visit(Overloaded{
+                   [&](const event::ListJobs& e) { OnUser(draft, e); },
+                   [&](const event::GetJob& e) { OnUser(draft, e); },
+                   [&](const event::ListNodes& e) { OnUser(draft, e); },
+                   [&](const event::ListTokens& e) { OnUser(draft, e); },
+                   [](const auto&) {},
+               },
+               event);
+    return std::move(draft).Take();
+  }
   if (std::exchange(state.live.look_again, false)) {
     RearmTimeLimits(state, now);
     for (const JobId job : state.active) draft.Touch(job);

@@ -43,14 +43,18 @@ struct Decision {
   std::vector<Before> undo;
 };
 
+// A question of a user that changes nothing.
+bool IsRead(const Event& event);
+
 // Decides `event` and leaves `state` as the records make it, so that the next event of the same
 // batch is decided on top. Deterministic: same state, event and now, same decision.
 Decision Decide(State& state, const Event& event, const Now& now);
 
 // The store refused the batch (full): takes the decisions back, newest first. The caller answers
-// the requests of their Reply effects with the store's error, still runs their PlanWanted effects
-// (they change nothing), drops the others, and closes the sessions whose messages were in the
-// batch, so that their agents say everything again. The next Decide looks at everything once more.
+// the requests of their Reply effects with the store's error (a read's by deciding it anew), still
+// runs their PlanWanted effects (they change nothing), drops the others, and closes the sessions
+// whose messages were in the batch, so that their agents say everything again. The next Decide of
+// what is no read looks at everything once more.
 void Undo(State& state, const Decision& decision);
 
 // When a Tick is due at the latest. The loop empties its mailbox before it posts one.

@@ -121,13 +121,13 @@ class LoopTest : public ::testing::Test {
     brain.decide = [this](const Event& event) { return Decided(event); };
   }
   void Post(std::uint64_t request) {
-    event::ListJobs event;
+    event::Drain event;
     event.request = RequestId{request};
     ASSERT_TRUE(mailbox.Push(event));
   }
   static std::uint64_t RequestOf(const Event& event) {
-    const auto* list = std::get_if<event::ListJobs>(&event);
-    return list == nullptr ? 0 : list->request.value;
+    const auto* drain = std::get_if<event::Drain>(&event);
+    return drain == nullptr ? 0 : drain->request.value;
   }
   // A request N puts job N, answers N and tells a node.
   Decision Decided(const Event& event) const {
@@ -261,6 +261,26 @@ TEST_F(LoopTest, AFullStoreTakesTheBatchBackNewestFirstAndTellsTheCallers) {
   Post(3);
   ASSERT_TRUE(loop.Turn());
   EXPECT_EQ(store.rows.size(), 1u);
+}
+
+TEST_F(LoopTest, WhoOnlyReadsIsAnsweredAlsoByAFullStore) {
+  store.refuse = Error{ErrorCode::kResourceExhausted, "store full", "", std::nullopt};
+  brain.decide = [this](const Event& event) {
+    const auto* list = std::get_if<event::ListJobs>(&event);
+    if (list == nullptr) return Decided(event);
+    Decision d;
+    d.effects = {effect::Reply{list->request, ReplyBody(reply::Done{})}};
+    return d;
+  };
+  Post(1);
+  event::ListJobs list;
+  list.request = RequestId{2};
+  ASSERT_TRUE(mailbox.Push(list));
+  ASSERT_TRUE(mailbox.Push(event::NodeSaid{SessionId{3}, NodeId{"n"}, from_node::Samples{}}));
+  ASSERT_TRUE(loop.Turn());
+  EXPECT_EQ(outside.log, (Log{"reply 1 RESOURCE_EXHAUSTED", "reply 2 ok rows=0"}))
+      << "and a stream that only measures stays open";
+  ASSERT_EQ(brain.seen.size(), 4u) << "the read is decided anew, on what is stored";
 }
 
 TEST_F(LoopTest, ARowTooLargeForTheStoreCostsItsCallerAndNobodyElse) {

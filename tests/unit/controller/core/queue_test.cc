@@ -186,6 +186,30 @@ TEST(Undo, GivesBackWhatWasPlacedInARefusedDecision) {
   EXPECT_EQ(core.View(second).state, JobState::kStarting);
 }
 
+TEST(Undo, AReadDrawsNothingOfWhatWasTakenBack) {
+  TestCore core;
+  core.Attach("gpu1", 1);
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(job);
+  ExitReport report;
+  report.key = key;
+  report.cause = Exited{0};
+  const Decision exit =
+      Decide(core.state,
+             event::NodeSaid{core.session["gpu1"], NodeId{"gpu1"}, from_node::RankExited{report}},
+             core.now);
+  ASSERT_FALSE(exit.records.empty());
+  Undo(core.state, exit);
+  event::GetJob get;
+  get.request = RequestId{1};
+  get.job = job;
+  get.caller = Caller{UserName{"ana"}, true};
+  const Decision read = Decide(core.state, get, core.now);
+  EXPECT_TRUE(read.records.empty());
+  EXPECT_FALSE(read.effects.empty());
+  EXPECT_TRUE(core.state.live.look_again) << "the next one that may write draws it";
+}
+
 TEST(Undo, SaysAgainWhatNeverLeft) {
   TestCore core;
   core.Attach("gpu1", 1);
