@@ -61,6 +61,16 @@ constexpr Signature kProgram[] = {
          R"(\*\*\* stack smashing detected|[Aa]ttempt to free invalid pointer)",  // tcmalloc.cc
      .cause = "Native code wrote over memory that is not its own, and the allocator noticed it "
               "(SIGABRT)"},
+    // libstdc++: a std::thread that is destroyed while it runs, or CPython that ends a thread of
+    // PyTorch's gloo within C++ while it shuts down (pytorch#190489).
+    {.label = "segfault",
+     .weight = 40,
+     .phrases = {"terminate called without an active exception"},
+     .cause = "A native thread was still at work when its program ended (SIGABRT); at the end of a "
+              "run over gloo this is a race of PyTorch at the exit of Python, after the work was "
+              "done",
+     .action = "no_retry",
+     .remedy = "call torch.distributed.destroy_process_group() at the end of the script"},
     {.label = "segfault",
      .weight = 44,
      .phrases = {"Illegal instruction"},

@@ -7,6 +7,11 @@ constexpr Snippet kSnippets[] = {
     {"segfault", "/usr/bin/bash: line 1: 4411 Illegal instruction     (core dumped) python a.py",
      132},
     {"segfault", "", -4},
+    {"segfault",
+     "epoch 2: loss 0.31\nterminate called without an active exception\n"
+     "Fatal Python error: Aborted\n\nThread 0x00007f11 (most recent call first):\n"
+     "  <no Python frame>",
+     -6},
     {"too_many_open_files", "RuntimeError: can't start new thread"},
     {"too_many_open_files",
      "OpenBLAS blas_thread_init: pthread_create failed for thread 63 of 128: Resource temporarily "
