@@ -97,6 +97,13 @@ to_node::Stage MakeStage(const State& state, const AttemptRecord& attempt,
   return stage;
 }
 
+// A limit may leave its signal minutes before the end; who cancels does not wait for them.
+StopCause StopCauseFor(const State& state, const AttemptRecord& attempt) {
+  const bool cancelled = !state.jobs.at(attempt.key.job).cancelled_by.empty();
+  return cancelled && attempt.stop_cause == StopCause::kTimeLimit ? StopCause::kCancelled
+                                                                  : attempt.stop_cause;
+}
+
 void Ask(Draft& draft, const AttemptRecord& attempt, const AllocRecord& alloc, Demand what,
          bool first_in_session) {
   const State& state = draft.state();
@@ -116,7 +123,7 @@ void Ask(Draft& draft, const AttemptRecord& attempt, const AllocRecord& alloc, D
       draft.Send(alloc.node, MakeGo(state, attempt, alloc));
       break;
     case Demand::kStop:
-      draft.Send(alloc.node, to_node::Stop{attempt.key, attempt.stop_cause,
+      draft.Send(alloc.node, to_node::Stop{attempt.key, StopCauseFor(state, attempt),
                                            state.specs.at(attempt.key.job).spec.stop_duration});
       break;
   }

@@ -203,6 +203,10 @@ void OnUser(Draft& draft, const event::Cancel& event) {
         job.cancelled_at = draft.wall();
         draft.Event("job.cancelled", Subject(id), "by " + job.cancelled_by);
         draft.Put(job);
+        // One that stops for another cause is told anew.
+        auto& live = draft.live().attempts;
+        const auto newest = live.find(Key{id, Attempt{job.attempts}});
+        if (newest != live.end()) newest->second.asked.clear();
       }
       StopUnknown(draft, id);
       SettleJob(draft, id);

@@ -179,3 +179,9 @@ def test_a_number_alone_is_how_often_any_failure_is_tried_again(cluster):
     cluster.wait_for(job, "FAILED", timeout=60)
     assert (cluster.work / "attempts").read_text().split() == ["1", "2", "3"]
     assert "2 of 2 retries used" in cluster.status(job)["outcome"]
+
+
+def test_a_cancel_does_not_wait_for_the_limit_whose_signal_came(cluster):
+    job = signalled(cluster, "10m", "594s")
+    cluster.launch("cancel", job)
+    cluster.wait_for(job, "CANCELLED", "TIMEOUT", timeout=30)

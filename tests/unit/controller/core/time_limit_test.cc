@@ -52,6 +52,15 @@ TEST_F(TimeLimit, TheStopBeginsSoMuchBeforeItThatTermComesAtTheLimit) {
             "the time limit of 1m was reached; signal 10 was sent 20 s before it");
 }
 
+TEST_F(TimeLimit, ACancelDoesNotWaitForTheLimitWhoseSignalWasSent) {
+  Wait(Millis{40'000});
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").cause, StopCause::kTimeLimit);
+  core.Cancel(key.job);
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").cause, StopCause::kCancelled);
+  End(143, {10, 15});
+  EXPECT_EQ(core.View(key.job).state, JobState::kCancelled);
+}
+
 TEST_F(TimeLimit, TheVerdictSaysHowToGetMoreTime) {
   Wait(Millis{40'000});
   End(143, {10, 15});
