@@ -1,5 +1,6 @@
 #include "tests/sim/coverage.h"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace launch::sim {
@@ -47,12 +48,16 @@ void Print(const Coverage& coverage, std::uint64_t runs) {
               static_cast<unsigned long long>(coverage.commits / (runs > 0 ? runs : 1)));
 }
 
-bool Holds(const Coverage& coverage, const Floor& floor) {
+bool Holds(const Coverage& coverage, std::uint64_t runs, const Floor& floor) {
   const bool agent = Reaches("cells of the agent", coverage.agent_cells.size(), floor.agent_cells);
   const bool controller =
       Reaches("cells of the controller", coverage.controller_cells.size(), floor.controller_cells);
-  const bool points = Reaches("crash points", coverage.crashes.size(), floor.crash_points);
-  return agent && controller && points;
+  const auto often = std::ranges::count_if(
+      coverage.crashes, [&](const auto& point) { return point.second >= floor.deaths_at_one; });
+  const bool points = Reaches("crash points", static_cast<std::size_t>(often), floor.crash_points);
+  const bool events = Reaches("events of a run", coverage.events / std::max<std::uint64_t>(runs, 1),
+                              floor.events_of_a_run);
+  return agent && controller && points && events;
 }
 
 }  // namespace launch::sim

@@ -23,11 +23,13 @@ struct Coverage {
 struct Floor {
   std::size_t agent_cells = 0;
   std::size_t controller_cells = 0;
-  std::size_t crash_points = 0;  // at which a process died at least once
+  std::size_t crash_points = 0;     // at which processes died
+  std::uint64_t deaths_at_one = 1;  // for a crash point to count
+  std::uint64_t events_of_a_run = 0;
 };
 
 void Print(const Coverage& coverage, std::uint64_t runs);
 // False, with a line on stderr for each, when the runs stayed below the floor.
-bool Holds(const Coverage& coverage, const Floor& floor);
+bool Holds(const Coverage& coverage, std::uint64_t runs, const Floor& floor);
 
 }  // namespace launch::sim

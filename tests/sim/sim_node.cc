@@ -240,6 +240,7 @@ agent::RunnerState SimNode::Found() {
     allocation.spec = directory.spec;
     allocation.lease_end = directory.lease_end;
     allocation.tombstone = directory.tombstone;
+    allocation.stop = directory.stop;
     allocation.acked.assign(directory.acked.begin(), directory.acked.end());
     if (directory.spec) {
       allocation.status.gpus = directory.spec->gpus;

@@ -61,6 +61,7 @@ class SimNode {
     std::optional<PortBlock> ports;
     bool unsynced = false;  // the directory's entry is not on the disk yet
     bool tombstone = false;
+    std::optional<agent::FoundStop> stop;  // the ladder under way
     bool released = false;
     bool dropped = false;
     std::optional<BootTime> lease_end;

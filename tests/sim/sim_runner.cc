@@ -331,7 +331,10 @@ void SimNode::Stop(const agent::order::StopAllocation& order) {
   directory.tombstone = true;
   if (directory.boot_id.empty()) directory.boot_id = boot_id();
   if (Dies("stop.tombstone")) return;
-  if (order.cause == StopCause::kLease && (!directory.lease_end || Boot() < *directory.lease_end)) {
+  directory.stop = agent::FoundStop{order.cause, order.grace};
+  // Gone on with after a boot it ends nothing: the lease was over by the clock of the boot before.
+  if (order.cause == StopCause::kLease && directory.boot_id == boot_id() &&
+      (!directory.lease_end || Boot() < *directory.lease_end)) {
     world_.Violation("C3 " + id_.value + " ends " + ToString(key) + " before its lease is over");
   }
   const std::vector<std::size_t> alive = world_.AliveOf(id_, key);
