@@ -49,6 +49,11 @@ Result<std::vector<EndedAttempt>> EndAttempts(const AgentConfig& config) {
   options.clock = &clock;
   options.proof_time = kProofTime;
   PosixRunner runner(std::move(options));
+  const CgroupHost& cgroups = runner.cgroups();
+  if (cgroups.level != Containment::kTree && !cgroups.claim)
+    return Fail(ErrorCode::kConflict,
+                "an agent of node " + node + " runs: " + cgroups.kill_root + " is in use",
+                "stop that agent first; the attempts are its own");
   LAUNCH_ASSIGN_OR_RETURN(const RunnerState found, runner.Recover());
   std::size_t left = 0;
   for (const FoundAllocation& allocation : found.allocations) {

@@ -16,7 +16,8 @@ struct EndedAttempt {
   std::string left;  // why it cannot be proved that nothing is left of it; empty: it is
 };
 
-// SIGKILL, for nobody waits for a checkpoint, and the proof. CONFLICT: an agent runs there.
+// SIGKILL, for nobody waits for a checkpoint, and the proof. CONFLICT: an agent runs there, or one
+// of this node elsewhere, whose groups are the same.
 Result<std::vector<EndedAttempt>> EndAttempts(const AgentConfig& config);
 
 }  // namespace launch::agent

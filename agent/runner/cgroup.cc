@@ -251,10 +251,19 @@ CgroupHost MakeRoots(const CgroupWanted& wanted) {
   return host;
 }
 
-// Kept until this process ends; two agents of one node and cluster have the same root.
+// Kept until this process ends; two agents of one node and cluster have the same root. A shim that
+// an agent was just spawning when it was killed holds it until execve.
 std::shared_ptr<const UniqueFd> Claim(const std::string& root) {
+  constexpr int kTries = 20;
+  constexpr Millis kPause{50};
   UniqueFd fd(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return nullptr;
+  if (!fd) return nullptr;
+  bool locked = ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
+  for (int i = 0; i < kTries && !locked && errno == EWOULDBLOCK; ++i) {
+    std::this_thread::sleep_for(kPause);
+    locked = ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
+  }
+  if (!locked) return nullptr;
   return std::make_shared<const UniqueFd>(std::move(fd));
 }
 

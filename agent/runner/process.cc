@@ -43,16 +43,21 @@ std::string TargetOf(const std::string& fd) {
   return {text, static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
 }
 
+std::string_view NameOf(std::string_view path) {
+  if (path.ends_with(kDeleted)) path.remove_suffix(kDeleted.size());
+  return path.substr(path.rfind('/') + 1);
+}
+
 // What a descriptor was opened as, where that file has no name any more; or empty.
-std::string DeletedPathOf(const std::string& fd, const struct stat& info) {
-  if (info.st_nlink > 0 || !S_ISREG(info.st_mode)) return {};
-  std::string target = TargetOf(fd);
-  if (!target.ends_with(kDeleted)) return {};
+std::string DeletedPathOf(std::string target, const struct stat& info) {
+  if (info.st_nlink > 0 || !S_ISREG(info.st_mode) || !target.ends_with(kDeleted)) return {};
   target.resize(target.size() - kDeleted.size());
   return target;
 }
 
-// Calls `look` with the path and the facts of each descriptor until it returns true.
+// Calls `look` with each descriptor's path below /proc and what it names until it returns true.
+// stat() of a foreign file may never return, as where its file server is gone: `look` asks for the
+// facts of those alone whose name can be ours.
 template <class Look>
 bool AnyDescriptor(int pid, Look look) {
   const std::string fds = "/proc/" + std::to_string(pid) + "/fd";
@@ -62,19 +67,20 @@ bool AnyDescriptor(int pid, Look look) {
   while (const dirent* entry = found ? nullptr : ::readdir(directory)) {
     if (entry->d_name[0] == '.') continue;
     const std::string fd = fds + "/" + entry->d_name;
-    struct stat info {};
-    found = ::stat(fd.c_str(), &info) == 0 && look(fd, info);
+    found = look(fd, TargetOf(fd));
   }
   ::closedir(directory);
   return found;
 }
 
 bool HoldsFile(int pid, const LockIdentity& lock) {
-  return AnyDescriptor(pid, [&](const std::string& fd, const struct stat& info) {
+  return AnyDescriptor(pid, [&](const std::string& fd, const std::string& target) {
+    struct stat info {};
+    if (NameOf(target) != NameOf(lock.path) || ::stat(fd.c_str(), &info) != 0) return false;
     if (lock.found && info.st_dev == lock.info.st_dev && info.st_ino == lock.info.st_ino) {
       return true;
     }
-    return DeletedPathOf(fd, info) == lock.path;
+    return DeletedPathOf(target, info) == lock.path;
   });
 }
 
@@ -200,10 +206,10 @@ std::vector<int> FindOwn(const std::string& lock_path, const std::vector<int>& r
 std::map<std::string, std::vector<int>> OpenBelow(const std::string& directory) {
   std::map<std::string, std::vector<int>> holders;
   for (const int pid : Others()) {
-    (void)AnyDescriptor(pid, [&](const std::string& fd, const struct stat& info) {
-      if (!S_ISREG(info.st_mode)) return false;
-      std::string path = TargetOf(fd);
+    (void)AnyDescriptor(pid, [&](const std::string& fd, std::string path) {
+      struct stat info {};
       if (!path.starts_with(directory + "/")) return false;
+      if (::stat(fd.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
       if (info.st_nlink == 0 && path.ends_with(kDeleted))
         path.resize(path.size() - kDeleted.size());
       std::vector<int>& pids = holders[path];

@@ -86,12 +86,13 @@ Result<RunnerState> RunnerLoop::Recover() {
 // What runs here although its directory is gone: in a group of ours, or with a lock from there in
 // whatever group an earlier installation of this node put it.
 void RunnerLoop::FindUnrecorded(RunnerState& state) {
-  for (const Key& key : ListCgroups(cgroups_)) {
+  // Without the claim they are those of another agent that lives, with a state_dir of its own.
+  for (const Key& key : cgroups_.claim ? ListCgroups(cgroups_) : std::vector<Key>()) {
     if (Exists(AllocationPath(options_.state_dir, key))) continue;
     const AllocationCgroup cgroup(cgroups_, key);
     if (cgroup.AnyPopulated()) {
       TellUnrecorded(state, key, cgroups_, "processes run in its cgroup");
-    } else if (cgroups_.claim) {  // else another agent may be about to start it
+    } else {
       cgroup.Remove();
     }
   }

@@ -1,7 +1,9 @@
 """An agent that comes back as another one: what an earlier installation started is found, never doubled, never forgotten."""
 
 import json
+import os
 import shutil
+import stat
 import subprocess
 import textwrap
 import time
@@ -96,3 +98,21 @@ def test_down_by_force_ends_what_the_controller_does_not_know(cluster):
     said = cluster.launch("dev", "down", "--force")
     assert f"ended attempt {job}.1 on {node}" in said.stdout + said.stderr
     assert not sleepers(cluster)
+
+
+def fifos_in(folder, names):
+    return [name for name in names if stat.S_ISFIFO(os.lstat(os.path.join(folder, name)).st_mode)]
+
+
+def test_what_an_agent_runs_is_not_ended_from_a_copy_of_its_state(cluster):
+    node, job, ranks = started(cluster)
+    state = cluster.state / "agents" / node / "state"
+    copy = cluster.work / "copy"
+    shutil.copytree(state, copy, symlinks=True, ignore=fifos_in)
+    ended = subprocess.run([BIN / "launch-agent", "end", "--node", node, "--state-dir", copy, "--lock-dir", cluster.state / "locks"],
+                           text=True, capture_output=True, env=cluster.env)
+    assert "ended attempt" not in ended.stdout
+    if "ranks/0" in open(f"/proc/{ranks[0]}/cgroup").read():
+        assert ended.returncode != 0 and "is in use" in ended.stderr
+    time.sleep(1.0)
+    assert cluster.state_of(job) == "RUNNING" and sleepers(cluster) == ranks

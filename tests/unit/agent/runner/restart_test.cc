@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstring>
@@ -389,6 +390,40 @@ TEST(Restart, AnotherAgentCannotUseTheSameStateDirectory) {
   const auto state = second.Recover();
   ASSERT_FALSE(state);
   EXPECT_EQ(state.error().code, ErrorCode::kConflict);
+}
+
+// As after a state_dir that was moved or copied: both agents are of one node, and so are their
+// groups.
+TEST(Restart, AnAgentThatLivesElsewhereKeepsWhatRunsInItsGroups) {
+  RunnerBench bench;
+  bench.Open();
+  ASSERT_TRUE(bench.Run(bench.Spec(kKey, 1, {"--sleep-until", bench.Path("never")})));
+  std::filesystem::create_directories(bench.Path("elsewhere/work"));
+  RunnerBench second(bench.Path("elsewhere"), bench.options().cgroup_name);
+  EXPECT_TRUE(second.Open().allocations.empty());
+  second.Kill();
+  EXPECT_EQ(bench.CountLedger("end"), 0);
+  ASSERT_TRUE(bench.Stop(kKey, Millis{0}));
+}
+
+TEST(Restart, FindsLocksBelowTheStateDirectoryAlone) {
+  RunnerBench bench;
+  bench.Open();
+  const auto started = bench.Run(bench.Spec(kKey, 1, {"--sleep-until", bench.Path("never")}));
+  ASSERT_TRUE(started && !started->failed);
+  const std::string allocations = bench.Path("state/allocations");
+  const std::string lock = DirOf(bench) + "/lock";
+  const auto holders = OpenBelow(allocations);
+  ASSERT_TRUE(holders.contains(lock));
+  const auto rank = static_cast<int>(started->pids.at(0).second);
+  EXPECT_NE(std::ranges::find(holders.at(lock), rank), holders.at(lock).end());
+  EXPECT_TRUE(HoldsOpen(rank, lock));
+  EXPECT_FALSE(HoldsOpen(rank, bench.Path("lock")));
+  EXPECT_TRUE(OpenBelow(bench.Path("sta")).empty());
+  std::filesystem::remove(lock);
+  EXPECT_TRUE(HoldsOpen(rank, lock)) << "deleted, and open";
+  EXPECT_TRUE(OpenBelow(allocations).contains(lock));
+  ASSERT_TRUE(bench.Stop(kKey, Millis{0}));
 }
 
 TEST(Restart, RemembersTheFenceAndRefusesATornOne) {
