@@ -177,15 +177,26 @@ Result<void> Take(const FlagRule& rule, const ShellWord& word, const KnownVariab
   return {};
 }
 
+// "--hostfile", "-H"
+bool TakesValue(std::string_view flag) {
+  std::string_view name = flag.substr(std::min<std::size_t>(flag.find_first_not_of('-'), 2));
+  for (const ShortFlag& one : kDeepspeedShorts)
+    if (flag.size() == 2 && flag[1] == one.letter) name = one.name;
+  return std::any_of(kDeepspeedRules.begin(), kDeepspeedRules.end(), [name](const FlagRule& rule) {
+    return rule.name == name && rule.takes_value;
+  });
+}
+
 }  // namespace
 
 std::string NeverStarted(const std::vector<ShellWord>& words, std::size_t first) {
   constexpr std::array<std::string_view, 2> kNever = {"--autotuning", "--elastic_training"};
   for (std::size_t i = first; i < words.size(); ++i) {
     const std::string& word = words[i].value;
-    if (word.ends_with(".py") || word == "--module") break;
+    if (!word.starts_with('-') || word == "--") break;  // the script
     const std::string name = word.substr(0, word.find('='));
     if (std::find(kNever.begin(), kNever.end(), name) != kNever.end()) return name;
+    if (name == word && TakesValue(word)) ++i;
   }
   return {};
 }

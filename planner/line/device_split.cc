@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <string_view>
@@ -20,7 +21,8 @@ namespace {
 constexpr std::size_t kMostUses = 64;    // texts may be hostile
 constexpr std::size_t kMostBlocks = 16;  // within each other
 constexpr std::size_t kLongestList = 16;
-constexpr std::size_t kLongestUse = 1024;
+constexpr std::size_t kLongestUse = 256;
+constexpr int kMostCalls = 128;  // of functions of the text
 constexpr std::int64_t kMostDevices = 64;
 
 constexpr std::string_view kDevices = "CUDA_VISIBLE_DEVICES";
@@ -84,12 +86,44 @@ std::string Unquoted(std::string_view text) {
   return out;
 }
 
+// "${G}" as "$G"
+std::string WithoutBraces(std::string text) {
+  if (!text.starts_with("${") || !text.ends_with('}')) return text;
+  const std::string name = text.substr(2, text.size() - 3);
+  return std::all_of(name.begin(), name.end(), IsNameChar) ? "$" + name : text;
+}
+
+// "0,1", a bit for each. None: they are not written out, or too many.
+std::optional<std::uint64_t> NumbersIn(std::string_view list) {
+  std::uint64_t numbers = 0;
+  if (list.size() > kLongestUse) return std::nullopt;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t end = std::min(list.find(',', at), list.size());
+    const auto number = ParseInt(list.substr(at, end - at));
+    if (!number || *number < 0 || *number >= kMostDevices) return std::nullopt;
+    numbers |= std::uint64_t{1} << *number;
+    at = end + 1;
+  }
+  return numbers;
+}
+
 // What a program takes for itself.
 struct Use {
   std::string assignment;
   std::string value;  // as written, in a function with the words of its call
   bool devices = false;
+  bool maybe = false;    // the text may not come to it
+  bool follows = false;  // the arguments of the function that it stands in
+  std::optional<std::uint64_t> numbers = {};
 };
+
+// Whether two programs at the same time have devices, or ranks, of their own.
+enum class Apart { kNo, kMaybe, kYes };
+Apart AreApart(const Use& one, const Use& other) {
+  if (one.devices != other.devices || one.value == other.value) return Apart::kNo;
+  if (one.numbers.has_value() != other.numbers.has_value()) return Apart::kMaybe;
+  return one.numbers && (*one.numbers & *other.numbers) != 0 ? Apart::kNo : Apart::kYes;
+}
 
 // What is open: a loop, `{`, `(`, a function, or the text itself.
 struct OpenBlock {
@@ -102,6 +136,7 @@ struct OpenBlock {
   std::vector<Use> serial = {};
   std::vector<Use> parallel = {};  // left in the background, and not waited for
   std::optional<Use> exported = {};
+  std::vector<Use> splits = {};  // of a function, which may never be called; at most one
   int ifs = 0;
 };
 
@@ -119,7 +154,9 @@ class SplitReader {
       own.words = TakeKeywords(command.words, opens, background);
       const bool certain =
           i == 0 || (commands[i - 1].joiner != "&&" && commands[i - 1].joiner != "||");
+      joined_ = !certain && (commands[i - 1].joiner == "||" || IsTest(commands[i - 1]));
       Take(own, background, certain);
+      NoteEnd(own);
       if (command.joiner == ";;") blocks_.back().parallel.clear();
     }
     EnterSubshells(0, !commands.empty() && commands.back().joiner == "&");
@@ -135,6 +172,28 @@ class SplitReader {
     const std::size_t last = std::min(i + kLongestList, commands.size() - 1);
     while (i < last && Is(commands[i].joiner, kGoesOn)) ++i;
     return commands[i].joiner == "&";
+  }
+
+  static bool IsTest(const ShellCommand& command) {
+    static constexpr std::array<std::string_view, 3> kTests = {"[", "[[", "test"};
+    return command.words.empty() || command.words[0].raw.starts_with("((") ||
+           Is(command.words[0].raw, kTests);
+  }
+
+  // Whether the text may not come to the command at hand.
+  bool Maybe() const {
+    return joined_ || ends_ ||
+           std::any_of(blocks_.begin(), blocks_.end(),
+                       [](const OpenBlock& one) { return one.ifs > 0; });
+  }
+
+  // `exec python train.py` in a branch; `exit 1` is for wrong arguments.
+  void NoteEnd(const ShellCommand& command) {
+    const std::vector<ShellWord>& words = command.words;
+    if (words.empty() || !Maybe()) return;
+    const std::string& word = words[0].raw;
+    ends_ = ends_ || (word == "exec" && words.size() > 1) ||
+            (word == "exit" && (words.size() == 1 || words[1].raw == "0"));
   }
 
   void EnterSubshells(int level, bool background) {
@@ -169,12 +228,15 @@ class SplitReader {
       closed = is(block);
       SettleNames(block);
       if (block.kind == OpenBlock::Kind::kFunction) {
+        for (std::vector<Use>* uses : {&block.serial, &block.parallel})
+          for (Use& use : *uses)
+            use.follows = NamesArguments(use.value) || NamesOneOf(use.value, block.names);
         functions_.insert_or_assign(function_, std::move(block));
         continue;
       }
       if (block.kind == OpenBlock::Kind::kLoop && block.list.size() != 1) {
         for (const Use& use : block.parallel)
-          if (NamesOneOf(use.value, block.names)) Found(use);
+          if (NamesOneOf(use.value, block.names)) Found(use, use.maybe || Maybe());
       }
       for (Use& use : block.parallel) Push(std::move(use), true);
       for (Use& use : block.serial) Push(std::move(use), background);
@@ -210,7 +272,7 @@ class SplitReader {
         ++blocks_.back().ifs;
         if (word == "case") return {};
       } else if (word == "fi" || word == "esac") {
-        --blocks_.back().ifs;
+        blocks_.back().ifs = std::max(blocks_.back().ifs - 1, 0);
       } else if (word == "else" || word == "elif") {
         blocks_.back().parallel.clear();
       } else if (!StandsBeforeCommand(word) && word != "time") {
@@ -242,6 +304,10 @@ class SplitReader {
       } else {
         loop.list.insert(loop.list.end(), range.begin(), range.end());
       }
+      if (static_cast<std::int64_t>(loop.list.size()) > kMostDevices) {
+        loop.list.clear();
+        break;
+      }
     }
     Open(std::move(loop));
   }
@@ -264,7 +330,8 @@ class SplitReader {
           assignment && (assignment->name == kDevices || assignment->name == "RANK" ||
                          assignment->name == "LOCAL_RANK");
       if (names && (!own || assignment->name == kDevices)) {
-        own = Use{words[i].raw, Unquoted(assignment->value.raw), assignment->name == kDevices};
+        own = Use{words[i].raw, WithoutBraces(Unquoted(assignment->value.raw)),
+                  assignment->name == kDevices};
       }
     }
     if (!program) {
@@ -272,11 +339,12 @@ class SplitReader {
       return;
     }
     if (const auto called = functions_.find(words[parts.first].raw); called != functions_.end()) {
-      Call(called->second, words, background);
+      Call(called->second, {words.begin() + static_cast<std::ptrdiff_t>(parts.first), words.end()},
+           background);
     } else if (own) {
       Add(std::move(*own), background);
     } else if (StartsOnEach(words, parts.first)) {
-      Found({std::string(kDevices) + "={}", "{}", true});
+      Found({std::string(kDevices) + "={}", "{}", true}, Maybe());
       known_ = false;
     } else if (CallsPython(command) || !ShellScriptOf(command).empty()) {
       const auto set = std::find_if(blocks_.rbegin(), blocks_.rend(), [](const OpenBlock& block) {
@@ -314,12 +382,17 @@ class SplitReader {
     for (std::size_t i = first; i < words.size(); ++i) {
       const ShellWord& word = words[i];
       const auto assignment = AssignmentOf(word);
+      const bool of_rank = assignment && ranked_.size() < kMostUses &&
+                           assignment->value.raw.size() < kLongestUse &&
+                           FollowsRank(assignment->value.raw);
+      if (of_rank) ranked_.insert(assignment->name);
       for (OpenBlock& block : blocks_) {
         if (assignment && block.assigned.size() < kMostUses) block.assigned.push_back(*assignment);
         if (block.kind != OpenBlock::Kind::kLoop || !word.raw.starts_with("((")) continue;
         std::size_t end = 2;
         while (end < word.raw.size() && IsNameChar(word.raw[end])) ++end;
-        if (end > 2) block.names.insert(word.raw.substr(2, end - 2));
+        if (end > 2 && block.names.size() < kMostUses)
+          block.names.insert(word.raw.substr(2, end - 2));
       }
     }
   }
@@ -333,6 +406,7 @@ class SplitReader {
       const std::size_t before = block.names.size();
       for (const ShellAssignment& one : block.assigned) {
         const std::string_view value = one.value.raw;
+        if (value.size() > kLongestUse) continue;
         const bool counts =
             loop && value.find('$') != std::string_view::npos && Names(value, one.name);
         if (counts || (!loop && NamesArguments(value)) || NamesOneOf(value, block.names))
@@ -342,39 +416,76 @@ class SplitReader {
     }
   }
 
-  void Call(const OpenBlock& function, const std::vector<ShellWord>& words, bool background) {
-    std::string call;
-    for (const ShellWord& word : words) call += " " + word.raw;
+  // "$1" is the word of the call, and so is "$gpu" behind `local gpu=$1`. Empty: it is none of it.
+  static std::string ArgumentOf(const OpenBlock& function, std::string value,
+                                const std::vector<ShellWord>& call) {
+    for (const ShellAssignment& one : function.assigned) {
+      if (value != "$" + one.name) continue;
+      value = WithoutBraces(Unquoted(one.value.raw));
+      break;
+    }
+    if (value.size() != 2 || value[0] != '$' || value[1] < '1' || value[1] > '9') return {};
+    const std::size_t number = static_cast<std::size_t>(value[1] - '0');
+    return number < call.size() ? WithoutBraces(Unquoted(call[number].raw)) : std::string();
+  }
+
+  void Call(const OpenBlock& called, const std::vector<ShellWord>& words, bool background) {
+    if (++calls_ > kMostCalls) return;
+    std::string all;
+    for (const ShellWord& word : words) {
+      if (all.size() + word.raw.size() > kLongestUse) break;
+      all += " " + word.raw;
+    }
+    const OpenBlock function = called;  // what is found in it may change it
+    if (!function.splits.empty()) Found(function.splits[0], function.splits[0].maybe || Maybe());
     const auto add = [&](Use use, bool behind) {
-      const bool follows = NamesArguments(use.value) || NamesOneOf(use.value, function.names);
-      if (follows && use.value.size() < kLongestUse) use.value += call;
+      use.maybe = use.maybe || Maybe();
+      if (use.follows) {
+        std::string argument = ArgumentOf(function, use.value, words);
+        if (argument.size() > kLongestUse) return;
+        if (argument.empty() ? FollowsRank(all) : IsHarmless(argument)) return;
+        if (argument.empty()) argument = use.value + all;
+        use.value = std::move(argument);
+        if (use.value.size() > 2 * kLongestUse) return;
+      }
       Push(std::move(use), behind);
     };
-    const std::vector<Use> serial = function.serial;
-    const std::vector<Use> parallel = function.parallel;
-    for (const Use& use : serial) add(use, background);
-    for (const Use& use : parallel) add(use, true);
+    for (const Use& use : function.serial) add(use, background);
+    for (const Use& use : function.parallel) add(use, true);
+  }
+
+  // It has the rank in it, or devices that the process was given.
+  bool FollowsRank(std::string_view value) const {
+    return (value.find('$') != std::string_view::npos &&
+            value.find("RANK") != std::string_view::npos) ||
+           value.find(kDevices) != std::string_view::npos ||
+           value.find("SLURM_") != std::string_view::npos || NamesOneOf(value, ranked_);
   }
 
   // The rank's own device, or none.
-  static bool IsHarmless(std::string_view value) {
-    return value.empty() || value[0] == '-' || value == "NoDevFiles" ||
-           (value.find('$') != std::string_view::npos && value.find("RANK") < value.size()) ||
-           value.find(kDevices) != std::string_view::npos ||
-           value.find("SLURM_") != std::string_view::npos;
+  bool IsHarmless(std::string_view value) const {
+    return value.empty() || value[0] == '-' || value == "NoDevFiles" || FollowsRank(value);
   }
 
   void Add(Use use, bool background) {
-    if (IsHarmless(use.value)) return;
+    if (use.value.size() > kLongestUse || IsHarmless(use.value)) return;
+    use.maybe = Maybe();
     NoteDevices(use);
     Push(std::move(use), background);
   }
 
   void Push(Use use, bool background) {
+    use.numbers = NumbersIn(use.value);
+    bool found = false;
+    bool maybe = true;
     for (const OpenBlock& block : blocks_) {
-      for (const Use& other : block.parallel)
-        if (other.value != use.value && other.devices == use.devices) Found(use);
+      for (const Use& other : block.parallel) {
+        const Apart apart = AreApart(use, other);
+        found = found || apart != Apart::kNo;
+        maybe = maybe && (apart != Apart::kYes || use.maybe || other.maybe);
+      }
     }
+    if (found) Found(use, maybe);
     std::vector<Use>& uses = background ? blocks_.back().parallel : blocks_.back().serial;
     if (uses.size() < kMostUses) uses.push_back(std::move(use));
   }
@@ -392,19 +503,30 @@ class SplitReader {
     }
     known_ = known_ && !lists.empty();
     for (const std::string_view list : lists) {
-      for (std::size_t at = 0; at <= list.size();) {
-        const std::size_t end = std::min(list.find(',', at), list.size());
-        const auto number = ParseInt(list.substr(at, end - at));
-        known_ = known_ && number && *number >= 0 && *number < kMostDevices;
-        if (known_) split_.devices.insert(static_cast<int>(*number));
-        at = end + 1;
-      }
+      const auto numbers = NumbersIn(list);
+      known_ = known_ && numbers;
+      for (int i = 0; known_ && i < static_cast<int>(kMostDevices); ++i)
+        if ((*numbers >> i & 1) != 0) split_.devices.insert(i);
     }
   }
 
-  void Found(const Use& use) {
+  // In a function it counts with the call.
+  void Found(Use use, bool maybe) {
+    const auto open = std::find_if(blocks_.rbegin(), blocks_.rend(), [](const OpenBlock& block) {
+      return block.kind == OpenBlock::Kind::kFunction;
+    });
+    use.maybe = maybe;
+    if (open != blocks_.rend()) {
+      if (open->splits.empty()) {
+        open->splits.push_back(std::move(use));
+      } else if (!maybe) {
+        open->splits[0].maybe = false;
+      }
+      return;
+    }
     if (!found_ || (use.devices && !split_.by_devices)) split_.assignment = use.assignment;
     split_.by_devices = split_.by_devices || use.devices;
+    split_.maybe = (!found_ || split_.maybe) && maybe;
     found_ = true;
   }
 
@@ -415,6 +537,10 @@ class SplitReader {
   bool brace_of_function_ = false;
   int subshells_ = 0;
   int deeper_ = 0;  // blocks beyond those that are kept
+  int calls_ = 0;
+  bool joined_ = false;  // the command at hand stands behind a test and `&&`, or `||`
+  bool ends_ = false;    // the text may have ended
+  std::set<std::string, std::less<>> ranked_;  // variables made of the rank
   bool found_ = false;
   bool known_ = true;
   DeviceSplit split_;

@@ -14,6 +14,7 @@ struct DeviceSplit {
   std::string assignment;   // of one program, as written: "CUDA_VISIBLE_DEVICES=$i", "RANK=1"
   std::set<int> devices;    // of all programs; empty: they are not written out
   bool by_devices = false;  // not by ranks alone
+  bool maybe = false;       // the text may not come to it, or they may share a device
 };
 
 // Not one program behind the other, nor programs that share a device.

@@ -151,20 +151,26 @@ class LineReader {
 
   // A text that starts a program for each GPU would do so in every process of the job.
   Result<void> TakeSplits(const WrittenCounts& counts, LaunchLine& line) const {
-    LAUNCH_RETURN_IF_ERROR(TakeSplit(script_, "it", line));
-    for (const auto& [shown, text] : counts.scripts) {
+    LAUNCH_RETURN_IF_ERROR(TakeSplit(script_, "it", false, line));
+    for (const auto& [shown, text, maybe] : counts.scripts) {
       if (const auto script = ReadShell(text))
-        LAUNCH_RETURN_IF_ERROR(TakeSplit(*script, shown, line));
+        LAUNCH_RETURN_IF_ERROR(TakeSplit(*script, shown, maybe, line));
     }
     return {};
   }
 
-  Result<void> TakeSplit(const ShellScript& script, const std::string& where,
+  // `maybe`: the text may not be reached.
+  Result<void> TakeSplit(const ShellScript& script, const std::string& where, bool maybe,
                          LaunchLine& line) const {
     const auto split = DeviceSplitOf(script);
     if (!split) return {};
     const auto told = options_.told.find("NPROC_PER_NODE");
-    if (told != options_.told.end() && told->second != "1" && !options_.gpu_per_rank) {
+    const bool several = told != options_.told.end() && told->second != "1";
+    if (maybe || split->maybe) {
+      if (several && !options_.gpu_per_rank) line.warnings.push_back(MayStartEach(*split, where));
+      return {};
+    }
+    if (several && !options_.gpu_per_rank) {
       return Fail(ErrorCode::kInvalidArgument,
                   "run: " + where + " starts a program for each GPU at the same time (" +
                       split->assignment + "), and every process of the job would do so",
@@ -177,6 +183,14 @@ class LineReader {
       line.read.push_back(split->assignment + ": the text starts a program for each GPU itself");
     }
     return {};
+  }
+
+  static Finding MayStartEach(const DeviceSplit& split, const std::string& where) {
+    return MakeFinding("visible_devices_set", Severity::kWarning,
+                       (where == "it" ? "run" : where) +
+                           " may start a program for each GPU at the same time (" +
+                           split.assignment + "), and every process of the job would do so",
+                       HintInsteadOfSplit(split));
   }
 
   // Of programs that no launcher starts.
@@ -351,7 +365,8 @@ class LineReader {
     if (!options_.local_rank_arg) return 0;
     if (word.starts_with("--local_rank=") || word.starts_with("--local-rank=")) return 1;
     const bool apart = word == "--local_rank" || word == "--local-rank";
-    return apart ? std::min<std::size_t>(2, words.size() - i) : 0;
+    if (!apart) return 0;
+    return i + 1 < words.size() && !words[i + 1].value.starts_with('-') ? 2 : 1;
   }
 
   std::string TeeText() const {

@@ -65,7 +65,7 @@ std::string LauncherIn(const std::string& text) {
 
 // The first script that calls a launcher, in words.
 Result<std::string> LauncherAmong(const std::vector<ShellWalk::CalledText>& scripts) {
-  for (const auto& [shown, text] : scripts) {
+  for (const auto& [shown, text, maybe] : scripts) {
     const std::string seen = LauncherIn(text);
     if (seen.empty()) continue;
     if (IsWrapped(seen) || StartsRanksItself(seen)) return shown + " calls " + seen;
@@ -81,7 +81,7 @@ Result<std::string> LauncherAmong(const std::vector<ShellWalk::CalledText>& scri
 
 // What is said of script files that the text runs, as far as they are at hand.
 std::vector<Finding> HiddenInScripts(const std::vector<ShellWalk::CalledText>& scripts) {
-  for (const auto& [shown, text] : scripts) {
+  for (const auto& [shown, text, maybe] : scripts) {
     const auto inner = ReadShell(text);
     if (!inner) continue;
     std::vector<Finding> hidden = HiddenStatus(*inner, shown);
@@ -297,11 +297,11 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
       options.launcher == LauncherKind::kAuto && IsOfSeveralNodes(options, line);
   LAUNCH_RETURN_IF_ERROR(CheckOneAtATime(script, "run: it"));
   if (everywhere) LAUNCH_RETURN_IF_ERROR(CheckEveryNode(script, "run: it"));
-  for (const auto& [shown, inside] : counts.scripts) {
+  for (const auto& [shown, inside, maybe] : counts.scripts) {
     const auto inner = ReadShell(inside);
     if (!inner) continue;
     LAUNCH_RETURN_IF_ERROR(CheckOneAtATime(*inner, "run: " + shown));
-    if (everywhere) LAUNCH_RETURN_IF_ERROR(CheckEveryNode(*inner, "run: " + shown));
+    if (everywhere && !maybe) LAUNCH_RETURN_IF_ERROR(CheckEveryNode(*inner, "run: " + shown));
   }
   std::vector<Finding> hidden = HiddenStatus(script);
   if (hidden.empty()) hidden = HiddenInScripts(counts.scripts);

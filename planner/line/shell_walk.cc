@@ -354,7 +354,7 @@ void ShellWalk::FromScript(const ShellCommand& command) {
   }
   if (!called.by_name && !IsShellScript(*found)) return;
   const std::string text = *found;  // the script may write it anew
-  if (scripts_.size() < kMostScripts) scripts_.push_back({called.path, text});
+  if (scripts_.size() < kMostScripts) scripts_.push_back({called.path, text, maybe_});
   Outside outside{known_, place_};
   SetParameters(command, called.word);
   if (const std::string whole = place_.Whole(called.path); !whole.empty()) {

@@ -27,6 +27,7 @@ class ShellWalk {
   struct CalledText {
     std::string shown;  // as the calling command names it
     std::string text;
+    bool maybe = false;  // the call may not be reached
   };
   using Words = std::function<void(const std::vector<ShellWord>& words)>;
 

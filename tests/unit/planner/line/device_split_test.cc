@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
+#include <utility>
 
 #include "planner/line/launch_line.h"
 #include "tests/unit/planner/plan_fixtures.h"
@@ -90,6 +92,75 @@ TEST(DeviceSplit, TextsOfTheirOwnProcessOrDeviceAreNone) {
         "for i in 1 2; do echo CUDA_VISIBLE_DEVICES=$i & done; wait"}) {
     EXPECT_FALSE(SplitOf(text)) << text;
   }
+}
+
+TEST(DeviceSplit, ProgramsThatShareADeviceOrFollowTheRankAreNone) {
+  for (const char* text :
+       {"CUDA_VISIBLE_DEVICES=0 python mon.py &\nCUDA_VISIBLE_DEVICES=0,1 python train.py",
+        "CUDA_VISIBLE_DEVICES=$G python a.py &\nCUDA_VISIBLE_DEVICES=${G} python b.py",
+        "job() {\n  CUDA_VISIBLE_DEVICES=$1 python t.py --lr $2 &\n}\njob 0 1e-3\njob 0 1e-4\nwait",
+        "for j in 0 1; do gpu=$((LOCAL_RANK * 2 + j)); CUDA_VISIBLE_DEVICES=$gpu python t.py & "
+        "done",
+        "for j in 0 1; do\n  base=$((LOCAL_RANK * 2))\n  gpu=$((base + j))\n"
+        "  CUDA_VISIBLE_DEVICES=$gpu python t.py &\ndone\nwait",
+        "job() { CUDA_VISIBLE_DEVICES=$1 python t.py & }\nfor j in 0 1; do job $((LOCAL_RANK * 2 + "
+        "j)); done"}) {
+    EXPECT_FALSE(SplitOf(text)) << text;
+  }
+}
+
+TEST(DeviceSplit, WhatTheTextMayNotComeToIsNotCertain) {
+  const auto maybe = [](const std::string& text) {
+    const auto split = SplitOf(text);
+    return split && split->maybe;
+  };
+  const std::string loop = kLoop;
+  for (const std::string& text :
+       {"if [ $EVAL ]; then\n" + loop + "\nfi\npython t.py",
+        "case \"$1\" in\neval)\n" + loop + "\n;;\ntrain) python t.py;;\nesac",
+        "run() {\n" + loop + "\n}\nif [ $EVAL ]; then run; fi",
+        "run() {\n" + loop + "\n}\n[ $EVAL ] && run",
+        "if [ $1 = train ]; then exec python t.py; fi\n" + loop,
+        std::string("CUDA_VISIBLE_DEVICES=0 python a.py &\nif [ $B ]; then\n"
+                    "  CUDA_VISIBLE_DEVICES=1 python b.py &\nfi\nwait"),
+        std::string("for i in 0 1; do [ -f $i ] || CUDA_VISIBLE_DEVICES=$i python t.py & done"),
+        std::string("CUDA_VISIBLE_DEVICES=0 python a.py &\nCUDA_VISIBLE_DEVICES=$G python b.py")}) {
+    EXPECT_TRUE(maybe(text)) << text;
+  }
+  EXPECT_FALSE(SplitOf("run() {\n" + loop + "\n}\npython t.py"));
+  for (const std::string& text :
+       {loop, "run() {\n" + loop + "\n}\nrun", "if [ $A ]; then echo a; fi\n" + loop,
+        "if [ $# -lt 1 ]; then echo usage; exit 1; fi\n" + loop,
+        "if [ $EVAL ]; then\n" + loop + "\nfi\n" + loop}) {
+    EXPECT_TRUE(SplitOf(text)) << text;
+    EXPECT_FALSE(maybe(text)) << text;
+  }
+}
+
+TEST(DeviceSplit, WhatMayNotBeReachedIsSaidAndNotRefused) {
+  const std::string modes =
+      "case \"$1\" in\neval)\n" + std::string(kLoop) + "\n;;\ntrain) python train.py;;\nesac";
+  for (const auto& [run, script] :
+       {std::pair<std::string, std::string>{"bash t.sh train", modes},
+        {"if [ -n \"$EVAL\" ]; then bash t.sh; else python train.py; fi", kLoop}}) {
+    const auto line = Read(JobOf(run, 4), script);
+    ASSERT_TRUE(line) << run;
+    EXPECT_TRUE(std::any_of(line->warnings.begin(), line->warnings.end(), [](const Finding& one) {
+      return one.says.find("may start a program for each GPU") != std::string::npos;
+    })) << run;
+  }
+}
+
+TEST(DeviceSplit, AHostileTextIsReadSoon) {
+  std::string text = "f() {\n";
+  for (int i = 0; i < 64; ++i) text += "CUDA_VISIBLE_DEVICES=$1 a" + std::to_string(i) + " &\n";
+  text += "}\ng() {\nf " + std::string(100'000, 'x') + "\n}\n";
+  for (int i = 0; i < 2'000; ++i) text += "g\n";
+  const auto script = ReadShell(text);
+  ASSERT_TRUE(script);
+  const std::clock_t before = std::clock();
+  (void)DeviceSplitOf(*script);
+  EXPECT_LT(std::clock() - before, 20 * CLOCKS_PER_SEC);
 }
 
 TEST(DeviceSplit, NumbersAreKnownWhereTheyAreWrittenOut) {

@@ -57,6 +57,35 @@ TEST(RankBranches, OtherTextsStartTheirLauncherOnEveryNode) {
   }
 }
 
+TEST(RankBranches, OtherVariablesAndConditionsAreLeftToTheText) {
+  for (const char* text :
+       {"if [ \"$TRAIN_RERANKER\" = 1 ]; then torchrun t.py; fi",
+        "if [ \"$LORA_RANK\" = 8 ]; then torchrun t.py; fi",
+        "if [ \"$OMPI_COMM_WORLD_LOCAL_RANK\" = 0 ]; then torchrun t.py; fi",
+        // Each of them has a launcher.
+        "if [ $NODE_RANK = 0 ]; then torchrun --node_rank 0 t.py; elif [ $NODE_RANK = 1 ]; then "
+        "torchrun --node_rank 1 t.py; fi",
+        "if [ $NODE_RANK = 0 ]; then torchrun a.py; fi\nif [ $NODE_RANK = 1 ]; then torchrun b.py; "
+        "fi",
+        "[ $NODE_RANK = 0 ] && torchrun a.py\n[ $NODE_RANK = 1 ] && torchrun b.py",
+        "[ $NODE_RANK = 0 ] && torchrun a.py || torchrun b.py",
+        "if [ \"${NODE_RANK:-0}\" -ge 0 ]; then torchrun t.py; fi",
+        "if [ $NODE_RANK -lt $NNODES ]; then torchrun t.py; fi",
+        "if [ $NODE_RANK != 5 ]; then torchrun t.py; fi",
+        "if [ $NODE_RANK = $FIRST ]; then torchrun t.py; fi",
+        "if [ $NODE_RANK = 0 ] || [ $ALL ]; then torchrun t.py; fi",
+        "if [ $ALL ] || [ $NODE_RANK = 0 ]; then torchrun t.py; fi",
+        "if [[ $NODE_RANK = 0 || $ALL ]]; then torchrun t.py; fi",
+        "if ! [ $NODE_RANK = 0 ]; then torchrun t.py; fi",
+        "if (( NODE_RANK >= 0 )); then torchrun t.py; fi",
+        "[ $ALL ] || [ $NODE_RANK = 0 ] && torchrun t.py",
+        // Not what every node comes to, nor what the nodes differ in.
+        "if [ $EVAL ]; then if [ $RANK = 0 ]; then torchrun e.py; fi; else python t.py; fi",
+        "NODE_RANK=0\nif [ $NODE_RANK = 0 ]; then torchrun t.py; fi"}) {
+    EXPECT_EQ(ConditionIn(text), "") << text;
+  }
+}
+
 TEST(RankBranches, ALauncherOfOneNodeIsRefusedOnSeveral) {
   const std::string text = "if [ $NODE_RANK = 0 ]; then\n  torchrun --nproc_per_node=2 t.py\nfi";
   for (const char* run : {text.c_str(), "bash t.sh"}) {
@@ -76,6 +105,8 @@ TEST(RankBranches, CallsThatNoPlanCanHoldAreRefusedWithTheReason) {
   };
   for (const auto& [run, says] :
        {Row{"deepspeed --autotuning run --num_gpus 2 t.py", "deepspeed --autotuning chooses"},
+        Row{"deepspeed -H h --master_port 1 --no_ssh --autotuning=run t.py",
+            "deepspeed --autotuning chooses"},
         Row{"mkdir -p o\ndeepspeed --elastic_training t.py",
             "deepspeed --elastic_training chooses"},
         Row{"colossalai run --nproc_per_node 2 --host 10.1.1.1,10.1.1.2 t.py", "by ssh"},
@@ -90,6 +121,9 @@ TEST(RankBranches, CallsThatNoPlanCanHoldAreRefusedWithTheReason) {
   }
   for (const char* run :
        {"deepspeed --num_gpus 2 t.py --autotuning run",
+        "deepspeed --no_python ./train.sh --elastic_training",
+        "deepspeed --hostfile h ./train.sh --autotuning x",
+        "set -x\ndeepspeed -H h --module m --autotuning run",
         "if [ $TUNE ]; then deepspeed --autotuning run t.py; else deepspeed t.py; fi",
         "colossalai run --nproc_per_node 2 --host localhost t.py",
         "colossalai run --nproc_per_node 2 t.py --host a,b",
