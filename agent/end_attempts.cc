@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -55,19 +56,24 @@ Result<std::vector<EndedAttempt>> EndAttempts(const AgentConfig& config) {
                 "an agent of node " + node + " runs: " + cgroups.kill_root + " is in use",
                 "stop that agent first; the attempts are its own");
   LAUNCH_ASSIGN_OR_RETURN(const RunnerState found, runner.Recover());
-  std::size_t left = 0;
+  std::set<Key> left;
   for (const FoundAllocation& allocation : found.allocations) {
     if (!allocation.alive) continue;
-    runner.Stop({.key = allocation.status.key, .cause = StopCause::kStale, .grace = Millis{0}});
-    ++left;
+    runner.Stop({.key = allocation.status.key,
+                 .cause = StopCause::kStale,
+                 .grace = Millis{0},
+                 .at_once = true});
+    left.insert(allocation.status.key);
   }
   std::map<Key, std::string> ended;  // and what is left
   const BootTime until = clock.Now() + kProofTime + Millis{5'000};
-  while (ended.size() < left && clock.Now() < until) {
-    for (const Told& event : mailbox.TakeBatch(64, kWaitMs))
-      if (auto end = EndIn(event)) ended[end->key] = std::move(end->left);
+  while (!left.empty() && clock.Now() < until) {
+    for (const Told& event : mailbox.TakeBatch(64, kWaitMs)) {
+      auto end = EndIn(event);
+      if (end && left.erase(end->key) > 0) ended[end->key] = std::move(end->left);
+    }
   }
-  if (ended.size() < left)
+  if (!left.empty())
     return Fail(ErrorCode::kDeadlineExceeded,
                 "attempts below " + config.state_dir + " did not end in time");
   RemoveEmptyRoots(runner.cgroups());

@@ -418,6 +418,7 @@ Result<void> DevCluster::EndJobs(OnJobs on_jobs, const Say& say) {
 // that was installed anew.
 Result<void> DevCluster::EndRest(const Say& say) {
   LAUNCH_ASSIGN_OR_RETURN(const std::string program, ProgramBeside("launch-agent"));
+  std::string left;
   std::error_code error;
   for (fs::directory_iterator at(dir_ + "/agents", error), end; !error && at != end;
        at.increment(error)) {
@@ -430,9 +431,10 @@ Result<void> DevCluster::EndRest(const Say& say) {
     std::istringstream lines(done.output);
     for (std::string line; std::getline(lines, line);) say(line + " on " + node);
     if (done.code != 0)
-      return Fail(ErrorCode::kFailedPrecondition,
-                  "what runs on " + node + " cannot be ended: " + std::string(Trim(done.errors)));
+      left += (left.empty() ? "" : "\n") + ("what runs on " + node + " cannot be ended: ") +
+              std::string(Trim(done.errors));
   }
+  if (!left.empty()) return Fail(ErrorCode::kFailedPrecondition, left);
   return {};
 }
 

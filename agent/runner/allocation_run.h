@@ -50,6 +50,7 @@ struct StopRun {
   Millis grace{0};
   StopStep step = StopStep::kBegin;
   BootTime deadline{};     // of the present step
+  bool at_once = false;    // no time for the signal before TERM
   bool signalled = false;  // every rank has its signal
   BootTime give_up{};      // of the free proof
   BootTime proof_since{};  // an older list of the driver proves nothing

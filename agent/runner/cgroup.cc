@@ -268,7 +268,7 @@ std::shared_ptr<const UniqueFd> Claim(const std::string& root) {
 }
 
 // Where the process's group of that hierarchy lies but for "/J.N/shims" or "/J.N/ranks..."; empty:
-// it is in none of the attempt.
+// it is in none of the attempt. One that this process is in too is of the job that it runs in.
 std::string RootOf(const std::string& mount, int pid, const std::string& controller,
                    const std::string& name) {
   if (mount.empty()) return {};
@@ -277,6 +277,7 @@ std::string RootOf(const std::string& mount, int pid, const std::string& control
   if (at == std::string::npos) return {};
   const std::string_view below = std::string_view(path).substr(at + name.size() + 1);
   if (!below.starts_with("shims") && !below.starts_with("ranks")) return {};
+  if ((OwnPath(controller) + "/").starts_with(path.substr(0, at) + name + "/")) return {};
   const std::string root = mount + path.substr(0, at);
   return IsFile(root + name + "/cgroup.procs") ? root : std::string();
 }

@@ -121,6 +121,8 @@ CgroupHost RunnerLoop::FindCgroups(const Key& key) const {
   const std::string path = AllocationPath(options_.state_dir, key);
   const std::optional<CgroupHost> noted = NotedCgroups(*options_.files, path);
   if (noted && AllocationCgroup(*noted, key).AnyPopulated()) return *noted;
+  // They were started in none; those they are in may be of the job that this agent runs in.
+  if (noted && noted->level == Containment::kTree) return *noted;
   if (const auto held = holders_.find(path + "/lock"); held != holders_.end()) {
     if (auto host = CgroupsOfProcesses(cgroups_, held->second, key)) return *host;
     if (!noted) return {};  // they were started without any

@@ -248,12 +248,19 @@ void RunnerLoop::Do(order::StopAllocation& order) {
   LAUNCH_FAILPOINT("stop.4.tombstone");
   if (run->phase == RunPhase::kDropped) run->phase = RunPhase::kAccepted;
   const BootTime now = options_.clock->Now();
-  if (!run->stop) {
+  const bool first = !run->stop;
+  if (first) {
     run->stop = StopRun{.cause = order.cause, .grace = order.grace};
     GoOnClimbing(*run);
-  } else if (order.at_once && run->stop->step == StopStep::kCheckpoint) {
-    run->stop->grace = std::min(run->stop->grace, order.grace);
-    run->stop->deadline = now;
+  }
+  if (order.at_once && run->stop->step <= StopStep::kTerminate) {
+    StopRun& stop = *run->stop;
+    stop.at_once = true;
+    stop.grace = std::min(stop.grace, order.grace);
+    const bool asked = stop.step == StopStep::kCheckpoint;
+    stop.deadline = asked ? now : std::min(stop.deadline, now + stop.grace);
+  } else if (first) {
+    // The ladder begins, or goes on where the agent before left it.
   } else if (run->stop->step <= StopStep::kTerminate && order.grace < run->stop->grace) {
     run->stop->grace = order.grace;
     run->stop->deadline = std::min(run->stop->deadline, now + order.grace);

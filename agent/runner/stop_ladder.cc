@@ -157,7 +157,7 @@ HeldGpus RunnerLoop::FindHeld(const AllocationRun& run, const std::string& why_n
     if (why.empty() && ProbeLock(GpuLockPath(options_.lock_dir, gpu)) == LockState::kHeld) {
       why = "the lock of GPU " + gpu.value + " is held";
     }
-    if (why.empty()) why = WhyDriverHolds(run, gpu, now);
+    if (why.empty() && options_.gpu_processes) why = WhyDriverHolds(run, gpu, now);
     if (!why.empty()) held.emplace_back(gpu, std::move(why));
   }
   return held;
@@ -276,7 +276,8 @@ void RunnerLoop::Climb(AllocationRun& run) {
   };
 
   if (stop.step == StopStep::kBegin) {
-    const bool ask = alive && run.spec && run.spec->stop.signal && WantsCheckpoint(stop.cause);
+    const bool ask =
+        alive && run.spec && run.spec->stop.signal && WantsCheckpoint(stop.cause) && !stop.at_once;
     if (ask) {
       enter(StopStep::kCheckpoint, run.spec->stop.signal_before);
     } else {

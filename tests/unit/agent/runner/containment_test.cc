@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -200,6 +201,25 @@ TEST_P(ContainmentTest, TakesRanksOverThatLiveInGroupsOfAnotherName) {
     bench_.Remember(spec);
     bench_.Open();
   }
+}
+
+// As an agent that a job runs: its first attempt may have the number of the one it is in.
+TEST_P(ContainmentTest, TheGroupThatAProcessIsInItselfIsNotOfWhatItStarted) {
+  const auto started = bench_.Run(bench_.Spec(kKey, 1, {"--sleep-until", bench_.Path("never")}));
+  ASSERT_TRUE(started && !started->failed);
+  const CgroupHost host = bench_.runner().cgroups();
+  const std::vector<int> ranks = {static_cast<int>(started->pids.at(0).second)};
+  EXPECT_EQ(CgroupsOfProcesses(host, ranks, kKey).has_value(), GetParam() != Containment::kTree);
+  const std::vector<std::string> procs = AllocationCgroup(host, kKey).RankProcs(0);
+  const pid_t within = ::fork();
+  if (within == 0) {
+    for (const std::string& file : procs) std::ofstream(file) << 0 << std::flush;
+    ::_exit(CgroupsOfProcesses(host, ranks, kKey) ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(within, &status, 0), within);
+  EXPECT_EQ(status, 0);
+  ASSERT_TRUE(bench_.Stop(kKey, Millis{0}));
 }
 
 TEST_P(ContainmentTest, ARankRunsOnWhenOnlyTheLevelOfContainmentChanges) {

@@ -163,6 +163,62 @@ TEST(Restart, AStopGoesOnWhereItWas) {
   EXPECT_EQ(bench.ReadFile(bench.Path("saved")), "usr1 0\n");  // once
 }
 
+// As `launch-agent end`, after an agent that left its ranks time for a checkpoint.
+TEST(Restart, AnEndAtOnceWaitsForNoLadderOfTheAgentBefore) {
+  for (const bool checkpoint : {true, false}) {
+    SCOPED_TRACE(checkpoint);
+    RunnerBench bench;
+    bench.Open();
+    AllocationSpec spec =
+        bench.Spec(kKey, 1, {"--ignore-term", "--sleep-until", bench.Path("never")});
+    if (checkpoint) spec.stop.signal = SIGCONT;  // which ends nothing
+    spec.stop.signal_before = Millis{600'000};
+    ASSERT_TRUE(bench.Run(spec));
+    ASSERT_TRUE(bench.AwaitWitnesses(1));
+    bench.runner().Stop({kKey, StopCause::kCancelled, Millis{600'000}});
+    ASSERT_TRUE(
+        bench.Eventually([&] { return !bench.ReadFile(DirOf(bench) + "/ladder").empty(); }));
+    bench.Kill();
+    bench.Open();
+    bench.runner().Stop({kKey, StopCause::kStale, Millis{0}, true});
+    EXPECT_TRUE(bench.told().Await<told::StopDone>(
+        [](const told::StopDone& done) { return done.key == kKey && done.held.empty(); }));
+  }
+}
+
+TEST(Restart, AnEndAtOnceIsNotForgottenBeforeTheLadderBegins) {
+  RunnerBench bench;
+  bench.Open();
+  AllocationSpec spec = bench.Spec(kKey, 1, {"--sleep-until", bench.Path("never")});
+  spec.stop.signal = SIGCONT;
+  spec.stop.signal_before = Millis{600'000};
+  ASSERT_TRUE(bench.Run(spec));
+  ASSERT_TRUE(bench.AwaitWitnesses(1));
+  bench.runner().Stop({kKey, StopCause::kTimeLimit, Millis{10'000}});
+  bench.runner().Stop({kKey, StopCause::kCancelled, Millis{10'000}, true});
+  EXPECT_TRUE(bench.told().Await<told::StopDone>(
+      [](const told::StopDone& done) { return done.key == kKey; }));
+}
+
+// As `launch-agent end`, which asks no driver: locks and groups are the proof.
+TEST(Restart, ProvesTheEndOfAJobWithGpusWithoutAnybodyToAskTheDriver) {
+  RunnerBench bench;
+  SystemClock clock;
+  bench.options().gpu_processes = [&]() -> std::optional<GpuProcessSnapshot> {
+    return GpuProcessSnapshot{.asked = clock.Now(), .lists = {{{"GPU-a"}, {}}}};
+  };
+  bench.Open();
+  AllocationSpec spec = bench.Spec(kKey, 1, {"--sleep-until", bench.Path("never")});
+  spec.gpus = {{"GPU-a"}};
+  ASSERT_TRUE(bench.Run(spec));
+  bench.Kill();
+  bench.options().gpu_processes = {};
+  bench.Open();
+  const auto stopped = bench.Stop(kKey, Millis{0});
+  ASSERT_TRUE(stopped);
+  EXPECT_TRUE(stopped->held.empty());
+}
+
 TEST(Restart, TakesLocksAndPortsAgainForWhatWasNotStarted) {
   RunnerBench bench;
   bench.Open();
