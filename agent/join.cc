@@ -9,6 +9,7 @@
 
 #include "agent/link/channel.h"
 #include "agent/link/identity_files.h"
+#include "agent/runner/fence_file.h"
 #include "common/clock.h"
 #include "common/pki.h"
 #include "common/text.h"
@@ -100,6 +101,10 @@ Result<Joined> JoinCluster(FileSystem& files, const JoinRequest& request) {
   if (facts.identity.role != "node" || facts.identity.name != node.value)
     return Fail(ErrorCode::kInternal, "the controller signed a certificate for " +
                                           ToUri(facts.identity) + " instead of this node");
+  // What was obeyed of another cluster says nothing of this one's store.
+  const auto known = ReadIdentity(files, request.state_dir);
+  if (!known || known->ca_pem != identity.ca_pem)
+    LAUNCH_RETURN_IF_ERROR(files.RemoveTree(FencePath(request.state_dir)));
   LAUNCH_RETURN_IF_ERROR(WriteJoined(files, request.state_dir, joined));
   if (auto written = WriteIdentity(files, request.state_dir, identity); !written) {
     if (before) (void)WriteJoined(files, request.state_dir, *before);

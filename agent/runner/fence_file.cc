@@ -11,11 +11,11 @@ Result<void> WriteFence(FileSystem& files, const std::string& state_dir, const F
   out.Put(fence.incarnation);
   out.Put(fence.epoch);
   out.Put(fence.revision);
-  return files.WriteDurable(state_dir + "/fence", SealBody(out.bytes()));
+  return files.WriteDurable(FencePath(state_dir), SealBody(out.bytes()));
 }
 
 Result<Fence> ReadFence(FileSystem& files, const std::string& state_dir) {
-  const std::string path = state_dir + "/fence";
+  const std::string path = FencePath(state_dir);
   if (::access(path.c_str(), F_OK) != 0) return Fence{};
   LAUNCH_ASSIGN_OR_RETURN(const std::string bytes, files.Read(path, 4096));
   const auto body = OpenBody(bytes);

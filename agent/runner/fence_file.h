@@ -9,6 +9,8 @@
 
 namespace launch::agent {
 
+inline std::string FencePath(const std::string& state_dir) { return state_dir + "/fence"; }
+
 Result<void> WriteFence(FileSystem& files, const std::string& state_dir, const Fence& fence);
 
 // All zero when there is no file. DATA_LOSS when it is torn: then nothing may be obeyed.

@@ -62,6 +62,10 @@ void OnTick(Draft& draft) {
         offers_again;
     if (offers_again) draft.TouchQueue();
   }
+  if (state.live.awaits_nodes && state.live.since + kReturnTime <= draft.now()) {
+    draft.live().awaits_nodes = false;
+    draft.TouchQueue();
+  }
   EndLeases(draft);
   if (HasLostPlace(state, draft.now())) draft.TouchQueue();
   EndTies(draft);
@@ -102,6 +106,7 @@ std::optional<BootTime> NextDeadline(const State& state) {
       if (const std::optional<BootTime> due = StopDue(state, key, node, asked)) consider(*due);
     }
   }
+  if (state.live.awaits_nodes) consider(state.live.since + kReturnTime);
   if (const std::optional<BootTime> lost = NextPlaceLost(state)) consider(*lost);
   if (const std::optional<BootTime> tie = NextTieEnd(state)) consider(*tie);
   if (const std::optional<BootTime> lease = NextLeaseEnd(state)) consider(*lease);

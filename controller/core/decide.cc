@@ -118,6 +118,8 @@ void GiveUpPlan(Draft& draft, const Key& key, const std::string& why) {
   draft.Put(attempt);
 }
 
+constexpr std::size_t kOpeningsKept = 100;  // of an older one the oldest that is kept is asked
+
 // Seconds since 1970, where the upper half of a session's number can hold them.
 std::uint64_t EpochAt(WallTime wall) {
   const std::int64_t seconds = ToMs(wall) / 1000;
@@ -130,7 +132,10 @@ void RecallUnknown(State& state) {
   for (const auto& [gpu, record] : state.quarantine) {
     const auto job = state.jobs.find(record.key.job);
     if (job == state.jobs.end() || job->second.phase == JobPhase::kDone) continue;
-    if (IsUnknownHere(state, record.key)) state.live.unknown[record.key].insert(record.node);
+    const auto node = state.nodes.find(record.node);
+    const bool fenced = node != state.nodes.end() && !node->second.fenced_by.empty();
+    if (!fenced && IsUnknownHere(state, record.key))
+      state.live.unknown[record.key].insert(record.node);
   }
 }
 
@@ -287,11 +292,14 @@ Result<Decision> Start(State& state, const PlanDecoder& decode, const std::strin
 
   state.live.since = now.boot;
   RecallUnknown(state);
+  state.live.awaits_nodes = went_back || state.cluster.incarnation > 1;
   Draft draft(state, now);
   ClusterRecord cluster = state.cluster;
   if (cluster.id.empty()) cluster.id = new_cluster_id;
   // Of two histories that begin with one backup, the later one has the higher epoch.
   cluster.epoch = std::max(cluster.epoch + 1, EpochAt(now.wall));
+  if (state.live.opened_at) cluster.openings[cluster.epoch] = *state.live.opened_at;
+  while (cluster.openings.size() > kOpeningsKept) cluster.openings.erase(cluster.openings.begin());
   if (went_back) {
     ++cluster.incarnation;
     cluster.next_job += kJobsSkipped;

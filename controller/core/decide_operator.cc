@@ -39,7 +39,6 @@ constexpr const char* kNoGpu = "-";
 
 // Agents come back within some 15 s after a restart of ours; until then nobody here knows who
 // lives.
-constexpr Millis kReturnTime{30'000};
 
 // How much longer a node that was not heard since our start may take to come back.
 Millis StillExpected(const Draft& draft, const NodeId& node) {

@@ -9,6 +9,7 @@
 #include "controller/core/fold_findings.h"
 #include "controller/core/kept_place.h"
 #include "controller/core/offers.h"
+#include "controller/core/unknown_attempts.h"
 #include "controller/core/views.h"
 #include "planner/planner.h"
 #include "preflight/checked_text.h"
@@ -229,7 +230,8 @@ void PlacePlanned(Draft& draft, JobId id, std::uint64_t ticket, const PlanOutcom
     EndJob(draft, job, ending);
     return;
   }
-  if (!StillValid(draft.state(), hold)) return;  // the queue is looked at again
+  // Else the queue is looked at again.
+  if (!StillValid(draft.state(), hold) || !WhyRunsAlready(draft.state(), id).empty()) return;
   BeginAttempt(draft, job, hold, outcome);
 }
 

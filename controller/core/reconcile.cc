@@ -121,13 +121,15 @@ std::string WhyWentBack(const State& state, const event::NodeAttached& event) {
         seen.incarnation, seen.epoch);
   }
   if (seen.incarnation < cluster.incarnation) return {};
-  const bool earlier = seen.epoch < cluster.epoch;
-  const std::optional<std::uint64_t> had = earlier ? state.live.opened_at : event.revision;
+  // The first one that began after what the node saw.
+  const auto next = cluster.openings.upper_bound(seen.epoch);
+  const bool earlier = next != cluster.openings.end();
+  const std::optional<std::uint64_t> had = earlier ? next->second : event.revision;
   if (!had || seen.revision <= *had) return {};
   return fmt::format(
       "this store went back in time: the node has seen its revision {}, it {} {}; put back the "
       "newest store, or remove store.witness and start again to go on with this one",
-      seen.revision, earlier ? "began with" : "is at", *had);
+      seen.revision, earlier ? "had" : "is at", *had);
 }
 
 // Why this stream may not speak for the node, or empty.
@@ -179,7 +181,8 @@ bool RanNewer(const State& state, const from_node::Hello& hello, const Key& key)
 // What this store takes for the newest attempt ended in its absence: nobody failed.
 void RequeueForNewer(Draft& draft, JobId id) {
   JobRecord job = draft.state().jobs.at(id);
-  if (!job.requeued_by.empty() || !job.cancelled_by.empty()) return;
+  if (job.phase != JobPhase::kActive || !job.requeued_by.empty() || !job.cancelled_by.empty())
+    return;
   job.requeued_by = "restore";
   draft.Put(std::move(job));
 }
@@ -296,7 +299,8 @@ void Reconcile(Draft& draft, AllocRecord alloc, const AllocationStatus* status,
     return;
   }
   // The node knows nothing of it, or only another version.
-  if (RanNewer(draft.state(), hello, alloc.key)) RequeueForNewer(draft, alloc.key.job);
+  const bool newest = alloc.key.attempt.value == draft.state().jobs.at(alloc.key.job).attempts;
+  if (newest && RanNewer(draft.state(), hello, alloc.key)) RequeueForNewer(draft, alloc.key.job);
   if (alloc.phase != StoredAllocPhase::kAssigned && MayHaveStarted(attempt)) {
     LoseRanks(draft, alloc, "agent state lost");
   }

@@ -38,6 +38,8 @@ struct ClusterRecord {
   std::uint64_t incarnation = 1;
   std::uint64_t epoch = 0;
   std::uint64_t next_job = 1;
+  std::map<std::uint64_t, std::uint64_t>
+      openings;  // the newest epochs, and the revision each began with
   friend bool operator==(const ClusterRecord&, const ClusterRecord&) = default;
 };
 

@@ -36,19 +36,18 @@ void CountProgress(const State& state, const LaunchDecision& decision, JobRecord
     job.best_step = std::max(job.best_step, decision.attempt.resumed_step);
     return;
   }
-  // A file that is written in place has no step in its name, but it has a time.
-  const bool newer = decision.checkpoint_written > before->started;
+  // A start since then has looked already: one checkpoint is progress once. A file that is written
+  // in place has no step in its name, but it has a time.
+  const bool looked = LookedSince(state, before->key, decision.attempt.key);
+  const bool newer = !looked && decision.checkpoint_written > before->started;
   if (newer || decision.attempt.resumed_step > job.best_step) {
     job.best_step = std::max(job.best_step, decision.attempt.resumed_step);
     job.no_progress = 0;
     RefillRetries(job);
     return;
   }
-  // What a user stopped is no try that gained nothing, and none counts twice: a start since then
-  // has looked already.
-  if (before->outcome != "preempted" && !LookedSince(state, before->key, decision.attempt.key)) {
-    ++job.no_progress;
-  }
+  // What a user stopped is no try that gained nothing.
+  if (before->outcome != "preempted" && !looked) ++job.no_progress;
 }
 
 std::optional<Ending> WhyStuck(const State& state, const AttemptRecord& attempt,

@@ -216,6 +216,7 @@ struct Live {
   int denials = 0;
   // Attempts of jobs here that are newer than what the store knows, and the nodes that say so.
   std::map<Key, std::set<NodeId>> unknown;
+  bool awaits_nodes = false;  // the store went back once: any of them may tell of such attempts
   // Revision with which the store was opened; absent: nobody said.
   std::optional<std::uint64_t> opened_at;
   std::map<Key, BootTime> ended;  // attempts whose plans are soon let go

@@ -9,9 +9,29 @@ namespace launch::controller {
 namespace {
 
 void Claim(Draft& draft, const NodeId& node, const Key& key) {
-  if (!draft.state().jobs.contains(key.job)) return;
+  const auto found = draft.state().jobs.find(key.job);
+  if (found == draft.state().jobs.end() || found->second.phase == JobPhase::kDone) return;
   draft.live().unknown[key].insert(node);
   draft.TouchQueue();
+  JobRecord job = found->second;
+  if (job.phase != JobPhase::kActive || !job.requeued_by.empty() || !job.cancelled_by.empty())
+    return;
+  // What is about to start beside it does not.
+  const Key newest{job.id, Attempt{job.attempts}};
+  if (newest == key || draft.state().attempts.at(newest).phase != AttemptPhase::kPreparing) return;
+  job.requeued_by = "restore";
+  draft.Put(std::move(job));
+  draft.Touch(key.job);
+}
+
+// One that was not heard since our start; null: all were.
+const NodeId* NodeToReport(const State& state) {
+  for (const auto& [id, record] : state.nodes) {
+    const auto live = state.live.nodes.find(id);
+    const bool heard = live != state.live.nodes.end() && live->second.heard != BootTime{};
+    if (!heard && record.fenced_by.empty()) return &id;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -27,8 +47,7 @@ std::string_view WhatIsUnknown(const State& state, const Key& key) {
 
 void NoteUnknown(Draft& draft, const NodeId& node, const from_node::Hello& hello) {
   for (const AllocationStatus& status : hello.allocations) {
-    if (!IsGone(status.phase) && IsUnknownHere(draft.state(), status.key))
-      Claim(draft, node, status.key);
+    if (!IsGone(status.phase)) Claim(draft, node, status.key);
   }
 }
 
@@ -92,7 +111,14 @@ void StopUnknown(Draft& draft, JobId job) {
 
 std::string WhyRunsAlready(const State& state, JobId job) {
   const auto found = state.live.unknown.lower_bound(Key{job, Attempt{0}});
-  if (found == state.live.unknown.end() || found->first.job != job) return {};
+  if (found == state.live.unknown.end() || found->first.job != job) {
+    const NodeId* node = state.live.awaits_nodes ? NodeToReport(state) : nullptr;
+    if (node == nullptr) return {};
+    return fmt::format(
+        "the store went back in time once: it is waited until {} tells what it runs, for {} s at "
+        "most",
+        node->value, kReturnTime.count() / 1'000);
+  }
   return fmt::format(
       "{} runs {}, which this store does not know, for it went back in time; it is waited for: "
       "`launch quarantine release {}` or `launch cancel {}` ends it",

@@ -32,6 +32,7 @@ pb::ClusterRecord ToRecord(const ClusterRecord& v) {
   m.set_incarnation(v.incarnation);
   m.set_epoch(v.epoch);
   m.set_next_job(v.next_job);
+  for (const auto& [epoch, revision] : v.openings) (*m.mutable_openings())[epoch] = revision;
   return m;
 }
 ClusterRecord FromRecord(Edge& e, const pb::ClusterRecord& m) {
@@ -42,6 +43,7 @@ ClusterRecord FromRecord(Edge& e, const pb::ClusterRecord& m) {
   v.epoch = m.epoch();
   e.Require(m.next_job() >= 1, "next_job", "must be at least 1");
   v.next_job = m.next_job();
+  v.openings = {m.openings().begin(), m.openings().end()};
   return v;
 }
 

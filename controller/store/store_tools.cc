@@ -90,6 +90,15 @@ Result<std::string> MoveAside(const std::string& file) {
   return aside;
 }
 
+// The store of an earlier restore that was cut short, or that somebody moved away; empty: none.
+std::string NewestAside(const std::string& file) {
+  std::string newest;
+  for (int number = 1; IsThere(file + ".old-" + std::to_string(number)); ++number) {
+    newest = file + ".old-" + std::to_string(number);
+  }
+  return newest;
+}
+
 struct Numbers {
   std::string store_id;
   ClusterRecord cluster;
@@ -174,14 +183,15 @@ Result<Restored> RestoreStore(const std::string& backup, const std::string& dir)
   LAUNCH_ASSIGN_OR_RETURN(restored.facts, CheckStore(backup));
   const std::string file = dir + "/store.db";
   std::optional<Numbers> old;
-  if (IsThere(file)) {
-    if (auto numbers = ReadNumbers(file)) {
+  const std::string before = IsThere(file) ? file : NewestAside(file);
+  if (!before.empty()) {
+    if (auto numbers = ReadNumbers(before)) {
       old = std::move(*numbers);
     } else {
       restored.unreadable = numbers.error().message;
     }
   }
-  if (old && old->store_id != restored.facts.store_id) {
+  if (old && before == file && old->store_id != restored.facts.store_id) {
     return Fail(ErrorCode::kFailedPrecondition,
                 backup + " is of store " + restored.facts.store_id + ", but " + file +
                     " is store " + old->store_id,
@@ -194,7 +204,8 @@ Result<Restored> RestoreStore(const std::string& backup, const std::string& dir)
   if (::mkdir(draft.c_str(), 0700) != 0) return FailErrno("mkdir " + draft, errno);
   const std::string made = draft + "/store.db";
   LAUNCH_RETURN_IF_ERROR(Copy(backup, made));
-  if (old) LAUNCH_RETURN_IF_ERROR(GoOnFrom(old->cluster, draft));
+  if (old && old->store_id == restored.facts.store_id)
+    LAUNCH_RETURN_IF_ERROR(GoOnFrom(old->cluster, draft));
   LAUNCH_ASSIGN_OR_RETURN(restored.facts, CheckStore(made));
   LAUNCH_RETURN_IF_ERROR(SyncPath(made, O_RDWR));
   LAUNCH_ASSIGN_OR_RETURN(restored.old_store, MoveAside(file));

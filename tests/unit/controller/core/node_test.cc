@@ -283,8 +283,9 @@ TEST_F(Node, ThatSawALaterRevisionThanTheStoreHasIsRefused) {
   EXPECT_FALSE(attach(903, 70));
 }
 
-TEST_F(Node, ThatSawMoreThanTheStoreBeganWithIsRefusedForAsLongAsThisEpochLasts) {
-  core.state.live.opened_at = 12;
+TEST_F(Node, ThatSawMoreThanTheStoreBeganWithIsRefusedAlsoAfterFurtherStarts) {
+  core.state.cluster.openings = {{core.state.cluster.epoch, 12},
+                                 {core.state.cluster.epoch + 9, 70}};
   from_node::Hello hello;
   hello.seen = {core.state.cluster.incarnation, core.state.cluster.epoch - 1, 17};
   hello.machine.install_id = "install-gpu1";

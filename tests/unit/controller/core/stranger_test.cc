@@ -1,6 +1,7 @@
 // What runs on a node and should not, or without its record: left alone, said, ended by a person.
 #include <algorithm>
 
+#include "controller/core/draft.h"
 #include "tests/unit/controller/core/test_core.h"
 
 namespace launch::controller {
@@ -159,6 +160,37 @@ TEST_F(NewerAttempt, EndsWhatTheStoreTakesForTheNewestWithoutBlame) {
   EXPECT_TRUE(core.state.jobs.at(key.job).retries.empty());
   EXPECT_NE(view.reason.evidence.find("gpu1 runs " + ToString(newer)), std::string::npos)
       << view.reason.evidence;
+}
+
+TEST_F(NewerAttempt, IsAwaitedAfterEachStartOfAStoreThatWentBack) {
+  Return();
+  State again;
+  ClusterRecord cluster = core.state.cluster;
+  cluster.incarnation = 2;
+  Apply(again, Put{cluster});
+  for (const auto& [id, record] : core.state.nodes) Apply(again, Put{record});
+  for (const auto& [id, record] : core.state.jobs) Apply(again, Put{record});
+  for (const auto& [id, record] : core.state.specs) Apply(again, Put{record});
+  const PlanDecoder decode = [](std::string_view, const std::string&) -> Result<StoredPlan> {
+    return StoredPlan{};
+  };
+  ASSERT_TRUE(controller::Start(again, decode, "x", core.now).has_value());
+  EXPECT_NE(again.live.reasons.at(key.job).evidence.find("gpu1"), std::string::npos);
+  EXPECT_EQ(NextDeadline(again), core.now.boot + kReturnTime);
+  Now later = core.now;
+  later.boot += kReturnTime;
+  Decide(again, event::Tick{}, later);
+  EXPECT_EQ(again.live.reasons.at(key.job).evidence.find("tells what it runs"), std::string::npos);
+}
+
+TEST_F(NewerAttempt, OfANodeThatComesWhileItsJobIsPreparedEndsThat) {
+  core.Attach("gpu2", 1);
+  core.Ignore();
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kPreparing);
+  hello.allocations[0].key = Key{key.job, Attempt{2}};
+  Return();
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu2").key, key);
+  EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
 }
 
 // An agent that was installed anew found the processes, and no record of theirs.
