@@ -179,7 +179,8 @@ Result<void> Take(const FlagRule& rule, const ShellWord& word, const KnownVariab
 
 // "--hostfile", "-H"
 bool TakesValue(std::string_view flag) {
-  std::string_view name = flag.substr(std::min<std::size_t>(flag.find_first_not_of('-'), 2));
+  std::string_view name = flag;
+  for (int dashes = 0; dashes < 2 && name.starts_with('-'); ++dashes) name.remove_prefix(1);
   for (const ShortFlag& one : kDeepspeedShorts)
     if (flag.size() == 2 && flag[1] == one.letter) name = one.name;
   return std::any_of(kDeepspeedRules.begin(), kDeepspeedRules.end(), [name](const FlagRule& rule) {

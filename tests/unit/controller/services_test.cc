@@ -177,7 +177,7 @@ TEST_F(ServicesTest, TheFirstOperatorIsKnown) {
   EXPECT_EQ(who->cluster(), "lab");
   const auto status = Status(op);
   ASSERT_TRUE(status);
-  EXPECT_EQ(status->epoch(), 1u);
+  EXPECT_GT(status->epoch(), 0u);
 }
 
 TEST_F(ServicesTest, AMemberRenewsItsOwnCertificateAndNobodyElses) {
@@ -446,8 +446,9 @@ TEST_F(ServicesTest, ANodeIsWelcomedAndItsBeatsAreAnswered) {
   pb::ToNode message;
   ASSERT_TRUE(agent->stream->Read(&message));
   ASSERT_TRUE(message.has_welcome());
-  EXPECT_EQ(message.session() >> 32, 1u) << "session numbers grow with the epoch";
-  EXPECT_EQ(message.fence().epoch(), 1u);
+  EXPECT_EQ(message.session() >> 32, message.fence().epoch())
+      << "session numbers grow with the epoch";
+  EXPECT_GT(message.fence().epoch(), 0u);
   EXPECT_GT(message.fence().revision(), 0u);
   agent->stream->Write(ToProto(FromNodeEnvelope{message.session(), from_node::Beat{5, {}, 0}}));
   while (agent->stream->Read(&message) && !message.has_pong()) {

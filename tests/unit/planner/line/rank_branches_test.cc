@@ -121,8 +121,8 @@ TEST(RankBranches, CallsThatNoPlanCanHoldAreRefusedWithTheReason) {
   }
   for (const char* run :
        {"deepspeed --num_gpus 2 t.py --autotuning run",
-        "deepspeed --no_python ./train.sh --elastic_training",
-        "deepspeed --hostfile h ./train.sh --autotuning x",
+        "deepspeed --no_python ./train.sh --elastic_training", "deepspeed - t.py",
+        "deepspeed --- t.py", "deepspeed --hostfile h ./train.sh --autotuning x",
         "set -x\ndeepspeed -H h --module m --autotuning run",
         "if [ $TUNE ]; then deepspeed --autotuning run t.py; else deepspeed t.py; fi",
         "colossalai run --nproc_per_node 2 --host localhost t.py",
