@@ -35,14 +35,12 @@ Result<std::vector<EndedAttempt>> EndAttempts(const AgentConfig& config) {
   SystemClock clock;
   PosixFileSystem files;
   const auto joined = ReadJoined(files, config.state_dir);
-  const std::string node = joined ? joined->node.value : config.node.value;
-  const std::string install =
-      joined ? joined->install_id.substr(0, kInstallDigits) : std::string("none");
+  const NodeId node = joined ? joined->node : config.node;
   Mailbox<Told> mailbox(1024);
   RunnerOptions options;
   options.state_dir = config.state_dir;
   options.lock_dir = config.lock_dir;
-  options.cgroup_name = "launch-" + node + "-" + install;
+  options.cgroup_name = CgroupName(node, joined ? joined->install_id : "none");
   options.cgroup_root = config.cgroup_root;
   options.codec = {.serialize = SerializeSpec, .parse = ParseSpec};
   options.told = [&mailbox](Told event) { mailbox.PushAlways(std::move(event)); };
@@ -53,7 +51,7 @@ Result<std::vector<EndedAttempt>> EndAttempts(const AgentConfig& config) {
   const CgroupHost& cgroups = runner.cgroups();
   if (cgroups.level != Containment::kTree && !cgroups.claim)
     return Fail(ErrorCode::kConflict,
-                "an agent of node " + node + " runs: " + cgroups.kill_root + " is in use",
+                "an agent of node " + node.value + " runs: " + cgroups.kill_root + " is in use",
                 "stop that agent first; the attempts are its own");
   LAUNCH_ASSIGN_OR_RETURN(const RunnerState found, runner.Recover());
   std::set<Key> left;

@@ -374,8 +374,7 @@ Result<void> StartAndRun(AgentConfig config) {
       {.state_dir = config.state_dir,
        .lock_dir = config.lock_dir,
        .shim_path = ProgramBeside("launch-shim"),
-       .cgroup_name =
-           "launch-" + config.node.value + "-" + joined.install_id.substr(0, kInstallDigits),
+       .cgroup_name = CgroupName(config.node, joined.install_id),
        .cgroup_root = config.cgroup_root,
        .port_first = config.ports.first,
        .port_last = config.ports.last,

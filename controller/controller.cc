@@ -200,13 +200,12 @@ Result<std::unique_ptr<Controller>> Controller::Start(Parts given) {
   LAUNCH_ASSIGN_OR_RETURN(const Loaded loaded, LoadState(*given.store, given.codec, state));
   const Now now{given.clock->Now(), given.clock->WallNow()};
   state.live.host_boot = HostBootId();
-  state.live.opened_at = loaded.position.revision;
   state.live.limits = {.queued = given.config.max_queued,
                        .jobs_of_a_user = given.config.max_jobs_of_a_user,
                        .done = given.config.keep_jobs};
   LAUNCH_ASSIGN_OR_RETURN(const Decision opening,
                           controller::Start(state, DecodeStoredPlan, given.credentials.cluster, now,
-                                            loaded.unwitnessed));
+                                            loaded.unwitnessed, loaded.position.revision));
   StorePosition position = loaded.position;
 
   auto running = std::make_unique<Running>(std::move(given), state.cluster.epoch);

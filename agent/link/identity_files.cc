@@ -24,6 +24,10 @@ Result<std::string> ReadPart(FileSystem& files, const std::string& path) {
 
 }  // namespace
 
+std::string CgroupName(const NodeId& node, const std::string& install_id) {
+  return "launch-" + node.value + "-" + install_id.substr(0, kInstallDigits);
+}
+
 std::string IdentityDir(const std::string& state_dir) { return state_dir + "/identity"; }
 
 Result<IdentityFiles> ReadIdentity(FileSystem& files, const std::string& state_dir) {

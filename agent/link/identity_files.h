@@ -24,6 +24,9 @@ struct JoinedCluster {
 };
 inline constexpr std::size_t kInstallDigits = 8;
 
+// "launch-gpu01-3f2a9c01": the node's control groups, alike in every installation of it.
+std::string CgroupName(const NodeId& node, const std::string& install_id);
+
 std::string IdentityDir(const std::string& state_dir);
 
 // Errors name the file and say how to join. Checks that key and certificate belong together.

@@ -192,19 +192,8 @@ bool IsRead(const Event& event) {
 Decision Decide(State& state, const Event& event, const Now& now) {
   LetPlansGo(state, now.boot);
   Draft draft(state, now);
-  if (IsRead(event)) {
-    // Nothing else is drawn with it: its answer must not wait for a store that is full.
-    std::visit(Overloaded{
-                   [&](const event::ListJobs& e) { OnUser(draft, e); },
-                   [&](const event::GetJob& e) { OnUser(draft, e); },
-                   [&](const event::ListNodes& e) { OnUser(draft, e); },
-                   [&](const event::ListTokens& e) { OnUser(draft, e); },
-                   [](const auto&) {},
-               },
-               event);
-    return std::move(draft).Take();
-  }
-  if (std::exchange(state.live.look_again, false)) {
+  const bool read = IsRead(event);
+  if (!read && std::exchange(state.live.look_again, false)) {
     RearmTimeLimits(state, now);
     for (const JobId job : state.active) draft.Touch(job);
     draft.TouchQueue();
@@ -224,6 +213,8 @@ Decision Decide(State& state, const Event& event, const Now& now) {
                  [&](const auto& e) { OnUser(draft, e); },
              },
              event);
+  // Nothing else is drawn with a read: its answer must not wait for a store that is full.
+  if (read) return std::move(draft).Take();
   Settle(draft);
   CompleteAnswers(draft);
   PruneJobs(draft);
@@ -265,7 +256,7 @@ void Undo(State& state, const Decision& decision) {
 }
 
 Result<Decision> Start(State& state, const PlanDecoder& decode, const std::string& new_cluster_id,
-                       const Now& now, bool went_back) {
+                       const Now& now, bool went_back, std::optional<std::uint64_t> opened_at) {
   for (const JobId job : state.active) {
     const Key key{job, Attempt{state.jobs.at(job).attempts}};
     const auto attempt = state.attempts.find(key);
@@ -298,7 +289,7 @@ Result<Decision> Start(State& state, const PlanDecoder& decode, const std::strin
   if (cluster.id.empty()) cluster.id = new_cluster_id;
   // Of two histories that begin with one backup, the later one has the higher epoch.
   cluster.epoch = std::max(cluster.epoch + 1, EpochAt(now.wall));
-  if (state.live.opened_at) cluster.openings[cluster.epoch] = *state.live.opened_at;
+  if (opened_at) cluster.openings[cluster.epoch] = *opened_at;
   while (cluster.openings.size() > kOpeningsKept) cluster.openings.erase(cluster.openings.begin());
   if (went_back) {
     ++cluster.incarnation;

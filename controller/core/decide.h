@@ -70,8 +70,9 @@ using PlanDecoder =
 // Commit the decision before serving. A live attempt whose plan cannot be read is named by an
 // event: if it has not started it fails, if it has it runs on. `went_back`: the store may lack
 // commits that others saw, so the cluster gets a new incarnation and numbers of jobs that were
-// never used.
+// never used. `opened_at`: the revision it was opened with, which nodes are judged by later.
 Result<Decision> Start(State& state, const PlanDecoder& decode, const std::string& new_cluster_id,
-                       const Now& now, bool went_back = false);
+                       const Now& now, bool went_back = false,
+                       std::optional<std::uint64_t> opened_at = {});
 
 }  // namespace launch::controller

@@ -43,8 +43,7 @@ constexpr const char* kNoGpu = "-";
 // How much longer a node that was not heard since our start may take to come back.
 Millis StillExpected(const Draft& draft, const NodeId& node) {
   const Live& live = draft.state().live;
-  const auto known = live.nodes.find(node);
-  if (known != live.nodes.end() && known->second.heard != BootTime{}) return Millis{0};
+  if (WasHeard(draft.state(), node)) return Millis{0};
   return std::max(Millis{0}, live.since + kReturnTime - draft.now());
 }
 

@@ -178,15 +178,6 @@ bool RanNewer(const State& state, const from_node::Hello& hello, const Key& key)
   });
 }
 
-// What this store takes for the newest attempt ended in its absence: nobody failed.
-void RequeueForNewer(Draft& draft, JobId id) {
-  JobRecord job = draft.state().jobs.at(id);
-  if (job.phase != JobPhase::kActive || !job.requeued_by.empty() || !job.cancelled_by.empty())
-    return;
-  job.requeued_by = "restore";
-  draft.Put(std::move(job));
-}
-
 ExitReport Guess(const Key& key, Rank rank, const std::string& boot_id, const std::string& why) {
   ExitReport report;
   report.key = key;

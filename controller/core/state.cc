@@ -71,6 +71,11 @@ bool CountsCores(const State& state, JobId job) {
   return spec.cpus || spec.device == DeviceChoice::kCpu;
 }
 
+bool WasHeard(const State& state, const NodeId& node) {
+  const auto live = state.live.nodes.find(node);
+  return live != state.live.nodes.end() && live->second.heard != BootTime{};
+}
+
 std::string WhyUnschedulable(const State& state, const NodeId& node) {
   const auto live = state.live.nodes.find(node);
   if (live == state.live.nodes.end()) return "silent";

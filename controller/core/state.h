@@ -216,9 +216,7 @@ struct Live {
   int denials = 0;
   // Attempts of jobs here that are newer than what the store knows, and the nodes that say so.
   std::map<Key, std::set<NodeId>> unknown;
-  bool awaits_nodes = false;  // the store went back once: any of them may tell of such attempts
-  // Revision with which the store was opened; absent: nobody said.
-  std::optional<std::uint64_t> opened_at;
+  bool awaits_nodes = false;      // the store went back once: any of them may tell of such attempts
   std::map<Key, BootTime> ended;  // attempts whose plans are soon let go
   bool look_again = false;        // a decision was undone: the next one draws all consequences anew
 };
@@ -280,6 +278,9 @@ bool IsReleased(const AllocRecord& alloc);
 // attempts that do not grow, phases that contradict each other, an index that differs from what it
 // is derived from.
 std::vector<std::string> CheckInvariants(const State& state);
+
+// Since our start.
+bool WasHeard(const State& state, const NodeId& node);
 
 // A node that answers, is not drained and shares no GPU with another live node.
 bool IsSchedulable(const State& state, const NodeId& node);

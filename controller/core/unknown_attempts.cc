@@ -13,23 +13,16 @@ void Claim(Draft& draft, const NodeId& node, const Key& key) {
   if (found == draft.state().jobs.end() || found->second.phase == JobPhase::kDone) return;
   draft.live().unknown[key].insert(node);
   draft.TouchQueue();
-  JobRecord job = found->second;
-  if (job.phase != JobPhase::kActive || !job.requeued_by.empty() || !job.cancelled_by.empty())
-    return;
   // What is about to start beside it does not.
-  const Key newest{job.id, Attempt{job.attempts}};
-  if (newest == key || draft.state().attempts.at(newest).phase != AttemptPhase::kPreparing) return;
-  job.requeued_by = "restore";
-  draft.Put(std::move(job));
-  draft.Touch(key.job);
+  const auto newest = draft.state().attempts.find(Key{key.job, Attempt{found->second.attempts}});
+  if (newest == draft.state().attempts.end() || newest->first == key) return;
+  if (newest->second.phase == AttemptPhase::kPreparing) RequeueForNewer(draft, key.job);
 }
 
 // One that was not heard since our start; null: all were.
 const NodeId* NodeToReport(const State& state) {
   for (const auto& [id, record] : state.nodes) {
-    const auto live = state.live.nodes.find(id);
-    const bool heard = live != state.live.nodes.end() && live->second.heard != BootTime{};
-    if (!heard && record.fenced_by.empty()) return &id;
+    if (!WasHeard(state, id) && record.fenced_by.empty()) return &id;
   }
   return nullptr;
 }
@@ -43,6 +36,15 @@ bool IsUnknownHere(const State& state, const Key& key) {
 
 std::string_view WhatIsUnknown(const State& state, const Key& key) {
   return state.jobs.contains(key.job) ? "attempt" : "job";
+}
+
+void RequeueForNewer(Draft& draft, JobId id) {
+  JobRecord job = draft.state().jobs.at(id);
+  if (job.phase != JobPhase::kActive || !job.requeued_by.empty() || !job.cancelled_by.empty())
+    return;
+  job.requeued_by = "restore";
+  draft.Put(std::move(job));
+  draft.Touch(id);
 }
 
 void NoteUnknown(Draft& draft, const NodeId& node, const from_node::Hello& hello) {

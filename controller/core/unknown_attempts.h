@@ -15,6 +15,10 @@ bool IsUnknownHere(const State& state, const Key& key);
 // "job" or "attempt".
 std::string_view WhatIsUnknown(const State& state, const Key& key);
 
+// What this store takes for the newest attempt ended in its absence, or must not begin: nobody
+// failed, and it costs no retry.
+void RequeueForNewer(Draft& draft, JobId id);
+
 // What a node that may not speak for itself now says that it runs.
 void NoteUnknown(Draft& draft, const NodeId& node, const from_node::Hello& hello);
 // Leaves it alone; the GPUs that it names and the node may speak for are held.
