@@ -292,11 +292,18 @@ class AgentLoop {
     if (rank_ended) parts_.probes.RequestSample();  // its last step, while its log is there
   }
 
+  static bool Used(const Allocation& allocation) {
+    const bool answered =
+        allocation.facts && allocation.facts->runtime && !allocation.facts->runtime->python.empty();
+    return answered || std::ranges::any_of(allocation.ranks,
+                                           [](const auto& entry) { return entry.second.started; });
+  }
+
   // Interpreters that jobs used here are probed from now on (rulings 20); after the job, because an
-  // import of torch would take its cores.
+  // import of torch would take its cores. One that neither answered nor ran would only hang again.
   void NoteInterpreter(const Key& key) {
     const auto found = state_.allocations.find(key);
-    if (found == state_.allocations.end() || !found->second.spec) return;
+    if (found == state_.allocations.end() || !found->second.spec || !Used(found->second)) return;
     const std::string& path = found->second.spec->interpreter;
     // What the plan does not know to be the same for all is not of this node but of one account.
     if (path.empty() || path.starts_with('~') || noted_.size() >= kMaxNoted ||
