@@ -11,6 +11,7 @@
 #include "agent/link/identity_files.h"
 #include "agent/runner/fence_file.h"
 #include "common/clock.h"
+#include "common/install_id.h"
 #include "common/pki.h"
 #include "common/text.h"
 #include "proto/convert_error.h"

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/install_id.h"
 #include "common/pki.h"
 
 namespace launch::agent {

@@ -1,7 +1,6 @@
 // The agent's identity on disk: key, certificate and CA below <state_dir>/identity.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -22,7 +21,6 @@ struct JoinedCluster {
   // the node in its cluster, whichever machine it is; the others random.
   std::string install_id;
 };
-inline constexpr std::size_t kInstallDigits = 8;
 
 // "launch-gpu01-3f2a9c01": the node's control groups, alike in every installation of it.
 std::string CgroupName(const NodeId& node, const std::string& install_id);

@@ -47,7 +47,11 @@ void On(Draft& draft, const NodeId& node, const from_node::Accepted& said) {
   alloc.phase = StoredAllocPhase::kAccepted;
   alloc.ports = said.ports;
   alloc.leased = said.leased;
-  alloc.boot_id = draft.live().nodes.at(node).boot_id;
+  const LiveNode& live = draft.live().nodes.at(node);
+  const NodeInventory* inventory = InventoryOf(draft.state(), node);
+  alloc.boot_id = live.boot_id;
+  alloc.install_id = live.machine.install_id;
+  alloc.grouped = inventory != nullptr && inventory->containment != Containment::kTree;
   draft.live().nodes.at(node).refusals = 0;
   draft.Put(alloc);
 }

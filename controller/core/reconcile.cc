@@ -9,6 +9,8 @@
 //   exit record                  anything                      committed, acknowledged
 //   nothing                      n preparing                   prepared again
 //   nothing, same boot id        n launching or running        unknown (agent state lost), stopped
+//   nothing, same boot id, but   n launching or running        left alone, an event, where it cannot
+//   an agent installed anew                                    see what the one before started
 //   n without its record         n running                     left alone, an event
 //   anything else, a new boot    allocation of an older boot   unknown (node rebooted)
 //   a job we do not know, or n   nothing, or an attempt < n    its GPUs or the node are held, an
@@ -18,6 +20,7 @@
 
 #include <algorithm>
 
+#include "common/install_id.h"
 #include "common/planted.h"
 #include "controller/core/draft.h"
 #include "controller/core/unknown_attempts.h"
@@ -205,6 +208,24 @@ void ForgetStaging(Draft& draft, const AllocRecord& alloc, const AllocationStatu
   live->second.staging.erase(alloc.node);
 }
 
+// Whether ranks of the allocation, if they lived, would be among what the node says. An agent that
+// was installed anew finds those in control groups, whose name then is that of the one before.
+bool SeesWhatRan(const AllocRecord& alloc, const from_node::Hello& hello) {
+  const std::string& now = hello.machine.install_id;
+  if (alloc.install_id.empty() || alloc.install_id == now) return true;
+  return alloc.grouped && hello.inventory.containment != Containment::kTree &&
+         alloc.install_id.substr(0, kInstallDigits) == now.substr(0, kInstallDigits);
+}
+
+// Nobody knows whether its ranks live: they are neither declared dead nor begun again beside.
+void LeaveUnseen(Draft& draft, const AllocRecord& alloc) {
+  if (!draft.live().attempts[alloc.key].unrecorded.insert(alloc.node).second) return;
+  draft.Event("allocation.unseen", Subject(alloc.key),
+              fmt::format("the agent of {} was installed anew and cannot see whether the ranks of "
+                          "its part live; look there, then cancel or requeue the job",
+                          alloc.node.value));
+}
+
 // Our allocation on a node that attached, beside what the node says of it (null = nothing).
 void Reconcile(Draft& draft, AllocRecord alloc, const AllocationStatus* status,
                const from_node::Hello& hello) {
@@ -292,7 +313,10 @@ void Reconcile(Draft& draft, AllocRecord alloc, const AllocationStatus* status,
   // The node knows nothing of it, or only another version.
   const bool newest = alloc.key.attempt.value == draft.state().jobs.at(alloc.key.job).attempts;
   if (newest && RanNewer(draft.state(), hello, alloc.key)) RequeueForNewer(draft, alloc.key.job);
-  if (alloc.phase != StoredAllocPhase::kAssigned && MayHaveStarted(attempt)) {
+  if (alloc.phase == StoredAllocPhase::kAssigned || !MayHaveStarted(attempt)) return;
+  if (attempt.phase != AttemptPhase::kStopping && !SeesWhatRan(alloc, hello)) {
+    LeaveUnseen(draft, alloc);
+  } else {
     LoseRanks(draft, alloc, "agent state lost");
   }
 }

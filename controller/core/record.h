@@ -181,7 +181,9 @@ struct AllocRecord {
   std::string boot_id;    // of the node when it accepted
   std::string interface;  // proven route to the master, set at launching
   std::vector<std::pair<GpuUuid, std::string>> held;
-  bool leased = false;  // the node said that it ends the ranks by itself: see leases.cc
+  bool leased = false;     // the node said that it ends the ranks by itself: see leases.cc
+  std::string install_id;  // of the agent that accepted; empty: by a controller of before
+  bool grouped = false;    // its ranks are in control groups of the node's
   friend bool operator==(const AllocRecord&, const AllocRecord&) = default;
 };
 

@@ -135,6 +135,8 @@ pb::AllocRecord ToRecord(const AllocRecord& v) {
   m.set_boot_id(Utf8(v.boot_id));
   m.set_interface(Utf8(v.interface));
   m.set_leased(v.leased);
+  m.set_install_id(Utf8(v.install_id));
+  m.set_grouped(v.grouped);
   for (const auto& held : v.held) *m.add_held() = launch::ToProto(held);
   return m;
 }
@@ -152,6 +154,8 @@ AllocRecord FromRecord(Edge& e, const pb::AllocRecord& m) {
   v.boot_id = e.Text("boot_id", m.boot_id());
   v.interface = e.Text("interface", m.interface());
   v.leased = m.leased();
+  v.install_id = e.Text("install_id", m.install_id());
+  v.grouped = m.grouped();
   v.held = e.Values("held", m.held(), edge::kMaxGpusPerNode);
   return v;
 }

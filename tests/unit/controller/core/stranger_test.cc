@@ -207,6 +207,54 @@ TEST_F(Strangers, RanksOfThisAttemptWithoutTheirRecordRunOn) {
   EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key) << "who knows says so";
 }
 
+// An agent that was installed anew and says nothing of what the one before it ran.
+struct InstalledAnew : Strangers {
+  Key RunOn(Containment containment) {
+    core.Attach(WithGroups(containment));
+    return core.Run(core.Submitted(GpuJob(1, 1)));
+  }
+  void Return(Containment containment, const std::string& install_id) {
+    core.Detach("gpu1");
+    core.state.nodes.at(NodeId{"gpu1"}).machine = MachineIdentity{};  // its certificate is new
+    from_node::Hello hello;
+    hello.machine.install_id = install_id;
+    core.Attach(WithGroups(containment), hello);
+  }
+  static NodeInventory WithGroups(Containment containment) {
+    NodeInventory inventory = MakeInventory("gpu1", 1);
+    inventory.containment = containment;
+    return inventory;
+  }
+};
+
+TEST_F(InstalledAnew, WithoutControlGroupsProvesNoEnd) {
+  const Key key = RunOn(Containment::kTree);
+  for (int times = 0; times < 3; ++times) {
+    Return(Containment::kTree, "install-anew");
+    EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
+    EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
+  }
+  EXPECT_EQ(std::ranges::count(core.rows, "allocation.unseen", &EventRow::kind), 1);
+  core.Cancel(key.job);
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key) << "who knows says so";
+  core.Release("gpu1", key);
+  EXPECT_EQ(core.View(key.job).state, JobState::kCancelled);
+}
+
+TEST_F(InstalledAnew, FindsWhatIsInGroupsOfItsName) {
+  const Key key = RunOn(Containment::kCgroup);
+  Return(Containment::kCgroup, "install-anew");
+  EXPECT_FALSE(core.HasEvent("allocation.unseen"));
+  EXPECT_NE(core.Phase(key), AttemptPhase::kRunning) << "nothing is left of it";
+}
+
+TEST_F(InstalledAnew, DoesNotFindWhatIsInGroupsOfAnotherName) {
+  const Key key = RunOn(Containment::kCgroup);
+  Return(Containment::kCgroup, "0123456789");
+  EXPECT_TRUE(core.HasEvent("allocation.unseen"));
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
+}
+
 TEST_F(Strangers, TheEndOfRanksWithoutARecordIsSeenWhenTheyAreGone) {
   const JobId job = core.Submitted(GpuJob(1, 1));
   const Key key = core.Run(job);
