@@ -331,8 +331,8 @@ void Loop::LetOut(std::vector<Pending>& pending, std::uint64_t last_event) {
 }
 
 // The store cannot take it and nothing was written. Who only reads is answered by what is stored;
-// other callers are told; nodes whose messages were in
-// the batch lose their session and say everything again; planning changes nothing and goes on.
+// other callers are told; nodes whose messages were in the batch lose their session and say
+// everything again; planning changes nothing and goes on.
 void Loop::TakeBack(std::vector<Pending>& pending, const Error& error) {
   spdlog::error("store.refused events={} why={}", pending.size(), Quoted(error.message));
   for (auto one = pending.rbegin(); one != pending.rend(); ++one) brain_.Undo(one->decision);
@@ -341,6 +341,10 @@ void Loop::TakeBack(std::vector<Pending>& pending, const Error& error) {
   for (Pending& one : pending) {
     if (one.read != nullptr) {
       reads.push_back(Encode(brain_.Decide(*one.read, {clock_.Now(), clock_.WallNow()})));
+      continue;
+    }
+    if (one.decision.read) {
+      reads.push_back(std::move(one));
       continue;
     }
     if (one.session) sessions.insert(*one.session);

@@ -180,9 +180,18 @@ void EndUnstorable(Draft& draft, const event::Unstorable& event) {
   draft.Touch(event.job);
 }
 
+// `launch plan`, and what the planner answers to it.
+bool IsOfPlanQuery(const State& state, const Event& event) {
+  const auto* planned = std::get_if<event::Planned>(&event);
+  return std::holds_alternative<event::PlanQuery>(event) ||
+         (planned != nullptr && state.live.queries.contains(planned->ticket));
+}
+
 }  // namespace
 
 bool IsRead(const Event& event) {
+  const auto* quarantine = std::get_if<event::Quarantine>(&event);
+  if (quarantine != nullptr) return quarantine->action == QuarantineAction::kList;
   return std::holds_alternative<event::ListJobs>(event) ||
          std::holds_alternative<event::GetJob>(event) ||
          std::holds_alternative<event::ListNodes>(event) ||
@@ -192,7 +201,7 @@ bool IsRead(const Event& event) {
 Decision Decide(State& state, const Event& event, const Now& now) {
   LetPlansGo(state, now.boot);
   Draft draft(state, now);
-  const bool read = IsRead(event);
+  const bool read = IsRead(event) || IsOfPlanQuery(state, event);
   if (!read && std::exchange(state.live.look_again, false)) {
     RearmTimeLimits(state, now);
     for (const JobId job : state.active) draft.Touch(job);
@@ -214,7 +223,10 @@ Decision Decide(State& state, const Event& event, const Now& now) {
              },
              event);
   // Nothing else is drawn with a read: its answer must not wait for a store that is full.
-  if (read) return std::move(draft).Take();
+  if (read) {
+    draft.decision().read = true;
+    return std::move(draft).Take();
+  }
   Settle(draft);
   CompleteAnswers(draft);
   PruneJobs(draft);

@@ -41,9 +41,10 @@ struct Decision {
   std::vector<Record> records;  // commit these first, in order, as one unit
   std::vector<Effect> effects;  // run these after the commit, in order; never before
   std::vector<Before> undo;
+  bool read = false;  // nothing is stored for it: its effects hold whatever becomes of a batch
 };
 
-// A question of a user that changes nothing.
+// A question of a user that changes nothing, and can be asked twice.
 bool IsRead(const Event& event);
 
 // Decides `event` and leaves `state` as the records make it, so that the next event of the same

@@ -283,6 +283,23 @@ TEST_F(LoopTest, WhoOnlyReadsIsAnsweredAlsoByAFullStore) {
   ASSERT_EQ(brain.seen.size(), 4u) << "the read is decided anew, on what is stored";
 }
 
+TEST_F(LoopTest, AnAnswerThatStoresNothingLeavesAlsoAFullStore) {
+  store.refuse = Error{ErrorCode::kResourceExhausted, "store full", "", std::nullopt};
+  brain.decide = [this](const Event& event) {
+    Decision d = Decided(event);
+    if (RequestOf(event) != 2) return d;
+    d.records.clear();
+    d.read = true;  // as of a plan
+    return d;
+  };
+  Post(1);
+  Post(2);
+  ASSERT_TRUE(loop.Turn());
+  EXPECT_EQ(outside.log.at(0), "reply 1 RESOURCE_EXHAUSTED");
+  EXPECT_EQ(outside.log.at(1), "reply 2 ok rows=0");
+  EXPECT_EQ(brain.seen.size(), 2u) << "it is not asked twice";
+}
+
 TEST_F(LoopTest, ARowTooLargeForTheStoreCostsItsCallerAndNobodyElse) {
   brain.decide = [this](const Event& event) {
     Decision d = Decided(event);

@@ -210,6 +210,33 @@ TEST(Undo, AReadDrawsNothingOfWhatWasTakenBack) {
   EXPECT_TRUE(core.state.live.look_again) << "the next one that may write draws it";
 }
 
+TEST(Undo, APlanAndAListOfHeldGpusDrawNothingOfWhatWasTakenBack) {
+  TestCore core;
+  core.Attach("gpu1", 1);
+  core.state.live.look_again = true;
+  event::Quarantine list;
+  list.request = RequestId{1};
+  event::PlanQuery query;
+  query.request = RequestId{2};
+  query.caller = Caller{UserName{"ana"}, false};
+  query.spec = GpuJob(1, 1);
+  const Decision listed = Decide(core.state, list, core.now);
+  const Decision asked = Decide(core.state, query, core.now);
+  ASSERT_EQ(asked.effects.size(), 1u);
+  const auto* wanted = std::get_if<effect::PlanWanted>(&asked.effects[0]);
+  ASSERT_NE(wanted, nullptr);
+  const Decision answered =
+      Decide(core.state, event::Planned{wanted->ticket, PlanOutcome{}}, core.now);
+  for (const Decision* read : {&listed, &asked, &answered}) {
+    EXPECT_TRUE(read->read);
+    EXPECT_TRUE(read->records.empty());
+    EXPECT_EQ(read->effects.size(), 1u);
+  }
+  EXPECT_TRUE(core.state.live.look_again);
+  list.action = QuarantineAction::kRelease;
+  EXPECT_FALSE(Decide(core.state, list, core.now).read);
+}
+
 TEST(Undo, SaysAgainWhatNeverLeft) {
   TestCore core;
   core.Attach("gpu1", 1);
