@@ -34,6 +34,19 @@ std::string SilentWords(BootTime since, BootTime now) {
   return "silent for " + FormatDurationShort(std::max(Millis{0}, now - since));
 }
 
+// "; gpu1 is silent for 2m10s", of the first three.
+std::string SilentNodes(const State& state, BootTime now) {
+  std::string text;
+  int named = 0;
+  for (const auto& [node, record] : state.nodes) {
+    const auto since = QuietSince(state, node);
+    if (!since) continue;
+    if (named++ == 3) break;
+    text += fmt::format("; {} is {}", node.value, SilentWords(*since, now));
+  }
+  return text;
+}
+
 // A node of the attempt that is silent and still has something to say about it.
 bool WaitsForSilentNode(const State& state, const AttemptRecord& attempt) {
   const auto allocs = state.allocs.find(attempt.key);
@@ -287,6 +300,8 @@ JobView ViewJob(const State& state, const JobRecord& job, bool full, BootTime no
   const AttemptRecord* newest = NewestAttempt(state, job);
   if (job.phase == JobPhase::kQueued) {
     view.reason = WhyWaiting(state, job);
+    if (view.reason.evidence.find("nodes that are silent") != std::string::npos)
+      view.reason.evidence += SilentNodes(state, now);
     if (job.attempts > 0) view.outcome = job.requeue_cause;
     if (job.keeps != 0 && newest != nullptr) view.nodelist = newest->nodes;
   } else if (newest != nullptr) {

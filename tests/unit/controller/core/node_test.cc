@@ -39,6 +39,9 @@ TEST_F(Node, SilenceStopsPlacementAndNothingElse) {
   EXPECT_EQ(core.Node("gpu2").reason, "silent for 2m10s: no beat");
   EXPECT_EQ(core.Node("gpu2").silent_ms, 130'000);
   EXPECT_EQ(core.View(job).reason.evidence, "gpu2 is silent for 2m10s; what it holds stays held");
+  const JobId waits = core.Submitted(GpuJob(2, 1));
+  EXPECT_TRUE(core.View(waits).reason.evidence.ends_with(": gpu2; gpu2 is silent for 2m10s"))
+      << core.View(waits).reason.evidence;
   core.Pass(Millis{24LL * 3'600'000});
   EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
   core.Beat("gpu2");
