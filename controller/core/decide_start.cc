@@ -221,6 +221,17 @@ bool GiveUpIfAsked(Draft& draft, const Facts& facts) {
   return true;
 }
 
+// "; gpu1: setup: pip install x", the newest that one of these nodes said it waits for.
+std::string LastStaging(const LiveAttempt& live, const std::vector<NodeId>& nodes) {
+  for (const NodeId& node : nodes) {
+    const auto staging = live.staging.find(node);
+    if (staging == live.staging.end()) continue;
+    const auto& [key, step, line] = staging->second;
+    return fmt::format("; {}: {}{}{}", node.value, step, line.empty() ? "" : ": ", line);
+  }
+  return {};
+}
+
 }  // namespace
 
 void SettlePreparing(Draft& draft, const Facts& facts) {
@@ -266,10 +277,10 @@ void SettlePreparing(Draft& draft, const Facts& facts) {
     if (facts.live.testing_network) return !tested(alloc);
     return all_accepted ? !ready(alloc) : !accepted(alloc);
   });
-  const std::string text = all_accepted
-                               ? "staging did not end in time on " + Names(late)
-                               : fmt::format("{} did not accept the allocation within {} s",
-                                             Names(late), kAcceptLimit.count() / 1000);
+  const std::string text =
+      all_accepted ? "staging did not end in time on " + Names(late) + LastStaging(facts.live, late)
+                   : fmt::format("{} did not accept the allocation within {} s", Names(late),
+                                 kAcceptLimit.count() / 1000);
   GiveUpStart(draft, facts, StopCause::kStartFailed, StartFailed(OnlyOne(late), text));
 }
 

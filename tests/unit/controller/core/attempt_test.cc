@@ -554,6 +554,17 @@ TEST_F(TwoNodes, GivesUpWhenANodeDoesNotAcceptInThirtySeconds) {
   EXPECT_NE(core.View(job).attempts[0].cause.find("gpu2"), std::string::npos);
 }
 
+TEST_F(TwoNodes, SaysWhatAStagingThatDidNotEndWaitedFor) {
+  const JobId job = core.Submitted(GpuJob(2, 1));
+  const Key key{job, Attempt{1}};
+  core.Accept("gpu1", key);
+  core.Accept("gpu2", key);
+  core.Say("gpu1", from_node::Staging{key, "checkpoint", "/data/run"});
+  core.Pass(2 * kStagingMargin + Millis{60'000});
+  EXPECT_EQ(core.View(job).attempts[0].cause,
+            "staging did not end in time on gpu1, gpu2; gpu1: checkpoint: /data/run");
+}
+
 TEST_F(TwoNodes, StopsAGangOfWhichAPartDoesNotStart) {
   const Key key = Accepted(GpuJob(2, 1));
   core.Ready("gpu1", key);
