@@ -13,7 +13,7 @@ std::string WhyGpuFails(const NodeInventory& inventory, const GpuUuid& gpu) {
   if (!place) return fmt::format("GPU {}: the driver does not name it any more", gpu.value);
   const GpuDevice& device = inventory.gpus[place->index];
   if (device.health != Health::kBad) return {};
-  return fmt::format("GPU {} ({}): {}", GpuNumber(inventory, place->index), gpu.value, device.why);
+  return fmt::format("{} ({}): {}", GpuLabel(inventory, place->index), gpu.value, device.why);
 }
 
 void TellFailedGpus(Draft& draft, const NodeId& node, const NodeInventory& before,
