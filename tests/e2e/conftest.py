@@ -29,11 +29,10 @@ if threading.current_thread() is threading.main_thread():
 
 @pytest.hookimpl(tryfirst=True)  # before xdist's own, which reads the marks
 def pytest_collection_modifyitems(items):
-    """Files run beside each other, the tests of one in order; all that make hosts share addresses."""
+    """Files run beside each other, the tests of one in order; first those that make hosts, which take longest."""
     for item in items:
-        hosts = any(name.endswith("Hosts") or name in ("NetCluster", "Pods") for name in vars(item.module))
-        group = "hosts" if hosts else item.module.__name__
-        item.add_marker(pytest.mark.xdist_group(group))
+        item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+    items.sort(key=lambda item: not any(name.endswith("Hosts") or name == "NetCluster" for name in vars(item.module)))
 
 
 def wait_until(what, condition, timeout=30.0, period=0.05):
@@ -149,8 +148,16 @@ class Cluster:
 
     def kill(self, pid, sig=signal.SIGKILL):
         os.kill(pid, sig)
-        wait_until(f"process {pid} gone", lambda: not pathlib.Path(f"/proc/{pid}").exists() or
-                   pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z")
+        proc = pathlib.Path(f"/proc/{pid}")
+
+        def gone():  # its other threads keep its files open until the last of them ended
+            try:
+                return ((proc / "stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+                        and len(list((proc / "task").iterdir())) == 1)
+            except (FileNotFoundError, ProcessLookupError):
+                return True
+
+        wait_until(f"process {pid} gone", gone)
 
     def down(self):
         if (self.state / "controller").exists():

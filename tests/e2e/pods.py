@@ -32,12 +32,11 @@ def container(kind, group, name):
 
 
 class Pods:
-    """What `tmp` holds stands for the volumes; close() ends what was started and takes directories away
-    that had to be made on this machine to mount on."""
+    """What `tmp` holds stands for the volumes; close() ends what was started. Empty directories that had to be
+    made on this machine to mount on stay: a test beside this one may have mounted there too."""
 
     def __init__(self, tmp):
         self.tmp = tmp
-        self.made = []
         self.running = []
         self.started = 0
         self.programs = tmp / "programs/bin"
@@ -55,7 +54,7 @@ class Pods:
     def start(self, command, mounts=None, **env):
         lines = ["set -e"]
         for path, directory in {"/opt/launch": self.tmp / "programs", **(mounts or {})}.items():
-            self._make(pathlib.Path(path))
+            pathlib.Path(path).mkdir(parents=True, exist_ok=True)
             directory.mkdir(parents=True, exist_ok=True)
             lines.append(f"mount --bind {directory} {path}")
         lines.append('exec "$@"')
@@ -96,12 +95,6 @@ class Pods:
         process.wait()
         self.running.remove(process)
 
-    def _make(self, path):
-        missing = [one for one in (path, *path.parents) if not one.exists()]
-        if missing:
-            self.made.append(missing[-1])
-            path.mkdir(parents=True)
-
     def close(self):
         for process in reversed(list(self.running)):
             process.terminate()
@@ -110,8 +103,6 @@ class Pods:
             except subprocess.TimeoutExpired:
                 pass
             self._end(process)
-        for path in self.made:
-            shutil.rmtree(path, ignore_errors=True)
 
 
 class GpuNodes(Pods):

@@ -32,6 +32,8 @@ class Hosts:
 
     def __init__(self, tmp, names):
         self.tag = f"l{os.getpid() % 10000}"
+        self.runs = tmp / "run"  # of each host its /run/launch, where the GPUs' locks are
+        pathlib.Path("/run/launch").mkdir(exist_ok=True)
         self.names = names
         self.bridge = f"{self.tag}br"
         self.files = []
@@ -46,6 +48,7 @@ class Hosts:
             etc.mkdir(parents=True, exist_ok=True)
             (etc / "hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {name}\n")
             self.files.append(etc)
+            (self.runs / name).mkdir(parents=True)
 
     def ns(self, name):
         return f"{self.tag}-{name}"
@@ -55,7 +58,7 @@ class Hosts:
 
     def command(self, name, argv, prepare=""):
         """`argv` as it runs on that host: own network, host name and mounts."""
-        script = f"hostname {name}; mount --make-rprivate /; {prepare} exec \"$0\" \"$@\""
+        script = f"hostname {name}; mount --make-rprivate /; mount --bind {self.runs / name} /run/launch; {prepare} exec \"$0\" \"$@\""
         return ["ip", "netns", "exec", self.ns(name), "unshare", "-u", "-m", "sh", "-c", script, *map(str, argv)]
 
     def close(self):
