@@ -267,6 +267,15 @@ std::shared_ptr<const UniqueFd> Claim(const std::string& root) {
   return std::make_shared<const UniqueFd>(std::move(fd));
 }
 
+// Whether the claim is on the directory that is there now.
+bool HasItsRoot(const CgroupHost& host) {
+  struct stat claimed {};
+  struct stat now {};
+  return host.claim && ::fstat(host.claim->get(), &claimed) == 0 &&
+         ::stat(host.kill_root.c_str(), &now) == 0 && claimed.st_dev == now.st_dev &&
+         claimed.st_ino == now.st_ino;
+}
+
 // Where the process's group of that hierarchy lies but for "/J.N/shims" or "/J.N/ranks..."; empty:
 // it is in none of the attempt. One that this process is in too is of the job that it runs in.
 std::string RootOf(const std::string& mount, int pid, const std::string& controller,
@@ -325,6 +334,12 @@ CgroupHost SetUpCgroups(const CgroupWanted& wanted) {
   CgroupHost host = MakeRoots(wanted);
   if (!host.kill_root.empty()) host.claim = Claim(host.kill_root);
   return host;
+}
+
+CgroupHost ClaimAgain(const CgroupWanted& wanted, CgroupHost host) {
+  if (host.kill_root.empty() || HasItsRoot(host)) return host;
+  host.claim.reset();
+  return SetUpCgroups(wanted);
 }
 
 AllocationCgroup::AllocationCgroup(const CgroupHost& host, const Key& key)

@@ -44,6 +44,9 @@ struct CgroupWanted {
 // Makes our roots. Never fails: what cannot be used lowers the level, with the reason.
 CgroupHost SetUpCgroups(const CgroupWanted& wanted);
 
+// The same with a claim, where an agent that ended meanwhile had it or took the roots away.
+CgroupHost ClaimAgain(const CgroupWanted& wanted, CgroupHost host);
+
 // At the agent's end: our roots go, unless something of an allocation is still in them or another
 // agent uses them.
 void RemoveEmptyRoots(const CgroupHost& host);

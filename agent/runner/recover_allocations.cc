@@ -57,6 +57,9 @@ Result<RunnerState> RunnerLoop::Recover() {
                 "give each agent of a host its own state_dir");
   }
   owner_lock_.emplace(std::move(*owner));
+  // The agent before has ended by now.
+  cgroups_ = ClaimAgain({options_.cgroup_name, options_.containment, options_.cgroup_root},
+                        std::move(cgroups_));
 
   if (const auto free = FreeBytes(options_.state_dir))
     files_.Restore(*free, options_.min_free_bytes);

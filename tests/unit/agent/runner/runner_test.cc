@@ -466,6 +466,24 @@ TEST(Cgroup, WhatAnAgentThatLivesUsesIsNotSweptByAnother) {
   EXPECT_NE(::access(first.kill_root.c_str(), F_OK), 0);
 }
 
+TEST(Cgroup, IsClaimedOnceTheAgentBeforeHasEndedAndTakenTheRootsAway) {
+  const CgroupWanted wanted{"launch-test-again-" + std::to_string(::getpid()), std::nullopt, {}};
+  CgroupHost before = SetUpCgroups(wanted);
+  if (before.kill_root.empty()) GTEST_SKIP() << "no control groups: " << before.why;
+  CgroupHost after = SetUpCgroups(wanted);
+  ASSERT_FALSE(after.claim);
+  RemoveEmptyRoots(before);
+  before.claim.reset();
+  after = ClaimAgain(wanted, std::move(after));
+  EXPECT_TRUE(after.claim);
+  EXPECT_EQ(::access(after.kill_root.c_str(), F_OK), 0);
+  ASSERT_EQ(::rmdir(after.kill_root.c_str()), 0);
+  after = ClaimAgain(wanted, std::move(after));
+  EXPECT_TRUE(after.claim);
+  EXPECT_EQ(::access(after.kill_root.c_str(), F_OK), 0) << "the claim was on one that is gone";
+  RemoveEmptyRoots(after);
+}
+
 TEST(Runner, LeavesATombstoneForAnAttemptItNeverSaw) {
   RunnerBench bench;
   bench.Open();
