@@ -11,9 +11,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "agent/runner/small_files.h"
@@ -24,11 +26,18 @@ namespace {
 
 constexpr std::string_view kDeleted = " (deleted)";
 
+// Without links, as far as it exists.
+std::string AsTheKernelNamesIt(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::weakly_canonical(path, error);
+  return error ? path : real.string();
+}
+
 // An allocation's lock: by what its path names now, and by the path alone where the file is gone
 // but still open somewhere. Nobody else's file ever had that path.
 struct LockIdentity {
   explicit LockIdentity(const std::string& lock_path)
-      : path(lock_path),
+      : path(AsTheKernelNamesIt(lock_path)),
         exec_mark(std::string(kExecMark) + "=" + lock_path.substr(0, lock_path.rfind('/'))),
         found(::stat(lock_path.c_str(), &info) == 0) {}
   const std::string path;
@@ -204,15 +213,16 @@ std::vector<int> FindOwn(const std::string& lock_path, const std::vector<int>& r
 }
 
 std::map<std::string, std::vector<int>> OpenBelow(const std::string& directory) {
+  const std::string real = AsTheKernelNamesIt(directory);
   std::map<std::string, std::vector<int>> holders;
   for (const int pid : Others()) {
     (void)AnyDescriptor(pid, [&](const std::string& fd, std::string path) {
       struct stat info {};
-      if (!path.starts_with(directory + "/")) return false;
+      if (!path.starts_with(real + "/")) return false;
       if (::stat(fd.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
       if (info.st_nlink == 0 && path.ends_with(kDeleted))
         path.resize(path.size() - kDeleted.size());
-      std::vector<int>& pids = holders[path];
+      std::vector<int>& pids = holders[directory + path.substr(real.size())];
       if (pids.empty() || pids.back() != pid) pids.push_back(pid);
       return false;
     });

@@ -1,7 +1,9 @@
 // PosixRunner with real processes: starting, ending, stopping.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -12,6 +14,7 @@
 
 #include "agent/runner/file_lock.h"
 #include "agent/runner/port_holder.h"
+#include "agent/runner/process.h"
 #include "tests/unit/agent/runner/runner_bench.h"
 
 namespace launch::agent {
@@ -437,6 +440,32 @@ TEST(Runner, CallsAKillByTheMemoryLimitOutOfMemory) {
   EXPECT_EQ(CauseAs<OutOfMemory>(report)->scope, "job");
   EXPECT_EQ(CauseAs<OutOfMemory>(report)->limit_bytes, std::uint64_t{64} << 20);
   EXPECT_GE(report->oom_kills, 1u);
+}
+
+TEST(Process, HoldersAreFoundBelowADirectoryThatALinkLeadsTo) {
+  RunnerBench bench;
+  const std::string real = bench.Path("real/allocations");
+  std::filesystem::create_directories(real);
+  std::filesystem::create_directory_symlink(bench.Path("real"), bench.Path("link"));
+  const UniqueFd lock(::open((real + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  const pid_t holder = ::fork();
+  if (holder == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  const std::string below = bench.Path("link/allocations");
+  const std::string name = below + "/lock";
+  const auto holds = [&] {
+    const auto holders = OpenBelow(below);
+    return holders.contains(name) && holders.at(name) == std::vector<int>{holder};
+  };
+  EXPECT_TRUE(holds());
+  EXPECT_TRUE(HoldsOpen(holder, name));
+  std::filesystem::remove_all(real);
+  EXPECT_TRUE(holds());
+  EXPECT_TRUE(HoldsOpen(holder, name)) << "by its path alone";
+  ::kill(holder, SIGKILL);
+  ::waitpid(holder, nullptr, 0);
 }
 
 TEST(Cgroup, RootsGoOnceNothingIsInThem) {
