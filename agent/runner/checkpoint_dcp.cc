@@ -4,8 +4,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <optional>
 #include <string_view>
 
 #include "agent/runner/checkpoint_pickle.h"
@@ -20,29 +18,25 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 // Nodes that write to one file system may each have used their own clock.
 constexpr std::int64_t kClocksApart = 5 * kSecond;
 
+// So close together, the last change of a file is its last write.
+constexpr std::int64_t kOneWrite = 2 * kSecond;
+
 struct FileFacts {
   std::uint64_t size = 0;
-  std::int64_t modified = 0;         // ns
-  std::optional<std::int64_t> born;  // not every file system knows
+  FileTimes times;
 };
 
 std::optional<FileFacts> FactsOf(const fs::path& path) {
   struct statx info {};
-  if (::statx(AT_FDCWD, path.c_str(), 0, STATX_SIZE | STATX_MTIME | STATX_BTIME, &info) != 0) {
+  if (::statx(AT_FDCWD, path.c_str(), 0, STATX_SIZE | STATX_MTIME | STATX_CTIME | STATX_BTIME,
+              &info) != 0) {
     return std::nullopt;
   }
   const auto ns = [](const statx_timestamp& time) { return time.tv_sec * kSecond + time.tv_nsec; };
-  FileFacts facts{.size = info.stx_size, .modified = ns(info.stx_mtime), .born = {}};
-  if ((info.stx_mask & STATX_BTIME) != 0) facts.born = ns(info.stx_btime);
+  FileFacts facts{.size = info.stx_size,
+                  .times = {.modified = ns(info.stx_mtime), .changed = ns(info.stx_ctime)}};
+  if ((info.stx_mask & STATX_BTIME) != 0) facts.times.born = ns(info.stx_btime);
   return facts;
-}
-
-// The metadata is written last, into a file of its own that takes the old one's place; shards are
-// written into the files of the save before. A copy may come in any order, but makes each anew.
-bool SavedOver(const FileFacts& metadata, const FileFacts& shard, std::int64_t clocks_apart) {
-  const bool newer = shard.modified > metadata.modified + clocks_apart;
-  const bool copied = shard.born && metadata.born && *shard.born >= *metadata.born;
-  return newer && !copied;
 }
 
 // The shards that `metadata` names: an empty one that it does not name is of a rank that had
@@ -60,7 +54,7 @@ std::string WhyShardsOfMetadata(const fs::path& metadata, const std::vector<fs::
       why = name + " cannot be read";
     else if (shard->size == 0)
       why = name + " is empty";
-    else if (SavedOver(*written, *shard, apart))
+    else if (SavedOver(written->times, shard->times, apart))
       why = name + " is newer than " + metadata.filename().string() +
             ": a save over it did not finish (of a copy: touch " + metadata.filename().string() +
             ")";
@@ -87,6 +81,14 @@ std::string WhyShardsOfMetadata(const fs::path& metadata, const std::vector<fs::
 }
 
 }  // namespace
+
+bool SavedOver(const FileTimes& metadata, const FileTimes& shard, std::int64_t clocks_apart) {
+  const bool newer = shard.modified > metadata.modified + clocks_apart;
+  const bool born = shard.born && metadata.born;
+  const bool copied = born ? *shard.born >= *metadata.born                // each was made anew
+                           : shard.changed > shard.modified + kOneWrite;  // its time was set
+  return newer && !copied;
+}
 
 std::string WhyDcpIncomplete(const fs::path& directory, const std::vector<fs::path>& entries,
                              int world, ReadBudget* budget) {

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <thread>
 
+#include "agent/runner/checkpoint_dcp.h"
 #include "agent/runner/checkpoint_files.h"
 #include "agent/runner/checkpoint_finder.h"
 
@@ -221,6 +222,16 @@ TEST_F(CheckpointTest, ADcpThatWasBeingSavedOverIsNone) {
             "touch .metadata)");
   fs::last_write_time(metadata, fs::last_write_time(shard));
   EXPECT_TRUE(Find()[0].complete);
+}
+
+TEST(DcpSave, IsToldFromACopyAlsoWhereFilesHaveNoTimeOfBirth) {
+  constexpr std::int64_t kMinute = 60'000'000'000;
+  const FileTimes metadata{.modified = 10 * kMinute, .changed = 30 * kMinute, .born = {}};
+  const FileTimes written{.modified = 31 * kMinute, .changed = 31 * kMinute, .born = {}};
+  EXPECT_TRUE(SavedOver(metadata, written, 0));
+  EXPECT_FALSE(SavedOver(metadata, written, 30 * kMinute));
+  const FileTimes copied{.modified = 11 * kMinute, .changed = 31 * kMinute, .born = {}};
+  EXPECT_FALSE(SavedOver(metadata, copied, 0)) << "with the time of its upload";
 }
 
 TEST_F(CheckpointTest, ACopyOfDcpMayComeInAnyOrder) {
