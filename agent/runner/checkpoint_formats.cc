@@ -110,6 +110,15 @@ class Search {
     return text;
   }
 
+  // Of how many ranks an accelerate checkpoint has the state.
+  void NoteRanks(const std::string& checkpoint, std::int64_t ranks) {
+    ranks_of_[checkpoint] = ranks;
+  }
+  std::int64_t RanksOf(const std::string& checkpoint) const {
+    const auto noted = ranks_of_.find(checkpoint);
+    return noted == ranks_of_.end() ? 0 : noted->second;
+  }
+
   // Empty while all that was asked for was looked at.
   std::string WhyEnded() const {
     if (cancel_ != nullptr && *cancel_) return "the search was given up";
@@ -140,6 +149,7 @@ class Search {
   bool cut_ = false;  // a directory of this checkpoint was not listed to its end
   fs::path listed_;   // whose entries these are
   std::vector<fs::path> entries_;
+  std::map<std::string, std::int64_t> ranks_of_;
 };
 
 bool HasEntry(Search& search, const fs::path& directory, const std::string& end) {
@@ -306,6 +316,7 @@ std::string WhyRandomStatesIncomplete(Search& search, const fs::path& directory)
   }
   if (ranks.empty()) return "no random_states_R.pkl";
   const auto count = static_cast<std::int64_t>(ranks.size());
+  search.NoteRanks(directory.string(), count);
   return *ranks.rbegin() + 1 == count ? std::string() : "random_states_R.pkl of a rank is missing";
 }
 
@@ -390,6 +401,23 @@ void AskForStateOfOthers(std::vector<CheckpointFound>& all) {
   }
 }
 
+// One of fewer ranks than the job has: the last ones had not written theirs, where an older one has
+// more. A job that had fewer ranks until now goes on from what it has.
+void AskForRanksOfOlder(const Search& search, int world, std::vector<CheckpointFound>& all) {
+  for (CheckpointFound& one : all) {
+    const std::int64_t ranks = search.RanksOf(one.path);
+    if (!one.complete || ranks == 0 || ranks >= world) continue;
+    for (const CheckpointFound& older : all) {
+      if (older.step >= one.step || search.RanksOf(older.path) <= ranks) continue;
+      one.complete = false;
+      one.why = "random_states_R.pkl of " + std::to_string(ranks) + " ranks, " +
+                fs::path(older.path).filename().string() + " has " +
+                std::to_string(search.RanksOf(older.path));
+      break;
+    }
+  }
+}
+
 // last.ckpt: of the step of the newest file with a number that it is not older than.
 void PlaceUnnumbered(std::vector<CheckpointFound>& files) {
   std::map<WallTime, std::int64_t> reached;  // by then
@@ -432,6 +460,7 @@ std::vector<CheckpointFound> ReadCheckpoints(const std::string& directory,
     }
   }
   AskForStateOfOthers(all);
+  AskForRanksOfOlder(search, rules.world, all);
   // What a trainer with directories of its own leaves beside them is its result.
   const bool trainers = std::ranges::any_of(all, [](const CheckpointFound& one) {
     return one.format == "hf" || one.format == "accelerate";

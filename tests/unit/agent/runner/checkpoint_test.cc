@@ -96,6 +96,9 @@ class CheckpointTest : public testing::Test {
   std::vector<CheckpointFound> Find(const std::string& marker = {}) const {
     return FindCheckpoints({.directory = dir_, .marker = marker});
   }
+  std::vector<CheckpointFound> FindFor(int world) const {
+    return FindCheckpoints({.directory = dir_, .world = world});
+  }
 
   std::string dir_;
 };
@@ -306,6 +309,21 @@ TEST_F(CheckpointTest, AnAccelerateSaveThatRankZeroHadNotFinishedIsNone) {
   fs::remove(newest + "optimizer.bin");
   EXPECT_EQ(Find()[0].why, "optimizer.bin is missing, checkpoint_0 has it");
   EXPECT_EQ(NewestComplete(Find())->step, 0);
+}
+
+TEST_F(CheckpointTest, AnAccelerateSaveThatTheLastRanksHadNotFinishedIsNone) {
+  for (const int step : {0, 1}) {
+    const std::string name = "checkpoint_" + std::to_string(step) + "/";
+    Write(name + "model.safetensors", Safetensors(8));
+    for (const int rank : {0, 1, 2})
+      if (rank == 0 || step == 0)
+        Write(name + "random_states_" + std::to_string(rank) + ".pkl", "p");
+  }
+  EXPECT_EQ(NewestComplete(FindFor(3))->step, 0);
+  EXPECT_EQ(FindFor(3)[0].why, "random_states_R.pkl of 1 ranks, checkpoint_0 has 3");
+  EXPECT_EQ(NewestComplete(FindFor(1))->step, 1) << "the job has fewer ranks since";
+  fs::remove_all(dir_ + "/checkpoint_0");
+  EXPECT_EQ(NewestComplete(FindFor(3))->step, 1) << "it had fewer before";
 }
 
 TEST_F(CheckpointTest, LooksIntoWhatDeepSpeedKeepsUnderAHuggingFaceDirectory) {
