@@ -1,10 +1,13 @@
-// How RuntimeFacts::says begins for an interpreter, or an import, that took too long.
+// How RuntimeFacts::says begins where the interpreter said nothing of itself.
 #pragma once
 
 #include <string_view>
 
 namespace launch {
 
+// It, or an import, took too long.
 inline constexpr std::string_view kNoAnswer = "no answer within ";
+// The node could not start it: no process, group or account for it.
+inline constexpr std::string_view kNotAsked = "could not be asked: ";
 
 }  // namespace launch

@@ -221,8 +221,9 @@ void JudgeTorch(const TorchQuestion& question, PreflightReport& report) {
     return;
   }
   if (runtime.python.empty()) {
-    Finding finding = MakeFinding("command_missing", Severity::kError, node.node,
-                                  runtime.path + " does not run" + On(node));
+    const bool asked = !runtime.says.starts_with(kNotAsked);
+    Finding finding = MakeFinding("command_missing", asked ? Severity::kError : Severity::kWarning,
+                                  node.node, runtime.path + " does not run" + On(node));
     finding.evidence = runtime.says;
     finding.remedy = "name an environment that exists on the node with venv: or python:";
     Add(report, std::move(finding));

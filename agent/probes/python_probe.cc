@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -132,6 +134,13 @@ std::string EndedBySignal(int number) {
          (name == nullptr ? "" : " (" + std::string(name) + ")");
 }
 
+// Whether it is the program's own fault that it does not start.
+bool IsOfTheProgram(const Error& error) {
+  return std::ranges::any_of(std::array{ENOENT, EACCES, ENOEXEC, ELOOP}, [&](int code) {
+    return error.message.starts_with("start ") && error.message.ends_with(std::strerror(code));
+  });
+}
+
 }  // namespace
 
 PythonAnswer ReadPythonAnswer(std::string_view output) {
@@ -209,7 +218,7 @@ RuntimeFacts PythonProbe::Run(const PythonQuestion& question, Depth depth,
     const std::vector<std::string> argv = {question.path, "-c", std::string(kPythonProbe),
                                            import_torch ? "import" : "read"};
     std::map<std::string, std::string> env = options_.env;
-    if (!account) trouble = account.error().message;
+    if (!account) trouble = std::string(kNotAsked) + account.error().message;
     if (as) {
       env["HOME"] = as->home;
       env["USER"] = as->name;
@@ -217,8 +226,11 @@ RuntimeFacts PythonProbe::Run(const PythonQuestion& question, Depth depth,
     const Result<Captured> ran = trouble.empty()
                                      ? RunProgram(argv, env, patience, cancel, as, options_.scope)
                                      : Fail(ErrorCode::kNotFound, trouble);
-    if (!ran) {
-      trouble = ran.error().message;
+    if (!trouble.empty()) {
+      silent = true;
+    } else if (!ran) {
+      silent = !IsOfTheProgram(ran.error());
+      trouble = (silent ? std::string(kNotAsked) : "") + ran.error().message;
     } else {
       answer = ReadPythonAnswer(ran->output);
       if (!ran->status) {

@@ -128,9 +128,11 @@ PathFact InterpreterFact(const AllocationSpec& spec, const std::string& path) {
   return fact;
 }
 
-// One that hangs may only be slow: then its ranks are.
+// One that hangs may only be slow: then its ranks are. What the node lacked to start it is no fault
+// of it either.
 void MustRun(const RuntimeFacts& facts, PathFact& interpreter) {
-  if (!facts.python.empty() || facts.says.empty() || facts.says.starts_with(kNoAnswer)) return;
+  if (!facts.python.empty() || facts.says.empty()) return;
+  if (facts.says.starts_with(kNoAnswer) || facts.says.starts_with(kNotAsked)) return;
   interpreter.ok = false;
   interpreter.why = facts.says;
 }

@@ -237,6 +237,16 @@ TEST_F(PythonProbeTest, OneThatDoesNothingOrPrintsWithoutEndIsLeftSoon) {
   }
 }
 
+TEST_F(PythonProbeTest, WhatTheNodeLacksToStartItIsNotItsFault) {
+  options.scope = [] { return Fail(ErrorCode::kIo, "mkdir /x: No space left on device"); };
+  const std::string python = FakeInterpreter("");
+  EXPECT_EQ(Probe().Ask({.path = python, .user = {}, .driver = {}}).says,
+            "could not be asked: mkdir /x: No space left on device");
+  options.scope = {};
+  ::chmod(python.c_str(), 0600);
+  EXPECT_FALSE(Probe().Ask({.path = python, .user = {}, .driver = {}}).says.starts_with(kNotAsked));
+}
+
 TEST_F(PythonProbeTest, ThatItRunsIsNoAnswerYet) {
   options.deadline = Millis{300};
   const std::string python = tree.Script(
