@@ -73,6 +73,7 @@ void ListSlicesAsDevices(NodeInventory& node) {
       continue;
     }
     const std::vector<MigSlice> slices = std::exchange(gpu.mig, {});
+    if (gpu.pci.empty()) gpu.pci = gpu.uuid.value;  // tells its slices from those of the next GPU
     for (const MigSlice& slice : slices) {
       GpuDevice device = gpu;
       device.uuid = slice.uuid;

@@ -64,6 +64,19 @@ TEST(Mig, NumbersAreThoseOfWholeGpus) {
   EXPECT_EQ(GpuLabel(node, 2), "GPU 1");
 }
 
+TEST(Mig, NumbersTellGpusApartWhoseBusIsNotKnown) {
+  NodeInventory node = CutNode();
+  GpuDevice next = node.gpus[0];
+  next.uuid.value += "-next";
+  node.gpus.insert(node.gpus.begin() + 1, next);
+  for (GpuDevice& gpu : node.gpus) gpu.pci.clear();
+  ListSlicesAsDevices(node);
+  ASSERT_EQ(node.gpus.size(), 5u);
+  EXPECT_EQ(GpuNumber(node, 1), 0);
+  EXPECT_EQ(GpuNumber(node, 2), 1);
+  EXPECT_EQ(GpuNumber(node, 4), 2);
+}
+
 TEST(Mig, ProfilesAreToldFromCountsAndNames) {
   for (const char* text : {"1g.10gb", "MIG-1g.5gb", "mig 7g.80gb", "1c.2g.20gb", "1g.10gb+me"}) {
     EXPECT_TRUE(IsMigProfile(text)) << text;
