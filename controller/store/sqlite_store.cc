@@ -216,13 +216,15 @@ Result<Snapshot> SqliteStore::Load() {
   LAUNCH_ASSIGN_OR_RETURN(const StoreMeta meta, ReadMeta(db_.get(), file_));
   LAUNCH_RETURN_IF_ERROR(CheckWitness(meta));
   Snapshot snapshot{.revision = meta.revision, .last_event = meta.last_event, .rows = {}};
-  snapshot.unwitnessed = meta.revision > 0 && !witness_.Read();  // a new store has none either
+  const bool witnessed = witness_.Read().has_value();
+  snapshot.unwitnessed = meta.revision > 0 && !witnessed;  // a new store has none either
   LAUNCH_ASSIGN_OR_RETURN(snapshot.rows, ReadRows(db_.get(), file_, meta));
   LAUNCH_RETURN_IF_ERROR(CheckEventEnds(db_.get(), file_, meta));
   // A commit whose sync failed may have been read back from the page cache: make it durable, or
   // fail.
   LAUNCH_RETURN_IF_ERROR(CheckpointAll(db_.get()));
-  witness_.Note({meta.store_id, meta.revision});
+  // Without one this start draws what follows from that: it is not drawn before it is committed.
+  if (witnessed) witness_.Note({meta.store_id, meta.revision});
   meta_ = meta;
   return snapshot;
 }

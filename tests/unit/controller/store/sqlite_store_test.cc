@@ -229,6 +229,8 @@ TEST_F(SqliteStoreTest, SaysWhenNothingTellsThatItIsTheNewest) {
   EXPECT_FALSE(Load()->unwitnessed);
   fs::remove(dir() + "/store.witness");
   EXPECT_TRUE(Load()->unwitnessed);
+  EXPECT_TRUE(Load()->unwitnessed) << "whoever loaded it ended before it wrote what follows";
+  Fill(1);
   EXPECT_FALSE(Load()->unwitnessed) << "from here on there is one again";
 }
 
