@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -32,9 +33,18 @@ using sqlite::LastError;
 
 constexpr std::size_t kEventsChecked = 10'000;
 
+constexpr std::array<const char*, 2> kLogSuffixes = {"-wal", "-shm"};
+
 bool IsThere(const std::string& path) {
   struct stat facts {};
   return ::lstat(path.c_str(), &facts) == 0;
+}
+
+// Also the log of a store that a restore which was cut short did not move with it.
+bool IsAnyThere(const std::string& file) {
+  return IsThere(file) || std::ranges::any_of(kLogSuffixes, [&](const char* suffix) {
+           return IsThere(file + suffix);
+         });
 }
 
 Result<void> Rename(const std::string& from, const std::string& to) {
@@ -79,10 +89,10 @@ Result<void> Copy(const std::string& from, const std::string& to) {
 // taken for the log of that one, and a store without its log is seen by the witness.
 Result<std::string> MoveAside(const std::string& file) {
   std::string aside;
-  for (int number = 1; aside.empty() || IsThere(aside); ++number) {
+  for (int number = 1; aside.empty() || IsAnyThere(aside); ++number) {
     aside = file + ".old-" + std::to_string(number);
   }
-  for (const char* suffix : {"-wal", "-shm"}) {
+  for (const char* suffix : kLogSuffixes) {
     if (IsThere(file + suffix)) LAUNCH_RETURN_IF_ERROR(Rename(file + suffix, aside + suffix));
   }
   if (!IsThere(file)) return std::string();
@@ -93,10 +103,11 @@ Result<std::string> MoveAside(const std::string& file) {
 // The store of an earlier restore that was cut short, or that somebody moved away; empty: none.
 std::string NewestAside(const std::string& file) {
   std::string newest;
-  for (int number = 1; IsThere(file + ".old-" + std::to_string(number)); ++number) {
-    newest = file + ".old-" + std::to_string(number);
+  for (int number = 1;; ++number) {
+    const std::string aside = file + ".old-" + std::to_string(number);
+    if (!IsAnyThere(aside)) return newest;
+    if (IsThere(aside)) newest = aside;
   }
-  return newest;
 }
 
 struct Numbers {
@@ -202,19 +213,23 @@ Result<Restored> RestoreStore(const std::string& backup, const std::string& dir)
   std::error_code failed;
   fs::remove_all(draft, failed);
   if (::mkdir(draft.c_str(), 0700) != 0) return FailErrno("mkdir " + draft, errno);
-  const std::string made = draft + "/store.db";
-  LAUNCH_RETURN_IF_ERROR(Copy(backup, made));
-  if (old && old->store_id == restored.facts.store_id)
-    LAUNCH_RETURN_IF_ERROR(GoOnFrom(old->cluster, draft));
-  LAUNCH_ASSIGN_OR_RETURN(restored.facts, CheckStore(made));
-  LAUNCH_RETURN_IF_ERROR(SyncPath(made, O_RDWR));
-  LAUNCH_ASSIGN_OR_RETURN(restored.old_store, MoveAside(file));
-  // Without a witness the next start knows that commits may be missing.
-  (void)::unlink((dir + "/store.witness").c_str());
-  LAUNCH_FAILPOINT("restore.before");
-  LAUNCH_RETURN_IF_ERROR(Rename(made, file));
-  LAUNCH_RETURN_IF_ERROR(SyncPath(dir, O_RDONLY | O_DIRECTORY));
-  fs::remove_all(draft, failed);
+  const auto put_back = [&]() -> Result<void> {
+    const std::string made = draft + "/store.db";
+    LAUNCH_RETURN_IF_ERROR(Copy(backup, made));
+    if (old && old->store_id == restored.facts.store_id)
+      LAUNCH_RETURN_IF_ERROR(GoOnFrom(old->cluster, draft));
+    LAUNCH_ASSIGN_OR_RETURN(restored.facts, CheckStore(made));
+    LAUNCH_RETURN_IF_ERROR(SyncPath(made, O_RDWR));
+    LAUNCH_ASSIGN_OR_RETURN(restored.old_store, MoveAside(file));
+    // Without a witness the next start knows that commits may be missing.
+    (void)::unlink((dir + "/store.witness").c_str());
+    LAUNCH_FAILPOINT("restore.before");
+    LAUNCH_RETURN_IF_ERROR(Rename(made, file));
+    return SyncPath(dir, O_RDONLY | O_DIRECTORY);
+  };
+  const auto done = put_back();
+  fs::remove_all(draft, failed);  // also of one that failed: on a full disk it would stay full
+  if (!done) return Unexpected(done.error());
   return restored;
 }
 

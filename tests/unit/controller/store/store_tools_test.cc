@@ -2,7 +2,9 @@
 #include "controller/store/store_tools.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -133,6 +135,32 @@ TEST_F(StoreTools, ARestoreLeavesNoLogOfTheOldStoreBesideTheNewOne) {
   ASSERT_TRUE(RestoreStore(backup(), dir()).has_value());
   EXPECT_EQ(CheckStore(file())->rows, 1u);
   EXPECT_NE(ReadFile(file() + "-wal"), "the log of a store that is gone");
+}
+
+TEST_F(StoreTools, TheLogThatARestoreWhichWasCutShortMovedIsKept) {
+  Add("ana");
+  ASSERT_TRUE(BackupStore(dir(), backup()).has_value());
+  WriteFile(file() + ".old-1-wal", "the last commits of the old store");
+  const auto restored = RestoreStore(backup(), dir());
+  ASSERT_TRUE(restored.has_value()) << restored.error().message;
+  EXPECT_EQ(restored->old_store, file() + ".old-2");
+  EXPECT_EQ(ReadFile(file() + ".old-1-wal"), "the last commits of the old store");
+}
+
+TEST_F(StoreTools, ARestoreThatFailsLeavesNoDraft) {
+  Add("ana");
+  ASSERT_TRUE(BackupStore(dir(), backup()).has_value());
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{.rlim_cur = 4'096, .rlim_max = before.rlim_max};
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto restored = RestoreStore(backup(), dir());
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_FALSE(restored.has_value());
+  EXPECT_FALSE(fs::exists(dir() + "/store.restored"));
+  EXPECT_EQ(CheckStore(file())->rows, 1u) << "the old one is where it was";
 }
 
 TEST_F(StoreTools, NothingIsRestoredUnderARunningController) {
