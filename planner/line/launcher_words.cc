@@ -231,7 +231,8 @@ class LauncherSearch {
     if (text && next.find(' ') != std::string::npos) return InText(next);
     const auto named = ModuleAt(words, i);
     const std::string module = named ? named->name : "";
-    if (module == "torch.distributed.run" || module == "torch.distributed.launch")
+    if (module == "torch.distributed.run" || module == "torch.distributed.launch" ||
+        FindTorchrun(words, i))
       return "torchrun";
     if (module == "accelerate.commands.launch") return "accelerate launch";
     if (module == "deepspeed.launcher.runner") return "deepspeed";
