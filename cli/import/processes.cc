@@ -3,16 +3,17 @@
 #include <algorithm>
 
 #include "planner/line/launcher_words.h"
+#include "planner/line/line_prefix.h"
 #include "planner/line/shell_text.h"
 
 namespace launch {
 namespace {
 
 bool CallsAScript(const ShellCommand& command) {
-  return std::ranges::any_of(command.words, [](const ShellWord& word) {
-    const std::string_view program = ProgramOf(word);
-    return program == "bash" || program == "sh" || word.value.ends_with(".sh");
-  });
+  const std::size_t first = PartsOf(command).first;
+  if (first >= command.words.size()) return false;
+  const std::string_view program = ProgramOf(command.words[first]);
+  return program == "bash" || program == "sh" || program.ends_with(".sh");
 }
 
 }  // namespace

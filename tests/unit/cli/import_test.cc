@@ -96,6 +96,7 @@ TEST(ImportSlurm, PythonStaysAsManyProcessesAsItIsInSlurm) {
   const std::string two = "#SBATCH --gres=gpu:2\n#SBATCH -N 1\n";
   EXPECT_EQ(procs(two + "python train.py\n"), 1);
   EXPECT_EQ(procs(two + "source v/bin/activate\ncd x && FOO=1 python -u train.py\n"), 1);
+  EXPECT_EQ(procs(two + "python train.py --shell bash --hook end.sh\n"), 1) << "its arguments";
   EXPECT_EQ(procs("#SBATCH --gpus=8\n#SBATCH -N2\nsrun python train.py\n"), 1);
   EXPECT_EQ(procs("#SBATCH --gpus=8 -N2 -n 8\nsrun python train.py\n"), 4);
   EXPECT_EQ(procs("#SBATCH --gres=gpu:4 -n 4\nsrun python train.py\n"), 4);
