@@ -22,6 +22,12 @@ std::optional<int> MinorOf(std::string_view version) {
   return static_cast<int>(*minor);
 }
 
+// One line of it, as probe.sh writes it.
+std::string Pem(std::string line) {
+  std::replace(line.begin(), line.end(), '|', '\n');
+  return line;
+}
+
 }  // namespace
 
 std::string_view ToString(Keeper keeper) {
@@ -68,10 +74,8 @@ HostFacts ReadFacts(std::string_view output) {
     if (name == "authority") facts.authority = value;
     if (name == "agent_settings") facts.agent_settings = value;
     if (name == "controller_settings") facts.controller_settings = value;
-    if (name == "certificate") {
-      facts.certificate = value;
-      std::replace(facts.certificate.begin(), facts.certificate.end(), '|', '\n');
-    }
+    if (name == "certificate") facts.certificate = Pem(value);
+    if (name == "controller_certificate") facts.controller_certificate = Pem(value);
   }
   return facts;
 }

@@ -33,13 +33,14 @@ struct HostFacts {
   bool writable = false;
   bool executable = false;  // false: the file system is mounted noexec
   Keeper keeper = Keeper::kNobody;
-  std::int64_t clock = 0;      // seconds since 1970
-  std::string installed;       // release that `current` points to; empty = none
-  std::string controller;      // SHA-256 of the CA of the controller that lives here; empty = none
-  std::string authority;       // SHA-256 of the CA that the agent joined; empty = none
-  std::string certificate;     // of the agent, PEM; empty = none
-  std::string agent_settings;  // SHA-256 of agent.yaml in `state`; empty = there is none
-  std::string controller_settings;  // of controller.yaml
+  std::int64_t clock = 0;  // seconds since 1970
+  std::string installed;   // release that `current` points to; empty = none
+  std::string controller;  // SHA-256 of the CA of the controller that lives here; empty = none
+  std::string controller_certificate;  // of its first operator, PEM; empty = none
+  std::string authority;               // SHA-256 of the CA that the agent joined; empty = none
+  std::string certificate;             // of the agent, PEM; empty = none
+  std::string agent_settings;          // SHA-256 of agent.yaml in `state`; empty = there is none
+  std::string controller_settings;     // of controller.yaml
 };
 
 // The output of probe.sh. Unknown lines are passed over: a login shell may print what it likes.

@@ -8,9 +8,33 @@
 namespace launch::up {
 namespace {
 
-std::string ClusterOf(const HostFacts& facts) {
-  const auto certificate = ReadCertificate(facts.certificate);
+// Of whom the certificate is; empty: it cannot be read.
+std::string ClusterOf(const std::string& pem) {
+  const auto certificate = ReadCertificate(pem);
   return certificate ? certificate->identity.cluster : "";
+}
+
+std::string ClusterOf(const HostFacts& facts) {
+  std::string cluster = ClusterOf(facts.certificate);
+  return cluster.empty() ? ClusterOf(facts.controller_certificate) : cluster;
+}
+
+std::string AgentThere(const HostFacts& facts) {
+  if (const auto certificate = ReadCertificate(facts.certificate))
+    return "the node " + certificate->identity.name + " of cluster " +
+           certificate->identity.cluster;
+  return facts.authority.empty() ? "" : "a node of a cluster whose name cannot be read";
+}
+
+std::string ControllerThere(const HostFacts& facts) {
+  if (facts.controller.empty()) return {};
+  const std::string cluster = ClusterOf(facts.controller_certificate);
+  return "the controller of " + (cluster.empty() ? "a cluster" : "cluster " + cluster);
+}
+
+bool HasTwoClusters(const HostFacts& facts) {
+  return !facts.authority.empty() && !facts.controller.empty() &&
+         facts.authority != facts.controller;
 }
 
 // What ends a cluster that nobody knows any more.
@@ -55,7 +79,14 @@ Result<void> MustBeNamed(const HostResult& result, const Ending& ending) {
   const std::string what = WhatIsThere(facts);
   const std::string cluster = ClusterOf(facts);
   if (what.empty()) return {};
-  if (!ending.cluster.empty() && (cluster.empty() || cluster == ending.cluster)) return {};
+  const bool two = HasTwoClusters(facts);
+  const bool named = !ending.cluster.empty() && (cluster.empty() || cluster == ending.cluster);
+  if (named && !two) return {};
+  if (two)
+    return Fail(ErrorCode::kFailedPrecondition, "it is " + what,
+                "end them one by one: `launch nodes remove` and `launch down` from where each was "
+                "brought up, or by hand, with what is in " +
+                    facts.state);
   return Fail(
       ErrorCode::kFailedPrecondition,
       "it is " + what + (ending.cluster.empty() ? "" : ", not of " + ending.cluster),
@@ -65,10 +96,10 @@ Result<void> MustBeNamed(const HostResult& result, const Ending& ending) {
 }  // namespace
 
 std::string WhatIsThere(const HostFacts& facts) {
-  if (const auto certificate = ReadCertificate(facts.certificate))
-    return "the node " + certificate->identity.name + " of cluster " +
-           certificate->identity.cluster;
-  return facts.controller.empty() ? "" : "the controller of a cluster";
+  const std::string agent = AgentThere(facts);
+  if (agent.empty() || HasTwoClusters(facts))
+    return agent + (agent.empty() ? "" : " and ") + ControllerThere(facts);
+  return agent;
 }
 
 Result<void> MustBeNode(const Host& host, const HostFacts& facts) {

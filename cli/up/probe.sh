@@ -51,6 +51,7 @@ if [ -d /run/systemd/system ]; then
 fi
 echo "installed=$(readlink "$programs/current" 2>/dev/null | sed 's#.*/##')"
 echo "controller=$(sha256sum "$state/controller/operator/ca.pem" 2>/dev/null | cut -c1-64)"
+echo "controller_certificate=$(tr '\n' '|' <"$state/controller/operator/cert.pem" 2>/dev/null)"
 echo "certificate=$(tr '\n' '|' <"$state/agent/identity/cert.pem" 2>/dev/null)"
 for one in agent controller; do
   echo "${one}_settings=$(sha256sum "$state/$one.yaml" 2>/dev/null | cut -c1-64)"

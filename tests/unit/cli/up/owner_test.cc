@@ -105,6 +105,36 @@ TEST_F(Owner, AClusterThatNobodyKnowsIsEndedByTheNameThatItGivesItself) {
   EXPECT_NE(Refusal(controller, of_anybody_), "");
 }
 
+TEST_F(Owner, AControllerGoesByItsOwnNameToo) {
+  HostResult head = Found("head", "", "");
+  head.facts.controller = kTheirs;
+  head.facts.controller_certificate = CertificateOf("other", "ana");
+  of_anybody_.cluster = "lab";
+  EXPECT_NE(Refusal(head, of_anybody_).find("it is the controller of cluster other, not of lab"),
+            std::string::npos);
+  of_anybody_.cluster = "other";
+  EXPECT_EQ(Refusal(head, of_anybody_), "");
+  head.facts.authority = kOurs;
+  head.facts.certificate = CertificateOf("lab", "head");
+  head.facts.state = "/var/lib/launch";
+  for (const char* name : {"lab", "other"}) {
+    of_anybody_.cluster = name;
+    const std::string said = Refusal(head, of_anybody_);
+    EXPECT_NE(said.find("the node head of cluster lab and the controller of cluster other"),
+              std::string::npos)
+        << said;
+    EXPECT_NE(said.find("/var/lib/launch"), std::string::npos) << said;
+  }
+}
+
+TEST_F(Owner, AnAgentWhoseCertificateCannotBeReadIsNotNobodys) {
+  HostResult node = Found("gpu1", kTheirs, "");
+  EXPECT_NE(Refusal(node, of_anybody_).find("a node of a cluster whose name cannot be read"),
+            std::string::npos);
+  of_anybody_.cluster = "lab";
+  EXPECT_EQ(Refusal(node, of_anybody_), "") << "whoever names one means it";
+}
+
 TEST_F(Owner, ALiveClusterThatIsKnownHereIsNotEndedByItsHosts) {
   of_anybody_.cluster = "lab";
   EXPECT_EQ(Refusal(Found("gpu1", kOurs, "gpu1"), of_anybody_), "") << "it answers nobody";
