@@ -244,6 +244,19 @@ void FreeUnheld(Draft& draft, const NodeId& node, const Key& key,
   }
 }
 
+// A Hello says what is held and not for whom, the word of a release does: its end frees it.
+void NameHolder(Draft& draft, const NodeId& node, const Key& key,
+                const std::vector<std::pair<GpuUuid, std::string>>& held) {
+  for (const auto& [gpu, why] : held) {
+    const auto found = draft.state().quarantine.find(gpu);
+    if (found == draft.state().quarantine.end()) continue;
+    GpuRecord record = found->second;
+    if (record.node != node || record.key != Key{}) continue;
+    record.key = key;
+    draft.Put(std::move(record));
+  }
+}
+
 // The mistake that other systems make by default: silence taken for death.
 void GiveUpNode(Draft& draft, const NodeId& node) {
   const auto held = draft.state().held_by_node.find(node);
@@ -329,6 +342,7 @@ void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
                   const std::vector<std::pair<GpuUuid, std::string>>& said) {
   const AllocRecord* known = FindAlloc(draft.state(), key, node);
   if (known == nullptr) {
+    NameHolder(draft, node, key, said);
     FreeUnheld(draft, node, key, said);
     if (said.empty()) ForgetUnknown(draft, node, key);
     draft.Send(node, to_node::Forget{key});
@@ -357,6 +371,7 @@ void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
     draft.Put(GpuRecord{gpu, node, why, key, draft.wall()});
     draft.Event("gpu.quarantined", Subject(node), fmt::format("{}: {}", gpu.value, why));
   }
+  NameHolder(draft, node, key, held);
   FreeUnheld(draft, node, key, held);
   draft.Put(alloc);
   draft.Touch(key.job);

@@ -149,6 +149,11 @@ bool LacksCores(const State& state, JobId job, const AllocRecord& alloc) {
   return taken > state.inventories.at(alloc.node)->cores;
 }
 
+bool IsFenced(const State& state, const NodeId& node) {
+  const auto found = state.nodes.find(node);
+  return found != state.nodes.end() && !found->second.fenced_by.empty();
+}
+
 }  // namespace
 
 PlaceLook LookAtPlace(const State& state, const JobRecord& job, BootTime now) {
@@ -162,6 +167,8 @@ PlaceLook LookAtPlace(const State& state, const JobRecord& job, BootTime now) {
   for (const NodeId& node : attempt->second.nodes) {
     const AllocRecord* alloc = FindAlloc(state, key, node);
     if (alloc == nullptr) return {node.value + " has no part of it", ""};
+    // Whoever said that it has no power may err: what it ran may be there when it is back.
+    if (IsFenced(state, node)) return {node.value + " was fenced", ""};
     if (const auto until = GivenUpAt(state, node)) {
       if (*until <= now) return {node.value + " is silent", ""};
       look.waits = node.value + " does not answer";

@@ -10,8 +10,10 @@
 //   C8 bounds     (sim_cluster.cc, network.cc) queues
 //   C9 progress   everything ends once all is healed
 //   C12 silence   alone stops nothing, gives up nothing
+//   C15 people    what is held does not start, nothing new starts on a drained node
 //   C14 place     nothing else runs there between two attempts of a job that restarts in place
 #include <algorithm>
+#include <utility>
 
 #include "tests/sim/world.h"
 
@@ -52,7 +54,12 @@ void World::JobCommitted(const JobRecord& job, const std::set<GpuUuid>& quaranti
   const auto before = jobs_.find(job.id);
   if (before != jobs_.end()) {
     if (job.attempts < before->second.attempts) Violation("C5 an attempt number fell");
-    if (before->second.phase == JobPhase::kDone &&
+    const bool again = before->second.phase == JobPhase::kDone && IsRunAgain(job);
+    if (again) cancelled.erase(job.id);
+    if (before->second.held && job.held && job.attempts > before->second.attempts) {
+      Violation("C15 job " + std::to_string(job.id.value) + " starts although it is held");
+    }
+    if (before->second.phase == JobPhase::kDone && !again &&
         (job.phase != JobPhase::kDone || job.outcome != before->second.outcome)) {
       Violation("C5 the outcome of job " + std::to_string(job.id.value) + " changed");
     }
@@ -65,9 +72,11 @@ void World::JobCommitted(const JobRecord& job, const std::set<GpuUuid>& quaranti
           job.outcome_text);
     for (const Process& process : processes) {
       if (process.ended || process.key.job != job.id || process.excused) continue;
-      const bool held = !process.gpus.empty() &&
-                        std::all_of(process.gpus.begin(), process.gpus.end(),
-                                    [&](const GpuUuid& gpu) { return quarantined.contains(gpu); });
+      const bool held =
+          !process.gpus.empty() &&
+          std::all_of(process.gpus.begin(), process.gpus.end(), [&](const GpuUuid& gpu) {
+            return quarantined.contains(gpu) || process.given_back.contains(gpu);
+          });
       if (!held) {
         Violation("C3 job " + std::to_string(job.id.value) + " is done, rank " +
                   std::to_string(process.rank) + " lives on " + process.node.value);
@@ -75,6 +84,12 @@ void World::JobCommitted(const JobRecord& job, const std::set<GpuUuid>& quaranti
     }
   }
   jobs_[job.id] = job;
+}
+
+// Somebody asked for it, and the next attempt has not begun.
+bool World::IsRunAgain(const JobRecord& job) const {
+  return requeue_asked.contains(job.id) && job.phase == JobPhase::kQueued &&
+         job.requeue_cause.starts_with("requeued by ");
 }
 
 void World::CheckPlace(const JobRecord& before, const JobRecord& after) {
@@ -109,14 +124,17 @@ void World::AttemptCommitted(const AttemptRecord& attempt) {
       attempt.phase != AttemptPhase::kEnded) {
     Violation("C5 " + who + " lives again after its end");
   }
+  if (before == attempts_.end()) made_.push_back(attempt);
   const std::int64_t made = attempt_made_.emplace(attempt.key, now).first->second;
   if (attempt.phase == AttemptPhase::kStopping && !was_stopping) {
     std::int64_t began = now;
     bool any_ended = false;
-    bool excused = false;
+    bool excused = std::ranges::any_of(attempt.nodes, [&](const NodeId& node) {
+      return fenced_.contains({node, attempt.key});
+    });
     for (const Process& process : processes) {
       if (process.key != attempt.key) continue;
-      excused = excused || IsFenced(process) || process.unguarded;
+      excused = excused || process.unguarded;
       began = std::min(began, process.began);
       any_ended = any_ended || process.ended.has_value();
     }
@@ -163,10 +181,50 @@ void World::CheckTimeLimit(const AttemptRecord& attempt, std::int64_t began) {
   }
 }
 
-// An operator's word is obeyed, true or not: it covers what ran on that node when he gave it.
+// An operator's word is obeyed, true or not: it covers what that node had when it was taken, also
+// what was on its way there.
 bool World::IsFenced(const Process& process) const {
-  const auto asked = fence_asked.find(process.node);
-  return asked != fence_asked.end() && process.began <= asked->second;
+  return fenced_.contains({process.node, process.key});
+}
+
+void World::NodeCommitted(const controller::NodeRecord& node) {
+  const auto before = nodes_.find(node.id);
+  const bool was_fenced = before != nodes_.end() && !before->second.fenced_by.empty();
+  if (!node.fenced_by.empty() && !was_fenced) {
+    for (const auto& [key, attempt] : attempts_) {
+      if (std::ranges::find(attempt.nodes, node.id) != attempt.nodes.end()) {
+        fenced_.insert({node.id, key});
+      }
+    }
+  }
+  nodes_[node.id] = node;
+}
+
+void World::NodeForgotten(const NodeId& node) {
+  nodes_.erase(node);
+  for (const Process& process : processes) {
+    if (process.ended || process.node != node || process.excused || !process.given_back.empty()) {
+      continue;
+    }
+    Violation("C3 " + node.value + " is forgotten, rank " + std::to_string(process.rank) + " of " +
+              ToString(process.key) + " lives there");
+  }
+}
+
+// Of the acts of one commit nobody tells the order: what was drained before and after it counts.
+void World::CommitEnds() {
+  for (const AttemptRecord& attempt : std::exchange(made_, {})) {
+    for (const NodeId& node : attempt.nodes) {
+      const auto now_is = nodes_.find(node);
+      if (!drained_.contains(node) || now_is == nodes_.end() || !now_is->second.drained) continue;
+      Violation("C15 attempt " + ToString(attempt.key) + " is made on " + node.value +
+                ", which is drained");
+    }
+  }
+  drained_.clear();
+  for (const auto& [id, node] : nodes_) {
+    if (node.drained) drained_.insert(id);
+  }
 }
 
 bool World::IsLeased(JobId id) const {
@@ -210,15 +268,20 @@ void World::RankCommitted(const RankRecord& rank) {
 }
 
 void World::Committed(const controller::Entity& entity, const std::set<GpuUuid>& quarantined) {
+  if (const auto* node = std::get_if<controller::NodeRecord>(&entity)) NodeCommitted(*node);
   if (const auto* job = std::get_if<JobRecord>(&entity)) JobCommitted(*job, quarantined);
   if (const auto* attempt = std::get_if<AttemptRecord>(&entity)) AttemptCommitted(*attempt);
   if (const auto* rank = std::get_if<RankRecord>(&entity)) RankCommitted(*rank);
 }
 
-void World::QuarantineEnded(const GpuUuid& gpu) {
-  for (const Process& process : processes) {
-    if (process.ended) continue;
+void World::QuarantineEnded(const GpuUuid& gpu, bool forgotten) {
+  for (Process& process : processes) {
+    if (process.ended || process.given_back.contains(gpu)) continue;
     if (std::find(process.gpus.begin(), process.gpus.end(), gpu) == process.gpus.end()) continue;
+    if (forgotten) {  // said to be gone for good, and all that is on it
+      process.given_back.insert(gpu);
+      continue;
+    }
     Violation("C3 GPU " + gpu.value + " is offered again, rank " + std::to_string(process.rank) +
               " of " + ToString(process.key) + " lives on it");
   }

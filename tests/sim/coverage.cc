@@ -33,6 +33,7 @@ void Coverage::Add(const Coverage& other) {
   AddTo(crash_points, other.crash_points);
   AddTo(crashes, other.crashes);
   AddTo(faults, other.faults);
+  AddTo(acts, other.acts);
   events += other.events;
   commits += other.commits;
 }
@@ -43,6 +44,7 @@ void Print(const Coverage& coverage, std::uint64_t runs) {
   PrintTable("passes of crash points", coverage.crash_points);
   PrintTable("deaths at crash points", coverage.crashes);
   PrintTable("faults", coverage.faults);
+  PrintTable("acts", coverage.acts);
   std::printf("%llu events and %llu commits a run\n",
               static_cast<unsigned long long>(coverage.events / (runs > 0 ? runs : 1)),
               static_cast<unsigned long long>(coverage.commits / (runs > 0 ? runs : 1)));
@@ -55,9 +57,13 @@ bool Holds(const Coverage& coverage, std::uint64_t runs, const Floor& floor) {
   const auto often = std::ranges::count_if(
       coverage.crashes, [&](const auto& point) { return point.second >= floor.deaths_at_one; });
   const bool points = Reaches("crash points", static_cast<std::size_t>(often), floor.crash_points);
+  const auto obeyed = std::ranges::count_if(coverage.acts, [&](const auto& act) {
+    return act.second >= floor.times_of_one && !act.first.ends_with(" refused");
+  });
+  const bool acts = Reaches("kinds of acts", static_cast<std::size_t>(obeyed), floor.acts);
   const bool events = Reaches("events of a run", coverage.events / std::max<std::uint64_t>(runs, 1),
                               floor.events_of_a_run);
-  return agent && controller && points && events;
+  return agent && controller && points && acts && events;
 }
 
 }  // namespace launch::sim

@@ -24,7 +24,7 @@ struct Weighted {
   FaultKind kind;
   int weight;
 };
-constexpr std::array<Weighted, kFaultKinds> kWeights = {{
+constexpr std::array<Weighted, 19> kWeights = {{
     {FaultKind::kKillController, 6},
     {FaultKind::kPowerController, 4},
     {FaultKind::kPauseController, 2},
@@ -46,15 +46,24 @@ constexpr std::array<Weighted, kFaultKinds> kWeights = {{
     {FaultKind::kRepeat, 4},
 }};
 
-FaultKind DrawKind(Rng& rng) {
+constexpr std::array<Weighted, 5> kActWeights = {{
+    {FaultKind::kRequeueJob, 6},
+    {FaultKind::kHoldJob, 4},
+    {FaultKind::kDrainNode, 3},
+    {FaultKind::kFenceNode, 4},
+    {FaultKind::kForgetNode, 4},
+}};
+
+template <std::size_t N>
+FaultKind DrawKind(Rng& rng, const std::array<Weighted, N>& kinds) {
   int total = 0;
-  for (const Weighted& one : kWeights) total += one.weight;
+  for (const Weighted& one : kinds) total += one.weight;
   std::int64_t left = rng.Between(1, total);
-  for (const Weighted& one : kWeights) {
+  for (const Weighted& one : kinds) {
     left -= one.weight;
     if (left <= 0) return one.kind;
   }
-  return FaultKind::kKillController;
+  return kinds.front().kind;
 }
 
 bool OfController(FaultKind kind) {
@@ -65,7 +74,7 @@ bool OfController(FaultKind kind) {
 
 Fault DrawFault(Rng& rng, const std::vector<std::string>& nodes) {
   Fault fault;
-  fault.kind = DrawKind(rng);
+  fault.kind = DrawKind(rng, kWeights);
   fault.at = rng.Between(1'000, kFaultsEnd - 1'000);
   fault.lasts = rng.Between(100, rng.OneIn(3) ? 90'000 : 9'000);
   const std::string node =
@@ -168,6 +177,34 @@ void LapseLeases(std::uint64_t seed, const std::vector<std::string>& nodes, Sche
   schedule.faults.push_back({FaultKind::kControllerClock, jump, 1'000, "", 3'600'000, ""});
 }
 
+// What the operator and the owners of jobs do, some of it aimed at what a job is at. From a stream
+// of its own: the jobs and faults of a seed are the same without it.
+void DrawActs(std::uint64_t seed, const std::vector<std::string>& nodes, Schedule& schedule) {
+  Rng rng(seed, "acts");
+  if (rng.OneIn(3)) return;
+  const std::int64_t many = rng.Between(1, rng.OneIn(4) ? 12 : 4);
+  for (std::int64_t i = 0; i < many; ++i) {
+    Fault act;
+    act.kind = DrawKind(rng, kActWeights);
+    act.at = rng.Between(1'000, kFaultsEnd - 1'000);
+    act.lasts = rng.Between(200, rng.OneIn(3) ? 60'000 : 12'000);
+    const auto job = static_cast<std::size_t>(
+        rng.Between(0, static_cast<std::int64_t>(schedule.jobs.size()) - 1));
+    const auto node =
+        static_cast<std::size_t>(rng.Between(0, static_cast<std::int64_t>(nodes.size()) - 1));
+    const std::int64_t after = rng.Between(100, rng.OneIn(2) ? 5'000 : 40'000);
+    act.amount = rng.Between(0, 5);
+    if (act.kind == FaultKind::kRequeueJob || act.kind == FaultKind::kHoldJob) {
+      act.point = schedule.jobs[job].key;
+      act.at = std::min(schedule.jobs[job].at + after, kFaultsEnd - 1'000);
+    } else {
+      act.node = nodes[node];
+    }
+    if (act.kind != FaultKind::kForgetNode) act.amount %= 2;
+    schedule.faults.push_back(std::move(act));
+  }
+}
+
 }  // namespace
 
 Schedule Draw(std::uint64_t seed, const std::vector<std::string>& nodes) {
@@ -191,6 +228,7 @@ Schedule Draw(std::uint64_t seed, const std::vector<std::string>& nodes) {
                                  faults.Between(6'000, 40'000), node, 0, ""});
     }
   }
+  DrawActs(seed, nodes, schedule);
   return schedule;
 }
 
@@ -287,7 +325,12 @@ std::string NameOf(FaultKind kind) {
                                                                   "kill shim",
                                                                   "crash point",
                                                                   "pause shim",
-                                                                  "repeated message"};
+                                                                  "repeated message",
+                                                                  "requeue",
+                                                                  "hold",
+                                                                  "drain",
+                                                                  "fence silent node",
+                                                                  "forget node"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

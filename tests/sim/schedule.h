@@ -35,8 +35,16 @@ enum class FaultKind {
   kCrashPoint,       // the process dies at the `amount`th pass of `point`
   kPauseShim,        // SIGSTOP of the shim of a running rank
   kRepeat,           // something that the node was told before is told once more
+  // What people ask for. `point` is the key of a job.
+  kRequeueJob,  // with `amount`: and is held until it is released after `lasts`
+  kHoldJob,     // released after `lasts`
+  kDrainNode,   // until `lasts`
+  kFenceNode,   // said to have no power, as soon as it is silent; with `amount` it is cut off first
+  kForgetNode,  // removed while it is away, and attaches anew; `amount`: see Away, +3 fenced before
 };
-inline constexpr int kFaultKinds = 19;
+inline constexpr int kFaultKinds = 24;
+// How a node that is to be forgotten goes away.
+enum class Away { kAgentKilled, kCutOff, kNoPower };
 
 struct Fault {
   FaultKind kind = FaultKind::kKillController;

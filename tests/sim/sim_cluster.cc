@@ -44,9 +44,7 @@ SimCluster::SimCluster(const Options& options)
                            [this](SessionId session) { CloseSession(session); },
                            [this](const controller::Entity& entity) {
                              const auto* job = std::get_if<controller::JobRecord>(&entity);
-                             if (job != nullptr && !job->cancelled_by.empty()) {
-                               cancel_committed_.emplace(job->id, world_.now);
-                             }
+                             if (job != nullptr) JobWritten(*job);
                            },
                            [this] { ControllerDied(); }}) {
   for (const std::string& name : SimNodes()) {
@@ -149,6 +147,14 @@ void SimCluster::ControllerDied() {
   network_.CloseAllEndpoints();
 }
 
+void SimCluster::JobWritten(const controller::JobRecord& job) {
+  if (!job.cancelled_by.empty()) {
+    cancel_committed_.emplace(job.id, world_.now);
+  } else if (cancel_committed_.erase(job.id) > 0 && healed_) {  // it is run again
+    world_.At(0, [this, id = job.id] { TryCancel(id); });
+  }
+}
+
 void SimCluster::Checkpoint() {
   world_.At(kCheckEach, [this] { Checkpoint(); });
   controller_.CompareWithDisk();
@@ -188,6 +194,7 @@ void SimCluster::Answered(const controller::effect::Reply& reply) {
   if (found == requests_.end()) return;
   const Request request = found->second;
   requests_.erase(found);
+  if (request.ask) return AnsweredAsk(request.ask, reply.body);
   if (clients_.OneIn(10) && !healed_) return;  // the answer is lost on its way
   if (!reply.body) {
     const ErrorCode code = reply.body.error().code;

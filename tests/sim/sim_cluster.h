@@ -43,12 +43,32 @@ class SimCluster {
   void TryCancel(JobId job);
   void Answered(const controller::effect::Reply& reply);
 
+  // ---- what people ask for (sim_operator.cc) ----
+  void CarryAct(const Fault& fault);
+  // Asked again every few seconds until it is answered by no refusal, or all is healed; absent:
+  // there is nothing to ask for now.
+  struct Ask {
+    std::string name;  // for the coverage
+    std::function<std::optional<controller::Event>(controller::RequestId)> make;
+    std::int64_t until = 0;
+    std::function<void()> then = [] {};
+  };
+  void TryAsk(std::shared_ptr<const Ask> ask);
+  void AskLater(std::int64_t delay_ms, Ask ask);
+  void AnsweredAsk(const std::shared_ptr<const Ask>& ask,
+                   const Result<controller::ReplyBody>& body);
+  void ChangeJob(const std::string& key, JobAction action, bool hold, std::int64_t until);
+  void ChangeDrain(const std::string& node, bool undrain);
+  void FenceSilent(const std::string& node, std::int64_t until, std::function<void()> then);
+  void ForgetAway(const std::string& node, std::int64_t until);
+
   // ---- faults ----
   void Carry(const Fault& fault);
   void CarryToNode(const Fault& fault);
   void SendClone(const std::string& node, bool twin);
   bool Answers(const std::string& node) const;
   void Fence(const std::string& node, const std::string& boot);
+  void JobWritten(const controller::JobRecord& job);
   void Heal();
   bool Quiet() const;
   void SayWhatIsNotQuiet();
@@ -71,6 +91,7 @@ class SimCluster {
   struct Request {
     std::optional<PlannedJob> submit;
     std::optional<JobId> cancel;
+    std::shared_ptr<const Ask> ask = {};
   };
   std::map<std::uint64_t, Request> requests_;
   std::uint64_t next_request_ = 1;

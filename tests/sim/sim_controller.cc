@@ -358,14 +358,29 @@ void SimController::Check(const controller::Batch& batch) {
     hooks_.committed(*entity);
     entities.push_back(std::move(*entity));
   }
-  // What became of the ranks first: the end of a job is judged by it.
-  std::stable_partition(entities.begin(), entities.end(), [](const Entity& entity) {
+  // What became of nodes and ranks first: the end of a job is judged by it.
+  const auto after_nodes = std::stable_partition(
+      entities.begin(), entities.end(),
+      [](const Entity& entity) { return std::holds_alternative<controller::NodeRecord>(entity); });
+  std::stable_partition(after_nodes, entities.end(), [](const Entity& entity) {
     return std::holds_alternative<controller::RankRecord>(entity);
   });
   for (const Entity& entity : entities) world_.Committed(entity, quarantined);
   for (const std::string& key : batch.deletes) {
-    if (key.starts_with("gpu/")) world_.QuarantineEnded(GpuUuid{key.substr(4)});
+    if (!key.starts_with("gpu/")) continue;
+    const GpuUuid gpu{key.substr(4)};
+    const auto was_on = quarantined_on_.find(gpu);
+    const bool forgotten =
+        was_on != quarantined_on_.end() &&
+        std::ranges::find(batch.deletes, "node/" + was_on->second.value) != batch.deletes.end();
+    world_.QuarantineEnded(gpu, forgotten);
   }
+  for (const std::string& key : batch.deletes) {
+    if (key.starts_with("node/")) world_.NodeForgotten(NodeId{key.substr(5)});
+  }
+  world_.CommitEnds();
+  quarantined_on_.clear();
+  for (const auto& [gpu, record] : process_->state.quarantine) quarantined_on_[gpu] = record.node;
 }
 
 // ---- what the loop lets out ----

@@ -83,6 +83,7 @@ class SimController final : public controller::Outside {
   Rng rng_;
   SimDisk disk_;
   std::map<std::string, controller::StoredPlan> plans_;  // what the chunks' bytes stand for
+  std::map<GpuUuid, NodeId> quarantined_on_;             // after the last commit
   std::unique_ptr<Process> process_;
   std::uint64_t incarnation_ = 0;
   bool dying_ = false;  // at a crash point: nothing more leaves

@@ -30,6 +30,12 @@ void SimCluster::Carry(const Fault& fault) {
     case FaultKind::kCrashPoint:
       world_.Arm(fault);
       return;
+    case FaultKind::kRequeueJob:
+    case FaultKind::kHoldJob:
+    case FaultKind::kDrainNode:
+    case FaultKind::kFenceNode:
+    case FaultKind::kForgetNode:
+      return CarryAct(fault);
     default:
       CarryToNode(fault);
   }
@@ -100,7 +106,6 @@ void SimCluster::Fence(const std::string& node, const std::string& boot) {
   const SimNode& host = *nodes_.at(node);
   if (host.agent_up() || host.boot_id() != boot || !controller_.up()) return;
   ++world_.coverage.faults["fence"];
-  world_.fence_asked[NodeId{node}] = world_.now;
   controller_.Post(controller::event::FenceNode{
       controller::RequestId{next_request_++}, {UserName{"op"}, true}, NodeId{node}});
 }
@@ -120,6 +125,8 @@ bool SimCluster::Answers(const std::string& node) const {
 }
 
 void SimCluster::SendClone(const std::string& node, bool twin) {
+  // A name that was forgotten is that of the first machine which says it, as long as it says it.
+  if (controller_.up() && !controller_.state().nodes.contains(NodeId{node})) return;
   const std::optional<Network::Stream> stream = network_.Open(node);
   if (!stream) return;
   clones_.insert(*stream);

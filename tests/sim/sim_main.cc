@@ -31,6 +31,8 @@ constexpr Floor kFloor{.agent_cells = 52,
                        .controller_cells = 56,
                        .crash_points = 27,
                        .deaths_at_one = 3,
+                       .acts = 8,
+                       .times_of_one = 200,
                        .events_of_a_run = 1'500};
 constexpr int kShrinkBudget = 400;  // runs
 

@@ -36,10 +36,11 @@ bool World::Pass(const std::string& who, const std::string& point) {
 
 void World::Began(Process process) {
   const std::string who = "rank " + std::to_string(process.rank) + " of " + ToString(process.key);
+  process.excused = IsFenced(process);
   for (const Process& other : processes) {
     if (other.ended) continue;
-    if (other.key.job == process.key.job && other.rank == process.rank && !other.killed &&
-        !other.excused) {
+    if (other.key.job == process.key.job && !process.excused && other.rank == process.rank &&
+        !other.killed && !other.excused) {
       Violation("C2 " + who + " starts while it runs on " + other.node.value);
     }
     if (other.key.job == process.key.job) continue;
@@ -58,7 +59,7 @@ void World::Began(Process process) {
       Violation("C1 " + who + " starts after its cancel was acknowledged");
     }
   }
-  if (given_up_.contains({process.key, process.rank})) {
+  if (given_up_.contains({process.key, process.rank}) && !process.excused) {
     Violation("C12 " + who + " starts on " + process.node.value + " after its end was recorded");
   }
   Trace("begin " + who + " on " + process.node.value);

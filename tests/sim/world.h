@@ -42,6 +42,7 @@ struct Process {
   // Given up although it lives, and nobody could know better: it is unguarded, or an operator said
   // that its machine is off.
   bool excused = false;
+  std::set<GpuUuid> given_back;         // by an operator, although it is on them
   std::int64_t shim_stopped_until = 0;  // SIGSTOP: until then its shim does nothing
 };
 
@@ -77,13 +78,16 @@ class World {
   std::int64_t wall_offset = 0;
   std::int64_t wall_offset_of_boot = 0;
   int host_boot = 0;
-  std::map<NodeId, std::int64_t> fence_asked;            // an operator said that it is off
+  std::set<JobId> requeue_asked;                         // somebody wanted it to run again
   std::map<NodeId, std::int64_t> power_cuts;             // the last of each node
   std::map<std::pair<JobId, NodeId>, Attempt> accepted;  // highest that the node told it accepted
 
-  // Checkers of what the controller makes durable: C1, C3, C4, C5, C12.
+  // Checkers of what the controller makes durable in one commit: C1, C3, C4, C5, C12, C15. The rows
+  // that it deletes come after those that it writes.
   void Committed(const controller::Entity& entity, const std::set<GpuUuid>& quarantined);
-  void QuarantineEnded(const GpuUuid& gpu);  // C3
+  void QuarantineEnded(const GpuUuid& gpu, bool forgotten);  // C3; with the node that has it
+  void NodeForgotten(const NodeId& node);
+  void CommitEnds();
   // C5: what the node's disk says after a start of its agent.
   void NodeStarts(const NodeId& node, const std::map<JobId, Attempt>& floors);
   void NodeForgets(const NodeId& node, const Key& key);
@@ -100,8 +104,10 @@ class World {
   void JobCommitted(const controller::JobRecord& job, const std::set<GpuUuid>& quarantined);
   void AttemptCommitted(const controller::AttemptRecord& attempt);
   void RankCommitted(const controller::RankRecord& rank);
+  void NodeCommitted(const controller::NodeRecord& node);
   bool IsLeased(JobId id) const;
   bool IsFenced(const Process& process) const;
+  bool IsRunAgain(const controller::JobRecord& job) const;
   void CheckPlace(const controller::JobRecord& before, const controller::JobRecord& after);
   void CheckTimeLimit(const controller::AttemptRecord& attempt, std::int64_t began);
 
@@ -123,6 +129,11 @@ class World {
   std::map<Key, Running> running_;  // as it was when that was committed
   std::map<std::string, JobId> keys_;
   std::set<std::pair<Key, Rank>> given_up_;  // their end is recorded
+  // An operator said that the node has no power: what it had then is given up, true or not.
+  std::set<std::pair<NodeId, Key>> fenced_;
+  std::map<NodeId, controller::NodeRecord> nodes_;  // last committed
+  std::set<NodeId> drained_;                        // before the commit that is looked at
+  std::vector<controller::AttemptRecord> made_;     // by the commit that is looked at
 };
 
 }  // namespace launch::sim

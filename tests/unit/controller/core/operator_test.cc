@@ -156,5 +156,26 @@ TEST_F(Quarantined, IsNotReleasedBehindTheBackOfItsAgent) {
   EXPECT_TRUE(core.state.quarantine.contains(gpu));
 }
 
+// Its job ended with the fence, its process did not: the Hello says what is held and not for whom.
+TEST_F(Operator, FreesAGpuThatANodeHeldForAJobWhichEndedWithItsFence) {
+  core.Attach("gpu1", 1);
+  core.Attach("gpu2", 1);
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(job);
+  const std::string node = core.View(job).attempts.front().nodes.front().value;
+  const GpuUuid gpu{"GPU-" + node + "-0"};
+  core.Cancel(job);
+  core.Detach(node);
+  ASSERT_EQ(Fence(node), "done");
+  from_node::Hello hello = With(key, AllocationPhase::kReleased, node);
+  hello.held = {{gpu, "D state"}};
+  core.Attach(MakeInventory(node, 1), hello);
+  core.Release(node, key, {{gpu, "D state"}});
+  ASSERT_TRUE(core.state.quarantine.contains(gpu));
+  EXPECT_EQ(core.state.quarantine.at(gpu).key, key);
+  core.Release(node, key);
+  EXPECT_TRUE(core.state.quarantine.empty());
+}
+
 }  // namespace
 }  // namespace launch::controller

@@ -428,5 +428,18 @@ TEST_F(InPlace, WithoutRetriesEachNodeIsFreeWhenItIsDone) {
   EXPECT_EQ(core.Node("gpu1").free_gpus.size(), 1u);
 }
 
+// Who said that it has no power may err: the rank may be there when the node is back.
+TEST_F(InPlace, NotOnANodeThatWasFencedMeanwhile) {
+  const JobId job = core.Submitted(Gang());
+  const Key first = core.Run(job);
+  Fail(first);
+  core.Release("gpu1", first);
+  core.Detach("gpu2");
+  ASSERT_EQ(core.state.jobs.at(job).keeps, 1u);
+  core.Post(event::FenceNode{RequestId{901}, {UserName{"op"}, true}, NodeId{"gpu2"}});
+  ASSERT_TRUE(core.Answer<reply::Done>(RequestId{901}));
+  EXPECT_EQ(core.state.jobs.at(job).keeps, 0u);
+}
+
 }  // namespace
 }  // namespace launch::controller
