@@ -137,6 +137,10 @@ std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> InventoryProbe::Process
   return lists;
 }
 
+void InventoryProbe::LookForLostGpus() {
+  if (options_.config.inventory_file.empty()) (void)gpus_.List();
+}
+
 std::vector<PythonQuestion> InventoryProbe::Questions(const NodeInventory& inventory) const {
   std::vector<std::pair<std::string, std::string>> named;
   for (const std::string& path : options_.config.interpreters) named.emplace_back(path, "");

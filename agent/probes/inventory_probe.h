@@ -57,6 +57,8 @@ class InventoryProbe {
   // Of the GPUs and the machine of the last inventory; a simulated machine has neither.
   from_node::Samples Sample();
   std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> Processes();
+  // The driver's library sees a lost GPU that is back only after a new start, which this makes.
+  void LookForLostGpus();
 
  private:
   std::vector<PythonQuestion> Questions(const NodeInventory& inventory) const;

@@ -146,6 +146,11 @@ void ProbeThread::TellInventory(Result<NodeInventory> inventory) {
 // Of the known inventory: nothing else is looked at anew.
 void ProbeThread::TellProcesses() {
   GpuProcessList processes = AskProcesses();
+  if (LacksAGpu(processes)) {
+    inventory_.LookForLostGpus();
+    processes = AskProcesses();
+    if (!LacksAGpu(processes)) RequestInventory();  // it is back
+  }
   if (!told_ || processes == told_processes_) return;
   told_processes_ = processes;
   sink_(told::Inventory{*told_, std::move(processes)});
@@ -156,6 +161,13 @@ GpuProcessList ProbeThread::AskProcesses() {
   seen.lists = inventory_.Processes();
   if (options_.on_processes) options_.on_processes(seen);
   return std::move(seen.lists);
+}
+
+bool ProbeThread::LacksAGpu(const GpuProcessList& lists) const {
+  return told_ && std::ranges::any_of(told_->gpus, [&](const GpuDevice& gpu) {
+           return std::ranges::find(lists, gpu.uuid, &GpuProcessList::value_type::first) ==
+                  lists.end();
+         });
 }
 
 bool ProbeThread::WentSilent(const std::vector<GpuSample>& samples) const {

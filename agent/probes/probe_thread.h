@@ -47,7 +47,7 @@ class ProbeThread {
   void SetSamplePeriod(Millis period);  // of Welcome
   void RequestInventory();              // soon: an event hints at a change
   // Soon: somebody needs a list younger than now. Another one than was told is told, with the last
-  // inventory.
+  // inventory. A GPU that was lost is looked for once more.
   void RequestProcesses();
   void RequestSample();  // soon: something will not be there at the next period
   void AddInterpreter(std::string path, std::string user);
@@ -59,6 +59,8 @@ class ProbeThread {
   void TellInventory(Result<NodeInventory> inventory);
   void TellProcesses();
   GpuProcessList AskProcesses();
+  // Whether a GPU of the last inventory is not among them.
+  bool LacksAGpu(const GpuProcessList& lists) const;
   void TellSample();
   // Whose the memory of each GPU is.
   void TellOwners(std::vector<GpuSample>& samples);

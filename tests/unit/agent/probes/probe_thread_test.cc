@@ -55,6 +55,7 @@ class GuardedGpus final : public GpuProbe {
   GpuFacts List() override {
     const std::lock_guard lock(mutex_);
     ++lists_;
+    if (on_list_) on_list_(gpus_);
     return gpus_.facts;
   }
   std::vector<GpuSample> Sample() override {
@@ -73,11 +74,16 @@ class GuardedGpus final : public GpuProbe {
     const std::lock_guard lock(mutex_);
     return lists_;
   }
+  void OnList(std::function<void(ScriptedGpus&)> edit) {
+    const std::lock_guard lock(mutex_);
+    on_list_ = std::move(edit);
+  }
 
  private:
   std::mutex mutex_;
   ScriptedGpus gpus_;
   int lists_ = 0;
+  std::function<void(ScriptedGpus&)> on_list_;
 };
 
 class ProbeThreadTest : public ::testing::Test {
@@ -269,12 +275,28 @@ TEST_F(ProbeThreadTest, TellsOtherProcessesWithoutLookingAtTheRest) {
   ASSERT_EQ(told.Inventories(1).size(), 1u);
   const int before = gpus.Lists();
   gpus.Edit([](ScriptedGpus& all) {
-    all.processes = {{all.facts.gpus[0].uuid, {GpuProcess{.pid = 4711}}}};
+    for (const GpuDevice& gpu : all.facts.gpus)
+      all.processes.push_back({gpu.uuid, {GpuProcess{.pid = 4711}}});
   });
   thread->RequestProcesses();
   ASSERT_EQ(told.Inventories(2).size(), 2u);
   EXPECT_EQ(told.Inventories(2)[1].processes.at(0).second.at(0).pid, 4711);
   EXPECT_EQ(gpus.Lists(), before);
+}
+
+TEST_F(ProbeThreadTest, AGpuThatWasLostAndIsBackIsInTheListThatIsAskedFor) {
+  gpus.Edit([](ScriptedGpus& all) {
+    for (std::size_t i = 0; i < 3; ++i) all.processes.push_back({all.facts.gpus[i].uuid, {}});
+  });
+  Start();
+  (void)told.Samples(1);
+  gpus.OnList([](ScriptedGpus& all) {  // the library sees it after its new start
+    if (all.processes.size() == 3) all.processes.push_back({all.facts.gpus[3].uuid, {}});
+  });
+  thread->RequestProcesses();
+  const auto inventories = told.Inventories(2);
+  ASSERT_EQ(inventories.size(), 2u);
+  EXPECT_EQ(inventories[1].processes.size(), 4u);
 }
 
 TEST_F(ProbeThreadTest, SaysAnInventoryThatCannotBeMade) {
