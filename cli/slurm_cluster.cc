@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
 
+#include "cli/leave_note.h"
 #include "cli/table.h"
 #include "cli/up/cluster_file.h"
 #include "cli/up/embedded_texts.h"
@@ -101,9 +103,13 @@ Result<int> UpOnSlurm(const App& app, const SlurmWish& wish, const up::UpOptions
     LAUNCH_ASSIGN_OR_RETURN(turn, up::LockCluster(contexts, options.context));
   }
   LAUNCH_ASSIGN_OR_RETURN(up::HostSet set, SetOf(wish, contexts, options.context));
-  // Whatever happens next, `down` knows where the controller is.
-  if (!options.dry_run)
+  std::optional<LeaveNote> leaving;
+  if (!options.dry_run) {
+    leaving.emplace("launch: left; run it again to go on, or undo it: launch down " +
+                    options.context + (set.slurm_jobs.empty() ? " --purge" : ""));
+    // Whatever happens next, `down` knows where the controller is.
     LAUNCH_RETURN_IF_ERROR(up::WriteClusterFile(contexts, options.context, set));
+  }
   LAUNCH_ASSIGN_OR_RETURN(const up::HeadUp head, up::BringUpHead(set, options, contexts));
   if (options.dry_run) {
     app.Note("would ask Slurm for nodes: sbatch " + wish.arguments);
@@ -122,6 +128,10 @@ Result<int> UpOnSlurm(const App& app, const SlurmWish& wish, const up::UpOptions
   set.slurm_jobs.push_back(id);
   LAUNCH_RETURN_IF_ERROR(up::WriteClusterFile(contexts, options.context, set));
   LAUNCH_RETURN_IF_ERROR(contexts.Use(options.context));
+  leaving.reset();
+  leaving.emplace("launch: left; allocation " + id +
+                  " goes on, its nodes come into `launch nodes`; launch down " + options.context +
+                  " ends it and the cluster");
   app.Note("asked Slurm for nodes: allocation " + id);
   LAUNCH_ASSIGN_OR_RETURN(Client client, Client::Open(head.cluster));
   LAUNCH_ASSIGN_OR_RETURN(const bool here_now, AwaitNodes(app, *here, client, id));

@@ -4,6 +4,7 @@ import os
 import pathlib
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -82,12 +83,12 @@ class Slurm:
         log = open(self.dir / f"{argv[0]}.out", "a")
         self.daemons.append(subprocess.Popen(argv, env=self.env, stdout=log, stderr=log, start_new_session=True))
 
+    def as_user(self, *argv):
+        return ["setpriv", "--reuid", str(self.user.pw_uid), "--regid", str(self.user.pw_gid), "--clear-groups", *map(str, argv)]
+
     def run(self, *argv, timeout=100):
-        """As the user."""
-        return subprocess.run(
-            ["setpriv", "--reuid", str(self.user.pw_uid), "--regid", str(self.user.pw_gid), "--clear-groups",
-             *map(str, argv)], env=self.env, cwd=self.home, capture_output=True, text=True, timeout=timeout,
-            stdin=subprocess.DEVNULL)
+        return subprocess.run(self.as_user(*argv), env=self.env, cwd=self.home, capture_output=True, text=True, timeout=timeout,
+                              stdin=subprocess.DEVNULL)
 
     def launch(self, *args, code=0):
         done = self.run(BIN / "launch", *args)
@@ -249,6 +250,15 @@ def test_nodes_out_of_an_allocation_run_jobs_and_leave_with_it(slurm):
     waiting = slurm.launch("up", "--slurm", "-N 2 -t 30 -J more --exclusive")
     assert "is PENDING (" in waiting.stderr
     assert len(slurm.queue()) == 2
+    left = subprocess.Popen(slurm.as_user(BIN / "launch", "up", "--slurm", "-N 2 -t 30 -J third --exclusive"), env=slurm.env,
+                            cwd=slurm.home, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    asked = next(line for line in left.stderr if "asked Slurm for nodes" in line)
+    left.send_signal(signal.SIGINT)
+    said = left.communicate(timeout=20)[1]
+    third = asked.split()[-1]
+    assert left.returncode == 130 and f"launch: left; allocation {third} goes on" in said and "launch down launch ends it" in said, said
+    slurm.run("scancel", third)
+    wait_until("the third is gone", lambda: len(slurm.queue()) == 2)
 
     # The user takes the allocation away, as Slurm does at the end of its time: a rank may write its checkpoint.
     long = slurm.home / "long.yaml"
