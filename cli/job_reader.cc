@@ -202,6 +202,7 @@ void TakeNodesOfLine(JobDraft& draft) {
   LaunchLineOptions options =
       LineOptions(draft.spec, files ? *files : std::map<std::string, std::string>());
   options.told.erase("NNODES");
+  options.counts_only = true;
   const auto line = ReadLaunchLine(draft.spec.run, options);
   if (!line || !line->nodes_min) return;
   draft.spec.nodes = {*line->nodes_min, line->nodes_max.value_or(*line->nodes_min), false};

@@ -115,10 +115,13 @@ void TakeHosts(const std::string& text, LauncherArguments& out) {
     slots.insert(*number);
   }
   if (hosts > 1 && hosts <= 100'000 && !out.nodes_min) out.nodes_min = out.nodes_max = hosts;
+  if (slots.empty()) return;
   if (slots.size() == 1 && out.procs == ProcsWord::kNone) {
     out.procs = ProcsWord::kNumber;
     out.procs_number = *slots.begin();
   }
+  if (slots.size() > 1 && out.procs == ProcsWord::kNone)
+    out.slots_differ = std::to_string(*slots.begin()) + " to " + std::to_string(*slots.rbegin());
 }
 
 Result<void> Take(const FlagRule& rule, const ShellWord& word, const KnownVariables& known,

@@ -14,6 +14,7 @@
 #include "planner/line/line_prefix.h"
 #include "planner/line/node_line.h"
 #include "planner/line/own_launchers.h"
+#include "planner/line/pasted_text.h"
 #include "planner/line/python_words.h"
 #include "planner/line/refused_starters.h"
 #include "planner/line/script_habits.h"
@@ -42,6 +43,7 @@ class LineReader {
                   "write `launcher: process` if the program reads RANK and WORLD_SIZE");
     }
     LAUNCH_RETURN_IF_ERROR(CheckContinuations());
+    LAUNCH_RETURN_IF_ERROR(CheckPasted(script_));
     const bool open = options_.launcher == LauncherKind::kAuto;
     if (!open && options_.launcher != LauncherKind::kProcess) {
       return ReadNodeLine(text, script_, options_, "launcher: " + Kind());
@@ -70,12 +72,20 @@ class LineReader {
       if (!inside.empty()) return ReadNodeLine(text, script_, options_, inside);
     }
     LAUNCH_ASSIGN_OR_RETURN(LaunchLine plain, ReadPlain(text));
-    if (const std::string submits = open ? SubmitsItself(plain) : ""; !submits.empty()) {
+    const ScriptHabits habits = HabitsOf(plain, options_.files);
+    if (const std::string submits = open ? SubmitsItself(plain, habits) : ""; !submits.empty()) {
       return Fail(ErrorCode::kUnimplemented,
                   "run: " + submits + " submits to Slurm, once for each process of the job",
                   "write the command that its jobs run: launch is the scheduler here");
     }
-    const ScriptHabits habits = HabitsOf(plain, options_.files);
+    if (auto finding = MaySubmit(plain, habits)) plain.warnings.push_back(std::move(*finding));
+    if (const std::string submitter = open ? OnlySubmits(script_) : ""; !submitter.empty()) {
+      return Fail(ErrorCode::kUnimplemented,
+                  "run: " + submitter +
+                      " hands the training to another scheduler, and the job would hold its GPUs "
+                      "for nothing",
+                  HintInsteadOf(submitter));
+    }
     const auto own = plain.python ? StartsProcesses(plain, habits) : OwnProcessesAmong(counts);
     if (open && own) {
       if (own->one_rank) {
@@ -261,6 +271,7 @@ class LineReader {
     LAUNCH_ASSIGN_OR_RETURN(AccelerateArguments read,
                             ReadAccelerate(words, first, prefix_.known(), Texts()));
     line_.env = AccelerateEnvironment(read.settings);
+    gpu_ids_ = read.gpu_ids;
     if (read.cpu) line_.on_cpu = "accelerate's --cpu or use_cpu";
     if (!read.settings.file.empty()) {
       line_.read.push_back(read.settings.file + ": settings of accelerate read, kept as they are");
@@ -281,6 +292,13 @@ class LineReader {
                       " and its interpreter are found on the node",
                   "write the launcher with its whole path, or venv: or conda: in the job");
     }
+    if (const ShellWord& script = words[arguments.script]; BeginsWithOtherDash(script)) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "run: `" + script.raw + "` begins with a dash that " +
+                      std::string(ToString(place.kind)) +
+                      " does not take for `-`: it would be the script",
+                  "write `-` or `--`");
+    }
     line_.launcher = place.kind;
     line_.place = prefix_.place();
     line_.procs = arguments.procs;
@@ -290,6 +308,9 @@ class LineReader {
     line_.nodes_max = arguments.nodes_max;
     line_.role = arguments.role;
     line_.visible_devices = prefix_.visible_devices();
+    // More of them than processes: each process has several.
+    if (gpu_ids_ && line_.procs == ProcsWord::kNumber && *gpu_ids_ > line_.procs_number)
+      line_.visible_devices = gpu_ids_;
     if (WhichOf(words[arguments.script].raw).empty()) line_.script = words[arguments.script].value;
     line_.module = arguments.module;
     line_.python = !arguments.no_python;
@@ -518,6 +539,7 @@ class LineReader {
   bool tee_ = false;         // `| tee FILE` behind the main command
   bool background_ = false;  // `&` behind it
   CommandParts parts_;
+  std::optional<int> gpu_ids_;  // of accelerate, as a count
   LaunchLine line_;
 };
 
@@ -526,6 +548,7 @@ class LineReader {
 Result<LaunchLine> ReadLaunchLine(std::string_view run, const LaunchLineOptions& options) {
   LAUNCH_ASSIGN_OR_RETURN(const ShellScript script, ReadShell(run));
   LAUNCH_ASSIGN_OR_RETURN(LaunchLine line, LineReader(script, options).Read(run));
+  if (auto finding = PastedCharacters(script)) line.warnings.push_back(std::move(*finding));
   if (auto finding = DevicesSetIn(line, options.files))
     line.warnings.push_back(std::move(*finding));
   const auto nodes = options.told.find("NNODES");

@@ -73,10 +73,12 @@ struct LaunchLineOptions {
   // NNODES, NPROC_PER_NODE and their names under torchrun (PET_) and Slurm, as far as the job fixes
   // them: a text's own default for one of them counts where the job leaves it open.
   std::map<std::string, std::string, std::less<>> told = {};
-  std::string workdir = {};   // absolute; empty: not known
-  bool gpus_open = false;     // the job says nothing of GPUs or processes
-  bool gpu_per_rank = false;  // each rank sees its own GPU alone
-  bool names_python = false;  // `python` and `python3` of the line stand for the job's own
+  std::string workdir = {};    // absolute; empty: not known
+  bool procs_written = false;  // the job has procs_per_node
+  bool gpus_open = false;      // the job says nothing of GPUs or processes
+  bool counts_only = false;    // asked for numbers that the job may still take over
+  bool gpu_per_rank = false;   // each rank sees its own GPU alone
+  bool names_python = false;   // `python` and `python3` of the line stand for the job's own
 };
 
 // kInvalidArgument: not bash, or a flag the launcher would refuse. kUnimplemented: a launcher of a

@@ -37,6 +37,7 @@ struct LauncherArguments {
   std::vector<std::string> dropped;   // flags that steer the launcher itself: "--log-dir=/x"
   std::optional<std::string> max_restarts;
   std::string hostfile;          // of deepspeed, as written; empty: none is named
+  std::string slots_differ;      // "2 to 4": those of the hosts in its text
   bool hostfile_unread = false;  // its text is not at hand, and no flag says how many nodes
   bool subset = false;           // its --include or --exclude takes some of the hosts
   std::size_t script = 0;        // index of the script word in the words given

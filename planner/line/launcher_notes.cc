@@ -55,6 +55,13 @@ std::vector<Finding> LauncherNotes(const LauncherArguments& arguments, LauncherK
                     "the number of processes per node is known on the node only: one per GPU",
                     "write a number, or procs_per_node in the job"));
   }
+  if (!arguments.slots_differ.empty()) {
+    notes.push_back(
+        MakeFinding("processes_per_node", Severity::kWarning,
+                    arguments.hostfile + " gives its hosts " + arguments.slots_differ +
+                        " slots: launch starts the same number of processes on every node",
+                    "write gpus: N, the GPUs of each node"));
+  }
   if (!arguments.nodes_text.empty() && !arguments.nodes_min) {
     notes.push_back(MakeFinding("launcher_flags_replaced", Severity::kWarning,
                                 "the number of nodes, " + arguments.nodes_text +

@@ -198,7 +198,7 @@ class LauncherSearch {
       if (!wrapped) continue;
       if (FindDeepspeed(words, i)) return "deepspeed";
       if (FindAccelerate(words, i)) return "accelerate launch";
-      if (IsOwnLauncher(words, i)) return std::string(ProgramOf(words[i]));
+      if (const auto own = OwnLauncherIn(words, i)) return own;
       const bool wrapper = Contains(kWrappers, ProgramOf(words[i]));
       behind_one = first ? wrapper : behind_one;
       wrapped = behind_one || wrapper;
@@ -216,9 +216,11 @@ class LauncherSearch {
   }
 
   // Not `conda activate tune`, nor `conda run -n tune`.
-  static bool IsOwnLauncher(const std::vector<ShellWord>& words, std::size_t i) {
-    if (!StartsRanksItself(words, i)) return false;
-    return i == 0 || !words[i - 1].value.starts_with('-');
+  static std::optional<std::string> OwnLauncherIn(const std::vector<ShellWord>& words,
+                                                  std::size_t i) {
+    if (i > 0 && words[i - 1].value.starts_with('-')) return std::nullopt;
+    const auto place = OwnLauncherAt(words, i);
+    return place ? std::optional(std::string(place->own->program)) : std::nullopt;
   }
 
   // What is never data in a training script, whatever program stands in front of it.

@@ -7,6 +7,7 @@
 #include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
 #include "planner/line/own_launchers.h"
+#include "planner/line/pasted_text.h"
 #include "planner/line/rank_branches.h"
 #include "planner/line/refused_starters.h"
 #include "planner/line/shell_notes.h"
@@ -128,6 +129,18 @@ Result<void> CheckEveryNode(const ShellScript& script, const std::string& where)
                   "` only, and the launcher of that node would wait for the others",
               "take the launcher out of the if: launch starts run on every node, and each starts "
               "its own ranks there");
+}
+
+// The flags of a launcher that torchrun does not stand behind cannot be held to the plan.
+Unexpected SameNodeEverywhere(std::string_view launcher) {
+  const bool lightning = launcher == "lightning" || launcher == "fabric";
+  return Fail(ErrorCode::kInvalidArgument,
+              "run: launch starts it on every node, and each " + std::string(launcher) +
+                  " would be the same node of several",
+              lightning ? "write --num-nodes=$NNODES --node-rank=$NODE_RANK "
+                          "--main-address=$MASTER_ADDR --main-port=$MASTER_PORT"
+                        : "leave --node_rank, --master_addr and --master_port out: launch sets "
+                          "NODE_RANK, MASTER_ADDR and MASTER_PORT for it");
 }
 
 bool IsOfSeveralNodes(const LaunchLineOptions& options, const LaunchLine& line) {
@@ -293,8 +306,17 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
   if (auto finding = FilesLeftOut(counts, options)) line.warnings.push_back(std::move(*finding));
   if (!lacks) line.shell += WaitBehind(script);
   LAUNCH_RETURN_IF_ERROR(CheckScriptStays(script, counts.scripts));
-  const bool everywhere =
-      options.launcher == LauncherKind::kAuto && IsOfSeveralNodes(options, line);
+  const bool everywhere = options.launcher == LauncherKind::kAuto && !options.counts_only &&
+                          IsOfSeveralNodes(options, line);
+  if (everywhere && !counts.one_node_rank.empty()) return SameNodeEverywhere(counts.one_node_rank);
+  if (everywhere) line.shell.insert(0, counts.preparation);
+  if (const std::string submitter = SubmitterIn(script); !submitter.empty()) {
+    line.warnings.push_back(MakeFinding(
+        "submits_elsewhere", Severity::kWarning,
+        submitter + " in run hands work to another scheduler, which launch does not see",
+        "leave it out: launch starts a job again by itself (retry: N), and depends_on "
+        "or launch submit start what follows"));
+  }
   LAUNCH_RETURN_IF_ERROR(CheckOneAtATime(script, "run: it"));
   if (everywhere) LAUNCH_RETURN_IF_ERROR(CheckEveryNode(script, "run: it"));
   for (const auto& [shown, inside, maybe] : counts.scripts) {
@@ -303,10 +325,17 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
     LAUNCH_RETURN_IF_ERROR(CheckOneAtATime(*inner, "run: " + shown));
     if (everywhere && !maybe) LAUNCH_RETURN_IF_ERROR(CheckEveryNode(*inner, "run: " + shown));
   }
+  for (const auto& [shown, inside, maybe] : counts.scripts) {
+    if (auto finding = CarriageReturns(shown, inside)) {
+      line.warnings.push_back(std::move(*finding));
+      break;
+    }
+  }
   std::vector<Finding> hidden = HiddenStatus(script);
   if (hidden.empty()) hidden = HiddenInScripts(counts.scripts);
   line.warnings.insert(line.warnings.end(), hidden.begin(), hidden.end());
-  if (line.procs == ProcsWord::kNone || line.procs == ProcsWord::kUnknown) {
+  const bool unknown = line.procs == ProcsWord::kNone || line.procs == ProcsWord::kUnknown;
+  if (unknown && !options.procs_written) {
     line.warnings.push_back(MakeFinding(
         "processes_per_node", Severity::kNotice,
         "how many processes run starts on a node is not known here: one per GPU of the job, one "

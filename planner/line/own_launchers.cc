@@ -5,27 +5,38 @@
 #include <string>
 
 #include "planner/line/launcher_words.h"
+#include "planner/line/python_words.h"
 
 namespace launch {
 namespace {
 
-constexpr std::array<OwnLauncher, 16> kOwnLaunchers = {{
-    {"llamafactory-cli", ""},
-    {"axolotl", "num_processes", true},
-    {"composer", "n"},
-    {"colossalai", ""},
-    {"fabric", "devices"},
-    {"lightning", "devices"},
-    {"swift", ""},
-    {"megatron", ""},
-    {"trl", "num_processes", true},
-    {"tune", ""},
-    {"xtuner", ""},
-    {"nnUNetv2_train", "num_gpus", false, "-num_gpus"},
-    {"yolo", "", false, "device="},
-    {"torchx", "j"},
-    {"ray", "", false, "start"},
-    {"fairseq-hydra-train", "", true, "distributed_training.distributed_world_size="},
+constexpr std::string_view kWorldSize = "export WORLD_SIZE=$((NNODES * NPROC_PER_NODE))\n";
+
+constexpr std::array<OwnLauncher, 17> kOwnLaunchers = {{
+    {.program = "llamafactory-cli"},
+    {.program = "axolotl", .procs = "num_processes", .total = true, .launcher_behind = true},
+    {.program = "composer",
+     .procs = "n",
+     .world = "world_size",
+     .node_rank = "node_rank",
+     .rank_from_env = true,
+     .preparation = kWorldSize},
+    {.program = "colossalai"},
+    {.program = "fabric", .procs = "devices", .node_rank = "node_rank"},
+    {.program = "lightning", .procs = "devices", .node_rank = "node_rank"},
+    {.program = "swift"},
+    {.program = "megatron"},
+    {.program = "trl", .procs = "num_processes", .total = true},
+    {.program = "tune"},
+    {.program = "xtuner"},
+    {.program = "nnUNetv2_train", .procs = "num_gpus", .sign = "-num_gpus"},
+    {.program = "yolo", .sign = "device="},
+    {.program = "torchx", .procs = "j"},
+    {.program = "ray", .sign = "start"},
+    {.program = "fairseq-hydra-train",
+     .total = true,
+     .sign = "distributed_training.distributed_world_size="},
+    {.program = "paddle.distributed.launch", .procs = "gpus", .device_list = true},
 }};
 
 }  // namespace
@@ -39,16 +50,23 @@ const OwnLauncher* OwnLauncherOf(std::string_view program) {
 
 bool StartsRanksItself(std::string_view program) { return OwnLauncherOf(program) != nullptr; }
 
-bool StartsRanksItself(const std::vector<ShellWord>& words, std::size_t at) {
-  const OwnLauncher* own = OwnLauncherOf(ProgramOf(words[at]));
-  if (own == nullptr || at + 1 >= words.size()) return false;
-  const auto behind = words.begin() + static_cast<std::ptrdiff_t>(at) + 1;
+std::optional<OwnLauncherPlace> OwnLauncherAt(const std::vector<ShellWord>& words, std::size_t at) {
+  OwnLauncherPlace place{OwnLauncherOf(ProgramOf(words[at])), at + 1};
+  if (IsPython(words[at].value)) {
+    const auto program = PythonProgramOf(words, at);
+    if (!program || program->runs != PythonRuns::kModule) return std::nullopt;
+    place = {OwnLauncherOf(program->name), program->behind};
+  }
+  if (place.own == nullptr || place.behind >= words.size()) return std::nullopt;
+  const std::string_view sign = place.own->sign;
+  const auto behind = words.begin() + static_cast<std::ptrdiff_t>(place.behind);
   const auto last = behind + std::min<std::ptrdiff_t>(256, words.end() - behind);
-  return own->sign.empty() || std::any_of(behind, last, [&](const ShellWord& word) {
-           return word.value.starts_with(own->sign) &&
-                  (own->sign != "device=" || word.value.find(',') != std::string::npos) &&
-                  word.value != std::string(own->sign) + "1";
-         });
+  const bool several = sign.empty() || std::any_of(behind, last, [&](const ShellWord& word) {
+                         return word.value.starts_with(sign) &&
+                                (sign != "device=" || word.value.find(',') != std::string::npos) &&
+                                word.value != std::string(sign) + "1";
+                       });
+  return several ? std::optional(place) : std::nullopt;
 }
 
 }  // namespace launch

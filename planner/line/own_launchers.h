@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -11,9 +12,16 @@ namespace launch {
 
 struct OwnLauncher {
   std::string_view program;
-  std::string_view procs;  // its flag for processes of a node, with '_'; empty: only those of all
-  bool total = false;      // the flag counts the processes of all nodes
-  std::string_view sign;   // a word begins so where it starts several; empty: it always does
+  std::string_view procs;    // its flag for processes of a node, with '_'; empty: only those of all
+  bool total = false;        // the flag counts the processes of all nodes
+  bool device_list = false;  // the flag names devices, not their number
+  std::string_view sign;     // a word begins so where it starts several; empty: it always does
+  std::string_view world;    // its flag for the processes of all nodes, beside `procs`
+  // Its flag for the place of this node, with '_'; empty: it is known from the environment alone.
+  std::string_view node_rank;
+  bool rank_from_env = false;    // NODE_RANK counts where that flag is left out
+  bool launcher_behind = false;  // words behind `--` are those of torchrun or accelerate
+  std::string_view preparation;  // what the text must set for it on every node
 };
 
 // Null: it is none of them.
@@ -21,7 +29,13 @@ const OwnLauncher* OwnLauncherOf(std::string_view program);
 
 // A program that starts torchrun, or its library, by itself: llamafactory-cli, composer, fabric ...
 bool StartsRanksItself(std::string_view program);
-// The same of the words of a command: some do so for several devices only.
-bool StartsRanksItself(const std::vector<ShellWord>& words, std::size_t at);
+
+struct OwnLauncherPlace {
+  const OwnLauncher* own = nullptr;
+  std::size_t behind = 0;  // its first argument
+};
+// That of words[at], by its name or as `python -m NAME`: some start several for several devices
+// only.
+std::optional<OwnLauncherPlace> OwnLauncherAt(const std::vector<ShellWord>& words, std::size_t at);
 
 }  // namespace launch

@@ -3,17 +3,21 @@
 #include <algorithm>
 #include <array>
 
+#include "planner/line/called_script.h"
 #include "planner/line/launcher_words.h"
+#include "planner/line/line_prefix.h"
 
 namespace launch {
 namespace {
 
-enum class Reach { kAlways, kRanks, kWithTraining, kRun, kJob };
+// kSubmits: only where the text does nothing else.
+enum class Reach { kAlways, kRanks, kWithTraining, kRun, kJob, kSubmits };
 
 struct Rule {
   std::string_view program;
   Reach reach;
   std::string_view hint;
+  std::string_view verbs = {};  // of kSubmits, with blanks between them
 };
 
 constexpr std::string_view kEveryNode =
@@ -40,7 +44,7 @@ constexpr std::string_view kTerminal =
     "prints, "
     "`launch shell JOB` opens one beside it";
 
-constexpr std::array<Rule, 30> kRules = {{
+constexpr std::array<Rule, 34> kRules = {{
     {"srun", Reach::kRanks, kSlurm},
     {"sbatch", Reach::kAlways, kSlurm},
     {"salloc", Reach::kAlways, kSlurm},
@@ -67,18 +71,47 @@ constexpr std::array<Rule, 30> kRules = {{
     {"podman", Reach::kRun, kContainer},
     {"nvidia-docker", Reach::kRun, kContainer},
     {"docker-compose", Reach::kRun, kContainer},
+    {"ray", Reach::kSubmits, kRay, "submit exec"},
+    {"kubectl", Reach::kSubmits, kSubmit, "apply create"},
+    {"sky", Reach::kSubmits, kSubmit, "launch exec jobs"},
+    {"dstack", Reach::kSubmits, kSubmit, "apply run"},
     {"kubectl", Reach::kRun, kEveryNode},
     {"screen", Reach::kWithTraining, kTerminal},
     {"tmux", Reach::kWithTraining, kTerminal},
     {"ray", Reach::kJob, kRay},
 }};
 
+bool NamesVerb(std::string_view list, std::string_view word) {
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(' '), list.size());
+    if (list.substr(0, end) == word) return true;
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return false;
+}
+
+// "sbatch", "sky launch" at `first`; empty: neither.
+std::string SubmitterAt(const std::vector<ShellWord>& words, std::size_t first) {
+  const std::string_view program = ProgramOf(words[first]);
+  const std::string verb = first + 1 < words.size() ? words[first + 1].value : std::string();
+  for (const Rule& rule : kRules) {
+    if (rule.program != program) continue;
+    const bool always =
+        rule.reach == Reach::kAlways && (rule.hint == kSlurm || rule.hint == kSubmit);
+    if (always) return std::string(program);
+    if (rule.reach == Reach::kSubmits && NamesVerb(rule.verbs, verb))
+      return std::string(program) + " " + verb;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::optional<RefusedStarter> FindRefused(const std::vector<ShellWord>& words, std::size_t at) {
   const std::string_view program = ProgramOf(words[at]);
-  const auto* const rule = std::find_if(kRules.begin(), kRules.end(),
-                                        [&](const Rule& r) { return r.program == program; });
+  const auto* const rule = std::find_if(kRules.begin(), kRules.end(), [&](const Rule& r) {
+    return r.program == program && r.reach != Reach::kSubmits;
+  });
   if (rule == kRules.end()) return std::nullopt;
   const auto behind = [&](std::size_t i) { return i < words.size() ? words[i].value : ""; };
   const bool compose = behind(at + 1) == "compose";  // docker compose run
@@ -97,14 +130,36 @@ std::optional<RefusedStarter> FindRefused(const std::vector<ShellWord>& words, s
     case Reach::kJob:
       if (verb != "job") return std::nullopt;
       return RefusedStarter{alone + " " + verb};
+    case Reach::kSubmits:  // OnlySubmits
+      break;
   }
   return std::nullopt;
 }
 
+std::string SubmitterIn(const ShellScript& script) {
+  for (const ShellCommand& command : script.commands) {
+    const std::size_t first = PartsOf(command).first;
+    if (first >= command.words.size()) continue;
+    std::string submitter = SubmitterAt(command.words, first);
+    if (!submitter.empty()) return submitter;
+  }
+  return {};
+}
+
+std::string OnlySubmits(const ShellScript& script) {
+  const bool runs =
+      std::any_of(script.commands.begin(), script.commands.end(),
+                  [](const auto& one) { return CallsPython(one) || !ShellScriptOf(one).empty(); });
+  return runs ? std::string() : SubmitterIn(script);
+}
+
 std::string HintInsteadOf(std::string_view program) {
-  const std::string_view word = program.substr(0, program.find(' '));
+  const std::size_t blank = std::min(program.find(' '), program.size());
+  const std::string_view word = program.substr(0, blank);
+  const std::string_view verb = program.substr(std::min(blank + 1, program.size()));
   for (const Rule& rule : kRules) {
-    if (rule.program == word) return std::string(rule.hint);
+    const bool fits = rule.reach != Reach::kSubmits || NamesVerb(rule.verbs, verb);
+    if (rule.program == word && fits) return std::string(rule.hint);
   }
   return {};
 }

@@ -21,6 +21,13 @@ struct RefusedStarter {
 // The one at words[at], where a command may stand.
 std::optional<RefusedStarter> FindRefused(const std::vector<ShellWord>& words, std::size_t at);
 
+// The first command of the text that hands work to another scheduler: "sbatch", "kubectl apply";
+// empty: none does.
+std::string SubmitterIn(const ShellScript& script);
+
+// The same of a text in which nothing else runs a program of Python or a script.
+std::string OnlySubmits(const ShellScript& script);
+
 // What to write instead, for a name that FindRefused gave; empty for another.
 std::string HintInsteadOf(std::string_view program);
 

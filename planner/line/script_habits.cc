@@ -90,6 +90,7 @@ ScriptHabits HabitsIn(std::string_view text) {
   habits.only_nccl = !Has(squeezed, "gloo") && !Has(squeezed, "LAUNCH_BACKEND") &&
                      std::any_of(kNccl.begin(), kNccl.end(),
                                  [&](std::string_view what) { return Has(squeezed, what); });
+  habits.submits = Has(squeezed, "importsubmitit") && Has(squeezed, "Executor(");
   habits.sets_devices = Assigns(squeezed, "environ[\"CUDA_VISIBLE_DEVICES\"]=");
   return habits;
 }
@@ -158,34 +159,102 @@ std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const Script
   return found.why.empty() ? std::nullopt : std::optional(found);
 }
 
-std::string SubmitsItself(const LaunchLine& line) {
+namespace {
+
+bool NamesSubmitit(const LaunchLine& line) {
+  const std::string file = line.script.substr(line.script.rfind('/') + 1);
+  return file.find("submitit") != std::string::npos && file.ends_with(".py");
+}
+
+}  // namespace
+
+std::string SubmitsItself(const LaunchLine& line, const ScriptHabits& habits) {
   if (!line.python) return {};
   const auto submits = std::find_if(
       line.arguments.begin(), line.arguments.end(),
       [](const ShellWord& word) { return word.value == "hydra/launcher=submitit_slurm"; });
-  return submits == line.arguments.end() ? std::string() : submits->value;
+  if (submits != line.arguments.end()) return submits->value;
+  return habits.submits && NamesSubmitit(line) ? line.script : std::string();
 }
 
+std::optional<Finding> MaySubmit(const LaunchLine& line, const ScriptHabits& habits) {
+  if (!line.python || (!habits.submits && !NamesSubmitit(line))) return std::nullopt;
+  return MakeFinding("submits_elsewhere", Severity::kWarning,
+                     line.script +
+                         " seems to submit jobs to Slurm (submitit), once for each process of "
+                         "this one",
+                     "run the script that its jobs run: launch is the scheduler here");
+}
+
+namespace {
+
+enum class CountKind { kNodes, kOfNode, kOfAllNodes };
+
+// Flags by which a program that is started once per rank compares its own count with the ranks that
+// it finds.
+struct CountFlag {
+  std::string_view program;  // its name, or that of its module; empty: any
+  std::string_view flag;     // with '_', without dashes
+  CountKind kind;
+};
+
+constexpr std::array<CountFlag, 7> kCountFlags = {{
+    {"", "trainer.num_nodes", CountKind::kNodes},
+    {"", "trainer.devices", CountKind::kOfNode},
+    {"", "trainer.gpus", CountKind::kOfNode},
+    {"litgpt", "num_nodes", CountKind::kNodes},
+    {"litgpt", "devices", CountKind::kOfNode},
+    {"", "distributed_world_size", CountKind::kOfAllNodes},
+    {"", "distributed_training.distributed_world_size", CountKind::kOfAllNodes},
+}};
+
+// "litgpt", also of `python -m litgpt`; empty: a script.
+std::string ProgramNameOf(const LaunchLine& line) {
+  if (!line.python) return line.command_word.substr(line.command_word.rfind('/') + 1);
+  for (std::size_t i = 0; line.script == "-m" && i + 1 < line.arguments.size(); ++i) {
+    if (line.arguments[i].value == "-m") return line.arguments[i + 1].value;
+  }
+  return {};
+}
+
+void TakeCount(CountKind kind, const std::string& value, LaunchLine& line) {
+  if (kind == CountKind::kNodes) {
+    if (!line.nodes_min) line.nodes_min = line.nodes_max = CountIn(value);
+    return;
+  }
+  const auto count = CountIn(value);
+  const bool total = kind == CountKind::kOfAllNodes;
+  if (total && !count) return;
+  line.procs = count ? ProcsWord::kNumber : ProcsWord::kGpu;
+  line.procs_number = count.value_or(0);
+  line.procs_of_all_nodes = total;
+}
+
+}  // namespace
+
 void TakeTrainerDevices(LaunchLine& line) {
-  if (!line.python || line.procs != ProcsWord::kNone) return;
+  if (line.procs != ProcsWord::kNone) return;
+  const std::string program = ProgramNameOf(line);
   for (std::size_t i = 0; i < line.arguments.size(); ++i) {
     std::string_view word = line.arguments[i].value;
     while (word.starts_with('-') || word.starts_with('+')) word.remove_prefix(1);
     const std::size_t equals = std::min(word.find('='), word.size());
-    const std::string_view name = word.substr(0, equals);
+    std::string name(word.substr(0, equals));
+    std::replace(name.begin(), name.end(), '-', '_');
     std::string value(word.substr(std::min(equals + 1, word.size())));
     if (equals == word.size() && i + 1 < line.arguments.size()) value = line.arguments[i + 1].value;
-    if (name == "trainer.num_nodes" && !line.nodes_min) {
-      line.nodes_min = line.nodes_max = CountIn(value);
-    }
-    if (name != "trainer.devices" && name != "trainer.gpus") continue;
+    const auto* const flag =
+        std::find_if(kCountFlags.begin(), kCountFlags.end(), [&](const CountFlag& one) {
+          return one.flag == name && (one.program.empty() || one.program == program);
+        });
+    if (flag == kCountFlags.end()) continue;
     if (value.starts_with('[') && value.ends_with(']')) {
       value = std::to_string(std::count(value.begin(), value.end(), ',') + 1);
     }
-    const auto count = CountIn(value);
-    line.procs = count ? ProcsWord::kNumber : ProcsWord::kGpu;
-    line.procs_number = count.value_or(0);
-    line.read.push_back(std::string(name) + " of the line: processes per node");
+    TakeCount(flag->kind, value, line);
+    if (flag->kind == CountKind::kNodes) continue;
+    line.read.push_back(name + " of the line: processes" +
+                        (line.procs_of_all_nodes ? " of all nodes" : " per node"));
   }
 }
 

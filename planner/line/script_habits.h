@@ -21,6 +21,7 @@ struct ScriptHabits {
   // One process that drives every GPU it sees, and knows no ranks: "nn.DataParallel"; empty: none.
   std::string drives_all;
   bool sets_devices = false;  // os.environ["CUDA_VISIBLE_DEVICES"] = ...
+  bool submits = false;       // to Slurm, by way of submitit
   bool only_nccl = false;     // init_process_group("nccl"), and nothing of gloo or of a choice
 };
 
@@ -46,10 +47,13 @@ struct OwnProcesses {
 std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const ScriptHabits& habits);
 
 // What makes the program submit jobs to Slurm instead of training: submitit; empty: nothing does.
-std::string SubmitsItself(const LaunchLine& line);
+std::string SubmitsItself(const LaunchLine& line, const ScriptHabits& habits);
 
-// Lightning compares trainer.devices and trainer.num_nodes with the ranks it finds; where the line
-// has them they are the job's. Takes them into the line.
+// What looks as if it did, by its name or by its text alone.
+std::optional<Finding> MaySubmit(const LaunchLine& line, const ScriptHabits& habits);
+
+// Lightning compares trainer.devices and trainer.num_nodes with the ranks it finds, and others have
+// flags like these; where the line has them they are the job's. Takes them into the line.
 void TakeTrainerDevices(LaunchLine& line);
 
 // A script that asks for the backend nccl whatever its devices are, on a device that is no GPU.

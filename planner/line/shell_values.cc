@@ -165,7 +165,10 @@ class ValueReader {
       if (!words || words->commands.size() != 1) return std::nullopt;
       return std::to_string(words->commands[0].words.size());
     }
-    if (count) return std::nullopt;
+    if (count) {  // ${#NAME}: its length
+      const std::string* value = rest.empty() ? Lookup(name, known_) : nullptr;
+      return value == nullptr ? std::nullopt : std::optional(std::to_string(value->size()));
+    }
     if (rest.empty()) return OfName(name);
     const std::string* value = Lookup(name, known_);
     if (rest == "//,/ " && value != nullptr) return WithBlanks(*value);

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "common/units.h"
+#include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
 
 namespace launch {
@@ -62,8 +63,9 @@ std::optional<std::string> Printed(const std::vector<ShellWord>& words,
 
 }  // namespace
 
-ShellWalk::ShellWalk(const LaunchLineOptions& options, Use use)
+ShellWalk::ShellWalk(const LaunchLineOptions& options, Use use, bool decides)
     : known_(LinePrefix(options).known()),
+      decides_(decides),
       files_(options.files),
       place_(options.workdir),
       use_(std::move(use)) {}
@@ -72,11 +74,21 @@ void ShellWalk::Walk(const ShellScript& script) {
   std::vector<Outside> open;
   Body body;
   const bool maybe_outside = maybe_;
+  const std::size_t decided = decided_.depth();
   bool maybe_joined = false;  // "test && command", "command || other"
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
     const ShellCommand& command = script.commands[i];
     EnterSubshells(command.subshell, open);
-    NoteBody(command, i + 1 < script.commands.size() ? &script.commands[i + 1] : nullptr, body);
+    const ShellCommand* next = i + 1 < script.commands.size() ? &script.commands[i + 1] : nullptr;
+    if (const auto end = decides_ ? EndOfCalledFunction(script, i) : std::nullopt) {
+      i = *end;
+      continue;
+    }
+    if (decides_ && !body.reader.open() && decided_.Skips(command, next, known_)) {
+      NoteBranches(command);
+      continue;
+    }
+    NoteBody(command, next, body);
     const std::vector<ShellWord> words = splitter_.Split(command.words, known_);
     NoteBranches(command);
     const std::vector<Before> before = TakeAssignments(command);
@@ -100,7 +112,7 @@ void ShellWalk::Walk(const ShellScript& script) {
     }
     Restore(before);
     place_.Note(command, known_, !otherwise_);
-    if (!body.reader.open()) NoteCall(command);
+    if (!body.reader.open() && !CallFunction(called)) NoteCall(command);
     if (command.joiner == ";;") {
       ++way_;
       EndWay();
@@ -109,7 +121,81 @@ void ShellWalk::Walk(const ShellScript& script) {
     otherwise_ = command.joiner == "||";
   }
   EnterSubshells(0, open);
+  decided_.CloseTo(decided);
   maybe_ = maybe_outside;
+}
+
+// Notes the body of a function that opens at `i` and is called behind it: the index of its end.
+std::optional<std::size_t> ShellWalk::EndOfCalledFunction(const ShellScript& script,
+                                                          std::size_t i) {
+  constexpr std::size_t kMostFunctions = 64;
+  const auto& commands = script.commands;
+  const auto next = [&](std::size_t at) {
+    return at + 1 < commands.size() ? &commands[at + 1] : nullptr;
+  };
+  FunctionReader reader;
+  if (functions_.size() >= kMostFunctions ||
+      reader.Take(commands[i], next(i)) != FunctionReader::Step::kOpens) {
+    return std::nullopt;
+  }
+  std::size_t end = i + 1;
+  while (end < commands.size() &&
+         reader.Take(commands[end], next(end)) != FunctionReader::Step::kCloses) {
+    ++end;
+  }
+  if (end >= commands.size()) return std::nullopt;
+  const std::string name = reader.name();
+  const bool called = std::any_of(
+      commands.begin() + static_cast<std::ptrdiff_t>(end), commands.end(), [&](const auto& one) {
+        return std::any_of(one.words.begin(), one.words.end(),
+                           [&](const ShellWord& word) { return word.raw == name; });
+      });
+  if (!called) return std::nullopt;
+  ShellScript body;
+  if (commands[i].words[0].raw == "function" && commands[i].words.size() > 3) {
+    ShellCommand first = commands[i];  // function f { command
+    first.words.erase(first.words.begin(), first.words.begin() + 3);
+    body.commands.push_back(std::move(first));
+  }
+  body.commands.insert(body.commands.end(), commands.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                       commands.begin() + static_cast<std::ptrdiff_t>(end));
+  body.compound = true;
+  functions_.insert_or_assign(name, std::move(body));
+  return end;
+}
+
+// Walks the body with the parameters of the call. False: it calls no function of the text.
+bool ShellWalk::CallFunction(const ShellCommand& command) {
+  constexpr int kMostLevels = 8;
+  std::size_t first = PartsOf(command).first;
+  while (first < command.words.size() && StandsBeforeCommand(command.words[first].raw)) ++first;
+  if (first >= command.words.size()) return false;
+  const auto function = functions_.find(command.words[first].raw);
+  if (function == functions_.end()) return false;
+  if (call_level_ == kMostLevels || calls_left_ == 0 || copies_ >= kMostCopies) return true;
+  --calls_left_;
+  ++copies_;
+  const ShellScript body = function->second;  // a call may define it anew
+  const Outside outside{known_, place_};
+  SetParameters(command, first);
+  ++call_level_;
+  Walk(body);
+  --call_level_;
+  if (command.joiner == "|" || command.joiner == "&") {
+    known_ = outside.known;
+    place_ = outside.place;
+    return true;
+  }
+  for (int i = 0; i <= kMostParameters; ++i) {
+    const std::string name = i == 0 ? "@" : std::to_string(i);
+    const auto before = outside.known.find(name);
+    if (before == outside.known.end()) {
+      known_.erase(name);
+    } else {
+      known_.insert_or_assign(name, before->second);
+    }
+  }
+  return true;
 }
 
 std::optional<std::string> ShellWalk::ValueOf(const std::string& name) const {
@@ -376,6 +462,7 @@ void ShellWalk::SetParameters(const ShellCommand& command, std::size_t script) {
   const KnownVariables outside = known_;
   std::string all;
   int number = 0;
+  for (int i = 1; i <= kMostParameters; ++i) known_.erase(std::to_string(i));
   for (std::size_t i = script + 1; i < command.words.size(); ++i) {
     all += (all.empty() ? "" : " ") + command.words[i].raw;
     if (const auto value = FixedValue(command.words[i], outside)) {

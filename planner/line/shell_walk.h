@@ -12,6 +12,7 @@
 
 #include "planner/line/called_script.h"
 #include "planner/line/launch_line.h"
+#include "planner/line/shell_conditions.h"
 #include "planner/line/shell_functions.h"
 #include "planner/line/shell_place.h"
 #include "planner/line/shell_text.h"
@@ -31,7 +32,9 @@ class ShellWalk {
   };
   using Words = std::function<void(const std::vector<ShellWord>& words)>;
 
-  ShellWalk(const LaunchLineOptions& options, Use use);
+  // `decides`: commands that the text's own values rule out are left out, and the body of a
+  // function is read where it is called.
+  ShellWalk(const LaunchLineOptions& options, Use use, bool decides = false);
 
   void Walk(const ShellScript& script);
 
@@ -91,6 +94,8 @@ class ShellWalk {
   };
 
   std::optional<std::string> ValueOf(const std::string& name) const;
+  std::optional<std::size_t> EndOfCalledFunction(const ShellScript& script, std::size_t i);
+  bool CallFunction(const ShellCommand& command);
   void NoteBody(const ShellCommand& command, const ShellCommand* next, Body& body);
   void NoteCall(const ShellCommand& command);
   void GoTo(const ShellPlace& place);
@@ -110,6 +115,11 @@ class ShellWalk {
   void FromTexts(const std::vector<ShellWord>& words);
 
   KnownVariables known_;
+  const bool decides_;
+  DecidedBranches decided_;
+  std::map<std::string, ShellScript, std::less<>> functions_;  // bodies of those that are called
+  int call_level_ = 0;
+  int calls_left_ = 256;
   const std::map<std::string, std::string>& files_;
   ShellPlace place_;
   const Use use_;

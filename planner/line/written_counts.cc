@@ -43,6 +43,12 @@ int ItemsOf(const std::string& list) {
   return static_cast<int>(std::count(list.begin(), list.end(), ',')) + 1;
 }
 
+// "0,1", "0, 1"; not "0123", which is no number of a device.
+bool IsDeviceList(const std::string& list) {
+  const bool padded = list.size() > 1 && list[0] == '0' && IsDigit(list[1]);
+  return !list.empty() && !padded && list.find_first_not_of("0123456789, ") == std::string::npos;
+}
+
 // A line that the launcher's own parser would not read ends at what looks like the script.
 std::size_t ScriptBehind(const std::vector<ShellWord>& words, std::size_t first) {
   std::size_t i = first;
@@ -55,11 +61,13 @@ std::size_t ScriptBehind(const std::vector<ShellWord>& words, std::size_t first)
 
 class CountReader {
  public:
-  explicit CountReader(const LaunchLineOptions& options)
-      : walk_(options,
-              [this](const ShellCommand& command, const std::vector<ShellWord>& words) {
-                return Take(command, words);
-              }),
+  CountReader(const LaunchLineOptions& options, bool decides)
+      : walk_(
+            options,
+            [this](const ShellCommand& command, const std::vector<ShellWord>& words) {
+              return Take(command, words);
+            },
+            decides),
         told_procs_(ToldProcs(options)) {}
 
   void Walk(const ShellScript& script) { walk_.Walk(script); }
@@ -74,6 +82,7 @@ class CountReader {
       if (counts.procs_number % *counts.nodes != 0) counts.procs = ProcsWord::kNone;
       counts.procs_number /= *counts.nodes;
     }
+    counts.called = some(calls_) || some(assigned_) || some(served_);
     counts.refused = refused_;
     counts.stops = stops_;
     counts.sets_devices = sets_devices_;
@@ -87,6 +96,8 @@ class CountReader {
     counts.scripts = walk_.scripts();
     counts.unread = walk_.unread();
     counts.python = python_;
+    counts.preparation = preparation_;
+    counts.one_node_rank = one_node_rank_;
     return counts;
   }
 
@@ -277,14 +288,37 @@ class CountReader {
       if (module &&
           (module->name == "torch.distributed.run" || module->name == "torch.distributed.launch"))
         return TakeFlags(words, module->behind, {}, out);
-      if (StartsRanksItself(words, i)) {
-        NoteHosts(words, i);
-        TakeFlags(words, i + 1, *OwnLauncherOf(ProgramOf(words[i])), out);
-        FromVariables(out);
+      if (const auto place = OwnLauncherAt(words, i)) {
+        TakeOwnLauncher(words, *place, out);
         return true;
       }
     }
     return false;
+  }
+
+  void TakeOwnLauncher(const std::vector<ShellWord>& words, const OwnLauncherPlace& place,
+                       WrittenCounts& out) {
+    const OwnLauncher& own = *place.own;
+    NoteHosts(words, place.behind - 1);
+    TakeFlags(words, place.behind, own, out);
+    const std::size_t mark = ScriptBehind(words, place.behind);
+    if (own.launcher_behind && mark < words.size() && words[mark].value == "--")
+      TakeFlags(words, mark + 1, own, out);
+    FromVariables(out);
+    if (preparation_.empty()) preparation_ = own.preparation;
+    const bool same = !own.node_rank.empty() && HasOneNodeRank(words, place);
+    if (same && one_node_rank_.empty() && !walk_.maybe()) one_node_rank_ = own.program;
+  }
+
+  // Whether each node that runs the call would take itself for the same one of several.
+  bool HasOneNodeRank(const std::vector<ShellWord>& words, const OwnLauncherPlace& place) const {
+    const std::size_t last = ScriptBehind(words, place.behind);
+    for (std::size_t i = place.behind; i < last; ++i) {
+      if (FlagName(words[i].value) != place.own->node_rank) continue;
+      const bool apart = words[i].value.find('=') == std::string::npos;
+      return apart ? i + 1 < last && words[i + 1].fixed : words[i].fixed;
+    }
+    return !place.own->rank_from_env;
   }
 
   void NoteStop(Error error) {
@@ -342,13 +376,16 @@ class CountReader {
   static void TakeOwn(const std::string& value, const OwnLauncher& own, WrittenCounts& out) {
     const std::size_t by = value.find('x');
     if (by != std::string::npos && !out.nodes) out.nodes = CountOf(value.substr(0, by), 100'000);
-    TakeProcs(by == std::string::npos ? value : value.substr(by + 1), own.total, out);
+    const std::string procs = by == std::string::npos ? value : value.substr(by + 1);
+    const bool list = own.device_list || procs.find(',') != std::string::npos;  // --gpus 0,1
+    TakeProcs(list ? std::to_string(ItemsOf(procs)) : procs, own.total, out);
   }
 
   // "--nnodes 2 --nproc_per_node=8" from words[first] on to the script.
   bool TakeFlags(const std::vector<ShellWord>& words, std::size_t first, const OwnLauncher& own,
                  WrittenCounts& out) {
     const std::size_t last = ScriptBehind(words, first);
+    std::optional<int> world;
     for (std::size_t i = first; i < last; ++i) {
       const std::string name = FlagName(words[i].value);
       if (own.sign.ends_with('=') && words[i].value.starts_with(own.sign)) {
@@ -372,17 +409,19 @@ class CountReader {
       const bool procs = name == "nproc_per_node" || name == "num_gpus" || name == "nproc";
       if (procs) TakeProcs(*value, false, out);
       if (!procs && !own.procs.empty() && name == own.procs) TakeOwn(*value, own, out);
+      if (!own.world.empty() && name == own.world) world = CountOf(*value, 1'000'000);
       const bool nodes = name == "nnodes" || name == "num_nodes" || name == "num_machines";
       if (nodes && !out.nodes) out.nodes = CountOf(*value, 100'000);
     }
+    const bool shared = world && out.procs == ProcsWord::kNumber && *world % out.procs_number == 0;
+    if (shared && !out.nodes) out.nodes = *world / out.procs_number;
     return TakeDevices(out);
   }
 
   // Those in front of the call, or exported.
   bool TakeDevices(WrittenCounts& out) const {
     const auto visible = Known().find("CUDA_VISIBLE_DEVICES");
-    const bool some = visible != Known().end() && !visible->second.empty() &&
-                      visible->second.find_first_not_of("0123456789, ") == std::string::npos;
+    const bool some = visible != Known().end() && IsDeviceList(visible->second);
     if (some && !out.devices) out.devices = ItemsOf(visible->second);
     return true;
   }
@@ -423,15 +462,23 @@ class CountReader {
   std::string hostfile_unread_;
   WrittenCounts calls_;
   std::vector<std::vector<ShellWord>> python_;
+  std::string_view preparation_;
+  std::string_view one_node_rank_;
   WrittenCounts assigned_;
 };
 
 }  // namespace
 
 WrittenCounts CountsIn(const ShellScript& script, const LaunchLineOptions& options) {
-  CountReader reader(options);
-  reader.Walk(script);
-  return reader.Counts();
+  CountReader decided(options, /*decides=*/true);
+  decided.Walk(script);
+  WrittenCounts counts = decided.Counts();
+  if (counts.called) return counts;
+  // What the text seems to rule out may still be what its author wants: a variable may come from
+  // the shell that it was tried in.
+  CountReader all(options, /*decides=*/false);
+  all.Walk(script);
+  return all.Counts();
 }
 
 }  // namespace launch

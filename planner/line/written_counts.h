@@ -21,6 +21,7 @@ struct WrittenCounts {
   bool total = false;  // procs_number is that of all nodes (accelerate)
   std::optional<int> nodes;
   std::optional<int> devices;                    // CUDA_VISIBLE_DEVICES of the call, as a count
+  bool called = false;                           // a launcher with a count or devices
   bool sets_devices = false;                     // the text gives it a value, known or not
   bool program_sets_devices = false;             // so does a program that calls no launcher
   std::optional<int> program_devices;            // the most that such a program is given
@@ -39,6 +40,8 @@ struct WrittenCounts {
   std::vector<ShellWalk::CalledText> scripts;
   std::vector<std::string> unread;
   std::vector<std::vector<ShellWord>> python;  // commands of Python programs, the first of them
+  std::string_view preparation;    // what a launcher of its own needs in its environment
+  std::string_view one_node_rank;  // such a launcher that would be the same node everywhere
 };
 
 // Of calls with fixed numbers the one with the job's number counts, or that with the largest, and

@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
                    "node procs=4"},
         PublicLine{"Lightning-AI/pytorch-lightning docs of Fabric, two nodes",
                    "fabric run --devices=8 --num-nodes=2 --node-rank=0 --main-address=1.2.3.4 t.py",
-                   "node procs=8 nodes=2"},
+                   "refused: run: launch starts it on every node, and each fabric would"},
         PublicLine{"mosaicml/llm-foundry scripts/README.md",
                    "composer -n 8 train/train.py train/yamls/pretrain/mpt-125m.yaml "
                    "data_local=d max_duration=10ba",

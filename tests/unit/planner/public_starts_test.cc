@@ -247,6 +247,51 @@ INSTANTIATE_TEST_SUITE_P(
                    "node"},
         PublicLine{"pytorch/examples ddp-tutorial-series: mp.spawn in the script",
                    "python multigpu.py 50 10", "node"},
+        PublicLine{"Lightning-AI/litgpt tutorials, several devices",
+                   "litgpt finetune_lora meta-llama/Llama-2-7b-hf --devices 4 --num_nodes 2 "
+                   "--data JSON",
+                   "plain procs=4 nodes=2"},
+        PublicLine{"Lightning-AI/litgpt as a module",
+                   "python -m litgpt finetune_full --devices 4 m", "plain procs=4 -m"},
+        PublicLine{"facebookresearch/fairseq docs",
+                   "fairseq-train data-bin/wmt --distributed-world-size 4 --arch transformer",
+                   "plain procs=4"},
+        PublicLine{"jzhang38/TinyLlama pretrain, by the module",
+                   "CUDA_VISIBLE_DEVICES=0,1 python -m lightning run model --node-rank=0 "
+                   "--accelerator=cuda --devices=2 --num-nodes=1 pretrain/tinyllama.py --devices 2",
+                   "node procs=2 devices=2"},
+        PublicLine{"jzhang38/TinyLlama PRETRAIN.md",
+                   "lightning run model --node-rank=0 --main-address=172.16.101.5 --devices=8 "
+                   "--num-nodes=2 pretrain/tinyllama.py",
+                   "refused: run: launch starts it on every node, and each lightning would"},
+        PublicLine{"the same, with the variables of a node",
+                   "lightning run model --node-rank=$NODE_RANK --main-address=$MASTER_ADDR "
+                   "--devices=8 --num-nodes=2 pretrain/tinyllama.py",
+                   "node procs=8 nodes=2"},
+        PublicLine{"mosaicml/composer docs, two nodes",
+                   "composer -n 4 --world_size 8 train.py c.yaml", "node procs=4 nodes=2"},
+        PublicLine{"mosaicml/composer docs, one of two nodes",
+                   "composer -n 4 --world_size 8 --node_rank 1 train.py c.yaml",
+                   "refused: run: launch starts it on every node, and each composer would"},
+        PublicLine{"PaddlePaddle docs",
+                   "python -u -m paddle.distributed.launch --gpus \"0,1\" train.py --a",
+                   "node procs=2"},
+        PublicLine{"axolotl-ai-cloud/axolotl docs/cli",
+                   "axolotl train config.yml --launcher torchrun -- --nproc_per_node=2 --nnodes=1",
+                   "node procs=2"},
+        PublicLine{"LAMP, of accelerate",
+                   "accelerate launch --gpu_ids 0,1 --num_processes 1 experiment.py --multi_gpus",
+                   "accelerate procs=1 devices=2 experiment.py"},
+        PublicLine{"facebookresearch/detr README",
+                   "python run_with_submitit.py --ngpus 8 --nodes 2 --timeout 3000",
+                   "plain run_with_submitit.py"},
+        PublicLine{"kubeflow docs", "kubectl apply -f pytorchjob.yaml",
+                   "refused: run: kubectl apply hands the training to another scheduler"},
+        PublicLine{"SkyPilot docs", "sky launch -c mycluster task.yaml",
+                   "refused: run: sky launch hands the training to another scheduler"},
+        PublicLine{"Ray docs", "ray submit cluster.yaml train.py",
+                   "refused: run: ray submit hands the training to another scheduler"},
+        PublicLine{"a service beside it", "kubectl apply -f svc.yaml\npython train.py", "plain"},
         PublicLine{"Lightning-AI/litgpt README.md",
                    "litgpt pretrain --config pretrain/tinyllama.yaml", "plain"},
         PublicLine{"huggingface/trl README.md",
@@ -361,6 +406,56 @@ TEST(PublicStart, AScriptThatSetsItsDevicesIsNamed) {
   EXPECT_EQ(line->warnings[0].code, "visible_devices_set");
   options.files["train.py"] = "if os.environ['CUDA_VISIBLE_DEVICES'] == '': pass\n";
   EXPECT_TRUE(ReadLaunchLine("torchrun --nproc_per_node=2 train.py", options)->warnings.empty());
+}
+
+TEST(PublicStart, AScriptThatSubmitsIsToldOrRefused) {
+  LaunchLineOptions options;
+  const std::string run = "python run_with_submitit.py --ngpus 8 --nodes 2";
+  const auto named = ReadLaunchLine(run, options);
+  ASSERT_TRUE(named) << FormatError(named.error());
+  ASSERT_EQ(named->warnings.size(), 1U);
+  EXPECT_EQ(named->warnings[0].code, "submits_elsewhere");
+  // facebookresearch/detr run_with_submitit.py
+  const std::string text =
+      "import submitit\nexecutor = submitit.AutoExecutor(folder=args.job_dir)\n";
+  options.files["run_with_submitit.py"] = text;
+  EXPECT_EQ(
+      Reading(ReadLaunchLine(run, options)),
+      "refused: run: run_with_submitit.py submits to Slurm, once for each process of the job");
+  // One that has a way of its own beside it.
+  options.files["train.py"] = text;
+  EXPECT_EQ(ReadLaunchLine("python train.py", options)->warnings.size(), 1U);
+}
+
+TEST(PublicStart, ASubmissionBehindTheLauncherIsNamed) {
+  const auto line = ReadLaunchLine(
+      "timeout 23h torchrun --nproc_per_node=2 t.py; [ $? -eq 124 ] && sbatch $0", {});
+  ASSERT_TRUE(line) << FormatError(line.error());
+  EXPECT_TRUE(std::ranges::any_of(
+      line->warnings, [](const Finding& one) { return one.code == "submits_elsewhere"; }));
+}
+
+TEST(PublicStart, SlotsThatDifferBetweenHostsAreSaid) {
+  LaunchLineOptions options;
+  options.files["hf"] = "a slots=4\nb slots=2\n";
+  const auto line = ReadLaunchLine("deepspeed --hostfile=hf train.py", options);
+  ASSERT_TRUE(line) << FormatError(line.error());
+  EXPECT_TRUE(std::ranges::any_of(line->warnings, [](const Finding& one) {
+    return one.says ==
+           "hf gives its hosts 2 to 4 slots: launch starts the same number of processes on every "
+           "node";
+  }));
+}
+
+TEST(PublicStart, AWrittenNumberOfProcessesIsNotCalledUnknown) {
+  LaunchLineOptions options{.launcher = LauncherKind::kDeepspeed};
+  const auto has = [](const LaunchLine& line) {
+    return std::ranges::any_of(line.warnings,
+                               [](const Finding& one) { return one.code == "processes_per_node"; });
+  };
+  EXPECT_TRUE(has(*ReadLaunchLine("python t.py", options)));
+  options.procs_written = true;
+  EXPECT_FALSE(has(*ReadLaunchLine("python t.py", options)));
 }
 
 }  // namespace

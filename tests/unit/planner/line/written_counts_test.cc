@@ -36,7 +36,7 @@ TEST(WrittenCounts, DevicesOfAValueThatIsNotKnownAreSaid) {
   for (const char* text :
        {"export CUDA_VISIBLE_DEVICES=$(seq -s , 0 3)\ntorchrun --nproc_per_node=4 t.py\n",
         "for g in 0,1 2,3; do\n  CUDA_VISIBLE_DEVICES=$g torchrun --nproc_per_node=2 t.py\ndone\n",
-        "go() { CUDA_VISIBLE_DEVICES=$1 torchrun --nproc_per_node=2 t.py; }\ngo 0,1\n",
+        "go() { CUDA_VISIBLE_DEVICES=$G torchrun --nproc_per_node=2 t.py; }\ngo 0,1\n",
         "CUDA_VISIBLE_DEVICES=$G bash inner.sh\ntorchrun --nproc_per_node=2 t.py\n"}) {
     const auto line = Script(text);
     ASSERT_TRUE(line) << text << line.error().message;

@@ -1,0 +1,28 @@
+// What a command keeps of the page, the notebook or the editor that it was copied from.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/diagnosis.h"
+#include "common/error.h"
+#include "planner/line/shell_text.h"
+
+namespace launch {
+
+// kInvalidArgument where bash would look for a program that nobody has: the `$ ` of a prompt, the
+// `!` or `%%bash` of a notebook, a blank that is none.
+Result<void> CheckPasted(const ShellScript& script);
+
+// "–nproc" begins with a dash that no program reads as one.
+bool BeginsWithOtherDash(const ShellWord& word);
+
+// Dashes and quotes of a word processor among the words.
+std::optional<Finding> PastedCharacters(const ShellScript& script);
+
+// A shell script with the line ends of Windows: bash takes the last of them for a part of a word.
+std::optional<Finding> CarriageReturns(const std::string& shown, std::string_view text);
+
+}  // namespace launch

@@ -1,0 +1,181 @@
+#include "planner/line/shell_conditions.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "common/units.h"
+
+namespace launch {
+namespace {
+
+constexpr std::size_t kMostOpen = 256;  // branches within each other
+
+// The words between the brackets of a test, without `if` in front; absent: it is none.
+std::optional<std::vector<ShellWord>> TestWords(const ShellCommand& command) {
+  std::vector<ShellWord> words = command.words;
+  while (!words.empty() && (words[0].raw == "if" || words[0].raw == "elif"))
+    words.erase(words.begin());
+  if (words.empty()) return std::nullopt;
+  const std::string first = words[0].raw;
+  const bool brackets =
+      (first == "[" && words.back().raw == "]") || (first == "[[" && words.back().raw == "]]");
+  if (!brackets && first != "test") return std::nullopt;
+  if (brackets) words.pop_back();
+  if (!words.empty()) words.erase(words.begin());
+  return words;
+}
+
+std::optional<bool> Compared(std::string_view op, const std::string& left,
+                             const std::string& right) {
+  // What only the node knows is no word.
+  const bool symbol =
+      left == kGpusOfNode || left == kCoresOfNode || right == kGpusOfNode || right == kCoresOfNode;
+  if (symbol) return std::nullopt;
+  if (op == "=" || op == "==") return left == right;
+  if (op == "!=") return left != right;
+  const auto a = ParseInt(left);
+  const auto b = ParseInt(right);
+  if (!a || !b) return std::nullopt;
+  if (op == "-eq") return *a == *b;
+  if (op == "-ne") return *a != *b;
+  if (op == "-gt") return *a > *b;
+  if (op == "-ge") return *a >= *b;
+  if (op == "-lt") return *a < *b;
+  if (op == "-le") return *a <= *b;
+  return std::nullopt;
+}
+
+bool IsPlainPattern(const std::string& raw) {
+  return raw.find_first_of("*?[]$`\\") == std::string::npos;
+}
+
+}  // namespace
+
+std::optional<bool> TestValue(const ShellCommand& command, const KnownVariables& known) {
+  const std::string& last = command.words.empty() ? std::string() : command.words.back().raw;
+  if (command.words.size() <= 2 && (last == "true" || last == "false")) return last == "true";
+  const auto words = TestWords(command);
+  if (!words) return std::nullopt;
+  if (words->size() == 2) {
+    const std::string& op = (*words)[0].raw;
+    const auto value = FixedValue((*words)[1], known);
+    if (!value || (op != "-z" && op != "-n")) return std::nullopt;
+    return value->empty() == (op == "-z");
+  }
+  if (words->size() != 3) return std::nullopt;
+  // A pattern stands there in [[ ]].
+  if (!IsPlainPattern((*words)[2].raw) && (*words)[2].fixed) return std::nullopt;
+  const auto left = FixedValue((*words)[0], known);
+  const auto right = FixedValue((*words)[2], known);
+  return left && right ? Compared((*words)[1].raw, *left, *right) : std::nullopt;
+}
+
+bool DecidedBranches::IsDead() const {
+  return std::any_of(frames_.begin(), frames_.end(), [](const Frame& one) { return one.dead; });
+}
+
+bool DecidedBranches::Decides() const {
+  return std::none_of(frames_.begin(), frames_.end(),
+                      [](const Frame& one) { return one.kind == Kind::kLoop; });
+}
+
+void DecidedBranches::CloseTo(std::size_t depth) {
+  if (frames_.size() > depth) frames_.resize(depth);
+  skip_joiner_.clear();
+}
+
+void DecidedBranches::Push(Kind kind) {
+  if (frames_.size() == kMostOpen) frames_.clear();
+  frames_.push_back({.kind = kind});
+}
+
+// Patterns are commands of their own: the last of them ends with `)`.
+void DecidedBranches::TakePattern(const ShellWord& word, const std::string& joiner) {
+  Frame& frame = frames_.back();
+  const bool plain = word.fixed && IsPlainPattern(word.raw);
+  if (word.raw == "*") {
+    frame.matches = frame.matches || !frame.open;
+    frame.open = true;
+  } else if (!plain || !frame.subject) {
+    frame.open = true;
+  } else if (word.value == *frame.subject) {
+    frame.matches = true;
+  }
+  if (joiner == "|") return;
+  const bool decides = Decides() && frame.subject;
+  frame.dead = decides && (frame.taken || (!frame.matches && !frame.open));
+  frame.taken = frame.taken || (decides && frame.matches);
+  frame.pattern = frame.matches = frame.open = false;
+}
+
+void DecidedBranches::TakeKeywords(const ShellCommand& command, const ShellCommand* next,
+                                   const KnownVariables& known) {
+  static constexpr std::array<std::string_view, 4> kLoops = {"while", "until", "for", "select"};
+  static constexpr std::array<std::string_view, 4> kWithin = {"do", "{", "!", "time"};
+  for (std::size_t i = 0; i < command.words.size(); ++i) {
+    const std::string& word = command.words[i].raw;
+    const bool in_if = !frames_.empty() && frames_.back().kind == Kind::kIf;
+    if (word == "if" || (word == "elif" && in_if)) {
+      if (word == "if") {
+        Push(Kind::kIf);
+      } else {
+        frames_.back().dead = frames_.back().taken;
+      }
+      const bool alone = next != nullptr && !next->words.empty() && next->words[0].raw == "then";
+      frames_.back().condition =
+          alone && Decides() ? TestValue(command, known) : std::optional<bool>();
+      return;
+    }
+    if (word == "then" && in_if) {
+      Frame& frame = frames_.back();
+      frame.dead = frame.taken || !frame.condition.value_or(true);
+      frame.taken = frame.taken || frame.condition.value_or(false);
+    } else if (word == "else" && in_if) {
+      frames_.back().dead = frames_.back().taken;
+    } else if (word == "case") {
+      Push(Kind::kCase);
+      frames_.back().pattern = true;
+      if (i + 1 < command.words.size())
+        frames_.back().subject = FixedValue(command.words[i + 1], known);
+      if (i + 3 < command.words.size()) TakePattern(command.words[i + 3], command.joiner);
+      return;
+    } else if (std::find(kLoops.begin(), kLoops.end(), word) != kLoops.end()) {
+      Push(Kind::kLoop);
+      return;
+    } else if (word == "fi" || word == "esac" || word == "done") {
+      if (!frames_.empty()) frames_.pop_back();
+      return;
+    } else if (std::find(kWithin.begin(), kWithin.end(), word) == kWithin.end()) {
+      return;
+    }
+  }
+}
+
+bool DecidedBranches::Skips(const ShellCommand& command, const ShellCommand* next,
+                            const KnownVariables& known) {
+  if (command.words.empty()) return IsDead();
+  const bool pattern = !frames_.empty() && frames_.back().pattern && command.words[0].raw != "esac";
+  if (pattern) {
+    TakePattern(command.words[0], command.joiner);
+    return true;
+  }
+  TakeKeywords(command, next, known);
+  bool skips = IsDead();
+  if (command.joiner == ";;" && !frames_.empty() && frames_.back().kind == Kind::kCase) {
+    frames_.back().pattern = true;
+    frames_.back().dead = false;
+  }
+  if (skips) return true;
+  if (!skip_joiner_.empty()) {
+    if (command.joiner != skip_joiner_) skip_joiner_.clear();
+    return true;
+  }
+  const bool chain = command.joiner == "&&" || command.joiner == "||";
+  const auto value = chain && Decides() ? TestValue(command, known) : std::optional<bool>();
+  if (value && *value == (command.joiner == "||")) skip_joiner_ = command.joiner;
+  return false;
+}
+
+}  // namespace launch

@@ -1,0 +1,50 @@
+// Which branches of a text its own values rule out.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/line/shell_text.h"
+#include "planner/line/shell_values.h"
+
+namespace launch {
+
+// What `[ -z "$X" ]`, `test "$1" = train` or `false` comes to; absent: not known here, or no test.
+std::optional<bool> TestValue(const ShellCommand& command, const KnownVariables& known);
+
+// Follows if, elif, else, case and `test && command`. In a loop nothing is decided: its variables
+// may have other values when it comes round.
+class DecidedBranches {
+ public:
+  // Whether the text does not come to the command. Takes every command once, in order.
+  bool Skips(const ShellCommand& command, const ShellCommand* next, const KnownVariables& known);
+
+  std::size_t depth() const { return frames_.size(); }
+  void CloseTo(std::size_t depth);  // at the end of a text that left some open
+
+ private:
+  enum class Kind { kIf, kCase, kLoop };
+  struct Frame {
+    Kind kind = Kind::kIf;
+    std::optional<bool> condition;       // of the branch that `then` opens
+    bool taken = false;                  // an earlier branch, for sure
+    bool dead = false;                   // the branch at hand
+    bool pattern = false;                // of a case: one is expected
+    bool matches = false;                // one of the patterns at hand, for sure
+    bool open = false;                   // one of them may
+    std::optional<std::string> subject;  // of a case
+  };
+
+  bool IsDead() const;
+  bool Decides() const;
+  void TakeKeywords(const ShellCommand& command, const ShellCommand* next,
+                    const KnownVariables& known);
+  void TakePattern(const ShellWord& word, const std::string& joiner);
+  void Push(Kind kind);
+
+  std::vector<Frame> frames_;
+  std::string skip_joiner_;  // of a chain whose rest is not reached
+};
+
+}  // namespace launch

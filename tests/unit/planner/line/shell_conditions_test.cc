@@ -1,0 +1,80 @@
+// Branches that a text's own values rule out, and functions with the parameters of their calls.
+#include "planner/line/shell_conditions.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "planner/line/launch_line.h"
+
+namespace launch {
+namespace {
+
+struct Case {
+  const char* run;
+  const char* text;
+  int procs;  // 0: not known
+};
+
+int Procs(const std::string& run, const std::string& text) {
+  LaunchLineOptions options;
+  options.files["t.sh"] = text;
+  const auto line = ReadLaunchLine(run, options);
+  EXPECT_TRUE(line) << text;
+  return line && line->procs == ProcsWord::kNumber ? line->procs_number : 0;
+}
+
+class ShellConditions : public ::testing::TestWithParam<Case> {};
+
+TEST_P(ShellConditions, CountsWhatTheTextComesTo) {
+  EXPECT_EQ(Procs(GetParam().run, GetParam().text), GetParam().procs) << GetParam().text;
+}
+
+constexpr const char* kAsksTheNode =
+    "if [ -z \"${N:-}\" ]; then\n  N=$(nvidia-smi -L | wc -l)\nfi\n"
+    "torchrun --nproc_per_node=$N t.py\n";
+constexpr const char* kCase =
+    "case $1 in\n  small) N=2 ;;\n  big|huge) N=8 ;;\n  -*) N=9 ;;\n  *) N=1 ;;\nesac\n"
+    "torchrun --nproc_per_node=$N t.py\n";
+
+INSTANTIATE_TEST_SUITE_P(
+    Texts, ShellConditions,
+    ::testing::Values(
+        Case{"N=4 bash t.sh", kAsksTheNode, 4}, Case{"bash t.sh", kAsksTheNode, 0},
+        Case{"bash t.sh big", kCase, 8}, Case{"bash t.sh small", kCase, 2},
+        // A pattern that may match leaves it open.
+        Case{"bash t.sh other", kCase, 0},
+        Case{"bash t.sh", "case $1 in a) N=2;; *) N=1;; esac\ntorchrun --nproc_per_node=$N t.py\n",
+             0},
+        Case{"M=a bash t.sh",
+             "if [ $M = b ]; then N=2; elif [[ $M == a ]]; then N=4; else N=8; fi\n"
+             "torchrun --nproc_per_node=$N t.py\n",
+             4},
+        Case{"M=1 bash t.sh",
+             "N=2\n[ -n \"$M\" ] || N=3\n[ $M -gt 1 ] && N=8\ntorchrun --nproc_per_node=$N t.py\n",
+             2},
+        Case{"bash t.sh",
+             "if false; then torchrun --nproc_per_node=8 a.py; fi\n"
+             "torchrun --nproc_per_node=2 t.py\n",
+             2},
+        // Of a loop nobody knows with which values it comes round.
+        Case{"bash t.sh -n 4",
+             "N=1\nwhile getopts \"n:\" o; do case $o in n) N=$OPTARG;; esac; done\n"
+             "torchrun --nproc_per_node=$N t.py\n",
+             0},
+        // Where nothing else starts a launcher, the one that is ruled out counts.
+        Case{"bash t.sh",
+             "G=${G:-1}\nif [ $G -gt 1 ]; then torchrun --nproc_per_node=2 t.py\n"
+             "else python t.py; fi\n",
+             2},
+        Case{"bash t.sh", "go() {\n  torchrun --nproc_per_node=$1 t.py\n}\ngo 4 x\n", 4},
+        Case{"bash t.sh 8", "go() {\n  torchrun --nproc_per_node=$1 t.py\n}\ngo 4\n", 4},
+        Case{"bash t.sh",
+             "function go { local n=$1; torchrun --nproc_per_node=$n t.py; }\nall() { go 2; }\n"
+             "all\n",
+             2},
+        Case{"bash t.sh", "go() { go; }\ngo\ntorchrun --nproc_per_node=2 t.py\n", 2}));
+
+}  // namespace
+}  // namespace launch
