@@ -70,6 +70,24 @@ def test_an_agent_installed_anew_starts_nothing_beside_what_runs(cluster, before
     assert not sleepers(cluster)
 
 
+def test_a_job_is_not_begun_again_where_its_agent_cannot_see_what_ran(cluster):
+    node, job, ranks = started(cluster, before=True)  # in groups of a name that the next agent does not know
+    cluster.kill(cluster.agent_pid(node))
+    state = cluster.state / "agents" / node / "state"
+    state.rename(state.with_name("moved"))  # and with its locks at a path that it does not know either
+    rejoin(cluster, node)
+    cluster.up()
+    wait_until("it says that it cannot see", lambda: "allocation.unseen" in [e["kind"] for e in cluster.events()])
+    time.sleep(3.0)  # a retry would have begun
+    assert sleepers(cluster) == ranks and cluster.state_of(job) == "RUNNING"
+    assert len(cluster.status(job)["attempts"]) == 1
+    for pid in ranks:
+        cluster.kill(pid)
+    cluster.launch("cancel", job)
+    cluster.wait_for(job, "CANCELLED")
+    assert len(cluster.status(job)["attempts"]) == 1
+
+
 def test_a_rank_lives_and_can_be_ended_when_the_groups_of_its_agent_are_others(cluster):
     node, job, ranks = started(cluster, before=True)
     cluster.kill(cluster.agent_pid(node))
