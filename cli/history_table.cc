@@ -53,6 +53,11 @@ std::optional<double> TrainedShare(const JobView& job) {
 
 double GpuHours(const JobView& job) { return job.gpus * RunSeconds(job) / 3600; }
 
+bool HasName(const JobView& job, std::string_view name) {
+  if (job.name == name) return true;
+  return job.array && job.name == std::string(name) + "_" + std::to_string(job.array_index);
+}
+
 Table HistoryTable(const std::vector<JobView>& jobs) {
   Table table;
   table.columns = {{"ID", true, false},    {"NAME", false, true},   {"USER", false, true},

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/table.h"
@@ -17,6 +18,9 @@ std::optional<double> TrainedShare(const JobView& job);
 
 // GPUs x hours from the first start to the end.
 double GpuHours(const JobView& job);
+
+// Also of the elements of an array: sw of sw_0, sw_1 ...
+bool HasName(const JobView& job, std::string_view name);
 
 Table HistoryTable(const std::vector<JobView>& jobs);
 std::string HistoryJson(const std::vector<JobView>& jobs);

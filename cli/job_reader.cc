@@ -1,6 +1,7 @@
 #include "cli/job_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <filesystem>
 #include <iterator>
@@ -267,6 +268,19 @@ Result<void> CheckNotOneWord(const std::vector<std::string>& words, const std::s
           "; a text with `&&`, `;` or `$` needs a shell: -- bash -c " + ShellQuote(words[0]));
 }
 
+// `-- cd sub '&&' python train.py`: the words are those of one program, and `cd` is none of them.
+Result<void> CheckNoOperators(const std::vector<std::string>& words) {
+  constexpr std::array<std::string_view, 5> kOfShells = {"cd", "export", "source", ".", "set"};
+  const auto joins = std::ranges::find_if(
+      words, [](const std::string& word) { return word == "&&" || word == "||" || word == ";"; });
+  if (joins == words.end() || std::ranges::find(kOfShells, words[0]) == kOfShells.end()) return {};
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return Fail(ErrorCode::kInvalidArgument,
+              Quoted(*joins) + " behind -- is a word that " + words[0] + " gets, and joins nothing",
+              "-- bash -c " + ShellQuote(text));
+}
+
 }  // namespace
 
 std::string NameFrom(std::string_view text) {
@@ -355,6 +369,7 @@ Result<ReadJob> ReadJobFile(const std::string& path, const std::vector<JobOverri
 Result<ReadJob> ReadJobLine(const std::vector<std::string>& words,
                             const std::vector<JobOverride>& overrides, const std::string& cwd) {
   LAUNCH_RETURN_IF_ERROR(CheckNotOneWord(words, cwd));
+  LAUNCH_RETURN_IF_ERROR(CheckNoOperators(words));
   JobDraft draft;
   draft.file = "command line";
   draft.base_dir = cwd;

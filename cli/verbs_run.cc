@@ -87,7 +87,7 @@ Result<int> ShowHistory(const App& app, const std::string& name, bool all) {
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
   LAUNCH_ASSIGN_OR_RETURN(std::vector<JobView> jobs, client.Jobs({all, true}));
   std::erase_if(jobs, [&](const JobView& job) {
-    return !IsTerminal(job.state) || job.kind == "check" || (!name.empty() && job.name != name);
+    return !IsTerminal(job.state) || job.kind == "check" || (!name.empty() && !HasName(job, name));
   });
   if (app.WantsJson() || app.WantsYaml()) {
     app.OutDocument(HistoryJson(jobs));
@@ -154,7 +154,7 @@ void AddRunVerbs(CLI::App& parser, App& app) {
   CLI::App* history =
       parser.add_subcommand("history", "Jobs that are done, and how much of their time trained");
   app.listing.insert(history);
-  history->add_option("name", *name, "Only jobs of this name");
+  history->add_option("name", *name, "Only jobs of this name, or of the array of this name");
   history->add_flag("-a,--all", *all, "All users");
   history->callback(
       [&app, name, all] { app.run = [&app, name, all] { return ShowHistory(app, *name, *all); }; });

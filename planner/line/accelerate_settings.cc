@@ -12,6 +12,43 @@
 namespace launch {
 namespace {
 
+// Of the files that `accelerate config` writes, in accelerate 1.15 and before.
+constexpr std::array<std::string_view, 35> kFileKeys = {"compute_environment",
+                                                        "distributed_type",
+                                                        "mixed_precision",
+                                                        "use_cpu",
+                                                        "debug",
+                                                        "num_processes",
+                                                        "machine_rank",
+                                                        "num_machines",
+                                                        "gpu_ids",
+                                                        "main_process_ip",
+                                                        "main_process_port",
+                                                        "rdzv_backend",
+                                                        "same_network",
+                                                        "main_training_function",
+                                                        "enable_cpu_affinity",
+                                                        "fp8_config",
+                                                        "deepspeed_config",
+                                                        "fsdp_config",
+                                                        "parallelism_config",
+                                                        "megatron_lm_config",
+                                                        "mpirun_config",
+                                                        "downcast_bf16",
+                                                        "tpu_name",
+                                                        "tpu_zone",
+                                                        "tpu_use_cluster",
+                                                        "tpu_use_sudo",
+                                                        "command_file",
+                                                        "commands",
+                                                        "tpu_vm",
+                                                        "tpu_env",
+                                                        "dynamo_config",
+                                                        "dynamo_backend",
+                                                        "fp16",
+                                                        "ipex_config",
+                                                        "use_xpu"};
+
 Unexpected Bad(const AccelerateSetting& setting, std::string_view name, std::string wanted) {
   return Fail(ErrorCode::kInvalidArgument,
               "accelerate: " + std::string(name) + " is \"" + setting.value + "\" (" +
@@ -153,15 +190,29 @@ Result<AccelerateSettings> ReadAccelerateConfig(std::string_view text, const std
   for (const YamlEntry& entry : root.entries) {
     take(entry);
     const std::string& key = entry.key.scalar;
+    const bool known = std::find(kFileKeys.begin(), kFileKeys.end(), key) != kFileKeys.end();
+    if (!known) settings.unknown_keys.push_back(key);
     const bool block = key == "deepspeed_config" || key == "fsdp_config" || key == "dynamo_config";
     if (!block || entry.value.kind != YamlNode::Kind::kMap) continue;
     for (const YamlEntry& inner : entry.value.entries) take(inner);
   }
+  if (settings.Value("compute_environment") == "AMAZON_SAGEMAKER") settings.unknown_keys.clear();
   return settings;
+}
+
+std::optional<Finding> UnknownKeys(const AccelerateSettings& settings) {
+  if (settings.unknown_keys.empty()) return std::nullopt;
+  const bool one = settings.unknown_keys.size() == 1;
+  return MakeFinding("accelerate_keys_unknown", Severity::kWarning,
+                     settings.file + ": " + Joined(settings.unknown_keys, ", ") +
+                         (one ? " is no setting" : " are no settings") +
+                         " of accelerate, which would stop there: passed over",
+                     "mend the spelling, or take it out");
 }
 
 void AddFileSettings(const AccelerateSettings& file, AccelerateSettings& settings) {
   settings.file = file.file;
+  settings.unknown_keys = file.unknown_keys;
   for (const auto& [name, setting] : file.values) settings.values.try_emplace(name, setting);
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/diagnosis.h"
 #include "common/error.h"
 #include "common/job.h"
 #include "planner/line/deepspeed_config.h"
@@ -24,6 +25,7 @@ struct AccelerateSetting {
 struct AccelerateSettings {
   std::string file;  // as written; empty = none was read
   std::map<std::string, AccelerateSetting> values;
+  std::vector<std::string> unknown_keys;  // of the file, as far as is known here
   friend bool operator==(const AccelerateSettings&, const AccelerateSettings&) = default;
 
   const AccelerateSetting* Find(std::string_view name) const;  // null when absent or empty
@@ -31,10 +33,13 @@ struct AccelerateSettings {
   bool True(std::string_view name) const;                      // true, yes, 1
 };
 
-// A file as `accelerate config` writes it, YAML or JSON. kInvalidArgument with the place; unknown
-// keys are accelerate's business. Blocks (deepspeed_config, fsdp_config, dynamo_config) are
-// flattened: their keys are the names of the flags.
+// A file as `accelerate config` writes it, YAML or JSON. kInvalidArgument with the place. Blocks
+// (deepspeed_config, fsdp_config, dynamo_config) are flattened: their keys are the names of the
+// flags.
 Result<AccelerateSettings> ReadAccelerateConfig(std::string_view text, const std::string& path);
+
+// The real program stops at keys that its version does not know.
+std::optional<Finding> UnknownKeys(const AccelerateSettings& settings);
 
 // Settings of the file for what no flag says.
 void AddFileSettings(const AccelerateSettings& file, AccelerateSettings& settings);

@@ -86,14 +86,16 @@ class LineReader {
                       "for nothing",
                   HintInsteadOf(submitter));
     }
-    const auto own = plain.python ? StartsProcesses(plain, habits) : OwnProcessesAmong(counts);
+    const bool python_file = plain.python || plain.script.ends_with(".py");
+    const auto own = python_file ? StartsProcesses(plain, habits) : OwnProcessesAmong(counts);
     if (open && own) {
       if (own->one_rank) {
         return Fail(ErrorCode::kInvalidArgument,
-                    "run: --num-machines " + std::to_string(*own->nodes) +
-                        " with one --machine-rank: launch starts run on every node, and each "
-                        "would be that machine",
-                    "write --machine-rank $NODE_RANK --dist-url tcp://$MASTER_ADDR:$MASTER_PORT");
+                    "run: " + std::string(own->nodes_flag) + " " + std::to_string(*own->nodes) +
+                        " with one " +
+                        std::string(own->rank_flags.substr(0, own->rank_flags.find(' '))) +
+                        ": launch starts run on every node, and each would be that machine",
+                    "write " + std::string(own->rank_flags));
       }
       LAUNCH_ASSIGN_OR_RETURN(LaunchLine line,
                               ReadNodeLine(text, script_, options_, own->why, own->count));
@@ -276,6 +278,7 @@ class LineReader {
     if (!read.settings.file.empty()) {
       line_.read.push_back(read.settings.file + ": settings of accelerate read, kept as they are");
     }
+    if (auto finding = UnknownKeys(read.settings)) line_.warnings.push_back(std::move(*finding));
     line_.accelerate = std::move(read.settings);
     return std::move(read.arguments);
   }
@@ -525,6 +528,9 @@ class LineReader {
       }
     }
     for (const ShellRedirect& redirect : Main().redirects) command += " " + redirect.raw;
+    // ./train.py, by its first line.
+    if (!line_.python && words[parts.first].fixed && words[parts.first].value.ends_with(".py"))
+      line_.script = words[parts.first].value;
     if (program) {
       const bool module = program->runs == PythonRuns::kModule;
       line_.script = module ? "-m" : words[program->word].value;

@@ -30,6 +30,8 @@ void TakeCounts(const WrittenCounts& counts, LaunchLine& line) {
                         ": settings of accelerate read, kept as they are");
   }
   line.accelerate = counts.accelerate;
+  if (auto finding = line.accelerate ? UnknownKeys(*line.accelerate) : std::nullopt)
+    line.warnings.push_back(std::move(*finding));
   line.deepspeed = counts.deepspeed;
   line.hostfile_unread = counts.hostfile_unread;
   line.on_cpu = counts.on_cpu;

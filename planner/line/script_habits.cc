@@ -110,19 +110,25 @@ bool ReadsVariable(const LaunchLine& line, const std::map<std::string, std::stri
 }
 
 std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const ScriptHabits& habits) {
-  if (!line.python) return std::nullopt;
+  if (!line.python && !line.script.ends_with(".py")) return std::nullopt;
   const auto own = [&line](const std::string& how) {
     return how + ": " + line.script + " starts its processes itself";
   };
   OwnProcesses found;
   bool config = false;
   bool several = false;
-  bool machine = true;  // its rank is written out; it is 0 by default
+  bool machine = true;       // its rank is written out; it is 0 by default
+  bool of_machines = false;  // --world-size and --rank count machines
+  std::optional<int> world;
+  bool one_machine = false;  // --rank is written out
   for (const ScriptFlag& flag : ReadScriptFlags(line.arguments)) {
     const std::string value = flag.value.value_or("");
     if (flag.name == "multiprocessing_distributed" && Lower(value) != "false") {
       found.why = own(flag.flag);
+      of_machines = true;
     }
+    if (flag.name == "world_size") world = CountIn(value);
+    if (flag.name == "rank" || flag.name == "node_rank") one_machine = !flag.late;
     config = config || flag.name == "config_file";
     // OpenRLHF: one process asks ray for the actors.
     if (flag.name == "actor_num_gpus_per_node") found.why = own(flag.flag);
@@ -153,6 +159,13 @@ std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const Script
   if (found.why.empty() && !habits.drives_all.empty()) {
     found.why = line.script + " drives all GPUs from one process (" + habits.drives_all + ")";
     found.count = 1;
+  }
+  // pytorch/examples imagenet: each machine starts a process for each of its GPUs.
+  if (of_machines && world) {
+    found.nodes = world;
+    machine = one_machine;
+    found.rank_flags = "--rank $NODE_RANK --dist-url tcp://$MASTER_ADDR:$MASTER_PORT";
+    found.nodes_flag = "--world-size";
   }
   found.one_rank = machine && found.nodes.value_or(1) > 1;
   if (line.script.ends_with("deepy.py")) found.why = line.script + " starts deepspeed itself";

@@ -40,6 +40,9 @@ struct OwnProcesses {
   std::optional<int> count;  // of one node, where the line names it
   std::optional<int> nodes;
   bool one_rank = false;  // the line names the same machine of several for every node
+  std::string_view nodes_flag = "--num-machines";
+  std::string_view rank_flags =
+      "--machine-rank $NODE_RANK --dist-url tcp://$MASTER_ADDR:$MASTER_PORT";
 };
 
 // A plain command that starts its ranks by itself: by its script's habit, or by flags that are

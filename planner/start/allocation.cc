@@ -32,6 +32,7 @@ std::string WithWrappers(const LaunchLine& line, const JobSpec& job) {
         "PET_NODE_RANK=\"$NODE_RANK\" PET_MASTER_ADDR=\"$MASTER_ADDR\" "
         "PET_MASTER_PORT=\"$MASTER_PORT\"; "
         // What node_launcher.py gives back to a launcher, whatever the text sets by then.
+        "export LAUNCH_PLACE=\"$NNODES $NPROC_PER_NODE $NODE_RANK $MASTER_ADDR $MASTER_PORT\"; "
         "[ -z \"${CUDA_VISIBLE_DEVICES+x}\" ] || "
         "export LAUNCH_VISIBLE_DEVICES=\"$CUDA_VISIBLE_DEVICES\"; ";
   }

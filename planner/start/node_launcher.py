@@ -38,6 +38,7 @@ RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP
                   "ROLE_RANK", "ROLE_WORLD_SIZE", "ROLE_NAME", "CROSS_RANK", "CROSS_SIZE", "LOCAL_SIZE",
                   "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS",
                   "TORCHELASTIC_USE_AGENT_STORE")
+PLACE_VARIABLES = ("NNODES", "NPROC_PER_NODE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
 def say(text):
@@ -53,11 +54,12 @@ class Place:
     """This node's part of the plan."""
 
     def __init__(self, environ):
-        self.nodes = int(environ["NNODES"])
-        self.per_node = int(environ["NPROC_PER_NODE"])
-        self.node = int(environ["NODE_RANK"])
-        self.address = environ["MASTER_ADDR"]
-        self.port = environ["MASTER_PORT"]
+        # A text may have set the variables of that name itself: NODE_RANK=0 in a start script.
+        planned = environ.get("LAUNCH_PLACE", "").split()
+        if len(planned) != len(PLACE_VARIABLES):
+            planned = [environ[name] for name in PLACE_VARIABLES]
+        self.nodes, self.per_node, self.node = map(int, planned[:3])
+        self.address, self.port = planned[3:]
         self.in_rank = environ.get("LAUNCH_START") != "node"
         self.run_id = f"{environ.get('LAUNCH_JOB_ID', '0')}-{environ.get('LAUNCH_ATTEMPT', '1')}"
 
@@ -376,6 +378,7 @@ def become_node(environ):
     """The only rank of a job is its only node too: a launcher called there starts that one process."""
     for name in RANK_VARIABLES:
         environ.pop(name, None)
+    environ.pop("LAUNCH_PLACE", None)
     environ.update(NNODES="1", NPROC_PER_NODE="1", NODE_RANK="0", LAUNCH_OPEN_COUNT="1")
 
 

@@ -45,7 +45,10 @@ def test_torchrun_inside_a_shell_script_forms_one_world_over_two_nodes(cluster):
         set -e
         echo preparing on node $NODE_RANK
         NGPU=2
-        torchrun --nnodes=1 --node_rank=0 --master_addr=localhost --master_port=29500 \\
+        MASTER_ADDR=localhost  # as start scripts have them for a run by hand
+        NODE_RANK=0
+        NNODES=1
+        torchrun --nnodes=$NNODES --node_rank=$NODE_RANK --master_addr=$MASTER_ADDR --master_port=29500 \\
           --nproc_per_node=$NGPU train.py "$@"
     """))
     job = cluster.write("job.yaml", JOB.format(venv=VENV, run="bash train.sh --lr 0.1"))
@@ -343,6 +346,14 @@ def test_a_launcher_in_a_text_that_sets_devices_gets_those_of_the_job(capfd):
     assert kept(CUDA_VISIBLE_DEVICES="0,1", LAUNCH_VISIBLE_DEVICES="4,5") == {"CUDA_VISIBLE_DEVICES": "4,5"}
     assert "replaced by the job's devices: 4,5" in capfd.readouterr().err
     assert kept(LAUNCH_VISIBLE_DEVICES="") == {"CUDA_VISIBLE_DEVICES": ""}
+
+
+def test_a_text_that_sets_its_place_itself_is_held_to_that_of_the_plan():
+    launcher = node_launcher()
+    of_text = {"NNODES": "1", "NPROC_PER_NODE": "8", "NODE_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "6000"}
+    assert launcher.Place(of_text).per_node == 8
+    place = launcher.Place({**of_text, "LAUNCH_PLACE": "2 4 1 10.0.0.1 20000"})
+    assert (place.nodes, place.per_node, place.node, place.address, place.port) == (2, 4, 1, "10.0.0.1", "20000")
 
 
 def test_accelerate_is_told_of_several_processes_only_where_nothing_else_says_how(tmp_path, monkeypatch):

@@ -43,6 +43,17 @@ TEST(History, ATableRowTellsHowItEnded) {
   EXPECT_NE(json.find("\"trained_share\": 0.75"), std::string::npos) << json;
 }
 
+TEST(History, TheNameOfAnArrayIsThatOfItsElements) {
+  JobView job = Done();
+  job.name = "sft_2";
+  EXPECT_TRUE(HasName(job, "sft_2"));
+  EXPECT_FALSE(HasName(job, "sft")) << "a job of that name is no element";
+  job.array = JobId{5};
+  job.array_index = 2;
+  EXPECT_TRUE(HasName(job, "sft"));
+  EXPECT_FALSE(HasName(job, "sf"));
+}
+
 TEST(History, MarksWhatWasNoWholeRun) {
   JobView job = Done();
   job.kind = "debug";

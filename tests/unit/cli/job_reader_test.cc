@@ -443,6 +443,14 @@ TEST(JobReader, SaysThatAWholeLineInQuotesIsOneWord) {
   EXPECT_TRUE(ReadJobLine({"bash", "-c", "python t.py"}, {}, "/w"));
 }
 
+TEST(JobReader, AnOperatorAmongTheWordsOfCdIsRefused) {
+  const auto job = ReadJobLine({"cd", "sub", "&&", "python", "t.py"}, {}, "/w");
+  ASSERT_FALSE(job);
+  EXPECT_EQ(job.error().message, "\"&&\" behind -- is a word that cd gets, and joins nothing");
+  EXPECT_EQ(job.error().hint, "-- bash -c 'cd sub && python t.py'");
+  EXPECT_TRUE(ReadJobLine({"python", "t.py", "--sep", "&&"}, {}, "/w"));
+}
+
 TEST(JobReader, AScriptIsNoJobFile) {
   std::string dir = (std::filesystem::temp_directory_path() / "job-XXXXXX").string();
   ASSERT_NE(::mkdtemp(dir.data()), nullptr);

@@ -81,6 +81,26 @@ TEST(Accelerate, TheUsersDefaultFileCountsWhenNoneIsNamed) {
   EXPECT_EQ(ChoicesOf(*line->accelerate)->precision, Precision::kFp32);
 }
 
+TEST(Accelerate, KeysThatTheRealProgramStopsAtAreSaid) {
+  LaunchLineOptions options;
+  options.files["a.yaml"] =
+      "distributed_type: MULTI_GPU\nnum_processes: 2\nnum_machines: 1\nbogus_key: 1\n"
+      "downcast_bf16: 'no'\ntpu_env: []\n";
+  const auto said = [&](const std::string& run) {
+    const auto line = ReadLaunchLine(run, options);
+    EXPECT_TRUE(line);
+    for (const Finding& one : line->warnings)
+      if (one.code == "accelerate_keys_unknown") return one.says;
+    return std::string();
+  };
+  const std::string expected =
+      "a.yaml: bogus_key is no setting of accelerate, which would stop there: passed over";
+  EXPECT_EQ(said("accelerate launch --config_file a.yaml t.py"), expected);
+  EXPECT_EQ(said("set -e\npython prep.py\naccelerate launch --config_file a.yaml t.py"), expected);
+  options.files["a.yaml"] = "distributed_type: MULTI_GPU\nnum_processes: 2\nfp16: true\n";
+  EXPECT_EQ(said("accelerate launch --config_file a.yaml t.py"), "");
+}
+
 TEST(Accelerate, NamesTheWordsThatItWouldRefuse) {
   const auto precision = ReadAccelerateConfig("mixed_precision: bf8\n", "f.yaml");
   ASSERT_TRUE(precision);

@@ -247,6 +247,22 @@ INSTANTIATE_TEST_SUITE_P(
                    "node"},
         PublicLine{"pytorch/examples ddp-tutorial-series: mp.spawn in the script",
                    "python multigpu.py 50 10", "node"},
+        PublicLine{
+            "facebookresearch/detectron2 GETTING_STARTED.md, by its first line",
+            "cd tools/ && ./train_net.py --num-gpus 8 \\\n  --config-file ../configs/COCO.yaml",
+            "node procs=8"},
+        PublicLine{"pytorch/examples imagenet README.md, one node",
+                   "python main.py -a resnet50 --dist-url 'tcp://127.0.0.1:9999' --dist-backend "
+                   "'nccl' --multiprocessing-distributed --world-size 1 --rank 0 /imagenet",
+                   "node"},
+        PublicLine{"pytorch/examples imagenet README.md, node 0 of two",
+                   "python main.py -a resnet50 --dist-url 'tcp://10.0.0.1:9999' --dist-backend "
+                   "'nccl' --multiprocessing-distributed --world-size 2 --rank 0 /imagenet",
+                   "refused: run: --world-size 2 with one --rank: launch starts run on every"},
+        PublicLine{"the same, with the variables of a node",
+                   "python main.py --dist-url tcp://$MASTER_ADDR:$MASTER_PORT "
+                   "--multiprocessing-distributed --world-size 2 --rank $NODE_RANK /imagenet",
+                   "node nodes=2"},
         PublicLine{"Lightning-AI/litgpt tutorials, several devices",
                    "litgpt finetune_lora meta-llama/Llama-2-7b-hf --devices 4 --num_nodes 2 "
                    "--data JSON",
