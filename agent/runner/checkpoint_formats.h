@@ -9,8 +9,7 @@
 //   deepspeed  `latest`             the tag's model states and the optimizer states of every rank,
 //                                   or in the model states where these say so (no ZeRO)
 //   accelerate checkpoint_N/        as hf, and random_states_R.pkl of every rank, as far as older
-//   ones
-//                                   tell how many there were
+//                                   ones tell how many there were
 //   marker     any directory        the file that the user named
 //
 // A directory of another form, with weights in it and a number in its name, is found, and never

@@ -11,6 +11,7 @@
 #include "controller/core/measured_runs.h"
 #include "controller/core/memory_watch.h"
 #include "controller/core/node_watch.h"
+#include "planner/planner.h"
 #include "planner/trainer/probe_plan.h"
 
 namespace launch::controller {
@@ -300,7 +301,7 @@ JobView ViewJob(const State& state, const JobRecord& job, bool full, BootTime no
   const AttemptRecord* newest = NewestAttempt(state, job);
   if (job.phase == JobPhase::kQueued) {
     view.reason = WhyWaiting(state, job);
-    if (view.reason.evidence.find("nodes that are silent") != std::string::npos)
+    if (view.reason.evidence.starts_with(kOnlyWithUnavailable))
       view.reason.evidence += SilentNodes(state, now);
     if (job.attempts > 0) view.outcome = job.requeue_cause;
     if (job.keeps != 0 && newest != nullptr) view.nodelist = newest->nodes;

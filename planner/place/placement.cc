@@ -281,7 +281,7 @@ class Placer {
       if (!offer.schedulable && offer.refuses.empty()) names.push_back(offer.inventory->node.value);
     }
     std::sort(names.begin(), names.end(), NaturalLess);
-    std::string evidence = "only with nodes that are silent, drained or unhealthy: ";
+    std::string evidence(kOnlyWithUnavailable);
     for (std::size_t i = 0; i < names.size() && i < 5; ++i) {
       evidence += (i == 0 ? "" : ", ") + names[i];
     }
