@@ -140,10 +140,14 @@ std::vector<Finding> Advice(const PlanInput& input, const Demand& demand, const 
       });
   if (uneven) {
     const NodeShare& share = layout.nodes[0];
-    advice.push_back(MakeFinding("processes_per_node", Severity::kNotice,
-                                 std::to_string(share.processes) + " processes per node on " +
-                                     std::to_string(share.gpus.size()) + " GPUs",
-                                 "leave procs_per_node out for one process per GPU"));
+    advice.push_back(MakeFinding(
+        "processes_per_node", Severity::kNotice,
+        std::to_string(share.processes) + " processes per node on " +
+            std::to_string(share.gpus.size()) + " GPUs",
+        spec.procs_per_node
+            ? "leave procs_per_node out for one process per GPU"
+            : "write procs_per_node: " + std::to_string(share.gpus.size()) +
+                  " for one process per GPU, or gpus: " + std::to_string(share.processes)));
   }
   for (Finding& finding : BindingFindings(spec, layout, plan)) advice.push_back(std::move(finding));
   return advice;

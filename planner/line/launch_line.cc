@@ -107,6 +107,7 @@ class LineReader {
     if (open) TakeProgramDevices(counts, plain);
     TakeTrainerDevices(plain);
     if (auto unread = UnreadScript(counts)) plain.warnings.push_back(std::move(*unread));
+    if (auto place = PlaceSet(counts)) plain.warnings.push_back(std::move(*place));
     if (auto left = FilesLeftOut(counts, options_)) plain.warnings.push_back(std::move(*left));
     plain.rank_means_several = habits.optional_rank;
     return plain;
@@ -203,6 +204,30 @@ class LineReader {
                            " may start a program for each GPU at the same time (" +
                            split.assignment + "), and every process of the job would do so",
                        HintInsteadOfSplit(split));
+  }
+
+  // What a script sets of a rank's place is that of all its ranks, or of all nodes. Of the line
+  // itself it was left out.
+  std::optional<Finding> PlaceSet(const WrittenCounts& counts) const {
+    constexpr std::array<std::string_view, 3> kOfNodes = {"MASTER_ADDR", "MASTER_PORT",
+                                                          "NODE_RANK"};
+    const auto several = [this](std::string_view name) {
+      const auto told = options_.told.find(name);
+      return told != options_.told.end() && told->second != "1";
+    };
+    if (counts.scripts.empty() || (!several("NNODES") && !several("NPROC_PER_NODE"))) return {};
+    std::vector<std::string> names;
+    for (const std::string& name : counts.place_set) {
+      const bool of_nodes = std::ranges::find(kOfNodes, name) != kOfNodes.end();
+      if (!of_nodes || (name != "MASTER_PORT" && several("NNODES"))) names.push_back(name);
+    }
+    if (names.empty()) return {};
+    return MakeFinding("rank_variables_set", Severity::kWarning,
+                       counts.scripts.front().shown + " sets " + Joined(names, ", ") +
+                           " itself: every process of the job would get that value",
+                       "leave it out, or write ${" + names.front() +
+                           ":-...} to keep what the "
+                           "start gives");
   }
 
   // Of programs that no launcher starts.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "planner/line/launcher_words.h"
@@ -82,6 +83,14 @@ Result<std::string> LauncherAmong(const std::vector<ShellWalk::CalledText>& scri
   return std::string();
 }
 
+std::set<std::string, std::less<>> LaunchingAmong(
+    const std::vector<ShellWalk::CalledText>& scripts) {
+  std::set<std::string, std::less<>> names;
+  for (const auto& [shown, text, maybe] : scripts)
+    if (IsWrapped(LauncherIn(text))) names.insert(shown);
+  return names;
+}
+
 // What is said of script files that the text runs, as far as they are at hand.
 std::vector<Finding> HiddenInScripts(const std::vector<ShellWalk::CalledText>& scripts) {
   for (const auto& [shown, text, maybe] : scripts) {
@@ -113,8 +122,9 @@ Result<void> CheckScriptStays(const ShellScript& script,
 }
 
 // Each of several launchers at once would get every process, device and port of the job.
-Result<void> CheckOneAtATime(const ShellScript& script, const std::string& where) {
-  const std::string twice = LaunchersAtOnce(script);
+Result<void> CheckOneAtATime(const ShellScript& script, const std::string& where,
+                             const std::set<std::string, std::less<>>& launching = {}) {
+  const std::string twice = LaunchersAtOnce(script, launching);
   if (twice.empty()) return {};
   return Fail(ErrorCode::kInvalidArgument,
               where + " starts several of " + twice +
@@ -319,7 +329,7 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
         "leave it out: launch starts a job again by itself (retry: N), and depends_on "
         "or launch submit start what follows"));
   }
-  LAUNCH_RETURN_IF_ERROR(CheckOneAtATime(script, "run: it"));
+  LAUNCH_RETURN_IF_ERROR(CheckOneAtATime(script, "run: it", LaunchingAmong(counts.scripts)));
   if (everywhere) LAUNCH_RETURN_IF_ERROR(CheckEveryNode(script, "run: it"));
   for (const auto& [shown, inside, maybe] : counts.scripts) {
     const auto inner = ReadShell(inside);

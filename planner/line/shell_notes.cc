@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "planner/line/called_script.h"
 #include "planner/line/command_roles.h"
 #include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
@@ -135,7 +136,8 @@ bool WaitsInLoop(const std::vector<ShellCommand>& commands, std::size_t at) {
 
 }  // namespace
 
-std::string LaunchersAtOnce(const ShellScript& script) {
+std::string LaunchersAtOnce(const ShellScript& script,
+                            const std::set<std::string, std::less<>>& scripts) {
   static constexpr std::array<std::string_view, 4> kOther = {"else", "elif", ";;", "wait"};
   const std::vector<CommandRole> roles = RolesOf(script);
   int loop = 0;  // that are open
@@ -147,9 +149,13 @@ std::string LaunchersAtOnce(const ShellScript& script) {
     if (first == "for" || first == "while" || first == "until") ++loop;
     if (std::find(kOther.begin(), kOther.end(), first) != kOther.end()) running = 0;
     if (first == "done" && loop > 0) --loop;
-    if (roles[i].launcher.empty() || commands[i].joiner != "&") continue;
+    if (commands[i].joiner != "&") continue;
+    std::string launcher = roles[i].launcher;
+    const std::string path = launcher.empty() ? ShellScriptOf(commands[i]) : std::string();
+    if (scripts.contains(path)) launcher = path;
+    if (launcher.empty()) continue;
     running += loop > 0 && !WaitsInLoop(commands, i) ? 2 : 1;
-    if (running > 1) return roles[i].launcher;
+    if (running > 1) return launcher;
   }
   return {};
 }

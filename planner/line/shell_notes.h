@@ -1,6 +1,7 @@
 // What is said of a text that bash runs as it is.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,9 @@ namespace launch {
 std::vector<Finding> HiddenStatus(const ShellScript& script, const std::string& where = "run");
 
 // The launcher that the text starts a second time while it still runs; empty: none.
-std::string LaunchersAtOnce(const ShellScript& script);
+// `scripts`: those at hand that call one, as the text names them.
+std::string LaunchersAtOnce(const ShellScript& script,
+                            const std::set<std::string, std::less<>>& scripts = {});
 
 // The command of a script file that goes on in the background when the script ends; empty: none,
 // or the script stays for it.

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "common/text.h"
 #include "common/units.h"
 #include "planner/line/accelerate_flags.h"
 #include "planner/line/deepspeed_flags.h"
@@ -98,6 +100,9 @@ class CountReader {
     counts.python = python_;
     counts.preparation = preparation_;
     counts.one_node_rank = one_node_rank_;
+    counts.place_set = place_set_;
+    if (counts.devices && calls_together_ && left_together_)
+      counts.devices = static_cast<int>(together_.size());
     return counts;
   }
 
@@ -120,6 +125,8 @@ class CountReader {
     NoteRefused(words, called);
     if (called) NoteDeepspeed(words);
     NoteDevices(command, called);
+    NoteTogether(command, called);
+    NotePlace(command);
     FromAssignments(command.words);
     return called;
   }
@@ -166,6 +173,30 @@ class CountReader {
     if (!launcher_seen_ || walk_.maybe() || !refused_.empty() || first >= words.size()) return;
     const auto found = FindRefused(words, first);
     if (found && found->starts_ranks) refused_ = found->program;
+  }
+
+  // `CUDA_VISIBLE_DEVICES=7 vllm serve m &` beside a launcher on the others: both at once.
+  void NoteTogether(const ShellCommand& command, bool called) {
+    const auto visible = Known().find("CUDA_VISIBLE_DEVICES");
+    const bool some = visible != Known().end() && IsDeviceList(visible->second);
+    if (!some || (!called && command.joiner != "&")) return;
+    std::string_view rest = visible->second;
+    while (!rest.empty()) {
+      const std::size_t comma = std::min(rest.find(','), rest.size());
+      together_.emplace(Trim(rest.substr(0, comma)));
+      rest.remove_prefix(std::min(comma + 1, rest.size()));
+    }
+    (called ? calls_together_ : left_together_) = true;
+  }
+
+  // Not ${MASTER_ADDR:-localhost}, which keeps what the start gives.
+  void NotePlace(const ShellCommand& command) {
+    for (const ShellWord& word : command.words) {
+      const auto assignment = AssignmentOf(word);
+      if (!assignment || !IsContractVariable(assignment->name)) continue;
+      if (assignment->value.raw.find(assignment->name) == std::string::npos)
+        place_set_.insert(assignment->name);
+    }
   }
 
   // Not `CUDA_VISIBLE_DEVICES= python prepare.py`: no launcher sees that.
@@ -462,6 +493,10 @@ class CountReader {
   std::string hostfile_unread_;
   WrittenCounts calls_;
   std::vector<std::vector<ShellWord>> python_;
+  std::set<std::string, std::less<>> together_;  // devices of commands at the same time
+  bool calls_together_ = false;                  // a launcher's
+  bool left_together_ = false;                   // those of a command in the background
+  std::set<std::string, std::less<>> place_set_;
   std::string_view preparation_;
   std::string_view one_node_rank_;
   WrittenCounts assigned_;

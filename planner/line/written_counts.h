@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,8 @@ struct WrittenCounts {
   std::vector<ShellWalk::CalledText> scripts;
   std::vector<std::string> unread;
   std::vector<std::vector<ShellWord>> python;  // commands of Python programs, the first of them
+  // RANK, MASTER_ADDR and the like that the text gives values of its own.
+  std::set<std::string, std::less<>> place_set;
   std::string_view preparation;    // what a launcher of its own needs in its environment
   std::string_view one_node_rank;  // such a launcher that would be the same node everywhere
 };

@@ -179,5 +179,45 @@ TEST(WrittenCounts, OfSeveralNumbersTheJobsOrTheLargestHolds) {
   }
 }
 
+TEST(WrittenCounts, AScriptThatLaunchesTwiceAtOnceIsRefused) {
+  const Texts texts = {{"s/train.sh", "torchrun --nproc_per_node=4 t.py $1\n"},
+                       {"p.sh", "python prepare.py $1\n"}};
+  const auto twice = Line("bash s/train.sh a &\nbash s/train.sh b &\nwait", texts);
+  ASSERT_FALSE(twice);
+  EXPECT_NE(twice.error().message.find("it starts several of s/train.sh at the same time"),
+            std::string::npos)
+      << twice.error().message;
+  EXPECT_TRUE(Line("bash s/train.sh a\nbash s/train.sh b", texts));
+  EXPECT_TRUE(Line("bash p.sh a &\nbash p.sh b &\nwait\nbash s/train.sh a", texts));
+}
+
+TEST(WrittenCounts, DevicesOfProgramsAtTheSameTimeAreCountedTogether) {
+  const auto both = Line(
+      "CUDA_VISIBLE_DEVICES=7 vllm serve m &\n"
+      "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6 torchrun --nproc_per_node=7 train.py");
+  ASSERT_TRUE(both) << both.error().message;
+  EXPECT_EQ(both->procs_number, 7);
+  EXPECT_EQ(both->visible_devices, 8);
+  const auto after = Line(
+      "CUDA_VISIBLE_DEVICES=7 python prepare.py\n"
+      "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=2 train.py");
+  EXPECT_EQ(after->visible_devices, 2);
+}
+
+TEST(WrittenCounts, AScriptThatSetsThePlaceOfItsRanksIsTold) {
+  JobSpec spec;
+  spec.nodes = {2, 2, false};
+  const auto said = [&](const std::string& text) {
+    return Warning(Script(text, spec), "rank_variables_set");
+  };
+  EXPECT_EQ(said("export MASTER_ADDR=localhost MASTER_PORT=1\npython t.py\n"),
+            "train.sh sets MASTER_ADDR itself: every process of the job would get that value");
+  EXPECT_EQ(said("export MASTER_ADDR=${MASTER_ADDR:-localhost}\npython t.py\n"), "");
+  EXPECT_NE(said("RANK=0 WORLD_SIZE=1 python t.py\n").find("sets RANK, WORLD_SIZE"),
+            std::string::npos);
+  spec.nodes = {1, 1, false};
+  EXPECT_EQ(said("export MASTER_ADDR=localhost\npython t.py\n"), "");
+}
+
 }  // namespace
 }  // namespace launch
