@@ -33,6 +33,10 @@ enum class Bug {
   kUncheckedCall,  // one call is served to anybody with a certificate
   kOfferedPlace,   // the place that a job keeps between two attempts is offered to others
   kPipedOutput,    // what a rank prints goes through the agent
+  kDrainedOffer,   // a drained node is offered to jobs
+  kForgetHeld,     // a node is forgotten whatever it runs
+  kRestoreBeside,  // after a restore an attempt that was being prepared is taken for never begun
+  kRegressTaken,   // a node obeys a store that lost what the node has seen
   kPrefixIds,      // who is called like the beginning of an owner's name is taken for him
 };
 

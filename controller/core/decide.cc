@@ -151,13 +151,13 @@ void HoldWhatIsNotDone(Draft& draft) {
       const AttemptRecord& newest = draft.state().attempts.at(Key{job.id, Attempt{job.attempts}});
       // As a requeue, not as a failure: it costs no retry, and `retry: 0` ends nothing.
       if (newest.phase == AttemptPhase::kPreparing && job.requeued_by.empty()) {
-        job.requeued_by = "restore";
+        job.requeued_by = kByRestore;
         draft.Put(job);
       }
     }
     if (job.held) continue;
     job.held = true;
-    job.held_by = "restore";
+    job.held_by = kByRestore;
     draft.Event("job.held", Subject(job.id),
                 "by restore: it may have been cancelled or done since");
     draft.Put(job);

@@ -371,8 +371,8 @@ void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
     draft.Put(GpuRecord{gpu, node, why, key, draft.wall()});
     draft.Event("gpu.quarantined", Subject(node), fmt::format("{}: {}", gpu.value, why));
   }
-  NameHolder(draft, node, key, held);
-  FreeUnheld(draft, node, key, held);
+  NameHolder(draft, node, key, said);
+  FreeUnheld(draft, node, key, said);
   draft.Put(alloc);
   draft.Touch(key.job);
   draft.TouchQueue();

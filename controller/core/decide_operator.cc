@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/planted.h"
 #include "controller/core/draft.h"
 #include "controller/core/unknown_attempts.h"
 
@@ -73,7 +74,9 @@ void OnUser(Draft& draft, const event::Drain& event) {
 }
 
 void OnUser(Draft& draft, const event::ForgetNode& event) {
-  if (FindNode(draft, event) == nullptr) return;
+  const NodeRecord* found = FindNode(draft, event);
+  if (found == nullptr) return;
+  const bool fenced = !found->fenced_by.empty();
   const State& state = draft.state();
   const auto refuse = [&](std::string message, std::string hint) {
     draft.Reply(event.request,
@@ -85,10 +88,22 @@ void OnUser(Draft& draft, const event::ForgetNode& event) {
                   "stop it first, or `launch drain` the node");
   }
   if (const auto held = state.held_by_node.find(event.node);
-      held != state.held_by_node.end() && !held->second.empty()) {
+      held != state.held_by_node.end() && !held->second.empty() && !Planted(Bug::kForgetHeld)) {
     return refuse(
         fmt::format("{} may still run job {}", event.node.value, held->second.begin()->job.value),
         "a silent node is not a dead one: bring its agent back, or cancel the job there");
+  }
+  if (const Millis wait = StillExpected(draft, event.node);
+      state.live.awaits_nodes && !fenced && wait > Millis{0}) {
+    return refuse(fmt::format("the store went back in time once, and {} may still come back and "
+                              "tell what it runs",
+                              event.node.value),
+                  fmt::format("try again in {} s", (wait.count() + 999) / 1000));
+  }
+  if (const auto unknown = UnknownOn(state, event.node); unknown && !fenced) {
+    return refuse(fmt::format("{} may still run {}, which this store does not know",
+                              event.node.value, ToString(*unknown)),
+                  "bring its agent back; if it has no power, `launch node fence` it first");
   }
   std::vector<GpuUuid> quarantined;
   for (const auto& [gpu, record] : state.quarantine) {

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "common/planted.h"
 #include "controller/core/attempt_facts.h"
 #include "controller/core/fold_findings.h"
 #include "preflight/checked_text.h"
@@ -194,10 +195,17 @@ bool MayRunSetup(const State& state, const Facts& facts) {
       facts, [](const AllocRecord& alloc) { return IsReleased(alloc) || alloc.boot_id.empty(); });
 }
 
+// The store went back to when it was prepared: what it began since, only its nodes know, and those
+// that are refused for it say so.
+bool MayHaveBegunSince(const State& state, const Facts& facts) {
+  if (Planted(Bug::kRestoreBeside)) return false;
+  return facts.job.requeued_by == kByRestore || state.live.unknown.contains(facts.attempt.key);
+}
+
 // Where nothing of the user's can run yet, the attempt ends at once; else when all nodes have
 // proved that nothing is left.
 void GiveUpStart(Draft& draft, const Facts& facts, StopCause cause, const Ending& ending) {
-  if (MayRunSetup(draft.state(), facts)) {
+  if (MayRunSetup(draft.state(), facts) || MayHaveBegunSince(draft.state(), facts)) {
     BeginStop(draft, facts, cause, ending.text, ending.first_failed_node);
   } else {
     EndAttempt(draft, facts.attempt.key, ending);

@@ -236,9 +236,11 @@ inline constexpr Millis kAskAgain{30'000};       // a Stop that was not answered
 inline constexpr std::size_t kChunkBytes = 512 << 10;
 inline constexpr std::uint32_t kMaxAttempts = 1'000'000;  // of one job
 inline constexpr std::uint32_t kMaxFloorJump = 1'000;     // beyond the attempts that we know of
-inline constexpr std::uint64_t kJobsSkipped = 10'000;     // when the store may have gone back
-inline constexpr int kMaxNoticesPerMinute = 128;          // of one session
-inline constexpr int kMaxDenialsPerMinute = 128;          // of all callers
-inline constexpr Millis kPlansKept{60'000};  // after the end of their attempt, in memory
+// Who holds and requeues what a store that went back may know wrongly.
+inline constexpr const char* kByRestore = "restore";
+inline constexpr std::uint64_t kJobsSkipped = 10'000;  // when the store may have gone back
+inline constexpr int kMaxNoticesPerMinute = 128;       // of one session
+inline constexpr int kMaxDenialsPerMinute = 128;       // of all callers
+inline constexpr Millis kPlansKept{60'000};            // after the end of their attempt, in memory
 
 }  // namespace launch::controller

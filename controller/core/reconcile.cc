@@ -331,9 +331,10 @@ void JudgeStranger(Draft& draft, const NodeId& node, const AllocationStatus& sta
     LeaveUnknown(draft, node, status);
     return;
   }
-  if (job == state.jobs.end()) return;
   if (gone) {
-    if (job->second.phase == JobPhase::kDone) draft.Send(node, to_node::Forget{status.key});
+    // Of what is not known here nothing is left to be told, and nobody forgets it later.
+    const bool over = IsUnknownHere(state, status.key) || job->second.phase == JobPhase::kDone;
+    if (over) draft.Send(node, to_node::Forget{status.key});
     return;
   }
   draft.Event("allocation.stale", Subject(status.key),
@@ -370,7 +371,8 @@ void TakeAsDead(Draft& draft, const NodeId& node, const Key& key, const std::str
 void OnNode(Draft& draft, const event::NodeAttached& event) {
   const State& state = draft.state();
   const from_node::Hello& hello = event.hello;
-  if (const std::string why = WhyWentBack(state, event); !why.empty()) {
+  if (const std::string why = WhyWentBack(state, event);
+      !why.empty() && !Planted(Bug::kRegressTaken)) {
     RefuseRegress(draft, event, why);
     return;
   }

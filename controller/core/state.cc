@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "common/mig.h"
+#include "common/planted.h"
 #include "controller/core/unknown_attempts.h"
 #include "planner/place/demand.h"
 
@@ -88,7 +89,7 @@ std::string WhyUnschedulable(const State& state, const NodeId& node) {
   }
   if (live->second.turned_away) return "turns jobs away: " + live->second.turned_away->why;
   const auto record = state.nodes.find(node);
-  if (record != state.nodes.end() && record->second.drained) {
+  if (record != state.nodes.end() && record->second.drained && !Planted(Bug::kDrainedOffer)) {
     return record->second.drain_reason.empty() ? "drained"
                                                : "drained: " + record->second.drain_reason;
   }

@@ -38,11 +38,26 @@ std::string_view WhatIsUnknown(const State& state, const Key& key) {
   return state.jobs.contains(key.job) ? "attempt" : "job";
 }
 
+std::optional<Key> UnknownOn(const State& state, const NodeId& node) {
+  for (const auto& [key, nodes] : state.live.unknown) {
+    if (nodes.contains(node)) return key;
+  }
+  const auto live = state.live.nodes.find(node);
+  if (live != state.live.nodes.end() && !live->second.strangers.empty()) {
+    return live->second.strangers.begin()->first;
+  }
+  for (const auto& [gpu, record] : state.quarantine) {
+    const bool of_a_job = record.key.job.value > 0;
+    if (record.node == node && of_a_job && IsUnknownHere(state, record.key)) return record.key;
+  }
+  return std::nullopt;
+}
+
 void RequeueForNewer(Draft& draft, JobId id) {
   JobRecord job = draft.state().jobs.at(id);
   if (job.phase != JobPhase::kActive || !job.requeued_by.empty() || !job.cancelled_by.empty())
     return;
-  job.requeued_by = "restore";
+  job.requeued_by = kByRestore;
   draft.Put(std::move(job));
   draft.Touch(id);
 }

@@ -3,6 +3,7 @@
 // and their jobs do not start beside them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,9 @@ std::string_view WhatIsUnknown(const State& state, const Key& key);
 // What this store takes for the newest attempt ended in its absence, or must not begin: nobody
 // failed, and it costs no retry.
 void RequeueForNewer(Draft& draft, JobId id);
+
+// One that the node had when it was last heard, or for which its GPUs are held.
+std::optional<Key> UnknownOn(const State& state, const NodeId& node);
 
 // What a node that may not speak for itself now says that it runs.
 void NoteUnknown(Draft& draft, const NodeId& node, const from_node::Hello& hello);

@@ -130,17 +130,13 @@ Result<Numbers> ReadNumbers(const std::string& file) {
   return numbers;
 }
 
-// None is given a second time.
 Result<void> GoOnFrom(const ClusterRecord& old, const std::string& dir) {
   LAUNCH_ASSIGN_OR_RETURN(const auto store, OpenSqliteStore(dir, {.reserve_bytes = 0}));
   LAUNCH_ASSIGN_OR_RETURN(const Snapshot snapshot, store->Load());
   LAUNCH_ASSIGN_OR_RETURN(const auto rows, store->Read(KeyOf(old)));
   if (rows.empty()) return {};
   LAUNCH_ASSIGN_OR_RETURN(const Entity entity, DecodeRecord(rows[0].key, rows[0].value));
-  auto cluster = std::get<ClusterRecord>(entity);
-  cluster.incarnation = std::max(cluster.incarnation, old.incarnation);
-  cluster.epoch = std::max(cluster.epoch, old.epoch);
-  cluster.next_job = std::max(cluster.next_job, old.next_job);
+  const ClusterRecord cluster = GoneOnFrom(std::get<ClusterRecord>(entity), old);
   Batch batch{.expected = snapshot.revision};
   batch.puts.emplace_back(KeyOf(cluster), EncodeRecord(cluster));
   LAUNCH_RETURN_IF_ERROR(store->Commit(batch));
@@ -148,6 +144,13 @@ Result<void> GoOnFrom(const ClusterRecord& old, const std::string& dir) {
 }
 
 }  // namespace
+
+ClusterRecord GoneOnFrom(ClusterRecord restored, const ClusterRecord& old) {
+  restored.incarnation = std::max(restored.incarnation, old.incarnation);
+  restored.epoch = std::max(restored.epoch, old.epoch);
+  restored.next_job = std::max(restored.next_job, old.next_job);
+  return restored;
+}
 
 Result<StoreFacts> CheckStore(const std::string& file) {
   if (!IsThere(file)) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/error.h"
+#include "controller/core/record.h"
 #include "controller/store/store.h"
 
 namespace launch::controller {
@@ -38,5 +39,9 @@ struct Restored {
   std::string unreadable;  // why its numbers could not be read; empty: they were, or there was none
 };
 Result<Restored> RestoreStore(const std::string& backup, const std::string& dir);
+
+// The record of a restored store beside that of the one it replaces: none of its numbers is given a
+// second time.
+ClusterRecord GoneOnFrom(ClusterRecord restored, const ClusterRecord& old);
 
 }  // namespace launch::controller

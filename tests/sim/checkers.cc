@@ -42,7 +42,8 @@ void World::Signals(std::size_t process, const Key& key, StopCause cause) {
   const AttemptPhase phase = attempt->second.phase;
   const bool lives = phase == AttemptPhase::kPreparing || phase == AttemptPhase::kLaunching ||
                      phase == AttemptPhase::kRunning;
-  if (lives && job->second.attempts == key.attempt.value) {
+  // A stop may be on its way that the store of before had sent.
+  if (lives && job->second.attempts == key.attempt.value && !stop_sent_.contains(key)) {
     Violation("C3 rank " + std::to_string(it.rank) + " of " + ToString(key) + " is signalled (" +
               std::string(ToString(cause)) + "), but its attempt lives");
   }
@@ -54,7 +55,10 @@ void World::JobCommitted(const JobRecord& job, const std::set<GpuUuid>& quaranti
   const auto before = jobs_.find(job.id);
   if (before != jobs_.end()) {
     if (job.attempts < before->second.attempts) Violation("C5 an attempt number fell");
-    const bool again = before->second.phase == JobPhase::kDone && IsRunAgain(job);
+    // It may have ended in the same commit.
+    const bool over =
+        before->second.phase == JobPhase::kDone || !before->second.cancelled_by.empty();
+    const bool again = over && IsRunAgain(job);
     if (again) cancelled.erase(job.id);
     if (before->second.held && job.held && job.attempts > before->second.attempts) {
       Violation("C15 job " + std::to_string(job.id.value) + " starts although it is held");
@@ -72,6 +76,9 @@ void World::JobCommitted(const JobRecord& job, const std::set<GpuUuid>& quaranti
           job.outcome_text);
     for (const Process& process : processes) {
       if (process.ended || process.key.job != job.id || process.excused) continue;
+      // The store knows no such attempt: it is left alone until a person ends it. C2 stands:
+      // nothing begins beside it.
+      if (process.unknown) continue;
       const bool held =
           !process.gpus.empty() &&
           std::all_of(process.gpus.begin(), process.gpus.end(), [&](const GpuUuid& gpu) {
@@ -149,7 +156,7 @@ void World::AttemptCommitted(const AttemptRecord& attempt) {
         std::any_of(attempt.nodes.begin(), attempt.nodes.end(),
                     [&](const NodeId& node) { return AliveOf(node, attempt.key).empty(); });
     if (attempt.stop_cause == StopCause::kNodeLost && !any_ended && !rebooted &&
-        !leased_part_over && !excused) {
+        !leased_part_over && !excused && !IsOver(attempt, made)) {
       Violation("C12 " + who +
                 " is stopped for a lost node, but no rank of it has ended: " + attempt.cause);
     }
@@ -181,6 +188,78 @@ void World::CheckTimeLimit(const AttemptRecord& attempt, std::int64_t began) {
   }
 }
 
+// A store that went back takes for running what ended since then, and its nodes have forgotten.
+bool World::IsOver(const AttemptRecord& attempt, std::int64_t made) const {
+  return went_back_ && made <= *went_back_ &&
+         std::ranges::none_of(processes, [&](const Process& process) {
+           return process.key == attempt.key && !process.ended;
+         });
+}
+
+// By design a restore loses what was acknowledged after its backup: those submits and cancels, and
+// how ranks ended. What its nodes know is not lost, and nothing may run twice.
+void World::StoreWentBack(const std::map<std::string, controller::Entity>& rows) {
+  went_back_ = now;
+  for (const auto& [key, attempt] : attempts_) {
+    const bool ends =
+        attempt.phase == AttemptPhase::kStopping || attempt.phase == AttemptPhase::kEnded;
+    if (ends) stop_sent_.insert(key);
+  }
+  std::map<std::string, JobId> acknowledged = std::move(submitted);
+  acknowledged.merge(lost);
+  submitted.clear();
+  lost.clear();
+  jobs_.clear();
+  attempts_.clear();
+  nodes_.clear();
+  keys_.clear();
+  drained_.clear();
+  std::set<std::pair<Key, Rank>> recorded;
+  for (const auto& [key, entity] : rows) {
+    if (const auto* job = std::get_if<JobRecord>(&entity)) {
+      jobs_[job->id] = *job;
+      keys_[job->idempotency_key] = job->id;
+    } else if (const auto* attempt = std::get_if<AttemptRecord>(&entity)) {
+      attempts_[attempt->key] = *attempt;
+    } else if (const auto* node = std::get_if<controller::NodeRecord>(&entity)) {
+      nodes_[node->id] = *node;
+      if (node->drained) drained_.insert(node->id);
+    } else if (const auto* rank = std::get_if<RankRecord>(&entity); rank != nullptr && rank->exit) {
+      recorded.insert({rank->key, rank->rank});
+    }
+  }
+  for (const auto& [key, job] : acknowledged) {
+    const auto known = keys_.find(key);  // two stores may have given it different numbers
+    if (known != keys_.end()) {
+      submitted.insert(*known);
+    } else {
+      lost.emplace(key, job);
+    }
+  }
+  std::erase_if(cancelled, [&](const auto& entry) {
+    const auto job = jobs_.find(entry.first);
+    return job == jobs_.end() || job->second.cancelled_by.empty();
+  });
+  for (Process& process : processes) {
+    process.unknown = !attempts_.contains(process.key);
+    const std::pair<Key, Rank> rank{process.key, process.rank};
+    process.told = (process.told || given_up_.contains(rank)) && !recorded.contains(rank);
+    // What nobody has seen any more may be begun again under its number; C2 sees what lives.
+    if (process.told) given_up_.erase(rank);
+  }
+}
+
+const Process* World::NewestOf(const Key& key, Rank rank) const {
+  const auto newest = std::find_if(
+      processes.rbegin(), processes.rend(),
+      [&](const Process& process) { return process.key == key && process.rank == rank; });
+  return newest == processes.rend() ? nullptr : &*newest;
+}
+
+bool World::IsSubmitted(JobId job) const {
+  return std::ranges::any_of(submitted, [&](const auto& entry) { return entry.second == job; });
+}
+
 // An operator's word is obeyed, true or not: it covers what that node had when it was taken, also
 // what was on its way there.
 bool World::IsFenced(const Process& process) const {
@@ -196,14 +275,23 @@ void World::NodeCommitted(const controller::NodeRecord& node) {
         fenced_.insert({node.id, key});
       }
     }
+    for (const Process& process : processes) {  // also what the store does not know
+      if (!process.ended && process.node == node.id) fenced_.insert({node.id, process.key});
+    }
   }
   nodes_[node.id] = node;
 }
 
 void World::NodeForgotten(const NodeId& node) {
   nodes_.erase(node);
-  for (const Process& process : processes) {
-    if (process.ended || process.node != node || process.excused || !process.given_back.empty()) {
+  for (Process& process : processes) {
+    if (process.ended || process.node != node || process.excused || IsFenced(process) ||
+        !process.given_back.empty()) {
+      continue;
+    }
+    // Nobody here was told of it, and the operator says that it is gone for good.
+    if (process.unknown && !was_heard(node)) {
+      process.excused = true;
       continue;
     }
     Violation("C3 " + node.value + " is forgotten, rank " + std::to_string(process.rank) + " of " +
@@ -246,6 +334,12 @@ void World::RankCommitted(const RankRecord& rank) {
   for (Process& process : processes) {
     if (process.key != rank.key || process.rank != rank.rank) continue;
     found = true;
+    // Its number was given again, to another job even, by a store that knew nothing of it.
+    const bool given_again =
+        went_back_ &&
+        (process.node != rank.node || (process.ended && NewestOf(rank.key, rank.rank) != &process));
+    if (given_again) continue;
+    if (process.told && process.ended) continue;
     const bool excused = (fenced && IsFenced(process)) || process.unguarded;
     if (!process.ended && unknown && excused) {
       process.excused = true;
@@ -278,7 +372,8 @@ void World::QuarantineEnded(const GpuUuid& gpu, bool forgotten) {
   for (Process& process : processes) {
     if (process.ended || process.given_back.contains(gpu)) continue;
     if (std::find(process.gpus.begin(), process.gpus.end(), gpu) == process.gpus.end()) continue;
-    if (forgotten) {  // said to be gone for good, and all that is on it
+    // The operator's word, or gone for good: what lives on it is no longer counted on.
+    if (forgotten || release_asked.contains(gpu)) {
       process.given_back.insert(gpu);
       continue;
     }
@@ -325,7 +420,8 @@ void World::CheckEnd(const std::map<std::string, controller::Entity>& durable) {
   for (const Process& process : processes) {
     const std::string who = "rank " + std::to_string(process.rank) + " of " + ToString(process.key);
     if (!process.ended) Violation("C3 " + who + " still runs on " + process.node.value);
-    if (!recorded.contains({process.key, process.rank})) {
+    const bool excused = process.unknown || process.told || !process.given_back.empty();
+    if (!recorded.contains({process.key, process.rank}) && !excused) {
       Violation("C4 the end of " + who + " was lost");
     }
   }

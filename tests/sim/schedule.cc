@@ -46,12 +46,13 @@ constexpr std::array<Weighted, 19> kWeights = {{
     {FaultKind::kRepeat, 4},
 }};
 
-constexpr std::array<Weighted, 5> kActWeights = {{
+constexpr std::array<Weighted, 6> kActWeights = {{
     {FaultKind::kRequeueJob, 6},
     {FaultKind::kHoldJob, 4},
     {FaultKind::kDrainNode, 3},
     {FaultKind::kFenceNode, 4},
     {FaultKind::kForgetNode, 4},
+    {FaultKind::kQuarantine, 3},
 }};
 
 template <std::size_t N>
@@ -201,8 +202,21 @@ void DrawActs(std::uint64_t seed, const std::vector<std::string>& nodes, Schedul
       act.node = nodes[node];
     }
     if (act.kind != FaultKind::kForgetNode) act.amount %= 2;
+    if (act.kind == FaultKind::kQuarantine) act.lasts = kFaultsEnd - act.at;  // rare: waited for
     schedule.faults.push_back(std::move(act));
   }
+}
+
+// A store that goes back: once in a run, as rare as it is in life.
+void DrawRegress(std::uint64_t seed, Schedule& schedule) {
+  Rng rng(seed, "store");
+  if (!rng.OneIn(5)) return;
+  Fault regress;
+  regress.kind = rng.OneIn(3) ? FaultKind::kPutBack : FaultKind::kRestore;
+  regress.at = rng.Between(5'000, kFaultsEnd / 2);
+  regress.lasts = rng.Between(500, rng.OneIn(2) ? 10'000 : 60'000);
+  regress.amount = rng.Between(0, 1);
+  schedule.faults.push_back(std::move(regress));
 }
 
 }  // namespace
@@ -229,6 +243,7 @@ Schedule Draw(std::uint64_t seed, const std::vector<std::string>& nodes) {
     }
   }
   DrawActs(seed, nodes, schedule);
+  DrawRegress(seed, schedule);
   return schedule;
 }
 
@@ -330,7 +345,10 @@ std::string NameOf(FaultKind kind) {
                                                                   "hold",
                                                                   "drain",
                                                                   "fence silent node",
-                                                                  "forget node"};
+                                                                  "forget node",
+                                                                  "quarantine",
+                                                                  "restore a backup",
+                                                                  "store put back"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

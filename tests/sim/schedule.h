@@ -41,8 +41,13 @@ enum class FaultKind {
   kDrainNode,   // until `lasts`
   kFenceNode,   // said to have no power, as soon as it is silent; with `amount` it is cut off first
   kForgetNode,  // removed while it is away, and attaches anew; `amount`: see Away, +3 fenced before
+  kQuarantine,  // of a node, as soon as it has one: released, or with `amount` tested again
+  kRestore,     // a backup is made, and `lasts` later put in the place of the store
+  kPutBack,     // the same unnoticed, for a while; then, by `amount`, see Regress
 };
-inline constexpr int kFaultKinds = 24;
+inline constexpr int kFaultKinds = 27;
+// How it ends that a store went back unnoticed.
+enum class Regress { kNewestIsBack, kGoesOn };
 // How a node that is to be forgotten goes away.
 enum class Away { kAgentKilled, kCutOff, kNoPower };
 

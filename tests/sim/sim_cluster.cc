@@ -164,7 +164,10 @@ void SimCluster::Checkpoint() {
 
 // The same key until there is an answer.
 void SimCluster::TrySubmit(const PlannedJob& job) {
-  if (world_.submitted.contains(job.key) || refused_.contains(job.key)) return;
+  if (world_.submitted.contains(job.key) || world_.lost.contains(job.key) ||
+      refused_.contains(job.key)) {
+    return;
+  }
   world_.At(5'000, [this, job] { TrySubmit(job); });
   if (!controller_.up()) return;
   const std::uint64_t request = next_request_++;
@@ -180,7 +183,7 @@ void SimCluster::TrySubmit(const PlannedJob& job) {
 }
 
 void SimCluster::TryCancel(JobId job) {
-  if (world_.cancelled.contains(job)) return;
+  if (world_.cancelled.contains(job) || !world_.IsSubmitted(job)) return;
   world_.At(3'000, [this, job] { TryCancel(job); });
   if (!controller_.up()) return;
   const std::uint64_t request = next_request_++;
@@ -204,8 +207,10 @@ void SimCluster::Answered(const controller::effect::Reply& reply) {
     return;
   }
   if (const auto* submitted = std::get_if<controller::reply::Submitted>(&*reply.body)) {
+    if (world_.lost.contains(request.submit->key)) return;
     const auto [entry, fresh] = world_.submitted.emplace(request.submit->key, submitted->job);
-    if (!fresh && entry->second != submitted->job) world_.Violation("C1 one key, two answers");
+    if (!fresh && entry->second != submitted->job && !world_.went_back())
+      world_.Violation("C1 one key, two answers");
     if (!fresh) return;
     world_.Trace("submitted " + request.submit->key + " as " +
                  std::to_string(submitted->job.value));
@@ -214,6 +219,8 @@ void SimCluster::Answered(const controller::effect::Reply& reply) {
     }
     if (healed_) TryCancel(submitted->job);
   } else if (request.cancel) {
+    const auto* said = std::get_if<controller::reply::Cancelled>(&*reply.body);
+    if (said != nullptr && said->results.front().error) return;  // lost with the store
     const auto committed = cancel_committed_.find(*request.cancel);
     world_.cancelled.emplace(*request.cancel,
                              committed == cancel_committed_.end() ? world_.now : committed->second);
@@ -225,7 +232,7 @@ void SimCluster::Answered(const controller::effect::Reply& reply) {
 bool SimCluster::Quiet() const {
   if (!healed_ || !controller_.up()) return false;
   for (const PlannedJob& job : world_.options.schedule.jobs) {
-    if (!world_.submitted.contains(job.key)) return false;
+    if (!world_.submitted.contains(job.key) && !world_.lost.contains(job.key)) return false;
   }
   const controller::State& state = controller_.state();
   const bool all_done = std::all_of(state.jobs.begin(), state.jobs.end(), [](const auto& entry) {
@@ -252,6 +259,9 @@ void SimCluster::SayWhatIsNotQuiet() {
       }
     }
     what += " " + std::to_string(state.quarantine.size()) + " GPUs quarantined";
+    for (const auto& [gpu, record] : state.quarantine) {
+      what += " " + gpu.value + " for " + ToString(record.key) + " (" + record.why + "),";
+    }
   } else {
     what += " the controller is down";
   }
@@ -264,6 +274,9 @@ void SimCluster::SayWhatIsNotQuiet() {
 }
 
 void SimCluster::Run() {
+  world_.was_heard = [this](const NodeId& node) {
+    return controller_.up() && controller::WasHeard(controller_.state(), node);
+  };
   controller_.Start();
   for (const auto& [name, node] : nodes_) {
     node->StartAgent();

@@ -60,6 +60,14 @@ class SimCluster {
   void ChangeJob(const std::string& key, JobAction action, bool hold, std::int64_t until);
   void ChangeDrain(const std::string& node, bool undrain);
   void FenceSilent(const std::string& node, std::int64_t until, std::function<void()> then);
+  void ReleaseQuarantine(const std::string& node, bool retest, std::int64_t until);
+  void LoseStore(const Fault& fault, const std::shared_ptr<const Backup>& backup);
+  void EndRegress(const std::shared_ptr<const Backup>& newest);
+  void GoOnIfRefused();
+  // What a restore holds is released by somebody who looked what runs.
+  void ReleaseRestored();
+  // What nobody but a person ends, once all is healed.
+  void EndUnknown();
   void ForgetAway(const std::string& node, std::int64_t until);
 
   // ---- faults ----
@@ -87,6 +95,10 @@ class SimCluster {
   std::set<Network::Stream> clones_;
   std::uint64_t next_session_ = 1;
   bool healed_ = false;
+  struct {
+    bool goes_on = false;
+    std::shared_ptr<const Backup> newest;  // absent: the store is no older one
+  } regress_;
 
   struct Request {
     std::optional<PlannedJob> submit;

@@ -5,6 +5,7 @@
 
 #include "common/planted.h"
 #include "controller/store/record_codec.h"
+#include "controller/store/store_tools.h"
 #include "tests/fakes/canned_plan.h"
 
 namespace launch::sim {
@@ -22,6 +23,7 @@ controller::Committed Apply(SimDisk& disk, const controller::Batch& batch) {
   for (const std::string& key : batch.deletes) disk.rows.erase(key);
   controller::Committed committed{disk.revision, batch.events.empty() ? 0 : disk.events + 1};
   disk.events += batch.events.size();
+  disk.unwitnessed = false;
   return committed;
 }
 
@@ -109,6 +111,7 @@ class SimController::Process final : public controller::Store,
     revision_ = owner_.disk_.revision;
     controller::Snapshot snapshot{
         .revision = revision_, .last_event = owner_.disk_.events, .rows = {}};
+    snapshot.unwitnessed = owner_.disk_.unwitnessed;
     for (const auto& [key, row] : owner_.disk_.rows) snapshot.rows.push_back(row);
     return snapshot;
   }
@@ -222,7 +225,7 @@ void SimController::Start() {
   }
   const Result<Decision> opening = controller::Start(
       process.state, [this](std::string_view bytes, const std::string&) { return Decode(bytes); },
-      "sim", {process.Now(), process.WallNow()});
+      "sim", {process.Now(), process.WallNow()}, snapshot->unwitnessed, snapshot->revision);
   if (!opening) {
     world_.Violation("C6 the store cannot be loaded: " + opening.error().message);
     process_.reset();
@@ -257,6 +260,35 @@ void SimController::PowerCut() {
   disk_.PowerCut();
   ++boots_;
   booted_at_ = world_.now;
+}
+
+void SimController::PutBack(const Backup& copy, bool unwitnessed) {
+  Kill();
+  disk_.Sync();
+  disk_.rows = copy.rows;
+  disk_.revision = copy.revision;
+  disk_.unwitnessed = unwitnessed;
+  quarantined_on_.clear();
+  world_.StoreWentBack(Durable());
+}
+
+void SimController::Restore(const Backup& backup) {
+  Kill();
+  disk_.Sync();
+  const std::string key = controller::KeyOf(controller::ClusterRecord{});
+  const auto cluster_in = [&](const std::map<std::string, controller::StoredRow>& rows) {
+    const auto row = rows.find(key);
+    if (row == rows.end()) return controller::ClusterRecord{};
+    return std::get<controller::ClusterRecord>(*controller::DecodeRecord(key, row->second.value));
+  };
+  const controller::ClusterRecord old = cluster_in(disk_.rows);
+  controller::Batch batch{.expected = backup.revision};
+  batch.puts.emplace_back(
+      key, controller::EncodeRecord(controller::GoneOnFrom(cluster_in(backup.rows), old)));
+  disk_.rows = backup.rows;
+  disk_.revision = backup.revision;
+  disk_.Write(batch);
+  PutBack({disk_.rows, disk_.revision}, true);
 }
 
 void SimController::Resume() {

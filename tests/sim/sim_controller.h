@@ -21,6 +21,8 @@ class SimDisk {
   controller::Revision revision = 0;
   std::uint64_t events = 0;
   bool full = false;
+  // Nothing beside the store tells how far it had come, since a restore and until the next commit.
+  bool unwitnessed = false;
 
   controller::Committed Write(const controller::Batch& batch);
   void WriteUnsynced(const controller::Batch& batch) { unsynced_.push_back(batch); }
@@ -29,6 +31,12 @@ class SimDisk {
 
  private:
   std::vector<controller::Batch> unsynced_;
+};
+
+// As `launch server backup` copies it.
+struct Backup {
+  std::map<std::string, controller::StoredRow> rows;
+  controller::Revision revision = 0;
 };
 
 class SimController final : public controller::Outside {
@@ -48,6 +56,10 @@ class SimController final : public controller::Outside {
   void PowerCut();
   void Pause() { paused_ = true; }
   void Resume();
+  // What is done to the store of a controller that is down.
+  Backup CopyStore() const { return {disk_.rows, disk_.revision}; }
+  void Restore(const Backup& backup);  // as controller/store/store_tools.cc does
+  void PutBack(const Backup& copy, bool unwitnessed);
   // False: the process is not there to take it.
   bool Post(controller::Event event);
   bool up() const { return process_ != nullptr; }

@@ -35,6 +35,9 @@ void SimCluster::Carry(const Fault& fault) {
     case FaultKind::kDrainNode:
     case FaultKind::kFenceNode:
     case FaultKind::kForgetNode:
+    case FaultKind::kQuarantine:
+    case FaultKind::kRestore:
+    case FaultKind::kPutBack:
       return CarryAct(fault);
     default:
       CarryToNode(fault);
@@ -148,6 +151,8 @@ void SimCluster::Heal() {
   world_.Trace("healed");
   controller_.disk().full = false;
   network_.HealAll();
+  if (regress_.newest) EndRegress(std::shared_ptr<const Backup>(regress_.newest));
+  world_.At(20'000, [this] { EndUnknown(); });
   controller_.Resume();
   controller_.Start();
   for (auto& [name, node] : nodes_) {

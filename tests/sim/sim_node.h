@@ -45,6 +45,7 @@ class SimNode {
   void SetDiskFull(bool full) { disk_full_ = full; }
   void KillShim();  // of the first rank that runs
   void PauseShim(std::int64_t lasts);
+  const Fence& seen() const { return fence_; }
   bool agent_up() const { return agent_.has_value(); }
   void Tell(const agent::Told& event);
   const NodeId& id() const { return id_; }

@@ -1,6 +1,7 @@
 // What people ask of the cluster while it runs: the owners of jobs and its operator.
 #include <algorithm>
 
+#include "controller/core/unknown_attempts.h"
 #include "tests/sim/sim_cluster.h"
 
 namespace launch::sim {
@@ -44,6 +45,7 @@ void SimCluster::AnsweredAsk(const std::shared_ptr<const Ask>& ask,
                              const Result<controller::ReplyBody>& body) {
   const bool refused = IsRefused(body);
   ++world_.coverage.acts[ask->name + (refused ? " refused" : "")];
+  world_.release_asked.clear();
   world_.Trace(ask->name + (refused ? " refused" : " done"));
   if (!refused) {
     ask->then();
@@ -91,6 +93,119 @@ void SimCluster::ForgetAway(const std::string& node, std::int64_t until) {
   AskLater(0, {"forget node", make, until});
 }
 
+void SimCluster::ReleaseQuarantine(const std::string& node, bool retest, std::int64_t until) {
+  const auto make = [this, node, retest](RequestId request) {
+    std::optional<controller::Event> event;
+    std::set<GpuUuid> gpus;
+    for (const auto& [gpu, record] : controller_.state().quarantine) {
+      if (record.node.value == node) gpus.insert(gpu);
+    }
+    if (gpus.empty()) return event;
+    if (!retest) world_.release_asked = gpus;
+    const auto action =
+        retest ? controller::QuarantineAction::kRetest : controller::QuarantineAction::kRelease;
+    event = controller::event::Quarantine{request, Operator(), action, node};
+    return event;
+  };
+  AskLater(0, {retest ? "retest" : "release quarantine", make, until});
+}
+
+void SimCluster::LoseStore(const Fault& fault, const std::shared_ptr<const Backup>& backup) {
+  if (healed_) return;
+  // Unnoticed, only a node that saw what is lost can tell. One that did not would begin what others
+  // run already, before they are back: there is no remedy against that.
+  const bool all_saw = std::ranges::all_of(
+      nodes_, [&](const auto& node) { return node.second->seen().revision > backup->revision; });
+  if (fault.kind == FaultKind::kPutBack && !all_saw) {
+    world_.At(1'000, [this, fault, backup] { LoseStore(fault, backup); });
+    return;
+  }
+  cancel_committed_.clear();
+  const std::int64_t down = 1'000 + fault.lasts / 10;
+  if (fault.kind == FaultKind::kRestore) {
+    controller_.Restore(*backup);
+    ++world_.coverage.acts["restore"];
+    world_.At(down, [this] { controller_.Start(); });
+    if (fault.amount != 0) world_.At(down + 500, [this] { ReleaseRestored(); });
+    return;
+  }
+  const auto newest = std::make_shared<const Backup>(controller_.CopyStore());
+  controller_.PutBack(*backup, false);
+  world_.At(down, [this] { controller_.Start(); });
+  const bool goes_on = static_cast<Regress>(fault.amount) == Regress::kGoesOn;
+  regress_ = {goes_on, newest};
+  world_.At(down + fault.lasts / 2, [this, newest] { EndRegress(newest); });
+}
+
+// The way out that its nodes are refused with: the newest store, or on with this one.
+void SimCluster::EndRegress(const std::shared_ptr<const Backup>& newest) {
+  if (regress_.newest != newest) return;
+  regress_.newest.reset();
+  cancel_committed_.clear();
+  ++world_.coverage.acts[regress_.goes_on ? "on with an old store" : "newest store put back"];
+  if (regress_.goes_on) {
+    controller_.PutBack(controller_.CopyStore(), true);
+  } else {
+    controller_.PutBack(*newest, false);
+  }
+  world_.At(500, [this] { controller_.Start(); });
+  world_.At(10'000, [this] { GoOnIfRefused(); });
+}
+
+// Of two histories the nodes have seen the other one: what their refusal says is done.
+void SimCluster::GoOnIfRefused() {
+  world_.At(10'000, [this] { GoOnIfRefused(); });
+  if (!controller_.up()) return;
+  const auto& live = controller_.state().live.nodes;
+  const bool refused = std::ranges::any_of(
+      live, [](const auto& node) { return node.second.regress_said && !node.second.session; });
+  if (!refused) return;
+  ++world_.coverage.acts["on with a store that nodes refused"];
+  cancel_committed_.clear();
+  controller_.PutBack(controller_.CopyStore(), true);
+  controller_.Start();
+}
+
+void SimCluster::ReleaseRestored() {
+  if (healed_) return;
+  world_.At(4'000, [this] { ReleaseRestored(); });
+  if (!controller_.up()) return;
+  const controller::State& state = controller_.state();
+  const bool all_heard = std::ranges::all_of(
+      state.nodes, [&](const auto& node) { return controller::WasHeard(state, node.first); });
+  if (!all_heard) return;
+  for (const auto& [id, job] : state.jobs) {
+    if (!job.held || job.held_by != "restore") continue;
+    ++world_.coverage.acts["release after a restore"];
+    controller_.Post(controller::event::Change{
+        RequestId{next_request_++}, Operator(), {id}, {.action = JobAction::kRelease}});
+  }
+}
+
+void SimCluster::EndUnknown() {
+  world_.At(20'000, [this] { EndUnknown(); });
+  if (!controller_.up()) return;
+  const controller::State& state = controller_.state();
+  std::set<Key> unknown;
+  for (const auto& [gpu, record] : state.quarantine) {
+    if (record.key.job.value > 0 && controller::IsUnknownHere(state, record.key)) {
+      unknown.insert(record.key);
+    }
+  }
+  for (const auto& [node, live] : state.live.nodes) {
+    for (const auto& [key, since] : live.strangers) unknown.insert(key);
+  }
+  for (const Key& key : unknown) {
+    ++world_.coverage.acts["end of an unknown attempt"];
+    for (const auto& [gpu, record] : state.quarantine) {
+      if (record.key == key) world_.release_asked.insert(gpu);
+    }
+    controller_.Post(controller::event::Quarantine{RequestId{next_request_++}, Operator(),
+                                                   controller::QuarantineAction::kRelease,
+                                                   ToString(key)});
+  }
+}
+
 void SimCluster::CarryAct(const Fault& fault) {
   const std::string& name = fault.node;
   const std::int64_t until = world_.now + fault.lasts;
@@ -119,6 +234,14 @@ void SimCluster::CarryAct(const Fault& fault) {
     case FaultKind::kFenceNode:
       if (fault.amount != 0) cut();
       return FenceSilent(name, until, [] {});
+    case FaultKind::kQuarantine:
+      return ReleaseQuarantine(name, fault.amount != 0, until);
+    case FaultKind::kRestore:
+    case FaultKind::kPutBack: {
+      const auto backup = std::make_shared<const Backup>(controller_.CopyStore());
+      world_.At(fault.lasts, [this, fault, backup] { LoseStore(fault, backup); });
+      return;
+    }
     case FaultKind::kForgetNode: {
       SimNode& node = *nodes_.at(name);
       const auto away = static_cast<Away>(fault.amount % 3);

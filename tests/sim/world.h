@@ -42,6 +42,10 @@ struct Process {
   // Given up although it lives, and nobody could know better: it is unguarded, or an operator said
   // that its machine is off.
   bool excused = false;
+  // A store that went back knows nothing of its attempt, or not how it ended, which was told
+  // before.
+  bool unknown = false;
+  bool told = false;
   std::set<GpuUuid> given_back;         // by an operator, although it is on them
   std::int64_t shim_stopped_until = 0;  // SIGSTOP: until then its shim does nothing
 };
@@ -78,6 +82,12 @@ class World {
   std::int64_t wall_offset = 0;
   std::int64_t wall_offset_of_boot = 0;
   int host_boot = 0;
+  std::map<std::string, JobId> lost;  // acknowledged by a store of which nothing is left
+  bool IsSubmitted(JobId job) const;
+  // Whether the controller has heard the node since its start; set by the cluster.
+  std::function<bool(const NodeId&)> was_heard = [](const NodeId&) { return true; };
+  bool went_back() const { return went_back_.has_value(); }
+  std::set<GpuUuid> release_asked;                       // by an operator, without an answer yet
   std::set<JobId> requeue_asked;                         // somebody wanted it to run again
   std::map<NodeId, std::int64_t> power_cuts;             // the last of each node
   std::map<std::pair<JobId, NodeId>, Attempt> accepted;  // highest that the node told it accepted
@@ -88,6 +98,8 @@ class World {
   void QuarantineEnded(const GpuUuid& gpu, bool forgotten);  // C3; with the node that has it
   void NodeForgotten(const NodeId& node);
   void CommitEnds();
+  // These rows are all that the store has now.
+  void StoreWentBack(const std::map<std::string, controller::Entity>& rows);
   // C5: what the node's disk says after a start of its agent.
   void NodeStarts(const NodeId& node, const std::map<JobId, Attempt>& floors);
   void NodeForgets(const NodeId& node, const Key& key);
@@ -105,8 +117,10 @@ class World {
   void AttemptCommitted(const controller::AttemptRecord& attempt);
   void RankCommitted(const controller::RankRecord& rank);
   void NodeCommitted(const controller::NodeRecord& node);
+  bool IsOver(const controller::AttemptRecord& attempt, std::int64_t made) const;
   bool IsLeased(JobId id) const;
   bool IsFenced(const Process& process) const;
+  bool IsUnguardedByStore(const Process& process) const;
   bool IsRunAgain(const controller::JobRecord& job) const;
   void CheckPlace(const controller::JobRecord& before, const controller::JobRecord& after);
   void CheckTimeLimit(const controller::AttemptRecord& attempt, std::int64_t began);
@@ -133,7 +147,10 @@ class World {
   std::set<std::pair<NodeId, Key>> fenced_;
   std::map<NodeId, controller::NodeRecord> nodes_;  // last committed
   std::set<NodeId> drained_;                        // before the commit that is looked at
-  std::vector<controller::AttemptRecord> made_;     // by the commit that is looked at
+  const Process* NewestOf(const Key& key, Rank rank) const;
+  std::set<Key> stop_sent_;                      // by a store that is gone
+  std::optional<std::int64_t> went_back_;        // when the store last did
+  std::vector<controller::AttemptRecord> made_;  // by the commit that is looked at
 };
 
 }  // namespace launch::sim

@@ -60,6 +60,12 @@ TEST_F(Strangers, OnGpusAreEndedWithTheReleaseOfTheGpu) {
   EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key);
 }
 
+TEST_F(Strangers, AreForgottenWhereTheyNeverBegan) {
+  const Key key{JobId{50}, Attempt{1}};
+  Back({.key = key, .digest = "?", .phase = AllocationPhase::kDropped});
+  EXPECT_EQ(core.Told<to_node::Forget>("gpu1").key, key);
+}
+
 TEST_F(Strangers, AreNotEndedByUsers) {
   const Key key{JobId{50}, Attempt{1}};
   Back({.key = key, .digest = "?", .phase = AllocationPhase::kStarted});
@@ -96,6 +102,22 @@ TEST_F(NewerAttempt, RunsOnAndItsJobDoesNotStartBesideIt) {
   Return();
   core.Release("gpu1", key);
   EXPECT_TRUE(core.state.quarantine.empty());
+  EXPECT_EQ(Attempts(), 1u);
+}
+
+TEST_F(NewerAttempt, KeepsItsNodeFromBeingForgottenUntilThatIsFenced) {
+  Return();
+  core.Detach("gpu1");
+  const auto forget = [&](std::uint64_t request) {
+    core.Post(event::ForgetNode{RequestId{request}, {UserName{"root"}, true}, NodeId{"gpu1"}});
+    return core.Answer<reply::Done>(RequestId{request}).has_value();
+  };
+  EXPECT_FALSE(forget(810)) << "its job would begin beside it";
+  core.Attach("gpu2", 1);
+  EXPECT_EQ(Attempts(), 0u);
+  core.Post(event::FenceNode{RequestId{811}, {UserName{"root"}, true}, NodeId{"gpu1"}});
+  ASSERT_TRUE(core.Answer<reply::Done>(RequestId{811}));
+  EXPECT_TRUE(forget(812));
   EXPECT_EQ(Attempts(), 1u);
 }
 
