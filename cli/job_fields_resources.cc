@@ -179,7 +179,8 @@ constexpr JobField kResourceFields[] = {
     {"gpu_ids", "", "list of N", "any free ones",
      "Particular devices on each node, by PCI order as nvidia-smi counts them, on nodes with MIG "
      "too; "
-     "a GPU that is cut into slices is asked for by `gpus` instead.",
+     "a GPU that is cut into slices is asked for by `gpus` instead. Where an agent has some of its "
+     "machine's GPUs only, those are counted, from 0.",
      SetGpuIds},
     {"device", "", "auto | cuda | mps | cpu", "auto",
      "Kind of device; auto takes cuda, then mps, then cpu, and never serves a GPU request by a "

@@ -133,6 +133,16 @@ std::vector<Finding> Advice(const PlanInput& input, const Demand& demand, const 
         "CUDA_VISIBLE_DEVICES lists UUIDs on " + share.inventory->node.value + ", which " + why,
         "a script that reads it as numbers must take names too"));
   }
+  const auto subset = std::ranges::find_if(
+      layout.nodes, [](const NodeShare& share) { return share.inventory->gpu_subset; });
+  if (!spec.gpu_ids.empty() && subset != layout.nodes.end()) {
+    advice.push_back(MakeFinding("gpu_ids_of_agent", Severity::kWarning,
+                                 "gpu_ids count the GPUs that the agent of " +
+                                     subset->inventory->node.value +
+                                     " has, from 0: it has some of its machine's only",
+                                 "compare the UUIDs of `launch nodes " +
+                                     subset->inventory->node.value + "` and nvidia-smi -L"));
+  }
   const bool uneven =
       plan.device != DeviceClass::kCpu &&
       std::any_of(layout.nodes.begin(), layout.nodes.end(), [](const NodeShare& share) {

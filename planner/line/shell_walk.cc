@@ -106,6 +106,12 @@ void ShellWalk::Walk(const ShellScript& script) {
     if (!use_(command, words)) FromTexts(words);
     ShellCommand called = command;
     called.words = words;
+    // `cat train.sh | bash`
+    const ShellCommand* piped = i > 0 ? &script.commands[i - 1] : nullptr;
+    if (piped != nullptr && piped->joiner == "|" && piped->words.size() == 2 &&
+        piped->words[0].raw == "cat" && command.redirects.empty()) {
+      called.redirects.push_back({"< " + piped->words[1].raw, piped->words[1].raw, false, ""});
+    }
     FromScript(called);
     for (const std::string_view document : ShellDocuments(command)) {
       nested_.Visit(document, [&](const ShellScript& inner) { Walk(inner); });

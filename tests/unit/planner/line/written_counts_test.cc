@@ -179,6 +179,17 @@ TEST(WrittenCounts, OfSeveralNumbersTheJobsOrTheLargestHolds) {
   }
 }
 
+TEST(WrittenCounts, AScriptThatIsPipedIntoAShellIsRead) {
+  const Texts texts = {{"s/train.sh", "torchrun --nproc_per_node=4 t.py $1\n"}};
+  for (const char* run : {"cat s/train.sh | bash", "cat s/train.sh | bash -s -- a"}) {
+    const auto line = Line(run, texts);
+    ASSERT_TRUE(line) << line.error().message;
+    EXPECT_EQ(line->launcher, LauncherKind::kNode) << run;
+    EXPECT_EQ(line->procs_number, 4) << run;
+  }
+  EXPECT_EQ(Line("cat s/train.sh | grep x", texts)->launcher, LauncherKind::kProcess);
+}
+
 TEST(WrittenCounts, AScriptThatLaunchesTwiceAtOnceIsRefused) {
   const Texts texts = {{"s/train.sh", "torchrun --nproc_per_node=4 t.py $1\n"},
                        {"p.sh", "python prepare.py $1\n"}};

@@ -236,6 +236,12 @@ TEST(Environment, DevicesAreUuidsForAnAgentThatHasSomeOfTheMachinesGpus) {
   ASSERT_TRUE(run);
   EXPECT_EQ(VisibleDevicesOn(nodes[0], *run),
             nodes[0].gpus[0].uuid.value + "," + nodes[0].gpus[1].uuid.value);
+  EXPECT_EQ(FindingOf(run->plan, "gpu_ids_of_agent"), nullptr);
+  JobSpec particular = GpuJob(1);
+  particular.gpu_ids = {1};
+  const auto named = PlanOn(particular, nodes);
+  ASSERT_TRUE(named);
+  EXPECT_NE(FindingOf(named->plan, "gpu_ids_of_agent"), nullptr);
 }
 
 TEST(Environment, ALaunchVariableThatThePlanDoesNotSetIsAnError) {
