@@ -84,7 +84,7 @@ std::string Explained(const JobView& job, const Screen& screen) {
   for (const std::string& held : job.held) text += "holds " + held + "\n";
   std::vector<Finding> expected = job.findings;
   std::erase_if(expected, [](const Finding& one) {
-    return one.code != "expected_start" && one.code != "gpu_failed";
+    return one.code != "expected_start" && one.code != "gpu_failed" && one.code != "record_lost";
   });
   return text + FindingsText(expected, screen);
 }

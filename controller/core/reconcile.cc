@@ -217,13 +217,11 @@ bool SeesWhatRan(const AllocRecord& alloc, const from_node::Hello& hello) {
          alloc.install_id.substr(0, kInstallDigits) == now.substr(0, kInstallDigits);
 }
 
-// Nobody knows whether its ranks live: they are neither declared dead nor begun again beside.
-void LeaveUnseen(Draft& draft, const AllocRecord& alloc) {
-  if (!draft.live().attempts[alloc.key].unrecorded.insert(alloc.node).second) return;
-  draft.Event("allocation.unseen", Subject(alloc.key),
-              fmt::format("the agent of {} was installed anew and cannot see whether the ranks of "
-                          "its part live; look there, then cancel or requeue the job",
-                          alloc.node.value));
+// Left alone until somebody asks for its end, and told once for each node.
+void LeaveUnrecorded(Draft& draft, const AllocRecord& alloc, const char* event, std::string why) {
+  const auto [at, fresh] =
+      draft.live().attempts[alloc.key].unrecorded.emplace(alloc.node, std::move(why));
+  if (fresh) draft.Event(event, Subject(alloc.key), at->second);
 }
 
 // Our allocation on a node that attached, beside what the node says of it (null = nothing).
@@ -302,12 +300,11 @@ void Reconcile(Draft& draft, AllocRecord alloc, const AllocationStatus* status,
   // It runs, but its record is lost: an agent was installed anew. Nobody here knows that it is not
   // well.
   if (status != nullptr && status->digest.empty() && attempt.phase == AttemptPhase::kRunning) {
-    if (!draft.live().attempts[alloc.key].unrecorded.insert(alloc.node).second) return;
-    draft.Event(
-        "allocation.unrecorded", Subject(alloc.key),
-        fmt::format("{} runs its part, but has lost the record of it: it is left alone, and "
-                    "how it ends will not be seen; cancel or requeue the job to end it",
-                    alloc.node.value));
+    LeaveUnrecorded(draft, alloc, "allocation.unrecorded",
+                    fmt::format("{} runs its part, but has lost the record of it: it is left "
+                                "alone, and how it ends will not be seen; cancel or requeue the "
+                                "job to end it",
+                                alloc.node.value));
     return;
   }
   // The node knows nothing of it, or only another version.
@@ -315,7 +312,12 @@ void Reconcile(Draft& draft, AllocRecord alloc, const AllocationStatus* status,
   if (newest && RanNewer(draft.state(), hello, alloc.key)) RequeueForNewer(draft, alloc.key.job);
   if (alloc.phase == StoredAllocPhase::kAssigned || !MayHaveStarted(attempt)) return;
   if (attempt.phase != AttemptPhase::kStopping && !SeesWhatRan(alloc, hello)) {
-    LeaveUnseen(draft, alloc);
+    // Neither declared dead nor begun again beside what may live.
+    LeaveUnrecorded(draft, alloc, "allocation.unseen",
+                    fmt::format("the agent of {} was installed anew and cannot see whether the "
+                                "ranks of its part live; look there, then cancel or requeue the "
+                                "job",
+                                alloc.node.value));
   } else {
     LoseRanks(draft, alloc, "agent state lost");
   }

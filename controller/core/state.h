@@ -140,8 +140,8 @@ struct LiveAttempt {
   std::map<NodeId, std::int64_t> clock_offsets_ms;  // of the nodes' clocks against ours
   std::map<NodeId, from_node::Staging> staging;     // display only
   std::map<NodeId, Asked> asked;
-  std::map<NodeId, std::string> lost;  // allocation the agent no longer knows
-  std::set<NodeId> unrecorded;         // nodes that run it without a record of it
+  std::map<NodeId, std::string> lost;        // allocation the agent no longer knows
+  std::map<NodeId, std::string> unrecorded;  // without a record of it; what that means there
   bool turned_away = false;  // by a node, for a reason of its own, and before anything began
   std::string refused_for;   // code of the finding about a node that refused it; empty = none did
   std::map<Rank, RankSample> samples;

@@ -170,6 +170,20 @@ void ShowProgress(const State& state, const AttemptRecord& attempt, JobView& vie
   }
 }
 
+// Parts of a running attempt whose end nobody will see.
+std::vector<Finding> LostRecords(const State& state, const Key& key) {
+  std::vector<Finding> findings;
+  const auto live = state.live.attempts.find(key);
+  if (live == state.live.attempts.end()) return findings;
+  for (const auto& [node, why] : live->second.unrecorded) {
+    findings.push_back(
+        {"record_lost", Severity::kWarning, node, why,
+         "the agent there does not have the state directory of the one that started the ranks",
+         fmt::format("launch requeue {0}   # or: launch cancel {0}", key.job.value)});
+  }
+  return findings;
+}
+
 int GpusAskedFor(const JobSpec& spec) {
   if (spec.total_gpus) return *spec.total_gpus;
   if (!spec.gpu_ids.empty()) return static_cast<int>(spec.gpu_ids.size()) * spec.nodes.min;
@@ -327,12 +341,11 @@ JobView ViewJob(const State& state, const JobRecord& job, bool full, BootTime no
     }
     ShowProgress(state, *newest, view);
     if (view.state == JobState::kRunning) {
-      std::vector<Finding> warnings = GpuFailures(state, newest->key);
-      view.findings.insert(view.findings.end(), warnings.begin(), warnings.end());
-      warnings = MemoryWarnings(state, newest->key);
-      view.findings.insert(view.findings.end(), warnings.begin(), warnings.end());
-      warnings = HangWarnings(state, newest->key);
-      view.findings.insert(view.findings.end(), warnings.begin(), warnings.end());
+      for (const auto& warnings :
+           {GpuFailures(state, newest->key), LostRecords(state, newest->key),
+            MemoryWarnings(state, newest->key), HangWarnings(state, newest->key)}) {
+        view.findings.insert(view.findings.end(), warnings.begin(), warnings.end());
+      }
     }
     view.measured = MeasuredOf(state, job);
   }

@@ -65,6 +65,7 @@ def test_an_agent_installed_anew_starts_nothing_beside_what_runs(cluster, before
     time.sleep(3.0)  # a retry would have begun
     assert sleepers(cluster) == ranks
     assert len(cluster.status(job)["attempts"]) == 1
+    assert "has lost the record of it" in cluster.launch("explain", job).stdout
     cluster.launch("cancel", job)
     cluster.wait_for(job, "CANCELLED")
     assert not sleepers(cluster)

@@ -225,6 +225,8 @@ TEST_F(Strangers, RanksOfThisAttemptWithoutTheirRecordRunOn) {
     EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
   }
   EXPECT_EQ(std::ranges::count(core.rows, "allocation.unrecorded", &EventRow::kind), 1);
+  ASSERT_EQ(core.View(job).findings.size(), 1U);
+  EXPECT_EQ(core.View(job).findings.front().code, "record_lost");
   core.Cancel(job);
   EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key) << "who knows says so";
 }
@@ -257,6 +259,8 @@ TEST_F(InstalledAnew, WithoutControlGroupsProvesNoEnd) {
     EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
   }
   EXPECT_EQ(std::ranges::count(core.rows, "allocation.unseen", &EventRow::kind), 1);
+  ASSERT_EQ(core.View(key.job).findings.size(), 1U);
+  EXPECT_EQ(core.View(key.job).findings.front().code, "record_lost");
   core.Cancel(key.job);
   EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key) << "who knows says so";
   core.Release("gpu1", key);
