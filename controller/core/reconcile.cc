@@ -167,6 +167,8 @@ Key UnreadableHolder(const from_node::Hello& hello, const GpuUuid& gpu) {
   Key holder;
   for (const AllocationStatus& status : hello.allocations) {
     const bool names = std::ranges::find(status.gpus, gpu) != status.gpus.end();
+    // What can be read has the better claim, and says so itself after the Welcome.
+    if (names && !status.digest.empty()) return Key{};
     if (!status.digest.empty() || !(names || status.gpus.empty())) continue;
     if (holder != Key{}) return Key{};
     holder = status.key;

@@ -169,7 +169,10 @@ TEST_F(Operator, FreesAGpuThatANodeHeldForAJobWhichEndedWithItsFence) {
   ASSERT_EQ(Fence(node), "done");
   from_node::Hello hello = With(key, AllocationPhase::kReleased, node);
   hello.held = {{gpu, "D state"}};
+  const Key tombstone{JobId{77}, Attempt{1}};  // of a stop for what the node never had
+  hello.allocations.push_back({.key = tombstone, .phase = AllocationPhase::kReleased});
   core.Attach(MakeInventory(node, 1), hello);
+  core.Release(node, tombstone);
   core.Release(node, key, {{gpu, "D state"}});
   ASSERT_TRUE(core.state.quarantine.contains(gpu));
   EXPECT_EQ(core.state.quarantine.at(gpu).key, key);
