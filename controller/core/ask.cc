@@ -6,6 +6,8 @@
 // | preparing  | all ready, full preflight     | Stage with a test of the network        |
 // | launching  | accepted                      | Go (after a reconnect: Prepare, Go)     |
 // | stopping, ended | not released             | Stop, again each 30 s beyond its grace  |
+// | any        | unseen by an agent installed  | nothing, until somebody cancels or      |
+// |            | anew                          | requeues the job, or its lease is over  |
 #include <algorithm>
 #include <optional>
 
@@ -22,6 +24,9 @@ bool AllAccepted(const std::map<NodeId, AllocRecord>& allocs) {
 
 std::optional<Demand> Wanted(const State& state, const AttemptRecord& attempt,
                              const AllocRecord& alloc, bool all_accepted) {
+  // A Go would start its ranks a second time, and the end of nothing would count as theirs.
+  const bool unseen = UnseenSince(state, attempt.key, alloc.node).has_value();
+  if (unseen && !IsAskedToEnd(state.jobs.at(attempt.key.job))) return std::nullopt;
   switch (attempt.phase) {
     case AttemptPhase::kPreparing: {
       if (alloc.phase == StoredAllocPhase::kAssigned) return Demand::kPrepare;

@@ -243,4 +243,9 @@ inline constexpr int kMaxNoticesPerMinute = 128;       // of one session
 inline constexpr int kMaxDenialsPerMinute = 128;       // of all callers
 inline constexpr Millis kPlansKept{60'000};            // after the end of their attempt, in memory
 
+// Whether a person asked for the end of what runs of it.
+inline bool IsAskedToEnd(const JobRecord& job) {
+  return !job.cancelled_by.empty() || (!job.requeued_by.empty() && job.requeued_by != kByRestore);
+}
+
 }  // namespace launch::controller

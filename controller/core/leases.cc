@@ -27,12 +27,15 @@ std::optional<BootTime> LeaseOverAt(const State& state, const NodeId& node, cons
   const bool may_run = phase == AttemptPhase::kLaunching || phase == AttemptPhase::kRunning ||
                        phase == AttemptPhase::kStopping;
   if (!alloc.leased || !may_run) return std::nullopt;
+  // The agent that answers now prolongs nothing that the one before it started.
+  const Millis length = *lease + std::max(kLeaseMargin, *lease / 100);
+  if (const auto unseen = UnseenSince(state, key, node)) return *unseen + length;
   // Before we started, another controller may have answered it.
   BootTime heard = state.live.since;
   const auto live = state.live.nodes.find(node);
   if (live != state.live.nodes.end())
     heard = std::max({heard, live->second.heard, live->second.ponged});
-  return heard + *lease + std::max(kLeaseMargin, *lease / 100);
+  return heard + length;
 }
 
 bool IsOver(const Draft& draft, const NodeId& node, const Key& key) {
@@ -67,10 +70,12 @@ void EndLeases(Draft& draft) {
     }
   }
   for (const auto& [node, key] : over) {
-    CutOff(draft, node, "it was not heard for longer than a lease", "no beat");
+    const bool unseen = UnseenSince(draft.state(), key, node).has_value();
+    if (!unseen) CutOff(draft, node, "it was not heard for longer than a lease", "no beat");
     const Millis lease = *draft.state().specs.at(key.job).spec.requeue_after;
-    const std::string why = fmt::format("{} was silent for longer than requeue_after ({})",
-                                        node.value, FormatDuration(lease));
+    const std::string why =
+        fmt::format("{} {} for longer than requeue_after ({})", node.value,
+                    unseen ? "did not know of it" : "was silent", FormatDuration(lease));
     draft.Event("allocation.lease_over", Subject(key), why + ": its ranks have ended themselves");
     TakeAsDead(draft, node, key, why);
   }

@@ -220,10 +220,16 @@ bool SeesWhatRan(const AllocRecord& alloc, const from_node::Hello& hello) {
 }
 
 // Left alone until somebody asks for its end, and told once for each node.
-void LeaveUnrecorded(Draft& draft, const AllocRecord& alloc, const char* event, std::string why) {
+void LeaveUnrecorded(Draft& draft, const AllocRecord& alloc, const char* event, Unrecorded how) {
   const auto [at, fresh] =
-      draft.live().attempts[alloc.key].unrecorded.emplace(alloc.node, std::move(why));
-  if (fresh) draft.Event(event, Subject(alloc.key), at->second);
+      draft.live().attempts[alloc.key].unrecorded.emplace(alloc.node, std::move(how));
+  if (fresh) draft.Event(event, Subject(alloc.key), at->second.why);
+}
+
+// The node was booted, or the agent is back that has the record.
+void ForgetUnrecorded(Draft& draft, const AllocRecord& alloc) {
+  const auto live = draft.live().attempts.find(alloc.key);
+  if (live != draft.live().attempts.end()) live->second.unrecorded.erase(alloc.node);
 }
 
 // Our allocation on a node that attached, beside what the node says of it (null = nothing).
@@ -233,6 +239,7 @@ void Reconcile(Draft& draft, AllocRecord alloc, const AllocationStatus* status,
   const bool rebooted = !alloc.boot_id.empty() && alloc.boot_id != hello.boot_id;
   if (attempt.phase == AttemptPhase::kPreparing) ForgetStaging(draft, alloc, status, rebooted);
   if (rebooted) {
+    ForgetUnrecorded(draft, alloc);
     if (MayHaveStarted(attempt)) LoseRanks(draft, alloc, "node rebooted");
     if (attempt.phase == AttemptPhase::kPreparing) {
       alloc.phase = StoredAllocPhase::kAssigned;  // prepared again, under the new boot
@@ -256,6 +263,7 @@ void Reconcile(Draft& draft, AllocRecord alloc, const AllocationStatus* status,
     return;
   }
   if (status != nullptr && status->digest == alloc.digest) {
+    ForgetUnrecorded(draft, alloc);
     if (status->ports) alloc.ports = status->ports;
     if (alloc.boot_id.empty()) alloc.boot_id = hello.boot_id;
     for (const RankStatus& rank : status->ranks) {
@@ -303,23 +311,25 @@ void Reconcile(Draft& draft, AllocRecord alloc, const AllocationStatus* status,
   // well.
   if (status != nullptr && status->digest.empty() && attempt.phase == AttemptPhase::kRunning) {
     LeaveUnrecorded(draft, alloc, "allocation.unrecorded",
-                    fmt::format("{} runs its part, but has lost the record of it: it is left "
-                                "alone, and how it ends will not be seen; cancel or requeue the "
-                                "job to end it",
-                                alloc.node.value));
+                    {fmt::format("{} runs its part, but has lost the record of it: it is left "
+                                 "alone, and how it ends will not be seen; cancel or requeue the "
+                                 "job to end it",
+                                 alloc.node.value),
+                     std::nullopt});
     return;
   }
   // The node knows nothing of it, or only another version.
   const bool newest = alloc.key.attempt.value == draft.state().jobs.at(alloc.key.job).attempts;
   if (newest && RanNewer(draft.state(), hello, alloc.key)) RequeueForNewer(draft, alloc.key.job);
   if (alloc.phase == StoredAllocPhase::kAssigned || !MayHaveStarted(attempt)) return;
-  if (attempt.phase != AttemptPhase::kStopping && !SeesWhatRan(alloc, hello)) {
+  if (!SeesWhatRan(alloc, hello) && !IsAskedToEnd(draft.state().jobs.at(alloc.key.job))) {
     // Neither declared dead nor begun again beside what may live.
     LeaveUnrecorded(draft, alloc, "allocation.unseen",
-                    fmt::format("the agent of {} was installed anew and cannot see whether the "
-                                "ranks of its part live; look there, then cancel or requeue the "
-                                "job",
-                                alloc.node.value));
+                    {fmt::format("the agent of {} was installed anew and cannot see whether the "
+                                 "ranks of its part live; look there, then cancel or requeue the "
+                                 "job",
+                                 alloc.node.value),
+                     draft.now()});
   } else {
     LoseRanks(draft, alloc, "agent state lost");
   }

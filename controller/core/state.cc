@@ -77,6 +77,13 @@ bool WasHeard(const State& state, const NodeId& node) {
   return live != state.live.nodes.end() && live->second.heard != BootTime{};
 }
 
+std::optional<BootTime> UnseenSince(const State& state, const Key& key, const NodeId& node) {
+  const auto live = state.live.attempts.find(key);
+  if (live == state.live.attempts.end()) return std::nullopt;
+  const auto found = live->second.unrecorded.find(node);
+  return found == live->second.unrecorded.end() ? std::nullopt : found->second.since;
+}
+
 std::string WhyUnschedulable(const State& state, const NodeId& node) {
   const auto live = state.live.nodes.find(node);
   if (live == state.live.nodes.end()) return "silent";

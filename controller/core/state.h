@@ -128,6 +128,12 @@ struct HangWatch {                   // whether a running attempt stands still
   bool judged = false;
 };
 
+// An agent that was installed anew does not know what the one before it started.
+struct Unrecorded {
+  std::string why;                // what that means on this node
+  std::optional<BootTime> since;  // of one that cannot see whether the ranks live either
+};
+
 struct LiveAttempt {
   std::optional<BootTime> deadline;    // of accepting, staging or starting
   std::optional<BootTime> stop_began;  // absent after a restart of ours
@@ -140,8 +146,8 @@ struct LiveAttempt {
   std::map<NodeId, std::int64_t> clock_offsets_ms;  // of the nodes' clocks against ours
   std::map<NodeId, from_node::Staging> staging;     // display only
   std::map<NodeId, Asked> asked;
-  std::map<NodeId, std::string> lost;        // allocation the agent no longer knows
-  std::map<NodeId, std::string> unrecorded;  // without a record of it; what that means there
+  std::map<NodeId, std::string> lost;       // allocation the agent no longer knows
+  std::map<NodeId, Unrecorded> unrecorded;  // nodes without a record of it
   bool turned_away = false;  // by a node, for a reason of its own, and before anything began
   std::string refused_for;   // code of the finding about a node that refused it; empty = none did
   std::map<Rank, RankSample> samples;
@@ -281,6 +287,10 @@ std::vector<std::string> CheckInvariants(const State& state);
 
 // Since our start.
 bool WasHeard(const State& state, const NodeId& node);
+
+// Since when nobody can see whether ranks of the attempt live on a node that answers; absent: its
+// agent can.
+std::optional<BootTime> UnseenSince(const State& state, const Key& key, const NodeId& node);
 
 // A node that answers, is not drained and shares no GPU with another live node.
 bool IsSchedulable(const State& state, const NodeId& node);

@@ -175,9 +175,9 @@ std::vector<Finding> LostRecords(const State& state, const Key& key) {
   std::vector<Finding> findings;
   const auto live = state.live.attempts.find(key);
   if (live == state.live.attempts.end()) return findings;
-  for (const auto& [node, why] : live->second.unrecorded) {
+  for (const auto& [node, how] : live->second.unrecorded) {
     findings.push_back(
-        {"record_lost", Severity::kWarning, node, why,
+        {"record_lost", Severity::kWarning, node, how.why,
          "the agent there does not have the state directory of the one that started the ranks",
          fmt::format("launch requeue {0}   # or: launch cancel {0}", key.job.value)});
   }
@@ -332,6 +332,11 @@ JobView ViewJob(const State& state, const JobRecord& job, bool full, BootTime no
       view.reason = {"Starting", StartingStep(state, *newest)};
     } else if (view.state == JobState::kUnreachable || view.state == JobState::kStopping) {
       for (const auto& [node, alloc] : state.allocs.at(newest->key)) {
+        if (!IsReleased(alloc) && UnseenSince(state, newest->key, node)) {
+          view.reason = {"RanksUnseen",
+                         state.live.attempts.at(newest->key).unrecorded.at(node).why};
+          break;
+        }
         const auto silent = QuietSince(state, node);
         if (IsReleased(alloc) || !silent) continue;
         view.reason = {"NodeSilent", fmt::format("{} is {}; what it holds stays held", node.value,

@@ -267,6 +267,93 @@ TEST_F(InstalledAnew, WithoutControlGroupsProvesNoEnd) {
   EXPECT_EQ(core.View(key.job).state, JobState::kCancelled);
 }
 
+// A failing peer, a limit or a hang ends an attempt as well: none of them says that these ranks
+// ended.
+TEST_F(InstalledAnew, KeepsTheAttemptUntilSomebodySaysThatItsRanksEnded) {
+  core.Attach(WithGroups(Containment::kTree));
+  core.Attach("gpu2", 1);
+  core.Attach("gpu3", 2);
+  JobSpec spec = GpuJob(2, 1);
+  spec.retry.max = 2;
+  const JobId job = core.Submitted(spec);
+  const Key key = core.Run(job);
+  ASSERT_TRUE(core.state.allocs.at(key).contains(NodeId{"gpu1"}));
+  Return(Containment::kTree, "install-anew");
+  ASSERT_TRUE(core.HasEvent("allocation.unseen"));
+  core.Ignore();
+  const auto& [other, part] = *std::ranges::find_if(
+      core.state.allocs.at(key), [](const auto& entry) { return entry.first.value != "gpu1"; });
+  const std::string peer = other.value;
+  core.Exit(peer, key, part.ranks.front(), Exited{1});
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kStopping);
+  core.Release(peer, key);
+  for (int times = 0; times < 3; ++times) {
+    core.Pass(Millis{60'000});
+    core.Beat("gpu1");
+    Return(Containment::kTree, "install-anew");
+  }
+  EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kStopping);
+  EXPECT_EQ(core.View(job).reason.code, "RanksUnseen");
+  EXPECT_EQ(core.View(job).attempts.size(), 1U);
+  EXPECT_EQ(core.state.gpu_owner.at(GpuUuid{"GPU-gpu1-0"}), key) << "nobody else gets it";
+  core.Cancel(job);
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key);
+  core.Release("gpu1", key);
+  EXPECT_EQ(core.View(job).state, JobState::kCancelled);
+}
+
+TEST_F(InstalledAnew, IsNotToldToStartWhatMayRunAlready) {
+  core.Attach(WithGroups(Containment::kTree));
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key{job, Attempt{1}};
+  core.Accept("gpu1", key);
+  core.Ready("gpu1", key);
+  ASSERT_EQ(core.Phase(key), AttemptPhase::kLaunching);
+  core.Ignore();
+  Return(Containment::kTree, "install-anew");
+  EXPECT_FALSE(core.WasTold<to_node::Go>("gpu1"));
+  EXPECT_FALSE(core.WasTold<to_node::Prepare>("gpu1"));
+}
+
+// The ranks are those of the agent before: nobody prolongs their lease.
+TEST_F(InstalledAnew, LetsALeaseEndWhatItCannotSee) {
+  core.Attach(WithGroups(Containment::kTree));
+  core.Attach("gpu2", 1);
+  JobSpec spec = GpuJob(1, 1);
+  spec.requeue_after = Millis{600'000};
+  spec.retry.max = 2;
+  const JobId job = core.Submitted(spec);
+  const Key key = core.Run(job);
+  ASSERT_TRUE(core.state.allocs.at(key).contains(NodeId{"gpu1"}));
+  Return(Containment::kTree, "install-anew");
+  const auto wait = [&](Millis time) {
+    for (Millis passed{0}; passed < time; passed += Millis{1'000}) {
+      core.Pass(Millis{1'000});
+      core.Beat("gpu1");
+      core.Beat("gpu2");
+    }
+  };
+  wait(Millis{628'000});
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
+  wait(Millis{4'000});
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kEnded);
+  EXPECT_EQ(core.View(job).attempts.at(0).outcome, "node_fail");
+  EXPECT_FALSE(core.state.live.nodes.at(NodeId{"gpu1"}).silent) << "the node itself is well";
+}
+
+TEST_F(InstalledAnew, IsForgottenWhenTheNodeWasBooted) {
+  const Key key = RunOn(Containment::kTree);
+  Return(Containment::kTree, "install-anew");
+  ASSERT_TRUE(core.HasEvent("allocation.unseen"));
+  core.Detach("gpu1");
+  from_node::Hello hello;
+  hello.machine.install_id = "install-anew";
+  hello.boot_id = "the next boot";
+  core.Attach(WithGroups(Containment::kTree), hello);
+  EXPECT_NE(core.Phase(key), AttemptPhase::kRunning) << "nothing lives on over a boot";
+}
+
 TEST_F(InstalledAnew, FindsWhatIsInGroupsOfItsName) {
   const Key key = RunOn(Containment::kCgroup);
   Return(Containment::kCgroup, "install-anew");
