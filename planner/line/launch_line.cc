@@ -86,6 +86,7 @@ class LineReader {
                       "for nothing",
                   HintInsteadOf(submitter));
     }
+    auto beside = open ? SubmitsBeside(script_) : std::nullopt;
     const bool python_file = plain.python || plain.script.ends_with(".py");
     const auto own = python_file ? StartsProcesses(plain, habits) : OwnProcessesAmong(counts);
     if (open && own) {
@@ -106,6 +107,7 @@ class LineReader {
     if (open) LAUNCH_RETURN_IF_ERROR(TakeSplits(counts, plain));
     if (open) TakeProgramDevices(counts, plain);
     TakeTrainerDevices(plain);
+    if (beside) plain.warnings.push_back(std::move(*beside));
     if (auto unread = UnreadScript(counts)) plain.warnings.push_back(std::move(*unread));
     if (auto place = PlaceSet(counts)) plain.warnings.push_back(std::move(*place));
     if (auto left = FilesLeftOut(counts, options_)) plain.warnings.push_back(std::move(*left));

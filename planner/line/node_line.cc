@@ -322,13 +322,7 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
                           IsOfSeveralNodes(options, line);
   if (everywhere && !counts.one_node_rank.empty()) return SameNodeEverywhere(counts.one_node_rank);
   if (everywhere) line.shell.insert(0, counts.preparation);
-  if (const std::string submitter = SubmitterIn(script); !submitter.empty()) {
-    line.warnings.push_back(MakeFinding(
-        "submits_elsewhere", Severity::kWarning,
-        submitter + " in run hands work to another scheduler, which launch does not see",
-        "leave it out: launch starts a job again by itself (retry: N), and depends_on "
-        "or launch submit start what follows"));
-  }
+  if (auto beside = SubmitsBeside(script)) line.warnings.push_back(std::move(*beside));
   LAUNCH_RETURN_IF_ERROR(CheckOneAtATime(script, "run: it", LaunchingAmong(counts.scripts)));
   if (everywhere) LAUNCH_RETURN_IF_ERROR(CheckEveryNode(script, "run: it"));
   for (const auto& [shown, inside, maybe] : counts.scripts) {

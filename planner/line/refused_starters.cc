@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "planner/line/called_script.h"
 #include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
 
@@ -105,6 +104,23 @@ std::string SubmitterAt(const std::vector<ShellWord>& words, std::size_t first) 
   return {};
 }
 
+// Any other program may be the training.
+bool TrainsNot(const ShellCommand& command) {
+  constexpr std::array<std::string_view, 16> kHelpers = {
+      "cat",   "chmod", "cp",  "curl", "date", "git", "hostname", "ls",
+      "mkdir", "mv",    "pip", "rm",   "sed",  "tee", "wget",     "envsubst"};
+  const std::size_t first = PartsOf(command).first;
+  if (first >= command.words.size()) return true;
+  const ShellWord& word = command.words[first];
+  const bool runs_text = word.raw == "eval" || word.raw == "source" || word.raw == ".";
+  if (IsShellBuiltin(word.raw)) return !runs_text;
+  const std::string_view program = ProgramOf(word);
+  return std::find(kHelpers.begin(), kHelpers.end(), program) != kHelpers.end() ||
+         std::any_of(kRules.begin(), kRules.end(), [&](const Rule& rule) {
+           return rule.program == program && rule.reach == Reach::kSubmits;
+         });
+}
+
 }  // namespace
 
 std::optional<RefusedStarter> FindRefused(const std::vector<ShellWord>& words, std::size_t at) {
@@ -147,10 +163,19 @@ std::string SubmitterIn(const ShellScript& script) {
 }
 
 std::string OnlySubmits(const ShellScript& script) {
-  const bool runs =
-      std::any_of(script.commands.begin(), script.commands.end(),
-                  [](const auto& one) { return CallsPython(one) || !ShellScriptOf(one).empty(); });
-  return runs ? std::string() : SubmitterIn(script);
+  const bool only = !script.compound && std::all_of(script.commands.begin(), script.commands.end(),
+                                                    [](const auto& one) { return TrainsNot(one); });
+  return only ? SubmitterIn(script) : std::string();
+}
+
+std::optional<Finding> SubmitsBeside(const ShellScript& script) {
+  const std::string submitter = SubmitterIn(script);
+  if (submitter.empty()) return std::nullopt;
+  return MakeFinding(
+      "submits_elsewhere", Severity::kWarning,
+      submitter + " in run hands work to another scheduler, which launch does not see",
+      "leave it out: launch starts a job again by itself (retry: N), and depends_on "
+      "or launch submit start what follows");
 }
 
 std::string HintInsteadOf(std::string_view program) {

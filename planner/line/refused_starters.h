@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/diagnosis.h"
 #include "planner/line/shell_text.h"
 
 namespace launch {
@@ -25,8 +26,11 @@ std::optional<RefusedStarter> FindRefused(const std::vector<ShellWord>& words, s
 // empty: none does.
 std::string SubmitterIn(const ShellScript& script);
 
-// The same of a text in which nothing else runs a program of Python or a script.
+// The same of a text in which nothing else runs that could be a training.
 std::string OnlySubmits(const ShellScript& script);
+
+// What is said of it beside a training.
+std::optional<Finding> SubmitsBeside(const ShellScript& script);
 
 // What to write instead, for a name that FindRefused gave; empty for another.
 std::string HintInsteadOf(std::string_view program);

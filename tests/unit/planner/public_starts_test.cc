@@ -443,6 +443,20 @@ TEST(PublicStart, AScriptThatSubmitsIsToldOrRefused) {
   EXPECT_EQ(ReadLaunchLine("python train.py", options)->warnings.size(), 1U);
 }
 
+TEST(PublicStart, ASubmissionBesideAnotherProgramIsNamed) {
+  for (const char* run :
+       {"./train_gpt2cu -i data && kubectl apply -f eval.yaml",
+        "litgpt finetune x && ray submit c.yaml after.py", "uv run train && sky exec c eval.yaml",
+        "make train; kubectl create -f done.yaml", "kubectl apply -f svc.yaml\npython train.py"}) {
+    const auto line = ReadLaunchLine(run, {});
+    ASSERT_TRUE(line) << FormatError(line.error());
+    EXPECT_TRUE(std::ranges::any_of(line->warnings, [](const Finding& one) {
+      return one.code == "submits_elsewhere";
+    })) << run;
+  }
+  EXPECT_FALSE(ReadLaunchLine("git pull && kubectl apply -f job.yaml", {}));
+}
+
 TEST(PublicStart, ASubmissionBehindTheLauncherIsNamed) {
   const auto line = ReadLaunchLine(
       "timeout 23h torchrun --nproc_per_node=2 t.py; [ $? -eq 124 ] && sbatch $0", {});
