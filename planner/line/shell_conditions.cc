@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 #include "common/units.h"
 
@@ -51,11 +52,25 @@ bool IsPlainPattern(const std::string& raw) {
   return raw.find_first_of("*?[]$`\\") == std::string::npos;
 }
 
+bool IsChain(const std::string& joiner) { return joiner == "&&" || joiner == "||"; }
+
+// Not "{ a; b; }" nor "( a; b )", of which it would be a part only.
+bool IsSimple(const ShellCommand& command) {
+  static constexpr std::array<std::string_view, 10> kOpen = {
+      "{", "if", "case", "while", "until", "for", "select", "function", "!", "time"};
+  return command.subshell == 0 && !command.words.empty() &&
+         std::find(kOpen.begin(), kOpen.end(), command.words[0].raw) == kOpen.end();
+}
+
 }  // namespace
 
 std::optional<bool> TestValue(const ShellCommand& command, const KnownVariables& known) {
-  const std::string& last = command.words.empty() ? std::string() : command.words.back().raw;
-  if (command.words.size() <= 2 && (last == "true" || last == "false")) return last == "true";
+  const std::size_t first =
+      !command.words.empty() && (command.words[0].raw == "if" || command.words[0].raw == "elif");
+  if (command.words.size() == first + 1 &&
+      (command.words[first].raw == "true" || command.words[first].raw == "false")) {
+    return command.words[first].raw == "true";
+  }
   const auto words = TestWords(command);
   if (!words) return std::nullopt;
   if (words->size() == 2) {
@@ -65,10 +80,13 @@ std::optional<bool> TestValue(const ShellCommand& command, const KnownVariables&
     return value->empty() == (op == "-z");
   }
   if (words->size() != 3) return std::nullopt;
-  // A pattern stands there in [[ ]].
-  if (!IsPlainPattern((*words)[2].raw) && (*words)[2].fixed) return std::nullopt;
   const auto left = FixedValue((*words)[0], known);
   const auto right = FixedValue((*words)[2], known);
+  // A pattern may stand there in [[ ]], also as the value of a variable.
+  constexpr std::string_view kOfPatterns = "*?[]\\`";
+  const bool pattern = (*words)[2].raw.find_first_of(kOfPatterns) != std::string::npos ||
+                       (right && right->find_first_of(kOfPatterns) != std::string::npos);
+  if (pattern) return std::nullopt;
   return left && right ? Compared((*words)[1].raw, *left, *right) : std::nullopt;
 }
 
@@ -77,13 +95,14 @@ bool DecidedBranches::IsDead() const {
 }
 
 bool DecidedBranches::Decides() const {
-  return std::none_of(frames_.begin(), frames_.end(),
-                      [](const Frame& one) { return one.kind == Kind::kLoop; });
+  return sure_ && std::none_of(frames_.begin(), frames_.end(),
+                               [](const Frame& one) { return one.kind == Kind::kLoop; });
 }
 
 void DecidedBranches::CloseTo(std::size_t depth) {
   if (frames_.size() > depth) frames_.resize(depth);
   skip_joiner_.clear();
+  in_chain_ = false;
 }
 
 void DecidedBranches::Push(Kind kind) {
@@ -137,7 +156,7 @@ void DecidedBranches::TakeKeywords(const ShellCommand& command, const ShellComma
     } else if (word == "case") {
       Push(Kind::kCase);
       frames_.back().pattern = true;
-      if (i + 1 < command.words.size())
+      if (i + 1 < command.words.size() && sure_)
         frames_.back().subject = FixedValue(command.words[i + 1], known);
       if (i + 3 < command.words.size()) TakePattern(command.words[i + 3], command.joiner);
       return;
@@ -154,7 +173,9 @@ void DecidedBranches::TakeKeywords(const ShellCommand& command, const ShellComma
 }
 
 bool DecidedBranches::Skips(const ShellCommand& command, const ShellCommand* next,
-                            const KnownVariables& known) {
+                            const KnownVariables& known, bool sure) {
+  sure_ = sure;
+  const bool behind_another = std::exchange(in_chain_, IsChain(command.joiner));
   if (command.words.empty()) return IsDead();
   const bool pattern = !frames_.empty() && frames_.back().pattern && command.words[0].raw != "esac";
   if (pattern) {
@@ -168,12 +189,13 @@ bool DecidedBranches::Skips(const ShellCommand& command, const ShellCommand* nex
     frames_.back().dead = false;
   }
   if (skips) return true;
-  if (!skip_joiner_.empty()) {
+  if (!skip_joiner_.empty() && IsSimple(command)) {
     if (command.joiner != skip_joiner_) skip_joiner_.clear();
     return true;
   }
-  const bool chain = command.joiner == "&&" || command.joiner == "||";
-  const auto value = chain && Decides() ? TestValue(command, known) : std::optional<bool>();
+  skip_joiner_.clear();
+  const bool first = IsChain(command.joiner) && !behind_another && command.subshell == 0;
+  const auto value = first && Decides() ? TestValue(command, known) : std::optional<bool>();
   if (value && *value == (command.joiner == "||")) skip_joiner_ = command.joiner;
   return false;
 }

@@ -17,8 +17,10 @@ std::optional<bool> TestValue(const ShellCommand& command, const KnownVariables&
 // may have other values when it comes round.
 class DecidedBranches {
  public:
-  // Whether the text does not come to the command. Takes every command once, in order.
-  bool Skips(const ShellCommand& command, const ShellCommand* next, const KnownVariables& known);
+  // Whether the text does not come to the command. Takes every command once, in order. `sure`: the
+  // values that the command names are those that it will find.
+  bool Skips(const ShellCommand& command, const ShellCommand* next, const KnownVariables& known,
+             bool sure = true);
 
   std::size_t depth() const { return frames_.size(); }
   void CloseTo(std::size_t depth);  // at the end of a text that left some open
@@ -45,6 +47,8 @@ class DecidedBranches {
 
   std::vector<Frame> frames_;
   std::string skip_joiner_;  // of a chain whose rest is not reached
+  bool in_chain_ = false;    // "a && b": behind a
+  bool sure_ = true;
 };
 
 }  // namespace launch

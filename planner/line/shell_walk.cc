@@ -7,6 +7,7 @@
 #include "common/units.h"
 #include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
+#include "planner/line/shell_changes.h"
 
 namespace launch {
 namespace {
@@ -36,6 +37,13 @@ bool IsTest(const ShellCommand& command) {
                                                              "command", "type", "hash", "which"};
   return command.words.empty() || command.words[0].raw.starts_with("((") ||
          std::find(kTests.begin(), kTests.end(), command.words[0].raw) != kTests.end();
+}
+
+// The index of the word that is called.
+std::size_t CalledWord(const ShellCommand& command) {
+  std::size_t first = PartsOf(command).first;
+  while (first < command.words.size() && StandsBeforeCommand(command.words[first].raw)) ++first;
+  return first;
 }
 
 // What echo and printf write, as far as the words are known.
@@ -80,18 +88,24 @@ void ShellWalk::Walk(const ShellScript& script) {
     const ShellCommand& command = script.commands[i];
     EnterSubshells(command.subshell, open);
     const ShellCommand* next = i + 1 < script.commands.size() ? &script.commands[i + 1] : nullptr;
-    if (const auto end = decides_ ? EndOfCalledFunction(script, i) : std::nullopt) {
+    const bool takes_out = decides_ && decided_.depth() == decided;
+    if (const auto end = takes_out ? EndOfCalledFunction(script, i) : std::nullopt) {
       i = *end;
       continue;
     }
-    if (decides_ && !body.reader.open() && decided_.Skips(command, next, known_)) {
+    if (decides_ && !body.reader.open() &&
+        decided_.Skips(command, next, known_, sure_ && !IsInDoubt(command))) {
       NoteBranches(command);
       continue;
     }
     NoteBody(command, next, body);
+    // Where a function is defined its variables are not what they are where it is called.
+    const bool sure_outside = sure_;
+    sure_ = sure_ && !body.reader.open();
     const std::vector<ShellWord> words = splitter_.Split(command.words, known_);
     NoteBranches(command);
     const std::vector<Before> before = TakeAssignments(command);
+    NoteChanges(command);
     if (!words.empty() && words[0].value == "shift") Shift(words);
     // In one branch too: what the other one set is then no longer sure.
     for (std::size_t word = 1; word < words.size() && words[0].value == "unset"; ++word) {
@@ -118,7 +132,8 @@ void ShellWalk::Walk(const ShellScript& script) {
     }
     Restore(before);
     place_.Note(command, known_, !otherwise_);
-    if (!body.reader.open() && !CallFunction(called)) NoteCall(command);
+    if (!CallFunction(called) && !body.reader.open()) NoteCall(command);
+    sure_ = sure_outside;
     if (command.joiner == ";;") {
       ++way_;
       EndWay();
@@ -151,11 +166,11 @@ std::optional<std::size_t> ShellWalk::EndOfCalledFunction(const ShellScript& scr
   }
   if (end >= commands.size()) return std::nullopt;
   const std::string name = reader.name();
-  const bool called = std::any_of(
-      commands.begin() + static_cast<std::ptrdiff_t>(end), commands.end(), [&](const auto& one) {
-        return std::any_of(one.words.begin(), one.words.end(),
-                           [&](const ShellWord& word) { return word.raw == name; });
-      });
+  const bool called = std::any_of(commands.begin() + static_cast<std::ptrdiff_t>(end),
+                                  commands.end(), [&](const auto& one) {
+                                    const std::size_t at = CalledWord(one);
+                                    return at < one.words.size() && one.words[at].raw == name;
+                                  });
   if (!called) return std::nullopt;
   ShellScript body;
   if (commands[i].words[0].raw == "function" && commands[i].words.size() > 3) {
@@ -173,8 +188,7 @@ std::optional<std::size_t> ShellWalk::EndOfCalledFunction(const ShellScript& scr
 // Walks the body with the parameters of the call. False: it calls no function of the text.
 bool ShellWalk::CallFunction(const ShellCommand& command) {
   constexpr int kMostLevels = 8;
-  std::size_t first = PartsOf(command).first;
-  while (first < command.words.size() && StandsBeforeCommand(command.words[first].raw)) ++first;
+  const std::size_t first = CalledWord(command);
   if (first >= command.words.size()) return false;
   const auto function = functions_.find(command.words[first].raw);
   if (function == functions_.end()) return false;
@@ -183,25 +197,66 @@ bool ShellWalk::CallFunction(const ShellCommand& command) {
   ++copies_;
   const ShellScript body = function->second;  // a call may define it anew
   const Outside outside{known_, place_};
+  const std::map<std::string, Choice, std::less<>> choices = choices_;
+  const std::set<std::string> locals_outside = std::exchange(locals_, {});
+  const bool conditional_outside = in_conditional_call_;
+  if (conditional_) ++way_;
+  in_conditional_call_ = in_conditional_call_ || conditional_;
   SetParameters(command, first);
   ++call_level_;
   Walk(body);
   --call_level_;
+  in_conditional_call_ = conditional_outside;
+  const std::set<std::string> locals = std::exchange(locals_, locals_outside);
   if (command.joiner == "|" || command.joiner == "&") {
     known_ = outside.known;
     place_ = outside.place;
     return true;
   }
-  for (int i = 0; i <= kMostParameters; ++i) {
-    const std::string name = i == 0 ? "@" : std::to_string(i);
+  const auto give_back = [&](const std::string& name) {
     const auto before = outside.known.find(name);
     if (before == outside.known.end()) {
       known_.erase(name);
     } else {
       known_.insert_or_assign(name, before->second);
     }
+  };
+  for (int i = 0; i <= kMostParameters; ++i) give_back(i == 0 ? "@" : std::to_string(i));
+  for (const std::string& name : locals) {
+    give_back(name);
+    give_back(name + "[@]");
+    choices_.erase(name);
+    if (const auto choice = choices.find(name); choice != choices.end()) choices_.insert(*choice);
   }
   return true;
+}
+
+// Whether a variable that the command names may have another value than the text shows.
+bool ShellWalk::IsInDoubt(const ShellCommand& command) const {
+  return NamesOneThat(command, [this](std::string_view name) {
+    return any_in_doubt_ || in_doubt_.contains(name) ||
+           (unknown_.contains(name) && !known_.contains(name));
+  });
+}
+
+void ShellWalk::Doubt(const std::string& name) {
+  if (in_doubt_.size() < kMostUnknown) {
+    in_doubt_.insert(name);
+  } else {
+    any_in_doubt_ = true;
+  }
+}
+
+void ShellWalk::NoteChanges(const ShellCommand& command) {
+  any_in_doubt_ = any_in_doubt_ || MayChangeAny(command);
+  for (const std::string& name : NamesChanged(command)) {
+    known_.erase(name);
+    choices_.erase(name);
+    Doubt(name);
+  }
+  for (const std::string& name : LocalNames(command)) {
+    if (call_level_ > 0 && locals_.size() < kMostUnknown) locals_.insert(name);
+  }
 }
 
 std::optional<std::string> ShellWalk::ValueOf(const std::string& name) const {
@@ -333,7 +388,11 @@ std::vector<ShellWalk::Before> ShellWalk::TakeAssignments(const ShellCommand& co
     if (!known_.contains(name) && unknown_.size() < kMostUnknown) unknown_.insert(name);
     if (of_program && i < first) {
       before.push_back({name, old});
-    } else if (branches_ > 0 || conditional_) {
+      continue;
+    }
+    const bool maybe = branches_ > 0 || conditional_ || in_conditional_call_;
+    if (maybe || !sure_ || IsInDoubt(command)) Doubt(assignment->name);
+    if (maybe) {
       if (conditional_) ++way_;
       if (!CopiesNothing(*assignment)) TakeChoice(name, old);
     } else {

@@ -96,6 +96,9 @@ class ShellWalk {
   std::optional<std::string> ValueOf(const std::string& name) const;
   std::optional<std::size_t> EndOfCalledFunction(const ShellScript& script, std::size_t i);
   bool CallFunction(const ShellCommand& command);
+  bool IsInDoubt(const ShellCommand& command) const;
+  void Doubt(const std::string& name);
+  void NoteChanges(const ShellCommand& command);
   void NoteBody(const ShellCommand& command, const ShellCommand* next, Body& body);
   void NoteCall(const ShellCommand& command);
   void GoTo(const ShellPlace& place);
@@ -118,6 +121,12 @@ class ShellWalk {
   const bool decides_;
   DecidedBranches decided_;
   std::map<std::string, ShellScript, std::less<>> functions_;  // bodies of those that are called
+  std::set<std::string> locals_;                               // of the function that is called
+  bool in_conditional_call_ = false;
+  // Variables that may have another value than known_ says: no branch is ruled out by them.
+  std::set<std::string, std::less<>> in_doubt_;
+  bool any_in_doubt_ = false;  // all of them
+  bool sure_ = true;           // not in the body of a function that is read where it is defined
   int call_level_ = 0;
   int calls_left_ = 256;
   const std::map<std::string, std::string>& files_;

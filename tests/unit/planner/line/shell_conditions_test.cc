@@ -76,5 +76,46 @@ INSTANTIATE_TEST_SUITE_P(
              2},
         Case{"bash t.sh", "go() { go; }\ngo\ntorchrun --nproc_per_node=2 t.py\n", 2}));
 
+// Where a value may have changed, or a branch be reached, both branches count.
+INSTANTIATE_TEST_SUITE_P(
+    InDoubt, ShellConditions,
+    ::testing::Values(
+        Case{"bash t.sh",
+             "N=8; prep() { local N=1; python prep.py; }; prep\n"
+             "torchrun --nproc_per_node $N train.py\n",
+             8},
+        Case{"bash t.sh",
+             "N=0; for g in $LIST; do ((N++)); done\nif [ $N -gt 1 ]; then\n"
+             "  torchrun --nproc_per_node 8 t.py\nelse\n  torchrun --nproc_per_node 1 t.py\nfi\n",
+             8},
+        Case{"bash t.sh",
+             "N=1\nread N < count\nif [ $N -gt 1 ]; then\n  torchrun --nproc_per_node 8 t.py\n"
+             "else\n  torchrun --nproc_per_node 1 t.py\nfi\n",
+             8},
+        Case{"bash t.sh",
+             "N=1\nsource cluster.env\nif [ $N -gt 1 ]; then torchrun --nproc_per_node 8 t.py\n"
+             "else torchrun --nproc_per_node 1 t.py; fi\n",
+             8},
+        Case{"bash t.sh",
+             "M=multi_8; P=multi\nif [[ $M == \"$P\"* ]]; then torchrun --nproc_per_node 8 t.py\n"
+             "else torchrun --nproc_per_node 1 t.py; fi\n",
+             8},
+        Case{"bash t.sh",
+             "set_debug false && torchrun --nproc_per_node 8 t.py\n"
+             "torchrun --nproc_per_node 1 e.py\n",
+             8},
+        Case{"bash t.sh",
+             "train() { torchrun --nproc_per_node 8 t.py; }\nlog train start\nretry train\n"
+             "torchrun --nproc_per_node 1 prep.py\n",
+             8},
+        Case{"bash t.sh",
+             "N=1\nf() { echo; N=8; }\ngrep -q a b && f\nif [ $N -gt 1 ]; then\n"
+             "  torchrun --nproc_per_node 8 t.py\nelse\n  torchrun --nproc_per_node 4 t.py\nfi\n",
+             8},
+        Case{"X=1 bash t.sh",
+             "[ -z \"$X\" ] && { export N=4; torchrun --nproc_per_node $N t.py; }\n"
+             "torchrun --nproc_per_node 1 e.py\n",
+             4}));
+
 }  // namespace
 }  // namespace launch

@@ -1,0 +1,95 @@
+#include "planner/line/shell_changes.h"
+
+#include <algorithm>
+#include <array>
+
+#include "planner/line/launcher_words.h"
+#include "planner/line/line_prefix.h"
+
+namespace launch {
+namespace {
+
+// The index of the first word behind keywords and assignments.
+std::size_t VerbOf(const ShellCommand& command) {
+  std::size_t i = 0;
+  while (i < command.words.size() &&
+         (StandsBeforeCommand(command.words[i].raw) || AssignmentOf(command.words[i]))) {
+    ++i;
+  }
+  return i;
+}
+
+void TakeNames(std::string_view text, const std::function<void(std::string_view)>& use) {
+  for (std::size_t i = 0; i < text.size();) {
+    std::size_t end = i;
+    while (end < text.size() && IsNameChar(text[end])) ++end;
+    if (end > i && IsNameStart(text[i])) use(text.substr(i, end - i));
+    i = std::max(end, i + 1);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> NamesChanged(const ShellCommand& command) {
+  static constexpr std::array<std::string_view, 8> kVerbs = {
+      "read", "mapfile", "readarray", "getopts", "printf", "let", "for", "select"};
+  const std::size_t at = VerbOf(command);
+  if (at >= command.words.size()) return {};
+  const std::string& verb = command.words[at].raw;
+  const bool arithmetic = verb.starts_with("((") || verb == "let" ||
+                          (verb == "for" && at + 1 < command.words.size() &&
+                           command.words[at + 1].raw.starts_with("(("));
+  if (!arithmetic && std::find(kVerbs.begin(), kVerbs.end(), verb) == kVerbs.end()) return {};
+  std::vector<std::string> names;
+  const auto take = [&names](std::string_view name) { names.emplace_back(name); };
+  if (arithmetic) {
+    bool writes = false;
+    for (std::size_t i = at; i < command.words.size(); ++i) {
+      const std::string& word = command.words[i].raw;
+      writes = writes || word.find_first_of("=") != std::string::npos ||
+               word.find("++") != std::string::npos || word.find("--") != std::string::npos;
+    }
+    for (std::size_t i = at; i < command.words.size() && writes; ++i)
+      TakeNames(command.words[i].raw, take);
+    return names;
+  }
+  const bool one = verb == "for" || verb == "select";
+  for (std::size_t i = at + 1; i < command.words.size(); ++i) {
+    const std::string& word = command.words[i].raw;
+    if (verb == "printf" && command.words[i - 1].raw != "-v") continue;
+    if (!word.empty() && std::all_of(word.begin(), word.end(), IsNameChar)) take(word);
+    if (one) break;
+  }
+  return names;
+}
+
+std::vector<std::string> LocalNames(const ShellCommand& command) {
+  const std::size_t at = VerbOf(command);
+  std::vector<std::string> names;
+  if (at >= command.words.size()) return names;
+  const std::string& verb = command.words[at].raw;
+  if (verb != "local" && verb != "declare" && verb != "typeset") return names;
+  for (std::size_t i = at + 1; i < command.words.size(); ++i) {
+    const std::string& word = command.words[i].raw;
+    if (word.starts_with('-') && word.find('g') != std::string::npos) return {};
+    const auto end = std::find_if_not(word.begin(), word.end(), IsNameChar);
+    if (end != word.begin()) names.emplace_back(word.begin(), end);
+  }
+  return names;
+}
+
+bool MayChangeAny(const ShellCommand& command) {
+  const std::size_t at = VerbOf(command);
+  if (at >= command.words.size()) return false;
+  const std::string& verb = command.words[at].raw;
+  return verb == "eval" || verb == "source" || verb == ".";
+}
+
+bool NamesOneThat(const ShellCommand& command, const std::function<bool(std::string_view)>& is) {
+  bool found = false;
+  for (const ShellWord& word : command.words)
+    TakeNames(word.raw, [&](std::string_view name) { found = found || is(name); });
+  return found;
+}
+
+}  // namespace launch

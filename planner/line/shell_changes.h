@@ -1,0 +1,24 @@
+// Variables that a command changes by other means than an assignment: read, ((N++)), for.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/line/shell_text.h"
+
+namespace launch {
+
+std::vector<std::string> NamesChanged(const ShellCommand& command);
+
+// Those that it declares for the function in which it stands.
+std::vector<std::string> LocalNames(const ShellCommand& command);
+
+// A file or a text that may change any variable: `source setup.sh`, `eval "$X"`.
+bool MayChangeAny(const ShellCommand& command);
+
+// Whether the command names a variable for which `is` holds.
+bool NamesOneThat(const ShellCommand& command, const std::function<bool(std::string_view)>& is);
+
+}  // namespace launch
