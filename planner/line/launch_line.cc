@@ -579,6 +579,7 @@ class LineReader {
 }  // namespace
 
 Result<LaunchLine> ReadLaunchLine(std::string_view run, const LaunchLineOptions& options) {
+  run = WithoutByteOrderMark(run);
   LAUNCH_ASSIGN_OR_RETURN(const ShellScript script, ReadShell(run));
   LAUNCH_ASSIGN_OR_RETURN(LaunchLine line, LineReader(script, options).Read(run));
   if (auto finding = PastedCharacters(script)) line.warnings.push_back(std::move(*finding));

@@ -204,6 +204,16 @@ Result<std::string> WithLauncher(const ShellScript& script, LauncherKind launche
   return text;
 }
 
+// Of several programs only the launcher gets it: WORLD_SIZE without RANK stops others.
+std::string PreparationOf(const WrittenCounts& counts, const ShellScript& script) {
+  const std::string set(counts.preparation);
+  if (set.empty()) return set;
+  if (script.commands.size() == 1 && !FindLauncher(script).value_or("").empty())
+    return "export " + set + "\n";
+  const std::string name(counts.prepared);
+  return name + "() { " + set + " command " + name + " \"$@\"; }\nexport -f " + name + "\n";
+}
+
 // Where words begin in a text, by its lines.
 class Offsets {
  public:
@@ -321,7 +331,7 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
   const bool everywhere = options.launcher == LauncherKind::kAuto && !options.counts_only &&
                           IsOfSeveralNodes(options, line);
   if (everywhere && !counts.one_node_rank.empty()) return SameNodeEverywhere(counts.one_node_rank);
-  if (everywhere) line.shell.insert(0, counts.preparation);
+  if (everywhere) line.shell.insert(0, PreparationOf(counts, script));
   if (auto beside = SubmitsBeside(script)) line.warnings.push_back(std::move(*beside));
   LAUNCH_RETURN_IF_ERROR(CheckOneAtATime(script, "run: it", LaunchingAmong(counts.scripts)));
   if (everywhere) LAUNCH_RETURN_IF_ERROR(CheckEveryNode(script, "run: it"));

@@ -10,7 +10,8 @@
 namespace launch {
 namespace {
 
-constexpr std::string_view kWorldSize = "export WORLD_SIZE=$((NNODES * NPROC_PER_NODE))\n";
+constexpr std::string_view kWorldSize =
+    "WORLD_SIZE=\"${WORLD_SIZE:-$((NNODES * NPROC_PER_NODE))}\"";
 
 constexpr std::array<OwnLauncher, 17> kOwnLaunchers = {{
     {.program = "llamafactory-cli"},
@@ -23,7 +24,7 @@ constexpr std::array<OwnLauncher, 17> kOwnLaunchers = {{
      .preparation = kWorldSize},
     {.program = "colossalai"},
     {.program = "fabric", .procs = "devices", .node_rank = "node_rank"},
-    {.program = "lightning", .procs = "devices", .node_rank = "node_rank"},
+    {.program = "lightning", .procs = "devices", .node_rank = "node_rank", .module = true},
     {.program = "swift"},
     {.program = "megatron"},
     {.program = "trl", .procs = "num_processes", .total = true},
@@ -36,7 +37,7 @@ constexpr std::array<OwnLauncher, 17> kOwnLaunchers = {{
     {.program = "fairseq-hydra-train",
      .total = true,
      .sign = "distributed_training.distributed_world_size="},
-    {.program = "paddle.distributed.launch", .procs = "gpus", .device_list = true},
+    {.program = "paddle.distributed.launch", .procs = "gpus", .device_list = true, .module = true},
 }};
 
 }  // namespace
@@ -56,6 +57,7 @@ std::optional<OwnLauncherPlace> OwnLauncherAt(const std::vector<ShellWord>& word
     const auto program = PythonProgramOf(words, at);
     if (!program || program->runs != PythonRuns::kModule) return std::nullopt;
     place = {OwnLauncherOf(program->name), program->behind};
+    if (place.own != nullptr && !place.own->module) return std::nullopt;
   }
   if (place.own == nullptr || place.behind >= words.size()) return std::nullopt;
   const std::string_view sign = place.own->sign;

@@ -21,7 +21,8 @@ struct OwnLauncher {
   std::string_view node_rank;
   bool rank_from_env = false;    // NODE_RANK counts where that flag is left out
   bool launcher_behind = false;  // words behind `--` are those of torchrun or accelerate
-  std::string_view preparation;  // what the text must set for it on every node
+  std::string_view preparation;  // what must be set for it on every node
+  bool module = false;           // also `python -m NAME`: for others that may be the user's own
 };
 
 // Null: it is none of them.

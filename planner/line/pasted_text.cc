@@ -45,7 +45,14 @@ std::string_view MarkOf(std::string_view word) {
 
 std::string Shown(const ShellWord& word) { return "`" + word.raw + "`"; }
 
+constexpr std::string_view kPastedMark = "\xEF\xBB\xBF";
+
 }  // namespace
+
+std::string_view WithoutByteOrderMark(std::string_view text) {
+  if (text.starts_with(kPastedMark)) text.remove_prefix(kPastedMark.size());
+  return text;
+}
 
 Result<void> CheckPasted(const ShellScript& script) {
   for (const ShellCommand& command : script.commands) {
@@ -60,7 +67,8 @@ Result<void> CheckPasted(const ShellScript& script) {
                       (mark == "$" ? "a terminal's prompt" : "a notebook"),
                   "leave `" + std::string(mark) + "` out");
     }
-    if (HasOneOf(word.raw, kOtherBlanks)) {
+    // In quotes it may be of a file's name.
+    if (HasOneOf(word.raw, kOtherBlanks) && word.raw.find_first_of("'\"") == std::string::npos) {
       return Fail(ErrorCode::kInvalidArgument,
                   line + ": " + Shown(word) +
                       " has a blank in it that bash does not take for one (no-break or zero-width)",

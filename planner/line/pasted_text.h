@@ -12,6 +12,9 @@
 
 namespace launch {
 
+// An editor's mark at the start of a file is no part of its first word.
+std::string_view WithoutByteOrderMark(std::string_view text);
+
 // kInvalidArgument where bash would look for a program that nobody has: the `$ ` of a prompt, the
 // `!` or `%%bash` of a notebook, a blank that is none.
 Result<void> CheckPasted(const ShellScript& script);

@@ -211,14 +211,15 @@ struct CountFlag {
   CountKind kind;
 };
 
-constexpr std::array<CountFlag, 7> kCountFlags = {{
+constexpr std::array<CountFlag, 8> kCountFlags = {{
     {"", "trainer.num_nodes", CountKind::kNodes},
     {"", "trainer.devices", CountKind::kOfNode},
     {"", "trainer.gpus", CountKind::kOfNode},
     {"litgpt", "num_nodes", CountKind::kNodes},
     {"litgpt", "devices", CountKind::kOfNode},
-    {"", "distributed_world_size", CountKind::kOfAllNodes},
-    {"", "distributed_training.distributed_world_size", CountKind::kOfAllNodes},
+    {"fairseq-train", "distributed_world_size", CountKind::kOfAllNodes},
+    {"fairseq_cli.train", "distributed_world_size", CountKind::kOfAllNodes},
+    {"fairseq-hydra-train", "distributed_training.distributed_world_size", CountKind::kOfAllNodes},
 }};
 
 // "litgpt", also of `python -m litgpt`; empty: a script.
@@ -252,7 +253,8 @@ void TakeTrainerDevices(LaunchLine& line) {
     std::string_view word = line.arguments[i].value;
     while (word.starts_with('-') || word.starts_with('+')) word.remove_prefix(1);
     const std::size_t equals = std::min(word.find('='), word.size());
-    std::string name(word.substr(0, equals));
+    const std::string written(word.substr(0, equals));
+    std::string name = written;
     std::replace(name.begin(), name.end(), '-', '_');
     std::string value(word.substr(std::min(equals + 1, word.size())));
     if (equals == word.size() && i + 1 < line.arguments.size()) value = line.arguments[i + 1].value;
@@ -266,7 +268,7 @@ void TakeTrainerDevices(LaunchLine& line) {
     }
     TakeCount(flag->kind, value, line);
     if (flag->kind == CountKind::kNodes) continue;
-    line.read.push_back(name + " of the line: processes" +
+    line.read.push_back(written + " of the line: processes" +
                         (line.procs_of_all_nodes ? " of all nodes" : " per node"));
   }
 }

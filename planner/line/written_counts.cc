@@ -99,6 +99,7 @@ class CountReader {
     counts.unread = walk_.unread();
     counts.python = python_;
     counts.preparation = preparation_;
+    counts.prepared = prepared_;
     counts.one_node_rank = one_node_rank_;
     counts.place_set = place_set_;
     if (counts.devices && calls_together_ && left_together_)
@@ -336,7 +337,10 @@ class CountReader {
     if (own.launcher_behind && mark < words.size() && words[mark].value == "--")
       TakeFlags(words, mark + 1, own, out);
     FromVariables(out);
-    if (preparation_.empty()) preparation_ = own.preparation;
+    if (preparation_.empty()) {
+      preparation_ = own.preparation;
+      prepared_ = own.program;
+    }
     const bool same = !own.node_rank.empty() && HasOneNodeRank(words, place);
     if (same && one_node_rank_.empty() && !walk_.maybe()) one_node_rank_ = own.program;
   }
@@ -498,6 +502,7 @@ class CountReader {
   bool left_together_ = false;                   // those of a command in the background
   std::set<std::string, std::less<>> place_set_;
   std::string_view preparation_;
+  std::string_view prepared_;
   std::string_view one_node_rank_;
   WrittenCounts assigned_;
 };

@@ -44,6 +44,7 @@ struct WrittenCounts {
   // RANK, MASTER_ADDR and the like that the text gives values of its own.
   std::set<std::string, std::less<>> place_set;
   std::string_view preparation;    // what a launcher of its own needs in its environment
+  std::string_view prepared;       // that launcher
   std::string_view one_node_rank;  // such a launcher that would be the same node everywhere
 };
 

@@ -443,6 +443,33 @@ TEST(PublicStart, AScriptThatSubmitsIsToldOrRefused) {
   EXPECT_EQ(ReadLaunchLine("python train.py", options)->warnings.size(), 1U);
 }
 
+TEST(PublicStart, AModuleOfTheUsersOwnIsNoLauncher) {
+  for (const char* name : {"tune", "fabric", "swift", "megatron", "composer", "trl"}) {
+    const std::string run = std::string("python -m ") + name + " --lr 1e-4";
+    EXPECT_EQ(Reading(ReadLaunchLine(run, {})), "plain -m") << run;
+  }
+}
+
+TEST(PublicStart, AWorldSizeOfNobodysLauncherIsAnArgument) {
+  EXPECT_EQ(Reading(ReadLaunchLine("python train.py --distributed-world-size 1", {})),
+            "plain train.py");
+  EXPECT_EQ(Reading(ReadLaunchLine("python -m fairseq_cli.train d --distributed-world-size 4", {})),
+            "plain procs=4 -m");
+}
+
+TEST(PublicStart, OnlyComposerGetsTheWorldSize) {
+  const auto both =
+      ReadLaunchLine("python prep.py\ncomposer -n 4 --world_size 8 train.py c.yaml", {});
+  ASSERT_TRUE(both) << FormatError(both.error());
+  EXPECT_NE(both->shell.find("composer() { WORLD_SIZE=\"${WORLD_SIZE:-"), std::string::npos)
+      << both->shell;
+  EXPECT_EQ(both->shell.find("export WORLD_SIZE"), std::string::npos) << both->shell;
+  const auto maybe = ReadLaunchLine(
+      "if test -f a; then composer -n 4 --world_size 8 t.py; else python -m x; fi", {});
+  ASSERT_TRUE(maybe) << FormatError(maybe.error());
+  EXPECT_EQ(maybe->shell.find("export WORLD_SIZE"), std::string::npos) << maybe->shell;
+}
+
 TEST(PublicStart, ASubmissionBesideAnotherProgramIsNamed) {
   for (const char* run :
        {"./train_gpt2cu -i data && kubectl apply -f eval.yaml",

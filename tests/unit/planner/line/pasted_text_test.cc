@@ -33,6 +33,8 @@ TEST(PastedText, WhatNoProgramIsCalledIsRefused) {
   EXPECT_EQ(Refusal("torchrun \xE2\x80\x93nproc_per_node=2 t.py"),
             "run: `\xE2\x80\x93nproc_per_node=2` begins with a dash that torchrun does not take "
             "for `-`: it would be the script");
+  EXPECT_EQ(Refusal("\xEF\xBB\xBF#!/bin/bash\ntorchrun --nproc_per_node=2 t.py\n"), "");
+  EXPECT_EQ(Refusal("'./my\xC2\xA0model/train' -x"), "");
   // Of bash itself.
   EXPECT_EQ(Refusal("! python t.py"), "");
   EXPECT_EQ(Refusal("$PYTHON t.py"), "");
