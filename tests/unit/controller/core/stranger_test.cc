@@ -409,6 +409,37 @@ TEST_F(Strangers, AGpuThatTwoDamagedRecordsMayNameIsNotFreeWithTheEndOfOne) {
   EXPECT_EQ(core.state.quarantine.size(), 1u);
 }
 
+TEST_F(Strangers, AGpuThatTwoMayHoldIsNotFreeWithTheRetestOfTheOneThatSpokeFirst) {
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(job);
+  const GpuUuid gpu{"GPU-gpu1-0"};
+  from_node::Hello hello;
+  hello.allocations = {{.key = key, .digest = "", .phase = AllocationPhase::kStarted},
+                       {.key = Key{JobId{77}, Attempt{1}}, .digest = ""}};
+  hello.held = {{gpu, "accept: cut short"}};
+  core.Detach("gpu1");
+  core.Attach(MakeInventory("gpu1", 1), hello);
+  core.Exit("gpu1", key, 0, Exited{0});
+  core.Release("gpu1", key, {{gpu, "process 12"}});
+  core.Release("gpu1", key);
+  EXPECT_EQ(core.state.quarantine.size(), 1u) << "77.1 may have it still";
+}
+
+TEST_F(Strangers, AGpuThatOneAloneMayHoldIsFreeWithItsRetest) {
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(job);
+  const GpuUuid gpu{"GPU-gpu1-0"};
+  from_node::Hello hello;
+  hello.allocations = {{.key = key, .digest = "", .phase = AllocationPhase::kStarted}};
+  hello.held = {{gpu, "accept: cut short"}};
+  core.Detach("gpu1");
+  core.Attach(MakeInventory("gpu1", 1), hello);
+  core.Exit("gpu1", key, 0, Exited{0});
+  core.Release("gpu1", key, {{gpu, "process 12"}});
+  core.Release("gpu1", key);
+  EXPECT_EQ(core.state.quarantine.size(), 0u);
+}
+
 TEST_F(Strangers, NothingAtAllOfARunningAttemptIsALossAsBefore) {
   const JobId job = core.Submitted(GpuJob(1, 1));
   const Key key = core.Run(job);
