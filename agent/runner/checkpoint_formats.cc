@@ -401,21 +401,24 @@ void AskForStateOfOthers(std::vector<CheckpointFound>& all) {
   }
 }
 
-// One of fewer ranks than the job has: the last ones had not written theirs, where an older one has
-// more. A job that had fewer ranks until now goes on from what it has.
+// The newest of fewer ranks than the job and the save before it have: the last ones had not written
+// theirs. Only the newest can be cut off, and where the one before is as short, the job had fewer
+// ranks then and goes on from what it has.
 void AskForRanksOfOlder(const Search& search, int world, std::vector<CheckpointFound>& all) {
-  for (CheckpointFound& one : all) {
-    const std::int64_t ranks = search.RanksOf(one.path);
-    if (!one.complete || ranks == 0 || ranks >= world) continue;
-    for (const CheckpointFound& older : all) {
-      if (older.step >= one.step || search.RanksOf(older.path) <= ranks) continue;
-      one.complete = false;
-      one.why = "random_states_R.pkl of " + std::to_string(ranks) + " ranks, " +
-                fs::path(older.path).filename().string() + " has " +
-                std::to_string(search.RanksOf(older.path));
-      break;
-    }
+  const auto newest = std::ranges::max_element(all, {}, &CheckpointFound::step);
+  if (newest == all.end() || !newest->complete) return;
+  const std::int64_t ranks = search.RanksOf(newest->path);
+  if (ranks == 0 || ranks >= world) return;
+  const CheckpointFound* before = nullptr;
+  for (const CheckpointFound& one : all) {
+    if (one.step >= newest->step || search.RanksOf(one.path) == 0) continue;
+    if (before == nullptr || one.step > before->step) before = &one;
   }
+  if (before == nullptr || search.RanksOf(before->path) <= ranks) return;
+  newest->complete = false;
+  newest->why = "random_states_R.pkl of " + std::to_string(ranks) + " ranks, " +
+                fs::path(before->path).filename().string() + " has " +
+                std::to_string(search.RanksOf(before->path));
 }
 
 // last.ckpt: of the step of the newest file with a number that it is not older than.

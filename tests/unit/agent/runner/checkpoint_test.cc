@@ -326,6 +326,19 @@ TEST_F(CheckpointTest, AnAccelerateSaveThatTheLastRanksHadNotFinishedIsNone) {
   EXPECT_EQ(NewestComplete(FindFor(3))->step, 1) << "it had fewer before";
 }
 
+TEST_F(CheckpointTest, AccelerateSavesOfFewerRanksCountWhenTheJobGrowsAgain) {
+  for (const int step : {10, 20, 30}) {
+    const std::string name = "checkpoint_" + std::to_string(step) + "/";
+    Write(name + "model.safetensors", Safetensors(8));
+    const int ranks = step == 10 ? 4 : 2;  // a node was away
+    for (int rank = 0; rank < ranks; ++rank)
+      Write(name + "random_states_" + std::to_string(rank) + ".pkl", "p");
+  }
+  EXPECT_EQ(NewestComplete(FindFor(4))->step, 30);
+  fs::remove(dir_ + "/checkpoint_30/random_states_1.pkl");
+  EXPECT_EQ(NewestComplete(FindFor(4))->step, 20) << "the newest alone is short";
+}
+
 TEST_F(CheckpointTest, LooksIntoWhatDeepSpeedKeepsUnderAHuggingFaceDirectory) {
   for (const int step : {40, 80}) {
     WriteHf(step);
