@@ -42,6 +42,7 @@ bool IsTerminal(JobState v);
 struct WaitReason {
   std::string code;  // Resources, Priority, ReqNodeNotAvail, JobHeldUser, Planning ...
   std::string evidence;
+  std::vector<NodeId> unavailable = {};  // where it would fit; for who writes `evidence` on
   friend bool operator==(const WaitReason&, const WaitReason&) = default;
 };
 

@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/error.h"
@@ -43,10 +42,6 @@ struct Unplaced {
   std::string missing;
   friend bool operator==(const Unplaced&, const Unplaced&) = default;
 };
-
-// How the evidence begins where the job would fit if nodes that are not offered came back.
-inline constexpr std::string_view kOnlyWithUnavailable =
-    "only with nodes that are silent, drained or unhealthy: ";
 
 // All-or-nothing gang placement by count, model, capability, arch, memory, constraints, nodelist,
 // exclude, gpu_ids. Deterministic: prefers the user's GPU order, then GPUs that nobody else uses,

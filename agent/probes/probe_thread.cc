@@ -6,6 +6,8 @@
 namespace launch::agent {
 namespace {
 
+constexpr std::chrono::seconds kLookAgainAfter{2};
+
 bool Silent(const GpuSample& sample) {
   return !sample.utilization && !sample.used_bytes && !sample.power_w && !sample.temperature_c;
 }
@@ -146,7 +148,10 @@ void ProbeThread::TellInventory(Result<NodeInventory> inventory) {
 // Of the known inventory: nothing else is looked at anew.
 void ProbeThread::TellProcesses() {
   GpuProcessList processes = AskProcesses();
-  if (LacksAGpu(processes)) {
+  const auto now = std::chrono::steady_clock::now();
+  // Some GPUs never have a list, and a new start of the library takes its time.
+  if (LacksAGpu(processes) && (!looked_ || *looked_ + kLookAgainAfter <= now)) {
+    looked_ = now;
     inventory_.LookForLostGpus();
     processes = AskProcesses();
     if (!LacksAGpu(processes)) RequestInventory();  // it is back

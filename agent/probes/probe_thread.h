@@ -1,6 +1,7 @@
 // The threads that ask the machine, so that a slow answer never holds the agent's loop.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -84,7 +85,8 @@ class ProbeThread {
   bool processes_wanted_ = false;                              // guarded by mutex_
   std::vector<std::pair<std::string, std::string>> to_probe_;  // guarded by mutex_
 
-  std::optional<NodeInventory> told_;  // probe thread only, as the rest
+  std::optional<NodeInventory> told_;                            // probe thread only, as the rest
+  std::optional<std::chrono::steady_clock::time_point> looked_;  // for lost GPUs
   std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> told_processes_;
   std::vector<GpuSample> last_samples_;
   std::thread thread_;

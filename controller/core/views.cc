@@ -11,7 +11,6 @@
 #include "controller/core/measured_runs.h"
 #include "controller/core/memory_watch.h"
 #include "controller/core/node_watch.h"
-#include "planner/planner.h"
 #include "planner/trainer/probe_plan.h"
 
 namespace launch::controller {
@@ -36,15 +35,15 @@ std::string SilentWords(BootTime since, BootTime now) {
 }
 
 // "; gpu1 is silent for 2m10s", of the first three.
-std::string SilentNodes(const State& state, BootTime now) {
+std::string SilentNodes(const State& state, const std::vector<NodeId>& nodes, BootTime now) {
   std::string text;
-  int named = 0;
-  for (const auto& [node, record] : state.nodes) {
+  int silent = 0;
+  for (const NodeId& node : nodes) {
     const auto since = QuietSince(state, node);
-    if (!since) continue;
-    if (named++ == 3) break;
-    text += fmt::format("; {} is {}", node.value, SilentWords(*since, now));
+    if (since && ++silent <= 3)
+      text += fmt::format("; {} is {}", node.value, SilentWords(*since, now));
   }
+  if (silent > 3) text += fmt::format("; so are {} more", silent - 3);
   return text;
 }
 
@@ -315,8 +314,7 @@ JobView ViewJob(const State& state, const JobRecord& job, bool full, BootTime no
   const AttemptRecord* newest = NewestAttempt(state, job);
   if (job.phase == JobPhase::kQueued) {
     view.reason = WhyWaiting(state, job);
-    if (view.reason.evidence.starts_with(kOnlyWithUnavailable))
-      view.reason.evidence += SilentNodes(state, now);
+    view.reason.evidence += SilentNodes(state, view.reason.unavailable, now);
     if (job.attempts > 0) view.outcome = job.requeue_cause;
     if (job.keeps != 0 && newest != nullptr) view.nodelist = newest->nodes;
   } else if (newest != nullptr) {

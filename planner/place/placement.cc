@@ -276,16 +276,16 @@ class Placer {
       unplaced.reason = {"Resources", Shortage()};
       return unplaced;
     }
-    std::vector<std::string> names;
+    std::vector<NodeId> nodes;
     for (const PlannerOffer& offer : offers_) {
-      if (!offer.schedulable && offer.refuses.empty()) names.push_back(offer.inventory->node.value);
+      if (!offer.schedulable && offer.refuses.empty()) nodes.push_back(offer.inventory->node);
     }
-    std::sort(names.begin(), names.end(), NaturalLess);
-    std::string evidence(kOnlyWithUnavailable);
-    for (std::size_t i = 0; i < names.size() && i < 5; ++i) {
-      evidence += (i == 0 ? "" : ", ") + names[i];
+    std::ranges::sort(nodes, NaturalLess, &NodeId::value);
+    std::string evidence = "only with nodes that are silent, drained or unhealthy: ";
+    for (std::size_t i = 0; i < nodes.size() && i < 5; ++i) {
+      evidence += (i == 0 ? "" : ", ") + nodes[i].value;
     }
-    unplaced.reason = {"ReqNodeNotAvail", evidence};
+    unplaced.reason = {"ReqNodeNotAvail", std::move(evidence), std::move(nodes)};
     return unplaced;
   }
 
