@@ -85,10 +85,9 @@ bool MayChangeAny(const ShellCommand& command) {
   return verb == "eval" || verb == "source" || verb == ".";
 }
 
-bool NamesOneThat(const ShellCommand& command, const std::function<bool(std::string_view)>& is) {
+bool NamesOneThat(std::string_view word, const std::function<bool(std::string_view)>& is) {
   bool found = false;
-  for (const ShellWord& word : command.words)
-    TakeNames(word.raw, [&](std::string_view name) { found = found || is(name); });
+  TakeNames(word, [&](std::string_view name) { found = found || is(name); });
   return found;
 }
 

@@ -19,6 +19,6 @@ std::vector<std::string> LocalNames(const ShellCommand& command);
 bool MayChangeAny(const ShellCommand& command);
 
 // Whether the command names a variable for which `is` holds.
-bool NamesOneThat(const ShellCommand& command, const std::function<bool(std::string_view)>& is);
+bool NamesOneThat(std::string_view word, const std::function<bool(std::string_view)>& is);
 
 }  // namespace launch

@@ -231,12 +231,17 @@ bool ShellWalk::CallFunction(const ShellCommand& command) {
   return true;
 }
 
-// Whether a variable that the command names may have another value than the text shows.
-bool ShellWalk::IsInDoubt(const ShellCommand& command) const {
-  return NamesOneThat(command, [this](std::string_view name) {
+// Whether a variable that the word names may have another value than the text shows.
+bool ShellWalk::IsInDoubt(const ShellWord& word) const {
+  return NamesOneThat(word.raw, [this](std::string_view name) {
     return any_in_doubt_ || in_doubt_.contains(name) ||
            (unknown_.contains(name) && !known_.contains(name));
   });
+}
+
+bool ShellWalk::IsInDoubt(const ShellCommand& command) const {
+  return std::ranges::any_of(command.words,
+                             [this](const ShellWord& word) { return IsInDoubt(word); });
 }
 
 void ShellWalk::Doubt(const std::string& name) {
@@ -391,7 +396,7 @@ std::vector<ShellWalk::Before> ShellWalk::TakeAssignments(const ShellCommand& co
       continue;
     }
     const bool maybe = branches_ > 0 || conditional_ || in_conditional_call_;
-    if (maybe || !sure_ || IsInDoubt(command)) Doubt(assignment->name);
+    if (maybe || !sure_ || IsInDoubt(command.words[i])) Doubt(assignment->name);
     if (maybe) {
       if (conditional_) ++way_;
       if (!CopiesNothing(*assignment)) TakeChoice(name, old);

@@ -96,6 +96,7 @@ class ShellWalk {
   std::optional<std::string> ValueOf(const std::string& name) const;
   std::optional<std::size_t> EndOfCalledFunction(const ShellScript& script, std::size_t i);
   bool CallFunction(const ShellCommand& command);
+  bool IsInDoubt(const ShellWord& word) const;
   bool IsInDoubt(const ShellCommand& command) const;
   void Doubt(const std::string& name);
   void NoteChanges(const ShellCommand& command);
