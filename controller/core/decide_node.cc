@@ -244,34 +244,19 @@ void FreeUnheld(Draft& draft, const NodeId& node, const Key& key,
   }
 }
 
-// Whether something else on the node may have it: an attempt whose end is not proved, or one that
-// this store does not know and that names no GPU.
-bool AnotherMayHold(const State& state, const NodeId& node, const Key& key, const GpuUuid& gpu) {
+// Whether something that this store does not know runs there as well, and may have it.
+bool StrangerMayHold(const State& state, const NodeId& node, const Key& key) {
   const auto live = state.live.nodes.find(node);
-  if (live != state.live.nodes.end() &&
-      std::ranges::any_of(live->second.strangers,
-                          [&](const auto& stranger) { return stranger.first != key; })) {
-    return true;
-  }
-  if (std::ranges::any_of(state.live.unknown, [&](const auto& unknown) {
-        return unknown.first != key && unknown.second.contains(node);
-      })) {
-    return true;
-  }
-  return std::ranges::any_of(state.allocs, [&](const auto& attempt) {
-    const auto found = attempt.second.find(node);
-    if (attempt.first == key || found == attempt.second.end()) return false;
-    const AllocRecord& alloc = found->second;
-    if (alloc.phase == StoredAllocPhase::kReleased) return false;
-    if (alloc.phase == StoredAllocPhase::kQuarantined) {
-      return std::ranges::any_of(alloc.held, [&](const auto& held) { return held.first == gpu; });
-    }
-    return std::ranges::find(alloc.gpus, gpu) != alloc.gpus.end();
-  });
+  const bool stranger = live != state.live.nodes.end() &&
+                        std::ranges::any_of(live->second.strangers,
+                                            [&](const auto& one) { return one.first != key; });
+  return stranger || std::ranges::any_of(state.live.unknown, [&](const auto& unknown) {
+           return unknown.first != key && unknown.second.contains(node);
+         });
 }
 
 // A Hello says what is held and not for whom, the word of a release does: its end frees it. Where
-// another may have it as well, nobody's end alone does: the next Hello says whether it is free.
+// a stranger may have it as well, nobody's end alone does: the next Hello says whether it is free.
 void NameHolder(Draft& draft, const NodeId& node, const Key& key,
                 const std::vector<std::pair<GpuUuid, std::string>>& held) {
   for (const auto& [gpu, why] : held) {
@@ -279,7 +264,7 @@ void NameHolder(Draft& draft, const NodeId& node, const Key& key,
     if (found == draft.state().quarantine.end()) continue;
     GpuRecord record = found->second;
     if (record.node != node || record.key != Key{}) continue;
-    if (AnotherMayHold(draft.state(), node, key, gpu)) continue;
+    if (StrangerMayHold(draft.state(), node, key)) continue;
     record.key = key;
     draft.Put(std::move(record));
   }

@@ -340,7 +340,13 @@ void World::RankCommitted(const RankRecord& rank) {
         (process.node != rank.node || (process.ended && NewestOf(rank.key, rank.rank) != &process));
     if (given_again) continue;
     if (process.told && process.ended) continue;
-    const bool excused = (fenced && IsFenced(process)) || process.unguarded;
+    // A node that is back in the same commit was not seen fenced. What an operator took out of
+    // quarantine its node calls gone, also to a store that went back behind that word.
+    const auto asked = fence_asked.find(process.node);
+    const bool had_it = asked != fence_asked.end() && process.began <= asked->second;
+    const bool by_fence = fenced && (had_it || IsFenced(process));
+    const bool by_release = went_back_ && !process.given_back.empty();
+    const bool excused = by_fence || by_release || process.unguarded;
     if (!process.ended && unknown && excused) {
       process.excused = true;
     } else if (!process.ended) {

@@ -80,7 +80,8 @@ void SimCluster::ChangeDrain(const std::string& node, bool undrain) {
 
 void SimCluster::FenceSilent(const std::string& node, std::int64_t until,
                              std::function<void()> then) {
-  const auto make = [node](RequestId request) -> std::optional<controller::Event> {
+  const auto make = [this, node](RequestId request) -> std::optional<controller::Event> {
+    world_.fence_asked[NodeId{node}] = world_.now;
     return controller::event::FenceNode{request, Operator(), NodeId{node}};
   };
   AskLater(0, {"fence", make, until, std::move(then)});

@@ -89,6 +89,7 @@ class World {
   bool went_back() const { return went_back_.has_value(); }
   std::set<GpuUuid> release_asked;                       // by an operator, without an answer yet
   std::set<JobId> requeue_asked;                         // somebody wanted it to run again
+  std::map<NodeId, std::int64_t> fence_asked;            // the last time that it was called dead
   std::map<NodeId, std::int64_t> power_cuts;             // the last of each node
   std::map<std::pair<JobId, NodeId>, Attempt> accepted;  // highest that the node told it accepted
 
