@@ -116,9 +116,9 @@ void TakeAsDead(Draft& draft, const NodeId& node, const Key& key, const std::str
 // Gives up what silent nodes have of jobs whose leases are over; leases.cc.
 void EndLeases(Draft& draft);
 std::optional<BootTime> NextLeaseEnd(const State& state);
-// Nothing of the allocation is left but `held`.
+// Nothing of the allocation is left but what is `said` to be held.
 void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
-                  const std::vector<std::pair<GpuUuid, std::string>>& held);
+                  const std::vector<std::pair<GpuUuid, std::string>>& said);
 // The node answers, or it does not; nothing but placement and views depends on it.
 void MarkSilent(Draft& draft, const NodeId& node, LiveNode& live, bool silent, std::string why);
 // Ends the node's session: what may still come on a half-open stream is not its word any more. The

@@ -46,7 +46,7 @@ std::vector<std::string> NamesChanged(const ShellCommand& command) {
     bool writes = false;
     for (std::size_t i = at; i < command.words.size(); ++i) {
       const std::string& word = command.words[i].raw;
-      writes = writes || word.find_first_of("=") != std::string::npos ||
+      writes = writes || word.find('=') != std::string::npos ||
                word.find("++") != std::string::npos || word.find("--") != std::string::npos;
     }
     for (std::size_t i = at; i < command.words.size() && writes; ++i)
