@@ -258,12 +258,10 @@ std::shared_ptr<const UniqueFd> Claim(const std::string& root) {
   constexpr Millis kPause{50};
   UniqueFd fd(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return nullptr;
-  bool locked = ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
-  for (int i = 0; i < kTries && !locked && errno == EWOULDBLOCK; ++i) {
+  for (int i = 0; ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0; ++i) {
+    if (errno != EWOULDBLOCK || i == kTries) return nullptr;
     std::this_thread::sleep_for(kPause);
-    locked = ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
   }
-  if (!locked) return nullptr;
   return std::make_shared<const UniqueFd>(std::move(fd));
 }
 

@@ -259,9 +259,7 @@ void RunnerLoop::Do(order::StopAllocation& order) {
     stop.grace = std::min(stop.grace, order.grace);
     const bool asked = stop.step == StopStep::kCheckpoint;
     stop.deadline = asked ? now : std::min(stop.deadline, now + stop.grace);
-  } else if (first) {
-    // The ladder begins, or goes on where the agent before left it.
-  } else if (run->stop->step <= StopStep::kTerminate && order.grace < run->stop->grace) {
+  } else if (!first && run->stop->step <= StopStep::kTerminate && order.grace < run->stop->grace) {
     run->stop->grace = order.grace;
     run->stop->deadline = std::min(run->stop->deadline, now + order.grace);
   } else if (run->stop->step == StopStep::kProve) {

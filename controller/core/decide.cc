@@ -132,9 +132,7 @@ void RecallUnknown(State& state) {
   for (const auto& [gpu, record] : state.quarantine) {
     const auto job = state.jobs.find(record.key.job);
     if (job == state.jobs.end() || job->second.phase == JobPhase::kDone) continue;
-    const auto node = state.nodes.find(record.node);
-    const bool fenced = node != state.nodes.end() && !node->second.fenced_by.empty();
-    if (!fenced && IsUnknownHere(state, record.key))
+    if (!IsFenced(state, record.node) && IsUnknownHere(state, record.key))
       state.live.unknown[record.key].insert(record.node);
   }
 }

@@ -244,27 +244,16 @@ void FreeUnheld(Draft& draft, const NodeId& node, const Key& key,
   }
 }
 
-// Whether something that this store does not know runs there as well, and may have it.
-bool StrangerMayHold(const State& state, const NodeId& node, const Key& key) {
-  const auto live = state.live.nodes.find(node);
-  const bool stranger = live != state.live.nodes.end() &&
-                        std::ranges::any_of(live->second.strangers,
-                                            [&](const auto& one) { return one.first != key; });
-  return stranger || std::ranges::any_of(state.live.unknown, [&](const auto& unknown) {
-           return unknown.first != key && unknown.second.contains(node);
-         });
-}
-
 // A Hello says what is held and not for whom, the word of a release does: its end frees it. Where
 // a stranger may have it as well, nobody's end alone does: the next Hello says whether it is free.
 void NameHolder(Draft& draft, const NodeId& node, const Key& key,
                 const std::vector<std::pair<GpuUuid, std::string>>& held) {
+  if (UnknownSaidBy(draft.state(), node, key)) return;
   for (const auto& [gpu, why] : held) {
     const auto found = draft.state().quarantine.find(gpu);
     if (found == draft.state().quarantine.end()) continue;
     GpuRecord record = found->second;
     if (record.node != node || record.key != Key{}) continue;
-    if (StrangerMayHold(draft.state(), node, key)) continue;
     record.key = key;
     draft.Put(std::move(record));
   }

@@ -38,9 +38,6 @@ const NodeRecord* FindNode(Draft& draft, const Asked& event) {
 
 constexpr const char* kNoGpu = "-";
 
-// Agents come back within some 15 s after a restart of ours; until then nobody here knows who
-// lives.
-
 // How much longer a node that was not heard since our start may take to come back.
 Millis StillExpected(const Draft& draft, const NodeId& node) {
   const Live& live = draft.state().live;

@@ -225,7 +225,8 @@ inline constexpr Millis kDiagnosisLimit{15'000};
 inline constexpr Millis kLogsAgain{1'000};  // until the node that has them is attached
 inline constexpr std::size_t kRanksDiagnosed = 8;
 inline constexpr Millis kSilentAfter{3'500};
-inline constexpr Millis kReturnTime{30'000};  // after our start: in it every living agent is back
+// After our start, in which agents come back within some 15 s: until then nobody knows who lives.
+inline constexpr Millis kReturnTime{30'000};
 inline constexpr const char* kDeafWords = "one-way: it does not hear us";
 inline constexpr const char* kUnansweredWords =
     "it does not say that it hears us: one-way, or it stands still";

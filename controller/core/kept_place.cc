@@ -149,11 +149,6 @@ bool LacksCores(const State& state, JobId job, const AllocRecord& alloc) {
   return taken > state.inventories.at(alloc.node)->cores;
 }
 
-bool IsFenced(const State& state, const NodeId& node) {
-  const auto found = state.nodes.find(node);
-  return found != state.nodes.end() && !found->second.fenced_by.empty();
-}
-
 }  // namespace
 
 PlaceLook LookAtPlace(const State& state, const JobRecord& job, BootTime now) {

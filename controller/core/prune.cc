@@ -20,8 +20,7 @@ bool MayGo(const State& state, JobId job) {
     for (const auto& [node, alloc] : allocs->second) {
       if (!IsReleased(alloc)) return false;
       // A fenced node was only said to be gone: when it comes back its ranks must be known.
-      const auto known = state.nodes.find(node);
-      if (known != state.nodes.end() && !known->second.fenced_by.empty()) return false;
+      if (IsFenced(state, node)) return false;
     }
   }
   return std::none_of(state.quarantine.begin(), state.quarantine.end(),

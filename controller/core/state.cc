@@ -72,6 +72,11 @@ bool CountsCores(const State& state, JobId job) {
   return spec.cpus || spec.device == DeviceChoice::kCpu;
 }
 
+bool IsFenced(const State& state, const NodeId& node) {
+  const auto found = state.nodes.find(node);
+  return found != state.nodes.end() && !found->second.fenced_by.empty();
+}
+
 bool WasHeard(const State& state, const NodeId& node) {
   const auto live = state.live.nodes.find(node);
   return live != state.live.nodes.end() && live->second.heard != BootTime{};

@@ -285,6 +285,9 @@ bool IsReleased(const AllocRecord& alloc);
 // is derived from.
 std::vector<std::string> CheckInvariants(const State& state);
 
+// Called dead by an operator, and not back since.
+bool IsFenced(const State& state, const NodeId& node);
+
 // Since our start.
 bool WasHeard(const State& state, const NodeId& node);
 

@@ -85,6 +85,13 @@ struct NewerAttempt : Strangers {
   }
   void Return() { core.Attach(MakeInventory("gpu1", 1), hello); }
   std::size_t Attempts() { return core.View(key.job).attempts.size(); }
+  // What a controller that begins with these records makes of them; false: it does not.
+  bool StartAgain(State& state) {
+    const PlanDecoder decode = [](std::string_view, const std::string&) -> Result<StoredPlan> {
+      return StoredPlan{};
+    };
+    return controller::Start(state, decode, "x", core.now).has_value();
+  }
   Key key;
   from_node::Hello hello;
 };
@@ -127,10 +134,7 @@ TEST_F(NewerAttempt, IsRecalledByARestartOfTheController) {
   for (const auto& [id, record] : core.state.jobs) Apply(again, Put{record});
   for (const auto& [id, record] : core.state.specs) Apply(again, Put{record});
   for (const auto& [id, record] : core.state.quarantine) Apply(again, Put{record});
-  const PlanDecoder decode = [](std::string_view, const std::string&) -> Result<StoredPlan> {
-    return StoredPlan{};
-  };
-  ASSERT_TRUE(controller::Start(again, decode, "x", core.now).has_value());
+  ASSERT_TRUE(StartAgain(again));
   EXPECT_TRUE(again.live.unknown.contains(key));
 }
 
@@ -193,10 +197,7 @@ TEST_F(NewerAttempt, IsAwaitedAfterEachStartOfAStoreThatWentBack) {
   for (const auto& [id, record] : core.state.nodes) Apply(again, Put{record});
   for (const auto& [id, record] : core.state.jobs) Apply(again, Put{record});
   for (const auto& [id, record] : core.state.specs) Apply(again, Put{record});
-  const PlanDecoder decode = [](std::string_view, const std::string&) -> Result<StoredPlan> {
-    return StoredPlan{};
-  };
-  ASSERT_TRUE(controller::Start(again, decode, "x", core.now).has_value());
+  ASSERT_TRUE(StartAgain(again));
   EXPECT_NE(again.live.reasons.at(key.job).evidence.find("gpu1"), std::string::npos);
   EXPECT_EQ(NextDeadline(again), core.now.boot + kReturnTime);
   Now later = core.now;
@@ -409,34 +410,29 @@ TEST_F(Strangers, AGpuThatTwoDamagedRecordsMayNameIsNotFreeWithTheEndOfOne) {
   EXPECT_EQ(core.state.quarantine.size(), 1u);
 }
 
-TEST_F(Strangers, AGpuThatTwoMayHoldIsNotFreeWithTheRetestOfTheOneThatSpokeFirst) {
-  const JobId job = core.Submitted(GpuJob(1, 1));
-  const Key key = core.Run(job);
-  const GpuUuid gpu{"GPU-gpu1-0"};
-  from_node::Hello hello;
-  hello.allocations = {{.key = key, .digest = "", .phase = AllocationPhase::kStarted},
-                       {.key = Key{JobId{77}, Attempt{1}}, .digest = ""}};
-  hello.held = {{gpu, "accept: cut short"}};
-  core.Detach("gpu1");
-  core.Attach(MakeInventory("gpu1", 1), hello);
-  core.Exit("gpu1", key, 0, Exited{0});
-  core.Release("gpu1", key, {{gpu, "process 12"}});
-  core.Release("gpu1", key);
+struct HeldGpu : Strangers {
+  // Held by the running attempt, beside `others`, when the node is back; then by nobody's word.
+  void ReturnAndRelease(const std::vector<Key>& others) {
+    const Key key = core.Run(core.Submitted(GpuJob(1, 1)));
+    from_node::Hello hello;
+    hello.allocations = {{.key = key, .digest = "", .phase = AllocationPhase::kStarted}};
+    for (const Key& other : others) hello.allocations.push_back({.key = other, .digest = ""});
+    hello.held = {{GpuUuid{"GPU-gpu1-0"}, "accept: cut short"}};
+    core.Detach("gpu1");
+    core.Attach(MakeInventory("gpu1", 1), hello);
+    core.Exit("gpu1", key, 0, Exited{0});
+    core.Release("gpu1", key, {{GpuUuid{"GPU-gpu1-0"}, "process 12"}});
+    core.Release("gpu1", key);
+  }
+};
+
+TEST_F(HeldGpu, ThatTwoMayHoldIsNotFreeWithTheRetestOfTheOneThatSpokeFirst) {
+  ReturnAndRelease({Key{JobId{77}, Attempt{1}}});
   EXPECT_EQ(core.state.quarantine.size(), 1u) << "77.1 may have it still";
 }
 
-TEST_F(Strangers, AGpuThatOneAloneMayHoldIsFreeWithItsRetest) {
-  const JobId job = core.Submitted(GpuJob(1, 1));
-  const Key key = core.Run(job);
-  const GpuUuid gpu{"GPU-gpu1-0"};
-  from_node::Hello hello;
-  hello.allocations = {{.key = key, .digest = "", .phase = AllocationPhase::kStarted}};
-  hello.held = {{gpu, "accept: cut short"}};
-  core.Detach("gpu1");
-  core.Attach(MakeInventory("gpu1", 1), hello);
-  core.Exit("gpu1", key, 0, Exited{0});
-  core.Release("gpu1", key, {{gpu, "process 12"}});
-  core.Release("gpu1", key);
+TEST_F(HeldGpu, ThatOneAloneMayHoldIsFreeWithItsRetest) {
+  ReturnAndRelease({});
   EXPECT_EQ(core.state.quarantine.size(), 0u);
 }
 
