@@ -128,8 +128,6 @@ bool SimCluster::Answers(const std::string& node) const {
 }
 
 void SimCluster::SendClone(const std::string& node, bool twin) {
-  // A name that was forgotten is that of the first machine which says it, as long as it says it.
-  if (controller_.up() && !controller_.state().nodes.contains(NodeId{node})) return;
   const std::optional<Network::Stream> stream = network_.Open(node);
   if (!stream) return;
   clones_.insert(*stream);
@@ -151,6 +149,7 @@ void SimCluster::Heal() {
   world_.Trace("healed");
   controller_.disk().full = false;
   network_.HealAll();
+  for (const Network::Stream stream : clones_) network_.CloseAgentEnd(stream);
   if (regress_.newest) EndRegress(std::shared_ptr<const Backup>(regress_.newest));
   world_.At(20'000, [this] { EndUnknown(); });
   controller_.Resume();

@@ -187,6 +187,14 @@ void SimCluster::EndUnknown() {
   world_.At(20'000, [this] { EndUnknown(); });
   if (!controller_.up()) return;
   const controller::State& state = controller_.state();
+  // A name that was forgotten is that of the first machine which says it, and that was the copy.
+  for (const auto& [node, record] : state.nodes) {
+    if (record.machine.install_id.empty() || record.machine == SimMachine(node.value)) continue;
+    ++world_.coverage.acts["name taken back from a copy"];
+    world_.fence_asked[node] = world_.now;
+    controller_.Post(controller::event::FenceNode{RequestId{next_request_++}, Operator(), node});
+    controller_.Post(controller::event::ForgetNode{RequestId{next_request_++}, Operator(), node});
+  }
   std::set<Key> unknown;
   for (const auto& [gpu, record] : state.quarantine) {
     if (record.key.job.value > 0 && controller::IsUnknownHere(state, record.key)) {
