@@ -100,6 +100,10 @@ const std::vector<PreflightCode>& PreflightCodes() {
        "Look for a file system that does not answer (NFS), a `sitecustomize.py` or .pth file that "
        "blocks, and hooks of conda's activation; or name another environment with `venv:` or "
        "`python:`."},
+      {"interpreter_unasked", "interpreter", "warning",
+       "The node has what it takes to start the job's interpreter for a question: processes, a "
+       "control group, the account, disks that answer.",
+       "Mend what the evidence names on the node, or leave the node out."},
       {"path_not_shared", "same directory", "error, warning, notice",
        "A file that rank 0's node writes into the workdir is seen by the other nodes, the workdir "
        "is the directory from which the job was submitted, and absolute paths in `run` are on all "

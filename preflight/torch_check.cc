@@ -211,6 +211,18 @@ Finding SilentInterpreter(const TorchQuestion& question) {
   return finding;
 }
 
+// Its ranks may start all the same.
+Finding UnaskedInterpreter(const NodeInventory& node, const RuntimeFacts& runtime) {
+  Finding finding = MakeFinding("interpreter_unasked", Severity::kWarning, node.node,
+                                runtime.path + On(node) + " could not be asked");
+  finding.evidence = runtime.says;
+  finding.remedy =
+      "mend what the node lacked to start it: " + runtime.says.substr(kNotAsked.size()) +
+      "\nthen run `launch check " + node.node.value + "` again";
+  finding.fix = {"launch check " + node.node.value};
+  return finding;
+}
+
 }  // namespace
 
 void JudgeTorch(const TorchQuestion& question, PreflightReport& report) {
@@ -220,10 +232,13 @@ void JudgeTorch(const TorchQuestion& question, PreflightReport& report) {
     Add(report, SilentInterpreter(question));
     return;
   }
+  if (runtime.python.empty() && runtime.says.starts_with(kNotAsked)) {
+    Add(report, UnaskedInterpreter(node, runtime));
+    return;
+  }
   if (runtime.python.empty()) {
-    const bool asked = !runtime.says.starts_with(kNotAsked);
-    Finding finding = MakeFinding("command_missing", asked ? Severity::kError : Severity::kWarning,
-                                  node.node, runtime.path + " does not run" + On(node));
+    Finding finding = MakeFinding("command_missing", Severity::kError, node.node,
+                                  runtime.path + " does not run" + On(node));
     finding.evidence = runtime.says;
     finding.remedy = "name an environment that exists on the node with venv: or python:";
     Add(report, std::move(finding));

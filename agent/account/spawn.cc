@@ -14,6 +14,14 @@ namespace {
 
 constexpr int kSourceFloor = 400;
 
+using Step = SpawnError::Step;
+
+// As it goes through the pipe.
+struct Failure {
+  Step step;
+  int error_number;
+};
+
 struct Start {
   const Becoming* child;
   int report;
@@ -22,8 +30,12 @@ struct Start {
 [[noreturn]] void RunChild(void* start) {
   const auto [child, given] = *static_cast<const Start*>(start);
   int report = given;
-  const int error_number = child->Become(report);
-  (void)!::write(report, &error_number, sizeof error_number);
+  Failure failure{Step::kPrepare, child->Prepare(report)};
+  if (failure.error_number == 0) {
+    UnblockSignals();
+    failure = {Step::kExec, child->Execute()};
+  }
+  (void)!::write(report, &failure, sizeof failure);
   ::_exit(127);
 }
 
@@ -70,7 +82,8 @@ void UnblockSignals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-Result<int> Spawn(const Becoming& child, int birthplace, const std::string& what) {
+tl::expected<int, SpawnError> Spawn(const Becoming& child, int birthplace,
+                                    const std::string& what) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return FailErrno("pipe", errno);
   const UniqueFd reader(ends[0]);
@@ -82,15 +95,18 @@ Result<int> Spawn(const Becoming& child, int birthplace, const std::string& what
   if (pid < 0) return FailErrno("fork", errno);
   if (pid == 0) RunChild(&start);
   writer.Reset();
-  int error_number = 0;
+  Failure failure{};
   ssize_t got = 0;
   do {
-    got = ::read(reader.get(), &error_number, sizeof error_number);
+    got = ::read(reader.get(), &failure, sizeof failure);
   } while (got < 0 && errno == EINTR);
   if (got <= 0) return pid;
   while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
-  return FailErrno(what, error_number);
+  const bool executed = failure.step == Step::kExec;
+  return tl::unexpected(SpawnError(
+      ErrnoError(what + (executed ? "" : ", before it was executed"), failure.error_number),
+      failure.step, failure.error_number));
 }
 
 }  // namespace launch::agent

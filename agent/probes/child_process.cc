@@ -131,7 +131,8 @@ struct Given {
   char* const* env = nullptr;
 };
 
-Result<pid_t> StartAsSelf(const Given& given) {
+// posix_spawn does not tell the steps apart: its errors name none of the program's.
+tl::expected<pid_t, SpawnError> StartAsSelf(const Given& given) {
   SpawnPlan plan;
   ::posix_spawn_file_actions_adddup2(&plan.actions, given.in, STDIN_FILENO);
   ::posix_spawn_file_actions_adddup2(&plan.actions, given.out, STDOUT_FILENO);
@@ -153,7 +154,7 @@ struct AccountChild final : Becoming {
   std::optional<shim::AccountIds> ids;  // absent: it stays what this process is
   pid_t parent = -1;                    // with whom it dies; -1: with nobody
 
-  int Become(int& report) const override {
+  int Prepare(int& report) const override {
     ResetHandlers();
     // The thread that asks may act as the account: what comes first is this process's own to do.
     (void)::setfsuid(::geteuid());
@@ -177,14 +178,17 @@ struct AccountChild final : Becoming {
       if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return errno;
       if (::getppid() != parent) return ESRCH;
     }
-    UnblockSignals();
+    return 0;
+  }
+  int Execute() const override {
     ::execve(given.argv[0], given.argv, given.env);
     return errno;
   }
 };
 
-Result<pid_t> StartAs(const std::optional<LocalAccount>& account, std::vector<std::string> cgroups,
-                      Given given, bool dies_with_us) {
+tl::expected<pid_t, SpawnError> StartAs(const std::optional<LocalAccount>& account,
+                                        std::vector<std::string> cgroups, Given given,
+                                        bool dies_with_us) {
   LAUNCH_ASSIGN_OR_RETURN(const UniqueFd in, AboveTargets(given.in));
   LAUNCH_ASSIGN_OR_RETURN(const UniqueFd out, AboveTargets(given.out));
   given.in = in.get();
@@ -200,7 +204,7 @@ Result<pid_t> StartAs(const std::optional<LocalAccount>& account, std::vector<st
 
 }  // namespace
 
-Result<ChildProcess> ChildProcess::Spawn(const Options& options) {
+tl::expected<ChildProcess, SpawnError> ChildProcess::Spawn(const Options& options) {
   LAUNCH_ASSIGN_OR_RETURN(Pipe in, MakeInput());
   LAUNCH_ASSIGN_OR_RETURN(Pipe out, MakePipe());
   std::vector<std::string> argv_texts = options.argv;
@@ -217,13 +221,13 @@ Result<ChildProcess> ChildProcess::Spawn(const Options& options) {
                     options.env ? env.data() : environ};
   const bool as_self = !options.account || options.account->uid == ::geteuid();
   const bool plain = as_self && options.cgroups.empty() && !options.dies_with_us;
-  LAUNCH_ASSIGN_OR_RETURN(const pid_t pid,
-                          plain ? StartAsSelf(given)
-                                : StartAs(as_self ? std::nullopt : options.account, options.cgroups,
-                                          given, options.dies_with_us));
+  const auto pid = plain ? StartAsSelf(given)
+                         : StartAs(as_self ? std::nullopt : options.account, options.cgroups, given,
+                                   options.dies_with_us);
+  if (!pid) return tl::unexpected(pid.error());
   SetNonBlocking(in.write.get());
   SetNonBlocking(out.read.get());
-  return ChildProcess(pid, std::move(in.write), std::move(out.read));
+  return ChildProcess(*pid, std::move(in.write), std::move(out.read));
 }
 
 ChildProcess::ChildProcess(pid_t pid, UniqueFd in, UniqueFd out)
@@ -283,21 +287,24 @@ void ChildProcess::Kill() const {
 
 void EndChildProcesses() { Children::All().End(); }
 
-Result<Captured> RunProgram(const std::vector<std::string>& argv,
-                            const std::map<std::string, std::string>& env, const Patience& patience,
-                            const std::atomic<bool>* cancel,
-                            const std::optional<LocalAccount>& account,
-                            const MakeProbeScope& scope) {
+tl::expected<Captured, SpawnError> RunProgram(const std::vector<std::string>& argv,
+                                              const std::map<std::string, std::string>& env,
+                                              const Patience& patience,
+                                              const std::atomic<bool>* cancel,
+                                              const std::optional<LocalAccount>& account,
+                                              const MakeProbeScope& scope) {
   ProbeScope within;  // ends behind the child
   if (scope) {
     LAUNCH_ASSIGN_OR_RETURN(within, scope());
   }
-  LAUNCH_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Spawn({.argv = argv,
-                                                                   .env = env,
-                                                                   .merge_stderr = true,
-                                                                   .account = account,
-                                                                   .cgroups = within.cgroups,
-                                                                   .dies_with_us = true}));
+  auto started = ChildProcess::Spawn({.argv = argv,
+                                      .env = env,
+                                      .merge_stderr = true,
+                                      .account = account,
+                                      .cgroups = within.cgroups,
+                                      .dies_with_us = true});
+  if (!started) return tl::unexpected(std::move(started).error());
+  ChildProcess child = *std::move(started);
   child.CloseIn();
   const Steady::time_point began = Steady::now();
   bool spoke = patience.word.empty();

@@ -9,10 +9,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tl/expected.hpp>
 #include <utility>
 #include <vector>
 
 #include "agent/account/local_account.h"
+#include "agent/account/spawn.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/unique_fd.h"
@@ -36,7 +38,7 @@ class ChildProcess {
     // Killed when the thread that started it ends, so also with a crash of this process.
     bool dies_with_us = false;
   };
-  static Result<ChildProcess> Spawn(const Options& options);
+  static tl::expected<ChildProcess, SpawnError> Spawn(const Options& options);
 
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&& other) noexcept;
@@ -92,11 +94,10 @@ struct Patience {
 
 // Runs to its end or as long as patience lasts, whichever comes first, and its process group no
 // longer: no grandchild is waited for. `cancel` ends it early, like a deadline.
-Result<Captured> RunProgram(const std::vector<std::string>& argv,
-                            const std::map<std::string, std::string>& env, const Patience& patience,
-                            const std::atomic<bool>* cancel = nullptr,
-                            const std::optional<LocalAccount>& account = std::nullopt,
-                            const MakeProbeScope& scope = {});
+tl::expected<Captured, SpawnError> RunProgram(
+    const std::vector<std::string>& argv, const std::map<std::string, std::string>& env,
+    const Patience& patience, const std::atomic<bool>* cancel = nullptr,
+    const std::optional<LocalAccount>& account = std::nullopt, const MakeProbeScope& scope = {});
 
 // First executable of this name in a PATH-like list; empty when there is none.
 std::string FindProgram(const std::string& name, const std::string& path);

@@ -140,7 +140,7 @@ tl::expected<void, std::string> NvmlProbe::Ready() {
       argv.emplace_back("--library");
       argv.push_back(options_.library);
     }
-    Result<ChildProcess> child = ChildProcess::Spawn({.argv = std::move(argv), .env = {}});
+    auto child = ChildProcess::Spawn({.argv = std::move(argv), .env = {}});
     if (!child) {
       problem_ = "driver_unresponsive: " + child.error().message;
       return Problem(problem_);

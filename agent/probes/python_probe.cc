@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -134,11 +133,11 @@ std::string EndedBySignal(int number) {
          (name == nullptr ? "" : " (" + std::string(name) + ")");
 }
 
-// Whether it is the program's own fault that it does not start.
-bool IsOfTheProgram(const Error& error) {
-  return std::ranges::any_of(std::array{ENOENT, EACCES, ENOEXEC, ELOOP}, [&](int code) {
-    return error.message.starts_with("start ") && error.message.ends_with(std::strerror(code));
-  });
+// What the node or its disks lack, or somebody who writes to the file just now: no fault of it.
+bool IsOfTheNode(int error_number) {
+  constexpr std::array kCodes = {E2BIG,  EAGAIN, EINTR,     EIO,     EMFILE,   ENFILE,
+                                 ENOMEM, ESTALE, EREMOTEIO, ETXTBSY, ETIMEDOUT};
+  return std::ranges::find(kCodes, error_number) != kCodes.end();
 }
 
 }  // namespace
@@ -212,24 +211,23 @@ RuntimeFacts PythonProbe::Run(const PythonQuestion& question, Depth depth,
   const std::string realpath = std::filesystem::canonical(question.path, error).string();
   std::string trouble;
   if (error) {
-    trouble = question.path + ": " + error.message();
+    silent = IsOfTheNode(error.value());
+    trouble = (silent ? std::string(kNotAsked) : "") + question.path + ": " + error.message();
   } else {
     stamps.push_back(StampOf(realpath));
     const std::vector<std::string> argv = {question.path, "-c", std::string(kPythonProbe),
                                            import_torch ? "import" : "read"};
     std::map<std::string, std::string> env = options_.env;
-    if (!account) trouble = std::string(kNotAsked) + account.error().message;
     if (as) {
       env["HOME"] = as->home;
       env["USER"] = as->name;
     }
-    const Result<Captured> ran = trouble.empty()
-                                     ? RunProgram(argv, env, patience, cancel, as, options_.scope)
-                                     : Fail(ErrorCode::kNotFound, trouble);
-    if (!trouble.empty()) {
-      silent = true;
-    } else if (!ran) {
-      silent = !IsOfTheProgram(ran.error());
+    using Ran = tl::expected<Captured, SpawnError>;
+    const Ran ran = account ? RunProgram(argv, env, patience, cancel, as, options_.scope)
+                            : Ran(tl::unexpect, account.error());
+    if (!ran) {
+      silent =
+          ran.error().step == SpawnError::Step::kPrepare || IsOfTheNode(ran.error().error_number);
       trouble = (silent ? std::string(kNotAsked) : "") + ran.error().message;
     } else {
       answer = ReadPythonAnswer(ran->output);

@@ -94,7 +94,7 @@ struct CopyReaderChild final : Becoming {
   UniqueFd stdio[3];
   std::optional<shim::AccountIds> ids;
 
-  int Become(int& report) const override {
+  int Prepare(int& report) const override {
     ResetHandlers();
     if (::setsid() < 0) return errno;
     for (int target = 0; target < 3; ++target) {
@@ -109,7 +109,9 @@ struct CopyReaderChild final : Becoming {
     if (::dup3(report, kReportOfReader, O_CLOEXEC) < 0) return errno;
     report = kReportOfReader;
     ::close_range(kReportOfReader + 1, ~0U, 0);
-    UnblockSignals();
+    return 0;
+  }
+  int Execute() const override {
     ::execve(argv[0], argv.data(), env.data());
     return errno;
   }

@@ -98,7 +98,7 @@ struct ExecChild final : Becoming {
   const Beside* beside = nullptr;
   shim::AccountIds ids;  // of beside's account, if it has one
 
-  int Become(int& report) const override {
+  int Prepare(int& report) const override {
     ResetHandlers();
     const int error_number = shim::JoinCgroups(cgroup_files.data() + (born ? 1 : 0));
     if (error_number != 0) return error_number;
@@ -133,18 +133,11 @@ struct ExecChild final : Becoming {
       if (inner < 0) return errno;
       if (inner > 0) MirrorEnd(inner, report);
     }
-    UnblockSignals();
-    return Execute();
-  }
-
- private:
-  int Enter() const {
-    if (beside->inside) return Join(*beside->inside);
-    return ::fchdir(beside->cwd.get()) == 0 ? 0 : errno;
+    return 0;
   }
 
   // As a shell goes through PATH: what is there but may not be executed is what is told.
-  int Execute() const {
+  int Execute() const override {
     int told = ENOENT;
     for (char* program : programs) {
       if (program == nullptr) break;
@@ -153,6 +146,12 @@ struct ExecChild final : Becoming {
       if (errno == EACCES) told = EACCES;
     }
     return told;
+  }
+
+ private:
+  int Enter() const {
+    if (beside->inside) return Join(*beside->inside);
+    return ::fchdir(beside->cwd.get()) == 0 ? 0 : errno;
   }
 
   // Only children are in a PID namespace that was joined: this process waits, deaf to the signals

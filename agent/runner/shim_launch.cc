@@ -49,7 +49,7 @@ struct ShimChild final : Becoming {
 
   bool SharesMemory() const override { return true; }
 
-  int Become(int& report) const override {
+  int Prepare(int& report) const override {
     ResetHandlers();
     if (::setsid() < 0) return errno;
     if (!OpenNull(0, O_RDONLY) || !OpenNull(1, O_WRONLY) || !OpenNull(2, O_WRONLY)) return errno;
@@ -61,7 +61,9 @@ struct ShimChild final : Becoming {
     if (::dup3(report, target, O_CLOEXEC) < 0) return errno;
     report = target;
     ::close_range(static_cast<unsigned>(target) + 1, ~0U, 0);
-    UnblockSignals();
+    return 0;
+  }
+  int Execute() const override {
     ::execve(path, argv, env);
     return errno;
   }

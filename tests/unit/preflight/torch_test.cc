@@ -238,6 +238,22 @@ TEST(TorchCheck, AnInterpreterThatDoesNotAnswerHasACodeOfItsOwn) {
   EXPECT_TRUE(Contains(report.findings[0].remedy, "sitecustomize"));
 }
 
+TEST(TorchCheck, WhatTheNodeLackedToAskIsNoFaultOfTheInterpreter) {
+  Scene scene;
+  RuntimeFacts runtime;
+  runtime.path = "/env/bin/python";
+  runtime.says = "could not be asked: mkdir /sys/fs/cgroup/probe-1: No space left on device";
+  AllocationSpec spec;
+  spec.needs_torch_cuda = true;
+  StagingFacts facts;
+  facts.runtime = runtime;
+  const PreflightReport report = JudgeStaging(spec, scene.node, facts);
+  ASSERT_EQ(Codes(report), std::vector<std::string>{"interpreter_unasked"});
+  EXPECT_EQ(report.findings[0].severity, Severity::kWarning);
+  EXPECT_TRUE(Contains(report.findings[0].says, "could not be asked"));
+  EXPECT_TRUE(Contains(report.findings[0].remedy, "No space left on device"));
+}
+
 TEST(TorchCheck, ABuildForRocmIsNoneForCuda) {
   Scene scene;
   scene.node.interpreters = {Torch(Scene::Interpreter(), "2.5.1+rocm6.2", std::nullopt, false)};

@@ -114,6 +114,8 @@ TEST_F(AccountChildTest, OnesThatCannotStartAreToldAsSuch) {
   const auto ran = RunProgram({closed}, {}, kPatience, nullptr, Ana());
   ASSERT_FALSE(ran);
   EXPECT_EQ(ran.error().message, "start " + closed + " as ana: Permission denied");
+  EXPECT_EQ(ran.error().step, SpawnError::Step::kExec);
+  EXPECT_EQ(ran.error().error_number, EACCES);
 }
 
 TEST_F(AccountChildTest, AnInterpreterThatHangsHoldsUpNobodyElse) {

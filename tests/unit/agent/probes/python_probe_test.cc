@@ -247,6 +247,16 @@ TEST_F(PythonProbeTest, WhatTheNodeLacksToStartItIsNotItsFault) {
   EXPECT_FALSE(Probe().Ask({.path = python, .user = {}, .driver = {}}).says.starts_with(kNotAsked));
 }
 
+TEST_F(PythonProbeTest, AGroupThatIsGoneIsNoFaultOfTheInterpreter) {
+  options.scope = [this]() -> Result<ProbeScope> {
+    return ProbeScope{.cgroups = {tree.Path("gone/cgroup.procs")}, .end = {}};
+  };
+  const std::string python = FakeInterpreter("");
+  EXPECT_EQ(Probe().Ask({.path = python, .user = {}, .driver = {}}).says,
+            "could not be asked: start " + python +
+                ", before it was executed: No such file or directory");
+}
+
 TEST_F(PythonProbeTest, ThatItRunsIsNoAnswerYet) {
   options.deadline = Millis{300};
   const std::string python = tree.Script(
