@@ -3,9 +3,9 @@
 
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "agent/core/gpu_processes.h"
 #include "common/error.h"
 #include "common/inventory.h"
 
@@ -28,7 +28,8 @@ class GpuProbe {
   virtual ~GpuProbe() = default;
   virtual GpuFacts List() = 0;
   virtual std::vector<GpuSample> Sample() = 0;
-  virtual std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> Processes() = 0;
+  // Of the GPUs whose processes the driver tells; absent: it does not answer.
+  virtual std::optional<GpuProcessList> Processes() = 0;
 };
 
 }  // namespace launch::agent

@@ -129,17 +129,15 @@ from_node::Samples InventoryProbe::Sample() {
   return samples;
 }
 
-std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> InventoryProbe::Processes() {
-  std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> lists;
-  if (!options_.config.inventory_file.empty()) return lists;
-  for (auto& list : gpus_.Processes())
-    if (own_gpus_.contains(list.first)) lists.push_back(std::move(list));
+std::optional<GpuProcessList> InventoryProbe::Processes() {
+  if (!options_.config.inventory_file.empty()) return GpuProcessList();
+  std::optional<GpuProcessList> lists = gpus_.Processes();
+  if (lists)
+    std::erase_if(*lists, [&](const auto& list) { return !own_gpus_.contains(list.first); });
   return lists;
 }
 
-void InventoryProbe::LookForLostGpus() {
-  if (options_.config.inventory_file.empty()) (void)gpus_.List();
-}
+GpuFacts InventoryProbe::ListGpus() { return gpus_.List(); }
 
 std::vector<PythonQuestion> InventoryProbe::Questions(const NodeInventory& inventory) const {
   std::vector<std::pair<std::string, std::string>> named;
@@ -156,13 +154,13 @@ std::vector<PythonQuestion> InventoryProbe::Questions(const NodeInventory& inven
   return questions;
 }
 
-Result<NodeInventory> InventoryProbe::Probe() {
+Result<NodeInventory> InventoryProbe::Probe(std::optional<GpuFacts> listed) {
   const AgentConfig& config = options_.config;
   if (!config.inventory_file.empty()) return SimulatedInventory(config);
 
   NodeInventory node;
   node.node = config.node;
-  GpuFacts gpus = gpus_.List();
+  GpuFacts gpus = listed ? *std::move(listed) : ListGpus();
   node.gpus = std::move(gpus.gpus);
   node.driver = gpus.driver;
   node.driver_cuda = gpus.driver_cuda;

@@ -41,7 +41,8 @@ class InventoryProbe {
 
   // Looks at nothing but the node's own files: of interpreters, which lie where their users want
   // them, it tells what ReadPython and ImportTorch last found, and of a new one nothing.
-  Result<NodeInventory> Probe();
+  // `listed`: what ListGpus said just now.
+  Result<NodeInventory> Probe(std::optional<GpuFacts> listed = std::nullopt);
   // Both for a thread of its own, which a dead network file system may hold for ever; true when
   // there is something new to tell. What can be read of the interpreters of the last Probe, within
   // ten seconds each:
@@ -56,9 +57,9 @@ class InventoryProbe {
 
   // Of the GPUs and the machine of the last inventory; a simulated machine has neither.
   from_node::Samples Sample();
-  std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> Processes();
+  std::optional<GpuProcessList> Processes();  // absent: the driver does not answer
   // The driver's library sees a lost GPU that is back only after a new start, which this makes.
-  void LookForLostGpus();
+  GpuFacts ListGpus();
 
  private:
   std::vector<PythonQuestion> Questions(const NodeInventory& inventory) const;

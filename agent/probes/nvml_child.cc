@@ -89,7 +89,7 @@ std::string Answer(Driver& driver, std::string_view verb) {
   if (verb == kAskSample)
     return EncodeSamples(session ? session->Sample() : std::vector<GpuSample>{});
   if (verb == kAskProcesses)
-    return EncodeProcesses(session ? session->Processes() : GpuProcessLists{});
+    return EncodeProcesses(session ? session->Processes() : GpuProcessList{});
   if (session == nullptr) return EncodeFacts(facts);
   if (verb == kAskOpen) {
     session->Wake();

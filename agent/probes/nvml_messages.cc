@@ -181,7 +181,7 @@ Result<std::vector<GpuSample>> DecodeSamples(std::string_view text) {
   });
 }
 
-std::string EncodeProcesses(const GpuProcessLists& lists) {
+std::string EncodeProcesses(const GpuProcessList& lists) {
   json to = json::array();
   for (const auto& [uuid, processes] : lists) {
     json listed = json::array();
@@ -195,9 +195,9 @@ std::string EncodeProcesses(const GpuProcessLists& lists) {
   return Dump(to);
 }
 
-Result<GpuProcessLists> DecodeProcesses(std::string_view text) {
-  return Decode<GpuProcessLists>(text, [](const json& from) {
-    GpuProcessLists lists;
+Result<GpuProcessList> DecodeProcesses(std::string_view text) {
+  return Decode<GpuProcessList>(text, [](const json& from) {
+    GpuProcessList lists;
     for (const json& gpu : from) {
       std::vector<GpuProcess> processes;
       for (const json& one : gpu.at("processes"))

@@ -12,8 +12,6 @@
 
 namespace launch::agent {
 
-using GpuProcessLists = std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>>;
-
 inline constexpr std::string_view kAskOpen =
     "open";  // answered by facts that hold the problem only
 inline constexpr std::string_view kAskList = "list";
@@ -31,8 +29,8 @@ std::string EncodeFacts(const GpuFacts& facts);
 Result<GpuFacts> DecodeFacts(std::string_view text);
 std::string EncodeSamples(const std::vector<GpuSample>& samples);
 Result<std::vector<GpuSample>> DecodeSamples(std::string_view text);
-std::string EncodeProcesses(const GpuProcessLists& lists);
-Result<GpuProcessLists> DecodeProcesses(std::string_view text);
+std::string EncodeProcesses(const GpuProcessList& lists);
+Result<GpuProcessList> DecodeProcesses(std::string_view text);
 
 // A frame is four bytes of length, least significant first, and that many bytes.
 inline constexpr std::size_t kFrameHeader = 4;

@@ -208,11 +208,12 @@ std::vector<GpuSample> NvmlProbe::Sample() {
   return DecodeSamples(*answer).value_or(std::vector<GpuSample>{});
 }
 
-std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> NvmlProbe::Processes() {
+std::optional<GpuProcessList> NvmlProbe::Processes() {
   const auto answer = Ask(kAskProcesses, options_.sample_deadline);
-  if (!answer) return {};
-  GpuProcessLists lists = DecodeProcesses(*answer).value_or(GpuProcessLists{});
-  for (auto& [uuid, processes] : lists) {
+  if (!answer) return std::nullopt;
+  Result<GpuProcessList> lists = DecodeProcesses(*answer);
+  if (!lists) return std::nullopt;
+  for (auto& [uuid, processes] : *lists) {
     for (GpuProcess& process : processes) {
       const std::string directory = options_.proc_root + "/" + std::to_string(process.pid);
       process.name = FirstLine(directory + "/comm");
@@ -220,7 +221,7 @@ std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> NvmlProbe::Processes() 
       if (::stat(directory.c_str(), &owner) == 0) process.user = NameOfUser(owner.st_uid);
     }
   }
-  return lists;
+  return *std::move(lists);
 }
 
 std::string NvmlProbe::NameOfUser(unsigned uid) {

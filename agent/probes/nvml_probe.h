@@ -37,7 +37,7 @@ class NvmlProbe final : public GpuProbe {
 
   GpuFacts List() override;
   std::vector<GpuSample> Sample() override;
-  std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> Processes() override;
+  std::optional<GpuProcessList> Processes() override;
 
  private:
   // The answer, or the problem of the driver ("driver_unresponsive: ...").

@@ -82,10 +82,11 @@ void ProbeThread::Run() {
         std::exchange(sample_wanted_, false) || steady_clock::now() >= next_sample();
     const bool processes_due = std::exchange(processes_wanted_, false);
     lock.unlock();
-    if (processes_due) TellProcesses();  // first: somebody waits for it
+    std::optional<GpuFacts> gpus;
+    if (processes_due) gpus = TellProcesses();  // first: somebody waits for it
     for (const auto& [path, user] : used) inventory_.AddInterpreter(path, user);
-    if (inventory_due) {  // before the first sample: it says whose samples these are
-      TellInventory(inventory_.Probe());
+    if (inventory_due || gpus) {  // before the first sample: it says whose samples these are
+      TellInventory(inventory_.Probe(std::move(gpus)));
       next_inventory = steady_clock::now() + options_.inventory_period;
     }
     if (sample_due) {
@@ -138,7 +139,7 @@ void ProbeThread::TellInventory(Result<NodeInventory> inventory) {
     return;
   }
   if (first) TakeFirstReading(*inventory);
-  GpuProcessList processes = AskProcesses();
+  GpuProcessList processes = AskProcesses().value_or(GpuProcessList());
   if (told_ && SameInventory(*told_, *inventory) && processes == told_processes_) return;
   told_ = *inventory;
   told_processes_ = processes;
@@ -146,33 +147,43 @@ void ProbeThread::TellInventory(Result<NodeInventory> inventory) {
 }
 
 // Of the known inventory: nothing else is looked at anew.
-void ProbeThread::TellProcesses() {
-  GpuProcessList processes = AskProcesses();
+std::optional<GpuFacts> ProbeThread::TellProcesses() {
+  std::optional<GpuProcessList> processes = AskProcesses();
+  std::optional<GpuFacts> gpus;
+  const std::size_t lost = processes ? CountLost(*processes) : 0;
   const auto now = std::chrono::steady_clock::now();
-  // Some GPUs never have a list, and a new start of the library takes its time.
-  if (LacksAGpu(processes) && (!looked_ || *looked_ + kLookAgainAfter <= now)) {
+  // A new start of the library takes its time.
+  if (lost > 0 && (!looked_ || *looked_ + kLookAgainAfter <= now)) {
     looked_ = now;
-    inventory_.LookForLostGpus();
+    gpus = inventory_.ListGpus();
     processes = AskProcesses();
-    if (!LacksAGpu(processes)) RequestInventory();  // it is back
+    if (!processes || CountLost(*processes) >= lost) gpus.reset();
   }
-  if (!told_ || processes == told_processes_) return;
-  told_processes_ = processes;
-  sink_(told::Inventory{*told_, std::move(processes)});
+  GpuProcessList lists = std::move(processes).value_or(GpuProcessList());
+  if (told_ && lists != told_processes_) {
+    told_processes_ = lists;
+    sink_(told::Inventory{*told_, std::move(lists)});
+  }
+  return gpus;
 }
 
-GpuProcessList ProbeThread::AskProcesses() {
-  GpuProcessSnapshot seen{.asked = clock_.Now(), .lists = {}};
-  seen.lists = inventory_.Processes();
-  if (options_.on_processes) options_.on_processes(seen);
-  return std::move(seen.lists);
+std::optional<GpuProcessList> ProbeThread::AskProcesses() {
+  const BootTime asked = clock_.Now();
+  std::optional<GpuProcessList> lists = inventory_.Processes();
+  if (options_.on_processes)
+    options_.on_processes({.asked = asked, .lists = lists.value_or(GpuProcessList())});
+  if (lists)
+    for (const auto& [uuid, processes] : *lists) listed_.insert(uuid);
+  return lists;
 }
 
-bool ProbeThread::LacksAGpu(const GpuProcessList& lists) const {
-  return told_ && std::ranges::any_of(told_->gpus, [&](const GpuDevice& gpu) {
-           return std::ranges::find(lists, gpu.uuid, &GpuProcessList::value_type::first) ==
-                  lists.end();
-         });
+std::size_t ProbeThread::CountLost(const GpuProcessList& lists) const {
+  if (!told_ || told_->simulated) return 0;
+  const auto is_lost = [&](const GpuDevice& gpu) {
+    if (gpu.health != Health::kBad && !listed_.contains(gpu.uuid)) return false;
+    return std::ranges::find(lists, gpu.uuid, &GpuProcessList::value_type::first) == lists.end();
+  };
+  return static_cast<std::size_t>(std::ranges::count_if(told_->gpus, is_lost));
 }
 
 bool ProbeThread::WentSilent(const std::vector<GpuSample>& samples) const {
@@ -192,7 +203,7 @@ bool ProbeThread::WentSilent(const std::vector<GpuSample>& samples) const {
 
 void ProbeThread::TellOwners(std::vector<GpuSample>& samples) {
   if (samples.empty() || !options_.our_processes) return;
-  const GpuProcessList lists = AskProcesses();
+  const GpuProcessList lists = AskProcesses().value_or(GpuProcessList());
   const bool any =
       std::ranges::any_of(lists, [](const auto& list) { return !list.second.empty(); });
   const std::set<std::int64_t> own = any ? options_.our_processes() : std::set<std::int64_t>();

@@ -58,10 +58,12 @@ class ProbeThread {
   void RunPython();
   void TakeFirstReading(NodeInventory& inventory);
   void TellInventory(Result<NodeInventory> inventory);
-  void TellProcesses();
-  GpuProcessList AskProcesses();
-  // Whether a GPU of the last inventory is not among them.
-  bool LacksAGpu(const GpuProcessList& lists) const;
+  // The GPUs as they are now, where one that was lost is back.
+  std::optional<GpuFacts> TellProcesses();
+  std::optional<GpuProcessList> AskProcesses();
+  // How many GPUs of the last inventory are not among them, of those that are lost or were there
+  // before: of others the driver never tells the processes.
+  std::size_t CountLost(const GpuProcessList& lists) const;
   void TellSample();
   // Whose the memory of each GPU is.
   void TellOwners(std::vector<GpuSample>& samples);
@@ -87,7 +89,8 @@ class ProbeThread {
 
   std::optional<NodeInventory> told_;                            // probe thread only, as the rest
   std::optional<std::chrono::steady_clock::time_point> looked_;  // for lost GPUs
-  std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> told_processes_;
+  GpuProcessList told_processes_;
+  std::set<GpuUuid> listed_;  // whose processes were ever told
   std::vector<GpuSample> last_samples_;
   std::thread thread_;
   std::thread python_thread_;

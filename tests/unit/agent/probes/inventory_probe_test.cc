@@ -107,7 +107,7 @@ TEST_F(InventoryProbeTest, SamplesAndProcessesAreThoseOfItsOwnGpus) {
   config.gpu_ids = {1, 3};
   for (const GpuDevice& gpu : gpus.facts.gpus) {
     gpus.samples.push_back({.uuid = gpu.uuid, .utilization = 0.5});
-    gpus.processes.emplace_back(gpu.uuid, std::vector<GpuProcess>{{.pid = 4711}});
+    gpus.processes->emplace_back(gpu.uuid, std::vector<GpuProcess>{{.pid = 4711}});
   }
   InventoryProbe probe = Fresh();
   const Result<NodeInventory> node = probe.Probe();
@@ -119,7 +119,7 @@ TEST_F(InventoryProbeTest, SamplesAndProcessesAreThoseOfItsOwnGpus) {
   ASSERT_EQ(samples.gpus.size(), 2u);
   EXPECT_EQ(samples.gpus[0].uuid, gpus.facts.gpus[1].uuid);
   EXPECT_GT(samples.host.memory_available_bytes, 0u);
-  ASSERT_EQ(probe.Processes().size(), 2u);
+  ASSERT_EQ(probe.Processes()->size(), 2u);
 }
 
 TEST_F(InventoryProbeTest, ReadsMemoryBelowTheConfiguredProc) {

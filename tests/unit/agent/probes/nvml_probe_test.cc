@@ -116,9 +116,10 @@ TEST_F(NvmlProbeTest, SamplesAndNamesProcesses) {
   ASSERT_EQ(probe.Sample().size(), 1u);
   EXPECT_EQ(probe.Sample()[0].used_bytes, 300ull << 20);
   const auto lists = probe.Processes();
-  ASSERT_EQ(lists.size(), 1u);
-  EXPECT_EQ(lists[0].first, probe.List().gpus.at(0).uuid);
-  const GpuProcess& process = lists[0].second.at(0);
+  ASSERT_TRUE(lists);
+  ASSERT_EQ(lists->size(), 1u);
+  EXPECT_EQ(lists->at(0).first, probe.List().gpus.at(0).uuid);
+  const GpuProcess& process = lists->at(0).second.at(0);
   EXPECT_EQ(process.pid, ::getpid());
   EXPECT_EQ(process.name, "agent_probes_te") << "as the kernel cuts it";
   EXPECT_FALSE(process.user.empty());

@@ -62,7 +62,7 @@ class GuardedGpus final : public GpuProbe {
     const std::lock_guard lock(mutex_);
     return gpus_.samples;
   }
-  std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> Processes() override {
+  std::optional<GpuProcessList> Processes() override {
     const std::lock_guard lock(mutex_);
     return gpus_.processes;
   }
@@ -191,7 +191,7 @@ TEST_F(ProbeThreadTest, TellsNewProcessesAlsoWhenTheRestIsTheSame) {
   Start();
   (void)told.Samples(1);
   gpus.Edit([](ScriptedGpus& all) {
-    all.processes.emplace_back(all.facts.gpus[0].uuid, std::vector<GpuProcess>{{.pid = 4711}});
+    all.processes->emplace_back(all.facts.gpus[0].uuid, std::vector<GpuProcess>{{.pid = 4711}});
   });
   thread->RequestInventory();
   const auto inventories = told.Inventories(2);
@@ -259,7 +259,7 @@ TEST_F(ProbeThreadTest, ListsProcessesWhileAnInterpreterDoesNotAnswer) {
   thread->AddInterpreter(tree.Script("job/python", "echo >" + asked + "; read go <" + gate), "");
   (void)std::ifstream(asked).get();  // waits for it
   gpus.Edit([](ScriptedGpus& all) {
-    all.processes = {{all.facts.gpus[0].uuid, {GpuProcess{.pid = 4711}}}};
+    all.processes = GpuProcessList{{all.facts.gpus[0].uuid, {GpuProcess{.pid = 4711}}}};
   });
   thread->RequestProcesses();
   const auto inventories = told.Inventories(2);
@@ -276,7 +276,7 @@ TEST_F(ProbeThreadTest, TellsOtherProcessesWithoutLookingAtTheRest) {
   const int before = gpus.Lists();
   gpus.Edit([](ScriptedGpus& all) {
     for (const GpuDevice& gpu : all.facts.gpus)
-      all.processes.push_back({gpu.uuid, {GpuProcess{.pid = 4711}}});
+      all.processes->push_back({gpu.uuid, {GpuProcess{.pid = 4711}}});
   });
   thread->RequestProcesses();
   ASSERT_EQ(told.Inventories(2).size(), 2u);
@@ -284,19 +284,75 @@ TEST_F(ProbeThreadTest, TellsOtherProcessesWithoutLookingAtTheRest) {
   EXPECT_EQ(gpus.Lists(), before);
 }
 
-TEST_F(ProbeThreadTest, AGpuThatWasLostAndIsBackIsInTheListThatIsAskedFor) {
-  gpus.Edit([](ScriptedGpus& all) {
-    for (std::size_t i = 0; i < 3; ++i) all.processes.push_back({all.facts.gpus[i].uuid, {}});
-  });
-  Start();
-  (void)told.Samples(1);
-  gpus.OnList([](ScriptedGpus& all) {  // the library sees it after its new start
-    if (all.processes.size() == 3) all.processes.push_back({all.facts.gpus[3].uuid, {}});
-  });
-  thread->RequestProcesses();
-  const auto inventories = told.Inventories(2);
-  ASSERT_EQ(inventories.size(), 2u);
+// A driver that lists the processes of the GPUs up to one of them.
+class ProbeThreadLostGpuTest : public ProbeThreadTest {
+ protected:
+  void StartWith(std::size_t listed) {
+    gpus.Edit([listed](ScriptedGpus& all) {
+      for (std::size_t i = 0; i < listed; ++i)
+        all.processes->push_back({all.facts.gpus[i].uuid, {}});
+    });
+    options.on_processes = [this](const GpuProcessSnapshot& seen) {
+      const std::lock_guard lock(mutex);
+      lists.push_back(seen.lists);
+      changed.notify_all();
+    };
+    Start();
+    (void)told.Samples(1);
+    before = gpus.Lists();
+  }
+  // How often the GPUs were listed for it.
+  int ListsForARequest() {
+    std::unique_lock lock(mutex);
+    const std::size_t asked = lists.size();
+    thread->RequestProcesses();
+    EXPECT_TRUE(changed.wait_for(lock, Millis{60'000}, [&] { return lists.size() > asked; }));
+    lock.unlock();
+    thread.reset();  // what it began is done
+    return gpus.Lists() - before;
+  }
+  // The library sees it after its new start.
+  static void Find(ScriptedGpus& all) {
+    if (all.processes->size() > 3) return;
+    all.facts.gpus[3].health = Health::kOk;
+    all.processes->push_back({all.facts.gpus[3].uuid, {}});
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<GpuProcessList> lists;
+  int before = 0;
+};
+
+TEST_F(ProbeThreadLostGpuTest, OneThatIsBackIsInTheListThatIsAskedFor) {
+  StartWith(4);
+  gpus.Edit([](ScriptedGpus& all) { all.processes->pop_back(); });
+  gpus.OnList(Find);
+  EXPECT_EQ(ListsForARequest(), 1) << "the inventory is made of the same";
+  EXPECT_EQ(lists.back().size(), 4u);
+}
+
+TEST_F(ProbeThreadLostGpuTest, OneThatWasLostFromTheStartIsLookedForAndToldAtOnce) {
+  gpus.Edit([](ScriptedGpus& all) { all.facts.gpus[3].health = Health::kBad; });
+  StartWith(3);
+  gpus.OnList(Find);
+  EXPECT_EQ(ListsForARequest(), 1);
+  const auto inventories = told.Inventories(3);
+  ASSERT_EQ(inventories.size(), 3u);
   EXPECT_EQ(inventories[1].processes.size(), 4u);
+  EXPECT_EQ(inventories[2].inventory.gpus[3].health, Health::kOk);
+}
+
+TEST_F(ProbeThreadLostGpuTest, OneWhoseProcessesTheDriverNeverTellsIsNotLookedFor) {
+  StartWith(3);
+  EXPECT_EQ(ListsForARequest(), 0);
+}
+
+TEST_F(ProbeThreadLostGpuTest, ADriverThatDoesNotAnswerIsNotAskedTwice) {
+  StartWith(4);
+  gpus.Edit([](ScriptedGpus& all) { all.processes.reset(); });
+  EXPECT_EQ(ListsForARequest(), 0);
+  EXPECT_TRUE(lists.back().empty());
 }
 
 TEST_F(ProbeThreadTest, SaysAnInventoryThatCannotBeMade) {

@@ -13,13 +13,11 @@ class ScriptedGpus final : public GpuProbe {
  public:
   GpuFacts List() override { return facts; }
   std::vector<GpuSample> Sample() override { return samples; }
-  std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> Processes() override {
-    return processes;
-  }
+  std::optional<GpuProcessList> Processes() override { return processes; }
 
   GpuFacts facts;
   std::vector<GpuSample> samples;
-  std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> processes;
+  std::optional<GpuProcessList> processes = GpuProcessList();
 };
 
 inline GpuFacts FourGpus() {
