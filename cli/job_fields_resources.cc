@@ -177,10 +177,9 @@ constexpr JobField kResourceFields[] = {
        return {};
      }},
     {"gpu_ids", "", "list of N", "any free ones",
-     "Particular devices on each node, by PCI order as nvidia-smi counts them, on nodes with MIG "
-     "too; "
-     "a GPU that is cut into slices is asked for by `gpus` instead. Where an agent has some of its "
-     "machine's GPUs only, those are counted, from 0.",
+     "Particular devices on each node, by their numbers in `launch nodes NODE`: PCI order as "
+     "nvidia-smi counts, on nodes with MIG too; of an agent that has a part of its machine's GPUs "
+     "only, from 0 among those. A GPU that is cut into slices is asked for by `gpus` instead.",
      SetGpuIds},
     {"device", "", "auto | cuda | mps | cpu", "auto",
      "Kind of device; auto takes cuda, then mps, then cpu, and never serves a GPU request by a "

@@ -169,6 +169,7 @@ std::string NodeText(const NodeView& view) {
   text += Row("driver", Parts({node.driver.value_or(""),
                                node.driver_cuda ? "CUDA " + ToString(*node.driver_cuda) : "",
                                node.driver_problem}));
+  if (node.gpu_subset) text += Row("gpus", "some of its machine's; gpu_ids count these");
   for (std::size_t i = 0; i < node.gpus.size(); ++i) text += Gpu(node, i);
   for (const NetworkAddress& address : node.addresses)
     text += Row("address", Parts({address.address, address.interface, Speed(address.mbit),

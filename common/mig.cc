@@ -60,6 +60,12 @@ int GpuNumber(const NodeInventory& node, std::size_t index) {
   return number;
 }
 
+std::string NvidiaSmiId(const NodeInventory& node, std::size_t index) {
+  if (!node.gpu_subset || index >= node.gpus.size()) return std::to_string(GpuNumber(node, index));
+  const GpuDevice& gpu = node.gpus[index];
+  return gpu.pci.empty() ? gpu.uuid.value : gpu.pci;
+}
+
 std::string GpuLabel(const NodeInventory& node, std::size_t index) {
   const std::string gpu = "GPU " + std::to_string(GpuNumber(node, index));
   return index < node.gpus.size() && IsMigSlice(node.gpus[index]) ? "a slice of " + gpu : gpu;

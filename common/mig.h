@@ -23,8 +23,12 @@ struct GpuPlace {
 };
 std::optional<GpuPlace> FindGpu(const NodeInventory& node, const GpuUuid& uuid);
 
-// The number that nvidia-smi gives to gpus[index], or to the GPU that it is a slice of.
+// The number that gpus[index], or the GPU that it is a slice of, has in `launch nodes` and in
+// gpu_ids: that of nvidia-smi where the node has all of its machine's GPUs.
 int GpuNumber(const NodeInventory& node, std::size_t index);
+
+// What `nvidia-smi -i` takes for it: with a part of the machine's GPUs the number is another one's.
+std::string NvidiaSmiId(const NodeInventory& node, std::size_t index);
 
 // "GPU 3", "a slice of GPU 3".
 std::string GpuLabel(const NodeInventory& node, std::size_t index);

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "common/mig.h"
 #include "common/quoted.h"
 #include "common/units.h"
 #include "planner/choose/calibration.h"
@@ -82,6 +83,21 @@ MemoryForecast Memory(const RankLayout& layout) {
   return memory;
 }
 
+// nvidia-smi may count the same GPUs by other numbers.
+Finding IdsOfAgent(const NodeShare& share) {
+  const NodeInventory& node = *share.inventory;
+  std::string meant;
+  for (const int index : share.gpus) {
+    const auto at = static_cast<std::size_t>(index);
+    meant += (meant.empty() ? "" : ", ") + std::to_string(GpuNumber(node, at)) + " is " +
+             node.gpus[at].uuid.value;
+  }
+  return MakeFinding("gpu_ids_of_agent", Severity::kNotice,
+                     "gpu_ids count as `launch nodes " + node.node.value +
+                         "` does, whose agent has some of its machine's GPUs only: " + meant,
+                     "compare the UUIDs with those of nvidia-smi -L there");
+}
+
 std::vector<Finding> Advice(const PlanInput& input, const Demand& demand, const RankLayout& layout,
                             const Plan& plan) {
   const JobSpec& spec = input.spec;
@@ -136,12 +152,7 @@ std::vector<Finding> Advice(const PlanInput& input, const Demand& demand, const 
   const auto subset = std::ranges::find_if(
       layout.nodes, [](const NodeShare& share) { return share.inventory->gpu_subset; });
   if (!spec.gpu_ids.empty() && subset != layout.nodes.end()) {
-    advice.push_back(MakeFinding("gpu_ids_of_agent", Severity::kWarning,
-                                 "gpu_ids count the GPUs that the agent of " +
-                                     subset->inventory->node.value +
-                                     " has, from 0: it has some of its machine's only",
-                                 "compare the UUIDs of `launch nodes " +
-                                     subset->inventory->node.value + "` and nvidia-smi -L"));
+    advice.push_back(IdsOfAgent(*subset));
   }
   const bool uneven =
       plan.device != DeviceClass::kCpu &&

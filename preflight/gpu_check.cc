@@ -30,9 +30,8 @@ bool JudgeHealth(const NodeInventory& node, std::size_t position, PreflightRepor
       Name(node, position) + ": " + (gpu.why.empty() ? "its driver reports trouble" : gpu.why));
   finding.evidence = "NVML of " + node.node.value;
   finding.remedy = "exclude_nodes: " + node.node.value + ", or repair it: nvidia-smi -q -i " +
-                   std::to_string(GpuNumber(node, position)) +
-                   " shows ECC, remapped rows and links";
-  finding.fix = {"nvidia-smi -q -i " + std::to_string(GpuNumber(node, position))};
+                   NvidiaSmiId(node, position) + " shows ECC, remapped rows and links";
+  finding.fix = {"nvidia-smi -q -i " + NvidiaSmiId(node, position)};
   Add(report, std::move(finding));
   return false;
 }
@@ -58,7 +57,7 @@ void JudgeSlices(const NodeInventory& node, std::size_t position, PreflightRepor
                       " MIG slices: a process uses one slice (" + gpu.mig.front().profile +
                       "), never the whole GPU");
   finding.evidence = "NVML lists MIG devices";
-  finding.remedy = "nvidia-smi -i " + std::to_string(GpuNumber(node, position)) +
+  finding.remedy = "nvidia-smi -i " + NvidiaSmiId(node, position) +
                    " -mig 0 when nobody uses it, or exclude_nodes: " + node.node.value;
   Add(report, std::move(finding));
 }
@@ -93,8 +92,7 @@ void JudgePower(const NodeInventory& node, const std::vector<std::size_t>& posit
         Name(node, i) + " is limited to " + std::to_string(*gpu.power_limit_w) +
             " W, equal ones beside it to " + std::to_string(peers) + " W: all ranks wait for it");
     finding.evidence = "NVML: power limits of the node's GPUs";
-    finding.remedy =
-        "nvidia-smi -i " + std::to_string(GpuNumber(node, i)) + " -pl " + std::to_string(peers);
+    finding.remedy = "nvidia-smi -i " + NvidiaSmiId(node, i) + " -pl " + std::to_string(peers);
     finding.fix = {finding.remedy};
     Add(report, std::move(finding));
   }
@@ -189,9 +187,9 @@ void JudgeForeignUse(const NodeInventory& node, const std::vector<GpuUuid>& free
                                   Name(node, i) + " is free for us, and " + FormatBytes(used) +
                                       " of it are used by programs that are not ours");
     finding.evidence = "NVML: " + FormatBytes(used) + " of " + FormatBytes(gpu.memory_bytes);
-    finding.remedy = "find them: nvidia-smi -i " + std::to_string(GpuNumber(node, i)) +
+    finding.remedy = "find them: nvidia-smi -i " + NvidiaSmiId(node, i) +
                      " --query-compute-apps=pid,name,used_memory --format=csv";
-    finding.fix = {"nvidia-smi -i " + std::to_string(GpuNumber(node, i)) +
+    finding.fix = {"nvidia-smi -i " + NvidiaSmiId(node, i) +
                    " --query-compute-apps=pid,name,used_memory --format=csv"};
     Add(report, std::move(finding));
   }

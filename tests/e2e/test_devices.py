@@ -62,6 +62,32 @@ def test_a_mig_slice_is_a_device_of_its_own(cluster, nvml):
     cluster.launch("cancel", second)
 
 
+def test_gpu_ids_of_an_agent_with_a_part_of_its_machine_name_the_gpus_that_nodes_shows(cluster, nvml):
+    env = nvml.state("a100-40x4")
+    cluster.up("--nodes", 2, "--nvml-library", nvml.library, env=env)
+    nodes = {node["node"]: [gpu["uuid"] for gpu in node["gpus"]] for node in cluster.json("nodes")["nodes"]}
+    assert [len(uuids) for uuids in nodes.values()] == [2, 2] and nodes["node1"] != nodes["node2"], nodes
+    shown = cluster.launch("nodes", "node2").stdout
+    assert "some of its machine's" in shown and "gpu 0" in shown and "gpu 2" not in shown, shown
+
+    ids = 'import os; print("devices=" + os.environ["CUDA_VISIBLE_DEVICES"])'
+    run = ("run", "-q", "--preflight", "none", "--nodelist", "node2", "--gpu-ids")
+    for number in (0, 1):
+        out = cluster.launch(*run, number, "--", "python3", "-c", ids).stdout
+        assert out.strip().endswith("devices=" + nodes["node2"][number]), (out, nodes)
+    refused = cluster.launch(*run, 2, "--", "python3", "-c", ids, code=3).stderr
+    assert "has 2 GPUs of its machine's, numbered from 0 in `launch nodes node2`" in refused, refused
+
+    job = cluster.write("two.yaml", "name: two\nnodes: 2\nprocs_per_node: 1\npreflight: {level: none}\n"
+                                    "gpu_ids: [1]\nrun: bash -c 'echo devices=$CUDA_VISIBLE_DEVICES'\n")
+    (told,) = [w for w in cluster.json("plan", job)["warnings"] if w["code"] == "gpu_ids_of_agent"]
+    assert told["severity"] == "notice" and nodes["node1"][1] in told["says"], told
+    both = cluster.submit(job)
+    cluster.wait_for(both, "SUCCEEDED")
+    for rank, uuids in enumerate(nodes.values()):
+        assert f"devices={uuids[1]}" in cluster.launch("logs", both, "--rank", rank).stdout
+
+
 def test_a_gpu_that_is_lost_is_told_with_its_job_and_held_alone(cluster, nvml):
     env = nvml.state("a100-40x4")
     cluster.up("--nvml-library", nvml.library, "--sample-period", "200ms", env=env)

@@ -62,6 +62,9 @@ TEST(Mig, NumbersAreThoseOfWholeGpus) {
   EXPECT_EQ(numbers, (std::vector<int>{0, 0, 1, 2, 3}));
   EXPECT_EQ(GpuLabel(node, 1), "a slice of GPU 0");
   EXPECT_EQ(GpuLabel(node, 2), "GPU 1");
+  EXPECT_EQ(NvidiaSmiId(node, 3), "2");
+  node.gpu_subset = true;
+  EXPECT_EQ(NvidiaSmiId(node, 3), "0000:03:00.0");
 }
 
 TEST(Mig, NumbersTellGpusApartWhoseBusIsNotKnown) {

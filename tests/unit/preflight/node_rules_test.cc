@@ -63,6 +63,9 @@ TEST(GpuCheck, OneThrottledAmongEqualsIsNamed) {
   ASSERT_EQ(Codes(report), std::vector<std::string>{"gpu_unhealthy"});
   EXPECT_TRUE(Contains(report.findings[0].says, "GPU 1"));
   EXPECT_EQ(report.findings[0].fix, std::vector<std::string>{"nvidia-smi -i 1 -pl 900"});
+  scene.node.gpu_subset = true;  // GPU 1 of the machine is somebody else's
+  scene.node.gpus[1].pci.clear();
+  EXPECT_EQ(scene.Judge().findings[0].fix, std::vector<std::string>{"nvidia-smi -i GPU-2 -pl 900"});
 }
 
 TEST(GpuCheck, Fp8NeedsItsCapabilityAndBf16Its) {

@@ -301,7 +301,7 @@ TEST(Place, GivesSlicesToThoseWhoNameThem) {
 }
 
 TEST(Place, CountsGpuIdsAsNvidiaSmiDoes) {
-  const std::vector<NodeInventory> nodes = {CutH100()};  // two slices of GPU 0, then GPU 1
+  std::vector<NodeInventory> nodes = {CutH100()};  // two slices of GPU 0, then GPU 1
   JobSpec job = Job();
   job.gpu_ids = {1};
   EXPECT_EQ(Place(job, Offers(nodes))->gpus[0], std::vector<int>{2});
@@ -316,6 +316,10 @@ TEST(Place, CountsGpuIdsAsNvidiaSmiDoes) {
   EXPECT_TRUE(Contains(missing({0, 1}), "GPU 0 is cut into MIG slices"));
   EXPECT_TRUE(Contains(missing({0}, {{"1g.10gb", 1}}), "GPU 0 is cut into MIG slices"));
   EXPECT_EQ(missing({2}), "has 2 GPUs, numbered from 0");
+  nodes[0].gpu_subset = true;
+  EXPECT_EQ(missing({2}), "has 2 GPUs of its machine's, numbered from 0 in `launch nodes " +
+                              nodes[0].node.value + "`");
+  nodes[0].gpu_subset = false;
   EXPECT_EQ(missing({1}, {{"A100", 1}}), "GPU 1 is H100-SXM, which the job does not ask for");
 }
 

@@ -241,7 +241,10 @@ TEST(Environment, DevicesAreUuidsForAnAgentThatHasSomeOfTheMachinesGpus) {
   particular.gpu_ids = {1};
   const auto named = PlanOn(particular, nodes);
   ASSERT_TRUE(named);
-  EXPECT_NE(FindingOf(named->plan, "gpu_ids_of_agent"), nullptr);
+  const Finding* ids = FindingOf(named->plan, "gpu_ids_of_agent");
+  ASSERT_NE(ids, nullptr);
+  EXPECT_TRUE(ids->says.ends_with(": 1 is " + nodes[0].gpus[1].uuid.value)) << ids->says;
+  EXPECT_EQ(VisibleDevicesOn(nodes[0], *named), nodes[0].gpus[1].uuid.value);
 }
 
 TEST(Environment, ALaunchVariableThatThePlanDoesNotSetIsAnError) {
