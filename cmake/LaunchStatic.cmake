@@ -53,6 +53,8 @@ endfunction()
 
 launch_link_archives()
 add_link_options(-static-libgcc -static-libstdc++ -Wl,--as-needed)
+# libstdc++ comes last on the line, behind the archive that has it.
+add_link_options(LINKER:--undefined=arc4random)
 
 add_library(launch_fmt STATIC cmake/static/fmt.cc)
 add_library(launch_spdlog STATIC cmake/static/spdlog.cc)
