@@ -53,7 +53,8 @@ class LineReader {
       if (line || !open || line.error().code != ErrorCode::kUnimplemented) return line;
       return ReadNodeLine(text, script_, options_, ReasonOf(line.error()));
     }
-    if (const auto seen = FindLauncher(script_)) {
+    const WrittenCounts counts = open ? CountsIn(script_, options_) : WrittenCounts();
+    if (const auto seen = FindLauncher(script_); seen && !counts.none_reached) {
       if (!open) {
         NotePerRank(*seen);
       } else if (IsWrapped(*seen)) {
@@ -66,12 +67,13 @@ class LineReader {
                     HintInsteadOf(*seen));
       }
     }
-    const WrittenCounts counts = open ? CountsIn(script_, options_) : WrittenCounts();
-    if (open) {
+    if (open && !counts.none_reached) {
       LAUNCH_ASSIGN_OR_RETURN(const std::string inside, LauncherBehind(counts));
       if (!inside.empty()) return ReadNodeLine(text, script_, options_, inside);
     }
     LAUNCH_ASSIGN_OR_RETURN(LaunchLine plain, ReadPlain(text));
+    if (counts.none_reached)
+      plain.read.emplace_back("the launcher in it is behind conditions that do not hold");
     const ScriptHabits habits = HabitsOf(plain, options_.files);
     if (const std::string submits = open ? SubmitsItself(plain, habits) : ""; !submits.empty()) {
       return Fail(ErrorCode::kUnimplemented,

@@ -47,6 +47,18 @@ void TakeCounts(const WrittenCounts& counts, LaunchLine& line) {
   line.visible_devices = counts.devices;
   if (!counts.devices && !counts.sets_devices) return;
   const std::string count = counts.devices ? std::to_string(*counts.devices) : "unknown";
+  if (!counts.together.empty()) {
+    std::string ids;
+    for (const std::int64_t id : counts.together)
+      ids += (ids.empty() ? "" : ", ") + std::to_string(id);
+    line.warnings.push_back(MakeFinding(
+        "visible_devices_set", Severity::kWarning,
+        "run sets CUDA_VISIBLE_DEVICES of its launcher and of what runs beside it: read as a count "
+        "(" +
+            count + "), and the program in the background gets those that are written",
+        "write gpu_ids: [" + ids + "], so that these are the devices of the job"));
+    return;
+  }
   line.warnings.push_back(MakeFinding(
       "visible_devices_set", Severity::kWarning,
       "run sets CUDA_VISIBLE_DEVICES itself, against the devices the job gets: read as a count (" +
@@ -204,14 +216,11 @@ Result<std::string> WithLauncher(const ShellScript& script, LauncherKind launche
   return text;
 }
 
-// Of several programs only the launcher gets it: WORLD_SIZE without RANK stops others.
-std::string PreparationOf(const WrittenCounts& counts, const ShellScript& script) {
-  const std::string set(counts.preparation);
-  if (set.empty()) return set;
-  if (script.commands.size() == 1 && !FindLauncher(script).value_or("").empty())
-    return "export " + set + "\n";
-  const std::string name(counts.prepared);
-  return name + "() { " + set + " command " + name + " \"$@\"; }\nexport -f " + name + "\n";
+// The file of that name sets WORLD_SIZE for it alone: without RANK it stops others.
+std::string PreparationOf(const WrittenCounts& counts) {
+  if (counts.needs_world.empty()) return {};
+  const std::string name(counts.needs_world);
+  return name + "() { \"$LAUNCH_WRAPPERS/" + name + "\" \"$@\"; }; export -f " + name + "\n";
 }
 
 // Where words begin in a text, by its lines.
@@ -331,7 +340,7 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
   const bool everywhere = options.launcher == LauncherKind::kAuto && !options.counts_only &&
                           IsOfSeveralNodes(options, line);
   if (everywhere && !counts.one_node_rank.empty()) return SameNodeEverywhere(counts.one_node_rank);
-  if (everywhere) line.shell.insert(0, PreparationOf(counts, script));
+  if (everywhere) line.shell.insert(0, PreparationOf(counts));
   if (auto beside = SubmitsBeside(script)) line.warnings.push_back(std::move(*beside));
   LAUNCH_RETURN_IF_ERROR(CheckOneAtATime(script, "run: it", LaunchingAmong(counts.scripts)));
   if (everywhere) LAUNCH_RETURN_IF_ERROR(CheckEveryNode(script, "run: it"));

@@ -10,9 +10,6 @@
 namespace launch {
 namespace {
 
-constexpr std::string_view kWorldSize =
-    "WORLD_SIZE=\"${WORLD_SIZE:-$((NNODES * NPROC_PER_NODE))}\"";
-
 constexpr std::array<OwnLauncher, 17> kOwnLaunchers = {{
     {.program = "llamafactory-cli"},
     {.program = "axolotl", .procs = "num_processes", .total = true, .launcher_behind = true},
@@ -20,8 +17,7 @@ constexpr std::array<OwnLauncher, 17> kOwnLaunchers = {{
      .procs = "n",
      .world = "world_size",
      .node_rank = "node_rank",
-     .rank_from_env = true,
-     .preparation = kWorldSize},
+     .place_from_env = true},
     {.program = "colossalai"},
     {.program = "fabric", .procs = "devices", .node_rank = "node_rank"},
     {.program = "lightning", .procs = "devices", .node_rank = "node_rank", .module = true},
@@ -33,7 +29,7 @@ constexpr std::array<OwnLauncher, 17> kOwnLaunchers = {{
     {.program = "nnUNetv2_train", .procs = "num_gpus", .sign = "-num_gpus"},
     {.program = "yolo", .sign = "device="},
     {.program = "torchx", .procs = "j"},
-    {.program = "ray", .sign = "start"},
+    {.program = "ray", .sign = "start", .returns = true},
     {.program = "fairseq-hydra-train",
      .total = true,
      .sign = "distributed_training.distributed_world_size="},

@@ -19,9 +19,9 @@ struct OwnLauncher {
   std::string_view world;    // its flag for the processes of all nodes, beside `procs`
   // Its flag for the place of this node, with '_'; empty: it is known from the environment alone.
   std::string_view node_rank;
-  bool rank_from_env = false;    // NODE_RANK counts where that flag is left out
+  bool place_from_env = false;   // NODE_RANK and WORLD_SIZE count where those flags are left out
   bool launcher_behind = false;  // words behind `--` are those of torchrun or accelerate
-  std::string_view preparation;  // what must be set for it on every node
+  bool returns = false;          // it ends while what it started goes on: the training follows
   bool module = false;           // also `python -m NAME`: for others that may be the user's own
 };
 

@@ -104,6 +104,13 @@ std::string SubmitterAt(const std::vector<ShellWord>& words, std::size_t first) 
   return {};
 }
 
+// Up to the command behind `--`.
+bool HasFlag(const std::vector<ShellWord>& words, std::size_t at, std::string_view flag) {
+  const auto first = words.begin() + static_cast<std::ptrdiff_t>(at);
+  const auto last = std::ranges::find(first, words.end(), "--", &ShellWord::value);
+  return std::ranges::find(first, last, flag, &ShellWord::value) != last;
+}
+
 // Any other program may be the training.
 bool TrainsNot(const ShellCommand& command) {
   constexpr std::array<std::string_view, 16> kHelpers = {
@@ -145,7 +152,9 @@ std::optional<RefusedStarter> FindRefused(const std::vector<ShellWord>& words, s
       return RefusedStarter{alone + " " + verb, true};
     case Reach::kJob:
       if (verb != "job") return std::nullopt;
-      return RefusedStarter{alone + " " + verb};
+      return RefusedStarter{
+          .program = alone + " " + verb,
+          .returns = behind(at + 2) == "submit" && HasFlag(words, at, "--no-wait")};
     case Reach::kSubmits:  // OnlySubmits
       break;
   }

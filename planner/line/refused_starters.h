@@ -17,6 +17,7 @@ struct RefusedStarter {
   // It is used for other things too: refused where Python or a launcher stands behind it.
   bool only_with_training = false;
   bool starts_ranks = false;  // srun, mpirun: also refused beside a launcher
+  bool returns = false;       // it ends while what it started goes on
 };
 
 // The one at words[at], where a command may stand.

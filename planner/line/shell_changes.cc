@@ -91,4 +91,18 @@ bool NamesOneThat(std::string_view word, const std::function<bool(std::string_vi
   return found;
 }
 
+bool ExpandsOneThat(std::string_view word, const std::function<bool(std::string_view)>& is) {
+  if (word.find('`') != std::string_view::npos) return true;
+  for (std::size_t at = word.find('$'); at < word.size(); at = word.find('$', at + 1)) {
+    std::string_view rest = word.substr(at + 1);
+    if (rest.starts_with('(')) return true;
+    if (rest.starts_with('{')) rest.remove_prefix(1);
+    if (rest.starts_with('#') || rest.starts_with('!')) rest.remove_prefix(1);
+    std::size_t end = 0;
+    while (end < rest.size() && IsNameChar(rest[end])) ++end;
+    if (end > 0 && is(rest.substr(0, end))) return true;
+  }
+  return false;
+}
+
 }  // namespace launch

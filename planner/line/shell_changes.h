@@ -18,7 +18,10 @@ std::vector<std::string> LocalNames(const ShellCommand& command);
 // A file or a text that may change any variable: `source setup.sh`, `eval "$X"`.
 bool MayChangeAny(const ShellCommand& command);
 
-// Whether the command names a variable for which `is` holds.
+// Whether the word names a variable for which `is` holds.
 bool NamesOneThat(std::string_view word, const std::function<bool(std::string_view)>& is);
+
+// Whether bash puts the value of such a variable into the word, or what a command prints.
+bool ExpandsOneThat(std::string_view word, const std::function<bool(std::string_view)>& is);
 
 }  // namespace launch

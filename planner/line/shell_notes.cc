@@ -10,6 +10,7 @@
 #include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
 #include "planner/line/node_line.h"
+#include "planner/line/own_launchers.h"
 
 namespace launch {
 namespace {
@@ -67,7 +68,9 @@ std::vector<Finding> LaterStatus(const ShellScript& script, const std::string& w
     if (options.errexit || last || !judged || IsPreparation(command)) continue;
     // `eval $cmd` is the launcher of a text that calls one.
     const bool evaluated = calls && !command.words.empty() && command.words[0].raw == "eval";
-    if (!evaluated && !FindLauncher(command)) continue;
+    const auto launcher = FindLauncher(command);
+    const OwnLauncher* own = launcher ? OwnLauncherOf(*launcher) : nullptr;
+    if (!evaluated && (!launcher || (own != nullptr && own->returns))) continue;
     return {MakeFinding("exit_code_hidden", Severity::kWarning,
                         "`" + script.commands[i + 1].words.front().raw +
                             "` behind the launcher in " + where + ": its exit code is the job's",

@@ -71,7 +71,7 @@ std::optional<std::string> Printed(const std::vector<ShellWord>& words,
 
 }  // namespace
 
-ShellWalk::ShellWalk(const LaunchLineOptions& options, Use use, bool decides)
+ShellWalk::ShellWalk(const LaunchLineOptions& options, Use use, Decides decides)
     : known_(LinePrefix(options).known()),
       decides_(decides),
       files_(options.files),
@@ -88,12 +88,13 @@ void ShellWalk::Walk(const ShellScript& script) {
     const ShellCommand& command = script.commands[i];
     EnterSubshells(command.subshell, open);
     const ShellCommand* next = i + 1 < script.commands.size() ? &script.commands[i + 1] : nullptr;
-    const bool takes_out = decides_ && decided_.depth() == decided;
+    const bool decides = decides_ != Decides::kNone;
+    const bool takes_out = decides && decided_.depth() == decided;
     if (const auto end = takes_out ? EndOfCalledFunction(script, i) : std::nullopt) {
       i = *end;
       continue;
     }
-    if (decides_ && !body.reader.open() &&
+    if (decides && !body.reader.open() &&
         decided_.Skips(command, next, known_, sure_ && !IsInDoubt(command))) {
       NoteBranches(command);
       continue;
@@ -103,6 +104,8 @@ void ShellWalk::Walk(const ShellScript& script) {
     const bool sure_outside = sure_;
     sure_ = sure_ && !body.reader.open();
     const std::vector<ShellWord> words = splitter_.Split(command.words, known_);
+    words_in_doubt_ = std::ranges::any_of(
+        command.words, [this](const ShellWord& word) { return MayBeSetOutside(word.raw); });
     NoteBranches(command);
     const std::vector<Before> before = TakeAssignments(command);
     NoteChanges(command);
@@ -231,12 +234,18 @@ bool ShellWalk::CallFunction(const ShellCommand& command) {
   return true;
 }
 
+// Whether the word has the value of a variable that neither the text nor the job sets.
+bool ShellWalk::MayBeSetOutside(const std::string& raw) const {
+  return decides_ == Decides::kSure &&
+         ExpandsOneThat(raw, [this](std::string_view name) { return !known_.contains(name); });
+}
+
 // Whether a variable that the word names may have another value than the text shows.
 bool ShellWalk::IsInDoubt(const ShellWord& word) const {
-  return NamesOneThat(word.raw, [this](std::string_view name) {
-    return any_in_doubt_ || in_doubt_.contains(name) ||
-           (unknown_.contains(name) && !known_.contains(name));
-  });
+  return MayBeSetOutside(word.raw) || NamesOneThat(word.raw, [this](std::string_view name) {
+           return any_in_doubt_ || in_doubt_.contains(name) ||
+                  (unknown_.contains(name) && !known_.contains(name));
+         });
 }
 
 bool ShellWalk::IsInDoubt(const ShellCommand& command) const {
@@ -388,13 +397,18 @@ std::vector<ShellWalk::Before> ShellWalk::TakeAssignments(const ShellCommand& co
     std::string name = assignment ? assignment->name : std::string();
     if (assignment && command.words[i].raw.starts_with(name + "=(")) name += "[@]";
     const auto old = ValueOf(name);
+    const bool outside = MayBeSetOutside(assignment ? assignment->value.raw : command.words[i].raw);
     TakeAssignment(command.words[i], known_);
+    // `: ${N:=4}` sets N
+    if (outside && !assignment && command.words[i].raw.find('=') != std::string::npos)
+      any_in_doubt_ = true;
     if (name.empty()) continue;
     if (!known_.contains(name) && unknown_.size() < kMostUnknown) unknown_.insert(name);
     if (of_program && i < first) {
       before.push_back({name, old});
       continue;
     }
+    if (outside) Doubt(assignment->name);
     const bool maybe = branches_ > 0 || conditional_ || in_conditional_call_;
     if (maybe || !sure_ || IsInDoubt(command.words[i])) Doubt(assignment->name);
     if (maybe) {
@@ -535,7 +549,10 @@ void ShellWalk::SetParameters(const ShellCommand& command, std::size_t script) {
   for (int i = 1; i <= kMostParameters; ++i) known_.erase(std::to_string(i));
   for (std::size_t i = script + 1; i < command.words.size(); ++i) {
     all += (all.empty() ? "" : " ") + command.words[i].raw;
-    if (const auto value = FixedValue(command.words[i], outside)) {
+    const bool sure =
+        !words_in_doubt_ && (decides_ != Decides::kSure || !IsInDoubt(command.words[i]));
+    const auto value = sure ? FixedValue(command.words[i], outside) : std::nullopt;
+    if (value) {
       known_.insert_or_assign(std::to_string(++number), *value);
     } else {
       known_.erase(std::to_string(++number));

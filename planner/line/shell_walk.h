@@ -32,9 +32,11 @@ class ShellWalk {
   };
   using Words = std::function<void(const std::vector<ShellWord>& words)>;
 
-  // `decides`: commands that the text's own values rule out are left out, and the body of a
-  // function is read where it is called.
-  ShellWalk(const LaunchLineOptions& options, Use use, bool decides = false);
+  // By which values branches are ruled out. kSure: not by the default that a text has for a
+  // variable which nobody sets. But for kNone the body of a function is read where it is called.
+  enum class Decides { kNone, kValues, kSure };
+
+  ShellWalk(const LaunchLineOptions& options, Use use, Decides decides = Decides::kNone);
 
   void Walk(const ShellScript& script);
 
@@ -96,6 +98,7 @@ class ShellWalk {
   std::optional<std::string> ValueOf(const std::string& name) const;
   std::optional<std::size_t> EndOfCalledFunction(const ShellScript& script, std::size_t i);
   bool CallFunction(const ShellCommand& command);
+  bool MayBeSetOutside(const std::string& raw) const;
   bool IsInDoubt(const ShellWord& word) const;
   bool IsInDoubt(const ShellCommand& command) const;
   void Doubt(const std::string& name);
@@ -119,15 +122,16 @@ class ShellWalk {
   void FromTexts(const std::vector<ShellWord>& words);
 
   KnownVariables known_;
-  const bool decides_;
+  const Decides decides_;
   DecidedBranches decided_;
   std::map<std::string, ShellScript, std::less<>> functions_;  // bodies of those that are called
   std::set<std::string> locals_;                               // of the function that is called
   bool in_conditional_call_ = false;
   // Variables that may have another value than known_ says: no branch is ruled out by them.
   std::set<std::string, std::less<>> in_doubt_;
-  bool any_in_doubt_ = false;  // all of them
-  bool sure_ = true;           // not in the body of a function that is read where it is defined
+  bool any_in_doubt_ = false;    // all of them
+  bool words_in_doubt_ = false;  // of the command at hand
+  bool sure_ = true;             // not in the body of a function that is read where it is defined
   int call_level_ = 0;
   int calls_left_ = 256;
   const std::map<std::string, std::string>& files_;

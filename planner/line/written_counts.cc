@@ -15,6 +15,7 @@
 #include "planner/line/own_launchers.h"
 #include "planner/line/python_words.h"
 #include "planner/line/refused_starters.h"
+#include "planner/line/shell_changes.h"
 #include "planner/line/shell_walk.h"
 #include "planner/line/torchrun_flags.h"
 
@@ -63,7 +64,7 @@ std::size_t ScriptBehind(const std::vector<ShellWord>& words, std::size_t first)
 
 class CountReader {
  public:
-  CountReader(const LaunchLineOptions& options, bool decides)
+  CountReader(const LaunchLineOptions& options, ShellWalk::Decides decides)
       : walk_(
             options,
             [this](const ShellCommand& command, const std::vector<ShellWord>& words) {
@@ -73,6 +74,9 @@ class CountReader {
         told_procs_(ToldProcs(options)) {}
 
   void Walk(const ShellScript& script) { walk_.Walk(script); }
+
+  bool launcher_seen() const { return launcher_seen_; }
+  bool launcher_named() const { return launcher_named_; }
 
   WrittenCounts Counts() const {
     const auto some = [](const WrittenCounts& one) {
@@ -98,12 +102,11 @@ class CountReader {
     counts.scripts = walk_.scripts();
     counts.unread = walk_.unread();
     counts.python = python_;
-    counts.preparation = preparation_;
-    counts.prepared = prepared_;
+    counts.needs_world = needs_world_;
     counts.one_node_rank = one_node_rank_;
     counts.place_set = place_set_;
-    if (counts.devices && calls_together_ && left_together_)
-      counts.devices = static_cast<int>(together_.size());
+    if (counts.devices && calls_together_ && left_together_) counts.together = together_;
+    if (!counts.together.empty()) counts.devices = static_cast<int>(together_.size());
     return counts;
   }
 
@@ -116,8 +119,11 @@ class CountReader {
   }
 
   bool Take(const ShellCommand& command, const std::vector<ShellWord>& words) {
+    written_ = &command.words;
     NoteFiles(words);
     NotePython(words);
+    NoteNamed(words);
+    NoteLiterals(command);
     bool called = TakeChoices(command);
     WrittenCounts one;
     const bool written = FromCall(words, one);
@@ -126,7 +132,7 @@ class CountReader {
     NoteRefused(words, called);
     if (called) NoteDeepspeed(words);
     NoteDevices(command, called);
-    NoteTogether(command, called);
+    NoteTogether(command, words, called);
     NotePlace(command);
     FromAssignments(command.words);
     return called;
@@ -167,6 +173,41 @@ class CountReader {
     if (!out.devices) out.devices = one.devices;
   }
 
+  // "NODE_RANK=0", not `NODE_RANK=$SLURM_NODEID` nor what stands in a branch.
+  void NoteLiterals(const ShellCommand& command) {
+    constexpr std::size_t kMostNames = 4096;  // texts may be hostile
+    own_literals_.clear();
+    const std::size_t first = PartsOf(command).first;
+    for (std::size_t i = 0; i < command.words.size(); ++i) {
+      const auto assignment = AssignmentOf(command.words[i]);
+      if (!assignment) continue;
+      const ShellWord& value = assignment->value;
+      const bool of_program = i < first && first < command.words.size();
+      if (!value.fixed || value.value.empty() || walk_.maybe()) {
+        if (!of_program) literals_.erase(assignment->name);
+      } else if (of_program) {
+        own_literals_.insert(assignment->name);
+      } else if (literals_.size() < kMostNames) {
+        literals_.insert(assignment->name);
+      }
+    }
+  }
+
+  // In whatever form: an array that is not known, the name of a variable ...
+  void NoteNamed(const std::vector<ShellWord>& words) {
+    constexpr std::array<std::string_view, 4> kNames = {"torchrun", "torch.distributed",
+                                                        "accelerate", "deepspeed"};
+    if (launcher_named_ || words.empty() || words[0].raw == "echo" || words[0].raw == "printf")
+      return;
+    for (std::size_t i = 0; i < words.size() && !launcher_named_; ++i) {
+      launcher_named_ = FindRefused(words, i) || OwnLauncherAt(words, i) ||
+                        std::ranges::any_of(kNames, [&](std::string_view name) {
+                          return words[i].raw.find(name) != std::string::npos ||
+                                 words[i].value.find(name) != std::string::npos;
+                        });
+    }
+  }
+
   // Not in one branch of several, nor `srun hostname` in front of the launcher.
   void NoteRefused(const std::vector<ShellWord>& words, bool called) {
     launcher_seen_ = launcher_seen_ || called;
@@ -174,20 +215,26 @@ class CountReader {
     if (!launcher_seen_ || walk_.maybe() || !refused_.empty() || first >= words.size()) return;
     const auto found = FindRefused(words, first);
     if (found && found->starts_ranks) refused_ = found->program;
+    if (found && found->returns)
+      NoteStop({ErrorCode::kInvalidArgument,
+                "run: " + found->program + " submit --no-wait ends at once, and the job with it",
+                "leave --no-wait out: the job is to last as long as what it submits",
+                {}});
   }
 
   // `CUDA_VISIBLE_DEVICES=7 vllm serve m &` beside a launcher on the others: both at once.
-  void NoteTogether(const ShellCommand& command, bool called) {
+  void NoteTogether(const ShellCommand& command, const std::vector<ShellWord>& words, bool called) {
+    const bool left = command.joiner == "&" && (!called || IsServer(words));
     const auto visible = Known().find("CUDA_VISIBLE_DEVICES");
     const bool some = visible != Known().end() && IsDeviceList(visible->second);
-    if (!some || (!called && command.joiner != "&")) return;
+    if (!some || (!called && !left)) return;
     std::string_view rest = visible->second;
     while (!rest.empty()) {
       const std::size_t comma = std::min(rest.find(','), rest.size());
-      together_.emplace(Trim(rest.substr(0, comma)));
+      if (const auto device = ParseInt(Trim(rest.substr(0, comma)))) together_.insert(*device);
       rest.remove_prefix(std::min(comma + 1, rest.size()));
     }
-    (called ? calls_together_ : left_together_) = true;
+    (left ? left_together_ : calls_together_) = true;
   }
 
   // Not ${MASTER_ADDR:-localhost}, which keeps what the start gives.
@@ -337,23 +384,32 @@ class CountReader {
     if (own.launcher_behind && mark < words.size() && words[mark].value == "--")
       TakeFlags(words, mark + 1, own, out);
     FromVariables(out);
-    if (preparation_.empty()) {
-      preparation_ = own.preparation;
-      prepared_ = own.program;
-    }
+    if (needs_world_.empty() && own.place_from_env) needs_world_ = own.program;
     const bool same = !own.node_rank.empty() && HasOneNodeRank(words, place);
     if (same && one_node_rank_.empty() && !walk_.maybe()) one_node_rank_ = own.program;
   }
 
   // Whether each node that runs the call would take itself for the same one of several.
   bool HasOneNodeRank(const std::vector<ShellWord>& words, const OwnLauncherPlace& place) const {
-    const std::size_t last = ScriptBehind(words, place.behind);
-    for (std::size_t i = place.behind; i < last; ++i) {
-      if (FlagName(words[i].value) != place.own->node_rank) continue;
-      const bool apart = words[i].value.find('=') == std::string::npos;
-      return apart ? i + 1 < last && words[i + 1].fixed : words[i].fixed;
+    const auto given_in = [&](const std::vector<ShellWord>& among, std::size_t first) {
+      const std::size_t last = ScriptBehind(among, first);
+      for (std::size_t i = first; i < last; ++i) {
+        if (FlagName(among[i].value) != place.own->node_rank) continue;
+        const bool apart = among[i].value.find('=') == std::string::npos;
+        return apart && i + 1 >= last ? nullptr : &among[apart ? i + 1 : i];
+      }
+      return static_cast<const ShellWord*>(nullptr);
+    };
+    // As it is written: of the words that bash makes of it a variable's value is one.
+    const ShellWord* given = given_in(*written_, 0);
+    if (given == nullptr) given = given_in(words, place.behind);
+    if (given != nullptr) {
+      return given->fixed || !ExpandsOneThat(given->raw, [this](std::string_view name) {
+               return !literals_.contains(name);
+             });
     }
-    return !place.own->rank_from_env;
+    return !place.own->place_from_env || literals_.contains("NODE_RANK") ||
+           own_literals_.contains("NODE_RANK");
   }
 
   void NoteStop(Error error) {
@@ -448,6 +504,8 @@ class CountReader {
       const bool nodes = name == "nnodes" || name == "num_nodes" || name == "num_machines";
       if (nodes && !out.nodes) out.nodes = CountOf(*value, 100'000);
     }
+    const auto set = own.place_from_env ? Known().find("WORLD_SIZE") : Known().end();
+    if (!world && set != Known().end()) world = CountOf(set->second, 1'000'000);
     const bool shared = world && out.procs == ProcsWord::kNumber && *world % out.procs_number == 0;
     if (shared && !out.nodes) out.nodes = *world / out.procs_number;
     return TakeDevices(out);
@@ -489,6 +547,7 @@ class CountReader {
   bool program_sets_devices_ = false;
   std::optional<int> program_devices_;
   bool launcher_seen_ = false;
+  bool launcher_named_ = false;
   std::string refused_;
   std::optional<Error> stops_;
   const std::string told_procs_;  // by the job
@@ -497,12 +556,14 @@ class CountReader {
   std::string hostfile_unread_;
   WrittenCounts calls_;
   std::vector<std::vector<ShellWord>> python_;
-  std::set<std::string, std::less<>> together_;  // devices of commands at the same time
-  bool calls_together_ = false;                  // a launcher's
-  bool left_together_ = false;                   // those of a command in the background
+  std::set<std::int64_t> together_;  // devices of commands at the same time
+  bool calls_together_ = false;      // a launcher's
+  bool left_together_ = false;       // those of a command in the background
   std::set<std::string, std::less<>> place_set_;
-  std::string_view preparation_;
-  std::string_view prepared_;
+  const std::vector<ShellWord>* written_ = nullptr;  // words of the command at hand
+  std::set<std::string, std::less<>> literals_;      // variables with one value on every node
+  std::set<std::string, std::less<>> own_literals_;  // those of the command at hand alone
+  std::string_view needs_world_;
   std::string_view one_node_rank_;
   WrittenCounts assigned_;
 };
@@ -510,15 +571,21 @@ class CountReader {
 }  // namespace
 
 WrittenCounts CountsIn(const ShellScript& script, const LaunchLineOptions& options) {
-  CountReader decided(options, /*decides=*/true);
+  CountReader decided(options, ShellWalk::Decides::kValues);
   decided.Walk(script);
   WrittenCounts counts = decided.Counts();
   if (counts.called) return counts;
+  CountReader all(options, ShellWalk::Decides::kNone);
+  all.Walk(script);
+  if (!all.launcher_seen() || decided.launcher_seen()) return all.Counts();
+  CountReader sure(options, ShellWalk::Decides::kSure);
+  sure.Walk(script);
   // What the text seems to rule out may still be what its author wants: a variable may come from
   // the shell that it was tried in.
-  CountReader all(options, /*decides=*/false);
-  all.Walk(script);
-  return all.Counts();
+  if (sure.launcher_named()) return all.Counts();
+  counts = sure.Counts();
+  counts.none_reached = true;
+  return counts;
 }
 
 }  // namespace launch

@@ -1,6 +1,7 @@
 // Processes and nodes that the launcher calls inside of a text fix.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -21,8 +22,11 @@ struct WrittenCounts {
   int procs_number = 0;
   bool total = false;  // procs_number is that of all nodes (accelerate)
   std::optional<int> nodes;
-  std::optional<int> devices;                    // CUDA_VISIBLE_DEVICES of the call, as a count
-  bool called = false;                           // a launcher with a count or devices
+  std::optional<int> devices;  // CUDA_VISIBLE_DEVICES of the call, as a count
+  bool called = false;         // a launcher with a count or devices
+  bool none_reached = false;   // the text's own values rule its launchers out
+  // Devices of a launcher and of what runs in the background beside it, whose own stay as written.
+  std::set<std::int64_t> together;
   bool sets_devices = false;                     // the text gives it a value, known or not
   bool program_sets_devices = false;             // so does a program that calls no launcher
   std::optional<int> program_devices;            // the most that such a program is given
@@ -43,8 +47,7 @@ struct WrittenCounts {
   std::vector<std::vector<ShellWord>> python;  // commands of Python programs, the first of them
   // RANK, MASTER_ADDR and the like that the text gives values of its own.
   std::set<std::string, std::less<>> place_set;
-  std::string_view preparation;    // what a launcher of its own needs in its environment
-  std::string_view prepared;       // that launcher
+  std::string_view needs_world;    // a launcher of its own that takes WORLD_SIZE for all nodes
   std::string_view one_node_rank;  // such a launcher that would be the same node everywhere
 };
 

@@ -12,7 +12,8 @@ extern const std::string_view kNodeLauncherSh;
 
 std::vector<GeneratedFile> NodeLauncherFiles() {
   std::vector<GeneratedFile> files;
-  for (const char* word : {"accelerate", "accelerate-launch", "deepspeed", "torchrun"}) {
+  for (const char* word :
+       {"accelerate", "accelerate-launch", "composer", "deepspeed", "torchrun"}) {
     const std::string name(word);
     // The shell sees ":" and the next line, Python a string and what is behind it.
     files.push_back({name, "#!/bin/sh\n''':'\nexec /bin/sh \"$LAUNCH_WRAPPERS/node_launcher.sh\" " +

@@ -58,6 +58,8 @@ class Place:
         planned = environ.get("LAUNCH_PLACE", "").split()
         if len(planned) != len(PLACE_VARIABLES):
             planned = [environ[name] for name in PLACE_VARIABLES]
+        self.counts_of_text = [f"{name}={environ[name]}" for name, value in zip(PLACE_VARIABLES[:2], planned)
+                               if environ.get(name, value) != value]
         self.nodes, self.per_node, self.node = map(int, planned[:3])
         self.address, self.port = planned[3:]
         self.in_rank = environ.get("LAUNCH_START") != "node"
@@ -77,10 +79,14 @@ class Place:
 
 
 def keep_devices(place, environ):
-    """The job's devices again, where the text around the call set others."""
+    """The job's devices again, where the text around the call set others. A part of them that
+    suffices stays: the rest may be those of a server beside the training."""
     planned = environ.pop("LAUNCH_VISIBLE_DEVICES", None)
     found = environ.get("CUDA_VISIBLE_DEVICES")
     if planned is None or found == planned:
+        return
+    part = [device.strip() for device in (found or "").split(",")]
+    if set(part) <= set(planned.split(",")) and len(set(part)) >= place.per_node:
         return
     if place.node == 0:
         say(f"CUDA_VISIBLE_DEVICES={found or ''} inside run is replaced by the job's devices: {planned or 'none'}")
@@ -137,6 +143,10 @@ def split(parser, argv, placement, counts=()):
 
 
 def note(place, name, replaced):
+    if place.counts_of_text and place.node == 0:
+        say(f"{', '.join(place.counts_of_text)} inside run does not count for {name}: the plan has "
+            f"{place.nodes} x {place.per_node} processes\n  hint: a launcher that is to start fewer belongs "
+            "into a job of its own")
     if replaced and place.node == 0:
         say(f"{', '.join(dict.fromkeys(replaced))} of the {name} call inside run "
             f"{'is' if len(set(replaced)) == 1 else 'are'} replaced by the plan: "

@@ -16,6 +16,15 @@ if [ -z "$real" ]; then
   echo "launch: $name: not found on PATH $PATH" >&2
   exit 127
 fi
+if [ "$name" = composer ]; then
+  # It starts the ranks of a node by itself, and takes their number on all nodes from here.
+  if [ "$LAUNCH_START" = node ] && [ "$NNODES" != 1 ]; then
+    export WORLD_SIZE="${WORLD_SIZE:-$((NNODES * NPROC_PER_NODE))}"
+  fi
+  python=$LAUNCH_PYTHON
+  unset LAUNCH_PYTHON
+  exec ${python:+"$python"} "$real" "$@"
+fi
 python=$LAUNCH_PYTHON
 if [ -z "$python" ]; then
   { read -r first; read -r second; } <"$real"

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import sys
 import textwrap
 
@@ -60,6 +61,33 @@ def test_torchrun_inside_a_shell_script_forms_one_world_over_two_nodes(cluster):
     for rank in range(4):
         assert f"rank {rank} of 4 local {rank % 2} group {rank // 2} sum 10 --lr 0.1" in out, out
     assert out.count("replaced by the plan") == 1, out
+
+
+def test_composer_hears_of_all_nodes_and_other_programs_do_not(cluster):
+    cluster.up("--nodes", "2")
+    program = cluster.write("composer", "#!/bin/sh\necho composer $* world=$WORLD_SIZE node=$NODE_RANK.\n")
+    os.chmod(program, 0o755)
+    cluster.write("inner.sh", "nohup composer -n 2 inner.py\n")
+    job = cluster.write("job.yaml", textwrap.dedent(f"""\
+        name: world
+        nodes: 2
+        device: cpu
+        gpus: 0
+        procs_per_node: 2
+        env: {{PATH: "{os.path.dirname(program)}:$PATH"}}
+        run: |
+          echo prepared world=$WORLD_SIZE.
+          timeout 60 composer -n 2 t.py
+          composer -n 2 u.py && bash inner.sh
+          WORLD_SIZE=3 composer -n 2 own.py
+        """))
+    number = cluster.launch("submit", job, "--wait", timeout=120).stdout.strip().splitlines()[-1]
+    for node in range(2):
+        out = cluster.launch("logs", number, "--rank", node).stdout
+        for said in ("prepared world=.", f"composer -n 2 t.py world=4 node={node}.",
+                     f"composer -n 2 u.py world=4 node={node}.", f"composer -n 2 inner.py world=4 node={node}.",
+                     f"composer -n 2 own.py world=3 node={node}."):
+            assert said in out, out
 
 
 # open-mmlab/mmdetection tools/dist_train.sh, with what people write into it for their first node.
@@ -345,15 +373,25 @@ def test_a_launcher_in_a_text_that_sets_devices_gets_those_of_the_job(capfd):
     assert capfd.readouterr().err == ""
     assert kept(CUDA_VISIBLE_DEVICES="0,1", LAUNCH_VISIBLE_DEVICES="4,5") == {"CUDA_VISIBLE_DEVICES": "4,5"}
     assert "replaced by the job's devices: 4,5" in capfd.readouterr().err
+    of_four = {"LAUNCH_VISIBLE_DEVICES": "0,1,2,3"}
+    assert kept(CUDA_VISIBLE_DEVICES="2,3", **of_four) == {"CUDA_VISIBLE_DEVICES": "2,3"}, "a server has the others"
+    assert kept(CUDA_VISIBLE_DEVICES="3", **of_four) == {"CUDA_VISIBLE_DEVICES": "0,1,2,3"}, "too few for two ranks"
     assert kept(LAUNCH_VISIBLE_DEVICES="") == {"CUDA_VISIBLE_DEVICES": ""}
 
 
-def test_a_text_that_sets_its_place_itself_is_held_to_that_of_the_plan():
+def test_a_text_that_sets_its_place_itself_is_held_to_that_of_the_plan(capfd):
     launcher = node_launcher()
     of_text = {"NNODES": "1", "NPROC_PER_NODE": "8", "NODE_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "6000"}
     assert launcher.Place(of_text).per_node == 8
     place = launcher.Place({**of_text, "LAUNCH_PLACE": "2 4 1 10.0.0.1 20000"})
     assert (place.nodes, place.per_node, place.node, place.address, place.port) == (2, 4, 1, "10.0.0.1", "20000")
+    assert place.counts_of_text == ["NNODES=1", "NPROC_PER_NODE=8"]
+    first = launcher.Place({**of_text, "NNODES": "2", "LAUNCH_PLACE": "2 4 0 10.0.0.1 20000"})
+    launcher.note(first, "torchrun", [])
+    said = capfd.readouterr().err
+    assert "NPROC_PER_NODE=8 inside run does not count for torchrun: the plan has 2 x 4 processes" in said, said
+    launcher.note(launcher.Place(of_text), "torchrun", [])
+    assert capfd.readouterr().err == ""
 
 
 def test_accelerate_is_told_of_several_processes_only_where_nothing_else_says_how(tmp_path, monkeypatch):

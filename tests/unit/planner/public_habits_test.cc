@@ -24,6 +24,22 @@ torchrun --nproc_per_node=${NGPU} --rdzv_backend c10d --rdzv_endpoint="localhost
 -m torchtitan.train --job.config_file ${CONFIG_FILE} $overrides
 )";
 
+// the same, later: one process that plays the others
+constexpr const char* kTitanModes = R"(#!/usr/bin/bash
+set -ex
+NGPU=${NGPU:-"8"}
+export LOG_RANK=${LOG_RANK:-0}
+TRAIN_FILE=${TRAIN_FILE:-"torchtitan.train"}
+COMM_MODE=${COMM_MODE:-""}
+if [ -n "$COMM_MODE" ]; then
+    echo "Running with comm_mode=${COMM_MODE}"
+    NGPU="${NGPU}" LOCAL_RANK=0 python3 -m "${TRAIN_FILE}" "$@" --comm.mode=${COMM_MODE}
+else
+    torchrun --nproc_per_node=${NGPU} --rdzv_backend c10d --rdzv_endpoint="localhost:0" \
+    --local-ranks-filter ${LOG_RANK} --role rank --tee 3 -m ${TRAIN_FILE} "$@"
+fi
+)";
+
 // forks of open-mmlab, tools/dist_train.sh with the interpreter in a variable
 constexpr const char* kDistTrain = R"(#!/usr/bin/env bash
 PYTHON=${PYTHON:-"python"}
@@ -47,6 +63,7 @@ class PublicHabit : public ::testing::TestWithParam<PublicLine> {};
 TEST_P(PublicHabit, IsReadAsItsAuthorMeansIt) {
   LaunchLineOptions options;
   options.files["./run_train.sh"] = kTitan;
+  options.files["./run_modes.sh"] = kTitanModes;
   options.files["tools/dist_train.sh"] = kDistTrain;
   options.files["./tools/slurm_train.sh"] = kSlurmTrain;
   options.files["scripts/torchrun_train.sh"] =
@@ -153,6 +170,9 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         PublicLine{"pytorch/torchtitan README.md",
                    "CONFIG_FILE=\"./configs/llama3_8b.toml\" ./run_train.sh", "node procs=8"},
+        PublicLine{"pytorch/torchtitan README.md, a mode", "NGPU=4 ./run_modes.sh", "node procs=4"},
+        PublicLine{"pytorch/torchtitan docs/debugging.md",
+                   "NGPU=32 COMM_MODE=\"fake_backend\" ./run_modes.sh", "plain"},
         PublicLine{"pytorch/torchtitan, four GPUs", "NGPU=4 ./run_train.sh --model.flavor 8B",
                    "node procs=4"},
         PublicLine{"forks of open-mmlab", "bash tools/dist_train.sh configs/a.py 4 --seed 0",

@@ -286,6 +286,27 @@ INSTANTIATE_TEST_SUITE_P(
                    "node procs=8 nodes=2"},
         PublicLine{"mosaicml/composer docs, two nodes",
                    "composer -n 4 --world_size 8 train.py c.yaml", "node procs=4 nodes=2"},
+        PublicLine{"huggingface/trl docs: a server beside the training",
+                   "CUDA_VISIBLE_DEVICES=0 trl vllm-serve --model Qwen/Qwen2.5-0.5B &\n"
+                   "CUDA_VISIBLE_DEVICES=1 accelerate launch --num_processes 1 train_grpo.py",
+                   "node procs=1 devices=2"},
+        PublicLine{"users of composer: a limit of time, beside other commands",
+                   "python prep.py\ntimeout 9h composer -n 4 --world_size 8 t.py",
+                   "node procs=4 nodes=2"},
+        PublicLine{"mosaicml/composer docs, variables of one of two nodes",
+                   "NODE_RANK=0 WORLD_SIZE=16 MASTER_ADDR=10.0.0.1 MASTER_PORT=7501 "
+                   "composer -n 8 train.py c.yaml",
+                   "refused: run: launch starts it on every node, and each composer would"},
+        PublicLine{"users of composer: a number of the node for each",
+                   "case $(hostname) in a) NODE_RANK=0;; *) NODE_RANK=1;; esac\nexport NODE_RANK\n"
+                   "composer -n 4 --world_size 8 --node_rank $NODE_RANK t.py",
+                   "node procs=4 nodes=2"},
+        PublicLine{"users of composer: one number of the node",
+                   "NODE_RANK=0\ncomposer -n 4 --world_size 8 --node_rank $NODE_RANK t.py",
+                   "refused: run: launch starts it on every node, and each composer would"},
+        PublicLine{"users of composer: the number that the start gives",
+                   "export NODE_RANK=${NODE_RANK:-0}\ncomposer -n 4 --world_size 8 t.py",
+                   "node procs=4 nodes=2"},
         PublicLine{"mosaicml/composer docs, one of two nodes",
                    "composer -n 4 --world_size 8 --node_rank 1 train.py c.yaml",
                    "refused: run: launch starts it on every node, and each composer would"},
@@ -450,6 +471,22 @@ TEST(PublicStart, AModuleOfTheUsersOwnIsNoLauncher) {
   }
 }
 
+// OpenRLHF README.md: a Ray of the text's own, and the training in it.
+TEST(PublicStart, ATextMaySubmitToTheRayThatItStarts) {
+  const std::string start = "ray start --head --node-ip-address 0.0.0.0 --num-gpus 8\n";
+  const std::string submit = "ray job submit --address=\"http://127.0.0.1:8265\" ";
+  const std::string train = "-- python3 -m openrlhf.cli.train_ppo_ray --ref_num_nodes 1";
+  const auto line = ReadLaunchLine(start + submit + train, {});
+  EXPECT_EQ(Reading(line), "node procs=8");
+  for (const Finding& one : line->warnings) EXPECT_NE(one.code, "exit_code_hidden") << one.says;
+  const auto left = ReadLaunchLine(start + submit + "--no-wait " + train, {});
+  EXPECT_EQ(Reading(left),
+            "refused: run: ray job submit --no-wait ends at once, and the job with it");
+  EXPECT_TRUE(ReadLaunchLine(start + submit + train + " --no-wait", {}));
+  EXPECT_EQ(Reading(ReadLaunchLine(submit + train, {})),
+            "refused: run: it starts ray job, which launch cannot hold to a plan");
+}
+
 TEST(PublicStart, AWorldSizeOfNobodysLauncherIsAnArgument) {
   EXPECT_EQ(Reading(ReadLaunchLine("python train.py --distributed-world-size 1", {})),
             "plain train.py");
@@ -461,8 +498,7 @@ TEST(PublicStart, OnlyComposerGetsTheWorldSize) {
   const auto both =
       ReadLaunchLine("python prep.py\ncomposer -n 4 --world_size 8 train.py c.yaml", {});
   ASSERT_TRUE(both) << FormatError(both.error());
-  EXPECT_NE(both->shell.find("composer() { WORLD_SIZE=\"${WORLD_SIZE:-"), std::string::npos)
-      << both->shell;
+  EXPECT_TRUE(both->shell.starts_with("composer() { \"$LAUNCH_WRAPPERS/composer\"")) << both->shell;
   EXPECT_EQ(both->shell.find("export WORLD_SIZE"), std::string::npos) << both->shell;
   const auto maybe = ReadLaunchLine(
       "if test -f a; then composer -n 4 --world_size 8 t.py; else python -m x; fi", {});

@@ -5,6 +5,8 @@
 
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "planner/line/launch_line.h"
 
@@ -116,6 +118,41 @@ INSTANTIATE_TEST_SUITE_P(
              "[ -z \"$X\" ] && { export N=4; torchrun --nproc_per_node $N t.py; }\n"
              "torchrun --nproc_per_node 1 e.py\n",
              4}));
+
+// A text that comes to no launcher is started once per rank.
+TEST(ShellConditions, ALauncherThatIsRuledOutForSureDoesNotCount) {
+  const std::string either =
+      "if [ -n \"$MODE\" ]; then python t.py\nelse torchrun --nproc_per_node=8 t.py; fi\n";
+  const auto kind = [](const std::string& run, const std::string& text) {
+    LaunchLineOptions options;
+    options.files["t.sh"] = text;
+    const auto line = ReadLaunchLine(run, options);
+    EXPECT_TRUE(line) << text;
+    return line ? line->launcher : LauncherKind::kAuto;
+  };
+  for (const auto& [run, text] : std::vector<std::pair<std::string, std::string>>{
+           {"bash t.sh", "if false; then torchrun --nproc_per_node=8 x.py; fi\npython t.py\n"},
+           {"MODE=fake bash t.sh", either},
+           {"MODE=fake bash t.sh", "MODE=${MODE:-}\n" + either},
+           {"bash t.sh fake", "MODE=$1\n" + either},
+           {"bash t.sh", "MODE=fake; go() {\n" + either + "}\ngo\n"}}) {
+    EXPECT_EQ(kind(run, text), LauncherKind::kProcess) << run << "\n" << text;
+  }
+  for (const auto& [run, text] : std::vector<std::pair<std::string, std::string>>{
+           {"bash t.sh", "MODE=${MODE:-a}\n" + either},
+           {"bash t.sh", "A=${A:-a}; MODE=$A\n" + either},
+           {"bash t.sh", ": ${MODE:=a}\n" + either},
+           {"bash t.sh", "go() { MODE=$1\n" + either + "}\ngo ${MODE:-a}\n"},
+           {"bash t.sh", "MODE=a; . ./mode.env\n" + either},
+           {"bash t.sh", "MODE=a; L=(torchrun); " + either + "\"${L[@]}\" e.py\n"},
+           {"bash t.sh", "MODE=a; " + either + "nohup $TOOLS/torchrun e.py\n"}}) {
+    EXPECT_EQ(kind(run, text), LauncherKind::kNode) << run << "\n" << text;
+  }
+  // Nor does it hide what is refused.
+  LaunchLineOptions options;
+  options.files["t.sh"] = "if false; then torchrun t.py; fi\nsrun python t.py\n";
+  EXPECT_FALSE(ReadLaunchLine("bash t.sh", options));
+}
 
 }  // namespace
 }  // namespace launch

@@ -209,6 +209,14 @@ TEST(WrittenCounts, DevicesOfProgramsAtTheSameTimeAreCountedTogether) {
   ASSERT_TRUE(both) << both.error().message;
   EXPECT_EQ(both->procs_number, 7);
   EXPECT_EQ(both->visible_devices, 8);
+  const auto served = Line(
+      "CUDA_VISIBLE_DEVICES=0 trl vllm-serve --model m &\n"
+      "CUDA_VISIBLE_DEVICES=1 accelerate launch --num_processes 1 train.py");
+  ASSERT_TRUE(served) << served.error().message;
+  EXPECT_EQ(Reading(served), "node procs=1 devices=2");
+  ASSERT_EQ(served->warnings.size(), 1U);
+  EXPECT_EQ(served->warnings[0].remedy,
+            "write gpu_ids: [0, 1], so that these are the devices of the job");
   const auto after = Line(
       "CUDA_VISIBLE_DEVICES=7 python prepare.py\n"
       "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=2 train.py");
