@@ -36,6 +36,8 @@ struct Hello {
   MachineIdentity machine;
   std::string boot_id;
   std::string instance = {};  // random, of this life of the agent; empty: of an agent of before
+  // Directory of control groups in which it looked for what runs; empty: in none, or not said.
+  std::string cgroups = {};
   BootTime boot{};
   Fence seen;  // highest the agent ever obeyed
   NodeInventory inventory;

@@ -41,6 +41,7 @@ void Set(const from_node::Hello& v, pb::FromNode& envelope) {
   *m.mutable_machine() = ToProto(v.machine);
   m.set_boot_id(Utf8(v.boot_id));
   m.set_instance(Utf8(v.instance));
+  m.set_cgroups(observed::Path(v.cgroups));
   m.set_boot_ms(ToMs(v.boot));
   *m.mutable_seen() = ToProto(v.seen);
   *m.mutable_inventory() = ToProto(v.inventory);
@@ -148,6 +149,7 @@ from_node::Hello Read(Edge& e, const pb::Hello& m) {
   e.Require(!m.boot_id().empty(), "boot_id", "is empty");
   v.boot_id = e.BootId("boot_id", m.boot_id());
   v.instance = e.MaybeWord("instance", m.instance());
+  v.cgroups = e.MaybeAbsolutePath("cgroups", m.cgroups());
   v.boot = e.Boot("boot_ms", m.boot_ms());
   v.seen = Fence{m.seen().incarnation(), m.seen().epoch(), m.seen().revision()};
   v.inventory = e.Value("inventory", m.inventory());

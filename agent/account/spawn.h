@@ -21,8 +21,8 @@ struct SpawnError : Error {
     kExec,     // the program's: it is not there, or cannot be run
   };
   // NOLINTNEXTLINE(google-explicit-constructor): what fails before the fork is an Error.
-  SpawnError(Error error, Step at = Step::kPrepare, int code = 0)
-      : Error(std::move(error)), step(at), error_number(code) {}
+  SpawnError(Error error, Step at = Step::kPrepare, int number = 0)
+      : Error(std::move(error)), step(at), error_number(number) {}
   Step step;
   int error_number;  // 0: not of a system call
 };

@@ -98,6 +98,7 @@ void StepScope::SayHello() {
                          .machine = state_.identity.machine,
                          .boot_id = state_.identity.boot_id,
                          .instance = state_.identity.instance,
+                         .cgroups = state_.cgroups,
                          .boot = now_,
                          .seen = state_.fence,
                          .inventory = *state_.inventory,

@@ -140,6 +140,7 @@ struct AgentState {
   AgentIdentity identity;
   Fence fence;  // highest obeyed; durable, but for the revision while `fence_retry_at` is set
   std::optional<BootTime> fence_retry_at;  // the disk refused the newest revision
+  std::string cgroups;                     // as of RunnerState
   LinkState link;
   std::optional<BootTime> answered;  // send time of the newest word that the controller answered
   std::map<Key, Allocation> allocations;

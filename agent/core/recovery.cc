@@ -91,6 +91,7 @@ Recovery Recover(AgentIdentity identity, const RunnerState& found, BootTime now)
   AgentState& state = recovery.state;
   state.identity = std::move(identity);
   state.fence = found.fence;
+  state.cgroups = found.cgroups;
   state.link.last_pong = now;
   for (const Key& floor : found.floors) {
     Attempt& attempt = state.floors[floor.job];

@@ -41,6 +41,7 @@ struct RunnerState {
   Fence fence;
   std::vector<FoundAllocation> allocations;
   std::vector<Key> floors;
+  std::string cgroups;  // directory in which it looked for what runs without a record; empty: none
 };
 
 namespace told {  // events of the agent core

@@ -90,7 +90,9 @@ Result<RunnerState> RunnerLoop::Recover() {
 // whatever group an earlier installation of this node put it.
 void RunnerLoop::FindUnrecorded(RunnerState& state) {
   // Without the claim they are those of another agent that lives, with a state_dir of its own.
-  for (const Key& key : cgroups_.claim ? ListCgroups(cgroups_) : std::vector<Key>()) {
+  const bool looks = cgroups_.claim != nullptr;
+  if (looks) state.cgroups = cgroups_.kill_root;
+  for (const Key& key : looks ? ListCgroups(cgroups_) : std::vector<Key>()) {
     if (Exists(AllocationPath(options_.state_dir, key))) continue;
     const AllocationCgroup cgroup(cgroups_, key);
     if (cgroup.AnyPopulated()) {

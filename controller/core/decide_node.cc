@@ -48,10 +48,9 @@ void On(Draft& draft, const NodeId& node, const from_node::Accepted& said) {
   alloc.ports = said.ports;
   alloc.leased = said.leased;
   const LiveNode& live = draft.live().nodes.at(node);
-  const NodeInventory* inventory = InventoryOf(draft.state(), node);
   alloc.boot_id = live.boot_id;
   alloc.install_id = live.machine.install_id;
-  alloc.grouped = inventory != nullptr && inventory->containment != Containment::kTree;
+  alloc.cgroups = live.cgroups;
   draft.live().nodes.at(node).refusals = 0;
   draft.Put(alloc);
 }

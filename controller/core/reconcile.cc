@@ -20,7 +20,6 @@
 
 #include <algorithm>
 
-#include "common/install_id.h"
 #include "common/planted.h"
 #include "controller/core/draft.h"
 #include "controller/core/unknown_attempts.h"
@@ -211,12 +210,11 @@ void ForgetStaging(Draft& draft, const AllocRecord& alloc, const AllocationStatu
 }
 
 // Whether ranks of the allocation, if they lived, would be among what the node says. An agent that
-// was installed anew finds those in control groups, whose name then is that of the one before.
+// was installed anew finds those in the control groups in which the one before looked as well.
 bool SeesWhatRan(const AllocRecord& alloc, const from_node::Hello& hello) {
   const std::string& now = hello.machine.install_id;
   if (alloc.install_id.empty() || alloc.install_id == now) return true;
-  return alloc.grouped && hello.inventory.containment != Containment::kTree &&
-         alloc.install_id.substr(0, kInstallDigits) == now.substr(0, kInstallDigits);
+  return !alloc.cgroups.empty() && alloc.cgroups == hello.cgroups;
 }
 
 // Left alone until somebody asks for its end, and told once for each node.
@@ -407,6 +405,7 @@ void OnNode(Draft& draft, const event::NodeAttached& event) {
   live.machine = hello.machine;
   live.boot_id = hello.boot_id;
   live.instance = hello.instance;
+  live.cgroups = hello.cgroups;
   live.clock_offset = Millis{ToMs(draft.now()) - ToMs(hello.boot)};
 
   const auto known = state.nodes.find(event.node);

@@ -183,7 +183,7 @@ struct AllocRecord {
   std::vector<std::pair<GpuUuid, std::string>> held;
   bool leased = false;     // the node said that it ends the ranks by itself: see leases.cc
   std::string install_id;  // of the agent that accepted; empty: by a controller of before
-  bool grouped = false;    // its ranks are in control groups of the node's
+  std::string cgroups;     // in which that agent looks for ranks that run; empty: in none
   friend bool operator==(const AllocRecord&, const AllocRecord&) = default;
 };
 

@@ -53,6 +53,7 @@ struct LiveNode {
   MachineIdentity machine;
   std::string boot_id;
   std::string instance;                  // of the agent that is attached
+  std::string cgroups;                   // as it said in its Hello
   std::optional<BootTime> rival_seen;    // another one with its identity was refused; said then
   std::optional<BootTime> regress_said;  // it saw what this store lost, and was refused; said then
   std::map<std::string, BootTime> rivals;  // such instances, when they last were

@@ -136,7 +136,7 @@ pb::AllocRecord ToRecord(const AllocRecord& v) {
   m.set_interface(Utf8(v.interface));
   m.set_leased(v.leased);
   m.set_install_id(Utf8(v.install_id));
-  m.set_grouped(v.grouped);
+  m.set_cgroups(v.cgroups);
   for (const auto& held : v.held) *m.add_held() = launch::ToProto(held);
   return m;
 }
@@ -155,7 +155,7 @@ AllocRecord FromRecord(Edge& e, const pb::AllocRecord& m) {
   v.interface = e.Text("interface", m.interface());
   v.leased = m.leased();
   v.install_id = e.Text("install_id", m.install_id());
-  v.grouped = m.grouped();
+  v.cgroups = e.Path("cgroups", m.cgroups());
   v.held = e.Values("held", m.held(), edge::kMaxGpusPerNode);
   return v;
 }

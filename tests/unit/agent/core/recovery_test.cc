@@ -35,6 +35,15 @@ TEST(AgentRecovery, AnAcceptedAllocationIsReportedAndCanStillGo) {
   EXPECT_EQ(rig.Ordered<order::Start>().size(), 1u);
 }
 
+TEST(AgentRecovery, TheGroupsInWhichWasLookedAreTold) {
+  RunnerState found;
+  found.cgroups = "/sys/fs/cgroup/launch-a";
+  Rig rig(found);
+  rig.GiveInventory();
+  rig.Connect();
+  EXPECT_EQ(rig.Sent<from_node::Hello>().at(0).cgroups, found.cgroups);
+}
+
 TEST(AgentRecovery, AnAcceptedAllocationWithSecretsNeedsThemAgain) {
   FoundAllocation found = Found({{.rank = 0}, {.rank = 1}});
   found.spec->secret_names = {"TOKEN"};

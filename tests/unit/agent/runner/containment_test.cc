@@ -1,6 +1,8 @@
 // The promises of the runner at each containment level that this machine offers.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -141,6 +143,19 @@ TEST_P(ContainmentTest, FindsAndEndsWhatRunsThoughItsRecordsAreGone) {
   for (const auto& [rank, pid] : started->pids) {
     EXPECT_FALSE(bench_.ProcessLives(static_cast<int>(pid)));
   }
+}
+
+TEST_P(ContainmentTest, SaysInWhichGroupsItLookedUnlessAnotherAgentHasThem) {
+  const std::string ours = bench_.runner().cgroups().kill_root;
+  EXPECT_EQ(ours.empty(), GetParam() == Containment::kTree);
+  bench_.Kill();
+  EXPECT_EQ(bench_.Open().cgroups, ours);
+  if (ours.empty()) return;
+  bench_.Kill();
+  std::filesystem::create_directory(ours);
+  const UniqueFd other(::open(ours.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_EQ(::flock(other.get(), LOCK_EX | LOCK_NB), 0);
+  EXPECT_EQ(bench_.Open().cgroups, "");
 }
 
 // As a node that is installed anew: other groups are its own by then.

@@ -234,28 +234,26 @@ TEST_F(Strangers, RanksOfThisAttemptWithoutTheirRecordRunOn) {
 
 // An agent that was installed anew and says nothing of what the one before it ran.
 struct InstalledAnew : Strangers {
-  Key RunOn(Containment containment) {
-    core.Attach(WithGroups(containment));
+  static constexpr const char* kOurs = "/sys/fs/cgroup/launch-gpu1-0a1b2c3d";
+  static constexpr const char* kNone = "";
+  Key RunIn(const std::string& cgroups) {
+    core.Attach(MakeInventory("gpu1", 1), {.cgroups = cgroups});
     return core.Run(core.Submitted(GpuJob(1, 1)));
   }
-  void Return(Containment containment, const std::string& install_id) {
+  void Return(const std::string& cgroups) {
     core.Detach("gpu1");
     core.state.nodes.at(NodeId{"gpu1"}).machine = MachineIdentity{};  // its certificate is new
     from_node::Hello hello;
-    hello.machine.install_id = install_id;
-    core.Attach(WithGroups(containment), hello);
-  }
-  static NodeInventory WithGroups(Containment containment) {
-    NodeInventory inventory = MakeInventory("gpu1", 1);
-    inventory.containment = containment;
-    return inventory;
+    hello.machine.install_id = "install-anew";
+    hello.cgroups = cgroups;
+    core.Attach(MakeInventory("gpu1", 1), hello);
   }
 };
 
 TEST_F(InstalledAnew, WithoutControlGroupsProvesNoEnd) {
-  const Key key = RunOn(Containment::kTree);
+  const Key key = RunIn(kNone);
   for (int times = 0; times < 3; ++times) {
-    Return(Containment::kTree, "install-anew");
+    Return(kNone);
     EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
     EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
   }
@@ -271,7 +269,7 @@ TEST_F(InstalledAnew, WithoutControlGroupsProvesNoEnd) {
 // A failing peer, a limit or a hang ends an attempt as well: none of them says that these ranks
 // ended.
 TEST_F(InstalledAnew, KeepsTheAttemptUntilSomebodySaysThatItsRanksEnded) {
-  core.Attach(WithGroups(Containment::kTree));
+  core.Attach("gpu1", 1);
   core.Attach("gpu2", 1);
   core.Attach("gpu3", 2);
   JobSpec spec = GpuJob(2, 1);
@@ -279,7 +277,7 @@ TEST_F(InstalledAnew, KeepsTheAttemptUntilSomebodySaysThatItsRanksEnded) {
   const JobId job = core.Submitted(spec);
   const Key key = core.Run(job);
   ASSERT_TRUE(core.state.allocs.at(key).contains(NodeId{"gpu1"}));
-  Return(Containment::kTree, "install-anew");
+  Return(kNone);
   ASSERT_TRUE(core.HasEvent("allocation.unseen"));
   core.Ignore();
   const auto& [other, part] = *std::ranges::find_if(
@@ -291,7 +289,7 @@ TEST_F(InstalledAnew, KeepsTheAttemptUntilSomebodySaysThatItsRanksEnded) {
   for (int times = 0; times < 3; ++times) {
     core.Pass(Millis{60'000});
     core.Beat("gpu1");
-    Return(Containment::kTree, "install-anew");
+    Return(kNone);
   }
   EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
   EXPECT_EQ(core.Phase(key), AttemptPhase::kStopping);
@@ -305,21 +303,21 @@ TEST_F(InstalledAnew, KeepsTheAttemptUntilSomebodySaysThatItsRanksEnded) {
 }
 
 TEST_F(InstalledAnew, IsNotToldToStartWhatMayRunAlready) {
-  core.Attach(WithGroups(Containment::kTree));
+  core.Attach("gpu1", 1);
   const JobId job = core.Submitted(GpuJob(1, 1));
   const Key key{job, Attempt{1}};
   core.Accept("gpu1", key);
   core.Ready("gpu1", key);
   ASSERT_EQ(core.Phase(key), AttemptPhase::kLaunching);
   core.Ignore();
-  Return(Containment::kTree, "install-anew");
+  Return(kNone);
   EXPECT_FALSE(core.WasTold<to_node::Go>("gpu1"));
   EXPECT_FALSE(core.WasTold<to_node::Prepare>("gpu1"));
 }
 
 // The ranks are those of the agent before: nobody prolongs their lease.
 TEST_F(InstalledAnew, LetsALeaseEndWhatItCannotSee) {
-  core.Attach(WithGroups(Containment::kTree));
+  core.Attach("gpu1", 1);
   core.Attach("gpu2", 1);
   JobSpec spec = GpuJob(1, 1);
   spec.requeue_after = Millis{600'000};
@@ -327,7 +325,7 @@ TEST_F(InstalledAnew, LetsALeaseEndWhatItCannotSee) {
   const JobId job = core.Submitted(spec);
   const Key key = core.Run(job);
   ASSERT_TRUE(core.state.allocs.at(key).contains(NodeId{"gpu1"}));
-  Return(Containment::kTree, "install-anew");
+  Return(kNone);
   const auto wait = [&](Millis time) {
     for (Millis passed{0}; passed < time; passed += Millis{1'000}) {
       core.Pass(Millis{1'000});
@@ -344,27 +342,34 @@ TEST_F(InstalledAnew, LetsALeaseEndWhatItCannotSee) {
 }
 
 TEST_F(InstalledAnew, IsForgottenWhenTheNodeWasBooted) {
-  const Key key = RunOn(Containment::kTree);
-  Return(Containment::kTree, "install-anew");
+  const Key key = RunIn(kNone);
+  Return(kNone);
   ASSERT_TRUE(core.HasEvent("allocation.unseen"));
   core.Detach("gpu1");
   from_node::Hello hello;
   hello.machine.install_id = "install-anew";
   hello.boot_id = "the next boot";
-  core.Attach(WithGroups(Containment::kTree), hello);
+  core.Attach(MakeInventory("gpu1", 1), hello);
   EXPECT_NE(core.Phase(key), AttemptPhase::kRunning) << "nothing lives on over a boot";
 }
 
-TEST_F(InstalledAnew, FindsWhatIsInGroupsOfItsName) {
-  const Key key = RunOn(Containment::kCgroup);
-  Return(Containment::kCgroup, "install-anew");
+TEST_F(InstalledAnew, FindsWhatIsInTheGroupsInWhichItLooked) {
+  const Key key = RunIn(kOurs);
+  Return(kOurs);
   EXPECT_FALSE(core.HasEvent("allocation.unseen"));
   EXPECT_NE(core.Phase(key), AttemptPhase::kRunning) << "nothing is left of it";
 }
 
-TEST_F(InstalledAnew, DoesNotFindWhatIsInGroupsOfAnotherName) {
-  const Key key = RunOn(Containment::kCgroup);
-  Return(Containment::kCgroup, "0123456789");
+TEST_F(InstalledAnew, DoesNotFindWhatIsInGroupsElsewhere) {
+  const Key key = RunIn(kOurs);
+  Return("/sys/fs/cgroup/gpu/launch-gpu1-0a1b2c3d");
+  EXPECT_TRUE(core.HasEvent("allocation.unseen"));
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
+}
+
+TEST_F(InstalledAnew, DoesNotFindWhatIsInGroupsThatAnotherAgentHas) {
+  const Key key = RunIn(kOurs);
+  Return(kNone);
   EXPECT_TRUE(core.HasEvent("allocation.unseen"));
   EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
 }
