@@ -148,8 +148,8 @@ void HoldWhatIsNotDone(Draft& draft) {
     if (job.phase == JobPhase::kActive) {
       const AttemptRecord& newest = draft.state().attempts.at(Key{job.id, Attempt{job.attempts}});
       // As a requeue, not as a failure: it costs no retry, and `retry: 0` ends nothing.
-      if (newest.phase == AttemptPhase::kPreparing && job.requeued_by.empty()) {
-        job.requeued_by = kByRestore;
+      if (newest.phase == AttemptPhase::kPreparing) {
+        job.went_back = true;
         draft.Put(job);
       }
     }

@@ -154,8 +154,8 @@ bool StopIfAsked(Draft& draft, const Facts& facts) {
     BeginStop(draft, facts, StopCause::kCancelled, "cancelled by " + facts.job.cancelled_by);
     return true;
   }
-  if (facts.job.requeued_by.empty()) return false;
-  BeginStop(draft, facts, StopCause::kPreempted, "requeued by " + facts.job.requeued_by);
+  if (!IsRequeued(facts.job)) return false;
+  BeginStop(draft, facts, StopCause::kPreempted, WhyRequeued(facts.job));
   return true;
 }
 
@@ -240,7 +240,7 @@ void SettleRunning(Draft& draft, const Facts& facts) {
 }
 
 void SettleStopping(Draft& draft, const Facts& facts) {
-  const bool stays = facts.job.cancelled_by.empty() && facts.job.requeued_by.empty();
+  const bool stays = facts.job.cancelled_by.empty() && !IsRequeued(facts.job);
   if (facts.job.keeps != 0 && !stays) {  // what is released already is free for others
     draft.TouchQueue();
   }

@@ -310,10 +310,11 @@ void EndAttempt(Draft& draft, const Key& key, const Ending& ending) {
     EndJob(draft, job, cancelled);
     return;
   }
-  if (!job.requeued_by.empty() && ending.state != JobState::kSucceeded) {
+  if (IsRequeued(job) && ending.state != JobState::kSucceeded) {
     JobRecord again = job;
-    std::string cause = "requeued by " + std::exchange(again.requeued_by, {});
-    QueueAgain(draft, std::move(again), std::move(cause));
+    again.requeued_by.clear();
+    again.went_back = false;
+    QueueAgain(draft, std::move(again), WhyRequeued(job));
     return;
   }
   const LiveAttempt& live = draft.live().attempts[key];
@@ -343,6 +344,7 @@ void EndJob(Draft& draft, JobRecord job, const Ending& ending) {
   job.phase = JobPhase::kDone;
   job.keeps = 0;
   job.requeued_by.clear();
+  job.went_back = false;
   job.held = false;
   job.held_by.clear();
   job.outcome = ending.state;

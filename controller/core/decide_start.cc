@@ -18,7 +18,7 @@ Ending RequeuedEnding(const JobRecord& job) {
   Ending ending;
   ending.outcome = "preempted";
   ending.state = JobState::kPreempted;
-  ending.text = "requeued by " + job.requeued_by;
+  ending.text = WhyRequeued(job);
   return ending;
 }
 
@@ -199,7 +199,7 @@ bool MayRunSetup(const State& state, const Facts& facts) {
 // that are refused for it say so.
 bool MayHaveBegunSince(const State& state, const Facts& facts) {
   if (Planted(Bug::kRestoreBeside)) return false;
-  return facts.job.requeued_by == kByRestore || state.live.unknown.contains(facts.attempt.key);
+  return facts.job.went_back || state.live.unknown.contains(facts.attempt.key);
 }
 
 // Where nothing of the user's can run yet, the attempt ends at once; else when all nodes have
@@ -215,7 +215,7 @@ void GiveUpStart(Draft& draft, const Facts& facts, StopCause cause, const Ending
 bool GiveUpIfAsked(Draft& draft, const Facts& facts) {
   if (!facts.job.cancelled_by.empty()) {
     GiveUpStart(draft, facts, StopCause::kCancelled, CancelledEnding(facts.job));
-  } else if (!facts.job.requeued_by.empty()) {
+  } else if (IsRequeued(facts.job)) {
     GiveUpStart(draft, facts, StopCause::kPreempted, RequeuedEnding(facts.job));
   } else if (facts.attempt.stop_cause == StopCause::kStartFailed) {
     GiveUpStart(draft, facts, StopCause::kStartFailed,

@@ -237,7 +237,7 @@ inline constexpr Millis kAskAgain{30'000};       // a Stop that was not answered
 inline constexpr std::size_t kChunkBytes = 512 << 10;
 inline constexpr std::uint32_t kMaxAttempts = 1'000'000;  // of one job
 inline constexpr std::uint32_t kMaxFloorJump = 1'000;     // beyond the attempts that we know of
-// Who holds and requeues what a store that went back may know wrongly.
+// Who is said to hold and requeue what a store that went back may know wrongly.
 inline constexpr const char* kByRestore = "restore";
 inline constexpr std::uint64_t kJobsSkipped = 10'000;  // when the store may have gone back
 inline constexpr int kMaxNoticesPerMinute = 128;       // of one session
@@ -246,7 +246,12 @@ inline constexpr Millis kPlansKept{60'000};            // after the end of their
 
 // Whether a person asked for the end of what runs of it.
 inline bool IsAskedToEnd(const JobRecord& job) {
-  return !job.cancelled_by.empty() || (!job.requeued_by.empty() && job.requeued_by != kByRestore);
+  return !job.cancelled_by.empty() || !job.requeued_by.empty();
+}
+// Whether its attempt is to end for a new one, and why in words.
+inline bool IsRequeued(const JobRecord& job) { return !job.requeued_by.empty() || job.went_back; }
+inline std::string WhyRequeued(const JobRecord& job) {
+  return "requeued by " + (job.requeued_by.empty() ? kByRestore : job.requeued_by);
 }
 
 }  // namespace launch::controller

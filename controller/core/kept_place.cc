@@ -65,8 +65,7 @@ std::string WhyNotNode(const State& state, const AllocRecord& alloc) {
 }
 
 bool IsWanted(const JobRecord& job) {
-  return job.phase != JobPhase::kDone && !job.held && job.cancelled_by.empty() &&
-         job.requeued_by.empty();
+  return job.phase != JobPhase::kDone && !job.held && job.cancelled_by.empty() && !IsRequeued(job);
 }
 
 // Why a job that waits is not for its place, although nothing is wrong there; empty: it is. A new

@@ -65,8 +65,11 @@ struct JobRecord {
   std::string name;
   JobPhase phase = JobPhase::kQueued;
   bool held = false;
-  std::string held_by;         // who, after it was submitted; empty: at its submission
-  std::string requeued_by;     // a user wants a new attempt; until that is queued
+  std::string held_by;      // who, after it was submitted; empty: at its submission
+  std::string requeued_by;  // a user wants a new attempt; until that is queued
+  // The store went back to before its attempt began or ended: that is stopped, with the proof of
+  // every node, and the job queued again.
+  bool went_back = false;
   std::optional<JobId> array;  // the array it is an element of
   int array_index = 0;
   bool forced = false;

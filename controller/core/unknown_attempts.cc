@@ -61,9 +61,8 @@ std::optional<Key> UnknownOn(const State& state, const NodeId& node) {
 
 void RequeueForNewer(Draft& draft, JobId id) {
   JobRecord job = draft.state().jobs.at(id);
-  if (job.phase != JobPhase::kActive || !job.requeued_by.empty() || !job.cancelled_by.empty())
-    return;
-  job.requeued_by = kByRestore;
+  if (job.phase != JobPhase::kActive || job.went_back || !job.cancelled_by.empty()) return;
+  job.went_back = true;
   draft.Put(std::move(job));
   draft.Touch(id);
 }

@@ -81,6 +81,7 @@ pb::JobRecord ToRecord(const JobRecord& v) {
   if (v.probe) *m.mutable_probe() = launch::ToProto(*v.probe);
   m.set_held_by(Utf8(v.held_by));
   m.set_requeued_by(Utf8(v.requeued_by));
+  m.set_went_back(v.went_back);
   if (v.array) m.set_array(v.array->value);
   m.set_array_index(v.array_index);
   m.set_keeps(v.keeps);
@@ -118,6 +119,7 @@ JobRecord FromRecord(Edge& e, const pb::JobRecord& m) {
   if (m.has_probe()) v.probe = e.Value("probe", m.probe());
   v.held_by = e.Text("held_by", m.held_by());
   v.requeued_by = e.Text("requeued_by", m.requeued_by());
+  v.went_back = m.went_back();
   if (m.has_array()) v.array = e.Job("array", m.array());
   v.array_index = m.array_index();
   v.keeps = m.keeps();

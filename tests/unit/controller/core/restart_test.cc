@@ -249,5 +249,27 @@ TEST_F(Restart, FromAStoreThatMayHaveGoneBackDoesNotGoOnWithAStart) {
   EXPECT_TRUE(restored.jobs.at(key.job).held);
 }
 
+TEST_F(Restart, FromAStoreThatMayHaveGoneBackProvesTheEndOfWhatWasRequeuedBefore) {
+  const Key key{core.Submitted(GpuJob(2, 1)), Attempt{1}};
+  const auto decode = [&](std::string_view, const std::string&) -> Result<StoredPlan> {
+    return *core.state.plans.at(key);
+  };
+  State restored = core.state;
+  restored.jobs.at(key.job).requeued_by = "ana";
+  ASSERT_TRUE(controller::Start(restored, decode, "x", core.now, true).has_value());
+  EXPECT_EQ(restored.attempts.at(key).phase, AttemptPhase::kStopping);
+  EXPECT_EQ(restored.attempts.at(key).cause, "requeued by ana");
+}
+
+TEST_F(Restart, AUserOfTheNameOfARestoreIsNone) {
+  core.user = UserName{"restore"};
+  const Key key{core.Submitted(GpuJob(2, 1)), Attempt{1}};
+  ASSERT_EQ(core.Phase(key), AttemptPhase::kPreparing);
+  JobChange change;
+  change.action = JobAction::kRequeue;
+  core.Post(event::Change{RequestId{9'001}, {core.user, false}, {key.job}, change});
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kEnded) << "nothing of it can have begun";
+}
+
 }  // namespace
 }  // namespace launch::controller

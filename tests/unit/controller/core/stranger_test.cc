@@ -266,6 +266,16 @@ TEST_F(InstalledAnew, WithoutControlGroupsProvesNoEnd) {
   EXPECT_EQ(core.View(key.job).state, JobState::kCancelled);
 }
 
+TEST_F(InstalledAnew, EndsWhatAnyUserRequeues) {
+  core.user = UserName{"restore"};
+  const Key key = RunIn(kNone);
+  Return(kNone);
+  JobChange change;
+  change.action = JobAction::kRequeue;
+  core.Post(event::Change{RequestId{9'001}, {core.user, false}, {key.job}, change});
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key);
+}
+
 // A failing peer, a limit or a hang ends an attempt as well: none of them says that these ranks
 // ended.
 TEST_F(InstalledAnew, KeepsTheAttemptUntilSomebodySaysThatItsRanksEnded) {
