@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <set>
 
 #include "planner/line/line_prefix.h"
 #include "planner/line/own_launchers.h"
 #include "planner/line/python_words.h"
 #include "planner/line/refused_starters.h"
+#include "planner/line/shell_functions.h"
 #include "planner/line/shell_values.h"
+#include "planner/line/substitutions.h"
 
 namespace launch {
 namespace {
@@ -148,6 +151,7 @@ bool TakesText(const std::string& flag) {
 class LauncherSearch {
  public:
   std::optional<std::string> In(const ShellScript& script) {
+    runners_.merge(FunctionsThatRun(script));
     for (const ShellCommand& command : script.commands) {
       if (auto seen = In(command)) return seen;
     }
@@ -161,6 +165,11 @@ class LauncherSearch {
     if (auto seen = InWords(words)) return seen;
     for (const std::string_view document : ShellDocuments(command)) {
       if (auto seen = InText(document)) return seen;
+    }
+    for (const ShellWord& word : command.words) {
+      for (const std::string_view text : LaunchingSubstitutions(word)) {
+        if (auto seen = InText(text)) return seen;
+      }
     }
     return std::nullopt;
   }
@@ -199,7 +208,8 @@ class LauncherSearch {
       if (FindDeepspeed(words, i)) return "deepspeed";
       if (FindAccelerate(words, i)) return "accelerate launch";
       if (const auto own = OwnLauncherIn(words, i)) return own;
-      const bool wrapper = Contains(kWrappers, ProgramOf(words[i]));
+      const bool wrapper =
+          Contains(kWrappers, ProgramOf(words[i])) || runners_.contains(words[i].raw);
       behind_one = first ? wrapper : behind_one;
       wrapped = behind_one || wrapper;
       first = false;
@@ -229,7 +239,7 @@ class LauncherSearch {
     const std::string next = i + 1 < words.size() ? words[i + 1].value : "";
     if (ProgramOf(words[i]) == "accelerate" && next == "launch") return "accelerate launch";
     const std::string& word = words[i].value;
-    const bool text = TakesText(word) || word == "eval";
+    const bool text = TakesText(word) || word == "eval" || runners_.contains(word);
     if (text && next.find(' ') != std::string::npos) return InText(next);
     const auto named = ModuleAt(words, i);
     const std::string module = named ? named->name : "";
@@ -265,6 +275,7 @@ class LauncherSearch {
   NestedTexts nested_;
   WordSplitter splitter_;
   KnownVariables known_;
+  std::set<std::string, std::less<>> runners_;  // functions that execute their arguments
 };
 
 }  // namespace

@@ -78,6 +78,8 @@ class Arithmetic {
       if (value == known_.end()) return std::nullopt;
       word = value->second;
     }
+    const std::string gpus = word == kGpusOfNode ? GpusAsNumber(known_) : std::string();
+    if (!gpus.empty()) word = gpus;
     const auto number = ParseInt(word);
     return number ? Bounded(*number) : std::nullopt;
   }
@@ -89,6 +91,11 @@ class Arithmetic {
 };
 
 }  // namespace
+
+std::string GpusAsNumber(const KnownVariables& known) {
+  const auto told = known.find(std::string_view("SLURM_GPUS_ON_NODE"));
+  return told != known.end() && ParseInt(told->second) ? told->second : std::string();
+}
 
 std::optional<std::int64_t> ArithmeticValue(std::string_view text, const KnownVariables& known) {
   return Arithmetic(text, known).Value();

@@ -99,6 +99,12 @@ bool DecidedBranches::Decides() const {
                                [](const Frame& one) { return one.kind == Kind::kLoop; });
 }
 
+void DecidedBranches::Enter() {
+  Push(Kind::kText);
+  skip_joiner_.clear();
+  in_chain_ = false;
+}
+
 void DecidedBranches::CloseTo(std::size_t depth) {
   if (frames_.size() > depth) frames_.resize(depth);
   skip_joiner_.clear();

@@ -23,10 +23,11 @@ class DecidedBranches {
              bool sure = true);
 
   std::size_t depth() const { return frames_.size(); }
+  void Enter();  // at the beginning of a text within a text, which ends no branch of the outer one
   void CloseTo(std::size_t depth);  // at the end of a text that left some open
 
  private:
-  enum class Kind { kIf, kCase, kLoop };
+  enum class Kind { kText, kIf, kCase, kLoop };
   struct Frame {
     Kind kind = Kind::kIf;
     std::optional<bool> condition;       // of the branch that `then` opens

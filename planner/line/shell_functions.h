@@ -1,6 +1,8 @@
 // Where the functions that a text defines begin and end.
 #pragma once
 
+#include <functional>
+#include <set>
 #include <string>
 
 #include "planner/line/shell_text.h"
@@ -23,5 +25,11 @@ class FunctionReader {
   bool open_ = false;
   int braces_ = 0;
 };
+
+// Functions of the text that nothing in it names beside their definition.
+std::set<std::string> FunctionsNeverNamed(const ShellScript& script);
+
+// Functions of the text that execute what they are called with: `run() { eval "$1"; }`.
+std::set<std::string, std::less<>> FunctionsThatRun(const ShellScript& script);
 
 }  // namespace launch

@@ -9,6 +9,7 @@
 #include "planner/line/launch_line.h"
 #include "planner/line/launcher_words.h"
 #include "planner/line/shell_arithmetic.h"
+#include "planner/line/shell_changes.h"
 #include "planner/line/shell_place.h"
 
 namespace launch {
@@ -74,6 +75,39 @@ std::string WithBlanks(std::string list) {
 // Under this name stands that nobody here knows how many elements an array has.
 std::string UncountedName(std::string_view array) { return std::string(array) + "[#]"; }
 
+// Under this name stands the path of a variable of which only the last part is known.
+std::string PathName(std::string_view name) { return std::string(name) + "[/]"; }
+
+// Under this name stands that a variable has a value, which nobody here knows.
+std::string UnknownName(std::string_view name) { return std::string(name) + "[?]"; }
+
+// "$(count_gpus)", "${N}" of such a variable: not what a variable that nobody sets is.
+bool HasUnknownValue(const ShellWord& word, const KnownVariables& known) {
+  const std::string& text = word.value;
+  if (word.fixed) return false;
+  if (text.find('`') != std::string::npos) return true;
+  for (std::size_t at = text.find("$("); at != std::string::npos; at = text.find("$(", at + 2)) {
+    if (text.compare(at, 3, "$((") != 0) return true;
+  }
+  return NamesOneThat(text,
+                      [&](std::string_view name) { return known.contains(UnknownName(name)); });
+}
+
+// "${VENV}/bin/torchrun": nobody knows where it lies, but the program is known.
+bool EndsInName(std::string_view text) {
+  const std::size_t slash = text.rfind('/');
+  if (slash == std::string_view::npos || slash + 1 == text.size()) return false;
+  const std::string_view name = text.substr(slash + 1);
+  return std::all_of(name.begin(), name.end(), [](char c) { return IsNameChar(c) || c == '-'; });
+}
+
+// Of these characters a word is the same with quotes and without them.
+bool IsPlainWord(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return IsNameChar(c) || std::string_view("-./:,@%+").find(c) != std::string_view::npos;
+  });
+}
+
 // Puts values in the place of variables. Strict: absent where one is not known; otherwise it stays
 // as written.
 class ValueReader {
@@ -101,6 +135,10 @@ class ValueReader {
     return out;
   }
 
+  static bool IsOneExpansion(std::string_view text) {
+    return !text.empty() && EndOf(text, 0) == text.size();
+  }
+
  private:
   // Behind the expansion that begins at `i`; `i` where none does.
   static std::size_t EndOf(std::string_view text, std::size_t i) {
@@ -124,13 +162,43 @@ class ValueReader {
 
   std::optional<std::string> ValueOf(std::string_view written) {
     if (written.front() == '`') return OfCommand(written.substr(1, written.size() - 2));
-    if (written.starts_with("$((") && written.ends_with("))")) {
-      const auto number = ArithmeticValue(written.substr(3, written.size() - 5), known_);
-      return number ? std::optional(std::to_string(*number)) : std::nullopt;
-    }
+    if (written.starts_with("$((") && written.ends_with("))"))
+      return OfArithmetic(written.substr(3, written.size() - 5));
     if (written[1] == '(') return OfCommand(written.substr(2, written.size() - 3));
     if (written[1] == '{') return OfBraces(written.substr(2, written.size() - 3));
     return OfName(written.substr(1));
+  }
+
+  // "N - 1", "$(nvidia-smi -L | wc -l) - 1"
+  std::optional<std::string> OfArithmetic(std::string_view text) {
+    std::string whole;
+    for (std::size_t at = text.find("$("); at != std::string_view::npos; at = text.find("$(")) {
+      const std::size_t end = BehindBracket(text, at + 1);
+      if (end == std::string_view::npos || text.substr(at).starts_with("$((")) break;
+      if (++level_ > kDeepest) return std::nullopt;
+      const auto answer = OfCommand(text.substr(at + 2, end - at - 3));
+      --level_;
+      if (!answer) return std::nullopt;
+      const std::string number = *answer == kGpusOfNode ? GpusAsNumber(known_) : *answer;
+      whole += std::string(text.substr(0, at)) + number;
+      text.remove_prefix(end);
+      if (whole.size() > kLongestValue || number.empty()) return std::nullopt;
+    }
+    const auto number = ArithmeticValue(whole + std::string(text), known_);
+    return number ? std::optional(std::to_string(*number)) : std::nullopt;
+  }
+
+  // `torch.cuda.device_count() - 1` of a program in the text.
+  std::optional<std::string> OfDeviceCount(std::string_view command) const {
+    constexpr std::string_view kCount = "cuda.device_count()";
+    std::string_view rest = Trim(command.substr(command.find(kCount) + kCount.size()));
+    rest = rest.substr(0, rest.find_first_of(")\"'`,;\n"));
+    if (rest.empty() || std::string_view("+-*/%").find(rest[0]) == std::string_view::npos)
+      return std::string(kGpusOfNode);
+    std::string text = GpusAsNumber(known_) + std::string(rest);
+    if (const std::size_t whole = text.find("//"); whole != std::string::npos) text.erase(whole, 1);
+    const auto number = ArithmeticValue(text, {});
+    return number ? std::optional(std::to_string(*number)) : std::nullopt;
   }
 
   std::optional<std::string> OfName(std::string_view name) const {
@@ -181,6 +249,7 @@ class ValueReader {
     }
     if (rest.starts_with(':')) rest.remove_prefix(1);
     if (rest.empty() || (rest[0] != '-' && rest[0] != '=')) return std::nullopt;
+    if (known_.contains(UnknownName(name))) return std::nullopt;
     // What stands in the text, unless launch sets the variable.
     const std::string_view otherwise = WithoutQuotes(rest.substr(1));
     if (IsSetByLaunch(name, known_) || ++level_ > kDeepest) return std::nullopt;
@@ -231,7 +300,9 @@ class ValueReader {
     const bool listed = Mentions(command, "nvidia-smi") &&
                         (Mentions(command, "-L") || Mentions(command, "--list-gpus") ||
                          Mentions(command, "--query-gpu") || Mentions(command, "grep"));
-    if ((counted && listed) || Mentions(command, "cuda.device_count()") ||
+    if (asked.starts_with("expr ")) return OfArithmetic(asked.substr(5));
+    if (Mentions(command, "cuda.device_count()")) return OfDeviceCount(command);
+    if ((counted && listed) ||
         (Mentions(command, "nvidia-smi") && Mentions(command, "--query-gpu=count"))) {
       return std::string(kGpusOfNode);
     }
@@ -306,6 +377,16 @@ std::optional<std::string> PartlyKnown(const ShellWord& word, const KnownVariabl
   return ValueIn(word, known, /*strict=*/false);
 }
 
+void LeaveUnknown(const std::string& name, KnownVariables& known) {
+  known.erase(name);
+  if (known.size() < kMostVariables) known.insert_or_assign(UnknownName(name), "");
+}
+
+void Unset(const std::string& name, KnownVariables& known) {
+  known.erase(name);
+  known.erase(UnknownName(name));
+}
+
 void TakeAssignment(const ShellWord& word, KnownVariables& known) {
   std::size_t end = 0;
   while (end < word.raw.size() && IsNameChar(word.raw[end])) ++end;
@@ -337,11 +418,20 @@ void TakeAssignment(const ShellWord& word, KnownVariables& known) {
                  ? std::optional(*before + *text)
                  : std::nullopt;
     }
+    known.erase(PathName(name));
     if (text) {
+      known.erase(UnknownName(name));
       known.insert_or_assign(name, *text);
-    } else {
-      known.erase(name);
+      return;
     }
+    known.erase(name);
+    if (HasUnknownValue(value, known)) {
+      LeaveUnknown(name, known);
+    } else {
+      known.erase(UnknownName(name));
+    }
+    auto path = more ? std::nullopt : ValueIn(value, known, /*strict=*/false);
+    if (path && EndsInName(*path)) known.insert_or_assign(PathName(name), std::move(*path));
     return;
   }
   // ": ${NGPU:=4}"
@@ -355,10 +445,40 @@ void TakeAssignment(const ShellWord& word, KnownVariables& known) {
   }
 }
 
+namespace {
+
+// What "$T" and "${T}" are in quotes: one word, and the program of that name where it stands first.
+std::optional<ShellWord> ValueOfQuoted(const ShellWord& word, const KnownVariables& known) {
+  if (word.fixed || !word.value.starts_with('$') || !ValueReader::IsOneExpansion(word.value))
+    return std::nullopt;
+  const bool quoted = word.raw.starts_with('"') && word.value.size() + 2 == word.raw.size();
+  const auto value = ValueReader(known, /*strict=*/true).Expand(word.value);
+  if (value && (!quoted || !IsPlainWord(*value))) return std::nullopt;
+  ShellWord one = word;
+  if (value) {
+    one.raw = one.value = *value;
+    one.fixed = true;
+    return one;
+  }
+  std::string_view name = std::string_view(word.value).substr(1);
+  if (name.starts_with('{')) name = name.substr(1, name.size() - 2);
+  const std::string* path = Lookup(PathName(name), known);
+  if (path == nullptr) return std::nullopt;
+  one.value = *path;
+  return one;
+}
+
+}  // namespace
+
 std::vector<ShellWord> WordSplitter::Split(const std::vector<ShellWord>& words,
                                            const KnownVariables& known) {
   std::vector<ShellWord> out;
   for (const ShellWord& word : words) {
+    if (auto one = ValueOfQuoted(word, known); one && one->value.size() <= left_) {
+      left_ -= one->value.size();
+      out.push_back(std::move(*one));
+      continue;
+    }
     // Quotes keep a value together, but for "${ARRAY[@]}".
     const bool open = !word.fixed && (word.value == word.raw || word.value.ends_with("[@]}") ||
                                       word.value == "$@");

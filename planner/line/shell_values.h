@@ -32,6 +32,10 @@ std::optional<std::string> PartlyKnown(const ShellWord& word, const KnownVariabl
 // which only parts are known keeps the others as written.
 void TakeAssignment(const ShellWord& word, KnownVariables& known);
 
+// It has a value, which nobody here knows: ${NAME:-8} is not 8.
+void LeaveUnknown(const std::string& name, KnownVariables& known);
+void Unset(const std::string& name, KnownVariables& known);
+
 // The words as a command gets them: $FLAGS that holds several of them is cut at its blanks.
 class WordSplitter {
  public:

@@ -8,6 +8,7 @@
 #include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
 #include "planner/line/shell_changes.h"
+#include "planner/line/substitutions.h"
 
 namespace launch {
 namespace {
@@ -82,12 +83,20 @@ void ShellWalk::Walk(const ShellScript& script) {
   std::vector<Outside> open;
   Body body;
   const bool maybe_outside = maybe_;
+  const std::size_t decided_outside = decided_.depth();
+  decided_.Enter();
   const std::size_t decided = decided_.depth();
   bool maybe_joined = false;  // "test && command", "command || other"
+  const std::set<std::string> idle =
+      sourced_ ? std::set<std::string>() : FunctionsNeverNamed(script);
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
     const ShellCommand& command = script.commands[i];
     EnterSubshells(command.subshell, open);
     const ShellCommand* next = i + 1 < script.commands.size() ? &script.commands[i + 1] : nullptr;
+    if (const auto end = idle.empty() ? std::nullopt : EndOfIdleFunction(script, i, idle)) {
+      i = *end;
+      continue;
+    }
     const bool decides = decides_ != Decides::kNone;
     const bool takes_out = decides && decided_.depth() == decided;
     if (const auto end = takes_out ? EndOfCalledFunction(script, i) : std::nullopt) {
@@ -112,7 +121,7 @@ void ShellWalk::Walk(const ShellScript& script) {
     if (!words.empty() && words[0].value == "shift") Shift(words);
     // In one branch too: what the other one set is then no longer sure.
     for (std::size_t word = 1; word < words.size() && words[0].value == "unset"; ++word) {
-      known_.erase(words[word].value);
+      Unset(words[word].value, known_);
       choices_.erase(words[word].value);
     }
     NoteWritten(command);
@@ -133,6 +142,9 @@ void ShellWalk::Walk(const ShellScript& script) {
     for (const std::string_view document : ShellDocuments(command)) {
       nested_.Visit(document, [&](const ShellScript& inner) { Walk(inner); });
     }
+    for (const ShellWord& word : command.words) {
+      for (const std::string_view text : LaunchingSubstitutions(word)) WalkInside(text);
+    }
     Restore(before);
     place_.Note(command, known_, !otherwise_);
     if (!CallFunction(called) && !body.reader.open()) NoteCall(command);
@@ -145,8 +157,26 @@ void ShellWalk::Walk(const ShellScript& script) {
     otherwise_ = command.joiner == "||";
   }
   EnterSubshells(0, open);
-  decided_.CloseTo(decided);
+  decided_.CloseTo(decided_outside);
   maybe_ = maybe_outside;
+}
+
+// The index of the end of a function that opens at `i` and is one of `idle`.
+std::optional<std::size_t> ShellWalk::EndOfIdleFunction(const ShellScript& script, std::size_t i,
+                                                        const std::set<std::string>& idle) {
+  const auto& commands = script.commands;
+  const auto next = [&](std::size_t at) {
+    return at + 1 < commands.size() ? &commands[at + 1] : nullptr;
+  };
+  FunctionReader reader;
+  if (reader.Take(commands[i], next(i)) != FunctionReader::Step::kOpens ||
+      !idle.contains(reader.name())) {
+    return std::nullopt;
+  }
+  while (++i < commands.size()) {
+    if (reader.Take(commands[i], next(i)) == FunctionReader::Step::kCloses) return i;
+  }
+  return std::nullopt;
 }
 
 // Notes the body of a function that opens at `i` and is called behind it: the index of its end.
@@ -264,7 +294,7 @@ void ShellWalk::Doubt(const std::string& name) {
 void ShellWalk::NoteChanges(const ShellCommand& command) {
   any_in_doubt_ = any_in_doubt_ || MayChangeAny(command);
   for (const std::string& name : NamesChanged(command)) {
-    known_.erase(name);
+    LeaveUnknown(name, known_);
     choices_.erase(name);
     Doubt(name);
   }
@@ -444,7 +474,7 @@ void ShellWalk::TakeChoice(const std::string& name, const std::optional<std::str
   choice.added = std::find(values.begin(), values.end(), value) == values.end();
   choice.way = way_;
   if (choice.added && values.size() <= kMostChoices) values.push_back(value);
-  if (values.size() > 1) known_.erase(name);
+  if (values.size() > 1) LeaveUnknown(name, known_);
 }
 
 void ShellWalk::ForEachChoice(const ShellCommand& command, const Words& use) {
@@ -531,7 +561,9 @@ void ShellWalk::FromScript(const ShellCommand& command) {
     known_.insert_or_assign("BASH_SOURCE", whole);
     if (!called.sourced) known_.insert_or_assign("0", whole);
   }
+  const bool sourced_outside = std::exchange(sourced_, called.sourced);
   nested_.Visit(text, [&](const ShellScript& inner) { Walk(inner); });
+  sourced_ = sourced_outside;
   if (called.sourced) {
     const auto source = outside.known.find("BASH_SOURCE");
     if (source != outside.known.end()) known_.insert_or_assign("BASH_SOURCE", source->second);
@@ -571,6 +603,16 @@ void ShellWalk::Shift(const std::vector<ShellWord>& words) {
     if (next != known_.end()) known_.insert_or_assign(std::to_string(i), next->second);
   }
   known_.erase("@");
+}
+
+// In a shell of its own.
+void ShellWalk::WalkInside(std::string_view text) {
+  if (copies_ >= kMostCopies || !nested_.Has(text)) return;
+  ++copies_;
+  Outside outside{known_, place_};
+  nested_.Visit(text, [&](const ShellScript& inner) { Walk(inner); });
+  known_ = std::move(outside.known);
+  place_ = std::move(outside.place);
 }
 
 // bash -c "torchrun ...", eval "$CMD"

@@ -97,6 +97,8 @@ class ShellWalk {
 
   std::optional<std::string> ValueOf(const std::string& name) const;
   std::optional<std::size_t> EndOfCalledFunction(const ShellScript& script, std::size_t i);
+  static std::optional<std::size_t> EndOfIdleFunction(const ShellScript& script, std::size_t i,
+                                                      const std::set<std::string>& idle);
   bool CallFunction(const ShellCommand& command);
   bool MayBeSetOutside(const std::string& raw) const;
   bool IsInDoubt(const ShellWord& word) const;
@@ -119,6 +121,7 @@ class ShellWalk {
   void FromScript(const ShellCommand& command);
   void SetParameters(const ShellCommand& command, std::size_t script);
   void Shift(const std::vector<ShellWord>& words);
+  void WalkInside(std::string_view text);
   void FromTexts(const std::vector<ShellWord>& words);
 
   KnownVariables known_;
@@ -132,6 +135,7 @@ class ShellWalk {
   bool any_in_doubt_ = false;    // all of them
   bool words_in_doubt_ = false;  // of the command at hand
   bool sure_ = true;             // not in the body of a function that is read where it is defined
+  bool sourced_ = false;         // the text is that of a script that another one sources
   int call_level_ = 0;
   int calls_left_ = 256;
   const std::map<std::string, std::string>& files_;

@@ -494,6 +494,96 @@ TEST(PublicStart, AWorldSizeOfNobodysLauncherIsAnArgument) {
             "plain procs=4 -m");
 }
 
+INSTANTIATE_TEST_SUITE_P(
+    QuotedWords, PublicStart,
+    ::testing::Values(
+        PublicLine{"VLM_Distill, its start: a launcher in quotes, with a way out",
+                   "PROJECT_DIR=\"${PROJECT_DIR:-$(pwd)}\"\n"
+                   "TORCHRUN=\"${PROJECT_DIR}/.venv/bin/torchrun\"\n"
+                   "[[ -x \"${TORCHRUN}\" ]] || TORCHRUN=\"torchrun\"\n"
+                   "\"${TORCHRUN}\" --nproc_per_node \"${NPROC_PER_NODE:-8}\" train.py",
+                   "node procs=8"},
+        PublicLine{"the same with an environment that nobody here knows",
+                   "T=\"${VENV}/bin/torchrun\"\n\"${T}\" --nproc_per_node 8 train.py",
+                   "node procs=8"},
+        PublicLine{"and without quotes", "T=${VENV}/bin/torchrun\n$T --nproc_per_node 8 train.py",
+                   "node procs=8"},
+        PublicLine{"accelerate by its path in quotes",
+                   "ACC=/opt/x/bin/accelerate\n\"$ACC\" launch --num_processes 4 train.py",
+                   "node procs=4"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    WithinOthers, PublicStart,
+    ::testing::Values(
+        PublicLine{"NoCap-Test: a benchmark that keeps the output",
+                   "bench() {\n  out=$(timeout 550 uv run torchrun --standalone "
+                   "--nproc_per_node=4 train_gpt.py 2>&1)\n  echo \"$out\" | tail -3\n}\nbench a",
+                   "node procs=4"},
+        PublicLine{"backquotes", "out=`torchrun --nproc_per_node=4 train.py 2>&1`; echo $out",
+                   "node procs=4"},
+        PublicLine{"a question for the launcher is no call",
+                   "WHERE=$(dirname \"$(which torchrun)\"); python train.py", "plain train.py"},
+        PublicLine{"a function that evaluates what it is given",
+                   "run() { echo \"+ $1\"; eval \"$1\"; }\n"
+                   "run \"torchrun --nproc_per_node=4 t.py\"",
+                   "node procs=4"},
+        PublicLine{"a function that says what it is given",
+                   "say() { echo \"+ $1\"; }\nsay \"torchrun --nproc_per_node=4 t.py\"\n"
+                   "python t.py",
+                   "plain"},
+        PublicLine{"a function that nobody calls",
+                   "multi() {\n  torchrun --nproc_per_node=8 t.py\n}\n"
+                   "torchrun --nproc_per_node=2 t.py",
+                   "node procs=2"},
+        PublicLine{"a function that is called by its name in a variable",
+                   "multi() {\n  torchrun --nproc_per_node=8 t.py\n}\n\"${MODE:-multi}\"",
+                   "node procs=8"},
+        PublicLine{"a function that one branch of a case calls",
+                   "set -- train\ntrain() {\n  torchrun --nproc_per_node=2 t.py\n}\n"
+                   "case train in\n  train) train ;;\n  *) exit 1 ;;\nesac",
+                   "node procs=2"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    CountsOfTheNode, PublicStart,
+    ::testing::Values(
+        PublicLine{"TRL with a GPU left for vLLM, the job says no number",
+                   "export GPUS=$(($(nvidia-smi --list-gpus | wc -l) - 1))\n"
+                   "accelerate launch --num_processes=$GPUS train.py",
+                   "accelerate procs=unknown train.py"},
+        PublicLine{"the same asked of torch",
+                   "N=$(python -c \"import torch; print(torch.cuda.device_count() - 1)\")\n"
+                   "true; torchrun --nproc_per_node=$N train.py",
+                   "node"},
+        PublicLine{"a number that only the node knows, read back with a default",
+                   "g=$(count_gpus)\ng=\"${g:-1}\"\ntrue; torchrun --nproc_per_node=$g t.py",
+                   "node"},
+        PublicLine{"one of two values, read back with a default",
+                   "if command -v nvidia-smi; then g=$(nvidia-smi -L | wc -l); else g=1; fi\n"
+                   "g=\"${g:-1}\"\ntorchrun --nproc_per_node=$g t.py",
+                   "node"},
+        PublicLine{"an argument that is not given",
+                   "n=$1\ntrue; torchrun --nproc_per_node=${n:-8} t.py", "node procs=8"}));
+
+TEST(PublicStart, ANumberOfGpusLessOneIsComputedWhereTheJobSaysIt) {
+  JobSpec spec;
+  spec.gpus_written = true;
+  spec.gpus = {GpuRequest{}};
+  spec.gpus[0].count = 8;
+  for (const char* run :
+       {"export GPUS=$(($(nvidia-smi --list-gpus | wc -l) - 1))\n"
+        "accelerate launch --num_processes=$GPUS train.py",
+        "N=$(nvidia-smi -L | wc -l)\nexport P=$((N - 1))\n"
+        "accelerate launch --num_processes $P train.py",
+        "N=$(expr $(nvidia-smi -L | wc -l) - 1)\ntorchrun --nproc_per_node $N train.py",
+        "N=$(python -c 'import torch; print(torch.cuda.device_count() - 1)')\n"
+        "torchrun --nproc_per_node $N train.py"}) {
+    const auto line = ReadLaunchLine(run, LineOptions(spec, {}));
+    ASSERT_TRUE(line) << FormatError(line.error());
+    EXPECT_EQ(line->procs, ProcsWord::kNumber) << run;
+    EXPECT_EQ(line->procs_number, 7) << run;
+  }
+}
+
 TEST(PublicStart, OnlyComposerGetsTheWorldSize) {
   const auto both =
       ReadLaunchLine("python prep.py\ncomposer -n 4 --world_size 8 train.py c.yaml", {});
