@@ -9,8 +9,9 @@
 namespace launch {
 namespace {
 
-// kSubmits: only where the text does nothing else.
-enum class Reach { kAlways, kRanks, kWithTraining, kRun, kJob, kSubmits };
+// kQueues and kSubmits hand the work to another scheduler; the latter is refused only where the
+// text does nothing else.
+enum class Reach { kAlways, kQueues, kRanks, kWithTraining, kRun, kJob, kSubmits };
 
 struct Rule {
   std::string_view program;
@@ -45,11 +46,11 @@ constexpr std::string_view kTerminal =
 
 constexpr std::array<Rule, 34> kRules = {{
     {"srun", Reach::kRanks, kSlurm},
-    {"sbatch", Reach::kAlways, kSlurm},
-    {"salloc", Reach::kAlways, kSlurm},
-    {"qsub", Reach::kAlways, kSubmit},
-    {"bsub", Reach::kAlways, kSubmit},
-    {"condor_submit", Reach::kAlways, kSubmit},
+    {"sbatch", Reach::kQueues, kSlurm},
+    {"salloc", Reach::kQueues, kSlurm},
+    {"qsub", Reach::kQueues, kSubmit},
+    {"bsub", Reach::kQueues, kSubmit},
+    {"condor_submit", Reach::kQueues, kSubmit},
     {"jsrun", Reach::kAlways, kMpi},
     {"aprun", Reach::kAlways, kMpi},
     {"flux", Reach::kRun, kMpi},
@@ -95,9 +96,7 @@ std::string SubmitterAt(const std::vector<ShellWord>& words, std::size_t first) 
   const std::string verb = first + 1 < words.size() ? words[first + 1].value : std::string();
   for (const Rule& rule : kRules) {
     if (rule.program != program) continue;
-    const bool always =
-        rule.reach == Reach::kAlways && (rule.hint == kSlurm || rule.hint == kSubmit);
-    if (always) return std::string(program);
+    if (rule.reach == Reach::kQueues) return std::string(program);
     if (rule.reach == Reach::kSubmits && NamesVerb(rule.verbs, verb))
       return std::string(program) + " " + verb;
   }
@@ -142,6 +141,7 @@ std::optional<RefusedStarter> FindRefused(const std::vector<ShellWord>& words, s
   const std::string alone(program);
   switch (rule->reach) {
     case Reach::kAlways:
+    case Reach::kQueues:
       return RefusedStarter{alone};
     case Reach::kRanks:
       return RefusedStarter{.program = alone, .starts_ranks = true};
