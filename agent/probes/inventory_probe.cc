@@ -141,6 +141,7 @@ GpuFacts InventoryProbe::ListGpus() { return gpus_.List(); }
 
 std::vector<PythonQuestion> InventoryProbe::Questions(const NodeInventory& inventory) const {
   std::vector<std::pair<std::string, std::string>> named;
+  named.reserve(options_.config.interpreters.size() + 1 + used_.size());
   for (const std::string& path : options_.config.interpreters) named.emplace_back(path, "");
   if (const std::string found = FindProgram("python3", base_env_.at("PATH")); !found.empty())
     named.emplace_back(found, "");

@@ -110,8 +110,8 @@ Result<void> TakeProcesses(const JobSpec& spec, const LaunchLine& line, Demand& 
 // GPUs per node that the words of the job outside `gpus:` ask for.
 std::optional<int> ImpliedCount(const JobSpec& spec, const LaunchLine& line) {
   if (!spec.gpu_ids.empty()) return static_cast<int>(spec.gpu_ids.size());
-  if (line.visible_devices) return *line.visible_devices;
-  if (spec.procs_per_node) return *spec.procs_per_node;
+  if (line.visible_devices) return line.visible_devices;
+  if (spec.procs_per_node) return spec.procs_per_node;
   if (line.procs == ProcsWord::kNumber) return line.procs_number;
   return std::nullopt;
 }

@@ -419,7 +419,7 @@ class Placer {
       }
       return name + (gpu.type.empty() ? gpu.model : gpu.type) + ", which the job does not ask for";
     }
-    const auto gpus = static_cast<std::size_t>(number(all.back()) + 1);
+    const std::size_t gpus = static_cast<std::size_t>(number(all.back())) + 1;
     if (!node.gpu_subset) return "has " + Number(gpus, "GPU") + ", numbered from 0";
     return "has " + Number(gpus, "GPU") + " of its machine's, numbered from 0 in `launch nodes " +
            node.node.value + "`";

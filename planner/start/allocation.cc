@@ -66,12 +66,14 @@ std::string Activation(const JobSpec& job) {
   std::string restore;
   for (const EnvEntry& entry : job.env) {
     if (entry.value && entry.value->find('$') != std::string::npos) {
-      restore += "export " + entry.name + "=" + InDoubleQuotes(*entry.value) + "\n";
+      restore.append("export ").append(entry.name).append("=");
+      restore.append(InDoubleQuotes(*entry.value)).append("\n");
       continue;
     }
     const std::string own = "launch_own_" + entry.name;
-    keep += own + "=\"$" + entry.name + "\"\n";
-    restore += "export " + entry.name + "=\"$" + own + "\"\nunset " + own + "\n";
+    keep.append(own).append("=\"$").append(entry.name).append("\"\n");
+    restore.append("export ").append(entry.name).append("=\"$").append(own);
+    restore.append("\"\nunset ").append(own).append("\n");
   }
   return keep +
          "exec {launch_pipe}<> <(:)\n"

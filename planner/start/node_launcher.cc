@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "common/quoted.h"
 
@@ -14,13 +15,15 @@ std::vector<GeneratedFile> NodeLauncherFiles() {
   std::vector<GeneratedFile> files;
   for (const char* word :
        {"accelerate", "accelerate-launch", "composer", "deepspeed", "torchrun"}) {
-    const std::string name(word);
     // The shell sees ":" and the next line, Python a string and what is behind it.
-    files.push_back({name, "#!/bin/sh\n''':'\nexec /bin/sh \"$LAUNCH_WRAPPERS/node_launcher.sh\" " +
-                               name + " \"$@\"\n'''\nimport os, sys\n" +
-                               "os.environ[\"LAUNCH_PYTHON\"] = sys.executable\n" +
-                               "os.execv(\"/bin/sh\", [\"sh\", os.environ[\"LAUNCH_WRAPPERS\"] + " +
-                               "\"/node_launcher.sh\", \"" + name + "\", *sys.argv[1:]])\n"});
+    std::string text = "#!/bin/sh\n''':'\nexec /bin/sh \"$LAUNCH_WRAPPERS/node_launcher.sh\" ";
+    text.append(word).append(
+        " \"$@\"\n'''\nimport os, sys\n"
+        "os.environ[\"LAUNCH_PYTHON\"] = sys.executable\n"
+        "os.execv(\"/bin/sh\", [\"sh\", os.environ[\"LAUNCH_WRAPPERS\"] + \"/node_launcher.sh\", "
+        "\"");
+    text.append(word).append("\", *sys.argv[1:]])\n");
+    files.push_back({word, std::move(text)});
   }
   files.push_back({"node_launcher.py", std::string(kNodeLauncherPy)});
   files.push_back({"node_launcher.sh", std::string(kNodeLauncherSh)});
