@@ -163,7 +163,7 @@ void AskNodes(Draft& draft, JobId job) {
       asked[node] = Asked{*wanted, *live->second.session, draft.now()};
     }
     if (all_released && attempt.phase == AttemptPhase::kEnded) {
-      draft.live().attempts.erase(entry->first);
+      draft.EndLive(entry->first);
     }
   }
 }

@@ -242,6 +242,7 @@ void Undo(State& state, const Decision& decision) {
   // Live facts that stand for what was not done after all. What was to be said is said again, what
   // was to follow is drawn again; both are idempotent, so more than necessary is harmless.
   Live& live = state.live;
+  for (const auto& [key, attempt] : decision.ended) live.attempts[key] = attempt;
   // A new limit that was not stored: the old one is armed again, of this job only, because after a
   // reboot only the wall clock says how long it ran.
   for (const auto& step : decision.undo) {

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,6 +42,7 @@ struct Decision {
   std::vector<Record> records;  // commit these first, in order, as one unit
   std::vector<Effect> effects;  // run these after the commit, in order; never before
   std::vector<Before> undo;
+  std::map<Key, LiveAttempt> ended;  // what was known of attempts that are over with it
   bool read = false;  // nothing is stored for it: its effects hold whatever becomes of a batch
 };
 

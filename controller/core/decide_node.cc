@@ -227,34 +227,38 @@ void On(Draft&, const NodeId&, const from_node::Hello&) {}  // comes as NodeAtta
 void On(Draft&, const NodeId&, const from_node::Beat&) {}   // comes as NodeBeat
 void On(Draft&, const NodeId&, const from_node::Heard&) {}  // comes as NodeHeard
 
-// Said again after a retest, or the end of what nobody here knew: what is no longer held is free.
-void FreeUnheld(Draft& draft, const NodeId& node, const Key& key,
+// A release says for whom its node still holds what, and by that what it has given back. Where
+// others may have it as well, the last of them frees it.
+void SettleHeld(Draft& draft, const NodeId& node, const Key& key,
                 const std::vector<std::pair<GpuUuid, std::string>>& held) {
   std::vector<GpuUuid> free;
+  std::vector<GpuRecord> named;
+  auto& may_hold = draft.live().nodes[node].may_hold;
   for (const auto& [gpu, record] : draft.state().quarantine) {
-    if (record.node != node || record.key != key) continue;
-    const bool still = std::any_of(held.begin(), held.end(),
-                                   [&](const auto& entry) { return entry.first == gpu; });
-    if (!still) free.push_back(gpu);
+    if (record.node != node) continue;
+    const bool still =
+        std::ranges::find(held, gpu, &std::pair<GpuUuid, std::string>::first) != held.end();
+    bool its_own = record.key == key;
+    if (const auto known = may_hold.find(gpu); known != may_hold.end()) {
+      std::set<Key>& holders = known->second;
+      its_own = holders.contains(key);
+      if (still) {
+        holders.insert(key);
+      } else {
+        holders.erase(key);
+      }
+      if (std::ranges::any_of(holders, [&](const Key& one) { return one != key; })) continue;
+    }
+    if (still && record.key == Key{}) {
+      named.push_back(record);
+      named.back().key = key;
+    }
+    if (!still && its_own) free.push_back(gpu);
   }
+  for (GpuRecord& record : named) draft.Put(std::move(record));
   for (const GpuUuid& gpu : free) {
     draft.EraseQuarantine(gpu);
     draft.Event("gpu.freed", Subject(node), gpu.value);
-  }
-}
-
-// A Hello says what is held and not for whom, the word of a release does: its end frees it. Where
-// a stranger may have it as well, nobody's end alone does: the next Hello says whether it is free.
-void NameHolder(Draft& draft, const NodeId& node, const Key& key,
-                const std::vector<std::pair<GpuUuid, std::string>>& held) {
-  if (UnknownSaidBy(draft.state(), node, key)) return;
-  for (const auto& [gpu, why] : held) {
-    const auto found = draft.state().quarantine.find(gpu);
-    if (found == draft.state().quarantine.end()) continue;
-    GpuRecord record = found->second;
-    if (record.node != node || record.key != Key{}) continue;
-    record.key = key;
-    draft.Put(std::move(record));
   }
 }
 
@@ -343,8 +347,7 @@ void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
                   const std::vector<std::pair<GpuUuid, std::string>>& said) {
   const AllocRecord* known = FindAlloc(draft.state(), key, node);
   if (known == nullptr) {
-    NameHolder(draft, node, key, said);
-    FreeUnheld(draft, node, key, said);
+    SettleHeld(draft, node, key, said);
     if (said.empty()) ForgetUnknown(draft, node, key);
     draft.Send(node, to_node::Forget{key});
     return;
@@ -365,6 +368,11 @@ void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
     }
   }
   NoteForeignGpus(draft, node, foreign);
+  const auto live = draft.live().attempts.find(key);
+  if (held.empty() && live != draft.live().attempts.end() &&
+      live->second.unrecorded.contains(node)) {
+    LoseRanks(draft, alloc, "agent state lost");
+  }
   alloc.held = held;
   alloc.phase = held.empty() ? StoredAllocPhase::kReleased : StoredAllocPhase::kQuarantined;
   for (const auto& [gpu, why] : held) {
@@ -372,8 +380,7 @@ void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
     draft.Put(GpuRecord{gpu, node, why, key, draft.wall()});
     draft.Event("gpu.quarantined", Subject(node), fmt::format("{}: {}", gpu.value, why));
   }
-  NameHolder(draft, node, key, said);
-  FreeUnheld(draft, node, key, said);
+  SettleHeld(draft, node, key, said);
   draft.Put(alloc);
   draft.Touch(key.job);
   draft.TouchQueue();

@@ -38,6 +38,9 @@ void Draft::Erase(const Entity& entity) {
 void Draft::EraseQuarantine(const GpuUuid& gpu) {
   const auto found = state_.quarantine.find(gpu);
   if (found == state_.quarantine.end()) return;
+  if (const auto node = live().nodes.find(found->second.node); node != live().nodes.end()) {
+    node->second.may_hold.erase(gpu);
+  }
   Erase(Entity(found->second));
   TouchQueue();
 }
@@ -52,6 +55,12 @@ void Draft::EraseNode(const NodeId& node) {
   }
   for (const Entity& entity : entities) Erase(entity);
   TouchQueue();
+}
+
+void Draft::EndLive(const Key& key) {
+  if (auto known = live().attempts.extract(key)) {
+    decision_.ended.emplace(key, std::move(known.mapped()));
+  }
 }
 
 void Draft::EraseSecret(JobId job, const std::string& name) {

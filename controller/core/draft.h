@@ -31,6 +31,7 @@ class Draft {
   void EraseQuarantine(const GpuUuid& gpu);
   void EraseJob(JobId job);            // with all that belongs to it
   void EraseNode(const NodeId& node);  // and its inventory; nothing of it may be live or held
+  void EndLive(const Key& key);        // of an attempt that is over everywhere
   void EraseSecret(JobId job, const std::string& name);
   // Chunks from number `first` on: a crash between the parts of an earlier, longer plan left them.
   void EraseChunks(const Key& attempt, std::uint32_t first);

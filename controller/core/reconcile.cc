@@ -160,19 +160,17 @@ std::string Conflict(const State& state, const event::NodeAttached& event, BootT
   return {};
 }
 
-// The attempt that a GPU is held for, whose record on the node cannot be read; with more than one
-// that may be it, none: what one of them gives back the other may still have.
-Key UnreadableHolder(const from_node::Hello& hello, const GpuUuid& gpu) {
-  Key holder;
+// Whom a GPU may be held for: whose record names it, and all whose record cannot be read that far.
+std::set<Key> HoldersOf(const from_node::Hello& hello, const GpuUuid& gpu, bool held) {
+  std::set<Key> holders;
   for (const AllocationStatus& status : hello.allocations) {
     const bool names = std::ranges::find(status.gpus, gpu) != status.gpus.end();
-    // What can be read has the better claim, and says so itself after the Welcome.
-    if (names && !status.digest.empty()) return Key{};
-    if (!status.digest.empty() || !(names || status.gpus.empty())) continue;
-    if (holder != Key{}) return Key{};
-    holder = status.key;
+    const bool unread = status.digest.empty() && status.gpus.empty();
+    const bool released = status.phase == AllocationPhase::kReleased;
+    const bool gone = status.phase == AllocationPhase::kDropped || (released && !held);
+    if (!gone && (names || unread)) holders.insert(status.key);
   }
-  return holder;
+  return holders;
 }
 
 // Whether the node has an attempt of the job that is newer than all that this store knows.
@@ -306,8 +304,9 @@ void Reconcile(Draft& draft, AllocRecord alloc, const AllocationStatus* status,
     return;
   }
   // It runs, but its record is lost: an agent was installed anew. Nobody here knows that it is not
-  // well.
-  if (status != nullptr && status->digest.empty() && attempt.phase == AttemptPhase::kRunning) {
+  // well, and where it is being stopped its release tells that it is over.
+  if (status != nullptr && status->digest.empty() && !IsGone(status->phase) &&
+      MayHaveStarted(attempt)) {
     LeaveUnrecorded(draft, alloc, "allocation.unrecorded",
                     {fmt::format("{} runs its part, but has lost the record of it: it is left "
                                  "alone, and how it ends will not be seen; cancel or requeue the "
@@ -344,8 +343,10 @@ void JudgeStranger(Draft& draft, const NodeId& node, const AllocationStatus& sta
     return;
   }
   if (gone) {
-    // Of what is not known here nothing is left to be told, and nobody forgets it later.
-    const bool over = IsUnknownHere(state, status.key) || job->second.phase == JobPhase::kDone;
+    // Of what is not known here, or not on this node, nothing is left to be told, and nobody
+    // forgets it later.
+    const bool over = FindAlloc(state, status.key, node) == nullptr ||
+                      IsUnknownHere(state, status.key) || job->second.phase == JobPhase::kDone;
     if (over) draft.Send(node, to_node::Forget{status.key});
     return;
   }
@@ -472,7 +473,9 @@ void OnNode(Draft& draft, const event::NodeAttached& event) {
       foreign.push_back(gpu);
       continue;
     }
-    draft.Put(GpuRecord{gpu, event.node, why, UnreadableHolder(hello, gpu), draft.wall()});
+    const std::set<Key> holders = HoldersOf(hello, gpu, true);
+    const Key holder = holders.size() == 1 ? *holders.begin() : Key{};
+    draft.Put(GpuRecord{gpu, event.node, why, holder, draft.wall()});
     draft.Event("gpu.quarantined", Subject(event.node), fmt::format("{}: {}", gpu.value, why));
   }
   NoteForeignGpus(draft, event.node, foreign);
@@ -481,13 +484,16 @@ void OnNode(Draft& draft, const event::NodeAttached& event) {
     if (record.node != event.node) continue;
     const bool held = std::any_of(hello.held.begin(), hello.held.end(),
                                   [&](const auto& entry) { return entry.first == gpu; });
-    const auto status = said.find(record.key);
     // An agent that was restarted in between has its proof still to make: it holds nothing yet, and
     // the process that the GPU is held for is still there.
-    const bool unproved = status != said.end() &&
-                          status->second->phase != AllocationPhase::kReleased &&
-                          status->second->phase != AllocationPhase::kDropped;
-    if (!held && (!unproved || Planted(Bug::kForgottenQuarantine))) free.push_back(gpu);
+    std::set<Key> holders = HoldersOf(hello, gpu, held);
+    const auto status = said.find(record.key);
+    if (status != said.end() && !IsGone(status->second->phase)) holders.insert(record.key);
+    if (!held && (holders.empty() || Planted(Bug::kForgottenQuarantine))) {
+      free.push_back(gpu);
+    } else {
+      draft.live().nodes[event.node].may_hold[gpu] = std::move(holders);
+    }
   }
   for (const GpuUuid& gpu : free) {
     draft.EraseQuarantine(gpu);

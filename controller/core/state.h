@@ -64,7 +64,9 @@ struct LiveNode {
   int refusals = 0;  // in a row
   std::map<GpuUuid, TurnedAway> busy_gpus;
   std::map<Key, WallTime> strangers;  // of no job here, without GPUs that could be held; since
-  BootTime notices_since{};           // start of the minute in which its notices are counted
+  // Whom what it said it holds may be held for: a Hello does not say.
+  std::map<GpuUuid, std::set<Key>> may_hold;
+  BootTime notices_since{};  // start of the minute in which its notices are counted
   int notices = 0;
 };
 

@@ -38,20 +38,14 @@ std::string_view WhatIsUnknown(const State& state, const Key& key) {
   return state.jobs.contains(key.job) ? "attempt" : "job";
 }
 
-std::optional<Key> UnknownSaidBy(const State& state, const NodeId& node, const Key& except) {
+std::optional<Key> UnknownOn(const State& state, const NodeId& node) {
   for (const auto& [key, nodes] : state.live.unknown) {
-    if (key != except && nodes.contains(node)) return key;
+    if (nodes.contains(node)) return key;
   }
   const auto live = state.live.nodes.find(node);
-  if (live == state.live.nodes.end()) return std::nullopt;
-  for (const auto& [key, since] : live->second.strangers) {
-    if (key != except) return key;
+  if (live != state.live.nodes.end() && !live->second.strangers.empty()) {
+    return live->second.strangers.begin()->first;
   }
-  return std::nullopt;
-}
-
-std::optional<Key> UnknownOn(const State& state, const NodeId& node) {
-  if (const auto said = UnknownSaidBy(state, node)) return said;
   for (const auto& [gpu, record] : state.quarantine) {
     const bool of_a_job = record.key.job.value > 0;
     if (record.node == node && of_a_job && IsUnknownHere(state, record.key)) return record.key;

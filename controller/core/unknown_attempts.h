@@ -20,8 +20,6 @@ std::string_view WhatIsUnknown(const State& state, const Key& key);
 // failed, and it costs no retry.
 void RequeueForNewer(Draft& draft, JobId id);
 
-// One but `except` that the node said it runs since our start.
-std::optional<Key> UnknownSaidBy(const State& state, const NodeId& node, const Key& except = {});
 // One that the node had when it was last heard, or for which its GPUs are held.
 std::optional<Key> UnknownOn(const State& state, const NodeId& node);
 

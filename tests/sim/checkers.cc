@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "controller/core/state.h"
 #include "tests/sim/world.h"
 
 namespace launch::sim {
@@ -39,6 +40,8 @@ void World::Signals(std::size_t process, const Key& key, StopCause cause) {
   const auto attempt = attempts_.find(key);
   const auto job = jobs_.find(key.job);
   if (attempt == attempts_.end() || job == jobs_.end()) return;
+  // What a store that went back gave the same number runs elsewhere.
+  if (std::ranges::find(attempt->second.nodes, it.node) == attempt->second.nodes.end()) return;
   const AttemptPhase phase = attempt->second.phase;
   const bool lives = phase == AttemptPhase::kPreparing || phase == AttemptPhase::kLaunching ||
                      phase == AttemptPhase::kRunning;
@@ -78,7 +81,7 @@ void World::JobCommitted(const JobRecord& job, const std::set<GpuUuid>& quaranti
       if (process.ended || process.key.job != job.id || process.excused) continue;
       // The store knows no such attempt: it is left alone until a person ends it. C2 stands:
       // nothing begins beside it.
-      if (process.unknown) continue;
+      if (process.unknown || IsAskedToEnd(process) || IsFenced(process)) continue;
       const bool held =
           !process.gpus.empty() &&
           std::all_of(process.gpus.begin(), process.gpus.end(), [&](const GpuUuid& gpu) {
@@ -150,12 +153,16 @@ void World::AttemptCommitted(const AttemptRecord& attempt) {
           const auto cut = power_cuts.find(node);
           return cut != power_cuts.end() && cut->second >= made;
         });
+    const bool lost_state = std::ranges::any_of(attempt.nodes, [&](const NodeId& node) {
+      const auto when = reinstalled.find(node);
+      return when != reinstalled.end() && when->second >= made;
+    });
     // Given up after requeue_after: the part of one node is over, or never began and never will.
     const bool leased_part_over =
         IsLeased(attempt.key.job) &&
         std::any_of(attempt.nodes.begin(), attempt.nodes.end(),
                     [&](const NodeId& node) { return AliveOf(node, attempt.key).empty(); });
-    if (attempt.stop_cause == StopCause::kNodeLost && !any_ended && !rebooted &&
+    if (attempt.stop_cause == StopCause::kNodeLost && !any_ended && !rebooted && !lost_state &&
         !leased_part_over && !excused && !IsOver(attempt, made)) {
       Violation("C12 " + who +
                 " is stopped for a lost node, but no rank of it has ended: " + attempt.cause);
@@ -214,6 +221,7 @@ void World::StoreWentBack(const std::map<std::string, controller::Entity>& rows)
   nodes_.clear();
   keys_.clear();
   drained_.clear();
+  holding_.clear();
   std::set<std::pair<Key, Rank>> recorded;
   for (const auto& [key, entity] : rows) {
     if (const auto* job = std::get_if<JobRecord>(&entity)) {
@@ -221,6 +229,8 @@ void World::StoreWentBack(const std::map<std::string, controller::Entity>& rows)
       keys_[job->idempotency_key] = job->id;
     } else if (const auto* attempt = std::get_if<AttemptRecord>(&entity)) {
       attempts_[attempt->key] = *attempt;
+    } else if (const auto* alloc = std::get_if<controller::AllocRecord>(&entity)) {
+      if (!controller::IsReleased(*alloc)) holding_.insert({alloc->key, alloc->node});
     } else if (const auto* node = std::get_if<controller::NodeRecord>(&entity)) {
       nodes_[node->id] = *node;
       if (node->drained) drained_.insert(node->id);
@@ -244,9 +254,9 @@ void World::StoreWentBack(const std::map<std::string, controller::Entity>& rows)
     process.unknown = !attempts_.contains(process.key);
     const std::pair<Key, Rank> rank{process.key, process.rank};
     process.told = (process.told || given_up_.contains(rank)) && !recorded.contains(rank);
-    // What nobody has seen any more may be begun again under its number; C2 sees what lives.
-    if (process.told) given_up_.erase(rank);
   }
+  // What nobody has seen any more may be begun again under its number; C2 sees what lives.
+  std::erase_if(given_up_, [&](const auto& rank) { return !recorded.contains(rank); });
 }
 
 const Process* World::NewestOf(const Key& key, Rank rank) const {
@@ -258,6 +268,13 @@ const Process* World::NewestOf(const Key& key, Rank rank) const {
 
 bool World::IsSubmitted(JobId job) const {
   return std::ranges::any_of(submitted, [&](const auto& entry) { return entry.second == job; });
+}
+
+// What nobody sees is waited for until a person has looked.
+bool World::IsAskedToEnd(const Process& process) const {
+  const auto job = jobs_.find(process.key.job);
+  return process.hidden && job != jobs_.end() &&
+         (!job->second.cancelled_by.empty() || requeue_asked.contains(process.key.job));
 }
 
 // An operator's word is obeyed, true or not: it covers what that node had when it was taken, also
@@ -346,7 +363,7 @@ void World::RankCommitted(const RankRecord& rank) {
     const bool had_it = asked != fence_asked.end() && process.began <= asked->second;
     const bool by_fence = fenced && (had_it || IsFenced(process));
     const bool by_release = went_back_ && !process.given_back.empty();
-    const bool excused = by_fence || by_release || process.unguarded;
+    const bool excused = by_fence || by_release || process.unguarded || IsAskedToEnd(process);
     if (!process.ended && unknown && excused) {
       process.excused = true;
     } else if (!process.ended) {
@@ -372,17 +389,24 @@ void World::Committed(const controller::Entity& entity, const std::set<GpuUuid>&
   if (const auto* job = std::get_if<JobRecord>(&entity)) JobCommitted(*job, quarantined);
   if (const auto* attempt = std::get_if<AttemptRecord>(&entity)) AttemptCommitted(*attempt);
   if (const auto* rank = std::get_if<RankRecord>(&entity)) RankCommitted(*rank);
+  if (const auto* alloc = std::get_if<controller::AllocRecord>(&entity)) {
+    holding_.erase({alloc->key, alloc->node});
+    if (!controller::IsReleased(*alloc)) holding_.insert({alloc->key, alloc->node});
+  }
 }
 
 void World::QuarantineEnded(const GpuUuid& gpu, bool forgotten) {
   for (Process& process : processes) {
-    if (process.ended || process.given_back.contains(gpu)) continue;
+    // A fenced node offers nothing before it has said anew what it holds.
+    const bool over = process.ended && process.shim_stopped_until <= now;
+    if (over || process.given_back.contains(gpu) || IsFenced(process)) continue;
     if (std::find(process.gpus.begin(), process.gpus.end(), gpu) == process.gpus.end()) continue;
     // The operator's word, or gone for good: what lives on it is no longer counted on.
     if (forgotten || release_asked.contains(gpu)) {
       process.given_back.insert(gpu);
       continue;
     }
+    if (process.ended || holding_.contains({process.key, process.node})) continue;
     Violation("C3 GPU " + gpu.value + " is offered again, rank " + std::to_string(process.rank) +
               " of " + ToString(process.key) + " lives on it");
   }
@@ -401,6 +425,16 @@ void World::NodeStarts(const NodeId& node, const std::map<JobId, Attempt>& floor
 void World::NodeForgets(const NodeId& node, const Key& key) {
   const auto told = accepted.find({key.job, node});
   if (told != accepted.end() && told->second <= key.attempt) accepted.erase(told);
+}
+
+void World::NodeLosesAll(const NodeId& node) {
+  reinstalled[node] = now;
+  for (Process& process : processes) {
+    const auto attempt = attempts_.find(process.key);
+    const bool over = attempt != attempts_.end() && attempt->second.phase == AttemptPhase::kEnded;
+    if (process.node == node && over) process.forgotten = true;
+  }
+  std::erase_if(accepted, [&](const auto& entry) { return entry.first.second == node; });
 }
 
 void World::CheckEnd(const std::map<std::string, controller::Entity>& durable) {
@@ -426,7 +460,8 @@ void World::CheckEnd(const std::map<std::string, controller::Entity>& durable) {
   for (const Process& process : processes) {
     const std::string who = "rank " + std::to_string(process.rank) + " of " + ToString(process.key);
     if (!process.ended) Violation("C3 " + who + " still runs on " + process.node.value);
-    const bool excused = process.unknown || process.told || !process.given_back.empty();
+    const bool excused =
+        process.unknown || process.told || process.forgotten || !process.given_back.empty();
     if (!recorded.contains({process.key, process.rank}) && !excused) {
       Violation("C4 the end of " + who + " was lost");
     }

@@ -208,15 +208,37 @@ void DrawActs(std::uint64_t seed, const std::vector<std::string>& nodes, Schedul
 }
 
 // A store that goes back: once in a run, as rare as it is in life.
-void DrawRegress(std::uint64_t seed, Schedule& schedule) {
+bool DrawRegress(std::uint64_t seed, Schedule& schedule) {
   Rng rng(seed, "store");
-  if (!rng.OneIn(5)) return;
+  if (!rng.OneIn(5)) return false;
   Fault regress;
   regress.kind = rng.OneIn(3) ? FaultKind::kPutBack : FaultKind::kRestore;
   regress.at = rng.Between(5'000, kFaultsEnd / 2);
   regress.lasts = rng.Between(500, rng.OneIn(2) ? 10'000 : 60'000);
   regress.amount = rng.Between(0, 1);
   schedule.faults.push_back(std::move(regress));
+  return true;
+}
+
+// Agents whose state is lost while a job is likely to run there. Not beside a store that goes back:
+// what both have lost nobody can know.
+void DrawReinstall(std::uint64_t seed, const std::vector<std::string>& nodes, Schedule& schedule) {
+  Rng rng(seed, "installations");
+  if (!rng.OneIn(4)) return;
+  const std::int64_t many = rng.Between(1, 2);
+  for (std::int64_t i = 0; i < many; ++i) {
+    const auto job = static_cast<std::size_t>(
+        rng.Between(0, static_cast<std::int64_t>(schedule.jobs.size()) - 1));
+    const auto node =
+        static_cast<std::size_t>(rng.Between(0, static_cast<std::int64_t>(nodes.size()) - 1));
+    Fault fault;
+    fault.kind = FaultKind::kReinstall;
+    const std::int64_t after = rng.Between(20, rng.OneIn(2) ? 1'000 : 20'000);
+    fault.at = std::min(schedule.jobs[job].at + after, kFaultsEnd - 1'000);
+    fault.lasts = rng.Between(200, rng.OneIn(3) ? 60'000 : 6'000);
+    fault.node = nodes[node];
+    schedule.faults.push_back(std::move(fault));
+  }
 }
 
 }  // namespace
@@ -243,7 +265,7 @@ Schedule Draw(std::uint64_t seed, const std::vector<std::string>& nodes) {
     }
   }
   DrawActs(seed, nodes, schedule);
-  DrawRegress(seed, schedule);
+  if (!DrawRegress(seed, schedule)) DrawReinstall(seed, nodes, schedule);
   return schedule;
 }
 
@@ -348,7 +370,8 @@ std::string NameOf(FaultKind kind) {
                                                                   "forget node",
                                                                   "quarantine",
                                                                   "restore a backup",
-                                                                  "store put back"};
+                                                                  "store put back",
+                                                                  "installed anew"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -44,8 +44,10 @@ enum class FaultKind {
   kQuarantine,  // of a node, as soon as it has one: released, or with `amount` tested again
   kRestore,     // a backup is made, and `lasts` later put in the place of the store
   kPutBack,     // the same unnoticed, for a while; then, by `amount`, see Regress
+  kReinstall,   // the agent's state directory is gone, it is joined anew after `lasts`; ranks live
+                // on
 };
-inline constexpr int kFaultKinds = 27;
+inline constexpr int kFaultKinds = 28;
 // How it ends that a store went back unnoticed.
 enum class Regress { kNewestIsBack, kGoesOn };
 // How a node that is to be forgotten goes away.

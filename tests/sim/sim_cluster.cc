@@ -83,6 +83,11 @@ void SimCluster::EndpointSaid(const std::string& node, Network::Stream stream,
   const NodeId id{node};
   if (const auto* hello = std::get_if<from_node::Hello>(&message)) {
     if (hello->instance == kTwin && !Answers(node)) return network_.CloseEndpoint(stream);
+    const auto record = controller_.state().nodes.find(id);
+    const bool joined =
+        record != controller_.state().nodes.end() && record->second.machine.install_id.empty();
+    // The certificate that the copy has was replaced when its name was joined anew.
+    if (clones_.contains(stream) && joined) return network_.CloseEndpoint(stream);
     const SessionId session{next_session_++};
     sessions_[stream] = session;
     controller::event::NodeAttached attached{session, id, *hello};
@@ -222,8 +227,10 @@ void SimCluster::Answered(const controller::effect::Reply& reply) {
     const auto* said = std::get_if<controller::reply::Cancelled>(&*reply.body);
     if (said != nullptr && said->results.front().error) return;  // lost with the store
     const auto committed = cancel_committed_.find(*request.cancel);
-    world_.cancelled.emplace(*request.cancel,
-                             committed == cancel_committed_.end() ? world_.now : committed->second);
+    const bool is_cancelled = committed != cancel_committed_.end();
+    // Its requeue was in the same commit.
+    if (!is_cancelled && world_.requeue_asked.contains(*request.cancel)) return;
+    world_.cancelled.emplace(*request.cancel, is_cancelled ? committed->second : world_.now);
   }
 }
 

@@ -68,6 +68,8 @@ class SimCluster {
   void ReleaseRestored();
   // What nobody but a person ends, once all is healed.
   void EndUnknown();
+  void Rejoin(const std::string& node);
+  void RejoinLater(const std::string& node);
   void ForgetAway(const std::string& node, std::int64_t until);
 
   // ---- faults ----

@@ -269,6 +269,7 @@ void SimController::PutBack(const Backup& copy, bool unwitnessed) {
   disk_.revision = copy.revision;
   disk_.unwitnessed = unwitnessed;
   quarantined_on_.clear();
+  known_boot_ = 0;  // what was started before it is older than this boot, for all that store knows
   world_.StoreWentBack(Durable());
 }
 

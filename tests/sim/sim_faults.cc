@@ -70,6 +70,13 @@ void SimCluster::CarryToNode(const Fault& fault) {
       }
       world_.At(fault.lasts + 2'000, [&node] { node.StartAgent(); });
       return;
+    case FaultKind::kReinstall:
+      node.LoseState();
+      world_.At(fault.lasts, [this, name, &node] {
+        node.StartAgent();
+        RejoinLater(name);
+      });
+      return;
     case FaultKind::kNodeDiskFull:
       node.SetDiskFull(true);
       until([&node] { node.SetDiskFull(false); });
@@ -133,7 +140,7 @@ void SimCluster::SendClone(const std::string& node, bool twin) {
   clones_.insert(*stream);
   from_node::Hello hello;
   hello.version = "clone";
-  hello.machine = SimMachine(node);
+  hello.machine = nodes_.at(node)->machine();
   hello.boot_id = nodes_.at(node)->boot_id();
   hello.instance = twin ? kTwin : "clone";
   if (!twin) {

@@ -29,6 +29,8 @@ NodeInventory SimInventory(const std::string& name) {
     gpu.pci = "0000:0" + std::to_string(i + 1) + ":00.0";
     inventory.gpus.push_back(gpu);
   }
+  // One of them has no groups: its agent finds by them what one before it started.
+  inventory.containment = name == "n3" ? Containment::kTree : Containment::kCgroup;
   inventory.driver = "570.0";
   inventory.driver_cuda = CudaVersion{12, 8};
   return inventory;
@@ -113,7 +115,7 @@ void SimNode::StartAgent() {
   runner_.clear();
   agent::AgentIdentity identity;
   identity.node = id_;
-  identity.machine = SimMachine(id_.value);
+  identity.machine = machine();
   identity.boot_id = boot_id();
   identity.instance = "life " + std::to_string(incarnation_);
   sent_.clear();
@@ -178,7 +180,9 @@ void SimNode::KillShim() {
   for (std::size_t i = 0; i < world_.processes.size(); ++i) {
     Process& process = world_.processes[i];
     if (process.ended || process.node != id_ || process.lost || ShimStopped(i)) continue;
-    if (process.leased && (!agent_ || paused_)) continue;  // both guards at once: not in the model
+    const bool has_record = disk_.contains(process.key);
+    if (process.leased && (!agent_ || paused_ || !has_record))
+      continue;           // both guards at once: not in the model
     process.lost = true;  // its rank runs on, and its end is nobody's record
     if (process.leased) {
       world_.At(delays_.Between(10, 900), [this, i] {
@@ -206,8 +210,54 @@ bool SimNode::ShimStopped(std::size_t process) const {
   return world_.now < world_.processes[process].shim_stopped_until;
 }
 
+void SimNode::LoseState() {
+  KillAgent();
+  ++installations_;
+  const bool grouped = SimInventory(id_.value).containment != Containment::kTree;
+  for (std::size_t i = 0; i < world_.processes.size(); ++i) {
+    Process& process = world_.processes[i];
+    const auto found = disk_.find(process.key);
+    if (process.node != id_ || found == disk_.end()) continue;
+    if (!process.ended && !grouped) process.hidden = true;
+    if (!found->second.acked.contains(process.rank)) process.lost = true;
+    if (!grouped) unrecorded_.erase(i);
+  }
+  for (auto& [key, directory] : disk_) gone_[key] = std::move(directory);
+  disk_.clear();
+  fence_ = {};
+  world_.NodeLosesAll(id_);
+  world_.Trace("state of " + id_.value + " lost");
+}
+
+void SimNode::EndHidden() {
+  for (std::size_t i = 0; i < world_.processes.size(); ++i) {
+    if (world_.processes[i].hidden && world_.processes[i].node == id_) {
+      EndProcess(i, Signalled{9, false}, StopCause::kNone);
+    }
+  }
+}
+
+MachineIdentity SimNode::machine() const {
+  MachineIdentity machine = SimMachine(id_.value);
+  machine.install_id += " installation " + std::to_string(installations_);
+  return machine;
+}
+
+const SimNode::Directory* SimNode::Remembered(const Key& key) const {
+  if (const auto found = disk_.find(key); found != disk_.end() && found->second.spec)
+    return &found->second;
+  const auto gone = gone_.find(key);
+  return gone == gone_.end() ? nullptr : &gone->second;
+}
+
+std::vector<std::size_t> SimNode::Seen(const Key& key) const {
+  std::vector<std::size_t> seen = world_.AliveOf(id_, key);
+  std::erase_if(seen, [&](std::size_t process) { return world_.processes[process].hidden; });
+  return seen;
+}
+
 bool SimNode::AnythingOf(const Key& key) const {
-  if (!world_.AliveOf(id_, key).empty()) return true;
+  if (!Seen(key).empty()) return true;
   return std::any_of(unrecorded_.begin(), unrecorded_.end(),
                      [&](std::size_t process) { return world_.processes[process].key == key; });
 }
@@ -260,7 +310,30 @@ agent::RunnerState SimNode::Found() {
     }
     found.allocations.push_back(std::move(allocation));
   }
+  FindUnrecorded(found);
   return found;
+}
+
+void SimNode::FindUnrecorded(agent::RunnerState& found) {
+  for (const auto& [key, directory] : gone_) {
+    if (disk_.contains(key) || !AnythingOf(key)) continue;
+    agent::FoundAllocation allocation;
+    allocation.status.key = key;
+    allocation.alive = true;
+    allocation.unreadable = true;
+    allocation.why = "there is no record of it";
+    found.allocations.push_back(std::move(allocation));
+    WatchUnrecorded(key);
+  }
+}
+
+// How they ended nobody wrote down; that they are gone can be seen.
+void SimNode::WatchUnrecorded(const Key& key) {
+  Later(delays_.Between(100, 1'000), [this, key] {
+    if (disk_.contains(key)) return;  // it is being stopped: that tells its end
+    if (AnythingOf(key)) return WatchUnrecorded(key);
+    Tell(agent::told::StopDone{key, {}, {}});
+  });
 }
 
 std::string SimNode::Kept() const {

@@ -45,6 +45,11 @@ class SimNode {
   void SetDiskFull(bool full) { disk_full_ = full; }
   void KillShim();  // of the first rank that runs
   void PauseShim(std::int64_t lasts);
+  // The agent is killed and its state directory is gone; what it started lives on.
+  void LoseState();
+  // Ends by hand what nobody here can see.
+  void EndHidden();
+  MachineIdentity machine() const;
   const Fence& seen() const { return fence_; }
   bool agent_up() const { return agent_.has_value(); }
   void Tell(const agent::Told& event);
@@ -95,6 +100,11 @@ class SimNode {
   bool ShimStopped(std::size_t process) const;
   // A rank or a shim: what must be gone before the allocation is free.
   bool AnythingOf(const Key& key) const;
+  std::vector<std::size_t> Seen(const Key& key) const;  // its ranks, as far as the agent finds them
+  // The directory, or what the shims of one that is gone still know of it.
+  const Directory* Remembered(const Key& key) const;
+  void FindUnrecorded(agent::RunnerState& found);
+  void WatchUnrecorded(const Key& key);
   void WatchLease(const Key& key, std::size_t process);  // what its shim does
   void WatchGuards(const Key& key, std::size_t process, std::int64_t guarded_since);
   void KillByLease(const Key& key, std::size_t process, const Behaviour& behaviour);
@@ -113,6 +123,8 @@ class SimNode {
   std::int64_t booted_at_ = 0;
   int boots_ = 1;
   std::map<Key, Directory> disk_;
+  std::map<Key, Directory> gone_;  // with the state directory
+  int installations_ = 1;
   Fence fence_;
   bool disk_full_ = false;
   int next_port_ = 20000;

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::int64_t kAskAgain = 2'500;
 constexpr std::int64_t kAsked = 3 * kAskAgain;
+constexpr WallTime kNeverExpires{Millis{4'000'000'000'000}};
 
 Caller Operator() { return {UserName{"op"}, true}; }
 
@@ -183,18 +184,32 @@ void SimCluster::ReleaseRestored() {
   }
 }
 
+void SimCluster::Rejoin(const std::string& node) {
+  ++world_.coverage.acts["join anew"];
+  const std::string serial = "join " + std::to_string(next_request_);
+  controller_.Post(controller::event::CreateToken{RequestId{next_request_++}, Operator(), "node",
+                                                  node, serial, kNeverExpires});
+  controller_.Post(controller::event::UseToken{RequestId{next_request_++}, serial, "node", node,
+                                               "of " + serial, true});
+}
+
+// With the installation of its agent, as soon as the controller is there to be asked.
+void SimCluster::RejoinLater(const std::string& node) {
+  if (healed_) return;
+  if (controller_.up()) return Rejoin(node);
+  world_.At(kAskAgain, [this, node] { RejoinLater(node); });
+}
+
 void SimCluster::EndUnknown() {
   world_.At(20'000, [this] { EndUnknown(); });
   if (!controller_.up()) return;
   const controller::State& state = controller_.state();
-  // A name that was forgotten is that of the first machine which says it, and that was the copy.
   for (const auto& [node, record] : state.nodes) {
-    if (record.machine.install_id.empty() || record.machine == SimMachine(node.value)) continue;
-    ++world_.coverage.acts["name taken back from a copy"];
-    world_.fence_asked[node] = world_.now;
-    controller_.Post(controller::event::FenceNode{RequestId{next_request_++}, Operator(), node});
-    controller_.Post(controller::event::ForgetNode{RequestId{next_request_++}, Operator(), node});
+    const SimNode& host = *nodes_.at(node.value);
+    // Installed anew, or a copy said it first after it was removed.
+    if (!record.machine.install_id.empty() && record.machine != host.machine()) Rejoin(node.value);
   }
+  for (const auto& [name, node] : nodes_) node->EndHidden();
   std::set<Key> unknown;
   for (const auto& [gpu, record] : state.quarantine) {
     if (record.key.job.value > 0 && controller::IsUnknownHere(state, record.key)) {

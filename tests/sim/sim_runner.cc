@@ -191,10 +191,9 @@ void SimNode::Spawn(const Key& key, std::size_t position) {
 }
 
 void SimNode::WatchLease(const Key& key, std::size_t process) {
-  const auto found = disk_.find(key);
-  if (found == disk_.end() || !found->second.spec || !world_.IsAlive(process)) return;
-  const std::int64_t term =
-      ToMs(*found->second.lease_end - found->second.spec->stop.grace) + booted_at_;
+  const Directory* known = Remembered(key);
+  if (known == nullptr || !world_.IsAlive(process)) return;
+  const std::int64_t term = ToMs(*known->lease_end - known->spec->stop.grace) + booted_at_;
   if (world_.now < term) {
     world_.At(term - world_.now, [this, key, process] { WatchLease(key, process); });
     return;
@@ -206,7 +205,7 @@ void SimNode::WatchLease(const Key& key, std::size_t process) {
   }
   if (Planted(Bug::kLeaseOfAgent) && (!agent_ || paused_)) return;
   const Behaviour behaviour =
-      BehaviourOf(world_, found->second.spec->job_name, key, world_.processes[process].rank);
+      BehaviourOf(world_, known->spec->job_name, key, world_.processes[process].rank);
   ++world_.coverage.faults["lease over"];
   world_.Trace("the lease of " + ToString(key) + " is over");
   KillByLease(key, process, behaviour);
@@ -216,10 +215,11 @@ void SimNode::WatchLease(const Key& key, std::size_t process) {
 // or stopped nobody ends it, and the controller cannot know. It ends soon after one of them is
 // back.
 void SimNode::WatchGuards(const Key& key, std::size_t process, std::int64_t guarded_since) {
-  const auto found = disk_.find(key);
-  if (found == disk_.end() || !found->second.lease_end || !world_.IsAlive(process)) return;
-  const std::int64_t due = ToMs(*found->second.lease_end) + booted_at_ + kAgentsMoment;
-  const bool guarded = !ShimStopped(process) || (agent_ && !paused_);
+  const Directory* known = Remembered(key);
+  if (known == nullptr || !known->lease_end || !world_.IsAlive(process)) return;
+  const std::int64_t due = ToMs(*known->lease_end) + booted_at_ + kAgentsMoment;
+  const bool by_agent = agent_ && !paused_ && disk_.contains(key);
+  const bool guarded = !ShimStopped(process) || by_agent;
   Process& rank = world_.processes[process];
   if (!guarded) guarded_since = world_.now;
   if (world_.now >= due && !guarded && !rank.unguarded) {
@@ -244,7 +244,7 @@ void SimNode::KillByLease(const Key& key, std::size_t process, const Behaviour& 
       EndProcess(process, Signalled{15, false}, StopCause::kLease);
     });
   }
-  const std::int64_t end = ToMs(*disk_.at(key).lease_end) + booted_at_;
+  const std::int64_t end = ToMs(*Remembered(key)->lease_end) + booted_at_;
   world_.At(std::max<std::int64_t>(0, end - world_.now), [this, process] { LeaseKill(process); });
 }
 
@@ -284,10 +284,9 @@ void SimNode::EndProcess(std::size_t process, ExitCause cause, StopCause ours) {
 
 void SimNode::RecordEnd(std::size_t process, const ExitReport& report) {
   const Process& ended = world_.processes[process];
-  if (const auto found = disk_.find(ended.key); !ended.lost && found != disk_.end()) {
-    found->second.exits[ended.rank] = report;
-  }
-  if (agent_) {
+  const auto found = disk_.find(ended.key);
+  if (!ended.lost && found != disk_.end()) found->second.exits[ended.rank] = report;
+  if (agent_ && found != disk_.end()) {
     Later(delays_.Between(0, 20), [this, report] { Tell(agent::told::RankEnded{report}); });
   }
 }
@@ -308,7 +307,8 @@ void SimNode::Signal(const Key& key, std::size_t process,
   // Repeated after a restart of the agent, the stop of an outlived lease has another cause.
   const bool outlived = directory.lease_end && Boot() >= *directory.lease_end;
   world_.Signals(process, key, outlived ? StopCause::kLease : order.cause);
-  const std::string name = directory.spec ? directory.spec->job_name : "";
+  const Directory* known = Remembered(key);
+  const std::string name = known != nullptr ? known->spec->job_name : "";
   const Behaviour behaviour = BehaviourOf(world_, name, key, world_.processes[process].rank);
   if (!behaviour.ignores_term && !behaviour.stuck && !ShimStopped(process)) {
     world_.At(delays_.Between(10, 300), [this, process] {
@@ -337,7 +337,7 @@ void SimNode::Stop(const agent::order::StopAllocation& order) {
       (!directory.lease_end || Boot() < *directory.lease_end)) {
     world_.Violation("C3 " + id_.value + " ends " + ToString(key) + " before its lease is over");
   }
-  const std::vector<std::size_t> alive = world_.AliveOf(id_, key);
+  const std::vector<std::size_t> alive = Seen(key);
   if (Planted(Bug::kRememberedPid) && alive.empty()) {
     for (std::size_t i = 0; i < world_.processes.size(); ++i) {
       const Process& other = world_.processes[i];

@@ -46,7 +46,11 @@ struct Process {
   // before.
   bool unknown = false;
   bool told = false;
-  std::set<GpuUuid> given_back;         // by an operator, although it is on them
+  // Its agent was installed anew and has no groups to find it in: it is there, and only a person
+  // who looks can see it.
+  bool hidden = false;
+  bool forgotten = false;        // how it ended, by a node that lost its state after its attempt
+  std::set<GpuUuid> given_back;  // by an operator, although it is on them
   std::int64_t shim_stopped_until = 0;  // SIGSTOP: until then its shim does nothing
 };
 
@@ -91,6 +95,7 @@ class World {
   std::set<JobId> requeue_asked;                         // somebody wanted it to run again
   std::map<NodeId, std::int64_t> fence_asked;            // the last time that it was called dead
   std::map<NodeId, std::int64_t> power_cuts;             // the last of each node
+  std::map<NodeId, std::int64_t> reinstalled;            // the last time
   std::map<std::pair<JobId, NodeId>, Attempt> accepted;  // highest that the node told it accepted
 
   // Checkers of what the controller makes durable in one commit: C1, C3, C4, C5, C12, C15. The rows
@@ -104,6 +109,7 @@ class World {
   // C5: what the node's disk says after a start of its agent.
   void NodeStarts(const NodeId& node, const std::map<JobId, Attempt>& floors);
   void NodeForgets(const NodeId& node, const Key& key);
+  void NodeLosesAll(const NodeId& node);
   // At the end, when all is healed and quiet.
   void CheckEnd(const std::map<std::string, controller::Entity>& durable);
 
@@ -121,6 +127,7 @@ class World {
   bool IsOver(const controller::AttemptRecord& attempt, std::int64_t made) const;
   bool IsLeased(JobId id) const;
   bool IsFenced(const Process& process) const;
+  bool IsAskedToEnd(const Process& process) const;
   bool IsUnguardedByStore(const Process& process) const;
   bool IsRunAgain(const controller::JobRecord& job) const;
   void CheckPlace(const controller::JobRecord& before, const controller::JobRecord& after);
@@ -146,6 +153,7 @@ class World {
   std::set<std::pair<Key, Rank>> given_up_;  // their end is recorded
   // An operator said that the node has no power: what it had then is given up, true or not.
   std::set<std::pair<NodeId, Key>> fenced_;
+  std::set<std::pair<Key, NodeId>> holding_;        // allocations that are not released
   std::map<NodeId, controller::NodeRecord> nodes_;  // last committed
   std::set<NodeId> drained_;                        // before the commit that is looked at
   const Process* NewestOf(const Key& key, Rank rank) const;

@@ -351,6 +351,22 @@ TEST_F(InstalledAnew, LetsALeaseEndWhatItCannotSee) {
   EXPECT_FALSE(core.state.live.nodes.at(NodeId{"gpu1"}).silent) << "the node itself is well";
 }
 
+TEST_F(InstalledAnew, LetsALeaseEndThemAgainWhereTheStoreCouldNotTakeIt) {
+  core.Attach(WithGroups(Containment::kTree));
+  JobSpec spec = GpuJob(1, 1);
+  spec.requeue_after = Millis{60'000};
+  const Key key = core.Run(core.Submitted(spec));
+  Return(Containment::kTree, "install-anew");
+  core.now.boot += Millis{100'000};
+  core.Beat("gpu1");
+  const Decision refused = Decide(core.state, event::Tick{}, core.now);
+  ASSERT_EQ(core.Phase(key), AttemptPhase::kEnded);
+  Undo(core.state, refused);
+  ASSERT_EQ(core.Phase(key), AttemptPhase::kRunning);
+  Decide(core.state, event::Tick{}, core.now);
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kEnded);
+}
+
 TEST_F(InstalledAnew, IsForgottenWhenTheNodeWasBooted) {
   const Key key = RunIn(kNone);
   Return(kNone);
@@ -391,6 +407,32 @@ TEST_F(Strangers, TheEndOfRanksWithoutARecordIsSeenWhenTheyAreGone) {
   core.Release("gpu1", key);
   EXPECT_EQ(core.View(job).attempts[0].outcome, "node_fail");
   EXPECT_EQ(core.View(job).state, JobState::kRequeued);
+  EXPECT_TRUE(core.state.ranks.at(key).at(0).exit.has_value()) << "unknown, but not missing";
+}
+
+// What is being stopped runs until it is proved gone, also for an agent without its record.
+TEST_F(Strangers, RanksWithoutTheirRecordThatAreBeingStoppedHaveNotEnded) {
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key = core.Run(job);
+  core.Cancel(job);
+  core.Ignore();
+  Back({.key = key, .digest = "", .phase = AllocationPhase::kStarted});
+  EXPECT_FALSE(core.HasEvent("rank.exited"));
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key);
+  core.Release("gpu1", key);
+  EXPECT_EQ(core.View(job).state, JobState::kCancelled);
+  EXPECT_TRUE(core.state.ranks.at(key).at(0).exit.has_value());
+}
+
+TEST_F(Strangers, OfAnAttemptThatHasNoPartThereAreForgottenOnceTheyAreGone) {
+  core.Attach("gpu2", 1);
+  const Key key = core.Run(core.Submitted(GpuJob(1, 1)));
+  const std::string other = core.state.allocs.at(key).contains(NodeId{"gpu1"}) ? "gpu2" : "gpu1";
+  from_node::Hello hello;
+  hello.allocations = {{.key = key, .digest = "x", .phase = AllocationPhase::kDropped}};
+  core.Detach(other);
+  core.Attach(MakeInventory(other, 1), hello);
+  EXPECT_EQ(core.Told<to_node::Forget>(other).key, key);
 }
 
 // Its list of GPUs is lost with its record: all of the node are held, until it is gone.
@@ -423,6 +465,47 @@ TEST_F(Strangers, AGpuThatTwoDamagedRecordsMayNameIsNotFreeWithTheEndOfOne) {
   core.Exit("gpu1", key, 0, Exited{0});
   core.Release("gpu1", key);
   EXPECT_EQ(core.state.quarantine.size(), 1u);
+  core.Release("gpu1", Key{JobId{77}, Attempt{1}});
+  EXPECT_TRUE(core.state.quarantine.empty()) << "the last one has given it back";
+}
+
+// It was held for one that is over; what the node says now has another cause.
+TEST_F(Strangers, AGpuIsFreeWithTheEndOfTheOneThatTheNewestHelloNames) {
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key before = core.Run(job);
+  core.Cancel(job);
+  core.Release("gpu1", before, {{GpuUuid{"GPU-gpu1-0"}, "D state"}});
+  ASSERT_EQ(core.state.quarantine.at(GpuUuid{"GPU-gpu1-0"}).key, before);
+  const Key damaged{JobId{77}, Attempt{1}};
+  from_node::Hello hello;
+  hello.allocations = {{.key = damaged, .digest = "", .phase = AllocationPhase::kStarted}};
+  hello.held = {{GpuUuid{"GPU-gpu1-0"}, "accept: cut short"}};
+  core.Detach("gpu1");
+  core.Attach(MakeInventory("gpu1", 1), hello);
+  EXPECT_EQ(core.state.quarantine.size(), 1u);
+  core.Release("gpu1", damaged);
+  EXPECT_TRUE(core.state.quarantine.empty());
+}
+
+// While it is being stopped, an agent says of a damaged record no longer what it may hold.
+TEST_F(Strangers, AGpuStaysHeldForADamagedRecordThatIsBeingStopped) {
+  const Key key = core.Run(core.Submitted(GpuJob(1, 1)));
+  const Key damaged{JobId{77}, Attempt{1}};
+  from_node::Hello hello;
+  hello.allocations = {{.key = key, .digest = "", .phase = AllocationPhase::kStarted},
+                       {.key = damaged, .digest = "", .phase = AllocationPhase::kStarted}};
+  hello.held = {{GpuUuid{"GPU-gpu1-0"}, "accept: cut short"}};
+  const auto back = [&] {
+    core.Detach("gpu1");
+    core.Attach(MakeInventory("gpu1", 1), hello);
+  };
+  back();
+  hello.held.clear();
+  back();
+  EXPECT_EQ(core.state.quarantine.size(), 1u);
+  core.Release("gpu1", key);
+  core.Release("gpu1", damaged);
+  EXPECT_TRUE(core.state.quarantine.empty());
 }
 
 struct HeldGpu : Strangers {
