@@ -82,6 +82,7 @@ void World::JobCommitted(const JobRecord& job, const std::set<GpuUuid>& quaranti
       // The store knows no such attempt: it is left alone until a person ends it. C2 stands:
       // nothing begins beside it.
       if (process.unknown || IsAskedToEnd(process) || IsFenced(process)) continue;
+      if (process.begun_since && !was_heard(process.node)) continue;  // only its node could tell
       const bool held =
           !process.gpus.empty() &&
           std::all_of(process.gpus.begin(), process.gpus.end(), [&](const GpuUuid& gpu) {
@@ -109,8 +110,12 @@ void World::CheckPlace(const JobRecord& before, const JobRecord& after) {
   ++coverage.faults[restarts ? "restart in place" : "place given up"];
   if (!restarts) return;
   const Key last{after.id, Attempt{before.keeps}};
+  const auto attempt = attempts_.find(last);
   for (const Process& old : processes) {
-    if (old.key != last) continue;
+    if (old.key != last || attempt == attempts_.end()) continue;
+    // Under the same number by a store that is gone, elsewhere.
+    const auto& nodes = attempt->second.nodes;
+    if (std::ranges::find(nodes, old.node) == nodes.end()) continue;
     for (const Process& other : processes) {
       const bool shares = std::ranges::any_of(other.gpus, [&](const GpuUuid& gpu) {
         return std::ranges::find(old.gpus, gpu) != old.gpus.end();
@@ -139,8 +144,10 @@ void World::AttemptCommitted(const AttemptRecord& attempt) {
   if (attempt.phase == AttemptPhase::kStopping && !was_stopping) {
     std::int64_t began = now;
     bool any_ended = false;
+    const bool by_fence = attempt.cause.find("fenced by") != std::string::npos;
     bool excused = std::ranges::any_of(attempt.nodes, [&](const NodeId& node) {
-      return fenced_.contains({node, attempt.key});
+      const auto asked = fence_asked.find(node);  // a node may be back in the same commit
+      return fenced_.contains({node, attempt.key}) || (by_fence && asked != fence_asked.end());
     });
     for (const Process& process : processes) {
       if (process.key != attempt.key) continue;
@@ -205,7 +212,7 @@ bool World::IsOver(const AttemptRecord& attempt, std::int64_t made) const {
 
 // By design a restore loses what was acknowledged after its backup: those submits and cancels, and
 // how ranks ended. What its nodes know is not lost, and nothing may run twice.
-void World::StoreWentBack(const std::map<std::string, controller::Entity>& rows) {
+void World::StoreWentBack(const std::map<std::string, controller::Entity>& rows, bool noticed) {
   went_back_ = now;
   for (const auto& [key, attempt] : attempts_) {
     const bool ends =
@@ -251,7 +258,10 @@ void World::StoreWentBack(const std::map<std::string, controller::Entity>& rows)
     return job == jobs_.end() || job->second.cancelled_by.empty();
   });
   for (Process& process : processes) {
-    process.unknown = !attempts_.contains(process.key);
+    const auto attempt = attempts_.find(process.key);
+    process.unknown = attempt == attempts_.end();
+    process.begun_since =
+        !noticed && !process.unknown && attempt->second.phase == AttemptPhase::kPreparing;
     const std::pair<Key, Rank> rank{process.key, process.rank};
     process.told = (process.told || given_up_.contains(rank)) && !recorded.contains(rank);
   }
@@ -397,16 +407,18 @@ void World::Committed(const controller::Entity& entity, const std::set<GpuUuid>&
 
 void World::QuarantineEnded(const GpuUuid& gpu, bool forgotten) {
   for (Process& process : processes) {
-    // A fenced node offers nothing before it has said anew what it holds.
     const bool over = process.ended && process.shim_stopped_until <= now;
-    if (over || process.given_back.contains(gpu) || IsFenced(process)) continue;
+    if (over || process.given_back.contains(gpu)) continue;
     if (std::find(process.gpus.begin(), process.gpus.end(), gpu) == process.gpus.end()) continue;
     // The operator's word, or gone for good: what lives on it is no longer counted on.
     if (forgotten || release_asked.contains(gpu)) {
       process.given_back.insert(gpu);
       continue;
     }
-    if (process.ended || holding_.contains({process.key, process.node})) continue;
+    // A fenced node offers nothing before it has said anew what it holds.
+    if (process.ended || IsFenced(process) || holding_.contains({process.key, process.node})) {
+      continue;
+    }
     Violation("C3 GPU " + gpu.value + " is offered again, rank " + std::to_string(process.rank) +
               " of " + ToString(process.key) + " lives on it");
   }

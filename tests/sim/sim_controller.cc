@@ -270,7 +270,7 @@ void SimController::PutBack(const Backup& copy, bool unwitnessed) {
   disk_.unwitnessed = unwitnessed;
   quarantined_on_.clear();
   known_boot_ = 0;  // what was started before it is older than this boot, for all that store knows
-  world_.StoreWentBack(Durable());
+  world_.StoreWentBack(Durable(), unwitnessed);
 }
 
 void SimController::Restore(const Backup& backup) {

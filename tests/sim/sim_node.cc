@@ -213,14 +213,13 @@ bool SimNode::ShimStopped(std::size_t process) const {
 void SimNode::LoseState() {
   KillAgent();
   ++installations_;
-  const bool grouped = SimInventory(id_.value).containment != Containment::kTree;
   for (std::size_t i = 0; i < world_.processes.size(); ++i) {
     Process& process = world_.processes[i];
     const auto found = disk_.find(process.key);
     if (process.node != id_ || found == disk_.end()) continue;
-    if (!process.ended && !grouped) process.hidden = true;
+    if (!process.ended && !HasGroups()) process.hidden = true;
     if (!found->second.acked.contains(process.rank)) process.lost = true;
-    if (!grouped) unrecorded_.erase(i);
+    if (!HasGroups()) unrecorded_.erase(i);
   }
   for (auto& [key, directory] : disk_) gone_[key] = std::move(directory);
   disk_.clear();
@@ -235,6 +234,10 @@ void SimNode::EndHidden() {
       EndProcess(i, Signalled{9, false}, StopCause::kNone);
     }
   }
+}
+
+bool SimNode::HasGroups() const {
+  return SimInventory(id_.value).containment != Containment::kTree;
 }
 
 MachineIdentity SimNode::machine() const {
@@ -273,6 +276,7 @@ std::map<JobId, Attempt> SimNode::Floors() const {
 agent::RunnerState SimNode::Found() {
   agent::RunnerState found;
   found.fence = fence_;
+  if (HasGroups()) found.cgroups = "/sys/fs/cgroup/launch-" + id_.value;
   world_.NodeStarts(id_, Floors());
   for (const auto& [job, attempt] : Floors()) found.floors.push_back({job, attempt});
   for (auto& [key, directory] : disk_) {

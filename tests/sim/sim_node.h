@@ -103,6 +103,7 @@ class SimNode {
   std::vector<std::size_t> Seen(const Key& key) const;  // its ranks, as far as the agent finds them
   // The directory, or what the shims of one that is gone still know of it.
   const Directory* Remembered(const Key& key) const;
+  bool HasGroups() const;
   void FindUnrecorded(agent::RunnerState& found);
   void WatchUnrecorded(const Key& key);
   void WatchLease(const Key& key, std::size_t process);  // what its shim does

@@ -46,6 +46,7 @@ struct Process {
   // before.
   bool unknown = false;
   bool told = false;
+  bool begun_since = false;  // a store that went back unnoticed has its attempt as being prepared
   // Its agent was installed anew and has no groups to find it in: it is there, and only a person
   // who looks can see it.
   bool hidden = false;
@@ -105,7 +106,7 @@ class World {
   void NodeForgotten(const NodeId& node);
   void CommitEnds();
   // These rows are all that the store has now.
-  void StoreWentBack(const std::map<std::string, controller::Entity>& rows);
+  void StoreWentBack(const std::map<std::string, controller::Entity>& rows, bool noticed);
   // C5: what the node's disk says after a start of its agent.
   void NodeStarts(const NodeId& node, const std::map<JobId, Attempt>& floors);
   void NodeForgets(const NodeId& node, const Key& key);
