@@ -109,6 +109,7 @@ class LineReader {
     if (open) LAUNCH_RETURN_IF_ERROR(TakeSplits(counts, plain));
     if (open) TakeProgramDevices(counts, plain);
     TakeTrainerDevices(plain);
+    if (open && plain.procs == ProcsWord::kNone) TakeDevicesAmong(counts, plain);
     if (beside) plain.warnings.push_back(std::move(*beside));
     if (auto unread = UnreadScript(counts)) plain.warnings.push_back(std::move(*unread));
     if (auto place = PlaceSet(counts)) plain.warnings.push_back(std::move(*place));
@@ -164,6 +165,34 @@ class LineReader {
       if (auto own = StartsProcesses(line, HabitsOf(line, options_.files))) return own;
     }
     return std::nullopt;
+  }
+
+  // The most that a Python program of the text, also of scripts that it runs, has in its flags.
+  void TakeDevicesAmong(const WrittenCounts& counts, LaunchLine& line) const {
+    for (const std::vector<ShellWord>& words : counts.python) {
+      const ShellScript one{{ShellCommand{words, {}, "", 0}}, false};
+      LineReader reader(one, options_);
+      if (!reader.ExecLast()) continue;
+      reader.line_.read.clear();
+      TakeTrainerDevices(reader.line_);
+      const bool counted = reader.line_.procs == ProcsWord::kNumber;
+      if (!counted ||
+          (line.procs == ProcsWord::kNumber && line.procs_number >= reader.line_.procs_number)) {
+        continue;
+      }
+      if (line.procs == ProcsWord::kNone) AddRead(reader.line_.read, line);
+      line.procs = ProcsWord::kNumber;
+      line.procs_number = reader.line_.procs_number;
+      line.procs_of_all_nodes = reader.line_.procs_of_all_nodes;
+      if (!line.nodes_min) {
+        line.nodes_min = reader.line_.nodes_min;
+        line.nodes_max = reader.line_.nodes_max;
+      }
+    }
+  }
+
+  static void AddRead(const std::vector<std::string>& said, LaunchLine& line) {
+    line.read.insert(line.read.end(), said.begin(), said.end());
   }
 
   // A text that starts a program for each GPU would do so in every process of the job.

@@ -90,6 +90,38 @@ std::optional<bool> TestValue(const ShellCommand& command, const KnownVariables&
   return left && right ? Compared((*words)[1].raw, *left, *right) : std::nullopt;
 }
 
+namespace {
+
+// `--gpus=*` and `*.json`, of stars alone; absent: another pattern, or too long a one.
+std::optional<bool> FitsStars(std::string_view pattern, std::string_view text) {
+  constexpr std::size_t kLongest = 64;
+  constexpr std::size_t kLongestText = 1024;
+  const bool plain = std::all_of(pattern.begin(), pattern.end(), [](char c) {
+    return IsNameChar(c) || std::string_view("*-=./:,+@").find(c) != std::string_view::npos;
+  });
+  if (!plain || pattern.size() > kLongest || text.size() > kLongestText) return std::nullopt;
+  std::size_t star = std::string_view::npos;
+  std::size_t behind = 0;  // of the text, where the last star ends
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < text.size();) {
+    if (at < pattern.size() && pattern[at] == '*') {
+      star = at++;
+      behind = i;
+    } else if (at < pattern.size() && pattern[at] == text[i]) {
+      ++at;
+      ++i;
+    } else if (star != std::string_view::npos) {
+      at = star + 1;
+      i = ++behind;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', at) == std::string_view::npos;
+}
+
+}  // namespace
+
 bool DecidedBranches::IsDead() const {
   return std::any_of(frames_.begin(), frames_.end(), [](const Frame& one) { return one.dead; });
 }
@@ -97,6 +129,10 @@ bool DecidedBranches::IsDead() const {
 bool DecidedBranches::Decides() const {
   return sure_ && std::none_of(frames_.begin(), frames_.end(),
                                [](const Frame& one) { return one.kind == Kind::kLoop; });
+}
+
+bool DecidedBranches::Reached() const {
+  return std::none_of(frames_.begin(), frames_.end(), [](const Frame& one) { return one.unsure; });
 }
 
 void DecidedBranches::Enter() {
@@ -112,8 +148,9 @@ void DecidedBranches::CloseTo(std::size_t depth) {
 }
 
 void DecidedBranches::Push(Kind kind) {
-  if (frames_.size() == kMostOpen) frames_.clear();
-  frames_.push_back({.kind = kind});
+  const bool lost = frames_.size() == kMostOpen;
+  if (lost) frames_.clear();
+  frames_.push_back({.kind = kind, .unsure = lost || kind == Kind::kLoop});
 }
 
 // Patterns are commands of their own: the last of them ends with `)`.
@@ -124,13 +161,16 @@ void DecidedBranches::TakePattern(const ShellWord& word, const std::string& join
     frame.matches = frame.matches || !frame.open;
     frame.open = true;
   } else if (!plain || !frame.subject) {
-    frame.open = true;
+    const auto fits = frame.subject ? FitsStars(word.raw, *frame.subject) : std::nullopt;
+    frame.open = frame.open || !fits;
+    frame.matches = frame.matches || fits.value_or(false);
   } else if (word.value == *frame.subject) {
     frame.matches = true;
   }
   if (joiner == "|") return;
   const bool decides = Decides() && frame.subject;
   frame.dead = decides && (frame.taken || (!frame.matches && !frame.open));
+  frame.unsure = frame.unsure || (!frame.dead && !(decides && frame.matches));
   frame.taken = frame.taken || (decides && frame.matches);
   frame.pattern = frame.matches = frame.open = false;
 }
@@ -156,6 +196,7 @@ void DecidedBranches::TakeKeywords(const ShellCommand& command, const ShellComma
     if (word == "then" && in_if) {
       Frame& frame = frames_.back();
       frame.dead = frame.taken || !frame.condition.value_or(true);
+      frame.unsure = frame.unsure || !frame.condition;
       frame.taken = frame.taken || frame.condition.value_or(false);
     } else if (word == "else" && in_if) {
       frames_.back().dead = frames_.back().taken;

@@ -22,6 +22,10 @@ class DecidedBranches {
   bool Skips(const ShellCommand& command, const ShellCommand* next, const KnownVariables& known,
              bool sure = true);
 
+  bool IsDead() const;  // the branch at hand is ruled out
+  // Whether the text comes to the command at hand for sure.
+  bool Reached() const;
+
   std::size_t depth() const { return frames_.size(); }
   void Enter();  // at the beginning of a text within a text, which ends no branch of the outer one
   void CloseTo(std::size_t depth);  // at the end of a text that left some open
@@ -32,6 +36,7 @@ class DecidedBranches {
     Kind kind = Kind::kIf;
     std::optional<bool> condition;       // of the branch that `then` opens
     bool taken = false;                  // an earlier branch, for sure
+    bool unsure = false;                 // nobody here knows whether the branch at hand is taken
     bool dead = false;                   // the branch at hand
     bool pattern = false;                // of a case: one is expected
     bool matches = false;                // one of the patterns at hand, for sure
@@ -39,7 +44,6 @@ class DecidedBranches {
     std::optional<std::string> subject;  // of a case
   };
 
-  bool IsDead() const;
   bool Decides() const;
   void TakeKeywords(const ShellCommand& command, const ShellCommand* next,
                     const KnownVariables& known);

@@ -240,6 +240,10 @@ class ValueReader {
     if (rest.empty()) return OfName(name);
     const std::string* value = Lookup(name, known_);
     if (rest == "//,/ " && value != nullptr) return WithBlanks(*value);
+    if (value != nullptr && (rest == "#*=" || rest == "##*=")) {
+      const std::size_t equals = rest == "#*=" ? value->find('=') : value->rfind('=');
+      return equals == std::string::npos ? *value : value->substr(equals + 1);
+    }
     const bool as_unset =
         value != nullptr && value->empty() && (rest.starts_with(":-") || rest.starts_with(":="));
     if (value != nullptr && !as_unset) {

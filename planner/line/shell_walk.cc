@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "common/units.h"
+#include "planner/line/argument_loop.h"
 #include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
 #include "planner/line/shell_changes.h"
@@ -90,6 +91,7 @@ void ShellWalk::Walk(const ShellScript& script) {
   const std::set<std::string> idle =
       sourced_ ? std::set<std::string>() : FunctionsNeverNamed(script);
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
+    if (leaves_loop_) break;
     const ShellCommand& command = script.commands[i];
     EnterSubshells(command.subshell, open);
     const ShellCommand* next = i + 1 < script.commands.size() ? &script.commands[i + 1] : nullptr;
@@ -103,10 +105,20 @@ void ShellWalk::Walk(const ShellScript& script) {
       i = *end;
       continue;
     }
+    const bool rounds = decides && !body.reader.open() && sure_ && !decided_.IsDead();
+    if (const auto end = rounds ? EndOfArgumentLoop(script, i) : std::nullopt) {
+      i = *end;
+      continue;
+    }
     if (decides && !body.reader.open() &&
         decided_.Skips(command, next, known_, sure_ && !IsInDoubt(command))) {
       NoteBranches(command);
       continue;
+    }
+    if (rounds_ > 0 && rounds && !command.words.empty() && decided_.Reached() && !conditional_) {
+      const std::string& verb = command.words[0].raw;
+      leaves_loop_ = verb == "break" || verb == "exit";
+      if (leaves_loop_ || verb == "continue") break;
     }
     NoteBody(command, next, body);
     // Where a function is defined its variables are not what they are where it is called.
@@ -218,6 +230,44 @@ std::optional<std::size_t> ShellWalk::EndOfCalledFunction(const ShellScript& scr
   return end;
 }
 
+// `while [ $# -gt 0 ]; do case "$1" in ...` and `for a in "$@"`: walks each round with the
+// arguments that it has. The index of its end; absent: another loop, or arguments nobody knows.
+std::optional<std::size_t> ShellWalk::EndOfArgumentLoop(const ShellScript& script, std::size_t i) {
+  const auto given = ParseInt(ValueOf("#").value_or(""));
+  const ArgumentLoop loop = given ? ArgumentLoopAt(script, i) : ArgumentLoop();
+  if (loop.end == 0) return std::nullopt;
+  bool more = true;
+  if (!loop.variable.empty()) {
+    for (int k = 1; k <= *given && more; ++k) {
+      const auto value = ValueOf(std::to_string(k));
+      if (value) known_.insert_or_assign(loop.variable, *value);
+      more = value && WalkRound(loop.body);
+    }
+    return loop.end;
+  }
+  for (std::int64_t left = *given; left > 0 && more;) {
+    more = WalkRound(loop.body);
+    const auto now = ParseInt(ValueOf("#").value_or(""));
+    more = more && now && *now < left;
+    left = now.value_or(0);
+  }
+  return loop.end;
+}
+
+// False: no other one follows.
+bool ShellWalk::WalkRound(const ShellScript& body) {
+  if (body.commands.size() + 1 > round_commands_left_) return false;
+  round_commands_left_ -= body.commands.size() + 1;
+  const int branches = branches_;
+  const std::vector<Branch> ways = ways_;
+  ++rounds_;
+  Walk(body);
+  --rounds_;
+  branches_ = branches;
+  ways_ = ways;
+  return !std::exchange(leaves_loop_, false);
+}
+
 // Walks the body with the parameters of the call. False: it calls no function of the text.
 bool ShellWalk::CallFunction(const ShellCommand& command) {
   constexpr int kMostLevels = 8;
@@ -255,6 +305,7 @@ bool ShellWalk::CallFunction(const ShellCommand& command) {
     }
   };
   for (int i = 0; i <= kMostParameters; ++i) give_back(i == 0 ? "@" : std::to_string(i));
+  give_back("#");
   for (const std::string& name : locals) {
     give_back(name);
     give_back(name + "[@]");
@@ -439,7 +490,8 @@ std::vector<ShellWalk::Before> ShellWalk::TakeAssignments(const ShellCommand& co
       continue;
     }
     if (outside) Doubt(assignment->name);
-    const bool maybe = branches_ > 0 || conditional_ || in_conditional_call_;
+    const bool reached = decides_ != Decides::kNone && sure_ && decided_.Reached();
+    const bool maybe = (branches_ > 0 && !reached) || conditional_ || in_conditional_call_;
     if (maybe || !sure_ || IsInDoubt(command.words[i])) Doubt(assignment->name);
     if (maybe) {
       if (conditional_) ++way_;
@@ -578,18 +630,22 @@ void ShellWalk::SetParameters(const ShellCommand& command, std::size_t script) {
   const KnownVariables outside = known_;
   std::string all;
   int number = 0;
+  bool all_known = true;
   for (int i = 1; i <= kMostParameters; ++i) known_.erase(std::to_string(i));
   for (std::size_t i = script + 1; i < command.words.size(); ++i) {
     all += (all.empty() ? "" : " ") + command.words[i].raw;
     const bool sure =
         !words_in_doubt_ && (decides_ != Decides::kSure || !IsInDoubt(command.words[i]));
     const auto value = sure ? FixedValue(command.words[i], outside) : std::nullopt;
+    all_known = all_known && value;
     if (value) {
       known_.insert_or_assign(std::to_string(++number), *value);
     } else {
       known_.erase(std::to_string(++number));
     }
   }
+  known_.erase("#");
+  if (all_known && number <= kMostParameters) known_.insert_or_assign("#", std::to_string(number));
   known_.insert_or_assign("@", all);
 }
 
@@ -603,6 +659,10 @@ void ShellWalk::Shift(const std::vector<ShellWord>& words) {
     if (next != known_.end()) known_.insert_or_assign(std::to_string(i), next->second);
   }
   known_.erase("@");
+  const auto count = ParseInt(ValueOf("#").value_or(""));
+  known_.erase("#");
+  if (fits && count && *count >= *given)
+    known_.insert_or_assign("#", std::to_string(*count - *given));
 }
 
 // In a shell of its own.

@@ -99,6 +99,8 @@ class ShellWalk {
   std::optional<std::size_t> EndOfCalledFunction(const ShellScript& script, std::size_t i);
   static std::optional<std::size_t> EndOfIdleFunction(const ShellScript& script, std::size_t i,
                                                       const std::set<std::string>& idle);
+  std::optional<std::size_t> EndOfArgumentLoop(const ShellScript& script, std::size_t i);
+  bool WalkRound(const ShellScript& body);
   bool CallFunction(const ShellCommand& command);
   bool MayBeSetOutside(const std::string& raw) const;
   bool IsInDoubt(const ShellWord& word) const;
@@ -136,6 +138,9 @@ class ShellWalk {
   bool words_in_doubt_ = false;  // of the command at hand
   bool sure_ = true;             // not in the body of a function that is read where it is defined
   bool sourced_ = false;         // the text is that of a script that another one sources
+  int rounds_ = 0;               // of loops over the arguments, within each other
+  bool leaves_loop_ = false;     // the round at hand is the last one
+  std::size_t round_commands_left_ = 16 * 1024;  // texts may be hostile
   int call_level_ = 0;
   int calls_left_ = 256;
   const std::map<std::string, std::string>& files_;

@@ -138,10 +138,24 @@ class CountReader {
     return called;
   }
 
+  // Also behind programs that start it: `uv run python train.py`, `apptainer exec x.sif python`.
   void NotePython(const std::vector<ShellWord>& words) {
     constexpr std::size_t kMostCommands = 32;  // texts may be hostile
-    if (python_.size() == kMostCommands) return;
-    if (CallsPython({words, {}, "", 0})) python_.push_back(words);
+    const std::size_t first = PartsOf({words, {}, "", 0}).first;
+    if (python_.size() == kMostCommands || first >= words.size()) return;
+    const bool says = words[first].value == "echo" || words[first].value == "printf";
+    const auto python =
+        std::find_if(words.begin() + static_cast<std::ptrdiff_t>(first), words.end(),
+                     [](const ShellWord& word) { return IsPython(word.value); });
+    if (says || python == words.end()) return;
+    std::vector<ShellWord> call(python, words.end());
+    for (ShellWord& word : call) {
+      auto value = word.fixed ? std::nullopt : FixedValue(word, Known());
+      if (!value) continue;
+      word.value = std::move(*value);
+      word.fixed = true;
+    }
+    python_.push_back(std::move(call));
   }
 
   // `trl vllm-serve`, `swift rollout`: what it starts answers to a training.
@@ -577,7 +591,11 @@ WrittenCounts CountsIn(const ShellScript& script, const LaunchLineOptions& optio
   if (counts.called) return counts;
   CountReader all(options, ShellWalk::Decides::kNone);
   all.Walk(script);
-  if (!all.launcher_seen() || decided.launcher_seen()) return all.Counts();
+  if (!all.launcher_seen() || decided.launcher_seen()) {
+    WrittenCounts open = all.Counts();
+    if (!counts.python.empty()) open.python = std::move(counts.python);
+    return open;
+  }
   CountReader sure(options, ShellWalk::Decides::kSure);
   sure.Walk(script);
   // What the text seems to rule out may still be what its author wants: a variable may come from

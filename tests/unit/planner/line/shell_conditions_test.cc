@@ -37,7 +37,7 @@ constexpr const char* kAsksTheNode =
     "if [ -z \"${N:-}\" ]; then\n  N=$(nvidia-smi -L | wc -l)\nfi\n"
     "torchrun --nproc_per_node=$N t.py\n";
 constexpr const char* kCase =
-    "case $1 in\n  small) N=2 ;;\n  big|huge) N=8 ;;\n  -*) N=9 ;;\n  *) N=1 ;;\nesac\n"
+    "case $1 in\n  small) N=2 ;;\n  big|huge) N=8 ;;\n  [-+]*) N=9 ;;\n  *) N=1 ;;\nesac\n"
     "torchrun --nproc_per_node=$N t.py\n";
 
 INSTANTIATE_TEST_SUITE_P(
@@ -47,6 +47,14 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"bash t.sh big", kCase, 8}, Case{"bash t.sh small", kCase, 2},
         // A pattern that may match leaves it open.
         Case{"bash t.sh other", kCase, 0},
+        Case{"bash t.sh --n=8",
+             "case $1 in --n=*) N=${1#*=};; *) N=1;; esac\n"
+             "torchrun --nproc_per_node=$N t.py\n",
+             8},
+        Case{"bash t.sh other",
+             "case $1 in -*) N=9;; *) N=1;; esac\n"
+             "torchrun --nproc_per_node=$N t.py\n",
+             1},
         Case{"bash t.sh", "case $1 in a) N=2;; *) N=1;; esac\ntorchrun --nproc_per_node=$N t.py\n",
              0},
         Case{"M=a bash t.sh",

@@ -238,5 +238,70 @@ TEST(WrittenCounts, AScriptThatSetsThePlaceOfItsRanksIsTold) {
   EXPECT_EQ(said("export MASTER_ADDR=localhost\npython t.py\n"), "");
 }
 
+std::string ScriptWith(const std::string& arguments, const std::string& text) {
+  return Reading(Line("bash train.sh " + arguments, {{"train.sh", text}}));
+}
+
+TEST(WrittenCounts, OptionsThatALoopReads) {
+  const std::string loop =
+      "N=1\nwhile [[ $# -gt 0 ]]; do\n  case \"$1\" in\n    --mode) MODE=\"$2\"; shift 2 ;;\n"
+      "    -n | --ngpu) N=\"$2\"; shift 2 ;;\n    --ngpu=*) N=\"${1#*=}\"; shift ;;\n"
+      "    --) shift; break ;;\n    *) exit 1 ;;\n  esac\ndone\n"
+      "torchrun --nproc_per_node=$N t.py\n";
+  EXPECT_EQ(ScriptWith("", loop), "node procs=1");
+  EXPECT_EQ(ScriptWith("--mode ddp --ngpu 4", loop), "node procs=4");
+  EXPECT_EQ(ScriptWith("-n 2 -- --ngpu 8", loop), "node procs=2");
+  EXPECT_EQ(ScriptWith("--ngpu=4", loop), "node procs=4");
+  EXPECT_EQ(ScriptWith("--ngpu $NGPU", loop), "node");
+  EXPECT_EQ(ScriptWith("-n 4",
+                       "while [ \"$1\" != \"\" ]; do\n  case $1 in\n    -n | --ngpu )\n"
+                       "      shift\n      N=$1\n      ;;\n  esac\n  shift\ndone\n"
+                       "torchrun --nproc_per_node=$N t.py\n"),
+            "node procs=4");
+  EXPECT_EQ(ScriptWith("--ngpu=4 --x",
+                       "for a in \"$@\"; do\n  case $a in\n    --ngpu=*) "
+                       "N=${a##*=} ;;\n  esac\ndone\n"
+                       "torchrun --nproc_per_node=$N t.py\n"),
+            "node procs=4");
+  // An index of the training nesy.sh: the list of devices and its length.
+  EXPECT_EQ(ScriptWith("--gpus 0,1,2,3",
+                       "GPUS=7\nwhile [[ $# -gt 0 ]]; do\n  case \"$1\" in\n"
+                       "    --gpus) GPUS=\"$2\"; shift 2 ;;\n    *) exit 1 ;;\n  esac\ndone\n"
+                       "N=$(echo \"$GPUS\" | tr ',' '\\n' | wc -l)\n"
+                       "torchrun --nproc_per_node=\"$N\" t.py\n"),
+            "node procs=4");
+}
+
+TEST(WrittenCounts, ALoopThatDoesNotShiftEnds) {
+  EXPECT_EQ(ScriptWith("a b",
+                       "while [ $# -gt 0 ]; do\n  echo $1\ndone\n"
+                       "torchrun --nproc_per_node=2 t.py\n"),
+            "node procs=2");
+}
+
+TEST(WrittenCounts, AnArrayOfTheBranchThatIsTaken) {
+  // fms_ehrs, its start
+  EXPECT_EQ(Reading(Script("NNODES=1\nargs=( t.py )\nif [[ $NNODES -gt 1 ]]; then\n"
+                           "  args=( --nnodes=$NNODES --nproc_per_node=4 \"${args[@]}\" )\nelse\n"
+                           "  args=( --standalone --nproc_per_node=8 \"${args[@]}\" )\nfi\n"
+                           "torchrun \"${args[@]}\"\n")),
+            "node procs=8");
+}
+
+TEST(WrittenCounts, DevicesOfAPythonProgramInAScript) {
+  for (const char* text :
+       {"python main.py fit --trainer.devices=3\necho done\n",
+        "apptainer exec --nv x.sif pixi run -e a python main.py --trainer.devices=3\n",
+        "A=\"trainer.devices=[0,1,2]\"\nfor i in 0 1; do\n  python run.py $A seed=$i\ndone\n",
+        "N=3\npython prepare.py\nuv run python main.py fit --trainer.devices=$N\n",
+        "train() { python main.py fit --trainer.devices=$1; }\ntrain 3\n"}) {
+    const auto line = Script(text);
+    ASSERT_TRUE(line) << FormatError(line.error());
+    EXPECT_EQ(line->procs, ProcsWord::kNumber) << text;
+    EXPECT_EQ(line->procs_number, 3) << text;
+  }
+  EXPECT_EQ(Reading(Script("echo python main.py --trainer.devices=3\npython main.py\n")), "plain");
+}
+
 }  // namespace
 }  // namespace launch
