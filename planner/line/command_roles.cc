@@ -54,12 +54,25 @@ class RoleReader {
       return role;
     }
     role.launcher = FindLauncher(called).value_or("");
+    if (role.launcher.empty() && role.verb == "eval") NoteEvaluated(called, role);
     if (!role.launcher.empty()) {
       role.weight = kLauncherWeight;
     } else if (!ShellScriptOf(called).empty() || CallsPython(called)) {
       role.weight = kProgramWeight;
     }
     return role;
+  }
+
+  // `eval "$cmd &"`, with what the text gives to cmd.
+  void NoteEvaluated(const ShellCommand& command, CommandRole& role) {
+    if (command.words.size() < 2) return;
+    const auto text = PartlyKnown(command.words.back(), known_);
+    if (!text || text->size() > evaluated_left_) return;
+    evaluated_left_ -= text->size();
+    const auto script = ReadShell(*text);
+    if (!script || script->commands.empty()) return;
+    role.launcher = FindLauncher(*script).value_or("");
+    role.leaves = script->commands.back().joiner == "&";
   }
 
   // The words as the command gets them, without keywords, assignments and what defines a function.
@@ -100,6 +113,7 @@ class RoleReader {
     }
   }
 
+  std::size_t evaluated_left_ = 256 * 1024;  // bytes: texts may be hostile
   WordSplitter splitter_;
   KnownVariables known_;
   std::map<std::string, CommandRole, std::less<>> functions_;

@@ -59,7 +59,7 @@ Unexpected BadFlagValue(std::string_view launcher, std::string_view flag, std::s
   return Fail(ErrorCode::kInvalidArgument,
               "run: " + std::string(flag) + " is \"" + std::string(value) + "\", not " +
                   std::string(wanted),
-              std::string(launcher) + " would refuse it too");
+              std::string(launcher) + std::string(kRefusedToo));
 }
 
 Result<std::size_t> WalkFlags(

@@ -71,6 +71,9 @@ Result<std::size_t> WalkFlags(
     const KnownVariables& known,
     const std::function<Result<void>(const FlagRule& rule, const ShellWord& value)>& take);
 
+// How the hint of a value ends that the launcher itself would refuse.
+inline constexpr std::string_view kRefusedToo = " would refuse it too";
+
 // Refusals in the launcher's name.
 Unexpected FlagNotUnderstood(std::string_view launcher, std::string_view flag);
 Unexpected BadFlagValue(std::string_view launcher, std::string_view flag, std::string_view value,

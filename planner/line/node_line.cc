@@ -115,6 +115,8 @@ std::vector<Finding> HiddenInScripts(const std::vector<ShellWalk::CalledText>& s
   return {};
 }
 
+}  // namespace
+
 // A script that ends while what it started still trains would end the job.
 Result<void> CheckScriptStays(const ShellScript& script,
                               const std::vector<ShellWalk::CalledText>& scripts) {
@@ -132,6 +134,8 @@ Result<void> CheckScriptStays(const ShellScript& script,
       "run: " + path + " leaves " + left + " in the background and ends: the job would end with it",
       "leave the & out, or write `wait` as the last line of " + path);
 }
+
+namespace {
 
 // Each of several launchers at once would get every process, device and port of the job.
 Result<void> CheckOneAtATime(const ShellScript& script, const std::string& where,
@@ -332,7 +336,10 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
     line.procs = ProcsWord::kNumber;
     line.procs_number = *own;
   }
+  const std::string unknown_flag = counts.flag_unknown.substr(counts.flag_unknown.find(' ') + 1);
+  const bool said = counts.flag_unknown.empty() || why == unknown_flag;
   line.read.push_back(std::move(why));
+  if (!said) line.read.push_back(unknown_flag);
   TakeCounts(counts, line);
   if (auto finding = FilesLeftOut(counts, options)) line.warnings.push_back(std::move(*finding));
   if (!lacks) line.shell += WaitBehind(script);

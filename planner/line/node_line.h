@@ -37,4 +37,8 @@ std::optional<Finding> FilesLeftOut(const WrittenCounts& counts, const LaunchLin
 // The launchers that wrappers stand for; others (mpirun, srun) cannot be held to a plan.
 bool IsWrapped(std::string_view launcher);
 
+// Refuses a last script that leaves what trains in the background and ends.
+Result<void> CheckScriptStays(const ShellScript& script,
+                              const std::vector<ShellWalk::CalledText>& scripts);
+
 }  // namespace launch

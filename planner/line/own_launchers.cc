@@ -67,4 +67,13 @@ std::optional<OwnLauncherPlace> OwnLauncherAt(const std::vector<ShellWord>& word
   return several ? std::optional(place) : std::nullopt;
 }
 
+bool IsServer(const std::vector<ShellWord>& words) {
+  constexpr std::array<std::string_view, 4> kServes = {"vllm-serve", "rollout", "deploy", "serve"};
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    if (OwnLauncherOf(ProgramOf(words[i])) != nullptr)
+      return std::find(kServes.begin(), kServes.end(), words[i + 1].value) != kServes.end();
+  }
+  return false;
+}
+
 }  // namespace launch

@@ -39,4 +39,7 @@ struct OwnLauncherPlace {
 // only.
 std::optional<OwnLauncherPlace> OwnLauncherAt(const std::vector<ShellWord>& words, std::size_t at);
 
+// `trl vllm-serve`, `swift rollout`: what it starts answers to a training.
+bool IsServer(const std::vector<ShellWord>& words);
+
 }  // namespace launch

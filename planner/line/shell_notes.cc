@@ -11,6 +11,7 @@
 #include "planner/line/line_prefix.h"
 #include "planner/line/node_line.h"
 #include "planner/line/own_launchers.h"
+#include "planner/line/shell_functions.h"
 
 namespace launch {
 namespace {
@@ -137,6 +138,21 @@ bool WaitsInLoop(const std::vector<ShellCommand>& commands, std::size_t at) {
   return false;
 }
 
+// `trl vllm-serve`, also of `nohup bash -c '...'`: it answers to a training beside it.
+bool Serves(const ShellCommand& command) {
+  if (IsServer(command.words)) return true;
+  constexpr std::size_t kLongest = 4096;
+  return std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
+    if (word.value.find("serve") == std::string::npos || word.value.size() > kLongest ||
+        word.value.find(' ') == std::string::npos) {
+      return false;
+    }
+    const auto text = ReadShell(word.value);
+    return text && std::any_of(text->commands.begin(), text->commands.end(),
+                               [](const ShellCommand& one) { return IsServer(one.words); });
+  });
+}
+
 }  // namespace
 
 std::string LaunchersAtOnce(const ShellScript& script,
@@ -145,14 +161,21 @@ std::string LaunchersAtOnce(const ShellScript& script,
   const std::vector<CommandRole> roles = RolesOf(script);
   int loop = 0;  // that are open
   int running = 0;
+  int outside = 0;  // running in front of the function that is open
+  FunctionReader reader;
   const auto& commands = script.commands;
   for (std::size_t i = 0; i < commands.size(); ++i) {
+    const ShellCommand* next = i + 1 < commands.size() ? &commands[i + 1] : nullptr;
+    const FunctionReader::Step step = reader.Take(commands[i], next);
+    if (step == FunctionReader::Step::kOpens) outside = running;
+    if (step == FunctionReader::Step::kOpens || step == FunctionReader::Step::kCloses)
+      running = outside;
     if (commands[i].words.empty()) continue;
     const std::string& first = commands[i].words[0].raw;
     if (first == "for" || first == "while" || first == "until") ++loop;
     if (std::find(kOther.begin(), kOther.end(), first) != kOther.end()) running = 0;
     if (first == "done" && loop > 0) --loop;
-    if (commands[i].joiner != "&") continue;
+    if ((commands[i].joiner != "&" && !roles[i].leaves) || Serves(commands[i])) continue;
     std::string launcher = roles[i].launcher;
     const std::string path = launcher.empty() ? ShellScriptOf(commands[i]) : std::string();
     if (scripts.contains(path)) launcher = path;
@@ -198,7 +221,8 @@ std::string LeftInBackground(const ShellScript& script) {
     // A later command in the foreground that looks as much like the training: the script lasts as
     // long as that one does.
     const bool trains = role.weight > 0 && role.weight >= left_weight;
-    if (trains || role.waits || (script.compound && !IsDoneAtOnce(role))) left.clear();
+    const bool unknown = script.compound || left_weight == 0;
+    if (trains || role.waits || (unknown && !IsDoneAtOnce(role))) left.clear();
   }
   return left;
 }

@@ -91,6 +91,7 @@ class CountReader {
     counts.called = some(calls_) || some(assigned_) || some(served_);
     counts.refused = refused_;
     counts.stops = stops_;
+    counts.flag_unknown = flag_unknown_;
     counts.sets_devices = sets_devices_;
     counts.program_sets_devices = program_sets_devices_;
     counts.program_devices = program_devices_;
@@ -156,17 +157,6 @@ class CountReader {
       word.fixed = true;
     }
     python_.push_back(std::move(call));
-  }
-
-  // `trl vllm-serve`, `swift rollout`: what it starts answers to a training.
-  static bool IsServer(const std::vector<ShellWord>& words) {
-    constexpr std::array<std::string_view, 4> kServes = {"vllm-serve", "rollout", "deploy",
-                                                         "serve"};
-    for (std::size_t i = 0; i + 1 < words.size(); ++i) {
-      if (OwnLauncherOf(ProgramOf(words[i])) != nullptr)
-        return std::find(kServes.begin(), kServes.end(), words[i + 1].value) != kServes.end();
-    }
-    return false;
   }
 
   // What a call asks for, beside those before it.
@@ -295,11 +285,13 @@ class CountReader {
   // the branches agree about is known.
   bool TakeChoices(const ShellCommand& command) {
     std::vector<WrittenCounts> each;
+    choosing_ = true;
     walk_.ForEachChoice(command, [&](const std::vector<ShellWord>& words) {
       NoteFiles(words);
       WrittenCounts one;
       if (FromCall(words, one)) each.push_back(one);
     });
+    choosing_ = false;
     if (each.empty()) return false;
     const WrittenCounts& first = each.front();
     const auto agree = [&each](auto same) { return std::all_of(each.begin(), each.end(), same); };
@@ -359,6 +351,7 @@ class CountReader {
       if (AssignmentOf(words[i])) continue;
       if (const auto place = FindTorchrun(words, i)) {
         const auto read = ReadTorchrun(words, place->first_flag, place->launch_module, Known());
+        if (!read) NoteTorchrun(read.error());
         return read ? TakeRead(*read, false, out) : TakeFlags(words, place->first_flag, {}, out);
       }
       if (const auto place = FindDeepspeed(words, i)) {
@@ -424,6 +417,14 @@ class CountReader {
     }
     return !place.own->place_from_env || literals_.contains("NODE_RANK") ||
            own_literals_.contains("NODE_RANK");
+  }
+
+  // What torchrun would not take either: `--nproc_per_node=NUM_GPUS`, `--nprocs_per_node`.
+  void NoteTorchrun(const Error& error) {
+    const bool written = error.message.find_first_of("$`") == std::string::npos;
+    if (written && !choosing_ && error.hint.ends_with(kRefusedToo)) NoteStop(error);
+    const bool flag = error.message.find(" line with the flag ") != std::string::npos;
+    if (flag && flag_unknown_.empty()) flag_unknown_ = error.message;
   }
 
   void NoteStop(Error error) {
@@ -564,6 +565,8 @@ class CountReader {
   bool launcher_named_ = false;
   std::string refused_;
   std::optional<Error> stops_;
+  std::string flag_unknown_;
+  bool choosing_ = false;         // the call is read with one of several values
   const std::string told_procs_;  // by the job
   WrittenCounts served_;
   std::string on_cpu_;

@@ -35,6 +35,7 @@ struct WrittenCounts {
   std::optional<NamedText> deepspeed;            // the engine's file of the first call that has one
   std::string hostfile_unread;                   // a hostfile of DeepSpeed that is not at hand
   std::optional<Error> stops;  // why a call that the text reaches for sure cannot be started
+  std::string flag_unknown;    // of a torchrun line, as an error says it; empty: none
   std::string refused;         // srun or mpirun that the text reaches for sure, beside a launcher
   // Of calls that ask for different numbers: the one that was left.
   std::optional<int> other_procs;

@@ -584,6 +584,51 @@ TEST(PublicStart, ANumberOfGpusLessOneIsComputedWhereTheJobSaysIt) {
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(
+    Together, PublicStart,
+    ::testing::Values(
+        PublicLine{"a function with & that is called twice",
+                   "run_bg() {\n  CUDA_VISIBLE_DEVICES=$1 torchrun --nproc_per_node=1 t.py &\n}\n"
+                   "run_bg 0\nrun_bg 1\nwait",
+                   "refused: run: it starts several of torchrun at the same time"},
+        PublicLine{"the same once",
+                   "run_bg() {\n  torchrun --nproc_per_node=2 t.py &\n}\nrun_bg 0\nwait",
+                   "node procs=2"},
+        PublicLine{"eval with & in a loop",
+                   "for g in 0,1 2,3; do\n cmd=\"torchrun --nproc_per_node=2 t.py --d $g\"\n"
+                   " eval \"$cmd &\"\ndone\nwait",
+                   "refused: run: it starts several of torchrun at the same time"},
+        PublicLine{"deep-diver/open-r1 commands.md: a server and a training, both by nohup",
+                   "nohup bash -c 'CUDA_VISIBLE_DEVICES=0 trl vllm-serve --model m' > v.log &\n"
+                   "nohup bash -c 'CUDA_VISIBLE_DEVICES=1,2,3 accelerate launch --num_processes 3 "
+                   "t.py' > t.log &\nwait",
+                   "node procs=3 devices=3"},
+        PublicLine{"a placeholder behind uv", "uv run torchrun --nproc_per_node=NUM_GPUS train.py",
+                   "refused: run: --nproc-per-node is \"NUM_GPUS\""}));
+
+TEST(PublicStart, AScriptThatLeavesAnUnknownProgramBehindIsRefused) {
+  const auto read = [](const char* text) {
+    LaunchLineOptions options;
+    options.files["t.sh"] = text;
+    return Reading(ReadLaunchLine("bash t.sh", options));
+  };
+  EXPECT_EQ(
+      read("mytrain --x > l 2>&1 &\necho started\n"),
+      "refused: run: t.sh leaves mytrain in the background and ends: the job would end with it");
+  EXPECT_EQ(read("mytrain --x > l 2>&1 &\nwait\n"), "plain");
+  EXPECT_EQ(read("monitor --x &\n./mytrain\n"), "plain");
+}
+
+TEST(PublicStart, AFlagThatTorchrunDoesNotHaveIsNamedOfScriptsToo) {
+  LaunchLineOptions options;
+  options.files["t.sh"] = "torchrun --nprocs_per_node=2 t.py\n";
+  const auto line = ReadLaunchLine("bash t.sh", options);
+  ASSERT_TRUE(line) << FormatError(line.error());
+  EXPECT_TRUE(std::ranges::any_of(line->read, [](const std::string& one) {
+    return one.find("--nprocs_per_node") != std::string::npos;
+  }));
+}
+
 TEST(PublicStart, OnlyComposerGetsTheWorldSize) {
   const auto both =
       ReadLaunchLine("python prep.py\ncomposer -n 4 --world_size 8 train.py c.yaml", {});
