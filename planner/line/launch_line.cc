@@ -20,6 +20,7 @@
 #include "planner/line/script_habits.h"
 #include "planner/line/shell_notes.h"
 #include "planner/line/shell_values.h"
+#include "planner/line/task_runners.h"
 #include "planner/line/torchrun_flags.h"
 #include "planner/line/written_counts.h"
 
@@ -113,6 +114,8 @@ class LineReader {
     if (open && plain.procs == ProcsWord::kNone) TakeDevicesAmong(counts, plain);
     if (beside) plain.warnings.push_back(std::move(*beside));
     if (auto unread = UnreadScript(counts)) plain.warnings.push_back(std::move(*unread));
+    if (auto task = open ? UnreadTask(counts) : std::nullopt)
+      plain.warnings.push_back(std::move(*task));
     if (auto place = PlaceSet(counts)) plain.warnings.push_back(std::move(*place));
     if (auto left = FilesLeftOut(counts, options_)) plain.warnings.push_back(std::move(*left));
     plain.rank_means_several = habits.optional_rank;
@@ -262,6 +265,22 @@ class LineReader {
                        "leave it out, or write ${" + names.front() +
                            ":-...} to keep what the "
                            "start gives");
+  }
+
+  // `make train`, as the last command of the text or of a script that it runs.
+  std::optional<Finding> UnreadTask(const WrittenCounts& counts) const {
+    std::string task = counts.python.empty() ? LastTaskOf(script_) : std::string();
+    for (const auto& [shown, text, maybe] : counts.scripts) {
+      const auto script = ReadShell(text);
+      if (script && task.empty() && counts.python.empty()) task = LastTaskOf(*script);
+    }
+    if (task.empty()) return std::nullopt;
+    return MakeFinding("script_unread", Severity::kNotice,
+                       "what " + task +
+                           " starts is not read: run is started once per rank, and a launcher "
+                           "called there would be stopped",
+                       "write what it runs as run, or gpus: N and launcher: node if it calls "
+                       "torchrun, deepspeed or accelerate");
   }
 
   // Of programs that no launcher starts.

@@ -629,6 +629,28 @@ TEST(PublicStart, AFlagThatTorchrunDoesNotHaveIsNamedOfScriptsToo) {
   }));
 }
 
+TEST(PublicStart, ATaskOfAnotherFileIsSaidNotToBeRead) {
+  const auto says = [](const char* run) -> std::string {
+    LaunchLineOptions options;
+    options.files["t.sh"] = "cd runs && make train\n";
+    const auto line = ReadLaunchLine(run, options);
+    if (!line) return line.error().message;
+    for (const Finding& one : line->warnings)
+      if (one.code == "script_unread") return one.says.substr(0, one.says.find(" is not read"));
+    return "";
+  };
+  // cdluminate/MyNotes
+  EXPECT_EQ(says("make train-dist num_GPUs=4"), "what make train-dist starts");
+  EXPECT_EQ(says("bash t.sh"), "what make train starts");
+  EXPECT_EQ(says("just train"), "what just train starts");
+  EXPECT_EQ(says("pixi run train"), "what pixi run train starts");
+  EXPECT_EQ(says("poe train"), "what poe train starts");
+  EXPECT_EQ(says("dvc repro"), "what dvc repro starts");
+  EXPECT_EQ(says("make -j8 && ./train_gpt2cu"), "");
+  EXPECT_EQ(says("make install"), "");
+  EXPECT_EQ(says("pixi run python train.py"), "");
+}
+
 TEST(PublicStart, OnlyComposerGetsTheWorldSize) {
   const auto both =
       ReadLaunchLine("python prep.py\ncomposer -n 4 --world_size 8 train.py c.yaml", {});
