@@ -79,14 +79,19 @@ class Place:
 
 
 def keep_devices(place, environ):
-    """The job's devices again, where the text around the call set others. A part of them that
-    suffices stays: the rest may be those of a server beside the training."""
+    """The job's devices again, where the text around the call set others. Some of them that suffice
+    stay, or are places among those of the job: the rest may be those of a server beside the training."""
     planned = environ.pop("LAUNCH_VISIBLE_DEVICES", None)
     found = environ.get("CUDA_VISIBLE_DEVICES")
     if planned is None or found == planned:
         return
+    devices = planned.split(",")
     part = [device.strip() for device in (found or "").split(",")]
-    if set(part) <= set(planned.split(",")) and len(set(part)) >= place.per_node:
+    if set(part) <= set(devices) and len(set(part)) >= place.per_node:
+        return
+    some = place.per_node <= len(set(part)) < len(devices)
+    if some and all(one.isdigit() and int(one) < len(devices) for one in part):
+        environ["CUDA_VISIBLE_DEVICES"] = ",".join(devices[int(one)] for one in part)
         return
     if place.node == 0:
         say(f"CUDA_VISIBLE_DEVICES={found or ''} inside run is replaced by the job's devices: {planned or 'none'}")

@@ -375,6 +375,13 @@ def test_a_launcher_in_a_text_that_sets_devices_gets_those_of_the_job(capfd):
     assert "replaced by the job's devices: 4,5" in capfd.readouterr().err
     of_four = {"LAUNCH_VISIBLE_DEVICES": "0,1,2,3"}
     assert kept(CUDA_VISIBLE_DEVICES="2,3", **of_four) == {"CUDA_VISIBLE_DEVICES": "2,3"}, "a server has the others"
+    others = {"LAUNCH_VISIBLE_DEVICES": "4,5,6,7"}
+    assert kept(CUDA_VISIBLE_DEVICES="1,2,3", **others) == {"CUDA_VISIBLE_DEVICES": "5,6,7"}, "places among the job's"
+    assert kept(CUDA_VISIBLE_DEVICES="5,6,7", **others) == {"CUDA_VISIBLE_DEVICES": "5,6,7"}
+    assert kept(CUDA_VISIBLE_DEVICES="7,6,5,4", **others) == {"CUDA_VISIBLE_DEVICES": "7,6,5,4"}
+    by_name = {"LAUNCH_VISIBLE_DEVICES": "GPU-a,GPU-b,GPU-c"}
+    assert kept(CUDA_VISIBLE_DEVICES="1,2", **by_name) == {"CUDA_VISIBLE_DEVICES": "GPU-b,GPU-c"}
+    capfd.readouterr()
     assert kept(CUDA_VISIBLE_DEVICES="3", **of_four) == {"CUDA_VISIBLE_DEVICES": "0,1,2,3"}, "too few for two ranks"
     assert kept(LAUNCH_VISIBLE_DEVICES="") == {"CUDA_VISIBLE_DEVICES": ""}
 
