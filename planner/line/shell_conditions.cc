@@ -150,7 +150,28 @@ void DecidedBranches::CloseTo(std::size_t depth) {
 void DecidedBranches::Push(Kind kind) {
   const bool lost = frames_.size() == kMostOpen;
   if (lost) frames_.clear();
+  if (!frames_.empty()) frames_.back().unclear = true;
   frames_.push_back({.kind = kind, .unsure = lost || kind == Kind::kLoop});
+}
+
+// `if A || B && C; then`: bash takes the tests from left to right.
+void DecidedBranches::TakeTest(const ShellCommand& command, const KnownVariables& known) {
+  static constexpr std::array<std::string_view, 2> kGroups = {"{", "!"};
+  Frame& frame = frames_.back();
+  const auto& words = command.words;
+  const std::size_t first = words[0].raw == "if" || words[0].raw == "elif" ? 1 : 0;
+  const bool group =
+      command.subshell > 0 ||
+      (first < words.size() && std::ranges::find(kGroups, words[first].raw) != kGroups.end());
+  const std::string joiner = std::exchange(frame.joiner, command.joiner);
+  frame.unclear = frame.unclear || group || (!joiner.empty() && !IsChain(joiner));
+  const auto value = Decides() ? TestValue(command, known) : std::optional<bool>();
+  const bool settles = joiner == "||";  // the value after which the other one does not matter
+  if (joiner.empty()) {
+    frame.condition = value;
+  } else if (frame.condition != settles && (value == settles || frame.condition.has_value())) {
+    frame.condition = value;
+  }
 }
 
 // Patterns are commands of their own: the last of them ends with `)`.
@@ -175,8 +196,7 @@ void DecidedBranches::TakePattern(const ShellWord& word, const std::string& join
   frame.pattern = frame.matches = frame.open = false;
 }
 
-void DecidedBranches::TakeKeywords(const ShellCommand& command, const ShellCommand* next,
-                                   const KnownVariables& known) {
+void DecidedBranches::TakeKeywords(const ShellCommand& command, const KnownVariables& known) {
   static constexpr std::array<std::string_view, 4> kLoops = {"while", "until", "for", "select"};
   static constexpr std::array<std::string_view, 4> kWithin = {"do", "{", "!", "time"};
   for (std::size_t i = 0; i < command.words.size(); ++i) {
@@ -188,13 +208,17 @@ void DecidedBranches::TakeKeywords(const ShellCommand& command, const ShellComma
       } else {
         frames_.back().dead = frames_.back().taken;
       }
-      const bool alone = next != nullptr && !next->words.empty() && next->words[0].raw == "then";
-      frames_.back().condition =
-          alone && Decides() ? TestValue(command, known) : std::optional<bool>();
+      Frame& frame = frames_.back();
+      frame.in_condition = true;
+      frame.unclear = i > 0;  // `! if ...`
+      frame.joiner.clear();
+      TakeTest(command, known);
       return;
     }
     if (word == "then" && in_if) {
       Frame& frame = frames_.back();
+      frame.in_condition = false;
+      if (frame.unclear) frame.condition.reset();
       frame.dead = frame.taken || !frame.condition.value_or(true);
       frame.unsure = frame.unsure || !frame.condition;
       frame.taken = frame.taken || frame.condition.value_or(false);
@@ -211,7 +235,7 @@ void DecidedBranches::TakeKeywords(const ShellCommand& command, const ShellComma
       Push(Kind::kLoop);
       return;
     } else if (word == "fi" || word == "esac" || word == "done") {
-      if (!frames_.empty()) frames_.pop_back();
+      if (!frames_.empty() && frames_.back().kind != Kind::kText) frames_.pop_back();
       return;
     } else if (std::find(kWithin.begin(), kWithin.end(), word) == kWithin.end()) {
       return;
@@ -219,17 +243,21 @@ void DecidedBranches::TakeKeywords(const ShellCommand& command, const ShellComma
   }
 }
 
-bool DecidedBranches::Skips(const ShellCommand& command, const ShellCommand* next,
-                            const KnownVariables& known, bool sure) {
+bool DecidedBranches::Skips(const ShellCommand& command, const KnownVariables& known, bool sure) {
   sure_ = sure;
   const bool behind_another = std::exchange(in_chain_, IsChain(command.joiner));
-  if (command.words.empty()) return IsDead();
+  const bool in_condition = !frames_.empty() && frames_.back().in_condition;
+  if (command.words.empty()) {
+    if (in_condition) frames_.back().unclear = true;
+    return IsDead();
+  }
   const bool pattern = !frames_.empty() && frames_.back().pattern && command.words[0].raw != "esac";
   if (pattern) {
     TakePattern(command.words[0], command.joiner);
     return true;
   }
-  TakeKeywords(command, next, known);
+  if (in_condition && command.words[0].raw != "then") TakeTest(command, known);
+  TakeKeywords(command, known);
   bool skips = IsDead();
   if (command.joiner == ";;" && !frames_.empty() && frames_.back().kind == Kind::kCase) {
     frames_.back().pattern = true;

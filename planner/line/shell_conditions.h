@@ -19,8 +19,7 @@ class DecidedBranches {
  public:
   // Whether the text does not come to the command. Takes every command once, in order. `sure`: the
   // values that the command names are those that it will find.
-  bool Skips(const ShellCommand& command, const ShellCommand* next, const KnownVariables& known,
-             bool sure = true);
+  bool Skips(const ShellCommand& command, const KnownVariables& known, bool sure = true);
 
   bool IsDead() const;  // the branch at hand is ruled out
   // Whether the text comes to the command at hand for sure.
@@ -35,6 +34,9 @@ class DecidedBranches {
   struct Frame {
     Kind kind = Kind::kIf;
     std::optional<bool> condition;       // of the branch that `then` opens
+    bool in_condition = false;           // `then` is to come
+    bool unclear = false;                // more stands in the condition than tests
+    std::string joiner;                  // behind the last test; empty: none was yet
     bool taken = false;                  // an earlier branch, for sure
     bool unsure = false;                 // nobody here knows whether the branch at hand is taken
     bool dead = false;                   // the branch at hand
@@ -45,8 +47,8 @@ class DecidedBranches {
   };
 
   bool Decides() const;
-  void TakeKeywords(const ShellCommand& command, const ShellCommand* next,
-                    const KnownVariables& known);
+  void TakeKeywords(const ShellCommand& command, const KnownVariables& known);
+  void TakeTest(const ShellCommand& command, const KnownVariables& known);
   void TakePattern(const ShellWord& word, const std::string& joiner);
   void Push(Kind kind);
 

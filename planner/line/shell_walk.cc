@@ -26,6 +26,8 @@ constexpr int kMostCopies = 256;
 constexpr std::size_t kMostWays = 16;   // branches within each other
 constexpr std::size_t kMostMoves = 64;  // functions that change the place
 
+constexpr std::size_t kMostSkipped = 1024;
+
 bool Mentions(const ShellCommand& command, const std::string& name) {
   return std::any_of(command.words.begin(), command.words.end(), [&](const ShellWord& word) {
     return word.raw.find("$" + name) != std::string::npos ||
@@ -73,6 +75,12 @@ std::optional<std::string> Printed(const std::vector<ShellWord>& words,
 
 }  // namespace
 
+std::string RawText(const ShellCommand& command) {
+  std::string text;
+  for (const ShellWord& word : command.words) text += (text.empty() ? "" : " ") + word.raw;
+  return text;
+}
+
 ShellWalk::ShellWalk(const LaunchLineOptions& options, Use use, Decides decides)
     : known_(LinePrefix(options).known()),
       decides_(decides),
@@ -111,7 +119,8 @@ void ShellWalk::Walk(const ShellScript& script) {
       continue;
     }
     if (decides && !body.reader.open() &&
-        decided_.Skips(command, next, known_, sure_ && !IsInDoubt(command))) {
+        decided_.Skips(command, known_, sure_ && !IsInDoubt(command))) {
+      if (skipped_.size() < kMostSkipped) skipped_.insert(RawText(command));
       NoteBranches(command);
       continue;
     }

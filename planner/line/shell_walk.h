@@ -20,6 +20,9 @@
 
 namespace launch {
 
+// The words of a command as they are written.
+std::string RawText(const ShellCommand& command);
+
 class ShellWalk {
  public:
   // A command with its words as it gets them. True: they are a launcher's call, so that none of
@@ -59,6 +62,8 @@ class ShellWalk {
     Kind kind = Kind::kConfig;
   };
   const std::map<std::string, Wanted>& wanted() const { return wanted_; }
+  // Commands that were ruled out, by RawText.
+  const std::set<std::string, std::less<>>& skipped() const { return skipped_; }
   // Shell scripts in the order of their calls, and those whose text is not at hand.
   const std::vector<CalledText>& scripts() const { return scripts_; }
   const std::vector<std::string>& unread() const { return unread_; }
@@ -150,6 +155,7 @@ class ShellWalk {
   std::map<std::string, Choice, std::less<>> choices_;  // by variable
   std::set<std::string, std::less<>> unknown_;          // set to what is not known here
   std::map<std::string, Wanted> wanted_;
+  std::set<std::string, std::less<>> skipped_;
   std::vector<CalledText> scripts_;
   std::vector<std::string> unread_;
   NestedTexts nested_;

@@ -76,7 +76,9 @@ class CountReader {
   void Walk(const ShellScript& script) { walk_.Walk(script); }
 
   bool launcher_seen() const { return launcher_seen_; }
-  bool launcher_named() const { return launcher_named_; }
+  // Commands that name a launcher in whatever form, by RawText.
+  const std::set<std::string, std::less<>>& naming() const { return naming_; }
+  const std::set<std::string, std::less<>>& skipped() const { return walk_.skipped(); }
 
   WrittenCounts Counts() const {
     const auto some = [](const WrittenCounts& one) {
@@ -123,7 +125,7 @@ class CountReader {
     written_ = &command.words;
     NoteFiles(words);
     NotePython(words);
-    NoteNamed(words);
+    NoteNamed(command, words);
     NoteLiterals(command);
     bool called = TakeChoices(command);
     WrittenCounts one;
@@ -198,18 +200,20 @@ class CountReader {
   }
 
   // In whatever form: an array that is not known, the name of a variable ...
-  void NoteNamed(const std::vector<ShellWord>& words) {
+  void NoteNamed(const ShellCommand& command, const std::vector<ShellWord>& words) {
     constexpr std::array<std::string_view, 4> kNames = {"torchrun", "torch.distributed",
                                                         "accelerate", "deepspeed"};
-    if (launcher_named_ || words.empty() || words[0].raw == "echo" || words[0].raw == "printf")
-      return;
-    for (std::size_t i = 0; i < words.size() && !launcher_named_; ++i) {
-      launcher_named_ = FindRefused(words, i) || OwnLauncherAt(words, i) ||
-                        std::ranges::any_of(kNames, [&](std::string_view name) {
-                          return words[i].raw.find(name) != std::string::npos ||
-                                 words[i].value.find(name) != std::string::npos;
-                        });
+    constexpr std::size_t kMostNaming = 256;  // texts may be hostile
+    if (words.empty() || words[0].raw == "echo" || words[0].raw == "printf") return;
+    bool names = false;
+    for (std::size_t i = 0; i < words.size() && !names; ++i) {
+      names = FindRefused(words, i) || OwnLauncherAt(words, i) ||
+              std::ranges::any_of(kNames, [&](std::string_view name) {
+                return words[i].raw.find(name) != std::string::npos ||
+                       words[i].value.find(name) != std::string::npos;
+              });
     }
+    if (names && naming_.size() < kMostNaming) naming_.insert(RawText(command));
   }
 
   // Not in one branch of several, nor `srun hostname` in front of the launcher.
@@ -562,7 +566,7 @@ class CountReader {
   bool program_sets_devices_ = false;
   std::optional<int> program_devices_;
   bool launcher_seen_ = false;
-  bool launcher_named_ = false;
+  std::set<std::string, std::less<>> naming_;
   std::string refused_;
   std::optional<Error> stops_;
   std::string flag_unknown_;
@@ -603,7 +607,9 @@ WrittenCounts CountsIn(const ShellScript& script, const LaunchLineOptions& optio
   sure.Walk(script);
   // What the text seems to rule out may still be what its author wants: a variable may come from
   // the shell that it was tried in.
-  if (sure.launcher_named()) return all.Counts();
+  const bool ruled_out = std::ranges::all_of(
+      all.naming(), [&](const std::string& command) { return sure.skipped().contains(command); });
+  if (!sure.naming().empty() || !ruled_out) return all.Counts();
   counts = sure.Counts();
   counts.none_reached = true;
   return counts;

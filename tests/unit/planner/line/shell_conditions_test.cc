@@ -68,6 +68,27 @@ INSTANTIATE_TEST_SUITE_P(
              "if false; then torchrun --nproc_per_node=8 a.py; fi\n"
              "torchrun --nproc_per_node=2 t.py\n",
              2},
+        Case{"A=1 B=4 bash t.sh",
+             "if [ $A -gt 1 ] || [ $B -gt 1 ]; then N=8; else N=2; fi\n"
+             "torchrun --nproc_per_node=$N t.py\n",
+             8},
+        Case{"A=1 B=4 bash t.sh",
+             "if [ $A -gt 1 ] && [ $B -gt 1 ]\nthen N=8; elif [ $A = 1 ] && [ $B = 4 ]\nthen N=4\n"
+             "else N=2; fi\ntorchrun --nproc_per_node=$N t.py\n",
+             4},
+        // One that is not known, and one that settles it.
+        Case{"B=4 bash t.sh",
+             "if grep -q a b || [ $B -gt 1 ]; then N=8; else N=2; fi\n"
+             "torchrun --nproc_per_node=$N t.py\n",
+             8},
+        Case{"B=4 bash t.sh",
+             "if grep -q a b || [ $B -gt 4 ]; then N=8; else N=2; fi\n"
+             "torchrun --nproc_per_node=$N t.py\n",
+             0},
+        Case{"B=4 bash t.sh",
+             "if [ $B = 4 ] || { [ $B = 4 ] && [ $B = 5 ]; }; then N=8; else N=2; fi\n"
+             "torchrun --nproc_per_node=$N t.py\n",
+             0},
         // Of a loop nobody knows with which values it comes round.
         Case{"bash t.sh -n 4",
              "N=1\nwhile getopts \"n:\" o; do case $o in n) N=$OPTARG;; esac; done\n"
@@ -84,6 +105,10 @@ INSTANTIATE_TEST_SUITE_P(
              "function go { local n=$1; torchrun --nproc_per_node=$n t.py; }\nall() { go 2; }\n"
              "all\n",
              2},
+        Case{"bash t.sh",
+             "go() {\n  torchrun --nproc_per_node=$1 t.py\n}\nM=a\n"
+             "case $M in\n  b) go 2 ;;\n  *) go 4 ;;\nesac\n",
+             4},
         Case{"bash t.sh", "go() { go; }\ngo\ntorchrun --nproc_per_node=2 t.py\n", 2}));
 
 // Where a value may have changed, or a branch be reached, both branches count.
@@ -152,6 +177,8 @@ TEST(ShellConditions, ALauncherThatIsRuledOutForSureDoesNotCount) {
            {"bash t.sh", ": ${MODE:=a}\n" + either},
            {"bash t.sh", "go() { MODE=$1\n" + either + "}\ngo ${MODE:-a}\n"},
            {"bash t.sh", "MODE=a; . ./mode.env\n" + either},
+           // What no branch was seen to rule out.
+           {"bash t.sh", "go() { " + std::string("torchrun t.py; }\nfalse && go\npython t.py\n")},
            {"bash t.sh", "MODE=a; L=(torchrun); " + either + "\"${L[@]}\" e.py\n"},
            {"bash t.sh", "MODE=a; " + either + "nohup $TOOLS/torchrun e.py\n"}}) {
     EXPECT_EQ(kind(run, text), LauncherKind::kNode) << run << "\n" << text;
