@@ -254,6 +254,8 @@ class LauncherSearch {
   // "ssh node python train.py", "ssh node 'cd x && torchrun ...'"
   bool TrainsBehind(const std::vector<ShellWord>& words, std::size_t at) {
     for (std::size_t i = at + 1; i < words.size(); ++i) {
+      // A container with the GPUs is for the training, whatever it starts.
+      if (words[i].value.starts_with("--gpus") || words[i].value == "--runtime=nvidia") return true;
       if (IsPython(words[i].value) || FindTorchrun(words, i) || FindDeepspeed(words, i) ||
           FindAccelerate(words, i)) {
         return true;

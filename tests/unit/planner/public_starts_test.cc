@@ -603,6 +603,10 @@ INSTANTIATE_TEST_SUITE_P(
                    "nohup bash -c 'CUDA_VISIBLE_DEVICES=1,2,3 accelerate launch --num_processes 3 "
                    "t.py' > t.log &\nwait",
                    "node procs=3 devices=3"},
+        PublicLine{"st24hour/dino_sm docker1.sh",
+                   "docker run --gpus all -it --rm -v $(pwd):$(pwd) -w $(pwd) img:1 sh train1.sh",
+                   "refused: run: it starts docker run, which launch cannot hold to a plan"},
+        PublicLine{"a container without the GPUs", "docker run --rm img ./prepare.sh", "plain"},
         PublicLine{"a placeholder behind uv", "uv run torchrun --nproc_per_node=NUM_GPUS train.py",
                    "refused: run: --nproc-per-node is \"NUM_GPUS\""}));
 
