@@ -489,6 +489,10 @@ void OnNode(Draft& draft, const event::NodeAttached& event) {
     std::set<Key> holders = HoldersOf(hello, gpu, held);
     const auto status = said.find(record.key);
     if (status != said.end() && !IsGone(status->second->phase)) holders.insert(record.key);
+    // Silence of an agent that cannot see it is no proof either: a person has it tested again.
+    const AllocRecord* alloc = FindAlloc(state, record.key, event.node);
+    const bool same_boot = alloc != nullptr && alloc->boot_id == hello.boot_id;
+    if (same_boot && !SeesWhatRan(*alloc, hello)) holders.insert(record.key);
     if (!held && (holders.empty() || Planted(Bug::kForgottenQuarantine))) {
       free.push_back(gpu);
     } else {

@@ -66,7 +66,9 @@ void World::JobCommitted(const JobRecord& job, const std::set<GpuUuid>& quaranti
     if (before->second.held && job.held && job.attempts > before->second.attempts) {
       Violation("C15 job " + std::to_string(job.id.value) + " starts although it is held");
     }
-    if (before->second.phase == JobPhase::kDone && !again &&
+    // Run again and cancelled in one commit.
+    const bool cancelled_anew = requeue_asked.contains(job.id) && !job.cancelled_by.empty();
+    if (before->second.phase == JobPhase::kDone && !again && !cancelled_anew &&
         (job.phase != JobPhase::kDone || job.outcome != before->second.outcome)) {
       Violation("C5 the outcome of job " + std::to_string(job.id.value) + " changed");
     }

@@ -209,7 +209,17 @@ void SimCluster::EndUnknown() {
     // Installed anew, or a copy said it first after it was removed.
     if (!record.machine.install_id.empty() && record.machine != host.machine()) Rejoin(node.value);
   }
-  for (const auto& [name, node] : nodes_) node->EndHidden();
+  for (const auto& [name, node] : nodes_) {
+    node->EndHidden();
+    if (!world_.reinstalled.contains(NodeId{name})) continue;
+    bool holds = false;
+    for (const auto& [gpu, record] : state.quarantine) {
+      if (record.node.value == name) holds = world_.release_asked.insert(gpu).second || holds;
+    }
+    if (!holds) continue;
+    controller_.Post(controller::event::Quarantine{RequestId{next_request_++}, Operator(),
+                                                   controller::QuarantineAction::kRelease, name});
+  }
   std::set<Key> unknown;
   for (const auto& [gpu, record] : state.quarantine) {
     if (record.key.job.value > 0 && controller::IsUnknownHere(state, record.key)) {

@@ -218,7 +218,9 @@ void SimNode::WatchGuards(const Key& key, std::size_t process, std::int64_t guar
   const Directory* known = Remembered(key);
   if (known == nullptr || !known->lease_end || !world_.IsAlive(process)) return;
   const std::int64_t due = ToMs(*known->lease_end) + booted_at_ + kAgentsMoment;
-  const bool by_agent = agent_ && !paused_ && disk_.contains(key);
+  const auto record = disk_.find(key);
+  const bool has_lease = record != disk_.end() && record->second.lease_end;
+  const bool by_agent = agent_ && !paused_ && has_lease;
   const bool guarded = !ShimStopped(process) || by_agent;
   Process& rank = world_.processes[process];
   if (!guarded) guarded_since = world_.now;

@@ -352,11 +352,11 @@ TEST_F(InstalledAnew, LetsALeaseEndWhatItCannotSee) {
 }
 
 TEST_F(InstalledAnew, LetsALeaseEndThemAgainWhereTheStoreCouldNotTakeIt) {
-  core.Attach(WithGroups(Containment::kTree));
+  core.Attach(MakeInventory("gpu1", 1), {.cgroups = kNone});
   JobSpec spec = GpuJob(1, 1);
   spec.requeue_after = Millis{60'000};
   const Key key = core.Run(core.Submitted(spec));
-  Return(Containment::kTree, "install-anew");
+  Return(kNone);
   core.now.boot += Millis{100'000};
   core.Beat("gpu1");
   const Decision refused = Decide(core.state, event::Tick{}, core.now);
@@ -365,6 +365,17 @@ TEST_F(InstalledAnew, LetsALeaseEndThemAgainWhereTheStoreCouldNotTakeIt) {
   ASSERT_EQ(core.Phase(key), AttemptPhase::kRunning);
   Decide(core.state, event::Tick{}, core.now);
   EXPECT_EQ(core.Phase(key), AttemptPhase::kEnded);
+}
+
+TEST_F(InstalledAnew, KeepsAGpuThatWasHeldForWhatItCannotSee) {
+  const Key key = RunIn(kNone);
+  core.Cancel(key.job);
+  core.Release("gpu1", key, {{GpuUuid{"GPU-gpu1-0"}, "D state"}});
+  ASSERT_EQ(core.View(key.job).state, JobState::kCancelled);
+  Return(kNone);
+  EXPECT_EQ(core.state.quarantine.size(), 1u);
+  ASSERT_TRUE(Ask(QuarantineAction::kRelease, "gpu1"));
+  EXPECT_TRUE(core.state.quarantine.empty());
 }
 
 TEST_F(InstalledAnew, IsForgottenWhenTheNodeWasBooted) {
