@@ -71,7 +71,8 @@ void Adopt(StepScope& scope, AgentState& state, const FoundAllocation& found, Bo
   }
   allocation.phase = Phase::kStarted;
   if (found.tombstone) {  // the ladder was interrupted: it goes on, or begins again
-    const FoundStop again{StopCause::kStale, found.spec ? found.spec->stop.grace : Millis{0}};
+    const FoundStop again{AllStarted(found) ? StopCause::kStale : StopCause::kStartFailed,
+                          found.spec ? found.spec->stop.grace : Millis{0}};
     const FoundStop stop = found.stop.value_or(again);
     scope.BeginStop(key, allocation, stop.cause, stop.grace);
     return;

@@ -135,8 +135,9 @@ std::string EndedBySignal(int number) {
 
 // What the node or its disks lack, or somebody who writes to the file just now: no fault of it.
 bool IsOfTheNode(int error_number) {
-  constexpr std::array kCodes = {E2BIG,  EAGAIN, EINTR,     EIO,     EMFILE,   ENFILE,
-                                 ENOMEM, ESTALE, EREMOTEIO, ETXTBSY, ETIMEDOUT};
+  constexpr std::array kCodes = {E2BIG,     EAGAIN,    EHOSTDOWN, EINTR,   EIO,
+                                 EMFILE,    ENFILE,    ENOLINK,   ENOMEM,  ENOTCONN,
+                                 EREMOTEIO, ESHUTDOWN, ESTALE,    ETXTBSY, ETIMEDOUT};
   return std::ranges::find(kCodes, error_number) != kCodes.end();
 }
 

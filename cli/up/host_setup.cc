@@ -183,15 +183,18 @@ Result<Started> StartAgent(Remote& remote, const HostFacts& facts, const std::st
 namespace {
 
 // Ranks outlive their agent, and a controller that is gone cannot be asked for them. A supervisor
-// that just saw its rank end gets some time.
+// that just saw its rank end gets some time. One in another mount namespace may show the same path
+// and be another file.
 constexpr const char* kSupervisors =
     "real=$(readlink -f \"$1\")\n"
     "look() {\n"
     "  for file in $(grep -las '^launch-shim' /proc/[0-9]*/cmdline); do\n"
     "    process=${file%/cmdline}\n"
     "    [ -O \"$process\" ] || [ \"$(id -u)\" = 0 ] || continue\n"
-    "    case $(readlink \"$process/exe\") in \"\" | \"$real\"/*) echo \"${process#/proc/}\" ;; "
-    "esac\n"
+    "    exe=$(readlink \"$process/exe\")\n"
+    "    case $exe in \"\" | \"$real\"/*) ;; *) continue ;; esac\n"
+    "    [ -e \"$exe\" ] && ! [ \"$process/exe\" -ef \"$exe\" ] && continue\n"
+    "    echo \"${process#/proc/}\"\n"
     "  done\n"
     "}\n"
     "i=0\n"

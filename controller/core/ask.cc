@@ -25,8 +25,7 @@ bool AllAccepted(const std::map<NodeId, AllocRecord>& allocs) {
 std::optional<Demand> Wanted(const State& state, const AttemptRecord& attempt,
                              const AllocRecord& alloc, bool all_accepted) {
   // A Go would start its ranks a second time, and the end of nothing would count as theirs.
-  const bool unseen = UnseenSince(state, attempt.key, alloc.node).has_value();
-  if (unseen && !IsAskedToEnd(state.jobs.at(attempt.key.job))) return std::nullopt;
+  if (WaitsForAPerson(state, attempt.key, alloc.node)) return std::nullopt;
   switch (attempt.phase) {
     case AttemptPhase::kPreparing: {
       if (alloc.phase == StoredAllocPhase::kAssigned) return Demand::kPrepare;

@@ -243,6 +243,11 @@ void Undo(State& state, const Decision& decision) {
   // was to follow is drawn again; both are idempotent, so more than necessary is harmless.
   Live& live = state.live;
   for (const auto& [key, attempt] : decision.ended) live.attempts[key] = attempt;
+  for (const auto& [node, gpus] : decision.freed) {
+    const auto found = live.nodes.find(node);
+    if (found == live.nodes.end()) continue;
+    for (const auto& [gpu, holders] : gpus) found->second.may_hold[gpu] = holders;
+  }
   // A new limit that was not stored: the old one is armed again, of this job only, because after a
   // reboot only the wall clock says how long it ran.
   for (const auto& step : decision.undo) {

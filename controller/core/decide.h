@@ -43,6 +43,8 @@ struct Decision {
   std::vector<Effect> effects;  // run these after the commit, in order; never before
   std::vector<Before> undo;
   std::map<Key, LiveAttempt> ended;  // what was known of attempts that are over with it
+  // Whom GPUs might be held for that it frees.
+  std::map<NodeId, std::map<GpuUuid, std::set<Key>>> freed;
   bool read = false;  // nothing is stored for it: its effects hold whatever becomes of a batch
 };
 

@@ -6,6 +6,7 @@
 #include "controller/core/kept_place.h"
 #include "controller/core/offers.h"
 #include "controller/core/ownership.h"
+#include "controller/core/unknown_attempts.h"
 #include "controller/core/views.h"
 #include "planner/planner.h"
 
@@ -110,6 +111,7 @@ Result<std::string> RequeueJob(Draft& draft, JobRecord job, const JobChange& cha
   if (!job.cancelled_by.empty()) {
     return Unexpected(NotWaiting(draft.state(), job, "it is being cancelled"));
   }
+  EndUnseen(draft, job.id);
   job.requeued_by = by;
   job.held = change.hold;
   job.held_by = change.hold ? by : "";

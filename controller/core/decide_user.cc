@@ -209,6 +209,7 @@ void OnUser(Draft& draft, const event::Cancel& event) {
         if (newest != live.end()) newest->second.asked.clear();
       }
       StopUnknown(draft, id);
+      EndUnseen(draft, id);
       SettleJob(draft, id);
       result.held = StillHeld(draft.state(), id, draft.now());
     }

@@ -39,7 +39,9 @@ void Draft::EraseQuarantine(const GpuUuid& gpu) {
   const auto found = state_.quarantine.find(gpu);
   if (found == state_.quarantine.end()) return;
   if (const auto node = live().nodes.find(found->second.node); node != live().nodes.end()) {
-    node->second.may_hold.erase(gpu);
+    if (auto known = node->second.may_hold.extract(gpu)) {
+      decision_.freed[node->first].insert(std::move(known));
+    }
   }
   Erase(Entity(found->second));
   TouchQueue();

@@ -245,10 +245,6 @@ inline constexpr int kMaxNoticesPerMinute = 128;       // of one session
 inline constexpr int kMaxDenialsPerMinute = 128;       // of all callers
 inline constexpr Millis kPlansKept{60'000};            // after the end of their attempt, in memory
 
-// Whether a person asked for the end of what runs of it.
-inline bool IsAskedToEnd(const JobRecord& job) {
-  return !job.cancelled_by.empty() || !job.requeued_by.empty();
-}
 // Whether its attempt is to end for a new one, and why in words.
 inline bool IsRequeued(const JobRecord& job) { return !job.requeued_by.empty() || job.went_back; }
 inline std::string WhyRequeued(const JobRecord& job) {

@@ -319,17 +319,19 @@ void Reconcile(Draft& draft, AllocRecord alloc, const AllocationStatus* status,
   const bool newest = alloc.key.attempt.value == draft.state().jobs.at(alloc.key.job).attempts;
   if (newest && RanNewer(draft.state(), hello, alloc.key)) RequeueForNewer(draft, alloc.key.job);
   if (alloc.phase == StoredAllocPhase::kAssigned || !MayHaveStarted(attempt)) return;
-  if (!SeesWhatRan(alloc, hello) && !IsAskedToEnd(draft.state().jobs.at(alloc.key.job))) {
-    // Neither declared dead nor begun again beside what may live.
+  const bool all_ended = std::ranges::all_of(
+      alloc.ranks, [&](Rank rank) { return RankOf(draft.state(), alloc, rank).exit.has_value(); });
+  if (!SeesWhatRan(alloc, hello) && !all_ended) {
+    // Neither declared dead nor begun again beside what may live, whoever wanted its end before.
     LeaveUnrecorded(draft, alloc, "allocation.unseen",
                     {fmt::format("the agent of {} was installed anew and cannot see whether the "
                                  "ranks of its part live; look there, then cancel or requeue the "
                                  "job",
                                  alloc.node.value),
                      draft.now()});
-  } else {
-    LoseRanks(draft, alloc, "agent state lost");
+    if (WaitsForAPerson(draft.state(), alloc.key, alloc.node)) return;
   }
+  LoseRanks(draft, alloc, "agent state lost");
 }
 
 // An allocation of the node that we did not expect there.
@@ -489,7 +491,7 @@ void OnNode(Draft& draft, const event::NodeAttached& event) {
     std::set<Key> holders = HoldersOf(hello, gpu, held);
     const auto status = said.find(record.key);
     if (status != said.end() && !IsGone(status->second->phase)) holders.insert(record.key);
-    // Silence of an agent that cannot see it is no proof either: a person has it tested again.
+    // Silence of an agent that cannot see it is no proof either: a person looks, and releases it.
     const AllocRecord* alloc = FindAlloc(state, record.key, event.node);
     const bool same_boot = alloc != nullptr && alloc->boot_id == hello.boot_id;
     if (same_boot && !SeesWhatRan(*alloc, hello)) holders.insert(record.key);

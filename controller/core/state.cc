@@ -89,6 +89,11 @@ std::optional<BootTime> UnseenSince(const State& state, const Key& key, const No
   return found == live->second.unrecorded.end() ? std::nullopt : found->second.since;
 }
 
+bool WaitsForAPerson(const State& state, const Key& key, const NodeId& node) {
+  return UnseenSince(state, key, node) &&
+         !state.live.attempts.at(key).unrecorded.at(node).told_to_end;
+}
+
 std::string WhyUnschedulable(const State& state, const NodeId& node) {
   const auto live = state.live.nodes.find(node);
   if (live == state.live.nodes.end()) return "silent";

@@ -135,6 +135,7 @@ struct HangWatch {                   // whether a running attempt stands still
 struct Unrecorded {
   std::string why;                // what that means on this node
   std::optional<BootTime> since;  // of one that cannot see whether the ranks live either
+  bool told_to_end = false;       // somebody who could know that asked for the end of its part
 };
 
 struct LiveAttempt {
@@ -297,6 +298,8 @@ bool WasHeard(const State& state, const NodeId& node);
 // Since when nobody can see whether ranks of the attempt live on a node that answers; absent: its
 // agent can.
 std::optional<BootTime> UnseenSince(const State& state, const Key& key, const NodeId& node);
+// Of such a part, until somebody who could know that asks for its end.
+bool WaitsForAPerson(const State& state, const Key& key, const NodeId& node);
 
 // A node that answers, is not drained and shares no GPU with another live node.
 bool IsSchedulable(const State& state, const NodeId& node);

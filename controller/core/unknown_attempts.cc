@@ -112,6 +112,15 @@ void ForgetUnknownOf(Draft& draft, const NodeId& node) {
   for (const Key& key : keys) ForgetUnknown(draft, node, key);
 }
 
+void EndUnseen(Draft& draft, JobId job) {
+  const auto found = draft.state().jobs.find(job);
+  if (found == draft.state().jobs.end()) return;
+  const auto live = draft.live().attempts.find(Key{job, Attempt{found->second.attempts}});
+  if (live == draft.live().attempts.end()) return;
+  for (auto& [node, how] : live->second.unrecorded) how.told_to_end = true;
+  if (!live->second.unrecorded.empty()) draft.Touch(job);
+}
+
 void StopUnknown(Draft& draft, JobId job) {
   const auto& unknown = draft.state().live.unknown;
   for (auto found = unknown.lower_bound(Key{job, Attempt{0}});

@@ -35,6 +35,10 @@ void ForgetUnknownOf(Draft& draft, const NodeId& node);
 // Of the job, on every node that answers; one that does not is told when it is back.
 void StopUnknown(Draft& draft, JobId job);
 
+// A person asks for the end of the job: that is a word on its parts that nobody sees, too, which
+// one that was given before they were unseen is not.
+void EndUnseen(Draft& draft, JobId job);
+
 // Why the job must not start now, or empty.
 std::string WhyRunsAlready(const State& state, JobId job);
 

@@ -89,8 +89,8 @@ def keep_devices(place, environ):
     part = [device.strip() for device in (found or "").split(",")]
     if set(part) <= set(devices) and len(set(part)) >= place.per_node:
         return
-    some = place.per_node <= len(set(part)) < len(devices)
-    if some and all(one.isdigit() and int(one) < len(devices) for one in part):
+    some = place.per_node <= len(set(part)) == len(part) < len(devices)
+    if some and all(one.isascii() and one.isdecimal() and int(one) < len(devices) for one in part):
         environ["CUDA_VISIBLE_DEVICES"] = ",".join(devices[int(one)] for one in part)
         return
     if place.node == 0:

@@ -166,13 +166,14 @@ void World::AttemptCommitted(const AttemptRecord& attempt) {
       const auto when = reinstalled.find(node);
       return when != reinstalled.end() && when->second >= made;
     });
-    // Given up after requeue_after: the part of one node is over, or never began and never will.
-    const bool leased_part_over =
-        IsLeased(attempt.key.job) &&
+    // The part of one node is over, or never began and never will: given up after requeue_after, or
+    // by a store that went back and takes for running what its node has given back since.
+    const bool part_over =
+        (IsLeased(attempt.key.job) || (went_back_ && made <= *went_back_)) &&
         std::any_of(attempt.nodes.begin(), attempt.nodes.end(),
                     [&](const NodeId& node) { return AliveOf(node, attempt.key).empty(); });
     if (attempt.stop_cause == StopCause::kNodeLost && !any_ended && !rebooted && !lost_state &&
-        !leased_part_over && !excused && !IsOver(attempt, made)) {
+        !part_over && !excused) {
       Violation("C12 " + who +
                 " is stopped for a lost node, but no rank of it has ended: " + attempt.cause);
     }
@@ -202,14 +203,6 @@ void World::CheckTimeLimit(const AttemptRecord& attempt, std::int64_t began) {
                 std::to_string(planned.spec.time_limit->count()) + " ms");
     }
   }
-}
-
-// A store that went back takes for running what ended since then, and its nodes have forgotten.
-bool World::IsOver(const AttemptRecord& attempt, std::int64_t made) const {
-  return went_back_ && made <= *went_back_ &&
-         std::ranges::none_of(processes, [&](const Process& process) {
-           return process.key == attempt.key && !process.ended;
-         });
 }
 
 // By design a restore loses what was acknowledged after its backup: those submits and cancels, and
@@ -282,11 +275,10 @@ bool World::IsSubmitted(JobId job) const {
   return std::ranges::any_of(submitted, [&](const auto& entry) { return entry.second == job; });
 }
 
-// What nobody sees is waited for until a person has looked.
+// What nobody sees is waited for until a person has looked: who asked before could not know.
 bool World::IsAskedToEnd(const Process& process) const {
-  const auto job = jobs_.find(process.key.job);
-  return process.hidden && job != jobs_.end() &&
-         (!job->second.cancelled_by.empty() || requeue_asked.contains(process.key.job));
+  const auto asked = end_asked.find(process.key.job);
+  return process.hidden && asked != end_asked.end() && asked->second > reinstalled.at(process.node);
 }
 
 // An operator's word is obeyed, true or not: it covers what that node had when it was taken, also
@@ -423,6 +415,14 @@ void World::QuarantineEnded(const GpuUuid& gpu, bool forgotten) {
     }
     Violation("C3 GPU " + gpu.value + " is offered again, rank " + std::to_string(process.rank) +
               " of " + ToString(process.key) + " lives on it");
+  }
+}
+
+void World::ReleaseAnswered() {
+  for (Process& process : processes) {
+    for (const GpuUuid& gpu : process.gpus) {
+      if (!process.ended && release_asked.contains(gpu)) process.given_back.insert(gpu);
+    }
   }
 }
 

@@ -191,6 +191,7 @@ void SimCluster::TryCancel(JobId job) {
   if (world_.cancelled.contains(job) || !world_.IsSubmitted(job)) return;
   world_.At(3'000, [this, job] { TryCancel(job); });
   if (!controller_.up()) return;
+  world_.end_asked[job] = world_.now;
   const std::uint64_t request = next_request_++;
   requests_[request] = {std::nullopt, job};
   controller_.Post(

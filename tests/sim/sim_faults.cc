@@ -116,6 +116,7 @@ void SimCluster::Fence(const std::string& node, const std::string& boot) {
   const SimNode& host = *nodes_.at(node);
   if (host.agent_up() || host.boot_id() != boot || !controller_.up()) return;
   ++world_.coverage.faults["fence"];
+  world_.fence_asked[NodeId{node}] = world_.now;
   controller_.Post(controller::event::FenceNode{
       controller::RequestId{next_request_++}, {UserName{"op"}, true}, NodeId{node}});
 }

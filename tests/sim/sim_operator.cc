@@ -46,6 +46,7 @@ void SimCluster::AnsweredAsk(const std::shared_ptr<const Ask>& ask,
                              const Result<controller::ReplyBody>& body) {
   const bool refused = IsRefused(body);
   ++world_.coverage.acts[ask->name + (refused ? " refused" : "")];
+  if (!refused) world_.ReleaseAnswered();
   world_.release_asked.clear();
   world_.Trace(ask->name + (refused ? " refused" : " done"));
   if (!refused) {
@@ -62,7 +63,10 @@ void SimCluster::ChangeJob(const std::string& key, JobAction action, bool hold,
     std::optional<controller::Event> event;
     const auto job = world_.submitted.find(key);
     if (job == world_.submitted.end()) return event;
-    if (action == JobAction::kRequeue) world_.requeue_asked.insert(job->second);
+    if (action == JobAction::kRequeue) {
+      world_.requeue_asked.insert(job->second);
+      world_.end_asked[job->second] = world_.now;
+    }
     controller::event::Change change{
         request, {UserName{"ana"}, false}, {job->second}, {.action = action, .hold = hold}};
     event = std::move(change);
@@ -118,7 +122,10 @@ void SimCluster::LoseStore(const Fault& fault, const std::shared_ptr<const Backu
   // run already, before they are back: there is no remedy against that.
   const bool all_saw = std::ranges::all_of(
       nodes_, [&](const auto& node) { return node.second->seen().revision > backup->revision; });
-  if (fault.kind == FaultKind::kPutBack && !all_saw) {
+  // Starts are numbered by the wall clock: one that is behind gives a number twice, to two
+  // histories.
+  const bool behind = world_.wall_offset < 0;
+  if (fault.kind == FaultKind::kPutBack && (!all_saw || behind)) {
     world_.At(1'000, [this, fault, backup] { LoseStore(fault, backup); });
     return;
   }
@@ -208,6 +215,13 @@ void SimCluster::EndUnknown() {
     const SimNode& host = *nodes_.at(node.value);
     // Installed anew, or a copy said it first after it was removed.
     if (!record.machine.install_id.empty() && record.machine != host.machine()) Rejoin(node.value);
+  }
+  for (const auto& [key, attempt] : state.live.attempts) {
+    const bool unseen = std::ranges::any_of(
+        attempt.unrecorded, [](const auto& one) { return one.second.since.has_value(); });
+    if (!unseen) continue;
+    world_.end_asked[key.job] = world_.now;
+    controller_.Post(controller::event::Cancel{RequestId{next_request_++}, Operator(), {key.job}});
   }
   for (const auto& [name, node] : nodes_) {
     node->EndHidden();

@@ -94,6 +94,7 @@ class World {
   bool went_back() const { return went_back_.has_value(); }
   std::set<GpuUuid> release_asked;                       // by an operator, without an answer yet
   std::set<JobId> requeue_asked;                         // somebody wanted it to run again
+  std::map<JobId, std::int64_t> end_asked;               // its cancel or requeue: the last time
   std::map<NodeId, std::int64_t> fence_asked;            // the last time that it was called dead
   std::map<NodeId, std::int64_t> power_cuts;             // the last of each node
   std::map<NodeId, std::int64_t> reinstalled;            // the last time
@@ -103,6 +104,7 @@ class World {
   // that it deletes come after those that it writes.
   void Committed(const controller::Entity& entity, const std::set<GpuUuid>& quarantined);
   void QuarantineEnded(const GpuUuid& gpu, bool forgotten);  // C3; with the node that has it
+  void ReleaseAnswered();  // what was asked for is given back, whatever else its commit held
   void NodeForgotten(const NodeId& node);
   void CommitEnds();
   // These rows are all that the store has now.
@@ -125,7 +127,6 @@ class World {
   void AttemptCommitted(const controller::AttemptRecord& attempt);
   void RankCommitted(const controller::RankRecord& rank);
   void NodeCommitted(const controller::NodeRecord& node);
-  bool IsOver(const controller::AttemptRecord& attempt, std::int64_t made) const;
   bool IsLeased(JobId id) const;
   bool IsFenced(const Process& process) const;
   bool IsAskedToEnd(const Process& process) const;

@@ -140,6 +140,15 @@ TEST(AgentRecovery, AnInterruptedStopGoesOnForTheCauseThatItHad) {
   EXPECT_EQ(rig.Ordered<order::StopAllocation>()[0].grace, Millis{7000});
 }
 
+TEST(AgentRecovery, AnInterruptedStopOfWhatIsHalfStartedHasThatCause) {
+  FoundAllocation found = Found({Running(0), {.rank = 1}});
+  found.alive = true;
+  found.tombstone = true;
+  Rig rig(With(found));
+  ASSERT_EQ(rig.Ordered<order::StopAllocation>().size(), 1u);
+  EXPECT_EQ(rig.Ordered<order::StopAllocation>()[0].cause, StopCause::kStartFailed);
+}
+
 TEST(AgentRecovery, ATombstoneRefusesItsAttemptAndAnswersStopAgain) {
   FoundAllocation found{.tombstone = true};
   found.status = {.key = KeyOf(4, 2), .phase = AllocationPhase::kReleased};

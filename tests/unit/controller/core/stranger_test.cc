@@ -367,6 +367,34 @@ TEST_F(InstalledAnew, LetsALeaseEndThemAgainWhereTheStoreCouldNotTakeIt) {
   EXPECT_EQ(core.Phase(key), AttemptPhase::kEnded);
 }
 
+// Its ranks have ended, and that was told: nobody need look.
+TEST_F(InstalledAnew, GivesBackWhatHasEndedBefore) {
+  const Key key = RunIn(kNone);
+  core.Exit("gpu1", key, 0, Exited{0});
+  ASSERT_EQ(core.View(key.job).state, JobState::kSucceeded);
+  core.Ignore();
+  Return(kNone);
+  EXPECT_FALSE(core.HasEvent("allocation.unseen"));
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key);
+}
+
+// The Stop had not reached the agent before; who asked then did not know that nobody sees them.
+TEST_F(InstalledAnew, IsNotWhatWasAskedForBefore) {
+  const Key key = RunIn(kNone);
+  core.Cancel(key.job);
+  core.Ignore();
+  for (int times = 0; times < 2; ++times) {
+    Return(kNone);
+    EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
+    EXPECT_EQ(core.Phase(key), AttemptPhase::kStopping);
+    EXPECT_EQ(core.View(key.job).reason.code, "RanksUnseen");
+  }
+  core.Cancel(key.job);
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key);
+  core.Release("gpu1", key);
+  EXPECT_EQ(core.View(key.job).state, JobState::kCancelled);
+}
+
 TEST_F(InstalledAnew, KeepsAGpuThatWasHeldForWhatItCannotSee) {
   const Key key = RunIn(kNone);
   core.Cancel(key.job);
