@@ -85,6 +85,26 @@ bool MayChangeAny(const ShellCommand& command) {
   return verb == "eval" || verb == "source" || verb == ".";
 }
 
+bool MaySetParameters(const ShellCommand& command) {
+  const std::size_t at = VerbOf(command);
+  if (at >= command.words.size()) return false;
+  const std::string& verb = command.words[at].raw;
+  if (verb == "eval") {
+    return std::any_of(
+        command.words.begin() + static_cast<std::ptrdiff_t>(at), command.words.end(),
+        [](const ShellWord& word) { return word.raw.find("set") != std::string::npos; });
+  }
+  if (verb != "set") return false;
+  bool names_option = false;  // set -o pipefail
+  for (std::size_t i = at + 1; i < command.words.size(); ++i) {
+    const std::string& word = command.words[i].raw;
+    const bool option = word.starts_with('-') || word.starts_with('+');
+    if (word == "--" || word == "-" || (!option && !names_option)) return true;
+    names_option = option && word.ends_with('o');
+  }
+  return false;
+}
+
 bool NamesOneThat(std::string_view word, const std::function<bool(std::string_view)>& is) {
   bool found = false;
   TakeNames(word, [&](std::string_view name) { found = found || is(name); });

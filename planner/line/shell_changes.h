@@ -18,6 +18,9 @@ std::vector<std::string> LocalNames(const ShellCommand& command);
 // A file or a text that may change any variable: `source setup.sh`, `eval "$X"`.
 bool MayChangeAny(const ShellCommand& command);
 
+// "set -- a b", "eval set -- "$OPTIONS"".
+bool MaySetParameters(const ShellCommand& command);
+
 // Whether the word names a variable for which `is` holds.
 bool NamesOneThat(std::string_view word, const std::function<bool(std::string_view)>& is);
 

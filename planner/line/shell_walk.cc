@@ -96,10 +96,18 @@ void ShellWalk::Walk(const ShellScript& script) {
   decided_.Enter();
   const std::size_t decided = decided_.depth();
   bool maybe_joined = false;  // "test && command", "command || other"
+  const bool own_round = std::exchange(enters_round_, false);
+  std::size_t forgets_to = 0;  // end of a loop that is read once
+  std::size_t forgets_from = 0;
+  const auto end_forgotten = [&] {
+    --forgetting_;
+    ForgetAssigned(script, forgets_from, std::exchange(forgets_to, 0));
+  };
   const std::set<std::string> idle =
       sourced_ ? std::set<std::string>() : FunctionsNeverNamed(script);
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
-    if (leaves_loop_) break;
+    if (leaves_loop_ || round_unsure_) break;
+    if (forgets_to > 0 && i > forgets_to) end_forgotten();
     const ShellCommand& command = script.commands[i];
     EnterSubshells(command.subshell, open);
     const ShellCommand* next = i + 1 < script.commands.size() ? &script.commands[i + 1] : nullptr;
@@ -113,10 +121,20 @@ void ShellWalk::Walk(const ShellScript& script) {
       i = *end;
       continue;
     }
-    const bool rounds = decides && !body.reader.open() && sure_ && !decided_.IsDead();
-    if (const auto end = rounds ? EndOfArgumentLoop(script, i) : std::nullopt) {
-      i = *end;
-      continue;
+    const bool dead = decides && decided_.IsDead();
+    const ArgumentLoop loop =
+        forgetting_ == 0 && !dead ? ArgumentLoopAt(script, i) : ArgumentLoop();
+    if (loop.end > 0) {
+      const bool rounds = decides && !body.reader.open() && IsSure();
+      if (rounds && WalksArgumentLoop(script, i, loop)) {
+        i = loop.end;
+        continue;
+      }
+      forgets_from = i;
+      forgets_to = loop.end;
+      ++forgetting_;
+      if (loop.variable.empty() && !body.reader.open()) ForgetParameters();
+      ForgetAssigned(script, i, loop.end);
     }
     if (decides && !body.reader.open() &&
         decided_.Skips(command, known_, sure_ && !IsInDoubt(command))) {
@@ -124,10 +142,10 @@ void ShellWalk::Walk(const ShellScript& script) {
       NoteBranches(command);
       continue;
     }
-    if (rounds_ > 0 && rounds && !command.words.empty() && decided_.Reached() && !conditional_) {
-      const std::string& verb = command.words[0].raw;
-      leaves_loop_ = verb == "break" || verb == "exit";
-      if (leaves_loop_ || verb == "continue") break;
+    if (rounds_ > 0) {
+      const auto leaves = LeavesRound(command, own_round);
+      if (!leaves) round_unsure_ = true;
+      if (!leaves || *leaves) break;
     }
     NoteBody(command, next, body);
     // Where a function is defined its variables are not what they are where it is called.
@@ -177,6 +195,7 @@ void ShellWalk::Walk(const ShellScript& script) {
     conditional_ = command.joiner == "&&" || command.joiner == "||";
     otherwise_ = command.joiner == "||";
   }
+  if (forgets_to > 0) end_forgotten();
   EnterSubshells(0, open);
   decided_.CloseTo(decided_outside);
   maybe_ = maybe_outside;
@@ -240,41 +259,112 @@ std::optional<std::size_t> ShellWalk::EndOfCalledFunction(const ShellScript& scr
 }
 
 // `while [ $# -gt 0 ]; do case "$1" in ...` and `for a in "$@"`: walks each round with the
-// arguments that it has. The index of its end; absent: another loop, or arguments nobody knows.
-std::optional<std::size_t> ShellWalk::EndOfArgumentLoop(const ShellScript& script, std::size_t i) {
+// arguments that it has. False: nothing was walked, as nobody knows how the rounds go.
+bool ShellWalk::WalksArgumentLoop(const ShellScript& script, std::size_t i,
+                                  const ArgumentLoop& loop) {
   const auto given = ParseInt(ValueOf("#").value_or(""));
-  const ArgumentLoop loop = given ? ArgumentLoopAt(script, i) : ArgumentLoop();
-  if (loop.end == 0) return std::nullopt;
-  bool more = true;
-  if (!loop.variable.empty()) {
-    for (int k = 1; k <= *given && more; ++k) {
-      const auto value = ValueOf(std::to_string(k));
-      if (value) known_.insert_or_assign(loop.variable, *value);
-      more = value && WalkRound(loop.body);
-    }
-    return loop.end;
+  if (!loop.counted || !given || rounds_ > 0 || copies_ >= kMostCopies) return false;
+  std::vector<std::string> arguments;
+  for (int k = 1; k <= *given; ++k) {
+    const auto value = ValueOf(std::to_string(k));
+    if (!value) return false;
+    arguments.push_back(*value);
   }
-  for (std::int64_t left = *given; left > 0 && more;) {
-    more = WalkRound(loop.body);
+  const ShellScript body = BodyOf(script, i, loop);
+  ++copies_;
+  const Outside outside{known_, place_};
+  const auto choices = choices_;
+  Round round = Round::kOver;
+  if (!loop.variable.empty()) {
+    for (const std::string& argument : arguments) {
+      if (round != Round::kOver) break;
+      known_.insert_or_assign(loop.variable, argument);
+      round = WalkRound(body);
+    }
+  }
+  for (std::int64_t left = *given; loop.variable.empty() && left > 0 && round == Round::kOver;) {
+    const auto first = ValueOf("1");
+    if (loop.to_empty && first && first->empty()) break;
+    round = first ? WalkRound(body) : Round::kUnsure;
     const auto now = ParseInt(ValueOf("#").value_or(""));
-    more = more && now && *now < left;
+    if (round == Round::kOver && (!now || *now >= left)) round = Round::kUnsure;
     left = now.value_or(0);
   }
-  return loop.end;
+  if (round != Round::kUnsure) return true;
+  known_ = outside.known;
+  place_ = outside.place;
+  choices_ = choices;
+  return false;
 }
 
-// False: no other one follows.
-bool ShellWalk::WalkRound(const ShellScript& body) {
-  if (body.commands.size() + 1 > round_commands_left_) return false;
-  round_commands_left_ -= body.commands.size() + 1;
+ShellWalk::Round ShellWalk::WalkRound(const ShellScript& body) {
+  const std::size_t bytes = BytesOf(body);
+  if (bytes > round_bytes_left_) return Round::kUnsure;
+  round_bytes_left_ -= bytes;
   const int branches = branches_;
   const std::vector<Branch> ways = ways_;
+  conditional_ = false;
   ++rounds_;
+  enters_round_ = true;
   Walk(body);
   --rounds_;
   branches_ = branches;
   ways_ = ways;
-  return !std::exchange(leaves_loop_, false);
+  conditional_ = false;
+  const bool leaves = std::exchange(leaves_loop_, false);
+  if (std::exchange(round_unsure_, false)) return Round::kUnsure;
+  return leaves ? Round::kLeaves : Round::kOver;
+}
+
+// Whether the round ends with the command; absent: nobody knows. `own`: it stands in the body of
+// the loop, not in a text that is called there.
+std::optional<bool> ShellWalk::LeavesRound(const ShellCommand& command, bool own) {
+  static constexpr std::array<std::string_view, 6> kVerbs = {"break",  "continue", "exit",
+                                                             "return", "set",      "shift"};
+  const std::size_t at = CalledWord(command);
+  if (MayChangeAny(command)) return std::nullopt;
+  if (at >= command.words.size()) return false;
+  const std::string& verb = command.words[at].raw;
+  if (std::find(kVerbs.begin(), kVerbs.end(), verb) == kVerbs.end()) return false;
+  const bool alone = command.subshell == 0 && command.joiner != "|" && command.joiner != "&";
+  if (!own || !alone || !IsSure() || verb == "return" || verb == "set") return std::nullopt;
+  if (verb == "shift") return false;
+  if (verb != "exit" && at + 1 < command.words.size()) return std::nullopt;  // break 2
+  leaves_loop_ = verb != "continue";
+  return true;
+}
+
+// Whether bash comes here whatever the node is like.
+bool ShellWalk::IsSure() const {
+  return sure_ && decided_.Reached() && !decided_.IsDead() && !conditional_ &&
+         !in_conditional_call_;
+}
+
+void ShellWalk::ForgetParameters() {
+  for (int i = 1; i <= kMostParameters; ++i) known_.erase(std::to_string(i));
+  known_.erase("#");
+  known_.erase("@");
+}
+
+void ShellWalk::ForgetName(const std::string& name) {
+  LeaveUnknown(name, known_);
+  choices_.erase(name);
+  if (unknown_.size() < kMostUnknown) unknown_.insert(name);
+  Doubt(name);
+}
+
+// What the commands from one to the other set has one value or another.
+void ShellWalk::ForgetAssigned(const ShellScript& script, std::size_t from, std::size_t to) {
+  for (std::size_t i = from; i < to; ++i) {
+    const ShellCommand& command = script.commands[i];
+    for (const ShellWord& word : command.words) {
+      const auto assignment = AssignmentOf(word);
+      if (!assignment) continue;
+      ForgetName(assignment->name);
+      if (known_.contains(assignment->name + "[@]")) ForgetName(assignment->name + "[@]");
+    }
+    for (const std::string& name : NamesChanged(command)) ForgetName(name);
+  }
 }
 
 // Walks the body with the parameters of the call. False: it calls no function of the text.
@@ -353,6 +443,7 @@ void ShellWalk::Doubt(const std::string& name) {
 
 void ShellWalk::NoteChanges(const ShellCommand& command) {
   any_in_doubt_ = any_in_doubt_ || MayChangeAny(command);
+  if (sure_ && MaySetParameters(command)) ForgetParameters();
   for (const std::string& name : NamesChanged(command)) {
     LeaveUnknown(name, known_);
     choices_.erase(name);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/line/argument_loop.h"
 #include "planner/line/called_script.h"
 #include "planner/line/launch_line.h"
 #include "planner/line/shell_conditions.h"
@@ -104,8 +105,14 @@ class ShellWalk {
   std::optional<std::size_t> EndOfCalledFunction(const ShellScript& script, std::size_t i);
   static std::optional<std::size_t> EndOfIdleFunction(const ShellScript& script, std::size_t i,
                                                       const std::set<std::string>& idle);
-  std::optional<std::size_t> EndOfArgumentLoop(const ShellScript& script, std::size_t i);
-  bool WalkRound(const ShellScript& body);
+  enum class Round { kOver, kLeaves, kUnsure };
+  bool WalksArgumentLoop(const ShellScript& script, std::size_t i, const ArgumentLoop& loop);
+  Round WalkRound(const ShellScript& body);
+  std::optional<bool> LeavesRound(const ShellCommand& command, bool own);
+  bool IsSure() const;
+  void ForgetParameters();
+  void ForgetAssigned(const ShellScript& script, std::size_t from, std::size_t to);
+  void ForgetName(const std::string& name);
   bool CallFunction(const ShellCommand& command);
   bool MayBeSetOutside(const std::string& raw) const;
   bool IsInDoubt(const ShellWord& word) const;
@@ -144,8 +151,11 @@ class ShellWalk {
   bool sure_ = true;             // not in the body of a function that is read where it is defined
   bool sourced_ = false;         // the text is that of a script that another one sources
   int rounds_ = 0;               // of loops over the arguments, within each other
+  bool enters_round_ = false;    // the next text is that of a round
   bool leaves_loop_ = false;     // the round at hand is the last one
-  std::size_t round_commands_left_ = 16 * 1024;  // texts may be hostile
+  bool round_unsure_ = false;    // how the round goes on is not known
+  int forgetting_ = 0;           // loops that are read once, within each other
+  std::size_t round_bytes_left_ = 128 * 1024;  // texts may be hostile
   int call_level_ = 0;
   int calls_left_ = 256;
   const std::map<std::string, std::string>& files_;

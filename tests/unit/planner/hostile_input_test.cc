@@ -1,6 +1,7 @@
 // Texts nobody writes by accident: no crash, no endless work, no memory without bound.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <random>
 
 #include "planner/line/launch_line.h"
@@ -64,6 +65,23 @@ TEST(HostileInput, ALongScriptIsReadInReasonableTime) {
   std::string text;
   while (text.size() < 250'000) text += "echo a b c\n";
   EXPECT_TRUE(ReadLaunchLine(text, {}));
+}
+
+TEST(HostileInput, LoopsOverArgumentsWithinEachOtherAreReadInReasonableTime) {
+  std::string text;
+  for (int i = 0; i < 4; ++i) text += "for a in \"$@\"; do\n";
+  text += ":";
+  for (int i = 0; i < 250; ++i) text += " argument_of_nothing";
+  text += "\n";
+  for (int i = 0; i < 4; ++i) text += "done\n";
+  LaunchLineOptions options;
+  options.files["a.sh"] = text + "torchrun --nproc_per_node=2 t.py\n";
+  std::string calls;
+  for (int i = 0; i < 8; ++i) calls += "bash a.sh 1 2 3 4 5 6 7 8 9\n";
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(ReadLaunchLine("set -e\nbash a.sh 1 2 3 4 5 6 7 8 9\n", options));
+  (void)ReadLaunchLine(calls, options);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
 // A variable that holds its own name, a text that holds itself, arrays, scripts and here-documents

@@ -13,6 +13,8 @@
 namespace launch {
 namespace {
 
+using namespace std::string_literals;
+
 using Texts = std::map<std::string, std::string>;
 
 Result<LaunchLine> Line(const std::string& run, const Texts& files = {}, JobSpec spec = {}) {
@@ -270,6 +272,29 @@ TEST(WrittenCounts, OptionsThatALoopReads) {
                        "N=$(echo \"$GPUS\" | tr ',' '\\n' | wc -l)\n"
                        "torchrun --nproc_per_node=\"$N\" t.py\n"),
             "node procs=4");
+}
+
+TEST(WrittenCounts, OptionsOfALoopWhoseRoundsNobodyKnowsAreUnknown) {
+  const std::string launch = "torchrun --nproc_per_node=$N t.py\n";
+  const std::string shifts = "--gpus) N=$2; shift 2 ;; ";
+  const std::string head = "while [ $# -gt 0 ]; do case \"$1\" in ";
+  for (const std::string& text : {
+           "while [[ \"$1\" == --* ]]; do case \"$1\" in --gpus=*) N=\"${1#*=}\";; esac; shift; "
+           "done\n"s,
+           "N=1\nwhile [ $# -gt 1 ]; do case \"$1\" in --gpus) N=$2;; esac; shift; done\n"s,
+           "parse() { " + head + shifts + "--) shift; return ;; *) shift ;; esac; done; }\n" +
+               "parse \"$@\"\n",
+           "for a in \"$@\"; do [ \"$a\" = \"--\" ] && break; case $a in --gpus=*) "
+           "N=${a#*=};; esac; done\n"s,
+           head + shifts + "--) shift && break ;; *) shift ;; esac; done\n",
+           head + shifts + "*) if [ -f \"$1\" ]; then break; fi; shift ;; esac; done\n",
+           "set -- \"--gpus\" 2 \"$@\"\n" + head + shifts + "*) shift ;; esac; done\n",
+           "while true; do case \"$1\" in " + shifts + "--lr) shift 2 ;; *) break ;; esac; done\n",
+       }) {
+    EXPECT_EQ(ScriptWith("--lr 7 --gpus 2 --gpus=2 -- t.py --gpus 4 --gpus=4", text + launch),
+              "node")
+        << text;
+  }
 }
 
 TEST(WrittenCounts, ALoopThatDoesNotShiftEnds) {
