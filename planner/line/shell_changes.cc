@@ -28,6 +28,27 @@ void TakeNames(std::string_view text, const std::function<void(std::string_view)
   }
 }
 
+// `read "$X"`, `unset ${X}`
+bool ExpandsInName(const ShellWord& word) {
+  return word.raw.find_first_of("$`") != std::string::npos;
+}
+
+// `set -a`, `set -o allexport`, `set -k`
+bool ExportsAll(const ShellWord& word) {
+  const bool letters = word.raw.starts_with('-') && !word.raw.starts_with("--") &&
+                       word.raw.find_first_of("ak") != std::string::npos;
+  return letters || word.raw == "allexport" || word.raw == "keyword";
+}
+
+// Of export and declare: neither NAME nor NAME=VALUE, nor a plain option.
+bool IsNoFixedName(const ShellWord& word) {
+  const std::string& raw = word.raw;
+  if (raw.starts_with('-')) return raw.find_first_of("nilu$`") != std::string::npos;
+  const auto end = std::find_if_not(raw.begin(), raw.end(), IsNameChar);
+  const bool assigns = end != raw.end() && (*end == '=' || *end == '+' || *end == '[');
+  return raw.empty() || !IsNameStart(raw[0]) || (end != raw.end() && !assigns);
+}
+
 }  // namespace
 
 std::vector<std::string> NamesChanged(const ShellCommand& command) {
@@ -79,10 +100,26 @@ std::vector<std::string> LocalNames(const ShellCommand& command) {
 }
 
 bool MayChangeAny(const ShellCommand& command) {
+  static constexpr std::array<std::string_view, 8> kAny = {"eval",  "source",  ".",     "trap",
+                                                           "alias", "unalias", "shopt", "enable"};
+  static constexpr std::array<std::string_view, 5> kDeclare = {"export", "declare", "typeset",
+                                                               "readonly", "local"};
   const std::size_t at = VerbOf(command);
   if (at >= command.words.size()) return false;
+  const auto is_of = [&](const auto& verbs) {
+    return std::find(verbs.begin(), verbs.end(), command.words[at].raw) != verbs.end();
+  };
   const std::string& verb = command.words[at].raw;
-  return verb == "eval" || verb == "source" || verb == ".";
+  const auto behind = command.words.begin() + static_cast<std::ptrdiff_t>(at) + 1;
+  static constexpr std::array<std::string_view, 5> kNaming = {"read", "mapfile", "readarray",
+                                                              "getopts", "unset"};
+  const bool prints = verb == "printf" && behind != command.words.end() && behind->raw == "-v";
+  if (prints || is_of(kNaming)) return std::any_of(behind, command.words.end(), ExpandsInName);
+  if (verb == "command" || verb == "builtin")
+    return behind != command.words.end() && !behind->raw.starts_with("-");
+  if (verb == "set") return std::any_of(behind, command.words.end(), ExportsAll);
+  if (is_of(kAny)) return true;
+  return is_of(kDeclare) && std::any_of(behind, command.words.end(), IsNoFixedName);
 }
 
 bool MaySetParameters(const ShellCommand& command) {

@@ -153,6 +153,38 @@ INSTANTIATE_TEST_SUITE_P(
              4}));
 
 // A text that comes to no launcher is started once per rank.
+TEST(ShellConditions, WhatMayChangeAnyVariableRulesNothingOut) {
+  for (const std::string& text :
+       std::vector<std::string>{"export $(grep -v '^#' .env | xargs)",
+                                "for kv in \"$@\"; do export \"$kv\"; done",
+                                "declare \"$kv\"",
+                                "typeset -g \"$p\"",
+                                "export \"${@}\"",
+                                "export \"${x?}\"",
+                                "declare -n r=MODE; r=train",
+                                "trap \"MODE=train\" USR1",
+                                "shopt -s nocasematch",
+                                "set -a",
+                                "source env.sh",
+                                ". env.sh",
+                                "eval \"$X\"",
+                                "read MODE",
+                                "read \"$X\"",
+                                "printf -v MODE %s train",
+                                "printf -v \"$X\" train",
+                                "mapfile MODE",
+                                "getopts a: MODE",
+                                "alias python=torchrun"}) {
+    LaunchLineOptions options;
+    options.files["t.sh"] = "MODE=debug\n" + text +
+                            "\nif [ \"$MODE\" = train ]; then\n  torchrun --nproc_per_node 4 t.py\n"
+                            "else\n  python t.py\nfi\n";
+    const auto line = ReadLaunchLine("bash t.sh MODE=train", options);
+    ASSERT_TRUE(line) << text;
+    EXPECT_EQ(line->launcher, LauncherKind::kNode) << text;
+  }
+}
+
 TEST(ShellConditions, ALauncherThatIsRuledOutForSureDoesNotCount) {
   const std::string either =
       "if [ -n \"$MODE\" ]; then python t.py\nelse torchrun --nproc_per_node=8 t.py; fi\n";
