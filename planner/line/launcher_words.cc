@@ -152,8 +152,10 @@ class LauncherSearch {
  public:
   std::optional<std::string> In(const ShellScript& script) {
     runners_.merge(FunctionsThatRun(script));
-    for (const ShellCommand& command : script.commands) {
-      if (auto seen = In(command)) return seen;
+    const std::size_t training = LastTraining(script);
+    for (std::size_t i = 0; i < script.commands.size(); ++i) {
+      containers_train_ = i >= training;
+      if (auto seen = In(script.commands[i])) return seen;
     }
     return std::nullopt;
   }
@@ -175,6 +177,20 @@ class LauncherSearch {
   }
 
  private:
+  // The index of the last command that trains, as far as its words say; 0: none does.
+  static std::size_t LastTraining(const ShellScript& script) {
+    for (std::size_t i = script.commands.size(); i-- > 1;) {
+      const ShellCommand& command = script.commands[i];
+      const std::size_t first = PartsOf(command).first;
+      if (first >= command.words.size()) continue;
+      if (CallsPython(command) || FindTorchrun(command.words, first) ||
+          FindDeepspeed(command.words, first) || FindAccelerate(command.words, first)) {
+        return i;
+      }
+    }
+    return 0;
+  }
+
   std::optional<std::string> InText(std::string_view text) {
     std::optional<std::string> seen;
     nested_.Visit(text, [&](const ShellScript& inner) { seen = In(inner); });
@@ -254,8 +270,11 @@ class LauncherSearch {
   // "ssh node python train.py", "ssh node 'cd x && torchrun ...'"
   bool TrainsBehind(const std::vector<ShellWord>& words, std::size_t at) {
     for (std::size_t i = at + 1; i < words.size(); ++i) {
-      // A container with the GPUs is for the training, whatever it starts.
-      if (words[i].value.starts_with("--gpus") || words[i].value == "--runtime=nvidia") return true;
+      // A container with the GPUs behind which nothing trains is the training itself.
+      if (containers_train_ &&
+          (words[i].value.starts_with("--gpus") || words[i].value == "--runtime=nvidia")) {
+        return true;
+      }
       if (IsPython(words[i].value) || FindTorchrun(words, i) || FindDeepspeed(words, i) ||
           FindAccelerate(words, i)) {
         return true;
@@ -274,6 +293,7 @@ class LauncherSearch {
     return has;
   }
 
+  bool containers_train_ = true;  // nothing behind the command at hand does
   NestedTexts nested_;
   WordSplitter splitter_;
   KnownVariables known_;

@@ -40,6 +40,29 @@ bool IsTaskName(const ShellWord& word) {
                      [](char c) { return IsNameChar(c) || c == '-' || c == ':' || c == '@'; });
 }
 
+bool IsMake(std::string_view program) { return program == "make" || program == "gmake"; }
+
+// "-C docker", "-j 8", "-e gpu"
+bool TakesNext(std::string_view program, const std::string& flag, const std::string& next) {
+  constexpr std::array<std::string_view, 9> kOfMake = {
+      "-C", "-f", "-I", "-o", "-W", "--directory", "--file", "--makefile", "--include-dir"};
+  constexpr std::array<std::string_view, 11> kOfOthers = {"-e",
+                                                          "-p",
+                                                          "-f",
+                                                          "-d",
+                                                          "-C",
+                                                          "--manifest-path",
+                                                          "--environment",
+                                                          "--project",
+                                                          "--justfile",
+                                                          "--working-directory",
+                                                          "--directory"};
+  if (!IsMake(program)) return std::ranges::find(kOfOthers, flag) != kOfOthers.end();
+  const bool number = !next.empty() && next.find_first_not_of("0123456789.") == std::string::npos;
+  if (flag == "-j" || flag == "-l" || flag == "--jobs") return number;
+  return std::ranges::find(kOfMake, flag) != kOfMake.end();
+}
+
 }  // namespace
 
 std::string LastTaskOf(const ShellScript& script) {
@@ -59,11 +82,16 @@ std::string LastTaskOf(const ShellScript& script) {
   if (!runner->verb.empty()) shown += " " + std::string(runner->verb);
   const bool names = runner->verb == "run";
   for (std::size_t i = first + (runner->verb.empty() ? 1 : 2); i < words.size(); ++i) {
+    const std::string next = i + 1 < words.size() ? words[i + 1].value : std::string();
+    if (TakesNext(program, words[i].value, next)) {
+      ++i;
+      continue;
+    }
     if (words[i].value.starts_with('-') || AssignmentOf(words[i])) continue;
     if (!IsTaskName(words[i]) || OnlyBuilds(words[i].value)) return {};
     return shown + " " + words[i].value;
   }
-  return names || runner->verb.empty() ? std::string() : shown;
+  return names ? std::string() : shown;
 }
 
 }  // namespace launch

@@ -606,6 +606,12 @@ INSTANTIATE_TEST_SUITE_P(
         PublicLine{"st24hour/dino_sm docker1.sh",
                    "docker run --gpus all -it --rm -v $(pwd):$(pwd) -w $(pwd) img:1 sh train1.sh",
                    "refused: run: it starts docker run, which launch cannot hold to a plan"},
+        PublicLine{"a container in front of the training",
+                   "docker run --rm --gpus all img nvidia-smi; python train.py", "plain"},
+        PublicLine{"a server in a container",
+                   "docker run -d --gpus \"device=0\" vllm/vllm-openai; torchrun "
+                   "--nproc_per_node 2 t.py",
+                   "node procs=2"},
         PublicLine{"a container without the GPUs", "docker run --rm img ./prepare.sh", "plain"},
         PublicLine{"a placeholder behind uv", "uv run torchrun --nproc_per_node=NUM_GPUS train.py",
                    "refused: run: --nproc-per-node is \"NUM_GPUS\""}));
@@ -652,6 +658,11 @@ TEST(PublicStart, ATaskOfAnotherFileIsSaidNotToBeRead) {
   EXPECT_EQ(says("dvc repro"), "what dvc repro starts");
   EXPECT_EQ(says("make -j8 && ./train_gpt2cu"), "");
   EXPECT_EQ(says("make install"), "");
+  EXPECT_EQ(says("make -j 8 train"), "what make train starts");
+  EXPECT_EQ(says("make -C docker build"), "");
+  EXPECT_EQ(says("make -f train.mk"), "what make starts");
+  EXPECT_EQ(says("make"), "what make starts");
+  EXPECT_EQ(says("pixi run -e gpu train"), "what pixi run train starts");
   EXPECT_EQ(says("pixi run python train.py"), "");
 }
 
