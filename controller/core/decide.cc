@@ -130,8 +130,7 @@ std::uint64_t EpochAt(WallTime wall) {
 // What is left of attempts that the store never knew: their GPUs are held for them.
 void RecallUnknown(State& state) {
   for (const auto& [gpu, record] : state.quarantine) {
-    const auto job = state.jobs.find(record.key.job);
-    if (job == state.jobs.end() || job->second.phase == JobPhase::kDone) continue;
+    if (!state.jobs.contains(record.key.job)) continue;
     if (!IsFenced(state, record.node) && IsUnknownHere(state, record.key))
       state.live.unknown[record.key].insert(record.node);
   }

@@ -377,7 +377,7 @@ void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
   alloc.phase = held.empty() ? StoredAllocPhase::kReleased : StoredAllocPhase::kQuarantined;
   for (const auto& [gpu, why] : held) {
     if (draft.state().quarantine.contains(gpu)) continue;
-    draft.Put(GpuRecord{gpu, node, why, key, draft.wall()});
+    draft.HoldGpu(node, gpu, why, key);
     draft.Event("gpu.quarantined", Subject(node), fmt::format("{}: {}", gpu.value, why));
   }
   SettleHeld(draft, node, key, said);

@@ -192,6 +192,7 @@ void OnUser(Draft& draft, const event::Quarantine& event) {
     if (event.what.empty() || gpu.value == event.what || record.node.value == event.what ||
         left_by) {
       answer.gpus.push_back(record);
+      answer.gpus.back().why = WhyHeld(state, record);
     }
   }
   for (GpuRecord& row : StrangersOn(state, event.what)) answer.gpus.push_back(std::move(row));

@@ -35,6 +35,18 @@ void Draft::Erase(const Entity& entity) {
   Apply(state_, decision_.records.back());
 }
 
+void Draft::HoldGpu(const NodeId& node, const GpuUuid& gpu, std::string why, const Key& holder) {
+  const LiveNode& live = state_.live.nodes.at(node);
+  Put(GpuRecord{.uuid = gpu,
+                .node = node,
+                .why = std::move(why),
+                .key = holder,
+                .since = wall(),
+                .boot_id = live.boot_id,
+                .install_id = live.machine.install_id,
+                .cgroups = live.cgroups});
+}
+
 void Draft::EraseQuarantine(const GpuUuid& gpu) {
   const auto found = state_.quarantine.find(gpu);
   if (found == state_.quarantine.end()) return;

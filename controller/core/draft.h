@@ -28,6 +28,8 @@ class Draft {
   const Now& clock() const { return now_; }
 
   void Put(Entity entity);
+  // Quarantined, as the agent that is attached says; `holder` is Key{} where nobody can tell.
+  void HoldGpu(const NodeId& node, const GpuUuid& gpu, std::string why, const Key& holder);
   void EraseQuarantine(const GpuUuid& gpu);
   void EraseJob(JobId job);            // with all that belongs to it
   void EraseNode(const NodeId& node);  // and its inventory; nothing of it may be live or held

@@ -17,7 +17,8 @@ std::string WhyBroken(const State& state, const GpuDevice& gpu) {
   if (gpu.health == Health::kBad) return gpu.why.empty() ? "bad" : gpu.why;
   const auto record = state.quarantine.find(gpu.uuid);
   if (record == state.quarantine.end()) return {};
-  return "quarantined" + (record->second.why.empty() ? "" : ": " + record->second.why);
+  const std::string why = WhyHeld(state, record->second);
+  return "quarantined" + (why.empty() ? "" : ": " + why);
 }
 
 struct Broken {

@@ -207,14 +207,6 @@ void ForgetStaging(Draft& draft, const AllocRecord& alloc, const AllocationStatu
   live->second.staging.erase(alloc.node);
 }
 
-// Whether ranks of the allocation, if they lived, would be among what the node says. An agent that
-// was installed anew finds those in the control groups in which the one before looked as well.
-bool SeesWhatRan(const AllocRecord& alloc, const from_node::Hello& hello) {
-  const std::string& now = hello.machine.install_id;
-  if (alloc.install_id.empty() || alloc.install_id == now) return true;
-  return !alloc.cgroups.empty() && alloc.cgroups == hello.cgroups;
-}
-
 // Left alone until somebody asks for its end, and told once for each node.
 void LeaveUnrecorded(Draft& draft, const AllocRecord& alloc, const char* event, Unrecorded how) {
   const auto [at, fresh] =
@@ -321,7 +313,7 @@ void Reconcile(Draft& draft, AllocRecord alloc, const AllocationStatus* status,
   if (alloc.phase == StoredAllocPhase::kAssigned || !MayHaveStarted(attempt)) return;
   const bool all_ended = std::ranges::all_of(
       alloc.ranks, [&](Rank rank) { return RankOf(draft.state(), alloc, rank).exit.has_value(); });
-  if (!SeesWhatRan(alloc, hello) && !all_ended) {
+  if (!SeesWhatRan(alloc, draft.live().nodes.at(alloc.node)) && !all_ended) {
     // Neither declared dead nor begun again beside what may live, whoever wanted its end before.
     LeaveUnrecorded(draft, alloc, "allocation.unseen",
                     {fmt::format("the agent of {} was installed anew and cannot see whether the "
@@ -477,7 +469,7 @@ void OnNode(Draft& draft, const event::NodeAttached& event) {
     }
     const std::set<Key> holders = HoldersOf(hello, gpu, true);
     const Key holder = holders.size() == 1 ? *holders.begin() : Key{};
-    draft.Put(GpuRecord{gpu, event.node, why, holder, draft.wall()});
+    draft.HoldGpu(event.node, gpu, why, holder);
     draft.Event("gpu.quarantined", Subject(event.node), fmt::format("{}: {}", gpu.value, why));
   }
   NoteForeignGpus(draft, event.node, foreign);
@@ -492,9 +484,7 @@ void OnNode(Draft& draft, const event::NodeAttached& event) {
     const auto status = said.find(record.key);
     if (status != said.end() && !IsGone(status->second->phase)) holders.insert(record.key);
     // Silence of an agent that cannot see it is no proof either: a person looks, and releases it.
-    const AllocRecord* alloc = FindAlloc(state, record.key, event.node);
-    const bool same_boot = alloc != nullptr && alloc->boot_id == hello.boot_id;
-    if (same_boot && !SeesWhatRan(*alloc, hello)) holders.insert(record.key);
+    if (!SeesWhatRan(record, draft.live().nodes[event.node])) holders.insert(record.key);
     if (!held && (holders.empty() || Planted(Bug::kForgottenQuarantine))) {
       free.push_back(gpu);
     } else {

@@ -242,6 +242,10 @@ struct GpuRecord {
   std::string why;
   Key key;
   WallTime since{};
+  // Of the node and its agent when it said so, as in AllocRecord; empty: by a controller of before.
+  std::string boot_id;
+  std::string install_id;
+  std::string cgroups;
   friend bool operator==(const GpuRecord&, const GpuRecord&) = default;
 };
 

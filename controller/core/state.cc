@@ -54,6 +54,13 @@ std::optional<NodeId> EarlierReporter(const State& state, const NodeId& node, co
   return std::nullopt;
 }
 
+// Of AllocRecord and GpuRecord alike: as the agent was that saw what the record tells of.
+bool SeesAsThen(const auto& record, const LiveNode& live) {
+  if (record.boot_id != live.boot_id) return true;  // nothing lives on over a boot
+  if (record.install_id.empty() || record.install_id == live.machine.install_id) return true;
+  return !record.cgroups.empty() && record.cgroups == live.cgroups;
+}
+
 }  // namespace
 
 bool MaySpeakFor(const State& state, const NodeId& node, const GpuUuid& gpu) {
@@ -92,6 +99,19 @@ std::optional<BootTime> UnseenSince(const State& state, const Key& key, const No
 bool WaitsForAPerson(const State& state, const Key& key, const NodeId& node) {
   return UnseenSince(state, key, node) &&
          !state.live.attempts.at(key).unrecorded.at(node).told_to_end;
+}
+
+bool SeesWhatRan(const AllocRecord& alloc, const LiveNode& live) { return SeesAsThen(alloc, live); }
+bool SeesWhatRan(const GpuRecord& gpu, const LiveNode& live) { return SeesAsThen(gpu, live); }
+
+std::string WhyHeld(const State& state, const GpuRecord& gpu) {
+  const auto live = state.live.nodes.find(gpu.node);
+  if (live == state.live.nodes.end() || !live->second.session) return gpu.why;
+  if (SeesWhatRan(gpu, live->second)) return gpu.why;
+  return fmt::format(
+      "{}; the agent was installed anew and cannot see whether that is over: look there, then "
+      "launch quarantine release {}",
+      gpu.why, gpu.uuid.value);
 }
 
 std::string WhyUnschedulable(const State& state, const NodeId& node) {

@@ -308,6 +308,13 @@ bool IsSchedulable(const State& state, const NodeId& node);
 bool MaySpeakFor(const State& state, const NodeId& node, const GpuUuid& gpu);
 // Why it is not, in a few words; empty when it is.
 std::string WhyUnschedulable(const State& state, const NodeId& node);
+// Whether what the record tells of, if it lived, would be among what the node's agent says. One
+// that was installed anew finds what is in the control groups in which the one before looked as
+// well.
+bool SeesWhatRan(const AllocRecord& alloc, const LiveNode& live);
+bool SeesWhatRan(const GpuRecord& gpu, const LiveNode& live);
+// Why a quarantined GPU is, and what keeps it so where its agent cannot tell.
+std::string WhyHeld(const State& state, const GpuRecord& gpu);
 // Whether the job's placement counted the cores that it takes; others may share cores that are
 // taken.
 bool CountsCores(const State& state, JobId job);

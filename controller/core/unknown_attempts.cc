@@ -10,7 +10,7 @@ namespace {
 
 void Claim(Draft& draft, const NodeId& node, const Key& key) {
   const auto found = draft.state().jobs.find(key.job);
-  if (found == draft.state().jobs.end() || found->second.phase == JobPhase::kDone) return;
+  if (found == draft.state().jobs.end()) return;
   draft.live().unknown[key].insert(node);
   draft.TouchQueue();
   // What is about to start beside it does not.
@@ -87,9 +87,9 @@ void LeaveUnknown(Draft& draft, const NodeId& node, const AllocationStatus& stat
     if (of_another || !MaySpeakFor(state, node, gpu)) {
       foreign.push_back(gpu);
     } else if (held == state.quarantine.end()) {  // else since when and why stay as they are
-      draft.Put(GpuRecord{
-          gpu, node, fmt::format("allocation of an unknown {}", WhatIsUnknown(state, status.key)),
-          status.key, draft.wall()});
+      draft.HoldGpu(node, gpu,
+                    fmt::format("allocation of an unknown {}", WhatIsUnknown(state, status.key)),
+                    status.key);
     }
   }
   NoteForeignGpus(draft, node, foreign);

@@ -383,7 +383,7 @@ NodeView ViewNode(const State& state, const NodeId& node, const Now& now) {
   }
   view.jobs.assign(jobs.begin(), jobs.end());
   for (const auto& [gpu, quarantine] : state.quarantine) {
-    if (quarantine.node == node) view.quarantined.emplace_back(gpu, quarantine.why);
+    if (quarantine.node == node) view.quarantined.emplace_back(gpu, WhyHeld(state, quarantine));
   }
   const auto live = state.live.nodes.find(node);
   if (live != state.live.nodes.end()) {

@@ -258,6 +258,9 @@ pb::GpuRecord ToRecord(const GpuRecord& v) {
   m.set_why(Utf8(v.why));
   if (v.key != Key{}) *m.mutable_key() = launch::ToProto(v.key);
   m.set_since_ms(ToMs(v.since));
+  m.set_boot_id(Utf8(v.boot_id));
+  m.set_install_id(Utf8(v.install_id));
+  m.set_cgroups(v.cgroups);
   return m;
 }
 GpuRecord FromRecord(Edge& e, const pb::GpuRecord& m) {
@@ -267,6 +270,9 @@ GpuRecord FromRecord(Edge& e, const pb::GpuRecord& m) {
   v.why = e.Text("why", m.why());
   if (m.has_key()) v.key = e.Value("key", m.key());
   v.since = e.Wall("since_ms", m.since_ms());
+  v.boot_id = e.Text("boot_id", m.boot_id());
+  v.install_id = e.Text("install_id", m.install_id());
+  v.cgroups = e.Path("cgroups", m.cgroups());
   return v;
 }
 

@@ -170,6 +170,30 @@ TEST_F(NewerAttempt, OnANodeThatIsRefusedForItKeepsItsJobToo) {
   EXPECT_NE(core.View(key.job).reason.evidence.find("gpu1 runs"), std::string::npos);
 }
 
+TEST_F(NewerAttempt, KeepsAJobThatIsDoneHereFromBeginningBesideItWhenItIsRequeued) {
+  core.Attach("gpu1", 1);
+  ASSERT_EQ(core.Run(key.job), key);
+  core.Exit("gpu1", key, 0, Exited{0});
+  core.Release("gpu1", key);
+  ASSERT_EQ(core.View(key.job).state, JobState::kSucceeded);
+  const Key newer{key.job, Attempt{2}};
+  core.Detach("gpu1");
+  hello.allocations[0].key = newer;
+  Return();
+  core.Attach("gpu2", 1);
+  core.Post(event::Change{
+      RequestId{820}, {UserName{"ana"}, false}, {key.job}, {.action = JobAction::kRequeue}});
+  ASSERT_TRUE(core.Answer<reply::Changed>(RequestId{820}));
+  EXPECT_EQ(Attempts(), 1u);
+  EXPECT_NE(core.View(key.job).reason.evidence.find("gpu1 runs " + ToString(newer)),
+            std::string::npos);
+  core.Detach("gpu1");
+  Return();
+  EXPECT_EQ(Attempts(), 1u);
+  core.Release("gpu1", newer);
+  EXPECT_EQ(Attempts(), 2u);
+}
+
 TEST_F(NewerAttempt, EndsWhatTheStoreTakesForTheNewestWithoutBlame) {
   core.Attach("gpu1", 1);
   ASSERT_EQ(core.Run(key.job), key);
@@ -403,6 +427,50 @@ TEST_F(InstalledAnew, KeepsAGpuThatWasHeldForWhatItCannotSee) {
   Return(kNone);
   EXPECT_EQ(core.state.quarantine.size(), 1u);
   ASSERT_TRUE(Ask(QuarantineAction::kRelease, "gpu1"));
+  EXPECT_TRUE(core.state.quarantine.empty());
+}
+
+TEST_F(InstalledAnew, KeepsGpusOfAttemptsThatAreNotKnownHere) {
+  const Key key{JobId{50}, Attempt{1}};
+  AllocationStatus status{.key = key, .digest = "?", .phase = AllocationPhase::kStarted};
+  status.gpus = {GpuUuid{"GPU-gpu1-0"}};
+  Back(status);
+  Return(kNone);
+  ASSERT_EQ(core.state.quarantine.size(), 1u) << "a process that nobody sees may have it";
+  const auto rows = Ask(QuarantineAction::kList, "");
+  ASSERT_TRUE(rows);
+  EXPECT_NE(rows->gpus.at(0).why.find("installed anew"), std::string::npos);
+  Return(kNone);
+  EXPECT_EQ(core.state.quarantine.size(), 1u) << "also when that one says Hello again";
+  ASSERT_TRUE(Ask(QuarantineAction::kRelease, "gpu1"));
+  EXPECT_TRUE(core.state.quarantine.empty());
+}
+
+TEST_F(InstalledAnew, KeepsGpusOfWhichNobodyKnowsTheHolder) {
+  from_node::Hello hello;
+  hello.held = {{GpuUuid{"GPU-gpu1-0"}, "D state"}};
+  core.Detach("gpu1");
+  core.Attach(MakeInventory("gpu1", 1), hello);
+  ASSERT_EQ(core.state.quarantine.begin()->second.key, Key{});
+  Return(kNone);
+  EXPECT_EQ(core.state.quarantine.size(), 1u);
+  core.Detach("gpu1");
+  from_node::Hello booted;
+  booted.machine.install_id = "install-anew";
+  booted.boot_id = "the next boot";
+  core.Attach(MakeInventory("gpu1", 1), booted);
+  EXPECT_TRUE(core.state.quarantine.empty()) << "nothing lives on over a boot";
+}
+
+TEST_F(InstalledAnew, FreesAGpuOfWhichItSeesWhatHadIt) {
+  core.Attach(MakeInventory("gpu1", 1), {.cgroups = kOurs});
+  from_node::Hello hello;
+  hello.cgroups = kOurs;
+  hello.held = {{GpuUuid{"GPU-gpu1-0"}, "D state"}};
+  core.Detach("gpu1");
+  core.Attach(MakeInventory("gpu1", 1), hello);
+  ASSERT_EQ(core.state.quarantine.size(), 1u);
+  Return(kOurs);
   EXPECT_TRUE(core.state.quarantine.empty());
 }
 
