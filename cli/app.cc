@@ -13,6 +13,7 @@
 #include "cli/output_form.h"
 #include "cli/passing_cluster.h"
 #include "cli/render_json.h"
+#include "cli/yaml_of_json.h"
 #include "common/clock.h"
 #include "common/units.h"
 

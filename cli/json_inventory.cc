@@ -4,23 +4,10 @@
 #include <string>
 #include <utility>
 
+#include "cli/json_values.h"
+
 namespace launch {
 namespace {
-
-using OrderedJson = nlohmann::ordered_json;
-
-template <class T>
-OrderedJson OrNull(const std::optional<T>& value) {
-  return value ? OrderedJson(*value) : OrderedJson(nullptr);
-}
-
-OrderedJson Word(std::string_view text) { return std::string(text); }
-
-OrderedJson TextMap(const std::map<std::string, std::string>& map) {
-  OrderedJson object = OrderedJson::object();
-  for (const auto& [name, value] : map) object[name] = value;
-  return object;
-}
 
 OrderedJson Slices(const std::vector<MigSlice>& slices) {
   OrderedJson list = OrderedJson::array();

@@ -36,13 +36,4 @@ std::string TopJson(const TopFacts& facts);
 std::string CalibrationJson(const std::vector<MeasuredRun>& runs);
 std::string ErrorJson(const Error& error);
 
-// The same document as YAML, for `-o yaml`.
-std::string YamlOfJson(const std::string& json);
-
-// "2026-11-21T11:36:38.123Z"; empty for the zero time.
-std::string FormatTime(WallTime time);
-
-// Precision that `auto` gives on this node (S001-4): what its weakest device can do.
-std::string NodePrecision(const NodeInventory& inventory);
-
 }  // namespace launch

@@ -5,9 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/json_values.h"
 #include "cli/node_text.h"
 #include "cli/render_json.h"
 #include "cli/render_text.h"
+#include "cli/yaml_of_json.h"
 #include "common/launcher_process.h"
 
 namespace launch {
