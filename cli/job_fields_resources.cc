@@ -179,7 +179,9 @@ constexpr JobField kResourceFields[] = {
     {"gpu_ids", "", "list of N", "any free ones",
      "Particular devices on each node, by their numbers in `launch nodes NODE`: PCI order as "
      "nvidia-smi counts, on nodes with MIG too; of an agent that has a part of its machine's GPUs "
-     "only, from 0 among those. A GPU that is cut into slices is asked for by `gpus` instead.",
+     "only, from 0 among those. Numbers in CUDA_VISIBLE_DEVICES of a launcher inside `run` are "
+     "these "
+     "too. A GPU that is cut into slices is asked for by `gpus` instead.",
      SetGpuIds},
     {"device", "", "auto | cuda | mps | cpu", "auto",
      "Kind of device; auto takes cuda, then mps, then cpu, and never serves a GPU request by a "

@@ -49,6 +49,7 @@ struct LaunchLine {
   std::optional<int> nodes_min;
   std::optional<int> nodes_max;
   std::optional<int> visible_devices;  // CUDA_VISIBLE_DEVICES= in front, read as a count
+  bool reads_devices = false;          // its text looks at $CUDA_VISIBLE_DEVICES
   std::optional<NamedText> deepspeed;  // the engine's file, of a text that starts once per node
   std::string hostfile_unread;         // of DeepSpeed, not at hand; empty: none, or it was read
   ShellPlace place;                    // where the command itself is started
@@ -73,7 +74,8 @@ struct LaunchLineOptions {
   // NNODES, NPROC_PER_NODE and their names under torchrun (PET_) and Slurm, as far as the job fixes
   // them: a text's own default for one of them counts where the job leaves it open.
   std::map<std::string, std::string, std::less<>> told = {};
-  std::string workdir = {};    // absolute; empty: not known
+  std::string workdir = {};  // absolute; empty: not known
+  std::vector<int> gpu_ids = {};
   bool procs_written = false;  // the job has procs_per_node
   bool gpus_open = false;      // the job says nothing of GPUs or processes
   bool counts_only = false;    // asked for numbers that the job may still take over

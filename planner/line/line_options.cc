@@ -38,6 +38,7 @@ LaunchLineOptions LineOptions(const JobSpec& spec,
                             .env = spec.env,
                             .files = files,
                             .workdir = spec.workdir,
+                            .gpu_ids = spec.gpu_ids,
                             .procs_written = spec.procs_per_node.has_value(),
                             .gpu_per_rank = spec.gpu_binding == GpuBinding::kPerRank,
                             .names_python = NamesPython(spec)};

@@ -17,7 +17,26 @@
 namespace launch {
 namespace {
 
-void TakeCounts(const WrittenCounts& counts, LaunchLine& line) {
+// Whether the text, or a script that it runs, may make a list of the devices that the job gives.
+bool ReadsDevices(const ShellScript& script, const WrittenCounts& counts) {
+  const auto reads = [](const ShellScript& one) {
+    return std::ranges::any_of(
+        VariablesUsed(one), [](const ShellUse& use) { return use.name == "CUDA_VISIBLE_DEVICES"; });
+  };
+  return reads(script) || std::ranges::any_of(counts.scripts, [&](const auto& called) {
+           const auto inner = ReadShell(called.text);
+           return inner && reads(*inner);
+         });
+}
+
+// What node_launcher.py makes of the numbers at the launcher's call.
+std::string DevicesMeant(const WrittenCounts& counts, const LaunchLineOptions& options) {
+  const std::string list = "CUDA_VISIBLE_DEVICES=" + counts.device_list + " of the launcher";
+  return options.gpu_ids.empty() ? list + ": places among the job's GPUs"
+                                 : list + ": numbers of gpu_ids";
+}
+
+void TakeCounts(const WrittenCounts& counts, const LaunchLineOptions& options, LaunchLine& line) {
   if (line.procs == ProcsWord::kNone) {
     line.procs = counts.procs;
     line.procs_number = counts.procs_number;
@@ -46,6 +65,12 @@ void TakeCounts(const WrittenCounts& counts, LaunchLine& line) {
   }
   line.visible_devices = counts.devices;
   if (!counts.devices && !counts.sets_devices) return;
+  if (!counts.device_list.empty()) line.read.push_back(DevicesMeant(counts, options));
+  const bool of_job =
+      !options.gpu_ids.empty() && std::ranges::all_of(counts.together, [&](std::int64_t one) {
+        return std::ranges::find(options.gpu_ids, one) != options.gpu_ids.end();
+      });
+  if (!counts.device_list.empty() && of_job) return;
   const std::string count = counts.devices ? std::to_string(*counts.devices) : "unknown";
   if (!counts.together.empty()) {
     std::string ids;
@@ -62,7 +87,8 @@ void TakeCounts(const WrittenCounts& counts, LaunchLine& line) {
   line.warnings.push_back(MakeFinding(
       "visible_devices_set", Severity::kWarning,
       "run sets CUDA_VISIBLE_DEVICES itself, against the devices the job gets: read as a count (" +
-          count + "), and replaced where a launcher is called",
+          count + "), and replaced by the job's devices of these " +
+          (options.gpu_ids.empty() ? "places" : "numbers") + " where a launcher is called",
       "leave it out; for particular devices write gpu_ids"));
 }
 
@@ -340,7 +366,8 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
   const bool said = counts.flag_unknown.empty() || why == unknown_flag;
   line.read.push_back(std::move(why));
   if (!said) line.read.push_back(unknown_flag);
-  TakeCounts(counts, line);
+  TakeCounts(counts, options, line);
+  line.reads_devices = ReadsDevices(script, counts);
   if (auto finding = FilesLeftOut(counts, options)) line.warnings.push_back(std::move(*finding));
   if (!lacks) line.shell += WaitBehind(script);
   LAUNCH_RETURN_IF_ERROR(CheckScriptStays(script, counts.scripts));

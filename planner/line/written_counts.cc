@@ -46,6 +46,16 @@ int ItemsOf(const std::string& list) {
   return static_cast<int>(std::count(list.begin(), list.end(), ',')) + 1;
 }
 
+std::vector<std::int64_t> NumbersOf(std::string_view list) {
+  std::vector<std::int64_t> numbers;
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    if (const auto number = ParseInt(Trim(list.substr(0, comma)))) numbers.push_back(*number);
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return numbers;
+}
+
 // "0,1", "0, 1"; not "0123", which is no number of a device.
 bool IsDeviceList(const std::string& list) {
   const bool padded = list.size() > 1 && list[0] == '0' && IsDigit(list[1]);
@@ -71,7 +81,8 @@ class CountReader {
               return Take(command, words);
             },
             decides),
-        told_procs_(ToldProcs(options)) {}
+        told_procs_(ToldProcs(options)),
+        gpu_ids_(options.gpu_ids) {}
 
   void Walk(const ShellScript& script) { walk_.Walk(script); }
 
@@ -173,10 +184,15 @@ class CountReader {
       const bool takes = told || (!old_told && one.procs_number > out.procs_number);
       out.other_procs = takes ? out.procs_number : one.procs_number;
       if (takes) out.procs_number = one.procs_number;
-      if (takes) out.devices = one.devices;
+      if (takes) TakeDeviceList(one, out);
     }
     if (!out.nodes) out.nodes = one.nodes;
-    if (!out.devices) out.devices = one.devices;
+    if (!out.devices) TakeDeviceList(one, out);
+  }
+
+  static void TakeDeviceList(const WrittenCounts& one, WrittenCounts& out) {
+    out.devices = one.devices;
+    out.device_list = one.device_list;
   }
 
   // "NODE_RANK=0", not `NODE_RANK=$SLURM_NODEID` nor what stands in a branch.
@@ -236,12 +252,7 @@ class CountReader {
     const auto visible = Known().find("CUDA_VISIBLE_DEVICES");
     const bool some = visible != Known().end() && IsDeviceList(visible->second);
     if (!some || (!called && !left)) return;
-    std::string_view rest = visible->second;
-    while (!rest.empty()) {
-      const std::size_t comma = std::min(rest.find(','), rest.size());
-      if (const auto device = ParseInt(Trim(rest.substr(0, comma)))) together_.insert(*device);
-      rest.remove_prefix(std::min(comma + 1, rest.size()));
-    }
+    for (const std::int64_t device : NumbersOf(visible->second)) together_.insert(device);
     (left ? left_together_ : calls_together_) = true;
   }
 
@@ -280,9 +291,8 @@ class CountReader {
     }
     if (visible->second.empty() || visible->second[0] == '-') return;
     program_sets_devices_ = true;
-    WrittenCounts one;
-    TakeDevices(one);
-    if (one.devices) program_devices_ = std::max(*one.devices, program_devices_.value_or(0));
+    if (IsDeviceList(visible->second))
+      program_devices_ = std::max(ItemsOf(visible->second), program_devices_.value_or(0));
   }
 
   // `if ...; then ARGS="--nnodes 2 --nproc_per_node 4"; else ARGS="--nproc_per_node 4"; fi`: what
@@ -531,11 +541,29 @@ class CountReader {
   }
 
   // Those in front of the call, or exported.
-  bool TakeDevices(WrittenCounts& out) const {
+  bool TakeDevices(WrittenCounts& out) {
     const auto visible = Known().find("CUDA_VISIBLE_DEVICES");
-    const bool some = visible != Known().end() && IsDeviceList(visible->second);
-    if (some && !out.devices) out.devices = ItemsOf(visible->second);
+    if (visible == Known().end() || !IsDeviceList(visible->second)) return true;
+    NoteForeignDevice(visible->second);
+    if (out.devices) return true;
+    out.devices = ItemsOf(visible->second);
+    out.device_list = visible->second;
     return true;
+  }
+
+  // As node_launcher.py does, which stops there.
+  void NoteForeignDevice(const std::string& list) {
+    if (gpu_ids_.empty() || choosing_) return;
+    const std::vector<std::int64_t> named = NumbersOf(list);
+    const auto foreign = std::ranges::find_if(named, [this](std::int64_t one) {
+      return std::ranges::find(gpu_ids_, one) == gpu_ids_.end();
+    });
+    if (foreign == named.end()) return;
+    NoteStop({ErrorCode::kInvalidArgument,
+              "run: CUDA_VISIBLE_DEVICES=" + list + " of its launcher names GPU " +
+                  std::to_string(*foreign) + ", which is none of gpu_ids",
+              "write numbers of gpu_ids there, or leave CUDA_VISIBLE_DEVICES out",
+              {}});
   }
 
   // What programs that start torchrun take from their environment.
@@ -572,6 +600,7 @@ class CountReader {
   std::string flag_unknown_;
   bool choosing_ = false;         // the call is read with one of several values
   const std::string told_procs_;  // by the job
+  const std::vector<int> gpu_ids_;
   WrittenCounts served_;
   std::string on_cpu_;
   std::string hostfile_unread_;

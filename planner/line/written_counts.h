@@ -23,6 +23,7 @@ struct WrittenCounts {
   bool total = false;  // procs_number is that of all nodes (accelerate)
   std::optional<int> nodes;
   std::optional<int> devices;  // CUDA_VISIBLE_DEVICES of the call, as a count
+  std::string device_list;     // the same as written; empty: it is not known
   bool called = false;         // a launcher with a count or devices
   bool none_reached = false;   // the text's own values rule its launchers out
   // Devices of a launcher and of what runs in the background beside it, whose own stay as written.

@@ -35,6 +35,7 @@ std::string WithWrappers(const LaunchLine& line, const JobSpec& job) {
         "export LAUNCH_PLACE=\"$NNODES $NPROC_PER_NODE $NODE_RANK $MASTER_ADDR $MASTER_PORT\"; "
         "[ -z \"${CUDA_VISIBLE_DEVICES+x}\" ] || "
         "export LAUNCH_VISIBLE_DEVICES=\"$CUDA_VISIBLE_DEVICES\"; ";
+    if (line.reads_devices) text += "export LAUNCH_DEVICES_READ=1; ";
   }
   return text + line.shell;
 }

@@ -30,17 +30,30 @@ MaybeText Number(const std::optional<std::int64_t>& number) {
   return number ? MaybeText(Digits(*number)) : std::nullopt;
 }
 
+std::vector<int> GpusSeen(const EnvFacts& f) {
+  const bool own = f.plan.start == StartKind::kDirect && f.spec.gpu_binding == GpuBinding::kPerRank;
+  return own ? GpusOfRank(Node(f), f.local_rank) : Node(f).gpus;
+}
+
 MaybeText VisibleDevices(const EnvFacts& f) {
   if (Cpu(f)) return "";
   if (!Cuda(f)) return std::nullopt;
-  const bool own = f.plan.start == StartKind::kDirect && f.spec.gpu_binding == GpuBinding::kPerRank;
-  const std::vector<int> gpus = own ? GpusOfRank(Node(f), f.local_rank) : Node(f).gpus;
   const bool by_uuid = !WhyDevicesByUuid(*Node(f).inventory).empty();
   std::string list;
-  for (int index : gpus) {
+  for (int index : GpusSeen(f)) {
     const GpuDevice& gpu = Node(f).inventory->gpus[static_cast<std::size_t>(index)];
     list +=
         (list.empty() ? "" : ",") + (by_uuid || IsMigSlice(gpu) ? gpu.uuid.value : Digits(index));
+  }
+  return list;
+}
+
+MaybeText GpuIds(const EnvFacts& f) {
+  if (!Cuda(f) || f.spec.gpu_ids.empty()) return std::nullopt;
+  std::string list;
+  for (int index : GpusSeen(f)) {
+    const int id = GpuNumber(*Node(f).inventory, static_cast<std::size_t>(index));
+    list += (list.empty() ? "" : ",") + Digits(id);
   }
   return list;
 }
@@ -174,6 +187,7 @@ const std::vector<EnvRule>& EnvironmentTable() {
       {"CUDA_VISIBLE_DEVICES", "devices", "cuda, cpu", "all of the job's GPUs on this node, by PCI index, the same for every local rank (`gpu_binding: per_rank`: its own); by UUID for MIG slices, on a node with a lost or unhealthy GPU and for an agent that has some of its machine's GPUs only, where indices would be off; empty for `device: cpu`", kOurs, Known::kPlan, VisibleDevices},
       {"CUDA_DEVICE_ORDER", "devices", "cuda", "PCI_BUS_ID, so that indices mean what `launch nodes` shows", kYours, Known::kPlan,
        [](const EnvFacts& f) -> MaybeText { return If(Cuda(f), "PCI_BUS_ID"); }},
+      {"LAUNCH_GPU_IDS", "devices", "cuda with `gpu_ids`", "the numbers of these GPUs in `launch nodes NODE`, in the order of CUDA_VISIBLE_DEVICES", kOurs, Known::kPlan, GpuIds},
       {"PYTORCH_ENABLE_MPS_FALLBACK", "devices", "mps, cpu", "1 on mps: operators it lacks run on the CPU; 0 for `device: cpu`", kYours, Known::kPlan,
        [](const EnvFacts& f) -> MaybeText { return If(!Cuda(f), Mps(f) ? "1" : "0"); }},
       {"ACCELERATE_USE_CPU", "devices", "cpu", "true: accelerate forms a world of CPU ranks", kYours, Known::kPlan,

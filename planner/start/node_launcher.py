@@ -78,24 +78,42 @@ class Place:
         return flags
 
 
+def devices_meant(asked, devices, ids, inherited):
+    """Those of the job's `devices` that a list in the text means; None: not all of them are the job's."""
+    own = asked if set(asked) <= set(devices) else None
+    if ids:
+        numbers = dict(zip(ids, devices))
+        return own or ([numbers[one] for one in asked] if set(asked) <= set(numbers) else None)
+    place = all(one.isascii() and one.isdecimal() and int(one) < len(devices) for one in asked)
+    places = [devices[int(one)] for one in asked] if place else None
+    return own or places if inherited else places or own
+
+
 def keep_devices(place, environ):
-    """The job's devices again, where the text around the call set others. Some of them that suffice
-    stay, or are places among those of the job: the rest may be those of a server beside the training."""
+    """The job's devices again, where the text around the call set others. Its numbers are those of
+    `gpu_ids`, and without that places among the job's GPUs, unless they are made of what the job
+    gave. Some of them that suffice stay: the rest may be those of a server beside the training."""
     planned = environ.pop("LAUNCH_VISIBLE_DEVICES", None)
+    inherited = environ.pop("LAUNCH_DEVICES_READ", "") == "1"
     found = environ.get("CUDA_VISIBLE_DEVICES")
     if planned is None or found == planned:
         return
     devices = planned.split(",")
-    part = [device.strip() for device in (found or "").split(",")]
-    if set(part) <= set(devices) and len(set(part)) >= place.per_node:
+    ids = [one for one in environ.get("LAUNCH_GPU_IDS", "").split(",") if one]
+    asked = [device.strip() for device in (found or "").split(",")]
+    meant = devices_meant(asked, devices, ids, inherited)
+    foreign = [one for one in asked if one.isascii() and one.isdecimal() and one not in ids + devices]
+    if ids and meant is None and foreign:
+        stop(f"CUDA_VISIBLE_DEVICES={found} inside run names GPU {foreign[0]}, which is none of gpu_ids: "
+             f"{','.join(ids)}\n  hint: write numbers of gpu_ids there, or leave CUDA_VISIBLE_DEVICES out")
+    enough = meant is not None and place.per_node <= len(set(meant)) == len(meant)
+    environ["CUDA_VISIBLE_DEVICES"] = chosen = ",".join(meant) if enough else planned
+    if place.node != 0 or asked == chosen.split(","):
         return
-    some = place.per_node <= len(set(part)) == len(part) < len(devices)
-    if some and all(one.isascii() and one.isdecimal() and int(one) < len(devices) for one in part):
-        environ["CUDA_VISIBLE_DEVICES"] = ",".join(devices[int(one)] for one in part)
-        return
-    if place.node == 0:
+    if enough:
+        say(f"CUDA_VISIBLE_DEVICES={found} inside run stands for these of the job's devices: {chosen}")
+    else:
         say(f"CUDA_VISIBLE_DEVICES={found or ''} inside run is replaced by the job's devices: {planned or 'none'}")
-    environ["CUDA_VISIBLE_DEVICES"] = planned
 
 
 def find_action(parser, name):

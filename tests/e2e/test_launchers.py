@@ -372,6 +372,8 @@ def test_a_launcher_in_a_text_that_sets_devices_gets_those_of_the_job(capfd):
     assert kept(CUDA_VISIBLE_DEVICES="4,5", LAUNCH_VISIBLE_DEVICES="4,5") == {"CUDA_VISIBLE_DEVICES": "4,5"}
     assert capfd.readouterr().err == ""
     assert kept(CUDA_VISIBLE_DEVICES="0,1", LAUNCH_VISIBLE_DEVICES="4,5") == {"CUDA_VISIBLE_DEVICES": "4,5"}
+    assert "CUDA_VISIBLE_DEVICES=0,1 inside run stands for these of the job's devices: 4,5" in capfd.readouterr().err
+    assert kept(CUDA_VISIBLE_DEVICES="6,7", LAUNCH_VISIBLE_DEVICES="4,5") == {"CUDA_VISIBLE_DEVICES": "4,5"}
     assert "replaced by the job's devices: 4,5" in capfd.readouterr().err
     of_four = {"LAUNCH_VISIBLE_DEVICES": "0,1,2,3"}
     assert kept(CUDA_VISIBLE_DEVICES="2,3", **of_four) == {"CUDA_VISIBLE_DEVICES": "2,3"}, "a server has the others"
@@ -381,9 +383,36 @@ def test_a_launcher_in_a_text_that_sets_devices_gets_those_of_the_job(capfd):
     assert kept(CUDA_VISIBLE_DEVICES="7,6,5,4", **others) == {"CUDA_VISIBLE_DEVICES": "7,6,5,4"}
     by_name = {"LAUNCH_VISIBLE_DEVICES": "GPU-a,GPU-b,GPU-c"}
     assert kept(CUDA_VISIBLE_DEVICES="1,2", **by_name) == {"CUDA_VISIBLE_DEVICES": "GPU-b,GPU-c"}
+    both = {"LAUNCH_VISIBLE_DEVICES": "1,2,3"}  # 1 and 2 are places, and the job's numbers
+    assert kept(CUDA_VISIBLE_DEVICES="1,2", **both) == {"CUDA_VISIBLE_DEVICES": "2,3"}
+    made_of_them = {**both, "LAUNCH_DEVICES_READ": "1"}
+    assert kept(CUDA_VISIBLE_DEVICES="1,2", **made_of_them) == {"CUDA_VISIBLE_DEVICES": "1,2"}
     capfd.readouterr()
     assert kept(CUDA_VISIBLE_DEVICES="3", **of_four) == {"CUDA_VISIBLE_DEVICES": "0,1,2,3"}, "too few for two ranks"
     assert kept(LAUNCH_VISIBLE_DEVICES="") == {"CUDA_VISIBLE_DEVICES": ""}
+
+
+def test_device_numbers_in_a_text_are_those_of_gpu_ids(capfd):
+    launcher = node_launcher()
+    place = launcher.Place({"NNODES": "1", "NPROC_PER_NODE": "2", "NODE_RANK": "0", "MASTER_ADDR": "h", "MASTER_PORT": "1"})
+
+    def kept(devices, planned, ids):
+        environ = {"CUDA_VISIBLE_DEVICES": devices, "LAUNCH_VISIBLE_DEVICES": planned, "LAUNCH_GPU_IDS": ids}
+        launcher.keep_devices(place, environ)
+        return environ["CUDA_VISIBLE_DEVICES"]
+
+    assert kept("1,2", "0,1,2", "0,1,2") == "1,2"
+    assert kept("1,2", "1,2,3", "1,2,3") == "1,2", "numbers, not places"
+    assert kept("5,7", "GPU-a,GPU-b,GPU-c", "5,6,7") == "GPU-a,GPU-c"
+    assert kept("GPU-b,GPU-c", "GPU-a,GPU-b,GPU-c", "5,6,7") == "GPU-b,GPU-c"
+    assert kept("5", "GPU-a,GPU-b", "5,6") == "GPU-a,GPU-b", "too few for two ranks"
+    assert kept("", "5,6", "5,6") == "5,6"
+    capfd.readouterr()
+    with pytest.raises(SystemExit):
+        kept("0,5", "GPU-a,GPU-b", "5,6")
+    said = capfd.readouterr().err
+    assert "CUDA_VISIBLE_DEVICES=0,5 inside run names GPU 0, which is none of gpu_ids: 5,6" in said, said
+    assert "hint: write numbers of gpu_ids there" in said, said
 
 
 def test_a_text_that_sets_its_place_itself_is_held_to_that_of_the_plan(capfd):

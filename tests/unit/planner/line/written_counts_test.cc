@@ -57,6 +57,34 @@ TEST(WrittenCounts, DevicesOfAValueThatIsNotKnownAreSaid) {
   EXPECT_EQ(Warning(other, "visible_devices_set"), "");
 }
 
+TEST(WrittenCounts, DeviceNumbersAreThoseOfGpuIdsOrPlaces) {
+  const char* const text =
+      "CUDA_VISIBLE_DEVICES=0 trl vllm-serve --model m &\n"
+      "CUDA_VISIBLE_DEVICES=1,2 accelerate launch --num_processes 2 t.py\n";
+  const auto said = [](const LaunchLine& line, const std::string& what) {
+    return std::ranges::find(line.read, what) != line.read.end();
+  };
+  const auto places = ReadLaunchLine(text, {});
+  ASSERT_TRUE(places) << places.error().message;
+  EXPECT_TRUE(
+      said(*places, "CUDA_VISIBLE_DEVICES=1,2 of the launcher: places among the job's GPUs"));
+  EXPECT_NE(Warning(places, "visible_devices_set"), "");
+  EXPECT_FALSE(places->reads_devices);
+  const auto numbers = ReadLaunchLine(text, {.gpu_ids = {0, 1, 2}});
+  ASSERT_TRUE(numbers) << numbers.error().message;
+  EXPECT_TRUE(said(*numbers, "CUDA_VISIBLE_DEVICES=1,2 of the launcher: numbers of gpu_ids"));
+  EXPECT_EQ(Warning(numbers, "visible_devices_set"), "");
+  const auto foreign = ReadLaunchLine(text, {.gpu_ids = {4, 5, 6}});
+  ASSERT_FALSE(foreign);
+  EXPECT_NE(foreign.error().message.find("none of gpu_ids"), std::string::npos);
+  const auto made = ReadLaunchLine(
+      "date\nexport CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES#*,}\n"
+      "torchrun --nproc_per_node=1 t.py\n",
+      {});
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_TRUE(made->reads_devices);
+}
+
 TEST(WrittenCounts, ADefaultOfTheTextHoldsWhereTheJobSaysNothing) {
   const char* const texts[] = {
       "torchrun --nnodes=${PET_NNODES:-1} --nproc_per_node=${PET_NPROC_PER_NODE:-1} t.py\n",
