@@ -57,7 +57,7 @@ class RoleReader {
     if (role.launcher.empty() && role.verb == "eval") NoteEvaluated(called, role);
     if (!role.launcher.empty()) {
       role.weight = kLauncherWeight;
-    } else if (!ShellScriptOf(called).empty() || CallsPython(called)) {
+    } else if (!ShellScriptOf(called).empty() || StartsPython(called)) {
       role.weight = kProgramWeight;
     }
     return role;

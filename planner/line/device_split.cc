@@ -346,7 +346,9 @@ class SplitReader {
     } else if (StartsOnEach(words, parts.first)) {
       Found({std::string(kDevices) + "={}", "{}", true}, Maybe());
       known_ = false;
-    } else if (CallsPython(command) || !ShellScriptOf(command).empty()) {
+    } else if (CallsPython(command) || !ShellScriptOf(command).empty() ||
+               (background && !IsShellBuiltin(words[parts.first].raw) &&
+                words[parts.first].raw != "sleep")) {
       const auto set = std::find_if(blocks_.rbegin(), blocks_.rend(), [](const OpenBlock& block) {
         return block.exported.has_value();
       });

@@ -113,6 +113,7 @@ class LineReader {
     TakeTrainerDevices(plain);
     if (open && plain.procs == ProcsWord::kNone) TakeDevicesAmong(counts, plain);
     if (beside) plain.warnings.push_back(std::move(*beside));
+    if (auto endless = EndlessAmong(script_, counts)) plain.warnings.push_back(std::move(*endless));
     if (auto unread = UnreadScript(counts)) plain.warnings.push_back(std::move(*unread));
     if (auto task = open ? UnreadTask(counts) : std::nullopt)
       plain.warnings.push_back(std::move(*task));

@@ -67,6 +67,16 @@ bool CallsPython(const ShellCommand& command) {
   return program < command.words.size() && IsPython(command.words[program].value);
 }
 
+bool StartsPython(const ShellCommand& command) {
+  const std::vector<ShellWord>& words = command.words;
+  const std::size_t program = PartsOf(command).first;
+  if (program >= words.size()) return false;
+  const auto last = Contains(kWrappers, ProgramOf(words[program])) ? words.size() : program + 1;
+  return std::any_of(words.begin() + static_cast<std::ptrdiff_t>(program),
+                     words.begin() + static_cast<std::ptrdiff_t>(last),
+                     [](const ShellWord& word) { return IsPython(word.value); });
+}
+
 bool IsShellBuiltin(std::string_view word) {
   constexpr std::array<std::string_view, 34> kBuiltins = {
       ":",       ".",      "[",    "alias",  "bg",     "break", "builtin", "cd",     "continue",

@@ -38,6 +38,8 @@ std::string_view ProgramOf(const ShellWord& word);  // the name without its dire
 
 bool IsPython(std::string_view word);  // "python", "python3.11", "/x/bin/python3"
 bool CallsPython(const ShellCommand& command);
+// Also behind a program that starts it: `apptainer exec x.sif python`.
+bool StartsPython(const ShellCommand& command);
 bool IsShellBuiltin(std::string_view word);
 bool StandsBeforeCommand(std::string_view word);  // "then", "do", "{", "!" ...
 

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "planner/line/endless_commands.h"
 #include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
 #include "planner/line/own_launchers.h"
@@ -12,6 +13,7 @@
 #include "planner/line/rank_branches.h"
 #include "planner/line/refused_starters.h"
 #include "planner/line/shell_notes.h"
+#include "planner/line/shell_walk.h"
 #include "planner/line/written_counts.h"
 
 namespace launch {
@@ -100,6 +102,17 @@ std::string MentionedLauncher(const std::string& text) {
   return {};
 }
 
+// `docker run img torchrun ...` mentions a launcher that is out of reach.
+std::string WithoutCallsOf(const std::string& refused, const std::string& text) {
+  const auto script = ReadShell(text);
+  const bool container = refused.ends_with(" run") || refused.ends_with(" exec");
+  if (!script || !container) return text;
+  std::string rest;
+  for (const ShellCommand& command : script->commands)
+    if (FindLauncher(command) != refused) rest += RawText(command) + "\n";
+  return rest;
+}
+
 std::string LauncherIn(const std::string& text) {
   const auto script = ReadShell(text);
   return script ? FindLauncher(*script).value_or(std::string()) : MentionedLauncher(text);
@@ -112,7 +125,7 @@ Result<std::string> LauncherAmong(const std::vector<ShellWalk::CalledText>& scri
     if (seen.empty()) continue;
     if (IsWrapped(seen) || StartsRanksItself(seen)) return shown + " calls " + seen;
     // One way of several may be refused: `if slurm; then srun ...; else torchrun ...`.
-    const std::string other = MentionedLauncher(text);
+    const std::string other = MentionedLauncher(WithoutCallsOf(seen, text));
     if (!other.empty()) return shown + " calls " + other;
     return Fail(ErrorCode::kUnimplemented,
                 "run: " + shown + " starts " + seen + ", which launch cannot hold to a plan",
@@ -152,6 +165,13 @@ Result<void> CheckScriptStays(const ShellScript& script,
                                    [&](const auto& one) { return one.shown == path; });
   const auto inner =
       called == scripts.end() ? std::nullopt : std::optional(ReadShell(called->text));
+  const bool alone = inner && *inner && script.commands.size() == 1;
+  const std::string detached = OnlyDetaches(alone ? **inner : script);
+  if (!detached.empty()) {
+    return Fail(ErrorCode::kUnimplemented,
+                "run: it does nothing but " + detached + ", and what that starts is not the job's",
+                HintInsteadOf(detached));
+  }
   if (!inner || !*inner) return {};
   const std::string left = LeftInBackground(**inner);
   if (left.empty()) return {};
@@ -333,6 +353,15 @@ std::optional<Finding> FilesLeftOut(const WrittenCounts& counts, const LaunchLin
                      "write procs_per_node and nodes in the job if they stand there");
 }
 
+std::optional<Finding> EndlessAmong(const ShellScript& script, const WrittenCounts& counts) {
+  auto found = EndlessCommand(script);
+  for (const auto& [shown, text, maybe] : counts.scripts) {
+    const auto inner = found || maybe ? std::nullopt : std::optional(ReadShell(text));
+    if (inner && *inner) found = EndlessCommand(**inner, shown);
+  }
+  return found;
+}
+
 Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script,
                                 const LaunchLineOptions& options, std::string why,
                                 std::optional<int> own) {
@@ -393,6 +422,7 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
   std::vector<Finding> hidden = HiddenStatus(script);
   if (hidden.empty()) hidden = HiddenInScripts(counts.scripts);
   line.warnings.insert(line.warnings.end(), hidden.begin(), hidden.end());
+  if (auto endless = EndlessAmong(script, counts)) line.warnings.push_back(std::move(*endless));
   const bool unknown = line.procs == ProcsWord::kNone || line.procs == ProcsWord::kUnknown;
   if (unknown && !options.procs_written) {
     line.warnings.push_back(MakeFinding(

@@ -34,10 +34,14 @@ std::optional<Finding> UnreadScript(const WrittenCounts& counts);
 // Files that the text names beyond the number that a job takes along.
 std::optional<Finding> FilesLeftOut(const WrittenCounts& counts, const LaunchLineOptions& options);
 
+// A server or `tail -f` in the foreground of the text or of a script that it runs.
+std::optional<Finding> EndlessAmong(const ShellScript& script, const WrittenCounts& counts);
+
 // The launchers that wrappers stand for; others (mpirun, srun) cannot be held to a plan.
 bool IsWrapped(std::string_view launcher);
 
-// Refuses a last script that leaves what trains in the background and ends.
+// Refuses a text, or a last script, that leaves what trains in the background, in a container or in
+// a terminal of its own, and ends.
 Result<void> CheckScriptStays(const ShellScript& script,
                               const std::vector<ShellWalk::CalledText>& scripts);
 

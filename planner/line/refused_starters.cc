@@ -110,11 +110,37 @@ bool HasFlag(const std::vector<ShellWord>& words, std::size_t at, std::string_vi
   return std::ranges::find(first, last, flag, &ShellWord::value) != last;
 }
 
+// "docker compose up", "screen" at `first`; empty: neither.
+std::string DetacherAt(const std::vector<ShellWord>& words, std::size_t first) {
+  if (ProgramOf(words[first]) == "sudo" && first + 1 < words.size()) ++first;
+  const std::string program(ProgramOf(words[first]));
+  std::size_t at = first + 1;
+  const bool compose = program == "docker" && at < words.size() && words[at].value == "compose";
+  if (compose) ++at;
+  // "-f docker-compose.yml"
+  const bool options = compose || program == "docker-compose";
+  while (options && at < words.size() && words[at].value.starts_with('-'))
+    at += words[at].value.find('=') == std::string::npos ? 2 : 1;
+  const std::string verb = at < words.size() ? words[at].value : std::string();
+  if (program == "screen")
+    return verb.empty() || verb == "-ls" || verb == "-wipe" ? std::string() : program;
+  constexpr std::string_view kTerminalVerbs =
+      "new new-session neww new-window send send-keys splitw split-window";
+  constexpr std::string_view kContainerVerbs = "run exec up start";
+  const bool container = program == "docker" || program == "podman" || program == "nvidia-docker" ||
+                         program == "docker-compose";
+  const std::string_view verbs = program == "tmux" ? kTerminalVerbs
+                                 : container       ? kContainerVerbs
+                                                   : std::string_view();
+  if (!NamesVerb(verbs, verb)) return {};
+  return program + (compose ? " compose " : " ") + verb;
+}
+
 // Any other program may be the training.
 bool TrainsNot(const ShellCommand& command) {
-  constexpr std::array<std::string_view, 16> kHelpers = {
-      "cat",   "chmod", "cp",  "curl", "date", "git", "hostname", "ls",
-      "mkdir", "mv",    "pip", "rm",   "sed",  "tee", "wget",     "envsubst"};
+  constexpr std::array<std::string_view, 17> kHelpers = {
+      "cat", "chmod", "cp", "curl", "date", "git",  "hostname", "ls",   "mkdir",
+      "mv",  "pip",   "rm", "sed",  "tee",  "wget", "envsubst", "sleep"};
   const std::size_t first = PartsOf(command).first;
   if (first >= command.words.size()) return true;
   const ShellWord& word = command.words[first];
@@ -175,6 +201,21 @@ std::string OnlySubmits(const ShellScript& script) {
   const bool only = !script.compound && std::all_of(script.commands.begin(), script.commands.end(),
                                                     [](const auto& one) { return TrainsNot(one); });
   return only ? SubmitterIn(script) : std::string();
+}
+
+std::string OnlyDetaches(const ShellScript& script) {
+  std::string found;
+  for (const ShellCommand& command : script.commands) {
+    const std::size_t first = PartsOf(command).first;
+    if (first >= command.words.size()) continue;
+    const std::string_view program = ProgramOf(command.words[first]);
+    std::string detacher = DetacherAt(command.words, first);
+    const bool helps = program == "docker" || program == "docker-compose" || program == "podman" ||
+                       program == "tmux" || program == "screen" || TrainsNot(command);
+    if (detacher.empty() && !helps) return {};
+    if (!detacher.empty()) found = std::move(detacher);
+  }
+  return found;
 }
 
 std::optional<Finding> SubmitsBeside(const ShellScript& script) {

@@ -30,6 +30,11 @@ std::string SubmitterIn(const ShellScript& script);
 // The same of a text in which nothing else runs that could be a training.
 std::string OnlySubmits(const ShellScript& script);
 
+// "docker compose up", "tmux new": what a text does that starts something in a container or a
+// terminal of its own and nothing else that could be a training; empty: it does more, or nothing of
+// that.
+std::string OnlyDetaches(const ShellScript& script);
+
 // What is said of it beside a training.
 std::optional<Finding> SubmitsBeside(const ShellScript& script);
 

@@ -612,7 +612,27 @@ INSTANTIATE_TEST_SUITE_P(
                    "docker run -d --gpus \"device=0\" vllm/vllm-openai; torchrun "
                    "--nproc_per_node 2 t.py",
                    "node procs=2"},
-        PublicLine{"a container without the GPUs", "docker run --rm img ./prepare.sh", "plain"},
+        PublicLine{"a container without the GPUs", "docker run --rm img ./prepare.sh; ./train",
+                   "plain"},
+        PublicLine{"a container and nothing else", "docker run --rm img ./train.sh",
+                   "refused: run: it does nothing but docker run"},
+        PublicLine{"a service of compose", "cd deploy && docker compose -f c.yml run --rm trainer",
+                   "refused: run: it does nothing but docker compose run"},
+        PublicLine{"docker-compose", "docker-compose up trainer",
+                   "refused: run: it does nothing but docker-compose up"},
+        PublicLine{"podman", "podman run --rm img sh t.sh",
+                   "refused: run: it does nothing but podman run"},
+        PublicLine{"a database of compose beside the training",
+                   "docker compose up -d redis; python train.py", "plain"},
+        PublicLine{"a terminal of its own", "tmux new-session -d -s t \"bash scripts/x.sh\"",
+                   "refused: run: it does nothing but tmux new-session"},
+        PublicLine{"keys for a terminal",
+                   "tmux new -d -s t\ntmux send-keys -t t \"cd x && bash y.sh\" C-m",
+                   "refused: run: it does nothing but tmux send-keys"},
+        PublicLine{"a screen", "screen -S x -dm ./x.sh",
+                   "refused: run: it does nothing but screen"},
+        PublicLine{"a session that is ended behind the training",
+                   "./train --x; tmux kill-session -t t", "plain"},
         PublicLine{"a placeholder behind uv", "uv run torchrun --nproc_per_node=NUM_GPUS train.py",
                    "refused: run: --nproc-per-node is \"NUM_GPUS\""}));
 
@@ -625,8 +645,48 @@ TEST(PublicStart, AScriptThatLeavesAnUnknownProgramBehindIsRefused) {
   EXPECT_EQ(
       read("mytrain --x > l 2>&1 &\necho started\n"),
       "refused: run: t.sh leaves mytrain in the background and ends: the job would end with it");
+  EXPECT_EQ(
+      read("for c in a b; do\n  nohup apptainer exec --nv x.sif python3 t.py $c > $c.log &\n"
+           "  echo $! >> pids\ndone\n"),
+      "refused: run: t.sh leaves apptainer in the background and ends: the job would end with it");
+  EXPECT_EQ(read("docker run --gpus all img python3 -m torch.distributed.launch "
+                 "--nproc_per_node=2 t.py\n"),
+            "refused: run: t.sh starts docker run, which launch cannot hold to a plan");
+  EXPECT_EQ(read("tmux new -d 'bash x.sh'\n"),
+            "refused: run: it does nothing but tmux new, and what that starts is not the job's");
   EXPECT_EQ(read("mytrain --x > l 2>&1 &\nwait\n"), "plain");
   EXPECT_EQ(read("monitor --x &\n./mytrain\n"), "plain");
+}
+
+TEST(PublicStart, AServerInFrontOfTheTrainingIsSaidToKeepItFromStarting) {
+  const auto says = [](const char* run) -> std::string {
+    LaunchLineOptions options;
+    options.files["t.sh"] = "trl vllm-serve --model m\n\nuv run python train.py\n";
+    const auto line = ReadLaunchLine(run, options);
+    if (!line) return line.error().message;
+    for (const Finding& one : line->warnings)
+      if (one.code == "endless_command") return one.says;
+    return "";
+  };
+  const std::string never = " does not end by itself: what stands behind it never starts";
+  EXPECT_EQ(says("bash t.sh"), "`trl vllm-serve` in t.sh" + never);
+  // Zityuen/open-r1-coderm run.sh
+  EXPECT_EQ(says("CUDA_VISIBLE_DEVICES=0 python -m trl.scripts.vllm_serve --model m\n"
+                 "CUDA_VISIBLE_DEVICES=1,2 accelerate launch --num_processes 2 t.py"),
+            "`python -m trl.scripts.vllm_serve` in run" + never);
+  EXPECT_EQ(says("vllm serve m | tee log\ntorchrun --nproc_per_node=2 t.py"),
+            "`vllm serve` in run" + never);
+  EXPECT_EQ(says("torchrun --nproc_per_node=2 t.py > log &\ntail -f log"),
+            "`tail -f` in run does not end by itself: the job goes on when its training has ended");
+  for (const char* run :
+       {"vllm serve m &\ntorchrun --nproc_per_node=2 t.py", "vllm serve m",
+        "vllm serve m 2>&1 | tee log &\npython train.py",
+        "if [ $R = serve ]; then\n vllm serve m\nelse\n torchrun --nproc_per_node=2 t.py\nfi",
+        "serve() {\n vllm serve m\n}\nserve &\ntorchrun --nproc_per_node=2 t.py",
+        "timeout 60 tail -f log\npython train.py", "tail -f log | grep -m1 ready\npython train.py",
+        "torchrun --nproc_per_node=2 t.py &\ntail -f log --pid=$!"}) {
+    EXPECT_EQ(says(run), "") << run;
+  }
 }
 
 TEST(PublicStart, AFlagThatTorchrunDoesNotHaveIsNamedOfScriptsToo) {

@@ -179,6 +179,16 @@ TEST(DeviceSplit, NumbersAreKnownWhereTheyAreWrittenOut) {
                   ->devices.empty());
 }
 
+// ShangtongZhang/DeepRL run_job.sh
+TEST(DeviceSplit, ExportedDevicesAreThoseOfAnyProgramLeftBehind) {
+  EXPECT_TRUE(
+      SplitOf("for i in 0 1; do\n export CUDA_VISIBLE_DEVICES=$i\n sleep 4s\n"
+              " nohup py dist_rl.py --ind $i > l$i &\ndone\nwait"));
+  EXPECT_FALSE(
+      SplitOf("for i in 0 1; do\n export CUDA_VISIBLE_DEVICES=$i\n mytrain --ind $i\ndone"));
+  EXPECT_FALSE(SplitOf("for i in 0 1; do\n export CUDA_VISIBLE_DEVICES=$i\n sleep 9 &\ndone"));
+}
+
 TEST(DeviceSplit, WhatEveryProcessOfTheJobWouldStartIsRefused) {
   for (const char* run : {kLoop, "bash t.sh"}) {
     const auto line = Read(JobOf(run, 4));
